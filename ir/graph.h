@@ -1,0 +1,157 @@
+// The computation graph: a list of nodes in execution order. The order is the schedule.
+//
+// A Graph is a value: passes take one and give another. Nodes and values are only ever appended, ids
+// are dense, and references to nodes and values stay valid while more are added. A node's operands
+// come before it. What a node means is in its op's row (op_def.h).
+#pragma once
+
+#include "ir/attr.h"
+#include "ir/diagnostics.h"
+#include "ir/ids.h"
+#include "ir/op_def.h"
+#include "ir/tensor.h"
+#include "ir/type.h"
+#include "llvm/ADT/StringMap.h"
+#include <deque>
+#include <map>
+
+namespace isthmus {
+
+enum class Phase : uint8_t { Forward, Backward, Update };
+llvm::StringRef phaseName(Phase p); // "forward", "backward", "update"
+
+// What becomes of a graph input: `input` is fed at every step; `param` is learned; `state` is carried
+// from step to step by update nodes (running averages); `const` never changes.
+enum class InputKind : uint8_t { Input, Param, State, Const };
+llvm::StringRef inputKindName(InputKind k);
+
+// What an input holds when nothing is fed.
+struct Initializer {
+  enum class Kind : uint8_t {
+    None,    // drawn from the run's seed and the name
+    Fill,    // {value}
+    Normal,  // {mean, std, seed}
+    Uniform, // {low, high, seed}
+    Data     // `data`; in the text inline, or under `key` in the weights file
+  };
+  Kind kind = Kind::None;
+  Attrs args;
+  Tensor data;
+  std::string key; // in the weights file; empty for inline data
+};
+
+struct Input {
+  InputKind kind;
+  ValueId value;
+  Initializer init;
+};
+
+struct Value {
+  Type type;
+  llvm::StringRef name; // unique in the graph, owned by it
+  NodeId def;           // none for a graph input
+  uint32_t resultIndex = 0;
+  Loc loc; // of inputs; that of a result is its node's
+};
+
+struct Node {
+  const OpDef *op = nullptr;
+  llvm::SmallVector<ValueId, 4> operands;
+  ValueId firstResult;
+  uint32_t numResults = 0;
+  Phase phase = Phase::Forward;
+  Attrs attrs;
+
+  // A clone recomputes `origin`, an earlier node; for a boundary (a stop_gradient made by the rewrite)
+  // `passes` is the forward value that it stands for.
+  NodeId origin;
+  ValueId passes;
+  // Nodes that must have run before, beyond what the operands ask for.
+  llvm::SmallVector<NodeId, 0> after;
+  // The place in the graph that was rewritten, where it is not simply the order here.
+  std::optional<uint32_t> sourceIndex;
+  std::vector<std::string> marks; // without '#'
+  std::string device;             // "cpu:0", or empty
+  Loc loc;
+
+  ValueId result(uint32_t i) const { return ValueId(firstResult.index + i); }
+  bool isClone() const { return bool(origin); }
+  bool isBoundary() const { return bool(passes); }
+  bool hasMark(llvm::StringRef m) const;
+};
+
+class Graph {
+public:
+  explicit Graph(std::string name = "main") : name(std::move(name)) {}
+  Graph(const Graph &other);
+  Graph(Graph &&) = default;
+  Graph &operator=(const Graph &other) { return *this = Graph(other); }
+  Graph &operator=(Graph &&) = default;
+
+  std::string name;
+  std::string sourceFile;                  // for diagnostics; "" if made in memory
+  bool fromOnnx = false;                   // how `Loc` is to be read
+  std::map<std::string, std::string> meta; // facts recorded by passes: target, policy, budget
+  ValueId loss;                            // the value that the file names as the loss, if any
+
+  // --- Reading
+  size_t numNodes() const { return nodes_.size(); }
+  size_t numValues() const { return values_.size(); }
+  const Node &node(NodeId n) const { return nodes_[n.index]; }
+  const Value &value(ValueId v) const { return values_[v.index]; }
+  const Type &type(ValueId v) const { return values_[v.index].type; }
+  llvm::StringRef valueName(ValueId v) const { return values_[v.index].name; }
+  // A node is called by its first result.
+  llvm::StringRef nodeName(NodeId n) const { return valueName(nodes_[n.index].firstResult); }
+  ValueId find(llvm::StringRef name) const; // none if there is no such value
+  llvm::ArrayRef<Input> inputs() const { return inputs_; }
+  const Input *inputOf(ValueId v) const; // null if `v` is a node's result
+  llvm::ArrayRef<ValueId> outputs() const { return outputs_; }
+  bool hasBackward() const; // has nodes of phase Backward: was differentiated
+  bool hasClones() const;   // was rewritten
+  OpCall call(NodeId n) const;
+  std::string whereIs(Loc loc) const;  // "file:line:col", or ""
+  std::string whereIs(NodeId n) const; // the same for a node, naming it where there is no line
+
+  // --- Writing
+  // `name` is made unique by a suffix ".2", ".3", ... An invalid type is an error.
+  llvm::Expected<ValueId> addInput(InputKind kind, llvm::StringRef name, const Type &type,
+                                   Initializer init = {}, Loc loc = {});
+  // Completes `attrs`, infers the result types and appends the node. `names` are made unique;
+  // missing ones are derived from the op's name.
+  llvm::Expected<NodeId> addNode(const OpDef &op, llvm::ArrayRef<ValueId> operands, Attrs attrs,
+                                 llvm::ArrayRef<std::string> names = {},
+                                 Phase phase = Phase::Forward);
+  Node &editNode(NodeId n) { return nodes_[n.index]; } // not its op, operands, attributes or results
+  Input &editInput(size_t i) { return inputs_[i]; }
+  void addOutput(ValueId v) { outputs_.push_back(v); }
+  void setOutputs(llvm::ArrayRef<ValueId> vs) { outputs_.assign(vs.begin(), vs.end()); }
+  // Gives `v` the name `name`, which must be free.
+  void rename(ValueId v, llvm::StringRef name);
+  std::string uniqueName(llvm::StringRef base) const;
+
+private:
+  ValueId addValue(llvm::StringRef name, const Type &type);
+
+  std::deque<Node> nodes_;
+  std::deque<Value> values_;
+  std::vector<Input> inputs_;
+  std::vector<ValueId> outputs_;
+  llvm::StringMap<ValueId> byName_;
+  mutable llvm::StringMap<unsigned> nextSuffix_; // only a hint, to keep uniqueName linear
+};
+
+// For each value, the nodes that read it, in order; a node that reads it twice is listed twice.
+class Uses {
+public:
+  explicit Uses(const Graph &g);
+  llvm::ArrayRef<NodeId> of(ValueId v) const {
+    return llvm::makeArrayRef(readers_).slice(start_[v.index], start_[v.index + 1] - start_[v.index]);
+  }
+
+private:
+  std::vector<uint32_t> start_;
+  std::vector<NodeId> readers_;
+};
+
+} // namespace isthmus

@@ -1,0 +1,10 @@
+#include "ir/ops/families.h"
+
+namespace isthmus {
+
+void registerAllOps(OpRegistry &r) {
+  registerControlOps(r);
+  registerElementwiseOps(r);
+}
+
+} // namespace isthmus

@@ -1,0 +1,501 @@
+// Elementwise ops. Binary ones broadcast as numpy does; their gradients are summed back to the
+// operand's shape. Activations have gradient rows of their own, so that the backward pass needs one
+// node and no temporaries; those rows have gradients in turn.
+
+#include "ir/ops/families.h"
+#include <algorithm>
+#include <cmath>
+
+namespace isthmus {
+namespace {
+
+// --- Shape rules
+
+llvm::Expected<TypeList> inferUnary(const InferContext &c) {
+  if (llvm::Error e = c.expectFloat(0))
+    return e;
+  return TypeList{c.operand(0)};
+}
+
+llvm::Expected<Dims> broadcastDims(const InferContext &c) {
+  Dims dims;
+  for (const Type &t : c.operands) {
+    if (t.dims.size() > dims.size())
+      dims.insert(dims.begin(), t.dims.size() - dims.size(), 1);
+    size_t lead = dims.size() - t.dims.size();
+    for (size_t i = 0; i < t.dims.size(); ++i) {
+      int64_t &d = dims[lead + i];
+      if (d == 1)
+        d = t.dims[i];
+      else if (t.dims[i] != 1 && t.dims[i] != d) {
+        std::string got;
+        for (const Type &each : c.operands)
+          got += (got.empty() ? "'" : " and '") + each.str() + "'";
+        return c.error("expects shapes that broadcast to one, got {0}", got);
+      }
+    }
+  }
+  return dims;
+}
+
+llvm::Error expectOneDType(const InferContext &c, size_t from) {
+  for (size_t i = from + 1; i < c.operands.size(); ++i)
+    if (c.operand(i).dtype != c.operand(from).dtype)
+      return c.error("expects operands of one element type, got '{0}' and '{1}'", c.operand(from).str(),
+                     c.operand(i).str());
+  return llvm::Error::success();
+}
+
+llvm::Expected<TypeList> inferBinary(const InferContext &c) {
+  if (llvm::Error e = expectOneDType(c, 0))
+    return e;
+  if (c.operand(0).dtype == DType::Bool)
+    return c.error("expects numbers, got '{0}'", c.operand(0).str());
+  auto dims = broadcastDims(c);
+  if (!dims)
+    return dims.takeError();
+  return TypeList{c.operand(0).with(*dims)};
+}
+
+llvm::Expected<TypeList> inferCompare(const InferContext &c) {
+  if (llvm::Error e = expectOneDType(c, 0))
+    return e;
+  auto dims = broadcastDims(c);
+  if (!dims)
+    return dims.takeError();
+  return TypeList{Type(DType::Bool, *dims)};
+}
+
+llvm::Expected<TypeList> inferLogic(const InferContext &c) {
+  for (const Type &t : c.operands)
+    if (t.dtype != DType::Bool)
+      return c.error("expects bool operands, got '{0}'", t.str());
+  return inferCompare(c);
+}
+
+llvm::Expected<TypeList> inferWhere(const InferContext &c) {
+  if (c.operand(0).dtype != DType::Bool)
+    return c.error("expects a bool condition, got '{0}'", c.operand(0).str());
+  if (llvm::Error e = expectOneDType(c, 1))
+    return e;
+  auto dims = broadcastDims(c);
+  if (!dims)
+    return dims.takeError();
+  return TypeList{c.operand(1).with(*dims)};
+}
+
+llvm::Expected<TypeList> inferCast(const InferContext &c) {
+  auto to = parseDType(c.attrs.getString("type"));
+  if (!to)
+    return c.error("expects a type such as f32 or i64, got '{0}'", c.attrs.getString("type"));
+  return TypeList{c.operand(0).with(*to)};
+}
+
+// The rows `f_grad(g, v)`: both of one type.
+llvm::Expected<TypeList> inferGradPair(const InferContext &c) {
+  if (llvm::Error e = c.expectFloat(0))
+    return e;
+  if (llvm::Error e = c.expectSame(0, 1))
+    return e;
+  return TypeList{c.operand(0)};
+}
+
+llvm::Expected<TypeList> inferAffine(const InferContext &c) {
+  if (c.operand(0).dtype == DType::Bool)
+    return c.error("expects numbers, got '{0}'", c.operand(0).str());
+  return TypeList{c.operand(0)};
+}
+
+llvm::Expected<TypeList> inferClamp(const InferContext &c) {
+  if (!(c.attrs.getFloat("min") <= c.attrs.getFloat("max")))
+    return c.error("expects min <= max, got {0} and {1}", floatText(c.attrs.getFloat("min")),
+                   floatText(c.attrs.getFloat("max")));
+  return inferAffine(c);
+}
+
+// --- Gradients. `reduced(c, i, g)` sums a gradient back to operand i's shape.
+
+ValueId reduced(VjpContext &c, size_t i, ValueId g) { return c.b.sumTo(g, c.type(c.operand(i)).dims); }
+
+ValueList vjpAdd(VjpContext &c) {
+  return {c.wants(0) ? reduced(c, 0, c.grad(0)) : ValueId(),
+          c.wants(1) ? reduced(c, 1, c.grad(0)) : ValueId()};
+}
+
+ValueList vjpSub(VjpContext &c) {
+  return {c.wants(0) ? reduced(c, 0, c.grad(0)) : ValueId(),
+          c.wants(1) ? c.b.neg(reduced(c, 1, c.grad(0))) : ValueId()};
+}
+
+ValueList vjpMul(VjpContext &c) {
+  return {c.wants(0) ? reduced(c, 0, c.b.mul(c.grad(0), c.operand(1))) : ValueId(),
+          c.wants(1) ? reduced(c, 1, c.b.mul(c.grad(0), c.operand(0))) : ValueId()};
+}
+
+ValueList vjpDiv(VjpContext &c) {
+  ValueList out(2);
+  if (!c.wants(0) && !c.wants(1))
+    return out;
+  ValueId da = c.b.div(c.grad(0), c.operand(1));
+  if (c.wants(0))
+    out[0] = reduced(c, 0, da);
+  if (c.wants(1))
+    out[1] = c.b.neg(reduced(c, 1, c.b.mul(da, c.result(0))));
+  return out;
+}
+
+ValueList vjpPow(VjpContext &c) {
+  ValueId x = c.operand(0), p = c.operand(1), g = c.grad(0);
+  ValueList out(2);
+  if (c.wants(0)) {
+    ValueId slope = c.b.mul(p, c.b.create("pow", {x, c.b.shift(p, -1)}));
+    out[0] = reduced(c, 0, c.b.mul(g, slope));
+  }
+  if (c.wants(1)) // d/dp x^p = x^p log x; defined for positive x, as everywhere else
+    out[1] = reduced(c, 1, c.b.mul(g, c.b.mul(c.result(0), c.b.create("log", {x}))));
+  return out;
+}
+
+// The gradient goes to the larger (smaller) operand; where they tie, to the first.
+ValueList vjpExtremum(VjpContext &c, const char *compare) {
+  ValueId first = c.b.create(compare, {c.operand(0), c.operand(1)});
+  ValueId zero = c.b.zeros(Type(c.type(c.grad(0)).dtype, {}));
+  ValueList out(2);
+  if (c.wants(0))
+    out[0] = reduced(c, 0, c.b.create("where", {first, c.grad(0), zero}));
+  if (c.wants(1))
+    out[1] = reduced(c, 1, c.b.create("where", {first, zero, c.grad(0)}));
+  return out;
+}
+ValueList vjpMaximum(VjpContext &c) { return vjpExtremum(c, "greater_equal"); }
+ValueList vjpMinimum(VjpContext &c) { return vjpExtremum(c, "less_equal"); }
+
+ValueList vjpWhere(VjpContext &c) {
+  ValueId zero = c.b.zeros(Type(c.type(c.grad(0)).dtype, {}));
+  ValueList out(3);
+  if (c.wants(1))
+    out[1] = reduced(c, 1, c.b.create("where", {c.operand(0), c.grad(0), zero}));
+  if (c.wants(2))
+    out[2] = reduced(c, 2, c.b.create("where", {c.operand(0), zero, c.grad(0)}));
+  return out;
+}
+
+ValueList vjpCast(VjpContext &c) {
+  if (!isFloat(c.type(c.operand(0)).dtype) || !isFloat(c.type(c.result(0)).dtype))
+    return {ValueId()};
+  return {c.b.cast(c.grad(0), c.type(c.operand(0)).dtype)};
+}
+
+ValueList vjpAffine(VjpContext &c) {
+  double s = c.attrs.getFloat("scale");
+  return {s == 1 ? c.grad(0) : c.b.scale(c.grad(0), s)};
+}
+
+ValueList vjpNeg(VjpContext &c) { return {c.b.neg(c.grad(0))}; }
+ValueList vjpAbs(VjpContext &c) { return {c.b.mul(c.grad(0), c.b.create("sign", {c.operand(0)}))}; }
+ValueList vjpExp(VjpContext &c) { return {c.b.mul(c.grad(0), c.result(0))}; }
+ValueList vjpLog(VjpContext &c) { return {c.b.div(c.grad(0), c.operand(0))}; }
+ValueList vjpSqrt(VjpContext &c) { return {c.b.scale(c.b.div(c.grad(0), c.result(0)), 0.5)}; }
+ValueList vjpReciprocal(VjpContext &c) {
+  return {c.b.neg(c.b.mul(c.grad(0), c.b.mul(c.result(0), c.result(0))))};
+}
+ValueList vjpRsqrt(VjpContext &c) { // y = x^-1/2, dy/dx = -y^3 / 2
+  ValueId y = c.result(0);
+  return {c.b.scale(c.b.mul(c.grad(0), c.b.mul(y, c.b.mul(y, y))), -0.5)};
+}
+ValueList vjpSquare(VjpContext &c) { return {c.b.scale(c.b.mul(c.grad(0), c.operand(0)), 2)}; }
+ValueList vjpSin(VjpContext &c) { return {c.b.mul(c.grad(0), c.b.create("cos", {c.operand(0)}))}; }
+ValueList vjpCos(VjpContext &c) {
+  return {c.b.neg(c.b.mul(c.grad(0), c.b.create("sin", {c.operand(0)})))};
+}
+ValueList vjpErf(VjpContext &c) { // 2 / sqrt(pi) exp(-x^2)
+  ValueId bell = c.b.create("exp", {c.b.neg(c.b.create("square", {c.operand(0)}))});
+  return {c.b.scale(c.b.mul(c.grad(0), bell), 2 / std::sqrt(M_PI))};
+}
+ValueList vjpSoftplus(VjpContext &c) {
+  return {c.b.mul(c.grad(0), c.b.create("sigmoid", {c.operand(0)}))};
+}
+
+// Activations through their gradient rows.
+ValueList vjpRelu(VjpContext &c) { return {c.b.create("relu_grad", {c.grad(0), c.result(0)})}; }
+ValueList vjpTanh(VjpContext &c) { return {c.b.create("tanh_grad", {c.grad(0), c.result(0)})}; }
+ValueList vjpSigmoid(VjpContext &c) { return {c.b.create("sigmoid_grad", {c.grad(0), c.result(0)})}; }
+ValueList vjpSilu(VjpContext &c) { return {c.b.create("silu_grad", {c.grad(0), c.operand(0)})}; }
+ValueList vjpGelu(VjpContext &c) {
+  return {c.b.create("gelu_grad", {c.grad(0), c.operand(0)},
+                     {{"approximate", c.attrs.getString("approximate")}})};
+}
+ValueList vjpClamp(VjpContext &c) {
+  return {c.b.create("clamp_grad", {c.grad(0), c.operand(0)}, c.attrs)};
+}
+ValueList vjpLeakyRelu(VjpContext &c) {
+  return {c.b.create("leaky_relu_grad", {c.grad(0), c.operand(0)}, c.attrs)};
+}
+
+// Rows f_grad(g, x) of piecewise linear f: linear in g, piecewise constant in x.
+ValueList vjpSameRow(VjpContext &c, const char *row) {
+  return {c.wants(0) ? c.b.create(row, {c.grad(0), c.operand(1)}, c.attrs) : ValueId(), ValueId()};
+}
+ValueList vjpReluGrad(VjpContext &c) { return vjpSameRow(c, "relu_grad"); }
+ValueList vjpClampGrad(VjpContext &c) { return vjpSameRow(c, "clamp_grad"); }
+ValueList vjpLeakyReluGrad(VjpContext &c) { return vjpSameRow(c, "leaky_relu_grad"); }
+
+// --- Expansions, for second derivatives
+
+ValueList expandTanhGrad(ExpandContext &c) { // g (1 - y^2)
+  ValueId y = c.operands[1];
+  return {c.b.mul(c.operands[0], c.b.shift(c.b.neg(c.b.create("square", {y})), 1))};
+}
+ValueList expandSigmoidGrad(ExpandContext &c) { // g y (1 - y)
+  ValueId y = c.operands[1];
+  return {c.b.mul(c.operands[0], c.b.mul(y, c.b.shift(c.b.neg(y), 1)))};
+}
+ValueList expandSiluGrad(ExpandContext &c) { // g (s + x s (1 - s))
+  ValueId x = c.operands[1], s = c.b.create("sigmoid", {x});
+  ValueId rest = c.b.mul(x, c.b.mul(s, c.b.shift(c.b.neg(s), 1)));
+  return {c.b.mul(c.operands[0], c.b.add(s, rest))};
+}
+ValueList expandGeluGrad(ExpandContext &c) {
+  Builder &b = c.b;
+  ValueId g = c.operands[0], x = c.operands[1];
+  if (c.attrs.getString("approximate") == "tanh") {
+    // y = x (1 + t) / 2, t = tanh(u), u = k (x + a x^3)
+    const double k = std::sqrt(2 / M_PI), a = 0.044715;
+    ValueId x2 = b.create("square", {x});
+    ValueId u = b.scale(b.mul(x, b.shift(b.scale(x2, a), 1)), k);
+    ValueId t = b.create("tanh", {u});
+    ValueId du = b.scale(b.shift(b.scale(x2, 3 * a), 1), k);
+    ValueId dt = b.mul(b.shift(b.neg(b.create("square", {t})), 1), du);
+    return {b.mul(g, b.scale(b.add(b.shift(t, 1), b.mul(x, dt)), 0.5))};
+  }
+  // y = x Phi(x): Phi(x) + x phi(x)
+  ValueId cdf = b.scale(b.shift(b.create("erf", {b.scale(x, std::sqrt(0.5))}), 1), 0.5);
+  ValueId pdf = b.scale(b.create("exp", {b.scale(b.create("square", {x}), -0.5)}), 1 / std::sqrt(2 * M_PI));
+  return {b.mul(g, b.add(cdf, b.mul(x, pdf)))};
+}
+
+// --- Inverses
+
+ValueId inverseAdd(InverseContext &c, size_t i) {
+  return c.b.type(c.results[0]) == c.want ? c.b.sub(c.results[0], c.operands[1 - i]) : ValueId();
+}
+ValueId inverseSub(InverseContext &c, size_t i) {
+  if (c.b.type(c.results[0]) != c.want)
+    return ValueId();
+  return i == 0 ? c.b.add(c.results[0], c.operands[1]) : c.b.sub(c.operands[0], c.results[0]);
+}
+ValueId inverseNeg(InverseContext &c, size_t) { return c.b.neg(c.results[0]); }
+ValueId inverseExp(InverseContext &c, size_t) { return c.b.create("log", {c.results[0]}); }
+ValueId inverseAffine(InverseContext &c, size_t) {
+  double s = c.attrs.getFloat("scale");
+  if (s == 0)
+    return ValueId();
+  return c.b.create("affine", {c.results[0]},
+                    {{"scale", 1 / s}, {"shift", -c.attrs.getFloat("shift") / s}});
+}
+
+// Transcendental functions are priced at a handful of flops an element.
+Cost costTranscendental(const OpCall &c) {
+  Cost cost;
+  for (const Type &t : c.operands)
+    cost.bytes += double(t.bytes());
+  cost.bytes += double(c.results[0].bytes());
+  cost.flops = 8.0 * double(c.results[0].elements());
+  return cost;
+}
+
+// --- Rows
+
+const std::vector<InPlace> kOverFirst = {{0, 0}};
+const std::vector<InPlace> kOverEither = {{0, 0}, {0, 1}};
+
+OpDef unary(const char *name, const char *doc, ValueList (*vjp)(VjpContext &), double low = -2,
+            double high = 2, Cost (*cost)(const OpCall &) = costTranscendental) {
+  OpDef row;
+  row.name = name;
+  row.doc = doc;
+  row.operands = "x";
+  row.results = "y";
+  row.traits = kElementwise;
+  row.infer = inferUnary;
+  row.vjp = vjp;
+  row.cost = cost;
+  row.inPlace = kOverFirst;
+  row.examples = {row.name + "(f64[2, 3])"};
+  row.low = low;
+  row.high = high;
+  return row;
+}
+
+OpDef binary(const char *name, const char *doc, ValueList (*vjp)(VjpContext &), double low = -2,
+             double high = 2) {
+  OpDef row;
+  row.name = name;
+  row.doc = doc;
+  row.operands = "a b";
+  row.results = "y";
+  row.traits = kElementwise;
+  row.infer = inferBinary;
+  row.vjp = vjp;
+  row.inPlace = kOverEither;
+  row.examples = {row.name + "(f64[2, 3], f64[2, 3])", row.name + "(f64[2, 3], f64[3])",
+                  row.name + "(f64[], f64[2, 3])", row.name + "(f64[2, 1, 3], f64[4, 1])"};
+  row.low = low;
+  row.high = high;
+  return row;
+}
+
+OpDef compare(const char *name, const char *doc) {
+  OpDef row;
+  row.name = name;
+  row.doc = doc;
+  row.operands = "a b";
+  row.results = "y";
+  row.traits = kElementwise;
+  row.infer = inferCompare;
+  row.differentiable = Differentiable::ZeroGradient;
+  row.examples = {row.name + "(f64[2, 3], f64[3])"};
+  return row;
+}
+
+// f_grad(g, v): the gradient of an activation, from the flowing gradient and its operand or result.
+OpDef gradRow(const char *name, const char *doc, ValueList (*vjp)(VjpContext &),
+              ValueList (*expand)(ExpandContext &), std::vector<AttrDef> attrs = {}) {
+  OpDef row;
+  row.name = name;
+  row.doc = doc;
+  row.operands = "g v";
+  row.results = "dx";
+  row.attrs = std::move(attrs);
+  row.traits = kElementwise;
+  row.infer = inferGradPair;
+  row.vjp = vjp;
+  row.expand = expand;
+  row.inPlace = kOverEither;
+  row.examples = {row.name + "(f64[2, 3], f64[2, 3])"};
+  return row;
+}
+
+OpDef with(OpDef row, std::vector<AttrDef> attrs, std::vector<std::string> examples = {}) {
+  row.attrs = std::move(attrs);
+  if (!examples.empty())
+    row.examples = std::move(examples);
+  return row;
+}
+
+OpDef withInverse(OpDef row, ValueId (*inverse)(InverseContext &, size_t)) {
+  row.inverse = inverse;
+  return row;
+}
+
+} // namespace
+
+void registerElementwiseOps(OpRegistry &r) {
+  r.add(withInverse(binary("add", "The sum, with numpy's broadcasting.", vjpAdd), inverseAdd));
+  r.add(withInverse(binary("sub", "The difference, with numpy's broadcasting.", vjpSub), inverseSub));
+  r.add(binary("mul", "The product, with numpy's broadcasting.", vjpMul));
+  r.add(binary("div", "The quotient, with numpy's broadcasting; integers round towards zero.", vjpDiv, 0.5, 2));
+  r.add(binary("pow", "The power a to the b, with numpy's broadcasting.", vjpPow, 0.5, 2));
+  r.add(binary("maximum", "The larger of two, with numpy's broadcasting; NaN if either is.", vjpMaximum));
+  r.add(binary("minimum", "The smaller of two, with numpy's broadcasting; NaN if either is.", vjpMinimum));
+
+  r.add(compare("equal", "Whether two are equal."));
+  r.add(compare("less", "Whether the first is smaller."));
+  r.add(compare("less_equal", "Whether the first is smaller or equal."));
+  r.add(compare("greater", "Whether the first is larger."));
+  r.add(compare("greater_equal", "Whether the first is larger or equal."));
+  for (auto [name, doc] : {std::pair("and", "Whether both hold."), std::pair("or", "Whether either holds.")}) {
+    OpDef row = compare(name, doc);
+    row.infer = inferLogic;
+    row.examples = {row.name + "(bool[2, 3], bool[3])"};
+    r.add(std::move(row));
+  }
+  OpDef negation = compare("not", "Whether it does not hold.");
+  negation.operands = "a";
+  negation.infer = inferLogic;
+  negation.examples = {"not(bool[2, 3])"};
+  r.add(std::move(negation));
+
+  r.add({{.name = "where",
+          .doc = "The second operand where the first holds, else the third; with numpy's broadcasting.",
+          .operands = "condition a b",
+          .results = "y",
+          .traits = kElementwise,
+          .infer = inferWhere,
+          .vjp = vjpWhere,
+          .inPlace = {{0, 1}, {0, 2}},
+          .examples = {"where(bool[2, 3], f64[2, 3], f64[2, 3])", "where(bool[3], f64[2, 3], f64[])"}},
+         {.name = "cast",
+          .doc = "The operand in another element type. Floats become integers by rounding towards zero, and true "
+                 "is one.",
+          .operands = "x",
+          .results = "y",
+          .attrs = {{"type", AttrKind::String, {}, "the element type to convert to"}},
+          .traits = kElementwise | kNotACheckpoint,
+          .infer = inferCast,
+          .vjp = vjpCast,
+          .examples = {"cast(f64[2, 3]) {type = f32}", "cast(i64[3]) {type = f64}"}},
+         {.name = "affine",
+          .doc = "scale * x + shift.",
+          .operands = "x",
+          .results = "y",
+          .attrs = {{"scale", AttrKind::Float, 1.0, "what to multiply by"},
+                    {"shift", AttrKind::Float, 0.0, "what to add"}},
+          .traits = kElementwise,
+          .infer = inferAffine,
+          .vjp = vjpAffine,
+          .inverse = inverseAffine,
+          .inPlace = kOverFirst,
+          .examples = {"affine(f64[2, 3]) {scale = -1.5, shift = 0.25}"}}});
+
+  r.add(withInverse(unary("neg", "The negative.", vjpNeg, -2, 2, nullptr), inverseNeg));
+  r.add(unary("abs", "The absolute value.", vjpAbs, -2, 2, nullptr));
+  OpDef sign = unary("sign", "-1, 0 or 1.", nullptr, -2, 2, nullptr);
+  sign.differentiable = Differentiable::ZeroGradient;
+  r.add(std::move(sign));
+  r.add(withInverse(unary("exp", "The exponential.", vjpExp), inverseExp));
+  r.add(unary("log", "The natural logarithm.", vjpLog, 0.5, 2));
+  r.add(unary("sqrt", "The square root.", vjpSqrt, 0.5, 2));
+  r.add(unary("rsqrt", "One over the square root.", vjpRsqrt, 0.5, 2));
+  r.add(unary("reciprocal", "One over the operand.", vjpReciprocal, 0.5, 2));
+  r.add(unary("square", "The square.", vjpSquare, -2, 2, nullptr));
+  r.add(unary("sin", "The sine of radians.", vjpSin));
+  r.add(unary("cos", "The cosine of radians.", vjpCos));
+  r.add(unary("erf", "The Gauss error function.", vjpErf));
+  r.add(unary("softplus", "log(1 + exp(x)).", vjpSoftplus));
+
+  r.add(unary("relu", "The operand where positive, else zero.", vjpRelu, -2, 2, nullptr));
+  r.add(unary("tanh", "The hyperbolic tangent.", vjpTanh));
+  r.add(unary("sigmoid", "1 / (1 + exp(-x)).", vjpSigmoid));
+  r.add(unary("silu", "x * sigmoid(x).", vjpSilu));
+  std::vector<AttrDef> approximate = {
+      {"approximate", AttrKind::String, std::string("none"), "none: by erf; tanh: the approximation by tanh"}};
+  std::vector<AttrDef> bounds = {{"min", AttrKind::Float, -INFINITY, "the least value"},
+                                 {"max", AttrKind::Float, INFINITY, "the greatest value"}};
+  std::vector<AttrDef> alpha = {{"alpha", AttrKind::Float, 0.01, "the slope for negative operands"}};
+  r.add(with(unary("gelu", "x * Phi(x), Phi being the normal distribution function.", vjpGelu), approximate,
+             {"gelu(f64[2, 3])", "gelu(f64[2, 3]) {approximate = tanh}"}));
+  OpDef clamp = with(unary("clamp", "The operand, no less than min and no more than max.", vjpClamp), bounds,
+                     {"clamp(f64[2, 5]) {min = 0.0, max = 1.0}"});
+  clamp.infer = inferClamp;
+  r.add(std::move(clamp));
+  r.add(with(unary("leaky_relu", "The operand where positive, else alpha times it.", vjpLeakyRelu), alpha));
+
+  r.add(gradRow("relu_grad", "g where v, the result or operand of relu, is positive; else zero.", vjpReluGrad,
+                nullptr));
+  r.add(gradRow("tanh_grad", "g (1 - v^2), v being tanh's result.", nullptr, expandTanhGrad));
+  r.add(gradRow("sigmoid_grad", "g v (1 - v), v being sigmoid's result.", nullptr, expandSigmoidGrad));
+  r.add(gradRow("silu_grad", "The gradient of silu at v.", nullptr, expandSiluGrad));
+  OpDef geluGrad = gradRow("gelu_grad", "The gradient of gelu at v.", nullptr, expandGeluGrad, approximate);
+  geluGrad.examples.push_back("gelu_grad(f64[2, 3], f64[2, 3]) {approximate = tanh}");
+  geluGrad.cost = costTranscendental;
+  r.add(std::move(geluGrad));
+  OpDef clampGrad = gradRow("clamp_grad", "g where v is strictly between min and max, else zero.", vjpClampGrad,
+                            nullptr, bounds);
+  clampGrad.examples = {"clamp_grad(f64[2, 5], f64[2, 5]) {min = 0.0, max = 1.0}"};
+  r.add(std::move(clampGrad));
+  r.add(gradRow("leaky_relu_grad", "g where v is positive, else alpha times g.", vjpLeakyReluGrad, nullptr,
+                alpha));
+}
+
+} // namespace isthmus

@@ -1,0 +1,20 @@
+// The families of the op table: one function and one file each.
+#pragma once
+
+#include "ir/builder.h"
+#include "ir/op_registry.h"
+
+namespace isthmus {
+
+void registerElementwiseOps(OpRegistry &r); // arithmetic, comparison, activations, cast, select
+void registerShapeOps(OpRegistry &r);       // reshape, transpose, broadcast, slice, pad, concat, split, gather
+void registerReduceOps(OpRegistry &r);      // sum, mean, max
+void registerMatmulOps(OpRegistry &r);
+void registerConvOps(OpRegistry &r);
+void registerPoolOps(OpRegistry &r);
+void registerNormOps(OpRegistry &r);    // batch and layer norm, running averages
+void registerSoftmaxOps(OpRegistry &r); // softmax, log_softmax, cross_entropy
+void registerRandomOps(OpRegistry &r);  // dropout, uniform, normal
+void registerControlOps(OpRegistry &r); // identity, stop_gradient
+
+} // namespace isthmus

@@ -1,0 +1,28 @@
+// What passes may know about the machine a graph is meant for. Storage sizes and workspaces follow from
+// it before anything is planned, so a rewritten graph records the target's name.
+#pragma once
+
+#include "ir/graph.h"
+
+namespace isthmus {
+
+struct Target {
+  std::string name = "generic"; // "cpu avx512 threads=2"
+  int64_t alignment = 64;       // every storage is rounded up to this many bytes
+
+  // Scratch bytes of a call; null means none. An error if the target cannot run it.
+  std::function<llvm::Expected<int64_t>(const OpCall &)> workspace;
+
+  // Roofline: a call takes the longer of its arithmetic and its traffic, plus a start-up time.
+  double flopsPerSecond = 100e9;
+  double bytesPerSecond = 10e9;
+  double launchSeconds = 2e-6;
+
+  int64_t rounded(int64_t bytes) const { return (bytes + alignment - 1) / alignment * alignment; }
+  llvm::Expected<int64_t> workspaceBytes(const OpCall &call) const {
+    return workspace ? workspace(call) : 0;
+  }
+  double seconds(const OpCall &call) const;
+};
+
+} // namespace isthmus

@@ -1,0 +1,37 @@
+// The device interface. A device owns one arena and the memory of what is always there (parameters,
+// inputs), prepares kernels, and runs them on pointers into both. It knows nothing of graphs or plans.
+//
+// Calls on one device come from one thread. Addresses are the device's own: the host never reads through them.
+#pragma once
+
+#include "runtime/kernel.h"
+#include "passes/target.h"
+
+namespace isthmus {
+
+using DeviceAddress = char *;
+
+class Device {
+public:
+  virtual ~Device() = default;
+
+  virtual std::string name() const = 0; // "cpu:0"
+  // What passes may know: alignment, workspaces, costs. Valid as long as the device.
+  virtual const Target &target() = 0;
+  // Whether values are computed; the counting device only keeps the books.
+  virtual bool computes() const { return true; }
+
+  // Memory. Errors say how much was asked for and how much there was. Zero bytes are allowed.
+  virtual llvm::Expected<DeviceAddress> allocate(int64_t bytes) = 0;
+  virtual void release(DeviceAddress address) = 0;
+  virtual llvm::Error write(DeviceAddress to, const void *from, int64_t bytes) = 0;
+  virtual llvm::Error read(void *to, DeviceAddress from, int64_t bytes) = 0;
+
+  // A kernel for the call, owned by the device and shared by equal calls.
+  virtual llvm::Expected<PreparedKernel *> prepare(const OpCall &call) = 0;
+  // Enqueues it; the results are there after `finish`.
+  virtual llvm::Error launch(PreparedKernel &kernel, const KernelArgs &args) = 0;
+  virtual llvm::Error finish() = 0;
+};
+
+} // namespace isthmus
