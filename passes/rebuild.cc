@@ -1,0 +1,116 @@
+#include "passes/rebuild.h"
+
+#include "ir/check.h"
+#include "llvm/ADT/STLExtras.h"
+
+namespace isthmus {
+
+Rebuilder::Rebuilder(const Graph &from)
+    : from_(from), to_(from.name), values_(from.numValues()), nodes_(from.numNodes()),
+      hasSourceOrder_(false) {
+  to_.sourceFile = from.sourceFile;
+  to_.fromOnnx = from.fromOnnx;
+  to_.meta = from.meta;
+  for (uint32_t i = 0; i < from.numNodes(); ++i)
+    hasSourceOrder_ |= from.node(NodeId(i)).sourceIndex.has_value();
+}
+
+void Rebuilder::setMap(NodeId old, NodeId now) {
+  nodes_[old.index] = now;
+  for (uint32_t i = 0; i < from_.node(old).numResults; ++i)
+    setMap(from_.node(old).result(i), to_.node(now).result(i));
+}
+
+std::string Rebuilder::freshName(llvm::StringRef base) const {
+  auto taken = [&](llvm::StringRef name) { return from_.find(name) || to_.find(name); };
+  if (!taken(base))
+    return base.str();
+  unsigned &next = nextSuffix_.try_emplace(base, 2).first->second;
+  std::string name;
+  do
+    name = base.str() + "." + std::to_string(next++);
+  while (taken(name));
+  return name;
+}
+
+// Only nodes that the pass added can have the name of a value that is yet to be copied.
+void Rebuilder::freeName(llvm::StringRef name) {
+  if (ValueId taker = to_.find(name))
+    to_.rename(taker, freshName(name));
+}
+
+ValueId Rebuilder::copyInput(const Input &input, const Type &type, Initializer init) {
+  const Value &old = from_.value(input.value);
+  freeName(old.name);
+  auto now = to_.addInput(input.kind, old.name, type, std::move(init), old.loc);
+  if (!now)
+    ISTHMUS_CHECK(false, "an input that cannot be copied: " + llvm::toString(now.takeError()));
+  setMap(input.value, *now);
+  return *now;
+}
+
+void Rebuilder::copyInputs() {
+  for (const Input &input : from_.inputs())
+    copyInput(input, from_.type(input.value), input.init);
+}
+
+llvm::Expected<NodeId> Rebuilder::copyNodeWith(NodeId id, Attrs attrs) {
+  const Node &old = from_.node(id);
+  llvm::SmallVector<ValueId, 4> operands;
+  for (ValueId v : old.operands) {
+    operands.push_back(map(v));
+    ISTHMUS_CHECK(operands.back(), "operand '" + from_.valueName(v).str() + "' was not copied before its reader");
+  }
+  llvm::SmallVector<std::string, 2> names;
+  for (uint32_t i = 0; i < old.numResults; ++i) {
+    names.push_back(from_.valueName(old.result(i)).str());
+    freeName(names.back());
+  }
+  auto copy = to_.addNode(*old.op, operands, std::move(attrs), names, old.phase);
+  if (!copy)
+    return copy.takeError();
+  Node &n = to_.editNode(*copy);
+  n.marks = old.marks;
+  n.device = old.device;
+  n.loc = old.loc;
+  n.sourceIndex = old.sourceIndex;
+  // In a graph with a source order, a node without a number stands at its own place: where that
+  // changes, it must be written down.
+  if (hasSourceOrder_ && !old.sourceIndex && !old.isClone() && !old.isBoundary() && *copy != id)
+    n.sourceIndex = id.index;
+  setMap(id, *copy);
+  copies_.emplace_back(id, *copy);
+  return *copy;
+}
+
+NodeId Rebuilder::copyNode(NodeId id) {
+  auto copy = copyNodeWith(id, from_.node(id).attrs);
+  if (!copy)
+    ISTHMUS_CHECK(false, "a node that cannot be copied: " + llvm::toString(copy.takeError()));
+  return *copy;
+}
+
+Graph Rebuilder::finish() { return finish(from_.outputs()); }
+
+Graph Rebuilder::finish(llvm::ArrayRef<ValueId> outputs) {
+  // Only now, since a reordering pass copies nodes before those that they refer to.
+  for (auto [oldId, newId] : copies_) {
+    const Node &old = from_.node(oldId);
+    Node &n = to_.editNode(newId);
+    n.origin = map(old.origin);
+    n.passes = map(old.passes);
+    ISTHMUS_CHECK(bool(n.origin) == bool(old.origin) && bool(n.passes) == bool(old.passes),
+                  "'" + from_.nodeName(oldId).str() + "' was kept without what it stands for");
+    for (NodeId before : old.after)
+      if (NodeId mapped = map(before); mapped && mapped < newId && !llvm::is_contained(n.after, mapped))
+        n.after.push_back(mapped);
+  }
+  for (ValueId v : outputs) {
+    ISTHMUS_CHECK(map(v), "output '" + from_.valueName(v).str() + "' was left out");
+    to_.addOutput(map(v));
+  }
+  to_.loss = map(from_.loss);
+  return std::move(to_);
+}
+
+} // namespace isthmus

@@ -1,0 +1,152 @@
+#include "passes/rebuild.h"
+
+#include "ir/builder.h"
+#include <gtest/gtest.h>
+
+namespace isthmus {
+namespace {
+
+// x -> a = exp(x) -> b = tanh(a), with a clone of `a` behind a boundary on x, read by c = neg(clone).
+struct Rewritten {
+  Graph g{"rewritten"};
+  ValueId x, a, b, boundary, clone, c;
+
+  Rewritten() {
+    x = llvm::cantFail(g.addInput(InputKind::Input, "x", Type(DType::F32, {4})));
+    Builder build(g);
+    a = build.create("exp", {x}, {}, "a");
+    b = build.create("tanh", {a}, {}, "b");
+    boundary = build.create("stop_gradient", {x}, {}, "x.boundary");
+    clone = build.create("exp", {boundary}, {}, "a.clone");
+    c = build.create("neg", {clone}, {}, "c");
+    g.editNode(node(boundary)).passes = x;
+    g.editNode(node(boundary)).after = {node(b)};
+    g.editNode(node(clone)).origin = node(a);
+    g.editNode(node(clone)).phase = Phase::Backward;
+    g.editNode(node(b)).marks = {"checkpoint"};
+    g.editNode(node(b)).device = "cpu:1";
+    g.editNode(node(b)).loc = {7, 3};
+    g.editNode(node(c)).sourceIndex = 2;
+    g.meta["policy"] = "memory";
+    g.addOutput(c);
+    g.addOutput(b);
+    g.loss = b;
+  }
+  NodeId node(ValueId v) const { return g.value(v).def; }
+};
+
+TEST(Rebuild, CopiesEverythingThatANodeCarries) {
+  Rewritten w;
+  Rebuilder r(w.g);
+  r.copyInputs();
+  for (uint32_t i = 0; i < w.g.numNodes(); ++i)
+    r.copyNode(NodeId(i));
+  Graph g = r.finish();
+
+  ASSERT_EQ(g.numNodes(), w.g.numNodes());
+  ASSERT_EQ(g.numValues(), w.g.numValues());
+  for (uint32_t i = 0; i < g.numValues(); ++i) {
+    EXPECT_EQ(g.valueName(ValueId(i)), w.g.valueName(ValueId(i)));
+    EXPECT_EQ(g.type(ValueId(i)), w.g.type(ValueId(i)));
+  }
+  for (uint32_t i = 0; i < g.numNodes(); ++i) {
+    const Node &now = g.node(NodeId(i)), &old = w.g.node(NodeId(i));
+    EXPECT_EQ(now.op, old.op);
+    EXPECT_EQ(now.operands, old.operands);
+    EXPECT_EQ(now.attrs, old.attrs);
+    EXPECT_EQ(now.phase, old.phase);
+    EXPECT_EQ(now.origin, old.origin);
+    EXPECT_EQ(now.passes, old.passes);
+    EXPECT_EQ(now.after, old.after);
+    EXPECT_EQ(now.sourceIndex, old.sourceIndex);
+    EXPECT_EQ(now.marks, old.marks);
+    EXPECT_EQ(now.device, old.device);
+    EXPECT_EQ(now.loc.line, old.loc.line);
+    EXPECT_EQ(now.loc.column, old.loc.column);
+  }
+  EXPECT_EQ(g.name, "rewritten");
+  EXPECT_EQ(g.meta, w.g.meta);
+  EXPECT_EQ(g.loss, w.g.loss);
+  EXPECT_EQ(g.outputs().vec(), w.g.outputs().vec());
+}
+
+// Left out: `b`. The edge to it goes, and so does the loss; what had no number and moved gets one.
+TEST(Rebuild, DropsEdgesToNodesLeftOut) {
+  Rewritten w;
+  Rebuilder r(w.g);
+  r.copyInputs();
+  for (uint32_t i = 0; i < w.g.numNodes(); ++i)
+    if (NodeId(i) != w.node(w.b))
+      r.copyNode(NodeId(i));
+  Graph g = r.finish({w.c});
+
+  EXPECT_EQ(g.numNodes(), 4u);
+  EXPECT_FALSE(g.find("b"));
+  EXPECT_FALSE(g.loss);
+  const Node &boundary = g.node(g.value(g.find("x.boundary")).def);
+  EXPECT_TRUE(boundary.after.empty());
+  EXPECT_EQ(boundary.passes, g.find("x"));
+  const Node &clone = g.node(g.value(g.find("a.clone")).def);
+  EXPECT_EQ(clone.origin, g.value(g.find("a")).def);
+  EXPECT_EQ(clone.sourceIndex, std::nullopt);
+  EXPECT_EQ(g.node(g.value(g.find("c")).def).sourceIndex, 2u);
+}
+
+// The original got back: clones stand for their origins, boundaries for what they pass.
+TEST(Rebuild, MapsOneValueToAnother) {
+  Rewritten w;
+  Rebuilder r(w.g);
+  r.copyInputs();
+  for (uint32_t i = 0; i < w.g.numNodes(); ++i) {
+    const Node &n = w.g.node(NodeId(i));
+    if (n.isClone())
+      r.setMap(NodeId(i), r.map(n.origin));
+    else if (n.isBoundary())
+      r.setMap(n.firstResult, r.map(n.passes));
+    else
+      r.copyNode(NodeId(i));
+  }
+  Graph g = r.finish();
+  EXPECT_EQ(g.numNodes(), 3u);
+  EXPECT_FALSE(g.hasClones());
+  EXPECT_EQ(g.node(g.value(g.find("c")).def).operands[0], g.find("a"));
+}
+
+// A pass that adds a node called `b`, or `b.2`, before the old `b` is copied does not rename the old one.
+TEST(Rebuild, NewNodesGiveWayToOldNames) {
+  Rewritten w;
+  Rebuilder r(w.g);
+  r.copyInputs();
+  Builder build(r.to());
+  ValueId one = build.create("neg", {r.map(w.x)}, {}, "b");
+  ValueId two = build.create("neg", {r.map(w.x)}, {}, "b");
+  EXPECT_EQ(r.to().valueName(two), "b.2");
+  for (uint32_t i = 0; i < w.g.numNodes(); ++i)
+    r.copyNode(NodeId(i));
+  ValueId three = build.create("neg", {r.map(w.x)}, {}, r.freshName("c"));
+  Graph g = r.finish();
+  EXPECT_EQ(g.find("b"), r.map(w.b));
+  EXPECT_EQ(g.node(g.value(g.find("b")).def).op->name, "tanh");
+  EXPECT_EQ(g.valueName(two), "b.2");
+  EXPECT_EQ(g.valueName(one), "b.3");
+  EXPECT_EQ(g.valueName(three), "c.2");
+}
+
+TEST(Rebuild, OtherAttributesAreChecked) {
+  Graph g;
+  ValueId x = llvm::cantFail(g.addInput(InputKind::Input, "x", Type(DType::F32, {4})));
+  ValueId y = Builder(g).create("affine", {x}, {{"scale", 2.0}}, "y");
+  g.addOutput(y);
+  Rebuilder r(g);
+  r.copyInputs();
+  auto wrong = r.copyNodeWith(NodeId(0), {{"slope", 1.0}});
+  ASSERT_FALSE(bool(wrong));
+  EXPECT_NE(llvm::toString(wrong.takeError()).find("no attribute 'slope'"), std::string::npos);
+  ASSERT_TRUE(bool(r.copyNodeWith(NodeId(0), {{"scale", 3.0}})));
+  Graph out = r.finish();
+  EXPECT_EQ(out.node(NodeId(0)).attrs.getFloat("scale"), 3.0);
+  EXPECT_EQ(out.node(NodeId(0)).attrs.getFloat("shift"), 0.0);
+}
+
+} // namespace
+} // namespace isthmus
