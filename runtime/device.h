@@ -5,7 +5,7 @@
 #pragma once
 
 #include "runtime/kernel.h"
-#include "passes/target.h"
+#include "ir/target.h"
 
 namespace isthmus {
 

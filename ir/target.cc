@@ -1,4 +1,4 @@
-#include "passes/target.h"
+#include "ir/target.h"
 
 #include <algorithm>
 

@@ -1,0 +1,155 @@
+#include "passes/plan/problem.h"
+
+#include <algorithm>
+
+namespace isthmus::plan {
+namespace {
+
+// Every run of an op makes copies; every copy refers to a storage, of its own or, for views, another's.
+class Simulation {
+public:
+  Simulation(const Problem &p, const Schedule &s) : p_(p), s_(s) {}
+
+  Evaluation run() {
+    bind();
+    if (result_.error.empty())
+      account();
+    return result_;
+  }
+
+private:
+  static constexpr uint32_t kNone = ~0u;       // no copy yet
+  static constexpr uint32_t kPersistent = ~1u; // bound to something that is always there
+
+  struct Storage {
+    int64_t bytes;
+    uint32_t born, lastRead; // steps
+    bool lives;              // to the end
+  };
+
+  // First pass: binds reads to storages and finds each storage's last read.
+  void bind() {
+    newest_.resize(p_.ops.size());
+    std::vector<char> ran(p_.ops.size(), 0);
+    for (size_t i = 0; i < p_.ops.size(); ++i)
+      newest_[i].assign(std::max<size_t>(1, p_.ops[i].outputBytes.size()),
+                        p_.ops[i].persistent ? kPersistent : kNone);
+    for (uint32_t step = 0; step < s_.size(); ++step) {
+      OpIndex id = s_[step];
+      if (id >= p_.ops.size() || p_.ops[id].persistent)
+        return fail("step " + std::to_string(step) + " runs op " + std::to_string(id) + ", which cannot run");
+      const Op &op = p_.ops[id];
+      if (ran[id] && !op.recomputable)
+        return fail("'" + op.name + "' runs twice, and must not");
+      bool again = ran[id];
+      ran[id] = 1;
+      firstRead_.push_back(static_cast<uint32_t>(reads_.size()));
+      for (const Read &r : op.inputs) {
+        uint32_t storage = newest_[r.op][r.output];
+        if (storage == kNone)
+          return fail("'" + op.name + "' reads '" + p_.ops[r.op].name + "' before it has run");
+        if (storage != kPersistent)
+          storages_[storage].lastRead = step;
+        reads_.push_back(storage);
+      }
+      firstMade_.push_back(static_cast<uint32_t>(storages_.size()));
+      if (op.isView()) {
+        newest_[id][0] = reads_[firstRead_[step] + op.viewOf];
+      } else {
+        for (size_t o = 0; o < op.outputBytes.size(); ++o) {
+          newest_[id][o] = static_cast<uint32_t>(storages_.size());
+          storages_.push_back({p_.rounded(op.outputBytes[o]), step, step, false});
+        }
+        result_.recomputed += again;
+      }
+      result_.cost += op.cost;
+    }
+    firstRead_.push_back(static_cast<uint32_t>(reads_.size()));
+    firstMade_.push_back(static_cast<uint32_t>(storages_.size()));
+    for (const Read &r : p_.outputs) {
+      uint32_t storage = newest_[r.op][r.output];
+      if (storage == kNone)
+        return fail("output '" + p_.ops[r.op].name + "' is never computed");
+      if (storage != kPersistent)
+        storages_[storage].lives = true;
+    }
+  }
+
+  // Second pass: sums live bytes.
+  void account() {
+    int64_t live = 0;
+    std::vector<uint32_t> readSorted;
+    for (uint32_t step = 0; step < s_.size(); ++step) {
+      const Op &op = p_.ops[s_[step]];
+      uint32_t made = firstMade_[step], madeEnd = firstMade_[step + 1];
+      for (uint32_t m = made; m < madeEnd; ++m)
+        live += storages_[m].bytes;
+      int64_t now = live + p_.rounded(op.workspace) - takenOver(step);
+      if (now > result_.peakBytes) {
+        result_.peakBytes = now;
+        result_.peakStep = step;
+      }
+      readSorted.assign(reads_.begin() + firstRead_[step], reads_.begin() + firstRead_[step + 1]);
+      std::sort(readSorted.begin(), readSorted.end());
+      readSorted.erase(std::unique(readSorted.begin(), readSorted.end()), readSorted.end());
+      for (uint32_t r : readSorted)
+        if (r != kPersistent && diesAt(r, step))
+          live -= storages_[r].bytes;
+      for (uint32_t m = made; m < madeEnd; ++m) // never read
+        if (storages_[m].lastRead == step && !storages_[m].lives)
+          live -= storages_[m].bytes;
+    }
+    result_.outputBytes = live;
+  }
+
+  bool diesAt(uint32_t storage, uint32_t step) const {
+    const Storage &s = storages_[storage];
+    return s.born < step && s.lastRead == step && !s.lives;
+  }
+
+  // Bytes that outputs of this step share with inputs that die here.
+  int64_t takenOver(uint32_t step) {
+    const Op &op = p_.ops[s_[step]];
+    int64_t bytes = 0;
+    uint64_t usedOutputs = 0;
+    taken_.clear();
+    for (const Op::Reuse &reuse : op.mayReuse) {
+      uint32_t storage = reads_[firstRead_[step] + reuse.input];
+      if (storage == kPersistent || !diesAt(storage, step) || (usedOutputs >> reuse.output & 1) ||
+          std::find(taken_.begin(), taken_.end(), storage) != taken_.end())
+        continue;
+      int64_t need = storages_[firstMade_[step] + reuse.output].bytes;
+      if (storages_[storage].bytes < need)
+        continue;
+      usedOutputs |= uint64_t(1) << reuse.output;
+      taken_.push_back(storage);
+      bytes += need;
+    }
+    return bytes;
+  }
+
+  void fail(std::string why) { result_.error = std::move(why); }
+
+  const Problem &p_;
+  const Schedule &s_;
+  Evaluation result_;
+  std::vector<std::vector<uint32_t>> newest_; // by op and output: the storage of the newest copy
+  std::vector<Storage> storages_;
+  std::vector<uint32_t> reads_;                 // storages read, step by step
+  std::vector<uint32_t> firstRead_, firstMade_; // by step, into reads_ and storages_
+  std::vector<uint32_t> taken_;
+};
+
+} // namespace
+
+Schedule sourceOrder(const Problem &p) {
+  Schedule s;
+  for (OpIndex i = 0; i < p.ops.size(); ++i)
+    if (!p.ops[i].persistent)
+      s.push_back(i);
+  return s;
+}
+
+Evaluation evaluate(const Problem &p, const Schedule &s) { return Simulation(p, s).run(); }
+
+} // namespace isthmus::plan

@@ -1,0 +1,76 @@
+// The planner's whole view of a graph: ops with costs and workspaces, the bytes they make, who reads
+// them. It knows nothing of tensors, so any framework can fill one in. Standard library only.
+//
+// The meaning of a schedule is that of the joint-graph format: reads bind to the newest copy, a storage
+// is freed after its last read, inputs and outputs of the running op are all live.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace isthmus::plan {
+
+using OpIndex = uint32_t;
+
+// One output of one op.
+struct Read {
+  OpIndex op = 0;
+  uint32_t output = 0;
+  friend bool operator==(const Read &a, const Read &b) = default;
+};
+
+enum class Phase : uint8_t { Forward, Backward, Update };
+
+struct Op {
+  std::string name;
+  Phase phase = Phase::Forward;
+  double cost = 0;       // microseconds
+  int64_t workspace = 0; // bytes live while it runs, and only then
+  std::vector<Read> inputs;
+  std::vector<int64_t> outputBytes; // one storage each; 0 for a view
+
+  // The single output refers to the storage of this input, in the copy from which the view was made.
+  static constexpr uint32_t kNoView = ~0u;
+  uint32_t viewOf = kNoView;
+
+  bool persistent = false;  // always live and never run: parameters, graph inputs; not charged
+  bool recomputable = true; // may run more than once
+
+  // Output `output` takes over the storage of input `input` where that dies here and is as large.
+  struct Reuse {
+    uint32_t output;
+    uint32_t input;
+  };
+  std::vector<Reuse> mayReuse;
+
+  bool isView() const { return viewOf != kNoView; }
+};
+
+struct Problem {
+  std::vector<Op> ops; // in source order: inputs come before
+  std::vector<Read> outputs;
+  int64_t alignment = 1; // storages and workspaces are rounded up to it
+
+  int64_t rounded(int64_t bytes) const { return (bytes + alignment - 1) / alignment * alignment; }
+};
+
+// Which ops run, in order; an op that comes again is a recomputation.
+using Schedule = std::vector<OpIndex>;
+
+struct Evaluation {
+  std::string error; // empty, or why the schedule is not valid; then nothing else holds
+  int64_t peakBytes = 0;
+  size_t peakStep = 0;
+  double cost = 0;          // microseconds
+  int64_t outputBytes = 0;  // live at the end
+  size_t recomputed = 0;    // runs beyond the first, views left out
+};
+
+// The schedule in source order, without recomputation; dead ops included.
+Schedule sourceOrder(const Problem &p);
+
+// Peak and cost of a schedule. Linear in its length and the number of reads.
+Evaluation evaluate(const Problem &p, const Schedule &s);
+
+} // namespace isthmus::plan
