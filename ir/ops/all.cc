@@ -5,6 +5,10 @@ namespace isthmus {
 void registerAllOps(OpRegistry &r) {
   registerControlOps(r);
   registerElementwiseOps(r);
+  registerShapeOps(r);
+  registerReduceOps(r);
+  registerMatmulOps(r);
+  registerRandomOps(r);
 }
 
 } // namespace isthmus

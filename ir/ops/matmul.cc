@@ -1,0 +1,117 @@
+// The matrix product. Its gradients are matrix products again.
+
+#include "ir/ops/families.h"
+#include <algorithm>
+
+namespace isthmus {
+namespace {
+
+// The last two dims of an operand as they are multiplied.
+struct Matrix {
+  int64_t rows, columns;
+};
+Matrix matrixOf(const Type &t, bool transposed) {
+  int64_t rows = t.dims[t.dims.size() - 2], columns = t.dims.back();
+  return transposed ? Matrix{columns, rows} : Matrix{rows, columns};
+}
+
+llvm::Expected<TypeList> inferMatmul(const InferContext &c) {
+  if (llvm::Error e = c.expectFloat(0))
+    return e;
+  for (size_t i : {0, 1})
+    if (llvm::Error e = c.expectRank(i, 2, 64))
+      return e;
+  const Type &a = c.operand(0), &b = c.operand(1);
+  if (a.dtype != b.dtype)
+    return c.error("expects operands of one element type, got '{0}' and '{1}'", a.str(), b.str());
+  bool ta = c.attrs.getBool("transpose_a"), tb = c.attrs.getBool("transpose_b");
+  Matrix ma = matrixOf(a, ta), mb = matrixOf(b, tb);
+  if (ma.columns != mb.rows)
+    return c.error("expects inner sizes to agree, got {0} in '{1}'{2} and {3} in '{4}'{5}",
+                   ma.columns, a.str(), ta ? " transposed" : "", mb.rows, b.str(),
+                   tb ? " transposed" : "");
+  Dims batch(std::max(a.rank(), b.rank()) - 2, 1);
+  for (const Type &t : {a, b})
+    for (size_t i = 0, lead = batch.size() + 2 - t.dims.size(); i + 2 < t.dims.size(); ++i) {
+      int64_t &d = batch[lead + i];
+      if (d == 1)
+        d = t.dims[i];
+      else if (t.dims[i] != 1 && t.dims[i] != d)
+        return c.error("expects batch sizes that broadcast to one, got '{0}' and '{1}'", a.str(),
+                       b.str());
+    }
+  batch.push_back(ma.rows);
+  batch.push_back(mb.columns);
+  return TypeList{a.with(batch)};
+}
+
+ValueId matmul(Builder &b, ValueId x, bool tx, ValueId y, bool ty) {
+  return b.create("matmul", {x, y}, {{"transpose_a", tx}, {"transpose_b", ty}});
+}
+
+// All but the last axis as one: a view.
+ValueId flattened(Builder &b, ValueId x) {
+  const Type &t = b.type(x);
+  int64_t rows = 1;
+  for (int64_t d : llvm::makeArrayRef(t.dims).drop_back())
+    rows *= d;
+  return b.reshape(x, {rows, t.dims.back()});
+}
+
+// With C = op(A) op(B): the gradient of op(A) is g op(B)^T and that of op(B) is op(A)^T g; each is
+// built in the layout of its operand, and summed over the batch axes along which that was repeated.
+ValueList vjpMatmul(VjpContext &c) {
+  bool ta = c.attrs.getBool("transpose_a"), tb = c.attrs.getBool("transpose_b");
+  ValueId a = c.operand(0), b = c.operand(1), g = c.grad(0);
+  const Type typeA = c.type(a), typeB = c.type(b);
+  ValueList out(2);
+  if (c.wants(0)) {
+    ValueId da = ta ? matmul(c.b, b, tb, g, true) : matmul(c.b, g, false, b, !tb);
+    out[0] = c.b.sumTo(da, typeA.dims);
+  }
+  if (c.wants(1)) {
+    // A weight that serves a whole batch: the sum over the batch is part of one product of tall
+    // matrices, and no product per batch element is ever stored.
+    bool shared = typeB.rank() == 2 && typeA.rank() > 2 && !ta;
+    ValueId x = shared ? flattened(c.b, a) : a, gx = shared ? flattened(c.b, g) : g;
+    ValueId db = tb ? matmul(c.b, gx, true, x, ta) : matmul(c.b, x, !ta, gx, false);
+    out[1] = c.b.sumTo(db, typeB.dims);
+  }
+  return out;
+}
+
+Cost costMatmul(const OpCall &c) {
+  Matrix a = matrixOf(c.operands[0], c.attrs->getBool("transpose_a"));
+  return {2.0 * double(c.results[0].elements()) * double(a.columns),
+          double(c.operands[0].bytes() + c.operands[1].bytes() + c.results[0].bytes())};
+}
+
+} // namespace
+
+void registerMatmulOps(OpRegistry &r) {
+  r.add({{.name = "matmul",
+          .doc = "The product of the matrices in the last two axes, with numpy's broadcasting of "
+                 "the others.",
+          .operands = "a b",
+          .results = "y",
+          .attrs = {{"transpose_a", AttrKind::Bool, false,
+                     "whether the last two axes of a change places first"},
+                    {"transpose_b", AttrKind::Bool, false, "the same of b"}},
+          .traits = kContraction,
+          .infer = inferMatmul,
+          .vjp = vjpMatmul,
+          .cost = costMatmul,
+          .examples = {
+              "matmul(f64[2, 3], f64[3, 4])", "matmul(f64[3, 2], f64[3, 4]) {transpose_a = true}",
+              "matmul(f64[2, 3], f64[4, 3]) {transpose_b = true}",
+              "matmul(f64[3, 2], f64[4, 3]) {transpose_a = true, transpose_b = true}",
+              "matmul(f64[2, 2, 3], f64[3, 4])",
+              "matmul(f64[2, 2, 3], f64[4, 3]) {transpose_b = true}",
+              "matmul(f64[2, 3, 2], f64[3, 4]) {transpose_a = true}",
+              "matmul(f64[2, 3], f64[2, 3, 4])", "matmul(f64[2, 1, 2, 3], f64[3, 3, 2])",
+              "matmul(f64[2, 0], f64[0, 3])", "matmul(f64[1, 1], f64[1, 1])",
+              "matmul(f64[2, 3, 2], f64[2, 4, 3]) {transpose_a = true, transpose_b = true}",
+              "matmul(f64[9, 33], f64[33, 17])"}}});
+}
+
+} // namespace isthmus
