@@ -1,0 +1,380 @@
+// Normalisations. Statistics are results, so that the backward pass reads them and running averages are
+// nodes of their own. For 16-bit operands statistics are f32.
+//
+// The backward rows take the statistics as operands. Their expansions treat them as independent values;
+// what flows back into them reaches x through the forward row's gradient rule. So second derivatives
+// are whole.
+
+#include "ir/ops/families.h"
+
+namespace isthmus {
+namespace {
+
+DType statisticsType(DType t) { return t == DType::F64 ? DType::F64 : DType::F32; }
+
+// --- Shape rules
+
+// Operands from `first` on are vectors with one element per channel, all of x's type or of its statistics'.
+llvm::Error expectChannels(const InferContext &c, const Type &x, size_t first) {
+  for (size_t i = first; i < c.operands.size(); ++i) {
+    const Type &t = c.operand(i);
+    if (t.rank() != 1 || t.dims[0] != x.dims[1])
+      return c.error("expects '{0}' of {1} elements, one per channel, got '{2}'", c.op.operandNames[i], x.dims[1],
+                     t.str());
+    if (t.dtype != x.dtype && t.dtype != statisticsType(x.dtype))
+      return c.error("expects '{0}' of {1} or {2}, got '{3}'", c.op.operandNames[i], dtypeName(x.dtype),
+                     dtypeName(statisticsType(x.dtype)), t.str());
+    if (t.dtype != c.operand(first).dtype)
+      return c.error("expects '{0}' and '{1}' of one type, got '{2}' and '{3}'", c.op.operandNames[first],
+                     c.op.operandNames[i], c.operand(first).str(), t.str());
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error expectEpsilon(const InferContext &c) {
+  if (c.attrs.getFloat("epsilon") >= 0)
+    return llvm::Error::success();
+  return c.error("expects an epsilon of 0 or more, got {0}", floatText(c.attrs.getFloat("epsilon")));
+}
+
+llvm::Expected<TypeList> inferBatchNorm(const InferContext &c) {
+  if (llvm::Error e = c.expectFloat(0))
+    return e;
+  if (llvm::Error e = c.expectRank(0, 2, 64))
+    return e;
+  if (llvm::Error e = expectChannels(c, c.operand(0), 1))
+    return e;
+  if (llvm::Error e = expectEpsilon(c))
+    return e;
+  return TypeList{c.operand(0), c.operand(3), c.operand(4)};
+}
+
+llvm::Expected<TypeList> inferBatchNormGrad(const InferContext &c) {
+  if (llvm::Error e = c.expectFloat(0))
+    return e;
+  if (llvm::Error e = c.expectSame(0, 1))
+    return e;
+  if (llvm::Error e = c.expectRank(1, 2, 64))
+    return e;
+  if (llvm::Error e = expectChannels(c, c.operand(1), 2))
+    return e;
+  if (llvm::Error e = expectEpsilon(c))
+    return e;
+  return TypeList{c.operand(1), c.operand(2), c.operand(2)};
+}
+
+// The shape of layer norm's statistics: the normalised axes have size one.
+llvm::Expected<Dims> layerStatistics(const InferContext &c, const Type &x, size_t scale) {
+  auto axis = c.axis(c.attrs.getInt("axis"), x.rank());
+  if (!axis)
+    return axis.takeError();
+  llvm::ArrayRef<int64_t> inner = llvm::makeArrayRef(x.dims).drop_front(*axis);
+  const Type &s = c.operand(scale);
+  if (llvm::makeArrayRef(s.dims) != inner)
+    return c.error("expects a scale of the normalised sizes, '{0}', got '{1}'",
+                   Type(s.dtype, inner).str(), s.str());
+  if (s.dtype != x.dtype && s.dtype != statisticsType(x.dtype))
+    return c.error("expects a scale of {0} or {1}, got '{2}'", dtypeName(x.dtype),
+                   dtypeName(statisticsType(x.dtype)), s.str());
+  Dims dims = x.dims;
+  std::fill(dims.begin() + *axis, dims.end(), 1);
+  return dims;
+}
+
+llvm::Expected<TypeList> inferLayerNorm(const InferContext &c) {
+  if (llvm::Error e = c.expectFloat(0))
+    return e;
+  if (llvm::Error e = expectEpsilon(c))
+    return e;
+  auto dims = layerStatistics(c, c.operand(0), 1);
+  if (!dims)
+    return dims.takeError();
+  if (c.has(2))
+    if (llvm::Error e = c.expectSame(1, 2))
+      return e;
+  Type statistics(statisticsType(c.operand(0).dtype), *dims);
+  return TypeList{c.operand(0), statistics, statistics};
+}
+
+llvm::Expected<TypeList> inferLayerNormGrad(const InferContext &c) {
+  if (llvm::Error e = c.expectFloat(0))
+    return e;
+  if (llvm::Error e = c.expectSame(0, 1))
+    return e;
+  auto dims = layerStatistics(c, c.operand(1), 2);
+  if (!dims)
+    return dims.takeError();
+  Type statistics(statisticsType(c.operand(1).dtype), *dims);
+  for (size_t i : {3, 4})
+    if (c.operand(i) != statistics)
+      return c.error("expects '{0}' of type '{1}', got '{2}'", c.op.operandNames[i], statistics.str(),
+                     c.operand(i).str());
+  return TypeList{c.operand(1), c.operand(2), c.operand(2)};
+}
+
+llvm::Expected<TypeList> inferRunningAverage(const InferContext &c) {
+  if (llvm::Error e = c.expectFloat(0))
+    return e;
+  if (llvm::Error e = c.expectSame(0, 1))
+    return e;
+  double momentum = c.attrs.getFloat("momentum");
+  if (momentum < 0 || momentum > 1)
+    return c.error("expects a momentum in [0, 1], got {0}", floatText(momentum));
+  return TypeList{c.operand(0)};
+}
+
+// --- Batch norm's gradients. Sums run over all axes but the second; [C] vectors spread to [1, C, 1, ...].
+
+struct Channels {
+  Builder &b;
+  Type x; // in the type that is computed in: that of the vectors
+  double count;
+  Ints axes;
+
+  Channels(Builder &b, const Type &x, DType in) : b(b), x(x.with(in)), count(1) {
+    for (int64_t a = 0; a < x.rank(); ++a)
+      if (a != 1) {
+        axes.push_back(a);
+        count *= double(x.dims[a]);
+      }
+  }
+  ValueId spread(ValueId v) const {
+    Dims dims(x.rank(), 1);
+    dims[1] = x.dims[1];
+    return b.reshape(v, dims);
+  }
+  ValueId sum(ValueId v) const { return b.sum(v, axes, /*keepDims=*/false); }
+  ValueId rstd(ValueId var, double epsilon) const { return b.create("rsqrt", {b.shift(var, epsilon)}); }
+};
+
+// What flows into batch_mean and batch_var goes on to x (training), or to the operands that they repeat.
+void addStatisticsGrads(VjpContext &c, ValueList &out) {
+  Builder &b = c.b;
+  if (!c.attrs.getBool("training")) {
+    for (size_t i : {1, 2})
+      if (c.hasGrad(i) && c.wants(i + 2))
+        out[i + 2] = out[i + 2] ? b.add(out[i + 2], c.grad(i)) : c.grad(i);
+    return;
+  }
+  if (!c.wants(0))
+    return;
+  const Type &x = c.type(c.operand(0));
+  Channels ch(b, x, c.type(c.result(1)).dtype);
+  auto add = [&](ValueId more) {
+    more = b.cast(b.broadcastTo(more, x.dims), x.dtype);
+    out[0] = out[0] ? b.add(out[0], more) : more;
+  };
+  if (c.hasGrad(1))
+    add(ch.spread(b.scale(c.grad(1), 1 / ch.count)));
+  if (c.hasGrad(2)) { // d var / dx = 2 (x - mean) / count
+    ValueId centred = b.sub(b.cast(c.operand(0), ch.x.dtype), ch.spread(c.result(1)));
+    add(b.mul(centred, ch.spread(b.scale(c.grad(2), 2 / ch.count))));
+  }
+}
+
+ValueList vjpBatchNorm(VjpContext &c) {
+  Builder &b = c.b;
+  ValueList out(5);
+  bool training = c.attrs.getBool("training");
+  bool wanted = c.wants(0) || c.wants(1) || c.wants(2) || (!training && (c.wants(3) || c.wants(4)));
+  if (c.hasGrad(0) && wanted) {
+    ValueId mean = training ? c.result(1) : c.operand(3), var = training ? c.result(2) : c.operand(4);
+    NodeId grad = b.createNode("batch_norm_grad", {c.grad(0), c.operand(0), c.operand(1), mean, var}, c.attrs);
+    for (unsigned i = 0; i < 3; ++i)
+      if (c.wants(i))
+        out[i] = b.graph().node(grad).result(i);
+    // y = (x - mean) rstd scale + bias with given mean and var:
+    // dmean = -dbias scale rstd, dvar = -1/2 dscale scale rstd^2.
+    if (!training && (c.wants(3) || c.wants(4))) {
+      ValueId rstd = b.create("rsqrt", {b.shift(var, c.attrs.getFloat("epsilon"))});
+      ValueId slope = b.mul(c.operand(1), rstd);
+      if (c.wants(3))
+        out[3] = b.neg(b.mul(b.graph().node(grad).result(2), slope));
+      if (c.wants(4))
+        out[4] = b.scale(b.mul(b.graph().node(grad).result(1), b.mul(slope, rstd)), -0.5);
+    }
+  }
+  addStatisticsGrads(c, out);
+  return out;
+}
+
+ValueList expandBatchNormGrad(ExpandContext &c) {
+  Builder &b = c.b;
+  const Type x = b.type(c.operands[1]);
+  Channels ch(b, x, b.type(c.operands[2]).dtype);
+  ValueId g = b.cast(c.operands[0], ch.x.dtype), v = b.cast(c.operands[1], ch.x.dtype), scale = c.operands[2];
+  ValueId rstd = ch.rstd(c.operands[4], c.attrs.getFloat("epsilon"));
+  ValueId normal = b.mul(b.sub(v, ch.spread(c.operands[3])), ch.spread(rstd));
+  ValueId dBias = ch.sum(g), dScale = ch.sum(b.mul(g, normal));
+  ValueId inner = g;
+  if (c.attrs.getBool("training")) {
+    inner = b.sub(inner, ch.spread(b.scale(dBias, 1 / ch.count)));
+    inner = b.sub(inner, b.mul(normal, ch.spread(b.scale(dScale, 1 / ch.count))));
+  }
+  ValueId dx = b.mul(inner, ch.spread(b.mul(scale, rstd)));
+  return {b.cast(dx, x.dtype), dScale, dBias};
+}
+
+// --- Layer norm's gradients. Statistics have x's rank, so they broadcast as they are.
+
+struct Layer {
+  Builder &b;
+  Type x;
+  double count = 1;
+  Ints inner, outer;
+
+  Layer(Builder &b, const Type &x, int64_t axis) : b(b), x(x.with(statisticsType(x.dtype))) {
+    if (axis < 0)
+      axis += x.rank();
+    for (int64_t a = 0; a < x.rank(); ++a)
+      (a < axis ? outer : inner).push_back(a);
+    for (int64_t a : inner)
+      count *= double(x.dims[a]);
+  }
+  ValueId wide(ValueId v) const { return b.cast(v, x.dtype); }
+  ValueId mean(ValueId v) const { return b.scale(b.sum(v, inner, /*keepDims=*/true), 1 / count); }
+  // Summed over the outer axes: the scale's shape. No axes would mean all of them.
+  ValueId total(ValueId v) const { return outer.empty() ? v : b.sum(v, outer, /*keepDims=*/false); }
+};
+
+ValueList vjpLayerNorm(VjpContext &c) {
+  Builder &b = c.b;
+  ValueList out(c.numOperands());
+  if (c.hasGrad(0)) {
+    NodeId grad = b.createNode("layer_norm_grad",
+                               {c.grad(0), c.operand(0), c.operand(1), c.result(1), c.result(2)},
+                               {{"axis", c.attrs.getInt("axis")}});
+    for (unsigned i = 0; i < out.size(); ++i)
+      if (c.wants(i))
+        out[i] = b.graph().node(grad).result(i);
+  }
+  if (!c.wants(0))
+    return out;
+  const Type &x = c.type(c.operand(0));
+  Layer layer(b, x, c.attrs.getInt("axis"));
+  auto add = [&](ValueId more) {
+    more = b.cast(b.broadcastTo(more, x.dims), x.dtype);
+    out[0] = out[0] ? b.add(out[0], more) : more;
+  };
+  if (c.hasGrad(1))
+    add(b.scale(c.grad(1), 1 / layer.count));
+  if (c.hasGrad(2)) { // d rstd / dx = -rstd^3 (x - mean) / count
+    ValueId rstd = c.result(2), centred = b.sub(layer.wide(c.operand(0)), c.result(1));
+    ValueId slope = b.scale(b.mul(rstd, b.mul(rstd, rstd)), -1 / layer.count);
+    add(b.mul(centred, b.mul(c.grad(2), slope)));
+  }
+  return out;
+}
+
+ValueList expandLayerNormGrad(ExpandContext &c) {
+  Builder &b = c.b;
+  const Type x = b.type(c.operands[1]);
+  DType scaleType = b.type(c.operands[2]).dtype;
+  Layer layer(b, x, c.attrs.getInt("axis"));
+  ValueId g = layer.wide(c.operands[0]), scale = layer.wide(c.operands[2]), rstd = c.operands[4];
+  ValueId normal = b.mul(b.sub(layer.wide(c.operands[1]), c.operands[3]), rstd);
+  ValueId scaled = b.mul(g, scale), gNormal = b.mul(g, normal);
+  ValueId inner = b.sub(scaled, layer.mean(scaled));
+  inner = b.sub(inner, b.mul(normal, layer.mean(b.mul(scaled, normal))));
+  return {b.cast(b.mul(rstd, inner), x.dtype), b.cast(layer.total(gNormal), scaleType),
+          b.cast(layer.total(g), scaleType)};
+}
+
+ValueList vjpRunningAverage(VjpContext &c) {
+  double m = c.attrs.getFloat("momentum");
+  return {c.wants(0) ? c.b.scale(c.grad(0), m) : ValueId(), c.wants(1) ? c.b.scale(c.grad(0), 1 - m) : ValueId()};
+}
+
+// --- Cost: x is read once for the statistics and once for the result.
+
+Cost costNorm(const OpCall &c, size_t x, double flopsEach) {
+  Cost cost;
+  for (const Type &t : c.operands)
+    cost.bytes += double(t.bytes());
+  for (const Type &t : c.results)
+    cost.bytes += double(t.bytes());
+  cost.bytes += double(c.operands[x].bytes()) * (x + 1);
+  cost.flops = flopsEach * double(c.operands[x].elements());
+  return cost;
+}
+Cost costForward(const OpCall &c) { return costNorm(c, 0, 6); }
+Cost costBackward(const OpCall &c) { return costNorm(c, 1, 10); } // g too is read twice
+
+// --- Rows
+
+const AttrDef kEpsilon = {"epsilon", AttrKind::Float, 1e-5, "what is added to the variance"};
+const AttrDef kTraining = {"training", AttrKind::Bool, true,
+                           "whether to take the statistics of the batch; if not, the given ones"};
+const AttrDef kAxis = {"axis", AttrKind::Int, int64_t(-1), "the first of the axes normalised together"};
+
+} // namespace
+
+void registerNormOps(OpRegistry &r) {
+  r.add({{.name = "batch_norm",
+          .doc = "x less the mean and over the standard deviation of its channel (axis 1), times scale, plus bias. "
+                 "Also gives the mean and the population variance that it took.",
+          .operands = "x scale bias mean var",
+          .results = "y batch_mean batch_var",
+          .attrs = {kEpsilon, kTraining},
+          .traits = kNotACheckpoint | kDependsOnMode,
+          .infer = inferBatchNorm,
+          .vjp = vjpBatchNorm,
+          .cost = costForward,
+          .inPlace = {{0, 0}},
+          .examples = {"batch_norm(f64[3, 2, 2, 3], f64[2], f64[2], f64[2], f64[2])",
+                       "batch_norm(f64[4, 3], f64[3], f64[3], f64[3], f64[3]) {epsilon = 0.1}",
+                       "batch_norm(f64[2, 3, 4], f64[3], f64[3], f64[3], f64[3]) {training = false}"},
+          .low = 0.5,
+          .high = 2},
+         {.name = "batch_norm_grad",
+          .doc = "The gradients of batch_norm, from the statistics that it took.",
+          .operands = "g x scale mean var",
+          .results = "dx dscale dbias",
+          .attrs = {kEpsilon, kTraining},
+          .traits = kNotACheckpoint | kDependsOnMode,
+          .infer = inferBatchNormGrad,
+          .expand = expandBatchNormGrad,
+          .cost = costBackward,
+          .inPlace = {{0, 0}, {0, 1}},
+          .examples = {"batch_norm_grad(f64[3, 2, 2, 3], f64[3, 2, 2, 3], f64[2], f64[2], f64[2])",
+                       "batch_norm_grad(f64[4, 3], f64[4, 3], f64[3], f64[3], f64[3]) {training = false}"},
+          .low = 0.5,
+          .high = 2},
+         {.name = "running_average",
+          .doc = "momentum * old + (1 - momentum) * now.",
+          .operands = "old now",
+          .results = "y",
+          .attrs = {{"momentum", AttrKind::Float, 0.9, "the share of the old average that stays"}},
+          .traits = kElementwise,
+          .infer = inferRunningAverage,
+          .vjp = vjpRunningAverage,
+          .inPlace = {{0, 0}, {0, 1}},
+          .examples = {"running_average(f64[5], f64[5]) {momentum = 0.75}"}},
+         {.name = "layer_norm",
+          .doc = "x less its mean and over its standard deviation, both over the axes from `axis` on, times scale, "
+                 "plus an optional bias. Also gives that mean and one over that deviation.",
+          .operands = "x scale bias?",
+          .results = "y mean rstd",
+          .attrs = {kAxis, kEpsilon},
+          .infer = inferLayerNorm,
+          .vjp = vjpLayerNorm,
+          .cost = costForward,
+          .inPlace = {{0, 0}},
+          .examples = {"layer_norm(f64[2, 3, 4], f64[4], f64[4])", "layer_norm(f64[3, 5], f64[5])",
+                       "layer_norm(f64[2, 3, 2], f64[3, 2], f64[3, 2]) {axis = 1, epsilon = 0.01}",
+                       "layer_norm(f64[6], f64[6], f64[6]) {axis = 0}"}},
+         {.name = "layer_norm_grad",
+          .doc = "The gradients of layer_norm, from its mean and rstd.",
+          .operands = "g x scale mean rstd",
+          .results = "dx dscale dbias",
+          .attrs = {kAxis},
+          .infer = inferLayerNormGrad,
+          .expand = expandLayerNormGrad,
+          .cost = costBackward,
+          .inPlace = {{0, 0}, {0, 1}},
+          .examples = {"layer_norm_grad(f64[2, 3, 4], f64[2, 3, 4], f64[4], f64[2, 3, 1], f64[2, 3, 1])",
+                       "layer_norm_grad(f64[2, 3, 2], f64[2, 3, 2], f64[3, 2], f64[2, 1, 1], f64[2, 1, 1]) {axis = 1}",
+                       "layer_norm_grad(f64[6], f64[6], f64[6], f64[1], f64[1]) {axis = 0}"}}});
+}
+
+} // namespace isthmus
