@@ -8,6 +8,10 @@ void registerAllOps(OpRegistry &r) {
   registerShapeOps(r);
   registerReduceOps(r);
   registerMatmulOps(r);
+  registerConvOps(r);
+  registerPoolOps(r);
+  registerNormOps(r);
+  registerSoftmaxOps(r);
   registerRandomOps(r);
 }
 
