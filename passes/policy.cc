@@ -1,0 +1,243 @@
+#include "passes/policy.h"
+
+#include "passes/bottlenecks.h"
+#include "passes/frontier.h"
+#include "passes/plan/keep.h"
+#include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/STLExtras.h"
+#include <cmath>
+
+namespace isthmus {
+namespace {
+
+constexpr llvm::StringRef kNames[] = {"none", "speed", "memory", "collection"};
+
+// As in the original, tensors with fewer elements are no checkpoints of `memory`.
+constexpr int64_t kSmallElements = 1024;
+
+class Planner {
+public:
+  Planner(const Graph &g, const GraphProblem &p, const PolicyOptions &o)
+      : g_(g), p_(p), o_(o), roots_(storageRoots(g)) {}
+
+  llvm::Expected<PolicyResult> run() {
+    result_.schedule = plan::sourceOrder(p_.problem);
+    result_.baseline = plan::evaluate(p_.problem, result_.schedule);
+    if (!result_.baseline.error.empty())
+      return makeErrorCode(5, "internal: the source order is not valid: {0}", result_.baseline.error);
+    result_.planned = result_.baseline;
+    result_.policyUsed = policyName(o_.policy).str();
+    if (o_.policy == Policy::None)
+      return std::move(result_);
+    if (!g_.hasBackward())
+      return makeError("a policy needs a graph with a backward pass; give the loss with --loss");
+
+    auto chosen = choose();
+    if (!chosen)
+      return chosen.takeError();
+    std::vector<ValueId> kept = withoutEnds(*chosen);
+    if (o_.policy != Policy::Memory && kept.empty())
+      return makeError("no checkpoints are left: policy '{0}' found {1} values, all of them inputs or outputs",
+                       policyName(o_.policy), chosen->size());
+    if (kept.empty()) {
+      note("no bottleneck was found: there is a way round every value; segments that keep their whole frontier "
+           "are tried");
+    } else {
+      consider(kept, policyName(o_.policy).str());
+    }
+    if (o_.policy == Policy::Memory && (kept.empty() || !isEnough_ || !improved_))
+      considerFrontiers();
+    conclude();
+    return std::move(result_);
+  }
+
+private:
+  void note(std::string text) { result_.notes.push_back(std::move(text)); }
+
+  llvm::Expected<std::vector<ValueId>> choose() {
+    if (o_.policy == Policy::Speed)
+      return contractions();
+    if (o_.policy == Policy::Memory)
+      return someBottlenecks();
+    if (!o_.checkpoints.empty())
+      return matchValues(g_, o_.checkpoints);
+    return marked();
+  }
+
+  bool isForwardResult(ValueId v) const {
+    NodeId def = g_.value(v).def;
+    return def && g_.node(def).phase == Phase::Forward;
+  }
+
+  llvm::Expected<std::vector<ValueId>> contractions() const {
+    std::vector<ValueId> out;
+    for (uint32_t i = 0; i < g_.numNodes(); ++i)
+      if (const Node &n = g_.node(NodeId(i)); n.op->is(kContraction) && n.phase == Phase::Forward)
+        out.push_back(n.firstResult);
+    if (out.empty())
+      return makeError("policy 'speed' found no convolution or matrix product; use --policy=memory, or name "
+                       "checkpoints with --checkpoints");
+    return out;
+  }
+
+  llvm::Expected<std::vector<ValueId>> marked() const {
+    std::vector<ValueId> out;
+    for (uint32_t i = 0; i < g_.numNodes(); ++i)
+      if (const Node &n = g_.node(NodeId(i)); n.hasMark("checkpoint"))
+        for (uint32_t r = 0; r < n.numResults; ++r)
+          out.push_back(n.result(r));
+    if (out.empty())
+      return makeError("policy 'collection' found no node marked #checkpoint; mark some in the file, or name them "
+                       "with --checkpoints");
+    return out;
+  }
+
+  // The rules of the original: bottlenecks among the tensors that the backward pass reads; if these are fewer than
+  // sqrt(N), among all; every so many of them, so that about sqrt(N) stay.
+  llvm::Expected<std::vector<ValueId>> someBottlenecks() {
+    llvm::DenseSet<ValueId> readByBackward;
+    for (uint32_t i = 0; i < g_.numNodes(); ++i)
+      if (const Node &n = g_.node(NodeId(i)); n.phase == Phase::Backward)
+        for (ValueId v : n.operands)
+          readByBackward.insert(roots_[v.index]);
+    size_t numRead = 0;
+    for (uint32_t i = 0; i < g_.numValues(); ++i)
+      numRead += isCandidate(ValueId(i)) && roots_[i] == ValueId(i) && readByBackward.count(ValueId(i));
+    double target = std::sqrt(double(numRead));
+
+    std::vector<ValueId> all, read;
+    llvm::DenseSet<ValueId> seen;
+    for (ValueId v : bottlenecks(g_)) {
+      if (!isCandidate(v) || !seen.insert(roots_[v.index]).second)
+        continue;
+      all.push_back(v);
+      if (readByBackward.count(roots_[v.index]))
+        read.push_back(v);
+    }
+    std::vector<ValueId> &from = double(read.size()) >= target ? read : all;
+    isEnough_ = double(from.size()) >= target;
+    if (double(from.size()) <= std::ceil(target))
+      return from;
+    size_t step = static_cast<size_t>(std::ceil(double(from.size()) / target));
+    std::vector<ValueId> out;
+    for (size_t i = step; i < from.size(); i += step)
+      out.push_back(from[i]);
+    return out;
+  }
+
+  bool isCandidate(ValueId v) const {
+    return isForwardResult(v) && g_.type(v).elements() >= kSmallElements &&
+           !g_.node(g_.value(v).def).op->is(kNotACheckpoint);
+  }
+
+  // Inputs are always there, and outputs stay in any case.
+  std::vector<ValueId> withoutEnds(const std::vector<ValueId> &chosen) {
+    std::vector<ValueId> out;
+    size_t inputs = 0, outputs = 0, later = 0;
+    ValueId loss = lossOf(g_);
+    for (ValueId v : chosen) {
+      if (!g_.value(roots_[v.index]).def)
+        ++inputs;
+      else if (v == loss || llvm::is_contained(g_.outputs(), v))
+        ++outputs;
+      else if (!isForwardResult(v))
+        ++later;
+      else
+        out.push_back(v);
+    }
+    if (inputs)
+      note(std::to_string(inputs) + " of the checkpoints are graph inputs, which are always there; left out");
+    if (outputs)
+      note(std::to_string(outputs) + " of the checkpoints are outputs, which stay in any case; left out");
+    if (later)
+      note(std::to_string(later) + " of the checkpoints are not made by the forward part; left out");
+    return out;
+  }
+
+  // Scores keeping exactly `kept`, and takes it if it is the best so far.
+  void consider(const std::vector<ValueId> &kept, const std::string &name) {
+    std::vector<std::vector<bool>> keep(p_.problem.ops.size());
+    for (size_t i = 0; i < keep.size(); ++i)
+      keep[i].assign(std::max<size_t>(1, p_.problem.ops[i].outputBytes.size()), false);
+    auto set = [&](ValueId v) {
+      plan::Read r = p_.readOf(g_, roots_[v.index]);
+      keep[r.op][r.output] = true;
+    };
+    llvm::for_each(kept, set);
+    keepIndependentOfParameters(keep);
+    plan::Schedule s = plan::scheduleKeeping(p_.problem, keep);
+    plan::Evaluation e = plan::evaluate(p_.problem, s);
+    if (!e.error.empty())
+      return note("internal: a schedule was not valid: " + e.error);
+    tried_.push_back({name, e.peakBytes});
+    bool isBetter = e.peakBytes < result_.planned.peakBytes ||
+                    (!improved_ && e.peakBytes == result_.planned.peakBytes && e.recomputed > 0);
+    if (!isBetter)
+      return;
+    improved_ = true;
+    result_.schedule = std::move(s);
+    result_.planned = e;
+    result_.checkpoints = kept;
+    result_.policyUsed = name;
+  }
+
+  // The original recomputes only what depends on the values differentiated by.
+  void keepIndependentOfParameters(std::vector<std::vector<bool>> &keep) const {
+    std::vector<bool> depends(g_.numValues(), false);
+    for (const Input &i : g_.inputs())
+      depends[i.value.index] =
+          i.kind == InputKind::Param || bool(g_.find("grad." + g_.valueName(i.value).str()));
+    for (uint32_t n = 0; n < g_.numNodes(); ++n) {
+      const Node &node = g_.node(NodeId(n));
+      bool any = llvm::any_of(node.operands, [&](ValueId v) { return depends[v.index]; });
+      for (uint32_t r = 0; r < node.numResults; ++r) {
+        depends[node.result(r).index] = any;
+        if (!any && !node.op->is(kView))
+          keep[p_.opOf(NodeId(n))][r] = true;
+      }
+    }
+  }
+
+  void considerFrontiers() {
+    for (const std::vector<ValueId> &kept : frontierCuts(g_, roots_))
+      consider(kept, "memory (frontiers)");
+  }
+
+  void conclude() {
+    if (!improved_) {
+      std::string least = tried_.empty() ? "" : " (" + std::to_string(tried_.front().second) + " bytes against " +
+                                                    std::to_string(result_.baseline.peakBytes) + ")";
+      note("policy '" + policyName(o_.policy).str() + "' would need more memory than no checkpointing" + least +
+           "; nothing is recomputed");
+      result_.policyUsed = "none";
+    } else if (result_.planned.recomputed == 0) {
+      note("everything that the backward part reads is kept: there is nothing to recompute");
+    }
+  }
+
+  const Graph &g_;
+  const GraphProblem &p_;
+  const PolicyOptions &o_;
+  std::vector<ValueId> roots_;
+  PolicyResult result_;
+  std::vector<std::pair<std::string, int64_t>> tried_;
+  bool isEnough_ = true; // sqrt(N) bottlenecks or more
+  bool improved_ = false;
+};
+
+} // namespace
+
+std::optional<Policy> parsePolicy(llvm::StringRef name) {
+  for (size_t i = 0; i < std::size(kNames); ++i)
+    if (kNames[i] == name)
+      return static_cast<Policy>(i);
+  return std::nullopt;
+}
+
+llvm::StringRef policyName(Policy p) { return kNames[static_cast<size_t>(p)]; }
+
+llvm::Expected<PolicyResult> planPolicy(const Graph &g, const GraphProblem &p, const PolicyOptions &options) {
+  return Planner(g, p, options).run();
+}
+
+} // namespace isthmus

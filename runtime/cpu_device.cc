@@ -1,0 +1,139 @@
+#include "runtime/cpu_device.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <omp.h>
+#include <thread>
+
+namespace isthmus {
+namespace {
+
+const char *instructionSet() {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  if (__builtin_cpu_supports("avx512f"))
+    return "avx512";
+  if (__builtin_cpu_supports("avx2"))
+    return "avx2";
+  return "x86-64";
+#else
+  return "generic";
+#endif
+}
+
+// What the system says can still be had, or a very large number where it does not tell.
+int64_t availableBytes() {
+  std::ifstream info("/proc/meminfo");
+  std::string key;
+  int64_t kib = 0;
+  while (info >> key >> kib) {
+    if (key == "MemAvailable:")
+      return kib * 1024;
+    info.ignore(64, '\n');
+  }
+  return INT64_MAX;
+}
+
+// Calls of one key share a kernel: networks repeat their layers.
+std::string keyOf(const OpCall &call) {
+  std::string key = call.op->name;
+  for (const auto &[name, value] : *call.attrs)
+    key += ";" + name + "=" + attrText(value);
+  for (const Type &t : call.operands)
+    key += "," + t.str();
+  key += ">";
+  for (const Type &t : call.results)
+    key += "," + t.str();
+  return key;
+}
+
+class CpuDevice : public Device {
+public:
+  CpuDevice(const KernelTable &kernels, int threads) : kernels_(kernels) {
+    options_.threads = threads > 0 ? threads : omp_get_num_procs();
+    target_.name = std::string("cpu ") + instructionSet() + " threads=" + std::to_string(options_.threads);
+    target_.flopsPerSecond = 50e9 * options_.threads;
+    target_.bytesPerSecond = 8e9 * std::min(options_.threads, 4);
+    target_.workspace = [this](const OpCall &call) -> llvm::Expected<int64_t> {
+      auto kernel = prepare(call);
+      if (!kernel)
+        return kernel.takeError();
+      return (*kernel)->workspaceBytes();
+    };
+  }
+
+  std::string name() const override { return "cpu:0"; }
+  const Target &target() override { return target_; }
+
+  llvm::Expected<DeviceAddress> allocate(int64_t bytes) override {
+    int64_t available = availableBytes();
+    void *p = nullptr;
+    // Asked before, because Linux promises more than it has and ends the process later.
+    if (bytes > available || posix_memalign(&p, 4096, std::max<int64_t>(bytes, 64)) != 0)
+      return makeErrorCode(5, "cpu:0: out of memory: {0:F1} MiB asked for, {1:F1} MiB available", bytes / 1048576.0,
+                           available / 1048576.0);
+    return static_cast<char *>(p);
+  }
+  void release(DeviceAddress p) override { std::free(p); }
+  llvm::Error write(DeviceAddress to, const void *from, int64_t bytes) override {
+    std::memcpy(to, from, bytes);
+    return llvm::Error::success();
+  }
+  llvm::Error read(void *to, DeviceAddress from, int64_t bytes) override {
+    std::memcpy(to, from, bytes);
+    return llvm::Error::success();
+  }
+
+  llvm::Expected<PreparedKernel *> prepare(const OpCall &call) override {
+    std::unique_ptr<PreparedKernel> &kernel = prepared_[keyOf(call)];
+    if (!kernel) {
+      omp_set_num_threads(options_.threads);
+      auto made = kernels_.prepare(call, options_);
+      if (!made)
+        return made.takeError();
+      kernel = std::move(*made);
+    }
+    return kernel.get();
+  }
+  llvm::Error launch(PreparedKernel &kernel, const KernelArgs &args) override {
+    omp_set_num_threads(options_.threads);
+    kernel.run(args);
+    return llvm::Error::success();
+  }
+  llvm::Error finish() override { return llvm::Error::success(); }
+
+protected:
+  const KernelTable &kernels_;
+  KernelOptions options_;
+  Target target_;
+  llvm::StringMap<std::unique_ptr<PreparedKernel>> prepared_;
+};
+
+class CountingDevice : public CpuDevice {
+public:
+  using CpuDevice::CpuDevice;
+  std::string name() const override { return "counting"; }
+  bool computes() const override { return false; }
+  // An address that nobody reads: large models are counted on small machines.
+  llvm::Expected<DeviceAddress> allocate(int64_t) override { return reinterpret_cast<DeviceAddress>(4096); }
+  void release(DeviceAddress) override {}
+  llvm::Error write(DeviceAddress, const void *, int64_t) override { return llvm::Error::success(); }
+  llvm::Error read(void *to, DeviceAddress, int64_t bytes) override {
+    std::memset(to, 0, bytes);
+    return llvm::Error::success();
+  }
+  llvm::Error launch(PreparedKernel &, const KernelArgs &) override { return llvm::Error::success(); }
+};
+
+} // namespace
+
+std::unique_ptr<Device> makeCpuDevice(const KernelTable &kernels, int threads) {
+  return std::make_unique<CpuDevice>(kernels, threads);
+}
+
+std::unique_ptr<Device> makeCountingDevice(const KernelTable &kernels, int threads) {
+  return std::make_unique<CountingDevice>(kernels, threads);
+}
+
+} // namespace isthmus

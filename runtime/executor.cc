@@ -1,0 +1,195 @@
+#include "runtime/executor.h"
+
+#include "ir/check.h"
+#include "llvm/ADT/STLExtras.h"
+
+namespace isthmus {
+
+llvm::Expected<std::unique_ptr<Executor>> Executor::create(const Graph &graph, const Layout &layout,
+                                                           Device &device) {
+  std::unique_ptr<Executor> e(new Executor(graph, layout, device));
+  if (llvm::Error err = e->prepare())
+    return err;
+  if (llvm::Error err = e->allocate())
+    return err;
+  return e;
+}
+
+Executor::Executor(const Graph &graph, const Layout &layout, Device &device)
+    : graph_(graph), layout_(layout), device_(device), arena_(layout.arenaBytes), roots_(graph.numValues()),
+      fed_(graph.inputs().size(), false), reads_(graph.numValues(), 0) {
+  for (uint32_t i = 0; i < graph.numValues(); ++i) {
+    const Value &v = graph.value(ValueId(i));
+    bool isView = v.def && graph.node(v.def).op->is(kView);
+    roots_[i] = isView ? roots_[graph.node(v.def).operands[0].index] : ValueId(i);
+  }
+  for (uint32_t i = 0; i < graph.numNodes(); ++i)
+    for (ValueId v : graph.node(NodeId(i)).operands)
+      ++reads_[roots_[v.index].index];
+  for (ValueId v : graph.outputs())
+    ++reads_[roots_[v.index].index];
+}
+
+Executor::~Executor() {
+  if (arenaBase_)
+    device_.release(arenaBase_);
+  if (inputBase_)
+    device_.release(inputBase_);
+}
+
+llvm::Error Executor::prepare() {
+  kernels_.resize(graph_.numNodes());
+  for (uint32_t i = 0; i < graph_.numNodes(); ++i) {
+    NodeId id(i);
+    if (graph_.node(id).op->is(kView))
+      continue;
+    auto kernel = device_.prepare(graph_.call(id));
+    if (!kernel)
+      return locate(kernel.takeError(), graph_.whereIs(id));
+    kernels_[i] = *kernel;
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error Executor::allocate() {
+  int64_t bytes = 0;
+  for (const Input &input : graph_.inputs()) {
+    inputOffset_.push_back(bytes);
+    bytes += device_.target().rounded(graph_.type(input.value).bytes());
+  }
+  auto inputs = device_.allocate(bytes);
+  if (!inputs)
+    return addNote(inputs.takeError(), "this is what parameters and inputs take");
+  inputBase_ = *inputs;
+  auto arena = device_.allocate(layout_.arenaBytes);
+  if (!arena)
+    return addNote(arena.takeError(), "this is the arena; a smaller --budget makes it smaller");
+  arenaBase_ = *arena;
+  return llvm::Error::success();
+}
+
+DeviceAddress Executor::addressOf(ValueId v) const {
+  ValueId root = roots_[v.index];
+  if (!graph_.value(root).def)
+    return inputBase_ + inputOffset_[graph_.value(root).resultIndex];
+  int64_t offset = layout_.valueOffset[root.index];
+  return arenaBase_ + (offset < 0 ? 0 : offset); // only empty tensors have none
+}
+
+int64_t Executor::storageBytes(ValueId root) const {
+  return device_.target().rounded(graph_.type(root).bytes());
+}
+
+llvm::Error Executor::feed(ValueId v, const Tensor &t) {
+  ISTHMUS_CHECK(!graph_.value(v).def, "fed a value that is no input");
+  if (t.type != graph_.type(v))
+    return makeError("input '%{0}' is of type {1}, got {2}", graph_.valueName(v), graph_.type(v).str(), t.type.str());
+  fed_[graph_.value(v).resultIndex] = true;
+  return device_.write(addressOf(v), t.data, t.bytes());
+}
+
+llvm::Error Executor::step(const RandomKey &random, const std::function<void(size_t)> &progress) {
+  for (size_t i = 0; device_.computes() && i < fed_.size(); ++i)
+    if (!fed_[i])
+      return makeError("input '%{0}' was not given", graph_.valueName(graph_.inputs()[i].value));
+  readsLeft_ = reads_;
+  arena_.reset();
+  for (uint32_t i = 0; i < graph_.numNodes(); ++i) {
+    if (llvm::Error e = runNode(NodeId(i), random))
+      return locate(std::move(e), graph_.whereIs(NodeId(i)));
+    if (progress)
+      progress(i + 1);
+  }
+  return device_.finish();
+}
+
+llvm::Error Executor::runNode(NodeId id, const RandomKey &random) {
+  const Node &n = graph_.node(id);
+  PreparedKernel *kernel = kernels_[id.index];
+  if (!kernel) { // a view: only the books change
+    giveBackDead(id, 0);
+    return llvm::Error::success();
+  }
+  int64_t workspace = device_.target().rounded(kernel->workspaceBytes());
+  if (llvm::Error e = takeResults(id, &workspace))
+    return e;
+
+  llvm::SmallVector<const void *, 8> operands;
+  llvm::SmallVector<void *, 4> results;
+  for (ValueId v : n.operands)
+    operands.push_back(addressOf(v));
+  for (uint32_t r = 0; r < n.numResults; ++r)
+    results.push_back(addressOf(n.result(r)));
+  KernelArgs args;
+  args.operands = operands;
+  args.results = results;
+  args.workspace = workspace ? arenaBase_ + layout_.workspaceOffset[id.index] : nullptr;
+  args.random = random;
+  if (llvm::Error e = device_.launch(*kernel, args))
+    return e;
+  giveBackDead(id, workspace);
+  return llvm::Error::success();
+}
+
+bool Executor::diesHere(NodeId id, ValueId root) const {
+  auto here = llvm::count_if(graph_.node(id).operands, [&](ValueId v) { return roots_[v.index] == root; });
+  return readsLeft_[root.index] == here;
+}
+
+// A result takes bytes of its own, or those of an operand that dies here and lies at the same place.
+llvm::Error Executor::takeResults(NodeId id, int64_t *workspace) {
+  const Node &n = graph_.node(id);
+  for (uint32_t r = 0; r < n.numResults; ++r) {
+    ValueId v = n.result(r);
+    int64_t offset = layout_.valueOffset[v.index], bytes = storageBytes(v);
+    for (ValueId operand : n.operands) {
+      ValueId root = roots_[operand.index];
+      if (graph_.value(root).def && layout_.valueOffset[root.index] == offset && storageBytes(root) == bytes &&
+          diesHere(id, root)) {
+        arena_.giveBack(offset, bytes);
+        break;
+      }
+    }
+    if (llvm::Error e = arena_.take(offset, bytes))
+      return e;
+  }
+  if (*workspace > 0)
+    return arena_.take(layout_.workspaceOffset[id.index], *workspace);
+  return llvm::Error::success();
+}
+
+void Executor::giveBackDead(NodeId id, int64_t workspace) {
+  const Node &n = graph_.node(id);
+  if (workspace > 0)
+    arena_.giveBack(layout_.workspaceOffset[id.index], workspace);
+  auto isOverwritten = [&](ValueId root) {
+    for (uint32_t r = 0; r < n.numResults; ++r)
+      if (!n.op->is(kView) && storageBytes(n.result(r)) > 0 &&
+          layout_.valueOffset[n.result(r).index] == layout_.valueOffset[root.index])
+        return true;
+    return false;
+  };
+  for (ValueId v : n.operands) {
+    ValueId root = roots_[v.index];
+    if (--readsLeft_[root.index] == 0 && graph_.value(root).def && !isOverwritten(root))
+      arena_.giveBack(layout_.valueOffset[root.index], storageBytes(root));
+  }
+  for (uint32_t r = 0; r < n.numResults; ++r) {
+    ValueId v = n.result(r);
+    if (!n.op->is(kView) && reads_[v.index] == 0)
+      arena_.giveBack(layout_.valueOffset[v.index], storageBytes(v));
+  }
+}
+
+llvm::Expected<Tensor> Executor::fetch(ValueId v) {
+  llvm::Error failed = llvm::Error::success();
+  Tensor t = Tensor::make(graph_.type(v), [&](char *to) {
+    llvm::consumeError(std::move(failed));
+    failed = device_.read(to, addressOf(v), graph_.type(v).bytes());
+  });
+  if (failed)
+    return failed;
+  return t;
+}
+
+} // namespace isthmus

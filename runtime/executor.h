@@ -1,0 +1,54 @@
+// Runs a graph on one device, in the order of its nodes, inside one arena.
+#pragma once
+
+#include "ir/graph.h"
+#include "ir/layout.h"
+#include "runtime/arena.h"
+#include "runtime/device.h"
+
+namespace isthmus {
+
+class Executor {
+public:
+  // Prepares every kernel, then makes the one allocation for the arena and one for the graph's inputs. `graph` and `device` must
+  // outlive the executor. Errors (exit code 5 where the device fails): no kernel, a layout made for another target, memory.
+  static llvm::Expected<std::unique_ptr<Executor>> create(const Graph &graph, const Layout &layout, Device &device);
+  ~Executor();
+
+  // What graph input `v` holds from now on. Its type must be that of the graph.
+  llvm::Error feed(ValueId v, const Tensor &t);
+
+  // Runs all nodes. Every input must have been fed (but on a device that does not compute). `progress`, if set, is
+  // called after each node with the number of nodes done.
+  llvm::Error step(const RandomKey &random, const std::function<void(size_t)> &progress = {});
+
+  // The value of an output after a step.
+  llvm::Expected<Tensor> fetch(ValueId v);
+
+  int64_t arenaBytes() const { return layout_.arenaBytes; }
+  int64_t measuredPeakBytes() const { return arena_.peakBytes(); }
+
+private:
+  Executor(const Graph &graph, const Layout &layout, Device &device);
+  llvm::Error prepare();
+  llvm::Error allocate();
+  llvm::Error runNode(NodeId id, const RandomKey &random);
+  llvm::Error takeResults(NodeId id, int64_t *workspace);
+  void giveBackDead(NodeId id, int64_t workspace);
+  bool diesHere(NodeId id, ValueId root) const;
+  int64_t storageBytes(ValueId root) const;
+  DeviceAddress addressOf(ValueId v) const;
+
+  const Graph &graph_;
+  const Layout layout_;
+  Device &device_;
+  Arena arena_;
+  DeviceAddress arenaBase_ = nullptr, inputBase_ = nullptr;
+  std::vector<ValueId> roots_;               // by value: at the root of its views
+  std::vector<int64_t> inputOffset_;         // by index of the graph input
+  std::vector<bool> fed_;                    // likewise
+  std::vector<PreparedKernel *> kernels_;    // by node; null for views
+  std::vector<uint32_t> reads_, readsLeft_;  // by root: in all, and in this step; outputs have one more
+};
+
+} // namespace isthmus
