@@ -1,31 +1,20 @@
 #include "ir/attr.h"
 
 #include "ir/check.h"
+#include "ir/text/spelling.h"
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/raw_ostream.h"
+#include "llvm/Support/MathExtras.h"
 #include <charconv>
 #include <cmath>
 
 namespace isthmus {
 namespace {
 
-bool isBareWord(llvm::StringRef s) {
-  if (s.empty() || s == "true" || s == "false" || s == "inf" || s == "nan")
-    return false;
-  if (!llvm::isAlpha(s.front()) && s.front() != '_')
-    return false;
-  return llvm::all_of(s, [](char c) { return llvm::isAlnum(c) || c == '_'; });
+bool isBareString(llvm::StringRef s) {
+  return isWord(s) && s != "true" && s != "false" && s != "inf" && s != "nan";
 }
 
-std::string quoted(llvm::StringRef s) {
-  std::string out;
-  llvm::raw_string_ostream os(out);
-  os << '"';
-  llvm::printEscapedString(s, os);
-  os << '"';
-  return os.str();
-}
+bool sameBits(double a, double b) { return llvm::DoubleToBits(a) == llvm::DoubleToBits(b); }
 
 template <typename List, typename Print> std::string listText(const List &l, Print print) {
   std::string s = "[";
@@ -66,7 +55,7 @@ std::string attrText(const Attr &a) {
     return floatText(std::get<double>(a));
   case AttrKind::String: {
     const std::string &s = std::get<std::string>(a);
-    return isBareWord(s) ? s : quoted(s);
+    return isBareString(s) ? s : quoted(s);
   }
   case AttrKind::IntList:
     return listText(std::get<Ints>(a), ofInt);
@@ -74,6 +63,18 @@ std::string attrText(const Attr &a) {
     return listText(std::get<Floats>(a), floatText);
   }
   ISTHMUS_UNREACHABLE("attribute kind");
+}
+
+bool identical(const Attr &a, const Attr &b) {
+  if (kindOf(a) != kindOf(b))
+    return false;
+  if (kindOf(a) == AttrKind::Float)
+    return sameBits(std::get<double>(a), std::get<double>(b));
+  if (kindOf(a) == AttrKind::FloatList) {
+    const Floats &x = std::get<Floats>(a), &y = std::get<Floats>(b);
+    return std::equal(x.begin(), x.end(), y.begin(), y.end(), sameBits);
+  }
+  return a == b;
 }
 
 bool coerceAttr(Attr &a, AttrKind want) {
@@ -106,6 +107,12 @@ void Attrs::set(llvm::StringRef name, Attr value) {
     items_[index].second = std::move(value);
   else
     items_.insert(items_.begin() + index, Item(name.str(), std::move(value)));
+}
+
+bool identical(const Attrs &a, const Attrs &b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Attrs::Item &x, const Attrs::Item &y) {
+    return x.first == y.first && identical(x.second, y.second);
+  });
 }
 
 bool Attrs::erase(llvm::StringRef name) {

@@ -27,6 +27,9 @@ llvm::StringRef attrKindName(AttrKind k); // "bool", "int", "float", "string", "
 std::string attrText(const Attr &a);
 std::string floatText(double d);
 
+// Equal to the bit: 0.0 is not -0.0, which an op may tell apart.
+bool identical(const Attr &a, const Attr &b);
+
 // Converts an integer (list) where a float (list) is asked for, and an empty list to either kind.
 // False if the kinds do not agree.
 bool coerceAttr(Attr &a, AttrKind want);
@@ -72,5 +75,7 @@ private:
   [[noreturn]] static void missing(llvm::StringRef name);
   std::vector<Item> items_; // a vector of its own: most nodes have none, and Node stays small
 };
+
+bool identical(const Attrs &a, const Attrs &b);
 
 } // namespace isthmus

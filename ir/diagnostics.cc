@@ -20,8 +20,8 @@ void DiagError::log(llvm::raw_ostream &os) const {
     os << "error: " << d.message;
     if (!d.excerpt.empty())
       os << '\n' << llvm::StringRef(d.excerpt).rtrim('\n');
-    for (const std::string &n : d.notes)
-      os << "\nnote: " << n;
+    for (const Note &n : d.notes)
+      os << '\n' << n.where << (n.where.empty() ? "" : ": ") << "note: " << n.message;
   }
 }
 
@@ -43,13 +43,20 @@ llvm::Error locate(llvm::Error e, llvm::StringRef where) {
 }
 
 llvm::Error addNote(llvm::Error e, llvm::StringRef note) {
-  return changed(std::move(e), [&](DiagError &d) { d.diags.back().notes.push_back(note.str()); });
+  return changed(std::move(e), [&](DiagError &d) { d.diags.back().notes.emplace_back(note.str()); });
 }
 
-std::string didYouMean(llvm::StringRef name, llvm::ArrayRef<llvm::StringRef> known) {
+std::string didYouMean(llvm::StringRef name, llvm::ArrayRef<llvm::StringRef> known,
+                       llvm::StringRef sigil) {
+  // The distance takes time with the product of the lengths: nobody mistypes a name this long.
+  constexpr size_t kLongest = 100;
+  if (name.size() > kLongest)
+    return "";
   llvm::SmallVector<std::pair<unsigned, llvm::StringRef>, 8> near;
   unsigned limit = std::max<unsigned>(2, name.size() / 3);
   for (llvm::StringRef k : known) {
+    if (k.size() > kLongest)
+      continue;
     unsigned distance = name.edit_distance(k, /*AllowReplacements=*/true, limit);
     bool contains = name.size() >= 3 && k.contains(name);
     if (distance <= limit || contains)
@@ -62,7 +69,7 @@ std::string didYouMean(llvm::StringRef name, llvm::ArrayRef<llvm::StringRef> kno
   std::string s = "; did you mean ";
   size_t n = std::min<size_t>(3, near.size());
   for (size_t i = 0; i < n; ++i)
-    s += (i == 0 ? "'" : i + 1 == n ? " or '" : ", '") + near[i].second.str() + "'";
+    s += (i == 0 ? "'" : i + 1 == n ? " or '" : ", '") + sigil.str() + near[i].second.str() + "'";
   return s + "?";
 }
 

@@ -18,11 +18,20 @@ struct Loc {
   uint32_t column = 0;
 };
 
+// "mlp.isth:2:13: note: '%w' comes from here"; `where` may be empty.
+struct Note {
+  Note(std::string message) : message(std::move(message)) {}
+  Note(std::string where, std::string message) : where(std::move(where)), message(std::move(message)) {}
+
+  std::string where;
+  std::string message;
+};
+
 struct Diag {
   std::string where;   // "mlp.isth:7:8" or `net.onnx: node "conv1" (Conv, #3)`; may be empty
   std::string message;
   std::string excerpt; // the quoted line and its caret, or empty; ends in a newline
-  std::vector<std::string> notes; // complete lines, without "note: "
+  std::vector<Note> notes;
 };
 
 // Bad input (exit 1) unless `exitCode` says otherwise: 2 usage, 3 budget, 4 results differ, 5 device or bug.
@@ -55,7 +64,9 @@ llvm::Error locate(llvm::Error e, llvm::StringRef where);
 // Adds a note to the last diagnostic of `e`.
 llvm::Error addNote(llvm::Error e, llvm::StringRef note);
 
-// Up to three of `known` that are near `name` in spelling, as "; did you mean 'a' or 'b'?", or "".
-std::string didYouMean(llvm::StringRef name, llvm::ArrayRef<llvm::StringRef> known);
+// Up to three of `known` that are near `name` in spelling, as "; did you mean 'a' or 'b'?", or "". `sigil` is
+// put before each: '%' for values.
+std::string didYouMean(llvm::StringRef name, llvm::ArrayRef<llvm::StringRef> known,
+                       llvm::StringRef sigil = "");
 
 } // namespace isthmus

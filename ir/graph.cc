@@ -22,7 +22,8 @@ bool Node::hasMark(llvm::StringRef m) const {
 
 // Names live in the map's keys, so a copy points its values at keys of its own.
 Graph::Graph(const Graph &o)
-    : name(o.name), sourceFile(o.sourceFile), fromOnnx(o.fromOnnx), meta(o.meta), loss(o.loss),
+    : name(o.name), sourceFile(o.sourceFile), fromOnnx(o.fromOnnx), meta(o.meta),
+      weightsFile(o.weightsFile), loss(o.loss),
       nodes_(o.nodes_), values_(o.values_), inputs_(o.inputs_), outputs_(o.outputs_),
       byName_(o.byName_) {
   for (const auto &entry : byName_)
@@ -98,6 +99,8 @@ llvm::Expected<ValueId> Graph::addInput(InputKind kind, llvm::StringRef wanted, 
                                         Initializer init, Loc loc) {
   if (!type.isValid())
     return makeError("'{0}' has a negative size or one over 2^60 bytes: {1}", wanted, type.str());
+  if (llvm::Error e = completeInitializer(init, type))
+    return e;
   ValueId v = addValue(wanted, type);
   values_[v.index].resultIndex = static_cast<uint32_t>(inputs_.size());
   values_[v.index].loc = loc;

@@ -8,6 +8,7 @@
 #include "ir/attr.h"
 #include "ir/diagnostics.h"
 #include "ir/ids.h"
+#include "ir/initializer.h"
 #include "ir/op_def.h"
 #include "ir/tensor.h"
 #include "ir/type.h"
@@ -24,21 +25,6 @@ llvm::StringRef phaseName(Phase p); // "forward", "backward", "update"
 // from step to step by update nodes (running averages); `const` never changes.
 enum class InputKind : uint8_t { Input, Param, State, Const };
 llvm::StringRef inputKindName(InputKind k);
-
-// What an input holds when nothing is fed.
-struct Initializer {
-  enum class Kind : uint8_t {
-    None,    // drawn from the run's seed and the name
-    Fill,    // {value}
-    Normal,  // {mean, std, seed}
-    Uniform, // {low, high, seed}
-    Data     // `data`; in the text inline, or under `key` in the weights file
-  };
-  Kind kind = Kind::None;
-  Attrs args;
-  Tensor data;
-  std::string key; // in the weights file; empty for inline data
-};
 
 struct Input {
   InputKind kind;
@@ -92,6 +78,7 @@ public:
   std::string sourceFile;                  // for diagnostics; "" if made in memory
   bool fromOnnx = false;                   // how `Loc` is to be read
   std::map<std::string, std::string> meta; // facts recorded by passes: target, policy, budget
+  std::string weightsFile;                 // where initializers with a key lie, as the text names it
   ValueId loss;                            // the value that the file names as the loss, if any
 
   // --- Reading
@@ -114,7 +101,8 @@ public:
   std::string whereIs(NodeId n) const; // the same for a node, naming it where there is no line
 
   // --- Writing
-  // `name` is made unique by a suffix ".2", ".3", ... An invalid type is an error.
+  // `name` is made unique by a suffix ".2", ".3", ... An invalid type is an error, and so is an initializer that
+  // does not suit it; the initializer's missing arguments are filled in.
   llvm::Expected<ValueId> addInput(InputKind kind, llvm::StringRef name, const Type &type,
                                    Initializer init = {}, Loc loc = {});
   // Completes `attrs`, infers the result types and appends the node. `names` are made unique;

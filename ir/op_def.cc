@@ -94,39 +94,48 @@ std::string OpDef::resultName(unsigned i) const {
   return variadicResults ? std::to_string(i) : resultNames[i];
 }
 
-llvm::Error completeAttrs(const OpDef &op, Attrs &attrs) {
-  for (const auto &[name, value] : attrs) {
-    if (op.attr(name))
-      continue;
+llvm::Error checkAttr(llvm::StringRef what, llvm::ArrayRef<AttrDef> defs, llvm::StringRef name,
+                      Attr &value) {
+  const AttrDef *def = llvm::find_if(defs, [&](const AttrDef &d) { return d.name == name; });
+  if (def == defs.end()) {
     std::vector<llvm::StringRef> known;
-    for (const AttrDef &a : op.attrs)
-      known.push_back(a.name);
+    for (const AttrDef &d : defs)
+      known.push_back(d.name);
     std::string list = known.empty() ? "it has none" : "it has " + llvm::join(known, ", ");
-    return makeError("'{0}' has no attribute '{1}' ({2}){3}", op.name, name, list,
-                     didYouMean(name, known));
+    return makeError("'{0}' has no attribute '{1}' ({2}){3}", what, name, list, didYouMean(name, known));
   }
-  for (const AttrDef &def : op.attrs) {
-    const Attr *given = attrs.find(def.name);
-    if (!given) {
-      if (!def.byDefault)
-        return makeError("'{0}' needs the attribute '{1}' ({2}): {3}", op.name, def.name,
-                         attrKindName(def.kind), def.doc);
-      attrs.set(def.name, *def.byDefault);
-      continue;
-    }
-    Attr value = *given;
-    if (!coerceAttr(value, def.kind))
-      return makeError("'{0}' expects attribute '{1}' to be of kind {2}, got {3}", op.name, def.name,
-                       attrKindName(def.kind), attrText(value));
-    if (kindOf(value) == AttrKind::Float && std::isnan(std::get<double>(value)))
-      return makeError("'{0}' expects a number in attribute '{1}', got nan", op.name, def.name);
-    if (kindOf(value) == AttrKind::FloatList &&
-        llvm::any_of(std::get<Floats>(value), [](double d) { return std::isnan(d); }))
-      return makeError("'{0}' expects numbers in attribute '{1}', got nan", op.name, def.name);
-    attrs.set(def.name, std::move(value));
-  }
+  if (!coerceAttr(value, def->kind))
+    return makeError("'{0}' expects attribute '{1}' to be of kind {2}, got {3}", what, name,
+                     attrKindName(def->kind), attrText(value));
+  if (kindOf(value) == AttrKind::Float && std::isnan(std::get<double>(value)))
+    return makeError("'{0}' expects a number in attribute '{1}', got nan", what, name);
+  if (kindOf(value) == AttrKind::FloatList &&
+      llvm::any_of(std::get<Floats>(value), [](double d) { return std::isnan(d); }))
+    return makeError("'{0}' expects numbers in attribute '{1}', got nan", what, name);
   return llvm::Error::success();
 }
+
+llvm::Error completeAttrs(llvm::StringRef what, llvm::ArrayRef<AttrDef> defs, Attrs &attrs) {
+  Attrs complete;
+  for (const auto &[name, given] : attrs) {
+    Attr value = given;
+    if (llvm::Error e = checkAttr(what, defs, name, value))
+      return e;
+    complete.set(name, std::move(value));
+  }
+  for (const AttrDef &def : defs) {
+    if (complete.find(def.name))
+      continue;
+    if (!def.byDefault)
+      return makeError("'{0}' needs the attribute '{1}' ({2}): {3}", what, def.name,
+                       attrKindName(def.kind), def.doc);
+    complete.set(def.name, *def.byDefault);
+  }
+  attrs = std::move(complete);
+  return llvm::Error::success();
+}
+
+llvm::Error completeAttrs(const OpDef &op, Attrs &attrs) { return completeAttrs(op.name, op.attrs, attrs); }
 
 llvm::Expected<TypeList> inferTypes(const OpDef &op, const Attrs &attrs,
                                     llvm::ArrayRef<Type> operands) {

@@ -178,6 +178,13 @@ struct OpDef {
   const AttrDef *attr(llvm::StringRef name) const;
 };
 
+// Converts `value`, meant for the attribute `name` of `what` (an op), to its kind. Errors name unknown and mistyped
+// attributes, and numbers that are none.
+llvm::Error checkAttr(llvm::StringRef what, llvm::ArrayRef<AttrDef> defs, llvm::StringRef name,
+                      Attr &value);
+// checkAttr on each of `attrs`, then the defaults of those that are missing, or an error where there is none.
+llvm::Error completeAttrs(llvm::StringRef what, llvm::ArrayRef<AttrDef> defs, Attrs &attrs);
+
 // Fills defaults into `attrs`, converts kinds; errors name unknown, missing and mistyped attributes.
 llvm::Error completeAttrs(const OpDef &op, Attrs &attrs);
 

@@ -1,0 +1,583 @@
+#include "ir/text/parser.h"
+
+#include "ir/op_registry.h"
+#include "ir/text/cursor.h"
+#include "ir/text/spelling.h"
+#include "ir/verifier.h"
+#include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/StringSet.h"
+
+namespace isthmus {
+namespace {
+
+constexpr llvm::StringRef kStatements[] = {"input", "param", "state", "const", "loss", "output"};
+
+bool beginsStatement(const Token &t) {
+  return t.kind == Tok::Value || t.kind == Tok::RBrace ||
+         (t.kind == Tok::Word && llvm::is_contained(kStatements, t.text));
+}
+bool beginsHeader(const Token &t) {
+  return t.kind == Tok::Word && (t.text == "weights" || t.text == "meta" || t.text == "graph");
+}
+
+// A node's line as it is written, before any name is looked up. Reused from line to line.
+struct NodeLine {
+  llvm::SmallVector<Token, 4> results, operands;
+  Token op, callEnd;
+  Attrs attrs;
+  llvm::SmallVector<Type, 4> types;
+  llvm::SmallVector<Token, 4> typeTokens;
+};
+
+class Parser {
+public:
+  Parser(llvm::StringRef text, llvm::StringRef fileName, WeightLookup lookup)
+      : c_(text, fileName), lookup_(lookup) {
+    g_.sourceFile = fileName.str();
+  }
+
+  llvm::Expected<Graph> run() {
+    if (parseVersion() && parseHeader() && parseBody())
+      parseEnd();
+    if (!c_.failed())
+      checkWhole();
+    if (c_.failed())
+      return c_.takeError();
+    return std::move(g_);
+  }
+
+private:
+  bool parseVersion();
+  bool parseHeader(); // up to and with the graph's opening brace
+  bool parseHeaderStatement();
+  bool parseGraphLine();
+  bool parseBody(); // up to and with the closing brace
+  void parseEnd();
+  void checkWhole();
+
+  bool parseStatement();
+  bool parseInput(InputKind kind);
+  bool parseInitializer(const Token &name, const Type &type, Initializer &init);
+  bool parseWeights(const Token &name, const Type &type, Initializer &init);
+  bool parseLoss();
+  bool parseOutput();
+  bool parseNode();
+  bool parseNodeLine();
+  bool buildNode(NodeId &id);
+  bool checkDeclared(NodeId id);
+  bool parseClauses(Node &n);
+  bool parseClause(Node &n);
+
+  bool endStatement(const char *alsoWanted = "");
+  llvm::StringRef nameOf(const Token &t) { return isthmus::nameOf(t, scratch_); }
+  bool checkIsNew(const Token &t);
+  bool findValue(const Token &t, ValueId &v);
+  bool findNode(ValueId &v, NodeId &n);
+  std::vector<Note> notesOn(llvm::ArrayRef<ValueId> operands);
+  // Values that could not be made for an error already told: what reads them is not an error of its own.
+  void poison(const Token &t) { poisoned_.insert(nameOf(t)); }
+
+  Cursor c_;
+  WeightLookup lookup_;
+  Graph g_;
+  llvm::StringSet<> poisoned_;
+  llvm::DenseSet<ValueId> outputs_;
+  NodeLine line_;
+  unsigned clauses_ = 0; // of the current node, as bits
+  std::string scratch_;
+};
+
+// --- The header
+
+bool Parser::parseVersion() {
+  c_.skipNewlines();
+  if (!c_.atWord("isthmus"))
+    return c_.error(c_.tok(), "expected 'isthmus 1', with which every .isth file begins, got " + shown(c_.tok()));
+  c_.advance();
+  if (!c_.at(Tok::Number))
+    return c_.unexpected("the version of the text form, 1");
+  if (c_.tok().text != "1")
+    return c_.error(c_.tok(), "expected version 1 of the text form, got " + shown(c_.tok()) +
+                                  "; a newer isthmus may read it");
+  c_.advance();
+  return endStatement();
+}
+
+bool Parser::parseHeader() {
+  while (!c_.full()) {
+    c_.skipNewlines();
+    const char *start = c_.tok().text.begin();
+    if (c_.atWord("graph")) {
+      if (!parseGraphLine())
+        c_.recover(start, beginsStatement);
+      return true;
+    }
+    if (c_.at(Tok::End))
+      return !c_.failed() && c_.unexpected("'graph @name {'");
+    if (!parseHeaderStatement() || !endStatement())
+      c_.recover(start, beginsHeader);
+  }
+  return false;
+}
+
+bool Parser::parseHeaderStatement() {
+  if (c_.acceptWord("weights")) {
+    Token file = c_.tok();
+    if (!c_.expect(Tok::String, "the weights file's name in quotes"))
+      return false;
+    if (!g_.weightsFile.empty())
+      return c_.error(file, "a weights file is named already: " + quoted(g_.weightsFile));
+    g_.weightsFile = nameOf(file).str();
+    return !g_.weightsFile.empty() || c_.error(file, "expected the weights file's name, got an empty one");
+  }
+  if (c_.acceptWord("meta")) {
+    Token key = c_.tok();
+    if (!c_.accept(Tok::Word) && !c_.expect(Tok::String, "a word or a string"))
+      return false;
+    std::string name = key.kind == Tok::Word ? key.text.str() : nameOf(key).str();
+    Token value;
+    if (!c_.expect(Tok::Equal, "'='"))
+      return false;
+    value = c_.tok();
+    if (!c_.expect(Tok::String, "a string"))
+      return false;
+    return g_.meta.try_emplace(name, nameOf(value).str()).second ||
+           c_.error(key, "meta " + shown(key) + " is given twice");
+  }
+  return c_.unexpected("'graph @name {', 'weights' or 'meta'");
+}
+
+bool Parser::parseGraphLine() {
+  c_.advance();
+  Token name = c_.tok();
+  if (!c_.expect(Tok::At, "the graph's name, such as '@main'"))
+    return false;
+  g_.name = nameOf(name).str();
+  return c_.expect(Tok::LBrace, "'{'") && endStatement();
+}
+
+// --- The body
+
+bool Parser::endStatement(const char *alsoWanted) {
+  if (c_.at(Tok::Newline) || c_.at(Tok::End))
+    return true;
+  return c_.unexpected(std::string(alsoWanted) + "the end of the line");
+}
+
+bool Parser::parseBody() {
+  while (!c_.full()) {
+    c_.skipNewlines();
+    if (c_.at(Tok::End))
+      return c_.unexpected("'}' to close the graph");
+    if (c_.accept(Tok::RBrace))
+      return true;
+    const char *start = c_.tok().text.begin();
+    if (!parseStatement())
+      c_.recover(start, beginsStatement);
+  }
+  return false;
+}
+
+void Parser::parseEnd() {
+  c_.skipNewlines();
+  if (!c_.at(Tok::End))
+    c_.unexpected("nothing after the graph: a file has one");
+}
+
+// What the statements one by one do not show.
+void Parser::checkWhole() {
+  for (const Violation &v : violationsOf(g_, {.inferTypes = false})) {
+    Loc loc = v.node ? g_.node(v.node).loc : Loc{1, 1};
+    llvm::StringRef rest = c_.source.text;
+    for (uint32_t i = 1; i < loc.line; ++i)
+      rest = rest.split('\n').second;
+    c_.error(rest.substr(loc.column - 1, v.node ? g_.node(v.node).op->name.size() : 1), loc, v.message);
+  }
+}
+
+bool Parser::parseStatement() {
+  if (c_.at(Tok::Value))
+    return parseNode();
+  for (InputKind k : {InputKind::Input, InputKind::Param, InputKind::State, InputKind::Const})
+    if (c_.acceptWord(inputKindName(k)))
+      return parseInput(k);
+  if (c_.acceptWord("loss"))
+    return parseLoss();
+  if (c_.acceptWord("output"))
+    return parseOutput();
+  std::string near = c_.at(Tok::Word) ? didYouMean(c_.tok().text, kStatements) : "";
+  if (!near.empty())
+    return c_.error(c_.tok(), "expected a statement, got " + shown(c_.tok()) + near);
+  return c_.unexpected("a node ('%name = op(...)'), input, param, state, const, loss, output or '}'");
+}
+
+bool Parser::checkIsNew(const Token &t) {
+  llvm::StringRef name = nameOf(t);
+  ValueId old = g_.find(name);
+  if (!old)
+    return true;
+  NodeId def = g_.value(old).def;
+  Loc loc = def ? g_.node(def).loc : g_.value(old).loc;
+  return c_.error(t, shown(t) + " is the name of an earlier value; each needs its own",
+                  {Note(c_.source.where(loc), shown(t) + " comes from here")});
+}
+
+bool Parser::findValue(const Token &t, ValueId &v) {
+  llvm::StringRef name = nameOf(t);
+  v = g_.find(name);
+  if (v)
+    return true;
+  if (poisoned_.count(name))
+    return false;
+  // A name that was mistyped was seldom made far away; and a bound keeps wrong huge files quick.
+  constexpr size_t kSearched = 2000;
+  std::vector<llvm::StringRef> known;
+  for (size_t i = g_.numValues(); i > 0 && known.size() < kSearched; --i)
+    known.push_back(g_.valueName(ValueId(uint32_t(i - 1))));
+  return c_.error(t, "no value " + shown(t) + " comes before this" + didYouMean(name, known, "%"));
+}
+
+bool Parser::parseInput(InputKind kind) {
+  Token name = c_.tok(), typeToken;
+  if (!c_.expect(Tok::Value, "a name such as '%x'"))
+    return false;
+  Type type;
+  Initializer init;
+  bool ok = checkIsNew(name) && c_.expect(Tok::Colon, "':' and a type");
+  typeToken = c_.tok();
+  ok = ok && c_.parseType(type);
+  if (ok && !type.isValid())
+    ok = c_.error(typeToken, "expected a type of at most 2^60 bytes, got " + type.str());
+  if (ok && c_.accept(Tok::Equal))
+    ok = parseInitializer(name, type, init);
+  else if (ok)
+    ok = endStatement("'=' or ");
+  if (ok && endStatement()) {
+    auto v = g_.addInput(kind, nameOf(name), type, std::move(init), name.loc);
+    if (v)
+      return true;
+    c_.error(name, v.takeError());
+  }
+  poison(name);
+  return false;
+}
+
+bool Parser::parseInitializer(const Token &name, const Type &type, Initializer &init) {
+  using Kind = Initializer::Kind;
+  Token t = c_.tok();
+  if (c_.at(Tok::LBracket)) {
+    init.kind = Kind::Data;
+    return c_.parseElements(type, init.data);
+  }
+  if (c_.acceptWord("file"))
+    return parseWeights(name, type, init);
+  if (c_.atWord("zeros") || c_.atWord("ones")) {
+    init.kind = Kind::Fill;
+    init.args.set("value", c_.atWord("ones") ? 1.0 : 0.0);
+    c_.advance();
+    return true;
+  }
+  for (Kind k : {Kind::Fill, Kind::Normal, Kind::Uniform}) {
+    if (!c_.acceptWord(initializerName(k)))
+      continue;
+    init.kind = k;
+    if (!c_.parseAttrs(initializerName(k), initializerArgs(k), init.args))
+      return false;
+    if (llvm::Error e = completeInitializer(init, type))
+      return c_.error(t, std::move(e));
+    return true;
+  }
+  return c_.unexpected("normal, uniform, fill, zeros, ones, file or elements in '[...]'");
+}
+
+bool Parser::parseWeights(const Token &name, const Type &type, Initializer &init) {
+  Token key = c_.tok();
+  if (!c_.expect(Tok::String, "the tensor's name in the weights file, in quotes"))
+    return false;
+  if (g_.weightsFile.empty())
+    return c_.error(key, "no weights file is named; put 'weights \"FILE.safetensors\"' before the graph");
+  init.kind = Initializer::Kind::Data;
+  init.key = nameOf(key).str();
+  if (init.key.empty())
+    return c_.error(key, "expected the tensor's name, got an empty one");
+  if (!lookup_)
+    return true;
+  auto tensor = lookup_(g_.weightsFile, init.key);
+  if (!tensor)
+    return c_.error(key, tensor.takeError());
+  if (tensor->type != type)
+    return c_.error(key, shown(name) + " is " + type.str() + ", but the weights file has " + tensor->type.str());
+  init.data = std::move(*tensor);
+  return true;
+}
+
+bool Parser::parseLoss() {
+  Token name = c_.tok();
+  ValueId v;
+  if (!c_.expect(Tok::Value, "the loss's name, such as '%loss'") || !findValue(name, v))
+    return false;
+  if (g_.loss)
+    return c_.error(name, "the loss is named already: '" + valueText(g_.valueName(g_.loss)) + "'");
+  g_.loss = v;
+  return endStatement();
+}
+
+bool Parser::parseOutput() {
+  Token name = c_.tok();
+  ValueId v;
+  if (!c_.expect(Tok::Value, "the output's name, such as '%y'") || !findValue(name, v))
+    return false;
+  if (!outputs_.insert(v).second)
+    return c_.error(name, shown(name) + " is an output already");
+  g_.addOutput(v);
+  return endStatement();
+}
+
+// --- Nodes
+
+bool Parser::parseNode() {
+  NodeId id;
+  bool ok = parseNodeLine();
+  bool isBuilt = ok && buildNode(id);
+  if (!isBuilt) {
+    for (const Token &t : line_.results)
+      poison(t);
+    return false;
+  }
+  return checkDeclared(id) && parseClauses(g_.editNode(id));
+}
+
+// `%a, %b = op(%x, %y) {attribute = value} : type, type`, without the clauses behind.
+bool Parser::parseNodeLine() {
+  line_.results.clear();
+  line_.operands.clear();
+  line_.types.clear();
+  line_.typeTokens.clear();
+  line_.attrs = Attrs();
+  do {
+    line_.results.push_back(c_.tok());
+    if (!c_.at(Tok::Value)) {
+      line_.results.pop_back();
+      return c_.unexpected("a result's name");
+    }
+    c_.advance();
+  } while (c_.accept(Tok::Comma));
+  if (!c_.expect(Tok::Equal, "'=' and an op"))
+    return false;
+  line_.op = c_.tok();
+  if (!c_.expect(Tok::Word, "an op's name"))
+    return false;
+  const OpDef *op = OpRegistry::get().find(line_.op.text);
+  if (!op)
+    return c_.error(line_.op,
+                    "no op is called " + shown(line_.op) + OpRegistry::get().nearNames(line_.op.text) +
+                        (OpRegistry::get().nearNames(line_.op.text).empty() ? "; `isthmus ops` lists them" : ""));
+  bool ok = c_.list(Tok::LParen, Tok::RParen, "'(' and the operands", [&] {
+    line_.operands.push_back(c_.tok());
+    if (!c_.expect(Tok::Value, "an operand such as '%x'"))
+      return false;
+    line_.callEnd = c_.tok();
+    return true;
+  });
+  if (!ok || !c_.parseAttrs(op->name, op->attrs, line_.attrs))
+    return false;
+  if (!c_.accept(Tok::Colon))
+    return true;
+  do {
+    line_.typeTokens.push_back(c_.tok());
+    line_.types.emplace_back();
+    if (!c_.parseType(line_.types.back()))
+      return false;
+  } while (c_.accept(Tok::Comma));
+  return true;
+}
+
+bool Parser::buildNode(NodeId &id) {
+  llvm::SmallVector<ValueId, 8> operands(line_.operands.size());
+  bool ok = true;
+  for (size_t i = 0; i < operands.size(); ++i)
+    ok &= findValue(line_.operands[i], operands[i]);
+  llvm::SmallVector<std::string, 4> names;
+  for (const Token &t : line_.results) {
+    ok &= checkIsNew(t);
+    names.push_back(nameOf(t).str());
+    for (size_t i = 0; i + 1 < names.size(); ++i)
+      if (names[i] == names.back())
+        ok = c_.error(t, shown(t) + " names two results; each needs its own");
+  }
+  if (!ok)
+    return false;
+  const OpDef &op = OpRegistry::get().at(line_.op.text);
+  auto node = g_.addNode(op, operands, std::move(line_.attrs), names);
+  if (!node) {
+    // Underlined from the op to the closing bracket.
+    const char *begin = line_.op.text.begin(), *end = line_.op.text.end();
+    if (!line_.operands.empty())
+      end = line_.callEnd.text.end();
+    return c_.error(llvm::StringRef(begin, end - begin), line_.op.loc, messageOf(node.takeError()), notesOn(operands));
+  }
+  id = *node;
+  g_.editNode(id).loc = line_.op.loc;
+  return true;
+}
+
+std::vector<Note> Parser::notesOn(llvm::ArrayRef<ValueId> operands) {
+  constexpr size_t kMost = 4;
+  std::vector<Note> notes;
+  llvm::SmallVector<ValueId, 4> seen;
+  for (ValueId v : operands) {
+    if (llvm::is_contained(seen, v) || notes.size() == kMost)
+      continue;
+    seen.push_back(v);
+    NodeId def = g_.value(v).def;
+    notes.emplace_back(c_.source.where(def ? g_.node(def).loc : g_.value(v).loc),
+                       "'" + valueText(g_.valueName(v)) + "' comes from here");
+  }
+  return notes;
+}
+
+// The node is there, with the types that its row inferred; is it the one that the line says?
+bool Parser::checkDeclared(NodeId id) {
+  const Node &n = g_.node(id);
+  size_t named = line_.results.size();
+  if (named != n.numResults)
+    return c_.error(line_.results[0], "'" + n.op->name + "' gives " + std::to_string(n.numResults) +
+                                          (n.numResults == 1 ? " result" : " results") + " (" + n.op->results +
+                                          "), but " + std::to_string(named) + (named == 1 ? " is" : " are") +
+                                          " named");
+  if (line_.types.empty())
+    return true;
+  if (line_.types.size() != named)
+    return c_.error(line_.typeTokens[0], "expected " + std::to_string(named) +
+                                             (named == 1 ? " type" : " types") + ", one for each result, got " +
+                                             std::to_string(line_.types.size()));
+  for (uint32_t i = 0; i < n.numResults; ++i)
+    if (line_.types[i] != g_.type(n.result(i)))
+      return c_.error(line_.typeTokens[i], "'" + n.op->name + "' gives " + g_.type(n.result(i)).str() +
+                                               " here, but " + line_.types[i].str() + " is declared");
+  return true;
+}
+
+bool Parser::parseClauses(Node &n) {
+  clauses_ = 0;
+  while (!c_.at(Tok::Newline) && !c_.at(Tok::End))
+    if (!parseClause(n))
+      return false;
+  return true;
+}
+
+bool Parser::findNode(ValueId &v, NodeId &n) {
+  Token t = c_.tok();
+  if (!c_.expect(Tok::Value, "a name such as '%x'") || !findValue(t, v))
+    return false;
+  n = g_.value(v).def;
+  if (!n)
+    return c_.error(t, "expected the first result of a node, got the graph input " + shown(t));
+  if (g_.value(v).resultIndex != 0)
+    return c_.error(t, "expected the first result of its node, '" + valueText(g_.nodeName(n)) + "', got " + shown(t));
+  return true;
+}
+
+bool Parser::parseClause(Node &n) {
+  Token t = c_.tok();
+  enum : unsigned { kPhase = 1, kClone = 2, kBoundary = 4, kAfter = 8, kAt = 16, kDevice = 32 };
+  auto once = [&](unsigned bit, const char *what) {
+    if (clauses_ & bit)
+      return c_.error(t, std::string("the node has ") + what + " already");
+    clauses_ |= bit;
+    return true;
+  };
+  for (Phase p : {Phase::Forward, Phase::Backward, Phase::Update})
+    if (c_.acceptWord(phaseName(p))) {
+      n.phase = p;
+      return once(kPhase, "a phase");
+    }
+  if (c_.accept(Tok::Mark)) {
+    llvm::StringRef mark = nameOf(t);
+    if (n.hasMark(mark))
+      return c_.error(t, "the node has the mark " + shown(t) + " already");
+    n.marks.push_back(mark.str());
+    return true;
+  }
+  if (c_.accept(Tok::At)) {
+    n.device = nameOf(t).str();
+    if (!isDeviceName(n.device))
+      return c_.error(t, "expected a device such as '@cpu:0', got " + shown(t));
+    return once(kDevice, "a device");
+  }
+  ValueId v;
+  if (c_.acceptWord("clone")) {
+    return once(kClone, "an origin") && c_.expect(Tok::LParen, "'(' and the node that is recomputed") &&
+           findNode(v, n.origin) && c_.expect(Tok::RParen, "')'");
+  }
+  if (c_.acceptWord("boundary")) {
+    if (!once(kBoundary, "a value that it passes") || !c_.expect(Tok::LParen, "'(' and the value that it passes"))
+      return false;
+    Token value = c_.tok();
+    return c_.expect(Tok::Value, "a name such as '%x'") && findValue(value, n.passes) &&
+           c_.expect(Tok::RParen, "')'");
+  }
+  if (c_.acceptWord("after")) {
+    return once(kAfter, "'after'") && c_.list(Tok::LParen, Tok::RParen, "'(' and the nodes to run before", [&] {
+      NodeId before;
+      if (!findNode(v, before))
+        return false;
+      n.after.push_back(before);
+      return true;
+    });
+  }
+  if (c_.acceptWord("at")) {
+    int64_t index = 0;
+    if (!once(kAt, "a place in the source") || !c_.expect(Tok::LParen, "'(' and the place in the source") ||
+        !c_.parseInteger(index, 0, UINT32_MAX, "the place in the source") || !c_.expect(Tok::RParen, "')'"))
+      return false;
+    n.sourceIndex = uint32_t(index);
+    return true;
+  }
+  std::string types = line_.types.empty() ? "': type', " : "";
+  return c_.unexpected(types + "a phase, clone(...), boundary(...), after(...), at(...), a device, a mark or the end "
+                               "of the line");
+}
+
+} // namespace
+
+llvm::Expected<Graph> parseGraph(llvm::StringRef text, llvm::StringRef fileName, WeightLookup lookup) {
+  return Parser(text, fileName, lookup).run();
+}
+
+llvm::Expected<CallText> parseCall(llvm::StringRef text) {
+  Cursor c(text, "call");
+  CallText call;
+  Token name = c.tok();
+  auto parse = [&] {
+    if (!c.expect(Tok::Word, "an op's name"))
+      return false;
+    call.op = OpRegistry::get().find(name.text);
+    if (!call.op)
+      return c.error(name, "no op is called " + shown(name));
+    bool ok = c.list(Tok::LParen, Tok::RParen, "'(' and the operands' types", [&] {
+      call.operands.emplace_back();
+      return c.parseType(call.operands.back());
+    });
+    if (!ok || !c.parseAttrs(call.op->name, call.op->attrs, call.attrs))
+      return false;
+    if (llvm::Error e = completeAttrs(*call.op, call.attrs))
+      return c.error(name, std::move(e));
+    return c.at(Tok::End) || c.unexpected("the end");
+  };
+  if (!parse())
+    return c.takeError();
+  return call;
+}
+
+llvm::Expected<Type> parseType(llvm::StringRef text) {
+  Cursor c(text, "type");
+  Type type;
+  if (!c.parseType(type) || !(c.at(Tok::End) || c.unexpected("the end")))
+    return c.takeError();
+  if (!type.isValid())
+    return makeError("expected a type of at most 2^60 bytes, got {0}", type.str());
+  return type;
+}
+
+} // namespace isthmus

@@ -1,0 +1,194 @@
+#include "ir/verifier.h"
+
+#include "ir/text/spelling.h"
+#include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/StringSet.h"
+
+namespace isthmus {
+namespace {
+
+class Verifier {
+public:
+  Verifier(const Graph &g, VerifyOptions options) : g_(g), options_(options) {}
+
+  std::vector<Violation> run() {
+    checkInputs();
+    for (uint32_t i = 0; i < g_.numNodes(); ++i)
+      checkNode(NodeId(i));
+    checkEnds();
+    return std::move(found_);
+  }
+
+private:
+  template <typename... Args> void report(NodeId node, const char *format, Args &&...args) {
+    found_.push_back({node, llvm::formatv(format, std::forward<Args>(args)...).str()});
+  }
+  std::string name(ValueId v) const { return v.index < g_.numValues() ? valueText(g_.valueName(v)) : "?"; }
+  std::string name(NodeId n) const { return name(g_.node(n).firstResult); }
+
+  bool isValue(ValueId v) const { return v.index < g_.numValues(); }
+  // Whether `v` is there before node `at` runs.
+  bool isBefore(ValueId v, NodeId at) const {
+    NodeId def = g_.value(v).def;
+    return !def || def < at;
+  }
+
+  void checkName(NodeId node, ValueId v) {
+    if (g_.valueName(v).empty())
+      report(node, "a value has an empty name");
+    else if (g_.find(g_.valueName(v)) != v)
+      report(node, "two values are named '{0}'", name(v));
+  }
+
+  void checkInputs() {
+    for (const Input &i : g_.inputs()) {
+      checkName(NodeId(), i.value);
+      if (!g_.type(i.value).isValid())
+        report(NodeId(), "input '{0}' has no valid type: {1}", name(i.value), g_.type(i.value).str());
+      Initializer init = i.init;
+      if (llvm::Error e = completeInitializer(init, g_.type(i.value)))
+        report(NodeId(), "the initializer of '{0}' is wrong: {1}", name(i.value), llvm::toString(std::move(e)));
+    }
+  }
+
+  void checkNode(NodeId id) {
+    const Node &n = g_.node(id);
+    bool operandsAreThere = true;
+    for (ValueId v : n.operands) {
+      operandsAreThere &= isValue(v) && isBefore(v, id);
+      if (!isValue(v))
+        report(id, "an operand of '{0}' is no value of the graph", name(id));
+      else if (!isBefore(v, id))
+        report(id, "operand '{0}' of '{1}' is made later, in '{2}'", name(v), name(id), name(g_.value(v).def));
+    }
+    for (uint32_t r = 0; r < n.numResults; ++r) {
+      checkName(id, n.result(r));
+      if (g_.value(n.result(r)).def != id)
+        report(id, "result '{0}' does not name '{1}' as its node", name(n.result(r)), name(id));
+    }
+    if (operandsAreThere && options_.inferTypes)
+      checkMeaning(id);
+    checkOrigin(id);
+    checkBoundary(id);
+    for (NodeId a : n.after)
+      if (!(a < id))
+        report(id, "'{0}' is to run after '{1}', which does not come before it", name(id),
+               a.index < g_.numNodes() ? name(a) : "?");
+    checkMarks(id);
+  }
+
+  void checkMeaning(NodeId id) {
+    const Node &n = g_.node(id);
+    Attrs complete = n.attrs;
+    if (llvm::Error e = completeAttrs(*n.op, complete)) {
+      report(id, "{0}", llvm::toString(std::move(e)));
+      return;
+    }
+    if (!identical(complete, n.attrs))
+      report(id, "'{0}' lacks attributes or has them of the wrong kind", name(id));
+    OpCall call = g_.call(id);
+    auto types = inferTypes(*n.op, complete, call.operands);
+    if (!types) {
+      report(id, "{0}", llvm::toString(types.takeError()));
+      return;
+    }
+    if (types->size() != n.numResults) {
+      report(id, "'{0}' gives {1} results here, the node has {2}", n.op->name, types->size(), n.numResults);
+      return;
+    }
+    for (uint32_t r = 0; r < n.numResults; ++r)
+      if ((*types)[r] != call.results[r])
+        report(id, "'{0}' gives {1} here, but '{2}' is {3}", n.op->name, (*types)[r].str(), name(n.result(r)),
+               call.results[r].str());
+  }
+
+  void checkOrigin(NodeId id) {
+    const Node &n = g_.node(id);
+    if (!n.isClone())
+      return;
+    if (!(n.origin < id)) {
+      report(id, "'{0}' is a clone of a node that does not come before it", name(id));
+      return;
+    }
+    const Node &o = g_.node(n.origin);
+    std::string both = "'" + name(id) + "' is a clone of '" + name(n.origin) + "'";
+    if (o.isClone())
+      report(id, "{0}, which is a clone itself; expected the first, '{1}'", both, name(o.origin));
+    if (o.op != n.op)
+      report(id, "{0}, but its op is '{1}', not '{2}'", both, n.op->name, o.op->name);
+    else if (!identical(o.attrs, n.attrs))
+      report(id, "{0}, but has other attributes", both);
+    OpCall a = g_.call(id), b = g_.call(n.origin);
+    if (a.results != b.results)
+      report(id, "{0}, but gives other types", both);
+  }
+
+  void checkBoundary(NodeId id) {
+    const Node &n = g_.node(id);
+    if (!n.isBoundary())
+      return;
+    if (!n.op->is(kStopsGradient)) {
+      report(id, "'{0}' is a boundary, so expected 'stop_gradient', got '{1}'", name(id), n.op->name);
+      return;
+    }
+    if (!isValue(n.passes) || !isBefore(n.passes, id)) {
+      report(id, "boundary '{0}' stands for a value that does not come before it", name(id));
+      return;
+    }
+    if (g_.type(n.passes) != g_.type(n.firstResult))
+      report(id, "boundary '{0}' of {1} stands for '{2}' of {3}", name(id), g_.type(n.firstResult).str(),
+             name(n.passes), g_.type(n.passes).str());
+    NodeId def = g_.value(n.passes).def;
+    if (def && (g_.node(def).isClone() || g_.node(def).isBoundary()))
+      report(id, "boundary '{0}' stands for '{1}', which is a {2}; expected the value that was first made", name(id),
+             name(n.passes), g_.node(def).isClone() ? "clone's" : "boundary's");
+  }
+
+  void checkMarks(NodeId id) {
+    const Node &n = g_.node(id);
+    for (size_t i = 0; i < n.marks.size(); ++i) {
+      if (!isBareName(n.marks[i]))
+        report(id, "mark {0} of '{1}' has characters outside [A-Za-z0-9_.$-]", quoted(n.marks[i]), name(id));
+      for (size_t j = 0; j < i; ++j)
+        if (n.marks[j] == n.marks[i])
+          report(id, "'{0}' has the mark '#{1}' twice", name(id), n.marks[i]);
+    }
+    if (!n.device.empty() && !isDeviceName(n.device))
+      report(id, "device {0} of '{1}' has characters outside [A-Za-z0-9_.$:-]", quoted(n.device), name(id));
+  }
+
+  void checkEnds() {
+    if (g_.loss && !isValue(g_.loss))
+      report(NodeId(), "the loss is no value of the graph");
+    llvm::DenseSet<ValueId> seen;
+    for (ValueId v : g_.outputs()) {
+      if (!isValue(v))
+        report(NodeId(), "an output is no value of the graph");
+      else if (!seen.insert(v).second)
+        report(NodeId(), "'{0}' is an output twice", name(v));
+    }
+  }
+
+  const Graph &g_;
+  VerifyOptions options_;
+  std::vector<Violation> found_;
+};
+
+} // namespace
+
+std::vector<Violation> violationsOf(const Graph &g, VerifyOptions options) { return Verifier(g, options).run(); }
+
+llvm::Error verify(const Graph &g) {
+  std::vector<Diag> diags;
+  for (Violation &v : violationsOf(g)) {
+    Diag d;
+    d.where = v.node ? g.whereIs(v.node) : g.sourceFile;
+    d.message = std::move(v.message);
+    diags.push_back(std::move(d));
+  }
+  if (diags.empty())
+    return llvm::Error::success();
+  return llvm::make_error<DiagError>(std::move(diags));
+}
+
+} // namespace isthmus

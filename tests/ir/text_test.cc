@@ -1,0 +1,101 @@
+// The text form: what is printed reads back, and what is read prints the same.
+
+#include "ir/equal_graphs.h"
+#include "ir/text/parser.h"
+#include "ir/text/printer.h"
+#include "ir/verifier.h"
+#include <gtest/gtest.h>
+
+using namespace isthmus;
+
+namespace {
+
+Graph parsed(llvm::StringRef text) {
+  auto g = parseGraph(text, "test.isth");
+  if (g)
+    return std::move(*g);
+  ADD_FAILURE() << llvm::toString(g.takeError());
+  return Graph();
+}
+
+void expectCanonical(const std::string &text) {
+  Graph g = parsed(text);
+  EXPECT_EQ(graphText(g), text);
+  std::string reason;
+  EXPECT_TRUE(equalGraphs(g, parsed(graphText(g)), &reason)) << reason;
+  EXPECT_EQ(llvm::toString(verify(g)), "");
+}
+
+TEST(Text, EveryClause) {
+  expectCanonical(R"(isthmus 1
+weights "mlp weights.safetensors"
+meta budget = "50%"
+meta "odd key" = "a \22quoted\22 \\ value\0a"
+graph @mlp {
+  input %x : f32[32, 784]
+  input %labels : i64[32]
+  param %w : f32[784, 256] = normal {seed = 1, std = 0.05}
+  param %w2 : f32[784, 256] = file "layers/0.w"
+  param %u : f32[4] = uniform {high = 2.0, low = -2.0}
+  param %n : f32[4] = normal
+  state %s : f64[] = fill {value = 0.1}
+  const %mask : bool[2] = [true, false]
+  const %numbers : f32[2, 3] = [1.0, 0.1, -0.0, inf, -inf, nan]
+  const %empty : i64[0] = []
+  const %bf : bf16[2] = [1.0, 3.3895314e+38]
+  const %hf : f16[3] = [65504.0, 5.9604645e-08, 0.099975586]
+  const %"a/b:0" : u8[2] = [0, 255]
+  %h = add(%w, %w2) : f32[784, 256] #checkpoint #other
+  %h.re = add(%w, %w2) : f32[784, 256] backward clone(%h) at(3) @cpu:0
+  %h.sg = stop_gradient(%h) : f32[784, 256] backward boundary(%h) at(17)
+  %"%r\e9" = relu(%h.sg) : f32[784, 256] update after(%h, %h.re)
+  %g = gelu(%h) {approximate = tanh} : f32[784, 256]
+  %c = clamp(%h) {max = 1.0} : f32[784, 256]
+  %i = cast(%c) {type = i64} : i64[784, 256]
+  loss %g
+  output %g
+  output %"%r\e9"
+}
+)");
+}
+
+TEST(Text, WhatMayBeLeftOutOrWrittenOtherwise) {
+  Graph g = parsed(R"(// before all
+isthmus 1 // and here
+
+graph @g { // comment
+  const %a : f32[2, 3] = [[1, 2, 3], // over lines
+                          [4, 5, 6]]
+  param %z : f32[] = zeros
+  param %o : f32[] = ones
+  %y = affine(%a) {shift = 1,
+                   scale = 1.0}   // defaults may be given
+  %b = add(%y,
+    %z) #m backward
+  output %b
+}
+// behind
+)");
+  EXPECT_EQ(graphText(g), R"(isthmus 1
+graph @g {
+  const %a : f32[2, 3] = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
+  param %z : f32[] = fill {value = 0.0}
+  param %o : f32[] = fill {value = 1.0}
+  %y = affine(%a) {shift = 1.0} : f32[2, 3]
+  %b = add(%y, %z) : f32[2, 3] backward #m
+  output %b
+}
+)");
+}
+
+TEST(Text, NegativeZeroIsNotTheDefault) {
+  expectCanonical(R"(isthmus 1
+graph @g {
+  input %x : f32[2]
+  %y = affine(%x) {shift = -0.0} : f32[2]
+  output %y
+}
+)");
+}
+
+} // namespace
