@@ -7,6 +7,7 @@
 #include "passes/place.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include <algorithm>
 
 namespace isthmus {
 namespace {
@@ -95,7 +96,7 @@ int64_t pack(std::vector<Block> &blocks, int64_t peak) {
   for (uint32_t i = 0; i < start.size(); ++i)
     start[i] = i;
   // Work, not time, bounds the search, so that the result is the same on every machine.
-  const int64_t rounds = std::max<int64_t>(4, 400000 / std::max<size_t>(1, blocks.size()));
+  const int64_t rounds = std::clamp<int64_t>(100000 / std::max<int64_t>(1, int64_t(blocks.size())), 4, 100);
   for (Key key : kKeys) {
     std::vector<uint32_t> order = start;
     llvm::stable_sort(order, [&](uint32_t a, uint32_t b) { return key(blocks[a]) > key(blocks[b]); });

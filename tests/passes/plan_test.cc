@@ -1,0 +1,228 @@
+// The planner's evaluation against a slow simulation that shares nothing with it, on random problems.
+
+#include "passes/place.h"
+#include "passes/plan/keep.h"
+#include "gtest/gtest.h"
+#include <map>
+#include <random>
+#include <set>
+
+using namespace isthmus;
+using namespace isthmus::plan;
+
+namespace {
+
+using Random = std::mt19937_64;
+uint64_t below(Random &r, uint64_t n) { return r() % n; }
+
+// A forward part and a backward part that reads from both, with views, several outputs, workspaces, reuse.
+Problem randomProblem(Random &rng) {
+  Problem p;
+  p.alignment = below(rng, 2) ? 1 : 8;
+  size_t forward = 3 + below(rng, 20), total = forward + 3 + below(rng, 20);
+  for (size_t i = 0; i < 2; ++i) {
+    Op in;
+    in.name = "in" + std::to_string(i);
+    in.persistent = true;
+    in.outputBytes = {100};
+    p.ops.push_back(in);
+  }
+  for (size_t i = 2; i < total + 2; ++i) {
+    Op op;
+    op.name = "op" + std::to_string(i);
+    op.phase = i < forward + 2 ? plan::Phase::Forward : plan::Phase::Backward;
+    op.cost = double(1 + below(rng, 9));
+    op.recomputable = below(rng, 8) != 0;
+    size_t reads = 1 + below(rng, 3);
+    for (size_t k = 0; k < reads; ++k) {
+      OpIndex from = below(rng, 3) ? OpIndex(i - 1 - below(rng, std::min<size_t>(i, 4))) : OpIndex(below(rng, i));
+      op.inputs.push_back({from, uint32_t(below(rng, std::max<size_t>(1, p.ops[from].outputBytes.size())))});
+    }
+    if (below(rng, 6) == 0) {
+      op.viewOf = uint32_t(below(rng, op.inputs.size()));
+      op.cost = 0;
+    } else {
+      for (size_t k = 0, n = 1 + below(rng, 2); k < n; ++k)
+        op.outputBytes.push_back(int64_t(1 + below(rng, 60)));
+      op.workspace = below(rng, 4) ? 0 : int64_t(below(rng, 40));
+      if (below(rng, 2))
+        op.mayReuse.push_back({0, uint32_t(below(rng, op.inputs.size()))});
+    }
+    p.ops.push_back(op);
+  }
+  for (size_t k = 0; k < 3; ++k)
+    p.outputs.push_back({OpIndex(2 + below(rng, total)), 0});
+  return p;
+}
+
+// Peak by definition: at each step, every storage that exists and has a read at or after it, or is running, or stays.
+struct Slow {
+  struct Copy {
+    size_t born;
+    int64_t bytes;
+    std::set<size_t> reads;
+    bool stays = false;
+  };
+
+  static int64_t peak(const Problem &p, const Schedule &s) {
+    std::vector<Copy> copies;
+    std::map<std::pair<OpIndex, uint32_t>, int> newest; // -1: persistent
+    std::vector<std::vector<int>> read(s.size()), made(s.size());
+    for (OpIndex i = 0; i < p.ops.size(); ++i)
+      if (p.ops[i].persistent)
+        newest[{i, 0}] = -1;
+    for (size_t t = 0; t < s.size(); ++t) {
+      const Op &op = p.ops[s[t]];
+      for (const Read &r : op.inputs) {
+        int c = newest.at({r.op, r.output});
+        read[t].push_back(c);
+        if (c >= 0)
+          copies[c].reads.insert(t);
+      }
+      if (op.isView()) {
+        newest[{s[t], 0}] = read[t][op.viewOf];
+        continue;
+      }
+      for (uint32_t o = 0; o < op.outputBytes.size(); ++o) {
+        newest[{s[t], o}] = int(copies.size());
+        made[t].push_back(int(copies.size()));
+        copies.push_back({t, p.rounded(op.outputBytes[o]), {}, false});
+      }
+    }
+    for (const Read &r : p.outputs)
+      if (int c = newest.at({r.op, r.output}); c >= 0)
+        copies[c].stays = true;
+    auto dies = [&](const Copy &c, size_t t) {
+      return !c.stays && c.born < t && !c.reads.empty() && *c.reads.rbegin() == t;
+    };
+    int64_t most = 0;
+    for (size_t t = 0; t < s.size(); ++t) {
+      const Op &op = p.ops[s[t]];
+      int64_t live = p.rounded(op.workspace);
+      for (const Copy &c : copies)
+        if (c.born <= t && (c.born == t || c.stays || (!c.reads.empty() && *c.reads.rbegin() >= t)))
+          live += c.bytes;
+      std::set<int> taken;
+      std::set<uint32_t> placed;
+      for (const Op::Reuse &r : op.mayReuse) {
+        int c = read[t][r.input];
+        if (c < 0 || taken.count(c) || placed.count(r.output) || !dies(copies[c], t) ||
+            copies[c].bytes < copies[made[t][r.output]].bytes)
+          continue;
+        taken.insert(c);
+        placed.insert(r.output);
+        live -= copies[made[t][r.output]].bytes;
+      }
+      most = std::max(most, live);
+    }
+    return most;
+  }
+};
+
+std::vector<std::vector<bool>> randomKeep(const Problem &p, Random &rng) {
+  std::vector<std::vector<bool>> keep;
+  uint64_t share = 1 + below(rng, 4);
+  for (const Op &op : p.ops) {
+    keep.emplace_back(std::max<size_t>(1, op.outputBytes.size()));
+    for (size_t o = 0; o < keep.back().size(); ++o)
+      keep.back()[o] = below(rng, share) == 0;
+  }
+  return keep;
+}
+
+TEST(Evaluate, AgreesWithTheDefinitionOnRandomProblems) {
+  Random rng(1);
+  size_t recomputations = 0;
+  for (int i = 0; i < 3000; ++i) {
+    Problem p = randomProblem(rng);
+    for (const Schedule &s : {sourceOrder(p), scheduleKeeping(p, randomKeep(p, rng))}) {
+      Evaluation e = evaluate(p, s);
+      ASSERT_EQ(e.error, "") << "problem " << i;
+      ASSERT_EQ(e.peakBytes, Slow::peak(p, s)) << "problem " << i;
+      recomputations += e.recomputed;
+    }
+  }
+  EXPECT_GT(recomputations, 3000u); // the schedules are worth looking at
+}
+
+TEST(Evaluate, NamesWhatIsWrong) {
+  Problem p;
+  p.ops.resize(2);
+  p.ops[0].name = "a";
+  p.ops[0].outputBytes = {4};
+  p.ops[1].name = "b";
+  p.ops[1].inputs = {{0, 0}};
+  p.ops[1].outputBytes = {4};
+  p.ops[1].recomputable = false;
+  p.outputs = {{1, 0}};
+  EXPECT_EQ(evaluate(p, {1, 0}).error, "'b' reads 'a' before it has run");
+  EXPECT_EQ(evaluate(p, {0}).error, "output 'b' is never computed");
+  EXPECT_EQ(evaluate(p, {0, 1, 1}).error, "'b' runs twice, and must not");
+  EXPECT_EQ(evaluate(p, {0, 1}).peakBytes, 8);
+}
+
+// f1 .. f8 in a chain, 10 bytes each, then a backward chain that reads each in reverse.
+TEST(Keep, RecomputesSegmentsOfAChainOnce) {
+  Problem p;
+  Op in;
+  in.persistent = true;
+  in.outputBytes = {10};
+  p.ops.push_back(in);
+  for (uint32_t i = 1; i <= 8; ++i) {
+    Op f;
+    f.name = "f" + std::to_string(i);
+    f.inputs = {{i - 1, 0}};
+    f.outputBytes = {10};
+    f.cost = 1;
+    p.ops.push_back(f);
+  }
+  for (uint32_t i = 8; i >= 1; --i) {
+    Op b;
+    b.phase = plan::Phase::Backward;
+    b.inputs = {{i, 0}, {uint32_t(p.ops.size()) - 1, 0}};
+    b.outputBytes = {10};
+    b.cost = 1;
+    p.ops.push_back(b);
+  }
+  p.outputs = {{16, 0}};
+  // All kept: eight values, and the two gradients at the first backward op.
+  EXPECT_EQ(evaluate(p, sourceOrder(p)).peakBytes, 90);
+
+  std::vector<std::vector<bool>> keep(p.ops.size(), {false});
+  keep[4] = {true};
+  Schedule s = scheduleKeeping(p, keep);
+  Evaluation e = evaluate(p, s);
+  // f8 is read while it is there no more: 5, 6, 7, 8 come again from 4; then 1, 2, 3.
+  EXPECT_EQ(e.recomputed, 7u);
+  EXPECT_EQ(e.cost, 16 + 7);
+  EXPECT_LT(e.peakBytes, 90);
+}
+
+TEST(Pack, BlocksAliveTogetherDoNotOverlap) {
+  Random rng(2);
+  for (int i = 0; i < 300; ++i) {
+    std::vector<Block> blocks;
+    uint32_t steps = 5 + below(rng, 40);
+    for (size_t k = 0, n = 1 + below(rng, 60); k < n; ++k) {
+      uint32_t first = below(rng, steps), last = first + below(rng, steps - first);
+      blocks.push_back({int64_t(64 * (1 + below(rng, 30))), first, last});
+    }
+    int64_t peak = 0;
+    for (uint32_t t = 0; t < steps; ++t) {
+      int64_t live = 0;
+      for (const Block &b : blocks)
+        live += b.first <= t && t <= b.last ? b.bytes : 0;
+      peak = std::max(peak, live);
+    }
+    int64_t top = pack(blocks, peak);
+    EXPECT_GE(top, peak);
+    for (const Block &a : blocks) {
+      ASSERT_LE(a.offset + a.bytes, top);
+      for (const Block &b : blocks)
+        ASSERT_FALSE(&a != &b && a.first <= b.last && b.first <= a.last && a.offset < b.offset + b.bytes &&
+                     b.offset < a.offset + a.bytes);
+    }
+  }
+}
+
+} // namespace

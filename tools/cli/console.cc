@@ -1,0 +1,118 @@
+#include "tools/cli/console.h"
+
+#include "llvm/Support/Format.h"
+#include "llvm/Support/raw_ostream.h"
+#include <cstdlib>
+#include <unistd.h>
+
+namespace isthmus {
+namespace {
+bool isTerminal() { return isatty(STDERR_FILENO) != 0; }
+bool wantsColour() {
+  const char *no = std::getenv("NO_COLOR");
+  return isTerminal() && !(no && *no);
+}
+} // namespace
+
+Console &Console::get() {
+  static Console console;
+  return console;
+}
+
+std::string Console::paint(const char *colour, const std::string &text) const {
+  return wantsColour() ? "\033[" + std::string(colour) + "m" + text + "\033[0m" : text;
+}
+
+void Console::clearBar() {
+  if (barShown_)
+    llvm::errs() << "\r\033[K";
+  barShown_ = false;
+}
+
+void Console::note(const std::string &text) {
+  clearBar();
+  llvm::errs() << paint("36", "note: ") << text << '\n';
+}
+
+void Console::warn(const std::string &text) {
+  clearBar();
+  llvm::errs() << paint("35", "warning: ") << text << '\n';
+}
+
+void Console::line(const std::string &text) {
+  clearBar();
+  llvm::errs() << text << '\n';
+}
+
+int Console::report(llvm::Error e) {
+  clearBar();
+  int code = 1;
+  llvm::handleAllErrors(
+      std::move(e),
+      [&](const DiagError &d) {
+        code = d.exitCode;
+        for (const Diag &each : d.diags) {
+          llvm::errs() << (each.where.empty() ? "" : paint("1", each.where + ": ")) << paint("1;31", "error: ")
+                       << each.message << '\n'
+                       << each.excerpt;
+          if (!each.excerpt.empty() && each.excerpt.back() != '\n')
+            llvm::errs() << '\n';
+          for (const std::string &n : each.notes)
+            note(n);
+        }
+      },
+      [&](const llvm::ErrorInfoBase &other) {
+        llvm::errs() << paint("1;31", "error: ") << other.message() << '\n';
+      });
+  return code;
+}
+
+ProgressBar::ProgressBar(std::string what, size_t total)
+    : what_(std::move(what)), total_(total), start_(std::chrono::steady_clock::now()), last_(start_) {}
+
+ProgressBar::~ProgressBar() { Console::get().clearBar(); }
+
+void ProgressBar::at(size_t done) {
+  Console &console = Console::get();
+  bool plain = console.progress_ == Progress::Plain;
+  if (console.progress_ == Progress::None || (!plain && (!isTerminal() || std::getenv("NO_COLOR"))))
+    return;
+  auto now = std::chrono::steady_clock::now();
+  auto every = plain ? std::chrono::milliseconds(5000) : std::chrono::milliseconds(100);
+  if (now - last_ < every || now - start_ < std::chrono::milliseconds(500))
+    return;
+  last_ = now;
+  unsigned percent = total_ ? static_cast<unsigned>(100 * done / total_) : 100;
+  std::string elapsed = secondsText(std::chrono::duration<double>(now - start_).count());
+  if (plain) {
+    llvm::errs() << what_ << ": " << done << " of " << total_ << " (" << percent << " %), " << elapsed << '\n';
+    return;
+  }
+  std::string bar(percent * 30 / 100, '#');
+  bar.resize(30, '.');
+  llvm::errs() << "\r\033[K" << what_ << " [" << bar << "] " << percent << " %  " << elapsed;
+  console.barShown_ = true;
+}
+
+std::string bytesText(int64_t bytes) {
+  static constexpr const char *units[] = {"KiB", "MiB", "GiB", "TiB", "PiB"};
+  if (bytes < 1024)
+    return std::to_string(bytes) + " B";
+  double value = double(bytes);
+  int unit = -1;
+  while (value >= 1024 && unit < 4) {
+    value /= 1024;
+    ++unit;
+  }
+  return llvm::formatv("{0:F1} {1}", value, units[unit]).str();
+}
+
+std::string secondsText(double s) {
+  if (s < 1e-3)
+    return llvm::formatv("{0:F1} us", s * 1e6).str();
+  if (s < 1)
+    return llvm::formatv("{0:F1} ms", s * 1e3).str();
+  return llvm::formatv("{0:F2} s", s).str();
+}
+
+} // namespace isthmus

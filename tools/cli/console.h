@@ -1,0 +1,52 @@
+// What the command line says to a person: errors, notes, summaries and progress, all on stderr.
+#pragma once
+
+#include "ir/diagnostics.h"
+#include <chrono>
+#include <string>
+
+namespace isthmus {
+
+enum class Progress { Auto, Plain, None };
+
+class Console {
+public:
+  static Console &get();
+
+  void setProgress(Progress p) { progress_ = p; }
+
+  void note(const std::string &text);
+  void warn(const std::string &text);
+  void line(const std::string &text); // as it is
+  // Prints the error and gives the exit code that it stands for.
+  int report(llvm::Error e);
+
+private:
+  friend class ProgressBar;
+  std::string paint(const char *colour, const std::string &text) const;
+  void clearBar();
+
+  Progress progress_ = Progress::Auto;
+  bool barShown_ = false;
+};
+
+// A bar for work of a known length; shown on a terminal, or with --progress=plain as a line every few seconds.
+// Quick work shows nothing.
+class ProgressBar {
+public:
+  ProgressBar(std::string what, size_t total);
+  ~ProgressBar();
+  void at(size_t done);
+
+private:
+  std::string what_;
+  size_t total_;
+  std::chrono::steady_clock::time_point start_, last_;
+};
+
+// "512.0 MiB", "1.5 GiB", "640 B".
+std::string bytesText(int64_t bytes);
+// "12.3 ms", "4.56 s".
+std::string secondsText(double seconds);
+
+} // namespace isthmus

@@ -1,0 +1,14 @@
+// Devices by the name that --device takes.
+#pragma once
+
+#include "runtime/device.h"
+
+namespace isthmus {
+
+// All kernels that this build has.
+const KernelTable &allKernels();
+
+// "cpu", "cpu:0" or "counting". Errors: cuda, which this build does not have (exit 5); an unknown name (exit 2).
+llvm::Expected<std::unique_ptr<Device>> openDevice(llvm::StringRef name, int threads);
+
+} // namespace isthmus

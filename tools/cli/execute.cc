@@ -1,0 +1,74 @@
+#include "tools/cli/execute.h"
+
+#include "passes/bottlenecks.h"
+#include "tools/cli/console.h"
+#include "tools/cli/feeds.h"
+#include "ir/half.h"
+#include <chrono>
+#include <cmath>
+
+namespace isthmus {
+namespace {
+
+double firstElement(const Tensor &t) {
+  switch (t.type.dtype) {
+  case DType::F32:
+    return t.as<float>()[0];
+  case DType::F64:
+    return t.as<double>()[0];
+  case DType::BF16:
+    return bf16Value(t.as<uint16_t>()[0]);
+  case DType::F16:
+    return f16Value(t.as<uint16_t>()[0]);
+  default:
+    return NAN;
+  }
+}
+
+llvm::Error feedAll(const Graph &g, Executor &e, const ExecuteOptions &o) {
+  auto inputs = makeInputs(g, o.inputs, o.seed);
+  if (!inputs)
+    return inputs.takeError();
+  for (size_t i = 0; i < inputs->size(); ++i)
+    if (llvm::Error err = e.feed(g.inputs()[i].value, (*inputs)[i]))
+      return err;
+  return llvm::Error::success();
+}
+
+} // namespace
+
+llvm::Expected<std::unique_ptr<Executor>> execute(const Planned &p, Device &device, const ExecuteOptions &o,
+                                                  Report &report) {
+  auto e = Executor::create(p.graph, p.layout, device);
+  if (!e)
+    return e.takeError();
+  if (device.computes())
+    if (llvm::Error err = feedAll(p.graph, **e, o))
+      return err;
+
+  ValueId loss = lossOf(p.graph);
+  bool fetchesLoss = loss && device.computes() && p.graph.type(loss).rank() == 0 &&
+                     llvm::is_contained(p.graph.outputs(), loss);
+  ProgressBar bar("running", p.graph.numNodes() * size_t(o.steps));
+  for (int step = 0; step < o.steps; ++step) {
+    auto start = std::chrono::steady_clock::now();
+    auto progress = [&](size_t done) { bar.at(p.graph.numNodes() * size_t(step) + done); };
+    // The same step each time: random ops are keyed by step 0.
+    if (llvm::Error err = (*e)->step({o.seed, 0}, progress))
+      return err;
+    report.stepSeconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    if (fetchesLoss) {
+      auto value = (*e)->fetch(loss);
+      if (!value)
+        return value.takeError();
+      report.loss.push_back(firstElement(*value));
+    }
+  }
+  report.measuredPeakBytes = {(*e)->measuredPeakBytes()};
+  if ((*e)->measuredPeakBytes() != report.predictedPeakBytes)
+    return makeErrorCode(5, "internal: the measured peak is {0} bytes, the predicted one {1}; please report this",
+                         (*e)->measuredPeakBytes(), report.predictedPeakBytes);
+  return e;
+}
+
+} // namespace isthmus

@@ -1,0 +1,20 @@
+// Running a planned graph.
+#pragma once
+
+#include "runtime/executor.h"
+#include "tools/cli/planned.h"
+
+namespace isthmus {
+
+struct ExecuteOptions {
+  int steps = 1;
+  uint64_t seed = 0;
+  std::string inputs; // folder, or empty
+};
+
+// Feeds inputs and repeats the same step from the same state; fills the run's part of `report`. The
+// executor comes back for its outputs. `p` and `device` must outlive it. The measured peak is checked against the predicted one.
+llvm::Expected<std::unique_ptr<Executor>> execute(const Planned &p, Device &device, const ExecuteOptions &o,
+                                                  Report &report);
+
+} // namespace isthmus

@@ -1,0 +1,204 @@
+#include "tools/cli/feeds.h"
+
+#include "ir/file.h"
+#include "ir/half.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringSet.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
+#include "nlohmann/json.hpp"
+#include "tools/cli/npy.h"
+#include <cmath>
+
+namespace isthmus {
+namespace {
+
+// SplitMix64 (Steele, Lea, Flood 2014): draw i of a stream is a hash of both, so draws need no state.
+uint64_t hashed(uint64_t x) {
+  x += 0x9e3779b97f4a7c15ull;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
+  return x ^ (x >> 31);
+}
+
+struct Draws {
+  uint64_t stream;
+  Draws(uint64_t seed, llvm::StringRef name) : stream(hashed(seed)) {
+    for (char c : name)
+      stream = hashed(stream ^ static_cast<unsigned char>(c));
+  }
+  uint64_t bits(uint64_t i) const { return hashed(stream + i); }
+  double uniform(uint64_t i) const { return (double(bits(i) >> 11) + 0.5) * 0x1p-53; } // in (0, 1)
+  double normal(uint64_t i) const { // Box and Muller 1958
+    return std::sqrt(-2 * std::log(uniform(2 * i))) * std::cos(2 * M_PI * uniform(2 * i + 1));
+  }
+};
+
+// Element i of a tensor of any element type, rounded through f32 as files hold it.
+void store(DType t, char *to, int64_t i, double value) {
+  float f = static_cast<float>(value);
+  switch (t) {
+  case DType::F32:
+    reinterpret_cast<float *>(to)[i] = f;
+    break;
+  case DType::F64:
+    reinterpret_cast<double *>(to)[i] = f;
+    break;
+  case DType::BF16:
+    reinterpret_cast<uint16_t *>(to)[i] = bf16Bits(f);
+    break;
+  case DType::F16:
+    reinterpret_cast<uint16_t *>(to)[i] = f16Bits(f);
+    break;
+  case DType::I32:
+    reinterpret_cast<int32_t *>(to)[i] = static_cast<int32_t>(value);
+    break;
+  case DType::I64:
+    reinterpret_cast<int64_t *>(to)[i] = static_cast<int64_t>(value);
+    break;
+  case DType::U8:
+  case DType::Bool:
+    reinterpret_cast<uint8_t *>(to)[i] = static_cast<uint8_t>(value);
+    break;
+  }
+}
+
+template <typename Value> Tensor filled(const Type &type, Value value) {
+  return Tensor::make(type, [&](char *to) {
+    for (int64_t i = 0, n = type.elements(); i < n; ++i)
+      store(type.dtype, to, i, value(i));
+  });
+}
+
+// The least bound that any reader sets on an integer input.
+int64_t indexBound(const Graph &g, ValueId v) {
+  int64_t bound = INT64_MAX;
+  for (uint32_t i = 0; i < g.numNodes(); ++i) {
+    const Node &n = g.node(NodeId(i));
+    for (size_t o = 0; o < n.operands.size(); ++o) {
+      if (n.operands[o] != v)
+        continue;
+      if (n.op->is(kView)) // reshaped labels are bounded by who reads the reshape
+        bound = std::min(bound, indexBound(g, n.firstResult));
+      else if (n.op->indexBound)
+        if (auto limit = n.op->indexBound(g.call(NodeId(i)), o))
+          bound = std::min(bound, *limit);
+    }
+  }
+  return bound;
+}
+
+} // namespace
+
+llvm::Expected<Tensor> defaultInput(const Graph &g, const Input &input, uint64_t seed) {
+  const Type &type = g.type(input.value);
+  const Initializer &init = input.init;
+  llvm::StringRef name = g.valueName(input.value);
+  switch (init.kind) {
+  case Initializer::Kind::Data:
+    if (!init.data)
+      return makeError("the data of '%{0}' was not loaded; its weights file is missing", name);
+    return init.data;
+  case Initializer::Kind::Fill: {
+    double value = init.args.getFloat("value");
+    return filled(type, [&](int64_t) { return value; });
+  }
+  case Initializer::Kind::Normal: {
+    Draws draws(static_cast<uint64_t>(init.args.getInt("seed")), name);
+    double mean = init.args.getFloat("mean"), std = init.args.getFloat("std");
+    return filled(type, [&](int64_t i) { return mean + std * draws.normal(i); });
+  }
+  case Initializer::Kind::Uniform: {
+    Draws draws(static_cast<uint64_t>(init.args.getInt("seed")), name);
+    double low = init.args.getFloat("low"), high = init.args.getFloat("high");
+    return filled(type, [&](int64_t i) { return low + (high - low) * draws.uniform(i); });
+  }
+  case Initializer::Kind::None:
+    break;
+  }
+  Draws draws(seed, name);
+  if (isFloat(type.dtype))
+    return filled(type, [&](int64_t i) { return draws.normal(i); });
+  int64_t limit = type.dtype == DType::Bool ? 2 : std::min<int64_t>(indexBound(g, input.value), 256);
+  if (int64_t bound = indexBound(g, input.value); bound != INT64_MAX)
+    limit = bound;
+  limit = std::max<int64_t>(limit, 1);
+  return filled(type, [&](int64_t i) { return double(draws.bits(i) % uint64_t(limit)); });
+}
+
+std::vector<std::string> fileNames(llvm::ArrayRef<llvm::StringRef> names) {
+  std::vector<std::string> out;
+  llvm::StringSet<> taken;
+  for (llvm::StringRef name : names) {
+    std::string base = name.str();
+    for (char &c : base)
+      if (c == '/' || c == ':' || c == '\\' || c == '\0')
+        c = '_';
+    if (base.empty() || base.front() == '.')
+      base.insert(base.begin(), '_');
+    std::string file = base;
+    for (unsigned k = 2; !taken.insert(file).second; ++k)
+      file = base + "." + std::to_string(k);
+    out.push_back(file);
+  }
+  return out;
+}
+
+llvm::Expected<std::vector<Tensor>> makeInputs(const Graph &g, const std::string &dir, uint64_t seed) {
+  std::vector<llvm::StringRef> names;
+  for (const Input &i : g.inputs())
+    names.push_back(g.valueName(i.value));
+  std::vector<std::string> files = fileNames(names);
+  if (!dir.empty()) {
+    std::error_code ec;
+    llvm::sys::fs::directory_iterator it(dir, ec), end;
+    if (ec)
+      return makeError("cannot read the folder '{0}' of --inputs: {1}", dir, ec.message());
+    for (; !ec && it != end; it.increment(ec)) {
+      llvm::StringRef stem = llvm::sys::path::filename(it->path());
+      if (stem.consume_back(".npy") && !llvm::is_contained(files, stem))
+        return makeError("'{0}' names no input of the graph{1}", it->path(), didYouMean(stem, names));
+    }
+  }
+  std::vector<Tensor> out;
+  for (size_t i = 0; i < files.size(); ++i) {
+    const Input &input = g.inputs()[i];
+    std::string path = dir + "/" + files[i] + ".npy";
+    if (dir.empty() || !llvm::sys::fs::exists(path)) {
+      auto t = defaultInput(g, input, seed);
+      if (!t)
+        return t.takeError();
+      out.push_back(std::move(*t));
+      continue;
+    }
+    auto t = readNpy(path);
+    if (!t)
+      return t.takeError();
+    if (t->type != g.type(input.value))
+      return makeError("{0}: input '%{1}' is of type {2}, the file holds {3}", path, names[i],
+                       g.type(input.value).str(), t->type.str());
+    out.push_back(std::move(*t));
+  }
+  return out;
+}
+
+llvm::Error writeOutputs(const Graph &g, Executor &e, const std::string &dir) {
+  if (std::error_code ec = llvm::sys::fs::create_directories(dir))
+    return makeError("cannot make the folder '{0}' of --outputs: {1}", dir, ec.message());
+  std::vector<llvm::StringRef> names;
+  for (ValueId v : g.outputs())
+    names.push_back(g.valueName(v));
+  std::vector<std::string> files = fileNames(names);
+  nlohmann::ordered_json index = nlohmann::ordered_json::object();
+  for (size_t i = 0; i < files.size(); ++i) {
+    auto t = e.fetch(g.outputs()[i]);
+    if (!t)
+      return t.takeError();
+    if (llvm::Error err = writeFileAtomically(dir + "/" + files[i] + ".npy", npyBytes(*t)))
+      return err;
+    index[files[i] + ".npy"] = names[i].str();
+  }
+  return writeFileAtomically(dir + "/names.json", index.dump(2) + "\n");
+}
+
+} // namespace isthmus

@@ -1,0 +1,92 @@
+#include "tools/cli/model.h"
+
+#include "ir/onnx/import.h"
+#include "ir/text/load.h"
+#include "ir/verifier.h"
+#include "kernels/fold.h"
+#include "passes/convert.h"
+#include "passes/differentiate.h"
+#include "passes/loss.h"
+#include "passes/mode.h"
+#include "passes/policy.h"
+#include "tools/cli/console.h"
+
+namespace isthmus {
+namespace {
+
+llvm::Expected<Graph> readOnnx(const ModelOptions &o) {
+  OnnxOptions onnx;
+  auto dims = dimBindings(o);
+  if (!dims)
+    return dims.takeError();
+  onnx.dims = *dims;
+  onnx.mode = o.eval ? OnnxMode::Eval : o.asWritten ? OnnxMode::AsWritten : OnnxMode::Train;
+  onnx.fold = foldWithPlainKernels;
+  onnx.note = [](const std::string &text) { Console::get().note(text); };
+  return importOnnx(o.model, onnx);
+}
+
+} // namespace
+
+llvm::Expected<Graph> loadModel(const ModelOptions &o) {
+  bool isOnnx = llvm::StringRef(o.model).endswith(".onnx");
+  if (!isOnnx && o.model != "-" && !llvm::StringRef(o.model).endswith(".isth"))
+    return makeError("'{0}' is neither an .onnx nor an .isth file; the name tells the format", o.model);
+  auto g = isOnnx ? readOnnx(o) : loadIsth(o.model);
+  if (!g)
+    return g.takeError();
+  if (!isOnnx && !o.dims.empty())
+    return makeErrorCode(2, "--dim binds symbolic sizes of .onnx files; those of an .isth are constant");
+  if (llvm::Error e = verify(*g))
+    return e;
+  if (!isOnnx && o.eval)
+    *g = withMode(*g, Mode::Eval);
+  if (o.precision.empty())
+    return g;
+  return withPrecision(*g, *parseDType(o.precision));
+}
+
+llvm::Expected<std::vector<ValueId>> wrtValues(const Graph &g, llvm::StringRef wrt) {
+  std::vector<ValueId> out;
+  if (wrt.empty())
+    wrt = "params";
+  if (wrt != "params" && wrt != "inputs" && wrt != "all")
+    return matchValues(g, wrt);
+  for (const Input &i : g.inputs()) {
+    bool wanted = (i.kind == InputKind::Param && wrt != "inputs") || (i.kind == InputKind::Input && wrt != "params");
+    if (wanted && isFloat(g.type(i.value).dtype))
+      out.push_back(i.value);
+  }
+  if (out.empty())
+    return makeError("--wrt={0}: the graph has none that is floating-point; name values with --wrt=%a,%b", wrt);
+  return out;
+}
+
+llvm::Expected<Graph> differentiated(Graph g, const ModelOptions &o) {
+  if (g.hasBackward()) {
+    if (!o.loss.empty() || !o.wrt.empty())
+      return makeErrorCode(2, "the graph is differentiated already, so --loss and --wrt have no meaning here; `isthmus "
+                              "grad` differentiates again");
+    return g;
+  }
+  // What is differentiated by is looked up first: the loss may add inputs of its own.
+  auto xs = wrtValues(g, o.wrt);
+  if (!xs)
+    return xs.takeError();
+  ValueId y = g.loss;
+  if (!o.loss.empty()) {
+    auto loss = attachLoss(g, {o.loss, o.classAxis});
+    if (!loss)
+      return loss.takeError();
+    y = *loss;
+  }
+  if (!y)
+    return makeError("{0}: the graph names no loss; give one with --loss=cross_entropy, mse, mean or %value", o.model);
+  auto grads = gradients(g, {y}, *xs);
+  if (!grads)
+    return grads.takeError();
+  addGradientOutputs(g, *xs, *grads);
+  return g;
+}
+
+} // namespace isthmus

@@ -1,0 +1,20 @@
+// From a file to the graph that a verb works on.
+#pragma once
+
+#include "ir/constant_folder.h"
+#include "ir/graph.h"
+#include "tools/cli/options.h"
+
+namespace isthmus {
+
+// The graph as the file has it, in the mode and precision asked for. Notes go to the console.
+llvm::Expected<Graph> loadModel(const ModelOptions &o);
+
+// A forward graph with its loss and gradient outputs; one that is differentiated comes back as it is, and options that
+// would change that are usage errors. A forward graph without a loss, given or named, is an error.
+llvm::Expected<Graph> differentiated(Graph g, const ModelOptions &o);
+
+// The values that --wrt names.
+llvm::Expected<std::vector<ValueId>> wrtValues(const Graph &g, llvm::StringRef wrt);
+
+} // namespace isthmus

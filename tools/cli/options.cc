@@ -1,0 +1,76 @@
+#include "tools/cli/options.h"
+
+#include "llvm/ADT/StringRef.h"
+#include "passes/policy.h"
+#include "tools/cli/console.h"
+
+namespace isthmus {
+
+void addModelOptions(CLI::App &verb, ModelOptions &o) {
+  const char *group = "Model options";
+  verb.add_option("MODEL", o.model, "an .onnx or .isth file, or - for an .isth on standard input")->required();
+  verb.add_option("--loss", o.loss, "cross_entropy, mse, mean, or %value; default: the one that the file names")
+      ->group(group);
+  verb.add_option("--class-axis", o.classAxis, "axis of the classes, for cross_entropy")->capture_default_str()->group(group);
+  verb.add_option("--wrt", o.wrt, "what to differentiate by: params, inputs, all, or %a,%b; default: params")->group(group);
+  verb.add_option("--dim", o.dims, "size of a symbolic dimension, as N=8; repeatable")->group(group)->take_all();
+  verb.add_flag("--eval", o.eval, "inference semantics for batch norm and dropout, whatever the file says")->group(group);
+  verb.add_flag("--as-written", o.asWritten, "the semantics that the file says")->group(group);
+  verb.add_option("--seed", o.seed, "seed of drawn inputs and of random ops")->capture_default_str()->group(group);
+  verb.add_option("--threads", o.threads, "CPU threads; default: one for each core")->group(group)->check(CLI::PositiveNumber);
+  verb.add_option("--precision", o.precision, "f32, f64, bf16 or f16; default: as the model has it")->group(group);
+  verb.add_option("--progress", o.progress, "auto, plain or none")
+      ->capture_default_str()
+      ->group(group)
+      ->check(CLI::IsMember({"auto", "plain", "none"}));
+}
+
+void addPlanOptions(CLI::App &verb, PlanOptions &o) {
+  const char *group = "Plan options";
+  verb.add_option("--policy", o.policy, "none, speed, memory or collection; default: none")->group(group);
+  verb.add_option_function<std::string>(
+          "--checkpoints",
+          [&o](const std::string &list) {
+            o.checkpoints = list;
+            o.checkpointsGiven = true;
+          },
+          "values to keep, in place of a policy: names with * and ?, comma between")
+      ->group(group);
+}
+
+llvm::Error checkOptions(const ModelOptions &o) {
+  if (o.eval && o.asWritten)
+    return makeErrorCode(2, "--eval and --as-written exclude each other; give one");
+  if (!o.precision.empty()) {
+    auto type = parseDType(o.precision);
+    if (!type || !isFloat(*type))
+      return makeErrorCode(2, "--precision expects f32, f64, bf16 or f16, got '{0}'", o.precision);
+  }
+  Console::get().setProgress(o.progress == "plain"  ? Progress::Plain
+                             : o.progress == "none" ? Progress::None
+                                                    : Progress::Auto);
+  return llvm::Error::success();
+}
+
+llvm::Error checkOptions(const PlanOptions &o) {
+  if (!o.policy.empty() && o.checkpointsGiven)
+    return makeErrorCode(2, "--policy and --checkpoints are two ways to choose; give one");
+  if (!o.policy.empty() && !parsePolicy(o.policy))
+    return makeErrorCode(2, "--policy expects none, speed, memory or collection, got '{0}'{1}", o.policy,
+                         didYouMean(o.policy, {"none", "speed", "memory", "collection"}));
+  return llvm::Error::success();
+}
+
+llvm::Expected<std::map<std::string, int64_t>> dimBindings(const ModelOptions &o) {
+  std::map<std::string, int64_t> out;
+  for (const std::string &text : o.dims) {
+    auto [name, size] = llvm::StringRef(text).rsplit('=');
+    int64_t value = 0;
+    if (name.empty() || size.getAsInteger(10, value) || value <= 0)
+      return makeErrorCode(2, "--dim expects NAME=SIZE with a positive size, such as --dim N=8, got '{0}'", text);
+    out[name.str()] = value;
+  }
+  return out;
+}
+
+} // namespace isthmus

@@ -1,0 +1,37 @@
+// Planning, rewriting and placing a graph, with the figures that every report has.
+#pragma once
+
+#include "ir/layout.h"
+#include "passes/policy.h"
+#include "runtime/device.h"
+#include "tools/cli/options.h"
+#include "nlohmann/json.hpp"
+
+namespace isthmus {
+
+struct Report {
+  int64_t baselinePeakBytes = 0, predictedPeakBytes = 0, arenaBytes = 0, persistentBytes = 0, outputBytes = 0;
+  double recomputeOverhead = 0;
+  std::string policyUsed = "none";
+  size_t nodes = 0, clones = 0;
+  double planSeconds = 0;
+  std::vector<int64_t> measuredPeakBytes; // empty, or of the run
+  std::vector<double> stepSeconds, loss;
+
+  nlohmann::ordered_json json() const;
+};
+
+// Writes it whole or not at all; an empty path writes nothing.
+llvm::Error writeReport(const Report &r, const std::string &path);
+
+struct Planned {
+  Graph graph;
+  Layout layout;
+  Report report;
+  std::vector<ValueId> checkpoints; // of `graph`
+};
+
+// `g` has no dead code added; clones in it are dropped and planned anew if any plan option is given, and kept otherwise.
+llvm::Expected<Planned> planned(const Graph &g, const PlanOptions &o, const Target &target);
+
+} // namespace isthmus

@@ -1,0 +1,108 @@
+// Verbs that make a graph or show one: import, zoo, dot.
+
+#include "tools/cli/console.h"
+#include "tools/cli/model.h"
+#include "tools/cli/output.h"
+#include "tools/verbs/verbs.h"
+#include "tools/zoo/zoo.h"
+#include "llvm/Support/raw_ostream.h"
+
+namespace isthmus {
+namespace {
+
+struct ImportOptions {
+  ModelOptions model;
+  std::string output, weights;
+};
+
+llvm::Error import(const ImportOptions &o) {
+  if (llvm::Error e = checkOptions(o.model))
+    return e;
+  if (llvm::Error e = checkGraphPath(o.output))
+    return e;
+  auto g = loadModel(o.model);
+  if (!g)
+    return g.takeError();
+  return writeGraph(*g, o.output, o.weights);
+}
+
+VerbBody setUpImport(CLI::App &app) {
+  auto o = std::make_shared<ImportOptions>();
+  addModelOptions(app, o->model);
+  app.add_option("-o,--output", o->output, "the graph, OUT.isth; default: standard output");
+  app.add_option("--weights", o->weights, "a .safetensors file for large weights; default: beside OUT.isth");
+  return [o] { return import(*o); };
+}
+
+struct ZooCall {
+  std::string name, output, weights;
+  std::map<std::string, std::string> options;
+};
+
+llvm::Error zoo(const ZooCall &o) {
+  if (o.name.empty()) {
+    llvm::outs() << zooText();
+    return llvm::Error::success();
+  }
+  if (llvm::Error e = checkGraphPath(o.output))
+    return e;
+  auto g = buildZoo(o.name, o.options);
+  if (!g)
+    return g.takeError();
+  return writeGraph(*g, o.output, o.weights);
+}
+
+VerbBody setUpZoo(CLI::App &app) {
+  auto o = std::make_shared<ZooCall>();
+  app.add_option("NAME", o->name, "the model; without it, the list of models");
+  // Every option that some model takes; which model takes which is checked where it is built.
+  std::map<std::string, std::string> docs;
+  for (const ZooModel &model : zooModels())
+    for (const ZooOption &option : model.options)
+      docs.emplace(option.name, option.doc);
+  for (const auto &[name, doc] : docs)
+    app.add_option_function<std::string>(
+           "--" + name, [o, name = name](const std::string &value) { o->options[name] = value; }, doc)
+        ->group("Model options");
+  app.add_option("-o,--output", o->output, "the graph, OUT.isth; default: standard output");
+  app.add_option("--weights", o->weights, "a .safetensors file for large weights; default: beside OUT.isth");
+  return [o] { return zoo(*o); };
+}
+
+struct DotCall {
+  ModelOptions model;
+  std::string output;
+};
+
+llvm::Error dot(const DotCall &o) {
+  if (llvm::Error e = checkOptions(o.model))
+    return e;
+  if (llvm::Error e = checkPicturePath(o.output))
+    return e;
+  auto g = loadModel(o.model);
+  if (!g)
+    return g.takeError();
+  if (!g->hasBackward() && !o.model.loss.empty()) {
+    g = differentiated(std::move(*g), o.model);
+    if (!g)
+      return g.takeError();
+  }
+  return writePicture(*g, {}, o.output);
+}
+
+VerbBody setUpDot(CLI::App &app) {
+  auto o = std::make_shared<DotCall>();
+  addModelOptions(app, o->model);
+  app.add_option("-o,--output", o->output, "G.dot or G.svg; default: DOT on standard output");
+  return [o] { return dot(*o); };
+}
+
+} // namespace
+
+const Verb kImport = {"import", "turns an ONNX file into the text form",
+                      "isthmus import resnet18.onnx --dim N=8 -o resnet18.isth", setUpImport};
+const Verb kZoo = {"zoo", "makes a graph of a well-known network", "isthmus zoo resnet --depth=50 --batch=8 -o resnet50.isth",
+                   setUpZoo};
+const Verb kDot = {"dot", "draws a graph", "isthmus dot mlp.isth --loss=mean -o mlp.svg", setUpDot};
+
+} // namespace isthmus

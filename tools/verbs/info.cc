@@ -1,0 +1,56 @@
+// Verbs that tell what is there: ops, devices.
+
+#include "ir/op_registry.h"
+#include "llvm/Support/raw_ostream.h"
+#include "tools/cli/console.h"
+#include "tools/cli/devices.h"
+#include "tools/verbs/verbs.h"
+
+namespace isthmus {
+namespace {
+
+std::string gradientText(const OpDef &op) {
+  switch (op.differentiable) {
+  case Differentiable::Yes:
+    return "yes";
+  case Differentiable::ZeroGradient:
+    return "zero";
+  case Differentiable::Missing:
+    return "no";
+  }
+  return "";
+}
+
+llvm::Error ops() {
+  llvm::outs() << llvm::formatv("{0,-20}{1,-10}{2,-9}{3,-16}{4}\n", "op", "gradient", "inverse", "cpu kernels", "operands");
+  for (const OpDef *op : OpRegistry::get().rows()) {
+    std::string kernels;
+    for (const Kernel &k : allKernels().of(op->name))
+      kernels += (kernels.empty() ? "" : ", ") + k.library.str();
+    if (op->is(kView))
+      kernels = "view";
+    llvm::outs() << llvm::formatv("{0,-20}{1,-10}{2,-9}{3,-16}{4}\n", op->name, gradientText(*op),
+                                  op->inverse ? "yes" : "-", kernels, op->operands);
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error devices() {
+  for (const char *name : {"cpu", "counting", "cuda"}) {
+    auto device = openDevice(name, 0);
+    if (!device) {
+      llvm::outs() << llvm::formatv("{0,-10}not available: {1}\n", name, llvm::toString(device.takeError()));
+      continue;
+    }
+    llvm::outs() << llvm::formatv("{0,-10}{1}\n", name, (*device)->target().name);
+  }
+  return llvm::Error::success();
+}
+
+} // namespace
+
+const Verb kOps = {"ops", "lists the op table", "isthmus ops", [](CLI::App &) -> VerbBody { return ops; }};
+const Verb kDevices = {"devices", "lists the devices, and why one is not available", "isthmus devices",
+                       [](CLI::App &) -> VerbBody { return devices; }};
+
+} // namespace isthmus

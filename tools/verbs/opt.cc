@@ -1,0 +1,78 @@
+#include "ir/file.h"
+#include "ir/text/load.h"
+#include "passes/dot.h"
+#include "tools/cli/console.h"
+#include "tools/cli/devices.h"
+#include "tools/cli/model.h"
+#include "tools/cli/output.h"
+#include "tools/cli/planned.h"
+#include "tools/verbs/verbs.h"
+
+namespace isthmus {
+namespace {
+
+struct Options {
+  ModelOptions model;
+  PlanOptions plan;
+  std::string device = "cpu", output, weights, dot, report;
+};
+
+llvm::Error opt(const Options &o) {
+  if (llvm::Error e = checkOptions(o.model))
+    return e;
+  if (llvm::Error e = checkOptions(o.plan))
+    return e;
+  if (llvm::Error e = checkGraphPath(o.output))
+    return e;
+  if (llvm::Error e = checkPicturePath(o.dot))
+    return e;
+  auto device = openDevice(o.device, o.model.threads);
+  if (!device)
+    return device.takeError();
+  auto g = loadModel(o.model);
+  if (!g)
+    return g.takeError();
+  g = differentiated(std::move(*g), o.model);
+  if (!g)
+    return g.takeError();
+  PlanOptions plan = o.plan;
+  if (!plan.any())
+    plan.policy = "none"; // a rewritten graph is planned anew, not kept
+  auto p = planned(*g, plan, (*device)->target());
+  if (!p)
+    return p.takeError();
+  if (!o.dot.empty())
+    if (llvm::Error e = writePicture(p->graph, p->checkpoints, o.dot))
+      return e;
+  if (llvm::Error e = writeReport(p->report, o.report))
+    return e;
+  if (!o.output.empty() || (o.dot.empty() && o.report.empty()))
+    if (llvm::Error e = writeGraph(p->graph, o.output, o.weights))
+      return e;
+  const Report &r = p->report;
+  Console::get().line(llvm::formatv("peak {0} -> {1}, arena {2}, {3} clones, added cost {4:F1} % (policy {5})",
+                                    bytesText(r.baselinePeakBytes), bytesText(r.predictedPeakBytes),
+                                    bytesText(r.arenaBytes), r.clones, 100 * r.recomputeOverhead, r.policyUsed)
+                          .str());
+  return llvm::Error::success();
+}
+
+VerbBody setUp(CLI::App &app) {
+  auto o = std::make_shared<Options>();
+  addModelOptions(app, o->model);
+  addPlanOptions(app, o->plan);
+  app.add_option("--device", o->device, "the device that sizes and workspaces are meant for")->capture_default_str();
+  app.add_option("-o,--output", o->output, "the rewritten graph, OUT.isth; - for standard output");
+  app.add_option("--weights", o->weights, "a .safetensors file for large weights; default: beside OUT.isth");
+  app.add_option("--dot", o->dot, "a picture of the rewritten graph, .dot or .svg");
+  app.add_option("--report", o->report, "a JSON file for the figures");
+  return [o] { return opt(*o); };
+}
+
+} // namespace
+
+const Verb kOpt = {"opt", "rewrites a model's training step so that it needs less memory",
+                   "isthmus opt unet.onnx --dim N=2 --loss=cross_entropy --policy=memory -o unet.isth --dot=unet.svg",
+                   setUp};
+
+} // namespace isthmus

@@ -1,0 +1,10 @@
+// The verbs of the command line, one file each.
+#pragma once
+
+#include "tools/cli/options.h"
+
+namespace isthmus {
+
+extern const Verb kOpt, kRun, kVerify, kGrad, kImport, kZoo, kDot, kOps, kDevices, kSelftest;
+
+} // namespace isthmus

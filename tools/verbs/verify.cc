@@ -1,0 +1,120 @@
+#include "tools/cli/console.h"
+#include "tools/cli/devices.h"
+#include "tools/cli/execute.h"
+#include "tools/cli/model.h"
+#include "tools/verbs/verbs.h"
+#include <cstring>
+
+namespace isthmus {
+namespace {
+
+struct Options {
+  ModelOptions model;
+  std::string other, device = "cpu", inputs;
+  int steps = 1;
+};
+
+using Results = std::map<std::string, Tensor>;
+
+// Every output of the model, after running it as it is.
+llvm::Expected<Results> resultsOf(const std::string &path, const Options &o, Device &device, bool *wasForward) {
+  ModelOptions model = o.model;
+  model.model = path;
+  auto g = loadModel(model);
+  if (!g)
+    return g.takeError();
+  *wasForward = !g->hasBackward();
+  if (!*wasForward)
+    model.loss = model.wrt = ""; // these are for whichever of the two is forward
+  g = differentiated(std::move(*g), model);
+  if (!g)
+    return g.takeError();
+  auto p = planned(*g, {}, device.target());
+  if (!p)
+    return p.takeError();
+  Report report = p->report;
+  auto e = execute(*p, device, {o.steps, o.model.seed, o.inputs}, report);
+  if (!e)
+    return e.takeError();
+  Results out;
+  for (ValueId v : p->graph.outputs()) {
+    auto t = (*e)->fetch(v);
+    if (!t)
+      return t.takeError();
+    out[p->graph.valueName(v).str()] = std::move(*t);
+  }
+  return out;
+}
+
+std::string difference(const Tensor &a, const Tensor &b) {
+  if (a.type != b.type)
+    return "types " + a.type.str() + " and " + b.type.str();
+  if (std::memcmp(a.data, b.data, a.bytes()) == 0)
+    return "";
+  int64_t width = dtypeBytes(a.type.dtype), count = 0, first = -1;
+  for (int64_t i = 0; i < a.type.elements(); ++i)
+    if (std::memcmp(a.data + i * width, b.data + i * width, width) != 0) {
+      ++count;
+      first = first < 0 ? i : first;
+    }
+  return llvm::formatv("{0} of {1} elements differ, the first at index {2}", count, a.type.elements(), first).str();
+}
+
+llvm::Error verifyBoth(const Options &o) {
+  if (llvm::Error e = checkOptions(o.model))
+    return e;
+  if (o.model.model == "-" && o.other == "-")
+    return makeErrorCode(2, "only one of the two models can come from standard input");
+  auto device = openDevice(o.device, o.model.threads);
+  if (!device)
+    return device.takeError();
+  if (!(*device)->computes())
+    return makeErrorCode(2, "verify needs a device that computes, and '{0}' only counts", o.device);
+  bool firstForward = false, secondForward = false;
+  auto a = resultsOf(o.model.model, o, **device, &firstForward);
+  if (!a)
+    return a.takeError();
+  auto b = resultsOf(o.other, o, **device, &secondForward);
+  if (!b)
+    return b.takeError();
+  if (!firstForward && !secondForward && (!o.model.loss.empty() || !o.model.wrt.empty()))
+    return makeErrorCode(2, "both graphs are differentiated already, so --loss and --wrt have no meaning here");
+
+  std::vector<Diag> diags;
+  auto differs = [&](std::string message) {
+    Diag d;
+    d.message = std::move(message);
+    diags.push_back(std::move(d));
+  };
+  for (const auto &[name, t] : *a) {
+    auto it = b->find(name);
+    if (it == b->end())
+      differs("output '%" + name + "' of '" + o.model.model + "' is not in '" + o.other + "'");
+    else if (std::string d = difference(t, it->second); !d.empty())
+      differs("output '%" + name + "': " + d);
+  }
+  for (const auto &[name, t] : *b)
+    if (!a->count(name))
+      differs("output '%" + name + "' of '" + o.other + "' is not in '" + o.model.model + "'");
+  if (!diags.empty())
+    return llvm::make_error<DiagError>(std::move(diags), 4);
+  Console::get().line(llvm::formatv("{0} outputs are equal bit for bit", a->size()).str());
+  return llvm::Error::success();
+}
+
+VerbBody setUp(CLI::App &app) {
+  auto o = std::make_shared<Options>();
+  addModelOptions(app, o->model);
+  app.add_option("OTHER", o->other, "the model to compare with")->required();
+  app.add_option("--device", o->device, "where both run")->capture_default_str();
+  app.add_option("--steps", o->steps, "how often to repeat the step")->capture_default_str()->check(CLI::PositiveNumber);
+  app.add_option("--inputs", o->inputs, "a folder with NAME.npy for graph inputs; what is missing is drawn");
+  return [o] { return verifyBoth(*o); };
+}
+
+} // namespace
+
+const Verb kVerify = {"verify", "runs two models on the same inputs and compares every output bit by bit",
+                      "isthmus verify unet.onnx unet.isth --dim N=2 --loss=cross_entropy", setUp};
+
+} // namespace isthmus
