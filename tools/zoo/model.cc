@@ -1,0 +1,153 @@
+#include "tools/zoo/model.h"
+
+#include "ir/check.h"
+#include "llvm/ADT/StringExtras.h"
+#include <cmath>
+#include <cstdio>
+
+namespace isthmus::zoo {
+namespace {
+
+// FNV-1a, kept short: a seed that depends on nothing but the name, on any machine.
+int64_t seedOf(llvm::StringRef name) {
+  uint64_t h = 14695981039346656037u;
+  for (unsigned char c : name)
+    h = (h ^ c) * 1099511628211u;
+  return static_cast<int64_t>((h >> 32 ^ h) & 0x7fffffff);
+}
+
+// Four digits say enough, and read better in the text.
+double shortened(double d) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.4g", d);
+  return std::atof(text);
+}
+
+} // namespace
+
+int64_t productOf(llvm::ArrayRef<int64_t> sizes) {
+  int64_t product = 1;
+  for (int64_t s : sizes)
+    if (__builtin_mul_overflow(product, s, &product))
+      return INT64_MAX;
+  return product;
+}
+
+llvm::Error checkElements(llvm::StringRef what, std::initializer_list<int64_t> sizes) {
+  if (productOf(sizes) <= int64_t(1) << 44)
+    return llvm::Error::success();
+  std::string text;
+  for (int64_t s : sizes)
+    text += (text.empty() ? "" : " x ") + std::to_string(s);
+  return makeErrorCode(2, "{0} of {1} elements is more than the 2^44 that a tensor of the zoo may have; "
+                          "give smaller sizes",
+                       what, text);
+}
+
+Dims Sizes::batched(llvm::ArrayRef<int64_t> rest) const {
+  Dims d = {batch};
+  d.append(rest.begin(), rest.end());
+  return d;
+}
+
+ValueId Model::input(llvm::StringRef name, DType type, llvm::ArrayRef<int64_t> dims) {
+  return llvm::cantFail(g_.addInput(InputKind::Input, name, Type(type, dims)));
+}
+
+ValueId Model::normalParam(const std::string &name, llvm::ArrayRef<int64_t> dims, double std) {
+  Initializer init;
+  init.kind = Initializer::Kind::Normal;
+  init.args = {{"mean", 0.0}, {"std", shortened(std)}, {"seed", seedOf(name)}};
+  return llvm::cantFail(g_.addInput(InputKind::Param, name, Type(DType::F32, dims), std::move(init)));
+}
+
+ValueId Model::fillInput(InputKind kind, const std::string &name, llvm::ArrayRef<int64_t> dims, double value) {
+  Initializer init;
+  init.kind = Initializer::Kind::Fill;
+  init.args = {{"value", value}};
+  return llvm::cantFail(g_.addInput(kind, name, Type(DType::F32, dims), std::move(init)));
+}
+
+ValueId Model::linear(ValueId x, int64_t features, const std::string &name, double gain) {
+  int64_t from = dim(x, 1);
+  ValueId w = normalParam(name + ".weight", {from, features}, std::sqrt(gain / double(from)));
+  ValueId bias = fillInput(InputKind::Param, name + ".bias", {features}, 0);
+  return op("add", {op("matmul", {x, w}, name + ".product"), bias}, name);
+}
+
+ValueId Model::conv(ValueId x, int64_t channels, const std::string &name, Conv o) {
+  int64_t from = dim(x, 1) / o.groups;
+  double fan = double(from * o.kernel * o.kernel);
+  ValueList operands = {
+      x, normalParam(name + ".weight", {channels, from, o.kernel, o.kernel}, std::sqrt(2 / fan))};
+  if (o.bias)
+    operands.push_back(fillInput(InputKind::Param, name + ".bias", {channels}, 0));
+  int64_t pad = o.kernel / 2;
+  return op("conv", operands, name,
+            {{"strides", Ints{o.stride, o.stride}},
+             {"pads", Ints{pad, pad, pad, pad}},
+             {"groups", o.groups}});
+}
+
+ValueId Model::upConv(ValueId x, int64_t channels, const std::string &name) {
+  int64_t from = dim(x, 1);
+  ValueId w = normalParam(name + ".weight", {from, channels, 2, 2}, std::sqrt(1 / double(from)));
+  ValueId bias = fillInput(InputKind::Param, name + ".bias", {channels}, 0);
+  return op("conv_transpose", {x, w, bias}, name,
+            {{"strides", Ints{2, 2}}, {"dims", Ints{2 * dim(x, 2), 2 * dim(x, 3)}}});
+}
+
+ValueId Model::maxPool(ValueId x, int64_t kernel, int64_t stride, int64_t pad, const std::string &name) {
+  return op("max_pool", {x}, name,
+            {{"kernel", Ints{kernel, kernel}},
+             {"strides", Ints{stride, stride}},
+             {"pads", Ints{pad, pad, pad, pad}}});
+}
+
+ValueId Model::batchNorm(ValueId x, const std::string &name) {
+  int64_t c = dim(x, 1);
+  ValueId scale = fillInput(InputKind::Param, name + ".weight", {c}, 1);
+  ValueId bias = fillInput(InputKind::Param, name + ".bias", {c}, 0);
+  ValueId mean = fillInput(InputKind::State, name + ".running_mean", {c}, 0);
+  ValueId var = fillInput(InputKind::State, name + ".running_var", {c}, 1);
+  NodeId node = b.createNode("batch_norm", {x, scale, bias, mean, var}, {}, name);
+  b.phase = Phase::Update;
+  ValueId nowMean = g_.node(node).result(1), nowVar = g_.node(node).result(2);
+  addOutput(op("running_average", {mean, nowMean}, "state." + name + ".running_mean"));
+  addOutput(op("running_average", {var, nowVar}, "state." + name + ".running_var"));
+  b.phase = Phase::Forward;
+  return g_.node(node).firstResult;
+}
+
+ValueId Model::layerNorm(ValueId x, const std::string &name) {
+  int64_t features = dims(x).back();
+  ValueId scale = fillInput(InputKind::Param, name + ".weight", {features}, 1);
+  ValueId bias = fillInput(InputKind::Param, name + ".bias", {features}, 0);
+  return op("layer_norm", {x, scale, bias}, name);
+}
+
+ValueId Model::dropout(ValueId x, double ratio, const std::string &name) {
+  return ratio == 0 ? x : op("dropout", {x}, name, {{"ratio", ratio}, {"stream", nextStream()}});
+}
+
+ValueId Model::flatten(ValueId x, const std::string &name) {
+  Dims d = dims(x);
+  if (d.size() == 2)
+    return x;
+  return op("reshape", {x}, name,
+            {{"dims", Ints{d[0], productOf(llvm::makeArrayRef(d).drop_front())}}});
+}
+
+ValueId Model::globalPool(ValueId x, const std::string &name) {
+  return op("mean", {x}, name, {{"axes", Ints{2, 3}}});
+}
+
+Graph Model::finish(ValueId y) {
+  g_.rename(y, "y");
+  g_.addOutput(y);
+  for (ValueId v : outputs_)
+    g_.addOutput(v);
+  return std::move(g_);
+}
+
+} // namespace isthmus::zoo
