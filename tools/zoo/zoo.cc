@@ -44,9 +44,10 @@ const std::vector<Entry> &entries() {
        true},
       {{"resnet",
         "residual nets (He et al. 2016) with batch norm",
-        {depth("50", "18, 34, 50, 101, 152: ImageNet's (basic blocks to 34, then bottlenecks of stride in the 3x3); "
-                     "6n+2: CIFAR's with basic blocks, else 9n+2: with bottlenecks, such as 20, 56, 110, 164, "
-                     "1001, 1202. With --shape=Cx32x32 a depth of both families is CIFAR's, and the default is 20"),
+        {depth("50", "18, 34, 50, 101, 152: ImageNet's (basic blocks to 34, then bottlenecks, stride in the 3x3); "
+                     "6n+2, such as 20, 56, 110, 1202: CIFAR's of basic blocks; else 9n+2, such as 29, 1001: "
+                     "CIFAR's of bottlenecks. With --shape=Cx32x32 a depth of both families (50, 101, 152) is "
+                     "CIFAR's, and the default is 20"),
          width("64", "channels of the stem; CIFAR's: 16"), batch("32"), shape("3x224x224"),
          {"classes", "1000", "classes, the last size of y; CIFAR's: 10"}}},
        zoo::buildResnet,
