@@ -57,8 +57,9 @@ int Console::report(llvm::Error e) {
                        << each.excerpt;
           if (!each.excerpt.empty() && each.excerpt.back() != '\n')
             llvm::errs() << '\n';
-          for (const std::string &n : each.notes)
-            note(n);
+          for (const Note &n : each.notes)
+            llvm::errs() << (n.where.empty() ? "" : paint("1", n.where + ": ")) << paint("36", "note: ") << n.message
+                         << '\n';
         }
       },
       [&](const llvm::ErrorInfoBase &other) {

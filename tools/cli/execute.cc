@@ -17,9 +17,9 @@ double firstElement(const Tensor &t) {
   case DType::F64:
     return t.as<double>()[0];
   case DType::BF16:
-    return bf16Value(t.as<uint16_t>()[0]);
+    return bf16ToFloat(t.as<uint16_t>()[0]);
   case DType::F16:
-    return f16Value(t.as<uint16_t>()[0]);
+    return f16ToFloat(t.as<uint16_t>()[0]);
   default:
     return NAN;
   }

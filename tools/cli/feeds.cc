@@ -45,10 +45,10 @@ void store(DType t, char *to, int64_t i, double value) {
     reinterpret_cast<double *>(to)[i] = f;
     break;
   case DType::BF16:
-    reinterpret_cast<uint16_t *>(to)[i] = bf16Bits(f);
+    reinterpret_cast<uint16_t *>(to)[i] = floatToBF16(f);
     break;
   case DType::F16:
-    reinterpret_cast<uint16_t *>(to)[i] = f16Bits(f);
+    reinterpret_cast<uint16_t *>(to)[i] = floatToF16(f);
     break;
   case DType::I32:
     reinterpret_cast<int32_t *>(to)[i] = static_cast<int32_t>(value);

@@ -1,0 +1,40 @@
+#include "kernels/fold.h"
+
+#include "kernels/plain/register.h"
+
+namespace isthmus {
+namespace {
+const KernelTable &plainKernels() {
+  static const KernelTable *table = [] {
+    auto *t = new KernelTable;
+    registerPlainKernels(*t);
+    return t;
+  }();
+  return *table;
+}
+} // namespace
+
+llvm::Expected<TensorList> foldWithPlainKernels(const OpCall &call, llvm::ArrayRef<Tensor> operands) {
+  if (call.op->is(kView)) {
+    Tensor t = operands[0];
+    t.type = call.results[0];
+    return TensorList{t};
+  }
+  auto kernel = plainKernels().prepare(call, {});
+  if (!kernel)
+    return kernel.takeError();
+  KernelArgs args;
+  llvm::SmallVector<const void *, 4> from;
+  for (const Tensor &t : operands)
+    from.push_back(t.data);
+  TensorList results;
+  llvm::SmallVector<void *, 2> to;
+  for (const Type &type : call.results)
+    results.push_back(Tensor::make(type, [&](char *p) { to.push_back(p); }));
+  args.operands = from;
+  args.results = to;
+  (*kernel)->run(args); // plain kernels want no workspace
+  return results;
+}
+
+} // namespace isthmus
