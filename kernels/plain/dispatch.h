@@ -1,0 +1,17 @@
+// What most plain kernels begin with: element types, threads, vector loops, broadcasting.
+#pragma once
+
+#include "kernels/plain/broadcast.h"
+#include "kernels/plain/dtype.h"
+#include "kernels/plain/parallel.h"
+
+namespace isthmus::plain {
+
+template <typename T> const T *operand(const KernelArgs &args, size_t i) {
+  return static_cast<const T *>(args.operands[i]);
+}
+template <typename T> T *result(const KernelArgs &args, size_t i) {
+  return static_cast<T *>(args.results[i]);
+}
+
+} // namespace isthmus::plain

@@ -1,0 +1,129 @@
+// Element types of tensors as C++ types, and the choice of a template's instance by them.
+#pragma once
+
+#include "ir/check.h"
+#include "ir/type.h"
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+
+namespace isthmus::plain {
+
+// The upper half of a float. Conversion rounds to nearest, ties to even; NaN stays NaN.
+struct BF16 {
+  uint16_t bits = 0;
+  BF16() = default;
+  explicit BF16(float f) {
+    uint32_t u = std::bit_cast<uint32_t>(f);
+    uint32_t rounded = (u + 0x7fff + ((u >> 16) & 1)) >> 16;
+    bits = static_cast<uint16_t>(f != f ? (u >> 16) | 0x40 : rounded);
+  }
+  operator float() const { return std::bit_cast<float>(uint32_t(bits) << 16); }
+};
+
+// IEEE binary16; the compiler converts.
+struct F16 {
+  _Float16 value = 0;
+  F16() = default;
+  explicit F16(float f) : value(static_cast<_Float16>(f)) {}
+  operator float() const { return static_cast<float>(value); }
+};
+
+static_assert(sizeof(BF16) == 2 && sizeof(F16) == 2 && sizeof(bool) == 1);
+
+template <typename T>
+constexpr bool kIsFloat =
+    std::is_floating_point_v<T> || std::is_same_v<T, BF16> || std::is_same_v<T, F16>;
+
+// What arithmetic on elements of type T is done in: float for the 16-bit types, else T.
+template <typename T> struct ComputeOf { using type = T; };
+template <> struct ComputeOf<BF16> { using type = float; };
+template <> struct ComputeOf<F16> { using type = float; };
+template <typename T> using Compute = typename ComputeOf<T>::type;
+
+// What sums of elements of type T are collected in.
+template <typename T> using Accumulate = std::conditional_t<kIsFloat<T>, double, int64_t>;
+
+// `v` as an element of type T: floats round to nearest; integers round towards zero and saturate,
+// NaN becoming zero; anything but zero is true.
+template <typename T, typename V> inline T converted(V v) {
+  if constexpr (std::is_same_v<T, bool>) {
+    return v != V(0);
+  } else if constexpr (kIsFloat<T>) {
+    return static_cast<T>(static_cast<Compute<T>>(v));
+  } else if constexpr (std::is_floating_point_v<V>) {
+    // Both bounds are powers of two (the upper one excluded), so they are exact in V.
+    constexpr V low = V(std::numeric_limits<T>::min());
+    constexpr V past = V(std::numeric_limits<T>::max() / 2 + 1) * 2;
+    if (v != v)
+      return 0;
+    return v < low     ? std::numeric_limits<T>::min()
+           : v >= past ? std::numeric_limits<T>::max()
+                       : static_cast<T>(v);
+  } else {
+    return static_cast<T>(v); // between integers: modulo 2^bits
+  }
+}
+
+template <typename T> struct TypeTag { using type = T; };
+
+// Calls `f` with a TypeTag of the element type: `dispatch(t, [&](auto tag) { using T = typename
+// decltype(tag)::type; ... })`.
+template <typename F> void dispatchFloat(DType t, F f) {
+  switch (t) {
+  case DType::F32:
+    return f(TypeTag<float>());
+  case DType::F64:
+    return f(TypeTag<double>());
+  case DType::BF16:
+    return f(TypeTag<BF16>());
+  case DType::F16:
+    return f(TypeTag<F16>());
+  default:
+    ISTHMUS_UNREACHABLE("a kernel for floats was given " + dtypeName(t).str());
+  }
+}
+template <typename F> void dispatchInteger(DType t, F f) { // those that may be indices
+  switch (t) {
+  case DType::I32:
+    return f(TypeTag<int32_t>());
+  case DType::I64:
+    return f(TypeTag<int64_t>());
+  default:
+    ISTHMUS_UNREACHABLE("a kernel for indices was given " + dtypeName(t).str());
+  }
+}
+template <typename F> void dispatchNumber(DType t, F f) { // all but bool
+  switch (t) {
+  case DType::I32:
+  case DType::I64:
+    return dispatchInteger(t, f);
+  case DType::U8:
+    return f(TypeTag<uint8_t>());
+  default:
+    return dispatchFloat(t, f);
+  }
+}
+template <typename F> void dispatchAny(DType t, F f) {
+  return t == DType::Bool ? f(TypeTag<bool>()) : dispatchNumber(t, f);
+}
+
+// The same for kernels that only move elements: an unsigned integer of the element's size.
+template <typename F> void dispatchSize(DType t, F f) {
+  switch (dtypeBytes(t)) {
+  case 1:
+    return f(TypeTag<uint8_t>());
+  case 2:
+    return f(TypeTag<uint16_t>());
+  case 4:
+    return f(TypeTag<uint32_t>());
+  case 8:
+    return f(TypeTag<uint64_t>());
+  default:
+    ISTHMUS_UNREACHABLE("element size");
+  }
+}
+
+} // namespace isthmus::plain

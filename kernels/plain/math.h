@@ -1,0 +1,73 @@
+// Elementary functions. Those of float have no branches and call nothing, so that loops over them
+// use the vector units; they are good to two or three units in the last place. Those of double are
+// the C library's.
+#pragma once
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+
+namespace isthmus::plain {
+
+inline double expOf(double x) { return std::exp(x); }
+
+// e^x = 2^n e^r with |r| <= ln(2)/2; n ln(2) is subtracted in two parts, the first of few bits, so
+// exactly.
+inline float expOf(float x) {
+  x = x > 89.0f ? 89.0f : x; // beyond these the result is infinite, or zero
+  x = x < -104.0f ? -104.0f : x;
+  constexpr float kToInteger =
+      12582912.0f; // 1.5 * 2^23: adding it rounds to an integer in the low bits
+  float shifted = x * 1.44269504f + kToInteger;
+  float n = shifted - kToInteger;
+  float r = (x - n * 0.693359375f) - n * -2.12194440e-4f;
+  float p = 1.0f / 5040;
+  p = p * r + 1.0f / 720;
+  p = p * r + 1.0f / 120;
+  p = p * r + 1.0f / 24;
+  p = p * r + 1.0f / 6;
+  p = p * r + 0.5f;
+  p = p * r + 1.0f;
+  p = p * r + 1.0f;
+  // 2^n in two factors: n may be 128, or below the exponents of normal numbers.
+  int32_t exponent = std::bit_cast<int32_t>(shifted) - std::bit_cast<int32_t>(kToInteger);
+  int32_t half = exponent >> 1;
+  auto power = [](int32_t e) { return std::bit_cast<float>(uint32_t(e + 127) << 23); };
+  return p * power(half) * power(exponent - half);
+}
+
+// log(1 + t) for t in [0, 1].
+inline double log1pOf(double t) { return std::log1p(t); }
+inline float log1pOf(float t) { // 2 artanh(t / (2 + t))
+  float s = t / (2.0f + t), q = s * s;
+  float p = 1.0f / 15;
+  p = p * q + 1.0f / 13;
+  p = p * q + 1.0f / 11;
+  p = p * q + 1.0f / 9;
+  p = p * q + 1.0f / 7;
+  p = p * q + 1.0f / 5;
+  p = p * q + 1.0f / 3;
+  p = p * q + 1.0f;
+  return 2.0f * s * p;
+}
+
+inline double tanhOf(double x) { return std::tanh(x); }
+inline float tanhOf(float x) {
+  float size = x < 0 ? -x : x;
+  // Near zero Lambert's continued fraction (7 by 6), elsewhere by the exponential, which cancels
+  // there.
+  float q = x * x;
+  float near = x * (135135.0f + q * (17325.0f + q * (378.0f + q))) /
+               (135135.0f + q * (62370.0f + q * (3150.0f + q * 28.0f)));
+  float far = 1.0f - 2.0f / (expOf(2.0f * size) + 1.0f);
+  far = x < 0 ? -far : far;
+  return size >= 1.0f ? far : near; // NaN goes to `near` and stays
+}
+
+template <typename T> inline T sigmoidOf(T x) { return T(1) / (T(1) + expOf(-x)); }
+template <typename T> inline T softplusOf(T x) {
+  T size = x < 0 ? -x : x;
+  return (x < 0 ? T(0) : x) + log1pOf(expOf(-size));
+}
+
+} // namespace isthmus::plain

@@ -1,0 +1,137 @@
+// The matrix product, blocked for the caches. Each element of the result is one sum over the inner
+// axis in ascending order, rounded at every step to the type of computation: no blocking or vector
+// width changes a bit of it.
+
+#include "kernels/plain/dispatch.h"
+#include "kernels/plain/register.h"
+
+namespace isthmus::plain {
+namespace {
+
+// A tile of the result is computed by one thread, in `kDepth` steps of the inner axis at a time,
+// from packed pieces of both operands. All three lie on the stack: 192 KiB of floats.
+constexpr int64_t kTile = 128, kDepth = 128;
+// What is held in registers: a few rows of the result by a few vectors.
+constexpr int64_t kRows = 4, kColumns = 16;
+
+// A matrix in an operand: element (i, j) is at data[i * rowStride + j * columnStride].
+template <typename T> struct Matrix {
+  const T *data;
+  int64_t rowStride, columnStride;
+};
+
+// Packs rows [r0, r0 + rows) and columns [c0, c0 + columns) as panels of `W` rows: within a panel
+// the elements of one column are neighbours. Rows past the end are zeros.
+template <int64_t W, typename T, typename C>
+void pack(const Matrix<T> &m, int64_t r0, int64_t rows, int64_t c0, int64_t columns, C *to) {
+  const T *from = m.data + r0 * m.rowStride + c0 * m.columnStride;
+  for (int64_t panel = 0; panel < rows; panel += W, to += W * columns) {
+    int64_t height = std::min(W, rows - panel);
+    const T *top = from + panel * m.rowStride;
+    if (height == W && m.rowStride == 1) {
+      for (int64_t c = 0; c < columns; ++c)
+        for (int64_t r = 0; r < W; ++r)
+          to[c * W + r] = C(top[c * m.columnStride + r]);
+      continue;
+    }
+    for (int64_t r = 0; r < W; ++r)
+      for (int64_t c = 0; c < columns; ++c)
+        to[c * W + r] = r < height ? C(top[r * m.rowStride + c * m.columnStride]) : C(0);
+  }
+}
+
+// acc += a b for panels of `depth` columns; the compiler keeps `sum` in vector registers.
+template <typename C>
+void multiplyPanels(const C *a, const C *b, int64_t depth, C *acc, int64_t step) {
+  C sum[kRows][kColumns];
+  for (int64_t r = 0; r < kRows; ++r)
+    for (int64_t c = 0; c < kColumns; ++c)
+      sum[r][c] = acc[r * step + c];
+  for (int64_t k = 0; k < depth; ++k)
+    for (int64_t r = 0; r < kRows; ++r)
+      for (int64_t c = 0; c < kColumns; ++c)
+        sum[r][c] += a[k * kRows + r] * b[k * kColumns + c];
+  for (int64_t r = 0; r < kRows; ++r)
+    for (int64_t c = 0; c < kColumns; ++c)
+      acc[r * step + c] = sum[r][c];
+}
+
+template <typename T>
+void multiplyTile(const Matrix<T> &a, const Matrix<T> &b, int64_t inner, int64_t rows,
+                  int64_t columns, T *y, int64_t stepY) {
+  using C = Compute<T>;
+  alignas(64) C acc[kTile * kTile], packedA[kTile * kDepth], packedB[kTile * kDepth];
+  std::fill(acc, acc + kTile * kTile, C(0));
+  Matrix<T> bColumns = {b.data, b.columnStride, b.rowStride};
+  for (int64_t k = 0; k < inner; k += kDepth) {
+    int64_t depth = std::min(kDepth, inner - k);
+    pack<kRows>(a, 0, rows, k, depth, packedA);
+    pack<kColumns>(bColumns, 0, columns, k, depth, packedB);
+    for (int64_t j = 0; j < columns; j += kColumns)
+      for (int64_t i = 0; i < rows; i += kRows)
+        multiplyPanels(packedA + i * depth, packedB + j * depth, depth, acc + i * kTile + j, kTile);
+  }
+  for (int64_t i = 0; i < rows; ++i)
+    for (int64_t j = 0; j < columns; ++j)
+      y[i * stepY + j] = static_cast<T>(acc[i * kTile + j]);
+}
+
+template <typename T> Matrix<T> matrixAt(const T *data, const Type &t, bool transposed) {
+  int64_t columns = t.dims.back();
+  return transposed ? Matrix<T>{data, 1, columns} : Matrix<T>{data, columns, 1};
+}
+
+template <typename T> void multiply(const OpCall &call, const KernelArgs &args) {
+  bool ta = call.attrs->getBool("transpose_a"), tb = call.attrs->getBool("transpose_b");
+  const Type &typeA = call.operands[0], &typeB = call.operands[1], &typeY = call.results[0];
+  int64_t rows = typeY.dims[typeY.rank() - 2], columns = typeY.dims.back();
+  int64_t inner = typeA.dims[typeA.rank() - (ta ? 2 : 1)];
+  if (typeY.elements() == 0)
+    return;
+
+  // Where each product of the batch finds its operands.
+  auto batchOf = [](const Type &t) { return llvm::makeArrayRef(t.dims).drop_back(2); };
+  Walk<2> batch(batchOf(typeY), {broadcastStrides(batchOf(typeA), batchOf(typeY)),
+                                 broadcastStrides(batchOf(typeB), batchOf(typeY))});
+  int64_t sizeA =
+      typeA.elements() / std::max<int64_t>(1, Type(DType::U8, batchOf(typeA)).elements());
+  int64_t sizeB =
+      typeB.elements() / std::max<int64_t>(1, Type(DType::U8, batchOf(typeB)).elements());
+
+  int64_t down = (rows + kTile - 1) / kTile, across = (columns + kTile - 1) / kTile,
+          tiles = down * across;
+  int64_t workPerTile = std::min(rows, kTile) * std::min(columns, kTile) * (inner + 1);
+  parallelFor(
+      batch.elements() * tiles, 8 * kGrain / workPerTile + 1, [&](int64_t begin, int64_t end) {
+        for (int64_t task = begin; task < end; ++task)
+          batch.forEachRow(
+              task / tiles, task / tiles + 1, [&](const std::array<int64_t, 2> &at, int64_t) {
+                int64_t i = task % tiles / across * kTile, j = task % tiles % across * kTile;
+                Matrix<T> a = matrixAt(operand<T>(args, 0) + at[0] * sizeA, typeA, ta);
+                Matrix<T> b = matrixAt(operand<T>(args, 1) + at[1] * sizeB, typeB, tb);
+                a.data += i * a.rowStride;
+                b.data += j * b.columnStride;
+                T *y = result<T>(args, 0) + task / tiles * rows * columns + i * columns + j;
+                vectorised([&] {
+                  multiplyTile(a, b, inner, std::min(kTile, rows - i), std::min(kTile, columns - j),
+                               y, columns);
+                });
+              });
+      });
+}
+
+void runMatmul(const OpCall &call, const KernelArgs &args) {
+  dispatchFloat(call.results[0].dtype,
+                [&](auto tag) { multiply<typename decltype(tag)::type>(call, args); });
+}
+
+} // namespace
+} // namespace isthmus::plain
+
+namespace isthmus {
+
+void registerPlainMatmul(KernelTable &table) {
+  table.add({"matmul", "plain", plain::prepareThreaded<plain::runMatmul>});
+}
+
+} // namespace isthmus

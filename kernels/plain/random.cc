@@ -1,0 +1,132 @@
+// Ops that draw random numbers. Element i of the result has draw i of its stream, whoever computes
+// it.
+
+#include "kernels/philox.h"
+#include "kernels/plain/dispatch.h"
+#include "kernels/plain/register.h"
+
+namespace isthmus::plain {
+namespace {
+
+constexpr int kBlocks = 64; // blocks of four words drawn together
+constexpr int64_t kBatch = 4 * kBlocks;
+
+PhiloxKey keyOf(const OpCall &call, const KernelArgs &args) {
+  return philoxKey(args.random.seed, args.random.step,
+                   static_cast<uint64_t>(call.attrs->getInt("stream")));
+}
+
+// Calls body(words, first, count): words[i % 4][i / 4] is the word of element first + i.
+template <typename Body> void forEachBatch(PhiloxKey key, int64_t n, Body body) {
+  int64_t batches = (n + kBatch - 1) / kBatch;
+  parallelFor(batches, kGrain / kBatch / 4, [=](int64_t begin, int64_t end) {
+    vectorised([=] {
+      for (int64_t b = begin; b < end; ++b) {
+        uint32_t words[4][kBlocks];
+        philoxBlocks(key, uint64_t(b) * kBlocks, words);
+        body(words, b * kBatch, std::min(kBatch, n - b * kBatch));
+      }
+    });
+  });
+}
+
+void runDropout(const OpCall &call, const KernelArgs &args) {
+  bool training = call.attrs->getBool("training");
+  double ratio = call.attrs->getFloat("ratio");
+  int64_t n = call.results[0].elements();
+  dispatchFloat(call.results[0].dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    using C = Compute<T>;
+    const T *x = operand<T>(args, 0);
+    T *y = result<T>(args, 0);
+    if (!training) {
+      if (x != y)
+        parallelFor(n, kGrain,
+                    [=](int64_t begin, int64_t end) { std::copy(x + begin, x + end, y + begin); });
+      return;
+    }
+    uint64_t threshold = dropThreshold(ratio);
+    C scale = C(1 / (1 - ratio));
+    forEachBatch(keyOf(call, args), n,
+                 [=](const uint32_t(&words)[4][kBlocks], int64_t first, int64_t count) {
+                   C factor[kBatch];
+                   for (int64_t i = 0; i < kBatch; ++i)
+                     factor[i] = words[i % 4][i / 4] >= threshold ? scale : C(0);
+#pragma GCC ivdep
+                   for (int64_t i = 0; i < count;
+                        ++i) // a dropped element is zero even where it was not a number
+                     y[first + i] = factor[i] != 0 ? T(C(x[first + i]) * factor[i]) : T();
+                 });
+  });
+}
+
+// The largest element of type T that is below `high` (and not below `low`).
+template <typename T> T justBelow(double high, double low) {
+  using C = Compute<T>;
+  C c = C(high);
+  if constexpr (std::is_same_v<T, C>) {
+    c = double(c) < high || high <= low ? c
+                                        : std::nextafter(c, -std::numeric_limits<C>::infinity());
+    return c;
+  } else {
+    T t = T(c);
+    for (C lower = c; double(C(t)) >= high && high > low;
+         t = T(lower)) // a few steps of 1 / 2048 of its size
+      lower -= std::max(std::fabs(lower) / 2048, C(1e-7));
+    return t;
+  }
+}
+
+void runUniform(const OpCall &call, const KernelArgs &args) {
+  double low = call.attrs->getFloat("low"), high = call.attrs->getFloat("high");
+  dispatchFloat(call.results[0].dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    using C = Compute<T>;
+    T *y = result<T>(args, 0);
+    C from = C(low), width = C(high - low), most = C(justBelow<T>(high, low));
+    forEachBatch(keyOf(call, args), call.results[0].elements(),
+                 [=](const uint32_t(&words)[4][kBlocks], int64_t first, int64_t count) {
+                   for (int64_t i = 0; i < count; ++i) {
+                     uint32_t word = words[i % 4][i / 4];
+                     C u = C(std::is_same_v<C, double> ? uniformDouble(word) : uniformFloat(word));
+                     y[first + i] = static_cast<T>(std::min(from + width * u, most));
+                   }
+                 });
+  });
+}
+
+void runNormal(const OpCall &call, const KernelArgs &args) {
+  double mean = call.attrs->getFloat("mean"), std = call.attrs->getFloat("std");
+  dispatchFloat(call.results[0].dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    T *y = result<T>(args, 0);
+    forEachBatch(keyOf(call, args), call.results[0].elements(),
+                 [=](const uint32_t(&words)[4][kBlocks], int64_t first, int64_t count) {
+                   double draw[kBatch];
+                   for (int64_t block = 0; block < kBlocks; ++block)
+                     for (int pair = 0; pair < 2; ++pair) { // two draws from two words
+                       double cosine, sine;
+                       philoxCosSin(uniformDouble(words[2 * pair + 1][block]), &cosine, &sine);
+                       double radius = std::sqrt(normalRadiusSquared(words[2 * pair][block]));
+                       draw[4 * block + 2 * pair] = mean + std * (radius * cosine);
+                       draw[4 * block + 2 * pair + 1] = mean + std * (radius * sine);
+                     }
+                   for (int64_t i = 0; i < count; ++i)
+                     y[first + i] = static_cast<T>(static_cast<Compute<T>>(draw[i]));
+                 });
+  });
+}
+
+} // namespace
+} // namespace isthmus::plain
+
+namespace isthmus {
+
+void registerPlainRandom(KernelTable &table) {
+  using namespace plain;
+  table.add({"dropout", "plain", prepareThreaded<runDropout>});
+  table.add({"uniform", "plain", prepareThreaded<runUniform>});
+  table.add({"normal", "plain", prepareThreaded<runNormal>});
+}
+
+} // namespace isthmus

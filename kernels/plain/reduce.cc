@@ -1,0 +1,265 @@
+// Reductions. Every output is computed by one thread in an order that follows from the shape alone:
+// along contiguous elements in a fixed number of lanes, folded in a fixed order at the end.
+
+#include "kernels/plain/dispatch.h"
+#include "kernels/plain/register.h"
+#include "llvm/ADT/STLExtras.h"
+#include <optional>
+
+namespace isthmus::plain {
+namespace {
+
+// A shape divided into what is kept and what is reduced. The last axis (neighbours that go the same
+// way being one) is treated apart: the loops over it are the fast ones.
+struct Division {
+  Division(const Type &x, const Ints &axes) {
+    Dims dims, strides, dense = denseStrides(x.dims);
+    llvm::SmallVector<bool, 4> reduced;
+    for (int64_t i = 0; i < x.rank(); ++i) {
+      if (x.dims[i] == 1)
+        continue;
+      bool r =
+          axes.empty() || llvm::is_contained(axes, i) || llvm::is_contained(axes, i - x.rank());
+      if (!dims.empty() && reduced.back() == r) {
+        dims.back() *= x.dims[i];
+        strides.back() = dense[i];
+      } else {
+        dims.push_back(x.dims[i]);
+        strides.push_back(dense[i]);
+        reduced.push_back(r);
+      }
+    }
+    if (!dims.empty()) {
+      lastReduced = reduced.back();
+      last = dims.back();
+      dims.pop_back();
+      strides.pop_back();
+    }
+    Dims kept, keptStrides, summed, summedStrides;
+    for (size_t i = 0; i < dims.size(); ++i) {
+      (reduced[i] ? summed : kept).push_back(dims[i]);
+      (reduced[i] ? summedStrides : keptStrides).push_back(strides[i]);
+    }
+    outerKept.emplace(kept, std::array<Dims, 1>{keptStrides});
+    outerReduced.emplace(summed, std::array<Dims, 1>{summedStrides});
+  }
+
+  bool lastReduced = true;
+  int64_t last = 1;
+  std::optional<Walk<1>> outerKept, outerReduced;
+
+  int64_t perOutput() const { return outerReduced->elements() * (lastReduced ? last : 1); }
+
+  // Calls body(index, offset) for elements [begin, end) of a walk.
+  template <typename Body>
+  static void forEach(const Walk<1> &walk, int64_t begin, int64_t end, Body body) {
+    int64_t step = walk.rowStride(0), index = begin;
+    walk.forEachRow(begin, end, [&](const std::array<int64_t, 1> &at, int64_t n) {
+      for (int64_t i = 0; i < n; ++i)
+        body(index++, at[0] + i * step);
+    });
+  }
+  template <typename Body> void forEachReduced(Body body) const {
+    forEach(*outerReduced, 0, outerReduced->elements(), [&](int64_t, int64_t at) { body(at); });
+  }
+};
+
+// --- What is done with the elements
+
+template <typename T> struct Sum {
+  using Element = T;
+  using State = Accumulate<T>;
+  static State start() { return 0; }
+  static State next(State s, Compute<T> v) {
+    if constexpr (std::is_integral_v<T>)
+      return static_cast<State>(static_cast<uint64_t>(s) + static_cast<uint64_t>(v));
+    else
+      return s + v;
+  }
+  static State fold(State a, State b) {
+    if constexpr (std::is_integral_v<T>)
+      return static_cast<State>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
+    else
+      return a + b;
+  }
+  static T finish(State s, int64_t) { return static_cast<T>(static_cast<Compute<T>>(s)); }
+};
+
+template <typename T> struct Mean : Sum<T> {
+  static T finish(double s, int64_t count) {
+    return static_cast<T>(static_cast<Compute<T>>(s / double(count)));
+  }
+};
+
+template <typename T> struct Max {
+  using Element = T;
+  using State = Compute<T>;
+  static State start() {
+    return kIsFloat<T> ? -std::numeric_limits<State>::infinity()
+                       : std::numeric_limits<State>::lowest();
+  }
+  static State next(State s, State v) { return v > s || v != v ? v : s; } // NaN comes in and stays
+  static State fold(State a, State b) { return next(a, b); }
+  static T finish(State s, int64_t) { return static_cast<T>(s); }
+};
+
+constexpr int64_t kLanes = 16;
+
+template <typename R> struct Lanes {
+  typename R::State lane[kLanes];
+  Lanes() { std::fill(lane, lane + kLanes, R::start()); }
+
+  void addRow(const typename R::Element *x, int64_t n) {
+    using C = Compute<typename R::Element>;
+    int64_t i = 0;
+    for (; i + kLanes <= n; i += kLanes)
+      for (int64_t l = 0; l < kLanes; ++l)
+        lane[l] = R::next(lane[l], C(x[i + l]));
+    for (int64_t l = 0; l < n - i; ++l)
+      lane[l] = R::next(lane[l], C(x[i + l]));
+  }
+  typename R::State folded() {
+    for (int64_t width = kLanes / 2; width > 0; width /= 2)
+      for (int64_t l = 0; l < width; ++l)
+        lane[l] = R::fold(lane[l], lane[l + width]);
+    return lane[0];
+  }
+};
+
+// The last axis is reduced: each output is a few contiguous rows.
+template <typename R, typename T> void reduceRows(const Division &d, const T *x, T *y) {
+  int64_t grain = kGrain / (d.perOutput() + 1) + 1;
+  parallelFor(d.outerKept->elements(), grain, [&](int64_t begin, int64_t end) {
+    vectorisedFor<T>([&] {
+      Division::forEach(*d.outerKept, begin, end, [&](int64_t index, int64_t at) {
+        Lanes<R> lanes;
+        d.forEachReduced([&](int64_t row) { lanes.addRow(x + at + row, d.last); });
+        y[index] = R::finish(lanes.folded(), d.perOutput());
+      });
+    });
+  });
+}
+
+// One output of very many contiguous elements: pieces of a fixed length, so that threads can share
+// it.
+constexpr int64_t kPieces = 64, kLeastPiece = 32768;
+
+template <typename R, typename T> void reduceAll(int64_t n, const T *x, T *y) {
+  int64_t pieces = std::clamp<int64_t>(n / kLeastPiece, 1, kPieces);
+  typename R::State partial[kPieces];
+  parallelFor(pieces, 1, [&](int64_t begin, int64_t end) {
+    vectorisedFor<T>([&] {
+      for (int64_t p = begin; p < end; ++p) {
+        Lanes<R> lanes;
+        int64_t from = n * p / pieces, to = n * (p + 1) / pieces;
+        lanes.addRow(x + from, to - from);
+        partial[p] = lanes.folded();
+      }
+    });
+  });
+  for (int64_t p = 1; p < pieces; ++p)
+    partial[0] = R::fold(partial[0], partial[p]);
+  *y = R::finish(partial[0], n);
+}
+
+// The last axis is kept: blocks of its outputs are summed row by row.
+constexpr int64_t kBlock = 256;
+
+template <typename R, typename T> void reduceColumns(const Division &d, const T *x, T *y) {
+  using C = Compute<T>;
+  int64_t blocks = (d.last + kBlock - 1) / kBlock;
+  int64_t grain = kGrain / (d.perOutput() * std::min(d.last, kBlock) + 1) + 1;
+  parallelFor(d.outerKept->elements() * blocks, grain, [&](int64_t begin, int64_t end) {
+    vectorisedFor<T>([&] {
+      for (int64_t task = begin; task < end; ++task) {
+        int64_t column = task % blocks * kBlock, width = std::min(kBlock, d.last - column);
+        Division::forEach(*d.outerKept, task / blocks, task / blocks + 1,
+                          [&](int64_t index, int64_t at) {
+                            typename R::State state[kBlock];
+                            std::fill(state, state + width, R::start());
+                            d.forEachReduced([&](int64_t row) {
+                              const T *from = x + at + row + column;
+                              for (int64_t j = 0; j < width; ++j)
+                                state[j] = R::next(state[j], C(from[j]));
+                            });
+                            for (int64_t j = 0; j < width; ++j)
+                              y[index * d.last + column + j] = R::finish(state[j], d.perOutput());
+                          });
+      }
+    });
+  });
+}
+
+template <template <typename> typename R>
+void runReduction(const OpCall &call, const KernelArgs &args) {
+  Division d(call.operands[0], call.attrs->getInts("axes"));
+  auto run = [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const T *x = operand<T>(args, 0);
+    T *y = result<T>(args, 0);
+    if (!d.lastReduced)
+      reduceColumns<R<T>>(d, x, y);
+    else if (d.outerKept->elements() == 1 && d.outerReduced->elements() == 1)
+      reduceAll<R<T>>(d.last, x, y);
+    else
+      reduceRows<R<T>>(d, x, y);
+  };
+  if constexpr (std::is_same_v<R<float>, Mean<float>>)
+    dispatchFloat(call.results[0].dtype, run);
+  else
+    dispatchNumber(call.results[0].dtype, run);
+}
+
+// --- max_grad
+
+// Whether `v`, the largest being `y`, is it; NaN is the largest of all.
+template <typename C> bool isLargest(C v, C y) { return v == y || (v != v && y != y); }
+
+// g at the first of the largest, zeros elsewhere. May be written over x: an element is read before.
+void runMaxGrad(const OpCall &call, const KernelArgs &args) {
+  Division d(call.operands[1], call.attrs->getInts("axes"));
+  dispatchFloat(call.results[0].dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    using C = Compute<T>;
+    const T *g = operand<T>(args, 0), *x = operand<T>(args, 1), *y = operand<T>(args, 2);
+    T *dx = result<T>(args, 0);
+    // Columns kept are walked in blocks, as above; where the last axis is reduced a block is one
+    // output.
+    int64_t columns = d.lastReduced ? 1 : d.last, length = d.lastReduced ? d.last : 1;
+    int64_t blocks = (columns + kBlock - 1) / kBlock;
+    int64_t grain = kGrain / (d.perOutput() * std::min(columns, kBlock) + 1) + 1;
+    parallelFor(d.outerKept->elements() * blocks, grain, [&](int64_t begin, int64_t end) {
+      for (int64_t task = begin; task < end; ++task) {
+        int64_t column = task % blocks * kBlock, width = std::min(kBlock, columns - column);
+        Division::forEach(
+            *d.outerKept, task / blocks, task / blocks + 1, [&](int64_t index, int64_t at) {
+              bool found[kBlock] = {};
+              d.forEachReduced([&](int64_t row) {
+                for (int64_t i = 0; i < length; ++i)
+                  for (int64_t j = 0; j < width; ++j) {
+                    int64_t where = at + row + i + column + j, out = index * columns + column + j;
+                    bool here = !found[j] && isLargest(C(x[where]), C(y[out]));
+                    found[j] |= here;
+                    dx[where] = here ? g[out] : T();
+                  }
+              });
+            });
+      }
+    });
+  });
+}
+
+} // namespace
+} // namespace isthmus::plain
+
+namespace isthmus {
+
+void registerPlainReduce(KernelTable &table) {
+  using namespace plain;
+  table.add({"sum", "plain", prepareThreaded<runReduction<Sum>>});
+  table.add({"mean", "plain", prepareThreaded<runReduction<Mean>>});
+  table.add({"max", "plain", prepareThreaded<runReduction<Max>>});
+  table.add({"max_grad", "plain", prepareThreaded<runMaxGrad>});
+}
+
+} // namespace isthmus

@@ -1,0 +1,18 @@
+// The plain kernels: obvious loops, one file for each family of ops. They are what every other
+// kernel is compared with, and run what no faster one takes. Ops whose result is a view need no
+// kernel.
+#pragma once
+
+#include "runtime/kernel.h"
+
+namespace isthmus {
+
+void registerPlainKernels(KernelTable &table); // all of the below
+
+void registerPlainElementwise(KernelTable &table);
+void registerPlainShape(KernelTable &table);
+void registerPlainReduce(KernelTable &table);
+void registerPlainMatmul(KernelTable &table);
+void registerPlainRandom(KernelTable &table);
+
+} // namespace isthmus

@@ -1,0 +1,411 @@
+// Ops that move elements. They know only an element's size, except where numbers are added.
+
+#include "kernels/plain/dispatch.h"
+#include "kernels/plain/register.h"
+#include <cstring>
+
+namespace isthmus::plain {
+namespace {
+
+int64_t axisOf(const OpCall &call, const Type &t) {
+  int64_t axis = call.attrs->getInt("axis");
+  return axis < 0 ? axis + t.rank() : axis;
+}
+
+int64_t product(llvm::ArrayRef<int64_t> dims) {
+  int64_t n = 1;
+  for (int64_t d : dims)
+    n *= d;
+  return n;
+}
+
+// --- full
+
+void runFull(const OpCall &call, const KernelArgs &args) {
+  double value = call.attrs->getFloat("value");
+  dispatchAny(call.results[0].dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    T *y = result<T>(args, 0), v = converted<T>(value);
+    parallelFor(call.results[0].elements(), kGrain,
+                [=](int64_t begin, int64_t end) { std::fill(y + begin, y + end, v); });
+  });
+}
+
+// --- Copies from one strided place to another: transpose, broadcast, slice
+
+// y[j][i] = x[i][j] in tiles that stay in the first cache. `x` has `stepX` elements from row to
+// row.
+template <typename T>
+void transposeTile(const T *x, int64_t stepX, T *y, int64_t stepY, int64_t rows, int64_t columns) {
+  constexpr int64_t kTile = std::clamp<int64_t>(64 / sizeof(T), 8, 32); // a cache line, or nearly
+  for (int64_t i = 0; i < rows; i += kTile)
+    for (int64_t j = 0; j < columns; j += kTile) {
+      const T *from = x + i * stepX + j;
+      T *to = y + j * stepY + i;
+      if (i + kTile <= rows && j + kTile <= columns) {
+        T tile[kTile][kTile];
+        for (int64_t r = 0; r < kTile; ++r)
+          for (int64_t c = 0; c < kTile; ++c)
+            tile[c][r] = from[r * stepX + c];
+        for (int64_t c = 0; c < kTile; ++c)
+          for (int64_t r = 0; r < kTile; ++r)
+            to[c * stepY + r] = tile[c][r];
+      } else {
+        for (int64_t r = 0; r < std::min(kTile, rows - i); ++r)
+          for (int64_t c = 0; c < std::min(kTile, columns - j); ++c)
+            to[c * stepY + r] = from[r * stepX + c];
+      }
+    }
+}
+
+// Fills the dense `y` of shape `dims` from `x` with the given strides.
+template <typename T>
+void copyStrided(llvm::ArrayRef<int64_t> dims, const Dims &strides, const T *x, T *y) {
+  Walk<2> walk(dims, {strides, denseStrides(dims)});
+  int64_t step = walk.rowStride(0);
+  parallelFor(walk.elements(), kGrain, [&, step](int64_t begin, int64_t end) {
+    walk.forEachRow(begin, end, [&](const std::array<int64_t, 2> &at, int64_t n) {
+      const T *from = x + at[0];
+      T *to = y + at[1];
+      if (step == 1)
+        std::memcpy(to, from, n * sizeof(T));
+      else if (step == 0)
+        std::fill(to, to + n, *from);
+      else
+        for (int64_t i = 0; i < n; ++i)
+          to[i] = from[i * step];
+    });
+  });
+}
+
+// A transpose that moves the last axis: every matrix made of the operand's last axis and the axis
+// that becomes last is transposed by tiles.
+template <typename T>
+void transposeMatrices(const Dims &dims, const Dims &strides, const T *x, T *y) {
+  Dims stepsY = denseStrides(dims);
+  size_t last = dims.size() - 1, row = 0; // of the result: `row` is the operand's last axis
+  while (strides[row] != 1)
+    ++row;
+  int64_t rows = dims[last], columns = dims[row];
+  Dims outer = dims;
+  outer[last] = outer[row] = 1;
+  // The matrices, each cut into strips of the operand's columns: 64 are some cache lines of both
+  // sides.
+  constexpr int64_t kStrip = 64;
+  int64_t strips = (columns + kStrip - 1) / kStrip;
+  parallelFor(product(outer) * strips,
+              std::max<int64_t>(1, kGrain / (rows * std::min(columns, kStrip) + 1)),
+              [&](int64_t begin, int64_t end) {
+                for (int64_t task = begin; task < end; ++task) {
+                  int64_t fromAt = 0, toAt = 0, rest = task / strips, at = task % strips * kStrip;
+                  for (size_t i = outer.size(); i-- > 0; rest /= outer[i]) {
+                    fromAt += rest % outer[i] * strides[i];
+                    toAt += rest % outer[i] * stepsY[i];
+                  }
+                  int64_t width = std::min(kStrip, columns - at);
+                  vectorised([=] {
+                    transposeTile(x + fromAt + at, strides[last], y + toAt + at * stepsY[row],
+                                  stepsY[row], rows, width);
+                  });
+                }
+              });
+}
+
+void runTranspose(const OpCall &call, const KernelArgs &args) {
+  const Ints &perm = call.attrs->getInts("perm");
+  Dims dense = denseStrides(call.operands[0].dims);
+  // Axes that stay neighbours are one, and axes of size one are gone.
+  Dims dims, strides;
+  for (size_t i = 0; i < perm.size(); ++i) {
+    int64_t size = call.operands[0].dims[perm[i]], stride = dense[perm[i]];
+    if (size == 1)
+      continue;
+    if (!dims.empty() && strides.back() == stride * size) {
+      dims.back() *= size;
+      strides.back() = stride;
+    } else {
+      dims.push_back(size);
+      strides.push_back(stride);
+    }
+  }
+  if (call.results[0].elements() == 0)
+    return;
+  dispatchSize(call.results[0].dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const T *x = operand<T>(args, 0);
+    T *y = result<T>(args, 0);
+    if (dims.empty() || strides.back() == 1)
+      copyStrided(dims, strides, x, y);
+    else
+      transposeMatrices(dims, strides, x, y);
+  });
+}
+
+void runBroadcast(const OpCall &call, const KernelArgs &args) {
+  const Dims &dims = call.results[0].dims;
+  dispatchSize(call.results[0].dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    copyStrided(dims, broadcastStrides(call.operands[0].dims, dims), operand<T>(args, 0),
+                result<T>(args, 0));
+  });
+}
+
+void runSlice(const OpCall &call, const KernelArgs &args) {
+  const Ints &starts = call.attrs->getInts("starts"), &steps = call.attrs->getInts("steps");
+  if (call.results[0].elements() == 0)
+    return;
+  Dims strides = denseStrides(call.operands[0].dims);
+  int64_t first = 0;
+  for (size_t i = 0; i < strides.size(); ++i) {
+    first += starts[i] * strides[i];
+    // An axis of one element is not walked, and its step may be too large to multiply.
+    strides[i] *= steps.empty() || call.results[0].dims[i] == 1 ? 1 : steps[i];
+  }
+  dispatchSize(call.results[0].dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    copyStrided(call.results[0].dims, strides, operand<T>(args, 0) + first, result<T>(args, 0));
+  });
+}
+
+// --- pad
+
+// Where each index of a padded axis of `size` elements is read, or -1 for the constant.
+int64_t sourceIndex(int64_t i, int64_t size, const std::string &mode) {
+  if (i >= 0 && i < size)
+    return i;
+  if (mode == "edge")
+    return i < 0 ? 0 : size - 1;
+  if (mode == "reflect")
+    return i < 0 ? -i : 2 * (size - 1) - i;
+  return -1;
+}
+
+template <typename T> void padRows(const OpCall &call, const T *x, T *y, T value) {
+  const Ints &low = call.attrs->getInts("low");
+  const std::string &mode = call.attrs->getString("mode");
+  const Dims &from = call.operands[0].dims, &to = call.results[0].dims;
+  if (to.empty()) {
+    *y = *x;
+    return;
+  }
+  size_t last = to.size() - 1;
+  Dims stride = denseStrides(from);
+  int64_t length = to[last], before = low[last];
+  if (length == 0)
+    return;
+  parallelFor(call.results[0].elements() / length, kGrain / length + 1,
+              [&](int64_t begin, int64_t end) {
+                for (int64_t row = begin; row < end; ++row) {
+                  int64_t at = 0, rest = row;
+                  bool inside = true;
+                  for (size_t i = last; i-- > 0; rest /= to[i]) {
+                    int64_t index = sourceIndex(rest % to[i] - low[i], from[i], mode);
+                    inside &= index >= 0;
+                    at += index * stride[i];
+                  }
+                  T *out = y + row * length;
+                  if (!inside) {
+                    std::fill(out, out + length, value);
+                    continue;
+                  }
+                  auto border = [&](int64_t i) {
+                    int64_t index = sourceIndex(i - before, from[last], mode);
+                    return index < 0 ? value : x[at + index];
+                  };
+                  for (int64_t i = 0; i < before; ++i)
+                    out[i] = border(i);
+                  std::copy_n(x + at, from[last], out + before);
+                  for (int64_t i = before + from[last]; i < length; ++i)
+                    out[i] = border(i);
+                }
+              });
+}
+
+void runPad(const OpCall &call, const KernelArgs &args) {
+  dispatchAny(call.results[0].dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    padRows(call, operand<T>(args, 0), result<T>(args, 0),
+            converted<T>(call.attrs->getFloat("value")));
+  });
+}
+
+// --- concat and split: each part is `outer` rows, `bytes` long, of a row of the whole.
+
+void copyRows(const char *from, int64_t stepFrom, char *to, int64_t stepTo, int64_t rows,
+              int64_t bytes) {
+  if (bytes == 0)
+    return;
+  if (bytes == stepFrom && bytes == stepTo) {
+    bytes *= rows;
+    rows = 1;
+  }
+  if (rows == 1) {
+    parallelFor(bytes, 4 * kGrain, [=](int64_t begin, int64_t end) {
+      std::memcpy(to + begin, from + begin, end - begin);
+    });
+    return;
+  }
+  parallelFor(rows, 4 * kGrain / bytes + 1, [=](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r)
+      std::memcpy(to + r * stepTo, from + r * stepFrom, bytes);
+  });
+}
+
+void runConcat(const OpCall &call, const KernelArgs &args) {
+  const Type &whole = call.results[0];
+  int64_t axis = axisOf(call, whole),
+          outer = product(llvm::makeArrayRef(whole.dims).take_front(axis));
+  if (whole.elements() == 0)
+    return;
+  int64_t step = whole.bytes() / outer;
+  char *to = result<char>(args, 0);
+  for (size_t i = 0; i < call.operands.size(); ++i) {
+    int64_t bytes = call.operands[i].bytes() / outer;
+    copyRows(operand<char>(args, i), bytes, to, step, outer, bytes);
+    to += bytes;
+  }
+}
+
+void runSplit(const OpCall &call, const KernelArgs &args) {
+  const Type &whole = call.operands[0];
+  int64_t axis = axisOf(call, whole),
+          outer = product(llvm::makeArrayRef(whole.dims).take_front(axis));
+  if (whole.elements() == 0)
+    return;
+  int64_t step = whole.bytes() / outer;
+  const char *from = operand<char>(args, 0);
+  for (size_t i = 0; i < call.results.size(); ++i) {
+    int64_t bytes = call.results[i].bytes() / outer;
+    copyRows(from, step, result<char>(args, i), bytes, outer, bytes);
+    from += bytes;
+  }
+}
+
+// --- gather and scatter_rows
+
+// The slice an index means, or -1 if it is out of range.
+template <typename I> int64_t resolved(I index, int64_t size) {
+  int64_t i = index < 0 ? int64_t(index) + size : int64_t(index);
+  return i >= 0 && i < size ? i : -1;
+}
+
+template <typename T, typename I> void gatherRows(const OpCall &call, const KernelArgs &args) {
+  const Type &x = call.operands[0];
+  int64_t axis = axisOf(call, x), size = x.dims[axis], count = call.operands[1].elements();
+  int64_t outer = product(llvm::makeArrayRef(x.dims).take_front(axis));
+  int64_t inner = product(llvm::makeArrayRef(x.dims).drop_front(axis + 1));
+  const T *from = operand<T>(args, 0);
+  const I *indices = operand<I>(args, 1);
+  T *to = result<T>(args, 0);
+  T nothing = T();
+  if constexpr (kIsFloat<T>)
+    nothing = T(std::numeric_limits<Compute<T>>::quiet_NaN());
+  parallelFor(outer * count, kGrain / (inner + 1) + 1, [=](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      int64_t i = resolved(indices[row % count], size);
+      if (i < 0)
+        std::fill_n(to + row * inner, inner, nothing);
+      else if (inner == 1)
+        to[row] = from[row / count * size + i];
+      else
+        std::memcpy(to + row * inner, from + (row / count * size + i) * inner, inner * sizeof(T));
+    }
+  });
+}
+
+void runGather(const OpCall &call, const KernelArgs &args) {
+  dispatchAny(call.results[0].dtype, [&](auto tag) {
+    dispatchInteger(call.operands[1].dtype, [&](auto indexTag) {
+      gatherRows<typename decltype(tag)::type, typename decltype(indexTag)::type>(call, args);
+    });
+  });
+}
+
+// Each thread owns a range of the slices that are added to and reads all indices: the order in
+// which rows are added to a slice is theirs, however many threads there are.
+template <typename T, typename I> void scatterRows(const OpCall &call, const KernelArgs &args) {
+  const Type &y = call.results[0];
+  int64_t axis = axisOf(call, y), size = y.dims[axis], count = call.operands[0].elements();
+  int64_t outer = product(llvm::makeArrayRef(y.dims).take_front(axis));
+  int64_t inner = product(llvm::makeArrayRef(y.dims).drop_front(axis + 1));
+  const I *indices = operand<I>(args, 0);
+  const T *rows = operand<T>(args, 1);
+  T *to = result<T>(args, 0);
+  parallelFor(size, kGrain / (outer * inner + 1) + 1, [=](int64_t begin, int64_t end) {
+    for (int64_t o = 0; o < outer; ++o) {
+      std::fill_n(to + (o * size + begin) * inner, (end - begin) * inner, T());
+      for (int64_t r = 0; r < count; ++r) {
+        int64_t i = resolved(indices[r], size);
+        if (i < begin || i >= end)
+          continue;
+        const T *row = rows + (o * count + r) * inner;
+        T *sum = to + (o * size + i) * inner;
+        for (int64_t j = 0; j < inner; ++j)
+          if constexpr (std::is_integral_v<T>)
+            sum[j] =
+                static_cast<T>(std::make_unsigned_t<T>(sum[j]) + std::make_unsigned_t<T>(row[j]));
+          else
+            sum[j] = T(Compute<T>(sum[j]) + Compute<T>(row[j]));
+      }
+    }
+  });
+}
+
+void runScatterRows(const OpCall &call, const KernelArgs &args) {
+  dispatchNumber(call.results[0].dtype, [&](auto tag) {
+    dispatchInteger(call.operands[0].dtype, [&](auto indexTag) {
+      scatterRows<typename decltype(tag)::type, typename decltype(indexTag)::type>(call, args);
+    });
+  });
+}
+
+// --- trilu
+
+void runTrilu(const OpCall &call, const KernelArgs &args) {
+  const Type &t = call.results[0];
+  int64_t rows = t.dims[t.rank() - 2], columns = t.dims.back();
+  // The first (upper) or last (lower) column of row r that is kept is r + k; k is cut so that
+  // nothing overflows.
+  int64_t k = std::clamp(call.attrs->getInt("k"), -rows - 1, columns + 1);
+  bool upper = call.attrs->getBool("upper");
+  if (t.elements() == 0)
+    return;
+  dispatchSize(t.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const T *x = operand<T>(args, 0);
+    T *y = result<T>(args, 0);
+    parallelFor(t.elements() / columns, kGrain / columns + 1, [=](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row) {
+        const T *from = x + row * columns;
+        T *to = y + row * columns;
+        int64_t edge = std::clamp<int64_t>(row % rows + k + (upper ? 0 : 1), 0, columns);
+        int64_t keepFrom = upper ? edge : 0, keepTo = upper ? columns : edge;
+        std::fill(to, to + keepFrom, T());
+        if (from != to)
+          std::copy(from + keepFrom, from + keepTo, to + keepFrom);
+        std::fill(to + keepTo, to + columns, T());
+      }
+    });
+  });
+}
+
+} // namespace
+} // namespace isthmus::plain
+
+namespace isthmus {
+
+void registerPlainShape(KernelTable &table) {
+  using namespace plain;
+  table.add({"full", "plain", prepareThreaded<runFull>});
+  table.add({"transpose", "plain", prepareThreaded<runTranspose>});
+  table.add({"broadcast", "plain", prepareThreaded<runBroadcast>});
+  table.add({"slice", "plain", prepareThreaded<runSlice>});
+  table.add({"pad", "plain", prepareThreaded<runPad>});
+  table.add({"concat", "plain", prepareThreaded<runConcat>});
+  table.add({"split", "plain", prepareThreaded<runSplit>});
+  table.add({"gather", "plain", prepareThreaded<runGather>});
+  table.add({"scatter_rows", "plain", prepareThreaded<runScatterRows>});
+  table.add({"trilu", "plain", prepareThreaded<runTrilu>});
+}
+
+} // namespace isthmus
