@@ -1,7 +1,7 @@
 #include "tools/cli/model.h"
 
 #include "ir/onnx/import.h"
-#include "ir/text/load.h"
+#include "ir/text/isth_file.h"
 #include "ir/verifier.h"
 #include "kernels/fold.h"
 #include "passes/convert.h"

@@ -1,7 +1,7 @@
 #include "tools/cli/output.h"
 
 #include "ir/file.h"
-#include "ir/text/load.h"
+#include "ir/text/isth_file.h"
 #include "passes/dot.h"
 
 namespace isthmus {

@@ -1,5 +1,5 @@
 #include "ir/file.h"
-#include "ir/text/load.h"
+#include "ir/text/isth_file.h"
 #include "passes/dot.h"
 #include "tools/cli/console.h"
 #include "tools/cli/devices.h"
