@@ -1,0 +1,214 @@
+// Operators that join tensors, cut them, or choose among their elements.
+
+#include "ir/onnx/op_table.h"
+#include "llvm/ADT/STLExtras.h"
+
+namespace isthmus::onnx_import {
+namespace {
+
+void convertConcat(NodeContext &n) {
+  llvm::SmallVector<Operand, 8> parts;
+  for (size_t i = 0; i < n.numInputs(); ++i)
+    parts.push_back(n.in(i));
+  if (!n.hasAttr("axis"))
+    return n.fail("expects an attribute 'axis'");
+  int64_t axis = n.axis(n.intAttr("axis", 0), n.in(0).type.rank());
+  n.result(0, n.emit("concat", parts, {{"axis", axis}}));
+}
+
+// Sizes come as an attribute (below opset 13), as an operand, or as equal parts of which the last may be smaller.
+void convertSplit(NodeContext &n) {
+  const Type &x = n.in(0).type;
+  int64_t axis = n.axis(n.intAttr("axis", 0), x.rank());
+  int64_t parts = int64_t(n.numOutputs());
+  std::optional<Ints> sizes;
+  if (n.opset() < 13)
+    sizes = n.intsAttr("split");
+  else if (n.has(1))
+    sizes = n.ints(1);
+  if (n.opset() >= 18 && n.hasAttr("num_outputs") && n.intAttr("num_outputs", 0) != parts)
+    n.fail("expects as many results as 'num_outputs' says, got {0}", parts);
+  if (n.failed())
+    return;
+  int64_t size = x.dims[size_t(axis)];
+  if (!sizes) {
+    int64_t each = size / parts + (size % parts != 0);
+    sizes.emplace(size_t(parts), each);
+    sizes->back() = size - each * (parts - 1);
+    if (sizes->back() < 0 || (n.opset() < 18 && size % parts != 0))
+      return n.fail("cannot split axis {0} of '{1}' into {2} parts", axis, x.str(), parts);
+  }
+  if (int64_t(sizes->size()) != parts)
+    return n.fail("expects one size for each of the {0} results, got {1}", parts, sizes->size());
+  auto results = n.emitAll("split", {n.in(0)}, {{"axis", axis}, {"sizes", *sizes}});
+  for (size_t i = 0; i < size_t(parts) && !n.failed(); ++i)
+    n.result(i, results[i]);
+}
+
+// --- Slice: bounds from the end, out of range, or going backwards become plain ones
+
+struct Range {
+  int64_t start, limit, step;
+};
+
+Range plainRange(int64_t start, int64_t end, int64_t step, int64_t size) {
+  if (size == 0)
+    return {0, 0, 1};
+  // Beyond the size a step takes one element, whatever it is.
+  step = std::clamp<int64_t>(step, -size, size);
+  start = start < 0 ? std::max<int64_t>(start, -size - 1) + size : start;
+  end = end < 0 ? std::max<int64_t>(end, -size - 1) + size : end;
+  if (step > 0) {
+    start = std::clamp<int64_t>(start, 0, size);
+    return {start, std::max(start, std::clamp<int64_t>(end, 0, size)), step};
+  }
+  start = std::clamp<int64_t>(start, -1, size - 1);
+  end = std::clamp<int64_t>(end, -1, size - 1);
+  if (end >= start) // nothing
+    return {0, 0, 1};
+  return {start, end, step};
+}
+
+void slice(NodeContext &n, const Ints &starts, const Ints &ends, std::optional<Ints> axes, std::optional<Ints> steps) {
+  const Type &x = n.in(0).type;
+  if (!axes) {
+    axes.emplace();
+    for (size_t i = 0; i < starts.size(); ++i)
+      axes->push_back(int64_t(i));
+  }
+  if (!steps)
+    steps.emplace(starts.size(), 1);
+  if (ends.size() != starts.size() || axes->size() != starts.size() || steps->size() != starts.size())
+    return n.fail("expects as many starts, ends, axes and steps, got {0}, {1}, {2} and {3}", starts.size(), ends.size(),
+                  axes->size(), steps->size());
+  Ints from(size_t(x.rank()), 0), to(x.dims.begin(), x.dims.end()), by(size_t(x.rank()), 1);
+  Ints plain = n.axesFromFront(*axes, x.rank());
+  if (n.failed())
+    return;
+  bool whole = true;
+  for (size_t i = 0; i < starts.size(); ++i) {
+    if ((*steps)[i] == 0)
+      return n.fail("expects steps other than 0");
+    size_t a = size_t(plain[i]);
+    Range r = plainRange(starts[i], ends[i], (*steps)[i], x.dims[a]);
+    from[a] = r.start;
+    to[a] = r.limit;
+    by[a] = r.step;
+    whole &= r.start == 0 && r.limit == x.dims[a] && r.step == 1;
+  }
+  if (whole)
+    return n.result(0, n.in(0));
+  n.result(0, n.emit("slice", {n.in(0)}, {{"starts", from}, {"limits", to}, {"steps", by}}));
+}
+
+void convertSlice1(NodeContext &n) {
+  auto starts = n.intsAttr("starts"), ends = n.intsAttr("ends"), axes = n.intsAttr("axes");
+  if (!starts || !ends)
+    return n.fail("expects attributes 'starts' and 'ends'");
+  slice(n, *starts, *ends, axes, std::nullopt);
+}
+
+void convertSlice(NodeContext &n) {
+  Ints starts = n.ints(1), ends = n.ints(2);
+  std::optional<Ints> axes, steps;
+  if (n.has(3))
+    axes = n.ints(3);
+  if (n.has(4))
+    steps = n.ints(4);
+  if (!n.failed())
+    slice(n, starts, ends, axes, steps);
+}
+
+void convertGather(NodeContext &n) {
+  int64_t axis = n.axis(n.intAttr("axis", 0), n.in(0).type.rank());
+  n.result(0, n.emit("gather", {n.in(0), n.in(1)}, {{"axis", axis}}));
+}
+
+void convertTrilu(NodeContext &n) {
+  bool upper = n.intAttr("upper", 1) != 0;
+  int64_t k = 0;
+  if (n.has(1)) {
+    Ints ks = n.ints(1);
+    if (!n.failed() && ks.size() != 1)
+      return n.fail("expects one number as 'k'");
+    if (!n.failed())
+      k = ks[0];
+  }
+  n.result(0, n.emit("trilu", {n.in(0)}, {{"k", k}, {"upper", upper}}));
+}
+
+// --- Pad: negative amounts cut
+
+void pad(NodeContext &n, const Ints &pads, llvm::ArrayRef<int64_t> axes, double value) {
+  const Type &x = n.in(0).type;
+  std::string mode = n.stringAttr("mode", "constant");
+  if (pads.size() != 2 * axes.size())
+    return n.fail("expects two amounts for each of {0} axes, got {1}", axes.size(), pads.size());
+  size_t rank = size_t(x.rank());
+  Ints low(rank, 0), high(rank, 0), from(rank, 0), to(x.dims.begin(), x.dims.end());
+  bool cuts = false, grows = false;
+  for (size_t i = 0; i < axes.size(); ++i) {
+    size_t a = size_t(axes[i]);
+    int64_t before = pads[i], after = pads[axes.size() + i];
+    if (before < -x.dims[a] || after < -x.dims[a] || x.dims[a] + std::min<int64_t>(before, 0) + std::min<int64_t>(after, 0) < 0)
+      return n.fail("cuts more from axis {0} than the {1} elements there are", a, x.dims[a]);
+    low[a] = std::max<int64_t>(before, 0);
+    high[a] = std::max<int64_t>(after, 0);
+    from[a] = std::max<int64_t>(-before, 0);
+    to[a] -= std::max<int64_t>(-after, 0);
+    cuts |= before < 0 || after < 0;
+    grows |= before > 0 || after > 0;
+  }
+  if (cuts && mode != "constant")
+    return n.fail("negative amounts in mode '{0}' are not supported", mode);
+  Operand y = n.in(0);
+  if (cuts)
+    y = n.emit("slice", {y}, {{"starts", from}, {"limits", to}, {"steps", Ints(rank, 1)}});
+  if (grows)
+    y = n.emit("pad", {y}, {{"low", low}, {"high", high}, {"value", value}, {"mode", mode}});
+  n.result(0, y);
+}
+
+llvm::SmallVector<int64_t, 8> allAxes(int64_t rank) {
+  llvm::SmallVector<int64_t, 8> axes;
+  for (int64_t i = 0; i < rank; ++i)
+    axes.push_back(i);
+  return axes;
+}
+
+void convertPad2(NodeContext &n) {
+  auto pads = n.intsAttr("pads");
+  if (!pads)
+    return n.fail("expects an attribute 'pads'");
+  pad(n, *pads, allAxes(n.in(0).type.rank()), n.floatAttr("value", 0));
+}
+
+void convertPad(NodeContext &n) {
+  int64_t rank = n.in(0).type.rank();
+  Ints pads = n.ints(1);
+  double value = n.has(2) ? n.scalar(2) : 0;
+  auto axes = allAxes(rank);
+  if (n.has(3)) {
+    Ints some = n.axesFromFront(n.ints(3), rank);
+    axes.assign(some.begin(), some.end());
+  }
+  if (!n.failed())
+    pad(n, pads, axes, value);
+}
+
+constexpr OnnxOp kOps[] = {
+    {"Concat", 4, 1, kAnyNumber, 1, convertConcat},
+    {"Split", 2, 1, 2, kAnyNumber, convertSplit, kAllButFirst},
+    {"Slice", 1, 1, 1, 1, convertSlice1},
+    {"Slice", 10, 3, 5, 1, convertSlice, kAllButFirst},
+    {"Gather", 1, 2, 2, 1, convertGather, kAllButFirst},
+    {"Trilu", 14, 1, 2, 1, convertTrilu, kAllButFirst},
+    {"Pad", 2, 1, 1, 1, convertPad2},
+    {"Pad", 11, 2, 4, 1, convertPad, kAllButFirst},
+};
+
+} // namespace
+
+OpRows indexingOps() { return kOps; }
+
+} // namespace isthmus::onnx_import

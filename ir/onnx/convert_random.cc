@@ -1,0 +1,89 @@
+// Random numbers. A `seed` in the file is ignored: draws are keyed by the run's seed and the node's own stream.
+
+#include "ir/onnx/op_table.h"
+
+namespace isthmus::onnx_import {
+namespace {
+
+int64_t newStream(NodeContext &n) { return n.state.nextStream++; }
+
+void drop(NodeContext &n, double ratio, bool training) {
+  if (!training || ratio == 0)
+    return n.result(0, n.in(0));
+  n.result(0, n.emit("dropout", {n.in(0)}, {{"ratio", ratio}, {"stream", newStream(n)}, {"training", true}}));
+}
+
+// Below opset 12 there was no training mode: what is written is inference.
+void convertDropout7(NodeContext &n) {
+  n.ignoreAttrs({"seed"});
+  drop(n, n.floatAttr("ratio", 0.5), n.state.training(/*asWritten=*/false));
+}
+
+void convertDropout(NodeContext &n) {
+  n.ignoreAttrs({"seed"});
+  bool known = n.state.options.mode != OnnxMode::AsWritten; // then `training_mode` matters not
+  bool written = !known && n.has(2) && n.scalar(2) != 0;
+  double ratio = n.has(1) ? n.scalar(1) : 0.5;
+  if (!n.failed())
+    drop(n, ratio, n.state.training(written));
+}
+
+// The element type: an attribute, or `byDefault`.
+DType typeAttr(NodeContext &n, DType byDefault) {
+  if (!n.hasAttr("dtype"))
+    return byDefault;
+  auto type = elementType(int32_t(n.intAttr("dtype", 0)));
+  if (type)
+    return *type;
+  llvm::handleAllErrors(type.takeError(), [&](const DiagError &e) { n.fail("{0}", e.diags.front().message); });
+  return byDefault;
+}
+
+void random(NodeContext &n, const char *row, const Ints &dims, DType byDefault, llvm::StringRef first, double firstValue,
+            llvm::StringRef second, double secondValue, llvm::StringRef secondInRow) {
+  n.ignoreAttrs({"seed"});
+  Attrs attrs{{"dims", dims}, {"type", dtypeName(typeAttr(n, byDefault)).str()}, {"stream", newStream(n)}};
+  attrs.set(first, n.floatAttr(first, firstValue));
+  attrs.set(secondInRow, n.floatAttr(second, secondValue));
+  n.result(0, n.emit(row, {}, std::move(attrs)));
+}
+void uniform(NodeContext &n, const Ints &dims, DType type) {
+  random(n, "uniform", dims, type, "low", 0, "high", 1, "high");
+}
+void normal(NodeContext &n, const Ints &dims, DType type) {
+  random(n, "normal", dims, type, "mean", 0, "scale", 1, "std");
+}
+
+Ints dimsOf(const Operand &o) { return Ints(o.type.dims.begin(), o.type.dims.end()); }
+Ints shapeAttr(NodeContext &n) { return n.intsAttr("shape").value_or(Ints()); }
+
+void convertRandomUniformLike(NodeContext &n) { uniform(n, dimsOf(n.in(0)), n.in(0).type.dtype); }
+void convertRandomNormalLike(NodeContext &n) { normal(n, dimsOf(n.in(0)), n.in(0).type.dtype); }
+void convertRandomUniform(NodeContext &n) { uniform(n, shapeAttr(n), DType::F32); }
+void convertRandomNormal(NodeContext &n) { normal(n, shapeAttr(n), DType::F32); }
+
+// One with the probability that the operand's element says.
+void convertBernoulli(NodeContext &n) {
+  n.ignoreAttrs({"seed"});
+  const Type &x = n.in(0).type;
+  DType type = typeAttr(n, x.dtype);
+  Operand draw = n.emit("uniform", {},
+                        {{"dims", dimsOf(n.in(0))}, {"type", dtypeName(x.dtype).str()}, {"stream", newStream(n)}});
+  n.result(0, n.cast(n.emit("less", {draw, n.in(0)}), type));
+}
+
+constexpr OnnxOp kOps[] = {
+    {"Dropout", 7, 1, 1, 2, convertDropout7},
+    {"Dropout", 12, 1, 3, 2, convertDropout, kAllButFirst},
+    {"RandomUniformLike", 1, 1, 1, 1, convertRandomUniformLike, kAllOperands},
+    {"RandomNormalLike", 1, 1, 1, 1, convertRandomNormalLike, kAllOperands},
+    {"RandomUniform", 1, 0, 0, 1, convertRandomUniform},
+    {"RandomNormal", 1, 0, 0, 1, convertRandomNormal},
+    {"Bernoulli", 15, 1, 1, 1, convertBernoulli, kAllOperands},
+};
+
+} // namespace
+
+OpRows randomOps() { return kOps; }
+
+} // namespace isthmus::onnx_import

@@ -1,0 +1,49 @@
+// Softmax and the losses over it.
+
+#include "ir/onnx/op_table.h"
+
+namespace isthmus::onnx_import {
+namespace {
+
+// Below opset 13 the operand was taken as a matrix, of the sizes before an axis and from it on.
+void softmax(NodeContext &n, const char *row) {
+  const Type &x = n.in(0).type;
+  bool asMatrix = n.opset() < 13;
+  int64_t axis = n.axis(n.intAttr("axis", asMatrix ? 1 : -1), x.rank());
+  if (n.failed())
+    return;
+  if (!asMatrix || axis == x.rank() - 1)
+    return n.result(0, n.emit(row, {n.in(0)}, {{"axis", axis}}));
+  int64_t rows = 1, columns = 1;
+  for (int64_t i = 0; i < x.rank(); ++i)
+    (i < axis ? rows : columns) *= x.dims[size_t(i)];
+  Operand y = n.emit(row, {n.reshape(n.in(0), {rows, columns})}, {{"axis", int64_t(1)}});
+  n.result(0, n.reshape(y, x.dims));
+}
+void convertSoftmax(NodeContext &n) { softmax(n, "softmax"); }
+void convertLogSoftmax(NodeContext &n) { softmax(n, "log_softmax"); }
+
+void convertCrossEntropy(NodeContext &n) {
+  std::string reduction = n.stringAttr("reduction", "mean");
+  if (reduction != "mean")
+    n.fail("reduction '{0}' is not supported; 'mean' is", reduction);
+  if (n.has(2))
+    n.fail("weights of classes are not supported");
+  if (n.hasAttr("ignore_index"))
+    n.fail("attribute 'ignore_index' is not supported");
+  n.result(0, n.emit("cross_entropy", {n.in(0), n.in(1)}, {{"axis", int64_t(1)}}));
+  if (n.wants(1))
+    n.result(1, n.emit("log_softmax", {n.in(0)}, {{"axis", int64_t(1)}}));
+}
+
+constexpr OnnxOp kOps[] = {
+    {"Softmax", 1, 1, 1, 1, convertSoftmax},
+    {"LogSoftmax", 1, 1, 1, 1, convertLogSoftmax},
+    {"SoftmaxCrossEntropyLoss", 12, 2, 3, 2, convertCrossEntropy, kAllButFirst},
+};
+
+} // namespace
+
+OpRows softmaxOps() { return kOps; }
+
+} // namespace isthmus::onnx_import

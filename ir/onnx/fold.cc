@@ -1,0 +1,52 @@
+#include "ir/onnx/fold.h"
+
+namespace isthmus::onnx_import {
+
+bool Folding::take(int64_t bytes) {
+  if (bytes > bytesLeft_)
+    return false;
+  bytesLeft_ -= bytes;
+  return true;
+}
+
+std::optional<TensorList> Folding::run(const OpDef &op, const Attrs &attrs, llvm::ArrayRef<Tensor> operands) {
+  if (op.is(kRandom))
+    return std::nullopt;
+  OpCall call;
+  call.op = &op;
+  Attrs complete = attrs;
+  if (llvm::Error e = completeAttrs(op, complete)) {
+    llvm::consumeError(std::move(e)); // said again, with its place, when the node is made
+    return std::nullopt;
+  }
+  call.attrs = &complete;
+  for (const Tensor &t : operands)
+    call.operands.push_back(t.type);
+  auto types = inferTypes(op, complete, call.operands);
+  if (!types) {
+    llvm::consumeError(types.takeError()); // likewise
+    return std::nullopt;
+  }
+  call.results = *types;
+  if (op.is(kView)) {
+    Tensor t = operands[0];
+    t.type = call.results[0];
+    return TensorList{t};
+  }
+  double flops = costOf(call).flops;
+  int64_t bytes = 0;
+  for (const Type &t : call.results)
+    if (__builtin_add_overflow(bytes, t.bytes(), &bytes))
+      return std::nullopt;
+  if (!fold_ || flops > flopsLeft_ || !take(bytes))
+    return std::nullopt;
+  flopsLeft_ -= flops;
+  auto results = fold_(call, operands);
+  if (!results) {
+    llvm::consumeError(results.takeError()); // no kernel for these types: the node may have one elsewhere
+    return std::nullopt;
+  }
+  return std::move(*results);
+}
+
+} // namespace isthmus::onnx_import

@@ -1,0 +1,27 @@
+// Computing at import what depends on constants alone.
+#pragma once
+
+#include "ir/onnx/import.h"
+
+namespace isthmus::onnx_import {
+
+// Folds single calls, within limits in proportion to the file: a small file can ask for huge constants
+// (Expand, Range) or long sums (MatMul). What goes over them stays a node.
+class Folding {
+public:
+  Folding(const ConstantFolder &fold, int64_t fileBytes)
+      : fold_(fold), bytesLeft_((int64_t(64) << 20) + 16 * fileBytes), flopsLeft_(1e9 + 64.0 * double(fileBytes)) {}
+
+  // Whether a constant of this many bytes may still be made; takes it from what is left.
+  bool take(int64_t bytes);
+
+  // The results, or nothing where the op is to stay a node: too large, random, no kernel. Views cost nothing.
+  std::optional<TensorList> run(const OpDef &op, const Attrs &attrs, llvm::ArrayRef<Tensor> operands);
+
+private:
+  const ConstantFolder &fold_;
+  int64_t bytesLeft_;
+  double flopsLeft_;
+};
+
+} // namespace isthmus::onnx_import

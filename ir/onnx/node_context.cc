@@ -1,0 +1,287 @@
+#include "ir/onnx/node_context.h"
+
+#include "ir/op_registry.h"
+#include "llvm/ADT/STLExtras.h"
+
+namespace isthmus::onnx_import {
+
+NodeContext::NodeContext(ImportState &s, int i)
+    : state(s), proto(s.model.graph().node(i)), index(i), valuesBefore_(s.graph.numValues()) {
+  for (const std::string &name : proto.input()) {
+    const Operand *o = name.empty() ? nullptr : state.values.find(name);
+    inputs_.push_back(o ? *o : Operand());
+  }
+}
+
+const Operand &NodeContext::in(size_t i) {
+  static const Operand kNone;
+  if (has(i))
+    return inputs_[i];
+  fail("expects operand {0}, which is left out", i);
+  return kNone;
+}
+
+// --- Attributes
+
+const onnx::AttributeProto *NodeContext::findAttr(llvm::StringRef name) const {
+  for (const onnx::AttributeProto &a : proto.attribute())
+    if (a.name() == name)
+      return &a;
+  return nullptr;
+}
+
+const onnx::AttributeProto *NodeContext::attr(llvm::StringRef name) {
+  read_.push_back(name);
+  const onnx::AttributeProto *a = findAttr(name);
+  if (a && !a->ref_attr_name().empty())
+    fail("attribute '{0}' refers to a function's attribute, outside of a function", name);
+  return a;
+}
+
+const onnx::AttributeProto *NodeContext::attrOfKind(llvm::StringRef name, int kind, const char *expected) {
+  const onnx::AttributeProto *a = attr(name);
+  if (a && a->type() != kind) {
+    fail("expects {0} as attribute '{1}', got one of another kind", expected, name);
+    return nullptr;
+  }
+  return a;
+}
+
+int64_t NodeContext::intAttr(llvm::StringRef name, int64_t byDefault) {
+  const onnx::AttributeProto *a = attrOfKind(name, onnx::AttributeProto::INT, "an integer");
+  return a ? a->i() : byDefault;
+}
+
+double NodeContext::floatAttr(llvm::StringRef name, double byDefault) {
+  const onnx::AttributeProto *a = attrOfKind(name, onnx::AttributeProto::FLOAT, "a float");
+  return a ? a->f() : byDefault;
+}
+
+std::string NodeContext::stringAttr(llvm::StringRef name, llvm::StringRef byDefault) {
+  const onnx::AttributeProto *a = attrOfKind(name, onnx::AttributeProto::STRING, "a string");
+  return a ? a->s() : byDefault.str();
+}
+
+std::optional<Ints> NodeContext::intsAttr(llvm::StringRef name) {
+  const onnx::AttributeProto *a = attrOfKind(name, onnx::AttributeProto::INTS, "a list of integers");
+  if (!a)
+    return std::nullopt;
+  return Ints(a->ints().begin(), a->ints().end());
+}
+
+std::optional<Tensor> NodeContext::tensorAttr(llvm::StringRef name) {
+  const onnx::AttributeProto *a = attrOfKind(name, onnx::AttributeProto::TENSOR, "a tensor");
+  if (!a)
+    return std::nullopt;
+  onnx::TensorProto copy = a->t();
+  auto t = decodeTensor(copy, state.files);
+  if (t)
+    return *t;
+  llvm::handleAllErrors(t.takeError(), [&](const DiagError &e) {
+    fail("attribute '{0}': {1}", name, e.diags.front().message);
+  });
+  return std::nullopt;
+}
+
+void NodeContext::ignoreAttrs(std::initializer_list<llvm::StringRef> names) {
+  read_.append(names.begin(), names.end());
+}
+
+void NodeContext::checkAllRead() {
+  for (const onnx::AttributeProto &a : proto.attribute())
+    if (!llvm::is_contained(read_, a.name()))
+      fail("attribute '{0}' is not supported", a.name());
+}
+
+// --- Constants
+
+namespace {
+std::string operandName(const onnx::NodeProto &n, size_t i) { return n.input(int(i)); }
+} // namespace
+
+Ints NodeContext::ints(size_t i) {
+  const Operand &o = in(i);
+  Ints out;
+  if (failed())
+    return out;
+  if (!o.isConstant())
+    fail("expects '{0}' to be known at import, but it depends on the model's inputs or parameters",
+         operandName(proto, i));
+  else if (isFloat(o.type.dtype) || o.type.rank() > 1)
+    fail("expects a list of integers in '{0}', got '{1}'", operandName(proto, i), o.type.str());
+  else
+    for (int64_t e = 0; e < o.type.elements(); ++e)
+      out.push_back(elementAsInt(o.data(), e));
+  return out;
+}
+
+Floats NodeContext::floats(size_t i) {
+  const Operand &o = in(i);
+  Floats out;
+  if (failed())
+    return out;
+  if (!o.isConstant())
+    fail("expects '{0}' to be known at import, but it depends on the model's inputs or parameters",
+         operandName(proto, i));
+  else
+    for (int64_t e = 0; e < o.type.elements(); ++e)
+      out.push_back(elementAsDouble(o.data(), e));
+  return out;
+}
+
+double NodeContext::scalar(size_t i) {
+  Floats f = floats(i);
+  if (failed())
+    return 0;
+  if (f.size() != 1) {
+    fail("expects one number in '{0}', got '{1}'", operandName(proto, i), in(i).type.str());
+    return 0;
+  }
+  return f[0];
+}
+
+std::optional<Ints> NodeContext::axes(size_t i, int64_t newOpset) {
+  if (opset() < newOpset)
+    return intsAttr("axes");
+  if (!has(i))
+    return std::nullopt;
+  return ints(i);
+}
+
+int64_t NodeContext::axis(int64_t axis, int64_t rank) {
+  if (axis >= -rank && axis < rank)
+    return axis < 0 ? axis + rank : axis;
+  fail("expects an axis in [{0}, {1}), got {2}", -rank, rank, axis);
+  return 0;
+}
+
+Ints NodeContext::axesFromFront(Ints axes, int64_t rank) {
+  llvm::SmallVector<bool, 8> seen(size_t(rank), false);
+  for (int64_t &a : axes) {
+    a = axis(a, rank);
+    if (failed())
+      return {};
+    if (seen[size_t(a)])
+      fail("names axis {0} twice", a);
+    seen[size_t(a)] = true;
+  }
+  return axes;
+}
+
+std::optional<double> constantScalar(const Operand &o) {
+  if (!o.isConstant() || o.type.elements() != 1)
+    return std::nullopt;
+  return elementAsDouble(o.data(), 0);
+}
+
+// --- Making
+
+llvm::SmallVector<Operand, 4> NodeContext::emitAll(llvm::StringRef opName, llvm::ArrayRef<Operand> operands,
+                                                   Attrs attrs, Phase phase) {
+  const OpDef *op = OpRegistry::get().find(opName);
+  if (!op)
+    fail("needs the op '{0}', which is not there yet", opName);
+  for (const Operand &o : operands)
+    if (!o.isValid())
+      fail("an operand of '{0}' is left out", opName);
+  if (failed())
+    return llvm::SmallVector<Operand, 4>(8); // more results than any converter looks at
+
+  llvm::SmallVector<Operand, 4> out;
+  if (llvm::all_of(operands, [](const Operand &o) { return o.isConstant(); })) {
+    llvm::SmallVector<Tensor, 4> tensors;
+    for (const Operand &o : operands)
+      tensors.push_back(o.data());
+    if (auto results = state.folding.run(*op, attrs, tensors)) {
+      for (Tensor &t : *results)
+        out.push_back(constant(std::move(t)));
+      return out;
+    }
+  }
+
+  llvm::SmallVector<ValueId, 4> values;
+  for (const Operand &o : operands)
+    values.push_back(state.values.inGraph(o));
+  // Results are renamed if they turn out to be the node's.
+  std::string base;
+  for (const std::string &name : proto.output())
+    if (base.empty() && !name.empty())
+      base = name + ".";
+  std::string name = state.values.freshName(base + opName.str());
+  auto node = state.graph.addNode(*op, values, std::move(attrs), name, phase);
+  if (!node) {
+    llvm::handleAllErrors(node.takeError(), [&](const DiagError &e) { fail("{0}", e.diags.front().message); });
+    return llvm::SmallVector<Operand, 4>(8);
+  }
+  Node &n = state.graph.editNode(*node);
+  n.loc = {uint32_t(index) + 1, 0};
+  for (uint32_t i = 0; i < n.numResults; ++i) {
+    out.push_back(state.values.value(n.result(i)));
+    if (out.back().type.rank() > kMaxRank)
+      fail("would give a result of {0} dimensions; at most {1} are supported", out.back().type.rank(), kMaxRank);
+  }
+  return out;
+}
+
+Operand NodeContext::emit(llvm::StringRef op, llvm::ArrayRef<Operand> operands, Attrs attrs) {
+  auto all = emitAll(op, operands, std::move(attrs));
+  return all.empty() ? Operand() : all[0];
+}
+
+Operand NodeContext::full(const Type &type, llvm::ArrayRef<char> one) {
+  if (!type.isValid() || type.rank() > kMaxRank) {
+    fail("would give a result of {0}, which has a negative size, too many dimensions or over 2^60 bytes", type.str());
+    return {};
+  }
+  if (state.folding.take(type.bytes()))
+    return constant(filled(type, one));
+  Tensor scalar = filled(Type(type.dtype, {}), one);
+  Attrs attrs{{"dims", Ints(type.dims.begin(), type.dims.end())}, {"type", dtypeName(type.dtype).str()},
+              {"value", elementAsDouble(scalar, 0)}};
+  return emit("full", {}, std::move(attrs));
+}
+
+Operand NodeContext::reshape(const Operand &x, llvm::ArrayRef<int64_t> dims) {
+  if (failed() || llvm::makeArrayRef(x.type.dims) == dims)
+    return x;
+  return emit("reshape", {x}, {{"dims", Ints(dims.begin(), dims.end())}});
+}
+
+Operand NodeContext::transpose(const Operand &x, llvm::ArrayRef<int64_t> perm) {
+  return emit("transpose", {x}, {{"perm", Ints(perm.begin(), perm.end())}});
+}
+
+Operand NodeContext::broadcast(const Operand &x, llvm::ArrayRef<int64_t> dims) {
+  if (failed() || llvm::makeArrayRef(x.type.dims) == dims)
+    return x;
+  return emit("broadcast", {x}, {{"dims", Ints(dims.begin(), dims.end())}});
+}
+
+Operand NodeContext::cast(const Operand &x, DType to) {
+  if (failed() || x.type.dtype == to)
+    return x;
+  return emit("cast", {x}, {{"type", dtypeName(to).str()}});
+}
+
+Operand NodeContext::affine(const Operand &x, double scale, double shift) {
+  if (failed() || (scale == 1 && shift == 0))
+    return x;
+  return emit("affine", {x}, {{"scale", scale}, {"shift", shift}});
+}
+
+void NodeContext::result(size_t i, const Operand &o) {
+  if (failed() || !wants(i))
+    return;
+  const std::string &name = proto.output(int(i));
+  if (!o.isValid())
+    return fail("gives no result {0}", i);
+  // Made for this node, and not yet called by one of its names: it is what the model means.
+  bool own = o.value && o.value.index >= valuesBefore_ && state.graph.value(o.value).def;
+  if (own && !llvm::is_contained(proto.output(), state.graph.valueName(o.value)))
+    state.graph.rename(o.value, name);
+  if (o.isConstant() && o.constant->name.empty())
+    o.constant->name = name;
+  state.values.define(name, o);
+}
+
+} // namespace isthmus::onnx_import

@@ -1,0 +1,112 @@
+// One ONNX node while it is translated: its operands, attributes and constants, and ways to make what it becomes.
+//
+// Converters are short because errors stick: after the first, `emit` makes nothing and gives invalid
+// operands, and the driver asks at the end. A converter that looks at the type of something it emitted
+// asks `failed()` first; the types of the node's own operands are always there.
+#pragma once
+
+#include "ir/onnx/fold.h"
+#include "ir/onnx/model.h"
+#include "ir/onnx/tensor_data.h"
+#include "ir/onnx/value_table.h"
+#include "llvm/ADT/MapVector.h"
+
+namespace isthmus::onnx_import {
+
+// What all nodes of one import share.
+struct ImportState {
+  Model &model;
+  const OnnxOptions &options;
+  Graph &graph;
+  ValueTable &values;
+  Folding &folding;
+  ExternalFiles &files;
+  // State inputs of parameters that batch norms read as averages too, by the parameter's name.
+  llvm::StringMap<Operand> averages = {};
+  int64_t nextStream = 0; // of random ops: each draws from its own
+  // The latest average of each running average, in the order of their first update.
+  llvm::MapVector<ValueId, ValueId> runningAverages = {};
+
+  bool training(bool asWritten) const {
+    return options.mode == OnnxMode::AsWritten ? asWritten : options.mode == OnnxMode::Train;
+  }
+  void note(const std::string &text) const {
+    if (options.note)
+      options.note(text);
+  }
+};
+
+class NodeContext {
+public:
+  NodeContext(ImportState &state, int index);
+
+  ImportState &state;
+  const onnx::NodeProto &proto;
+  const int index;
+  int64_t opset() const { return state.model.opset; }
+
+  // --- Errors
+  template <typename... Args> void fail(const char *format, Args &&...args) {
+    if (!error_)
+      error_ = llvm::formatv(format, std::forward<Args>(args)...).str();
+  }
+  bool failed() const { return error_.has_value(); }
+  const std::string &error() const { return *error_; }
+
+  // --- Operands. `has`: given and not left out by an empty name.
+  size_t numInputs() const { return inputs_.size(); }
+  bool has(size_t i) const { return i < inputs_.size() && inputs_[i].isValid(); }
+  const Operand &in(size_t i); // an error if it is left out
+  size_t numOutputs() const { return size_t(proto.output_size()); }
+  bool wants(size_t i) const { return i < numOutputs() && !proto.output(int(i)).empty(); }
+
+  // --- Attributes: the value, or the default where there is none. A wrong kind is an error, and so is, in
+  // `checkAllRead`, an attribute that nobody asked for.
+  bool hasAttr(llvm::StringRef name) const { return findAttr(name) != nullptr; }
+  int64_t intAttr(llvm::StringRef name, int64_t byDefault);
+  double floatAttr(llvm::StringRef name, double byDefault);
+  std::string stringAttr(llvm::StringRef name, llvm::StringRef byDefault);
+  std::optional<Ints> intsAttr(llvm::StringRef name);
+  std::optional<Tensor> tensorAttr(llvm::StringRef name);
+  const onnx::AttributeProto *attr(llvm::StringRef name); // whatever its kind; marks it read
+  void ignoreAttrs(std::initializer_list<llvm::StringRef> names); // known to change nothing here
+  void checkAllRead();
+
+  // --- Operands that must be known now: sizes, axes, ratios. Errors say where they come from.
+  Ints ints(size_t i);
+  Floats floats(size_t i);
+  double scalar(size_t i);                      // one element
+  std::optional<Ints> axes(size_t i, int64_t newOpset); // operand i since `newOpset`, the attribute `axes` before
+  int64_t axis(int64_t axis, int64_t rank);     // counted from the front; an error outside [-rank, rank)
+  Ints axesFromFront(Ints axes, int64_t rank);  // each so; an error for one named twice
+
+  // --- Making things. With constant operands alone the result is a constant, if that can be had.
+  Operand emit(llvm::StringRef op, llvm::ArrayRef<Operand> operands, Attrs attrs = {});
+  llvm::SmallVector<Operand, 4> emitAll(llvm::StringRef op, llvm::ArrayRef<Operand> operands, Attrs attrs = {},
+                                        Phase phase = Phase::Forward);
+  Operand constant(Tensor t) { return state.values.constant(std::move(t)); }
+  Operand scalarConstant(DType type, double value) { return constant(scalarTensor(type, value)); }
+  Operand full(const Type &type, llvm::ArrayRef<char> one); // a constant, or a node if that is too large
+  Operand reshape(const Operand &x, llvm::ArrayRef<int64_t> dims);
+  Operand transpose(const Operand &x, llvm::ArrayRef<int64_t> perm);
+  Operand broadcast(const Operand &x, llvm::ArrayRef<int64_t> dims);
+  Operand cast(const Operand &x, DType to);
+  Operand affine(const Operand &x, double scale, double shift); // `x` itself for 1 and 0
+
+  // Result i of the node. It takes the model's name, unless it is another value passed through.
+  void result(size_t i, const Operand &o);
+
+private:
+  const onnx::AttributeProto *findAttr(llvm::StringRef name) const;
+  const onnx::AttributeProto *attrOfKind(llvm::StringRef name, int kind, const char *expected);
+
+  llvm::SmallVector<Operand, 4> inputs_;
+  llvm::SmallVector<llvm::StringRef, 8> read_;
+  std::optional<std::string> error_;
+  size_t valuesBefore_; // of the graph: values from here on were made for this node
+};
+
+// Whether `o` is a constant of one element; its value.
+std::optional<double> constantScalar(const Operand &o);
+
+} // namespace isthmus::onnx_import

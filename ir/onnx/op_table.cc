@@ -1,0 +1,43 @@
+#include "ir/onnx/op_table.h"
+
+#include "llvm/ADT/StringMap.h"
+
+namespace isthmus::onnx_import {
+namespace {
+
+using Table = llvm::StringMap<llvm::SmallVector<const OnnxOp *, 2>>;
+
+const Table &table() {
+  static const Table *const t = [] {
+    auto *made = new Table;
+    for (OpRows rows : {elementwiseOps(), constantOps(), shapeOps(), indexingOps(), reduceOps(), matmulOps(),
+                        convOps(), poolOps(), normOps(), softmaxOps(), randomOps()})
+      for (const OnnxOp &row : rows)
+        (*made)[row.name].push_back(&row);
+    return made;
+  }();
+  return *t;
+}
+
+} // namespace
+
+const OnnxOp *findOp(llvm::StringRef name, int64_t opset) {
+  auto it = table().find(name);
+  if (it == table().end())
+    return nullptr;
+  const OnnxOp *best = nullptr;
+  for (const OnnxOp *row : it->second)
+    if (row->since <= opset && (!best || row->since > best->since))
+      best = row;
+  return best;
+}
+
+std::string nearOps(llvm::StringRef name) {
+  std::vector<llvm::StringRef> known;
+  for (const auto &entry : table())
+    known.push_back(entry.first());
+  llvm::sort(known);
+  return didYouMean(name, known);
+}
+
+} // namespace isthmus::onnx_import

@@ -1,0 +1,44 @@
+// Which ONNX operator is translated by what: one row per operator and range of versions.
+#pragma once
+
+#include "ir/onnx/node_context.h"
+
+namespace isthmus::onnx_import {
+
+struct OnnxOp {
+  llvm::StringRef name;
+  int64_t since;     // the first opset that the converter reads; an earlier row may cover older ones
+  size_t minInputs;  // these must not be left out
+  size_t maxInputs;
+  size_t maxOutputs;
+  void (*convert)(NodeContext &); // null: `row` takes the operands as they are
+  // Operands that no gradient flows into, one bit each: sizes, axes, indices, masks, statistics. An initializer
+  // that is read only there is no parameter.
+  uint32_t notLearned = 0;
+  llvm::StringRef row = {};
+};
+
+constexpr size_t kAnyNumber = ~size_t(0);
+constexpr uint32_t kAllOperands = ~0u;
+constexpr uint32_t kAllButFirst = ~1u;
+
+// The row for an operator of the default domain, or null.
+const OnnxOp *findOp(llvm::StringRef name, int64_t opset);
+// What to say of an operator that has no row: names near it.
+std::string nearOps(llvm::StringRef name);
+
+// Families, one file each.
+using OpRows = llvm::ArrayRef<OnnxOp>;
+OpRows elementwiseOps(); // convert_elementwise.cc
+OpRows constantOps();
+OpRows shapeOps();
+OpRows indexingOps();
+OpRows reduceOps();
+OpRows matmulOps();
+OpRows convOps();
+OpRows poolOps();
+OpRows normOps();
+OpRows softmaxOps();
+OpRows randomOps();
+
+} // namespace isthmus::onnx_import

@@ -1,0 +1,29 @@
+// Collects what is wrong with a model, so that all of it is told at once.
+#pragma once
+
+#include "ir/diagnostics.h"
+#include <map>
+#include <string>
+#include <vector>
+
+namespace isthmus::onnx_import {
+
+class Problems {
+public:
+  // Problems of one `kind` and message are told once, at the first place, with how many there are.
+  void add(std::string where, std::string kind, std::string message);
+  void add(llvm::Error e, llvm::StringRef where); // takes its diagnostics as they are
+
+  bool any() const { return !found_.empty(); }
+  llvm::Error take();
+
+private:
+  struct Problem {
+    Diag diag;
+    size_t count = 1;
+  };
+  std::vector<Problem> found_;
+  std::map<std::pair<std::string, std::string>, size_t> index_;
+};
+
+} // namespace isthmus::onnx_import

@@ -1,0 +1,89 @@
+#include "ir/onnx/symbols.h"
+
+#include "ir/onnx/tensor_data.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
+#include <set>
+
+namespace isthmus::onnx_import {
+namespace {
+
+using Dimension = onnx::TensorShapeProto::Dimension;
+
+// The name by which a size is bound, or nothing if it is a number. Some writers put -1 for an unknown one.
+std::optional<std::string> symbolOf(const Dimension &d, const std::string &input, int axis) {
+  if (d.has_dim_value() && d.dim_value() >= 0)
+    return std::nullopt;
+  if (d.has_dim_param() && !d.dim_param().empty())
+    return d.dim_param();
+  return input + "." + std::to_string(axis);
+}
+
+llvm::Error unbound(const std::vector<std::string> &names) {
+  std::string list, flags;
+  for (const std::string &n : names) {
+    list += (list.empty() ? "'" : ", '") + n + "'";
+    flags += " --dim " + n + "=...";
+  }
+  return makeError("the model leaves {0} open: {1}; give{2}", names.size() == 1 ? "a size" : "sizes", list, flags);
+}
+
+} // namespace
+
+llvm::Expected<BoundInputs> bindInputs(const Model &m, const OnnxOptions &options) {
+  llvm::StringSet<> initializers;
+  for (const onnx::TensorProto &t : m.graph().initializer())
+    initializers.insert(t.name());
+
+  BoundInputs bound;
+  std::vector<std::string> missing;
+  std::set<std::string> known;
+  for (const onnx::ValueInfoProto &v : m.graph().input()) {
+    if (initializers.count(v.name()))
+      continue;
+    if (!v.type().has_tensor_type())
+      return makeError("input '{0}' is no tensor; sequences, maps and optional values are not supported", v.name());
+    const onnx::TypeProto::Tensor &t = v.type().tensor_type();
+    auto dtype = elementType(t.elem_type());
+    if (!dtype)
+      return makeError("input '{0}': {1}", v.name(), llvm::toString(dtype.takeError()));
+    if (!t.has_shape())
+      return makeError("input '{0}' has no shape; even its number of axes is open, which is not supported", v.name());
+    if (t.shape().dim_size() > kMaxRank)
+      return makeError("input '{0}' has {1} axes; at most {2} are supported", v.name(), t.shape().dim_size(), kMaxRank);
+    Type type(*dtype, {});
+    for (int i = 0; i < t.shape().dim_size(); ++i) {
+      const Dimension &d = t.shape().dim(i);
+      auto symbol = symbolOf(d, v.name(), i);
+      if (!symbol) {
+        type.dims.push_back(d.dim_value());
+        continue;
+      }
+      bound.hadSymbols = true;
+      known.insert(*symbol);
+      auto it = options.dims.find(*symbol);
+      if (it == options.dims.end() && !llvm::is_contained(missing, *symbol))
+        missing.push_back(*symbol);
+      if (it != options.dims.end() && it->second < 1)
+        return makeError("expects a size of 1 or more for '{0}', got {1}", *symbol, it->second);
+      type.dims.push_back(it == options.dims.end() ? 1 : it->second);
+    }
+    if (!type.isValid())
+      return makeError("input '{0}' would have over 2^60 bytes: {1}", v.name(), type.str());
+    bound.inputs.push_back({v.name(), type});
+  }
+  if (!missing.empty())
+    return unbound(missing);
+  for (const auto &[name, size] : options.dims)
+    if (!known.count(name)) {
+      std::vector<llvm::StringRef> names(known.begin(), known.end());
+      std::string has = names.empty() ? "none" : "'" + llvm::join(names, "', '") + "'";
+      return makeError("no open size of the model is called '{0}'; there {1} {2}{3}", name,
+                       names.size() > 1 ? "are" : "is", has, didYouMean(name, names));
+    }
+  return bound;
+}
+
+} // namespace isthmus::onnx_import

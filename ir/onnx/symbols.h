@@ -1,0 +1,22 @@
+// Symbolic sizes of a model's inputs, bound to numbers.
+#pragma once
+
+#include "ir/onnx/import.h"
+#include "ir/onnx/model.h"
+
+namespace isthmus::onnx_import {
+
+struct BoundInput {
+  std::string name;
+  Type type;
+};
+
+struct BoundInputs {
+  std::vector<BoundInput> inputs; // without those that are initializers
+  bool hadSymbols = false;        // some size was not a number in the file
+};
+
+// One error names all sizes that are not bound, and one all that are bound but not there.
+llvm::Expected<BoundInputs> bindInputs(const Model &m, const OnnxOptions &options);
+
+} // namespace isthmus::onnx_import

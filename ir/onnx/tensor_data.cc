@@ -1,0 +1,319 @@
+#include "ir/onnx/tensor_data.h"
+
+#include "ir/diagnostics.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+namespace isthmus::onnx_import {
+namespace {
+
+using Proto = onnx::TensorProto;
+
+// The repeated field that holds a type's elements when they are not raw bytes. Several types share one.
+enum class Field { None, Float, Double, Int32, Int64 };
+
+struct ElementType {
+  int onnxType;
+  llvm::StringRef name;
+  std::optional<DType> dtype;
+  Field field = Field::None;
+};
+
+constexpr ElementType kTypes[] = {
+    {Proto::FLOAT, "float", DType::F32, Field::Float},
+    {Proto::DOUBLE, "double", DType::F64, Field::Double},
+    {Proto::FLOAT16, "float16", DType::F16, Field::Int32},
+    {Proto::BFLOAT16, "bfloat16", DType::BF16, Field::Int32},
+    {Proto::INT32, "int32", DType::I32, Field::Int32},
+    {Proto::INT64, "int64", DType::I64, Field::Int64},
+    {Proto::UINT8, "uint8", DType::U8, Field::Int32},
+    {Proto::BOOL, "bool", DType::Bool, Field::Int32},
+    {Proto::INT8, "int8", {}},
+    {Proto::INT16, "int16", {}},
+    {Proto::UINT16, "uint16", {}},
+    {Proto::UINT32, "uint32", {}},
+    {Proto::UINT64, "uint64", {}},
+    {Proto::STRING, "string", {}},
+    {Proto::COMPLEX64, "complex64", {}},
+    {Proto::COMPLEX128, "complex128", {}},
+};
+
+const ElementType *findType(int32_t onnxType) {
+  for (const ElementType &t : kTypes)
+    if (t.onnxType == onnxType)
+      return &t;
+  return nullptr;
+}
+
+// Copies `n` values of a repeated field into elements of type To.
+template <typename To, typename Values> void convertInto(char *out, const Values &values) {
+  for (int i = 0; i < values.size(); ++i) {
+    To v = static_cast<To>(values.Get(i));
+    std::memcpy(out + size_t(i) * sizeof(To), &v, sizeof(To));
+  }
+}
+
+llvm::Error wrongCount(const Type &type, int64_t got, const char *unit) {
+  return makeError("expects {0} elements ({1} bytes) for '{2}', got {3} {4}", type.elements(), type.bytes(),
+                   type.str(), got, unit);
+}
+
+llvm::Expected<Tensor> fromTypedField(const Proto &t, const Type &type, Field field) {
+  auto make = [&](const auto &values, auto convert) -> llvm::Expected<Tensor> {
+    if (values.size() != type.elements())
+      return wrongCount(type, values.size(), "values");
+    return Tensor::make(type, [&](char *out) { convert(out, values); });
+  };
+  switch (field) {
+  case Field::Float:
+    return make(t.float_data(), [](char *out, const auto &v) { convertInto<float>(out, v); });
+  case Field::Double:
+    return make(t.double_data(), [](char *out, const auto &v) { convertInto<double>(out, v); });
+  case Field::Int64:
+    return make(t.int64_data(), [](char *out, const auto &v) { convertInto<int64_t>(out, v); });
+  default:
+    return make(t.int32_data(), [&](char *out, const auto &v) {
+      switch (type.dtype) {
+      case DType::I32:
+        return convertInto<int32_t>(out, v);
+      case DType::U8:
+        return convertInto<uint8_t>(out, v);
+      case DType::Bool:
+        return convertInto<bool>(out, v);
+      default: // f16 and bf16: their bits, in the low half
+        return convertInto<uint16_t>(out, v);
+      }
+    });
+  }
+}
+
+// Bytes at any address, kept alive by `owner`. Copied only where an element would straddle its alignment,
+// or where a bool is neither 0 nor 1.
+Tensor fromBytes(const Type &type, std::shared_ptr<const void> owner, const char *data) {
+  bool aligned = reinterpret_cast<uintptr_t>(data) % uint64_t(dtypeBytes(type.dtype)) == 0;
+  bool clean = type.dtype != DType::Bool ||
+               std::all_of(data, data + type.bytes(), [](char c) { return c == 0 || c == 1; });
+  if (aligned && clean)
+    return Tensor{type, std::move(owner), data};
+  return Tensor::make(type, [&](char *out) {
+    std::memcpy(out, data, size_t(type.bytes()));
+    if (!clean)
+      std::transform(out, out + type.bytes(), out, [](char c) { return char(c != 0); });
+  });
+}
+
+llvm::Expected<int64_t> externalNumber(llvm::StringRef key, llvm::StringRef text) {
+  int64_t n;
+  if (text.getAsInteger(10, n) || n < 0)
+    return makeError("expects a number of bytes as '{0}' of external data, got '{1}'", key, text);
+  return n;
+}
+
+llvm::Expected<Tensor> fromExternal(const Proto &t, const Type &type, ExternalFiles &files) {
+  std::string location;
+  int64_t offset = 0, length = type.bytes();
+  for (const onnx::StringStringEntryProto &e : t.external_data()) {
+    if (e.key() == "location")
+      location = e.value();
+    if (e.key() != "offset" && e.key() != "length")
+      continue;
+    auto n = externalNumber(e.key(), e.value());
+    if (!n)
+      return n.takeError();
+    (e.key() == "offset" ? offset : length) = *n;
+  }
+  if (length != type.bytes())
+    return wrongCount(type, length, "bytes of external data");
+  auto file = files.open(location);
+  if (!file)
+    return file.takeError();
+  int64_t size = static_cast<int64_t>((*file)->getBufferSize());
+  if (offset > size || length > size - offset)
+    return makeError("its external data ends at byte {0} of '{1}', which has {2}; is the file cut short?",
+                     uint64_t(offset) + uint64_t(length), location, size);
+  return fromBytes(type, *file, (*file)->getBufferStart() + offset);
+}
+
+} // namespace
+
+llvm::Expected<DType> elementType(int32_t onnxType) {
+  const ElementType *t = findType(onnxType);
+  if (t && t->dtype)
+    return *t->dtype;
+  std::string supported;
+  for (const ElementType &each : kTypes)
+    if (each.dtype)
+      supported += (supported.empty() ? "" : ", ") + each.name.str();
+  std::string got = t ? "'" + t->name.str() + "'" : "number " + std::to_string(onnxType);
+  return makeError("element type {0} is not supported; supported are {1}", got, supported);
+}
+
+llvm::Expected<std::shared_ptr<llvm::MemoryBuffer>> ExternalFiles::open(const std::string &location) {
+  namespace path = llvm::sys::path;
+  auto it = open_.find(location);
+  if (it != open_.end())
+    return it->second;
+  if (folder_.empty())
+    return makeError("its data is in another file, '{0}', and this model was not read from a folder", location);
+  bool climbs = std::any_of(path::begin(location), path::end(location), [](llvm::StringRef s) { return s == ".."; });
+  if (location.empty() || path::is_absolute(location) || climbs || location.find('\0') != std::string::npos)
+    return makeError("expects external data in a file beside the model, got '{0}'", location);
+  llvm::SmallString<128> full(folder_);
+  path::append(full, location);
+  // Anything but a file could block for ever.
+  if (!llvm::sys::fs::is_regular_file(full))
+    return makeError("its external data '{0}' is not there; the file must lie beside the model", full.str());
+  auto buffer = llvm::MemoryBuffer::getFile(full, /*IsText=*/false, /*RequiresNullTerminator=*/false);
+  if (!buffer)
+    return makeError("cannot read external data '{0}': {1}", full.str(), buffer.getError().message());
+  return open_[location] = std::move(*buffer);
+}
+
+llvm::Expected<Type> typeOf(const Proto &t) {
+  auto dtype = elementType(t.data_type());
+  if (!dtype)
+    return dtype.takeError();
+  if (t.dims_size() > kMaxRank)
+    return makeError("expects at most {0} dimensions, got {1}", kMaxRank, t.dims_size());
+  Type type(*dtype, llvm::makeArrayRef(t.dims().data(), size_t(t.dims_size())));
+  if (!type.isValid())
+    return makeError("has a negative size or one over 2^60 bytes: {0}", type.str());
+  return type;
+}
+
+llvm::Expected<Tensor> decodeTensor(Proto &t, ExternalFiles &files) {
+  auto type = typeOf(t);
+  if (!type)
+    return type.takeError();
+  if (t.has_segment())
+    return makeError("is stored in segments, which no exporter writes; store it whole");
+  if (t.data_location() == Proto::EXTERNAL)
+    return fromExternal(t, *type, files);
+  if (!t.has_raw_data())
+    return fromTypedField(t, *type, findType(t.data_type())->field);
+  if (int64_t(t.raw_data().size()) != type->bytes())
+    return wrongCount(*type, int64_t(t.raw_data().size()), "bytes");
+  auto bytes = std::shared_ptr<std::string>(t.release_raw_data());
+  return fromBytes(*type, bytes, bytes->data());
+}
+
+Tensor intsTensor(llvm::ArrayRef<int64_t> values) {
+  return Tensor::make(Type(DType::I64, {int64_t(values.size())}), [&](char *out) {
+    if (!values.empty())
+      std::memcpy(out, values.data(), values.size() * sizeof(int64_t));
+  });
+}
+
+namespace {
+
+uint16_t bf16Bits(float f) {
+  uint32_t u;
+  std::memcpy(&u, &f, 4);
+  if ((u & 0x7fffffff) > 0x7f800000)
+    return uint16_t((u >> 16) | 0x40);
+  return uint16_t((u + 0x7fff + ((u >> 16) & 1)) >> 16);
+}
+
+// Rounds to nearest even; the double rounding of a denormal's last bit is of no matter for the constants made here.
+uint16_t f16Bits(float f) {
+  uint32_t u;
+  std::memcpy(&u, &f, 4);
+  uint16_t sign = uint16_t(u >> 16 & 0x8000);
+  float a = std::fabs(f);
+  if (std::isnan(f))
+    return sign | 0x7e00;
+  if (a >= 65520)
+    return sign | 0x7c00;
+  if (a < 0x1p-14f)
+    return sign | uint16_t(std::nearbyint(a * 0x1p24f));
+  int exponent;
+  float fraction = std::frexp(a, &exponent); // in [0.5, 1)
+  return sign | uint16_t((exponent + 13) * 1024 + int(std::nearbyint(fraction * 2048)));
+}
+
+double f16Value(uint16_t bits) {
+  int exponent = bits >> 10 & 31, fraction = bits & 1023;
+  double a = exponent == 31  ? (fraction ? NAN : INFINITY)
+             : exponent == 0 ? std::ldexp(fraction, -24)
+                             : std::ldexp(fraction + 1024, exponent - 25);
+  return bits & 0x8000 ? -a : a;
+}
+
+template <typename T> void store(char *out, T v) { std::memcpy(out, &v, sizeof v); }
+template <typename T> T load(const Tensor &t, int64_t i) {
+  T v;
+  std::memcpy(&v, t.data + i * int64_t(sizeof v), sizeof v);
+  return v;
+}
+
+} // namespace
+
+Tensor scalarTensor(DType dtype, double value) {
+  return Tensor::make(Type(dtype, {}), [&](char *out) {
+    switch (dtype) {
+    case DType::F32:
+      return store(out, float(value));
+    case DType::F64:
+      return store(out, value);
+    case DType::BF16:
+      return store(out, bf16Bits(float(value)));
+    case DType::F16:
+      return store(out, f16Bits(float(value)));
+    case DType::I32:
+      return store(out, int32_t(value));
+    case DType::I64:
+      return store(out, int64_t(value));
+    case DType::U8:
+      return store(out, uint8_t(value));
+    case DType::Bool:
+      return store(out, value != 0);
+    }
+  });
+}
+
+Tensor filled(const Type &type, llvm::ArrayRef<char> one) {
+  return Tensor::make(type, [&](char *out) {
+    for (int64_t i = 0, n = type.elements(); i < n; ++i)
+      std::memcpy(out + i * int64_t(one.size()), one.data(), one.size());
+  });
+}
+
+double elementAsDouble(const Tensor &t, int64_t i) {
+  switch (t.type.dtype) {
+  case DType::F32:
+    return load<float>(t, i);
+  case DType::F64:
+    return load<double>(t, i);
+  case DType::BF16: {
+    uint32_t u = uint32_t(load<uint16_t>(t, i)) << 16;
+    float f;
+    std::memcpy(&f, &u, 4);
+    return f;
+  }
+  case DType::F16:
+    return f16Value(load<uint16_t>(t, i));
+  default:
+    return double(elementAsInt(t, i));
+  }
+}
+
+int64_t elementAsInt(const Tensor &t, int64_t i) {
+  switch (t.type.dtype) {
+  case DType::I32:
+    return load<int32_t>(t, i);
+  case DType::I64:
+    return load<int64_t>(t, i);
+  default:
+    return load<uint8_t>(t, i); // u8 and bool
+  }
+}
+
+bool allElementsEqual(const Tensor &t) {
+  int64_t size = dtypeBytes(t.type.dtype);
+  return t.bytes() <= size || std::memcmp(t.data, t.data + size, size_t(t.bytes() - size)) == 0;
+}
+
+} // namespace isthmus::onnx_import

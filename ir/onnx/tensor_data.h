@@ -1,0 +1,44 @@
+// Element types and tensor values, as files hold them.
+#pragma once
+
+#include "ir/tensor.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/Support/Error.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "onnx/onnx.pb.h"
+#include <optional>
+
+namespace isthmus::onnx_import {
+
+// Ranks beyond this are refused: nothing real has them, and rules are free to be quadratic in the rank.
+constexpr int kMaxRank = 32;
+
+llvm::Expected<DType> elementType(int32_t onnxType); // an error that names the type if we have none such
+
+// Files of external data, each mapped once. Only files below `folder` are opened.
+class ExternalFiles {
+public:
+  explicit ExternalFiles(std::string folder) : folder_(std::move(folder)) {}
+  llvm::Expected<std::shared_ptr<llvm::MemoryBuffer>> open(const std::string &location);
+
+private:
+  std::string folder_;
+  llvm::StringMap<std::shared_ptr<llvm::MemoryBuffer>> open_;
+};
+
+// The type alone: cheap, and an error for negative or absurd dimensions.
+llvm::Expected<Type> typeOf(const onnx::TensorProto &t);
+// The value. Raw bytes are moved out of `t`, so that weights are in memory once.
+llvm::Expected<Tensor> decodeTensor(onnx::TensorProto &t, ExternalFiles &files);
+
+// Small values that the importer makes itself.
+Tensor intsTensor(llvm::ArrayRef<int64_t> values);                // i64[n]
+Tensor scalarTensor(DType type, double value);                    // rank 0
+Tensor filled(const Type &type, llvm::ArrayRef<char> oneElement); // every element alike
+
+// Element `i` as a number, whatever the type.
+double elementAsDouble(const Tensor &t, int64_t i);
+int64_t elementAsInt(const Tensor &t, int64_t i); // of integer and bool tensors
+bool allElementsEqual(const Tensor &t);           // bit by bit; true for none or one
+
+} // namespace isthmus::onnx_import

@@ -1,0 +1,65 @@
+#include "ir/onnx/value_table.h"
+
+#include "ir/check.h"
+#include "ir/onnx/tensor_data.h"
+
+namespace isthmus::onnx_import {
+
+std::string ValueTable::freshName(const std::string &base) {
+  auto isFree = [&](const std::string &n) { return !reserved_.count(n) && !g_.find(n); };
+  if (isFree(base))
+    return base;
+  unsigned &next = nextSuffix_[base];
+  for (next = std::max(next, 2u);; ++next) {
+    std::string candidate = base + "." + std::to_string(next);
+    if (isFree(candidate))
+      return candidate;
+  }
+}
+
+const Operand *ValueTable::find(llvm::StringRef name) const {
+  auto it = byName_.find(name);
+  return it == byName_.end() ? nullptr : &it->second;
+}
+
+llvm::StringRef ValueTable::whyMissing(llvm::StringRef name) const {
+  auto it = missing_.find(name);
+  return it == missing_.end() ? llvm::StringRef() : llvm::StringRef(it->second);
+}
+
+Operand ValueTable::constant(Tensor t, std::string name) {
+  Type type = t.type;
+  auto c = std::make_shared<Constant>();
+  c->data = std::move(t);
+  c->name = std::move(name);
+  return {type, ValueId(), std::move(c)};
+}
+
+ValueId ValueTable::inGraph(const Operand &o) {
+  if (!o.isConstant())
+    return o.value;
+  Constant &c = *o.constant;
+  if (c.inGraph)
+    return c.inGraph;
+  Initializer init;
+  init.kind = Initializer::Kind::Data;
+  init.data = c.data;
+  // A mask of one value over and over is told in a word.
+  if (c.data.type.elements() > 1 && isFloat(c.data.type.dtype) && allElementsEqual(c.data)) {
+    double v = elementAsDouble(c.data, 0);
+    if (v == v) {
+      init.kind = Initializer::Kind::Fill;
+      init.args.set("value", v);
+      init.data = {};
+    }
+  }
+  // The model's own name is free until now: this is what it names.
+  std::string name = c.name;
+  if (name.empty() || g_.find(name))
+    name = freshName(name.empty() ? "constant" : name);
+  auto v = g_.addInput(InputKind::Const, name, o.type, std::move(init));
+  ISTHMUS_CHECK(bool(v), "a constant of an invalid type"); // its data exist
+  return c.inGraph = *v;
+}
+
+} // namespace isthmus::onnx_import
