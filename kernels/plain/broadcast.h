@@ -2,6 +2,7 @@
 #pragma once
 
 #include "ir/type.h"
+#include "llvm/ADT/STLExtras.h"
 #include <algorithm>
 #include <array>
 
@@ -44,7 +45,9 @@ public:
 
   // Calls body(offsets, count) for the rows, and parts of rows, that make up elements [begin, end)
   // of the shape: `offsets[k]` is where in tensor k the part begins.
-  template <typename Body> void forEachRow(int64_t begin, int64_t end, Body body) const {
+  // Loops that are to use the vector units begin in the body (`vectorised`), one row at a time.
+  using RowBody = llvm::function_ref<void(const std::array<int64_t, N> &offsets, int64_t count)>;
+  void forEachRow(int64_t begin, int64_t end, RowBody body) const {
     if (begin >= end)
       return;
     size_t last = dims_.size() - 1;

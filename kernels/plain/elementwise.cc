@@ -24,10 +24,14 @@ void mapOne(const OpCall &call, const KernelArgs &args, F f) {
   });
 }
 
+// A row of a binary op; an operand that does not step is the same all along it.
 template <typename In, typename Out, typename F>
-inline void pairRow(const In *a, bool stepA, const In *b, bool stepB, Out *y, int64_t n, F f) {
+void pairRow(const In *a, bool stepA, const In *b, bool stepB, Out *y, int64_t n, F f) {
   using C = Compute<In>;
-  if (stepA && stepB) {
+  if constexpr (!kIsFloat<In>) { // one loop for all: integer tensors are small
+    for (int64_t i = 0; i < n; ++i)
+      y[i] = static_cast<Out>(f(a[stepA ? i : 0], b[stepB ? i : 0]));
+  } else if (stepA && stepB) {
 #pragma GCC ivdep
     for (int64_t i = 0; i < n; ++i)
       y[i] = static_cast<Out>(f(C(a[i]), C(b[i])));
@@ -53,10 +57,8 @@ void mapTwo(const OpCall &call, const KernelArgs &args, F f) {
                       broadcastStrides(call.operands[1].dims, dims), denseStrides(dims)});
   bool stepA = walk.rowStride(0) != 0, stepB = walk.rowStride(1) != 0;
   parallelFor(walk.elements(), kGrain, [&](int64_t begin, int64_t end) {
-    vectorisedFor<In>([&, stepA, stepB] {
-      walk.forEachRow(begin, end, [&](const std::array<int64_t, 3> &at, int64_t n) {
-        pairRow(a + at[0], stepA, b + at[1], stepB, y + at[2], n, f);
-      });
+    walk.forEachRow(begin, end, [&](const std::array<int64_t, 3> &at, int64_t n) {
+      vectorisedFor<In>([=] { pairRow(a + at[0], stepA, b + at[1], stepB, y + at[2], n, f); });
     });
   });
 }
@@ -170,41 +172,43 @@ void runNot(const OpCall &call, const KernelArgs &args) {
   mapOne<bool, bool>(call, args, [](bool x) { return !x; });
 }
 
+template <typename T>
+void whereRow(const bool *c, bool stepC, const T *a, bool stepA, const T *b, bool stepB, T *y,
+              int64_t n) {
+  T firstA = *a, firstB = *b; // read before anything is written over them
+  if (stepC && stepA && stepB) {
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; ++i)
+      y[i] = c[i] ? a[i] : b[i];
+  } else if (stepC && stepA) {
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; ++i)
+      y[i] = c[i] ? a[i] : firstB;
+  } else if (stepC && stepB) {
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; ++i)
+      y[i] = c[i] ? firstA : b[i];
+  } else {
+    for (int64_t i = 0; i < n; ++i)
+      y[i] = c[stepC ? i : 0] ? a[stepA ? i : 0] : b[stepB ? i : 0];
+  }
+}
+
 void runWhere(const OpCall &call, const KernelArgs &args) {
+  const Dims &dims = call.results[0].dims;
+  auto strides = [&](size_t i) { return broadcastStrides(call.operands[i].dims, dims); };
+  Walk<4> walk(dims, {strides(0), strides(1), strides(2), denseStrides(dims)});
+  bool stepC = walk.rowStride(0) != 0, stepA = walk.rowStride(1) != 0,
+       stepB = walk.rowStride(2) != 0;
   dispatchSize(call.results[0].dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     const bool *c = operand<bool>(args, 0);
     const T *a = operand<T>(args, 1), *b = operand<T>(args, 2);
     T *y = result<T>(args, 0);
-    const Dims &dims = call.results[0].dims;
-    Walk<4> walk(dims, {broadcastStrides(call.operands[0].dims, dims),
-                        broadcastStrides(call.operands[1].dims, dims),
-                        broadcastStrides(call.operands[2].dims, dims), denseStrides(dims)});
-    int64_t sc = walk.rowStride(0), sa = walk.rowStride(1), sb = walk.rowStride(2);
     parallelFor(walk.elements(), kGrain, [&](int64_t begin, int64_t end) {
-      vectorised([&, sc, sa, sb] {
-        walk.forEachRow(begin, end, [&](const std::array<int64_t, 4> &at, int64_t n) {
-          const bool *rc = c + at[0];
-          const T *ra = a + at[1], *rb = b + at[2];
-          T *ry = y + at[3];
-          T firstA = *ra, firstB = *rb; // read before anything is written over them
-          if (sc && sa && sb) {
-#pragma GCC ivdep
-            for (int64_t i = 0; i < n; ++i)
-              ry[i] = rc[i] ? ra[i] : rb[i];
-          } else if (sc && sa) {
-#pragma GCC ivdep
-            for (int64_t i = 0; i < n; ++i)
-              ry[i] = rc[i] ? ra[i] : firstB;
-          } else if (sc && sb) {
-#pragma GCC ivdep
-            for (int64_t i = 0; i < n; ++i)
-              ry[i] = rc[i] ? firstA : rb[i];
-          } else {
-            for (int64_t i = 0; i < n; ++i)
-              ry[i] = rc[i * sc] ? ra[i * sa] : rb[i * sb];
-          }
-        });
+      walk.forEachRow(begin, end, [&](const std::array<int64_t, 4> &at, int64_t n) {
+        vectorised(
+            [=] { whereRow(c + at[0], stepC, a + at[1], stepA, b + at[2], stepB, y + at[3], n); });
       });
     });
   });

@@ -130,12 +130,12 @@ template <typename R> struct Lanes {
 template <typename R, typename T> void reduceRows(const Division &d, const T *x, T *y) {
   int64_t grain = kGrain / (d.perOutput() + 1) + 1;
   parallelFor(d.outerKept->elements(), grain, [&](int64_t begin, int64_t end) {
-    vectorisedFor<T>([&] {
-      Division::forEach(*d.outerKept, begin, end, [&](int64_t index, int64_t at) {
-        Lanes<R> lanes;
-        d.forEachReduced([&](int64_t row) { lanes.addRow(x + at + row, d.last); });
-        y[index] = R::finish(lanes.folded(), d.perOutput());
+    Division::forEach(*d.outerKept, begin, end, [&](int64_t index, int64_t at) {
+      Lanes<R> lanes;
+      d.forEachReduced([&](int64_t row) {
+        vectorisedFor<T>([&lanes, from = x + at + row, n = d.last] { lanes.addRow(from, n); });
       });
+      y[index] = R::finish(lanes.folded(), d.perOutput());
     });
   });
 }
@@ -170,23 +170,22 @@ template <typename R, typename T> void reduceColumns(const Division &d, const T 
   int64_t blocks = (d.last + kBlock - 1) / kBlock;
   int64_t grain = kGrain / (d.perOutput() * std::min(d.last, kBlock) + 1) + 1;
   parallelFor(d.outerKept->elements() * blocks, grain, [&](int64_t begin, int64_t end) {
-    vectorisedFor<T>([&] {
-      for (int64_t task = begin; task < end; ++task) {
-        int64_t column = task % blocks * kBlock, width = std::min(kBlock, d.last - column);
-        Division::forEach(*d.outerKept, task / blocks, task / blocks + 1,
-                          [&](int64_t index, int64_t at) {
-                            typename R::State state[kBlock];
-                            std::fill(state, state + width, R::start());
-                            d.forEachReduced([&](int64_t row) {
-                              const T *from = x + at + row + column;
+    for (int64_t task = begin; task < end; ++task) {
+      int64_t column = task % blocks * kBlock, width = std::min(kBlock, d.last - column);
+      Division::forEach(*d.outerKept, task / blocks, task / blocks + 1,
+                        [&](int64_t index, int64_t at) {
+                          typename R::State state[kBlock];
+                          std::fill(state, state + width, R::start());
+                          d.forEachReduced([&](int64_t row) {
+                            vectorisedFor<T>([&state, from = x + at + row + column, width] {
                               for (int64_t j = 0; j < width; ++j)
                                 state[j] = R::next(state[j], C(from[j]));
                             });
-                            for (int64_t j = 0; j < width; ++j)
-                              y[index * d.last + column + j] = R::finish(state[j], d.perOutput());
                           });
-      }
-    });
+                          for (int64_t j = 0; j < width; ++j)
+                            y[index * d.last + column + j] = R::finish(state[j], d.perOutput());
+                        });
+    }
   });
 }
 
