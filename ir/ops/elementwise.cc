@@ -434,7 +434,7 @@ void registerElementwiseOps(OpRegistry &r) {
           .traits = kElementwise | kNotACheckpoint,
           .infer = inferCast,
           .vjp = vjpCast,
-          .examples = {"cast(f64[2, 3]) {type = f32}", "cast(i64[3]) {type = f64}"}},
+          .examples = {"cast(f64[2, 3]) {type = f32}", "cast(i64[3]) {type = f64}", "cast(f64[2, 3]) {type = f64}"}},
          {.name = "affine",
           .doc = "scale * x + shift.",
           .operands = "x",

@@ -1,0 +1,325 @@
+// Sweeps the op table: every row is held against what it says of itself, on its own examples. A new row
+// is tested with no new code here.
+
+#include "ir/graph.h"
+#include "ir/op_registry.h"
+#include "kernels/plain/register.h"
+#include "passes/differentiate.h"
+#include "tests/testing/draw.h"
+#include "tests/testing/example.h"
+#include "tests/testing/interpret.h"
+#include <cmath>
+#include <gtest/gtest.h>
+#include <map>
+#include <set>
+
+namespace isthmus {
+namespace {
+
+// Rows without a gradient that ought to have one, and why they have none.
+const std::map<std::string, std::string> kNoGradient = {};
+// Rows whose gradient has no gradient, and why.
+const std::map<std::string, std::string> kNoSecondGradient = {};
+// Rows whose kernels are not written yet.
+const std::set<std::string> kNoKernel = {};
+
+const KernelTable &kernels() {
+  static const KernelTable *table = [] {
+    auto *t = new KernelTable;
+    registerPlainKernels(*t);
+    return t;
+  }();
+  return *table;
+}
+
+const InterpretOptions kOneThread = {1, {7, 3}};
+
+std::vector<Tensor> run(const Example &e, llvm::ArrayRef<Tensor> operands,
+                        const InterpretOptions &options = kOneThread) {
+  return llvm::cantFail(interpretCall(kernels(), e.call, operands, options));
+}
+
+std::vector<std::string> rowNames() {
+  std::vector<std::string> names;
+  for (const OpDef *op : OpRegistry::get().rows())
+    names.push_back(op->name);
+  return names;
+}
+
+class OpTable : public testing::TestWithParam<std::string> {
+protected:
+  const OpDef &row() const { return OpRegistry::get().at(GetParam()); }
+  void SetUp() override {
+    if (kNoKernel.count(GetParam()))
+      GTEST_SKIP() << "no kernel yet";
+  }
+
+  // Calls check(example, operands) for each example of the row.
+  template <typename Check> void forEachExample(Check check) {
+    for (const std::string &text : row().examples) {
+      SCOPED_TRACE(text);
+      auto e = parseExample(text);
+      check(*e, drawOperands(*e));
+    }
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Rows, OpTable, testing::ValuesIn(rowNames()),
+                         [](const auto &info) { return info.param; });
+
+TEST_P(OpTable, HasExamplesAndAGradient) {
+  EXPECT_FALSE(row().examples.empty());
+  for (const std::string &text : row().examples)
+    EXPECT_EQ(parseExample(text)->call.op, &row()) << text;
+  if (!kNoGradient.count(GetParam())) {
+    EXPECT_NE(row().differentiable, Differentiable::Missing);
+  }
+}
+
+TEST_P(OpTable, CostIsANumber) {
+  forEachExample([](const Example &e, const std::vector<Tensor> &) {
+    Cost c = costOf(e.call);
+    EXPECT_TRUE(std::isfinite(c.flops) && c.flops >= 0) << c.flops;
+    EXPECT_TRUE(std::isfinite(c.bytes) && c.bytes >= 0) << c.bytes;
+  });
+}
+
+TEST_P(OpTable, SameBitsTwiceAndOnTwoThreads) {
+  forEachExample([](const Example &e, const std::vector<Tensor> &operands) {
+    auto once = run(e, operands), twice = run(e, operands), threaded = run(e, operands, {2, kOneThread.random});
+    ASSERT_EQ(once.size(), e.call.results.size());
+    for (size_t i = 0; i < once.size(); ++i) {
+      EXPECT_EQ(once[i].type, e.call.results[i]);
+      EXPECT_TRUE(sameBits(once[i], twice[i]));
+      EXPECT_TRUE(sameBits(once[i], threaded[i]));
+    }
+  });
+}
+
+// Results were filled with the bytes of NaN before: a kernel that leaves elements out shows here.
+TEST_P(OpTable, EveryElementIsWritten) {
+  forEachExample([](const Example &e, const std::vector<Tensor> &operands) {
+    for (const Tensor &t : run(e, operands))
+      for (double v : toDoubles(t))
+        EXPECT_TRUE(std::isfinite(v)) << v;
+  });
+}
+
+TEST_P(OpTable, InPlaceGivesTheSameBits) {
+  forEachExample([&](const Example &e, const std::vector<Tensor> &operands) {
+    auto want = run(e, operands);
+    for (InPlace place : row().inPlace) {
+      if (place.operand >= operands.size() || operands[place.operand].bytes() != want[place.result].bytes())
+        continue;
+      auto kernel = llvm::cantFail(kernels().prepare(e.call, {1}));
+      std::vector<Tensor> results;
+      llvm::SmallVector<const void *, 4> in;
+      llvm::SmallVector<void *, 4> out;
+      for (const Tensor &t : operands)
+        in.push_back(t.data);
+      for (size_t i = 0; i < want.size(); ++i) {
+        results.push_back(Tensor::make(want[i].type, [&](char *p) {
+          if (i == place.result)
+            memcpy(p, operands[place.operand].data, operands[place.operand].bytes());
+        }));
+        out.push_back(const_cast<char *>(results[i].data));
+      }
+      in[place.operand] = out[place.result];
+      Tensor workspace = Tensor::make(Type(DType::U8, {kernel->workspaceBytes()}), [](char *) {});
+      kernel->run({in, out, const_cast<char *>(workspace.data), kOneThread.random});
+      for (size_t i = 0; i < want.size(); ++i)
+        EXPECT_TRUE(sameBits(results[i], want[i])) << "result " << place.result << " over operand " << place.operand;
+    }
+  });
+}
+
+std::string replaced(std::string text, const std::string &from, const std::string &to) {
+  for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
+    text.replace(at, from.size(), to);
+  return text;
+}
+
+// The other element types against f64, on operands that all of them can hold.
+TEST_P(OpTable, PrecisionsAgree) {
+  struct Precision {
+    const char *name;
+    double epsilon;
+  };
+  for (Precision p : {Precision{"f32", 1.2e-7}, Precision{"bf16", 7.9e-3}, Precision{"f16", 9.8e-4}})
+    for (const std::string &text : row().examples) {
+      if (text.find("f64") == std::string::npos)
+        continue;
+      SCOPED_TRACE(replaced(text, "f64", p.name));
+      auto wide = parseExample(text), narrow = parseExample(replaced(text, "f64", p.name));
+      std::vector<Tensor> wideOperands = drawOperands(*wide), narrowOperands;
+      for (size_t i = 0; i < wideOperands.size(); ++i) {
+        narrowOperands.push_back(fromDoubles(narrow->call.operands[i], toDoubles(wideOperands[i])));
+        wideOperands[i] = fromDoubles(wide->call.operands[i], toDoubles(narrowOperands[i]));
+      }
+      auto want = run(*wide, wideOperands), got = run(*narrow, narrowOperands);
+      for (size_t r = 0; r < want.size(); ++r) {
+        std::vector<double> w = toDoubles(want[r]), g = toDoubles(got[r]);
+        double largest = 1;
+        for (double v : w)
+          largest = std::max(largest, std::fabs(v));
+        for (size_t i = 0; i < w.size(); ++i)
+          EXPECT_NEAR(g[i], w[i], 8 * p.epsilon * largest) << "result " << r << ", element " << i;
+      }
+    }
+}
+
+// --- Gradients
+
+struct Function { // a graph, and where it is looked at
+  Graph graph;
+  llvm::DenseMap<ValueId, Tensor> at;
+};
+
+double weighted(const Function &f, const Graph &g, llvm::ArrayRef<Tensor> weights) {
+  auto outputs = llvm::cantFail(interpret(kernels(), g, f.at, kOneThread));
+  double sum = 0;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    auto y = toDoubles(outputs[i]), w = toDoubles(weights[i]);
+    for (size_t j = 0; j < y.size(); ++j)
+      sum += y[j] * w[j];
+  }
+  return sum;
+}
+
+// Elements to look at: all of a small tensor, some of a large one.
+std::vector<size_t> sample(size_t n) {
+  std::vector<size_t> out;
+  for (size_t i = 0; i < n; i += n <= 40 ? 1 : n / 12 + 1)
+    out.push_back(i);
+  return out;
+}
+
+// Compares the gradients of the outputs, each weighted by numbers that become inputs, with central
+// differences by each input of f64. Gives the function whose outputs are the gradients, or nothing if
+// there are none.
+llvm::Expected<std::optional<Function>> checkGradients(const Function &f) {
+  Function d = f;
+  Graph &g = d.graph;
+  ValueList ys(g.outputs().begin(), g.outputs().end()), xs, seeds;
+  for (const Input &in : g.inputs())
+    if (g.type(in.value).dtype == DType::F64)
+      xs.push_back(in.value);
+  std::vector<Tensor> weights;
+  for (ValueId y : ys) {
+    ValueId seed = llvm::cantFail(g.addInput(InputKind::Input, "w", g.type(y)));
+    weights.push_back(draw(g.type(y), 77 + seed.index));
+    d.at[seed] = weights.back();
+    seeds.push_back(seed);
+  }
+  auto grads = gradients(g, ys, xs, seeds);
+  if (!grads)
+    return grads.takeError();
+
+  ValueList outputs;
+  std::vector<size_t> where(xs.size(), ~size_t(0));
+  for (size_t i = 0; i < xs.size(); ++i)
+    if ((*grads)[i]) {
+      where[i] = outputs.size();
+      outputs.push_back((*grads)[i]);
+    }
+  g.setOutputs(outputs);
+  auto found = llvm::cantFail(interpret(kernels(), g, d.at, kOneThread));
+  const double h = 1e-5;
+  for (size_t i = 0; i < xs.size(); ++i) {
+    std::vector<double> x = toDoubles(f.at.lookup(xs[i])), analytic(x.size());
+    if (where[i] != ~size_t(0))
+      analytic = toDoubles(found[where[i]]);
+    for (size_t e : sample(x.size())) {
+      Function moved = f;
+      auto valueAt = [&](double v) {
+        std::vector<double> there = x;
+        there[e] = v;
+        moved.at[xs[i]] = fromDoubles(f.graph.type(xs[i]), there);
+        return weighted(moved, f.graph, weights);
+      };
+      double numeric = (valueAt(x[e] + h) - valueAt(x[e] - h)) / (2 * h);
+      EXPECT_NEAR(analytic[e], numeric, 1e-6 * (1 + std::fabs(numeric)))
+          << "by '%" << g.valueName(xs[i]).str() << "', element " << e;
+    }
+  }
+  if (outputs.empty())
+    return std::nullopt;
+  return d;
+}
+
+// The function that an example is, in its f64 results; nothing if it has no f64 operand or result.
+std::optional<Function> functionOf(const Example &e, llvm::ArrayRef<Tensor> operands) {
+  Function f;
+  ValueList in;
+  bool any = false;
+  for (size_t i = 0; i < operands.size(); ++i) {
+    in.push_back(llvm::cantFail(f.graph.addInput(InputKind::Input, "x" + std::to_string(i), operands[i].type)));
+    f.at[in.back()] = operands[i];
+    any |= operands[i].type.dtype == DType::F64;
+  }
+  NodeId n = llvm::cantFail(f.graph.addNode(*e.call.op, in, *e.call.attrs));
+  for (uint32_t r = 0; r < f.graph.node(n).numResults; ++r)
+    if (e.call.results[r].dtype == DType::F64)
+      f.graph.addOutput(f.graph.node(n).result(r));
+  if (!any || f.graph.outputs().empty())
+    return std::nullopt;
+  return f;
+}
+
+TEST_P(OpTable, GradientsAreThoseOfDifferences) {
+  if (row().differentiable != Differentiable::Yes)
+    GTEST_SKIP() << "no gradient";
+  size_t checked = 0;
+  forEachExample([&](const Example &e, const std::vector<Tensor> &operands) {
+    auto f = functionOf(e, operands);
+    if (!f)
+      return;
+    ++checked;
+    auto first = checkGradients(*f);
+    ASSERT_TRUE(bool(first)) << llvm::toString(first.takeError());
+    if (!*first || kNoSecondGradient.count(GetParam()))
+      return;
+    SCOPED_TRACE("second gradient");
+    auto second = checkGradients(**first);
+    EXPECT_TRUE(bool(second)) << llvm::toString(second.takeError());
+  });
+  EXPECT_GT(checked, 0u) << "no example with f64";
+}
+
+TEST_P(OpTable, InverseGivesTheOperandBack) {
+  if (!row().inverse)
+    GTEST_SKIP() << "no inverse";
+  size_t checked = 0;
+  forEachExample([&](const Example &e, const std::vector<Tensor> &operands) {
+    auto results = run(e, operands);
+    for (size_t wanted = 0; wanted < operands.size(); ++wanted) {
+      Graph g;
+      Builder b(g);
+      llvm::DenseMap<ValueId, Tensor> at;
+      InverseContext c{b, *e.call.attrs, {}, {}, e.call.operands[wanted]};
+      auto given = [&](const Tensor &t) {
+        ValueId v = llvm::cantFail(g.addInput(InputKind::Input, "in", t.type));
+        at[v] = t;
+        return v;
+      };
+      for (size_t i = 0; i < operands.size(); ++i)
+        c.operands.push_back(i == wanted ? ValueId() : given(operands[i]));
+      for (const Tensor &t : results)
+        c.results.push_back(given(t));
+      ValueId back = row().inverse(c, wanted);
+      if (!back)
+        continue;
+      ++checked;
+      g.addOutput(back);
+      Tensor got = llvm::cantFail(interpret(kernels(), g, at, kOneThread))[0];
+      ASSERT_EQ(got.type, operands[wanted].type);
+      auto x = toDoubles(got), want = toDoubles(operands[wanted]);
+      for (size_t i = 0; i < x.size(); ++i)
+        EXPECT_NEAR(x[i], want[i], 1e-12 * (1 + std::fabs(want[i]))) << "operand " << wanted << ", element " << i;
+    }
+  });
+  EXPECT_GT(checked, 0u) << "the row has an inverse that no example reaches";
+}
+
+} // namespace
+} // namespace isthmus
