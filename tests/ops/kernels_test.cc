@@ -1,4 +1,5 @@
-// What the sweep over the op table cannot know: values worked out by hand, borders of types, distributions.
+// What the sweep over the op table cannot know: values worked out by hand, borders of types,
+// distributions.
 
 #include "kernels/philox.h"
 #include "kernels/plain/dtype.h"
@@ -17,7 +18,8 @@ constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 // The first result of a call on the values given, as doubles. NaN compares by `same`.
-std::vector<double> run(llvm::StringRef text, std::vector<std::vector<double>> values, RandomKey key = {}) {
+std::vector<double> run(llvm::StringRef text, std::vector<std::vector<double>> values,
+                        RandomKey key = {}) {
   KernelTable kernels;
   registerPlainKernels(kernels);
   auto e = parseExample(text);
@@ -39,7 +41,8 @@ TEST(Integers, NeverTrap) {
   expectSame(run("div(i32[4], i32[4])", {{7, -7, least, 5}, {2, 2, -1, 0}}), {3, -3, least, 0});
   expectSame(run("add(i32[1], i32[1])", {{2147483647}, {1}}), {least});
   expectSame(run("mul(i64[1], i64[])", {{3}, {-4}}), {-12});
-  expectSame(run("pow(i64[5], i64[5])", {{2, -3, 0, -1, 5}, {10, 3, 0, -3, -1}}), {1024, -27, 1, -1, 0});
+  expectSame(run("pow(i64[5], i64[5])", {{2, -3, 0, -1, 5}, {10, 3, 0, -3, -1}}),
+             {1024, -27, 1, -1, 0});
   expectSame(run("affine(i64[2]) {scale = -2.0, shift = 3.0}", {{5, -1}}), {-7, 5});
   expectSame(run("affine(i32[2]) {scale = 0.5}", {{5, -5}}), {2, -2});
   expectSame(run("clamp(i32[3]) {min = -1.5, max = 2.5}", {{-7, 0, 7}}), {-1, 0, 2});
@@ -52,8 +55,9 @@ TEST(Cast, RoundsAndSaturates) {
   expectSame(run("cast(f32[4]) {type = bool}", {{0, -0.0, 0.5, kNan}}), {0, 0, 1, 1});
   expectSame(run("cast(bool[2]) {type = f32}", {{1, 0}}), {1, 0});
   // Half way between neighbours 1 and 1 + 2^-7 of bf16: to the even one; above half way: up.
-  expectSame(run("cast(f64[3]) {type = bf16}", {{1 + 0x1p-8, 1 + 0x1p-7 + 0x1p-8, 1 + 0x1p-8 + 0x1p-20}}),
-             {1, 1 + 0x1p-6, 1 + 0x1p-7});
+  expectSame(
+      run("cast(f64[3]) {type = bf16}", {{1 + 0x1p-8, 1 + 0x1p-7 + 0x1p-8, 1 + 0x1p-8 + 0x1p-20}}),
+      {1, 1 + 0x1p-6, 1 + 0x1p-7});
   expectSame(run("cast(f32[3]) {type = bf16}", {{kNan, kInf, 3.4e38}}), {kNan, kInf, kInf});
   expectSame(run("cast(f32[3]) {type = f16}", {{65504, 65536, 0x1p-24}}), {65504, kInf, 0x1p-24});
 }
@@ -67,22 +71,29 @@ TEST(Elementwise, KeepsNaN) {
 }
 
 TEST(Shape, Slices) {
-  expectSame(run("slice(i32[6]) {starts = [5], limits = [-1], steps = [-2]}", {{0, 1, 2, 3, 4, 5}}), {5, 3, 1});
-  expectSame(run("slice(i32[2, 3]) {starts = [1, 2], limits = [-1, 0], steps = [-1, -1]}", {{0, 1, 2, 3, 4, 5}}),
+  expectSame(run("slice(i32[6]) {starts = [5], limits = [-1], steps = [-2]}", {{0, 1, 2, 3, 4, 5}}),
+             {5, 3, 1});
+  expectSame(run("slice(i32[2, 3]) {starts = [1, 2], limits = [-1, 0], steps = [-1, -1]}",
+                 {{0, 1, 2, 3, 4, 5}}),
              {5, 4, 2, 1});
-  expectSame(run("slice(i32[5]) {starts = [1], limits = [5], steps = [3]}", {{0, 1, 2, 3, 4}}), {1, 4});
+  expectSame(run("slice(i32[5]) {starts = [1], limits = [5], steps = [3]}", {{0, 1, 2, 3, 4}}),
+             {1, 4});
 }
 
 TEST(Shape, Pads) {
-  expectSame(run("pad(i32[3]) {low = [2], high = [1], mode = reflect}", {{1, 2, 3}}), {3, 2, 1, 2, 3, 2});
-  expectSame(run("pad(i32[3]) {low = [2], high = [1], mode = edge}", {{1, 2, 3}}), {1, 1, 1, 2, 3, 3});
-  expectSame(run("pad(i32[1, 2]) {low = [1, 0], high = [0, 1], value = 7.0}", {{1, 2}}), {7, 7, 7, 1, 2, 7});
+  expectSame(run("pad(i32[3]) {low = [2], high = [1], mode = reflect}", {{1, 2, 3}}),
+             {3, 2, 1, 2, 3, 2});
+  expectSame(run("pad(i32[3]) {low = [2], high = [1], mode = edge}", {{1, 2, 3}}),
+             {1, 1, 1, 2, 3, 3});
+  expectSame(run("pad(i32[1, 2]) {low = [1, 0], high = [0, 1], value = 7.0}", {{1, 2}}),
+             {7, 7, 7, 1, 2, 7});
 }
 
 TEST(Shape, GathersFromTheEndAndOutOfRange) {
   expectSame(run("gather(f32[3], i64[5])", {{1, 2, 3}, {-1, 0, 3, -3, -4}}), {3, 1, kNan, 1, kNan});
   expectSame(run("gather(i32[3], i32[2])", {{1, 2, 3}, {5, 1}}), {0, 2});
-  expectSame(run("scatter_rows(i64[5], f32[5]) {size = 3}", {{0, -1, 0, 3, -4}, {1, 2, 3, 4, 5}}), {4, 0, 2});
+  expectSame(run("scatter_rows(i64[5], f32[5]) {size = 3}", {{0, -1, 0, 3, -4}, {1, 2, 3, 4, 5}}),
+             {4, 0, 2});
 }
 
 TEST(Shape, Triangles) {
@@ -100,12 +111,16 @@ TEST(Transpose, MovesEveryElement) { // against indices, on shapes with whole an
         for (int j = 0; j < b; ++j)
           want[(n * b + j) * a + i] = x[(n * a + i) * b + j] = (n * a + i) * b + j;
     for (const char *type : {"f64", "f32", "i64"})
-      expectSame(run(llvm::formatv("transpose({0}[2, {1}, {2}]) {{perm = [0, 2, 1]}", type, a, b).str(), {x}), want);
+      expectSame(
+          run(llvm::formatv("transpose({0}[2, {1}, {2}]) {{perm = [0, 2, 1]}", type, a, b).str(),
+              {x}),
+          want);
   }
 }
 
 TEST(Reduce, FirstMaximumTakesTheGradient) {
-  expectSame(run("max_grad(f32[2], f32[2, 3], f32[2]) {axes = [1]}", {{5, 6}, {1, 3, 3, kNan, 2, kNan}, {3, kNan}}),
+  expectSame(run("max_grad(f32[2], f32[2, 3], f32[2]) {axes = [1]}",
+                 {{5, 6}, {1, 3, 3, kNan, 2, kNan}, {3, kNan}}),
              {0, 5, 0, 6, 0, 0});
 }
 
@@ -126,18 +141,23 @@ TEST(Math, FloatFunctionsAreAccurate) {
     return most / 0x1p-24; // in half units of the last place
   };
   constexpr double kNormal = 0x1p-126;
-  EXPECT_LT(worst([](float x) { return plain::expOf(x); }, [](double x) { return std::exp(x); }, -87, 88.7, kNormal), 4);
-  EXPECT_LT(worst([](float x) { return plain::tanhOf(x); }, [](double x) { return std::tanh(x); }, -10, 10, kNormal), 8);
-  EXPECT_LT(worst([](float x) { return plain::sigmoidOf(x); }, [](double x) { return 1 / (1 + std::exp(-x)); }, -80,
-                  80, kNormal),
+  EXPECT_LT(worst([](float x) { return plain::expOf(x); }, [](double x) { return std::exp(x); },
+                  -87, 88.7, kNormal),
+            4);
+  EXPECT_LT(worst([](float x) { return plain::tanhOf(x); }, [](double x) { return std::tanh(x); },
+                  -10, 10, kNormal),
             8);
-  EXPECT_LT(worst([](float x) { return plain::softplusOf(x); }, [](double x) { return std::log1p(std::exp(x)); },
-                  -80, 80, kNormal),
+  EXPECT_LT(worst([](float x) { return plain::sigmoidOf(x); },
+                  [](double x) { return 1 / (1 + std::exp(-x)); }, -80, 80, kNormal),
+            8);
+  EXPECT_LT(worst([](float x) { return plain::softplusOf(x); },
+                  [](double x) { return std::log1p(std::exp(x)); }, -80, 80, kNormal),
             8);
   EXPECT_EQ(plain::expOf(1000.0f), INFINITY);
   EXPECT_EQ(plain::expOf(-1000.0f), 0);
   EXPECT_NEAR(plain::expOf(-95.0f), std::exp(-95.0), 0x1p-149); // not a normal number
-  EXPECT_TRUE(std::isnan(plain::expOf(NAN)) && std::isnan(plain::tanhOf(NAN)) && std::isnan(plain::softplusOf(NAN)));
+  EXPECT_TRUE(std::isnan(plain::expOf(NAN)) && std::isnan(plain::tanhOf(NAN)) &&
+              std::isnan(plain::softplusOf(NAN)));
   EXPECT_EQ(plain::tanhOf(-INFINITY), -1);
 }
 
@@ -149,7 +169,8 @@ TEST(Philox, KnownAnswers) {
     philoxBlocks(key, uint64_t(c1) << 32 | c0, w);
     return std::vector<uint32_t>{w[0][0], w[1][0], w[2][0], w[3][0]};
   };
-  EXPECT_EQ(words(0, 0, 0, 0, 0, 0), (std::vector<uint32_t>{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
+  EXPECT_EQ(words(0, 0, 0, 0, 0, 0),
+            (std::vector<uint32_t>{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
   EXPECT_EQ(words(~0u, ~0u, ~0u, ~0u, ~0u, ~0u),
             (std::vector<uint32_t>{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
   EXPECT_EQ(words(0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344, 0xa4093822, 0x299f31d0),
@@ -187,13 +208,19 @@ TEST(Random, Distributions) {
   for (const char *type : {"f32", "f64", "bf16", "f16"}) {
     SCOPED_TRACE(type);
     Moments u = momentsOf(
-        run(llvm::formatv("uniform() {{dims = [100000], type = {0}, low = 2.0, high = 3.0, stream = 1}", type).str(), {}));
+        run(llvm::formatv(
+                "uniform() {{dims = [100000], type = {0}, low = 2.0, high = 3.0, stream = 1}", type)
+                .str(),
+            {}));
     EXPECT_NEAR(u.mean, 2.5, 0.0046 + (type[0] == 'b' ? 0.004 : 0));
     EXPECT_NEAR(u.variance, 1 / 12.0, 0.002);
     EXPECT_GE(u.least, 2);
     EXPECT_LT(u.most, 3);
     Moments n = momentsOf(
-        run(llvm::formatv("normal() {{dims = [100000], type = {0}, mean = 1.0, std = 1.0, stream = 1}", type).str(), {}));
+        run(llvm::formatv(
+                "normal() {{dims = [100000], type = {0}, mean = 1.0, std = 1.0, stream = 1}", type)
+                .str(),
+            {}));
     EXPECT_NEAR(n.mean, 1, 0.016);
     EXPECT_NEAR(n.variance, 1, 0.023);
     EXPECT_GT(n.most, 4.5);

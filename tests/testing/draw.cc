@@ -17,7 +17,8 @@ uint64_t next(uint64_t &state) {
   return z ^ (z >> 31);
 }
 
-// Of the 16-bit floats, written apart from the kernels' conversions: by the compiler, and by halves of a float.
+// Of the 16-bit floats, written apart from the kernels' conversions: by the compiler, and by halves
+// of a float.
 float fromBF16(uint16_t bits) { return std::bit_cast<float>(uint32_t(bits) << 16); }
 uint16_t toBF16(double v) {
 
@@ -31,28 +32,52 @@ uint16_t toBF16(double v) {
 
 double element(const Tensor &t, int64_t i) {
   switch (t.type.dtype) {
-  case DType::F32: return t.as<float>()[i];
-  case DType::F64: return t.as<double>()[i];
-  case DType::BF16: return fromBF16(t.as<uint16_t>()[i]);
-  case DType::F16: return t.as<_Float16>()[i];
-  case DType::I32: return t.as<int32_t>()[i];
-  case DType::I64: return double(t.as<int64_t>()[i]);
-  case DType::U8: return t.as<uint8_t>()[i];
-  case DType::Bool: return t.as<uint8_t>()[i];
+  case DType::F32:
+    return t.as<float>()[i];
+  case DType::F64:
+    return t.as<double>()[i];
+  case DType::BF16:
+    return fromBF16(t.as<uint16_t>()[i]);
+  case DType::F16:
+    return t.as<_Float16>()[i];
+  case DType::I32:
+    return t.as<int32_t>()[i];
+  case DType::I64:
+    return double(t.as<int64_t>()[i]);
+  case DType::U8:
+    return t.as<uint8_t>()[i];
+  case DType::Bool:
+    return t.as<uint8_t>()[i];
   }
   ISTHMUS_UNREACHABLE("element type");
 }
 
 void setElement(DType t, char *data, int64_t i, double v) {
   switch (t) {
-  case DType::F32: reinterpret_cast<float *>(data)[i] = float(v); return;
-  case DType::F64: reinterpret_cast<double *>(data)[i] = v; return;
-  case DType::BF16: reinterpret_cast<uint16_t *>(data)[i] = toBF16(v); return;
-  case DType::F16: reinterpret_cast<_Float16 *>(data)[i] = _Float16(float(v)); return;
-  case DType::I32: reinterpret_cast<int32_t *>(data)[i] = int32_t(v); return;
-  case DType::I64: reinterpret_cast<int64_t *>(data)[i] = int64_t(v); return;
-  case DType::U8: reinterpret_cast<uint8_t *>(data)[i] = uint8_t(v); return;
-  case DType::Bool: reinterpret_cast<uint8_t *>(data)[i] = v != 0; return;
+  case DType::F32:
+    reinterpret_cast<float *>(data)[i] = float(v);
+    return;
+  case DType::F64:
+    reinterpret_cast<double *>(data)[i] = v;
+    return;
+  case DType::BF16:
+    reinterpret_cast<uint16_t *>(data)[i] = toBF16(v);
+    return;
+  case DType::F16:
+    reinterpret_cast<_Float16 *>(data)[i] = _Float16(float(v));
+    return;
+  case DType::I32:
+    reinterpret_cast<int32_t *>(data)[i] = int32_t(v);
+    return;
+  case DType::I64:
+    reinterpret_cast<int64_t *>(data)[i] = int64_t(v);
+    return;
+  case DType::U8:
+    reinterpret_cast<uint8_t *>(data)[i] = uint8_t(v);
+    return;
+  case DType::Bool:
+    reinterpret_cast<uint8_t *>(data)[i] = v != 0;
+    return;
   }
 }
 
@@ -63,9 +88,10 @@ Tensor draw(const Type &type, uint64_t seed, const DrawRange &range) {
     uint64_t state = seed;
     for (int64_t i = 0; i < type.elements(); ++i) {
       uint64_t word = next(state);
-      double v = isFloat(type.dtype) ? range.low + (range.high - range.low) * double(word >> 11) * 0x1p-53
-                 : type.dtype == DType::Bool ? double(word >> 63)
-                                             : double(word % uint64_t(std::max<int64_t>(range.bound, 1)));
+      double v =
+          isFloat(type.dtype) ? range.low + (range.high - range.low) * double(word >> 11) * 0x1p-53
+          : type.dtype == DType::Bool ? double(word >> 63)
+                                      : double(word % uint64_t(std::max<int64_t>(range.bound, 1)));
       setElement(type.dtype, data, i, v);
     }
   });

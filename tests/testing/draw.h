@@ -6,7 +6,8 @@
 
 namespace isthmus {
 
-// Floats even in [low, high), integers even in [0, bound), bools either way; the same for the same seed.
+// Floats even in [low, high), integers even in [0, bound), bools either way; the same for the same
+// seed.
 struct DrawRange {
   double low = -1, high = 1;
   int64_t bound = 4;

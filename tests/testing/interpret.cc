@@ -5,13 +5,15 @@
 namespace isthmus {
 
 llvm::Expected<std::vector<Tensor>> interpretCall(const KernelTable &kernels, const OpCall &call,
-                                                  llvm::ArrayRef<Tensor> operands, const InterpretOptions &options) {
+                                                  llvm::ArrayRef<Tensor> operands,
+                                                  const InterpretOptions &options) {
   if (call.op->is(kView))
     return std::vector<Tensor>{Tensor{call.results[0], operands[0].owner, operands[0].data}};
   auto kernel = kernels.prepare(call, KernelOptions{options.threads});
   if (!kernel)
     return kernel.takeError();
-  // Memory that was never written must not pass for zeros: everything starts with the bytes of a NaN.
+  // Memory that was never written must not pass for zeros: everything starts with the bytes of a
+  // NaN.
   auto scribbled = [](const Type &t) {
     return Tensor::make(t, [&](char *p) { __builtin_memset(p, 0xff, t.bytes()); });
   };

@@ -1,10 +1,10 @@
-// Runs a graph node by node on host tensors, in order, each result in memory of its own. It shares nothing
-// with the executor but the kernels, so that the executor can be compared with it.
+// Runs a graph node by node on host tensors, in order, each result in memory of its own. It shares
+// nothing with the executor but the kernels, so that the executor can be compared with it.
 #pragma once
 
 #include "ir/graph.h"
-#include "llvm/ADT/DenseMap.h"
 #include "runtime/kernel.h"
+#include "llvm/ADT/DenseMap.h"
 
 namespace isthmus {
 
@@ -13,9 +13,11 @@ struct InterpretOptions {
   RandomKey random;
 };
 
-// The results of one call; those of a view share the operand's bytes. Errors: there is no kernel for it.
+// The results of one call; those of a view share the operand's bytes. Errors: there is no kernel
+// for it.
 llvm::Expected<std::vector<Tensor>> interpretCall(const KernelTable &kernels, const OpCall &call,
-                                                  llvm::ArrayRef<Tensor> operands, const InterpretOptions &options = {});
+                                                  llvm::ArrayRef<Tensor> operands,
+                                                  const InterpretOptions &options = {});
 
 // The values of the graph's outputs, in their order. `inputs` must hold every graph input.
 llvm::Expected<std::vector<Tensor>> interpret(const KernelTable &kernels, const Graph &g,
