@@ -1,44 +1,111 @@
-// Packing: first fit over several orders, then repair of the order where the top sticks out.
+// Packing: an allocator's simulation in time order, then first fit over several orders with repair.
 //
-// Offline dynamic storage allocation is NP-complete (Garey and Johnson 1979, SR2). Large blocks first leaves
-// small holes for small blocks; a block that ends above the peak in spite of that is moved to the
-// front of the order and everything is placed again, which settles contention where it is.
+// Offline dynamic storage allocation is NP-complete (Garey and Johnson 1979, SR2). A training step is nearly a
+// stack: what the forward part makes, the backward part frees in reverse. So the first try goes through time, long-lived
+// blocks from the bottom and short-lived ones from the top of a fixed height. What it leaves is for the second: blocks
+// in an order (large first leaves small holes for small blocks), each in the tightest hole; those that end above the
+// peak go to the front of the order, which settles contention where it is. Work, not time, bounds the search, so that
+// the result is the same on every machine.
 
 #include "passes/place.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include <algorithm>
+#include <map>
 
 namespace isthmus {
 namespace {
 
-class Packer {
+constexpr int64_t kMostWork = 30'000'000; // blocks looked at, in all
+constexpr double kCloseEnough = 1.0005;   // stop at this multiple of the peak
+
+// --- Through time
+
+class Timeline {
 public:
-  explicit Packer(std::vector<Block> &blocks) : blocks_(blocks) {
-    // Blocks that are alive together, by time buckets: placing one looks only at its own lifetime's buckets.
+  explicit Timeline(std::vector<Block> &blocks) : blocks_(blocks), byStart_(blocks.size()), byEnd_(blocks.size()) {
+    for (uint32_t i = 0; i < blocks.size(); ++i)
+      byStart_[i] = byEnd_[i] = i;
+    llvm::stable_sort(byStart_, [&](uint32_t a, uint32_t b) { return blocks[a].first < blocks[b].first; });
+    llvm::stable_sort(byEnd_, [&](uint32_t a, uint32_t b) { return blocks[a].last < blocks[b].last; });
+  }
+
+  // Blocks that live longer than `longLife` steps take the lowest hole, others the highest below `height`; what
+  // finds none goes on top.
+  int64_t place(uint32_t longLife, int64_t height) {
+    live_.clear();
+    int64_t top = 0;
+    size_t freed = 0;
+    for (uint32_t i : byStart_) {
+      Block &b = blocks_[i];
+      for (; blocks_[byEnd_[freed]].last < b.first; ++freed)
+        live_.erase(blocks_[byEnd_[freed]].offset);
+      b.offset = b.last - b.first > longLife ? lowest(b.bytes) : highest(b.bytes, height);
+      live_[b.offset] = b.offset + b.bytes;
+      top = std::max(top, b.offset + b.bytes);
+    }
+    return top;
+  }
+
+private:
+  int64_t lowest(int64_t bytes) const {
+    int64_t at = 0;
+    for (auto [from, to] : live_) {
+      if (from - at >= bytes)
+        return at;
+      at = to;
+    }
+    return at;
+  }
+
+  int64_t highest(int64_t bytes, int64_t height) const {
+    int64_t ceiling = height;
+    for (auto it = live_.rbegin(); it != live_.rend(); ++it) {
+      if (it->second <= ceiling && ceiling - it->second >= bytes)
+        return ceiling - bytes;
+      ceiling = std::min(ceiling, it->first);
+    }
+    return ceiling >= bytes ? ceiling - bytes : lowest(bytes);
+  }
+
+  std::vector<Block> &blocks_;
+  std::vector<uint32_t> byStart_, byEnd_;
+  std::map<int64_t, int64_t> live_; // start to end
+};
+
+// --- In an order
+
+class Ordered {
+public:
+  explicit Ordered(std::vector<Block> &blocks) : blocks_(blocks) {
+    // Placing a block looks at the time buckets of its own lifetime only.
     uint32_t end = 0;
     for (const Block &b : blocks_)
       end = std::max(end, b.last);
-    bucketSteps_ = std::max<uint32_t>(1, end / kBuckets + 1);
+    bucketSteps_ = end / kBuckets + 1;
   }
 
   int64_t place(const std::vector<uint32_t> &order) {
     buckets_.assign(kBuckets + 1, {});
     seen_.assign(blocks_.size(), 0);
+    stamp_ = 0;
     int64_t top = 0;
     for (uint32_t i : order)
       top = std::max(top, placeOne(i));
     return top;
   }
 
+  int64_t work() const { return work_; }
+
 private:
-  static constexpr uint32_t kBuckets = 512;
+  static constexpr uint32_t kBuckets = 256;
 
   int64_t placeOne(uint32_t index) {
     Block &b = blocks_[index];
     ++stamp_;
     near_.clear();
-    for (uint32_t k = b.first / bucketSteps_; k <= b.last / bucketSteps_; ++k)
+    for (uint32_t k = b.first / bucketSteps_; k <= b.last / bucketSteps_; ++k) {
+      work_ += int64_t(buckets_[k].size());
       for (uint32_t other : buckets_[k]) {
         const Block &o = blocks_[other];
         if (seen_[other] == stamp_ || o.first > b.last || o.last < b.first)
@@ -46,6 +113,8 @@ private:
         seen_[other] = stamp_;
         near_.emplace_back(o.offset, o.offset + o.bytes);
       }
+      buckets_[k].push_back(index);
+    }
     llvm::sort(near_);
     // The tightest hole that takes it, else the top.
     int64_t best = -1, bestSize = INT64_MAX, at = 0;
@@ -57,8 +126,6 @@ private:
       at = std::max(at, to);
     }
     b.offset = best >= 0 ? best : at;
-    for (uint32_t k = b.first / bucketSteps_; k <= b.last / bucketSteps_; ++k)
-      buckets_[k].push_back(index);
     return b.offset + b.bytes;
   }
 
@@ -68,6 +135,7 @@ private:
   std::vector<uint32_t> seen_;
   uint32_t stamp_ = 0;
   std::vector<std::pair<int64_t, int64_t>> near_;
+  int64_t work_ = 0;
 };
 
 using Key = double (*)(const Block &);
@@ -75,43 +143,63 @@ constexpr Key kKeys[] = {
     [](const Block &b) { return double(b.bytes); },
     [](const Block &b) { return double(b.bytes) * (1.0 + b.last - b.first); },
     [](const Block &b) { return double(b.last - b.first); },
-    [](const Block &b) { return -double(b.first); },
+};
+
+// The best placement met so far.
+class Best {
+public:
+  explicit Best(std::vector<Block> &blocks) : blocks_(blocks) {}
+  void offer(int64_t top) {
+    if (top >= least)
+      return;
+    least = top;
+    offsets_.clear();
+    for (const Block &b : blocks_)
+      offsets_.push_back(b.offset);
+  }
+  int64_t restore() {
+    for (size_t i = 0; i < blocks_.size(); ++i)
+      blocks_[i].offset = offsets_[i];
+    return least;
+  }
+  int64_t least = INT64_MAX;
+
+private:
+  std::vector<Block> &blocks_;
+  std::vector<int64_t> offsets_;
 };
 
 } // namespace
 
 int64_t pack(std::vector<Block> &blocks, int64_t peak) {
-  Packer packer(blocks);
-  std::vector<Block> best;
-  int64_t least = INT64_MAX;
-  auto keep = [&](int64_t top) {
-    if (top < least) {
-      least = top;
-      best = blocks;
-    }
-    return least <= peak;
-  };
-
-  std::vector<uint32_t> start(blocks.size());
-  for (uint32_t i = 0; i < start.size(); ++i)
-    start[i] = i;
-  // Work, not time, bounds the search, so that the result is the same on every machine.
-  const int64_t rounds = std::clamp<int64_t>(100000 / std::max<int64_t>(1, int64_t(blocks.size())), 4, 100);
-  for (Key key : kKeys) {
-    std::vector<uint32_t> order = start;
-    llvm::stable_sort(order, [&](uint32_t a, uint32_t b) { return key(blocks[a]) > key(blocks[b]); });
-    for (int64_t round = 0; round < rounds; ++round) {
-      if (keep(packer.place(order))) {
-        blocks = best;
-        return least;
-      }
-      // What sticks out goes first next time.
-      auto inside = [&](uint32_t i) { return blocks[i].offset + blocks[i].bytes <= peak; };
-      std::stable_partition(order.begin(), order.end(), [&](uint32_t i) { return !inside(i); });
-    }
+  if (blocks.empty())
+    return 0;
+  const double enough = double(peak) * kCloseEnough;
+  Best best(blocks);
+  uint32_t steps = 0;
+  for (const Block &b : blocks)
+    steps = std::max(steps, b.last);
+  Timeline timeline(blocks);
+  for (uint32_t share : {10u, 200u, 1000u, 50u, 3u, 0u}) {
+    best.offer(timeline.place(share ? steps / share : 0, peak));
+    if (double(best.least) <= enough)
+      return best.restore();
   }
-  blocks = best;
-  return least == INT64_MAX ? 0 : least;
+
+  Ordered ordered(blocks);
+  std::vector<uint32_t> order(blocks.size());
+  for (size_t k = 0; k < std::size(kKeys) && double(best.least) > enough; ++k) {
+    for (uint32_t i = 0; i < order.size(); ++i)
+      order[i] = i;
+    llvm::stable_sort(order, [&](uint32_t a, uint32_t b) { return kKeys[k](blocks[a]) > kKeys[k](blocks[b]); });
+    int64_t share = kMostWork * int64_t(k + 1) / int64_t(std::size(kKeys));
+    do {
+      best.offer(ordered.place(order));
+      std::stable_partition(order.begin(), order.end(),
+                            [&](uint32_t i) { return blocks[i].offset + blocks[i].bytes > peak; });
+    } while (double(best.least) > enough && ordered.work() < share);
+  }
+  return best.restore();
 }
 
 } // namespace isthmus
