@@ -33,15 +33,15 @@ public:
   // Blocks that live longer than `longLife` steps take the lowest hole, others the highest below `height`; what
   // finds none goes on top.
   int64_t place(uint32_t longLife, int64_t height) {
-    live_.clear();
+    holes_ = {{0, INT64_MAX}};
     int64_t top = 0;
     size_t freed = 0;
     for (uint32_t i : byStart_) {
       Block &b = blocks_[i];
       for (; blocks_[byEnd_[freed]].last < b.first; ++freed)
-        live_.erase(blocks_[byEnd_[freed]].offset);
+        release(blocks_[byEnd_[freed]]);
       b.offset = b.last - b.first > longLife ? lowest(b.bytes) : highest(b.bytes, height);
-      live_[b.offset] = b.offset + b.bytes;
+      take(b);
       top = std::max(top, b.offset + b.bytes);
     }
     return top;
@@ -49,28 +49,46 @@ public:
 
 private:
   int64_t lowest(int64_t bytes) const {
-    int64_t at = 0;
-    for (auto [from, to] : live_) {
-      if (from - at >= bytes)
-        return at;
-      at = to;
-    }
-    return at;
+    for (auto [from, to] : holes_)
+      if (to - from >= bytes)
+        return from;
+    return 0; // not reached: the last hole has no end
   }
 
   int64_t highest(int64_t bytes, int64_t height) const {
-    int64_t ceiling = height;
-    for (auto it = live_.rbegin(); it != live_.rend(); ++it) {
-      if (it->second <= ceiling && ceiling - it->second >= bytes)
-        return ceiling - bytes;
-      ceiling = std::min(ceiling, it->first);
+    for (auto it = holes_.rbegin(); it != holes_.rend(); ++it)
+      if (std::min(it->second, height) - it->first >= bytes)
+        return std::min(it->second, height) - bytes;
+    return lowest(bytes);
+  }
+
+  void take(const Block &b) {
+    auto hole = std::prev(holes_.upper_bound(b.offset));
+    auto [from, to] = *hole;
+    holes_.erase(hole);
+    if (from < b.offset)
+      holes_[from] = b.offset;
+    if (b.offset + b.bytes < to)
+      holes_[b.offset + b.bytes] = to;
+  }
+
+  void release(const Block &b) {
+    int64_t from = b.offset, to = b.offset + b.bytes;
+    auto next = holes_.lower_bound(from);
+    if (next != holes_.end() && next->first == to) {
+      to = next->second;
+      next = holes_.erase(next);
     }
-    return ceiling >= bytes ? ceiling - bytes : lowest(bytes);
+    if (next != holes_.begin() && std::prev(next)->second == from) {
+      from = std::prev(next)->first;
+      holes_.erase(std::prev(next));
+    }
+    holes_[from] = to;
   }
 
   std::vector<Block> &blocks_;
   std::vector<uint32_t> byStart_, byEnd_;
-  std::map<int64_t, int64_t> live_; // start to end
+  std::map<int64_t, int64_t> holes_; // start to end; few, since neighbours are merged
 };
 
 // --- In an order
@@ -116,6 +134,7 @@ private:
       buckets_[k].push_back(index);
     }
     llvm::sort(near_);
+    work_ += 8 * int64_t(near_.size());
     // The tightest hole that takes it, else the top.
     int64_t best = -1, bestSize = INT64_MAX, at = 0;
     for (auto [from, to] : near_) {
@@ -188,7 +207,7 @@ int64_t pack(std::vector<Block> &blocks, int64_t peak) {
 
   Ordered ordered(blocks);
   std::vector<uint32_t> order(blocks.size());
-  for (size_t k = 0; k < std::size(kKeys) && double(best.least) > enough; ++k) {
+  for (size_t k = 0; k < std::size(kKeys) && double(best.least) > enough && ordered.work() < kMostWork; ++k) {
     for (uint32_t i = 0; i < order.size(); ++i)
       order[i] = i;
     llvm::stable_sort(order, [&](uint32_t a, uint32_t b) { return kKeys[k](blocks[a]) > kKeys[k](blocks[b]); });
