@@ -97,10 +97,11 @@ bool Cursor::unexpected(const std::string &wanted) {
 }
 
 void Cursor::recover(const char *start, bool (*beginsStatement)(const Token &)) {
+  bool wasOpen = open_ > 0;
   open_ = 0;
   while (!at(Tok::End)) {
-    bool isNew = tok_.text.begin() > start;
-    if (isNew && tok_.firstOnLine && beginsStatement(tok_))
+    bool isNewLine = tok_.text.begin() > start && tok_.firstOnLine && !at(Tok::Newline);
+    if (isNewLine && (!wasOpen || beginsStatement(tok_)))
       return;
     if (!at(Tok::Newline))
       lexer_.skipLine();

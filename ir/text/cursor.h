@@ -44,8 +44,8 @@ public:
   bool failed() const { return !diags_.empty(); }
   bool full() const { return diags_.size() > kMostDiags; } // enough: stop parsing
   llvm::Error takeError() { return llvm::make_error<DiagError>(std::move(diags_)); }
-  // After an error in the statement that began at `start`: goes on to where the next one may begin. Lines that begin
-  // with nothing that a statement begins with are left out: they go on with something broken.
+  // After an error in the statement that began at `start`: goes on to the next line. Where brackets are open, lines
+  // that begin with nothing that a statement begins with are left out: they go on with what is broken.
   void recover(const char *start, bool (*beginsStatement)(const Token &));
 
   // --- Pieces

@@ -84,6 +84,7 @@ private:
   llvm::DenseSet<ValueId> outputs_;
   NodeLine line_;
   unsigned clauses_ = 0; // of the current node, as bits
+  std::string lookupError_; // the last one
   std::string scratch_;
 };
 
@@ -303,8 +304,13 @@ bool Parser::parseWeights(const Token &name, const Type &type, Initializer &init
   if (!lookup_)
     return true;
   auto tensor = lookup_(g_.weightsFile, init.key);
-  if (!tensor)
-    return c_.error(key, tensor.takeError());
+  if (!tensor) {
+    // Told once where it is about the whole file.
+    std::string message = messageOf(tensor.takeError());
+    bool isNew = message != lookupError_;
+    lookupError_ = message;
+    return isNew && c_.error(key, std::move(message));
+  }
   if (tensor->type != type)
     return c_.error(key, shown(name) + " is " + type.str() + ", but the weights file has " + tensor->type.str());
   init.data = std::move(*tensor);

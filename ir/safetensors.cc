@@ -1,0 +1,184 @@
+#include "ir/safetensors.h"
+
+#include "ir/check.h"
+#include "ir/diagnostics.h"
+#include "ir/file.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringSet.h"
+#include "llvm/Support/Endian.h"
+#include <nlohmann/json.hpp>
+
+namespace isthmus {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::pair<llvm::StringRef, DType> kDTypes[] = {
+    {"F32", DType::F32}, {"F64", DType::F64}, {"BF16", DType::BF16}, {"F16", DType::F16},
+    {"I32", DType::I32}, {"I64", DType::I64}, {"U8", DType::U8},     {"BOOL", DType::Bool}};
+
+llvm::StringRef nameOf(DType t) {
+  return llvm::find_if(kDTypes, [&](const auto &each) { return each.second == t; })->first;
+}
+const std::pair<llvm::StringRef, DType> *byName(llvm::StringRef name) {
+  const auto *found = llvm::find_if(kDTypes, [&](const auto &each) { return each.first == name; });
+  return found == std::end(kDTypes) ? nullptr : found;
+}
+
+constexpr uint64_t kMostHeaderBytes = 100'000'000; // the format's own limit
+
+template <typename... Args> llvm::Error broken(llvm::StringRef path, const char *format, Args &&...args) {
+  return makeError("'{0}' is no safetensors file: {1}", path,
+                   llvm::formatv(format, std::forward<Args>(args)...).str());
+}
+
+bool isSize(const Json &j) { return j.is_number_unsigned() && j.get<uint64_t>() <= uint64_t(INT64_MAX); }
+
+// One entry of the header, checked by itself and against the bytes that there are.
+llvm::Expected<Safetensors::Entry> readEntry(llvm::StringRef path, const std::string &name, const Json &j,
+                                             uint64_t dataBytes) {
+  Safetensors::Entry e;
+  e.name = name;
+  if (!j.is_object() || !j.contains("dtype") || !j["dtype"].is_string() || !j.contains("shape") ||
+      !j["shape"].is_array() || !j.contains("data_offsets") || !j["data_offsets"].is_array() ||
+      j["data_offsets"].size() != 2)
+    return broken(path, "tensor '{0}' lacks dtype, shape or two data_offsets", name);
+  e.dtype = j["dtype"].get<std::string>();
+  for (const Json &d : j["shape"]) {
+    if (!isSize(d))
+      return broken(path, "tensor '{0}' has a size that is no integer from 0 to 2^63-1", name);
+    e.dims.push_back(d.get<int64_t>());
+  }
+  const Json &offsets = j["data_offsets"];
+  if (!isSize(offsets[0]) || !isSize(offsets[1]))
+    return broken(path, "tensor '{0}' has offsets that are no integers from 0 to 2^63-1", name);
+  e.begin = offsets[0].get<uint64_t>();
+  e.end = offsets[1].get<uint64_t>();
+  if (e.begin > e.end || e.end > dataBytes)
+    return broken(path, "tensor '{0}' lies at [{1}, {2}) of {3} bytes", name, e.begin, e.end, dataBytes);
+  if (const auto *known = byName(e.dtype)) {
+    Type type(known->second, e.dims);
+    if (!type.isValid())
+      return broken(path, "tensor '{0}' has a type of over 2^60 bytes", name);
+    if (uint64_t(type.bytes()) != e.end - e.begin)
+      return broken(path, "tensor '{0}' is {1}, which takes {2} bytes, but has {3}", name, type.str(), type.bytes(),
+                    e.end - e.begin);
+  }
+  return e;
+}
+
+} // namespace
+
+llvm::Expected<Safetensors> Safetensors::open(llvm::StringRef path) {
+  auto bytes = readFile(path);
+  if (!bytes)
+    return bytes.takeError();
+  return parse(std::shared_ptr<const llvm::MemoryBuffer>(std::move(*bytes)), path);
+}
+
+llvm::Expected<Safetensors> Safetensors::parse(std::shared_ptr<const llvm::MemoryBuffer> bytes,
+                                               llvm::StringRef path) {
+  llvm::StringRef all = bytes->getBuffer();
+  if (all.size() < 8)
+    return broken(path, "expected a length of 8 bytes, got a file of {0}", all.size());
+  uint64_t headerBytes = llvm::support::endian::read64le(all.data());
+  if (headerBytes > all.size() - 8)
+    return broken(path, "expected a header of {0} bytes, got {1} in the file", headerBytes, all.size() - 8);
+  if (headerBytes > kMostHeaderBytes)
+    return broken(path, "expected a header of at most {0} bytes, got {1}", kMostHeaderBytes, headerBytes);
+  llvm::StringRef header = all.substr(8, headerBytes);
+  // What is nested deeper than any header is not kept: it could take many times the memory of its text.
+  auto isWanted = [](int depth, Json::parse_event_t, Json &) { return depth <= 3; };
+  Json j = Json::parse(header.begin(), header.end(), isWanted, /*allow_exceptions=*/false);
+  if (!j.is_object())
+    return broken(path, "its header is no JSON object");
+
+  Safetensors file;
+  file.path_ = path.str();
+  file.dataStart_ = 8 + headerBytes;
+  for (const auto &[name, value] : j.items()) {
+    if (name == "__metadata__") {
+      for (const auto &[key, text] : value.items())
+        if (text.is_string())
+          file.metadata_[key] = text.template get<std::string>();
+      continue;
+    }
+    auto entry = readEntry(path, name, value, all.size() - file.dataStart_);
+    if (!entry)
+      return entry.takeError();
+    file.entries_.push_back(std::move(*entry));
+  }
+  llvm::sort(file.entries_, [](const Entry &a, const Entry &b) { return a.name < b.name; });
+  file.bytes_ = std::move(bytes);
+  return file;
+}
+
+llvm::Expected<Tensor> Safetensors::find(llvm::StringRef name) const {
+  auto e = llvm::lower_bound(entries_, name, [](const Entry &a, llvm::StringRef n) { return a.name < n; });
+  if (e == entries_.end() || e->name != name) {
+    std::vector<llvm::StringRef> known;
+    for (const Entry &each : entries_)
+      known.push_back(each.name);
+    return makeError("'{0}' has no tensor '{1}'{2}", path_, name, didYouMean(name, known));
+  }
+  const auto *dtype = byName(e->dtype);
+  if (!dtype)
+    return makeError("tensor '{0}' of '{1}' has elements of '{2}'; expected F32, F64, BF16, F16, I32, I64, U8 or "
+                     "BOOL",
+                     name, path_, e->dtype);
+  Type type(dtype->second, e->dims);
+  const char *data = bytes_->getBufferStart() + dataStart_ + e->begin;
+  bool isAligned = reinterpret_cast<uintptr_t>(data) % dtypeBytes(type.dtype) == 0;
+  if (isAligned && type.dtype != DType::Bool)
+    return Tensor{type, bytes_, data};
+  Tensor copy = Tensor::make(type, [&](char *to) {
+    std::memcpy(to, data, e->end - e->begin);
+    if (type.dtype == DType::Bool) // any byte in a file is true or false, but in a bool only two are
+      for (int64_t i = 0; i < type.elements(); ++i)
+        to[i] = to[i] != 0;
+  });
+  return copy;
+}
+
+llvm::Error writeSafetensors(llvm::StringRef path, llvm::ArrayRef<NamedTensor> tensors,
+                             const std::map<std::string, std::string> &metadata) {
+  std::vector<const NamedTensor *> order;
+  for (const NamedTensor &t : tensors)
+    order.push_back(&t);
+  llvm::sort(order, [](const NamedTensor *a, const NamedTensor *b) {
+    int64_t x = dtypeBytes(a->tensor.type.dtype), y = dtypeBytes(b->tensor.type.dtype);
+    return x != y ? x > y : a->name < b->name;
+  });
+  // Written by hand, as a JSON object would put the names in another order than the data. A name that is no UTF-8
+  // keeps what can be kept of it.
+  auto text = [](const Json &j) { return j.dump(-1, ' ', false, Json::error_handler_t::replace); };
+  std::string header = "{";
+  if (!metadata.empty())
+    header += "\"__metadata__\":" + text(metadata);
+  uint64_t at = 0;
+  llvm::StringSet<> names;
+  for (const NamedTensor *t : order) {
+    const Type &type = t->tensor.type;
+    ISTHMUS_CHECK(names.insert(t->name).second, "two tensors named '" + t->name + "'");
+    Json entry = {{"dtype", nameOf(type.dtype).str()},
+                  {"shape", std::vector<int64_t>(type.dims.begin(), type.dims.end())},
+                  {"data_offsets", {at, at + uint64_t(type.bytes())}}};
+    header += (header.size() > 1 ? "," : "") + text(t->name) + ":" + text(entry);
+    at += uint64_t(type.bytes());
+  }
+  header += "}";
+  if (header.size() + 64 > kMostHeaderBytes)
+    return makeError("cannot write '{0}': {1} tensors are more than a safetensors file may have", path,
+                     tensors.size());
+  header.resize((header.size() + 8 + 63) / 64 * 64 - 8, ' '); // spaces behind it align the data
+  return writeFileAtomically(path, [&](llvm::raw_pwrite_stream &os) {
+    char length[8];
+    llvm::support::endian::write64le(length, header.size());
+    os << llvm::StringRef(length, 8) << header;
+    for (const NamedTensor *t : order)
+      os << llvm::StringRef(t->tensor.data, size_t(t->tensor.bytes()));
+    return llvm::Error::success();
+  });
+}
+
+} // namespace isthmus

@@ -1,0 +1,274 @@
+// Files are written whole or not at all; weights come back bit for bit, and broken weights files are told.
+
+#include "ir/equal_graphs.h"
+#include "ir/file.h"
+#include "ir/safetensors.h"
+#include "ir/text/isth_file.h"
+#include "ir/text/parser.h"
+#include "ir/text/printer.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+using namespace isthmus;
+
+namespace {
+
+class InFolder : public testing::Test {
+protected:
+  void SetUp() override {
+    llvm::SmallString<128> made;
+    ASSERT_FALSE(llvm::sys::fs::createUniqueDirectory("isthmus", made));
+    folder = made.str().str();
+  }
+  void TearDown() override { llvm::sys::fs::remove_directories(folder); }
+
+  std::string in(llvm::StringRef name) const { return folder + "/" + name.str(); }
+  void write(llvm::StringRef name, llvm::StringRef bytes) {
+    EXPECT_EQ(llvm::toString(writeFileAtomically(in(name), bytes)), "");
+  }
+  static std::string contents(const std::string &path) {
+    auto b = readFile(path);
+    return b ? (*b)->getBuffer().str() : llvm::toString(b.takeError());
+  }
+  std::vector<std::string> names() const {
+    std::vector<std::string> out;
+    std::error_code ec;
+    for (llvm::sys::fs::directory_iterator i(folder, ec), e; i != e && !ec; i.increment(ec))
+      out.push_back(llvm::sys::path::filename(i->path()).str());
+    llvm::sort(out);
+    return out;
+  }
+
+  std::string folder;
+};
+
+using File = InFolder;
+using Weights = InFolder;
+using Isth = InFolder;
+
+TEST_F(File, IsReplacedWhole) {
+  write("a", "one");
+  ASSERT_EQ(::chmod(in("a").c_str(), 0640), 0);
+  write("a", "two");
+  EXPECT_EQ(contents(in("a")), "two");
+  struct stat s;
+  ASSERT_EQ(::stat(in("a").c_str(), &s), 0);
+  EXPECT_EQ(s.st_mode & 0777, 0640u);
+  EXPECT_EQ(names(), std::vector<std::string>{"a"});
+}
+
+TEST_F(File, StaysWhenWritingFails) {
+  write("a", "one");
+  llvm::Error e = writeFileAtomically(in("a"), [](llvm::raw_pwrite_stream &os) -> llvm::Error {
+    os << "half";
+    return makeError("stopped");
+  });
+  EXPECT_EQ(llvm::toString(std::move(e)), "error: stopped");
+  EXPECT_EQ(contents(in("a")), "one");
+  EXPECT_EQ(names(), std::vector<std::string>{"a"});
+}
+
+TEST_F(File, SaysWhatIsWrong) {
+  EXPECT_EQ(llvm::toString(readFile(in("none")).takeError()),
+            "error: cannot read '" + in("none") + "': No such file or directory");
+  EXPECT_EQ(llvm::toString(writeFileAtomically(in("no/such"), "x")),
+            "error: cannot write '" + in("no/such") + "': No such file or directory");
+  EXPECT_EQ(llvm::toString(writeFileAtomically(folder, "x")),
+            "error: cannot write '" + folder + "': Is a directory");
+  EXPECT_EQ(llvm::toString(writeFileAtomically("/dev/full", "x")),
+            "error: cannot write '/dev/full': No space left on device");
+}
+
+TEST_F(File, DevicesAndLinksAreNotReplaced) {
+  EXPECT_EQ(llvm::toString(writeFileAtomically("/dev/null", "x")), "");
+  write("a", "one");
+  ASSERT_EQ(::symlink("a", in("link").c_str()), 0);
+  write("link", "two");
+  EXPECT_EQ(contents(in("a")), "two");
+  EXPECT_TRUE(llvm::sys::fs::is_symlink_file(in("link")));
+}
+
+Tensor counted(const Type &type) {
+  return Tensor::make(type, [&](char *p) {
+    for (int64_t i = 0; i < type.bytes(); ++i)
+      p[i] = type.dtype == DType::Bool ? i % 2 : char(i * 7 + 1);
+  });
+}
+
+TEST_F(Weights, ComeBackBitForBit) {
+  std::vector<NamedTensor> tensors;
+  for (DType t : {DType::Bool, DType::F32, DType::F64, DType::BF16, DType::F16, DType::I32, DType::I64, DType::U8})
+    tensors.push_back({"a/" + dtypeName(t).str() + " \"ü\"", counted(Type(t, {3, 5}))});
+  tensors.push_back({"scalar", counted(Type(DType::F64, {}))});
+  tensors.push_back({"empty", counted(Type(DType::F32, {0, 7}))});
+  ASSERT_EQ(llvm::toString(writeSafetensors(in("w"), tensors, {{"made by", "a test"}})), "");
+  auto file = Safetensors::open(in("w"));
+  ASSERT_TRUE(bool(file)) << llvm::toString(file.takeError());
+  EXPECT_EQ(file->entries().size(), tensors.size());
+  EXPECT_EQ(file->metadata().at("made by"), "a test");
+  for (const NamedTensor &t : tensors) {
+    auto found = file->find(t.name);
+    ASSERT_TRUE(bool(found)) << llvm::toString(found.takeError());
+    EXPECT_EQ(found->type, t.tensor.type);
+    EXPECT_EQ(memcmp(found->data, t.tensor.data, t.tensor.bytes()), 0) << t.name;
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(found->data) % dtypeBytes(found->type.dtype), 0u);
+  }
+  EXPECT_EQ(llvm::toString(file->find("scaler").takeError()),
+            "error: '" + in("w") + "' has no tensor 'scaler'; did you mean 'scalar'?");
+}
+
+std::string withHeader(llvm::StringRef header, size_t dataBytes = 0) {
+  std::string s(8, '\0');
+  s[0] = char(header.size());
+  s[1] = char(header.size() >> 8);
+  return s + header.str() + std::string(dataBytes, 'x');
+}
+
+std::string problemOf(llvm::StringRef bytes) {
+  auto file = Safetensors::parse(llvm::MemoryBuffer::getMemBufferCopy(bytes), "w");
+  return file ? "" : llvm::toString(file.takeError());
+}
+
+TEST_F(Weights, BrokenFilesAreTold) {
+  const std::string start = "error: 'w' is no safetensors file: ";
+  EXPECT_EQ(problemOf(""), start + "expected a length of 8 bytes, got a file of 0");
+  EXPECT_EQ(problemOf("\xff\xff\xff\xff\xff\xff\xff\xff{}"),
+            start + "expected a header of 18446744073709551615 bytes, got 2 in the file");
+  EXPECT_EQ(problemOf(withHeader("[1]")), start + "its header is no JSON object");
+  EXPECT_EQ(problemOf(withHeader("{\"a\"")), start + "its header is no JSON object");
+  EXPECT_EQ(problemOf(withHeader("{\"\xff\":1}")), start + "its header is no JSON object");
+  EXPECT_EQ(problemOf(withHeader(std::string(50000, '['))), start + "its header is no JSON object");
+  EXPECT_EQ(problemOf(withHeader(R"({"a":3})")), start + "tensor 'a' lacks dtype, shape or two data_offsets");
+  EXPECT_EQ(problemOf(withHeader(R"({"a":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]}})", 4)),
+            start + "tensor 'a' has a size that is no integer from 0 to 2^63-1");
+  EXPECT_EQ(problemOf(withHeader(R"({"a":{"dtype":"F32","shape":[1.5],"data_offsets":[0,4]}})", 4)),
+            start + "tensor 'a' has a size that is no integer from 0 to 2^63-1");
+  EXPECT_EQ(problemOf(withHeader(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,-4]}})", 4)),
+            start + "tensor 'a' has offsets that are no integers from 0 to 2^63-1");
+  EXPECT_EQ(problemOf(withHeader(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,5]}})", 4)),
+            start + "tensor 'a' lies at [0, 5) of 4 bytes");
+  EXPECT_EQ(problemOf(withHeader(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[4,0]}})", 4)),
+            start + "tensor 'a' lies at [4, 0) of 4 bytes");
+  EXPECT_EQ(problemOf(withHeader(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,4]}})", 4)),
+            start + "tensor 'a' is f32[2], which takes 8 bytes, but has 4");
+  EXPECT_EQ(
+      problemOf(withHeader(R"({"a":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0]}})")),
+      start + "tensor 'a' has a type of over 2^60 bytes");
+}
+
+TEST_F(Weights, UnknownElementTypesAreAnErrorWhenAskedFor) {
+  auto file = Safetensors::parse(
+      llvm::MemoryBuffer::getMemBufferCopy(withHeader(R"({"a":{"dtype":"F8_E4M3","shape":[2],"data_offsets":[0,2]}})", 2)),
+      "w");
+  ASSERT_TRUE(bool(file)) << llvm::toString(file.takeError());
+  EXPECT_EQ(llvm::toString(file->find("a").takeError()),
+            "error: tensor 'a' of 'w' has elements of 'F8_E4M3'; expected F32, F64, BF16, F16, I32, I64, U8 or BOOL");
+}
+
+// A graph with a small tensor, a large one under an odd name, and one over 1 MiB if asked for.
+Graph withWeights(bool huge) {
+  Graph g("g");
+  auto add = [&](const char *name, const Type &type) {
+    Initializer init;
+    init.kind = Initializer::Kind::Data;
+    init.data = counted(type);
+    llvm::cantFail(g.addInput(InputKind::Param, name, type, init));
+  };
+  add("small", Type(DType::I32, {256}));
+  add("a/\xff", Type(DType::I32, {257}));
+  if (huge)
+    add("huge", Type(DType::U8, {(1 << 20) + 1}));
+  return g;
+}
+
+Graph loaded(const std::string &path) {
+  auto g = loadIsth(path);
+  if (g)
+    return std::move(*g);
+  ADD_FAILURE() << llvm::toString(g.takeError());
+  return Graph();
+}
+
+void expectSameData(const Graph &a, const Graph &b) {
+  ASSERT_EQ(a.inputs().size(), b.inputs().size());
+  for (size_t i = 0; i < a.inputs().size(); ++i) {
+    const Tensor &x = a.inputs()[i].init.data, &y = b.inputs()[i].init.data;
+    ASSERT_EQ(x.type, y.type);
+    EXPECT_EQ(memcmp(x.data, y.data, x.bytes()), 0);
+  }
+}
+
+TEST_F(Isth, LargeWeightsLieBeside) {
+  Graph g = withWeights(/*huge=*/false);
+  ASSERT_EQ(llvm::toString(saveIsth(g, in("m.isth"))), "");
+  EXPECT_EQ(names(), (std::vector<std::string>{"m.isth", "m.safetensors"}));
+  Graph back = loaded(in("m.isth"));
+  EXPECT_EQ(back.weightsFile, "m.safetensors");
+  expectSameData(g, back);
+  // Over itself, while its weights are mapped.
+  ASSERT_EQ(llvm::toString(saveIsth(back, in("m.isth"))), "");
+  std::string reason;
+  EXPECT_TRUE(equalGraphs(loaded(in("m.isth")), back, &reason)) << reason;
+}
+
+TEST_F(Isth, WeightsGoWhereTheyAreTold) {
+  Graph g = withWeights(/*huge=*/false);
+  ASSERT_EQ(llvm::toString(saveIsth(g, in("m.isth"), {.weightsPath = in("w.safetensors")})), "");
+  EXPECT_EQ(loaded(in("m.isth")).weightsFile, "w.safetensors");
+  ASSERT_FALSE(llvm::sys::fs::create_directory(in("sub")));
+  ASSERT_EQ(llvm::toString(saveIsth(g, in("m.isth"), {.weightsPath = in("sub/w.safetensors")})), "");
+  expectSameData(g, loaded(in("m.isth")));
+}
+
+TEST_F(Isth, WithoutLargeWeightsThereIsNoOtherFile) {
+  Graph g = llvm::cantFail(parseGraph("isthmus 1\ngraph @g {\n  const %a : i64[1] = [3]\n}\n", "t"));
+  ASSERT_EQ(llvm::toString(saveIsth(g, in("m.isth"))), "");
+  EXPECT_EQ(names(), std::vector<std::string>{"m.isth"});
+}
+
+TEST_F(Isth, MissingWeightsAreOneError) {
+  write("m.isth", "isthmus 1\nweights \"w.safetensors\"\ngraph @g {\n  param %a : f32[2] = file \"a\"\n"
+                  "  param %b : f32[2] = file \"b\"\n}\n");
+  auto g = loadIsth(in("m.isth"));
+  ASSERT_FALSE(bool(g));
+  EXPECT_EQ(llvm::toString(g.takeError()), in("m.isth") + ":4:28: error: cannot read '" + in("w.safetensors") +
+                                               "': No such file or directory\n"
+                                               "  param %a : f32[2] = file \"a\"\n"
+                                               "                           ^~~");
+}
+
+TEST_F(Isth, WeightsOfAnotherTypeAreAnError) {
+  ASSERT_EQ(llvm::toString(writeSafetensors(in("w"), {{"a", counted(Type(DType::F32, {3}))}})), "");
+  write("m.isth", "isthmus 1\nweights \"w\"\ngraph @g {\n  param %a : f32[2] = file \"a\"\n}\n");
+  auto g = loadIsth(in("m.isth"));
+  ASSERT_FALSE(bool(g));
+  EXPECT_NE(llvm::toString(g.takeError()).find("'%a' is f32[2], but the weights file has f32[3]"), std::string::npos);
+}
+
+std::string onStdout(const Graph &g, SaveOptions options = {}) {
+  testing::internal::CaptureStdout();
+  std::string problem = llvm::toString(saveIsth(g, "-", options));
+  std::string text = testing::internal::GetCapturedStdout();
+  return problem.empty() ? text : problem;
+}
+
+TEST_F(Isth, OnStandardOutputLargeWeightsAreReferredTo) {
+  Graph little = withWeights(/*huge=*/false);
+  EXPECT_EQ(onStdout(little), graphText(little));
+  Graph huge = withWeights(/*huge=*/true);
+  EXPECT_EQ(onStdout(huge), "error: 1049605 bytes of weights are too many for standard output, which takes 1048576; "
+                            "name a file for them with --weights=FILE");
+  ASSERT_EQ(llvm::toString(saveIsth(huge, in("m.isth"))), "");
+  std::string text = onStdout(loaded(in("m.isth")));
+  EXPECT_NE(text.find("weights \"" + in("m.safetensors") + "\"\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("  param %huge : u8[1048577] = file \"huge\"\n"), std::string::npos);
+  write("again.isth", text);
+  expectSameData(huge, loaded(in("again.isth")));
+  text = onStdout(huge, {.weightsPath = in("x.safetensors")});
+  write("again.isth", text);
+  expectSameData(huge, loaded(in("again.isth")));
+}
+
+} // namespace
