@@ -1,0 +1,73 @@
+// Sizes of a convolution, with three spatial axes always: missing ones, in front, have size one.
+#pragma once
+
+#include "ir/ops/window.h"
+#include <algorithm>
+
+namespace isthmus {
+
+struct ConvShape {
+  int64_t batch, channels, outChannels, groups; // channels: of x
+  int64_t in[3], out[3], kernel[3], stride[3], dilation[3], pad[3];
+
+  int64_t inPlane() const { return in[0] * in[1] * in[2]; }
+  int64_t outPlane() const { return out[0] * out[1] * out[2]; }
+  int64_t taps() const { return kernel[0] * kernel[1] * kernel[2]; }
+  int64_t groupChannels() const { return channels / groups; }
+  int64_t groupOutChannels() const { return outChannels / groups; }
+
+  // The half-open range of output positions along an axis whose element under tap `k` lies in the image.
+  struct Range {
+    int64_t low, high;
+  };
+  Range places(int axis, int64_t k) const {
+    int64_t first = pad[axis] - k * dilation[axis]; // o * stride >= first
+    int64_t last = in[axis] - 1 + first;            // o * stride <= last
+    int64_t low = first <= 0 ? 0 : (first + stride[axis] - 1) / stride[axis];
+    int64_t high = last < 0 ? 0 : std::min(out[axis], last / stride[axis] + 1);
+    return {low, std::max(low, high)};
+  }
+  // The input position under tap `k` at output position `o`; may lie outside.
+  int64_t position(int axis, int64_t o, int64_t k) const {
+    return o * stride[axis] + k * dilation[axis] - pad[axis];
+  }
+};
+
+// g is the type of conv's result, x that of its operand; `window` as the row's attributes say.
+inline ConvShape convShape(const Type &g, const Type &x, const Window &window, int64_t groups) {
+  ConvShape s = {x.dims[0], x.dims[1], g.dims[1], groups, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1},
+                 {0, 0, 0}};
+  size_t lead = 3 - window.size();
+  for (size_t i = 0; i < window.size(); ++i) {
+    s.in[lead + i] = x.dims[2 + i];
+    s.out[lead + i] = g.dims[2 + i];
+    s.kernel[lead + i] = window[i].kernel;
+    s.stride[lead + i] = window[i].stride;
+    s.dilation[lead + i] = window[i].dilation;
+    s.pad[lead + i] = window[i].padLow;
+  }
+  return s;
+}
+
+// Of a call of conv, conv_transpose or conv_weight_grad.
+inline ConvShape convShape(const OpCall &c) {
+  bool forward = c.op->name == "conv", transpose = c.op->name == "conv_transpose";
+  const Type &g = forward ? c.results[0] : c.operands[0];
+  const Type &x = forward ? c.operands[0] : transpose ? c.results[0] : c.operands[1];
+  const Type &w = forward || transpose ? c.operands[1] : c.results[0];
+  return convShape(g, x, windowOf(*c.attrs, spatial(w)), c.attrs->getInt("groups"));
+}
+
+// A convolution of kernel one that neither steps nor pads sees one long row.
+inline ConvShape flattened(ConvShape s) {
+  for (int a = 0; a < 3; ++a)
+    if (s.kernel[a] != 1 || s.stride[a] != 1 || s.pad[a] != 0 || s.in[a] != s.out[a])
+      return s;
+  for (auto *sizes : {s.in, s.out}) {
+    sizes[2] *= sizes[0] * sizes[1];
+    sizes[0] = sizes[1] = 1;
+  }
+  return s;
+}
+
+} // namespace isthmus

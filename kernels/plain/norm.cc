@@ -1,0 +1,255 @@
+// Normalisations. Statistics are summed in double in two passes (the mean, then squares of what is left
+// of it), so that a large mean does not eat the variance.
+
+#include "kernels/plain/by_type.h"
+#include "kernels/plain/register.h"
+#include "kernels/plain/sums.h"
+
+// Results may lie over operands of the same size, element on element: no iteration reads what another
+// wrote, which is what `ivdep` says.
+
+namespace isthmus::plain {
+namespace {
+
+// x as [batch, channels, inner]: the channel's elements are `batch` rows of `inner`.
+struct ChannelShape {
+  int64_t batch, channels, inner;
+
+  explicit ChannelShape(const Type &x) : batch(x.dims[0]), channels(x.dims[1]), inner(1) {
+    for (int64_t d : llvm::makeArrayRef(x.dims).drop_front(2))
+      inner *= d;
+  }
+  int64_t count() const { return batch * inner; }
+  int64_t row(int64_t n, int64_t c) const { return (n * channels + c) * inner; }
+};
+
+// Sum over a channel of term(index of the element).
+template <typename Term> double channelSum(const ChannelShape &s, int64_t c, Term term) {
+  LaneSum sum;
+  for (int64_t n = 0; n < s.batch; ++n) {
+    int64_t row = s.row(n, c);
+    sum.addRow(s.inner, [&](int64_t i) { return term(row + i); });
+  }
+  return sum.total();
+}
+
+// Calls f(channel) for each channel. Where rows are single elements, a channel would touch every cache
+// line of x: that is what the batch norm of a matrix costs here.
+template <typename F> void forEachChannel(const ChannelShape &s, F f) {
+  parallelFor(s.channels, std::max<int64_t>(1, kGrain / std::max<int64_t>(1, s.count())),
+              [&](int64_t begin, int64_t end) {
+                vectorised([&] {
+                  for (int64_t c = begin; c < end; ++c)
+                    f(c);
+                });
+              });
+}
+
+struct BatchNorm { // T: of x; P: of the vectors
+  template <typename T, typename P> static void run(const OpCall &call, const KernelArgs &args) {
+    using C = Compute<T>;
+    const ChannelShape s(call.operands[0]);
+    const double epsilon = call.attrs->getFloat("epsilon"), count = std::max(1.0, double(s.count()));
+    const bool training = call.attrs->getBool("training");
+    const T *x = operand<T>(args, 0);
+    const P *scale = operand<P>(args, 1), *bias = operand<P>(args, 2);
+    const P *givenMean = operand<P>(args, 3), *givenVar = operand<P>(args, 4);
+    T *y = result<T>(args, 0);
+    P *meanOut = result<P>(args, 1), *varOut = result<P>(args, 2);
+    forEachChannel(s, [&](int64_t c) {
+      double mean = double(givenMean[c]), var = double(givenVar[c]);
+      if (training) {
+        mean = channelSum(s, c, [&](int64_t i) { return double(x[i]); }) / count;
+        var = channelSum(s, c, [&](int64_t i) { return (double(x[i]) - mean) * (double(x[i]) - mean); }) / count;
+      }
+      meanOut[c] = converted<P>(mean);
+      varOut[c] = converted<P>(var);
+      const C m = C(mean), factor = C(double(scale[c]) / std::sqrt(var + epsilon)), add = C(bias[c]);
+      for (int64_t n = 0; n < s.batch; ++n) {
+        const T *from = x + s.row(n, c);
+        T *to = y + s.row(n, c);
+#pragma GCC ivdep
+        for (int64_t i = 0; i < s.inner; ++i)
+          to[i] = T((C(from[i]) - m) * factor + add);
+      }
+    });
+  }
+};
+
+struct BatchNormGrad {
+  template <typename T, typename P> static void run(const OpCall &call, const KernelArgs &args) {
+    using C = Compute<T>;
+    const ChannelShape s(call.operands[1]);
+    const double epsilon = call.attrs->getFloat("epsilon"), count = std::max(1.0, double(s.count()));
+    const bool training = call.attrs->getBool("training");
+    const T *g = operand<T>(args, 0), *x = operand<T>(args, 1);
+    const P *scale = operand<P>(args, 2), *means = operand<P>(args, 3), *vars = operand<P>(args, 4);
+    T *dx = result<T>(args, 0);
+    P *dScale = result<P>(args, 1), *dBias = result<P>(args, 2);
+    forEachChannel(s, [&](int64_t c) {
+      double mean = double(means[c]), rstd = 1 / std::sqrt(double(vars[c]) + epsilon);
+      double sumG = channelSum(s, c, [&](int64_t i) { return double(g[i]); });
+      double sumGX = channelSum(s, c, [&](int64_t i) { return double(g[i]) * (double(x[i]) - mean); }) * rstd;
+      dScale[c] = converted<P>(sumGX);
+      dBias[c] = converted<P>(sumG);
+      // dx = scale rstd (g - sumG / count - (x - mean) rstd sumGX / count)
+      const C factor = C(double(scale[c]) * rstd), m = C(mean);
+      const C off = training ? C(sumG / count) : C(0), slope = training ? C(sumGX * rstd / count) : C(0);
+      for (int64_t n = 0; n < s.batch; ++n) {
+        const T *up = g + s.row(n, c), *from = x + s.row(n, c);
+        T *to = dx + s.row(n, c);
+#pragma GCC ivdep
+        for (int64_t i = 0; i < s.inner; ++i)
+          to[i] = T((C(up[i]) - off - (C(from[i]) - m) * slope) * factor);
+      }
+    });
+  }
+};
+
+// x as rows to be normalised, [outer, inner].
+struct LayerShape {
+  int64_t outer = 1, inner = 1;
+
+  LayerShape(const Type &x, int64_t axis) {
+    for (int64_t a = 0; a < x.rank(); ++a)
+      (a < (axis < 0 ? axis + x.rank() : axis) ? outer : inner) *= x.dims[a];
+  }
+  template <typename F> void forEachRow(F f) const {
+    parallelFor(outer, std::max<int64_t>(1, kGrain / std::max<int64_t>(1, inner)), [&](int64_t begin, int64_t end) {
+      vectorised([&] {
+        for (int64_t r = begin; r < end; ++r)
+          f(r);
+      });
+    });
+  }
+};
+
+template <typename Term> double rowSum(int64_t n, Term term) {
+  LaneSum sum;
+  sum.addRow(n, term);
+  return sum.total();
+}
+
+struct LayerNorm { // P: of scale and bias; statistics are f32 for 16-bit x
+  template <typename T, typename P> static void run(const OpCall &call, const KernelArgs &args) {
+    using C = Compute<T>;
+    const LayerShape s(call.operands[0], call.attrs->getInt("axis"));
+    const double epsilon = call.attrs->getFloat("epsilon"), count = std::max(1.0, double(s.inner));
+    const T *x = operand<T>(args, 0);
+    const P *scale = operand<P>(args, 1), *bias = call.operands.size() > 2 ? operand<P>(args, 2) : nullptr;
+    T *y = result<T>(args, 0);
+    C *means = result<C>(args, 1), *rstds = result<C>(args, 2);
+    s.forEachRow([&](int64_t r) {
+      const T *from = x + r * s.inner;
+      T *to = y + r * s.inner;
+      double mean = rowSum(s.inner, [&](int64_t i) { return double(from[i]); }) / count;
+      double var = rowSum(s.inner, [&](int64_t i) { return (double(from[i]) - mean) * (double(from[i]) - mean); }) / count;
+      const C m = C(mean), rstd = C(1 / std::sqrt(var + epsilon));
+      means[r] = m;
+      rstds[r] = rstd;
+      if (bias)
+#pragma GCC ivdep
+        for (int64_t i = 0; i < s.inner; ++i)
+          to[i] = T((C(from[i]) - m) * rstd * C(scale[i]) + C(bias[i]));
+      else
+#pragma GCC ivdep
+        for (int64_t i = 0; i < s.inner; ++i)
+          to[i] = T((C(from[i]) - m) * rstd * C(scale[i]));
+    });
+  }
+};
+
+// Columns of dscale and dbias are summed in pieces that lie on the stack.
+template <typename T, typename P>
+void layerColumns(const LayerShape &s, const T *g, const T *x, const Compute<T> *means, const Compute<T> *rstds,
+                  P *dScale, P *dBias) {
+  constexpr int64_t kPiece = 64;
+  int64_t pieces = (s.inner + kPiece - 1) / kPiece;
+  parallelFor(pieces, std::max<int64_t>(1, kGrain / (kPiece * std::max<int64_t>(1, s.outer))),
+              [&](int64_t begin, int64_t end) {
+                vectorised([&] {
+                  for (int64_t p = begin; p < end; ++p) {
+                    double sumG[kPiece] = {}, sumGX[kPiece] = {};
+                    int64_t from = p * kPiece, n = std::min(kPiece, s.inner - from);
+                    for (int64_t r = 0; r < s.outer; ++r) {
+                      const T *up = g + r * s.inner + from, *at = x + r * s.inner + from;
+                      double mean = double(means[r]), rstd = double(rstds[r]);
+                      for (int64_t i = 0; i < n; ++i) {
+                        sumG[i] += double(up[i]);
+                        sumGX[i] += double(up[i]) * ((double(at[i]) - mean) * rstd);
+                      }
+                    }
+                    for (int64_t i = 0; i < n; ++i) {
+                      dScale[from + i] = converted<P>(sumGX[i]);
+                      dBias[from + i] = converted<P>(sumG[i]);
+                    }
+                  }
+                });
+              });
+}
+
+struct LayerNormGrad {
+  template <typename T, typename P> static void run(const OpCall &call, const KernelArgs &args) {
+    using C = Compute<T>;
+    const LayerShape s(call.operands[1], call.attrs->getInt("axis"));
+    const double count = std::max(1.0, double(s.inner));
+    const T *g = operand<T>(args, 0), *x = operand<T>(args, 1);
+    const P *scale = operand<P>(args, 2);
+    const C *means = operand<C>(args, 3), *rstds = operand<C>(args, 4);
+    T *dx = result<T>(args, 0);
+    // First what reads all of g and x: dx may lie over either.
+    layerColumns<T, P>(s, g, x, means, rstds, result<P>(args, 1), result<P>(args, 2));
+    s.forEachRow([&](int64_t r) {
+      const T *up = g + r * s.inner, *from = x + r * s.inner;
+      T *to = dx + r * s.inner;
+      double mean = double(means[r]), rstd = double(rstds[r]);
+      double sumG = rowSum(s.inner, [&](int64_t i) { return double(up[i]) * double(scale[i]); });
+      double sumGX = rowSum(
+          s.inner, [&](int64_t i) { return double(up[i]) * double(scale[i]) * (double(from[i]) - mean); });
+      const C m = C(mean), factor = C(rstd), off = C(sumG / count), slope = C(sumGX * rstd * rstd / count);
+#pragma GCC ivdep
+      for (int64_t i = 0; i < s.inner; ++i)
+        to[i] = T((C(up[i]) * C(scale[i]) - off - (C(from[i]) - m) * slope) * factor);
+    });
+  }
+};
+
+struct RunningAverage {
+  template <typename T> static void run(const OpCall &call, const KernelArgs &args) {
+    using C = Compute<T>;
+    const C m = C(call.attrs->getFloat("momentum")), rest = C(1 - call.attrs->getFloat("momentum"));
+    const T *old = operand<T>(args, 0), *now = operand<T>(args, 1);
+    T *y = result<T>(args, 0);
+    parallelFor(call.results[0].elements(), kGrain, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i)
+        y[i] = T(m * C(old[i]) + rest * C(now[i]));
+    });
+  }
+};
+
+// By the type of x, the operand `X`, and that of the vector after it.
+template <typename K, size_t X> void runNorm(const OpCall &call, const KernelArgs &args) {
+  dispatchFloat(call.operands[X].dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    if (call.operands[X + 1].dtype == call.operands[X].dtype)
+      K::template run<T, T>(call, args);
+    else
+      K::template run<T, Compute<T>>(call, args);
+  });
+}
+
+} // namespace
+} // namespace isthmus::plain
+
+namespace isthmus {
+
+void registerPlainNorm(KernelTable &table) {
+  using namespace plain;
+  table.add({"batch_norm", "plain", prepareThreaded<runNorm<BatchNorm, 0>>});
+  table.add({"batch_norm_grad", "plain", prepareThreaded<runNorm<BatchNormGrad, 1>>});
+  table.add({"layer_norm", "plain", prepareThreaded<runNorm<LayerNorm, 0>>});
+  table.add({"layer_norm_grad", "plain", prepareThreaded<runNorm<LayerNormGrad, 1>>});
+  table.add({"running_average", "plain", prepareThreaded<runFloat<RunningAverage>>});
+}
+
+} // namespace isthmus

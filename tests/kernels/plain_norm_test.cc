@@ -1,0 +1,240 @@
+// Plain normalisations, softmax and losses: forward against the textbook, backward rows against central differences.
+
+#include "kernels/plain/register.h"
+#include "tests/kernels/call.h"
+
+namespace isthmus::testing {
+namespace {
+
+const KernelTable &plain() {
+  static const KernelTable *table = [] {
+    auto *t = new KernelTable;
+    registerPlainNorm(*t);
+    registerPlainSoftmax(*t);
+    return t;
+  }();
+  return *table;
+}
+
+// d dot(result 0, g) / d operand `i` of `forward`, against result `k` of `backward`, which has run.
+void expectGradient(Call &forward, size_t i, llvm::ArrayRef<double> g, const Call &backward, size_t k) {
+  auto value = [&] {
+    forward.run(plain());
+    double sum = 0;
+    for (size_t j = 0; j < g.size(); ++j)
+      sum += g[j] * forward.output(0, int64_t(j));
+    return sum;
+  };
+  const double step = 1e-5;
+  double *x = forward.in[i].as<double>();
+  for (int64_t e = 0; e < forward.call.operands[i].elements(); ++e) {
+    double at = x[e];
+    x[e] = at + step;
+    double up = value();
+    x[e] = at - step;
+    double down = value();
+    x[e] = at;
+    EXPECT_NEAR(backward.output(k, e), (up - down) / (2 * step), 1e-7) << backward.text() << " element " << e;
+  }
+}
+
+std::vector<double> values(const Call &c, size_t operand) {
+  std::vector<double> v;
+  for (int64_t e = 0; e < c.call.operands[operand].elements(); ++e)
+    v.push_back(c.input(operand, e));
+  return v;
+}
+
+void give(Call &to, size_t operand, const Guarded &from) {
+  ASSERT_EQ(to.in[operand].bytes(), from.bytes());
+  std::memcpy(to.in[operand].data(), from.data(), size_t(from.bytes()));
+}
+
+TEST(PlainNorm, BatchNorm) {
+  for (const Dims &dims : {Dims{3, 4, 5, 2}, Dims{6, 3}, Dims{2, 2, 37}})
+    for (bool training : {true, false}) {
+      Type x(DType::F64, dims), vec(DType::F64, {dims[1]});
+      Attrs attrs = {{"training", training}, {"epsilon", 0.01}};
+      Call f("batch_norm", {x, vec, vec, vec, vec}, attrs), b("batch_norm_grad", {x, x, vec, vec, vec}, attrs);
+      f.draw(1, 0.5, 2);
+      b.draw(2, -1, 1);
+      f.run(plain());
+      int64_t inner = x.elements() / (dims[0] * dims[1]), count = dims[0] * inner;
+      for (int64_t c = 0; c < dims[1]; ++c) {
+        double mean = 0, var = 0;
+        auto each = [&](auto fn) {
+          for (int64_t n = 0; n < dims[0]; ++n)
+            for (int64_t i = 0; i < inner; ++i)
+              fn((n * dims[1] + c) * inner + i);
+        };
+        each([&](int64_t i) { mean += f.input(0, i) / double(count); });
+        each([&](int64_t i) { var += (f.input(0, i) - mean) * (f.input(0, i) - mean) / double(count); });
+        if (!training) {
+          mean = f.input(3, c);
+          var = f.input(4, c);
+        }
+        EXPECT_NEAR(f.output(1, c), mean, 1e-13);
+        EXPECT_NEAR(f.output(2, c), var, 1e-13);
+        each([&](int64_t i) {
+          EXPECT_NEAR(f.output(0, i), (f.input(0, i) - mean) / std::sqrt(var + 0.01) * f.input(1, c) + f.input(2, c),
+                      1e-12);
+        });
+      }
+      give(b, 1, f.in[0]);
+      give(b, 2, f.in[1]);
+      give(b, 3, f.out[1]);
+      give(b, 4, f.out[2]);
+      b.run(plain());
+      for (size_t i : {0, 1, 2})
+        expectGradient(f, i, values(b, 0), b, i);
+    }
+}
+
+TEST(PlainNorm, LayerNorm) {
+  for (int64_t axis : {-1, 1, 0}) {
+    Type x(DType::F64, {2, 3, 5}), scale(DType::F64, llvm::makeArrayRef(x.dims).drop_front(axis < 0 ? 2 : axis));
+    Call f("layer_norm", {x, scale, scale}, {{"axis", axis}, {"epsilon", 0.01}});
+    Type stat = f.call.results[1];
+    Call b("layer_norm_grad", {x, x, scale, stat, stat}, {{"axis", axis}});
+    f.draw(1);
+    b.draw(2);
+    f.run(plain());
+    int64_t inner = scale.elements();
+    for (int64_t r = 0; r < x.elements() / inner; ++r) {
+      double mean = 0, var = 0;
+      for (int64_t i = 0; i < inner; ++i)
+        mean += f.input(0, r * inner + i) / double(inner);
+      for (int64_t i = 0; i < inner; ++i)
+        var += std::pow(f.input(0, r * inner + i) - mean, 2) / double(inner);
+      EXPECT_NEAR(f.output(1, r), mean, 1e-13);
+      EXPECT_NEAR(f.output(2, r), 1 / std::sqrt(var + 0.01), 1e-12);
+      for (int64_t i = 0; i < inner; ++i)
+        EXPECT_NEAR(f.output(0, r * inner + i),
+                    (f.input(0, r * inner + i) - mean) / std::sqrt(var + 0.01) * f.input(1, i) + f.input(2, i), 1e-12);
+    }
+    give(b, 1, f.in[0]);
+    give(b, 2, f.in[1]);
+    give(b, 3, f.out[1]);
+    give(b, 4, f.out[2]);
+    b.run(plain());
+    for (size_t i : {0, 1, 2})
+      expectGradient(f, i, values(b, 0), b, i);
+  }
+}
+
+TEST(PlainSoftmax, AllAxes) {
+  for (int64_t axis : {0, 1, 2})
+    for (bool log : {false, true}) {
+      Type x(DType::F64, {3, 35, 2});
+      Call f(log ? "log_softmax" : "softmax", {x}, {{"axis", axis}});
+      Call b(log ? "log_softmax_grad" : "softmax_grad", {x, x}, {{"axis", axis}});
+      f.draw(1, -3, 3);
+      b.draw(2);
+      f.run(plain());
+      int64_t stride = axis == 0 ? 70 : axis == 1 ? 2 : 1;
+      for (int64_t e = 0; e < x.elements(); ++e) {
+        int64_t first = e - e / stride % x.dims[size_t(axis)] * stride;
+        double sum = 0;
+        for (int64_t k = 0; k < x.dims[size_t(axis)]; ++k)
+          sum += std::exp(f.input(0, first + k * stride));
+        double y = std::exp(f.input(0, e)) / sum;
+        EXPECT_NEAR(f.output(0, e), log ? std::log(y) : y, 1e-12);
+      }
+      give(b, 1, f.out[0]);
+      b.run(plain());
+      expectGradient(f, 0, values(b, 0), b, 0);
+    }
+}
+
+TEST(PlainSoftmax, CrossEntropy) {
+  for (int64_t axis : {0, 1, 2}) {
+    Type x(DType::F64, {4, 3, 33});
+    Dims rest = x.dims;
+    rest.erase(rest.begin() + axis);
+    Type labels(DType::I64, rest), lse(DType::F64, rest);
+    Call f("cross_entropy", {x, labels}, {{"axis", axis}});
+    Call b("cross_entropy_grad", {Type(DType::F64, {}), x, labels, lse}, {{"axis", axis}});
+    f.draw(1, -3, 3);
+    b.draw(2);
+    f.run(plain());
+    int64_t stride = axis == 0 ? 99 : axis == 1 ? 33 : 1, classes = x.dims[size_t(axis)];
+    double loss = 0;
+    for (int64_t n = 0; n < labels.elements(); ++n) {
+      int64_t first = n / stride * stride * classes + n % stride;
+      double sum = 0;
+      for (int64_t k = 0; k < classes; ++k)
+        sum += std::exp(f.input(0, first + k * stride));
+      EXPECT_NEAR(f.output(1, n), std::log(sum), 1e-12);
+      loss += std::log(sum) - f.input(0, first + int64_t(f.input(1, n)) * stride);
+    }
+    EXPECT_NEAR(f.output(0, 0), loss / double(labels.elements()), 1e-12);
+    give(b, 1, f.in[0]);
+    give(b, 2, f.in[1]);
+    give(b, 3, f.out[1]);
+    b.run(plain());
+    expectGradient(f, 0, values(b, 0), b, 0);
+  }
+}
+
+TEST(PlainSoftmax, MaskedAndFarFromZero) {
+  Call f("softmax", {Type(DType::F32, {2, 3})});
+  float x[] = {-INFINITY, 1000, 1000, -1000, -1000, -INFINITY};
+  std::memcpy(f.in[0].data(), x, sizeof x);
+  f.run(plain());
+  const double want[] = {0, 0.5, 0.5, 0.5, 0.5, 0};
+  for (int i = 0; i < 6; ++i)
+    EXPECT_EQ(f.output(0, i), want[i]);
+}
+
+TEST(PlainSoftmax, ALabelThatIsNoClassIsSeen) {
+  Call f("cross_entropy", {Type(DType::F32, {2, 3}), Type(DType::I64, {2})});
+  f.draw(1);
+  f.in[1].as<int64_t>()[0] = 3;
+  f.run(plain());
+  EXPECT_TRUE(std::isnan(f.output(0, 0)));
+  Call b("cross_entropy_grad", {Type(DType::F32, {}), f.call.operands[0], f.call.operands[1], f.call.results[1]});
+  b.draw(2);
+  b.in[2].as<int64_t>()[0] = -1;
+  b.run(plain());
+  EXPECT_TRUE(std::isnan(b.output(0, 0)));
+  EXPECT_FALSE(std::isnan(b.output(0, 3)));
+}
+
+// f32 and bf16 against f64 on the same numbers.
+TEST(PlainNorm, NarrowTypesAreNearWideOnes) {
+  struct Row {
+    const char *op;
+    std::vector<Dims> operands;
+    int64_t axis;
+  };
+  const Row rows[] = {{"batch_norm", {{4, 3, 19}, {3}, {3}, {3}, {3}}, 99},
+                      {"batch_norm_grad", {{4, 3, 19}, {4, 3, 19}, {3}, {3}, {3}}, 99},
+                      {"layer_norm", {{4, 40}, {40}, {40}}, -1},
+                      {"softmax", {{7, 50}}, -1},
+                      {"softmax", {{7, 50}}, 0},
+                      {"log_softmax", {{7, 50}}, -1},
+                      {"softmax_grad", {{7, 50}, {7, 50}}, -1}};
+  for (const Row &row : rows)
+    for (DType t : {DType::F32, DType::BF16}) {
+      std::vector<Type> narrow, wide;
+      for (size_t i = 0; i < row.operands.size(); ++i) {
+        narrow.emplace_back(t, row.operands[i]);
+        wide.emplace_back(DType::F64, row.operands[i]);
+      }
+      Attrs attrs;
+      if (row.axis != 99)
+        attrs.set("axis", row.axis);
+      Call n(row.op, narrow, attrs), w(row.op, wide, attrs);
+      n.draw(5, 0.5, 2);
+      for (size_t i = 0; i < wide.size(); ++i)
+        for (int64_t k = 0; k < wide[i].elements(); ++k)
+          w.in[i].as<double>()[k] = n.input(i, k);
+      n.run(plain());
+      w.run(plain());
+      for (size_t r = 0; r < n.call.results.size(); ++r)
+        EXPECT_LT(relativeError(n, w, r), t == DType::F32 ? 3e-6 : 1e-2) << n.text() << " result " << r;
+    }
+}
+
+} // namespace
+} // namespace isthmus::testing
