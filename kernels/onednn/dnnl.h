@@ -1,0 +1,85 @@
+// oneDNN as the rest of this folder sees it: the one place that includes its headers and knows its version
+// (2.x: operation descriptors, exceptions).
+#pragma once
+
+#include "ir/type.h"
+#include "runtime/kernel.h"
+#include <oneapi/dnnl/dnnl.hpp>
+#include <omp.h>
+#include <optional>
+
+namespace isthmus::onednn {
+
+using dnnl::memory;
+
+inline dnnl::engine &engine() {
+  static auto *e = new dnnl::engine(dnnl::engine::kind::cpu, 0);
+  return *e;
+}
+
+// All scratch memory is handed in from outside.
+inline dnnl::primitive_attr userScratchpad() {
+  dnnl::primitive_attr a;
+  a.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  return a;
+}
+
+inline std::optional<memory::data_type> dataType(DType t) {
+  switch (t) {
+  case DType::F32: return memory::data_type::f32;
+  case DType::BF16: return memory::data_type::bf16;
+  default: return std::nullopt;
+  }
+}
+
+inline memory::desc denseDesc(const memory::dims &dims, memory::data_type t) {
+  memory::dims strides(dims.size());
+  memory::dim step = 1;
+  for (size_t i = dims.size(); i-- > 0; step *= dims[i])
+    strides[i] = step;
+  return memory::desc(dims, t, strides);
+}
+inline memory::desc anyDesc(const memory::dims &dims, memory::data_type t) {
+  return memory::desc(dims, t, memory::format_tag::any);
+}
+
+// Implementations that we do not take: the reference loops, slower than ours, and those over its general
+// matrix product, which takes memory of its own, megabytes a thread, behind our back.
+inline bool isTaken(const char *implementation) {
+  llvm::StringRef name = implementation;
+  return !name.contains("ref") && !name.contains("gemm");
+}
+
+// The first implementation that we take, or none.
+template <typename PrimitiveDesc> bool findImplementation(PrimitiveDesc &pd) {
+  if (!pd)
+    return false;
+  while (!isTaken(pd.impl_info_str()))
+    if (!pd.next_impl())
+      return false;
+  return true;
+}
+
+// Sets the number of threads that oneDNN, which runs on OpenMP, sees in this scope.
+class Threads {
+public:
+  explicit Threads(int n) : before_(omp_get_max_threads()) { omp_set_num_threads(n); }
+  ~Threads() { omp_set_num_threads(before_); }
+  Threads(const Threads &) = delete;
+
+private:
+  int before_;
+};
+
+// Runs `make`, which gives a kernel or null; null too where oneDNN cannot do what was asked.
+template <typename Make>
+std::unique_ptr<PreparedKernel> orNull(const KernelOptions &options, Make make) {
+  Threads scope(options.threads);
+  try {
+    return make();
+  } catch (const dnnl::error &) {
+    return nullptr;
+  }
+}
+
+} // namespace isthmus::onednn
