@@ -1,10 +1,10 @@
 #include "ir/onnx/tensor_data.h"
 
 #include "ir/diagnostics.h"
+#include "ir/half.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 
 namespace isthmus::onnx_import {
@@ -209,39 +209,6 @@ Tensor intsTensor(llvm::ArrayRef<int64_t> values) {
 
 namespace {
 
-uint16_t bf16Bits(float f) {
-  uint32_t u;
-  std::memcpy(&u, &f, 4);
-  if ((u & 0x7fffffff) > 0x7f800000)
-    return uint16_t((u >> 16) | 0x40);
-  return uint16_t((u + 0x7fff + ((u >> 16) & 1)) >> 16);
-}
-
-// Rounds to nearest even; the double rounding of a denormal's last bit is of no matter for the constants made here.
-uint16_t f16Bits(float f) {
-  uint32_t u;
-  std::memcpy(&u, &f, 4);
-  uint16_t sign = uint16_t(u >> 16 & 0x8000);
-  float a = std::fabs(f);
-  if (std::isnan(f))
-    return sign | 0x7e00;
-  if (a >= 65520)
-    return sign | 0x7c00;
-  if (a < 0x1p-14f)
-    return sign | uint16_t(std::nearbyint(a * 0x1p24f));
-  int exponent;
-  float fraction = std::frexp(a, &exponent); // in [0.5, 1)
-  return sign | uint16_t((exponent + 13) * 1024 + int(std::nearbyint(fraction * 2048)));
-}
-
-double f16Value(uint16_t bits) {
-  int exponent = bits >> 10 & 31, fraction = bits & 1023;
-  double a = exponent == 31  ? (fraction ? NAN : INFINITY)
-             : exponent == 0 ? std::ldexp(fraction, -24)
-                             : std::ldexp(fraction + 1024, exponent - 25);
-  return bits & 0x8000 ? -a : a;
-}
-
 template <typename T> void store(char *out, T v) { std::memcpy(out, &v, sizeof v); }
 template <typename T> T load(const Tensor &t, int64_t i) {
   T v;
@@ -259,9 +226,9 @@ Tensor scalarTensor(DType dtype, double value) {
     case DType::F64:
       return store(out, value);
     case DType::BF16:
-      return store(out, bf16Bits(float(value)));
+      return store(out, floatToBF16(float(value)));
     case DType::F16:
-      return store(out, f16Bits(float(value)));
+      return store(out, floatToF16(float(value)));
     case DType::I32:
       return store(out, int32_t(value));
     case DType::I64:
@@ -287,14 +254,10 @@ double elementAsDouble(const Tensor &t, int64_t i) {
     return load<float>(t, i);
   case DType::F64:
     return load<double>(t, i);
-  case DType::BF16: {
-    uint32_t u = uint32_t(load<uint16_t>(t, i)) << 16;
-    float f;
-    std::memcpy(&f, &u, 4);
-    return f;
-  }
+  case DType::BF16:
+    return bf16ToFloat(load<uint16_t>(t, i));
   case DType::F16:
-    return f16Value(load<uint16_t>(t, i));
+    return f16ToFloat(load<uint16_t>(t, i));
   default:
     return double(elementAsInt(t, i));
   }
