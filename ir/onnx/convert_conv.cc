@@ -79,11 +79,12 @@ void convertConvTranspose(NodeContext &n) {
     int64_t unpadded = (sizes[i] - 1) * w.strides[i] + extra[i] + (kernel[i] - 1) * w.dilations[i] + 1;
     if (!shape.empty() || w.same()) {
       int64_t want = shape.empty() ? sizes[i] * w.strides[i] : shape[i];
-      if (want > unpadded)
-        return n.fail("expects a result of at most {0} along spatial axis {1}, got {2}", unpadded, i, want);
-      splitPad(w, i, unpadded - want, w.autoPad == "SAME_UPPER");
+      // A result that is larger still grows at its end.
+      splitPad(w, i, std::max<int64_t>(unpadded - want, 0), w.autoPad == "SAME_UPPER");
+      dims.push_back(want);
+    } else {
+      dims.push_back(unpadded - w.pads[i] - w.pads[rank + i]);
     }
-    dims.push_back(unpadded - w.pads[i] - w.pads[rank + i]);
   }
   Attrs attrs = rowAttrs(w, groups);
   attrs.set("dims", dims);

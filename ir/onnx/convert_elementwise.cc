@@ -6,6 +6,16 @@
 namespace isthmus::onnx_import {
 namespace {
 
+
+// The rows of functions are for floats.
+Operand negated(NodeContext &n, const Operand &x) {
+  return isFloat(x.type.dtype) ? n.emit("neg", {x}) : n.emit("affine", {x}, {{"scale", -1.0}});
+}
+void convertNeg(NodeContext &n) { n.result(0, negated(n, n.in(0))); }
+void convertAbs(NodeContext &n) {
+  const Operand &x = n.in(0);
+  n.result(0, isFloat(x.type.dtype) ? n.emit("abs", {x}) : n.emit("maximum", {x, negated(n, x)}));
+}
 void convertXor(NodeContext &n) { n.result(0, n.emit("not", {n.emit("equal", {n.in(0), n.in(1)})})); }
 void convertIsNaN(NodeContext &n) { n.result(0, n.emit("not", {n.emit("equal", {n.in(0), n.in(0)})})); }
 void convertIdentity(NodeContext &n) { n.result(0, n.in(0)); }
@@ -230,8 +240,8 @@ constexpr OnnxOp kOps[] = {
     unary("Log", "log"),
     unary("Sqrt", "sqrt"),
     unary("Reciprocal", "reciprocal"),
-    unary("Neg", "neg"),
-    unary("Abs", "abs"),
+    {"Neg", 1, 1, 1, 1, convertNeg},
+    {"Abs", 1, 1, 1, 1, convertAbs},
     unary("Sign", "sign", kAllOperands),
     unary("Sin", "sin"),
     unary("Cos", "cos"),

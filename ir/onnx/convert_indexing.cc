@@ -120,7 +120,15 @@ void convertSlice(NodeContext &n) {
 }
 
 void convertGather(NodeContext &n) {
+  const Operand &indices = n.in(1);
   int64_t axis = n.axis(n.intAttr("axis", 0), n.in(0).type.rank());
+  if (n.failed())
+    return;
+  int64_t size = n.in(0).type.dims[size_t(axis)];
+  if (indices.isConstant() && !isFloat(indices.type.dtype))
+    for (int64_t i = 0; i < indices.type.elements(); ++i)
+      if (int64_t at = elementAsInt(indices.data(), i); at < -size || at >= size)
+        return n.fail("expects indices in [{0}, {1}), got {2}", -size, size, at);
   n.result(0, n.emit("gather", {n.in(0), n.in(1)}, {{"axis", axis}}));
 }
 

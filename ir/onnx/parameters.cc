@@ -106,7 +106,7 @@ std::vector<InitializerRole> classifyInitializers(const Model &m) {
   llvm::StringMap<size_t> byName;
   for (const onnx::TensorProto &t : m.graph().initializer()) {
     byName[t.name()] = all.size();
-    all.push_back({t.name(), &t, "", {}, false, ""});
+    all.push_back({t.name(), &t, "", Role::Constant, false, ""});
   }
   for (const onnx::NodeProto &n : m.graph().node()) {
     if (n.op_type() != "Identity" || !isDefaultDomain(n.domain()) || n.input_size() != 1 || n.output_size() != 1)
@@ -115,7 +115,7 @@ std::vector<InitializerRole> classifyInitializers(const Model &m) {
     if (it == byName.end())
       continue;
     const InitializerRole &origin = all[it->second];
-    InitializerRole copy{n.output(0), origin.data, origin.copyOf.empty() ? origin.name : origin.copyOf, {}, false, ""};
+    InitializerRole copy{n.output(0), origin.data, origin.copyOf.empty() ? origin.name : origin.copyOf, Role::Constant, false, ""};
     byName[copy.name] = all.size();
     all.push_back(std::move(copy));
   }

@@ -27,7 +27,7 @@ llvm::Error unbound(const std::vector<std::string> &names) {
     list += (list.empty() ? "'" : ", '") + n + "'";
     flags += " --dim " + n + "=...";
   }
-  return makeError("the model leaves {0} open: {1}; give{2}", names.size() == 1 ? "a size" : "sizes", list, flags);
+  return makeError("the model leaves the size{0} {1} open; give{2}", names.size() == 1 ? "" : "s", list, flags);
 }
 
 } // namespace

@@ -1,0 +1,321 @@
+// Each operator gives the numbers that ONNX says, as nodes and folded at import alike.
+
+#include "tests/onnx/model_maker.h"
+#include <cmath>
+#include <gtest/gtest.h>
+
+namespace isthmus {
+namespace {
+
+using Proto = onnx::TensorProto;
+using Values = ModelMaker::Values;
+using Sizes = std::vector<int64_t>;
+
+struct Arg {
+  Sizes dims;
+  Values values;
+  int type = Proto::FLOAT;
+};
+Arg ints(Values values) { return {{int64_t(values.size())}, values, Proto::INT64}; }
+Arg number(double v) { return {{}, {v}}; }
+const Arg kNone{{}, {}, 0}; // left out
+
+struct Case {
+  const char *op;
+  int64_t opset;
+  std::vector<Arg> args;
+  std::vector<ModelMaker::AttrItem> attrs;
+  Sizes dims;
+  Values values; // of the first result
+  size_t results = 1;
+};
+
+void PrintTo(const Case &c, std::ostream *os) { *os << c.op << " of opset " << c.opset; }
+
+class Convert : public testing::TestWithParam<Case> {};
+
+// `asNodes`: the first operand is an input of the graph.
+Tensor evaluate(const Case &c, bool asNodes, Graph &g) {
+  ModelMaker m(c.opset);
+  std::vector<std::string> in, out;
+  std::map<std::string, Tensor> feed;
+  for (size_t i = 0; i < c.args.size(); ++i) {
+    const Arg &a = c.args[i];
+    if (a.type == 0) {
+      in.push_back("");
+      continue;
+    }
+    in.push_back("in" + std::to_string(i));
+    if (asNodes && a.type == Proto::FLOAT && i == 0) {
+      m.input(in[i], std::vector<ModelMaker::Dim>(a.dims.begin(), a.dims.end()));
+      feed[in[i]] = floats(a.dims, a.values);
+    } else {
+      m.constant(in[i], a.dims, a.values, a.type);
+    }
+  }
+  for (size_t i = 0; i < c.results; ++i)
+    out.push_back("out" + std::to_string(i));
+  m.node(c.op, in, out, c.attrs);
+  m.output("out0");
+  g = m.graphOf({.mode = OnnxMode::AsWritten});
+  auto results = outputsOf(g, feed);
+  return results.empty() ? Tensor() : results[0];
+}
+
+TEST_P(Convert, GivesTheNumbers) {
+  const Case &c = GetParam();
+  for (bool asNodes : {true, false}) {
+    SCOPED_TRACE(asNodes ? "as nodes" : "folded");
+    Graph g;
+    Tensor y = evaluate(c, asNodes, g);
+    ASSERT_TRUE(y);
+    EXPECT_EQ(Sizes(y.type.dims.begin(), y.type.dims.end()), c.dims);
+    std::vector<double> got = numbers(y);
+    ASSERT_EQ(got.size(), c.values.size());
+    for (size_t i = 0; i < got.size(); ++i)
+      EXPECT_NEAR(got[i], c.values[i], 1e-5) << "element " << i;
+    if (!asNodes) {
+      EXPECT_EQ(rowsOf(g), "identity") << "nothing is left to compute";
+    }
+  }
+}
+
+const double kE = std::exp(1.0);
+
+const Case kElementwise[] = {
+    {"Add", 17, {{{2}, {1, 2}}, {{2, 1}, {10, 20}}}, {}, {2, 2}, {11, 12, 21, 22}},
+    {"Add", 17, {{{2}, {1, 2}}, number(3)}, {}, {2}, {4, 5}},
+    {"Sub", 17, {{{2}, {1, 2}}, number(3)}, {}, {2}, {-2, -1}},
+    {"Mul", 17, {{{2}, {1, 2}}, number(3)}, {}, {2}, {3, 6}},
+    {"Div", 17, {{{2}, {1, 2}}, number(8)}, {}, {2}, {0.125, 0.25}},
+    {"Div", 17, {{{2}, {3, 6}}, number(3)}, {}, {2}, {1, 2}},
+    {"Div", 17, {{{3}, {7, -7, 9}, Proto::INT64}, {{1}, {2}, Proto::INT64}}, {}, {3}, {3, -3, 4}},
+    {"Pow", 17, {{{2}, {-3, 2}}, number(2)}, {}, {2}, {9, 4}},
+    {"Pow", 17, {{{2}, {-3, 2}}, number(3)}, {}, {2}, {-27, 8}},
+    {"Pow", 17, {{{2}, {4, 9}}, number(0.5)}, {}, {2}, {2, 3}},
+    {"Pow", 17, {{{2}, {2, 3}}, {{2}, {4, 1}, Proto::INT64}}, {}, {2}, {16, 3}},
+    {"Max", 13, {{{2}, {1, 5}}, {{2}, {3, 4}}, number(2)}, {}, {2}, {3, 5}},
+    {"Min", 13, {{{2}, {1, 5}}, {{2}, {3, 4}}}, {}, {2}, {1, 4}},
+    {"Sum", 13, {{{2}, {1, 5}}, {{2}, {3, 4}}, {{2}, {1, 1}}}, {}, {2}, {5, 10}},
+    {"Mean", 13, {{{2}, {1, 5}}, {{2}, {3, 4}}}, {}, {2}, {2, 4.5}},
+    {"Neg", 13, {{{2}, {1, -5}, Proto::INT64}}, {}, {2}, {-1, 5}},
+    {"Abs", 13, {{{2}, {1, -5}, Proto::INT64}}, {}, {2}, {1, 5}},
+    {"Equal", 13, {{{3}, {1, 2, 3}}, number(2)}, {}, {3}, {0, 1, 0}},
+    {"Xor", 7, {{{4}, {0, 0, 1, 1}, Proto::BOOL}, {{4}, {0, 1, 0, 1}, Proto::BOOL}}, {}, {4}, {0, 1, 1, 0}},
+    {"Where", 16, {{{2}, {1, 0}, Proto::BOOL}, {{2}, {1, 2}}, number(7)}, {}, {2}, {1, 7}},
+    {"Clip", 6, {{{3}, {-2, 0, 9}}}, {{"min", -1.0}, {"max", 6.0}}, {3}, {-1, 0, 6}},
+    {"Clip", 13, {{{3}, {-2, 0, 9}}, kNone, number(6)}, {}, {3}, {-2, 0, 6}},
+    {"Clip", 13, {{{3}, {-2, 0, 9}}, number(5), number(3)}, {}, {3}, {3, 3, 3}},
+    {"Clip", 13, {{{3}, {-2, 0, 9}, Proto::INT64}, {{}, {-1}, Proto::INT64}}, {}, {3}, {-1, 0, 9}},
+    {"IsNaN", 13, {{{2}, {NAN, 1}}}, {}, {2}, {1, 0}},
+    {"LeakyRelu", 16, {{{2}, {-2, 3}}}, {{"alpha", 0.5}}, {2}, {-1, 3}},
+    {"PRelu", 16, {{{2}, {-2, 3}}, {{1}, {0.25}}}, {}, {2}, {-0.5, 3}},
+    {"Elu", 6, {{{3}, {-1, 2, 200}}}, {{"alpha", 2.0}}, {3}, {2 / kE - 2, 2, 200}},
+    {"Selu", 6, {{{2}, {-1, 2}}}, {{"alpha", 2.0}, {"gamma", 3.0}}, {2}, {6 / kE - 6, 6}},
+    {"Celu", 12, {{{2}, {-2, 2}}}, {{"alpha", 2.0}}, {2}, {2 / kE - 2, 2}},
+    {"HardSigmoid", 6, {{{3}, {-9, 1, 9}}}, {}, {3}, {0, 0.7, 1}},
+    {"HardSwish", 14, {{{3}, {-9, 1, 9}}}, {}, {3}, {0, 2.0 / 3, 9}},
+    {"ThresholdedRelu", 10, {{{3}, {0.5, 1, 3}}}, {}, {3}, {0, 0, 3}},
+    {"Softsign", 1 + 6, {{{2}, {-1, 3}}}, {}, {2}, {-0.5, 0.75}},
+    {"Mish", 18, {{{1}, {1}}}, {}, {1}, {std::tanh(std::log1p(kE))}},
+    {"Swish", 24, {{{1}, {1}}}, {{"alpha", 2.0}}, {1}, {1 / (1 + std::exp(-2.0))}},
+    {"Gelu", 20, {{{2}, {1, -1}}}, {}, {2}, {0.8413447, -0.1586553}},
+    {"Gelu", 20, {{{1}, {1}}}, {{"approximate", "tanh"}}, {1}, {0.841192}},
+    {"Cast", 13, {{{3}, {1.7, -1.7, 0}}}, {{"to", int(Proto::INT64)}}, {3}, {1, -1, 0}},
+    {"CastLike", 15, {{{2}, {1.7, 0}}, {{1}, {1}, Proto::INT64}}, {}, {2}, {1, 0}},
+};
+INSTANTIATE_TEST_SUITE_P(Elementwise, Convert, testing::ValuesIn(kElementwise));
+
+const Arg kSix{{2, 3}, {0, 1, 2, 3, 4, 5}};
+
+const Case kShapes[] = {
+    {"Reshape", 14, {kSix, ints({3, -1})}, {}, {3, 2}, {0, 1, 2, 3, 4, 5}},
+    {"Reshape", 14, {kSix, ints({0, 1, -1})}, {{"allowzero", 0}}, {2, 1, 3}, {0, 1, 2, 3, 4, 5}},
+    {"Reshape", 14, {{{0, 3}, {}}, ints({3, 0})}, {{"allowzero", 1}}, {3, 0}, {}},
+    {"Flatten", 13, {{{1, 2, 3}, kSix.values}}, {{"axis", -1}}, {2, 3}, {0, 1, 2, 3, 4, 5}},
+    {"Flatten", 13, {{{1, 2, 3}, kSix.values}}, {{"axis", 0}}, {1, 6}, {0, 1, 2, 3, 4, 5}},
+    {"Squeeze", 11, {{{1, 2, 1}, {3, 4}}}, {{"axes", Sizes{-1}}}, {1, 2}, {3, 4}},
+    {"Squeeze", 13, {{{1, 2, 1}, {3, 4}}}, {}, {2}, {3, 4}},
+    {"Unsqueeze", 11, {{{2}, {3, 4}}}, {{"axes", Sizes{0, 2}}}, {1, 2, 1}, {3, 4}},
+    {"Unsqueeze", 13, {{{2}, {3, 4}}, ints({-1, 0})}, {}, {1, 2, 1}, {3, 4}},
+    {"Transpose", 13, {kSix}, {}, {3, 2}, {0, 3, 1, 4, 2, 5}},
+    {"Expand", 13, {{{2, 1}, {1, 2}}, ints({2})}, {}, {2, 2}, {1, 1, 2, 2}},
+    {"Expand", 13, {{{3, 1}, {1, 2, 3}}, ints({2, 1, 1})}, {}, {2, 3, 1}, {1, 2, 3, 1, 2, 3}},
+    {"Tile", 13, {{{1, 2}, {1, 2}}, ints({2, 2})}, {}, {2, 4}, {1, 2, 1, 2, 1, 2, 1, 2}},
+    {"DepthToSpace", 13, {{{1, 4, 1, 2}, {0, 1, 2, 3, 4, 5, 6, 7}}}, {{"blocksize", 2}}, {1, 1, 2, 4},
+     {0, 2, 1, 3, 4, 6, 5, 7}},
+    {"SpaceToDepth", 13, {{{1, 1, 2, 4}, {0, 2, 1, 3, 4, 6, 5, 7}}}, {{"blocksize", 2}}, {1, 4, 1, 2},
+     {0, 1, 2, 3, 4, 5, 6, 7}},
+    {"Concat", 13, {{{1, 2}, {1, 2}}, {{1, 1}, {3}}}, {{"axis", -1}}, {1, 3}, {1, 2, 3}},
+    {"Split", 11, {kSix}, {{"axis", 1}, {"split", Sizes{1, 2}}}, {2, 1}, {0, 3}, 2},
+    {"Split", 13, {kSix, ints({2, 1})}, {{"axis", 1}}, {2, 2}, {0, 1, 3, 4}, 2},
+    {"Split", 18, {kSix}, {{"axis", 1}, {"num_outputs", 2}}, {2, 2}, {0, 1, 3, 4}, 2},
+    {"Slice", 9, {kSix}, {{"starts", Sizes{1}}, {"ends", Sizes{1000}}, {"axes", Sizes{1}}}, {2, 2}, {1, 2, 4, 5}},
+    {"Slice", 13, {kSix, ints({-1}), ints({-9}), ints({1}), ints({-2})}, {}, {2, 2}, {2, 0, 5, 3}},
+    {"Slice", 13, {kSix, ints({5}), ints({9}), ints({0})}, {}, {0, 3}, {}},
+    {"Slice", 13, {kSix, ints({-1}), ints({-9e18}), ints({0}), ints({-1})}, {}, {2, 3}, {3, 4, 5, 0, 1, 2}},
+    {"Gather", 13, {kSix, ints({2, -3})}, {{"axis", 1}}, {2, 2}, {2, 0, 5, 3}},
+    {"Gather", 13, {kSix, {{}, {1}, Proto::INT64}}, {}, {3}, {3, 4, 5}},
+    {"Trilu", 14, {kSix, {{}, {1}, Proto::INT64}}, {}, {2, 3}, {0, 1, 2, 0, 0, 5}},
+    {"Trilu", 14, {kSix}, {{"upper", 0}}, {2, 3}, {0, 0, 0, 3, 4, 0}},
+    {"Pad", 10, {{{1, 2}, {1, 2}}}, {{"pads", Sizes{0, 1, 1, 0}}, {"value", 9.0}}, {2, 3}, {9, 1, 2, 9, 9, 9}},
+    {"Pad", 18, {{{1, 3}, {1, 2, 3}}, ints({1, -1}), number(9), ints({-1})}, {}, {1, 3}, {9, 1, 2}},
+    {"Pad", 18, {{{1, 3}, {1, 2, 3}}, ints({0, 2, 0, 0})}, {{"mode", "reflect"}}, {1, 5}, {3, 2, 1, 2, 3}},
+};
+INSTANTIATE_TEST_SUITE_P(Shapes, Convert, testing::ValuesIn(kShapes));
+
+const Case kSums[] = {
+    {"ReduceMean", 17, {kSix}, {{"axes", Sizes{-1}}}, {2, 1}, {1, 4}},
+    {"ReduceMean", 18, {kSix, ints({0})}, {{"keepdims", 0}}, {3}, {1.5, 2.5, 3.5}},
+    {"ReduceMean", 18, {kSix}, {{"noop_with_empty_axes", 1}}, {2, 3}, kSix.values},
+    {"ReduceSum", 13, {kSix, ints({1})}, {{"keepdims", 0}}, {2}, {3, 12}},
+    {"ReduceSum", 11, {kSix}, {}, {1, 1}, {15}},
+    {"ReduceMax", 13, {kSix}, {{"axes", Sizes{0}}, {"keepdims", 0}}, {3}, {3, 4, 5}},
+    {"ReduceMin", 13, {kSix}, {{"axes", Sizes{1}}, {"keepdims", 0}}, {2}, {0, 3}},
+    {"ReduceL1", 18, {{{2}, {-3, 4}}}, {}, {1}, {7}},
+    {"ReduceL2", 18, {{{2}, {-3, 4}}}, {}, {1}, {5}},
+    {"ReduceSumSquare", 18, {{{2}, {-3, 4}}}, {}, {1}, {25}},
+    {"ReduceLogSumExp", 18, {{{2}, {200, 200}}}, {{"keepdims", 0}}, {}, {200 + std::log(2)}},
+    {"ReduceProd", 13, {{{3}, {2, 3, 4}, Proto::INT64}}, {{"keepdims", 0}}, {}, {24}},
+    {"MatMul", 13, {kSix, {{3}, {1, 1, 1}}}, {}, {2}, {3, 12}},
+    {"MatMul", 13, {{{3}, {1, 1, 1}}, {{3, 2}, {0, 1, 2, 3, 4, 5}}}, {}, {2}, {6, 9}},
+    {"MatMul", 13, {{{2}, {1, 2}}, {{2}, {3, 4}}}, {}, {}, {11}},
+    {"MatMul", 13, {{{2, 1, 2}, {1, 2, 3, 4}}, {{2}, {3, 4}}}, {}, {2, 1}, {11, 25}},
+    {"Gemm", 13, {kSix, {{2, 3}, {1, 1, 1, 2, 2, 2}}, {{2}, {10, 20}}},
+     {{"transB", 1}, {"alpha", 0.5}, {"beta", 2.0}}, {2, 2}, {21.5, 43, 26, 52}},
+    {"Gemm", 13, {{{2, 1}, {2, 3}}, {{2, 1}, {1, 1}}}, {{"transA", 1}}, {1, 1}, {5}},
+    {"GlobalAveragePool", 1 + 6, {{{1, 2, 3}, kSix.values}}, {}, {1, 2, 1}, {1, 4}},
+    {"GlobalMaxPool", 1 + 6, {{{1, 2, 3}, kSix.values}}, {}, {1, 2, 1}, {2, 5}},
+    {"InstanceNormalization", 6 + 1, {{{1, 2, 2}, {1, 3, 5, 9}}, {{2}, {1, 2}}, {{2}, {0, 10}}},
+     {{"epsilon", 0.0}}, {1, 2, 2}, {-1, 1, 8, 12}},
+    {"GroupNormalization", 21, {{{1, 2, 2}, {1, 1, 3, 3}}, {{2}, {1, 2}}, {{2}, {0, 10}}},
+     {{"epsilon", 0.0}, {"num_groups", 1}}, {1, 2, 2}, {-1, -1, 12, 12}},
+    {"GroupNormalization", 18, {{{1, 2, 2}, {1, 3, 5, 9}}, {{2}, {1, 2}}, {{2}, {0, 10}}},
+     {{"epsilon", 0.0}, {"num_groups", 2}}, {1, 2, 2}, {-1, 1, 8, 12}},
+    {"RMSNormalization", 23, {{{2}, {3, 4}}, {{2}, {5, 10}}}, {{"epsilon", 0.0}}, {2},
+     {15 / std::sqrt(12.5), 40 / std::sqrt(12.5)}},
+};
+INSTANTIATE_TEST_SUITE_P(Sums, Convert, testing::ValuesIn(kSums));
+
+const Arg kRow{{1, 1, 5}, {1, 2, 3, 4, 5}};
+
+const Case kWindows[] = {
+    {"Conv", 11, {kRow, {{1, 1, 2}, {1, 10}}, {{1}, {0.5}}}, {{"strides", Sizes{2}}, {"pads", Sizes{1, 0}}}, {1, 1, 3},
+     {10.5, 32.5, 54.5}},
+    {"Conv", 11, {kRow, {{1, 1, 2}, {1, 10}}}, {{"auto_pad", "SAME_UPPER"}}, {1, 1, 5}, {21, 32, 43, 54, 5}},
+    {"Conv", 11, {kRow, {{1, 1, 2}, {1, 10}}}, {{"auto_pad", "SAME_LOWER"}}, {1, 1, 5}, {10, 21, 32, 43, 54}},
+    {"Conv", 11, {kRow, {{1, 1, 2}, {1, 10}}}, {{"auto_pad", "VALID"}, {"dilations", Sizes{2}}}, {1, 1, 3},
+     {31, 42, 53}},
+    {"ConvTranspose", 11, {{{1, 1, 2}, {1, 2}}, {{1, 1, 2}, {1, 10}}}, {{"strides", Sizes{2}}}, {1, 1, 4},
+     {1, 10, 2, 20}},
+    {"ConvTranspose", 11, {{{1, 1, 2}, {1, 2}}, {{1, 1, 2}, {1, 10}}},
+     {{"strides", Sizes{2}}, {"pads", Sizes{1, 0}}, {"output_padding", Sizes{1}}}, {1, 1, 4}, {10, 2, 20, 0}},
+    {"ConvTranspose", 11, {{{1, 1, 2}, {1, 2}}, {{1, 1, 3}, {1, 10, 100}}},
+     {{"strides", Sizes{2}}, {"output_shape", Sizes{4}}}, {1, 1, 4}, {10, 102, 20, 200}},
+    {"ConvTranspose", 11, {{{1, 1, 2}, {1, 2}}, {{1, 1, 3}, {1, 10, 100}}},
+     {{"strides", Sizes{2}}, {"auto_pad", "SAME_UPPER"}}, {1, 1, 4}, {1, 10, 102, 20}},
+    {"MaxPool", 12, {kRow}, {{"kernel_shape", Sizes{2}}, {"strides", Sizes{2}}}, {1, 1, 2}, {2, 4}},
+    {"MaxPool", 12, {kRow}, {{"kernel_shape", Sizes{2}}, {"strides", Sizes{2}}, {"ceil_mode", 1}}, {1, 1, 3}, {2, 4, 5}},
+    {"AveragePool", 11, {kRow}, {{"kernel_shape", Sizes{2}}, {"pads", Sizes{1, 0}}}, {1, 1, 5}, {1, 1.5, 2.5, 3.5, 4.5}},
+    {"AveragePool", 11, {kRow}, {{"kernel_shape", Sizes{2}}, {"pads", Sizes{1, 0}}, {"count_include_pad", 1}},
+     {1, 1, 5}, {0.5, 1.5, 2.5, 3.5, 4.5}},
+    {"BatchNormalization", 15, {{{1, 2, 1}, {3, 5}}, {{2}, {1, 2}}, {{2}, {0, 1}}, {{2}, {1, 1}}, {{2}, {4, 4}}},
+     {{"epsilon", 0.0}}, {1, 2, 1}, {1, 5}},
+    {"LayerNormalization", 17, {{{1, 2}, {1, 3}}, {{2}, {1, 2}}, {{2}, {0, 1}}}, {{"epsilon", 0.0}}, {1, 2}, {-1, 3}},
+    {"Softmax", 13, {{{1, 2, 2}, {0, 0, 1, 1}}}, {{"axis", 1}}, {1, 2, 2},
+     {1 / (1 + kE), 1 / (1 + kE), kE / (1 + kE), kE / (1 + kE)}},
+    {"Softmax", 11, {{{1, 2, 2}, {0, 0, 0, 0}}}, {}, {1, 2, 2}, {0.25, 0.25, 0.25, 0.25}},
+    {"LogSoftmax", 13, {{{1, 2}, {0, 0}}}, {}, {1, 2}, {-std::log(2), -std::log(2)}},
+    {"SoftmaxCrossEntropyLoss", 13, {{{2, 2}, {0, 0, 0, 0}}, ints({0, 1})}, {}, {}, {std::log(2)}},
+};
+INSTANTIATE_TEST_SUITE_P(Windows, Convert, testing::ValuesIn(kWindows));
+
+const Case kConstants[] = {
+    {"Shape", 15, {{{2, 3, 4}, Values(24, 1)}}, {{"start", -2}}, {2}, {3, 4}},
+    {"Size", 13, {{{2, 3}, kSix.values}}, {}, {}, {6}},
+    {"ConstantOfShape", 9, {ints({2, 2})}, {}, {2, 2}, {0, 0, 0, 0}},
+    {"Range", 11, {{{}, {1}, Proto::INT64}, {{}, {8}, Proto::INT64}, {{}, {3}, Proto::INT64}}, {}, {3}, {1, 4, 7}},
+    {"Range", 11, {{{}, {3}, Proto::INT64}, {{}, {0}, Proto::INT64}, {{}, {-2}, Proto::INT64}}, {}, {2}, {3, 1}},
+    {"NonZero", 13, {{{2, 2}, {1, 0, 1, 1}, Proto::INT64}}, {}, {2, 3}, {0, 1, 1, 0, 0, 1}},
+};
+INSTANTIATE_TEST_SUITE_P(Constants, Convert, testing::ValuesIn(kConstants));
+
+// --- What the cases above cannot show
+
+TEST(Convert, ConstantsComeInSeveralForms) {
+  ModelMaker m;
+  auto &a = *m.node("Constant", {}, {"a"}).add_attribute();
+  a.set_name("value_floats");
+  a.set_type(onnx::AttributeProto::FLOATS);
+  a.add_floats(1.5f);
+  m.node("Constant", {}, {"b"}, {{"value_ints", Sizes{2, 3}}});
+  m.node("Constant", {}, {"c"}, {{"value_float", 2.5}});
+  m.node("Constant", {}, {"d"}, {{"value_int", 7}});
+  for (const char *name : {"a", "b", "c", "d"})
+    m.output(name);
+  auto y = outputsOf(m.graphOf(), {});
+  ASSERT_EQ(y.size(), 4u);
+  EXPECT_EQ(numbers(y[0]), Values{1.5});
+  EXPECT_EQ(numbers(y[1]), (Values{2, 3}));
+  EXPECT_EQ(y[2].type.str(), "f32[]");
+  EXPECT_EQ(y[3].type.str(), "i64[]");
+}
+
+TEST(Convert, ComputedShapesFold) {
+  ModelMaker m; // reshape x to [shape(x)[0], -1], the way exporters write it
+  m.input("x", {"N", 3, 4});
+  m.node("Shape", {"x"}, {"s"});
+  m.constant("zero", {}, {0}, Proto::INT64);
+  m.constant("axes", {1}, {0}, Proto::INT64);
+  m.constant("rest", {1}, {-1}, Proto::INT64);
+  m.node("Gather", {"s", "zero"}, {"n"});
+  m.node("Unsqueeze", {"n", "axes"}, {"nn"});
+  m.node("Concat", {"nn", "rest"}, {"shape"}, {{"axis", 0}});
+  m.node("Reshape", {"x", "shape"}, {"y"});
+  m.output("y");
+  Graph g = m.graphOf({.dims = {{"N", 5}}});
+  EXPECT_EQ(rowsOf(g), "reshape");
+  EXPECT_EQ(g.type(g.outputs()[0]).str(), "f32[5, 12]");
+  EXPECT_EQ(g.inputs().size(), 1u);
+}
+
+TEST(Convert, ZeroBiasOfAConvolutionIsDropped) {
+  ModelMaker m;
+  m.input("x", {1, 1, 4});
+  m.init("w", {2, 1, 3});
+  m.node("Shape", {"w"}, {"s"}, {{"end", 1}});
+  m.constant("zero", {}, {0});
+  m.node("Expand", {"zero", "s"}, {"bias"});
+  m.node("Conv", {"x", "w", "bias"}, {"y"});
+  m.output("y");
+  Graph g = m.graphOf();
+  EXPECT_EQ(rowsOf(g), "conv");
+  EXPECT_EQ(g.node(NodeId(0)).operands.size(), 2u);
+}
+
+TEST(Convert, HugeConstantsStayNodes) {
+  ModelMaker m;
+  m.constant("one", {}, {1});
+  m.constant("shape", {2}, {1 << 16, 1 << 16}, Proto::INT64);
+  m.node("Expand", {"one", "shape"}, {"big"});
+  m.node("ConstantOfShape", {"shape"}, {"zeros"});
+  m.node("Add", {"big", "zeros"}, {"y"});
+  m.output("y");
+  EXPECT_EQ(rowsOf(m.graphOf()), "broadcast full add");
+}
+
+TEST(Convert, UniformConstantsAreToldInAWord) {
+  ModelMaker m;
+  m.input("x", {64, 64});
+  m.constant("c", {64, 64}, Values(64 * 64, 0.1));
+  m.node("Mul", {"x", "c"}, {"y"});
+  m.output("y");
+  Graph g = m.graphOf();
+  const Input *c = g.inputOf(g.find("c"));
+  ASSERT_TRUE(c);
+  EXPECT_EQ(c->init.kind, Initializer::Kind::Fill);
+  EXPECT_EQ(c->init.args.getFloat("value"), double(0.1f));
+}
+
+} // namespace
+} // namespace isthmus
