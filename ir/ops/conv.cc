@@ -1,8 +1,9 @@
 // Convolutions over one to three spatial axes: x [N, C, ...], w [O, C / groups, kernel ...].
 //
 // conv, conv_transpose and conv_weight_grad are three readings of one trilinear form
-// sum g[n, o, p] x[n, c, p * stride + k * dilation - pad] w[o, c, k]: each gives the factor that it leaves
-// out, and the gradients of each are the other two. So derivatives of any order need no further rows.
+// sum g[n, o, p] x[n, c, p * stride + k * dilation - pad] w[o, c, k]: each gives the factor that it
+// leaves out, and the gradients of each are the other two. So derivatives of any order need no
+// further rows.
 
 #include "ir/ops/families.h"
 #include "ir/ops/window.h"
@@ -13,7 +14,8 @@ namespace {
 Ints ints(llvm::ArrayRef<int64_t> a) { return Ints(a.begin(), a.end()); }
 
 // The attributes that the three rows share, and one more where the row has it.
-Attrs windowAttrs(const Attrs &from, llvm::StringRef more = {}, llvm::ArrayRef<int64_t> value = {}) {
+Attrs windowAttrs(const Attrs &from, llvm::StringRef more = {},
+                  llvm::ArrayRef<int64_t> value = {}) {
   Attrs a;
   for (const char *name : {"strides", "pads", "dilations", "groups"})
     a.set(name, *from.find(name));
@@ -29,8 +31,9 @@ llvm::Error expectOneFloatType(const InferContext &c) {
     return e;
   for (size_t i = 1; i < c.operands.size(); ++i)
     if (c.operand(i).dtype != c.operand(0).dtype)
-      return c.error("expects '{0}' and '{1}' of one element type, got '{2}' and '{3}'", c.op.operandNames[0],
-                     c.op.operandNames[i], c.operand(0).str(), c.operand(i).str());
+      return c.error("expects '{0}' and '{1}' of one element type, got '{2}' and '{3}'",
+                     c.op.operandNames[0], c.op.operandNames[i], c.operand(0).str(),
+                     c.operand(i).str());
   if (llvm::Error e = c.expectRank(0, 3, 5))
     return e;
   return c.expectRank(1, c.operand(0).rank(), c.operand(0).rank());
@@ -54,8 +57,8 @@ llvm::Error expectDivisible(const InferContext &c, size_t operand, size_t axis, 
 llvm::Error expectBias(const InferContext &c, int64_t channels) {
   if (!c.has(2) || (c.operand(2).rank() == 1 && c.operand(2).dims[0] == channels))
     return llvm::Error::success();
-  return c.error("expects a bias of {0} elements, one per channel of the result, got '{1}'", channels,
-                 c.operand(2).str());
+  return c.error("expects a bias of {0} elements, one per channel of the result, got '{1}'",
+                 channels, c.operand(2).str());
 }
 
 // `got` must be where the window stands on an image of `sizes`.
@@ -67,7 +70,8 @@ llvm::Error expectPlaces(const InferContext &c, const Window &w, llvm::ArrayRef<
   if (llvm::makeArrayRef(*want) == got)
     return llvm::Error::success();
   return c.error("expects '{0}' of spatial sizes {1}, where the window stands on {2}, got '{3}'",
-                 c.op.operandNames[0], attrText(ints(*want)), attrText(ints(sizes)), c.operand(0).str());
+                 c.op.operandNames[0], attrText(ints(*want)), attrText(ints(sizes)),
+                 c.operand(0).str());
 }
 
 llvm::Expected<TypeList> inferConv(const InferContext &c) {
@@ -82,8 +86,9 @@ llvm::Expected<TypeList> inferConv(const InferContext &c) {
   if (llvm::Error e = expectDivisible(c, 1, 0, *groups))
     return e;
   if (x.dims[1] / *groups != w.dims[1])
-    return c.error("expects axis 1 of 'w' to be the channels of 'x' over the groups, {0}, got '{1}' and '{2}'",
-                   x.dims[1] / *groups, x.str(), w.str());
+    return c.error(
+        "expects axis 1 of 'w' to be the channels of 'x' over the groups, {0}, got '{1}' and '{2}'",
+        x.dims[1] / *groups, x.str(), w.str());
   if (llvm::Error e = expectBias(c, w.dims[0]))
     return e;
   auto window = checkedWindow(c, spatial(w));
@@ -115,7 +120,8 @@ llvm::Expected<TypeList> inferConvTranspose(const InferContext &c) {
     return groups.takeError();
   const Type &g = c.operand(0), &w = c.operand(1);
   if (g.dims[1] != w.dims[0])
-    return c.error("expects axis 0 of 'w' to be the channels of 'g', got '{0}' and '{1}'", g.str(), w.str());
+    return c.error("expects axis 0 of 'w' to be the channels of 'g', got '{0}' and '{1}'", g.str(),
+                   w.str());
   if (llvm::Error e = expectDivisible(c, 0, 1, *groups))
     return e;
   auto window = checkedWindow(c, spatial(w));
@@ -127,7 +133,8 @@ llvm::Expected<TypeList> inferConvTranspose(const InferContext &c) {
       if (d > kMaxSize)
         return c.error("expects spatial sizes up to 2^31, got '{0}'", g.str());
   } else if (c.attrs.getInts("dims").size() != window->size()) {
-    return c.error("expects {0} numbers in 'dims', got {1}", window->size(), attrText(c.attrs.getInts("dims")));
+    return c.error("expects {0} numbers in 'dims', got {1}", window->size(),
+                   attrText(c.attrs.getInts("dims")));
   }
   Dims dims = transposeDims(c.attrs, *window, spatial(g));
   for (int64_t d : dims)
@@ -182,9 +189,11 @@ ValueList vjpConv(VjpContext &c) {
   ValueId x = c.operand(0), w = c.operand(1);
   ValueList out(c.numOperands());
   if (c.wants(0))
-    out[0] = c.b.create("conv_transpose", {c.grad(0), w}, windowAttrs(c.attrs, "dims", spatial(c.type(x))));
+    out[0] = c.b.create("conv_transpose", {c.grad(0), w},
+                        windowAttrs(c.attrs, "dims", spatial(c.type(x))));
   if (c.wants(1))
-    out[1] = c.b.create("conv_weight_grad", {c.grad(0), x}, windowAttrs(c.attrs, "kernel", spatial(c.type(w))));
+    out[1] = c.b.create("conv_weight_grad", {c.grad(0), x},
+                        windowAttrs(c.attrs, "kernel", spatial(c.type(w))));
   if (c.wants(2))
     out[2] = biasGrad(c);
   return out;
@@ -196,7 +205,8 @@ ValueList vjpConvTranspose(VjpContext &c) {
   if (c.wants(0))
     out[0] = c.b.create("conv", {c.grad(0), w}, windowAttrs(c.attrs));
   if (c.wants(1))
-    out[1] = c.b.create("conv_weight_grad", {g, c.grad(0)}, windowAttrs(c.attrs, "kernel", spatial(c.type(w))));
+    out[1] = c.b.create("conv_weight_grad", {g, c.grad(0)},
+                        windowAttrs(c.attrs, "kernel", spatial(c.type(w))));
   if (c.wants(2))
     out[2] = biasGrad(c);
   return out;
@@ -205,7 +215,8 @@ ValueList vjpConvTranspose(VjpContext &c) {
 ValueList vjpConvWeightGrad(VjpContext &c) { // grad(0) has w's shape
   ValueId g = c.operand(0), x = c.operand(1);
   return {c.wants(0) ? c.b.create("conv", {x, c.grad(0)}, windowAttrs(c.attrs)) : ValueId(),
-          c.wants(1) ? c.b.create("conv_transpose", {g, c.grad(0)}, windowAttrs(c.attrs, "dims", spatial(c.type(x))))
+          c.wants(1) ? c.b.create("conv_transpose", {g, c.grad(0)},
+                                  windowAttrs(c.attrs, "dims", spatial(c.type(x))))
                      : ValueId()};
 }
 
@@ -229,11 +240,14 @@ Cost costConvWeightGrad(const OpCall &c) { return costOfForm(c, c.operands[0], c
 // --- Rows
 
 std::vector<AttrDef> attrsWith(std::vector<AttrDef> more) {
-  std::vector<AttrDef> a = {
-      {"strides", AttrKind::IntList, Ints(), "steps of the window, one per spatial axis; ones if empty"},
-      {"pads", AttrKind::IntList, Ints(), "zeros around x: all low sides, then all high sides; none if empty"},
-      {"dilations", AttrKind::IntList, Ints(), "distances between the window's elements; ones if empty"},
-      {"groups", AttrKind::Int, int64_t(1), "parts that the channels fall into, which do not meet"}};
+  std::vector<AttrDef> a = {{"strides", AttrKind::IntList, Ints(),
+                             "steps of the window, one per spatial axis; ones if empty"},
+                            {"pads", AttrKind::IntList, Ints(),
+                             "zeros around x: all low sides, then all high sides; none if empty"},
+                            {"dilations", AttrKind::IntList, Ints(),
+                             "distances between the window's elements; ones if empty"},
+                            {"groups", AttrKind::Int, int64_t(1),
+                             "parts that the channels fall into, which do not meet"}};
   a.insert(a.end(), more.begin(), more.end());
   return a;
 }
@@ -242,7 +256,8 @@ std::vector<AttrDef> attrsWith(std::vector<AttrDef> more) {
 
 void registerConvOps(OpRegistry &r) {
   r.add({{.name = "conv",
-          .doc = "The convolution (cross-correlation) of x [N, C, ...] with w [O, C / groups, ...], plus an optional "
+          .doc = "The convolution (cross-correlation) of x [N, C, ...] with w [O, C / groups, "
+                 "...], plus an optional "
                  "bias per output channel.",
           .operands = "x w bias?",
           .results = "y",
@@ -251,34 +266,43 @@ void registerConvOps(OpRegistry &r) {
           .infer = inferConv,
           .vjp = vjpConv,
           .cost = costConv,
-          .examples = {"conv(f64[2, 3, 7], f64[4, 3, 3])",
-                       "conv(f64[2, 3, 8], f64[4, 3, 3], f64[4]) {strides = [2], pads = [1, 0]}",
-                       "conv(f64[2, 3, 5, 6], f64[4, 3, 3, 2])",
-                       "conv(f64[1, 2, 6, 7], f64[3, 2, 3, 3], f64[3]) {strides = [2, 3], pads = [1, 2, 0, 1]}",
-                       "conv(f64[1, 4, 6, 6], f64[6, 2, 3, 3]) {groups = 2, pads = [1, 1, 1, 1]}",
-                       "conv(f64[2, 3, 5, 5], f64[3, 1, 3, 3]) {groups = 3, pads = [1, 1, 1, 1], strides = [2, 2]}",
-                       "conv(f64[1, 2, 7, 8], f64[2, 2, 3, 2]) {dilations = [2, 3], pads = [2, 0, 1, 1]}",
-                       "conv(f64[2, 3, 4, 4], f64[2, 3, 1, 1]) {strides = [2, 2]}",
-                       "conv(f64[1, 2, 4, 3, 5], f64[2, 2, 2, 3, 2], f64[2]) {strides = [1, 2, 2], "
-                       "pads = [0, 1, 1, 1, 1, 0], dilations = [2, 1, 1]}"}},
+          .examples =
+              {"conv(f64[2, 3, 7], f64[4, 3, 3])",
+               "conv(f64[2, 3, 8], f64[4, 3, 3], f64[4]) {strides = [2], pads = [1, 0]}",
+               "conv(f64[2, 3, 5, 6], f64[4, 3, 3, 2])",
+               "conv(f64[1, 2, 6, 7], f64[3, 2, 3, 3], f64[3]) {strides = [2, 3], pads = [1, 2, 0, "
+               "1]}",
+               "conv(f64[1, 4, 6, 6], f64[6, 2, 3, 3]) {groups = 2, pads = [1, 1, 1, 1]}",
+               "conv(f64[2, 3, 5, 5], f64[3, 1, 3, 3]) {groups = 3, pads = [1, 1, 1, 1], strides = "
+               "[2, 2]}",
+               "conv(f64[1, 2, 7, 8], f64[2, 2, 3, 2]) {dilations = [2, 3], pads = [2, 0, 1, 1]}",
+               "conv(f64[2, 3, 4, 4], f64[2, 3, 1, 1]) {strides = [2, 2]}",
+               "conv(f64[1, 2, 4, 3, 5], f64[2, 2, 2, 3, 2], f64[2]) {strides = [1, 2, 2], "
+               "pads = [0, 1, 1, 1, 1, 0], dilations = [2, 1, 1]}"}},
          {.name = "conv_transpose",
-          .doc = "The transpose of conv: the gradient of conv for x, given that of its result. Also a layer of its "
+          .doc = "The transpose of conv: the gradient of conv for x, given that of its result. "
+                 "Also a layer of its "
                  "own, from which comes the optional bias per channel of the result.",
           .operands = "g w bias?",
           .results = "x",
-          .attrs = attrsWith({{"dims", AttrKind::IntList, Ints(),
-                               "spatial sizes of the result (a stride leaves a choice); the least if empty"}}),
+          .attrs = attrsWith(
+              {{"dims", AttrKind::IntList, Ints(),
+                "spatial sizes of the result (a stride leaves a choice); the least if empty"}}),
           .traits = kContraction,
           .infer = inferConvTranspose,
           .vjp = vjpConvTranspose,
           .cost = costConvTranspose,
           .examples = {"conv_transpose(f64[2, 4, 5], f64[4, 3, 3], f64[3])",
-                       "conv_transpose(f64[2, 4, 4], f64[4, 3, 3]) {strides = [2], pads = [1, 0], dims = [9]}",
-                       "conv_transpose(f64[1, 3, 3, 2], f64[3, 2, 3, 2]) {strides = [2, 3], pads = [1, 0, 0, 1]}",
-                       "conv_transpose(f64[1, 6, 3, 3], f64[6, 2, 3, 3], f64[4]) {groups = 2, strides = [2, 2], "
+                       "conv_transpose(f64[2, 4, 4], f64[4, 3, 3]) {strides = [2], pads = [1, 0], "
+                       "dims = [9]}",
+                       "conv_transpose(f64[1, 3, 3, 2], f64[3, 2, 3, 2]) {strides = [2, 3], pads = "
+                       "[1, 0, 0, 1]}",
+                       "conv_transpose(f64[1, 6, 3, 3], f64[6, 2, 3, 3], f64[4]) {groups = 2, "
+                       "strides = [2, 2], "
                        "pads = [1, 1, 1, 1], dims = [6, 6]}",
                        "conv_transpose(f64[1, 2, 3, 3], f64[2, 2, 2, 2]) {dilations = [2, 1]}",
-                       "conv_transpose(f64[1, 2, 2, 2, 2], f64[2, 1, 2, 2, 2]) {groups = 2, strides = [2, 1, 2]}"}},
+                       "conv_transpose(f64[1, 2, 2, 2, 2], f64[2, 1, 2, 2, 2]) {groups = 2, "
+                       "strides = [2, 1, 2]}"}},
          {.name = "conv_weight_grad",
           .doc = "The gradient of conv for w, given that of its result and x.",
           .operands = "g x",
@@ -288,14 +312,17 @@ void registerConvOps(OpRegistry &r) {
           .infer = inferConvWeightGrad,
           .vjp = vjpConvWeightGrad,
           .cost = costConvWeightGrad,
-          .examples = {"conv_weight_grad(f64[2, 4, 5], f64[2, 3, 7]) {kernel = [3]}",
-                       "conv_weight_grad(f64[1, 3, 3, 3], f64[1, 2, 6, 7]) {kernel = [3, 3], strides = [2, 3], "
-                       "pads = [1, 2, 0, 1]}",
-                       "conv_weight_grad(f64[2, 6, 6, 6], f64[2, 4, 6, 6]) {kernel = [3, 3], groups = 2, "
-                       "pads = [1, 1, 1, 1]}",
-                       "conv_weight_grad(f64[1, 2, 6, 6], f64[1, 2, 7, 8]) {kernel = [3, 2], dilations = [2, 3], "
-                       "pads = [2, 0, 1, 1]}",
-                       "conv_weight_grad(f64[1, 2, 2, 2, 3], f64[1, 2, 3, 3, 3]) {kernel = [2, 2, 1]}"}}});
+          .examples = {
+              "conv_weight_grad(f64[2, 4, 5], f64[2, 3, 7]) {kernel = [3]}",
+              "conv_weight_grad(f64[1, 3, 3, 3], f64[1, 2, 6, 7]) {kernel = [3, 3], strides = [2, "
+              "3], "
+              "pads = [1, 2, 0, 1]}",
+              "conv_weight_grad(f64[2, 6, 6, 6], f64[2, 4, 6, 6]) {kernel = [3, 3], groups = 2, "
+              "pads = [1, 1, 1, 1]}",
+              "conv_weight_grad(f64[1, 2, 6, 6], f64[1, 2, 7, 8]) {kernel = [3, 2], dilations = "
+              "[2, 3], "
+              "pads = [2, 0, 1, 1]}",
+              "conv_weight_grad(f64[1, 2, 2, 2, 3], f64[1, 2, 3, 3, 3]) {kernel = [2, 2, 1]}"}}});
 }
 
 } // namespace isthmus

@@ -1,9 +1,9 @@
-// Normalisations. Statistics are results, so that the backward pass reads them and running averages are
-// nodes of their own. For 16-bit operands statistics are f32.
+// Normalisations. Statistics are results, so that the backward pass reads them and running averages
+// are nodes of their own. For 16-bit operands statistics are f32.
 //
-// The backward rows take the statistics as operands. Their expansions treat them as independent values;
-// what flows back into them reaches x through the forward row's gradient rule. So second derivatives
-// are whole.
+// The backward rows take the statistics as operands. Their expansions treat them as independent
+// values; what flows back into them reaches x through the forward row's gradient rule. So second
+// derivatives are whole.
 
 #include "ir/ops/families.h"
 
@@ -14,19 +14,21 @@ DType statisticsType(DType t) { return t == DType::F64 ? DType::F64 : DType::F32
 
 // --- Shape rules
 
-// Operands from `first` on are vectors with one element per channel, all of x's type or of its statistics'.
+// Operands from `first` on are vectors with one element per channel, all of x's type or of its
+// statistics'.
 llvm::Error expectChannels(const InferContext &c, const Type &x, size_t first) {
   for (size_t i = first; i < c.operands.size(); ++i) {
     const Type &t = c.operand(i);
     if (t.rank() != 1 || t.dims[0] != x.dims[1])
-      return c.error("expects '{0}' of {1} elements, one per channel, got '{2}'", c.op.operandNames[i], x.dims[1],
-                     t.str());
+      return c.error("expects '{0}' of {1} elements, one per channel, got '{2}'",
+                     c.op.operandNames[i], x.dims[1], t.str());
     if (t.dtype != x.dtype && t.dtype != statisticsType(x.dtype))
-      return c.error("expects '{0}' of {1} or {2}, got '{3}'", c.op.operandNames[i], dtypeName(x.dtype),
-                     dtypeName(statisticsType(x.dtype)), t.str());
+      return c.error("expects '{0}' of {1} or {2}, got '{3}'", c.op.operandNames[i],
+                     dtypeName(x.dtype), dtypeName(statisticsType(x.dtype)), t.str());
     if (t.dtype != c.operand(first).dtype)
-      return c.error("expects '{0}' and '{1}' of one type, got '{2}' and '{3}'", c.op.operandNames[first],
-                     c.op.operandNames[i], c.operand(first).str(), t.str());
+      return c.error("expects '{0}' and '{1}' of one type, got '{2}' and '{3}'",
+                     c.op.operandNames[first], c.op.operandNames[i], c.operand(first).str(),
+                     t.str());
   }
   return llvm::Error::success();
 }
@@ -34,7 +36,8 @@ llvm::Error expectChannels(const InferContext &c, const Type &x, size_t first) {
 llvm::Error expectEpsilon(const InferContext &c) {
   if (c.attrs.getFloat("epsilon") >= 0)
     return llvm::Error::success();
-  return c.error("expects an epsilon of 0 or more, got {0}", floatText(c.attrs.getFloat("epsilon")));
+  return c.error("expects an epsilon of 0 or more, got {0}",
+                 floatText(c.attrs.getFloat("epsilon")));
 }
 
 llvm::Expected<TypeList> inferBatchNorm(const InferContext &c) {
@@ -107,8 +110,8 @@ llvm::Expected<TypeList> inferLayerNormGrad(const InferContext &c) {
   Type statistics(statisticsType(c.operand(1).dtype), *dims);
   for (size_t i : {3, 4})
     if (c.operand(i) != statistics)
-      return c.error("expects '{0}' of type '{1}', got '{2}'", c.op.operandNames[i], statistics.str(),
-                     c.operand(i).str());
+      return c.error("expects '{0}' of type '{1}', got '{2}'", c.op.operandNames[i],
+                     statistics.str(), c.operand(i).str());
   return TypeList{c.operand(1), c.operand(2), c.operand(2)};
 }
 
@@ -123,7 +126,8 @@ llvm::Expected<TypeList> inferRunningAverage(const InferContext &c) {
   return TypeList{c.operand(0)};
 }
 
-// --- Batch norm's gradients. Sums run over all axes but the second; [C] vectors spread to [1, C, 1, ...].
+// --- Batch norm's gradients. Sums run over all axes but the second; [C] vectors spread to [1, C,
+// 1, ...].
 
 struct Channels {
   Builder &b;
@@ -144,10 +148,13 @@ struct Channels {
     return b.reshape(v, dims);
   }
   ValueId sum(ValueId v) const { return b.sum(v, axes, /*keepDims=*/false); }
-  ValueId rstd(ValueId var, double epsilon) const { return b.create("rsqrt", {b.shift(var, epsilon)}); }
+  ValueId rstd(ValueId var, double epsilon) const {
+    return b.create("rsqrt", {b.shift(var, epsilon)});
+  }
 };
 
-// What flows into batch_mean and batch_var goes on to x (training), or to the operands that they repeat.
+// What flows into batch_mean and batch_var goes on to x (training), or to the operands that they
+// repeat.
 void addStatisticsGrads(VjpContext &c, ValueList &out) {
   Builder &b = c.b;
   if (!c.attrs.getBool("training")) {
@@ -178,8 +185,10 @@ ValueList vjpBatchNorm(VjpContext &c) {
   bool training = c.attrs.getBool("training");
   bool wanted = c.wants(0) || c.wants(1) || c.wants(2) || (!training && (c.wants(3) || c.wants(4)));
   if (c.hasGrad(0) && wanted) {
-    ValueId mean = training ? c.result(1) : c.operand(3), var = training ? c.result(2) : c.operand(4);
-    NodeId grad = b.createNode("batch_norm_grad", {c.grad(0), c.operand(0), c.operand(1), mean, var}, c.attrs);
+    ValueId mean = training ? c.result(1) : c.operand(3),
+            var = training ? c.result(2) : c.operand(4);
+    NodeId grad = b.createNode("batch_norm_grad",
+                               {c.grad(0), c.operand(0), c.operand(1), mean, var}, c.attrs);
     for (unsigned i = 0; i < 3; ++i)
       if (c.wants(i))
         out[i] = b.graph().node(grad).result(i);
@@ -202,7 +211,8 @@ ValueList expandBatchNormGrad(ExpandContext &c) {
   Builder &b = c.b;
   const Type x = b.type(c.operands[1]);
   Channels ch(b, x, b.type(c.operands[2]).dtype);
-  ValueId g = b.cast(c.operands[0], ch.x.dtype), v = b.cast(c.operands[1], ch.x.dtype), scale = c.operands[2];
+  ValueId g = b.cast(c.operands[0], ch.x.dtype), v = b.cast(c.operands[1], ch.x.dtype),
+          scale = c.operands[2];
   ValueId rstd = ch.rstd(c.operands[4], c.attrs.getFloat("epsilon"));
   ValueId normal = b.mul(b.sub(v, ch.spread(c.operands[3])), ch.spread(rstd));
   ValueId dBias = ch.sum(g), dScale = ch.sum(b.mul(g, normal));
@@ -282,7 +292,8 @@ ValueList expandLayerNormGrad(ExpandContext &c) {
 
 ValueList vjpRunningAverage(VjpContext &c) {
   double m = c.attrs.getFloat("momentum");
-  return {c.wants(0) ? c.b.scale(c.grad(0), m) : ValueId(), c.wants(1) ? c.b.scale(c.grad(0), 1 - m) : ValueId()};
+  return {c.wants(0) ? c.b.scale(c.grad(0), m) : ValueId(),
+          c.wants(1) ? c.b.scale(c.grad(0), 1 - m) : ValueId()};
 }
 
 // --- Cost: x is read once for the statistics and once for the result.
@@ -305,76 +316,83 @@ Cost costBackward(const OpCall &c) { return costNorm(c, 1, 10); } // g too is re
 const AttrDef kEpsilon = {"epsilon", AttrKind::Float, 1e-5, "what is added to the variance"};
 const AttrDef kTraining = {"training", AttrKind::Bool, true,
                            "whether to take the statistics of the batch; if not, the given ones"};
-const AttrDef kAxis = {"axis", AttrKind::Int, int64_t(-1), "the first of the axes normalised together"};
+const AttrDef kAxis = {"axis", AttrKind::Int, int64_t(-1),
+                       "the first of the axes normalised together"};
 
 } // namespace
 
 void registerNormOps(OpRegistry &r) {
-  r.add({{.name = "batch_norm",
-          .doc = "x less the mean and over the standard deviation of its channel (axis 1), times scale, plus bias. "
-                 "Also gives the mean and the population variance that it took.",
-          .operands = "x scale bias mean var",
-          .results = "y batch_mean batch_var",
-          .attrs = {kEpsilon, kTraining},
-          .traits = kNotACheckpoint | kDependsOnMode,
-          .infer = inferBatchNorm,
-          .vjp = vjpBatchNorm,
-          .cost = costForward,
-          .inPlace = {{0, 0}},
-          .examples = {"batch_norm(f64[3, 2, 2, 3], f64[2], f64[2], f64[2], f64[2])",
-                       "batch_norm(f64[4, 3], f64[3], f64[3], f64[3], f64[3]) {epsilon = 0.1}",
-                       "batch_norm(f64[2, 3, 4], f64[3], f64[3], f64[3], f64[3]) {training = false}"},
-          .low = 0.5,
-          .high = 2},
-         {.name = "batch_norm_grad",
-          .doc = "The gradients of batch_norm, from the statistics that it took.",
-          .operands = "g x scale mean var",
-          .results = "dx dscale dbias",
-          .attrs = {kEpsilon, kTraining},
-          .traits = kNotACheckpoint | kDependsOnMode,
-          .infer = inferBatchNormGrad,
-          .expand = expandBatchNormGrad,
-          .cost = costBackward,
-          .inPlace = {{0, 0}, {0, 1}},
-          .examples = {"batch_norm_grad(f64[3, 2, 2, 3], f64[3, 2, 2, 3], f64[2], f64[2], f64[2])",
-                       "batch_norm_grad(f64[4, 3], f64[4, 3], f64[3], f64[3], f64[3]) {training = false}"},
-          .low = 0.5,
-          .high = 2},
-         {.name = "running_average",
-          .doc = "momentum * old + (1 - momentum) * now.",
-          .operands = "old now",
-          .results = "y",
-          .attrs = {{"momentum", AttrKind::Float, 0.9, "the share of the old average that stays"}},
-          .traits = kElementwise,
-          .infer = inferRunningAverage,
-          .vjp = vjpRunningAverage,
-          .inPlace = {{0, 0}, {0, 1}},
-          .examples = {"running_average(f64[5], f64[5]) {momentum = 0.75}"}},
-         {.name = "layer_norm",
-          .doc = "x less its mean and over its standard deviation, both over the axes from `axis` on, times scale, "
-                 "plus an optional bias. Also gives that mean and one over that deviation.",
-          .operands = "x scale bias?",
-          .results = "y mean rstd",
-          .attrs = {kAxis, kEpsilon},
-          .infer = inferLayerNorm,
-          .vjp = vjpLayerNorm,
-          .cost = costForward,
-          .inPlace = {{0, 0}},
-          .examples = {"layer_norm(f64[2, 3, 4], f64[4], f64[4])", "layer_norm(f64[3, 5], f64[5])",
-                       "layer_norm(f64[2, 3, 2], f64[3, 2], f64[3, 2]) {axis = 1, epsilon = 0.01}",
-                       "layer_norm(f64[6], f64[6], f64[6]) {axis = 0}"}},
-         {.name = "layer_norm_grad",
-          .doc = "The gradients of layer_norm, from its mean and rstd.",
-          .operands = "g x scale mean rstd",
-          .results = "dx dscale dbias",
-          .attrs = {kAxis},
-          .infer = inferLayerNormGrad,
-          .expand = expandLayerNormGrad,
-          .cost = costBackward,
-          .inPlace = {{0, 0}, {0, 1}},
-          .examples = {"layer_norm_grad(f64[2, 3, 4], f64[2, 3, 4], f64[4], f64[2, 3, 1], f64[2, 3, 1])",
-                       "layer_norm_grad(f64[2, 3, 2], f64[2, 3, 2], f64[3, 2], f64[2, 1, 1], f64[2, 1, 1]) {axis = 1}",
-                       "layer_norm_grad(f64[6], f64[6], f64[6], f64[1], f64[1]) {axis = 0}"}}});
+  r.add(
+      {{.name = "batch_norm",
+        .doc = "x less the mean and over the standard deviation of its channel (axis 1), times "
+               "scale, plus bias. "
+               "Also gives the mean and the population variance that it took.",
+        .operands = "x scale bias mean var",
+        .results = "y batch_mean batch_var",
+        .attrs = {kEpsilon, kTraining},
+        .traits = kNotACheckpoint | kDependsOnMode,
+        .infer = inferBatchNorm,
+        .vjp = vjpBatchNorm,
+        .cost = costForward,
+        .inPlace = {{0, 0}},
+        .examples = {"batch_norm(f64[3, 2, 2, 3], f64[2], f64[2], f64[2], f64[2])",
+                     "batch_norm(f64[4, 3], f64[3], f64[3], f64[3], f64[3]) {epsilon = 0.1}",
+                     "batch_norm(f64[2, 3, 4], f64[3], f64[3], f64[3], f64[3]) {training = false}"},
+        .low = 0.5,
+        .high = 2},
+       {.name = "batch_norm_grad",
+        .doc = "The gradients of batch_norm, from the statistics that it took.",
+        .operands = "g x scale mean var",
+        .results = "dx dscale dbias",
+        .attrs = {kEpsilon, kTraining},
+        .traits = kNotACheckpoint | kDependsOnMode,
+        .infer = inferBatchNormGrad,
+        .expand = expandBatchNormGrad,
+        .cost = costBackward,
+        .inPlace = {{0, 0}, {0, 1}},
+        .examples =
+            {"batch_norm_grad(f64[3, 2, 2, 3], f64[3, 2, 2, 3], f64[2], f64[2], f64[2])",
+             "batch_norm_grad(f64[4, 3], f64[4, 3], f64[3], f64[3], f64[3]) {training = false}"},
+        .low = 0.5,
+        .high = 2},
+       {.name = "running_average",
+        .doc = "momentum * old + (1 - momentum) * now.",
+        .operands = "old now",
+        .results = "y",
+        .attrs = {{"momentum", AttrKind::Float, 0.9, "the share of the old average that stays"}},
+        .traits = kElementwise,
+        .infer = inferRunningAverage,
+        .vjp = vjpRunningAverage,
+        .inPlace = {{0, 0}, {0, 1}},
+        .examples = {"running_average(f64[5], f64[5]) {momentum = 0.75}"}},
+       {.name = "layer_norm",
+        .doc = "x less its mean and over its standard deviation, both over the axes from `axis` "
+               "on, times scale, "
+               "plus an optional bias. Also gives that mean and one over that deviation.",
+        .operands = "x scale bias?",
+        .results = "y mean rstd",
+        .attrs = {kAxis, kEpsilon},
+        .infer = inferLayerNorm,
+        .vjp = vjpLayerNorm,
+        .cost = costForward,
+        .inPlace = {{0, 0}},
+        .examples = {"layer_norm(f64[2, 3, 4], f64[4], f64[4])", "layer_norm(f64[3, 5], f64[5])",
+                     "layer_norm(f64[2, 3, 2], f64[3, 2], f64[3, 2]) {axis = 1, epsilon = 0.01}",
+                     "layer_norm(f64[6], f64[6], f64[6]) {axis = 0}"}},
+       {.name = "layer_norm_grad",
+        .doc = "The gradients of layer_norm, from its mean and rstd.",
+        .operands = "g x scale mean rstd",
+        .results = "dx dscale dbias",
+        .attrs = {kAxis},
+        .infer = inferLayerNormGrad,
+        .expand = expandLayerNormGrad,
+        .cost = costBackward,
+        .inPlace = {{0, 0}, {0, 1}},
+        .examples = {
+            "layer_norm_grad(f64[2, 3, 4], f64[2, 3, 4], f64[4], f64[2, 3, 1], f64[2, 3, 1])",
+            "layer_norm_grad(f64[2, 3, 2], f64[2, 3, 2], f64[3, 2], f64[2, 1, 1], f64[2, 1, 1]) "
+            "{axis = 1}",
+            "layer_norm_grad(f64[6], f64[6], f64[6], f64[1], f64[1]) {axis = 0}"}}});
 }
 
 } // namespace isthmus

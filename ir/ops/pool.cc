@@ -1,7 +1,7 @@
 // Pools over one to three spatial axes. The global ones are `mean` and `max` over these axes.
 //
-// max_pool_grad and max_pool_take find again in x where each window's maximum lies, so that no tensor
-// of indices must be held: the one scatters there, the other gathers from there.
+// max_pool_grad and max_pool_take find again in x where each window's maximum lies, so that no
+// tensor of indices must be held: the one scatters there, the other gathers from there.
 
 #include "ir/ops/families.h"
 #include "ir/ops/window.h"
@@ -16,7 +16,8 @@ bool ceilMode(const InferContext &c) { return c.attrs.getBool("ceil_mode"); }
 llvm::Expected<Type> pooled(const InferContext &c, const Type &image) {
   const Ints &kernel = c.attrs.getInts("kernel");
   if (kernel.size() != spatial(image).size())
-    return c.error("expects {0} numbers in 'kernel', got {1}", spatial(image).size(), attrText(kernel));
+    return c.error("expects {0} numbers in 'kernel', got {1}", spatial(image).size(),
+                   attrText(kernel));
   auto window = checkedWindow(c, kernel);
   if (!window)
     return window.takeError();
@@ -43,8 +44,8 @@ llvm::Error expectPooled(const InferContext &c, size_t i, const Type &image) {
     return want.takeError();
   if (c.operand(i) == *want)
     return llvm::Error::success();
-  return c.error("expects '{0}' of the pool's type, '{1}', got '{2}'", c.op.operandNames[i], want->str(),
-                 c.operand(i).str());
+  return c.error("expects '{0}' of the pool's type, '{1}', got '{2}'", c.op.operandNames[i],
+                 want->str(), c.operand(i).str());
 }
 
 llvm::Expected<TypeList> inferPool(const InferContext &c) {
@@ -99,10 +100,12 @@ ValueList vjpMaxPool(VjpContext &c) {
 }
 // Linear in the first operand, piecewise constant in x.
 ValueList vjpMaxPoolGrad(VjpContext &c) {
-  return {c.wants(0) ? c.b.create("max_pool_take", {c.grad(0), c.operand(1)}, c.attrs) : ValueId(), ValueId()};
+  return {c.wants(0) ? c.b.create("max_pool_take", {c.grad(0), c.operand(1)}, c.attrs) : ValueId(),
+          ValueId()};
 }
 ValueList vjpMaxPoolTake(VjpContext &c) {
-  return {c.wants(0) ? c.b.create("max_pool_grad", {c.grad(0), c.operand(1)}, c.attrs) : ValueId(), ValueId()};
+  return {c.wants(0) ? c.b.create("max_pool_grad", {c.grad(0), c.operand(1)}, c.attrs) : ValueId(),
+          ValueId()};
 }
 ValueList vjpAvgPool(VjpContext &c) {
   Attrs attrs = c.attrs;
@@ -132,91 +135,105 @@ Cost costBackward(const OpCall &c) { return costPool(c, c.operands[0]); }
 
 // --- Rows
 
-const AttrDef kKernel = {"kernel", AttrKind::IntList, {}, "the window's size along each spatial axis"};
-const AttrDef kStrides = {"strides", AttrKind::IntList, Ints(), "steps of the window, one per spatial axis; ones if empty"};
+const AttrDef kKernel = {
+    "kernel", AttrKind::IntList, {}, "the window's size along each spatial axis"};
+const AttrDef kStrides = {"strides", AttrKind::IntList, Ints(),
+                          "steps of the window, one per spatial axis; ones if empty"};
 const AttrDef kPads = {"pads", AttrKind::IntList, Ints(),
                        "padding around x: all low sides, then all high sides; none if empty"};
 const AttrDef kDilations = {"dilations", AttrKind::IntList, Ints(),
                             "distances between the window's elements; ones if empty"};
-const AttrDef kCeil = {"ceil_mode", AttrKind::Bool, false,
-                       "whether a last window that hangs over the end counts, if it starts before it"};
-const AttrDef kCountPad = {"count_include_pad", AttrKind::Bool, true,
-                           "whether padding counts as elements that are zero; what hangs over it never does"};
+const AttrDef kCeil = {
+    "ceil_mode", AttrKind::Bool, false,
+    "whether a last window that hangs over the end counts, if it starts before it"};
+const AttrDef kCountPad = {
+    "count_include_pad", AttrKind::Bool, true,
+    "whether padding counts as elements that are zero; what hangs over it never does"};
 const AttrDef kDims = {"dims", AttrKind::IntList, {}, "spatial sizes of the result"};
 
 } // namespace
 
 void registerPoolOps(OpRegistry &r) {
   const std::vector<AttrDef> maxAttrs = {kKernel, kStrides, kPads, kDilations, kCeil};
-  r.add({{.name = "max_pool",
-          .doc = "The maximum of each window, in which padding never takes part; NaN if there is one.",
-          .operands = "x",
-          .results = "y",
-          .attrs = maxAttrs,
-          .infer = inferPool,
-          .vjp = vjpMaxPool,
-          .cost = costForward,
-          .examples = {"max_pool(f64[2, 3, 7]) {kernel = [3], strides = [2]}",
-                       "max_pool(f64[2, 2, 6, 7]) {kernel = [3, 2], strides = [2, 3], pads = [1, 0, 1, 1]}",
-                       "max_pool(f64[1, 2, 6, 6]) {kernel = [2, 2]}",
-                       "max_pool(f64[1, 2, 6, 6]) {kernel = [3, 3], strides = [2, 2], ceil_mode = true}",
-                       "max_pool(f64[1, 2, 7, 7]) {kernel = [2, 3], dilations = [3, 2], pads = [1, 1, 0, 0]}",
-                       "max_pool(f64[1, 2, 4, 4, 5]) {kernel = [2, 2, 2], strides = [2, 2, 1]}"}},
-         {.name = "max_pool_grad",
-          .doc = "The gradient of max_pool at x: each element of g added where its window has its first maximum, in "
-                 "row-major order.",
-          .operands = "g x",
-          .results = "dx",
-          .attrs = maxAttrs,
-          .infer = inferMaxPoolGrad,
-          .vjp = vjpMaxPoolGrad,
-          .cost = costBackward,
-          .examples = {"max_pool_grad(f64[2, 3, 3], f64[2, 3, 7]) {kernel = [3], strides = [2]}",
-                       "max_pool_grad(f64[2, 2, 3, 3], f64[2, 2, 6, 7]) {kernel = [3, 2], strides = [2, 3], "
-                       "pads = [1, 0, 1, 1]}",
-                       "max_pool_grad(f64[1, 2, 3, 3], f64[1, 2, 6, 6]) {kernel = [3, 3], strides = [2, 2], "
-                       "ceil_mode = true}",
-                       "max_pool_grad(f64[1, 2, 2, 2, 4], f64[1, 2, 4, 4, 5]) {kernel = [2, 2, 2], "
-                       "strides = [2, 2, 1]}"}},
-         {.name = "max_pool_take",
-          .doc = "The transpose of max_pool_grad: the elements of v where the windows on x have their first maximum.",
-          .operands = "v x",
-          .results = "y",
-          .attrs = maxAttrs,
-          .infer = inferMaxPoolTake,
-          .vjp = vjpMaxPoolTake,
-          .cost = costForward,
-          .examples = {"max_pool_take(f64[2, 3, 7], f64[2, 3, 7]) {kernel = [3], strides = [2]}",
-                       "max_pool_take(f64[1, 2, 6, 7], f64[1, 2, 6, 7]) {kernel = [3, 2], strides = [2, 3], "
-                       "pads = [1, 0, 1, 1]}"}},
-         {.name = "avg_pool",
-          .doc = "The mean of each window.",
-          .operands = "x",
-          .results = "y",
-          .attrs = {kKernel, kStrides, kPads, kCeil, kCountPad},
-          .infer = inferPool,
-          .vjp = vjpAvgPool,
-          .cost = costForward,
-          .examples = {"avg_pool(f64[2, 3, 7]) {kernel = [3], strides = [2]}",
-                       "avg_pool(f64[2, 2, 6, 7]) {kernel = [3, 2], strides = [2, 3], pads = [1, 0, 1, 1]}",
-                       "avg_pool(f64[2, 2, 6, 7]) {kernel = [3, 2], strides = [2, 3], pads = [1, 0, 1, 1], "
-                       "count_include_pad = false}",
-                       "avg_pool(f64[1, 2, 6, 6]) {kernel = [3, 3], strides = [2, 2], pads = [1, 0, 0, 0], "
-                       "ceil_mode = true}",
-                       "avg_pool(f64[1, 2, 4, 4, 5]) {kernel = [2, 2, 2], strides = [2, 2, 1]}"}},
-         {.name = "avg_pool_grad",
-          .doc = "The gradient of avg_pool.",
-          .operands = "g",
-          .results = "dx",
-          .attrs = {kKernel, kStrides, kPads, kCeil, kCountPad, kDims},
-          .infer = inferAvgPoolGrad,
-          .vjp = vjpAvgPoolGrad,
-          .cost = costBackward,
-          .examples = {"avg_pool_grad(f64[2, 3, 3]) {kernel = [3], strides = [2], dims = [7]}",
-                       "avg_pool_grad(f64[2, 2, 3, 3]) {kernel = [3, 2], strides = [2, 3], pads = [1, 0, 1, 1], "
-                       "dims = [6, 7], count_include_pad = false}",
-                       "avg_pool_grad(f64[1, 2, 3, 3]) {kernel = [3, 3], strides = [2, 2], pads = [1, 0, 0, 0], "
-                       "ceil_mode = true, dims = [6, 6]}"}}});
+  r.add(
+      {{.name = "max_pool",
+        .doc =
+            "The maximum of each window, in which padding never takes part; NaN if there is one.",
+        .operands = "x",
+        .results = "y",
+        .attrs = maxAttrs,
+        .infer = inferPool,
+        .vjp = vjpMaxPool,
+        .cost = costForward,
+        .examples =
+            {"max_pool(f64[2, 3, 7]) {kernel = [3], strides = [2]}",
+             "max_pool(f64[2, 2, 6, 7]) {kernel = [3, 2], strides = [2, 3], pads = [1, 0, 1, 1]}",
+             "max_pool(f64[1, 2, 6, 6]) {kernel = [2, 2]}",
+             "max_pool(f64[1, 2, 6, 6]) {kernel = [3, 3], strides = [2, 2], ceil_mode = true}",
+             "max_pool(f64[1, 2, 7, 7]) {kernel = [2, 3], dilations = [3, 2], pads = [1, 1, 0, 0]}",
+             "max_pool(f64[1, 2, 4, 4, 5]) {kernel = [2, 2, 2], strides = [2, 2, 1]}"}},
+       {.name = "max_pool_grad",
+        .doc = "The gradient of max_pool at x: each element of g added where its window has its "
+               "first maximum, in "
+               "row-major order.",
+        .operands = "g x",
+        .results = "dx",
+        .attrs = maxAttrs,
+        .infer = inferMaxPoolGrad,
+        .vjp = vjpMaxPoolGrad,
+        .cost = costBackward,
+        .examples =
+            {"max_pool_grad(f64[2, 3, 3], f64[2, 3, 7]) {kernel = [3], strides = [2]}",
+             "max_pool_grad(f64[2, 2, 3, 3], f64[2, 2, 6, 7]) {kernel = [3, 2], strides = [2, 3], "
+             "pads = [1, 0, 1, 1]}",
+             "max_pool_grad(f64[1, 2, 3, 3], f64[1, 2, 6, 6]) {kernel = [3, 3], strides = [2, 2], "
+             "ceil_mode = true}",
+             "max_pool_grad(f64[1, 2, 2, 2, 4], f64[1, 2, 4, 4, 5]) {kernel = [2, 2, 2], "
+             "strides = [2, 2, 1]}"}},
+       {.name = "max_pool_take",
+        .doc = "The transpose of max_pool_grad: the elements of v where the windows on x have "
+               "their first maximum.",
+        .operands = "v x",
+        .results = "y",
+        .attrs = maxAttrs,
+        .infer = inferMaxPoolTake,
+        .vjp = vjpMaxPoolTake,
+        .cost = costForward,
+        .examples =
+            {"max_pool_take(f64[2, 3, 7], f64[2, 3, 7]) {kernel = [3], strides = [2]}",
+             "max_pool_take(f64[1, 2, 6, 7], f64[1, 2, 6, 7]) {kernel = [3, 2], strides = [2, 3], "
+             "pads = [1, 0, 1, 1]}"}},
+       {.name = "avg_pool",
+        .doc = "The mean of each window.",
+        .operands = "x",
+        .results = "y",
+        .attrs = {kKernel, kStrides, kPads, kCeil, kCountPad},
+        .infer = inferPool,
+        .vjp = vjpAvgPool,
+        .cost = costForward,
+        .examples =
+            {"avg_pool(f64[2, 3, 7]) {kernel = [3], strides = [2]}",
+             "avg_pool(f64[2, 2, 6, 7]) {kernel = [3, 2], strides = [2, 3], pads = [1, 0, 1, 1]}",
+             "avg_pool(f64[2, 2, 6, 7]) {kernel = [3, 2], strides = [2, 3], pads = [1, 0, 1, 1], "
+             "count_include_pad = false}",
+             "avg_pool(f64[1, 2, 6, 6]) {kernel = [3, 3], strides = [2, 2], pads = [1, 0, 0, 0], "
+             "ceil_mode = true}",
+             "avg_pool(f64[1, 2, 4, 4, 5]) {kernel = [2, 2, 2], strides = [2, 2, 1]}"}},
+       {.name = "avg_pool_grad",
+        .doc = "The gradient of avg_pool.",
+        .operands = "g",
+        .results = "dx",
+        .attrs = {kKernel, kStrides, kPads, kCeil, kCountPad, kDims},
+        .infer = inferAvgPoolGrad,
+        .vjp = vjpAvgPoolGrad,
+        .cost = costBackward,
+        .examples = {"avg_pool_grad(f64[2, 3, 3]) {kernel = [3], strides = [2], dims = [7]}",
+                     "avg_pool_grad(f64[2, 2, 3, 3]) {kernel = [3, 2], strides = [2, 3], pads = "
+                     "[1, 0, 1, 1], "
+                     "dims = [6, 7], count_include_pad = false}",
+                     "avg_pool_grad(f64[1, 2, 3, 3]) {kernel = [3, 3], strides = [2, 2], pads = "
+                     "[1, 0, 0, 0], "
+                     "ceil_mode = true, dims = [6, 6]}"}}});
 }
 
 } // namespace isthmus

@@ -35,8 +35,8 @@ llvm::Expected<Dims> expectLabels(const InferContext &c, const Type &x, size_t l
   Dims dims = x.dims;
   dims.erase(dims.begin() + *axis);
   if (c.operand(labels).dims != dims)
-    return c.error("expects labels of the sizes of '{0}' without axis {1}, got '{2}'", x.str(), *axis,
-                   c.operand(labels).str());
+    return c.error("expects labels of the sizes of '{0}' without axis {1}, got '{2}'", x.str(),
+                   *axis, c.operand(labels).str());
   return dims;
 }
 
@@ -57,9 +57,11 @@ llvm::Expected<TypeList> inferCrossEntropyGrad(const InferContext &c) {
   auto dims = expectLabels(c, x, 2);
   if (!dims)
     return dims.takeError();
-  for (auto [i, want] : {std::pair(0, Type(lossType(x.dtype), {})), std::pair(3, Type(lossType(x.dtype), *dims))})
+  for (auto [i, want] :
+       {std::pair(0, Type(lossType(x.dtype), {})), std::pair(3, Type(lossType(x.dtype), *dims))})
     if (c.operand(i) != want)
-      return c.error("expects '{0}' of type '{1}', got '{2}'", c.op.operandNames[i], want.str(), c.operand(i).str());
+      return c.error("expects '{0}' of type '{1}', got '{2}'", c.op.operandNames[i], want.str(),
+                     c.operand(i).str());
   return TypeList{x};
 }
 
@@ -110,28 +112,32 @@ ValueList vjpCrossEntropy(VjpContext &c) {
     return out;
   const Type &x = c.type(c.operand(0));
   if (c.hasGrad(0))
-    out[0] = b.create("cross_entropy_grad", {c.grad(0), c.operand(0), c.operand(1), c.result(1)}, c.attrs);
+    out[0] = b.create("cross_entropy_grad", {c.grad(0), c.operand(0), c.operand(1), c.result(1)},
+                      c.attrs);
   if (c.hasGrad(1)) { // d lse / dx is softmax(x)
     Classes classes(b, x, c.attrs.getInt("axis"));
-    ValueId more = b.mul(classes.probabilities(c.operand(0), c.result(1)), classes.spread(c.grad(1)));
+    ValueId more =
+        b.mul(classes.probabilities(c.operand(0), c.result(1)), classes.spread(c.grad(1)));
     more = b.cast(more, x.dtype);
     out[0] = out[0] ? b.add(out[0], more) : more;
   }
   return out;
 }
 
-// dx = (p - onehot(labels)) g / count, with p = exp(x - lse). It is linear in g, so d dx / dg is the row
-// itself at g = 1, and no one-hot tensor is built.
+// dx = (p - onehot(labels)) g / count, with p = exp(x - lse). It is linear in g, so d dx / dg is
+// the row itself at g = 1, and no one-hot tensor is built.
 ValueList vjpCrossEntropyGrad(VjpContext &c) {
   Builder &b = c.b;
-  ValueId g = c.operand(0), x = c.operand(1), labels = c.operand(2), lse = c.operand(3), up = c.grad(0);
+  ValueId g = c.operand(0), x = c.operand(1), labels = c.operand(2), lse = c.operand(3),
+          up = c.grad(0);
   const Type &loss = c.type(g);
   Classes classes(b, c.type(x), c.attrs.getInt("axis"));
   ValueId upWide = b.cast(up, loss.dtype);
   ValueList out(4);
   if (c.wants(0)) {
     ValueId one = b.full(loss, 1);
-    ValueId slope = b.cast(b.create("cross_entropy_grad", {one, x, labels, lse}, c.attrs), loss.dtype);
+    ValueId slope =
+        b.cast(b.create("cross_entropy_grad", {one, x, labels, lse}, c.attrs), loss.dtype);
     out[0] = b.sum(b.mul(upWide, slope), {}, /*keepDims=*/false);
   }
   if (!c.wants(1) && !c.wants(3))
@@ -193,20 +199,25 @@ void registerSoftmaxOps(OpRegistry &r) {
   OpDef softmax = row("softmax", "Exponentials along an axis, scaled to sum to one.", "x", "y");
   softmax.vjp = vjpSoftmax;
   r.add(std::move(softmax));
-  OpDef softmaxGrad = row("softmax_grad", "The gradient of softmax, from its result: y (g - sum(g y)).", "g y", "dx");
+  OpDef softmaxGrad = row(
+      "softmax_grad", "The gradient of softmax, from its result: y (g - sum(g y)).", "g y", "dx");
   softmaxGrad.expand = expandSoftmaxGrad;
   r.add(std::move(softmaxGrad));
-  OpDef logSoftmax = row("log_softmax", "The logarithm of softmax: x - log(sum(exp(x))).", "x", "y");
+  OpDef logSoftmax =
+      row("log_softmax", "The logarithm of softmax: x - log(sum(exp(x))).", "x", "y");
   logSoftmax.vjp = vjpLogSoftmax;
   r.add(std::move(logSoftmax));
   OpDef logSoftmaxGrad =
-      row("log_softmax_grad", "The gradient of log_softmax, from its result: g - exp(y) sum(g).", "g y", "dx");
+      row("log_softmax_grad", "The gradient of log_softmax, from its result: g - exp(y) sum(g).",
+          "g y", "dx");
   logSoftmaxGrad.expand = expandLogSoftmaxGrad;
   r.add(std::move(logSoftmaxGrad));
 
-  const std::vector<AttrDef> axis = {{"axis", AttrKind::Int, int64_t(1), "the axis of the classes"}};
+  const std::vector<AttrDef> axis = {
+      {"axis", AttrKind::Int, int64_t(1), "the axis of the classes"}};
   r.add({{.name = "cross_entropy",
-          .doc = "The mean over all labels of -log_softmax(x) at the label, and for each label log(sum(exp(x))). A "
+          .doc = "The mean over all labels of -log_softmax(x) at the label, and for each label "
+                 "log(sum(exp(x))). A "
                  "label that is no class makes the loss NaN.",
           .operands = "x labels",
           .results = "loss lse",
@@ -216,10 +227,13 @@ void registerSoftmaxOps(OpRegistry &r) {
           .vjp = vjpCrossEntropy,
           .cost = costExponentials,
           .indexBound = labelBound,
-          .examples = {"cross_entropy(f64[4, 3], i64[4])", "cross_entropy(f64[2, 3, 2, 2], i64[2, 2, 2])",
-                       "cross_entropy(f64[2, 4, 3], i32[2, 4]) {axis = -1}", "cross_entropy(f64[5], i64[]) {axis = 0}"}},
+          .examples = {"cross_entropy(f64[4, 3], i64[4])",
+                       "cross_entropy(f64[2, 3, 2, 2], i64[2, 2, 2])",
+                       "cross_entropy(f64[2, 4, 3], i32[2, 4]) {axis = -1}",
+                       "cross_entropy(f64[5], i64[]) {axis = 0}"}},
          {.name = "cross_entropy_grad",
-          .doc = "The gradient of cross_entropy for x: (exp(x - lse) - [class is the label]) g / number of labels.",
+          .doc = "The gradient of cross_entropy for x: (exp(x - lse) - [class is the label]) g / "
+                 "number of labels.",
           .operands = "g x labels lse",
           .results = "dx",
           .attrs = axis,
@@ -229,9 +243,10 @@ void registerSoftmaxOps(OpRegistry &r) {
           .cost = costExponentials,
           .inPlace = {{0, 1}},
           .indexBound = labelBound,
-          .examples = {"cross_entropy_grad(f64[], f64[4, 3], i64[4], f64[4])",
-                       "cross_entropy_grad(f64[], f64[2, 3, 2, 2], i64[2, 2, 2], f64[2, 2, 2])",
-                       "cross_entropy_grad(f64[], f64[2, 4, 3], i32[2, 4], f64[2, 4]) {axis = -1}"}}});
+          .examples = {
+              "cross_entropy_grad(f64[], f64[4, 3], i64[4], f64[4])",
+              "cross_entropy_grad(f64[], f64[2, 3, 2, 2], i64[2, 2, 2], f64[2, 2, 2])",
+              "cross_entropy_grad(f64[], f64[2, 4, 3], i32[2, 4], f64[2, 4]) {axis = -1}"}}});
 }
 
 } // namespace isthmus

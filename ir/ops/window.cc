@@ -42,15 +42,16 @@ int64_t WindowAxis::places(int64_t size, bool ceil) const {
 Window windowOf(const Attrs &attrs, llvm::ArrayRef<int64_t> kernel) {
   Window w(kernel.size());
   for (size_t i = 0; i < w.size(); ++i)
-    w[i] = {kernel[i], at(attrs, "strides", i, 1), at(attrs, "dilations", i, 1), at(attrs, "pads", i, 0),
-            at(attrs, "pads", i + w.size(), 0)};
+    w[i] = {kernel[i], at(attrs, "strides", i, 1), at(attrs, "dilations", i, 1),
+            at(attrs, "pads", i, 0), at(attrs, "pads", i + w.size(), 0)};
   return w;
 }
 
 llvm::Expected<Window> checkedWindow(const InferContext &c, llvm::ArrayRef<int64_t> kernel) {
   for (int64_t k : kernel)
     if (k < 1 || k > kMaxWindow)
-      return c.error("expects kernel sizes in [1, 2^30], got {0}", attrText(Ints(kernel.begin(), kernel.end())));
+      return c.error("expects kernel sizes in [1, 2^30], got {0}",
+                     attrText(Ints(kernel.begin(), kernel.end())));
   if (llvm::Error e = checkList(c, "strides", kernel.size(), 1))
     return e;
   if (llvm::Error e = checkList(c, "dilations", kernel.size(), 1))
@@ -60,13 +61,14 @@ llvm::Expected<Window> checkedWindow(const InferContext &c, llvm::ArrayRef<int64
   return windowOf(c.attrs, kernel);
 }
 
-llvm::Expected<Dims> windowPlaces(const InferContext &c, const Window &w, llvm::ArrayRef<int64_t> sizes,
-                                  bool ceil) {
+llvm::Expected<Dims> windowPlaces(const InferContext &c, const Window &w,
+                                  llvm::ArrayRef<int64_t> sizes, bool ceil) {
   Dims out;
   for (size_t i = 0; i < w.size(); ++i) {
     out.push_back(w[i].places(sizes[i], ceil));
     if (out.back() < 1)
-      return c.error("expects a window that fits: along spatial axis {0} it spans {1}, but {2} elements and padding "
+      return c.error("expects a window that fits: along spatial axis {0} it spans {1}, but {2} "
+                     "elements and padding "
                      "of {3} and {4} give only {5}",
                      i, w[i].extent(), sizes[i], w[i].padLow, w[i].padHigh,
                      sizes[i] + w[i].padLow + w[i].padHigh);

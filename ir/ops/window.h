@@ -11,7 +11,8 @@ struct WindowAxis {
 
   int64_t extent() const { return (kernel - 1) * dilation + 1; }
   // How many places the window takes along `size` elements; 0 or less if it does not fit once.
-  // With `ceil` the last one may hang over the end, but starts within the elements or the low padding.
+  // With `ceil` the last one may hang over the end, but starts within the elements or the low
+  // padding.
   int64_t places(int64_t size, bool ceil = false) const;
 };
 
@@ -21,14 +22,17 @@ using Window = llvm::SmallVector<WindowAxis, 3>;
 // attributes that the row does not have, and empty lists, stand for ones (pads: zeros).
 Window windowOf(const Attrs &attrs, llvm::ArrayRef<int64_t> kernel);
 
-// The same with all checks: list lengths, and sizes that are positive and small enough for exact arithmetic.
+// The same with all checks: list lengths, and sizes that are positive and small enough for exact
+// arithmetic.
 llvm::Expected<Window> checkedWindow(const InferContext &c, llvm::ArrayRef<int64_t> kernel);
 
 // The spatial sizes of a type of rank 3 or more.
-inline llvm::ArrayRef<int64_t> spatial(const Type &t) { return llvm::makeArrayRef(t.dims).drop_front(2); }
+inline llvm::ArrayRef<int64_t> spatial(const Type &t) {
+  return llvm::makeArrayRef(t.dims).drop_front(2);
+}
 
 // The spatial sizes of the result; an error if the window does not fit.
-llvm::Expected<Dims> windowPlaces(const InferContext &c, const Window &w, llvm::ArrayRef<int64_t> sizes,
-                                  bool ceil = false);
+llvm::Expected<Dims> windowPlaces(const InferContext &c, const Window &w,
+                                  llvm::ArrayRef<int64_t> sizes, bool ceil = false);
 
 } // namespace isthmus

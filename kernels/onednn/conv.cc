@@ -26,10 +26,11 @@ struct Shape {
 // What the copies of a round may take together: about what lies in the caches next to the cores.
 constexpr int64_t kRoundBytesPerThread = int64_t(1) << 20;
 
-// The number of images of a round: a divisor of the batch, so that all rounds are alike. `least` images
-// are worth any memory.
+// The number of images of a round: a divisor of the batch, so that all rounds are alike. `least`
+// images are worth any memory.
 int64_t imagesPerRound(int64_t batch, int64_t bytesPerImage, int threads, int64_t least) {
-  int64_t most = std::max(least, kRoundBytesPerThread * threads / std::max<int64_t>(1, bytesPerImage));
+  int64_t most =
+      std::max(least, kRoundBytesPerThread * threads / std::max<int64_t>(1, bytesPerImage));
   for (int64_t n = std::min(batch, most); n > 1; --n)
     if (batch % n == 0)
       return n;
@@ -87,10 +88,11 @@ std::unique_ptr<PreparedKernel> prepareConv(const OpCall &call, const KernelOpti
       return nullptr;
     bool hasBias = call.operands.size() > 2;
     memory::desc bias = hasBias ? s->dense({call.operands[2].dims[0]}) : memory::desc();
-    dnnl::convolution_forward::desc desc(prop_kind::forward_training, algorithm::convolution_direct, s->any(s->x),
-                                         s->any(s->w), bias, s->any(s->y), s->strides, s->dilations, s->padLow,
-                                         s->padHigh);
-    dnnl::convolution_forward::primitive_desc pd(desc, userScratchpad(), engine(), /*allow_empty=*/true);
+    dnnl::convolution_forward::desc desc(prop_kind::forward_training, algorithm::convolution_direct,
+                                         s->any(s->x), s->any(s->w), bias, s->any(s->y), s->strides,
+                                         s->dilations, s->padLow, s->padHigh);
+    dnnl::convolution_forward::primitive_desc pd(desc, userScratchpad(), engine(),
+                                                 /*allow_empty=*/true);
     if (!findImplementation(pd))
       return nullptr;
     auto p = std::make_unique<Program>(options.threads, s->rounds);
@@ -111,19 +113,23 @@ std::unique_ptr<PreparedKernel> prepareConv(const OpCall &call, const KernelOpti
 
 // The primitive descriptor of the forward convolution, which oneDNN asks for as a hint.
 dnnl::convolution_forward::primitive_desc forwardHint(const Shape &s) {
-  dnnl::convolution_forward::desc desc(prop_kind::forward_training, algorithm::convolution_direct, s.any(s.x),
-                                       s.any(s.w), s.any(s.y), s.strides, s.dilations, s.padLow, s.padHigh);
+  dnnl::convolution_forward::desc desc(prop_kind::forward_training, algorithm::convolution_direct,
+                                       s.any(s.x), s.any(s.w), s.any(s.y), s.strides, s.dilations,
+                                       s.padLow, s.padHigh);
   return dnnl::convolution_forward::primitive_desc(desc, engine());
 }
 
-std::unique_ptr<PreparedKernel> prepareConvTranspose(const OpCall &call, const KernelOptions &options) {
+std::unique_ptr<PreparedKernel> prepareConvTranspose(const OpCall &call,
+                                                     const KernelOptions &options) {
   return orNull(options, [&]() -> std::unique_ptr<PreparedKernel> {
     auto s = shapeOf(call, options.threads, /*sumsOverBatch=*/false);
     if (!s || (call.operands.size() > 2 && s->type != memory::data_type::f32))
       return nullptr;
-    dnnl::convolution_backward_data::desc desc(algorithm::convolution_direct, s->any(s->x), s->any(s->w), s->any(s->y),
-                                               s->strides, s->dilations, s->padLow, s->padHigh);
-    dnnl::convolution_backward_data::primitive_desc pd(desc, userScratchpad(), engine(), forwardHint(*s),
+    auto hint = forwardHint(*s);
+    dnnl::convolution_backward_data::desc desc(algorithm::convolution_direct, s->any(s->x),
+                                               s->any(s->w), s->any(s->y), s->strides, s->dilations,
+                                               s->padLow, s->padHigh);
+    dnnl::convolution_backward_data::primitive_desc pd(desc, userScratchpad(), engine(), hint,
                                                        /*allow_empty=*/true);
     if (!findImplementation(pd))
       return nullptr;
@@ -137,31 +143,37 @@ std::unique_ptr<PreparedKernel> prepareConvTranspose(const OpCall &call, const K
     if (inside != x)
       p->reorder(When::Each, inside, x);
     if (call.operands.size() > 2) {
-      // Added here, while the round's images are in the cache: oneDNN's backward convolution has no bias.
-      int64_t channels = s->x[1], plane = s->xStep / int64_t(sizeof(float)) / (s->images * channels);
-      p->function(When::Each, {p->operand(2, s->dense({channels})), x}, [=, images = s->images](char *const *at) {
-        auto *bias = reinterpret_cast<const float *>(at[0]);
-        auto *to = reinterpret_cast<float *>(at[1]);
+      // Added here, while the round's images are in the cache: oneDNN's backward convolution has no
+      // bias.
+      int64_t channels = s->x[1],
+              plane = s->xStep / int64_t(sizeof(float)) / (s->images * channels);
+      p->function(When::Each, {p->operand(2, s->dense({channels})), x},
+                  [=, images = s->images](char *const *at) {
+                    auto *bias = reinterpret_cast<const float *>(at[0]);
+                    auto *to = reinterpret_cast<float *>(at[1]);
 #pragma omp parallel for schedule(static)
-        for (int64_t row = 0; row < images * channels; ++row)
-          for (int64_t i = 0; i < plane; ++i)
-            to[row * plane + i] += bias[row % channels];
-      });
+                    for (int64_t row = 0; row < images * channels; ++row)
+                      for (int64_t i = 0; i < plane; ++i)
+                        to[row * plane + i] += bias[row % channels];
+                  });
     }
     return p;
   });
 }
 
-std::unique_ptr<PreparedKernel> prepareConvWeightGrad(const OpCall &call, const KernelOptions &options) {
+std::unique_ptr<PreparedKernel> prepareConvWeightGrad(const OpCall &call,
+                                                      const KernelOptions &options) {
   return orNull(options, [&]() -> std::unique_ptr<PreparedKernel> {
     auto s = shapeOf(call, options.threads, /*sumsOverBatch=*/true);
     if (!s)
       return nullptr;
     // Rounds are summed in f32.
     memory::desc anyW = anyDesc(s->w, memory::data_type::f32);
-    dnnl::convolution_backward_weights::desc desc(algorithm::convolution_direct, s->any(s->x), anyW, s->any(s->y),
-                                                  s->strides, s->dilations, s->padLow, s->padHigh);
-    dnnl::convolution_backward_weights::primitive_desc pd(desc, userScratchpad(), engine(), forwardHint(*s),
+    auto hint = forwardHint(*s);
+    dnnl::convolution_backward_weights::desc desc(algorithm::convolution_direct, s->any(s->x), anyW,
+                                                  s->any(s->y), s->strides, s->dilations, s->padLow,
+                                                  s->padHigh);
+    dnnl::convolution_backward_weights::primitive_desc pd(desc, userScratchpad(), engine(), hint,
                                                           /*allow_empty=*/true);
     if (!findImplementation(pd))
       return nullptr;
@@ -170,7 +182,8 @@ std::unique_ptr<PreparedKernel> prepareConvWeightGrad(const OpCall &call, const 
     auto x = p->asLayout(When::Each, p->operand(1, s->dense(s->x), s->xStep), pd.src_desc());
     auto w = p->result(0, s->dense(s->w));
     bool isF32 = s->type == memory::data_type::f32;
-    auto total = isF32 || s->rounds == 1 ? w : p->workspace(denseDesc(s->w, memory::data_type::f32));
+    auto total =
+        isF32 || s->rounds == 1 ? w : p->workspace(denseDesc(s->w, memory::data_type::f32));
     bool direct = s->rounds == 1 && p->desc(total) == pd.diff_weights_desc();
     auto part = direct ? total : p->workspace(pd.diff_weights_desc());
     p->primitive(When::Each, dnnl::convolution_backward_weights(pd), pd.scratchpad_desc(),

@@ -1,11 +1,11 @@
-// oneDNN as the rest of this folder sees it: the one place that includes its headers and knows its version
-// (2.x: operation descriptors, exceptions).
+// oneDNN as the rest of this folder sees it: the one place that includes its headers and knows its
+// version (2.x: operation descriptors, exceptions).
 #pragma once
 
 #include "ir/type.h"
 #include "runtime/kernel.h"
-#include <oneapi/dnnl/dnnl.hpp>
 #include <omp.h>
+#include <oneapi/dnnl/dnnl.hpp>
 #include <optional>
 
 namespace isthmus::onednn {
@@ -26,9 +26,12 @@ inline dnnl::primitive_attr userScratchpad() {
 
 inline std::optional<memory::data_type> dataType(DType t) {
   switch (t) {
-  case DType::F32: return memory::data_type::f32;
-  case DType::BF16: return memory::data_type::bf16;
-  default: return std::nullopt;
+  case DType::F32:
+    return memory::data_type::f32;
+  case DType::BF16:
+    return memory::data_type::bf16;
+  default:
+    return std::nullopt;
   }
 }
 
@@ -43,14 +46,15 @@ inline memory::desc anyDesc(const memory::dims &dims, memory::data_type t) {
   return memory::desc(dims, t, memory::format_tag::any);
 }
 
-// Implementations that we do not take: the reference loops, slower than ours, and those over its general
-// matrix product, which takes memory of its own, megabytes a thread, behind our back.
+// Implementations that we do not take: the reference loops, slower than ours, and those over its
+// general matrix product, which takes memory of its own, megabytes a thread, behind our back.
 inline bool isTaken(const char *implementation) {
   llvm::StringRef name = implementation;
   return !name.contains("ref") && !name.contains("gemm");
 }
 
-// The first implementation that we take, or none.
+// The first implementation that we take, or none. The operation descriptor and the hint that `pd`
+// was made from must still be there: oneDNN goes on from them.
 template <typename PrimitiveDesc> bool findImplementation(PrimitiveDesc &pd) {
   if (!pd)
     return false;

@@ -45,7 +45,8 @@ void Program::reorder(When when, BufferId from, BufferId to, bool accumulate) {
     attr.set_post_ops(ops);
   }
   dnnl::reorder::primitive_desc pd(engine(), desc(from), engine(), desc(to), attr);
-  primitive(when, dnnl::reorder(pd), pd.scratchpad_desc(), {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}});
+  primitive(when, dnnl::reorder(pd), pd.scratchpad_desc(),
+            {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}});
 }
 
 void Program::function(When when, llvm::ArrayRef<BufferId> buffers, Function f) {
@@ -66,11 +67,15 @@ Program::BufferId Program::asLayout(When when, BufferId source, const memory::de
 
 bool Program::isDue(When when, int64_t round) const {
   switch (when) {
-  case When::Each: return true;
+  case When::Each:
+    return true;
   case When::Once:
-  case When::First: return round == 0;
-  case When::Later: return round > 0;
-  case When::Last: return round + 1 == rounds_;
+  case When::First:
+    return round == 0;
+  case When::Later:
+    return round > 0;
+  case When::Last:
+    return round + 1 == rounds_;
   }
   ISTHMUS_UNREACHABLE("when");
 }
@@ -83,7 +88,8 @@ void Program::run(const KernelArgs &args) {
     for (size_t i = 0; i < buffers_.size(); ++i) {
       Buffer &b = buffers_[i];
       // oneDNN's handles are not const; what it reads, it only reads.
-      char *base = b.place == Place::Operand  ? static_cast<char *>(const_cast<void *>(args.operands[b.index]))
+      char *base = b.place == Place::Operand
+                       ? static_cast<char *>(const_cast<void *>(args.operands[b.index]))
                    : b.place == Place::Result ? static_cast<char *>(args.results[b.index])
                                               : workspace;
       address[i] = base + b.step * (b.place == Place::Workspace ? 1 : round);
@@ -102,8 +108,8 @@ void Program::run(const KernelArgs &args) {
         dnnl_memory_set_data_handle(buffers_[size_t(b)].handle.get(), address[size_t(b)]);
       if (s.scratch)
         dnnl_memory_set_data_handle(s.scratch.get(), workspace + bytes_);
-      dnnl_status_t status = dnnl_primitive_execute(s.primitive.get(), stream_.get(), int(s.arguments.size()),
-                                                    s.arguments.data());
+      dnnl_status_t status = dnnl_primitive_execute(s.primitive.get(), stream_.get(),
+                                                    int(s.arguments.size()), s.arguments.data());
       ISTHMUS_CHECK(status == dnnl_success, "a prepared oneDNN primitive failed");
     }
   }

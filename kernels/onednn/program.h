@@ -1,8 +1,9 @@
-// A kernel made of oneDNN primitives: steps over buffers that lie in operands, results and workspace.
+// A kernel made of oneDNN primitives: steps over buffers that lie in operands, results and
+// workspace.
 //
-// oneDNN is fast on layouts of its own, tensors come and go row-major. So a program runs in rounds, each
-// over a part of the batch: the part is copied into oneDNN's layout, worked on while it is still in the
-// cache, and copied out. The copies are as large as a part, not as the tensors.
+// oneDNN is fast on layouts of its own, tensors come and go row-major. So a program runs in rounds,
+// each over a part of the batch: the part is copied into oneDNN's layout, worked on while it is
+// still in the cache, and copied out. The copies are as large as a part, not as the tensors.
 #pragma once
 
 #include "kernels/onednn/dnnl.h"
@@ -24,8 +25,12 @@ public:
 
   using BufferId = int;
   // A part of an operand or result that moves by `step` bytes from round to round.
-  BufferId operand(size_t i, const memory::desc &desc, int64_t step = 0) { return add({Place::Operand, i, step, desc}); }
-  BufferId result(size_t i, const memory::desc &desc, int64_t step = 0) { return add({Place::Result, i, step, desc}); }
+  BufferId operand(size_t i, const memory::desc &desc, int64_t step = 0) {
+    return add({Place::Operand, i, step, desc});
+  }
+  BufferId result(size_t i, const memory::desc &desc, int64_t step = 0) {
+    return add({Place::Result, i, step, desc});
+  }
   BufferId workspace(const memory::desc &desc);
 
   struct Argument {

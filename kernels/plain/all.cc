@@ -7,6 +7,10 @@ void registerPlainKernels(KernelTable &table) {
   registerPlainShape(table);
   registerPlainReduce(table);
   registerPlainMatmul(table);
+  registerPlainConv(table);
+  registerPlainPool(table);
+  registerPlainNorm(table);
+  registerPlainSoftmax(table);
   registerPlainRandom(table);
 }
 

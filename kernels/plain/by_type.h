@@ -1,4 +1,5 @@
-// Runs a kernel that is a template on one element type: K::run<T>, T being that of the first operand.
+// Runs a kernel that is a template on one element type: K::run<T>, T being that of the first
+// operand.
 #pragma once
 
 #include "kernels/plain/dispatch.h"

@@ -1,14 +1,16 @@
-// Convolutions as loops over taps and channels around a loop along a row, which the compiler vectorises. Sums
-// are in double, in one order whatever the number of threads or the width of vectors.
+// Convolutions as loops over taps and channels around a loop along a row, which the compiler
+// vectorises. Sums are in double, in one order whatever the number of threads or the width of
+// vectors.
 
-#include "kernels/plain/conv_shape.h"
 #include "kernels/plain/by_type.h"
+#include "kernels/plain/conv_shape.h"
 #include "kernels/plain/register.h"
 
 namespace isthmus::plain {
 namespace {
 
-// A row is worked on in pieces that lie on the stack, for a few channels at once, which share what is loaded.
+// A row is worked on in pieces that lie on the stack, for a few channels at once, which share what
+// is loaded.
 constexpr int64_t kPiece = 128;
 constexpr int64_t kAtOnce = 4;
 using Sums = double[kAtOnce][kPiece];
@@ -24,11 +26,12 @@ void addScaled(double *sum, int64_t sumStep, const T *x, int64_t xStep, double w
       sum[i * sumStep] += weight * double(x[i * xStep]);
 }
 
-// --- conv. One piece of the output row (od, oh), for `count` output channels whose weights lie `each` apart.
+// --- conv. One piece of the output row (od, oh), for `count` output channels whose weights lie
+// `each` apart.
 
 template <typename T>
-void convPiece(const ConvShape &s, const T *x, const T *w, int64_t each, int64_t count, int64_t od, int64_t oh,
-               int64_t from, int64_t to, Sums &sums) {
+void convPiece(const ConvShape &s, const T *x, const T *w, int64_t each, int64_t count, int64_t od,
+               int64_t oh, int64_t from, int64_t to, Sums &sums) {
   for (int64_t kd = 0; kd < s.kernel[0]; ++kd)
     for (int64_t kh = 0; kh < s.kernel[1]; ++kh) {
       int64_t d = s.position(0, od, kd), h = s.position(1, oh, kh);
@@ -51,13 +54,14 @@ void convPiece(const ConvShape &s, const T *x, const T *w, int64_t each, int64_t
 // --- conv_transpose. One piece of the row (d, h) of the result, for `count` channels of it.
 
 template <typename T>
-void transposePiece(const ConvShape &s, const T *g, const T *w, int64_t count, int64_t d, int64_t h, int64_t from,
-                    int64_t to, Sums &sums) {
+void transposePiece(const ConvShape &s, const T *g, const T *w, int64_t count, int64_t d, int64_t h,
+                    int64_t from, int64_t to, Sums &sums) {
   for (int64_t kd = 0; kd < s.kernel[0]; ++kd)
     for (int64_t kh = 0; kh < s.kernel[1]; ++kh) {
       int64_t atD = d + s.pad[0] - kd * s.dilation[0], od = atD / s.stride[0];
       int64_t atH = h + s.pad[1] - kh * s.dilation[1], oh = atH / s.stride[1];
-      if (atD < 0 || atD % s.stride[0] != 0 || od >= s.out[0] || atH < 0 || atH % s.stride[1] != 0 || oh >= s.out[1])
+      if (atD < 0 || atD % s.stride[0] != 0 || od >= s.out[0] || atH < 0 ||
+          atH % s.stride[1] != 0 || oh >= s.out[1])
         continue;
       for (int64_t kw = 0; kw < s.kernel[2]; ++kw) {
         // Places whose element lies in [from, to).
@@ -74,13 +78,14 @@ void transposePiece(const ConvShape &s, const T *g, const T *w, int64_t count, i
     }
 }
 
-// --- conv_weight_grad. One tap, for `count` output channels: eight partial sums by the place's index in its row.
+// --- conv_weight_grad. One tap, for `count` output channels: eight partial sums by the place's
+// index in its row.
 
 constexpr int64_t kLanes = 8;
 
 template <typename T>
-void weightTap(const ConvShape &s, const T *g, const T *x, int64_t count,
-                                             const int64_t (&k)[3], double (&lanes)[kAtOnce][kLanes]) {
+void weightTap(const ConvShape &s, const T *g, const T *x, int64_t count, const int64_t (&k)[3],
+               double (&lanes)[kAtOnce][kLanes]) {
   auto [lowD, highD] = s.places(0, k[0]);
   auto [lowH, highH] = s.places(1, k[1]);
   auto [lowW, highW] = s.places(2, k[2]);
@@ -113,99 +118,105 @@ void clear(Sums &sums, int64_t n) {
 }
 
 struct Conv {
-template <typename T> static void run(const OpCall &call, const KernelArgs &args) {
-  const ConvShape s = flattened(convShape(call));
-  auto *x = operand<T>(args, 0), *w = operand<T>(args, 1);
-  const T *bias = call.operands.size() > 2 ? operand<T>(args, 2) : nullptr;
-  auto *y = result<T>(args, 0);
-  int64_t each = s.groupChannels() * s.taps(), perGroup = s.groupOutChannels();
-  int64_t blocks = (perGroup + kAtOnce - 1) / kAtOnce;
+  template <typename T> static void run(const OpCall &call, const KernelArgs &args) {
+    const ConvShape s = flattened(convShape(call));
+    auto *x = operand<T>(args, 0), *w = operand<T>(args, 1);
+    const T *bias = call.operands.size() > 2 ? operand<T>(args, 2) : nullptr;
+    auto *y = result<T>(args, 0);
+    int64_t each = s.groupChannels() * s.taps(), perGroup = s.groupOutChannels();
+    int64_t blocks = (perGroup + kAtOnce - 1) / kAtOnce;
 #pragma omp parallel for collapse(4) schedule(static)
-  for (int64_t n = 0; n < s.batch; ++n)
-    for (int64_t g = 0; g < s.groups; ++g)
-      for (int64_t b = 0; b < blocks; ++b)
-        for (int64_t r = 0; r < s.out[0] * s.out[1]; ++r) {
-          int64_t count = std::min(kAtOnce, perGroup - b * kAtOnce), o = g * perGroup + b * kAtOnce;
-          Sums sums;
-          for (int64_t from = 0; from < s.out[2]; from += kPiece) {
-            int64_t to = std::min(from + kPiece, s.out[2]);
-            clear(sums, to - from);
-            vectorised([&] {
-              convPiece(s, x + (n * s.channels + g * s.groupChannels()) * s.inPlane(), w + o * each, each, count,
-                        r / s.out[1], r % s.out[1], from, to, sums);
-            });
-            for (int64_t j = 0; j < count; ++j) {
-              T *row = y + (n * s.outChannels + o + j) * s.outPlane() + r * s.out[2];
-              double add = bias ? double(bias[o + j]) : 0;
-              for (int64_t i = from; i < to; ++i)
-                row[i] = converted<T>(sums[j][i - from] + add);
+    for (int64_t n = 0; n < s.batch; ++n)
+      for (int64_t g = 0; g < s.groups; ++g)
+        for (int64_t b = 0; b < blocks; ++b)
+          for (int64_t r = 0; r < s.out[0] * s.out[1]; ++r) {
+            int64_t count = std::min(kAtOnce, perGroup - b * kAtOnce),
+                    o = g * perGroup + b * kAtOnce;
+            Sums sums;
+            for (int64_t from = 0; from < s.out[2]; from += kPiece) {
+              int64_t to = std::min(from + kPiece, s.out[2]);
+              clear(sums, to - from);
+              vectorised([&] {
+                convPiece(s, x + (n * s.channels + g * s.groupChannels()) * s.inPlane(),
+                          w + o * each, each, count, r / s.out[1], r % s.out[1], from, to, sums);
+              });
+              for (int64_t j = 0; j < count; ++j) {
+                T *row = y + (n * s.outChannels + o + j) * s.outPlane() + r * s.out[2];
+                double add = bias ? double(bias[o + j]) : 0;
+                for (int64_t i = from; i < to; ++i)
+                  row[i] = converted<T>(sums[j][i - from] + add);
+              }
             }
           }
-        }
-}
+  }
 };
 
 struct ConvTranspose {
-template <typename T> static void run(const OpCall &call, const KernelArgs &args) {
-  const ConvShape s = flattened(convShape(call));
-  auto *g = operand<T>(args, 0), *w = operand<T>(args, 1);
-  const T *bias = call.operands.size() > 2 ? operand<T>(args, 2) : nullptr;
-  auto *x = result<T>(args, 0);
-  int64_t perGroup = s.groupChannels(), blocks = (perGroup + kAtOnce - 1) / kAtOnce;
+  template <typename T> static void run(const OpCall &call, const KernelArgs &args) {
+    const ConvShape s = flattened(convShape(call));
+    auto *g = operand<T>(args, 0), *w = operand<T>(args, 1);
+    const T *bias = call.operands.size() > 2 ? operand<T>(args, 2) : nullptr;
+    auto *x = result<T>(args, 0);
+    int64_t perGroup = s.groupChannels(), blocks = (perGroup + kAtOnce - 1) / kAtOnce;
 #pragma omp parallel for collapse(4) schedule(static)
-  for (int64_t n = 0; n < s.batch; ++n)
-    for (int64_t group = 0; group < s.groups; ++group)
-      for (int64_t b = 0; b < blocks; ++b)
-        for (int64_t r = 0; r < s.in[0] * s.in[1]; ++r) {
-          int64_t count = std::min(kAtOnce, perGroup - b * kAtOnce), c = group * perGroup + b * kAtOnce;
-          int64_t o = group * s.groupOutChannels();
-          Sums sums;
-          for (int64_t from = 0; from < s.in[2]; from += kPiece) {
-            int64_t to = std::min(from + kPiece, s.in[2]);
-            clear(sums, to - from);
-            vectorised([&] {
-              transposePiece(s, g + (n * s.outChannels + o) * s.outPlane(), w + (o * perGroup + b * kAtOnce) * s.taps(),
-                             count, r / s.in[1], r % s.in[1], from, to, sums);
-            });
-            for (int64_t j = 0; j < count; ++j) {
-              T *row = x + (n * s.channels + c + j) * s.inPlane() + r * s.in[2];
-              double add = bias ? double(bias[c + j]) : 0;
-              for (int64_t i = from; i < to; ++i)
-                row[i] = converted<T>(sums[j][i - from] + add);
+    for (int64_t n = 0; n < s.batch; ++n)
+      for (int64_t group = 0; group < s.groups; ++group)
+        for (int64_t b = 0; b < blocks; ++b)
+          for (int64_t r = 0; r < s.in[0] * s.in[1]; ++r) {
+            int64_t count = std::min(kAtOnce, perGroup - b * kAtOnce),
+                    c = group * perGroup + b * kAtOnce;
+            int64_t o = group * s.groupOutChannels();
+            Sums sums;
+            for (int64_t from = 0; from < s.in[2]; from += kPiece) {
+              int64_t to = std::min(from + kPiece, s.in[2]);
+              clear(sums, to - from);
+              vectorised([&] {
+                transposePiece(s, g + (n * s.outChannels + o) * s.outPlane(),
+                               w + (o * perGroup + b * kAtOnce) * s.taps(), count, r / s.in[1],
+                               r % s.in[1], from, to, sums);
+              });
+              for (int64_t j = 0; j < count; ++j) {
+                T *row = x + (n * s.channels + c + j) * s.inPlane() + r * s.in[2];
+                double add = bias ? double(bias[c + j]) : 0;
+                for (int64_t i = from; i < to; ++i)
+                  row[i] = converted<T>(sums[j][i - from] + add);
+              }
             }
           }
-        }
-}
+  }
 };
 
 struct ConvWeightGrad {
-template <typename T> static void run(const OpCall &call, const KernelArgs &args) {
-  const ConvShape s = flattened(convShape(call));
-  auto *g = operand<T>(args, 0), *x = operand<T>(args, 1);
-  auto *w = result<T>(args, 0);
-  int64_t perGroup = s.groupOutChannels(), blocks = (perGroup + kAtOnce - 1) / kAtOnce;
+  template <typename T> static void run(const OpCall &call, const KernelArgs &args) {
+    const ConvShape s = flattened(convShape(call));
+    auto *g = operand<T>(args, 0), *x = operand<T>(args, 1);
+    auto *w = result<T>(args, 0);
+    int64_t perGroup = s.groupOutChannels(), blocks = (perGroup + kAtOnce - 1) / kAtOnce;
 #pragma omp parallel for collapse(3) schedule(static)
-  for (int64_t group = 0; group < s.groups; ++group)
-    for (int64_t b = 0; b < blocks; ++b)
-      for (int64_t c = 0; c < s.groupChannels(); ++c) {
-        int64_t count = std::min(kAtOnce, perGroup - b * kAtOnce), o = group * perGroup + b * kAtOnce;
-        for (int64_t t = 0; t < s.taps(); ++t) {
-          int64_t k[3] = {t / (s.kernel[1] * s.kernel[2]), t / s.kernel[2] % s.kernel[1], t % s.kernel[2]};
-          double lanes[kAtOnce][kLanes] = {};
-          vectorised([&] {
-            for (int64_t n = 0; n < s.batch; ++n)
-              weightTap(s, g + (n * s.outChannels + o) * s.outPlane(),
-                        x + (n * s.channels + group * s.groupChannels() + c) * s.inPlane(), count, k, lanes);
-          });
-          for (int64_t j = 0; j < count; ++j) {
-            double sum = 0;
-            for (double lane : lanes[j])
-              sum += lane;
-            w[((o + j) * s.groupChannels() + c) * s.taps() + t] = converted<T>(sum);
+    for (int64_t group = 0; group < s.groups; ++group)
+      for (int64_t b = 0; b < blocks; ++b)
+        for (int64_t c = 0; c < s.groupChannels(); ++c) {
+          int64_t count = std::min(kAtOnce, perGroup - b * kAtOnce),
+                  o = group * perGroup + b * kAtOnce;
+          for (int64_t t = 0; t < s.taps(); ++t) {
+            int64_t k[3] = {t / (s.kernel[1] * s.kernel[2]), t / s.kernel[2] % s.kernel[1],
+                            t % s.kernel[2]};
+            double lanes[kAtOnce][kLanes] = {};
+            vectorised([&] {
+              for (int64_t n = 0; n < s.batch; ++n)
+                weightTap(s, g + (n * s.outChannels + o) * s.outPlane(),
+                          x + (n * s.channels + group * s.groupChannels() + c) * s.inPlane(), count,
+                          k, lanes);
+            });
+            for (int64_t j = 0; j < count; ++j) {
+              double sum = 0;
+              for (double lane : lanes[j])
+                sum += lane;
+              w[((o + j) * s.groupChannels() + c) * s.taps() + t] = converted<T>(sum);
+            }
           }
         }
-      }
-}
+  }
 };
 
 } // namespace

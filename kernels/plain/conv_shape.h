@@ -16,7 +16,8 @@ struct ConvShape {
   int64_t groupChannels() const { return channels / groups; }
   int64_t groupOutChannels() const { return outChannels / groups; }
 
-  // The half-open range of output positions along an axis whose element under tap `k` lies in the image.
+  // The half-open range of output positions along an axis whose element under tap `k` lies in the
+  // image.
   struct Range {
     int64_t low, high;
   };
@@ -35,8 +36,8 @@ struct ConvShape {
 
 // g is the type of conv's result, x that of its operand; `window` as the row's attributes say.
 inline ConvShape convShape(const Type &g, const Type &x, const Window &window, int64_t groups) {
-  ConvShape s = {x.dims[0], x.dims[1], g.dims[1], groups, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1},
-                 {0, 0, 0}};
+  ConvShape s = {x.dims[0], x.dims[1], g.dims[1], groups,    {1, 1, 1},
+                 {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {0, 0, 0}};
   size_t lead = 3 - window.size();
   for (size_t i = 0; i < window.size(); ++i) {
     s.in[lead + i] = x.dims[2 + i];

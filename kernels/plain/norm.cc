@@ -1,12 +1,12 @@
-// Normalisations. Statistics are summed in double in two passes (the mean, then squares of what is left
-// of it), so that a large mean does not eat the variance.
+// Normalisations. Statistics are summed in double in two passes (the mean, then squares of what is
+// left of it), so that a large mean does not eat the variance.
 
 #include "kernels/plain/by_type.h"
 #include "kernels/plain/register.h"
 #include "kernels/plain/sums.h"
 
-// Results may lie over operands of the same size, element on element: no iteration reads what another
-// wrote, which is what `ivdep` says.
+// Results may lie over operands of the same size, element on element: no iteration reads what
+// another wrote, which is what `ivdep` says.
 
 namespace isthmus::plain {
 namespace {
@@ -33,8 +33,8 @@ template <typename Term> double channelSum(const ChannelShape &s, int64_t c, Ter
   return sum.total();
 }
 
-// Calls f(channel) for each channel. Where rows are single elements, a channel would touch every cache
-// line of x: that is what the batch norm of a matrix costs here.
+// Calls f(channel) for each channel. Where rows are single elements, a channel would touch every
+// cache line of x: that is what the batch norm of a matrix costs here.
 template <typename F> void forEachChannel(const ChannelShape &s, F f) {
   parallelFor(s.channels, std::max<int64_t>(1, kGrain / std::max<int64_t>(1, s.count())),
               [&](int64_t begin, int64_t end) {
@@ -49,7 +49,8 @@ struct BatchNorm { // T: of x; P: of the vectors
   template <typename T, typename P> static void run(const OpCall &call, const KernelArgs &args) {
     using C = Compute<T>;
     const ChannelShape s(call.operands[0]);
-    const double epsilon = call.attrs->getFloat("epsilon"), count = std::max(1.0, double(s.count()));
+    const double epsilon = call.attrs->getFloat("epsilon"),
+                 count = std::max(1.0, double(s.count()));
     const bool training = call.attrs->getBool("training");
     const T *x = operand<T>(args, 0);
     const P *scale = operand<P>(args, 1), *bias = operand<P>(args, 2);
@@ -60,11 +61,14 @@ struct BatchNorm { // T: of x; P: of the vectors
       double mean = double(givenMean[c]), var = double(givenVar[c]);
       if (training) {
         mean = channelSum(s, c, [&](int64_t i) { return double(x[i]); }) / count;
-        var = channelSum(s, c, [&](int64_t i) { return (double(x[i]) - mean) * (double(x[i]) - mean); }) / count;
+        var = channelSum(s, c,
+                         [&](int64_t i) { return (double(x[i]) - mean) * (double(x[i]) - mean); }) /
+              count;
       }
       meanOut[c] = converted<P>(mean);
       varOut[c] = converted<P>(var);
-      const C m = C(mean), factor = C(double(scale[c]) / std::sqrt(var + epsilon)), add = C(bias[c]);
+      const C m = C(mean), factor = C(double(scale[c]) / std::sqrt(var + epsilon)),
+              add = C(bias[c]);
       for (int64_t n = 0; n < s.batch; ++n) {
         const T *from = x + s.row(n, c);
         T *to = y + s.row(n, c);
@@ -80,7 +84,8 @@ struct BatchNormGrad {
   template <typename T, typename P> static void run(const OpCall &call, const KernelArgs &args) {
     using C = Compute<T>;
     const ChannelShape s(call.operands[1]);
-    const double epsilon = call.attrs->getFloat("epsilon"), count = std::max(1.0, double(s.count()));
+    const double epsilon = call.attrs->getFloat("epsilon"),
+                 count = std::max(1.0, double(s.count()));
     const bool training = call.attrs->getBool("training");
     const T *g = operand<T>(args, 0), *x = operand<T>(args, 1);
     const P *scale = operand<P>(args, 2), *means = operand<P>(args, 3), *vars = operand<P>(args, 4);
@@ -89,12 +94,14 @@ struct BatchNormGrad {
     forEachChannel(s, [&](int64_t c) {
       double mean = double(means[c]), rstd = 1 / std::sqrt(double(vars[c]) + epsilon);
       double sumG = channelSum(s, c, [&](int64_t i) { return double(g[i]); });
-      double sumGX = channelSum(s, c, [&](int64_t i) { return double(g[i]) * (double(x[i]) - mean); }) * rstd;
+      double sumGX =
+          channelSum(s, c, [&](int64_t i) { return double(g[i]) * (double(x[i]) - mean); }) * rstd;
       dScale[c] = converted<P>(sumGX);
       dBias[c] = converted<P>(sumG);
       // dx = scale rstd (g - sumG / count - (x - mean) rstd sumGX / count)
       const C factor = C(double(scale[c]) * rstd), m = C(mean);
-      const C off = training ? C(sumG / count) : C(0), slope = training ? C(sumGX * rstd / count) : C(0);
+      const C off = training ? C(sumG / count) : C(0),
+              slope = training ? C(sumGX * rstd / count) : C(0);
       for (int64_t n = 0; n < s.batch; ++n) {
         const T *up = g + s.row(n, c), *from = x + s.row(n, c);
         T *to = dx + s.row(n, c);
@@ -115,12 +122,13 @@ struct LayerShape {
       (a < (axis < 0 ? axis + x.rank() : axis) ? outer : inner) *= x.dims[a];
   }
   template <typename F> void forEachRow(F f) const {
-    parallelFor(outer, std::max<int64_t>(1, kGrain / std::max<int64_t>(1, inner)), [&](int64_t begin, int64_t end) {
-      vectorised([&] {
-        for (int64_t r = begin; r < end; ++r)
-          f(r);
-      });
-    });
+    parallelFor(outer, std::max<int64_t>(1, kGrain / std::max<int64_t>(1, inner)),
+                [&](int64_t begin, int64_t end) {
+                  vectorised([&] {
+                    for (int64_t r = begin; r < end; ++r)
+                      f(r);
+                  });
+                });
   }
 };
 
@@ -136,14 +144,18 @@ struct LayerNorm { // P: of scale and bias; statistics are f32 for 16-bit x
     const LayerShape s(call.operands[0], call.attrs->getInt("axis"));
     const double epsilon = call.attrs->getFloat("epsilon"), count = std::max(1.0, double(s.inner));
     const T *x = operand<T>(args, 0);
-    const P *scale = operand<P>(args, 1), *bias = call.operands.size() > 2 ? operand<P>(args, 2) : nullptr;
+    const P *scale = operand<P>(args, 1),
+            *bias = call.operands.size() > 2 ? operand<P>(args, 2) : nullptr;
     T *y = result<T>(args, 0);
     C *means = result<C>(args, 1), *rstds = result<C>(args, 2);
     s.forEachRow([&](int64_t r) {
       const T *from = x + r * s.inner;
       T *to = y + r * s.inner;
       double mean = rowSum(s.inner, [&](int64_t i) { return double(from[i]); }) / count;
-      double var = rowSum(s.inner, [&](int64_t i) { return (double(from[i]) - mean) * (double(from[i]) - mean); }) / count;
+      double var =
+          rowSum(s.inner,
+                 [&](int64_t i) { return (double(from[i]) - mean) * (double(from[i]) - mean); }) /
+          count;
       const C m = C(mean), rstd = C(1 / std::sqrt(var + epsilon));
       means[r] = m;
       rstds[r] = rstd;
@@ -161,8 +173,8 @@ struct LayerNorm { // P: of scale and bias; statistics are f32 for 16-bit x
 
 // Columns of dscale and dbias are summed in pieces that lie on the stack.
 template <typename T, typename P>
-void layerColumns(const LayerShape &s, const T *g, const T *x, const Compute<T> *means, const Compute<T> *rstds,
-                  P *dScale, P *dBias) {
+void layerColumns(const LayerShape &s, const T *g, const T *x, const Compute<T> *means,
+                  const Compute<T> *rstds, P *dScale, P *dBias) {
   constexpr int64_t kPiece = 64;
   int64_t pieces = (s.inner + kPiece - 1) / kPiece;
   parallelFor(pieces, std::max<int64_t>(1, kGrain / (kPiece * std::max<int64_t>(1, s.outer))),
@@ -204,9 +216,11 @@ struct LayerNormGrad {
       T *to = dx + r * s.inner;
       double mean = double(means[r]), rstd = double(rstds[r]);
       double sumG = rowSum(s.inner, [&](int64_t i) { return double(up[i]) * double(scale[i]); });
-      double sumGX = rowSum(
-          s.inner, [&](int64_t i) { return double(up[i]) * double(scale[i]) * (double(from[i]) - mean); });
-      const C m = C(mean), factor = C(rstd), off = C(sumG / count), slope = C(sumGX * rstd * rstd / count);
+      double sumGX = rowSum(s.inner, [&](int64_t i) {
+        return double(up[i]) * double(scale[i]) * (double(from[i]) - mean);
+      });
+      const C m = C(mean), factor = C(rstd), off = C(sumG / count),
+              slope = C(sumGX * rstd * rstd / count);
 #pragma GCC ivdep
       for (int64_t i = 0; i < s.inner; ++i)
         to[i] = T((C(up[i]) * C(scale[i]) - off - (C(from[i]) - m) * slope) * factor);

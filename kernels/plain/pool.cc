@@ -1,7 +1,7 @@
 // Pools, one plane (a channel of an image) at a time.
 
-#include "kernels/plain/conv_shape.h"
 #include "kernels/plain/by_type.h"
+#include "kernels/plain/conv_shape.h"
 #include "kernels/plain/register.h"
 
 namespace isthmus::plain {
@@ -40,11 +40,11 @@ struct Pool : ConvShape {
   }
 };
 
-// Where the window has its first maximum, as an index into the plane, NaN being the largest; -1 if it
-// holds no element.
+// Where the window has its first maximum, as an index into the plane, NaN being the largest; -1 if
+// it holds no element.
 template <typename T>
-int64_t whereMax(const Pool &p, const T *x, int64_t od, int64_t oh, int64_t ow, Pool::Range d, Pool::Range h,
-                 Pool::Range w) {
+int64_t whereMax(const Pool &p, const T *x, int64_t od, int64_t oh, int64_t ow, Pool::Range d,
+                 Pool::Range h, Pool::Range w) {
   int64_t best = -1;
   Compute<T> most = 0;
   for (int64_t kd = d.low; kd < d.high; ++kd)
@@ -143,11 +143,13 @@ struct AvgPool {
     for (int64_t n = 0; n < p.planes(); ++n) {
       const T *from = x + n * p.inPlane();
       T *to = y + n * p.outPlane();
-      p.forEachWindow([&](int64_t at, int64_t od, int64_t oh, int64_t ow, Pool::Range d, Pool::Range h, Pool::Range w) {
+      p.forEachWindow([&](int64_t at, int64_t od, int64_t oh, int64_t ow, Pool::Range d,
+                          Pool::Range h, Pool::Range w) {
         double sum = 0;
         for (int64_t kd = d.low; kd < d.high; ++kd)
           for (int64_t kh = h.low; kh < h.high; ++kh) {
-            const T *row = from + (p.position(0, od, kd) * p.in[1] + p.position(1, oh, kh)) * p.in[2];
+            const T *row =
+                from + (p.position(0, od, kd) * p.in[1] + p.position(1, oh, kh)) * p.in[2];
             for (int64_t kw = w.low; kw < w.high; ++kw)
               sum += double(row[p.position(2, ow, kw)]);
           }
@@ -160,7 +162,8 @@ struct AvgPool {
 // The windows that hold position `i` along an axis; for pools without dilation.
 Pool::Range windowsOver(const Pool &p, int axis, int64_t i) {
   int64_t first = i + p.pad[axis] - p.kernel[axis] + 1, stride = p.stride[axis];
-  return {first <= 0 ? 0 : (first + stride - 1) / stride, std::min(p.out[axis], (i + p.pad[axis]) / stride + 1)};
+  return {first <= 0 ? 0 : (first + stride - 1) / stride,
+          std::min(p.out[axis], (i + p.pad[axis]) / stride + 1)};
 }
 
 // Each element gathers from its windows, so that sums are in double and no two threads share one.
@@ -177,12 +180,14 @@ struct AvgPoolGrad {
       for (int64_t d = 0; d < p.in[0]; ++d)
         for (int64_t h = 0; h < p.in[1]; ++h)
           for (int64_t w = 0; w < p.in[2]; ++w, ++to) {
-            Pool::Range atD = windowsOver(p, 0, d), atH = windowsOver(p, 1, h), atW = windowsOver(p, 2, w);
+            Pool::Range atD = windowsOver(p, 0, d), atH = windowsOver(p, 1, h),
+                        atW = windowsOver(p, 2, w);
             double sum = 0;
             for (int64_t od = atD.low; od < atD.high; ++od)
               for (int64_t oh = atH.low; oh < atH.high; ++oh)
                 for (int64_t ow = atW.low; ow < atW.high; ++ow)
-                  sum += double(from[(od * p.out[1] + oh) * p.out[2] + ow]) * counts.scale(od, oh, ow);
+                  sum +=
+                      double(from[(od * p.out[1] + oh) * p.out[2] + ow]) * counts.scale(od, oh, ow);
             *to = converted<T>(sum);
           }
     }

@@ -13,6 +13,10 @@ void registerPlainElementwise(KernelTable &table);
 void registerPlainShape(KernelTable &table);
 void registerPlainReduce(KernelTable &table);
 void registerPlainMatmul(KernelTable &table);
+void registerPlainConv(KernelTable &table);
+void registerPlainPool(KernelTable &table);
+void registerPlainNorm(KernelTable &table);
+void registerPlainSoftmax(KernelTable &table);
 void registerPlainRandom(KernelTable &table);
 
 } // namespace isthmus

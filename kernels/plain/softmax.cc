@@ -1,5 +1,5 @@
-// Softmax, its logarithm and the loss. Along the last axis a row is worked on at a time; along another,
-// a piece of neighbouring columns.
+// Softmax, its logarithm and the loss. Along the last axis a row is worked on at a time; along
+// another, a piece of neighbouring columns.
 
 #include "kernels/plain/by_type.h"
 #include "kernels/plain/math.h"
@@ -21,8 +21,8 @@ struct ClassShape {
   }
   static constexpr int64_t kPiece = 32;
 
-  // Calls f(first, count) for groups of columns: `first` is where in x the first has its first class, and
-  // its neighbours lie beside it. Columns of `inner` 1 come alone.
+  // Calls f(first, count) for groups of columns: `first` is where in x the first has its first
+  // class, and its neighbours lie beside it. Columns of `inner` 1 come alone.
   template <typename F> void forEachPiece(F f) const {
     int64_t perRow = (inner + kPiece - 1) / kPiece, each = classes * std::min(inner, kPiece);
     parallelFor(outer * perRow, std::max<int64_t>(1, kGrain / 8 / std::max<int64_t>(1, each)),
@@ -39,7 +39,8 @@ struct ClassShape {
   int64_t label(int64_t first) const { return first / (classes * inner) * inner + first % inner; }
 };
 
-// sums[i] = sum over classes of term(index) for `count` columns; a single column is summed in lanes.
+// sums[i] = sum over classes of term(index) for `count` columns; a single column is summed in
+// lanes.
 template <typename Term>
 void sumColumns(const ClassShape &s, int64_t first, int64_t count, double *sums, Term term) {
   if (s.inner == 1) {
@@ -54,8 +55,8 @@ void sumColumns(const ClassShape &s, int64_t first, int64_t count, double *sums,
       sums[i] += term(first + k * s.inner + i, i);
 }
 
-// Calls f(index, column) for all elements of the columns. `f` may write over what it reads, at the same
-// index: no iteration reads what another wrote, which is what `ivdep` says.
+// Calls f(index, column) for all elements of the columns. `f` may write over what it reads, at the
+// same index: no iteration reads what another wrote, which is what `ivdep` says.
 template <typename F> void forEachElement(const ClassShape &s, int64_t first, int64_t count, F f) {
   if (s.inner == 1) {
 #pragma GCC ivdep
@@ -96,11 +97,13 @@ void maxColumns(const ClassShape &s, int64_t first, int64_t count, const T *x, C
 }
 
 // The logarithm of the sum of exponentials of each column.
-template <typename T> void logSums(const ClassShape &s, int64_t first, int64_t count, const T *x, double *lse) {
+template <typename T>
+void logSums(const ClassShape &s, int64_t first, int64_t count, const T *x, double *lse) {
   using C = Compute<T>;
   C most[ClassShape::kPiece];
   maxColumns(s, first, count, x, most);
-  sumColumns(s, first, count, lse, [&](int64_t at, int64_t i) { return double(expOf(C(x[at]) - most[i])); });
+  sumColumns(s, first, count, lse,
+             [&](int64_t at, int64_t i) { return double(expOf(C(x[at]) - most[i])); });
   for (int64_t i = 0; i < count; ++i)
     lse[i] = std::log(lse[i]) + double(most[i]);
 }
@@ -116,13 +119,17 @@ struct Softmax {
       double sums[ClassShape::kPiece];
       maxColumns(s, first, count, x, most);
       if constexpr (std::is_same_v<T, C>) { // exponentials are kept in y: each is computed once
-        forEachElement(s, first, count, [&](int64_t at, int64_t i) { y[at] = expOf(x[at] - most[i]); });
-        sumColumns(s, first, count, sums, [&](int64_t at, int64_t) { return double(y[at]); });
-        forEachElement(s, first, count, [&](int64_t at, int64_t i) { y[at] = y[at] * C(1 / sums[i]); });
-      } else {
-        sumColumns(s, first, count, sums, [&](int64_t at, int64_t i) { return double(expOf(C(x[at]) - most[i])); });
         forEachElement(s, first, count,
-                       [&](int64_t at, int64_t i) { y[at] = T(expOf(C(x[at]) - most[i]) * C(1 / sums[i])); });
+                       [&](int64_t at, int64_t i) { y[at] = expOf(x[at] - most[i]); });
+        sumColumns(s, first, count, sums, [&](int64_t at, int64_t) { return double(y[at]); });
+        forEachElement(s, first, count,
+                       [&](int64_t at, int64_t i) { y[at] = y[at] * C(1 / sums[i]); });
+      } else {
+        sumColumns(s, first, count, sums,
+                   [&](int64_t at, int64_t i) { return double(expOf(C(x[at]) - most[i])); });
+        forEachElement(s, first, count, [&](int64_t at, int64_t i) {
+          y[at] = T(expOf(C(x[at]) - most[i]) * C(1 / sums[i]));
+        });
       }
     });
   }
@@ -137,7 +144,8 @@ struct LogSoftmax {
     s.forEachPiece([&](int64_t first, int64_t count) {
       double lse[ClassShape::kPiece];
       logSums(s, first, count, x, lse);
-      forEachElement(s, first, count, [&](int64_t at, int64_t i) { y[at] = T(C(double(x[at]) - lse[i])); });
+      forEachElement(s, first, count,
+                     [&](int64_t at, int64_t i) { y[at] = T(C(double(x[at]) - lse[i])); });
     });
   }
 };
@@ -150,9 +158,11 @@ struct SoftmaxGrad { // y (g - sum(g y))
     T *dx = result<T>(args, 0);
     s.forEachPiece([&](int64_t first, int64_t count) {
       double sums[ClassShape::kPiece];
-      sumColumns(s, first, count, sums, [&](int64_t at, int64_t) { return double(g[at]) * double(y[at]); });
-      forEachElement(s, first, count,
-                     [&](int64_t at, int64_t i) { dx[at] = T(C(y[at]) * (C(g[at]) - C(sums[i]))); });
+      sumColumns(s, first, count, sums,
+                 [&](int64_t at, int64_t) { return double(g[at]) * double(y[at]); });
+      forEachElement(s, first, count, [&](int64_t at, int64_t i) {
+        dx[at] = T(C(y[at]) * (C(g[at]) - C(sums[i])));
+      });
     });
   }
 };
@@ -166,8 +176,9 @@ struct LogSoftmaxGrad { // g - exp(y) sum(g)
     s.forEachPiece([&](int64_t first, int64_t count) {
       double sums[ClassShape::kPiece];
       sumColumns(s, first, count, sums, [&](int64_t at, int64_t) { return double(g[at]); });
-      forEachElement(s, first, count,
-                     [&](int64_t at, int64_t i) { dx[at] = T(C(g[at]) - expOf(C(y[at])) * C(sums[i])); });
+      forEachElement(s, first, count, [&](int64_t at, int64_t i) {
+        dx[at] = T(C(g[at]) - expOf(C(y[at])) * C(sums[i]));
+      });
     });
   }
 };
@@ -189,7 +200,8 @@ struct CrossEntropy { // L: of the labels
     for (int64_t n = 0; n < s.outer * s.inner; ++n) {
       int64_t label = labels[n], column = n / s.inner * s.classes * s.inner + n % s.inner;
       bool valid = label >= 0 && label < s.classes;
-      sum += valid ? double(lse[n]) - double(x[column + label * s.inner]) : std::numeric_limits<double>::quiet_NaN();
+      sum += valid ? double(lse[n]) - double(x[column + label * s.inner])
+                   : std::numeric_limits<double>::quiet_NaN();
     }
     *loss = C(sum / double(s.outer * s.inner));
   }
@@ -206,14 +218,16 @@ struct CrossEntropyGrad {
     T *dx = result<T>(args, 0);
     s.forEachPiece([&](int64_t first, int64_t count) {
       int64_t n = s.label(first);
-      C minusOne[ClassShape::kPiece]; // at the label: exp(x - lse) - 1, from x before it may be overwritten
+      C minusOne[ClassShape::kPiece]; // at the label: exp(x - lse) - 1, from x before it may be
+                                      // overwritten
       for (int64_t i = 0; i < count; ++i) {
         bool valid = labels[n + i] >= 0 && labels[n + i] < s.classes;
         minusOne[i] = valid ? std::expm1(C(x[first + labels[n + i] * s.inner + i]) - lse[n + i])
                             : std::numeric_limits<C>::quiet_NaN();
       }
-      forEachElement(s, first, count,
-                     [&](int64_t at, int64_t i) { dx[at] = T(expOf(C(x[at]) - lse[n + i]) * scale); });
+      forEachElement(s, first, count, [&](int64_t at, int64_t i) {
+        dx[at] = T(expOf(C(x[at]) - lse[n + i]) * scale);
+      });
       for (int64_t i = 0; i < count; ++i) {
         bool valid = labels[n + i] >= 0 && labels[n + i] < s.classes;
         if (s.classes > 0)

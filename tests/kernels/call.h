@@ -9,7 +9,8 @@
 
 namespace isthmus::testing {
 
-// Bytes on a 64-byte boundary between two walls of canaries, so that writing beyond the end is seen.
+// Bytes on a 64-byte boundary between two walls of canaries, so that writing beyond the end is
+// seen.
 class Guarded {
 public:
   explicit Guarded(int64_t bytes)
@@ -18,7 +19,8 @@ public:
     data_ = reinterpret_cast<char *>((at + 63) / 64 * 64);
     std::memset(data_ - kWall, 0x5a, kWall);
     std::memset(data_ + bytes_, 0x5a, kWall);
-    std::memset(data_, 0xff, static_cast<size_t>(bytes)); // NaN, as floats: what is read unwritten is seen
+    std::memset(data_, 0xff,
+                static_cast<size_t>(bytes)); // NaN, as floats: what is read unwritten is seen
   }
   char *data() { return data_; }
   const char *data() const { return data_; }
@@ -31,7 +33,9 @@ public:
         return false;
     return true;
   }
-  bool sameBytes(const Guarded &o) const { return bytes_ == o.bytes_ && !std::memcmp(data_, o.data_, size_t(bytes_)); }
+  bool sameBytes(const Guarded &o) const {
+    return bytes_ == o.bytes_ && !std::memcmp(data_, o.data_, size_t(bytes_));
+  }
 
 private:
   static constexpr int64_t kWall = 256;
@@ -74,12 +78,24 @@ public:
         double v = std::uniform_real_distribution<double>(low, high)(random);
         int64_t n = int64_t(random() % uint64_t(bound ? std::max<int64_t>(1, *bound) : 8));
         switch (call.operands[i].dtype) {
-        case DType::F32: in[i].as<float>()[k] = float(v); break;
-        case DType::F64: in[i].as<double>()[k] = v; break;
-        case DType::BF16: in[i].as<uint16_t>()[k] = uint16_t(std::bit_cast<uint32_t>(float(v)) >> 16); break;
-        case DType::I32: in[i].as<int32_t>()[k] = int32_t(n); break;
-        case DType::I64: in[i].as<int64_t>()[k] = n; break;
-        default: ADD_FAILURE() << "drawing " << dtypeName(call.operands[i].dtype).str(); return;
+        case DType::F32:
+          in[i].as<float>()[k] = float(v);
+          break;
+        case DType::F64:
+          in[i].as<double>()[k] = v;
+          break;
+        case DType::BF16:
+          in[i].as<uint16_t>()[k] = uint16_t(std::bit_cast<uint32_t>(float(v)) >> 16);
+          break;
+        case DType::I32:
+          in[i].as<int32_t>()[k] = int32_t(n);
+          break;
+        case DType::I64:
+          in[i].as<int64_t>()[k] = n;
+          break;
+        default:
+          ADD_FAILURE() << "drawing " << dtypeName(call.operands[i].dtype).str();
+          return;
         }
       }
     }
@@ -131,12 +147,19 @@ public:
 private:
   static double at(const Guarded &g, DType t, int64_t k) {
     switch (t) {
-    case DType::F32: return g.as<float>()[k];
-    case DType::F64: return g.as<double>()[k];
-    case DType::BF16: return std::bit_cast<float>(uint32_t(g.as<uint16_t>()[k]) << 16);
-    case DType::I32: return g.as<int32_t>()[k];
-    case DType::I64: return double(g.as<int64_t>()[k]);
-    default: ADD_FAILURE() << "reading " << dtypeName(t).str(); return 0;
+    case DType::F32:
+      return g.as<float>()[k];
+    case DType::F64:
+      return g.as<double>()[k];
+    case DType::BF16:
+      return std::bit_cast<float>(uint32_t(g.as<uint16_t>()[k]) << 16);
+    case DType::I32:
+      return g.as<int32_t>()[k];
+    case DType::I64:
+      return double(g.as<int64_t>()[k]);
+    default:
+      ADD_FAILURE() << "reading " << dtypeName(t).str();
+      return 0;
     }
   }
 };

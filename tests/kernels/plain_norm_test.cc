@@ -1,4 +1,5 @@
-// Plain normalisations, softmax and losses: forward against the textbook, backward rows against central differences.
+// Plain normalisations, softmax and losses: forward against the textbook, backward rows against
+// central differences.
 
 #include "kernels/plain/register.h"
 #include "tests/kernels/call.h"
@@ -17,7 +18,8 @@ const KernelTable &plain() {
 }
 
 // d dot(result 0, g) / d operand `i` of `forward`, against result `k` of `backward`, which has run.
-void expectGradient(Call &forward, size_t i, llvm::ArrayRef<double> g, const Call &backward, size_t k) {
+void expectGradient(Call &forward, size_t i, llvm::ArrayRef<double> g, const Call &backward,
+                    size_t k) {
   auto value = [&] {
     forward.run(plain());
     double sum = 0;
@@ -34,7 +36,8 @@ void expectGradient(Call &forward, size_t i, llvm::ArrayRef<double> g, const Cal
     x[e] = at - step;
     double down = value();
     x[e] = at;
-    EXPECT_NEAR(backward.output(k, e), (up - down) / (2 * step), 1e-7) << backward.text() << " element " << e;
+    EXPECT_NEAR(backward.output(k, e), (up - down) / (2 * step), 1e-7)
+        << backward.text() << " element " << e;
   }
 }
 
@@ -55,7 +58,8 @@ TEST(PlainNorm, BatchNorm) {
     for (bool training : {true, false}) {
       Type x(DType::F64, dims), vec(DType::F64, {dims[1]});
       Attrs attrs = {{"training", training}, {"epsilon", 0.01}};
-      Call f("batch_norm", {x, vec, vec, vec, vec}, attrs), b("batch_norm_grad", {x, x, vec, vec, vec}, attrs);
+      Call f("batch_norm", {x, vec, vec, vec, vec}, attrs),
+          b("batch_norm_grad", {x, x, vec, vec, vec}, attrs);
       f.draw(1, 0.5, 2);
       b.draw(2, -1, 1);
       f.run(plain());
@@ -68,7 +72,9 @@ TEST(PlainNorm, BatchNorm) {
               fn((n * dims[1] + c) * inner + i);
         };
         each([&](int64_t i) { mean += f.input(0, i) / double(count); });
-        each([&](int64_t i) { var += (f.input(0, i) - mean) * (f.input(0, i) - mean) / double(count); });
+        each([&](int64_t i) {
+          var += (f.input(0, i) - mean) * (f.input(0, i) - mean) / double(count);
+        });
         if (!training) {
           mean = f.input(3, c);
           var = f.input(4, c);
@@ -76,7 +82,9 @@ TEST(PlainNorm, BatchNorm) {
         EXPECT_NEAR(f.output(1, c), mean, 1e-13);
         EXPECT_NEAR(f.output(2, c), var, 1e-13);
         each([&](int64_t i) {
-          EXPECT_NEAR(f.output(0, i), (f.input(0, i) - mean) / std::sqrt(var + 0.01) * f.input(1, c) + f.input(2, c),
+          EXPECT_NEAR(f.output(0, i),
+                      (f.input(0, i) - mean) / std::sqrt(var + 0.01) * f.input(1, c) +
+                          f.input(2, c),
                       1e-12);
         });
       }
@@ -92,7 +100,8 @@ TEST(PlainNorm, BatchNorm) {
 
 TEST(PlainNorm, LayerNorm) {
   for (int64_t axis : {-1, 1, 0}) {
-    Type x(DType::F64, {2, 3, 5}), scale(DType::F64, llvm::makeArrayRef(x.dims).drop_front(axis < 0 ? 2 : axis));
+    Type x(DType::F64, {2, 3, 5}),
+        scale(DType::F64, llvm::makeArrayRef(x.dims).drop_front(axis < 0 ? 2 : axis));
     Call f("layer_norm", {x, scale, scale}, {{"axis", axis}, {"epsilon", 0.01}});
     Type stat = f.call.results[1];
     Call b("layer_norm_grad", {x, x, scale, stat, stat}, {{"axis", axis}});
@@ -110,7 +119,9 @@ TEST(PlainNorm, LayerNorm) {
       EXPECT_NEAR(f.output(2, r), 1 / std::sqrt(var + 0.01), 1e-12);
       for (int64_t i = 0; i < inner; ++i)
         EXPECT_NEAR(f.output(0, r * inner + i),
-                    (f.input(0, r * inner + i) - mean) / std::sqrt(var + 0.01) * f.input(1, i) + f.input(2, i), 1e-12);
+                    (f.input(0, r * inner + i) - mean) / std::sqrt(var + 0.01) * f.input(1, i) +
+                        f.input(2, i),
+                    1e-12);
     }
     give(b, 1, f.in[0]);
     give(b, 2, f.in[1]);
@@ -192,7 +203,8 @@ TEST(PlainSoftmax, ALabelThatIsNoClassIsSeen) {
   f.in[1].as<int64_t>()[0] = 3;
   f.run(plain());
   EXPECT_TRUE(std::isnan(f.output(0, 0)));
-  Call b("cross_entropy_grad", {Type(DType::F32, {}), f.call.operands[0], f.call.operands[1], f.call.results[1]});
+  Call b("cross_entropy_grad",
+         {Type(DType::F32, {}), f.call.operands[0], f.call.operands[1], f.call.results[1]});
   b.draw(2);
   b.in[2].as<int64_t>()[0] = -1;
   b.run(plain());
@@ -232,7 +244,8 @@ TEST(PlainNorm, NarrowTypesAreNearWideOnes) {
       n.run(plain());
       w.run(plain());
       for (size_t r = 0; r < n.call.results.size(); ++r)
-        EXPECT_LT(relativeError(n, w, r), t == DType::F32 ? 3e-6 : 1e-2) << n.text() << " result " << r;
+        EXPECT_LT(relativeError(n, w, r), t == DType::F32 ? 3e-6 : 1e-2)
+            << n.text() << " result " << r;
     }
 }
 

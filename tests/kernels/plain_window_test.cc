@@ -24,7 +24,9 @@ struct Case {
 
 Case drawCase(std::mt19937 &r) {
   auto pick = [&](int low, int high) { return low + int(r() % unsigned(high - low + 1)); };
-  Case c{pick(1, 3), pick(0, 2) ? 1 : pick(2, 3), pick(1, 2), pick(1, 6), pick(1, 6), {}, {}, {}, {}, {}};
+  Case c{
+      pick(1, 3), pick(0, 2) ? 1 : pick(2, 3), pick(1, 2), pick(1, 6), pick(1, 6), {}, {}, {}, {},
+      {}};
   Ints high;
   for (int a = 0; a < c.spatial; ++a) {
     c.kernel.push_back(pick(1, 3));
@@ -47,8 +49,10 @@ Dims dimsOf(int64_t a, int64_t b, llvm::ArrayRef<int64_t> rest) {
   return d;
 }
 
-// Calls f(y element, x element or -1 in the padding, w element) for all that meet; all as flat indices.
-template <typename F> void forEachTerm(const Case &c, const Dims &x, const Dims &w, const Dims &y, F f) {
+// Calls f(y element, x element or -1 in the padding, w element) for all that meet; all as flat
+// indices.
+template <typename F>
+void forEachTerm(const Case &c, const Dims &x, const Dims &w, const Dims &y, F f) {
   auto size = [](llvm::ArrayRef<int64_t> d) {
     int64_t n = 1;
     for (int64_t v : d)
@@ -62,7 +66,8 @@ template <typename F> void forEachTerm(const Case &c, const Dims &x, const Dims 
       for (int64_t p = 0; p < size(sy); ++p)
         for (int64_t ci = 0; ci < w[1]; ++ci)
           for (int64_t k = 0; k < size(sw); ++k) {
-            int64_t channel = o / c.perGroupOut * c.perGroupIn + ci, at = 0, restP = p, restK = k, step = 1;
+            int64_t channel = o / c.perGroupOut * c.perGroupIn + ci, at = 0, restP = p, restK = k,
+                    step = 1;
             bool inside = true;
             for (int a = c.spatial - 1; a >= 0; --a) {
               int64_t i = restP % sy[a] * c.strides[a] + restK % sw[a] * c.dilations[a] - c.pads[a];
@@ -81,8 +86,12 @@ TEST(PlainConv, AgreesWithTheDefinition) {
   std::mt19937 random(1);
   for (int i = 0; i < 150; ++i) {
     Case c = drawCase(random);
-    Dims x = dimsOf(c.batch, c.groups * c.perGroupIn, c.in), w = dimsOf(c.groups * c.perGroupOut, c.perGroupIn, c.kernel);
-    Attrs attrs = {{"strides", c.strides}, {"pads", c.pads}, {"dilations", c.dilations}, {"groups", int64_t(c.groups)}};
+    Dims x = dimsOf(c.batch, c.groups * c.perGroupIn, c.in),
+         w = dimsOf(c.groups * c.perGroupOut, c.perGroupIn, c.kernel);
+    Attrs attrs = {{"strides", c.strides},
+                   {"pads", c.pads},
+                   {"dilations", c.dilations},
+                   {"groups", int64_t(c.groups)}};
     DType t = i % 3 ? DType::F64 : DType::F32;
     double tolerance = i % 3 ? 1e-13 : 1e-6;
     Call conv("conv", {Type(t, x), Type(t, w), Type(t, {w[0]})}, attrs);
@@ -104,8 +113,8 @@ TEST(PlainConv, AgreesWithTheDefinition) {
         n *= d[a];
       return n;
     };
-    std::vector<double> wantY(size_t(conv.call.results[0].elements())), wantX(size_t(Type(t, x).elements())),
-        wantW(size_t(Type(t, w).elements()), 0.0);
+    std::vector<double> wantY(size_t(conv.call.results[0].elements())),
+        wantX(size_t(Type(t, x).elements())), wantW(size_t(Type(t, w).elements()), 0.0);
     for (size_t k = 0; k < wantY.size(); ++k)
       wantY[k] = conv.input(2, int64_t(k) / perChannel(y) % y[1]);
     for (size_t k = 0; k < wantX.size(); ++k)
@@ -119,7 +128,8 @@ TEST(PlainConv, AgreesWithTheDefinition) {
     });
     auto check = [&](const Call &call, const std::vector<double> &want) {
       for (size_t k = 0; k < want.size(); ++k)
-        ASSERT_NEAR(call.output(0, int64_t(k)), want[k], tolerance * 100) << call.text() << " element " << k;
+        ASSERT_NEAR(call.output(0, int64_t(k)), want[k], tolerance * 100)
+            << call.text() << " element " << k;
     };
     check(conv, wantY);
     check(transpose, wantX);
@@ -136,7 +146,8 @@ TEST(PlainPool, AgreesWithTheDefinition) {
     bool ceil = i % 2, countPad = i % 3;
     Dims x = dimsOf(c.batch, 3, c.in), w = dimsOf(3, 1, c.kernel);
     DType t = DType::F64;
-    Attrs attrs = {{"kernel", c.kernel}, {"strides", c.strides}, {"pads", c.pads}, {"ceil_mode", ceil}};
+    Attrs attrs = {
+        {"kernel", c.kernel}, {"strides", c.strides}, {"pads", c.pads}, {"ceil_mode", ceil}};
     Attrs maxAttrs = attrs;
     maxAttrs.set("dilations", c.dilations);
     Call max("max_pool", {Type(t, x)}, maxAttrs);
@@ -146,7 +157,8 @@ TEST(PlainPool, AgreesWithTheDefinition) {
     uint64_t seed = uint64_t(i);
     for (Call *call : {&max, &grad, &take})
       call->draw(seed += 1000);
-    std::memcpy(grad.in[1].data(), max.in[0].data(), size_t(max.in[0].bytes())); // one x for the three
+    std::memcpy(grad.in[1].data(), max.in[0].data(),
+                size_t(max.in[0].bytes())); // one x for the three
     std::memcpy(take.in[1].data(), max.in[0].data(), size_t(max.in[0].bytes()));
     for (Call *call : {&max, &grad, &take})
       call->run(plain());
@@ -158,8 +170,10 @@ TEST(PlainPool, AgreesWithTheDefinition) {
     });
     std::vector<double> wantX(size_t(Type(t, x).elements()));
     for (size_t k = 0; k < where.size(); ++k) {
-      ASSERT_EQ(max.output(0, int64_t(k)), where[k] < 0 ? -INFINITY : max.input(0, where[k])) << max.text();
-      ASSERT_EQ(take.output(0, int64_t(k)), where[k] < 0 ? 0 : take.input(0, where[k])) << take.text();
+      ASSERT_EQ(max.output(0, int64_t(k)), where[k] < 0 ? -INFINITY : max.input(0, where[k]))
+          << max.text();
+      ASSERT_EQ(take.output(0, int64_t(k)), where[k] < 0 ? 0 : take.input(0, where[k]))
+          << take.text();
       if (where[k] >= 0)
         wantX[size_t(where[k])] += grad.input(0, int64_t(k));
     }
@@ -202,7 +216,8 @@ TEST(PlainPool, AgreesWithTheDefinition) {
         dx[size_t(xi)] += avgGrad.input(0, yi) / counts[size_t(yi)];
     });
     for (size_t k = 0; k < sums.size(); ++k)
-      ASSERT_NEAR(avg.output(0, int64_t(k)), counts[k] ? sums[k] / counts[k] : 0, 1e-12) << avg.text();
+      ASSERT_NEAR(avg.output(0, int64_t(k)), counts[k] ? sums[k] / counts[k] : 0, 1e-12)
+          << avg.text();
     for (size_t k = 0; k < dx.size(); ++k)
       ASSERT_NEAR(avgGrad.output(0, int64_t(k)), dx[k], 1e-12) << avgGrad.text();
   }

@@ -1,0 +1,152 @@
+// oneDNN's kernels against the plain ones in f64, over random shapes and attributes. Each call runs
+// in a workspace of exactly the size it asked for between canaries, and takes no memory of its own.
+
+#include "kernels/onednn/register.h"
+#include "kernels/plain/register.h"
+#include "tests/kernels/call.h"
+#include <atomic>
+#include <malloc.h>
+
+// What oneDNN takes for itself, it takes through posix_memalign; this one counts.
+static std::atomic<int64_t> allocatedBytes{0};
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+extern "C" int posix_memalign(void **p, size_t alignment, size_t bytes) {
+  allocatedBytes += int64_t(bytes);
+  *p = memalign(alignment, bytes);
+  return *p ? 0 : ENOMEM;
+}
+#endif
+
+namespace isthmus::testing {
+namespace {
+
+const KernelTable &plain() {
+  static const KernelTable *table = [] {
+    auto *t = new KernelTable;
+    registerPlainKernels(*t);
+    return t;
+  }();
+  return *table;
+}
+const KernelTable &oneDnn() {
+  static const KernelTable *table = [] {
+    auto *t = new KernelTable;
+    registerOneDnnKernels(*t);
+    return t;
+  }();
+  return *table;
+}
+
+// Whether oneDNN took the call; if so, its results are checked.
+bool check(llvm::StringRef op, const std::vector<Type> &operands, const Attrs &attrs, uint64_t seed,
+           double tolerance) {
+  Call fast(op, operands, attrs);
+  KernelOptions options;
+  options.threads = 1 + int(seed % 3);
+  std::unique_ptr<PreparedKernel> kernel;
+  for (const Kernel &k : oneDnn().of(op))
+    if (!kernel)
+      kernel = k.prepare(fast.call, options);
+  if (!kernel)
+    return false;
+  fast.draw(seed);
+  fast.run(*kernel); // the first run may set up what lasts
+  std::vector<Guarded> first = fast.out;
+  for (Guarded &g : fast.out)
+    std::memset(g.data(), 0x7f, size_t(g.bytes()));
+  allocatedBytes = 0;
+  fast.run(*kernel);
+  EXPECT_LT(allocatedBytes, 65536) << fast.text() << " takes memory while running";
+  for (size_t r = 0; r < first.size(); ++r)
+    EXPECT_TRUE(first[r].sameBytes(fast.out[r]))
+        << fast.text() << " gives other bits the second time";
+
+  std::vector<Type> wide;
+  for (const Type &t : operands)
+    wide.push_back(isFloat(t.dtype) ? t.with(DType::F64) : t);
+  Call slow(op, wide, attrs);
+  for (size_t i = 0; i < wide.size(); ++i)
+    for (int64_t k = 0; k < wide[i].elements(); ++k)
+      slow.in[i].as<double>()[k] = fast.input(i, k);
+  slow.run(plain());
+  for (size_t r = 0; r < fast.out.size(); ++r)
+    EXPECT_LT(relativeError(fast, slow, r), tolerance) << fast.text() << " result " << r;
+  return true;
+}
+
+struct Random {
+  std::mt19937 bits;
+  int64_t pick(int64_t low, int64_t high) {
+    return low + int64_t(bits() % uint64_t(high - low + 1));
+  }
+};
+
+// Channels as layers have them: few, many, and not a multiple of anything.
+int64_t channels(Random &r) {
+  const int64_t some[] = {1, 2, 3, 4, 8, 16, 17, 32, 33, 48, 64};
+  return some[r.pick(0, 10)];
+}
+
+TEST(OneDnn, Convolutions) {
+  Random r{std::mt19937(7)};
+  int taken = 0, all = 0;
+  for (int i = 0; i < 250; ++i) {
+    int spatial = int(r.pick(1, i % 10 == 0 ? 3 : 2));
+    bool depthwise = r.pick(0, 5) == 0;
+    int64_t groups = depthwise ? channels(r) : r.pick(0, 4) == 0 ? r.pick(2, 4) : 1;
+    int64_t in = depthwise ? 1 : channels(r), out = depthwise ? 1 : channels(r);
+    Ints kernel, strides, dilations, pads, high, size;
+    for (int a = 0; a < spatial; ++a) {
+      kernel.push_back(r.pick(0, 3) == 0 ? r.pick(2, 7) : r.pick(0, 2) ? 3 : 1);
+      strides.push_back(r.pick(0, 2) ? 1 : r.pick(2, 3));
+      dilations.push_back(r.pick(0, 4) ? 1 : 2);
+      int64_t extent = (kernel.back() - 1) * dilations.back() + 1;
+      pads.push_back(r.pick(0, 1) ? extent / 2 : r.pick(0, extent - 1));
+      high.push_back(r.pick(0, 1) ? pads.back() : r.pick(0, extent - 1));
+      size.push_back(std::max<int64_t>(extent, r.pick(1, spatial == 3 ? 8 : 20)));
+    }
+    pads.insert(pads.end(), high.begin(), high.end());
+    int64_t batch = r.pick(1, 6);
+    if (i % 25 == 0) { // several rounds
+      batch = 12;
+      for (int64_t &s : size)
+        s += spatial == 1 ? 500 : spatial == 2 ? 40 : 4;
+    }
+    Dims x = {batch, in * groups}, w = {out * groups, in};
+    x.append(size.begin(), size.end());
+    w.append(kernel.begin(), kernel.end());
+    DType t = i % 4 == 3 ? DType::BF16 : DType::F32;
+    double tolerance = t == DType::F32 ? 2e-6 : 2e-2;
+    Attrs attrs = {
+        {"strides", strides}, {"pads", pads}, {"dilations", dilations}, {"groups", groups}};
+    std::vector<Type> operands = {Type(t, x), Type(t, w)};
+    Dims y = Call("conv", operands, attrs).call.results[0].dims;
+    Attrs transpose = attrs, weight = attrs;
+    transpose.set("dims", size);
+    weight.set("kernel", kernel);
+    std::vector<Type> back = {Type(t, y), Type(t, w)};
+    if (r.pick(0, 1)) {
+      operands.push_back(Type(t, {w[0]}));
+      back.push_back(Type(t, {x[1]}));
+    }
+    uint64_t seed = uint64_t(i);
+    taken += check("conv", operands, attrs, seed, tolerance);
+    taken += check("conv_transpose", back, transpose, seed + 1000, tolerance);
+    taken += check("conv_weight_grad", {Type(t, y), Type(t, x)}, weight, seed + 2000, tolerance);
+    all += 3;
+  }
+  // On any machine with vectors oneDNN has something for most layers.
+  EXPECT_GT(taken, all / 4) << "of " << all;
+  RecordProperty("taken", taken);
+  std::printf("oneDNN took %d of %d convolutions\n", taken, all);
+}
+
+TEST(OneDnn, DeclinesWhatItCannotDo) {
+  for (DType t : {DType::F64, DType::F16})
+    EXPECT_FALSE(check("conv", {Type(t, {1, 3, 8, 8}), Type(t, {4, 3, 3, 3})}, {}, 1, 0));
+  EXPECT_FALSE(
+      check("conv", {Type(DType::F32, {0, 3, 8, 8}), Type(DType::F32, {4, 3, 3, 3})}, {}, 1, 0));
+}
+
+} // namespace
+} // namespace isthmus::testing
