@@ -2,7 +2,6 @@
 
 #include "ir/text/spelling.h"
 #include "llvm/ADT/DenseSet.h"
-#include "llvm/ADT/StringSet.h"
 
 namespace isthmus {
 namespace {

@@ -92,6 +92,7 @@ llvm::Expected<Graph> withPrecision(const Graph &g, DType to) {
           return makeError("the values of '{0}' cannot be converted to {1}: the weights file was not read",
                            g.valueName(input.value), dtypeName(to));
         init.data = converted(init.data, to);
+        init.key.clear(); // the weights file has it in the other type
       }
     }
     r.copyInput(input, type, std::move(init));

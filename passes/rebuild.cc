@@ -11,6 +11,7 @@ Rebuilder::Rebuilder(const Graph &from)
   to_.sourceFile = from.sourceFile;
   to_.fromOnnx = from.fromOnnx;
   to_.meta = from.meta;
+  to_.weightsFile = from.weightsFile;
   for (uint32_t i = 0; i < from.numNodes(); ++i)
     hasSourceOrder_ |= from.node(NodeId(i)).sourceIndex.has_value();
 }

@@ -16,6 +16,8 @@ std::string Source::excerpt(llvm::StringRef part) const {
     --from;
   while (to < text.size() && text[to] != '\n' && to - at < kAfter)
     ++to;
+  if (from == to && at == to && to == text.size())
+    return ""; // behind the last line
   bool cutBefore = from > 0 && text[from - 1] != '\n';
   bool cutAfter = to < text.size() && text[to] != '\n';
 

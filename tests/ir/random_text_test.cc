@@ -1,0 +1,117 @@
+// Random graphs, with every clause put on them at random, survive printing and parsing.
+
+#include "ir/equal_graphs.h"
+#include "ir/op_registry.h"
+#include "ir/text/parser.h"
+#include "ir/text/printer.h"
+#include "ir/verifier.h"
+#include "tests/testing/random_graph.h"
+#include <gtest/gtest.h>
+
+using namespace isthmus;
+
+namespace {
+
+// Clones behind boundaries, `after`, places in the source, devices and marks, as rewrites make them.
+void decorate(Graph &g, uint64_t seed) {
+  Random random(seed);
+  const uint32_t originals = uint32_t(g.numNodes());
+  const OpDef &stop = OpRegistry::get().at("stop_gradient");
+  for (int i = 0; i < 8; ++i) {
+    NodeId origin(uint32_t(random.below(originals)));
+    const Node &n = g.node(origin);
+    llvm::SmallVector<ValueId, 4> operands = n.operands;
+    for (ValueId &v : operands)
+      if (random.oneIn(2)) {
+        NodeId boundary = llvm::cantFail(g.addNode(stop, {v}, {}, g.valueName(v).str() + ".sg", Phase::Backward));
+        g.editNode(boundary).passes = v;
+        v = g.node(boundary).firstResult;
+      }
+    NodeId clone = llvm::cantFail(
+        g.addNode(*n.op, operands, n.attrs, g.nodeName(origin).str() + ".re", Phase::Backward));
+    Node &c = g.editNode(clone);
+    c.origin = origin;
+    for (size_t a = random.below(3); a > 0; --a)
+      c.after.push_back(NodeId(uint32_t(random.below(clone.index))));
+    if (random.oneIn(2))
+      c.sourceIndex = uint32_t(random.below(1000));
+    if (random.oneIn(3))
+      c.device = "cpu:" + std::to_string(random.below(2));
+    if (random.oneIn(3))
+      c.marks = {"b", "a"};
+  }
+  g.meta["seed \"\n"] = std::to_string(seed);
+}
+
+TEST(RandomText, RoundTrips) {
+  size_t nodes = 0;
+  for (uint64_t seed = 0; seed < 1000; ++seed) {
+    Graph g = randomGraph({.seed = seed,
+                           .steps = unsigned(1 + seed % 40),
+                           .dtype = seed % 2 ? DType::F32 : DType::F64});
+    decorate(g, seed);
+    ASSERT_EQ(llvm::toString(verify(g)), "") << "seed " << seed;
+    std::string text = graphText(g);
+    auto back = parseGraph(text, "random.isth");
+    ASSERT_TRUE(bool(back)) << "seed " << seed << "\n" << llvm::toString(back.takeError()) << "\n" << text;
+    std::string reason;
+    ASSERT_TRUE(equalGraphs(g, *back, &reason)) << "seed " << seed << ": " << reason << "\n" << text;
+    ASSERT_EQ(graphText(*back), text);
+    nodes += g.numNodes();
+  }
+  EXPECT_GT(nodes, 30000u);
+}
+
+TEST(RandomText, TheSameSeedGivesTheSameGraph) {
+  EXPECT_EQ(graphText(randomGraph({.seed = 7})), graphText(randomGraph({.seed = 7})));
+  EXPECT_NE(graphText(randomGraph({.seed = 7})), graphText(randomGraph({.seed = 8})));
+}
+
+// What the printer writes, the comparison sees: a difference anywhere is found.
+TEST(RandomText, EqualityFindsEveryDifference) {
+  const std::string text = R"(isthmus 1
+weights "w"
+meta a = "1"
+graph @g {
+  input %x : f32[2]
+  param %w : f32[2] = normal
+  const %c : f32[2] = [1.0, 2.0]
+  param %f : f32[2] = file "f"
+  %a = affine(%x) {shift = 0.0} : f32[2]
+  %b = affine(%x) : f32[2] backward clone(%a) after(%a) at(3) @cpu:0 #m
+  %s = stop_gradient(%a) : f32[2] backward boundary(%a)
+  %d = add(%w, %c) : f32[2]
+  loss %d
+  output %a
+}
+)";
+  const std::pair<const char *, const char *> edits[] = {
+      {"\"w\"", "\"v\""},     {"a = \"1\"", "a = \"2\""},   {"@g", "@h"},
+      {"input %x", "const %x"}, {"= normal", "= normal {seed = 1}"}, {"= normal", "= uniform"},
+      {"1.0, 2.0", "1.0, -2.0"}, {"file \"f\"", "file \"g\""}, {"clone(%a) ", ""},
+      {"after(%a)", ""},      {"at(3)", "at(4)"},           {"@cpu:0", "@cpu:1"},
+      {"#m", "#n"},           {"backward clone", "update clone"}, {"backward boundary(%a)", "backward boundary(%x)"},
+      {"add(%w, %c)", "sub(%w, %c)"}, {"add(%w, %c)", "add(%c, %w)"}, {"%d = add", "%dd = add"},
+      {"loss %d", "loss %a"}, {"output %a", "output %s"},   {"  output %a\n", ""},
+      {"{shift = 0.0}", "{shift = -0.0}"}};
+  Graph a = llvm::cantFail(parseGraph(text, "a"));
+  for (auto [from, to] : edits) {
+    std::string other = text;
+    for (size_t at = 0; (at = other.find(from, at)) != std::string::npos; at += strlen(to)) {
+      other.replace(at, strlen(from), to);
+      if (from != std::string("%d = add"))
+        break;
+    }
+    if (std::string(to) == "%dd = add")
+      other.replace(other.find("loss %d"), 7, "loss %dd");
+    if (std::string(to) == "{shift = -0.0}")
+      other.replace(other.find("%b = affine(%x)"), 15, "%b = affine(%x) {shift = -0.0}");
+    auto b = parseGraph(other, "b");
+    ASSERT_TRUE(bool(b)) << llvm::toString(b.takeError());
+    std::string reason;
+    EXPECT_FALSE(equalGraphs(a, *b, &reason)) << from << " -> " << to;
+    EXPECT_FALSE(reason.empty());
+  }
+}
+
+} // namespace
