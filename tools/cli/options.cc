@@ -1,5 +1,6 @@
-#include "tools/cli/options.h"
+#include "tools/cli/verb.h"
 
+#include "ir/type.h"
 #include "llvm/ADT/StringRef.h"
 #include "passes/policy.h"
 #include "tools/cli/console.h"

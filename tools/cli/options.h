@@ -1,9 +1,7 @@
-// Options that verbs share. docs/ and CONTRACT-level help texts come from what is registered here.
+// Options that verbs share, as values. How they are spelled on the command line is in verb.h.
 #pragma once
 
-#include "CLI/CLI.hpp"
 #include "ir/diagnostics.h"
-#include "ir/type.h"
 #include <map>
 #include <string>
 #include <vector>
@@ -30,23 +28,11 @@ struct PlanOptions {
   bool any() const { return !policy.empty() || checkpointsGiven; }
 };
 
-void addModelOptions(CLI::App &verb, ModelOptions &o);
-void addPlanOptions(CLI::App &verb, PlanOptions &o);
-
 // Checks that need more than one option at a time, and sets the console's progress. Errors have exit code 2.
 llvm::Error checkOptions(const ModelOptions &o);
 llvm::Error checkOptions(const PlanOptions &o);
 
 // {"N": 8} from {"N=8"}.
 llvm::Expected<std::map<std::string, int64_t>> dimBindings(const ModelOptions &o);
-
-// A verb: registers its options on `app`, and gives what runs when it is called.
-using VerbBody = std::function<llvm::Error()>;
-struct Verb {
-  const char *name;
-  const char *doc;     // one line
-  const char *example; // one command, shown by --help
-  VerbBody (*setUp)(CLI::App &app);
-};
 
 } // namespace isthmus

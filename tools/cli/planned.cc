@@ -1,33 +1,14 @@
 #include "tools/cli/planned.h"
 
-#include "ir/file.h"
 #include "passes/dce.h"
 #include "passes/original.h"
 #include "passes/place.h"
 #include "passes/rematerialize.h"
 #include "tools/cli/console.h"
 #include <chrono>
-#include <cmath>
 
 namespace isthmus {
 namespace {
-
-using Json = nlohmann::ordered_json;
-
-Json number(double d) {
-  if (std::isfinite(d))
-    return d;
-  return std::isnan(d) ? "nan" : d < 0 ? "-inf" : "inf";
-}
-
-Json numbers(const std::vector<double> &list) {
-  if (list.empty())
-    return nullptr;
-  Json out = Json::array();
-  for (double d : list)
-    out.push_back(number(d));
-  return out;
-}
 
 size_t countClones(const Graph &g) {
   size_t n = 0;
@@ -47,35 +28,6 @@ PolicyOptions policyOptions(const PlanOptions &o) {
 }
 
 } // namespace
-
-nlohmann::ordered_json Report::json() const {
-  Json j;
-  j["schema"] = "isthmus.report/1";
-  j["baseline_peak_bytes"] = baselinePeakBytes;
-  j["predicted_peak_bytes"] = predictedPeakBytes;
-  j["arena_bytes"] = arenaBytes;
-  j["persistent_bytes"] = persistentBytes;
-  j["output_bytes"] = outputBytes;
-  j["recompute_overhead"] = number(recomputeOverhead);
-  j["lower_bound_overhead"] = nullptr;
-  j["lower_bound_bytes"] = nullptr;
-  j["bound_model"] = nullptr;
-  j["smallest_budget_bytes"] = nullptr;
-  j["policy_used"] = policyUsed;
-  j["nodes"] = nodes;
-  j["clones"] = clones;
-  j["plan_seconds"] = number(planSeconds);
-  j["measured_peak_bytes"] = measuredPeakBytes.empty() ? Json() : Json(measuredPeakBytes.front());
-  j["step_seconds"] = numbers(stepSeconds);
-  j["loss"] = numbers(loss);
-  return j;
-}
-
-llvm::Error writeReport(const Report &r, const std::string &path) {
-  if (path.empty())
-    return llvm::Error::success();
-  return writeFileAtomically(path, r.json().dump(2) + "\n");
-}
 
 llvm::Expected<Planned> planned(const Graph &given, const PlanOptions &o, const Target &target) {
   auto start = std::chrono::steady_clock::now();

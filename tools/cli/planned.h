@@ -5,7 +5,6 @@
 #include "passes/policy.h"
 #include "runtime/device.h"
 #include "tools/cli/options.h"
-#include "nlohmann/json.hpp"
 
 namespace isthmus {
 
@@ -17,8 +16,6 @@ struct Report {
   double planSeconds = 0;
   std::vector<int64_t> measuredPeakBytes; // empty, or of the run
   std::vector<double> stepSeconds, loss;
-
-  nlohmann::ordered_json json() const;
 };
 
 // Writes it whole or not at all; an empty path writes nothing.

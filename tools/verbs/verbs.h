@@ -1,7 +1,7 @@
 // The verbs of the command line, one file each.
 #pragma once
 
-#include "tools/cli/options.h"
+#include "tools/cli/verb.h"
 
 namespace isthmus {
 

@@ -1,0 +1,59 @@
+// The report, a contract with who reads it: keys are only ever added.
+
+#include "ir/file.h"
+#include "nlohmann/json.hpp"
+#include "tools/cli/planned.h"
+#include <cmath>
+
+namespace isthmus {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json number(double d) {
+  if (std::isfinite(d))
+    return d;
+  return std::isnan(d) ? "nan" : d < 0 ? "-inf" : "inf";
+}
+
+Json numbers(const std::vector<double> &list) {
+  if (list.empty())
+    return nullptr;
+  Json out = Json::array();
+  for (double d : list)
+    out.push_back(number(d));
+  return out;
+}
+
+Json asJson(const Report &r) {
+  Json j;
+  j["schema"] = "isthmus.report/1";
+  j["baseline_peak_bytes"] = r.baselinePeakBytes;
+  j["predicted_peak_bytes"] = r.predictedPeakBytes;
+  j["arena_bytes"] = r.arenaBytes;
+  j["persistent_bytes"] = r.persistentBytes;
+  j["output_bytes"] = r.outputBytes;
+  j["recompute_overhead"] = number(r.recomputeOverhead);
+  j["lower_bound_overhead"] = nullptr;
+  j["lower_bound_bytes"] = nullptr;
+  j["bound_model"] = nullptr;
+  j["smallest_budget_bytes"] = nullptr;
+  j["policy_used"] = r.policyUsed;
+  j["nodes"] = r.nodes;
+  j["clones"] = r.clones;
+  j["plan_seconds"] = number(r.planSeconds);
+  j["measured_peak_bytes"] = r.measuredPeakBytes.empty() ? Json() : Json(r.measuredPeakBytes.front());
+  j["step_seconds"] = numbers(r.stepSeconds);
+  j["loss"] = numbers(r.loss);
+  return j;
+}
+
+} // namespace
+
+llvm::Error writeReport(const Report &r, const std::string &path) {
+  if (path.empty())
+    return llvm::Error::success();
+  return writeFileAtomically(path, asJson(r).dump(2) + "\n");
+}
+
+} // namespace isthmus
