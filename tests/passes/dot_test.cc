@@ -1,0 +1,169 @@
+#include "passes/dot.h"
+
+#include "tests/passes/small_graphs.h"
+#include "tools/zoo/zoo.h"
+#include <cstdlib>
+#include <gtest/gtest.h>
+
+namespace isthmus {
+namespace {
+
+const Type kVector(DType::F32, {4});
+
+bool contains(const std::string &text, const std::string &part) { return text.find(part) != std::string::npos; }
+
+int count(const std::string &text, const std::string &part) {
+  int n = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1))
+    ++n;
+  return n;
+}
+
+std::string svgOf(const Graph &g) {
+  auto svg = renderSvg(dotText(g));
+  if (!svg) {
+    ADD_FAILURE() << llvm::toString(svg.takeError());
+    return "";
+  }
+  return *svg;
+}
+
+// x -> a = exp(x) -> b = tanh(a) -> y = neg(b); backward: d = mul(again, boundary), where `again` recomputes b.
+struct Rewritten {
+  Graph g{"rewritten"};
+  ValueId x, a, b, y, boundary, again, d;
+
+  Rewritten() {
+    x = addInput(g, "x", kVector);
+    ValueId w = addInput(g, "w", kVector, InputKind::Param);
+    Builder build(g);
+    a = build.create("mul", {x, w}, {}, "a");
+    b = build.create("tanh", {a}, {}, "b");
+    y = build.create("neg", {b}, {}, "y");
+    build.phase = Phase::Backward;
+    boundary = build.create("stop_gradient", {a}, {}, "a.boundary");
+    nodeOf(g, boundary).passes = a;
+    again = build.create("tanh", {boundary}, {}, "b.re");
+    nodeOf(g, again).origin = g.value(b).def;
+    nodeOf(g, again).after = {g.value(y).def};
+    d = build.create("mul", {again, y}, {}, "d");
+    build.phase = Phase::Update;
+    ValueId update = build.create("sub", {w, d}, {}, "state.w");
+    g.addOutput(y);
+    g.addOutput(update);
+  }
+  std::string id(ValueId v) const { return "n" + std::to_string(g.value(v).def.index); }
+};
+
+TEST(Dot, ShowsPhasesClonesAndBoundaries) {
+  Rewritten r;
+  std::string dot = dotText(r.g);
+  for (const char *cluster : {"cluster_forward", "cluster_recomputed", "cluster_backward", "cluster_update"})
+    EXPECT_EQ(count(dot, cluster), 1) << cluster;
+  EXPECT_TRUE(contains(dot, "<b>boundary</b> of a"));
+  EXPECT_TRUE(contains(dot, "param w f32[4]")); // in the node that reads it
+  EXPECT_TRUE(contains(dot, "<b>input</b> x"));
+  EXPECT_TRUE(contains(dot, r.id(r.y) + " -> " + r.id(r.again) + " [style=dashed")); // an `after` edge
+  EXPECT_TRUE(contains(dot, "{rank=same; " + r.id(r.b) + "; " + r.id(r.again) + "}"));
+  for (const char *row : {">input<", ">forward<", ">boundary (stop_gradient)<", ">recomputed<", ">backward<",
+                          ">update<", ">kept (checkpoint)<", ">graph output<", ">runs after, reads nothing<"})
+    EXPECT_TRUE(contains(dot, row)) << row;
+  std::string svg = svgOf(r.g);
+  EXPECT_TRUE(contains(svg, "<svg"));
+  EXPECT_TRUE(contains(svg, "</svg>"));
+  EXPECT_TRUE(contains(svg, "b.re"));
+}
+
+// Only what boundaries pass, what is marked and what is asked for is kept.
+TEST(Dot, HighlightsKeptValues) {
+  Rewritten r;
+  auto kept = [](const std::string &dot) { return count(dot, ", penwidth=2.5"); };
+  EXPECT_EQ(kept(dotText(r.g)), 1);
+  DotOptions options;
+  options.kept = {r.y, r.a};
+  EXPECT_EQ(kept(dotText(r.g, options)), 2);
+  nodeOf(r.g, r.b).marks = {"checkpoint"};
+  nodeOf(r.g, r.d).marks = {"other"};
+  EXPECT_EQ(kept(dotText(r.g, options)), 3);
+}
+
+TEST(Dot, AForwardNetHasNoFramesAndAShortLegend) {
+  Graph g = llvm::cantFail(buildZoo("mlp"));
+  std::string dot = dotText(g);
+  EXPECT_FALSE(contains(dot, "subgraph"));
+  EXPECT_FALSE(contains(dot, ">backward<"));
+  EXPECT_FALSE(contains(dot, ">kept"));
+  EXPECT_TRUE(contains(dot, "param .weight f32[784, 256]") || contains(dot, "param fc1.weight f32[784, 256]"));
+}
+
+// 53 batch norms: 106 running averages in 53 boxes.
+TEST(Dot, RunningAveragesOfOneNodeAreOneBox) {
+  Graph g = llvm::cantFail(buildZoo("resnet"));
+  std::string dot = dotText(g);
+  EXPECT_EQ(count(dot, "<b>running_average</b> x 2"), 53);
+  EXPECT_EQ(count(dot, "<b>running_average</b>"), 53);
+  EXPECT_TRUE(contains(svgOf(g), "state.bn1.running_mean"));
+}
+
+TEST(Dot, OddNames) {
+  Graph g("a \"graph\" <of> & many \\ things");
+  ValueId x = addInput(g, "x<&>\"\\\n\t", kVector);
+  Builder b(g);
+  ValueId y = b.create("exp", {x}, {}, "onnx::Conv_1/\xc3\xa4 ]]> </b>&amp; \xff\xfe \x01 \xe2\x82");
+  y = b.create("neg", {y}, {}, std::string(500, 'n'));
+  nodeOf(g, y).marks = {"\"><script>"};
+  g.addOutput(y);
+  std::string svg = svgOf(g);
+  EXPECT_TRUE(contains(svg, "exp"));
+  EXPECT_TRUE(contains(svg, "\xc3\xa4") || contains(svg, "&#228;"));
+  EXPECT_FALSE(contains(svg, "<script>"));
+  EXPECT_TRUE(contains(svg, "x&lt;&amp;&gt;&quot;"));
+}
+
+TEST(Dot, AnEmptyGraphAndABareParameter) {
+  EXPECT_TRUE(contains(svgOf(Graph()), "main"));
+  Graph g;
+  g.addOutput(addInput(g, "w", kVector, InputKind::Param));
+  EXPECT_TRUE(contains(dotText(g), "<b>param</b> w"));
+}
+
+// A node that reads a value twice has one arrow for it.
+TEST(Dot, OneEdgeForEachPair) {
+  Graph g;
+  ValueId x = addInput(g, "x", kVector);
+  Builder b(g);
+  ValueId a = b.create("exp", {x}, {}, "a");
+  g.addOutput(b.create("mul", {a, a}, {}, "y"));
+  EXPECT_EQ(count(dotText(g), "n0 -> n1"), 1);
+}
+
+TEST(RenderSvg, SaysWhatIsWrong) {
+  auto failed = renderSvg("this is no graph {");
+  ASSERT_FALSE(bool(failed));
+  EXPECT_NE(llvm::toString(failed.takeError()).find("'dot' failed: "), std::string::npos);
+}
+
+// More input than a pipe holds, to a program that stops reading at once: an error, no signal, no wait for ever.
+TEST(RenderSvg, SurvivesAProgramThatDoesNotRead) {
+  auto failed = renderSvg("digraph { a -> }\n" + std::string(1 << 22, 'x'));
+  ASSERT_FALSE(bool(failed));
+  llvm::consumeError(failed.takeError());
+}
+
+TEST(RenderSvg, GivesUpInTime) {
+  auto failed = renderSvg("digraph { a -> b }", /*limitSeconds=*/0);
+  ASSERT_FALSE(bool(failed));
+  EXPECT_NE(llvm::toString(failed.takeError()).find("within 0 seconds"), std::string::npos);
+}
+
+TEST(RenderSvg, TellsHowToGetGraphviz) {
+  std::string path = std::getenv("PATH");
+  setenv("PATH", "/nonexistent", 1);
+  auto failed = renderSvg("digraph {}");
+  setenv("PATH", path.c_str(), 1);
+  ASSERT_FALSE(bool(failed));
+  EXPECT_NE(llvm::toString(failed.takeError()).find("install Graphviz"), std::string::npos);
+}
+
+} // namespace
+} // namespace isthmus
