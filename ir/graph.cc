@@ -87,7 +87,9 @@ std::string Graph::uniqueName(llvm::StringRef base) const {
 
 ValueId Graph::addValue(llvm::StringRef wanted, const Type &type) {
   ValueId id(static_cast<uint32_t>(values_.size()));
-  auto it = byName_.try_emplace(uniqueName(wanted), id).first;
+  auto [it, isFree] = byName_.try_emplace(wanted, id);
+  if (!isFree)
+    it = byName_.try_emplace(uniqueName(wanted), id).first;
   Value v;
   v.type = type;
   v.name = it->first();

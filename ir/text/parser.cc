@@ -23,7 +23,8 @@ bool beginsHeader(const Token &t) {
 // A node's line as it is written, before any name is looked up. Reused from line to line.
 struct NodeLine {
   llvm::SmallVector<Token, 4> results, operands;
-  Token op, callEnd;
+  Token opToken, callEnd;
+  const OpDef *op = nullptr;
   Attrs attrs;
   llvm::SmallVector<Type, 4> types;
   llvm::SmallVector<Token, 4> typeTokens;
@@ -370,14 +371,15 @@ bool Parser::parseNodeLine() {
   } while (c_.accept(Tok::Comma));
   if (!c_.expect(Tok::Equal, "'=' and an op"))
     return false;
-  line_.op = c_.tok();
+  line_.opToken = c_.tok();
   if (!c_.expect(Tok::Word, "an op's name"))
     return false;
-  const OpDef *op = OpRegistry::get().find(line_.op.text);
-  if (!op)
-    return c_.error(line_.op,
-                    "no op is called " + shown(line_.op) + OpRegistry::get().nearNames(line_.op.text) +
-                        (OpRegistry::get().nearNames(line_.op.text).empty() ? "; `isthmus ops` lists them" : ""));
+  line_.op = OpRegistry::get().find(line_.opToken.text);
+  if (!line_.op) {
+    std::string near = OpRegistry::get().nearNames(line_.opToken.text);
+    return c_.error(line_.opToken, "no op is called " + shown(line_.opToken) +
+                                       (near.empty() ? "; `isthmus ops` lists them" : near));
+  }
   bool ok = c_.list(Tok::LParen, Tok::RParen, "'(' and the operands", [&] {
     line_.operands.push_back(c_.tok());
     if (!c_.expect(Tok::Value, "an operand such as '%x'"))
@@ -385,7 +387,7 @@ bool Parser::parseNodeLine() {
     line_.callEnd = c_.tok();
     return true;
   });
-  if (!ok || !c_.parseAttrs(op->name, op->attrs, line_.attrs))
+  if (!ok || !c_.parseAttrs(line_.op->name, line_.op->attrs, line_.attrs))
     return false;
   if (!c_.accept(Tok::Colon))
     return true;
@@ -413,17 +415,16 @@ bool Parser::buildNode(NodeId &id) {
   }
   if (!ok)
     return false;
-  const OpDef &op = OpRegistry::get().at(line_.op.text);
-  auto node = g_.addNode(op, operands, std::move(line_.attrs), names);
+  auto node = g_.addNode(*line_.op, operands, std::move(line_.attrs), names);
   if (!node) {
     // Underlined from the op to the closing bracket.
-    const char *begin = line_.op.text.begin(), *end = line_.op.text.end();
+    const char *begin = line_.opToken.text.begin(), *end = line_.opToken.text.end();
     if (!line_.operands.empty())
       end = line_.callEnd.text.end();
-    return c_.error(llvm::StringRef(begin, end - begin), line_.op.loc, messageOf(node.takeError()), notesOn(operands));
+    return c_.error(llvm::StringRef(begin, end - begin), line_.opToken.loc, messageOf(node.takeError()), notesOn(operands));
   }
   id = *node;
-  g_.editNode(id).loc = line_.op.loc;
+  g_.editNode(id).loc = line_.opToken.loc;
   return true;
 }
 
