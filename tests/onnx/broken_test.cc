@@ -171,7 +171,7 @@ TEST(Broken, AllUnsupportedOperatorsAreTold) {
             "m.onnx: node \"n2\" (Whatever, #2): error: operator 'Whatever' of opset 17 is not supported\n"
             "note: the same holds for 2 other nodes\n"
             "m.onnx: node \"n5\" (Rellu, #5): error: operator 'Rellu' of opset 17 is not supported; did you mean 'Relu', "
-            "'Celu' or 'Elu'?\n"
+            "'Celu' or 'Gelu'?\n"
             "m.onnx: node \"n6\" (Flatten, #6): error: expects an axis in [-2, 2), got 9");
 }
 
