@@ -40,5 +40,8 @@ OpRows poolOps();
 OpRows normOps();
 OpRows softmaxOps();
 OpRows randomOps();
+OpRows attentionOps();
+OpRows resizeOps();
+OpRows roundingOps();
 
 } // namespace isthmus::onnx_import
