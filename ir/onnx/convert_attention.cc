@@ -71,20 +71,14 @@ void convertAttention(NodeContext &n) {
   Operand scores = n.affine(n.emit("matmul", {q, k}, {{"transpose_b", true}}), scale, 0);
   if (n.failed())
     return;
-  auto cap = [&] {
-    if (softcap != 0)
-      scores = n.affine(n.emit("tanh", {n.affine(scores, 1 / softcap, 0)}), softcap, 0);
-  };
-  if (n.opset() >= 24) // masks after the cap, or it would undo them
-    cap();
+  if (softcap != 0) // before the masks, or it would undo them
+    scores = n.affine(n.emit("tanh", {n.affine(scores, 1 / softcap, 0)}), softcap, 0);
   if (isCausal)
     scores = masked(n, scores, causal(n, queries, k.type.dims[2]));
   if (n.has(3)) {
     const Operand &mask = n.in(3);
     scores = mask.type.dtype == DType::Bool ? masked(n, scores, mask) : n.emit("add", {scores, mask});
   }
-  if (n.opset() < 24)
-    cap();
   Operand y = n.emit("matmul", {n.emit("softmax", {scores}, {{"axis", int64_t(-1)}}), v});
   if (n.failed() || n.in(0).type.rank() == 4)
     return n.result(0, y);

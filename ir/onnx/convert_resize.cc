@@ -26,6 +26,7 @@ double source(const Sampling &s, const Axis &a, int64_t i) {
   double x = double(i);
   if (s.coordinates == "asymmetric")
     return x / a.scale;
+  // With the size as rounded: so PyTorch and onnxruntime have it, though not the operator's reference.
   if (s.coordinates == "align_corners")
     return a.to == 1 ? 0 : x * double(a.from - 1) / double(a.to - 1);
   if (s.coordinates == "pytorch_half_pixel" && a.to == 1)
@@ -62,16 +63,15 @@ double weight(const Sampling &s, double d) {
 }
 
 // One row of the matrix. Elements beyond the ends are the end's, unless they are left out. When shrinking
-// with antialiasing the weights are spread wider, and what lies beyond the ends is left out.
+// with antialiasing the weights are spread wider.
 void fillRow(const Sampling &s, const Axis &a, int64_t i, std::vector<double> &row) {
   double x = source(s, a, i);
   double spread = s.antialias && a.scale < 1 ? a.scale : 1;
   double reach = (s.mode == "linear" ? 1 : 2) / spread;
-  bool leaveOut = s.excludeOutside || s.antialias;
   double total = 0;
   std::fill(row.begin(), row.end(), 0.0);
   double first = std::ceil(x - reach), last = std::floor(x + reach);
-  if (leaveOut) {
+  if (s.excludeOutside) {
     first = std::max(first, 0.0);
     last = std::min(last, double(a.from - 1));
   }

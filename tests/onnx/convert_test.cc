@@ -233,12 +233,38 @@ const Case kWindows[] = {
 };
 INSTANTIATE_TEST_SUITE_P(Windows, Convert, testing::ValuesIn(kWindows));
 
+const Arg kPair{{1, 1, 2}, {1, 3}};
+const Arg kZero{{1, 2, 1}, {0, 0}}; // two queries or keys of no opinion
+const Arg kTwo{{1, 2, 1}, {1, 3}};
+
+const Case kComposed[] = {
+    {"Resize", 10, {kPair, {{3}, {1, 1, 2}}}, {}, {1, 1, 4}, {1, 1, 3, 3}},
+    {"Resize", 13, {kPair, kNone, {{3}, {1, 1, 2}}}, {{"mode", "linear"}}, {1, 1, 4}, {1, 1.5, 2.5, 3}},
+    {"Resize", 13, {kPair, kNone, kNone, ints({1, 1, 3})},
+     {{"mode", "linear"}, {"coordinate_transformation_mode", "align_corners"}}, {1, 1, 3}, {1, 2, 3}},
+    {"Resize", 18, {{{1, 2, 1}, {1, 3}}, kNone, {{1}, {2}}}, {{"mode", "linear"}, {"axes", Sizes{1}}}, {1, 4, 1},
+     {1, 1.5, 2.5, 3}},
+    {"Resize", 13, {{{2, 1, 1}, {1, 3}}, kNone, kNone, ints({1, 1, 1})}, {{"mode", "linear"}}, {1, 1, 1}, {2}},
+    {"Resize", 18, {{{1, 4}, {1, 2, 3, 6}}, kNone, kNone, ints({1, 2})}, {{"mode", "linear"}, {"antialias", 1}}, {1, 2},
+     {12.0 / 7, 29.0 / 7}},
+    {"Attention", 23, {kZero, kZero, kTwo}, {{"q_num_heads", 1}, {"kv_num_heads", 1}}, {1, 2, 1}, {2, 2}},
+    {"Attention", 23, {kZero, kZero, kTwo}, {{"q_num_heads", 1}, {"kv_num_heads", 1}, {"is_causal", 1}}, {1, 2, 1},
+     {1, 2}},
+    {"Attention", 23, {{{1, 1, 1, 1}, {2}}, {{1, 1, 2, 1}, {0, 5}}, {{1, 1, 2, 1}, {1, 3}}, {{1, 2}, {1, 0}, Proto::BOOL}},
+     {}, {1, 1, 1, 1}, {1}},
+    {"Attention", 23, {{{1, 1, 2}, {0, 0}}, {{1, 2, 1}, {0, 0}}, {{1, 2, 1}, {1, 3}}},
+     {{"q_num_heads", 2}, {"kv_num_heads", 1}}, {1, 1, 2}, {2, 2}},
+};
+INSTANTIATE_TEST_SUITE_P(Composed, Convert, testing::ValuesIn(kComposed));
+
 const Case kConstants[] = {
     {"Shape", 15, {{{2, 3, 4}, Values(24, 1)}}, {{"start", -2}}, {2}, {3, 4}},
     {"Size", 13, {{{2, 3}, kSix.values}}, {}, {}, {6}},
     {"ConstantOfShape", 9, {ints({2, 2})}, {}, {2, 2}, {0, 0, 0, 0}},
     {"Range", 11, {{{}, {1}, Proto::INT64}, {{}, {8}, Proto::INT64}, {{}, {3}, Proto::INT64}}, {}, {3}, {1, 4, 7}},
     {"Range", 11, {{{}, {3}, Proto::INT64}, {{}, {0}, Proto::INT64}, {{}, {-2}, Proto::INT64}}, {}, {2}, {3, 1}},
+    {"Mod", 13, {{{3}, {7, -7, 6}, Proto::INT64}, {{}, {3}, Proto::INT64}}, {}, {3}, {1, 2, 0}},
+    {"Mod", 13, {{{3}, {7, -7, 6}, Proto::INT64}, {{}, {3}, Proto::INT64}}, {{"fmod", 1}}, {3}, {1, -1, 0}},
     {"NonZero", 13, {{{2, 2}, {1, 0, 1, 1}, Proto::INT64}}, {}, {2, 3}, {0, 1, 1, 0, 0, 1}},
 };
 INSTANTIATE_TEST_SUITE_P(Constants, Convert, testing::ValuesIn(kConstants));

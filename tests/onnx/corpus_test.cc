@@ -91,7 +91,9 @@ INSTANTIATE_TEST_SUITE_P(
                     Model{"resnet50_default", kBatch, -26560}, Model{"resnet50_train", kBatch}, Model{"unet", kBatch},
                     Model{"unet_hw", {{"N", 2}, {"H", 48}, {"W", 64}}}, Model{"mobilenetv2", kBatch}, Model{"gpt2", kText},
                     // The tied head is stored twice.
-                    Model{"gpt2_op13", kText, 4096 * 256}, Model{"gpt2_sdpa", kText}, Model{"vit_tiny", kBatch},
+                    Model{"gpt2_op13", kText, 4096 * 256}, Model{"gpt2_sdpa", kText},
+                    Model{"gpt2_attention", kText}, Model{"unet_bilinear", kBatch},
+                    Model{"unet_bilinear_hw", {{"N", 2}, {"H", 48}, {"W", 64}}}, Model{"vit_tiny", kBatch},
                     Model{"char_tcn", kText}, Model{"char_cells", kBatch}, Model{"smallcnn", kBatch},
                     Model{"smallcnn_dynamo", kBatch}, Model{"dropnet_train", kBatch},
                     Model{"dropnet_train_dynamo", kBatch}),
