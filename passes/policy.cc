@@ -170,8 +170,9 @@ private:
     if (!e.error.empty())
       return note("internal: a schedule was not valid: " + e.error);
     tried_.push_back({name, e.peakBytes});
+    // A list given by hand is followed as long as it does no harm.
     bool isBetter = e.peakBytes < result_.planned.peakBytes ||
-                    (!improved_ && e.peakBytes == result_.planned.peakBytes && e.recomputed > 0);
+                    (o_.policy == Policy::Collection && e.peakBytes == result_.planned.peakBytes);
     if (!isBetter)
       return;
     improved_ = true;
@@ -207,7 +208,7 @@ private:
     if (!improved_) {
       std::string least = tried_.empty() ? "" : " (" + std::to_string(tried_.front().second) + " bytes against " +
                                                     std::to_string(result_.baseline.peakBytes) + ")";
-      note("policy '" + policyName(o_.policy).str() + "' would need more memory than no checkpointing" + least +
+      note("policy '" + policyName(o_.policy).str() + "' would not need less memory than no checkpointing" + least +
            "; nothing is recomputed");
       result_.policyUsed = "none";
     } else if (result_.planned.recomputed == 0) {

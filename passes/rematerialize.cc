@@ -47,7 +47,8 @@ private:
       ValueId now = r_.map(v);
       NodeId def = to.value(now).def;
       readsClone |= def && to.node(def).isClone();
-      operands.push_back(def && !to.node(def).isClone() ? boundary(now) : now);
+      bool isCheckpoint = def && !to.node(def).isClone() && to.node(def).phase == Phase::Forward;
+      operands.push_back(isCheckpoint ? boundary(now) : now);
     }
     llvm::SmallVector<std::string, 2> names;
     for (uint32_t i = 0; i < n.numResults; ++i)
