@@ -50,24 +50,14 @@ protected:
   static Inputs drawInputs(const Graph &g, uint64_t seed) {
     Inputs out;
     for (const Input &i : g.inputs()) {
-      auto random = Random(seed * 1000 + i.value.index);
-      out[g.valueName(i.value).str()] = Tensor::make(g.type(i.value), [&](char *p) {
-        for (int64_t k = 0; k < g.type(i.value).elements(); ++k) {
-          double d = double(random.next() >> 11) * 0x1p-53 * 4 - 2;
-          if (i.kind == InputKind::State)
-            d = std::abs(d) + 0.1; // variances are positive
-          switch (g.type(i.value).dtype) {
-          case DType::F32:
-            reinterpret_cast<float *>(p)[k] = float(d);
-            break;
-          case DType::F64:
-            reinterpret_cast<double *>(p)[k] = d;
-            break;
-          default:
-            ISTHMUS_UNREACHABLE("random graphs have f32 and f64 inputs");
-          }
-        }
-      });
+      const Type &t = g.type(i.value);
+      Tensor &to = out[g.valueName(i.value).str()];
+      if (i.init.kind == Initializer::Kind::Data)
+        to = i.init.data;
+      else if (i.init.kind == Initializer::Kind::Fill)
+        to = fromDoubles(t, std::vector<double>(t.elements(), i.init.args.getFloat("value")));
+      else
+        to = draw(t, seed + i.value.index);
     }
     return out;
   }
@@ -137,7 +127,7 @@ TEST_F(Rewrites, RandomKeepOrRecomputeChoicesGiveTheSameBits) {
     if (HasFatalFailure())
       return;
   }
-  EXPECT_GT(recomputed, 1000u);
+  EXPECT_GT(recomputed, 500u);
 }
 
 // Schedules that no policy would make: any op that may, again at any place, any number of times.
