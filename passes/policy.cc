@@ -40,13 +40,13 @@ public:
       return makeError("no checkpoints are left: policy '{0}' found {1} values, all of them inputs or outputs",
                        policyName(o_.policy), chosen->size());
     if (kept.empty()) {
-      note("no bottleneck was found: there is a way round every value; segments that keep their whole frontier "
-           "are tried");
+      note("no bottleneck was found: there is a way round every value; segments that keep their whole frontier are "
+           "tried");
     } else {
       consider(kept, policyName(o_.policy).str());
     }
     if (o_.policy == Policy::Memory && (kept.empty() || !isEnough_ || !improved_))
-      considerFrontiers();
+      considerFrontiers(/*hadBottlenecks=*/!kept.empty());
     conclude();
     return std::move(result_);
   }
@@ -115,7 +115,7 @@ private:
         read.push_back(v);
     }
     std::vector<ValueId> &from = double(read.size()) >= target ? read : all;
-    isEnough_ = double(from.size()) >= target;
+    isEnough_ = double(from.size()) >= target && largestPiece(from) <= 0.5;
     if (double(from.size()) <= std::ceil(target))
       return from;
     size_t step = static_cast<size_t>(std::ceil(double(from.size()) / target));
@@ -123,6 +123,25 @@ private:
     for (size_t i = step; i < from.size(); i += step)
       out.push_back(from[i]);
     return out;
+  }
+
+  // The share of the forward part's bytes that is made between two neighbouring bottlenecks, or at an end. Where one piece is
+  // most of the network, as in a U-Net, having bottlenecks elsewhere does not help.
+  double largestPiece(const std::vector<ValueId> &bottlenecks) const {
+    llvm::DenseSet<ValueId> ends(bottlenecks.begin(), bottlenecks.end());
+    double total = 0, piece = 0, largest = 0;
+    for (uint32_t i = 0; i < g_.numNodes(); ++i) {
+      const Node &n = g_.node(NodeId(i));
+      for (uint32_t r = 0; n.phase == Phase::Forward && r < n.numResults; ++r) {
+        ValueId v = n.result(r);
+        double bytes = roots_[v.index] == v ? double(g_.type(v).bytes()) : 0;
+        total += bytes;
+        largest = std::max(largest, piece += bytes);
+        if (ends.count(v))
+          piece = 0;
+      }
+    }
+    return total > 0 ? largest / total : 0;
   }
 
   bool isCandidate(ValueId v) const {
@@ -199,9 +218,11 @@ private:
     }
   }
 
-  void considerFrontiers() {
+  void considerFrontiers(bool hadBottlenecks) {
     for (const std::vector<ValueId> &kept : frontierCuts(g_, roots_))
       consider(kept, "memory (frontiers)");
+    if (hadBottlenecks && result_.policyUsed == "memory (frontiers)")
+      note("the bottlenecks leave most of the network in one piece; segments that keep their whole frontier need less");
   }
 
   void conclude() {
@@ -222,7 +243,7 @@ private:
   std::vector<ValueId> roots_;
   PolicyResult result_;
   std::vector<std::pair<std::string, int64_t>> tried_;
-  bool isEnough_ = true; // sqrt(N) bottlenecks or more
+  bool isEnough_ = true; // sqrt(N) bottlenecks or more, and they divide the network
   bool improved_ = false;
 };
 

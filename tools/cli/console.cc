@@ -30,6 +30,8 @@ void Console::clearBar() {
 }
 
 void Console::note(const std::string &text) {
+  if (quiet_)
+    return;
   clearBar();
   llvm::errs() << paint("36", "note: ") << text << '\n';
 }

@@ -14,6 +14,7 @@ public:
   static Console &get();
 
   void setProgress(Progress p) { progress_ = p; }
+  void setQuiet(bool quiet) { quiet_ = quiet; } // notes are not printed
 
   void note(const std::string &text);
   void warn(const std::string &text);
@@ -27,7 +28,7 @@ private:
   void clearBar();
 
   Progress progress_ = Progress::Auto;
-  bool barShown_ = false;
+  bool barShown_ = false, quiet_ = false;
 };
 
 // A bar for work of a known length; shown on a terminal, or with --progress=plain as a line every few seconds.

@@ -19,7 +19,7 @@ struct Options {
 void summarize(const Report &r, const std::string &device) {
   Console &c = Console::get();
   auto row = [&](const char *name, const std::string &value) {
-    c.line(llvm::formatv("{0,-18}{1}", name, value).str());
+    c.line(llvm::formatv("{0,-20}{1}", name, value).str());
   };
   if (!r.loss.empty())
     row("loss", llvm::formatv("{0}", floatText(r.loss.back())).str());
