@@ -84,7 +84,8 @@ TEST(Mlp, EveryPolicyGivesTheSameBitsWithinItsPeak) {
     Outcome got = runWith(mlp.g, o);
     EXPECT_EQ(got.predicted, got.measured);
     EXPECT_LE(got.arena, got.predicted * 1.01);
-    EXPECT_GT(got.clones, 0u);
+    if (o.policy != Policy::Speed) // which would keep products in place of activations, and gain nothing
+      EXPECT_GT(got.clones, 0u);
     EXPECT_LE(got.measured, none.measured);
     ASSERT_EQ(got.outputs.size(), none.outputs.size());
     for (size_t i = 0; i < got.outputs.size(); ++i)
@@ -94,7 +95,7 @@ TEST(Mlp, EveryPolicyGivesTheSameBitsWithinItsPeak) {
 }
 
 TEST(Mlp, TheOriginalComesBackFromTheRewrittenGraph) {
-  Mlp mlp(6, 32, 64);
+  Mlp mlp(6, 256, 64);
   KernelTable kernels;
   registerPlainKernels(kernels);
   auto device = makeCpuDevice(kernels, 1);
