@@ -1,0 +1,258 @@
+#include "tools/ops_reference.h"
+
+#include "ir/check.h"
+#include "ir/ops/families.h"
+#include "ir/text/parser.h"
+#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/StringExtras.h"
+#include "passes/differentiate.h"
+
+namespace isthmus {
+namespace {
+
+struct Family {
+  const char *title;
+  void (*addRows)(OpRegistry &);
+};
+
+constexpr Family kFamilies[] = {
+    {"Elementwise", registerElementwiseOps},
+    {"Shape", registerShapeOps},
+    {"Reduction", registerReduceOps},
+    {"Matrix product", registerMatmulOps},
+    {"Convolution", registerConvOps},
+    {"Pooling", registerPoolOps},
+    {"Normalization", registerNormOps},
+    {"Softmax and loss", registerSoftmaxOps},
+    {"Random", registerRandomOps},
+    {"Control", registerControlOps},
+};
+
+struct TraitText {
+  Trait trait;
+  const char *text;
+};
+
+constexpr TraitText kTraits[] = {
+    {kElementwise, "elementwise"},
+    {kView, "a view: the result has the operand's bytes, and nothing is computed"},
+    {kRandom, "draws random numbers by its `stream`"},
+    {kContraction, "a contraction: the policy `speed` keeps its results"},
+    {kNotACheckpoint, "never a checkpoint of the policy `memory`"},
+    {kStopsGradient, "gradients of every order end here"},
+    {kDependsOnMode, "differs between training and inference"},
+};
+
+std::string code(llvm::StringRef text) { return ("`" + text + "`").str(); }
+
+// "`a`, `b`"; "none" for an empty list.
+template <typename List> std::string codes(const List &names) {
+  std::string out;
+  for (llvm::StringRef n : names)
+    out += (out.empty() ? "" : ", ") + code(n);
+  return out.empty() ? "none" : out;
+}
+
+// One of a row's examples as a graph: operands are inputs.
+struct ExampleGraph {
+  Graph g;
+  NodeId node;
+  ValueList floatOperands;
+
+  explicit ExampleGraph(const CallText &call) {
+    ValueList operands;
+    for (const Type &t : call.operands) {
+      operands.push_back(llvm::cantFail(g.addInput(InputKind::Input, "x", t)));
+      if (isFloat(t.dtype))
+        floatOperands.push_back(operands.back());
+    }
+    node = llvm::cantFail(g.addNode(*call.op, operands, call.attrs));
+  }
+};
+
+using OpNames = llvm::SmallSetVector<llvm::StringRef, 8>;
+
+void collectOps(const Graph &g, size_t from, OpNames &to) {
+  for (size_t i = from; i < g.numNodes(); ++i)
+    to.insert(g.node(NodeId(static_cast<uint32_t>(i))).op->name);
+}
+
+struct Gradients {
+  bool any = false;         // the first derivative is not zero everywhere
+  OpNames first;            // ops of the first derivative
+  bool secondExists = true;
+};
+
+// Of the first result, by every float operand, over all examples.
+Gradients gradientsOf(const OpDef &op) {
+  Gradients out;
+  for (const std::string &text : op.examples) {
+    ExampleGraph e(llvm::cantFail(parseCall(text)));
+    ValueId y = e.g.node(e.node).firstResult;
+    if (e.floatOperands.empty() || !isFloat(e.g.type(y).dtype))
+      continue;
+    // Seeded from outside, so that the seed is no part of what is listed.
+    ValueId seed = llvm::cantFail(e.g.addInput(InputKind::Input, "seed", e.g.type(y)));
+    size_t before = e.g.numNodes();
+    auto first = gradients(e.g, {y}, e.floatOperands, {seed});
+    if (!first) {
+      llvm::consumeError(first.takeError());
+      continue;
+    }
+    collectOps(e.g, before, out.first);
+    ValueList grads;
+    for (ValueId v : *first)
+      if (v)
+        grads.push_back(v);
+    out.any |= !grads.empty();
+    if (grads.empty())
+      continue;
+    auto second = gradients(e.g, grads, e.floatOperands);
+    if (!second) {
+      llvm::consumeError(second.takeError());
+      out.secondExists = false;
+    }
+  }
+  return out;
+}
+
+std::string gradientText(const OpDef &op) {
+  if (op.differentiable == Differentiable::ZeroGradient)
+    return op.is(kStopsGradient) ? "none flows." : "zero: the results are integers or piecewise constant.";
+  if (op.differentiable == Differentiable::Missing)
+    return "missing: to ask for it is an error.";
+  Gradients g = gradientsOf(op);
+  if (!g.any)
+    return "zero.";
+  std::string out = g.first.empty() ? "the flowing gradient itself"
+                                    : (op.vjp ? "by " : "through its expansion, by ") + codes(g.first);
+  return out + (g.secondExists ? "; differentiable again." : "; not differentiable again.");
+}
+
+// Which operands can be rebuilt, and by what.
+std::string inverseText(const OpDef &op) {
+  std::vector<std::string> found;
+  OpNames ops;
+  for (const std::string &text : op.examples) {
+    CallText call = llvm::cantFail(parseCall(text));
+    for (size_t i = 0; i < call.operands.size(); ++i) {
+      ExampleGraph e(call);
+      const Node &n = e.g.node(e.node);
+      Builder b(e.g);
+      InverseContext c{b, n.attrs, {}, {}, e.g.type(n.operands[i])};
+      c.operands.assign(n.operands.begin(), n.operands.end());
+      c.operands[i] = ValueId();
+      for (uint32_t r = 0; r < n.numResults; ++r)
+        c.results.push_back(n.result(r));
+      size_t before = e.g.numNodes();
+      if (!op.inverse(c, i))
+        continue;
+      collectOps(e.g, before, ops);
+      std::string name = op.operandNames[std::min(i, op.operandNames.size() - 1)];
+      if (!llvm::is_contained(found, name))
+        found.push_back(name);
+    }
+  }
+  return codes(found) + (ops.empty() ? "" : ", by " + codes(ops));
+}
+
+std::string signature(const OpDef &op) {
+  std::string out = op.name + "(" + llvm::join(llvm::split(op.operands, ' '), ", ") + ")";
+  std::string attrs;
+  for (const AttrDef &a : op.attrs)
+    attrs += (attrs.empty() ? "" : ", ") + a.name + (a.byDefault ? " = " + attrText(*a.byDefault) : "");
+  if (!attrs.empty())
+    out += " {" + attrs + "}";
+  return out + " -> " + llvm::join(llvm::split(op.results, ' '), ", ");
+}
+
+std::string inPlaceText(const OpDef &op) {
+  std::string out;
+  for (InPlace p : op.inPlace)
+    out += (out.empty() ? "" : ", ") + code(op.resultName(p.result)) + " over " + code(op.operandNames[p.operand]);
+  return out;
+}
+
+std::string exampleText(const std::string &text) {
+  CallText call = llvm::cantFail(parseCall(text));
+  auto types = llvm::cantFail(inferTypes(*call.op, call.attrs, call.operands));
+  std::string results;
+  for (const Type &t : types)
+    results += (results.empty() ? "" : ", ") + t.str();
+  return text + " : " + results + "\n";
+}
+
+// Text for a table's cell.
+std::string cell(llvm::StringRef text) { return llvm::join(llvm::split(text, '|'), "\\|"); }
+
+void writeRow(const OpDef &op, llvm::raw_ostream &os) {
+  os << "### " << op.name << "\n\n" << code(signature(op)) << "\n\n" << op.doc << "\n\n";
+  if (!op.attrs.empty()) {
+    os << "| attribute | kind | default | meaning |\n| --- | --- | --- | --- |\n";
+    for (const AttrDef &a : op.attrs)
+      os << "| " << code(a.name) << " | " << attrKindName(a.kind) << " | "
+         << (a.byDefault ? code(attrText(*a.byDefault)) : "must be given") << " | " << cell(a.doc) << " |\n";
+    os << "\n";
+  }
+  std::vector<std::string> traits;
+  for (const TraitText &t : kTraits)
+    if (op.is(t.trait))
+      traits.push_back(t.text);
+  if (!traits.empty())
+    os << "- Traits: " << llvm::join(traits, "; ") << ".\n";
+  os << "- Gradient: " << gradientText(op) << "\n";
+  if (op.inverse)
+    os << "- Inverse: " << inverseText(op) << ".\n";
+  if (!op.inPlace.empty())
+    os << "- In place: " << inPlaceText(op) << ".\n";
+  if (!op.examples.empty()) {
+    os << "\n```\n";
+    for (const std::string &text : op.examples)
+      os << exampleText(text);
+    os << "```\n";
+  }
+  os << "\n";
+}
+
+} // namespace
+
+std::string opsReference() {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  size_t rows = 0;
+  std::vector<std::unique_ptr<OpRegistry>> families;
+  for (const Family &f : kFamilies) {
+    families.push_back(std::make_unique<OpRegistry>());
+    f.addRows(*families.back());
+    rows += families.back()->rows().size();
+  }
+  ISTHMUS_CHECK(rows == OpRegistry::get().rows().size(), "a family of ops/all.cc is missing from the reference");
+
+  os << "# The op table\n\n"
+     << "Written from the table by `bazel run //tools:gen_ops_doc`; edit the rows in `ir/ops`, not this page.\n\n"
+     << "In a signature `x?` may be left out and `xs...` is any number of values; an attribute without a value must be\n"
+     << "given. Broadcasting is numpy's. Examples are calls on operand types, with the types of the results; the tests\n"
+     << "run each of them. \"Inverse\" names the operands that can be rebuilt from the result, \"In place\" the results\n"
+     << "that a kernel may write over an operand.\n\n";
+  for (size_t i = 0; i < families.size(); ++i) {
+    os << "- **" << kFamilies[i].title << "**:";
+    const char *separator = " ";
+    for (const OpDef *op : families[i]->rows()) {
+      os << separator << "[" << op->name << "](#" << op->name << ")";
+      separator = ", ";
+    }
+    os << "\n";
+  }
+  os << "\n";
+  for (size_t i = 0; i < families.size(); ++i) {
+    os << "## " << kFamilies[i].title << "\n\n";
+    // The rows of the table itself: calls that are parsed refer to those.
+    for (const OpDef *op : families[i]->rows())
+      writeRow(OpRegistry::get().at(op->name), os);
+  }
+  while (llvm::StringRef(os.str()).endswith("\n\n"))
+    text.pop_back();
+  return text;
+}
+
+} // namespace isthmus
