@@ -78,8 +78,13 @@ llvm::Expected<std::vector<ValueId>> matchValues(const Graph &g, llvm::StringRef
     std::vector<llvm::StringRef> known;
     for (uint32_t i = 0; i < g.numValues(); ++i)
       known.push_back(g.value(ValueId(i)).name);
+    // Of a pattern the letters are compared.
+    std::string letters = p.text;
+    if (isWild)
+      llvm::erase_if(letters, [](char c) { return c == '*' || c == '?'; });
     Diag d;
-    d.message = "no value or node is called '" + p.text + "'" + didYouMean(p.text, known);
+    d.message = (isWild ? "no value or node matches '" : "no value or node is called '") + p.text + "'" +
+                didYouMean(letters, known);
     failed.push_back(std::move(d));
   }
   if (!failed.empty())

@@ -1,0 +1,172 @@
+// Bottlenecks and the fixed policies on graphs small enough to know the answer.
+
+#include "ir/builder.h"
+#include "passes/bottlenecks.h"
+#include "passes/differentiate.h"
+#include "passes/policy.h"
+#include "passes/rematerialize.h"
+#include "gtest/gtest.h"
+
+using namespace isthmus;
+
+namespace {
+
+// Activations of 128 KiB outweigh the weights' gradients of 16.
+struct Net {
+  Graph g{"net"};
+  Builder b{g};
+  ValueId x = cantFail(g.addInput(InputKind::Input, "x", Type(DType::F32, {512, 64})));
+  ValueList params;
+
+  ValueId param(const std::string &name, Dims dims) {
+    params.push_back(cantFail(g.addInput(InputKind::Param, name, Type(DType::F32, dims))));
+    return params.back();
+  }
+  ValueId layer(ValueId h, const std::string &n) {
+    ValueId w = param("w" + n, {64, 64});
+    return b.create("tanh", {b.create("matmul", {h, w}, {}, "m" + n)}, {}, "h" + n);
+  }
+  // The mean of `h`, and gradients.
+  void close(ValueId h) {
+    g.loss = b.create("mean", {h}, {}, "loss");
+    g.addOutput(g.loss);
+    ValueList grads = cantFail(gradients(g, {g.loss}, params));
+    addGradientOutputs(g, params, grads);
+  }
+  PolicyResult plan(Policy policy, const std::string &list = "") {
+    return cantFail(planPolicy(g, cantFail(extractProblem(g, Target())), {policy, list}));
+  }
+};
+
+std::vector<std::string> names(const Graph &g, llvm::ArrayRef<ValueId> vs) {
+  std::vector<std::string> out;
+  for (ValueId v : vs)
+    out.push_back(g.valueName(v).str());
+  return out;
+}
+using Names = std::vector<std::string>;
+
+TEST(Bottlenecks, OfAChainAreAllItsValues) {
+  Net n;
+  n.close(n.layer(n.layer(n.x, "1"), "2"));
+  EXPECT_EQ(names(n.g, bottlenecks(n.g)), (Names{"m1", "h1", "m2", "h2", "loss"}));
+}
+
+TEST(Bottlenecks, AreNotInsideABranch) {
+  Net n;
+  ValueId h1 = n.layer(n.x, "1");
+  n.close(n.b.create("add", {n.layer(h1, "2"), h1}, {}, "sum"));
+  EXPECT_EQ(names(n.g, bottlenecks(n.g)), (Names{"m1", "h1", "sum", "loss"}));
+}
+
+// Inputs are always there, so that a skip from one hides nothing; one from a value does.
+TEST(Bottlenecks, AreHiddenBySkipsFromValuesAlone) {
+  Net n;
+  ValueId h = n.layer(n.layer(n.x, "1"), "2");
+  n.close(n.b.create("mul", {h, n.x}, {}, "gated"));
+  EXPECT_EQ(names(n.g, bottlenecks(n.g)), (Names{"m1", "h1", "m2", "h2", "gated", "loss"}));
+
+  Net skip;
+  ValueId first = skip.layer(skip.x, "1");
+  skip.close(skip.b.create("mul", {skip.layer(skip.layer(first, "2"), "3"), first}, {}, "gated"));
+  EXPECT_EQ(names(skip.g, bottlenecks(skip.g)), (Names{"m1", "h1", "gated", "loss"}));
+}
+
+TEST(Bottlenecks, ParametersAndLabelsHideNone) {
+  Net n;
+  ValueId w = n.param("w", {64, 64});
+  ValueId h1 = n.layer(n.x, "1");
+  ValueId turned = n.b.create("transpose", {w}, {{"perm", Ints{1, 0}}}, "turned"); // a side branch
+  ValueId h2 = n.b.create("matmul", {h1, turned}, {}, "h2");
+  ValueId target = cantFail(n.g.addInput(InputKind::Input, "target", Type(DType::F32, {512, 64})));
+  n.close(n.b.create("sub", {h2, target}, {}, "error"));
+  EXPECT_EQ(names(n.g, bottlenecks(n.g)), (Names{"m1", "h1", "h2", "error", "loss"}));
+}
+
+TEST(Policy, SpeedKeepsProducts) {
+  Net n;
+  ValueId h = n.x;
+  for (int i = 1; i <= 3; ++i) {
+    // Two values of the layer are read by the backward pass, beside the product.
+    ValueId w = n.param("w" + std::to_string(i), {64, 64});
+    ValueId m = n.b.create("matmul", {h, w}, {}, "m" + std::to_string(i));
+    h = n.b.create("exp", {n.b.create("sin", {n.b.create("tanh", {m})})});
+  }
+  n.close(h);
+  PolicyResult r = n.plan(Policy::Speed);
+  EXPECT_EQ(names(n.g, r.checkpoints), (Names{"m1", "m2", "m3"}));
+  EXPECT_EQ(r.policyUsed, "speed");
+  EXPECT_LT(r.planned.peakBytes, r.baseline.peakBytes);
+  GraphProblem p = cantFail(extractProblem(n.g, Target()));
+  Graph rewritten = rematerialize(n.g, p, r.schedule);
+  for (uint32_t i = 0; i < rewritten.numNodes(); ++i)
+    EXPECT_FALSE(rewritten.node(NodeId(i)).isClone() && rewritten.node(NodeId(i)).op->is(kContraction));
+}
+
+// The backward pass reads h1 .. h16 and x: N = 16, so that at most about 4 stay; every 4th from the 5th on.
+TEST(Policy, MemoryKeepsAboutSquareRootOfN) {
+  Net n;
+  ValueId h = n.x;
+  for (int i = 1; i <= 16; ++i)
+    h = n.layer(h, std::to_string(i));
+  n.close(h);
+  PolicyResult r = n.plan(Policy::Memory);
+  EXPECT_EQ(r.policyUsed, "memory");
+  EXPECT_EQ(names(n.g, r.checkpoints), (Names{"h5", "h9", "h13"}));
+  EXPECT_LT(r.planned.peakBytes, r.baseline.peakBytes);
+  EXPECT_TRUE(r.notes.empty());
+}
+
+// Skips over everything, as in a U-Net: whole frontiers are kept, and it never gets worse.
+TEST(Policy, MemoryCutsFrontiersWhereThereIsNoBottleneck) {
+  Net n;
+  ValueList down;
+  ValueId h = n.x;
+  for (int i = 1; i <= 6; ++i) {
+    h = n.layer(n.layer(h, std::to_string(i) + "a"), std::to_string(i) + "b");
+    down.push_back(h);
+  }
+  for (int i = 5; i >= 1; --i)
+    h = n.layer(n.b.add(h, down[i - 1]), std::to_string(i) + "c");
+  n.close(h);
+  PolicyResult r = n.plan(Policy::Memory);
+  EXPECT_EQ(r.policyUsed, "memory (frontiers)");
+  EXPECT_LT(r.planned.peakBytes, r.baseline.peakBytes);
+  ASSERT_EQ(r.notes.size(), 1u);
+}
+
+TEST(Policy, SmallTensorsAreNoCheckpointsOfMemoryAndItSaysSo) {
+  Graph g("small");
+  Builder b(g);
+  ValueId x = cantFail(g.addInput(InputKind::Input, "x", Type(DType::F32, {4, 4})));
+  ValueId w = cantFail(g.addInput(InputKind::Param, "w", Type(DType::F32, {4, 4})));
+  ValueId h = x;
+  for (int i = 0; i < 8; ++i)
+    h = b.create("tanh", {b.create("matmul", {h, w})});
+  g.loss = b.create("mean", {h}, {}, "loss");
+  g.addOutput(g.loss);
+  addGradientOutputs(g, {w}, cantFail(gradients(g, {g.loss}, {w})));
+  PolicyResult r = cantFail(planPolicy(g, cantFail(extractProblem(g, Target())), {Policy::Memory, ""}));
+  ASSERT_FALSE(r.notes.empty());
+  EXPECT_NE(r.notes[0].find("no bottleneck was found"), std::string::npos);
+  EXPECT_LE(r.planned.peakBytes, r.baseline.peakBytes);
+}
+
+TEST(Policy, ListsTakeWildcardsAndQuotes) {
+  Net n;
+  ValueId h = n.x;
+  for (int i = 1; i <= 4; ++i)
+    h = n.layer(h, std::to_string(i));
+  n.g.rename(n.g.find("h3"), "block/3:0");
+  n.close(h);
+  auto match = [&](const char *list) { return names(n.g, cantFail(matchValues(n.g, list))); };
+  EXPECT_EQ(match("h?"), (Names{"h1", "h2", "h4"}));
+  EXPECT_EQ(match("%m1, \"block/3:0\""), (Names{"m1", "block/3:0"}));
+  EXPECT_EQ(match("bl*:0,h1,h1"), (Names{"h1", "block/3:0"}));
+  auto none = matchValues(n.g, "hh*,m9");
+  std::string message = llvm::toString(none.takeError());
+  EXPECT_NE(message.find("no value or node matches 'hh*'; did you mean"), std::string::npos) << message;
+  EXPECT_NE(message.find("no value or node is called 'm9'; did you mean 'm1'"), std::string::npos) << message;
+}
+
+} // namespace
