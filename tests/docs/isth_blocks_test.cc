@@ -54,4 +54,18 @@ TEST(Docs, IsthBlocksAreLegal) {
   EXPECT_GE(blocks, 5u);
 }
 
+// The page that is the law shows a diagnostic as it is.
+TEST(Docs, TheDiagnosticIsAsShown) {
+  auto g = parseGraph("isthmus 1\ngraph @mlp {\n  input %x : f32[8, 16]\n  param %w : f32[32, 4]\n"
+                      "  %h = matmul(%x, %w)\n}\n",
+                      "mlp.isth");
+  ASSERT_FALSE(bool(g));
+  std::string shown = "\n";
+  for (char c : llvm::toString(g.takeError()) + "\n")
+    shown += shown.back() == '\n' ? std::string("    ") + c : std::string(1, c);
+  auto page = llvm::MemoryBuffer::getFile("docs/language.md");
+  ASSERT_TRUE(bool(page));
+  EXPECT_TRUE((*page)->getBuffer().contains(shown)) << shown;
+}
+
 } // namespace
