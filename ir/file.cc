@@ -3,6 +3,7 @@
 #include "llvm/ADT/ScopeExit.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
+#include "llvm/Support/Signals.h"
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -79,6 +80,9 @@ llvm::Error writeFileAtomically(llvm::StringRef path,
   int fd = ::mkostemps(temporary.data(), /*suffixlen=*/4, O_CLOEXEC);
   if (fd < 0)
     return cannot("write", path, lastError());
+  // Ctrl-C leaves no temporary file behind either.
+  llvm::sys::RemoveFileOnSignal(temporary);
+  auto forget = llvm::make_scope_exit([&] { llvm::sys::DontRemoveFileOnSignal(temporary); });
   auto remove = llvm::make_scope_exit([&] { ::unlink(temporary.c_str()); });
   {
     auto close = llvm::make_scope_exit([&] { ::close(fd); });

@@ -1,6 +1,7 @@
 // The command line: one verb, its options, an exit code.
 
 #include "ir/check.h"
+#include "llvm/Support/Signals.h"
 #include "llvm/Support/raw_ostream.h"
 #include "tools/cli/console.h"
 #include "tools/verbs/verbs.h"
@@ -29,6 +30,7 @@ int usageError(CLI::App &app, const CLI::ParseError &e) {
 } // namespace
 
 int main(int argc, char **argv) {
+  llvm::sys::SetInterruptFunction([] { std::_Exit(130); }); // temporary files are gone by then
   CLI::App app("Makes the training step of a neural network fit in less memory by rewriting its graph.", "isthmus");
   app.set_version_flag("--version", std::string("isthmus ") + kVersion);
   app.require_subcommand(1);

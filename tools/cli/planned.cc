@@ -50,6 +50,9 @@ llvm::Expected<Planned> planned(const Graph &given, const PlanOptions &o, const 
   plan::Evaluation figures = plan->planned;
   if (keepsClones) {
     out.graph = given;
+    if (auto made = given.meta.find("target"); made != given.meta.end() && made->second != target.name)
+      Console::get().note("the graph was rewritten for '" + made->second + "'; sizes and places are found anew for '" +
+                          target.name + "'");
     auto asItIs = extractProblem(given, target);
     if (!asItIs)
       return asItIs.takeError();
