@@ -105,6 +105,9 @@ TEST(Zoo, ResnetChoosesItsFamily) {
   // ImageNet's alone, and CIFAR's alone.
   EXPECT_EQ(countOps(make("resnet", {{"depth", "18"}, {"shape", "3x32x32"}}), "max_pool"), 1);
   EXPECT_EQ(countOps(make("resnet", {{"depth", "20"}, {"shape", "3x224x224"}}), "max_pool"), 0);
+  EXPECT_EQ(typeOf(make("resnet", {{"depth", "20"}}), "x"), "f32[32, 3, 32, 32]");
+  EXPECT_EQ(typeOf(make("resnet", {{"depth", "20"}, {"shape", "3x64x64"}}), "x"), "f32[32, 3, 64, 64]");
+  EXPECT_EQ(typeOf(make("resnet", {{"depth", "50"}}), "x"), "f32[32, 3, 224, 224]");
   // Bottlenecks, 9n+2, widen in each of three stages.
   EXPECT_EQ(countOps(make("resnet", {{"depth", "29"}}), "conv"), 29 - 1 + 3);
   // The default at 32x32 is 20.

@@ -10,7 +10,7 @@ struct Sizes {
   int64_t depth = 0, width = 0, batch = 0, classes = 0, heads = 0, tokens = 0, vocab = 0, latent = 0;
   Dims shape; // of one example, without the batch
   double dropout = 0;
-  bool depthGiven = false, widthGiven = false, classesGiven = false; // rather than by default
+  bool depthGiven = false, widthGiven = false, classesGiven = false, shapeGiven = false; // rather than by default
 
   Dims batched(llvm::ArrayRef<int64_t> rest) const; // with the batch in front
 };

@@ -73,12 +73,15 @@ ValueId block(Model &m, ValueId x, const Plan &plan, int64_t width, int64_t stri
 
 } // namespace
 
-llvm::Expected<Graph> buildResnet(const Sizes &s) {
+llvm::Expected<Graph> buildResnet(const Sizes &given) {
+  Sizes s = given;
   bool small = s.shape[1] == 32 && s.shape[2] == 32;
   // The table's defaults are those of ImageNet.
   auto plan = planFor(s.depthGiven || !small ? s.depth : 20, small);
   if (!plan)
     return plan.takeError();
+  if (!plan->imageNet && !s.shapeGiven)
+    s.shape = {3, 32, 32};
   int64_t width = s.widthGiven || plan->imageNet ? s.width : 16;
   int64_t classes = s.classesGiven || plan->imageNet ? s.classes : 10;
   int64_t widest = 32 * width;

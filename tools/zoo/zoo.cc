@@ -48,7 +48,8 @@ const std::vector<Entry> &entries() {
                      "6n+2, such as 20, 56, 110, 1202: CIFAR's of basic blocks; else 9n+2, such as 29, 1001: "
                      "CIFAR's of bottlenecks. With --shape=Cx32x32 a depth of both families (50, 101, 152) is "
                      "CIFAR's, and the default is 20"),
-         width("64", "channels of the stem; CIFAR's: 16"), batch("32"), shape("3x224x224"),
+         width("64", "channels of the stem; CIFAR's: 16"), batch("32"),
+         shape("3x224x224", "channels, height and width of a picture; CIFAR's: 3x32x32"),
          {"classes", "1000", "classes, the last size of y; CIFAR's: 10"}}},
        zoo::buildResnet,
        100000,
@@ -167,6 +168,7 @@ llvm::Expected<Sizes> parseOptions(const Entry &e, const ZooOptions &given) {
   s.depthGiven = given.count("depth");
   s.widthGiven = given.count("width");
   s.classesGiven = given.count("classes");
+  s.shapeGiven = given.count("shape");
   return s;
 }
 
