@@ -58,8 +58,9 @@ ISTHMUS_DEVICE inline void philoxBlocks(PhiloxKey key, uint64_t block, uint32_t 
 // --- What is made of the words
 
 // An element is dropped if its word is below this.
-ISTHMUS_DEVICE inline uint64_t dropThreshold(double ratio) {
-  return uint64_t(ratio * 4294967296.0 + 0.5);
+ISTHMUS_DEVICE inline uint32_t dropThreshold(double ratio) {
+  double share = ratio * 4294967296.0 + 0.5;
+  return share >= 4294967295.0 ? 0xffffffffu : uint32_t(share);
 }
 
 // In [0, 1) with 24 bits, which a float holds, or with 32.

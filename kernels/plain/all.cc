@@ -4,6 +4,7 @@ namespace isthmus {
 
 void registerPlainKernels(KernelTable &table) {
   registerPlainElementwise(table);
+  registerPlainActivation(table);
   registerPlainShape(table);
   registerPlainReduce(table);
   registerPlainMatmul(table);

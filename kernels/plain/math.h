@@ -64,6 +64,53 @@ inline float tanhOf(float x) {
   return size >= 1.0f ? far : near; // NaN goes to `near` and stays
 }
 
+inline double logOf(double x) { return std::log(x); }
+inline float logOf(float x) {
+  // x = m 2^e with m in [sqrt(1/2), sqrt(2)); numbers below the normal ones are scaled up first.
+  bool tiny = x < 0x1p-126f;
+  float scaled = tiny ? x * 0x1p24f : x;
+  int32_t bits = std::bit_cast<int32_t>(scaled);
+  int32_t exponent = (bits - 0x3f3504f3) >> 23; // the bits of sqrt(1/2)
+  float m = std::bit_cast<float>(bits - int32_t(uint32_t(exponent) << 23));
+  float s = (m - 1.0f) / (m + 1.0f), q = s * s;
+  float p = 1.0f / 11;
+  p = p * q + 1.0f / 9;
+  p = p * q + 1.0f / 7;
+  p = p * q + 1.0f / 5;
+  p = p * q + 1.0f / 3;
+  float e = float(exponent - (tiny ? 24 : 0));
+  float y = (2.0f * s + (2.0f * s * q * p + e * -2.12194440e-4f)) + e * 0.693359375f;
+  y = x == 0 ? -INFINITY : y;
+  y = x < 0 ? NAN : y;
+  return x < INFINITY ? y : x; // infinity and NaN stay
+}
+
+inline double erfOf(double x) { return std::erf(x); }
+inline float erfOf(float x) {
+  // Chebyshev fits: of erf(x) / x in x^2 up to one (error 1e-9), and beyond of erfc(x) e^(x^2) in
+  // 1 / (1 + x / 2) (error 2e-10).
+  float size = x < 0 ? -x : x, q = x * x;
+  float near = 7.875875063e-5f;
+  near = near * q - 8.016864287e-4f;
+  near = near * q + 5.189087423e-3f;
+  near = near * q - 2.685421201e-2f;
+  near = near * q + 1.128359472e-1f;
+  near = near * q - 3.761262667e-1f;
+  near = near * q + 1.128379166f;
+  float t = 1.0f / (1.0f + 0.5f * size);
+  float far = 1.198945043e-1f;
+  far = far * t - 4.730830688e-1f;
+  far = far * t + 5.660082225e-1f;
+  far = far * t - 1.057865575e-1f;
+  far = far * t + 3.488187223e-1f;
+  far = far * t + 2.594089571e-1f;
+  far = far * t + 2.849540208e-1f;
+  far = far * t - 1.567637425e-4f;
+  far = 1.0f - far * expOf(-q);
+  far = x < 0 ? -far : far;
+  return size >= 1.0f ? far : x * near; // NaN goes to `near` and stays
+}
+
 template <typename T> inline T sigmoidOf(T x) { return T(1) / (T(1) + expOf(-x)); }
 template <typename T> inline T softplusOf(T x) {
   T size = x < 0 ? -x : x;

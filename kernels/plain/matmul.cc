@@ -4,15 +4,20 @@
 
 #include "kernels/plain/dispatch.h"
 #include "kernels/plain/register.h"
+#include <cstring>
 
 namespace isthmus::plain {
 namespace {
 
+// What is held in registers: six rows of the result by two vectors.
+template <typename C> using Vector __attribute__((vector_size(32))) = C;
+template <typename C> constexpr int64_t kLanes = 32 / sizeof(C);
+constexpr int64_t kRows = 6;
+template <typename C> constexpr int64_t kColumns = 2 * kLanes<C>;
+
 // A tile of the result is computed by one thread, in `kDepth` steps of the inner axis at a time,
-// from packed pieces of both operands. All three lie on the stack: 192 KiB of floats.
-constexpr int64_t kTile = 128, kDepth = 128;
-// What is held in registers: a few rows of the result by a few vectors.
-constexpr int64_t kRows = 4, kColumns = 16;
+// from packed pieces of both operands. All three lie on the stack: some 200 KiB of floats.
+constexpr int64_t kTileRows = 20 * kRows, kTileColumns = 128, kDepth = 128;
 
 // A matrix in an operand: element (i, j) is at data[i * rowStride + j * columnStride].
 template <typename T> struct Matrix {
@@ -40,40 +45,51 @@ void pack(const Matrix<T> &m, int64_t r0, int64_t rows, int64_t c0, int64_t colu
   }
 }
 
-// acc += a b for panels of `depth` columns; the compiler keeps `sum` in vector registers.
+// acc += a b for panels of `depth` columns. Multiplied and added apart: with fused steps the bits
+// would depend on the machine.
 template <typename C>
 void multiplyPanels(const C *a, const C *b, int64_t depth, C *acc, int64_t step) {
-  C sum[kRows][kColumns];
+  using V = Vector<C>;
+  constexpr int64_t n = kLanes<C>;
+  V sum[kRows][2];
   for (int64_t r = 0; r < kRows; ++r)
-    for (int64_t c = 0; c < kColumns; ++c)
-      sum[r][c] = acc[r * step + c];
-  for (int64_t k = 0; k < depth; ++k)
-    for (int64_t r = 0; r < kRows; ++r)
-      for (int64_t c = 0; c < kColumns; ++c)
-        sum[r][c] += a[k * kRows + r] * b[k * kColumns + c];
+    for (int64_t c = 0; c < 2; ++c)
+      std::memcpy(&sum[r][c], acc + r * step + c * n, sizeof(V));
+  for (int64_t k = 0; k < depth; ++k) {
+    V b0, b1;
+    std::memcpy(&b0, b + k * 2 * n, sizeof(V));
+    std::memcpy(&b1, b + k * 2 * n + n, sizeof(V));
+    for (int64_t r = 0; r < kRows; ++r) {
+      C one = a[k * kRows + r];
+      sum[r][0] += one * b0;
+      sum[r][1] += one * b1;
+    }
+  }
   for (int64_t r = 0; r < kRows; ++r)
-    for (int64_t c = 0; c < kColumns; ++c)
-      acc[r * step + c] = sum[r][c];
+    for (int64_t c = 0; c < 2; ++c)
+      std::memcpy(acc + r * step + c * n, &sum[r][c], sizeof(V));
 }
 
 template <typename T>
 void multiplyTile(const Matrix<T> &a, const Matrix<T> &b, int64_t inner, int64_t rows,
                   int64_t columns, T *y, int64_t stepY) {
   using C = Compute<T>;
-  alignas(64) C acc[kTile * kTile], packedA[kTile * kDepth], packedB[kTile * kDepth];
-  std::fill(acc, acc + kTile * kTile, C(0));
+  alignas(64) C acc[kTileRows * kTileColumns], packedA[kTileRows * kDepth],
+      packedB[kTileColumns * kDepth];
+  std::fill(acc, acc + kTileRows * kTileColumns, C(0));
   Matrix<T> bColumns = {b.data, b.columnStride, b.rowStride};
   for (int64_t k = 0; k < inner; k += kDepth) {
     int64_t depth = std::min(kDepth, inner - k);
     pack<kRows>(a, 0, rows, k, depth, packedA);
-    pack<kColumns>(bColumns, 0, columns, k, depth, packedB);
-    for (int64_t j = 0; j < columns; j += kColumns)
+    pack<kColumns<C>>(bColumns, 0, columns, k, depth, packedB);
+    for (int64_t j = 0; j < columns; j += kColumns<C>)
       for (int64_t i = 0; i < rows; i += kRows)
-        multiplyPanels(packedA + i * depth, packedB + j * depth, depth, acc + i * kTile + j, kTile);
+        multiplyPanels(packedA + i * depth, packedB + j * depth, depth, acc + i * kTileColumns + j,
+                       kTileColumns);
   }
   for (int64_t i = 0; i < rows; ++i)
     for (int64_t j = 0; j < columns; ++j)
-      y[i * stepY + j] = static_cast<T>(acc[i * kTile + j]);
+      y[i * stepY + j] = static_cast<T>(acc[i * kTileColumns + j]);
 }
 
 template <typename T> Matrix<T> matrixAt(const T *data, const Type &t, bool transposed) {
@@ -98,23 +114,24 @@ template <typename T> void multiply(const OpCall &call, const KernelArgs &args) 
   int64_t sizeB =
       typeB.elements() / std::max<int64_t>(1, Type(DType::U8, batchOf(typeB)).elements());
 
-  int64_t down = (rows + kTile - 1) / kTile, across = (columns + kTile - 1) / kTile,
-          tiles = down * across;
-  int64_t workPerTile = std::min(rows, kTile) * std::min(columns, kTile) * (inner + 1);
+  int64_t down = (rows + kTileRows - 1) / kTileRows,
+          across = (columns + kTileColumns - 1) / kTileColumns, tiles = down * across;
+  int64_t workPerTile = std::min(rows, kTileRows) * std::min(columns, kTileColumns) * (inner + 1);
   parallelFor(
       batch.elements() * tiles, 8 * kGrain / workPerTile + 1, [&](int64_t begin, int64_t end) {
         for (int64_t task = begin; task < end; ++task)
           batch.forEachRow(
               task / tiles, task / tiles + 1, [&](const std::array<int64_t, 2> &at, int64_t) {
-                int64_t i = task % tiles / across * kTile, j = task % tiles % across * kTile;
+                int64_t i = task % tiles / across * kTileRows,
+                        j = task % tiles % across * kTileColumns;
                 Matrix<T> a = matrixAt(operand<T>(args, 0) + at[0] * sizeA, typeA, ta);
                 Matrix<T> b = matrixAt(operand<T>(args, 1) + at[1] * sizeB, typeB, tb);
                 a.data += i * a.rowStride;
                 b.data += j * b.columnStride;
                 T *y = result<T>(args, 0) + task / tiles * rows * columns + i * columns + j;
                 vectorised([&] {
-                  multiplyTile(a, b, inner, std::min(kTile, rows - i), std::min(kTile, columns - j),
-                               y, columns);
+                  multiplyTile(a, b, inner, std::min(kTileRows, rows - i),
+                               std::min(kTileColumns, columns - j), y, columns);
                 });
               });
       });

@@ -16,14 +16,21 @@ PhiloxKey keyOf(const OpCall &call, const KernelArgs &args) {
                    static_cast<uint64_t>(call.attrs->getInt("stream")));
 }
 
-// Calls body(words, first, count): words[i % 4][i / 4] is the word of element first + i.
+// Calls body(words, first, count): words[i] is that of element first + i. There are always kBatch
+// of them, so that loops over all have a fixed length; those past `count` are of no element.
 template <typename Body> void forEachBatch(PhiloxKey key, int64_t n, Body body) {
   int64_t batches = (n + kBatch - 1) / kBatch;
   parallelFor(batches, kGrain / kBatch / 4, [=](int64_t begin, int64_t end) {
     vectorised([=] {
       for (int64_t b = begin; b < end; ++b) {
-        uint32_t words[4][kBlocks];
-        philoxBlocks(key, uint64_t(b) * kBlocks, words);
+        uint32_t apart[4][kBlocks], words[kBatch];
+        philoxBlocks(key, uint64_t(b) * kBlocks, apart);
+        for (int i = 0; i < kBlocks; ++i) {
+          words[4 * i] = apart[0][i];
+          words[4 * i + 1] = apart[1][i];
+          words[4 * i + 2] = apart[2][i];
+          words[4 * i + 3] = apart[3][i];
+        }
         body(words, b * kBatch, std::min(kBatch, n - b * kBatch));
       }
     });
@@ -45,17 +52,18 @@ void runDropout(const OpCall &call, const KernelArgs &args) {
                     [=](int64_t begin, int64_t end) { std::copy(x + begin, x + end, y + begin); });
       return;
     }
-    uint64_t threshold = dropThreshold(ratio);
+    uint32_t threshold = dropThreshold(ratio);
     C scale = C(1 / (1 - ratio));
     forEachBatch(keyOf(call, args), n,
-                 [=](const uint32_t(&words)[4][kBlocks], int64_t first, int64_t count) {
-                   C factor[kBatch];
-                   for (int64_t i = 0; i < kBatch; ++i)
-                     factor[i] = words[i % 4][i / 4] >= threshold ? scale : C(0);
+                 [=](const uint32_t(&words)[kBatch], int64_t first, int64_t count) {
+                   const T *from = x + first;
+                   T *to = y + first;
 #pragma GCC ivdep
                    for (int64_t i = 0; i < count;
-                        ++i) // a dropped element is zero even where it was not a number
-                     y[first + i] = factor[i] != 0 ? T(C(x[first + i]) * factor[i]) : T();
+                        ++i) { // a dropped element is zero even where it was not a number
+                     T kept = T(C(from[i]) * scale);
+                     to[i] = words[i] >= threshold ? kept : T();
+                   }
                  });
   });
 }
@@ -85,10 +93,13 @@ void runUniform(const OpCall &call, const KernelArgs &args) {
     T *y = result<T>(args, 0);
     C from = C(low), width = C(high - low), most = C(justBelow<T>(high, low));
     forEachBatch(keyOf(call, args), call.results[0].elements(),
-                 [=](const uint32_t(&words)[4][kBlocks], int64_t first, int64_t count) {
+                 [=](const uint32_t(&words)[kBatch], int64_t first, int64_t count) {
                    for (int64_t i = 0; i < count; ++i) {
-                     uint32_t word = words[i % 4][i / 4];
-                     C u = C(std::is_same_v<C, double> ? uniformDouble(word) : uniformFloat(word));
+                     C u;
+                     if constexpr (std::is_same_v<C, double>)
+                       u = uniformDouble(words[i]);
+                     else
+                       u = uniformFloat(words[i]);
                      y[first + i] = static_cast<T>(std::min(from + width * u, most));
                    }
                  });
@@ -101,13 +112,13 @@ void runNormal(const OpCall &call, const KernelArgs &args) {
     using T = typename decltype(tag)::type;
     T *y = result<T>(args, 0);
     forEachBatch(keyOf(call, args), call.results[0].elements(),
-                 [=](const uint32_t(&words)[4][kBlocks], int64_t first, int64_t count) {
+                 [=](const uint32_t(&words)[kBatch], int64_t first, int64_t count) {
                    double draw[kBatch];
                    for (int64_t block = 0; block < kBlocks; ++block)
                      for (int pair = 0; pair < 2; ++pair) { // two draws from two words
                        double cosine, sine;
-                       philoxCosSin(uniformDouble(words[2 * pair + 1][block]), &cosine, &sine);
-                       double radius = std::sqrt(normalRadiusSquared(words[2 * pair][block]));
+                       philoxCosSin(uniformDouble(words[4 * block + 2 * pair + 1]), &cosine, &sine);
+                       double radius = std::sqrt(normalRadiusSquared(words[4 * block + 2 * pair]));
                        draw[4 * block + 2 * pair] = mean + std * (radius * cosine);
                        draw[4 * block + 2 * pair + 1] = mean + std * (radius * sine);
                      }

@@ -163,7 +163,7 @@ template <typename R, typename T> void reduceAll(int64_t n, const T *x, T *y) {
 }
 
 // The last axis is kept: blocks of its outputs are summed row by row.
-constexpr int64_t kBlock = 256;
+constexpr int64_t kBlock = 512;
 
 template <typename R, typename T> void reduceColumns(const Division &d, const T *x, T *y) {
   using C = Compute<T>;
@@ -214,6 +214,24 @@ void runReduction(const OpCall &call, const KernelArgs &args) {
 // Whether `v`, the largest being `y`, is it; NaN is the largest of all.
 template <typename C> bool isLargest(C v, C y) { return v == y || (v != v && y != y); }
 
+// Where each output is of contiguous elements: looked for first, then written, so that x may lie
+// there.
+template <typename T>
+void maxGradRows(const Division &d, const T *g, const T *x, const T *y, T *dx) {
+  using C = Compute<T>;
+  parallelFor(d.outerKept->elements(), kGrain / (d.last + 1) + 1, [&](int64_t begin, int64_t end) {
+    Division::forEach(*d.outerKept, begin, end, [&](int64_t index, int64_t at) {
+      const T *row = x + at;
+      int64_t first = 0;
+      while (first < d.last && !isLargest(C(row[first]), C(y[index])))
+        ++first;
+      std::fill(dx + at, dx + at + d.last, T());
+      if (first < d.last)
+        dx[at + first] = g[index];
+    });
+  });
+}
+
 // g at the first of the largest, zeros elsewhere. May be written over x: an element is read before.
 void runMaxGrad(const OpCall &call, const KernelArgs &args) {
   Division d(call.operands[1], call.attrs->getInts("axes"));
@@ -222,6 +240,8 @@ void runMaxGrad(const OpCall &call, const KernelArgs &args) {
     using C = Compute<T>;
     const T *g = operand<T>(args, 0), *x = operand<T>(args, 1), *y = operand<T>(args, 2);
     T *dx = result<T>(args, 0);
+    if (d.lastReduced && d.outerReduced->elements() == 1)
+      return maxGradRows(d, g, x, y, dx);
     // Columns kept are walked in blocks, as above; where the last axis is reduced a block is one
     // output.
     int64_t columns = d.lastReduced ? 1 : d.last, length = d.lastReduced ? d.last : 1;

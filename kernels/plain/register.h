@@ -10,6 +10,7 @@ namespace isthmus {
 void registerPlainKernels(KernelTable &table); // all of the below
 
 void registerPlainElementwise(KernelTable &table);
+void registerPlainActivation(KernelTable &table);
 void registerPlainShape(KernelTable &table);
 void registerPlainReduce(KernelTable &table);
 void registerPlainMatmul(KernelTable &table);

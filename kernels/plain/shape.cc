@@ -3,6 +3,7 @@
 #include "kernels/plain/dispatch.h"
 #include "kernels/plain/register.h"
 #include <cstring>
+#include <utility>
 
 namespace isthmus::plain {
 namespace {
@@ -33,27 +34,66 @@ void runFull(const OpCall &call, const KernelArgs &args) {
 
 // --- Copies from one strided place to another: transpose, broadcast, slice
 
-// y[j][i] = x[i][j] in tiles that stay in the first cache. `x` has `stepX` elements from row to
-// row.
+// A few elements that are moved together, and the interleaving of two of them.
+template <typename T> using Quad __attribute__((vector_size(16))) = T;
+template <typename T> constexpr int64_t kQuad = 16 / sizeof(T);
+
+template <typename V, int... I>
+V interleaved(V a, V b, int from, std::integer_sequence<int, I...>) {
+  constexpr int n = sizeof...(I);
+  return from == 0 ? __builtin_shufflevector(a, b, (I / 2 + I % 2 * n)...)
+                   : __builtin_shufflevector(a, b, (I / 2 + n / 2 + I % 2 * n)...);
+}
+
+// Transposes kQuad x kQuad elements. Interleaving the first half of the rows with the second,
+// log2(kQuad) times over, does it.
+template <typename T> void transposeQuads(const T *from, int64_t stepFrom, T *to, int64_t stepTo) {
+  constexpr int64_t n = kQuad<T>;
+  Quad<T> rows[n], mixed[n];
+  for (int64_t r = 0; r < n; ++r)
+    std::memcpy(&rows[r], from + r * stepFrom, 16);
+  for (int64_t round = 1; round < n; round *= 2) {
+    for (int64_t r = 0; r < n / 2; ++r) {
+      mixed[2 * r] = interleaved(rows[r], rows[r + n / 2], 0, std::make_integer_sequence<int, n>());
+      mixed[2 * r + 1] =
+          interleaved(rows[r], rows[r + n / 2], 1, std::make_integer_sequence<int, n>());
+    }
+    for (int64_t r = 0; r < n; ++r)
+      rows[r] = mixed[r];
+  }
+  for (int64_t r = 0; r < n; ++r)
+    std::memcpy(to + r * stepTo, &rows[r], 16);
+}
+
+// y[j][i] = x[i][j], by square tiles as wide as a cache line. Rows are often powers of two apart
+// and then fall on the same few places of the cache, so each line of either side is touched once,
+// whole, and what lies between is done in a buffer.
 template <typename T>
 void transposeTile(const T *x, int64_t stepX, T *y, int64_t stepY, int64_t rows, int64_t columns) {
-  constexpr int64_t kTile = std::clamp<int64_t>(64 / sizeof(T), 8, 32); // a cache line, or nearly
+  constexpr int64_t kTile = 64 / sizeof(T);
+  alignas(64) T in[kTile * kTile], out[kTile * kTile];
   for (int64_t i = 0; i < rows; i += kTile)
     for (int64_t j = 0; j < columns; j += kTile) {
       const T *from = x + i * stepX + j;
       T *to = y + j * stepY + i;
-      if (i + kTile <= rows && j + kTile <= columns) {
-        T tile[kTile][kTile];
-        for (int64_t r = 0; r < kTile; ++r)
-          for (int64_t c = 0; c < kTile; ++c)
-            tile[c][r] = from[r * stepX + c];
-        for (int64_t c = 0; c < kTile; ++c)
-          for (int64_t r = 0; r < kTile; ++r)
-            to[c * stepY + r] = tile[c][r];
-      } else {
+      if (i + kTile > rows || j + kTile > columns) {
         for (int64_t r = 0; r < std::min(kTile, rows - i); ++r)
           for (int64_t c = 0; c < std::min(kTile, columns - j); ++c)
             to[c * stepY + r] = from[r * stepX + c];
+        continue;
+      }
+      // The tiles below are next but a few; what is fetched past the end is only asked for, never
+      // read.
+      for (int64_t r = 0; r < kTile; ++r) {
+        __builtin_prefetch(from + (r + kTile) * stepX);
+        std::memcpy(in + r * kTile, from + r * stepX, 64);
+      }
+      for (int64_t r = 0; r < kTile; r += kQuad<T>)
+        for (int64_t c = 0; c < kTile; c += kQuad<T>)
+          transposeQuads(in + r * kTile + c, kTile, out + c * kTile + r, kTile);
+      for (int64_t c = 0; c < kTile; ++c) {
+        std::memcpy(to + c * stepY, out + c * kTile, 64);
+        __builtin_prefetch(to + c * stepY + kTile, 1);
       }
     }
 }
@@ -103,10 +143,8 @@ void transposeMatrices(const Dims &dims, const Dims &strides, const T *x, T *y) 
                     toAt += rest % outer[i] * stepsY[i];
                   }
                   int64_t width = std::min(kStrip, columns - at);
-                  vectorised([=] {
-                    transposeTile(x + fromAt + at, strides[last], y + toAt + at * stepsY[row],
-                                  stepsY[row], rows, width);
-                  });
+                  transposeTile(x + fromAt + at, strides[last], y + toAt + at * stepsY[row],
+                                stepsY[row], rows, width);
                 }
               });
 }
