@@ -22,6 +22,8 @@ public:
     std::memset(data_, 0xff,
                 static_cast<size_t>(bytes)); // NaN, as floats: what is read unwritten is seen
   }
+  Guarded(const Guarded &o) : Guarded(o.bytes_) { std::memcpy(data_, o.data_, size_t(bytes_)); }
+  Guarded(Guarded &&) = default; // the bytes stay where they are
   char *data() { return data_; }
   const char *data() const { return data_; }
   int64_t bytes() const { return bytes_; }

@@ -1,5 +1,6 @@
 #include "tools/cli/devices.h"
 
+#include "kernels/gemm/register.h"
 #include "kernels/onednn/register.h"
 #include "kernels/plain/register.h"
 #include "runtime/cpu_device.h"
@@ -9,7 +10,8 @@ namespace isthmus {
 const KernelTable &allKernels() {
   static const KernelTable *table = [] {
     auto *t = new KernelTable;
-    registerOneDnnKernels(*t); // tried before the plain ones
+    registerOneDnnKernels(*t); // fast ones are tried before the plain ones
+    registerGemmKernels(*t);
     registerPlainKernels(*t);
     return t;
   }();

@@ -1,6 +1,8 @@
-// oneDNN's kernels against the plain ones in f64, over random shapes and attributes. Each call runs
-// in a workspace of exactly the size it asked for between canaries, and takes no memory of its own.
+// The fast kernels (oneDNN's and our matrix product) against the plain ones in f64, over random
+// shapes and attributes. Each call runs in a workspace of exactly the size it asked for between
+// canaries, and takes no memory of its own.
 
+#include "kernels/gemm/register.h"
 #include "kernels/onednn/register.h"
 #include "kernels/plain/register.h"
 #include "tests/kernels/call.h"
@@ -23,28 +25,30 @@ namespace {
 const KernelTable &plain() {
   static const KernelTable *table = [] {
     auto *t = new KernelTable;
-    registerPlainKernels(*t);
+    registerPlainConv(*t);
+    registerPlainMatmul(*t);
     return t;
   }();
   return *table;
 }
-const KernelTable &oneDnn() {
+const KernelTable &fastKernels() {
   static const KernelTable *table = [] {
     auto *t = new KernelTable;
     registerOneDnnKernels(*t);
+    registerGemmKernels(*t);
     return t;
   }();
   return *table;
 }
 
-// Whether oneDNN took the call; if so, its results are checked.
+// Whether a fast kernel took the call; if so, its results are checked.
 bool check(llvm::StringRef op, const std::vector<Type> &operands, const Attrs &attrs, uint64_t seed,
            double tolerance) {
   Call fast(op, operands, attrs);
   KernelOptions options;
   options.threads = 1 + int(seed % 3);
   std::unique_ptr<PreparedKernel> kernel;
-  for (const Kernel &k : oneDnn().of(op))
+  for (const Kernel &k : fastKernels().of(op))
     if (!kernel)
       kernel = k.prepare(fast.call, options);
   if (!kernel)
@@ -139,6 +143,51 @@ TEST(OneDnn, Convolutions) {
   EXPECT_GT(taken, all / 4) << "of " << all;
   RecordProperty("taken", taken);
   std::printf("oneDNN took %d of %d convolutions\n", taken, all);
+}
+
+TEST(Gemm, Products) {
+  Random r{std::mt19937(8)};
+  const int64_t sizes[] = {1, 2, 5, 12, 16, 31, 33, 64, 100, 257};
+  auto size = [&] { return r.pick(0, 30) == 0 ? r.pick(1000, 1100) : sizes[r.pick(0, 9)]; };
+  int taken = 0, all = 0;
+  for (int i = 0; i < 200; ++i) {
+    bool ta = r.pick(0, 1), tb = r.pick(0, 1);
+    int64_t m = size(), n = size(), k = size();
+    Dims a, b;
+    for (int64_t axes = r.pick(0, 2); axes > 0; --axes) {
+      int64_t d = r.pick(1, 4);
+      a.push_back(r.pick(0, 3) ? d : 1);
+      if (r.pick(0, 3) || !b.empty())
+        b.push_back(r.pick(0, 3) ? d : 1);
+    }
+    a.append({ta ? k : m, ta ? m : k});
+    b.append({tb ? n : k, tb ? k : n});
+    taken += check("matmul", {Type(DType::F32, a), Type(DType::F32, b)},
+                   {{"transpose_a", ta}, {"transpose_b", tb}}, uint64_t(i), 2e-6);
+    ++all;
+  }
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
+    EXPECT_EQ(taken, all);
+  }
+#endif
+}
+
+TEST(Gemm, SameBitsOnAnyThreads) {
+  Type a(DType::F32, {300, 700}), b(DType::F32, {700, 1100});
+  auto run = [&](int threads) {
+    Call c("matmul", {a, b});
+    KernelOptions options;
+    options.threads = threads;
+    auto kernel = fastKernels().of("matmul")[0].prepare(c.call, options);
+    c.draw(3);
+    if (kernel)
+      c.run(*kernel);
+    return c.out[0];
+  };
+  Guarded one = run(1);
+  for (int threads : {2, 3, 4})
+    EXPECT_TRUE(one.sameBytes(run(threads))) << threads;
 }
 
 TEST(OneDnn, DeclinesWhatItCannotDo) {

@@ -1,0 +1,109 @@
+// matmul on f32 by our own product of matrices. Many small products of a batch are shared out one
+// by one; a few large ones are computed one after another by all threads together.
+
+#include "kernels/gemm/gemm.h"
+#include "kernels/gemm/register.h"
+#include "kernels/plain/broadcast.h"
+#include "kernels/plain/parallel.h"
+
+namespace isthmus::gemm {
+namespace {
+
+int64_t rounded64(int64_t floats) { return (floats + 15) / 16 * 16; }
+
+class MatmulKernel : public PreparedKernel {
+public:
+  MatmulKernel(const OpCall &call, int threads) : threads_(threads) {
+    const Type &a = call.operands[0], &b = call.operands[1], &y = call.results[0];
+    transposeA_ = call.attrs->getBool("transpose_a");
+    transposeB_ = call.attrs->getBool("transpose_b");
+    sizes_ = {y.dims[y.dims.size() - 2], y.dims.back(),
+              a.dims[a.dims.size() - (transposeA_ ? 2 : 1)]};
+    llvm::ArrayRef<int64_t> batch = llvm::makeArrayRef(y.dims).drop_back(2);
+    for (int64_t d : batch)
+      batch_ *= d;
+    // One matrix that serves the whole batch: the products are one, of a taller matrix.
+    bool sharedB = b.elements() == sizes_.inner * sizes_.columns;
+    if (sharedB && !transposeA_ && a.elements() == batch_ * sizes_.rows * sizes_.inner) {
+      sizes_.rows *= batch_;
+      batch_ = 1;
+      batch = {};
+    }
+    batchDims_.assign(batch.begin(), batch.end());
+    stepsA_ = batchSteps(a, sizes_.rows * sizes_.inner);
+    stepsB_ = batchSteps(b, sizes_.inner * sizes_.columns);
+    // Small products are not worth a team.
+    oneByOne_ = batch_ >= 2 * threads_ || (batch_ > 1 && sizes_.rows * sizes_.columns <= 64 * 64);
+    packedFloats_ = rounded64(packedFloats(sizes_, oneByOne_ ? 1 : threads_));
+    packs_ = oneByOne_ ? std::min<int64_t>(threads_, batch_) : 1;
+  }
+
+  int64_t workspaceBytes() const override {
+    return packs_ * packedFloats_ * int64_t(sizeof(float));
+  }
+
+  void run(const KernelArgs &args) override {
+    auto *packed = static_cast<float *>(args.workspace);
+    if (!oneByOne_) {
+      for (int64_t i = 0; i < batch_; ++i)
+        product(args, i, packed, threads_);
+      return;
+    }
+#pragma omp parallel num_threads(packs_)
+    {
+      int64_t me = omp_get_thread_num(), team = omp_get_num_threads();
+      for (int64_t i = batch_ * me / team; i < batch_ * (me + 1) / team; ++i)
+        product(args, i, packed + me * packedFloats_, 1);
+    }
+  }
+
+private:
+  // Elements between neighbours along each batch axis; zero where the operand is repeated.
+  llvm::SmallVector<int64_t, 4> batchSteps(const Type &t, int64_t matrix) const {
+    llvm::SmallVector<int64_t, 4> steps(batchDims_.size(), 0);
+    size_t own = t.dims.size() - 2;
+    int64_t step = matrix;
+    for (size_t i = 0; i < batchDims_.size() && i < own; ++i) {
+      int64_t d = t.dims[own - 1 - i];
+      steps[batchDims_.size() - 1 - i] = d == 1 ? 0 : step;
+      step *= d;
+    }
+    return steps;
+  }
+
+  void product(const KernelArgs &args, int64_t index, float *packed, int threads) const {
+    auto *a = static_cast<const float *>(args.operands[0]),
+         *b = static_cast<const float *>(args.operands[1]);
+    auto *y = static_cast<float *>(args.results[0]) + index * sizes_.rows * sizes_.columns;
+    int64_t rest = index;
+    for (size_t i = batchDims_.size(); i-- > 0; rest /= batchDims_[i]) {
+      a += rest % batchDims_[i] * stepsA_[i];
+      b += rest % batchDims_[i] * stepsB_[i];
+    }
+    Matrix ma = {a, transposeA_ ? 1 : sizes_.inner, transposeA_ ? sizes_.rows : 1};
+    Matrix mb = {b, transposeB_ ? 1 : sizes_.columns, transposeB_ ? sizes_.inner : 1};
+    multiply(sizes_, ma, mb, y, sizes_.columns, packed, threads);
+  }
+
+  int threads_;
+  bool transposeA_, transposeB_, oneByOne_;
+  Sizes sizes_;
+  int64_t batch_ = 1, packedFloats_, packs_;
+  llvm::SmallVector<int64_t, 4> batchDims_, stepsA_, stepsB_;
+};
+
+std::unique_ptr<PreparedKernel> prepareMatmul(const OpCall &call, const KernelOptions &options) {
+  if (!isAvailable() || call.operands[0].dtype != DType::F32 || call.operands[0].elements() == 0 ||
+      call.operands[1].elements() == 0)
+    return nullptr;
+  return std::make_unique<MatmulKernel>(call, options.threads);
+}
+
+} // namespace
+} // namespace isthmus::gemm
+
+namespace isthmus {
+
+void registerGemmKernels(KernelTable &table) { table.add({"matmul", "gemm", gemm::prepareMatmul}); }
+
+} // namespace isthmus

@@ -1,0 +1,11 @@
+// Matrix products by kernels of our own, to be registered before the plain ones. They decline what
+// this machine has no vector units for.
+#pragma once
+
+#include "runtime/kernel.h"
+
+namespace isthmus {
+
+void registerGemmKernels(KernelTable &table);
+
+} // namespace isthmus
