@@ -20,12 +20,6 @@ namespace {
 const std::map<std::string, std::string> kNoGradient = {};
 // Rows whose gradient has no gradient, and why.
 const std::map<std::string, std::string> kNoSecondGradient = {};
-// Rows whose kernels are not written yet: the rest of the sweep passes them over.
-const std::set<std::string> kNoKernel = {
-    "conv",          "conv_transpose",   "conv_weight_grad", "max_pool",          "max_pool_grad",
-    "max_pool_take", "avg_pool",         "avg_pool_grad",    "batch_norm",        "batch_norm_grad",
-    "layer_norm",    "layer_norm_grad",  "running_average",  "softmax",           "softmax_grad",
-    "log_softmax",   "log_softmax_grad", "cross_entropy",    "cross_entropy_grad"};
 
 const KernelTable &kernels() {
   static const KernelTable *table = [] {
@@ -53,10 +47,6 @@ std::vector<std::string> rowNames() {
 class OpTable : public testing::TestWithParam<std::string> {
 protected:
   const OpDef &row() const { return OpRegistry::get().at(GetParam()); }
-  void SetUp() override {
-    if (kNoKernel.count(GetParam()))
-      GTEST_SKIP() << "no kernel yet";
-  }
 
   // Calls check(example, operands) for each example of the row.
   template <typename Check> void forEachExample(Check check) {
