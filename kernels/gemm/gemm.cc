@@ -95,71 +95,105 @@ const Tile *tile() {
 
 constexpr int64_t kMostTile = 32 * 12;
 
-// One panel: `width` neighbours along the axis of step `along` (the tile's rows or columns),
-// `depth` along the inner axis. Missing ones, past `count`, are zeros.
-void packPanel(const float *from, int64_t along, int64_t inner, int64_t count, int64_t width,
-               int64_t depth, float *to) {
-  if (count == width && along == 1) {
-    for (int64_t k = 0; k < depth; ++k)
-      std::copy_n(from + k * inner, width, to + k * width);
-    return;
-  }
-  // Transposed in squares, so that both sides stay within few cache lines.
-  constexpr int64_t kSquare = 16;
-  for (int64_t k0 = 0; k0 < depth; k0 += kSquare) {
-    int64_t k1 = std::min(k0 + kSquare, depth);
-    for (int64_t i = 0; i < width; ++i)
-      for (int64_t k = k0; k < k1; ++k)
-        to[k * width + i] = i < count ? from[i * along + k * inner] : 0;
-  }
+// Four by four elements: from[i * along + k] to to[k * width + i].
+void transposeFour(const float *from, int64_t along, float *to, int64_t width) {
+#if defined(__x86_64__)
+  __m128 r0 = _mm_loadu_ps(from), r1 = _mm_loadu_ps(from + along),
+         r2 = _mm_loadu_ps(from + 2 * along), r3 = _mm_loadu_ps(from + 3 * along);
+  _MM_TRANSPOSE4_PS(r0, r1, r2, r3);
+  _mm_storeu_ps(to, r0);
+  _mm_storeu_ps(to + width, r1);
+  _mm_storeu_ps(to + 2 * width, r2);
+  _mm_storeu_ps(to + 3 * width, r3);
+#else
+  for (int64_t i = 0; i < 4; ++i)
+    for (int64_t k = 0; k < 4; ++k)
+      to[k * width + i] = from[i * along + k];
+#endif
 }
 
-// The block of one step over rows, columns and depth; all threads of the team call it.
-struct Block {
+// One panel: `width` neighbours along the axis of step `along` (the tile's rows or columns),
+// `depth` along the inner axis, of step `inner`. Missing ones, past `count`, are zeros.
+void packPanel(const float *from, int64_t along, int64_t inner, int64_t count, int64_t width,
+               int64_t depth, float *to) {
+  if (along == 1) {
+    for (int64_t k = 0; k < depth; ++k) {
+      std::copy_n(from + k * inner, count, to + k * width);
+      std::fill(to + k * width + count, to + (k + 1) * width, 0.0f);
+    }
+    return;
+  }
+  int64_t fours = inner == 1 ? count / 4 * 4 : 0, deep = depth / 4 * 4;
+  for (int64_t k = 0; k < deep; k += 4)
+    for (int64_t i = 0; i < fours; i += 4)
+      transposeFour(from + i * along + k, along, to + k * width + i, width);
+  for (int64_t k = 0; k < depth; ++k)
+    for (int64_t i = k < deep ? fours : 0; i < width; ++i)
+      to[k * width + i] = i < count ? from[i * along + k * inner] : 0;
+}
+
+// What the product is made of, and where its pieces lie.
+struct Product {
   const Tile &t;
-  int64_t rows, columns, depth;
-  Matrix a, b; // at the block's corner
-  float *result;
-  int64_t step;
-  float *packedA, *packedB;
-  bool add; // not the first step of the inner axis
+  const Sizes &s;
+  const Matrix &a, &b;
+  const Result &result;
 
-  int64_t rowPanels() const { return (rows + t.rows - 1) / t.rows; }
-  int64_t columnPanels() const { return (columns + t.columns - 1) / t.columns; }
-
-  void packRows(int64_t begin, int64_t end) const {
-    for (int64_t p = begin; p < end; ++p)
-      packPanel(a.data + p * t.rows * a.rowStep, a.rowStep, a.columnStep,
-                std::min(t.rows, rows - p * t.rows), t.rows, depth, packedA + p * t.rows * depth);
+  int64_t rowPanels() const { return (s.rows + t.rows - 1) / t.rows; }
+  // A panel of columns lies in one run.
+  int64_t panelsInRun() const { return (s.columnsInRun() + t.columns - 1) / t.columns; }
+  int64_t columnPanels() const {
+    return s.columns == 0 ? 0 : s.columns / s.columnsInRun() * panelsInRun();
   }
-  void packColumns(int64_t begin, int64_t end) const {
-    for (int64_t p = begin; p < end; ++p)
-      packPanel(b.data + p * t.columns * b.columnStep, b.columnStep, b.rowStep,
-                std::min(t.columns, columns - p * t.columns), t.columns, depth,
-                packedB + p * t.columns * depth);
+  int64_t rowCount(int64_t panel) const { return std::min(t.rows, s.rows - panel * t.rows); }
+  int64_t columnInRun(int64_t panel) const { return panel % panelsInRun() * t.columns; }
+  int64_t columnCount(int64_t panel) const {
+    return std::min(t.columns, s.columnsInRun() - columnInRun(panel));
   }
 
-  void multiply(int64_t rowBegin, int64_t rowEnd, int64_t columnBegin, int64_t columnEnd) const {
-    // A panel of rows stays in the nearest cache, and the result is written row by row.
-    for (int64_t i = rowBegin; i < rowEnd; ++i)
-      for (int64_t j = columnBegin; j < columnEnd; ++j)
-        multiplyTile(i, j);
+  // Packs a panel for inner positions [k, k + depth), run by run.
+  void packRows(int64_t panel, int64_t k, int64_t depth, float *to) const {
+    forEachRun(k, depth, [&](int64_t run, int64_t at, int64_t n) {
+      packPanel(a.data + panel * t.rows * a.rowStep + at * a.columnStep + run * a.jump, a.rowStep,
+                a.columnStep, rowCount(panel), t.rows, n, to);
+      to += n * t.rows;
+    });
+  }
+  void packColumns(int64_t panel, int64_t k, int64_t depth, float *to) const {
+    const float *from = b.data + columnInRun(panel) * b.columnStep;
+    if (s.columnRun)
+      from += panel / panelsInRun() * b.jump;
+    forEachRun(k, depth, [&](int64_t run, int64_t at, int64_t n) {
+      packPanel(from + at * b.rowStep + run * b.jump, b.columnStep, b.rowStep, columnCount(panel),
+                t.columns, n, to);
+      to += n * t.columns;
+    });
   }
 
-private:
-  void multiplyTile(int64_t i, int64_t j) const {
-    const float *pa = packedA + i * t.rows * depth, *pb = packedB + j * t.columns * depth;
-    float *to = result + i * t.rows * step + j * t.columns;
-    int64_t height = std::min(t.rows, rows - i * t.rows),
-            width = std::min(t.columns, columns - j * t.columns);
+  // The tile at row panel i and column panel j, from packed panels.
+  void multiplyTile(int64_t i, int64_t j, int64_t depth, const float *pa, const float *pb,
+                    bool add) const {
+    float *to =
+        result.data + i * t.rows * result.step + columnInRun(j) + j / panelsInRun() * result.jump;
+    int64_t height = rowCount(i), width = columnCount(j);
     if (height == t.rows && width == t.columns)
-      return t.run(depth, pa, pb, to, step, add);
+      return t.run(depth, pa, pb, to, result.step, add);
     alignas(64) float edge[kMostTile];
     t.run(depth, pa, pb, edge, t.columns, /*add=*/false);
     for (int64_t r = 0; r < height; ++r)
       for (int64_t c = 0; c < width; ++c)
-        to[r * step + c] =
-            add ? to[r * step + c] + edge[r * t.columns + c] : edge[r * t.columns + c];
+        to[r * result.step + c] =
+            add ? to[r * result.step + c] + edge[r * t.columns + c] : edge[r * t.columns + c];
+  }
+
+private:
+  template <typename F> void forEachRun(int64_t k, int64_t depth, F f) const {
+    int64_t run = s.innerInRun();
+    for (int64_t end = k + depth; k < end;) {
+      int64_t n = std::min(end - k, run - k % run);
+      f(k / run, k % run, n);
+      k += n;
+    }
   }
 };
 
@@ -186,50 +220,50 @@ struct Grid {
 
 bool isAvailable() { return tile() != nullptr; }
 
-int64_t packedFloats(const Sizes &s, int) {
+int64_t packedFloats(const Sizes &s) {
+  const Tile &t = *tile();
+  static const Matrix none = {};
+  Product p{t, s, none, none, Result{}};
   int64_t depth = std::min(s.inner, kDepth);
-  return depth * (std::min(kMostRows, roundedUp(s.rows, tile()->rows)) +
-                  std::min(kMostColumns, roundedUp(s.columns, tile()->columns))) +
-         16; // the second part is aligned too
+  return roundedUp(depth * std::min(kMostRows / t.rows, p.rowPanels()) * t.rows, 16) +
+         depth * std::min(kMostColumns / t.columns, p.columnPanels()) * t.columns;
 }
 
-void multiply(const Sizes &s, const Matrix &a, const Matrix &b, float *result, int64_t step,
-              float *packed, int threads) {
+void multiply(const Sizes &s, const Matrix &a, const Matrix &b, const Result &result, float *packed,
+              int threads) {
   const Tile &t = *tile();
+  const Product p{t, s, a, b, result};
   // The barriers of a team cost more than a small product.
   if (double(s.rows) * double(s.columns) * double(s.inner) < 1e5)
     threads = 1;
-  int64_t mostRows = kMostRows / t.rows * t.rows;
-  int64_t sizeA =
-      roundedUp(std::min(s.inner, kDepth) * std::min(mostRows, roundedUp(s.rows, t.rows)), 16);
+  const int64_t rowPanels = p.rowPanels(), columnPanels = p.columnPanels();
+  const int64_t mostRows = kMostRows / t.rows, mostColumns = kMostColumns / t.columns; // in panels
+  float *packedB =
+      packed + roundedUp(std::min(s.inner, kDepth) * std::min(mostRows, rowPanels) * t.rows, 16);
 #pragma omp parallel num_threads(threads) if (threads > 1)
   {
     int64_t team = omp_get_num_threads(), me = omp_get_thread_num();
-    auto share = [&](int64_t n, int64_t part, int64_t parts) { return n * part / parts; };
-    for (int64_t j = 0; j < s.columns; j += kMostColumns)
+    auto share = [](int64_t n, int64_t part, int64_t parts) { return n * part / parts; };
+    for (int64_t j0 = 0; j0 < columnPanels; j0 += mostColumns)
       for (int64_t k = 0; k < s.inner; k += kDepth)
-        for (int64_t i = 0; i < s.rows; i += mostRows) {
-          Block block = {t,
-                         std::min(mostRows, s.rows - i),
-                         std::min(kMostColumns, s.columns - j),
-                         std::min(kDepth, s.inner - k),
-                         {a.data + i * a.rowStep + k * a.columnStep, a.rowStep, a.columnStep},
-                         {b.data + k * b.rowStep + j * b.columnStep, b.rowStep, b.columnStep},
-                         result + i * step + j,
-                         step,
-                         packed,
-                         packed + sizeA,
-                         k > 0};
-          int64_t rowPanels = block.rowPanels(), columnPanels = block.columnPanels();
-          block.packRows(share(rowPanels, me, team), share(rowPanels, me + 1, team));
-          if (i == 0)
-            block.packColumns(share(columnPanels, me, team), share(columnPanels, me + 1, team));
+        for (int64_t i0 = 0; i0 < rowPanels; i0 += mostRows) {
+          int64_t depth = std::min(kDepth, s.inner - k);
+          int64_t rows = std::min(mostRows, rowPanels - i0),
+                  columns = std::min(mostColumns, columnPanels - j0);
+          for (int64_t i = share(rows, me, team); i < share(rows, me + 1, team); ++i)
+            p.packRows(i0 + i, k, depth, packed + i * t.rows * depth);
+          if (i0 == 0)
+            for (int64_t j = share(columns, me, team); j < share(columns, me + 1, team); ++j)
+              p.packColumns(j0 + j, k, depth, packedB + j * t.columns * depth);
 #pragma omp barrier
-          Grid grid(int(team), rowPanels, columnPanels);
+          Grid grid(int(team), rows, columns);
           int64_t r = me / grid.columns, c = me % grid.columns;
-          block.multiply(share(rowPanels, r, grid.rows), share(rowPanels, r + 1, grid.rows),
-                         share(columnPanels, c, grid.columns),
-                         share(columnPanels, c + 1, grid.columns));
+          // A panel of rows stays in the nearest cache, and the result is written row by row.
+          for (int64_t i = share(rows, r, grid.rows); i < share(rows, r + 1, grid.rows); ++i)
+            for (int64_t j = share(columns, c, grid.columns);
+                 j < share(columns, c + 1, grid.columns); ++j)
+              p.multiplyTile(i0 + i, j0 + j, depth, packed + i * t.rows * depth,
+                             packedB + j * t.columns * depth, k > 0);
 #pragma omp barrier
         }
   }

@@ -34,7 +34,7 @@ public:
     stepsB_ = batchSteps(b, sizes_.inner * sizes_.columns);
     // Small products are not worth a team.
     oneByOne_ = batch_ >= 2 * threads_ || (batch_ > 1 && sizes_.rows * sizes_.columns <= 64 * 64);
-    packedFloats_ = rounded64(packedFloats(sizes_, oneByOne_ ? 1 : threads_));
+    packedFloats_ = rounded64(packedFloats(sizes_));
     packs_ = oneByOne_ ? std::min<int64_t>(threads_, batch_) : 1;
   }
 
@@ -82,7 +82,7 @@ private:
     }
     Matrix ma = {a, transposeA_ ? 1 : sizes_.inner, transposeA_ ? sizes_.rows : 1};
     Matrix mb = {b, transposeB_ ? 1 : sizes_.columns, transposeB_ ? sizes_.inner : 1};
-    multiply(sizes_, ma, mb, y, sizes_.columns, packed, threads);
+    multiply(sizes_, ma, mb, {y, sizes_.columns}, packed, threads);
   }
 
   int threads_;
@@ -104,6 +104,6 @@ std::unique_ptr<PreparedKernel> prepareMatmul(const OpCall &call, const KernelOp
 
 namespace isthmus {
 
-void registerGemmKernels(KernelTable &table) { table.add({"matmul", "gemm", gemm::prepareMatmul}); }
+void registerGemmMatmul(KernelTable &table) { table.add({"matmul", "gemm", gemm::prepareMatmul}); }
 
 } // namespace isthmus

@@ -1,11 +1,14 @@
-// Matrix products by kernels of our own, to be registered before the plain ones. They decline what
-// this machine has no vector units for.
+// Matrix products, and what is one, by kernels of our own, to be registered before the plain ones.
+// They decline what this machine has no vector units for.
 #pragma once
 
 #include "runtime/kernel.h"
 
 namespace isthmus {
 
-void registerGemmKernels(KernelTable &table);
+void registerGemmKernels(KernelTable &table); // all of the below
+
+void registerGemmMatmul(KernelTable &table);
+void registerGemmConv(KernelTable &table); // of kernel one
 
 } // namespace isthmus

@@ -5,8 +5,8 @@
 // Usage: conv_bench [BATCH [THREADS [LAYER]]]      (8, all cores, all layers whose name contains
 // LAYER)
 
-#include "ir/check.h"
 #include "ir/op_registry.h"
+#include "kernels/gemm/register.h"
 #include "kernels/onednn/dnnl.h"
 #include "kernels/onednn/register.h"
 #include "kernels/plain/conv_shape.h"
@@ -157,30 +157,30 @@ void bench(const Layer &layer, const char *op, int64_t batch, int threads,
 
   KernelOptions options;
   options.threads = threads;
-  std::string library;
-  std::unique_ptr<PreparedKernel> kernel;
-  for (const Kernel &k : table.of(op))
-    if (!kernel && (kernel = k.prepare(call, options)))
-      library = k.library.str();
-  ISTHMUS_CHECK(kernel != nullptr, "no kernel");
-  Bytes a(call.operands[0].bytes()), b(call.operands[1].bytes()), out(call.results[0].bytes()),
-      workspace(kernel->workspaceBytes());
+  Bytes a(call.operands[0].bytes()), b(call.operands[1].bytes()), out(call.results[0].bytes());
   const void *operands[] = {a.data, b.data};
   void *results[] = {out.data};
-  KernelArgs args;
-  args.operands = operands;
-  args.results = results;
-  args.workspace = workspace.data;
   onednn::Threads scope(threads);
-  double ours = secondsOf([&] { kernel->run(args); });
   std::string best;
-  double bare = bestOf(op, convShape(call), best);
-  double flops = costOf(call).flops;
-  std::printf(
-      "%-20s %-17s %-7s %8.2f ms %7.1f GFLOP/s  %5.0f%% of %7.1f by %-24s workspace %7.2f MiB\n",
-      layer.name, op, library.c_str(), ours * 1e3, flops / ours * 1e-9, 100 * bare / ours,
-      flops / bare * 1e-9, best.c_str(), double(kernel->workspaceBytes()) / (1 << 20));
-  std::fflush(stdout);
+  double bare = bestOf(op, convShape(call), best), flops = costOf(call).flops;
+  bool isTaken = false;
+  for (const Kernel &k : table.of(op)) {
+    auto kernel = isTaken && k.library == "plain" ? nullptr : k.prepare(call, options);
+    if (!kernel)
+      continue;
+    isTaken = true;
+    Bytes workspace(kernel->workspaceBytes());
+    KernelArgs args;
+    args.operands = operands;
+    args.results = results;
+    args.workspace = workspace.data;
+    double ours = secondsOf([&] { kernel->run(args); });
+    std::printf(
+        "%-20s %-17s %-7s %8.2f ms %7.1f GFLOP/s  %5.0f%% of %7.1f by %-24s workspace %7.2f MiB\n",
+        layer.name, op, k.library.str().c_str(), ours * 1e3, flops / ours * 1e-9, 100 * bare / ours,
+        flops / bare * 1e-9, best.c_str(), double(kernel->workspaceBytes()) / (1 << 20));
+    std::fflush(stdout);
+  }
 }
 
 } // namespace
@@ -192,6 +192,7 @@ int main(int argc, char **argv) {
   int threads = argc > 2 ? std::atoi(argv[2]) : omp_get_num_procs();
   KernelTable table;
   registerOneDnnKernels(table);
+  registerGemmKernels(table);
   registerPlainConv(table);
   for (const Layer &layer : kLayers)
     if (argc <= 3 || llvm::StringRef(layer.name).contains(argv[3]))

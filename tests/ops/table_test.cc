@@ -132,9 +132,31 @@ TEST_P(OpTable, InPlaceGivesTheSameBits) {
   });
 }
 
-std::string replaced(std::string text, const std::string &from, const std::string &to) {
-  for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
-    text.replace(at, from.size(), to);
+bool isTaken(llvm::StringRef text) {
+  CallText call = llvm::cantFail(parseCall(text));
+  auto types = inferTypes(*call.op, call.attrs, call.operands);
+  if (types)
+    return true;
+  llvm::consumeError(types.takeError());
+  return false;
+}
+
+// The example in another element type. Rows that keep statistics in f32 beside 16-bit values refuse
+// it with all operands so; then as few of them as will do are f32.
+std::string inType(const std::string &text, const std::string &name) {
+  std::vector<size_t> places;
+  for (size_t at = 0; (at = text.find("f64", at)) != std::string::npos; at += 3)
+    places.push_back(at);
+  for (int wide = 0; wide <= int(places.size()); ++wide)
+    for (unsigned mask = 0; mask < 1u << places.size(); ++mask) {
+      if (__builtin_popcount(mask) != wide)
+        continue;
+      std::string out = text;
+      for (size_t i = places.size(); i-- > 0;)
+        out.replace(places[i], 3, mask >> i & 1 ? "f32" : name);
+      if (isTaken(out))
+        return out;
+    }
   return text;
 }
 
@@ -149,8 +171,9 @@ TEST_P(OpTable, PrecisionsAgree) {
     for (const std::string &text : row().examples) {
       if (text.find("f64") == std::string::npos)
         continue;
-      SCOPED_TRACE(replaced(text, "f64", p.name));
-      auto wide = parseExample(text), narrow = parseExample(replaced(text, "f64", p.name));
+      std::string other = inType(text, p.name);
+      SCOPED_TRACE(other);
+      auto wide = parseExample(text), narrow = parseExample(other);
       std::vector<Tensor> wideOperands = drawOperands(*wide), narrowOperands;
       for (size_t i = 0; i < wideOperands.size(); ++i) {
         narrowOperands.push_back(fromDoubles(narrow->call.operands[i], toDoubles(wideOperands[i])));

@@ -1,0 +1,10 @@
+#include "kernels/gemm/register.h"
+
+namespace isthmus {
+
+void registerGemmKernels(KernelTable &table) {
+  registerGemmMatmul(table);
+  registerGemmConv(table);
+}
+
+} // namespace isthmus
