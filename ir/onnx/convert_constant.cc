@@ -128,6 +128,8 @@ void convertNonZero(NodeContext &n) {
   if (!x.isConstant())
     return n.fail("gives a result whose size depends on values; every size must be known at import");
   int64_t rank = x.type.rank(), size = x.type.elements();
+  if (!n.state.folding.look(size))
+    return n.fail("has an operand that is too large, '{0}'", x.type.str());
   std::vector<int64_t> found;
   for (int64_t i = 0; i < size; ++i)
     if (elementAsDouble(x.data(), i) != 0)

@@ -27,7 +27,7 @@ llvm::SmallVector<Operand, 3> operands(NodeContext &n) {
   if (!n.has(2))
     return all;
   const Operand &bias = n.in(2);
-  bool zero = bias.isConstant();
+  bool zero = bias.isConstant() && n.state.folding.look(bias.type.elements());
   for (int64_t i = 0; zero && i < bias.type.elements(); ++i)
     zero = elementAsDouble(bias.data(), i) == 0;
   if (!zero)

@@ -60,7 +60,7 @@ void convertMul(NodeContext &n) {
 void convertDiv(NodeContext &n) {
   const Operand &a = n.in(0), &b = n.in(1);
   // Integers are divided at import, and not by zero.
-  if (!isFloat(b.type.dtype) && b.isConstant())
+  if (!isFloat(b.type.dtype) && b.isConstant() && n.state.folding.look(b.type.elements()))
     for (int64_t i = 0; i < b.type.elements(); ++i)
       if (elementAsInt(b.data(), i) == 0)
         return n.fail("divides integers by zero");

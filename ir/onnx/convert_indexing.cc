@@ -125,7 +125,7 @@ void convertGather(NodeContext &n) {
   if (n.failed())
     return;
   int64_t size = n.in(0).type.dims[size_t(axis)];
-  if (indices.isConstant() && !isFloat(indices.type.dtype))
+  if (indices.isConstant() && !isFloat(indices.type.dtype) && n.state.folding.look(indices.type.elements()))
     for (int64_t i = 0; i < indices.type.elements(); ++i)
       if (int64_t at = elementAsInt(indices.data(), i); at < -size || at >= size)
         return n.fail("expects indices in [{0}, {1}), got {2}", -size, size, at);

@@ -76,6 +76,8 @@ void convertReduceProd(NodeContext &n) {
     return;
   if (!x.isConstant() || isFloat(x.type.dtype) || !r || int64_t(r->axes.size()) != x.type.rank())
     return n.fail("is supported of integers known at import, over all axes; got '{0}'", x.type.str());
+  if (!n.state.folding.look(x.type.elements()))
+    return n.fail("has an operand that is too large, '{0}'", x.type.str());
   int64_t product = 1;
   for (int64_t i = 0; i < x.type.elements(); ++i)
     if (__builtin_mul_overflow(product, elementAsInt(x.data(), i), &product))

@@ -9,6 +9,13 @@ bool Folding::take(int64_t bytes) {
   return true;
 }
 
+bool Folding::look(int64_t elements) {
+  if (double(elements) > flopsLeft_)
+    return false;
+  flopsLeft_ -= double(elements);
+  return true;
+}
+
 std::optional<TensorList> Folding::run(const OpDef &op, const Attrs &attrs, llvm::ArrayRef<Tensor> operands) {
   if (op.is(kRandom))
     return std::nullopt;

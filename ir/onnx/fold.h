@@ -15,6 +15,10 @@ public:
   // Whether a constant of this many bytes may still be made; takes it from what is left.
   bool take(int64_t bytes);
 
+  // Whether the importer itself may still look at this many elements; takes them from what is left. One constant
+  // can be read by any number of nodes, so what is done for each reader must be limited over all.
+  bool look(int64_t elements);
+
   // The results, or nothing where the op is to stay a node: too large, random, no kernel. Views cost nothing.
   std::optional<TensorList> run(const OpDef &op, const Attrs &attrs, llvm::ArrayRef<Tensor> operands);
 

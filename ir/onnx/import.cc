@@ -81,7 +81,7 @@ void Import::findUnsupported() {
     else if (!findOp(n.op_type(), m_.opset))
       problems_.add(whereNode(i), n.op_type(),
                     "operator '" + n.op_type() + "' of opset " + std::to_string(m_.opset) + " is not supported" +
-                        nearOps(n.op_type()));
+                        (problems_.full() ? "" : nearOps(n.op_type())));
   }
 }
 

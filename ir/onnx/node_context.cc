@@ -96,36 +96,42 @@ void NodeContext::checkAllRead() {
 // --- Constants
 
 namespace {
+// Lists of sizes, axes and the like have an entry per axis, or per part of a split.
+constexpr int64_t kLongestList = 4096;
+
 std::string operandName(const onnx::NodeProto &n, size_t i) { return n.input(int(i)); }
 } // namespace
 
-Ints NodeContext::ints(size_t i) {
+const Tensor *NodeContext::list(size_t i) {
   const Operand &o = in(i);
-  Ints out;
   if (failed())
-    return out;
-  if (!o.isConstant())
+    return nullptr;
+  if (o.isConstant() && o.type.elements() <= kLongestList)
+    return &o.data();
+  if (o.isConstant())
+    fail("expects at most {0} elements in '{1}', got '{2}'", kLongestList, operandName(proto, i), o.type.str());
+  else
     fail("expects '{0}' to be known at import, but it depends on the model's inputs or parameters",
          operandName(proto, i));
-  else if (isFloat(o.type.dtype) || o.type.rank() > 1)
-    fail("expects a list of integers in '{0}', got '{1}'", operandName(proto, i), o.type.str());
-  else
-    for (int64_t e = 0; e < o.type.elements(); ++e)
-      out.push_back(elementAsInt(o.data(), e));
+  return nullptr;
+}
+
+Ints NodeContext::ints(size_t i) {
+  Ints out;
+  const Tensor *t = list(i);
+  if (t && (isFloat(t->type.dtype) || t->type.rank() > 1))
+    fail("expects a list of integers in '{0}', got '{1}'", operandName(proto, i), t->type.str());
+  else if (t)
+    for (int64_t e = 0; e < t->type.elements(); ++e)
+      out.push_back(elementAsInt(*t, e));
   return out;
 }
 
 Floats NodeContext::floats(size_t i) {
-  const Operand &o = in(i);
   Floats out;
-  if (failed())
-    return out;
-  if (!o.isConstant())
-    fail("expects '{0}' to be known at import, but it depends on the model's inputs or parameters",
-         operandName(proto, i));
-  else
-    for (int64_t e = 0; e < o.type.elements(); ++e)
-      out.push_back(elementAsDouble(o.data(), e));
+  if (const Tensor *t = list(i))
+    for (int64_t e = 0; e < t->type.elements(); ++e)
+      out.push_back(elementAsDouble(*t, e));
   return out;
 }
 

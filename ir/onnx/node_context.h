@@ -97,6 +97,7 @@ public:
   void result(size_t i, const Operand &o);
 
 private:
+  const Tensor *list(size_t i);
   const onnx::AttributeProto *findAttr(llvm::StringRef name) const;
   const onnx::AttributeProto *attrOfKind(llvm::StringRef name, int kind, const char *expected);
 

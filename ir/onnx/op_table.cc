@@ -34,6 +34,8 @@ const OnnxOp *findOp(llvm::StringRef name, int64_t opset) {
 }
 
 std::string nearOps(llvm::StringRef name) {
+  if (name.size() > 64) // no misspelling
+    return "";
   std::vector<llvm::StringRef> known;
   for (const auto &entry : table())
     known.push_back(entry.first());

@@ -1,6 +1,7 @@
 #include "ir/onnx/parameters.h"
 
 #include "ir/onnx/op_table.h"
+#include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/StringSet.h"
 #include <cmath>
 #include <cstring>
@@ -122,6 +123,13 @@ std::vector<InitializerRole> classifyInitializers(const Model &m) {
 
   llvm::StringMap<std::string> signature = readSignature(m);
   llvm::StringSet<> flows = namesWithGradient(m), states = averages(m);
+  llvm::DenseMap<const onnx::TensorProto *, bool> masks; // copies share their data
+  auto isMask = [&](const onnx::TensorProto *t) {
+    auto [it, isNew] = masks.try_emplace(t, false);
+    if (isNew)
+      it->second = looksLikeMask(*t);
+    return it->second;
+  };
   for (InitializerRole &r : all) {
     bool learnable = isFloatType(r.data->data_type()) && flows.count(r.name);
     bool isAverage = states.count(r.name) && isFloatType(r.data->data_type());
@@ -138,7 +146,7 @@ std::vector<InitializerRole> classifyInitializers(const Model &m) {
       r.role = Role::Constant;
     else if (hasOneElement(*r.data) && isMadeUp(r.name))
       r.why = "it is one number, with a name that the exporter made up";
-    else if (looksLikeMask(*r.data))
+    else if (isMask(r.data))
       r.why = "it holds infinities or numbers that stand for them, as masks do";
     else
       r.role = Role::Parameter;
