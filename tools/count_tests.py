@@ -8,7 +8,8 @@ or did not build.
 
 The events name the results of this run and no other; the folder bazel-testlogs also keeps those of
 tests that are long gone. A case is a googletest case; a test of another kind is one case, unless the last
-line that it prints is itself `N passed, N failed`. Skipped cases are neither; they are named apart.
+line that it prints is itself `N passed, N failed`, perhaps with `, N skipped` behind. Skipped cases are
+neither; they are named apart.
 """
 
 import json
@@ -18,7 +19,7 @@ import urllib.parse
 import xml.etree.ElementTree as ElementTree
 from dataclasses import dataclass, field
 
-COUNTED = re.compile(r"(\d+) passed, (\d+) failed")
+COUNTED = re.compile(r"(\d+) passed, (\d+) failed(?:, (\d+) skipped)?")
 
 
 @dataclass
@@ -64,6 +65,7 @@ def count_result(count, name, ok, xml, log):
     elif counted:
         count.passed += int(counted[1])
         count.failed += [name] * int(counted[2])
+        count.skipped += int(counted[3] or 0)
     elif ok:
         count.passed += 1
     # The test as a whole can fail where none of its cases does: a crash, a leak, a timeout.

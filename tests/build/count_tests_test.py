@@ -75,6 +75,10 @@ class CountTests(unittest.TestCase):
         self.result("//b", "FAILED", log="3 passed, 2 failed")
         self.assertEqual(self.count(3)[1][-1], "15 passed, 2 failed")
 
+    def test_own_count_of_skipped_cases(self):
+        self.result("//a", log="12 passed, 0 failed, 3 skipped\n")
+        self.assertEqual(self.count(), (0, ["3 skipped", "12 passed, 0 failed"]))
+
     def test_own_count_that_hides_the_failure(self):
         self.result("//a", "FAILED", log="3 passed, 0 failed")
         self.assertEqual(self.count(3), (1, ["FAILED //a", "3 passed, 1 failed"]))

@@ -1,0 +1,597 @@
+"""What the command line promises where all is well: products, figures, names, equal bits."""
+
+import json
+import os
+import pty
+import shutil
+import signal
+import subprocess
+import time
+import unittest
+
+import command
+from command import npy, read_npy
+
+VERBS = ["opt", "run", "verify", "grad", "import", "zoo", "dot", "ops", "devices", "selftest"]
+
+MLP = """isthmus 1
+graph @mlp {
+  input %x : f32[64, 32]
+  param %w1 : f32[32, 128] = normal {std = 0.2, seed = 1}
+  param %b1 : f32[128] = normal {std = 0.2, seed = 2}
+  param %w2 : f32[128, 128] = normal {std = 0.1, seed = 3}
+  param %w3 : f32[128, 10] = normal {std = 0.1, seed = 4}
+  %h1 = matmul(%x, %w1) : f32[64, 128]
+  %s1 = add(%h1, %b1) : f32[64, 128]
+  %a1 = tanh(%s1) : f32[64, 128] #checkpoint
+  %h2 = matmul(%a1, %w2) : f32[64, 128]
+  %a2 = sigmoid(%h2) : f32[64, 128]
+  %y = matmul(%a2, %w3) : f32[64, 10]
+  output %y
+}
+"""
+
+
+def chain(depth):
+    """A chain of elementwise ops and products: every policy finds something to recompute."""
+    lines = ["isthmus 1", "graph @chain {", "  input %x : f32[64, 64]"]
+    lines += [f"  param %w{i} : f32[64, 64] = normal {{std = 0.1, seed = {i}}}" for i in range(depth)]
+    last = "x"
+    for i in range(depth):
+        lines += [f"  %h{i} = matmul(%{last}, %w{i}) : f32[64, 64]", f"  %t{i} = tanh(%h{i}) : f32[64, 64]",
+                  f"  %a{i} = sigmoid(%t{i}) : f32[64, 64]"]
+        last = f"a{i}"
+    return "\n".join([*lines, f"  output %{last}", "}"]) + "\n"
+
+
+# Small nets of the zoo, one for each thing that can go wrong: skips, batch norm, dropout, random numbers.
+ZOO = {
+    "mlp": ["mlp", "--batch=64", "--dropout=0.3"],
+    "cnn": ["cnn", "--batch=2"],
+    "resnet": ["resnet", "--depth=20", "--batch=2", "--shape=3x32x32"],
+    "unet": ["unet", "--batch=1", "--shape=1x32x32", "--width=8"],
+    "gpt2": ["gpt2", "--depth=2", "--width=64", "--heads=4", "--batch=1", "--tokens=32", "--vocab=128"],
+    "vae": ["vae", "--batch=2"],
+}
+
+
+class Case(command.TestCase):
+    def mlp(self):
+        return self.write("mlp.isth", MLP)
+
+    def chain(self):
+        return self.write("chain.isth", chain(12))
+
+    def zoo(self, name):
+        """The name of a forward graph of the zoo, and the options to train it with."""
+        self.run_ok("zoo", *ZOO[name], "-o", f"{name}.isth")
+        loss = "  loss %" in self.read(f"{name}.isth").decode()
+        return f"{name}.isth", [] if loss else ["--loss=mean"]
+
+    def report(self, *args, **kwargs):
+        self.run_ok(*args, "--report=report.json", **kwargs)
+        return json.loads(self.read("report.json"))
+
+    def outputs(self, *args, **kwargs):
+        """Output name to the bytes of its file."""
+        shutil.rmtree(self.path("outputs"), ignore_errors=True)
+        self.run_ok("run", *args, "--outputs=outputs", **kwargs)
+        names = json.loads(self.read("outputs/names.json"))
+        self.assertEqual(sorted(os.listdir(self.path("outputs"))), sorted([*names, "names.json"]))
+        return {name: self.read(f"outputs/{file}") for file, name in names.items()}
+
+    def assert_same(self, a, b):
+        """Two results of outputs(), bit by bit."""
+        self.assertEqual(sorted(a), sorted(b))
+        self.assertEqual([name for name in a if a[name] != b[name]], [], "these differ")
+
+
+class Reports(Case):
+    INTEGERS = ["baseline_peak_bytes", "predicted_peak_bytes", "arena_bytes", "persistent_bytes", "output_bytes", "nodes", "clones"]
+    NUMBERS = ["recompute_overhead", "plan_seconds"]
+    MAY_BE_UNKNOWN = ["lower_bound_overhead", "lower_bound_bytes", "bound_model", "smallest_budget_bytes"]
+
+    def check(self, r, steps):
+        self.assertEqual(r["schema"], "isthmus.report/1")
+        for key in self.INTEGERS:
+            self.assertIs(type(r[key]), int, key)
+            self.assertGreaterEqual(r[key], 0, key)
+        for key in self.NUMBERS:
+            self.assertIn(type(r[key]), (int, float), key)
+        for key in self.MAY_BE_UNKNOWN:
+            self.assertIn(key, r)
+        self.assertIs(type(r["policy_used"]), str)
+        self.assertGreaterEqual(r["arena_bytes"], r["predicted_peak_bytes"])
+        self.assertEqual(r["predicted_peak_bytes"] % 64, 0)
+        self.assertGreaterEqual(r["predicted_peak_bytes"], r["output_bytes"])
+        if r["predicted_peak_bytes"] > 1 << 20:
+            self.assertLessEqual(r["arena_bytes"], 1.01 * r["predicted_peak_bytes"])
+        if not steps:
+            self.assertIsNone(r["measured_peak_bytes"])
+            return
+        self.assertEqual(r["measured_peak_bytes"], r["predicted_peak_bytes"])
+        self.assertEqual(len(r["step_seconds"]), steps)
+        self.assertTrue(all(s > 0 for s in r["step_seconds"]))
+        self.assertEqual(len(r["loss"]), steps)
+        self.assertEqual(len(set(r["loss"])), 1, "the same step from the same state gives the same loss")
+
+    def test_keys_and_types(self):
+        for policy in "none", "speed", "memory":
+            with self.subTest(policy):
+                args = [self.chain(), "--loss=mse", f"--policy={policy}"]
+                planned = self.report("opt", *args, "-o", "out.isth")
+                self.check(planned, steps=0)
+                run = self.report("run", *args, "--steps=3")
+                self.check(run, steps=3)
+                for key in self.INTEGERS + ["recompute_overhead"]:
+                    self.assertEqual(planned[key], run[key], key)
+                self.assertEqual(planned["clones"] > 0, policy != "none")
+                self.assertEqual(planned["recompute_overhead"] > 0, policy != "none")
+
+    def test_figures_of_a_sum_that_is_known(self):
+        """At %b, live are x's exp, its exp and the loss; sizes are rounded up to 64 bytes."""
+        self.write("m.isth", "isthmus 1\ngraph @g {\n  param %x : f32[1000]\n  %a = exp(%x) : f32[1000]\n"
+                             "  %s = sum(%a) : f32[]\n  output %s\n}\n")
+        r = self.report("run", "m.isth")
+        self.assertEqual(r["persistent_bytes"], 4032)
+        self.assertEqual(r["predicted_peak_bytes"], 4032 + 64)
+        self.assertEqual(r["output_bytes"], 64)
+
+    def test_every_net_and_policy(self):
+        for name in ZOO:
+            model, loss = self.zoo(name)
+            baseline = None
+            for policy in "none", "speed", "memory":
+                with self.subTest(f"{name} {policy}"):
+                    r = self.report("run", model, *loss, f"--policy={policy}", "--steps=2")
+                    self.check(r, steps=2)
+                    baseline = baseline or r
+                    self.assertEqual(r["loss"], baseline["loss"])
+                    self.assertEqual(r["baseline_peak_bytes"], baseline["predicted_peak_bytes"])
+                    if policy == "memory":
+                        self.assertLessEqual(r["predicted_peak_bytes"], baseline["predicted_peak_bytes"])
+
+    def test_memory_saves_on_a_deep_net(self):
+        model, loss = self.zoo("resnet")
+        r = self.report("opt", model, *loss, "--policy=memory", "-o", "out.isth")
+        self.assertLess(r["predicted_peak_bytes"], 0.7 * r["baseline_peak_bytes"])
+
+    def test_a_large_net_is_counted(self):
+        """At a batch of 256, ResNet-50 needs more memory than most machines have; counting it takes a few seconds."""
+        self.run_ok("zoo", "resnet", "--depth=50", "--batch=256", "-o", "resnet50.isth")
+        figures = {}
+        for policy in "none", "memory":
+            r = self.report("run", "resnet50.isth", "--loss=cross_entropy", "--device=counting", f"--policy={policy}",
+                            memory_limit=4096)
+            self.assertEqual(r["measured_peak_bytes"], r["predicted_peak_bytes"])
+            self.assertIsNone(r["loss"])
+            figures[policy] = r["predicted_peak_bytes"]
+        self.assertGreater(figures["none"], 15 << 30)
+        self.assertLess(figures["memory"], 0.6 * figures["none"])
+
+    def test_a_rewritten_file_keeps_its_figures(self):
+        first = self.report("opt", self.chain(), "--loss=mse", "--policy=memory", "-o", "out.isth")
+        again = self.report("run", "out.isth")
+        self.check(again, steps=1)
+        for key in self.INTEGERS + ["policy_used", "recompute_overhead"]:
+            self.assertEqual(first[key], again[key], key)
+
+
+class Graphs(Case):
+    def test_opt_then_run(self):
+        for policy in "none", "speed", "memory":
+            with self.subTest(policy):
+                self.run_ok("opt", self.chain(), "--loss=mse", f"--policy={policy}", "-o", "out.isth")
+                self.assert_same(self.outputs("chain.isth", "--loss=mse"), self.outputs("out.isth"))
+
+    def test_optimising_twice_is_optimising_once(self):
+        for policy in "none", "speed", "memory":
+            for then in "none", "speed", "memory":
+                with self.subTest(f"{policy} then {then}"):
+                    self.run_ok("opt", self.chain(), "--loss=mse", f"--policy={policy}", "-o", "first.isth")
+                    self.run_ok("opt", "first.isth", f"--policy={then}", "-o", "second.isth")
+                    self.run_ok("opt", "chain.isth", "--loss=mse", f"--policy={then}", "-o", "once.isth")
+                    self.assertEqual(self.read("second.isth").decode(), self.read("once.isth").decode())
+
+    def test_the_same_call_gives_the_same_file(self):
+        model, loss = self.zoo("unet")
+        for name in "a.isth", "b.isth":
+            self.run_ok("opt", model, *loss, "--policy=memory", "-o", name)
+        self.assertEqual(self.read("a.isth"), self.read("b.isth"))
+
+    def test_what_is_printed_is_read(self):
+        """A written graph is written again byte by byte."""
+        for name in ZOO:
+            with self.subTest(name):
+                model, loss = self.zoo(name)
+                self.assertEqual(self.run_ok("import", model).out, self.read(model))
+                self.run_ok("opt", model, *loss, "--policy=memory", "-o", "out.isth")
+                self.assertEqual(self.run_ok("import", "out.isth").out, self.read("out.isth"))
+
+    def test_pipes(self):
+        piped = self.run_ok("zoo", *ZOO["cnn"]).out
+        piped = self.run_ok("opt", "-", "--loss=mean", "--policy=memory", "-o", "-", stdin=piped).out
+        self.assertTrue(piped.startswith(b"isthmus 1\n"))
+        through_pipes = self.outputs("-", stdin=piped)
+        model, loss = self.zoo("cnn")
+        self.assert_same(through_pipes, self.outputs(model, *loss))
+
+    def test_a_marked_collection(self):
+        r = self.report("run", self.mlp(), "--loss=mse", "--policy=collection")
+        self.assertGreater(r["clones"], 0)
+        r = self.report("run", "mlp.isth", "--loss=mse", "--checkpoints=%a1")
+        self.assertGreater(r["clones"], 0)
+
+    def test_checkpoints_are_names_or_patterns(self):
+        files = []
+        for patterns in "%a1,%a2", "a1,a2", "a?", "%a*", '"a1",%"a2"', "a1,a*":
+            with self.subTest(patterns):
+                self.run_ok("opt", self.mlp(), "--loss=mse", f"--checkpoints={patterns}", "-o", "out.isth")
+                files.append(self.read("out.isth"))
+        self.assertEqual(len(set(files)), 1)
+
+    def test_every_policy_gives_the_same_bits(self):
+        for name in ZOO:
+            model, loss = self.zoo(name)
+            want = self.outputs(model, *loss)
+            for policy in "speed", "memory":
+                with self.subTest(f"{name} {policy}"):
+                    self.assert_same(self.outputs(model, *loss, f"--policy={policy}"), want)
+
+    def test_threads_do_not_change_bits(self):
+        for name in "resnet", "gpt2":
+            with self.subTest(name):
+                model, loss = self.zoo(name)
+                self.assert_same(*(self.outputs(model, *loss, "--precision=f64", f"--threads={n}") for n in (1, 2)))
+
+    def test_the_phase_of_recomputed_batch_norm(self):
+        """Running averages move once a step, however often a batch norm is computed."""
+        model, loss = self.zoo("resnet")
+        want = self.outputs(model, *loss)
+        got = self.outputs(model, *loss, "--policy=memory")
+        states = [n for n in want if n.startswith("state.")]
+        self.assertGreater(len(states), 10)
+        for name in states:
+            self.assertEqual(want[name], got[name], name)
+
+
+class Gradients(Case):
+    def test_names(self):
+        self.assertEqual(sorted(self.outputs(self.mlp(), "--loss=mse")),
+                         ["grad.b1", "grad.w1", "grad.w2", "grad.w3", "loss", "y"])
+        self.assertEqual(sorted(self.outputs("mlp.isth", "--loss=mse", "--wrt=inputs")), ["grad.x", "loss", "y"])
+        self.assertEqual(sorted(self.outputs("mlp.isth", "--loss=mse", "--wrt=%w2,x")), ["grad.w2", "grad.x", "loss", "y"])
+        self.assertEqual(sorted(self.outputs("mlp.isth", "--loss=%y", "--wrt=%w3")), ["grad.w3", "y"])
+
+    def test_a_forward_run(self):
+        self.assertEqual(sorted(self.outputs(self.mlp())), ["y"])
+
+    def test_second_differentiation(self):
+        self.run_ok("grad", self.mlp(), "--loss=mse", "-o", "first.isth")
+        self.run_ok("grad", "first.isth", "--ys=%grad.w1", "--xs=%w1,%w2", "--grad-ys=inputs", "-o", "second.isth")
+        got = self.outputs("second.isth")
+        for name in "grad2.w1", "grad2.w2", "grad.w1", "loss", "y":
+            self.assertIn(name, got)
+        self.assertIn("  input %seed.grad.w1 : f32[32, 128]\n", self.read("second.isth").decode())
+        self.run_ok("grad", "second.isth", "--ys=%grad2.w2", "--xs=%w3", "-o", "third.isth")
+        self.assertIn("grad3.w3", self.outputs("third.isth"))
+
+    def test_hessian_vector_products_of_a_rewritten_graph(self):
+        """Recomputation leaves no trace in gradients of higher order: clones are mapped to their origins."""
+        self.run_ok("grad", self.mlp(), "--loss=mse", "-o", "first.isth")
+        for policy in "memory", "speed", "collection":
+            with self.subTest(policy):
+                r = self.report("opt", "mlp.isth", "--loss=mse", f"--policy={policy}", "-o", "rewritten.isth")
+                self.assertGreater(r["clones"] if policy != "memory" else 1, 0)
+                for source in "first", "rewritten":
+                    self.run_ok("grad", f"{source}.isth", "--ys=%grad.w1,%grad.w2", "--xs=%w1,%w2,%x", "--grad-ys=inputs",
+                                "-o", f"hvp_of_{source}.isth")
+                a, b = (self.outputs(f"hvp_of_{s}.isth") for s in ("first", "rewritten"))
+                self.assertTrue({"grad2.w1", "grad2.w2", "grad2.x"} <= set(a))
+                self.assert_same(a, b)
+                self.assertTrue(any(a["grad2.w1"][128:]), "all zeros")
+                self.run_ok("verify", "hvp_of_first.isth", "hvp_of_rewritten.isth")
+
+    def test_gradient_of_a_rewritten_graph_has_no_clones(self):
+        self.run_ok("opt", self.chain(), "--loss=mse", "--policy=speed", "-o", "rewritten.isth")
+        self.assertIn("clone(", self.read("rewritten.isth").decode())
+        self.run_ok("grad", "rewritten.isth", "--ys=%loss", "--xs=%w0", "-o", "second.isth")
+        self.assertNotIn("clone(", self.read("second.isth").decode())
+
+    def test_a_stop_gradient_of_the_user_cuts_every_order(self):
+        self.write("m.isth", "isthmus 1\ngraph @g {\n  param %w : f32[4] = normal {seed = 1}\n  %s = stop_gradient(%w) : f32[4]\n"
+                             "  %m = mul(%s, %w) : f32[4]\n  %y = mul(%m, %w) : f32[4]\n  output %y\n}\n")
+        w = self.write("in/w.npy", npy("f32", (4,), [1.0, -2.0, 0.5, 3.0]))
+        self.assertTrue(w)
+        self.run_ok("grad", "m.isth", "--ys=%y", "--xs=%w", "-o", "first.isth")
+        self.run_ok("grad", "first.isth", "--ys=%grad.w", "--xs=%w", "-o", "second.isth")
+        self.outputs("second.isth", "--inputs=in")
+        self.assertEqual(read_npy(self.path("outputs/grad.w.npy"))[2], (2.0, 8.0, 0.5, 18.0), "2 s w")
+        self.assertEqual(read_npy(self.path("outputs/grad2.w.npy"))[2], (2.0, -4.0, 1.0, 6.0), "2 s")
+
+    def test_values_that_are_known(self):
+        self.write("m.isth", "isthmus 1\ngraph @g {\n  input %x : f32[2, 2]\n  param %w : f32[2, 2] = ones\n"
+                             "  %y = matmul(%x, %w) : f32[2, 2]\n  output %y\n}\n")
+        self.write("in/x.npy", npy("f32", (2, 2), [1.0, 2.0, 3.0, 4.0]))
+        self.write("in/target.npy", npy("f32", (2, 2), [3.0, 3.0, 3.0, 7.0]))
+        self.outputs("m.isth", "--loss=mse", "--inputs=in", "--wrt=all")
+        self.assertEqual(read_npy(self.path("outputs/loss.npy")), ("f32", (), (4.0,)))
+        # y = [[3, 3], [7, 7]], of which one element is off by 4: dy = [[0, 0], [2, 0]].
+        self.assertEqual(read_npy(self.path("outputs/grad.w.npy")), ("f32", (2, 2), (6.0, 0.0, 8.0, 0.0)))
+        self.assertEqual(read_npy(self.path("outputs/grad.x.npy")), ("f32", (2, 2), (0.0, 0.0, 2.0, 2.0)))
+
+    def test_a_loss_that_is_no_scalar_is_seeded_with_ones(self):
+        self.write("m.isth", "isthmus 1\ngraph @g {\n  param %w : f32[3] = ones\n  %y = affine(%w) {scale = 2.5}\n  output %y\n}\n")
+        self.outputs("m.isth", "--loss=%y")
+        self.assertEqual(read_npy(self.path("outputs/grad.w.npy"))[2], (2.5, 2.5, 2.5))
+
+    def test_eval(self):
+        model, loss = self.zoo("resnet")
+        trained, evaluated = set(self.outputs(model, *loss)), set(self.outputs(model, *loss, "--eval"))
+        states = {n for n in trained if n.startswith("state.")}
+        self.assertGreater(len(states), 0)
+        self.assertEqual(trained - evaluated, states)
+
+    def test_eval_without_dropout(self):
+        model, loss = self.zoo("mlp")
+        seeds = [["--seed=1"], ["--seed=2"]]
+        self.write("in/x.npy", npy("f32", (64, 784), [i % 13 / 13 for i in range(64 * 784)]))
+        dropped = [self.outputs(model, *loss, *s, "--inputs=in")["y"] for s in seeds]
+        self.assertNotEqual(*dropped)
+        kept = [self.outputs(model, *loss, *s, "--inputs=in", "--eval")["y"] for s in seeds]
+        self.assertEqual(*kept)
+
+
+class Inputs(Case):
+    def test_what_is_missing_is_drawn_from_the_seed(self):
+        model = self.mlp()
+        self.assertEqual(self.outputs(model), self.outputs(model))
+        self.assertEqual(self.outputs(model), self.outputs(model, "--seed=0"))
+        self.assertNotEqual(self.outputs(model), self.outputs(model, "--seed=1"))
+
+    def test_parameters_may_be_given(self):
+        self.write("in/w3.npy", npy("f32", (128, 10), [0.0] * 1280))
+        self.outputs(self.mlp(), "--inputs=in")
+        self.assertEqual(set(read_npy(self.path("outputs/y.npy"))[2]), {0.0})
+
+    def test_drawn_labels_are_in_range(self):
+        for seed in range(5):
+            self.run_ok("run", self.mlp(), "--loss=cross_entropy", f"--seed={seed}")
+
+    def test_labels_of_other_axes(self):
+        model, _ = self.zoo("unet")
+        self.assertEqual(len(self.report("run", model, "--loss=cross_entropy")["loss"]), 1)
+
+    def test_odd_names_of_inputs_and_outputs(self):
+        """In file names / and : become _, and what then collides is numbered; names.json tells which is which."""
+        self.write("m.isth", 'isthmus 1\ngraph @g {\n  input %"in/x:0" : f32[2]\n  %"a/b" = exp(%"in/x:0")\n  %"a:b" = neg(%"in/x:0")\n'
+                             '  %a_b = abs(%"in/x:0")\n  output %"a/b"\n  output %"a:b"\n  output %a_b\n}\n')
+        self.write("in/in_x_0.npy", npy("f32", (2,), [-3.0, 0.0]))
+        self.outputs("m.isth", "--inputs=in")
+        names = json.loads(self.read("outputs/names.json"))
+        self.assertEqual(names, {"a_b.npy": "a/b", "a_b.2.npy": "a:b", "a_b.3.npy": "a_b"})
+        self.assertEqual(read_npy(self.path("outputs/a_b.2.npy"))[2], (3.0, 0.0))
+        self.assertEqual(read_npy(self.path("outputs/a_b.3.npy"))[2], (3.0, 0.0))
+
+    def test_precision(self):
+        for precision, code in ("f32", "<f4"), ("f64", "<f8"), ("f16", "<f2"):
+            with self.subTest(precision):
+                outputs = self.outputs(self.mlp(), "--loss=mse", f"--precision={precision}")
+                for name, content in outputs.items():
+                    self.assertIn(f"'descr': '{code}'".encode(), content[:128], name)
+        self.outputs("mlp.isth", "--loss=mse", "--precision=bf16")
+
+    def test_f32_files_serve_wider_runs(self):
+        """A model's inputs are of f32 on disk; a run in f64 takes the same numbers."""
+        values = [i / 7 for i in range(64 * 32)]
+        self.write("in/x.npy", npy("f32", (64, 32), values))
+        narrow = self.outputs(self.mlp(), "--precision=f64", "--inputs=in")
+        exact = [v for v in read_npy(self.path("in/x.npy"))[2]]
+        self.write("in/x.npy", npy("f64", (64, 32), exact))
+        self.assert_same(narrow, self.outputs("mlp.isth", "--precision=f64", "--inputs=in"))
+
+
+class Verify(Case):
+    def test_equal(self):
+        self.run_ok("opt", self.chain(), "--loss=mse", "--policy=memory", "-o", "out.isth")
+        for args in (["chain.isth", "out.isth", "--loss=mse"], ["out.isth", "chain.isth", "--loss=mse"], ["out.isth", "out.isth"]):
+            with self.subTest(args):
+                result = self.run_ok("verify", *args, "--steps=2")
+                self.assertEqual(result.out, b"")
+                self.assertIn("equal", result.err)
+
+    def test_different(self):
+        self.write("other.isth", MLP.replace("std = 0.2, seed = 1", "std = 0.2, seed = 7"))
+        result = command.run("verify", self.mlp(), "other.isth", "--loss=mse", cwd=self.dir)
+        self.assertEqual(result.code, 4, result)
+        self.assertIn("grad.w1", result.err)
+        self.assertEqual(result.out, b"")
+
+    def test_different_by_one_bit(self):
+        """w3 differs in its last bit alone."""
+        text = "isthmus 1\ngraph @g {\n  param %w : f32[2] = [1.0, %s]\n  %y = neg(%w) : f32[2]\n  output %y\n}\n"
+        self.write("a.isth", text.replace("%s", "2.0"))
+        self.write("b.isth", text.replace("%s", "2.0000002"))
+        result = command.run("verify", "a.isth", "b.isth", "--loss=mean", cwd=self.dir)
+        self.assertEqual(result.code, 4, result)
+        self.assertIn("'%y'", result.err)
+        self.assertIn("1 of 2", result.err)
+
+    def test_different_outputs(self):
+        self.write("other.isth", MLP.replace("output %y", "output %y\n  output %a1"))
+        result = command.run("verify", self.mlp(), "other.isth", "--loss=mse", cwd=self.dir)
+        self.assertEqual(result.code, 4, result)
+        self.assertIn("'%a1'", result.err)
+
+
+class Talk(Case):
+    def test_stdout_has_only_products(self):
+        model = self.chain()
+        for args in (["run", model, "--loss=mse"], ["opt", model, "--loss=mse", "-o", "o.isth"], ["import", model, "-o", "i.isth"],
+                     ["verify", model, model, "--loss=mse"], ["grad", model, "--loss=mse", "-o", "g.isth"],
+                     ["dot", model, "-o", "d.dot"], ["zoo", "mlp", "-o", "z.isth"],
+                     ["run", model, "--loss=mse", "--progress=plain"]):
+            with self.subTest(args[0]):
+                self.assertEqual(self.run_ok(*args).out, b"")
+        for args in (["opt", model, "--loss=mse", "--policy=memory"], ["import", model], ["grad", model, "--loss=mse"], ["zoo", "mlp"]):
+            with self.subTest(args[0]):
+                out = self.run_ok(*args).out.decode()
+                self.assertTrue(out.startswith("isthmus 1\n") and out.endswith("\n}\n"), out[:200])
+
+    def on_terminal(self, *args, env):
+        """What the command writes to stderr where that is a terminal."""
+        primary, secondary = pty.openpty()
+        process = subprocess.Popen([command.BINARY, *args], cwd=self.dir, stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.DEVNULL, stderr=secondary, env=env)
+        os.close(secondary)
+        output = b""
+        while True:
+            try:
+                block = os.read(primary, 65536)
+            except OSError:  # all of it is closed
+                break
+            if not block:
+                break
+            output += block
+        os.close(primary)
+        return process.wait(), output
+
+    def test_colour_on_terminals_only(self):
+        env = {k: v for k, v in os.environ.items() if k != "NO_COLOR"}
+        env["TERM"] = "xterm"
+        code, text = self.on_terminal("run", "no.isth", env=env)
+        self.assertEqual(code, 1)
+        self.assertIn(b"\x1b[", text)
+        code, text = self.on_terminal("run", "no.isth", env={**env, "NO_COLOR": "1"})
+        self.assertEqual(code, 1)
+        self.assertNotIn(b"\x1b", text)
+        self.assertNotIn("\x1b", command.run("run", "no.isth", cwd=self.dir).err)
+
+    def test_no_progress_bar_with_no_color(self):
+        env = {**os.environ, "NO_COLOR": "1", "TERM": "xterm"}
+        code, text = self.on_terminal("run", self.chain(), "--loss=mse", "--steps=200", env=env)
+        self.assertEqual(code, 0)
+        self.assertNotIn(b"\x1b", text)
+        self.assertNotIn(b"\r\x1b", text)
+
+    def test_help(self):
+        top = self.run_ok("--help").out.decode()
+        for verb in VERBS:
+            with self.subTest(verb):
+                self.assertRegex(top, rf"(?m)^ *{verb}\b")
+                text = self.run_ok(verb, "--help").out.decode()
+                self.assertIn("Example", text)
+                self.assertIn(f"isthmus {verb}", text)
+
+    def test_examples_of_help_are_right(self):
+        """Their options are there. (The files that they name are not.)"""
+        for verb in VERBS:
+            text = self.run_ok(verb, "--help").out.decode()
+            example = next(line for line in text.splitlines() if line.strip().startswith(f"isthmus {verb}") and "Usage" not in line
+                           and "[OPTIONS]" not in line)
+            if verb in ("selftest",):  # that one takes long, and stands below
+                continue
+            result = command.run(*example.split()[1:], cwd=self.dir)
+            self.assertNotEqual(result.code, 2, f"{example}\n{result}")
+
+    def test_defaults_are_told(self):
+        text = self.run_ok("run", "--help").out.decode()
+        for option in "--loss", "--class-axis", "--wrt", "--dim", "--eval", "--as-written", "--seed", "--threads", "--precision", \
+                "--progress", "--policy", "--checkpoints", "--device", "--steps", "--inputs", "--outputs", "--report":
+            self.assertIn(option, text)
+
+    def test_version(self):
+        self.assertRegex(self.run_ok("--version").out.decode(), r"^isthmus \d+\.\d+\.\d+\n$")
+
+    def test_lists(self):
+        self.assertIn("relu", self.run_ok("ops").out.decode())
+        self.assertIn("cpu", self.run_ok("devices").out.decode())
+        self.assertIn("resnet", self.run_ok("zoo").out.decode())
+
+    def test_every_op_is_named_once(self):
+        names = [line.split()[0] for line in self.run_ok("ops").out.decode().splitlines()[1:] if line.strip()]
+        self.assertEqual(len(names), len(set(names)))
+        self.assertGreater(len(names), 80)
+
+    def test_selftest(self):
+        out = self.run_ok("selftest", timeout=600).out.decode()
+        self.assertRegex(out, r"(\d+) passed, 0 failed\n$")
+
+
+class Pictures(Case):
+    def test_dot(self):
+        out = self.run_ok("dot", self.mlp()).out.decode()
+        self.assertTrue(out.startswith("digraph"), out[:100])
+        self.run_ok("opt", "mlp.isth", "--loss=mse", "--policy=collection", "--dot=g.dot", "-o", "out.isth")
+        text = self.read("g.dot")
+        self.assertTrue(text.startswith(b"digraph"))
+        graphviz = shutil.which("dot")
+        if not graphviz:
+            self.skipTest("NOT RUN in full: Graphviz is not installed")
+        svg = subprocess.run([graphviz, "-Tsvg"], input=text, capture_output=True, check=False)
+        self.assertEqual((svg.returncode, svg.stderr), (0, b""))
+        self.assertIn(b"<svg", svg.stdout)
+
+    def test_svg(self):
+        if not shutil.which("dot"):
+            self.skipTest("NOT RUN: Graphviz is not installed")
+        self.run_ok("dot", self.mlp(), "--loss=mean", "-o", "g.svg")
+        self.assertIn(b"<svg", self.read("g.svg"))
+        self.assertNotIn(b"http-equiv", self.read("g.svg"))
+
+
+class WrittenFiles(Case):
+    def test_replaced_whole(self):
+        """A file that is there already stays as it was when its successor fails."""
+        self.write("out.isth", "precious")
+        result = command.run("opt", self.mlp(), "--loss=mean", "--checkpoints=nope", "-o", "out.isth", cwd=self.dir)
+        self.assertEqual(result.code, 1)
+        self.assertEqual(self.read("out.isth"), b"precious")
+        self.run_ok("opt", "mlp.isth", "--loss=mean", "-o", "out.isth")
+        self.assertTrue(self.read("out.isth").startswith(b"isthmus 1\n"))
+        self.assertEqual(sorted(os.listdir(self.dir)), ["mlp.isth", "out.isth"])
+
+    def test_permissions_follow_the_umask(self):
+        os.umask(0o022)
+        self.run_ok("import", self.mlp(), "-o", "out.isth")
+        self.assertEqual(os.stat(self.path("out.isth")).st_mode & 0o777, 0o644)
+
+    def test_large_weights_go_beside(self):
+        """No digits of a million numbers in a text; a copy of both files runs elsewhere."""
+        self.write("m.isth", "isthmus 1\ngraph @g {\n  const %w : f32[4096] = [" + ", ".join(str(i / 7) for i in range(4096)) +
+                   "]\n  %y = exp(%w) : f32[4096]\n  output %y\n}\n")
+        os.mkdir(self.path("out"))
+        self.run_ok("import", "m.isth", "-o", "out/model.isth")
+        written = sorted(os.listdir(self.path("out")))
+        self.assertIn("model.isth", written)
+        if "model.safetensors" in written:
+            self.assertIn('weights "model.safetensors"\n', self.read("out/model.isth").decode())
+        want = self.outputs("m.isth")
+        os.rename(self.path("out"), self.path("moved"))
+        self.assert_same(self.outputs("moved/model.isth"), want)
+
+    def test_interrupted(self):
+        model, loss = self.zoo("resnet")
+        before = sorted(os.listdir(self.dir))
+        process = subprocess.Popen([command.BINARY, "run", model, *loss, "--steps=100000", "--outputs=o", "--report=r.json"],
+                                   cwd=self.dir, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        time.sleep(2)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=30)
+        self.assertIn(process.returncode, (130, -signal.SIGINT), err)
+        self.assertEqual(sorted(os.listdir(self.dir)), before)
+
+    def test_a_reader_that_stops(self):
+        """`isthmus zoo ... | head -1` is no error of ours to talk about at length, and no crash."""
+        process = subprocess.Popen([command.BINARY, "zoo", "resnet", "--depth=1202", "--batch=1"], stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE)
+        process.stdout.readline()
+        process.stdout.close()
+        err = process.stderr.read()
+        process.stderr.close()
+        self.assertIn(process.wait(timeout=60), (0, 1, -signal.SIGPIPE), err)
+        self.assertLess(err.count(b"\n"), 3, err)
+
+
+if __name__ == "__main__":
+    command.main()

@@ -1,0 +1,329 @@
+"""Small modules, exported on the spot by both of PyTorch's exporters: loss and gradients against PyTorch's own."""
+
+import command
+
+command.with_python_of_torch()
+
+import contextlib  # noqa: E402
+import io  # noqa: E402
+import json  # noqa: E402
+import logging  # noqa: E402
+import os  # noqa: E402
+import warnings  # noqa: E402
+
+import numpy as np  # noqa: E402
+import torch  # noqa: E402
+from torch import nn  # noqa: E402
+from torch.nn import functional as F  # noqa: E402
+
+torch.set_num_threads(2)
+logging.disable(logging.WARNING)
+warnings.simplefilter("ignore")
+
+# The exporters, the opset that each is asked for, and options. These keep weights' names and layouts, and batch norms.
+EXPORTERS = {
+    "ts13": {"dynamo": False, "opset_version": 13, "do_constant_folding": False},
+    "ts17": {"dynamo": False, "opset_version": 17, "do_constant_folding": False},
+    "ts20": {"dynamo": False, "opset_version": 20, "do_constant_folding": False},
+    "dynamo18": {"dynamo": True, "opset_version": 18, "optimize": False, "external_data": False},
+    "dynamo20": {"dynamo": True, "opset_version": 20, "optimize": False, "external_data": False},
+    "default": {"dynamo": True, "external_data": True},
+}
+
+
+class Function(nn.Module):
+    """A module of a function of the input and parameters of these shapes."""
+
+    def __init__(self, body, **shapes):
+        super().__init__()
+        self.body = body
+        for name, shape in shapes.items():
+            setattr(self, name, nn.Parameter(torch.randn(shape)))
+
+    def forward(self, x):
+        return self.body(self, x)
+
+
+class Tied(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Embedding(11, 6)
+        self.inner = nn.Linear(6, 6)
+        self.head = nn.Linear(6, 11, bias=False)
+        self.head.weight = self.embed.weight
+
+    def forward(self, ids):
+        return self.head(torch.tanh(self.inner(self.embed(ids))))
+
+
+class Attention(nn.Module):
+    """Written out, causal, two heads."""
+
+    def __init__(self, width=8, heads=2):
+        super().__init__()
+        self.qkv, self.out, self.heads = nn.Linear(width, 3 * width), nn.Linear(width, width), heads
+
+    def forward(self, x):
+        batch, tokens, width = x.shape
+        split = self.qkv(x).reshape(batch, tokens, 3, self.heads, width // self.heads).permute(2, 0, 3, 1, 4)
+        q, k, v = split[0], split[1], split[2]
+        scores = q @ k.transpose(-2, -1) / (width // self.heads) ** 0.5
+        places = torch.arange(tokens)
+        weights = scores.masked_fill(places[:, None] < places, float("-inf")).softmax(-1)
+        return self.out((weights @ v).transpose(1, 2).reshape(batch, tokens, width))
+
+
+class Residual(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Conv2d(4, 4, 3, padding=1, bias=False), nn.Conv2d(4, 4, 3, padding=1)
+        self.norm = nn.BatchNorm2d(4)
+
+    def forward(self, x):
+        return torch.relu(x + self.b(torch.relu(self.norm(self.a(x)))))
+
+
+def seq(*layers):
+    return lambda: nn.Sequential(*layers)
+
+
+def mlp(activation):
+    return lambda: nn.Sequential(nn.Linear(6, 9), activation, nn.Linear(9, 5))
+
+
+IMAGE, SIGNAL, ROWS, TOKENS = (2, 4, 9, 8), (2, 4, 15), (3, 6), (2, 5, 8)
+IDS = ("ids", 11, (3, 4))
+
+# Name to (maker of the module, shape of the input, loss). Ops whose exporters write other nodes by opset are of interest.
+CASES = {
+    "linear": (seq(nn.Linear(6, 5)), ROWS, "mse"),
+    "linear_no_bias": (seq(nn.Linear(6, 5, bias=False)), ROWS, "cross_entropy"),
+    "linear_3d": (seq(nn.Linear(8, 5)), TOKENS, "mse"),
+    **{
+        f"mlp_{type(a).__name__.lower()}{suffix}": (mlp(a), ROWS, "mse")
+        for a, suffix in [
+            (nn.ReLU(), ""), (nn.Tanh(), ""), (nn.Sigmoid(), ""), (nn.SiLU(), ""), (nn.GELU(), ""), (nn.GELU("tanh"), "_tanh"),
+            (nn.LeakyReLU(0.1), ""), (nn.Softplus(), ""), (nn.ELU(), ""), (nn.ReLU6(), ""), (nn.Hardtanh(-0.7, 0.4), ""),
+            (nn.Softmax(-1), ""), (nn.LogSoftmax(-1), ""), (nn.Hardswish(), ""), (nn.Hardsigmoid(), ""), (nn.Identity(), ""),
+        ]
+    },
+    "exp_log": (lambda: Function(lambda m, x: torch.log(1 + torch.exp(m.a * x)), a=[6]), ROWS, "mse"),
+    "sqrt_div": (lambda: Function(lambda m, x: x / torch.sqrt(m.a * m.a + 1), a=[6]), ROWS, "mse"),
+    "powers": (lambda: Function(lambda m, x: (x * m.a) ** 2 + (m.a.abs() + 0.5) ** 1.5, a=[6]), ROWS, "mse"),
+    "sin_cos": (lambda: Function(lambda m, x: torch.sin(m.a * x) - torch.cos(x), a=[6]), ROWS, "mse"),
+    "where": (lambda: Function(lambda m, x: torch.where(x > 0.1, m.a * x, -m.a), a=[6]), ROWS, "mse"),
+    "minimum_maximum": (lambda: Function(lambda m, x: torch.maximum(m.a, x) * torch.minimum(m.b, x), a=[6], b=[6]), ROWS, "mse"),
+    "broadcast": (lambda: Function(lambda m, x: x * m.a + m.b, a=[3, 1], b=[1]), ROWS, "mse"),
+    "reductions": (lambda: Function(lambda m, x: (m.a * x).mean(1, keepdim=True) + (m.a * x).sum(0) + (m.a * x).amax(1, keepdim=True), a=[6]),
+                   ROWS, "mse"),
+    "conv": (seq(nn.Conv2d(4, 6, 3)), IMAGE, "mse"),
+    "conv_padded": (seq(nn.Conv2d(4, 6, 3, padding=1)), IMAGE, "mse"),
+    "conv_strided": (seq(nn.Conv2d(4, 6, 3, stride=2, padding=1)), IMAGE, "mse"),
+    "conv_strides_differ": (seq(nn.Conv2d(4, 6, (3, 2), stride=(1, 3), padding=(0, 1))), IMAGE, "mse"),
+    "conv_dilated": (seq(nn.Conv2d(4, 6, 3, dilation=2, padding=2)), IMAGE, "mse"),
+    "conv_groups": (seq(nn.Conv2d(4, 6, 3, groups=2)), IMAGE, "mse"),
+    "conv_depthwise": (seq(nn.Conv2d(4, 8, 3, groups=4, padding=1, bias=False)), IMAGE, "mse"),
+    "conv_pointwise": (seq(nn.Conv2d(4, 7, 1)), IMAGE, "cross_entropy"),
+    "conv1d": (seq(nn.Conv1d(4, 6, 3, dilation=2, padding=3)), SIGNAL, "mse"),
+    "conv3d": (seq(nn.Conv3d(2, 3, 3, padding=1, stride=(1, 2, 2))), (1, 2, 4, 6, 5), "mse"),
+    "conv_transpose": (seq(nn.ConvTranspose2d(4, 3, 2, stride=2)), IMAGE, "mse"),
+    "conv_transpose_padded": (seq(nn.ConvTranspose2d(4, 6, 3, stride=2, padding=1, output_padding=1, groups=2)), IMAGE, "mse"),
+    "conv_transpose1d": (seq(nn.ConvTranspose1d(4, 3, 4, stride=3, dilation=2, bias=False)), SIGNAL, "mse"),
+    "max_pool": (seq(nn.Conv2d(4, 4, 1), nn.MaxPool2d(2)), IMAGE, "mse"),
+    "max_pool_padded": (seq(nn.Conv2d(4, 4, 1), nn.MaxPool2d(3, stride=2, padding=1)), IMAGE, "mse"),
+    "max_pool_ceil": (seq(nn.Conv2d(4, 4, 1), nn.MaxPool2d(2, ceil_mode=True)), IMAGE, "mse"),
+    "max_pool1d": (seq(nn.Conv1d(4, 4, 1), nn.MaxPool1d(3, stride=2)), SIGNAL, "mse"),
+    "avg_pool": (seq(nn.Conv2d(4, 4, 1), nn.AvgPool2d(2)), IMAGE, "mse"),
+    "avg_pool_padded": (seq(nn.Conv2d(4, 4, 1), nn.AvgPool2d(3, stride=2, padding=1)), IMAGE, "mse"),
+    "avg_pool_padding_not_counted": (seq(nn.Conv2d(4, 4, 1), nn.AvgPool2d(3, stride=2, padding=1, count_include_pad=False)), IMAGE, "mse"),
+    "global_pool": (seq(nn.Conv2d(4, 5, 1), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(5, 3)), IMAGE, "cross_entropy"),
+    "batch_norm": (seq(nn.Conv2d(4, 5, 3, bias=False), nn.BatchNorm2d(5), nn.ReLU()), IMAGE, "mse"),
+    "batch_norm1d": (seq(nn.Linear(6, 5), nn.BatchNorm1d(5), nn.Tanh()), ROWS, "mse"),
+    "layer_norm": (seq(nn.Linear(8, 8), nn.LayerNorm(8), nn.Linear(8, 3)), TOKENS, "mse"),
+    "layer_norm_two_axes": (seq(nn.LayerNorm((5, 8)), nn.Linear(8, 3)), TOKENS, "mse"),
+    "layer_norm_plain": (seq(nn.Linear(8, 8), nn.LayerNorm(8, elementwise_affine=False)), TOKENS, "mse"),
+    "embedding": (lambda: nn.Sequential(nn.Embedding(11, 6), nn.Linear(6, 4)), IDS, "mse"),
+    "tied_weights": (Tied, IDS, "cross_entropy"),
+    "attention": (Attention, TOKENS, "mse"),
+    "residual": (Residual, IMAGE, "mse"),
+    "softmax": (lambda: Function(lambda m, x: (m.a * x).softmax(0), a=[6]), ROWS, "mse"),
+    "concat": (lambda: Function(lambda m, x: torch.cat([m.a * x, x, m.a * m.a * x], 1), a=[6]), ROWS, "mse"),
+    "split": (lambda: Function(lambda m, x: (lambda p: p[0] * p[1] + p[2])((m.a * x).split(2, 1)), a=[6]), ROWS, "mse"),
+    "chunks_of_different_size": (lambda: Function(lambda m, x: (lambda p: p[0].sum(1, keepdim=True) * p[1])((m.a * x).split([4, 2], 1)), a=[6]),
+                                 ROWS, "mse"),
+    "slices": (lambda: Function(lambda m, x: (m.a * x)[:, 1:5:2] * (m.a * x)[1:, -2:].sum(), a=[6]), ROWS, "mse"),
+    "reshape_permute": (lambda: Function(lambda m, x: (m.a * x).permute(2, 0, 1).reshape(8, -1).unsqueeze(1), a=[8]), TOKENS, "mse"),
+    "expand_repeat": (lambda: Function(lambda m, x: (m.a.expand(3, 6) * x).repeat(2, 1), a=[1, 6]), ROWS, "mse"),
+    "pad": (lambda: Function(lambda m, x: F.pad(m.a * x, (1, 2), value=0.5), a=[6]), ROWS, "mse"),
+    "pixel_shuffle": (seq(nn.Conv2d(4, 4, 1), nn.PixelShuffle(2)), IMAGE, "mse"),
+    "matmul": (lambda: Function(lambda m, x: m.a @ x @ m.b, a=[5, 5], b=[2, 8, 3]), TOKENS, "mse"),
+    "gather_rows": (lambda: Function(lambda m, x: (m.a * x)[torch.tensor([2, 0, 2])], a=[6]), ROWS, "mse"),
+    "glu": (seq(nn.Linear(6, 8), nn.GLU()), ROWS, "mse"),
+    "group_norm": (seq(nn.Conv2d(4, 4, 1), nn.GroupNorm(2, 4)), IMAGE, "mse"),
+    "instance_norm": (seq(nn.Conv2d(4, 4, 1), nn.InstanceNorm2d(4, affine=True)), IMAGE, "mse"),
+}
+# Where an exporter or we do not go that far yet. A case that works all the same is a failure: then it goes from the list.
+# (case, exporter) or (case, None) for all exporters, to what is not supported.
+UNSUPPORTED = {}
+# One exporter of each kind for all cases; the other opsets for those whose nodes depend on them. By its default options
+# the newer one folds batch norms and turns weights over, so it is asked only where it does neither.
+EVERYWHERE = ("ts17", "dynamo20")
+BY_DEFAULT = {"linear", "mlp_relu", "conv", "conv_groups", "max_pool", "global_pool", "split", "slices", "chunks_of_different_size",
+              "concat", "pad", "softmax", "matmul", "expand_repeat", "reductions", "reshape_permute"}
+BY_OPSET = {"linear_3d", "mlp_gelu", "mlp_gelu_tanh", "layer_norm", "reductions", "split", "slices", "pad", "attention", "batch_norm",
+            "mlp_softmax", "tied_weights", "max_pool_padded", "group_norm"}
+
+
+def export(module, x, path, exporter):
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        torch.onnx.export(module, (x,), path, input_names=["x"], output_names=["y"], **EXPORTERS[exporter])
+
+
+def torch_loss(kind, y, extra):
+    return F.cross_entropy(y, extra) if kind == "cross_entropy" else F.mse_loss(y, extra)
+
+
+class Modules(command.TestCase):
+    def make(self, name):
+        """The module, and its input and loss's other operand with values that f32 has."""
+        torch.manual_seed(sum(map(ord, name)))
+        maker, shape, kind = CASES[name]
+        module = maker().float()
+        for buffer, value in module.named_buffers():
+            if "running" in buffer:
+                value.copy_(torch.rand_like(value) + 0.5)
+        if shape[0] == "ids":
+            x = torch.randint(0, shape[1], shape[2])
+        else:
+            x = torch.randn(shape)
+        with torch.no_grad():
+            y = module.eval()(x)
+        if kind == "cross_entropy":
+            extra = torch.randint(0, y.shape[1], [y.shape[0], *y.shape[2:]])
+        else:
+            extra = torch.randn(y.shape)
+        return module, x, extra, kind
+
+    def wanted(self, module, x, extra, kind, train):
+        """Loss, output and gradients in f64, by name."""
+        reference = module.double().train(train)
+        x = x.clone() if not x.is_floating_point() else x.double().requires_grad_()
+        y = reference(x)
+        loss = torch_loss(kind, y, extra.double() if extra.is_floating_point() else extra)
+        loss.backward()
+        found = {"loss": loss.detach(), "y": y.detach()}
+        for name, p in reference.named_parameters():
+            found[f"grad.{name}"] = p.grad
+        if x.grad is not None:
+            found["grad.x"] = x.grad
+        return {name: value.numpy() for name, value in found.items()}
+
+    def check(self, name, exporter):
+        module, x, extra, kind = self.make(name)
+        export(module.eval(), x, self.path("m.onnx"), exporter)
+        key = "labels" if kind == "cross_entropy" else "target"
+        for precision, kinds in ("f32", np.float32), ("f64", np.float64):
+            folder = self.path(f"in_{precision}")
+            os.makedirs(folder)
+            for tensor, file in (x, "x"), (extra, key):
+                array = tensor.numpy()
+                np.save(f"{folder}/{file}.npy", array.astype(kinds) if array.dtype == np.float32 else array)
+        has_modes = any(isinstance(m, nn.modules.batchnorm._BatchNorm) for m in module.modules())
+        for train in (False, True) if has_modes else (True,):
+            want = self.wanted(module, x, extra, kind, train)
+            for precision, relative in ("f64", 1e-9), ("f32", 2e-4):
+                options = [] if train else ["--eval"]
+                result = command.run("run", "m.onnx", f"--loss={kind}", "--wrt=all", f"--precision={precision}", *options,
+                                     f"--inputs=in_{precision}", "--outputs=out", "--report=r.json", cwd=self.dir)
+                self.assertEqual(result.code, 0, f"{name} {exporter} {precision}\n{result}")
+                names = json.loads(self.read("out/names.json"))
+                got = {n: np.load(self.path(f"out/{file}")) for file, n in names.items()}
+                self.compare(got, want, relative, f"{precision} {'train' if train else 'eval'}")
+
+    def compare(self, got, want, relative, what):
+        gradients = {n for n in got if n.startswith("grad.")}
+        for name, w in want.items():
+            self.assertIn(name, got, what)
+            g = got[name].astype(np.float64)
+            self.assertEqual(g.shape, w.shape, f"{what} {name}")
+            # Of the whole tensor's size: elements that cancel to nothing carry the rounding of what they are sums of.
+            scale = max(1e-3, float(np.abs(w).max(initial=0)))
+            off = float(np.abs(g - w).max(initial=0))
+            self.assertLessEqual(off, relative * scale, f"{what} {name}: off by {off}, of {scale}")
+        self.assertEqual(gradients, {n for n in want if n.startswith("grad.")}, what)
+
+
+def add_tests():
+    for name in CASES:
+        exporters = [e for e in EXPORTERS if e != "default"] if name in BY_OPSET else [*EVERYWHERE]
+        for exporter in exporters + ["default"] * (name in BY_DEFAULT):
+            def body(self, name=name, exporter=exporter):
+                why = UNSUPPORTED.get((name, exporter)) or UNSUPPORTED.get((name, None))
+                if not why:
+                    return self.check(name, exporter)
+                with self.assertRaises(AssertionError, msg="it works now: take it from UNSUPPORTED"):
+                    self.check(name, exporter)
+                self.skipTest(f"NOT SUPPORTED YET: {why}")
+
+            setattr(Modules, f"test_{name}_{exporter}", body)
+
+
+class SecondDerivatives(command.TestCase):
+    """Hessian-vector products: `isthmus grad`, twice, against torch.autograd."""
+
+    def test_mlp(self):
+        torch.manual_seed(5)
+        for activation in nn.Tanh(), nn.Sigmoid(), nn.GELU(), nn.SiLU(), nn.Softplus(), nn.ReLU():
+            with self.subTest(type(activation).__name__):
+                self.check(nn.Sequential(nn.Linear(6, 9), activation, nn.Linear(9, 4)), torch.randn(3, 6), "mse", torch.randn(3, 4))
+
+    def test_cross_entropy(self):
+        torch.manual_seed(6)
+        self.check(nn.Sequential(nn.Linear(6, 9), nn.Tanh(), nn.Linear(9, 4)), torch.randn(3, 6), "cross_entropy", torch.tensor([1, 3, 0]))
+
+    def test_layer_norm_and_softmax(self):
+        torch.manual_seed(7)
+        self.check(nn.Sequential(nn.Linear(6, 9), nn.LayerNorm(9), nn.Softmax(-1), nn.Linear(9, 4)), torch.randn(3, 6), "mse", torch.randn(3, 4))
+
+    def test_convolution(self):
+        torch.manual_seed(8)
+        self.check(nn.Sequential(nn.Conv2d(2, 3, 3, padding=1), nn.Tanh(), nn.AvgPool2d(2), nn.Conv2d(3, 2, 2, stride=2)),
+                   torch.randn(2, 2, 8, 8), "mse", torch.randn(2, 2, 2, 2))
+
+    def check(self, module, x, kind, extra):
+        export(module.eval(), x, self.path("m.onnx"), "ts17")
+        names = [n for n, _ in module.named_parameters()]
+        key = "labels" if kind == "cross_entropy" else "target"
+        os.makedirs(self.path("in"), exist_ok=True)
+        for old in os.listdir(self.path("in")):
+            os.remove(self.path(f"in/{old}"))
+        double = module.double()
+        parameters = dict(double.named_parameters())
+        vectors = {n: torch.randn(p.shape) for n, p in parameters.items()}
+        np.save(self.path("in/x.npy"), x.double().numpy())
+        np.save(self.path(f"in/{key}.npy"), extra.numpy() if kind == "cross_entropy" else extra.double().numpy())
+        for n, v in vectors.items():
+            np.save(self.path(f"in/seed.grad.{n}.npy"), v.double().numpy())
+
+        self.run_ok("grad", "m.onnx", f"--loss={kind}", "-o", "first.isth")
+        listed = ",".join(f'"grad.{n}"' for n in names), ",".join(f'"{n}"' for n in names)
+        self.run_ok("grad", "first.isth", f"--ys={listed[0]}", f"--xs={listed[1]}", "--grad-ys=inputs", "-o", "second.isth")
+        self.run_ok("run", "second.isth", "--precision=f64", "--inputs=in", "--outputs=out")
+
+        loss = torch_loss(kind, double(x.double()), extra if kind == "cross_entropy" else extra.double())
+        first = torch.autograd.grad(loss, list(parameters.values()), create_graph=True)
+        product = sum((g * vectors[n].double()).sum() for g, n in zip(first, names, strict=True))
+        second = torch.autograd.grad(product, list(parameters.values()), allow_unused=True)
+        of_file = {n: f for f, n in json.loads(self.read("out/names.json")).items()}
+        for n, g, h in zip(names, first, second, strict=True):
+            for output, w in (f"grad.{n}", g), (f"grad2.{n}", torch.zeros_like(g) if h is None else h):
+                got = np.load(self.path(f"out/{of_file[output]}"))
+                w = w.detach().numpy()
+                off = np.abs(got - w).max()
+                self.assertLessEqual(off, 1e-9 * max(1e-3, np.abs(w).max()), f"{output}: off by {off}")
+
+
+add_tests()
+
+if __name__ == "__main__":
+    command.main()
