@@ -2,6 +2,8 @@
 
 #include "ir/check.h"
 #include "llvm/Support/Signals.h"
+#include "ir/diagnostics.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/raw_ostream.h"
 #include "tools/cli/console.h"
 #include "tools/verbs/verbs.h"
@@ -14,17 +16,56 @@ constexpr const char *kVersion = "0.1.0";
 
 const Verb *const kVerbs[] = {&kOpt, &kRun, &kVerify, &kGrad, &kImport, &kZoo, &kDot, &kOps, &kDevices, &kSelftest};
 
+std::string unknownVerb(llvm::StringRef given) {
+  std::vector<llvm::StringRef> names;
+  for (const Verb *verb : kVerbs)
+    names.push_back(verb->name);
+  std::string expected = "; expected one of " + llvm::join(names, ", ");
+  if (given.empty())
+    return "no verb is given" + expected;
+  return "no verb is called '" + given.str() + "'" + didYouMean(given, names) + expected;
+}
+
+// The first argument that the verb could not place.
+std::string unknownArgument(const CLI::App &verb, llvm::StringRef given) {
+  llvm::StringRef option = given.split('=').first;
+  if (!option.startswith("-"))
+    return "one argument too many: '" + given.str() + "'";
+  std::vector<std::string> names;
+  for (const CLI::Option *o : verb.get_options())
+    for (const std::string &name : o->get_lnames())
+      names.push_back("--" + name);
+  std::vector<llvm::StringRef> known(names.begin(), names.end());
+  return "there is no option '" + option.str() + "'" + didYouMean(option, known);
+}
+
 // CLI11 reports by exceptions; they end here. Everything wrong with the command line is exit code 2.
-int usageError(CLI::App &app, const CLI::ParseError &e) {
+int usageError(CLI::App &app, const CLI::ParseError &e, llvm::StringRef firstArgument) {
   if (e.get_exit_code() == 0) // --help, --version
     return app.exit(e);
-  const CLI::App *verb = &app;
-  for (const CLI::App *sub : app.get_subcommands())
-    verb = sub;
-  std::string name = verb == &app ? "isthmus" : "isthmus " + verb->get_name();
-  Console::get().report(makeErrorCode(2, "{0}", e.what()));
-  Console::get().note("`" + name + " --help` lists the options");
+  const CLI::App *verb = app.get_subcommands().empty() ? nullptr : app.get_subcommands().front();
+  std::vector<std::string> left = app.remaining(/*recurse=*/true);
+  std::string message = e.what();
+  if (!verb && !firstArgument.startswith("-"))
+    message = unknownVerb(firstArgument);
+  else if (!left.empty())
+    message = unknownArgument(verb ? *verb : app, left.front());
+  else
+    message[0] = llvm::toLower(message[0]);
+  Console::get().report(makeErrorCode(2, "{0}", message));
+  Console::get().note("`isthmus " + (verb ? verb->get_name() + " " : "") + "--help` lists the options");
   return 2;
+}
+
+// A product that did not get through is an error as any other. (Left to the stream's destructor, it ends the process.)
+llvm::Error flushOutput() {
+  llvm::raw_fd_ostream &out = llvm::outs();
+  out.flush();
+  if (!out.has_error())
+    return llvm::Error::success();
+  std::error_code ec = out.error();
+  out.clear_error();
+  return makeError("cannot write 'standard output': {0}", ec.message());
 }
 
 } // namespace
@@ -45,9 +86,11 @@ int main(int argc, char **argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &e) {
-    return usageError(app, e);
+    return usageError(app, e, argc > 1 ? argv[1] : "");
   }
   if (llvm::Error e = body())
+    return Console::get().report(std::move(e));
+  if (llvm::Error e = flushOutput())
     return Console::get().report(std::move(e));
   return 0;
 }

@@ -2,8 +2,25 @@
 
 #include "ir/op_registry.h"
 #include "llvm/ADT/STLExtras.h"
+#include <charconv>
+#include <cmath>
 
 namespace isthmus::onnx_import {
+namespace {
+
+// The number that was meant by a float of the file, the shortest decimal that rounds to it: a momentum of 0.9 is 0.9 in
+// f64 too, and in the text, and not 0.8999999761581421.
+double meant(float f) {
+  if (!std::isfinite(f))
+    return f;
+  char text[32];
+  double d = f;
+  auto end = std::to_chars(text, text + sizeof text, f).ptr;
+  std::from_chars(text, end, d);
+  return d;
+}
+
+} // namespace
 
 NodeContext::NodeContext(ImportState &s, int i)
     : state(s), proto(s.model.graph().node(i)), index(i), valuesBefore_(s.graph.numValues()) {
@@ -54,7 +71,7 @@ int64_t NodeContext::intAttr(llvm::StringRef name, int64_t byDefault) {
 
 double NodeContext::floatAttr(llvm::StringRef name, double byDefault) {
   const onnx::AttributeProto *a = attrOfKind(name, onnx::AttributeProto::FLOAT, "a float");
-  return a ? a->f() : byDefault;
+  return a ? meant(a->f()) : byDefault;
 }
 
 std::string NodeContext::stringAttr(llvm::StringRef name, llvm::StringRef byDefault) {
@@ -143,7 +160,7 @@ double NodeContext::scalar(size_t i) {
     fail("expects one number in '{0}', got '{1}'", operandName(proto, i), in(i).type.str());
     return 0;
   }
-  return f[0];
+  return in(i).type.dtype == DType::F32 ? meant(float(f[0])) : f[0];
 }
 
 std::optional<Ints> NodeContext::axes(size_t i, int64_t newOpset) {

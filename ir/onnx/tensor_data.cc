@@ -163,6 +163,15 @@ llvm::Expected<std::shared_ptr<llvm::MemoryBuffer>> ExternalFiles::open(const st
     return makeError("expects external data in a file beside the model, got '{0}'", location);
   llvm::SmallString<128> full(folder_);
   path::append(full, location);
+  // A link may stand for the file, but not lead out of the folder.
+  llvm::SmallString<128> real, realFolder;
+  if (!llvm::sys::fs::real_path(full, real) && !llvm::sys::fs::real_path(folder_, realFolder)) {
+    if (!realFolder.endswith(path::get_separator()))
+      realFolder += path::get_separator();
+    if (!real.startswith(realFolder))
+      return makeError("expects external data in a file beside the model, and '{0}' is a link to '{1}'", location,
+                       real.str());
+  }
   // Anything but a file could block for ever.
   if (!llvm::sys::fs::is_regular_file(full))
     return makeError("its external data '{0}' is not there; the file must lie beside the model", full.str());

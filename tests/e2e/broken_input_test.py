@@ -65,13 +65,13 @@ class Broken(command.TestCase):
 
 class Usage(Broken):
     def test_no_verb(self):
-        self.fails(2, "isthmus --help")
+        self.fails(2, ["no verb", "opt, run", "isthmus --help"])
 
     def test_unknown_verb(self):
-        self.fails(2, "optt", "optt", "m.isth")
+        self.fails(2, ["'optt'", "did you mean 'opt'"], "optt", "m.isth")
 
     def test_unknown_option(self):
-        self.fails(2, "--polcy", "opt", self.mlp(), "--loss=mean", "--polcy=memory")
+        self.fails(2, ["--polcy", "did you mean '--policy'"], "opt", self.mlp(), "--loss=mean", "--polcy=memory")
 
     def test_no_model(self):
         self.fails(2, "MODEL", "opt")
@@ -247,7 +247,7 @@ class Names(Broken):
         self.fails(1, "nothing_like_it", "grad", self.mlp(), "--ys=%y", "--xs=%nothing_like_it")
 
     def test_checkpoints_without_match(self):
-        self.fails(1, ["hh", "did you mean", "%h"], "opt", self.mlp(), "--loss=mean", "--checkpoints=%hh")
+        self.fails(1, ["hh", "did you mean 'h'"], "opt", self.mlp(), "--loss=mean", "--checkpoints=%hh")
 
     def test_checkpoint_pattern_without_match(self):
         self.fails(1, "conv*", "opt", self.mlp(), "--loss=mean", "--checkpoints=conv*")
@@ -436,7 +436,7 @@ class Arrays(Broken):
         self.fails(1, "x.npy", "run", self.mlp(), "--loss=mean", "--inputs=in")
 
     def test_labels_out_of_range(self):
-        for label in 2, -1, 10**12, -(10**18):
+        for label in 2, -3, 10**12, -(10**18):
             with self.subTest(label):
                 self.write("in/labels.npy", npy("i64", (4,), [0, 1, label, 1]))
                 self.fails(1, ["labels", str(label)], "run", self.mlp(), "--loss=cross_entropy", "--inputs=in")
@@ -641,7 +641,7 @@ class Text(Broken):
         self.fails_on(graph("input %x : f32[4]", "%y = relu(%x) : f32[4] backwards"), ["m.isth:4:", "backwards"])
 
     def test_unknown_device(self):
-        self.fails_on(graph("input %x : f32[4]", "%y = relu(%x) : f32[4] @toaster"), ["m.isth:4:", "toaster"])
+        self.fails_on(graph("input %x : f32[4]", "%y = relu(%x) : f32[4] @cpu/0"), ["m.isth:4:", "@cpu/0"])
 
     def test_several_errors_at_once(self):
         result = self.fails_on(
@@ -863,7 +863,7 @@ class Onnx(Broken):
         self.fails_on_model(["'y'", "f32[2, 3]"], [node("Relu", ["x"], ["y"])], outputs=[value_info("y", [2, 7])])
 
     def test_initializer_that_is_too_short(self):
-        self.fails_on_model(["'w'", "24 bytes"], [node("Add", ["x", "w"], ["y"])], initializers=[tensor("w", [2, 3], raw=bytes(20))])
+        self.fails_on_model(['"w"', "24 bytes"], [node("Add", ["x", "w"], ["y"])], initializers=[tensor("w", [2, 3], raw=bytes(20))])
 
     def test_initializer_of_huge_size(self):
         for dims in [1 << 40, 1 << 40], [-1, 3], [1 << 62], [1 << 33]:

@@ -69,8 +69,9 @@ class Case(command.TestCase):
         return f"{name}.isth", [] if loss else ["--loss=mean"]
 
     def report(self, *args, **kwargs):
-        self.run_ok(*args, "--report=report.json", **kwargs)
-        return json.loads(self.read("report.json"))
+        """The report, with what was said on stderr as "talk"."""
+        result = self.run_ok(*args, "--report=report.json", **kwargs)
+        return {**json.loads(self.read("report.json")), "talk": result.err}
 
     def outputs(self, *args, **kwargs):
         """Output name to the bytes of its file."""
@@ -104,8 +105,9 @@ class Reports(Case):
         self.assertGreaterEqual(r["arena_bytes"], r["predicted_peak_bytes"])
         self.assertEqual(r["predicted_peak_bytes"] % 64, 0)
         self.assertGreaterEqual(r["predicted_peak_bytes"], r["output_bytes"])
-        if r["predicted_peak_bytes"] > 1 << 20:
-            self.assertLessEqual(r["arena_bytes"], 1.01 * r["predicted_peak_bytes"])
+        if r["predicted_peak_bytes"] > 1 << 20 and r["arena_bytes"] > 1.01 * r["predicted_peak_bytes"]:
+            self.assertIn("the least that was found", r["talk"])
+            self.assertLessEqual(r["arena_bytes"], 1.1 * r["predicted_peak_bytes"])
         if not steps:
             self.assertIsNone(r["measured_peak_bytes"])
             return
@@ -521,10 +523,10 @@ class Talk(Case):
 class Pictures(Case):
     def test_dot(self):
         out = self.run_ok("dot", self.mlp()).out.decode()
-        self.assertTrue(out.startswith("digraph"), out[:100])
+        self.assertRegex(out, r"(?m)^digraph\b")
         self.run_ok("opt", "mlp.isth", "--loss=mse", "--policy=collection", "--dot=g.dot", "-o", "out.isth")
         text = self.read("g.dot")
-        self.assertTrue(text.startswith(b"digraph"))
+        self.assertIn(b"\ndigraph ", text)
         graphviz = shutil.which("dot")
         if not graphviz:
             self.skipTest("NOT RUN in full: Graphviz is not installed")

@@ -30,6 +30,9 @@ MODELS = {
     "char_tcn": ("eval", "train"),
     "char_cells": ("eval", "train"),
 }
+# In f64 these differ from PyTorch's in the eighth digit, by what their files have in f32 where PyTorch has exact numbers:
+# the root of two in GELU written out, the attention's scale, the weights of interpolation.
+CONSTANTS_IN_F32 = {"gpt2": 1e-7, "gpt2_sdpa": 1e-7, "unet_bilinear": 1e-6}
 # These may say that they need an op that is not there yet; the test then counts as skipped, and visibly.
 MAY_BE_UNSUPPORTED = {"unet_bilinear", "char_tcn", "char_cells"}
 POLICY_MODELS = ["smallcnn"]
@@ -116,7 +119,8 @@ class Golden(command.TestCase):
         # Half a unit of the ninth digit, and what sums of doubles lose: a gradient that is zero but for rounding is so
         # in both, and float32_err tells how large its terms are.
         def in_f64(figure, w):
-            return 6e-9 * abs(figure) + 1e-11 * w["l2"] + 1e-6 * w.get("float32_err", 0)
+            of_norm = CONSTANTS_IN_F32.get(model, 1e-11)
+            return 6e-9 * abs(figure) + of_norm * w["l2"] + 1e-6 * w.get("float32_err", 0)
 
         tolerance = in_f64 if precision == "f64" else in_f32
         plain = in_f64 if precision == "f64" else (lambda _, w: 1e-5 * w["l2"])  # not through gradients: no kinks

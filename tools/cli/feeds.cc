@@ -88,6 +88,51 @@ int64_t indexBound(const Graph &g, ValueId v) {
   return bound;
 }
 
+// A file of f32 serves a run in every precision: a model's numbers are of f32 on disk, and NumPy has no bf16.
+Tensor inPrecision(Tensor t, DType to) {
+  if (t.type.dtype != DType::F32 || !isFloat(to) || to == DType::F32)
+    return t;
+  return filled(Type(to, t.type.dims), [&](int64_t i) { return double(t.as<float>()[i]); });
+}
+
+int64_t integerAt(const Tensor &t, int64_t i) {
+  switch (t.type.dtype) {
+  case DType::I64:
+    return t.as<int64_t>()[i];
+  case DType::I32:
+    return t.as<int32_t>()[i];
+  default:
+    return t.as<uint8_t>()[i];
+  }
+}
+
+// An index out of range makes NaNs; where a file has one, that is told. Negative ones may count from the end.
+llvm::Error checkIndices(const Graph &g, const Input &input, const Tensor &t, const std::string &path) {
+  int64_t bound = isFloat(t.type.dtype) ? INT64_MAX : indexBound(g, input.value);
+  if (bound == INT64_MAX)
+    return llvm::Error::success();
+  for (int64_t i = 0, n = t.type.elements(); i < n; ++i)
+    if (int64_t index = integerAt(t, i); index >= bound || index < -bound)
+      return makeError("{0}: input '%{1}' is read as an index below {2}, and element {3} of the file is {4}", path,
+                       g.valueName(input.value), bound, i, index);
+  return llvm::Error::success();
+}
+
+// The file's tensor as the graph wants it.
+llvm::Expected<Tensor> inputFromFile(const Graph &g, const Input &input, const std::string &path) {
+  auto read = readNpy(path);
+  if (!read)
+    return read.takeError();
+  const Type &type = g.type(input.value);
+  Tensor t = inPrecision(std::move(*read), type.dtype);
+  if (t.type != type)
+    return makeError("{0}: input '%{1}' is of type {2}, the file holds {3}", path, g.valueName(input.value), type.str(),
+                     t.type.str());
+  if (llvm::Error e = checkIndices(g, input, t, path))
+    return e;
+  return t;
+}
+
 } // namespace
 
 llvm::Expected<Tensor> defaultInput(const Graph &g, const Input &input, uint64_t seed) {
@@ -119,10 +164,8 @@ llvm::Expected<Tensor> defaultInput(const Graph &g, const Input &input, uint64_t
   Draws draws(seed, name);
   if (isFloat(type.dtype))
     return filled(type, [&](int64_t i) { return draws.normal(i); });
-  int64_t limit = type.dtype == DType::Bool ? 2 : std::min<int64_t>(indexBound(g, input.value), 256);
-  if (int64_t bound = indexBound(g, input.value); bound != INT64_MAX)
-    limit = bound;
-  limit = std::max<int64_t>(limit, 1);
+  int64_t bound = indexBound(g, input.value);
+  int64_t limit = type.dtype == DType::Bool ? 2 : bound == INT64_MAX ? 256 : std::max<int64_t>(bound, 1);
   return filled(type, [&](int64_t i) { return double(draws.bits(i) % uint64_t(limit)); });
 }
 
@@ -164,22 +207,19 @@ llvm::Expected<std::vector<Tensor>> makeInputs(const Graph &g, const std::string
   for (size_t i = 0; i < files.size(); ++i) {
     const Input &input = g.inputs()[i];
     std::string path = dir + "/" + files[i] + ".npy";
-    if (dir.empty() || !llvm::sys::fs::exists(path)) {
-      auto t = defaultInput(g, input, seed);
-      if (!t)
-        return t.takeError();
-      out.push_back(std::move(*t));
-      continue;
-    }
-    auto t = readNpy(path);
+    bool isGiven = !dir.empty() && llvm::sys::fs::exists(path);
+    auto t = isGiven ? inputFromFile(g, input, path) : defaultInput(g, input, seed);
     if (!t)
       return t.takeError();
-    if (t->type != g.type(input.value))
-      return makeError("{0}: input '%{1}' is of type {2}, the file holds {3}", path, names[i],
-                       g.type(input.value).str(), t->type.str());
     out.push_back(std::move(*t));
   }
   return out;
+}
+
+llvm::Error checkOutputsFolder(const std::string &dir) {
+  if (dir.empty() || !llvm::sys::fs::exists(dir) || llvm::sys::fs::is_directory(dir))
+    return llvm::Error::success();
+  return makeError("--outputs expects a folder, and '{0}' is a file", dir);
 }
 
 llvm::Error writeOutputs(const Graph &g, Executor &e, const std::string &dir) {

@@ -18,6 +18,8 @@ llvm::Expected<std::vector<Tensor>> makeInputs(const Graph &g, const std::string
 // Names of values as file names: '/' and ':' become '_'; a collision gets ".2". In the order given.
 std::vector<std::string> fileNames(llvm::ArrayRef<llvm::StringRef> names);
 
+// An error if --outputs names something that is no folder; it need not be there.
+llvm::Error checkOutputsFolder(const std::string &dir);
 // `NAME.npy` for every output and names.json, into a folder that is made if it is not there. Each file whole or not at all.
 llvm::Error writeOutputs(const Graph &g, Executor &e, const std::string &dir);
 

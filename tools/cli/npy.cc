@@ -58,6 +58,8 @@ llvm::Expected<Tensor> readNpy(const std::string &path) {
   if (!bytes.startswith(kMagic) || bytes.size() < 12)
     return bad(makeError("this is no .npy file"));
   unsigned version = static_cast<unsigned char>(bytes[6]);
+  if (version < 1 || version > 3)
+    return bad(makeError("it is of version {0} of the .npy format; 1 to 3 are known", version));
   size_t lengthBytes = version == 1 ? 2 : 4, length = 0;
   for (size_t i = 0; i < lengthBytes; ++i)
     length |= size_t(static_cast<unsigned char>(bytes[8 + i])) << (8 * i);

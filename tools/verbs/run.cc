@@ -40,6 +40,8 @@ llvm::Error run(const Options &o) {
     return e;
   if (llvm::Error e = checkOptions(o.plan))
     return e;
+  if (llvm::Error e = checkOutputsFolder(o.outputs)) // before the work, not after
+    return e;
   auto device = openDevice(o.device, o.model.threads);
   if (!device)
     return device.takeError();
