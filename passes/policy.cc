@@ -45,7 +45,8 @@ public:
     } else {
       consider(kept, policyName(o_.policy).str());
     }
-    if (o_.policy == Policy::Memory && (kept.empty() || !isEnough_ || !improved_))
+    bool gains = result_.planned.peakBytes < result_.baseline.peakBytes;
+    if (o_.policy == Policy::Memory && (!isEnough_ || !gains))
       considerFrontiers(/*hadBottlenecks=*/!kept.empty());
     conclude();
     return std::move(result_);
@@ -189,9 +190,9 @@ private:
     if (!e.error.empty())
       return note("internal: a schedule was not valid: " + e.error);
     tried_.push_back({name, e.peakBytes});
-    // A list given by hand is followed as long as it does no harm.
-    bool isBetter = e.peakBytes < result_.planned.peakBytes ||
-                    (o_.policy == Policy::Collection && e.peakBytes == result_.planned.peakBytes);
+    // The policy's own choice is followed as long as it does no harm.
+    bool isOwn = tried_.size() == 1;
+    bool isBetter = e.peakBytes < result_.planned.peakBytes || (isOwn && e.peakBytes == result_.planned.peakBytes);
     if (!isBetter)
       return;
     improved_ = true;
@@ -229,7 +230,7 @@ private:
     if (!improved_) {
       std::string least = tried_.empty() ? "" : " (" + std::to_string(tried_.front().second) + " bytes against " +
                                                     std::to_string(result_.baseline.peakBytes) + ")";
-      note("policy '" + policyName(o_.policy).str() + "' would not need less memory than no checkpointing" + least +
+      note("policy '" + policyName(o_.policy).str() + "' would need more memory than no checkpointing" + least +
            "; nothing is recomputed");
       result_.policyUsed = "none";
     } else if (result_.planned.recomputed == 0) {

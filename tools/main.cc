@@ -7,6 +7,7 @@
 #include "llvm/Support/raw_ostream.h"
 #include "tools/cli/console.h"
 #include "tools/verbs/verbs.h"
+#include <cctype>
 
 using namespace isthmus;
 
@@ -50,7 +51,7 @@ int usageError(CLI::App &app, const CLI::ParseError &e, llvm::StringRef firstArg
     message = unknownVerb(firstArgument);
   else if (!left.empty())
     message = unknownArgument(verb ? *verb : app, left.front());
-  else
+  else if (message.size() > 1 && !std::isupper(static_cast<unsigned char>(message[1]))) // names in capitals stay
     message[0] = llvm::toLower(message[0]);
   Console::get().report(makeErrorCode(2, "{0}", message));
   Console::get().note("`isthmus " + (verb ? verb->get_name() + " " : "") + "--help` lists the options");
