@@ -70,6 +70,14 @@ private:
   Sizes sizes_;
 };
 
+// As measured against oneDNN with its copies. Images of few pixels fill the small kernel's columns
+// badly; sums over many pixels of few channels are mostly packing.
+bool isWorthwhile(Which which, const ConvShape &s) {
+  if (which == Which::WeightGrad)
+    return s.inPlane() <= 1024 || std::min(s.channels, s.outChannels) <= 8;
+  return s.inPlane() >= 256;
+}
+
 template <Which which>
 std::unique_ptr<PreparedKernel> preparePointwise(const OpCall &call, const KernelOptions &options) {
   if (!isAvailable() || call.operands[0].dtype != DType::F32 || call.results[0].elements() == 0)
@@ -83,6 +91,8 @@ std::unique_ptr<PreparedKernel> preparePointwise(const OpCall &call, const Kerne
   for (int a = 0; a < 3; ++a)
     if (s.kernel[a] != 1 || s.stride[a] != 1 || s.pad[a] != 0 || s.in[a] != s.out[a])
       return nullptr;
+  if (!isWorthwhile(which, s))
+    return nullptr;
   return std::make_unique<PointwiseConv>(which, s, call.operands.size() > 2, options.threads);
 }
 

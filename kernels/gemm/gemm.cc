@@ -159,15 +159,27 @@ struct Product {
       to += n * t.rows;
     });
   }
-  void packColumns(int64_t panel, int64_t k, int64_t depth, float *to) const {
-    const float *from = b.data + columnInRun(panel) * b.columnStep;
-    if (s.columnRun)
-      from += panel / panelsInRun() * b.jump;
-    forEachRun(k, depth, [&](int64_t run, int64_t at, int64_t n) {
-      packPanel(from + at * b.rowStep + run * b.jump, b.columnStep, b.rowStep, columnCount(panel),
-                t.columns, n, to);
-      to += n * t.columns;
-    });
+  // Packs panels [begin, end). Where their rows lie in one piece, several are packed at once, so
+  // that rows are read far enough for the hardware to foresee.
+  void packColumns(int64_t begin, int64_t end, int64_t k, int64_t depth, float *to) const {
+    constexpr int64_t kAtOnce = 16;
+    for (int64_t panel = begin; panel < end;) {
+      int64_t run = panel / panelsInRun(), together = 1;
+      const float *from =
+          b.data + columnInRun(panel) * b.columnStep + (s.columnRun ? run * b.jump : 0);
+      if (b.columnStep == 1 && !s.innerRun) {
+        together = std::min({kAtOnce, end - panel, (run + 1) * panelsInRun() - panel});
+        packSideBySide(panel, together, from + k * b.rowStep, depth, to);
+      } else {
+        forEachRun(k, depth, [&](int64_t part, int64_t at, int64_t n) {
+          packPanel(from + at * b.rowStep + part * b.jump, b.columnStep, b.rowStep,
+                    columnCount(panel), t.columns, n,
+                    to + (at + part * s.innerInRun() - k) * t.columns);
+        });
+      }
+      panel += together;
+      to += together * t.columns * depth;
+    }
   }
 
   // The tile at row panel i and column panel j, from packed panels.
@@ -187,6 +199,22 @@ struct Product {
   }
 
 private:
+  void packSideBySide(int64_t panel, int64_t together, const float *from, int64_t depth,
+                      float *to) const {
+    for (int64_t k = 0; k < depth; ++k)
+      for (int64_t p = 0; p < together; ++p) {
+        const float *row = from + k * b.rowStep + p * t.columns;
+        float *at = to + (p * depth + k) * t.columns;
+        int64_t count = columnCount(panel + p);
+        if (count == t.columns) {
+          std::copy_n(row, t.columns, at);
+        } else {
+          std::copy_n(row, count, at);
+          std::fill(at + count, at + t.columns, 0.0f);
+        }
+      }
+  }
+
   template <typename F> void forEachRun(int64_t k, int64_t depth, F f) const {
     int64_t run = s.innerInRun();
     for (int64_t end = k + depth; k < end;) {
@@ -253,8 +281,8 @@ void multiply(const Sizes &s, const Matrix &a, const Matrix &b, const Result &re
           for (int64_t i = share(rows, me, team); i < share(rows, me + 1, team); ++i)
             p.packRows(i0 + i, k, depth, packed + i * t.rows * depth);
           if (i0 == 0)
-            for (int64_t j = share(columns, me, team); j < share(columns, me + 1, team); ++j)
-              p.packColumns(j0 + j, k, depth, packedB + j * t.columns * depth);
+            p.packColumns(j0 + share(columns, me, team), j0 + share(columns, me + 1, team), k,
+                          depth, packedB + share(columns, me, team) * t.columns * depth);
 #pragma omp barrier
           Grid grid(int(team), rows, columns);
           int64_t r = me / grid.columns, c = me % grid.columns;

@@ -191,8 +191,8 @@ int main(int argc, char **argv) {
   int64_t batch = argc > 1 ? std::atol(argv[1]) : 8;
   int threads = argc > 2 ? std::atoi(argv[2]) : omp_get_num_procs();
   KernelTable table;
-  registerOneDnnKernels(table);
   registerGemmKernels(table);
+  registerOneDnnKernels(table);
   registerPlainConv(table);
   for (const Layer &layer : kLayers)
     if (argc <= 3 || llvm::StringRef(layer.name).contains(argv[3]))

@@ -10,8 +10,8 @@ namespace isthmus {
 const KernelTable &allKernels() {
   static const KernelTable *table = [] {
     auto *t = new KernelTable;
-    registerOneDnnKernels(*t); // fast ones are tried before the plain ones
-    registerGemmKernels(*t);
+    registerGemmKernels(*t); // tried in this order
+    registerOneDnnKernels(*t);
     registerPlainKernels(*t);
     return t;
   }();
