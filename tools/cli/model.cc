@@ -62,13 +62,7 @@ llvm::Expected<std::vector<ValueId>> wrtValues(const Graph &g, llvm::StringRef w
   return out;
 }
 
-llvm::Expected<Graph> differentiated(Graph g, const ModelOptions &o) {
-  if (g.hasBackward()) {
-    if (!o.loss.empty() || !o.wrt.empty())
-      return makeErrorCode(2, "the graph is differentiated already, so --loss and --wrt have no meaning here; `isthmus "
-                              "grad` differentiates again");
-    return g;
-  }
+llvm::Error differentiateLoss(Graph &g, const ModelOptions &o) {
   // What is differentiated by is looked up first: the loss may add inputs of its own.
   auto xs = wrtValues(g, o.wrt);
   if (!xs)
@@ -86,6 +80,18 @@ llvm::Expected<Graph> differentiated(Graph g, const ModelOptions &o) {
   if (!grads)
     return grads.takeError();
   addGradientOutputs(g, *xs, *grads);
+  return llvm::Error::success();
+}
+
+llvm::Expected<Graph> differentiated(Graph g, const ModelOptions &o) {
+  if (g.hasBackward()) {
+    if (!o.loss.empty() || !o.wrt.empty())
+      return makeErrorCode(2, "the graph is differentiated already, so --loss and --wrt have no meaning here; `isthmus "
+                              "grad` differentiates again");
+    return g;
+  }
+  if (llvm::Error e = differentiateLoss(g, o))
+    return e;
   return g;
 }
 

@@ -14,6 +14,9 @@ llvm::Expected<Graph> loadModel(const ModelOptions &o);
 // would change that are usage errors. A forward graph without a loss, given or named, is an error.
 llvm::Expected<Graph> differentiated(Graph g, const ModelOptions &o);
 
+// Appends the gradients of the loss that --loss gives, or the graph names, by what --wrt says, as outputs. On any graph.
+llvm::Error differentiateLoss(Graph &g, const ModelOptions &o);
+
 // The values that --wrt names.
 llvm::Expected<std::vector<ValueId>> wrtValues(const Graph &g, llvm::StringRef wrt);
 

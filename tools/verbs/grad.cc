@@ -1,7 +1,6 @@
 #include "ir/builder.h"
 #include "passes/dce.h"
 #include "passes/differentiate.h"
-#include "passes/loss.h"
 #include "passes/original.h"
 #include "passes/policy.h"
 #include "tools/cli/console.h"
@@ -16,27 +15,6 @@ struct Options {
   ModelOptions model;
   std::string ys, xs, gradYs = "ones", output, weights;
 };
-
-// --loss and --wrt: as every verb does it, but for a graph that is differentiated already.
-llvm::Error byLoss(Graph &g, const ModelOptions &o) {
-  auto xs = wrtValues(g, o.wrt);
-  if (!xs)
-    return xs.takeError();
-  ValueId y = g.loss;
-  if (!o.loss.empty()) {
-    auto loss = attachLoss(g, {o.loss, o.classAxis});
-    if (!loss)
-      return loss.takeError();
-    y = *loss;
-  }
-  if (!y)
-    return makeError("{0}: the graph names no loss; give one with --loss, or values with --ys and --xs", o.model);
-  auto grads = gradients(g, {y}, *xs);
-  if (!grads)
-    return grads.takeError();
-  addGradientOutputs(g, *xs, *grads);
-  return llvm::Error::success();
-}
 
 llvm::Error byValues(Graph &g, const Options &o) {
   auto ys = matchValues(g, o.ys);
@@ -76,7 +54,7 @@ llvm::Error grad(const Options &o) {
   if (!loaded)
     return loaded.takeError();
   Graph g = originalOf(*loaded);
-  if (llvm::Error e = values ? byValues(g, o) : byLoss(g, o.model))
+  if (llvm::Error e = values ? byValues(g, o) : differentiateLoss(g, o.model))
     return e;
   return writeGraph(withoutDeadNodes(g), o.output, o.weights);
 }
