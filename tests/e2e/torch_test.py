@@ -5,6 +5,7 @@ import command
 command.with_python_of_torch()
 
 import contextlib  # noqa: E402
+import copy  # noqa: E402
 import io  # noqa: E402
 import json  # noqa: E402
 import logging  # noqa: E402
@@ -17,6 +18,7 @@ from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 
 torch.set_num_threads(2)
+torch.manual_seed(0)
 logging.disable(logging.WARNING)
 warnings.simplefilter("ignore")
 
@@ -164,12 +166,13 @@ CASES = {
 }
 # Where an exporter or we do not go that far yet. A case that works all the same is a failure: then it goes from the list.
 # (case, exporter) or (case, None) for all exporters, to what is not supported.
-UNSUPPORTED = {}
+UNSUPPORTED = {(case, exporter): "SplitToSequence, which this exporter writes where it does not optimise"
+               for case in ("split", "chunks_of_different_size") for exporter in ("dynamo18", "dynamo20")}
 # One exporter of each kind for all cases; the other opsets for those whose nodes depend on them. By its default options
 # the newer one folds batch norms and turns weights over, so it is asked only where it does neither.
 EVERYWHERE = ("ts17", "dynamo20")
 BY_DEFAULT = {"linear", "mlp_relu", "conv", "conv_groups", "max_pool", "global_pool", "split", "slices", "chunks_of_different_size",
-              "concat", "pad", "softmax", "matmul", "expand_repeat", "reductions", "reshape_permute"}
+              "pad", "softmax", "matmul", "expand_repeat", "reductions", "reshape_permute"}
 BY_OPSET = {"linear_3d", "mlp_gelu", "mlp_gelu_tanh", "layer_norm", "reductions", "split", "slices", "pad", "attention", "batch_norm",
             "mlp_softmax", "tied_weights", "max_pool_padded", "group_norm"}
 
@@ -188,7 +191,7 @@ class Modules(command.TestCase):
         """The module, and its input and loss's other operand with values that f32 has."""
         torch.manual_seed(sum(map(ord, name)))
         maker, shape, kind = CASES[name]
-        module = maker().float()
+        module = copy.deepcopy(maker()).float()
         for buffer, value in module.named_buffers():
             if "running" in buffer:
                 value.copy_(torch.rand_like(value) + 0.5)
@@ -206,7 +209,7 @@ class Modules(command.TestCase):
 
     def wanted(self, module, x, extra, kind, train):
         """Loss, output and gradients in f64, by name."""
-        reference = module.double().train(train)
+        reference = copy.deepcopy(module).double().train(train)
         x = x.clone() if not x.is_floating_point() else x.double().requires_grad_()
         y = reference(x)
         loss = torch_loss(kind, y, extra.double() if extra.is_floating_point() else extra)
