@@ -168,11 +168,16 @@ CASES = {
 # (case, exporter) or (case, None) for all exporters, to what is not supported.
 UNSUPPORTED = {(case, exporter): "SplitToSequence, which this exporter writes where it does not optimise"
                for case in ("split", "chunks_of_different_size") for exporter in ("dynamo18", "dynamo20")}
+UNSUPPORTED[("gather_rows", "dynamo20")] = "GatherND"
+# The exporter writes constants (sqrt(2), 1/6) rounded to f32, so that f64 agrees to f32's digits only.
+CONSTANTS_IN_F32 = {"mlp_gelu", "mlp_gelu_tanh", "mlp_hardsigmoid"}
+# A tied parameter has one name in the file; which one is the exporter's choice.
+NAMED_OTHERWISE = {"tied_weights": {"embed.weight": "head.weight"}}
 # One exporter of each kind for all cases; the other opsets for those whose nodes depend on them. By its default options
 # the newer one folds batch norms and turns weights over, so it is asked only where it does neither.
 EVERYWHERE = ("ts17", "dynamo20")
 BY_DEFAULT = {"linear", "mlp_relu", "conv", "conv_groups", "max_pool", "global_pool", "split", "slices", "chunks_of_different_size",
-              "pad", "softmax", "matmul", "expand_repeat", "reductions", "reshape_permute"}
+              "pad", "softmax", "matmul", "reductions", "reshape_permute"}
 BY_OPSET = {"linear_3d", "mlp_gelu", "mlp_gelu_tanh", "layer_norm", "reductions", "split", "slices", "pad", "attention", "batch_norm",
             "mlp_softmax", "tied_weights", "max_pool_padded", "group_norm"}
 
@@ -234,7 +239,10 @@ class Modules(command.TestCase):
         has_modes = any(isinstance(m, nn.modules.batchnorm._BatchNorm) for m in module.modules())
         for train in (False, True) if has_modes else (True,):
             want = self.wanted(module, x, extra, kind, train)
-            for precision, relative in ("f64", 1e-9), ("f32", 2e-4):
+            if exporter.startswith("dynamo"):
+                for torch_name, file_name in NAMED_OTHERWISE.get(name, {}).items():
+                    want[f"grad.{file_name}"] = want.pop(f"grad.{torch_name}")
+            for precision, relative in ("f64", 1e-7 if name in CONSTANTS_IN_F32 else 1e-9), ("f32", 2e-4):
                 options = [] if train else ["--eval"]
                 result = command.run("run", "m.onnx", f"--loss={kind}", "--wrt=all", f"--precision={precision}", *options,
                                      f"--inputs=in_{precision}", "--outputs=out", "--report=r.json", cwd=self.dir)
@@ -250,7 +258,8 @@ class Modules(command.TestCase):
             g = got[name].astype(np.float64)
             self.assertEqual(g.shape, w.shape, f"{what} {name}")
             # Of the whole tensor's size: elements that cancel to nothing carry the rounding of what they are sums of.
-            scale = max(1e-3, float(np.abs(w).max(initial=0)))
+            # A bias before a batch norm has a gradient of nothing but rounding.
+            scale = max(1e-3 if what.startswith("f64") else 1e-2, float(np.abs(w).max(initial=0)))
             off = float(np.abs(g - w).max(initial=0))
             self.assertLessEqual(off, relative * scale, f"{what} {name}: off by {off}, of {scale}")
         self.assertEqual(gradients, {n for n in want if n.startswith("grad.")}, what)
@@ -323,7 +332,8 @@ class SecondDerivatives(command.TestCase):
                 got = np.load(self.path(f"out/{of_file[output]}"))
                 w = w.detach().numpy()
                 off = np.abs(got - w).max()
-                self.assertLessEqual(off, 1e-9 * max(1e-3, np.abs(w).max()), f"{output}: off by {off}")
+                relative = 1e-7 if any(isinstance(m, nn.GELU) for m in module.modules()) else 1e-9
+                self.assertLessEqual(off, relative * max(1e-3, np.abs(w).max()), f"{output}: off by {off}")
 
 
 add_tests()
