@@ -4,6 +4,7 @@
 #include "passes/plan/keep.h"
 #include "gtest/gtest.h"
 #include <map>
+#include <numeric>
 #include <random>
 #include <set>
 
@@ -198,30 +199,108 @@ TEST(Keep, RecomputesSegmentsOfAChainOnce) {
   EXPECT_LT(e.peakBytes, 90);
 }
 
+// Sizes are multiples of 64, as the CPU's target rounds them.
+std::vector<Block> randomBlocks(Random &rng, size_t most, uint32_t steps) {
+  std::vector<Block> blocks;
+  for (size_t k = 0, n = 1 + below(rng, most); k < n; ++k) {
+    uint32_t first = below(rng, steps), last = first + below(rng, steps - first);
+    blocks.push_back({int64_t(64 * (1 + below(rng, 30))), first, last});
+  }
+  return blocks;
+}
+
+int64_t peakOf(const std::vector<Block> &blocks) {
+  int64_t peak = 0;
+  for (const Block &at : blocks) { // it is reached where some block begins
+    int64_t live = 0;
+    for (const Block &b : blocks)
+      live += b.first <= at.first && at.first <= b.last ? b.bytes : 0;
+    peak = std::max(peak, live);
+  }
+  return peak;
+}
+
+bool conflict(const Block &a, const Block &b) { return a.first <= b.last && b.first <= a.last; }
+
+// Offsets are in [0, top), and blocks alive together do not overlap.
+void expectLegal(const std::vector<Block> &blocks, int64_t top) {
+  for (const Block &a : blocks) {
+    ASSERT_GE(a.offset, 0);
+    ASSERT_LE(a.offset + a.bytes, top);
+    for (const Block &b : blocks)
+      ASSERT_FALSE(&a != &b && conflict(a, b) && a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes);
+  }
+}
+
+// First fit in every order: in that of an optimal placement's offsets no block ends higher than there.
+int64_t leastArena(std::vector<Block> blocks) {
+  int64_t least = INT64_MAX;
+  std::vector<size_t> order(blocks.size());
+  std::iota(order.begin(), order.end(), 0);
+  do {
+    int64_t top = 0;
+    for (size_t k = 0; k < order.size(); ++k) {
+      Block &b = blocks[order[k]];
+      b.offset = 0;
+      for (bool moved = true; moved;) {
+        moved = false;
+        for (size_t m = 0; m < k; ++m) {
+          const Block &o = blocks[order[m]];
+          if (conflict(o, b) && o.offset < b.offset + b.bytes && b.offset < o.offset + o.bytes) {
+            b.offset = o.offset + o.bytes;
+            moved = true;
+          }
+        }
+      }
+      top = std::max(top, b.offset + b.bytes);
+    }
+    least = std::min(least, top);
+  } while (std::next_permutation(order.begin(), order.end()));
+  return least;
+}
+
 TEST(Pack, BlocksAliveTogetherDoNotOverlap) {
   Random rng(2);
   for (int i = 0; i < 300; ++i) {
-    std::vector<Block> blocks;
-    uint32_t steps = 5 + below(rng, 40);
-    for (size_t k = 0, n = 1 + below(rng, 60); k < n; ++k) {
-      uint32_t first = below(rng, steps), last = first + below(rng, steps - first);
-      blocks.push_back({int64_t(64 * (1 + below(rng, 30))), first, last});
-    }
-    int64_t peak = 0;
-    for (uint32_t t = 0; t < steps; ++t) {
-      int64_t live = 0;
-      for (const Block &b : blocks)
-        live += b.first <= t && t <= b.last ? b.bytes : 0;
-      peak = std::max(peak, live);
-    }
-    int64_t top = pack(blocks, peak);
+    std::vector<Block> blocks = randomBlocks(rng, 60, 5 + below(rng, 40));
+    int64_t peak = peakOf(blocks), top = pack(blocks, peak);
     EXPECT_GE(top, peak);
-    for (const Block &a : blocks) {
-      ASSERT_LE(a.offset + a.bytes, top);
-      for (const Block &b : blocks)
-        ASSERT_FALSE(&a != &b && a.first <= b.last && b.first <= a.last && a.offset < b.offset + b.bytes &&
-                     b.offset < a.offset + a.bytes);
+    expectLegal(blocks, top);
+  }
+}
+
+TEST(Pack, SmallInstancesAreOptimal) {
+  Random rng(3);
+  for (int i = 0; i < 300; ++i) {
+    std::vector<Block> blocks = randomBlocks(rng, 7, 4 + below(rng, 6));
+    int64_t peak = peakOf(blocks), top = pack(blocks, peak);
+    expectLegal(blocks, top);
+    ASSERT_EQ(top, leastArena(blocks)) << "instance " << i;
+  }
+}
+
+// Saved values freed in reverse, gradients that stay, values in passing, workspaces.
+TEST(Pack, TrainingStepsAreWithinOnePercent) {
+  Random rng(4);
+  for (int i = 0; i < 10; ++i) {
+    uint32_t layers = 20 + below(rng, 200), end = 2 * layers;
+    std::vector<Block> blocks;
+    auto add = [&](uint32_t first, uint32_t last) {
+      int64_t most = below(rng, 3) ? 1 << 16 : 64;
+      blocks.push_back({int64_t(64 * (1 + below(rng, most))), first, std::min(last, end)});
+    };
+    for (uint32_t k = 0; k < layers; ++k) {
+      uint32_t back = end - 1 - k;
+      add(k, back);
+      add(back, end);
+      for (uint32_t step : {k, back}) {
+        add(step, step + 1);
+        add(step, step);
+      }
     }
+    int64_t peak = peakOf(blocks), top = pack(blocks, peak);
+    EXPECT_LE(double(top), 1.01 * double(peak)) << layers << " layers";
+    expectLegal(blocks, top);
   }
 }
 
