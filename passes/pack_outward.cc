@@ -54,8 +54,7 @@ public:
     p_.work += 20 * int64_t(p.blocks.size());
   }
 
-  // Places all by the rule, in the order of the constructor; returns the sum of bytes above the
-  // peak.
+  // Places all by the rule; returns the sum of bytes above the peak.
   int64_t place(const Rule &rule, uint32_t lastStep) {
     for (uint32_t i = 0; i < p_.blocks.size(); ++i)
       fits_[i] = p_.blocks[i].last == lastStep ? rule.toTheEnd
@@ -164,7 +163,6 @@ private:
   }
 
   // One block's fit and turn; undone, and false, if more than `limit` bytes would be above the
-  // peak.
   bool change(uint32_t i, Fit fit, uint32_t to, int64_t limit) {
     const Side s = side(i);
     const uint32_t from = position_[i];
