@@ -15,6 +15,7 @@ int64_t mostWork(int64_t blocks, int64_t peak) {
 }
 
 constexpr size_t kMostInOrder = 400; // blocks
+constexpr int64_t kLastEffort = 500'000'000; // work; two or three seconds
 
 } // namespace
 
@@ -27,6 +28,9 @@ int64_t pack(std::vector<Block> &blocks, int64_t peak) {
   packOutward(p, small ? most / 2 : most);
   if (!p.solved() && small)
     packInOrder(p, most);
+  // A last effort where one percent is at stake.
+  if (double(p.least) > 1.01 * double(peak))
+    packInOrder(p, most + kLastEffort);
   for (size_t i = 0; i < blocks.size(); ++i)
     blocks[i].offset = p.best[i];
   return p.least;

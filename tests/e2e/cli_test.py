@@ -179,6 +179,20 @@ class Reports(Case):
             self.assertEqual(first[key], again[key], key)
 
 
+class Arenas(Case):
+    def test_within_one_percent_of_the_peak(self):
+        zoo = (("resnet", "--depth=18", "--batch=2"), ("mobilenetv2", "--batch=2", "--shape=3x96x96"),
+               ("unet", "--batch=2", "--shape=1x128x128"), ("cnn", "--batch=32"))
+        for name, *options in zoo:
+            self.run_ok("zoo", name, *options, "-o", "zoo.isth")
+            for policy in "none", "speed", "memory":
+                with self.subTest(f"{name} {policy}"):
+                    r = self.report("opt", "zoo.isth", "--loss=cross_entropy", f"--policy={policy}", "-o", "out.isth")
+                    self.assertGreater(r["predicted_peak_bytes"], 1 << 20)
+                    self.assertLessEqual(r["predicted_peak_bytes"], r["arena_bytes"])
+                    self.assertLessEqual(r["arena_bytes"], 1.01 * r["predicted_peak_bytes"])
+
+
 class Graphs(Case):
     def test_opt_then_run(self):
         for policy in "none", "speed", "memory":
