@@ -28,8 +28,9 @@ int64_t pack(std::vector<Block> &blocks, int64_t peak) {
   packOutward(p, small ? most / 2 : most);
   if (!p.solved() && small)
     packInOrder(p, most);
-  // A last effort where one percent is at stake.
-  if (double(p.least) > 1.01 * double(peak))
+  // A last effort where one percent is at stake. The search over orders lists all pairs of blocks that meet, so it is for
+  // small instances only.
+  if (small && peak > 1 << 20 && double(p.least) > 1.01 * double(peak))
     packInOrder(p, most + kLastEffort);
   for (size_t i = 0; i < blocks.size(); ++i)
     blocks[i].offset = p.best[i];
