@@ -20,62 +20,83 @@ struct Pool : ConvShape {
   }
   int64_t planes() const { return batch * channels; }
 
-  // The taps of the window at `o` that lie in the image.
-  Range taps(int axis, int64_t o) const {
-    int64_t start = o * stride[axis] - pad[axis], step = dilation[axis];
-    int64_t low = start < 0 ? (-start + step - 1) / step : 0;
-    int64_t high = std::min(kernel[axis], (in[axis] - start + step - 1) / step);
-    return {low, std::max(low, high)};
+  // Calls f(first place, od, oh, from, to) for pieces [from, to) of all rows of results of a plane.
+  static constexpr int64_t kPiece = 256;
+  template <typename F> void forEachPiece(F f) const {
+    for (int64_t od = 0; od < out[0]; ++od)
+      for (int64_t oh = 0; oh < out[1]; ++oh)
+        for (int64_t from = 0; from < out[2]; from += kPiece)
+          f((od * out[1] + oh) * out[2] + from, od, oh, from, std::min(from + kPiece, out[2]));
   }
 
-  // Calls f(index of the place, d, h, w ranges of positions) for every window of a plane.
-  template <typename F> void forEachWindow(F f) const {
-    int64_t at = 0;
-    for (int64_t od = 0; od < out[0]; ++od)
-      for (int64_t oh = 0; oh < out[1]; ++oh) {
-        Range d = taps(0, od), h = taps(1, oh);
-        for (int64_t ow = 0; ow < out[2]; ++ow, ++at)
-          f(at, od, oh, ow, d, h, taps(2, ow));
+  // Calls f(input position, step, places, begin) for each tap, in row-major order, on a piece of a
+  // row: `places` results from index `begin` of the piece on read the input from `position` in
+  // steps.
+  template <typename F>
+  void forEachTap(int64_t od, int64_t oh, int64_t from, int64_t to, F f) const {
+    for (int64_t kd = 0; kd < kernel[0]; ++kd)
+      for (int64_t kh = 0; kh < kernel[1]; ++kh) {
+        int64_t d = position(0, od, kd), h = position(1, oh, kh);
+        if (d < 0 || d >= in[0] || h < 0 || h >= in[1])
+          continue;
+        for (int64_t kw = 0; kw < kernel[2]; ++kw) {
+          auto [low, high] = places(2, kw);
+          low = std::max(low, from);
+          int64_t n = std::min(high, to) - low;
+          if (n > 0)
+            f((d * in[1] + h) * in[2] + position(2, low, kw), stride[2], n, low - from);
+        }
       }
+  }
+
+  template <typename F> void forEachPlane(F f) const {
+    parallelFor(planes(), std::max<int64_t>(1, kGrain / std::max<int64_t>(1, inPlane())),
+                [&](int64_t begin, int64_t end) {
+                  vectorised([&] {
+                    for (int64_t n = begin; n < end; ++n)
+                      f(n);
+                  });
+                });
   }
 };
 
-// Where the window has its first maximum, as an index into the plane, NaN being the largest; -1 if
-// it holds no element.
-template <typename T>
-int64_t whereMax(const Pool &p, const T *x, int64_t od, int64_t oh, int64_t ow, Pool::Range d,
-                 Pool::Range h, Pool::Range w) {
-  int64_t best = -1;
-  Compute<T> most = 0;
-  for (int64_t kd = d.low; kd < d.high; ++kd)
-    for (int64_t kh = h.low; kh < h.high; ++kh) {
-      int64_t row = (p.position(0, od, kd) * p.in[1] + p.position(1, oh, kh)) * p.in[2];
-      for (int64_t kw = w.low; kw < w.high; ++kw) {
-        int64_t i = row + p.position(2, ow, kw);
-        Compute<T> v = x[i];
-        if (best < 0 || v > most || (v != v && most == most)) {
-          best = i;
-          most = v;
-        }
+// Where each window of a piece has its first maximum, as an index into the plane, NaN being the
+// largest; -1 where it holds no element.
+template <typename T> struct Maxima {
+  Compute<T> value[Pool::kPiece];
+  int64_t index[Pool::kPiece];
+
+  void find(const Pool &p, const T *x, int64_t od, int64_t oh, int64_t from, int64_t to) {
+    std::fill(value, value + (to - from), -std::numeric_limits<Compute<T>>::infinity());
+    std::fill(index, index + (to - from), int64_t(-1));
+    p.forEachTap(od, oh, from, to, [&](int64_t at, int64_t step, int64_t n, int64_t begin) {
+      Compute<T> *most = value + begin;
+      int64_t *where = index + begin;
+      for (int64_t i = 0; i < n; ++i) {
+        Compute<T> v = x[at + i * step];
+        bool isMore = (v > most[i]) | ((v != v) & (most[i] == most[i])) | (where[i] < 0);
+        most[i] = isMore ? v : most[i];
+        where[i] = isMore ? at + i * step : where[i];
       }
-    }
-  return best;
-}
+    });
+  }
+};
 
 struct MaxPool {
   template <typename T> static void run(const OpCall &call, const KernelArgs &args) {
     const Pool p(call, call.results[0], call.operands[0]);
     const T *x = operand<T>(args, 0);
     T *y = result<T>(args, 0);
-#pragma omp parallel for schedule(static)
-    for (int64_t n = 0; n < p.planes(); ++n) {
+    p.forEachPlane([&](int64_t n) {
       const T *from = x + n * p.inPlane();
       T *to = y + n * p.outPlane();
-      p.forEachWindow([&](int64_t at, auto... window) {
-        int64_t i = whereMax(p, from, window...);
-        to[at] = i < 0 ? T(-INFINITY) : from[i];
+      p.forEachPiece([&](int64_t first, int64_t od, int64_t oh, int64_t begin, int64_t end) {
+        Maxima<T> m;
+        m.find(p, from, od, oh, begin, end);
+        for (int64_t i = 0; i < end - begin; ++i)
+          to[first + i] = T(m.value[i]);
       });
-    }
+    });
   }
 };
 
@@ -84,17 +105,18 @@ struct MaxPoolGrad {
     const Pool p(call, call.operands[0], call.operands[1]);
     const T *g = operand<T>(args, 0), *x = operand<T>(args, 1);
     T *dx = result<T>(args, 0);
-#pragma omp parallel for schedule(static)
-    for (int64_t n = 0; n < p.planes(); ++n) {
+    p.forEachPlane([&](int64_t n) {
       const T *image = x + n * p.inPlane(), *up = g + n * p.outPlane();
       T *to = dx + n * p.inPlane();
       std::fill(to, to + p.inPlane(), T(0));
-      p.forEachWindow([&](int64_t at, auto... window) {
-        int64_t i = whereMax(p, image, window...);
-        if (i >= 0)
-          to[i] = T(Compute<T>(to[i]) + Compute<T>(up[at]));
+      p.forEachPiece([&](int64_t first, int64_t od, int64_t oh, int64_t begin, int64_t end) {
+        Maxima<T> m;
+        m.find(p, image, od, oh, begin, end);
+        for (int64_t i = 0; i < end - begin; ++i)
+          if (int64_t at = m.index[i]; at >= 0)
+            to[at] = T(Compute<T>(to[at]) + Compute<T>(up[first + i]));
       });
-    }
+    });
   }
 };
 
@@ -103,33 +125,33 @@ struct MaxPoolTake {
     const Pool p(call, call.results[0], call.operands[1]);
     const T *v = operand<T>(args, 0), *x = operand<T>(args, 1);
     T *y = result<T>(args, 0);
-#pragma omp parallel for schedule(static)
-    for (int64_t n = 0; n < p.planes(); ++n) {
+    p.forEachPlane([&](int64_t n) {
       const T *image = x + n * p.inPlane(), *from = v + n * p.inPlane();
       T *to = y + n * p.outPlane();
-      p.forEachWindow([&](int64_t at, auto... window) {
-        int64_t i = whereMax(p, image, window...);
-        to[at] = i < 0 ? T(0) : from[i];
+      p.forEachPiece([&](int64_t first, int64_t od, int64_t oh, int64_t begin, int64_t end) {
+        Maxima<T> m;
+        m.find(p, image, od, oh, begin, end);
+        for (int64_t i = 0; i < end - begin; ++i)
+          to[first + i] = m.index[i] < 0 ? T(0) : from[m.index[i]];
       });
-    }
+    });
   }
 };
 
-// How many elements the mean of the window at (od, oh, ow) is taken over; 1 if there are none.
+// Averages have no dilation.
 struct Counts {
   const Pool &p;
   bool padding;
 
+  // How many elements a window counts along an axis.
   int64_t along(int axis, int64_t o) const {
-    if (!padding) {
-      auto [low, high] = p.taps(axis, o);
-      return high - low;
-    }
-    int64_t start = o * p.stride[axis] - p.pad[axis];
-    return std::min(p.kernel[axis], p.in[axis] + p.padHigh[axis] - start);
+    int64_t start = o * p.stride[axis] - p.pad[axis], end = start + p.kernel[axis];
+    if (padding)
+      return std::min(end, p.in[axis] + p.padHigh[axis]) - start;
+    return std::max<int64_t>(0, std::min(end, p.in[axis]) - std::max<int64_t>(start, 0));
   }
-  double scale(int64_t od, int64_t oh, int64_t ow) const {
-    return 1.0 / double(std::max<int64_t>(1, along(0, od) * along(1, oh) * along(2, ow)));
+  double scale(int64_t rows, int64_t ow) const { // rows: the counts along the other two axes
+    return 1.0 / double(std::max<int64_t>(1, rows * along(2, ow)));
   }
 };
 
@@ -139,58 +161,67 @@ struct AvgPool {
     const Counts counts{p, call.attrs->getBool("count_include_pad")};
     const T *x = operand<T>(args, 0);
     T *y = result<T>(args, 0);
-#pragma omp parallel for schedule(static)
-    for (int64_t n = 0; n < p.planes(); ++n) {
+    p.forEachPlane([&](int64_t n) {
       const T *from = x + n * p.inPlane();
       T *to = y + n * p.outPlane();
-      p.forEachWindow([&](int64_t at, int64_t od, int64_t oh, int64_t ow, Pool::Range d,
-                          Pool::Range h, Pool::Range w) {
-        double sum = 0;
-        for (int64_t kd = d.low; kd < d.high; ++kd)
-          for (int64_t kh = h.low; kh < h.high; ++kh) {
-            const T *row =
-                from + (p.position(0, od, kd) * p.in[1] + p.position(1, oh, kh)) * p.in[2];
-            for (int64_t kw = w.low; kw < w.high; ++kw)
-              sum += double(row[p.position(2, ow, kw)]);
-          }
-        to[at] = converted<T>(sum * counts.scale(od, oh, ow));
+      p.forEachPiece([&](int64_t first, int64_t od, int64_t oh, int64_t begin, int64_t end) {
+        double sums[Pool::kPiece] = {};
+        p.forEachTap(od, oh, begin, end, [&](int64_t at, int64_t step, int64_t count, int64_t to) {
+          for (int64_t i = 0; i < count; ++i)
+            sums[to + i] += double(from[at + i * step]);
+        });
+        int64_t rows = counts.along(0, od) * counts.along(1, oh);
+        for (int64_t i = 0; i < end - begin; ++i)
+          to[first + i] = converted<T>(sums[i] * counts.scale(rows, begin + i));
       });
-    }
+    });
   }
 };
 
-// The windows that hold position `i` along an axis; for pools without dilation.
-Pool::Range windowsOver(const Pool &p, int axis, int64_t i) {
-  int64_t first = i + p.pad[axis] - p.kernel[axis] + 1, stride = p.stride[axis];
-  return {first <= 0 ? 0 : (first + stride - 1) / stride,
-          std::min(p.out[axis], (i + p.pad[axis]) / stride + 1)};
-}
-
-// Each element gathers from its windows, so that sums are in double and no two threads share one.
+// Rows of dx gather from the rows of g whose windows hold them, a piece at a time, so that sums are
+// in double and no two threads share one.
 struct AvgPoolGrad {
   template <typename T> static void run(const OpCall &call, const KernelArgs &args) {
     const Pool p(call, call.operands[0], call.results[0]);
     const Counts counts{p, call.attrs->getBool("count_include_pad")};
     const T *g = operand<T>(args, 0);
     T *dx = result<T>(args, 0);
-#pragma omp parallel for schedule(static)
-    for (int64_t n = 0; n < p.planes(); ++n) {
+    p.forEachPlane([&](int64_t n) {
       const T *from = g + n * p.outPlane();
       T *to = dx + n * p.inPlane();
       for (int64_t d = 0; d < p.in[0]; ++d)
-        for (int64_t h = 0; h < p.in[1]; ++h)
-          for (int64_t w = 0; w < p.in[2]; ++w, ++to) {
-            Pool::Range atD = windowsOver(p, 0, d), atH = windowsOver(p, 1, h),
-                        atW = windowsOver(p, 2, w);
-            double sum = 0;
-            for (int64_t od = atD.low; od < atD.high; ++od)
-              for (int64_t oh = atH.low; oh < atH.high; ++oh)
-                for (int64_t ow = atW.low; ow < atW.high; ++ow)
-                  sum +=
-                      double(from[(od * p.out[1] + oh) * p.out[2] + ow]) * counts.scale(od, oh, ow);
-            *to = converted<T>(sum);
-          }
-    }
+        for (int64_t h = 0; h < p.in[1]; ++h, to += p.in[2])
+          for (int64_t begin = 0; begin < p.in[2]; begin += Pool::kPiece)
+            gather(p, counts, from, d, h, begin, std::min(begin + Pool::kPiece, p.in[2]), to);
+    });
+  }
+
+  // The windows that hold any of the positions [begin, end).
+  static Pool::Range windowsOver(const Pool &p, int axis, int64_t begin, int64_t end) {
+    int64_t first = begin + p.pad[axis] - p.kernel[axis] + 1, stride = p.stride[axis];
+    return {first <= 0 ? 0 : (first + stride - 1) / stride,
+            std::min(p.out[axis], (end - 1 + p.pad[axis]) / stride + 1)};
+  }
+
+  template <typename T>
+  static void gather(const Pool &p, const Counts &counts, const T *from, int64_t d, int64_t h,
+                     int64_t begin, int64_t end, T *to) {
+    Pool::Range overD = windowsOver(p, 0, d, d + 1), overH = windowsOver(p, 1, h, h + 1),
+                overW = windowsOver(p, 2, begin, end);
+    double sums[Pool::kPiece] = {};
+    for (int64_t od = overD.low; od < overD.high; ++od)
+      for (int64_t oh = overH.low; oh < overH.high; ++oh) {
+        int64_t rows = counts.along(0, od) * counts.along(1, oh);
+        const T *row = from + (od * p.out[1] + oh) * p.out[2];
+        for (int64_t ow = overW.low; ow < overW.high; ++ow) {
+          double share = double(row[ow]) * counts.scale(rows, ow);
+          int64_t start = ow * p.stride[2] - p.pad[2];
+          for (int64_t w = std::max(start, begin); w < std::min(start + p.kernel[2], end); ++w)
+            sums[w - begin] += share;
+        }
+      }
+    for (int64_t w = begin; w < end; ++w)
+      to[w] = converted<T>(sums[w - begin]);
   }
 };
 
