@@ -458,7 +458,8 @@ class Talk(Case):
         """What the command writes to stderr where that is a terminal."""
         primary, secondary = pty.openpty()
         process = subprocess.Popen([command.BINARY, *args], cwd=self.dir, stdin=subprocess.DEVNULL,
-                                   stdout=subprocess.DEVNULL, stderr=secondary, env=env)
+                                   stdout=subprocess.DEVNULL, stderr=secondary,
+                                   env={**env, **command.QUIET_THREADS})
         os.close(secondary)
         output = b""
         while True:
