@@ -110,9 +110,10 @@ void Attrs::set(llvm::StringRef name, Attr value) {
 }
 
 bool identical(const Attrs &a, const Attrs &b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Attrs::Item &x, const Attrs::Item &y) {
-    return x.first == y.first && identical(x.second, y.second);
-  });
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](const Attrs::Item &x, const Attrs::Item &y) {
+                      return x.first == y.first && identical(x.second, y.second);
+                    });
 }
 
 bool Attrs::erase(llvm::StringRef name) {

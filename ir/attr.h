@@ -23,7 +23,8 @@ inline AttrKind kindOf(const Attr &a) { return static_cast<AttrKind>(a.index());
 llvm::StringRef attrKindName(AttrKind k); // "bool", "int", "float", "string", "int list", ...
 
 // As the text form writes it: `true`, `3`, `0.5`, `"text"` or a bare word, `[1, 2]`, `[0.5, 1.0]`.
-// Floats are in shortest form that reads back to the same bits and always carry a `.`, `e`, `inf` or `nan`.
+// Floats are in shortest form that reads back to the same bits and always carry a `.`, `e`, `inf`
+// or `nan`.
 std::string attrText(const Attr &a);
 std::string floatText(double d);
 

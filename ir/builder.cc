@@ -25,8 +25,9 @@ ValueId Builder::create(llvm::StringRef op, llvm::ArrayRef<ValueId> operands, At
 }
 
 ValueId Builder::full(const Type &type, double value) {
-  return create("full", {},
-                {{"dims", ints(type.dims)}, {"type", dtypeName(type.dtype).str()}, {"value", value}});
+  return create(
+      "full", {},
+      {{"dims", ints(type.dims)}, {"type", dtypeName(type.dtype).str()}, {"value", value}});
 }
 
 ValueId Builder::scale(ValueId a, double by) { return create("affine", {a}, {{"scale", by}}); }

@@ -1,5 +1,5 @@
-// Appends nodes to a graph. What cannot be built here is a bug of the caller's: input from files goes
-// through Graph::addNode, which returns errors.
+// Appends nodes to a graph. What cannot be built here is a bug of the caller's: input from files
+// goes through Graph::addNode, which returns errors.
 #pragma once
 
 #include "ir/graph.h"
@@ -26,7 +26,8 @@ public:
   NodeId createNode(llvm::StringRef op, llvm::ArrayRef<ValueId> operands, Attrs attrs = {},
                     llvm::StringRef name = {});
 
-  // Shorthands for gradients. Elementwise ones take equal shapes, or scalars of rank 0 to broadcast.
+  // Shorthands for gradients. Elementwise ones take equal shapes, or scalars of rank 0 to
+  // broadcast.
   ValueId add(ValueId a, ValueId b) { return create("add", {a, b}); }
   ValueId sub(ValueId a, ValueId b) { return create("sub", {a, b}); }
   ValueId mul(ValueId a, ValueId b) { return create("mul", {a, b}); }

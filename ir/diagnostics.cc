@@ -43,7 +43,8 @@ llvm::Error locate(llvm::Error e, llvm::StringRef where) {
 }
 
 llvm::Error addNote(llvm::Error e, llvm::StringRef note) {
-  return changed(std::move(e), [&](DiagError &d) { d.diags.back().notes.emplace_back(note.str()); });
+  return changed(std::move(e),
+                 [&](DiagError &d) { d.diags.back().notes.emplace_back(note.str()); });
 }
 
 std::string didYouMean(llvm::StringRef name, llvm::ArrayRef<llvm::StringRef> known,

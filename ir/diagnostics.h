@@ -1,6 +1,8 @@
-// Errors as values: located diagnostics for bad input, and plain messages for everything else that fails.
+// Errors as values: located diagnostics for bad input, and plain messages for everything else that
+// fails.
 //
-// A message starts in lower case, ends without a full stop, and says what was expected, what was found and what to do.
+// A message starts in lower case, ends without a full stop, and says what was expected, what was
+// found and what to do.
 #pragma once
 
 #include "llvm/ADT/StringRef.h"
@@ -21,20 +23,22 @@ struct Loc {
 // "mlp.isth:2:13: note: '%w' comes from here"; `where` may be empty.
 struct Note {
   Note(std::string message) : message(std::move(message)) {}
-  Note(std::string where, std::string message) : where(std::move(where)), message(std::move(message)) {}
+  Note(std::string where, std::string message)
+      : where(std::move(where)), message(std::move(message)) {}
 
   std::string where;
   std::string message;
 };
 
 struct Diag {
-  std::string where;   // "mlp.isth:7:8" or `net.onnx: node "conv1" (Conv, #3)`; may be empty
+  std::string where; // "mlp.isth:7:8" or `net.onnx: node "conv1" (Conv, #3)`; may be empty
   std::string message;
   std::string excerpt; // the quoted line and its caret, or empty; ends in a newline
   std::vector<Note> notes;
 };
 
-// Bad input (exit 1) unless `exitCode` says otherwise: 2 usage, 3 budget, 4 results differ, 5 device or bug.
+// Bad input (exit 1) unless `exitCode` says otherwise: 2 usage, 3 budget, 4 results differ, 5
+// device or bug.
 class DiagError : public llvm::ErrorInfo<DiagError> {
 public:
   static char ID;
@@ -53,7 +57,8 @@ template <typename... Args> llvm::Error makeError(const char *format, Args &&...
   return llvm::make_error<DiagError>(std::vector<Diag>{std::move(d)});
 }
 // The same with an exit code of its own.
-template <typename... Args> llvm::Error makeErrorCode(int code, const char *format, Args &&...args) {
+template <typename... Args>
+llvm::Error makeErrorCode(int code, const char *format, Args &&...args) {
   Diag d;
   d.message = llvm::formatv(format, std::forward<Args>(args)...).str();
   return llvm::make_error<DiagError>(std::vector<Diag>{std::move(d)}, code);
@@ -64,8 +69,8 @@ llvm::Error locate(llvm::Error e, llvm::StringRef where);
 // Adds a note to the last diagnostic of `e`.
 llvm::Error addNote(llvm::Error e, llvm::StringRef note);
 
-// Up to three of `known` that are near `name` in spelling, as "; did you mean 'a' or 'b'?", or "". `sigil` is
-// put before each: '%' for values.
+// Up to three of `known` that are near `name` in spelling, as "; did you mean 'a' or 'b'?", or "".
+// `sigil` is put before each: '%' for values.
 std::string didYouMean(llvm::StringRef name, llvm::ArrayRef<llvm::StringRef> known,
                        llvm::StringRef sigil = "");
 

@@ -43,10 +43,12 @@ public:
       if (std::string d = inputDifference(a_.inputs()[i], b_.inputs()[i]); !d.empty())
         return d;
     if (a_.numNodes() != b_.numNodes())
-      return "the number of nodes: " + std::to_string(a_.numNodes()) + " and " + std::to_string(b_.numNodes());
+      return "the number of nodes: " + std::to_string(a_.numNodes()) + " and " +
+             std::to_string(b_.numNodes());
     for (uint32_t i = 0; i < a_.numNodes(); ++i)
       if (const char *d = nodeDifference(NodeId(i)))
-        return "node #" + std::to_string(i) + " ('" + valueText(a_.nodeName(NodeId(i))) + "'): " + d;
+        return "node #" + std::to_string(i) + " ('" + valueText(a_.nodeName(NodeId(i))) +
+               "'): " + d;
     if (!sameValue(a_.loss, b_.loss))
       return "the loss";
     if (!sameValues(a_.outputs(), b_.outputs()))
@@ -71,7 +73,8 @@ private:
       return at + "kind";
     if (a_.type(x.value) != b_.type(y.value))
       return at + "type";
-    if (x.init.kind != y.init.kind || !identical(x.init.args, y.init.args) || x.init.key != y.init.key)
+    if (x.init.kind != y.init.kind || !identical(x.init.args, y.init.args) ||
+        x.init.key != y.init.key)
       return at + "initializer";
     return equalData(x.init.data, y.init.data) ? "" : at + "data";
   }

@@ -23,9 +23,8 @@ bool Node::hasMark(llvm::StringRef m) const {
 // Names live in the map's keys, so a copy points its values at keys of its own.
 Graph::Graph(const Graph &o)
     : name(o.name), sourceFile(o.sourceFile), fromOnnx(o.fromOnnx), meta(o.meta),
-      weightsFile(o.weightsFile), loss(o.loss),
-      nodes_(o.nodes_), values_(o.values_), inputs_(o.inputs_), outputs_(o.outputs_),
-      byName_(o.byName_) {
+      weightsFile(o.weightsFile), loss(o.loss), nodes_(o.nodes_), values_(o.values_),
+      inputs_(o.inputs_), outputs_(o.outputs_), byName_(o.byName_) {
   for (const auto &entry : byName_)
     values_[entry.second.index].name = entry.first();
 }
@@ -71,7 +70,8 @@ std::string Graph::whereIs(NodeId id) const {
   std::string place = whereIs(n.loc);
   if (n.loc.line != 0 && !fromOnnx)
     return place;
-  return (place.empty() ? "" : place + ": ") + "node '%" + nodeName(id).str() + "' (" + n.op->name + ")";
+  return (place.empty() ? "" : place + ": ") + "node '%" + nodeName(id).str() + "' (" + n.op->name +
+         ")";
 }
 
 std::string Graph::uniqueName(llvm::StringRef base) const {
@@ -110,8 +110,8 @@ llvm::Expected<ValueId> Graph::addInput(InputKind kind, llvm::StringRef wanted, 
   return v;
 }
 
-llvm::Expected<NodeId> Graph::addNode(const OpDef &op, llvm::ArrayRef<ValueId> operands, Attrs attrs,
-                                      llvm::ArrayRef<std::string> names, Phase phase) {
+llvm::Expected<NodeId> Graph::addNode(const OpDef &op, llvm::ArrayRef<ValueId> operands,
+                                      Attrs attrs, llvm::ArrayRef<std::string> names, Phase phase) {
   if (llvm::Error e = completeAttrs(op, attrs))
     return e;
   llvm::SmallVector<Type, 8> operandTypes;
@@ -131,7 +131,7 @@ llvm::Expected<NodeId> Graph::addNode(const OpDef &op, llvm::ArrayRef<ValueId> o
   for (uint32_t i = 0; i < n.numResults; ++i) {
     std::string base = i < names.size() ? names[i]
                        : i == 0         ? op.name
-                                        : (names.empty() ? op.name : names[0]) + "." + op.resultName(i);
+                                : (names.empty() ? op.name : names[0]) + "." + op.resultName(i);
     ValueId v = addValue(base, (*types)[i]);
     values_[v.index].def = id;
     values_[v.index].resultIndex = i;

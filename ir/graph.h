@@ -1,8 +1,8 @@
 // The computation graph: a list of nodes in execution order. The order is the schedule.
 //
-// A Graph is a value: passes take one and give another. Nodes and values are only ever appended, ids
-// are dense, and references to nodes and values stay valid while more are added. A node's operands
-// come before it. What a node means is in its op's row (op_def.h).
+// A Graph is a value: passes take one and give another. Nodes and values are only ever appended,
+// ids are dense, and references to nodes and values stay valid while more are added. A node's
+// operands come before it. What a node means is in its op's row (op_def.h).
 #pragma once
 
 #include "ir/attr.h"
@@ -21,8 +21,8 @@ namespace isthmus {
 enum class Phase : uint8_t { Forward, Backward, Update };
 llvm::StringRef phaseName(Phase p); // "forward", "backward", "update"
 
-// What becomes of a graph input: `input` is fed at every step; `param` is learned; `state` is carried
-// from step to step by update nodes (running averages); `const` never changes.
+// What becomes of a graph input: `input` is fed at every step; `param` is learned; `state` is
+// carried from step to step by update nodes (running averages); `const` never changes.
 enum class InputKind : uint8_t { Input, Param, State, Const };
 llvm::StringRef inputKindName(InputKind k);
 
@@ -48,8 +48,8 @@ struct Node {
   Phase phase = Phase::Forward;
   Attrs attrs;
 
-  // A clone recomputes `origin`, an earlier node; for a boundary (a stop_gradient made by the rewrite)
-  // `passes` is the forward value that it stands for.
+  // A clone recomputes `origin`, an earlier node; for a boundary (a stop_gradient made by the
+  // rewrite) `passes` is the forward value that it stands for.
   NodeId origin;
   ValueId passes;
   // Nodes that must have run before, beyond what the operands ask for.
@@ -78,8 +78,8 @@ public:
   std::string sourceFile;                  // for diagnostics; "" if made in memory
   bool fromOnnx = false;                   // how `Loc` is to be read
   std::map<std::string, std::string> meta; // facts recorded by passes: target, policy, budget
-  std::string weightsFile;                 // where initializers with a key lie, as the text names it
-  ValueId loss;                            // the value that the file names as the loss, if any
+  std::string weightsFile; // where initializers with a key lie, as the text names it
+  ValueId loss;            // the value that the file names as the loss, if any
 
   // --- Reading
   size_t numNodes() const { return nodes_.size(); }
@@ -101,8 +101,8 @@ public:
   std::string whereIs(NodeId n) const; // the same for a node, naming it where there is no line
 
   // --- Writing
-  // `name` is made unique by a suffix ".2", ".3", ... An invalid type is an error, and so is an initializer that
-  // does not suit it; the initializer's missing arguments are filled in.
+  // `name` is made unique by a suffix ".2", ".3", ... An invalid type is an error, and so is an
+  // initializer that does not suit it; the initializer's missing arguments are filled in.
   llvm::Expected<ValueId> addInput(InputKind kind, llvm::StringRef name, const Type &type,
                                    Initializer init = {}, Loc loc = {});
   // Completes `attrs`, infers the result types and appends the node. `names` are made unique;
@@ -110,7 +110,9 @@ public:
   llvm::Expected<NodeId> addNode(const OpDef &op, llvm::ArrayRef<ValueId> operands, Attrs attrs,
                                  llvm::ArrayRef<std::string> names = {},
                                  Phase phase = Phase::Forward);
-  Node &editNode(NodeId n) { return nodes_[n.index]; } // not its op, operands, attributes or results
+  Node &editNode(NodeId n) {
+    return nodes_[n.index];
+  } // not its op, operands, attributes or results
   Input &editInput(size_t i) { return inputs_[i]; }
   void addOutput(ValueId v) { outputs_.push_back(v); }
   void setOutputs(llvm::ArrayRef<ValueId> vs) { outputs_.assign(vs.begin(), vs.end()); }
@@ -134,7 +136,8 @@ class Uses {
 public:
   explicit Uses(const Graph &g);
   llvm::ArrayRef<NodeId> of(ValueId v) const {
-    return llvm::makeArrayRef(readers_).slice(start_[v.index], start_[v.index + 1] - start_[v.index]);
+    return llvm::makeArrayRef(readers_).slice(start_[v.index],
+                                              start_[v.index + 1] - start_[v.index]);
   }
 
 private:

@@ -1,4 +1,5 @@
-// The two 16-bit floating-point types, as their bits, to and from float. Plain functions, for any compiler.
+// The two 16-bit floating-point types, as their bits, to and from float. Plain functions, for any
+// compiler.
 #pragma once
 
 #include <cstdint>

@@ -18,10 +18,12 @@ llvm::ArrayRef<AttrDef> initializerArgs(Kind k) {
       {{"value", AttrKind::Float, {}, "what every element is"}},
       {{"mean", AttrKind::Float, 0.0, "the mean"},
        {"std", AttrKind::Float, 1.0, "the standard deviation"},
-       {"seed", AttrKind::Int, int64_t(0), "what the numbers are drawn from, with the input's name"}},
+       {"seed", AttrKind::Int, int64_t(0),
+        "what the numbers are drawn from, with the input's name"}},
       {{"low", AttrKind::Float, 0.0, "the lower bound"},
        {"high", AttrKind::Float, 1.0, "the upper bound"},
-       {"seed", AttrKind::Int, int64_t(0), "what the numbers are drawn from, with the input's name"}},
+       {"seed", AttrKind::Int, int64_t(0),
+        "what the numbers are drawn from, with the input's name"}},
       {}};
   return lists[static_cast<size_t>(k)];
 }
@@ -29,7 +31,8 @@ llvm::ArrayRef<AttrDef> initializerArgs(Kind k) {
 llvm::Error completeInitializer(Initializer &init, const Type &type) {
   if (init.kind == Kind::Data) {
     if (init.data && init.data.type != type)
-      return makeError("data of {0} is given for an input of {1}", init.data.type.str(), type.str());
+      return makeError("data of {0} is given for an input of {1}", init.data.type.str(),
+                       type.str());
     return llvm::Error::success();
   }
   llvm::StringRef name = initializerName(init.kind);
@@ -41,8 +44,8 @@ llvm::Error completeInitializer(Initializer &init, const Type &type) {
   if (init.kind == Kind::Normal && !(init.args.getFloat("std") >= 0))
     return makeError("'normal' expects std >= 0, got {0}", floatText(init.args.getFloat("std")));
   if (init.kind == Kind::Uniform && !(init.args.getFloat("low") <= init.args.getFloat("high")))
-    return makeError("'uniform' expects low <= high, got {0} and {1}", floatText(init.args.getFloat("low")),
-                     floatText(init.args.getFloat("high")));
+    return makeError("'uniform' expects low <= high, got {0} and {1}",
+                     floatText(init.args.getFloat("low")), floatText(init.args.getFloat("high")));
   return llvm::Error::success();
 }
 

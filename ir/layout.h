@@ -8,8 +8,9 @@
 namespace isthmus {
 
 struct Layout {
-  // Bytes from the arena's start, by value id; kPersistent for graph inputs (and views of them), which are outside.
-  // Views have their base's offset, and a result that overwrites an operand has the operand's.
+  // Bytes from the arena's start, by value id; kPersistent for graph inputs (and views of them),
+  // which are outside. Views have their base's offset, and a result that overwrites an operand has
+  // the operand's.
   static constexpr int64_t kPersistent = -1;
   std::vector<int64_t> valueOffset;
   std::vector<int64_t> workspaceOffset; // by node id; kPersistent where there is none

@@ -19,7 +19,7 @@ llvm::Error InferContext::expectRank(size_t i, int64_t atLeast, int64_t atMost) 
     return llvm::Error::success();
   std::string want = atLeast == atMost ? std::to_string(atLeast)
                      : atMost >= 64    ? std::to_string(atLeast) + " or more"
-                                    : std::to_string(atLeast) + " to " + std::to_string(atMost);
+                                       : std::to_string(atLeast) + " to " + std::to_string(atMost);
   return error("expects '{0}' of rank {1}, got '{2}'", op.operandNames[i], want, operand(i).str());
 }
 
@@ -102,7 +102,8 @@ llvm::Error checkAttr(llvm::StringRef what, llvm::ArrayRef<AttrDef> defs, llvm::
     for (const AttrDef &d : defs)
       known.push_back(d.name);
     std::string list = known.empty() ? "it has none" : "it has " + llvm::join(known, ", ");
-    return makeError("'{0}' has no attribute '{1}' ({2}){3}", what, name, list, didYouMean(name, known));
+    return makeError("'{0}' has no attribute '{1}' ({2}){3}", what, name, list,
+                     didYouMean(name, known));
   }
   if (!coerceAttr(value, def->kind))
     return makeError("'{0}' expects attribute '{1}' to be of kind {2}, got {3}", what, name,
@@ -135,7 +136,9 @@ llvm::Error completeAttrs(llvm::StringRef what, llvm::ArrayRef<AttrDef> defs, At
   return llvm::Error::success();
 }
 
-llvm::Error completeAttrs(const OpDef &op, Attrs &attrs) { return completeAttrs(op.name, op.attrs, attrs); }
+llvm::Error completeAttrs(const OpDef &op, Attrs &attrs) {
+  return completeAttrs(op.name, op.attrs, attrs);
+}
 
 llvm::Expected<TypeList> inferTypes(const OpDef &op, const Attrs &attrs,
                                     llvm::ArrayRef<Type> operands) {
@@ -151,7 +154,8 @@ llvm::Expected<TypeList> inferTypes(const OpDef &op, const Attrs &attrs,
   auto types = op.infer(InferContext(op, attrs, operands));
   if (!types)
     return types.takeError();
-  ISTHMUS_CHECK(op.variadicResults || types->size() == op.resultNames.size(), "shape rule of '" + op.name + "'");
+  ISTHMUS_CHECK(op.variadicResults || types->size() == op.resultNames.size(),
+                "shape rule of '" + op.name + "'");
   for (const Type &t : *types)
     if (!t.isValid())
       return makeError("'{0}' would give a result of {1}: its size is negative or over 2^60 bytes",

@@ -18,7 +18,8 @@ class Graph;
 struct Node;
 struct OpDef;
 
-// One use of an op, without a graph: what costs and kernels are asked about. `attrs` belong to the node.
+// One use of an op, without a graph: what costs and kernels are asked about. `attrs` belong to the
+// node.
 struct OpCall {
   const OpDef *op = nullptr;
   const Attrs *attrs = nullptr;
@@ -26,7 +27,8 @@ struct OpCall {
   llvm::SmallVector<Type, 2> results;
 };
 
-// The operations that a node stands for: multiply-adds count as two; bytes are those read and written.
+// The operations that a node stands for: multiply-adds count as two; bytes are those read and
+// written.
 struct Cost {
   double flops = 0;
   double bytes = 0;
@@ -56,7 +58,8 @@ public:
   llvm::Error expectInteger(size_t i) const; // i32 or i64
   // The axis with negative ones counted from the end; an error if it is outside [-rank, rank).
   llvm::Expected<int64_t> axis(int64_t axis, int64_t rank) const;
-  llvm::Expected<Ints> axes(const Ints &axes, int64_t rank) const; // sorted, unique; empty means all
+  llvm::Expected<Ints> axes(const Ints &axes,
+                            int64_t rank) const; // sorted, unique; empty means all
 
 private:
   llvm::Error failed(const std::string &rest) const;
@@ -99,7 +102,7 @@ struct InverseContext {
   const Attrs &attrs;
   ValueList operands; // the one being rebuilt is none
   ValueList results;
-  Type want;          // type of the operand being rebuilt
+  Type want; // type of the operand being rebuilt
 };
 
 struct AttrDef {
@@ -110,13 +113,15 @@ struct AttrDef {
 };
 
 enum Trait : uint32_t {
-  kElementwise = 1 << 0,  // every result element depends on the operand elements at its own index alone
-  kView = 1 << 1,         // result 0 has the bytes of operand 0: no storage, no work
-  kRandom = 1 << 2,       // draws from the keyed generator; has an int attribute `stream`
-  kContraction = 1 << 3,  // convolution or matrix product: what the policy `speed` keeps
-  kNotACheckpoint = 1 << 4, // the policy `memory` does not keep its results (losses, norms, dropout, casts)
-  kStopsGradient = 1 << 5,  // gradients of every order end here
-  kDependsOnMode = 1 << 6,  // has a bool attribute `training`
+  kElementwise =
+      1 << 0,       // every result element depends on the operand elements at its own index alone
+  kView = 1 << 1,   // result 0 has the bytes of operand 0: no storage, no work
+  kRandom = 1 << 2, // draws from the keyed generator; has an int attribute `stream`
+  kContraction = 1 << 3, // convolution or matrix product: what the policy `speed` keeps
+  kNotACheckpoint =
+      1 << 4, // the policy `memory` does not keep its results (losses, norms, dropout, casts)
+  kStopsGradient = 1 << 5, // gradients of every order end here
+  kDependsOnMode = 1 << 6, // has a bool attribute `training`
 };
 
 // What gradients of integer or discontinuous ops are: none, and that is right, not missing.
@@ -144,10 +149,11 @@ struct OpDef {
   // One gradient per operand, as new nodes; none where nothing flows or none is wanted. Null with
   // `differentiable == ZeroGradient`: the op is piecewise constant or takes and gives integers.
   ValueList (*vjp)(VjpContext &) = nullptr;
-  Differentiable differentiable = Differentiable::Missing; // set to Yes by the registry where vjp or expand is there
+  Differentiable differentiable =
+      Differentiable::Missing; // set to Yes by the registry where vjp or expand is there
 
-  // The results in terms of simpler ops. Where `vjp` is null, gradients are taken through this: the way
-  // for backward rows, whose own gradients are rare, to have them without a rule by hand.
+  // The results in terms of simpler ops. Where `vjp` is null, gradients are taken through this: the
+  // way for backward rows, whose own gradients are rare, to have them without a rule by hand.
   ValueList (*expand)(ExpandContext &) = nullptr;
 
   // Operand i rebuilt from the results and the other operands; null where there is no inverse.
@@ -159,11 +165,13 @@ struct OpDef {
   // Results that a kernel may write over an operand of the same size.
   std::vector<InPlace> inPlace;
 
-  // Exclusive upper bound of the values that integer operand i may hold (an index), for drawing inputs.
+  // Exclusive upper bound of the values that integer operand i may hold (an index), for drawing
+  // inputs.
   std::optional<int64_t> (*indexBound)(const OpCall &, size_t operand) = nullptr;
 
   // For tests and docs: calls in the text form on operand types, such as
-  // "matmul(f64[2,3], f64[3,4])" or "sum(f64[2,3]) {axes = [0]}"; and the interval inputs are drawn from.
+  // "matmul(f64[2,3], f64[3,4])" or "sum(f64[2,3]) {axes = [0]}"; and the interval inputs are drawn
+  // from.
   std::vector<std::string> examples;
   double low = -2, high = 2;
 
@@ -178,19 +186,22 @@ struct OpDef {
   const AttrDef *attr(llvm::StringRef name) const;
 };
 
-// Converts `value`, meant for the attribute `name` of `what` (an op), to its kind. Errors name unknown and mistyped
-// attributes, and numbers that are none.
+// Converts `value`, meant for the attribute `name` of `what` (an op), to its kind. Errors name
+// unknown and mistyped attributes, and numbers that are none.
 llvm::Error checkAttr(llvm::StringRef what, llvm::ArrayRef<AttrDef> defs, llvm::StringRef name,
                       Attr &value);
-// checkAttr on each of `attrs`, then the defaults of those that are missing, or an error where there is none.
+// checkAttr on each of `attrs`, then the defaults of those that are missing, or an error where
+// there is none.
 llvm::Error completeAttrs(llvm::StringRef what, llvm::ArrayRef<AttrDef> defs, Attrs &attrs);
 
-// Fills defaults into `attrs`, converts kinds; errors name unknown, missing and mistyped attributes.
+// Fills defaults into `attrs`, converts kinds; errors name unknown, missing and mistyped
+// attributes.
 llvm::Error completeAttrs(const OpDef &op, Attrs &attrs);
 
 // Shape rule with all checks around it: operand count, attributes, validity of what came out.
 // `attrs` must be complete.
-llvm::Expected<TypeList> inferTypes(const OpDef &op, const Attrs &attrs, llvm::ArrayRef<Type> operands);
+llvm::Expected<TypeList> inferTypes(const OpDef &op, const Attrs &attrs,
+                                    llvm::ArrayRef<Type> operands);
 
 Cost costOf(const OpCall &call);
 

@@ -10,8 +10,8 @@ class OpRegistry {
 public:
   static const OpRegistry &get();
 
-  const OpDef *find(llvm::StringRef name) const; // null if there is none
-  const OpDef &at(llvm::StringRef name) const;   // must be there
+  const OpDef *find(llvm::StringRef name) const;               // null if there is none
+  const OpDef &at(llvm::StringRef name) const;                 // must be there
   llvm::ArrayRef<const OpDef *> rows() const { return rows_; } // in order of registration
   std::string nearNames(llvm::StringRef name) const;           // "; did you mean ...?" or ""
 

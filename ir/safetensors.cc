@@ -27,16 +27,19 @@ const std::pair<llvm::StringRef, DType> *byName(llvm::StringRef name) {
 
 constexpr uint64_t kMostHeaderBytes = 100'000'000; // the format's own limit
 
-template <typename... Args> llvm::Error broken(llvm::StringRef path, const char *format, Args &&...args) {
+template <typename... Args>
+llvm::Error broken(llvm::StringRef path, const char *format, Args &&...args) {
   return makeError("'{0}' is no safetensors file: {1}", path,
                    llvm::formatv(format, std::forward<Args>(args)...).str());
 }
 
-bool isSize(const Json &j) { return j.is_number_unsigned() && j.get<uint64_t>() <= uint64_t(INT64_MAX); }
+bool isSize(const Json &j) {
+  return j.is_number_unsigned() && j.get<uint64_t>() <= uint64_t(INT64_MAX);
+}
 
 // One entry of the header, checked by itself and against the bytes that there are.
-llvm::Expected<Safetensors::Entry> readEntry(llvm::StringRef path, const std::string &name, const Json &j,
-                                             uint64_t dataBytes) {
+llvm::Expected<Safetensors::Entry> readEntry(llvm::StringRef path, const std::string &name,
+                                             const Json &j, uint64_t dataBytes) {
   Safetensors::Entry e;
   e.name = name;
   if (!j.is_object() || !j.contains("dtype") || !j["dtype"].is_string() || !j.contains("shape") ||
@@ -55,14 +58,15 @@ llvm::Expected<Safetensors::Entry> readEntry(llvm::StringRef path, const std::st
   e.begin = offsets[0].get<uint64_t>();
   e.end = offsets[1].get<uint64_t>();
   if (e.begin > e.end || e.end > dataBytes)
-    return broken(path, "tensor '{0}' lies at [{1}, {2}) of {3} bytes", name, e.begin, e.end, dataBytes);
+    return broken(path, "tensor '{0}' lies at [{1}, {2}) of {3} bytes", name, e.begin, e.end,
+                  dataBytes);
   if (const auto *known = byName(e.dtype)) {
     Type type(known->second, e.dims);
     if (!type.isValid())
       return broken(path, "tensor '{0}' has a type of over 2^60 bytes", name);
     if (uint64_t(type.bytes()) != e.end - e.begin)
-      return broken(path, "tensor '{0}' is {1}, which takes {2} bytes, but has {3}", name, type.str(), type.bytes(),
-                    e.end - e.begin);
+      return broken(path, "tensor '{0}' is {1}, which takes {2} bytes, but has {3}", name,
+                    type.str(), type.bytes(), e.end - e.begin);
   }
   return e;
 }
@@ -83,11 +87,14 @@ llvm::Expected<Safetensors> Safetensors::parse(std::shared_ptr<const llvm::Memor
     return broken(path, "expected a length of 8 bytes, got a file of {0}", all.size());
   uint64_t headerBytes = llvm::support::endian::read64le(all.data());
   if (headerBytes > all.size() - 8)
-    return broken(path, "expected a header of {0} bytes, got {1} in the file", headerBytes, all.size() - 8);
+    return broken(path, "expected a header of {0} bytes, got {1} in the file", headerBytes,
+                  all.size() - 8);
   if (headerBytes > kMostHeaderBytes)
-    return broken(path, "expected a header of at most {0} bytes, got {1}", kMostHeaderBytes, headerBytes);
+    return broken(path, "expected a header of at most {0} bytes, got {1}", kMostHeaderBytes,
+                  headerBytes);
   llvm::StringRef header = all.substr(8, headerBytes);
-  // What is nested deeper than any header is not kept: it could take many times the memory of its text.
+  // What is nested deeper than any header is not kept: it could take many times the memory of its
+  // text.
   auto isWanted = [](int depth, Json::parse_event_t, Json &) { return depth <= 3; };
   Json j = Json::parse(header.begin(), header.end(), isWanted, /*allow_exceptions=*/false);
   if (!j.is_object())
@@ -114,7 +121,8 @@ llvm::Expected<Safetensors> Safetensors::parse(std::shared_ptr<const llvm::Memor
 }
 
 llvm::Expected<Tensor> Safetensors::find(llvm::StringRef name) const {
-  auto e = llvm::lower_bound(entries_, name, [](const Entry &a, llvm::StringRef n) { return a.name < n; });
+  auto e = llvm::lower_bound(entries_, name,
+                             [](const Entry &a, llvm::StringRef n) { return a.name < n; });
   if (e == entries_.end() || e->name != name) {
     std::vector<llvm::StringRef> known;
     for (const Entry &each : entries_)
@@ -123,7 +131,8 @@ llvm::Expected<Tensor> Safetensors::find(llvm::StringRef name) const {
   }
   const auto *dtype = byName(e->dtype);
   if (!dtype)
-    return makeError("tensor '{0}' of '{1}' has elements of '{2}'; expected F32, F64, BF16, F16, I32, I64, U8 or "
+    return makeError("tensor '{0}' of '{1}' has elements of '{2}'; expected F32, F64, BF16, F16, "
+                     "I32, I64, U8 or "
                      "BOOL",
                      name, path_, e->dtype);
   Type type(dtype->second, e->dims);
@@ -133,7 +142,8 @@ llvm::Expected<Tensor> Safetensors::find(llvm::StringRef name) const {
     return Tensor{type, bytes_, data};
   Tensor copy = Tensor::make(type, [&](char *to) {
     std::memcpy(to, data, e->end - e->begin);
-    if (type.dtype == DType::Bool) // any byte in a file is true or false, but in a bool only two are
+    if (type.dtype ==
+        DType::Bool) // any byte in a file is true or false, but in a bool only two are
       for (int64_t i = 0; i < type.elements(); ++i)
         to[i] = to[i] != 0;
   });
@@ -149,8 +159,8 @@ llvm::Error writeSafetensors(llvm::StringRef path, llvm::ArrayRef<NamedTensor> t
     int64_t x = dtypeBytes(a->tensor.type.dtype), y = dtypeBytes(b->tensor.type.dtype);
     return x != y ? x > y : a->name < b->name;
   });
-  // Written by hand, as a JSON object would put the names in another order than the data. A name that is no UTF-8
-  // keeps what can be kept of it.
+  // Written by hand, as a JSON object would put the names in another order than the data. A name
+  // that is no UTF-8 keeps what can be kept of it.
   auto text = [](const Json &j) { return j.dump(-1, ' ', false, Json::error_handler_t::replace); };
   std::string header = "{";
   if (!metadata.empty())
@@ -168,8 +178,8 @@ llvm::Error writeSafetensors(llvm::StringRef path, llvm::ArrayRef<NamedTensor> t
   }
   header += "}";
   if (header.size() + 64 > kMostHeaderBytes)
-    return makeError("cannot write '{0}': {1} tensors are more than a safetensors file may have", path,
-                     tensors.size());
+    return makeError("cannot write '{0}': {1} tensors are more than a safetensors file may have",
+                     path, tensors.size());
   header.resize((header.size() + 8 + 63) / 64 * 64 - 8, ' '); // spaces behind it align the data
   return writeFileAtomically(path, [&](llvm::raw_pwrite_stream &os) {
     char length[8];

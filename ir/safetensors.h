@@ -1,4 +1,5 @@
-// Tensors in a file, as the safetensors format has them: eight bytes of length, a JSON header, the tensors' bytes.
+// Tensors in a file, as the safetensors format has them: eight bytes of length, a JSON header, the
+// tensors' bytes.
 #pragma once
 
 #include "ir/tensor.h"
@@ -12,12 +13,15 @@ namespace isthmus {
 
 class Safetensors {
 public:
-  // Maps the file and checks its whole header: sizes, bounds, and that each tensor has the bytes of its type.
+  // Maps the file and checks its whole header: sizes, bounds, and that each tensor has the bytes of
+  // its type.
   static llvm::Expected<Safetensors> open(llvm::StringRef path);
-  static llvm::Expected<Safetensors> parse(std::shared_ptr<const llvm::MemoryBuffer> bytes, llvm::StringRef path);
+  static llvm::Expected<Safetensors> parse(std::shared_ptr<const llvm::MemoryBuffer> bytes,
+                                           llvm::StringRef path);
 
-  // A tensor keeps the mapped file alive and lies in it, unless it is not aligned to its element: then it is copied.
-  // An error, with near names, if there is none, or if it is of an element type that we do not have.
+  // A tensor keeps the mapped file alive and lies in it, unless it is not aligned to its element:
+  // then it is copied. An error, with near names, if there is none, or if it is of an element type
+  // that we do not have.
   llvm::Expected<Tensor> find(llvm::StringRef name) const;
 
   struct Entry {
@@ -43,7 +47,8 @@ struct NamedTensor {
   Tensor tensor;
 };
 
-// Written whole or not at all. Wider elements first, then by name, so that every tensor is aligned; names are unique.
+// Written whole or not at all. Wider elements first, then by name, so that every tensor is aligned;
+// names are unique.
 llvm::Error writeSafetensors(llvm::StringRef path, llvm::ArrayRef<NamedTensor> tensors,
                              const std::map<std::string, std::string> &metadata = {});
 

@@ -1,5 +1,5 @@
-// What passes may know about the machine a graph is meant for. Storage sizes and workspaces follow from
-// it before anything is planned, so a rewritten graph records the target's name.
+// What passes may know about the machine a graph is meant for. Storage sizes and workspaces follow
+// from it before anything is planned, so a rewritten graph records the target's name.
 #pragma once
 
 #include "ir/graph.h"

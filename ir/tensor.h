@@ -8,7 +8,8 @@ namespace isthmus {
 
 struct Tensor {
   Type type;
-  std::shared_ptr<const void> owner; // keeps `data` alive: a buffer or a mapped file; null if there is no data
+  std::shared_ptr<const void>
+      owner; // keeps `data` alive: a buffer or a mapped file; null if there is no data
   const char *data = nullptr;
 
   explicit operator bool() const { return data != nullptr; }

@@ -9,9 +9,9 @@ struct DTypeInfo {
   bool isFloat;
 };
 
-constexpr DTypeInfo kInfo[] = {{"f32", 4, true},  {"f64", 8, true},  {"bf16", 2, true},
-                               {"f16", 2, true},  {"i32", 4, false}, {"i64", 8, false},
-                               {"u8", 1, false},  {"bool", 1, false}};
+constexpr DTypeInfo kInfo[] = {{"f32", 4, true}, {"f64", 8, true},  {"bf16", 2, true},
+                               {"f16", 2, true}, {"i32", 4, false}, {"i64", 8, false},
+                               {"u8", 1, false}, {"bool", 1, false}};
 
 const DTypeInfo &info(DType t) { return kInfo[static_cast<size_t>(t)]; }
 

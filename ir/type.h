@@ -12,8 +12,8 @@ namespace isthmus {
 
 enum class DType : uint8_t { F32, F64, BF16, F16, I32, I64, U8, Bool };
 
-llvm::StringRef dtypeName(DType t);                      // "f32", "bool", ...
-std::optional<DType> parseDType(llvm::StringRef name);   // nothing for an unknown name
+llvm::StringRef dtypeName(DType t);                    // "f32", "bool", ...
+std::optional<DType> parseDType(llvm::StringRef name); // nothing for an unknown name
 int64_t dtypeBytes(DType t);
 bool isFloat(DType t);
 
@@ -27,7 +27,7 @@ struct Type {
   Type(DType t, llvm::ArrayRef<int64_t> d) : dtype(t), dims(d.begin(), d.end()) {}
 
   int64_t rank() const { return static_cast<int64_t>(dims.size()); }
-  int64_t elements() const;   // product of dims; 1 for a scalar. Valid types only (see isValid).
+  int64_t elements() const; // product of dims; 1 for a scalar. Valid types only (see isValid).
   int64_t bytes() const { return elements() * dtypeBytes(dtype); }
   Type with(DType t) const { return Type(t, dims); }
   Type with(llvm::ArrayRef<int64_t> d) const { return Type(dtype, d); }

@@ -22,7 +22,9 @@ private:
   template <typename... Args> void report(NodeId node, const char *format, Args &&...args) {
     found_.push_back({node, llvm::formatv(format, std::forward<Args>(args)...).str()});
   }
-  std::string name(ValueId v) const { return v.index < g_.numValues() ? valueText(g_.valueName(v)) : "?"; }
+  std::string name(ValueId v) const {
+    return v.index < g_.numValues() ? valueText(g_.valueName(v)) : "?";
+  }
   std::string name(NodeId n) const { return name(g_.node(n).firstResult); }
 
   bool isValue(ValueId v) const { return v.index < g_.numValues(); }
@@ -43,10 +45,12 @@ private:
     for (const Input &i : g_.inputs()) {
       checkName(NodeId(), i.value);
       if (!g_.type(i.value).isValid())
-        report(NodeId(), "input '{0}' has no valid type: {1}", name(i.value), g_.type(i.value).str());
+        report(NodeId(), "input '{0}' has no valid type: {1}", name(i.value),
+               g_.type(i.value).str());
       Initializer init = i.init;
       if (llvm::Error e = completeInitializer(init, g_.type(i.value)))
-        report(NodeId(), "the initializer of '{0}' is wrong: {1}", name(i.value), llvm::toString(std::move(e)));
+        report(NodeId(), "the initializer of '{0}' is wrong: {1}", name(i.value),
+               llvm::toString(std::move(e)));
     }
   }
 
@@ -58,7 +62,8 @@ private:
       if (!isValue(v))
         report(id, "an operand of '{0}' is no value of the graph", name(id));
       else if (!isBefore(v, id))
-        report(id, "operand '{0}' of '{1}' is made later, in '{2}'", name(v), name(id), name(g_.value(v).def));
+        report(id, "operand '{0}' of '{1}' is made later, in '{2}'", name(v), name(id),
+               name(g_.value(v).def));
     }
     for (uint32_t r = 0; r < n.numResults; ++r) {
       checkName(id, n.result(r));
@@ -92,13 +97,14 @@ private:
       return;
     }
     if (types->size() != n.numResults) {
-      report(id, "'{0}' gives {1} results here, the node has {2}", n.op->name, types->size(), n.numResults);
+      report(id, "'{0}' gives {1} results here, the node has {2}", n.op->name, types->size(),
+             n.numResults);
       return;
     }
     for (uint32_t r = 0; r < n.numResults; ++r)
       if ((*types)[r] != call.results[r])
-        report(id, "'{0}' gives {1} here, but '{2}' is {3}", n.op->name, (*types)[r].str(), name(n.result(r)),
-               call.results[r].str());
+        report(id, "'{0}' gives {1} here, but '{2}' is {3}", n.op->name, (*types)[r].str(),
+               name(n.result(r)), call.results[r].str());
   }
 
   void checkOrigin(NodeId id) {
@@ -127,7 +133,8 @@ private:
     if (!n.isBoundary())
       return;
     if (!n.op->is(kStopsGradient)) {
-      report(id, "'{0}' is a boundary, so expected 'stop_gradient', got '{1}'", name(id), n.op->name);
+      report(id, "'{0}' is a boundary, so expected 'stop_gradient', got '{1}'", name(id),
+             n.op->name);
       return;
     }
     if (!isValue(n.passes) || !isBefore(n.passes, id)) {
@@ -135,25 +142,29 @@ private:
       return;
     }
     if (g_.type(n.passes) != g_.type(n.firstResult))
-      report(id, "boundary '{0}' of {1} stands for '{2}' of {3}", name(id), g_.type(n.firstResult).str(),
-             name(n.passes), g_.type(n.passes).str());
+      report(id, "boundary '{0}' of {1} stands for '{2}' of {3}", name(id),
+             g_.type(n.firstResult).str(), name(n.passes), g_.type(n.passes).str());
     NodeId def = g_.value(n.passes).def;
     if (def && (g_.node(def).isClone() || g_.node(def).isBoundary()))
-      report(id, "boundary '{0}' stands for '{1}', which is a {2}; expected the value that was first made", name(id),
-             name(n.passes), g_.node(def).isClone() ? "clone's" : "boundary's");
+      report(
+          id,
+          "boundary '{0}' stands for '{1}', which is a {2}; expected the value that was first made",
+          name(id), name(n.passes), g_.node(def).isClone() ? "clone's" : "boundary's");
   }
 
   void checkMarks(NodeId id) {
     const Node &n = g_.node(id);
     for (size_t i = 0; i < n.marks.size(); ++i) {
       if (!isBareName(n.marks[i]))
-        report(id, "mark {0} of '{1}' has characters outside [A-Za-z0-9_.$-]", quoted(n.marks[i]), name(id));
+        report(id, "mark {0} of '{1}' has characters outside [A-Za-z0-9_.$-]", quoted(n.marks[i]),
+               name(id));
       for (size_t j = 0; j < i; ++j)
         if (n.marks[j] == n.marks[i])
           report(id, "'{0}' has the mark '#{1}' twice", name(id), n.marks[i]);
     }
     if (!n.device.empty() && !isDeviceName(n.device))
-      report(id, "device {0} of '{1}' has characters outside [A-Za-z0-9_.$:-]", quoted(n.device), name(id));
+      report(id, "device {0} of '{1}' has characters outside [A-Za-z0-9_.$:-]", quoted(n.device),
+             name(id));
   }
 
   void checkEnds() {
@@ -175,7 +186,9 @@ private:
 
 } // namespace
 
-std::vector<Violation> violationsOf(const Graph &g, VerifyOptions options) { return Verifier(g, options).run(); }
+std::vector<Violation> violationsOf(const Graph &g, VerifyOptions options) {
+  return Verifier(g, options).run();
+}
 
 llvm::Error verify(const Graph &g) {
   std::vector<Diag> diags;

@@ -14,7 +14,8 @@ const KernelTable &plainKernels() {
 }
 } // namespace
 
-llvm::Expected<TensorList> foldWithPlainKernels(const OpCall &call, llvm::ArrayRef<Tensor> operands) {
+llvm::Expected<TensorList> foldWithPlainKernels(const OpCall &call,
+                                                llvm::ArrayRef<Tensor> operands) {
   if (call.op->is(kView)) {
     Tensor t = operands[0];
     t.type = call.results[0];

@@ -10,25 +10,35 @@ namespace {
 
 double readElement(const Tensor &t, int64_t i) {
   switch (t.type.dtype) {
-  case DType::F32: return t.as<float>()[i];
-  case DType::F64: return t.as<double>()[i];
-  case DType::BF16: return bf16ToFloat(t.as<uint16_t>()[i]);
-  case DType::F16: return f16ToFloat(t.as<uint16_t>()[i]);
-  default: ISTHMUS_UNREACHABLE("not a float type");
+  case DType::F32:
+    return t.as<float>()[i];
+  case DType::F64:
+    return t.as<double>()[i];
+  case DType::BF16:
+    return bf16ToFloat(t.as<uint16_t>()[i]);
+  case DType::F16:
+    return f16ToFloat(t.as<uint16_t>()[i]);
+  default:
+    ISTHMUS_UNREACHABLE("not a float type");
   }
 }
 
 void writeElement(DType type, char *data, int64_t i, double value) {
   switch (type) {
-  case DType::F32: reinterpret_cast<float *>(data)[i] = static_cast<float>(value); return;
-  case DType::F64: reinterpret_cast<double *>(data)[i] = value; return;
+  case DType::F32:
+    reinterpret_cast<float *>(data)[i] = static_cast<float>(value);
+    return;
+  case DType::F64:
+    reinterpret_cast<double *>(data)[i] = value;
+    return;
   case DType::BF16:
     reinterpret_cast<uint16_t *>(data)[i] = floatToBF16(static_cast<float>(value));
     return;
   case DType::F16:
     reinterpret_cast<uint16_t *>(data)[i] = floatToF16(static_cast<float>(value));
     return;
-  default: ISTHMUS_UNREACHABLE("not a float type");
+  default:
+    ISTHMUS_UNREACHABLE("not a float type");
   }
 }
 
@@ -89,8 +99,9 @@ llvm::Expected<Graph> withPrecision(const Graph &g, DType to) {
       type = type.with(to);
       if (init.kind == Initializer::Kind::Data) {
         if (!init.data)
-          return makeError("the values of '{0}' cannot be converted to {1}: the weights file was not read",
-                           g.valueName(input.value), dtypeName(to));
+          return makeError(
+              "the values of '{0}' cannot be converted to {1}: the weights file was not read",
+              g.valueName(input.value), dtypeName(to));
         init.data = converted(init.data, to);
         init.key.clear(); // the weights file has it in the other type
       }

@@ -20,7 +20,8 @@ public:
     Set depends(from.begin(), from.end());
     for (uint32_t i = first; i < last; ++i) {
       const Node &n = g_.node(NodeId(i));
-      if (!passesGradient(n) || llvm::none_of(n.operands, [&](ValueId v) { return depends.count(v); }))
+      if (!passesGradient(n) ||
+          llvm::none_of(n.operands, [&](ValueId v) { return depends.count(v); }))
         continue;
       for (uint32_t r = 0; r < n.numResults; ++r)
         if (isFloat(g_.type(n.result(r)).dtype))
@@ -54,8 +55,9 @@ public:
   }
 
   void accumulate(Map &grads, ValueId of, ValueId g) {
-    ISTHMUS_CHECK(g_.type(g) == g_.type(of), "gradient of '%" + g_.valueName(of).str() + "' has type " +
-                                                 g_.type(g).str() + " in place of " + g_.type(of).str());
+    ISTHMUS_CHECK(g_.type(g) == g_.type(of), "gradient of '%" + g_.valueName(of).str() +
+                                                 "' has type " + g_.type(g).str() +
+                                                 " in place of " + g_.type(of).str());
     auto [it, isFirst] = grads.try_emplace(of, g);
     if (!isFirst)
       it->second = b_.add(it->second, g);
@@ -68,7 +70,8 @@ private:
     return n.op->differentiable != Differentiable::ZeroGradient || n.isBoundary();
   }
 
-  void visit(NodeId id, llvm::ArrayRef<ValueId> resultGrads, llvm::ArrayRef<bool> want, Map &grads) {
+  void visit(NodeId id, llvm::ArrayRef<ValueId> resultGrads, llvm::ArrayRef<bool> want,
+             Map &grads) {
     const Node &n = g_.node(id);
     b_.loc = n.loc;
     b_.device = n.device;
@@ -85,13 +88,15 @@ private:
       Diag d;
       d.where = g_.whereIs(id);
       d.message = "'" + n.op->name + "' has no gradient, and one is needed through '%" +
-                  g_.nodeName(id).str() + "'; choose other values with --wrt, or put a stop_gradient before it";
+                  g_.nodeName(id).str() +
+                  "'; choose other values with --wrt, or put a stop_gradient before it";
       missing.push_back(std::move(d));
     }
   }
 
   // Builds the op out of simpler ones and goes back through those.
-  void visitExpanded(NodeId id, llvm::ArrayRef<ValueId> resultGrads, llvm::ArrayRef<bool> want, Map &grads) {
+  void visitExpanded(NodeId id, llvm::ArrayRef<ValueId> resultGrads, llvm::ArrayRef<bool> want,
+                     Map &grads) {
     const Node &n = g_.node(id);
     uint32_t first = g_.numNodes();
     ExpandContext context{b_, n.attrs, ValueList(n.operands.begin(), n.operands.end())};
@@ -121,8 +126,8 @@ private:
 llvm::Error checkFloat(const Graph &g, llvm::ArrayRef<ValueId> vs, const char *what) {
   for (ValueId v : vs)
     if (!isFloat(g.type(v).dtype))
-      return makeError("{0} '%{1}' is of type {2}; gradients need floating-point values", what, g.valueName(v),
-                       g.type(v).str());
+      return makeError("{0} '%{1}' is of type {2}; gradients need floating-point values", what,
+                       g.valueName(v), g.type(v).str());
   return llvm::Error::success();
 }
 
@@ -144,8 +149,8 @@ unsigned nextOrder(const Graph &g) {
 
 } // namespace
 
-llvm::Expected<ValueList> gradients(Graph &g, llvm::ArrayRef<ValueId> ys, llvm::ArrayRef<ValueId> xs,
-                                    llvm::ArrayRef<ValueId> gradYs) {
+llvm::Expected<ValueList> gradients(Graph &g, llvm::ArrayRef<ValueId> ys,
+                                    llvm::ArrayRef<ValueId> xs, llvm::ArrayRef<ValueId> gradYs) {
   if (llvm::Error e = checkFloat(g, ys, "the value to differentiate"))
     return e;
   if (llvm::Error e = checkFloat(g, xs, "the value to differentiate by"))
@@ -159,8 +164,8 @@ llvm::Expected<ValueList> gradients(Graph &g, llvm::ArrayRef<ValueId> ys, llvm::
   for (size_t i = 0; i < ys.size(); ++i) {
     ValueId seed = i < gradYs.size() ? gradYs[i] : ValueId();
     if (seed && g.type(seed) != g.type(ys[i]))
-      return makeError("the gradient given for '%{0}' is of type {1}, expected {2}", g.valueName(ys[i]),
-                       g.type(seed).str(), g.type(ys[i]).str());
+      return makeError("the gradient given for '%{0}' is of type {1}, expected {2}",
+                       g.valueName(ys[i]), g.type(seed).str(), g.type(ys[i]).str());
     if (!wanted.count(ys[i]))
       continue;
     b.prefix = "d." + g.valueName(ys[i]).str() + ".";
@@ -183,8 +188,10 @@ void addGradientOutputs(Graph &g, llvm::ArrayRef<ValueId> xs, llvm::ArrayRef<Val
   llvm::DenseSet<ValueId> taken(g.outputs().begin(), g.outputs().end());
   for (size_t i = 0; i < xs.size(); ++i) {
     ValueId v = grads[i] ? grads[i] : b.zeros(g.type(xs[i]));
-    // Two inputs may have one gradient, and a seed may itself be the gradient: an output has one name.
-    if (!taken.insert(v).second || !g.value(v).def || g.node(g.value(v).def).phase != Phase::Backward) {
+    // Two inputs may have one gradient, and a seed may itself be the gradient: an output has one
+    // name.
+    if (!taken.insert(v).second || !g.value(v).def ||
+        g.node(g.value(v).def).phase != Phase::Backward) {
       v = b.create("identity", {v});
       taken.insert(v);
     }

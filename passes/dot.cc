@@ -47,12 +47,23 @@ std::string escaped(llvm::StringRef text) {
       continue;
     }
     switch (c) {
-    case '&': out += "&amp;"; break;
-    case '<': out += "&lt;"; break;
-    case '>': out += "&gt;"; break;
-    case '"': out += "&quot;"; break;
-    case '\\': out += "&#92;"; break;
-    default: out += text.substr(i, length);
+    case '&':
+      out += "&amp;";
+      break;
+    case '<':
+      out += "&lt;";
+      break;
+    case '>':
+      out += "&gt;";
+      break;
+    case '"':
+      out += "&quot;";
+      break;
+    case '\\':
+      out += "&#92;";
+      break;
+    default:
+      out += text.substr(i, length);
     }
     i += length;
   }
@@ -62,7 +73,8 @@ std::string escaped(llvm::StringRef text) {
 // Long names are told by their ends, which differ.
 std::string shortened(llvm::StringRef name) {
   constexpr size_t kMost = 40;
-  return name.size() <= kMost ? name.str() : (name.take_front(12) + "..." + name.take_back(kMost - 15)).str();
+  return name.size() <= kMost ? name.str()
+                              : (name.take_front(12) + "..." + name.take_back(kMost - 15)).str();
 }
 
 class Drawing {
@@ -105,19 +117,23 @@ private:
       return Role::Boundary;
     if (n.isClone())
       return Role::Clone;
-    return n.phase == Phase::Forward ? Role::Forward : n.phase == Phase::Backward ? Role::Backward : Role::Update;
+    return n.phase == Phase::Forward    ? Role::Forward
+           : n.phase == Phase::Backward ? Role::Backward
+                                        : Role::Update;
   }
   // Boundaries stand with the clones that read them.
   static Role columnOf(Role r) { return r == Role::Boundary ? Role::Clone : r; }
 
-  // Updates of one op that nobody reads, made from results of one node (running averages are), are one box.
+  // Updates of one op that nobody reads, made from results of one node (running averages are), are
+  // one box.
   void groupUpdates() {
     llvm::BitVector isRead(static_cast<unsigned>(g_.numNodes()));
     for (uint32_t i = 0; i < g_.numNodes(); ++i)
       for (ValueId v : g_.node(NodeId(i)).operands)
         if (NodeId def = g_.value(v).def)
           isRead.set(def.index);
-    std::map<std::pair<const OpDef *, NodeId>, NodeId> first; // only looked up: its order does not matter
+    std::map<std::pair<const OpDef *, NodeId>, NodeId>
+        first; // only looked up: its order does not matter
     for (uint32_t i = 0; i < g_.numNodes(); ++i) {
       NodeId id(i);
       boxes_.push_back(id);
@@ -136,7 +152,9 @@ private:
   }
 
   // What is fed, and what the graph gives back as it came.
-  bool isDrawn(const Input &i) const { return i.kind == InputKind::Input || outputs_.test(i.value.index); }
+  bool isDrawn(const Input &i) const {
+    return i.kind == InputKind::Input || outputs_.test(i.value.index);
+  }
 
   bool isKept(const Node &n) const {
     for (uint32_t i = 0; i < n.numResults; ++i)
@@ -154,13 +172,15 @@ private:
   void begin() {
     os_ << "// " << escaped(g_.name) << ", drawn by isthmus\n"
         << "digraph G {\n"
-        << "  graph [rankdir=TB, newrank=true, fontname=\"Helvetica\", fontsize=16, labelloc=t, nodesep=0.25, "
-        << "ranksep=0.3, outputorder=edgesfirst, label=<<b>" << escaped(g_.name) << "</b>: " << g_.numNodes()
-        << " nodes>";
+        << "  graph [rankdir=TB, newrank=true, fontname=\"Helvetica\", fontsize=16, labelloc=t, "
+           "nodesep=0.25, "
+        << "ranksep=0.3, outputorder=edgesfirst, label=<<b>" << escaped(g_.name)
+        << "</b>: " << g_.numNodes() << " nodes>";
     if (isLarge_)
       os_ << ", splines=line, nslimit=0.1, nslimit1=0.1, mclimit=0.01";
     os_ << "]\n"
-        << "  node [shape=box, style=\"filled,rounded\", fontname=\"Helvetica\", fontsize=11, margin=\"0.1,0.04\", "
+        << "  node [shape=box, style=\"filled,rounded\", fontname=\"Helvetica\", fontsize=11, "
+           "margin=\"0.1,0.04\", "
         << "height=0.3]\n"
         << "  edge [color=\"#55606A\", arrowsize=0.6]\n";
   }
@@ -173,10 +193,11 @@ private:
     bool kept = kept_.test(input.value.index);
     const Style &s = kStyles[size_t(Role::Input)];
     used_[size_t(Role::Input)] = true;
-    os_ << "  v" << input.value.index << " [" << s.extra << ", fillcolor=\"" << (kept ? kKeptFill : s.fill)
-        << "\", color=\"" << (kept ? kKeptLine : s.line) << "\", label=<<b>" << inputKindName(input.kind).str()
-        << "</b> " << escaped(shortened(g_.valueName(input.value))) << small(escaped(g_.type(input.value).str()))
-        << ">]\n";
+    os_ << "  v" << input.value.index << " [" << s.extra << ", fillcolor=\""
+        << (kept ? kKeptFill : s.fill) << "\", color=\"" << (kept ? kKeptLine : s.line)
+        << "\", label=<<b>" << inputKindName(input.kind).str() << "</b> "
+        << escaped(shortened(g_.valueName(input.value)))
+        << small(escaped(g_.type(input.value).str())) << ">]\n";
     anyKept_ |= kept;
   }
 
@@ -187,12 +208,14 @@ private:
       return "<b>boundary</b> of " + escaped(shortened(g_.valueName(n.passes)));
     auto group = members_.find(id);
     if (group != members_.end() && group->second.size() > 1) {
-      std::string out = "<b>" + escaped(n.op->name) + "</b> x " + std::to_string(group->second.size());
+      std::string out =
+          "<b>" + escaped(n.op->name) + "</b> x " + std::to_string(group->second.size());
       for (NodeId member : llvm::makeArrayRef(group->second).take_front(4))
         out += small(escaped(shortened(g_.nodeName(member))));
       return out + (group->second.size() > 4 ? small("...") : "");
     }
-    std::string out = "<b>" + escaped(n.op->name) + "</b> " + escaped(shortened(g_.valueName(n.firstResult)));
+    std::string out =
+        "<b>" + escaped(n.op->name) + "</b> " + escaped(shortened(g_.valueName(n.firstResult)));
     std::string types;
     for (uint32_t i = 0; i < n.numResults && i < 4; ++i)
       types += (i == 0 ? "" : ", ") + escaped(g_.type(n.result(i)).str());
@@ -200,7 +223,8 @@ private:
       types += ", ...";
     out += small(types);
     if (!isLarge_)
-      for (InputKind kind : {InputKind::Input, InputKind::Param, InputKind::State, InputKind::Const})
+      for (InputKind kind :
+           {InputKind::Input, InputKind::Param, InputKind::State, InputKind::Const})
         out += inputsLine(n, kind);
     return out;
   }
@@ -216,11 +240,13 @@ private:
       llvm::StringRef name = g_.valueName(v);
       if (name.startswith(own) && name.drop_front(own.size()).startswith("."))
         name = name.drop_front(own.size());
-      line += (line.empty() ? "" : ", ") + escaped(shortened(name)) + " " + escaped(g_.type(v).str());
+      line +=
+          (line.empty() ? "" : ", ") + escaped(shortened(name)) + " " + escaped(g_.type(v).str());
     }
     if (line.empty())
       return "";
-    return "<br/><font point-size=\"9\" color=\"#7A6A3A\">" + inputKindName(kind).str() + " " + line + "</font>";
+    return "<br/><font point-size=\"9\" color=\"#7A6A3A\">" + inputKindName(kind).str() + " " +
+           line + "</font>";
   }
 
   // All that there is to know, shown where the mouse rests.
@@ -274,8 +300,9 @@ private:
     // A net that is all forward needs no frame to say so.
     bool framed = column != Role::Forward || nodes.size() != g_.numNodes();
     if (framed)
-      os_ << "  subgraph cluster_" << phaseTag(column) << " {\n    label=\"" << s.title << "\"; color=\"" << s.line
-          << "\"; fontcolor=\"" << s.line << "\"; style=\"rounded\"; penwidth=0.8; margin=12;\n";
+      os_ << "  subgraph cluster_" << phaseTag(column) << " {\n    label=\"" << s.title
+          << "\"; color=\"" << s.line << "\"; fontcolor=\"" << s.line
+          << "\"; style=\"rounded\"; penwidth=0.8; margin=12;\n";
     for (NodeId id : nodes)
       drawNode(id);
     if (framed)
@@ -287,7 +314,10 @@ private:
   }
 
   static const char *phaseTag(Role column) {
-    return column == Role::Forward ? "forward" : column == Role::Clone ? "recomputed" : column == Role::Backward ? "backward" : "update";
+    return column == Role::Forward    ? "forward"
+           : column == Role::Clone    ? "recomputed"
+           : column == Role::Backward ? "backward"
+                                      : "update";
   }
 
   void edge(const std::string &from, NodeId to, llvm::StringRef attrs) {
@@ -300,7 +330,8 @@ private:
   void drawEdges(NodeId id) {
     const Node &n = g_.node(id);
     Role column = columnOf(roleOf(n));
-    llvm::SmallVector<std::pair<uint32_t, bool>, 8> drawn; // sources, so that reading twice is one edge
+    llvm::SmallVector<std::pair<uint32_t, bool>, 8>
+        drawn; // sources, so that reading twice is one edge
     for (ValueId v : n.operands) {
       NodeId def = g_.value(v).def;
       if (const Input *input = g_.inputOf(v); input && !isDrawn(*input))
@@ -310,7 +341,8 @@ private:
         continue;
       drawn.push_back(source);
       if (!def) {
-        edge("v" + std::to_string(v.index), id, column == Role::Forward ? "" : "constraint=false, color=\"#B5BCC4\"");
+        edge("v" + std::to_string(v.index), id,
+             column == Role::Forward ? "" : "constraint=false, color=\"#B5BCC4\"");
         continue;
       }
       drawDataEdge(def, id, columnOf(roleOf(g_.node(def))), column);
@@ -335,7 +367,8 @@ private:
     }
     // From one column to another: at the same height if that can be.
     bool fromKept = isKept(g_.node(def));
-    std::string attrs = std::string("minlen=0, color=\"") + (fromKept ? kKeptLine : "#B5BCC4") + '"';
+    std::string attrs =
+        std::string("minlen=0, color=\"") + (fromKept ? kKeptLine : "#B5BCC4") + '"';
     if (to == Role::Clone)
       attrs += ", constraint=false";
     edge(source, id, attrs);
@@ -346,14 +379,17 @@ private:
       return; // an empty graph; and Graphviz takes no empty table
     for (auto [origin, clone] : sameHeight_)
       os_ << "  {rank=same; n" << origin.index << "; n" << clone.index << "}\n";
-    os_ << "  legend [shape=plain, style=\"\", label=<<table border=\"0\" cellborder=\"0\" cellspacing=\"3\">";
+    os_ << "  legend [shape=plain, style=\"\", label=<<table border=\"0\" cellborder=\"0\" "
+           "cellspacing=\"3\">";
     auto row = [&](const char *fill, const char *line, const char *text, const char *style) {
-      os_ << "<tr><td border=\"1\" width=\"28\" height=\"12\" bgcolor=\"" << fill << "\" color=\"" << line
-          << "\" style=\"" << style << "\"></td><td align=\"left\">" << text << "</td></tr>";
+      os_ << "<tr><td border=\"1\" width=\"28\" height=\"12\" bgcolor=\"" << fill << "\" color=\""
+          << line << "\" style=\"" << style << "\"></td><td align=\"left\">" << text
+          << "</td></tr>";
     };
     for (size_t r = 0; r < kRoles; ++r)
       if (used_[r])
-        row(kStyles[r].fill, kStyles[r].line, kStyles[r].title, r == size_t(Role::Boundary) ? "dashed" : "rounded");
+        row(kStyles[r].fill, kStyles[r].line, kStyles[r].title,
+            r == size_t(Role::Boundary) ? "dashed" : "rounded");
     if (anyKept_)
       row(kKeptFill, kKeptLine, "kept (checkpoint)", "rounded");
     if (anyOutput_)
@@ -366,8 +402,8 @@ private:
   const Graph &g_;
   std::string text_;
   llvm::raw_string_ostream os_;
-  llvm::BitVector kept_, outputs_; // by value
-  std::vector<NodeId> boxes_;      // by node: the node whose box stands for it
+  llvm::BitVector kept_, outputs_;                // by value
+  std::vector<NodeId> boxes_;                     // by node: the node whose box stands for it
   std::map<NodeId, std::vector<NodeId>> members_; // of the boxes of updates
   bool isLarge_;
   std::array<bool, kRoles> used_{};
@@ -377,6 +413,8 @@ private:
 
 } // namespace
 
-std::string dotText(const Graph &g, const DotOptions &options) { return Drawing(g, options).draw(); }
+std::string dotText(const Graph &g, const DotOptions &options) {
+  return Drawing(g, options).draw();
+}
 
 } // namespace isthmus

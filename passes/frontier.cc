@@ -8,7 +8,8 @@ namespace {
 
 class Frontiers {
 public:
-  Frontiers(const Graph &g, llvm::ArrayRef<ValueId> roots) : g_(g), roots_(roots), lastRead_(g.numValues(), 0) {
+  Frontiers(const Graph &g, llvm::ArrayRef<ValueId> roots)
+      : g_(g), roots_(roots), lastRead_(g.numValues(), 0) {
     for (uint32_t i = 0; i < g.numNodes(); ++i) {
       const Node &n = g.node(NodeId(i));
       if (n.phase == Phase::Backward)
@@ -73,7 +74,8 @@ private:
         made += bytes;
         if (lastRead_[v.index] > order_[i].index) {
           change[i] += bytes;
-          change[std::min<size_t>(lastRead_[v.index], order_.size())] -= bytes; // ids are positions here
+          change[std::min<size_t>(lastRead_[v.index], order_.size())] -=
+              bytes; // ids are positions here
         }
       }
       made_.push_back(made);
@@ -85,8 +87,8 @@ private:
 
   const Graph &g_;
   llvm::ArrayRef<ValueId> roots_;
-  std::vector<NodeId> order_;       // the nodes before the first backward one
-  std::vector<uint32_t> lastRead_;  // by root: the last forward node that reads it
+  std::vector<NodeId> order_;      // the nodes before the first backward one
+  std::vector<uint32_t> lastRead_; // by root: the last forward node that reads it
   std::vector<int64_t> made_, crossing_;
 };
 

@@ -9,7 +9,8 @@ namespace {
 llvm::Expected<ValueId> crossEntropy(Graph &g, ValueId y, int64_t axis) {
   const Type &t = g.type(y);
   if (axis < -t.rank() || axis >= t.rank())
-    return makeError("--loss=cross_entropy expects the classes on axis {0} of the first output, '%{1}' of type {2}; "
+    return makeError("--loss=cross_entropy expects the classes on axis {0} of the first output, "
+                     "'%{1}' of type {2}; "
                      "give another with --class-axis",
                      axis, g.valueName(y), t.str());
   Dims dims = t.dims;
@@ -25,7 +26,8 @@ llvm::Expected<ValueId> meanSquaredError(Graph &g, ValueId y) {
   if (!target)
     return target.takeError();
   Builder b(g);
-  ValueId square = b.create("square", {b.create("sub", {y, *target}, {}, "loss.error")}, {}, "loss.square");
+  ValueId square =
+      b.create("square", {b.create("sub", {y, *target}, {}, "loss.error")}, {}, "loss.square");
   return b.create("mean", {square}, {}, "loss");
 }
 
@@ -44,14 +46,16 @@ llvm::Expected<ValueId> makeLoss(Graph &g, const LossOptions &o) {
     return namedValue(g, o.loss);
   static constexpr llvm::StringRef known[] = {"cross_entropy", "mse", "mean"};
   if (!llvm::is_contained(known, o.loss))
-    return makeErrorCode(2, "--loss expects cross_entropy, mse, mean or %value, got '{0}'{1}", o.loss,
-                         didYouMean(o.loss, known));
+    return makeErrorCode(2, "--loss expects cross_entropy, mse, mean or %value, got '{0}'{1}",
+                         o.loss, didYouMean(o.loss, known));
   if (g.outputs().empty())
-    return makeError("--loss={0} takes the first output, and the graph has none; name a value with --loss=%value",
+    return makeError("--loss={0} takes the first output, and the graph has none; name a value with "
+                     "--loss=%value",
                      o.loss);
   ValueId y = g.outputs()[0];
   if (!isFloat(g.type(y).dtype))
-    return makeError("--loss={0} takes the first output, '%{1}', which is of type {2}; a floating-point value is "
+    return makeError("--loss={0} takes the first output, '%{1}', which is of type {2}; a "
+                     "floating-point value is "
                      "expected",
                      o.loss, g.valueName(y), g.type(y).str());
   if (o.loss == "cross_entropy")

@@ -11,10 +11,11 @@ struct LossOptions {
   int64_t classAxis = 1;
 };
 
-// The value to differentiate. cross_entropy is the mean over all elements with the classes on one axis, and adds an input
-// `labels` (i64); mse is a mean and adds an input `target`; both, and `mean`, take the first output and make an
-// output `loss`. A value is made an output if it is none. Graph::loss is set to it.
-// Errors: no such loss or value, no output, an output that is not floating-point, an axis that it lacks.
+// The value to differentiate. cross_entropy is the mean over all elements with the classes on one
+// axis, and adds an input `labels` (i64); mse is a mean and adds an input `target`; both, and
+// `mean`, take the first output and make an output `loss`. A value is made an output if it is none.
+// Graph::loss is set to it. Errors: no such loss or value, no output, an output that is not
+// floating-point, an axis that it lacks.
 llvm::Expected<ValueId> attachLoss(Graph &g, const LossOptions &options);
 
 } // namespace isthmus

@@ -64,7 +64,8 @@ llvm::Expected<std::vector<ValueId>> matchValues(const Graph &g, llvm::StringRef
     return makeError("a list of names is expected, such as 'relu1,block*', got '{0}'", patterns);
   for (const Pattern &p : list) {
     size_t before = out.size();
-    bool isWild = !p.isExact && llvm::StringRef(p.text).find_first_of("*?") != llvm::StringRef::npos;
+    bool isWild =
+        !p.isExact && llvm::StringRef(p.text).find_first_of("*?") != llvm::StringRef::npos;
     if (!isWild) {
       if (ValueId v = g.find(p.text))
         out.push_back(v);
@@ -83,8 +84,8 @@ llvm::Expected<std::vector<ValueId>> matchValues(const Graph &g, llvm::StringRef
     if (isWild)
       llvm::erase_if(letters, [](char c) { return c == '*' || c == '?'; });
     Diag d;
-    d.message = (isWild ? "no value or node matches '" : "no value or node is called '") + p.text + "'" +
-                didYouMean(letters, known);
+    d.message = (isWild ? "no value or node matches '" : "no value or node is called '") + p.text +
+                "'" + didYouMean(letters, known);
     failed.push_back(std::move(d));
   }
   if (!failed.empty())

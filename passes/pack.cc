@@ -14,7 +14,7 @@ int64_t mostWork(int64_t blocks, int64_t peak) {
   return peak <= 1 << 20 ? most / 10 : most;
 }
 
-constexpr size_t kMostInOrder = 400; // blocks
+constexpr size_t kMostInOrder = 400;         // blocks
 constexpr int64_t kLastEffort = 500'000'000; // work; two or three seconds
 
 } // namespace
@@ -28,8 +28,8 @@ int64_t pack(std::vector<Block> &blocks, int64_t peak) {
   packOutward(p, small ? most / 2 : most);
   if (!p.solved() && small)
     packInOrder(p, most);
-  // A last effort where one percent is at stake. The search over orders lists all pairs of blocks that meet, so it is for
-  // small instances only.
+  // A last effort where one percent is at stake. The search over orders lists all pairs of blocks
+  // that meet, so it is for small instances only.
   if (small && peak > 1 << 20 && double(p.least) > 1.01 * double(peak))
     packInOrder(p, most + kLastEffort);
   for (size_t i = 0; i < blocks.size(); ++i)

@@ -6,12 +6,13 @@
 namespace isthmus {
 namespace {
 
-// One block for each storage, or chain of storages that take each other over; then one for each workspace.
+// One block for each storage, or chain of storages that take each other over; then one for each
+// workspace.
 class Placement {
 public:
   Placement(const Graph &g, const Target &t)
-      : g_(g), t_(t), roots_(storageRoots(g)), lastUse_(g.numValues(), 0), isOutput_(g.numValues(), false),
-        blockOf_(g.numValues(), kNone) {}
+      : g_(g), t_(t), roots_(storageRoots(g)), lastUse_(g.numValues(), 0),
+        isOutput_(g.numValues(), false), blockOf_(g.numValues(), kNone) {}
 
   llvm::Expected<Layout> run() {
     findLifetimes();
@@ -72,7 +73,8 @@ private:
     for (const InPlace &pair : inPlacePairs(g_, id, roots_, t_)) {
       ValueId root = roots_[n.operands[pair.operand].index], result = n.result(pair.result);
       uint32_t block = blockOf_[root.index];
-      if (endOf(root) != id.index || blockOf_[result.index] != kNone || llvm::is_contained(taken, block))
+      if (endOf(root) != id.index || blockOf_[result.index] != kNone ||
+          llvm::is_contained(taken, block))
         continue;
       taken.push_back(block);
       blockOf_[result.index] = block;

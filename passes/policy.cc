@@ -24,7 +24,8 @@ public:
     result_.schedule = plan::sourceOrder(p_.problem);
     result_.baseline = plan::evaluate(p_.problem, result_.schedule);
     if (!result_.baseline.error.empty())
-      return makeErrorCode(5, "internal: the source order is not valid: {0}", result_.baseline.error);
+      return makeErrorCode(5, "internal: the source order is not valid: {0}",
+                           result_.baseline.error);
     result_.planned = result_.baseline;
     result_.policyUsed = policyName(o_.policy).str();
     if (o_.policy == Policy::None)
@@ -37,10 +38,12 @@ public:
       return chosen.takeError();
     std::vector<ValueId> kept = withoutEnds(*chosen);
     if (o_.policy != Policy::Memory && kept.empty())
-      return makeError("no checkpoints are left: policy '{0}' found {1} values, all of them inputs or outputs",
-                       policyName(o_.policy), chosen->size());
+      return makeError(
+          "no checkpoints are left: policy '{0}' found {1} values, all of them inputs or outputs",
+          policyName(o_.policy), chosen->size());
     if (kept.empty()) {
-      note("no bottleneck was found: there is a way round every value; segments that keep their whole frontier are "
+      note("no bottleneck was found: there is a way round every value; segments that keep their "
+           "whole frontier are "
            "tried");
     } else {
       consider(kept, policyName(o_.policy).str());
@@ -76,8 +79,9 @@ private:
       if (const Node &n = g_.node(NodeId(i)); n.op->is(kContraction) && n.phase == Phase::Forward)
         out.push_back(n.firstResult);
     if (out.empty())
-      return makeError("policy 'speed' found no convolution or matrix product; use --policy=memory, or name "
-                       "checkpoints with --checkpoints");
+      return makeError(
+          "policy 'speed' found no convolution or matrix product; use --policy=memory, or name "
+          "checkpoints with --checkpoints");
     return out;
   }
 
@@ -88,13 +92,14 @@ private:
         for (uint32_t r = 0; r < n.numResults; ++r)
           out.push_back(n.result(r));
     if (out.empty())
-      return makeError("policy 'collection' found no node marked #checkpoint; mark some in the file, or name them "
+      return makeError("policy 'collection' found no node marked #checkpoint; mark some in the "
+                       "file, or name them "
                        "with --checkpoints");
     return out;
   }
 
-  // The rules of the original: bottlenecks among the tensors that the backward pass reads; if these are fewer than
-  // sqrt(N), among all; every so many of them, so that about sqrt(N) stay.
+  // The rules of the original: bottlenecks among the tensors that the backward pass reads; if these
+  // are fewer than sqrt(N), among all; every so many of them, so that about sqrt(N) stay.
   llvm::Expected<std::vector<ValueId>> someBottlenecks() {
     llvm::DenseSet<ValueId> readByBackward;
     for (uint32_t i = 0; i < g_.numNodes(); ++i)
@@ -103,7 +108,8 @@ private:
           readByBackward.insert(roots_[v.index]);
     size_t numRead = 0;
     for (uint32_t i = 0; i < g_.numValues(); ++i)
-      numRead += isCandidate(ValueId(i)) && roots_[i] == ValueId(i) && readByBackward.count(ValueId(i));
+      numRead +=
+          isCandidate(ValueId(i)) && roots_[i] == ValueId(i) && readByBackward.count(ValueId(i));
     double target = std::sqrt(double(numRead));
 
     std::vector<ValueId> all, read;
@@ -126,8 +132,9 @@ private:
     return out;
   }
 
-  // The share of the forward part's bytes that is made between two neighbouring bottlenecks, or at an end. Where one piece is
-  // most of the network, as in a U-Net, having bottlenecks elsewhere does not help.
+  // The share of the forward part's bytes that is made between two neighbouring bottlenecks, or at
+  // an end. Where one piece is most of the network, as in a U-Net, having bottlenecks elsewhere
+  // does not help.
   double largestPiece(const std::vector<ValueId> &bottlenecks) const {
     llvm::DenseSet<ValueId> ends(bottlenecks.begin(), bottlenecks.end());
     double total = 0, piece = 0, largest = 0;
@@ -166,11 +173,14 @@ private:
         out.push_back(v);
     }
     if (inputs)
-      note(std::to_string(inputs) + " of the checkpoints are graph inputs, which are always there; left out");
+      note(std::to_string(inputs) +
+           " of the checkpoints are graph inputs, which are always there; left out");
     if (outputs)
-      note(std::to_string(outputs) + " of the checkpoints are outputs, which stay in any case; left out");
+      note(std::to_string(outputs) +
+           " of the checkpoints are outputs, which stay in any case; left out");
     if (later)
-      note(std::to_string(later) + " of the checkpoints are not made by the forward part; left out");
+      note(std::to_string(later) +
+           " of the checkpoints are not made by the forward part; left out");
     return out;
   }
 
@@ -192,7 +202,8 @@ private:
     tried_.push_back({name, e.peakBytes});
     // The policy's own choice is followed as long as it does no harm.
     bool isOwn = tried_.size() == 1;
-    bool isBetter = e.peakBytes < result_.planned.peakBytes || (isOwn && e.peakBytes == result_.planned.peakBytes);
+    bool isBetter = e.peakBytes < result_.planned.peakBytes ||
+                    (isOwn && e.peakBytes == result_.planned.peakBytes);
     if (!isBetter)
       return;
     improved_ = true;
@@ -223,15 +234,18 @@ private:
     for (const std::vector<ValueId> &kept : frontierCuts(g_, roots_))
       consider(kept, "memory (frontiers)");
     if (hadBottlenecks && result_.policyUsed == "memory (frontiers)")
-      note("the bottlenecks leave most of the network in one piece; segments that keep their whole frontier need less");
+      note("the bottlenecks leave most of the network in one piece; segments that keep their whole "
+           "frontier need less");
   }
 
   void conclude() {
     if (!improved_) {
-      std::string least = tried_.empty() ? "" : " (" + std::to_string(tried_.front().second) + " bytes against " +
-                                                    std::to_string(result_.baseline.peakBytes) + ")";
-      note("policy '" + policyName(o_.policy).str() + "' would need more memory than no checkpointing" + least +
-           "; nothing is recomputed");
+      std::string least = tried_.empty()
+                              ? ""
+                              : " (" + std::to_string(tried_.front().second) + " bytes against " +
+                                    std::to_string(result_.baseline.peakBytes) + ")";
+      note("policy '" + policyName(o_.policy).str() +
+           "' would need more memory than no checkpointing" + least + "; nothing is recomputed");
       result_.policyUsed = "none";
     } else if (result_.planned.recomputed == 0) {
       note("everything that the backward part reads is kept: there is nothing to recompute");
@@ -259,7 +273,8 @@ std::optional<Policy> parsePolicy(llvm::StringRef name) {
 
 llvm::StringRef policyName(Policy p) { return kNames[static_cast<size_t>(p)]; }
 
-llvm::Expected<PolicyResult> planPolicy(const Graph &g, const GraphProblem &p, const PolicyOptions &options) {
+llvm::Expected<PolicyResult> planPolicy(const Graph &g, const GraphProblem &p,
+                                        const PolicyOptions &options) {
   return Planner(g, p, options).run();
 }
 

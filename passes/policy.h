@@ -5,8 +5,9 @@
 //   memory      keeps about sqrt(N) bottlenecks
 //   collection  keeps what is marked #checkpoint, or what a list of names says
 //
-// A policy chooses checkpoints; all other forward values that the backward pass reads are recomputed. Every choice
-// is scored on the problem before it is taken, so that none needs more memory than no checkpointing.
+// A policy chooses checkpoints; all other forward values that the backward pass reads are
+// recomputed. Every choice is scored on the problem before it is taken, so that none needs more
+// memory than no checkpointing.
 #pragma once
 
 #include "passes/problem.h"
@@ -19,8 +20,8 @@ llvm::StringRef policyName(Policy p);
 
 struct PolicyOptions {
   Policy policy = Policy::None;
-  // For Collection: names of values or nodes, `%` optional, `*` and `?` as in a shell, "quotes" around odd ones, comma
-  // between. Empty: what is marked #checkpoint.
+  // For Collection: names of values or nodes, `%` optional, `*` and `?` as in a shell, "quotes"
+  // around odd ones, comma between. Empty: what is marked #checkpoint.
   std::string checkpoints;
 };
 
@@ -33,11 +34,13 @@ struct PolicyResult {
   std::vector<std::string> notes;   // for the person: what was left out, what was taken instead
 };
 
-// `g` is differentiated and has no clones; `p` is its problem. Errors: a pattern that matches nothing, `collection` without a mark,
-// no checkpoint left, nothing to checkpoint.
-llvm::Expected<PolicyResult> planPolicy(const Graph &g, const GraphProblem &p, const PolicyOptions &options);
+// `g` is differentiated and has no clones; `p` is its problem. Errors: a pattern that matches
+// nothing, `collection` without a mark, no checkpoint left, nothing to checkpoint.
+llvm::Expected<PolicyResult> planPolicy(const Graph &g, const GraphProblem &p,
+                                        const PolicyOptions &options);
 
-// The values that a list of patterns names, in order of the graph. Every pattern must match; near names are suggested.
+// The values that a list of patterns names, in order of the graph. Every pattern must match; near
+// names are suggested.
 llvm::Expected<std::vector<ValueId>> matchValues(const Graph &g, llvm::StringRef patterns);
 
 } // namespace isthmus

@@ -24,7 +24,8 @@ llvm::SmallVector<InPlace, 2> inPlacePairs(const Graph &g, NodeId id, llvm::Arra
       continue;
     ValueId root = roots[n.operands[pair.operand].index];
     bool isPersistent = !g.value(root).def;
-    bool sameSize = t.rounded(g.type(root).bytes()) == t.rounded(g.type(n.result(pair.result)).bytes());
+    bool sameSize =
+        t.rounded(g.type(root).bytes()) == t.rounded(g.type(n.result(pair.result)).bytes());
     auto sharing = llvm::count_if(n.operands, [&](ValueId v) { return roots[v.index] == root; });
     if (!isPersistent && sameSize && (sharing == 1 || n.op->is(kElementwise)))
       pairs.push_back(pair);

@@ -10,9 +10,9 @@ namespace isthmus {
 // Which storage each value lies in: the value at the root of its views.
 std::vector<ValueId> storageRoots(const Graph &g);
 
-// The pairs of a node's row that hold here: result and operand are of one size on the target, neither is
-// a view of something persistent, and no other operand shares the storage (but for elementwise ops, where
-// each element is read before it is written).
+// The pairs of a node's row that hold here: result and operand are of one size on the target,
+// neither is a view of something persistent, and no other operand shares the storage (but for
+// elementwise ops, where each element is read before it is written).
 llvm::SmallVector<InPlace, 2> inPlacePairs(const Graph &g, NodeId n, llvm::ArrayRef<ValueId> roots,
                                            const Target &t);
 
@@ -26,8 +26,8 @@ struct GraphProblem {
   plan::Read readOf(const Graph &g, ValueId v) const;
 };
 
-// Any graph that verifies; of a rewritten one the clones are ops like others. Errors: a node that the target
-// cannot run. What makes a graph output, and what updates state, may run only once.
+// Any graph that verifies; of a rewritten one the clones are ops like others. Errors: a node that
+// the target cannot run. What makes a graph output, and what updates state, may run only once.
 llvm::Expected<GraphProblem> extractProblem(const Graph &g, const Target &t);
 
 // Bytes of all graph inputs, each rounded up to the target's alignment.

@@ -60,7 +60,8 @@ llvm::Expected<NodeId> Rebuilder::copyNodeWith(NodeId id, Attrs attrs) {
   llvm::SmallVector<ValueId, 4> operands;
   for (ValueId v : old.operands) {
     operands.push_back(map(v));
-    ISTHMUS_CHECK(operands.back(), "operand '" + from_.valueName(v).str() + "' was not copied before its reader");
+    ISTHMUS_CHECK(operands.back(),
+                  "operand '" + from_.valueName(v).str() + "' was not copied before its reader");
   }
   llvm::SmallVector<std::string, 2> names;
   for (uint32_t i = 0; i < old.numResults; ++i) {
@@ -103,7 +104,8 @@ Graph Rebuilder::finish(llvm::ArrayRef<ValueId> outputs) {
     ISTHMUS_CHECK(bool(n.origin) == bool(old.origin) && bool(n.passes) == bool(old.passes),
                   "'" + from_.nodeName(oldId).str() + "' was kept without what it stands for");
     for (NodeId before : old.after)
-      if (NodeId mapped = map(before); mapped && mapped < newId && !llvm::is_contained(n.after, mapped))
+      if (NodeId mapped = map(before);
+          mapped && mapped < newId && !llvm::is_contained(n.after, mapped))
         n.after.push_back(mapped);
   }
   for (ValueId v : outputs) {

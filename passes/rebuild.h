@@ -1,5 +1,5 @@
-// Makes a graph anew from another, node by node: the way of every pass that drops, merges, reorders or
-// retypes nodes, since a graph's nodes are only ever appended.
+// Makes a graph anew from another, node by node: the way of every pass that drops, merges, reorders
+// or retypes nodes, since a graph's nodes are only ever appended.
 //
 //   Rebuilder r(from);
 //   r.copyInputs();
@@ -8,9 +8,9 @@
 //       r.copyNode(NodeId(i));
 //   return r.finish();
 //
-// Copies keep name, attributes, phase, marks, device, place in the file and what makes them clones or
-// boundaries. Between copies the pass may add nodes of its own to `to()`, and say with `setMap` what
-// stands for a value that is not copied.
+// Copies keep name, attributes, phase, marks, device, place in the file and what makes them clones
+// or boundaries. Between copies the pass may add nodes of its own to `to()`, and say with `setMap`
+// what stands for a value that is not copied.
 #pragma once
 
 #include "ir/graph.h"
@@ -37,18 +37,19 @@ public:
   void copyInputs();
   ValueId copyInput(const Input &input, const Type &type, Initializer init);
 
-  // The operands must be mapped. The copy has the old names; nodes of the pass's own that took one of
-  // them meanwhile get another.
+  // The operands must be mapped. The copy has the old names; nodes of the pass's own that took one
+  // of them meanwhile get another.
   NodeId copyNode(NodeId old);
-  // The same with other attributes, or over operands of other types: an error if these do not fit the op.
+  // The same with other attributes, or over operands of other types: an error if these do not fit
+  // the op.
   llvm::Expected<NodeId> copyNodeWith(NodeId old, Attrs attrs);
 
   // A name that is free in both graphs, for nodes that the pass adds.
   std::string freshName(llvm::StringRef base) const;
 
-  // Maps outputs, loss, `after` edges, origins and boundaries, and gives the graph. `after` edges to
-  // nodes that were left out are dropped, and so is a loss. Outputs must be mapped, and so must what the
-  // clones and boundaries that were copied refer to.
+  // Maps outputs, loss, `after` edges, origins and boundaries, and gives the graph. `after` edges
+  // to nodes that were left out are dropped, and so is a loss. Outputs must be mapped, and so must
+  // what the clones and boundaries that were copied refer to.
   Graph finish();
   Graph finish(llvm::ArrayRef<ValueId> outputs); // values of `from`
 

@@ -75,7 +75,8 @@ private:
       const Node &def = to.node(to.value(v).def);
       b.device = def.device;
       b.loc = def.loc;
-      NodeId id = b.createNode("stop_gradient", {v}, {}, r_.freshName(to.valueName(v).str() + ".sg"));
+      NodeId id =
+          b.createNode("stop_gradient", {v}, {}, r_.freshName(to.valueName(v).str() + ".sg"));
       to.editNode(id).passes = v;
       it->second = to.node(id).firstResult;
     }

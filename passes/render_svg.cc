@@ -46,8 +46,8 @@ private:
   }
 };
 
-// Writing to a program that has ended must be an error here, not the end of us. Only this thread is asked to
-// hold SIGPIPE back, and one that it raised is taken away again.
+// Writing to a program that has ended must be an error here, not the end of us. Only this thread is
+// asked to hold SIGPIPE back, and one that it raised is taken away again.
 class NoSigpipe {
 public:
   NoSigpipe() {
@@ -88,7 +88,8 @@ struct Child {
   }
 };
 
-int startChild(Child &child, const std::string &program, Pipe &in, Pipe &out, Pipe &err, const sigset_t &mask) {
+int startChild(Child &child, const std::string &program, Pipe &in, Pipe &out, Pipe &err,
+               const sigset_t &mask) {
   posix_spawn_file_actions_t actions;
   posix_spawnattr_t attrs;
   posix_spawn_file_actions_init(&actions);
@@ -108,11 +109,12 @@ int startChild(Child &child, const std::string &program, Pipe &in, Pipe &out, Pi
 }
 
 // Feeds and drains until both of the program's outputs are closed. False when the time is over.
-bool exchange(llvm::StringRef input, Pipe &in, Pipe &out, Pipe &err, std::string &picture, std::string &talk,
-              Clock::time_point deadline) {
+bool exchange(llvm::StringRef input, Pipe &in, Pipe &out, Pipe &err, std::string &picture,
+              std::string &talk, Clock::time_point deadline) {
   fcntl(in.write, F_SETFL, O_NONBLOCK);
   while (out.read >= 0 || err.read >= 0) {
-    auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
+    auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
     if (left <= 0)
       return false;
     pollfd fds[] = {{in.write, POLLOUT, 0}, {out.read, POLLIN, 0}, {err.read, POLLIN, 0}};
@@ -146,8 +148,9 @@ bool exchange(llvm::StringRef input, Pipe &in, Pipe &out, Pipe &err, std::string
 llvm::Expected<std::string> renderSvg(llvm::StringRef dot, int limitSeconds) {
   auto program = llvm::sys::findProgramByName("dot");
   if (!program)
-    return makeError("the program 'dot' is not on the PATH: install Graphviz (the package graphviz), or write a "
-                     ".dot file and draw it elsewhere");
+    return makeError(
+        "the program 'dot' is not on the PATH: install Graphviz (the package graphviz), or write a "
+        ".dot file and draw it elsewhere");
   NoSigpipe guard;
   Pipe in, out, err;
   Child child;
@@ -160,13 +163,16 @@ llvm::Expected<std::string> renderSvg(llvm::StringRef dot, int limitSeconds) {
   err.closeWrite();
 
   std::string picture, talk;
-  if (!exchange(dot, in, out, err, picture, talk, Clock::now() + std::chrono::seconds(limitSeconds)))
-    return makeError("'dot' did not lay out the graph within {0} seconds; write a .dot file and give it more time "
+  if (!exchange(dot, in, out, err, picture, talk,
+                Clock::now() + std::chrono::seconds(limitSeconds)))
+    return makeError("'dot' did not lay out the graph within {0} seconds; write a .dot file and "
+                     "give it more time "
                      "(dot -Tsvg G.dot -o G.svg), or draw a smaller graph",
                      limitSeconds);
   int status = child.wait();
   if (!WIFEXITED(status) || WEXITSTATUS(status) != 0 || picture.empty())
-    return makeError("'dot' failed{0}{1}", talk.empty() ? "" : ": ", llvm::StringRef(talk).split('\n').first);
+    return makeError("'dot' failed{0}{1}", talk.empty() ? "" : ": ",
+                     llvm::StringRef(talk).split('\n').first);
   return picture;
 }
 

@@ -1,7 +1,7 @@
 // The arena's own bookkeeping: which bytes are in use now, and the most that ever were.
 //
-// It is told what is taken and given back while a graph runs, and knows nothing of plans or layouts, so
-// the peak that it measures is evidence about them.
+// It is told what is taken and given back while a graph runs, and knows nothing of plans or
+// layouts, so the peak that it measures is evidence about them.
 #pragma once
 
 #include "ir/diagnostics.h"
@@ -13,7 +13,8 @@ class Arena {
 public:
   explicit Arena(int64_t bytes) : bytes_(bytes) {}
 
-  // Errors: the range leaves the arena, or overlaps one in use. Both mean a wrong layout. Zero bytes take nothing.
+  // Errors: the range leaves the arena, or overlaps one in use. Both mean a wrong layout. Zero
+  // bytes take nothing.
   llvm::Error take(int64_t offset, int64_t bytes);
   void giveBack(int64_t offset, int64_t bytes);
   void reset(); // everything is given back; the peak stays

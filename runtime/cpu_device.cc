@@ -52,7 +52,8 @@ class CpuDevice : public Device {
 public:
   CpuDevice(const KernelTable &kernels, int threads) : kernels_(kernels) {
     options_.threads = threads > 0 ? threads : omp_get_num_procs();
-    target_.name = std::string("cpu ") + instructionSet() + " threads=" + std::to_string(options_.threads);
+    target_.name =
+        std::string("cpu ") + instructionSet() + " threads=" + std::to_string(options_.threads);
     target_.flopsPerSecond = 50e9 * options_.threads;
     target_.bytesPerSecond = 8e9 * std::min(options_.threads, 4);
     target_.workspace = [this](const OpCall &call) -> llvm::Expected<int64_t> {
@@ -71,8 +72,8 @@ public:
     void *p = nullptr;
     // Asked before, because Linux promises more than it has and ends the process later.
     if (bytes > available || posix_memalign(&p, 4096, std::max<int64_t>(bytes, 64)) != 0)
-      return makeErrorCode(5, "cpu:0: out of memory: {0:F1} MiB asked for, {1:F1} MiB available", bytes / 1048576.0,
-                           available / 1048576.0);
+      return makeErrorCode(5, "cpu:0: out of memory: {0:F1} MiB asked for, {1:F1} MiB available",
+                           bytes / 1048576.0, available / 1048576.0);
     return static_cast<char *>(p);
   }
   void release(DeviceAddress p) override { std::free(p); }
@@ -116,14 +117,20 @@ public:
   std::string name() const override { return "counting"; }
   bool computes() const override { return false; }
   // An address that nobody reads: large models are counted on small machines.
-  llvm::Expected<DeviceAddress> allocate(int64_t) override { return reinterpret_cast<DeviceAddress>(4096); }
+  llvm::Expected<DeviceAddress> allocate(int64_t) override {
+    return reinterpret_cast<DeviceAddress>(4096);
+  }
   void release(DeviceAddress) override {}
-  llvm::Error write(DeviceAddress, const void *, int64_t) override { return llvm::Error::success(); }
+  llvm::Error write(DeviceAddress, const void *, int64_t) override {
+    return llvm::Error::success();
+  }
   llvm::Error read(void *to, DeviceAddress, int64_t bytes) override {
     std::memset(to, 0, bytes);
     return llvm::Error::success();
   }
-  llvm::Error launch(PreparedKernel &, const KernelArgs &) override { return llvm::Error::success(); }
+  llvm::Error launch(PreparedKernel &, const KernelArgs &) override {
+    return llvm::Error::success();
+  }
 };
 
 } // namespace

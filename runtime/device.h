@@ -1,11 +1,13 @@
 // The device interface. A device owns one arena and the memory of what is always there (parameters,
-// inputs), prepares kernels, and runs them on pointers into both. It knows nothing of graphs or plans.
+// inputs), prepares kernels, and runs them on pointers into both. It knows nothing of graphs or
+// plans.
 //
-// Calls on one device come from one thread. Addresses are the device's own: the host never reads through them.
+// Calls on one device come from one thread. Addresses are the device's own: the host never reads
+// through them.
 #pragma once
 
-#include "runtime/kernel.h"
 #include "ir/target.h"
+#include "runtime/kernel.h"
 
 namespace isthmus {
 

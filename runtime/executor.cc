@@ -16,8 +16,8 @@ llvm::Expected<std::unique_ptr<Executor>> Executor::create(const Graph &graph, c
 }
 
 Executor::Executor(const Graph &graph, const Layout &layout, Device &device)
-    : graph_(graph), layout_(layout), device_(device), arena_(layout.arenaBytes), roots_(graph.numValues()),
-      fed_(graph.inputs().size(), false), reads_(graph.numValues(), 0) {
+    : graph_(graph), layout_(layout), device_(device), arena_(layout.arenaBytes),
+      roots_(graph.numValues()), fed_(graph.inputs().size(), false), reads_(graph.numValues(), 0) {
   for (uint32_t i = 0; i < graph.numValues(); ++i) {
     const Value &v = graph.value(ValueId(i));
     bool isView = v.def && graph.node(v.def).op->is(kView);
@@ -83,7 +83,8 @@ int64_t Executor::storageBytes(ValueId root) const {
 llvm::Error Executor::feed(ValueId v, const Tensor &t) {
   ISTHMUS_CHECK(!graph_.value(v).def, "fed a value that is no input");
   if (t.type != graph_.type(v))
-    return makeError("input '%{0}' is of type {1}, got {2}", graph_.valueName(v), graph_.type(v).str(), t.type.str());
+    return makeError("input '%{0}' is of type {1}, got {2}", graph_.valueName(v),
+                     graph_.type(v).str(), t.type.str());
   fed_[graph_.value(v).resultIndex] = true;
   return device_.write(addressOf(v), t.data, t.bytes());
 }
@@ -132,11 +133,13 @@ llvm::Error Executor::runNode(NodeId id, const RandomKey &random) {
 }
 
 bool Executor::diesHere(NodeId id, ValueId root) const {
-  auto here = llvm::count_if(graph_.node(id).operands, [&](ValueId v) { return roots_[v.index] == root; });
+  auto here =
+      llvm::count_if(graph_.node(id).operands, [&](ValueId v) { return roots_[v.index] == root; });
   return readsLeft_[root.index] == here;
 }
 
-// A result takes bytes of its own, or those of an operand that dies here and lies at the same place.
+// A result takes bytes of its own, or those of an operand that dies here and lies at the same
+// place.
 llvm::Error Executor::takeResults(NodeId id, int64_t *workspace) {
   const Node &n = graph_.node(id);
   for (uint32_t r = 0; r < n.numResults; ++r) {
@@ -144,8 +147,8 @@ llvm::Error Executor::takeResults(NodeId id, int64_t *workspace) {
     int64_t offset = layout_.valueOffset[v.index], bytes = storageBytes(v);
     for (ValueId operand : n.operands) {
       ValueId root = roots_[operand.index];
-      if (graph_.value(root).def && layout_.valueOffset[root.index] == offset && storageBytes(root) == bytes &&
-          diesHere(id, root)) {
+      if (graph_.value(root).def && layout_.valueOffset[root.index] == offset &&
+          storageBytes(root) == bytes && diesHere(id, root)) {
         arena_.giveBack(offset, bytes);
         break;
       }

@@ -10,16 +10,18 @@ namespace isthmus {
 
 class Executor {
 public:
-  // Prepares every kernel, then makes the one allocation for the arena and one for the graph's inputs. `graph` and `device` must
-  // outlive the executor. Errors (exit code 5 where the device fails): no kernel, a layout made for another target, memory.
-  static llvm::Expected<std::unique_ptr<Executor>> create(const Graph &graph, const Layout &layout, Device &device);
+  // Prepares every kernel, then makes the one allocation for the arena and one for the graph's
+  // inputs. `graph` and `device` must outlive the executor. Errors (exit code 5 where the device
+  // fails): no kernel, a layout made for another target, memory.
+  static llvm::Expected<std::unique_ptr<Executor>> create(const Graph &graph, const Layout &layout,
+                                                          Device &device);
   ~Executor();
 
   // What graph input `v` holds from now on. Its type must be that of the graph.
   llvm::Error feed(ValueId v, const Tensor &t);
 
-  // Runs all nodes. Every input must have been fed (but on a device that does not compute). `progress`, if set, is
-  // called after each node with the number of nodes done.
+  // Runs all nodes. Every input must have been fed (but on a device that does not compute).
+  // `progress`, if set, is called after each node with the number of nodes done.
   llvm::Error step(const RandomKey &random, const std::function<void(size_t)> &progress = {});
 
   // The value of an output after a step.
@@ -44,11 +46,12 @@ private:
   Device &device_;
   Arena arena_;
   DeviceAddress arenaBase_ = nullptr, inputBase_ = nullptr;
-  std::vector<ValueId> roots_;               // by value: at the root of its views
-  std::vector<int64_t> inputOffset_;         // by index of the graph input
-  std::vector<bool> fed_;                    // likewise
-  std::vector<PreparedKernel *> kernels_;    // by node; null for views
-  std::vector<uint32_t> reads_, readsLeft_;  // by root: in all, and in this step; outputs have one more
+  std::vector<ValueId> roots_;            // by value: at the root of its views
+  std::vector<int64_t> inputOffset_;      // by index of the graph input
+  std::vector<bool> fed_;                 // likewise
+  std::vector<PreparedKernel *> kernels_; // by node; null for views
+  std::vector<uint32_t> reads_,
+      readsLeft_; // by root: in all, and in this step; outputs have one more
 };
 
 } // namespace isthmus

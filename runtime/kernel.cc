@@ -2,8 +2,8 @@
 
 namespace isthmus {
 
-llvm::Expected<std::unique_ptr<PreparedKernel>> KernelTable::prepare(const OpCall &call,
-                                                                     const KernelOptions &options) const {
+llvm::Expected<std::unique_ptr<PreparedKernel>>
+KernelTable::prepare(const OpCall &call, const KernelOptions &options) const {
   for (const Kernel &k : of(call.op->name))
     if (auto prepared = k.prepare(call, options))
       return prepared;

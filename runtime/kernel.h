@@ -1,8 +1,9 @@
 // The interface between a device and its kernels.
 //
-// A kernel is offered for an op; asked to `prepare` a call it either declines (null) or gives a prepared
-// kernel that says how much scratch memory it wants and runs the call any number of times. The table
-// tries the kernels of an op in order of registration, so fast ones come before the plain one.
+// A kernel is offered for an op; asked to `prepare` a call it either declines (null) or gives a
+// prepared kernel that says how much scratch memory it wants and runs the call any number of times.
+// The table tries the kernels of an op in order of registration, so fast ones come before the plain
+// one.
 #pragma once
 
 #include "ir/op_def.h"
@@ -17,8 +18,9 @@ struct RandomKey {
   uint64_t step = 0;
 };
 
-// Pointers to whole dense tensors, in the order of the call's types; `workspace` has the bytes asked for,
-// aligned to 64. A result may be at the address of an operand only as the row's `inPlace` allows.
+// Pointers to whole dense tensors, in the order of the call's types; `workspace` has the bytes
+// asked for, aligned to 64. A result may be at the address of an operand only as the row's
+// `inPlace` allows.
 struct KernelArgs {
   llvm::ArrayRef<const void *> operands;
   llvm::ArrayRef<void *> results;

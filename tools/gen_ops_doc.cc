@@ -1,4 +1,5 @@
-// bazel run //tools:gen_ops_doc: writes docs/ops.md. With an argument, writes there ("-": standard output).
+// bazel run //tools:gen_ops_doc: writes docs/ops.md. With an argument, writes there ("-": standard
+// output).
 
 #include "ir/file.h"
 #include "tools/ops_reference.h"

@@ -1,12 +1,12 @@
 // The command line: one verb, its options, an exit code.
 
 #include "ir/check.h"
-#include "llvm/Support/Signals.h"
 #include "ir/diagnostics.h"
-#include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/raw_ostream.h"
 #include "tools/cli/console.h"
 #include "tools/verbs/verbs.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/Signals.h"
+#include "llvm/Support/raw_ostream.h"
 #include <cctype>
 
 using namespace isthmus;
@@ -15,7 +15,8 @@ namespace {
 
 constexpr const char *kVersion = "0.1.0";
 
-const Verb *const kVerbs[] = {&kOpt, &kRun, &kVerify, &kGrad, &kImport, &kZoo, &kDot, &kOps, &kDevices, &kSelftest};
+const Verb *const kVerbs[] = {&kOpt, &kRun, &kVerify, &kGrad,    &kImport,
+                              &kZoo, &kDot, &kOps,    &kDevices, &kSelftest};
 
 std::string unknownVerb(llvm::StringRef given) {
   std::vector<llvm::StringRef> names;
@@ -40,7 +41,8 @@ std::string unknownArgument(const CLI::App &verb, llvm::StringRef given) {
   return "there is no option '" + option.str() + "'" + didYouMean(option, known);
 }
 
-// CLI11 reports by exceptions; they end here. Everything wrong with the command line is exit code 2.
+// CLI11 reports by exceptions; they end here. Everything wrong with the command line is exit
+// code 2.
 int usageError(CLI::App &app, const CLI::ParseError &e, llvm::StringRef firstArgument) {
   if (e.get_exit_code() == 0) // --help, --version
     return app.exit(e);
@@ -51,14 +53,17 @@ int usageError(CLI::App &app, const CLI::ParseError &e, llvm::StringRef firstArg
     message = unknownVerb(firstArgument);
   else if (!left.empty())
     message = unknownArgument(verb ? *verb : app, left.front());
-  else if (message.size() > 1 && !std::isupper(static_cast<unsigned char>(message[1]))) // names in capitals stay
+  else if (message.size() > 1 &&
+           !std::isupper(static_cast<unsigned char>(message[1]))) // names in capitals stay
     message[0] = llvm::toLower(message[0]);
   Console::get().report(makeErrorCode(2, "{0}", message));
-  Console::get().note("`isthmus " + (verb ? verb->get_name() + " " : "") + "--help` lists the options");
+  Console::get().note("`isthmus " + (verb ? verb->get_name() + " " : "") +
+                      "--help` lists the options");
   return 2;
 }
 
-// A product that did not get through is an error as any other. (Left to the stream's destructor, it ends the process.)
+// A product that did not get through is an error as any other. (Left to the stream's destructor, it
+// ends the process.)
 llvm::Error flushOutput() {
   llvm::raw_fd_ostream &out = llvm::outs();
   out.flush();
@@ -73,7 +78,9 @@ llvm::Error flushOutput() {
 
 int main(int argc, char **argv) {
   llvm::sys::SetInterruptFunction([] { std::_Exit(130); }); // temporary files are gone by then
-  CLI::App app("Makes the training step of a neural network fit in less memory by rewriting its graph.", "isthmus");
+  CLI::App app(
+      "Makes the training step of a neural network fit in less memory by rewriting its graph.",
+      "isthmus");
   app.set_version_flag("--version", std::string("isthmus ") + kVersion);
   app.require_subcommand(1);
   app.footer("`isthmus VERB --help` tells a verb's options, with an example.");

@@ -3,9 +3,9 @@
 #include "ir/check.h"
 #include "ir/ops/families.h"
 #include "ir/text/parser.h"
+#include "passes/differentiate.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringExtras.h"
-#include "passes/differentiate.h"
 
 namespace isthmus {
 namespace {
@@ -16,16 +16,11 @@ struct Family {
 };
 
 constexpr Family kFamilies[] = {
-    {"Elementwise", registerElementwiseOps},
-    {"Shape", registerShapeOps},
-    {"Reduction", registerReduceOps},
-    {"Matrix product", registerMatmulOps},
-    {"Convolution", registerConvOps},
-    {"Pooling", registerPoolOps},
-    {"Normalization", registerNormOps},
-    {"Softmax and loss", registerSoftmaxOps},
-    {"Random", registerRandomOps},
-    {"Control", registerControlOps},
+    {"Elementwise", registerElementwiseOps}, {"Shape", registerShapeOps},
+    {"Reduction", registerReduceOps},        {"Matrix product", registerMatmulOps},
+    {"Convolution", registerConvOps},        {"Pooling", registerPoolOps},
+    {"Normalization", registerNormOps},      {"Softmax and loss", registerSoftmaxOps},
+    {"Random", registerRandomOps},           {"Control", registerControlOps},
 };
 
 struct TraitText {
@@ -78,8 +73,8 @@ void collectOps(const Graph &g, size_t from, OpNames &to) {
 }
 
 struct Gradients {
-  bool any = false;         // the first derivative is not zero everywhere
-  OpNames first;            // ops of the first derivative
+  bool any = false; // the first derivative is not zero everywhere
+  OpNames first;    // ops of the first derivative
   bool secondExists = true;
 };
 
@@ -118,14 +113,16 @@ Gradients gradientsOf(const OpDef &op) {
 
 std::string gradientText(const OpDef &op) {
   if (op.differentiable == Differentiable::ZeroGradient)
-    return op.is(kStopsGradient) ? "none flows." : "zero: the results are integers or piecewise constant.";
+    return op.is(kStopsGradient) ? "none flows."
+                                 : "zero: the results are integers or piecewise constant.";
   if (op.differentiable == Differentiable::Missing)
     return "missing: to ask for it is an error.";
   Gradients g = gradientsOf(op);
   if (!g.any)
     return "zero.";
-  std::string out = g.first.empty() ? "the flowing gradient itself"
-                                    : (op.vjp ? "by " : "through its expansion, by ") + codes(g.first);
+  std::string out = g.first.empty()
+                        ? "the flowing gradient itself"
+                        : (op.vjp ? "by " : "through its expansion, by ") + codes(g.first);
   return out + (g.secondExists ? "; differentiable again." : "; not differentiable again.");
 }
 
@@ -160,7 +157,8 @@ std::string signature(const OpDef &op) {
   std::string out = op.name + "(" + llvm::join(llvm::split(op.operands, ' '), ", ") + ")";
   std::string attrs;
   for (const AttrDef &a : op.attrs)
-    attrs += (attrs.empty() ? "" : ", ") + a.name + (a.byDefault ? " = " + attrText(*a.byDefault) : "");
+    attrs +=
+        (attrs.empty() ? "" : ", ") + a.name + (a.byDefault ? " = " + attrText(*a.byDefault) : "");
   if (!attrs.empty())
     out += " {" + attrs + "}";
   return out + " -> " + llvm::join(llvm::split(op.results, ' '), ", ");
@@ -169,7 +167,8 @@ std::string signature(const OpDef &op) {
 std::string inPlaceText(const OpDef &op) {
   std::string out;
   for (InPlace p : op.inPlace)
-    out += (out.empty() ? "" : ", ") + code(op.resultName(p.result)) + " over " + code(op.operandNames[p.operand]);
+    out += (out.empty() ? "" : ", ") + code(op.resultName(p.result)) + " over " +
+           code(op.operandNames[p.operand]);
   return out;
 }
 
@@ -191,7 +190,8 @@ void writeRow(const OpDef &op, llvm::raw_ostream &os) {
     os << "| attribute | kind | default | meaning |\n| --- | --- | --- | --- |\n";
     for (const AttrDef &a : op.attrs)
       os << "| " << code(a.name) << " | " << attrKindName(a.kind) << " | "
-         << (a.byDefault ? code(attrText(*a.byDefault)) : "must be given") << " | " << cell(a.doc) << " |\n";
+         << (a.byDefault ? code(attrText(*a.byDefault)) : "must be given") << " | " << cell(a.doc)
+         << " |\n";
     os << "\n";
   }
   std::vector<std::string> traits;
@@ -226,13 +226,18 @@ std::string opsReference() {
     f.addRows(*families.back());
     rows += families.back()->rows().size();
   }
-  ISTHMUS_CHECK(rows == OpRegistry::get().rows().size(), "a family of ops/all.cc is missing from the reference");
+  ISTHMUS_CHECK(rows == OpRegistry::get().rows().size(),
+                "a family of ops/all.cc is missing from the reference");
 
   os << "# The op table\n\n"
-     << "Written from the table by `bazel run //tools:gen_ops_doc`; edit the rows in `ir/ops`, not this page.\n\n"
-     << "In a signature `x?` may be left out and `xs...` is any number of values; an attribute without a value must be\n"
-     << "given. Broadcasting is numpy's. Examples are calls on operand types, with the types of the results; the tests\n"
-     << "run each of them. \"Inverse\" names the operands that can be rebuilt from the result, \"In place\" the results\n"
+     << "Written from the table by `bazel run //tools:gen_ops_doc`; edit the rows in `ir/ops`, not "
+        "this page.\n\n"
+     << "In a signature `x?` may be left out and `xs...` is any number of values; an attribute "
+        "without a value must be\n"
+     << "given. Broadcasting is numpy's. Examples are calls on operand types, with the types of "
+        "the results; the tests\n"
+     << "run each of them. \"Inverse\" names the operands that can be rebuilt from the result, "
+        "\"In place\" the results\n"
      << "that a kernel may write over an operand.\n\n";
   for (size_t i = 0; i < families.size(); ++i) {
     os << "- **" << kFamilies[i].title << "**:";

@@ -12,7 +12,8 @@ Operand splitHeads(NodeContext &n, size_t i, int64_t heads) {
   if (n.failed() || x.rank() == 4)
     return n.in(i);
   if (x.rank() != 3 || heads < 1 || x.dims[2] % heads != 0) {
-    n.fail("expects operands of rank 4, or of rank 3 with numbers of heads that divide the last axis, got '{0}' and {1} "
+    n.fail("expects operands of rank 4, or of rank 3 with numbers of heads that divide the last "
+           "axis, got '{0}' and {1} "
            "heads",
            x.str(), heads);
     return {};
@@ -29,10 +30,13 @@ Operand repeatHeads(NodeContext &n, const Operand &x, int64_t heads) {
   if (d[1] == heads)
     return x;
   if (d[1] == 0 || heads % d[1] != 0) {
-    n.fail("expects a number of query heads that is a multiple of that of key heads, got {0} and {1}", heads, d[1]);
+    n.fail(
+        "expects a number of query heads that is a multiple of that of key heads, got {0} and {1}",
+        heads, d[1]);
     return {};
   }
-  Operand wide = n.broadcast(n.reshape(x, {d[0], d[1], 1, d[2], d[3]}), {d[0], d[1], heads / d[1], d[2], d[3]});
+  Operand wide = n.broadcast(n.reshape(x, {d[0], d[1], 1, d[2], d[3]}),
+                             {d[0], d[1], heads / d[1], d[2], d[3]});
   return n.reshape(wide, {d[0], heads, d[2], d[3]});
 }
 
@@ -41,15 +45,18 @@ Operand masked(NodeContext &n, const Operand &scores, const Operand &allowed) {
   return n.emit("where", {allowed, scores, n.scalarConstant(scores.type.dtype, -INFINITY)});
 }
 
-// Whether key j may be seen by query i: j <= i. Made of rows, so that it folds, or stays a node if it is huge.
+// Whether key j may be seen by query i: j <= i. Made of rows, so that it folds, or stays a node if
+// it is huge.
 Operand causal(NodeContext &n, int64_t queries, int64_t keys) {
   float one = 1;
-  Operand ones = n.full(Type(DType::F32, {queries, keys}), llvm::makeArrayRef(reinterpret_cast<char *>(&one), 4));
+  Operand ones = n.full(Type(DType::F32, {queries, keys}),
+                        llvm::makeArrayRef(reinterpret_cast<char *>(&one), 4));
   return n.cast(n.emit("trilu", {ones}, {{"upper", false}}), DType::Bool);
 }
 
 void convertAttention(NodeContext &n) {
-  n.ignoreAttrs({"softmax_precision"}); // a softmax of 16-bit operands is computed in f32 in any case
+  n.ignoreAttrs(
+      {"softmax_precision"}); // a softmax of 16-bit operands is computed in f32 in any case
   for (size_t i = 4; i < n.numInputs(); ++i)
     if (n.has(i))
       return n.fail("past keys and values (operand {0}) are not supported", i);
@@ -77,7 +84,8 @@ void convertAttention(NodeContext &n) {
     scores = masked(n, scores, causal(n, queries, k.type.dims[2]));
   if (n.has(3)) {
     const Operand &mask = n.in(3);
-    scores = mask.type.dtype == DType::Bool ? masked(n, scores, mask) : n.emit("add", {scores, mask});
+    scores =
+        mask.type.dtype == DType::Bool ? masked(n, scores, mask) : n.emit("add", {scores, mask});
   }
   Operand y = n.emit("matmul", {n.emit("softmax", {scores}, {{"axis", int64_t(-1)}}), v});
   if (n.failed() || n.in(0).type.rank() == 4)

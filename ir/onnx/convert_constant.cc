@@ -43,7 +43,8 @@ void convertShape(NodeContext &n) {
   };
   int64_t start = place(n.intAttr("start", 0)), end = place(n.intAttr("end", rank));
   llvm::ArrayRef<int64_t> all = dims;
-  n.result(0, n.constant(intsTensor(all.slice(size_t(start), size_t(std::max(start, end) - start)))));
+  n.result(0,
+           n.constant(intsTensor(all.slice(size_t(start), size_t(std::max(start, end) - start)))));
 }
 
 void convertSize(NodeContext &n) {
@@ -60,7 +61,8 @@ void convertConstantOfShape(NodeContext &n) {
     return;
   if (one.type.elements() != 1)
     return n.fail("expects one element in attribute 'value', got '{0}'", one.type.str());
-  n.result(0, n.full(Type(one.type.dtype, dims), llvm::makeArrayRef(one.data, size_t(one.bytes()))));
+  n.result(0,
+           n.full(Type(one.type.dtype, dims), llvm::makeArrayRef(one.data, size_t(one.bytes()))));
 }
 
 // How many numbers there are from `start` up or down to before `limit`; none if `delta` leads away.
@@ -91,7 +93,8 @@ template <typename T> void range(NodeContext &n, DType dtype) {
     return n.fail("expects a delta other than 0");
   auto length = rangeLength(start, limit, delta);
   if (!length || !n.state.folding.take(*length * int64_t(sizeof(T))))
-    return n.fail("would give more numbers than a model of {0} bytes can be allowed", n.state.model.fileBytes);
+    return n.fail("would give more numbers than a model of {0} bytes can be allowed",
+                  n.state.model.fileBytes);
   n.result(0, n.constant(Tensor::make(Type(dtype, {*length}), [&](char *out) {
     for (int64_t i = 0; i < *length; ++i) {
       T v = static_cast<T>(start + static_cast<T>(i) * delta);
@@ -104,7 +107,8 @@ void convertRange(NodeContext &n) {
   for (size_t i = 0; i < 3; ++i) {
     n.scalar(i); // known, and one number
     if (!n.failed() && n.in(i).type.dtype != n.in(0).type.dtype)
-      n.fail("expects operands of one type, got '{0}' and '{1}'", n.in(0).type.str(), n.in(i).type.str());
+      n.fail("expects operands of one type, got '{0}' and '{1}'", n.in(0).type.str(),
+             n.in(i).type.str());
   }
   if (n.failed())
     return;
@@ -126,7 +130,8 @@ void convertRange(NodeContext &n) {
 void convertNonZero(NodeContext &n) {
   const Operand &x = n.in(0);
   if (!x.isConstant())
-    return n.fail("gives a result whose size depends on values; every size must be known at import");
+    return n.fail(
+        "gives a result whose size depends on values; every size must be known at import");
   int64_t rank = x.type.rank(), size = x.type.elements();
   if (!n.state.folding.look(size))
     return n.fail("has an operand that is too large, '{0}'", x.type.str());
@@ -137,7 +142,8 @@ void convertNonZero(NodeContext &n) {
   int64_t count = int64_t(found.size());
   Type type(DType::I64, {rank, count});
   if (!n.state.folding.take(type.bytes()))
-    return n.fail("would give more indices than a model of {0} bytes can be allowed", n.state.model.fileBytes);
+    return n.fail("would give more indices than a model of {0} bytes can be allowed",
+                  n.state.model.fileBytes);
   n.result(0, n.constant(Tensor::make(type, [&](char *out) {
     for (int64_t axis = rank - 1; axis >= 0; --axis)
       for (int64_t i = 0; i < count; ++i) {

@@ -7,21 +7,25 @@
 namespace isthmus::onnx_import {
 namespace {
 
-llvm::ArrayRef<int64_t> spatialSizes(const Type &t) { return llvm::makeArrayRef(t.dims).drop_front(2); }
+llvm::ArrayRef<int64_t> spatialSizes(const Type &t) {
+  return llvm::makeArrayRef(t.dims).drop_front(2);
+}
 
-// Data and weights of one rank, 1 to 3 spatial axes, and `kernel_shape`, where given, that of the weights.
+// Data and weights of one rank, 1 to 3 spatial axes, and `kernel_shape`, where given, that of the
+// weights.
 bool checkOperands(NodeContext &n) {
   const Type &x = n.in(0).type, &w = n.in(1).type;
   if (x.rank() != w.rank() || x.rank() < 3 || x.rank() > 5)
     n.fail("expects data and weights of one rank, 3 to 5, got '{0}' and '{1}'", x.str(), w.str());
   auto kernel = n.intsAttr("kernel_shape");
   if (!n.failed() && kernel && llvm::makeArrayRef(*kernel) != spatialSizes(w))
-    n.fail("expects the weights' sizes as attribute 'kernel_shape', got {0} for '{1}'", attrText(*kernel), w.str());
+    n.fail("expects the weights' sizes as attribute 'kernel_shape', got {0} for '{1}'",
+           attrText(*kernel), w.str());
   return !n.failed();
 }
 
-// Data, weights, and the bias unless it is a constant zero: exporters compute one for every convolution
-// that has none, and its gradient would be work for nothing.
+// Data, weights, and the bias unless it is a constant zero: exporters compute one for every
+// convolution that has none, and its gradient would be work for nothing.
 llvm::SmallVector<Operand, 3> operands(NodeContext &n) {
   llvm::SmallVector<Operand, 3> all = {n.in(0), n.in(1)};
   if (!n.has(2))
@@ -51,7 +55,8 @@ void convertConv(NodeContext &n) {
   n.result(0, n.emit("conv", operands(n), rowAttrs(w, groups)));
 }
 
-// The sizes of the result follow from the padding, or the padding from `output_shape` or `auto_pad`.
+// The sizes of the result follow from the padding, or the padding from `output_shape` or
+// `auto_pad`.
 void convertConvTranspose(NodeContext &n) {
   if (!checkOperands(n))
     return;
@@ -76,7 +81,8 @@ void convertConvTranspose(NodeContext &n) {
     return;
   Ints dims;
   for (size_t i = 0; i < rank; ++i) {
-    int64_t unpadded = (sizes[i] - 1) * w.strides[i] + extra[i] + (kernel[i] - 1) * w.dilations[i] + 1;
+    int64_t unpadded =
+        (sizes[i] - 1) * w.strides[i] + extra[i] + (kernel[i] - 1) * w.dilations[i] + 1;
     if (!shape.empty() || w.same()) {
       int64_t want = shape.empty() ? sizes[i] * w.strides[i] : shape[i];
       // A result that is larger still grows at its end.

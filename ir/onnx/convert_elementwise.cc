@@ -6,7 +6,6 @@
 namespace isthmus::onnx_import {
 namespace {
 
-
 // The rows of functions are for floats.
 Operand negated(NodeContext &n, const Operand &x) {
   return isFloat(x.type.dtype) ? n.emit("neg", {x}) : n.emit("affine", {x}, {{"scale", -1.0}});
@@ -16,15 +15,20 @@ void convertAbs(NodeContext &n) {
   const Operand &x = n.in(0);
   n.result(0, isFloat(x.type.dtype) ? n.emit("abs", {x}) : n.emit("maximum", {x, negated(n, x)}));
 }
-void convertXor(NodeContext &n) { n.result(0, n.emit("not", {n.emit("equal", {n.in(0), n.in(1)})})); }
-void convertIsNaN(NodeContext &n) { n.result(0, n.emit("not", {n.emit("equal", {n.in(0), n.in(0)})})); }
+void convertXor(NodeContext &n) {
+  n.result(0, n.emit("not", {n.emit("equal", {n.in(0), n.in(1)})}));
+}
+void convertIsNaN(NodeContext &n) {
+  n.result(0, n.emit("not", {n.emit("equal", {n.in(0), n.in(0)})}));
+}
 void convertIdentity(NodeContext &n) { n.result(0, n.in(0)); }
 
 // --- Arithmetic with a constant number becomes one node without a second operand
 
 // Whether `c` is a number that broadcasts to `x` without changing its shape.
 std::optional<double> numberBeside(const Operand &x, const Operand &c) {
-  if (x.isConstant() || !isFloat(x.type.dtype) || c.type.rank() > x.type.rank() || c.type.dtype != x.type.dtype)
+  if (x.isConstant() || !isFloat(x.type.dtype) || c.type.rank() > x.type.rank() ||
+      c.type.dtype != x.type.dtype)
     return std::nullopt;
   auto v = constantScalar(c);
   return v && std::isfinite(*v) ? v : std::nullopt;
@@ -64,7 +68,8 @@ void convertDiv(NodeContext &n) {
     for (int64_t i = 0; i < b.type.elements(); ++i)
       if (elementAsInt(b.data(), i) == 0)
         return n.fail("divides integers by zero");
-  // The reciprocal is exact for powers of two only; with others the quotient's last bit would change.
+  // The reciprocal is exact for powers of two only; with others the quotient's last bit would
+  // change.
   if (auto c = numberBeside(a, b)) {
     int exponent;
     if (std::fabs(std::frexp(*c, &exponent)) == 0.5 && std::abs(exponent) < 100)
@@ -76,7 +81,8 @@ void convertDiv(NodeContext &n) {
 void convertPow(NodeContext &n) {
   const Operand &x = n.in(0);
   Operand exponent = n.in(1);
-  if (auto p = constantScalar(exponent); p && isFloat(x.type.dtype) && exponent.type.rank() <= x.type.rank()) {
+  if (auto p = constantScalar(exponent);
+      p && isFloat(x.type.dtype) && exponent.type.rank() <= x.type.rank()) {
     if (*p == 1)
       return n.result(0, x);
     if (*p == 2)
@@ -104,7 +110,9 @@ Operand chain(NodeContext &n, const char *row) {
 void convertMax(NodeContext &n) { n.result(0, chain(n, "maximum")); }
 void convertMin(NodeContext &n) { n.result(0, chain(n, "minimum")); }
 void convertSum(NodeContext &n) { n.result(0, chain(n, "add")); }
-void convertMean(NodeContext &n) { n.result(0, n.affine(chain(n, "add"), 1.0 / double(n.numInputs()), 0)); }
+void convertMean(NodeContext &n) {
+  n.result(0, n.affine(chain(n, "add"), 1.0 / double(n.numInputs()), 0));
+}
 
 // --- Activations
 
@@ -137,13 +145,16 @@ void convertHardSwish(NodeContext &n) {
 Operand elu(NodeContext &n, double gain, double slope, double width) {
   const Operand &x = n.in(0);
   Operand low = clamp(n, x, -INFINITY, 0);
-  Operand bent = n.affine(n.emit("exp", {n.affine(low, 1 / width, 0)}), gain * slope, -gain * slope);
+  Operand bent =
+      n.affine(n.emit("exp", {n.affine(low, 1 / width, 0)}), gain * slope, -gain * slope);
   Operand straight = n.affine(x, gain, 0);
-  return n.emit("where", {n.emit("greater", {x, n.scalarConstant(x.type.dtype, 0)}), straight, bent});
+  return n.emit("where",
+                {n.emit("greater", {x, n.scalarConstant(x.type.dtype, 0)}), straight, bent});
 }
 void convertElu(NodeContext &n) { n.result(0, elu(n, 1, n.floatAttr("alpha", 1), 1)); }
 void convertSelu(NodeContext &n) {
-  double alpha = n.floatAttr("alpha", 1.67326319217681884765625), gamma = n.floatAttr("gamma", 1.05070102214813232421875);
+  double alpha = n.floatAttr("alpha", 1.67326319217681884765625),
+         gamma = n.floatAttr("gamma", 1.05070102214813232421875);
   n.result(0, elu(n, gamma, alpha, 1));
 }
 void convertCelu(NodeContext &n) {
@@ -155,7 +166,8 @@ void convertCelu(NodeContext &n) {
 
 void convertPRelu(NodeContext &n) { // the slope is learned
   const Operand &x = n.in(0);
-  n.result(0, n.emit("add", {n.emit("relu", {x}), n.emit("mul", {n.in(1), clamp(n, x, -INFINITY, 0)})}));
+  n.result(
+      0, n.emit("add", {n.emit("relu", {x}), n.emit("mul", {n.in(1), clamp(n, x, -INFINITY, 0)})}));
 }
 
 void convertThresholdedRelu(NodeContext &n) {
@@ -214,8 +226,8 @@ void convertCast(NodeContext &n) {
   n.ignoreAttrs({"saturate", "round_mode"}); // of float8 alone
   auto to = elementType(int32_t(n.intAttr("to", 0)));
   if (!to)
-    return llvm::handleAllErrors(to.takeError(),
-                                 [&](const DiagError &e) { n.fail("{0}", e.diags.front().message); });
+    return llvm::handleAllErrors(
+        to.takeError(), [&](const DiagError &e) { n.fail("{0}", e.diags.front().message); });
   n.result(0, n.cast(n.in(0), *to));
 }
 void convertCastLike(NodeContext &n) {

@@ -16,7 +16,8 @@ void convertConcat(NodeContext &n) {
   n.result(0, n.emit("concat", parts, {{"axis", axis}}));
 }
 
-// Sizes come as an attribute (below opset 13), as an operand, or as equal parts of which the last may be smaller.
+// Sizes come as an attribute (below opset 13), as an operand, or as equal parts of which the last
+// may be smaller.
 void convertSplit(NodeContext &n) {
   const Type &x = n.in(0).type;
   int64_t axis = n.axis(n.intAttr("axis", 0), x.rank());
@@ -69,7 +70,8 @@ Range plainRange(int64_t start, int64_t end, int64_t step, int64_t size) {
   return {start, end, step};
 }
 
-void slice(NodeContext &n, const Ints &starts, const Ints &ends, std::optional<Ints> axes, std::optional<Ints> steps) {
+void slice(NodeContext &n, const Ints &starts, const Ints &ends, std::optional<Ints> axes,
+           std::optional<Ints> steps) {
   const Type &x = n.in(0).type;
   if (!axes) {
     axes.emplace();
@@ -78,9 +80,10 @@ void slice(NodeContext &n, const Ints &starts, const Ints &ends, std::optional<I
   }
   if (!steps)
     steps.emplace(starts.size(), 1);
-  if (ends.size() != starts.size() || axes->size() != starts.size() || steps->size() != starts.size())
-    return n.fail("expects as many starts, ends, axes and steps, got {0}, {1}, {2} and {3}", starts.size(), ends.size(),
-                  axes->size(), steps->size());
+  if (ends.size() != starts.size() || axes->size() != starts.size() ||
+      steps->size() != starts.size())
+    return n.fail("expects as many starts, ends, axes and steps, got {0}, {1}, {2} and {3}",
+                  starts.size(), ends.size(), axes->size(), steps->size());
   Ints from(size_t(x.rank()), 0), to(x.dims.begin(), x.dims.end()), by(size_t(x.rank()), 1);
   Ints plain = n.axesFromFront(*axes, x.rank());
   if (n.failed())
@@ -125,7 +128,8 @@ void convertGather(NodeContext &n) {
   if (n.failed())
     return;
   int64_t size = n.in(0).type.dims[size_t(axis)];
-  if (indices.isConstant() && !isFloat(indices.type.dtype) && n.state.folding.look(indices.type.elements()))
+  if (indices.isConstant() && !isFloat(indices.type.dtype) &&
+      n.state.folding.look(indices.type.elements()))
     for (int64_t i = 0; i < indices.type.elements(); ++i)
       if (int64_t at = elementAsInt(indices.data(), i); at < -size || at >= size)
         return n.fail("expects indices in [{0}, {1}), got {2}", -size, size, at);
@@ -158,7 +162,8 @@ void pad(NodeContext &n, const Ints &pads, llvm::ArrayRef<int64_t> axes, double 
   for (size_t i = 0; i < axes.size(); ++i) {
     size_t a = size_t(axes[i]);
     int64_t before = pads[i], after = pads[axes.size() + i];
-    if (before < -x.dims[a] || after < -x.dims[a] || x.dims[a] + std::min<int64_t>(before, 0) + std::min<int64_t>(after, 0) < 0)
+    if (before < -x.dims[a] || after < -x.dims[a] ||
+        x.dims[a] + std::min<int64_t>(before, 0) + std::min<int64_t>(after, 0) < 0)
       return n.fail("cuts more from axis {0} than the {1} elements there are", a, x.dims[a]);
     low[a] = std::max<int64_t>(before, 0);
     high[a] = std::max<int64_t>(after, 0);

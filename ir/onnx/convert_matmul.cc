@@ -30,7 +30,8 @@ void convertGemm(NodeContext &n) {
     return n.fail("expects matrices, got '{0}' and '{1}'", a.str(), b.str());
   bool transA = n.intAttr("transA", 0) != 0, transB = n.intAttr("transB", 0) != 0;
   double alpha = n.floatAttr("alpha", 1), beta = n.floatAttr("beta", 1);
-  Operand y = n.emit("matmul", {n.in(0), n.in(1)}, {{"transpose_a", transA}, {"transpose_b", transB}});
+  Operand y =
+      n.emit("matmul", {n.in(0), n.in(1)}, {{"transpose_a", transA}, {"transpose_b", transB}});
   y = n.affine(y, alpha, 0);
   if (n.has(2) && beta != 0)
     y = n.emit("add", {y, n.affine(n.in(2), beta, 0)});

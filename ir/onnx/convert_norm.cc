@@ -7,7 +7,8 @@ namespace {
 
 // --- Batch norm. Its averages are state inputs; in training two update nodes move them.
 
-// Whether the file itself asks for batch statistics: below opset 14, by having more than one result.
+// Whether the file itself asks for batch statistics: below opset 14, by having more than one
+// result.
 bool writtenForTraining(NodeContext &n) {
   bool attr = n.intAttr("training_mode", 0) != 0;
   if (n.opset() >= 14)
@@ -22,10 +23,13 @@ Operand moved(NodeContext &n, const Operand &old, const Operand &now, double mom
   auto &latest = n.state.runningAverages;
   if (n.failed() || !old.value || !n.state.graph.inputOf(old.value) ||
       n.state.graph.inputOf(old.value)->kind != InputKind::State)
-    return n.wants(1) || n.wants(2) ? n.emitAll("running_average", {old, now}, attrs, Phase::Update)[0] : Operand();
+    return n.wants(1) || n.wants(2)
+               ? n.emitAll("running_average", {old, now}, attrs, Phase::Update)[0]
+               : Operand();
   // A layer that is used twice moves its averages twice.
   ValueId last = latest.count(old.value) ? latest[old.value] : old.value;
-  Operand y = n.emitAll("running_average", {n.state.values.value(last), now}, attrs, Phase::Update)[0];
+  Operand y =
+      n.emitAll("running_average", {n.state.values.value(last), now}, attrs, Phase::Update)[0];
   if (!n.failed())
     latest[old.value] = y.value;
   return y;
@@ -109,7 +113,8 @@ void convertGroupNorm(NodeContext &n) {
   const Type &x = n.in(0).type;
   int64_t groups = n.intAttr("num_groups", 0);
   if (x.rank() < 3 || groups < 1 || x.dims[1] % groups != 0)
-    return n.fail("expects a number of groups that divides the channels of '{0}', got {1}", x.str(), groups);
+    return n.fail("expects a number of groups that divides the channels of '{0}', got {1}", x.str(),
+                  groups);
   int64_t inner = x.dims[1] / groups;
   for (int64_t a = 2; a < x.rank(); ++a)
     inner *= x.dims[size_t(a)];
@@ -130,7 +135,8 @@ void convertRMSNorm(NodeContext &n) {
   Ints axes;
   for (int64_t a = n.axis(n.intAttr("axis", -1), x.rank()); a < x.rank(); ++a)
     axes.push_back(a);
-  Operand power = n.emit("mean", {n.emit("square", {n.in(0)})}, {{"axes", axes}, {"keepdims", true}});
+  Operand power =
+      n.emit("mean", {n.emit("square", {n.in(0)})}, {{"axes", axes}, {"keepdims", true}});
   Operand rate = n.emit("rsqrt", {n.affine(power, 1, n.floatAttr("epsilon", 1e-5))});
   n.result(0, n.emit("mul", {n.emit("mul", {n.in(0), rate}), n.in(1)}));
 }

@@ -12,7 +12,8 @@ std::optional<Attrs> poolAttrs(NodeContext &n, bool dilates) {
   const Type &x = n.in(0).type;
   auto kernel = n.intsAttr("kernel_shape");
   if (!kernel || x.rank() < 3 || int64_t(kernel->size()) != x.rank() - 2) {
-    n.fail("expects an attribute 'kernel_shape' with a size for each spatial axis of '{0}'", x.str());
+    n.fail("expects an attribute 'kernel_shape' with a size for each spatial axis of '{0}'",
+           x.str());
     return std::nullopt;
   }
   WindowAttrs w = windowAttrs(n, *kernel);
@@ -20,7 +21,8 @@ std::optional<Attrs> poolAttrs(NodeContext &n, bool dilates) {
   if (n.failed())
     return std::nullopt;
   padSame(w, *kernel, llvm::makeArrayRef(x.dims).drop_front(2));
-  Attrs attrs = {{"kernel", *kernel}, {"strides", w.strides}, {"pads", w.pads}, {"ceil_mode", ceil}};
+  Attrs attrs = {
+      {"kernel", *kernel}, {"strides", w.strides}, {"pads", w.pads}, {"ceil_mode", ceil}};
   if (dilates)
     attrs.set("dilations", w.dilations);
   else if (llvm::any_of(w.dilations, [](int64_t d) { return d != 1; }))

@@ -1,4 +1,5 @@
-// Random numbers. A `seed` in the file is ignored: draws are keyed by the run's seed and the node's own stream.
+// Random numbers. A `seed` in the file is ignored: draws are keyed by the run's seed and the node's
+// own stream.
 
 #include "ir/onnx/op_table.h"
 
@@ -10,7 +11,8 @@ int64_t newStream(NodeContext &n) { return n.state.nextStream++; }
 void drop(NodeContext &n, double ratio, bool training) {
   if (!training || ratio == 0)
     return n.result(0, n.in(0));
-  n.result(0, n.emit("dropout", {n.in(0)}, {{"ratio", ratio}, {"stream", newStream(n)}, {"training", true}}));
+  n.result(0, n.emit("dropout", {n.in(0)},
+                     {{"ratio", ratio}, {"stream", newStream(n)}, {"training", true}}));
 }
 
 // Below opset 12 there was no training mode: what is written is inference.
@@ -35,14 +37,17 @@ DType typeAttr(NodeContext &n, DType byDefault) {
   auto type = elementType(int32_t(n.intAttr("dtype", 0)));
   if (type)
     return *type;
-  llvm::handleAllErrors(type.takeError(), [&](const DiagError &e) { n.fail("{0}", e.diags.front().message); });
+  llvm::handleAllErrors(type.takeError(),
+                        [&](const DiagError &e) { n.fail("{0}", e.diags.front().message); });
   return byDefault;
 }
 
-void random(NodeContext &n, const char *row, const Ints &dims, DType byDefault, llvm::StringRef first, double firstValue,
-            llvm::StringRef second, double secondValue, llvm::StringRef secondInRow) {
+void random(NodeContext &n, const char *row, const Ints &dims, DType byDefault,
+            llvm::StringRef first, double firstValue, llvm::StringRef second, double secondValue,
+            llvm::StringRef secondInRow) {
   n.ignoreAttrs({"seed"});
-  Attrs attrs{{"dims", dims}, {"type", dtypeName(typeAttr(n, byDefault)).str()}, {"stream", newStream(n)}};
+  Attrs attrs{
+      {"dims", dims}, {"type", dtypeName(typeAttr(n, byDefault)).str()}, {"stream", newStream(n)}};
   attrs.set(first, n.floatAttr(first, firstValue));
   attrs.set(secondInRow, n.floatAttr(second, secondValue));
   n.result(0, n.emit(row, {}, std::move(attrs)));
@@ -67,8 +72,9 @@ void convertBernoulli(NodeContext &n) {
   n.ignoreAttrs({"seed"});
   const Type &x = n.in(0).type;
   DType type = typeAttr(n, x.dtype);
-  Operand draw = n.emit("uniform", {},
-                        {{"dims", dimsOf(n.in(0))}, {"type", dtypeName(x.dtype).str()}, {"stream", newStream(n)}});
+  Operand draw = n.emit(
+      "uniform", {},
+      {{"dims", dimsOf(n.in(0))}, {"type", dtypeName(x.dtype).str()}, {"stream", newStream(n)}});
   n.result(0, n.cast(n.emit("less", {draw, n.in(0)}), type));
 }
 

@@ -27,19 +27,24 @@ std::optional<Reduction> reduction(NodeContext &n, int64_t axesAreOperandsFrom) 
   return r;
 }
 
-Operand reduce(NodeContext &n, const char *row, const Operand &x, const std::optional<Reduction> &r) {
+Operand reduce(NodeContext &n, const char *row, const Operand &x,
+               const std::optional<Reduction> &r) {
   if (!r || r->axes.empty())
     return x;
   return n.emit(row, {x}, {{"axes", r->axes}, {"keepdims", r->keepDims}});
 }
 
-void convertReduceMean(NodeContext &n) { n.result(0, reduce(n, "mean", n.in(0), reduction(n, 18))); }
+void convertReduceMean(NodeContext &n) {
+  n.result(0, reduce(n, "mean", n.in(0), reduction(n, 18)));
+}
 void convertReduceSum(NodeContext &n) { n.result(0, reduce(n, "sum", n.in(0), reduction(n, 13))); }
 void convertReduceMax(NodeContext &n) { n.result(0, reduce(n, "max", n.in(0), reduction(n, 18))); }
 void convertReduceMin(NodeContext &n) {
   n.result(0, n.emit("neg", {reduce(n, "max", n.emit("neg", {n.in(0)}), reduction(n, 18))}));
 }
-void convertReduceL1(NodeContext &n) { n.result(0, reduce(n, "sum", n.emit("abs", {n.in(0)}), reduction(n, 18))); }
+void convertReduceL1(NodeContext &n) {
+  n.result(0, reduce(n, "sum", n.emit("abs", {n.in(0)}), reduction(n, 18)));
+}
 void convertReduceSumSquare(NodeContext &n) {
   n.result(0, reduce(n, "sum", n.emit("square", {n.in(0)}), reduction(n, 18)));
 }
@@ -50,7 +55,8 @@ void convertReduceLogSum(NodeContext &n) {
   n.result(0, n.emit("log", {reduce(n, "sum", n.in(0), reduction(n, 18))}));
 }
 
-// log(sum(exp(x))), with the maximum taken out so that nothing overflows; no gradient needs to flow through it.
+// log(sum(exp(x))), with the maximum taken out so that nothing overflows; no gradient needs to flow
+// through it.
 void convertReduceLogSumExp(NodeContext &n) {
   auto r = reduction(n, 18);
   if (!r || r->axes.empty())
@@ -75,7 +81,8 @@ void convertReduceProd(NodeContext &n) {
   if (n.failed())
     return;
   if (!x.isConstant() || isFloat(x.type.dtype) || !r || int64_t(r->axes.size()) != x.type.rank())
-    return n.fail("is supported of integers known at import, over all axes; got '{0}'", x.type.str());
+    return n.fail("is supported of integers known at import, over all axes; got '{0}'",
+                  x.type.str());
   if (!n.state.folding.look(x.type.elements()))
     return n.fail("has an operand that is too large, '{0}'", x.type.str());
   int64_t product = 1;
@@ -83,7 +90,8 @@ void convertReduceProd(NodeContext &n) {
     if (__builtin_mul_overflow(product, elementAsInt(x.data(), i), &product))
       return n.fail("overflows 64 bits");
   Dims dims(r->keepDims ? size_t(x.type.rank()) : 0, 1);
-  Operand all = n.constant(filled(Type(DType::I64, dims), llvm::makeArrayRef(reinterpret_cast<char *>(&product), 8)));
+  Operand all = n.constant(
+      filled(Type(DType::I64, dims), llvm::makeArrayRef(reinterpret_cast<char *>(&product), 8)));
   n.result(0, n.cast(all, x.type.dtype));
 }
 
@@ -92,11 +100,16 @@ constexpr OnnxOp row(llvm::StringRef name, void (*convert)(NodeContext &)) {
 }
 
 constexpr OnnxOp kOps[] = {
-    row("ReduceMean", convertReduceMean),           row("ReduceSum", convertReduceSum),
-    row("ReduceMax", convertReduceMax),             row("ReduceMin", convertReduceMin),
-    row("ReduceL1", convertReduceL1),               row("ReduceL2", convertReduceL2),
-    row("ReduceSumSquare", convertReduceSumSquare), row("ReduceLogSum", convertReduceLogSum),
-    row("ReduceLogSumExp", convertReduceLogSumExp), row("ReduceProd", convertReduceProd),
+    row("ReduceMean", convertReduceMean),
+    row("ReduceSum", convertReduceSum),
+    row("ReduceMax", convertReduceMax),
+    row("ReduceMin", convertReduceMin),
+    row("ReduceL1", convertReduceL1),
+    row("ReduceL2", convertReduceL2),
+    row("ReduceSumSquare", convertReduceSumSquare),
+    row("ReduceLogSum", convertReduceLogSum),
+    row("ReduceLogSumExp", convertReduceLogSumExp),
+    row("ReduceProd", convertReduceProd),
 };
 
 } // namespace

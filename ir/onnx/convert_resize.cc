@@ -1,6 +1,6 @@
-// Resize. It treats each axis on its own, and along an axis every result is a fixed combination of a few
-// elements: nearest is a gather, linear and cubic are products with a constant matrix. Nothing but known
-// rows is needed, and gradients follow.
+// Resize. It treats each axis on its own, and along an axis every result is a fixed combination of
+// a few elements: nearest is a gather, linear and cubic are products with a constant matrix.
+// Nothing but known rows is needed, and gradients follow.
 
 #include "ir/onnx/op_table.h"
 #include <cmath>
@@ -26,13 +26,15 @@ double source(const Sampling &s, const Axis &a, int64_t i) {
   double x = double(i);
   if (s.coordinates == "asymmetric")
     return x / a.scale;
-  // With the size as rounded: so PyTorch and onnxruntime have it, though not the operator's reference.
+  // With the size as rounded: so PyTorch and onnxruntime have it, though not the operator's
+  // reference.
   if (s.coordinates == "align_corners")
     return a.to == 1 ? 0 : x * double(a.from - 1) / double(a.to - 1);
   if (s.coordinates == "pytorch_half_pixel" && a.to == 1)
     return 0;
   if (s.coordinates == "half_pixel_symmetric") {
-    double whole = a.scale * double(a.from), adjust = double(a.to) / whole; // the scale gives a fraction more
+    double whole = a.scale * double(a.from),
+           adjust = double(a.to) / whole; // the scale gives a fraction more
     return double(a.from) / 2 * (1 - adjust) + (x + 0.5) / a.scale - 0.5;
   }
   return (x + 0.5) / a.scale - 0.5;
@@ -62,8 +64,8 @@ double weight(const Sampling &s, double d) {
   return d < 2 ? ((k * d - 5 * k) * d + 8 * k) * d - 4 * k : 0;
 }
 
-// One row of the matrix. Elements beyond the ends are the end's, unless they are left out. When shrinking
-// with antialiasing the weights are spread wider.
+// One row of the matrix. Elements beyond the ends are the end's, unless they are left out. When
+// shrinking with antialiasing the weights are spread wider.
 void fillRow(const Sampling &s, const Axis &a, int64_t i, std::vector<double> &row) {
   double x = source(s, a, i);
   double spread = s.antialias && a.scale < 1 ? a.scale : 1;
@@ -81,16 +83,19 @@ void fillRow(const Sampling &s, const Axis &a, int64_t i, std::vector<double> &r
     total += w;
   }
   if (total == 0) {
-    row[size_t(std::clamp<int64_t>(int64_t(std::clamp(x, -1.0, double(a.from))), 0, a.from - 1))] = 1;
+    row[size_t(std::clamp<int64_t>(int64_t(std::clamp(x, -1.0, double(a.from))), 0, a.from - 1))] =
+        1;
     return;
   }
   for (double &w : row)
     w /= total;
 }
 
-Operand resizeNearest(NodeContext &n, const Operand &x, size_t axis, const Sampling &s, const Axis &a) {
+Operand resizeNearest(NodeContext &n, const Operand &x, size_t axis, const Sampling &s,
+                      const Axis &a) {
   if (!n.state.folding.take(a.to * 8)) {
-    n.fail("would give a result of size {0}, too large for a model of {1} bytes", a.to, n.state.model.fileBytes);
+    n.fail("would give a result of size {0}, too large for a model of {1} bytes", a.to,
+           n.state.model.fileBytes);
     return {};
   }
   Ints indices;
@@ -99,9 +104,10 @@ Operand resizeNearest(NodeContext &n, const Operand &x, size_t axis, const Sampl
   return n.emit("gather", {x, n.constant(intsTensor(indices))}, {{"axis", int64_t(axis)}});
 }
 
-// The axis is brought to the end, multiplied by the matrix [to, from], and brought back; the last two axes
-// need no moving.
-Operand resizeByMatrix(NodeContext &n, const Operand &x, size_t axis, const Sampling &s, const Axis &a) {
+// The axis is brought to the end, multiplied by the matrix [to, from], and brought back; the last
+// two axes need no moving.
+Operand resizeByMatrix(NodeContext &n, const Operand &x, size_t axis, const Sampling &s,
+                       const Axis &a) {
   Type type(DType::F32, {a.to, a.from});
   if (!type.isValid() || !n.state.folding.take(type.bytes())) {
     n.fail("would need a matrix of {0} x {1}, too large for a model of {2} bytes", a.to, a.from,
@@ -132,8 +138,8 @@ Operand resizeByMatrix(NodeContext &n, const Operand &x, size_t axis, const Samp
 }
 
 // The axes' new sizes and scales, from the scales or the sizes that the node gives.
-std::vector<Axis> newSizes(NodeContext &n, const Floats &scales, const Ints &sizes, const Ints &axes,
-                           const std::string &policy) {
+std::vector<Axis> newSizes(NodeContext &n, const Floats &scales, const Ints &sizes,
+                           const Ints &axes, const std::string &policy) {
   const Type &x = n.in(0).type;
   std::vector<Axis> all;
   for (int64_t d : x.dims)
@@ -167,19 +173,21 @@ void resize(NodeContext &n, size_t scalesAt, size_t sizesAt) {
   const Type &x = n.in(0).type;
   Sampling s;
   s.mode = n.stringAttr("mode", "nearest");
-  s.coordinates = n.stringAttr("coordinate_transformation_mode", scalesAt == 1 ? "asymmetric" : "half_pixel");
+  s.coordinates =
+      n.stringAttr("coordinate_transformation_mode", scalesAt == 1 ? "asymmetric" : "half_pixel");
   s.rounding = n.stringAttr("nearest_mode", scalesAt == 1 ? "floor" : "round_prefer_floor");
   s.cubic = n.floatAttr("cubic_coeff_a", -0.75);
   s.excludeOutside = n.intAttr("exclude_outside", 0) != 0;
   s.antialias = n.intAttr("antialias", 0) != 0;
   std::string policy = n.stringAttr("keep_aspect_ratio_policy", "stretch");
   n.ignoreAttrs({"extrapolation_value"}); // of tf_crop_and_resize alone
-  if (s.mode == "bilinear") // as Upsample was once exported
+  if (s.mode == "bilinear")               // as Upsample was once exported
     s.mode = "linear";
   if (s.mode != "nearest" && s.mode != "linear" && s.mode != "cubic")
     n.fail("expects nearest, linear or cubic as attribute 'mode', got '{0}'", s.mode);
   bool known = false;
-  for (const char *name : {"asymmetric", "align_corners", "half_pixel", "pytorch_half_pixel", "half_pixel_symmetric"})
+  for (const char *name :
+       {"asymmetric", "align_corners", "half_pixel", "pytorch_half_pixel", "half_pixel_symmetric"})
     known |= s.coordinates == name;
   if (!known)
     n.fail("coordinate_transformation_mode '{0}' is not supported", s.coordinates);
@@ -196,7 +204,8 @@ void resize(NodeContext &n, size_t scalesAt, size_t sizesAt) {
   if (sizes.empty() && n.has(scalesAt))
     scales = n.floats(scalesAt);
   if (!n.failed() && (sizes.empty() ? scales.size() : sizes.size()) != axes.size())
-    n.fail("expects a scale or a size for each of {0} axes, got {1} and {2}", axes.size(), scales.size(), sizes.size());
+    n.fail("expects a scale or a size for each of {0} axes, got {1} and {2}", axes.size(),
+           scales.size(), sizes.size());
   if (n.failed())
     return;
   std::vector<Axis> all = newSizes(n, scales, sizes, axes, policy);

@@ -1,4 +1,5 @@
-// Rounding and remainders. They have no rows: in models they compute sizes, and those are known at import.
+// Rounding and remainders. They have no rows: in models they compute sizes, and those are known at
+// import.
 
 #include "ir/onnx/op_table.h"
 #include <cmath>
@@ -34,14 +35,17 @@ void convertMod(NodeContext &n) {
   bool asC = n.intAttr("fmod", 0) != 0;
   const Operand &a = n.in(0), &b = n.in(1);
   if (!a.isConstant() || !b.isConstant() || isFloat(a.type.dtype) || isFloat(b.type.dtype))
-    return n.fail("is supported of integers known at import only, got '{0}' and '{1}'", a.type.str(), b.type.str());
+    return n.fail("is supported of integers known at import only, got '{0}' and '{1}'",
+                  a.type.str(), b.type.str());
   if (a.type != b.type && b.type.elements() != 1)
-    return n.fail("expects one divisor, or as many as numbers, got '{0}' and '{1}'", a.type.str(), b.type.str());
+    return n.fail("expects one divisor, or as many as numbers, got '{0}' and '{1}'", a.type.str(),
+                  b.type.str());
   if (b.type.rank() > a.type.rank() || !n.state.folding.take(a.type.bytes()))
     return n.fail("has operands that are too large, '{0}' and '{1}'", a.type.str(), b.type.str());
   Ints y;
   for (int64_t i = 0; i < a.type.elements(); ++i) {
-    int64_t v = elementAsInt(a.data(), i), d = elementAsInt(b.data(), b.type.elements() == 1 ? 0 : i);
+    int64_t v = elementAsInt(a.data(), i),
+            d = elementAsInt(b.data(), b.type.elements() == 1 ? 0 : i);
     if (d == 0)
       return n.fail("divides integers by zero");
     int64_t r = d == -1 ? 0 : v % d;

@@ -80,7 +80,8 @@ void convertUnsqueeze(NodeContext &n) {
     return n.fail("expects axes");
   int64_t rank = x.rank() + int64_t(axes->size());
   if (rank > kMaxRank)
-    return n.fail("would give a result of {0} dimensions; at most {1} are supported", rank, kMaxRank);
+    return n.fail("would give a result of {0} dimensions; at most {1} are supported", rank,
+                  kMaxRank);
   llvm::SmallVector<bool, 8> isNew(size_t(rank), false);
   for (int64_t a : n.axesFromFront(*axes, rank))
     isNew[size_t(a)] = true;
@@ -162,9 +163,11 @@ void convertDepthToSpace(NodeContext &n) {
   bool blocksFirst = mode == "DCR";
   if (!blocksFirst && mode != "CRD")
     return n.fail("expects DCR or CRD as attribute 'mode', got '{0}'", mode);
-  Ints split = blocksFirst ? Ints{batch, b, b, c / (b * b), h, w} : Ints{batch, c / (b * b), b, b, h, w};
+  Ints split =
+      blocksFirst ? Ints{batch, b, b, c / (b * b), h, w} : Ints{batch, c / (b * b), b, b, h, w};
   Ints perm = blocksFirst ? Ints{0, 3, 4, 1, 5, 2} : Ints{0, 1, 4, 2, 5, 3};
-  n.result(0, n.reshape(n.transpose(n.reshape(n.in(0), split), perm), {batch, c / (b * b), h * b, w * b}));
+  n.result(0, n.reshape(n.transpose(n.reshape(n.in(0), split), perm),
+                        {batch, c / (b * b), h * b, w * b}));
 }
 
 void convertSpaceToDepth(NodeContext &n) {
@@ -177,7 +180,8 @@ void convertSpaceToDepth(NodeContext &n) {
     return n.fail("expects a block size that divides {0} x {1}, got {2}", h, w, b);
   if (!Type(x.dtype, {batch, c, b, b}).isValid())
     return n.fail("would give sizes over 2^60");
-  Operand parts = n.transpose(n.reshape(n.in(0), {batch, c, h / b, b, w / b, b}), {0, 3, 5, 1, 2, 4});
+  Operand parts =
+      n.transpose(n.reshape(n.in(0), {batch, c, h / b, b, w / b, b}), {0, 3, 5, 1, 2, 4});
   n.result(0, n.reshape(parts, {batch, c * b * b, h / b, w / b}));
 }
 

@@ -16,7 +16,8 @@ bool Folding::look(int64_t elements) {
   return true;
 }
 
-std::optional<TensorList> Folding::run(const OpDef &op, const Attrs &attrs, llvm::ArrayRef<Tensor> operands) {
+std::optional<TensorList> Folding::run(const OpDef &op, const Attrs &attrs,
+                                       llvm::ArrayRef<Tensor> operands) {
   if (op.is(kRandom))
     return std::nullopt;
   OpCall call;
@@ -50,7 +51,8 @@ std::optional<TensorList> Folding::run(const OpDef &op, const Attrs &attrs, llvm
   flopsLeft_ -= flops;
   auto results = fold_(call, operands);
   if (!results) {
-    llvm::consumeError(results.takeError()); // no kernel for these types: the node may have one elsewhere
+    llvm::consumeError(
+        results.takeError()); // no kernel for these types: the node may have one elsewhere
     return std::nullopt;
   }
   return std::move(*results);

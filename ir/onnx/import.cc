@@ -1,5 +1,5 @@
-// The import, from a parsed model to a graph: sizes are bound, initializers sorted into parameters, state
-// and constants, nodes translated in order, outputs named.
+// The import, from a parsed model to a graph: sizes are bound, initializers sorted into parameters,
+// state and constants, nodes translated in order, outputs named.
 
 #include "ir/onnx/import.h"
 
@@ -17,9 +17,9 @@ namespace {
 class Import {
 public:
   Import(Model &m, const OnnxOptions &options)
-      : m_(m), options_(options), g_(m.graph().name().empty() ? "main" : m.graph().name()), values_(g_),
-        folding_(options.fold, m.fileBytes), files_(m.folder),
-        state_{m, options, g_, values_, folding_, files_} {}
+      : m_(m), options_(options), g_(m.graph().name().empty() ? "main" : m.graph().name()),
+        values_(g_), folding_(options.fold, m.fileBytes),
+        files_(m.folder), state_{m, options, g_, values_, folding_, files_} {}
 
   llvm::Expected<Graph> run();
 
@@ -44,9 +44,9 @@ private:
   ImportState state_;
   Problems problems_;
   bool hadSymbols_ = false;
-  llvm::StringSet<> live_;            // names that some output depends on
+  llvm::StringSet<> live_; // names that some output depends on
   std::vector<bool> liveNodes_;
-  llvm::StringSet<> defined_;         // names of initializers and their copies: their Identities are done
+  llvm::StringSet<> defined_; // names of initializers and their copies: their Identities are done
   llvm::StringMap<const onnx::ValueInfoProto *> declared_;
 };
 
@@ -77,11 +77,12 @@ void Import::findUnsupported() {
       continue;
     if (!isDefaultDomain(n.domain()))
       problems_.add(whereNode(i), n.op_type(),
-                    "operator '" + n.op_type() + "' of domain '" + n.domain() + "' is not supported");
+                    "operator '" + n.op_type() + "' of domain '" + n.domain() +
+                        "' is not supported");
     else if (!findOp(n.op_type(), m_.opset))
       problems_.add(whereNode(i), n.op_type(),
-                    "operator '" + n.op_type() + "' of opset " + std::to_string(m_.opset) + " is not supported" +
-                        (problems_.full() ? "" : nearOps(n.op_type())));
+                    "operator '" + n.op_type() + "' of opset " + std::to_string(m_.opset) +
+                        " is not supported" + (problems_.full() ? "" : nearOps(n.op_type())));
   }
 }
 
@@ -131,7 +132,8 @@ void Import::defineInitializers() {
     if (tensor)
       data[t.name()] = std::move(*tensor);
     else
-      problems_.add(locate(tensor.takeError(), m_.file + ": initializer \"" + t.name() + "\""), m_.file);
+      problems_.add(locate(tensor.takeError(), m_.file + ": initializer \"" + t.name() + "\""),
+                    m_.file);
   }
   size_t copies = 0;
   std::string example;
@@ -149,8 +151,9 @@ void Import::defineInitializers() {
       example = "'" + r.name + "' of '" + r.copyOf + "'";
   }
   if (copies)
-    state_.note(std::to_string(copies) + " tensors are copies of others in the file, as " + example +
-                " (the exporter merged equal ones); each is learned on its own, from the same start");
+    state_.note(
+        std::to_string(copies) + " tensors are copies of others in the file, as " + example +
+        " (the exporter merged equal ones); each is learned on its own, from the same start");
 }
 
 // --- Nodes
@@ -205,20 +208,22 @@ void Import::convertNode(int index) {
     if (const Operand *o = values_.find(out))
       checkDeclared(out, o->type, whereNode(index));
     else
-      values_.defineMissing(out, "reads '" + out + "', result " + std::to_string(i) + " of an operator '" +
-                                     proto.op_type() + "', which is not supported");
+      values_.defineMissing(out, "reads '" + out + "', result " + std::to_string(i) +
+                                     " of an operator '" + proto.op_type() +
+                                     "', which is not supported");
   }
 }
 
-// Holds what the file says of a value against what it is. Where sizes were open, an exporter may have
-// written one that it saw while tracing: that is told, but no error.
+// Holds what the file says of a value against what it is. Where sizes were open, an exporter may
+// have written one that it saw while tracing: that is told, but no error.
 void Import::checkDeclared(const std::string &name, const Type &type, const std::string &where) {
   auto it = declared_.find(name);
   if (it == declared_.end() || !it->second->type().has_tensor_type())
     return;
   const onnx::TypeProto::Tensor &t = it->second->type().tensor_type();
   auto complain = [&](const std::string &says) {
-    problems_.add(where, "", "the file declares '" + name + "' " + says + ", but it is '" + type.str() + "'");
+    problems_.add(where, "",
+                  "the file declares '" + name + "' " + says + ", but it is '" + type.str() + "'");
   };
   if (t.elem_type() != onnx::TensorProto::UNDEFINED) {
     auto dtype = elementType(t.elem_type());
@@ -233,12 +238,15 @@ void Import::checkDeclared(const std::string &name, const Type &type, const std:
   if (s.dim_size() != type.rank())
     return complain("of rank " + std::to_string(s.dim_size()));
   for (int i = 0; i < s.dim_size(); ++i) {
-    if (!s.dim(i).has_dim_value() || s.dim(i).dim_value() < 0 || s.dim(i).dim_value() == type.dims[size_t(i)])
+    if (!s.dim(i).has_dim_value() || s.dim(i).dim_value() < 0 ||
+        s.dim(i).dim_value() == type.dims[size_t(i)])
       continue;
-    std::string says = "of size " + std::to_string(s.dim(i).dim_value()) + " on axis " + std::to_string(i);
+    std::string says =
+        "of size " + std::to_string(s.dim(i).dim_value()) + " on axis " + std::to_string(i);
     if (!hadSymbols_)
       return complain(says);
-    state_.note("the file declares '" + name + "' " + says + ", but with these sizes it is '" + type.str() + "'");
+    state_.note("the file declares '" + name + "' " + says + ", but with these sizes it is '" +
+                type.str() + "'");
     return;
   }
 }
@@ -250,7 +258,8 @@ void Import::addOutputs() {
     const Operand *o = values_.find(v.name());
     if (!o) {
       if (!values_.whyMissing(v.name()).empty())
-        problems_.add(m_.file, "", "the output '" + v.name() + "' " + values_.whyMissing(v.name()).str());
+        problems_.add(m_.file, "",
+                      "the output '" + v.name() + "' " + values_.whyMissing(v.name()).str());
       continue;
     }
     ValueId value = values_.inGraph(*o);
@@ -325,7 +334,8 @@ llvm::Expected<Graph> importOnnx(const std::string &path, const OnnxOptions &opt
   return onnx_import::Import(*model, options).run();
 }
 
-llvm::Expected<Graph> importOnnxBytes(llvm::StringRef bytes, const std::string &name, const OnnxOptions &options) {
+llvm::Expected<Graph> importOnnxBytes(llvm::StringRef bytes, const std::string &name,
+                                      const OnnxOptions &options) {
   auto model = onnx_import::parseModel(bytes, name);
   if (!model)
     return model.takeError();

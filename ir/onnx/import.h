@@ -1,8 +1,9 @@
 // Reads ONNX models, as PyTorch's exporters and the model zoos write them, into graphs.
 //
-// All sizes are bound at import, so every value has a constant type and whatever depends on constants and
-// shapes alone is computed here. Float initializers become parameters (see parameters.h), batch norm's
-// running averages become state. Names are those of the model. No protobuf shows in this header.
+// All sizes are bound at import, so every value has a constant type and whatever depends on
+// constants and shapes alone is computed here. Float initializers become parameters (see
+// parameters.h), batch norm's running averages become state. Names are those of the model. No
+// protobuf shows in this header.
 #pragma once
 
 #include "ir/constant_folder.h"
@@ -14,23 +15,28 @@
 namespace isthmus {
 
 enum class OnnxMode : uint8_t {
-  Train,    // batch norm uses batch statistics and moves its averages, dropout drops: whatever the file says
+  Train,    // batch norm uses batch statistics and moves its averages, dropout drops: whatever the
+            // file says
   Eval,     // inference semantics everywhere
   AsWritten // what the file says
 };
 
 struct OnnxOptions {
-  std::map<std::string, int64_t> dims; // sizes of symbolic dimensions, by name; an unnamed one is "INPUT.AXIS"
+  std::map<std::string, int64_t>
+      dims; // sizes of symbolic dimensions, by name; an unnamed one is "INPUT.AXIS"
   OnnxMode mode = OnnxMode::Train;
-  ConstantFolder fold;                           // without one, shapes computed in the model are errors
+  ConstantFolder fold; // without one, shapes computed in the model are errors
   std::function<void(const std::string &)> note; // is told what the user should know; may be empty
 };
 
-// External data is looked for beside the model, and only there. Errors are DiagErrors located in the file,
-// several at once. The graph's data may refer to the mapped files for as long as it lives.
+// External data is looked for beside the model, and only there. Errors are DiagErrors located in
+// the file, several at once. The graph's data may refer to the mapped files for as long as it
+// lives.
 llvm::Expected<Graph> importOnnx(const std::string &path, const OnnxOptions &options);
 
-// The same for a model in memory; `name` stands for the file in messages. External data is an error.
-llvm::Expected<Graph> importOnnxBytes(llvm::StringRef bytes, const std::string &name, const OnnxOptions &options);
+// The same for a model in memory; `name` stands for the file in messages. External data is an
+// error.
+llvm::Expected<Graph> importOnnxBytes(llvm::StringRef bytes, const std::string &name,
+                                      const OnnxOptions &options);
 
 } // namespace isthmus

@@ -10,7 +10,8 @@
 namespace isthmus::onnx_import {
 namespace {
 
-// Before opset 7 binary ops broadcast by an `axis` attribute; nothing that is still used is that old.
+// Before opset 7 binary ops broadcast by an `axis` attribute; nothing that is still used is that
+// old.
 constexpr int64_t kOldestOpset = 7;
 
 llvm::Error readVersions(Model &m) {
@@ -18,10 +19,12 @@ llvm::Error readVersions(Model &m) {
     if (isDefaultDomain(o.domain()))
       m.opset = std::max(m.opset, o.version());
   if (m.opset == 0)
-    return makeError("the model names no version of ONNX's operators (opset_import); export it again");
+    return makeError(
+        "the model names no version of ONNX's operators (opset_import); export it again");
   if (m.opset < kOldestOpset)
-    return makeError("expects opset {0} or later, got {1}; convert the model with onnx.version_converter",
-                     kOldestOpset, m.opset);
+    return makeError(
+        "expects opset {0} or later, got {1}; convert the model with onnx.version_converter",
+        kOldestOpset, m.opset);
   return llvm::Error::success();
 }
 
@@ -43,10 +46,12 @@ public:
     for (int i = 0; i < m_.graph().node_size(); ++i)
       for (const std::string &out : m_.graph().node(i).output())
         if (out == name)
-          return makeError("reads '{0}', which node #{1} defines later; nodes must come in the order in which they "
+          return makeError("reads '{0}', which node #{1} defines later; nodes must come in the "
+                           "order in which they "
                            "can run, without cycles",
                            name, i);
-    return makeError("reads '{0}', which is no input, initializer or result of an earlier node", name);
+    return makeError("reads '{0}', which is no input, initializer or result of an earlier node",
+                     name);
   }
 
 private:
@@ -71,7 +76,8 @@ llvm::Error checkNames(const Model &m) {
       return makeError("an input has no name");
     if (!inputs.try_emplace(v.name(), true).second)
       return makeError("'{0}' is defined twice: both times as an input", v.name());
-    if (initializers.count(v.name())) // an input with a default value: how files before IR version 4 list weights
+    if (initializers.count(
+            v.name())) // an input with a default value: how files before IR version 4 list weights
       continue;
     if (llvm::Error e = names.define(v.name(), "an input"))
       return e;
@@ -104,9 +110,11 @@ llvm::Expected<Model> parse(llvm::StringRef bytes, Model m) {
   if (bytes.empty())
     return locate(makeError("the file is empty"), m.file);
   if (bytes.size() > size_t(std::numeric_limits<int>::max()))
-    return locate(makeError("the file has {0} bytes; a protobuf file can have 2 GiB, export with external data",
-                            bytes.size()),
-                  m.file);
+    return locate(
+        makeError(
+            "the file has {0} bytes; a protobuf file can have 2 GiB, export with external data",
+            bytes.size()),
+        m.file);
   m.proto = std::make_unique<onnx::ModelProto>();
   google::protobuf::io::CodedInputStream in(reinterpret_cast<const uint8_t *>(bytes.data()),
                                             static_cast<int>(bytes.size()));
@@ -140,7 +148,8 @@ llvm::Expected<Model> loadModel(const std::string &path) {
     return makeError("cannot read '{0}': {1}", path, ec.message());
   if (llvm::sys::fs::is_directory(status))
     return makeError("cannot read '{0}': it is a directory", path);
-  auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/false, /*RequiresNullTerminator=*/false);
+  auto buffer =
+      llvm::MemoryBuffer::getFile(path, /*IsText=*/false, /*RequiresNullTerminator=*/false);
   if (!buffer)
     return makeError("cannot read '{0}': {1}", path, buffer.getError().message());
   return parse((*buffer)->getBuffer(), std::move(m));

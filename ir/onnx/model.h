@@ -24,6 +24,8 @@ llvm::Expected<Model> loadModel(const std::string &path);
 llvm::Expected<Model> parseModel(llvm::StringRef bytes, const std::string &name);
 
 // Whether `domain` is ONNX's own, which has two spellings.
-inline bool isDefaultDomain(llvm::StringRef domain) { return domain.empty() || domain == "ai.onnx"; }
+inline bool isDefaultDomain(llvm::StringRef domain) {
+  return domain.empty() || domain == "ai.onnx";
+}
 
 } // namespace isthmus::onnx_import

@@ -8,8 +8,8 @@
 namespace isthmus::onnx_import {
 namespace {
 
-// The number that was meant by a float of the file, the shortest decimal that rounds to it: a momentum of 0.9 is 0.9 in
-// f64 too, and in the text, and not 0.8999999761581421.
+// The number that was meant by a float of the file, the shortest decimal that rounds to it: a
+// momentum of 0.9 is 0.9 in f64 too, and in the text, and not 0.8999999761581421.
 double meant(float f) {
   if (!std::isfinite(f))
     return f;
@@ -55,7 +55,8 @@ const onnx::AttributeProto *NodeContext::attr(llvm::StringRef name) {
   return a;
 }
 
-const onnx::AttributeProto *NodeContext::attrOfKind(llvm::StringRef name, int kind, const char *expected) {
+const onnx::AttributeProto *NodeContext::attrOfKind(llvm::StringRef name, int kind,
+                                                    const char *expected) {
   const onnx::AttributeProto *a = attr(name);
   if (a && a->type() != kind) {
     fail("expects {0} as attribute '{1}', got one of another kind", expected, name);
@@ -80,7 +81,8 @@ std::string NodeContext::stringAttr(llvm::StringRef name, llvm::StringRef byDefa
 }
 
 std::optional<Ints> NodeContext::intsAttr(llvm::StringRef name) {
-  const onnx::AttributeProto *a = attrOfKind(name, onnx::AttributeProto::INTS, "a list of integers");
+  const onnx::AttributeProto *a =
+      attrOfKind(name, onnx::AttributeProto::INTS, "a list of integers");
   if (!a)
     return std::nullopt;
   return Ints(a->ints().begin(), a->ints().end());
@@ -126,7 +128,8 @@ const Tensor *NodeContext::list(size_t i) {
   if (o.isConstant() && o.type.elements() <= kLongestList)
     return &o.data();
   if (o.isConstant())
-    fail("expects at most {0} elements in '{1}', got '{2}'", kLongestList, operandName(proto, i), o.type.str());
+    fail("expects at most {0} elements in '{1}', got '{2}'", kLongestList, operandName(proto, i),
+         o.type.str());
   else
     fail("expects '{0}' to be known at import, but it depends on the model's inputs or parameters",
          operandName(proto, i));
@@ -199,8 +202,9 @@ std::optional<double> constantScalar(const Operand &o) {
 
 // --- Making
 
-llvm::SmallVector<Operand, 4> NodeContext::emitAll(llvm::StringRef opName, llvm::ArrayRef<Operand> operands,
-                                                   Attrs attrs, Phase phase) {
+llvm::SmallVector<Operand, 4> NodeContext::emitAll(llvm::StringRef opName,
+                                                   llvm::ArrayRef<Operand> operands, Attrs attrs,
+                                                   Phase phase) {
   const OpDef *op = OpRegistry::get().find(opName);
   if (!op)
     fail("needs the op '{0}', which is not there yet", opName);
@@ -233,7 +237,8 @@ llvm::SmallVector<Operand, 4> NodeContext::emitAll(llvm::StringRef opName, llvm:
   std::string name = state.values.freshName(base + opName.str());
   auto node = state.graph.addNode(*op, values, std::move(attrs), name, phase);
   if (!node) {
-    llvm::handleAllErrors(node.takeError(), [&](const DiagError &e) { fail("{0}", e.diags.front().message); });
+    llvm::handleAllErrors(node.takeError(),
+                          [&](const DiagError &e) { fail("{0}", e.diags.front().message); });
     return llvm::SmallVector<Operand, 4>(8);
   }
   Node &n = state.graph.editNode(*node);
@@ -241,7 +246,8 @@ llvm::SmallVector<Operand, 4> NodeContext::emitAll(llvm::StringRef opName, llvm:
   for (uint32_t i = 0; i < n.numResults; ++i) {
     out.push_back(state.values.value(n.result(i)));
     if (out.back().type.rank() > kMaxRank)
-      fail("would give a result of {0} dimensions; at most {1} are supported", out.back().type.rank(), kMaxRank);
+      fail("would give a result of {0} dimensions; at most {1} are supported",
+           out.back().type.rank(), kMaxRank);
   }
   return out;
 }
@@ -253,13 +259,16 @@ Operand NodeContext::emit(llvm::StringRef op, llvm::ArrayRef<Operand> operands, 
 
 Operand NodeContext::full(const Type &type, llvm::ArrayRef<char> one) {
   if (!type.isValid() || type.rank() > kMaxRank) {
-    fail("would give a result of {0}, which has a negative size, too many dimensions or over 2^60 bytes", type.str());
+    fail("would give a result of {0}, which has a negative size, too many dimensions or over 2^60 "
+         "bytes",
+         type.str());
     return {};
   }
   if (state.folding.take(type.bytes()))
     return constant(filled(type, one));
   Tensor scalar = filled(Type(type.dtype, {}), one);
-  Attrs attrs{{"dims", Ints(type.dims.begin(), type.dims.end())}, {"type", dtypeName(type.dtype).str()},
+  Attrs attrs{{"dims", Ints(type.dims.begin(), type.dims.end())},
+              {"type", dtypeName(type.dtype).str()},
               {"value", elementAsDouble(scalar, 0)}};
   return emit("full", {}, std::move(attrs));
 }

@@ -1,8 +1,9 @@
-// One ONNX node while it is translated: its operands, attributes and constants, and ways to make what it becomes.
+// One ONNX node while it is translated: its operands, attributes and constants, and ways to make
+// what it becomes.
 //
-// Converters are short because errors stick: after the first, `emit` makes nothing and gives invalid
-// operands, and the driver asks at the end. A converter that looks at the type of something it emitted
-// asks `failed()` first; the types of the node's own operands are always there.
+// Converters are short because errors stick: after the first, `emit` makes nothing and gives
+// invalid operands, and the driver asks at the end. A converter that looks at the type of something
+// it emitted asks `failed()` first; the types of the node's own operands are always there.
 #pragma once
 
 #include "ir/onnx/fold.h"
@@ -60,8 +61,8 @@ public:
   size_t numOutputs() const { return size_t(proto.output_size()); }
   bool wants(size_t i) const { return i < numOutputs() && !proto.output(int(i)).empty(); }
 
-  // --- Attributes: the value, or the default where there is none. A wrong kind is an error, and so is, in
-  // `checkAllRead`, an attribute that nobody asked for.
+  // --- Attributes: the value, or the default where there is none. A wrong kind is an error, and so
+  // is, in `checkAllRead`, an attribute that nobody asked for.
   bool hasAttr(llvm::StringRef name) const { return findAttr(name) != nullptr; }
   int64_t intAttr(llvm::StringRef name, int64_t byDefault);
   double floatAttr(llvm::StringRef name, double byDefault);
@@ -75,18 +76,21 @@ public:
   // --- Operands that must be known now: sizes, axes, ratios. Errors say where they come from.
   Ints ints(size_t i);
   Floats floats(size_t i);
-  double scalar(size_t i);                      // one element
-  std::optional<Ints> axes(size_t i, int64_t newOpset); // operand i since `newOpset`, the attribute `axes` before
-  int64_t axis(int64_t axis, int64_t rank);     // counted from the front; an error outside [-rank, rank)
-  Ints axesFromFront(Ints axes, int64_t rank);  // each so; an error for one named twice
+  double scalar(size_t i); // one element
+  std::optional<Ints>
+  axes(size_t i, int64_t newOpset); // operand i since `newOpset`, the attribute `axes` before
+  int64_t axis(int64_t axis,
+               int64_t rank); // counted from the front; an error outside [-rank, rank)
+  Ints axesFromFront(Ints axes, int64_t rank); // each so; an error for one named twice
 
   // --- Making things. With constant operands alone the result is a constant, if that can be had.
   Operand emit(llvm::StringRef op, llvm::ArrayRef<Operand> operands, Attrs attrs = {});
-  llvm::SmallVector<Operand, 4> emitAll(llvm::StringRef op, llvm::ArrayRef<Operand> operands, Attrs attrs = {},
-                                        Phase phase = Phase::Forward);
+  llvm::SmallVector<Operand, 4> emitAll(llvm::StringRef op, llvm::ArrayRef<Operand> operands,
+                                        Attrs attrs = {}, Phase phase = Phase::Forward);
   Operand constant(Tensor t) { return state.values.constant(std::move(t)); }
   Operand scalarConstant(DType type, double value) { return constant(scalarTensor(type, value)); }
-  Operand full(const Type &type, llvm::ArrayRef<char> one); // a constant, or a node if that is too large
+  Operand full(const Type &type,
+               llvm::ArrayRef<char> one); // a constant, or a node if that is too large
   Operand reshape(const Operand &x, llvm::ArrayRef<int64_t> dims);
   Operand transpose(const Operand &x, llvm::ArrayRef<int64_t> perm);
   Operand broadcast(const Operand &x, llvm::ArrayRef<int64_t> dims);

@@ -7,13 +7,13 @@ namespace isthmus::onnx_import {
 
 struct OnnxOp {
   llvm::StringRef name;
-  int64_t since;     // the first opset that the converter reads; an earlier row may cover older ones
-  size_t minInputs;  // these must not be left out
+  int64_t since;    // the first opset that the converter reads; an earlier row may cover older ones
+  size_t minInputs; // these must not be left out
   size_t maxInputs;
   size_t maxOutputs;
   void (*convert)(NodeContext &); // null: `row` takes the operands as they are
-  // Operands that no gradient flows into, one bit each: sizes, axes, indices, masks, statistics. An initializer
-  // that is read only there is no parameter.
+  // Operands that no gradient flows into, one bit each: sizes, axes, indices, masks, statistics. An
+  // initializer that is read only there is no parameter.
   uint32_t notLearned = 0;
   llvm::StringRef row = {};
 };

@@ -46,8 +46,9 @@ llvm::StringSet<> namesWithGradient(const Model &m) {
     uint32_t closed = op ? op->notLearned : 0;
     if (n.op_type() == "Cast")
       for (const onnx::AttributeProto &a : n.attribute())
-        if (a.name() == "to" && a.i() != onnx::TensorProto::FLOAT && a.i() != onnx::TensorProto::DOUBLE &&
-            a.i() != onnx::TensorProto::FLOAT16 && a.i() != onnx::TensorProto::BFLOAT16)
+        if (a.name() == "to" && a.i() != onnx::TensorProto::FLOAT &&
+            a.i() != onnx::TensorProto::DOUBLE && a.i() != onnx::TensorProto::FLOAT16 &&
+            a.i() != onnx::TensorProto::BFLOAT16)
           closed = kAllOperands;
     for (int j = 0; j < n.input_size(); ++j)
       if (!(closed >> std::min(j, 31) & 1))
@@ -66,8 +67,8 @@ llvm::StringSet<> averages(const Model &m) {
 }
 
 bool isFloatType(int t) {
-  return t == onnx::TensorProto::FLOAT || t == onnx::TensorProto::DOUBLE || t == onnx::TensorProto::FLOAT16 ||
-         t == onnx::TensorProto::BFLOAT16;
+  return t == onnx::TensorProto::FLOAT || t == onnx::TensorProto::DOUBLE ||
+         t == onnx::TensorProto::FLOAT16 || t == onnx::TensorProto::BFLOAT16;
 }
 
 bool hasOneElement(const onnx::TensorProto &t) {
@@ -85,7 +86,8 @@ bool isMadeUp(llvm::StringRef name) {
   return !name.empty() && name.find_first_not_of("0123456789") == llvm::StringRef::npos;
 }
 
-// Infinities, or numbers so large that they stand for them. Looked for in the forms in which exporters write floats.
+// Infinities, or numbers so large that they stand for them. Looked for in the forms in which
+// exporters write floats.
 bool looksLikeMask(const onnx::TensorProto &t) {
   auto huge = [](float f) { return std::fabs(f) >= 1e30f; };
   if (t.data_type() != onnx::TensorProto::FLOAT)
@@ -110,13 +112,16 @@ std::vector<InitializerRole> classifyInitializers(const Model &m) {
     all.push_back({t.name(), &t, "", Role::Constant, false, ""});
   }
   for (const onnx::NodeProto &n : m.graph().node()) {
-    if (n.op_type() != "Identity" || !isDefaultDomain(n.domain()) || n.input_size() != 1 || n.output_size() != 1)
+    if (n.op_type() != "Identity" || !isDefaultDomain(n.domain()) || n.input_size() != 1 ||
+        n.output_size() != 1)
       continue;
     auto it = byName.find(n.input(0));
     if (it == byName.end())
       continue;
     const InitializerRole &origin = all[it->second];
-    InitializerRole copy{n.output(0), origin.data, origin.copyOf.empty() ? origin.name : origin.copyOf, Role::Constant, false, ""};
+    InitializerRole copy{
+        n.output(0),    origin.data, origin.copyOf.empty() ? origin.name : origin.copyOf,
+        Role::Constant, false,       ""};
     byName[copy.name] = all.size();
     all.push_back(std::move(copy));
   }

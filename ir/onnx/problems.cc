@@ -32,7 +32,8 @@ llvm::Error Problems::take() {
   for (Problem &p : found_) {
     Diag d = std::move(p.diag);
     if (size_t more = p.count - 1)
-      d.notes.push_back("the same holds for " + std::to_string(more) + (more == 1 ? " other node" : " other nodes"));
+      d.notes.push_back("the same holds for " + std::to_string(more) +
+                        (more == 1 ? " other node" : " other nodes"));
     diags.push_back(std::move(d));
   }
   if (untold_)

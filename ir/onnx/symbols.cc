@@ -12,7 +12,8 @@ namespace {
 
 using Dimension = onnx::TensorShapeProto::Dimension;
 
-// The name by which a size is bound, or nothing if it is a number. Some writers put -1 for an unknown one.
+// The name by which a size is bound, or nothing if it is a number. Some writers put -1 for an
+// unknown one.
 std::optional<std::string> symbolOf(const Dimension &d, const std::string &input, int axis) {
   if (d.has_dim_value() && d.dim_value() >= 0)
     return std::nullopt;
@@ -27,7 +28,8 @@ llvm::Error unbound(const std::vector<std::string> &names) {
     list += (list.empty() ? "'" : ", '") + n + "'";
     flags += " --dim " + n + "=...";
   }
-  return makeError("the model leaves the size{0} {1} open; give{2}", names.size() == 1 ? "" : "s", list, flags);
+  return makeError("the model leaves the size{0} {1} open; give{2}", names.size() == 1 ? "" : "s",
+                   list, flags);
 }
 
 } // namespace
@@ -44,15 +46,20 @@ llvm::Expected<BoundInputs> bindInputs(const Model &m, const OnnxOptions &option
     if (initializers.count(v.name()))
       continue;
     if (!v.type().has_tensor_type())
-      return makeError("input '{0}' is no tensor; sequences, maps and optional values are not supported", v.name());
+      return makeError(
+          "input '{0}' is no tensor; sequences, maps and optional values are not supported",
+          v.name());
     const onnx::TypeProto::Tensor &t = v.type().tensor_type();
     auto dtype = elementType(t.elem_type());
     if (!dtype)
       return makeError("input '{0}': {1}", v.name(), llvm::toString(dtype.takeError()));
     if (!t.has_shape())
-      return makeError("input '{0}' has no shape; even its number of axes is open, which is not supported", v.name());
+      return makeError(
+          "input '{0}' has no shape; even its number of axes is open, which is not supported",
+          v.name());
     if (t.shape().dim_size() > kMaxRank)
-      return makeError("input '{0}' has {1} axes; at most {2} are supported", v.name(), t.shape().dim_size(), kMaxRank);
+      return makeError("input '{0}' has {1} axes; at most {2} are supported", v.name(),
+                       t.shape().dim_size(), kMaxRank);
     Type type(*dtype, {});
     for (int i = 0; i < t.shape().dim_size(); ++i) {
       const Dimension &d = t.shape().dim(i);

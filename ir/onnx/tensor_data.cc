@@ -12,7 +12,8 @@ namespace {
 
 using Proto = onnx::TensorProto;
 
-// The repeated field that holds a type's elements when they are not raw bytes. Several types share one.
+// The repeated field that holds a type's elements when they are not raw bytes. Several types share
+// one.
 enum class Field { None, Float, Double, Int32, Int64 };
 
 struct ElementType {
@@ -57,8 +58,8 @@ template <typename To, typename Values> void convertInto(char *out, const Values
 }
 
 llvm::Error wrongCount(const Type &type, int64_t got, const char *unit) {
-  return makeError("expects {0} elements ({1} bytes) for '{2}', got {3} {4}", type.elements(), type.bytes(),
-                   type.str(), got, unit);
+  return makeError("expects {0} elements ({1} bytes) for '{2}', got {3} {4}", type.elements(),
+                   type.bytes(), type.str(), got, unit);
 }
 
 llvm::Expected<Tensor> fromTypedField(const Proto &t, const Type &type, Field field) {
@@ -90,8 +91,8 @@ llvm::Expected<Tensor> fromTypedField(const Proto &t, const Type &type, Field fi
   }
 }
 
-// Bytes at any address, kept alive by `owner`. Copied only where an element would straddle its alignment,
-// or where a bool is neither 0 nor 1.
+// Bytes at any address, kept alive by `owner`. Copied only where an element would straddle its
+// alignment, or where a bool is neither 0 nor 1.
 Tensor fromBytes(const Type &type, std::shared_ptr<const void> owner, const char *data) {
   bool aligned = reinterpret_cast<uintptr_t>(data) % uint64_t(dtypeBytes(type.dtype)) == 0;
   bool clean = type.dtype != DType::Bool ||
@@ -132,8 +133,9 @@ llvm::Expected<Tensor> fromExternal(const Proto &t, const Type &type, ExternalFi
     return file.takeError();
   int64_t size = static_cast<int64_t>((*file)->getBufferSize());
   if (offset > size || length > size - offset)
-    return makeError("its external data ends at byte {0} of '{1}', which has {2}; is the file cut short?",
-                     uint64_t(offset) + uint64_t(length), location, size);
+    return makeError(
+        "its external data ends at byte {0} of '{1}', which has {2}; is the file cut short?",
+        uint64_t(offset) + uint64_t(length), location, size);
   return fromBytes(type, *file, (*file)->getBufferStart() + offset);
 }
 
@@ -151,15 +153,19 @@ llvm::Expected<DType> elementType(int32_t onnxType) {
   return makeError("element type {0} is not supported; supported are {1}", got, supported);
 }
 
-llvm::Expected<std::shared_ptr<llvm::MemoryBuffer>> ExternalFiles::open(const std::string &location) {
+llvm::Expected<std::shared_ptr<llvm::MemoryBuffer>>
+ExternalFiles::open(const std::string &location) {
   namespace path = llvm::sys::path;
   auto it = open_.find(location);
   if (it != open_.end())
     return it->second;
   if (folder_.empty())
-    return makeError("its data is in another file, '{0}', and this model was not read from a folder", location);
-  bool climbs = std::any_of(path::begin(location), path::end(location), [](llvm::StringRef s) { return s == ".."; });
-  if (location.empty() || path::is_absolute(location) || climbs || location.find('\0') != std::string::npos)
+    return makeError(
+        "its data is in another file, '{0}', and this model was not read from a folder", location);
+  bool climbs = std::any_of(path::begin(location), path::end(location),
+                            [](llvm::StringRef s) { return s == ".."; });
+  if (location.empty() || path::is_absolute(location) || climbs ||
+      location.find('\0') != std::string::npos)
     return makeError("expects external data in a file beside the model, got '{0}'", location);
   llvm::SmallString<128> full(folder_);
   path::append(full, location);
@@ -169,15 +175,19 @@ llvm::Expected<std::shared_ptr<llvm::MemoryBuffer>> ExternalFiles::open(const st
     if (!realFolder.endswith(path::get_separator()))
       realFolder += path::get_separator();
     if (!real.startswith(realFolder))
-      return makeError("expects external data in a file beside the model, and '{0}' is a link to '{1}'", location,
-                       real.str());
+      return makeError(
+          "expects external data in a file beside the model, and '{0}' is a link to '{1}'",
+          location, real.str());
   }
   // Anything but a file could block for ever.
   if (!llvm::sys::fs::is_regular_file(full))
-    return makeError("its external data '{0}' is not there; the file must lie beside the model", full.str());
-  auto buffer = llvm::MemoryBuffer::getFile(full, /*IsText=*/false, /*RequiresNullTerminator=*/false);
+    return makeError("its external data '{0}' is not there; the file must lie beside the model",
+                     full.str());
+  auto buffer =
+      llvm::MemoryBuffer::getFile(full, /*IsText=*/false, /*RequiresNullTerminator=*/false);
   if (!buffer)
-    return makeError("cannot read external data '{0}': {1}", full.str(), buffer.getError().message());
+    return makeError("cannot read external data '{0}': {1}", full.str(),
+                     buffer.getError().message());
   return open_[location] = std::move(*buffer);
 }
 

@@ -2,18 +2,20 @@
 #pragma once
 
 #include "ir/tensor.h"
+#include "onnx/onnx.pb.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/Error.h"
 #include "llvm/Support/MemoryBuffer.h"
-#include "onnx/onnx.pb.h"
 #include <optional>
 
 namespace isthmus::onnx_import {
 
-// Ranks beyond this are refused: nothing real has them, and rules are free to be quadratic in the rank.
+// Ranks beyond this are refused: nothing real has them, and rules are free to be quadratic in the
+// rank.
 constexpr int kMaxRank = 32;
 
-llvm::Expected<DType> elementType(int32_t onnxType); // an error that names the type if we have none such
+llvm::Expected<DType>
+elementType(int32_t onnxType); // an error that names the type if we have none such
 
 // Files of external data, each mapped once. Only files below `folder` are opened.
 class ExternalFiles {

@@ -8,15 +8,16 @@
 
 namespace isthmus::onnx_import {
 
-// A tensor known at import. It enters the graph, as a `const` input, only when a node that stays reads it.
+// A tensor known at import. It enters the graph, as a `const` input, only when a node that stays
+// reads it.
 struct Constant {
   Tensor data;
   std::string name; // of the model where it has one
   ValueId inGraph;
 };
 
-// An operand or result while a node is being translated: a value of the graph or a constant. Neither: an
-// earlier error left nothing.
+// An operand or result while a node is being translated: a value of the graph or a constant.
+// Neither: an earlier error left nothing.
 struct Operand {
   Type type;
   ValueId value;
@@ -36,8 +37,8 @@ public:
   std::string freshName(const std::string &base);
 
   void define(llvm::StringRef name, Operand o) { byName_[name] = std::move(o); }
-  // A result that could not be made, because of an error that was told or because nobody offers it: `why`
-  // then says so.
+  // A result that could not be made, because of an error that was told or because nobody offers it:
+  // `why` then says so.
   void defineMissing(llvm::StringRef name, std::string why) { missing_[name] = std::move(why); }
 
   const Operand *find(llvm::StringRef name) const; // null if missing

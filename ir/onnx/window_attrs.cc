@@ -16,7 +16,8 @@ Ints list(NodeContext &n, llvm::StringRef name, size_t length, int64_t byDefault
     n.fail("expects {0} numbers in attribute '{1}', got {2}", length, name, given.size());
   for (int64_t v : given)
     if (v < least || v > kMost)
-      n.fail("expects numbers in [{0}, 2^30] in attribute '{1}', got {2}", least, name, attrText(given));
+      n.fail("expects numbers in [{0}, 2^30] in attribute '{1}', got {2}", least, name,
+             attrText(given));
   return n.failed() ? Ints(length, byDefault) : given;
 }
 
@@ -30,7 +31,8 @@ WindowAttrs windowAttrs(NodeContext &n, llvm::ArrayRef<int64_t> kernel) {
   w.pads = list(n, "pads", 2 * rank, 0, 0);
   w.autoPad = n.stringAttr("auto_pad", "NOTSET");
   if (w.autoPad != "NOTSET" && w.autoPad != "VALID" && !w.same())
-    n.fail("expects NOTSET, VALID, SAME_UPPER or SAME_LOWER as attribute 'auto_pad', got '{0}'", w.autoPad);
+    n.fail("expects NOTSET, VALID, SAME_UPPER or SAME_LOWER as attribute 'auto_pad', got '{0}'",
+           w.autoPad);
   if (w.autoPad != "NOTSET" && llvm::any_of(w.pads, [](int64_t p) { return p != 0; }))
     n.fail("expects no 'pads' beside 'auto_pad' of '{0}'", w.autoPad);
   for (int64_t k : kernel)

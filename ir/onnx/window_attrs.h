@@ -1,4 +1,5 @@
-// The attributes that convolutions and pools share: strides, dilations, and padding in its several spellings.
+// The attributes that convolutions and pools share: strides, dilations, and padding in its several
+// spellings.
 #pragma once
 
 #include "ir/onnx/node_context.h"
@@ -21,7 +22,8 @@ WindowAttrs windowAttrs(NodeContext &n, llvm::ArrayRef<int64_t> kernel);
 // ceil(size / stride), the odd element at the end (SAME_UPPER) or the beginning.
 void padSame(WindowAttrs &w, llvm::ArrayRef<int64_t> kernel, llvm::ArrayRef<int64_t> sizes);
 
-// Splits padding of `total` elements between both sides of an axis; `oddAtEnd` says where an odd one goes.
+// Splits padding of `total` elements between both sides of an axis; `oddAtEnd` says where an odd
+// one goes.
 void splitPad(WindowAttrs &w, size_t axis, int64_t total, bool oddAtEnd);
 
 } // namespace isthmus::onnx_import

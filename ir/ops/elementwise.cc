@@ -41,8 +41,8 @@ llvm::Expected<Dims> broadcastDims(const InferContext &c) {
 llvm::Error expectOneDType(const InferContext &c, size_t from) {
   for (size_t i = from + 1; i < c.operands.size(); ++i)
     if (c.operand(i).dtype != c.operand(from).dtype)
-      return c.error("expects operands of one element type, got '{0}' and '{1}'", c.operand(from).str(),
-                     c.operand(i).str());
+      return c.error("expects operands of one element type, got '{0}' and '{1}'",
+                     c.operand(from).str(), c.operand(i).str());
   return llvm::Error::success();
 }
 
@@ -115,7 +115,9 @@ llvm::Expected<TypeList> inferClamp(const InferContext &c) {
 
 // --- Gradients. `reduced(c, i, g)` sums a gradient back to operand i's shape.
 
-ValueId reduced(VjpContext &c, size_t i, ValueId g) { return c.b.sumTo(g, c.type(c.operand(i)).dims); }
+ValueId reduced(VjpContext &c, size_t i, ValueId g) {
+  return c.b.sumTo(g, c.type(c.operand(i)).dims);
+}
 
 ValueList vjpAdd(VjpContext &c) {
   return {c.wants(0) ? reduced(c, 0, c.grad(0)) : ValueId(),
@@ -219,7 +221,9 @@ ValueList vjpSoftplus(VjpContext &c) {
 // Activations through their gradient rows.
 ValueList vjpRelu(VjpContext &c) { return {c.b.create("relu_grad", {c.grad(0), c.result(0)})}; }
 ValueList vjpTanh(VjpContext &c) { return {c.b.create("tanh_grad", {c.grad(0), c.result(0)})}; }
-ValueList vjpSigmoid(VjpContext &c) { return {c.b.create("sigmoid_grad", {c.grad(0), c.result(0)})}; }
+ValueList vjpSigmoid(VjpContext &c) {
+  return {c.b.create("sigmoid_grad", {c.grad(0), c.result(0)})};
+}
 ValueList vjpSilu(VjpContext &c) { return {c.b.create("silu_grad", {c.grad(0), c.operand(0)})}; }
 ValueList vjpGelu(VjpContext &c) {
   return {c.b.create("gelu_grad", {c.grad(0), c.operand(0)},
@@ -270,7 +274,8 @@ ValueList expandGeluGrad(ExpandContext &c) {
   }
   // y = x Phi(x): Phi(x) + x phi(x)
   ValueId cdf = b.scale(b.shift(b.create("erf", {b.scale(x, std::sqrt(0.5))}), 1), 0.5);
-  ValueId pdf = b.scale(b.create("exp", {b.scale(b.create("square", {x}), -0.5)}), 1 / std::sqrt(2 * M_PI));
+  ValueId pdf =
+      b.scale(b.create("exp", {b.scale(b.create("square", {x}), -0.5)}), 1 / std::sqrt(2 * M_PI));
   return {b.mul(g, b.add(cdf, b.mul(x, pdf)))};
 }
 
@@ -392,19 +397,24 @@ OpDef withInverse(OpDef row, ValueId (*inverse)(InverseContext &, size_t)) {
 
 void registerElementwiseOps(OpRegistry &r) {
   r.add(withInverse(binary("add", "The sum, with numpy's broadcasting.", vjpAdd), inverseAdd));
-  r.add(withInverse(binary("sub", "The difference, with numpy's broadcasting.", vjpSub), inverseSub));
+  r.add(
+      withInverse(binary("sub", "The difference, with numpy's broadcasting.", vjpSub), inverseSub));
   r.add(binary("mul", "The product, with numpy's broadcasting.", vjpMul));
-  r.add(binary("div", "The quotient, with numpy's broadcasting; integers round towards zero.", vjpDiv, 0.5, 2));
+  r.add(binary("div", "The quotient, with numpy's broadcasting; integers round towards zero.",
+               vjpDiv, 0.5, 2));
   r.add(binary("pow", "The power a to the b, with numpy's broadcasting.", vjpPow, 0.5, 2));
-  r.add(binary("maximum", "The larger of two, with numpy's broadcasting; NaN if either is.", vjpMaximum));
-  r.add(binary("minimum", "The smaller of two, with numpy's broadcasting; NaN if either is.", vjpMinimum));
+  r.add(binary("maximum", "The larger of two, with numpy's broadcasting; NaN if either is.",
+               vjpMaximum));
+  r.add(binary("minimum", "The smaller of two, with numpy's broadcasting; NaN if either is.",
+               vjpMinimum));
 
   r.add(compare("equal", "Whether two are equal."));
   r.add(compare("less", "Whether the first is smaller."));
   r.add(compare("less_equal", "Whether the first is smaller or equal."));
   r.add(compare("greater", "Whether the first is larger."));
   r.add(compare("greater_equal", "Whether the first is larger or equal."));
-  for (auto [name, doc] : {std::pair("and", "Whether both hold."), std::pair("or", "Whether either holds.")}) {
+  for (auto [name, doc] :
+       {std::pair("and", "Whether both hold."), std::pair("or", "Whether either holds.")}) {
     OpDef row = compare(name, doc);
     row.infer = inferLogic;
     row.examples = {row.name + "(bool[2, 3], bool[3])"};
@@ -416,37 +426,42 @@ void registerElementwiseOps(OpRegistry &r) {
   negation.examples = {"not(bool[2, 3])"};
   r.add(std::move(negation));
 
-  r.add({{.name = "where",
-          .doc = "The second operand where the first holds, else the third; with numpy's broadcasting.",
-          .operands = "condition a b",
-          .results = "y",
-          .traits = kElementwise,
-          .infer = inferWhere,
-          .vjp = vjpWhere,
-          .inPlace = {{0, 1}, {0, 2}},
-          .examples = {"where(bool[2, 3], f64[2, 3], f64[2, 3])", "where(bool[3], f64[2, 3], f64[])"}},
-         {.name = "cast",
-          .doc = "The operand in another element type. Floats become integers by rounding towards zero, and true "
-                 "is one.",
-          .operands = "x",
-          .results = "y",
-          .attrs = {{"type", AttrKind::String, {}, "the element type to convert to"}},
-          .traits = kElementwise | kNotACheckpoint,
-          .infer = inferCast,
-          .vjp = vjpCast,
-          .examples = {"cast(f64[2, 3]) {type = f32}", "cast(i64[3]) {type = f64}", "cast(f64[2, 3]) {type = f64}"}},
-         {.name = "affine",
-          .doc = "scale * x + shift.",
-          .operands = "x",
-          .results = "y",
-          .attrs = {{"scale", AttrKind::Float, 1.0, "what to multiply by"},
-                    {"shift", AttrKind::Float, 0.0, "what to add"}},
-          .traits = kElementwise,
-          .infer = inferAffine,
-          .vjp = vjpAffine,
-          .inverse = inverseAffine,
-          .inPlace = kOverFirst,
-          .examples = {"affine(f64[2, 3]) {scale = -1.5, shift = 0.25}"}}});
+  r.add(
+      {{.name = "where",
+        .doc =
+            "The second operand where the first holds, else the third; with numpy's broadcasting.",
+        .operands = "condition a b",
+        .results = "y",
+        .traits = kElementwise,
+        .infer = inferWhere,
+        .vjp = vjpWhere,
+        .inPlace = {{0, 1}, {0, 2}},
+        .examples = {"where(bool[2, 3], f64[2, 3], f64[2, 3])",
+                     "where(bool[3], f64[2, 3], f64[])"}},
+       {.name = "cast",
+        .doc = "The operand in another element type. Floats become integers by rounding towards "
+               "zero, and true "
+               "is one.",
+        .operands = "x",
+        .results = "y",
+        .attrs = {{"type", AttrKind::String, {}, "the element type to convert to"}},
+        .traits = kElementwise | kNotACheckpoint,
+        .infer = inferCast,
+        .vjp = vjpCast,
+        .examples = {"cast(f64[2, 3]) {type = f32}", "cast(i64[3]) {type = f64}",
+                     "cast(f64[2, 3]) {type = f64}"}},
+       {.name = "affine",
+        .doc = "scale * x + shift.",
+        .operands = "x",
+        .results = "y",
+        .attrs = {{"scale", AttrKind::Float, 1.0, "what to multiply by"},
+                  {"shift", AttrKind::Float, 0.0, "what to add"}},
+        .traits = kElementwise,
+        .infer = inferAffine,
+        .vjp = vjpAffine,
+        .inverse = inverseAffine,
+        .inPlace = kOverFirst,
+        .examples = {"affine(f64[2, 3]) {scale = -1.5, shift = 0.25}"}}});
 
   r.add(withInverse(unary("neg", "The negative.", vjpNeg, -2, 2, nullptr), inverseNeg));
   r.add(unary("abs", "The absolute value.", vjpAbs, -2, 2, nullptr));
@@ -468,34 +483,39 @@ void registerElementwiseOps(OpRegistry &r) {
   r.add(unary("tanh", "The hyperbolic tangent.", vjpTanh));
   r.add(unary("sigmoid", "1 / (1 + exp(-x)).", vjpSigmoid));
   r.add(unary("silu", "x * sigmoid(x).", vjpSilu));
-  std::vector<AttrDef> approximate = {
-      {"approximate", AttrKind::String, std::string("none"), "none: by erf; tanh: the approximation by tanh"}};
+  std::vector<AttrDef> approximate = {{"approximate", AttrKind::String, std::string("none"),
+                                       "none: by erf; tanh: the approximation by tanh"}};
   std::vector<AttrDef> bounds = {{"min", AttrKind::Float, -INFINITY, "the least value"},
                                  {"max", AttrKind::Float, INFINITY, "the greatest value"}};
-  std::vector<AttrDef> alpha = {{"alpha", AttrKind::Float, 0.01, "the slope for negative operands"}};
-  r.add(with(unary("gelu", "x * Phi(x), Phi being the normal distribution function.", vjpGelu), approximate,
-             {"gelu(f64[2, 3])", "gelu(f64[2, 3]) {approximate = tanh}"}));
-  OpDef clamp = with(unary("clamp", "The operand, no less than min and no more than max.", vjpClamp), bounds,
-                     {"clamp(f64[2, 5]) {min = 0.0, max = 1.0}"});
+  std::vector<AttrDef> alpha = {
+      {"alpha", AttrKind::Float, 0.01, "the slope for negative operands"}};
+  r.add(with(unary("gelu", "x * Phi(x), Phi being the normal distribution function.", vjpGelu),
+             approximate, {"gelu(f64[2, 3])", "gelu(f64[2, 3]) {approximate = tanh}"}));
+  OpDef clamp =
+      with(unary("clamp", "The operand, no less than min and no more than max.", vjpClamp), bounds,
+           {"clamp(f64[2, 5]) {min = 0.0, max = 1.0}"});
   clamp.infer = inferClamp;
   r.add(std::move(clamp));
-  r.add(with(unary("leaky_relu", "The operand where positive, else alpha times it.", vjpLeakyRelu), alpha));
+  r.add(with(unary("leaky_relu", "The operand where positive, else alpha times it.", vjpLeakyRelu),
+             alpha));
 
-  r.add(gradRow("relu_grad", "g where v, the result or operand of relu, is positive; else zero.", vjpReluGrad,
-                nullptr));
+  r.add(gradRow("relu_grad", "g where v, the result or operand of relu, is positive; else zero.",
+                vjpReluGrad, nullptr));
   r.add(gradRow("tanh_grad", "g (1 - v^2), v being tanh's result.", nullptr, expandTanhGrad));
-  r.add(gradRow("sigmoid_grad", "g v (1 - v), v being sigmoid's result.", nullptr, expandSigmoidGrad));
+  r.add(gradRow("sigmoid_grad", "g v (1 - v), v being sigmoid's result.", nullptr,
+                expandSigmoidGrad));
   r.add(gradRow("silu_grad", "The gradient of silu at v.", nullptr, expandSiluGrad));
-  OpDef geluGrad = gradRow("gelu_grad", "The gradient of gelu at v.", nullptr, expandGeluGrad, approximate);
+  OpDef geluGrad =
+      gradRow("gelu_grad", "The gradient of gelu at v.", nullptr, expandGeluGrad, approximate);
   geluGrad.examples.push_back("gelu_grad(f64[2, 3], f64[2, 3]) {approximate = tanh}");
   geluGrad.cost = costTranscendental;
   r.add(std::move(geluGrad));
-  OpDef clampGrad = gradRow("clamp_grad", "g where v is strictly between min and max, else zero.", vjpClampGrad,
-                            nullptr, bounds);
+  OpDef clampGrad = gradRow("clamp_grad", "g where v is strictly between min and max, else zero.",
+                            vjpClampGrad, nullptr, bounds);
   clampGrad.examples = {"clamp_grad(f64[2, 5], f64[2, 5]) {min = 0.0, max = 1.0}"};
   r.add(std::move(clampGrad));
-  r.add(gradRow("leaky_relu_grad", "g where v is positive, else alpha times g.", vjpLeakyReluGrad, nullptr,
-                alpha));
+  r.add(gradRow("leaky_relu_grad", "g where v is positive, else alpha times g.", vjpLeakyReluGrad,
+                nullptr, alpha));
 }
 
 } // namespace isthmus

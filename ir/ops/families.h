@@ -7,8 +7,9 @@
 namespace isthmus {
 
 void registerElementwiseOps(OpRegistry &r); // arithmetic, comparison, activations, cast, select
-void registerShapeOps(OpRegistry &r);       // reshape, transpose, broadcast, slice, pad, concat, split, gather
-void registerReduceOps(OpRegistry &r);      // sum, mean, max
+void registerShapeOps(
+    OpRegistry &r); // reshape, transpose, broadcast, slice, pad, concat, split, gather
+void registerReduceOps(OpRegistry &r); // sum, mean, max
 void registerMatmulOps(OpRegistry &r);
 void registerConvOps(OpRegistry &r);
 void registerPoolOps(OpRegistry &r);

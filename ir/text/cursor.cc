@@ -29,7 +29,8 @@ std::string messageOf(llvm::Error e) {
 
 // --- Tokens
 
-Cursor::Cursor(llvm::StringRef text, llvm::StringRef fileName) : source(text, fileName), lexer_(source) {
+Cursor::Cursor(llvm::StringRef text, llvm::StringRef fileName)
+    : source(text, fileName), lexer_(source) {
   advance();
 }
 
@@ -114,7 +115,8 @@ void Cursor::recover(const char *start, bool (*beginsStatement)(const Token &)) 
 bool Cursor::parseType(Type &type) {
   auto dtype = at(Tok::Word) ? parseDType(tok_.text) : std::nullopt;
   if (!dtype)
-    return unexpected("a type such as 'f32[32, 784]' (of f32, f64, bf16, f16, i32, i64, u8 or bool)");
+    return unexpected(
+        "a type such as 'f32[32, 784]' (of f32, f64, bf16, f16, i32, i64, u8 or bool)");
   type = Type(*dtype, {});
   advance();
   return list(Tok::LBracket, Tok::RBracket, "'[' and the sizes ('[]' for a scalar)", [&] {
@@ -131,8 +133,9 @@ bool Cursor::parseInteger(int64_t &value, int64_t least, int64_t most, const cha
     return unexpected(what);
   auto r = std::from_chars(tok_.text.begin(), tok_.text.end(), value);
   if (r.ec != std::errc() || r.ptr != tok_.text.end() || value < least || value > most)
-    return error(tok_, std::string("expected ") + what + ", an integer from " + std::to_string(least) + " to " +
-                           std::to_string(most) + ", got " + shown(tok_));
+    return error(tok_, std::string("expected ") + what + ", an integer from " +
+                           std::to_string(least) + " to " + std::to_string(most) + ", got " +
+                           shown(tok_));
   advance();
   return true;
 }
@@ -235,8 +238,8 @@ bool Cursor::parseElements(const Type &type, Tensor &data) {
   size_t depthOfElements = 0;  // 1 in a flat list; the rank in a nested one; 0 before the first
   bool afterItem = false;
   auto wrongNesting = [&] {
-    return error(tok_, "expected a flat list of elements, or one nested as the dimensions of " + type.str() +
-                           " are");
+    return error(tok_, "expected a flat list of elements, or one nested as the dimensions of " +
+                           type.str() + " are");
   };
   do {
     if (at(Tok::LBracket) && !afterItem) {
@@ -249,8 +252,9 @@ bool Cursor::parseElements(const Type &type, Tensor &data) {
     } else if (at(Tok::RBracket) && (afterItem || inside.back() == 0)) {
       bool isFlat = inside.size() == 1 && depthOfElements <= 1;
       if (!isFlat && inside.back() != type.dims[inside.size() - 1])
-        return error(tok_, "expected " + std::to_string(type.dims[inside.size() - 1]) + " items in this list, as " +
-                               type.str() + " has, got " + std::to_string(inside.back()));
+        return error(tok_, "expected " + std::to_string(type.dims[inside.size() - 1]) +
+                               " items in this list, as " + type.str() + " has, got " +
+                               std::to_string(inside.back()));
       inside.pop_back();
       if (!inside.empty())
         ++inside.back();
@@ -273,7 +277,8 @@ bool Cursor::parseElements(const Type &type, Tensor &data) {
         bytes.resize(bytes.size() + width);
         llvm::StringRef expected = readElement(type.dtype, tok_.text, &bytes[bytes.size() - width]);
         if (!expected.empty())
-          return error(tok_, "expected " + expected.str() + " as an element of " + type.str() + ", got " + shown(tok_));
+          return error(tok_, "expected " + expected.str() + " as an element of " + type.str() +
+                                 ", got " + shown(tok_));
       }
       ++count;
       ++inside.back();
@@ -284,8 +289,8 @@ bool Cursor::parseElements(const Type &type, Tensor &data) {
     }
   } while (!inside.empty());
   if (count != want)
-    return error(first, "expected " + std::to_string(want) + " elements, as " + type.str() + " has, got " +
-                            std::to_string(count));
+    return error(first, "expected " + std::to_string(want) + " elements, as " + type.str() +
+                            " has, got " + std::to_string(count));
   data = Tensor::make(type, [&](char *to) { std::memcpy(to, bytes.data(), bytes.size()); });
   return true;
 }

@@ -15,7 +15,8 @@ llvm::Expected<Graph> loadIsth(llvm::StringRef path) {
   auto bytes = readFile(path);
   if (!bytes)
     return bytes.takeError();
-  std::optional<Safetensors> weights; // opened when first asked for: a graph may name a file and not use it
+  std::optional<Safetensors>
+      weights; // opened when first asked for: a graph may name a file and not use it
   auto lookup = [&](llvm::StringRef file, llvm::StringRef key) -> llvm::Expected<Tensor> {
     if (!weights) {
       auto opened = Safetensors::open(pathBeside(path, file));
@@ -37,7 +38,8 @@ bool isLarge(const Input &i) {
   return isData(i) && i.init.data && i.init.data.type.elements() > kMostInlineElements;
 }
 
-// What a text in the folder of `path` calls the file `weights`, which is named from the current folder.
+// What a text in the folder of `path` calls the file `weights`, which is named from the current
+// folder.
 std::string calledFrom(llvm::StringRef path, llvm::StringRef weights) {
   llvm::StringRef here = path == "-" ? "" : llvm::sys::path::parent_path(path);
   if (here == llvm::sys::path::parent_path(weights))
@@ -57,7 +59,8 @@ std::string keyOf(llvm::StringRef name) {
 }
 
 // Large data in a new weights file at `weightsPath`; small data, and what has no data, as it is.
-llvm::Error writeWeights(const Graph &g, llvm::StringRef path, llvm::StringRef weightsPath, WeightPlaces &places) {
+llvm::Error writeWeights(const Graph &g, llvm::StringRef path, llvm::StringRef weightsPath,
+                         WeightPlaces &places) {
   std::vector<NamedTensor> tensors;
   for (size_t i = 0; i < g.inputs().size(); ++i) {
     const Input &input = g.inputs()[i];
@@ -75,8 +78,8 @@ llvm::Error writeWeights(const Graph &g, llvm::StringRef path, llvm::StringRef w
   return writeSafetensors(weightsPath, tensors);
 }
 
-// On standard output, without a weights file to write: data stands in the text if it is little, else in the file
-// that it was read from.
+// On standard output, without a weights file to write: data stands in the text if it is little,
+// else in the file that it was read from.
 llvm::Error placeOnStdout(const Graph &g, WeightPlaces &places) {
   int64_t bytes = 0, bytesWithoutFile = 0;
   bool mustRefer = false;
@@ -89,7 +92,8 @@ llvm::Error placeOnStdout(const Graph &g, WeightPlaces &places) {
     bytesWithoutFile += isInFile ? 0 : i.init.data.bytes();
   }
   if (bytesWithoutFile > kMostBytesOnStdout)
-    return makeError("{0} bytes of weights are too many for standard output, which takes {1}; name a file for them "
+    return makeError("{0} bytes of weights are too many for standard output, which takes {1}; name "
+                     "a file for them "
                      "with --weights=FILE",
                      bytesWithoutFile, kMostBytesOnStdout);
   if (bytes <= kMostBytesOnStdout && !mustRefer)

@@ -11,7 +11,8 @@ bool isDeviceChar(char c) { return isNameChar(c) || c == ':'; }
 
 } // namespace
 
-Lexer::Lexer(const Source &source) : p_(source.text.begin()), end_(source.text.end()), lineStart_(p_) {
+Lexer::Lexer(const Source &source)
+    : p_(source.text.begin()), end_(source.text.end()), lineStart_(p_) {
   if (source.text.startswith("\xef\xbb\xbf")) // a byte order mark, as some editors write it
     p_ = lineStart_ = p_ + 3;
 }
@@ -102,10 +103,11 @@ Token Lexer::next() {
 }
 
 Token Lexer::lexNumber() {
-  // All that could belong to it, so that `1.2.3` and `3x` are one wrong number; a sign only in front and after an
-  // exponent's `e`.
+  // All that could belong to it, so that `1.2.3` and `3x` are one wrong number; a sign only in
+  // front and after an exponent's `e`.
   const char *e = p_ + 1;
-  while (e != end_ && (isWordChar(*e) || *e == '.' || ((*e == '-' || *e == '+') && (e[-1] == 'e' || e[-1] == 'E'))))
+  while (e != end_ && (isWordChar(*e) || *e == '.' ||
+                       ((*e == '-' || *e == '+') && (e[-1] == 'e' || e[-1] == 'E'))))
     ++e;
   llvm::StringRef s(p_, e - p_);
   llvm::StringRef rest = s;
@@ -146,7 +148,8 @@ Token Lexer::lexString(Tok kind, const char *quote) {
   }
   llvm::StringRef inside(quote + 1, e - quote - 1);
   if (escapes && !unquoted(inside))
-    return bad(e + 1, "expected escapes of the form '\\\\', '\\\"', '\\n', '\\t' or '\\' and two hexadecimal digits");
+    return bad(e + 1, "expected escapes of the form '\\\\', '\\\"', '\\n', '\\t' or '\\' and two "
+                      "hexadecimal digits");
   if (kind != Tok::String && inside.empty())
     return bad(e + 1, "expected a name, got an empty one");
   return finish(kind, e + 1);

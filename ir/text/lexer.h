@@ -57,8 +57,8 @@ private:
   std::string problem_;
 };
 
-// What a Value, At, Mark or String token names: its spelling without sigil and quotes. `scratch` holds it where
-// escapes had to be resolved.
+// What a Value, At, Mark or String token names: its spelling without sigil and quotes. `scratch`
+// holds it where escapes had to be resolved.
 llvm::StringRef nameOf(const Token &t, std::string &scratch);
 
 } // namespace isthmus

@@ -75,7 +75,8 @@ private:
   bool findValue(const Token &t, ValueId &v);
   bool findNode(ValueId &v, NodeId &n);
   std::vector<Note> notesOn(llvm::ArrayRef<ValueId> operands);
-  // Values that could not be made for an error already told: what reads them is not an error of its own.
+  // Values that could not be made for an error already told: what reads them is not an error of its
+  // own.
   void poison(const Token &t) { poisoned_.insert(nameOf(t)); }
 
   Cursor c_;
@@ -84,7 +85,7 @@ private:
   llvm::StringSet<> poisoned_;
   llvm::DenseSet<ValueId> outputs_;
   NodeLine line_;
-  unsigned clauses_ = 0; // of the current node, as bits
+  unsigned clauses_ = 0;    // of the current node, as bits
   std::string lookupError_; // the last one
   std::string scratch_;
 };
@@ -94,7 +95,8 @@ private:
 bool Parser::parseVersion() {
   c_.skipNewlines();
   if (!c_.atWord("isthmus"))
-    return c_.error(c_.tok(), "expected 'isthmus 1', with which every .isth file begins, got " + shown(c_.tok()));
+    return c_.error(c_.tok(), "expected 'isthmus 1', with which every .isth file begins, got " +
+                                  shown(c_.tok()));
   c_.advance();
   if (!c_.at(Tok::Number))
     return c_.unexpected("the version of the text form, 1");
@@ -130,7 +132,8 @@ bool Parser::parseHeaderStatement() {
     if (!g_.weightsFile.empty())
       return c_.error(file, "a weights file is named already: " + quoted(g_.weightsFile));
     g_.weightsFile = nameOf(file).str();
-    return !g_.weightsFile.empty() || c_.error(file, "expected the weights file's name, got an empty one");
+    return !g_.weightsFile.empty() ||
+           c_.error(file, "expected the weights file's name, got an empty one");
   }
   if (c_.acceptWord("meta")) {
     Token key = c_.tok();
@@ -193,7 +196,8 @@ void Parser::checkWhole() {
     llvm::StringRef rest = c_.source.text;
     for (uint32_t i = 1; i < loc.line; ++i)
       rest = rest.split('\n').second;
-    c_.error(rest.substr(loc.column - 1, v.node ? g_.node(v.node).op->name.size() : 1), loc, v.message);
+    c_.error(rest.substr(loc.column - 1, v.node ? g_.node(v.node).op->name.size() : 1), loc,
+             v.message);
   }
 }
 
@@ -210,7 +214,8 @@ bool Parser::parseStatement() {
   std::string near = c_.at(Tok::Word) ? didYouMean(c_.tok().text, kStatements) : "";
   if (!near.empty())
     return c_.error(c_.tok(), "expected a statement, got " + shown(c_.tok()) + near);
-  return c_.unexpected("a node ('%name = op(...)'), input, param, state, const, loss, output or '}'");
+  return c_.unexpected(
+      "a node ('%name = op(...)'), input, param, state, const, loss, output or '}'");
 }
 
 bool Parser::checkIsNew(const Token &t) {
@@ -297,7 +302,8 @@ bool Parser::parseWeights(const Token &name, const Type &type, Initializer &init
   if (!c_.expect(Tok::String, "the tensor's name in the weights file, in quotes"))
     return false;
   if (g_.weightsFile.empty())
-    return c_.error(key, "no weights file is named; put 'weights \"FILE.safetensors\"' before the graph");
+    return c_.error(
+        key, "no weights file is named; put 'weights \"FILE.safetensors\"' before the graph");
   init.kind = Initializer::Kind::Data;
   init.key = nameOf(key).str();
   if (init.key.empty())
@@ -313,7 +319,8 @@ bool Parser::parseWeights(const Token &name, const Type &type, Initializer &init
     return isNew && c_.error(key, std::move(message));
   }
   if (tensor->type != type)
-    return c_.error(key, shown(name) + " is " + type.str() + ", but the weights file has " + tensor->type.str());
+    return c_.error(key, shown(name) + " is " + type.str() + ", but the weights file has " +
+                             tensor->type.str());
   init.data = std::move(*tensor);
   return true;
 }
@@ -421,7 +428,8 @@ bool Parser::buildNode(NodeId &id) {
     const char *begin = line_.opToken.text.begin(), *end = line_.opToken.text.end();
     if (!line_.operands.empty())
       end = line_.callEnd.text.end();
-    return c_.error(llvm::StringRef(begin, end - begin), line_.opToken.loc, messageOf(node.takeError()), notesOn(operands));
+    return c_.error(llvm::StringRef(begin, end - begin), line_.opToken.loc,
+                    messageOf(node.takeError()), notesOn(operands));
   }
   id = *node;
   g_.editNode(id).loc = line_.opToken.loc;
@@ -449,19 +457,20 @@ bool Parser::checkDeclared(NodeId id) {
   size_t named = line_.results.size();
   if (named != n.numResults)
     return c_.error(line_.results[0], "'" + n.op->name + "' gives " + std::to_string(n.numResults) +
-                                          (n.numResults == 1 ? " result" : " results") + " (" + n.op->results +
-                                          "), but " + std::to_string(named) + (named == 1 ? " is" : " are") +
-                                          " named");
+                                          (n.numResults == 1 ? " result" : " results") + " (" +
+                                          n.op->results + "), but " + std::to_string(named) +
+                                          (named == 1 ? " is" : " are") + " named");
   if (line_.types.empty())
     return true;
   if (line_.types.size() != named)
-    return c_.error(line_.typeTokens[0], "expected " + std::to_string(named) +
-                                             (named == 1 ? " type" : " types") + ", one for each result, got " +
-                                             std::to_string(line_.types.size()));
+    return c_.error(line_.typeTokens[0],
+                    "expected " + std::to_string(named) + (named == 1 ? " type" : " types") +
+                        ", one for each result, got " + std::to_string(line_.types.size()));
   for (uint32_t i = 0; i < n.numResults; ++i)
     if (line_.types[i] != g_.type(n.result(i)))
-      return c_.error(line_.typeTokens[i], "'" + n.op->name + "' gives " + g_.type(n.result(i)).str() +
-                                               " here, but " + line_.types[i].str() + " is declared");
+      return c_.error(line_.typeTokens[i], "'" + n.op->name + "' gives " +
+                                               g_.type(n.result(i)).str() + " here, but " +
+                                               line_.types[i].str() + " is declared");
   return true;
 }
 
@@ -481,7 +490,8 @@ bool Parser::findNode(ValueId &v, NodeId &n) {
   if (!n)
     return c_.error(t, "expected the first result of a node, got the graph input " + shown(t));
   if (g_.value(v).resultIndex != 0)
-    return c_.error(t, "expected the first result of its node, '" + valueText(g_.nodeName(n)) + "', got " + shown(t));
+    return c_.error(t, "expected the first result of its node, '" + valueText(g_.nodeName(n)) +
+                           "', got " + shown(t));
   return true;
 }
 
@@ -514,41 +524,49 @@ bool Parser::parseClause(Node &n) {
   }
   ValueId v;
   if (c_.acceptWord("clone")) {
-    return once(kClone, "an origin") && c_.expect(Tok::LParen, "'(' and the node that is recomputed") &&
-           findNode(v, n.origin) && c_.expect(Tok::RParen, "')'");
+    return once(kClone, "an origin") &&
+           c_.expect(Tok::LParen, "'(' and the node that is recomputed") && findNode(v, n.origin) &&
+           c_.expect(Tok::RParen, "')'");
   }
   if (c_.acceptWord("boundary")) {
-    if (!once(kBoundary, "a value that it passes") || !c_.expect(Tok::LParen, "'(' and the value that it passes"))
+    if (!once(kBoundary, "a value that it passes") ||
+        !c_.expect(Tok::LParen, "'(' and the value that it passes"))
       return false;
     Token value = c_.tok();
     return c_.expect(Tok::Value, "a name such as '%x'") && findValue(value, n.passes) &&
            c_.expect(Tok::RParen, "')'");
   }
   if (c_.acceptWord("after")) {
-    return once(kAfter, "'after'") && c_.list(Tok::LParen, Tok::RParen, "'(' and the nodes to run before", [&] {
-      NodeId before;
-      if (!findNode(v, before))
-        return false;
-      n.after.push_back(before);
-      return true;
-    });
+    return once(kAfter, "'after'") &&
+           c_.list(Tok::LParen, Tok::RParen, "'(' and the nodes to run before", [&] {
+             NodeId before;
+             if (!findNode(v, before))
+               return false;
+             n.after.push_back(before);
+             return true;
+           });
   }
   if (c_.acceptWord("at")) {
     int64_t index = 0;
-    if (!once(kAt, "a place in the source") || !c_.expect(Tok::LParen, "'(' and the place in the source") ||
-        !c_.parseInteger(index, 0, UINT32_MAX, "the place in the source") || !c_.expect(Tok::RParen, "')'"))
+    if (!once(kAt, "a place in the source") ||
+        !c_.expect(Tok::LParen, "'(' and the place in the source") ||
+        !c_.parseInteger(index, 0, UINT32_MAX, "the place in the source") ||
+        !c_.expect(Tok::RParen, "')'"))
       return false;
     n.sourceIndex = uint32_t(index);
     return true;
   }
   std::string types = line_.types.empty() ? "': type', " : "";
-  return c_.unexpected(types + "a phase, clone(...), boundary(...), after(...), at(...), a device, a mark or the end "
-                               "of the line");
+  return c_.unexpected(
+      types +
+      "a phase, clone(...), boundary(...), after(...), at(...), a device, a mark or the end "
+      "of the line");
 }
 
 } // namespace
 
-llvm::Expected<Graph> parseGraph(llvm::StringRef text, llvm::StringRef fileName, WeightLookup lookup) {
+llvm::Expected<Graph> parseGraph(llvm::StringRef text, llvm::StringRef fileName,
+                                 WeightLookup lookup) {
   return Parser(text, fileName, lookup).run();
 }
 

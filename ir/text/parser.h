@@ -7,15 +7,17 @@
 namespace isthmus {
 
 // Finds the tensor `key` of the weights file that the text names.
-using WeightLookup = llvm::function_ref<llvm::Expected<Tensor>(llvm::StringRef file, llvm::StringRef key)>;
+using WeightLookup =
+    llvm::function_ref<llvm::Expected<Tensor>(llvm::StringRef file, llvm::StringRef key)>;
 
-// Errors are located, quote the line, and come several at a time. Without `lookup`, data that lies in a weights
-// file is left empty: enough for printing and for passes that do not run the graph. Takes memory and time in
-// proportion to the text, whatever sizes it declares.
+// Errors are located, quote the line, and come several at a time. Without `lookup`, data that lies
+// in a weights file is left empty: enough for printing and for passes that do not run the graph.
+// Takes memory and time in proportion to the text, whatever sizes it declares.
 llvm::Expected<Graph> parseGraph(llvm::StringRef text, llvm::StringRef fileName,
                                  WeightLookup lookup = nullptr);
 
-// One use of an op without a graph, as the op table's examples have it: "sum(f64[2, 3]) {axes = [0]}".
+// One use of an op without a graph, as the op table's examples have it: "sum(f64[2, 3]) {axes =
+// [0]}".
 struct CallText {
   const OpDef *op = nullptr;
   std::vector<Type> operands;

@@ -97,11 +97,13 @@ void Printer::printElements(const Tensor &data) {
   os_ << ']';
 }
 
-// Those that differ from their defaults. Both lists are in the order of the names, or nearly: `defs` is short.
+// Those that differ from their defaults. Both lists are in the order of the names, or nearly:
+// `defs` is short.
 void Printer::printAttrs(const Attrs &attrs, llvm::ArrayRef<AttrDef> defs) {
   bool first = true;
   for (const auto &[name, value] : attrs) {
-    const AttrDef *def = llvm::find_if(defs, [&, n = llvm::StringRef(name)](const AttrDef &d) { return d.name == n; });
+    const AttrDef *def = llvm::find_if(
+        defs, [&, n = llvm::StringRef(name)](const AttrDef &d) { return d.name == n; });
     if (def != defs.end() && def->byDefault && identical(*def->byDefault, value))
       continue;
     os_ << (first ? " {" : ", ") << name << " = " << attrText(value);

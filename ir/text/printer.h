@@ -1,5 +1,5 @@
-// A graph in the text form: docs/language.md is the law. Parsing what was printed gives an equal graph, and printing
-// that gives the same bytes.
+// A graph in the text form: docs/language.md is the law. Parsing what was printed gives an equal
+// graph, and printing that gives the same bytes.
 #pragma once
 
 #include "ir/graph.h"
@@ -7,8 +7,8 @@
 
 namespace isthmus {
 
-// Where data of inputs lies other than the graph says: `keys` has one entry for each input, empty for data that is
-// printed inline.
+// Where data of inputs lies other than the graph says: `keys` has one entry for each input, empty
+// for data that is printed inline.
 struct WeightPlaces {
   std::string file;
   std::vector<std::string> keys;

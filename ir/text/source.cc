@@ -35,7 +35,8 @@ std::string Source::excerpt(llvm::StringRef part) const {
   llvm::StringRef whole = line;
   if (!cutAfter)
     whole = whole.rtrim("\r ");
-  return whole.str() + (cutAfter ? "...\n" : "\n") + llvm::StringRef(marks).rtrim(" \t").str() + "\n";
+  return whole.str() + (cutAfter ? "...\n" : "\n") + llvm::StringRef(marks).rtrim(" \t").str() +
+         "\n";
 }
 
 } // namespace isthmus

@@ -14,8 +14,8 @@ public:
 
   // "mlp.isth:7:8"
   std::string where(Loc loc) const;
-  // The line around `part`, which lies in `text`, and below it a caret and tildes under `part`, as far as that is
-  // on one line. A line that is very long is cut around the caret.
+  // The line around `part`, which lies in `text`, and below it a caret and tildes under `part`, as
+  // far as that is on one line. A line that is very long is cut around the caret.
   std::string excerpt(llvm::StringRef part) const;
 };
 

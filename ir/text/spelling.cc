@@ -32,7 +32,8 @@ std::string quoted(llvm::StringRef s) {
     else if (llvm::isPrint(c) && c != '"')
       out += c;
     else
-      (out += '\\') += {llvm::hexdigit(uint8_t(c) >> 4, /*LowerCase=*/true), llvm::hexdigit(uint8_t(c) & 15, true)};
+      (out += '\\') += {llvm::hexdigit(uint8_t(c) >> 4, /*LowerCase=*/true),
+                        llvm::hexdigit(uint8_t(c) & 15, true)};
   }
   return out += '"';
 }
@@ -156,7 +157,8 @@ llvm::StringRef readElement(DType t, llvm::StringRef text, char *element) {
     expected = readFloat(text, f);
     uint16_t bits = t == DType::F16 ? floatToF16(f) : floatToBF16(f);
     store(element, bits);
-    bool overflowed = std::isfinite(f) && std::isinf(t == DType::F16 ? f16ToFloat(bits) : bf16ToFloat(bits));
+    bool overflowed =
+        std::isfinite(f) && std::isinf(t == DType::F16 ? f16ToFloat(bits) : bf16ToFloat(bits));
     return overflowed ? "a number within the range of the element type" : expected;
   }
   case DType::I32:

@@ -15,8 +15,8 @@ bool isWord(llvm::StringRef s);       // [A-Za-z_][A-Za-z0-9_]*
 
 // In quotes; what is not printable ASCII, and '"', become a backslash and two hexadecimal digits.
 std::string quoted(llvm::StringRef s);
-// The inverse: `s` is what stands between the quotes. Nothing if an escape is not one. Beside the printed
-// escapes it takes `\"`, `\n` and `\t`.
+// The inverse: `s` is what stands between the quotes. Nothing if an escape is not one. Beside the
+// printed escapes it takes `\"`, `\n` and `\t`.
 std::optional<std::string> unquoted(llvm::StringRef s);
 
 std::string nameText(llvm::StringRef name); // bare, or quoted if it has to be
@@ -24,8 +24,8 @@ inline std::string valueText(llvm::StringRef name) { return "%" + nameText(name)
 
 // One element of a tensor: appends its text, the shortest that reads back to the same element.
 void appendElement(DType t, const char *element, std::string &out);
-// Writes the element that `text` (a number, `true`, `inf`, ...) stands for. An empty result is success, else it
-// says what was expected.
+// Writes the element that `text` (a number, `true`, `inf`, ...) stands for. An empty result is
+// success, else it says what was expected.
 llvm::StringRef readElement(DType t, llvm::StringRef text, char *element);
 
 } // namespace isthmus

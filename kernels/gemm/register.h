@@ -1,6 +1,6 @@
 // Matrix products, and what is one, by kernels of our own, to be registered before
-// all others: they want next to no workspace. They decline what this machine has no vector units for,
-// and what oneDNN does faster.
+// all others: they want next to no workspace. They decline what this machine has no vector units
+// for, and what oneDNN does faster.
 #pragma once
 
 #include "runtime/kernel.h"

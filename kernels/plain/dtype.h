@@ -23,7 +23,8 @@ struct BF16 {
   operator float() const { return std::bit_cast<float>(uint32_t(bits) << 16); }
 };
 
-// IEEE binary16, converted as in ir/half.h but without branches, which lets loops use the vector units.
+// IEEE binary16, converted as in ir/half.h but without branches, which lets loops use the vector
+// units.
 struct F16 {
   uint16_t bits = 0;
   F16() = default;

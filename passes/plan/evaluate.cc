@@ -5,7 +5,8 @@
 namespace isthmus::plan {
 namespace {
 
-// Every run of an op makes copies; every copy refers to a storage, of its own or, for views, another's.
+// Every run of an op makes copies; every copy refers to a storage, of its own or, for views,
+// another's.
 class Simulation {
 public:
   Simulation(const Problem &p, const Schedule &s) : p_(p), s_(s) {}
@@ -37,7 +38,8 @@ private:
     for (uint32_t step = 0; step < s_.size(); ++step) {
       OpIndex id = s_[step];
       if (id >= p_.ops.size() || p_.ops[id].persistent)
-        return fail("step " + std::to_string(step) + " runs op " + std::to_string(id) + ", which cannot run");
+        return fail("step " + std::to_string(step) + " runs op " + std::to_string(id) +
+                    ", which cannot run");
       const Op &op = p_.ops[id];
       if (ran[id] && !op.recomputable)
         return fail("'" + op.name + "' runs twice, and must not");

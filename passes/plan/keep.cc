@@ -30,8 +30,8 @@ public:
   }
 
 private:
-  // Of an op with several outputs, each is there or not; one bit serves, because a run brings back all:
-  // `there_` is set if every output is kept, and a single kept output is found through keep_.
+  // Of an op with several outputs, each is there or not; one bit serves, because a run brings back
+  // all: `there_` is set if every output is kept, and a single kept output is found through keep_.
   bool staysUntilBackward(OpIndex i) const {
     const Op &op = p_.ops[i];
     if (op.persistent || !op.recomputable)

@@ -1,8 +1,8 @@
-// The planner's whole view of a graph: ops with costs and workspaces, the bytes they make, who reads
-// them. It knows nothing of tensors, so any framework can fill one in. Standard library only.
+// The planner's whole view of a graph: ops with costs and workspaces, the bytes they make, who
+// reads them. It knows nothing of tensors, so any framework can fill one in. Standard library only.
 //
-// The meaning of a schedule is that of the joint-graph format: reads bind to the newest copy, a storage
-// is freed after its last read, inputs and outputs of the running op are all live.
+// The meaning of a schedule is that of the joint-graph format: reads bind to the newest copy, a
+// storage is freed after its last read, inputs and outputs of the running op are all live.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,8 @@ struct Op {
   std::vector<Read> inputs;
   std::vector<int64_t> outputBytes; // one storage each; 0 for a view
 
-  // The single output refers to the storage of this input, in the copy from which the view was made.
+  // The single output refers to the storage of this input, in the copy from which the view was
+  // made.
   static constexpr uint32_t kNoView = ~0u;
   uint32_t viewOf = kNoView;
 
@@ -62,9 +63,9 @@ struct Evaluation {
   std::string error; // empty, or why the schedule is not valid; then nothing else holds
   int64_t peakBytes = 0;
   size_t peakStep = 0;
-  double cost = 0;          // microseconds
-  int64_t outputBytes = 0;  // live at the end
-  size_t recomputed = 0;    // runs beyond the first, views left out
+  double cost = 0;         // microseconds
+  int64_t outputBytes = 0; // live at the end
+  size_t recomputed = 0;   // runs beyond the first, views left out
 };
 
 // The schedule in source order, without recomputation; dead ops included.

@@ -1,5 +1,6 @@
 // How near the plain kernels come to the memory's speed: bytes read and written a second, and their
-// share of memcpy's. Usage: bandwidth [threads] [calls...], a call being as in the op table's examples.
+// share of memcpy's. Usage: bandwidth [threads] [calls...], a call being as in the op table's
+// examples.
 
 #include "kernels/plain/register.h"
 #include "tests/testing/example.h"
@@ -11,8 +12,8 @@ using namespace isthmus;
 
 namespace {
 
-// On one thread its own processor time, so that other programs on the machine take little part; on several
-// the time that passed.
+// On one thread its own processor time, so that other programs on the machine take little part; on
+// several the time that passed.
 bool onlyOwnTime = true;
 double now() {
   timespec t;
@@ -53,8 +54,9 @@ void measure(const KernelTable &kernels, const std::string &text, int threads, d
   Tensor workspace = Tensor::make(Type(DType::U8, {kernel->workspaceBytes()}), [](char *) {});
   double time = seconds([&] { kernel->run({in, out, const_cast<char *>(workspace.data), {}}); });
   Cost cost = costOf(e->call);
-  llvm::outs() << llvm::format("%8.2f ms %7.2f GB/s %5.0f %% %8.2f Gflop/s  ", 1e3 * time, cost.bytes / time / 1e9,
-                               100 * cost.bytes / time / copying, cost.flops / time / 1e9)
+  llvm::outs() << llvm::format("%8.2f ms %7.2f GB/s %5.0f %% %8.2f Gflop/s  ", 1e3 * time,
+                               cost.bytes / time / 1e9, 100 * cost.bytes / time / copying,
+                               cost.flops / time / 1e9)
                << text << "\n";
 }
 
@@ -116,7 +118,8 @@ int main(int argc, char **argv) {
              "matmul(bf16[512, 512], bf16[512, 512])"};
   double copying = memcpyBandwidth();
   onlyOwnTime = threads == 1;
-  llvm::outs() << llvm::format("memcpy %.2f GB/s on one thread; kernels on %d\n", copying / 1e9, threads);
+  llvm::outs() << llvm::format("memcpy %.2f GB/s on one thread; kernels on %d\n", copying / 1e9,
+                               threads);
   for (const std::string &text : calls)
     measure(kernels, text, threads, copying);
 }

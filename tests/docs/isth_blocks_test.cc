@@ -12,7 +12,8 @@ using namespace isthmus;
 
 namespace {
 
-// The blocks of a page, each after as many newlines as stand before it: diagnostics then name the page's lines.
+// The blocks of a page, each after as many newlines as stand before it: diagnostics then name the
+// page's lines.
 std::vector<std::string> blocksOf(llvm::StringRef page) {
   std::vector<std::string> out;
   std::string above;

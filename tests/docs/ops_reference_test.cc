@@ -27,7 +27,8 @@ TEST(OpsReference, HasEveryRowOnce) {
     std::string section = page.substr(at, page.find("\n##", at + 2) - at);
     EXPECT_NE(section.find(op->doc), std::string::npos) << op->name;
     for (const AttrDef &a : op->attrs)
-      EXPECT_NE(section.find("| `" + a.name + "` | "), std::string::npos) << op->name << " " << a.name;
+      EXPECT_NE(section.find("| `" + a.name + "` | "), std::string::npos)
+          << op->name << " " << a.name;
     for (const std::string &example : op->examples)
       EXPECT_NE(section.find("\n" + example + " : "), std::string::npos) << example;
   }

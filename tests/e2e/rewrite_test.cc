@@ -1,5 +1,6 @@
-// Rewritten graphs against their originals, on random graphs with dropout, batch norm, views and ops of several results: the
-// same bits from a runtime that shares nothing with the reference interpreter, and the peak that was promised.
+// Rewritten graphs against their originals, on random graphs with dropout, batch norm, views and
+// ops of several results: the same bits from a runtime that shares nothing with the reference
+// interpreter, and the peak that was promised.
 
 #include "ir/verifier.h"
 #include "kernels/plain/register.h"
@@ -72,8 +73,8 @@ protected:
   }
 
   // Rewrites by `schedule`, runs, and compares.
-  void check(const Graph &g, const GraphProblem &p, const plan::Schedule &schedule, const Inputs &inputs,
-             const std::vector<Tensor> &want) {
+  void check(const Graph &g, const GraphProblem &p, const plan::Schedule &schedule,
+             const Inputs &inputs, const std::vector<Tensor> &want) {
     plan::Evaluation predicted = plan::evaluate(p.problem, schedule);
     ASSERT_EQ(predicted.error, "");
     Graph rewritten = rematerialize(g, p, schedule);

@@ -1,5 +1,5 @@
-// Any bytes: reading them as a graph either fails with diagnostics, each with a place, or gives a legal graph that
-// survives printing and reading again.
+// Any bytes: reading them as a graph either fails with diagnostics, each with a place, or gives a
+// legal graph that survives printing and reading again.
 
 #include "ir/check.h"
 #include "ir/equal_graphs.h"
@@ -16,7 +16,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     llvm::handleAllErrors(g.takeError(), [&](const DiagError &e) {
       ISTHMUS_CHECK(!e.diags.empty() && e.diags.size() <= 21, "number of diagnostics");
       for (const Diag &d : e.diags)
-        ISTHMUS_CHECK(llvm::StringRef(d.where).startswith("fuzz:") && !d.message.empty(), "a diagnostic's place");
+        ISTHMUS_CHECK(llvm::StringRef(d.where).startswith("fuzz:") && !d.message.empty(),
+                      "a diagnostic's place");
     });
     return 0;
   }

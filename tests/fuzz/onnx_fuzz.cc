@@ -1,5 +1,6 @@
-// Any bytes, and any model near a sound one: importing it either fails with diagnostics, each with a place, or gives a
-// legal graph. Constants are folded by the plain kernels, as in the command line.
+// Any bytes, and any model near a sound one: importing it either fails with diagnostics, each with
+// a place, or gives a legal graph. Constants are folded by the plain kernels, as in the command
+// line.
 //
 // FUZZ: sources=ir/onnx/*.cc kernels/fold.cc kernels/plain/*.cc runtime/kernel.cc
 // FUZZ: libraries=-lprotobuf
@@ -34,7 +35,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     llvm::handleAllErrors(g.takeError(), [&](const DiagError &e) {
       ISTHMUS_CHECK(!e.diags.empty(), "an error without a diagnostic");
       for (const Diag &d : e.diags)
-        ISTHMUS_CHECK(llvm::StringRef(d.where).startswith("fuzz") && !d.message.empty(), "a diagnostic's place: " + d.where);
+        ISTHMUS_CHECK(llvm::StringRef(d.where).startswith("fuzz") && !d.message.empty(),
+                      "a diagnostic's place: " + d.where);
     });
     return 0;
   }
@@ -48,18 +50,69 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 namespace {
 
 int64_t oddNumber(std::mt19937 &rng) {
-  static const int64_t kOdd[] = {0, 1, -1, 2, 3, 5, 7, 16, -2, 1 << 20, 1LL << 31, 1LL << 40, 1LL << 62, INT64_MAX, INT64_MIN};
+  static const int64_t kOdd[] = {
+      0, 1, -1, 2, 3, 5, 7, 16, -2, 1 << 20, 1LL << 31, 1LL << 40, 1LL << 62, INT64_MAX, INT64_MIN};
   return kOdd[rng() % std::size(kOdd)];
 }
 
 const char *someOp(std::mt19937 &rng) {
-  static const char *const kOps[] = {
-      "Add", "Mul", "Div", "Pow", "Relu", "Clip", "Gemm", "MatMul", "Conv", "ConvTranspose", "MaxPool", "AveragePool",
-      "BatchNormalization", "LayerNormalization", "Softmax", "Dropout", "Reshape", "Transpose", "Concat", "Split", "Slice",
-      "Gather", "Pad", "Expand", "Tile", "Where", "Cast", "Shape", "Range", "ConstantOfShape", "Constant", "Identity",
-      "ReduceMean", "ReduceSum", "ReduceProd", "Flatten", "Squeeze", "Unsqueeze", "Trilu", "Resize", "Attention",
-      "NonZero", "Mod", "Floor", "Equal", "GroupNormalization", "InstanceNormalization", "DepthToSpace", "RandomUniformLike",
-      "SoftmaxCrossEntropyLoss", "GlobalAveragePool", "Gelu", "Elu", "Size", "CastLike", "Sum", "Max"};
+  static const char *const kOps[] = {"Add",
+                                     "Mul",
+                                     "Div",
+                                     "Pow",
+                                     "Relu",
+                                     "Clip",
+                                     "Gemm",
+                                     "MatMul",
+                                     "Conv",
+                                     "ConvTranspose",
+                                     "MaxPool",
+                                     "AveragePool",
+                                     "BatchNormalization",
+                                     "LayerNormalization",
+                                     "Softmax",
+                                     "Dropout",
+                                     "Reshape",
+                                     "Transpose",
+                                     "Concat",
+                                     "Split",
+                                     "Slice",
+                                     "Gather",
+                                     "Pad",
+                                     "Expand",
+                                     "Tile",
+                                     "Where",
+                                     "Cast",
+                                     "Shape",
+                                     "Range",
+                                     "ConstantOfShape",
+                                     "Constant",
+                                     "Identity",
+                                     "ReduceMean",
+                                     "ReduceSum",
+                                     "ReduceProd",
+                                     "Flatten",
+                                     "Squeeze",
+                                     "Unsqueeze",
+                                     "Trilu",
+                                     "Resize",
+                                     "Attention",
+                                     "NonZero",
+                                     "Mod",
+                                     "Floor",
+                                     "Equal",
+                                     "GroupNormalization",
+                                     "InstanceNormalization",
+                                     "DepthToSpace",
+                                     "RandomUniformLike",
+                                     "SoftmaxCrossEntropyLoss",
+                                     "GlobalAveragePool",
+                                     "Gelu",
+                                     "Elu",
+                                     "Size",
+                                     "CastLike",
+                                     "Sum",
+                                     "Max"};
   return kOps[rng() % std::size(kOps)];
 }
 
@@ -115,7 +168,8 @@ void mutateNode(onnx::GraphProto &g, onnx::NodeProto &n, std::mt19937 &rng) {
     break;
   case 3:
     if (n.attribute_size())
-      n.mutable_attribute()->DeleteSubrange(static_cast<int>(rng() % unsigned(n.attribute_size())), 1);
+      n.mutable_attribute()->DeleteSubrange(static_cast<int>(rng() % unsigned(n.attribute_size())),
+                                            1);
     break;
   default:
     if (onnx::AttributeProto *a = some(n.mutable_attribute(), rng)) {
@@ -140,7 +194,8 @@ void mutate(onnx::ModelProto &m, std::mt19937 &rng) {
     break;
   case 1:
     if (onnx::ValueInfoProto *v = some(g.mutable_input(), rng))
-      if (auto *d = some(v->mutable_type()->mutable_tensor_type()->mutable_shape()->mutable_dim(), rng))
+      if (auto *d =
+              some(v->mutable_type()->mutable_tensor_type()->mutable_shape()->mutable_dim(), rng))
         d->set_dim_value(oddNumber(rng));
     break;
   case 2:
@@ -169,7 +224,8 @@ void mutate(onnx::ModelProto &m, std::mt19937 &rng) {
 
 extern "C" size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t maxSize);
 
-extern "C" size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t maxSize, unsigned seed) {
+extern "C" size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t maxSize,
+                                          unsigned seed) {
   std::mt19937 rng(seed);
   onnx::ModelProto m;
   if (rng() % 8 == 0 || !m.ParseFromArray(data, static_cast<int>(size)))

@@ -1,5 +1,5 @@
-// Any bytes: reading them as a weights file either fails with one message, or gives tensors all of whose bytes are
-// there.
+// Any bytes: reading them as a weights file either fails with one message, or gives tensors all of
+// whose bytes are there.
 
 #include "ir/check.h"
 #include "ir/diagnostics.h"

@@ -62,25 +62,28 @@ std::string errorOf(llvm::StringRef text) {
 }
 
 TEST(BadText, ShowsThePlace) {
-  EXPECT_EQ(errorOf("isthmus 1\n"
-                    "graph @g {\n"
-                    "  input %x : f32[8, 16]\n"
-                    "  param %w : f32[32, 4] = normal\n"
-                    "\t%h = add(%x, %w) {}\r\n"
-                    "  %\"é\" = tanh(%x, %\"é\")\n"
-                    "}\n"),
-            "mlp.isth:5:7: error: 'add' expects shapes that broadcast to one, got 'f32[8, 16]' and 'f32[32, 4]'\n"
-            "\t%h = add(%x, %w) {}\n"
-            "\t     ^~~~~~~~~~~\n"
-            "mlp.isth:3:9: note: '%x' comes from here\n"
-            "mlp.isth:4:9: note: '%w' comes from here\n"
-            "mlp.isth:6:20: error: no value '%\"é\"' comes before this; did you mean '%w' or '%x'?\n"
-            "  %\"é\" = tanh(%x, %\"é\")\n"
-            "                  ^~~~");
+  EXPECT_EQ(
+      errorOf("isthmus 1\n"
+              "graph @g {\n"
+              "  input %x : f32[8, 16]\n"
+              "  param %w : f32[32, 4] = normal\n"
+              "\t%h = add(%x, %w) {}\r\n"
+              "  %\"é\" = tanh(%x, %\"é\")\n"
+              "}\n"),
+      "mlp.isth:5:7: error: 'add' expects shapes that broadcast to one, got 'f32[8, 16]' and "
+      "'f32[32, 4]'\n"
+      "\t%h = add(%x, %w) {}\n"
+      "\t     ^~~~~~~~~~~\n"
+      "mlp.isth:3:9: note: '%x' comes from here\n"
+      "mlp.isth:4:9: note: '%w' comes from here\n"
+      "mlp.isth:6:20: error: no value '%\"é\"' comes before this; did you mean '%w' or '%x'?\n"
+      "  %\"é\" = tanh(%x, %\"é\")\n"
+      "                  ^~~~");
 }
 
 TEST(BadText, ALongLineIsCut) {
-  std::string line = "  %y = add(%x, %" + std::string(1000, 'a') + ", %" + std::string(1000, 'b') + ")\n";
+  std::string line =
+      "  %y = add(%x, %" + std::string(1000, 'a') + ", %" + std::string(1000, 'b') + ")\n";
   std::string text = errorOf("isthmus 1\ngraph @g {\n  input %x : f32[2]\n" + line + "}\n");
   EXPECT_LT(text.size(), 800u) << text;
 }
@@ -100,10 +103,15 @@ TEST(BadText, StopsAfterTwentyErrors) {
 
 // Deep nesting costs no stack, and sizes that are only declared cost no memory.
 TEST(BadText, NothingIsOutOfProportion) {
-  EXPECT_NE(errorOf("isthmus 1\ngraph @g {\n  const %a : f32[2] = " + std::string(1 << 20, '[')), "");
-  EXPECT_NE(errorOf("isthmus 1\ngraph @g {\n  %a = affine(%b) {scale = " + std::string(1 << 20, '[')), "");
+  EXPECT_NE(errorOf("isthmus 1\ngraph @g {\n  const %a : f32[2] = " + std::string(1 << 20, '[')),
+            "");
+  EXPECT_NE(
+      errorOf("isthmus 1\ngraph @g {\n  %a = affine(%b) {scale = " + std::string(1 << 20, '[')),
+      "");
   EXPECT_NE(errorOf("isthmus 1\n" + std::string(1 << 20, '{')), "");
-  EXPECT_EQ(errorOf("isthmus 1\ngraph @g {\n  input %a : f32[1000000000000]\n  %b = relu(%a)\n  output %b\n}\n"), "");
+  EXPECT_EQ(errorOf("isthmus 1\ngraph @g {\n  input %a : f32[1000000000000]\n  %b = relu(%a)\n  "
+                    "output %b\n}\n"),
+            "");
 }
 
 } // namespace

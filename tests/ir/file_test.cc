@@ -1,4 +1,5 @@
-// Files are written whole or not at all; weights come back bit for bit, and broken weights files are told.
+// Files are written whole or not at all; weights come back bit for bit, and broken weights files
+// are told.
 
 #include "ir/equal_graphs.h"
 #include "ir/file.h"
@@ -99,7 +100,8 @@ Tensor counted(const Type &type) {
 
 TEST_F(Weights, ComeBackBitForBit) {
   std::vector<NamedTensor> tensors;
-  for (DType t : {DType::Bool, DType::F32, DType::F64, DType::BF16, DType::F16, DType::I32, DType::I64, DType::U8})
+  for (DType t : {DType::Bool, DType::F32, DType::F64, DType::BF16, DType::F16, DType::I32,
+                  DType::I64, DType::U8})
     tensors.push_back({"a/" + dtypeName(t).str() + " \"ü\"", counted(Type(t, {3, 5}))});
   tensors.push_back({"scalar", counted(Type(DType::F64, {}))});
   tensors.push_back({"empty", counted(Type(DType::F32, {0, 7}))});
@@ -140,7 +142,8 @@ TEST_F(Weights, BrokenFilesAreTold) {
   EXPECT_EQ(problemOf(withHeader("{\"a\"")), start + "its header is no JSON object");
   EXPECT_EQ(problemOf(withHeader("{\"\xff\":1}")), start + "its header is no JSON object");
   EXPECT_EQ(problemOf(withHeader(std::string(50000, '['))), start + "its header is no JSON object");
-  EXPECT_EQ(problemOf(withHeader(R"({"a":3})")), start + "tensor 'a' lacks dtype, shape or two data_offsets");
+  EXPECT_EQ(problemOf(withHeader(R"({"a":3})")),
+            start + "tensor 'a' lacks dtype, shape or two data_offsets");
   EXPECT_EQ(problemOf(withHeader(R"({"a":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]}})", 4)),
             start + "tensor 'a' has a size that is no integer from 0 to 2^63-1");
   EXPECT_EQ(problemOf(withHeader(R"({"a":{"dtype":"F32","shape":[1.5],"data_offsets":[0,4]}})", 4)),
@@ -153,18 +156,20 @@ TEST_F(Weights, BrokenFilesAreTold) {
             start + "tensor 'a' lies at [4, 0) of 4 bytes");
   EXPECT_EQ(problemOf(withHeader(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,4]}})", 4)),
             start + "tensor 'a' is f32[2], which takes 8 bytes, but has 4");
-  EXPECT_EQ(
-      problemOf(withHeader(R"({"a":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0]}})")),
-      start + "tensor 'a' has a type of over 2^60 bytes");
+  EXPECT_EQ(problemOf(withHeader(
+                R"({"a":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0]}})")),
+            start + "tensor 'a' has a type of over 2^60 bytes");
 }
 
 TEST_F(Weights, UnknownElementTypesAreAnErrorWhenAskedFor) {
-  auto file = Safetensors::parse(
-      llvm::MemoryBuffer::getMemBufferCopy(withHeader(R"({"a":{"dtype":"F8_E4M3","shape":[2],"data_offsets":[0,2]}})", 2)),
-      "w");
+  auto file =
+      Safetensors::parse(llvm::MemoryBuffer::getMemBufferCopy(withHeader(
+                             R"({"a":{"dtype":"F8_E4M3","shape":[2],"data_offsets":[0,2]}})", 2)),
+                         "w");
   ASSERT_TRUE(bool(file)) << llvm::toString(file.takeError());
   EXPECT_EQ(llvm::toString(file->find("a").takeError()),
-            "error: tensor 'a' of 'w' has elements of 'F8_E4M3'; expected F32, F64, BF16, F16, I32, I64, U8 or BOOL");
+            "error: tensor 'a' of 'w' has elements of 'F8_E4M3'; expected F32, F64, BF16, F16, "
+            "I32, I64, U8 or BOOL");
 }
 
 // A graph with a small tensor, a large one under an odd name, and one over 1 MiB if asked for.
@@ -218,22 +223,26 @@ TEST_F(Isth, WeightsGoWhereTheyAreTold) {
   ASSERT_EQ(llvm::toString(saveIsth(g, in("m.isth"), {.weightsPath = in("w.safetensors")})), "");
   EXPECT_EQ(loaded(in("m.isth")).weightsFile, "w.safetensors");
   ASSERT_FALSE(llvm::sys::fs::create_directory(in("sub")));
-  ASSERT_EQ(llvm::toString(saveIsth(g, in("m.isth"), {.weightsPath = in("sub/w.safetensors")})), "");
+  ASSERT_EQ(llvm::toString(saveIsth(g, in("m.isth"), {.weightsPath = in("sub/w.safetensors")})),
+            "");
   expectSameData(g, loaded(in("m.isth")));
 }
 
 TEST_F(Isth, WithoutLargeWeightsThereIsNoOtherFile) {
-  Graph g = llvm::cantFail(parseGraph("isthmus 1\ngraph @g {\n  const %a : i64[1] = [3]\n}\n", "t"));
+  Graph g =
+      llvm::cantFail(parseGraph("isthmus 1\ngraph @g {\n  const %a : i64[1] = [3]\n}\n", "t"));
   ASSERT_EQ(llvm::toString(saveIsth(g, in("m.isth"))), "");
   EXPECT_EQ(names(), std::vector<std::string>{"m.isth"});
 }
 
 TEST_F(Isth, MissingWeightsAreOneError) {
-  write("m.isth", "isthmus 1\nweights \"w.safetensors\"\ngraph @g {\n  param %a : f32[2] = file \"a\"\n"
-                  "  param %b : f32[2] = file \"b\"\n}\n");
+  write("m.isth",
+        "isthmus 1\nweights \"w.safetensors\"\ngraph @g {\n  param %a : f32[2] = file \"a\"\n"
+        "  param %b : f32[2] = file \"b\"\n}\n");
   auto g = loadIsth(in("m.isth"));
   ASSERT_FALSE(bool(g));
-  EXPECT_EQ(llvm::toString(g.takeError()), in("m.isth") + ":4:28: error: cannot read '" + in("w.safetensors") +
+  EXPECT_EQ(llvm::toString(g.takeError()), in("m.isth") + ":4:28: error: cannot read '" +
+                                               in("w.safetensors") +
                                                "': No such file or directory\n"
                                                "  param %a : f32[2] = file \"a\"\n"
                                                "                           ^~~");
@@ -244,7 +253,8 @@ TEST_F(Isth, WeightsOfAnotherTypeAreAnError) {
   write("m.isth", "isthmus 1\nweights \"w\"\ngraph @g {\n  param %a : f32[2] = file \"a\"\n}\n");
   auto g = loadIsth(in("m.isth"));
   ASSERT_FALSE(bool(g));
-  EXPECT_NE(llvm::toString(g.takeError()).find("'%a' is f32[2], but the weights file has f32[3]"), std::string::npos);
+  EXPECT_NE(llvm::toString(g.takeError()).find("'%a' is f32[2], but the weights file has f32[3]"),
+            std::string::npos);
 }
 
 std::string onStdout(const Graph &g, SaveOptions options = {}) {
@@ -258,8 +268,10 @@ TEST_F(Isth, OnStandardOutputLargeWeightsAreReferredTo) {
   Graph little = withWeights(/*huge=*/false);
   EXPECT_EQ(onStdout(little), graphText(little));
   Graph huge = withWeights(/*huge=*/true);
-  EXPECT_EQ(onStdout(huge), "error: 1049605 bytes of weights are too many for standard output, which takes 1048576; "
-                            "name a file for them with --weights=FILE");
+  EXPECT_EQ(
+      onStdout(huge),
+      "error: 1049605 bytes of weights are too many for standard output, which takes 1048576; "
+      "name a file for them with --weights=FILE");
   ASSERT_EQ(llvm::toString(saveIsth(huge, in("m.isth"))), "");
   std::string text = onStdout(loaded(in("m.isth")));
   EXPECT_NE(text.find("weights \"" + in("m.safetensors") + "\"\n"), std::string::npos) << text;

@@ -12,7 +12,8 @@ using namespace isthmus;
 
 namespace {
 
-// Clones behind boundaries, `after`, places in the source, devices and marks, as rewrites make them.
+// Clones behind boundaries, `after`, places in the source, devices and marks, as rewrites make
+// them.
 void decorate(Graph &g, uint64_t seed) {
   Random random(seed);
   const uint32_t originals = uint32_t(g.numNodes());
@@ -23,7 +24,8 @@ void decorate(Graph &g, uint64_t seed) {
     llvm::SmallVector<ValueId, 4> operands = n.operands;
     for (ValueId &v : operands)
       if (random.oneIn(2)) {
-        NodeId boundary = llvm::cantFail(g.addNode(stop, {v}, {}, g.valueName(v).str() + ".sg", Phase::Backward));
+        NodeId boundary =
+            llvm::cantFail(g.addNode(stop, {v}, {}, g.valueName(v).str() + ".sg", Phase::Backward));
         g.editNode(boundary).passes = v;
         v = g.node(boundary).firstResult;
       }
@@ -53,9 +55,12 @@ TEST(RandomText, RoundTrips) {
     ASSERT_EQ(llvm::toString(verify(g)), "") << "seed " << seed;
     std::string text = graphText(g);
     auto back = parseGraph(text, "random.isth");
-    ASSERT_TRUE(bool(back)) << "seed " << seed << "\n" << llvm::toString(back.takeError()) << "\n" << text;
+    ASSERT_TRUE(bool(back)) << "seed " << seed << "\n"
+                            << llvm::toString(back.takeError()) << "\n"
+                            << text;
     std::string reason;
-    ASSERT_TRUE(equalGraphs(g, *back, &reason)) << "seed " << seed << ": " << reason << "\n" << text;
+    ASSERT_TRUE(equalGraphs(g, *back, &reason)) << "seed " << seed << ": " << reason << "\n"
+                                                << text;
     ASSERT_EQ(graphText(*back), text);
     nodes += g.numNodes();
   }
@@ -86,13 +91,27 @@ graph @g {
 }
 )";
   const std::pair<const char *, const char *> edits[] = {
-      {"\"w\"", "\"v\""},     {"a = \"1\"", "a = \"2\""},   {"@g", "@h"},
-      {"input %x", "const %x"}, {"= normal", "= normal {seed = 1}"}, {"= normal", "= uniform"},
-      {"1.0, 2.0", "1.0, -2.0"}, {"file \"f\"", "file \"g\""}, {"clone(%a) ", ""},
-      {"after(%a)", ""},      {"at(3)", "at(4)"},           {"@cpu:0", "@cpu:1"},
-      {"#m", "#n"},           {"backward clone", "update clone"}, {"backward boundary(%a)", "backward boundary(%x)"},
-      {"add(%w, %c)", "sub(%w, %c)"}, {"add(%w, %c)", "add(%c, %w)"}, {"%d = add", "%dd = add"},
-      {"loss %d", "loss %a"}, {"output %a", "output %s"},   {"  output %a\n", ""},
+      {"\"w\"", "\"v\""},
+      {"a = \"1\"", "a = \"2\""},
+      {"@g", "@h"},
+      {"input %x", "const %x"},
+      {"= normal", "= normal {seed = 1}"},
+      {"= normal", "= uniform"},
+      {"1.0, 2.0", "1.0, -2.0"},
+      {"file \"f\"", "file \"g\""},
+      {"clone(%a) ", ""},
+      {"after(%a)", ""},
+      {"at(3)", "at(4)"},
+      {"@cpu:0", "@cpu:1"},
+      {"#m", "#n"},
+      {"backward clone", "update clone"},
+      {"backward boundary(%a)", "backward boundary(%x)"},
+      {"add(%w, %c)", "sub(%w, %c)"},
+      {"add(%w, %c)", "add(%c, %w)"},
+      {"%d = add", "%dd = add"},
+      {"loss %d", "loss %a"},
+      {"output %a", "output %s"},
+      {"  output %a\n", ""},
       {"{shift = 0.0}", "{shift = -0.0}"}};
   Graph a = llvm::cantFail(parseGraph(text, "a"));
   for (auto [from, to] : edits) {

@@ -1,4 +1,5 @@
-// The models of the shared corpus import, with the right parameters and results. Skipped where it is not there.
+// The models of the shared corpus import, with the right parameters and results. Skipped where it
+// is not there.
 
 #include "ir/onnx/import.h"
 #include "ir/verifier.h"
@@ -28,7 +29,9 @@ protected:
       GTEST_SKIP() << "ISTHMUS_SHARED is not set";
     folder = std::string(shared) + "/onnx/";
   }
-  nlohmann::json facts() { return nlohmann::json::parse(std::ifstream(folder + GetParam().name + ".json")); }
+  nlohmann::json facts() {
+    return nlohmann::json::parse(std::ifstream(folder + GetParam().name + ".json"));
+  }
   // The unpacked file, beside its external data.
   std::string unpacked() {
     std::string path;
@@ -86,15 +89,18 @@ const std::map<std::string, int64_t> kBatch = {{"N", 2}}, kText = {{"N", 2}, {"T
 
 INSTANTIATE_TEST_SUITE_P(
     All, Corpus,
-    testing::Values(Model{"resnet18", kBatch}, Model{"resnet18_fresh", kBatch}, Model{"resnet50", kBatch},
+    testing::Values(Model{"resnet18", kBatch}, Model{"resnet18_fresh", kBatch},
+                    Model{"resnet50", kBatch},
                     // Batch norm's 2 x 26560 became 26560 biases.
-                    Model{"resnet50_default", kBatch, -26560}, Model{"resnet50_train", kBatch}, Model{"unet", kBatch},
-                    Model{"unet_hw", {{"N", 2}, {"H", 48}, {"W", 64}}}, Model{"mobilenetv2", kBatch}, Model{"gpt2", kText},
+                    Model{"resnet50_default", kBatch, -26560}, Model{"resnet50_train", kBatch},
+                    Model{"unet", kBatch}, Model{"unet_hw", {{"N", 2}, {"H", 48}, {"W", 64}}},
+                    Model{"mobilenetv2", kBatch}, Model{"gpt2", kText},
                     // The tied head is stored twice.
                     Model{"gpt2_op13", kText, 4096 * 256}, Model{"gpt2_sdpa", kText},
                     Model{"gpt2_attention", kText}, Model{"unet_bilinear", kBatch},
-                    Model{"unet_bilinear_hw", {{"N", 2}, {"H", 48}, {"W", 64}}}, Model{"vit_tiny", kBatch},
-                    Model{"char_tcn", kText}, Model{"char_cells", kBatch}, Model{"smallcnn", kBatch},
+                    Model{"unet_bilinear_hw", {{"N", 2}, {"H", 48}, {"W", 64}}},
+                    Model{"vit_tiny", kBatch}, Model{"char_tcn", kText},
+                    Model{"char_cells", kBatch}, Model{"smallcnn", kBatch},
                     Model{"smallcnn_dynamo", kBatch}, Model{"dropnet_train", kBatch},
                     Model{"dropnet_train_dynamo", kBatch}),
     [](const auto &info) { return std::string(info.param.name); });

@@ -21,12 +21,14 @@ ModelMaker layer() {
   return m;
 }
 
-ModelMaker batchNorm(int64_t opset, std::vector<std::string> results = {"y"}, bool trainingMode = false) {
+ModelMaker batchNorm(int64_t opset, std::vector<std::string> results = {"y"},
+                     bool trainingMode = false) {
   ModelMaker m(opset);
   m.input("x", {4, 2, 3});
   for (const char *name : {"scale", "bias", "mean", "var"})
     m.init(name, {2}, {1, 2});
-  auto &n = m.node("BatchNormalization", {"x", "scale", "bias", "mean", "var"}, results, {{"momentum", 0.75}});
+  auto &n = m.node("BatchNormalization", {"x", "scale", "bias", "mean", "var"}, results,
+                   {{"momentum", 0.75}});
   if (trainingMode) {
     auto &a = *n.add_attribute();
     a.set_name("training_mode");
@@ -64,21 +66,33 @@ TEST(Import, KeepsNamesAndBindsSizes) {
 TEST(Import, NamesUnboundSizesAllAtOnce) {
   ModelMaker m = layer();
   m.input("z", {"N", "M", 2, "H"});
-  EXPECT_EQ(m.errorOf({.dims = {{"M", 2}}}),
-            "m.onnx: error: the model leaves the sizes 'N', 'H' open; give --dim N=... --dim H=...");
+  EXPECT_EQ(
+      m.errorOf({.dims = {{"M", 2}}}),
+      "m.onnx: error: the model leaves the sizes 'N', 'H' open; give --dim N=... --dim H=...");
 }
 
 TEST(Import, RefusesSizesThatAreNotThere) {
-  EXPECT_EQ(layer().errorOf({.dims = {{"N", 2}, {"n", 2}}}),
-            "m.onnx: error: no open size of the model is called 'n'; there is 'N'; did you mean 'N'?");
-  EXPECT_NE(layer().errorOf({.dims = {{"N", -2}}}).find("expects a size of 1 or more for 'N', got -2"), std::string::npos);
+  EXPECT_EQ(
+      layer().errorOf({.dims = {{"N", 2}, {"n", 2}}}),
+      "m.onnx: error: no open size of the model is called 'n'; there is 'N'; did you mean 'N'?");
+  EXPECT_NE(
+      layer().errorOf({.dims = {{"N", -2}}}).find("expects a size of 1 or more for 'N', got -2"),
+      std::string::npos);
 }
 
 TEST(Import, UnnamedSizesAreCalledByInputAndAxis) {
   ModelMaker m = layer();
-  m.graph().mutable_input(0)->mutable_type()->mutable_tensor_type()->mutable_shape()->mutable_dim(0)->clear_dim_param();
+  m.graph()
+      .mutable_input(0)
+      ->mutable_type()
+      ->mutable_tensor_type()
+      ->mutable_shape()
+      ->mutable_dim(0)
+      ->clear_dim_param();
   EXPECT_NE(m.errorOf().find("--dim x.0=..."), std::string::npos);
-  EXPECT_EQ(m.graphOf({.dims = {{"x.0", 2}}}).type(m.graphOf({.dims = {{"x.0", 2}}}).find("x")).str(), "f32[2, 3]");
+  EXPECT_EQ(
+      m.graphOf({.dims = {{"x.0", 2}}}).type(m.graphOf({.dims = {{"x.0", 2}}}).find("x")).str(),
+      "f32[2, 3]");
 }
 
 TEST(Import, InitializersListedAsInputsAreNoInputs) {
@@ -93,11 +107,11 @@ TEST(Parameters, MasksAndScalesAreConstants) {
   ModelMaker m;
   m.input("x", {2, 2});
   m.init("w", {2, 2});
-  m.init("scale", {});                                                  // a number
-  m.init("onnx::Mul_7", {1}, {3});                                      // a number with a made-up name
-  m.init("additive", {2, 2}, {0, -INFINITY, 0, 0});                     // an additive mask
-  m.init("byCast", {2, 2}, {1, 0, 1, 1});                               // a mask that is float only in the file
-  m.init("table", {2}, {1, 0}, Proto::INT64);                           // positions
+  m.init("scale", {});                              // a number
+  m.init("onnx::Mul_7", {1}, {3});                  // a number with a made-up name
+  m.init("additive", {2, 2}, {0, -INFINITY, 0, 0}); // an additive mask
+  m.init("byCast", {2, 2}, {1, 0, 1, 1});           // a mask that is float only in the file
+  m.init("table", {2}, {1, 0}, Proto::INT64);       // positions
   m.node("MatMul", {"x", "w"}, {"a"});
   m.node("Mul", {"a", "scale"}, {"b"});
   m.node("Mul", {"b", "onnx::Mul_7"}, {"c"});
@@ -127,7 +141,8 @@ TEST(Parameters, SignatureDecides) {
   auto &p = *m.graph().add_metadata_props();
   p.set_key("pkg.torch.export.ExportedProgram.graph_signature");
   p.set_value("\n# inputs\np_temperature: PARAMETER target='temperature'\n"
-              "b_buffer: BUFFER target='buffer' persistent=True\nx: USER_INPUT\n\n# outputs\nmul: USER_OUTPUT\n");
+              "b_buffer: BUFFER target='buffer' persistent=True\nx: USER_INPUT\n\n# outputs\nmul: "
+              "USER_OUTPUT\n");
   Graph g = m.graphOf();
   EXPECT_EQ(inputsOf(g, InputKind::Param), "temperature:f32[] val_3:f32[2, 2]");
   EXPECT_EQ(inputsOf(g, InputKind::Const), "buffer:f32[2, 2]");
@@ -145,7 +160,8 @@ TEST(Parameters, IdentityIsAParameterOfItsOwnAndTwoReadersAreTied) {
   std::vector<std::string> notes;
   Graph g = m.graphOf({.note = [&](const std::string &s) { notes.push_back(s); }});
   EXPECT_EQ(inputsOf(g, InputKind::Param), "w:f32[2, 2] v:f32[2, 2]");
-  EXPECT_EQ(g.inputOf(g.find("w"))->init.data.data, g.inputOf(g.find("v"))->init.data.data); // stored once
+  EXPECT_EQ(g.inputOf(g.find("w"))->init.data.data,
+            g.inputOf(g.find("v"))->init.data.data); // stored once
   EXPECT_EQ(rowsOf(g), "matmul matmul matmul");
   ASSERT_EQ(notes.size(), 1u);
   EXPECT_NE(notes[0].find("'v' of 'w'"), std::string::npos);
@@ -294,8 +310,10 @@ TEST_F(ExternalData, IsRead) {
 TEST_F(ExternalData, IsCutShort) {
   set("location", "w.data");
   set("offset", "12");
-  EXPECT_NE(error().find("initializer \"w\": error: its external data ends at byte 28 of 'w.data', which has 24"),
-            std::string::npos)
+  EXPECT_NE(
+      error().find(
+          "initializer \"w\": error: its external data ends at byte 28 of 'w.data', which has 24"),
+      std::string::npos)
       << error();
 }
 
@@ -303,7 +321,8 @@ TEST_F(ExternalData, LiesBesideTheModelOnly) {
   for (const char *bad : {"/etc/passwd", "../w.data", "a/../../w.data", ""}) {
     w->clear_external_data();
     set("location", bad);
-    EXPECT_NE(error().find("expects external data in a file beside the model"), std::string::npos) << error();
+    EXPECT_NE(error().find("expects external data in a file beside the model"), std::string::npos)
+        << error();
   }
   w->clear_external_data();
   set("location", "none.data");

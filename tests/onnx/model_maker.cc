@@ -83,15 +83,16 @@ ModelMaker &ModelMaker::output(const std::string &name) {
   return *this;
 }
 
-onnx::TensorProto &ModelMaker::init(const std::string &name, std::vector<int64_t> dims, Values values, int type) {
+onnx::TensorProto &ModelMaker::init(const std::string &name, std::vector<int64_t> dims,
+                                    Values values, int type) {
   onnx::TensorProto &t = *graph().add_initializer();
   t = tensorProto(std::move(dims), std::move(values), type);
   t.set_name(name);
   return t;
 }
 
-onnx::NodeProto &ModelMaker::node(const std::string &op, std::vector<std::string> in, std::vector<std::string> out,
-                                  std::vector<AttrItem> attrs) {
+onnx::NodeProto &ModelMaker::node(const std::string &op, std::vector<std::string> in,
+                                  std::vector<std::string> out, std::vector<AttrItem> attrs) {
   onnx::NodeProto &n = *graph().add_node();
   n.set_op_type(op);
   n.set_name("n" + std::to_string(graph().node_size() - 1));
@@ -120,7 +121,8 @@ onnx::NodeProto &ModelMaker::node(const std::string &op, std::vector<std::string
   return n;
 }
 
-onnx::NodeProto &ModelMaker::constant(const std::string &name, std::vector<int64_t> dims, Values values, int type) {
+onnx::NodeProto &ModelMaker::constant(const std::string &name, std::vector<int64_t> dims,
+                                      Values values, int type) {
   onnx::NodeProto &n = node("Constant", {}, {name});
   onnx::AttributeProto &a = *n.add_attribute();
   a.set_name("value");
@@ -162,8 +164,9 @@ std::vector<Tensor> outputsOf(const Graph &g, const std::map<std::string, Tensor
     if (given != inputs.end())
       values[in.value.index] = given->second;
     else if (in.init.kind == Initializer::Kind::Fill)
-      values[in.value.index] = floats({type.dims.begin(), type.dims.end()},
-                                      std::vector<double>(size_t(type.elements()), in.init.args.getFloat("value")));
+      values[in.value.index] =
+          floats({type.dims.begin(), type.dims.end()},
+                 std::vector<double>(size_t(type.elements()), in.init.args.getFloat("value")));
     else
       values[in.value.index] = in.init.data;
   }

@@ -21,27 +21,30 @@ public:
   onnx::ModelProto model;
   onnx::GraphProto &graph() { return *model.mutable_graph(); }
 
-  ModelMaker &input(const std::string &name, std::vector<Dim> dims, int type = onnx::TensorProto::FLOAT);
+  ModelMaker &input(const std::string &name, std::vector<Dim> dims,
+                    int type = onnx::TensorProto::FLOAT);
   ModelMaker &output(const std::string &name);
   // Of float, int64 or bool; without values it holds 0, 1, 2, ...
   onnx::TensorProto &init(const std::string &name, std::vector<int64_t> dims, Values values = {},
                           int type = onnx::TensorProto::FLOAT);
-  onnx::NodeProto &node(const std::string &op, std::vector<std::string> in, std::vector<std::string> out,
-                        std::vector<AttrItem> attrs = {});
+  onnx::NodeProto &node(const std::string &op, std::vector<std::string> in,
+                        std::vector<std::string> out, std::vector<AttrItem> attrs = {});
   // A Constant node.
   onnx::NodeProto &constant(const std::string &name, std::vector<int64_t> dims, Values values,
                             int type = onnx::TensorProto::FLOAT);
 
   std::string bytes() const { return model.SerializeAsString(); }
-  // Imported under the name "m.onnx". Constants are folded by the plain kernels, unless `options` says otherwise.
+  // Imported under the name "m.onnx". Constants are folded by the plain kernels, unless `options`
+  // says otherwise.
   llvm::Expected<Graph> import(OnnxOptions options = {}) const;
-  Graph graphOf(OnnxOptions options = {}) const; // must import, and verify
+  Graph graphOf(OnnxOptions options = {}) const;       // must import, and verify
   std::string errorOf(OnnxOptions options = {}) const; // must not
 };
 
 onnx::TensorProto tensorProto(std::vector<int64_t> dims, ModelMaker::Values values, int type);
 
-// The outputs of a graph by the plain kernels, on inputs by name; others hold what their initializers say.
+// The outputs of a graph by the plain kernels, on inputs by name; others hold what their
+// initializers say.
 std::vector<Tensor> outputsOf(const Graph &g, const std::map<std::string, Tensor> &inputs);
 Tensor floats(std::vector<int64_t> dims, ModelMaker::Values values);
 std::vector<double> numbers(const Tensor &t);

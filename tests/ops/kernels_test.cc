@@ -60,8 +60,10 @@ TEST(Cast, EveryHalfIsItself) { // against the compiler's own conversions
     }
     EXPECT_EQ(std::bit_cast<uint32_t>(got), std::bit_cast<uint32_t>(want)) << bits;
     // The neighbours of the number, and the middles between: by the compiler's rounding.
-    for (float near : {got, got * 1.0002f, got * 0.9998f, got + 0x1p-25f, got - 0x1p-25f, got * 1.00048828125f})
-      EXPECT_EQ(plain::F16(near).bits, std::bit_cast<uint16_t>(static_cast<_Float16>(near))) << bits << " " << near;
+    for (float near :
+         {got, got * 1.0002f, got * 0.9998f, got + 0x1p-25f, got - 0x1p-25f, got * 1.00048828125f})
+      EXPECT_EQ(plain::F16(near).bits, std::bit_cast<uint16_t>(static_cast<_Float16>(near)))
+          << bits << " " << near;
   }
 }
 
@@ -170,12 +172,19 @@ TEST(Math, FloatFunctionsAreAccurate) {
   EXPECT_LT(worst([](float x) { return plain::softplusOf(x); },
                   [](double x) { return std::log1p(std::exp(x)); }, -80, 80, kNormal),
             8);
-  EXPECT_LT(worst([](float x) { return plain::logOf(x); }, [](double x) { return std::log(x); }, 1e-3, 5, 0.01), 8);
-  EXPECT_LT(worst([](float x) { return plain::logOf(x); }, [](double x) { return std::log(x); }, 1, 1e30, 0.01), 4);
-  EXPECT_LT(worst([](float x) { return plain::erfOf(x); }, [](double x) { return std::erf(x); }, -5, 5, kNormal), 8);
+  EXPECT_LT(worst([](float x) { return plain::logOf(x); }, [](double x) { return std::log(x); },
+                  1e-3, 5, 0.01),
+            8);
+  EXPECT_LT(worst([](float x) { return plain::logOf(x); }, [](double x) { return std::log(x); }, 1,
+                  1e30, 0.01),
+            4);
+  EXPECT_LT(worst([](float x) { return plain::erfOf(x); }, [](double x) { return std::erf(x); }, -5,
+                  5, kNormal),
+            8);
   EXPECT_EQ(plain::logOf(0.0f), -INFINITY);
   EXPECT_EQ(plain::logOf(INFINITY), INFINITY);
-  EXPECT_TRUE(std::isnan(plain::logOf(-1.0f)) && std::isnan(plain::logOf(NAN)) && std::isnan(plain::erfOf(NAN)));
+  EXPECT_TRUE(std::isnan(plain::logOf(-1.0f)) && std::isnan(plain::logOf(NAN)) &&
+              std::isnan(plain::erfOf(NAN)));
   EXPECT_NEAR(plain::logOf(0x1p-140f), -140 * M_LN2, 1e-5); // not a normal number
   EXPECT_EQ(plain::expOf(1000.0f), INFINITY);
   EXPECT_EQ(plain::expOf(-1000.0f), 0);

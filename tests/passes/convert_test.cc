@@ -14,7 +14,8 @@ using Names = std::vector<std::string>;
 Initializer dataOf(std::vector<float> values, Dims dims) {
   Initializer init;
   init.kind = Initializer::Kind::Data;
-  init.data = Tensor::make(Type(DType::F32, dims), [&](char *p) { std::memcpy(p, values.data(), values.size() * 4); });
+  init.data = Tensor::make(Type(DType::F32, dims),
+                           [&](char *p) { std::memcpy(p, values.data(), values.size() * 4); });
   return init;
 }
 
@@ -27,8 +28,8 @@ Graph converted(const Graph &g, DType to) {
   return std::move(*out);
 }
 
-// Every float value has the new type, every other its old one, under the old names. Of 16-bit operands layer
-// norm gives its statistics, results behind the first, in f32.
+// Every float value has the new type, every other its old one, under the old names. Of 16-bit
+// operands layer norm gives its statistics, results behind the first, in f32.
 void expectConverted(const Graph &from, const Graph &to, DType type) {
   for (uint32_t i = 0; i < to.numValues(); ++i) {
     ValueId now(i), old = from.find(to.valueName(now));
@@ -44,10 +45,11 @@ void expectConverted(const Graph &from, const Graph &to, DType type) {
 }
 
 TEST(Convert, AModelWithItsBackwardPass) {
-  for (auto [name, options] : {std::pair<const char *, ZooOptions>("resnet", {{"depth", "8"}, {"batch", "2"}}),
-                               {"vae", {{"batch", "2"}}},
-                               {"gpt2",
-                                {{"depth", "1"}, {"width", "8"}, {"heads", "2"}, {"tokens", "4"}, {"vocab", "9"}}}}) {
+  for (auto [name, options] :
+       {std::pair<const char *, ZooOptions>("resnet", {{"depth", "8"}, {"batch", "2"}}),
+        {"vae", {{"batch", "2"}}},
+        {"gpt2",
+         {{"depth", "1"}, {"width", "8"}, {"heads", "2"}, {"tokens", "4"}, {"vocab", "9"}}}}) {
     Graph g = llvm::cantFail(buildZoo(name, options));
     ValueList params;
     for (const Input &i : g.inputs())
@@ -134,7 +136,8 @@ TEST(Convert, KeepsCastsThatAreReferredTo) {
 TEST(Convert, TypesOfNullaryNodes) {
   Graph g;
   Builder b(g);
-  ValueId noise = b.create("normal", {}, {{"dims", Ints{4}}, {"type", "f32"}, {"stream", 1}}, "noise");
+  ValueId noise =
+      b.create("normal", {}, {{"dims", Ints{4}}, {"type", "f32"}, {"stream", 1}}, "noise");
   ValueId count = b.full(Type(DType::I64, {4}), 3);
   g.addOutput(noise);
   g.addOutput(count);
@@ -151,7 +154,8 @@ TEST(Convert, NeedsTheWeights) {
   addInput(g, "w", Type(DType::F32, {4}), InputKind::Param, init);
   auto out = withPrecision(g, DType::F64);
   ASSERT_FALSE(bool(out));
-  EXPECT_NE(llvm::toString(out.takeError()).find("the values of 'w' cannot be converted to f64: the weights file"),
+  EXPECT_NE(llvm::toString(out.takeError())
+                .find("the values of 'w' cannot be converted to f64: the weights file"),
             std::string::npos);
   EXPECT_TRUE(bool(withPrecision(g, DType::F32))); // nothing to convert
 }

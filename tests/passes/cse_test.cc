@@ -61,8 +61,8 @@ TEST(Cse, MergesRandomNodesOfOneStreamOnly) {
   EXPECT_EQ(nodeNames(withoutEqualNodes(g)), (Names{"a", "other", "y"}));
 }
 
-// A rewrite recomputes `a` for the backward pass, twice; boundaries and clones are all equal to one another
-// or to what was there before, and all stay.
+// A rewrite recomputes `a` for the backward pass, twice; boundaries and clones are all equal to one
+// another or to what was there before, and all stay.
 TEST(Cse, LeavesARewrittenGraphAlone) {
   Graph g;
   ValueId x = addInput(g, "x", kVector);

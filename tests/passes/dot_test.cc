@@ -10,7 +10,9 @@ namespace {
 
 const Type kVector(DType::F32, {4});
 
-bool contains(const std::string &text, const std::string &part) { return text.find(part) != std::string::npos; }
+bool contains(const std::string &text, const std::string &part) {
+  return text.find(part) != std::string::npos;
+}
 
 int count(const std::string &text, const std::string &part) {
   int n = 0;
@@ -28,7 +30,8 @@ std::string svgOf(const Graph &g) {
   return *svg;
 }
 
-// x -> a = exp(x) -> b = tanh(a) -> y = neg(b); backward: d = mul(again, boundary), where `again` recomputes b.
+// x -> a = exp(x) -> b = tanh(a) -> y = neg(b); backward: d = mul(again, boundary), where `again`
+// recomputes b.
 struct Rewritten {
   Graph g{"rewritten"};
   ValueId x, a, b, y, boundary, again, d;
@@ -58,15 +61,18 @@ struct Rewritten {
 TEST(Dot, ShowsPhasesClonesAndBoundaries) {
   Rewritten r;
   std::string dot = dotText(r.g);
-  for (const char *cluster : {"cluster_forward", "cluster_recomputed", "cluster_backward", "cluster_update"})
+  for (const char *cluster :
+       {"cluster_forward", "cluster_recomputed", "cluster_backward", "cluster_update"})
     EXPECT_EQ(count(dot, cluster), 1) << cluster;
   EXPECT_TRUE(contains(dot, "<b>boundary</b> of a"));
   EXPECT_TRUE(contains(dot, "param w f32[4]")); // in the node that reads it
   EXPECT_TRUE(contains(dot, "<b>input</b> x"));
-  EXPECT_TRUE(contains(dot, r.id(r.y) + " -> " + r.id(r.again) + " [style=dashed")); // an `after` edge
+  EXPECT_TRUE(
+      contains(dot, r.id(r.y) + " -> " + r.id(r.again) + " [style=dashed")); // an `after` edge
   EXPECT_TRUE(contains(dot, "{rank=same; " + r.id(r.b) + "; " + r.id(r.again) + "}"));
-  for (const char *row : {">input<", ">forward<", ">boundary (stop_gradient)<", ">recomputed<", ">backward<",
-                          ">update<", ">kept (checkpoint)<", ">graph output<", ">runs after, reads nothing<"})
+  for (const char *row :
+       {">input<", ">forward<", ">boundary (stop_gradient)<", ">recomputed<", ">backward<",
+        ">update<", ">kept (checkpoint)<", ">graph output<", ">runs after, reads nothing<"})
     EXPECT_TRUE(contains(dot, row)) << row;
   std::string svg = svgOf(r.g);
   EXPECT_TRUE(contains(svg, "<svg"));
@@ -93,7 +99,8 @@ TEST(Dot, AForwardNetHasNoFramesAndAShortLegend) {
   EXPECT_FALSE(contains(dot, "subgraph"));
   EXPECT_FALSE(contains(dot, ">backward<"));
   EXPECT_FALSE(contains(dot, ">kept"));
-  EXPECT_TRUE(contains(dot, "param .weight f32[784, 256]") || contains(dot, "param fc1.weight f32[784, 256]"));
+  EXPECT_TRUE(contains(dot, "param .weight f32[784, 256]") ||
+              contains(dot, "param fc1.weight f32[784, 256]"));
 }
 
 // 53 batch norms: 106 running averages in 53 boxes.
@@ -109,7 +116,8 @@ TEST(Dot, OddNames) {
   Graph g("a \"graph\" <of> & many \\ things");
   ValueId x = addInput(g, "x<&>\"\\\n\t", kVector);
   Builder b(g);
-  ValueId y = b.create("exp", {x}, {}, "onnx::Conv_1/\xc3\xa4 ]]> </b>&amp; \xff\xfe \x01 \xe2\x82");
+  ValueId y =
+      b.create("exp", {x}, {}, "onnx::Conv_1/\xc3\xa4 ]]> </b>&amp; \xff\xfe \x01 \xe2\x82");
   y = b.create("neg", {y}, {}, std::string(500, 'n'));
   nodeOf(g, y).marks = {"\"><script>"};
   g.addOutput(y);
@@ -143,7 +151,8 @@ TEST(RenderSvg, SaysWhatIsWrong) {
   EXPECT_NE(llvm::toString(failed.takeError()).find("'dot' failed: "), std::string::npos);
 }
 
-// More input than a pipe holds, to a program that stops reading at once: an error, no signal, no wait for ever.
+// More input than a pipe holds, to a program that stops reading at once: an error, no signal, no
+// wait for ever.
 TEST(RenderSvg, SurvivesAProgramThatDoesNotRead) {
   auto failed = renderSvg("digraph { a -> }\n" + std::string(1 << 22, 'x'));
   ASSERT_FALSE(bool(failed));

@@ -28,7 +28,8 @@ std::pair<int, int> training(const Graph &g) {
 }
 
 TEST(Mode, EvalStopsLearningAboutBatches) {
-  Graph g = llvm::cantFail(buildZoo("resnet", {{"depth", "8"}, {"shape", "3x32x32"}, {"batch", "2"}}));
+  Graph g =
+      llvm::cantFail(buildZoo("resnet", {{"depth", "8"}, {"shape", "3x32x32"}, {"batch", "2"}}));
   EXPECT_EQ(training(g), std::pair(9, 9));
   ASSERT_EQ(countOps(g, "running_average"), 18);
   Graph eval = withMode(g, Mode::Eval);

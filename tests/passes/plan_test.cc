@@ -1,4 +1,5 @@
-// The planner's evaluation against a slow simulation that shares nothing with it, on random problems.
+// The planner's evaluation against a slow simulation that shares nothing with it, on random
+// problems.
 
 #include "passes/place.h"
 #include "passes/plan/keep.h"
@@ -16,7 +17,8 @@ namespace {
 using Random = std::mt19937_64;
 uint64_t below(Random &r, uint64_t n) { return r() % n; }
 
-// A forward part and a backward part that reads from both, with views, several outputs, workspaces, reuse.
+// A forward part and a backward part that reads from both, with views, several outputs, workspaces,
+// reuse.
 Problem randomProblem(Random &rng) {
   Problem p;
   p.alignment = below(rng, 2) ? 1 : 8;
@@ -36,8 +38,10 @@ Problem randomProblem(Random &rng) {
     op.recomputable = below(rng, 8) != 0;
     size_t reads = 1 + below(rng, 3);
     for (size_t k = 0; k < reads; ++k) {
-      OpIndex from = below(rng, 3) ? OpIndex(i - 1 - below(rng, std::min<size_t>(i, 4))) : OpIndex(below(rng, i));
-      op.inputs.push_back({from, uint32_t(below(rng, std::max<size_t>(1, p.ops[from].outputBytes.size())))});
+      OpIndex from = below(rng, 3) ? OpIndex(i - 1 - below(rng, std::min<size_t>(i, 4)))
+                                   : OpIndex(below(rng, i));
+      op.inputs.push_back(
+          {from, uint32_t(below(rng, std::max<size_t>(1, p.ops[from].outputBytes.size())))});
     }
     if (below(rng, 6) == 0) {
       op.viewOf = uint32_t(below(rng, op.inputs.size()));
@@ -56,7 +60,8 @@ Problem randomProblem(Random &rng) {
   return p;
 }
 
-// Peak by definition: at each step, every storage that exists and has a read at or after it, or is running, or stays.
+// Peak by definition: at each step, every storage that exists and has a read at or after it, or is
+// running, or stays.
 struct Slow {
   struct Copy {
     size_t born;
@@ -228,11 +233,13 @@ void expectLegal(const std::vector<Block> &blocks, int64_t top) {
     ASSERT_GE(a.offset, 0);
     ASSERT_LE(a.offset + a.bytes, top);
     for (const Block &b : blocks)
-      ASSERT_FALSE(&a != &b && conflict(a, b) && a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes);
+      ASSERT_FALSE(&a != &b && conflict(a, b) && a.offset < b.offset + b.bytes &&
+                   b.offset < a.offset + a.bytes);
   }
 }
 
-// First fit in every order: in that of an optimal placement's offsets no block ends higher than there.
+// First fit in every order: in that of an optimal placement's offsets no block ends higher than
+// there.
 int64_t leastArena(std::vector<Block> blocks) {
   int64_t least = INT64_MAX;
   std::vector<size_t> order(blocks.size());

@@ -100,10 +100,12 @@ TEST(Policy, SpeedKeepsProducts) {
   GraphProblem p = cantFail(extractProblem(n.g, Target()));
   Graph rewritten = rematerialize(n.g, p, r.schedule);
   for (uint32_t i = 0; i < rewritten.numNodes(); ++i)
-    EXPECT_FALSE(rewritten.node(NodeId(i)).isClone() && rewritten.node(NodeId(i)).op->is(kContraction));
+    EXPECT_FALSE(rewritten.node(NodeId(i)).isClone() &&
+                 rewritten.node(NodeId(i)).op->is(kContraction));
 }
 
-// The backward pass reads h1 .. h16 and x: N = 16, so that at most about 4 stay; every 4th from the 5th on.
+// The backward pass reads h1 .. h16 and x: N = 16, so that at most about 4 stay; every 4th from the
+// 5th on.
 TEST(Policy, MemoryKeepsAboutSquareRootOfN) {
   Net n;
   ValueId h = n.x;
@@ -146,7 +148,8 @@ TEST(Policy, SmallTensorsAreNoCheckpointsOfMemoryAndItSaysSo) {
   g.loss = b.create("mean", {h}, {}, "loss");
   g.addOutput(g.loss);
   addGradientOutputs(g, {w}, cantFail(gradients(g, {g.loss}, {w})));
-  PolicyResult r = cantFail(planPolicy(g, cantFail(extractProblem(g, Target())), {Policy::Memory, ""}));
+  PolicyResult r =
+      cantFail(planPolicy(g, cantFail(extractProblem(g, Target())), {Policy::Memory, ""}));
   ASSERT_FALSE(r.notes.empty());
   EXPECT_NE(r.notes[0].find("no bottleneck was found"), std::string::npos);
   EXPECT_LE(r.planned.peakBytes, r.baseline.peakBytes);
@@ -165,8 +168,10 @@ TEST(Policy, ListsTakeWildcardsAndQuotes) {
   EXPECT_EQ(match("bl*:0,h1,h1"), (Names{"h1", "block/3:0"}));
   auto none = matchValues(n.g, "hh*,m9");
   std::string message = llvm::toString(none.takeError());
-  EXPECT_NE(message.find("no value or node matches 'hh*'; did you mean"), std::string::npos) << message;
-  EXPECT_NE(message.find("no value or node is called 'm9'; did you mean 'm1'"), std::string::npos) << message;
+  EXPECT_NE(message.find("no value or node matches 'hh*'; did you mean"), std::string::npos)
+      << message;
+  EXPECT_NE(message.find("no value or node is called 'm9'; did you mean 'm1'"), std::string::npos)
+      << message;
 }
 
 } // namespace

@@ -6,7 +6,8 @@
 namespace isthmus {
 namespace {
 
-// x -> a = exp(x) -> b = tanh(a), with a clone of `a` behind a boundary on x, read by c = neg(clone).
+// x -> a = exp(x) -> b = tanh(a), with a clone of `a` behind a boundary on x, read by c =
+// neg(clone).
 struct Rewritten {
   Graph g{"rewritten"};
   ValueId x, a, b, boundary, clone, c;
@@ -112,7 +113,8 @@ TEST(Rebuild, MapsOneValueToAnother) {
   EXPECT_EQ(g.node(g.value(g.find("c")).def).operands[0], g.find("a"));
 }
 
-// A pass that adds a node called `b`, or `b.2`, before the old `b` is copied does not rename the old one.
+// A pass that adds a node called `b`, or `b.2`, before the old `b` is copied does not rename the
+// old one.
 TEST(Rebuild, NewNodesGiveWayToOldNames) {
   Rewritten w;
   Rebuilder r(w.g);

@@ -7,13 +7,15 @@
 
 namespace isthmus {
 
-inline ValueId addInput(Graph &g, llvm::StringRef name, Type type, InputKind kind = InputKind::Input,
-                        Initializer init = {}) {
+inline ValueId addInput(Graph &g, llvm::StringRef name, Type type,
+                        InputKind kind = InputKind::Input, Initializer init = {}) {
   return llvm::cantFail(g.addInput(kind, name, type, std::move(init)));
 }
 
 inline Node &nodeOf(Graph &g, ValueId v) { return g.editNode(g.value(v).def); }
-inline const Node &nodeOf(const Graph &g, llvm::StringRef name) { return g.node(g.value(g.find(name)).def); }
+inline const Node &nodeOf(const Graph &g, llvm::StringRef name) {
+  return g.node(g.value(g.find(name)).def);
+}
 
 inline std::vector<std::string> nodeNames(const Graph &g) {
   std::vector<std::string> names;

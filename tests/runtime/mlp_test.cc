@@ -1,5 +1,5 @@
-// The whole path on the smallest network that has a backward pass worth rewriting: build, differentiate, plan, rewrite,
-// place, run; the same bits and the peak that was promised.
+// The whole path on the smallest network that has a backward pass worth rewriting: build,
+// differentiate, plan, rewrite, place, run; the same bits and the peak that was promised.
 
 #include "ir/builder.h"
 #include "ir/verifier.h"
@@ -88,7 +88,8 @@ TEST(Mlp, EveryPolicyGivesTheSameBitsWithinItsPeak) {
     EXPECT_LE(got.measured, none.measured);
     ASSERT_EQ(got.outputs.size(), none.outputs.size());
     for (size_t i = 0; i < got.outputs.size(); ++i)
-      EXPECT_EQ(std::memcmp(got.outputs[i].data, none.outputs[i].data, none.outputs[i].bytes()), 0) << i;
+      EXPECT_EQ(std::memcmp(got.outputs[i].data, none.outputs[i].data, none.outputs[i].bytes()), 0)
+          << i;
   }
   EXPECT_LT(runWith(mlp.g, {Policy::Memory, ""}).measured, none.measured);
 }
@@ -107,7 +108,8 @@ TEST(Mlp, TheOriginalComesBackFromTheRewrittenGraph) {
   for (uint32_t i = 0; i < back.numNodes(); ++i) {
     EXPECT_EQ(back.nodeName(NodeId(i)), mlp.g.nodeName(NodeId(i)));
     for (size_t o = 0; o < back.node(NodeId(i)).operands.size(); ++o)
-      EXPECT_EQ(back.valueName(back.node(NodeId(i)).operands[o]), mlp.g.valueName(mlp.g.node(NodeId(i)).operands[o]));
+      EXPECT_EQ(back.valueName(back.node(NodeId(i)).operands[o]),
+                mlp.g.valueName(mlp.g.node(NodeId(i)).operands[o]));
   }
 }
 
@@ -117,11 +119,15 @@ TEST(Policy, SaysWhatIsWrong) {
   registerPlainKernels(kernels);
   auto device = makeCpuDevice(kernels, 1);
   GraphProblem p = cantFail(extractProblem(mlp.g, device->target()));
-  auto message = [&](PolicyOptions o) { return llvm::toString(planPolicy(mlp.g, p, o).takeError()); };
+  auto message = [&](PolicyOptions o) {
+    return llvm::toString(planPolicy(mlp.g, p, o).takeError());
+  };
   EXPECT_EQ(message({Policy::Collection, "h7"}),
             "error: no value or node is called 'h7'; did you mean 'h0', 'h1' or 'x'?");
-  EXPECT_NE(message({Policy::Collection, ""}).find("no node marked #checkpoint"), std::string::npos);
-  EXPECT_NE(message({Policy::Collection, "x,loss"}).find("no checkpoints are left"), std::string::npos);
+  EXPECT_NE(message({Policy::Collection, ""}).find("no node marked #checkpoint"),
+            std::string::npos);
+  EXPECT_NE(message({Policy::Collection, "x,loss"}).find("no checkpoints are left"),
+            std::string::npos);
 }
 
 } // namespace

@@ -59,7 +59,8 @@ private:
 
   std::string name(llvm::StringRef op) {
     if (o_.oddNames && random_.oneIn(8))
-      return "block/" + std::to_string(random_.below(4)) + ":" + op.str() + (random_.oneIn(3) ? " \"\\\n" : "");
+      return "block/" + std::to_string(random_.below(4)) + ":" + op.str() +
+             (random_.oneIn(3) ? " \"\\\n" : "");
     return op.str();
   }
   NodeId node(llvm::StringRef op, llvm::ArrayRef<ValueId> operands, Attrs attrs = {}) {
@@ -72,7 +73,8 @@ private:
     return g_.node(node(op, operands, std::move(attrs))).firstResult;
   }
 
-  ValueId input(InputKind kind, llvm::StringRef base, llvm::ArrayRef<int64_t> d, Initializer init = {}) {
+  ValueId input(InputKind kind, llvm::StringRef base, llvm::ArrayRef<int64_t> d,
+                Initializer init = {}) {
     return llvm::cantFail(g_.addInput(kind, name(base), typeOf(d), std::move(init)));
   }
   // A parameter within [-1, 1]; one that is there already, half the time.
@@ -104,17 +106,18 @@ private:
   // --- Steps
   void step() {
     using Step = void (Generator::*)(Kept);
-    static constexpr Step steps[] = {&Generator::unary,  &Generator::unary,   &Generator::binary, &Generator::binary,
-                                     &Generator::biased, &Generator::matmul,  &Generator::matmul, &Generator::reduce,
-                                     &Generator::shape,  &Generator::shape,   &Generator::several, &Generator::norm,
+    static constexpr Step steps[] = {&Generator::unary,   &Generator::unary,    &Generator::binary,
+                                     &Generator::binary,  &Generator::biased,   &Generator::matmul,
+                                     &Generator::matmul,  &Generator::reduce,   &Generator::shape,
+                                     &Generator::shape,   &Generator::several,  &Generator::norm,
                                      &Generator::softmax, &Generator::positive, &Generator::drawn};
     (this->*random_.of(steps))(pick());
   }
 
   void unary(Kept k) {
     static constexpr const char *bounded[] = {"tanh", "sigmoid", "sin", "cos", "erf"};
-    static constexpr const char *growing[] = {"silu", "gelu", "softplus", "relu", "leaky_relu", "neg",
-                                              "abs",  "identity"};
+    static constexpr const char *growing[] = {"silu",       "gelu", "softplus", "relu",
+                                              "leaky_relu", "neg",  "abs",      "identity"};
     if (random_.oneIn(2))
       return keep(make(random_.of(bounded), {k.v}), 1);
     switch (random_.below(6)) {
@@ -211,7 +214,9 @@ private:
       Ints starts = zeros;
       if (d[axis] > 1)
         starts[axis] = 1;
-      return keep(make("slice", {k.v}, {{"starts", starts}, {"limits", whole}, {"steps", Ints(rank, 1)}}), k.bound);
+      return keep(
+          make("slice", {k.v}, {{"starts", starts}, {"limits", whole}, {"steps", Ints(rank, 1)}}),
+          k.bound);
     }
     case 4: {
       Ints low = zeros, high = zeros;
@@ -260,8 +265,10 @@ private:
     const Dims d = dims(k.v);
     if (d.size() >= 2 && o_.updates && random_.oneIn(2)) {
       Dims channels = {d[1]};
-      ValueId mean = filled(InputKind::State, "mean", channels, 0), var = filled(InputKind::State, "var", channels, 1);
-      NodeId n = node("batch_norm", {k.v, param(channels), param(channels), mean, var}, {{"epsilon", 0.01}});
+      ValueId mean = filled(InputKind::State, "mean", channels, 0),
+              var = filled(InputKind::State, "var", channels, 1);
+      NodeId n = node("batch_norm", {k.v, param(channels), param(channels), mean, var},
+                      {{"epsilon", 0.01}});
       // Every normalised element is at most the root of how many share a mean.
       keep(g_.node(n).firstResult, std::sqrt(double(type(k.v).elements())) + 1);
       update(mean, g_.node(n).result(1));
@@ -341,7 +348,8 @@ private:
 } // namespace
 
 Graph randomGraph(const RandomGraphOptions &options) {
-  ISTHMUS_CHECK(options.dtype == DType::F32 || options.dtype == DType::F64, "random graphs are of f32 or f64");
+  ISTHMUS_CHECK(options.dtype == DType::F32 || options.dtype == DType::F64,
+                "random graphs are of f32 or f64");
   return Generator(options).run();
 }
 

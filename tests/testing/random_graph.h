@@ -1,7 +1,9 @@
-// Random training graphs, the same for the same options: for round trips, and for running before and after a pass.
+// Random training graphs, the same for the same options: for round trips, and for running before
+// and after a pass.
 //
-// All values stay finite, and so do gradients, for inputs drawn from [-6, 6] or a standard normal distribution:
-// bounds of magnitudes are carried along, and what would leave them is squashed first.
+// All values stay finite, and so do gradients, for inputs drawn from [-6, 6] or a standard normal
+// distribution: bounds of magnitudes are carried along, and what would leave them is squashed
+// first.
 #pragma once
 
 #include "ir/graph.h"
@@ -10,17 +12,18 @@ namespace isthmus {
 
 struct RandomGraphOptions {
   uint64_t seed = 0;
-  unsigned steps = 20; // a step makes one to four nodes
-  DType dtype = DType::F64; // F32 or F64
-  bool random = true;       // dropout, uniform, normal
-  bool updates = true;      // batch norm with running averages, made by nodes of phase update
-  bool marks = true;        // some nodes are marked #checkpoint
-  bool oddNames = true;     // some names need quotes
+  unsigned steps = 20;       // a step makes one to four nodes
+  DType dtype = DType::F64;  // F32 or F64
+  bool random = true;        // dropout, uniform, normal
+  bool updates = true;       // batch norm with running averages, made by nodes of phase update
+  bool marks = true;         // some nodes are marked #checkpoint
+  bool oddNames = true;      // some names need quotes
   int64_t mostElements = 48; // of any value
 };
 
-// A forward graph with inputs, shared parameters, fan-out, skips, views, ops of several results, and nodes that
-// nothing reads. `loss` is a scalar mean, and the first output; it depends on a part of the nodes.
+// A forward graph with inputs, shared parameters, fan-out, skips, views, ops of several results,
+// and nodes that nothing reads. `loss` is a scalar mean, and the first output; it depends on a part
+// of the nodes.
 Graph randomGraph(const RandomGraphOptions &options);
 
 // SplitMix64 (Steele, Lea and Flood, 2014).

@@ -1,10 +1,11 @@
-// What random graphs promise: every value finite, gradients too, and a loss that depends on its inputs.
+// What random graphs promise: every value finite, gradients too, and a loss that depends on its
+// inputs.
 
-#include "tests/testing/random_graph.h"
 #include "kernels/plain/register.h"
 #include "passes/differentiate.h"
 #include "tests/testing/draw.h"
 #include "tests/testing/interpret.h"
+#include "tests/testing/random_graph.h"
 #include <cmath>
 #include <gtest/gtest.h>
 #include <set>
@@ -21,7 +22,8 @@ llvm::DenseMap<ValueId, Tensor> drawInputs(const Graph &g, uint64_t seed) {
     if (i.init.kind == Initializer::Kind::Data)
       out[i.value] = i.init.data;
     else if (i.init.kind == Initializer::Kind::Fill)
-      out[i.value] = fromDoubles(t, std::vector<double>(t.elements(), i.init.args.getFloat("value")));
+      out[i.value] =
+          fromDoubles(t, std::vector<double>(t.elements(), i.init.args.getFloat("value")));
     else if (i.kind == InputKind::Param)
       out[i.value] = draw(t, seed + i.value.index, {-1, 1});
     else
@@ -45,8 +47,9 @@ TEST(RandomGraph, StaysFinite) {
   size_t withGradient = 0;
   constexpr uint64_t kGraphs = 300;
   for (uint64_t seed = 0; seed < kGraphs; ++seed) {
-    Graph g = randomGraph(
-        {.seed = seed, .steps = unsigned(1 + seed % 60), .dtype = seed % 2 ? DType::F32 : DType::F64});
+    Graph g = randomGraph({.seed = seed,
+                           .steps = unsigned(1 + seed % 60),
+                           .dtype = seed % 2 ? DType::F32 : DType::F64});
     ValueList grads = llvm::cantFail(gradients(g, {g.loss}, differentiable(g)));
     withGradient += llvm::any_of(grads, [](ValueId v) { return bool(v); });
     ValueList all;
@@ -62,12 +65,34 @@ TEST(RandomGraph, StaysFinite) {
     ASSERT_TRUE(bool(values)) << llvm::toString(values.takeError());
     for (size_t i = 0; i < all.size(); ++i)
       for (double d : toDoubles((*values)[i]))
-        ASSERT_TRUE(std::isfinite(d) && std::fabs(d) < 1e12) << "seed " << seed << ": " << g.valueName(all[i]).str();
+        ASSERT_TRUE(std::isfinite(d) && std::fabs(d) < 1e12)
+            << "seed " << seed << ": " << g.valueName(all[i]).str();
   }
   EXPECT_EQ(withGradient, kGraphs);
-  for (const char *op : {"batch_norm", "batch_norm_grad", "running_average", "layer_norm", "dropout", "uniform",
-                         "normal", "split", "concat", "gather", "scatter_rows", "matmul", "where", "softmax", "max",
-                         "reshape", "transpose", "broadcast", "slice", "pad", "trilu", "div", "log", "identity"})
+  for (const char *op : {"batch_norm",
+                         "batch_norm_grad",
+                         "running_average",
+                         "layer_norm",
+                         "dropout",
+                         "uniform",
+                         "normal",
+                         "split",
+                         "concat",
+                         "gather",
+                         "scatter_rows",
+                         "matmul",
+                         "where",
+                         "softmax",
+                         "max",
+                         "reshape",
+                         "transpose",
+                         "broadcast",
+                         "slice",
+                         "pad",
+                         "trilu",
+                         "div",
+                         "log",
+                         "identity"})
     EXPECT_TRUE(ops.count(op)) << op << " is in no graph";
 }
 

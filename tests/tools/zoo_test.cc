@@ -22,7 +22,9 @@ std::pair<std::string, int> failure(llvm::StringRef name, const ZooOptions &opti
   if (g)
     return {"no error", 0};
   std::pair<std::string, int> out;
-  llvm::handleAllErrors(g.takeError(), [&](const DiagError &e) { out = {e.diags[0].message, e.exitCode}; });
+  llvm::handleAllErrors(g.takeError(), [&](const DiagError &e) {
+    out = {e.diags[0].message, e.exitCode};
+  });
   return out;
 }
 
@@ -49,7 +51,8 @@ std::string typeOf(const Graph &g, llvm::StringRef name) {
 // Options under which each model is small enough to differentiate in a moment.
 ZooOptions smallOptions(llvm::StringRef name) {
   if (name == "gpt2")
-    return {{"depth", "2"}, {"width", "16"}, {"heads", "2"}, {"tokens", "8"}, {"vocab", "50"}, {"batch", "2"}};
+    return {{"depth", "2"},  {"width", "16"}, {"heads", "2"},
+            {"tokens", "8"}, {"vocab", "50"}, {"batch", "2"}};
   if (name == "mlp")
     return {{"batch", "4"}};
   if (name == "vae")
@@ -70,7 +73,9 @@ TEST(Zoo, HasThePapersNumbersOfParameters) {
   EXPECT_EQ(parameters(make("mlp")), 784 * 256 + 256 + 256 * 256 + 256 + 256 * 10 + 10);
 
   int64_t unet = 0;
-  auto conv = [&](int64_t from, int64_t to, int64_t kernel) { unet += from * to * kernel * kernel + to; };
+  auto conv = [&](int64_t from, int64_t to, int64_t kernel) {
+    unet += from * to * kernel * kernel + to;
+  };
   int64_t from = 3;
   for (int64_t c : {64, 128, 256, 512, 1024}) {
     conv(from, c, 3);
@@ -88,7 +93,8 @@ TEST(Zoo, HasThePapersNumbersOfParameters) {
 
 // Table 6 of He et al. 2016: 0.27M, 1.7M, 19.4M; projections add little.
 TEST(Zoo, ResnetForCifar) {
-  for (auto [depth, low, high] : {std::tuple("20", 0.26e6, 0.28e6), {"110", 1.7e6, 1.76e6}, {"1202", 19.3e6, 19.5e6}}) {
+  for (auto [depth, low, high] :
+       {std::tuple("20", 0.26e6, 0.28e6), {"110", 1.7e6, 1.76e6}, {"1202", 19.3e6, 19.5e6}}) {
     Graph g = make("resnet", {{"depth", depth}, {"shape", "3x32x32"}});
     EXPECT_GE(double(parameters(g)), low) << depth;
     EXPECT_LE(double(parameters(g)), high) << depth;
@@ -106,7 +112,8 @@ TEST(Zoo, ResnetChoosesItsFamily) {
   EXPECT_EQ(countOps(make("resnet", {{"depth", "18"}, {"shape", "3x32x32"}}), "max_pool"), 1);
   EXPECT_EQ(countOps(make("resnet", {{"depth", "20"}, {"shape", "3x224x224"}}), "max_pool"), 0);
   EXPECT_EQ(typeOf(make("resnet", {{"depth", "20"}}), "x"), "f32[32, 3, 32, 32]");
-  EXPECT_EQ(typeOf(make("resnet", {{"depth", "20"}, {"shape", "3x64x64"}}), "x"), "f32[32, 3, 64, 64]");
+  EXPECT_EQ(typeOf(make("resnet", {{"depth", "20"}, {"shape", "3x64x64"}}), "x"),
+            "f32[32, 3, 64, 64]");
   EXPECT_EQ(typeOf(make("resnet", {{"depth", "50"}}), "x"), "f32[32, 3, 224, 224]");
   // Bottlenecks, 9n+2, widen in each of three stages.
   EXPECT_EQ(countOps(make("resnet", {{"depth", "29"}}), "conv"), 29 - 1 + 3);
@@ -119,7 +126,8 @@ TEST(Zoo, ResnetChoosesItsFamily) {
 
 TEST(Zoo, Results) {
   EXPECT_EQ(typeOf(make("mlp"), "y"), "f32[32, 10]");
-  EXPECT_EQ(typeOf(make("mlp", {{"shape", "3x8x8"}, {"depth", "1"}}), "fc1.weight"), "f32[192, 10]");
+  EXPECT_EQ(typeOf(make("mlp", {{"shape", "3x8x8"}, {"depth", "1"}}), "fc1.weight"),
+            "f32[192, 10]");
   EXPECT_EQ(typeOf(make("cnn"), "y"), "f32[32, 10]");
   EXPECT_EQ(typeOf(make("resnet"), "y"), "f32[32, 1000]");
   EXPECT_EQ(typeOf(make("vgg16"), "y"), "f32[32, 1000]");
@@ -146,11 +154,13 @@ TEST(Zoo, DropoutOnlyWhereAskedFor) {
   EXPECT_EQ(streams.size(), 3u);
 }
 
-// Every model: `y` first, states behind; no loss but vae's; seeds by name; gradients reach every parameter.
+// Every model: `y` first, states behind; no loss but vae's; seeds by name; gradients reach every
+// parameter.
 TEST(Zoo, EveryModelKeepsTheRules) {
   for (const ZooModel &model : zooModels()) {
     SCOPED_TRACE(model.name);
-    Graph g = make(model.name, smallOptions(model.name)), same = make(model.name, smallOptions(model.name));
+    Graph g = make(model.name, smallOptions(model.name)),
+          same = make(model.name, smallOptions(model.name));
     ASSERT_FALSE(g.outputs().empty());
     EXPECT_EQ(g.valueName(g.outputs()[0]), "y");
     EXPECT_EQ(bool(g.loss), model.name == "vae");
@@ -204,25 +214,35 @@ TEST(Zoo, RealDepthsAreBuiltQuickly) {
 
 TEST(Zoo, Errors) {
   using Failure = std::pair<std::string, int>;
-  EXPECT_EQ(failure("resnt", {}), Failure("the zoo has no model 'resnt'; it has mlp, cnn, resnet, vgg16, unet, "
-                                          "mobilenetv2, gpt2, vae; did you mean 'resnet'?",
-                                          1));
+  EXPECT_EQ(failure("resnt", {}),
+            Failure("the zoo has no model 'resnt'; it has mlp, cnn, resnet, vgg16, unet, "
+                    "mobilenetv2, gpt2, vae; did you mean 'resnet'?",
+                    1));
   EXPECT_EQ(failure("mlp", {{"tokens", "8"}}),
-            Failure("mlp has no option --tokens; it has --depth, --width, --batch, --shape, --classes, --dropout", 2));
+            Failure("mlp has no option --tokens; it has --depth, --width, --batch, --shape, "
+                    "--classes, --dropout",
+                    2));
   EXPECT_EQ(failure("gpt2", {{"head", "8"}}).first,
-            "gpt2 has no option --head; it has --depth, --width, --batch, --heads, --tokens, --vocab, --dropout; did "
+            "gpt2 has no option --head; it has --depth, --width, --batch, --heads, --tokens, "
+            "--vocab, --dropout; did "
             "you mean 'heads'?");
   EXPECT_EQ(failure("resnet", {{"depth", "51"}}),
-            Failure("resnet expects a --depth of 18, 34, 50, 101, 152 or, in CIFAR's family, 6n+2 or 9n+2, got 51; "
+            Failure("resnet expects a --depth of 18, 34, 50, 101, 152 or, in CIFAR's family, 6n+2 "
+                    "or 9n+2, got 51; "
                     "near it are 50 and 56",
                     2));
   EXPECT_NE(failure("resnet", {{"depth", "1"}}).first.find("near it is 8"), std::string::npos);
   EXPECT_EQ(failure("gpt2", {{"width", "100"}}),
             Failure("gpt2 expects --width to be a multiple of --heads, got 100 and 12", 2));
-  EXPECT_EQ(failure("unet", {{"shape", "3x100x64"}}),
-            Failure("a unet of depth 4 expects height and width to be multiples of 16, got --shape=3x100x64", 2));
+  EXPECT_EQ(
+      failure("unet", {{"shape", "3x100x64"}}),
+      Failure(
+          "a unet of depth 4 expects height and width to be multiples of 16, got --shape=3x100x64",
+          2));
   EXPECT_EQ(failure("vgg16", {{"shape", "3x16x64"}}),
-            Failure("the net halves height and width 5 times and expects 32 pixels at least, got --shape=3x16x64", 2));
+            Failure("the net halves height and width 5 times and expects 32 pixels at least, got "
+                    "--shape=3x16x64",
+                    2));
   EXPECT_EQ(failure("mlp", {{"batch", "1048576"}, {"shape", "1048576x1048576x1048576"}}).second, 2);
 }
 
@@ -233,14 +253,16 @@ TEST(Zoo, MalformedNumbers) {
       EXPECT_EQ(code, 2) << option << "=" << text;
       EXPECT_NE(message.find("expects a whole number from 1 to"), std::string::npos) << message;
     }
-  for (const char *text : {"", "3", "3x224", "3x224x224x1", "3x0x3", "3x-1x3", "axbxc", "3x2097152x3", "x3x3"}) {
+  for (const char *text :
+       {"", "3", "3x224", "3x224x224x1", "3x0x3", "3x-1x3", "axbxc", "3x2097152x3", "x3x3"}) {
     auto [message, code] = failure("resnet", {{"shape", text}});
     EXPECT_EQ(code, 2) << text;
     EXPECT_NE(message.find("--shape expects three sizes"), std::string::npos) << message;
   }
   for (const char *text : {"1", "-0.1", "nan", "half"})
     EXPECT_EQ(failure("vgg16", {{"dropout", text}}),
-              (std::pair<std::string, int>(std::string("--dropout expects a ratio in [0, 1), got '") + text + "'", 2)));
+              (std::pair<std::string, int>(
+                  std::string("--dropout expects a ratio in [0, 1), got '") + text + "'", 2)));
 }
 
 // The largest of every option together: an error, never a crash.
@@ -256,7 +278,8 @@ TEST(Zoo, HugeSizes) {
         huge[o.name] = "1048576";
     auto [message, code] = failure(model.name, huge);
     EXPECT_EQ(code, 2) << model.name;
-    EXPECT_NE(message.find("is more than the 2^44"), std::string::npos) << model.name << ": " << message;
+    EXPECT_NE(message.find("is more than the 2^44"), std::string::npos)
+        << model.name << ": " << message;
     // One at a time: an error or a graph, but no crash.
     for (const auto &[name, text] : huge) {
       auto g = buildZoo(model.name, {{name, text}});

@@ -54,14 +54,14 @@ int Console::report(llvm::Error e) {
       [&](const DiagError &d) {
         code = d.exitCode;
         for (const Diag &each : d.diags) {
-          llvm::errs() << (each.where.empty() ? "" : paint("1", each.where + ": ")) << paint("1;31", "error: ")
-                       << each.message << '\n'
+          llvm::errs() << (each.where.empty() ? "" : paint("1", each.where + ": "))
+                       << paint("1;31", "error: ") << each.message << '\n'
                        << each.excerpt;
           if (!each.excerpt.empty() && each.excerpt.back() != '\n')
             llvm::errs() << '\n';
           for (const Note &n : each.notes)
-            llvm::errs() << (n.where.empty() ? "" : paint("1", n.where + ": ")) << paint("36", "note: ") << n.message
-                         << '\n';
+            llvm::errs() << (n.where.empty() ? "" : paint("1", n.where + ": "))
+                         << paint("36", "note: ") << n.message << '\n';
         }
       },
       [&](const llvm::ErrorInfoBase &other) {
@@ -71,7 +71,8 @@ int Console::report(llvm::Error e) {
 }
 
 ProgressBar::ProgressBar(std::string what, size_t total)
-    : what_(std::move(what)), total_(total), start_(std::chrono::steady_clock::now()), last_(start_) {}
+    : what_(std::move(what)), total_(total), start_(std::chrono::steady_clock::now()),
+      last_(start_) {}
 
 ProgressBar::~ProgressBar() { Console::get().clearBar(); }
 
@@ -88,7 +89,8 @@ void ProgressBar::at(size_t done) {
   unsigned percent = total_ ? static_cast<unsigned>(100 * done / total_) : 100;
   std::string elapsed = secondsText(std::chrono::duration<double>(now - start_).count());
   if (plain) {
-    llvm::errs() << what_ << ": " << done << " of " << total_ << " (" << percent << " %), " << elapsed << '\n';
+    llvm::errs() << what_ << ": " << done << " of " << total_ << " (" << percent << " %), "
+                 << elapsed << '\n';
     return;
   }
   std::string bar(percent * 30 / 100, '#');

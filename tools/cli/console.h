@@ -31,8 +31,8 @@ private:
   bool barShown_ = false, quiet_ = false;
 };
 
-// A bar for work of a known length; shown on a terminal, or with --progress=plain as a line every few seconds.
-// Quick work shows nothing.
+// A bar for work of a known length; shown on a terminal, or with --progress=plain as a line every
+// few seconds. Quick work shows nothing.
 class ProgressBar {
 public:
   ProgressBar(std::string what, size_t total);

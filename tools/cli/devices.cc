@@ -24,7 +24,8 @@ llvm::Expected<std::unique_ptr<Device>> openDevice(llvm::StringRef name, int thr
   if (name == "counting")
     return makeCountingDevice(allKernels(), threads);
   if (name == "cuda" || name.startswith("cuda:"))
-    return makeErrorCode(5, "device '{0}' is not available: this build has no CUDA device; use --device=cpu", name);
+    return makeErrorCode(
+        5, "device '{0}' is not available: this build has no CUDA device; use --device=cpu", name);
   return makeErrorCode(2, "--device expects cpu, cuda, cuda:N or counting, got '{0}'{1}", name,
                        didYouMean(name, {"cpu", "cuda", "counting"}));
 }

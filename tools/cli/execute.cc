@@ -1,9 +1,9 @@
 #include "tools/cli/execute.h"
 
+#include "ir/half.h"
 #include "passes/bottlenecks.h"
 #include "tools/cli/console.h"
 #include "tools/cli/feeds.h"
-#include "ir/half.h"
 #include <chrono>
 #include <cmath>
 
@@ -37,8 +37,8 @@ llvm::Error feedAll(const Graph &g, Executor &e, const ExecuteOptions &o) {
 
 } // namespace
 
-llvm::Expected<std::unique_ptr<Executor>> execute(const Planned &p, Device &device, const ExecuteOptions &o,
-                                                  Report &report) {
+llvm::Expected<std::unique_ptr<Executor>> execute(const Planned &p, Device &device,
+                                                  const ExecuteOptions &o, Report &report) {
   auto e = Executor::create(p.graph, p.layout, device);
   if (!e)
     return e.takeError();
@@ -56,7 +56,8 @@ llvm::Expected<std::unique_ptr<Executor>> execute(const Planned &p, Device &devi
     // The same step each time: random ops are keyed by step 0.
     if (llvm::Error err = (*e)->step({o.seed, 0}, progress))
       return err;
-    report.stepSeconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    report.stepSeconds.push_back(
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
     if (fetchesLoss) {
       auto value = (*e)->fetch(loss);
       if (!value)
@@ -66,8 +67,9 @@ llvm::Expected<std::unique_ptr<Executor>> execute(const Planned &p, Device &devi
   }
   report.measuredPeakBytes = {(*e)->measuredPeakBytes()};
   if ((*e)->measuredPeakBytes() != report.predictedPeakBytes)
-    return makeErrorCode(5, "internal: the measured peak is {0} bytes, the predicted one {1}; please report this",
-                         (*e)->measuredPeakBytes(), report.predictedPeakBytes);
+    return makeErrorCode(
+        5, "internal: the measured peak is {0} bytes, the predicted one {1}; please report this",
+        (*e)->measuredPeakBytes(), report.predictedPeakBytes);
   return e;
 }
 

@@ -13,8 +13,9 @@ struct ExecuteOptions {
 };
 
 // Feeds inputs and repeats the same step from the same state; fills the run's part of `report`. The
-// executor comes back for its outputs. `p` and `device` must outlive it. The measured peak is checked against the predicted one.
-llvm::Expected<std::unique_ptr<Executor>> execute(const Planned &p, Device &device, const ExecuteOptions &o,
-                                                  Report &report);
+// executor comes back for its outputs. `p` and `device` must outlive it. The measured peak is
+// checked against the predicted one.
+llvm::Expected<std::unique_ptr<Executor>> execute(const Planned &p, Device &device,
+                                                  const ExecuteOptions &o, Report &report);
 
 } // namespace isthmus

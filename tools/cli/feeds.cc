@@ -2,18 +2,19 @@
 
 #include "ir/file.h"
 #include "ir/half.h"
+#include "nlohmann/json.hpp"
+#include "tools/cli/npy.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
-#include "nlohmann/json.hpp"
-#include "tools/cli/npy.h"
 #include <cmath>
 
 namespace isthmus {
 namespace {
 
-// SplitMix64 (Steele, Lea, Flood 2014): draw i of a stream is a hash of both, so draws need no state.
+// SplitMix64 (Steele, Lea, Flood 2014): draw i of a stream is a hash of both, so draws need no
+// state.
 uint64_t hashed(uint64_t x) {
   x += 0x9e3779b97f4a7c15ull;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
@@ -88,7 +89,8 @@ int64_t indexBound(const Graph &g, ValueId v) {
   return bound;
 }
 
-// A file of f32 serves a run in every precision: a model's numbers are of f32 on disk, and NumPy has no bf16.
+// A file of f32 serves a run in every precision: a model's numbers are of f32 on disk, and NumPy
+// has no bf16.
 Tensor inPrecision(Tensor t, DType to) {
   if (t.type.dtype != DType::F32 || !isFloat(to) || to == DType::F32)
     return t;
@@ -106,15 +108,18 @@ int64_t integerAt(const Tensor &t, int64_t i) {
   }
 }
 
-// An index out of range makes NaNs; where a file has one, that is told. Negative ones may count from the end.
-llvm::Error checkIndices(const Graph &g, const Input &input, const Tensor &t, const std::string &path) {
+// An index out of range makes NaNs; where a file has one, that is told. Negative ones may count
+// from the end.
+llvm::Error checkIndices(const Graph &g, const Input &input, const Tensor &t,
+                         const std::string &path) {
   int64_t bound = isFloat(t.type.dtype) ? INT64_MAX : indexBound(g, input.value);
   if (bound == INT64_MAX)
     return llvm::Error::success();
   for (int64_t i = 0, n = t.type.elements(); i < n; ++i)
     if (int64_t index = integerAt(t, i); index >= bound || index < -bound)
-      return makeError("{0}: input '%{1}' is read as an index below {2}, and element {3} of the file is {4}", path,
-                       g.valueName(input.value), bound, i, index);
+      return makeError(
+          "{0}: input '%{1}' is read as an index below {2}, and element {3} of the file is {4}",
+          path, g.valueName(input.value), bound, i, index);
   return llvm::Error::success();
 }
 
@@ -126,8 +131,8 @@ llvm::Expected<Tensor> inputFromFile(const Graph &g, const Input &input, const s
   const Type &type = g.type(input.value);
   Tensor t = inPrecision(std::move(*read), type.dtype);
   if (t.type != type)
-    return makeError("{0}: input '%{1}' is of type {2}, the file holds {3}", path, g.valueName(input.value), type.str(),
-                     t.type.str());
+    return makeError("{0}: input '%{1}' is of type {2}, the file holds {3}", path,
+                     g.valueName(input.value), type.str(), t.type.str());
   if (llvm::Error e = checkIndices(g, input, t, path))
     return e;
   return t;
@@ -165,7 +170,9 @@ llvm::Expected<Tensor> defaultInput(const Graph &g, const Input &input, uint64_t
   if (isFloat(type.dtype))
     return filled(type, [&](int64_t i) { return draws.normal(i); });
   int64_t bound = indexBound(g, input.value);
-  int64_t limit = type.dtype == DType::Bool ? 2 : bound == INT64_MAX ? 256 : std::max<int64_t>(bound, 1);
+  int64_t limit = type.dtype == DType::Bool ? 2
+                  : bound == INT64_MAX      ? 256
+                                            : std::max<int64_t>(bound, 1);
   return filled(type, [&](int64_t i) { return double(draws.bits(i) % uint64_t(limit)); });
 }
 
@@ -187,7 +194,8 @@ std::vector<std::string> fileNames(llvm::ArrayRef<llvm::StringRef> names) {
   return out;
 }
 
-llvm::Expected<std::vector<Tensor>> makeInputs(const Graph &g, const std::string &dir, uint64_t seed) {
+llvm::Expected<std::vector<Tensor>> makeInputs(const Graph &g, const std::string &dir,
+                                               uint64_t seed) {
   std::vector<llvm::StringRef> names;
   for (const Input &i : g.inputs())
     names.push_back(g.valueName(i.value));
@@ -200,7 +208,8 @@ llvm::Expected<std::vector<Tensor>> makeInputs(const Graph &g, const std::string
     for (; !ec && it != end; it.increment(ec)) {
       llvm::StringRef stem = llvm::sys::path::filename(it->path());
       if (stem.consume_back(".npy") && !llvm::is_contained(files, stem))
-        return makeError("'{0}' names no input of the graph{1}", it->path(), didYouMean(stem, names));
+        return makeError("'{0}' names no input of the graph{1}", it->path(),
+                         didYouMean(stem, names));
     }
   }
   std::vector<Tensor> out;

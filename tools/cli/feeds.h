@@ -6,21 +6,24 @@
 
 namespace isthmus {
 
-// What an input holds when no file gives it: its initializer; else drawn from the seed and the name, floats standard
-// normal and integers in the range that their readers allow. Draws do not depend on the element type beyond rounding, so
-// a run in f64 starts from f32 numbers. An error if its data was not loaded.
+// What an input holds when no file gives it: its initializer; else drawn from the seed and the
+// name, floats standard normal and integers in the range that their readers allow. Draws do not
+// depend on the element type beyond rounding, so a run in f64 starts from f32 numbers. An error if
+// its data was not loaded.
 llvm::Expected<Tensor> defaultInput(const Graph &g, const Input &input, uint64_t seed);
 
-// A tensor for each graph input, in order: `DIR/NAME.npy` where there is one (empty `dir`: none is looked for), else the default.
-// Errors: a file of another type; a file in DIR that names no input.
-llvm::Expected<std::vector<Tensor>> makeInputs(const Graph &g, const std::string &dir, uint64_t seed);
+// A tensor for each graph input, in order: `DIR/NAME.npy` where there is one (empty `dir`: none is
+// looked for), else the default. Errors: a file of another type; a file in DIR that names no input.
+llvm::Expected<std::vector<Tensor>> makeInputs(const Graph &g, const std::string &dir,
+                                               uint64_t seed);
 
 // Names of values as file names: '/' and ':' become '_'; a collision gets ".2". In the order given.
 std::vector<std::string> fileNames(llvm::ArrayRef<llvm::StringRef> names);
 
 // An error if --outputs names something that is no folder; it need not be there.
 llvm::Error checkOutputsFolder(const std::string &dir);
-// `NAME.npy` for every output and names.json, into a folder that is made if it is not there. Each file whole or not at all.
+// `NAME.npy` for every output and names.json, into a folder that is made if it is not there. Each
+// file whole or not at all.
 llvm::Error writeOutputs(const Graph &g, Executor &e, const std::string &dir);
 
 } // namespace isthmus

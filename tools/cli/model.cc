@@ -31,12 +31,14 @@ llvm::Expected<Graph> readOnnx(const ModelOptions &o) {
 llvm::Expected<Graph> loadModel(const ModelOptions &o) {
   bool isOnnx = llvm::StringRef(o.model).endswith(".onnx");
   if (!isOnnx && o.model != "-" && !llvm::StringRef(o.model).endswith(".isth"))
-    return makeError("'{0}' is neither an .onnx nor an .isth file; the name tells the format", o.model);
+    return makeError("'{0}' is neither an .onnx nor an .isth file; the name tells the format",
+                     o.model);
   auto g = isOnnx ? readOnnx(o) : loadIsth(o.model);
   if (!g)
     return g.takeError();
   if (!isOnnx && !o.dims.empty())
-    return makeErrorCode(2, "--dim binds symbolic sizes of .onnx files; those of an .isth are constant");
+    return makeErrorCode(
+        2, "--dim binds symbolic sizes of .onnx files; those of an .isth are constant");
   if (llvm::Error e = verify(*g))
     return e;
   if (!isOnnx && o.eval)
@@ -53,12 +55,14 @@ llvm::Expected<std::vector<ValueId>> wrtValues(const Graph &g, llvm::StringRef w
   if (wrt != "params" && wrt != "inputs" && wrt != "all")
     return matchValues(g, wrt);
   for (const Input &i : g.inputs()) {
-    bool wanted = (i.kind == InputKind::Param && wrt != "inputs") || (i.kind == InputKind::Input && wrt != "params");
+    bool wanted = (i.kind == InputKind::Param && wrt != "inputs") ||
+                  (i.kind == InputKind::Input && wrt != "params");
     if (wanted && isFloat(g.type(i.value).dtype))
       out.push_back(i.value);
   }
   if (out.empty())
-    return makeError("--wrt={0}: the graph has none that is floating-point; name values with --wrt=%a,%b", wrt);
+    return makeError(
+        "--wrt={0}: the graph has none that is floating-point; name values with --wrt=%a,%b", wrt);
   return out;
 }
 
@@ -75,7 +79,9 @@ llvm::Error differentiateLoss(Graph &g, const ModelOptions &o) {
     y = *loss;
   }
   if (!y)
-    return makeError("{0}: the graph names no loss; give one with --loss=cross_entropy, mse, mean or %value", o.model);
+    return makeError(
+        "{0}: the graph names no loss; give one with --loss=cross_entropy, mse, mean or %value",
+        o.model);
   auto grads = gradients(g, {y}, *xs);
   if (!grads)
     return grads.takeError();
@@ -86,8 +92,10 @@ llvm::Error differentiateLoss(Graph &g, const ModelOptions &o) {
 llvm::Expected<Graph> differentiated(Graph g, const ModelOptions &o) {
   if (g.hasBackward()) {
     if (!o.loss.empty() || !o.wrt.empty())
-      return makeErrorCode(2, "the graph is differentiated already, so --loss and --wrt have no meaning here; `isthmus "
-                              "grad` differentiates again");
+      return makeErrorCode(
+          2,
+          "the graph is differentiated already, so --loss and --wrt have no meaning here; `isthmus "
+          "grad` differentiates again");
     return g;
   }
   if (llvm::Error e = differentiateLoss(g, o))

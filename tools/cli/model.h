@@ -10,11 +10,13 @@ namespace isthmus {
 // The graph as the file has it, in the mode and precision asked for. Notes go to the console.
 llvm::Expected<Graph> loadModel(const ModelOptions &o);
 
-// A forward graph with its loss and gradient outputs; one that is differentiated comes back as it is, and options that
-// would change that are usage errors. A forward graph without a loss, given or named, is an error.
+// A forward graph with its loss and gradient outputs; one that is differentiated comes back as it
+// is, and options that would change that are usage errors. A forward graph without a loss, given or
+// named, is an error.
 llvm::Expected<Graph> differentiated(Graph g, const ModelOptions &o);
 
-// Appends the gradients of the loss that --loss gives, or the graph names, by what --wrt says, as outputs. On any graph.
+// Appends the gradients of the loss that --loss gives, or the graph names, by what --wrt says, as
+// outputs. On any graph.
 llvm::Error differentiateLoss(Graph &g, const ModelOptions &o);
 
 // The values that --wrt names.

@@ -11,8 +11,9 @@ struct Code {
   DType type;
   const char *text;
 };
-constexpr Code kCodes[] = {{DType::F32, "<f4"}, {DType::F64, "<f8"}, {DType::F16, "<f2"}, {DType::BF16, "<V2"},
-                           {DType::I32, "<i4"}, {DType::I64, "<i8"}, {DType::U8, "|u1"},  {DType::Bool, "|b1"}};
+constexpr Code kCodes[] = {{DType::F32, "<f4"},  {DType::F64, "<f8"}, {DType::F16, "<f2"},
+                           {DType::BF16, "<V2"}, {DType::I32, "<i4"}, {DType::I64, "<i8"},
+                           {DType::U8, "|u1"},   {DType::Bool, "|b1"}};
 
 constexpr llvm::StringLiteral kMagic("\x93NUMPY");
 
@@ -29,7 +30,8 @@ llvm::Expected<Type> parseHeader(llvm::StringRef header) {
     if (descr.startswith(("'" + llvm::StringRef(c.text) + "'").str()))
       code = &c;
   if (!code)
-    return makeError("its element type is {0}; float16, 32, 64, int32, 64, uint8 or bool, little-endian, is expected",
+    return makeError("its element type is {0}; float16, 32, 64, int32, 64, uint8 or bool, "
+                     "little-endian, is expected",
                      descr.take_until([](char c) { return c == ','; }));
   if (!field(header, "fortran_order").startswith("False"))
     return makeError("it is in Fortran order; save numpy.ascontiguousarray of it");
@@ -70,14 +72,16 @@ llvm::Expected<Tensor> readNpy(const std::string &path) {
   if (!type)
     return bad(type.takeError());
   if (int64_t(bytes.size() - start) != type->bytes())
-    return bad(makeError("{0} needs {1} bytes of data, the file has {2}", type->str(), type->bytes(),
-                         bytes.size() - start));
-  return Tensor::make(*type, [&](char *to) { std::memcpy(to, bytes.data() + start, type->bytes()); });
+    return bad(makeError("{0} needs {1} bytes of data, the file has {2}", type->str(),
+                         type->bytes(), bytes.size() - start));
+  return Tensor::make(*type,
+                      [&](char *to) { std::memcpy(to, bytes.data() + start, type->bytes()); });
 }
 
 std::string npyBytes(const Tensor &t) {
   const Code *code = llvm::find_if(kCodes, [&](const Code &c) { return c.type == t.type.dtype; });
-  std::string header = std::string("{'descr': '") + code->text + "', 'fortran_order': False, 'shape': (";
+  std::string header =
+      std::string("{'descr': '") + code->text + "', 'fortran_order': False, 'shape': (";
   for (int64_t d : t.type.dims)
     header += std::to_string(d) + ", ";
   if (t.type.rank() > 1)

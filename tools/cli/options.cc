@@ -1,25 +1,40 @@
 #include "tools/cli/verb.h"
 
 #include "ir/type.h"
-#include "llvm/ADT/StringRef.h"
 #include "passes/policy.h"
 #include "tools/cli/console.h"
+#include "llvm/ADT/StringRef.h"
 
 namespace isthmus {
 
 void addModelOptions(CLI::App &verb, ModelOptions &o) {
   const char *group = "Model options";
-  verb.add_option("MODEL", o.model, "an .onnx or .isth file, or - for an .isth on standard input")->required();
-  verb.add_option("--loss", o.loss, "cross_entropy, mse, mean, or %value; default: the one that the file names")
+  verb.add_option("MODEL", o.model, "an .onnx or .isth file, or - for an .isth on standard input")
+      ->required();
+  verb.add_option("--loss", o.loss,
+                  "cross_entropy, mse, mean, or %value; default: the one that the file names")
       ->group(group);
-  verb.add_option("--class-axis", o.classAxis, "axis of the classes, for cross_entropy")->capture_default_str()->group(group);
-  verb.add_option("--wrt", o.wrt, "what to differentiate by: params, inputs, all, or %a,%b; default: params")->group(group);
-  verb.add_option("--dim", o.dims, "size of a symbolic dimension, as N=8; repeatable")->group(group)->take_all();
-  verb.add_flag("--eval", o.eval, "inference semantics for batch norm and dropout, whatever the file says")->group(group);
+  verb.add_option("--class-axis", o.classAxis, "axis of the classes, for cross_entropy")
+      ->capture_default_str()
+      ->group(group);
+  verb.add_option("--wrt", o.wrt,
+                  "what to differentiate by: params, inputs, all, or %a,%b; default: params")
+      ->group(group);
+  verb.add_option("--dim", o.dims, "size of a symbolic dimension, as N=8; repeatable")
+      ->group(group)
+      ->take_all();
+  verb.add_flag("--eval", o.eval,
+                "inference semantics for batch norm and dropout, whatever the file says")
+      ->group(group);
   verb.add_flag("--as-written", o.asWritten, "the semantics that the file says")->group(group);
-  verb.add_option("--seed", o.seed, "seed of drawn inputs and of random ops")->capture_default_str()->group(group);
-  verb.add_option("--threads", o.threads, "CPU threads; default: one for each core")->group(group)->check(CLI::PositiveNumber);
-  verb.add_option("--precision", o.precision, "f32, f64, bf16 or f16; default: as the model has it")->group(group);
+  verb.add_option("--seed", o.seed, "seed of drawn inputs and of random ops")
+      ->capture_default_str()
+      ->group(group);
+  verb.add_option("--threads", o.threads, "CPU threads; default: one for each core")
+      ->group(group)
+      ->check(CLI::PositiveNumber);
+  verb.add_option("--precision", o.precision, "f32, f64, bf16 or f16; default: as the model has it")
+      ->group(group);
   verb.add_option("--progress", o.progress, "auto, plain or none")
       ->capture_default_str()
       ->group(group)
@@ -28,7 +43,8 @@ void addModelOptions(CLI::App &verb, ModelOptions &o) {
 
 void addPlanOptions(CLI::App &verb, PlanOptions &o) {
   const char *group = "Plan options";
-  verb.add_option("--policy", o.policy, "none, speed, memory or collection; default: none")->group(group);
+  verb.add_option("--policy", o.policy, "none, speed, memory or collection; default: none")
+      ->group(group);
   verb.add_option_function<std::string>(
           "--checkpoints",
           [&o](const std::string &list) {
@@ -57,8 +73,8 @@ llvm::Error checkOptions(const PlanOptions &o) {
   if (!o.policy.empty() && o.checkpointsGiven)
     return makeErrorCode(2, "--policy and --checkpoints are two ways to choose; give one");
   if (!o.policy.empty() && !parsePolicy(o.policy))
-    return makeErrorCode(2, "--policy expects none, speed, memory or collection, got '{0}'{1}", o.policy,
-                         didYouMean(o.policy, {"none", "speed", "memory", "collection"}));
+    return makeErrorCode(2, "--policy expects none, speed, memory or collection, got '{0}'{1}",
+                         o.policy, didYouMean(o.policy, {"none", "speed", "memory", "collection"}));
   return llvm::Error::success();
 }
 
@@ -68,7 +84,8 @@ llvm::Expected<std::map<std::string, int64_t>> dimBindings(const ModelOptions &o
     auto [name, size] = llvm::StringRef(text).rsplit('=');
     int64_t value = 0;
     if (name.empty() || size.getAsInteger(10, value) || value <= 0)
-      return makeErrorCode(2, "--dim expects NAME=SIZE with a positive size, such as --dim N=8, got '{0}'", text);
+      return makeErrorCode(
+          2, "--dim expects NAME=SIZE with a positive size, such as --dim N=8, got '{0}'", text);
     out[name.str()] = value;
   }
   return out;

@@ -16,7 +16,7 @@ struct ModelOptions {
   std::vector<std::string> dims;
   bool eval = false, asWritten = false;
   uint64_t seed = 0;
-  int threads = 0; // 0: one for each core
+  int threads = 0;       // 0: one for each core
   std::string precision; // empty: as the model has it
   std::string progress = "auto";
 };
@@ -28,7 +28,8 @@ struct PlanOptions {
   bool any() const { return !policy.empty() || checkpointsGiven; }
 };
 
-// Checks that need more than one option at a time, and sets the console's progress. Errors have exit code 2.
+// Checks that need more than one option at a time, and sets the console's progress. Errors have
+// exit code 2.
 llvm::Error checkOptions(const ModelOptions &o);
 llvm::Error checkOptions(const PlanOptions &o);
 

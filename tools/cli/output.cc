@@ -10,14 +10,17 @@ llvm::Error checkGraphPath(llvm::StringRef path) {
   if (path.empty() || path == "-" || path.endswith(".isth"))
     return llvm::Error::success();
   if (path.endswith(".onnx"))
-    return makeErrorCode(2, "graphs cannot be written as .onnx yet; give a name that ends in .isth, got '{0}'", path);
+    return makeErrorCode(
+        2, "graphs cannot be written as .onnx yet; give a name that ends in .isth, got '{0}'",
+        path);
   return makeErrorCode(2, "a graph is written to a file whose name ends in .isth, got '{0}'", path);
 }
 
 llvm::Error checkPicturePath(llvm::StringRef path) {
   if (path.empty() || path == "-" || path.endswith(".dot") || path.endswith(".svg"))
     return llvm::Error::success();
-  return makeErrorCode(2, "a picture is written to a file whose name ends in .dot or .svg, got '{0}'", path);
+  return makeErrorCode(
+      2, "a picture is written to a file whose name ends in .dot or .svg, got '{0}'", path);
 }
 
 llvm::Error writeGraph(const Graph &g, const std::string &path, const std::string &weights) {
@@ -26,7 +29,8 @@ llvm::Error writeGraph(const Graph &g, const std::string &path, const std::strin
   return saveIsth(g, path.empty() ? "-" : path, options);
 }
 
-llvm::Error writePicture(const Graph &g, llvm::ArrayRef<ValueId> checkpoints, const std::string &path) {
+llvm::Error writePicture(const Graph &g, llvm::ArrayRef<ValueId> checkpoints,
+                         const std::string &path) {
   DotOptions options;
   options.kept.assign(checkpoints.begin(), checkpoints.end());
   std::string text = dotText(g, options);

@@ -50,9 +50,10 @@ llvm::Expected<Planned> planned(const Graph &given, const PlanOptions &o, const 
   plan::Evaluation figures = plan->planned;
   if (keepsClones) {
     out.graph = given;
-    if (auto made = given.meta.find("target"); made != given.meta.end() && made->second != target.name)
-      Console::get().note("the graph was rewritten for '" + made->second + "'; sizes and places are found anew for '" +
-                          target.name + "'");
+    if (auto made = given.meta.find("target");
+        made != given.meta.end() && made->second != target.name)
+      Console::get().note("the graph was rewritten for '" + made->second +
+                          "'; sizes and places are found anew for '" + target.name + "'");
     auto asItIs = extractProblem(given, target);
     if (!asItIs)
       return asItIs.takeError();
@@ -75,15 +76,17 @@ llvm::Expected<Planned> planned(const Graph &given, const PlanOptions &o, const 
   if (!layout)
     return layout.takeError();
   if (layout->peakBytes != r.predictedPeakBytes)
-    return makeErrorCode(5, "internal: the plan's peak is {0} bytes, the layout's {1}; please report this",
-                         r.predictedPeakBytes, layout->peakBytes);
+    return makeErrorCode(
+        5, "internal: the plan's peak is {0} bytes, the layout's {1}; please report this",
+        r.predictedPeakBytes, layout->peakBytes);
   out.layout = std::move(*layout);
   r.arenaBytes = out.layout.arenaBytes;
   r.persistentBytes = persistentBytes(out.graph, target);
   r.nodes = out.graph.numNodes();
   r.clones = countClones(out.graph);
   r.planSeconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  if (r.predictedPeakBytes > (1 << 20) && double(r.arenaBytes) > 1.01 * double(r.predictedPeakBytes))
+  if (r.predictedPeakBytes > (1 << 20) &&
+      double(r.arenaBytes) > 1.01 * double(r.predictedPeakBytes))
     Console::get().note("the arena is " + bytesText(r.arenaBytes - r.predictedPeakBytes) +
                         " larger than the peak: the least that was found");
   return out;

@@ -9,7 +9,8 @@
 namespace isthmus {
 
 struct Report {
-  int64_t baselinePeakBytes = 0, predictedPeakBytes = 0, arenaBytes = 0, persistentBytes = 0, outputBytes = 0;
+  int64_t baselinePeakBytes = 0, predictedPeakBytes = 0, arenaBytes = 0, persistentBytes = 0,
+          outputBytes = 0;
   double recomputeOverhead = 0;
   std::string policyUsed = "none";
   size_t nodes = 0, clones = 0;
@@ -28,7 +29,8 @@ struct Planned {
   std::vector<ValueId> checkpoints; // of `graph`
 };
 
-// `g` has no dead code added; clones in it are dropped and planned anew if any plan option is given, and kept otherwise.
+// `g` has no dead code added; clones in it are dropped and planned anew if any plan option is
+// given, and kept otherwise.
 llvm::Expected<Planned> planned(const Graph &g, const PlanOptions &o, const Target &target);
 
 } // namespace isthmus

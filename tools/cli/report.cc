@@ -42,7 +42,8 @@ Json asJson(const Report &r) {
   j["nodes"] = r.nodes;
   j["clones"] = r.clones;
   j["plan_seconds"] = number(r.planSeconds);
-  j["measured_peak_bytes"] = r.measuredPeakBytes.empty() ? Json() : Json(r.measuredPeakBytes.front());
+  j["measured_peak_bytes"] =
+      r.measuredPeakBytes.empty() ? Json() : Json(r.measuredPeakBytes.front());
   j["step_seconds"] = numbers(r.stepSeconds);
   j["loss"] = numbers(r.loss);
   return j;

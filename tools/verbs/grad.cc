@@ -26,7 +26,8 @@ llvm::Error byValues(Graph &g, const Options &o) {
   ValueList seeds;
   if (o.gradYs == "inputs")
     for (ValueId y : *ys) {
-      auto seed = g.addInput(InputKind::Input, g.uniqueName("seed." + g.valueName(y).str()), g.type(y));
+      auto seed =
+          g.addInput(InputKind::Input, g.uniqueName("seed." + g.valueName(y).str()), g.type(y));
       if (!seed)
         return seed.takeError();
       seeds.push_back(*seed);
@@ -45,9 +46,11 @@ llvm::Error grad(const Options &o) {
     return e;
   bool values = !o.ys.empty() || !o.xs.empty();
   if (values && (o.ys.empty() || o.xs.empty()))
-    return makeErrorCode(2, "--ys and --xs go together; '{0}' is missing", o.ys.empty() ? "--ys" : "--xs");
+    return makeErrorCode(2, "--ys and --xs go together; '{0}' is missing",
+                         o.ys.empty() ? "--ys" : "--xs");
   if (values && (!o.model.loss.empty() || !o.model.wrt.empty()))
-    return makeErrorCode(2, "--loss with --wrt and --ys with --xs are two ways to say it; give one");
+    return makeErrorCode(2,
+                         "--loss with --wrt and --ys with --xs are two ways to say it; give one");
   if (o.gradYs != "ones" && !values)
     return makeErrorCode(2, "--grad-ys goes with --ys and --xs");
   auto loaded = loadModel(o.model);
@@ -64,17 +67,21 @@ VerbBody setUp(CLI::App &app) {
   addModelOptions(app, o->model);
   app.add_option("--ys", o->ys, "values to differentiate, as %a,%b");
   app.add_option("--xs", o->xs, "values to differentiate by, as %p,%q");
-  app.add_option("--grad-ys", o->gradYs, "ones, or inputs: adds an input seed.NAME for each of --ys")
+  app.add_option("--grad-ys", o->gradYs,
+                 "ones, or inputs: adds an input seed.NAME for each of --ys")
       ->capture_default_str()
       ->check(CLI::IsMember({"ones", "inputs"}));
-  app.add_option("-o,--output", o->output, "the differentiated graph, OUT.isth; default: standard output");
-  app.add_option("--weights", o->weights, "a .safetensors file for large weights; default: beside OUT.isth");
+  app.add_option("-o,--output", o->output,
+                 "the differentiated graph, OUT.isth; default: standard output");
+  app.add_option("--weights", o->weights,
+                 "a .safetensors file for large weights; default: beside OUT.isth");
   return [o] { return grad(*o); };
 }
 
 } // namespace
 
-const Verb kGrad = {"grad", "appends gradients, of any order",
-                    "isthmus grad mlp.isth --ys=%loss --xs=%fc1.weight --grad-ys=inputs -o mlp_grad.isth", setUp};
+const Verb kGrad = {
+    "grad", "appends gradients, of any order",
+    "isthmus grad mlp.isth --ys=%loss --xs=%fc1.weight --grad-ys=inputs -o mlp_grad.isth", setUp};
 
 } // namespace isthmus

@@ -30,7 +30,8 @@ VerbBody setUpImport(CLI::App &app) {
   auto o = std::make_shared<ImportOptions>();
   addModelOptions(app, o->model);
   app.add_option("-o,--output", o->output, "the graph, OUT.isth; default: standard output");
-  app.add_option("--weights", o->weights, "a .safetensors file for large weights; default: beside OUT.isth");
+  app.add_option("--weights", o->weights,
+                 "a .safetensors file for large weights; default: beside OUT.isth");
   return [o] { return import(*o); };
 }
 
@@ -62,10 +63,12 @@ VerbBody setUpZoo(CLI::App &app) {
       docs.emplace(option.name, option.doc);
   for (const auto &[name, doc] : docs)
     app.add_option_function<std::string>(
-           "--" + name, [o, name = name](const std::string &value) { o->options[name] = value; }, doc)
+           "--" + name, [o, name = name](const std::string &value) { o->options[name] = value; },
+           doc)
         ->group("Model options");
   app.add_option("-o,--output", o->output, "the graph, OUT.isth; default: standard output");
-  app.add_option("--weights", o->weights, "a .safetensors file for large weights; default: beside OUT.isth");
+  app.add_option("--weights", o->weights,
+                 "a .safetensors file for large weights; default: beside OUT.isth");
   return [o] { return zoo(*o); };
 }
 
@@ -101,8 +104,8 @@ VerbBody setUpDot(CLI::App &app) {
 
 const Verb kImport = {"import", "turns an ONNX file into the text form",
                       "isthmus import resnet18.onnx --dim N=8 -o resnet18.isth", setUpImport};
-const Verb kZoo = {"zoo", "makes a graph of a well-known network", "isthmus zoo resnet --depth=50 --batch=8 -o resnet50.isth",
-                   setUpZoo};
+const Verb kZoo = {"zoo", "makes a graph of a well-known network",
+                   "isthmus zoo resnet --depth=50 --batch=8 -o resnet50.isth", setUpZoo};
 const Verb kDot = {"dot", "draws a graph", "isthmus dot mlp.isth --loss=mean -o mlp.svg", setUpDot};
 
 } // namespace isthmus

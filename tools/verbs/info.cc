@@ -1,10 +1,10 @@
 // Verbs that tell what is there: ops, devices.
 
 #include "ir/op_registry.h"
-#include "llvm/Support/raw_ostream.h"
 #include "tools/cli/console.h"
 #include "tools/cli/devices.h"
 #include "tools/verbs/verbs.h"
+#include "llvm/Support/raw_ostream.h"
 
 namespace isthmus {
 namespace {
@@ -22,7 +22,8 @@ std::string gradientText(const OpDef &op) {
 }
 
 llvm::Error ops() {
-  llvm::outs() << llvm::formatv("{0,-20}{1,-10}{2,-9}{3,-16}{4}\n", "op", "gradient", "inverse", "cpu kernels", "operands");
+  llvm::outs() << llvm::formatv("{0,-20}{1,-10}{2,-9}{3,-16}{4}\n", "op", "gradient", "inverse",
+                                "cpu kernels", "operands");
   for (const OpDef *op : OpRegistry::get().rows()) {
     std::string kernels;
     for (const Kernel &k : allKernels().of(op->name))
@@ -39,7 +40,8 @@ llvm::Error devices() {
   for (const char *name : {"cpu", "counting", "cuda"}) {
     auto device = openDevice(name, 0);
     if (!device) {
-      llvm::outs() << llvm::formatv("{0,-10}not available: {1}\n", name, llvm::toString(device.takeError()));
+      llvm::outs() << llvm::formatv("{0,-10}not available: {1}\n", name,
+                                    llvm::toString(device.takeError()));
       continue;
     }
     llvm::outs() << llvm::formatv("{0,-10}{1}\n", name, (*device)->target().name);
@@ -49,8 +51,9 @@ llvm::Error devices() {
 
 } // namespace
 
-const Verb kOps = {"ops", "lists the op table", "isthmus ops", [](CLI::App &) -> VerbBody { return ops; }};
-const Verb kDevices = {"devices", "lists the devices, and why one is not available", "isthmus devices",
-                       [](CLI::App &) -> VerbBody { return devices; }};
+const Verb kOps = {"ops", "lists the op table", "isthmus ops",
+                   [](CLI::App &) -> VerbBody { return ops; }};
+const Verb kDevices = {"devices", "lists the devices, and why one is not available",
+                       "isthmus devices", [](CLI::App &) -> VerbBody { return devices; }};
 
 } // namespace isthmus

@@ -50,10 +50,11 @@ llvm::Error opt(const Options &o) {
     if (llvm::Error e = writeGraph(p->graph, o.output, o.weights))
       return e;
   const Report &r = p->report;
-  Console::get().line(llvm::formatv("peak {0} -> {1}, arena {2}, {3} clones, added cost {4:F1} % (policy {5})",
-                                    bytesText(r.baselinePeakBytes), bytesText(r.predictedPeakBytes),
-                                    bytesText(r.arenaBytes), r.clones, 100 * r.recomputeOverhead, r.policyUsed)
-                          .str());
+  Console::get().line(
+      llvm::formatv("peak {0} -> {1}, arena {2}, {3} clones, added cost {4:F1} % (policy {5})",
+                    bytesText(r.baselinePeakBytes), bytesText(r.predictedPeakBytes),
+                    bytesText(r.arenaBytes), r.clones, 100 * r.recomputeOverhead, r.policyUsed)
+          .str());
   return llvm::Error::success();
 }
 
@@ -61,9 +62,11 @@ VerbBody setUp(CLI::App &app) {
   auto o = std::make_shared<Options>();
   addModelOptions(app, o->model);
   addPlanOptions(app, o->plan);
-  app.add_option("--device", o->device, "the device that sizes and workspaces are meant for")->capture_default_str();
+  app.add_option("--device", o->device, "the device that sizes and workspaces are meant for")
+      ->capture_default_str();
   app.add_option("-o,--output", o->output, "the rewritten graph, OUT.isth; - for standard output");
-  app.add_option("--weights", o->weights, "a .safetensors file for large weights; default: beside OUT.isth");
+  app.add_option("--weights", o->weights,
+                 "a .safetensors file for large weights; default: beside OUT.isth");
   app.add_option("--dot", o->dot, "a picture of the rewritten graph, .dot or .svg");
   app.add_option("--report", o->report, "a JSON file for the figures");
   return [o] { return opt(*o); };
@@ -72,7 +75,8 @@ VerbBody setUp(CLI::App &app) {
 } // namespace
 
 const Verb kOpt = {"opt", "rewrites a model's training step so that it needs less memory",
-                   "isthmus opt unet.onnx --dim N=2 --loss=cross_entropy --policy=memory -o unet.isth --dot=unet.svg",
+                   "isthmus opt unet.onnx --dim N=2 --loss=cross_entropy --policy=memory -o "
+                   "unet.isth --dot=unet.svg",
                    setUp};
 
 } // namespace isthmus

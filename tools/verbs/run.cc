@@ -31,8 +31,10 @@ void summarize(const Report &r, const std::string &device) {
   row("added cost", llvm::formatv("{0:F1} %", 100 * r.recomputeOverhead).str());
   std::vector<double> s = r.stepSeconds;
   std::sort(s.begin(), s.end());
-  row("step time", secondsText(s[s.size() / 2]) +
-                       (s.size() > 1 ? " (" + secondsText(s.front()) + " to " + secondsText(s.back()) + ")" : ""));
+  row("step time",
+      secondsText(s[s.size() / 2]) +
+          (s.size() > 1 ? " (" + secondsText(s.front()) + " to " + secondsText(s.back()) + ")"
+                        : ""));
 }
 
 llvm::Error run(const Options &o) {
@@ -50,7 +52,8 @@ llvm::Error run(const Options &o) {
     return g.takeError();
   bool forwardOnly = !g->hasBackward() && o.model.loss.empty() && !g->loss && !o.plan.any();
   if (forwardOnly) {
-    Console::get().note("no loss is given (--loss) or named in the file: the forward part alone runs");
+    Console::get().note(
+        "no loss is given (--loss) or named in the file: the forward part alone runs");
   } else {
     g = differentiated(std::move(*g), o.model);
     if (!g)
@@ -65,7 +68,8 @@ llvm::Error run(const Options &o) {
     return executor.takeError();
   if (!o.outputs.empty()) {
     if (!(*device)->computes())
-      return makeErrorCode(2, "--outputs needs a device that computes, and '{0}' only counts", o.device);
+      return makeErrorCode(2, "--outputs needs a device that computes, and '{0}' only counts",
+                           o.device);
     if (llvm::Error e = writeOutputs(plan->graph, **executor, o.outputs))
       return e;
   }
@@ -79,12 +83,15 @@ VerbBody setUp(CLI::App &app) {
   auto o = std::make_shared<Options>();
   addModelOptions(app, o->model);
   addPlanOptions(app, o->plan);
-  app.add_option("--device", o->device, "cpu, cuda, cuda:N, or counting, which only keeps the books")
+  app.add_option("--device", o->device,
+                 "cpu, cuda, cuda:N, or counting, which only keeps the books")
       ->capture_default_str();
   app.add_option("--steps", o->steps, "how often to repeat the step, from the same state")
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
-  app.add_option("--inputs", o->inputs, "a folder with NAME.npy for graph inputs and parameters; what is missing is drawn");
+  app.add_option(
+      "--inputs", o->inputs,
+      "a folder with NAME.npy for graph inputs and parameters; what is missing is drawn");
   app.add_option("--outputs", o->outputs, "a folder to write NAME.npy of every output to");
   app.add_option("--report", o->report, "a JSON file for the figures");
   return [o] { return run(*o); };
@@ -92,7 +99,8 @@ VerbBody setUp(CLI::App &app) {
 
 } // namespace
 
-const Verb kRun = {"run", "executes a model's training step and measures its peak",
-                   "isthmus run resnet50.onnx --dim N=4 --loss=cross_entropy --policy=memory --steps=3", setUp};
+const Verb kRun = {
+    "run", "executes a model's training step and measures its peak",
+    "isthmus run resnet50.onnx --dim N=4 --loss=cross_entropy --policy=memory --steps=3", setUp};
 
 } // namespace isthmus

@@ -1,11 +1,10 @@
-// Does this build compute rightly on this machine? Kernels against the plain ones in f64, then whole networks under
-// every policy: the same bits, and the peak that was promised.
+// Does this build compute rightly on this machine? Kernels against the plain ones in f64, then
+// whole networks under every policy: the same bits, and the peak that was promised.
 
 #include "ir/builder.h"
 #include "ir/text/parser.h"
-#include "passes/convert.h"
 #include "kernels/plain/register.h"
-#include "llvm/Support/raw_ostream.h"
+#include "passes/convert.h"
 #include "tools/cli/console.h"
 #include "tools/cli/devices.h"
 #include "tools/cli/execute.h"
@@ -13,6 +12,7 @@
 #include "tools/cli/model.h"
 #include "tools/verbs/verbs.h"
 #include "tools/zoo/zoo.h"
+#include "llvm/Support/raw_ostream.h"
 #include <cmath>
 #include <cstring>
 
@@ -71,8 +71,8 @@ private:
     return g;
   }
 
-  llvm::Expected<std::vector<Tensor>> outputsOf(const Graph &g, const PlanOptions &plan, Device &device,
-                                                Report *report = nullptr) {
+  llvm::Expected<std::vector<Tensor>> outputsOf(const Graph &g, const PlanOptions &plan,
+                                                Device &device, Report *report = nullptr) {
     auto p = planned(g, plan, device.target());
     if (!p)
       return p.takeError();
@@ -159,8 +159,10 @@ private:
       for (size_t i = 0; i < want->size(); ++i)
         equal &= std::memcmp((*got)[i].data, (*want)[i].data, (*want)[i].bytes()) == 0;
       check(equal, name + " under " + policy + ": not the same bits");
-      check(report.measuredPeakBytes.front() == report.predictedPeakBytes, name + " under " + policy + ": peak");
-      check(report.predictedPeakBytes <= report.baselinePeakBytes, name + " under " + policy + ": above the baseline");
+      check(report.measuredPeakBytes.front() == report.predictedPeakBytes,
+            name + " under " + policy + ": peak");
+      check(report.predictedPeakBytes <= report.baselinePeakBytes,
+            name + " under " + policy + ": above the baseline");
     }
     return llvm::Error::success();
   }
@@ -172,7 +174,13 @@ private:
         {"resnet", {{"depth", "20"}, {"batch", "2"}, {"shape", "3x32x32"}}},
         {"unet", {{"batch", "1"}, {"shape", "1x32x32"}}},
         {"mobilenetv2", {{"batch", "1"}, {"shape", "3x64x64"}}},
-        {"gpt2", {{"depth", "2"}, {"width", "64"}, {"heads", "4"}, {"batch", "1"}, {"tokens", "32"}, {"vocab", "128"}}},
+        {"gpt2",
+         {{"depth", "2"},
+          {"width", "64"},
+          {"heads", "4"},
+          {"batch", "1"},
+          {"tokens", "32"},
+          {"vocab", "128"}}},
         {"vae", {{"batch", "4"}}},
     };
     ProgressBar bar("networks", std::size(networks));
@@ -190,7 +198,8 @@ private:
 VerbBody setUp(CLI::App &app) {
   auto o = std::make_shared<Options>();
   app.add_option("--device", o->device, "the device to test")->capture_default_str();
-  app.add_option("--threads", o->threads, "CPU threads; default: one for each core")->check(CLI::PositiveNumber);
+  app.add_option("--threads", o->threads, "CPU threads; default: one for each core")
+      ->check(CLI::PositiveNumber);
   return [o]() -> llvm::Error {
     auto device = openDevice(o->device, o->threads);
     if (!device)
@@ -203,7 +212,7 @@ VerbBody setUp(CLI::App &app) {
 
 } // namespace
 
-const Verb kSelftest = {"selftest", "checks kernels, networks and peaks on this machine", "isthmus selftest --device=cpu",
-                        setUp};
+const Verb kSelftest = {"selftest", "checks kernels, networks and peaks on this machine",
+                        "isthmus selftest --device=cpu", setUp};
 
 } // namespace isthmus

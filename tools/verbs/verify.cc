@@ -17,7 +17,8 @@ struct Options {
 using Results = std::map<std::string, Tensor>;
 
 // Every output of the model, after running it as it is.
-llvm::Expected<Results> resultsOf(const std::string &path, const Options &o, Device &device, bool *wasForward) {
+llvm::Expected<Results> resultsOf(const std::string &path, const Options &o, Device &device,
+                                  bool *wasForward) {
   ModelOptions model = o.model;
   model.model = path;
   auto g = loadModel(model);
@@ -57,7 +58,9 @@ std::string difference(const Tensor &a, const Tensor &b) {
       ++count;
       first = first < 0 ? i : first;
     }
-  return llvm::formatv("{0} of {1} elements differ, the first at index {2}", count, a.type.elements(), first).str();
+  return llvm::formatv("{0} of {1} elements differ, the first at index {2}", count,
+                       a.type.elements(), first)
+      .str();
 }
 
 llvm::Error verifyBoth(const Options &o) {
@@ -78,7 +81,8 @@ llvm::Error verifyBoth(const Options &o) {
   if (!b)
     return b.takeError();
   if (!firstForward && !secondForward && (!o.model.loss.empty() || !o.model.wrt.empty()))
-    return makeErrorCode(2, "both graphs are differentiated already, so --loss and --wrt have no meaning here");
+    return makeErrorCode(
+        2, "both graphs are differentiated already, so --loss and --wrt have no meaning here");
 
   std::vector<Diag> diags;
   auto differs = [&](std::string message) {
@@ -107,14 +111,18 @@ VerbBody setUp(CLI::App &app) {
   addModelOptions(app, o->model);
   app.add_option("OTHER", o->other, "the model to compare with")->required();
   app.add_option("--device", o->device, "where both run")->capture_default_str();
-  app.add_option("--steps", o->steps, "how often to repeat the step")->capture_default_str()->check(CLI::PositiveNumber);
-  app.add_option("--inputs", o->inputs, "a folder with NAME.npy for graph inputs; what is missing is drawn");
+  app.add_option("--steps", o->steps, "how often to repeat the step")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  app.add_option("--inputs", o->inputs,
+                 "a folder with NAME.npy for graph inputs; what is missing is drawn");
   return [o] { return verifyBoth(*o); };
 }
 
 } // namespace
 
-const Verb kVerify = {"verify", "runs two models on the same inputs and compares every output bit by bit",
+const Verb kVerify = {"verify",
+                      "runs two models on the same inputs and compares every output bit by bit",
                       "isthmus verify unet.onnx unet.isth --dim N=2 --loss=cross_entropy", setUp};
 
 } // namespace isthmus

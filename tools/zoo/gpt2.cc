@@ -1,7 +1,9 @@
-// Radford et al. 2019: a decoder of pre-normalized transformer blocks, its head tied to the embedding.
+// Radford et al. 2019: a decoder of pre-normalized transformer blocks, its head tied to the
+// embedding.
 //
-// Activations are [batch * tokens, width], so that every product with a weight is one of matrices. The result
-// is [batch * tokens, vocab]: cross entropy takes its classes from axis 1, as for every model here.
+// Activations are [batch * tokens, width], so that every product with a weight is one of matrices.
+// The result is [batch * tokens, vocab]: cross entropy takes its classes from axis 1, as for every
+// model here.
 
 #include "tools/zoo/model.h"
 #include <cmath>
@@ -41,7 +43,8 @@ private:
 
   // [batch * tokens, width] to [batch, heads, tokens, width / heads], and back.
   ValueId split(ValueId x, const std::string &name) {
-    x = m_.op("reshape", {x}, name + ".heads", {{"dims", Ints{s_.batch, s_.tokens, s_.heads, s_.width / s_.heads}}});
+    x = m_.op("reshape", {x}, name + ".heads",
+              {{"dims", Ints{s_.batch, s_.tokens, s_.heads, s_.width / s_.heads}}});
     return m_.op("transpose", {x}, name, {{"perm", Ints{0, 2, 1, 3}}});
   }
   ValueId join(ValueId x, const std::string &name) {
@@ -51,12 +54,15 @@ private:
 
   ValueId attention(ValueId x, const std::string &in) {
     ValueId qkv = linear(x, 3 * s_.width, in + ".qkv", kStd);
-    NodeId parts = m_.b.createNode("split", {qkv}, {{"axis", int64_t(1)}, {"sizes", Ints{s_.width, s_.width, s_.width}}},
-                                   in + ".parts");
+    NodeId parts = m_.b.createNode(
+        "split", {qkv}, {{"axis", int64_t(1)}, {"sizes", Ints{s_.width, s_.width, s_.width}}},
+        in + ".parts");
     const Node &n = m_.b.graph().node(parts);
-    ValueId q = split(n.result(0), in + ".q"), k = split(n.result(1), in + ".k"), v = split(n.result(2), in + ".v");
+    ValueId q = split(n.result(0), in + ".q"), k = split(n.result(1), in + ".k"),
+            v = split(n.result(2), in + ".v");
     ValueId scores = m_.op("matmul", {q, k}, in + ".scores", {{"transpose_b", true}});
-    scores = m_.op("affine", {scores}, in + ".scaled", {{"scale", 1 / std::sqrt(double(s_.width / s_.heads))}});
+    scores = m_.op("affine", {scores}, in + ".scaled",
+                   {{"scale", 1 / std::sqrt(double(s_.width / s_.heads))}});
     scores = m_.op("add", {scores, mask_}, in + ".masked");
     ValueId weights = m_.op("softmax", {scores}, in + ".softmax", {{"axis", int64_t(-1)}});
     weights = m_.dropout(weights, s_.dropout, in + ".dropout");
@@ -84,8 +90,10 @@ private:
 
 llvm::Expected<Graph> buildGpt2(const Sizes &s) {
   if (s.width % s.heads)
-    return makeErrorCode(2, "gpt2 expects --width to be a multiple of --heads, got {0} and {1}", s.width, s.heads);
-  if (llvm::Error e = checkElements("an activation", {s.batch, s.tokens, std::max(4 * s.width, s.vocab)}))
+    return makeErrorCode(2, "gpt2 expects --width to be a multiple of --heads, got {0} and {1}",
+                         s.width, s.heads);
+  if (llvm::Error e =
+          checkElements("an activation", {s.batch, s.tokens, std::max(4 * s.width, s.vocab)}))
     return e;
   if (llvm::Error e = checkElements("the attention", {s.batch, s.heads, s.tokens, s.tokens}))
     return e;

@@ -39,9 +39,11 @@ llvm::Error checkElements(llvm::StringRef what, std::initializer_list<int64_t> s
   std::string text;
   for (int64_t s : sizes)
     text += (text.empty() ? "" : " x ") + std::to_string(s);
-  return makeErrorCode(2, "{0} of {1} elements is more than the 2^44 that a tensor of the zoo may have; "
-                          "give smaller sizes",
-                       what, text);
+  return makeErrorCode(
+      2,
+      "{0} of {1} elements is more than the 2^44 that a tensor of the zoo may have; "
+      "give smaller sizes",
+      what, text);
 }
 
 Dims Sizes::batched(llvm::ArrayRef<int64_t> rest) const {
@@ -58,10 +60,12 @@ ValueId Model::normalParam(const std::string &name, llvm::ArrayRef<int64_t> dims
   Initializer init;
   init.kind = Initializer::Kind::Normal;
   init.args = {{"mean", 0.0}, {"std", shortened(std)}, {"seed", seedOf(name)}};
-  return llvm::cantFail(g_.addInput(InputKind::Param, name, Type(DType::F32, dims), std::move(init)));
+  return llvm::cantFail(
+      g_.addInput(InputKind::Param, name, Type(DType::F32, dims), std::move(init)));
 }
 
-ValueId Model::fillInput(InputKind kind, const std::string &name, llvm::ArrayRef<int64_t> dims, double value) {
+ValueId Model::fillInput(InputKind kind, const std::string &name, llvm::ArrayRef<int64_t> dims,
+                         double value) {
   Initializer init;
   init.kind = Initializer::Kind::Fill;
   init.args = {{"value", value}};
@@ -97,7 +101,8 @@ ValueId Model::upConv(ValueId x, int64_t channels, const std::string &name) {
             {{"strides", Ints{2, 2}}, {"dims", Ints{2 * dim(x, 2), 2 * dim(x, 3)}}});
 }
 
-ValueId Model::maxPool(ValueId x, int64_t kernel, int64_t stride, int64_t pad, const std::string &name) {
+ValueId Model::maxPool(ValueId x, int64_t kernel, int64_t stride, int64_t pad,
+                       const std::string &name) {
   return op("max_pool", {x}, name,
             {{"kernel", Ints{kernel, kernel}},
              {"strides", Ints{stride, stride}},

@@ -7,23 +7,25 @@ namespace isthmus::zoo {
 
 // The options of a model, parsed, with defaults filled in. Only what the model lists is there.
 struct Sizes {
-  int64_t depth = 0, width = 0, batch = 0, classes = 0, heads = 0, tokens = 0, vocab = 0, latent = 0;
+  int64_t depth = 0, width = 0, batch = 0, classes = 0, heads = 0, tokens = 0, vocab = 0,
+          latent = 0;
   Dims shape; // of one example, without the batch
   double dropout = 0;
-  bool depthGiven = false, widthGiven = false, classesGiven = false, shapeGiven = false; // rather than by default
+  bool depthGiven = false, widthGiven = false, classesGiven = false,
+       shapeGiven = false; // rather than by default
 
   Dims batched(llvm::ArrayRef<int64_t> rest) const; // with the batch in front
 };
 
-// An error (exit 2) if the product is over 2^44 elements, more than any machine holds. Models call it with the
-// sizes of their largest tensors before they build any.
+// An error (exit 2) if the product is over 2^44 elements, more than any machine holds. Models call
+// it with the sizes of their largest tensors before they build any.
 llvm::Error checkElements(llvm::StringRef what, std::initializer_list<int64_t> sizes);
 
 // The product, or INT64_MAX where that is too small.
 int64_t productOf(llvm::ArrayRef<int64_t> sizes);
 
-// Builds a forward graph layer by layer. Names of values are those of their layers, `layer1.0.conv1`, and
-// parameters have them in front: `layer1.0.conv1.weight`.
+// Builds a forward graph layer by layer. Names of values are those of their layers,
+// `layer1.0.conv1`, and parameters have them in front: `layer1.0.conv1.weight`.
 class Model {
   Graph g_; // before its builder
 
@@ -39,14 +41,16 @@ public:
 
   ValueId input(llvm::StringRef name, DType type, llvm::ArrayRef<int64_t> dims);
   ValueId normalParam(const std::string &name, llvm::ArrayRef<int64_t> dims, double std);
-  ValueId fillInput(InputKind kind, const std::string &name, llvm::ArrayRef<int64_t> dims, double value);
+  ValueId fillInput(InputKind kind, const std::string &name, llvm::ArrayRef<int64_t> dims,
+                    double value);
 
   ValueId op(llvm::StringRef op, llvm::ArrayRef<ValueId> operands, const std::string &name,
              Attrs attrs = {}) {
     return b.create(op, operands, std::move(attrs), name);
   }
   ValueId relu(ValueId x, const std::string &name) { return op("relu", {x}, name); }
-  // x W + b over the last axis of [rows, features]; He's initialization: `gain` 2 before a relu, 1 elsewhere.
+  // x W + b over the last axis of [rows, features]; He's initialization: `gain` 2 before a relu, 1
+  // elsewhere.
   ValueId linear(ValueId x, int64_t features, const std::string &name, double gain = 2);
 
   struct Conv {
@@ -62,8 +66,8 @@ public:
   ValueId batchNorm(ValueId x, const std::string &name);
   ValueId layerNorm(ValueId x, const std::string &name);
   ValueId dropout(ValueId x, double ratio, const std::string &name); // `x` itself if the ratio is 0
-  ValueId flatten(ValueId x, const std::string &name);               // to [N, rest]; `x` itself if it is
-  ValueId globalPool(ValueId x, const std::string &name);            // [N, C, H, W] to [N, C]
+  ValueId flatten(ValueId x, const std::string &name);    // to [N, rest]; `x` itself if it is
+  ValueId globalPool(ValueId x, const std::string &name); // [N, C, H, W] to [N, C]
   int64_t nextStream() { return ++streams_; }
 
   // Names `y`, makes it the first output, and gives the graph.

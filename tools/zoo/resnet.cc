@@ -1,5 +1,6 @@
-// Residual nets. He et al. 2016, Deep Residual Learning: table 1 for ImageNet, with the stride on the 3x3
-// convolution of a bottleneck; section 4.2 for CIFAR, with projections where the width changes.
+// Residual nets. He et al. 2016, Deep Residual Learning: table 1 for ImageNet, with the stride on
+// the 3x3 convolution of a bottleneck; section 4.2 for CIFAR, with projections where the width
+// changes.
 
 #include "tools/zoo/model.h"
 #include <array>
@@ -15,12 +16,18 @@ struct Plan {
 
 std::optional<Plan> imageNetPlan(int64_t depth) {
   switch (depth) {
-  case 18: return Plan{true, false, {2, 2, 2, 2}};
-  case 34: return Plan{true, false, {3, 4, 6, 3}};
-  case 50: return Plan{true, true, {3, 4, 6, 3}};
-  case 101: return Plan{true, true, {3, 4, 23, 3}};
-  case 152: return Plan{true, true, {3, 8, 36, 3}};
-  default: return std::nullopt;
+  case 18:
+    return Plan{true, false, {2, 2, 2, 2}};
+  case 34:
+    return Plan{true, false, {3, 4, 6, 3}};
+  case 50:
+    return Plan{true, true, {3, 4, 6, 3}};
+  case 101:
+    return Plan{true, true, {3, 4, 23, 3}};
+  case 152:
+    return Plan{true, true, {3, 8, 36, 3}};
+  default:
+    return std::nullopt;
   }
 }
 
@@ -43,19 +50,22 @@ llvm::Expected<Plan> planFor(int64_t depth, bool small) {
     --below;
   while (!cifarPlan(above))
     ++above;
-  return makeErrorCode(2,
-                       "resnet expects a --depth of 18, 34, 50, 101, 152 or, in CIFAR's family, 6n+2 or 9n+2, "
-                       "got {0}; near it {1} {2}",
-                       depth, below < depth && below >= 8 ? "are " + std::to_string(below) + " and" : "is", above);
+  return makeErrorCode(
+      2,
+      "resnet expects a --depth of 18, 34, 50, 101, 152 or, in CIFAR's family, 6n+2 or 9n+2, "
+      "got {0}; near it {1} {2}",
+      depth, below < depth && below >= 8 ? "are " + std::to_string(below) + " and" : "is", above);
 }
 
-ValueId convNorm(Model &m, ValueId x, int64_t channels, int64_t kernel, int64_t stride, const std::string &in,
-                 const std::string &number) {
-  x = m.conv(x, channels, in + "conv" + number, {.kernel = kernel, .stride = stride, .bias = false});
+ValueId convNorm(Model &m, ValueId x, int64_t channels, int64_t kernel, int64_t stride,
+                 const std::string &in, const std::string &number) {
+  x = m.conv(x, channels, in + "conv" + number,
+             {.kernel = kernel, .stride = stride, .bias = false});
   return m.batchNorm(x, in + "bn" + number);
 }
 
-ValueId block(Model &m, ValueId x, const Plan &plan, int64_t width, int64_t stride, const std::string &in) {
+ValueId block(Model &m, ValueId x, const Plan &plan, int64_t width, int64_t stride,
+              const std::string &in) {
   ValueId skip = x;
   int64_t out = plan.bottleneck ? 4 * width : width;
   if (plan.bottleneck) {
@@ -85,7 +95,8 @@ llvm::Expected<Graph> buildResnet(const Sizes &given) {
   int64_t width = s.widthGiven || plan->imageNet ? s.width : 16;
   int64_t classes = s.classesGiven || plan->imageNet ? s.classes : 10;
   int64_t widest = 32 * width;
-  if (llvm::Error e = checkElements("an activation", {s.batch, std::max(4 * width, s.shape[0]), s.shape[1], s.shape[2]}))
+  if (llvm::Error e = checkElements(
+          "an activation", {s.batch, std::max(4 * width, s.shape[0]), s.shape[1], s.shape[2]}))
     return e;
   for (int64_t other : {widest, 49 * s.shape[0], classes, s.batch})
     if (llvm::Error e = checkElements("a weight", {9, widest, other}))

@@ -1,4 +1,5 @@
-// Ronneberger et al. 2015, with padded convolutions: every skip has the size of what it is joined to.
+// Ronneberger et al. 2015, with padded convolutions: every skip has the size of what it is joined
+// to.
 
 #include "tools/zoo/model.h"
 
@@ -19,7 +20,8 @@ llvm::Expected<Graph> buildUnet(const Sizes &s) {
   int64_t step = int64_t(1) << s.depth;
   if (s.shape[1] % step || s.shape[2] % step)
     return makeErrorCode(2,
-                         "a unet of depth {0} expects height and width to be multiples of {1}, got --shape={2}x{3}x{4}",
+                         "a unet of depth {0} expects height and width to be multiples of {1}, got "
+                         "--shape={2}x{3}x{4}",
                          s.depth, step, s.shape[0], s.shape[1], s.shape[2]);
   int64_t widest = s.width << s.depth;
   int64_t channels = std::max({2 * s.width, s.shape[0], s.classes});

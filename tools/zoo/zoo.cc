@@ -1,8 +1,8 @@
 #include "tools/zoo/zoo.h"
 
 #include "ir/check.h"
-#include "llvm/ADT/StringExtras.h"
 #include "tools/zoo/model.h"
+#include "llvm/ADT/StringExtras.h"
 
 namespace isthmus {
 namespace {
@@ -12,17 +12,20 @@ using zoo::Sizes;
 struct Entry {
   ZooModel model;
   llvm::Expected<Graph> (*build)(const Sizes &);
-  int64_t maxDepth; // so that no option asks for more nodes than fit into memory
+  int64_t maxDepth;  // so that no option asks for more nodes than fit into memory
   bool picturesOnly; // --shape must be CxHxW
 };
 
 ZooOption depth(const char *byDefault, const char *doc) { return {"depth", byDefault, doc}; }
 ZooOption width(const char *byDefault, const char *doc) { return {"width", byDefault, doc}; }
 ZooOption batch(const char *byDefault) { return {"batch", byDefault, "examples in a batch"}; }
-ZooOption shape(const char *byDefault, const char *doc = "channels, height and width of a picture") {
+ZooOption shape(const char *byDefault,
+                const char *doc = "channels, height and width of a picture") {
   return {"shape", byDefault, doc};
 }
-ZooOption classes(const char *byDefault) { return {"classes", byDefault, "classes, the last size of y"}; }
+ZooOption classes(const char *byDefault) {
+  return {"classes", byDefault, "classes, the last size of y"};
+}
 ZooOption dropout(const char *byDefault, const char *doc) { return {"dropout", byDefault, doc}; }
 
 const std::vector<Entry> &entries() {
@@ -30,25 +33,30 @@ const std::vector<Entry> &entries() {
       {{"mlp",
         "linear layers with relu between them",
         {depth("3", "linear layers"), width("256", "features of hidden layers"), batch("32"),
-         shape("784", "features, or CxHxW, flattened"), classes("10"), dropout("0", "after each relu")}},
+         shape("784", "features, or CxHxW, flattened"), classes("10"),
+         dropout("0", "after each relu")}},
        zoo::buildMlp,
        1000000,
        false},
       {{"cnn",
         "3x3 convolutions with relu and 2x2 pooling, then one linear layer",
         {depth("3", "convolutions, each followed by a pooling"),
-         width("32", "channels of the first; doubled from one to the next"), batch("32"), shape("3x32x32"),
-         classes("10"), dropout("0", "before the linear layer")}},
+         width("32", "channels of the first; doubled from one to the next"), batch("32"),
+         shape("3x32x32"), classes("10"), dropout("0", "before the linear layer")}},
        zoo::buildCnn,
        20,
        true},
       {{"resnet",
         "residual nets (He et al. 2016) with batch norm",
-        {depth("50", "18, 34, 50, 101, 152: ImageNet's (basic blocks to 34, then bottlenecks, stride in the 3x3); "
-                     "6n+2, such as 20, 56, 110, 1202: CIFAR's of basic blocks; else 9n+2, such as 29, 1001: "
-                     "CIFAR's of bottlenecks. With --shape=Cx32x32 a depth of both families (50, 101, 152) is "
+        {depth("50", "18, 34, 50, 101, 152: ImageNet's (basic blocks to 34, then bottlenecks, "
+                     "stride in the 3x3); "
+                     "6n+2, such as 20, 56, 110, 1202: CIFAR's of basic blocks; else 9n+2, such as "
+                     "29, 1001: "
+                     "CIFAR's of bottlenecks. With --shape=Cx32x32 a depth of both families (50, "
+                     "101, 152) is "
                      "CIFAR's, and the default is 20"),
-         width("64", "channels of the stem; CIFAR's: 16"), batch("32"),
+         width("64", "channels of the stem; CIFAR's: 16"),
+         batch("32"),
          shape("3x224x224", "channels, height and width of a picture; CIFAR's: 3x32x32"),
          {"classes", "1000", "classes, the last size of y; CIFAR's: 10"}}},
        zoo::buildResnet,
@@ -56,29 +64,37 @@ const std::vector<Entry> &entries() {
        true},
       {{"vgg16",
         "13 convolutions and three linear layers (Simonyan and Zisserman 2015)",
-        {width("64", "channels of the first convolution; linear layers have 64 times as many features"), batch("32"),
-         shape("3x224x224"), classes("1000"), dropout("0.5", "after the first two linear layers")}},
+        {width("64",
+               "channels of the first convolution; linear layers have 64 times as many features"),
+         batch("32"), shape("3x224x224"), classes("1000"),
+         dropout("0.5", "after the first two linear layers")}},
        zoo::buildVgg16,
        0,
        true},
       {{"unet",
         "encoder and decoder with skips (Ronneberger et al. 2015), convolutions padded",
         {depth("4", "halvings; height and width must be multiples of two to this power"),
-         width("64", "channels at full size; doubled at each halving"), batch("4"), shape("3x256x256"),
-         {"classes", "2", "classes of a pixel, axis 1 of y"}, dropout("0", "at the bottom")}},
+         width("64", "channels at full size; doubled at each halving"),
+         batch("4"),
+         shape("3x256x256"),
+         {"classes", "2", "classes of a pixel, axis 1 of y"},
+         dropout("0", "at the bottom")}},
        zoo::buildUnet,
        20,
        true},
       {{"mobilenetv2",
         "inverted residuals with depthwise convolutions (Sandler et al. 2018)",
-        {width("32", "channels of the stem; the others in proportion"), batch("32"), shape("3x224x224"),
-         classes("1000"), dropout("0.2", "before the linear layer")}},
+        {width("32", "channels of the stem; the others in proportion"), batch("32"),
+         shape("3x224x224"), classes("1000"), dropout("0.2", "before the linear layer")}},
        zoo::buildMobilenetV2,
        0,
        true},
       {{"gpt2",
-        "a transformer decoder with a tied head (Radford et al. 2019); y is [batch * tokens, vocab]",
-        {depth("12", "blocks"), width("768", "features of a token; a multiple of heads"), batch("4"),
+        "a transformer decoder with a tied head (Radford et al. 2019); y is [batch * tokens, "
+        "vocab]",
+        {depth("12", "blocks"),
+         width("768", "features of a token; a multiple of heads"),
+         batch("4"),
          {"heads", "12", "attention heads"},
          {"tokens", "1024", "tokens of an example"},
          {"vocab", "50257", "different tokens, the last size of y"},
@@ -87,10 +103,14 @@ const std::vector<Entry> &entries() {
        20000,
        false},
       {{"vae",
-        "a variational autoencoder (Kingma and Welling 2014) with its loss, half the squared error plus KL divergence",
-        {depth("2", "hidden layers of the encoder and of the decoder; convolutions of stride 2, or linear if the shape is "
+        "a variational autoencoder (Kingma and Welling 2014) with its loss, half the squared error "
+        "plus KL divergence",
+        {depth("2", "hidden layers of the encoder and of the decoder; convolutions of stride 2, or "
+                    "linear if the shape is "
                     "one number"),
-         width("32", "channels of the first convolution, doubled from one to the next; or features"), batch("32"),
+         width("32",
+               "channels of the first convolution, doubled from one to the next; or features"),
+         batch("32"),
          shape("1x28x28", "CxHxW, or the number of features"),
          {"latent", "20", "size of the code"}}},
        zoo::buildVae,
@@ -112,13 +132,17 @@ const Entry *findModel(llvm::StringRef name) {
 llvm::Expected<int64_t> parseCount(llvm::StringRef option, llvm::StringRef text, int64_t most) {
   int64_t n;
   if (text.getAsInteger(10, n) || n < 1 || n > most)
-    return makeErrorCode(2, "--{0} expects a whole number from 1 to {1}, got '{2}'", option, most, text);
+    return makeErrorCode(2, "--{0} expects a whole number from 1 to {1}, got '{2}'", option, most,
+                         text);
   return n;
 }
 
 llvm::Expected<Dims> parseShape(llvm::StringRef text, bool picturesOnly) {
-  const char *want = picturesOnly ? "three sizes, CxHxW, such as 3x224x224" : "a size, or three such as 3x224x224";
-  auto wrong = [&] { return makeErrorCode(2, "--shape expects {0}, each from 1 to 1048576, got '{1}'", want, text); };
+  const char *want =
+      picturesOnly ? "three sizes, CxHxW, such as 3x224x224" : "a size, or three such as 3x224x224";
+  auto wrong = [&] {
+    return makeErrorCode(2, "--shape expects {0}, each from 1 to 1048576, got '{1}'", want, text);
+  };
   Dims dims;
   for (llvm::StringRef part : llvm::split(text, 'x')) {
     int64_t n;
@@ -143,9 +167,10 @@ llvm::Error setOption(Sizes &s, const Entry &e, llvm::StringRef option, llvm::St
     return parseShape(text, e.picturesOnly).moveInto(s.shape);
   if (option == "dropout")
     return parseRatio(option, text).moveInto(s.dropout);
-  for (auto [name, to] : {std::pair("depth", &s.depth), std::pair("width", &s.width), std::pair("batch", &s.batch),
-                          std::pair("classes", &s.classes), std::pair("heads", &s.heads),
-                          std::pair("tokens", &s.tokens), std::pair("vocab", &s.vocab), std::pair("latent", &s.latent)})
+  for (auto [name, to] : {std::pair("depth", &s.depth), std::pair("width", &s.width),
+                          std::pair("batch", &s.batch), std::pair("classes", &s.classes),
+                          std::pair("heads", &s.heads), std::pair("tokens", &s.tokens),
+                          std::pair("vocab", &s.vocab), std::pair("latent", &s.latent)})
     if (option == name)
       return parseCount(option, text, option == "depth" ? e.maxDepth : 1 << 20).moveInto(*to);
   ISTHMUS_UNREACHABLE("an option of the zoo's table that is not parsed: " + option.str());

@@ -1,9 +1,9 @@
 // Models to try things on, made in memory: `isthmus zoo NAME --depth=50`.
 //
-// A model is a forward graph. Its inputs are `x` (or `ids`), its first output is `y`; batch norm's new
-// averages are outputs `state.NAME`. It has no loss, but for those that cannot do without one (vae).
-// Parameters are drawn by initializers whose seeds follow from their names, so that a model is the same
-// wherever it is made.
+// A model is a forward graph. Its inputs are `x` (or `ids`), its first output is `y`; batch norm's
+// new averages are outputs `state.NAME`. It has no loss, but for those that cannot do without one
+// (vae). Parameters are drawn by initializers whose seeds follow from their names, so that a model
+// is the same wherever it is made.
 #pragma once
 
 #include "ir/graph.h"
@@ -29,8 +29,8 @@ llvm::ArrayRef<ZooModel> zooModels();
 // Option names, without dashes, to what the user wrote: {"depth", "50"}, {"shape", "3x224x224"}.
 using ZooOptions = std::map<std::string, std::string>;
 
-// Errors: no such model (exit 1); an option that the model does not have, a malformed number, or sizes that
-// do not go together (exit 2).
+// Errors: no such model (exit 1); an option that the model does not have, a malformed number, or
+// sizes that do not go together (exit 2).
 llvm::Expected<Graph> buildZoo(llvm::StringRef name, const ZooOptions &options = {});
 
 // The list as text: each model with its line, its options, defaults and what they mean.
