@@ -24,6 +24,12 @@ enum class OnnxMode : uint8_t {
 struct OnnxOptions {
   std::map<std::string, int64_t>
       dims; // sizes of symbolic dimensions, by name; an unnamed one is "INPUT.AXIS"
+  // What whoever runs the model will feed to its inputs, by the input's name, or by the name with
+  // '_' for '/' and ':', as files are called. Open sizes that `dims` leaves are taken from their
+  // shapes, and where something must be known at import, such as the shape that a Reshape reads,
+  // the inputs that it depends on become constants: a note says which. Without `data` only the
+  // shape is known.
+  std::map<std::string, Tensor> inputValues;
   OnnxMode mode = OnnxMode::Train;
   ConstantFolder fold; // without one, shapes computed in the model are errors
   std::function<void(const std::string &)> note; // is told what the user should know; may be empty

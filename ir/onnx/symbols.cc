@@ -22,6 +22,22 @@ std::optional<std::string> symbolOf(const Dimension &d, const std::string &input
   return input + "." + std::to_string(axis);
 }
 
+// Sizes as --dim gives them, and as the shapes of given values do where it is silent. Two shapes
+// that disagree are told when they are fed.
+std::map<std::string, int64_t> sizes(const Model &m, const OnnxOptions &options) {
+  std::map<std::string, int64_t> all = options.dims;
+  for (const onnx::ValueInfoProto &v : m.graph().input()) {
+    const Tensor *given = givenValue(options, v.name());
+    const auto &shape = v.type().tensor_type().shape();
+    if (!given || given->type.rank() != shape.dim_size())
+      continue;
+    for (int i = 0; i < shape.dim_size(); ++i)
+      if (auto symbol = symbolOf(shape.dim(i), v.name(), i))
+        all.try_emplace(*symbol, given->type.dims[size_t(i)]);
+  }
+  return all;
+}
+
 llvm::Error unbound(const std::vector<std::string> &names) {
   std::string list, flags;
   for (const std::string &n : names) {
@@ -34,6 +50,18 @@ llvm::Error unbound(const std::vector<std::string> &names) {
 
 } // namespace
 
+const Tensor *givenValue(const OnnxOptions &options, llvm::StringRef input) {
+  auto it = options.inputValues.find(input.str());
+  if (it != options.inputValues.end())
+    return &it->second;
+  std::string file = input.str();
+  for (char &c : file)
+    if (c == '/' || c == ':')
+      c = '_';
+  it = options.inputValues.find(file);
+  return it == options.inputValues.end() ? nullptr : &it->second;
+}
+
 llvm::Expected<BoundInputs> bindInputs(const Model &m, const OnnxOptions &options) {
   llvm::StringSet<> initializers;
   for (const onnx::TensorProto &t : m.graph().initializer())
@@ -42,6 +70,7 @@ llvm::Expected<BoundInputs> bindInputs(const Model &m, const OnnxOptions &option
   BoundInputs bound;
   std::vector<std::string> missing;
   std::set<std::string> known;
+  std::map<std::string, int64_t> sizeOf = sizes(m, options);
   for (const onnx::ValueInfoProto &v : m.graph().input()) {
     if (initializers.count(v.name()))
       continue;
@@ -70,12 +99,12 @@ llvm::Expected<BoundInputs> bindInputs(const Model &m, const OnnxOptions &option
       }
       bound.hadSymbols = true;
       known.insert(*symbol);
-      auto it = options.dims.find(*symbol);
-      if (it == options.dims.end() && !llvm::is_contained(missing, *symbol))
+      auto it = sizeOf.find(*symbol);
+      if (it == sizeOf.end() && !llvm::is_contained(missing, *symbol))
         missing.push_back(*symbol);
-      if (it != options.dims.end() && it->second < 1)
+      if (it != sizeOf.end() && it->second < 1 && options.dims.count(*symbol))
         return makeError("expects a size of 1 or more for '{0}', got {1}", *symbol, it->second);
-      type.dims.push_back(it == options.dims.end() ? 1 : it->second);
+      type.dims.push_back(it == sizeOf.end() ? 1 : it->second);
     }
     if (!type.isValid())
       return makeError("input '{0}' would have over 2^60 bytes: {1}", v.name(), type.str());

@@ -16,6 +16,9 @@ struct BoundInputs {
   bool hadSymbols = false;        // some size was not a number in the file
 };
 
+// The value that is given for an input; null if there is none. It may lack data.
+const Tensor *givenValue(const OnnxOptions &options, llvm::StringRef input);
+
 // One error names all sizes that are not bound, and one all that are bound but not there.
 llvm::Expected<BoundInputs> bindInputs(const Model &m, const OnnxOptions &options);
 
