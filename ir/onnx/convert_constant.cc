@@ -129,9 +129,8 @@ void convertRange(NodeContext &n) {
 // The indices of what is not zero, one row for each dimension.
 void convertNonZero(NodeContext &n) {
   const Operand &x = n.in(0);
-  if (!x.isConstant())
-    return n.fail(
-        "gives a result whose size depends on values; every size must be known at import");
+  if (!n.known(0)) // the size of the result depends on it
+    return;
   int64_t rank = x.type.rank(), size = x.type.elements();
   if (!n.state.folding.look(size))
     return n.fail("has an operand that is too large, '{0}'", x.type.str());

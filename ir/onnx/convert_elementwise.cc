@@ -244,7 +244,7 @@ constexpr OnnxOp comparison(llvm::StringRef name, llvm::StringRef row) {
 }
 
 constexpr OnnxOp kOps[] = {
-    {"Identity", 1, 1, 1, 1, convertIdentity},
+    {"Identity", 1, 1, 1, 1, convertIdentity, 0, {}, /*takesLists=*/true},
     unary("Relu", "relu"),
     unary("Sigmoid", "sigmoid"),
     unary("Tanh", "tanh"),

@@ -37,8 +37,9 @@ Operand moved(NodeContext &n, const Operand &old, const Operand &now, double mom
 
 // Operand i as a running average.
 Operand average(NodeContext &n, size_t i) {
-  auto it = n.state.averages.find(n.proto.input(int(i)));
-  return it == n.state.averages.end() ? n.in(i) : it->second;
+  const Operand &o = n.in(i);
+  ValueId v = o.isConstant() ? o.constant->inGraph : o.value;
+  return v && n.state.averages.count(v) ? n.state.averages.lookup(v) : o;
 }
 
 void convertBatchNorm(NodeContext &n) {

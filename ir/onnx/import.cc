@@ -1,5 +1,7 @@
 // The import, from a parsed model to a graph: sizes are bound, initializers sorted into parameters,
-// state and constants, nodes translated in order, outputs named.
+// state and constants, nodes translated in order, outputs named. Where it turns out that something
+// must be known whose value is given only for an input, it is all done again with that input as a
+// constant.
 
 #include "ir/onnx/import.h"
 
@@ -7,6 +9,7 @@
 #include "ir/onnx/parameters.h"
 #include "ir/onnx/problems.h"
 #include "ir/onnx/symbols.h"
+#include "ir/onnx/translate.h"
 #include "ir/op_registry.h"
 #include "llvm/ADT/StringSet.h"
 
@@ -14,88 +17,97 @@ namespace isthmus {
 namespace onnx_import {
 namespace {
 
+// What is found out once, however often the import is done.
+struct Prepared {
+  const Model &model;
+  const OnnxOptions &options;
+  ExternalFiles files;
+  BoundInputs inputs;
+  std::vector<InitializerRole> roles;
+  llvm::StringMap<Tensor> data; // of the initializers that could be read
+  Problems problems;            // of the others
+};
+
 class Import {
 public:
-  Import(Model &m, const OnnxOptions &options)
-      : m_(m), options_(options), g_(m.graph().name().empty() ? "main" : m.graph().name()),
-        values_(g_), folding_(options.fold, m.fileBytes),
-        files_(m.folder), state_{m, options, g_, values_, folding_, files_} {}
+  // `asConstants`: inputs that are constants this time.
+  Import(Prepared &p, const std::set<std::string> &asConstants)
+      : p_(p), m_(p.model), asConstants_(asConstants),
+        g_(m_.graph().name().empty() ? "main" : m_.graph().name()), values_(g_),
+        folding_(p.options.fold, m_.fileBytes), problems_(p.problems),
+        scope_(m_, values_), state_{m_, p.options, g_, values_, folding_, p.files, problems_},
+        translator_(state_) {
+    state_.translator = &translator_;
+  }
 
   llvm::Expected<Graph> run();
+  const std::set<std::string> &toBind() const { return state_.toBind; }
+  const std::vector<std::string> &notes() const { return state_.notes; }
 
 private:
-  void findLive();
-  void findUnsupported();
-  void defineInputs(const std::vector<BoundInput> &inputs);
-  void defineInitializers();
+  void reserveNames();
+  void defineInputs();
+  void defineInitializers(const llvm::StringSet<> &read);
   void defineInitializer(const InitializerRole &r, const Tensor &data);
-  void convertNode(int index);
-  void checkDeclared(const std::string &name, const Type &type, const std::string &where);
+  void checkDeclared(const std::string &name, const Operand &o, const std::string &where);
   void addOutputs();
   void addNewAverages();
-  std::string whereNode(int i) const { return m_.whereNode(i); }
 
-  Model &m_;
-  const OnnxOptions &options_;
+  Prepared &p_;
+  const Model &m_;
+  const std::set<std::string> &asConstants_;
   Graph g_;
   ValueTable values_;
   Folding folding_;
-  ExternalFiles files_;
-  ImportState state_;
   Problems problems_;
-  bool hadSymbols_ = false;
-  llvm::StringSet<> live_; // names that some output depends on
-  std::vector<bool> liveNodes_;
-  llvm::StringSet<> defined_; // names of initializers and their copies: their Identities are done
+  Scope scope_;
+  ImportState state_;
+  Translator translator_;
   llvm::StringMap<const onnx::ValueInfoProto *> declared_;
 };
 
-// --- What is to be translated
+// --- Names
 
-void Import::findLive() {
+void Import::reserveNames() {
   const onnx::GraphProto &g = m_.graph();
-  for (const onnx::ValueInfoProto &v : g.output())
-    live_.insert(v.name());
-  liveNodes_.assign(size_t(g.node_size()), false);
-  for (int i = g.node_size() - 1; i >= 0; --i) {
-    const onnx::NodeProto &n = g.node(i);
-    bool live = false;
+  for (const auto *list : {&g.value_info(), &g.output()})
+    for (const onnx::ValueInfoProto &v : *list)
+      declared_[v.name()] = &v;
+  for (const BoundInput &in : p_.inputs.inputs)
+    values_.reserve(in.name);
+  for (const onnx::TensorProto &t : g.initializer())
+    values_.reserve(t.name());
+  for (const onnx::NodeProto &n : g.node())
     for (const std::string &out : n.output())
-      live |= !out.empty() && live_.count(out);
-    if (!live)
-      continue;
-    liveNodes_[size_t(i)] = true;
-    for (const std::string &in : n.input())
-      live_.insert(in);
-  }
-}
-
-void Import::findUnsupported() {
-  for (int i = 0; i < m_.graph().node_size(); ++i) {
-    const onnx::NodeProto &n = m_.graph().node(i);
-    if (!liveNodes_[size_t(i)])
-      continue;
-    if (!isDefaultDomain(n.domain()))
-      problems_.add(whereNode(i), n.op_type(),
-                    "operator '" + n.op_type() + "' of domain '" + n.domain() +
-                        "' is not supported");
-    else if (!findOp(n.op_type(), m_.opset))
-      problems_.add(whereNode(i), n.op_type(),
-                    "operator '" + n.op_type() + "' of opset " + std::to_string(m_.opset) +
-                        " is not supported" + (problems_.full() ? "" : nearOps(n.op_type())));
-  }
+      values_.reserve(out);
 }
 
 // --- Inputs and initializers
 
-void Import::defineInputs(const std::vector<BoundInput> &inputs) {
-  for (const BoundInput &in : inputs) {
+// An input that is a constant stays an input that nothing reads: whoever runs the graph feeds it.
+void Import::defineInputs() {
+  for (const BoundInput &in : p_.inputs.inputs) {
     auto v = g_.addInput(InputKind::Input, in.name, in.type);
     if (!v) {
       problems_.add(v.takeError(), m_.file);
       continue;
     }
-    values_.define(in.name, values_.value(*v));
+    if (!asConstants_.count(in.name)) {
+      scope_.define(in.name, values_.value(*v));
+      continue;
+    }
+    const Tensor &given = *givenValue(p_.options, in.name);
+    if (given.type != in.type) {
+      problems_.add(m_.file, "",
+                    "the value given for the input '" + in.name + "' is of type " +
+                        given.type.str() + ", and it is declared " + in.type.str());
+      scope_.defineMissing(in.name, "");
+      continue;
+    }
+    scope_.define(in.name, values_.constant(given, values_.freshName(in.name + ".value")));
+    state_.note("the input '" + in.name +
+                "' is taken as a constant, with the value that is given for it: something that it "
+                "decides must be known before the run");
   }
 }
 
@@ -106,46 +118,37 @@ void Import::defineInitializer(const InitializerRole &r, const Tensor &data) {
     init.data = data;
     return values_.value(llvm::cantFail(g_.addInput(kind, name, data.type, std::move(init))));
   };
+  Operand o;
   switch (r.role) {
   case Role::Parameter:
-    values_.define(r.name, add(InputKind::Param, r.name));
+    o = add(InputKind::Param, r.name);
     break;
   case Role::State:
-    values_.define(r.name, add(InputKind::State, r.name));
+    o = add(InputKind::State, r.name);
     break;
   case Role::Constant:
-    values_.define(r.name, values_.constant(data, r.name));
+    o = values_.constant(data, r.name);
     if (!r.why.empty())
       state_.note("'" + r.name + "' is taken as a constant, not as a parameter: " + r.why);
     break;
   }
+  scope_.define(r.name, o);
   if (r.alsoState)
-    state_.averages[r.name] = add(InputKind::State, values_.freshName(r.name + ".average"));
+    state_.averages[values_.inGraph(o)] =
+        add(InputKind::State, values_.freshName(r.name + ".average"));
 }
 
-void Import::defineInitializers() {
-  std::vector<InitializerRole> roles = classifyInitializers(m_);
-  // Roles are known: from here on the bytes may be moved out of the protos.
-  llvm::StringMap<Tensor> data;
-  for (onnx::TensorProto &t : *m_.proto->mutable_graph()->mutable_initializer()) {
-    auto tensor = decodeTensor(t, files_);
-    if (tensor)
-      data[t.name()] = std::move(*tensor);
-    else
-      problems_.add(locate(tensor.takeError(), m_.file + ": initializer \"" + t.name() + "\""),
-                    m_.file);
-  }
+void Import::defineInitializers(const llvm::StringSet<> &read) {
   size_t copies = 0;
   std::string example;
-  for (const InitializerRole &r : roles) {
-    defined_.insert(r.name);
-    auto it = data.find(r.copyOf.empty() ? r.name : r.copyOf);
-    if (!live_.count(r.name))
-      continue;
-    if (it == data.end()) {
-      values_.defineMissing(r.name, "");
+  for (const InitializerRole &r : p_.roles) {
+    auto it = p_.data.find(r.copyOf.empty() ? r.name : r.copyOf);
+    if (it == p_.data.end()) {
+      scope_.defineMissing(r.name, "");
       continue;
     }
+    if (!read.count(r.name))
+      continue;
     defineInitializer(r, it->second);
     if (!r.copyOf.empty() && r.role != Role::Constant && copies++ == 0)
       example = "'" + r.name + "' of '" + r.copyOf + "'";
@@ -156,70 +159,13 @@ void Import::defineInitializers() {
         " (the exporter merged equal ones); each is learned on its own, from the same start");
 }
 
-// --- Nodes
-
-void Import::convertNode(int index) {
-  const onnx::NodeProto &proto = m_.graph().node(index);
-  const OnnxOp *op = isDefaultDomain(proto.domain()) ? findOp(proto.op_type(), m_.opset) : nullptr;
-  auto forget = [&](const std::string &why) {
-    for (const std::string &out : proto.output())
-      if (!out.empty())
-        values_.defineMissing(out, why);
-  };
-  // After an error its consequences are not told.
-  for (const std::string &in : proto.input())
-    if (!in.empty() && !values_.find(in)) {
-      if (!values_.whyMissing(in).empty())
-        problems_.add(whereNode(index), proto.op_type(), values_.whyMissing(in).str());
-      return forget("");
-    }
-  if (!op)
-    return forget("");
-
-  NodeContext n(state_, index);
-  size_t given = n.numInputs();
-  if (given > op->maxInputs)
-    n.fail("expects at most {0} operands, got {1}", op->maxInputs, given);
-  if (n.numOutputs() > op->maxOutputs)
-    n.fail("expects at most {0} results, got {1}", op->maxOutputs, n.numOutputs());
-  // Where any number is allowed, none may be left out.
-  for (size_t i = 0; i < std::max(op->minInputs, op->maxInputs == kAnyNumber ? given : 0); ++i)
-    n.in(i);
-  if (!n.failed()) {
-    if (op->convert) {
-      op->convert(n);
-    } else {
-      llvm::SmallVector<Operand, 2> all;
-      for (size_t i = 0; i < given; ++i)
-        all.push_back(n.in(i));
-      n.result(0, n.emit(op->row, all));
-    }
-  }
-  if (!n.failed())
-    n.checkAllRead();
-  if (n.failed()) {
-    problems_.add(whereNode(index), proto.op_type(), n.error());
-    return forget("");
-  }
-  for (size_t i = 0; i < n.numOutputs(); ++i) {
-    if (!n.wants(i))
-      continue;
-    const std::string &out = proto.output(int(i));
-    if (const Operand *o = values_.find(out))
-      checkDeclared(out, o->type, whereNode(index));
-    else
-      values_.defineMissing(out, "reads '" + out + "', result " + std::to_string(i) +
-                                     " of an operator '" + proto.op_type() +
-                                     "', which is not supported");
-  }
-}
-
 // Holds what the file says of a value against what it is. Where sizes were open, an exporter may
 // have written one that it saw while tracing: that is told, but no error.
-void Import::checkDeclared(const std::string &name, const Type &type, const std::string &where) {
+void Import::checkDeclared(const std::string &name, const Operand &o, const std::string &where) {
   auto it = declared_.find(name);
-  if (it == declared_.end() || !it->second->type().has_tensor_type())
+  if (it == declared_.end() || o.isList() || !it->second->type().has_tensor_type())
     return;
+  const Type &type = o.type;
   const onnx::TypeProto::Tensor &t = it->second->type().tensor_type();
   auto complain = [&](const std::string &says) {
     problems_.add(where, "",
@@ -243,7 +189,7 @@ void Import::checkDeclared(const std::string &name, const Type &type, const std:
       continue;
     std::string says =
         "of size " + std::to_string(s.dim(i).dim_value()) + " on axis " + std::to_string(i);
-    if (!hadSymbols_)
+    if (!p_.inputs.hadSymbols)
       return complain(says);
     state_.note("the file declares '" + name + "' " + says + ", but with these sizes it is '" +
                 type.str() + "'");
@@ -255,11 +201,21 @@ void Import::checkDeclared(const std::string &name, const Type &type, const std:
 
 void Import::addOutputs() {
   for (const onnx::ValueInfoProto &v : m_.graph().output()) {
-    const Operand *o = values_.find(v.name());
+    const Operand *o = scope_.find(v.name());
     if (!o) {
-      if (!values_.whyMissing(v.name()).empty())
+      if (!scope_.whyMissing(v.name()).empty())
         problems_.add(m_.file, "",
-                      "the output '" + v.name() + "' " + values_.whyMissing(v.name()).str());
+                      "the output '" + v.name() + "' " + scope_.whyMissing(v.name()).str());
+      continue;
+    }
+    if (o->isList()) {
+      problems_.add(
+          m_.file, "",
+          "the output '" + v.name() + "' is " +
+              (o->list->isOptional
+                   ? "an optional value"
+                   : "a sequence of " + std::to_string(o->list->items.size()) + " tensors") +
+              "; only tensors can be outputs");
       continue;
     }
     ValueId value = values_.inGraph(*o);
@@ -288,40 +244,65 @@ llvm::Expected<Graph> Import::run() {
   g_.sourceFile = m_.file;
   g_.fromOnnx = true;
   const onnx::GraphProto &g = m_.graph();
-  if (g.sparse_initializer_size())
-    problems_.add(m_.file, "", "sparse initializers are not supported; store them dense");
-  findLive();
-  findUnsupported();
-  auto inputs = bindInputs(m_, options_);
-  if (!inputs) {
-    problems_.add(inputs.takeError(), m_.file);
-    return problems_.take();
-  }
-  hadSymbols_ = inputs->hadSymbols;
-  for (const auto *list : {&g.value_info(), &g.output()})
-    for (const onnx::ValueInfoProto &v : *list)
-      declared_[v.name()] = &v;
-  for (const BoundInput &in : inputs->inputs)
-    values_.reserve(in.name);
-  for (const onnx::TensorProto &t : g.initializer())
-    values_.reserve(t.name());
-  for (const onnx::NodeProto &n : g.node())
-    for (const std::string &out : n.output())
-      values_.reserve(out);
-
-  defineInputs(inputs->inputs);
-  defineInitializers();
-  for (int i = 0; i < g.node_size(); ++i) {
-    bool done = g.node(i).output_size() == 1 && defined_.count(g.node(i).output(0));
-    if (liveNodes_[size_t(i)] && !done)
-      convertNode(i);
-  }
+  state_.checkDeclared = [&](const std::string &name, const Operand &o, int node) {
+    checkDeclared(name, o, m_.whereNode(node));
+  };
+  if (m_.opset > kNewestOpset)
+    state_.note("the model is of opset " + std::to_string(m_.opset) + ", newer than " +
+                std::to_string(kNewestOpset) +
+                ", the newest that is known here; its operators are read as of that one");
+  std::vector<llvm::StringRef> wanted;
+  for (const onnx::ValueInfoProto &v : g.output())
+    wanted.push_back(v.name());
+  llvm::StringSet<> read;
+  liveNodes(m_, g.node(), wanted, read);
+  reserveNames();
+  defineInputs();
+  defineInitializers(read);
+  translator_.translate(scope_, g.node(), wanted);
   if (!problems_.any()) // names are free for outputs only if everything was made
     addOutputs();
   if (problems_.any())
     return problems_.take();
   addNewAverages();
   return std::move(g_);
+}
+
+// --- As often as needed
+
+llvm::Expected<Graph> importModel(Model &m, const OnnxOptions &options) {
+  auto inputs = bindInputs(m, options);
+  if (!inputs)
+    return locate(inputs.takeError(), m.file);
+  Prepared p{m, options, ExternalFiles(m.folder), std::move(*inputs), {}, {}, {}};
+  if (m.graph().sparse_initializer_size())
+    p.problems.add(m.file, "", "sparse initializers are not supported; store them dense");
+  p.roles = classifyInitializers(m);
+  // Roles are known: from here on the bytes may be moved out of the protos.
+  for (onnx::TensorProto &t : *m.proto->mutable_graph()->mutable_initializer()) {
+    auto tensor = decodeTensor(t, p.files);
+    if (tensor)
+      p.data[t.name()] = std::move(*tensor);
+    else
+      p.problems.add(locate(tensor.takeError(), m.file + ": initializer \"" + t.name() + "\""),
+                     m.file);
+  }
+  std::set<std::string> asConstants;
+  for (;;) {
+    Import attempt(p, asConstants);
+    auto g = attempt.run();
+    size_t before = asConstants.size();
+    asConstants.insert(attempt.toBind().begin(), attempt.toBind().end());
+    if (asConstants.size() > before) {
+      if (!g)
+        llvm::consumeError(g.takeError());
+      continue;
+    }
+    if (options.note)
+      for (const std::string &note : attempt.notes())
+        options.note(note);
+    return g;
+  }
 }
 
 } // namespace
@@ -331,7 +312,7 @@ llvm::Expected<Graph> importOnnx(const std::string &path, const OnnxOptions &opt
   auto model = onnx_import::loadModel(path);
   if (!model)
     return model.takeError();
-  return onnx_import::Import(*model, options).run();
+  return onnx_import::importModel(*model, options);
 }
 
 llvm::Expected<Graph> importOnnxBytes(llvm::StringRef bytes, const std::string &name,
@@ -339,7 +320,7 @@ llvm::Expected<Graph> importOnnxBytes(llvm::StringRef bytes, const std::string &
   auto model = onnx_import::parseModel(bytes, name);
   if (!model)
     return model.takeError();
-  return onnx_import::Import(*model, options).run();
+  return onnx_import::importModel(*model, options);
 }
 
 } // namespace isthmus

@@ -1,6 +1,6 @@
 #include "ir/onnx/model.h"
 
-#include "llvm/ADT/StringMap.h"
+#include "ir/onnx/names.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
@@ -28,80 +28,17 @@ llvm::Error readVersions(Model &m) {
   return llvm::Error::success();
 }
 
-// Who gives each name its value, to tell what is wrong with it.
-class Names {
-public:
-  explicit Names(const Model &m) : m_(m) {}
+// A function is called by its domain, name and overload.
+std::string functionId(llvm::StringRef domain, llvm::StringRef name, llvm::StringRef overload) {
+  return (llvm::Twine(isDefaultDomain(domain) ? "" : domain) + llvm::Twine('\0') + name +
+          llvm::Twine('\0') + overload)
+      .str();
+}
 
-  llvm::Error define(const std::string &name, const std::string &by) {
-    auto [it, isNew] = by_.try_emplace(name, by);
-    if (!isNew)
-      return makeError("'{0}' is defined twice: by {1} and by {2}", name, it->second, by);
-    return llvm::Error::success();
-  }
-
-  llvm::Error read(const std::string &name) const {
-    if (name.empty() || by_.count(name))
-      return llvm::Error::success();
-    for (int i = 0; i < m_.graph().node_size(); ++i)
-      for (const std::string &out : m_.graph().node(i).output())
-        if (out == name)
-          return makeError("reads '{0}', which node #{1} defines later; nodes must come in the "
-                           "order in which they "
-                           "can run, without cycles",
-                           name, i);
-    return makeError("reads '{0}', which is no input, initializer or result of an earlier node",
-                     name);
-  }
-
-private:
-  const Model &m_;
-  llvm::StringMap<std::string> by_;
-};
-
-llvm::Error checkNames(const Model &m) {
-  const onnx::GraphProto &g = m.graph();
-  Names names(m);
-  llvm::StringMap<bool> initializers;
-  for (const onnx::TensorProto &t : g.initializer()) {
-    if (t.name().empty())
-      return makeError("an initializer has no name");
-    if (llvm::Error e = names.define(t.name(), "an initializer"))
-      return e;
-    initializers[t.name()] = true;
-  }
-  llvm::StringMap<bool> inputs;
-  for (const onnx::ValueInfoProto &v : g.input()) {
-    if (v.name().empty())
-      return makeError("an input has no name");
-    if (!inputs.try_emplace(v.name(), true).second)
-      return makeError("'{0}' is defined twice: both times as an input", v.name());
-    if (initializers.count(
-            v.name())) // an input with a default value: how files before IR version 4 list weights
-      continue;
-    if (llvm::Error e = names.define(v.name(), "an input"))
-      return e;
-  }
-  for (int i = 0; i < g.node_size(); ++i) {
-    for (const std::string &in : g.node(i).input())
-      if (llvm::Error e = names.read(in))
-        return locate(std::move(e), m.whereNode(i));
-    for (const std::string &out : g.node(i).output())
-      if (!out.empty())
-        if (llvm::Error e = names.define(out, "node #" + std::to_string(i)))
-          return locate(std::move(e), m.whereNode(i));
-  }
-  llvm::StringMap<bool> outputs;
-  for (const onnx::ValueInfoProto &v : g.output()) {
-    if (v.name().empty())
-      return makeError("an output has no name");
-    if (!outputs.try_emplace(v.name(), true).second)
-      return makeError("'{0}' is listed twice among the outputs", v.name());
-    if (llvm::Error e = names.read(v.name()))
-      return makeError("the output '{0}' is no input, initializer or result of a node", v.name());
-  }
-  if (g.output_size() == 0)
-    return makeError("the model has no outputs");
+llvm::Error readFunctions(Model &m) {
+  for (const onnx::FunctionProto &f : m.proto->functions())
+    if (!m.functions.try_emplace(functionId(f.domain(), f.name(), f.overload()), &f).second)
+      return makeError("function '{0}' of domain '{1}' is defined twice", f.name(), f.domain());
   return llvm::Error::success();
 }
 
@@ -124,6 +61,8 @@ llvm::Expected<Model> parse(llvm::StringRef bytes, Model m) {
     return locate(makeError("the model has no graph; is this an ONNX model?"), m.file);
   if (llvm::Error e = readVersions(m))
     return locate(std::move(e), m.file);
+  if (llvm::Error e = readFunctions(m))
+    return locate(std::move(e), m.file);
   if (llvm::Error e = checkNames(m))
     return locate(std::move(e), m.file);
   return m;
@@ -131,10 +70,34 @@ llvm::Expected<Model> parse(llvm::StringRef bytes, Model m) {
 
 } // namespace
 
-std::string Model::whereNode(int index) const {
-  const onnx::NodeProto &n = graph().node(index);
+std::string nodeText(const onnx::NodeProto &n, int index) {
   std::string op = isDefaultDomain(n.domain()) ? n.op_type() : n.domain() + "." + n.op_type();
-  return file + ": node \"" + n.name() + "\" (" + op + ", #" + std::to_string(index) + ")";
+  return "node \"" + n.name() + "\" (" + op + ", #" + std::to_string(index) + ")";
+}
+
+std::string Model::whereNode(int index) const {
+  return file + ": " + nodeText(graph().node(index), index);
+}
+
+const onnx::FunctionProto *Model::functionOf(const onnx::NodeProto &n) const {
+  auto it = functions.find(functionId(n.domain(), n.op_type(), n.overload()));
+  return it == functions.end() ? nullptr : it->second;
+}
+
+llvm::ArrayRef<llvm::StringRef> Model::readsOutside(const onnx::NodeProto &n) const {
+  auto it = outside.find(&n);
+  return it == outside.end() ? llvm::ArrayRef<llvm::StringRef>() : llvm::makeArrayRef(it->second);
+}
+
+std::vector<const onnx::GraphProto *> graphsIn(const onnx::NodeProto &n) {
+  std::vector<const onnx::GraphProto *> all;
+  for (const onnx::AttributeProto &a : n.attribute()) {
+    if (a.has_g())
+      all.push_back(&a.g());
+    for (const onnx::GraphProto &g : a.graphs())
+      all.push_back(&g);
+  }
+  return all;
 }
 
 llvm::Expected<Model> loadModel(const std::string &path) {

@@ -1,5 +1,7 @@
 #include "ir/onnx/node_context.h"
 
+#include "ir/onnx/dependencies.h"
+#include "ir/onnx/translate.h"
 #include "ir/op_registry.h"
 #include "llvm/ADT/STLExtras.h"
 #include <charconv>
@@ -22,20 +24,35 @@ double meant(float f) {
 
 } // namespace
 
-NodeContext::NodeContext(ImportState &s, int i)
-    : state(s), proto(s.model.graph().node(i)), index(i), valuesBefore_(s.graph.numValues()) {
+NodeContext::NodeContext(ImportState &s, Scope &scope, const onnx::NodeProto &proto, int i)
+    : state(s), scope(scope), proto(proto), index(i), valuesBefore_(s.graph.numValues()) {
   for (const std::string &name : proto.input()) {
-    const Operand *o = name.empty() ? nullptr : state.values.find(name);
+    const Operand *o = name.empty() ? nullptr : scope.find(name);
     inputs_.push_back(o ? *o : Operand());
   }
 }
 
+namespace {
+const Operand &noOperand() {
+  static const Operand *const none = new Operand;
+  return *none;
+}
+} // namespace
+
 const Operand &NodeContext::in(size_t i) {
-  static const Operand kNone;
   if (has(i))
     return inputs_[i];
   fail("expects operand {0}, which is left out", i);
-  return kNone;
+  return noOperand();
+}
+
+const Operand &NodeContext::any(size_t i) const { return has(i) ? inputs_[i] : noOperand(); }
+
+void NodeContext::expectTensors() {
+  for (size_t i = 0; i < inputs_.size(); ++i)
+    if (inputs_[i].isList())
+      fail("expects a tensor in '{0}', got {1}", proto.input(int(i)),
+           inputs_[i].list->isOptional ? "an optional value" : "a sequence of tensors");
 }
 
 // --- Attributes
@@ -43,16 +60,13 @@ const Operand &NodeContext::in(size_t i) {
 const onnx::AttributeProto *NodeContext::findAttr(llvm::StringRef name) const {
   for (const onnx::AttributeProto &a : proto.attribute())
     if (a.name() == name)
-      return &a;
+      return scope.resolve(a);
   return nullptr;
 }
 
 const onnx::AttributeProto *NodeContext::attr(llvm::StringRef name) {
   read_.push_back(name);
-  const onnx::AttributeProto *a = findAttr(name);
-  if (a && !a->ref_attr_name().empty())
-    fail("attribute '{0}' refers to a function's attribute, outside of a function", name);
-  return a;
+  return findAttr(name);
 }
 
 const onnx::AttributeProto *NodeContext::attrOfKind(llvm::StringRef name, int kind,
@@ -121,24 +135,35 @@ constexpr int64_t kLongestList = 4096;
 std::string operandName(const onnx::NodeProto &n, size_t i) { return n.input(int(i)); }
 } // namespace
 
-const Tensor *NodeContext::list(size_t i) {
-  const Operand &o = in(i);
-  if (failed())
-    return nullptr;
-  if (o.isConstant() && o.type.elements() <= kLongestList)
-    return &o.data();
+const Tensor *NodeContext::known(const Operand &o, llvm::StringRef name) {
   if (o.isConstant())
-    fail("expects at most {0} elements in '{1}', got '{2}'", kLongestList, operandName(proto, i),
-         o.type.str());
-  else
-    fail("expects '{0}' to be known at import, but it depends on the model's inputs or parameters",
-         operandName(proto, i));
+    return &o.data();
+  if (o.isList())
+    fail("expects a tensor in '{0}', got a list", name);
+  else if (!o.isValid())
+    fail("expects '{0}', which is left out", name);
+  else if (!failed())
+    fail("expects '{0}' to be known at import, but {1}", name, whyUnknown(state, o.value));
+  return nullptr;
+}
+
+const Tensor *NodeContext::known(size_t i) {
+  const Operand &o = in(i);
+  return failed() ? nullptr : known(o, operandName(proto, i));
+}
+
+const Tensor *NodeContext::shortList(size_t i) {
+  const Tensor *t = known(i);
+  if (!t || t->type.elements() <= kLongestList)
+    return t;
+  fail("expects at most {0} elements in '{1}', got '{2}'", kLongestList, operandName(proto, i),
+       t->type.str());
   return nullptr;
 }
 
 Ints NodeContext::ints(size_t i) {
   Ints out;
-  const Tensor *t = list(i);
+  const Tensor *t = shortList(i);
   if (t && (isFloat(t->type.dtype) || t->type.rank() > 1))
     fail("expects a list of integers in '{0}', got '{1}'", operandName(proto, i), t->type.str());
   else if (t)
@@ -149,7 +174,7 @@ Ints NodeContext::ints(size_t i) {
 
 Floats NodeContext::floats(size_t i) {
   Floats out;
-  if (const Tensor *t = list(i))
+  if (const Tensor *t = shortList(i))
     for (int64_t e = 0; e < t->type.elements(); ++e)
       out.push_back(elementAsDouble(*t, e));
   return out;
@@ -233,7 +258,7 @@ llvm::SmallVector<Operand, 4> NodeContext::emitAll(llvm::StringRef opName,
   std::string base;
   for (const std::string &name : proto.output())
     if (base.empty() && !name.empty())
-      base = name + ".";
+      base = scope.graphName(name) + ".";
   std::string name = state.values.freshName(base + opName.str());
   auto node = state.graph.addNode(*op, values, std::move(attrs), name, phase);
   if (!node) {
@@ -242,7 +267,7 @@ llvm::SmallVector<Operand, 4> NodeContext::emitAll(llvm::StringRef opName,
     return llvm::SmallVector<Operand, 4>(8);
   }
   Node &n = state.graph.editNode(*node);
-  n.loc = {uint32_t(index) + 1, 0};
+  n.loc = {uint32_t(scope.depth ? scope.topNode : index) + 1, 0};
   for (uint32_t i = 0; i < n.numResults; ++i) {
     out.push_back(state.values.value(n.result(i)));
     if (out.back().type.rank() > kMaxRank)
@@ -301,19 +326,35 @@ Operand NodeContext::affine(const Operand &x, double scale, double shift) {
   return emit("affine", {x}, {{"scale", scale}, {"shift", shift}});
 }
 
+const onnx::GraphProto *NodeContext::graphAttr(llvm::StringRef name) {
+  const onnx::AttributeProto *a = attrOfKind(name, onnx::AttributeProto::GRAPH, "a graph");
+  if (!a)
+    fail("expects a graph as attribute '{0}'", name);
+  return a ? &a->g() : nullptr;
+}
+
+std::optional<OperandList> NodeContext::translate(const onnx::GraphProto &body,
+                                                  llvm::ArrayRef<Operand> inputs, std::string what,
+                                                  const std::string &suffix) {
+  if (failed())
+    return std::nullopt;
+  return state.translator->translateGraph(*this, body, inputs, std::move(what), suffix);
+}
+
 void NodeContext::result(size_t i, const Operand &o) {
   if (failed() || !wants(i))
     return;
-  const std::string &name = proto.output(int(i));
   if (!o.isValid())
     return fail("gives no result {0}", i);
   // Made for this node, and not yet called by one of its names: it is what the model means.
   bool own = o.value && o.value.index >= valuesBefore_ && state.graph.value(o.value).def;
-  if (own && !llvm::is_contained(proto.output(), state.graph.valueName(o.value)))
-    state.graph.rename(o.value, name);
+  if (own && !llvm::is_contained(named_, o.value)) {
+    state.graph.rename(o.value, scope.graphName(proto.output(int(i))));
+    named_.push_back(o.value);
+  }
   if (o.isConstant() && o.constant->name.empty())
-    o.constant->name = name;
-  state.values.define(name, o);
+    o.constant->name = scope.graphName(proto.output(int(i)));
+  scope.define(proto.output(int(i)), o);
 }
 
 } // namespace isthmus::onnx_import

@@ -7,23 +7,35 @@
 #pragma once
 
 #include "ir/onnx/fold.h"
-#include "ir/onnx/model.h"
+#include "ir/onnx/problems.h"
+#include "ir/onnx/scope.h"
 #include "ir/onnx/tensor_data.h"
 #include "ir/onnx/value_table.h"
 #include "llvm/ADT/MapVector.h"
+#include <set>
 
 namespace isthmus::onnx_import {
 
+class Translator;
+
 // What all nodes of one import share.
 struct ImportState {
-  Model &model;
+  const Model &model;
   const OnnxOptions &options;
   Graph &graph;
   ValueTable &values;
   Folding &folding;
   ExternalFiles &files;
-  // State inputs of parameters that batch norms read as averages too, by the parameter's name.
-  llvm::StringMap<Operand> averages = {};
+  Problems &problems;
+  Translator *translator = nullptr;
+  // Holds what the file says of a result of the model's graph against what it is.
+  std::function<void(const std::string &name, const Operand &o, int node)> checkDeclared = {};
+  // Inputs of the graph that must be known now, and whose values are given: the import is done
+  // again with them as constants.
+  std::set<std::string> toBind = {};
+  std::vector<std::string> notes = {};
+  // State inputs of parameters that batch norms read as averages too.
+  llvm::DenseMap<ValueId, Operand> averages = llvm::DenseMap<ValueId, Operand>();
   int64_t nextStream = 0; // of random ops: each draws from its own
   // The latest average of each running average, in the order of their first update.
   llvm::MapVector<ValueId, ValueId> runningAverages = {};
@@ -31,25 +43,28 @@ struct ImportState {
   bool training(bool asWritten) const {
     return options.mode == OnnxMode::AsWritten ? asWritten : options.mode == OnnxMode::Train;
   }
-  void note(const std::string &text) const {
-    if (options.note)
-      options.note(text);
-  }
+  void note(const std::string &text) { notes.push_back(text); }
 };
 
 class NodeContext {
 public:
-  NodeContext(ImportState &state, int index);
+  NodeContext(ImportState &state, Scope &scope, const onnx::NodeProto &proto, int index);
 
   ImportState &state;
+  Scope &scope; // of the node: the model's graph, a function's body, a branch
   const onnx::NodeProto &proto;
-  const int index;
-  int64_t opset() const { return state.model.opset; }
+  const int index; // in its list of nodes
+  int64_t opset() const { return scope.opset; }
 
   // --- Errors
   template <typename... Args> void fail(const char *format, Args &&...args) {
     if (!error_)
       error_ = llvm::formatv(format, std::forward<Args>(args)...).str();
+  }
+  // The cause was told where it is, unless `why` says that it was not.
+  void failAfterTold(llvm::StringRef why = "") {
+    if (!error_)
+      error_ = why.str();
   }
   bool failed() const { return error_.has_value(); }
   const std::string &error() const { return *error_; }
@@ -57,7 +72,9 @@ public:
   // --- Operands. `has`: given and not left out by an empty name.
   size_t numInputs() const { return inputs_.size(); }
   bool has(size_t i) const { return i < inputs_.size() && inputs_[i].isValid(); }
-  const Operand &in(size_t i); // an error if it is left out
+  const Operand &in(size_t i);        // an error if it is left out
+  const Operand &any(size_t i) const; // an invalid one if it is left out
+  void expectTensors();               // an error for an operand that is a list
   size_t numOutputs() const { return size_t(proto.output_size()); }
   bool wants(size_t i) const { return i < numOutputs() && !proto.output(int(i)).empty(); }
 
@@ -74,6 +91,8 @@ public:
   void checkAllRead();
 
   // --- Operands that must be known now: sizes, axes, ratios. Errors say where they come from.
+  const Tensor *known(size_t i); // of any size; null after an error
+  const Tensor *known(const Operand &o, llvm::StringRef name);
   Ints ints(size_t i);
   Floats floats(size_t i);
   double scalar(size_t i); // one element
@@ -97,18 +116,25 @@ public:
   Operand cast(const Operand &x, DType to);
   Operand affine(const Operand &x, double scale, double shift); // `x` itself for 1 and 0
 
+  // --- Graphs within the node: their results on `inputs`, or nothing after an error. `what` tells
+  // where it is in messages ("then_branch", "turn 3"), `suffix` names its values apart.
+  const onnx::GraphProto *graphAttr(llvm::StringRef name); // an error if there is none
+  std::optional<OperandList> translate(const onnx::GraphProto &body, llvm::ArrayRef<Operand> inputs,
+                                       std::string what, const std::string &suffix = "");
+
   // Result i of the node. It takes the model's name, unless it is another value passed through.
   void result(size_t i, const Operand &o);
 
 private:
-  const Tensor *list(size_t i);
+  const Tensor *shortList(size_t i);
   const onnx::AttributeProto *findAttr(llvm::StringRef name) const;
   const onnx::AttributeProto *attrOfKind(llvm::StringRef name, int kind, const char *expected);
 
   llvm::SmallVector<Operand, 4> inputs_;
   llvm::SmallVector<llvm::StringRef, 8> read_;
   std::optional<std::string> error_;
-  size_t valuesBefore_; // of the graph: values from here on were made for this node
+  llvm::SmallVector<ValueId, 2> named_; // results that have their names
+  size_t valuesBefore_;                 // of the graph: values from here on were made for this node
 };
 
 // Whether `o` is a constant of one element; its value.

@@ -12,7 +12,7 @@ const Table &table() {
     auto *made = new Table;
     for (OpRows rows : {elementwiseOps(), constantOps(), shapeOps(), indexingOps(), reduceOps(),
                         matmulOps(), convOps(), poolOps(), normOps(), softmaxOps(), randomOps(),
-                        attentionOps(), resizeOps(), roundingOps()})
+                        attentionOps(), resizeOps(), roundingOps(), controlOps(), sequenceOps()})
       for (const OnnxOp &row : rows)
         (*made)[row.name].push_back(&row);
     return made;

@@ -16,6 +16,8 @@ struct OnnxOp {
   // initializer that is read only there is no parameter.
   uint32_t notLearned = 0;
   llvm::StringRef row = {};
+  bool takesLists = false;  // sequences and optional values are operands too
+  bool mayLeaveOut = false; // of any number of operands
 };
 
 constexpr size_t kAnyNumber = ~size_t(0);
@@ -43,5 +45,7 @@ OpRows randomOps();
 OpRows attentionOps();
 OpRows resizeOps();
 OpRows roundingOps();
+OpRows controlOps();
+OpRows sequenceOps();
 
 } // namespace isthmus::onnx_import

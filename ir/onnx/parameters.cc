@@ -1,7 +1,6 @@
 #include "ir/onnx/parameters.h"
 
 #include "ir/onnx/op_table.h"
-#include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/StringSet.h"
 #include <cmath>
 #include <cstring>
@@ -29,46 +28,98 @@ llvm::StringMap<std::string> readSignature(const Model &m) {
   return kinds;
 }
 
-// The names from which a gradient can flow to an output of the graph.
-llvm::StringSet<> namesWithGradient(const Model &m) {
-  const onnx::GraphProto &g = m.graph();
-  llvm::StringSet<> flows;
-  for (const onnx::ValueInfoProto &v : g.output())
-    flows.insert(v.name());
-  for (int i = g.node_size() - 1; i >= 0; --i) {
-    const onnx::NodeProto &n = g.node(i);
-    bool reached = false;
-    for (const std::string &out : n.output())
-      reached |= flows.count(out) != 0;
-    if (!reached)
-      continue;
-    const OnnxOp *op = isDefaultDomain(n.domain()) ? findOp(n.op_type(), m.opset) : nullptr;
-    uint32_t closed = op ? op->notLearned : 0;
-    if (n.op_type() == "Cast")
-      for (const onnx::AttributeProto &a : n.attribute())
-        if (a.name() == "to" && a.i() != onnx::TensorProto::FLOAT &&
-            a.i() != onnx::TensorProto::DOUBLE && a.i() != onnx::TensorProto::FLOAT16 &&
-            a.i() != onnx::TensorProto::BFLOAT16)
-          closed = kAllOperands;
-    for (int j = 0; j < n.input_size(); ++j)
-      if (!(closed >> std::min(j, 31) & 1))
-        flows.insert(n.input(j));
+// How the names of a model are read: whether a gradient can flow from them to an output, and
+// whether a batch normalization takes them as its averages.
+class Readers {
+public:
+  explicit Readers(const Model &m) : m_(m) {
+    for (const onnx::ValueInfoProto &v : m.graph().output())
+      learned.insert(v.name());
+    look(m.graph().node(), m.opset, *this);
   }
-  return flows;
+
+  llvm::StringSet<> learned, averaged;
+
+private:
+  Readers(const Model &m, const onnx::FunctionProto &f) : m_(m) {
+    learned.insert(f.output().begin(), f.output().end());
+    int64_t opset = 0;
+    for (const onnx::OperatorSetIdProto &o : f.opset_import())
+      if (isDefaultDomain(o.domain()))
+        opset = std::max(opset, o.version());
+    opset_ = opset ? opset : m.opset;
+  }
+
+  void look(const NodeList &nodes, int64_t opset, Readers &top);
+  const Readers &inside(const onnx::FunctionProto &f, Readers &top);
+
+  const Model &m_;
+  int64_t opset_ = 0;
+  // Of functions, each looked at once, for all of its results.
+  llvm::DenseMap<const onnx::FunctionProto *, std::unique_ptr<Readers>> functions_;
+  int depth_ = 0;
+};
+
+const Readers &Readers::inside(const onnx::FunctionProto &f, Readers &top) {
+  auto [it, isNew] = top.functions_.try_emplace(&f);
+  if (isNew) {
+    it->second.reset(new Readers(m_, f));
+    Readers &r = *it->second;
+    if (top.depth_ < 100) { // deeper ones cannot be translated
+      ++top.depth_;
+      r.look(f.node(), r.opset_, top);
+      --top.depth_;
+    }
+    return r;
+  }
+  return *it->second;
 }
 
-llvm::StringSet<> averages(const Model &m) {
-  llvm::StringSet<> names;
-  for (const onnx::NodeProto &n : m.graph().node())
-    if (n.op_type() == "BatchNormalization" && isDefaultDomain(n.domain()))
-      for (int i = 3; i < std::min(5, n.input_size()); ++i)
-        names.insert(n.input(i));
-  return names;
+bool castsToOther(const onnx::NodeProto &n);
+
+void Readers::look(const NodeList &nodes, int64_t opset, Readers &top) {
+  for (int i = nodes.size() - 1; i >= 0; --i) {
+    const onnx::NodeProto &n = nodes[i];
+    const OnnxOp *op = isDefaultDomain(n.domain()) ? findOp(n.op_type(), opset) : nullptr;
+    if (op && n.op_type() == "BatchNormalization")
+      for (int j = 3; j < std::min(5, n.input_size()); ++j)
+        averaged.insert(n.input(j));
+    const onnx::FunctionProto *f = op ? nullptr : m_.functionOf(n);
+    const Readers *body = f ? &inside(*f, top) : nullptr;
+    for (int j = 0; body && j < std::min(n.input_size(), f->input_size()); ++j)
+      if (body->averaged.count(f->input(j)))
+        averaged.insert(n.input(j));
+    bool reached = false;
+    for (const std::string &out : n.output())
+      reached |= learned.count(out) != 0;
+    for (const onnx::GraphProto *g : graphsIn(n)) { // their names are no others'
+      if (reached)
+        for (const onnx::ValueInfoProto &v : g->output())
+          learned.insert(v.name());
+      look(g->node(), opset, top);
+    }
+    if (!reached)
+      continue;
+    uint32_t closed = op && castsToOther(n) ? kAllOperands : op ? op->notLearned : 0;
+    for (int j = 0; j < n.input_size(); ++j)
+      if (!(closed >> std::min(j, 31) & 1) &&
+          !(body && j < f->input_size() && !body->learned.count(f->input(j))))
+        learned.insert(n.input(j));
+  }
 }
 
 bool isFloatType(int t) {
   return t == onnx::TensorProto::FLOAT || t == onnx::TensorProto::DOUBLE ||
          t == onnx::TensorProto::FLOAT16 || t == onnx::TensorProto::BFLOAT16;
+}
+
+// Whether it is a Cast to integers or bool: no gradient comes through.
+bool castsToOther(const onnx::NodeProto &n) {
+  if (n.op_type() == "Cast")
+    for (const onnx::AttributeProto &a : n.attribute())
+      if (a.name() == "to" && a.ref_attr_name().empty())
+        return !isFloatType(int(a.i()));
+  return false;
 }
 
 bool hasOneElement(const onnx::TensorProto &t) {
@@ -127,7 +178,7 @@ std::vector<InitializerRole> classifyInitializers(const Model &m) {
   }
 
   llvm::StringMap<std::string> signature = readSignature(m);
-  llvm::StringSet<> flows = namesWithGradient(m), states = averages(m);
+  Readers readers(m);
   llvm::DenseMap<const onnx::TensorProto *, bool> masks; // copies share their data
   auto isMask = [&](const onnx::TensorProto *t) {
     auto [it, isNew] = masks.try_emplace(t, false);
@@ -136,8 +187,8 @@ std::vector<InitializerRole> classifyInitializers(const Model &m) {
     return it->second;
   };
   for (InitializerRole &r : all) {
-    bool learnable = isFloatType(r.data->data_type()) && flows.count(r.name);
-    bool isAverage = states.count(r.name) && isFloatType(r.data->data_type());
+    bool learnable = isFloatType(r.data->data_type()) && readers.learned.count(r.name);
+    bool isAverage = readers.averaged.count(r.name) && isFloatType(r.data->data_type());
     auto named = signature.find(r.name);
     if (named != signature.end() && named->second == "PARAMETER" && learnable)
       r.role = Role::Parameter;

@@ -17,22 +17,12 @@ std::string ValueTable::freshName(const std::string &base) {
   }
 }
 
-const Operand *ValueTable::find(llvm::StringRef name) const {
-  auto it = byName_.find(name);
-  return it == byName_.end() ? nullptr : &it->second;
-}
-
-llvm::StringRef ValueTable::whyMissing(llvm::StringRef name) const {
-  auto it = missing_.find(name);
-  return it == missing_.end() ? llvm::StringRef() : llvm::StringRef(it->second);
-}
-
 Operand ValueTable::constant(Tensor t, std::string name) {
   Type type = t.type;
   auto c = std::make_shared<Constant>();
   c->data = std::move(t);
   c->name = std::move(name);
-  return {type, ValueId(), std::move(c)};
+  return {type, ValueId(), std::move(c), nullptr};
 }
 
 ValueId ValueTable::inGraph(const Operand &o) {

@@ -1,4 +1,4 @@
-// What each name of the model stands for while it is being imported.
+// Operands of nodes while a model is being imported, and names for what is made of them.
 #pragma once
 
 #include "ir/graph.h"
@@ -16,15 +16,27 @@ struct Constant {
   ValueId inGraph;
 };
 
-// An operand or result while a node is being translated: a value of the graph or a constant.
-// Neither: an earlier error left nothing.
+struct Operand;
+using OperandList = llvm::SmallVector<Operand, 4>;
+
+// What ONNX calls a sequence, or an optional value (none or one). The graph knows only tensors: how
+// many there are is known at import.
+struct List {
+  bool isOptional = false;
+  std::vector<Operand> items;
+};
+
+// An operand or result while a node is being translated: a value of the graph, a constant, or a
+// list of these. None of them: it is left out, or an earlier error left nothing.
 struct Operand {
-  Type type;
+  Type type; // of a value or constant
   ValueId value;
   std::shared_ptr<Constant> constant;
+  std::shared_ptr<const List> list;
 
   bool isConstant() const { return constant != nullptr; }
-  bool isValid() const { return value || constant; }
+  bool isList() const { return list != nullptr; }
+  bool isValid() const { return value || constant || list; }
   const Tensor &data() const { return constant->data; }
 };
 
@@ -36,24 +48,14 @@ public:
   void reserve(llvm::StringRef name) { reserved_.insert(name); }
   std::string freshName(const std::string &base);
 
-  void define(llvm::StringRef name, Operand o) { byName_[name] = std::move(o); }
-  // A result that could not be made, because of an error that was told or because nobody offers it:
-  // `why` then says so.
-  void defineMissing(llvm::StringRef name, std::string why) { missing_[name] = std::move(why); }
-
-  const Operand *find(llvm::StringRef name) const; // null if missing
-  llvm::StringRef whyMissing(llvm::StringRef name) const;
-
   Operand constant(Tensor t, std::string name = "");
-  Operand value(ValueId v) const { return {g_.type(v), v, nullptr}; }
+  Operand value(ValueId v) const { return {g_.type(v), v, nullptr, nullptr}; }
   // The value of the graph, made now for a constant that has none yet.
   ValueId inGraph(const Operand &o);
 
 private:
   Graph &g_;
   llvm::StringSet<> reserved_;
-  llvm::StringMap<Operand> byName_;
-  llvm::StringMap<std::string> missing_;
   llvm::StringMap<unsigned> nextSuffix_;
 };
 

@@ -225,6 +225,34 @@ llvm::Expected<std::vector<Tensor>> makeInputs(const Graph &g, const std::string
   return out;
 }
 
+llvm::Expected<std::map<std::string, Tensor>> valuesForImport(const std::string &dir) {
+  constexpr int64_t kSmall = 1 << 16;
+  std::map<std::string, Tensor> found;
+  if (dir.empty())
+    return found;
+  std::error_code ec;
+  llvm::sys::fs::directory_iterator it(dir, ec), end;
+  if (ec)
+    return makeError("cannot read the folder '{0}' of --inputs: {1}", dir, ec.message());
+  for (; !ec && it != end; it.increment(ec)) {
+    llvm::StringRef stem = llvm::sys::path::filename(it->path());
+    if (!stem.consume_back(".npy"))
+      continue;
+    auto type = npyType(it->path());
+    if (!type)
+      return type.takeError();
+    Tensor t{*type, nullptr};
+    if (type->bytes() <= kSmall) {
+      auto data = readNpy(it->path());
+      if (!data)
+        return data.takeError();
+      t = std::move(*data);
+    }
+    found[stem.str()] = std::move(t);
+  }
+  return found;
+}
+
 llvm::Error checkOutputsFolder(const std::string &dir) {
   if (dir.empty() || !llvm::sys::fs::exists(dir) || llvm::sys::fs::is_directory(dir))
     return llvm::Error::success();

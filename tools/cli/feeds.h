@@ -3,6 +3,7 @@
 
 #include "ir/graph.h"
 #include "runtime/executor.h"
+#include <map>
 
 namespace isthmus {
 
@@ -16,6 +17,10 @@ llvm::Expected<Tensor> defaultInput(const Graph &g, const Input &input, uint64_t
 // looked for), else the default. Errors: a file of another type; a file in DIR that names no input.
 llvm::Expected<std::vector<Tensor>> makeInputs(const Graph &g, const std::string &dir,
                                                uint64_t seed);
+
+// What a folder of inputs holds, by the files' names without ".npy", for importing a model: small
+// tensors, which may decide sizes, and of large ones the types. An empty `dir` holds nothing.
+llvm::Expected<std::map<std::string, Tensor>> valuesForImport(const std::string &dir);
 
 // Names of values as file names: '/' and ':' become '_'; a collision gets ".2". In the order given.
 std::vector<std::string> fileNames(llvm::ArrayRef<llvm::StringRef> names);

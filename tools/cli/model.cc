@@ -10,6 +10,7 @@
 #include "passes/mode.h"
 #include "passes/policy.h"
 #include "tools/cli/console.h"
+#include "tools/cli/feeds.h"
 
 namespace isthmus {
 namespace {
@@ -20,6 +21,10 @@ llvm::Expected<Graph> readOnnx(const ModelOptions &o) {
   if (!dims)
     return dims.takeError();
   onnx.dims = *dims;
+  auto values = valuesForImport(o.inputs);
+  if (!values)
+    return values.takeError();
+  onnx.inputValues = std::move(*values);
   onnx.mode = o.eval ? OnnxMode::Eval : o.asWritten ? OnnxMode::AsWritten : OnnxMode::Train;
   onnx.fold = foldWithPlainKernels;
   onnx.note = [](const std::string &text) { Console::get().note(text); };

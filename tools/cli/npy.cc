@@ -49,33 +49,59 @@ llvm::Expected<Type> parseHeader(llvm::StringRef header) {
   return t;
 }
 
-} // namespace
+using Buffer = std::unique_ptr<llvm::MemoryBuffer>;
 
-llvm::Expected<Tensor> readNpy(const std::string &path) {
+llvm::Expected<Buffer> open(const std::string &path) {
   auto file = llvm::MemoryBuffer::getFile(path, /*IsText=*/false, /*RequiresNullTerminator=*/false);
   if (!file)
     return makeError("cannot read '{0}': {1}", path, file.getError().message());
-  llvm::StringRef bytes = (*file)->getBuffer();
-  auto bad = [&](llvm::Error why) { return locate(std::move(why), path); };
+  return std::move(*file);
+}
+
+// The type, and where the data, of the right size, begin.
+llvm::Expected<std::pair<Type, size_t>> readHeader(llvm::StringRef bytes) {
   if (!bytes.startswith(kMagic) || bytes.size() < 12)
-    return bad(makeError("this is no .npy file"));
+    return makeError("this is no .npy file");
   unsigned version = static_cast<unsigned char>(bytes[6]);
   if (version < 1 || version > 3)
-    return bad(makeError("it is of version {0} of the .npy format; 1 to 3 are known", version));
+    return makeError("it is of version {0} of the .npy format; 1 to 3 are known", version);
   size_t lengthBytes = version == 1 ? 2 : 4, length = 0;
   for (size_t i = 0; i < lengthBytes; ++i)
     length |= size_t(static_cast<unsigned char>(bytes[8 + i])) << (8 * i);
   size_t start = 8 + lengthBytes + length;
   if (start > bytes.size())
-    return bad(makeError("the header is cut short"));
+    return makeError("the header is cut short");
   auto type = parseHeader(bytes.slice(8 + lengthBytes, start));
   if (!type)
-    return bad(type.takeError());
+    return type.takeError();
   if (int64_t(bytes.size() - start) != type->bytes())
-    return bad(makeError("{0} needs {1} bytes of data, the file has {2}", type->str(),
-                         type->bytes(), bytes.size() - start));
-  return Tensor::make(*type,
-                      [&](char *to) { std::memcpy(to, bytes.data() + start, type->bytes()); });
+    return makeError("{0} needs {1} bytes of data, the file has {2}", type->str(), type->bytes(),
+                     bytes.size() - start);
+  return std::make_pair(*type, start);
+}
+
+} // namespace
+
+llvm::Expected<Tensor> readNpy(const std::string &path) {
+  auto file = open(path);
+  if (!file)
+    return file.takeError();
+  auto header = readHeader((*file)->getBuffer());
+  if (!header)
+    return locate(header.takeError(), path);
+  const Type &type = header->first;
+  const char *from = (*file)->getBufferStart() + header->second;
+  return Tensor::make(type, [&](char *to) { std::memcpy(to, from, size_t(type.bytes())); });
+}
+
+llvm::Expected<Type> npyType(const std::string &path) {
+  auto file = open(path);
+  if (!file)
+    return file.takeError();
+  auto header = readHeader((*file)->getBuffer());
+  if (!header)
+    return locate(header.takeError(), path);
+  return header->first;
 }
 
 std::string npyBytes(const Tensor &t) {

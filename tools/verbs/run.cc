@@ -12,7 +12,7 @@ namespace {
 struct Options {
   ModelOptions model;
   PlanOptions plan;
-  std::string device = "cpu", inputs, outputs, report;
+  std::string device = "cpu", outputs, report;
   int steps = 1;
 };
 
@@ -63,7 +63,7 @@ llvm::Error run(const Options &o) {
   if (!plan)
     return plan.takeError();
   Report report = plan->report;
-  auto executor = execute(*plan, **device, {o.steps, o.model.seed, o.inputs}, report);
+  auto executor = execute(*plan, **device, {o.steps, o.model.seed, o.model.inputs}, report);
   if (!executor)
     return executor.takeError();
   if (!o.outputs.empty()) {
@@ -90,7 +90,7 @@ VerbBody setUp(CLI::App &app) {
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
   app.add_option(
-      "--inputs", o->inputs,
+      "--inputs", o->model.inputs,
       "a folder with NAME.npy for graph inputs and parameters; what is missing is drawn");
   app.add_option("--outputs", o->outputs, "a folder to write NAME.npy of every output to");
   app.add_option("--report", o->report, "a JSON file for the figures");

@@ -10,7 +10,7 @@ namespace {
 
 struct Options {
   ModelOptions model;
-  std::string other, device = "cpu", inputs;
+  std::string other, device = "cpu";
   int steps = 1;
 };
 
@@ -34,7 +34,7 @@ llvm::Expected<Results> resultsOf(const std::string &path, const Options &o, Dev
   if (!p)
     return p.takeError();
   Report report = p->report;
-  auto e = execute(*p, device, {o.steps, o.model.seed, o.inputs}, report);
+  auto e = execute(*p, device, {o.steps, o.model.seed, o.model.inputs}, report);
   if (!e)
     return e.takeError();
   Results out;
@@ -114,7 +114,7 @@ VerbBody setUp(CLI::App &app) {
   app.add_option("--steps", o->steps, "how often to repeat the step")
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
-  app.add_option("--inputs", o->inputs,
+  app.add_option("--inputs", o->model.inputs,
                  "a folder with NAME.npy for graph inputs; what is missing is drawn");
   return [o] { return verifyBoth(*o); };
 }

@@ -1,0 +1,285 @@
+#include "ir/onnx/translate.h"
+
+#include "ir/onnx/dependencies.h"
+
+namespace isthmus::onnx_import {
+namespace {
+
+// How a node is translated: by a row of the table, or by a body of the model's own. An operator
+// that we know is not looked up among the functions.
+struct Meaning {
+  const OnnxOp *op = nullptr;
+  const onnx::FunctionProto *function = nullptr;
+  explicit operator bool() const { return op || function; }
+};
+
+Meaning meaningOf(const onnx::NodeProto &n, const Scope &scope) {
+  if (isDefaultDomain(n.domain()))
+    if (const OnnxOp *op = findOp(n.op_type(), scope.opset))
+      return {op, nullptr};
+  return {nullptr, scope.model.functionOf(n)};
+}
+
+std::vector<llvm::StringRef> outputNames(const onnx::FunctionProto &f) {
+  return {f.output().begin(), f.output().end()};
+}
+std::vector<llvm::StringRef> outputNames(const onnx::GraphProto &g) {
+  std::vector<llvm::StringRef> names;
+  for (const onnx::ValueInfoProto &v : g.output())
+    names.push_back(v.name());
+  return names;
+}
+
+} // namespace
+
+std::vector<bool> liveNodes(const Model &m, const NodeList &nodes,
+                            llvm::ArrayRef<llvm::StringRef> wanted, llvm::StringSet<> &read) {
+  read.insert(wanted.begin(), wanted.end());
+  std::vector<bool> live(size_t(nodes.size()), false);
+  for (int i = nodes.size() - 1; i >= 0; --i) {
+    const onnx::NodeProto &n = nodes[i];
+    for (const std::string &out : n.output())
+      if (!out.empty() && read.count(out))
+        live[size_t(i)] = true;
+    if (!live[size_t(i)])
+      continue;
+    for (const std::string &in : n.input())
+      read.insert(in);
+    for (llvm::StringRef name : m.readsOutside(n))
+      read.insert(name);
+  }
+  return live;
+}
+
+// --- Lists of nodes
+
+bool Translator::take(const NodeList &nodes) {
+  int64_t count = 1 + nodes.size();
+  for (const onnx::NodeProto &n : nodes)
+    count += int64_t(s_.model.readsOutside(n).size());
+  nodesLeft_ -= count;
+  return nodesLeft_ >= 0;
+}
+
+void Translator::translate(Scope &scope, const NodeList &nodes,
+                           llvm::ArrayRef<llvm::StringRef> wanted) {
+  llvm::StringSet<> read;
+  std::vector<bool> live = liveNodes(s_.model, nodes, wanted, read);
+  if (looked_.insert(&nodes).second)
+    tellUnsupported(scope, nodes, live);
+  for (int i = 0; i < nodes.size(); ++i) {
+    // A copy of an initializer is defined already.
+    bool done = nodes[i].output_size() == 1 && scope.depth == 0 && scope.find(nodes[i].output(0));
+    if (live[size_t(i)] && !done)
+      convertNode(scope, nodes[i], i);
+  }
+}
+
+// Tells of all operators that will not be there, before the first node is translated: also of those
+// in bodies, which errors could keep from being entered. Branches may not be taken, and are looked
+// at when they are.
+void Translator::tellUnsupported(Scope &scope, const NodeList &nodes,
+                                 const std::vector<bool> &live) {
+  for (int i = 0; i < nodes.size(); ++i) {
+    const onnx::NodeProto &n = nodes[i];
+    if (!live[size_t(i)])
+      continue;
+    Meaning meaning = meaningOf(n, scope);
+    if (meaning.function && scope.depth < kDeepest &&
+        looked_.insert(&meaning.function->node()).second) {
+      Scope inner(scope, n, i, *meaning.function);
+      llvm::StringSet<> read;
+      tellUnsupported(
+          inner, meaning.function->node(),
+          liveNodes(s_.model, meaning.function->node(), outputNames(*meaning.function), read));
+    }
+    if (meaning.op && n.op_type() != "If" && scope.depth < kDeepest)
+      for (const onnx::GraphProto *body : graphsIn(n))
+        if (looked_.insert(&body->node()).second) {
+          Scope inner(scope, n, i, "the body", "");
+          llvm::StringSet<> read;
+          tellUnsupported(inner, body->node(),
+                          liveNodes(s_.model, body->node(), outputNames(*body), read));
+        }
+    if (meaning)
+      continue;
+    if (isDefaultDomain(n.domain()))
+      s_.problems.add(scope.where(n, i), n.op_type(),
+                      "operator '" + n.op_type() + "' of opset " + std::to_string(scope.opset) +
+                          " is not supported" + (s_.problems.full() ? "" : nearOps(n.op_type())));
+    else
+      s_.problems.add(scope.where(n, i), n.op_type(),
+                      "operator '" + n.op_type() + "' of domain '" + n.domain() +
+                          "' is not supported, and the model has no function of that name");
+  }
+}
+
+// --- One node
+
+void Translator::convertNode(Scope &scope, const onnx::NodeProto &proto, int index) {
+  auto forget = [&](const std::string &why) {
+    for (const std::string &out : proto.output())
+      if (!out.empty())
+        scope.defineMissing(out, why);
+  };
+  // After an error its consequences are not told.
+  for (const std::string &in : proto.input())
+    if (!in.empty() && !scope.find(in)) {
+      if (!scope.whyMissing(in).empty())
+        s_.problems.add(scope.where(proto, index), proto.op_type(), scope.whyMissing(in).str());
+      return forget("");
+    }
+  Meaning meaning = meaningOf(proto, scope);
+  if (!meaning)
+    return forget("");
+
+  NodeContext n(s_, scope, proto, index);
+  if (meaning.op)
+    convert(n, *meaning.op);
+  else
+    call(n, *meaning.function);
+  if (!n.failed() && meaning.op)
+    n.checkAllRead();
+  if (n.failed()) {
+    if (!n.error().empty())
+      s_.problems.add(scope.where(proto, index), proto.op_type(), n.error());
+    return forget("");
+  }
+  for (size_t i = 0; i < n.numOutputs(); ++i) {
+    const std::string &out = proto.output(int(i));
+    if (n.wants(i) && !scope.find(out))
+      scope.defineMissing(out, "reads '" + out + "', result " + std::to_string(i) +
+                                   " of an operator '" + proto.op_type() +
+                                   "', which is not supported");
+    else if (n.wants(i) && s_.checkDeclared && scope.depth == 0)
+      s_.checkDeclared(out, *scope.find(out), index);
+  }
+}
+
+void Translator::convert(NodeContext &n, const OnnxOp &op) {
+  size_t given = n.numInputs();
+  if (given > op.maxInputs)
+    n.fail("expects at most {0} operands, got {1}", op.maxInputs, given);
+  if (n.numOutputs() > op.maxOutputs)
+    n.fail("expects at most {0} results, got {1}", op.maxOutputs, n.numOutputs());
+  if (!op.takesLists)
+    n.expectTensors();
+  // Where any number is allowed, none may be left out.
+  for (size_t i = 0;
+       i < std::max(op.minInputs, op.maxInputs == kAnyNumber && !op.mayLeaveOut ? given : 0); ++i)
+    n.in(i);
+  if (n.failed())
+    return;
+  if (op.convert)
+    return op.convert(n);
+  llvm::SmallVector<Operand, 2> all;
+  for (size_t i = 0; i < given; ++i)
+    all.push_back(n.in(i));
+  n.result(0, n.emit(op.row, all));
+}
+
+// --- Bodies
+
+void Translator::mayEnter(NodeContext &n) {
+  if (n.failed())
+    return;
+  if (n.scope.depth >= kDeepest)
+    n.fail("functions, branches and loops within each other more than {0} deep are not supported",
+           kDeepest);
+  else if (nodesLeft_ < 0)
+    n.failAfterTold(); // every later body would say the same
+}
+
+void Translator::call(NodeContext &n, const onnx::FunctionProto &f) {
+  if (n.numInputs() > size_t(f.input_size()))
+    n.fail("expects at most {0} operands, got {1}", f.input_size(), n.numInputs());
+  if (n.numOutputs() > size_t(f.output_size()))
+    n.fail("expects at most {0} results, got {1}", f.output_size(), n.numOutputs());
+  if (n.scope.isInside(f))
+    n.fail("function '{0}' calls itself, directly or through others", f.name());
+  mayEnter(n);
+  if (n.failed())
+    return;
+  if (!take(f.node()))
+    return n.fail("functions and loops expand to more nodes than a file of {0} bytes is allowed",
+                  s_.model.fileBytes);
+  Scope inner(n.scope, n.proto, n.index, f);
+  for (int i = 0; i < f.input_size(); ++i)
+    inner.define(f.input(i), n.any(size_t(i)));
+  std::vector<llvm::StringRef> wanted;
+  for (size_t i = 0; i < n.numOutputs(); ++i)
+    if (n.wants(i))
+      wanted.push_back(f.output(int(i)));
+  translate(inner, f.node(), wanted);
+  for (size_t i = 0; i < n.numOutputs(); ++i) {
+    if (!n.wants(i))
+      continue;
+    const Operand *o = inner.find(f.output(int(i)));
+    if (!o)
+      n.failAfterTold(inner.whyMissing(f.output(int(i))));
+    else if (!o->isValid())
+      n.fail("function '{0}' gives its input '{1}' back, which the call leaves out", f.name(),
+             f.output(int(i)));
+    else
+      n.result(i, *o);
+  }
+}
+
+const Operand &Translator::initializerOf(const onnx::GraphProto &body, const onnx::TensorProto &t) {
+  auto [it, isNew] = initializers_.try_emplace(&t);
+  if (!isNew)
+    return it->second;
+  onnx::TensorProto copy = t;
+  auto data = decodeTensor(copy, s_.files);
+  if (data)
+    it->second = s_.values.constant(std::move(*data), s_.values.freshName(t.name()));
+  else
+    s_.problems.add(locate(data.takeError(), s_.model.file + ": initializer \"" + t.name() +
+                                                 "\" of graph \"" + body.name() + "\""),
+                    s_.model.file);
+  return it->second;
+}
+
+std::optional<OperandList> Translator::translateGraph(NodeContext &n, const onnx::GraphProto &body,
+                                                      llvm::ArrayRef<Operand> inputs,
+                                                      std::string what, const std::string &suffix) {
+  mayEnter(n);
+  if (!n.failed() && size_t(body.input_size()) != inputs.size())
+    n.fail("expects {0} inputs of its graph '{1}', got {2}", inputs.size(), body.name(),
+           body.input_size());
+  if (!n.failed() && body.sparse_initializer_size())
+    n.fail("sparse initializers are not supported; store them dense");
+  if (!n.failed() && !take(body.node()))
+    n.fail("functions and loops expand to more nodes than a file of {0} bytes is allowed",
+           s_.model.fileBytes);
+  if (n.failed())
+    return std::nullopt;
+  Scope inner(n.scope, n.proto, n.index, std::move(what), suffix);
+  for (const onnx::TensorProto &t : body.initializer()) {
+    const Operand &o = initializerOf(body, t);
+    if (o.isValid())
+      inner.define(t.name(), o);
+    else
+      inner.defineMissing(t.name(), "");
+  }
+  for (int i = 0; i < body.input_size(); ++i)
+    inner.define(body.input(i).name(), inputs[size_t(i)]);
+  translate(inner, body.node(), outputNames(body));
+  OperandList results;
+  for (const onnx::ValueInfoProto &v : body.output()) {
+    const Operand *o = inner.find(v.name());
+    if (!o) {
+      n.failAfterTold(inner.whyMissing(v.name()));
+      return std::nullopt;
+    }
+    if (!o->isValid())
+      n.fail("its graph '{0}' gives '{1}', which the call of the function leaves out", body.name(),
+             v.name());
+    results.push_back(*o);
+  }
+  if (n.failed())
+    return std::nullopt;
+  return results;
+}
+
+} // namespace isthmus::onnx_import

@@ -1,0 +1,49 @@
+// Translates lists of nodes into the graph: the model's own, and in their places the bodies of
+// functions, branches and turns of loops.
+#pragma once
+
+#include "ir/onnx/op_table.h"
+#include "ir/onnx/scope.h"
+#include "llvm/ADT/DenseSet.h"
+
+namespace isthmus::onnx_import {
+
+class Translator {
+public:
+  explicit Translator(ImportState &s)
+      : s_(s), nodesLeft_(kNodesAnyway + s.model.fileBytes / kBytesPerNode) {}
+
+  // Translates, in order, the nodes that the names `wanted` depend on. Names are defined in
+  // `scope`; problems are told.
+  void translate(Scope &scope, const NodeList &nodes, llvm::ArrayRef<llvm::StringRef> wanted);
+
+  // The results of a graph that node `n` holds, on `inputs`; nothing after an error, which was
+  // told. `what` and `suffix`: see Scope.
+  std::optional<OperandList> translateGraph(NodeContext &n, const onnx::GraphProto &body,
+                                            llvm::ArrayRef<Operand> inputs, std::string what,
+                                            const std::string &suffix);
+
+private:
+  // What bodies may expand to, so that a small file cannot become a huge graph.
+  static constexpr int64_t kNodesAnyway = 50000, kBytesPerNode = 8;
+  static constexpr int kDeepest = 100;
+
+  void tellUnsupported(Scope &scope, const NodeList &nodes, const std::vector<bool> &live);
+  void convertNode(Scope &scope, const onnx::NodeProto &proto, int index);
+  void convert(NodeContext &n, const OnnxOp &op);
+  void call(NodeContext &n, const onnx::FunctionProto &f);
+  void mayEnter(NodeContext &n); // fails where it is too deep, or too much was expanded
+  bool take(const NodeList &nodes);
+  const Operand &initializerOf(const onnx::GraphProto &body, const onnx::TensorProto &t);
+
+  ImportState &s_;
+  int64_t nodesLeft_;
+  llvm::DenseSet<const void *> looked_; // functions and graphs whose operators were looked at
+  llvm::DenseMap<const onnx::TensorProto *, Operand> initializers_; // of graphs within nodes
+};
+
+// Which nodes the names `wanted` depend on. `read` collects all names that they read.
+std::vector<bool> liveNodes(const Model &m, const NodeList &nodes,
+                            llvm::ArrayRef<llvm::StringRef> wanted, llvm::StringSet<> &read);
+
+} // namespace isthmus::onnx_import
