@@ -323,4 +323,18 @@ llvm::Expected<Graph> importOnnxBytes(llvm::StringRef bytes, const std::string &
   return onnx_import::importModel(*model, options);
 }
 
+llvm::Expected<std::vector<std::string>> onnxInputNames(const std::string &path) {
+  auto model = onnx_import::loadModel(path);
+  if (!model)
+    return model.takeError();
+  llvm::StringSet<> initializers;
+  for (const onnx::TensorProto &t : model->graph().initializer())
+    initializers.insert(t.name());
+  std::vector<std::string> out;
+  for (const onnx::ValueInfoProto &v : model->graph().input())
+    if (!initializers.count(v.name()))
+      out.push_back(v.name());
+  return out;
+}
+
 } // namespace isthmus

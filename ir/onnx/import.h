@@ -45,4 +45,7 @@ llvm::Expected<Graph> importOnnx(const std::string &path, const OnnxOptions &opt
 llvm::Expected<Graph> importOnnxBytes(llvm::StringRef bytes, const std::string &name,
                                       const OnnxOptions &options);
 
+// Names of the model's inputs, without those that are initializers.
+llvm::Expected<std::vector<std::string>> onnxInputNames(const std::string &path);
+
 } // namespace isthmus

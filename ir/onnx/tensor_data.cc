@@ -229,11 +229,6 @@ Tensor intsTensor(llvm::ArrayRef<int64_t> values) {
 namespace {
 
 template <typename T> void store(char *out, T v) { std::memcpy(out, &v, sizeof v); }
-template <typename T> T load(const Tensor &t, int64_t i) {
-  T v;
-  std::memcpy(&v, t.data + i * int64_t(sizeof v), sizeof v);
-  return v;
-}
 
 } // namespace
 
@@ -265,32 +260,6 @@ Tensor filled(const Type &type, llvm::ArrayRef<char> one) {
     for (int64_t i = 0, n = type.elements(); i < n; ++i)
       std::memcpy(out + i * int64_t(one.size()), one.data(), one.size());
   });
-}
-
-double elementAsDouble(const Tensor &t, int64_t i) {
-  switch (t.type.dtype) {
-  case DType::F32:
-    return load<float>(t, i);
-  case DType::F64:
-    return load<double>(t, i);
-  case DType::BF16:
-    return bf16ToFloat(load<uint16_t>(t, i));
-  case DType::F16:
-    return f16ToFloat(load<uint16_t>(t, i));
-  default:
-    return double(elementAsInt(t, i));
-  }
-}
-
-int64_t elementAsInt(const Tensor &t, int64_t i) {
-  switch (t.type.dtype) {
-  case DType::I32:
-    return load<int32_t>(t, i);
-  case DType::I64:
-    return load<int64_t>(t, i);
-  default:
-    return load<uint8_t>(t, i); // u8 and bool
-  }
 }
 
 bool allElementsEqual(const Tensor &t) {

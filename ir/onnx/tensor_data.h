@@ -1,7 +1,7 @@
 // Element types and tensor values, as files hold them.
 #pragma once
 
-#include "ir/tensor.h"
+#include "ir/element.h"
 #include "onnx/onnx.pb.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/Error.h"
@@ -38,9 +38,6 @@ Tensor intsTensor(llvm::ArrayRef<int64_t> values);                // i64[n]
 Tensor scalarTensor(DType type, double value);                    // rank 0
 Tensor filled(const Type &type, llvm::ArrayRef<char> oneElement); // every element alike
 
-// Element `i` as a number, whatever the type.
-double elementAsDouble(const Tensor &t, int64_t i);
-int64_t elementAsInt(const Tensor &t, int64_t i); // of integer and bool tensors
 bool allElementsEqual(const Tensor &t);           // bit by bit; true for none or one
 
 } // namespace isthmus::onnx_import

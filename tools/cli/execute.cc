@@ -1,29 +1,12 @@
 #include "tools/cli/execute.h"
 
-#include "ir/half.h"
+#include "ir/element.h"
 #include "passes/bottlenecks.h"
 #include "tools/cli/console.h"
-#include "tools/cli/feeds.h"
 #include <chrono>
-#include <cmath>
 
 namespace isthmus {
 namespace {
-
-double firstElement(const Tensor &t) {
-  switch (t.type.dtype) {
-  case DType::F32:
-    return t.as<float>()[0];
-  case DType::F64:
-    return t.as<double>()[0];
-  case DType::BF16:
-    return bf16ToFloat(t.as<uint16_t>()[0]);
-  case DType::F16:
-    return f16ToFloat(t.as<uint16_t>()[0]);
-  default:
-    return NAN;
-  }
-}
 
 llvm::Error feedAll(const Graph &g, Executor &e, const ExecuteOptions &o) {
   auto inputs = makeInputs(g, o.inputs, o.seed);
@@ -62,7 +45,7 @@ llvm::Expected<std::unique_ptr<Executor>> execute(const Planned &p, Device &devi
       auto value = (*e)->fetch(loss);
       if (!value)
         return value.takeError();
-      report.loss.push_back(firstElement(*value));
+      report.loss.push_back(elementAsDouble(*value, 0));
     }
   }
   report.measuredPeakBytes = {(*e)->measuredPeakBytes()};

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "runtime/executor.h"
+#include "tools/cli/feeds.h"
 #include "tools/cli/planned.h"
 
 namespace isthmus {
@@ -9,7 +10,7 @@ namespace isthmus {
 struct ExecuteOptions {
   int steps = 1;
   uint64_t seed = 0;
-  std::string inputs; // folder, or empty
+  GivenInputs inputs; // others get their defaults
 };
 
 // Feeds inputs and repeats the same step from the same state; fills the run's part of `report`. The

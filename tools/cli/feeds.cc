@@ -1,5 +1,6 @@
 #include "tools/cli/feeds.h"
 
+#include "ir/element.h"
 #include "ir/file.h"
 #include "ir/half.h"
 #include "nlohmann/json.hpp"
@@ -97,43 +98,29 @@ Tensor inPrecision(Tensor t, DType to) {
   return filled(Type(to, t.type.dims), [&](int64_t i) { return double(t.as<float>()[i]); });
 }
 
-int64_t integerAt(const Tensor &t, int64_t i) {
-  switch (t.type.dtype) {
-  case DType::I64:
-    return t.as<int64_t>()[i];
-  case DType::I32:
-    return t.as<int32_t>()[i];
-  default:
-    return t.as<uint8_t>()[i];
-  }
-}
-
 // An index out of range makes NaNs; where a file has one, that is told. Negative ones may count
 // from the end.
 llvm::Error checkIndices(const Graph &g, const Input &input, const Tensor &t,
-                         const std::string &path) {
+                         const std::string &from) {
   int64_t bound = isFloat(t.type.dtype) ? INT64_MAX : indexBound(g, input.value);
   if (bound == INT64_MAX)
     return llvm::Error::success();
   for (int64_t i = 0, n = t.type.elements(); i < n; ++i)
-    if (int64_t index = integerAt(t, i); index >= bound || index < -bound)
+    if (int64_t index = elementAsInt(t, i); index >= bound || index < -bound)
       return makeError(
           "{0}: input '%{1}' is read as an index below {2}, and element {3} of the file is {4}",
-          path, g.valueName(input.value), bound, i, index);
+          from, g.valueName(input.value), bound, i, index);
   return llvm::Error::success();
 }
 
-// The file's tensor as the graph wants it.
-llvm::Expected<Tensor> inputFromFile(const Graph &g, const Input &input, const std::string &path) {
-  auto read = readNpy(path);
-  if (!read)
-    return read.takeError();
+// A given tensor as the graph wants it.
+llvm::Expected<Tensor> asInput(const Graph &g, const Input &input, const Given &given) {
   const Type &type = g.type(input.value);
-  Tensor t = inPrecision(std::move(*read), type.dtype);
+  Tensor t = inPrecision(given.tensor, type.dtype);
   if (t.type != type)
-    return makeError("{0}: input '%{1}' is of type {2}, the file holds {3}", path,
+    return makeError("{0}: input '%{1}' is of type {2}, the file holds {3}", given.from,
                      g.valueName(input.value), type.str(), t.type.str());
-  if (llvm::Error e = checkIndices(g, input, t, path))
+  if (llvm::Error e = checkIndices(g, input, t, given.from))
     return e;
   return t;
 }
@@ -194,42 +181,10 @@ std::vector<std::string> fileNames(llvm::ArrayRef<llvm::StringRef> names) {
   return out;
 }
 
-llvm::Expected<std::vector<Tensor>> makeInputs(const Graph &g, const std::string &dir,
-                                               uint64_t seed) {
-  std::vector<llvm::StringRef> names;
-  for (const Input &i : g.inputs())
-    names.push_back(g.valueName(i.value));
-  std::vector<std::string> files = fileNames(names);
-  if (!dir.empty()) {
-    std::error_code ec;
-    llvm::sys::fs::directory_iterator it(dir, ec), end;
-    if (ec)
-      return makeError("cannot read the folder '{0}' of --inputs: {1}", dir, ec.message());
-    for (; !ec && it != end; it.increment(ec)) {
-      llvm::StringRef stem = llvm::sys::path::filename(it->path());
-      if (stem.consume_back(".npy") && !llvm::is_contained(files, stem))
-        return makeError("'{0}' names no input of the graph{1}", it->path(),
-                         didYouMean(stem, names));
-    }
-  }
-  std::vector<Tensor> out;
-  for (size_t i = 0; i < files.size(); ++i) {
-    const Input &input = g.inputs()[i];
-    std::string path = dir + "/" + files[i] + ".npy";
-    bool isGiven = !dir.empty() && llvm::sys::fs::exists(path);
-    auto t = isGiven ? inputFromFile(g, input, path) : defaultInput(g, input, seed);
-    if (!t)
-      return t.takeError();
-    out.push_back(std::move(*t));
-  }
-  return out;
-}
-
-llvm::Expected<std::map<std::string, Tensor>> valuesForImport(const std::string &dir) {
-  constexpr int64_t kSmall = 1 << 16;
-  std::map<std::string, Tensor> found;
+llvm::Expected<GivenInputs> readInputs(const std::string &dir) {
+  GivenInputs out;
   if (dir.empty())
-    return found;
+    return out;
   std::error_code ec;
   llvm::sys::fs::directory_iterator it(dir, ec), end;
   if (ec)
@@ -238,19 +193,33 @@ llvm::Expected<std::map<std::string, Tensor>> valuesForImport(const std::string 
     llvm::StringRef stem = llvm::sys::path::filename(it->path());
     if (!stem.consume_back(".npy"))
       continue;
-    auto type = npyType(it->path());
-    if (!type)
-      return type.takeError();
-    Tensor t{*type, nullptr};
-    if (type->bytes() <= kSmall) {
-      auto data = readNpy(it->path());
-      if (!data)
-        return data.takeError();
-      t = std::move(*data);
-    }
-    found[stem.str()] = std::move(t);
+    auto t = readNpy(it->path());
+    if (!t)
+      return t.takeError();
+    out[stem.str()] = {std::move(*t), it->path()};
   }
-  return found;
+  return out;
+}
+
+llvm::Expected<std::vector<Tensor>> makeInputs(const Graph &g, const GivenInputs &given,
+                                               uint64_t seed) {
+  std::vector<llvm::StringRef> names;
+  for (const Input &i : g.inputs())
+    names.push_back(g.valueName(i.value));
+  std::vector<std::string> files = fileNames(names);
+  for (const auto &[name, each] : given)
+    if (!each.mayBeUnused && !llvm::is_contained(files, name))
+      return makeError("'{0}' names no input of the graph{1}", each.from, didYouMean(name, names));
+  std::vector<Tensor> out;
+  for (size_t i = 0; i < files.size(); ++i) {
+    const Input &input = g.inputs()[i];
+    auto it = given.find(files[i]);
+    auto t = it != given.end() ? asInput(g, input, it->second) : defaultInput(g, input, seed);
+    if (!t)
+      return t.takeError();
+    out.push_back(std::move(*t));
+  }
+  return out;
 }
 
 llvm::Error checkOutputsFolder(const std::string &dir) {

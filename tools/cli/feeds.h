@@ -13,14 +13,21 @@ namespace isthmus {
 // its data was not loaded.
 llvm::Expected<Tensor> defaultInput(const Graph &g, const Input &input, uint64_t seed);
 
-// A tensor for each graph input, in order: `DIR/NAME.npy` where there is one (empty `dir`: none is
-// looked for), else the default. Errors: a file of another type; a file in DIR that names no input.
-llvm::Expected<std::vector<Tensor>> makeInputs(const Graph &g, const std::string &dir,
-                                               uint64_t seed);
+// Tensors for graph inputs, by the name that a file of theirs has (`fileNames`).
+struct Given {
+  Tensor tensor;
+  std::string from;         // for messages: the file
+  bool mayBeUnused = false; // else it is an error if the graph has no such input
+};
+using GivenInputs = std::map<std::string, Given>;
 
-// What a folder of inputs holds, by the files' names without ".npy", for importing a model: small
-// tensors, which may decide sizes, and of large ones the types. An empty `dir` holds nothing.
-llvm::Expected<std::map<std::string, Tensor>> valuesForImport(const std::string &dir);
+// All `NAME.npy` in a folder; nothing for an empty path.
+llvm::Expected<GivenInputs> readInputs(const std::string &dir);
+
+// A tensor for each graph input, in order: the given one, else the default. Errors: a given one of
+// another type, or one that names no input.
+llvm::Expected<std::vector<Tensor>> makeInputs(const Graph &g, const GivenInputs &given,
+                                               uint64_t seed);
 
 // Names of values as file names: '/' and ':' become '_'; a collision gets ".2". In the order given.
 std::vector<std::string> fileNames(llvm::ArrayRef<llvm::StringRef> names);

@@ -15,30 +15,28 @@
 namespace isthmus {
 namespace {
 
-llvm::Expected<Graph> readOnnx(const ModelOptions &o) {
+llvm::Expected<Graph> readOnnx(const ModelOptions &o, const GivenInputs &given) {
   OnnxOptions onnx;
   auto dims = dimBindings(o);
   if (!dims)
     return dims.takeError();
   onnx.dims = *dims;
-  auto values = valuesForImport(o.inputs);
-  if (!values)
-    return values.takeError();
-  onnx.inputValues = std::move(*values);
   onnx.mode = o.eval ? OnnxMode::Eval : o.asWritten ? OnnxMode::AsWritten : OnnxMode::Train;
   onnx.fold = foldWithPlainKernels;
   onnx.note = [](const std::string &text) { Console::get().note(text); };
+  for (const auto &[name, each] : given)
+    onnx.inputValues[name] = each.tensor;
   return importOnnx(o.model, onnx);
 }
 
 } // namespace
 
-llvm::Expected<Graph> loadModel(const ModelOptions &o) {
+llvm::Expected<Graph> loadModel(const ModelOptions &o, const GivenInputs &given) {
   bool isOnnx = llvm::StringRef(o.model).endswith(".onnx");
   if (!isOnnx && o.model != "-" && !llvm::StringRef(o.model).endswith(".isth"))
     return makeError("'{0}' is neither an .onnx nor an .isth file; the name tells the format",
                      o.model);
-  auto g = isOnnx ? readOnnx(o) : loadIsth(o.model);
+  auto g = isOnnx ? readOnnx(o, given) : loadIsth(o.model);
   if (!g)
     return g.takeError();
   if (!isOnnx && !o.dims.empty())

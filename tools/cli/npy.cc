@@ -94,16 +94,6 @@ llvm::Expected<Tensor> readNpy(const std::string &path) {
   return Tensor::make(type, [&](char *to) { std::memcpy(to, from, size_t(type.bytes())); });
 }
 
-llvm::Expected<Type> npyType(const std::string &path) {
-  auto file = open(path);
-  if (!file)
-    return file.takeError();
-  auto header = readHeader((*file)->getBuffer());
-  if (!header)
-    return locate(header.takeError(), path);
-  return header->first;
-}
-
 std::string npyBytes(const Tensor &t) {
   const Code *code = llvm::find_if(kCodes, [&](const Code &c) { return c.type == t.type.dtype; });
   std::string header =

@@ -9,8 +9,6 @@ namespace isthmus {
 // Errors name the file and say what was expected. bf16 is read from and written as '<V2', as NumPy
 // shows it.
 llvm::Expected<Tensor> readNpy(const std::string &path);
-// The type alone, without the data.
-llvm::Expected<Type> npyType(const std::string &path);
 std::string npyBytes(const Tensor &t);
 
 } // namespace isthmus

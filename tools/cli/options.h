@@ -18,7 +18,6 @@ struct ModelOptions {
   uint64_t seed = 0;
   int threads = 0;       // 0: one for each core
   std::string precision; // empty: as the model has it
-  std::string inputs;    // --inputs, of the verbs that run: what an import may take from it
   std::string progress = "auto";
 };
 

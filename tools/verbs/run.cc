@@ -1,8 +1,10 @@
+#include "ir/onnx/import.h"
 #include "tools/cli/console.h"
 #include "tools/cli/devices.h"
 #include "tools/cli/execute.h"
 #include "tools/cli/feeds.h"
 #include "tools/cli/model.h"
+#include "tools/cli/test_data.h"
 #include "tools/verbs/verbs.h"
 #include <algorithm>
 
@@ -12,7 +14,8 @@ namespace {
 struct Options {
   ModelOptions model;
   PlanOptions plan;
-  std::string device = "cpu", outputs, report;
+  std::string device = "cpu", inputs, outputs, testData, report;
+  Tolerance tolerance;
   int steps = 1;
 };
 
@@ -37,7 +40,82 @@ void summarize(const Report &r, const std::string &device) {
                         : ""));
 }
 
-llvm::Error run(const Options &o) {
+llvm::Expected<Graph> stepOf(const Options &o, const GivenInputs &given) {
+  auto g = loadModel(o.model, given);
+  if (!g)
+    return g.takeError();
+  if (!o.testData.empty())
+    return g;
+  bool forwardOnly = !g->hasBackward() && o.model.loss.empty() && !g->loss && !o.plan.any();
+  if (!forwardOnly)
+    return differentiated(std::move(*g), o.model);
+  Console::get().note(
+      "no loss is given (--loss) or named in the file: the forward part alone runs");
+  return g;
+}
+
+// One run: of a test set, whose outputs are then checked, or where that is null of what --inputs
+// and the seed give.
+llvm::Error runOnce(const Options &o, Device &device, const GivenInputs &given,
+                    const TestSet *test) {
+  auto g = stepOf(o, given);
+  if (!g)
+    return g.takeError();
+  auto plan = planned(*g, o.plan, device.target());
+  if (!plan)
+    return plan.takeError();
+  Report report = plan->report;
+  auto executor = execute(*plan, device, {o.steps, o.model.seed, given}, report);
+  if (!executor)
+    return executor.takeError();
+  if (!o.outputs.empty())
+    if (llvm::Error e = writeOutputs(plan->graph, **executor, o.outputs))
+      return e;
+  if (llvm::Error e = writeReport(report, o.report))
+    return e;
+  if (test)
+    return checkOutputs(*test, plan->graph, **executor, o.tolerance);
+  summarize(report, device.name());
+  return llvm::Error::success();
+}
+
+llvm::Error runTests(const Options &o, Device &device) {
+  auto sets = readTestData(o.testData);
+  if (!sets)
+    return sets.takeError();
+  std::vector<std::string> names;
+  if (llvm::StringRef(o.model.model).endswith(".onnx")) {
+    auto inputs = onnxInputNames(o.model.model);
+    if (!inputs)
+      return inputs.takeError();
+    names = *inputs;
+  }
+  size_t outputs = 0;
+  llvm::Error failed = llvm::Error::success();
+  for (const TestSet &set : *sets) {
+    failed = llvm::joinErrors(std::move(failed), runOnce(o, device, givenBy(set, names), &set));
+    outputs += set.outputs.size();
+  }
+  if (failed)
+    return failed;
+  Console::get().line(llvm::formatv("{0} outputs are as expected", outputs).str());
+  return llvm::Error::success();
+}
+
+llvm::Error checkTogether(const Options &o, const Device &device) {
+  if (!o.testData.empty() &&
+      !(o.inputs.empty() && o.model.loss.empty() && o.model.wrt.empty() && !o.model.eval))
+    return makeErrorCode(2, "--test-data has inputs of its own and is a forward run as written, so "
+                            "--inputs, --loss, --wrt and --eval have no meaning beside it");
+  for (const auto &[option, value] :
+       {std::pair("--outputs", &o.outputs), {"--test-data", &o.testData}})
+    if (!value->empty() && !device.computes())
+      return makeErrorCode(2, "{0} needs a device that computes, and '{1}' only counts", option,
+                           o.device);
+  return llvm::Error::success();
+}
+
+llvm::Error run(Options o) {
   if (llvm::Error e = checkOptions(o.model))
     return e;
   if (llvm::Error e = checkOptions(o.plan))
@@ -47,36 +125,16 @@ llvm::Error run(const Options &o) {
   auto device = openDevice(o.device, o.model.threads);
   if (!device)
     return device.takeError();
-  auto g = loadModel(o.model);
-  if (!g)
-    return g.takeError();
-  bool forwardOnly = !g->hasBackward() && o.model.loss.empty() && !g->loss && !o.plan.any();
-  if (forwardOnly) {
-    Console::get().note(
-        "no loss is given (--loss) or named in the file: the forward part alone runs");
-  } else {
-    g = differentiated(std::move(*g), o.model);
-    if (!g)
-      return g.takeError();
-  }
-  auto plan = planned(*g, o.plan, (*device)->target());
-  if (!plan)
-    return plan.takeError();
-  Report report = plan->report;
-  auto executor = execute(*plan, **device, {o.steps, o.model.seed, o.model.inputs}, report);
-  if (!executor)
-    return executor.takeError();
-  if (!o.outputs.empty()) {
-    if (!(*device)->computes())
-      return makeErrorCode(2, "--outputs needs a device that computes, and '{0}' only counts",
-                           o.device);
-    if (llvm::Error e = writeOutputs(plan->graph, **executor, o.outputs))
-      return e;
-  }
-  if (llvm::Error e = writeReport(report, o.report))
+  if (llvm::Error e = checkTogether(o, **device))
     return e;
-  summarize(report, (*device)->name());
-  return llvm::Error::success();
+  if (!o.testData.empty()) {
+    o.model.asWritten = true;
+    return runTests(o, **device);
+  }
+  auto given = readInputs(o.inputs);
+  if (!given)
+    return given.takeError();
+  return runOnce(o, **device, *given, nullptr);
 }
 
 VerbBody setUp(CLI::App &app) {
@@ -90,9 +148,16 @@ VerbBody setUp(CLI::App &app) {
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
   app.add_option(
-      "--inputs", o->model.inputs,
+      "--inputs", o->inputs,
       "a folder with NAME.npy for graph inputs and parameters; what is missing is drawn");
   app.add_option("--outputs", o->outputs, "a folder to write NAME.npy of every output to");
+  app.add_option("--test-data", o->testData,
+                 "a folder with test_data_set_N/input_K.pb and output_K.pb, as the ONNX project's "
+                 "tests have them: runs forward, as written, and compares");
+  app.add_option("--rtol", o->tolerance.relative, "for --test-data: relative error allowed")
+      ->capture_default_str();
+  app.add_option("--atol", o->tolerance.absolute, "for --test-data: absolute error allowed")
+      ->capture_default_str();
   app.add_option("--report", o->report, "a JSON file for the figures");
   return [o] { return run(*o); };
 }

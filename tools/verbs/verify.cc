@@ -10,18 +10,18 @@ namespace {
 
 struct Options {
   ModelOptions model;
-  std::string other, device = "cpu";
+  std::string other, device = "cpu", inputs;
   int steps = 1;
 };
 
 using Results = std::map<std::string, Tensor>;
 
 // Every output of the model, after running it as it is.
-llvm::Expected<Results> resultsOf(const std::string &path, const Options &o, Device &device,
-                                  bool *wasForward) {
+llvm::Expected<Results> resultsOf(const std::string &path, const Options &o,
+                                  const GivenInputs &given, Device &device, bool *wasForward) {
   ModelOptions model = o.model;
   model.model = path;
-  auto g = loadModel(model);
+  auto g = loadModel(model, given);
   if (!g)
     return g.takeError();
   *wasForward = !g->hasBackward();
@@ -34,7 +34,7 @@ llvm::Expected<Results> resultsOf(const std::string &path, const Options &o, Dev
   if (!p)
     return p.takeError();
   Report report = p->report;
-  auto e = execute(*p, device, {o.steps, o.model.seed, o.model.inputs}, report);
+  auto e = execute(*p, device, {o.steps, o.model.seed, given}, report);
   if (!e)
     return e.takeError();
   Results out;
@@ -73,11 +73,14 @@ llvm::Error verifyBoth(const Options &o) {
     return device.takeError();
   if (!(*device)->computes())
     return makeErrorCode(2, "verify needs a device that computes, and '{0}' only counts", o.device);
+  auto given = readInputs(o.inputs);
+  if (!given)
+    return given.takeError();
   bool firstForward = false, secondForward = false;
-  auto a = resultsOf(o.model.model, o, **device, &firstForward);
+  auto a = resultsOf(o.model.model, o, *given, **device, &firstForward);
   if (!a)
     return a.takeError();
-  auto b = resultsOf(o.other, o, **device, &secondForward);
+  auto b = resultsOf(o.other, o, *given, **device, &secondForward);
   if (!b)
     return b.takeError();
   if (!firstForward && !secondForward && (!o.model.loss.empty() || !o.model.wrt.empty()))
@@ -114,7 +117,7 @@ VerbBody setUp(CLI::App &app) {
   app.add_option("--steps", o->steps, "how often to repeat the step")
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
-  app.add_option("--inputs", o->model.inputs,
+  app.add_option("--inputs", o->inputs,
                  "a folder with NAME.npy for graph inputs; what is missing is drawn");
   return [o] { return verifyBoth(*o); };
 }

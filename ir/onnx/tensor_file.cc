@@ -1,0 +1,27 @@
+#include "ir/onnx/tensor_file.h"
+
+#include "ir/diagnostics.h"
+#include "ir/file.h"
+#include "ir/onnx/tensor_data.h"
+
+namespace isthmus {
+
+llvm::Expected<NamedTensor> readOnnxTensor(const std::string &path) {
+  auto bytes = readFile(path);
+  if (!bytes)
+    return bytes.takeError();
+  llvm::StringRef all = (*bytes)->getBuffer();
+  onnx::TensorProto proto;
+  // Any message can be taken for another one's unknown fields; a tensor has a type.
+  if (all.size() > size_t(std::numeric_limits<int>::max()) ||
+      !proto.ParseFromArray(all.data(), int(all.size())) || !proto.has_data_type())
+    return makeError("{0}: expects a serialized ONNX tensor (TensorProto), got something else",
+                     path);
+  onnx_import::ExternalFiles none("");
+  auto tensor = onnx_import::decodeTensor(proto, none);
+  if (!tensor)
+    return locate(tensor.takeError(), path);
+  return NamedTensor{proto.name(), std::move(*tensor)};
+}
+
+} // namespace isthmus
