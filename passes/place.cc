@@ -70,7 +70,7 @@ private:
   void takeOver(NodeId id) {
     const Node &n = g_.node(id);
     llvm::SmallVector<uint32_t, 2> taken;
-    for (const InPlace &pair : inPlacePairs(g_, id, roots_, t_)) {
+    for (const InPlace &pair : inPlacePairs(g_, id, roots_)) {
       ValueId root = roots_[n.operands[pair.operand].index], result = n.result(pair.result);
       uint32_t block = blockOf_[root.index];
       if (endOf(root) != id.index || blockOf_[result.index] != kNone ||

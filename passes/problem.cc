@@ -15,8 +15,8 @@ std::vector<ValueId> storageRoots(const Graph &g) {
   return roots;
 }
 
-llvm::SmallVector<InPlace, 2> inPlacePairs(const Graph &g, NodeId id, llvm::ArrayRef<ValueId> roots,
-                                           const Target &t) {
+llvm::SmallVector<InPlace, 2> inPlacePairs(const Graph &g, NodeId id,
+                                           llvm::ArrayRef<ValueId> roots) {
   llvm::SmallVector<InPlace, 2> pairs;
   const Node &n = g.node(id);
   for (const InPlace &pair : n.op->inPlace) {
@@ -24,8 +24,8 @@ llvm::SmallVector<InPlace, 2> inPlacePairs(const Graph &g, NodeId id, llvm::Arra
       continue;
     ValueId root = roots[n.operands[pair.operand].index];
     bool isPersistent = !g.value(root).def;
-    bool sameSize =
-        t.rounded(g.type(root).bytes()) == t.rounded(g.type(n.result(pair.result)).bytes());
+    // Exactly: an operand that is broadcast may round up to the same size, and is read again.
+    bool sameSize = g.type(root).bytes() == g.type(n.result(pair.result)).bytes();
     auto sharing = llvm::count_if(n.operands, [&](ValueId v) { return roots[v.index] == root; });
     if (!isPersistent && sameSize && (sharing == 1 || n.op->is(kElementwise)))
       pairs.push_back(pair);
@@ -82,7 +82,7 @@ llvm::Expected<GraphProblem> extractProblem(const Graph &g, const Target &t) {
       op.workspace = *workspace;
       for (const Type &type : call.results)
         op.outputBytes.push_back(type.bytes());
-      for (const InPlace &pair : inPlacePairs(g, id, roots, t))
+      for (const InPlace &pair : inPlacePairs(g, id, roots))
         op.mayReuse.push_back({pair.result, pair.operand});
     }
     ops.push_back(std::move(op));

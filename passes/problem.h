@@ -10,11 +10,10 @@ namespace isthmus {
 // Which storage each value lies in: the value at the root of its views.
 std::vector<ValueId> storageRoots(const Graph &g);
 
-// The pairs of a node's row that hold here: result and operand are of one size on the target,
-// neither is a view of something persistent, and no other operand shares the storage (but for
-// elementwise ops, where each element is read before it is written).
-llvm::SmallVector<InPlace, 2> inPlacePairs(const Graph &g, NodeId n, llvm::ArrayRef<ValueId> roots,
-                                           const Target &t);
+// The pairs of a node's row that hold here: result and operand are of one size to the byte, neither
+// is a view of something persistent, and no other operand shares the storage (but for elementwise
+// ops, where each element is read before it is written).
+llvm::SmallVector<InPlace, 2> inPlacePairs(const Graph &g, NodeId n, llvm::ArrayRef<ValueId> roots);
 
 struct GraphProblem {
   plan::Problem problem;

@@ -1,0 +1,39 @@
+// Where results may lie: over an operand that dies, or beside it.
+
+#include "passes/place.h"
+
+#include "tests/passes/small_graphs.h"
+#include "gtest/gtest.h"
+
+using namespace isthmus;
+
+namespace {
+
+struct Placed {
+  Graph g{"placed"};
+  Builder b{g};
+  ValueId x = addInput(g, "x", Type(DType::F32, {2, 4}));
+  ValueId h = b.create("exp", {x});
+  ValueId m = b.create("max", {h}, {{"axes", Ints{1}}, {"keepdims", true}});
+
+  int64_t offset(ValueId v) { return llvm::cantFail(place(g, Target())).valueOffset[v.index]; }
+};
+
+TEST(Place, AResultTakesThePlaceOfAnOperandOfItsSize) {
+  Placed p;
+  ValueId y = p.b.create("sub", {p.h, p.m});
+  p.g.addOutput(y);
+  EXPECT_EQ(p.offset(y), p.offset(p.h));
+}
+
+// 32 bytes and 8: both round up to 64. Each row of the result reads its maximum again and again.
+TEST(Place, AResultDoesNotOverwriteAnOperandThatIsBroadcast) {
+  Placed p;
+  ValueId y = p.b.create("sub", {p.h, p.m});
+  p.g.addOutput(p.h); // stays, so that only %m could be overwritten
+  p.g.addOutput(y);
+  EXPECT_NE(p.offset(y), p.offset(p.m));
+  EXPECT_NE(p.offset(y), p.offset(p.h));
+}
+
+} // namespace
