@@ -73,7 +73,8 @@ private:
     for (const InPlace &pair : inPlacePairs(g_, id, roots_)) {
       ValueId root = roots_[n.operands[pair.operand].index], result = n.result(pair.result);
       uint32_t block = blockOf_[root.index];
-      if (endOf(root) != id.index || blockOf_[result.index] != kNone ||
+      bool hasBytes = block != kNone; // nothing takes no place
+      if (!hasBytes || endOf(root) != id.index || blockOf_[result.index] != kNone ||
           llvm::is_contained(taken, block))
         continue;
       taken.push_back(block);

@@ -36,4 +36,14 @@ TEST(Place, AResultDoesNotOverwriteAnOperandThatIsBroadcast) {
   EXPECT_NE(p.offset(y), p.offset(p.h));
 }
 
+TEST(Place, EmptyTensorsTakeNoPlace) {
+  Graph g("empty");
+  Builder b(g);
+  ValueId x = addInput(g, "x", Type(DType::F32, {2, 0}));
+  ValueId y = b.create("sum", {b.create("exp", {b.create("exp", {x})})}, {{"axes", Ints{1}}});
+  g.addOutput(y);
+  Layout layout = llvm::cantFail(place(g, Target()));
+  EXPECT_EQ(layout.arenaBytes, 64);
+}
+
 } // namespace
