@@ -156,6 +156,11 @@ struct OpDef {
   // way for backward rows, whose own gradients are rare, to have them without a rule by hand.
   ValueList (*expand)(ExpandContext &) = nullptr;
 
+  // The sum of `other` and result 0 of node `n`, of this op, cheaper than by adding the two up; `n`
+  // is then needed no more. Null: there is no such way. How gradients stay sparse until they must
+  // not.
+  ValueId (*sumWith)(Builder &, NodeId n, ValueId other) = nullptr;
+
   // Operand i rebuilt from the results and the other operands; null where there is no inverse.
   ValueId (*inverse)(InverseContext &, size_t operand) = nullptr;
 

@@ -60,7 +60,16 @@ public:
                                                  " in place of " + g_.type(of).str());
     auto [it, isFirst] = grads.try_emplace(of, g);
     if (!isFirst)
-      it->second = b_.add(it->second, g);
+      it->second = sum(it->second, g);
+  }
+
+  ValueId sum(ValueId a, ValueId b) {
+    for (auto [one, other] : {std::pair(b, a), {a, b}}) {
+      NodeId def = g_.value(one).def;
+      if (def && g_.value(one).resultIndex == 0 && g_.node(def).op->sumWith)
+        return g_.node(def).op->sumWith(b_, def, other);
+    }
+    return b_.add(a, b);
   }
 
   std::vector<Diag> missing; // ops on the way without a gradient

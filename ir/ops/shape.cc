@@ -438,6 +438,9 @@ llvm::Expected<TypeList> inferScatterRows(const InferContext &c) {
   Dims dims(rows.dims.begin(), rows.dims.begin() + *axis);
   dims.push_back(size);
   dims.append(rows.dims.begin() + *axis + indices.rank(), rows.dims.end());
+  if (c.has(2) && c.operand(2) != rows.with(dims))
+    return c.error("expects a base of type '{0}', got '{1}'", rows.with(dims).str(),
+                   c.operand(2).str());
   return TypeList{rows.with(dims)};
 }
 
@@ -446,7 +449,45 @@ ValueList vjpScatterRows(VjpContext &c) {
   if (c.wants(1))
     out[1] = c.b.create("gather", {c.grad(0), c.operand(0)},
                         {{"axis", axisOf(c.attrs, c.type(c.result(0)))}});
+  if (c.wants(2))
+    out[2] = c.grad(0);
   return out;
+}
+
+// Indices as a list, and the rows along one axis with it.
+struct SparseRows {
+  ValueId indices, rows;
+  int64_t axis;
+
+  SparseRows(Builder &b, const Node &n) : indices(n.operands[0]), rows(n.operands[1]) {
+    Type i = b.type(indices), r = b.type(rows);
+    axis = axisOf(n.attrs, b.type(n.result(0)));
+    Dims flat(r.dims.begin(), r.dims.begin() + axis);
+    flat.push_back(i.elements());
+    flat.append(r.dims.begin() + axis + i.rank(), r.dims.end());
+    indices = b.reshape(indices, {i.elements()});
+    rows = b.reshape(rows, flat);
+  }
+};
+
+// Two lists of rows become one; to anything else, rows are added in place.
+ValueId sumWithScatterRows(Builder &b, NodeId id, ValueId other) {
+  Graph &g = b.graph();
+  const Node &n = g.node(id);
+  NodeId otherId = g.value(other).def;
+  const Node *o = otherId ? &g.node(otherId) : nullptr;
+  if (n.operands.size() == 3) // has a base of its own
+    return b.add(n.result(0), other);
+  bool bothSparse = o && o->op == n.op && o->operands.size() == 2 && o->attrs == n.attrs &&
+                    b.type(o->operands[0]).dtype == b.type(n.operands[0]).dtype;
+  if (!bothSparse)
+    return b.create("scatter_rows", {n.operands[0], n.operands[1], other}, n.attrs);
+  Attrs attrs = n.attrs;
+  SparseRows first(b, *o), second(b, n);
+  return b.create("scatter_rows",
+                  {b.create("concat", {first.indices, second.indices}, {{"axis", int64_t(0)}}),
+                   b.create("concat", {first.rows, second.rows}, {{"axis", first.axis}})},
+                  attrs);
 }
 
 Cost costScatterRows(const OpCall &c) {
@@ -616,19 +657,22 @@ std::vector<OpDef> joiningRows() {
                         "gather(f64[5, 2], i32[])", "gather(f64[2, 4, 3], i64[6]) {axis = -2}",
                         "gather(i64[5], i64[3])"}},
           {.name = "scatter_rows",
-           .doc = "Zeros, to which each row is added at its index on an axis, in the order of the "
-                  "rows: the transpose "
-                  "of gather. Rows with an index out of range are left out.",
-           .operands = "indices rows",
+           .doc = "Zeros, or the base, to which each row is added at its index on an axis, in the "
+                  "order of the rows: the transpose of gather. Rows with an index out of range are "
+                  "left out.",
+           .operands = "indices rows base?",
            .results = "y",
            .attrs = {kAxis, {"size", AttrKind::Int, {}, "the size of that axis in the result"}},
            .infer = inferScatterRows,
            .vjp = vjpScatterRows,
+           .sumWith = sumWithScatterRows,
            .cost = costScatterRows,
+           .inPlace = {{0, 2}},
            .indexBound = boundScatterRows,
            .examples = {"scatter_rows(i64[4], f64[4, 3]) {size = 5}",
                         "scatter_rows(i64[2, 3], f64[2, 2, 3]) {axis = 1, size = 4}",
                         "scatter_rows(i32[], f64[2]) {size = 3}",
+                        "scatter_rows(i64[4], f64[4, 3], f64[5, 3]) {size = 5}",
                         "scatter_rows(i64[6], f64[2, 6, 3]) {axis = -2, size = 4}"}},
           {.name = "trilu",
            .doc = "The upper (or lower) triangle of the matrices in the last two axes, the rest "

@@ -368,10 +368,15 @@ template <typename T, typename I> void scatterRows(const OpCall &call, const Ker
   int64_t inner = product(llvm::makeArrayRef(y.dims).drop_front(axis + 1));
   const I *indices = operand<I>(args, 0);
   const T *rows = operand<T>(args, 1);
+  const T *base = call.operands.size() > 2 ? operand<T>(args, 2) : nullptr;
   T *to = result<T>(args, 0);
   parallelFor(size, kGrain / (outer * inner + 1) + 1, [=](int64_t begin, int64_t end) {
     for (int64_t o = 0; o < outer; ++o) {
-      std::fill_n(to + (o * size + begin) * inner, (end - begin) * inner, T());
+      int64_t first = (o * size + begin) * inner, elements = (end - begin) * inner;
+      if (!base)
+        std::fill_n(to + first, elements, T());
+      else if (base != to)
+        std::copy_n(base + first, elements, to + first);
       for (int64_t r = 0; r < count; ++r) {
         int64_t i = resolved(indices[r], size);
         if (i < begin || i >= end)
