@@ -1,4 +1,4 @@
-// Arithmetic, comparisons and activations.
+// Arithmetic, comparisons, logic and choices.
 
 #include "ir/onnx/op_table.h"
 #include <cmath>
@@ -6,21 +6,6 @@
 namespace isthmus::onnx_import {
 namespace {
 
-// The rows of functions are for floats.
-Operand negated(NodeContext &n, const Operand &x) {
-  return isFloat(x.type.dtype) ? n.emit("neg", {x}) : n.emit("affine", {x}, {{"scale", -1.0}});
-}
-void convertNeg(NodeContext &n) { n.result(0, negated(n, n.in(0))); }
-void convertAbs(NodeContext &n) {
-  const Operand &x = n.in(0);
-  n.result(0, isFloat(x.type.dtype) ? n.emit("abs", {x}) : n.emit("maximum", {x, negated(n, x)}));
-}
-void convertXor(NodeContext &n) {
-  n.result(0, n.emit("not", {n.emit("equal", {n.in(0), n.in(1)})}));
-}
-void convertIsNaN(NodeContext &n) {
-  n.result(0, n.emit("not", {n.emit("equal", {n.in(0), n.in(0)})}));
-}
 void convertIdentity(NodeContext &n) { n.result(0, n.in(0)); }
 
 // --- Arithmetic with a constant number becomes one node without a second operand
@@ -96,7 +81,9 @@ void convertPow(NodeContext &n) {
     if (*p == -1)
       return n.result(0, n.emit("reciprocal", {x}));
   }
-  n.result(0, n.emit("pow", {x, n.cast(exponent, x.type.dtype)})); // the result has the base's type
+  // The result has the base's type; what is computed in is the float among the two.
+  DType in = isFloat(x.type.dtype) || !isFloat(exponent.type.dtype) ? x.type.dtype : DType::F64;
+  n.result(0, n.cast(n.emit("pow", {n.cast(x, in), n.cast(exponent, in)}), x.type.dtype));
 }
 
 // --- Any number of operands
@@ -114,85 +101,18 @@ void convertMean(NodeContext &n) {
   n.result(0, n.affine(chain(n, "add"), 1.0 / double(n.numInputs()), 0));
 }
 
-// --- Activations
-
-void convertGelu(NodeContext &n) {
-  std::string form = n.stringAttr("approximate", "none");
-  n.result(0, n.emit("gelu", {n.in(0)}, {{"approximate", form}}));
+void convertBitShift(NodeContext &n) {
+  std::string direction = n.stringAttr("direction", "");
+  if (direction != "LEFT" && direction != "RIGHT")
+    return n.fail("expects LEFT or RIGHT as attribute 'direction', got '{0}'", direction);
+  n.result(0, n.emit(direction == "LEFT" ? "shift_left" : "shift_right", {n.in(0), n.in(1)}));
 }
 
-void convertLeakyRelu(NodeContext &n) {
-  n.result(0, n.emit("leaky_relu", {n.in(0)}, {{"alpha", n.floatAttr("alpha", 0.01)}}));
-}
+// --- Clip: bounds are attributes below opset 11, optional operands from there on
 
 Operand clamp(NodeContext &n, const Operand &x, double min, double max) {
   return n.emit("clamp", {x}, {{"min", min}, {"max", max}});
 }
-
-Operand hardSigmoid(NodeContext &n, const Operand &x, double alpha, double beta) {
-  return clamp(n, n.affine(x, alpha, beta), 0, 1);
-}
-void convertHardSigmoid(NodeContext &n) {
-  double alpha = n.floatAttr("alpha", 0.2), beta = n.floatAttr("beta", 0.5);
-  n.result(0, hardSigmoid(n, n.in(0), alpha, beta));
-}
-void convertHardSwish(NodeContext &n) {
-  n.result(0, n.emit("mul", {n.in(0), hardSigmoid(n, n.in(0), 1.0 / 6, 0.5)}));
-}
-
-// x where positive, else slope (exp(x / width) - 1), all times gain. The exponential is kept from
-// overflowing where it is not used, or its gradient would be NaN there.
-Operand elu(NodeContext &n, double gain, double slope, double width) {
-  const Operand &x = n.in(0);
-  Operand low = clamp(n, x, -INFINITY, 0);
-  Operand bent =
-      n.affine(n.emit("exp", {n.affine(low, 1 / width, 0)}), gain * slope, -gain * slope);
-  Operand straight = n.affine(x, gain, 0);
-  return n.emit("where",
-                {n.emit("greater", {x, n.scalarConstant(x.type.dtype, 0)}), straight, bent});
-}
-void convertElu(NodeContext &n) { n.result(0, elu(n, 1, n.floatAttr("alpha", 1), 1)); }
-void convertSelu(NodeContext &n) {
-  double alpha = n.floatAttr("alpha", 1.67326319217681884765625),
-         gamma = n.floatAttr("gamma", 1.05070102214813232421875);
-  n.result(0, elu(n, gamma, alpha, 1));
-}
-void convertCelu(NodeContext &n) {
-  double alpha = n.floatAttr("alpha", 1);
-  if (alpha == 0)
-    return n.fail("expects an alpha other than 0");
-  n.result(0, elu(n, 1, alpha, alpha));
-}
-
-void convertPRelu(NodeContext &n) { // the slope is learned
-  const Operand &x = n.in(0);
-  n.result(
-      0, n.emit("add", {n.emit("relu", {x}), n.emit("mul", {n.in(1), clamp(n, x, -INFINITY, 0)})}));
-}
-
-void convertThresholdedRelu(NodeContext &n) {
-  const Operand &x = n.in(0);
-  Operand passes = n.emit("greater", {x, n.scalarConstant(x.type.dtype, n.floatAttr("alpha", 1))});
-  n.result(0, n.emit("where", {passes, x, n.scalarConstant(x.type.dtype, 0)}));
-}
-
-void convertSoftsign(NodeContext &n) {
-  n.result(0, n.emit("div", {n.in(0), n.affine(n.emit("abs", {n.in(0)}), 1, 1)}));
-}
-void convertMish(NodeContext &n) {
-  n.result(0, n.emit("mul", {n.in(0), n.emit("tanh", {n.emit("softplus", {n.in(0)})})}));
-}
-void convertSwish(NodeContext &n) {
-  double alpha = n.floatAttr("alpha", 1);
-  if (alpha == 1)
-    return n.result(0, n.emit("silu", {n.in(0)}));
-  n.result(0, n.emit("mul", {n.in(0), n.emit("sigmoid", {n.affine(n.in(0), alpha, 0)})}));
-}
-void convertTan(NodeContext &n) {
-  n.result(0, n.emit("div", {n.emit("sin", {n.in(0)}), n.emit("cos", {n.in(0)})}));
-}
-
-// --- Clip: bounds are attributes below opset 11, optional operands from there on
 
 void clipTo(NodeContext &n, double min, double max) {
   if (std::isnan(min) || std::isnan(max))
@@ -222,13 +142,22 @@ void convertClip(NodeContext &n) {
 
 // --- Types and choices
 
+std::optional<DType> typeAttr(NodeContext &n) {
+  auto to = elementType(int32_t(n.intAttr("to", 0)));
+  if (to)
+    return *to;
+  llvm::handleAllErrors(to.takeError(),
+                        [&](const DiagError &e) { n.fail("{0}", e.diags.front().message); });
+  return std::nullopt;
+}
 void convertCast(NodeContext &n) {
   n.ignoreAttrs({"saturate", "round_mode"}); // of float8 alone
-  auto to = elementType(int32_t(n.intAttr("to", 0)));
-  if (!to)
-    return llvm::handleAllErrors(
-        to.takeError(), [&](const DiagError &e) { n.fail("{0}", e.diags.front().message); });
-  n.result(0, n.cast(n.in(0), *to));
+  if (auto to = typeAttr(n))
+    n.result(0, n.cast(n.in(0), *to));
+}
+void convertBitCast(NodeContext &n) {
+  if (auto to = typeAttr(n))
+    n.result(0, n.emit("bitcast", {n.in(0)}, {{"type", dtypeName(*to).str()}}));
 }
 void convertCastLike(NodeContext &n) {
   n.ignoreAttrs({"saturate", "round_mode"});
@@ -245,33 +174,6 @@ constexpr OnnxOp comparison(llvm::StringRef name, llvm::StringRef row) {
 
 constexpr OnnxOp kOps[] = {
     {"Identity", 1, 1, 1, 1, convertIdentity, 0, {}, /*takesLists=*/true},
-    unary("Relu", "relu"),
-    unary("Sigmoid", "sigmoid"),
-    unary("Tanh", "tanh"),
-    unary("Exp", "exp"),
-    unary("Log", "log"),
-    unary("Sqrt", "sqrt"),
-    unary("Reciprocal", "reciprocal"),
-    {"Neg", 1, 1, 1, 1, convertNeg},
-    {"Abs", 1, 1, 1, 1, convertAbs},
-    unary("Sign", "sign", kAllOperands),
-    unary("Sin", "sin"),
-    unary("Cos", "cos"),
-    {"Tan", 1, 1, 1, 1, convertTan},
-    unary("Erf", "erf"),
-    unary("Softplus", "softplus"),
-    {"Softsign", 1, 1, 1, 1, convertSoftsign},
-    {"Gelu", 1, 1, 1, 1, convertGelu},
-    {"LeakyRelu", 1, 1, 1, 1, convertLeakyRelu},
-    {"PRelu", 7, 2, 2, 1, convertPRelu},
-    {"Elu", 1, 1, 1, 1, convertElu},
-    {"Selu", 1, 1, 1, 1, convertSelu},
-    {"Celu", 1, 1, 1, 1, convertCelu},
-    {"ThresholdedRelu", 1, 1, 1, 1, convertThresholdedRelu},
-    {"HardSigmoid", 1, 1, 1, 1, convertHardSigmoid},
-    {"HardSwish", 1, 1, 1, 1, convertHardSwish},
-    {"Mish", 1, 1, 1, 1, convertMish},
-    {"Swish", 1, 1, 1, 1, convertSwish},
     {"Clip", 1, 1, 1, 1, convertClip6},
     {"Clip", 11, 1, 3, 1, convertClip, kAllButFirst},
     {"Add", 7, 2, 2, 1, convertAdd},
@@ -290,12 +192,17 @@ constexpr OnnxOp kOps[] = {
     comparison("GreaterOrEqual", "greater_equal"),
     comparison("And", "and"),
     comparison("Or", "or"),
-    {"Xor", 7, 2, 2, 1, convertXor, kAllOperands},
+    comparison("Xor", "xor"),
     unary("Not", "not", kAllOperands),
-    {"IsNaN", 1, 1, 1, 1, convertIsNaN, kAllOperands},
+    comparison("BitwiseAnd", "and"),
+    comparison("BitwiseOr", "or"),
+    comparison("BitwiseXor", "xor"),
+    unary("BitwiseNot", "not", kAllOperands),
+    {"BitShift", 11, 2, 2, 1, convertBitShift, kAllOperands},
     {"Where", 7, 3, 3, 1, convertWhere, 1},
     {"Cast", 6, 1, 1, 1, convertCast},
     {"CastLike", 7, 2, 2, 1, convertCastLike, kAllButFirst},
+    {"BitCast", 1, 1, 1, 1, convertBitCast, kAllOperands},
 };
 
 } // namespace

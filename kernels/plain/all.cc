@@ -5,6 +5,11 @@ namespace isthmus {
 void registerPlainKernels(KernelTable &table) {
   registerPlainElementwise(table);
   registerPlainActivation(table);
+  registerPlainMath(table);
+  registerPlainBits(table);
+  registerPlainScan(table);
+  registerPlainIndexing(table);
+  registerPlainOrder(table);
   registerPlainShape(table);
   registerPlainReduce(table);
   registerPlainMatmul(table);
