@@ -42,10 +42,17 @@ void convertCelu(NodeContext &n) {
 // The slope is learned. Of integers, which the row does not take, it is composed.
 void convertPRelu(NodeContext &n) {
   const Operand &x = n.in(0);
+  Operand slope = n.in(1);
+  // Below opset 7 it is one number for each channel, or one for all.
+  if (n.opset() < 7 && slope.type.elements() > 1 && slope.type.rank() == 1 && x.type.rank() > 1) {
+    Dims dims(size_t(x.type.rank() - 1), 1);
+    dims[0] = slope.type.dims[0];
+    slope = n.reshape(slope, dims);
+  }
   if (isFloat(x.type.dtype))
-    return n.result(0, n.emit("prelu", {x, n.in(1)}));
+    return n.result(0, n.emit("prelu", {x, slope}));
   Operand positive = n.emit("greater", {x, n.scalarConstant(x.type.dtype, 0)});
-  n.result(0, n.emit("where", {positive, x, n.emit("mul", {n.in(1), x})}));
+  n.result(0, n.emit("where", {positive, x, n.emit("mul", {slope, x})}));
 }
 
 void convertThresholdedRelu(NodeContext &n) {
@@ -85,7 +92,7 @@ constexpr OnnxOp kOps[] = {
     unary("Mish", "mish"),
     {"Gelu", 1, 1, 1, 1, convertGelu},
     {"LeakyRelu", 1, 1, 1, 1, convertLeakyRelu},
-    {"PRelu", 7, 2, 2, 1, convertPRelu},
+    {"PRelu", 1, 2, 2, 1, convertPRelu},
     {"Elu", 1, 1, 1, 1, convertElu},
     {"Selu", 1, 1, 1, 1, convertSelu},
     {"Celu", 1, 1, 1, 1, convertCelu},

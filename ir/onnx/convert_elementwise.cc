@@ -1,6 +1,7 @@
 // Arithmetic, comparisons, logic and choices.
 
 #include "ir/onnx/op_table.h"
+#include "llvm/ADT/StringSwitch.h"
 #include <cmath>
 
 namespace isthmus::onnx_import {
@@ -19,8 +20,30 @@ std::optional<double> numberBeside(const Operand &x, const Operand &c) {
   return v && std::isfinite(*v) ? v : std::nullopt;
 }
 
-void convertAdd(NodeContext &n) {
+// The second operand of two. Below opset 7 its axes lie under those of the first from an axis on
+// that may be given, and not at the end.
+Operand second(NodeContext &n) {
   const Operand &a = n.in(0), &b = n.in(1);
+  if (n.opset() >= 7)
+    return b;
+  n.ignoreAttrs({"consumed_inputs"});
+  bool broadcasts = n.intAttr("broadcast", 0) != 0;
+  if (!n.hasAttr("axis"))
+    return b;
+  int64_t axis = n.axis(n.intAttr("axis", 0), a.type.rank()),
+          after = a.type.rank() - axis - b.type.rank();
+  if (!broadcasts || after < 0)
+    n.fail("expects 'axis' with 'broadcast', and room for '{0}' from axis {1} of '{2}' on",
+           b.type.str(), axis, a.type.str());
+  if (n.failed())
+    return b;
+  Dims dims = b.type.dims;
+  dims.append(size_t(after), 1);
+  return n.reshape(b, dims);
+}
+
+void convertAdd(NodeContext &n) {
+  const Operand &a = n.in(0), b = second(n);
   if (auto c = numberBeside(a, b))
     return n.result(0, n.emit("affine", {a}, {{"shift", *c}}));
   if (auto c = numberBeside(b, a))
@@ -29,7 +52,7 @@ void convertAdd(NodeContext &n) {
 }
 
 void convertSub(NodeContext &n) {
-  const Operand &a = n.in(0), &b = n.in(1);
+  const Operand &a = n.in(0), b = second(n);
   if (auto c = numberBeside(a, b))
     return n.result(0, n.emit("affine", {a}, {{"shift", -*c}}));
   if (auto c = numberBeside(b, a))
@@ -38,7 +61,7 @@ void convertSub(NodeContext &n) {
 }
 
 void convertMul(NodeContext &n) {
-  const Operand &a = n.in(0), &b = n.in(1);
+  const Operand &a = n.in(0), b = second(n);
   if (auto c = numberBeside(a, b))
     return n.result(0, n.emit("affine", {a}, {{"scale", *c}}));
   if (auto c = numberBeside(b, a))
@@ -47,7 +70,7 @@ void convertMul(NodeContext &n) {
 }
 
 void convertDiv(NodeContext &n) {
-  const Operand &a = n.in(0), &b = n.in(1);
+  const Operand &a = n.in(0), b = second(n);
   // Integers are divided at import, and not by zero.
   if (!isFloat(b.type.dtype) && b.isConstant() && n.state.folding.look(b.type.elements()))
     for (int64_t i = 0; i < b.type.elements(); ++i)
@@ -65,7 +88,7 @@ void convertDiv(NodeContext &n) {
 
 void convertPow(NodeContext &n) {
   const Operand &x = n.in(0);
-  Operand exponent = n.in(1);
+  Operand exponent = second(n);
   if (auto p = constantScalar(exponent);
       p && isFloat(x.type.dtype) && exponent.type.rank() <= x.type.rank()) {
     if (*p == 1)
@@ -84,6 +107,18 @@ void convertPow(NodeContext &n) {
   // The result has the base's type; what is computed in is the float among the two.
   DType in = isFloat(x.type.dtype) || !isFloat(exponent.type.dtype) ? x.type.dtype : DType::F64;
   n.result(0, n.cast(n.emit("pow", {n.cast(x, in), n.cast(exponent, in)}), x.type.dtype));
+}
+
+// Comparisons and logic below opset 7.
+void convertOldComparison(NodeContext &n) {
+  llvm::StringRef row = llvm::StringSwitch<llvm::StringRef>(n.proto.op_type())
+                            .Case("Equal", "equal")
+                            .Case("Less", "less")
+                            .Case("Greater", "greater")
+                            .Case("And", "and")
+                            .Case("Or", "or")
+                            .Default("xor");
+  n.result(0, n.emit(row, {n.in(0), second(n)}));
 }
 
 // --- Any number of operands
@@ -176,15 +211,21 @@ constexpr OnnxOp kOps[] = {
     {"Identity", 1, 1, 1, 1, convertIdentity, 0, {}, /*takesLists=*/true},
     {"Clip", 1, 1, 1, 1, convertClip6},
     {"Clip", 11, 1, 3, 1, convertClip, kAllButFirst},
-    {"Add", 7, 2, 2, 1, convertAdd},
-    {"Sub", 7, 2, 2, 1, convertSub},
-    {"Mul", 7, 2, 2, 1, convertMul},
-    {"Div", 7, 2, 2, 1, convertDiv},
-    {"Pow", 7, 2, 2, 1, convertPow},
+    {"Add", 1, 2, 2, 1, convertAdd},
+    {"Sub", 1, 2, 2, 1, convertSub},
+    {"Mul", 1, 2, 2, 1, convertMul},
+    {"Div", 1, 2, 2, 1, convertDiv},
+    {"Pow", 1, 2, 2, 1, convertPow},
     {"Max", 1, 1, kAnyNumber, 1, convertMax},
     {"Min", 1, 1, kAnyNumber, 1, convertMin},
     {"Sum", 1, 1, kAnyNumber, 1, convertSum},
     {"Mean", 1, 1, kAnyNumber, 1, convertMean},
+    {"Equal", 1, 2, 2, 1, convertOldComparison, kAllOperands},
+    {"Less", 1, 2, 2, 1, convertOldComparison, kAllOperands},
+    {"Greater", 1, 2, 2, 1, convertOldComparison, kAllOperands},
+    {"And", 1, 2, 2, 1, convertOldComparison, kAllOperands},
+    {"Or", 1, 2, 2, 1, convertOldComparison, kAllOperands},
+    {"Xor", 1, 2, 2, 1, convertOldComparison, kAllOperands},
     comparison("Equal", "equal"),
     comparison("Less", "less"),
     comparison("LessOrEqual", "less_equal"),

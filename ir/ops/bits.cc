@@ -48,7 +48,7 @@ void registerBitOps(OpRegistry &r) {
   r.add(bits("xor", "Whether one holds and not the other; of integers, the bits that differ.",
              "bool"));
   OpDef negation = compare("not", "Whether it does not hold; of integers, the bits not there.");
-  negation.operands = "a";
+  negation.operands = std::string("a");
   negation.infer = inferBits;
   negation.inPlace = overFirst();
   negation.examples = {"not(bool[2, 3])", "not(u8[2, 3])"};
