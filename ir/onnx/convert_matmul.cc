@@ -41,6 +41,7 @@ void convertGemm(NodeContext &n) {
 }
 
 constexpr OnnxOp kOps[] = {
+    {"Det", 11, 1, 1, 1, nullptr, 0, "det"},
     {"MatMul", 1, 2, 2, 1, convertMatMul},
     {"Gemm", 1, 2, 3, 1, convertGemm},
 };

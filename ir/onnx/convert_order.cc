@@ -86,9 +86,9 @@ void convertOneHot(NodeContext &n) {
 void convertCompress(NodeContext &n) {
   Operand x = n.in(0);
   const Operand &condition = n.in(1);
-  if (!condition.isConstant())
-    return n.fail(
-        "gives a result whose size depends on values; every size must be known at import");
+  const Tensor *holds = n.known(1); // the size of the result depends on it
+  if (!holds)
+    return;
   int64_t axis = 0;
   if (n.hasAttr("axis"))
     axis = n.axis(n.intAttr("axis", 0), x.type.rank());
@@ -102,7 +102,7 @@ void convertCompress(NodeContext &n) {
                   condition.type.str());
   Ints chosen;
   for (int64_t i = 0; i < count; ++i)
-    if (elementAsDouble(condition.data(), i) != 0)
+    if (elementAsDouble(*holds, i) != 0)
       chosen.push_back(i);
   n.result(0, n.emit("gather", {x, n.constant(intsTensor(chosen))}, {{"axis", axis}}));
 }
@@ -111,9 +111,8 @@ void convertCompress(NodeContext &n) {
 // is, which of them each place has, and how many places each has.
 void convertUnique(NodeContext &n) {
   Operand x = n.in(0);
-  if (!x.isConstant())
-    return n.fail(
-        "gives a result whose size depends on values; every size must be known at import");
+  if (!n.known(0)) // the size of the result depends on it
+    return;
   bool sorted = n.intAttr("sorted", 1) != 0;
   int64_t axis = 0;
   if (n.hasAttr("axis"))

@@ -10,6 +10,7 @@ void registerPlainKernels(KernelTable &table) {
   registerPlainScan(table);
   registerPlainIndexing(table);
   registerPlainOrder(table);
+  registerPlainLinalg(table);
   registerPlainShape(table);
   registerPlainReduce(table);
   registerPlainMatmul(table);

@@ -16,6 +16,7 @@ void registerPlainBits(KernelTable &table);
 void registerPlainScan(KernelTable &table);
 void registerPlainIndexing(KernelTable &table);
 void registerPlainOrder(KernelTable &table);
+void registerPlainLinalg(KernelTable &table);
 void registerPlainShape(KernelTable &table);
 void registerPlainReduce(KernelTable &table);
 void registerPlainMatmul(KernelTable &table);
