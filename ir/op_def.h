@@ -122,6 +122,8 @@ enum Trait : uint32_t {
       1 << 4, // the policy `memory` does not keep its results (losses, norms, dropout, casts)
   kStopsGradient = 1 << 5, // gradients of every order end here
   kDependsOnMode = 1 << 6, // has a bool attribute `training`
+  kIndexTuples = 1 << 7,   // reads indices into several axes from one operand: `indexBound` is the
+                           // least of their sizes, and an index beyond it may be right
 };
 
 // What gradients of integer or discontinuous ops are: none, and that is right, not missing.

@@ -35,6 +35,7 @@ constexpr TraitText kTraits[] = {
     {kContraction, "a contraction: the policy `speed` keeps its results"},
     {kNotACheckpoint, "never a checkpoint of the policy `memory`"},
     {kStopsGradient, "gradients of every order end here"},
+    {kIndexTuples, "reads tuples of indices"},
     {kDependsOnMode, "differs between training and inference"},
 };
 

@@ -103,7 +103,25 @@ template <typename T> void range(NodeContext &n, DType dtype) {
   })));
 }
 
+void rangeOfHalves(NodeContext &n) {
+  double start = n.scalar(0), limit = n.scalar(1), delta = n.scalar(2);
+  if (delta == 0)
+    return n.fail("expects a delta other than 0");
+  auto length = rangeLength(start, limit, delta);
+  if (!length || !n.state.folding.take(*length * 8))
+    return n.fail("would give more numbers than a model of {0} bytes can be allowed",
+                  n.state.model.fileBytes);
+  Operand wide = n.constant(Tensor::make(Type(DType::F64, {*length}), [&](char *out) {
+    for (int64_t i = 0; i < *length; ++i) {
+      double v = start + double(i) * delta;
+      std::memcpy(out + size_t(i) * sizeof v, &v, sizeof v);
+    }
+  }));
+  n.result(0, n.cast(wide, n.in(0).type.dtype));
+}
+
 void convertRange(NodeContext &n) {
+  n.ignoreAttrs({"stash_type"}); // 16-bit floats are counted in doubles
   for (size_t i = 0; i < 3; ++i) {
     n.scalar(i); // known, and one number
     if (!n.failed() && n.in(i).type.dtype != n.in(0).type.dtype)
@@ -121,9 +139,33 @@ void convertRange(NodeContext &n) {
     return range<float>(n, type);
   case DType::F64:
     return range<double>(n, type);
+  case DType::F16:
+  case DType::BF16:
+    return rangeOfHalves(n);
   default:
-    return n.fail("expects int32, int64, float or double, got '{0}'", dtypeName(type));
+    return n.fail("expects integers of 32 or 64 bits or floats, got '{0}'", dtypeName(type));
   }
+}
+
+// Ones on a diagonal: what two triangles have in common.
+void convertEyeLike(NodeContext &n) {
+  Type type = n.in(0).type;
+  int64_t k = n.intAttr("k", 0);
+  if (n.hasAttr("dtype")) {
+    auto to = elementType(int32_t(n.intAttr("dtype", 0)));
+    if (!to)
+      return llvm::handleAllErrors(
+          to.takeError(), [&](const DiagError &e) { n.fail("{0}", e.diags.front().message); });
+    type = type.with(*to);
+  }
+  if (type.rank() != 2)
+    return n.fail("expects an operand of rank 2, got '{0}'", type.str());
+  Operand one = n.cast(n.scalarConstant(DType::F32, 1), type.dtype);
+  if (n.failed())
+    return;
+  Operand ones = n.full(type, llvm::makeArrayRef(one.data().data, size_t(dtypeBytes(type.dtype))));
+  Operand upper = n.emit("trilu", {ones}, {{"k", k}, {"upper", true}});
+  n.result(0, n.emit("trilu", {upper}, {{"k", k}, {"upper", false}}));
 }
 
 // The indices of what is not zero, one row for each dimension.
@@ -159,6 +201,7 @@ constexpr OnnxOp kOps[] = {
     {"Size", 1, 1, 1, 1, convertSize, kAllOperands},
     {"ConstantOfShape", 9, 1, 1, 1, convertConstantOfShape, kAllOperands},
     {"Range", 11, 3, 3, 1, convertRange, kAllOperands},
+    {"EyeLike", 9, 1, 1, 1, convertEyeLike, kAllOperands},
     {"NonZero", 9, 1, 1, 1, convertNonZero, kAllOperands},
 };
 

@@ -1,26 +1,12 @@
-// Arithmetic, comparisons and activations.
+// Arithmetic, comparisons, logic and choices.
 
 #include "ir/onnx/op_table.h"
+#include "llvm/ADT/StringSwitch.h"
 #include <cmath>
 
 namespace isthmus::onnx_import {
 namespace {
 
-// The rows of functions are for floats.
-Operand negated(NodeContext &n, const Operand &x) {
-  return isFloat(x.type.dtype) ? n.emit("neg", {x}) : n.emit("affine", {x}, {{"scale", -1.0}});
-}
-void convertNeg(NodeContext &n) { n.result(0, negated(n, n.in(0))); }
-void convertAbs(NodeContext &n) {
-  const Operand &x = n.in(0);
-  n.result(0, isFloat(x.type.dtype) ? n.emit("abs", {x}) : n.emit("maximum", {x, negated(n, x)}));
-}
-void convertXor(NodeContext &n) {
-  n.result(0, n.emit("not", {n.emit("equal", {n.in(0), n.in(1)})}));
-}
-void convertIsNaN(NodeContext &n) {
-  n.result(0, n.emit("not", {n.emit("equal", {n.in(0), n.in(0)})}));
-}
 void convertIdentity(NodeContext &n) { n.result(0, n.in(0)); }
 
 // --- Arithmetic with a constant number becomes one node without a second operand
@@ -34,8 +20,30 @@ std::optional<double> numberBeside(const Operand &x, const Operand &c) {
   return v && std::isfinite(*v) ? v : std::nullopt;
 }
 
-void convertAdd(NodeContext &n) {
+// The second operand of two. Below opset 7 its axes lie under those of the first from an axis on
+// that may be given, and not at the end.
+Operand second(NodeContext &n) {
   const Operand &a = n.in(0), &b = n.in(1);
+  if (n.opset() >= 7)
+    return b;
+  n.ignoreAttrs({"consumed_inputs"});
+  bool broadcasts = n.intAttr("broadcast", 0) != 0;
+  if (!n.hasAttr("axis"))
+    return b;
+  int64_t axis = n.axis(n.intAttr("axis", 0), a.type.rank()),
+          after = a.type.rank() - axis - b.type.rank();
+  if (!broadcasts || after < 0)
+    n.fail("expects 'axis' with 'broadcast', and room for '{0}' from axis {1} of '{2}' on",
+           b.type.str(), axis, a.type.str());
+  if (n.failed())
+    return b;
+  Dims dims = b.type.dims;
+  dims.append(size_t(after), 1);
+  return n.reshape(b, dims);
+}
+
+void convertAdd(NodeContext &n) {
+  const Operand &a = n.in(0), b = second(n);
   if (auto c = numberBeside(a, b))
     return n.result(0, n.emit("affine", {a}, {{"shift", *c}}));
   if (auto c = numberBeside(b, a))
@@ -44,7 +52,7 @@ void convertAdd(NodeContext &n) {
 }
 
 void convertSub(NodeContext &n) {
-  const Operand &a = n.in(0), &b = n.in(1);
+  const Operand &a = n.in(0), b = second(n);
   if (auto c = numberBeside(a, b))
     return n.result(0, n.emit("affine", {a}, {{"shift", -*c}}));
   if (auto c = numberBeside(b, a))
@@ -53,7 +61,7 @@ void convertSub(NodeContext &n) {
 }
 
 void convertMul(NodeContext &n) {
-  const Operand &a = n.in(0), &b = n.in(1);
+  const Operand &a = n.in(0), b = second(n);
   if (auto c = numberBeside(a, b))
     return n.result(0, n.emit("affine", {a}, {{"scale", *c}}));
   if (auto c = numberBeside(b, a))
@@ -62,7 +70,7 @@ void convertMul(NodeContext &n) {
 }
 
 void convertDiv(NodeContext &n) {
-  const Operand &a = n.in(0), &b = n.in(1);
+  const Operand &a = n.in(0), b = second(n);
   // Integers are divided at import, and not by zero.
   if (!isFloat(b.type.dtype) && b.isConstant() && n.state.folding.look(b.type.elements()))
     for (int64_t i = 0; i < b.type.elements(); ++i)
@@ -80,7 +88,7 @@ void convertDiv(NodeContext &n) {
 
 void convertPow(NodeContext &n) {
   const Operand &x = n.in(0);
-  Operand exponent = n.in(1);
+  Operand exponent = second(n);
   if (auto p = constantScalar(exponent);
       p && isFloat(x.type.dtype) && exponent.type.rank() <= x.type.rank()) {
     if (*p == 1)
@@ -96,7 +104,21 @@ void convertPow(NodeContext &n) {
     if (*p == -1)
       return n.result(0, n.emit("reciprocal", {x}));
   }
-  n.result(0, n.emit("pow", {x, n.cast(exponent, x.type.dtype)})); // the result has the base's type
+  // The result has the base's type; what is computed in is the float among the two.
+  DType in = isFloat(x.type.dtype) || !isFloat(exponent.type.dtype) ? x.type.dtype : DType::F64;
+  n.result(0, n.cast(n.emit("pow", {n.cast(x, in), n.cast(exponent, in)}), x.type.dtype));
+}
+
+// Comparisons and logic below opset 7.
+void convertOldComparison(NodeContext &n) {
+  llvm::StringRef row = llvm::StringSwitch<llvm::StringRef>(n.proto.op_type())
+                            .Case("Equal", "equal")
+                            .Case("Less", "less")
+                            .Case("Greater", "greater")
+                            .Case("And", "and")
+                            .Case("Or", "or")
+                            .Default("xor");
+  n.result(0, n.emit(row, {n.in(0), second(n)}));
 }
 
 // --- Any number of operands
@@ -114,85 +136,18 @@ void convertMean(NodeContext &n) {
   n.result(0, n.affine(chain(n, "add"), 1.0 / double(n.numInputs()), 0));
 }
 
-// --- Activations
-
-void convertGelu(NodeContext &n) {
-  std::string form = n.stringAttr("approximate", "none");
-  n.result(0, n.emit("gelu", {n.in(0)}, {{"approximate", form}}));
+void convertBitShift(NodeContext &n) {
+  std::string direction = n.stringAttr("direction", "");
+  if (direction != "LEFT" && direction != "RIGHT")
+    return n.fail("expects LEFT or RIGHT as attribute 'direction', got '{0}'", direction);
+  n.result(0, n.emit(direction == "LEFT" ? "shift_left" : "shift_right", {n.in(0), n.in(1)}));
 }
 
-void convertLeakyRelu(NodeContext &n) {
-  n.result(0, n.emit("leaky_relu", {n.in(0)}, {{"alpha", n.floatAttr("alpha", 0.01)}}));
-}
+// --- Clip: bounds are attributes below opset 11, optional operands from there on
 
 Operand clamp(NodeContext &n, const Operand &x, double min, double max) {
   return n.emit("clamp", {x}, {{"min", min}, {"max", max}});
 }
-
-Operand hardSigmoid(NodeContext &n, const Operand &x, double alpha, double beta) {
-  return clamp(n, n.affine(x, alpha, beta), 0, 1);
-}
-void convertHardSigmoid(NodeContext &n) {
-  double alpha = n.floatAttr("alpha", 0.2), beta = n.floatAttr("beta", 0.5);
-  n.result(0, hardSigmoid(n, n.in(0), alpha, beta));
-}
-void convertHardSwish(NodeContext &n) {
-  n.result(0, n.emit("mul", {n.in(0), hardSigmoid(n, n.in(0), 1.0 / 6, 0.5)}));
-}
-
-// x where positive, else slope (exp(x / width) - 1), all times gain. The exponential is kept from
-// overflowing where it is not used, or its gradient would be NaN there.
-Operand elu(NodeContext &n, double gain, double slope, double width) {
-  const Operand &x = n.in(0);
-  Operand low = clamp(n, x, -INFINITY, 0);
-  Operand bent =
-      n.affine(n.emit("exp", {n.affine(low, 1 / width, 0)}), gain * slope, -gain * slope);
-  Operand straight = n.affine(x, gain, 0);
-  return n.emit("where",
-                {n.emit("greater", {x, n.scalarConstant(x.type.dtype, 0)}), straight, bent});
-}
-void convertElu(NodeContext &n) { n.result(0, elu(n, 1, n.floatAttr("alpha", 1), 1)); }
-void convertSelu(NodeContext &n) {
-  double alpha = n.floatAttr("alpha", 1.67326319217681884765625),
-         gamma = n.floatAttr("gamma", 1.05070102214813232421875);
-  n.result(0, elu(n, gamma, alpha, 1));
-}
-void convertCelu(NodeContext &n) {
-  double alpha = n.floatAttr("alpha", 1);
-  if (alpha == 0)
-    return n.fail("expects an alpha other than 0");
-  n.result(0, elu(n, 1, alpha, alpha));
-}
-
-void convertPRelu(NodeContext &n) { // the slope is learned
-  const Operand &x = n.in(0);
-  n.result(
-      0, n.emit("add", {n.emit("relu", {x}), n.emit("mul", {n.in(1), clamp(n, x, -INFINITY, 0)})}));
-}
-
-void convertThresholdedRelu(NodeContext &n) {
-  const Operand &x = n.in(0);
-  Operand passes = n.emit("greater", {x, n.scalarConstant(x.type.dtype, n.floatAttr("alpha", 1))});
-  n.result(0, n.emit("where", {passes, x, n.scalarConstant(x.type.dtype, 0)}));
-}
-
-void convertSoftsign(NodeContext &n) {
-  n.result(0, n.emit("div", {n.in(0), n.affine(n.emit("abs", {n.in(0)}), 1, 1)}));
-}
-void convertMish(NodeContext &n) {
-  n.result(0, n.emit("mul", {n.in(0), n.emit("tanh", {n.emit("softplus", {n.in(0)})})}));
-}
-void convertSwish(NodeContext &n) {
-  double alpha = n.floatAttr("alpha", 1);
-  if (alpha == 1)
-    return n.result(0, n.emit("silu", {n.in(0)}));
-  n.result(0, n.emit("mul", {n.in(0), n.emit("sigmoid", {n.affine(n.in(0), alpha, 0)})}));
-}
-void convertTan(NodeContext &n) {
-  n.result(0, n.emit("div", {n.emit("sin", {n.in(0)}), n.emit("cos", {n.in(0)})}));
-}
-
-// --- Clip: bounds are attributes below opset 11, optional operands from there on
 
 void clipTo(NodeContext &n, double min, double max) {
   if (std::isnan(min) || std::isnan(max))
@@ -222,13 +177,22 @@ void convertClip(NodeContext &n) {
 
 // --- Types and choices
 
+std::optional<DType> typeAttr(NodeContext &n) {
+  auto to = elementType(int32_t(n.intAttr("to", 0)));
+  if (to)
+    return *to;
+  llvm::handleAllErrors(to.takeError(),
+                        [&](const DiagError &e) { n.fail("{0}", e.diags.front().message); });
+  return std::nullopt;
+}
 void convertCast(NodeContext &n) {
   n.ignoreAttrs({"saturate", "round_mode"}); // of float8 alone
-  auto to = elementType(int32_t(n.intAttr("to", 0)));
-  if (!to)
-    return llvm::handleAllErrors(
-        to.takeError(), [&](const DiagError &e) { n.fail("{0}", e.diags.front().message); });
-  n.result(0, n.cast(n.in(0), *to));
+  if (auto to = typeAttr(n))
+    n.result(0, n.cast(n.in(0), *to));
+}
+void convertBitCast(NodeContext &n) {
+  if (auto to = typeAttr(n))
+    n.result(0, n.emit("bitcast", {n.in(0)}, {{"type", dtypeName(*to).str()}}));
 }
 void convertCastLike(NodeContext &n) {
   n.ignoreAttrs({"saturate", "round_mode"});
@@ -245,44 +209,23 @@ constexpr OnnxOp comparison(llvm::StringRef name, llvm::StringRef row) {
 
 constexpr OnnxOp kOps[] = {
     {"Identity", 1, 1, 1, 1, convertIdentity, 0, {}, /*takesLists=*/true},
-    unary("Relu", "relu"),
-    unary("Sigmoid", "sigmoid"),
-    unary("Tanh", "tanh"),
-    unary("Exp", "exp"),
-    unary("Log", "log"),
-    unary("Sqrt", "sqrt"),
-    unary("Reciprocal", "reciprocal"),
-    {"Neg", 1, 1, 1, 1, convertNeg},
-    {"Abs", 1, 1, 1, 1, convertAbs},
-    unary("Sign", "sign", kAllOperands),
-    unary("Sin", "sin"),
-    unary("Cos", "cos"),
-    {"Tan", 1, 1, 1, 1, convertTan},
-    unary("Erf", "erf"),
-    unary("Softplus", "softplus"),
-    {"Softsign", 1, 1, 1, 1, convertSoftsign},
-    {"Gelu", 1, 1, 1, 1, convertGelu},
-    {"LeakyRelu", 1, 1, 1, 1, convertLeakyRelu},
-    {"PRelu", 7, 2, 2, 1, convertPRelu},
-    {"Elu", 1, 1, 1, 1, convertElu},
-    {"Selu", 1, 1, 1, 1, convertSelu},
-    {"Celu", 1, 1, 1, 1, convertCelu},
-    {"ThresholdedRelu", 1, 1, 1, 1, convertThresholdedRelu},
-    {"HardSigmoid", 1, 1, 1, 1, convertHardSigmoid},
-    {"HardSwish", 1, 1, 1, 1, convertHardSwish},
-    {"Mish", 1, 1, 1, 1, convertMish},
-    {"Swish", 1, 1, 1, 1, convertSwish},
     {"Clip", 1, 1, 1, 1, convertClip6},
     {"Clip", 11, 1, 3, 1, convertClip, kAllButFirst},
-    {"Add", 7, 2, 2, 1, convertAdd},
-    {"Sub", 7, 2, 2, 1, convertSub},
-    {"Mul", 7, 2, 2, 1, convertMul},
-    {"Div", 7, 2, 2, 1, convertDiv},
-    {"Pow", 7, 2, 2, 1, convertPow},
+    {"Add", 1, 2, 2, 1, convertAdd},
+    {"Sub", 1, 2, 2, 1, convertSub},
+    {"Mul", 1, 2, 2, 1, convertMul},
+    {"Div", 1, 2, 2, 1, convertDiv},
+    {"Pow", 1, 2, 2, 1, convertPow},
     {"Max", 1, 1, kAnyNumber, 1, convertMax},
     {"Min", 1, 1, kAnyNumber, 1, convertMin},
     {"Sum", 1, 1, kAnyNumber, 1, convertSum},
     {"Mean", 1, 1, kAnyNumber, 1, convertMean},
+    {"Equal", 1, 2, 2, 1, convertOldComparison, kAllOperands},
+    {"Less", 1, 2, 2, 1, convertOldComparison, kAllOperands},
+    {"Greater", 1, 2, 2, 1, convertOldComparison, kAllOperands},
+    {"And", 1, 2, 2, 1, convertOldComparison, kAllOperands},
+    {"Or", 1, 2, 2, 1, convertOldComparison, kAllOperands},
+    {"Xor", 1, 2, 2, 1, convertOldComparison, kAllOperands},
     comparison("Equal", "equal"),
     comparison("Less", "less"),
     comparison("LessOrEqual", "less_equal"),
@@ -290,12 +233,17 @@ constexpr OnnxOp kOps[] = {
     comparison("GreaterOrEqual", "greater_equal"),
     comparison("And", "and"),
     comparison("Or", "or"),
-    {"Xor", 7, 2, 2, 1, convertXor, kAllOperands},
+    comparison("Xor", "xor"),
     unary("Not", "not", kAllOperands),
-    {"IsNaN", 1, 1, 1, 1, convertIsNaN, kAllOperands},
+    comparison("BitwiseAnd", "and"),
+    comparison("BitwiseOr", "or"),
+    comparison("BitwiseXor", "xor"),
+    unary("BitwiseNot", "not", kAllOperands),
+    {"BitShift", 11, 2, 2, 1, convertBitShift, kAllOperands},
     {"Where", 7, 3, 3, 1, convertWhere, 1},
     {"Cast", 6, 1, 1, 1, convertCast},
     {"CastLike", 7, 2, 2, 1, convertCastLike, kAllButFirst},
+    {"BitCast", 1, 1, 1, 1, convertBitCast, kAllOperands},
 };
 
 } // namespace

@@ -30,6 +30,8 @@ void convertGemm(NodeContext &n) {
     return n.fail("expects matrices, got '{0}' and '{1}'", a.str(), b.str());
   bool transA = n.intAttr("transA", 0) != 0, transB = n.intAttr("transB", 0) != 0;
   double alpha = n.floatAttr("alpha", 1), beta = n.floatAttr("beta", 1);
+  if (n.opset() < 7)
+    n.ignoreAttrs({"broadcast"}); // numpy's rule takes all that it allows
   Operand y =
       n.emit("matmul", {n.in(0), n.in(1)}, {{"transpose_a", transA}, {"transpose_b", transB}});
   y = n.affine(y, alpha, 0);
@@ -39,8 +41,9 @@ void convertGemm(NodeContext &n) {
 }
 
 constexpr OnnxOp kOps[] = {
+    {"Det", 11, 1, 1, 1, nullptr, 0, "det"},
     {"MatMul", 1, 2, 2, 1, convertMatMul},
-    {"Gemm", 7, 2, 3, 1, convertGemm},
+    {"Gemm", 1, 2, 3, 1, convertGemm},
 };
 
 } // namespace

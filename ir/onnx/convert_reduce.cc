@@ -34,13 +34,20 @@ Operand reduce(NodeContext &n, const char *row, const Operand &x,
   return n.emit(row, {x}, {{"axes", r->axes}, {"keepdims", r->keepDims}});
 }
 
-void convertReduceMean(NodeContext &n) {
-  n.result(0, reduce(n, "mean", n.in(0), reduction(n, 18)));
+// Of truth values, as numbers that are one where true.
+Operand extremum(NodeContext &n, const char *row) {
+  const Operand &x = n.in(0);
+  auto r = reduction(n, 18);
+  if (x.type.dtype != DType::Bool)
+    return reduce(n, row, x, r);
+  return n.cast(reduce(n, row, n.cast(x, DType::U8), r), DType::Bool);
 }
+void convertReduceMax(NodeContext &n) { n.result(0, extremum(n, "max")); }
+void convertReduceMin(NodeContext &n) { n.result(0, extremum(n, "min")); }
+
 void convertReduceSum(NodeContext &n) { n.result(0, reduce(n, "sum", n.in(0), reduction(n, 13))); }
-void convertReduceMax(NodeContext &n) { n.result(0, reduce(n, "max", n.in(0), reduction(n, 18))); }
-void convertReduceMin(NodeContext &n) {
-  n.result(0, n.emit("neg", {reduce(n, "max", n.emit("neg", {n.in(0)}), reduction(n, 18))}));
+void convertReduceProd(NodeContext &n) {
+  n.result(0, reduce(n, "prod", n.in(0), reduction(n, 18)));
 }
 void convertReduceL1(NodeContext &n) {
   n.result(0, reduce(n, "sum", n.emit("abs", {n.in(0)}), reduction(n, 18)));
@@ -48,52 +55,52 @@ void convertReduceL1(NodeContext &n) {
 void convertReduceSumSquare(NodeContext &n) {
   n.result(0, reduce(n, "sum", n.emit("square", {n.in(0)}), reduction(n, 18)));
 }
+
+// What has a fraction is computed in f64 where the operand is of integers.
+Operand asFloat(NodeContext &n) {
+  const Operand &x = n.in(0);
+  return isFloat(x.type.dtype) ? x : n.cast(x, DType::F64);
+}
+void likeOperand(NodeContext &n, const Operand &y) { n.result(0, n.cast(y, n.in(0).type.dtype)); }
+
+void convertReduceMean(NodeContext &n) {
+  likeOperand(n, reduce(n, "mean", asFloat(n), reduction(n, 18)));
+}
 void convertReduceL2(NodeContext &n) {
-  n.result(0, n.emit("sqrt", {reduce(n, "sum", n.emit("square", {n.in(0)}), reduction(n, 18))}));
+  Operand squares = n.emit("square", {asFloat(n)});
+  likeOperand(n, n.emit("sqrt", {reduce(n, "sum", squares, reduction(n, 18))}));
 }
 void convertReduceLogSum(NodeContext &n) {
-  n.result(0, n.emit("log", {reduce(n, "sum", n.in(0), reduction(n, 18))}));
+  likeOperand(n, n.emit("log", {reduce(n, "sum", asFloat(n), reduction(n, 18))}));
+}
+void convertReduceLogSumExp(NodeContext &n) { // of one element it is that element
+  likeOperand(n, reduce(n, "logsumexp", asFloat(n), reduction(n, 18)));
 }
 
-// log(sum(exp(x))), with the maximum taken out so that nothing overflows; no gradient needs to flow
-// through it.
-void convertReduceLogSumExp(NodeContext &n) {
-  auto r = reduction(n, 18);
-  if (!r || r->axes.empty())
-    return n.result(0, n.in(0));
-  Reduction kept{r->axes, true};
-  Operand top = n.emit("stop_gradient", {reduce(n, "max", n.in(0), kept)});
-  Operand sum = reduce(n, "sum", n.emit("exp", {n.emit("sub", {n.in(0), top})}), kept);
-  Operand y = n.emit("add", {n.emit("log", {sum}), top});
-  if (n.failed())
-    return;
-  Ints dims;
-  for (int64_t a = 0; a < n.in(0).type.rank(); ++a)
-    if (r->keepDims || !llvm::is_contained(r->axes, a))
-      dims.push_back(y.type.dims[size_t(a)]);
-  n.result(0, n.reshape(y, dims));
-}
+// --- One axis
 
-// Of shapes, that is of integers known at import: how a number of elements is written out.
-void convertReduceProd(NodeContext &n) {
-  auto r = reduction(n, 18);
-  const Operand &x = n.in(0);
+void arg(NodeContext &n, const char *row) {
+  Operand x = n.in(0);
+  int64_t axis = n.axis(n.intAttr("axis", 0), x.type.rank());
+  bool keep = n.intAttr("keepdims", 1) != 0, last = n.intAttr("select_last_index", 0) != 0;
+  if (x.type.dtype == DType::Bool)
+    x = n.cast(x, DType::U8);
+  n.result(0, n.emit(row, {x}, {{"axis", axis}, {"keepdims", keep}, {"last", last}}));
+}
+void convertArgMax(NodeContext &n) { arg(n, "argmax"); }
+void convertArgMin(NodeContext &n) { arg(n, "argmin"); }
+
+void scan(NodeContext &n, const char *row) {
+  double axis = n.scalar(1);
+  bool exclusive = n.intAttr("exclusive", 0) != 0, reverse = n.intAttr("reverse", 0) != 0;
   if (n.failed())
     return;
-  if (!x.isConstant() || isFloat(x.type.dtype) || !r || int64_t(r->axes.size()) != x.type.rank())
-    return n.fail("is supported of integers known at import, over all axes; got '{0}'",
-                  x.type.str());
-  if (!n.state.folding.look(x.type.elements()))
-    return n.fail("has an operand that is too large, '{0}'", x.type.str());
-  int64_t product = 1;
-  for (int64_t i = 0; i < x.type.elements(); ++i)
-    if (__builtin_mul_overflow(product, elementAsInt(x.data(), i), &product))
-      return n.fail("overflows 64 bits");
-  Dims dims(r->keepDims ? size_t(x.type.rank()) : 0, 1);
-  Operand all = n.constant(
-      filled(Type(DType::I64, dims), llvm::makeArrayRef(reinterpret_cast<char *>(&product), 8)));
-  n.result(0, n.cast(all, x.type.dtype));
+  int64_t fromFront = n.axis(int64_t(axis), n.in(0).type.rank());
+  n.result(0, n.emit(row, {n.in(0)},
+                     {{"axis", fromFront}, {"exclusive", exclusive}, {"reverse", reverse}}));
 }
+void convertCumSum(NodeContext &n) { scan(n, "cumsum"); }
+void convertCumProd(NodeContext &n) { scan(n, "cumprod"); }
 
 constexpr OnnxOp row(llvm::StringRef name, void (*convert)(NodeContext &)) {
   return {name, 1, 1, 2, 1, convert, kAllButFirst};
@@ -110,6 +117,10 @@ constexpr OnnxOp kOps[] = {
     row("ReduceLogSum", convertReduceLogSum),
     row("ReduceLogSumExp", convertReduceLogSumExp),
     row("ReduceProd", convertReduceProd),
+    {"ArgMax", 1, 1, 1, 1, convertArgMax, kAllOperands},
+    {"ArgMin", 1, 1, 1, 1, convertArgMin, kAllOperands},
+    {"CumSum", 11, 2, 2, 1, convertCumSum, kAllButFirst},
+    {"CumProd", 26, 2, 2, 1, convertCumProd, kAllButFirst},
 };
 
 } // namespace

@@ -44,8 +44,12 @@ OpRows softmaxOps();
 OpRows randomOps();
 OpRows attentionOps();
 OpRows resizeOps();
-OpRows roundingOps();
 OpRows controlOps();
 OpRows sequenceOps();
+OpRows mathOps();
+OpRows activationOps();
+OpRows scatterOps();
+OpRows orderOps();
+OpRows einsumOps();
 
 } // namespace isthmus::onnx_import

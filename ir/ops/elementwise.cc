@@ -2,7 +2,7 @@
 // operand's shape. Activations have gradient rows of their own, so that the backward pass needs one
 // node and no temporaries; those rows have gradients in turn.
 
-#include "ir/ops/families.h"
+#include "ir/ops/elementwise_rows.h"
 #include <algorithm>
 #include <cmath>
 
@@ -10,68 +10,6 @@ namespace isthmus {
 namespace {
 
 // --- Shape rules
-
-llvm::Expected<TypeList> inferUnary(const InferContext &c) {
-  if (llvm::Error e = c.expectFloat(0))
-    return e;
-  return TypeList{c.operand(0)};
-}
-
-llvm::Expected<Dims> broadcastDims(const InferContext &c) {
-  Dims dims;
-  for (const Type &t : c.operands) {
-    if (t.dims.size() > dims.size())
-      dims.insert(dims.begin(), t.dims.size() - dims.size(), 1);
-    size_t lead = dims.size() - t.dims.size();
-    for (size_t i = 0; i < t.dims.size(); ++i) {
-      int64_t &d = dims[lead + i];
-      if (d == 1)
-        d = t.dims[i];
-      else if (t.dims[i] != 1 && t.dims[i] != d) {
-        std::string got;
-        for (const Type &each : c.operands)
-          got += (got.empty() ? "'" : " and '") + each.str() + "'";
-        return c.error("expects shapes that broadcast to one, got {0}", got);
-      }
-    }
-  }
-  return dims;
-}
-
-llvm::Error expectOneDType(const InferContext &c, size_t from) {
-  for (size_t i = from + 1; i < c.operands.size(); ++i)
-    if (c.operand(i).dtype != c.operand(from).dtype)
-      return c.error("expects operands of one element type, got '{0}' and '{1}'",
-                     c.operand(from).str(), c.operand(i).str());
-  return llvm::Error::success();
-}
-
-llvm::Expected<TypeList> inferBinary(const InferContext &c) {
-  if (llvm::Error e = expectOneDType(c, 0))
-    return e;
-  if (c.operand(0).dtype == DType::Bool)
-    return c.error("expects numbers, got '{0}'", c.operand(0).str());
-  auto dims = broadcastDims(c);
-  if (!dims)
-    return dims.takeError();
-  return TypeList{c.operand(0).with(*dims)};
-}
-
-llvm::Expected<TypeList> inferCompare(const InferContext &c) {
-  if (llvm::Error e = expectOneDType(c, 0))
-    return e;
-  auto dims = broadcastDims(c);
-  if (!dims)
-    return dims.takeError();
-  return TypeList{Type(DType::Bool, *dims)};
-}
-
-llvm::Expected<TypeList> inferLogic(const InferContext &c) {
-  for (const Type &t : c.operands)
-    if (t.dtype != DType::Bool)
-      return c.error("expects bool operands, got '{0}'", t.str());
-  return inferCompare(c);
-}
 
 llvm::Expected<TypeList> inferWhere(const InferContext &c) {
   if (c.operand(0).dtype != DType::Bool)
@@ -91,33 +29,14 @@ llvm::Expected<TypeList> inferCast(const InferContext &c) {
   return TypeList{c.operand(0).with(*to)};
 }
 
-// The rows `f_grad(g, v)`: both of one type.
-llvm::Expected<TypeList> inferGradPair(const InferContext &c) {
-  if (llvm::Error e = c.expectFloat(0))
-    return e;
-  if (llvm::Error e = c.expectSame(0, 1))
-    return e;
-  return TypeList{c.operand(0)};
-}
-
-llvm::Expected<TypeList> inferAffine(const InferContext &c) {
-  if (c.operand(0).dtype == DType::Bool)
-    return c.error("expects numbers, got '{0}'", c.operand(0).str());
-  return TypeList{c.operand(0)};
-}
-
 llvm::Expected<TypeList> inferClamp(const InferContext &c) {
   if (!(c.attrs.getFloat("min") <= c.attrs.getFloat("max")))
     return c.error("expects min <= max, got {0} and {1}", floatText(c.attrs.getFloat("min")),
                    floatText(c.attrs.getFloat("max")));
-  return inferAffine(c);
+  return inferNumber(c);
 }
 
-// --- Gradients. `reduced(c, i, g)` sums a gradient back to operand i's shape.
-
-ValueId reduced(VjpContext &c, size_t i, ValueId g) {
-  return c.b.sumTo(g, c.type(c.operand(i)).dims);
-}
+// --- Gradients
 
 ValueList vjpAdd(VjpContext &c) {
   return {c.wants(0) ? reduced(c, 0, c.grad(0)) : ValueId(),
@@ -146,15 +65,24 @@ ValueList vjpDiv(VjpContext &c) {
   return out;
 }
 
+// p x^(p-1) and x^p log x. Where a factor is zero the term is, though the other be infinite: the
+// slope of x^0, and that of 0^p by a p that is not negative.
 ValueList vjpPow(VjpContext &c) {
+  Builder &b = c.b;
   ValueId x = c.operand(0), p = c.operand(1), g = c.grad(0);
+  ValueId zero = b.zeros(Type(c.type(g).dtype, {}));
   ValueList out(2);
   if (c.wants(0)) {
-    ValueId slope = c.b.mul(p, c.b.create("pow", {x, c.b.shift(p, -1)}));
-    out[0] = reduced(c, 0, c.b.mul(g, slope));
+    ValueId slope = b.mul(p, b.create("pow", {x, b.shift(p, -1)}));
+    slope = b.create("where", {b.create("equal", {p, zero}), zero, slope});
+    out[0] = reduced(c, 0, b.mul(g, slope));
   }
-  if (c.wants(1)) // d/dp x^p = x^p log x; defined for positive x, as everywhere else
-    out[1] = reduced(c, 1, c.b.mul(g, c.b.mul(c.result(0), c.b.create("log", {x}))));
+  if (c.wants(1)) {
+    ValueId slope = b.mul(c.result(0), b.create("log", {x}));
+    ValueId none =
+        b.create("and", {b.create("equal", {x, zero}), b.create("greater_equal", {p, zero})});
+    out[1] = reduced(c, 1, b.mul(g, b.create("where", {none, zero, slope})));
+  }
   return out;
 }
 
@@ -299,92 +227,12 @@ ValueId inverseAffine(InverseContext &c, size_t) {
                     {{"scale", 1 / s}, {"shift", -c.attrs.getFloat("shift") / s}});
 }
 
-// Transcendental functions are priced at a handful of flops an element.
-Cost costTranscendental(const OpCall &c) {
-  Cost cost;
-  for (const Type &t : c.operands)
-    cost.bytes += double(t.bytes());
-  cost.bytes += double(c.results[0].bytes());
-  cost.flops = 8.0 * double(c.results[0].elements());
-  return cost;
-}
-
 // --- Rows
 
-const std::vector<InPlace> kOverFirst = {{0, 0}};
-const std::vector<InPlace> kOverEither = {{0, 0}, {0, 1}};
-
-OpDef unary(const char *name, const char *doc, ValueList (*vjp)(VjpContext &), double low = -2,
-            double high = 2, Cost (*cost)(const OpCall &) = costTranscendental) {
-  OpDef row;
-  row.name = name;
-  row.doc = doc;
-  row.operands = "x";
-  row.results = "y";
-  row.traits = kElementwise;
-  row.infer = inferUnary;
-  row.vjp = vjp;
-  row.cost = cost;
-  row.inPlace = kOverFirst;
-  row.examples = {row.name + "(f64[2, 3])"};
-  row.low = low;
-  row.high = high;
-  return row;
-}
-
-OpDef binary(const char *name, const char *doc, ValueList (*vjp)(VjpContext &), double low = -2,
-             double high = 2) {
-  OpDef row;
-  row.name = name;
-  row.doc = doc;
-  row.operands = "a b";
-  row.results = "y";
-  row.traits = kElementwise;
-  row.infer = inferBinary;
-  row.vjp = vjp;
-  row.inPlace = kOverEither;
-  row.examples = {row.name + "(f64[2, 3], f64[2, 3])", row.name + "(f64[2, 3], f64[3])",
-                  row.name + "(f64[], f64[2, 3])", row.name + "(f64[2, 1, 3], f64[4, 1])"};
-  row.low = low;
-  row.high = high;
-  return row;
-}
-
-OpDef compare(const char *name, const char *doc) {
-  OpDef row;
-  row.name = name;
-  row.doc = doc;
-  row.operands = "a b";
-  row.results = "y";
-  row.traits = kElementwise;
-  row.infer = inferCompare;
-  row.differentiable = Differentiable::ZeroGradient;
-  row.examples = {row.name + "(f64[2, 3], f64[3])"};
-  return row;
-}
-
-// f_grad(g, v): the gradient of an activation, from the flowing gradient and its operand or result.
-OpDef gradRow(const char *name, const char *doc, ValueList (*vjp)(VjpContext &),
-              ValueList (*expand)(ExpandContext &), std::vector<AttrDef> attrs = {}) {
-  OpDef row;
-  row.name = name;
-  row.doc = doc;
-  row.operands = "g v";
-  row.results = "dx";
-  row.attrs = std::move(attrs);
-  row.traits = kElementwise;
-  row.infer = inferGradPair;
-  row.vjp = vjp;
-  row.expand = expand;
-  row.inPlace = kOverEither;
-  row.examples = {row.name + "(f64[2, 3], f64[2, 3])"};
-  return row;
-}
-
-OpDef with(OpDef row, std::vector<AttrDef> attrs, std::vector<std::string> examples = {}) {
-  row.attrs = std::move(attrs);
-  if (!examples.empty())
-    row.examples = std::move(examples);
+// A row of floats made one of integers too.
+OpDef ofNumbers(OpDef row) {
+  row.infer = inferNumber;
+  row.examples.push_back(row.name + "(i64[2, 3])");
   return row;
 }
 
@@ -413,19 +261,6 @@ void registerElementwiseOps(OpRegistry &r) {
   r.add(compare("less_equal", "Whether the first is smaller or equal."));
   r.add(compare("greater", "Whether the first is larger."));
   r.add(compare("greater_equal", "Whether the first is larger or equal."));
-  for (auto [name, doc] :
-       {std::pair("and", "Whether both hold."), std::pair("or", "Whether either holds.")}) {
-    OpDef row = compare(name, doc);
-    row.infer = inferLogic;
-    row.examples = {row.name + "(bool[2, 3], bool[3])"};
-    r.add(std::move(row));
-  }
-  OpDef negation = compare("not", "Whether it does not hold.");
-  negation.operands = "a";
-  negation.infer = inferLogic;
-  negation.examples = {"not(bool[2, 3])"};
-  r.add(std::move(negation));
-
   r.add(
       {{.name = "where",
         .doc =
@@ -457,15 +292,15 @@ void registerElementwiseOps(OpRegistry &r) {
         .attrs = {{"scale", AttrKind::Float, 1.0, "what to multiply by"},
                   {"shift", AttrKind::Float, 0.0, "what to add"}},
         .traits = kElementwise,
-        .infer = inferAffine,
+        .infer = inferNumber,
         .vjp = vjpAffine,
         .inverse = inverseAffine,
-        .inPlace = kOverFirst,
+        .inPlace = overFirst(),
         .examples = {"affine(f64[2, 3]) {scale = -1.5, shift = 0.25}"}}});
 
-  r.add(withInverse(unary("neg", "The negative.", vjpNeg, -2, 2, nullptr), inverseNeg));
-  r.add(unary("abs", "The absolute value.", vjpAbs, -2, 2, nullptr));
-  OpDef sign = unary("sign", "-1, 0 or 1.", nullptr, -2, 2, nullptr);
+  r.add(withInverse(ofNumbers(unary("neg", "The negative.", vjpNeg, -2, 2, nullptr)), inverseNeg));
+  r.add(ofNumbers(unary("abs", "The absolute value.", vjpAbs, -2, 2, nullptr)));
+  OpDef sign = ofNumbers(unary("sign", "-1, 0 or 1.", nullptr, -2, 2, nullptr));
   sign.differentiable = Differentiable::ZeroGradient;
   r.add(std::move(sign));
   r.add(withInverse(unary("exp", "The exponential.", vjpExp), inverseExp));
@@ -473,13 +308,14 @@ void registerElementwiseOps(OpRegistry &r) {
   r.add(unary("sqrt", "The square root.", vjpSqrt, 0.5, 2));
   r.add(unary("rsqrt", "One over the square root.", vjpRsqrt, 0.5, 2));
   r.add(unary("reciprocal", "One over the operand.", vjpReciprocal, 0.5, 2));
-  r.add(unary("square", "The square.", vjpSquare, -2, 2, nullptr));
+  r.add(ofNumbers(unary("square", "The square.", vjpSquare, -2, 2, nullptr)));
   r.add(unary("sin", "The sine of radians.", vjpSin));
   r.add(unary("cos", "The cosine of radians.", vjpCos));
   r.add(unary("erf", "The Gauss error function.", vjpErf));
   r.add(unary("softplus", "log(1 + exp(x)).", vjpSoftplus));
 
-  r.add(unary("relu", "The operand where positive, else zero.", vjpRelu, -2, 2, nullptr));
+  r.add(
+      ofNumbers(unary("relu", "The operand where positive, else zero.", vjpRelu, -2, 2, nullptr)));
   r.add(unary("tanh", "The hyperbolic tangent.", vjpTanh));
   r.add(unary("sigmoid", "1 / (1 + exp(-x)).", vjpSigmoid));
   r.add(unary("silu", "x * sigmoid(x).", vjpSilu));
@@ -516,6 +352,10 @@ void registerElementwiseOps(OpRegistry &r) {
   r.add(std::move(clampGrad));
   r.add(gradRow("leaky_relu_grad", "g where v is positive, else alpha times g.", vjpLeakyReluGrad,
                 nullptr, alpha));
+
+  registerMathOps(r);
+  registerBitOps(r);
+  registerActivationOps(r);
 }
 
 } // namespace isthmus

@@ -1,6 +1,6 @@
 // The matrix product. Its gradients are matrix products again.
 
-#include "ir/ops/families.h"
+#include "ir/ops/linalg.h"
 #include <algorithm>
 
 namespace isthmus {
@@ -112,6 +112,7 @@ void registerMatmulOps(OpRegistry &r) {
               "matmul(f64[2, 0], f64[0, 3])", "matmul(f64[1, 1], f64[1, 1])",
               "matmul(f64[2, 3, 2], f64[2, 4, 3]) {transpose_a = true, transpose_b = true}",
               "matmul(f64[9, 33], f64[33, 17])"}}});
+  registerLinalgOps(r);
 }
 
 } // namespace isthmus

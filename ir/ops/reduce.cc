@@ -1,6 +1,6 @@
 // Reductions over some of the axes.
 
-#include "ir/ops/families.h"
+#include "ir/ops/scan.h"
 #include "llvm/ADT/STLExtras.h"
 
 namespace isthmus {
@@ -36,17 +36,25 @@ llvm::Expected<TypeList> inferMean(const InferContext &c) {
   return inferSum(c);
 }
 
-llvm::Expected<TypeList> inferMax(const InferContext &c) {
-  auto to = inferSum(c);
-  if (!to)
-    return to.takeError();
-  if (c.operand(0).elements() == 0 && to->front().elements() > 0)
-    return c.error("expects at least one element to take the largest of, got '{0}'",
-                   c.operand(0).str());
-  return to;
+// Of one axis, which must have something to point at.
+llvm::Expected<TypeList> inferArg(const InferContext &c) {
+  const Type &x = c.operand(0);
+  if (x.dtype == DType::Bool)
+    return c.error("expects numbers, got '{0}'; cast it first", x.str());
+  auto axis = c.axis(c.attrs.getInt("axis"), x.rank());
+  if (!axis)
+    return axis.takeError();
+  Type to = x.with(DType::I64);
+  if (c.attrs.getBool("keepdims"))
+    to.dims[*axis] = 1;
+  else
+    to.dims.erase(to.dims.begin() + *axis);
+  if (x.dims[*axis] == 0 && to.elements() > 0)
+    return c.error("expects at least one element on axis {0} of '{1}'", *axis, x.str());
+  return TypeList{to};
 }
 
-llvm::Expected<TypeList> inferMaxGrad(const InferContext &c) {
+llvm::Expected<TypeList> inferExtremumGrad(const InferContext &c) {
   if (llvm::Error e = c.expectFloat(1))
     return e;
   auto y = reducedType(c, 1);
@@ -59,12 +67,17 @@ llvm::Expected<TypeList> inferMaxGrad(const InferContext &c) {
   return TypeList{c.operand(1)};
 }
 
+bool isReduced(const Attrs &attrs, const Type &x, int64_t axis) {
+  const Ints &axes = attrs.getInts("axes");
+  return axes.empty() || llvm::is_contained(axes, axis) ||
+         llvm::is_contained(axes, axis - x.rank());
+}
+
 // The dimensions of `x` after a reduction that keeps them.
 Dims keptDims(const Attrs &attrs, const Type &x) {
-  const Ints &axes = attrs.getInts("axes");
   Dims dims = x.dims;
   for (int64_t i = 0; i < x.rank(); ++i)
-    if (axes.empty() || llvm::is_contained(axes, i) || llvm::is_contained(axes, i - x.rank()))
+    if (isReduced(attrs, x, i))
       dims[i] = 1;
   return dims;
 }
@@ -87,27 +100,72 @@ ValueList vjpMean(VjpContext &c) { // scaled while it is small
 ValueList vjpMax(VjpContext &c) {
   return {c.b.create("max_grad", {c.grad(0), c.operand(0), c.result(0)}, c.attrs)};
 }
+ValueList vjpMin(VjpContext &c) {
+  return {c.b.create("min_grad", {c.grad(0), c.operand(0), c.result(0)}, c.attrs)};
+}
 
-// Linear in g: the transpose takes the element at the maximum, which is a sum under the mask that
-// max_grad makes of ones. Piecewise constant in x and y.
-ValueList vjpMaxGrad(VjpContext &c) {
+// Linear in g: the transpose takes the element at the extremum, which is a sum under the mask that
+// the row makes of ones. Piecewise constant in x and y.
+ValueList vjpExtremumGrad(VjpContext &c, const char *row) {
   ValueList out(3);
   if (!c.wants(0))
     return out;
   const Type &g = c.type(c.operand(0)), &x = c.type(c.operand(1));
   ValueId ones = c.b.full(g, 1);
-  ValueId mask = c.b.create("max_grad", {ones, c.operand(1), c.operand(2)}, c.attrs);
+  ValueId mask = c.b.create(row, {ones, c.operand(1), c.operand(2)}, c.attrs);
   Ints axes;
   for (int64_t i = 0; i < x.rank(); ++i)
-    if (const Ints &given = c.attrs.getInts("axes");
-        given.empty() || llvm::is_contained(given, i) || llvm::is_contained(given, i - x.rank()))
+    if (isReduced(c.attrs, x, i))
       axes.push_back(i);
   out[0] = c.b.sum(c.b.mul(c.grad(0), mask), axes, c.attrs.getBool("keepdims"));
   return out;
 }
+ValueList vjpMaxGrad(VjpContext &c) { return vjpExtremumGrad(c, "max_grad"); }
+ValueList vjpMinGrad(VjpContext &c) { return vjpExtremumGrad(c, "min_grad"); }
+
+// The product of all other factors: of those before times those after, in rows of all that are
+// multiplied. It is right where factors are zero, and so are its own derivatives.
+ValueList vjpProd(VjpContext &c) {
+  Builder &b = c.b;
+  const Type x = c.type(c.operand(0));
+  if (x.elements() == 0)
+    return {b.zeros(x)};
+  Ints perm, back(size_t(x.rank()));
+  for (bool reduced : {false, true})
+    for (int64_t i = 0; i < x.rank(); ++i)
+      if (isReduced(c.attrs, x, i) == reduced) {
+        back[i] = int64_t(perm.size());
+        perm.push_back(i);
+      }
+  bool moves = !llvm::is_sorted(perm);
+  int64_t outputs = c.type(c.result(0)).elements();
+  ValueId factors = moves ? b.transpose(c.operand(0), perm) : c.operand(0);
+  Dims moved = b.type(factors).dims;
+  factors = b.reshape(factors, {outputs, x.elements() / outputs});
+  auto others = [&](bool reverse) {
+    return b.create("cumprod", {factors},
+                    {{"axis", int64_t(1)}, {"exclusive", true}, {"reverse", reverse}});
+  };
+  ValueId dx = b.mul(b.mul(others(false), others(true)), b.reshape(c.grad(0), {outputs, 1}));
+  dx = b.reshape(dx, moved);
+  return {moves ? b.transpose(dx, back) : dx};
+}
+
+ValueList vjpLogSumExp(VjpContext &c) { // g exp(x - y): the softmax
+  const Type x = c.type(c.operand(0));
+  ValueId y = c.b.reshape(c.result(0), keptDims(c.attrs, x));
+  ValueId g = c.b.reshape(c.grad(0), keptDims(c.attrs, x));
+  return {c.b.mul(g, c.b.create("exp", {c.b.sub(c.operand(0), y)}))};
+}
 
 Cost costReduce(const OpCall &c) {
   return {double(c.operands[0].elements()), double(c.operands[0].bytes() + c.results[0].bytes())};
+}
+
+Cost costExponentials(const OpCall &c) {
+  Cost cost = costReduce(c);
+  cost.flops *= 10;
+  return cost;
 }
 
 std::vector<AttrDef> axesAttrs() {
@@ -145,23 +203,71 @@ void registerReduceOps(OpRegistry &r) {
   sum.examples.push_back("sum(i64[2, 3]) {axes = [1]}");
   r.add(std::move(sum));
   r.add(reduction("mean", "The mean over the axes.", inferMean, vjpMean));
-  r.add(reduction("max", "The largest element over the axes; NaN if there is one.", inferMax,
-                  vjpMax));
+  OpDef prod = reduction("prod", "The product over the axes.", inferSum, vjpProd);
+  prod.examples.push_back("prod(i64[2, 3]) {axes = [1]}");
+  r.add(std::move(prod));
+  r.add(reduction("max",
+                  "The largest element over the axes; NaN if there is one; of no elements "
+                  "the least number.",
+                  inferSum, vjpMax));
+  r.add(reduction("min",
+                  "The smallest element over the axes; NaN if there is one; of no elements "
+                  "the greatest number.",
+                  inferSum, vjpMin));
+  OpDef logSumExp = reduction("logsumexp", "log(sum(exp(x))) over the axes, without overflow.",
+                              inferMean, vjpLogSumExp);
+  logSumExp.cost = costExponentials;
+  r.add(std::move(logSumExp));
 
-  OpDef grad;
-  grad.name = "max_grad";
-  grad.doc = "The gradient of max: g at the first of the largest elements, zero elsewhere.";
-  grad.operands = "g x y";
-  grad.results = "dx";
-  grad.attrs = axesAttrs();
-  grad.infer = inferMaxGrad;
-  grad.vjp = vjpMaxGrad;
-  grad.inPlace = {{0, 1}};
-  grad.examples = {"max_grad(f64[], f64[2, 3], f64[])",
-                   "max_grad(f64[3], f64[2, 3], f64[3]) {axes = [0]}",
-                   "max_grad(f64[2, 1], f64[2, 3], f64[2, 1]) {axes = [-1], keepdims = true}",
-                   "max_grad(f64[3], f64[2, 3, 4], f64[3]) {axes = [0, 2]}"};
-  r.add(std::move(grad));
+  struct {
+    const char *name, *doc;
+    ValueList (*vjp)(VjpContext &);
+  } grads[] = {
+      {"max_grad", "The gradient of max: g at the first of the largest elements, zero elsewhere.",
+       vjpMaxGrad},
+      {"min_grad", "The gradient of min: g at the first of the smallest elements, zero elsewhere.",
+       vjpMinGrad}};
+  for (auto [name, doc, vjp] : grads) {
+    OpDef grad;
+    grad.name = name;
+    grad.doc = doc;
+    grad.operands = "g x y";
+    grad.results = "dx";
+    grad.attrs = axesAttrs();
+    grad.infer = inferExtremumGrad;
+    grad.vjp = vjp;
+    grad.inPlace = {{0, 1}};
+    for (const char *rest :
+         {"(f64[], f64[2, 3], f64[])", "(f64[3], f64[2, 3], f64[3]) {axes = [0]}",
+          "(f64[2, 1], f64[2, 3], f64[2, 1]) {axes = [-1], keepdims = true}",
+          "(f64[3], f64[2, 3, 4], f64[3]) {axes = [0, 2]}"})
+      grad.examples.push_back(grad.name + rest);
+    r.add(std::move(grad));
+  }
+
+  for (auto [name, doc] :
+       {std::pair("argmax", "Where on an axis the largest element is; the first NaN if there is "
+                            "one."),
+        std::pair("argmin", "Where on an axis the smallest element is; the first NaN if there is "
+                            "one.")}) {
+    OpDef arg;
+    arg.name = name;
+    arg.doc = doc;
+    arg.operands = "x";
+    arg.results = "indices";
+    arg.attrs = {{"axis", AttrKind::Int, int64_t(0), "the axis; negative ones count from the end"},
+                 {"keepdims", AttrKind::Bool, false, "whether the axis stays, with size one"},
+                 {"last", AttrKind::Bool, false, "the last of equal ones, and not the first"}};
+    arg.infer = inferArg;
+    arg.differentiable = Differentiable::ZeroGradient;
+    arg.cost = costReduce;
+    for (const char *rest : {"(f64[2, 3])", "(f64[2, 3, 4]) {axis = -2, keepdims = true}",
+                             "(i64[3, 40]) {axis = 1, last = true}"})
+      arg.examples.push_back(arg.name + rest);
+    r.add(std::move(arg));
+  }
+
+  registerScanOps(r);
 }
 
 } // namespace isthmus

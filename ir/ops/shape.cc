@@ -1,7 +1,7 @@
 // Ops that move elements without computing with them. Their gradients are ops of this family again,
 // so gradients of every order exist.
 
-#include "ir/ops/families.h"
+#include "ir/ops/indexing.h"
 #include "llvm/ADT/STLExtras.h"
 #include <algorithm>
 
@@ -696,6 +696,8 @@ std::vector<OpDef> joiningRows() {
 void registerShapeOps(OpRegistry &r) {
   r.add(movingRows());
   r.add(joiningRows());
+  registerIndexingOps(r);
+  registerOrderOps(r);
 }
 
 } // namespace isthmus

@@ -5,6 +5,12 @@ namespace isthmus {
 void registerPlainKernels(KernelTable &table) {
   registerPlainElementwise(table);
   registerPlainActivation(table);
+  registerPlainMath(table);
+  registerPlainBits(table);
+  registerPlainScan(table);
+  registerPlainIndexing(table);
+  registerPlainOrder(table);
+  registerPlainLinalg(table);
   registerPlainShape(table);
   registerPlainReduce(table);
   registerPlainMatmul(table);

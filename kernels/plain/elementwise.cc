@@ -1,4 +1,4 @@
-// Arithmetic, comparison, logic, casts. A function object says what becomes of one element; the
+// Arithmetic, comparison, casts. A function object says what becomes of one element; the
 // loops around it are in map.h.
 
 #include "kernels/plain/map.h"
@@ -79,7 +79,7 @@ template <typename F> void runArithmetic(const OpCall &call, const KernelArgs &a
   });
 }
 
-// --- Comparison and logic
+// --- Comparison
 
 struct Equal {
   template <typename T> bool operator()(T a, T b) const { return a == b; }
@@ -96,26 +96,12 @@ struct Greater {
 struct GreaterEqual {
   template <typename T> bool operator()(T a, T b) const { return a >= b; }
 };
-struct And {
-  bool operator()(bool a, bool b) const { return a & b; }
-};
-struct Or {
-  bool operator()(bool a, bool b) const { return a | b; }
-};
-
 template <typename F> void runCompare(const OpCall &call, const KernelArgs &args) {
   dispatchAny(call.operands[0].dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     mapTwo<T, bool>(call, args, F());
   });
 }
-template <typename F> void runLogic(const OpCall &call, const KernelArgs &args) {
-  mapTwo<bool, bool>(call, args, F());
-}
-void runNot(const OpCall &call, const KernelArgs &args) {
-  mapOne<bool>(call, args, [](bool x) { return !x; });
-}
-
 template <typename T>
 void whereRow(const uint8_t *c, bool stepC, const T *a, bool stepA, const T *b, bool stepB, T *y,
               int64_t n) {
@@ -233,9 +219,6 @@ void registerPlainElementwise(KernelTable &table) {
   table.add({"less_equal", "plain", prepareThreaded<runCompare<LessEqual>>});
   table.add({"greater", "plain", prepareThreaded<runCompare<Greater>>});
   table.add({"greater_equal", "plain", prepareThreaded<runCompare<GreaterEqual>>});
-  table.add({"and", "plain", prepareThreaded<runLogic<And>>});
-  table.add({"or", "plain", prepareThreaded<runLogic<Or>>});
-  table.add({"not", "plain", prepareThreaded<runNot>});
   table.add({"where", "plain", prepareThreaded<runWhere>});
   table.add({"cast", "plain", prepareThreaded<runCast>});
   table.add({"affine", "plain", prepareThreaded<runAffine>});

@@ -36,6 +36,23 @@ inline float expOf(float x) {
   return p * power(half) * power(exponent - half);
 }
 
+// e^x - 1. Near zero, where the difference cancels, by the series of the exponential less its first
+// term: to x^9 it is exact to a float up to a half.
+inline double expm1Of(double x) { return std::expm1(x); }
+inline float expm1Of(float x) {
+  float p = 1.0f / 362880;
+  p = p * x + 1.0f / 40320;
+  p = p * x + 1.0f / 5040;
+  p = p * x + 1.0f / 720;
+  p = p * x + 1.0f / 120;
+  p = p * x + 1.0f / 24;
+  p = p * x + 1.0f / 6;
+  p = p * x + 0.5f;
+  p = p * x + 1.0f;
+  float size = x < 0 ? -x : x;
+  return size > 0.5f ? expOf(x) - 1.0f : p * x; // NaN goes to the series and stays
+}
+
 // log(1 + t) for t in [0, 1].
 inline double log1pOf(double t) { return std::log1p(t); }
 inline float log1pOf(float t) { // 2 artanh(t / (2 + t))

@@ -1,68 +1,11 @@
 // Reductions. Every output is computed by one thread in an order that follows from the shape alone:
 // along contiguous elements in a fixed number of lanes, folded in a fixed order at the end.
 
-#include "kernels/plain/dispatch.h"
+#include "kernels/plain/division.h"
 #include "kernels/plain/register.h"
-#include "llvm/ADT/STLExtras.h"
-#include <optional>
 
 namespace isthmus::plain {
 namespace {
-
-// A shape divided into what is kept and what is reduced. The last axis (neighbours that go the same
-// way being one) is treated apart: the loops over it are the fast ones.
-struct Division {
-  Division(const Type &x, const Ints &axes) {
-    Dims dims, strides, dense = denseStrides(x.dims);
-    llvm::SmallVector<bool, 4> reduced;
-    for (int64_t i = 0; i < x.rank(); ++i) {
-      if (x.dims[i] == 1)
-        continue;
-      bool r =
-          axes.empty() || llvm::is_contained(axes, i) || llvm::is_contained(axes, i - x.rank());
-      if (!dims.empty() && reduced.back() == r) {
-        dims.back() *= x.dims[i];
-        strides.back() = dense[i];
-      } else {
-        dims.push_back(x.dims[i]);
-        strides.push_back(dense[i]);
-        reduced.push_back(r);
-      }
-    }
-    if (!dims.empty()) {
-      lastReduced = reduced.back();
-      last = dims.back();
-      dims.pop_back();
-      strides.pop_back();
-    }
-    Dims kept, keptStrides, summed, summedStrides;
-    for (size_t i = 0; i < dims.size(); ++i) {
-      (reduced[i] ? summed : kept).push_back(dims[i]);
-      (reduced[i] ? summedStrides : keptStrides).push_back(strides[i]);
-    }
-    outerKept.emplace(kept, std::array<Dims, 1>{keptStrides});
-    outerReduced.emplace(summed, std::array<Dims, 1>{summedStrides});
-  }
-
-  bool lastReduced = true;
-  int64_t last = 1;
-  std::optional<Walk<1>> outerKept, outerReduced;
-
-  int64_t perOutput() const { return outerReduced->elements() * (lastReduced ? last : 1); }
-
-  // Calls body(index, offset) for elements [begin, end) of a walk.
-  template <typename Body>
-  static void forEach(const Walk<1> &walk, int64_t begin, int64_t end, Body body) {
-    int64_t step = walk.rowStride(0), index = begin;
-    walk.forEachRow(begin, end, [&](const std::array<int64_t, 1> &at, int64_t n) {
-      for (int64_t i = 0; i < n; ++i)
-        body(index++, at[0] + i * step);
-    });
-  }
-  template <typename Body> void forEachReduced(Body body) const {
-    forEach(*outerReduced, 0, outerReduced->elements(), [&](int64_t, int64_t at) { body(at); });
-  }
-};
 
 // --- What is done with the elements
 
@@ -101,6 +44,31 @@ template <typename T> struct Max {
   static State next(State s, State v) { return v > s || v != v ? v : s; } // NaN comes in and stays
   static State fold(State a, State b) { return next(a, b); }
   static T finish(State s, int64_t) { return static_cast<T>(s); }
+};
+
+template <typename T> struct Min {
+  using Element = T;
+  using State = Compute<T>;
+  static State start() {
+    return kIsFloat<T> ? std::numeric_limits<State>::infinity() : std::numeric_limits<State>::max();
+  }
+  static State next(State s, State v) { return v < s || v != v ? v : s; }
+  static State fold(State a, State b) { return next(a, b); }
+  static T finish(State s, int64_t) { return static_cast<T>(s); }
+};
+
+template <typename T> struct Prod {
+  using Element = T;
+  using State = Accumulate<T>;
+  static State start() { return 1; }
+  static State next(State s, Compute<T> v) { return fold(s, static_cast<State>(v)); }
+  static State fold(State a, State b) {
+    if constexpr (std::is_integral_v<T>)
+      return static_cast<State>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
+    else
+      return a * b;
+  }
+  static T finish(State s, int64_t) { return static_cast<T>(static_cast<Compute<T>>(s)); }
 };
 
 constexpr int64_t kLanes = 16;
@@ -209,21 +177,21 @@ void runReduction(const OpCall &call, const KernelArgs &args) {
     dispatchNumber(call.results[0].dtype, run);
 }
 
-// --- max_grad
+// --- max_grad and min_grad
 
-// Whether `v`, the largest being `y`, is it; NaN is the largest of all.
-template <typename C> bool isLargest(C v, C y) { return v == y || (v != v && y != y); }
+// Whether `v`, the extremum being `y`, is it; NaN is if there is one.
+template <typename C> bool isExtremum(C v, C y) { return v == y || (v != v && y != y); }
 
 // Where each output is of contiguous elements: looked for first, then written, so that x may lie
 // there.
 template <typename T>
-void maxGradRows(const Division &d, const T *g, const T *x, const T *y, T *dx) {
+void extremumGradRows(const Division &d, const T *g, const T *x, const T *y, T *dx) {
   using C = Compute<T>;
   parallelFor(d.outerKept->elements(), kGrain / (d.last + 1) + 1, [&](int64_t begin, int64_t end) {
     Division::forEach(*d.outerKept, begin, end, [&](int64_t index, int64_t at) {
       const T *row = x + at;
       int64_t first = 0;
-      while (first < d.last && !isLargest(C(row[first]), C(y[index])))
+      while (first < d.last && !isExtremum(C(row[first]), C(y[index])))
         ++first;
       std::fill(dx + at, dx + at + d.last, T());
       if (first < d.last)
@@ -232,8 +200,8 @@ void maxGradRows(const Division &d, const T *g, const T *x, const T *y, T *dx) {
   });
 }
 
-// g at the first of the largest, zeros elsewhere. May be written over x: an element is read before.
-void runMaxGrad(const OpCall &call, const KernelArgs &args) {
+// g at the first of the extrema, zeros elsewhere. May be written over x: an element is read before.
+void runExtremumGrad(const OpCall &call, const KernelArgs &args) {
   Division d(call.operands[1], call.attrs->getInts("axes"));
   dispatchFloat(call.results[0].dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
@@ -241,7 +209,7 @@ void runMaxGrad(const OpCall &call, const KernelArgs &args) {
     const T *g = operand<T>(args, 0), *x = operand<T>(args, 1), *y = operand<T>(args, 2);
     T *dx = result<T>(args, 0);
     if (d.lastReduced && d.outerReduced->elements() == 1)
-      return maxGradRows(d, g, x, y, dx);
+      return extremumGradRows(d, g, x, y, dx);
     // Columns kept are walked in blocks, as above; where the last axis is reduced a block is one
     // output.
     int64_t columns = d.lastReduced ? 1 : d.last, length = d.lastReduced ? d.last : 1;
@@ -257,7 +225,7 @@ void runMaxGrad(const OpCall &call, const KernelArgs &args) {
                 for (int64_t i = 0; i < length; ++i)
                   for (int64_t j = 0; j < width; ++j) {
                     int64_t where = at + row + i + column + j, out = index * columns + column + j;
-                    bool here = !found[j] && isLargest(C(x[where]), C(y[out]));
+                    bool here = !found[j] && isExtremum(C(x[where]), C(y[out]));
                     found[j] |= here;
                     dx[where] = here ? g[out] : T();
                   }
@@ -278,7 +246,10 @@ void registerPlainReduce(KernelTable &table) {
   table.add({"sum", "plain", prepareThreaded<runReduction<Sum>>});
   table.add({"mean", "plain", prepareThreaded<runReduction<Mean>>});
   table.add({"max", "plain", prepareThreaded<runReduction<Max>>});
-  table.add({"max_grad", "plain", prepareThreaded<runMaxGrad>});
+  table.add({"min", "plain", prepareThreaded<runReduction<Min>>});
+  table.add({"prod", "plain", prepareThreaded<runReduction<Prod>>});
+  table.add({"min_grad", "plain", prepareThreaded<runExtremumGrad>});
+  table.add({"max_grad", "plain", prepareThreaded<runExtremumGrad>});
 }
 
 } // namespace isthmus

@@ -11,6 +11,12 @@ void registerPlainKernels(KernelTable &table); // all of the below
 
 void registerPlainElementwise(KernelTable &table);
 void registerPlainActivation(KernelTable &table);
+void registerPlainMath(KernelTable &table);
+void registerPlainBits(KernelTable &table);
+void registerPlainScan(KernelTable &table);
+void registerPlainIndexing(KernelTable &table);
+void registerPlainOrder(KernelTable &table);
+void registerPlainLinalg(KernelTable &table);
 void registerPlainShape(KernelTable &table);
 void registerPlainReduce(KernelTable &table);
 void registerPlainMatmul(KernelTable &table);

@@ -1,87 +1,13 @@
 // Each operator gives the numbers that ONNX says, as nodes and folded at import alike.
 
-#include "tests/onnx/model_maker.h"
+#include "tests/onnx/convert_case.h"
 #include <cmath>
-#include <gtest/gtest.h>
 
 namespace isthmus {
 namespace {
 
-using Proto = onnx::TensorProto;
-using Values = ModelMaker::Values;
-using Sizes = std::vector<int64_t>;
-
-struct Arg {
-  Sizes dims;
-  Values values;
-  int type = Proto::FLOAT;
-};
-Arg ints(Values values) { return {{int64_t(values.size())}, values, Proto::INT64}; }
-Arg number(double v) { return {{}, {v}}; }
-const Arg kNone{{}, {}, 0}; // left out
-
-struct Case {
-  const char *op;
-  int64_t opset;
-  std::vector<Arg> args;
-  std::vector<ModelMaker::AttrItem> attrs;
-  Sizes dims;
-  Values values; // of the first result
-  size_t results = 1;
-};
-
-void PrintTo(const Case &c, std::ostream *os) { *os << c.op << " of opset " << c.opset; }
-
 class Convert : public testing::TestWithParam<Case> {};
-
-// `asNodes`: the first operand is an input of the graph.
-Tensor evaluate(const Case &c, bool asNodes, Graph &g) {
-  ModelMaker m(c.opset);
-  std::vector<std::string> in, out;
-  std::map<std::string, Tensor> feed;
-  for (size_t i = 0; i < c.args.size(); ++i) {
-    const Arg &a = c.args[i];
-    if (a.type == 0) {
-      in.push_back("");
-      continue;
-    }
-    in.push_back("in" + std::to_string(i));
-    if (asNodes && a.type == Proto::FLOAT && i == 0) {
-      std::vector<ModelMaker::Dim> dims;
-      for (int64_t d : a.dims)
-        dims.push_back(int(d));
-      m.input(in[i], dims);
-      feed[in[i]] = floats(a.dims, a.values);
-    } else {
-      m.constant(in[i], a.dims, a.values, a.type);
-    }
-  }
-  for (size_t i = 0; i < c.results; ++i)
-    out.push_back("out" + std::to_string(i));
-  m.node(c.op, in, out, c.attrs);
-  m.output("out0");
-  g = m.graphOf({.mode = OnnxMode::AsWritten});
-  auto results = outputsOf(g, feed);
-  return results.empty() ? Tensor() : results[0];
-}
-
-TEST_P(Convert, GivesTheNumbers) {
-  const Case &c = GetParam();
-  for (bool asNodes : {true, false}) {
-    SCOPED_TRACE(asNodes ? "as nodes" : "folded");
-    Graph g;
-    Tensor y = evaluate(c, asNodes, g);
-    ASSERT_TRUE(y);
-    EXPECT_EQ(Sizes(y.type.dims.begin(), y.type.dims.end()), c.dims);
-    std::vector<double> got = numbers(y);
-    ASSERT_EQ(got.size(), c.values.size());
-    for (size_t i = 0; i < got.size(); ++i)
-      EXPECT_NEAR(got[i], c.values[i], 1e-5) << "element " << i;
-    if (!asNodes) {
-      EXPECT_EQ(rowsOf(g), "identity") << "nothing is left to compute";
-    }
-  }
-}
+TEST_P(Convert, GivesTheNumbers) { checkCase(GetParam()); }
 
 const double kE = std::exp(1.0);
 

@@ -50,9 +50,10 @@ onnx::TensorProto tensorProto(std::vector<int64_t> dims, ModelMaker::Values valu
   if (values.empty())
     for (int64_t i = 0; i < n; ++i)
       values.push_back(double(i));
-  t.set_raw_data(type == onnx::TensorProto::INT64  ? packed<int64_t>(values)
-                 : type == onnx::TensorProto::BOOL ? packed<bool>(values)
-                                                   : packed<float>(values));
+  t.set_raw_data(type == onnx::TensorProto::INT64   ? packed<int64_t>(values)
+                 : type == onnx::TensorProto::BOOL  ? packed<bool>(values)
+                 : type == onnx::TensorProto::UINT8 ? packed<uint8_t>(values)
+                                                    : packed<float>(values));
   return t;
 }
 

@@ -24,7 +24,7 @@ public:
   ModelMaker &input(const std::string &name, std::vector<Dim> dims,
                     int type = onnx::TensorProto::FLOAT);
   ModelMaker &output(const std::string &name);
-  // Of float, int64 or bool; without values it holds 0, 1, 2, ...
+  // Of float, int64, uint8 or bool; without values it holds 0, 1, 2, ...
   onnx::TensorProto &init(const std::string &name, std::vector<int64_t> dims, Values values = {},
                           int type = onnx::TensorProto::FLOAT);
   onnx::NodeProto &node(const std::string &op, std::vector<std::string> in,

@@ -72,8 +72,9 @@ template <typename Value> Tensor filled(const Type &type, Value value) {
   });
 }
 
-// The least bound that any reader sets on an integer input.
-int64_t indexBound(const Graph &g, ValueId v) {
+// The least bound that any reader sets on an integer input. `exact`: only those beyond which every
+// index is wrong.
+int64_t indexBound(const Graph &g, ValueId v, bool exact) {
   int64_t bound = INT64_MAX;
   for (uint32_t i = 0; i < g.numNodes(); ++i) {
     const Node &n = g.node(NodeId(i));
@@ -81,8 +82,8 @@ int64_t indexBound(const Graph &g, ValueId v) {
       if (n.operands[o] != v)
         continue;
       if (n.op->is(kView)) // reshaped labels are bounded by who reads the reshape
-        bound = std::min(bound, indexBound(g, n.firstResult));
-      else if (n.op->indexBound)
+        bound = std::min(bound, indexBound(g, n.firstResult, exact));
+      else if (n.op->indexBound && !(exact && n.op->is(kIndexTuples)))
         if (auto limit = n.op->indexBound(g.call(NodeId(i)), o))
           bound = std::min(bound, *limit);
     }
@@ -102,7 +103,7 @@ Tensor inPrecision(Tensor t, DType to) {
 // from the end.
 llvm::Error checkIndices(const Graph &g, const Input &input, const Tensor &t,
                          const std::string &from) {
-  int64_t bound = isFloat(t.type.dtype) ? INT64_MAX : indexBound(g, input.value);
+  int64_t bound = isFloat(t.type.dtype) ? INT64_MAX : indexBound(g, input.value, /*exact=*/true);
   if (bound == INT64_MAX)
     return llvm::Error::success();
   for (int64_t i = 0, n = t.type.elements(); i < n; ++i)
@@ -156,7 +157,7 @@ llvm::Expected<Tensor> defaultInput(const Graph &g, const Input &input, uint64_t
   Draws draws(seed, name);
   if (isFloat(type.dtype))
     return filled(type, [&](int64_t i) { return draws.normal(i); });
-  int64_t bound = indexBound(g, input.value);
+  int64_t bound = indexBound(g, input.value, /*exact=*/false);
   int64_t limit = type.dtype == DType::Bool ? 2
                   : bound == INT64_MAX      ? 256
                                             : std::max<int64_t>(bound, 1);

@@ -1,0 +1,10 @@
+// Determinants and inverses: a part of the matrix products that is a file of its own.
+#pragma once
+
+#include "ir/ops/families.h"
+
+namespace isthmus {
+
+void registerLinalgOps(OpRegistry &r);
+
+} // namespace isthmus

@@ -1,0 +1,123 @@
+// Functions of one number beside those of elementwise.cc, rounding, remainders, and what kind of
+// number one is.
+
+#include "ir/ops/elementwise_rows.h"
+#include <cmath>
+
+namespace isthmus {
+namespace {
+
+// --- Gradients
+
+// g / (x + 1)
+ValueList vjpLog1p(VjpContext &c) { return {c.b.div(c.grad(0), c.b.shift(c.operand(0), 1))}; }
+// e^x = y + 1
+ValueList vjpExpm1(VjpContext &c) { return {c.b.mul(c.grad(0), c.b.shift(c.result(0), 1))}; }
+// 1 + y^2
+ValueList vjpTan(VjpContext &c) {
+  return {c.b.mul(c.grad(0), c.b.shift(c.b.create("square", {c.result(0)}), 1))};
+}
+
+// `scale` x^2 + `shift`, to the power -1/2.
+ValueId inverseRoot(VjpContext &c, double scale, double shift) {
+  ValueId square = c.b.create("square", {c.operand(0)});
+  return c.b.create("rsqrt",
+                    {c.b.create("affine", {square}, {{"scale", scale}, {"shift", shift}})});
+}
+ValueList vjpAsin(VjpContext &c) { return {c.b.mul(c.grad(0), inverseRoot(c, -1, 1))}; }
+ValueList vjpAcos(VjpContext &c) { return {c.b.neg(c.b.mul(c.grad(0), inverseRoot(c, -1, 1)))}; }
+ValueList vjpAsinh(VjpContext &c) { return {c.b.mul(c.grad(0), inverseRoot(c, 1, 1))}; }
+ValueList vjpAcosh(VjpContext &c) { return {c.b.mul(c.grad(0), inverseRoot(c, 1, -1))}; }
+ValueList vjpAtan(VjpContext &c) { // g / (1 + x^2)
+  return {c.b.div(c.grad(0), c.b.shift(c.b.create("square", {c.operand(0)}), 1))};
+}
+ValueList vjpAtanh(VjpContext &c) { // g / (1 - x^2)
+  ValueId square = c.b.create("square", {c.operand(0)});
+  return {c.b.div(c.grad(0), c.b.shift(c.b.neg(square), 1))};
+}
+ValueList vjpSinh(VjpContext &c) {
+  return {c.b.mul(c.grad(0), c.b.create("cosh", {c.operand(0)}))};
+}
+ValueList vjpCosh(VjpContext &c) {
+  return {c.b.mul(c.grad(0), c.b.create("sinh", {c.operand(0)}))};
+}
+
+// y = a - q b with a whole number q, which does not move: (a - y) / b.
+ValueList vjpMod(VjpContext &c) {
+  Builder &b = c.b;
+  ValueList out(2);
+  if (c.wants(0))
+    out[0] = reduced(c, 0, c.grad(0));
+  if (c.wants(1)) {
+    ValueId q = b.div(b.sub(c.operand(0), c.result(0)), c.operand(1));
+    out[1] = b.neg(reduced(c, 1, b.mul(c.grad(0), b.create("stop_gradient", {q}))));
+  }
+  return out;
+}
+
+ValueId inverseLog1p(InverseContext &c, size_t) { return c.b.create("expm1", {c.results[0]}); }
+ValueId inverseExpm1(InverseContext &c, size_t) { return c.b.create("log1p", {c.results[0]}); }
+ValueId inverseSinh(InverseContext &c, size_t) { return c.b.create("asinh", {c.results[0]}); }
+ValueId inverseAsinh(InverseContext &c, size_t) { return c.b.create("sinh", {c.results[0]}); }
+
+llvm::Expected<TypeList> inferIs(const InferContext &c) {
+  if (llvm::Error e = c.expectFloat(0))
+    return e;
+  return TypeList{c.operand(0).with(DType::Bool)};
+}
+
+OpDef step(const char *name, const char *doc) { // piecewise constant
+  OpDef row = unary(name, doc, nullptr, -2, 2, nullptr);
+  row.differentiable = Differentiable::ZeroGradient;
+  return row;
+}
+
+OpDef is(const char *name, const char *doc) {
+  OpDef row = step(name, doc);
+  row.infer = inferIs;
+  row.inPlace.clear();
+  return row;
+}
+
+} // namespace
+
+void registerMathOps(OpRegistry &r) {
+  auto inverted = [](OpDef row, ValueId (*inverse)(InverseContext &, size_t)) {
+    row.inverse = inverse;
+    return row;
+  };
+  r.add(inverted(unary("log1p", "log(1 + x), exact near zero.", vjpLog1p, -0.5, 2), inverseLog1p));
+  r.add(inverted(unary("expm1", "exp(x) - 1, exact near zero.", vjpExpm1), inverseExpm1));
+  r.add(unary("tan", "The tangent of radians.", vjpTan, -1, 1));
+  r.add(unary("asin", "The angle in radians whose sine is x.", vjpAsin, -0.8, 0.8));
+  r.add(unary("acos", "The angle in radians whose cosine is x.", vjpAcos, -0.8, 0.8));
+  r.add(unary("atan", "The angle in radians whose tangent is x.", vjpAtan));
+  r.add(inverted(unary("sinh", "The hyperbolic sine.", vjpSinh), inverseSinh));
+  r.add(unary("cosh", "The hyperbolic cosine.", vjpCosh));
+  r.add(inverted(unary("asinh", "The inverse of the hyperbolic sine.", vjpAsinh), inverseAsinh));
+  r.add(unary("acosh", "The inverse of the hyperbolic cosine, from x = 1 on.", vjpAcosh, 1.3, 3));
+  r.add(unary("atanh", "The inverse of the hyperbolic tangent.", vjpAtanh, -0.8, 0.8));
+
+  r.add(step("floor", "The largest whole number that is no larger."));
+  r.add(step("ceil", "The smallest whole number that is no smaller."));
+  r.add(step("round", "The nearest whole number; of two as near, the even one."));
+  r.add(is("is_nan", "Whether it is no number."));
+  OpDef infinite = with(is("is_inf", "Whether it is infinite."),
+                        {{"positive", AttrKind::Bool, true, "whether infinity counts"},
+                         {"negative", AttrKind::Bool, true, "whether minus infinity counts"}});
+  infinite.examples.push_back("is_inf(f64[3]) {positive = false}");
+  r.add(std::move(infinite));
+
+  OpDef mod = with(
+      binary("mod",
+             "The remainder of a division whose quotient is rounded down, which has "
+             "the divisor's sign; by zero it is zero in integers and NaN in floats.",
+             vjpMod),
+      {{"fmod", AttrKind::Bool, false, "whether the quotient is rounded towards zero: C's fmod"}});
+  mod.inPlace = overEither();
+  mod.examples.push_back("mod(f64[2, 3], f64[3]) {fmod = true}");
+  mod.examples.push_back("mod(i64[2, 3], i64[3])");
+  r.add(std::move(mod));
+}
+
+} // namespace isthmus

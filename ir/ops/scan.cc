@@ -1,0 +1,129 @@
+// Running sums and products along an axis, and the recurrence by which the gradient of a running
+// product is found without a division.
+
+#include "ir/ops/scan.h"
+
+namespace isthmus {
+namespace {
+
+llvm::Expected<TypeList> inferScan(const InferContext &c) {
+  const Type &x = c.operand(0);
+  if (x.dtype == DType::Bool)
+    return c.error("expects numbers, got '{0}'; cast it first", x.str());
+  auto axis = c.axis(c.attrs.getInt("axis"), x.rank());
+  if (!axis)
+    return axis.takeError();
+  return TypeList{x};
+}
+
+llvm::Expected<TypeList> inferRecurrence(const InferContext &c) {
+  if (llvm::Error e = c.expectFloat(0))
+    return e;
+  if (llvm::Error e = c.expectSame(0, 1))
+    return e;
+  return inferScan(c);
+}
+
+// Moved one place along the scan, or against it; zero comes in.
+ValueId shifted(Builder &b, ValueId v, const Attrs &attrs, bool along) {
+  const Dims dims = b.type(v).dims;
+  int64_t axis = attrs.getInt("axis");
+  size_t a = size_t(axis < 0 ? axis + int64_t(dims.size()) : axis);
+  if (dims[a] == 0)
+    return v;
+  bool up = along != attrs.getBool("reverse");
+  Ints none(dims.size(), 0), one = none, starts = none, limits(dims.begin(), dims.end());
+  one[a] = 1;
+  (up ? limits[a] : starts[a]) += up ? -1 : 1;
+  ValueId rest = b.create("slice", {v}, {{"starts", starts}, {"limits", limits}});
+  return b.create("pad", {rest}, {{"low", up ? one : none}, {"high", up ? none : one}});
+}
+
+Attrs flipped(Attrs attrs, const char *name) {
+  bool was = attrs.getBool(name);
+  attrs.set(name, !was);
+  return attrs;
+}
+
+ValueList vjpCumsum(VjpContext &c) {
+  return {c.b.create("cumsum", {c.grad(0)}, flipped(c.attrs, "reverse"))};
+}
+
+// dx_i = (x_0 ... x_{i-1}) (g_i + g_{i+1} x_{i+1} + g_{i+2} x_{i+1} x_{i+2} + ...), and the second
+// factor is a recurrence from the end: s_i = g_i + x_{i+1} s_{i+1}.
+ValueList vjpCumprod(VjpContext &c) {
+  Builder &b = c.b;
+  ValueId g =
+      c.attrs.getBool("exclusive") ? shifted(b, c.grad(0), c.attrs, /*along=*/false) : c.grad(0);
+  Attrs before = c.attrs;
+  before.set("exclusive", true);
+  bool reverse = c.attrs.getBool("reverse");
+  ValueId rest =
+      b.create("recurrence", {g, c.operand(0)},
+               {{"axis", c.attrs.getInt("axis")}, {"reverse", !reverse}, {"previous", true}});
+  return {b.mul(b.create("cumprod", {c.operand(0)}, before), rest)};
+}
+
+// The gradient t of b runs the other way through the same factors; a_i stands between two places,
+// and its gradient is t on one side times y on the other.
+ValueList vjpRecurrence(VjpContext &c) {
+  ValueList out(2);
+  ValueId t = c.b.create("recurrence", {c.grad(0), c.operand(1)},
+                         flipped(flipped(c.attrs, "reverse"), "previous"));
+  if (c.wants(0))
+    out[0] = t;
+  if (c.wants(1))
+    out[1] = c.attrs.getBool("previous")
+                 ? c.b.mul(shifted(c.b, t, c.attrs, /*along=*/false), c.result(0))
+                 : c.b.mul(t, shifted(c.b, c.result(0), c.attrs, /*along=*/true));
+  return out;
+}
+
+} // namespace
+
+void registerScanOps(OpRegistry &r) {
+  AttrDef axis = {"axis", AttrKind::Int, int64_t(0), "the axis; negative ones count from the end"};
+  AttrDef reverse = {"reverse", AttrKind::Bool, false, "whether it runs from the end"};
+  AttrDef exclusive = {"exclusive", AttrKind::Bool, false,
+                       "whether to leave the element itself out"};
+  struct {
+    const char *name, *doc;
+    ValueList (*vjp)(VjpContext &);
+  } rows[] = {{"cumsum", "The sum of the elements up to each, along an axis.", vjpCumsum},
+              {"cumprod", "The product of the elements up to each, along an axis.", vjpCumprod}};
+  for (auto [name, doc, vjp] : rows) {
+    OpDef row;
+    row.name = name;
+    row.doc = doc;
+    row.operands = "x";
+    row.results = "y";
+    row.attrs = {axis, exclusive, reverse};
+    row.infer = inferScan;
+    row.vjp = vjp;
+    row.inPlace = {{0, 0}};
+    for (const char *rest :
+         {"(f64[5])", "(f64[2, 3]) {axis = 1}", "(f64[2, 3]) {axis = -2, reverse = true}",
+          "(f64[5]) {exclusive = true}",
+          "(f64[2, 3, 2]) {axis = 1, exclusive = true, reverse = true}", "(i64[2, 3]) {axis = 1}",
+          "(f64[3, 0]) {axis = 1}"})
+      row.examples.push_back(row.name + rest);
+    r.add(std::move(row));
+  }
+  r.add({{.name = "recurrence",
+          .doc = "y_i = b_i + a_i y_{i-1} along an axis, beginning with y_0 = b_0. With `previous` "
+                 "the factor is a_{i-1}.",
+          .operands = "b a",
+          .results = "y",
+          .attrs = {axis,
+                    reverse,
+                    {"previous", AttrKind::Bool, false, "the factor is that of the place before"}},
+          .infer = inferRecurrence,
+          .vjp = vjpRecurrence,
+          .inPlace = {{0, 0}, {0, 1}},
+          .examples = {"recurrence(f64[5], f64[5])",
+                       "recurrence(f64[2, 3], f64[2, 3]) {axis = 1, previous = true}",
+                       "recurrence(f64[2, 4], f64[2, 4]) {axis = -1, reverse = true}",
+                       "recurrence(f64[4, 2], f64[4, 2]) {reverse = true, previous = true}"}}});
+}
+
+} // namespace isthmus

@@ -1,0 +1,10 @@
+// Running sums and products: a part of the reductions that is a file of its own.
+#pragma once
+
+#include "ir/ops/families.h"
+
+namespace isthmus {
+
+void registerScanOps(OpRegistry &r); // cumsum, cumprod, recurrence
+
+} // namespace isthmus

@@ -1,0 +1,140 @@
+// Functions of one number, rounding, remainders, and what kind of number one is. Trained networks
+// rarely have them in quantity: they are the C library's.
+
+#include "kernels/plain/math.h"
+#include "kernels/plain/map.h"
+#include "kernels/plain/register.h"
+
+namespace isthmus::plain {
+namespace {
+
+template <typename F> void runFunction(const OpCall &call, const KernelArgs &args) {
+  dispatchFloat(call.results[0].dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    mapOne<T>(call, args, F());
+  });
+}
+
+struct Log1p {
+  template <typename T> T operator()(T x) const { return std::log1p(x); }
+};
+struct Expm1 {
+  template <typename T> T operator()(T x) const { return expm1Of(x); }
+};
+struct Tan {
+  template <typename T> T operator()(T x) const { return std::tan(x); }
+};
+struct Asin {
+  template <typename T> T operator()(T x) const { return std::asin(x); }
+};
+struct Acos {
+  template <typename T> T operator()(T x) const { return std::acos(x); }
+};
+struct Atan {
+  template <typename T> T operator()(T x) const { return std::atan(x); }
+};
+struct Sinh {
+  template <typename T> T operator()(T x) const { return std::sinh(x); }
+};
+struct Cosh {
+  template <typename T> T operator()(T x) const { return std::cosh(x); }
+};
+struct Asinh {
+  template <typename T> T operator()(T x) const { return std::asinh(x); }
+};
+struct Acosh {
+  template <typename T> T operator()(T x) const { return std::acosh(x); }
+};
+struct Atanh {
+  template <typename T> T operator()(T x) const { return std::atanh(x); }
+};
+struct Floor {
+  template <typename T> T operator()(T x) const { return std::floor(x); }
+};
+struct Ceil {
+  template <typename T> T operator()(T x) const { return std::ceil(x); }
+};
+struct Round { // in the mode that is always set: halves to even
+  template <typename T> T operator()(T x) const { return std::rint(x); }
+};
+
+// --- Remainders
+
+struct Fmod { // the dividend's sign
+  template <typename T> T operator()(T a, T b) const {
+    if constexpr (!std::is_integral_v<T>) {
+      return std::fmod(a, b);
+    } else {
+      if constexpr (std::is_signed_v<T>)
+        if (b == -1) // the least number's quotient does not fit
+          return 0;
+      return b == 0 ? T(0) : static_cast<T>(a % b);
+    }
+  }
+};
+struct Mod { // the divisor's sign
+  template <typename T> T operator()(T a, T b) const {
+    T r = Fmod()(a, b);
+    return r != 0 && (r < 0) != (b < 0) ? static_cast<T>(r + b) : r;
+  }
+};
+
+template <typename F> void mapRemainders(const OpCall &call, const KernelArgs &args) {
+  dispatchNumber(call.results[0].dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    mapTwo<T, T>(call, args, F());
+  });
+}
+void runMod(const OpCall &call, const KernelArgs &args) {
+  call.attrs->getBool("fmod") ? mapRemainders<Fmod>(call, args) : mapRemainders<Mod>(call, args);
+}
+
+// --- Kinds of numbers
+
+template <typename F> void runIs(const OpCall &call, const KernelArgs &args, F f) {
+  dispatchFloat(call.operands[0].dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const T *x = operand<T>(args, 0);
+    bool *y = result<bool>(args, 0);
+    parallelFor(call.results[0].elements(), kGrain, [=](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i)
+        y[i] = f(Compute<T>(x[i]));
+    });
+  });
+}
+void runIsNaN(const OpCall &call, const KernelArgs &args) {
+  runIs(call, args, [](auto x) { return x != x; });
+}
+void runIsInf(const OpCall &call, const KernelArgs &args) {
+  bool positive = call.attrs->getBool("positive"), negative = call.attrs->getBool("negative");
+  runIs(call, args,
+        [=](auto x) { return (positive && x == INFINITY) || (negative && x == -INFINITY); });
+}
+
+} // namespace
+} // namespace isthmus::plain
+
+namespace isthmus {
+
+void registerPlainMath(KernelTable &table) {
+  using namespace plain;
+  table.add({"log1p", "plain", prepareThreaded<runFunction<Log1p>>});
+  table.add({"expm1", "plain", prepareThreaded<runFunction<Expm1>>});
+  table.add({"tan", "plain", prepareThreaded<runFunction<Tan>>});
+  table.add({"asin", "plain", prepareThreaded<runFunction<Asin>>});
+  table.add({"acos", "plain", prepareThreaded<runFunction<Acos>>});
+  table.add({"atan", "plain", prepareThreaded<runFunction<Atan>>});
+  table.add({"sinh", "plain", prepareThreaded<runFunction<Sinh>>});
+  table.add({"cosh", "plain", prepareThreaded<runFunction<Cosh>>});
+  table.add({"asinh", "plain", prepareThreaded<runFunction<Asinh>>});
+  table.add({"acosh", "plain", prepareThreaded<runFunction<Acosh>>});
+  table.add({"atanh", "plain", prepareThreaded<runFunction<Atanh>>});
+  table.add({"floor", "plain", prepareThreaded<runFunction<Floor>>});
+  table.add({"ceil", "plain", prepareThreaded<runFunction<Ceil>>});
+  table.add({"round", "plain", prepareThreaded<runFunction<Round>>});
+  table.add({"mod", "plain", prepareThreaded<runMod>});
+  table.add({"is_nan", "plain", prepareThreaded<runIsNaN>});
+  table.add({"is_inf", "plain", prepareThreaded<runIsInf>});
+}
+
+} // namespace isthmus

@@ -1,0 +1,192 @@
+// Running sums and products, the places of extrema, and log-sum-exp.
+
+#include "kernels/plain/division.h"
+#include "kernels/plain/math.h"
+#include "kernels/plain/register.h"
+
+namespace isthmus::plain {
+namespace {
+
+// A tensor as columns along an axis: column c begins at `start(c)` and steps by `step`.
+struct Columns {
+  Columns(const OpCall &call, const Type &t) {
+    int64_t axis = call.attrs->getInt("axis");
+    axis = axis < 0 ? axis + t.rank() : axis;
+    length = t.dims[axis];
+    for (int64_t i = 0; i < t.rank(); ++i)
+      if (i != axis)
+        (i < axis ? outer : step) *= t.dims[i];
+  }
+  int64_t outer = 1, length, step = 1;
+  int64_t count() const { return outer * step; }
+  int64_t start(int64_t column) const { return column / step * length * step + column % step; }
+
+  // Calls body(start, column) for each.
+  template <typename Body> void forEach(Body body) const {
+    parallelFor(count(), kGrain / (length + 1) + 1, [&](int64_t begin, int64_t end) {
+      for (int64_t c = begin; c < end; ++c)
+        body(start(c), c);
+    });
+  }
+};
+
+struct RunningSum {
+  template <typename S> S operator()(S a, S b) const {
+    if constexpr (std::is_integral_v<S>)
+      return S(uint64_t(a) + uint64_t(b));
+    else
+      return a + b;
+  }
+};
+struct RunningProduct {
+  template <typename S> S operator()(S a, S b) const {
+    if constexpr (std::is_integral_v<S>)
+      return S(uint64_t(a) * uint64_t(b));
+    else
+      return a * b;
+  }
+};
+
+// Where a scan begins, and its step.
+struct Run {
+  Run(const OpCall &call, const Columns &c)
+      : reverse(call.attrs->getBool("reverse")), step(reverse ? -c.step : c.step),
+        offset(reverse ? (c.length - 1) * c.step : 0) {}
+  bool reverse;
+  int64_t step, offset;
+};
+
+template <typename F, int start> void runScan(const OpCall &call, const KernelArgs &args) {
+  Columns columns(call, call.operands[0]);
+  Run run(call, columns);
+  bool exclusive = call.attrs->getBool("exclusive");
+  dispatchNumber(call.results[0].dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    using S = Accumulate<T>;
+    const T *x = operand<T>(args, 0);
+    T *y = result<T>(args, 0);
+    columns.forEach([=](int64_t at, int64_t) {
+      S state = start;
+      at += run.offset;
+      for (int64_t i = 0; i < columns.length; ++i, at += run.step) {
+        S next = F()(state, S(Compute<T>(x[at]))); // read before it is written over
+        y[at] = static_cast<T>(static_cast<Compute<T>>(exclusive ? state : next));
+        state = next;
+      }
+    });
+  });
+}
+
+void runRecurrence(const OpCall &call, const KernelArgs &args) {
+  Columns columns(call, call.operands[0]);
+  Run run(call, columns);
+  bool previous = call.attrs->getBool("previous");
+  dispatchFloat(call.results[0].dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const T *b = operand<T>(args, 0), *a = operand<T>(args, 1);
+    T *y = result<T>(args, 0);
+    columns.forEach([=](int64_t at, int64_t) {
+      double state = 0, before = 0;
+      at += run.offset;
+      for (int64_t i = 0; i < columns.length; ++i, at += run.step) {
+        double factor = Compute<T>(a[at]), term = Compute<T>(b[at]);
+        // The first has nothing before it, though its factor be infinite.
+        state = i == 0 ? term : term + (previous ? before : factor) * state;
+        before = factor;
+        y[at] = static_cast<T>(static_cast<Compute<T>>(state));
+      }
+    });
+  });
+}
+
+// --- argmax and argmin
+
+template <bool largest> void runArg(const OpCall &call, const KernelArgs &args) {
+  Columns columns(call, call.operands[0]);
+  bool last = call.attrs->getBool("last");
+  dispatchNumber(call.operands[0].dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const T *x = operand<T>(args, 0);
+    int64_t *y = result<int64_t>(args, 0);
+    columns.forEach([=](int64_t at, int64_t column) {
+      using C = Compute<T>;
+      C best = C(x[at]);
+      int64_t place = 0;
+      for (int64_t i = 1; i < columns.length && best == best; ++i) {
+        C v = C(x[at + i * columns.step]);
+        bool better = (largest ? v > best : v < best) || v != v || (last && v == best);
+        best = better ? v : best;
+        place = better ? i : place;
+      }
+      y[column] = place;
+    });
+  });
+}
+
+// --- logsumexp: the largest is taken out, so that no exponential overflows. Columns that are kept
+// go in blocks.
+
+constexpr int64_t kBlock = 256;
+
+void runLogSumExp(const OpCall &call, const KernelArgs &args) {
+  Division d(call.operands[0], call.attrs->getInts("axes"));
+  int64_t kept = d.lastReduced ? 1 : d.last, length = d.lastReduced ? d.last : 1;
+  int64_t blocks = (kept + kBlock - 1) / kBlock;
+  dispatchFloat(call.results[0].dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    using C = Compute<T>;
+    const T *x = operand<T>(args, 0);
+    T *y = result<T>(args, 0);
+    auto block = [&](int64_t index, int64_t at, int64_t width) {
+      C top[kBlock];
+      double sum[kBlock] = {};
+      std::fill_n(top, width, -std::numeric_limits<C>::infinity());
+      d.forEachReduced([&](int64_t row) {
+        for (int64_t i = 0; i < length; ++i)
+          for (int64_t j = 0; j < width; ++j) {
+            C v = C(x[at + row + i + j]);
+            top[j] = v > top[j] || v != v ? v : top[j];
+          }
+      });
+      // An infinite maximum is the result: nothing is to be subtracted from itself.
+      C base[kBlock];
+      for (int64_t j = 0; j < width; ++j)
+        base[j] = std::isinf(top[j]) ? C(0) : top[j];
+      d.forEachReduced([&](int64_t row) {
+        for (int64_t i = 0; i < length; ++i)
+          for (int64_t j = 0; j < width; ++j)
+            sum[j] += double(expOf(C(x[at + row + i + j]) - base[j]));
+      });
+      for (int64_t j = 0; j < width; ++j)
+        y[index + j] = static_cast<T>(
+            std::isinf(top[j]) ? top[j] : static_cast<C>(double(base[j]) + std::log(sum[j])));
+    };
+    int64_t grain = kGrain / (8 * d.perOutput() * std::min(kept, kBlock) + 1) + 1;
+    parallelFor(d.outerKept->elements() * blocks, grain, [&](int64_t begin, int64_t end) {
+      for (int64_t task = begin; task < end; ++task) {
+        int64_t column = task % blocks * kBlock;
+        Division::forEach(
+            *d.outerKept, task / blocks, task / blocks + 1, [&](int64_t index, int64_t at) {
+              block(index * kept + column, at + column, std::min(kBlock, kept - column));
+            });
+      }
+    });
+  });
+}
+
+} // namespace
+} // namespace isthmus::plain
+
+namespace isthmus {
+
+void registerPlainScan(KernelTable &table) {
+  using namespace plain;
+  table.add({"cumsum", "plain", prepareThreaded<runScan<RunningSum, 0>>});
+  table.add({"cumprod", "plain", prepareThreaded<runScan<RunningProduct, 1>>});
+  table.add({"recurrence", "plain", prepareThreaded<runRecurrence>});
+  table.add({"argmax", "plain", prepareThreaded<runArg<true>>});
+  table.add({"argmin", "plain", prepareThreaded<runArg<false>>});
+  table.add({"logsumexp", "plain", prepareThreaded<runLogSumExp>});
+}
+
+} // namespace isthmus

@@ -1,0 +1,173 @@
+// The borders of functions, reductions and scatters, which random operands do not come upon: NaN,
+// infinities, ties, zeros among factors, indices out of range, sets of no elements.
+
+#include "kernels/plain/register.h"
+#include "passes/differentiate.h"
+#include "tests/testing/example.h"
+#include "tests/testing/interpret.h"
+#include <cmath>
+#include <gtest/gtest.h>
+
+namespace isthmus {
+namespace {
+
+using Values = std::vector<double>;
+constexpr double kInf = std::numeric_limits<double>::infinity();
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+const KernelTable &kernels() {
+  static const KernelTable *table = [] {
+    auto *t = new KernelTable;
+    registerPlainKernels(*t);
+    return t;
+  }();
+  return *table;
+}
+
+std::vector<Values> runAll(llvm::StringRef text, std::vector<Values> values) {
+  auto e = parseExample(text);
+  std::vector<Tensor> operands;
+  for (size_t i = 0; i < values.size(); ++i)
+    operands.push_back(fromDoubles(e->call.operands[i], values[i]));
+  std::vector<Values> out;
+  for (const Tensor &t : llvm::cantFail(interpretCall(kernels(), e->call, operands, {1, {}})))
+    out.push_back(toDoubles(t));
+  return out;
+}
+Values run(llvm::StringRef text, std::vector<Values> values) { return runAll(text, values)[0]; }
+
+// The gradient, by the operand `by`, of the sum of the results' elements.
+Values gradient(llvm::StringRef text, std::vector<Values> values, size_t by) {
+  auto e = parseExample(text);
+  Graph g;
+  llvm::DenseMap<ValueId, Tensor> at;
+  ValueList in;
+  for (size_t i = 0; i < values.size(); ++i) {
+    in.push_back(
+        llvm::cantFail(g.addInput(InputKind::Input, "x" + std::to_string(i), e->call.operands[i])));
+    at[in[i]] = fromDoubles(e->call.operands[i], values[i]);
+  }
+  NodeId n = llvm::cantFail(g.addNode(*e->call.op, in, *e->call.attrs));
+  ValueId y = g.node(n).firstResult;
+  ValueId seed = llvm::cantFail(g.addInput(InputKind::Input, "seed", g.type(y)));
+  at[seed] = fromDoubles(g.type(y), Values(size_t(g.type(y).elements()), 1));
+  auto grads = llvm::cantFail(gradients(g, {y}, {in[by]}, {seed}));
+  g.setOutputs({grads[0]});
+  return toDoubles(llvm::cantFail(interpret(kernels(), g, at, {1, {}}))[0]);
+}
+
+void expectSame(Values got, Values want) {
+  ASSERT_EQ(got.size(), want.size());
+  for (size_t i = 0; i < got.size(); ++i)
+    EXPECT_TRUE(got[i] == want[i] || (std::isnan(got[i]) && std::isnan(want[i])))
+        << "element " << i << ": " << got[i] << ", expected " << want[i];
+}
+
+TEST(Integers, WrapAndNeverTrap) {
+  const double least = -2147483648.0;
+  expectSame(run("neg(i32[2])", {{least, 3}}), {least, -3});
+  expectSame(run("abs(i32[2])", {{least, -3}}), {least, 3});
+  expectSame(run("neg(u8[2])", {{1, 0}}), {255, 0});
+  expectSame(run("square(u8[2])", {{16, 3}}), {0, 9});
+  expectSame(run("mod(i32[5], i32[5])", {{7, -7, 7, least, 5}, {3, 3, -3, -1, 0}}),
+             {1, 2, -2, 0, 0});
+  expectSame(run("mod(i32[4], i32[4]) {fmod = true}", {{7, -7, 7, -7}, {3, 3, -3, -3}}),
+             {1, -1, 1, -1});
+  expectSame(run("mod(u8[2], u8[2])", {{250, 5}, {7, 0}}), {5, 0});
+  expectSame(run("shift_left(i32[4], i32[4])", {{1, 1, 1, -1}, {31, 32, -1, 1}}),
+             {least, 0, 0, -2});
+  expectSame(run("shift_right(i64[3], i64[3])", {{-8, -8, 8}, {1, 64, 64}}), {-4, -1, 0});
+  expectSame(run("prod(i32[2])", {{65536, 65536}}), {0});
+  expectSame(run("cumprod(u8[3])", {{16, 8, 4}}), {16, 128, 0});
+}
+
+TEST(Floats, RemaindersHaveTheirSigns) {
+  expectSame(run("mod(f64[4], f64[4])", {{5.5, -5.5, 5.5, -5.5}, {2, 2, -2, -2}}),
+             {1.5, 0.5, -0.5, -1.5});
+  expectSame(run("mod(f64[2], f64[2]) {fmod = true}", {{5.5, -5.5}, {-2, 2}}), {1.5, -1.5});
+  expectSame(run("mod(f64[1], f64[1])", {{1}, {0}}), {kNan});
+}
+
+TEST(Floats, NanComesThrough) {
+  for (const char *f : {"thresholded_relu", "shrink", "hard_sigmoid", "hard_swish", "elu",
+                        "softsign", "mish", "swish", "relu", "round"})
+    EXPECT_TRUE(std::isnan(run(std::string(f) + "(f64[1])", {{kNan}})[0])) << f;
+  expectSame(run("prelu(f64[2], f64[])", {{kNan, -2}, {0.5}}), {kNan, -1});
+  expectSame(run("min(f64[3])", {{1, kNan, 0}}), {kNan});
+  expectSame(run("argmax(f64[4])", {{1, kNan, 5, kNan}}), {1});
+  expectSame(run("argmin(f64[4]) {last = true}", {{1, kNan, 0, kNan}}), {1});
+  expectSame(run("is_nan(f32[2])", {{kNan, 1}}), {1, 0});
+  expectSame(run("is_inf(f16[3]) {negative = false}", {{kInf, -kInf, kNan}}), {1, 0, 0});
+}
+
+TEST(Floats, Expm1IsExactNearZeroAndFarOff) {
+  for (double x : {1e-6, -1e-6, 0.01, -0.3, 0.49, 0.51, -0.51, 3.0, -20.0}) {
+    double want = std::expm1(double(float(x)));
+    EXPECT_NEAR(run("expm1(f32[1])", {{x}})[0], want, 4e-7 * std::fabs(want)) << x;
+  }
+}
+
+TEST(Reductions, OfNothingAreTheIdentity) {
+  expectSame(run("max(f64[0, 2]) {axes = [0]}", {{}}), {-kInf, -kInf});
+  expectSame(run("min(f64[0, 2]) {axes = [0]}", {{}}), {kInf, kInf});
+  expectSame(run("prod(f64[2, 0]) {axes = [1]}", {{}}), {1, 1});
+  expectSame(run("max(u8[0])", {{}}), {0});
+  expectSame(run("min(i32[0])", {{}}), {2147483647});
+  expectSame(run("logsumexp(f64[0, 2]) {axes = [0]}", {{}}), {-kInf, -kInf});
+}
+
+TEST(Reductions, LogSumExpOfInfinities) {
+  expectSame(run("logsumexp(f64[2, 2]) {axes = [1]}", {{-kInf, -kInf, kInf, 1}}), {-kInf, kInf});
+  expectSame(run("logsumexp(f32[2])", {{200, -kInf}}), {200});
+  expectSame(run("logsumexp(f64[2])", {{kNan, 1}}), {kNan});
+}
+
+TEST(Products, HaveGradientsWhereFactorsAreZero) {
+  expectSame(gradient("prod(f64[3])", {{2, 0, 3}}, 0), {0, 6, 0});
+  expectSame(gradient("prod(f64[3])", {{0, 0, 3}}, 0), {0, 0, 0});
+  // 2, 0, 0: by the second factor 2 (1 + 3).
+  expectSame(gradient("cumprod(f64[3])", {{2, 0, 3}}, 0), {1, 8, 0});
+  expectSame(gradient("cumprod(f64[3]) {exclusive = true}", {{2, 0, 3}}, 0), {1, 2, 0});
+  // Into place 0: 2 * 0 * 3.
+  const char *scatter = "scatter_elements(f64[2], i64[2], f64[2]) {reduction = mul}";
+  expectSame(gradient(scatter, {{2, 5}, {0, 0}, {0, 3}}, 2), {6, 0});
+  expectSame(gradient(scatter, {{2, 5}, {0, 0}, {0, 0}}, 2), {0, 0});
+  expectSame(gradient(scatter, {{0, 5}, {0, 0}, {4, 3}}, 2), {0, 0});
+  expectSame(gradient(scatter, {{0, 5}, {0, 0}, {4, 3}}, 0), {12, 1});
+}
+
+TEST(Powers, HaveGradientsAtZero) {
+  expectSame(gradient("pow(f64[2], f64[2])", {{0, 0}, {0, 2}}, 0), {0, 0});
+  expectSame(gradient("pow(f64[2], f64[2])", {{0, 2}, {3, 1}}, 1), {0, 2 * std::log(2.0)});
+}
+
+TEST(Scatters, LeaveOutWhatIsOutOfRange) {
+  expectSame(
+      run("scatter_elements(f64[3], i64[4], f64[4])", {{1, 2, 3}, {3, -4, -1, 0}, {7, 8, 9, 5}}),
+      {5, 2, 9});
+  expectSame(
+      run("scatter_nd(f64[2, 2], i32[2, 1], f64[2, 2])", {{1, 2, 3, 4}, {9, -1}, {5, 6, 7, 8}}),
+      {1, 2, 7, 8});
+  expectSame(run("gather_elements(f64[2], i64[3])", {{1, 2}, {2, -1, -3}}), {kNan, 2, kNan});
+  expectSame(run("gather_nd(i64[2, 2], i64[2, 2])", {{1, 2, 3, 4}, {1, 2, 1, -2}}), {0, 3});
+  expectSame(run("gather_nd(f16[2], i64[1, 1])", {{1, 2}, {5}}), {kNan});
+}
+
+TEST(Scatters, OfSeveralTheLastIsThere) {
+  const char *text = "scatter_nd(f64[2], i64[3, 1], f64[3])";
+  expectSame(run(text, {{1, 2}, {0, 0, 0}, {5, 6, 7}}), {7, 2});
+  expectSame(gradient(text, {{1, 2}, {0, 0, 0}, {5, 6, 7}}, 2), {0, 0, 1});
+  expectSame(gradient(text, {{1, 2}, {0, 0, 0}, {5, 6, 7}}, 0), {0, 1});
+}
+
+TEST(TopK, OrdersTiesAndNan) {
+  auto largest = runAll("top_k(f64[5]) {k = 4}", {{2, kNan, 3, 2, 3}});
+  expectSame(largest[0], {kNan, 3, 3, 2});
+  expectSame(largest[1], {1, 2, 4, 0});
+  auto smallest = runAll("top_k(f64[4]) {k = 4, largest = false}", {{2, kNan, 1, 2}});
+  expectSame(smallest[0], {1, 2, 2, kNan});
+  expectSame(smallest[1], {2, 0, 3, 1});
+}
+
+} // namespace
+} // namespace isthmus
