@@ -10,9 +10,11 @@ using Table = llvm::StringMap<llvm::SmallVector<const OnnxOp *, 2>>;
 const Table &table() {
   static const Table *const t = [] {
     auto *made = new Table;
-    for (OpRows rows : {elementwiseOps(), constantOps(), shapeOps(), indexingOps(), reduceOps(),
-                        matmulOps(), convOps(), poolOps(), normOps(), softmaxOps(), randomOps(),
-                        attentionOps(), resizeOps(), roundingOps(), controlOps(), sequenceOps()})
+    for (OpRows rows :
+         {elementwiseOps(), constantOps(), shapeOps(),   indexingOps(), reduceOps(), matmulOps(),
+          convOps(),        poolOps(),     normOps(),    softmaxOps(),  randomOps(), attentionOps(),
+          resizeOps(),      roundingOps(), controlOps(), sequenceOps(), padOps(),    gridOps(),
+          deformOps(),      roiOps(),      signalOps()})
       for (const OnnxOp &row : rows)
         (*made)[row.name].push_back(&row);
     return made;
