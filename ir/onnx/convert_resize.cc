@@ -191,7 +191,8 @@ void setSizes(NodeContext &n, std::vector<Axis> &all, const Floats &scales, cons
     a.length = sizes.empty() ? double(a.from) * (a.end - a.start) * a.scale : double(sizes[i]);
     if (!(a.scale > 0) || !(a.length >= 0 && a.length < 0x1p31) || a.from < 1)
       return n.fail("cannot resize axis {0} of '{1}' by {2}", axes[i], n.in(0).type.str(), a.scale);
-    a.to = int64_t(a.length);
+    // Rounded as the scales are, to f32: 10 elements times 0.7 are 7.
+    a.to = sizes.empty() && a.length < 0x1p20 ? int64_t(float(a.length)) : int64_t(a.length);
     common = smallest ? std::min(common, a.scale) : std::max(common, a.scale);
   }
   if (sizes.empty() || policy == "stretch")
