@@ -16,11 +16,12 @@ struct Family {
 };
 
 constexpr Family kFamilies[] = {
-    {"Elementwise", registerElementwiseOps}, {"Shape", registerShapeOps},
-    {"Reduction", registerReduceOps},        {"Matrix product", registerMatmulOps},
-    {"Convolution", registerConvOps},        {"Pooling", registerPoolOps},
-    {"Normalization", registerNormOps},      {"Softmax and loss", registerSoftmaxOps},
-    {"Random", registerRandomOps},           {"Control", registerControlOps},
+    {"Elementwise", registerElementwiseOps},   {"Shape", registerShapeOps},
+    {"Reduction", registerReduceOps},          {"Matrix product", registerMatmulOps},
+    {"Convolution", registerConvOps},          {"Pooling", registerPoolOps},
+    {"Interpolation", registerInterpolateOps}, {"Normalization", registerNormOps},
+    {"Softmax and loss", registerSoftmaxOps},  {"Random", registerRandomOps},
+    {"Control", registerControlOps},
 };
 
 struct TraitText {

@@ -149,66 +149,6 @@ void convertTrilu(NodeContext &n) {
   n.result(0, n.emit("trilu", {n.in(0)}, {{"k", k}, {"upper", upper}}));
 }
 
-// --- Pad: negative amounts cut
-
-void pad(NodeContext &n, const Ints &pads, llvm::ArrayRef<int64_t> axes, double value) {
-  const Type &x = n.in(0).type;
-  std::string mode = n.stringAttr("mode", "constant");
-  if (pads.size() != 2 * axes.size())
-    return n.fail("expects two amounts for each of {0} axes, got {1}", axes.size(), pads.size());
-  size_t rank = size_t(x.rank());
-  Ints low(rank, 0), high(rank, 0), from(rank, 0), to(x.dims.begin(), x.dims.end());
-  bool cuts = false, grows = false;
-  for (size_t i = 0; i < axes.size(); ++i) {
-    size_t a = size_t(axes[i]);
-    int64_t before = pads[i], after = pads[axes.size() + i];
-    if (before < -x.dims[a] || after < -x.dims[a] ||
-        x.dims[a] + std::min<int64_t>(before, 0) + std::min<int64_t>(after, 0) < 0)
-      return n.fail("cuts more from axis {0} than the {1} elements there are", a, x.dims[a]);
-    low[a] = std::max<int64_t>(before, 0);
-    high[a] = std::max<int64_t>(after, 0);
-    from[a] = std::max<int64_t>(-before, 0);
-    to[a] -= std::max<int64_t>(-after, 0);
-    cuts |= before < 0 || after < 0;
-    grows |= before > 0 || after > 0;
-  }
-  if (cuts && mode != "constant")
-    return n.fail("negative amounts in mode '{0}' are not supported", mode);
-  Operand y = n.in(0);
-  if (cuts)
-    y = n.emit("slice", {y}, {{"starts", from}, {"limits", to}, {"steps", Ints(rank, 1)}});
-  if (grows)
-    y = n.emit("pad", {y}, {{"low", low}, {"high", high}, {"value", value}, {"mode", mode}});
-  n.result(0, y);
-}
-
-llvm::SmallVector<int64_t, 8> allAxes(int64_t rank) {
-  llvm::SmallVector<int64_t, 8> axes;
-  for (int64_t i = 0; i < rank; ++i)
-    axes.push_back(i);
-  return axes;
-}
-
-void convertPad2(NodeContext &n) {
-  auto pads = n.intsAttr("pads");
-  if (!pads)
-    return n.fail("expects an attribute 'pads'");
-  pad(n, *pads, allAxes(n.in(0).type.rank()), n.floatAttr("value", 0));
-}
-
-void convertPad(NodeContext &n) {
-  int64_t rank = n.in(0).type.rank();
-  Ints pads = n.ints(1);
-  double value = n.has(2) ? n.scalar(2) : 0;
-  auto axes = allAxes(rank);
-  if (n.has(3)) {
-    Ints some = n.axesFromFront(n.ints(3), rank);
-    axes.assign(some.begin(), some.end());
-  }
-  if (!n.failed())
-    pad(n, pads, axes, value);
-}
-
 constexpr OnnxOp kOps[] = {
     {"Concat", 4, 1, kAnyNumber, 1, convertConcat},
     {"Split", 2, 1, 2, kAnyNumber, convertSplit, kAllButFirst},
@@ -216,8 +156,6 @@ constexpr OnnxOp kOps[] = {
     {"Slice", 10, 3, 5, 1, convertSlice, kAllButFirst},
     {"Gather", 1, 2, 2, 1, convertGather, kAllButFirst},
     {"Trilu", 14, 1, 2, 1, convertTrilu, kAllButFirst},
-    {"Pad", 2, 1, 1, 1, convertPad2},
-    {"Pad", 11, 2, 4, 1, convertPad, kAllButFirst},
 };
 
 } // namespace

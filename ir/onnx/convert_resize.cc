@@ -1,8 +1,10 @@
 // Resize. It treats each axis on its own, and along an axis every result is a fixed combination of
-// a few elements: nearest is a gather, linear and cubic are products with a constant matrix.
-// Nothing but known rows is needed, and gradients follow.
+// a few elements: nearest is a gather, linear and cubic are the row `interpolate` with constant
+// places and weights. Gradients follow.
 
+#include "ir/onnx/numbers.h"
 #include "ir/onnx/op_table.h"
+#include "llvm/ADT/StringExtras.h"
 #include <cmath>
 
 namespace isthmus::onnx_import {
@@ -19,6 +21,10 @@ struct Sampling {
 struct Axis {
   int64_t from, to; // sizes
   double scale;
+  double length;             // the new size before it was rounded
+  double start = 0, end = 1; // the part that is looked at, of tf_crop_and_resize
+
+  bool whole() const { return start == 0 && end == 1; }
 };
 
 // Where element `i` of the result lies among the operand's.
@@ -26,17 +32,19 @@ double source(const Sampling &s, const Axis &a, int64_t i) {
   double x = double(i);
   if (s.coordinates == "asymmetric")
     return x / a.scale;
-  // With the size as rounded: so PyTorch and onnxruntime have it, though not the operator's
-  // reference.
+  if (s.coordinates == "tf_half_pixel_for_nn") // of opset 11 alone
+    return (x + 0.5) / a.scale;
+  double last = double(a.from - 1);
+  // A scale leaves a fraction of the new size, which counts here, though not in PyTorch.
   if (s.coordinates == "align_corners")
-    return a.to == 1 ? 0 : x * double(a.from - 1) / double(a.to - 1);
+    return a.length == 1 ? 0 : x * last / (a.length - 1);
+  if (s.coordinates == "tf_crop_and_resize")
+    return a.to == 1 ? (a.start + a.end) * last / 2
+                     : a.start * last + x * (a.end - a.start) * last / double(a.to - 1);
   if (s.coordinates == "pytorch_half_pixel" && a.to == 1)
     return 0;
-  if (s.coordinates == "half_pixel_symmetric") {
-    double whole = a.scale * double(a.from),
-           adjust = double(a.to) / whole; // the scale gives a fraction more
-    return double(a.from) / 2 * (1 - adjust) + (x + 0.5) / a.scale - 0.5;
-  }
+  if (s.coordinates == "half_pixel_symmetric")
+    return double(a.from) / 2 * (1 - double(a.to) / a.length) + (x + 0.5) / a.scale - 0.5;
   return (x + 0.5) / a.scale - 0.5;
 }
 
@@ -50,7 +58,7 @@ int64_t nearest(const Sampling &s, const Axis &a, int64_t i) {
     at = std::floor(x + 0.5);
   else
     at = std::ceil(x - 0.5);
-  return std::clamp<int64_t>(int64_t(at), 0, a.from - 1);
+  return int64_t(std::clamp(at, 0.0, double(a.from - 1)));
 }
 
 // The weight of an element at distance `d`: a triangle, or Keys' cubic (1981).
@@ -64,31 +72,45 @@ double weight(const Sampling &s, double d) {
   return d < 2 ? ((k * d - 5 * k) * d + 8 * k) * d - 4 * k : 0;
 }
 
-// One row of the matrix. Elements beyond the ends are the end's, unless they are left out. When
-// shrinking with antialiasing the weights are spread wider.
-void fillRow(const Sampling &s, const Axis &a, int64_t i, std::vector<double> &row) {
-  double x = source(s, a, i);
+// The elements that result `i` is made of, and their weights. Elements beyond the ends are the
+// end's, unless they are left out. When shrinking with antialiasing the weights are spread wider.
+struct Taps {
+  Ints at;
+  std::vector<double> weights;
+};
+
+Taps tapsOf(const Sampling &s, const Axis &a, int64_t i) {
+  Taps taps;
+  double x = source(s, a, i), most = double(a.from - 1);
   double spread = s.antialias && a.scale < 1 ? a.scale : 1;
   double reach = (s.mode == "linear" ? 1 : 2) / spread;
   double total = 0;
-  std::fill(row.begin(), row.end(), 0.0);
   double first = std::ceil(x - reach), last = std::floor(x + reach);
   if (s.excludeOutside) {
     first = std::max(first, 0.0);
-    last = std::min(last, double(a.from - 1));
+    last = std::min(last, most);
   }
-  for (double j = first; j <= last; ++j) {
-    double w = weight(s, (j - x) * spread);
-    row[size_t(std::clamp<int64_t>(int64_t(j), 0, a.from - 1))] += w;
+  // Beyond either end all are one.
+  auto add = [&](double j, double w) {
+    auto at = int64_t(std::clamp(j, 0.0, most));
+    if (!taps.at.empty() && taps.at.back() == at)
+      taps.weights.back() += w;
+    else if (w != 0) {
+      taps.at.push_back(at);
+      taps.weights.push_back(w);
+    }
     total += w;
-  }
+  };
+  for (double j = first; j <= last; ++j)
+    add(j, weight(s, (j - x) * spread));
   if (total == 0) {
-    row[size_t(std::clamp<int64_t>(int64_t(std::clamp(x, -1.0, double(a.from))), 0, a.from - 1))] =
-        1;
-    return;
+    taps.at.assign(1, int64_t(std::clamp(x, 0.0, most)));
+    taps.weights.assign(1, 1);
+    return taps;
   }
-  for (double &w : row)
+  for (double &w : taps.weights)
     w /= total;
+  return taps;
 }
 
 Operand resizeNearest(NodeContext &n, const Operand &x, size_t axis, const Sampling &s,
@@ -104,125 +126,189 @@ Operand resizeNearest(NodeContext &n, const Operand &x, size_t axis, const Sampl
   return n.emit("gather", {x, n.constant(intsTensor(indices))}, {{"axis", int64_t(axis)}});
 }
 
-// The axis is brought to the end, multiplied by the matrix [to, from], and brought back; the last
-// two axes need no moving.
-Operand resizeByMatrix(NodeContext &n, const Operand &x, size_t axis, const Sampling &s,
-                       const Axis &a) {
-  Type type(DType::F32, {a.to, a.from});
-  if (!type.isValid() || !n.state.folding.take(type.bytes())) {
-    n.fail("would need a matrix of {0} x {1}, too large for a model of {2} bytes", a.to, a.from,
-           n.state.model.fileBytes);
+// The axis is axis 2 of the row's operand, a view.
+Operand resizeByWeights(NodeContext &n, const Operand &x, size_t axis, const Sampling &s,
+                        const Axis &a) {
+  // How many elements one result is made of at most, and so how large the constants are.
+  double spread = s.antialias && a.scale < 1 ? a.scale : 1;
+  double reach = 2 * (s.mode == "linear" ? 1 : 2) / spread + 1;
+  if (reach > 0x1p31 || !n.state.folding.look(a.to * int64_t(reach))) {
+    n.fail("would need {0} weights for each of {1} results, too many for a model of {2} bytes",
+           reach, a.to, n.state.model.fileBytes);
     return {};
   }
-  Tensor matrix = Tensor::make(type, [&](char *out) {
-    std::vector<double> row(size_t(a.from), 0);
-    for (int64_t i = 0; i < a.to; ++i) {
-      fillRow(s, a, i, row);
-      for (int64_t j = 0; j < a.from; ++j)
-        reinterpret_cast<float *>(out)[i * a.from + j] = float(row[size_t(j)]);
-    }
-  });
-  Operand m = n.cast(n.constant(std::move(matrix)), x.type.dtype);
-  size_t rank = x.type.dims.size();
-  if (rank >= 2 && axis == rank - 1)
-    return n.emit("matmul", {x, m}, {{"transpose_b", true}});
-  if (rank >= 2 && axis == rank - 2)
-    return n.emit("matmul", {m, x});
-  Ints perm;
-  for (size_t i = 0; i < rank; ++i)
-    perm.push_back(int64_t(i));
-  std::swap(perm[axis], perm[rank - 1]);
-  Operand flipped = rank == 1 ? n.reshape(x, {1, a.from}) : n.transpose(x, perm);
-  Operand y = n.emit("matmul", {flipped, m}, {{"transpose_b", true}});
-  return rank == 1 ? n.reshape(y, {a.to}) : n.transpose(y, perm);
+  std::vector<Taps> all;
+  size_t most = 1;
+  for (int64_t i = 0; i < a.to; ++i) {
+    all.push_back(tapsOf(s, a, i));
+    most = std::max(most, all.back().at.size());
+  }
+  Ints at;
+  std::vector<double> weights;
+  for (Taps &t : all) {
+    t.at.resize(most, -1); // no place, which adds nothing
+    t.weights.resize(most, 0);
+    at.insert(at.end(), t.at.begin(), t.at.end());
+    weights.insert(weights.end(), t.weights.begin(), t.weights.end());
+  }
+  Dims list = {1, a.to, int64_t(most)};
+  DType wide = x.type.dtype == DType::F64 ? DType::F64 : DType::F32;
+  Operand places = numbers(n, list, at), shares = numbers(n, Type(wide, list), weights);
+  int64_t before = 1, after = 1;
+  for (size_t i = 0; i < x.type.dims.size(); ++i)
+    if (i != axis)
+      (i < axis ? before : after) *= x.type.dims[i];
+  Operand y = n.emit("interpolate", {n.reshape(x, {1, before, a.from, after}), places, shares});
+  Dims dims = x.type.dims;
+  dims[axis] = a.to;
+  return n.reshape(y, dims);
+}
+
+// What lies beyond the ends is a value of its own.
+Operand extrapolate(NodeContext &n, const Operand &y, size_t axis, const Sampling &s, const Axis &a,
+                    double value) {
+  std::vector<double> outside;
+  for (int64_t i = 0; i < a.to; ++i) {
+    double x = source(s, a, i);
+    outside.push_back(x < 0 || x > double(a.from - 1));
+  }
+  if (llvm::none_of(outside, [](double o) { return o != 0; }))
+    return y;
+  Dims dims(y.type.dims.size(), 1);
+  dims[axis] = a.to;
+  return n.emit("where", {numbers(n, Type(DType::Bool, dims), outside),
+                          n.scalarConstant(y.type.dtype, value), y});
 }
 
 // The axes' new sizes and scales, from the scales or the sizes that the node gives.
-std::vector<Axis> newSizes(NodeContext &n, const Floats &scales, const Ints &sizes,
-                           const Ints &axes, const std::string &policy) {
-  const Type &x = n.in(0).type;
-  std::vector<Axis> all;
-  for (int64_t d : x.dims)
-    all.push_back({d, d, 1});
-  double common = policy == "not_larger" ? INFINITY : 0;
+void setSizes(NodeContext &n, std::vector<Axis> &all, const Floats &scales, const Ints &sizes,
+              const Ints &axes, const std::string &policy) {
+  bool smallest = policy == "not_larger";
+  double common = smallest ? INFINITY : 0;
   for (size_t i = 0; i < axes.size(); ++i) {
     Axis &a = all[size_t(axes[i])];
-    double scale = sizes.empty() ? scales[i] : double(sizes[i]) / double(a.from);
-    double to = sizes.empty() ? std::floor(double(a.from) * scale) : double(sizes[i]);
-    if (!(scale > 0) || !(to >= 0 && to < 0x1p31) || a.from < 1) {
-      n.fail("cannot resize axis {0} of '{1}' by {2}", axes[i], x.str(), scale);
-      return all;
-    }
-    a.scale = scale;
-    a.to = int64_t(to);
-    common = policy == "not_larger" ? std::min(common, scale) : std::max(common, scale);
+    a.scale = sizes.empty() ? scales[i] : double(sizes[i]) / double(a.from);
+    a.length = sizes.empty() ? double(a.from) * (a.end - a.start) * a.scale : double(sizes[i]);
+    if (!(a.scale > 0) || !(a.length >= 0 && a.length < 0x1p31) || a.from < 1)
+      return n.fail("cannot resize axis {0} of '{1}' by {2}", axes[i], n.in(0).type.str(), a.scale);
+    // Rounded as the scales are, to f32: 10 elements times 0.7 are 7.
+    a.to = sizes.empty() && a.length < 0x1p20 ? int64_t(float(a.length)) : int64_t(a.length);
+    common = smallest ? std::min(common, a.scale) : std::max(common, a.scale);
   }
-  if (!sizes.empty() && policy != "stretch")
-    for (int64_t i : axes) {
-      double to = std::floor(double(all[size_t(i)].from) * common + 0.5);
-      if (!(to < 0x1p31))
-        n.fail("would give a size over 2^31");
-      else
-        all[size_t(i)].to = int64_t(to);
-      all[size_t(i)].scale = common;
-    }
-  return all;
+  if (sizes.empty() || policy == "stretch")
+    return;
+  for (int64_t i : axes) {
+    Axis &a = all[size_t(i)];
+    a.scale = common;
+    a.length = double(a.from) * common;
+    if (!(a.length < 0x1p31))
+      return n.fail("would give a size over 2^31");
+    a.to = int64_t(std::floor(a.length + 0.5));
+  }
 }
 
-void resize(NodeContext &n, size_t scalesAt, size_t sizesAt) {
-  const Type &x = n.in(0).type;
+Sampling samplingOf(NodeContext &n, bool isOld) {
   Sampling s;
   s.mode = n.stringAttr("mode", "nearest");
   s.coordinates =
-      n.stringAttr("coordinate_transformation_mode", scalesAt == 1 ? "asymmetric" : "half_pixel");
-  s.rounding = n.stringAttr("nearest_mode", scalesAt == 1 ? "floor" : "round_prefer_floor");
+      n.stringAttr("coordinate_transformation_mode", isOld ? "asymmetric" : "half_pixel");
+  s.rounding = n.stringAttr("nearest_mode", isOld ? "floor" : "round_prefer_floor");
   s.cubic = n.floatAttr("cubic_coeff_a", -0.75);
   s.excludeOutside = n.intAttr("exclude_outside", 0) != 0;
   s.antialias = n.intAttr("antialias", 0) != 0;
-  std::string policy = n.stringAttr("keep_aspect_ratio_policy", "stretch");
-  n.ignoreAttrs({"extrapolation_value"}); // of tf_crop_and_resize alone
-  if (s.mode == "bilinear")               // as Upsample was once exported
+  if (s.mode == "bilinear") // as Upsample was once exported
     s.mode = "linear";
-  if (s.mode != "nearest" && s.mode != "linear" && s.mode != "cubic")
-    n.fail("expects nearest, linear or cubic as attribute 'mode', got '{0}'", s.mode);
-  bool known = false;
-  for (const char *name :
-       {"asymmetric", "align_corners", "half_pixel", "pytorch_half_pixel", "half_pixel_symmetric"})
-    known |= s.coordinates == name;
-  if (!known)
-    n.fail("coordinate_transformation_mode '{0}' is not supported", s.coordinates);
+  auto oneOf = [&](llvm::StringRef attr, llvm::StringRef got,
+                   std::initializer_list<llvm::StringRef> known) {
+    if (!llvm::is_contained(known, got))
+      n.fail("expects {0} as attribute '{1}', got '{2}'", llvm::join(known, ", "), attr, got);
+  };
+  oneOf("mode", s.mode, {"nearest", "linear", "cubic"});
+  oneOf("coordinate_transformation_mode", s.coordinates,
+        {"asymmetric", "align_corners", "half_pixel", "pytorch_half_pixel", "half_pixel_symmetric",
+         "tf_crop_and_resize", "tf_half_pixel_for_nn"});
+  oneOf("nearest_mode", s.rounding, {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"});
+  return s;
+}
 
-  Ints axes, sizes;
-  Floats scales;
+// Which part of each axis tf_crop_and_resize looks at.
+void setParts(NodeContext &n, std::vector<Axis> &all, const Ints &axes) {
+  Floats parts = n.floats(1);
+  if (!n.failed() && parts.size() != 2 * axes.size())
+    n.fail("expects a start and an end for each of {0} axes in 'roi', got {1} numbers", axes.size(),
+           parts.size());
+  for (size_t i = 0; i < axes.size() && !n.failed(); ++i) {
+    all[size_t(axes[i])].start = parts[i];
+    all[size_t(axes[i])].end = parts[axes.size() + i];
+  }
+}
+
+void resize(NodeContext &n, const Sampling &s, const Floats &scales, const Ints &sizes) {
+  const Operand &x = n.in(0);
+  std::string policy = n.stringAttr("keep_aspect_ratio_policy", "stretch");
+  double outside = n.floatAttr("extrapolation_value", 0);
+  bool crops = s.coordinates == "tf_crop_and_resize";
+  Ints axes;
   if (auto given = n.intsAttr("axes"))
-    axes = n.axesFromFront(*given, x.rank());
+    axes = n.axesFromFront(*given, x.type.rank());
   else
-    for (int64_t a = 0; a < x.rank(); ++a)
+    for (int64_t a = 0; a < x.type.rank(); ++a)
       axes.push_back(a);
-  if (n.has(sizesAt))
-    sizes = n.ints(sizesAt);
-  if (sizes.empty() && n.has(scalesAt))
-    scales = n.floats(scalesAt);
   if (!n.failed() && (sizes.empty() ? scales.size() : sizes.size()) != axes.size())
     n.fail("expects a scale or a size for each of {0} axes, got {1} and {2}", axes.size(),
            scales.size(), sizes.size());
+  std::vector<Axis> all;
+  for (int64_t d : x.type.dims)
+    all.push_back({d, d, 1, double(d)});
+  if (crops && !n.failed())
+    setParts(n, all, axes);
+  if (!n.failed())
+    setSizes(n, all, scales, sizes, axes, policy);
   if (n.failed())
     return;
-  std::vector<Axis> all = newSizes(n, scales, sizes, axes, policy);
-  Operand y = n.in(0);
+  bool nearest = s.mode == "nearest", counts = !nearest && !isFloat(x.type.dtype);
+  Operand y = counts ? n.cast(x, DType::F64) : x;
   for (size_t i = 0; i < all.size() && !n.failed(); ++i) {
     const Axis &a = all[i];
-    if (a.from == a.to && a.scale == 1)
+    if (a.from == a.to && a.scale == 1 && a.whole())
       continue;
-    y = s.mode == "nearest" ? resizeNearest(n, y, i, s, a) : resizeByMatrix(n, y, i, s, a);
+    y = nearest ? resizeNearest(n, y, i, s, a) : resizeByWeights(n, y, i, s, a);
   }
-  n.result(0, y);
+  for (size_t i = 0; i < all.size() && crops && !n.failed(); ++i)
+    y = extrapolate(n, y, i, s, all[i], outside);
+  n.result(0, n.cast(y, x.type.dtype));
 }
 
-void convertResize10(NodeContext &n) { resize(n, 1, kAnyNumber); }
-void convertResize(NodeContext &n) { resize(n, 2, 3); }
+// Scales alone, and no way to name one's coordinates yet.
+void convertUpsample7(NodeContext &n) {
+  const onnx::AttributeProto *scales = n.attr("scales");
+  if (!scales)
+    return n.fail("expects an attribute 'scales'");
+  resize(n, samplingOf(n, /*isOld=*/true), Floats(scales->floats().begin(), scales->floats().end()),
+         {});
+}
+
+void convertResize10(NodeContext &n) {
+  Floats scales = n.floats(1);
+  Sampling s = samplingOf(n, /*isOld=*/true);
+  if (!n.failed())
+    resize(n, s, scales, {});
+}
+
+void convertResize(NodeContext &n) {
+  Sampling s = samplingOf(n, /*isOld=*/false);
+  Floats scales;
+  Ints sizes;
+  if (n.has(3))
+    sizes = n.ints(3);
+  if (sizes.empty() && n.has(2))
+    scales = n.floats(2);
+  if (!n.failed())
+    resize(n, s, scales, sizes);
+}
 
 constexpr OnnxOp kOps[] = {
+    {"Upsample", 7, 1, 1, 1, convertUpsample7},
     {"Upsample", 9, 2, 2, 1, convertResize10, kAllButFirst},
     {"Resize", 10, 2, 2, 1, convertResize10, kAllButFirst},
     {"Resize", 11, 1, 4, 1, convertResize, kAllButFirst},

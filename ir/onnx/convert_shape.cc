@@ -7,9 +7,8 @@ namespace {
 
 // --- Reshape: 0 copies the operand's size (unless allowzero), one -1 stands for what is left
 
-void convertReshape(NodeContext &n) {
+void reshape(NodeContext &n, Ints dims) {
   const Type &x = n.in(0).type;
-  Ints dims = n.ints(1);
   bool copyZeros = n.intAttr("allowzero", 0) == 0;
   if (n.failed())
     return;
@@ -37,6 +36,15 @@ void convertReshape(NodeContext &n) {
   }
   n.result(0, n.reshape(n.in(0), dims));
 }
+
+void convertReshape1(NodeContext &n) {
+  n.ignoreAttrs({"consumed_inputs"});
+  auto dims = n.intsAttr("shape");
+  if (!dims)
+    return n.fail("expects an attribute 'shape'");
+  reshape(n, *dims);
+}
+void convertReshape(NodeContext &n) { reshape(n, n.ints(1)); }
 
 // The operand as a matrix: the product of sizes before an axis, and from it on.
 void convertFlatten(NodeContext &n) {
@@ -227,6 +235,7 @@ void convertSpaceToDepth(NodeContext &n) {
 
 constexpr OnnxOp kOps[] = {
     {"CenterCropPad", 18, 2, 2, 1, convertCenterCropPad, kAllButFirst},
+    {"Reshape", 1, 1, 1, 1, convertReshape1},
     {"Reshape", 5, 2, 2, 1, convertReshape, kAllButFirst},
     {"Flatten", 1, 1, 1, 1, convertFlatten},
     {"Squeeze", 1, 1, 2, 1, convertSqueeze, kAllButFirst},

@@ -10,9 +10,10 @@
 namespace isthmus::onnx_import {
 namespace {
 
-// Before opset 7 binary ops broadcast by an `axis` attribute; nothing that is still used is that
-// old.
-constexpr int64_t kOldestOpset = 7;
+// Before opset 7 binary ops broadcast by an `axis` attribute, and have no rows; the other operators
+// of opset 6 are as they are since. Older ones differ in more, and nothing that is still used has
+// them.
+constexpr int64_t kOldestOpset = 6;
 
 llvm::Error readVersions(Model &m) {
   for (const onnx::OperatorSetIdProto &o : m.proto->opset_import())

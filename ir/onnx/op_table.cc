@@ -14,7 +14,8 @@ const Table &table() {
          {elementwiseOps(), constantOps(),  shapeOps(),  indexingOps(), reduceOps(),
           matmulOps(),      convOps(),      poolOps(),   normOps(),     softmaxOps(),
           randomOps(),      attentionOps(), resizeOps(), mathOps(),     activationOps(),
-          scatterOps(),     orderOps(),     einsumOps(), controlOps(),  sequenceOps()})
+          scatterOps(),     orderOps(),     einsumOps(), controlOps(),  sequenceOps(),
+          padOps(),         gridOps(),      deformOps(), roiOps(),      signalOps()})
       for (const OnnxOp &row : rows)
         (*made)[row.name].push_back(&row);
     return made;

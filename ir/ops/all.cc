@@ -10,6 +10,7 @@ void registerAllOps(OpRegistry &r) {
   registerMatmulOps(r);
   registerConvOps(r);
   registerPoolOps(r);
+  registerInterpolateOps(r);
   registerNormOps(r);
   registerSoftmaxOps(r);
   registerRandomOps(r);

@@ -51,10 +51,35 @@ llvm::Error expectPooled(const InferContext &c, size_t i, const Type &image) {
 llvm::Expected<TypeList> inferPool(const InferContext &c) {
   if (llvm::Error e = expectImage(c, 0))
     return e;
+  if (c.attrs.find("divisor") && c.attrs.getInt("divisor") < 0)
+    return c.error("expects a divisor of 0 or more, got {0}", c.attrs.getInt("divisor"));
   auto y = pooled(c, c.operand(0));
   if (!y)
     return y.takeError();
   return TypeList{*y};
+}
+
+// A maximum is taken of integers too.
+llvm::Expected<Type> maxPooled(const InferContext &c) {
+  if (c.operand(0).dtype == DType::Bool)
+    return c.error("expects numbers, got '{0}'; cast it first", c.operand(0).str());
+  if (llvm::Error e = c.expectRank(0, 3, 5))
+    return e;
+  return pooled(c, c.operand(0));
+}
+
+llvm::Expected<TypeList> inferMaxPool(const InferContext &c) {
+  auto y = maxPooled(c);
+  if (!y)
+    return y.takeError();
+  return TypeList{*y};
+}
+
+llvm::Expected<TypeList> inferMaxPoolIndices(const InferContext &c) {
+  auto y = maxPooled(c);
+  if (!y)
+    return y.takeError();
+  return TypeList{y->with(DType::I64)};
 }
 
 llvm::Expected<TypeList> inferMaxPoolGrad(const InferContext &c) {
@@ -149,12 +174,17 @@ const AttrDef kCeil = {
 const AttrDef kCountPad = {
     "count_include_pad", AttrKind::Bool, true,
     "whether padding counts as elements that are zero; what hangs over it never does"};
+const AttrDef kDivisor = {"divisor", AttrKind::Int, int64_t(0),
+                          "what sums are divided by; 0: the number of elements"};
 const AttrDef kDims = {"dims", AttrKind::IntList, {}, "spatial sizes of the result"};
 
 } // namespace
 
 void registerPoolOps(OpRegistry &r) {
   const std::vector<AttrDef> maxAttrs = {kKernel, kStrides, kPads, kDilations, kCeil};
+  std::vector<AttrDef> indexAttrs = maxAttrs;
+  indexAttrs.push_back({"column_major", AttrKind::Bool, false,
+                        "whether the first spatial axis is that of neighbours"});
   r.add(
       {{.name = "max_pool",
         .doc =
@@ -162,7 +192,7 @@ void registerPoolOps(OpRegistry &r) {
         .operands = "x",
         .results = "y",
         .attrs = maxAttrs,
-        .infer = inferPool,
+        .infer = inferMaxPool,
         .vjp = vjpMaxPool,
         .cost = costForward,
         .examples =
@@ -171,7 +201,23 @@ void registerPoolOps(OpRegistry &r) {
              "max_pool(f64[1, 2, 6, 6]) {kernel = [2, 2]}",
              "max_pool(f64[1, 2, 6, 6]) {kernel = [3, 3], strides = [2, 2], ceil_mode = true}",
              "max_pool(f64[1, 2, 7, 7]) {kernel = [2, 3], dilations = [3, 2], pads = [1, 1, 0, 0]}",
-             "max_pool(f64[1, 2, 4, 4, 5]) {kernel = [2, 2, 2], strides = [2, 2, 1]}"}},
+             "max_pool(f64[1, 2, 4, 4, 5]) {kernel = [2, 2, 2], strides = [2, 2, 1]}",
+             "max_pool(u8[1, 2, 5, 5]) {kernel = [3, 2], strides = [2, 2]}",
+             "max_pool(i64[1, 2, 5]) {kernel = [2]}"}},
+       {.name = "max_pool_indices",
+        .doc = "Where each window has its first maximum, as an index into the whole of x; NaN is "
+               "the largest. With `column_major` the index has the spatial axes in reverse order.",
+        .operands = "x",
+        .results = "indices",
+        .attrs = indexAttrs,
+        .infer = inferMaxPoolIndices,
+        .differentiable = Differentiable::ZeroGradient,
+        .cost = costForward,
+        .examples =
+            {"max_pool_indices(f64[2, 3, 7]) {kernel = [3], strides = [2]}",
+             "max_pool_indices(f64[2, 2, 6, 7]) {kernel = [3, 2], strides = [2, 3], pads = [1, 0, "
+             "1, 1], column_major = true}",
+             "max_pool_indices(u8[1, 2, 4, 4, 5]) {kernel = [2, 2, 2], dilations = [2, 2, 1]}"}},
        {.name = "max_pool_grad",
         .doc = "The gradient of max_pool at x: each element of g added where its window has its "
                "first maximum, in "
@@ -204,10 +250,10 @@ void registerPoolOps(OpRegistry &r) {
              "max_pool_take(f64[1, 2, 6, 7], f64[1, 2, 6, 7]) {kernel = [3, 2], strides = [2, 3], "
              "pads = [1, 0, 1, 1]}"}},
        {.name = "avg_pool",
-        .doc = "The mean of each window.",
+        .doc = "The mean of each window, or its sum over a given divisor.",
         .operands = "x",
         .results = "y",
-        .attrs = {kKernel, kStrides, kPads, kCeil, kCountPad},
+        .attrs = {kKernel, kStrides, kPads, kDilations, kCeil, kCountPad, kDivisor},
         .infer = inferPool,
         .vjp = vjpAvgPool,
         .cost = costForward,
@@ -218,12 +264,17 @@ void registerPoolOps(OpRegistry &r) {
              "count_include_pad = false}",
              "avg_pool(f64[1, 2, 6, 6]) {kernel = [3, 3], strides = [2, 2], pads = [1, 0, 0, 0], "
              "ceil_mode = true}",
-             "avg_pool(f64[1, 2, 4, 4, 5]) {kernel = [2, 2, 2], strides = [2, 2, 1]}"}},
+             "avg_pool(f64[1, 2, 4, 4, 5]) {kernel = [2, 2, 2], strides = [2, 2, 1]}",
+             "avg_pool(f64[1, 2, 7, 8]) {kernel = [2, 3], dilations = [3, 2], strides = [2, 2], "
+             "pads = [1, 1, 0, 2], count_include_pad = false}",
+             "avg_pool(f64[1, 2, 7, 8]) {kernel = [2, 3], dilations = [3, 2], strides = [2, 2], "
+             "pads = [1, 1, 0, 2], ceil_mode = true}",
+             "avg_pool(f64[2, 2, 5]) {kernel = [3], pads = [1, 1], divisor = 1}"}},
        {.name = "avg_pool_grad",
         .doc = "The gradient of avg_pool.",
         .operands = "g",
         .results = "dx",
-        .attrs = {kKernel, kStrides, kPads, kCeil, kCountPad, kDims},
+        .attrs = {kKernel, kStrides, kPads, kDilations, kCeil, kCountPad, kDivisor, kDims},
         .infer = inferAvgPoolGrad,
         .vjp = vjpAvgPoolGrad,
         .cost = costBackward,
@@ -233,7 +284,11 @@ void registerPoolOps(OpRegistry &r) {
                      "dims = [6, 7], count_include_pad = false}",
                      "avg_pool_grad(f64[1, 2, 3, 3]) {kernel = [3, 3], strides = [2, 2], pads = "
                      "[1, 0, 0, 0], "
-                     "ceil_mode = true, dims = [6, 6]}"}}});
+                     "ceil_mode = true, dims = [6, 6]}",
+                     "avg_pool_grad(f64[1, 2, 3, 4]) {kernel = [2, 3], dilations = [3, 2], strides "
+                     "= [2, 2], pads = [1, 1, 0, 2], dims = [7, 8], count_include_pad = false}",
+                     "avg_pool_grad(f64[2, 2, 5]) {kernel = [3], pads = [1, 1], divisor = 1, dims "
+                     "= [5]}"}}});
 }
 
 } // namespace isthmus

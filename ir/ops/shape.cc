@@ -217,8 +217,8 @@ ValueList vjpSlice(VjpContext &c) {
 llvm::Expected<TypeList> inferPad(const InferContext &c) {
   const Type &x = c.operand(0);
   const std::string &mode = c.attrs.getString("mode");
-  if (mode != "constant" && mode != "reflect" && mode != "edge")
-    return c.error("expects a mode of constant, reflect or edge, got '{0}'", mode);
+  if (mode != "constant" && mode != "reflect" && mode != "edge" && mode != "wrap")
+    return c.error("expects a mode of constant, reflect, edge or wrap, got '{0}'", mode);
   for (const char *name : {"low", "high"})
     if (llvm::Error e = expectLength(c, name, x.rank()))
       return e;
@@ -226,6 +226,7 @@ llvm::Expected<TypeList> inferPad(const InferContext &c) {
   for (size_t i = 0; i < to.dims.size(); ++i)
     for (int64_t pad : {c.attrs.getInts("low")[i], c.attrs.getInts("high")[i]}) {
       int64_t most = mode == "reflect"                  ? std::max<int64_t>(x.dims[i] - 1, 0)
+                     : mode == "wrap"                   ? x.dims[i]
                      : mode == "edge" && x.dims[i] == 0 ? 0
                                                         : INT64_MAX;
       if (pad < 0 || pad > most || __builtin_add_overflow(to.dims[i], pad, &to.dims[i]))
@@ -236,10 +237,9 @@ llvm::Expected<TypeList> inferPad(const InferContext &c) {
   return TypeList{to};
 }
 
-// Adds the gradient of one axis's padding, mirrored or repeated elements, to the elements they
-// copy.
+// Adds the gradient of one axis's padding to the elements that it copies.
 ValueId foldAxis(Builder &b, ValueId g, size_t axis, int64_t size, int64_t low, int64_t high,
-                 bool mirrored) {
+                 llvm::StringRef mode) {
   size_t rank = b.type(g).dims.size();
   auto place = [&](ValueId part, int64_t at) {
     Ints before(rank, 0), after(rank, 0);
@@ -250,15 +250,20 @@ ValueId foldAxis(Builder &b, ValueId g, size_t axis, int64_t size, int64_t low, 
   std::vector<bool> here(rank);
   here[axis] = true;
   auto collapsed = [&](ValueId part) {
-    return mirrored ? reverse(b, part, here)
-                    : b.sum(part, {static_cast<int64_t>(axis)}, /*keepDims=*/true);
+    return mode == "reflect" ? reverse(b, part, here)
+           : mode == "edge"  ? b.sum(part, {static_cast<int64_t>(axis)}, /*keepDims=*/true)
+                             : part;
   };
   ValueId dx = sliceAxis(b, g, axis, low, low + size);
   if (low > 0)
-    dx = b.add(dx, place(collapsed(sliceAxis(b, g, axis, 0, low)), mirrored ? 1 : 0));
+    dx = b.add(dx, place(collapsed(sliceAxis(b, g, axis, 0, low)), mode == "reflect" ? 1
+                                                                   : mode == "edge"  ? 0
+                                                                                     : size - low));
   if (high > 0)
     dx = b.add(dx, place(collapsed(sliceAxis(b, g, axis, low + size, low + size + high)),
-                         mirrored ? size - 1 - high : size - 1));
+                         mode == "reflect" ? size - 1 - high
+                         : mode == "edge"  ? size - 1
+                                           : 0));
   return dx;
 }
 
@@ -273,7 +278,7 @@ ValueList vjpPad(VjpContext &c) {
     return {c.type(g) == x ? g : sliceOf(c.b, g, low, limits)};
   }
   for (size_t i = 0; i < low.size(); ++i)
-    g = foldAxis(c.b, g, i, x.dims[i], low[i], high[i], c.attrs.getString("mode") == "reflect");
+    g = foldAxis(c.b, g, i, x.dims[i], low[i], high[i], c.attrs.getString("mode"));
   return {g};
 }
 
@@ -591,14 +596,15 @@ std::vector<OpDef> movingRows() {
                     "slice(f64[5]) {starts = [1], limits = [4], steps = [7]}"}},
       {.name = "pad",
        .doc = "The operand with elements added before and after it on each axis: one value "
-              "(constant), the "
-              "operand mirrored at its border (reflect), or its border repeated (edge).",
+              "(constant), the operand mirrored at its border (reflect), its border repeated "
+              "(edge), or the operand again from its other end (wrap).",
        .operands = "x",
        .results = "y",
        .attrs = {{"low", AttrKind::IntList, {}, "how many before, on each axis"},
                  {"high", AttrKind::IntList, {}, "how many after, on each axis"},
                  {"value", AttrKind::Float, 0.0, "what to add in mode constant"},
-                 {"mode", AttrKind::String, std::string("constant"), "constant, reflect or edge"}},
+                 {"mode", AttrKind::String, std::string("constant"),
+                  "constant, reflect, edge or wrap"}},
        .infer = inferPad,
        .vjp = vjpPad,
        .inverse = inversePad,
@@ -607,6 +613,7 @@ std::vector<OpDef> movingRows() {
                     "pad(f64[3]) {low = [2], high = [1], value = 1.5}",
                     "pad(f64[2, 4]) {low = [1, 2], high = [0, 3], mode = reflect}",
                     "pad(f64[2, 3]) {low = [1, 0], high = [2, 2], mode = edge}",
+                    "pad(f64[2, 4]) {low = [1, 3], high = [2, 4], mode = wrap}",
                     "pad(f64[2, 2, 2]) {low = [0, 1, 1], high = [1, 0, 1]}",
                     "pad(f64[]) {low = [], high = []}", "pad(f64[0]) {low = [2], high = [1]}"}}};
 }

@@ -16,6 +16,7 @@ void registerPlainKernels(KernelTable &table) {
   registerPlainMatmul(table);
   registerPlainConv(table);
   registerPlainPool(table);
+  registerPlainInterpolate(table);
   registerPlainNorm(table);
   registerPlainSoftmax(table);
   registerPlainRandom(table);

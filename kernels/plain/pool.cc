@@ -67,7 +67,8 @@ template <typename T> struct Maxima {
   int64_t index[Pool::kPiece];
 
   void find(const Pool &p, const T *x, int64_t od, int64_t oh, int64_t from, int64_t to) {
-    std::fill(value, value + (to - from), -std::numeric_limits<Compute<T>>::infinity());
+    using Limits = std::numeric_limits<Compute<T>>;
+    std::fill(value, value + (to - from), kIsFloat<T> ? -Limits::infinity() : Limits::lowest());
     std::fill(index, index + (to - from), int64_t(-1));
     p.forEachTap(od, oh, from, to, [&](int64_t at, int64_t step, int64_t n, int64_t begin) {
       Compute<T> *most = value + begin;
@@ -95,6 +96,29 @@ struct MaxPool {
         m.find(p, from, od, oh, begin, end);
         for (int64_t i = 0; i < end - begin; ++i)
           to[first + i] = T(m.value[i]);
+      });
+    });
+  }
+};
+
+struct MaxPoolIndices {
+  template <typename T> static void run(const OpCall &call, const KernelArgs &args) {
+    const Pool p(call, call.results[0], call.operands[0]);
+    bool columns = call.attrs->getBool("column_major");
+    const T *x = operand<T>(args, 0);
+    int64_t *y = result<int64_t>(args, 0);
+    p.forEachPlane([&](int64_t n) {
+      const T *from = x + n * p.inPlane();
+      int64_t *to = y + n * p.outPlane();
+      p.forEachPiece([&](int64_t first, int64_t od, int64_t oh, int64_t begin, int64_t end) {
+        Maxima<T> m;
+        m.find(p, from, od, oh, begin, end);
+        for (int64_t i = 0; i < end - begin; ++i) {
+          int64_t at = std::max<int64_t>(m.index[i], 0), w = at % p.in[2], rest = at / p.in[2];
+          int64_t h = rest % p.in[1], d = rest / p.in[1];
+          to[first + i] = n * p.inPlane() + (columns ? d + p.in[0] * (h + p.in[1] * w)
+                                                     : w + p.in[2] * (h + p.in[1] * d));
+        }
       });
     });
   }
@@ -138,27 +162,34 @@ struct MaxPoolTake {
   }
 };
 
-// Averages have no dilation.
+// What the sum of each window is divided by.
 struct Counts {
   const Pool &p;
   bool padding;
+  int64_t divisor;
+
+  Counts(const Pool &p, const Attrs &attrs)
+      : p(p), padding(attrs.getBool("count_include_pad")), divisor(attrs.getInt("divisor")) {}
 
   // How many elements a window counts along an axis.
   int64_t along(int axis, int64_t o) const {
-    int64_t start = o * p.stride[axis] - p.pad[axis], end = start + p.kernel[axis];
-    if (padding)
-      return std::min(end, p.in[axis] + p.padHigh[axis]) - start;
-    return std::max<int64_t>(0, std::min(end, p.in[axis]) - std::max<int64_t>(start, 0));
+    int64_t start = o * p.stride[axis] - p.pad[axis], apart = p.dilation[axis];
+    // Of the positions start + k * apart, those before `limit`.
+    auto before = [&](int64_t limit) {
+      int64_t room = limit - start;
+      return room <= 0 ? 0 : std::min(p.kernel[axis], (room - 1) / apart + 1);
+    };
+    return padding ? before(p.in[axis] + p.padHigh[axis]) : before(p.in[axis]) - before(0);
   }
   double scale(int64_t rows, int64_t ow) const { // rows: the counts along the other two axes
-    return 1.0 / double(std::max<int64_t>(1, rows * along(2, ow)));
+    return 1.0 / double(divisor ? divisor : std::max<int64_t>(1, rows * along(2, ow)));
   }
 };
 
 struct AvgPool {
   template <typename T> static void run(const OpCall &call, const KernelArgs &args) {
     const Pool p(call, call.results[0], call.operands[0]);
-    const Counts counts{p, call.attrs->getBool("count_include_pad")};
+    const Counts counts(p, *call.attrs);
     const T *x = operand<T>(args, 0);
     T *y = result<T>(args, 0);
     p.forEachPlane([&](int64_t n) {
@@ -183,7 +214,7 @@ struct AvgPool {
 struct AvgPoolGrad {
   template <typename T> static void run(const OpCall &call, const KernelArgs &args) {
     const Pool p(call, call.operands[0], call.results[0]);
-    const Counts counts{p, call.attrs->getBool("count_include_pad")};
+    const Counts counts(p, *call.attrs);
     const T *g = operand<T>(args, 0);
     T *dx = result<T>(args, 0);
     p.forEachPlane([&](int64_t n) {
@@ -196,11 +227,16 @@ struct AvgPoolGrad {
     });
   }
 
-  // The windows that hold any of the positions [begin, end).
+  // The windows that span any of the positions [begin, end).
   static Pool::Range windowsOver(const Pool &p, int axis, int64_t begin, int64_t end) {
-    int64_t first = begin + p.pad[axis] - p.kernel[axis] + 1, stride = p.stride[axis];
+    int64_t extent = (p.kernel[axis] - 1) * p.dilation[axis] + 1;
+    int64_t first = begin + p.pad[axis] - extent + 1, stride = p.stride[axis];
     return {first <= 0 ? 0 : (first + stride - 1) / stride,
             std::min(p.out[axis], (end - 1 + p.pad[axis]) / stride + 1)};
+  }
+  // Whether window `o`, which spans position `at`, has an element there.
+  static bool holds(const Pool &p, int axis, int64_t o, int64_t at) {
+    return (at + p.pad[axis] - o * p.stride[axis]) % p.dilation[axis] == 0;
   }
 
   template <typename T>
@@ -211,12 +247,16 @@ struct AvgPoolGrad {
     double sums[Pool::kPiece] = {};
     for (int64_t od = overD.low; od < overD.high; ++od)
       for (int64_t oh = overH.low; oh < overH.high; ++oh) {
+        if (!holds(p, 0, od, d) || !holds(p, 1, oh, h))
+          continue;
         int64_t rows = counts.along(0, od) * counts.along(1, oh);
         const T *row = from + (od * p.out[1] + oh) * p.out[2];
         for (int64_t ow = overW.low; ow < overW.high; ++ow) {
           double share = double(row[ow]) * counts.scale(rows, ow);
-          int64_t start = ow * p.stride[2] - p.pad[2];
-          for (int64_t w = std::max(start, begin); w < std::min(start + p.kernel[2], end); ++w)
+          int64_t start = ow * p.stride[2] - p.pad[2], apart = p.dilation[2];
+          int64_t skipped = start >= begin ? 0 : (begin - start + apart - 1) / apart;
+          int64_t last = std::min(start + (p.kernel[2] - 1) * apart + 1, end);
+          for (int64_t w = start + skipped * apart; w < last; w += apart)
             sums[w - begin] += share;
         }
       }
@@ -225,6 +265,12 @@ struct AvgPoolGrad {
   }
 };
 
+// Maxima of integers too.
+template <typename K> void runNumber(const OpCall &call, const KernelArgs &args) {
+  dispatchNumber(call.operands[0].dtype,
+                 [&](auto tag) { K::template run<typename decltype(tag)::type>(call, args); });
+}
+
 } // namespace
 } // namespace isthmus::plain
 
@@ -232,7 +278,8 @@ namespace isthmus {
 
 void registerPlainPool(KernelTable &table) {
   using namespace plain;
-  table.add({"max_pool", "plain", prepareThreaded<runFloat<MaxPool>>});
+  table.add({"max_pool", "plain", prepareThreaded<runNumber<MaxPool>>});
+  table.add({"max_pool_indices", "plain", prepareThreaded<runNumber<MaxPoolIndices>>});
   table.add({"max_pool_grad", "plain", prepareThreaded<runFloat<MaxPoolGrad>>});
   table.add({"max_pool_take", "plain", prepareThreaded<runFloat<MaxPoolTake>>});
   table.add({"avg_pool", "plain", prepareThreaded<runFloat<AvgPool>>});

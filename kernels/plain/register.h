@@ -22,6 +22,7 @@ void registerPlainReduce(KernelTable &table);
 void registerPlainMatmul(KernelTable &table);
 void registerPlainConv(KernelTable &table);
 void registerPlainPool(KernelTable &table);
+void registerPlainInterpolate(KernelTable &table);
 void registerPlainNorm(KernelTable &table);
 void registerPlainSoftmax(KernelTable &table);
 void registerPlainRandom(KernelTable &table);

@@ -215,6 +215,8 @@ int64_t sourceIndex(int64_t i, int64_t size, const std::string &mode) {
     return i < 0 ? 0 : size - 1;
   if (mode == "reflect")
     return i < 0 ? -i : 2 * (size - 1) - i;
+  if (mode == "wrap")
+    return i < 0 ? i + size : i - size;
   return -1;
 }
 

@@ -157,6 +157,27 @@ CASES = {
     "reshape_permute": (lambda: Function(lambda m, x: (m.a * x).permute(2, 0, 1).reshape(8, -1).unsqueeze(1), a=[8]), TOKENS, "mse"),
     "expand_repeat": (lambda: Function(lambda m, x: (m.a.expand(3, 6) * x).repeat(2, 1), a=[1, 6]), ROWS, "mse"),
     "pad": (lambda: Function(lambda m, x: F.pad(m.a * x, (1, 2), value=0.5), a=[6]), ROWS, "mse"),
+    "pad_negative": (lambda: Function(lambda m, x: F.pad(m.a * x, (-1, 2)), a=[6]), ROWS, "mse"),
+    "pad_reflect": (seq(nn.Conv2d(4, 4, 1), nn.ReflectionPad2d((1, 2, 3, 0))), IMAGE, "mse"),
+    "pad_edge": (seq(nn.Conv2d(4, 4, 1), nn.ReplicationPad2d((1, 2, 3, 0))), IMAGE, "mse"),
+    "pad_wrap": (seq(nn.Conv2d(4, 4, 1), nn.CircularPad2d((1, 2, 3, 0))), IMAGE, "mse"),
+    "resize_nearest": (seq(nn.Conv2d(4, 4, 1), nn.Upsample(scale_factor=2)), IMAGE, "mse"),
+    "resize_linear": (seq(nn.Conv1d(4, 4, 1), nn.Upsample(size=9, mode="linear")), SIGNAL, "mse"),
+    "resize_bilinear": (seq(nn.Conv2d(4, 4, 1), nn.Upsample(size=(13, 5), mode="bilinear")), IMAGE, "mse"),
+    "resize_corners": (seq(nn.Conv2d(4, 4, 1), nn.Upsample(size=(13, 5), mode="bilinear", align_corners=True)), IMAGE, "mse"),
+    "resize_bicubic": (seq(nn.Conv2d(4, 4, 1), nn.Upsample(size=(5, 13), mode="bicubic")), IMAGE, "mse"),
+    "resize_trilinear": (seq(nn.Conv3d(2, 2, 1), nn.Upsample(size=(3, 8, 5), mode="trilinear")), (1, 2, 4, 6, 5), "mse"),
+    **{
+        f"grid_sample_{mode}_{padding}{'_corners' * corners}": (
+            lambda mode=mode, padding=padding, corners=corners: Function(
+                lambda m, x: F.grid_sample(x, 1.2 * m.grid, mode, padding, bool(corners)), grid=[2, 5, 6, 2]),
+            IMAGE, "mse")
+        for mode, padding, corners in [("bilinear", "zeros", 0), ("bilinear", "border", 1), ("bilinear", "reflection", 0),
+                                       ("nearest", "zeros", 1), ("bicubic", "zeros", 1), ("bicubic", "reflection", 0)]
+    },
+    "avg_pool_ceil": (seq(nn.Conv2d(4, 4, 1), nn.AvgPool2d(3, stride=2, padding=1, ceil_mode=True)), IMAGE, "mse"),
+    "lp_pool": (lambda: Function(lambda m, x: F.lp_pool2d(m.a * x, 3, 2, stride=2), a=[8]), IMAGE, "mse"),
+    "adaptive_pool": (seq(nn.Conv2d(4, 4, 1), nn.AdaptiveAvgPool2d((3, 2))), IMAGE, "mse"),
     "pixel_shuffle": (seq(nn.Conv2d(4, 4, 1), nn.PixelShuffle(2)), IMAGE, "mse"),
     "matmul": (lambda: Function(lambda m, x: m.a @ x @ m.b, a=[5, 5], b=[2, 8, 3]), TOKENS, "mse"),
     "gather_rows": (lambda: Function(lambda m, x: (m.a * x)[torch.tensor([2, 0, 2])], a=[6]), ROWS, "mse"),

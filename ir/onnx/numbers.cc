@@ -1,0 +1,40 @@
+#include "ir/onnx/numbers.h"
+
+#include "ir/check.h"
+#include <cstring>
+
+namespace isthmus::onnx_import {
+namespace {
+
+// Of bytes that are there already; an error if the file is too small to ask for so many.
+template <typename T>
+Operand constantOf(NodeContext &n, const Type &type, llvm::ArrayRef<T> values) {
+  ISTHMUS_CHECK(type.elements() == int64_t(values.size()), "as many numbers as elements");
+  if (!n.state.folding.take(type.bytes())) {
+    n.fail("would need a constant '{0}', too large for a model of {1} bytes", type.str(),
+           n.state.model.fileBytes);
+    return {};
+  }
+  return n.constant(Tensor::make(type, [&](char *out) {
+    if (!values.empty())
+      std::memcpy(out, values.data(), values.size() * sizeof(T));
+  }));
+}
+
+} // namespace
+
+Operand numbers(NodeContext &n, const Type &type, llvm::ArrayRef<double> values) {
+  if (n.failed())
+    return {};
+  if (type.dtype == DType::F32) {
+    std::vector<float> narrow(values.begin(), values.end());
+    return constantOf<float>(n, type, narrow);
+  }
+  return n.cast(constantOf<double>(n, type.with(DType::F64), values), type.dtype);
+}
+
+Operand numbers(NodeContext &n, llvm::ArrayRef<int64_t> dims, llvm::ArrayRef<int64_t> values) {
+  return n.failed() ? Operand() : constantOf<int64_t>(n, Type(DType::I64, dims), values);
+}
+
+} // namespace isthmus::onnx_import
