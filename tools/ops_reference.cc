@@ -16,11 +16,18 @@ struct Family {
 };
 
 constexpr Family kFamilies[] = {
-    {"Elementwise", registerElementwiseOps}, {"Shape", registerShapeOps},
-    {"Reduction", registerReduceOps},        {"Matrix product", registerMatmulOps},
-    {"Convolution", registerConvOps},        {"Pooling", registerPoolOps},
-    {"Normalization", registerNormOps},      {"Softmax and loss", registerSoftmaxOps},
-    {"Random", registerRandomOps},           {"Control", registerControlOps},
+    {"Elementwise", registerElementwiseOps},
+    {"Shape", registerShapeOps},
+    {"Reduction", registerReduceOps},
+    {"Matrix product", registerMatmulOps},
+    {"Convolution", registerConvOps},
+    {"Pooling", registerPoolOps},
+    {"Normalization", registerNormOps},
+    {"Softmax", registerSoftmaxOps},
+    {"Loss", registerLossOps},
+    {"Random", registerRandomOps},
+    {"Optimizers", registerOptimizerOps},
+    {"Control", registerControlOps},
 };
 
 struct TraitText {

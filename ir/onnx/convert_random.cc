@@ -8,17 +8,30 @@ namespace {
 
 int64_t newStream(NodeContext &n) { return n.state.nextStream++; }
 
-void drop(NodeContext &n, double ratio, bool training) {
-  if (!training || ratio == 0)
-    return n.result(0, n.in(0));
-  n.result(0, n.emit("dropout", {n.in(0)},
-                     {{"ratio", ratio}, {"stream", newStream(n)}, {"training", true}}));
+// Result 1 says which elements stay. It is what becomes of ones that are dropped by the same draws.
+void drop(NodeContext &n, double ratio, bool training, DType maskType) {
+  const Type &x = n.in(0).type;
+  bool drops = training && ratio != 0;
+  Attrs attrs;
+  if (drops)
+    attrs = {{"ratio", ratio}, {"stream", newStream(n)}, {"training", true}};
+  n.result(0, drops ? n.emit("dropout", {n.in(0)}, attrs) : n.in(0));
+  if (!n.wants(1) || n.failed())
+    return;
+  Tensor one = scalarTensor(drops ? x.dtype : maskType, 1);
+  Operand mask =
+      n.full(Type(one.type.dtype, x.dims), llvm::makeArrayRef(one.data, size_t(one.bytes())));
+  if (drops) // to bool first: what stays is more than one
+    mask = n.cast(n.cast(n.emit("dropout", {mask}, attrs), DType::Bool), maskType);
+  n.result(1, mask);
 }
 
-// Below opset 12 there was no training mode: what is written is inference.
+// Below opset 12 there was no training mode: what is written is inference. Masks were of the
+// operand's type below opset 10.
 void convertDropout7(NodeContext &n) {
   n.ignoreAttrs({"seed"});
-  drop(n, n.floatAttr("ratio", 0.5), n.state.training(/*asWritten=*/false));
+  drop(n, n.floatAttr("ratio", 0.5), n.state.training(/*asWritten=*/false),
+       n.opset() < 10 ? n.in(0).type.dtype : DType::Bool);
 }
 
 void convertDropout(NodeContext &n) {
@@ -27,7 +40,7 @@ void convertDropout(NodeContext &n) {
   bool written = !known && n.has(2) && n.scalar(2) != 0;
   double ratio = n.has(1) ? n.scalar(1) : 0.5;
   if (!n.failed())
-    drop(n, ratio, n.state.training(written));
+    drop(n, ratio, n.state.training(written), DType::Bool);
 }
 
 // The element type: an attribute, or `byDefault`.

@@ -11,7 +11,8 @@ const Table &table() {
   static const Table *const t = [] {
     auto *made = new Table;
     for (OpRows rows : {elementwiseOps(), constantOps(), shapeOps(), indexingOps(), reduceOps(),
-                        matmulOps(), convOps(), poolOps(), normOps(), softmaxOps(), randomOps(),
+                        matmulOps(), convOps(), poolOps(), normOps(), softmaxOps(), lossOps(),
+                        recurrentOps(), linearAttentionOps(), optimizerOps(), randomOps(),
                         attentionOps(), resizeOps(), roundingOps(), controlOps(), sequenceOps()})
       for (const OnnxOp &row : rows)
         (*made)[row.name].push_back(&row);
@@ -21,6 +22,10 @@ const Table &table() {
 }
 
 } // namespace
+
+std::string opName(const onnx::NodeProto &n) {
+  return isDefaultDomain(n.domain()) ? n.op_type() : n.domain() + "." + n.op_type();
+}
 
 const OnnxOp *findOp(llvm::StringRef name, int64_t opset) {
   auto it = table().find(name);

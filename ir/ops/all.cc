@@ -12,7 +12,9 @@ void registerAllOps(OpRegistry &r) {
   registerPoolOps(r);
   registerNormOps(r);
   registerSoftmaxOps(r);
+  registerLossOps(r);
   registerRandomOps(r);
+  registerOptimizerOps(r);
 }
 
 } // namespace isthmus

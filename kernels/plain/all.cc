@@ -12,7 +12,9 @@ void registerPlainKernels(KernelTable &table) {
   registerPlainPool(table);
   registerPlainNorm(table);
   registerPlainSoftmax(table);
+  registerPlainLoss(table);
   registerPlainRandom(table);
+  registerPlainOptimizer(table);
 }
 
 } // namespace isthmus

@@ -18,6 +18,8 @@ void registerPlainConv(KernelTable &table);
 void registerPlainPool(KernelTable &table);
 void registerPlainNorm(KernelTable &table);
 void registerPlainSoftmax(KernelTable &table);
+void registerPlainLoss(KernelTable &table);
 void registerPlainRandom(KernelTable &table);
+void registerPlainOptimizer(KernelTable &table);
 
 } // namespace isthmus
