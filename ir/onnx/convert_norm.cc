@@ -72,13 +72,6 @@ void convertBatchNorm(NodeContext &n) {
 
 // --- Others, which know no training
 
-Ints axesFrom(int64_t axis, int64_t rank) {
-  Ints axes;
-  for (; axis < rank; ++axis)
-    axes.push_back(axis);
-  return axes;
-}
-
 Operand ones(NodeContext &n, const Type &type) {
   Tensor one = scalarTensor(type.dtype, 1);
   return n.full(type, llvm::makeArrayRef(one.data, size_t(one.bytes())));
