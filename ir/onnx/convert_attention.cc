@@ -190,7 +190,7 @@ Operand modified(NodeContext &n, const char *name, const Operand &x) {
   const onnx::GraphProto *body = n.graphAttr(name);
   if (n.failed())
     return x;
-  auto results = n.translate(*body, {x}, name, std::string(".") + name);
+  auto results = n.translate(*body, {x}, name, std::string(name) + ".");
   if (!results)
     return x;
   if (results->size() != 1 || (*results)[0].type != x.type) {

@@ -91,6 +91,27 @@ void convertBernoulli(NodeContext &n) {
   n.result(0, n.cast(n.emit("less", {draw, n.in(0)}), type));
 }
 
+// Classes drawn with the probabilities softmax(x) of each row: the largest of x - log(-log(u)) for
+// u drawn evenly (Gumbel 1954).
+void convertMultinomial(NodeContext &n) {
+  n.ignoreAttrs({"seed"});
+  int64_t samples = n.intAttr("sample_size", 1);
+  const Type &x = n.in(0).type;
+  if (x.rank() != 2 || samples < 1)
+    return n.fail("expects an operand of rank 2 and a sample_size of 1 or more, got '{0}' and {1}",
+                  x.str(), samples);
+  DType type = typeAttr(n, DType::I32);
+  Operand u = n.emit("uniform", {},
+                     {{"dims", Ints{x.dims[0], samples, x.dims[1]}},
+                      {"type", dtypeName(x.dtype).str()},
+                      {"stream", newStream(n)}});
+  auto minusLog = [&](const Operand &v) { return n.emit("neg", {n.emit("log", {v})}); };
+  Operand noise = minusLog(minusLog(u));
+  Operand logits = n.reshape(n.in(0), {x.dims[0], 1, x.dims[1]});
+  Operand drawn = n.emit("argmax", {n.emit("add", {logits, noise})}, {{"axis", int64_t(2)}});
+  n.result(0, n.cast(drawn, type));
+}
+
 constexpr OnnxOp kOps[] = {
     {"Dropout", 7, 1, 1, 2, convertDropout7},
     {"Dropout", 12, 1, 3, 2, convertDropout, kAllButFirst},
@@ -98,6 +119,7 @@ constexpr OnnxOp kOps[] = {
     {"RandomNormalLike", 1, 1, 1, 1, convertRandomNormalLike, kAllOperands},
     {"RandomUniform", 1, 0, 0, 1, convertRandomUniform},
     {"RandomNormal", 1, 0, 0, 1, convertRandomNormal},
+    {"Multinomial", 7, 1, 1, 1, convertMultinomial, kAllOperands},
     {"Bernoulli", 15, 1, 1, 1, convertBernoulli, kAllOperands},
 };
 
