@@ -176,6 +176,10 @@ struct OpDef {
   // inputs.
   std::optional<int64_t> (*indexBound)(const OpCall &, size_t operand) = nullptr;
 
+  // Whether operand i, which has a bound, may hold this index. Null: one in [-bound, bound),
+  // negative ones counting from the end.
+  bool (*takesIndex)(const OpCall &, size_t operand, int64_t index) = nullptr;
+
   // For tests and docs: calls in the text form on operand types, such as
   // "matmul(f64[2,3], f64[3,4])" or "sum(f64[2,3]) {axes = [0]}"; and the interval inputs are drawn
   // from.

@@ -21,14 +21,74 @@ llvm::Expected<ValueId> crossEntropy(Graph &g, ValueId y, int64_t axis) {
   return Builder(g).create("cross_entropy", {y, *labels}, {{"axis", axis}}, "loss");
 }
 
-llvm::Expected<ValueId> meanSquaredError(Graph &g, ValueId y) {
+// --- Losses against a target of the output's type: the mean of what each element makes of both.
+// Names are those of the nodes.
+
+ValueId squaredError(Builder &b, ValueId y, ValueId t) {
+  return b.create("square", {b.create("sub", {y, t}, {}, "loss.error")}, {}, "loss.square");
+}
+
+ValueId absoluteError(Builder &b, ValueId y, ValueId t) {
+  return b.create("abs", {b.create("sub", {y, t}, {}, "loss.error")}, {}, "loss.abs");
+}
+
+// Huber 1964: half the square of errors up to one, linear beyond. With c the error clamped to [-1,
+// 1] it is c (error - c / 2).
+ValueId huber(Builder &b, ValueId y, ValueId t) {
+  ValueId error = b.create("sub", {y, t}, {}, "loss.error");
+  ValueId c = b.create("clamp", {error}, {{"min", -1.0}, {"max", 1.0}}, "loss.clamped");
+  ValueId half = b.create("affine", {c}, {{"scale", 0.5}}, "loss.half");
+  return b.create("mul", {c, b.create("sub", {error, half}, {}, "loss.rest")}, {}, "loss.each");
+}
+
+// -(t log y + (1 - t) log(1 - y)). Logarithms are no less than -100, as PyTorch has them.
+ValueId binaryCrossEntropy(Builder &b, ValueId y, ValueId t) {
+  auto logarithm = [&](ValueId v) {
+    return b.create("clamp", {b.create("log", {v}, {}, "loss.log")}, {{"min", -100.0}},
+                    "loss.bounded");
+  };
+  Attrs oneLess{{"scale", -1.0}, {"shift", 1.0}};
+  ValueId yes = b.create("mul", {t, logarithm(y)}, {}, "loss.yes");
+  ValueId not_y = b.create("affine", {y}, oneLess, "loss.not_y");
+  ValueId not_t = b.create("affine", {t}, oneLess, "loss.not_t");
+  ValueId no = b.create("mul", {not_t, logarithm(not_y)}, {}, "loss.no");
+  return b.create("neg", {b.create("add", {yes, no}, {}, "loss.log_likelihood")}, {}, "loss.each");
+}
+
+// The same of y = sigmoid(x), from x: softplus(x) - t x, which is finite for all x.
+ValueId binaryCrossEntropyOfLogits(Builder &b, ValueId x, ValueId t) {
+  ValueId product = b.create("mul", {x, t}, {}, "loss.product");
+  return b.create("sub", {b.create("softplus", {x}, {}, "loss.softplus"), product}, {},
+                  "loss.each");
+}
+
+// t (log t - y) for log-probabilities y; zero where t is.
+ValueId divergence(Builder &b, ValueId y, ValueId t) {
+  const Type type = b.type(y), scalar(type.dtype, {});
+  ValueId zero = b.full(scalar, 0), one = b.full(scalar, 1);
+  ValueId positive = b.create("greater", {t, zero}, {}, "loss.positive");
+  ValueId safe = b.create("where", {positive, t, one}, {}, "loss.safe");
+  ValueId ratio =
+      b.create("sub", {b.create("log", {safe}, {}, "loss.log"), y}, {}, "loss.log_ratio");
+  return b.create("where", {positive, b.create("mul", {t, ratio}, {}, "loss.product"), zero}, {},
+                  "loss.each");
+}
+
+struct ElementLoss {
+  const char *name;
+  ValueId (*each)(Builder &, ValueId y, ValueId target);
+};
+constexpr ElementLoss kElementLosses[] = {
+    {"mse", squaredError},       {"l1", absoluteError},  {"huber", huber},
+    {"bce", binaryCrossEntropy}, {"kl_div", divergence}, {"bce_logits", binaryCrossEntropyOfLogits},
+};
+
+llvm::Expected<ValueId> elementLoss(Graph &g, ValueId y, const ElementLoss &loss) {
   auto target = g.addInput(InputKind::Input, "target", g.type(y));
   if (!target)
     return target.takeError();
   Builder b(g);
-  ValueId square =
-      b.create("square", {b.create("sub", {y, *target}, {}, "loss.error")}, {}, "loss.square");
-  return b.create("mean", {square}, {}, "loss");
+  return b.create("mean", {loss.each(b, y, *target)}, {}, "loss");
 }
 
 llvm::Expected<ValueId> namedValue(const Graph &g, llvm::StringRef name) {
@@ -44,10 +104,12 @@ llvm::Expected<ValueId> namedValue(const Graph &g, llvm::StringRef name) {
 llvm::Expected<ValueId> makeLoss(Graph &g, const LossOptions &o) {
   if (llvm::StringRef(o.loss).startswith("%"))
     return namedValue(g, o.loss);
-  static constexpr llvm::StringRef known[] = {"cross_entropy", "mse", "mean"};
+  std::vector<llvm::StringRef> known = {"cross_entropy", "mean"};
+  for (const ElementLoss &loss : kElementLosses)
+    known.push_back(loss.name);
   if (!llvm::is_contained(known, o.loss))
-    return makeErrorCode(2, "--loss expects cross_entropy, mse, mean or %value, got '{0}'{1}",
-                         o.loss, didYouMean(o.loss, known));
+    return makeErrorCode(2, "--loss expects {0} or %value, got '{1}'{2}", kLossNames, o.loss,
+                         didYouMean(o.loss, known));
   if (g.outputs().empty())
     return makeError("--loss={0} takes the first output, and the graph has none; name a value with "
                      "--loss=%value",
@@ -60,8 +122,9 @@ llvm::Expected<ValueId> makeLoss(Graph &g, const LossOptions &o) {
                      o.loss, g.valueName(y), g.type(y).str());
   if (o.loss == "cross_entropy")
     return crossEntropy(g, y, o.classAxis);
-  if (o.loss == "mse")
-    return meanSquaredError(g, y);
+  for (const ElementLoss &loss : kElementLosses)
+    if (o.loss == loss.name)
+      return elementLoss(g, y, loss);
   return Builder(g).create("mean", {y}, {}, "loss");
 }
 

@@ -16,11 +16,18 @@ struct Family {
 };
 
 constexpr Family kFamilies[] = {
-    {"Elementwise", registerElementwiseOps},   {"Shape", registerShapeOps},
-    {"Reduction", registerReduceOps},          {"Matrix product", registerMatmulOps},
-    {"Convolution", registerConvOps},          {"Pooling", registerPoolOps},
-    {"Interpolation", registerInterpolateOps}, {"Normalization", registerNormOps},
-    {"Softmax and loss", registerSoftmaxOps},  {"Random", registerRandomOps},
+    {"Elementwise", registerElementwiseOps},
+    {"Shape", registerShapeOps},
+    {"Reduction", registerReduceOps},
+    {"Matrix product", registerMatmulOps},
+    {"Convolution", registerConvOps},
+    {"Pooling", registerPoolOps},
+    {"Interpolation", registerInterpolateOps},
+    {"Normalization", registerNormOps},
+    {"Softmax", registerSoftmaxOps},
+    {"Loss", registerLossOps},
+    {"Random", registerRandomOps},
+    {"Optimizers", registerOptimizerOps},
     {"Control", registerControlOps},
 };
 

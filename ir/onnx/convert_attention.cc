@@ -1,4 +1,4 @@
-// The Attention operator (opset 23), written out in matrix products and a softmax.
+// Attention (opset 23) and FlexAttention (a preview), written out in matrix products and a softmax.
 
 #include "ir/onnx/op_table.h"
 #include <cmath>
@@ -13,8 +13,7 @@ Operand splitHeads(NodeContext &n, size_t i, int64_t heads) {
     return n.in(i);
   if (x.rank() != 3 || heads < 1 || x.dims[2] % heads != 0) {
     n.fail("expects operands of rank 4, or of rank 3 with numbers of heads that divide the last "
-           "axis, got '{0}' and {1} "
-           "heads",
+           "axis, got '{0}' and {1} heads",
            x.str(), heads);
     return {};
   }
@@ -22,80 +21,266 @@ Operand splitHeads(NodeContext &n, size_t i, int64_t heads) {
   return n.transpose(split, {0, 2, 1, 3});
 }
 
-// Where there are fewer heads of keys and values, each serves several queries' heads in a row.
-Operand repeatHeads(NodeContext &n, const Operand &x, int64_t heads) {
-  if (n.failed())
-    return {};
-  Dims d = x.type.dims;
-  if (d[1] == heads)
-    return x;
-  if (d[1] == 0 || heads % d[1] != 0) {
-    n.fail(
-        "expects a number of query heads that is a multiple of that of key heads, got {0} and {1}",
-        heads, d[1]);
-    return {};
+// Queries [B, Hq, T, D], keys [B, Hk, S, D] and values [B, Hk, S, E]. Where there are fewer heads
+// of keys, each serves several of queries in a row: those become rows of one product, so that no
+// key is repeated in memory.
+struct Heads {
+  NodeContext &n;
+  Operand q, k, v;
+  int64_t batch = 0, heads = 0, keyHeads = 0, queries = 0, keys = 0, depth = 0;
+
+  Heads(NodeContext &n, Operand q, Operand k, Operand v)
+      : n(n), q(std::move(q)), k(std::move(k)), v(std::move(v)) {
+    if (n.failed())
+      return;
+    const Dims &a = this->q.type.dims, &b = this->k.type.dims, &c = this->v.type.dims;
+    if (a.size() != 4 || b.size() != 4 || c.size() != 4) {
+      n.fail("expects queries, keys and values of rank 4, got '{0}', '{1}' and '{2}'",
+             this->q.type.str(), this->k.type.str(), this->v.type.str());
+      return;
+    }
+    batch = a[0];
+    heads = a[1];
+    queries = a[2];
+    depth = a[3];
+    keyHeads = b[1];
+    keys = b[2];
+    if (keyHeads == 0 || heads % keyHeads != 0 || c[1] != keyHeads)
+      n.fail("expects a number of query heads that is a multiple of that of keys and values, got "
+             "{0}, {1} and {2}",
+             heads, keyHeads, c[1]);
   }
-  Operand wide = n.broadcast(n.reshape(x, {d[0], d[1], 1, d[2], d[3]}),
-                             {d[0], d[1], heads / d[1], d[2], d[3]});
-  return n.reshape(wide, {d[0], heads, d[2], d[3]});
-}
+  Operand scores(double scale) { // [B, Hq, T, S]
+    Operand rows =
+        n.reshape(n.affine(q, scale, 0), {batch, keyHeads, heads / keyHeads * queries, depth});
+    Operand s = n.emit("matmul", {rows, k}, {{"transpose_b", true}});
+    return n.reshape(s, {batch, heads, queries, keys});
+  }
+  Operand weighted(const Operand &probabilities) { // [B, Hq, T, E]
+    if (n.failed())
+      return {};
+    Operand rows = n.reshape(probabilities, {batch, keyHeads, heads / keyHeads * queries, keys});
+    return n.reshape(n.emit("matmul", {rows, v}), {batch, heads, queries, v.type.dims[3]});
+  }
+  double scaleOr(double given) const {
+    return given != 0 || depth == 0 ? given : 1 / std::sqrt(double(depth));
+  }
+};
 
 // `scores` where `allowed` holds, and -inf elsewhere.
 Operand masked(NodeContext &n, const Operand &scores, const Operand &allowed) {
   return n.emit("where", {allowed, scores, n.scalarConstant(scores.type.dtype, -INFINITY)});
 }
 
-// Whether key j may be seen by query i: j <= i. Made of rows, so that it folds, or stays a node if
-// it is huge.
-Operand causal(NodeContext &n, int64_t queries, int64_t keys) {
+// Whether key j may be seen by query i: j <= i + past. Made of rows, so that it folds, or stays a
+// node if it is huge.
+Operand causal(NodeContext &n, int64_t queries, int64_t keys, int64_t past) {
   float one = 1;
   Operand ones = n.full(Type(DType::F32, {queries, keys}),
                         llvm::makeArrayRef(reinterpret_cast<char *>(&one), 4));
-  return n.cast(n.emit("trilu", {ones}, {{"upper", false}}), DType::Bool);
+  return n.cast(n.emit("trilu", {ones}, {{"k", past}, {"upper", false}}), DType::Bool);
+}
+
+// Whether key j of each row of the batch is below the row's number of keys, operand i: [B, 1, 1,
+// S].
+Operand notPadded(NodeContext &n, size_t i, const Heads &h) {
+  const Operand &counts = n.in(i);
+  if (counts.type.rank() != 1 || counts.type.dims[0] != h.batch) {
+    n.fail("expects one number of keys for each of {0} rows, got '{1}'", h.batch,
+           counts.type.str());
+    return {};
+  }
+  Operand index = n.constant(Tensor::make(Type(counts.type.dtype, {h.keys}), [&](char *to) {
+    for (int64_t j = 0; j < h.keys; ++j)
+      counts.type.dtype == DType::I64 ? void(reinterpret_cast<int64_t *>(to)[j] = j)
+                                      : void(reinterpret_cast<int32_t *>(to)[j] = int32_t(j));
+  }));
+  return n.emit("less", {index, n.reshape(counts, {h.batch, 1, 1, 1})});
+}
+
+// The mask with as many keys as there are: those it leaves out are not allowed.
+Operand wholeMask(NodeContext &n, const Operand &mask, int64_t keys) {
+  const Type &t = mask.type;
+  if (t.rank() == 0 || t.dims.back() >= keys || t.dims.back() == 1)
+    return mask;
+  if (t.dtype == DType::Bool) {
+    Operand whole = wholeMask(n, n.cast(mask, DType::U8), keys);
+    return n.cast(whole, DType::Bool);
+  }
+  Ints low(size_t(t.rank()), 0), high = low;
+  high.back() = keys - t.dims.back();
+  return n.emit("pad", {mask},
+                {{"low", low}, {"high", high}, {"value", isFloat(t.dtype) ? -INFINITY : 0.0}});
+}
+
+// After past keys or values, operand i.
+Operand afterPast(NodeContext &n, size_t i, const Operand &now) {
+  if (n.failed() || !n.has(i) || n.in(i).type.elements() == 0)
+    return now;
+  return n.emit("concat", {n.in(i), now}, {{"axis", int64_t(2)}});
+}
+
+// The softmax, in the precision asked for if that is more than the row's own, which computes 16-bit
+// elements in f32.
+Operand softmax(NodeContext &n, const Operand &scores, int64_t precision) {
+  DType type = scores.type.dtype;
+  bool isDouble = precision == onnx::TensorProto::DOUBLE;
+  Operand x = isDouble ? n.cast(scores, DType::F64) : scores;
+  return n.cast(n.emit("softmax", {x}, {{"axis", int64_t(-1)}}), type);
 }
 
 void convertAttention(NodeContext &n) {
-  n.ignoreAttrs(
-      {"softmax_precision"}); // a softmax of 16-bit operands is computed in f32 in any case
-  for (size_t i = 4; i < n.numInputs(); ++i)
-    if (n.has(i))
-      return n.fail("past keys and values (operand {0}) are not supported", i);
-  if (n.intAttr("qk_matmul_output_mode", 0) != 0 || n.wants(1) || n.wants(2) || n.wants(3))
-    n.fail("results beside the first are not supported");
+  int64_t mode = n.intAttr("qk_matmul_output_mode", 0),
+          precision = n.intAttr("softmax_precision", 0);
   bool isCausal = n.intAttr("is_causal", 0) != 0;
   double scale = n.floatAttr("scale", 0), softcap = n.floatAttr("softcap", 0);
+  if (mode < 0 || mode > 3)
+    n.fail("expects a qk_matmul_output_mode from 0 to 3, got {0}", mode);
+  if (n.has(4) != n.has(5))
+    n.fail("expects past keys and past values, or neither");
   Operand q = splitHeads(n, 0, n.intAttr("q_num_heads", 0));
   int64_t keyHeads = n.intAttr("kv_num_heads", 0);
-  Operand k = splitHeads(n, 1, keyHeads), v = splitHeads(n, 2, keyHeads);
+  Operand k = afterPast(n, 4, splitHeads(n, 1, keyHeads));
+  Operand v = afterPast(n, 5, splitHeads(n, 2, keyHeads));
+  Heads h(n, q, k, v);
   if (n.failed())
     return;
-  int64_t heads = q.type.dims[1], queries = q.type.dims[2], depth = q.type.dims[3];
-  k = repeatHeads(n, k, heads);
-  v = repeatHeads(n, v, heads);
-  if (scale == 0 && depth > 0)
-    scale = 1 / std::sqrt(double(depth));
+  int64_t past = n.has(4) && n.in(4).type.rank() == 4 ? n.in(4).type.dims[2] : 0;
 
-  Operand scores = n.affine(n.emit("matmul", {q, k}, {{"transpose_b", true}}), scale, 0);
-  if (n.failed())
-    return;
+  Operand scores = h.scores(h.scaleOr(scale)), shown = scores;
   if (softcap != 0) // before the masks, or it would undo them
     scores = n.affine(n.emit("tanh", {n.affine(scores, 1 / softcap, 0)}), softcap, 0);
-  if (isCausal)
-    scores = masked(n, scores, causal(n, queries, k.type.dims[2]));
+  if (mode == 1)
+    shown = scores;
+  if (n.failed())
+    return;
   if (n.has(3)) {
-    const Operand &mask = n.in(3);
+    Operand mask = wholeMask(n, n.in(3), h.keys);
     scores =
         mask.type.dtype == DType::Bool ? masked(n, scores, mask) : n.emit("add", {scores, mask});
   }
-  Operand y = n.emit("matmul", {n.emit("softmax", {scores}, {{"axis", int64_t(-1)}}), v});
-  if (n.failed() || n.in(0).type.rank() == 4)
-    return n.result(0, y);
-  Dims d = y.type.dims;
-  n.result(0, n.reshape(n.transpose(y, {0, 2, 1, 3}), {d[0], d[2], d[1] * d[3]}));
+  if (isCausal)
+    scores = masked(n, scores, causal(n, h.queries, h.keys, past));
+  if (n.has(6))
+    scores = masked(n, scores, notPadded(n, 6, h));
+  if (mode == 2)
+    shown = scores;
+  if (n.failed())
+    return;
+  Operand probabilities = softmax(n, scores, precision);
+  if (mode == 3)
+    shown = probabilities;
+  Operand y = h.weighted(probabilities);
+  if (n.failed())
+    return;
+  if (n.in(0).type.rank() == 3) {
+    Dims d = y.type.dims;
+    y = n.reshape(n.transpose(y, {0, 2, 1, 3}), {d[0], d[2], d[1] * d[3]});
+  }
+  n.result(0, y);
+  n.result(1, k);
+  n.result(2, v);
+  n.result(3, shown);
+}
+
+// What the node's graph of this name makes of `x`, of the same type; `x` itself if there is none.
+Operand modified(NodeContext &n, const char *name, const Operand &x) {
+  if (n.failed() || !n.hasAttr(name))
+    return x;
+  const onnx::GraphProto *body = n.graphAttr(name);
+  if (n.failed())
+    return x;
+  auto results = n.translate(*body, {x}, name, std::string(name) + ".");
+  if (!results)
+    return x;
+  if (results->size() != 1 || (*results)[0].type != x.type) {
+    n.fail("expects '{0}' to give one result of type '{1}'", name, x.type.str());
+    return x;
+  }
+  return (*results)[0];
+}
+
+// The probabilities are of f32 at least here, by the definition.
+void convertFlexAttention(NodeContext &n) {
+  double scale = n.floatAttr("scale", 0);
+  int64_t precision = n.intAttr("softmax_precision", 0);
+  Heads h(n, n.in(0), n.in(1), n.in(2));
+  if (n.failed())
+    return;
+  DType type = h.q.type.dtype;
+  bool isDouble = type == DType::F64 || precision == onnx::TensorProto::DOUBLE;
+  Operand scores = n.cast(h.scores(h.scaleOr(scale)), isDouble ? DType::F64 : DType::F32);
+  scores = modified(n, "score_mod", scores);
+  Operand probabilities = n.emit("softmax", {scores}, {{"axis", int64_t(-1)}});
+  probabilities = modified(n, "prob_mod", probabilities);
+  n.result(0, h.weighted(n.cast(probabilities, type)));
+}
+
+// Rotary position embedding (Su et al. 2021): pairs of elements of a head are turned by angles that
+// depend on the position. Pairs are neighbours, or lie half of what is turned apart.
+void convertRotaryEmbedding(NodeContext &n) {
+  bool neighbours = n.intAttr("interleaved", 0) != 0;
+  int64_t turned = n.intAttr("rotary_embedding_dim", 0), heads = n.intAttr("num_heads", 0);
+  const Type &given = n.in(0).type;
+  if (given.rank() != 4 && (given.rank() != 3 || heads < 1 || given.dims[2] % heads != 0))
+    return n.fail("expects an operand of rank 4, or of rank 3 with a number of heads that divides "
+                  "the last axis, got '{0}' and {1} heads",
+                  given.str(), heads);
+  Operand x = n.in(0);
+  if (given.rank() == 3)
+    x = n.reshape(x, {given.dims[0], given.dims[1], heads, given.dims[2] / heads});
+  int64_t headAxis = given.rank() == 3 ? 2 : 1;
+  Dims d = x.type.dims;
+  if (turned == 0)
+    turned = d[3];
+  int64_t half = turned / 2;
+  if (turned < 0 || turned > d[3] || turned % 2 != 0)
+    return n.fail("expects an even number of elements to turn, of {0} at most, got {1}", d[3],
+                  turned);
+  auto angles = [&](size_t i) { // of each position, to broadcast against a half of x
+    Operand cache = n.has(3) ? n.emit("gather", {n.in(i), n.in(3)}) : n.in(i);
+    if (n.failed())
+      return cache;
+    Dims to = cache.type.dims;
+    if (to.size() != 3 || to[2] != half) {
+      n.fail("expects angles of {0} elements for each position, got '{1}'", half, cache.type.str());
+      return cache;
+    }
+    to.insert(to.begin() + headAxis, 1);
+    return n.reshape(cache, to);
+  };
+  Operand cosine = angles(1), sine = angles(2), rest;
+  if (turned < d[3]) {
+    auto parts =
+        n.emitAll("split", {x}, {{"axis", int64_t(3)}, {"sizes", Ints{turned, d[3] - turned}}});
+    x = parts[0];
+    rest = parts[1];
+  }
+  int64_t axis = neighbours ? 4 : 3;
+  if (neighbours)
+    x = n.reshape(x, {d[0], d[1], d[2], half, 2});
+  Ints sizes = neighbours ? Ints{1, 1} : Ints{half, half};
+  auto pair = n.emitAll("split", {x}, {{"axis", axis}, {"sizes", sizes}});
+  Dims flat = {d[0], d[1], d[2], half};
+  Operand a = n.reshape(pair[0], flat), b = n.reshape(pair[1], flat);
+  Operand real = n.emit("sub", {n.emit("mul", {a, cosine}), n.emit("mul", {b, sine})});
+  Operand imaginary = n.emit("add", {n.emit("mul", {a, sine}), n.emit("mul", {b, cosine})});
+  if (neighbours) {
+    Dims apart = {d[0], d[1], d[2], half, 1};
+    real = n.reshape(real, apart);
+    imaginary = n.reshape(imaginary, apart);
+  }
+  Operand y = n.emit("concat", {real, imaginary}, {{"axis", axis}});
+  y = n.reshape(y, {d[0], d[1], d[2], turned});
+  if (rest.isValid())
+    y = n.emit("concat", {y, rest}, {{"axis", int64_t(3)}});
+  n.result(0, n.reshape(y, given.dims));
 }
 
 constexpr OnnxOp kOps[] = {
-    {"Attention", 23, 3, 7, 4, convertAttention},
+    {"Attention", 23, 3, 7, 4, convertAttention, 1u << 6},
+    {"ai.onnx.preview.FlexAttention", 1, 3, 3, 1, convertFlexAttention},
+    {"RotaryEmbedding", 23, 3, 4, 1, convertRotaryEmbedding, kAllButFirst},
 };
 
 } // namespace

@@ -47,14 +47,17 @@ void convertBatchNorm(NodeContext &n) {
   if (n.intAttr("spatial", 1) == 0) // below opset 9
     return n.fail("statistics per element (spatial = 0) are not supported");
   bool training = n.state.training(writtenForTraining(n));
-  if (n.numOutputs() > 3 && (n.wants(3) || n.wants(4)))
-    n.fail("results 3 and 4 (saved statistics) are not supported");
-  Operand oldMean = average(n, 3), oldVar = average(n, 4);
-  auto y = n.emitAll("batch_norm", {n.in(0), n.in(1), n.in(2), oldMean, oldVar},
+  Operand oldMean = average(n, 3), oldVar = average(n, 4), x = n.in(0);
+  Dims dims = x.type.dims;
+  if (dims.size() == 1) // one channel, by the definition
+    x = n.reshape(x, {dims[0], 1});
+  auto y = n.emitAll("batch_norm", {x, n.in(1), n.in(2), oldMean, oldVar},
                      {{"epsilon", epsilon}, {"training", training}});
   if (n.failed())
     return;
-  n.result(0, y[0]);
+  n.result(0, n.reshape(y[0], dims));
+  n.result(3, y[1]); // below opset 14, statistics for a backward pass
+  n.result(4, y[2]);
   if (!training) { // where they are asked for all the same, they stay as they are
     n.result(1, oldMean);
     n.result(2, oldVar);
@@ -69,77 +72,146 @@ void convertBatchNorm(NodeContext &n) {
 
 // --- Others, which know no training
 
+Operand ones(NodeContext &n, const Type &type) {
+  Tensor one = scalarTensor(type.dtype, 1);
+  return n.full(type, llvm::makeArrayRef(one.data, size_t(one.bytes())));
+}
+
+// Scale and bias of norms over the axes from one on may be of any sizes that broadcast to x. The
+// rows take those of the normalised axes; others are applied after a norm with a scale of one.
+struct ScaleAndBias {
+  Operand scale, bias; // for the row
+  bool after = false;  // the node's own are still to be applied
+
+  ScaleAndBias(NodeContext &n, int64_t axis) {
+    const Dims &x = n.in(0).type.dims;
+    Dims inner(x.begin() + axis, x.end());
+    auto fits = [&](size_t i) {
+      const Dims &d = n.in(i).type.dims;
+      size_t extra = d.size() > inner.size() ? d.size() - inner.size() : 0;
+      for (size_t k = 0; k < extra; ++k)
+        if (d[k] != 1)
+          return false;
+      return true;
+    };
+    auto wide = [&](size_t i) {
+      const Dims &d = n.in(i).type.dims;
+      size_t extra = d.size() > inner.size() ? d.size() - inner.size() : 0;
+      return n.broadcast(n.reshape(n.in(i), llvm::makeArrayRef(d).drop_front(extra)), inner);
+    };
+    after = !fits(1) || (n.has(2) && !fits(2));
+    if (after) {
+      scale = ones(n, Type(n.in(1).type.dtype, inner));
+      return;
+    }
+    scale = wide(1);
+    if (n.has(2))
+      bias = wide(2);
+  }
+  Operand applied(NodeContext &n, const Operand &y) const {
+    if (!after || n.failed())
+      return y;
+    Operand out = n.emit("mul", {y, n.cast(n.in(1), y.type.dtype)});
+    return n.has(2) ? n.emit("add", {out, n.cast(n.in(2), y.type.dtype)}) : out;
+  }
+};
+
 void convertLayerNorm(NodeContext &n) {
   n.ignoreAttrs({"stash_type"}); // our statistics are f32 or wider in any case
   int64_t axis = n.axis(n.intAttr("axis", -1), n.in(0).type.rank());
   double epsilon = n.floatAttr("epsilon", 1e-5);
-  llvm::SmallVector<Operand, 3> operands = {n.in(0), n.in(1)};
-  if (n.has(2))
-    operands.push_back(n.in(2));
+  if (n.failed())
+    return;
+  ScaleAndBias vectors(n, axis);
+  llvm::SmallVector<Operand, 3> operands = {n.in(0), vectors.scale};
+  if (vectors.bias.isValid())
+    operands.push_back(vectors.bias);
   auto y = n.emitAll("layer_norm", operands, {{"axis", axis}, {"epsilon", epsilon}});
-  for (size_t i = 0; i < 3 && !n.failed(); ++i)
+  n.result(0, vectors.applied(n, y[0]));
+  for (size_t i = 1; i < 3 && !n.failed(); ++i)
     n.result(i, y[i]);
 }
 
-// (x - mean) / sqrt(var + epsilon) over these axes.
-Operand standardised(NodeContext &n, const Operand &x, const Ints &axes, double epsilon) {
-  Operand centred = n.emit("sub", {x, n.emit("mean", {x}, {{"axes", axes}, {"keepdims", true}})});
-  Operand var = n.emit("mean", {n.emit("square", {centred})}, {{"axes", axes}, {"keepdims", true}});
-  return n.emit("mul", {centred, n.emit("rsqrt", {n.affine(var, 1, epsilon)})});
+void convertRMSNorm(NodeContext &n) {
+  n.ignoreAttrs({"stash_type"});
+  int64_t axis = n.axis(n.intAttr("axis", -1), n.in(0).type.rank());
+  double epsilon = n.floatAttr("epsilon", 1e-5);
+  if (n.failed())
+    return;
+  ScaleAndBias vectors(n, axis);
+  Operand y = n.emit("rms_norm", {n.in(0), vectors.scale}, {{"axis", axis}, {"epsilon", epsilon}});
+  n.result(0, vectors.applied(n, y));
 }
 
-// `v`, one element per channel, in a shape that broadcasts over [N, C, ...].
-Operand perChannel(NodeContext &n, const Operand &v, int64_t rank) {
-  Ints dims(size_t(rank - 1), 1);
-  if (v.type.rank() == 1)
-    dims[0] = v.type.dims[0];
-  return n.reshape(v, dims);
+void groupNorm(NodeContext &n, int64_t groups, const Operand &scale, const Operand &bias) {
+  double epsilon = n.floatAttr("epsilon", 1e-5);
+  n.result(0, n.emitAll("group_norm", {n.in(0), scale, bias},
+                        {{"groups", groups}, {"epsilon", epsilon}})[0]);
 }
 
 void convertInstanceNorm(NodeContext &n) {
   const Type &x = n.in(0).type;
   if (x.rank() < 3)
     return n.fail("expects an operand of rank 3 or more, got '{0}'", x.str());
-  Ints axes;
-  for (int64_t a = 2; a < x.rank(); ++a)
-    axes.push_back(a);
-  Operand y = standardised(n, n.in(0), axes, n.floatAttr("epsilon", 1e-5));
-  y = n.emit("mul", {y, perChannel(n, n.in(1), x.rank())});
-  n.result(0, n.emit("add", {y, perChannel(n, n.in(2), x.rank())}));
+  groupNorm(n, x.dims[1], n.in(1), n.in(2));
 }
 
-// Below opset 21 scale and bias have one element per group, from there on one per channel.
 void convertGroupNorm(NodeContext &n) {
   n.ignoreAttrs({"stash_type"});
+  groupNorm(n, n.intAttr("num_groups", 0), n.in(1), n.in(2));
+}
+
+// Below opset 21 scale and bias have one element per group.
+void convertGroupNorm18(NodeContext &n) {
   const Type &x = n.in(0).type;
   int64_t groups = n.intAttr("num_groups", 0);
   if (x.rank() < 3 || groups < 1 || x.dims[1] % groups != 0)
     return n.fail("expects a number of groups that divides the channels of '{0}', got {1}", x.str(),
                   groups);
-  int64_t inner = x.dims[1] / groups;
-  for (int64_t a = 2; a < x.rank(); ++a)
-    inner *= x.dims[size_t(a)];
-  Operand grouped = n.reshape(n.in(0), {x.dims[0], groups, inner});
-  Operand y = standardised(n, grouped, {2}, n.floatAttr("epsilon", 1e-5));
-  bool perGroup = n.opset() < 21;
-  if (!perGroup)
-    y = n.reshape(y, x.dims);
-  int64_t rank = perGroup ? 3 : x.rank();
-  y = n.emit("mul", {y, perChannel(n, n.in(1), rank)});
-  y = n.emit("add", {y, perChannel(n, n.in(2), rank)});
-  n.result(0, n.reshape(y, x.dims));
+  auto perChannel = [&](size_t i) {
+    const Type &t = n.in(i).type;
+    if (t.rank() != 1 || t.dims[0] != groups)
+      n.fail("expects '{0}' of {1} elements, one per group, got '{2}'", n.proto.input(int(i)),
+             groups, t.str());
+    Operand wide = n.broadcast(n.reshape(n.in(i), {groups, 1}), {groups, x.dims[1] / groups});
+    return n.reshape(wide, {x.dims[1]});
+  };
+  Operand scale = perChannel(1), bias = perChannel(2);
+  groupNorm(n, groups, scale, bias);
 }
 
-void convertRMSNorm(NodeContext &n) {
-  n.ignoreAttrs({"stash_type"});
+void convertLrn(NodeContext &n) {
+  n.result(0, n.emit("lrn", {n.in(0)},
+                     {{"size", n.intAttr("size", 0)},
+                      {"alpha", n.floatAttr("alpha", 1e-4)},
+                      {"beta", n.floatAttr("beta", 0.75)},
+                      {"bias", n.floatAttr("bias", 1)}}));
+}
+
+// Where the norm is zero, so is the result.
+void convertLpNorm(NodeContext &n) {
+  int64_t axis = n.axis(n.intAttr("axis", -1), n.in(0).type.rank()), p = n.intAttr("p", 2);
+  if (p != 1 && p != 2)
+    return n.fail("expects p to be 1 or 2, got {0}", p);
+  Attrs along{{"axes", Ints{axis}}, {"keepdims", true}};
+  Operand x = n.in(0);
+  Operand sum = n.emit("sum", {n.emit(p == 1 ? "abs" : "square", {x})}, along);
+  if (n.failed())
+    return;
+  // A sum of zero becomes one before the root, whose gradient there would be infinite.
+  Operand isZero = n.emit("equal", {sum, n.scalarConstant(x.type.dtype, 0)});
+  Operand norm = n.emit("where", {isZero, n.scalarConstant(x.type.dtype, 1), sum});
+  n.result(0, n.emit("div", {x, p == 1 ? norm : n.emit("sqrt", {norm})}));
+}
+
+// (x - mean) / (sqrt(var) + 1e-9): ONNX adds it to the deviation.
+void convertMeanVariance(NodeContext &n) {
   const Type &x = n.in(0).type;
-  Ints axes;
-  for (int64_t a = n.axis(n.intAttr("axis", -1), x.rank()); a < x.rank(); ++a)
-    axes.push_back(a);
-  Operand power =
-      n.emit("mean", {n.emit("square", {n.in(0)})}, {{"axes", axes}, {"keepdims", true}});
-  Operand rate = n.emit("rsqrt", {n.affine(power, 1, n.floatAttr("epsilon", 1e-5))});
-  n.result(0, n.emit("mul", {n.emit("mul", {n.in(0), rate}), n.in(1)}));
+  Ints axes = n.axesFromFront(n.intsAttr("axes").value_or(Ints{0, 2, 3}), x.rank());
+  Attrs over{{"axes", axes}, {"keepdims", true}};
+  Operand centred = n.emit("sub", {n.in(0), n.emit("mean", {n.in(0)}, over)});
+  Operand var = n.emit("mean", {n.emit("square", {centred})}, over);
+  n.result(0, n.emit("div", {centred, n.affine(n.emit("sqrt", {var}), 1, 1e-9)}));
 }
 
 constexpr uint32_t kStatistics = 1 << 3 | 1 << 4;
@@ -148,8 +220,12 @@ constexpr OnnxOp kOps[] = {
     {"BatchNormalization", 7, 5, 5, 5, convertBatchNorm, kStatistics},
     {"LayerNormalization", 17, 2, 3, 3, convertLayerNorm},
     {"InstanceNormalization", 6, 3, 3, 1, convertInstanceNorm},
-    {"GroupNormalization", 18, 3, 3, 1, convertGroupNorm},
+    {"GroupNormalization", 18, 3, 3, 1, convertGroupNorm18},
+    {"GroupNormalization", 21, 3, 3, 1, convertGroupNorm},
     {"RMSNormalization", 23, 2, 2, 1, convertRMSNorm},
+    {"LRN", 1, 1, 1, 1, convertLrn},
+    {"LpNormalization", 1, 1, 1, 1, convertLpNorm},
+    {"MeanVarianceNormalization", 9, 1, 1, 1, convertMeanVariance},
 };
 
 } // namespace

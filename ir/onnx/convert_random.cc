@@ -8,17 +8,30 @@ namespace {
 
 int64_t newStream(NodeContext &n) { return n.state.nextStream++; }
 
-void drop(NodeContext &n, double ratio, bool training) {
-  if (!training || ratio == 0)
-    return n.result(0, n.in(0));
-  n.result(0, n.emit("dropout", {n.in(0)},
-                     {{"ratio", ratio}, {"stream", newStream(n)}, {"training", true}}));
+// Result 1 says which elements stay. It is what becomes of ones that are dropped by the same draws.
+void drop(NodeContext &n, double ratio, bool training, DType maskType) {
+  const Type &x = n.in(0).type;
+  bool drops = training && ratio != 0;
+  Attrs attrs;
+  if (drops)
+    attrs = {{"ratio", ratio}, {"stream", newStream(n)}, {"training", true}};
+  n.result(0, drops ? n.emit("dropout", {n.in(0)}, attrs) : n.in(0));
+  if (!n.wants(1) || n.failed())
+    return;
+  Tensor one = scalarTensor(drops ? x.dtype : maskType, 1);
+  Operand mask =
+      n.full(Type(one.type.dtype, x.dims), llvm::makeArrayRef(one.data, size_t(one.bytes())));
+  if (drops) // to bool first: what stays is more than one
+    mask = n.cast(n.cast(n.emit("dropout", {mask}, attrs), DType::Bool), maskType);
+  n.result(1, mask);
 }
 
-// Below opset 12 there was no training mode: what is written is inference.
+// Below opset 12 there was no training mode: what is written is inference. Masks were of the
+// operand's type below opset 10.
 void convertDropout7(NodeContext &n) {
   n.ignoreAttrs({"seed"});
-  drop(n, n.floatAttr("ratio", 0.5), n.state.training(/*asWritten=*/false));
+  drop(n, n.floatAttr("ratio", 0.5), n.state.training(/*asWritten=*/false),
+       n.opset() < 10 ? n.in(0).type.dtype : DType::Bool);
 }
 
 void convertDropout(NodeContext &n) {
@@ -27,7 +40,7 @@ void convertDropout(NodeContext &n) {
   bool written = !known && n.has(2) && n.scalar(2) != 0;
   double ratio = n.has(1) ? n.scalar(1) : 0.5;
   if (!n.failed())
-    drop(n, ratio, n.state.training(written));
+    drop(n, ratio, n.state.training(written), DType::Bool);
 }
 
 // The element type: an attribute, or `byDefault`.
@@ -78,6 +91,27 @@ void convertBernoulli(NodeContext &n) {
   n.result(0, n.cast(n.emit("less", {draw, n.in(0)}), type));
 }
 
+// Classes drawn with the probabilities softmax(x) of each row: the largest of x - log(-log(u)) for
+// u drawn evenly (Gumbel 1954).
+void convertMultinomial(NodeContext &n) {
+  n.ignoreAttrs({"seed"});
+  int64_t samples = n.intAttr("sample_size", 1);
+  const Type &x = n.in(0).type;
+  if (x.rank() != 2 || samples < 1)
+    return n.fail("expects an operand of rank 2 and a sample_size of 1 or more, got '{0}' and {1}",
+                  x.str(), samples);
+  DType type = typeAttr(n, DType::I32);
+  Operand u = n.emit("uniform", {},
+                     {{"dims", Ints{x.dims[0], samples, x.dims[1]}},
+                      {"type", dtypeName(x.dtype).str()},
+                      {"stream", newStream(n)}});
+  auto minusLog = [&](const Operand &v) { return n.emit("neg", {n.emit("log", {v})}); };
+  Operand noise = minusLog(minusLog(u));
+  Operand logits = n.reshape(n.in(0), {x.dims[0], 1, x.dims[1]});
+  Operand drawn = n.emit("argmax", {n.emit("add", {logits, noise})}, {{"axis", int64_t(2)}});
+  n.result(0, n.cast(drawn, type));
+}
+
 constexpr OnnxOp kOps[] = {
     {"Dropout", 7, 1, 1, 2, convertDropout7},
     {"Dropout", 12, 1, 3, 2, convertDropout, kAllButFirst},
@@ -85,6 +119,7 @@ constexpr OnnxOp kOps[] = {
     {"RandomNormalLike", 1, 1, 1, 1, convertRandomNormalLike, kAllOperands},
     {"RandomUniform", 1, 0, 0, 1, convertRandomUniform},
     {"RandomNormal", 1, 0, 0, 1, convertRandomNormal},
+    {"Multinomial", 7, 1, 1, 1, convertMultinomial, kAllOperands},
     {"Bernoulli", 15, 1, 1, 1, convertBernoulli, kAllOperands},
 };
 

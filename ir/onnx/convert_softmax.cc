@@ -1,4 +1,4 @@
-// Softmax and the losses over it.
+// Softmax.
 
 #include "ir/onnx/op_table.h"
 
@@ -23,23 +23,9 @@ void softmax(NodeContext &n, const char *row) {
 void convertSoftmax(NodeContext &n) { softmax(n, "softmax"); }
 void convertLogSoftmax(NodeContext &n) { softmax(n, "log_softmax"); }
 
-void convertCrossEntropy(NodeContext &n) {
-  std::string reduction = n.stringAttr("reduction", "mean");
-  if (reduction != "mean")
-    n.fail("reduction '{0}' is not supported; 'mean' is", reduction);
-  if (n.has(2))
-    n.fail("weights of classes are not supported");
-  if (n.hasAttr("ignore_index"))
-    n.fail("attribute 'ignore_index' is not supported");
-  n.result(0, n.emit("cross_entropy", {n.in(0), n.in(1)}, {{"axis", int64_t(1)}}));
-  if (n.wants(1))
-    n.result(1, n.emit("log_softmax", {n.in(0)}, {{"axis", int64_t(1)}}));
-}
-
 constexpr OnnxOp kOps[] = {
     {"Softmax", 1, 1, 1, 1, convertSoftmax},
     {"LogSoftmax", 1, 1, 1, 1, convertLogSoftmax},
-    {"SoftmaxCrossEntropyLoss", 12, 2, 3, 2, convertCrossEntropy, kAllButFirst},
 };
 
 } // namespace

@@ -19,6 +19,10 @@ llvm::Error readVersions(Model &m) {
   for (const onnx::OperatorSetIdProto &o : m.proto->opset_import())
     if (isDefaultDomain(o.domain()))
       m.opset = std::max(m.opset, o.version());
+  bool needed = llvm::any_of(m.graph().node(),
+                             [](const onnx::NodeProto &n) { return isDefaultDomain(n.domain()); });
+  if (m.opset == 0 && !needed) // all operators are of other domains
+    m.opset = kOldestOpset;
   if (m.opset == 0)
     return makeError(
         "the model names no version of ONNX's operators (opset_import); export it again");

@@ -11,11 +11,12 @@ const Table &table() {
   static const Table *const t = [] {
     auto *made = new Table;
     for (OpRows rows :
-         {elementwiseOps(), constantOps(),  shapeOps(),  indexingOps(), reduceOps(),
-          matmulOps(),      convOps(),      poolOps(),   normOps(),     softmaxOps(),
-          randomOps(),      attentionOps(), resizeOps(), mathOps(),     activationOps(),
-          scatterOps(),     orderOps(),     einsumOps(), controlOps(),  sequenceOps(),
-          padOps(),         gridOps(),      deformOps(), roiOps(),      signalOps()})
+         {elementwiseOps(), constantOps(),  shapeOps(),     indexingOps(),        reduceOps(),
+          matmulOps(),      convOps(),      poolOps(),      normOps(),            softmaxOps(),
+          randomOps(),      attentionOps(), resizeOps(),    mathOps(),            activationOps(),
+          scatterOps(),     orderOps(),     einsumOps(),    controlOps(),         sequenceOps(),
+          padOps(),         gridOps(),      deformOps(),    roiOps(),             signalOps(),
+          lossOps(),        recurrentOps(), optimizerOps(), linearAttentionOps()})
       for (const OnnxOp &row : rows)
         (*made)[row.name].push_back(&row);
     return made;
@@ -24,6 +25,10 @@ const Table &table() {
 }
 
 } // namespace
+
+std::string opName(const onnx::NodeProto &n) {
+  return isDefaultDomain(n.domain()) ? n.op_type() : n.domain() + "." + n.op_type();
+}
 
 const OnnxOp *findOp(llvm::StringRef name, int64_t opset) {
   auto it = table().find(name);

@@ -24,7 +24,9 @@ constexpr size_t kAnyNumber = ~size_t(0);
 constexpr uint32_t kAllOperands = ~0u;
 constexpr uint32_t kAllButFirst = ~1u;
 
-// The row for an operator of the default domain, or null.
+// A node's operator, as rows name it: after its domain where that is not the default one.
+std::string opName(const onnx::NodeProto &n);
+// The row for an operator, or null.
 const OnnxOp *findOp(llvm::StringRef name, int64_t opset);
 // What to say of an operator that has no row: names near it.
 std::string nearOps(llvm::StringRef name);
@@ -41,6 +43,10 @@ OpRows convOps();
 OpRows poolOps();
 OpRows normOps();
 OpRows softmaxOps();
+OpRows lossOps();
+OpRows recurrentOps();
+OpRows linearAttentionOps();
+OpRows optimizerOps();
 OpRows randomOps();
 OpRows attentionOps();
 OpRows resizeOps();

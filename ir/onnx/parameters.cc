@@ -80,7 +80,7 @@ bool castsToOther(const onnx::NodeProto &n);
 void Readers::look(const NodeList &nodes, int64_t opset, Readers &top) {
   for (int i = nodes.size() - 1; i >= 0; --i) {
     const onnx::NodeProto &n = nodes[i];
-    const OnnxOp *op = isDefaultDomain(n.domain()) ? findOp(n.op_type(), opset) : nullptr;
+    const OnnxOp *op = findOp(opName(n), opset);
     if (op && n.op_type() == "BatchNormalization")
       for (int j = 3; j < std::min(5, n.input_size()); ++j)
         averaged.insert(n.input(j));

@@ -14,9 +14,8 @@ struct Meaning {
 };
 
 Meaning meaningOf(const onnx::NodeProto &n, const Scope &scope) {
-  if (isDefaultDomain(n.domain()))
-    if (const OnnxOp *op = findOp(n.op_type(), scope.opset))
-      return {op, nullptr};
+  if (const OnnxOp *op = findOp(opName(n), scope.opset))
+    return {op, nullptr};
   return {nullptr, scope.model.functionOf(n)};
 }
 

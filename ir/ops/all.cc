@@ -13,7 +13,9 @@ void registerAllOps(OpRegistry &r) {
   registerInterpolateOps(r);
   registerNormOps(r);
   registerSoftmaxOps(r);
+  registerLossOps(r);
   registerRandomOps(r);
+  registerOptimizerOps(r);
 }
 
 } // namespace isthmus

@@ -15,8 +15,10 @@ void registerConvOps(OpRegistry &r);
 void registerPoolOps(OpRegistry &r);
 void registerInterpolateOps(OpRegistry &r); // resampling at places that are operands
 void registerNormOps(OpRegistry &r);    // batch and layer norm, running averages
-void registerSoftmaxOps(OpRegistry &r); // softmax, log_softmax, cross_entropy
+void registerSoftmaxOps(OpRegistry &r); // softmax, log_softmax
+void registerLossOps(OpRegistry &r);    // cross_entropy, nll
 void registerRandomOps(OpRegistry &r);  // dropout, uniform, normal
+void registerOptimizerOps(OpRegistry &r);
 void registerControlOps(OpRegistry &r); // identity, stop_gradient
 
 } // namespace isthmus

@@ -5,12 +5,10 @@
 // values; what flows back into them reaches x through the forward row's gradient rule. So second
 // derivatives are whole.
 
-#include "ir/ops/families.h"
+#include "ir/ops/norm.h"
 
 namespace isthmus {
 namespace {
-
-DType statisticsType(DType t) { return t == DType::F64 ? DType::F64 : DType::F32; }
 
 // --- Shape rules
 
@@ -31,13 +29,6 @@ llvm::Error expectChannels(const InferContext &c, const Type &x, size_t first) {
                      t.str());
   }
   return llvm::Error::success();
-}
-
-llvm::Error expectEpsilon(const InferContext &c) {
-  if (c.attrs.getFloat("epsilon") >= 0)
-    return llvm::Error::success();
-  return c.error("expects an epsilon of 0 or more, got {0}",
-                 floatText(c.attrs.getFloat("epsilon")));
 }
 
 llvm::Expected<TypeList> inferBatchNorm(const InferContext &c) {
@@ -64,24 +55,6 @@ llvm::Expected<TypeList> inferBatchNormGrad(const InferContext &c) {
   if (llvm::Error e = expectEpsilon(c))
     return e;
   return TypeList{c.operand(1), c.operand(2), c.operand(2)};
-}
-
-// The shape of layer norm's statistics: the normalised axes have size one.
-llvm::Expected<Dims> layerStatistics(const InferContext &c, const Type &x, size_t scale) {
-  auto axis = c.axis(c.attrs.getInt("axis"), x.rank());
-  if (!axis)
-    return axis.takeError();
-  llvm::ArrayRef<int64_t> inner = llvm::makeArrayRef(x.dims).drop_front(*axis);
-  const Type &s = c.operand(scale);
-  if (llvm::makeArrayRef(s.dims) != inner)
-    return c.error("expects a scale of the normalised sizes, '{0}', got '{1}'",
-                   Type(s.dtype, inner).str(), s.str());
-  if (s.dtype != x.dtype && s.dtype != statisticsType(x.dtype))
-    return c.error("expects a scale of {0} or {1}, got '{2}'", dtypeName(x.dtype),
-                   dtypeName(statisticsType(x.dtype)), s.str());
-  Dims dims = x.dims;
-  std::fill(dims.begin() + *axis, dims.end(), 1);
-  return dims;
 }
 
 llvm::Expected<TypeList> inferLayerNorm(const InferContext &c) {
@@ -225,27 +198,7 @@ ValueList expandBatchNormGrad(ExpandContext &c) {
   return {b.cast(dx, x.dtype), dScale, dBias};
 }
 
-// --- Layer norm's gradients. Statistics have x's rank, so they broadcast as they are.
-
-struct Layer {
-  Builder &b;
-  Type x;
-  double count = 1;
-  Ints inner, outer;
-
-  Layer(Builder &b, const Type &x, int64_t axis) : b(b), x(x.with(statisticsType(x.dtype))) {
-    if (axis < 0)
-      axis += x.rank();
-    for (int64_t a = 0; a < x.rank(); ++a)
-      (a < axis ? outer : inner).push_back(a);
-    for (int64_t a : inner)
-      count *= double(x.dims[a]);
-  }
-  ValueId wide(ValueId v) const { return b.cast(v, x.dtype); }
-  ValueId mean(ValueId v) const { return b.scale(b.sum(v, inner, /*keepDims=*/true), 1 / count); }
-  // Summed over the outer axes: the scale's shape. No axes would mean all of them.
-  ValueId total(ValueId v) const { return outer.empty() ? v : b.sum(v, outer, /*keepDims=*/false); }
-};
+// --- Layer norm's gradients
 
 ValueList vjpLayerNorm(VjpContext &c) {
   Builder &b = c.b;
@@ -296,18 +249,6 @@ ValueList vjpRunningAverage(VjpContext &c) {
           c.wants(1) ? c.b.scale(c.grad(0), 1 - m) : ValueId()};
 }
 
-// --- Cost: x is read once for the statistics and once for the result.
-
-Cost costNorm(const OpCall &c, size_t x, double flopsEach) {
-  Cost cost;
-  for (const Type &t : c.operands)
-    cost.bytes += double(t.bytes());
-  for (const Type &t : c.results)
-    cost.bytes += double(t.bytes());
-  cost.bytes += double(c.operands[x].bytes()) * (x + 1);
-  cost.flops = flopsEach * double(c.operands[x].elements());
-  return cost;
-}
 Cost costForward(const OpCall &c) { return costNorm(c, 0, 6); }
 Cost costBackward(const OpCall &c) { return costNorm(c, 1, 10); } // g too is read twice
 
@@ -393,6 +334,9 @@ void registerNormOps(OpRegistry &r) {
             "layer_norm_grad(f64[2, 3, 2], f64[2, 3, 2], f64[3, 2], f64[2, 1, 1], f64[2, 1, 1]) "
             "{axis = 1}",
             "layer_norm_grad(f64[6], f64[6], f64[6], f64[1], f64[1]) {axis = 0}"}}});
+  addRmsNorm(r);
+  addGroupNorm(r);
+  addLrn(r);
 }
 
 } // namespace isthmus

@@ -19,7 +19,9 @@ void registerPlainKernels(KernelTable &table) {
   registerPlainInterpolate(table);
   registerPlainNorm(table);
   registerPlainSoftmax(table);
+  registerPlainLoss(table);
   registerPlainRandom(table);
+  registerPlainOptimizer(table);
 }
 
 } // namespace isthmus

@@ -1,9 +1,9 @@
 // Normalisations. Statistics are summed in double in two passes (the mean, then squares of what is
 // left of it), so that a large mean does not eat the variance.
 
+#include "kernels/plain/norm.h"
 #include "kernels/plain/by_type.h"
 #include "kernels/plain/register.h"
-#include "kernels/plain/sums.h"
 
 // Results may lie over operands of the same size, element on element: no iteration reads what
 // another wrote, which is what `ivdep` says.
@@ -113,31 +113,6 @@ struct BatchNormGrad {
   }
 };
 
-// x as rows to be normalised, [outer, inner].
-struct LayerShape {
-  int64_t outer = 1, inner = 1;
-
-  LayerShape(const Type &x, int64_t axis) {
-    for (int64_t a = 0; a < x.rank(); ++a)
-      (a < (axis < 0 ? axis + x.rank() : axis) ? outer : inner) *= x.dims[a];
-  }
-  template <typename F> void forEachRow(F f) const {
-    parallelFor(outer, std::max<int64_t>(1, kGrain / std::max<int64_t>(1, inner)),
-                [&](int64_t begin, int64_t end) {
-                  vectorised([&] {
-                    for (int64_t r = begin; r < end; ++r)
-                      f(r);
-                  });
-                });
-  }
-};
-
-template <typename Term> double rowSum(int64_t n, Term term) {
-  LaneSum sum;
-  sum.addRow(n, term);
-  return sum.total();
-}
-
 struct LayerNorm { // P: of scale and bias; statistics are f32 for 16-bit x
   template <typename T, typename P> static void run(const OpCall &call, const KernelArgs &args) {
     using C = Compute<T>;
@@ -241,17 +216,6 @@ struct RunningAverage {
   }
 };
 
-// By the type of x, the operand `X`, and that of the vector after it.
-template <typename K, size_t X> void runNorm(const OpCall &call, const KernelArgs &args) {
-  dispatchFloat(call.operands[X].dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    if (call.operands[X + 1].dtype == call.operands[X].dtype)
-      K::template run<T, T>(call, args);
-    else
-      K::template run<T, Compute<T>>(call, args);
-  });
-}
-
 } // namespace
 } // namespace isthmus::plain
 
@@ -264,6 +228,9 @@ void registerPlainNorm(KernelTable &table) {
   table.add({"layer_norm", "plain", prepareThreaded<runNorm<LayerNorm, 0>>});
   table.add({"layer_norm_grad", "plain", prepareThreaded<runNorm<LayerNormGrad, 1>>});
   table.add({"running_average", "plain", prepareThreaded<runFloat<RunningAverage>>});
+  addRmsNormKernels(table);
+  addGroupNormKernels(table);
+  addLrnKernels(table);
 }
 
 } // namespace isthmus

@@ -441,6 +441,19 @@ class Arrays(Broken):
                 self.write("in/labels.npy", npy("i64", (4,), [0, 1, label, 1]))
                 self.fails(1, ["labels", str(label)], "run", self.mlp(), "--loss=cross_entropy", "--inputs=in")
 
+    def test_negative_labels_do_not_count_from_the_end(self):
+        self.write("in/labels.npy", npy("i64", (4,), [0, -1, 1, 1]))
+        self.fails(1, ["labels", "element 1", "-1"], "run", self.mlp(), "--loss=cross_entropy", "--inputs=in")
+
+    def test_ignored_labels_are_no_error(self):
+        model = self.write("g.isth", graph(
+            "input %l : i64[3]", "param %x : f32[3, 2] = normal",
+            "%y, %lse = cross_entropy(%x, %l) {ignore = [-1]} : f32[], f32[3]", "output %y"))
+        self.write("in/l.npy", npy("i64", (3,), [0, -1, 1]))
+        self.assertEqual(self.run_cli("run", model, "--inputs=in").returncode, 0)
+        self.write("in/l.npy", npy("i64", (3,), [0, -2, 1]))
+        self.fails(1, ["%l", "element 1", "-2"], "run", model, "--inputs=in")
+
     def test_indices_out_of_range(self):
         model = self.write("g.isth", graph(
             "input %i : i64[3]", "param %table : f32[8, 2] = normal", "%y = gather(%table, %i) {axis = 0} : f32[3, 2]",

@@ -85,6 +85,35 @@ class Residual(nn.Module):
         return torch.relu(x + self.b(torch.relu(self.norm(self.a(x)))))
 
 
+class Outputs(nn.Module):
+    """The outputs of a recurrent network, without its last state."""
+
+    def __init__(self, kind, *args, **options):
+        super().__init__()
+        self.net = kind(*args, batch_first=True, **options)
+
+    def forward(self, x):
+        return self.net(x)[0]
+
+
+class ClassLoss(nn.Module):
+    """A loss over classes inside of the model; its labels are constants."""
+
+    def __init__(self, loss, classes=4, **options):
+        super().__init__()
+        self.inner = nn.Linear(6, classes)
+        self.loss, self.options = loss, options
+        self.register_buffer("labels", torch.tensor([1, 3, 0]))
+        self.register_buffer("weight", torch.tensor([0.5, 1.0, 2.0, 0.25]))
+
+    def forward(self, x):
+        y = self.inner(x)
+        if self.loss is F.nll_loss:
+            y = y.log_softmax(1)
+        return self.loss(y, self.labels, weight=self.weight if self.options.get("weighted") else None,
+                         ignore_index=self.options.get("ignore", -100), reduction=self.options.get("reduction", "mean"))
+
+
 def seq(*layers):
     return lambda: nn.Sequential(*layers)
 
@@ -118,6 +147,15 @@ CASES = {
     "broadcast": (lambda: Function(lambda m, x: x * m.a + m.b, a=[3, 1], b=[1]), ROWS, "mse"),
     "reductions": (lambda: Function(lambda m, x: (m.a * x).mean(1, keepdim=True) + (m.a * x).sum(0) + (m.a * x).amax(1, keepdim=True), a=[6]),
                    ROWS, "mse"),
+    "lstm": (lambda: Outputs(nn.LSTM, 8, 5), TOKENS, "mse"),
+    "lstm_two_ways": (lambda: Outputs(nn.LSTM, 8, 3, num_layers=2, bidirectional=True), TOKENS, "mse"),
+    "gru": (lambda: Outputs(nn.GRU, 8, 5), TOKENS, "mse"),
+    "gru_two_ways": (lambda: Outputs(nn.GRU, 8, 3, num_layers=2, bidirectional=True), TOKENS, "mse"),
+    "rnn_relu": (lambda: Outputs(nn.RNN, 8, 5, nonlinearity="relu", bias=False), TOKENS, "mse"),
+    "inner_cross_entropy": (lambda: ClassLoss(F.cross_entropy, ignore=3), ROWS, "mse"),
+    "inner_cross_entropy_weighted": (lambda: ClassLoss(F.cross_entropy, weighted=True, ignore=0), ROWS, "mse"),
+    "inner_nll": (lambda: ClassLoss(F.nll_loss, weighted=True, reduction="sum"), ROWS, "mse"),
+    "inner_nll_each": (lambda: ClassLoss(F.nll_loss, ignore=1, reduction="none"), ROWS, "mse"),
     "conv": (seq(nn.Conv2d(4, 6, 3)), IMAGE, "mse"),
     "conv_padded": (seq(nn.Conv2d(4, 6, 3, padding=1)), IMAGE, "mse"),
     "conv_strided": (seq(nn.Conv2d(4, 6, 3, stride=2, padding=1)), IMAGE, "mse"),

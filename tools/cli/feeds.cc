@@ -72,23 +72,41 @@ template <typename Value> Tensor filled(const Type &type, Value value) {
   });
 }
 
-// The least bound that any reader sets on an integer input. `exact`: only those beyond which every
-// index is wrong.
-int64_t indexBound(const Graph &g, ValueId v, bool exact) {
-  int64_t bound = INT64_MAX;
+// An operand that is read as an index.
+struct IndexReader {
+  OpCall call;
+  size_t operand;
+  int64_t bound;
+
+  bool takes(int64_t index) const {
+    if (call.op->is(kIndexTuples)) // some of its numbers may be larger than others
+      return true;
+    if (call.op->takesIndex)
+      return call.op->takesIndex(call, operand, index);
+    return index < bound && index >= -bound;
+  }
+};
+
+// Those that read `v`. Reshaped labels are bounded by who reads the reshape.
+void findIndexReaders(const Graph &g, ValueId v, std::vector<IndexReader> &out) {
   for (uint32_t i = 0; i < g.numNodes(); ++i) {
     const Node &n = g.node(NodeId(i));
     for (size_t o = 0; o < n.operands.size(); ++o) {
       if (n.operands[o] != v)
         continue;
-      if (n.op->is(kView)) // reshaped labels are bounded by who reads the reshape
-        bound = std::min(bound, indexBound(g, n.firstResult, exact));
-      else if (n.op->indexBound && !(exact && n.op->is(kIndexTuples)))
-        if (auto limit = n.op->indexBound(g.call(NodeId(i)), o))
-          bound = std::min(bound, *limit);
+      if (n.op->is(kView))
+        findIndexReaders(g, n.firstResult, out);
+      else if (n.op->indexBound)
+        if (auto bound = n.op->indexBound(g.call(NodeId(i)), o))
+          out.push_back({g.call(NodeId(i)), o, *bound});
     }
   }
-  return bound;
+}
+
+std::vector<IndexReader> indexReaders(const Graph &g, ValueId v) {
+  std::vector<IndexReader> out;
+  findIndexReaders(g, v, out);
+  return out;
 }
 
 // A file of f32 serves a run in every precision: a model's numbers are of f32 on disk, and NumPy
@@ -99,18 +117,19 @@ Tensor inPrecision(Tensor t, DType to) {
   return filled(Type(to, t.type.dims), [&](int64_t i) { return double(t.as<float>()[i]); });
 }
 
-// An index out of range makes NaNs; where a file has one, that is told. Negative ones may count
-// from the end.
+// An index out of range makes NaNs; where a file has one, that is told.
 llvm::Error checkIndices(const Graph &g, const Input &input, const Tensor &t,
                          const std::string &from) {
-  int64_t bound = isFloat(t.type.dtype) ? INT64_MAX : indexBound(g, input.value, /*exact=*/true);
-  if (bound == INT64_MAX)
+  if (isFloat(t.type.dtype))
     return llvm::Error::success();
-  for (int64_t i = 0, n = t.type.elements(); i < n; ++i)
-    if (int64_t index = elementAsInt(t, i); index >= bound || index < -bound)
-      return makeError(
-          "{0}: input '%{1}' is read as an index below {2}, and element {3} of the file is {4}",
-          from, g.valueName(input.value), bound, i, index);
+  for (const IndexReader &reader : indexReaders(g, input.value))
+    for (int64_t i = 0, n = t.type.elements(); i < n; ++i)
+      if (int64_t index = elementAsInt(t, i); !reader.takes(index))
+        return makeError("{0}: input '%{1}' is read by '{2}' as {3} below {4}, and element {5} of "
+                         "the file is {6}",
+                         from, g.valueName(input.value), reader.call.op->name,
+                         reader.call.op->takesIndex ? "a label from 0 on and" : "an index",
+                         reader.bound, i, index);
   return llvm::Error::success();
 }
 
@@ -157,7 +176,9 @@ llvm::Expected<Tensor> defaultInput(const Graph &g, const Input &input, uint64_t
   Draws draws(seed, name);
   if (isFloat(type.dtype))
     return filled(type, [&](int64_t i) { return draws.normal(i); });
-  int64_t bound = indexBound(g, input.value, /*exact=*/false);
+  int64_t bound = INT64_MAX; // the least that any reader sets
+  for (const IndexReader &reader : indexReaders(g, input.value))
+    bound = std::min(bound, reader.bound);
   int64_t limit = type.dtype == DType::Bool ? 2
                   : bound == INT64_MAX      ? 256
                                             : std::max<int64_t>(bound, 1);

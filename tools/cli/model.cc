@@ -82,9 +82,8 @@ llvm::Error differentiateLoss(Graph &g, const ModelOptions &o) {
     y = *loss;
   }
   if (!y)
-    return makeError(
-        "{0}: the graph names no loss; give one with --loss=cross_entropy, mse, mean or %value",
-        o.model);
+    return makeError("{0}: the graph names no loss; give one with --loss={1} or %value", o.model,
+                     kLossNames);
   auto grads = gradients(g, {y}, *xs);
   if (!grads)
     return grads.takeError();

@@ -1,6 +1,7 @@
 #include "tools/cli/verb.h"
 
 #include "ir/type.h"
+#include "passes/loss.h"
 #include "passes/policy.h"
 #include "tools/cli/console.h"
 #include "llvm/ADT/StringRef.h"
@@ -12,7 +13,7 @@ void addModelOptions(CLI::App &verb, ModelOptions &o) {
   verb.add_option("MODEL", o.model, "an .onnx or .isth file, or - for an .isth on standard input")
       ->required();
   verb.add_option("--loss", o.loss,
-                  "cross_entropy, mse, mean, or %value; default: the one that the file names")
+                  (kLossNames + ", or %value; default: the one that the file names").str())
       ->group(group);
   verb.add_option("--class-axis", o.classAxis, "axis of the classes, for cross_entropy")
       ->capture_default_str()

@@ -1,0 +1,348 @@
+// Losses over classes. Labels are integers; those listed in `ignore` do not count, any other that
+// is no class makes the loss NaN. Losses of 16-bit values are f32.
+//
+// Weights of classes are no operand: with `reduction = none` they are a gather and a product of the
+// labels' size, which is small beside that of x.
+
+#include "ir/ops/families.h"
+#include "llvm/ADT/STLExtras.h"
+
+namespace isthmus {
+namespace {
+
+DType lossType(DType t) { return t == DType::F64 ? DType::F64 : DType::F32; }
+
+int64_t axisOf(const Attrs &attrs, int64_t rank) {
+  int64_t axis = attrs.getInt("axis");
+  return axis < 0 ? axis + rank : axis;
+}
+
+// --- Shape rules
+
+llvm::Error expectReduction(const InferContext &c) {
+  static constexpr llvm::StringRef known[] = {"mean", "sum", "none"};
+  std::string reduction = c.attrs.getString("reduction");
+  if (!llvm::is_contained(known, reduction))
+    return c.error("expects the reduction mean, sum or none, got '{0}'", reduction);
+  for (int64_t label : c.attrs.getInts("ignore"))
+    if (label > int64_t(1) << 53 || label < -(int64_t(1) << 53)) // gradients compare through f64
+      return c.error("expects labels to ignore of no more than 2^53, got {0}", label);
+  return llvm::Error::success();
+}
+
+// The labels' dims: those of x without the class axis.
+llvm::Expected<Dims> expectLabels(const InferContext &c, const Type &x, size_t labels) {
+  auto axis = c.axis(c.attrs.getInt("axis"), x.rank());
+  if (!axis)
+    return axis.takeError();
+  if (llvm::Error e = c.expectInteger(labels))
+    return e;
+  if (llvm::Error e = expectReduction(c))
+    return e;
+  Dims dims = x.dims;
+  dims.erase(dims.begin() + *axis);
+  if (c.operand(labels).dims != dims)
+    return c.error("expects labels of the sizes of '{0}' without axis {1}, got '{2}'", x.str(),
+                   *axis, c.operand(labels).str());
+  return dims;
+}
+
+// The type of the loss of x, whose labels have these dims.
+Type lossOf(const InferContext &c, const Type &x, const Dims &labels) {
+  return Type(lossType(x.dtype), c.attrs.getString("reduction") == "none" ? labels : Dims());
+}
+
+llvm::Error expectType(const InferContext &c, size_t i, const Type &want) {
+  if (c.operand(i) == want)
+    return llvm::Error::success();
+  return c.error("expects '{0}' of type '{1}', got '{2}'", c.op.operandNames[i], want.str(),
+                 c.operand(i).str());
+}
+
+llvm::Expected<TypeList> inferNll(const InferContext &c) {
+  if (llvm::Error e = c.expectFloat(0))
+    return e;
+  auto dims = expectLabels(c, c.operand(0), 1);
+  if (!dims)
+    return dims.takeError();
+  return TypeList{lossOf(c, c.operand(0), *dims)};
+}
+
+llvm::Expected<TypeList> inferNllGrad(const InferContext &c) {
+  auto type = parseDType(c.attrs.getString("type"));
+  if (!type || !isFloat(*type))
+    return c.error("expects a floating-point type such as f32, got '{0}'",
+                   c.attrs.getString("type"));
+  if (c.attrs.getInt("classes") < 0)
+    return c.error("expects a number of classes of 0 or more, got {0}", c.attrs.getInt("classes"));
+  int64_t rank = c.operand(1).rank() + 1;
+  auto axis = c.axis(c.attrs.getInt("axis"), rank);
+  if (!axis)
+    return axis.takeError();
+  Type x(*type, c.operand(1).dims);
+  x.dims.insert(x.dims.begin() + *axis, c.attrs.getInt("classes"));
+  auto dims = expectLabels(c, x, 1);
+  if (!dims)
+    return dims.takeError();
+  if (llvm::Error e = expectType(c, 0, lossOf(c, x, *dims)))
+    return e;
+  return TypeList{x};
+}
+
+llvm::Expected<TypeList> inferCrossEntropy(const InferContext &c) {
+  const Type &x = c.operand(0);
+  if (llvm::Error e = c.expectFloat(0))
+    return e;
+  auto dims = expectLabels(c, x, 1);
+  if (!dims)
+    return dims.takeError();
+  return TypeList{lossOf(c, x, *dims), Type(lossType(x.dtype), *dims)};
+}
+
+llvm::Expected<TypeList> inferCrossEntropyGrad(const InferContext &c) {
+  const Type &x = c.operand(1);
+  if (llvm::Error e = c.expectFloat(1))
+    return e;
+  auto dims = expectLabels(c, x, 2);
+  if (!dims)
+    return dims.takeError();
+  if (llvm::Error e = expectType(c, 0, lossOf(c, x, *dims)))
+    return e;
+  if (llvm::Error e = expectType(c, 3, Type(lossType(x.dtype), *dims)))
+    return e;
+  return TypeList{x};
+}
+
+// --- Gradients
+
+// nll and nll_grad are linear, and each is the other's transpose.
+ValueList vjpNll(VjpContext &c) {
+  if (!c.wants(0))
+    return ValueList(2);
+  const Type &x = c.type(c.operand(0));
+  Attrs attrs = c.attrs;
+  attrs.set("classes", x.dims[axisOf(c.attrs, x.rank())]);
+  attrs.set("type", dtypeName(x.dtype).str());
+  return {c.b.create("nll_grad", {c.grad(0), c.operand(1)}, attrs), ValueId()};
+}
+ValueList vjpNllGrad(VjpContext &c) {
+  if (!c.wants(0))
+    return ValueList(2);
+  Attrs attrs;
+  for (const char *name : {"axis", "ignore", "reduction"})
+    attrs.set(name, *c.attrs.find(name));
+  return {c.b.create("nll", {c.grad(0), c.operand(1)}, attrs), ValueId()};
+}
+
+// The class probabilities exp(x - lse), in the loss's type.
+struct Classes {
+  Builder &b;
+  Type x;
+  int64_t axis;
+
+  Classes(Builder &b, const Type &type, const Attrs &attrs)
+      : b(b), x(type.with(lossType(type.dtype))), axis(axisOf(attrs, type.rank())) {}
+
+  // A value of the labels' shape, to broadcast against x.
+  ValueId spread(ValueId v) const {
+    Dims dims = x.dims;
+    dims[axis] = 1;
+    return b.reshape(v, dims);
+  }
+  ValueId probabilities(ValueId logits, ValueId lse) const {
+    return b.create("exp", {b.sub(b.cast(logits, x.dtype), spread(lse))});
+  }
+};
+
+ValueList vjpCrossEntropy(VjpContext &c) {
+  Builder &b = c.b;
+  ValueList out(2);
+  if (!c.wants(0))
+    return out;
+  const Type x = c.type(c.operand(0));
+  if (c.hasGrad(0))
+    out[0] = b.create("cross_entropy_grad", {c.grad(0), c.operand(0), c.operand(1), c.result(1)},
+                      c.attrs);
+  if (c.hasGrad(1)) { // d lse / dx is softmax(x)
+    Classes classes(b, x, c.attrs);
+    ValueId more =
+        b.mul(classes.probabilities(c.operand(0), c.result(1)), classes.spread(c.grad(1)));
+    more = b.cast(more, x.dtype);
+    out[0] = out[0] ? b.add(out[0], more) : more;
+  }
+  return out;
+}
+
+// What flows into each label's own loss, where `g` flows into the reduced one.
+ValueId eachLabel(Builder &b, ValueId g, ValueId labels, const Attrs &attrs) {
+  Ints ignored = attrs.getInts("ignore");
+  std::string reduction = attrs.getString("reduction");
+  const Type type = b.type(labels), each(b.type(g).dtype, type.dims);
+  ValueId counts; // one where the label does
+  for (int64_t label : ignored) {
+    ValueId same = b.create("equal", {labels, b.full(Type(type.dtype, {}), double(label))});
+    ValueId one = b.cast(b.create("not", {same}), each.dtype);
+    counts = counts ? b.mul(counts, one) : one;
+  }
+  if (reduction == "mean")
+    g = counts ? b.div(g, b.sum(counts, {}, /*keepDims=*/false))
+               : b.scale(g, 1 / double(type.elements()));
+  if (counts)
+    return b.mul(counts, g);
+  return b.broadcastTo(g, each.dims);
+}
+
+ValueList expandCrossEntropyGrad(ExpandContext &c) {
+  Builder &b = c.b;
+  ValueId g = c.operands[0], x = c.operands[1], labels = c.operands[2], lse = c.operands[3];
+  const Type type = b.type(x);
+  Classes classes(b, type, c.attrs);
+  ValueId each = classes.spread(eachLabel(b, g, labels, c.attrs));
+  Attrs attrs = c.attrs;
+  attrs.set("classes", type.dims[classes.axis]);
+  attrs.set("type", dtypeName(classes.x.dtype).str());
+  ValueId atLabels = b.create("nll_grad", {g, labels}, attrs);
+  ValueId dx = b.add(b.mul(classes.probabilities(x, lse), each), atLabels);
+  return {b.cast(dx, type.dtype)};
+}
+
+// --- Labels
+
+std::optional<int64_t> labelBound(const OpCall &c, size_t operand) {
+  bool isNllGrad = c.op->attr("classes"), isGrad = !isNllGrad && c.operands.size() == 4;
+  if (operand != (isGrad ? 2 : 1))
+    return std::nullopt;
+  if (isNllGrad)
+    return c.attrs->getInt("classes");
+  const Type &x = c.operands[isGrad ? 1 : 0];
+  return x.dims[axisOf(*c.attrs, x.rank())];
+}
+
+bool takesLabel(const OpCall &c, size_t operand, int64_t label) {
+  return (label >= 0 && label < *labelBound(c, operand)) ||
+         llvm::is_contained(c.attrs->getInts("ignore"), label);
+}
+
+// --- Cost
+
+Cost costOfBytes(const OpCall &c) {
+  Cost cost;
+  for (const Type &t : c.operands)
+    cost.bytes += double(t.bytes());
+  for (const Type &t : c.results)
+    cost.bytes += double(t.bytes());
+  return cost;
+}
+Cost costExponentials(const OpCall &c) {
+  Cost cost = costOfBytes(c);
+  for (const Type &t : c.operands)
+    cost.flops = std::max(cost.flops, 10 * double(t.elements()));
+  return cost;
+}
+Cost costNll(const OpCall &c) { // one element of x for each label
+  Cost cost;
+  cost.flops = 2 * double(c.operands[1].elements());
+  cost.bytes =
+      double(c.operands[1].bytes()) + 8 * double(c.operands[1].elements()) + c.results[0].bytes();
+  return cost;
+}
+Cost costNllGrad(const OpCall &c) {
+  Cost cost = costOfBytes(c);
+  cost.flops = double(c.operands[1].elements());
+  return cost;
+}
+
+// --- Rows
+
+const AttrDef kAxis = {"axis", AttrKind::Int, int64_t(1), "the axis of the classes"};
+const AttrDef kIgnore = {"ignore", AttrKind::IntList, Ints(), "labels that do not count"};
+const AttrDef kReduction = {"reduction", AttrKind::String, std::string("mean"),
+                            "mean over the labels that count, sum, or none: one loss for each "
+                            "label, zero for those that do not count"};
+
+} // namespace
+
+void registerLossOps(OpRegistry &r) {
+  r.add(
+      {{.name = "cross_entropy",
+        .doc = "-log_softmax(x) at each label, reduced, and for each label log(sum(exp(x))). A "
+               "label that is no class makes the loss NaN.",
+        .operands = "x labels",
+        .results = "loss lse",
+        .attrs = {kAxis, kIgnore, kReduction},
+        .traits = kNotACheckpoint,
+        .infer = inferCrossEntropy,
+        .vjp = vjpCrossEntropy,
+        .cost = costExponentials,
+        .indexBound = labelBound,
+        .takesIndex = takesLabel,
+        .examples = {"cross_entropy(f64[4, 3], i64[4])",
+                     "cross_entropy(f64[2, 3, 2, 2], i64[2, 2, 2])",
+                     "cross_entropy(f64[2, 4, 3], i32[2, 4]) {axis = -1}",
+                     "cross_entropy(f64[5], i64[]) {axis = 0}",
+                     "cross_entropy(f64[6, 3], i64[6]) {ignore = [1]}",
+                     "cross_entropy(f64[2, 3, 4], i32[2, 4]) {reduction = sum}",
+                     "cross_entropy(f64[2, 3, 4], i64[2, 4]) {ignore = [0, 7], reduction = none}"}},
+       {.name = "cross_entropy_grad",
+        .doc = "The gradient of cross_entropy for x: (exp(x - lse) - [class is the label]) times "
+               "what flows into the label's loss.",
+        .operands = "g x labels lse",
+        .results = "dx",
+        .attrs = {kAxis, kIgnore, kReduction},
+        .traits = kNotACheckpoint,
+        .infer = inferCrossEntropyGrad,
+        .expand = expandCrossEntropyGrad,
+        .cost = costExponentials,
+        .inPlace = {{0, 1}},
+        .indexBound = labelBound,
+        .takesIndex = takesLabel,
+        .examples =
+            {"cross_entropy_grad(f64[], f64[4, 3], i64[4], f64[4])",
+             "cross_entropy_grad(f64[], f64[2, 3, 2, 2], i64[2, 2, 2], f64[2, 2, 2])",
+             "cross_entropy_grad(f64[], f64[2, 4, 3], i32[2, 4], f64[2, 4]) {axis = -1}",
+             "cross_entropy_grad(f64[], f64[6, 3], i64[6], f64[6]) {ignore = [1]}",
+             "cross_entropy_grad(f64[], f64[2, 3, 4], i32[2, 4], f64[2, 4]) {reduction = sum}",
+             "cross_entropy_grad(f64[2, 4], f64[2, 3, 4], i64[2, 4], f64[2, 4]) {ignore = [0, 7], "
+             "reduction = none}"}},
+       {.name = "nll",
+        .doc = "The negative of x at each label, reduced. A label that is no class makes the loss "
+               "NaN.",
+        .operands = "x labels",
+        .results = "loss",
+        .attrs = {kAxis, kIgnore, kReduction},
+        .traits = kNotACheckpoint,
+        .infer = inferNll,
+        .vjp = vjpNll,
+        .cost = costNll,
+        .indexBound = labelBound,
+        .takesIndex = takesLabel,
+        .examples = {"nll(f64[4, 3], i64[4])", "nll(f64[2, 4, 3], i32[2, 4]) {axis = -1}",
+                     "nll(f64[6, 3, 2], i64[6, 2]) {ignore = [1]}",
+                     "nll(f64[2, 3, 4], i32[2, 4]) {reduction = sum}",
+                     "nll(f64[2, 3, 4], i64[2, 4]) {ignore = [0, 7], reduction = none}"}},
+       {.name = "nll_grad",
+        .doc = "The gradient of nll: at each label the negative of what flows into its loss, zero "
+               "elsewhere.",
+        .operands = "g labels",
+        .results = "dx",
+        .attrs = {kAxis,
+                  kIgnore,
+                  kReduction,
+                  {"classes", AttrKind::Int, {}, "the number of classes"},
+                  {"type", AttrKind::String, std::string("f32"), "the element type of the result"}},
+        .traits = kNotACheckpoint,
+        .infer = inferNllGrad,
+        .vjp = vjpNllGrad,
+        .cost = costNllGrad,
+        .indexBound = labelBound,
+        .takesIndex = takesLabel,
+        .examples = {
+            "nll_grad(f64[], i64[4]) {classes = 3, type = f64}",
+            "nll_grad(f64[], i32[2, 4]) {axis = -1, classes = 3, type = f64}",
+            "nll_grad(f64[], i64[6, 2]) {ignore = [1], classes = 3, type = f64}",
+            "nll_grad(f64[], i64[2, 4]) {reduction = sum, classes = 3, type = f64}",
+            "nll_grad(f64[2, 4], i64[2, 4]) {ignore = [0, 7], reduction = none, classes = 3, "
+            "type = f64}"}}});
+}
+
+} // namespace isthmus

@@ -1,0 +1,53 @@
+// What the kernels of the normalisations share.
+#pragma once
+
+#include "kernels/plain/dispatch.h"
+#include "kernels/plain/sums.h"
+
+namespace isthmus {
+
+void addRmsNormKernels(KernelTable &table);   // rms_norm.cc
+void addGroupNormKernels(KernelTable &table); // group_norm.cc
+void addLrnKernels(KernelTable &table);       // lrn.cc
+
+} // namespace isthmus
+
+namespace isthmus::plain {
+
+// x as rows to be normalised, [outer, inner].
+struct LayerShape {
+  int64_t outer = 1, inner = 1;
+
+  LayerShape(const Type &x, int64_t axis) {
+    for (int64_t a = 0; a < x.rank(); ++a)
+      (a < (axis < 0 ? axis + x.rank() : axis) ? outer : inner) *= x.dims[a];
+  }
+  template <typename F> void forEachRow(F f) const {
+    parallelFor(outer, std::max<int64_t>(1, kGrain / std::max<int64_t>(1, inner)),
+                [&](int64_t begin, int64_t end) {
+                  vectorised([&] {
+                    for (int64_t r = begin; r < end; ++r)
+                      f(r);
+                  });
+                });
+  }
+};
+
+template <typename Term> double rowSum(int64_t n, Term term) {
+  LaneSum sum;
+  sum.addRow(n, term);
+  return sum.total();
+}
+
+// By the type of x, the operand `X`, and that of the vector after it.
+template <typename K, size_t X> void runNorm(const OpCall &call, const KernelArgs &args) {
+  dispatchFloat(call.operands[X].dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    if (call.operands[X + 1].dtype == call.operands[X].dtype)
+      K::template run<T, T>(call, args);
+    else
+      K::template run<T, Compute<T>>(call, args);
+  });
+}
+
+} // namespace isthmus::plain
