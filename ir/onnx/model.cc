@@ -10,26 +10,17 @@
 namespace isthmus::onnx_import {
 namespace {
 
-// Before opset 7 binary ops broadcast by an `axis` attribute, and have no rows; the other operators
-// of opset 6 are as they are since. Older ones differ in more, and nothing that is still used has
-// them.
-constexpr int64_t kOldestOpset = 6;
-
 llvm::Error readVersions(Model &m) {
   for (const onnx::OperatorSetIdProto &o : m.proto->opset_import())
     if (isDefaultDomain(o.domain()))
       m.opset = std::max(m.opset, o.version());
   bool needed = llvm::any_of(m.graph().node(),
                              [](const onnx::NodeProto &n) { return isDefaultDomain(n.domain()); });
-  if (m.opset == 0 && !needed) // all operators are of other domains
-    m.opset = kOldestOpset;
-  if (m.opset == 0)
+  if (m.opset <= 0 && !needed) // all operators are of other domains
+    m.opset = 1;
+  if (m.opset <= 0) // operators say themselves from which version on they are read
     return makeError(
         "the model names no version of ONNX's operators (opset_import); export it again");
-  if (m.opset < kOldestOpset)
-    return makeError(
-        "expects opset {0} or later, got {1}; convert the model with onnx.version_converter",
-        kOldestOpset, m.opset);
   return llvm::Error::success();
 }
 

@@ -49,8 +49,13 @@ void declare(ModelMaker &m, int type, std::vector<int64_t> dims) {
 const Broken kBroken[] = {
     {"no graph", [](ModelMaker &m) { m.model.clear_graph(); }, "the model has no graph"},
     {"no opset", [](ModelMaker &m) { m.model.clear_opset_import(); }, "names no version"},
-    {"ancient opset", [](ModelMaker &m) { m.model.mutable_opset_import(0)->set_version(5); },
-     "opset 6 or later, got 5"},
+    {"operator of a later opset",
+     [](ModelMaker &m) {
+       m.model.mutable_opset_import(0)->set_version(12);
+       m.node("Gelu", {"y"}, {"z"});
+       m.output("z");
+     },
+     "operator 'Gelu' of opset 12 is not supported"},
     {"no outputs", [](ModelMaker &m) { m.graph().clear_output(); }, "no outputs"},
     {"output of nothing", [](ModelMaker &m) { m.output("z"); }, "output 'z' is no input"},
     {"output twice", [](ModelMaker &m) { m.output("y"); }, "'y' is listed twice"},

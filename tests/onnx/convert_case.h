@@ -74,7 +74,9 @@ inline void checkCase(const Case &c) {
     std::vector<double> got = numbers(y);
     ASSERT_EQ(got.size(), c.values.size());
     for (size_t i = 0; i < got.size(); ++i)
-      EXPECT_NEAR(got[i], c.values[i], 1e-5) << "element " << i;
+      if (got[i] != c.values[i]) { // infinities have no difference
+        EXPECT_NEAR(got[i], c.values[i], 1e-5) << "element " << i;
+      }
     if (!asNodes) {
       EXPECT_EQ(rowsOf(g), "identity") << "nothing is left to compute";
     }

@@ -45,6 +45,14 @@ const Case kFunctions[] = {
     {"Shrink", 9, {{{4}, {-2, -1, 1, 2}}}, {{"lambd", 1.5}, {"bias", 1.5}}, {4}, {-0.5, 0, 0, 0.5}},
     // Slopes that the row does not take are composed.
     {"Elu", 6, {{{3}, {-1, 1, 200}}}, {{"alpha", -2.0}}, {3}, {2 - 2 / std::exp(1.0), 1, 200}},
+    // Old broadcasting, from an axis on.
+    {"Add",
+     6,
+     {{{2, 2}, {1, 2, 3, 4}}, {{2}, {10, 20}}},
+     {{"broadcast", 1}, {"axis", 0}},
+     {2, 2},
+     {11, 12, 23, 24}},
+    {"PRelu", 6, {{{1, 2, 2}, {-1, -2, -3, 4}}, {{2}, {2, 3}}}, {}, {1, 2, 2}, {-2, -4, -9, 4}},
     {"Celu", 12, {{{2}, {-2, 1}}}, {{"alpha", 2.0}}, {2}, {2 / std::exp(1.0) - 2, 1}},
 };
 INSTANTIATE_TEST_SUITE_P(Functions, ConvertIndex, testing::ValuesIn(kFunctions));
