@@ -34,7 +34,9 @@ llvm::Expected<TensorList> foldWithPlainKernels(const OpCall &call,
     results.push_back(Tensor::make(type, [&](char *p) { to.push_back(p); }));
   args.operands = from;
   args.results = to;
-  (*kernel)->run(args); // plain kernels want no workspace
+  Tensor workspace = Tensor::make(Type(DType::U8, {(*kernel)->workspaceBytes()}),
+                                  [&](char *p) { args.workspace = p; });
+  (*kernel)->run(args);
   return results;
 }
 

@@ -13,6 +13,8 @@ bool writtenForTraining(NodeContext &n) {
   bool attr = n.intAttr("training_mode", 0) != 0;
   if (n.opset() >= 14)
     return attr;
+  if (n.opset() < 7)
+    return n.intAttr("is_test", 0) == 0;
   return n.numOutputs() > 1;
 }
 
@@ -44,7 +46,8 @@ Operand average(NodeContext &n, size_t i) {
 
 void convertBatchNorm(NodeContext &n) {
   double epsilon = n.floatAttr("epsilon", 1e-5), momentum = n.floatAttr("momentum", 0.9);
-  if (n.intAttr("spatial", 1) == 0) // below opset 9
+  n.ignoreAttrs({"consumed_inputs"}); // below opset 6
+  if (n.intAttr("spatial", 1) == 0)   // below opset 9
     return n.fail("statistics per element (spatial = 0) are not supported");
   bool training = n.state.training(writtenForTraining(n));
   Operand oldMean = average(n, 3), oldVar = average(n, 4), x = n.in(0);
@@ -217,7 +220,7 @@ void convertMeanVariance(NodeContext &n) {
 constexpr uint32_t kStatistics = 1 << 3 | 1 << 4;
 
 constexpr OnnxOp kOps[] = {
-    {"BatchNormalization", 7, 5, 5, 5, convertBatchNorm, kStatistics},
+    {"BatchNormalization", 1, 5, 5, 5, convertBatchNorm, kStatistics},
     {"LayerNormalization", 17, 2, 3, 3, convertLayerNorm},
     {"InstanceNormalization", 6, 3, 3, 1, convertInstanceNorm},
     {"GroupNormalization", 18, 3, 3, 1, convertGroupNorm18},

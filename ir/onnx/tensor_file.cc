@@ -12,10 +12,12 @@ llvm::Expected<NamedTensor> readOnnxTensor(const std::string &path) {
     return bytes.takeError();
   llvm::StringRef all = (*bytes)->getBuffer();
   onnx::TensorProto proto;
-  // Any message can be taken for another one's unknown fields; a tensor has a type.
+  // One message can be taken for another: the tensors of a sequence are then segments.
   if (all.size() > size_t(std::numeric_limits<int>::max()) ||
-      !proto.ParseFromArray(all.data(), int(all.size())) || !proto.has_data_type())
-    return makeError("{0}: expects a serialized ONNX tensor (TensorProto), got something else",
+      !proto.ParseFromArray(all.data(), int(all.size())) || !proto.has_data_type() ||
+      proto.has_segment())
+    return makeError("{0}: expects a serialized ONNX tensor (TensorProto), got something else, a "
+                     "sequence perhaps",
                      path);
   onnx_import::ExternalFiles none("");
   auto tensor = onnx_import::decodeTensor(proto, none);

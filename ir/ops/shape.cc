@@ -450,7 +450,7 @@ llvm::Expected<TypeList> inferScatterRows(const InferContext &c) {
 }
 
 ValueList vjpScatterRows(VjpContext &c) {
-  ValueList out(2);
+  ValueList out(c.numOperands());
   if (c.wants(1))
     out[1] = c.b.create("gather", {c.grad(0), c.operand(0)},
                         {{"axis", axisOf(c.attrs, c.type(c.result(0)))}});

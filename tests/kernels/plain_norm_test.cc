@@ -12,6 +12,7 @@ const KernelTable &plain() {
     auto *t = new KernelTable;
     registerPlainNorm(*t);
     registerPlainSoftmax(*t);
+    registerPlainLoss(*t);
     return t;
   }();
   return *table;
