@@ -40,7 +40,7 @@ AxisTaps axisTaps(NodeContext &n, const GridAttrs &g, const Operand &coordinate,
   x = g.alignCorners ? n.emit("affine", {x}, {{"scale", (length - 1) / 2}})
                      : n.affine(x, length / 2, -0.5);
   if (g.mode == "nearest")
-    x = roundOf(n, x);
+    x = n.emit("round", {x});
   if (g.beyond == Beyond::Reflection)
     x = reflected(n, x, low, high);
   if (g.beyond == Beyond::Border) {

@@ -40,7 +40,7 @@ AxisTaps regionTaps(NodeContext &n, const Operand &rois, const Regions &r, int a
   if (r.ratio > 0) {
     share = n.affine(n.affine(index, 1, 0.5), 1 / double(most), 0);
   } else {
-    Operand samples = ceilOf(n, bin);
+    Operand samples = n.emit("ceil", {bin});
     counted = n.emit("less", {index, samples});
     // For a maximum the last sample stands for those that are left out.
     Operand at = r.mean ? index : n.emit("minimum", {index, n.affine(samples, 1, -1)});
@@ -62,7 +62,7 @@ AxisTaps regionTaps(NodeContext &n, const Operand &rois, const Regions &r, int a
   if (r.mean && r.ratio > 0) {
     taps.weights = n.affine(taps.weights, 1 / double(most), 0);
   } else if (r.mean) {
-    Operand samples = n.emit("maximum", {ceilOf(n, bin), n.scalarConstant(t, 1)});
+    Operand samples = n.emit("maximum", {n.emit("ceil", {bin}), n.scalarConstant(t, 1)});
     Operand weight =
         n.emit("div", {n.cast(n.broadcast(counted, {r.count, bins, most}), t), samples});
     taps.weights = n.emit("mul", {taps.weights, n.reshape(weight, {r.count, bins * most, 1})});

@@ -38,37 +38,15 @@ Operand withDims(NodeContext &n, const Operand &x, std::initializer_list<int64_t
 
 } // namespace
 
-Operand floorOf(NodeContext &n, const Operand &x) {
-  if (n.failed())
-    return {};
-  Operand cut = n.cast(n.cast(x, DType::I64), x.type.dtype); // towards zero
-  return n.emit("sub", {cut, n.cast(n.emit("less", {x, cut}), x.type.dtype)});
-}
-
-Operand ceilOf(NodeContext &n, const Operand &x) {
-  return n.affine(floorOf(n, n.affine(x, -1, 0)), -1, 0);
-}
-
-Operand roundOf(NodeContext &n, const Operand &x) {
-  Operand low = floorOf(n, x), part = n.emit("sub", {x, low});
-  if (n.failed())
-    return {};
-  Operand half = n.scalarConstant(x.type.dtype, 0.5), halved = n.affine(low, 0.5, 0);
-  Operand odd = n.emit("not", {n.emit("equal", {floorOf(n, halved), halved})});
-  Operand up = n.emit(
-      "or", {n.emit("greater", {part, half}), n.emit("and", {n.emit("equal", {part, half}), odd})});
-  return n.emit("add", {low, n.cast(up, x.type.dtype)});
-}
-
 Operand reflected(NodeContext &n, const Operand &x, double low, double high) {
   double span = high - low;
   if (span <= 0)
     return n.affine(x, 0, 0);
   Operand from = n.emit("abs", {n.affine(x, 1, -low)});
-  Operand turns = floorOf(n, n.affine(from, 1 / span, 0));
+  Operand turns = n.emit("floor", {n.affine(from, 1 / span, 0)});
   Operand rest = n.emit("sub", {from, n.affine(turns, span, 0)});
   Operand half = n.affine(turns, 0.5, 0);
-  Operand even = n.emit("equal", {floorOf(n, half), half});
+  Operand even = n.emit("equal", {n.emit("floor", {half}), half});
   Operand back = n.emit("where", {even, n.affine(rest, 1, low), n.affine(rest, -1, high)});
   return n.emit("where", {within(n, x, low, high), x, back});
 }
@@ -81,7 +59,7 @@ AxisTaps nearestTaps(NodeContext &n, const Operand &whole, int64_t size, Beyond 
 }
 
 AxisTaps linearTaps(NodeContext &n, const Operand &x, int64_t size, Beyond beyond) {
-  Operand floor = floorOf(n, x), part = n.emit("sub", {x, floor});
+  Operand floor = n.emit("floor", {x}), part = n.emit("sub", {x, floor});
   Operand weights = n.emit("add", {n.emit("mul", {part, list(n, x, {-1, 1})}), list(n, x, {1, 0})});
   return taps(n, weights, n.emit("add", {floor, list(n, x, {0, 1})}), size, beyond);
 }
@@ -93,7 +71,7 @@ AxisTaps cubicTaps(NodeContext &n, const Operand &x, int64_t size, Beyond beyond
   // from the highest power down.
   const double powers[4][4] = {
       {a, a + 2, -(a + 2), -a}, {-2 * a, -(a + 3), 2 * a + 3, a}, {a, 0, -a, 0}, {0, 1, 0, 0}};
-  Operand floor = floorOf(n, x), part = n.emit("sub", {x, floor});
+  Operand floor = n.emit("floor", {x}), part = n.emit("sub", {x, floor});
   Operand weights = list(n, x, powers[0]);
   for (int i = 1; i < 4; ++i)
     weights = n.emit("add", {n.emit("mul", {weights, part}), list(n, x, powers[i])});

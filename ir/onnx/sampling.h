@@ -19,11 +19,6 @@ inline DType wideType(DType image) { return image == DType::F64 ? DType::F64 : D
 
 enum class Beyond { Zeros, Border, Reflection };
 
-// The whole number below, above or next to each of `x` (of two as near, the even one).
-Operand floorOf(NodeContext &n, const Operand &x);
-Operand ceilOf(NodeContext &n, const Operand &x);
-Operand roundOf(NodeContext &n, const Operand &x);
-
 // Where a coordinate lies beyond [low, high], what stands for it there.
 Operand reflected(NodeContext &n, const Operand &x, double low, double high);
 
