@@ -10,6 +10,7 @@ import time
 import unittest
 
 import command
+import onnx_file
 from command import npy, read_npy
 
 VERBS = ["opt", "run", "verify", "grad", "import", "zoo", "dot", "ops", "devices", "selftest"]
@@ -438,6 +439,59 @@ class Verify(Case):
         result = command.run("verify", self.mlp(), "other.isth", "--loss=mse", cwd=self.dir)
         self.assertEqual(result.code, 4, result)
         self.assertIn("'%a1'", result.err)
+
+
+class TestData(Case):
+    """`run --test-data`: a model beside inputs and the outputs to expect."""
+
+    def case(self, wanted, folder="data/test_data_set_0"):
+        """y = relu(x), of a size that the data decide."""
+        shape = ["N", 2]
+        self.write("m.onnx", onnx_file.model([onnx_file.node("Relu", ["x"], ["y"])], [onnx_file.value_info("x", shape)],
+                                             [onnx_file.value_info("y", shape)]))
+        self.write(f"{folder}/input_0.pb", onnx_file.tensor("x", [3, 2], [1, -1, 2, -2, 3, -3]))
+        self.write(f"{folder}/output_0.pb", onnx_file.tensor("y", [3, 2], wanted))
+
+    def test_as_expected(self):
+        self.case([1, 0, 2, 0, 3.0003, 0])
+        for folder in "data", "data/test_data_set_0":
+            result = self.run_ok("run", "m.onnx", f"--test-data={folder}")
+            self.assertIn("1 outputs are as expected", result.err)
+            self.assertEqual(result.out, b"")
+
+    def test_different(self):
+        self.case([1, 0, 2, 0.5, 3, 0])
+        result = command.run("run", "m.onnx", "--test-data=data", cwd=self.dir)
+        self.assertEqual(result.code, 4, result)
+        for phrase in "output_0.pb", "'%y'", "1 of 6", "element 3", "0.5":
+            self.assertIn(phrase, result.err)
+        self.run_ok("run", "m.onnx", "--test-data=data", "--atol=0.6")
+
+    def test_every_set_is_run(self):
+        self.case([1, 0, 2, 0, 3, 0])
+        self.case([1, 0, 2, 0, 4, 0], "data/test_data_set_1")
+        result = command.run("run", "m.onnx", "--test-data=data", cwd=self.dir)
+        self.assertEqual(result.code, 4, result)
+        self.assertIn("test_data_set_1", result.err)
+        self.assertNotIn("test_data_set_0", result.err)
+
+    def test_wrong_data(self):
+        self.case([1, 0, 2, 0, 3, 0])
+        for content in b"", b"not a tensor", onnx_file.tensor("x", [2, 2], [1, 2, 3]):
+            with self.subTest(content):
+                self.write("data/test_data_set_0/input_0.pb", content)
+                result = command.run("run", "m.onnx", "--test-data=data", cwd=self.dir)
+                self.assertEqual(result.code, 1, result)
+                self.assertIn("input_0.pb", result.err)
+        result = command.run("run", "m.onnx", "--test-data=nowhere", cwd=self.dir)
+        self.assertEqual(result.code, 1, result)
+        self.assertIn("'nowhere'", result.err)
+
+    def test_what_makes_no_sense_beside_it(self):
+        self.case([1, 0, 2, 0, 3, 0])
+        for option in "--inputs=data", "--loss=mean", "--wrt=all", "--eval", "--device=counting":
+            result = command.run("run", "m.onnx", "--test-data=data", option, cwd=self.dir)
+            self.assertEqual(result.code, 2, f"{option}: {result}")
 
 
 class Talk(Case):
