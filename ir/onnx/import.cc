@@ -8,6 +8,7 @@
 #include "ir/onnx/op_table.h"
 #include "ir/onnx/parameters.h"
 #include "ir/onnx/problems.h"
+#include "ir/onnx/read_back.h"
 #include "ir/onnx/symbols.h"
 #include "ir/onnx/translate.h"
 #include "ir/op_registry.h"
@@ -287,6 +288,17 @@ llvm::Expected<Graph> importModel(Model &m, const OnnxOptions &options) {
       p.problems.add(locate(tensor.takeError(), m.file + ": initializer \"" + t.name() + "\""),
                      m.file);
   }
+  auto tell = [&](const std::string &note) {
+    if (options.note)
+      options.note(note);
+  };
+  if (isOurs(m) && !p.problems.any()) {
+    std::string why;
+    if (auto g = readBack(m, p.data, why))
+      return std::move(*g);
+    tell("the file was changed since it was written here (" + why +
+         "), so it is read as any other model");
+  }
   std::set<std::string> asConstants;
   for (;;) {
     Import attempt(p, asConstants);
@@ -298,9 +310,8 @@ llvm::Expected<Graph> importModel(Model &m, const OnnxOptions &options) {
         llvm::consumeError(g.takeError());
       continue;
     }
-    if (options.note)
-      for (const std::string &note : attempt.notes())
-        options.note(note);
+    for (const std::string &note : attempt.notes())
+      tell(note);
     return g;
   }
 }

@@ -4,26 +4,8 @@
 #include "ir/onnx/translate.h"
 #include "ir/op_registry.h"
 #include "llvm/ADT/STLExtras.h"
-#include <charconv>
-#include <cmath>
 
 namespace isthmus::onnx_import {
-namespace {
-
-// The number that was meant by a float of the file, the shortest decimal that rounds to it: a
-// momentum of 0.9 is 0.9 in f64 too, and in the text, and not 0.8999999761581421.
-double meant(float f) {
-  if (!std::isfinite(f))
-    return f;
-  char text[32];
-  double d = f;
-  auto end = std::to_chars(text, text + sizeof text, f).ptr;
-  std::from_chars(text, end, d);
-  return d;
-}
-
-} // namespace
-
 NodeContext::NodeContext(ImportState &s, Scope &scope, const onnx::NodeProto &proto, int i)
     : state(s), scope(scope), proto(proto), index(i), valuesBefore_(s.graph.numValues()) {
   for (const std::string &name : proto.input()) {

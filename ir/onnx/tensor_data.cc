@@ -5,6 +5,8 @@
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 #include <algorithm>
+#include <charconv>
+#include <cmath>
 #include <cstring>
 
 namespace isthmus::onnx_import {
@@ -255,6 +257,15 @@ Tensor scalarTensor(DType dtype, double value) {
   });
 }
 
+Tensor floatsTensor(const Type &type, llvm::ArrayRef<double> values) {
+  return Tensor::make(type, [&](char *out) {
+    int64_t width = dtypeBytes(type.dtype);
+    for (size_t i = 0; i < values.size(); ++i)
+      std::memcpy(out + int64_t(i) * width, scalarTensor(type.dtype, values[i]).data,
+                  size_t(width));
+  });
+}
+
 Tensor filled(const Type &type, llvm::ArrayRef<char> one) {
   return Tensor::make(type, [&](char *out) {
     for (int64_t i = 0, n = type.elements(); i < n; ++i)
@@ -265,6 +276,16 @@ Tensor filled(const Type &type, llvm::ArrayRef<char> one) {
 bool allElementsEqual(const Tensor &t) {
   int64_t size = dtypeBytes(t.type.dtype);
   return t.bytes() <= size || std::memcmp(t.data, t.data + size, size_t(t.bytes() - size)) == 0;
+}
+
+double meant(float f) {
+  if (!std::isfinite(f))
+    return f;
+  char text[32];
+  double d = f;
+  auto end = std::to_chars(text, text + sizeof text, f).ptr;
+  std::from_chars(text, end, d);
+  return d;
 }
 
 } // namespace isthmus::onnx_import

@@ -34,9 +34,14 @@ llvm::Expected<Type> typeOf(const onnx::TensorProto &t);
 llvm::Expected<Tensor> decodeTensor(onnx::TensorProto &t, ExternalFiles &files);
 
 // Small values that the importer makes itself.
-Tensor intsTensor(llvm::ArrayRef<int64_t> values);                // i64[n]
-Tensor scalarTensor(DType type, double value);                    // rank 0
-Tensor filled(const Type &type, llvm::ArrayRef<char> oneElement); // every element alike
+Tensor intsTensor(llvm::ArrayRef<int64_t> values);                    // i64[n]
+Tensor scalarTensor(DType type, double value);                        // rank 0
+Tensor floatsTensor(const Type &type, llvm::ArrayRef<double> values); // rounded to the type
+Tensor filled(const Type &type, llvm::ArrayRef<char> oneElement);     // every element alike
+
+// The number that was meant by a float of a file, the shortest decimal that rounds to it: a
+// momentum of 0.9 is 0.9 in f64 too, and in the text, and not 0.8999999761581421.
+double meant(float f);
 
 bool allElementsEqual(const Tensor &t);           // bit by bit; true for none or one
 

@@ -1,6 +1,7 @@
 #include "ir/onnx/translate.h"
 
 #include "ir/onnx/dependencies.h"
+#include "ir/onnx/rows.h"
 
 namespace isthmus::onnx_import {
 namespace {
@@ -9,14 +10,18 @@ namespace {
 // that we know is not looked up among the functions.
 struct Meaning {
   const OnnxOp *op = nullptr;
+  const OpDef *row = nullptr;
   const onnx::FunctionProto *function = nullptr;
-  explicit operator bool() const { return op || function; }
+  explicit operator bool() const { return op || row || function; }
 };
 
 Meaning meaningOf(const onnx::NodeProto &n, const Scope &scope) {
   if (const OnnxOp *op = findOp(opName(n), scope.opset))
-    return {op, nullptr};
-  return {nullptr, scope.model.functionOf(n)};
+    return {op, nullptr, nullptr};
+  if (n.domain() == onnx_rows::kDomain)
+    if (const OpDef *row = onnx_rows::rowOf(n.op_type()))
+      return {nullptr, row, nullptr};
+  return {nullptr, nullptr, scope.model.functionOf(n)};
 }
 
 std::vector<llvm::StringRef> outputNames(const onnx::FunctionProto &f) {
@@ -135,6 +140,8 @@ void Translator::convertNode(Scope &scope, const onnx::NodeProto &proto, int ind
   NodeContext n(s_, scope, proto, index);
   if (meaning.op)
     convert(n, *meaning.op);
+  else if (meaning.row)
+    convertRow(n, *meaning.row);
   else
     call(n, *meaning.function);
   if (!n.failed() && meaning.op)
@@ -175,6 +182,33 @@ void Translator::convert(NodeContext &n, const OnnxOp &op) {
   for (size_t i = 0; i < given; ++i)
     all.push_back(n.in(i));
   n.result(0, n.emit(op.row, all));
+}
+
+// Its operands may be followed by others, which it only has to run after.
+void Translator::convertRow(NodeContext &n, const OpDef &row) {
+  using namespace onnx_rows;
+  n.expectTensors();
+  unsigned after = 0;
+  getMeta(n.proto.metadata_props(), kAfter).getAsInteger(10, after);
+  if (after > n.numInputs())
+    n.fail("expects {0} nodes to run after, and has {1} operands", after, n.numInputs());
+  auto attrs = readAttrs(row, n.proto);
+  if (!attrs)
+    return llvm::handleAllErrors(
+        attrs.takeError(), [&](const DiagError &e) { n.fail("{0}", e.diags.front().message); });
+  OperandList operands;
+  for (size_t i = 0; i + after < n.numInputs(); ++i)
+    operands.push_back(n.in(i));
+  Phase phase = Phase::Forward;
+  for (Phase p : {Phase::Backward, Phase::Update})
+    if (phaseName(p) == getMeta(n.proto.metadata_props(), kPhase))
+      phase = p;
+  auto results = n.emitAll(row.name, operands, std::move(*attrs), phase);
+  for (size_t i = 0; i < n.numOutputs() && !n.failed(); ++i) {
+    if (i >= results.size())
+      return n.fail("expects at most {0} results, got {1}", results.size(), n.numOutputs());
+    n.result(i, results[i]);
+  }
 }
 
 // --- Bodies

@@ -31,6 +31,7 @@ private:
   void tellUnsupported(Scope &scope, const NodeList &nodes, const std::vector<bool> &live);
   void convertNode(Scope &scope, const onnx::NodeProto &proto, int index);
   void convert(NodeContext &n, const OnnxOp &op);
+  void convertRow(NodeContext &n, const OpDef &row); // a node of our own domain
   void call(NodeContext &n, const onnx::FunctionProto &f);
   void mayEnter(NodeContext &n); // fails where it is too deep, or too much was expanded
   bool take(const NodeList &nodes);

@@ -223,9 +223,7 @@ CASES = {
 }
 # Where an exporter or we do not go that far yet. A case that works all the same is a failure: then it goes from the list.
 # (case, exporter) or (case, None) for all exporters, to what is not supported.
-UNSUPPORTED = {(case, exporter): "SplitToSequence, which this exporter writes where it does not optimise"
-               for case in ("split", "chunks_of_different_size") for exporter in ("dynamo18", "dynamo20")}
-UNSUPPORTED[("gather_rows", "dynamo20")] = "GatherND"
+UNSUPPORTED = {}
 # The exporter writes constants (sqrt(2), 1/6) rounded to f32, so that f64 agrees to f32's digits only. The weights of a
 # Resize are of its operand's type in the file, f32 too.
 CONSTANTS_IN_F32 = {"mlp_gelu", "mlp_gelu_tanh", "mlp_hardsigmoid",

@@ -3,6 +3,7 @@
 #include "ir/half.h"
 #include "ir/verifier.h"
 #include "kernels/fold.h"
+#include "tests/testing/draw.h"
 #include <cstring>
 #include <gtest/gtest.h>
 
@@ -165,9 +166,8 @@ std::vector<Tensor> outputsOf(const Graph &g, const std::map<std::string, Tensor
     if (given != inputs.end())
       values[in.value.index] = given->second;
     else if (in.init.kind == Initializer::Kind::Fill)
-      values[in.value.index] =
-          floats({type.dims.begin(), type.dims.end()},
-                 std::vector<double>(size_t(type.elements()), in.init.args.getFloat("value")));
+      values[in.value.index] = fromDoubles(
+          type, std::vector<double>(size_t(type.elements()), in.init.args.getFloat("value")));
     else
       values[in.value.index] = in.init.data;
   }

@@ -44,7 +44,7 @@ llvm::Expected<Graph> loadModel(const ModelOptions &o, const GivenInputs &given)
         2, "--dim binds symbolic sizes of .onnx files; those of an .isth are constant");
   if (llvm::Error e = verify(*g))
     return e;
-  if (!isOnnx && o.eval)
+  if (o.eval) // also of an .onnx that we wrote: it holds rows, not layers with a mode
     *g = withMode(*g, Mode::Eval);
   if (o.precision.empty())
     return g;

@@ -1,19 +1,19 @@
 #include "tools/cli/output.h"
 
 #include "ir/file.h"
+#include "ir/onnx/export/exporter.h"
 #include "ir/text/isth_file.h"
 #include "passes/dot.h"
+#include "tools/cli/console.h"
+#include "tools/cli/feeds.h"
 
 namespace isthmus {
 
 llvm::Error checkGraphPath(llvm::StringRef path) {
-  if (path.empty() || path == "-" || path.endswith(".isth"))
+  if (path.empty() || path == "-" || path.endswith(".isth") || path.endswith(".onnx"))
     return llvm::Error::success();
-  if (path.endswith(".onnx"))
-    return makeErrorCode(
-        2, "graphs cannot be written as .onnx yet; give a name that ends in .isth, got '{0}'",
-        path);
-  return makeErrorCode(2, "a graph is written to a file whose name ends in .isth, got '{0}'", path);
+  return makeErrorCode(
+      2, "a graph is written to a file whose name ends in .isth or .onnx, got '{0}'", path);
 }
 
 llvm::Error checkPicturePath(llvm::StringRef path) {
@@ -24,6 +24,17 @@ llvm::Error checkPicturePath(llvm::StringRef path) {
 }
 
 llvm::Error writeGraph(const Graph &g, const std::string &path, const std::string &weights) {
+  if (llvm::StringRef(path).endswith(".onnx")) {
+    if (!weights.empty())
+      return makeErrorCode(2,
+                           "--weights goes with an .isth; large weights of '{0}' go to "
+                           "'{0}.data'",
+                           path);
+    OnnxExportOptions options;
+    options.draw = [&](const Input &input) { return defaultInput(g, input, /*seed=*/0); };
+    options.note = [](const std::string &text) { Console::get().note(text); };
+    return saveOnnx(g, path, options);
+  }
   SaveOptions options;
   options.weightsPath = weights;
   return saveIsth(g, path.empty() ? "-" : path, options);

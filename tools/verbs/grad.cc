@@ -72,7 +72,7 @@ VerbBody setUp(CLI::App &app) {
       ->capture_default_str()
       ->check(CLI::IsMember({"ones", "inputs"}));
   app.add_option("-o,--output", o->output,
-                 "the differentiated graph, OUT.isth; default: standard output");
+                 "the differentiated graph, OUT.isth or OUT.onnx; default: standard output");
   app.add_option("--weights", o->weights,
                  "a .safetensors file for large weights; default: beside OUT.isth");
   return [o] { return grad(*o); };

@@ -29,7 +29,8 @@ llvm::Error import(const ImportOptions &o) {
 VerbBody setUpImport(CLI::App &app) {
   auto o = std::make_shared<ImportOptions>();
   addModelOptions(app, o->model);
-  app.add_option("-o,--output", o->output, "the graph, OUT.isth; default: standard output");
+  app.add_option("-o,--output", o->output,
+                 "the graph, OUT.isth or OUT.onnx; default: standard output");
   app.add_option("--weights", o->weights,
                  "a .safetensors file for large weights; default: beside OUT.isth");
   return [o] { return import(*o); };
@@ -66,7 +67,8 @@ VerbBody setUpZoo(CLI::App &app) {
            "--" + name, [o, name = name](const std::string &value) { o->options[name] = value; },
            doc)
         ->group("Model options");
-  app.add_option("-o,--output", o->output, "the graph, OUT.isth; default: standard output");
+  app.add_option("-o,--output", o->output,
+                 "the graph, OUT.isth or OUT.onnx; default: standard output");
   app.add_option("--weights", o->weights,
                  "a .safetensors file for large weights; default: beside OUT.isth");
   return [o] { return zoo(*o); };

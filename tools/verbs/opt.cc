@@ -64,7 +64,8 @@ VerbBody setUp(CLI::App &app) {
   addPlanOptions(app, o->plan);
   app.add_option("--device", o->device, "the device that sizes and workspaces are meant for")
       ->capture_default_str();
-  app.add_option("-o,--output", o->output, "the rewritten graph, OUT.isth; - for standard output");
+  app.add_option("-o,--output", o->output,
+                 "the rewritten graph, OUT.isth or OUT.onnx; - for standard output");
   app.add_option("--weights", o->weights,
                  "a .safetensors file for large weights; default: beside OUT.isth");
   app.add_option("--dot", o->dot, "a picture of the rewritten graph, .dot or .svg");

@@ -1,0 +1,191 @@
+#include "ir/onnx/export/body.h"
+
+#include "ir/builder.h"
+#include "ir/onnx/tensor_data.h"
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/StringSet.h"
+
+namespace isthmus::onnx_export {
+
+using namespace onnx_rows;
+
+// --- Nodes and constants
+
+std::vector<Name> Body::emitAll(llvm::StringRef op, llvm::ArrayRef<Name> operands, size_t results,
+                                llvm::ArrayRef<AttrItem> attrs) {
+  onnx::NodeProto &n = nodes.emplace_back();
+  n.set_op_type(op.str());
+  for (const Name &o : operands)
+    n.add_input(o);
+  std::vector<Name> names;
+  for (size_t i = 0; i < results; ++i)
+    n.add_output(names.emplace_back(fresh()));
+  for (const auto &[name, value] : attrs) {
+    onnx::AttributeProto &a = *n.add_attribute();
+    a.set_name(name.str());
+    switch (kindOf(value)) {
+    case AttrKind::Int:
+      a.set_type(onnx::AttributeProto::INT);
+      a.set_i(std::get<int64_t>(value));
+      break;
+    case AttrKind::Float:
+      a.set_type(onnx::AttributeProto::FLOAT);
+      a.set_f(float(std::get<double>(value)));
+      break;
+    case AttrKind::String:
+      a.set_type(onnx::AttributeProto::STRING);
+      a.set_s(std::get<std::string>(value));
+      break;
+    default: {
+      const Ints &ints = std::get<Ints>(value);
+      a.set_type(onnx::AttributeProto::INTS);
+      a.mutable_ints()->Add(ints.begin(), ints.end());
+    }
+    }
+  }
+  return names;
+}
+
+Name Body::emit(llvm::StringRef op, llvm::ArrayRef<Name> operands, llvm::ArrayRef<AttrItem> attrs) {
+  return emitAll(op, operands, 1, attrs)[0];
+}
+
+onnx::TensorProto tensorProto(const Tensor &t, const std::string &name) {
+  onnx::TensorProto p;
+  p.set_name(name);
+  p.set_data_type(elementCode(t.type.dtype));
+  for (int64_t d : t.type.dims)
+    p.add_dims(d);
+  p.set_raw_data(std::string(t.data, size_t(t.bytes())));
+  return p;
+}
+
+Name Body::tensor(const Tensor &t) {
+  for (const onnx::TensorProto &c : constants) { // equal ones once
+    auto made = tensorProto(t, c.name());
+    if (made.SerializeAsString() == c.SerializeAsString())
+      return c.name();
+  }
+  constants.push_back(tensorProto(t, "c_" + std::to_string(constants.size())));
+  return constants.back().name();
+}
+
+Name Body::ints(llvm::ArrayRef<int64_t> values) { return tensor(onnx_import::intsTensor(values)); }
+Name Body::integer(int64_t value) {
+  return tensor(Tensor::make(Type(DType::I64, {}),
+                             [&](char *to) { __builtin_memcpy(to, &value, sizeof value); }));
+}
+Name Body::number(DType type, double value) {
+  return tensor(onnx_import::scalarTensor(type, value));
+}
+
+void Body::finish(llvm::ArrayRef<Name> made, llvm::ArrayRef<Name> results) {
+  llvm::StringSet<> ours;
+  for (const onnx::NodeProto &n : nodes)
+    for (const std::string &out : n.output())
+      ours.insert(out);
+  llvm::StringMap<Name> renamed;
+  for (size_t i = 0; i < results.size(); ++i) {
+    if (ours.count(made[i]) && renamed.try_emplace(made[i], results[i]).second)
+      continue;
+    auto it = renamed.find(made[i]);
+    onnx::NodeProto &n = nodes.emplace_back();
+    n.set_op_type("Identity");
+    n.add_input(it == renamed.end() ? made[i] : it->second);
+    n.add_output(results[i]);
+  }
+  for (onnx::NodeProto &n : nodes) {
+    auto rename = [&](std::string &name) {
+      if (auto it = renamed.find(name); it != renamed.end())
+        name = it->second;
+    };
+    for (std::string &in : *n.mutable_input())
+      rename(in);
+    for (std::string &out : *n.mutable_output())
+      rename(out);
+  }
+}
+
+Name RowWriter::reshape(const Name &v, llvm::ArrayRef<int64_t> dims) const {
+  std::vector<Body::AttrItem> attrs;
+  if (llvm::is_contained(dims, 0)) // else 0 would copy the operand's size
+    attrs.push_back({"allowzero", int64_t(1)});
+  return b.emit("Reshape", {v, b.ints(dims)}, attrs);
+}
+
+Name RowWriter::transpose(const Name &v, const Ints &perm) const {
+  if (llvm::is_sorted(perm))
+    return v;
+  return b.emit("Transpose", {v}, {{"perm", perm}});
+}
+
+// --- Rows
+
+namespace {
+
+const llvm::StringMap<WriteRow> &table() {
+  static const auto *const made = [] {
+    auto *t = new llvm::StringMap<WriteRow>;
+    for (ExportRows rows : {elementwiseRows(), shapeRows(), windowRows(), normRows()})
+      for (const ExportRow &r : rows)
+        (*t)[r.row] = r.write;
+    return t;
+  }();
+  return *made;
+}
+
+// The expansion, built in a graph of its own and written row by row.
+std::optional<std::vector<Name>> writeExpansion(Body &b, const OpDef &op, const Attrs &attrs,
+                                                llvm::ArrayRef<Known> operands) {
+  Graph g;
+  Builder builder(g);
+  ExpandContext c{builder, attrs, {}};
+  llvm::DenseMap<ValueId, Name> names;
+  for (const Known &o : operands) {
+    auto v = g.addInput(InputKind::Input, "x", o.type);
+    if (!v) {
+      llvm::consumeError(v.takeError());
+      return std::nullopt;
+    }
+    names[*v] = o.name;
+    c.operands.push_back(*v);
+  }
+  ValueList results = op.expand(c);
+  for (uint32_t i = 0; i < g.numNodes(); ++i) {
+    const Node &n = g.node(NodeId(i));
+    std::vector<Known> in;
+    for (ValueId v : n.operands)
+      in.push_back({names.lookup(v), g.type(v)});
+    TypeList types;
+    for (uint32_t r = 0; r < n.numResults; ++r)
+      types.push_back(g.type(n.result(r)));
+    auto out = writeRow(b, *n.op, n.attrs, in, types);
+    if (!out)
+      return std::nullopt;
+    for (uint32_t r = 0; r < n.numResults; ++r)
+      names[n.result(r)] = (*out)[r];
+  }
+  std::vector<Name> out;
+  for (ValueId v : results)
+    out.push_back(v ? names.lookup(v) : Name());
+  return out;
+}
+
+} // namespace
+
+std::optional<std::vector<Name>> writeRow(Body &b, const OpDef &op, const Attrs &attrs,
+                                          llvm::ArrayRef<Known> operands,
+                                          llvm::ArrayRef<Type> results) {
+  auto it = table().find(op.name);
+  if (it != table().end()) {
+    std::vector<Name> names = it->second({b, attrs, operands, results});
+    if (!names.empty())
+      return names;
+  }
+  if (!op.expand)
+    return std::nullopt;
+  return writeExpansion(b, op, attrs, operands);
+}
+
+} // namespace isthmus::onnx_export

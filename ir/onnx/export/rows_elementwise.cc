@@ -1,0 +1,215 @@
+// Arithmetic, comparison, activations, as standard operators.
+
+#include "ir/onnx/export/body.h"
+#include <cmath>
+
+namespace isthmus::onnx_export {
+namespace {
+
+using Names = std::vector<Name>;
+
+template <const char *Op> Names same(const RowWriter &w) {
+  Names in;
+  for (const Known &o : w.operands)
+    in.push_back(o.name);
+  return {w.b.emit(Op, in)};
+}
+
+// One row that is one operator of as many operands.
+#define SAME(row, op)                                                                              \
+  constexpr char k_##row[] = op;                                                                   \
+  constexpr ExportRow r_##row = {#row, same<k_##row>};
+SAME(add, "Add")
+SAME(sub, "Sub")
+SAME(mul, "Mul")
+SAME(div, "Div")
+SAME(pow, "Pow")
+SAME(maximum, "Max")
+SAME(minimum, "Min")
+SAME(equal, "Equal")
+SAME(less, "Less")
+SAME(less_equal, "LessOrEqual")
+SAME(greater, "Greater")
+SAME(greater_equal, "GreaterOrEqual")
+SAME(and, "And")
+SAME(or, "Or")
+SAME(not, "Not")
+SAME(where, "Where")
+SAME(neg, "Neg")
+SAME(abs, "Abs")
+SAME(sign, "Sign")
+SAME(exp, "Exp")
+SAME(log, "Log")
+SAME(sqrt, "Sqrt")
+SAME(reciprocal, "Reciprocal")
+SAME(sin, "Sin")
+SAME(cos, "Cos")
+SAME(tan, "Tan")
+SAME(asin, "Asin")
+SAME(acos, "Acos")
+SAME(atan, "Atan")
+SAME(sinh, "Sinh")
+SAME(cosh, "Cosh")
+SAME(asinh, "Asinh")
+SAME(acosh, "Acosh")
+SAME(atanh, "Atanh")
+SAME(erf, "Erf")
+SAME(softplus, "Softplus")
+SAME(softsign, "Softsign")
+SAME(relu, "Relu")
+SAME(tanh, "Tanh")
+SAME(sigmoid, "Sigmoid")
+SAME(floor, "Floor")
+SAME(ceil, "Ceil")
+SAME(mish, "Mish")
+SAME(identity, "Identity")
+SAME(stop_gradient, "Identity") // always within a function: its name is what tells of it
+#undef SAME
+
+Names cast(const RowWriter &w) {
+  return {
+      w.b.emit("Cast", {w.x(0)}, {{"to", int64_t(onnx_rows::elementCode(w.results[0].dtype))}})};
+}
+
+// Integers are scaled as the row does it, in f64.
+Names affine(const RowWriter &w) {
+  double scale = w.attrs.getFloat("scale"), shift = w.attrs.getFloat("shift");
+  DType type = w.dtype();
+  bool inDouble = !isFloat(type) && (scale != std::floor(scale) || shift != std::floor(shift));
+  Name y = w.x(0);
+  if (inDouble) {
+    y = w.b.emit("Cast", {y}, {{"to", int64_t(onnx::TensorProto::DOUBLE)}});
+    type = DType::F64;
+  }
+  bool plain = scale == 1 && shift == 0;
+  if (scale != 1)
+    y = w.b.emit("Mul", {y, w.b.number(type, scale)});
+  if (shift != 0)
+    y = w.b.emit("Add", {y, w.b.number(type, shift)});
+  if (inDouble)
+    y = w.b.emit("Cast", {y}, {{"to", int64_t(onnx_rows::elementCode(w.dtype()))}});
+  return {plain ? w.b.emit("Identity", {y}) : y};
+}
+
+Names rsqrt(const RowWriter &w) { return {w.b.emit("Reciprocal", {w.b.emit("Sqrt", {w.x(0)})})}; }
+Names square(const RowWriter &w) { return {w.b.emit("Mul", {w.x(0), w.x(0)})}; }
+Names silu(const RowWriter &w) {
+  return {w.b.emit("Mul", {w.x(0), w.b.emit("Sigmoid", {w.x(0)})})};
+}
+Names gelu(const RowWriter &w) {
+  return {w.b.emit("Gelu", {w.x(0)}, {{"approximate", w.attrs.getString("approximate")}})};
+}
+
+Names clamp(const RowWriter &w) {
+  double low = w.attrs.getFloat("min"), high = w.attrs.getFloat("max");
+  Names in{w.x(0)};
+  if (!std::isinf(low) || !std::isinf(high))
+    in.push_back(std::isinf(low) ? Name() : w.number(low));
+  if (!std::isinf(high))
+    in.push_back(w.number(high));
+  return {w.b.emit("Clip", in)};
+}
+
+// Slopes of other types than f32 would lose digits in an attribute.
+Names leakyRelu(const RowWriter &w) {
+  double alpha = w.attrs.getFloat("alpha");
+  if (w.dtype() == DType::F32)
+    return {w.b.emit("LeakyRelu", {w.x(0)}, {{"alpha", alpha}})};
+  Name low = w.b.emit("Mul", {w.x(0), w.number(alpha)});
+  return {w.b.emit("Where", {w.b.emit("Greater", {w.x(0), w.number(0)}), w.x(0), low})};
+}
+
+// --- Gradients, of which there is a choice between g and something else
+
+Names reluGrad(const RowWriter &w) {
+  return {w.b.emit("Where", {w.b.emit("Greater", {w.x(1), w.number(0)}), w.x(0), w.number(0)})};
+}
+Names leakyReluGrad(const RowWriter &w) {
+  Name low = w.b.emit("Mul", {w.x(0), w.number(w.attrs.getFloat("alpha"))});
+  return {w.b.emit("Where", {w.b.emit("Greater", {w.x(1), w.number(0)}), w.x(0), low})};
+}
+Names clampGrad(const RowWriter &w) {
+  Name above = w.b.emit("Greater", {w.x(1), w.number(w.attrs.getFloat("min"))});
+  Name below = w.b.emit("Less", {w.x(1), w.number(w.attrs.getFloat("max"))});
+  return {w.b.emit("Where", {w.b.emit("And", {above, below}), w.x(0), w.number(0)})};
+}
+
+Names runningAverage(const RowWriter &w) {
+  double momentum = w.attrs.getFloat("momentum");
+  return {w.b.emit("Add", {w.b.emit("Mul", {w.x(0), w.number(momentum)}),
+                           w.b.emit("Mul", {w.x(1), w.number(1 - momentum)})})};
+}
+
+// Draws have no standard form; where nothing is drawn, nothing is missing.
+Names dropout(const RowWriter &w) {
+  if (w.attrs.getBool("training") && w.attrs.getFloat("ratio") != 0)
+    return {};
+  return {w.b.emit("Identity", {w.x(0)})};
+}
+
+constexpr ExportRow kRows[] = {
+    r_add,
+    r_sub,
+    r_mul,
+    r_div,
+    r_pow,
+    r_maximum,
+    r_minimum,
+    r_equal,
+    r_less,
+    r_less_equal,
+    r_greater,
+    r_and,
+    r_or,
+    r_not,
+    r_where,
+    r_neg,
+    r_greater_equal,
+    r_abs,
+    r_sign,
+    r_exp,
+    r_log,
+    r_sqrt,
+    r_sin,
+    r_reciprocal,
+    r_cos,
+    r_tan,
+    r_asin,
+    r_acos,
+    r_atan,
+    r_sinh,
+    r_cosh,
+    r_asinh,
+    r_acosh,
+    r_atanh,
+    r_erf,
+    r_softplus,
+    r_relu,
+    r_softsign,
+    r_tanh,
+    r_sigmoid,
+    r_floor,
+    r_ceil,
+    r_mish,
+    r_identity,
+    r_stop_gradient,
+    {"cast", cast},
+    {"affine", affine},
+    {"rsqrt", rsqrt},
+    {"square", square},
+    {"silu", silu},
+    {"gelu", gelu},
+    {"clamp", clamp},
+    {"leaky_relu", leakyRelu},
+    {"relu_grad", reluGrad},
+    {"leaky_relu_grad", leakyReluGrad},
+    {"clamp_grad", clampGrad},
+    {"running_average", runningAverage},
+    {"dropout", dropout},
+};
+
+} // namespace
+
+ExportRows elementwiseRows() { return kRows; }
+
+} // namespace isthmus::onnx_export

@@ -1,0 +1,133 @@
+// Normalizations, softmax and losses, as standard operators.
+
+#include "ir/onnx/export/body.h"
+
+namespace isthmus::onnx_export {
+namespace {
+
+using Names = std::vector<Name>;
+
+Ints axesFrom(int64_t first, int64_t rank) {
+  Ints v;
+  for (; first < rank; ++first)
+    v.push_back(first);
+  return v;
+}
+Name reduce(const RowWriter &w, const char *op, const Name &x, const Ints &axes, bool keep) {
+  return w.b.emit(op, {x, w.b.ints(axes)}, {{"keepdims", int64_t(keep)}});
+}
+
+// --- Batch norm: statistics of all axes but the second
+
+Names batchNorm(const RowWriter &w) {
+  const Type &x = w.type(0);
+  Ints channel(size_t(x.rank()), 1), axes{0};
+  channel[1] = x.dims[1];
+  for (int64_t i = 2; i < x.rank(); ++i)
+    axes.push_back(i);
+  Name mean = w.x(3), var = w.x(4);
+  if (!w.attrs.getBool("training")) {
+    Name y = w.b.emit("BatchNormalization", {w.x(0), w.x(1), w.x(2), mean, var},
+                      {{"epsilon", w.attrs.getFloat("epsilon")}});
+    return {y, mean, var};
+  }
+  Name m = reduce(w, "ReduceMean", w.x(0), axes, true);
+  Name centred = w.b.emit("Sub", {w.x(0), m});
+  Name v = reduce(w, "ReduceMean", w.b.emit("Mul", {centred, centred}), axes, true);
+  Name deviation = w.b.emit("Sqrt", {w.b.emit("Add", {v, w.number(w.attrs.getFloat("epsilon"))})});
+  Name scaled =
+      w.b.emit("Mul", {w.b.emit("Div", {centred, deviation}), w.reshape(w.x(1), channel)});
+  Name y = w.b.emit("Add", {scaled, w.reshape(w.x(2), channel)});
+  return {y, w.reshape(m, w.results[1].dims), w.reshape(v, w.results[2].dims)};
+}
+
+// --- Layer norm
+
+Names layerNorm(const RowWriter &w) {
+  const Type &x = w.type(0);
+  int64_t axis = w.attrs.getInt("axis");
+  double epsilon = w.attrs.getFloat("epsilon");
+  // ONNX gives the statistics in f32, whatever the operand is.
+  if (w.results[1].dtype == DType::F32) {
+    Names in{w.x(0), w.x(1)};
+    if (w.has(2))
+      in.push_back(w.x(2));
+    return w.b.emitAll("LayerNormalization", in, 3, {{"axis", axis}, {"epsilon", epsilon}});
+  }
+  if (w.results[1].dtype != x.dtype)
+    return {};
+  Ints axes = axesFrom(axis < 0 ? axis + x.rank() : axis, x.rank());
+  Name mean = reduce(w, "ReduceMean", w.x(0), axes, true);
+  Name centred = w.b.emit("Sub", {w.x(0), mean});
+  Name var = reduce(w, "ReduceMean", w.b.emit("Mul", {centred, centred}), axes, true);
+  Name rstd =
+      w.b.emit("Reciprocal", {w.b.emit("Sqrt", {w.b.emit("Add", {var, w.number(epsilon)})})});
+  Name y = w.b.emit("Mul", {w.b.emit("Mul", {centred, rstd}), w.x(1)});
+  if (w.has(2))
+    y = w.b.emit("Add", {y, w.x(2)});
+  return {y, mean, rstd};
+}
+
+// --- Softmax and the cross entropy
+
+Names softmax(const RowWriter &w) {
+  return {w.b.emit("Softmax", {w.x(0)}, {{"axis", w.attrs.getInt("axis")}})};
+}
+Names logSoftmax(const RowWriter &w) {
+  return {w.b.emit("LogSoftmax", {w.x(0)}, {{"axis", w.attrs.getInt("axis")}})};
+}
+
+// An operand without the axis of classes, with one of size 1.
+Name withAxis(const RowWriter &w, const Name &v, const Type &x, int64_t axis) {
+  Dims dims = x.dims;
+  dims[size_t(axis)] = 1;
+  return w.reshape(v, dims);
+}
+
+Names crossEntropy(const RowWriter &w) {
+  const Type &x = w.type(0);
+  int64_t axis = w.attrs.getInt("axis");
+  axis = axis < 0 ? axis + x.rank() : axis;
+  Name most = reduce(w, "ReduceMax", w.x(0), {axis}, true);
+  Name terms = w.b.emit("Exp", {w.b.emit("Sub", {w.x(0), most})});
+  Name lse =
+      w.b.emit("Add", {w.b.emit("Log", {reduce(w, "ReduceSum", terms, {axis}, true)}), most});
+  Name at = withAxis(w, w.x(1), x, axis);
+  Name taken = w.b.emit("GatherElements", {w.x(0), at}, {{"axis", axis}});
+  Name loss = w.b.emit("ReduceMean", {w.b.emit("Sub", {lse, taken})}, {{"keepdims", int64_t(0)}});
+  return {loss, w.reshape(lse, w.results[1].dims)};
+}
+
+Names crossEntropyGrad(const RowWriter &w) {
+  const Type &x = w.type(1);
+  int64_t axis = w.attrs.getInt("axis");
+  axis = axis < 0 ? axis + x.rank() : axis;
+  int64_t classes = x.dims[size_t(axis)];
+  Name p = w.b.emit("Exp", {w.b.emit("Sub", {w.x(1), withAxis(w, w.x(3), x, axis)})});
+  Dims along(size_t(x.rank()), 1);
+  along[size_t(axis)] = classes;
+  Name labels = w.x(2);
+  if (w.dtype(2) != DType::I64)
+    labels = w.b.emit("Cast", {labels}, {{"to", int64_t(onnx::TensorProto::INT64)}});
+  Name numbers = w.reshape(w.b.ints(axesFrom(0, classes)), along);
+  Name isLabel = w.b.emit("Cast", {w.b.emit("Equal", {numbers, withAxis(w, labels, x, axis)})},
+                          {{"to", int64_t(onnx_rows::elementCode(x.dtype))}});
+  double count = double(w.type(2).elements());
+  Name share = w.b.emit("Div", {w.x(0), w.b.number(x.dtype, count)});
+  return {w.b.emit("Mul", {w.b.emit("Sub", {p, isLabel}), share})};
+}
+
+constexpr ExportRow kRows[] = {
+    {"batch_norm", batchNorm},
+    {"layer_norm", layerNorm},
+    {"softmax", softmax},
+    {"log_softmax", logSoftmax},
+    {"cross_entropy", crossEntropy},
+    {"cross_entropy_grad", crossEntropyGrad},
+};
+
+} // namespace
+
+ExportRows normRows() { return kRows; }
+
+} // namespace isthmus::onnx_export

@@ -1,0 +1,189 @@
+// Shapes, choosing elements, sums and products, as standard operators.
+
+#include "ir/onnx/export/body.h"
+#include "ir/onnx/tensor_data.h"
+#include <numeric>
+
+namespace isthmus::onnx_export {
+namespace {
+
+using Names = std::vector<Name>;
+
+Ints intsOf(llvm::ArrayRef<int64_t> v) { return Ints(v.begin(), v.end()); }
+Ints sequence(int64_t from, int64_t to) {
+  Ints v;
+  for (; from < to; ++from)
+    v.push_back(from);
+  return v;
+}
+int64_t product(llvm::ArrayRef<int64_t> v) {
+  return std::accumulate(v.begin(), v.end(), int64_t(1), std::multiplies<>());
+}
+Names alone(const RowWriter &w) { return {w.b.emit("Identity", {w.x(0)})}; }
+
+Names full(const RowWriter &w) {
+  const Type &t = w.results[0];
+  Name y = w.b.emit("ConstantOfShape", {w.b.ints(t.dims)});
+  onnx::AttributeProto &a = *w.b.last().add_attribute();
+  a.set_name("value");
+  a.set_type(onnx::AttributeProto::TENSOR);
+  Tensor number = onnx_import::floatsTensor(Type(t.dtype, {1}), {w.attrs.getFloat("value")});
+  *a.mutable_t() = tensorProto(number, "");
+  return {y};
+}
+
+Names reshape(const RowWriter &w) { return {w.reshape(w.x(0), w.results[0].dims)}; }
+Names transpose(const RowWriter &w) {
+  const Ints &perm = w.attrs.getInts("perm");
+  if (perm.empty())
+    return alone(w);
+  return {w.b.emit("Transpose", {w.x(0)}, {{"perm", perm}})};
+}
+Names broadcast(const RowWriter &w) {
+  return {w.b.emit("Expand", {w.x(0), w.b.ints(w.results[0].dims)})};
+}
+
+Names slice(const RowWriter &w) {
+  Ints starts = w.attrs.getInts("starts"), limits = w.attrs.getInts("limits"),
+       steps = w.attrs.getInts("steps");
+  if (starts.empty())
+    return alone(w);
+  steps.resize(starts.size(), 1);
+  for (size_t i = 0; i < limits.size(); ++i)
+    if (steps[i] < 0 && limits[i] < 0) // below the first element: -1 would be the last
+      limits[i] = -w.type(0).dims[i] - 1;
+  return {w.b.emit("Slice", {w.x(0), w.b.ints(starts), w.b.ints(limits),
+                             w.b.ints(sequence(0, int64_t(starts.size()))), w.b.ints(steps)})};
+}
+
+Names pad(const RowWriter &w) {
+  Ints pads = w.attrs.getInts("low");
+  const Ints &high = w.attrs.getInts("high");
+  if (pads.empty())
+    return alone(w);
+  pads.insert(pads.end(), high.begin(), high.end());
+  const std::string &mode = w.attrs.getString("mode");
+  Names in{w.x(0), w.b.ints(pads)};
+  if (mode == "constant")
+    in.push_back(w.number(w.attrs.getFloat("value")));
+  return {w.b.emit("Pad", in, {{"mode", mode}})};
+}
+
+Names concat(const RowWriter &w) {
+  Names in;
+  for (const Known &o : w.operands)
+    in.push_back(o.name);
+  return {w.b.emit("Concat", in, {{"axis", w.attrs.getInt("axis")}})};
+}
+Names split(const RowWriter &w) {
+  return w.b.emitAll("Split", {w.x(0), w.b.ints(w.attrs.getInts("sizes"))}, w.results.size(),
+                     {{"axis", w.attrs.getInt("axis")}});
+}
+Names gather(const RowWriter &w) {
+  return {w.b.emit("Gather", {w.x(0), w.x(1)}, {{"axis", w.attrs.getInt("axis")}})};
+}
+
+// Rows [before, indices, after] are added to zeros [size, before, after] at their indices.
+Names scatterRows(const RowWriter &w) {
+  const Type &indices = w.type(0), &rows = w.type(1), &y = w.results[0];
+  int64_t axis = w.attrs.getInt("axis"), k = indices.rank();
+  axis = axis < 0 ? axis + y.rank() : axis;
+  Ints perm = sequence(axis, axis + k), back;
+  for (int64_t i = 0; i < rows.rank(); ++i)
+    if (i < axis || i >= axis + k)
+      perm.push_back(i);
+  Dims zeros = y.dims;
+  zeros.erase(zeros.begin() + axis);
+  zeros.insert(zeros.begin(), y.dims[size_t(axis)]);
+  for (int64_t i = 0; i < y.rank(); ++i)
+    back.push_back(i == axis ? 0 : i < axis ? i + 1 : i);
+  Name at = w.x(0);
+  if (indices.dtype != DType::I64)
+    at = w.b.emit("Cast", {at}, {{"to", int64_t(onnx::TensorProto::INT64)}});
+  Ints one = intsOf(indices.dims);
+  one.push_back(1);
+  Name start = w.b.emit("Expand", {w.b.number(y.dtype, 0), w.b.ints(zeros)});
+  Name sum = w.b.emit("ScatterND", {start, w.reshape(at, one), w.transpose(w.x(1), perm)},
+                      {{"reduction", std::string("add")}});
+  return {w.transpose(sum, back)};
+}
+
+Names trilu(const RowWriter &w) {
+  return {w.b.emit("Trilu", {w.x(0), w.b.integer(w.attrs.getInt("k"))},
+                   {{"upper", int64_t(w.attrs.getBool("upper"))}})};
+}
+
+// --- Reductions
+
+Names reduced(const RowWriter &w, const char *op) {
+  Names in{w.x(0)};
+  if (const Ints &axes = w.attrs.getInts("axes"); !axes.empty())
+    in.push_back(w.b.ints(axes));
+  return {w.b.emit(op, in, {{"keepdims", int64_t(w.attrs.getBool("keepdims"))}})};
+}
+Names sum(const RowWriter &w) { return reduced(w, "ReduceSum"); }
+Names mean(const RowWriter &w) { return reduced(w, "ReduceMean"); }
+Names largest(const RowWriter &w) { return reduced(w, "ReduceMax"); }
+Names product(const RowWriter &w) { return reduced(w, "ReduceProd"); }
+
+// The reduced axes become one, the last: there the first of the largest is looked for.
+Names maxGrad(const RowWriter &w) {
+  const Type &x = w.type(1);
+  llvm::SmallVector<bool, 8> isReduced(size_t(x.rank()), w.attrs.getInts("axes").empty());
+  for (int64_t a : w.attrs.getInts("axes"))
+    isReduced[size_t(a < 0 ? a + x.rank() : a)] = true;
+  Ints perm, last, outer, moved;
+  for (int64_t i = 0; i < x.rank(); ++i)
+    (isReduced[size_t(i)] ? last : perm).push_back(i);
+  for (int64_t i : perm)
+    outer.push_back(x.dims[size_t(i)]);
+  perm.insert(perm.end(), last.begin(), last.end());
+  for (int64_t i : perm)
+    moved.push_back(x.dims[size_t(i)]);
+  int64_t rows = product(outer), width = product(x.dims) / std::max<int64_t>(rows, 1);
+  if (rows == 0 || width == 0)
+    return {};
+  Name flat = w.reshape(w.transpose(w.x(1), perm), {rows, width});
+  Name at = w.b.emit("ArgMax", {flat}, {{"axis", int64_t(1)}, {"keepdims", int64_t(1)}});
+  Name isFirst = w.b.emit("Equal", {w.b.ints(sequence(0, width)), at});
+  Name dx = w.b.emit("Where", {isFirst, w.reshape(w.x(0), {rows, 1}), w.number(0)});
+  Ints back(perm.size());
+  for (size_t i = 0; i < perm.size(); ++i)
+    back[size_t(perm[i])] = int64_t(i);
+  return {w.transpose(w.reshape(dx, moved), back)};
+}
+
+// --- Matrix product
+
+Names matmul(const RowWriter &w) {
+  bool ta = w.attrs.getBool("transpose_a"), tb = w.attrs.getBool("transpose_b");
+  if (!ta && !tb)
+    return {w.b.emit("MatMul", {w.x(0), w.x(1)})};
+  if (w.type(0).rank() == 2 && w.type(1).rank() == 2)
+    return {w.b.emit("Gemm", {w.x(0), w.x(1)}, {{"transA", int64_t(ta)}, {"transB", int64_t(tb)}})};
+  auto turned = [&](size_t i, bool turn) {
+    Ints perm = sequence(0, w.type(i).rank());
+    if (turn)
+      std::swap(perm[perm.size() - 1], perm[perm.size() - 2]);
+    return w.transpose(w.x(i), perm);
+  };
+  return {w.b.emit("MatMul", {turned(0, ta), turned(1, tb)})};
+}
+
+constexpr ExportRow kRows[] = {
+    {"full", full},           {"reshape", reshape},
+    {"transpose", transpose}, {"broadcast", broadcast},
+    {"slice", slice},         {"pad", pad},
+    {"concat", concat},       {"split", split},
+    {"gather", gather},       {"scatter_rows", scatterRows},
+    {"trilu", trilu},         {"sum", sum},
+    {"mean", mean},           {"max", largest},
+    {"prod", product},        {"max_grad", maxGrad},
+    {"matmul", matmul},
+};
+
+} // namespace
+
+ExportRows shapeRows() { return kRows; }
+
+} // namespace isthmus::onnx_export

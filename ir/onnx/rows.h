@@ -1,0 +1,60 @@
+// How rows of the op table stand in an ONNX file that we wrote.
+//
+// A node of domain `ai.isthmus` is a row: its operator is the row's name, with a suffix ".2", ".3"
+// where the file has several function bodies for it, and its attributes are the row's. A standard
+// operator that is exactly a row carries that row in its metadata. So do the graph's inputs, and
+// everything else that ONNX has no word for is metadata too.
+#pragma once
+
+#include "ir/graph.h"
+#include "onnx/onnx.pb.h"
+
+namespace isthmus::onnx_rows {
+
+constexpr llvm::StringLiteral kDomain("ai.isthmus");
+constexpr int64_t kDomainVersion = 1;
+
+// Keys of metadata.
+constexpr llvm::StringLiteral kFormat("isthmus.format"); // of the model: our version of all this
+constexpr llvm::StringLiteral kMeta("isthmus.meta.");    // of the model: a fact about the graph
+constexpr llvm::StringLiteral kLoss("isthmus.loss");     // of the model
+constexpr llvm::StringLiteral kKind("isthmus.kind");     // of inputs and initializers
+constexpr llvm::StringLiteral kPlace("isthmus.place");   // the same: their order
+constexpr llvm::StringLiteral kInit("isthmus.init");     // "normal {std = 0.1}"
+constexpr llvm::StringLiteral kRow("isthmus.row");       // of standard operators
+constexpr llvm::StringLiteral kCheck("isthmus.check");   // a hash of what `kRow` or `kInit` told of
+constexpr llvm::StringLiteral kAfter("isthmus.after");   // how many operands are nodes to run after
+constexpr llvm::StringLiteral kPhase("isthmus.phase");
+constexpr llvm::StringLiteral kOrigin("isthmus.origin");
+constexpr llvm::StringLiteral kPasses("isthmus.passes");
+constexpr llvm::StringLiteral kSource("isthmus.source");
+constexpr llvm::StringLiteral kMarks("isthmus.marks");
+constexpr llvm::StringLiteral kDevice("isthmus.device");
+// The kind of an initializer that is part of a standard operator: a shape, axes, a factor.
+constexpr llvm::StringLiteral kPart("part");
+
+using Metadata = google::protobuf::RepeatedPtrField<onnx::StringStringEntryProto>;
+void setMeta(Metadata &m, llvm::StringRef key, llvm::StringRef value);
+llvm::StringRef getMeta(const Metadata &m, llvm::StringRef key); // "" if there is none
+
+// The row that an operator of `kDomain` names, or null.
+const OpDef *rowOf(llvm::StringRef opType);
+
+// Attributes of a row as those of a node, without loss: a float that f32 does not have is a tensor.
+void writeAttrs(const Attrs &attrs, onnx::NodeProto &n);
+// Complete, and of the right kinds.
+llvm::Expected<Attrs> readAttrs(const OpDef &op, const onnx::NodeProto &n);
+
+// "conv(f32[2, 3, 7], f32[4, 3, 3]) {strides = [2]}", as parseCall reads it.
+std::string callText(const OpCall &call);
+// What another tool would have changed if the node no longer is that row.
+std::string checkOf(const onnx::NodeProto &n);
+std::string checkOf(const Tensor &t);
+
+// "normal {mean = 0.0, seed = 3, std = 0.1}"
+std::string initText(const Initializer &init);
+llvm::Expected<Initializer> readInit(llvm::StringRef text);
+
+int elementCode(DType t); // of onnx::TensorProto
+
+} // namespace isthmus::onnx_rows
