@@ -126,7 +126,7 @@ Names mean(const RowWriter &w) { return reduced(w, "ReduceMean"); }
 Names largest(const RowWriter &w) { return reduced(w, "ReduceMax"); }
 Names product(const RowWriter &w) { return reduced(w, "ReduceProd"); }
 
-// The reduced axes become one, the last: there the first of the largest is looked for.
+// The reduced axes become one, the last: there the first that equals the largest is looked for.
 Names maxGrad(const RowWriter &w) {
   const Type &x = w.type(1);
   llvm::SmallVector<bool, 8> isReduced(size_t(x.rank()), w.attrs.getInts("axes").empty());
@@ -144,8 +144,11 @@ Names maxGrad(const RowWriter &w) {
   if (rows == 0 || width == 0)
     return {};
   Name flat = w.reshape(w.transpose(w.x(1), perm), {rows, width});
-  Name at = w.b.emit("ArgMax", {flat}, {{"axis", int64_t(1)}, {"keepdims", int64_t(1)}});
-  Name isFirst = w.b.emit("Equal", {w.b.ints(sequence(0, width)), at});
+  Name isLargest = w.b.emit("Equal", {flat, w.reshape(w.x(2), {rows, 1})});
+  Name number = w.b.emit("Cast", {isLargest}, {{"to", int64_t(onnx::TensorProto::FLOAT)}});
+  Name at = w.b.emit("ArgMax", {number}, {{"axis", int64_t(1)}, {"keepdims", int64_t(1)}});
+  Name isFirst =
+      w.b.emit("And", {isLargest, w.b.emit("Equal", {w.b.ints(sequence(0, width)), at})});
   Name dx = w.b.emit("Where", {isFirst, w.reshape(w.x(0), {rows, 1}), w.number(0)});
   Ints back(perm.size());
   for (size_t i = 0; i < perm.size(); ++i)
