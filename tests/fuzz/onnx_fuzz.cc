@@ -112,20 +112,55 @@ const char *someOp(std::mt19937 &rng) {
                                      "Size",
                                      "CastLike",
                                      "Sum",
-                                     "Max"};
+                                     "Max",
+                                     "If",
+                                     "Loop",
+                                     "Scan",
+                                     "SequenceConstruct",
+                                     "SequenceAt",
+                                     "SequenceInsert",
+                                     "SplitToSequence",
+                                     "ConcatFromSequence",
+                                     "SequenceMap",
+                                     "OptionalHasElement"};
   return kOps[rng() % std::size(kOps)];
 }
 
-std::string someName(const onnx::GraphProto &g, std::mt19937 &rng) {
+// A list of nodes, of the graph, of a function or of a graph within a node, and the names there.
+struct Place {
+  google::protobuf::RepeatedPtrField<onnx::NodeProto> *nodes;
+  std::vector<std::string> names;
+};
+
+void collect(google::protobuf::RepeatedPtrField<onnx::NodeProto> *nodes,
+             std::vector<std::string> names, std::vector<Place> &all) {
+  for (const auto &n : *nodes)
+    names.insert(names.end(), n.output().begin(), n.output().end());
+  all.push_back({nodes, names});
+  for (auto &n : *nodes)
+    for (auto &a : *n.mutable_attribute())
+      if (a.has_g()) {
+        std::vector<std::string> inner = names;
+        for (const auto &v : a.g().input())
+          inner.push_back(v.name());
+        collect(a.mutable_g()->mutable_node(), inner, all);
+      }
+}
+
+std::vector<Place> placesOf(onnx::ModelProto &m) {
   std::vector<std::string> names = {""};
-  for (const auto &v : g.input())
+  for (const auto &v : m.graph().input())
     names.push_back(v.name());
-  for (const auto &t : g.initializer())
+  for (const auto &t : m.graph().initializer())
     names.push_back(t.name());
-  for (const auto &n : g.node())
-    for (const std::string &out : n.output())
-      names.push_back(out);
-  return names[rng() % names.size()];
+  std::vector<Place> all;
+  collect(m.mutable_graph()->mutable_node(), names, all);
+  for (auto &f : *m.mutable_functions()) {
+    std::vector<std::string> inner = {f.input().begin(), f.input().end()};
+    inner.push_back("");
+    collect(f.mutable_node(), inner, all);
+  }
+  return all;
 }
 
 template <typename List> auto *some(List *list, std::mt19937 &rng) {
@@ -154,17 +189,17 @@ void mutateTensor(onnx::TensorProto &t, std::mt19937 &rng) {
   }
 }
 
-void mutateNode(onnx::GraphProto &g, onnx::NodeProto &n, std::mt19937 &rng) {
+void mutateNode(const Place &place, onnx::NodeProto &n, std::mt19937 &rng) {
   switch (rng() % 6) {
   case 0:
     n.set_op_type(someOp(rng));
     break;
   case 1:
     if (std::string *in = some(n.mutable_input(), rng))
-      *in = someName(g, rng);
+      *in = place.names[rng() % place.names.size()];
     break;
   case 2:
-    n.add_input(someName(g, rng));
+    n.add_input(place.names[rng() % place.names.size()]);
     break;
   case 3:
     if (n.attribute_size())
@@ -187,6 +222,8 @@ void mutateNode(onnx::GraphProto &g, onnx::NodeProto &n, std::mt19937 &rng) {
 
 void mutate(onnx::ModelProto &m, std::mt19937 &rng) {
   onnx::GraphProto &g = *m.mutable_graph();
+  std::vector<Place> places = placesOf(m);
+  const Place &place = places[rng() % places.size()];
   switch (rng() % 8) {
   case 0:
     if (onnx::TensorProto *t = some(g.mutable_initializer(), rng))
@@ -215,8 +252,8 @@ void mutate(onnx::ModelProto &m, std::mt19937 &rng) {
     }
     break;
   default:
-    if (onnx::NodeProto *n = some(g.mutable_node(), rng))
-      mutateNode(g, *n, rng);
+    if (onnx::NodeProto *n = some(place.nodes, rng))
+      mutateNode(place, *n, rng);
   }
 }
 
