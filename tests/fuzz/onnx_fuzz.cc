@@ -1,13 +1,14 @@
 // Any bytes, and any model near a sound one: importing it either fails with diagnostics, each with
-// a place, or gives a legal graph. Constants are folded by the plain kernels, as in the command
-// line.
+// a place, or gives a legal graph, which survives being exported. Constants are folded by the plain
+// kernels, as in the command line.
 //
-// FUZZ: sources=ir/onnx/*.cc kernels/fold.cc kernels/plain/*.cc runtime/kernel.cc
-// FUZZ: libraries=-lprotobuf
-// FUZZ: flags=-Itests/fuzz/no_openmp
-// FUZZ: protos=onnx/onnx.proto
+// FUZZ: sources=ir/onnx/*.cc ir/onnx/export/*.cc kernels/fold.cc kernels/plain/*.cc
+// runtime/kernel.cc FUZZ: libraries=-lprotobuf FUZZ: flags=-Itests/fuzz/no_openmp FUZZ:
+// protos=onnx/onnx.proto
 
 #include "ir/check.h"
+#include "ir/equal_graphs.h"
+#include "ir/onnx/export/exporter.h"
 #include "ir/onnx/import.h"
 #include "ir/verifier.h"
 #include "kernels/fold.h"
@@ -42,6 +43,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   }
   if (llvm::Error e = verify(*g))
     ISTHMUS_CHECK(false, "imported an illegal graph: " + llvm::toString(std::move(e)));
+  // What is written of it reads back as the same graph.
+  auto written = onnxBytes(*g);
+  ISTHMUS_CHECK(bool(written), "an export that failed");
+  auto back = importOnnxBytes(*written, "back", {});
+  std::string reason;
+  ISTHMUS_CHECK(back && equalGraphs(*g, *back, &reason), "another graph was read back: " + reason);
   return 0;
 }
 
