@@ -1,6 +1,7 @@
 #include "ir/onnx/parameters.h"
 
 #include "ir/onnx/op_table.h"
+#include "ir/onnx/rows.h"
 #include "llvm/ADT/StringSet.h"
 #include <cmath>
 #include <cstring>
@@ -190,6 +191,14 @@ std::vector<InitializerRole> classifyInitializers(const Model &m) {
     bool learnable = isFloatType(r.data->data_type()) && readers.learned.count(r.name);
     bool isAverage = readers.averaged.count(r.name) && isFloatType(r.data->data_type());
     auto named = signature.find(r.name);
+    // A file that we wrote says it, also where another tool has changed its nodes.
+    llvm::StringRef ours = onnx_rows::getMeta(r.data->metadata_props(), onnx_rows::kKind);
+    if (!ours.empty() && r.copyOf.empty()) {
+      r.role = ours == inputKindName(InputKind::Param)   ? Role::Parameter
+               : ours == inputKindName(InputKind::State) ? Role::State
+                                                         : Role::Constant;
+      continue;
+    }
     if (named != signature.end() && named->second == "PARAMETER" && learnable)
       r.role = Role::Parameter;
     else if (isAverage && !learnable)

@@ -19,6 +19,7 @@ struct InitializerRole {
 };
 
 // In the order of the file, copies last. Roles follow these rules, the first that applies:
+//  - where our own metadata tell it, they decide
 //  - what no gradient reaches (integers; masks cast to bool, sizes, ratios) is constant
 //  - where the exporter's graph signature names parameters and buffers, it decides; but see the
 //  next rule

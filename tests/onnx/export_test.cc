@@ -183,6 +183,7 @@ TEST(Export, WhatAnotherToolChangedIsReadAsItStands) {
   std::string notes;
   Graph g = readBack(m.SerializeAsString(), &notes);
   EXPECT_EQ(rowsOf(g), "add square sum");
+  EXPECT_EQ(g.inputOf(g.find("x"))->kind, InputKind::Input);
   EXPECT_NE(notes.find("was changed since it was written here"), std::string::npos) << notes;
 }
 

@@ -101,6 +101,17 @@ TEST(Import, InitializersListedAsInputsAreNoInputs) {
   EXPECT_EQ(inputsOf(m.graphOf({.dims = {{"N", 1}}}), InputKind::Input), "x:f32[1, 3]");
 }
 
+TEST(Import, OpsetsFromSevenToAnyLaterOneLoad) {
+  for (int opset : {7, 8, 9, 10, 13, 22, 99}) {
+    ModelMaker m = layer();
+    m.model.mutable_opset_import(0)->set_version(opset);
+    std::string notes;
+    Graph g = m.graphOf({.dims = {{"N", 1}}, .note = [&](const std::string &s) { notes += s; }});
+    EXPECT_EQ(rowsOf(g), "matmul add relu");
+    EXPECT_EQ(notes.find("is of opset 99, newer than") != std::string::npos, opset == 99) << notes;
+  }
+}
+
 // --- Parameters
 
 TEST(Parameters, MasksAndScalesAreConstants) {
