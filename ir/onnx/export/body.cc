@@ -124,12 +124,12 @@ Name RowWriter::transpose(const Name &v, const Ints &perm) const {
 
 namespace {
 
-const llvm::StringMap<WriteRow> &table() {
+const llvm::StringMap<const ExportRow *> &table() {
   static const auto *const made = [] {
-    auto *t = new llvm::StringMap<WriteRow>;
+    auto *t = new llvm::StringMap<const ExportRow *>;
     for (ExportRows rows : {elementwiseRows(), shapeRows(), windowRows(), normRows()})
       for (const ExportRow &r : rows)
-        (*t)[r.row] = r.write;
+        (*t)[r.row] = &r;
     return t;
   }();
   return *made;
@@ -179,9 +179,16 @@ std::optional<std::vector<Name>> writeRow(Body &b, const OpDef &op, const Attrs 
                                           llvm::ArrayRef<Type> results) {
   auto it = table().find(op.name);
   if (it != table().end()) {
-    std::vector<Name> names = it->second({b, attrs, operands, results});
-    if (!names.empty())
+    size_t before = b.nodes.size();
+    std::vector<Name> names = it->second->write({b, attrs, operands, results});
+    llvm::StringSet<> read;
+    read.insert(names.begin(), names.end());
+    for (const onnx::NodeProto &n : llvm::makeArrayRef(b.nodes).drop_front(before))
+      read.insert(n.input().begin(), n.input().end());
+    bool all = llvm::all_of(operands, [&](const Known &o) { return read.count(o.name); });
+    if (!names.empty() && (all || it->second->mayIgnore))
       return names;
+    b.nodes.resize(before);
   }
   if (!op.expand)
     return std::nullopt;

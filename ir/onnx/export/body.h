@@ -67,6 +67,9 @@ using WriteRow = std::vector<Name> (*)(const RowWriter &);
 struct ExportRow {
   llvm::StringRef row;
   WriteRow write;
+  // Whether some operand may rightly not be read. Else that is taken for an operand which the row
+  // got later, and there is no body rather than a wrong one.
+  bool mayIgnore = false;
 };
 using ExportRows = llvm::ArrayRef<ExportRow>;
 ExportRows elementwiseRows(); // rows_elementwise.cc

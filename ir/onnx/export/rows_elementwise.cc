@@ -31,9 +31,6 @@ SAME(less, "Less")
 SAME(less_equal, "LessOrEqual")
 SAME(greater, "Greater")
 SAME(greater_equal, "GreaterOrEqual")
-SAME(and, "And")
-SAME(or, "Or")
-SAME(not, "Not")
 SAME(where, "Where")
 SAME(neg, "Neg")
 SAME(abs, "Abs")
@@ -61,6 +58,8 @@ SAME(tanh, "Tanh")
 SAME(sigmoid, "Sigmoid")
 SAME(floor, "Floor")
 SAME(ceil, "Ceil")
+SAME(round, "Round")
+SAME(is_nan, "IsNaN")
 SAME(mish, "Mish")
 SAME(identity, "Identity")
 SAME(stop_gradient, "Identity") // always within a function: its name is what tells of it
@@ -140,6 +139,83 @@ Names runningAverage(const RowWriter &w) {
                            w.b.emit("Mul", {w.x(1), w.number(1 - momentum)})})};
 }
 
+// --- Logic: of integers it is that of their bits
+
+Names logic(const RowWriter &w, const char *ofBools, const char *ofBits) {
+  Names in;
+  for (const Known &o : w.operands)
+    in.push_back(o.name);
+  return {w.b.emit(w.dtype() == DType::Bool ? ofBools : ofBits, in)};
+}
+Names logicAnd(const RowWriter &w) { return logic(w, "And", "BitwiseAnd"); }
+Names logicOr(const RowWriter &w) { return logic(w, "Or", "BitwiseOr"); }
+Names logicXor(const RowWriter &w) { return logic(w, "Xor", "BitwiseXor"); }
+Names logicNot(const RowWriter &w) { return logic(w, "Not", "BitwiseNot"); }
+
+// --- More functions
+
+Names log1p(const RowWriter &w) {
+  return {w.b.emit("Log", {w.b.emit("Add", {w.x(0), w.number(1)})})};
+}
+Names expm1(const RowWriter &w) {
+  return {w.b.emit("Sub", {w.b.emit("Exp", {w.x(0)}), w.number(1)})};
+}
+Names isInf(const RowWriter &w) {
+  return {w.b.emit("IsInf", {w.x(0)},
+                   {{"detect_positive", int64_t(w.attrs.getBool("positive"))},
+                    {"detect_negative", int64_t(w.attrs.getBool("negative"))}})};
+}
+
+// ONNX has the floored remainder of integers only.
+Names mod(const RowWriter &w) {
+  bool fmod = w.attrs.getBool("fmod");
+  if (!isFloat(w.dtype()) || fmod)
+    return {w.b.emit("Mod", {w.x(0), w.x(1)}, {{"fmod", int64_t(fmod)}})};
+  Name whole = w.b.emit("Floor", {w.b.emit("Div", {w.x(0), w.x(1)})});
+  return {w.b.emit("Sub", {w.x(0), w.b.emit("Mul", {whole, w.x(1)})})};
+}
+
+Names elu(const RowWriter &w) {
+  double alpha = w.attrs.getFloat("alpha"), scale = w.attrs.getFloat("scale"),
+         width = w.attrs.getFloat("width");
+  if (w.dtype() == DType::F32 && scale == 1 && width == 1)
+    return {w.b.emit("Elu", {w.x(0)}, {{"alpha", alpha}})};
+  Name low =
+      w.b.emit("Sub", {w.b.emit("Exp", {w.b.emit("Div", {w.x(0), w.number(width)})}), w.number(1)});
+  return {w.b.emit("Where", {w.b.emit("Greater", {w.x(0), w.number(0)}),
+                             w.b.emit("Mul", {w.x(0), w.number(scale)}),
+                             w.b.emit("Mul", {low, w.number(scale * alpha)})})};
+}
+Names swish(const RowWriter &w) {
+  Name inner = w.b.emit("Mul", {w.x(0), w.number(w.attrs.getFloat("alpha"))});
+  return {w.b.emit("Mul", {w.x(0), w.b.emit("Sigmoid", {inner})})};
+}
+Name hardSigmoidOf(const RowWriter &w, double alpha, double beta) {
+  Name line = w.b.emit("Add", {w.b.emit("Mul", {w.x(0), w.number(alpha)}), w.number(beta)});
+  return w.b.emit("Clip", {line, w.number(0), w.number(1)});
+}
+Names hardSigmoid(const RowWriter &w) {
+  return {hardSigmoidOf(w, w.attrs.getFloat("alpha"), w.attrs.getFloat("beta"))};
+}
+Names hardSwish(const RowWriter &w) {
+  return {w.b.emit("Mul", {w.x(0), hardSigmoidOf(w, 1.0 / 6, 0.5)})};
+}
+Names thresholdedRelu(const RowWriter &w) {
+  return {w.b.emit("Where", {w.b.emit("Greater", {w.x(0), w.number(w.attrs.getFloat("alpha"))}),
+                             w.x(0), w.number(0)})};
+}
+Names shrink(const RowWriter &w) {
+  double lambda = w.attrs.getFloat("lambda"), bias = w.attrs.getFloat("bias");
+  Name above = w.b.emit("Where", {w.b.emit("Greater", {w.x(0), w.number(lambda)}),
+                                  w.b.emit("Sub", {w.x(0), w.number(bias)}), w.number(0)});
+  return {w.b.emit("Where", {w.b.emit("Less", {w.x(0), w.number(-lambda)}),
+                             w.b.emit("Add", {w.x(0), w.number(bias)}), above})};
+}
+Names prelu(const RowWriter &w) {
+  return {w.b.emit("Where", {w.b.emit("Greater", {w.x(0), w.number(0)}), w.x(0),
+                             w.b.emit("Mul", {w.x(0), w.x(1)})})};
+}
+
 // Draws have no standard form; where nothing is drawn, nothing is missing.
 Names dropout(const RowWriter &w) {
   if (w.attrs.getBool("training") && w.attrs.getFloat("ratio") != 0)
@@ -159,9 +235,6 @@ constexpr ExportRow kRows[] = {
     r_less,
     r_less_equal,
     r_greater,
-    r_and,
-    r_or,
-    r_not,
     r_where,
     r_neg,
     r_greater_equal,
@@ -191,6 +264,8 @@ constexpr ExportRow kRows[] = {
     r_floor,
     r_ceil,
     r_mish,
+    r_round,
+    r_is_nan,
     r_identity,
     r_stop_gradient,
     {"cast", cast},
@@ -206,6 +281,21 @@ constexpr ExportRow kRows[] = {
     {"clamp_grad", clampGrad},
     {"running_average", runningAverage},
     {"dropout", dropout},
+    {"and", logicAnd},
+    {"or", logicOr},
+    {"xor", logicXor},
+    {"not", logicNot},
+    {"log1p", log1p},
+    {"expm1", expm1},
+    {"is_inf", isInf},
+    {"mod", mod},
+    {"elu", elu},
+    {"swish", swish},
+    {"hard_sigmoid", hardSigmoid},
+    {"hard_swish", hardSwish},
+    {"thresholded_relu", thresholdedRelu},
+    {"shrink", shrink},
+    {"prelu", prelu},
 };
 
 } // namespace

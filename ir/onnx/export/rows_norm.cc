@@ -84,8 +84,15 @@ Name withAxis(const RowWriter &w, const Name &v, const Type &x, int64_t axis) {
   return w.reshape(v, dims);
 }
 
+// Labels that are left out, and sums in place of means, are for the rows alone.
+bool isPlainMean(const RowWriter &w) {
+  return w.attrs.getInts("ignore").empty() && w.attrs.getString("reduction") == "mean";
+}
+
 Names crossEntropy(const RowWriter &w) {
   const Type &x = w.type(0);
+  if (!isPlainMean(w))
+    return {};
   int64_t axis = w.attrs.getInt("axis");
   axis = axis < 0 ? axis + x.rank() : axis;
   Name most = reduce(w, "ReduceMax", w.x(0), {axis}, true);
@@ -100,6 +107,8 @@ Names crossEntropy(const RowWriter &w) {
 
 Names crossEntropyGrad(const RowWriter &w) {
   const Type &x = w.type(1);
+  if (!isPlainMean(w))
+    return {};
   int64_t axis = w.attrs.getInt("axis");
   axis = axis < 0 ? axis + x.rank() : axis;
   int64_t classes = x.dims[size_t(axis)];
@@ -118,7 +127,7 @@ Names crossEntropyGrad(const RowWriter &w) {
 }
 
 constexpr ExportRow kRows[] = {
-    {"batch_norm", batchNorm},
+    {"batch_norm", batchNorm, /*mayIgnore=*/true}, // in training, the averages
     {"layer_norm", layerNorm},
     {"softmax", softmax},
     {"log_softmax", logSoftmax},

@@ -83,7 +83,8 @@ Names gather(const RowWriter &w) {
   return {w.b.emit("Gather", {w.x(0), w.x(1)}, {{"axis", w.attrs.getInt("axis")}})};
 }
 
-// Rows [before, indices, after] are added to zeros [size, before, after] at their indices.
+// Rows [before, indices, after] are added to zeros, or to the base, [size, before, after] at their
+// indices.
 Names scatterRows(const RowWriter &w) {
   const Type &indices = w.type(0), &rows = w.type(1), &y = w.results[0];
   int64_t axis = w.attrs.getInt("axis"), k = indices.rank();
@@ -102,10 +103,61 @@ Names scatterRows(const RowWriter &w) {
     at = w.b.emit("Cast", {at}, {{"to", int64_t(onnx::TensorProto::INT64)}});
   Ints one = intsOf(indices.dims);
   one.push_back(1);
-  Name start = w.b.emit("Expand", {w.b.number(y.dtype, 0), w.b.ints(zeros)});
+  Name start;
+  if (w.has(2)) { // the base, with its axis first
+    Ints first{axis};
+    for (int64_t i = 0; i < y.rank(); ++i)
+      if (i != axis)
+        first.push_back(i);
+    start = w.transpose(w.x(2), first);
+  } else {
+    start = w.b.emit("Expand", {w.b.number(y.dtype, 0), w.b.ints(zeros)});
+  }
   Name sum = w.b.emit("ScatterND", {start, w.reshape(at, one), w.transpose(w.x(1), perm)},
                       {{"reduction", std::string("add")}});
   return {w.transpose(sum, back)};
+}
+
+// --- Element by element. Where only the last of equal indices counts, there is no operator.
+
+Names gatherElements(const RowWriter &w) {
+  if (w.attrs.getBool("last_only"))
+    return {};
+  int64_t axis = w.attrs.getInt("axis"), rank = w.type(0).rank();
+  Ints ends(w.type(1).dims.begin(), w.type(1).dims.end());
+  axis = axis < 0 ? axis + rank : axis;
+  ends[size_t(axis)] = w.type(0).dims[size_t(axis)];
+  Name x = w.x(0);
+  if (llvm::makeArrayRef(ends) != llvm::makeArrayRef(w.type(0).dims)) // evaluators want equal sizes
+    x = w.b.emit("Slice", {x, w.b.ints(Ints(ends.size(), 0)), w.b.ints(ends)});
+  return {w.b.emit("GatherElements", {x, w.x(1)}, {{"axis", axis}})};
+}
+Names gatherNd(const RowWriter &w) {
+  if (w.attrs.getBool("last_only"))
+    return {};
+  Name at = w.x(1);
+  if (w.dtype(1) != DType::I64)
+    at = w.b.emit("Cast", {at}, {{"to", int64_t(onnx::TensorProto::INT64)}});
+  return {w.b.emit("GatherND", {w.x(0), at}, {{"batch_dims", w.attrs.getInt("batch_dims")}})};
+}
+Names scatterElements(const RowWriter &w) {
+  return {
+      w.b.emit("ScatterElements", {w.x(0), w.x(1), w.x(2)},
+               {{"axis", w.attrs.getInt("axis")}, {"reduction", w.attrs.getString("reduction")}})};
+}
+Names scatterNd(const RowWriter &w) {
+  if (w.attrs.getInt("batch_dims") != 0)
+    return {};
+  Name at = w.x(1);
+  if (w.dtype(1) != DType::I64)
+    at = w.b.emit("Cast", {at}, {{"to", int64_t(onnx::TensorProto::INT64)}});
+  return {
+      w.b.emit("ScatterND", {w.x(0), at, w.x(2)}, {{"reduction", w.attrs.getString("reduction")}})};
+}
+Names topK(const RowWriter &w) {
+  return w.b.emitAll(
+      "TopK", {w.x(0), w.b.ints({w.attrs.getInt("k")})}, 2,
+      {{"axis", w.attrs.getInt("axis")}, {"largest", int64_t(w.attrs.getBool("largest"))}});
 }
 
 Names trilu(const RowWriter &w) {
@@ -124,7 +176,27 @@ Names reduced(const RowWriter &w, const char *op) {
 Names sum(const RowWriter &w) { return reduced(w, "ReduceSum"); }
 Names mean(const RowWriter &w) { return reduced(w, "ReduceMean"); }
 Names largest(const RowWriter &w) { return reduced(w, "ReduceMax"); }
+Names smallest(const RowWriter &w) { return reduced(w, "ReduceMin"); }
 Names product(const RowWriter &w) { return reduced(w, "ReduceProd"); }
+Names logSumExp(const RowWriter &w) {
+  return w.type(0).rank() == 0 ? alone(w) : reduced(w, "ReduceLogSumExp");
+}
+
+Names argument(const RowWriter &w, const char *op) {
+  return {w.b.emit(op, {w.x(0)},
+                   {{"axis", w.attrs.getInt("axis")},
+                    {"keepdims", int64_t(w.attrs.getBool("keepdims"))},
+                    {"select_last_index", int64_t(w.attrs.getBool("last"))}})};
+}
+Names argMax(const RowWriter &w) { return argument(w, "ArgMax"); }
+Names argMin(const RowWriter &w) { return argument(w, "ArgMin"); }
+
+Names cumSum(const RowWriter &w) {
+  return {w.b.emit("CumSum", {w.x(0), w.b.integer(w.attrs.getInt("axis"))},
+                   {{"exclusive", int64_t(w.attrs.getBool("exclusive"))},
+                    {"reverse", int64_t(w.attrs.getBool("reverse"))}})};
+}
+Names determinant(const RowWriter &w) { return {w.b.emit("Det", {w.x(0)})}; }
 
 // The reduced axes become one, the last: there the first that equals the largest is looked for.
 Names maxGrad(const RowWriter &w) {
@@ -174,14 +246,34 @@ Names matmul(const RowWriter &w) {
 }
 
 constexpr ExportRow kRows[] = {
-    {"full", full},           {"reshape", reshape},
-    {"transpose", transpose}, {"broadcast", broadcast},
-    {"slice", slice},         {"pad", pad},
-    {"concat", concat},       {"split", split},
-    {"gather", gather},       {"scatter_rows", scatterRows},
-    {"trilu", trilu},         {"sum", sum},
-    {"mean", mean},           {"max", largest},
-    {"prod", product},        {"max_grad", maxGrad},
+    {"full", full},
+    {"reshape", reshape},
+    {"transpose", transpose},
+    {"broadcast", broadcast},
+    {"slice", slice},
+    {"pad", pad},
+    {"concat", concat},
+    {"split", split},
+    {"gather", gather},
+    {"scatter_rows", scatterRows},
+    {"trilu", trilu},
+    {"sum", sum},
+    {"mean", mean},
+    {"max", largest},
+    {"prod", product},
+    {"max_grad", maxGrad},
+    {"min", smallest},
+    {"min_grad", maxGrad}, // at the first that equals the result, as there
+    {"logsumexp", logSumExp},
+    {"argmax", argMax},
+    {"argmin", argMin},
+    {"cumsum", cumSum},
+    {"det", determinant},
+    {"gather_elements", gatherElements},
+    {"gather_nd", gatherNd},
+    {"scatter_elements", scatterElements},
+    {"scatter_nd", scatterNd},
+    {"top_k", topK},
     {"matmul", matmul},
 };
 

@@ -11,7 +11,7 @@ using Names = std::vector<Name>;
 using Items = std::vector<Body::AttrItem>;
 
 // The window's attributes, under the names that all of ONNX's operators share.
-Items windowAttrs(const Window &win, bool withDilations = true) {
+Items windowAttrs(const Window &win) {
   Ints kernel, strides, dilations, low, high;
   for (const WindowAxis &a : win) {
     kernel.push_back(a.kernel);
@@ -21,10 +21,7 @@ Items windowAttrs(const Window &win, bool withDilations = true) {
     high.push_back(a.padHigh);
   }
   low.insert(low.end(), high.begin(), high.end());
-  Items items{{"kernel_shape", kernel}, {"strides", strides}, {"pads", low}};
-  if (withDilations)
-    items.push_back({"dilations", dilations});
-  return items;
+  return {{"kernel_shape", kernel}, {"strides", strides}, {"pads", low}, {"dilations", dilations}};
 }
 
 Ints sequence(int64_t from, int64_t to) {
@@ -92,17 +89,24 @@ Names convWeightGrad(const RowWriter &w) {
 
 // --- Pools
 
-Items poolAttrs(const RowWriter &w, bool withDilations) {
-  Items items = windowAttrs(windowOf(w.attrs, w.attrs.getInts("kernel")), withDilations);
+Items poolAttrs(const RowWriter &w) {
+  Items items = windowAttrs(windowOf(w.attrs, w.attrs.getInts("kernel")));
   items.push_back({"ceil_mode", int64_t(w.attrs.getBool("ceil_mode"))});
   return items;
 }
 
-Names maxPool(const RowWriter &w) { return {w.b.emit("MaxPool", {w.x(0)}, poolAttrs(w, true))}; }
+// Of integers ONNX has those of eight bits alone.
+bool canPool(DType t) { return isFloat(t) || t == DType::U8; }
+
+Names maxPool(const RowWriter &w) {
+  if (!canPool(w.dtype()))
+    return {};
+  return {w.b.emit("MaxPool", {w.x(0)}, poolAttrs(w))};
+}
 
 // Where each window of x has its first maximum, in the tensor as a list.
 Name maximumAt(const RowWriter &w, const Name &x) {
-  return w.reshape(w.b.emitAll("MaxPool", {x}, 2, poolAttrs(w, true))[1], {-1});
+  return w.reshape(w.b.emitAll("MaxPool", {x}, 2, poolAttrs(w))[1], {-1});
 }
 
 Names maxPoolGrad(const RowWriter &w) {
@@ -122,17 +126,30 @@ Names maxPoolTake(const RowWriter &w) {
   return {w.reshape(taken, w.results[0].dims)};
 }
 
+Names maxPoolIndices(const RowWriter &w) {
+  if (!canPool(w.dtype()))
+    return {};
+  Items items = poolAttrs(w);
+  items.push_back({"storage_order", int64_t(w.attrs.getBool("column_major"))});
+  return {w.b.emitAll("MaxPool", {w.x(0)}, 2, items)[1]};
+}
+
 Names avgPool(const RowWriter &w) {
-  Items items = poolAttrs(w, false);
+  if (w.attrs.getInt("divisor") != 0)
+    return {};
+  Items items = poolAttrs(w);
   items.push_back({"count_include_pad", int64_t(w.attrs.getBool("count_include_pad"))});
   return {w.b.emit("AveragePool", {w.x(0)}, items)};
 }
 
 // How many elements the window at place `at` of an axis divides by.
 int64_t counted(const WindowAxis &a, int64_t at, int64_t size, bool withPads) {
-  int64_t low = at * a.stride - a.padLow, high = low + a.kernel;
-  return withPads ? std::min(high, size + a.padHigh) - low
-                  : std::min(high, size) - std::max<int64_t>(low, 0);
+  int64_t count = 0;
+  for (int64_t k = 0; k < a.kernel; ++k) {
+    int64_t x = at * a.stride - a.padLow + k * a.dilation;
+    count += withPads ? x < size + a.padHigh : x >= 0 && x < size;
+  }
+  return count;
 }
 
 // Each element of g, over its window's count, goes to all of the window: a transposed convolution
@@ -143,6 +160,8 @@ Names avgPoolGrad(const RowWriter &w) {
   if (g.elements() == 0 || y.elements() == 0)
     return {};
   bool withPads = w.attrs.getBool("count_include_pad");
+  if (w.attrs.getInt("divisor") != 0)
+    return {};
   int64_t images = g.dims[0] * g.dims[1];
   Name dx = w.x(0);
   Dims alone{images, 1}, ones{1, 1};
@@ -159,17 +178,19 @@ Names avgPoolGrad(const RowWriter &w) {
     ones.push_back(win[i].kernel);
   }
   Name kernel = w.b.emit("Expand", {w.number(1), w.b.ints(ones)});
-  Ints strides, starts, ends, pads(2 * size_t(y.rank()), 0);
+  Ints strides, dilations, starts, ends, pads(2 * size_t(y.rank()), 0);
   bool isPadded = false;
   for (size_t i = 0; i < win.size(); ++i) {
-    int64_t whole = (spatial(g)[i] - 1) * win[i].stride + win[i].kernel;
+    int64_t whole = (spatial(g)[i] - 1) * win[i].stride + win[i].extent();
     strides.push_back(win[i].stride);
+    dilations.push_back(win[i].dilation);
     starts.push_back(win[i].padLow);
     ends.push_back(std::min(whole, win[i].padLow + spatial(y)[i]));
     pads[size_t(y.rank()) + 2 + i] = win[i].padLow + spatial(y)[i] - ends[i];
     isPadded |= pads[size_t(y.rank()) + 2 + i] != 0;
   }
-  dx = w.b.emit("ConvTranspose", {w.reshape(dx, alone), kernel}, {{"strides", strides}});
+  dx = w.b.emit("ConvTranspose", {w.reshape(dx, alone), kernel},
+                {{"strides", strides}, {"dilations", dilations}});
   dx = w.b.emit("Slice", {dx, w.b.ints(starts), w.b.ints(ends), w.b.ints(sequence(2, y.rank()))});
   if (isPadded)
     dx = w.b.emit("Pad", {dx, w.b.ints(pads), w.number(0)});
@@ -177,9 +198,15 @@ Names avgPoolGrad(const RowWriter &w) {
 }
 
 constexpr ExportRow kRows[] = {
-    {"conv", conv},        {"conv_transpose", convTranspose}, {"conv_weight_grad", convWeightGrad},
-    {"max_pool", maxPool}, {"max_pool_grad", maxPoolGrad},    {"max_pool_take", maxPoolTake},
-    {"avg_pool", avgPool}, {"avg_pool_grad", avgPoolGrad},
+    {"conv", conv},
+    {"conv_transpose", convTranspose},
+    {"conv_weight_grad", convWeightGrad},
+    {"max_pool", maxPool},
+    {"max_pool_grad", maxPoolGrad},
+    {"max_pool_take", maxPoolTake},
+    {"max_pool_indices", maxPoolIndices},
+    {"avg_pool", avgPool},
+    {"avg_pool_grad", avgPoolGrad},
 };
 
 } // namespace
