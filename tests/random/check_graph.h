@@ -1,0 +1,60 @@
+// Everything that is promised of a training graph, held against it.
+#pragma once
+
+#include "ir/graph.h"
+#include "runtime/device.h"
+#include "tests/testing/draw_inputs.h"
+#include <memory>
+#include <string>
+
+namespace isthmus {
+
+// In how many graphs a comparison was made, of those where it is made only if nothing jumps.
+struct CheckCounts {
+  size_t graphs = 0, rewrites = 0, first = 0, second = 0, precision = 0, nodes = 0;
+};
+
+class GraphChecker {
+public:
+  GraphChecker();
+
+  // `g` is a forward graph with a loss, of any float type. Checks
+  //   text       it verifies, and so does its differentiation; printed and parsed they are equal
+  //   run        the executor gives the bits of the interpreter on the plain kernels, and agrees
+  //              with it on the fast ones; all is finite
+  //   rewrites   graphs rewritten by every policy, by random checkpoints and by random schedules
+  //              give the bits of the original, with the peak that was predicted
+  //   first      f64: the gradient is a directional central difference of the loss
+  //   second     f64: likewise the gradient of the gradient's product with a vector
+  //   precision  f64: in f32 the outputs are nearly the same
+  // Gives "", or the name of the check, a colon, and what differs.
+  std::string check(const Graph &g, uint64_t seed);
+
+  // One of the above alone, by its name.
+  std::string check(const Graph &g, uint64_t seed, llvm::StringRef name);
+
+  static llvm::ArrayRef<llvm::StringRef> names();
+
+  CheckCounts counts;
+
+private:
+  struct Case;
+  std::string text(const Case &c);
+  std::string run(const Case &c);
+  std::string rewrites(const Case &c);
+  std::string first(const Case &c);
+  std::string second(const Case &c);
+  std::string precision(const Case &c);
+
+  std::string directional(const Graph &g, llvm::ArrayRef<ValueId> xs, const NamedTensors &inputs,
+                          uint64_t seed);
+  llvm::Expected<std::vector<Tensor>> reference(const Graph &g, const NamedTensors &inputs);
+  llvm::Expected<std::vector<Tensor>> execute(const Graph &g, Device &device,
+                                              const NamedTensors &inputs,
+                                              std::optional<int64_t> peak = {});
+
+  KernelTable plain_, fast_;
+  std::unique_ptr<Device> plainDevice_, fastDevice_;
+};
+
+} // namespace isthmus

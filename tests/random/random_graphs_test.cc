@@ -1,0 +1,112 @@
+// Random graphs over the whole op table, each held against everything that is promised of it. About
+// 300 graphs; 10,000 with ISTHMUS_FULL=1; --graphs=N and --first=SEED take others.
+
+#include "ir/op_registry.h"
+#include "ir/text/printer.h"
+#include "tests/random/check_graph.h"
+#include "tests/testing/random_table_graph.h"
+#include "tests/testing/reduce_graph.h"
+#include <csignal>
+#include <cstdlib>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+namespace isthmus {
+namespace {
+
+uint64_t firstSeed = 0, numGraphs = 0; // of the command line
+volatile uint64_t currentSeed;
+
+uint64_t graphsWanted() {
+  const char *full = std::getenv("ISTHMUS_FULL");
+  return numGraphs ? numGraphs : full && std::string(full) == "1" ? 10000 : 300;
+}
+
+// What aborts or crashes says with which seed.
+void onCrash(int signal) {
+  char line[64] = "\nrandom graph, seed ";
+  size_t n = 20;
+  char digits[24];
+  size_t d = 0;
+  for (uint64_t s = currentSeed; d == 0 || s > 0; s /= 10)
+    digits[d++] = char('0' + s % 10);
+  while (d > 0)
+    line[n++] = digits[--d];
+  line[n++] = '\n';
+  if (write(2, line, n) < 0)
+    _exit(3);
+  std::signal(signal, SIG_DFL);
+  raise(signal);
+}
+
+std::string checkName(const std::string &difference) {
+  return difference.substr(0, difference.find(':'));
+}
+
+TEST(RandomGraphs, KeepAllPromises) {
+  for (int s : {SIGABRT, SIGSEGV, SIGFPE})
+    std::signal(s, onCrash);
+  GraphChecker checker;
+  std::map<std::string, size_t> calls;
+  size_t failures = 0, total = 0;
+  const uint64_t end = firstSeed + graphsWanted();
+  for (uint64_t seed = firstSeed; seed < end; ++seed) {
+    currentSeed = seed;
+    RandomTableGraph random = randomTableGraph(tableOptions(seed));
+    for (const auto &[row, count] : random.calls) {
+      calls[row] += count;
+      total += count;
+    }
+    std::string difference = checker.check(random.graph, seed);
+    if (!difference.empty()) {
+      ++failures;
+      std::string what = difference;
+      const std::string name = checkName(difference);
+      Graph small = reduce(random.graph, [&](const Graph &g) {
+        std::string d = checker.check(g, seed, name);
+        if (!d.empty())
+          what = d;
+        return !d.empty();
+      });
+      ADD_FAILURE() << "seed " << seed << ": " << difference << "\nreduced: " << what << "\n"
+                    << graphText(small);
+      if (failures == 20)
+        break;
+    }
+    if ((seed + 1 - firstSeed) % 50 == 0 || seed + 1 == end) {
+      const CheckCounts &n = checker.counts;
+      std::fprintf(
+          stderr,
+          "%llu graphs: %zu nodes, %zu calls of %zu rows, %zu rewrites, %zu gradients, %zu "
+          "second gradients, %zu in f32, %zu failures\n",
+          static_cast<unsigned long long>(seed + 1 - firstSeed), n.nodes, total, calls.size(),
+          n.rewrites, n.first, n.second, n.precision, failures);
+    }
+  }
+  if (failures > 0 || graphsWanted() < 300)
+    return;
+  for (const OpDef *row : OpRegistry::get().rows())
+    EXPECT_GT(calls[row->name], 0u) << row->name << " is in no graph";
+  // Most graphs can be compared with differences, and many in f32.
+  EXPECT_GT(checker.counts.first, checker.counts.graphs / 3);
+  EXPECT_GT(checker.counts.precision, checker.counts.graphs / 10);
+}
+
+} // namespace
+} // namespace isthmus
+
+int main(int argc, char **argv) {
+  testing::InitGoogleTest(&argc, argv);
+  for (int i = 1; i < argc; ++i) {
+    std::string arg = argv[i];
+    if (arg.rfind("--graphs=", 0) == 0)
+      isthmus::numGraphs = std::strtoull(arg.c_str() + 9, nullptr, 10);
+    else if (arg.rfind("--first=", 0) == 0)
+      isthmus::firstSeed = std::strtoull(arg.c_str() + 8, nullptr, 10);
+    else {
+      std::fprintf(stderr, "unknown argument '%s', expected --graphs=N or --first=SEED\n", argv[i]);
+      return 2;
+    }
+  }
+  return RUN_ALL_TESTS();
+}
