@@ -48,7 +48,7 @@ std::string differs(const Tensor &got, const Tensor &want, double tolerance) {
     largest = std::max(largest, std::fabs(v));
   for (size_t i = 0; i < a.size(); ++i)
     if (!(std::fabs(a[i] - b[i]) <= tolerance * largest))
-      return llvm::formatv("element {0} is {1}, expected {2}", i, a[i], b[i]);
+      return llvm::formatv("element {0} is {1}, expected {2}", i, floatText(a[i]), floatText(b[i]));
   return "";
 }
 
@@ -346,17 +346,26 @@ std::string GraphChecker::directional(const Graph &g, llvm::ArrayRef<ValueId> xs
     double numeric = (*above - *below) / (2 * h);
     if (std::fabs(numeric - analytic) <= 1e-6 * (1 + size) + 1e-14 * largest / h)
       return "";
-    tried += llvm::formatv(" {0} for a step of {1},", numeric, h);
+    tried += llvm::formatv(" {0} for a step of {1},", floatText(numeric), floatText(h));
   }
   tried.pop_back();
-  return llvm::formatv("the gradient in a direction is {0}, differences give{1}", analytic, tried);
+  return llvm::formatv("the gradient in a direction is {0}, differences give{1}",
+                       floatText(analytic), tried);
+}
+
+// Steps may turn the order of values that are equal but for rounding.
+std::string GraphChecker::excused(const Graph &g, std::string difference) {
+  if (difference.empty() || !jumps(g))
+    return difference;
+  ++counts.excused;
+  return "";
 }
 
 std::string GraphChecker::first(const Case &c) {
   if (!isDifferentiableInF64(c.forward))
     return "";
   ++counts.first;
-  return directional(c.forward, c.xs, c.inputs, c.seed);
+  return excused(c.forward, directional(c.forward, c.xs, c.inputs, c.seed));
 }
 
 std::string GraphChecker::second(const Case &c) {
@@ -383,7 +392,8 @@ std::string GraphChecker::second(const Case &c) {
   g.loss = sum;
   g.setOutputs({sum});
   ++counts.second;
-  if (std::string d = directional(g, c.xs, inputs, c.seed + 1); !d.empty())
+  std::string d = excused(withoutDeadNodes(g), directional(g, c.xs, inputs, c.seed + 1));
+  if (!d.empty())
     return d;
   // The gradient of the gradient in the arena.
   auto twice = gradients(g, {sum}, c.xs);
@@ -403,7 +413,7 @@ std::string GraphChecker::second(const Case &c) {
 
 std::string GraphChecker::precision(const Case &c) {
   const Graph &wide = c.forward;
-  if (!isDifferentiableInF64(wide) || jumps(wide))
+  if (!isDifferentiableInF64(wide) || jumps(wide) || fixesPrecision(wide))
     return "";
   auto narrow = withPrecision(wide, DType::F32);
   if (!narrow)

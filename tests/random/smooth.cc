@@ -5,9 +5,12 @@
 namespace isthmus {
 namespace {
 
-// Gradients of rows with a bend: these jump though their results are floats and they have
-// gradients.
-constexpr llvm::StringRef kSteps[] = {"relu_grad", "leaky_relu_grad", "clamp_grad", "max_grad"};
+// Floats that jump though they have gradients: remainders, thresholds, gradients of what has a
+// bend.
+constexpr llvm::StringRef kSteps[] = {"mod",           "thresholded_relu", "shrink",
+                                      "relu_grad",     "leaky_relu_grad",  "clamp_grad",
+                                      "max_grad",      "elu_grad",         "hard_swish_grad",
+                                      "max_pool_grad", "max_pool_take"};
 
 bool isJump(const Graph &g, const Node &n) {
   if (n.op->is(kView) ||
@@ -25,6 +28,13 @@ bool isJump(const Graph &g, const Node &n) {
 bool jumps(const Graph &g) {
   for (uint32_t i = 0; i < g.numNodes(); ++i)
     if (isJump(g, g.node(NodeId(i))))
+      return true;
+  return false;
+}
+
+bool fixesPrecision(const Graph &g) {
+  for (uint32_t i = 0; i < g.numNodes(); ++i)
+    if (g.node(NodeId(i)).op->name == "bitcast")
       return true;
   return false;
 }

@@ -24,11 +24,14 @@ ValueId OperandMaker::operand(const OpCall &call, size_t i, ValueId given) {
     std::optional<int64_t> bound = op.indexBound ? op.indexBound(call, i) : std::nullopt;
     return intOperand(type, bound.value_or(kBoundOfOthers));
   }
+  double low = op.low, high = op.high;
+  if (op.name == "mod") // whose divisor may be anything but zero
+    low = 0.5, high = 2;
   // Where growth is slow, values as they are.
-  bool mayBeRaw = op.low == kLow && op.high == kHigh &&
+  bool mayBeRaw = low == kLow && high == kHigh &&
                   (op.is(kView) || (op.is(kElementwise) && op.operandNames.size() > 1));
-  ValueId v = floatOperand(type, op.low, op.high, given, mayBeRaw);
-  return op.name == "inverse" ? dominant(v) : v;
+  ValueId v = floatOperand(type, low, high, given, mayBeRaw);
+  return op.name == "inverse" || op.name == "det" ? dominant(v) : v;
 }
 
 ValueId OperandMaker::anyFloat() {
