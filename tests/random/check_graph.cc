@@ -92,8 +92,8 @@ GraphChecker::GraphChecker() {
 }
 
 llvm::ArrayRef<llvm::StringRef> GraphChecker::names() {
-  static constexpr llvm::StringRef all[] = {"text",  "run",    "rewrites",
-                                            "first", "second", "precision"};
+  static constexpr llvm::StringRef all[] = {"text",   "run",       "rewrites", "first",
+                                            "second", "precision", "halves"};
   return all;
 }
 
@@ -119,7 +119,8 @@ std::string GraphChecker::check(const Graph &g, uint64_t seed, llvm::StringRef n
   using Check = std::string (GraphChecker::*)(const Case &);
   static constexpr Check checks[] = {&GraphChecker::text,     &GraphChecker::run,
                                      &GraphChecker::rewrites, &GraphChecker::first,
-                                     &GraphChecker::second,   &GraphChecker::precision};
+                                     &GraphChecker::second,   &GraphChecker::precision,
+                                     &GraphChecker::halves};
   for (size_t i = 0; i < names().size(); ++i)
     if (names()[i] == name)
       return fail((this->*checks[i])(c));
@@ -411,6 +412,18 @@ std::string GraphChecker::second(const Case &c) {
 
 // --- Precision
 
+// Rounded to the types of `g`; its own data are rounded already.
+static NamedTensors converted(const NamedTensors &inputs, const Graph &g) {
+  NamedTensors out;
+  for (const Input &i : g.inputs()) {
+    const std::string name = g.valueName(i.value).str();
+    out[name] = i.init.kind == Initializer::Kind::Data
+                    ? i.init.data
+                    : fromDoubles(g.type(i.value), toDoubles(inputs.at(name)));
+  }
+  return out;
+}
+
 std::string GraphChecker::precision(const Case &c) {
   const Graph &wide = c.forward;
   if (!isDifferentiableInF64(wide) || jumps(wide) || fixesPrecision(wide))
@@ -419,21 +432,39 @@ std::string GraphChecker::precision(const Case &c) {
   if (!narrow)
     return toString(narrow.takeError());
   ++counts.precision;
-  NamedTensors wideInputs, narrowInputs;
-  for (const auto &[name, t] : c.inputs) {
-    bool wasWide = t.type.dtype == DType::F64;
-    narrowInputs[name] = wasWide ? fromDoubles(t.type.with(DType::F32), toDoubles(t)) : t;
+  NamedTensors narrowInputs = converted(c.inputs, *narrow), wideInputs;
+  for (const auto &[name, t] : c.inputs)
     wideInputs[name] = fromDoubles(t.type, toDoubles(narrowInputs[name]));
-  }
-  for (const Input &i : narrow->inputs()) // constants are converted already
-    if (i.init.kind == Initializer::Kind::Data)
-      narrowInputs[narrow->valueName(i.value).str()] = i.init.data;
   auto want = reference(wide, wideInputs), got = reference(*narrow, narrowInputs);
   if (!want || !got) {
     std::string what = want ? "" : toString(want.takeError());
     return what + (got ? "" : toString(got.takeError()));
   }
   return differsAnywhere(wide, *got, *want, 2e-3);
+}
+
+std::string GraphChecker::halves(const Case &c) {
+  if (c.forward.type(c.forward.loss).dtype != DType::F64 || fixesPrecision(c.forward))
+    return "";
+  auto narrow = withPrecision(c.forward, c.seed % 4 < 2 ? DType::BF16 : DType::F16);
+  if (!narrow)
+    return toString(narrow.takeError());
+  ++counts.halves;
+  Graph &g = *narrow;
+  ValueList xs = differentiableInputs(g);
+  auto grads = gradients(g, {g.loss}, xs);
+  if (!grads)
+    return toString(grads.takeError());
+  addGradientOutputs(g, xs, *grads);
+  if (llvm::Error e = verify(g))
+    return toString(std::move(e));
+  NamedTensors inputs = converted(c.inputs, g);
+  auto want = reference(g, inputs), got = execute(g, *plainDevice_, inputs);
+  if (!want || !got) {
+    std::string what = want ? "" : toString(want.takeError());
+    return what + (got ? "" : toString(got.takeError()));
+  }
+  return bitsDiffer(g, *got, *want);
 }
 
 } // namespace isthmus

@@ -11,7 +11,7 @@ namespace isthmus {
 
 // In how many graphs a comparison was made, of those where it is made only if nothing jumps.
 struct CheckCounts {
-  size_t graphs = 0, rewrites = 0, first = 0, second = 0, precision = 0, nodes = 0;
+  size_t graphs = 0, rewrites = 0, first = 0, second = 0, precision = 0, halves = 0, nodes = 0;
   // Differences that did not agree with a gradient, of functions that jump.
   size_t excused = 0;
 };
@@ -29,6 +29,7 @@ public:
   //   first      f64: the gradient is a directional central difference of the loss
   //   second     f64: likewise the gradient of the gradient's product with a vector
   //   precision  f64: in f32 the outputs are nearly the same
+  //   halves     f64: in bf16 or f16 the executor gives the bits of the interpreter, gradients too
   // Gives "", or the name of the check, a colon, and what differs.
   std::string check(const Graph &g, uint64_t seed);
 
@@ -47,6 +48,7 @@ private:
   std::string first(const Case &c);
   std::string second(const Case &c);
   std::string precision(const Case &c);
+  std::string halves(const Case &c);
 
   std::string directional(const Graph &g, llvm::ArrayRef<ValueId> xs, const NamedTensors &inputs,
                           uint64_t seed);

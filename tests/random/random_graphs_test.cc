@@ -78,9 +78,9 @@ TEST(RandomGraphs, KeepAllPromises) {
       std::fprintf(
           stderr,
           "%llu graphs: %zu nodes, %zu calls of %zu rows, %zu rewrites, %zu gradients, %zu "
-          "second gradients (%zu excused), %zu in f32, %zu failures\n",
+          "second gradients (%zu excused), %zu in f32, %zu in 16 bits, %zu failures\n",
           static_cast<unsigned long long>(seed + 1 - firstSeed), n.nodes, total, calls.size(),
-          n.rewrites, n.first, n.second, n.excused, n.precision, failures);
+          n.rewrites, n.first, n.second, n.excused, n.precision, n.halves, failures);
     }
   }
   if (failures > 0 || graphsWanted() < 300)
