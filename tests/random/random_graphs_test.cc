@@ -89,6 +89,7 @@ TEST(RandomGraphs, KeepAllPromises) {
     EXPECT_GT(calls[row->name], 0u) << row->name << " is in no graph";
   // Most graphs can be compared with differences, and some in f32.
   EXPECT_GT(checker.counts.first, checker.counts.graphs / 3);
+  EXPECT_GT(checker.counts.halves, checker.counts.graphs / 3);
   EXPECT_LT(checker.counts.excused, checker.counts.graphs / 50);
   EXPECT_GT(checker.counts.precision, checker.counts.graphs / 20);
 }

@@ -194,7 +194,11 @@ private:
     return llvm::any_of(g_.outputs(), cutAway) || (g_.loss && cutAway(g_.loss));
   }
 
-  // An operand, or any earlier input, in place of a result.
+  bool isUsed(ValueId v) const {
+    return v == g_.loss || llvm::is_contained(g_.outputs(), v) || !Uses(g_).of(v).empty();
+  }
+
+  // An operand in place of a result.
   bool bypass() {
     bool any = false;
     for (uint32_t i = uint32_t(g_.numNodes()); i-- > 0;) {
@@ -202,6 +206,8 @@ private:
         continue;
       const Node n = g_.node(NodeId(i));
       for (uint32_t r = 0; r < n.numResults; ++r) {
+        if (!isUsed(n.result(r)))
+          continue; // it would be the same graph again
         bool done = false;
         for (ValueId o : n.operands) {
           bool isOutput = llvm::is_contained(g_.outputs(), n.result(r)) || g_.loss == n.result(r);

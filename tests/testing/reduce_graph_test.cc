@@ -92,6 +92,18 @@ TEST(Reduce, AlwaysFailing) {
   EXPECT_LT(calls, 2 * g.numNodes());
 }
 
+// A result that nothing reads is no reason to go on for ever.
+TEST(Reduce, OpsOfSeveralResults) {
+  Graph g;
+  Builder b(g);
+  ValueId x = llvm::cantFail(g.addInput(InputKind::Input, "x", Type(DType::F64, {3})));
+  ValueId y = llvm::cantFail(g.addInput(InputKind::Input, "y", Type(DType::F64, {3})));
+  NodeId n = b.createNode("top_k", {b.add(x, y)}, {{"k", int64_t(3)}});
+  g.addOutput(g.node(n).result(1));
+  Graph small = reduce(g, [](const Graph &g) { return count(g, "top_k") == 1; });
+  EXPECT_EQ(small.numNodes(), 1u);
+}
+
 // A reduced graph is one that fails, whatever the predicate.
 TEST(Reduce, TheResultFails) {
   Graph g = randomTableGraph({.seed = 8, .steps = 20}).graph;
