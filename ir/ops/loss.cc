@@ -44,6 +44,8 @@ llvm::Expected<Dims> expectLabels(const InferContext &c, const Type &x, size_t l
   if (c.operand(labels).dims != dims)
     return c.error("expects labels of the sizes of '{0}' without axis {1}, got '{2}'", x.str(),
                    *axis, c.operand(labels).str());
+  if (x.dims[*axis] == 0 && c.operand(labels).elements() > 0)
+    return c.error("expects a class at least, since there are labels, got none: '{0}'", x.str());
   return dims;
 }
 

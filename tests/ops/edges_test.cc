@@ -169,5 +169,20 @@ TEST(TopK, OrdersTiesAndNan) {
   expectSame(smallest[1], {2, 0, 3, 1});
 }
 
+// Labels without classes would be counted by a division by zero.
+TEST(Losses, WithLabelsHaveClasses) {
+  for (const char *text :
+       {"cross_entropy(f64[2, 0], i64[2])", "cross_entropy_grad(f64[], f64[2, 0], i64[2], f64[2])",
+        "nll(f64[2, 0, 3], i64[2, 3])", "nll_grad(f64[], i64[2]) {classes = 0, type = f64}"}) {
+    CallText call = llvm::cantFail(parseCall(text));
+    auto types = inferTypes(*call.op, call.attrs, call.operands);
+    EXPECT_FALSE(bool(types)) << text;
+    if (!types) {
+      EXPECT_NE(llvm::toString(types.takeError()).find("expects a class"), std::string::npos);
+    }
+  }
+  EXPECT_TRUE(run("nll(f64[0, 0], i64[0]) {reduction = none}", {{}, {}}).empty());
+}
+
 } // namespace
 } // namespace isthmus

@@ -22,6 +22,8 @@ ValueId OperandMaker::operand(const OpCall &call, size_t i, ValueId given) {
     return boolOperand(type);
   if (!isFloat(type.dtype)) {
     std::optional<int64_t> bound = op.indexBound ? op.indexBound(call, i) : std::nullopt;
+    if (op.takesIndex && type.elements() > 0) // labels: one counts, whatever is to be ignored
+      return labels(type, *bound);
     return intOperand(type, bound.value_or(kBoundOfOthers));
   }
   double low = op.low, high = op.high;
@@ -92,6 +94,15 @@ ValueId OperandMaker::drawnData(const Type &type, int64_t bound) {
   below_[v] = bound;
   keep(v);
   return v;
+}
+
+ValueId OperandMaker::labels(const Type &type, int64_t bound) {
+  std::vector<double> data = toDoubles(draw(type, random_.next(), {.bound = bound}));
+  data[0] = 0; // which no example ignores in a mean
+  Initializer init;
+  init.kind = Initializer::Kind::Data;
+  init.data = fromDoubles(type, data);
+  return llvm::cantFail(g_.addInput(InputKind::Input, name("labels"), type, std::move(init)));
 }
 
 ValueId OperandMaker::intOperand(const Type &type, int64_t bound) {

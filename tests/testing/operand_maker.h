@@ -33,6 +33,7 @@ public:
 private:
   ValueId floatOperand(const Type &type, double low, double high, ValueId given, bool mayBeRaw);
   ValueId intOperand(const Type &type, int64_t bound);
+  ValueId labels(const Type &type, int64_t bound);
   ValueId boolOperand(const Type &type);
   ValueId learned(const Type &type, double low, double high);
   ValueId drawnData(const Type &type, int64_t bound);
