@@ -408,6 +408,14 @@ class Inputs(Case):
         self.assert_same(narrow, self.outputs("mlp.isth", "--precision=f64", "--inputs=in"))
 
 
+    def test_a_fill_is_exact(self):
+        """What is written in the graph has all digits of the type that it is computed in."""
+        text = "isthmus 1\ngraph @g {\n  const %c : f64[3] = fill {value = -4.826984902407649}\n  %y = neg(%c)\n  output %y\n}\n"
+        self.write("fill.isth", text)
+        self.outputs("fill.isth")
+        self.assertEqual(read_npy(self.path("outputs/y.npy")), ("f64", (3,), (4.826984902407649,) * 3))
+
+
 class Verify(Case):
     def test_equal(self):
         self.run_ok("opt", self.chain(), "--loss=mse", "--policy=memory", "-o", "out.isth")

@@ -36,7 +36,7 @@ struct Draws {
   }
 };
 
-// Element i of a tensor of any element type, rounded through f32 as files hold it.
+// Element i of a tensor of any element type.
 void store(DType t, char *to, int64_t i, double value) {
   float f = static_cast<float>(value);
   switch (t) {
@@ -44,7 +44,7 @@ void store(DType t, char *to, int64_t i, double value) {
     reinterpret_cast<float *>(to)[i] = f;
     break;
   case DType::F64:
-    reinterpret_cast<double *>(to)[i] = f;
+    reinterpret_cast<double *>(to)[i] = value;
     break;
   case DType::BF16:
     reinterpret_cast<uint16_t *>(to)[i] = floatToBF16(f);
@@ -64,6 +64,10 @@ void store(DType t, char *to, int64_t i, double value) {
     break;
   }
 }
+
+// A number that is drawn has the digits that a file of f32 holds: it is the same in every
+// precision.
+double drawn(double value) { return static_cast<float>(value); }
 
 template <typename Value> Tensor filled(const Type &type, Value value) {
   return Tensor::make(type, [&](char *to) {
@@ -163,19 +167,19 @@ llvm::Expected<Tensor> defaultInput(const Graph &g, const Input &input, uint64_t
   case Initializer::Kind::Normal: {
     Draws draws(static_cast<uint64_t>(init.args.getInt("seed")), name);
     double mean = init.args.getFloat("mean"), std = init.args.getFloat("std");
-    return filled(type, [&](int64_t i) { return mean + std * draws.normal(i); });
+    return filled(type, [&](int64_t i) { return drawn(mean + std * draws.normal(i)); });
   }
   case Initializer::Kind::Uniform: {
     Draws draws(static_cast<uint64_t>(init.args.getInt("seed")), name);
     double low = init.args.getFloat("low"), high = init.args.getFloat("high");
-    return filled(type, [&](int64_t i) { return low + (high - low) * draws.uniform(i); });
+    return filled(type, [&](int64_t i) { return drawn(low + (high - low) * draws.uniform(i)); });
   }
   case Initializer::Kind::None:
     break;
   }
   Draws draws(seed, name);
   if (isFloat(type.dtype))
-    return filled(type, [&](int64_t i) { return draws.normal(i); });
+    return filled(type, [&](int64_t i) { return drawn(draws.normal(i)); });
   int64_t bound = INT64_MAX; // the least that any reader sets
   for (const IndexReader &reader : indexReaders(g, input.value))
     bound = std::min(bound, reader.bound);
