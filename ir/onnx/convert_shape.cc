@@ -104,11 +104,14 @@ void convertUnsqueeze(NodeContext &n) {
 
 void convertTranspose(NodeContext &n) {
   auto perm = n.intsAttr("perm");
+  int64_t rank = n.in(0).type.rank();
   if (!perm) { // reversed
     perm.emplace();
-    for (int64_t i = n.in(0).type.rank() - 1; i >= 0; --i)
+    for (int64_t i = rank - 1; i >= 0; --i)
       perm->push_back(i);
   }
+  for (int64_t &axis : *perm) // exporters count from the end too
+    axis += axis < 0 ? rank : 0;
   n.result(0, n.transpose(n.in(0), *perm));
 }
 
