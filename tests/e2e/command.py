@@ -66,7 +66,7 @@ def run(*args, stdin=b"", stdout=subprocess.PIPE, cwd=None, env=None, timeout=12
         cwd=cwd,
         env={**os.environ, **QUIET_THREADS, **(env or {})},
         timeout=timeout,
-        preexec_fn=prepare,
+        preexec_fn=prepare if memory_limit or close else None,  # without one a large test need not be copied
     )
     err = process.stderr.decode(errors="backslashreplace")
     return Result(process.returncode, process.stdout or b"", err, time.monotonic() - start)
