@@ -4,33 +4,18 @@ import command
 
 command.with_python_of_torch()
 
-import contextlib  # noqa: E402
 import copy  # noqa: E402
-import io  # noqa: E402
 import json  # noqa: E402
-import logging  # noqa: E402
 import os  # noqa: E402
-import warnings  # noqa: E402
 
 import numpy as np  # noqa: E402
 import torch  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
+from torch_export import EXPORTERS, export  # noqa: E402
 
 torch.set_num_threads(2)
 torch.manual_seed(0)
-logging.disable(logging.WARNING)
-warnings.simplefilter("ignore")
-
-# The exporters, the opset that each is asked for, and options. These keep weights' names and layouts, and batch norms.
-EXPORTERS = {
-    "ts13": {"dynamo": False, "opset_version": 13, "do_constant_folding": False},
-    "ts17": {"dynamo": False, "opset_version": 17, "do_constant_folding": False},
-    "ts20": {"dynamo": False, "opset_version": 20, "do_constant_folding": False},
-    "dynamo18": {"dynamo": True, "opset_version": 18, "optimize": False, "external_data": False},
-    "dynamo20": {"dynamo": True, "opset_version": 20, "optimize": False, "external_data": False},
-    "default": {"dynamo": True, "external_data": True},
-}
 
 
 class Function(nn.Module):
@@ -237,11 +222,6 @@ BY_DEFAULT = {"linear", "mlp_relu", "conv", "conv_groups", "max_pool", "global_p
               "pad", "softmax", "matmul", "reductions", "reshape_permute"}
 BY_OPSET = {"linear_3d", "mlp_gelu", "mlp_gelu_tanh", "layer_norm", "reductions", "split", "slices", "pad", "attention", "batch_norm",
             "mlp_softmax", "tied_weights", "max_pool_padded", "group_norm"}
-
-
-def export(module, x, path, exporter):
-    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-        torch.onnx.export(module, (x,), path, input_names=["x"], output_names=["y"], **EXPORTERS[exporter])
 
 
 def torch_loss(kind, y, extra):

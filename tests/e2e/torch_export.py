@@ -1,0 +1,42 @@
+"""What tests that need PyTorch share: its exporters, and arrays held against one another."""
+
+import contextlib
+import io
+import logging
+import warnings
+
+import numpy as np
+import torch
+
+logging.disable(logging.WARNING)
+warnings.simplefilter("ignore")
+
+# The exporters, the opset that each is asked for, and options. These keep weights' names and layouts, and batch norms.
+EXPORTERS = {
+    "ts13": {"dynamo": False, "opset_version": 13, "do_constant_folding": False},
+    "ts17": {"dynamo": False, "opset_version": 17, "do_constant_folding": False},
+    "ts20": {"dynamo": False, "opset_version": 20, "do_constant_folding": False},
+    "dynamo18": {"dynamo": True, "opset_version": 18, "optimize": False, "external_data": False},
+    "dynamo20": {"dynamo": True, "opset_version": 20, "optimize": False, "external_data": False},
+    "default": {"dynamo": True, "external_data": True},
+}
+
+
+def export(module, inputs, path, exporter, input_names=("x",), output_names=("y",)):
+    """Writes an ONNX file, without the exporter's talk. `inputs`: a tensor, or a tuple of them."""
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        torch.onnx.export(module, inputs if isinstance(inputs, tuple) else (inputs,), path, input_names=list(input_names),
+                          output_names=list(output_names), **EXPORTERS[exporter])
+
+
+def difference(got, want, smallest_scale):
+    """How far `got` is off, as a share of the largest magnitude in `want`: elements that cancel to nothing carry the
+    rounding of what they are sums of. Infinite where NaN, infinities, or integers differ."""
+    if want.dtype.kind != "f":
+        return 0.0 if np.array_equal(got, want) else float("inf")
+    got, want = got.astype(np.float64), want.astype(np.float64)
+    finite = np.isfinite(want)
+    if not (np.array_equal(finite, np.isfinite(got)) and np.array_equal(got[~finite], want[~finite], equal_nan=True)):
+        return float("inf")
+    off = np.abs(got[finite] - want[finite]).max(initial=0)
+    return float(off / max(smallest_scale, np.abs(want[finite]).max(initial=0)))

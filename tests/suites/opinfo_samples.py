@@ -1,0 +1,79 @@
+"""PyTorch's OpInfo samples as modules: tensors are inputs, all else is a constant."""
+
+import random
+import sys
+import types
+import unittest
+import zlib
+
+import numpy as np
+import torch
+from torch import nn
+from torch.utils import _pytree as pytree
+
+
+def operators():
+    """PyTorch's table of operators that take f64, by name, in its order."""
+    # Its testing package imports this one for a base class of its own tests, which are not run here.
+    if "expecttest" not in sys.modules:
+        sys.modules["expecttest"] = types.ModuleType("expecttest")
+        sys.modules["expecttest"].TestCase = unittest.TestCase
+    from torch.testing._internal.common_methods_invocations import op_db
+
+    found = {}
+    for op in op_db:
+        if torch.float64 in op.dtypes:
+            found.setdefault(f"{op.name}.{op.variant_test_name}" if op.variant_test_name else op.name, op)
+    return found
+
+
+class Sample(nn.Module):
+    """One call of an operator. `inputs`: the tensors among its arguments, in f64 with values that f32 has too."""
+
+    def __init__(self, op, sample):
+        super().__init__()
+        self.op = op
+        flat, self.spec = pytree.tree_flatten(((sample.input, *sample.args), sample.kwargs))
+        self.places = [i for i, a in enumerate(flat) if isinstance(a, torch.Tensor)]
+        self.rest = [None if isinstance(a, torch.Tensor) else a for a in flat]
+        self.inputs = [as_leaf(flat[i]) for i in self.places]
+
+    def forward(self, *inputs):
+        flat = list(self.rest)
+        for place, x in zip(self.places, inputs, strict=True):
+            flat[place] = x
+        args, kwargs = pytree.tree_unflatten(flat, self.spec)
+        return tuple(y for y in pytree.tree_leaves(self.op(*args, **kwargs)) if isinstance(y, torch.Tensor))
+
+    def names(self):
+        return [f"x{i}" for i in range(len(self.inputs))]
+
+    def __str__(self):
+        flat = list(self.rest)
+        for place, x in zip(self.places, self.inputs, strict=True):
+            flat[place] = f"{str(x.dtype).removeprefix('torch.')}{list(x.shape)}"
+        args, kwargs = pytree.tree_unflatten(flat, self.spec)
+        return ", ".join([*map(str, args), *(f"{k}={v}" for k, v in kwargs.items())])
+
+
+def as_leaf(tensor):
+    value = tensor.detach()
+    if value.dtype == torch.float64 and value.layout == torch.strided:
+        value = value.float().double()
+    return value.clone().requires_grad_(tensor.requires_grad)
+
+
+def samples(name, op, count):
+    """(index, sample) of the operator: `count` that are spread evenly over all that PyTorch has, or all for None."""
+    seed = zlib.crc32(name.encode())
+    random.seed(seed)
+    np.random.seed(seed)
+    torch.manual_seed(seed)
+    found = list(op.sample_inputs("cpu", torch.float64, requires_grad=op.supports_autograd))
+    if count is None or count >= len(found):
+        chosen = range(len(found))
+    elif count == 1:
+        chosen = [0]
+    else:
+        chosen = sorted({round(i * (len(found) - 1) / (count - 1)) for i in range(count)})
+    return [(i, Sample(op, found[i])) for i in chosen]
