@@ -3,6 +3,9 @@
 #include "ir/check.h"
 #include "ir/ops/families.h"
 #include "ir/text/parser.h"
+#include "kernels/gemm/register.h"
+#include "kernels/onednn/register.h"
+#include "kernels/plain/register.h"
 #include "passes/differentiate.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringExtras.h"
@@ -162,6 +165,77 @@ std::string inverseText(const OpDef &op) {
   return codes(found) + (ops.empty() ? "" : ", by " + codes(ops));
 }
 
+// All kernels of the CPU, in the order in which they are asked.
+const KernelTable &cpuKernels() {
+  static const KernelTable *const table = [] {
+    auto *t = new KernelTable;
+    registerGemmKernels(*t);
+    registerOneDnnKernels(*t);
+    registerPlainKernels(*t);
+    return t;
+  }();
+  return *table;
+}
+
+// An example with `to` in place of the element type that it is about: its floats', or its first
+// operand's, or without operands its attribute's.
+CallText withType(CallText call, DType to) {
+  auto first = llvm::find_if(call.operands, [](const Type &t) { return isFloat(t.dtype); });
+  if (first == call.operands.end())
+    first = call.operands.begin();
+  if (first == call.operands.end()) {
+    if (call.op->attr("type"))
+      call.attrs.set("type", dtypeName(to).str());
+    return call;
+  }
+  DType from = first->dtype;
+  for (Type &t : call.operands)
+    if (t.dtype == from)
+      t.dtype = to;
+  return call;
+}
+
+// Whether some example is right in this element type, and computed. Only plain kernels are asked:
+// what others take depends on the machine.
+bool takes(const OpDef &op, DType type) {
+  for (const std::string &text : op.examples) {
+    CallText call = withType(llvm::cantFail(parseCall(text)), type);
+    auto results = inferTypes(op, call.attrs, call.operands);
+    if (!results) {
+      llvm::consumeError(results.takeError());
+      continue;
+    }
+    OpCall asked{&op, &call.attrs, {}, {}};
+    asked.operands.assign(call.operands.begin(), call.operands.end());
+    asked.results.assign(results->begin(), results->end());
+    if (op.is(kView) || llvm::any_of(cpuKernels().of(op.name), [&](const Kernel &k) {
+          return k.library == "plain" && k.prepare(asked, {});
+        }))
+      return true;
+  }
+  return false;
+}
+
+// "f32, f64; not i32".
+std::string typesText(const OpDef &op) {
+  std::string yes, no;
+  for (DType t : {DType::F32, DType::F64, DType::BF16, DType::F16, DType::I32, DType::I64,
+                  DType::U8, DType::Bool}) {
+    std::string &list = takes(op, t) ? yes : no;
+    list += (list.empty() ? "" : ", ") + dtypeName(t).str();
+  }
+  return yes + (no.empty() ? "" : "; not " + no);
+}
+
+std::string kernelsText(const OpDef &op) {
+  if (op.is(kView))
+    return "none: nothing is computed";
+  std::vector<llvm::StringRef> libraries;
+  for (const Kernel &k : cpuKernels().of(op.name))
+    libraries.push_back(k.library);
+  return codes(libraries);
+}
+
 std::string signature(const OpDef &op) {
   std::string out = op.name + "(" + llvm::join(llvm::split(op.operands, ' '), ", ") + ")";
   std::string attrs;
@@ -209,6 +283,8 @@ void writeRow(const OpDef &op, llvm::raw_ostream &os) {
       traits.push_back(t.text);
   if (!traits.empty())
     os << "- Traits: " << llvm::join(traits, "; ") << ".\n";
+  os << "- Types: " << typesText(op) << ".\n";
+  os << "- Kernels on the CPU: " << kernelsText(op) << ".\n";
   os << "- Gradient: " << gradientText(op) << "\n";
   if (op.inverse)
     os << "- Inverse: " << inverseText(op) << ".\n";
