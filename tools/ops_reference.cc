@@ -177,43 +177,52 @@ const KernelTable &cpuKernels() {
   return *table;
 }
 
-// An example with `to` in place of the element type that it is about: its floats', or its first
-// operand's, or without operands its attribute's.
-CallText withType(CallText call, DType to) {
-  auto first = llvm::find_if(call.operands, [](const Type &t) { return isFloat(t.dtype); });
-  if (first == call.operands.end())
-    first = call.operands.begin();
-  if (first == call.operands.end()) {
-    if (call.op->attr("type"))
-      call.attrs.set("type", dtypeName(to).str());
-    return call;
+// Whether a call is right, and computed. Only plain kernels are asked: what others take depends on
+// the machine.
+bool isComputed(const CallText &call) {
+  auto results = inferTypes(*call.op, call.attrs, call.operands);
+  if (!results) {
+    llvm::consumeError(results.takeError());
+    return false;
   }
-  DType from = first->dtype;
-  for (Type &t : call.operands)
-    if (t.dtype == from)
-      t.dtype = to;
-  return call;
+  OpCall asked{call.op, &call.attrs, {}, {}};
+  asked.operands.assign(call.operands.begin(), call.operands.end());
+  asked.results.assign(results->begin(), results->end());
+  return call.op->is(kView) || llvm::any_of(cpuKernels().of(call.op->name), [&](const Kernel &k) {
+           return k.library == "plain" && k.prepare(asked, {});
+         });
 }
 
-// Whether some example is right in this element type, and computed. Only plain kernels are asked:
-// what others take depends on the machine.
-bool takes(const OpDef &op, DType type) {
-  for (const std::string &text : op.examples) {
-    CallText call = withType(llvm::cantFail(parseCall(text)), type);
-    auto results = inferTypes(op, call.attrs, call.operands);
-    if (!results) {
-      llvm::consumeError(results.takeError());
-      continue;
+// Whether the example is right with `to` in place of the element type that it is about: its
+// floats', or its first operand's, and its attribute's. Some of the operands may stay wider:
+// statistics of 16-bit floats are f32.
+bool takesIn(CallText call, DType to) {
+  if (call.op->attr("type"))
+    call.attrs.set("type", dtypeName(to).str());
+  if (call.operands.empty())
+    return isComputed(call);
+  auto first = llvm::find_if(call.operands, [](const Type &t) { return isFloat(t.dtype); });
+  DType from = first == call.operands.end() ? call.operands[0].dtype : first->dtype;
+  std::vector<Type *> about;
+  for (Type &t : call.operands)
+    if (t.dtype == from)
+      about.push_back(&t);
+  // Not all of them, unless an attribute names the type.
+  uint32_t end = (1u << about.size()) - (call.op->attr("type") ? 0 : 1);
+  for (uint32_t wider = 0; wider < end; ++wider)
+    for (DType wide : {DType::F32, DType::F64}) {
+      for (size_t i = 0; i < about.size(); ++i)
+        about[i]->dtype = wider >> i & 1 ? wide : to;
+      if (isComputed(call))
+        return true;
     }
-    OpCall asked{&op, &call.attrs, {}, {}};
-    asked.operands.assign(call.operands.begin(), call.operands.end());
-    asked.results.assign(results->begin(), results->end());
-    if (op.is(kView) || llvm::any_of(cpuKernels().of(op.name), [&](const Kernel &k) {
-          return k.library == "plain" && k.prepare(asked, {});
-        }))
-      return true;
-  }
   return false;
+}
+
+bool takes(const OpDef &op, DType type) {
+  return llvm::any_of(op.examples, [&](const std::string &text) {
+    return takesIn(llvm::cantFail(parseCall(text)), type);
+  });
 }
 
 // "f32, f64; not i32".
