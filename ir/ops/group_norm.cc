@@ -107,6 +107,20 @@ ValueList vjpGroupNorm(VjpContext &c) {
   return out;
 }
 
+ValueList expandGroupNorm(ExpandContext &c) {
+  Builder &b = c.b;
+  const Type x = b.type(c.operands[0]);
+  Groups as(b, x, c.attrs.getInt("groups"));
+  ValueId wide = as.split(c.operands[0]), mean = as.mean(wide), centred = b.sub(wide, mean);
+  ValueId variance = as.mean(b.create("square", {centred}));
+  ValueId rstd = b.create("rsqrt", {b.shift(variance, c.attrs.getFloat("epsilon"))});
+  ValueId y = b.mul(b.mul(centred, rstd), as.perChannel(c.operands[1]));
+  y = b.add(y, as.perChannel(c.operands[2]));
+  llvm::ArrayRef<int64_t> statistics = llvm::makeArrayRef(as.dims).take_front(2);
+  return {b.cast(b.reshape(y, x.dims), x.dtype), b.reshape(mean, statistics),
+          b.reshape(rstd, statistics)};
+}
+
 ValueList expandGroupNormGrad(ExpandContext &c) {
   Builder &b = c.b;
   const Type x = b.type(c.operands[1]);
@@ -139,6 +153,7 @@ void addGroupNorm(OpRegistry &r) {
           .attrs = {kGroups, kEpsilon},
           .infer = inferGroupNorm,
           .vjp = vjpGroupNorm,
+          .expand = expandGroupNorm,
           .cost = costForward,
           .inPlace = {{0, 0}},
           .examples = {"group_norm(f64[2, 4, 3], f64[4], f64[4]) {groups = 2}",

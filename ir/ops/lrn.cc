@@ -25,34 +25,54 @@ ValueList vjpLrn(VjpContext &c) {
   return {c.b.create("lrn_grad", {c.grad(0), c.operand(0)}, c.attrs)};
 }
 
-// With s = bias + alpha / size * W x^2, W being the window's matrix of zeros and ones:
+// In the type of the sums, as [N, channels, the rest], with W, the window's matrix of zeros and
+// ones, and s = bias + alpha / size W x^2.
+struct Windows {
+  Builder &b;
+  const Attrs &attrs;
+  Type type, wide;
+  ValueId window;
+
+  Windows(ExpandContext &c, const Type &x) : b(c.b), attrs(c.attrs), type(x) {
+    int64_t channels = type.dims[1], size = attrs.getInt("size");
+    wide = Type(type.dtype == DType::F64 ? DType::F64 : DType::F32, {type.dims[0], channels, 1});
+    for (int64_t a = 2; a < type.rank(); ++a)
+      wide.dims[2] *= type.dims[size_t(a)];
+    // Row c has ones in the columns from c - (size - 1) / 2 to c + size / 2.
+    window = b.full(Type(wide.dtype, {channels, channels}), 1);
+    window = b.create("trilu", {window}, {{"k", -((size - 1) / 2)}, {"upper", true}});
+    window = b.create("trilu", {window}, {{"k", size / 2}, {"upper", false}});
+  }
+  ValueId widened(ValueId v) const { return b.reshape(b.cast(v, wide.dtype), wide.dims); }
+  ValueId narrowed(ValueId v) const { return b.cast(b.reshape(v, type.dims), type.dtype); }
+  ValueId product(ValueId v, bool transposed) const {
+    return b.create("matmul", {window, v}, {{"transpose_a", transposed}});
+  }
+  ValueId power(ValueId v, double e) const {
+    return b.create("pow", {v, b.full({wide.dtype, {}}, e)});
+  }
+  double alpha() const { return attrs.getFloat("alpha") / double(attrs.getInt("size")); }
+  ValueId sums(ValueId x) const {
+    return b.create("affine", {product(b.create("square", {x}), /*transposed=*/false)},
+                    {{"scale", alpha()}, {"shift", attrs.getFloat("bias")}});
+  }
+};
+
+ValueList expandLrn(ExpandContext &c) { // x s^-beta
+  Windows w(c, c.b.type(c.operands[0]));
+  ValueId x = w.widened(c.operands[0]);
+  return {w.narrowed(c.b.mul(x, w.power(w.sums(x), -c.attrs.getFloat("beta"))))};
+}
+
 // dx = g s^-beta - 2 alpha beta / size * x W^T (g x s^(-beta - 1)).
 ValueList expandLrnGrad(ExpandContext &c) {
   Builder &b = c.b;
-  const Type type = b.type(c.operands[1]);
-  int64_t channels = type.dims[1], size = c.attrs.getInt("size");
-  double alpha = c.attrs.getFloat("alpha"), beta = c.attrs.getFloat("beta");
-  Type wide(type.dtype == DType::F64 ? DType::F64 : DType::F32, {type.dims[0], channels, 1});
-  for (int64_t a = 2; a < type.rank(); ++a)
-    wide.dims[2] *= type.dims[size_t(a)];
-  ValueId g = b.reshape(b.cast(c.operands[0], wide.dtype), wide.dims);
-  ValueId x = b.reshape(b.cast(c.operands[1], wide.dtype), wide.dims);
-  // Row c has ones in the columns from c - (size - 1) / 2 to c + size / 2.
-  ValueId window = b.full(Type(wide.dtype, {channels, channels}), 1);
-  window = b.create("trilu", {window}, {{"k", -((size - 1) / 2)}, {"upper", true}});
-  window = b.create("trilu", {window}, {{"k", size / 2}, {"upper", false}});
-  auto product = [&](ValueId v, bool transposed) {
-    return b.create("matmul", {window, v}, {{"transpose_a", transposed}});
-  };
-  auto power = [&](ValueId v, double e) {
-    return b.create("pow", {v, b.full({wide.dtype, {}}, e)});
-  };
-  ValueId s = b.create("affine", {product(b.create("square", {x}), false)},
-                       {{"scale", alpha / double(size)}, {"shift", c.attrs.getFloat("bias")}});
-  ValueId others = product(b.mul(b.mul(g, x), power(s, -beta - 1)), true);
-  ValueId dx =
-      b.sub(b.mul(g, power(s, -beta)), b.scale(b.mul(x, others), 2 * alpha * beta / double(size)));
-  return {b.cast(b.reshape(dx, type.dims), type.dtype)};
+  Windows w(c, b.type(c.operands[1]));
+  double beta = c.attrs.getFloat("beta");
+  ValueId g = w.widened(c.operands[0]), x = w.widened(c.operands[1]), s = w.sums(x);
+  ValueId others = w.product(b.mul(b.mul(g, x), w.power(s, -beta - 1)), /*transposed=*/true);
+  return {w.narrowed(
+      b.sub(b.mul(g, w.power(s, -beta)), b.scale(b.mul(x, others), 2 * w.alpha() * beta)))};
 }
 
 Cost costLrn(const OpCall &c) {
@@ -79,6 +99,7 @@ void addLrn(OpRegistry &r) {
           .attrs = kAttrs,
           .infer = inferLrn,
           .vjp = vjpLrn,
+          .expand = expandLrn,
           .cost = costLrn,
           .examples = {"lrn(f64[2, 7, 3]) {size = 3, alpha = 0.5}",
                        "lrn(f64[2, 5, 2, 2]) {size = 4, alpha = 0.3, beta = 0.5, bias = 2.0}",

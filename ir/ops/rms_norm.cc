@@ -53,6 +53,17 @@ ValueList vjpRmsNorm(VjpContext &c) {
   return out;
 }
 
+ValueList expandRmsNorm(ExpandContext &c) {
+  Builder &b = c.b;
+  const Type x = b.type(c.operands[0]);
+  Layer layer(b, x, c.attrs.getInt("axis"));
+  ValueId wide = layer.wide(c.operands[0]);
+  ValueId square = layer.mean(b.create("square", {wide}));
+  ValueId rstd = b.create("rsqrt", {b.shift(square, c.attrs.getFloat("epsilon"))});
+  ValueId y = b.mul(b.mul(wide, rstd), layer.wide(c.operands[1]));
+  return {b.cast(y, x.dtype), rstd};
+}
+
 ValueList expandRmsNormGrad(ExpandContext &c) {
   Builder &b = c.b;
   const Type x = b.type(c.operands[1]);
@@ -84,6 +95,7 @@ void addRmsNorm(OpRegistry &r) {
         .attrs = {kAxis, kEpsilon},
         .infer = inferRmsNorm,
         .vjp = vjpRmsNorm,
+        .expand = expandRmsNorm,
         .cost = costForward,
         .inPlace = {{0, 0}},
         .examples = {"rms_norm(f64[2, 3, 4], f64[4])",

@@ -1,6 +1,7 @@
 // Sweeps the op table: every row is held against what it says of itself, on its own examples. A new
 // row is tested with no new code here.
 
+#include "ir/builder.h"
 #include "ir/graph.h"
 #include "ir/op_registry.h"
 #include "kernels/plain/register.h"
@@ -94,6 +95,37 @@ TEST_P(OpTable, SameBitsTwiceAndOnTwoThreads) {
 }
 
 // Results were filled with the bytes of NaN before: a kernel that leaves elements out shows here.
+// A row with an expansion is two definitions of one thing.
+TEST_P(OpTable, ExpansionGivesTheSame) {
+  if (!row().expand)
+    GTEST_SKIP() << "no expansion";
+  forEachExample([&](const Example &e, const std::vector<Tensor> &operands) {
+    Graph g("expansion");
+    Builder b(g);
+    llvm::DenseMap<ValueId, Tensor> inputs;
+    ValueList values;
+    for (const Tensor &t : operands) {
+      values.push_back(llvm::cantFail(g.addInput(InputKind::Input, "x", t.type)));
+      inputs[values.back()] = t;
+    }
+    ExpandContext context{b, *e.call.attrs, values};
+    ValueList made = row().expand(context);
+    ASSERT_EQ(made.size(), e.call.results.size());
+    for (ValueId v : made) // an operand may itself be a result
+      g.addOutput(b.create("identity", {v}));
+    auto expanded = llvm::cantFail(interpret(kernels(), g, inputs, kOneThread));
+    auto direct = run(e, operands);
+    for (size_t r = 0; r < made.size(); ++r) {
+      ASSERT_EQ(expanded[r].type, direct[r].type);
+      auto got = toDoubles(expanded[r]), want = toDoubles(direct[r]);
+      double tolerance = direct[r].type.dtype == DType::F64 ? 1e-9 : 1e-5;
+      for (size_t i = 0; i < want.size(); ++i)
+        EXPECT_NEAR(got[i], want[i], tolerance * (1 + std::abs(want[i])))
+            << "result " << r << ", element " << i;
+    }
+  });
+}
+
 TEST_P(OpTable, EveryElementIsWritten) {
   forEachExample([](const Example &e, const std::vector<Tensor> &operands) {
     for (const Tensor &t : run(e, operands))
