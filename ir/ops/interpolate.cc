@@ -145,6 +145,81 @@ ValueList vjpWeights(VjpContext &c) { // grad(0) has w's type
   return out;
 }
 
+// --- Expansions: each tap of each point as an element of its own, [N, C, P, K, I].
+
+struct Taps {
+  Builder &b;
+  Dims dims, flat;       // [N, C, P, K, I] and [N, C, P K, I]
+  DType type;            // of the weights, in which products are
+  ValueId exists, index; // [1 or N, 1, P K, 1], and [N, C, P K, I] with 0 for what does not exist
+
+  Taps(Builder &b, const Type &image, ValueId at, DType type, int64_t size) : b(b), type(type) {
+    const Type places = b.type(at);
+    Dims one{places.dims[0], 1, places.dims[1] * places.dims[2], 1};
+    dims = {image.dims[0], image.dims[1], places.dims[1], places.dims[2], image.dims[3]};
+    flat = {dims[0], dims[1], one[2], dims[4]};
+    Type scalar(places.dtype, {});
+    ValueId flatAt = b.reshape(at, one), zero = b.zeros(scalar);
+    exists = b.create("and", {b.create("greater_equal", {flatAt, zero}),
+                              b.create("less", {flatAt, b.full(scalar, double(size))})});
+    index = b.broadcastTo(b.create("where", {exists, flatAt, zero}), flat);
+  }
+  ValueId existing(ValueId v) const { // [.., P K, ..], zero where there is no place
+    return b.create("where", {exists, v, b.zeros(Type(type, {}))});
+  }
+  ValueId weights(ValueId w) const { // [1 or N, 1, P, K, 1]
+    const Dims &of = b.type(exists).dims;
+    ValueId flatW = existing(b.reshape(w, of));
+    return b.reshape(flatW, {of[0], 1, dims[2], dims[3], 1});
+  }
+  ValueId taken(ValueId x) const {
+    ValueId all = b.create("gather_elements", {x, index}, {{"axis", int64_t(2)}});
+    return b.reshape(b.cast(all, type), dims);
+  }
+  ValueId spread(ValueId g) const { // each point's, for all its taps
+    return b.cast(b.reshape(g, {dims[0], dims[1], dims[2], 1, dims[4]}), type);
+  }
+};
+
+ValueList expandInterpolate(ExpandContext &c) {
+  Builder &b = c.b;
+  const Type x = b.type(c.operands[0]);
+  Taps taps(b, x, c.operands[1], b.type(c.operands[2]).dtype, x.dims[2]);
+  if (x.dims[2] == 0)
+    return {b.zeros(x.with({x.dims[0], x.dims[1], taps.dims[2], x.dims[3]}))};
+  ValueId products = b.mul(taps.taken(c.operands[0]), taps.weights(c.operands[2]));
+  return {b.cast(b.sum(products, {3}, /*keepDims=*/false), x.dtype)};
+}
+
+ValueList expandTranspose(ExpandContext &c) {
+  Builder &b = c.b;
+  Type x = b.type(c.operands[0]);
+  x.dims[2] = c.attrs.getInt("size");
+  Taps taps(b, x, c.operands[1], b.type(c.operands[2]).dtype, x.dims[2]);
+  if (x.dims[2] == 0)
+    return {b.zeros(x)};
+  ValueId products = b.mul(taps.spread(c.operands[0]), taps.weights(c.operands[2]));
+  ValueId sums = b.create("scatter_elements",
+                          {b.zeros(x.with(taps.type)), taps.index, b.reshape(products, taps.flat)},
+                          {{"axis", int64_t(2)}, {"reduction", std::string("add")}});
+  return {b.cast(sums, x.dtype)};
+}
+
+ValueList expandWeights(ExpandContext &c) {
+  Builder &b = c.b;
+  const Type x = b.type(c.operands[1]), places = b.type(c.operands[2]);
+  DType type = *parseDType(c.attrs.getString("type"));
+  if (x.dims[2] == 0)
+    return {b.zeros(places.with(type))};
+  Taps taps(b, x, c.operands[2], type, x.dims[2]);
+  ValueId products = b.mul(taps.spread(c.operands[0]), taps.taken(c.operands[1]));
+  Ints summed{1, 4};
+  if (places.dims[0] == 1)
+    summed.insert(summed.begin(), 0);
+  ValueId sums = b.reshape(b.sum(products, summed, /*keepDims=*/false), b.type(taps.exists).dims);
+  return {b.reshape(taps.existing(sums), places.dims)};
+}
+
 // --- Cost: a multiply-add for each tap of each point.
 
 Cost costOfForm(const OpCall &c, const Type &g, const Type &at) {
@@ -181,6 +256,7 @@ void registerInterpolateOps(OpRegistry &r) {
         .results = "y",
         .infer = inferInterpolate,
         .vjp = vjpInterpolate,
+        .expand = expandInterpolate,
         .cost = costInterpolate,
         .indexBound = boundInterpolate,
         .examples = {"interpolate(f64[2, 3, 5, 1], i64[2, 4, 3], f64[2, 4, 3])",
@@ -194,6 +270,7 @@ void registerInterpolateOps(OpRegistry &r) {
         .attrs = {{"size", AttrKind::Int, {}, "the size of axis 2 of the result"}},
         .infer = inferTranspose,
         .vjp = vjpTranspose,
+        .expand = expandTranspose,
         .cost = costTranspose,
         .indexBound = boundTranspose,
         .examples = {"interpolate_transpose(f64[2, 3, 4, 1], i64[2, 4, 3], f64[2, 4, 3]) {size = "
@@ -209,6 +286,7 @@ void registerInterpolateOps(OpRegistry &r) {
         .attrs = {{"type", AttrKind::String, {}, "the element type of the weights"}},
         .infer = inferWeights,
         .vjp = vjpWeights,
+        .expand = expandWeights,
         .cost = costWeights,
         .indexBound = boundWeights,
         .examples = {
