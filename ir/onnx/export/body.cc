@@ -127,7 +127,7 @@ namespace {
 const llvm::StringMap<const ExportRow *> &table() {
   static const auto *const made = [] {
     auto *t = new llvm::StringMap<const ExportRow *>;
-    for (ExportRows rows : {elementwiseRows(), shapeRows(), windowRows(), normRows()})
+    for (ExportRows rows : {elementwiseRows(), shapeRows(), windowRows(), normRows(), lossRows()})
       for (const ExportRow &r : rows)
         (*t)[r.row] = &r;
     return t;

@@ -76,6 +76,7 @@ ExportRows elementwiseRows(); // rows_elementwise.cc
 ExportRows shapeRows();
 ExportRows windowRows();
 ExportRows normRows();
+ExportRows lossRows();
 
 // Writes one row into `b`: by the table, else by the rows that its expansion has. Nothing where
 // neither is there.

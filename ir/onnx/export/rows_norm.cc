@@ -1,4 +1,4 @@
-// Normalizations, softmax and losses, as standard operators.
+// Normalizations and softmax, as standard operators.
 
 #include "ir/onnx/export/body.h"
 
@@ -68,7 +68,7 @@ Names layerNorm(const RowWriter &w) {
   return {y, mean, rstd};
 }
 
-// --- Softmax and the cross entropy
+// --- Softmax
 
 Names softmax(const RowWriter &w) {
   return {w.b.emit("Softmax", {w.x(0)}, {{"axis", w.attrs.getInt("axis")}})};
@@ -77,62 +77,11 @@ Names logSoftmax(const RowWriter &w) {
   return {w.b.emit("LogSoftmax", {w.x(0)}, {{"axis", w.attrs.getInt("axis")}})};
 }
 
-// An operand without the axis of classes, with one of size 1.
-Name withAxis(const RowWriter &w, const Name &v, const Type &x, int64_t axis) {
-  Dims dims = x.dims;
-  dims[size_t(axis)] = 1;
-  return w.reshape(v, dims);
-}
-
-// Labels that are left out, and sums in place of means, are for the rows alone.
-bool isPlainMean(const RowWriter &w) {
-  return w.attrs.getInts("ignore").empty() && w.attrs.getString("reduction") == "mean";
-}
-
-Names crossEntropy(const RowWriter &w) {
-  const Type &x = w.type(0);
-  if (!isPlainMean(w))
-    return {};
-  int64_t axis = w.attrs.getInt("axis");
-  axis = axis < 0 ? axis + x.rank() : axis;
-  Name most = reduce(w, "ReduceMax", w.x(0), {axis}, true);
-  Name terms = w.b.emit("Exp", {w.b.emit("Sub", {w.x(0), most})});
-  Name lse =
-      w.b.emit("Add", {w.b.emit("Log", {reduce(w, "ReduceSum", terms, {axis}, true)}), most});
-  Name at = withAxis(w, w.x(1), x, axis);
-  Name taken = w.b.emit("GatherElements", {w.x(0), at}, {{"axis", axis}});
-  Name loss = w.b.emit("ReduceMean", {w.b.emit("Sub", {lse, taken})}, {{"keepdims", int64_t(0)}});
-  return {loss, w.reshape(lse, w.results[1].dims)};
-}
-
-Names crossEntropyGrad(const RowWriter &w) {
-  const Type &x = w.type(1);
-  if (!isPlainMean(w))
-    return {};
-  int64_t axis = w.attrs.getInt("axis");
-  axis = axis < 0 ? axis + x.rank() : axis;
-  int64_t classes = x.dims[size_t(axis)];
-  Name p = w.b.emit("Exp", {w.b.emit("Sub", {w.x(1), withAxis(w, w.x(3), x, axis)})});
-  Dims along(size_t(x.rank()), 1);
-  along[size_t(axis)] = classes;
-  Name labels = w.x(2);
-  if (w.dtype(2) != DType::I64)
-    labels = w.b.emit("Cast", {labels}, {{"to", int64_t(onnx::TensorProto::INT64)}});
-  Name numbers = w.reshape(w.b.ints(axesFrom(0, classes)), along);
-  Name isLabel = w.b.emit("Cast", {w.b.emit("Equal", {numbers, withAxis(w, labels, x, axis)})},
-                          {{"to", int64_t(onnx_rows::elementCode(x.dtype))}});
-  double count = double(w.type(2).elements());
-  Name share = w.b.emit("Div", {w.x(0), w.b.number(x.dtype, count)});
-  return {w.b.emit("Mul", {w.b.emit("Sub", {p, isLabel}), share})};
-}
-
 constexpr ExportRow kRows[] = {
     {"batch_norm", batchNorm, /*mayIgnore=*/true}, // in training, the averages
     {"layer_norm", layerNorm},
     {"softmax", softmax},
     {"log_softmax", logSoftmax},
-    {"cross_entropy", crossEntropy},
-    {"cross_entropy_grad", crossEntropyGrad},
 };
 
 } // namespace

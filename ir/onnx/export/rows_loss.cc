@@ -1,0 +1,125 @@
+// Losses of labels, as standard operators.
+
+#include "ir/onnx/export/body.h"
+
+namespace isthmus::onnx_export {
+namespace {
+
+using Names = std::vector<Name>;
+
+// The labels of a row whose operands or results `x` have a class axis; `type` is the loss's.
+struct Labels {
+  const RowWriter &w;
+  Body &b;
+  Type x;
+  DType type;
+  Name labels; // i64
+  int64_t axis;
+  Name counted; // bool, of the labels' dims; empty where all count
+
+  Labels(const RowWriter &w, const Type &x, size_t operand)
+      : w(w), b(w.b), x(x), type(x.dtype == DType::F64 ? DType::F64 : DType::F32),
+        labels(cast(w.x(operand), w.dtype(operand), DType::I64)), axis(w.attrs.getInt("axis")) {
+    axis = axis < 0 ? axis + x.rank() : axis;
+    for (int64_t ignored : w.attrs.getInts("ignore")) {
+      Name other = b.emit("Not", {b.emit("Equal", {labels, b.integer(ignored)})});
+      counted = counted.empty() ? other : b.emit("And", {counted, other});
+    }
+  }
+
+  Name cast(const Name &v, DType from, DType to) const {
+    if (from == to)
+      return v;
+    return b.emit("Cast", {v}, {{"to", int64_t(onnx_rows::elementCode(to))}});
+  }
+  // A value of the labels' dims, with the class axis of size 1.
+  Name withAxis(const Name &v) const {
+    Dims dims = x.dims;
+    dims[size_t(axis)] = 1;
+    return w.reshape(v, dims);
+  }
+  Name orZero(const Name &v) const { // where the label does not count
+    return counted.empty() ? v : b.emit("Where", {counted, v, b.number(type, 0)});
+  }
+  Name count() const { // of labels that do
+    Dims dims = x.dims;
+    dims.erase(dims.begin() + axis);
+    if (counted.empty())
+      return b.number(type, double(Type(type, dims).elements()));
+    return b.emit("ReduceSum", {cast(counted, DType::Bool, type)}, {{"keepdims", int64_t(0)}});
+  }
+  Name taken(const Name &v) const { // of v, like x in the loss's type, the element at each label
+    Name safe = counted.empty() ? labels : b.emit("Where", {counted, labels, b.integer(0)});
+    Name at = b.emit("GatherElements", {v, withAxis(safe)}, {{"axis", axis}});
+    Dims dims = x.dims;
+    dims.erase(dims.begin() + axis);
+    return w.reshape(at, dims);
+  }
+  Name reduced(const Name &each) const {
+    std::string reduction = w.attrs.getString("reduction");
+    Name all = orZero(each);
+    if (reduction == "none")
+      return all;
+    Name sum = b.emit("ReduceSum", {all}, {{"keepdims", int64_t(0)}});
+    return reduction == "sum" ? sum : b.emit("Div", {sum, count()});
+  }
+  // What flows into each label's loss, with the class axis of size 1 where there are several.
+  Name share(const Name &g) const {
+    std::string reduction = w.attrs.getString("reduction");
+    Name each = reduction == "mean" ? b.emit("Div", {g, count()}) : g;
+    if (counted.empty())
+      return reduction == "none" ? withAxis(each) : each;
+    return withAxis(orZero(each)); // Where broadcasts a scalar to the labels
+  }
+  Name isLabel() const { // of x's dims, one at each label
+    Ints numbers;
+    for (int64_t i = 0; i < x.dims[size_t(axis)]; ++i)
+      numbers.push_back(i);
+    Dims along(size_t(x.rank()), 1);
+    along[size_t(axis)] = x.dims[size_t(axis)];
+    Name is = b.emit("Equal", {w.reshape(b.ints(numbers), along), withAxis(labels)});
+    return cast(is, DType::Bool, type);
+  }
+};
+
+Names crossEntropy(const RowWriter &w) {
+  Labels l(w, w.type(0), 1);
+  Name x = l.cast(w.x(0), w.dtype(0), l.type), axes = w.b.ints({l.axis});
+  Name most = w.b.emit("ReduceMax", {x, axes}, {{"keepdims", int64_t(1)}});
+  Name terms = w.b.emit("Exp", {w.b.emit("Sub", {x, most})});
+  Name sums = w.b.emit("ReduceSum", {terms, axes}, {{"keepdims", int64_t(1)}});
+  Name lse = w.reshape(w.b.emit("Add", {w.b.emit("Log", {sums}), most}), w.results[1].dims);
+  return {l.reduced(w.b.emit("Sub", {lse, l.taken(x)})), lse};
+}
+
+Names crossEntropyGrad(const RowWriter &w) {
+  Labels l(w, w.type(1), 2);
+  Name x = l.cast(w.x(1), w.dtype(1), l.type);
+  Name p = w.b.emit("Exp", {w.b.emit("Sub", {x, l.withAxis(w.x(3))})});
+  Name dx = w.b.emit("Mul", {w.b.emit("Sub", {p, l.isLabel()}), l.share(w.x(0))});
+  return {l.cast(dx, l.type, w.dtype(1))};
+}
+
+Names nll(const RowWriter &w) {
+  Labels l(w, w.type(0), 1);
+  return {l.reduced(w.b.emit("Neg", {l.taken(l.cast(w.x(0), w.dtype(0), l.type))}))};
+}
+
+Names nllGrad(const RowWriter &w) {
+  Labels l(w, w.results[0], 1);
+  Name dx = w.b.emit("Neg", {w.b.emit("Mul", {l.isLabel(), l.share(w.x(0))})});
+  return {l.cast(dx, l.type, w.results[0].dtype)};
+}
+
+constexpr ExportRow kRows[] = {
+    {"cross_entropy", crossEntropy},
+    {"cross_entropy_grad", crossEntropyGrad},
+    {"nll", nll},
+    {"nll_grad", nllGrad},
+};
+
+} // namespace
+
+ExportRows lossRows() { return kRows; }
+
+} // namespace isthmus::onnx_export
