@@ -71,4 +71,11 @@ ValueId Builder::cast(ValueId a, DType to) {
   return create("cast", {a}, {{"type", dtypeName(to).str()}});
 }
 
+Ints inversePermutation(const Ints &perm) {
+  Ints inverse(perm.size());
+  for (size_t i = 0; i < perm.size(); ++i)
+    inverse[perm[i]] = static_cast<int64_t>(i);
+  return inverse;
+}
+
 } // namespace isthmus

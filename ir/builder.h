@@ -48,4 +48,7 @@ private:
   Graph &g_;
 };
 
+// Of a transpose's `perm`: a transpose by this one undoes it.
+Ints inversePermutation(const Ints &perm);
+
 } // namespace isthmus

@@ -3,9 +3,7 @@
 #include "ir/check.h"
 #include "ir/ops/families.h"
 #include "ir/text/parser.h"
-#include "kernels/gemm/register.h"
-#include "kernels/onednn/register.h"
-#include "kernels/plain/register.h"
+#include "kernels/cpu.h"
 #include "passes/differentiate.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringExtras.h"
@@ -163,18 +161,6 @@ std::string inverseText(const OpDef &op) {
     }
   }
   return codes(found) + (ops.empty() ? "" : ", by " + codes(ops));
-}
-
-// All kernels of the CPU, in the order in which they are asked.
-const KernelTable &cpuKernels() {
-  static const KernelTable *const table = [] {
-    auto *t = new KernelTable;
-    registerGemmKernels(*t);
-    registerOneDnnKernels(*t);
-    registerPlainKernels(*t);
-    return t;
-  }();
-  return *table;
 }
 
 // Whether a call is right, and computed. Only plain kernels are asked: what others take depends on

@@ -1,5 +1,7 @@
 // Gathers and scatters by tensors of indices, and what is made of them.
 
+#include "ir/builder.h"
+#include "ir/onnx/numbers.h"
 #include "ir/onnx/op_table.h"
 #include "llvm/ADT/STLExtras.h"
 
@@ -73,9 +75,7 @@ Operand afterBatch(NodeContext &n, const Operand &x, int64_t batchAxis, int64_t 
   for (int64_t i = 0; i < x.type.rank(); ++i)
     if (i != axis && i != batchAxis)
       perm.push_back(i);
-  back.assign(perm.size(), 0);
-  for (size_t i = 0; i < perm.size(); ++i)
-    back[size_t(perm[i])] = int64_t(i);
+  back = inversePermutation(perm);
   return llvm::is_sorted(perm) ? x : n.transpose(x, perm);
 }
 

@@ -2,6 +2,7 @@
 // transform is a product with a constant matrix of cosines and sines: exact to rounding, and with
 // gradients, where a fast one would be neither smaller nor simpler.
 
+#include "ir/builder.h"
 #include "ir/onnx/numbers.h"
 #include "ir/onnx/op_table.h"
 #include <cmath>
@@ -113,12 +114,8 @@ void dft(NodeContext &n, int64_t axis) {
   dims[size_t(rank - 2)] = t.out();
   dims[size_t(rank - 1)] = partsOut;
   y = n.reshape(y, dims);
-  if (moves) {
-    Ints back(perm.size());
-    for (size_t i = 0; i < perm.size(); ++i)
-      back[size_t(perm[i])] = int64_t(i);
-    y = n.transpose(y, back);
-  }
+  if (moves)
+    y = n.transpose(y, inversePermutation(perm));
   n.result(0, y);
 }
 

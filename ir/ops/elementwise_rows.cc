@@ -95,15 +95,23 @@ Cost costTranscendental(const OpCall &c) {
 std::vector<InPlace> overFirst() { return {{0, 0}}; }
 std::vector<InPlace> overEither() { return {{0, 0}, {0, 1}}; }
 
-OpDef unary(const char *name, const char *doc, ValueList (*vjp)(VjpContext &), double low,
-            double high, Cost (*cost)(const OpCall &)) {
+namespace {
+OpDef elementwise(const char *name, const char *doc, const char *operands, const char *results,
+                  llvm::Expected<TypeList> (*infer)(const InferContext &)) {
   OpDef row;
   row.name = name;
   row.doc = doc;
-  row.operands = "x";
-  row.results = "y";
+  row.operands = operands;
+  row.results = results;
   row.traits = kElementwise;
-  row.infer = inferUnary;
+  row.infer = infer;
+  return row;
+}
+} // namespace
+
+OpDef unary(const char *name, const char *doc, ValueList (*vjp)(VjpContext &), double low,
+            double high, Cost (*cost)(const OpCall &)) {
+  OpDef row = elementwise(name, doc, "x", "y", inferUnary);
   row.vjp = vjp;
   row.cost = cost;
   row.inPlace = overFirst();
@@ -115,13 +123,7 @@ OpDef unary(const char *name, const char *doc, ValueList (*vjp)(VjpContext &), d
 
 OpDef binary(const char *name, const char *doc, ValueList (*vjp)(VjpContext &), double low,
              double high) {
-  OpDef row;
-  row.name = name;
-  row.doc = doc;
-  row.operands = "a b";
-  row.results = "y";
-  row.traits = kElementwise;
-  row.infer = inferBinary;
+  OpDef row = elementwise(name, doc, "a b", "y", inferBinary);
   row.vjp = vjp;
   row.inPlace = overEither();
   row.examples = {row.name + "(f64[2, 3], f64[2, 3])", row.name + "(f64[2, 3], f64[3])",
@@ -132,13 +134,7 @@ OpDef binary(const char *name, const char *doc, ValueList (*vjp)(VjpContext &), 
 }
 
 OpDef compare(const char *name, const char *doc) {
-  OpDef row;
-  row.name = name;
-  row.doc = doc;
-  row.operands = "a b";
-  row.results = "y";
-  row.traits = kElementwise;
-  row.infer = inferCompare;
+  OpDef row = elementwise(name, doc, "a b", "y", inferCompare);
   row.differentiable = Differentiable::ZeroGradient;
   row.examples = {row.name + "(f64[2, 3], f64[3])"};
   return row;
@@ -147,14 +143,8 @@ OpDef compare(const char *name, const char *doc) {
 // f_grad(g, v): the gradient of an activation, from the flowing gradient and its operand or result.
 OpDef gradRow(const char *name, const char *doc, ValueList (*vjp)(VjpContext &),
               ValueList (*expand)(ExpandContext &), std::vector<AttrDef> attrs) {
-  OpDef row;
-  row.name = name;
-  row.doc = doc;
-  row.operands = "g v";
-  row.results = "dx";
+  OpDef row = elementwise(name, doc, "g v", "dx", inferGradPair);
   row.attrs = std::move(attrs);
-  row.traits = kElementwise;
-  row.infer = inferGradPair;
   row.vjp = vjp;
   row.expand = expand;
   row.inPlace = overEither();

@@ -63,13 +63,6 @@ llvm::Expected<TypeList> inferTranspose(const InferContext &c) {
   return TypeList{to};
 }
 
-Ints inversePermutation(const Ints &perm) {
-  Ints inverse(perm.size());
-  for (size_t i = 0; i < perm.size(); ++i)
-    inverse[perm[i]] = static_cast<int64_t>(i);
-  return inverse;
-}
-
 ValueList vjpTranspose(VjpContext &c) {
   return {c.b.transpose(c.grad(0), inversePermutation(c.attrs.getInts("perm")))};
 }

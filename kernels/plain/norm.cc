@@ -146,35 +146,6 @@ struct LayerNorm { // P: of scale and bias; statistics are f32 for 16-bit x
   }
 };
 
-// Columns of dscale and dbias are summed in pieces that lie on the stack.
-template <typename T, typename P>
-void layerColumns(const LayerShape &s, const T *g, const T *x, const Compute<T> *means,
-                  const Compute<T> *rstds, P *dScale, P *dBias) {
-  constexpr int64_t kPiece = 64;
-  int64_t pieces = (s.inner + kPiece - 1) / kPiece;
-  parallelFor(pieces, std::max<int64_t>(1, kGrain / (kPiece * std::max<int64_t>(1, s.outer))),
-              [&](int64_t begin, int64_t end) {
-                vectorised([&] {
-                  for (int64_t p = begin; p < end; ++p) {
-                    double sumG[kPiece] = {}, sumGX[kPiece] = {};
-                    int64_t from = p * kPiece, n = std::min(kPiece, s.inner - from);
-                    for (int64_t r = 0; r < s.outer; ++r) {
-                      const T *up = g + r * s.inner + from, *at = x + r * s.inner + from;
-                      double mean = double(means[r]), rstd = double(rstds[r]);
-                      for (int64_t i = 0; i < n; ++i) {
-                        sumG[i] += double(up[i]);
-                        sumGX[i] += double(up[i]) * ((double(at[i]) - mean) * rstd);
-                      }
-                    }
-                    for (int64_t i = 0; i < n; ++i) {
-                      dScale[from + i] = converted<P>(sumGX[i]);
-                      dBias[from + i] = converted<P>(sumG[i]);
-                    }
-                  }
-                });
-              });
-}
-
 struct LayerNormGrad {
   template <typename T, typename P> static void run(const OpCall &call, const KernelArgs &args) {
     using C = Compute<T>;

@@ -39,6 +39,38 @@ template <typename Term> double rowSum(int64_t n, Term term) {
   return sum.total();
 }
 
+// Columns of dscale and dbias, summed in pieces that lie on the stack. A norm without means has no
+// dbias.
+template <typename T, typename P>
+void layerColumns(const LayerShape &s, const T *g, const T *x, const Compute<T> *means,
+                  const Compute<T> *rstds, P *dScale, P *dBias) {
+  constexpr int64_t kPiece = 64;
+  auto piece = [&](int64_t p) {
+    double sumG[kPiece] = {}, sumGX[kPiece] = {};
+    int64_t from = p * kPiece, n = std::min(kPiece, s.inner - from);
+    for (int64_t r = 0; r < s.outer; ++r) {
+      const T *up = g + r * s.inner + from, *at = x + r * s.inner + from;
+      double mean = means ? double(means[r]) : 0, rstd = double(rstds[r]);
+      for (int64_t i = 0; i < n; ++i) {
+        sumG[i] += double(up[i]);
+        sumGX[i] += double(up[i]) * ((double(at[i]) - mean) * rstd);
+      }
+    }
+    for (int64_t i = 0; i < n; ++i)
+      dScale[from + i] = converted<P>(sumGX[i]);
+    for (int64_t i = 0; i < n && dBias; ++i)
+      dBias[from + i] = converted<P>(sumG[i]);
+  };
+  int64_t pieces = (s.inner + kPiece - 1) / kPiece;
+  parallelFor(pieces, std::max<int64_t>(1, kGrain / (kPiece * std::max<int64_t>(1, s.outer))),
+              [&](int64_t begin, int64_t end) {
+                vectorised([&] {
+                  for (int64_t p = begin; p < end; ++p)
+                    piece(p);
+                });
+              });
+}
+
 // By the type of x, the operand `X`, and that of the vector after it.
 template <typename K, size_t X> void runNorm(const OpCall &call, const KernelArgs &args) {
   dispatchFloat(call.operands[X].dtype, [&](auto tag) {

@@ -28,30 +28,6 @@ struct RmsNorm { // P: of the scale; rstd is f32 for 16-bit x
   }
 };
 
-// Columns of dscale are summed in pieces that lie on the stack.
-template <typename T, typename P>
-void scaleColumns(const LayerShape &s, const T *g, const T *x, const Compute<T> *rstds, P *dScale) {
-  constexpr int64_t kPiece = 64;
-  int64_t pieces = (s.inner + kPiece - 1) / kPiece;
-  parallelFor(pieces, std::max<int64_t>(1, kGrain / (kPiece * std::max<int64_t>(1, s.outer))),
-              [&](int64_t begin, int64_t end) {
-                vectorised([&] {
-                  for (int64_t p = begin; p < end; ++p) {
-                    double sums[kPiece] = {};
-                    int64_t from = p * kPiece, n = std::min(kPiece, s.inner - from);
-                    for (int64_t r = 0; r < s.outer; ++r) {
-                      const T *up = g + r * s.inner + from, *at = x + r * s.inner + from;
-                      double rstd = double(rstds[r]);
-                      for (int64_t i = 0; i < n; ++i)
-                        sums[i] += double(up[i]) * (double(at[i]) * rstd);
-                    }
-                    for (int64_t i = 0; i < n; ++i)
-                      dScale[from + i] = converted<P>(sums[i]);
-                  }
-                });
-              });
-}
-
 struct RmsNormGrad {
   template <typename T, typename P> static void run(const OpCall &call, const KernelArgs &args) {
     using C = Compute<T>;
@@ -62,7 +38,7 @@ struct RmsNormGrad {
     const C *rstds = operand<C>(args, 3);
     T *dx = result<T>(args, 0);
     // First what reads all of g and x: dx may lie over either.
-    scaleColumns<T, P>(s, g, x, rstds, result<P>(args, 1));
+    layerColumns<T, P>(s, g, x, /*means=*/nullptr, rstds, result<P>(args, 1), /*dBias=*/nullptr);
     s.forEachRow([&](int64_t r) {
       const T *up = g + r * s.inner, *from = x + r * s.inner;
       T *to = dx + r * s.inner;

@@ -4,8 +4,7 @@
 #include "ir/text/parser.h"
 #include "ir/text/printer.h"
 #include "ir/verifier.h"
-#include "kernels/gemm/register.h"
-#include "kernels/onednn/register.h"
+#include "kernels/cpu.h"
 #include "kernels/plain/register.h"
 #include "passes/convert.h"
 #include "passes/dce.h"
@@ -84,11 +83,8 @@ struct GraphChecker::Case {
 
 GraphChecker::GraphChecker() {
   registerPlainKernels(plain_);
-  registerGemmKernels(fast_); // in the order that `isthmus run` has
-  registerOneDnnKernels(fast_);
-  registerPlainKernels(fast_);
   plainDevice_ = makeCpuDevice(plain_, 2);
-  fastDevice_ = makeCpuDevice(fast_, 2);
+  fastDevice_ = makeCpuDevice(cpuKernels(), 2);
 }
 
 llvm::ArrayRef<llvm::StringRef> GraphChecker::names() {

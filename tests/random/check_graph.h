@@ -58,7 +58,7 @@ private:
                                               const NamedTensors &inputs,
                                               std::optional<int64_t> peak = {});
 
-  KernelTable plain_, fast_;
+  KernelTable plain_;
   std::unique_ptr<Device> plainDevice_, fastDevice_;
 };
 

@@ -5,9 +5,6 @@
 
 namespace isthmus {
 
-// All kernels that this build has.
-const KernelTable &allKernels();
-
 // "cpu", "cpu:0" or "counting". Errors: cuda, which this build does not have (exit 5); an unknown
 // name (exit 2).
 llvm::Expected<std::unique_ptr<Device>> openDevice(llvm::StringRef name, int threads);

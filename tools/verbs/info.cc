@@ -1,6 +1,7 @@
 // Verbs that tell what is there: ops, devices.
 
 #include "ir/op_registry.h"
+#include "kernels/cpu.h"
 #include "tools/cli/console.h"
 #include "tools/cli/devices.h"
 #include "tools/verbs/verbs.h"
@@ -26,7 +27,7 @@ llvm::Error ops() {
                                 "cpu kernels", "operands");
   for (const OpDef *op : OpRegistry::get().rows()) {
     std::string kernels;
-    for (const Kernel &k : allKernels().of(op->name))
+    for (const Kernel &k : cpuKernels().of(op->name))
       kernels += (kernels.empty() ? "" : ", ") + k.library.str();
     if (op->is(kView))
       kernels = "view";

@@ -1,5 +1,6 @@
 // Shapes, choosing elements, sums and products, as standard operators.
 
+#include "ir/builder.h"
 #include "ir/onnx/export/body.h"
 #include "ir/onnx/tensor_data.h"
 #include <numeric>
@@ -222,10 +223,7 @@ Names maxGrad(const RowWriter &w) {
   Name isFirst =
       w.b.emit("And", {isLargest, w.b.emit("Equal", {w.b.ints(sequence(0, width)), at})});
   Name dx = w.b.emit("Where", {isFirst, w.reshape(w.x(0), {rows, 1}), w.number(0)});
-  Ints back(perm.size());
-  for (size_t i = 0; i < perm.size(); ++i)
-    back[size_t(perm[i])] = int64_t(i);
-  return {w.transpose(w.reshape(dx, moved), back)};
+  return {w.transpose(w.reshape(dx, moved), inversePermutation(perm))};
 }
 
 // --- Matrix product
