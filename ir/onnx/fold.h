@@ -9,9 +9,9 @@ namespace isthmus::onnx_import {
 // constants (Expand, Range) or long sums (MatMul). What goes over them stays a node.
 class Folding {
 public:
-  Folding(const ConstantFolder &fold, int64_t fileBytes)
-      : fold_(fold), bytesLeft_((int64_t(64) << 20) + 16 * fileBytes),
-        flopsLeft_(1e9 + 64.0 * double(fileBytes)) {}
+  Folding(const ConstantFolder &fold, int64_t fileBytes, double allowance)
+      : fold_(fold), bytesLeft_(int64_t(allowance * double(64 << 20)) + 16 * fileBytes),
+        flopsLeft_(allowance * 1e9 + 64.0 * double(fileBytes)) {}
 
   // Whether a constant of this many bytes may still be made; takes it from what is left.
   bool take(int64_t bytes);

@@ -35,7 +35,7 @@ public:
   Import(Prepared &p, const std::set<std::string> &asConstants)
       : p_(p), m_(p.model), asConstants_(asConstants),
         g_(m_.graph().name().empty() ? "main" : m_.graph().name()), values_(g_),
-        folding_(p.options.fold, m_.fileBytes), problems_(p.problems),
+        folding_(p.options.fold, m_.fileBytes, p.options.allowance), problems_(p.problems),
         scope_(m_, values_), state_{m_, p.options, g_, values_, folding_, p.files, problems_},
         translator_(state_) {
     state_.translator = &translator_;

@@ -32,6 +32,9 @@ struct OnnxOptions {
   std::map<std::string, Tensor> inputValues;
   OnnxMode mode = OnnxMode::Train;
   ConstantFolder fold; // without one, shapes computed in the model are errors
+  // Share of what a file of no size may ask for: constants folded, nodes of loops and functions.
+  // Fuzzers take little of it, so that inputs which go to the limits do not take their time.
+  double allowance = 1;
   std::function<void(const std::string &)> note; // is told what the user should know; may be empty
 };
 

@@ -11,7 +11,8 @@ namespace isthmus::onnx_import {
 class Translator {
 public:
   explicit Translator(ImportState &s)
-      : s_(s), nodesLeft_(kNodesAnyway + s.model.fileBytes / kBytesPerNode) {}
+      : s_(s), nodesLeft_(int64_t(s.options.allowance * kNodesAnyway) +
+                          s.model.fileBytes / kBytesPerNode) {}
 
   // Translates, in order, the nodes that the names `wanted` depend on. Names are defined in
   // `scope`; problems are told.

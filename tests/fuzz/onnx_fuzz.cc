@@ -23,6 +23,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   OnnxOptions options;
   options.mode = static_cast<OnnxMode>(size % 3);
   options.fold = foldWithPlainKernels;
+  options.allowance = 1.0 / 64;
   // Open sizes are bound, or nothing would be seen behind them.
   onnx::ModelProto model;
   if (model.ParseFromArray(data, static_cast<int>(size)))
