@@ -24,7 +24,7 @@ void convertTopK1(NodeContext &n) { topK(n, n.intAttr("k", -1), true); }
 void convertTopK(NodeContext &n) {
   n.ignoreAttrs({"sorted"}); // any order would do where it is not asked for
   bool largest = n.intAttr("largest", 1) != 0;
-  topK(n, int64_t(n.scalar(1)), largest);
+  topK(n, n.integer(1), largest);
 }
 
 // One at the first of the largest elements on the axis, zero elsewhere.
@@ -58,7 +58,7 @@ void convertHardmax(NodeContext &n) {
 void convertOneHot(NodeContext &n) {
   Operand indices = n.in(0);
   const Operand &values = n.in(2);
-  int64_t depth = int64_t(n.scalar(1)), rank = indices.type.rank() + 1;
+  int64_t depth = n.integer(1), rank = indices.type.rank() + 1;
   int64_t axis = n.axis(n.intAttr("axis", -1), rank);
   if (n.failed())
     return;

@@ -132,7 +132,7 @@ void convertSplitToSequence(NodeContext &n) {
   if (n.has(1) && n.in(1).type.rank() > 0) {
     sizes = n.ints(1);
   } else {
-    int64_t each = n.has(1) ? int64_t(n.scalar(1)) : 1;
+    int64_t each = n.has(1) ? n.integer(1) : 1;
     if (n.failed())
       return;
     if (each < 1 || size / each > 4096)

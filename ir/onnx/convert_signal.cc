@@ -89,7 +89,7 @@ void dft(NodeContext &n, int64_t axis) {
   int64_t size = type.dims[size_t(axis)], parts = type.dims.back();
   t.length = t.toReal() ? 2 * (size - 1) : size;
   if (n.has(1))
-    t.length = int64_t(n.scalar(1));
+    t.length = n.integer(1);
   if (n.failed() || !isSmall(n, t))
     return;
   Operand x = fit(n, n.in(0), axis, t.in());
@@ -121,7 +121,7 @@ void dft(NodeContext &n, int64_t axis) {
 
 void convertDft17(NodeContext &n) { dft(n, n.intAttr("axis", 1)); }
 void convertDft(NodeContext &n) {
-  int64_t axis = n.has(2) ? int64_t(n.scalar(2)) : -2;
+  int64_t axis = n.has(2) ? n.integer(2) : -2;
   if (!n.failed())
     dft(n, axis);
 }
@@ -133,7 +133,7 @@ void convertStft(NodeContext &n) {
   Transform t;
   t.inverse = false;
   t.halfAlone = n.intAttr("onesided", 1) != 0;
-  int64_t step = int64_t(n.scalar(1));
+  int64_t step = n.integer(1);
   if (n.failed())
     return;
   if (x.type.rank() != 3 || x.type.dims[2] < 1 || x.type.dims[2] > 2 || !isFloat(x.type.dtype))
@@ -141,7 +141,7 @@ void convertStft(NodeContext &n) {
   int64_t batch = x.type.dims[0], length = x.type.dims[1], parts = x.type.dims[2];
   t.length = n.has(2) && n.in(2).type.rank() == 1 ? n.in(2).type.dims[0] : length;
   if (n.has(3))
-    t.length = int64_t(n.scalar(3));
+    t.length = n.integer(3);
   if (n.has(2) && (n.in(2).type.rank() != 1 || n.in(2).type.dims[0] != t.length))
     n.fail("expects a window as long as a frame, {0}, got '{1}'", t.length, n.in(2).type.str());
   if (!n.failed() && (step < 1 || t.length > length))

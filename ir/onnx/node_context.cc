@@ -4,6 +4,7 @@
 #include "ir/onnx/translate.h"
 #include "ir/op_registry.h"
 #include "llvm/ADT/STLExtras.h"
+#include <cmath>
 
 namespace isthmus::onnx_import {
 NodeContext::NodeContext(ImportState &s, Scope &scope, const onnx::NodeProto &proto, int i)
@@ -171,6 +172,19 @@ double NodeContext::scalar(size_t i) {
     return 0;
   }
   return in(i).type.dtype == DType::F32 ? meant(float(f[0])) : f[0];
+}
+
+int64_t NodeContext::integer(size_t i) {
+  double f = scalar(i);
+  if (failed())
+    return 0;
+  if (!isFloat(in(i).type.dtype))
+    return elementAsInt(*shortList(i), 0);
+  if (!(std::fabs(f) < 0x1p62) || f != std::floor(f)) {
+    fail("expects a whole number in '{0}', got {1}", operandName(proto, i), f);
+    return 0;
+  }
+  return int64_t(f);
 }
 
 std::optional<Ints> NodeContext::axes(size_t i, int64_t newOpset) {

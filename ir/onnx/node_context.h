@@ -95,7 +95,8 @@ public:
   const Tensor *known(const Operand &o, llvm::StringRef name);
   Ints ints(size_t i);
   Floats floats(size_t i);
-  double scalar(size_t i); // one element
+  double scalar(size_t i);   // one element
+  int64_t integer(size_t i); // one element; an error for 1.5 and for what 64 bits do not hold
   std::optional<Ints>
   axes(size_t i, int64_t newOpset); // operand i since `newOpset`, the attribute `axes` before
   int64_t axis(int64_t axis,

@@ -179,6 +179,23 @@ const Broken kBroken[] = {
        m.output("r");
      },
      "ratio"},
+    {"a depth that no integer holds",
+     [](ModelMaker &m) {
+       m.constant("i", {1}, {0}, Proto::INT64);
+       m.constant("depth", {}, {1e30});
+       m.constant("values", {2}, {0, 1});
+       m.node("OneHot", {"i", "depth", "values"}, {"r"});
+       m.output("r");
+     },
+     "expects a whole number in 'depth', got 1"},
+    {"a part of a size that is no integer",
+     [](ModelMaker &m) {
+       m.constant("each", {}, {1.5});
+       m.node("SplitToSequence", {"h", "each"}, {"s"});
+       m.node("ConcatFromSequence", {"s"}, {"r"}, {{"axis", 0}});
+       m.output("r");
+     },
+     "expects a whole number in 'each', got 1.5"},
 };
 INSTANTIATE_TEST_SUITE_P(All, BrokenFile, testing::ValuesIn(kBroken));
 
