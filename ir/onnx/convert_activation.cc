@@ -78,10 +78,6 @@ void convertHardSigmoid(NodeContext &n) {
   n.result(0, n.emit("hard_sigmoid", {n.in(0)}, {{"alpha", alpha}, {"beta", beta}}));
 }
 
-constexpr OnnxOp unary(llvm::StringRef name, llvm::StringRef row) {
-  return {name, 1, 1, 1, 1, nullptr, 0, row};
-}
-
 constexpr OnnxOp kOps[] = {
     unary("Relu", "relu"),
     unary("Sigmoid", "sigmoid"),

@@ -1,5 +1,6 @@
 // Attention (opset 23) and FlexAttention (a preview), written out in matrix products and a softmax.
 
+#include "ir/onnx/numbers.h"
 #include "ir/onnx/op_table.h"
 #include <cmath>
 
@@ -75,9 +76,7 @@ Operand masked(NodeContext &n, const Operand &scores, const Operand &allowed) {
 // Whether key j may be seen by query i: j <= i + past. Made of rows, so that it folds, or stays a
 // node if it is huge.
 Operand causal(NodeContext &n, int64_t queries, int64_t keys, int64_t past) {
-  float one = 1;
-  Operand ones = n.full(Type(DType::F32, {queries, keys}),
-                        llvm::makeArrayRef(reinterpret_cast<char *>(&one), 4));
+  Operand ones = n.full(Type(DType::F32, {queries, keys}), 1);
   return n.cast(n.emit("trilu", {ones}, {{"k", past}, {"upper", false}}), DType::Bool);
 }
 
@@ -90,11 +89,7 @@ Operand notPadded(NodeContext &n, size_t i, const Heads &h) {
            counts.type.str());
     return {};
   }
-  Operand index = n.constant(Tensor::make(Type(counts.type.dtype, {h.keys}), [&](char *to) {
-    for (int64_t j = 0; j < h.keys; ++j)
-      counts.type.dtype == DType::I64 ? void(reinterpret_cast<int64_t *>(to)[j] = j)
-                                      : void(reinterpret_cast<int32_t *>(to)[j] = int32_t(j));
-  }));
+  Operand index = counting(n, counts.type.dtype, h.keys);
   return n.emit("less", {index, n.reshape(counts, {h.batch, 1, 1, 1})});
 }
 

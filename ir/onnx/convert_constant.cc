@@ -149,22 +149,11 @@ void convertRange(NodeContext &n) {
 
 // Ones on a diagonal: what two triangles have in common.
 void convertEyeLike(NodeContext &n) {
-  Type type = n.in(0).type;
+  Type type = n.in(0).type.with(n.typeAttr("dtype", n.in(0).type.dtype));
   int64_t k = n.intAttr("k", 0);
-  if (n.hasAttr("dtype")) {
-    auto to = elementType(int32_t(n.intAttr("dtype", 0)));
-    if (!to)
-      return llvm::handleAllErrors(
-          to.takeError(), [&](const DiagError &e) { n.fail("{0}", e.diags.front().message); });
-    type = type.with(*to);
-  }
   if (type.rank() != 2)
     return n.fail("expects an operand of rank 2, got '{0}'", type.str());
-  Operand one = n.cast(n.scalarConstant(DType::F32, 1), type.dtype);
-  if (n.failed())
-    return;
-  Operand ones = n.full(type, llvm::makeArrayRef(one.data().data, size_t(dtypeBytes(type.dtype))));
-  Operand upper = n.emit("trilu", {ones}, {{"k", k}, {"upper", true}});
+  Operand upper = n.emit("trilu", {n.full(type, 1)}, {{"k", k}, {"upper", true}});
   n.result(0, n.emit("trilu", {upper}, {{"k", k}, {"upper", false}}));
 }
 

@@ -2,7 +2,6 @@
 // a loop are translated in their places.
 
 #include "ir/onnx/op_table.h"
-#include <cstring>
 
 namespace isthmus::onnx_import {
 namespace {
@@ -68,8 +67,7 @@ Operand noTurns(NodeContext &n, const onnx::ValueInfoProto &declared, int64_t ax
   if (n.failed())
     return {};
   dims.insert(dims.begin() + axis, 0);
-  return n.full(Type(*dtype, dims),
-                llvm::makeArrayRef("\0\0\0\0\0\0\0\0", size_t(dtypeBytes(*dtype))));
+  return n.full(Type(*dtype, dims), 0);
 }
 
 Operand joined(NodeContext &n, llvm::ArrayRef<Operand> turns, int64_t axis,
@@ -88,11 +86,6 @@ Operand joined(NodeContext &n, llvm::ArrayRef<Operand> turns, int64_t axis,
     return parts[0];
   axis = n.axis(axis, turns[0].type.rank() + 1);
   return n.emit("concat", parts, {{"axis", axis}});
-}
-
-Operand integer(NodeContext &n, int64_t v) {
-  return n.constant(filled(Type(DType::I64, {}),
-                           llvm::makeArrayRef(reinterpret_cast<const char *>(&v), sizeof v)));
 }
 
 // Operands: the number of turns, whether to begin, and what is carried from turn to turn; both of
@@ -120,7 +113,7 @@ void convertLoop(NodeContext &n) {
     return n.fail("expects {0} results of its body, got {1}", kept, given);
   std::vector<OperandList> scanned(given - kept);
   for (int64_t turn = 0; turn < most && go; ++turn) {
-    OperandList in{integer(n, turn), n.constant(scalarTensor(DType::Bool, 1))};
+    OperandList in{n.scalarConstant(DType::I64, double(turn)), n.scalarConstant(DType::Bool, 1)};
     in.append(carried.begin(), carried.end());
     std::string number = std::to_string(turn);
     auto out = n.translate(*body, in, "turn " + number, number + ".");

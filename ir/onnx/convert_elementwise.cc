@@ -177,22 +177,12 @@ void convertClip(NodeContext &n) {
 
 // --- Types and choices
 
-std::optional<DType> typeAttr(NodeContext &n) {
-  auto to = elementType(int32_t(n.intAttr("to", 0)));
-  if (to)
-    return *to;
-  llvm::handleAllErrors(to.takeError(),
-                        [&](const DiagError &e) { n.fail("{0}", e.diags.front().message); });
-  return std::nullopt;
-}
 void convertCast(NodeContext &n) {
   n.ignoreAttrs({"saturate", "round_mode"}); // of float8 alone
-  if (auto to = typeAttr(n))
-    n.result(0, n.cast(n.in(0), *to));
+  n.result(0, n.cast(n.in(0), n.typeAttr("to")));
 }
 void convertBitCast(NodeContext &n) {
-  if (auto to = typeAttr(n))
-    n.result(0, n.emit("bitcast", {n.in(0)}, {{"type", dtypeName(*to).str()}}));
+  n.result(0, n.emit("bitcast", {n.in(0)}, {{"type", dtypeName(n.typeAttr("to")).str()}}));
 }
 void convertCastLike(NodeContext &n) {
   n.ignoreAttrs({"saturate", "round_mode"});
@@ -200,9 +190,6 @@ void convertCastLike(NodeContext &n) {
 }
 void convertWhere(NodeContext &n) { n.result(0, n.emit("where", {n.in(0), n.in(1), n.in(2)})); }
 
-constexpr OnnxOp unary(llvm::StringRef name, llvm::StringRef row, uint32_t notLearned = 0) {
-  return {name, 1, 1, 1, 1, nullptr, notLearned, row};
-}
 constexpr OnnxOp comparison(llvm::StringRef name, llvm::StringRef row) {
   return {name, 7, 2, 2, 1, nullptr, kAllOperands, row};
 }

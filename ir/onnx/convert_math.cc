@@ -26,10 +26,6 @@ void convertIsInf(NodeContext &n) {
   n.result(0, n.emit("is_inf", {n.in(0)}, {{"positive", positive}, {"negative", negative}}));
 }
 
-constexpr OnnxOp unary(llvm::StringRef name, llvm::StringRef row, uint32_t notLearned = 0) {
-  return {name, 1, 1, 1, 1, nullptr, notLearned, row};
-}
-
 constexpr OnnxOp kOps[] = {
     unary("Exp", "exp"),
     unary("Log", "log"),

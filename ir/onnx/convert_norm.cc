@@ -75,11 +75,6 @@ void convertBatchNorm(NodeContext &n) {
 
 // --- Others, which know no training
 
-Operand ones(NodeContext &n, const Type &type) {
-  Tensor one = scalarTensor(type.dtype, 1);
-  return n.full(type, llvm::makeArrayRef(one.data, size_t(one.bytes())));
-}
-
 // Scale and bias of norms over the axes from one on may be of any sizes that broadcast to x. The
 // rows take those of the normalised axes; others are applied after a norm with a scale of one.
 struct ScaleAndBias {
@@ -104,7 +99,7 @@ struct ScaleAndBias {
     };
     after = !fits(1) || (n.has(2) && !fits(2));
     if (after) {
-      scale = ones(n, Type(n.in(1).type.dtype, inner));
+      scale = n.full(Type(n.in(1).type.dtype, inner), 1);
       return;
     }
     scale = wide(1);

@@ -1,9 +1,9 @@
 // Choices by order, by a mask, and marks of what was chosen.
 
+#include "ir/onnx/numbers.h"
 #include "ir/onnx/op_table.h"
 #include <cstring>
 #include <map>
-#include <numeric>
 
 namespace isthmus::onnx_import {
 namespace {
@@ -46,10 +46,9 @@ void convertHardmax(NodeContext &n) {
     axis = 1;
   }
   Operand at = n.emit("argmax", {rows}, {{"axis", axis}, {"keepdims", true}});
-  Ints places(size_t(size), 0), dims(size_t(rows.type.rank()), 1);
-  std::iota(places.begin(), places.end(), 0);
+  Ints dims(size_t(rows.type.rank()), 1);
   dims[size_t(axis)] = size;
-  Operand mark = n.emit("equal", {at, n.reshape(n.constant(intsTensor(places)), dims)});
+  Operand mark = n.emit("equal", {at, n.reshape(counting(n, DType::I64, size), dims)});
   n.result(0, n.reshape(n.cast(mark, x.type.dtype), x.type.dims));
 }
 
@@ -62,7 +61,7 @@ void convertOneHot(NodeContext &n) {
   int64_t axis = n.axis(n.intAttr("axis", -1), rank);
   if (n.failed())
     return;
-  if (depth < 0 || !n.state.folding.take(depth * 8) || values.type.dims != Dims{2})
+  if (depth < 0 || values.type.dims != Dims{2})
     return n.fail("expects a depth of 0 or more and two values, got {0} and '{1}'", depth,
                   values.type.str());
   indices = n.cast(indices, DType::I64);
@@ -70,11 +69,10 @@ void convertOneHot(NodeContext &n) {
   indices = n.emit("where", {negative, n.affine(indices, 1, double(depth)), indices});
   Dims apart = n.in(0).type.dims;
   apart.insert(apart.begin() + axis, 1);
-  Ints places(size_t(depth), 0), dims(size_t(rank), 1);
-  std::iota(places.begin(), places.end(), 0);
+  Ints dims(size_t(rank), 1);
   dims[size_t(axis)] = depth;
-  Operand mark =
-      n.emit("equal", {n.reshape(indices, apart), n.reshape(n.constant(intsTensor(places)), dims)});
+  Operand places = n.reshape(counting(n, DType::I64, depth), dims);
+  Operand mark = n.emit("equal", {n.reshape(indices, apart), places});
   auto value = [&](int64_t i) {
     Operand one = n.emit("slice", {values}, {{"starts", Ints{i}}, {"limits", Ints{i + 1}}});
     return n.reshape(one, {});

@@ -65,7 +65,7 @@ Operand gatherAround(NodeContext &n, const Operand &x, size_t axis, Amounts &amo
 
 // A value that is known only when the model runs stands where a mask was not padded.
 Operand padWithValue(NodeContext &n, const Operand &x, const Operand &value, const Attrs &attrs) {
-  Operand inside = n.full(x.type.with(DType::Bool), {1});
+  Operand inside = n.full(x.type.with(DType::Bool), 1);
   Operand one = n.reshape(value, {});
   return n.emit("where", {n.emit("pad", {inside}, attrs), n.emit("pad", {x}, attrs), one});
 }

@@ -73,8 +73,7 @@ void convertMaxUnpool(NodeContext &n) {
         (x.dims[2 + i] - 1) * w.strides[i] + (*kernel)[i] - w.pads[i] - w.pads[kernel->size() + i];
   if (!y.isValid())
     return n.fail("would give a result '{0}'", y.str());
-  Tensor zero = scalarTensor(x.dtype, 0);
-  Operand zeros = n.full(y.with({y.elements()}), llvm::makeArrayRef(zero.data, zero.bytes()));
+  Operand zeros = n.full(y.with({y.elements()}), 0);
   Operand flat = n.emit("scatter_elements", {zeros, n.reshape(n.in(1), {x.elements()}),
                                              n.reshape(n.in(0), {x.elements()})});
   flat = n.reshape(flat, y.dims);

@@ -18,9 +18,7 @@ void drop(NodeContext &n, double ratio, bool training, DType maskType) {
   n.result(0, drops ? n.emit("dropout", {n.in(0)}, attrs) : n.in(0));
   if (!n.wants(1) || n.failed())
     return;
-  Tensor one = scalarTensor(drops ? x.dtype : maskType, 1);
-  Operand mask =
-      n.full(Type(one.type.dtype, x.dims), llvm::makeArrayRef(one.data, size_t(one.bytes())));
+  Operand mask = n.full(x.with(drops ? x.dtype : maskType), 1);
   if (drops) // to bool first: what stays is more than one
     mask = n.cast(n.cast(n.emit("dropout", {mask}, attrs), DType::Bool), maskType);
   n.result(1, mask);
@@ -43,24 +41,13 @@ void convertDropout(NodeContext &n) {
     drop(n, ratio, n.state.training(written), DType::Bool);
 }
 
-// The element type: an attribute, or `byDefault`.
-DType typeAttr(NodeContext &n, DType byDefault) {
-  if (!n.hasAttr("dtype"))
-    return byDefault;
-  auto type = elementType(int32_t(n.intAttr("dtype", 0)));
-  if (type)
-    return *type;
-  llvm::handleAllErrors(type.takeError(),
-                        [&](const DiagError &e) { n.fail("{0}", e.diags.front().message); });
-  return byDefault;
-}
-
 void random(NodeContext &n, const char *row, const Ints &dims, DType byDefault,
             llvm::StringRef first, double firstValue, llvm::StringRef second, double secondValue,
             llvm::StringRef secondInRow) {
   n.ignoreAttrs({"seed"});
-  Attrs attrs{
-      {"dims", dims}, {"type", dtypeName(typeAttr(n, byDefault)).str()}, {"stream", newStream(n)}};
+  Attrs attrs{{"dims", dims},
+              {"type", dtypeName(n.typeAttr("dtype", byDefault)).str()},
+              {"stream", newStream(n)}};
   attrs.set(first, n.floatAttr(first, firstValue));
   attrs.set(secondInRow, n.floatAttr(second, secondValue));
   n.result(0, n.emit(row, {}, std::move(attrs)));
@@ -84,7 +71,7 @@ void convertRandomNormal(NodeContext &n) { normal(n, shapeAttr(n), DType::F32); 
 void convertBernoulli(NodeContext &n) {
   n.ignoreAttrs({"seed"});
   const Type &x = n.in(0).type;
-  DType type = typeAttr(n, x.dtype);
+  DType type = n.typeAttr("dtype", x.dtype);
   Operand draw = n.emit(
       "uniform", {},
       {{"dims", dimsOf(n.in(0))}, {"type", dtypeName(x.dtype).str()}, {"stream", newStream(n)}});
@@ -100,7 +87,7 @@ void convertMultinomial(NodeContext &n) {
   if (x.rank() != 2 || samples < 1)
     return n.fail("expects an operand of rank 2 and a sample_size of 1 or more, got '{0}' and {1}",
                   x.str(), samples);
-  DType type = typeAttr(n, DType::I32);
+  DType type = n.typeAttr("dtype", DType::I32);
   Operand u = n.emit("uniform", {},
                      {{"dims", Ints{x.dims[0], samples, x.dims[1]}},
                       {"type", dtypeName(x.dtype).str()},

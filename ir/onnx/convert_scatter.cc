@@ -79,17 +79,6 @@ Operand afterBatch(NodeContext &n, const Operand &x, int64_t batchAxis, int64_t 
   return llvm::is_sorted(perm) ? x : n.transpose(x, perm);
 }
 
-Operand numbersTo(NodeContext &n, int64_t count) { // 0, 1, ...
-  Ints numbers;
-  if (!n.state.folding.take(count * 8)) {
-    n.fail("would count to {0}, which is too much for this model", count);
-    return {};
-  }
-  for (int64_t i = 0; i < count; ++i)
-    numbers.push_back(i);
-  return n.constant(intsTensor(numbers));
-}
-
 // Row by row the first places in reverse: place t is read at length - 1 - t while that is there.
 void convertReverseSequence(NodeContext &n) {
   const Operand &x = n.in(0);
@@ -102,7 +91,7 @@ void convertReverseSequence(NodeContext &n) {
   if (n.failed())
     return;
   int64_t batch = x.type.dims[size_t(batchAxis)], time = x.type.dims[size_t(timeAxis)];
-  Operand places = numbersTo(n, time);
+  Operand places = counting(n, DType::I64, time);
   Operand lengths = n.reshape(n.cast(n.in(1), DType::I64), {batch, 1});
   Operand mirrored = n.affine(n.emit("sub", {lengths, places}), 1, -1);
   Operand inside = n.emit("less", {places, lengths});
@@ -128,7 +117,7 @@ void convertTensorScatter(NodeContext &n) {
                   cache.type.str(), update.type.str(), axis);
   int64_t batch = cache.type.dims[0], size = cache.type.dims[size_t(axis)],
           count = update.type.dims[size_t(axis)];
-  Operand places = n.reshape(numbersTo(n, count), {1, count});
+  Operand places = n.reshape(counting(n, DType::I64, count), {1, count});
   Operand at = n.broadcast(places, {batch, count});
   if (n.has(2))
     at = n.emit("add", {n.reshape(n.cast(n.in(2), DType::I64), {batch, 1}), places});

@@ -1,7 +1,6 @@
 // Sequences and optional values: lists of operands, whose lengths are known at import.
 
 #include "ir/onnx/op_table.h"
-#include <cstring>
 
 namespace isthmus::onnx_import {
 namespace {
@@ -14,7 +13,6 @@ Operand listOf(std::vector<Operand> items, bool isOptional = false) {
 
 // Operand i as a sequence. Copies of it are limited over all: a loop can make one in each turn.
 const std::vector<Operand> *sequence(NodeContext &n, size_t i) {
-  static const std::vector<Operand> *const kNone = new std::vector<Operand>;
   const Operand &o = n.in(i);
   if (n.failed())
     return nullptr;
@@ -26,7 +24,7 @@ const std::vector<Operand> *sequence(NodeContext &n, size_t i) {
   if (!n.state.folding.look(64 * int64_t(o.list->items.size() + 1))) {
     n.fail("sequences are copied more often than a model of {0} bytes can be allowed",
            n.state.model.fileBytes);
-    return kNone;
+    return nullptr;
   }
   return &o.list->items;
 }
@@ -53,12 +51,6 @@ size_t place(NodeContext &n, size_t i, size_t size, size_t end) {
     return 0;
   }
   return size_t(p);
-}
-
-void integer(NodeContext &n, DType type, int64_t v) {
-  n.result(0,
-           n.constant(filled(Type(type, {}), llvm::makeArrayRef(reinterpret_cast<const char *>(&v),
-                                                                size_t(dtypeBytes(type))))));
 }
 
 // --- Making and reading
@@ -114,7 +106,7 @@ void convertAt(NodeContext &n) {
 void convertLength(NodeContext &n) {
   auto *items = sequence(n, 0);
   if (!n.failed())
-    integer(n, DType::I64, int64_t(items->size()));
+    n.result(0, n.scalarConstant(DType::I64, double(items->size())));
 }
 
 // --- Between tensors and sequences
@@ -234,7 +226,8 @@ void convertGetElement(NodeContext &n) {
 }
 
 void convertHasElement(NodeContext &n) {
-  integer(n, DType::Bool, n.has(0) && !(isOptional(n.in(0)) && n.in(0).list->items.empty()));
+  bool has = n.has(0) && !(isOptional(n.in(0)) && n.in(0).list->items.empty());
+  n.result(0, n.scalarConstant(DType::Bool, has));
 }
 
 constexpr OnnxOp row(llvm::StringRef name, int64_t since, size_t minInputs, size_t maxInputs,

@@ -162,20 +162,11 @@ void convertStft(NodeContext &n) {
 
 // --- Windows
 
-DType outputType(NodeContext &n) {
-  auto type = elementType(int32_t(n.intAttr("output_datatype", 1)));
-  if (type)
-    return *type;
-  llvm::handleAllErrors(type.takeError(),
-                        [&](const DiagError &e) { n.fail("{0}", e.diags.front().message); });
-  return DType::F32;
-}
-
 // a - b cos(2 pi i / period) + c cos(4 pi i / period)
 void window(NodeContext &n, double a, double b, double c) {
   double size = n.scalar(0);
   bool periodic = n.intAttr("periodic", 1) != 0;
-  DType type = outputType(n);
+  DType type = n.typeAttr("output_datatype", DType::F32);
   if (!n.failed() && (!(size >= 0 && size < 0x1p31) || !n.state.folding.look(int64_t(size))))
     n.fail("expects a size that fits a model of {0} bytes, got {1}", n.state.model.fileBytes, size);
   if (n.failed())
@@ -195,7 +186,7 @@ void convertBlackman(NodeContext &n) { window(n, 0.42, 0.5, 0.08); }
 void convertMelWeights(NodeContext &n) {
   double bins = n.scalar(0), length = n.scalar(1), rate = n.scalar(2), low = n.scalar(3),
          high = n.scalar(4);
-  DType type = outputType(n);
+  DType type = n.typeAttr("output_datatype", DType::F32);
   if (!n.failed() && !(bins >= 1 && bins < 0x1p24 && length >= 1 && length < 0x1p31 && rate > 0 &&
                        low >= 0 && high >= low))
     n.fail("expects positive numbers of bins, a length and a rate, and edges in order, got {0}, "

@@ -24,12 +24,11 @@ enum class OnnxMode : uint8_t {
 struct OnnxOptions {
   std::map<std::string, int64_t>
       dims; // sizes of symbolic dimensions, by name; an unnamed one is "INPUT.AXIS"
-  // What whoever runs the model will feed to its inputs, by the input's name, or by the name with
-  // '_' for '/' and ':', as files are called. Open sizes that `dims` leaves are taken from their
-  // shapes, and where something must be known at import, such as the shape that a Reshape reads,
-  // the inputs that it depends on become constants: a note says which. Without `data` only the
-  // shape is known.
-  std::map<std::string, Tensor> inputValues;
+  // What whoever runs the model will feed to the input of this name; null if that is not known, or
+  // empty. Open sizes that `dims` leaves are taken from the shapes, and where something must be
+  // known at import, such as the shape that a Reshape reads, the inputs that it depends on become
+  // constants: a note says which. Without `data` only the shape is known.
+  std::function<const Tensor *(llvm::StringRef input)> inputValue;
   OnnxMode mode = OnnxMode::Train;
   ConstantFolder fold; // without one, shapes computed in the model are errors
   // Share of what a file of no size may ask for: constants folded, nodes of loops and functions.

@@ -85,6 +85,18 @@ std::optional<Ints> NodeContext::intsAttr(llvm::StringRef name) {
   return Ints(a->ints().begin(), a->ints().end());
 }
 
+// ONNX's number of an element type.
+DType NodeContext::typeAttr(llvm::StringRef name, std::optional<DType> byDefault) {
+  if (byDefault && !hasAttr(name))
+    return *byDefault;
+  auto type = elementType(int32_t(intAttr(name, 0)));
+  if (type)
+    return *type;
+  llvm::handleAllErrors(type.takeError(),
+                        [&](const DiagError &e) { fail("{0}", e.diags.front().message); });
+  return byDefault.value_or(DType::F32);
+}
+
 std::optional<Tensor> NodeContext::tensorAttr(llvm::StringRef name) {
   const onnx::AttributeProto *a = attrOfKind(name, onnx::AttributeProto::TENSOR, "a tensor");
   if (!a)
@@ -292,6 +304,11 @@ Operand NodeContext::full(const Type &type, llvm::ArrayRef<char> one) {
               {"type", dtypeName(type.dtype).str()},
               {"value", elementAsDouble(scalar, 0)}};
   return emit("full", {}, std::move(attrs));
+}
+
+Operand NodeContext::full(const Type &type, double value) {
+  Tensor one = scalarTensor(type.dtype, value);
+  return full(type, llvm::makeArrayRef(one.data, size_t(one.bytes())));
 }
 
 Operand NodeContext::reshape(const Operand &x, llvm::ArrayRef<int64_t> dims) {

@@ -85,6 +85,7 @@ public:
   double floatAttr(llvm::StringRef name, double byDefault);
   std::string stringAttr(llvm::StringRef name, llvm::StringRef byDefault);
   std::optional<Ints> intsAttr(llvm::StringRef name);
+  DType typeAttr(llvm::StringRef name, std::optional<DType> byDefault = std::nullopt); // a code
   std::optional<Tensor> tensorAttr(llvm::StringRef name);
   const onnx::AttributeProto *attr(llvm::StringRef name); // whatever its kind; marks it read
   void ignoreAttrs(std::initializer_list<llvm::StringRef> names); // known to change nothing here
@@ -109,8 +110,9 @@ public:
                                         Attrs attrs = {}, Phase phase = Phase::Forward);
   Operand constant(Tensor t) { return state.values.constant(std::move(t)); }
   Operand scalarConstant(DType type, double value) { return constant(scalarTensor(type, value)); }
-  Operand full(const Type &type,
-               llvm::ArrayRef<char> one); // a constant, or a node if that is too large
+  // One element throughout: a constant, or a node if that is too large.
+  Operand full(const Type &type, llvm::ArrayRef<char> one);
+  Operand full(const Type &type, double value);
   Operand reshape(const Operand &x, llvm::ArrayRef<int64_t> dims);
   Operand transpose(const Operand &x, llvm::ArrayRef<int64_t> perm);
   Operand broadcast(const Operand &x, llvm::ArrayRef<int64_t> dims);

@@ -2,6 +2,7 @@
 
 #include "ir/check.h"
 #include <cstring>
+#include <numeric>
 
 namespace isthmus::onnx_import {
 namespace {
@@ -35,6 +36,21 @@ Operand numbers(NodeContext &n, const Type &type, llvm::ArrayRef<double> values)
 
 Operand numbers(NodeContext &n, llvm::ArrayRef<int64_t> dims, llvm::ArrayRef<int64_t> values) {
   return n.failed() ? Operand() : constantOf<int64_t>(n, Type(DType::I64, dims), values);
+}
+
+Operand counting(NodeContext &n, DType type, int64_t count) {
+  Type whole(DType::I64, {count});
+  if (n.failed())
+    return {};
+  if (!whole.isValid() || !n.state.folding.take(whole.bytes())) {
+    n.fail("would count to {0}, which is too much for a model of {1} bytes", count,
+           n.state.model.fileBytes);
+    return {};
+  }
+  Operand numbers = n.constant(Tensor::make(whole, [&](char *out) {
+    std::iota(reinterpret_cast<int64_t *>(out), reinterpret_cast<int64_t *>(out) + count, 0);
+  }));
+  return n.cast(numbers, type);
 }
 
 } // namespace isthmus::onnx_import

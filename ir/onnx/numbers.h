@@ -9,5 +9,7 @@ namespace isthmus::onnx_import {
 Operand numbers(NodeContext &n, const Type &type, llvm::ArrayRef<double> values);
 // Whole numbers, in i64.
 Operand numbers(NodeContext &n, llvm::ArrayRef<int64_t> dims, llvm::ArrayRef<int64_t> values);
+// 0, 1, 2, ...: so many, of any number type.
+Operand counting(NodeContext &n, DType type, int64_t count);
 
 } // namespace isthmus::onnx_import

@@ -24,6 +24,11 @@ constexpr size_t kAnyNumber = ~size_t(0);
 constexpr uint32_t kAllOperands = ~0u;
 constexpr uint32_t kAllButFirst = ~1u;
 
+// An operator of one operand that is a row as it is.
+constexpr OnnxOp unary(llvm::StringRef name, llvm::StringRef row, uint32_t notLearned = 0) {
+  return {name, 1, 1, 1, 1, nullptr, notLearned, row};
+}
+
 // A node's operator, as rows name it: after its domain where that is not the default one.
 std::string opName(const onnx::NodeProto &n);
 // The row for an operator, or null.

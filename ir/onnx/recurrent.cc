@@ -176,17 +176,15 @@ Operand Recurrent::activation(const Direction &d, size_t i, const Operand &given
     return x;
   const Activation &a = d.activations[i];
   auto number = [&](double v) { return n.scalarConstant(x.type.dtype, v); };
-  for (const char *row : {"relu", "tanh", "sigmoid", "softplus"})
+  for (const char *row : {"relu", "tanh", "sigmoid", "softplus", "softsign"})
     if (a.name == row)
       return n.emit(row, {x});
-  if (a.name == "softsign")
-    return n.emit("div", {x, n.affine(n.emit("abs", {x}), 1, 1)});
   if (a.name == "affine")
     return n.affine(x, a.alpha, a.beta);
   if (a.name == "scaledtanh")
     return n.affine(n.emit("tanh", {n.affine(x, a.beta, 0)}), a.alpha, 0);
   if (a.name == "hardsigmoid")
-    return n.emit("clamp", {n.affine(x, a.alpha, a.beta)}, {{"min", 0.0}, {"max", 1.0}});
+    return n.emit("hard_sigmoid", {x}, {{"alpha", a.alpha}, {"beta", a.beta}});
   if (a.name == "leakyrelu")
     return n.emit("leaky_relu", {x}, {{"alpha", a.alpha}});
   if (a.name == "thresholdedrelu")

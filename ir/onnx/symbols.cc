@@ -51,15 +51,7 @@ llvm::Error unbound(const std::vector<std::string> &names) {
 } // namespace
 
 const Tensor *givenValue(const OnnxOptions &options, llvm::StringRef input) {
-  auto it = options.inputValues.find(input.str());
-  if (it != options.inputValues.end())
-    return &it->second;
-  std::string file = input.str();
-  for (char &c : file)
-    if (c == '/' || c == ':')
-      c = '_';
-  it = options.inputValues.find(file);
-  return it == options.inputValues.end() ? nullptr : &it->second;
+  return options.inputValue ? options.inputValue(input) : nullptr;
 }
 
 llvm::Expected<BoundInputs> bindInputs(const Model &m, const OnnxOptions &options) {

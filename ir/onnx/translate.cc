@@ -57,14 +57,6 @@ std::vector<bool> liveNodes(const Model &m, const NodeList &nodes,
 
 // --- Lists of nodes
 
-bool Translator::take(const NodeList &nodes) {
-  int64_t count = 1 + nodes.size();
-  for (const onnx::NodeProto &n : nodes)
-    count += int64_t(s_.model.readsOutside(n).size());
-  nodesLeft_ -= count;
-  return nodesLeft_ >= 0;
-}
-
 void Translator::translate(Scope &scope, const NodeList &nodes,
                            llvm::ArrayRef<llvm::StringRef> wanted) {
   llvm::StringSet<> read;
@@ -84,27 +76,24 @@ void Translator::translate(Scope &scope, const NodeList &nodes,
 // at when they are.
 void Translator::tellUnsupported(Scope &scope, const NodeList &nodes,
                                  const std::vector<bool> &live) {
+  auto lookInto = [&](Scope inner, const auto &body) {
+    llvm::StringSet<> read;
+    tellUnsupported(inner, body.node(), liveNodes(s_.model, body.node(), outputNames(body), read));
+  };
+  auto isNew = [&](const auto &body) {
+    return scope.depth < kDeepest && looked_.insert(&body.node()).second;
+  };
   for (int i = 0; i < nodes.size(); ++i) {
     const onnx::NodeProto &n = nodes[i];
     if (!live[size_t(i)])
       continue;
     Meaning meaning = meaningOf(n, scope);
-    if (meaning.function && scope.depth < kDeepest &&
-        looked_.insert(&meaning.function->node()).second) {
-      Scope inner(scope, n, i, *meaning.function);
-      llvm::StringSet<> read;
-      tellUnsupported(
-          inner, meaning.function->node(),
-          liveNodes(s_.model, meaning.function->node(), outputNames(*meaning.function), read));
-    }
-    if (meaning.op && n.op_type() != "If" && scope.depth < kDeepest)
+    if (const onnx::FunctionProto *f = meaning.function; f && isNew(*f))
+      lookInto(Scope(scope, n, i, *f), *f);
+    if (meaning.op && n.op_type() != "If")
       for (const onnx::GraphProto *body : graphsIn(n))
-        if (looked_.insert(&body->node()).second) {
-          Scope inner(scope, n, i, "the body", "");
-          llvm::StringSet<> read;
-          tellUnsupported(inner, body->node(),
-                          liveNodes(s_.model, body->node(), outputNames(*body), read));
-        }
+        if (isNew(*body))
+          lookInto(Scope(scope, n, i, "the body", ""), *body);
     if (meaning)
       continue;
     if (isDefaultDomain(n.domain()))
@@ -213,14 +202,21 @@ void Translator::convertRow(NodeContext &n, const OpDef &row) {
 
 // --- Bodies
 
-void Translator::mayEnter(NodeContext &n) {
+void Translator::enter(NodeContext &n, const NodeList &nodes) {
   if (n.failed())
     return;
   if (n.scope.depth >= kDeepest)
-    n.fail("functions, branches and loops within each other more than {0} deep are not supported",
-           kDeepest);
-  else if (nodesLeft_ < 0)
-    n.failAfterTold(); // every later body would say the same
+    return n.fail(
+        "functions, branches and loops within each other more than {0} deep are not supported",
+        kDeepest);
+  if (nodesLeft_ < 0)
+    return n.failAfterTold(); // every later body would say the same
+  nodesLeft_ -= 1 + nodes.size();
+  for (const onnx::NodeProto &node : nodes)
+    nodesLeft_ -= int64_t(s_.model.readsOutside(node).size());
+  if (nodesLeft_ < 0)
+    n.fail("functions and loops expand to more nodes than a file of {0} bytes is allowed",
+           s_.model.fileBytes);
 }
 
 void Translator::call(NodeContext &n, const onnx::FunctionProto &f) {
@@ -230,12 +226,9 @@ void Translator::call(NodeContext &n, const onnx::FunctionProto &f) {
     n.fail("expects at most {0} results, got {1}", f.output_size(), n.numOutputs());
   if (n.scope.isInside(f))
     n.fail("function '{0}' calls itself, directly or through others", f.name());
-  mayEnter(n);
+  enter(n, f.node());
   if (n.failed())
     return;
-  if (!take(f.node()))
-    return n.fail("functions and loops expand to more nodes than a file of {0} bytes is allowed",
-                  s_.model.fileBytes);
   Scope inner(n.scope, n.proto, n.index, f);
   for (int i = 0; i < f.input_size(); ++i)
     inner.define(f.input(i), n.any(size_t(i)));
@@ -276,15 +269,12 @@ const Operand &Translator::initializerOf(const onnx::GraphProto &body, const onn
 std::optional<OperandList> Translator::translateGraph(NodeContext &n, const onnx::GraphProto &body,
                                                       llvm::ArrayRef<Operand> inputs,
                                                       std::string what, const std::string &suffix) {
-  mayEnter(n);
   if (!n.failed() && size_t(body.input_size()) != inputs.size())
     n.fail("expects {0} inputs of its graph '{1}', got {2}", inputs.size(), body.name(),
            body.input_size());
   if (!n.failed() && body.sparse_initializer_size())
     n.fail("sparse initializers are not supported; store them dense");
-  if (!n.failed() && !take(body.node()))
-    n.fail("functions and loops expand to more nodes than a file of {0} bytes is allowed",
-           s_.model.fileBytes);
+  enter(n, body.node());
   if (n.failed())
     return std::nullopt;
   Scope inner(n.scope, n.proto, n.index, std::move(what), suffix);

@@ -34,8 +34,8 @@ private:
   void convert(NodeContext &n, const OnnxOp &op);
   void convertRow(NodeContext &n, const OpDef &row); // a node of our own domain
   void call(NodeContext &n, const onnx::FunctionProto &f);
-  void mayEnter(NodeContext &n); // fails where it is too deep, or too much was expanded
-  bool take(const NodeList &nodes);
+  // Counts a body's nodes; fails where it is too deep, or too much was expanded.
+  void enter(NodeContext &n, const NodeList &nodes);
   const Operand &initializerOf(const onnx::GraphProto &body, const onnx::TensorProto &t);
 
   ImportState &s_;

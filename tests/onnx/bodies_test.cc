@@ -48,6 +48,14 @@ void holdGraph(onnx::NodeProto &n, const std::string &name, ModelMaker body) {
   *a.mutable_g() = body.graph();
 }
 
+// What will be fed, for OnnxOptions::inputValue.
+auto giving(std::map<std::string, Tensor> values) {
+  return [values = std::move(values)](llvm::StringRef input) {
+    auto it = values.find(input.str());
+    return it == values.end() ? nullptr : &it->second;
+  };
+}
+
 std::vector<std::string> valueNames(const Graph &g) {
   std::vector<std::string> names;
   for (uint32_t i = 0; i < g.numNodes(); ++i)
@@ -271,7 +279,7 @@ TEST(Branches, AConditionMustBeKnown) {
                          "but it depends on the input 'c'; give its value with --inputs");
   Tensor yes = Tensor::make(Type(DType::Bool, {}), [](char *to) { *to = 1; });
   std::vector<std::string> notes;
-  OnnxOptions options{.inputValues = {{"c", yes}},
+  OnnxOptions options{.inputValue = giving({{"c", yes}}),
                       .note = [&](const std::string &s) { notes.push_back(s); }};
   EXPECT_EQ(rowsOf(m.graphOf(options)), "add");
   ASSERT_EQ(notes.size(), 1u);
@@ -483,10 +491,11 @@ ModelMaker reshaping() {
 
 TEST(KnownInputs, BecomeConstants) {
   std::vector<std::string> notes;
-  Graph g = reshaping().graphOf({.inputValues = {{"x", Tensor{Type(DType::F32, {2, 6}), nullptr}},
+  Graph g =
+      reshaping().graphOf({.inputValue = giving({{"x", Tensor{Type(DType::F32, {2, 6}), nullptr}},
                                                  {"shape", ints({3, 4})},
-                                                 {"reps", ints({1, 2})}},
-                                 .note = [&](const std::string &s) { notes.push_back(s); }});
+                                                 {"reps", ints({1, 2})}}),
+                           .note = [&](const std::string &s) { notes.push_back(s); }});
   EXPECT_EQ(g.type(g.find("y")).str(), "f32[3, 8]");
   EXPECT_EQ(inputsOf(g, InputKind::Input), "x:f32[2, 6] shape:i64[2] reps:i64[2]"); // fed, not read
   EXPECT_EQ(notes.size(), 2u);
@@ -502,7 +511,7 @@ TEST(KnownInputs, AreNamedWhereTheirValuesAreMissing) {
 
 TEST(KnownInputs, MustBeOfTheDeclaredType) {
   std::string error =
-      reshaping().errorOf({.dims = {{"N", 2}}, .inputValues = {{"shape", ints({1, 2, 6})}}});
+      reshaping().errorOf({.dims = {{"N", 2}}, .inputValue = giving({{"shape", ints({1, 2, 6})}})});
   EXPECT_NE(error.find("the value given for the input 'shape' is of type i64[3], and it is "
                        "declared i64[2]"),
             std::string::npos)

@@ -199,6 +199,24 @@ TEST(ConvertIndex, ConstantIndicesAreHeldAgainstTheSize) {
   EXPECT_NE(m.errorOf().find("expects indices in [-2, 2), got 2"), std::string::npos);
 }
 
+// A small file cannot ask for as much memory as it likes.
+TEST(ConvertIndex, CountingIsLimited) {
+  auto errorOf = [](const char *op, ModelMaker::Dim size, std::vector<std::string> in) {
+    ModelMaker m;
+    m.input("x", {size});
+    m.input("i", {2}, Proto::INT64);
+    m.constant("depth", {}, {1 << 30}, Proto::INT64);
+    m.constant("values", {2}, {0, 1});
+    m.node(op, std::move(in), {"y"});
+    m.output("y");
+    return m.errorOf();
+  };
+  EXPECT_NE(errorOf("Hardmax", 1 << 30, {"x"}).find("would count to 1073741824"),
+            std::string::npos);
+  EXPECT_NE(errorOf("OneHot", 2, {"i", "depth", "values"}).find("would count to 1073741824"),
+            std::string::npos);
+}
+
 TEST(ConvertIndex, UniqueOfAConstant) {
   ModelMaker m;
   m.constant("x", {6}, {2, 1, 1, 3, 4, 3});

@@ -189,17 +189,21 @@ llvm::Expected<Tensor> defaultInput(const Graph &g, const Input &input, uint64_t
   return filled(type, [&](int64_t i) { return double(draws.bits(i) % uint64_t(limit)); });
 }
 
+std::string fileName(llvm::StringRef name) {
+  std::string file = name.str();
+  for (char &c : file)
+    if (c == '/' || c == ':' || c == '\\' || c == '\0')
+      c = '_';
+  if (file.empty() || file.front() == '.')
+    file.insert(file.begin(), '_');
+  return file;
+}
+
 std::vector<std::string> fileNames(llvm::ArrayRef<llvm::StringRef> names) {
   std::vector<std::string> out;
   llvm::StringSet<> taken;
   for (llvm::StringRef name : names) {
-    std::string base = name.str();
-    for (char &c : base)
-      if (c == '/' || c == ':' || c == '\\' || c == '\0')
-        c = '_';
-    if (base.empty() || base.front() == '.')
-      base.insert(base.begin(), '_');
-    std::string file = base;
+    std::string base = fileName(name), file = base;
     for (unsigned k = 2; !taken.insert(file).second; ++k)
       file = base + "." + std::to_string(k);
     out.push_back(file);

@@ -29,7 +29,9 @@ llvm::Expected<GivenInputs> readInputs(const std::string &dir);
 llvm::Expected<std::vector<Tensor>> makeInputs(const Graph &g, const GivenInputs &given,
                                                uint64_t seed);
 
-// Names of values as file names: '/' and ':' become '_'; a collision gets ".2". In the order given.
+// A value's name as a file's: what folders and drives are told by becomes '_'.
+std::string fileName(llvm::StringRef name);
+// The same for names that share a folder: a collision gets ".2". In the order given.
 std::vector<std::string> fileNames(llvm::ArrayRef<llvm::StringRef> names);
 
 // An error if --outputs names something that is no folder; it need not be there.

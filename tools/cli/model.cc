@@ -24,8 +24,10 @@ llvm::Expected<Graph> readOnnx(const ModelOptions &o, const GivenInputs &given) 
   onnx.mode = o.eval ? OnnxMode::Eval : o.asWritten ? OnnxMode::AsWritten : OnnxMode::Train;
   onnx.fold = foldWithPlainKernels;
   onnx.note = [](const std::string &text) { Console::get().note(text); };
-  for (const auto &[name, each] : given)
-    onnx.inputValues[name] = each.tensor;
+  onnx.inputValue = [&](llvm::StringRef input) {
+    auto it = given.find(fileName(input));
+    return it == given.end() ? nullptr : &it->second.tensor;
+  };
   return importOnnx(o.model, onnx);
 }
 

@@ -83,8 +83,11 @@ llvm::Error runTests(const Options &o, Device &device) {
   auto sets = readTestData(o.testData);
   if (!sets)
     return sets.takeError();
-  std::vector<std::string> names;
-  if (llvm::StringRef(o.model.model).endswith(".onnx")) {
+  std::vector<std::string> names; // of the model's inputs, where a set has no name for one
+  auto hasNames = [](const TestSet &set) {
+    return llvm::none_of(set.inputs, [](const NamedTensor &t) { return t.name.empty(); });
+  };
+  if (llvm::StringRef(o.model.model).endswith(".onnx") && !llvm::all_of(*sets, hasNames)) {
     auto inputs = onnxInputNames(o.model.model);
     if (!inputs)
       return inputs.takeError();

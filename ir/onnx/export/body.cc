@@ -10,6 +10,13 @@ namespace isthmus::onnx_export {
 
 using namespace onnx_rows;
 
+Ints sequence(int64_t from, int64_t to) {
+  Ints v;
+  for (; from < to; ++from)
+    v.push_back(from);
+  return v;
+}
+
 // --- Nodes and constants
 
 std::vector<Name> Body::emitAll(llvm::StringRef op, llvm::ArrayRef<Name> operands, size_t results,
@@ -62,11 +69,11 @@ onnx::TensorProto tensorProto(const Tensor &t, const std::string &name) {
 }
 
 Name Body::tensor(const Tensor &t) {
-  for (const onnx::TensorProto &c : constants) { // equal ones once
-    auto made = tensorProto(t, c.name());
-    if (made.SerializeAsString() == c.SerializeAsString())
+  llvm::StringRef bytes(t.data, size_t(t.bytes()));
+  for (const onnx::TensorProto &c : constants) // equal ones once
+    if (c.data_type() == elementCode(t.type.dtype) && llvm::equal(c.dims(), t.type.dims) &&
+        bytes == c.raw_data())
       return c.name();
-  }
   constants.push_back(tensorProto(t, "c_" + std::to_string(constants.size())));
   return constants.back().name();
 }

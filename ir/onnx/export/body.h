@@ -15,6 +15,8 @@ struct Known {
   Type type;
 };
 
+Ints sequence(int64_t from, int64_t to); // from, from + 1, ..., below `to`
+
 class Body {
 public:
   using AttrItem = std::pair<llvm::StringRef, Attr>;

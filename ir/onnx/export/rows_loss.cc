@@ -72,12 +72,10 @@ struct Labels {
     return withAxis(orZero(each)); // Where broadcasts a scalar to the labels
   }
   Name isLabel() const { // of x's dims, one at each label
-    Ints numbers;
-    for (int64_t i = 0; i < x.dims[size_t(axis)]; ++i)
-      numbers.push_back(i);
     Dims along(size_t(x.rank()), 1);
     along[size_t(axis)] = x.dims[size_t(axis)];
-    Name is = b.emit("Equal", {w.reshape(b.ints(numbers), along), withAxis(labels)});
+    Name is = b.emit(
+        "Equal", {w.reshape(b.ints(sequence(0, x.dims[size_t(axis)])), along), withAxis(labels)});
     return cast(is, DType::Bool, type);
   }
 };
@@ -90,14 +88,6 @@ Names crossEntropy(const RowWriter &w) {
   Name sums = w.b.emit("ReduceSum", {terms, axes}, {{"keepdims", int64_t(1)}});
   Name lse = w.reshape(w.b.emit("Add", {w.b.emit("Log", {sums}), most}), w.results[1].dims);
   return {l.reduced(w.b.emit("Sub", {lse, l.taken(x)})), lse};
-}
-
-Names crossEntropyGrad(const RowWriter &w) {
-  Labels l(w, w.type(1), 2);
-  Name x = l.cast(w.x(1), w.dtype(1), l.type);
-  Name p = w.b.emit("Exp", {w.b.emit("Sub", {x, l.withAxis(w.x(3))})});
-  Name dx = w.b.emit("Mul", {w.b.emit("Sub", {p, l.isLabel()}), l.share(w.x(0))});
-  return {l.cast(dx, l.type, w.dtype(1))};
 }
 
 Names nll(const RowWriter &w) {
@@ -113,7 +103,6 @@ Names nllGrad(const RowWriter &w) {
 
 constexpr ExportRow kRows[] = {
     {"cross_entropy", crossEntropy},
-    {"cross_entropy_grad", crossEntropyGrad},
     {"nll", nll},
     {"nll_grad", nllGrad},
 };

@@ -7,12 +7,6 @@ namespace {
 
 using Names = std::vector<Name>;
 
-Ints axesFrom(int64_t first, int64_t rank) {
-  Ints v;
-  for (; first < rank; ++first)
-    v.push_back(first);
-  return v;
-}
 Name reduce(const RowWriter &w, const char *op, const Name &x, const Ints &axes, bool keep) {
   return w.b.emit(op, {x, w.b.ints(axes)}, {{"keepdims", int64_t(keep)}});
 }
@@ -56,7 +50,7 @@ Names layerNorm(const RowWriter &w) {
   }
   if (w.results[1].dtype != x.dtype)
     return {};
-  Ints axes = axesFrom(axis < 0 ? axis + x.rank() : axis, x.rank());
+  Ints axes = sequence(axis < 0 ? axis + x.rank() : axis, x.rank());
   Name mean = reduce(w, "ReduceMean", w.x(0), axes, true);
   Name centred = w.b.emit("Sub", {w.x(0), mean});
   Name var = reduce(w, "ReduceMean", w.b.emit("Mul", {centred, centred}), axes, true);

@@ -11,12 +11,6 @@ namespace {
 using Names = std::vector<Name>;
 
 Ints intsOf(llvm::ArrayRef<int64_t> v) { return Ints(v.begin(), v.end()); }
-Ints sequence(int64_t from, int64_t to) {
-  Ints v;
-  for (; from < to; ++from)
-    v.push_back(from);
-  return v;
-}
 int64_t product(llvm::ArrayRef<int64_t> v) {
   return std::accumulate(v.begin(), v.end(), int64_t(1), std::multiplies<>());
 }

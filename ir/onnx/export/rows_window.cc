@@ -24,13 +24,6 @@ Items windowAttrs(const Window &win) {
   return {{"kernel_shape", kernel}, {"strides", strides}, {"pads", low}, {"dilations", dilations}};
 }
 
-Ints sequence(int64_t from, int64_t to) {
-  Ints v;
-  for (; from < to; ++from)
-    v.push_back(from);
-  return v;
-}
-
 // --- Convolution
 
 Names conv(const RowWriter &w) {
