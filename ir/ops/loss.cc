@@ -117,6 +117,23 @@ llvm::Expected<TypeList> inferCrossEntropyGrad(const InferContext &c) {
 
 // --- Gradients
 
+// Whether each label counts; none where all do.
+ValueId counted(Builder &b, ValueId labels, const Attrs &attrs) {
+  ValueId all;
+  for (int64_t ignored : Ints(attrs.getInts("ignore"))) {
+    ValueId number = b.full(Type(b.type(labels).dtype, {}), double(ignored));
+    ValueId other = b.create("not", {b.create("equal", {labels, number})});
+    all = all ? b.create("and", {all, other}) : other;
+  }
+  return all;
+}
+
+// How many do, to divide by: where none does, one.
+ValueId countOf(Builder &b, ValueId counted, DType type) {
+  ValueId count = b.sum(b.cast(counted, type), {}, /*keepDims=*/false);
+  return b.create("maximum", {count, b.full(Type(type, {}), 1)});
+}
+
 // nll and nll_grad are linear, and each is the other's transpose.
 ValueList vjpNll(VjpContext &c) {
   if (!c.wants(0))
@@ -133,7 +150,14 @@ ValueList vjpNllGrad(VjpContext &c) {
   Attrs attrs;
   for (const char *name : {"axis", "ignore", "reduction"})
     attrs.set(name, *c.attrs.find(name));
-  return {c.b.create("nll", {c.grad(0), c.operand(1)}, attrs), ValueId()};
+  // The mean over no labels is NaN, and the transpose of a gradient of zeros is zero.
+  bool mayBeNone = attrs.getString("reduction") == "mean" && !attrs.getInts("ignore").empty();
+  if (mayBeNone)
+    attrs.set("reduction", std::string("sum"));
+  ValueId g = c.b.create("nll", {c.grad(0), c.operand(1)}, attrs);
+  if (mayBeNone)
+    g = c.b.div(g, countOf(c.b, counted(c.b, c.operand(1), c.attrs), c.b.type(g).dtype));
+  return {g, ValueId()};
 }
 
 // The class probabilities exp(x - lse), in the loss's type.
@@ -177,20 +201,13 @@ ValueList vjpCrossEntropy(VjpContext &c) {
 
 // What flows into each label's own loss, where `g` flows into the reduced one.
 ValueId eachLabel(Builder &b, ValueId g, ValueId labels, const Attrs &attrs) {
-  Ints ignored = attrs.getInts("ignore");
   std::string reduction = attrs.getString("reduction");
-  const Type type = b.type(labels), each(b.type(g).dtype, type.dims);
-  ValueId counts; // one where the label does
-  for (int64_t label : ignored) {
-    ValueId same = b.create("equal", {labels, b.full(Type(type.dtype, {}), double(label))});
-    ValueId one = b.cast(b.create("not", {same}), each.dtype);
-    counts = counts ? b.mul(counts, one) : one;
-  }
+  const Type each(b.type(g).dtype, b.type(labels).dims);
+  ValueId counts = counted(b, labels, attrs);
   if (reduction == "mean")
-    g = counts ? b.div(g, b.sum(counts, {}, /*keepDims=*/false))
-               : b.scale(g, 1 / double(type.elements()));
+    g = counts ? b.div(g, countOf(b, counts, each.dtype)) : b.scale(g, 1 / double(each.elements()));
   if (counts)
-    return b.mul(counts, g);
+    return b.create("where", {counts, g, b.full(Type(each.dtype, {}), 0)});
   return b.broadcastTo(g, each.dims);
 }
 
@@ -303,6 +320,7 @@ void registerLossOps(OpRegistry &r) {
              "cross_entropy_grad(f64[], f64[2, 3, 2, 2], i64[2, 2, 2], f64[2, 2, 2])",
              "cross_entropy_grad(f64[], f64[2, 4, 3], i32[2, 4], f64[2, 4]) {axis = -1}",
              "cross_entropy_grad(f64[], f64[6, 3], i64[6], f64[6]) {ignore = [1]}",
+             "cross_entropy_grad(f64[], f64[2, 2], i64[2], f64[2]) {ignore = [0, 1]}",
              "cross_entropy_grad(f64[], f64[2, 3, 4], i32[2, 4], f64[2, 4]) {reduction = sum}",
              "cross_entropy_grad(f64[2, 4], f64[2, 3, 4], i64[2, 4], f64[2, 4]) {ignore = [0, 7], "
              "reduction = none}"}},
@@ -342,6 +360,7 @@ void registerLossOps(OpRegistry &r) {
             "nll_grad(f64[], i64[4]) {classes = 3, type = f64}",
             "nll_grad(f64[], i32[2, 4]) {axis = -1, classes = 3, type = f64}",
             "nll_grad(f64[], i64[6, 2]) {ignore = [1], classes = 3, type = f64}",
+            "nll_grad(f64[], i64[2]) {ignore = [0, 1], classes = 2, type = f64}",
             "nll_grad(f64[], i64[2, 4]) {reduction = sum, classes = 3, type = f64}",
             "nll_grad(f64[2, 4], i64[2, 4]) {ignore = [0, 7], reduction = none, classes = 3, "
             "type = f64}"}}});
