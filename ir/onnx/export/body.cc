@@ -58,6 +58,31 @@ Name Body::emit(llvm::StringRef op, llvm::ArrayRef<Name> operands, llvm::ArrayRe
   return emitAll(op, operands, 1, attrs)[0];
 }
 
+std::vector<Name> Body::scan(std::vector<Name> states, llvm::ArrayRef<Name> xs, Turn turn) {
+  Body inner("turn_"); // names must differ from those around
+  onnx::GraphProto graph;
+  graph.set_name("turn");
+  std::vector<Name> operands = std::move(states), in, out;
+  operands.insert(operands.end(), xs.begin(), xs.end());
+  for (size_t i = 0; i < operands.size(); ++i)
+    graph.add_input()->set_name(in.emplace_back("turn_in_" + std::to_string(i)));
+  std::vector<Name> made = turn(inner, in);
+  for (size_t i = 0; i < made.size(); ++i)
+    graph.add_output()->set_name(out.emplace_back("turn_out_" + std::to_string(i)));
+  inner.finish(made, out);
+  for (onnx::TensorProto &t : inner.constants)
+    *graph.add_initializer() = std::move(t);
+  for (onnx::NodeProto &n : inner.nodes)
+    *graph.add_node() = std::move(n);
+  std::vector<Name> results =
+      emitAll("Scan", operands, made.size(), {{"num_scan_inputs", int64_t(xs.size())}});
+  onnx::AttributeProto &a = *last().add_attribute();
+  a.set_name("body");
+  a.set_type(onnx::AttributeProto::GRAPH);
+  *a.mutable_g() = std::move(graph);
+  return results;
+}
+
 onnx::TensorProto tensorProto(const Tensor &t, const std::string &name) {
   onnx::TensorProto p;
   p.set_name(name);
@@ -74,7 +99,7 @@ Name Body::tensor(const Tensor &t) {
     if (c.data_type() == elementCode(t.type.dtype) && llvm::equal(c.dims(), t.type.dims) &&
         bytes == c.raw_data())
       return c.name();
-  constants.push_back(tensorProto(t, "c_" + std::to_string(constants.size())));
+  constants.push_back(tensorProto(t, prefix_ + "c_" + std::to_string(constants.size())));
   return constants.back().name();
 }
 
@@ -127,6 +152,18 @@ Name RowWriter::transpose(const Name &v, const Ints &perm) const {
   return b.emit("Transpose", {v}, {{"perm", perm}});
 }
 
+Name RowWriter::cast(const Name &v, DType from, DType to) const {
+  return from == to ? v : b.emit("Cast", {v}, {{"to", int64_t(elementCode(to))}});
+}
+
+Name RowWriter::slice(const Name &v, const Ints &starts, const Ints &limits, const Ints &axes,
+                      const Ints &steps) const {
+  std::vector<Name> in{v, b.ints(starts), b.ints(limits), b.ints(axes)};
+  if (!steps.empty())
+    in.push_back(b.ints(steps));
+  return b.emit("Slice", in);
+}
+
 // --- Rows
 
 namespace {
@@ -134,7 +171,8 @@ namespace {
 const llvm::StringMap<const ExportRow *> &table() {
   static const auto *const made = [] {
     auto *t = new llvm::StringMap<const ExportRow *>;
-    for (ExportRows rows : {elementwiseRows(), shapeRows(), windowRows(), normRows(), lossRows()})
+    for (ExportRows rows : {elementwiseRows(), shapeRows(), windowRows(), normRows(), lossRows(),
+                            indexingRows(), scanRows()})
       for (const ExportRow &r : rows)
         (*t)[r.row] = &r;
     return t;

@@ -21,6 +21,9 @@ class Body {
 public:
   using AttrItem = std::pair<llvm::StringRef, Attr>;
 
+  // The names that it makes begin with `prefix`.
+  explicit Body(Name prefix = "") : prefix_(std::move(prefix)) {}
+
   std::vector<onnx::NodeProto> nodes;
   std::vector<onnx::TensorProto> constants; // by name; each is read by some node
 
@@ -29,6 +32,12 @@ public:
   std::vector<Name> emitAll(llvm::StringRef op, llvm::ArrayRef<Name> operands, size_t results,
                             llvm::ArrayRef<AttrItem> attrs = {});
   onnx::NodeProto &last() { return nodes.back(); }
+
+  // A new Scan over the first axis of `xs`. Of the states and of one element of each of `xs`,
+  // `turn` makes the next states and what is to be joined. Gives the last states and what was
+  // joined.
+  using Turn = llvm::function_ref<std::vector<Name>(Body &, const std::vector<Name> &)>;
+  std::vector<Name> scan(std::vector<Name> states, llvm::ArrayRef<Name> xs, Turn turn);
 
   // Constants.
   Name ints(llvm::ArrayRef<int64_t> values); // i64[n]
@@ -41,7 +50,8 @@ public:
   void finish(llvm::ArrayRef<Name> made, llvm::ArrayRef<Name> results);
 
 private:
-  Name fresh() { return "t_" + std::to_string(next_++); }
+  Name fresh() { return prefix_ + "t_" + std::to_string(next_++); }
+  Name prefix_;
   unsigned next_ = 0;
 };
 
@@ -61,6 +71,10 @@ struct RowWriter {
   Name number(double v) const { return b.number(dtype(), v); } // of operand 0's type
   Name reshape(const Name &v, llvm::ArrayRef<int64_t> dims) const;
   Name transpose(const Name &v, const Ints &perm) const; // `v` itself where nothing moves
+  Name cast(const Name &v, DType from, DType to) const;  // `v` itself where they are one
+  // Steps of one where none are given.
+  Name slice(const Name &v, const Ints &starts, const Ints &limits, const Ints &axes,
+             const Ints &steps = {}) const;
 };
 
 // The names of the results; empty if there is no way to write it here (others may know one).
@@ -79,6 +93,8 @@ ExportRows shapeRows();
 ExportRows windowRows();
 ExportRows normRows();
 ExportRows lossRows();
+ExportRows indexingRows();
+ExportRows scanRows();
 
 // Writes one row into `b`: by the table, else by the rows that its expansion has. Nothing where
 // neither is there.

@@ -65,9 +65,11 @@ SAME(identity, "Identity")
 SAME(stop_gradient, "Identity") // always within a function: its name is what tells of it
 #undef SAME
 
-Names cast(const RowWriter &w) {
-  return {
-      w.b.emit("Cast", {w.x(0)}, {{"to", int64_t(onnx_rows::elementCode(w.results[0].dtype))}})};
+Name castTo(const RowWriter &w, const Name &v, int code) {
+  return w.b.emit("Cast", {v}, {{"to", int64_t(code)}});
+}
+Names cast(const RowWriter &w) { // always an operator, though there be nothing to do
+  return {castTo(w, w.x(0), onnx_rows::elementCode(w.results[0].dtype))};
 }
 
 // Integers are scaled as the row does it, in f64.
@@ -77,7 +79,7 @@ Names affine(const RowWriter &w) {
   bool inDouble = !isFloat(type) && (scale != std::floor(scale) || shift != std::floor(shift));
   Name y = w.x(0);
   if (inDouble) {
-    y = w.b.emit("Cast", {y}, {{"to", int64_t(onnx::TensorProto::DOUBLE)}});
+    y = w.cast(y, type, DType::F64);
     type = DType::F64;
   }
   bool plain = scale == 1 && shift == 0;
@@ -85,8 +87,7 @@ Names affine(const RowWriter &w) {
     y = w.b.emit("Mul", {y, w.b.number(type, scale)});
   if (shift != 0)
     y = w.b.emit("Add", {y, w.b.number(type, shift)});
-  if (inDouble)
-    y = w.b.emit("Cast", {y}, {{"to", int64_t(onnx_rows::elementCode(w.dtype()))}});
+  y = w.cast(y, type, w.dtype());
   return {plain ? w.b.emit("Identity", {y}) : y};
 }
 
@@ -151,6 +152,34 @@ Names logicAnd(const RowWriter &w) { return logic(w, "And", "BitwiseAnd"); }
 Names logicOr(const RowWriter &w) { return logic(w, "Or", "BitwiseOr"); }
 Names logicXor(const RowWriter &w) { return logic(w, "Xor", "BitwiseXor"); }
 Names logicNot(const RowWriter &w) { return logic(w, "Not", "BitwiseNot"); }
+
+// --- Shifts. ONNX has them of unsigned integers, and by fewer places than there are.
+
+Names shift(const RowWriter &w, bool up) {
+  int64_t places = 8 * dtypeBytes(w.dtype());
+  bool isSigned = w.dtype() != DType::U8;
+  int code = places == 64 ? onnx::TensorProto::UINT64 : onnx::TensorProto::UINT32;
+  auto bits = [&](const Name &v) { return isSigned ? castTo(w, v, code) : v; };
+  Name a = w.x(0), inside = w.b.emit("Less", {w.x(1), w.number(double(places))}), negative;
+  if (isSigned)
+    inside = w.b.emit("And", {inside, w.b.emit("GreaterOrEqual", {w.x(1), w.number(0)})});
+  // The sign comes in where zeros come in to the bits that are not there.
+  if (isSigned && !up) {
+    negative = w.b.emit("Less", {a, w.number(0)});
+    a = w.b.emit("Where", {negative, w.b.emit("BitwiseNot", {a}), a});
+  }
+  Name by = w.b.emit("Where", {inside, w.x(1), w.number(0)});
+  Name y = w.b.emit("BitShift", {bits(a), bits(by)},
+                    {{"direction", std::string(up ? "LEFT" : "RIGHT")}});
+  if (isSigned)
+    y = castTo(w, y, onnx_rows::elementCode(w.dtype()));
+  y = w.b.emit("Where", {inside, y, w.number(0)});
+  if (!negative.empty())
+    y = w.b.emit("Where", {negative, w.b.emit("BitwiseNot", {y}), y});
+  return {y};
+}
+Names shiftLeft(const RowWriter &w) { return shift(w, true); }
+Names shiftRight(const RowWriter &w) { return shift(w, false); }
 
 // --- More functions
 
@@ -285,6 +314,8 @@ constexpr ExportRow kRows[] = {
     {"or", logicOr},
     {"xor", logicXor},
     {"not", logicNot},
+    {"shift_left", shiftLeft},
+    {"shift_right", shiftRight},
     {"log1p", log1p},
     {"expm1", expm1},
     {"is_inf", isInf},

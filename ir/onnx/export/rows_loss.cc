@@ -19,7 +19,7 @@ struct Labels {
 
   Labels(const RowWriter &w, const Type &x, size_t operand)
       : w(w), b(w.b), x(x), type(x.dtype == DType::F64 ? DType::F64 : DType::F32),
-        labels(cast(w.x(operand), w.dtype(operand), DType::I64)), axis(w.attrs.getInt("axis")) {
+        labels(w.cast(w.x(operand), w.dtype(operand), DType::I64)), axis(w.attrs.getInt("axis")) {
     axis = axis < 0 ? axis + x.rank() : axis;
     for (int64_t ignored : w.attrs.getInts("ignore")) {
       Name other = b.emit("Not", {b.emit("Equal", {labels, b.integer(ignored)})});
@@ -27,11 +27,6 @@ struct Labels {
     }
   }
 
-  Name cast(const Name &v, DType from, DType to) const {
-    if (from == to)
-      return v;
-    return b.emit("Cast", {v}, {{"to", int64_t(onnx_rows::elementCode(to))}});
-  }
   // A value of the labels' dims, with the class axis of size 1.
   Name withAxis(const Name &v) const {
     Dims dims = x.dims;
@@ -46,7 +41,7 @@ struct Labels {
     dims.erase(dims.begin() + axis);
     if (counted.empty())
       return b.number(type, double(Type(type, dims).elements()));
-    return b.emit("ReduceSum", {cast(counted, DType::Bool, type)}, {{"keepdims", int64_t(0)}});
+    return b.emit("ReduceSum", {w.cast(counted, DType::Bool, type)}, {{"keepdims", int64_t(0)}});
   }
   Name taken(const Name &v) const { // of v, like x in the loss's type, the element at each label
     Name safe = counted.empty() ? labels : b.emit("Where", {counted, labels, b.integer(0)});
@@ -76,13 +71,13 @@ struct Labels {
     along[size_t(axis)] = x.dims[size_t(axis)];
     Name is = b.emit(
         "Equal", {w.reshape(b.ints(sequence(0, x.dims[size_t(axis)])), along), withAxis(labels)});
-    return cast(is, DType::Bool, type);
+    return w.cast(is, DType::Bool, type);
   }
 };
 
 Names crossEntropy(const RowWriter &w) {
   Labels l(w, w.type(0), 1);
-  Name x = l.cast(w.x(0), w.dtype(0), l.type), axes = w.b.ints({l.axis});
+  Name x = w.cast(w.x(0), w.dtype(0), l.type), axes = w.b.ints({l.axis});
   Name most = w.b.emit("ReduceMax", {x, axes}, {{"keepdims", int64_t(1)}});
   Name terms = w.b.emit("Exp", {w.b.emit("Sub", {x, most})});
   Name sums = w.b.emit("ReduceSum", {terms, axes}, {{"keepdims", int64_t(1)}});
@@ -92,13 +87,13 @@ Names crossEntropy(const RowWriter &w) {
 
 Names nll(const RowWriter &w) {
   Labels l(w, w.type(0), 1);
-  return {l.reduced(w.b.emit("Neg", {l.taken(l.cast(w.x(0), w.dtype(0), l.type))}))};
+  return {l.reduced(w.b.emit("Neg", {l.taken(w.cast(w.x(0), w.dtype(0), l.type))}))};
 }
 
 Names nllGrad(const RowWriter &w) {
   Labels l(w, w.results[0], 1);
   Name dx = w.b.emit("Neg", {w.b.emit("Mul", {l.isLabel(), l.share(w.x(0))})});
-  return {l.cast(dx, l.type, w.results[0].dtype)};
+  return {w.cast(dx, l.type, w.results[0].dtype)};
 }
 
 constexpr ExportRow kRows[] = {

@@ -1,4 +1,4 @@
-// Shapes, choosing elements, sums and products, as standard operators.
+// Shapes, sums and products, as standard operators.
 
 #include "ir/builder.h"
 #include "ir/onnx/export/body.h"
@@ -10,7 +10,6 @@ namespace {
 
 using Names = std::vector<Name>;
 
-Ints intsOf(llvm::ArrayRef<int64_t> v) { return Ints(v.begin(), v.end()); }
 int64_t product(llvm::ArrayRef<int64_t> v) {
   return std::accumulate(v.begin(), v.end(), int64_t(1), std::multiplies<>());
 }
@@ -47,8 +46,7 @@ Names slice(const RowWriter &w) {
   for (size_t i = 0; i < limits.size(); ++i)
     if (steps[i] < 0 && limits[i] < 0) // below the first element: -1 would be the last
       limits[i] = -w.type(0).dims[i] - 1;
-  return {w.b.emit("Slice", {w.x(0), w.b.ints(starts), w.b.ints(limits),
-                             w.b.ints(sequence(0, int64_t(starts.size()))), w.b.ints(steps)})};
+  return {w.slice(w.x(0), starts, limits, sequence(0, int64_t(starts.size())), steps)};
 }
 
 Names pad(const RowWriter &w) {
@@ -74,87 +72,6 @@ Names split(const RowWriter &w) {
   return w.b.emitAll("Split", {w.x(0), w.b.ints(w.attrs.getInts("sizes"))}, w.results.size(),
                      {{"axis", w.attrs.getInt("axis")}});
 }
-Names gather(const RowWriter &w) {
-  return {w.b.emit("Gather", {w.x(0), w.x(1)}, {{"axis", w.attrs.getInt("axis")}})};
-}
-
-// Rows [before, indices, after] are added to zeros, or to the base, [size, before, after] at their
-// indices.
-Names scatterRows(const RowWriter &w) {
-  const Type &indices = w.type(0), &rows = w.type(1), &y = w.results[0];
-  int64_t axis = w.attrs.getInt("axis"), k = indices.rank();
-  axis = axis < 0 ? axis + y.rank() : axis;
-  Ints perm = sequence(axis, axis + k), back;
-  for (int64_t i = 0; i < rows.rank(); ++i)
-    if (i < axis || i >= axis + k)
-      perm.push_back(i);
-  Dims zeros = y.dims;
-  zeros.erase(zeros.begin() + axis);
-  zeros.insert(zeros.begin(), y.dims[size_t(axis)]);
-  for (int64_t i = 0; i < y.rank(); ++i)
-    back.push_back(i == axis ? 0 : i < axis ? i + 1 : i);
-  Name at = w.x(0);
-  if (indices.dtype != DType::I64)
-    at = w.b.emit("Cast", {at}, {{"to", int64_t(onnx::TensorProto::INT64)}});
-  Ints one = intsOf(indices.dims);
-  one.push_back(1);
-  Name start;
-  if (w.has(2)) { // the base, with its axis first
-    Ints first{axis};
-    for (int64_t i = 0; i < y.rank(); ++i)
-      if (i != axis)
-        first.push_back(i);
-    start = w.transpose(w.x(2), first);
-  } else {
-    start = w.b.emit("Expand", {w.b.number(y.dtype, 0), w.b.ints(zeros)});
-  }
-  Name sum = w.b.emit("ScatterND", {start, w.reshape(at, one), w.transpose(w.x(1), perm)},
-                      {{"reduction", std::string("add")}});
-  return {w.transpose(sum, back)};
-}
-
-// --- Element by element. Where only the last of equal indices counts, there is no operator.
-
-Names gatherElements(const RowWriter &w) {
-  if (w.attrs.getBool("last_only"))
-    return {};
-  int64_t axis = w.attrs.getInt("axis"), rank = w.type(0).rank();
-  Ints ends(w.type(1).dims.begin(), w.type(1).dims.end());
-  axis = axis < 0 ? axis + rank : axis;
-  ends[size_t(axis)] = w.type(0).dims[size_t(axis)];
-  Name x = w.x(0);
-  if (llvm::makeArrayRef(ends) != llvm::makeArrayRef(w.type(0).dims)) // evaluators want equal sizes
-    x = w.b.emit("Slice", {x, w.b.ints(Ints(ends.size(), 0)), w.b.ints(ends)});
-  return {w.b.emit("GatherElements", {x, w.x(1)}, {{"axis", axis}})};
-}
-Names gatherNd(const RowWriter &w) {
-  if (w.attrs.getBool("last_only"))
-    return {};
-  Name at = w.x(1);
-  if (w.dtype(1) != DType::I64)
-    at = w.b.emit("Cast", {at}, {{"to", int64_t(onnx::TensorProto::INT64)}});
-  return {w.b.emit("GatherND", {w.x(0), at}, {{"batch_dims", w.attrs.getInt("batch_dims")}})};
-}
-Names scatterElements(const RowWriter &w) {
-  return {
-      w.b.emit("ScatterElements", {w.x(0), w.x(1), w.x(2)},
-               {{"axis", w.attrs.getInt("axis")}, {"reduction", w.attrs.getString("reduction")}})};
-}
-Names scatterNd(const RowWriter &w) {
-  if (w.attrs.getInt("batch_dims") != 0)
-    return {};
-  Name at = w.x(1);
-  if (w.dtype(1) != DType::I64)
-    at = w.b.emit("Cast", {at}, {{"to", int64_t(onnx::TensorProto::INT64)}});
-  return {
-      w.b.emit("ScatterND", {w.x(0), at, w.x(2)}, {{"reduction", w.attrs.getString("reduction")}})};
-}
-Names topK(const RowWriter &w) {
-  return w.b.emitAll(
-      "TopK", {w.x(0), w.b.ints({w.attrs.getInt("k")})}, 2,
-      {{"axis", w.attrs.getInt("axis")}, {"largest", int64_t(w.attrs.getBool("largest"))}});
-}
-
 Names trilu(const RowWriter &w) {
   return {w.b.emit("Trilu", {w.x(0), w.b.integer(w.attrs.getInt("k"))},
                    {{"upper", int64_t(w.attrs.getBool("upper"))}})};
@@ -191,7 +108,11 @@ Names cumSum(const RowWriter &w) {
                    {{"exclusive", int64_t(w.attrs.getBool("exclusive"))},
                     {"reverse", int64_t(w.attrs.getBool("reverse"))}})};
 }
-Names determinant(const RowWriter &w) { return {w.b.emit("Det", {w.x(0)})}; }
+// In f32 at least: not every evaluator knows determinants of 16-bit floats.
+Names determinant(const RowWriter &w) {
+  DType in = w.dtype() == DType::F64 ? DType::F64 : DType::F32;
+  return {w.cast(w.b.emit("Det", {w.cast(w.x(0), w.dtype(), in)}), in, w.dtype())};
+}
 
 // The reduced axes become one, the last: there the first that equals the largest is looked for.
 Names maxGrad(const RowWriter &w) {
@@ -246,8 +167,6 @@ constexpr ExportRow kRows[] = {
     {"pad", pad},
     {"concat", concat},
     {"split", split},
-    {"gather", gather},
-    {"scatter_rows", scatterRows},
     {"trilu", trilu},
     {"sum", sum},
     {"mean", mean},
@@ -261,11 +180,6 @@ constexpr ExportRow kRows[] = {
     {"argmin", argMin},
     {"cumsum", cumSum},
     {"det", determinant},
-    {"gather_elements", gatherElements},
-    {"gather_nd", gatherNd},
-    {"scatter_elements", scatterElements},
-    {"scatter_nd", scatterNd},
-    {"top_k", topK},
     {"matmul", matmul},
 };
 

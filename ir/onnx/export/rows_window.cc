@@ -75,8 +75,7 @@ Names convWeightGrad(const RowWriter &w) {
   items.push_back({"group", groups});
   Name all = w.b.emit("Conv", {image, kernel}, items);
   Ints ends(spatial(y).begin(), spatial(y).end());
-  Name cut = w.b.emit(
-      "Slice", {all, w.b.ints(Ints(ends.size(), 0)), w.b.ints(ends), w.b.ints(sequence(2, rank))});
+  Name cut = w.slice(all, Ints(ends.size(), 0), ends, sequence(2, rank));
   return {w.transpose(cut, swap)};
 }
 
@@ -88,13 +87,25 @@ Items poolAttrs(const RowWriter &w) {
   return items;
 }
 
-// Of integers ONNX has those of eight bits alone.
-bool canPool(DType t) { return isFloat(t) || t == DType::U8; }
+// What MaxPool takes in place of x. Of integers that is eight bits alone: others are told by their
+// ranks among the numbers in x, `sorted`, as floats.
+struct Poolable {
+  Name x, sorted;
+  explicit Poolable(const RowWriter &w) : x(w.x(0)) {
+    if (isFloat(w.dtype()) || w.dtype() == DType::U8)
+      return;
+    Names found = w.b.emitAll("Unique", {x}, 3);
+    sorted = found[0];
+    x = w.cast(w.reshape(found[2], w.type(0).dims), DType::I64, DType::F64);
+  }
+};
 
 Names maxPool(const RowWriter &w) {
-  if (!canPool(w.dtype()))
-    return {};
-  return {w.b.emit("MaxPool", {w.x(0)}, poolAttrs(w))};
+  Poolable of(w);
+  Name y = w.b.emit("MaxPool", {of.x}, poolAttrs(w));
+  if (of.sorted.empty())
+    return {y};
+  return {w.b.emit("Gather", {of.sorted, w.cast(y, DType::F64, DType::I64)})};
 }
 
 // Where each window of x has its first maximum, in the tensor as a list.
@@ -120,16 +131,32 @@ Names maxPoolTake(const RowWriter &w) {
 }
 
 Names maxPoolIndices(const RowWriter &w) {
-  if (!canPool(w.dtype()))
-    return {};
   Items items = poolAttrs(w);
   items.push_back({"storage_order", int64_t(w.attrs.getBool("column_major"))});
-  return {w.b.emitAll("MaxPool", {w.x(0)}, 2, items)[1]};
+  return {w.b.emitAll("MaxPool", {Poolable(w).x}, 2, items)[1]};
+}
+
+// Sums over windows, as a convolution by ones, of each channel alone.
+Name windowSums(const RowWriter &w) {
+  const Type &x = w.type(0), &y = w.results[0];
+  Window win = windowOf(w.attrs, w.attrs.getInts("kernel"));
+  Dims alone{x.dims[0] * x.dims[1], 1}, ones{1, 1};
+  for (size_t i = 0; i < win.size(); ++i) {
+    int64_t size = spatial(x)[i], whole = (spatial(y)[i] - 1) * win[i].stride + win[i].extent();
+    win[i].padHigh = std::max(win[i].padHigh, whole - win[i].padLow - size); // may hang over
+    alone.push_back(size);
+    ones.push_back(win[i].kernel);
+  }
+  Name kernel = w.b.emit("Expand", {w.number(1), w.b.ints(ones)});
+  return w.reshape(w.b.emit("Conv", {w.reshape(w.x(0), alone), kernel}, windowAttrs(win)), y.dims);
 }
 
 Names avgPool(const RowWriter &w) {
-  if (w.attrs.getInt("divisor") != 0)
-    return {};
+  if (int64_t divisor = w.attrs.getInt("divisor")) {
+    if (w.type(0).elements() == 0)
+      return {};
+    return {w.b.emit("Div", {windowSums(w), w.number(double(divisor))})};
+  }
   Items items = poolAttrs(w);
   items.push_back({"count_include_pad", int64_t(w.attrs.getBool("count_include_pad"))});
   return {w.b.emit("AveragePool", {w.x(0)}, items)};
@@ -153,20 +180,20 @@ Names avgPoolGrad(const RowWriter &w) {
   if (g.elements() == 0 || y.elements() == 0)
     return {};
   bool withPads = w.attrs.getBool("count_include_pad");
-  if (w.attrs.getInt("divisor") != 0)
-    return {};
-  int64_t images = g.dims[0] * g.dims[1];
+  int64_t divisor = w.attrs.getInt("divisor"), images = g.dims[0] * g.dims[1];
   Name dx = w.x(0);
+  if (divisor != 0)
+    dx = w.b.emit("Div", {dx, w.number(double(divisor))});
   Dims alone{images, 1}, ones{1, 1};
   for (size_t i = 0; i < win.size(); ++i) {
-    int64_t size = spatial(y)[i];
-    std::vector<double> counts;
-    for (int64_t at = 0; at < spatial(g)[i]; ++at)
-      counts.push_back(double(counted(win[i], at, size, withPads)));
-    Dims along(size_t(g.rank()), 1);
-    along[2 + i] = spatial(g)[i];
-    Tensor t = onnx_import::floatsTensor(Type(g.dtype, along), counts);
-    dx = w.b.emit("Div", {dx, w.b.tensor(t)});
+    if (divisor == 0) {
+      std::vector<double> counts;
+      for (int64_t at = 0; at < spatial(g)[i]; ++at)
+        counts.push_back(double(counted(win[i], at, spatial(y)[i], withPads)));
+      Dims along(size_t(g.rank()), 1);
+      along[2 + i] = spatial(g)[i];
+      dx = w.b.emit("Div", {dx, w.b.tensor(onnx_import::floatsTensor(g.with(along), counts))});
+    }
     alone.push_back(spatial(g)[i]);
     ones.push_back(win[i].kernel);
   }
@@ -184,7 +211,7 @@ Names avgPoolGrad(const RowWriter &w) {
   }
   dx = w.b.emit("ConvTranspose", {w.reshape(dx, alone), kernel},
                 {{"strides", strides}, {"dilations", dilations}});
-  dx = w.b.emit("Slice", {dx, w.b.ints(starts), w.b.ints(ends), w.b.ints(sequence(2, y.rank()))});
+  dx = w.slice(dx, starts, ends, sequence(2, y.rank()));
   if (isPadded)
     dx = w.b.emit("Pad", {dx, w.b.ints(pads), w.number(0)});
   return {w.reshape(dx, y.dims)};
