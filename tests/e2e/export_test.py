@@ -169,6 +169,14 @@ class Exported(command.TestCase):
             for row in "shift_left", "shift_right":
                 self.check(row, "", numbers, places, tolerances=(0, 0))
 
+    def test_numbers_beside_whole_ones(self):
+        for kind in np.uint8, np.int32, np.int64:
+            x = np.arange(0, 100, 9).astype(kind) - kind(3 if kind != np.uint8 else 0)
+            for attrs in "{scale = -1.0, shift = 3.0}", "{scale = 2.5, shift = -20.0}", "{scale = 3.0, shift = 7.0}":
+                self.check("affine", attrs, x, tolerances=(0, 0))
+            for attrs in "{min = 0.5, max = 40.5}", "{min = -7.5}", "{max = 1e9}", "{min = -1e30, max = 0.5}":
+                self.check("clamp", attrs, x, tolerances=(0, 0))
+
     def test_pools_of_whole_numbers_that_no_float_tells_apart(self):
         x = (2**62 + np.arange(36).reshape(1, 1, 6, 6) * 7 % 5).astype(np.int64)
         x[0, 0, ::2] *= -1

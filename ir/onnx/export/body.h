@@ -69,6 +69,9 @@ struct RowWriter {
   bool has(size_t i) const { return i < operands.size(); }
   DType dtype(size_t i = 0) const { return operands[i].type.dtype; }
   Name number(double v) const { return b.number(dtype(), v); } // of operand 0's type
+  // What sums and products of operand 0 are written in: of eight bits ONNX has none. Cast back, the
+  // bits are the same.
+  DType wide() const { return dtype() == DType::U8 ? DType::I32 : dtype(); }
   Name reshape(const Name &v, llvm::ArrayRef<int64_t> dims) const;
   Name transpose(const Name &v, const Ints &perm) const; // `v` itself where nothing moves
   Name cast(const Name &v, DType from, DType to) const;  // `v` itself where they are one

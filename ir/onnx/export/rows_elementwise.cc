@@ -8,31 +8,46 @@ namespace {
 
 using Names = std::vector<Name>;
 
+Names operandsIn(const RowWriter &w, DType type) { // all of operand 0's
+  Names in;
+  for (const Known &o : w.operands)
+    in.push_back(w.cast(o.name, w.dtype(), type));
+  return in;
+}
 template <const char *Op> Names same(const RowWriter &w) {
   Names in;
   for (const Known &o : w.operands)
     in.push_back(o.name);
   return {w.b.emit(Op, in)};
 }
+// An operator that is not there for eight bits.
+template <const char *Op> Names widened(const RowWriter &w) {
+  return {w.cast(w.b.emit(Op, operandsIn(w, w.wide())), w.wide(), w.dtype())};
+}
+// A comparison by order, which truth values have as numbers only.
+template <const char *Op> Names ordered(const RowWriter &w) {
+  return {w.b.emit(Op, operandsIn(w, w.dtype() == DType::Bool ? DType::U8 : w.dtype()))};
+}
 
 // One row that is one operator of as many operands.
-#define SAME(row, op)                                                                              \
+#define ROW(row, op, write)                                                                        \
   constexpr char k_##row[] = op;                                                                   \
-  constexpr ExportRow r_##row = {#row, same<k_##row>};
+  constexpr ExportRow r_##row = {#row, write<k_##row>};
+#define SAME(row, op) ROW(row, op, same)
 SAME(add, "Add")
 SAME(sub, "Sub")
 SAME(mul, "Mul")
 SAME(div, "Div")
-SAME(pow, "Pow")
+ROW(pow, "Pow", widened)
 SAME(maximum, "Max")
 SAME(minimum, "Min")
 SAME(equal, "Equal")
-SAME(less, "Less")
-SAME(less_equal, "LessOrEqual")
-SAME(greater, "Greater")
-SAME(greater_equal, "GreaterOrEqual")
+ROW(less, "Less", ordered)
+ROW(less_equal, "LessOrEqual", ordered)
+ROW(greater, "Greater", ordered)
+ROW(greater_equal, "GreaterOrEqual", ordered)
 SAME(where, "Where")
-SAME(neg, "Neg")
+ROW(neg, "Neg", widened)
 SAME(abs, "Abs")
 SAME(sign, "Sign")
 SAME(exp, "Exp")
@@ -53,7 +68,7 @@ SAME(atanh, "Atanh")
 SAME(erf, "Erf")
 SAME(softplus, "Softplus")
 SAME(softsign, "Softsign")
-SAME(relu, "Relu")
+ROW(relu, "Relu", widened)
 SAME(tanh, "Tanh")
 SAME(sigmoid, "Sigmoid")
 SAME(floor, "Floor")
@@ -64,6 +79,7 @@ SAME(mish, "Mish")
 SAME(identity, "Identity")
 SAME(stop_gradient, "Identity") // always within a function: its name is what tells of it
 #undef SAME
+#undef ROW
 
 Name castTo(const RowWriter &w, const Name &v, int code) {
   return w.b.emit("Cast", {v}, {{"to", int64_t(code)}});
@@ -72,11 +88,24 @@ Names cast(const RowWriter &w) { // always an operator, though there be nothing 
   return {castTo(w, w.x(0), onnx_rows::elementCode(w.results[0].dtype))};
 }
 
-// Integers are scaled as the row does it, in f64.
+// The least and the greatest of an integer type that a double tells.
+std::pair<double, double> rangeOf(DType type) {
+  if (type == DType::U8)
+    return {0, 255};
+  double half = std::ldexp(1.0, int(8 * dtypeBytes(type)) - 1);
+  return {-half, type == DType::I64 ? std::nextafter(half, 0.0) : half - 1};
+}
+bool isOf(DType type, double v) {
+  auto [low, high] = rangeOf(type);
+  return v == std::floor(v) && v >= low && v <= high;
+}
+
+// Integers are scaled as the row does it, where its numbers are none of them: in f64, and what is
+// out of range becomes the nearest that is not.
 Names affine(const RowWriter &w) {
   double scale = w.attrs.getFloat("scale"), shift = w.attrs.getFloat("shift");
   DType type = w.dtype();
-  bool inDouble = !isFloat(type) && (scale != std::floor(scale) || shift != std::floor(shift));
+  bool inDouble = !isFloat(type) && !(isOf(type, scale) && isOf(type, shift));
   Name y = w.x(0);
   if (inDouble) {
     y = w.cast(y, type, DType::F64);
@@ -87,6 +116,10 @@ Names affine(const RowWriter &w) {
     y = w.b.emit("Mul", {y, w.b.number(type, scale)});
   if (shift != 0)
     y = w.b.emit("Add", {y, w.b.number(type, shift)});
+  if (inDouble) {
+    auto [low, high] = rangeOf(w.dtype());
+    y = w.b.emit("Clip", {y, w.b.number(DType::F64, low), w.b.number(DType::F64, high)});
+  }
   y = w.cast(y, type, w.dtype());
   return {plain ? w.b.emit("Identity", {y}) : y};
 }
@@ -102,6 +135,11 @@ Names gelu(const RowWriter &w) {
 
 Names clamp(const RowWriter &w) {
   double low = w.attrs.getFloat("min"), high = w.attrs.getFloat("max");
+  if (!isFloat(w.dtype())) { // bounds between integers, or beyond them, close in
+    auto [least, greatest] = rangeOf(w.dtype());
+    low = low < least ? -INFINITY : std::min(std::ceil(low), greatest);
+    high = high > greatest ? INFINITY : std::max(std::floor(high), least);
+  }
   Names in{w.x(0)};
   if (!std::isinf(low) || !std::isinf(high))
     in.push_back(std::isinf(low) ? Name() : w.number(low));

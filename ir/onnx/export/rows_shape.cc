@@ -79,17 +79,19 @@ Names trilu(const RowWriter &w) {
 
 // --- Reductions
 
-Names reduced(const RowWriter &w, const char *op) {
-  Names in{w.x(0)};
+Names reduced(const RowWriter &w, const char *op, DType type) {
+  Names in{w.cast(w.x(0), w.dtype(), type)};
   if (const Ints &axes = w.attrs.getInts("axes"); !axes.empty())
     in.push_back(w.b.ints(axes));
-  return {w.b.emit(op, in, {{"keepdims", int64_t(w.attrs.getBool("keepdims"))}})};
+  Name y = w.b.emit(op, in, {{"keepdims", int64_t(w.attrs.getBool("keepdims"))}});
+  return {w.cast(y, type, w.dtype())};
 }
-Names sum(const RowWriter &w) { return reduced(w, "ReduceSum"); }
+Names reduced(const RowWriter &w, const char *op) { return reduced(w, op, w.dtype()); }
+Names sum(const RowWriter &w) { return reduced(w, "ReduceSum", w.wide()); }
 Names mean(const RowWriter &w) { return reduced(w, "ReduceMean"); }
 Names largest(const RowWriter &w) { return reduced(w, "ReduceMax"); }
 Names smallest(const RowWriter &w) { return reduced(w, "ReduceMin"); }
-Names product(const RowWriter &w) { return reduced(w, "ReduceProd"); }
+Names product(const RowWriter &w) { return reduced(w, "ReduceProd", w.wide()); }
 Names logSumExp(const RowWriter &w) {
   return w.type(0).rank() == 0 ? alone(w) : reduced(w, "ReduceLogSumExp");
 }
@@ -104,9 +106,11 @@ Names argMax(const RowWriter &w) { return argument(w, "ArgMax"); }
 Names argMin(const RowWriter &w) { return argument(w, "ArgMin"); }
 
 Names cumSum(const RowWriter &w) {
-  return {w.b.emit("CumSum", {w.x(0), w.b.integer(w.attrs.getInt("axis"))},
-                   {{"exclusive", int64_t(w.attrs.getBool("exclusive"))},
-                    {"reverse", int64_t(w.attrs.getBool("reverse"))}})};
+  Name x = w.cast(w.x(0), w.dtype(), w.wide());
+  Name y = w.b.emit("CumSum", {x, w.b.integer(w.attrs.getInt("axis"))},
+                    {{"exclusive", int64_t(w.attrs.getBool("exclusive"))},
+                     {"reverse", int64_t(w.attrs.getBool("reverse"))}});
+  return {w.cast(y, w.wide(), w.dtype())};
 }
 // In f32 at least: not every evaluator knows determinants of 16-bit floats.
 Names determinant(const RowWriter &w) {
