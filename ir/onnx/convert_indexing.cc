@@ -152,9 +152,9 @@ void convertTrilu(NodeContext &n) {
 constexpr OnnxOp kOps[] = {
     {"Concat", 4, 1, kAnyNumber, 1, convertConcat},
     {"Split", 2, 1, 2, kAnyNumber, convertSplit, kAllButFirst},
-    {"Slice", 1, 1, 1, 1, convertSlice1},
-    {"Slice", 10, 3, 5, 1, convertSlice, kAllButFirst},
-    {"Gather", 1, 2, 2, 1, convertGather, kAllButFirst},
+    alsoOnScalars({"Slice", 1, 1, 1, 1, convertSlice1}),
+    alsoOnScalars({"Slice", 10, 3, 5, 1, convertSlice, kAllButFirst}),
+    alsoOnScalars({"Gather", 1, 2, 2, 1, convertGather, kAllButFirst}),
     {"Trilu", 14, 1, 2, 1, convertTrilu, kAllButFirst},
 };
 

@@ -17,8 +17,26 @@ Operand weightsOf(NodeContext &n, const Operand &labels, const Operand &weights,
   return n.emit("where", {ignored, n.scalarConstant(weights.type.dtype, 0), each});
 }
 
-// Result 0 of the row, `nll` or `cross_entropy`, on x and the node's labels and weights.
-void loss(NodeContext &n, const char *row, const Operand &x) {
+// The operands. One sample may come without a batch, as PyTorch has it: classes and a scalar label.
+struct Sample {
+  Operand x, labels;
+  bool isAlone = false;
+};
+Sample sampleOf(NodeContext &n) {
+  Sample s{n.in(0), n.in(1), false};
+  s.isAlone = s.x.type.rank() == 1;
+  if (s.isAlone) {
+    Dims dims = s.labels.type.dims; // there should be none
+    dims.insert(dims.begin(), 1);
+    s.x = n.reshape(s.x, {1, s.x.type.dims[0]});
+    s.labels = n.reshape(s.labels, dims);
+  }
+  return s;
+}
+
+// Result 0 of the row, `nll` or `cross_entropy`, on the sample and the node's weights.
+void loss(NodeContext &n, const char *row, const Sample &s) {
+  const Operand &x = s.x;
   std::string reduction = n.stringAttr("reduction", "mean");
   Ints ignore;
   if (n.hasAttr("ignore_index"))
@@ -27,13 +45,13 @@ void loss(NodeContext &n, const char *row, const Operand &x) {
   Attrs attrs{{"axis", int64_t(1)},
               {"ignore", ignore},
               {"reduction", weighted ? std::string("none") : reduction}};
-  Operand y = n.emitAll(row, {x, n.in(1)}, attrs)[0];
+  Operand y = n.emitAll(row, {x, s.labels}, attrs)[0];
   if (weighted && !n.failed()) {
     const Type &w = n.in(2).type;
     if (w.rank() != 1 || w.dims[0] != x.type.dims[1])
       return n.fail("expects weights of {0} elements, one per class, got '{1}'", x.type.dims[1],
                     w.str());
-    Operand each = weightsOf(n, n.in(1), n.cast(n.in(2), y.type.dtype), ignore);
+    Operand each = weightsOf(n, s.labels, n.cast(n.in(2), y.type.dtype), ignore);
     y = n.emit("mul", {y, each});
     if (reduction != "none")
       y = n.emit("sum", {y});
@@ -42,20 +60,23 @@ void loss(NodeContext &n, const char *row, const Operand &x) {
     if (reduction != "none" && reduction != "mean" && reduction != "sum")
       n.fail("expects the reduction mean, sum or none, got '{0}'", reduction);
   }
+  if (s.isAlone && reduction == "none")
+    y = n.reshape(y, {});
   n.result(0, n.cast(y, x.type.dtype)); // losses of 16-bit operands are f32 until here
 }
 
-void convertNll(NodeContext &n) { loss(n, "nll", n.in(0)); }
+void convertNll(NodeContext &n) { loss(n, "nll", sampleOf(n)); }
 
 // Where the log-probabilities are a result, the loss is taken from them.
 void convertCrossEntropy(NodeContext &n) {
+  Sample s = sampleOf(n);
   if (!n.wants(1))
-    return loss(n, "cross_entropy", n.in(0));
-  Operand logProb = n.emit("log_softmax", {n.in(0)}, {{"axis", int64_t(1)}});
+    return loss(n, "cross_entropy", s);
+  s.x = n.emit("log_softmax", {s.x}, {{"axis", int64_t(1)}});
   if (n.failed())
     return;
-  loss(n, "nll", logProb);
-  n.result(1, logProb);
+  loss(n, "nll", s);
+  n.result(1, n.reshape(s.x, n.in(0).type.dims));
 }
 
 constexpr OnnxOp kOps[] = {

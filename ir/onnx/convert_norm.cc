@@ -222,7 +222,7 @@ constexpr OnnxOp kOps[] = {
     {"GroupNormalization", 21, 3, 3, 1, convertGroupNorm},
     {"RMSNormalization", 23, 2, 2, 1, convertRMSNorm},
     {"LRN", 1, 1, 1, 1, convertLrn},
-    {"LpNormalization", 1, 1, 1, 1, convertLpNorm},
+    alsoOnScalars({"LpNormalization", 1, 1, 1, 1, convertLpNorm}),
     {"MeanVarianceNormalization", 9, 1, 1, 1, convertMeanVariance},
 };
 

@@ -154,9 +154,9 @@ void convertUnique(NodeContext &n) {
 }
 
 constexpr OnnxOp kOps[] = {
-    {"TopK", 1, 1, 1, 2, convertTopK1},
-    {"TopK", 10, 2, 2, 2, convertTopK, kAllButFirst},
-    {"Hardmax", 1, 1, 1, 1, convertHardmax, kAllOperands},
+    alsoOnScalars({"TopK", 1, 1, 1, 2, convertTopK1}),
+    alsoOnScalars({"TopK", 10, 2, 2, 2, convertTopK, kAllButFirst}),
+    alsoOnScalars({"Hardmax", 1, 1, 1, 1, convertHardmax, kAllOperands}),
     {"OneHot", 9, 3, 3, 1, convertOneHot, kAllOperands},
     {"Compress", 9, 2, 2, 1, convertCompress, kAllButFirst},
     {"Unique", 11, 1, 1, 4, convertUnique, kAllOperands},

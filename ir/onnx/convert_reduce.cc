@@ -17,6 +17,10 @@ std::optional<Reduction> reduction(NodeContext &n, int64_t axesAreOperandsFrom) 
   bool noneIfEmpty = n.intAttr("noop_with_empty_axes", 0) != 0;
   Reduction r{{}, n.intAttr("keepdims", 1) != 0};
   if (axes && !axes->empty()) {
+    if (rank == 0) { // of a scalar, as PyTorch has it: the axis of a vector of one element
+      n.axesFromFront(*axes, 1);
+      return r;
+    }
     r.axes = n.axesFromFront(*axes, rank);
   } else if (noneIfEmpty) {
     return std::nullopt;
@@ -66,9 +70,17 @@ void likeOperand(NodeContext &n, const Operand &y) { n.result(0, n.cast(y, n.in(
 void convertReduceMean(NodeContext &n) {
   likeOperand(n, reduce(n, "mean", asFloat(n), reduction(n, 18)));
 }
+// The norm of zeros has the gradient zero, as in PyTorch, not that of a square root, which is
+// infinite: rows of padding are normalized, too.
 void convertReduceL2(NodeContext &n) {
   Operand squares = n.emit("square", {asFloat(n)});
-  likeOperand(n, n.emit("sqrt", {reduce(n, "sum", squares, reduction(n, 18))}));
+  Operand sum = reduce(n, "sum", squares, reduction(n, 18));
+  if (n.failed())
+    return;
+  Operand zero = n.scalarConstant(sum.type.dtype, 0), one = n.scalarConstant(sum.type.dtype, 1);
+  Operand isZero = n.emit("equal", {sum, zero});
+  Operand root = n.emit("sqrt", {n.emit("where", {isZero, one, sum})});
+  likeOperand(n, n.emit("where", {isZero, zero, root}));
 }
 void convertReduceLogSum(NodeContext &n) {
   likeOperand(n, n.emit("log", {reduce(n, "sum", asFloat(n), reduction(n, 18))}));
@@ -117,10 +129,10 @@ constexpr OnnxOp kOps[] = {
     row("ReduceLogSum", convertReduceLogSum),
     row("ReduceLogSumExp", convertReduceLogSumExp),
     row("ReduceProd", convertReduceProd),
-    {"ArgMax", 1, 1, 1, 1, convertArgMax, kAllOperands},
-    {"ArgMin", 1, 1, 1, 1, convertArgMin, kAllOperands},
-    {"CumSum", 11, 2, 2, 1, convertCumSum, kAllButFirst},
-    {"CumProd", 26, 2, 2, 1, convertCumProd, kAllButFirst},
+    alsoOnScalars({"ArgMax", 1, 1, 1, 1, convertArgMax, kAllOperands}),
+    alsoOnScalars({"ArgMin", 1, 1, 1, 1, convertArgMin, kAllOperands}),
+    alsoOnScalars({"CumSum", 11, 2, 2, 1, convertCumSum, kAllButFirst}),
+    alsoOnScalars({"CumProd", 26, 2, 2, 1, convertCumProd, kAllButFirst}),
 };
 
 } // namespace

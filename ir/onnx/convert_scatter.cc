@@ -133,10 +133,11 @@ void convertTensorScatter(NodeContext &n) {
 constexpr uint32_t kIndices = 1 << 1;
 
 constexpr OnnxOp kOps[] = {
-    {"GatherElements", 11, 2, 2, 1, convertGatherElements, kAllButFirst},
+    alsoOnScalars({"GatherElements", 11, 2, 2, 1, convertGatherElements, kAllButFirst}, 0b11,
+                  /*resultsLike=*/1),
     {"GatherND", 11, 2, 2, 1, convertGatherND, kAllButFirst},
-    {"Scatter", 9, 3, 3, 1, convertScatterElements, kIndices},
-    {"ScatterElements", 11, 3, 3, 1, convertScatterElements, kIndices},
+    alsoOnScalars({"Scatter", 9, 3, 3, 1, convertScatterElements, kIndices}, 0b111),
+    alsoOnScalars({"ScatterElements", 11, 3, 3, 1, convertScatterElements, kIndices}, 0b111),
     {"ScatterND", 11, 3, 3, 1, convertScatterND, kIndices},
     {"ReverseSequence", 10, 2, 2, 1, convertReverseSequence, kAllButFirst},
     {"TensorScatter", 24, 2, 3, 1, convertTensorScatter, 1 << 2},

@@ -1,6 +1,7 @@
 // Operators that arrange elements anew without choosing among them.
 
 #include "ir/onnx/op_table.h"
+#include "llvm/ADT/STLExtras.h"
 
 namespace isthmus::onnx_import {
 namespace {
@@ -82,11 +83,16 @@ void convertSqueeze(NodeContext &n) {
 }
 
 void convertUnsqueeze(NodeContext &n) {
-  const Type &x = n.in(0).type;
   auto axes = n.axes(1, 13);
   if (!axes)
     return n.fail("expects axes");
-  int64_t rank = x.rank() + int64_t(axes->size());
+  Dims x = n.in(0).type.dims;
+  int64_t rank = int64_t(x.size() + axes->size());
+  // Axes that only a vector has room for: a scalar, of which PyTorch makes a vector here.
+  if (x.empty() && llvm::any_of(*axes, [&](int64_t a) { return a == rank || a == -rank - 1; })) {
+    x.push_back(1);
+    ++rank;
+  }
   if (rank > kMaxRank)
     return n.fail("would give a result of {0} dimensions; at most {1} are supported", rank,
                   kMaxRank);
@@ -98,7 +104,7 @@ void convertUnsqueeze(NodeContext &n) {
   Ints dims;
   size_t from = 0;
   for (bool one : isNew)
-    dims.push_back(one ? 1 : x.dims[from++]);
+    dims.push_back(one ? 1 : x[from++]);
   n.result(0, n.reshape(n.in(0), dims));
 }
 
@@ -241,7 +247,7 @@ constexpr OnnxOp kOps[] = {
     {"Reshape", 1, 1, 1, 1, convertReshape1},
     {"Reshape", 5, 2, 2, 1, convertReshape, kAllButFirst},
     {"Flatten", 1, 1, 1, 1, convertFlatten},
-    {"Squeeze", 1, 1, 2, 1, convertSqueeze, kAllButFirst},
+    alsoOnScalars({"Squeeze", 1, 1, 2, 1, convertSqueeze, kAllButFirst}),
     {"Unsqueeze", 1, 1, 2, 1, convertUnsqueeze, kAllButFirst},
     {"Transpose", 1, 1, 1, 1, convertTranspose},
     {"Expand", 8, 2, 2, 1, convertExpand, kAllButFirst},

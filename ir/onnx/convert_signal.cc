@@ -129,7 +129,9 @@ void convertDft(NodeContext &n) {
 // --- STFT: a convolution whose kernels are the matrix's columns under the window
 
 void convertStft(NodeContext &n) {
-  const Operand &x = n.in(0);
+  Operand x = n.in(0);
+  if (x.type.rank() == 2) // PyTorch's exporter leaves out the axis of the parts of real signals
+    x = n.reshape(x, {x.type.dims[0], x.type.dims[1], 1});
   Transform t;
   t.inverse = false;
   t.halfAlone = n.intAttr("onesided", 1) != 0;

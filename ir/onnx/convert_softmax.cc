@@ -24,8 +24,8 @@ void convertSoftmax(NodeContext &n) { softmax(n, "softmax"); }
 void convertLogSoftmax(NodeContext &n) { softmax(n, "log_softmax"); }
 
 constexpr OnnxOp kOps[] = {
-    {"Softmax", 1, 1, 1, 1, convertSoftmax},
-    {"LogSoftmax", 1, 1, 1, 1, convertLogSoftmax},
+    alsoOnScalars({"Softmax", 1, 1, 1, 1, convertSoftmax}),
+    alsoOnScalars({"LogSoftmax", 1, 1, 1, 1, convertLogSoftmax}),
 };
 
 } // namespace

@@ -161,7 +161,8 @@ void Import::defineInitializers(const llvm::StringSet<> &read) {
 }
 
 // Holds what the file says of a value against what it is. Where sizes were open, an exporter may
-// have written one that it saw while tracing: that is told, but no error.
+// have written one that it saw while tracing, and PyTorch's guesses shapes (behind a Transpose by
+// negative axes they are whatever was in memory): that is told, but no error.
 void Import::checkDeclared(const std::string &name, const Operand &o, const std::string &where) {
   auto it = declared_.find(name);
   if (it == declared_.end() || o.isList() || !it->second->type().has_tensor_type())
@@ -182,26 +183,32 @@ void Import::checkDeclared(const std::string &name, const Operand &o, const std:
   if (!t.has_shape())
     return;
   const onnx::TensorShapeProto &s = t.shape();
+  bool isGuess = p_.inputs.hadSymbols || m_.proto->producer_name() == "pytorch";
+  auto differs = [&](const std::string &says) {
+    if (!isGuess)
+      return complain(says);
+    state_.note("the file declares '" + name + "' " + says + ", but it is '" + type.str() + "'");
+  };
   if (s.dim_size() != type.rank())
-    return complain("of rank " + std::to_string(s.dim_size()));
+    return differs("of rank " + std::to_string(s.dim_size()));
   for (int i = 0; i < s.dim_size(); ++i) {
     if (!s.dim(i).has_dim_value() || s.dim(i).dim_value() < 0 ||
         s.dim(i).dim_value() == type.dims[size_t(i)])
       continue;
-    std::string says =
-        "of size " + std::to_string(s.dim(i).dim_value()) + " on axis " + std::to_string(i);
-    if (!p_.inputs.hadSymbols)
-      return complain(says);
-    state_.note("the file declares '" + name + "' " + says + ", but with these sizes it is '" +
-                type.str() + "'");
-    return;
+    return differs("of size " + std::to_string(s.dim(i).dim_value()) + " on axis " +
+                   std::to_string(i));
   }
 }
 
 // --- Outputs
 
 void Import::addOutputs() {
+  llvm::StringSet<> listed;
   for (const onnx::ValueInfoProto &v : m_.graph().output()) {
+    if (!listed.insert(v.name()).second) { // exporters do so where a model returns one tensor twice
+      state_.note("'" + v.name() + "' is listed twice among the outputs, and is taken once");
+      continue;
+    }
     const Operand *o = scope_.find(v.name());
     if (!o) {
       if (!scope_.whyMissing(v.name()).empty())
@@ -310,6 +317,8 @@ llvm::Expected<Graph> importModel(Model &m, const OnnxOptions &options) {
         llvm::consumeError(g.takeError());
       continue;
     }
+    if (std::string lost = tellLostParameters(m); !lost.empty() && g)
+      tell(lost);
     for (const std::string &note : attempt.notes())
       tell(note);
     return g;

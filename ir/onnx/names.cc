@@ -92,13 +92,9 @@ public:
     }
     if (llvm::Error e = nodes(g.node(), names, place))
       return e;
-    llvm::StringSet<> outputs;
     for (const onnx::ValueInfoProto &v : g.output()) {
       if (v.name().empty())
         return here(makeError("an output has no name"));
-      // A graph within a node may give one value twice.
-      if (place.empty() && !outputs.insert(v.name()).second)
-        return here(makeError("'{0}' is listed twice among the outputs", v.name()));
       if (!names.has(v.name()))
         return here(
             makeError("the output '{0}' is no input, initializer or result of a node", v.name()));

@@ -38,6 +38,16 @@ void NodeContext::expectTensors() {
            inputs_[i].list->isOptional ? "an optional value" : "a sequence of tensors");
 }
 
+void NodeContext::takeScalarsAsVectors(uint32_t operands, size_t resultsLike) {
+  auto isScalar = [&](size_t i) {
+    return has(i) && !inputs_[i].isList() && inputs_[i].type.rank() == 0;
+  };
+  resultsAreScalars_ = isScalar(resultsLike);
+  for (size_t i = 0; i < inputs_.size(); ++i)
+    if ((operands >> std::min<size_t>(i, 31) & 1) && isScalar(i))
+      inputs_[i] = reshape(inputs_[i], {1});
+}
+
 // --- Attributes
 
 const onnx::AttributeProto *NodeContext::findAttr(llvm::StringRef name) const {
@@ -354,9 +364,12 @@ std::optional<OperandList> NodeContext::translate(const onnx::GraphProto &body,
   return state.translator->translateGraph(*this, body, inputs, std::move(what), suffix);
 }
 
-void NodeContext::result(size_t i, const Operand &o) {
+void NodeContext::result(size_t i, const Operand &given) {
   if (failed() || !wants(i))
     return;
+  bool isOne = resultsAreScalars_ && given.isValid() && !given.isList() && given.type.rank() == 1 &&
+               given.type.dims[0] == 1;
+  const Operand o = isOne ? reshape(given, {}) : given;
   if (!o.isValid())
     return fail("gives no result {0}", i);
   // Made for this node, and not yet called by one of its names: it is what the model means.

@@ -75,6 +75,9 @@ public:
   const Operand &in(size_t i);        // an error if it is left out
   const Operand &any(size_t i) const; // an invalid one if it is left out
   void expectTensors();               // an error for an operand that is a list
+  // Scalars among these operands become vectors of one element, and the results that are such
+  // vectors scalars, where operand `resultsLike` was one.
+  void takeScalarsAsVectors(uint32_t operands, size_t resultsLike);
   size_t numOutputs() const { return size_t(proto.output_size()); }
   bool wants(size_t i) const { return i < numOutputs() && !proto.output(int(i)).empty(); }
 
@@ -137,6 +140,7 @@ private:
   llvm::SmallVector<llvm::StringRef, 8> read_;
   std::optional<std::string> error_;
   llvm::SmallVector<ValueId, 2> named_; // results that have their names
+  bool resultsAreScalars_ = false;      // what is a vector of one element
   size_t valuesBefore_;                 // of the graph: values from here on were made for this node
 };
 

@@ -18,6 +18,9 @@ struct OnnxOp {
   llvm::StringRef row = {};
   bool takesLists = false;  // sequences and optional values are operands too
   bool mayLeaveOut = false; // of any number of operands
+  // Operands, one bit each, of which a scalar is taken as a vector of one element.
+  uint32_t scalarsAsVectors = 0;
+  size_t resultsLike = 0; // the results are scalars where this operand was one
 };
 
 constexpr size_t kAnyNumber = ~size_t(0);
@@ -27,6 +30,14 @@ constexpr uint32_t kAllButFirst = ~1u;
 // An operator of one operand that is a row as it is.
 constexpr OnnxOp unary(llvm::StringRef name, llvm::StringRef row, uint32_t notLearned = 0) {
   return {name, 1, 1, 1, 1, nullptr, notLearned, row};
+}
+
+// The row for operators that name an axis: PyTorch lets a scalar have axis 0 (or -1), and its
+// exporters write that axis down.
+constexpr OnnxOp alsoOnScalars(OnnxOp op, uint32_t operands = 1, size_t resultsLike = 0) {
+  op.scalarsAsVectors = operands;
+  op.resultsLike = resultsLike;
+  return op;
 }
 
 // A node's operator, as rows name it: after its domain where that is not the default one.

@@ -3,6 +3,8 @@
 #include "ir/onnx/op_table.h"
 #include "ir/onnx/rows.h"
 #include "llvm/ADT/StringSet.h"
+#include "llvm/Support/FormatVariadic.h"
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -159,6 +161,7 @@ bool looksLikeMask(const onnx::TensorProto &t) {
 std::vector<InitializerRole> classifyInitializers(const Model &m) {
   std::vector<InitializerRole> all;
   llvm::StringMap<size_t> byName;
+  llvm::StringMap<std::string> signature = readSignature(m);
   for (const onnx::TensorProto &t : m.graph().initializer()) {
     byName[t.name()] = all.size();
     all.push_back({t.name(), &t, "", Role::Constant, false, ""});
@@ -166,6 +169,10 @@ std::vector<InitializerRole> classifyInitializers(const Model &m) {
   for (const onnx::NodeProto &n : m.graph().node()) {
     if (n.op_type() != "Identity" || !isDefaultDomain(n.domain()) || n.input_size() != 1 ||
         n.output_size() != 1)
+      continue;
+    // An Identity of the model's own (a clone, a layer that does nothing) has no parameter's name.
+    llvm::StringRef name = n.output(0);
+    if (name.startswith("/") || (!signature.empty() && !signature.count(name)))
       continue;
     auto it = byName.find(n.input(0));
     if (it == byName.end())
@@ -178,7 +185,6 @@ std::vector<InitializerRole> classifyInitializers(const Model &m) {
     all.push_back(std::move(copy));
   }
 
-  llvm::StringMap<std::string> signature = readSignature(m);
   Readers readers(m);
   llvm::DenseMap<const onnx::TensorProto *, bool> masks; // copies share their data
   auto isMask = [&](const onnx::TensorProto *t) {
@@ -218,6 +224,32 @@ std::vector<InitializerRole> classifyInitializers(const Model &m) {
     r.alsoState = isAverage && r.role != Role::State;
   }
   return all;
+}
+
+std::string tellLostParameters(const Model &m) {
+  llvm::StringSet<> there;
+  for (const onnx::TensorProto &t : m.graph().initializer())
+    there.insert(t.name());
+  for (const onnx::NodeProto &n : m.graph().node())
+    for (const std::string &name : n.output())
+      there.insert(name);
+  std::vector<std::string> lost;
+  size_t all = 0;
+  for (const auto &entry : readSignature(m)) {
+    if (entry.second != "PARAMETER")
+      continue;
+    ++all;
+    if (!there.count(entry.first()))
+      lost.push_back(entry.first().str());
+  }
+  if (lost.empty())
+    return "";
+  return llvm::formatv("{0} of the {1} parameters that the exporter names are not in the file, "
+                       "such as '{2}': it tied them to others, merged them with equal ones or "
+                       "computed with them, and they are not learned on their own; exported "
+                       "without optimization (optimize=False) all would be there",
+                       lost.size(), all, *std::min_element(lost.begin(), lost.end()))
+      .str();
 }
 
 } // namespace isthmus::onnx_import

@@ -30,4 +30,8 @@ struct InitializerRole {
 //  - everything else is a parameter
 std::vector<InitializerRole> classifyInitializers(const Model &m);
 
+// What to tell of parameters that the exporter's signature names and the file does not hold; empty
+// if there is none.
+std::string tellLostParameters(const Model &m);
+
 } // namespace isthmus::onnx_import

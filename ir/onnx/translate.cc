@@ -165,6 +165,8 @@ void Translator::convert(NodeContext &n, const OnnxOp &op) {
     n.in(i);
   if (n.failed())
     return;
+  if (op.scalarsAsVectors)
+    n.takeScalarsAsVectors(op.scalarsAsVectors, op.resultsLike);
   if (op.convert)
     return op.convert(n);
   llvm::SmallVector<Operand, 2> all;

@@ -204,6 +204,17 @@ CASES = {
     "gather_rows": (lambda: Function(lambda m, x: (m.a * x)[torch.tensor([2, 0, 2])], a=[6]), ROWS, "mse"),
     "glu": (seq(nn.Linear(6, 8), nn.GLU()), ROWS, "mse"),
     "group_norm": (seq(nn.Conv2d(4, 4, 1), nn.GroupNorm(2, 4)), IMAGE, "mse"),
+    # PyTorch takes a scalar as a vector of one element, and the exporters write its axis.
+    "axes_of_scalars": (
+        lambda: Function(lambda m, x: (lambda s: s.logsumexp(0, keepdim=True) + s.cumsum(-1) + s.norm(dim=0) + s.topk(1)[0] * s.softmax(0)
+                                       + s.max(0)[0] + s.index_select(0, torch.tensor([0])) * x[0].mean())((m.a * x).sum()), a=[6]),
+        ROWS, "mse"),
+    "loss_of_one_sample": (lambda: Function(lambda m, x: F.cross_entropy((m.a * x)[0], torch.tensor(2)), a=[6]), ROWS, "mse"),
+    "norm_of_zeros": (lambda: Function(lambda m, x: F.normalize(F.pad(m.a * x, (0, 0, 0, 2)), dim=-1), a=[6]), ROWS, "mse"),
+    "stft": (lambda: Function(lambda m, x: torch.stft(m.a * x, 4, 2, window=x.new_ones(4), center=False, return_complex=False), a=[6]),
+             ROWS, "mse"),
+    # An Identity of a parameter, or of a constant, is neither a parameter of its own.
+    "clone_of_a_parameter": (lambda: Function(lambda m, x: m.a.clone() * x + m.a * torch.tensor([1.0, 2, 3, 4, 5, 6]), a=[6]), ROWS, "mse"),
     "instance_norm": (seq(nn.Conv2d(4, 4, 1), nn.InstanceNorm2d(4, affine=True)), IMAGE, "mse"),
 }
 # Where an exporter or we do not go that far yet. A case that works all the same is a failure: then it goes from the list.

@@ -57,6 +57,50 @@ const Case kFunctions[] = {
 };
 INSTANTIATE_TEST_SUITE_P(Functions, ConvertIndex, testing::ValuesIn(kFunctions));
 
+// PyTorch takes a scalar as a vector of one element, and its exporters write axes accordingly. The
+// result is a scalar again.
+const Case kScalars[] = {
+    {"ReduceSum", 13, {number(3), ints({0})}, {{"keepdims", 1}}, {}, {3}},
+    {"ReduceL2", 18, {number(-3), ints({-1})}, {{"keepdims", 0}}, {}, {3}},
+    {"ReduceMax", 13, {number(3)}, {{"axes", std::vector<int64_t>{0}}}, {}, {3}},
+    {"ArgMax", 13, {number(3)}, {{"axis", -1}}, {}, {0}},
+    {"Softmax", 13, {number(3)}, {{"axis", 0}}, {}, {1}},
+    {"LogSoftmax", 13, {number(3)}, {{"axis", -1}}, {}, {0}},
+    {"CumSum", 14, {number(3), {{}, {0}, Proto::INT64}}, {}, {}, {3}},
+    {"CumSum", 14, {number(3), {{}, {-1}, Proto::INT64}}, {{"exclusive", 1}}, {}, {0}},
+    {"TopK", 11, {number(3), ints({1})}, {}, {}, {3}, 2},
+    {"Gather", 13, {number(3), ints({0})}, {{"axis", 0}}, {}, {3}},
+    {"GatherElements", 13, {number(3), {{}, {0}, Proto::INT64}}, {}, {}, {3}},
+    {"GatherElements", 13, {number(3), ints({0, 0})}, {}, {2}, {3, 3}},
+    {"GatherElements", 13, {{{2}, {3, 4}}, {{}, {1}, Proto::INT64}}, {}, {}, {4}},
+    {"ScatterElements", 16, {number(3), {{}, {0}, Proto::INT64}, number(5)}, {}, {}, {5}},
+    {"ScatterElements",
+     16,
+     {{{2}, {3, 4}}, {{}, {1}, Proto::INT64}, number(5)},
+     {{"reduction", "add"}},
+     {2},
+     {3, 9}},
+    {"Slice", 13, {number(3), ints({-1}), ints({9}), ints({0})}, {}, {}, {3}},
+    {"Squeeze", 13, {number(3), ints({-1})}, {}, {}, {3}},
+    {"Unsqueeze", 13, {number(3), ints({1})}, {}, {1, 1}, {3}},
+    {"Unsqueeze", 13, {number(3), ints({1, 2})}, {}, {1, 1, 1}, {3}},
+};
+INSTANTIATE_TEST_SUITE_P(Scalars, ConvertIndex, testing::ValuesIn(kScalars));
+
+TEST(ConvertIndex, AxesThatNoScalarHas) {
+  ModelMaker m;
+  m.input("x", {});
+  m.node("Softmax", {"x"}, {"a"}, {{"axis", 1}});
+  m.node("ReduceSum", {"x", "axes"}, {"b"});
+  m.constant("axes", {1}, {-2}, Proto::INT64);
+  m.graph().mutable_node()->SwapElements(1, 2);
+  m.output("a");
+  m.output("b");
+  std::string error = m.errorOf();
+  EXPECT_NE(error.find("expects an axis in [-1, 1), got 1"), std::string::npos) << error;
+  EXPECT_NE(error.find("expects an axis in [-1, 1), got -2"), std::string::npos) << error;
+}
+
 const Case kReductions[] = {
     {"ReduceProd", 18, {kSix, ints({1})}, {{"keepdims", 0}}, {2}, {0, 60}},
     {"ReduceMin", 18, {{{0, 2}, {}}, ints({0})}, {{"keepdims", 0}}, {2}, {INFINITY, INFINITY}},

@@ -178,6 +178,53 @@ TEST(Parameters, IdentityIsAParameterOfItsOwnAndTwoReadersAreTied) {
   EXPECT_NE(notes[0].find("'v' of 'w'"), std::string::npos);
 }
 
+// A clone is an Identity too. Where the exporter tells the parameters, or made up the name, it is
+// none of them.
+TEST(Parameters, IdentityOfTheModelIsANode) {
+  for (bool named : {false, true}) {
+    SCOPED_TRACE(named);
+    ModelMaker m;
+    m.input("x", {2, 2});
+    m.init("w", {2, 2});
+    m.init("table", {2, 2});
+    std::string clone = named ? "clone" : "/Identity_output_0";
+    m.node("Identity", {"w"}, {clone});
+    m.node("MatMul", {"x", clone}, {"a"});
+    m.node("MatMul", {"a", "w"}, {"b"});
+    m.node("Identity", {"table"}, {clone + ".2"});
+    m.node("Mul", {"b", clone + ".2"}, {"y"});
+    m.output("y");
+    if (named) {
+      auto &p = *m.graph().add_metadata_props();
+      p.set_key("pkg.torch.export.ExportedProgram.graph_signature");
+      p.set_value("\n# inputs\np_w: PARAMETER target='w'\n"
+                  "c_table: CONSTANT_TENSOR target='table'\nx: USER_INPUT\n\n# outputs\n");
+    }
+    Graph g = m.graphOf();
+    EXPECT_EQ(inputsOf(g, InputKind::Param), named ? "w:f32[2, 2]" : "w:f32[2, 2] table:f32[2, 2]");
+    EXPECT_EQ(rowsOf(g), "matmul matmul mul");
+    EXPECT_EQ(g.node(NodeId(0)).operands[1], g.find("w"));
+  }
+}
+
+TEST(Parameters, TellsWhatTheExporterTookAway) {
+  ModelMaker m;
+  m.input("x", {2, 2});
+  m.init("a", {2});
+  m.node("Mul", {"x", "a"}, {"h"});
+  m.node("Mul", {"h", "a"}, {"y"});
+  m.output("y");
+  auto &p = *m.graph().add_metadata_props();
+  p.set_key("pkg.torch.export.ExportedProgram.graph_signature");
+  p.set_value("\n# inputs\np_a: PARAMETER target='a'\np_c: PARAMETER target='c'\n"
+              "p_b: PARAMETER target='b'\nb_d: BUFFER target='d'\n\n# outputs\n");
+  std::vector<std::string> notes;
+  m.graphOf({.note = [&](const std::string &s) { notes.push_back(s); }});
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_NE(notes[0].find("2 of the 3 parameters"), std::string::npos) << notes[0];
+  EXPECT_NE(notes[0].find("such as 'b'"), std::string::npos) << notes[0];
+}
+
 TEST(Parameters, TransposeOfAParameterIsANode) {
   ModelMaker m;
   m.input("x", {2, 3});
@@ -255,6 +302,41 @@ TEST(Names, OutputsThatAreOtherValues) {
   for (const char *name : {"same", "r", "c", "r.reshape"})
     m.output(name);
   EXPECT_EQ(outputNames(m.graphOf()), (Names{"same", "r", "c", "r.reshape"}));
+}
+
+// PyTorch's exporter guesses them: a note; of any other tool it is an error (broken_test.cc).
+TEST(Names, ShapesThatPyTorchDeclaresAreGuesses) {
+  for (std::vector<int64_t> dims : {std::vector<int64_t>{7}, std::vector<int64_t>{2, 3}}) {
+    ModelMaker m;
+    m.model.set_producer_name("pytorch");
+    m.input("x", {2});
+    m.node("Relu", {"x"}, {"y"});
+    m.output("y");
+    auto &t = *m.graph().mutable_output(0)->mutable_type()->mutable_tensor_type();
+    t.set_elem_type(Proto::FLOAT);
+    for (int64_t d : dims)
+      t.mutable_shape()->add_dim()->set_dim_value(d);
+    std::vector<std::string> notes;
+    EXPECT_EQ(rowsOf(m.graphOf({.note = [&](const std::string &s) { notes.push_back(s); }})),
+              "relu");
+    ASSERT_EQ(notes.size(), 1u);
+    EXPECT_NE(notes[0].find("declares 'y' of"), std::string::npos) << notes[0];
+    t.set_elem_type(Proto::INT64);
+    EXPECT_NE(m.errorOf().find("declares 'y' of element type i64"), std::string::npos);
+  }
+}
+
+TEST(Names, OutputListedTwiceIsOne) {
+  ModelMaker m;
+  m.input("x", {2});
+  m.node("Relu", {"x"}, {"y"});
+  m.output("y");
+  m.output("y");
+  std::vector<std::string> notes;
+  EXPECT_EQ(outputNames(m.graphOf({.note = [&](const std::string &s) { notes.push_back(s); }})),
+            Names{"y"});
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_NE(notes[0].find("'y' is listed twice"), std::string::npos) << notes[0];
 }
 
 TEST(Names, OddOnesStay) {
