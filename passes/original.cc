@@ -42,6 +42,8 @@ Graph originalOf(const Graph &g) {
   llvm::SmallVector<ValueId, 8> outputs;
   for (ValueId v : g.outputs())
     outputs.push_back(originalValue(g, v));
+  if (g.loss)
+    r.setMap(g.loss, r.map(originalValue(g, g.loss)));
   Graph out = r.finish(outputs);
   for (const char *key : {"target", "policy", "budget"})
     out.meta.erase(key);

@@ -34,10 +34,18 @@ public:
       for (uint32_t i = 0; i < g_.numNodes(); ++i)
         if (first_[i])
           r_.to().editNode(first_[i]).sourceIndex = i;
+    keepLoss();
     return r_.finish();
   }
 
 private:
+  // The loss is what is differentiated, not a copy of it that the backward pass made for itself.
+  void keepLoss() {
+    NodeId def = g_.loss ? g_.value(g_.loss).def : NodeId();
+    if (def && first_[def.index])
+      r_.setMap(g_.loss, r_.to().node(first_[def.index]).result(g_.value(g_.loss).resultIndex));
+  }
+
   void clone(NodeId id) {
     const Node &n = g_.node(id);
     Graph &to = r_.to();

@@ -176,4 +176,28 @@ TEST_F(Rewrites, EveryPolicyGivesTheSameBits) {
   }
 }
 
+// A loss that is no output may be recomputed, and stays what is differentiated.
+TEST_F(Rewrites, TheLossIsNoClone) {
+  Graph g;
+  ValueId x = cantFail(g.addInput(InputKind::Param, "x", Type(DType::F64, {3})));
+  g.loss = Builder(g).create("exp", {Builder(g).create("mean", {x}, {}, "m")}, {}, "loss");
+  ValueList grads = cantFail(gradients(g, {g.loss}, {x})); // the gradient of exp reads its result
+  addGradientOutputs(g, {x}, grads);
+  GraphProblem p = cantFail(extractProblem(g, device_->target()));
+  std::vector<std::vector<bool>> none(p.problem.ops.size(), std::vector<bool>(1, false));
+  plan::Schedule s = plan::scheduleKeeping(p.problem, none);
+  Inputs inputs = drawInputs(g, 1);
+  check(g, p, s, inputs, reference(g, inputs));
+
+  Graph rewritten = rematerialize(g, p, s);
+  ValueId clone = rewritten.find("loss.re");
+  ASSERT_TRUE(clone) << "nothing was recomputed";
+  EXPECT_EQ(rewritten.loss, rewritten.find("loss"));
+  Graph back = originalOf(rewritten);
+  EXPECT_EQ(back.loss, back.find("loss"));
+  rewritten.loss = clone; // as a file may say
+  back = originalOf(rewritten);
+  EXPECT_EQ(back.loss, back.find("loss"));
+}
+
 } // namespace

@@ -1,25 +1,22 @@
 // Everything that is promised of a training graph, held against it.
 #pragma once
 
-#include "ir/graph.h"
-#include "runtime/device.h"
-#include "tests/testing/draw_inputs.h"
-#include <memory>
-#include <string>
+#include "tests/random/run_graph.h"
 
 namespace isthmus {
 
 // In how many graphs a comparison was made, of those where it is made only if nothing jumps.
 struct CheckCounts {
   size_t graphs = 0, rewrites = 0, first = 0, second = 0, precision = 0, halves = 0, nodes = 0;
+  // Second-order graphs, their nodes, their rewrites, the clones in those, and rewritten
+  // first-order graphs that were differentiated.
+  size_t twice = 0, twiceNodes = 0, twiceRewrites = 0, twiceClones = 0, again = 0;
   // Differences that did not agree with a gradient, of functions that jump.
   size_t excused = 0;
 };
 
 class GraphChecker {
 public:
-  GraphChecker();
-
   // `g` is a forward graph with a loss, of any float type. Checks
   //   text       it verifies, and so does its differentiation; printed and parsed they are equal
   //   run        the executor gives the bits of the interpreter on the plain kernels, and agrees
@@ -28,6 +25,9 @@ public:
   //              give the bits of the original, with the peak that was predicted
   //   first      f64: the gradient is a directional central difference of the loss
   //   second     f64: likewise the gradient of the gradient's product with a vector
+  //   twice      the gradients of the gradients are finite; `rewrites` holds for the graph with
+  //              them; and graphs with the first gradients, rewritten, printed, parsed and
+  //              differentiated again, give the same bits
   //   precision  f64: in f32 the outputs are nearly the same
   //   halves     f64: in bf16 or f16 the executor gives the bits of the interpreter, gradients too
   // Gives "", or the name of the check, a colon, and what differs.
@@ -38,28 +38,36 @@ public:
 
   static llvm::ArrayRef<llvm::StringRef> names();
 
+  // Graphs of second order are large: all checks together hold one in so many to `twice`.
+  uint64_t twiceEvery = 1;
+
   CheckCounts counts;
 
 private:
-  struct Case;
+  struct Case {
+    const Graph &forward;
+    uint64_t seed;
+    NamedTensors inputs;
+    Graph training; // forward and gradients
+  };
   std::string text(const Case &c);
   std::string run(const Case &c);
   std::string rewrites(const Case &c);
   std::string first(const Case &c);
   std::string second(const Case &c);
+  std::string twice(const Case &c);
   std::string precision(const Case &c);
   std::string halves(const Case &c);
 
+  std::string rewritesOf(const Graph &g, const NamedTensors &inputs, uint64_t seed,
+                         size_t &numRewrites, size_t &numClones);
+  std::string again(const Graph &first, const Graph &second, const NamedTensors &inputs,
+                    uint64_t seed);
   std::string directional(const Graph &g, llvm::ArrayRef<ValueId> xs, const NamedTensors &inputs,
                           uint64_t seed);
   std::string excused(const Graph &g, std::string difference);
-  llvm::Expected<std::vector<Tensor>> reference(const Graph &g, const NamedTensors &inputs);
-  llvm::Expected<std::vector<Tensor>> execute(const Graph &g, Device &device,
-                                              const NamedTensors &inputs,
-                                              std::optional<int64_t> peak = {});
 
-  KernelTable plain_;
-  std::unique_ptr<Device> plainDevice_, fastDevice_;
+  GraphRunner runner_;
 };
 
 } // namespace isthmus

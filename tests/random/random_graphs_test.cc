@@ -17,10 +17,12 @@ namespace {
 uint64_t firstSeed = 0, numGraphs = 0; // of the command line
 volatile uint64_t currentSeed;
 
-uint64_t graphsWanted() {
+bool isFull() {
   const char *full = std::getenv("ISTHMUS_FULL");
-  return numGraphs ? numGraphs : full && std::string(full) == "1" ? 10000 : 300;
+  return full && std::string(full) == "1";
 }
+
+uint64_t graphsWanted() { return numGraphs ? numGraphs : isFull() ? 10000 : 300; }
 
 // What aborts or crashes says with which seed.
 void onCrash(int signal) {
@@ -47,6 +49,7 @@ TEST(RandomGraphs, KeepAllPromises) {
   for (int s : {SIGABRT, SIGSEGV, SIGFPE})
     std::signal(s, onCrash);
   GraphChecker checker;
+  checker.twiceEvery = isFull() || numGraphs ? 1 : 7; // 7: graphs of every kind
   std::map<std::string, size_t> calls;
   size_t failures = 0, total = 0;
   const uint64_t end = firstSeed + graphsWanted();
@@ -78,9 +81,11 @@ TEST(RandomGraphs, KeepAllPromises) {
       std::fprintf(
           stderr,
           "%llu graphs: %zu nodes, %zu calls of %zu rows, %zu rewrites, %zu gradients, %zu "
-          "second gradients (%zu excused), %zu in f32, %zu in 16 bits, %zu failures\n",
+          "second gradients (%zu excused), %zu in f32, %zu in 16 bits; %zu of second order: %zu "
+          "nodes, %zu rewrites with %zu clones, %zu rewritten and differentiated; %zu failures\n",
           static_cast<unsigned long long>(seed + 1 - firstSeed), n.nodes, total, calls.size(),
-          n.rewrites, n.first, n.second, n.excused, n.precision, n.halves, failures);
+          n.rewrites, n.first, n.second, n.excused, n.precision, n.halves, n.twice, n.twiceNodes,
+          n.twiceRewrites, n.twiceClones, n.again, failures);
     }
   }
   if (failures > 0 || graphsWanted() < 300)
@@ -92,6 +97,9 @@ TEST(RandomGraphs, KeepAllPromises) {
   EXPECT_GT(checker.counts.halves, checker.counts.graphs / 3);
   EXPECT_LT(checker.counts.excused, checker.counts.graphs / 50);
   EXPECT_GT(checker.counts.precision, checker.counts.graphs / 20);
+  EXPECT_GT(checker.counts.twiceRewrites, checker.counts.twice * 3);
+  EXPECT_GT(checker.counts.twiceClones, checker.counts.twice * 20);
+  EXPECT_GT(checker.counts.again, checker.counts.twice * 3);
 }
 
 } // namespace

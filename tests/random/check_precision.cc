@@ -1,0 +1,59 @@
+// Graphs in other types than their own.
+
+#include "ir/verifier.h"
+#include "passes/convert.h"
+#include "tests/random/check_graph.h"
+#include "tests/random/joint_graphs.h"
+#include "tests/random/smooth.h"
+
+namespace isthmus {
+
+using llvm::toString;
+
+// Rounded to the types of `g`; its own data are rounded already.
+static NamedTensors converted(const NamedTensors &inputs, const Graph &g) {
+  NamedTensors out;
+  for (const Input &i : g.inputs()) {
+    const std::string name = g.valueName(i.value).str();
+    out[name] = i.init.kind == Initializer::Kind::Data
+                    ? i.init.data
+                    : fromDoubles(g.type(i.value), toDoubles(inputs.at(name)));
+  }
+  return out;
+}
+
+std::string GraphChecker::precision(const Case &c) {
+  const Graph &wide = c.forward;
+  if (!isDifferentiableInF64(wide) || jumps(wide) || fixesPrecision(wide))
+    return "";
+  auto narrow = withPrecision(wide, DType::F32);
+  if (!narrow)
+    return toString(narrow.takeError());
+  ++counts.precision;
+  NamedTensors narrowInputs = converted(c.inputs, *narrow), wideInputs;
+  for (const auto &[name, t] : c.inputs)
+    wideInputs[name] = fromDoubles(t.type, toDoubles(narrowInputs[name]));
+  auto want = runner_.reference(wide, wideInputs), got = runner_.reference(*narrow, narrowInputs);
+  if (!want || !got)
+    return errorsOf(want, got);
+  return valuesDiffer(wide, *got, *want, 2e-3);
+}
+
+std::string GraphChecker::halves(const Case &c) {
+  if (c.forward.type(c.forward.loss).dtype != DType::F64 || fixesPrecision(c.forward))
+    return "";
+  auto narrow = withPrecision(c.forward, c.seed % 4 < 2 ? DType::BF16 : DType::F16);
+  if (!narrow) { // an op may meet statistics, which are f32 then, beside halves
+    llvm::consumeError(narrow.takeError());
+    return "";
+  }
+  ++counts.halves;
+  auto g = firstOrder(*narrow);
+  if (!g)
+    return toString(g.takeError());
+  if (llvm::Error e = verify(*g))
+    return toString(std::move(e));
+  return runner_.executorDiffers(*g, converted(c.inputs, *g));
+}
+
+} // namespace isthmus

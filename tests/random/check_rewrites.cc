@@ -1,0 +1,127 @@
+// Training graphs of first and second order, rewritten.
+
+#include "ir/equal_graphs.h"
+#include "ir/text/parser.h"
+#include "ir/text/printer.h"
+#include "ir/verifier.h"
+#include "passes/dce.h"
+#include "passes/original.h"
+#include "passes/rematerialize.h"
+#include "tests/random/check_graph.h"
+#include "tests/random/joint_graphs.h"
+#include "tests/random/schedules.h"
+
+namespace isthmus {
+
+using llvm::toString;
+
+static size_t countClones(const Graph &g) {
+  size_t n = 0;
+  for (uint32_t i = 0; i < g.numNodes(); ++i)
+    n += g.node(NodeId(i)).isClone();
+  return n;
+}
+
+// Each rewritten graph gives the bits of `g`, within the peak that was predicted, and `g` can be
+// got back from it.
+std::string GraphChecker::rewritesOf(const Graph &g, const NamedTensors &inputs, uint64_t seed,
+                                     size_t &numRewrites, size_t &numClones) {
+  const bool useFast = seed % 4 == 3;
+  Device &device = useFast ? runner_.fast() : runner_.plain();
+  auto want = useFast ? runner_.execute(g, device, inputs) : runner_.reference(g, inputs);
+  if (!want)
+    return toString(want.takeError());
+  auto p = extractProblem(g, device.target());
+  if (!p)
+    return toString(p.takeError());
+  auto schedules = schedulesOf(g, *p, seed);
+  if (!schedules)
+    return toString(schedules.takeError());
+  for (auto &[what, schedule] : *schedules) {
+    plan::Evaluation predicted = plan::evaluate(p->problem, schedule);
+    if (!predicted.error.empty())
+      return what + ": " + predicted.error;
+    Graph rewritten = rematerialize(g, *p, schedule);
+    if (llvm::Error e = verify(rewritten))
+      return what + ": " + toString(std::move(e));
+    auto got = runner_.execute(rewritten, device, inputs, predicted.peakBytes);
+    if (!got)
+      return what + ": " + toString(got.takeError());
+    if (std::string d = bitsDiffer(g, *got, *want); !d.empty())
+      return what + ": " + d;
+    if (!equalGraphs(originalOf(rewritten), g, nullptr))
+      return what + ": the original of the rewritten graph is not the graph";
+    ++numRewrites;
+    numClones += countClones(rewritten);
+  }
+  return "";
+}
+
+std::string GraphChecker::rewrites(const Case &c) {
+  size_t clones = 0;
+  return rewritesOf(c.training, c.inputs, c.seed, counts.rewrites, clones);
+}
+
+// --- Second order
+
+std::string GraphChecker::twice(const Case &c) {
+  // Of some, only the newest gradients are outputs, so that what is older may be recomputed.
+  Graph first = c.training;
+  if (c.seed / 8 % 2)
+    first.setOutputs(gradientOutputs(c.training));
+  auto second = secondOrder(first);
+  if (!second)
+    return "no second gradient: " + toString(second.takeError());
+  if (llvm::Error e = verify(*second))
+    return toString(std::move(e));
+  const NamedTensors inputs = drawInputs(*second, c.seed);
+  ++counts.twice;
+  if (std::string d = again(first, *second, inputs, c.seed); !d.empty())
+    return d;
+  Graph g = *second;
+  if (c.seed / 4 % 2)
+    g.setOutputs(second->outputs().take_back(gradientOutputs(first).size()));
+  if (c.seed % 2)
+    g = withoutDeadNodes(g);
+  counts.twiceNodes += g.numNodes();
+  return rewritesOf(g, inputs, c.seed, counts.twiceRewrites, counts.twiceClones);
+}
+
+// Rewritten, `first` has the second gradients that it has as it is: `second`. It goes by way of its
+// text, as from `isthmus opt` to `isthmus grad`.
+std::string GraphChecker::again(const Graph &first, const Graph &second, const NamedTensors &inputs,
+                                uint64_t seed) {
+  auto want = runner_.reference(second, inputs);
+  if (!want)
+    return toString(want.takeError());
+  if (std::string d = notFinite(second, *want); !d.empty())
+    return d;
+  auto p = extractProblem(first, runner_.plain().target());
+  if (!p)
+    return toString(p.takeError());
+  auto schedules = schedulesOf(first, *p, seed + 1);
+  if (!schedules)
+    return toString(schedules.takeError());
+  for (auto &[name, schedule] : *schedules) {
+    const std::string what = "second gradients after " + name + ": ";
+    Graph rewritten = rematerialize(first, *p, schedule);
+    auto parsed = parseGraph(graphText(rewritten), "rewritten.isth");
+    if (!parsed)
+      return what + toString(parsed.takeError());
+    std::string reason;
+    if (!equalGraphs(rewritten, *parsed, &reason))
+      return what + "printed and parsed the rewritten graph is another: " + reason;
+    auto g = secondOrder(originalOf(*parsed));
+    if (!g)
+      return what + toString(g.takeError());
+    auto got = runner_.reference(*g, inputs);
+    if (!got)
+      return what + toString(got.takeError());
+    if (std::string d = bitsDiffer(second, *got, *want); !d.empty())
+      return what + d;
+    ++counts.again;
+  }
+  return "";
+}
+
+} // namespace isthmus
