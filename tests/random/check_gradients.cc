@@ -139,7 +139,13 @@ std::string GraphChecker::second(const Case &c) {
   g.loss = sum;
   g.setOutputs({sum});
   ++counts.second;
-  return excused(withoutDeadNodes(g), directional(g, xs, inputs, c.seed + 1));
+  if (std::string d = excused(withoutDeadNodes(g), directional(g, xs, inputs, c.seed + 1));
+      !d.empty())
+    return d;
+  auto second = secondOrder(c.training);
+  if (!second)
+    return toString(second.takeError());
+  return runner_.executorDiffers(*second, drawInputs(*second, c.seed));
 }
 
 } // namespace isthmus

@@ -24,7 +24,8 @@ public:
   //   rewrites   graphs rewritten by every policy, by random checkpoints and by random schedules
   //              give the bits of the original, with the peak that was predicted
   //   first      f64: the gradient is a directional central difference of the loss
-  //   second     f64: likewise the gradient of the gradient's product with a vector
+  //   second     f64: likewise the gradient of the gradient's product with a vector, and the
+  //              executor gives the interpreter's bits of it
   //   twice      the gradients of the gradients are finite; `rewrites` holds for the graph with
   //              them; and graphs with the first gradients, rewritten, printed, parsed and
   //              differentiated again, give the same bits
