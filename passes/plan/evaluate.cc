@@ -18,6 +18,27 @@ public:
     return result_;
   }
 
+  std::vector<Lifetime> lifetimes() {
+    if (!run().error.empty() || s_.empty())
+      return {};
+    uint32_t end = static_cast<uint32_t>(s_.size() - 1);
+    std::vector<Lifetime> all;
+    for (const Storage &s : storages_)
+      all.push_back({s.bytes, s.born, s.lives ? end : s.lastRead});
+    // An heir is made later than what it takes over, so that chains end in their first.
+    for (size_t i = heirs_.size(); i-- > 0;) {
+      auto [from, to] = heirs_[i];
+      all[from].last = std::max(all[from].last, all[to].last);
+      all[to].bytes = 0;
+    }
+    for (uint32_t step = 0; step <= end; ++step)
+      all.push_back({p_.rounded(p_.ops[s_[step]].workspace), step, step});
+    all.erase(
+        std::remove_if(all.begin(), all.end(), [](const Lifetime &l) { return l.bytes <= 0; }),
+        all.end());
+    return all;
+  }
+
 private:
   static constexpr uint32_t kNone = ~0u;       // no copy yet
   static constexpr uint32_t kPersistent = ~1u; // bound to something that is always there
@@ -28,10 +49,35 @@ private:
     bool lives;              // to the end
   };
 
+  // What Problem::order asks of this step; empty if all is well.
+  std::string wrongOrder(OpIndex id, bool again) {
+    const Op &op = p_.ops[id];
+    if (p_.order == Order::Fixed && !again) {
+      if (id < highest_)
+        return "'" + op.name + "' runs first after '" + p_.ops[highest_].name +
+               "', and the order is fixed";
+      highest_ = id;
+    }
+    if (p_.order == Order::Phases) {
+      if (!missing_.empty() && op.phase != Phase::Forward)
+        return "'" + op.name + "' is not of the forward phase, and forward output '" +
+               p_.ops[missing_.front()].name + "' is not computed";
+      missing_.erase(std::remove(missing_.begin(), missing_.end(), id), missing_.end());
+    }
+    return "";
+  }
+
   // First pass: binds reads to storages and finds each storage's last read.
   void bind() {
     newest_.resize(p_.ops.size());
     std::vector<char> ran(p_.ops.size(), 0);
+    missing_ = p_.forwardOutputs;
+    for (const Read &r : p_.outputs)
+      if (p_.ops[r.op].phase == Phase::Forward)
+        missing_.push_back(r.op);
+    missing_.erase(std::remove_if(missing_.begin(), missing_.end(),
+                                  [&](OpIndex i) { return p_.ops[i].persistent; }),
+                   missing_.end());
     for (size_t i = 0; i < p_.ops.size(); ++i)
       newest_[i].assign(std::max<size_t>(1, p_.ops[i].outputBytes.size()),
                         p_.ops[i].persistent ? kPersistent : kNone);
@@ -44,6 +90,8 @@ private:
       if (ran[id] && !op.recomputable)
         return fail("'" + op.name + "' runs twice, and must not");
       bool again = ran[id];
+      if (std::string why = wrongOrder(id, again); !why.empty())
+        return fail(std::move(why));
       ran[id] = 1;
       firstRead_.push_back(static_cast<uint32_t>(reads_.size()));
       for (const Read &r : op.inputs) {
@@ -125,6 +173,7 @@ private:
         continue;
       usedOutputs |= uint64_t(1) << reuse.output;
       taken_.push_back(storage);
+      heirs_.push_back({storage, firstMade_[step] + reuse.output});
       bytes += need;
     }
     return bytes;
@@ -140,6 +189,9 @@ private:
   std::vector<uint32_t> reads_;                 // storages read, step by step
   std::vector<uint32_t> firstRead_, firstMade_; // by step, into reads_ and storages_
   std::vector<uint32_t> taken_;
+  std::vector<std::pair<uint32_t, uint32_t>> heirs_; // storages: taken over, by whom
+  OpIndex highest_ = 0;                              // the last first run, of a fixed order
+  std::vector<OpIndex> missing_; // forward outputs still to be computed, of an order by phases
 };
 
 } // namespace
@@ -147,11 +199,15 @@ private:
 Schedule sourceOrder(const Problem &p) {
   Schedule s;
   for (OpIndex i = 0; i < p.ops.size(); ++i)
-    if (!p.ops[i].persistent)
+    if (!p.ops[i].persistent && !p.ops[i].isOptional)
       s.push_back(i);
   return s;
 }
 
 Evaluation evaluate(const Problem &p, const Schedule &s) { return Simulation(p, s).run(); }
+
+std::vector<Lifetime> lifetimes(const Problem &p, const Schedule &s) {
+  return Simulation(p, s).lifetimes();
+}
 
 } // namespace isthmus::plan

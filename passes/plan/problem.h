@@ -37,6 +37,7 @@ struct Op {
 
   bool persistent = false;  // always live and never run: parameters, graph inputs; not charged
   bool recomputable = true; // may run more than once
+  bool isOptional = false;  // another way to make a tensor: in no schedule unless it is asked for
 
   // Output `output` takes over the storage of input `input` where that dies here and is as large.
   struct Reuse {
@@ -48,10 +49,19 @@ struct Op {
   bool isView() const { return viewOf != kNoView; }
 };
 
+// Which orders of first runs are allowed.
+enum class Order : uint8_t {
+  Free,   // any in which inputs come before
+  Phases, // until the forward outputs are there, only forward ops run
+  Fixed   // the source order
+};
+
 struct Problem {
   std::vector<Op> ops; // in source order: inputs come before
   std::vector<Read> outputs;
-  int64_t alignment = 1; // storages and workspaces are rounded up to it
+  Order order = Order::Free;
+  std::vector<OpIndex> forwardOutputs; // of Order::Phases, beside forward ops among the outputs
+  int64_t alignment = 1;               // storages and workspaces are rounded up to it
 
   int64_t rounded(int64_t bytes) const { return (bytes + alignment - 1) / alignment * alignment; }
 };
@@ -73,5 +83,15 @@ Schedule sourceOrder(const Problem &p);
 
 // Peak and cost of a schedule. Linear in its length and the number of reads.
 Evaluation evaluate(const Problem &p, const Schedule &s);
+
+// When a copy of a storage is there, or a workspace.
+struct Lifetime {
+  int64_t bytes;        // rounded; more than 0
+  uint32_t first, last; // steps, both included
+};
+
+// Of a valid schedule, for whoever places it. Results that take over an operand's storage share one
+// lifetime with it.
+std::vector<Lifetime> lifetimes(const Problem &p, const Schedule &s);
 
 } // namespace isthmus::plan

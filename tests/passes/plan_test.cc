@@ -3,129 +3,16 @@
 
 #include "passes/place.h"
 #include "passes/plan/keep.h"
+#include "tests/passes/random_problem.h"
 #include "gtest/gtest.h"
-#include <map>
 #include <numeric>
-#include <random>
-#include <set>
 
 using namespace isthmus;
 using namespace isthmus::plan;
 
 namespace {
 
-using Random = std::mt19937_64;
-uint64_t below(Random &r, uint64_t n) { return r() % n; }
-
-// A forward part and a backward part that reads from both, with views, several outputs, workspaces,
-// reuse.
-Problem randomProblem(Random &rng) {
-  Problem p;
-  p.alignment = below(rng, 2) ? 1 : 8;
-  size_t forward = 3 + below(rng, 20), total = forward + 3 + below(rng, 20);
-  for (size_t i = 0; i < 2; ++i) {
-    Op in;
-    in.name = "in" + std::to_string(i);
-    in.persistent = true;
-    in.outputBytes = {100};
-    p.ops.push_back(in);
-  }
-  for (size_t i = 2; i < total + 2; ++i) {
-    Op op;
-    op.name = "op" + std::to_string(i);
-    op.phase = i < forward + 2 ? plan::Phase::Forward : plan::Phase::Backward;
-    op.cost = double(1 + below(rng, 9));
-    op.recomputable = below(rng, 8) != 0;
-    size_t reads = 1 + below(rng, 3);
-    for (size_t k = 0; k < reads; ++k) {
-      OpIndex from = below(rng, 3) ? OpIndex(i - 1 - below(rng, std::min<size_t>(i, 4)))
-                                   : OpIndex(below(rng, i));
-      op.inputs.push_back(
-          {from, uint32_t(below(rng, std::max<size_t>(1, p.ops[from].outputBytes.size())))});
-    }
-    if (below(rng, 6) == 0) {
-      op.viewOf = uint32_t(below(rng, op.inputs.size()));
-      op.cost = 0;
-    } else {
-      for (size_t k = 0, n = 1 + below(rng, 2); k < n; ++k)
-        op.outputBytes.push_back(int64_t(1 + below(rng, 60)));
-      op.workspace = below(rng, 4) ? 0 : int64_t(below(rng, 40));
-      if (below(rng, 2))
-        op.mayReuse.push_back({0, uint32_t(below(rng, op.inputs.size()))});
-    }
-    p.ops.push_back(op);
-  }
-  for (size_t k = 0; k < 3; ++k)
-    p.outputs.push_back({OpIndex(2 + below(rng, total)), 0});
-  return p;
-}
-
-// Peak by definition: at each step, every storage that exists and has a read at or after it, or is
-// running, or stays.
-struct Slow {
-  struct Copy {
-    size_t born;
-    int64_t bytes;
-    std::set<size_t> reads;
-    bool stays = false;
-  };
-
-  static int64_t peak(const Problem &p, const Schedule &s) {
-    std::vector<Copy> copies;
-    std::map<std::pair<OpIndex, uint32_t>, int> newest; // -1: persistent
-    std::vector<std::vector<int>> read(s.size()), made(s.size());
-    for (OpIndex i = 0; i < p.ops.size(); ++i)
-      if (p.ops[i].persistent)
-        newest[{i, 0}] = -1;
-    for (size_t t = 0; t < s.size(); ++t) {
-      const Op &op = p.ops[s[t]];
-      for (const Read &r : op.inputs) {
-        int c = newest.at({r.op, r.output});
-        read[t].push_back(c);
-        if (c >= 0)
-          copies[c].reads.insert(t);
-      }
-      if (op.isView()) {
-        newest[{s[t], 0}] = read[t][op.viewOf];
-        continue;
-      }
-      for (uint32_t o = 0; o < op.outputBytes.size(); ++o) {
-        newest[{s[t], o}] = int(copies.size());
-        made[t].push_back(int(copies.size()));
-        copies.push_back({t, p.rounded(op.outputBytes[o]), {}, false});
-      }
-    }
-    for (const Read &r : p.outputs)
-      if (int c = newest.at({r.op, r.output}); c >= 0)
-        copies[c].stays = true;
-    auto dies = [&](const Copy &c, size_t t) {
-      return !c.stays && c.born < t && !c.reads.empty() && *c.reads.rbegin() == t;
-    };
-    int64_t most = 0;
-    for (size_t t = 0; t < s.size(); ++t) {
-      const Op &op = p.ops[s[t]];
-      int64_t live = p.rounded(op.workspace);
-      for (const Copy &c : copies)
-        if (c.born <= t && (c.born == t || c.stays || (!c.reads.empty() && *c.reads.rbegin() >= t)))
-          live += c.bytes;
-      std::set<int> taken;
-      std::set<uint32_t> placed;
-      for (const Op::Reuse &r : op.mayReuse) {
-        int c = read[t][r.input];
-        if (c < 0 || taken.count(c) || placed.count(r.output) || !dies(copies[c], t) ||
-            copies[c].bytes < copies[made[t][r.output]].bytes)
-          continue;
-        taken.insert(c);
-        placed.insert(r.output);
-        live -= copies[made[t][r.output]].bytes;
-      }
-      most = std::max(most, live);
-    }
-    return most;
-  }
-};
-
-std::vector<std::vector<bool>> randomKeep(const Problem &p, Random &rng) {
+std::vector<std::vector<bool>> randomKeep(const Problem &p, Rng &rng) {
   std::vector<std::vector<bool>> keep;
   uint64_t share = 1 + below(rng, 4);
   for (const Op &op : p.ops) {
@@ -137,7 +24,7 @@ std::vector<std::vector<bool>> randomKeep(const Problem &p, Random &rng) {
 }
 
 TEST(Evaluate, AgreesWithTheDefinitionOnRandomProblems) {
-  Random rng(1);
+  Rng rng(1);
   size_t recomputations = 0;
   for (int i = 0; i < 3000; ++i) {
     Problem p = randomProblem(rng);
@@ -205,7 +92,7 @@ TEST(Keep, RecomputesSegmentsOfAChainOnce) {
 }
 
 // Sizes are multiples of 64, as the CPU's target rounds them.
-std::vector<Block> randomBlocks(Random &rng, size_t most, uint32_t steps) {
+std::vector<Block> randomBlocks(Rng &rng, size_t most, uint32_t steps) {
   std::vector<Block> blocks;
   for (size_t k = 0, n = 1 + below(rng, most); k < n; ++k) {
     uint32_t first = below(rng, steps), last = first + below(rng, steps - first);
@@ -267,7 +154,7 @@ int64_t leastArena(std::vector<Block> blocks) {
 }
 
 TEST(Pack, BlocksAliveTogetherDoNotOverlap) {
-  Random rng(2);
+  Rng rng(2);
   for (int i = 0; i < 300; ++i) {
     std::vector<Block> blocks = randomBlocks(rng, 60, 5 + below(rng, 40));
     int64_t peak = peakOf(blocks), top = pack(blocks, peak);
@@ -277,7 +164,7 @@ TEST(Pack, BlocksAliveTogetherDoNotOverlap) {
 }
 
 TEST(Pack, SmallInstancesAreOptimal) {
-  Random rng(3);
+  Rng rng(3);
   for (int i = 0; i < 300; ++i) {
     std::vector<Block> blocks = randomBlocks(rng, 7, 4 + below(rng, 6));
     int64_t peak = peakOf(blocks), top = pack(blocks, peak);
@@ -288,7 +175,7 @@ TEST(Pack, SmallInstancesAreOptimal) {
 
 // Saved values freed in reverse, gradients that stay, values in passing, workspaces.
 TEST(Pack, TrainingStepsAreWithinOnePercent) {
-  Random rng(4);
+  Rng rng(4);
   for (int i = 0; i < 10; ++i) {
     uint32_t layers = 20 + below(rng, 200), end = 2 * layers;
     std::vector<Block> blocks;

@@ -1,0 +1,25 @@
+// Problems and schedules as files: the joint-graph format of the referee, as JSON.
+#pragma once
+
+#include "passes/plan/problem.h"
+#include "llvm/Support/Error.h"
+#include "llvm/Support/MemoryBuffer.h"
+
+namespace isthmus {
+
+struct JointGraph {
+  std::string name;
+  plan::Problem problem;
+};
+
+// Formats joint-graph/1 and joint-graph/2. Nodes that take a copy to the host or back, and other
+// ways to make a tensor, are ops that no schedule here runs. Errors name the node and what was
+// expected of it.
+llvm::Expected<JointGraph> parseJointGraph(llvm::StringRef json, llvm::StringRef file);
+
+// {"graph": name, "schedule": [ids]}.
+std::string printSchedule(llvm::StringRef name, const plan::Schedule &s);
+llvm::Expected<plan::Schedule> parseSchedule(llvm::StringRef json, llvm::StringRef file,
+                                             llvm::StringRef name);
+
+} // namespace isthmus

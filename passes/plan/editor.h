@@ -1,0 +1,117 @@
+// Edits of a schedule that a search tries, keeps or undoes. Those that succeed leave a valid
+// schedule; one that gives false is to be undone.
+#pragma once
+
+#include "passes/plan/random.h"
+#include "passes/plan/timeline.h"
+
+#include <functional>
+
+namespace isthmus::plan {
+
+class Editor {
+public:
+  using RunId = Timeline::RunId;
+  using CopyId = Timeline::CopyId;
+  static constexpr uint32_t kNone = Timeline::kNone;
+
+  // The source order, to begin with. `mayReorder`: first runs may change places.
+  Editor(const StorageGraph &g, int64_t budget, uint64_t seed, bool mayReorder);
+  void assign(const std::vector<uint32_t> &ops);
+
+  const Timeline &timeline() const { return t_; }
+  double cost() const { return t_.cost(); }
+  int64_t budget() const { return budget_; }
+  void setBudget(int64_t bytes);
+  bool fits() const { return t_.peak() <= budget_; }
+  // What is above the budget, summed over stretches of the schedule. (The peak alone would not tell
+  // that one of two equal hills is gone.)
+  int64_t excess() { return t_.excessOver(budget_); }
+  uint64_t work() const { return t_.work; }
+  void addWork(uint64_t steps) { t_.work += steps; }
+  // Asked now and then by searches; false ends them. May be empty.
+  std::function<bool()> goOn;
+  bool isOver(uint64_t untilWork) {
+    if (goOn && ++asked_ % 64 == 0 && !goOn())
+      isStopped_ = true;
+    return isStopped_ || work() >= untilWork;
+  }
+
+  // --- Trying
+  size_t mark() const { return log_.size(); }
+  void undo(size_t to = 0);
+  void commit() { log_.clear(); }
+
+  // --- Gaps: between a copy's making or a read of it, and its next read
+  struct Gap {
+    CopyId copy = kNone;
+    uint32_t reader = 0; // the read that ends it
+  };
+  // How operands that are gone are had again.
+  struct How {
+    double costLimit = 1e300; // of the whole schedule
+    bool isGreedy = true;     // the best guess each time, rather than a random choice
+    bool extend = false;      // they live on, and all else that can be made of them is dropped too
+  };
+  bool isDroppable(const Gap &gap) const;
+  Gap gapAt(uint32_t storage, RunId run) const; // the one that covers a run; copy is kNone without
+  Gap widestGap(CopyId c) const;
+  // Makes the copy again just before the gap's end. False if that cannot be within the limits; what
+  // was done by then is to be undone.
+  bool drop(const Gap &gap, const How &how);
+  // After a drop without `extend`: whether no operand had to be brought back for it.
+  bool wasAlone() const { return log_.size() == dropMark_ + 1 && extended_.empty(); }
+
+  // Storages large enough to matter, of ops that may run again.
+  const std::vector<uint32_t> &candidates() const { return candidates_; }
+
+  double makingCost(uint32_t storage) const { return g_.ops[g_.storages[storage].maker].cost; }
+
+  // --- Random edits; false if there was nothing to do
+  bool removeSome();                          // a repeated run, if there is room for what it saves
+  bool ruin();                                // a few repeated runs that are near one another
+  bool dropSome(double costLimit);            // a random gap
+  bool shiftSome();                           // a run, by a few places; keeps the cost
+  bool recreate(double costLimit, int tries); // drops gaps at the peak until the budget is met
+
+  Random random;
+
+private:
+  struct Edit {
+    bool inserted;
+    uint32_t op;
+    RunId run, before;
+  };
+  RunId insert(uint32_t op, RunId before);
+  void remove(RunId r);
+  void sweepUnread();
+  void noteRepeats(uint32_t op);
+  bool bringBack(uint32_t op, RunId before, const How &how, int depth);
+  bool makeAgain(const Gap &gap, const How &how);
+  void dropSiblings(const How &how, int64_t excessBefore, double costBefore);
+  bool dropSibling(RunId user, uint32_t made, const How &how);
+  void raiseReaders(RunId r);
+  bool hasRoomWithout(RunId r) const;
+  bool isSmall(uint32_t storage) const { return g_.storages[storage].bytes < leastBytes_; }
+  size_t runsOf(uint32_t op) const { return t_.copies(g_.ops[op].firstMade).size(); }
+  RunId someRepeat(uint32_t op);
+  struct Range {
+    uint32_t low, high; // positions
+  };
+  Range rangeOf(RunId r) const;
+
+  Timeline t_;
+  const StorageGraph &g_;
+  int64_t budget_ = 0, leastBytes_ = 0;
+  bool mayReorder_;
+  std::vector<Edit> log_;
+  uint64_t asked_ = 0;
+  bool isStopped_ = false;
+  size_t dropMark_ = 0;
+  std::vector<RunId> suspects_;                      // runs that may have become unread
+  std::vector<uint32_t> extended_;                   // storages that the last drop let live on
+  std::vector<uint32_t> repeated_, placeInRepeated_; // ops with two runs or more
+  std::vector<uint32_t> candidates_;
+};
+
+} // namespace isthmus::plan

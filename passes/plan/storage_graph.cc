@@ -1,0 +1,159 @@
+#include "passes/plan/storage_graph.h"
+
+#include <algorithm>
+
+namespace isthmus::plan {
+
+std::vector<char> neededOps(const Problem &p) {
+  std::vector<char> needed(p.ops.size(), 0);
+  std::vector<OpIndex> stack;
+  auto need = [&](const Read &r) {
+    if (!needed[r.op] && !p.ops[r.op].persistent) {
+      needed[r.op] = 1;
+      stack.push_back(r.op);
+    }
+  };
+  for (const Read &r : p.outputs)
+    need(r);
+  while (!stack.empty()) {
+    OpIndex op = stack.back();
+    stack.pop_back();
+    for (const Read &r : p.ops[op].inputs)
+      need(r);
+  }
+  return needed;
+}
+
+namespace {
+
+constexpr uint32_t kNone = ~0u;
+
+void addOnce(std::vector<uint32_t> &list, uint32_t x) {
+  if (std::find(list.begin(), list.end(), x) == list.end())
+    list.push_back(x);
+}
+
+} // namespace
+
+StorageGraph::StorageGraph(const Problem &p) : p_(p) {
+  std::vector<char> needed = neededOps(p);
+  // Of each op: its first storage, or what its view refers to; and all that reading a view touches,
+  // for a view may read more than its base.
+  std::vector<uint32_t> firstOf(p.ops.size(), kNone);
+  std::vector<std::vector<uint32_t>> touches(p.ops.size());
+  auto storageOf = [&](const Read &r) {
+    return firstOf[r.op] == kNone ? kNone : firstOf[r.op] + (p.ops[r.op].isView() ? 0 : r.output);
+  };
+  for (OpIndex i = 0; i < p.ops.size(); ++i) {
+    const plan::Op &from = p.ops[i];
+    if (from.persistent || !needed[i])
+      continue;
+    std::vector<uint32_t> reads;
+    for (const Read &r : from.inputs) {
+      if (uint32_t s = storageOf(r); s != kNone)
+        addOnce(reads, s);
+      for (uint32_t s : touches[r.op])
+        addOnce(reads, s);
+    }
+    if (from.isView()) {
+      firstOf[i] = storageOf(from.inputs[from.viewOf]);
+      touches[i] = std::move(reads);
+      for (uint32_t s : touches[i]) // a new copy would need the view again
+        if (!from.recomputable)
+          ops[storages[s].maker].mayRepeat = false;
+      continue;
+    }
+    Op op;
+    op.source = i;
+    op.cost = from.cost;
+    op.workspace = p.rounded(from.workspace);
+    op.mayRepeat = from.recomputable;
+    op.isBackward = from.phase != Phase::Forward;
+    op.reads = std::move(reads);
+    op.firstMade = firstOf[i] = static_cast<uint32_t>(storages.size());
+    op.numMade = static_cast<uint32_t>(std::max<size_t>(1, from.outputBytes.size()));
+    storages.resize(storages.size() + op.numMade, {0, static_cast<uint32_t>(ops.size()), false});
+    for (size_t k = 0; k < from.outputBytes.size(); ++k)
+      storages[op.firstMade + k].bytes = p.rounded(from.outputBytes[k]);
+    for (const plan::Op::Reuse &pair : from.mayReuse) {
+      uint32_t read = storageOf(from.inputs[pair.input]), made = op.firstMade + pair.output;
+      if (read != kNone && storages[read].bytes >= storages[made].bytes)
+        op.mayReuse.push_back({made, read});
+    }
+    ops.push_back(std::move(op));
+  }
+  for (const Read &r : p.outputs)
+    if (uint32_t s = storageOf(r); s != kNone)
+      storages[s].lives = true;
+}
+
+namespace {
+
+// Runs ops, and just before each the views that it reads, where their base has a newer copy.
+class Emitter {
+public:
+  explicit Emitter(const Problem &p) : p_(p), needed_(neededOps(p)), copy_(p.ops.size(), 0) {}
+
+  void run(OpIndex op) {
+    viewsBefore(op);
+    for (const Read &r : p_.ops[op].inputs)
+      refresh(r.op);
+    copy_[op] = ++numCopies_;
+    out_.push_back(op);
+  }
+
+  // Where the order is fixed, views too run in their places.
+  void viewsBefore(OpIndex op) {
+    for (; p_.order == Order::Fixed && nextView_ < op; ++nextView_)
+      refresh(nextView_);
+  }
+
+  // A view is as new as its base's copy.
+  void refresh(OpIndex op) {
+    if (!p_.ops[op].isView() || !needed_[op])
+      return;
+    chain_.clear();
+    while (p_.ops[op].isView()) {
+      chain_.push_back(op);
+      op = p_.ops[op].inputs[p_.ops[op].viewOf].op;
+    }
+    uint64_t base = p_.ops[op].persistent ? 1 : copy_[op];
+    while (!chain_.empty()) {
+      OpIndex view = chain_.back();
+      chain_.pop_back();
+      if (copy_[view] == base)
+        continue;
+      std::vector<OpIndex> rest = std::move(chain_);
+      for (const Read &r : p_.ops[view].inputs)
+        refresh(r.op);
+      chain_ = std::move(rest);
+      copy_[view] = base;
+      out_.push_back(view);
+    }
+  }
+
+  Schedule take() { return std::move(out_); }
+
+private:
+  const Problem &p_;
+  std::vector<char> needed_;
+  OpIndex nextView_ = 0;
+  std::vector<uint64_t> copy_; // of ops, a number for each run; of views, that of their base
+  uint64_t numCopies_ = 1;     // 1 stands for what is always there
+  std::vector<OpIndex> chain_;
+  Schedule out_;
+};
+
+} // namespace
+
+Schedule StorageGraph::scheduleOf(const std::vector<uint32_t> &runs) const {
+  Emitter emitter(p_);
+  for (uint32_t op : runs)
+    emitter.run(ops[op].source);
+  emitter.viewsBefore(static_cast<OpIndex>(p_.ops.size()));
+  for (const Read &r : p_.outputs)
+    emitter.refresh(r.op);
+  return emitter.take();
+}
+
+} // namespace isthmus::plan

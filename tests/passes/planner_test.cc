@@ -1,0 +1,253 @@
+// The planner on random problems. Every schedule is judged by a simulation that shares nothing with
+// it.
+
+#include "passes/budget.h"
+#include "passes/joint_graph.h"
+#include "passes/plan/bound.h"
+#include "passes/plan/editor.h"
+#include "passes/plan/planner.h"
+#include "tests/passes/random_problem.h"
+#include "gtest/gtest.h"
+#include <cstdlib>
+
+using namespace isthmus;
+using namespace isthmus::plan;
+
+namespace {
+
+// ISTHMUS_FULL=1: all of them.
+int numProblems(int sampled, int all) { return std::getenv("ISTHMUS_FULL") ? all : sampled; }
+
+// One random edit, taken or undone. One that fails has to be undone.
+void edit(Editor &e, Rng &rng) {
+  bool ok = false;
+  switch (rng() % 5) {
+  case 0:
+    ok = e.removeSome();
+    break;
+  case 1:
+    ok = e.ruin();
+    break;
+  case 2:
+    ok = e.dropSome(1e300);
+    break;
+  case 3:
+    e.shiftSome(); // false: a change for the worse
+    ok = true;
+    break;
+  default:
+    e.recreate(1e300, 3);
+    ok = true;
+  }
+  if (ok && rng() % 3)
+    e.commit();
+  else
+    e.undo();
+}
+
+TEST(Timeline, IsExactAfterEveryEdit) {
+  Rng rng(1);
+  size_t longest = 0, repeats = 0;
+  for (int i = 0, n = numProblems(300, 3000); i < n; ++i) {
+    Problem p = randomProblem(rng, 10 + 40 * (i % 3), /*plainViews=*/true);
+    StorageGraph g(p);
+    Timeline source(g);
+    Editor e(g, source.peak() * int64_t(30 + rng() % 60) / 100, rng(), true);
+    for (int step = 0; step < 40; ++step) {
+      edit(e, rng);
+      Schedule s = g.scheduleOf(e.timeline().ops());
+      Evaluation judged = evaluate(p, s);
+      ASSERT_EQ(judged.error, "") << "problem " << i << ", edit " << step;
+      ASSERT_EQ(judged.peakBytes, e.timeline().peak()) << "problem " << i << ", edit " << step;
+      ASSERT_NEAR(judged.cost, e.cost(), 1e-6);
+      repeats += judged.recomputed;
+    }
+    Schedule s = g.scheduleOf(e.timeline().ops());
+    ASSERT_EQ(Slow::peak(p, s), e.timeline().peak());
+    longest = std::max(longest, s.size());
+  }
+  EXPECT_GT(repeats, 10000u); // the schedules are worth looking at
+  EXPECT_GT(longest, 80u);
+}
+
+TEST(Timeline, UndoLeavesNoTrace) {
+  Rng rng(2);
+  for (int i = 0; i < 200; ++i) {
+    Problem p = randomProblem(rng);
+    StorageGraph g(p);
+    Timeline source(g);
+    Editor e(g, source.peak() / 2, rng(), true);
+    for (int step = 0; step < 20; ++step)
+      edit(e, rng);
+    e.commit();
+    std::vector<uint32_t> before = e.timeline().ops();
+    int64_t peak = e.timeline().peak();
+    for (int k = 0; k < 5; ++k) {
+      size_t mark = e.mark();
+      if (!e.dropSome(1e300))
+        e.undo(mark);
+      e.ruin();
+      e.recreate(1e300, 5);
+    }
+    e.undo();
+    ASSERT_EQ(e.timeline().ops(), before);
+    ASSERT_EQ(e.timeline().peak(), peak);
+  }
+}
+
+PlanOptions options(int64_t budget) {
+  PlanOptions o;
+  o.budgetBytes = budget;
+  o.effort = 0.004;
+  return o;
+}
+
+TEST(Planner, MeetsBudgetsOrNamesTheSmallest) {
+  Rng rng(3);
+  int met = 0, refused = 0;
+  for (int i = 0, n = numProblems(400, 10000); i < n; ++i) {
+    Problem p = randomProblem(rng, 12);
+    p.order = rng() % 4 ? Order::Free : Order::Fixed;
+    Evaluation baseline = evaluate(p, sourceOrder(p));
+    int64_t lowest = lowestPeak(p);
+    ASSERT_LE(lowest, baseline.peakBytes);
+    PlanOptions o = options(lowest + int64_t(rng() % uint64_t(baseline.peakBytes - lowest + 1)));
+    PlanResult r = planWithin(p, o);
+    ASSERT_EQ(r.planned.error, "") << "problem " << i;
+    ASSERT_EQ(evaluate(p, r.schedule).peakBytes, r.planned.peakBytes);
+    ASSERT_EQ(Slow::peak(p, r.schedule), r.planned.peakBytes);
+    ASSERT_GE(r.planned.peakBytes, lowest);
+    if (r.isWithin) {
+      ++met;
+      ASSERT_LE(r.planned.peakBytes, o.budgetBytes);
+      continue;
+    }
+    ++refused;
+    ASSERT_GT(r.smallestPeak, o.budgetBytes);
+    PlanResult again = planWithin(p, options(r.smallestPeak));
+    ASSERT_TRUE(again.isWithin) << "problem " << i << ": " << r.smallestPeak;
+    ASSERT_LE(again.planned.peakBytes, r.smallestPeak);
+  }
+  EXPECT_GT(met, 100);
+  EXPECT_GT(refused, 20);
+}
+
+TEST(Planner, GivesTheSamePlanAgain) {
+  Rng rng(4);
+  for (int i = 0; i < 30; ++i) {
+    Problem p = randomProblem(rng);
+    PlanOptions o = options(evaluate(p, sourceOrder(p)).peakBytes * 3 / 4);
+    ASSERT_EQ(planWithin(p, o).schedule, planWithin(p, o).schedule);
+  }
+}
+
+TEST(Planner, RecomputesNothingWithinTheBaseline) {
+  Rng rng(5);
+  Problem p = randomProblem(rng);
+  Evaluation baseline = evaluate(p, sourceOrder(p));
+  PlanResult r = planWithin(p, options(baseline.peakBytes));
+  EXPECT_TRUE(r.isWithin);
+  EXPECT_EQ(r.planned.recomputed, 0u);
+}
+
+TEST(Planner, StopsWhenAskedAndGivesTheBestSoFar) {
+  Rng rng(6);
+  Problem p = randomProblem(rng, 60);
+  PlanOptions o = options(evaluate(p, sourceOrder(p)).peakBytes * 9 / 10);
+  o.effort = 1e6; // weeks
+  int asked = 0;
+  o.progress = [&](const PlanProgress &now) { return now.cost == 0 && ++asked < 100000; };
+  PlanResult r = planWithin(p, o);
+  EXPECT_EQ(r.planned.error, "");
+}
+
+// A chain of n ops of equal size and cost, and a backward chain that reads each in reverse.
+Problem chain(uint32_t n) {
+  Problem p;
+  for (uint32_t i = 0; i <= 2 * n; ++i) {
+    Op op;
+    op.name = "op" + std::to_string(i);
+    op.persistent = i == 0;
+    op.phase = i <= n ? plan::Phase::Forward : plan::Phase::Backward;
+    op.cost = 1;
+    op.outputBytes = {10};
+    if (i > 0)
+      op.inputs = {{i - 1, 0}};
+    if (i > n)
+      op.inputs.push_back({2 * n + 1 - i, 0});
+    p.ops.push_back(op);
+  }
+  p.outputs = {{2 * n, 0}};
+  return p;
+}
+
+// Eight ops and a backward part: with room for all but k of the values, the k cheapest come again.
+TEST(Planner, IsOptimalOnAChain) {
+  Problem p = chain(8);
+  ASSERT_EQ(evaluate(p, sourceOrder(p)).peakBytes, 90);
+  struct {
+    int64_t budget;
+    double again; // runs, found by hand
+  } cases[] = {{90, 0}, {80, 1}, {70, 2}, {60, 3}};
+  for (auto [budget, again] : cases) {
+    PlanOptions o = options(budget);
+    o.effort = 0.05;
+    PlanResult r = planWithin(p, o);
+    ASSERT_TRUE(r.isWithin) << budget;
+    EXPECT_EQ(r.planned.cost, 16 + again) << budget;
+  }
+}
+
+TEST(Budget, TheArenaStaysWithin) {
+  Rng rng(7);
+  for (int i = 0; i < 60; ++i) {
+    Problem p = randomProblem(rng);
+    int64_t baseline = evaluate(p, sourceOrder(p)).peakBytes;
+    FittedPlan fitted = fitArena(p, options(baseline * 4 / 5));
+    if (fitted.isWithin) {
+      EXPECT_LE(fitted.arenaBytes, baseline * 4 / 5);
+      continue;
+    }
+    ASSERT_GT(fitted.smallestBytes, baseline * 4 / 5);
+    EXPECT_TRUE(fitArena(p, options(fitted.smallestBytes)).isWithin);
+  }
+}
+
+std::string errorOf(const char *json) {
+  auto g = parseJointGraph(json, "p.json");
+  return g ? "" : toString(g.takeError());
+}
+
+TEST(JointGraph, NamesWhatIsWrong) {
+  EXPECT_NE(errorOf("{").find("p.json: expected JSON"), std::string::npos);
+  EXPECT_NE(errorOf("[]").find("a list 'nodes'"), std::string::npos);
+  EXPECT_NE(errorOf(R"({"name": "g", "nodes": [{"id": 1}]})").find("node 0: expected 'id' 0"),
+            std::string::npos);
+  EXPECT_NE(errorOf(R"({"name": "g", "nodes": [{"id": 0, "bytes": -4, "cost": 1}]})")
+                .find("expected 'bytes' to be a whole number from 0"),
+            std::string::npos);
+  EXPECT_NE(errorOf(R"({"name": "g", "nodes": [{"id": 0, "bytes": 4, "cost": 1, "inputs": [0]}],
+                        "outputs": []})")
+                .find("reads node 0, which does not come before it"),
+            std::string::npos);
+  EXPECT_NE(errorOf(R"({"name": "g", "nodes": [{"id": 0, "bytes": 4, "cost": 1, "inputs": [],
+                        "workspace": 3}], "outputs": [0]})")
+                .find("key 'workspace' belongs to format joint-graph/2"),
+            std::string::npos);
+  EXPECT_NE(errorOf(R"({"name": "g", "nodes": [{"id": 0, "bytes": 4, "cost": 1, "inputs": []}],
+                        "outputs": [7]})")
+                .find("expected 'outputs' to be ids of nodes, found 7"),
+            std::string::npos);
+}
+
+TEST(JointGraph, SchedulesReadBackAsWritten) {
+  Schedule s{0, 1, 2, 1};
+  std::string text = printSchedule("g", s);
+  auto back = parseSchedule(text, "s.json", "g");
+  ASSERT_TRUE(bool(back));
+  EXPECT_EQ(*back, s);
+  auto other = parseSchedule(text, "s.json", "h");
+  EXPECT_NE(toString(other.takeError()).find("the schedule is for graph"), std::string::npos);
+}
+
+} // namespace
