@@ -3,6 +3,7 @@
 #include "ir/check.h"
 #include "ir/diagnostics.h"
 #include "tools/cli/console.h"
+#include "tools/cli/interrupt.h"
 #include "tools/verbs/verbs.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Signals.h"
@@ -15,7 +16,7 @@ namespace {
 
 constexpr const char *kVersion = "0.1.0";
 
-const Verb *const kVerbs[] = {&kOpt, &kRun, &kVerify, &kGrad,    &kImport,
+const Verb *const kVerbs[] = {&kOpt, &kRun, &kPlan, &kVerify, &kGrad,    &kImport,
                               &kZoo, &kDot, &kOps,    &kDevices, &kSelftest};
 
 std::string unknownVerb(llvm::StringRef given) {
@@ -77,7 +78,7 @@ llvm::Error flushOutput() {
 } // namespace
 
 int main(int argc, char **argv) {
-  llvm::sys::SetInterruptFunction([] { std::_Exit(130); }); // temporary files are gone by then
+  llvm::sys::SetInterruptFunction(onInterrupt); // temporary files are gone by then
   CLI::App app(
       "Makes the training step of a neural network fit in less memory by rewriting its graph.",
       "isthmus");

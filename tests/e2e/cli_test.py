@@ -11,82 +11,10 @@ import unittest
 
 import command
 import onnx_file
+from cli_cases import MLP, ZOO, Case
 from command import npy, read_npy
 
-VERBS = ["opt", "run", "verify", "grad", "import", "zoo", "dot", "ops", "devices", "selftest"]
-
-MLP = """isthmus 1
-graph @mlp {
-  input %x : f32[64, 32]
-  param %w1 : f32[32, 128] = normal {std = 0.2, seed = 1}
-  param %b1 : f32[128] = normal {std = 0.2, seed = 2}
-  param %w2 : f32[128, 128] = normal {std = 0.1, seed = 3}
-  param %w3 : f32[128, 10] = normal {std = 0.1, seed = 4}
-  %h1 = matmul(%x, %w1) : f32[64, 128]
-  %s1 = add(%h1, %b1) : f32[64, 128]
-  %a1 = tanh(%s1) : f32[64, 128] #checkpoint
-  %h2 = matmul(%a1, %w2) : f32[64, 128]
-  %a2 = sigmoid(%h2) : f32[64, 128]
-  %y = matmul(%a2, %w3) : f32[64, 10]
-  output %y
-}
-"""
-
-
-def chain(depth):
-    """A chain of elementwise ops and products: every policy finds something to recompute."""
-    lines = ["isthmus 1", "graph @chain {", "  input %x : f32[64, 64]"]
-    lines += [f"  param %w{i} : f32[64, 64] = normal {{std = 0.1, seed = {i}}}" for i in range(depth)]
-    last = "x"
-    for i in range(depth):
-        lines += [f"  %h{i} = matmul(%{last}, %w{i}) : f32[64, 64]", f"  %t{i} = tanh(%h{i}) : f32[64, 64]",
-                  f"  %a{i} = sigmoid(%t{i}) : f32[64, 64]"]
-        last = f"a{i}"
-    return "\n".join([*lines, f"  output %{last}", "}"]) + "\n"
-
-
-# Small nets of the zoo, one for each thing that can go wrong: skips, batch norm, dropout, random numbers.
-ZOO = {
-    "mlp": ["mlp", "--batch=64", "--dropout=0.3"],
-    "cnn": ["cnn", "--batch=2"],
-    "resnet": ["resnet", "--depth=20", "--batch=2", "--shape=3x32x32"],
-    "unet": ["unet", "--batch=1", "--shape=1x32x32", "--width=8"],
-    "gpt2": ["gpt2", "--depth=2", "--width=64", "--heads=4", "--batch=1", "--tokens=32", "--vocab=128"],
-    "vae": ["vae", "--batch=2"],
-}
-
-
-class Case(command.TestCase):
-    def mlp(self):
-        return self.write("mlp.isth", MLP)
-
-    def chain(self):
-        return self.write("chain.isth", chain(12))
-
-    def zoo(self, name):
-        """The name of a forward graph of the zoo, and the options to train it with."""
-        self.run_ok("zoo", *ZOO[name], "-o", f"{name}.isth")
-        loss = "  loss %" in self.read(f"{name}.isth").decode()
-        return f"{name}.isth", [] if loss else ["--loss=mean"]
-
-    def report(self, *args, **kwargs):
-        """The report, with what was said on stderr as "talk"."""
-        result = self.run_ok(*args, "--report=report.json", **kwargs)
-        return {**json.loads(self.read("report.json")), "talk": result.err}
-
-    def outputs(self, *args, **kwargs):
-        """Output name to the bytes of its file."""
-        shutil.rmtree(self.path("outputs"), ignore_errors=True)
-        self.run_ok("run", *args, "--outputs=outputs", **kwargs)
-        names = json.loads(self.read("outputs/names.json"))
-        self.assertEqual(sorted(os.listdir(self.path("outputs"))), sorted([*names, "names.json"]))
-        return {name: self.read(f"outputs/{file}") for file, name in names.items()}
-
-    def assert_same(self, a, b):
-        """Two results of outputs(), bit by bit."""
-        self.assertEqual(sorted(a), sorted(b))
-        self.assertEqual([name for name in a if a[name] != b[name]], [], "these differ")
-
+VERBS = ["opt", "run", "plan", "verify", "grad", "import", "zoo", "dot", "ops", "devices", "selftest"]
 
 class Reports(Case):
     INTEGERS = ["baseline_peak_bytes", "predicted_peak_bytes", "arena_bytes", "persistent_bytes", "output_bytes", "nodes", "clones"]

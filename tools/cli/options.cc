@@ -3,6 +3,7 @@
 #include "ir/type.h"
 #include "passes/loss.h"
 #include "passes/policy.h"
+#include "tools/cli/budget.h"
 #include "tools/cli/console.h"
 #include "llvm/ADT/StringRef.h"
 
@@ -42,6 +43,15 @@ void addModelOptions(CLI::App &verb, ModelOptions &o) {
       ->check(CLI::IsMember({"auto", "plain", "none"}));
 }
 
+CLI::Option *addEffortOption(CLI::App &verb, double &effort) {
+  return verb
+      .add_option("--effort", effort,
+                  "how long to search for a plan, in seconds of a common core, more or less; the "
+                  "same plan on every machine; default: by the size of the graph, 2 at 400 ops, 5 "
+                  "at 4,000, 10 at 10,000")
+      ->check(CLI::PositiveNumber);
+}
+
 void addPlanOptions(CLI::App &verb, PlanOptions &o) {
   const char *group = "Plan options";
   verb.add_option("--policy", o.policy, "none, speed, memory or collection; default: none")
@@ -54,6 +64,15 @@ void addPlanOptions(CLI::App &verb, PlanOptions &o) {
           },
           "values to keep, in place of a policy: names with * and ?, comma between")
       ->group(group);
+  verb.add_option(
+          "--budget", o.budget,
+          "what the arena must not exceed, in place of a policy: 2GiB, 500MB, bytes, 50% of "
+          "the baseline, or min")
+      ->group(group);
+  verb.add_option("--memory-limit", o.memoryLimit,
+                  "what parameters, inputs and arena together must not exceed: 2GiB, 500MB, bytes")
+      ->group(group);
+  addEffortOption(verb, o.effort)->group(group);
 }
 
 llvm::Error checkOptions(const ModelOptions &o) {
@@ -71,8 +90,21 @@ llvm::Error checkOptions(const ModelOptions &o) {
 }
 
 llvm::Error checkOptions(const PlanOptions &o) {
-  if (!o.policy.empty() && o.checkpointsGiven)
-    return makeErrorCode(2, "--policy and --checkpoints are two ways to choose; give one");
+  int ways = !o.policy.empty() + o.checkpointsGiven + !o.budget.empty();
+  if (ways > 1)
+    return makeErrorCode(2, "--policy, --checkpoints and --budget are ways to choose what is kept; "
+                            "give one of them");
+  if (!o.budget.empty())
+    if (auto budget = parseBudget(o.budget); !budget)
+      return budget.takeError();
+  if (!o.memoryLimit.empty()) {
+    auto limit = parseBudget(o.memoryLimit, "--memory-limit");
+    if (!limit)
+      return limit.takeError();
+    if (limit->kind != Budget::Bytes)
+      return makeErrorCode(2, "--memory-limit expects a size such as 2GiB, got '{0}'",
+                           o.memoryLimit);
+  }
   if (!o.policy.empty() && !parsePolicy(o.policy))
     return makeErrorCode(2, "--policy expects none, speed, memory or collection, got '{0}'{1}",
                          o.policy, didYouMean(o.policy, {"none", "speed", "memory", "collection"}));

@@ -25,7 +25,11 @@ struct PlanOptions {
   std::string policy; // empty: none
   std::string checkpoints;
   bool checkpointsGiven = false;
-  bool any() const { return !policy.empty() || checkpointsGiven; }
+  std::string budget, memoryLimit; // empty: none
+  double effort = 0;               // 0: by the size of the graph
+  uint64_t seed = 0;
+  bool any() const { return !policy.empty() || checkpointsGiven || hasBudget(); }
+  bool hasBudget() const { return !budget.empty() || !memoryLimit.empty(); }
 };
 
 // Checks that need more than one option at a time, and sets the console's progress. Errors have

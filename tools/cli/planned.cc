@@ -1,10 +1,14 @@
 #include "tools/cli/planned.h"
 
+#include "passes/budget.h"
 #include "passes/dce.h"
 #include "passes/original.h"
 #include "passes/place.h"
+#include "passes/plan/bound.h"
 #include "passes/rematerialize.h"
+#include "tools/cli/budget.h"
 #include "tools/cli/console.h"
+#include "tools/cli/interrupt.h"
 #include <chrono>
 
 namespace isthmus {
@@ -27,69 +31,209 @@ PolicyOptions policyOptions(const PlanOptions &o) {
   return p;
 }
 
+// --memory-limit and --budget as one figure; both relative to this graph.
+struct Limit {
+  bool smallest = false;
+  int64_t bytes = INT64_MAX;
+};
+
+llvm::Expected<Limit> limitOf(const PlanOptions &o, int64_t baseline, int64_t persistent) {
+  Limit limit;
+  if (!o.budget.empty()) {
+    auto budget = parseBudget(o.budget);
+    if (!budget)
+      return budget.takeError();
+    limit.smallest = budget->kind == Budget::Smallest;
+    if (!limit.smallest)
+      limit.bytes = budget->of(baseline);
+  }
+  if (!o.memoryLimit.empty()) {
+    auto most = parseBudget(o.memoryLimit, "--memory-limit");
+    if (!most)
+      return most.takeError();
+    limit.bytes = std::min(limit.bytes, most->bytes - persistent);
+  }
+  return limit;
+}
+
+class Work {
+public:
+  Work(const Graph &given, const PlanOptions &o, const Target &target,
+       const std::string &reportPath)
+      : given_(given), o_(o), target_(target), reportPath_(reportPath),
+        start_(std::chrono::steady_clock::now()) {}
+
+  llvm::Expected<Planned> run() {
+    source_ = withoutDeadNodes(originalOf(given_));
+    auto problem = extractProblem(source_, target_);
+    if (!problem)
+      return problem.takeError();
+    problem_ = std::move(*problem);
+    report().persistentBytes = persistentBytes(source_, target_);
+    report().lowerBoundBytes = plan::lowestPeak(problem_.problem);
+    if (o_.hasBudget() && o_.policy.empty() && !o_.checkpointsGiven) {
+      if (llvm::Error e = withinBudget())
+        return e;
+    } else if (llvm::Error e = byPolicy()) {
+      return e;
+    }
+    if (llvm::Error e = finish())
+      return e;
+    return std::move(out_);
+  }
+
+private:
+  Report &report() { return out_.report; }
+
+  void setFigures(const plan::Evaluation &baseline, const plan::Evaluation &planned) {
+    Report &r = report();
+    r.baselinePeakBytes = baseline.peakBytes;
+    r.predictedPeakBytes = planned.peakBytes;
+    r.outputBytes = planned.outputBytes;
+    r.recomputeOverhead = baseline.cost > 0 ? planned.cost / baseline.cost - 1 : 0;
+  }
+
+  void nameTarget(const std::string &policyUsed) {
+    out_.graph.meta["target"] = target_.name;
+    out_.graph.meta["policy"] = report().policyUsed = policyUsed;
+  }
+
+  llvm::Error withinBudget() {
+    plan::Evaluation baseline =
+        plan::evaluate(problem_.problem, plan::sourceOrder(problem_.problem));
+    setFigures(baseline, baseline);
+    auto limit = limitOf(o_, baseline.peakBytes, report().persistentBytes);
+    if (!limit)
+      return limit.takeError();
+    plan::PlanOptions options;
+    options.budgetBytes = limit->bytes;
+    options.smallest = limit->smallest;
+    options.effort = o_.effort;
+    options.seed = o_.seed;
+    InterruptNoted interrupt;
+    ProgressBar bar("planning", 1000);
+    options.progress = [&](const plan::PlanProgress &p) {
+      bar.at(static_cast<size_t>(1000 * p.share));
+      return !interrupt.happened();
+    };
+    auto found = fitGraph(source_, problem_, target_, options);
+    if (!found)
+      return found.takeError();
+    out_.wasInterrupted = interrupt.happened();
+    if (found->plan.smallestBytes > 0)
+      report().smallestBudgetBytes = found->plan.smallestBytes;
+    if (!found->plan.isWithin) {
+      stopClock();
+      if (llvm::Error e = writeReport(report(), reportPath_))
+        return e;
+      return notWithin(report(), limit->bytes);
+    }
+    setFigures(baseline, found->plan.plan.planned);
+    out_.graph = std::move(found->graph);
+    out_.layout = std::move(found->layout);
+    nameTarget("budget");
+    return llvm::Error::success();
+  }
+
+  llvm::Error byPolicy() {
+    auto plan = planPolicy(source_, problem_, policyOptions(o_));
+    if (!plan)
+      return plan.takeError();
+    for (const std::string &note : plan->notes)
+      Console::get().note(note);
+    if (given_.hasClones() && !o_.any()) {
+      if (llvm::Error e = asItIs(plan->baseline))
+        return e;
+    } else {
+      setFigures(plan->baseline, plan->planned);
+      out_.graph = rematerialize(source_, problem_, plan->schedule);
+      nameTarget(plan->policyUsed);
+      for (ValueId v : plan->checkpoints)
+        if (ValueId now = out_.graph.find(source_.valueName(v)))
+          out_.checkpoints.push_back(now);
+    }
+    auto layout = place(out_.graph, target_);
+    if (!layout)
+      return layout.takeError();
+    out_.layout = std::move(*layout);
+    auto limit = limitOf(o_, 0, report().persistentBytes);
+    if (!limit)
+      return limit.takeError();
+    if (out_.layout.arenaBytes > limit->bytes)
+      return makeErrorCode(3,
+                           "parameters, inputs and arena together need {0}, more than "
+                           "--memory-limit={1} allows; give a --budget in place of the policy",
+                           bytesText(out_.layout.arenaBytes + report().persistentBytes),
+                           o_.memoryLimit);
+    return llvm::Error::success();
+  }
+
+  // A rewritten graph, kept.
+  llvm::Error asItIs(const plan::Evaluation &baseline) {
+    out_.graph = given_;
+    if (auto made = given_.meta.find("target");
+        made != given_.meta.end() && made->second != target_.name)
+      Console::get().note("the graph was rewritten for '" + made->second +
+                          "'; sizes and places are found anew for '" + target_.name + "'");
+    auto problem = extractProblem(given_, target_);
+    if (!problem)
+      return problem.takeError();
+    setFigures(baseline, plan::evaluate(problem->problem, plan::sourceOrder(problem->problem)));
+    report().policyUsed = given_.meta.count("policy") ? given_.meta.at("policy") : "as written";
+    return llvm::Error::success();
+  }
+
+  void stopClock() {
+    report().planSeconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  }
+
+  llvm::Error finish() {
+    Report &r = report();
+    if (out_.layout.peakBytes != r.predictedPeakBytes)
+      return makeErrorCode(
+          5, "internal: the plan's peak is {0} bytes, the layout's {1}; please report this",
+          r.predictedPeakBytes, out_.layout.peakBytes);
+    r.arenaBytes = out_.layout.arenaBytes;
+    r.nodes = out_.graph.numNodes();
+    r.clones = countClones(out_.graph);
+    stopClock();
+    if (r.predictedPeakBytes > (1 << 20) &&
+        double(r.arenaBytes) > 1.01 * double(r.predictedPeakBytes))
+      Console::get().note("the arena is " + bytesText(r.arenaBytes - r.predictedPeakBytes) +
+                          " larger than the peak: the least that was found");
+    return llvm::Error::success();
+  }
+
+  const Graph &given_;
+  const PlanOptions &o_;
+  const Target &target_;
+  const std::string &reportPath_;
+  std::chrono::steady_clock::time_point start_;
+  Graph source_;
+  GraphProblem problem_;
+  Planned out_;
+};
+
 } // namespace
 
-llvm::Expected<Planned> planned(const Graph &given, const PlanOptions &o, const Target &target) {
-  auto start = std::chrono::steady_clock::now();
-  bool keepsClones = given.hasClones() && !o.any();
-  Graph source = withoutDeadNodes(originalOf(given));
-  auto problem = extractProblem(source, target);
-  if (!problem)
-    return problem.takeError();
+llvm::Expected<Planned> planned(const Graph &given, const PlanOptions &o, const Target &target,
+                                const std::string &reportPath) {
+  return Work(given, o, target, reportPath).run();
+}
 
-  Planned out;
-  Report &r = out.report;
-  PolicyOptions policy = policyOptions(o);
-  auto plan = planPolicy(source, *problem, policy);
-  if (!plan)
-    return plan.takeError();
-  for (const std::string &note : plan->notes)
-    Console::get().note(note);
-  r.baselinePeakBytes = plan->baseline.peakBytes;
+llvm::Error notWithin(const Report &r, int64_t budget) {
+  return makeErrorCode(
+      3,
+      "a budget of {0} ({1} bytes) cannot be met: the smallest that was found is "
+      "{2} ({3} bytes), and no schedule needs less than {4}; give --budget={3}, or "
+      "a larger --effort",
+      bytesText(budget), budget, bytesText(*r.smallestBudgetBytes), *r.smallestBudgetBytes,
+      bytesText(*r.lowerBoundBytes));
+}
 
-  plan::Evaluation figures = plan->planned;
-  if (keepsClones) {
-    out.graph = given;
-    if (auto made = given.meta.find("target");
-        made != given.meta.end() && made->second != target.name)
-      Console::get().note("the graph was rewritten for '" + made->second +
-                          "'; sizes and places are found anew for '" + target.name + "'");
-    auto asItIs = extractProblem(given, target);
-    if (!asItIs)
-      return asItIs.takeError();
-    figures = plan::evaluate(asItIs->problem, plan::sourceOrder(asItIs->problem));
-    r.policyUsed = given.meta.count("policy") ? given.meta.at("policy") : "as written";
-  } else {
-    out.graph = rematerialize(source, *problem, plan->schedule);
-    out.graph.meta["target"] = target.name;
-    out.graph.meta["policy"] = plan->policyUsed;
-    r.policyUsed = plan->policyUsed;
-    for (ValueId v : plan->checkpoints)
-      if (ValueId now = out.graph.find(source.valueName(v)))
-        out.checkpoints.push_back(now);
-  }
-  r.predictedPeakBytes = figures.peakBytes;
-  r.outputBytes = figures.outputBytes;
-  r.recomputeOverhead = plan->baseline.cost > 0 ? figures.cost / plan->baseline.cost - 1 : 0;
-
-  auto layout = place(out.graph, target);
-  if (!layout)
-    return layout.takeError();
-  if (layout->peakBytes != r.predictedPeakBytes)
-    return makeErrorCode(
-        5, "internal: the plan's peak is {0} bytes, the layout's {1}; please report this",
-        r.predictedPeakBytes, layout->peakBytes);
-  out.layout = std::move(*layout);
-  r.arenaBytes = out.layout.arenaBytes;
-  r.persistentBytes = persistentBytes(out.graph, target);
-  r.nodes = out.graph.numNodes();
-  r.clones = countClones(out.graph);
-  r.planSeconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  if (r.predictedPeakBytes > (1 << 20) &&
-      double(r.arenaBytes) > 1.01 * double(r.predictedPeakBytes))
-    Console::get().note("the arena is " + bytesText(r.arenaBytes - r.predictedPeakBytes) +
-                        " larger than the peak: the least that was found");
-  return out;
+llvm::Error interruptedError() {
+  return makeErrorCode(130, "interrupted: the best plan until then was taken");
 }
 
 } // namespace isthmus

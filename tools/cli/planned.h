@@ -12,6 +12,7 @@ struct Report {
   int64_t baselinePeakBytes = 0, predictedPeakBytes = 0, arenaBytes = 0, persistentBytes = 0,
           outputBytes = 0;
   double recomputeOverhead = 0;
+  std::optional<int64_t> lowerBoundBytes, smallestBudgetBytes; // where known
   std::string policyUsed = "none";
   size_t nodes = 0, clones = 0;
   double planSeconds = 0;
@@ -27,10 +28,19 @@ struct Planned {
   Layout layout;
   Report report;
   std::vector<ValueId> checkpoints; // of `graph`
+  bool wasInterrupted = false;      // the search for the plan, by the user
 };
 
 // `g` has no dead code added; clones in it are dropped and planned anew if any plan option is
-// given, and kept otherwise.
-llvm::Expected<Planned> planned(const Graph &g, const PlanOptions &o, const Target &target);
+// given, and kept otherwise. A budget that cannot be met is an error with exit code 3; what is
+// known then is written to `reportPath`, if that is not empty.
+llvm::Expected<Planned> planned(const Graph &g, const PlanOptions &o, const Target &target,
+                                const std::string &reportPath = "");
+
+// Exit code 3; `r` has the least budget that is known to be met.
+llvm::Error notWithin(const Report &r, int64_t budget);
+
+// After the products of an interrupted search are written. Exit code 130.
+llvm::Error interruptedError();
 
 } // namespace isthmus

@@ -25,6 +25,8 @@ Json numbers(const std::vector<double> &list) {
   return out;
 }
 
+Json orNull(const std::optional<int64_t> &n) { return n ? Json(*n) : Json(); }
+
 Json asJson(const Report &r) {
   Json j;
   j["schema"] = "isthmus.report/1";
@@ -34,10 +36,11 @@ Json asJson(const Report &r) {
   j["persistent_bytes"] = r.persistentBytes;
   j["output_bytes"] = r.outputBytes;
   j["recompute_overhead"] = number(r.recomputeOverhead);
-  j["lower_bound_overhead"] = nullptr;
-  j["lower_bound_bytes"] = nullptr;
-  j["bound_model"] = nullptr;
-  j["smallest_budget_bytes"] = nullptr;
+  // No order and no choice costs less than running everything once.
+  j["lower_bound_overhead"] = 0.0;
+  j["lower_bound_bytes"] = orNull(r.lowerBoundBytes);
+  j["bound_model"] = "any-order";
+  j["smallest_budget_bytes"] = orNull(r.smallestBudgetBytes);
   j["policy_used"] = r.policyUsed;
   j["nodes"] = r.nodes;
   j["clones"] = r.clones;

@@ -9,6 +9,7 @@ namespace isthmus {
 // Options that several verbs take, with their help texts.
 void addModelOptions(CLI::App &verb, ModelOptions &o);
 void addPlanOptions(CLI::App &verb, PlanOptions &o);
+CLI::Option *addEffortOption(CLI::App &verb, double &effort);
 
 // A verb: registers its options on `app`, and gives what runs when it is called.
 using VerbBody = std::function<llvm::Error()>;

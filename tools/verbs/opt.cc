@@ -38,7 +38,8 @@ llvm::Error opt(const Options &o) {
   PlanOptions plan = o.plan;
   if (!plan.any())
     plan.policy = "none"; // a rewritten graph is planned anew, not kept
-  auto p = planned(*g, plan, (*device)->target());
+  plan.seed = o.model.seed;
+  auto p = planned(*g, plan, (*device)->target(), o.report);
   if (!p)
     return p.takeError();
   if (!o.dot.empty())
@@ -55,7 +56,7 @@ llvm::Error opt(const Options &o) {
                     bytesText(r.baselinePeakBytes), bytesText(r.predictedPeakBytes),
                     bytesText(r.arenaBytes), r.clones, 100 * r.recomputeOverhead, r.policyUsed)
           .str());
-  return llvm::Error::success();
+  return p->wasInterrupted ? interruptedError() : llvm::Error::success();
 }
 
 VerbBody setUp(CLI::App &app) {

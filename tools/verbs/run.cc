@@ -61,9 +61,13 @@ llvm::Error runOnce(const Options &o, Device &device, const GivenInputs &given,
   auto g = stepOf(o, given);
   if (!g)
     return g.takeError();
-  auto plan = planned(*g, o.plan, device.target());
+  PlanOptions how = o.plan;
+  how.seed = o.model.seed;
+  auto plan = planned(*g, how, device.target(), o.report);
   if (!plan)
     return plan.takeError();
+  if (plan->wasInterrupted)
+    return interruptedError();
   Report report = plan->report;
   auto executor = execute(*plan, device, {o.steps, o.model.seed, given}, report);
   if (!executor)

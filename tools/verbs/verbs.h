@@ -5,6 +5,6 @@
 
 namespace isthmus {
 
-extern const Verb kOpt, kRun, kVerify, kGrad, kImport, kZoo, kDot, kOps, kDevices, kSelftest;
+extern const Verb kOpt, kRun, kPlan, kVerify, kGrad, kImport, kZoo, kDot, kOps, kDevices, kSelftest;
 
 } // namespace isthmus

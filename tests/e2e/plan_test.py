@@ -1,0 +1,170 @@
+"""Byte budgets: the command line's promises, and schedules judged by the referee where its files are at hand."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+import cli_cases
+import command
+
+# Enough for these small graphs.
+QUICK = ["--effort=0.05"]
+
+
+def problem(n):
+    """A chain of n ops of 1000 bytes and a backward chain that reads each in reverse, as joint-graph/1."""
+    nodes = [{"id": 0, "op": "input", "phase": "forward", "inputs": [], "bytes": 1000, "view": False, "cost": 0,
+              "recomputable": True, "persistent": True, "name": "x"}]
+    for i in range(1, 2 * n + 1):
+        inputs = [i - 1] + ([2 * n + 1 - i] if i > n else [])
+        nodes.append({"id": i, "op": "f", "phase": "forward" if i <= n else "backward", "inputs": inputs, "bytes": 1000,
+                      "view": False, "cost": 2.0, "recomputable": True, "name": f"op{i}"})
+    return {"format": "joint-graph/1", "name": f"chain{n}", "nodes": nodes, "inputs": [0], "params": [],
+            "outputs": [2 * n], "grads": [2 * n]}
+
+
+class Budgets(cli_cases.Case):
+    def test_runs_stay_within(self):
+        for name in "mlp", "cnn", "unet", "gpt2":
+            file, loss = self.zoo(name)
+            exact = self.outputs(file, *loss)
+            for share in 90, 70:
+                with self.subTest(f"{name} {share}%"):
+                    args = [file, *loss, f"--budget={share}%", *QUICK]
+                    result = command.run("run", *args, "--report=r.json", cwd=self.dir)
+                    self.assertIn(result.code, (0, 3), result)
+                    r = json.loads(self.read("r.json"))
+                    if result.code == 3:
+                        self.assertGreater(r["smallest_budget_bytes"], r["baseline_peak_bytes"] * share // 100)
+                        continue
+                    self.assertEqual(r["measured_peak_bytes"], r["predicted_peak_bytes"])
+                    self.assertLessEqual(r["arena_bytes"], r["baseline_peak_bytes"] * share // 100)
+                    self.assertEqual(r["policy_used"], "budget")
+                    self.assert_same(exact, self.outputs(*args))
+
+    def test_the_smallest_is_met_when_it_is_asked_for(self):
+        file, loss = self.zoo("mlp")
+        least = self.report("opt", file, *loss, "--budget=min", *QUICK)
+        smallest = least["smallest_budget_bytes"]
+        self.assertEqual(smallest, least["arena_bytes"])
+        self.assertLessEqual(least["lower_bound_bytes"], smallest)
+        again = self.report("opt", file, *loss, f"--budget={smallest}", *QUICK)
+        self.assertLessEqual(again["arena_bytes"], smallest)
+        refused = command.run("opt", file, *loss, "--budget=0", *QUICK, "--report=r.json", "-o", "out.isth", cwd=self.dir)
+        self.assertEqual(refused.code, 3, refused)
+        self.assertEqual(json.loads(self.read("r.json"))["smallest_budget_bytes"], smallest)
+        self.assertIn(f"{smallest} bytes", refused.err)
+        self.assertFalse(os.path.exists(self.path("out.isth")))
+
+    def test_planning_twice_is_planning_once(self):
+        file, loss = self.zoo("cnn")
+        self.run_ok("opt", file, *loss, "--budget=80%", *QUICK, "-o", "once.isth")
+        self.run_ok("opt", "once.isth", "--budget=80%", *QUICK, "-o", "twice.isth")
+        self.assertEqual(self.read("once.isth"), self.read("twice.isth"))
+
+    def test_memory_limit(self):
+        file, loss = self.zoo("unet")
+        r = self.report("opt", file, *loss, "--policy=none")
+        limit = r["persistent_bytes"] + r["baseline_peak_bytes"] * 97 // 100
+        within = self.report("opt", file, *loss, f"--memory-limit={limit}", *QUICK)
+        self.assertLessEqual(within["persistent_bytes"] + within["arena_bytes"], limit)
+        over = command.run("opt", file, *loss, "--policy=none", f"--memory-limit={limit}", cwd=self.dir)
+        self.assertEqual(over.code, 3, over)
+
+    def test_malformed(self):
+        self.write("p.json", json.dumps(problem(4)))
+        for bad in "", "-1", "5 apples", "1e3", "%", "-50%", "1.5", "99999999999999999999":
+            for args in (["plan", "p.json"], ["opt", self.mlp(), "--loss=mean"]):
+                with self.subTest(f"{args[0]} {bad}"):
+                    result = command.run(*args, f"--budget={bad}", cwd=self.dir)
+                    self.assertEqual(result.code, 2, result)
+        both = command.run("opt", self.mlp(), "--loss=mean", "--budget=50%", "--policy=speed", cwd=self.dir)
+        self.assertEqual(both.code, 2, both)
+
+
+class Plans(command.TestCase):
+    def plan(self, *args):
+        self.run_ok("plan", *args, "-o", "s.json", "--report=r.json")
+        return json.loads(self.read("s.json")), json.loads(self.read("r.json"))
+
+    def test_a_chain(self):
+        self.write("p.json", json.dumps(problem(8)))
+        for budget, again in (9000, 0), (8000, 1), (7000, 2), (6000, 3):
+            with self.subTest(budget):
+                s, r = self.plan("p.json", f"--budget={budget}")
+                self.assertEqual(s["graph"], "chain8")
+                self.assertEqual(len(s["schedule"]), 16 + again)
+                self.assertEqual(r["baseline_peak_bytes"], 9000)
+                self.assertEqual(r["predicted_peak_bytes"], budget)
+                self.assertEqual(r["arena_bytes"], budget)
+                self.assertAlmostEqual(r["recompute_overhead"], again / 16)
+
+    def test_the_same_plan_again(self):
+        self.write("p.json", json.dumps(problem(30)))
+        first = self.plan("p.json", "--budget=50%", "--effort=0.2", "--seed=3")[0]
+        self.assertEqual(first, self.plan("p.json", "--budget=50%", "--effort=0.2", "--seed=3")[0])
+
+    def test_the_smallest(self):
+        self.write("p.json", json.dumps(problem(20)))
+        refused = command.run("plan", "p.json", "--budget=1", "--effort=0.2", "--report=r.json", cwd=self.dir)
+        self.assertEqual(refused.code, 3, refused)
+        smallest = json.loads(self.read("r.json"))["smallest_budget_bytes"]
+        _, r = self.plan("p.json", f"--budget={smallest}", "--effort=0.2")
+        self.assertLessEqual(r["arena_bytes"], smallest)
+
+    def test_stdout_is_the_schedule(self):
+        result = self.run_ok("plan", "-", "--budget=100%", stdin=json.dumps(problem(3)).encode())
+        self.assertEqual(json.loads(result.out), {"graph": "chain3", "schedule": [1, 2, 3, 4, 5, 6]})
+
+    def test_an_interrupt_leaves_the_best_so_far(self):
+        self.write("p.json", json.dumps(problem(60)))
+        process = subprocess.Popen(
+            [command.BINARY, "plan", "p.json", "--budget=60%", "--effort=100000", "-o", "s.json"], cwd=self.dir,
+            stderr=subprocess.PIPE)
+        time.sleep(5)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=100)
+        self.assertEqual(process.returncode, 130, err)
+        self.assertGreater(len(json.loads(self.read("s.json"))["schedule"]), 120)
+
+    def test_wrong_files(self):
+        for content, says in ("{", "expected JSON"), ("[]", "a list 'nodes'"), ('{"name": "g", "nodes": [{"id": 3}]}', "node 0"):
+            self.write("p.json", content)
+            result = command.run("plan", "p.json", "--budget=50%", "-o", "s.json", cwd=self.dir)
+            self.assertEqual(result.code, 1, result)
+            self.assertIn("p.json", result.err)
+            self.assertIn(says, result.err)
+            self.assertFalse(os.path.exists(self.path("s.json")))
+
+
+SHARED = os.environ.get("ISTHMUS_SHARED", "")
+
+
+@unittest.skipUnless(os.path.exists(os.path.join(SHARED, "referee/referee.py")), "the referee is not at hand")
+class Referee(command.TestCase):
+    """It shares no code with the project."""
+
+    def test_schedules_of_real_graphs(self):
+        for name in "chain32_b16", "unet_b8_256", "resnet18_b64", "vgg16_b32":
+            graph = os.path.join(SHARED, "graphs", f"{name}.json")
+            for share in 80, 60:
+                with self.subTest(f"{name} {share}%"):
+                    self.run_ok("plan", graph, f"--budget={share}%", "--effort=0.3", "-o", "s.json", "--report=r.json")
+                    judged = subprocess.run(
+                        [sys.executable, os.path.join(SHARED, "referee/referee.py"), graph, self.path("s.json")],
+                        capture_output=True, text=True, timeout=100)
+                    self.assertEqual(judged.returncode, 0, judged.stdout + judged.stderr)
+                    verdict, r = json.loads(judged.stdout), json.loads(self.read("r.json"))
+                    self.assertEqual(verdict["peak"], r["predicted_peak_bytes"])
+                    self.assertEqual(verdict["baseline_peak"], r["baseline_peak_bytes"])
+                    self.assertEqual(verdict["lower_bound"], r["lower_bound_bytes"])
+                    self.assertAlmostEqual(verdict["overhead"], r["recompute_overhead"], places=9)
+                    self.assertLessEqual(r["arena_bytes"], verdict["baseline_peak"] * share // 100)
+
+
+if __name__ == "__main__":
+    command.main()

@@ -1,0 +1,23 @@
+#include "tools/cli/interrupt.h"
+
+#include <atomic>
+#include <cstdlib>
+
+namespace isthmus {
+namespace {
+std::atomic<bool> isNoting{false}, hasHappened{false};
+} // namespace
+
+void onInterrupt() {
+  if (!isNoting || hasHappened.exchange(true))
+    std::_Exit(130);
+}
+
+InterruptNoted::InterruptNoted() {
+  hasHappened = false;
+  isNoting = true;
+}
+InterruptNoted::~InterruptNoted() { isNoting = false; }
+bool InterruptNoted::happened() const { return hasHappened; }
+
+} // namespace isthmus
