@@ -7,7 +7,7 @@ namespace isthmus {
 
 FittedPlan fitArena(const plan::Problem &p, plan::PlanOptions o,
                     llvm::function_ref<int64_t(const plan::PlanResult &)> arenaOf) {
-  constexpr int kMostAttempts = 4;
+  constexpr int kMostAttempts = 8;
   const int64_t most = o.budgetBytes;
   FittedPlan out;
   for (int i = 0; i < kMostAttempts && !o.smallest; ++i) {
@@ -18,7 +18,8 @@ FittedPlan fitArena(const plan::Problem &p, plan::PlanOptions o,
     out.isWithin = out.arenaBytes <= most;
     if (out.isWithin)
       return out;
-    o.budgetBytes -= std::max(out.arenaBytes - most, p.alignment);
+    // Half as much again, for the next one packs differently.
+    o.budgetBytes -= std::max((out.arenaBytes - most) * 3 / 2, p.alignment);
   }
   // The same plan whatever was asked for, so that the figure it gives is met when it is asked for.
   bool wasAsked = std::exchange(o.smallest, true);
