@@ -57,7 +57,7 @@ bool check(NodeContext &n, const Deform &d) {
     if (room < 0 || d.sizes[a] < 1 || room / d.window.strides[a] + 1 != d.out[a])
       n.fail("expects offsets for each place of the window on '{0}', got '{1}'", x.str(), o.str());
   }
-  if (!n.failed() && !n.state.folding.look(d.taps * d.points * d.axes))
+  if (!n.failed() && !n.state.folding.take(d.taps * d.points * d.axes * 8))
     n.fail("has a window with too many places for a model of {0} bytes", n.state.model.fileBytes);
   return !n.failed();
 }
@@ -155,7 +155,7 @@ void convertCol2Im(NodeContext &n) {
   int64_t channels = x.type.dims[1] / block.elements(),
           count = kernel.empty() ? 0 : block.elements();
   int64_t points = count * places.elements();
-  if (!n.state.folding.look(points * int64_t(image.size())))
+  if (!n.state.folding.take(points * int64_t(image.size()) * 8))
     return n.fail("has a block with too many places for a model of {0} bytes",
                   n.state.model.fileBytes);
   std::vector<int64_t> at(size_t(points), 0);

@@ -105,7 +105,7 @@ void convertAffineGrid(NodeContext &n) {
   Dims out(size.begin() + 2, size.end());
   Type all(theta.type.dtype, out);
   if (!all.isValid() || all.elements() > int64_t(1) << 40 ||
-      !n.state.folding.look(all.elements() * (spatial + 1)))
+      !n.state.folding.take(all.elements() * (spatial + 1) * 8))
     return n.fail("would give a grid of {0}, too large for a model of {1} bytes", attrText(size),
                   n.state.model.fileBytes);
   int64_t points = all.elements();

@@ -132,7 +132,8 @@ Operand resizeByWeights(NodeContext &n, const Operand &x, size_t axis, const Sam
   // How many elements one result is made of at most, and so how large the constants are.
   double spread = s.antialias && a.scale < 1 ? a.scale : 1;
   double reach = 2 * (s.mode == "linear" ? 1 : 2) / spread + 1;
-  if (reach > 0x1p31 || !n.state.folding.look(a.to * int64_t(reach))) {
+  constexpr int64_t kBytesEach = 16; // a place and a weight
+  if (reach > 0x1p31 || !n.state.folding.take(a.to * int64_t(reach) * kBytesEach)) {
     n.fail("would need {0} weights for each of {1} results, too many for a model of {2} bytes",
            reach, a.to, n.state.model.fileBytes);
     return {};
