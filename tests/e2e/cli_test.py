@@ -353,6 +353,15 @@ class Verify(Case):
                 self.assertEqual(result.out, b"")
                 self.assertIn("equal", result.err)
 
+    def test_sizes_are_bound_where_they_are_open(self):
+        self.write("m.onnx", onnx_file.model([onnx_file.node("Relu", ["x"], ["y"])], [onnx_file.value_info("x", ["N", 4])],
+                                             [onnx_file.value_info("y", ["N", 4])]))
+        options = ["--dim", "N=3", "--loss=mean", "--wrt=inputs"]
+        self.run_ok("opt", "m.onnx", *options, "-o", "m.isth")
+        self.run_ok("verify", "m.onnx", "m.isth", *options)
+        self.run_ok("verify", "m.isth", "m.onnx", *options)
+        self.assertEqual(command.run("verify", "m.isth", "m.isth", *options, cwd=self.dir).code, 2)
+
     def test_different(self):
         self.write("other.isth", MLP.replace("std = 0.2, seed = 1", "std = 0.2, seed = 7"))
         result = command.run("verify", self.mlp(), "other.isth", "--loss=mse", cwd=self.dir)

@@ -16,11 +16,15 @@ struct Options {
 
 using Results = std::map<std::string, Tensor>;
 
+bool isOnnx(llvm::StringRef path) { return path.endswith(".onnx"); }
+
 // Every output of the model, after running it as it is.
 llvm::Expected<Results> resultsOf(const std::string &path, const Options &o,
                                   const GivenInputs &given, Device &device, bool *wasForward) {
   ModelOptions model = o.model;
   model.model = path;
+  if (!isOnnx(path) && (isOnnx(o.model.model) || isOnnx(o.other)))
+    model.dims.clear(); // these are for the one that has open sizes
   auto g = loadModel(model, given);
   if (!g)
     return g.takeError();
