@@ -31,7 +31,6 @@ public:
   // Sum over chunks of what their highest run has beyond the budget.
   int64_t excessOver(int64_t budget) { return excessOver(budget, 1, 0); }
   double cost() const { return cost_; }
-  size_t size() const { return numRuns_; }
   std::vector<uint32_t> ops() const; // in order
 
   // --- Runs

@@ -7,8 +7,6 @@
 #include "passes/plan/bound.h"
 #include "passes/rematerialize.h"
 #include "tools/cli/budget.h"
-#include "tools/cli/console.h"
-#include "tools/cli/interrupt.h"
 #include <chrono>
 
 namespace isthmus {
@@ -110,16 +108,11 @@ private:
     options.smallest = limit->smallest;
     options.effort = o_.effort;
     options.seed = o_.seed;
-    InterruptNoted interrupt;
-    ProgressBar bar("planning", 1000);
-    options.progress = [&](const plan::PlanProgress &p) {
-      bar.at(static_cast<size_t>(1000 * p.share));
-      return !interrupt.happened();
-    };
+    WatchedSearch search(options);
     auto found = fitGraph(source_, problem_, target_, options);
     if (!found)
       return found.takeError();
-    out_.wasInterrupted = interrupt.happened();
+    out_.wasInterrupted = search.wasInterrupted();
     if (found->plan.smallestBytes > 0)
       report().smallestBudgetBytes = found->plan.smallestBytes;
     if (!found->plan.isWithin) {
@@ -220,6 +213,13 @@ private:
 llvm::Expected<Planned> planned(const Graph &given, const PlanOptions &o, const Target &target,
                                 const std::string &reportPath) {
   return Work(given, o, target, reportPath).run();
+}
+
+WatchedSearch::WatchedSearch(plan::PlanOptions &options) {
+  options.progress = [this](const plan::PlanProgress &now) {
+    bar_.at(static_cast<size_t>(double(kParts) * now.share));
+    return !wasInterrupted();
+  };
 }
 
 llvm::Error notWithin(const Report &r, int64_t budget) {

@@ -2,8 +2,11 @@
 #pragma once
 
 #include "ir/layout.h"
+#include "passes/plan/planner.h"
 #include "passes/policy.h"
 #include "runtime/device.h"
+#include "tools/cli/console.h"
+#include "tools/cli/interrupt.h"
 #include "tools/cli/options.h"
 
 namespace isthmus {
@@ -36,6 +39,19 @@ struct Planned {
 // known then is written to `reportPath`, if that is not empty.
 llvm::Expected<Planned> planned(const Graph &g, const PlanOptions &o, const Target &target,
                                 const std::string &reportPath = "");
+
+// A search for a plan as the user meets it: a bar shows it, and Ctrl-C ends it with the best so
+// far. Sets the options' progress, and must outlive the search.
+class WatchedSearch {
+public:
+  explicit WatchedSearch(plan::PlanOptions &options);
+  bool wasInterrupted() const { return interrupt_.happened(); }
+
+private:
+  InterruptNoted interrupt_;
+  ProgressBar bar_{"planning", kParts};
+  static constexpr size_t kParts = 1000;
+};
 
 // Exit code 3; `r` has the least budget that is known to be met.
 llvm::Error notWithin(const Report &r, int64_t budget);

@@ -2,8 +2,6 @@
 #include "passes/budget.h"
 #include "passes/joint_graph.h"
 #include "tools/cli/budget.h"
-#include "tools/cli/console.h"
-#include "tools/cli/interrupt.h"
 #include "tools/cli/planned.h"
 #include "tools/verbs/verbs.h"
 #include "llvm/ADT/STLExtras.h"
@@ -75,12 +73,7 @@ llvm::Error runPlan(const Options &o) {
   options.budgetBytes = budget->of(baseline.peakBytes);
   options.effort = o.effort;
   options.seed = o.seed;
-  InterruptNoted interrupt;
-  ProgressBar bar("planning", 1000);
-  options.progress = [&](const plan::PlanProgress &now) {
-    bar.at(static_cast<size_t>(1000 * now.share));
-    return !interrupt.happened();
-  };
+  WatchedSearch search(options);
   options.smallest = budget->kind == Budget::Smallest;
   FittedPlan found = fitArena(p, options);
   Report r = reportOf(p, found);
@@ -101,7 +94,7 @@ llvm::Error runPlan(const Options &o) {
                                     bytesText(r.arenaBytes), r.clones, 100 * r.recomputeOverhead,
                                     secondsText(r.planSeconds))
                           .str());
-  return interrupt.happened() ? interruptedError() : llvm::Error::success();
+  return search.wasInterrupted() ? interruptedError() : llvm::Error::success();
 }
 
 VerbBody setUp(CLI::App &app) {
