@@ -101,9 +101,13 @@ llvm::Expected<TypeList> inferScatterNd(const InferContext &c) {
 
 struct Rows {
   const char *gather, *scatter, *where; // `where`: the attribute that says what indices mean
+  // For each update the product of the other factors at its place; `data` is that of each place.
+  ValueId (*others)(VjpContext &, ValueId data);
 };
-constexpr Rows kElements = {"gather_elements", "scatter_elements", "axis"};
-constexpr Rows kSlices = {"gather_nd", "scatter_nd", "batch_dims"};
+ValueId othersAtElements(VjpContext &c, ValueId data);
+ValueId othersAtSlices(VjpContext &c, ValueId data);
+constexpr Rows kElements = {"gather_elements", "scatter_elements", "axis", othersAtElements};
+constexpr Rows kSlices = {"gather_nd", "scatter_nd", "batch_dims", othersAtSlices};
 
 class Indexed {
 public:
@@ -117,6 +121,7 @@ public:
         rows_.scatter, {data, c_.operand(1), updates},
         {{rows_.where, c_.attrs.getInt(rows_.where)}, {"reduction", std::string(reduction)}});
   }
+  ValueId othersOf(ValueId data) const { return rows_.others(c_, data); }
   ValueId number(double v) const { return c_.b.full(Type(c_.type(c_.operand(0)).dtype, {}), v); }
   ValueId is(ValueId a, ValueId b) const { return c_.b.create("equal", {a, b}); }
   ValueId choose(ValueId which, ValueId a, ValueId b) const {
@@ -137,8 +142,23 @@ ValueList vjpGather(VjpContext &c, const Rows &rows) {
   return out;
 }
 
-// The other factors' product, without a division by the zeros among them: zeros are counted and
-// left out of the product. It counts where there are no zeros but the factor itself.
+ValueId othersAtElements(VjpContext &c, ValueId data) {
+  const Type x = c.type(c.operand(0));
+  int64_t axis = axisOf(c.attrs, x);
+  ValueId places = placesOfElements(c.b, x, c.operand(1), axis);
+  return productsOfOthers(c.b, places, axis, data, c.operand(2));
+}
+ValueId othersAtSlices(VjpContext &c, ValueId data) {
+  const Type x = c.type(c.operand(0)), updates = c.type(c.operand(2));
+  ValueId places = placesOfSlices(c.b, x, c.operand(1), c.attrs.getInt("batch_dims"));
+  Dims flat = c.type(places).dims;
+  flat.push_back(updates.elements() / (flat[0] * flat[1]));
+  ValueId others = productsOfOthers(c.b, places, /*axis=*/1, c.b.reshape(data, flat),
+                                    c.b.reshape(c.operand(2), flat));
+  return c.b.reshape(others, updates.dims);
+}
+
+// Each factor's is the product of the others.
 ValueList vjpScatterMul(VjpContext &c, const Indexed &at) {
   Builder &b = c.b;
   ValueId data = c.operand(0), updates = c.operand(2), g = c.grad(0);
@@ -147,14 +167,10 @@ ValueList vjpScatterMul(VjpContext &c, const Indexed &at) {
     out[0] = b.mul(g, at.scatter(b.full(c.type(data), 1), updates, "mul"));
   if (!c.wants(2))
     return out;
-  ValueId zero = at.number(0), one = at.number(1);
-  ValueId noData = at.is(data, zero), noUpdate = at.is(updates, zero);
-  ValueId factors = at.choose(noUpdate, one, updates);
-  ValueId product = at.scatter(at.choose(noData, one, data), factors, "mul");
-  ValueId zeros = at.scatter(at.asNumber(noData), at.asNumber(noUpdate), "add");
-  ValueId others = b.div(at.gather(product), factors);
-  ValueId counts = at.is(at.gather(zeros), at.asNumber(noUpdate));
-  out[2] = b.mul(at.gather(g), at.choose(counts, others, zero));
+  if (c.type(updates).elements() == 0)
+    out[2] = b.zeros(c.type(updates));
+  else
+    out[2] = b.mul(at.gather(g), at.othersOf(at.gather(data)));
   return out;
 }
 

@@ -21,6 +21,9 @@ llvm::Expected<TypeList> inferRecurrence(const InferContext &c) {
     return e;
   if (llvm::Error e = c.expectSame(0, 1))
     return e;
+  if (c.has(2) && c.operand(2) != c.operand(0).with(DType::Bool))
+    return c.error("expects cuts of type '{0}', got '{1}'", c.operand(0).with(DType::Bool).str(),
+                   c.operand(2).str());
   return inferScan(c);
 }
 
@@ -65,17 +68,23 @@ ValueList vjpCumprod(VjpContext &c) {
 }
 
 // The gradient t of b runs the other way through the same factors; a_i stands between two places,
-// and its gradient is t on one side times y on the other.
+// and its gradient is t on one side times y on the other, or none where it is cut.
 ValueList vjpRecurrence(VjpContext &c) {
-  ValueList out(2);
-  ValueId t = c.b.create("recurrence", {c.grad(0), c.operand(1)},
-                         flipped(flipped(c.attrs, "reverse"), "previous"));
+  ValueList out(c.numOperands());
+  ValueList operands = {c.grad(0), c.operand(1)};
+  if (c.numOperands() > 2)
+    operands.push_back(c.operand(2));
+  ValueId t = c.b.create("recurrence", operands, flipped(flipped(c.attrs, "reverse"), "previous"));
   if (c.wants(0))
     out[0] = t;
-  if (c.wants(1))
-    out[1] = c.attrs.getBool("previous")
-                 ? c.b.mul(shifted(c.b, t, c.attrs, /*along=*/false), c.result(0))
-                 : c.b.mul(t, shifted(c.b, c.result(0), c.attrs, /*along=*/true));
+  if (!c.wants(1))
+    return out;
+  ValueId da = c.attrs.getBool("previous")
+                   ? c.b.mul(shifted(c.b, t, c.attrs, /*along=*/false), c.result(0))
+                   : c.b.mul(t, shifted(c.b, c.result(0), c.attrs, /*along=*/true));
+  if (c.numOperands() > 2)
+    da = c.b.create("where", {c.operand(2), c.b.zeros(Type(c.type(c.operand(1)).dtype, {})), da});
+  out[1] = da;
   return out;
 }
 
@@ -111,8 +120,8 @@ void registerScanOps(OpRegistry &r) {
   }
   r.add({{.name = "recurrence",
           .doc = "y_i = b_i + a_i y_{i-1} along an axis, beginning with y_0 = b_0. With `previous` "
-                 "the factor is a_{i-1}.",
-          .operands = "b a",
+                 "the factor is a_{i-1}. Where the factor is cut it begins anew, y_i = b_i.",
+          .operands = "b a cut?",
           .results = "y",
           .attrs = {axis,
                     reverse,
@@ -123,7 +132,9 @@ void registerScanOps(OpRegistry &r) {
           .examples = {"recurrence(f64[5], f64[5])",
                        "recurrence(f64[2, 3], f64[2, 3]) {axis = 1, previous = true}",
                        "recurrence(f64[2, 4], f64[2, 4]) {axis = -1, reverse = true}",
-                       "recurrence(f64[4, 2], f64[4, 2]) {reverse = true, previous = true}"}}});
+                       "recurrence(f64[4, 2], f64[4, 2]) {reverse = true, previous = true}",
+                       "recurrence(f64[2, 5], f64[2, 5], bool[2, 5]) {axis = 1}",
+                       "recurrence(f64[6], f64[6], bool[6]) {reverse = true, previous = true}"}}});
 }
 
 } // namespace isthmus

@@ -81,18 +81,23 @@ void runRecurrence(const OpCall &call, const KernelArgs &args) {
   Columns columns(call, call.operands[0]);
   Run run(call, columns);
   bool previous = call.attrs->getBool("previous");
+  const bool *cut = call.operands.size() > 2 ? operand<bool>(args, 2) : nullptr;
   dispatchFloat(call.results[0].dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     const T *b = operand<T>(args, 0), *a = operand<T>(args, 1);
     T *y = result<T>(args, 0);
     columns.forEach([=](int64_t at, int64_t) {
       double state = 0, before = 0;
+      bool cutBefore = false;
       at += run.offset;
       for (int64_t i = 0; i < columns.length; ++i, at += run.step) {
         double factor = Compute<T>(a[at]), term = Compute<T>(b[at]);
+        bool cutsFactor = cut && cut[at];
         // The first has nothing before it, though its factor be infinite.
-        state = i == 0 ? term : term + (previous ? before : factor) * state;
+        bool fresh = i == 0 || (previous ? cutBefore : cutsFactor);
+        state = fresh ? term : term + (previous ? before : factor) * state;
         before = factor;
+        cutBefore = cutsFactor;
         y[at] = static_cast<T>(static_cast<Compute<T>>(state));
       }
     });

@@ -191,6 +191,9 @@ class Exported(command.TestCase):
         self.check("recurrence", "{reverse = true}", b, a[::-1].copy())
         self.check("recurrence", "{previous = true}", b, a[::-1].copy())
         self.check("recurrence", "", b[:1], a[:1])
+        a, cut = np.array([2, np.inf, 3]), np.array([False, True, False])
+        for attrs in "", "{reverse = true}", "{previous = true}", "{previous = true, reverse = true}":
+            self.check("recurrence", attrs, b, a, cut)
 
     def test_inverses_by_pivots_and_of_what_has_none(self):
         x = np.random.default_rng(1).normal(size=(4, 5, 5))

@@ -136,6 +136,21 @@ TEST(Products, HaveGradientsWhereFactorsAreZero) {
   expectSame(gradient(scatter, {{0, 5}, {0, 0}, {4, 3}}, 0), {12, 1});
 }
 
+TEST(Products, OfOnePlaceTakeNothingFromAnother) {
+  const char *scatter = "scatter_elements(f64[3], i64[5], f64[5]) {reduction = mul}";
+  expectSame(gradient(scatter, {{kNan, 2, 3}, {1, 0, 1, 2, 5}, {4, 5, kInf, 1e200, kNan}}, 2),
+             {kInf, kNan, 8, 3, kNan});
+  const char *slices = "scatter_nd(f64[2, 2], i64[3, 2], f64[3]) {reduction = mul}";
+  // Out of range, though as a number it would be a place.
+  expectSame(gradient(slices, {{2, 3, 5, 7}, {0, 2, 1, 0, -3, 2}, {4, 6, 8}}, 2), {kNan, 5, kNan});
+  expectSame(run("recurrence(f64[4], f64[4], bool[4])",
+                 {{1, 2, 3, 4}, {kNan, kInf, kNan, 2}, {0, 0, 1, 0}}),
+             {1, kInf, 3, 10});
+  expectSame(run("recurrence(f64[4], f64[4], bool[4]) {previous = true, reverse = true}",
+                 {{4, 3, 2, 1}, {kNan, 2, kNan, kInf}, {1, 0, 1, 0}}),
+             {10, 3, kInf, 1});
+}
+
 TEST(Powers, HaveGradientsAtZero) {
   expectSame(gradient("pow(f64[2], f64[2])", {{0, 0}, {0, 2}}, 0), {0, 0});
   expectSame(gradient("pow(f64[2], f64[2])", {{0, 2}, {3, 1}}, 1), {0, 2 * std::log(2.0)});

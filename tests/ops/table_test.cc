@@ -342,6 +342,47 @@ TEST_P(OpTable, GradientsAreThoseOfDifferences) {
   EXPECT_GT(checked, 0u) << "no example with f64";
 }
 
+// Where factors are zero, which random operands do not come upon: gradients up to the third order
+// against central differences of the order below. The function is linear in each operand.
+TEST(Products, HaveGradientsOfEveryOrderWhereFactorsAreZero) {
+  struct Case {
+    const char *call;
+    std::vector<std::vector<double>> operands;
+  };
+  const char *elements = "scatter_elements(f64[3], i64[5], f64[5]) {reduction = mul}";
+  const Case cases[] = {
+      {elements, {{2, -5, 3}, {0, 1, 0, -3, 1}, {-1.5, 2, 4, 3, 0.5}}}, // no zero
+      {elements, {{2, -5, 3}, {0, 1, 0, -3, 1}, {0, -2, 4, -3, 0.5}}},  // one
+      {elements, {{2, -5, 3}, {0, 1, 0, -3, 1}, {0, -2, 0, -3, 0}}},    // two in place 0
+      {elements, {{2, -5, 3}, {0, 1, 0, 0, 2}, {0, -2, 0, 0, 0}}},      // three
+      {elements, {{0, -5, 0}, {0, 1, 0, -3, 1}, {-4, -2, 0, -3, 0.5}}}, // the data too
+      {"scatter_elements(f64[2, 3], i32[2, 4], f64[2, 4]) {axis = -1, reduction = mul}",
+       {{1, 0, 3, -4, 5, 0}, {1, 1, 2, 1, 0, -3, 0, 2}, {0, 2, -3, 0, 0, 0, 7, 2}}},
+      {"scatter_nd(f64[2, 2, 2], i64[4, 2], f64[4, 2]) {reduction = mul}",
+       {{1, 2, 0, 4, -5, 6, 7, 8}, {0, 1, 1, 0, 0, -1, -2, 1}, {0, 2, -3, 0, 0, 5, 0, 0}}},
+      {"scatter_nd(f64[2, 3], i32[2, 4, 1], f64[2, 4]) {batch_dims = 1, reduction = mul}",
+       {{1, 0, 3, -4, 5, 0}, {1, 1, 2, 1, 0, -3, 0, 2}, {0, 2, -3, 0, 0, 0, 7, 2}}},
+      {"scatter_nd(f64[2], i64[3, 0], f64[3, 2]) {reduction = mul}",
+       {{2, 3}, {}, {0, 1, -4, 5, 0, 0}}},
+      {"prod(f64[5])", {{2, 0, -3, 0, 0.5}}},
+      {"cumprod(f64[5])", {{2, 0, -3, 0, 0.5}}}};
+  for (const Case &c : cases) {
+    SCOPED_TRACE(c.call);
+    auto e = parseExample(c.call);
+    std::vector<Tensor> operands;
+    for (size_t i = 0; i < c.operands.size(); ++i)
+      operands.push_back(fromDoubles(e->call.operands[i], c.operands[i]));
+    auto f = functionOf(*e, operands);
+    for (int order = 1; order <= 3 && f; ++order) {
+      SCOPED_TRACE("order " + std::to_string(order));
+      auto next = checkGradients(*f);
+      ASSERT_TRUE(bool(next)) << llvm::toString(next.takeError());
+      EXPECT_TRUE(next->has_value());
+      f = std::move(*next);
+    }
+  }
+}
+
 TEST_P(OpTable, InverseGivesTheOperandBack) {
   if (!row().inverse)
     GTEST_SKIP() << "no inverse";

@@ -50,7 +50,7 @@ Names cumProd(const RowWriter &w) {
   return {along.out(all[1])};
 }
 
-// The first place stands for itself: its factor may be infinite.
+// The first place stands for itself: its factor may be infinite. So do those whose factor is cut.
 Names recurrence(const RowWriter &w) {
   Along along(w);
   if (w.type(0).elements() == 0 || along.length == 1)
@@ -58,12 +58,18 @@ Names recurrence(const RowWriter &w) {
   bool previous = w.attrs.getBool("previous");
   Name b = along.in(w.x(0)), a = along.in(w.x(1));
   Name first = w.slice(b, {0}, {1}, {0}), terms = w.slice(b, {1}, {along.length}, {0});
-  Name factors = w.slice(a, {previous ? 0 : 1}, {along.length - previous}, {0});
-  Names all = w.b.scan({w.reshape(first, along.rest)}, {terms, factors},
-                       [](Body &b, const Names &in) -> Names {
-                         Name next = b.emit("Add", {in[1], b.emit("Mul", {in[2], in[0]})});
-                         return {next, next};
-                       });
+  auto inner = [&](const Name &v) {
+    return w.slice(v, {previous ? 0 : 1}, {along.length - previous}, {0});
+  };
+  Names over = {terms, inner(a)};
+  if (w.has(2))
+    over.push_back(inner(along.in(w.x(2))));
+  Names all = w.b.scan({w.reshape(first, along.rest)}, over, [](Body &b, const Names &in) -> Names {
+    Name next = b.emit("Add", {in[1], b.emit("Mul", {in[2], in[0]})});
+    if (in.size() > 3)
+      next = b.emit("Where", {in[3], in[1], next});
+    return {next, next};
+  });
   return {along.out(w.b.emit("Concat", {first, all[1]}, {{"axis", int64_t(0)}}))};
 }
 
