@@ -2,6 +2,7 @@
 
 #include "ir/check.h"
 #include "passes/dce.h"
+#include "passes/drawn_masks.h"
 #include "passes/rebuild.h"
 
 namespace isthmus {
@@ -13,9 +14,7 @@ bool isNewState(const Graph &g, ValueId v) {
   return def && g.node(def).phase == Phase::Update && g.valueName(v).startswith("state.");
 }
 
-} // namespace
-
-Graph withMode(const Graph &g, Mode mode) {
+Graph setMode(const Graph &g, Mode mode) {
   std::vector<ValueId> outputs;
   for (ValueId v : g.outputs())
     if (mode == Mode::Training || !isNewState(g, v))
@@ -39,6 +38,12 @@ Graph withMode(const Graph &g, Mode mode) {
       ISTHMUS_CHECK(false, "the mode changed a type: " + llvm::toString(copy.takeError()));
   }
   return r.finish(outputs);
+}
+
+} // namespace
+
+Graph withMode(const Graph &g, Mode mode) {
+  return mode == Mode::Eval ? setMode(withoutDrawnMasks(g), mode) : setMode(g, mode);
 }
 
 } // namespace isthmus

@@ -22,11 +22,11 @@ EXPORTERS = {
 }
 
 
-def export(module, inputs, path, exporter, input_names=("x",), output_names=("y",)):
+def export(module, inputs, path, exporter, input_names=("x",), output_names=("y",), **options):
     """Writes an ONNX file, without the exporter's talk. `inputs`: a tensor, or a tuple of them."""
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         torch.onnx.export(module, inputs if isinstance(inputs, tuple) else (inputs,), path, input_names=list(input_names),
-                          output_names=list(output_names), **EXPORTERS[exporter])
+                          output_names=list(output_names), **EXPORTERS[exporter], **options)
 
 
 def difference(got, want, smallest_scale):

@@ -328,6 +328,66 @@ def add_tests():
             setattr(Modules, f"test_{name}_{exporter}", body)
 
 
+def drop_path(x, keep=0.8):
+    return x * x.new_empty((x.shape[0],) + (1,) * (x.dim() - 1)).bernoulli_(keep).div_(keep)
+
+
+def older_drop_path(x, keep=0.8):
+    return x.div(keep) * torch.floor(keep + torch.rand((x.shape[0],) + (1,) * (x.dim() - 1)))
+
+
+class Dropouts(command.TestCase):
+    """What drops in training does not in evaluation, however the exporter writes it; with gradients."""
+
+    WRITTEN_OUT = [
+        ("of_places", lambda: Function(lambda m, x: F.dropout(m.a * x, 0.25, m.training, inplace=True), a=[8])),
+        ("of_signals", lambda: nn.Dropout1d(0.3)),
+        ("alpha", lambda: nn.AlphaDropout(0.3)),
+        ("alpha_of_signals", lambda: nn.FeatureAlphaDropout(0.4)),
+        ("paths", lambda: Function(lambda m, x: x + drop_path(m.a * x) if m.training else x + m.a * x, a=[8])),
+        ("paths_by_floor", lambda: Function(lambda m, x: x + older_drop_path(m.a * x) if m.training else x + m.a * x, a=[8])),
+        ("bernoulli", lambda: Function(lambda m, x: m.a * x * torch.empty_like(x).bernoulli_(0.7) / 0.7 if m.training else m.a * x, a=[8])),
+        ("compared", lambda: Function(lambda m, x: m.a * x * (torch.rand_like(x) > 0.3) * (1 / 0.7) if m.training else m.a * x, a=[8])),
+        ("filled", lambda: Function(
+            lambda m, x: (m.a * x / 0.7).masked_fill(torch.rand(x.shape) < 0.3, 0.0) if m.training else m.a * x, a=[8])),
+    ]
+    BY_OLDER = {"paths", "paths_by_floor", "bernoulli", "compared", "filled"}  # the older exporter refuses the rest
+
+    def test_written_out(self):
+        for name, maker in self.WRITTEN_OUT:
+            for exporter in ["dynamo20", "default"] + ["ts17"] * (name in self.BY_OLDER):
+                with self.subTest(f"{name} {exporter}"):
+                    self.check(nn.Sequential(nn.Linear(8, 8), maker(), nn.Linear(8, 3)), torch.randn(TOKENS), exporter)
+
+    def test_of_channels(self):
+        for layer, shape in (nn.Dropout2d(0.3), IMAGE), (nn.Dropout3d(0.3), (1, 4, 3, 5, 2)):
+            with self.subTest(type(layer).__name__):
+                conv = {4: nn.Conv2d, 5: nn.Conv3d}[len(shape)]
+                self.check(nn.Sequential(conv(4, 5, 1), layer, conv(5, 2, 1)), torch.randn(shape), "dynamo20")
+
+    def check(self, module, x, exporter):
+        older = {"training": torch.onnx.TrainingMode.PRESERVE} if exporter.startswith("ts") else {}
+        export(module.train(), x, self.path("m.onnx"), exporter, **older)
+        y = module.eval()(x)
+        target = torch.randn(y.shape)
+        loss = F.mse_loss(y, target)
+        last = list(module.named_parameters())[-1][0]  # some exporters turn weights over; biases stay as they are
+        want = {"y": y, "loss": loss, f"grad.{last}": torch.autograd.grad(loss, [dict(module.named_parameters())[last]])[0]}
+        os.makedirs(self.path("in"), exist_ok=True)
+        np.save(self.path("in/x.npy"), x.numpy())
+        np.save(self.path("in/target.npy"), target.numpy())
+        self.run_ok("import", "m.onnx", "-o", "m.isth")
+        for file in "m.onnx", "m.isth":
+            got = self.outputs(file, "--eval")
+            for name, tensor in want.items():
+                np.testing.assert_allclose(got[name], tensor.detach().numpy(), rtol=1e-4, atol=1e-5, err_msg=f"{file} {name}")
+            self.assertFalse(np.allclose(self.outputs(file)["y"], got["y"], atol=1e-3), "nothing was dropped in training")
+
+    def outputs(self, file, *options):
+        self.run_ok("run", file, "--loss=mse", "--inputs=in", "--outputs=out", *options)
+        return {n: np.load(self.path(f"out/{f}")) for f, n in json.loads(self.read("out/names.json")).items()}
+
+
 class SecondDerivatives(command.TestCase):
     """Hessian-vector products: `isthmus grad`, twice, against torch.autograd."""
 
