@@ -1,0 +1,540 @@
+// Backwards from the outputs, over sets of storages that are live at one moment.
+//
+// Take any valid schedule and, after some step, a set D of copies that are live. Let X be the op
+// whose run made the youngest of them. While it ran, D, its operands and its results were live; and
+// before it, D without what it made and with its operands. Write L for the storages of D. Two
+// copies of one storage count once, so the bytes of L are no more than those of D. So with
+//
+//   price(L, X) = bytes(L + reads(X) + makes(X)) + workspace(X) - what results may take over
+//   need(L)     = min over X that make a member of L: max(price(L, X), need(L - makes(X) +
+//   reads(X))) need({})    = 0
+//
+// no schedule has a peak below need(outputs). All results of X leave L together, although some of
+// the copies may be older than the run: need() does not grow when L shrinks (the same moves serve a
+// subset, at no higher prices), so that is on the safe side. A result takes over an operand's bytes
+// only where the operand's copy dies; it does not if its storage is still in L. (If the member of L
+// is an older copy of it, kept by a view, both copies are live, which is more than what is
+// charged.)
+//
+// An op that may run only once makes all that depends on it later than itself. So it may be X only
+// if nothing else in L depends on it.
+//
+// need() is a bottleneck shortest path: best first, with the threshold rising. What keeps the
+// number of sets small:
+//   - A set from which a subset is reached below the threshold is given up for the subset.
+//   - solo(X), a threshold at which the operands of X can be had from nothing, is found for one op
+//     after the other. With the rest of L as background, what X makes leaves L at once wherever
+//     bytes(rest) + solo(X) is within the threshold.
+//   - Small storages count no bytes and are always there (which only lowers need()).
+#include "passes/plan/peak_bound.h"
+
+#include <algorithm>
+#include <cmath>
+#include <queue>
+#include <unordered_map>
+
+namespace isthmus::plan {
+namespace {
+
+constexpr uint32_t kNone = ~0u;
+constexpr int64_t kNever = int64_t(1) << 60;
+// Storages below this share of what is known to be needed are left out.
+constexpr int64_t kSmallShare = 1024;
+// A step here is a look at one member of a set.
+constexpr uint64_t kStepsPerWork = 2;
+
+// What the sets are made of: the ops and storages that count, and what one-time ops forbid.
+class Moves {
+public:
+  Moves(const Needs &n, int64_t small) : needs(n), ops_(n.ops.size()) {
+    for (const Needs::Storage &s : n.storages)
+      bytes_.push_back(s.bytes > small ? s.bytes : 0);
+    for (size_t i = 0; i < n.ops.size(); ++i)
+      for (uint32_t r : n.ops[i].reads)
+        if (counts(r))
+          ops_[i].reads.push_back(r);
+    findOneTime();
+  }
+
+  const Needs &needs;
+
+  int64_t bytes(uint32_t s) const { return bytes_[s]; }
+  bool counts(uint32_t s) const { return bytes_[s] > 0; }
+  uint32_t maker(uint32_t s) const { return needs.storages[s].maker; }
+  const std::vector<uint32_t> &reads(uint32_t op) const { return ops_[op].reads; }
+
+  // One bit for each op that may run only once (the 64 with the largest results; others are taken
+  // to be repeatable): those that `op` is; those that it depends on.
+  uint64_t isOnce(uint32_t op) const { return ops_[op].isOnce; }
+  uint64_t dependsOn(uint32_t op) const { return ops_[op].dependsOn; }
+  // Those that nothing else needs while this storage is there: their only result, or the only
+  // result of the only reader of such a storage.
+  uint64_t seals(uint32_t s) const { return seals_.empty() ? 0 : seals_[s]; }
+
+  // price(L, X), where `has` says what is in L, of `live` bytes.
+  template <typename Has> int64_t price(uint32_t x, int64_t live, Has has) const {
+    const Needs::Op &op = needs.ops[x];
+    int64_t price = live + op.workspace;
+    for (uint32_t r : reads(x))
+      price += has(r) ? 0 : bytes(r);
+    for (uint32_t m = op.firstMade; m < op.firstMade + op.numMade; ++m) {
+      price += has(m) ? 0 : bytes(m);
+      for (const Needs::Op::Reuse &pair : op.mayReuse)
+        if (pair.made == m && !has(pair.read)) {
+          price -= bytes(m);
+          break;
+        }
+    }
+    return std::max(price, live); // two results may not take over one operand
+  }
+
+private:
+  struct Op {
+    std::vector<uint32_t> reads; // those that count
+    uint64_t isOnce = 0, dependsOn = 0;
+  };
+
+  void findOneTime() {
+    std::vector<std::pair<int64_t, uint32_t>> once; // bytes made, op
+    for (uint32_t i = 0; i < ops_.size(); ++i) {
+      const Needs::Op &op = needs.ops[i];
+      int64_t made = 0;
+      for (uint32_t m = 0; m < op.numMade; ++m)
+        made += bytes(op.firstMade + m);
+      if (!op.mayRepeat && made > 0)
+        once.push_back({-made, i});
+    }
+    if (once.empty())
+      return;
+    std::sort(once.begin(), once.end());
+    once.resize(std::min<size_t>(once.size(), 64));
+    for (size_t k = 0; k < once.size(); ++k)
+      ops_[once[k].second].isOnce = uint64_t(1) << k;
+    std::vector<uint32_t> reader(bytes_.size(), kNone); // the only one, if it is
+    std::vector<char> isShared(bytes_.size(), 0);
+    for (uint32_t i = 0; i < ops_.size(); ++i)
+      for (uint32_t r : needs.ops[i].reads) { // small ones too
+        uint32_t from = maker(r);
+        ops_[i].dependsOn |= ops_[from].dependsOn | ops_[from].isOnce;
+        isShared[r] |= reader[r] != kNone;
+        reader[r] = i;
+      }
+    seals_.resize(bytes_.size());
+    for (size_t k = 0; k < once.size(); ++k)
+      for (uint32_t op = once[k].second; op != kNone;) {
+        uint32_t s = onlyMade(op);
+        if (s == kNone)
+          break;
+        seals_[s] |= uint64_t(1) << k;
+        op = isShared[s] ? kNone : reader[s];
+      }
+  }
+
+  uint32_t onlyMade(uint32_t i) const {
+    uint32_t only = kNone;
+    for (uint32_t m = 0; m < needs.ops[i].numMade; ++m)
+      if (uint32_t s = needs.ops[i].firstMade + m; counts(s)) {
+        if (only != kNone)
+          return kNone;
+        only = s;
+      }
+    return only;
+  }
+
+  std::vector<int64_t> bytes_;
+  std::vector<Op> ops_;
+  std::vector<uint64_t> seals_;
+};
+
+// need(L) for one L after the other, with what is known of solo() by then.
+//
+// Sets form a tree. A set that contains a new one further down is dead, with all below it but the
+// new set, which takes its place. A move to a set that is there already, or to a superset of one,
+// is parked there, and tried again if that one dies. So of every live set each move is either still
+// to be tried, or has led to a live set that needs no more than where it leads.
+class Search {
+public:
+  explicit Search(const Moves &m)
+      : moves_(m), solo_(m.needs.ops.size(), kNever), in_(m.needs.storages.size(), 0) {
+    uint64_t seed = 1;
+    for (size_t s = 0; s < m.needs.storages.size(); ++s) { // SplitMix64
+      seed += 0x9e3779b97f4a7c15;
+      uint64_t z = (seed ^ (seed >> 30)) * 0xbf58476d1ce4e5b9;
+      z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+      code_.push_back(z ^ (z >> 31));
+    }
+    maxElements_ = (size_t(1) << 22) + 64 * m.needs.storages.size();
+  }
+
+  struct Result {
+    int64_t atLeast; // need(L), or `floor` if that is larger; what is proven if it is not found
+    bool isFound;
+  };
+
+  Result need(std::vector<uint32_t> set, int64_t floor, uint64_t work) {
+    reset();
+    threshold_ = floor;
+    uint64_t until = work_ + work;
+    std::sort(set.begin(), set.end());
+    set_ = std::move(set);
+    set_.erase(
+        std::remove_if(set_.begin(), set_.end(), [&](uint32_t s) { return !moves_.counts(s); }),
+        set_.end());
+    add(kNone, kStrip, floor);
+    Move m;
+    while (!isFound_ && work_ < until && elements_.size() < maxElements_ && next(m))
+      follow(m);
+    return {threshold_, isFound_};
+  }
+
+  void setSolo(uint32_t op, int64_t bytes) { solo_[op] = bytes; }
+  int64_t solo(uint32_t op) const { return solo_[op]; }
+  uint64_t work() const { return work_; }
+
+private:
+  static constexpr uint32_t kStrip = ~0u; // instead of an op: takes out what solo() allows
+
+  struct Set {
+    uint32_t begin, size; // in elements_
+    int64_t bytes;
+    int64_t spare;      // it can be stripped from this threshold on
+    uint64_t sum, bits; // of its members' codes: two sets with one sum are taken to be equal
+    uint32_t parent, op;
+    uint32_t firstChild = kNone, nextSibling = kNone, firstParked = kNone;
+    bool isDead = false;
+  };
+
+  struct Move {
+    int64_t price, after; // bytes live after it, backwards
+    uint32_t set, op;
+    uint32_t serial;
+  };
+  struct DearerFirst {
+    bool operator()(const Move &a, const Move &b) const {
+      return a.price != b.price ? a.price > b.price : a.serial > b.serial;
+    }
+  };
+  struct LargerFirst {
+    bool operator()(const Move &a, const Move &b) const {
+      return a.after != b.after ? a.after > b.after : a.serial < b.serial;
+    }
+  };
+  struct Parked {
+    uint32_t set, op;
+    int64_t price;
+    uint32_t next;
+  };
+
+  void reset() {
+    sets_.clear();
+    elements_.clear();
+    parked_.clear();
+    open_ = {};
+    blocked_ = {};
+    bySum_.clear();
+    std::fill(in_.begin(), in_.end(), 0);
+    work_ += in_.size() / 16;
+    isFound_ = false;
+    serial_ = 0;
+  }
+
+  // Within the threshold the smallest first; when there is none, the threshold rises.
+  bool next(Move &m) {
+    ++work_;
+    if (!open_.empty()) {
+      m = open_.top();
+      open_.pop();
+      return true;
+    }
+    while (!blocked_.empty() && sets_[blocked_.top().set].isDead)
+      blocked_.pop();
+    if (blocked_.empty())
+      return false;
+    m = blocked_.top();
+    threshold_ = std::max(threshold_, m.price);
+    if (sets_[m.set].spare <= threshold_) {
+      m.op = kStrip;
+      sets_[m.set].spare = kNever;
+    } else {
+      blocked_.pop();
+    }
+    return true;
+  }
+
+  void follow(const Move &m) {
+    const Set &from = sets_[m.set];
+    if (from.isDead)
+      return;
+    set_.assign(elements_.begin() + from.begin, elements_.begin() + from.begin + from.size);
+    work_ += from.size + 4;
+    if (m.op != kStrip) {
+      set_.erase(std::remove_if(set_.begin(), set_.end(),
+                                [&](uint32_t s) { return moves_.maker(s) == m.op; }),
+                 set_.end());
+      size_t old = set_.size();
+      for (uint32_t r : moves_.reads(m.op))
+        if (!std::binary_search(set_.begin(), set_.begin() + old, r))
+          set_.push_back(r);
+      std::sort(set_.begin(), set_.end());
+    }
+    add(m.set, m.op, m.price);
+  }
+
+  // set_, reached from `parent`.
+  void add(uint32_t parent, uint32_t op, int64_t price) {
+    Set s;
+    s.spare = strip();
+    s.size = static_cast<uint32_t>(set_.size());
+    s.bytes = 0;
+    s.sum = s.bits = 0;
+    for (uint32_t x : set_) {
+      s.bytes += moves_.bytes(x);
+      s.sum += code_[x];
+      s.bits |= uint64_t(1) << (code_[x] >> 58);
+    }
+    if (set_.empty()) {
+      isFound_ = true;
+      return;
+    }
+    // The topmost ancestor that contains it, and some set that it contains.
+    uint32_t above = kNone, within = kNone;
+    if (auto it = bySum_.find(s.sum); it != bySum_.end() && !sets_[it->second].isDead)
+      within = it->second;
+    for (uint32_t a = parent; a != kNone; a = sets_[a].parent) {
+      ++work_;
+      if (sets_[a].sum == s.sum)
+        continue;
+      if (isSubset(s, set_.data(), sets_[a], &elements_[sets_[a].begin]))
+        above = a;
+      else if (within == kNone && isSubset(sets_[a], &elements_[sets_[a].begin], s, set_.data()))
+        within = a;
+    }
+    if (within != kNone) {
+      // (A set that contains another does not contain one above it, or would be dead.)
+      for (uint32_t a = within; a != kNone && above != kNone; a = sets_[a].parent)
+        if (a == above)
+          above = kNone;
+      if (above == kNone) {
+        park(within, parent, op, price);
+      } else {
+        if (sets_[above].parent != kNone)
+          park(within, sets_[above].parent, sets_[above].op, threshold_);
+        kill(above);
+      }
+      return;
+    }
+    if (above != kNone) {
+      parent = sets_[above].parent;
+      op = sets_[above].op;
+      kill(above);
+    }
+    uint32_t me = static_cast<uint32_t>(sets_.size());
+    s.parent = parent;
+    s.op = op;
+    s.begin = static_cast<uint32_t>(elements_.size());
+    elements_.insert(elements_.end(), set_.begin(), set_.end());
+    if (parent != kNone) {
+      s.nextSibling = sets_[parent].firstChild;
+      sets_[parent].firstChild = me;
+    }
+    sets_.push_back(s);
+    bySum_[s.sum] = me;
+    expand(me);
+  }
+
+  bool isSubset(const Set &a, const uint32_t *as, const Set &b, const uint32_t *bs) {
+    if (a.size > b.size || a.bytes > b.bytes || (a.bits & ~b.bits))
+      return false;
+    work_ += a.size + b.size;
+    return std::includes(bs, bs + b.size, as, as + a.size);
+  }
+
+  void park(uint32_t at, uint32_t set, uint32_t op, int64_t price) {
+    parked_.push_back({set, op, price, sets_[at].firstParked});
+    sets_[at].firstParked = static_cast<uint32_t>(parked_.size() - 1);
+  }
+
+  void kill(uint32_t top) {
+    stack_ = {top};
+    while (!stack_.empty()) {
+      Set &s = sets_[stack_.back()];
+      stack_.pop_back();
+      ++work_;
+      if (s.isDead)
+        continue;
+      s.isDead = true;
+      for (uint32_t i = s.firstParked; i != kNone; i = parked_[i].next)
+        push({parked_[i].price, 0, parked_[i].set, parked_[i].op, 0});
+      for (uint32_t c = s.firstChild; c != kNone; c = sets_[c].nextSibling)
+        stack_.push_back(c);
+    }
+  }
+
+  void push(Move m) {
+    m.serial = serial_++;
+    if (m.price <= threshold_)
+      open_.push(m);
+    else
+      blocked_.push(m);
+  }
+
+  void expand(uint32_t me) {
+    int64_t live = sets_[me].bytes;
+    for (uint32_t x : set_)
+      in_[x] = me + 1;
+    auto has = [&](uint32_t s) { return in_[s] == me + 1; };
+    uint32_t last = kNone;
+    found_.clear();
+    for (size_t k = set_.size(); k-- > 0;) {
+      uint32_t x = moves_.maker(set_[k]);
+      if (x == last) // results of one op are neighbours
+        continue;
+      last = x;
+      const Needs::Op &op = moves_.needs.ops[x];
+      work_ += moves_.reads(x).size() + op.numMade + op.mayReuse.size();
+      if (moves_.isOnce(x) & dependsOnBut(x))
+        continue;
+      int64_t after = live;
+      bool isSubset = true;
+      for (uint32_t r : moves_.reads(x))
+        if (!has(r)) {
+          after += moves_.bytes(r);
+          isSubset = false;
+        }
+      for (uint32_t m = op.firstMade; m < op.firstMade + op.numMade; ++m)
+        after -= has(m) ? moves_.bytes(m) : 0;
+      Move move = {moves_.price(x, live, has), after, me, x, 0};
+      if (isSubset && move.price <= threshold_) {
+        push(move);
+        return; // no other is better
+      }
+      found_.push_back(move);
+    }
+    for (const Move &m : found_)
+      push(m);
+  }
+
+  // What the members of set_ depend on, those that `op` makes left out.
+  uint64_t dependsOnBut(uint32_t op) {
+    if (!moves_.isOnce(op))
+      return 0;
+    uint64_t on = 0;
+    for (uint32_t s : set_)
+      if (moves_.maker(s) != op)
+        on |= moves_.dependsOn(moves_.maker(s));
+    work_ += set_.size();
+    return on;
+  }
+
+  // Takes out of set_ what can be had with the rest as background; returns the threshold from which
+  // on something more can.
+  int64_t strip() {
+    int64_t live = 0;
+    order_.clear();
+    for (uint32_t s : set_) {
+      live += moves_.bytes(s);
+      order_.push_back({solo_[moves_.maker(s)] - moves_.bytes(s), s});
+    }
+    std::sort(order_.begin(), order_.end());
+    work_ += 2 * set_.size();
+    while (true) {
+      size_t k = 0;
+      Dependence d = dependence();
+      while (k < order_.size() && d.forbids(moves_, order_[k].second))
+        ++k;
+      if (k == order_.size())
+        return kNever;
+      if (live + order_[k].first > threshold_)
+        return live + order_[k].first;
+      uint32_t s = order_[k].second;
+      live -= moves_.bytes(s);
+      order_.erase(order_.begin() + k);
+      set_.erase(std::lower_bound(set_.begin(), set_.end(), s));
+      work_ += set_.size() / 4 + 1;
+    }
+  }
+
+  // Which one-time ops set_ depends on, by one member at least, by two at least; and which of them
+  // are sealed off.
+  struct Dependence {
+    uint64_t once = 0, twice = 0, sealed = 0;
+
+    // To have `s` with the others there, something would run again that they depend on.
+    bool forbids(const Moves &m, uint32_t s) const {
+      uint32_t op = m.maker(s);
+      uint64_t on = m.dependsOn(op), seals = m.seals(s);
+      uint64_t others = twice | (once & ~on);
+      // (A member that is a seal itself may come before the others.)
+      return (on | m.isOnce(op)) & others & ~(sealed & ~seals);
+    }
+  };
+
+  Dependence dependence() {
+    Dependence d;
+    for (uint32_t s : set_) {
+      uint64_t on = moves_.dependsOn(moves_.maker(s));
+      d.twice |= d.once & on;
+      d.once |= on;
+      d.sealed |= moves_.seals(s);
+    }
+    work_ += set_.size() / 4;
+    return d;
+  }
+
+  const Moves &moves_;
+  std::vector<int64_t> solo_;
+  std::vector<uint64_t> code_;
+  std::vector<uint32_t> in_; // the last set that a storage was found in, plus 1
+  size_t maxElements_;
+
+  std::vector<Set> sets_;
+  std::vector<uint32_t> elements_;
+  std::vector<Parked> parked_;
+  std::priority_queue<Move, std::vector<Move>, LargerFirst> open_;
+  std::priority_queue<Move, std::vector<Move>, DearerFirst> blocked_;
+  std::unordered_map<uint64_t, uint32_t> bySum_;
+  int64_t threshold_ = 0;
+  bool isFound_ = false;
+  uint32_t serial_ = 0;
+  uint64_t work_ = 0;
+
+  std::vector<uint32_t> set_, stack_;
+  std::vector<Move> found_;
+  std::vector<std::pair<int64_t, uint32_t>> order_;
+};
+
+} // namespace
+
+int64_t leastPeak(const Needs &n, int64_t known, uint64_t work) {
+  work *= kStepsPerWork;
+  std::vector<uint32_t> outputs;
+  for (uint32_t s = 0; s < n.storages.size(); ++s)
+    if (n.storages[s].lives)
+      outputs.push_back(s);
+  Moves moves(n, known / kSmallShare);
+  Search search(moves);
+  std::vector<int64_t> least(n.ops.size()); // of solo()
+  uint64_t each = work / 8 / std::max<size_t>(n.ops.size(), 1);
+  for (uint32_t x = 0; x < n.ops.size(); ++x) {
+    int64_t floor = moves.price(x, 0, [](uint32_t) { return false; });
+    for (uint32_t r : moves.reads(x))
+      floor = std::max(floor, least[moves.maker(r)]);
+    Search::Result found = search.need(moves.reads(x), floor, each);
+    least[x] = found.atLeast;
+    known = std::max(known, found.atLeast);
+    // Not found: some threshold at which it is.
+    double low = double(found.atLeast), high = low * 4;
+    for (int i = 0; i < 4 && !found.isFound; ++i) {
+      double middle = std::sqrt(low * high);
+      Search::Result r = search.need(moves.reads(x), static_cast<int64_t>(middle), each);
+      (r.isFound ? high : low) = middle;
+      if (r.isFound)
+        search.setSolo(x, r.atLeast);
+    }
+    if (found.isFound)
+      search.setSolo(x, found.atLeast);
+  }
+  return search.need(outputs, known, work / 2).atLeast;
+}
+
+} // namespace isthmus::plan
