@@ -1,13 +1,20 @@
 // Arithmetic, comparisons, logic and choices.
 
 #include "ir/onnx/op_table.h"
+#include "ir/onnx/torch_op.h"
 #include "llvm/ADT/StringSwitch.h"
 #include <cmath>
 
 namespace isthmus::onnx_import {
 namespace {
 
-void convertIdentity(NodeContext &n) { n.result(0, n.in(0)); }
+// PyTorch's `detach` is the same in ONNX, but for what it is there for.
+void convertIdentity(NodeContext &n) {
+  Operand x = n.in(0);
+  if (!n.failed() && !x.isList() && !x.isConstant() && torchOp(n.proto).startswith("aten.detach."))
+    x = n.emit("stop_gradient", {x});
+  n.result(0, x);
+}
 
 // --- Arithmetic with a constant number becomes one node without a second operand
 
@@ -129,8 +136,24 @@ Operand chain(NodeContext &n, const char *row) {
     all = n.emit(row, {all, n.in(i)});
   return all;
 }
-void convertMax(NodeContext &n) { n.result(0, chain(n, "maximum")); }
-void convertMin(NodeContext &n) { n.result(0, chain(n, "minimum")); }
+// Beside a number it is a bound of PyTorch's `clamp`, whose gradient is zero at the bound; of two
+// tensors that tie each has a half.
+void extremum(NodeContext &n, const char *row, llvm::StringRef bound,
+              std::initializer_list<llvm::StringRef> ofTensors) {
+  std::optional<double> number;
+  if (n.numInputs() == 2 && !llvm::is_contained(ofTensors, torchOp(n.proto)))
+    for (size_t i : {0, 1})
+      if (!number && (number = numberBeside(n.in(1 - i), n.in(i))))
+        n.result(0, n.emit("clamp", {n.in(1 - i)}, {{bound.str(), *number}}));
+  if (!number)
+    n.result(0, chain(n, row));
+}
+void convertMax(NodeContext &n) {
+  extremum(n, "maximum", "min", {"aten.maximum.default", "aten.max.other"});
+}
+void convertMin(NodeContext &n) {
+  extremum(n, "minimum", "max", {"aten.minimum.default", "aten.min.other"});
+}
 void convertSum(NodeContext &n) { n.result(0, chain(n, "add")); }
 void convertMean(NodeContext &n) {
   n.result(0, n.affine(chain(n, "add"), 1.0 / double(n.numInputs()), 0));

@@ -1,6 +1,7 @@
 // Reductions. Axes are an attribute in old versions, an operand in new ones.
 
 #include "ir/onnx/op_table.h"
+#include "ir/onnx/torch_op.h"
 
 namespace isthmus::onnx_import {
 namespace {
@@ -38,13 +39,30 @@ Operand reduce(NodeContext &n, const char *row, const Operand &x,
   return n.emit(row, {x}, {{"axes", r->axes}, {"keepdims", r->keepDims}});
 }
 
+// Where the largest are several, PyTorch's `amax`, and `max` of all, share the gradient out, and
+// its `max` over an axis gives it to one. Where the exporter does not note which it was, one axis
+// is taken for the latter. An `amax` that keeps the axes [-2, -1], so written, is a max pool of all
+// to the newer exporter, which again gives it to one.
+bool sharesTies(NodeContext &n, const Reduction &r) {
+  llvm::StringRef op = torchOp(n.proto);
+  if (op.startswith("aten.amax") || op.startswith("aten.amin"))
+    return !(n.has(1) && r.keepDims && n.ints(1) == Ints{-2, -1});
+  if (op.startswith("aten.max.dim") || op.startswith("aten.min.dim"))
+    return false;
+  bool isGiven = n.has(1) || n.hasAttr("axes");
+  return r.axes.size() != 1 || !isGiven;
+}
+
 // Of truth values, as numbers that are one where true.
 Operand extremum(NodeContext &n, const char *row) {
   const Operand &x = n.in(0);
   auto r = reduction(n, 18);
-  if (x.type.dtype != DType::Bool)
-    return reduce(n, row, x, r);
-  return n.cast(reduce(n, row, n.cast(x, DType::U8), r), DType::Bool);
+  if (x.type.dtype == DType::Bool)
+    return n.cast(reduce(n, row, n.cast(x, DType::U8), r), DType::Bool);
+  if (!r || r->axes.empty())
+    return x;
+  return n.emit(row, {x},
+                {{"axes", r->axes}, {"keepdims", r->keepDims}, {"share_ties", sharesTies(n, *r)}});
 }
 void convertReduceMax(NodeContext &n) { n.result(0, extremum(n, "max")); }
 void convertReduceMin(NodeContext &n) { n.result(0, extremum(n, "min")); }

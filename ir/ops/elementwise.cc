@@ -86,19 +86,25 @@ ValueList vjpPow(VjpContext &c) {
   return out;
 }
 
-// The gradient goes to the larger (smaller) operand; where they tie, to the first.
+// The gradient goes to the larger (smaller) operand; where they tie, a half of it to each, as
+// PyTorch and JAX have it.
 ValueList vjpExtremum(VjpContext &c, const char *compare) {
-  ValueId first = c.b.create(compare, {c.operand(0), c.operand(1)});
-  ValueId zero = c.b.zeros(Type(c.type(c.grad(0)).dtype, {}));
+  Builder &b = c.b;
+  ValueId first = b.create(compare, {c.operand(0), c.operand(1)});
+  ValueId tie = b.create("equal", {c.operand(0), c.operand(1)});
+  ValueId zero = b.zeros(Type(c.type(c.grad(0)).dtype, {})), half = b.scale(c.grad(0), 0.5);
+  auto share = [&](ValueId ifFirst, ValueId ifNot) {
+    return b.create("where", {tie, half, b.create("where", {first, ifFirst, ifNot})});
+  };
   ValueList out(2);
   if (c.wants(0))
-    out[0] = reduced(c, 0, c.b.create("where", {first, c.grad(0), zero}));
+    out[0] = reduced(c, 0, share(c.grad(0), zero));
   if (c.wants(1))
-    out[1] = reduced(c, 1, c.b.create("where", {first, zero, c.grad(0)}));
+    out[1] = reduced(c, 1, share(zero, c.grad(0)));
   return out;
 }
-ValueList vjpMaximum(VjpContext &c) { return vjpExtremum(c, "greater_equal"); }
-ValueList vjpMinimum(VjpContext &c) { return vjpExtremum(c, "less_equal"); }
+ValueList vjpMaximum(VjpContext &c) { return vjpExtremum(c, "greater"); }
+ValueList vjpMinimum(VjpContext &c) { return vjpExtremum(c, "less"); }
 
 ValueList vjpWhere(VjpContext &c) {
   ValueId zero = c.b.zeros(Type(c.type(c.grad(0)).dtype, {}));

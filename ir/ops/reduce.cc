@@ -206,14 +206,21 @@ void registerReduceOps(OpRegistry &r) {
   OpDef prod = reduction("prod", "The product over the axes.", inferSum, vjpProd);
   prod.examples.push_back("prod(i64[2, 3]) {axes = [1]}");
   r.add(std::move(prod));
-  r.add(reduction("max",
-                  "The largest element over the axes; NaN if there is one; of no elements "
-                  "the least number.",
-                  inferSum, vjpMax));
-  r.add(reduction("min",
-                  "The smallest element over the axes; NaN if there is one; of no elements "
-                  "the greatest number.",
-                  inferSum, vjpMin));
+  AttrDef shareTies = {"share_ties", AttrKind::Bool, false,
+                       "whether the gradient goes to all that are the extremum, in equal shares, "
+                       "and not to the first of them"};
+  for (OpDef row : {reduction("max",
+                              "The largest element over the axes; NaN if there is one; of no "
+                              "elements the least number.",
+                              inferSum, vjpMax),
+                    reduction("min",
+                              "The smallest element over the axes; NaN if there is one; of no "
+                              "elements the greatest number.",
+                              inferSum, vjpMin)}) {
+    row.attrs.push_back(shareTies);
+    row.examples.push_back(row.name + "(f64[3, 4]) {axes = [1], share_ties = true}");
+    r.add(std::move(row));
+  }
   OpDef logSumExp = reduction("logsumexp", "log(sum(exp(x))) over the axes, without overflow.",
                               inferMean, vjpLogSumExp);
   logSumExp.cost = costExponentials;
@@ -223,9 +230,13 @@ void registerReduceOps(OpRegistry &r) {
     const char *name, *doc;
     ValueList (*vjp)(VjpContext &);
   } grads[] = {
-      {"max_grad", "The gradient of max: g at the first of the largest elements, zero elsewhere.",
+      {"max_grad",
+       "The gradient of max: g at the first of the largest elements, or its share at each of them, "
+       "and zero elsewhere.",
        vjpMaxGrad},
-      {"min_grad", "The gradient of min: g at the first of the smallest elements, zero elsewhere.",
+      {"min_grad",
+       "The gradient of min: g at the first of the smallest elements, or its share at each of "
+       "them, and zero elsewhere.",
        vjpMinGrad}};
   for (auto [name, doc, vjp] : grads) {
     OpDef grad;
@@ -234,13 +245,16 @@ void registerReduceOps(OpRegistry &r) {
     grad.operands = "g x y";
     grad.results = "dx";
     grad.attrs = axesAttrs();
+    grad.attrs.push_back(shareTies);
     grad.infer = inferExtremumGrad;
     grad.vjp = vjp;
     grad.inPlace = {{0, 1}};
     for (const char *rest :
          {"(f64[], f64[2, 3], f64[])", "(f64[3], f64[2, 3], f64[3]) {axes = [0]}",
           "(f64[2, 1], f64[2, 3], f64[2, 1]) {axes = [-1], keepdims = true}",
-          "(f64[3], f64[2, 3, 4], f64[3]) {axes = [0, 2]}"})
+          "(f64[3], f64[2, 3, 4], f64[3]) {axes = [0, 2]}",
+          "(f64[2], f64[2, 3], f64[2]) {axes = [1], share_ties = true}",
+          "(f64[3], f64[2, 3, 4], f64[3]) {axes = [0, 2], share_ties = true}"})
       grad.examples.push_back(grad.name + rest);
     r.add(std::move(grad));
   }

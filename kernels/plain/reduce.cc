@@ -200,6 +200,33 @@ void extremumGradRows(const Division &d, const T *g, const T *x, const T *y, T *
   });
 }
 
+// g's share at each of the extrema: they are counted first.
+template <typename T>
+void sharedExtremumGrad(const Division &d, const T *g, const T *x, const T *y, T *dx) {
+  using C = Compute<T>;
+  int64_t columns = d.lastReduced ? 1 : d.last, length = d.lastReduced ? d.last : 1;
+  auto column = [&](int64_t out, int64_t at) {
+    int64_t count = 0;
+    auto forEach = [&](auto body) {
+      d.forEachReduced([&](int64_t row) {
+        for (int64_t i = 0; i < length; ++i)
+          body(at + row + i);
+      });
+    };
+    forEach([&](int64_t where) { count += isExtremum(C(x[where]), C(y[out])); });
+    T share = static_cast<T>(C(g[out]) / C(count));
+    forEach([&](int64_t where) { dx[where] = isExtremum(C(x[where]), C(y[out])) ? share : T(); });
+  };
+  parallelFor(d.outerKept->elements() * columns, kGrain / (2 * d.perOutput() + 1) + 1,
+              [&](int64_t begin, int64_t end) {
+                for (int64_t task = begin; task < end; ++task)
+                  Division::forEach(*d.outerKept, task / columns, task / columns + 1,
+                                    [&](int64_t index, int64_t at) {
+                                      column(index * columns + task % columns, at + task % columns);
+                                    });
+              });
+}
+
 // g at the first of the extrema, zeros elsewhere. May be written over x: an element is read before.
 void runExtremumGrad(const OpCall &call, const KernelArgs &args) {
   Division d(call.operands[1], call.attrs->getInts("axes"));
@@ -208,6 +235,8 @@ void runExtremumGrad(const OpCall &call, const KernelArgs &args) {
     using C = Compute<T>;
     const T *g = operand<T>(args, 0), *x = operand<T>(args, 1), *y = operand<T>(args, 2);
     T *dx = result<T>(args, 0);
+    if (call.attrs->getBool("share_ties"))
+      return sharedExtremumGrad(d, g, x, y, dx);
     if (d.lastReduced && d.outerReduced->elements() == 1)
       return extremumGradRows(d, g, x, y, dx);
     // Columns kept are walked in blocks, as above; where the last axis is reduced a block is one

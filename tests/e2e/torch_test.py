@@ -328,6 +328,55 @@ def add_tests():
             setattr(Modules, f"test_{name}_{exporter}", body)
 
 
+class Kinks(command.TestCase):
+    """Gradients where there are several to choose from: we choose as PyTorch does."""
+
+    # Of numbers that are whole, and of few sizes.
+    CASES = {
+        "relu": F.relu, "relu6": lambda x: F.relu6(6 * x), "hardtanh": lambda x: F.hardtanh(x, -1, 2), "abs": torch.abs,
+        "clamp": lambda x: x.clamp(-1, 2), "clamp_min": lambda x: x.clamp(min=1), "clamp_max": lambda x: x.clamp(max=1),
+        "hardswish": lambda x: F.hardswish(3 * x), "hardsigmoid": lambda x: F.hardsigmoid(3 * x), "leaky_relu": F.leaky_relu,
+        "hardswish_by_hand": lambda x: 3 * x * F.relu6(3 * x + 3) / 6, "elu": F.elu, "softshrink": lambda x: F.softshrink(x, 1.0),
+        "maximum": lambda x: torch.maximum(x, x.flip(-1)) * torch.arange(6.0, dtype=x.dtype),
+        "minimum_of_a_constant": lambda x: torch.minimum(x, torch.ones_like(x)),
+        "max_of_all": lambda x: x.max(), "min_of_all": lambda x: x.min(), "amax_of_several": lambda x: x.amax((1, 2)),
+        "max_of_one": lambda x: x.max(1)[0], "min_of_one": lambda x: x.min(2, keepdim=True)[0],
+        "max_pool": lambda x: F.max_pool2d(x.relu(), 3, 2, 1), "adaptive_max_pool": lambda x: F.adaptive_max_pool2d(x, 1),
+        "max_pool_ceil": lambda x: F.max_pool2d(x, 2, 2, ceil_mode=True),
+    }
+    # Of these the older exporter writes what others are written as, too.
+    NOTED = {"amax": lambda x: x.amax(1), "amin": lambda x: x.amin(-1, keepdim=True), "detach": lambda x: x * x.detach(),
+             "adaptive_avg_pool": lambda x: F.adaptive_avg_pool2d(x, (2, 4)),
+             "straight_through": lambda x: (torch.round(x / 2) - x).detach() + x}
+
+    def test_by_both_exporters(self):
+        for name, body in self.CASES.items():
+            for exporter in "ts17", "dynamo20":
+                with self.subTest(f"{name} {exporter}"):
+                    self.check(body, exporter)
+
+    def test_what_the_newer_exporter_notes(self):
+        for name, body in self.NOTED.items():
+            with self.subTest(name):
+                self.check(body, "dynamo20")
+
+    def check(self, body, exporter):
+        random = np.random.default_rng(7)
+        x = torch.tensor(random.integers(-2, 3, (2, 4, 5, 6)), dtype=torch.float32)
+        export(Function(lambda m, x: body(x)).eval(), x, self.path("m.onnx"), exporter)
+        wide = x.double().requires_grad_()
+        y = body(wide)
+        seed = torch.tensor(random.normal(size=y.shape))
+        os.makedirs(self.path("in"), exist_ok=True)
+        np.save(self.path("in/x.npy"), wide.detach().numpy())
+        np.save(self.path("in/seed.y.npy"), seed.numpy())
+        self.run_ok("grad", "m.onnx", "--ys=y", "--xs=x", "--grad-ys=inputs", "-o", "g.isth")
+        self.run_ok("run", "g.isth", "--precision=f64", "--inputs=in", "--outputs=out")
+        files = {n: f for f, n in json.loads(self.read("out/names.json")).items()}
+        want = torch.autograd.grad(y, wide, seed)[0].numpy()
+        np.testing.assert_allclose(np.load(self.path(f"out/{files['grad.x']}")), want, rtol=1e-6, atol=1e-7)
+
+
 def drop_path(x, keep=0.8):
     return x * x.new_empty((x.shape[0],) + (1,) * (x.dim() - 1)).bernoulli_(keep).div_(keep)
 

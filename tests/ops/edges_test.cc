@@ -151,6 +151,18 @@ TEST(Products, OfOnePlaceTakeNothingFromAnother) {
              {10, 3, kInf, 1});
 }
 
+TEST(Extrema, OfTwoThatTieShareTheGradient) {
+  expectSame(gradient("maximum(f64[4], f64[4])", {{1, 2, 3, kNan}, {2, 2, 2, 1}}, 0),
+             {0, 0.5, 1, 0});
+  expectSame(gradient("maximum(f64[4], f64[4])", {{1, 2, 3, kNan}, {2, 2, 2, 1}}, 1),
+             {1, 0.5, 0, 1});
+  expectSame(gradient("minimum(f64[3], f64[])", {{1, 2, 3}, {2}}, 0), {1, 0.5, 0});
+  expectSame(gradient("minimum(f64[3], f64[])", {{1, 2, 3}, {2}}, 1), {1.5});
+  expectSame(gradient("max(f64[2, 3]) {axes = [1], share_ties = true}", {{1, 4, 4, 3, 2, 1}}, 0),
+             {0, 0.5, 0.5, 1, 0, 0});
+  expectSame(gradient("max(f64[3])", {{1, 4, 4}}, 0), {0, 1, 0});
+}
+
 TEST(Powers, HaveGradientsAtZero) {
   expectSame(gradient("pow(f64[2], f64[2])", {{0, 0}, {0, 2}}, 0), {0, 0});
   expectSame(gradient("pow(f64[2], f64[2])", {{0, 2}, {3, 1}}, 1), {0, 2 * std::log(2.0)});

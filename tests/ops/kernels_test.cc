@@ -143,6 +143,21 @@ TEST(Reduce, FirstMaximumTakesTheGradient) {
              {0, 5, 0, 6, 0, 0});
 }
 
+TEST(Reduce, MaximaShareTheGradient) {
+  expectSame(run("max_grad(f32[2], f32[2, 3], f32[2]) {axes = [1], share_ties = true}",
+                 {{5, 6}, {1, 3, 3, kNan, 2, kNan}, {3, kNan}}),
+             {0, 2.5, 2.5, 3, 0, 3});
+  expectSame(run("min_grad(f32[2], f32[3, 2], f32[2]) {axes = [0], share_ties = true}",
+                 {{6, 5}, {1, 2, 1, 0, 1, 2}, {1, 0}}),
+             {2, 0, 2, 5, 2, 0});
+  expectSame(run("max_grad(f32[2], f32[2, 2, 2], f32[2]) {axes = [0, 2], share_ties = true}",
+                 {{6, 8}, {7, 7, 1, 2, 7, 0, 2, 1}, {7, 2}}),
+             {2, 2, 0, 4, 2, 0, 4, 0});
+  expectSame(run("max_grad(f32[1], f32[4], f32[1]) {keepdims = true, share_ties = true}",
+                 {{8}, {2, 3, 3, 3.5}, {3}}),
+             {0, 4, 4, 0});
+}
+
 TEST(Reduce, SumsOfNothing) {
   expectSame(run("sum(f32[0, 2]) {axes = [0]}", {{}}), {0, 0});
   expectSame(run("matmul(f32[1, 0], f32[0, 2])", {{}, {}}), {0, 0});

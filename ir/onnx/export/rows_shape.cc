@@ -118,7 +118,8 @@ Names determinant(const RowWriter &w) {
   return {w.cast(w.b.emit("Det", {w.cast(w.x(0), w.dtype(), in)}), in, w.dtype())};
 }
 
-// The reduced axes become one, the last: there the first that equals the largest is looked for.
+// The reduced axes become one, the last: there the first that equals the largest is looked for, or
+// those that do are counted.
 Names maxGrad(const RowWriter &w) {
   const Type &x = w.type(1);
   llvm::SmallVector<bool, 8> isReduced(size_t(x.rank()), w.attrs.getInts("axes").empty());
@@ -137,12 +138,19 @@ Names maxGrad(const RowWriter &w) {
     return {};
   Name flat = w.reshape(w.transpose(w.x(1), perm), {rows, width});
   Name isLargest = w.b.emit("Equal", {flat, w.reshape(w.x(2), {rows, 1})});
+  Name g = w.reshape(w.x(0), {rows, 1});
+  auto moveBack = [&](const Name &dx) {
+    return w.transpose(w.reshape(dx, moved), inversePermutation(perm));
+  };
+  if (w.attrs.getBool("share_ties")) {
+    Name count = w.b.emit("ReduceSum", {w.cast(isLargest, DType::Bool, w.dtype()), w.b.ints({1})});
+    return {moveBack(w.b.emit("Where", {isLargest, w.b.emit("Div", {g, count}), w.number(0)}))};
+  }
   Name number = w.b.emit("Cast", {isLargest}, {{"to", int64_t(onnx::TensorProto::FLOAT)}});
   Name at = w.b.emit("ArgMax", {number}, {{"axis", int64_t(1)}, {"keepdims", int64_t(1)}});
   Name isFirst =
       w.b.emit("And", {isLargest, w.b.emit("Equal", {w.b.ints(sequence(0, width)), at})});
-  Name dx = w.b.emit("Where", {isFirst, w.reshape(w.x(0), {rows, 1}), w.number(0)});
-  return {w.transpose(w.reshape(dx, moved), inversePermutation(perm))};
+  return {moveBack(w.b.emit("Where", {isFirst, g, w.number(0)}))};
 }
 
 // --- Matrix product
