@@ -20,8 +20,11 @@ UNITS = {"f16": 2.0**-11, "bf16": 2.0**-8}
 ROUNDINGS = 8
 # Operands that are f32 where the others are 16-bit floats, by their places: statistics, and what flows into a loss.
 WIDER = {"layer_norm_grad": [3, 4], "rms_norm_grad": [3], "group_norm_grad": [3, 4], "cross_entropy_grad": [0, 3], "nll_grad": [0]}
-# Of what the evaluator gives the results in types of its own: the statistics in x's, and not in f32.
-OTHER_TYPES = {"layer_norm"}
+# Rows of random numbers.
+DRAWN = {"dropout", "uniform", "normal"}
+# Of what the evaluator gives the results in types of its own: the statistics in x's, and not in f32; what is dropped in
+# the ratio's.
+OTHER_TYPES = {"layer_norm", "dropout"}
 KINDS = {"f64": np.float64, "f32": np.float32, "i64": np.int64, "i32": np.int32, "u8": np.uint8, "bool": np.bool_}
 
 
@@ -78,8 +81,9 @@ def has_no_body(model):
 
 
 class Exported(command.TestCase):
-    def compare(self, file, rtol, atol, same_types=True):
-        """`file`.onnx under ONNX's evaluator against `isthmus run`, every output; the operators without a body."""
+    def compare(self, file, rtol, atol, same_types=True, drawn=False):
+        """`file`.onnx under ONNX's evaluator against `isthmus run`, every output; the operators without a body. What is
+        `drawn` is of the same shape and type, and no more."""
         path = self.path(file)
         onnx.checker.check_model(path, full_check=True)
         model = onnx.load(path)
@@ -100,6 +104,8 @@ class Exported(command.TestCase):
             self.assertEqual(ours.shape, theirs.shape, output.name)
             if same_types:
                 self.assertEqual(ours.dtype, theirs.dtype, output.name)
+            if drawn:
+                continue
             if not rtol:
                 np.testing.assert_array_equal(theirs, ours, err_msg=f"{file} {output.name}")
                 continue
@@ -147,7 +153,7 @@ class Exported(command.TestCase):
         os.makedirs(self.path("in"), exist_ok=True)
         self.write_row(row, types, attrs, results)
         self.run_ok("import", "row.isth", "-o", "row.onnx")
-        return self.compare("row.onnx", *tolerances, same_types=row not in OTHER_TYPES)
+        return self.compare("row.onnx", *tolerances, same_types=row not in OTHER_TYPES, drawn=row in DRAWN)
 
     # --- Rows on what their examples do not have
 
@@ -210,6 +216,37 @@ class Exported(command.TestCase):
         self.check("gather_nd", "{last_only = true}", x.reshape(2, 3, 4), pairs)
         self.check("gather_nd", "{last_only = true, batch_dims = 1}", x.reshape(2, 2, 3, 2), pairs)
         self.check("gather_nd", "{last_only = true, batch_dims = 1}", x.reshape(2, 2, 6), pairs[:, :, :1].copy())
+
+    def test_draws_are_of_the_same_distribution(self):
+        ones = np.ones((60, 50))
+        for row, attrs, inputs in [("uniform", "{dims = [60, 50], type = f64, low = -1.5, high = 4.0, stream = 3}", []),
+                                   ("normal", "{dims = [60, 50], type = f64, mean = 2.0, std = 0.5, stream = 3}", []),
+                                   ("dropout", "{ratio = 0.3, stream = 3}", [ones])]:
+            with self.subTest(row):
+                self.check(row, attrs, *inputs)
+                model = onnx.load(self.path("row.onnx"))
+                self.assertEqual([n.domain for n in model.graph.node], [""])
+                theirs = onnx.reference.ReferenceEvaluator(model).run(None, {"in0": ones} if inputs else {})[0]
+                ours = self.first_output()
+                for statistic in np.mean, np.std, np.min, np.max:
+                    self.assertAlmostEqual(statistic(theirs), statistic(ours), delta=0.4 if row == "normal" else 0.1)
+
+    def first_output(self):
+        names = json.loads(self.read("out/names.json"))
+        return np.load(self.path(f"out/{next(iter(names))}"))
+
+    def test_what_is_drawn_again_has_no_standard_form(self):
+        self.write("drop.isth", "isthmus 1\ngraph @g {\n  input %x : f32[4]\n  param %w : f32[4]\n"
+                   "  %m = mul(%x, %w)\n  %d = dropout(%m) {stream = 1}\n  %y = sum(%d)\n  output %y\n}\n")
+        self.run_ok("import", "drop.isth", "-o", "drop.onnx")
+        self.assertEqual([n.op_type for n in onnx.load(self.path("drop.onnx")).graph.node], ["Mul", "Dropout", "ReduceSum"])
+        self.run_ok("grad", "drop.isth", "--loss=%y", "-o", "grad.onnx")
+        self.assertEqual(has_no_body(onnx.load(self.path("grad.onnx"))), ["dropout"])
+        # By its notes the file is the same graph again, with the same draws.
+        for file in "drop", "grad":
+            self.run_ok("import", f"{file}.onnx", "-o", f"{file}.back.isth")
+        self.run_ok("grad", "drop.back.isth", "--loss=%y", "-o", "grad.direct.isth")
+        self.assertIn(b"dropout(%m) {stream = 1}", self.read("drop.back.isth"))
 
     # --- Nets: forward, differentiated, rewritten
 

@@ -172,7 +172,7 @@ const llvm::StringMap<const ExportRow *> &table() {
   static const auto *const made = [] {
     auto *t = new llvm::StringMap<const ExportRow *>;
     for (ExportRows rows : {elementwiseRows(), shapeRows(), windowRows(), normRows(), lossRows(),
-                            indexingRows(), scanRows()})
+                            indexingRows(), scanRows(), randomRows()})
       for (const ExportRow &r : rows)
         (*t)[r.row] = &r;
     return t;

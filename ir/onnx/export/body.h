@@ -98,6 +98,7 @@ ExportRows normRows();
 ExportRows lossRows();
 ExportRows indexingRows();
 ExportRows scanRows();
+ExportRows randomRows();
 
 // Writes one row into `b`: by the table, else by the rows that its expansion has. Nothing where
 // neither is there.

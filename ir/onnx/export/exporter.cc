@@ -3,6 +3,7 @@
 #include "ir/file.h"
 #include "ir/onnx/export/body.h"
 #include "ir/onnx/tensor_data.h"
+#include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
@@ -53,6 +54,7 @@ private:
   llvm::StringMap<std::string> functions_; // by call: the operator
   llvm::StringMap<unsigned> bodies_;       // by row: how many functions
   std::set<std::string> withoutBody_;
+  llvm::DenseMap<int64_t, unsigned> draws_; // by stream: how many nodes draw from it
   struct Outside {
     Tensor data;
     int64_t offset;
@@ -283,6 +285,12 @@ void Exporter::addClauses(const Node &n, Metadata &meta) const {
     setMeta(meta, kAfter, std::to_string(n.after.size()));
 }
 
+// The stream that the node draws from, if it draws.
+std::optional<int64_t> streamOf(const Node &n) {
+  bool draws = n.op->is(kRandom) && !(n.op->is(kDependsOnMode) && !n.attrs.getBool("training"));
+  return draws ? std::optional<int64_t>(n.attrs.getInt("stream")) : std::nullopt;
+}
+
 void Exporter::addNode(NodeId id) {
   const Node &n = g_.node(id);
   OpCall call = g_.call(id);
@@ -296,7 +304,9 @@ void Exporter::addNode(NodeId id) {
       results.back() += "_out";
   }
   std::optional<Body> body;
-  {
+  // Two standard operators would not draw the same numbers, as a mask and its gradient must.
+  auto stream = streamOf(n);
+  if (!stream || draws_.lookup(*stream) == 1) {
     Body made;
     if (auto names = writeRow(made, *n.op, n.attrs, operands, call.results)) {
       made.finish(*names, results);
@@ -337,6 +347,9 @@ llvm::Error Exporter::run(const std::string &dataFile) {
   if (llvm::Error e = addInputs())
     return e;
   placeData(dataFile);
+  for (uint32_t i = 0; i < g_.numNodes(); ++i)
+    if (auto stream = streamOf(g_.node(NodeId(i))))
+      ++draws_[*stream];
   for (uint32_t i = 0; i < g_.numNodes(); ++i)
     addNode(NodeId(i));
   std::set<unsigned> outputs;

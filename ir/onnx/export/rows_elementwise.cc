@@ -283,13 +283,6 @@ Names prelu(const RowWriter &w) {
                              w.b.emit("Mul", {w.x(0), w.x(1)})})};
 }
 
-// Draws have no standard form; where nothing is drawn, nothing is missing.
-Names dropout(const RowWriter &w) {
-  if (w.attrs.getBool("training") && w.attrs.getFloat("ratio") != 0)
-    return {};
-  return {w.b.emit("Identity", {w.x(0)})};
-}
-
 constexpr ExportRow kRows[] = {
     r_add,
     r_sub,
@@ -347,7 +340,6 @@ constexpr ExportRow kRows[] = {
     {"leaky_relu_grad", leakyReluGrad},
     {"clamp_grad", clampGrad},
     {"running_average", runningAverage},
-    {"dropout", dropout},
     {"and", logicAnd},
     {"or", logicOr},
     {"xor", logicXor},
