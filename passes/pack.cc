@@ -8,30 +8,30 @@
 namespace isthmus {
 namespace {
 
-// A second is about 2e8. Small arenas matter less.
-int64_t mostWork(int64_t blocks, int64_t peak) {
-  int64_t most = std::min(400'000 * blocks, 60'000'000 + 40'000 * blocks);
-  return peak <= 1 << 20 ? most / 10 : most;
-}
+constexpr double kWorkPerEffort = 1e8; // measured: about a second
 
-constexpr size_t kMostInOrder = 400;         // blocks
-constexpr int64_t kLastEffort = 500'000'000; // work; two or three seconds
+constexpr int64_t kLastEffort = 8; // times the first
+
+// Small arenas matter less.
+double defaultEffort(double blocks, int64_t peak) {
+  double effort = std::min(2e-3 * blocks, 0.3 + 2e-4 * blocks);
+  return peak <= 1 << 20 ? effort / 10 : effort;
+}
 
 } // namespace
 
-int64_t pack(std::vector<Block> &blocks, int64_t peak) {
+int64_t pack(std::vector<Block> &blocks, int64_t peak, const PackOptions &o) {
   if (blocks.empty())
     return 0;
   Packing p(blocks, peak);
-  const int64_t most = mostWork(static_cast<int64_t>(blocks.size()), peak);
-  const bool small = blocks.size() <= kMostInOrder;
-  packOutward(p, small ? most / 2 : most);
-  if (!p.solved() && small)
-    packInOrder(p, most);
-  // A last effort where one percent is at stake. The search over orders lists all pairs of blocks
-  // that meet, so it is for small instances only.
-  if (small && peak > 1 << 20 && double(p.least) > 1.01 * double(peak))
-    packInOrder(p, most + kLastEffort);
+  const double effort = o.effort > 0 ? o.effort : defaultEffort(double(blocks.size()), peak);
+  const int64_t most = static_cast<int64_t>(effort * kWorkPerEffort);
+  packOutward(p, most / 4);
+  if (!p.solved())
+    packGuided(p, std::max(peak, o.enough), most);
+  // A last effort where one percent is at stake.
+  if (o.effort == 0 && peak > 1 << 20 && double(p.least) > 1.01 * double(peak))
+    packGuided(p, std::max(peak, o.enough), p.work + kLastEffort * most);
   for (size_t i = 0; i < blocks.size(); ++i)
     blocks[i].offset = p.best[i];
   return p.least;

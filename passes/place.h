@@ -19,9 +19,13 @@ struct Block {
   uint32_t first, last;
   int64_t offset = 0; // the result
 };
+struct PackOptions {
+  int64_t enough = 0; // an arena of this size will do; the peak where that is larger
+  double effort = 0;  // about seconds of one common core; 0: by the number of blocks
+};
 // Sets offsets so that blocks alive together do not overlap, and gives the end of the highest.
 // `peak` is the largest sum of live bytes, below which no placement can get; the search stops when
-// it is reached.
-int64_t pack(std::vector<Block> &blocks, int64_t peak);
+// it is reached. Deterministic.
+int64_t pack(std::vector<Block> &blocks, int64_t peak, const PackOptions &options = {});
 
 } // namespace isthmus

@@ -19,10 +19,9 @@ public:
   PlanResult run() {
     result_.baseline = evaluate(p_, sourceOrder(p_));
     result_.lowestPeak = lowestPeak(p_);
-    take(inSourceOrder());
-    bool isEnough = result_.planned.peakBytes <= o_.budgetBytes;
-    if (!o_.smallest && (isEnough || search()))
-      result_.isWithin = result_.planned.peakBytes <= o_.budgetBytes;
+    if (!o_.smallest)
+      result_.isWithin =
+          (result_.baseline.peakBytes <= o_.budgetBytes && tryPlace(inSourceOrder())) || search();
     if (!result_.isWithin)
       searchSmallest();
     return std::move(result_);
@@ -30,7 +29,10 @@ public:
 
 private:
   bool mayReorder() const { return p_.order == Order::Free; }
-  uint64_t allWork() const { return static_cast<uint64_t>(effort_ * kWorkPerEffort); }
+  // Of all the work allowed.
+  uint64_t work(double share) const {
+    return static_cast<uint64_t>(share * effort_ * kWorkPerEffort);
+  }
 
   std::vector<uint32_t> inSourceOrder() const {
     std::vector<uint32_t> ops(g_.ops.size());
@@ -39,33 +41,77 @@ private:
     return ops;
   }
 
+  // --- Candidates
+  struct Candidate {
+    Schedule schedule;
+    Evaluation judged;
+    int64_t arenaBytes = 0;
+  };
+
   // (Where the order is fixed, views run in their places too, which may let their bases live longer
   // than the search thought: the judge has the last word.)
-  void take(const std::vector<uint32_t> &ops) {
-    result_.schedule = g_.scheduleOf(ops);
-    result_.planned = evaluate(p_, result_.schedule);
+  Candidate placed(const std::vector<uint32_t> &ops, int64_t enough = 0) const {
+    Candidate c;
+    c.schedule = g_.scheduleOf(ops);
+    c.judged = evaluate(p_, c.schedule);
+    c.arenaBytes = o_.arenaOf ? o_.arenaOf(c.schedule, c.judged, enough) : c.judged.peakBytes;
+    return c;
   }
 
+  void take(Candidate c) {
+    result_.schedule = std::move(c.schedule);
+    result_.planned = std::move(c.judged);
+    result_.arenaBytes = c.arenaBytes;
+  }
+
+  bool isWithin(const Candidate &c) const { return c.arenaBytes <= o_.budgetBytes; }
+
+  // Takes it if its arena stays within the budget and it costs less than what was taken before;
+  // false if it is not within.
+  bool tryPlace(const std::vector<uint32_t> &ops) {
+    Candidate c = placed(ops, o_.budgetBytes);
+    bool ok = isWithin(c);
+    if (ok && (result_.schedule.empty() || c.judged.cost < result_.planned.cost))
+      take(c);
+    last_ = std::move(c);
+    return ok;
+  }
+
+  // --- Searching
   Editor editor(int64_t budget, uint64_t stream) {
     Editor e(g_, budget, o_.seed * 1000 + stream, mayReorder());
     return e;
   }
 
   // From here on the editor's work counts for `share` of all.
-  void follow(Editor &e, double share, uint64_t work) {
+  void follow(Editor &e, double share) {
     double before = share_;
     share_ += share;
-    uint64_t begin = e.work();
-    e.goOn = [this, &e, before, share, begin, work] {
-      double done = before + share * double(e.work() - begin) / double(std::max<uint64_t>(work, 1));
+    uint64_t begin = e.work(), all = std::max<uint64_t>(work(share), 1);
+    e.goOn = [this, &e, before, share, begin, all] {
+      double done = before + share * double(e.work() - begin) / double(all);
       if (o_.progress && !isStopped_)
         isStopped_ = !o_.progress({std::min(done, 1.0), bestCost_});
       return !isStopped_;
     };
   }
 
+  // From these ops on, at another budget.
+  Found improved(const std::vector<uint32_t> &ops, int64_t budget, double hot, double share,
+                 uint64_t stream) {
+    Editor e = editor(budget, stream);
+    e.assign(ops);
+    follow(e, share);
+    uint64_t begin = e.work();
+    if (!e.fits())
+      descend(e, /*siblings=*/false, 0, begin + work(share) / 2);
+    Found found;
+    anneal(e, hot, begin + work(share), found);
+    return found;
+  }
+
   // Starts of several kinds, each improved for a while; then the best of them for the rest.
-  bool search() {
+  Found searchPeak(int64_t budget, double share) {
     struct Start {
       bool siblings;
       double noise, hot;
@@ -73,48 +119,56 @@ private:
     constexpr Start kStarts[] = {
         {false, 0, 0.01}, {true, 0, 0.05}, {true, 0.5, 0.2}, {false, 0.5, 1}};
     constexpr double kHot[] = {0.2, 0.05, 0.02, 0.01};
-    constexpr size_t kSlices = std::size(kStarts) + std::size(kHot);
+    const double slice = share / double(std::size(kStarts) + std::size(kHot));
     Found best;
-    uint64_t each = allWork() / kSlices;
     for (size_t i = 0; i < std::size(kStarts) && !isStopped_; ++i) {
       const Start &s = kStarts[i];
-      Editor e = editor(o_.budgetBytes, i);
-      follow(e, 1.0 / kSlices, each);
+      Editor e = editor(budget, i);
+      follow(e, slice);
       uint64_t begin = e.work();
-      descend(e, s.siblings, s.noise, begin + each / 2);
+      descend(e, s.siblings, s.noise, begin + work(slice) / 2);
       Found found;
-      anneal(e, s.hot, begin + each, found);
-      if (found.cost < best.cost)
-        best = std::move(found);
+      anneal(e, s.hot, begin + work(slice), found);
+      best.offer(std::move(found));
       bestCost_ = best.ops.empty() ? 0 : best.cost;
     }
-    if (best.ops.empty())
-      return false;
-    for (size_t i = 0; i < std::size(kHot) && !isStopped_; ++i) {
-      Editor e = editor(o_.budgetBytes, 100 + i);
-      e.assign(best.ops);
-      follow(e, 1.0 / kSlices, each);
-      anneal(e, kHot[i], e.work() + each, best);
+    for (size_t i = 0; i < std::size(kHot) && !isStopped_ && !best.ops.empty(); ++i) {
+      best.offer(improved(best.ops, budget, kHot[i], slice, 100 + i));
       bestCost_ = best.cost;
     }
-    take(best.ops);
-    return true;
+    return best;
   }
 
-  // Lowers the budget step by step, each time from where the last one was met; smaller steps after
-  // each that was not. Does not depend on the budget asked for, so that what it finds is found
-  // again when it is asked for.
-  void searchSmallest() {
-    share_ = 0;
+  // A plan whose arena exceeds the budget is made a little tighter, until it does not.
+  bool search() {
+    constexpr int kMostRepairs = 8;
+    constexpr double kRepairShare = 0.05;
+    Found found = searchPeak(o_.budgetBytes, o_.arenaOf ? 0.7 : 1);
+    int64_t target = o_.budgetBytes;
+    for (int i = 0; !found.ops.empty(); ++i) {
+      if (tryPlace(found.ops))
+        return true;
+      if (i == kMostRepairs || isStopped_)
+        return false;
+      // (What is freed makes the rest fit better, too.)
+      target = std::min(target, last_.judged.peakBytes) -
+               std::max((last_.arenaBytes - o_.budgetBytes) * 3 / 5, p_.alignment);
+      found = improved(found.ops, target, 0.05, kRepairShare, 400 + uint64_t(i));
+    }
+    return false;
+  }
+
+  // Lowers the peak step by step, each time from where the last one was met; smaller steps after
+  // each that was not.
+  std::vector<uint32_t> searchLeastPeak(double share) {
     Editor e = editor(result_.baseline.peakBytes, 200);
-    follow(e, 0.5, allWork());
+    follow(e, share);
     std::vector<uint32_t> least = inSourceOrder();
     int64_t leastPeak = e.timeline().peak();
-    uint64_t begin = e.work(), all = allWork();
+    const uint64_t begin = e.work(), all = work(share);
     double step = 0.1;
     while (e.work() < begin + all && step > 1e-4 && leastPeak > result_.lowestPeak && !isStopped_) {
-      int64_t target = std::max(result_.lowestPeak, int64_t(double(leastPeak) * (1 - step)));
-      e.setBudget(target);
+      e.setBudget(std::max(result_.lowestPeak, int64_t(double(leastPeak) * (1 - step))));
       uint64_t slice = e.work() + all / 24;
       descend(e, /*siblings=*/false, 0, slice);
       Found found;
@@ -129,21 +183,43 @@ private:
         least = std::move(found.ops);
       }
     }
-    take(least);
-    result_.smallestPeak = result_.planned.peakBytes;
-    result_.isWithin = o_.smallest || result_.smallestPeak <= o_.budgetBytes;
-    if (!o_.smallest && !result_.isWithin)
+    return least;
+  }
+
+  // The least arena: of plans at the least peak and a little above it, which may lie better. Does
+  // not depend on the budget asked for, so that what it finds is found again when it is asked for.
+  void searchSmallest() {
+    share_ = 0;
+    std::vector<uint32_t> ops = searchLeastPeak(0.5);
+    Candidate least = placed(ops);
+    const int64_t leastPeak = least.judged.peakBytes;
+    std::vector<Candidate> all;
+    for (double above : {0.0, 0.005, 0.01, 0.02}) {
+      int64_t budget = leastPeak + int64_t(above * double(leastPeak));
+      if (least.arenaBytes < budget)
+        break;
+      Found found = improved(ops, budget, 0.05, 0.1, 300 + all.size());
+      if (found.ops.empty())
+        continue;
+      all.push_back(placed(found.ops));
+      const Candidate &c = all.back();
+      if (std::pair(c.arenaBytes, c.judged.cost) < std::pair(least.arenaBytes, least.judged.cost))
+        least = c;
+    }
+    result_.smallestBytes = least.arenaBytes;
+    result_.isWithin = o_.smallest || isWithin(least);
+    take(std::move(least));
+    if (o_.smallest || !result_.isWithin)
       return;
-    // The cost, at that peak or the budget.
-    Found best;
-    Editor better = editor(o_.smallest ? result_.smallestPeak : o_.budgetBytes, 300);
-    better.assign(least);
-    follow(better, 0.5, all);
-    anneal(better, 0.05, better.work() + all, best);
-    if (!best.ops.empty())
-      take(best.ops);
-    if (result_.planned.peakBytes > better.budget())
-      take(least);
+    for (Candidate &c : all)
+      if (isWithin(c) && c.judged.cost < result_.planned.cost)
+        take(std::move(c));
+    for (double part : {1.0, 0.5}) {
+      int64_t room = int64_t(part * double(o_.budgetBytes - result_.smallestBytes));
+      Found found = improved(ops, leastPeak + room, 0.05, 0.1, 310);
+      if (!found.ops.empty() && tryPlace(found.ops))
+        break;
+    }
   }
 
   const Problem &p_;
@@ -152,6 +228,7 @@ private:
   double effort_;
   bool isStopped_ = false;
   double share_ = 0, bestCost_ = 0;
+  Candidate last_; // that was tried
   PlanResult result_;
 };
 

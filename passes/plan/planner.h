@@ -1,9 +1,10 @@
-// The planner: the fastest schedule found whose peak stays within a budget.
+// The planner: the fastest schedule found whose arena stays within a budget.
 //
 // Any storage may be dropped in any gap between its uses and made again any number of times, and
 // ops may change places. Several greedy descents give starts, annealing improves them; every
-// schedule is priced exactly. The same problem, budget, effort and seed give the same plan on every
-// machine: limits are counts of work.
+// schedule is priced exactly. One whose storages cannot be placed within the budget is tightened,
+// from where it stands, and placed again. The same problem, budget, effort and seed give the same
+// plan on every machine: limits are counts of work.
 #pragma once
 
 #include "passes/plan/problem.h"
@@ -18,22 +19,28 @@ struct PlanProgress {
 };
 
 struct PlanOptions {
-  int64_t budgetBytes = 0; // the peak allowed; workspaces count, what is always there does not
-  bool smallest = false;   // instead: the least peak that is found
+  int64_t budgetBytes = 0; // what the arena must not exceed; workspaces count, what is always there
+                           // does not
+  bool smallest = false;   // instead: the least that is found
   double effort = 0;       // about seconds of one common core; 0: by the size of the problem
   uint64_t seed = 0;
+  // The arena that a schedule needs once its storages have offsets; one of `enough` bytes will do.
+  // Empty: its peak.
+  std::function<int64_t(const Schedule &, const Evaluation &, int64_t enough)> arenaOf;
   // Called now and then; false ends the search with the best so far. May be empty.
   std::function<bool(const PlanProgress &)> progress;
 };
 
 struct PlanResult {
-  bool isWithin = false;    // the budget was met (always, with `smallest`)
-  Schedule schedule;        // the best within the budget; otherwise that of the least peak found
-  Evaluation planned;       // of the schedule, by `evaluate`
-  Evaluation baseline;      // of the source order
-  int64_t smallestPeak = 0; // the least peak found: as a budget, with the same effort and seed, it
-                            // is met; 0 where it was not looked for
-  int64_t lowestPeak = 0;   // no schedule goes below
+  bool isWithin = false;  // the budget was met (always, with `smallest`)
+  Schedule schedule;      // the best within the budget; otherwise that of the least arena found
+  Evaluation planned;     // of the schedule, by `evaluate`
+  int64_t arenaBytes = 0; // of the schedule
+  Evaluation baseline;    // of the source order
+  // The least arena found: as a budget, with the same effort and seed, it is met. 0 where it was
+  // not looked for.
+  int64_t smallestBytes = 0;
+  int64_t lowestPeak = 0; // no schedule goes below
 };
 
 double defaultEffort(size_t numOps);

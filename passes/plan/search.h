@@ -16,6 +16,10 @@ struct Found {
   std::vector<uint32_t> ops; // empty: nothing within the budget
   double cost = 1e300;
 
+  void offer(Found other) {
+    if (other.cost < cost - 1e-9)
+      *this = std::move(other);
+  }
   void offer(const Editor &e) {
     if (e.fits() && e.cost() < cost - 1e-9) {
       cost = e.cost();

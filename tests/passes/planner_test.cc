@@ -123,10 +123,10 @@ TEST(Planner, MeetsBudgetsOrNamesTheSmallest) {
       continue;
     }
     ++refused;
-    ASSERT_GT(r.smallestPeak, o.budgetBytes);
-    PlanResult again = planWithin(p, options(r.smallestPeak));
-    ASSERT_TRUE(again.isWithin) << "problem " << i << ": " << r.smallestPeak;
-    ASSERT_LE(again.planned.peakBytes, r.smallestPeak);
+    ASSERT_GT(r.smallestBytes, o.budgetBytes);
+    PlanResult again = planWithin(p, options(r.smallestBytes));
+    ASSERT_TRUE(again.isWithin) << "problem " << i << ": " << r.smallestBytes;
+    ASSERT_LE(again.planned.peakBytes, r.smallestBytes);
   }
   EXPECT_GT(met, 100);
   EXPECT_GT(refused, 20);
@@ -203,13 +203,13 @@ TEST(Budget, TheArenaStaysWithin) {
   for (int i = 0; i < 60; ++i) {
     Problem p = randomProblem(rng);
     int64_t baseline = evaluate(p, sourceOrder(p)).peakBytes;
-    FittedPlan fitted = fitArena(p, options(baseline * 4 / 5));
+    PlanResult fitted = planArena(p, options(baseline * 4 / 5));
     if (fitted.isWithin) {
       EXPECT_LE(fitted.arenaBytes, baseline * 4 / 5);
       continue;
     }
     ASSERT_GT(fitted.smallestBytes, baseline * 4 / 5);
-    EXPECT_TRUE(fitArena(p, options(fitted.smallestBytes)).isWithin);
+    EXPECT_TRUE(planArena(p, options(fitted.smallestBytes)).isWithin);
   }
 }
 

@@ -109,7 +109,7 @@ private:
     options.effort = o_.effort;
     options.seed = o_.seed;
     WatchedSearch search(options);
-    auto found = fitGraph(source_, problem_, target_, options);
+    auto found = planGraph(source_, problem_, target_, options);
     if (!found)
       return found.takeError();
     out_.wasInterrupted = search.wasInterrupted();
@@ -121,7 +121,7 @@ private:
         return e;
       return notWithin(report(), limit->bytes);
     }
-    setFigures(baseline, found->plan.plan.planned);
+    setFigures(baseline, found->plan.planned);
     out_.graph = std::move(found->graph);
     out_.layout = std::move(found->layout);
     nameTarget("budget");

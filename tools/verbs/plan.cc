@@ -24,20 +24,20 @@ int64_t persistentOf(const plan::Problem &p) {
   return bytes;
 }
 
-Report reportOf(const plan::Problem &p, const FittedPlan &found) {
+Report reportOf(const plan::Problem &p, const plan::PlanResult &found) {
   Report r;
-  r.baselinePeakBytes = found.plan.baseline.peakBytes;
-  r.predictedPeakBytes = found.plan.planned.peakBytes;
+  r.baselinePeakBytes = found.baseline.peakBytes;
+  r.predictedPeakBytes = found.planned.peakBytes;
   r.arenaBytes = found.arenaBytes;
   r.persistentBytes = persistentOf(p);
-  r.outputBytes = found.plan.planned.outputBytes;
-  r.recomputeOverhead = found.plan.planned.cost / std::max(1e-12, found.plan.baseline.cost) - 1;
-  r.lowerBoundBytes = found.plan.lowestPeak;
+  r.outputBytes = found.planned.outputBytes;
+  r.recomputeOverhead = found.planned.cost / std::max(1e-12, found.baseline.cost) - 1;
+  r.lowerBoundBytes = found.lowestPeak;
   if (found.smallestBytes > 0)
     r.smallestBudgetBytes = found.smallestBytes;
   r.policyUsed = "budget";
   r.nodes = llvm::count_if(p.ops, [](const plan::Op &op) { return !op.persistent; });
-  r.clones = found.plan.planned.recomputed;
+  r.clones = found.planned.recomputed;
   return r;
 }
 
@@ -75,18 +75,18 @@ llvm::Error runPlan(const Options &o) {
   options.seed = o.seed;
   WatchedSearch search(options);
   options.smallest = budget->kind == Budget::Smallest;
-  FittedPlan found = fitArena(p, options);
+  plan::PlanResult found = planArena(p, options);
   Report r = reportOf(p, found);
   r.planSeconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  if (!found.plan.planned.error.empty())
+  if (!found.planned.error.empty())
     return makeErrorCode(5, "internal: the plan is not valid: {0}; please report this",
-                         found.plan.planned.error);
+                         found.planned.error);
   if (llvm::Error e = writeReport(r, o.report))
     return e;
   if (!found.isWithin)
     return notWithin(r, options.budgetBytes);
   if (!o.output.empty() || o.report.empty())
-    if (llvm::Error e = writeSchedule(*g, found.plan.schedule, o.output))
+    if (llvm::Error e = writeSchedule(*g, found.schedule, o.output))
       return e;
   Console::get().line(llvm::formatv("peak {0} -> {1}, arena {2}, {3} ops run again, added cost "
                                     "{4:F2} % in {5}",
