@@ -15,7 +15,7 @@ constexpr int64_t kLastEffort = 8; // times the first
 // Small arenas matter less.
 double defaultEffort(double blocks, int64_t peak) {
   double effort = std::min(2e-3 * blocks, 0.3 + 2e-4 * blocks);
-  return peak <= 1 << 20 ? effort / 10 : effort;
+  return peak <= 1 << 20 ? std::max(0.01, effort / 10) : effort;
 }
 
 } // namespace

@@ -12,7 +12,7 @@ import cli_cases
 import command
 
 # Enough for these small graphs.
-QUICK = ["--effort=0.05"]
+QUICK = ["--effort=0.2"]
 
 
 def problem(n):
