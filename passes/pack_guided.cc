@@ -419,13 +419,15 @@ void packGuided(Packing &p, int64_t enough, int64_t untilWork) {
       return;
   // The peak itself, from the largest first and from the best so far; then what is enough; then
   // ever closer to the least that was not ruled out.
+  const std::vector<int64_t> none(p.blocks.size(), Guided::kUnplaced);
   auto search = [&](const std::vector<int64_t> &from, int64_t height, double share) {
     int64_t work = int64_t(share * double(untilWork - p.work));
     return levels.search(from, height, p.work + std::max<int64_t>(1000, work));
   };
-  const std::vector<int64_t> none(p.blocks.size(), Guided::kUnplaced);
-  if (search(none, p.peak, 0.3) || search(p.best, p.peak, 0.4) ||
-      (p.least > enough && !search(p.best, enough, 0.5)))
+  for (double share : {0.15, 0.2, 0.25, 0.3})
+    if (search(none, p.peak, share) || search(p.best, p.peak, share))
+      return;
+  if (p.least > enough && !search(p.best, enough, 0.5))
     return;
   const int64_t close = p.peak / 5000;
   for (int64_t low = p.peak + 1; low + close < p.least && p.work < untilWork;) {
