@@ -6,8 +6,9 @@
 namespace isthmus::plan {
 namespace {
 
-// A storage below this share of the budget always stays: bringing it back is not worth a run.
-constexpr int64_t kSmallShare = 2000;
+// The smallest storages always stay, as bringing them back is not worth a run: of at most this
+// share of the budget each, and as many as together make this share of it where memory is tightest.
+constexpr int64_t kSmallShare = 2000, kAllSmallShare = 200;
 // A drop that needs more runs than this is given up.
 constexpr size_t kMostEdits = 200;
 constexpr int kDeepest = 60;
@@ -17,12 +18,27 @@ constexpr int kDeepest = 60;
 Editor::Editor(const StorageGraph &g, int64_t budget, uint64_t seed, bool mayReorder)
     : random{seed}, t_(g), g_(g), mayReorder_(mayReorder) {
   placeInRepeated_.assign(g.ops.size(), kNone);
+  const uint32_t peak = t_.position(t_.peakRun());
+  for (uint32_t s = 0; s < g.storages.size(); ++s) {
+    CopyId c = t_.copies(s).front();
+    if (t_.position(t_.maker(c)) <= peak && t_.position(t_.lastUse(c)) >= peak)
+      bytesAtPeak_.push_back(g.storages[s].bytes);
+  }
+  std::sort(bytesAtPeak_.begin(), bytesAtPeak_.end());
   setBudget(budget);
+}
+
+int64_t Editor::smallest() const {
+  int64_t room = budget_ / kAllSmallShare;
+  for (int64_t bytes : bytesAtPeak_)
+    if (bytes > budget_ / kSmallShare || (room -= bytes) < 0)
+      return std::max<int64_t>(1, std::min(bytes, budget_ / kSmallShare));
+  return std::max<int64_t>(1, budget_ / kSmallShare);
 }
 
 void Editor::setBudget(int64_t bytes) {
   budget_ = bytes;
-  leastBytes_ = std::max<int64_t>(1, bytes / kSmallShare);
+  leastBytes_ = smallest();
   candidates_.clear();
   for (uint32_t s = 0; s < g_.storages.size(); ++s)
     if (!isSmall(s) && g_.ops[g_.storages[s].maker].mayRepeat)

@@ -92,6 +92,7 @@ private:
   bool dropSibling(RunId user, uint32_t made, const How &how);
   void raiseReaders(RunId r);
   bool hasRoomWithout(RunId r) const;
+  int64_t smallest() const; // that is worth a drop
   bool isSmall(uint32_t storage) const { return g_.storages[storage].bytes < leastBytes_; }
   size_t runsOf(uint32_t op) const { return t_.copies(g_.ops[op].firstMade).size(); }
   RunId someRepeat(uint32_t op);
@@ -103,6 +104,7 @@ private:
   Timeline t_;
   const StorageGraph &g_;
   int64_t budget_ = 0, leastBytes_ = 0;
+  std::vector<int64_t> bytesAtPeak_; // of the source order, sorted
   bool mayReorder_;
   std::vector<Edit> log_;
   uint64_t asked_ = 0;

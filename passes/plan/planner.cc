@@ -119,19 +119,24 @@ private:
     constexpr Start kStarts[] = {
         {false, 0, 0.01}, {true, 0, 0.05}, {true, 0.5, 0.2}, {false, 0.5, 1}};
     constexpr double kHot[] = {0.2, 0.05, 0.02, 0.01};
-    const double slice = share / double(std::size(kStarts) + std::size(kHot));
+    double slice = share / double(std::size(kStarts) + std::size(kHot)), used = 0;
     Found best;
     for (size_t i = 0; i < std::size(kStarts) && !isStopped_; ++i) {
       const Start &s = kStarts[i];
       Editor e = editor(budget, i);
       follow(e, slice);
       uint64_t begin = e.work();
-      descend(e, s.siblings, s.noise, begin + work(slice) / 2);
+      // The first way down may take what it needs: on large graphs there is time for no other.
+      descend(e, s.siblings, s.noise, begin + work(i == 0 ? share / 2 : slice / 2));
       Found found;
-      anneal(e, s.hot, begin + work(slice), found);
+      anneal(e, s.hot, std::max(e.work(), begin) + work(slice) / 2, found);
       best.offer(std::move(found));
       bestCost_ = best.ops.empty() ? 0 : best.cost;
+      used += double(e.work() - begin) / double(work(1));
+      if (used > share / 3)
+        break;
     }
+    slice = (share - used) / double(std::size(kHot));
     for (size_t i = 0; i < std::size(kHot) && !isStopped_ && !best.ops.empty(); ++i) {
       best.offer(improved(best.ops, budget, kHot[i], slice, 100 + i));
       bestCost_ = best.cost;

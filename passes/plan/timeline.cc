@@ -474,7 +474,7 @@ int64_t Timeline::excessOver(int64_t budget, uint32_t n, int64_t above) {
   ++work;
   if (max_[n] + above <= budget)
     return 0;
-  if (n >= leaves_)
+  if (n >= leaves_ || n >= kMostStretches)
     return max_[n] + above - budget;
   above += add_[n];
   return excessOver(budget, 2 * n, above) + excessOver(budget, 2 * n + 1, above);

@@ -28,7 +28,8 @@ public:
 
   int64_t peak() const { return max_[1]; }
   RunId peakRun() const; // the first at the peak
-  // Sum over chunks of what their highest run has beyond the budget.
+  // Sum over stretches of the schedule, some hundreds, of what the highest run of each has beyond
+  // the budget.
   int64_t excessOver(int64_t budget) { return excessOver(budget, 1, 0); }
   double cost() const { return cost_; }
   std::vector<uint32_t> ops() const; // in order
@@ -66,6 +67,7 @@ public:
 
 private:
   static constexpr uint32_t kChunk = 32, kFill = 16;
+  static constexpr uint32_t kMostStretches = 512; // a power of two, as the tree's levels
   struct Run {
     uint32_t op = kNone, position = kNone;
     uint32_t firstRead = 0, firstMade = 0;
