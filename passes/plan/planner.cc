@@ -10,6 +10,8 @@ namespace {
 
 // One unit of effort; measured: a second of a core, more or less.
 constexpr double kWorkPerEffort = 3e7;
+// A greedy descent has done its part after this much for each storage that might be dropped.
+constexpr uint64_t kWorkDown = 12'000;
 
 class Planner {
 public:
@@ -126,8 +128,11 @@ private:
       Editor e = editor(budget, i);
       follow(e, slice);
       uint64_t begin = e.work();
-      // The first way down may take what it needs: on large graphs there is time for no other.
-      descend(e, s.siblings, s.noise, begin + work(i == 0 ? share / 2 : slice / 2));
+      // On large graphs the first way down takes all that there is time for.
+      uint64_t most = work(slice) / 2;
+      if (i == 0)
+        most = std::max(most, std::min(work(share) / 2, kWorkDown * e.candidates().size()));
+      descend(e, s.siblings, s.noise, begin + most);
       Found found;
       anneal(e, s.hot, std::max(e.work(), begin) + work(slice) / 2, found);
       best.offer(std::move(found));
@@ -144,23 +149,32 @@ private:
     return best;
   }
 
-  // A plan whose arena exceeds the budget is made a little tighter, until it does not.
+  // A plan whose arena exceeds the budget is made a little tighter, until it does not; then less
+  // tight again, where that was a long way.
   bool search() {
     constexpr int kMostRepairs = 8;
     constexpr double kRepairShare = 0.05;
     Found found = searchPeak(o_.budgetBytes, o_.arenaOf ? 0.7 : 1);
-    int64_t target = o_.budgetBytes;
-    for (int i = 0; !found.ops.empty(); ++i) {
-      if (tryPlace(found.ops))
-        return true;
-      if (i == kMostRepairs || isStopped_)
-        return false;
+    if (found.ops.empty())
+      return false;
+    if (tryPlace(found.ops))
+      return true;
+    int64_t high = last_.judged.peakBytes, low = 0; // peaks: too much, and within
+    for (int i = 0; i < kMostRepairs && !isStopped_; ++i) {
+      if (low > 0 && high - low < o_.budgetBytes / 500)
+        break;
       // (What is freed makes the rest fit better, too.)
-      target = std::min(target, last_.judged.peakBytes) -
-               std::max((last_.arenaBytes - o_.budgetBytes) * 3 / 5, p_.alignment);
-      found = improved(found.ops, target, 0.05, kRepairShare, 400 + uint64_t(i));
+      int64_t less = std::max((last_.arenaBytes - o_.budgetBytes) * 3 / 5, p_.alignment);
+      int64_t target = low > 0 ? low + (high - low) / 2 : high - less;
+      Found next = improved(found.ops, target, 0.05, kRepairShare, 400 + uint64_t(i));
+      if (next.ops.empty())
+        break;
+      bool ok = tryPlace(next.ops);
+      (ok ? low : high) = target;
+      if (!ok && low == 0)
+        found = std::move(next);
     }
-    return false;
+    return low > 0;
   }
 
   // Lowers the peak step by step, each time from where the last one was met; smaller steps after
