@@ -387,6 +387,13 @@ Editor::Range Editor::rangeOf(RunId r) const {
   return range;
 }
 
+Editor::RunId Editor::move(RunId r, RunId before) {
+  RunId fresh = insert(t_.opOf(r), before);
+  remove(r);
+  suspects_.clear(); // what it reads, it reads again
+  return fresh;
+}
+
 // Prefers places where less is live at high water.
 bool Editor::shiftSome() {
   if (!mayReorder_ || g_.ops.empty())
@@ -417,9 +424,7 @@ bool Editor::shiftSome() {
   if (first == kNone)
     return false;
   before += above(r);
-  RunId fresh = insert(op, isLater ? t_.next(last) : first);
-  remove(r);
-  suspects_.clear(); // what it reads, it reads again
+  RunId fresh = move(r, isLater ? t_.next(last) : first);
   RunId from = isLater ? first : fresh, to = isLater ? fresh : last;
   for (x = from;; x = t_.next(x)) {
     after += above(x);

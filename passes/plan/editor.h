@@ -20,6 +20,7 @@ public:
   void assign(const std::vector<uint32_t> &ops);
 
   const Timeline &timeline() const { return t_; }
+  const StorageGraph &graph() const { return g_; }
   double cost() const { return t_.cost(); }
   int64_t budget() const { return budget_; }
   void setBudget(int64_t bytes);
@@ -41,6 +42,9 @@ public:
   size_t mark() const { return log_.size(); }
   void undo(size_t to = 0);
   void commit() { log_.clear(); }
+
+  // Runs the op elsewhere; every read binds to the copy that it bound to. Gives the new run.
+  RunId move(RunId r, RunId before);
 
   // --- Gaps: between a copy's making or a read of it, and its next read
   struct Gap {

@@ -21,6 +21,7 @@ public:
   PlanResult run() {
     result_.baseline = evaluate(p_, sourceOrder(p_));
     result_.lowestPeak = lowestPeak(p_);
+    ordered_ = inGoodOrder();
     if (!o_.smallest)
       result_.isWithin =
           (result_.baseline.peakBytes <= o_.budgetBytes && tryPlace(inSourceOrder())) || search();
@@ -34,6 +35,14 @@ private:
   // Of all the work allowed.
   uint64_t work(double share) const {
     return static_cast<uint64_t>(share * effort_ * kWorkPerEffort);
+  }
+
+  // The source order, or a better one of the same ops.
+  std::vector<uint32_t> inGoodOrder() {
+    Editor e = editor(result_.baseline.peakBytes, 0);
+    if (mayReorder())
+      improveOrder(e);
+    return e.timeline().peak() < result_.baseline.peakBytes ? e.timeline().ops() : inSourceOrder();
   }
 
   std::vector<uint32_t> inSourceOrder() const {
@@ -115,17 +124,21 @@ private:
   // Starts of several kinds, each improved for a while; then the best of them for the rest.
   Found searchPeak(int64_t budget, double share) {
     struct Start {
-      bool siblings;
+      bool ordered, siblings;
       double noise, hot;
     };
-    constexpr Start kStarts[] = {
-        {false, 0, 0.01}, {true, 0, 0.05}, {true, 0.5, 0.2}, {false, 0.5, 1}};
+    constexpr Start kStarts[] = {{true, false, 0, 0.01},
+                                 {false, true, 0, 0.05},
+                                 {true, true, 0.5, 0.2},
+                                 {false, false, 0.5, 1}};
     constexpr double kHot[] = {0.2, 0.05, 0.02, 0.01};
     double slice = share / double(std::size(kStarts) + std::size(kHot)), used = 0;
     Found best;
     for (size_t i = 0; i < std::size(kStarts) && !isStopped_; ++i) {
       const Start &s = kStarts[i];
       Editor e = editor(budget, i);
+      if (s.ordered)
+        e.assign(ordered_);
       follow(e, slice);
       uint64_t begin = e.work();
       // On large graphs the first way down takes all that there is time for.
@@ -170,7 +183,10 @@ private:
       if (next.ops.empty())
         break;
       bool ok = tryPlace(next.ops);
-      (ok ? low : high) = target;
+      if (ok)
+        low = target;
+      else
+        high = low > 0 ? target : std::min(target, last_.judged.peakBytes);
       if (!ok && low == 0)
         found = std::move(next);
     }
@@ -182,7 +198,8 @@ private:
   std::vector<uint32_t> searchLeastPeak(double share) {
     Editor e = editor(result_.baseline.peakBytes, 200);
     follow(e, share);
-    std::vector<uint32_t> least = inSourceOrder();
+    e.assign(ordered_);
+    std::vector<uint32_t> least = ordered_;
     int64_t leastPeak = e.timeline().peak();
     const uint64_t begin = e.work(), all = work(share);
     double step = 0.1;
@@ -213,11 +230,11 @@ private:
     Candidate least = placed(ops);
     const int64_t leastPeak = least.judged.peakBytes;
     std::vector<Candidate> all;
-    for (double above : {0.0, 0.005, 0.01, 0.02}) {
+    for (double above : {0.0, 0.005, 0.01, 0.02, 0.03, 0.04}) {
       int64_t budget = leastPeak + int64_t(above * double(leastPeak));
       if (least.arenaBytes < budget)
         break;
-      Found found = improved(ops, budget, 0.05, 0.1, 300 + all.size());
+      Found found = improved(ops, budget, 0.05, 0.07, 300 + all.size());
       if (found.ops.empty())
         continue;
       all.push_back(placed(found.ops));
@@ -245,6 +262,7 @@ private:
   const PlanOptions &o_;
   StorageGraph g_;
   double effort_;
+  std::vector<uint32_t> ordered_;
   bool isStopped_ = false;
   double share_ = 0, bestCost_ = 0;
   Candidate last_; // that was tried

@@ -1,10 +1,13 @@
-// The two searches of the planner. Both stop when the editor's work has reached `untilWork`, or a
+// The searches of the planner. They stop when the editor's work has reached `untilWork`, or a
 // little after, or the editor says so.
 #pragma once
 
 #include "passes/plan/editor.h"
 
 namespace isthmus::plan {
+
+// Of a schedule without repeats: moves runs to where less is live meanwhile.
+void improveOrder(Editor &e);
 
 // From where the editor stands down to the budget: again and again the gap whose drop takes most
 // off the excess for its cost, priced exactly. With `siblings`, also drops that let their operands

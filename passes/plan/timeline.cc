@@ -485,6 +485,12 @@ int64_t Timeline::liveAt(RunId r) const {
   return live_[at] + above(at / kChunk);
 }
 
+Timeline::RunId Timeline::first() const {
+  for (uint32_t chunk = 0;; ++chunk)
+    if (size_[chunk])
+      return at_[chunk * kChunk];
+}
+
 Timeline::RunId Timeline::next(RunId r) const {
   uint32_t at = runs_[r].position, chunk = at / kChunk;
   if (at + 1 < chunk * kChunk + size_[chunk])

@@ -38,6 +38,7 @@ public:
   uint32_t opOf(RunId r) const { return runs_[r].op; }
   uint32_t position(RunId r) const { return runs_[r].position; } // for comparisons
   RunId end() const { return end_; } // after all others; reads all that lives to the end
+  RunId first() const;               // of all
   RunId next(RunId r) const;
   RunId previous(RunId r) const; // kNone at the first
   bool isFirst(RunId r) const;   // of its op
