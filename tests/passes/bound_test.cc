@@ -2,6 +2,7 @@
 // problems of the shapes that networks have.
 
 #include "passes/plan/bound.h"
+#include "passes/plan/overhead_bound.h"
 #include "passes/plan/peak_bound.h"
 #include "passes/plan/storage_graph.h"
 #include "tests/passes/random_problem.h"
@@ -329,6 +330,163 @@ TEST(LowestPeak, GrowsWithWork) {
     EXPECT_GE(leastPeak(n, known, 100000), known);
     EXPECT_LE(leastPeak(n, known, 100000), evaluate(p, sourceOrder(p)).peakBytes);
   }
+}
+
+constexpr uint64_t kWork = 300000;
+
+// Any order in which inputs come before.
+Schedule anyOrder(const Problem &p, Rng &rng) {
+  Schedule s;
+  std::vector<char> there(p.ops.size(), 0);
+  for (OpIndex i = 0; i < p.ops.size(); ++i)
+    there[i] = p.ops[i].persistent;
+  for (bool isDone = false; !isDone;) {
+    std::vector<OpIndex> ready;
+    for (OpIndex i = 0; i < p.ops.size(); ++i)
+      if (!there[i] && std::all_of(p.ops[i].inputs.begin(), p.ops[i].inputs.end(),
+                                   [&](const Read &r) { return there[r.op]; }))
+        ready.push_back(i);
+    isDone = ready.empty();
+    if (!isDone) {
+      s.push_back(ready[below(rng, ready.size())]);
+      there[s.back()] = 1;
+    }
+  }
+  return s;
+}
+
+TEST(LeastCost, IsNeverAboveTheLeastAndOftenIt) {
+  Rng rng(5);
+  int equal = 0, dear = 0, dearEqual = 0, n = numProblems(300, 3000);
+  for (int i = 0; i < n; ++i) {
+    Problem p = randomProblem(rng, 1 + below(rng, 2));
+    if (below(rng, 2))
+      for (Op &op : p.ops)
+        op.recomputable = true;
+    Schedule plan = anyOrder(p, rng);
+    std::vector<char> needed = neededOps(p);
+    std::vector<OpIndex> order;
+    double first = 0;
+    for (OpIndex op : plan)
+      if (needed[op] && !p.ops[op].isView()) {
+        order.push_back(op);
+        first += p.ops[op].cost;
+      }
+    int64_t low = Everything(p).leastPeak(), high = evaluate(p, plan).peakBytes;
+    int64_t budget = low + int64_t(below(rng, uint64_t(high - low + 1)));
+    double least = Everything(p, &order).leastCost(budget);
+    double known = below(rng, 2) || std::isinf(least) ? 0 : least;
+    OverheadBound b = leastCost(p, plan, budget, known, kWork);
+    ASSERT_LE(b.cost, least + 1e-6) << "problem " << i;
+    ASSERT_GE(b.cost, first - 1e-6);
+    if (std::isinf(least))
+      continue;
+    bool isEqual = b.cost > least - 1e-3;
+    equal += isEqual;
+    dear += least > first + 1e-6;
+    dearEqual += isEqual && least > first + 1e-6;
+    if (b.pricePerByte > 0) {
+      ASSERT_TRUE(needed[b.at]);
+    }
+  }
+  EXPECT_GT(equal, n * 8 / 10);
+  EXPECT_GT(dear, n / 4); // the budget costs something
+  EXPECT_GT(dearEqual, dear * 6 / 10);
+}
+
+// Random layers, forward and backward: layer i's gradient reads what layer i read.
+Problem network(Rng &rng, int layers) {
+  Problem p;
+  auto add = [&](std::vector<Read> inputs, int64_t bytes) {
+    p.ops.push_back(make(std::move(inputs), {bytes}, double(1 + below(rng, 9))));
+    return OpIndex(p.ops.size() - 1);
+  };
+  std::vector<OpIndex> x = {add({}, 100)};
+  for (int i = 0; i < layers; ++i)
+    x.push_back(add({{x.back()}}, int64_t(50 + below(rng, 100))));
+  OpIndex g = add({{x.back()}}, 100);
+  for (int i = layers; i-- > 0;)
+    g = add({{g}, {x[i]}}, p.ops[x[i]].outputBytes[0]);
+  p.outputs = {{g}};
+  return p;
+}
+
+TEST(LeastCost, FallsAsTheBudgetGrows) {
+  Rng rng(6);
+  for (int i = 0; i < 10; ++i) {
+    Problem p = network(rng, 12);
+    Schedule plan = sourceOrder(p);
+    Evaluation e = evaluate(p, plan);
+    EXPECT_EQ(leastCost(p, plan, e.peakBytes, 0, kWork).cost, e.cost);
+    EXPECT_EQ(leastCost(p, plan, e.peakBytes, 0, kWork).pricePerByte, 0);
+    double before = e.cost;
+    for (int percent : {90, 80, 70, 60, 50, 40}) {
+      int64_t budget = e.peakBytes * percent / 100;
+      OverheadBound b = leastCost(p, plan, budget, 0, 10 * kWork);
+      EXPECT_GE(b.cost, before - 0.01 * e.cost) << percent;
+      EXPECT_GT(b.cost, e.cost);
+      EXPECT_GT(b.pricePerByte, 0);
+      before = b.cost;
+    }
+    EXPECT_GT(before, 1.05 * e.cost);
+  }
+}
+
+// Eight layers and their gradients, of 10 bytes and cost 1 each, the layers' input kept: in all,
+// the input and 8 layers wait when the first gradient is made (and the last layer is read).
+TEST(LeastCost, ByHand) {
+  Problem p;
+  Op input = make({}, {10});
+  input.recomputable = false;
+  p.ops.push_back(input);
+  for (OpIndex i = 0; i < 8; ++i)
+    p.ops.push_back(make({{i}}, {10}));
+  p.ops.push_back(make({{8}}, {10}));
+  for (OpIndex i = 8; i-- > 0;)
+    p.ops.push_back(make({{OpIndex(p.ops.size() - 1)}, {i}}, {10}));
+  p.outputs = {{OpIndex(p.ops.size() - 1)}};
+  Schedule plan = sourceOrder(p);
+  Evaluation e = evaluate(p, plan);
+  EXPECT_EQ(e.peakBytes, 100);
+  EXPECT_EQ(e.cost, 18);
+  // Each layer that does not fit runs again, once.
+  EXPECT_NEAR(leastCost(p, plan, 90, 0, kWork).cost, 19, 1e-3);
+  EXPECT_NEAR(leastCost(p, plan, 80, 0, kWork).cost, 20, 1e-3);
+  EXPECT_NEAR(leastCost(p, plan, 60, 0, kWork).cost, 22, 1e-3);
+  // A dear layer is kept: others run again.
+  p.ops[4].cost = 50;
+  EXPECT_NEAR(leastCost(p, plan, 60, 0, kWork).cost, 17 + 50 + 4, 1e-3);
+  // Byte by byte, what fits is worth nothing before there is room for a layer: the linear
+  // relaxation says less.
+  EXPECT_NEAR(leastCost(p, plan, 69, 0, kWork).cost, 17 + 50 + 4, 1e-3);
+  EXPECT_NEAR(leastCost(p, plan, 70, 0, kWork).cost, 17 + 50 + 3, 1e-3);
+  // Where nothing may run again but layer 4, it has to.
+  for (OpIndex i = 1; i < 9; ++i)
+    p.ops[i].recomputable = i == 4;
+  EXPECT_NEAR(leastCost(p, plan, 90, 0, kWork).cost, 17 + 50 + 50, 1e-3);
+}
+
+TEST(LeastCost, AResultTakesOverOnlyWhatIsNotKept) {
+  Problem p;
+  p.ops = {make({}, {10}), make({{0}}, {10}), make({{1}, {0}}, {1})};
+  p.ops[1].mayReuse = {{0, 0}};
+  p.ops[1].workspace = 5;
+  p.outputs = {{2}};
+  // With the first result kept the second takes 25, otherwise 15; the third takes 21.
+  EXPECT_NEAR(leastCost(p, sourceOrder(p), 25, 0, kWork).cost, 3, 1e-3);
+  EXPECT_NEAR(leastCost(p, sourceOrder(p), 24, 0, kWork).cost, 4, 1e-3);
+}
+
+TEST(LeastCost, NeedsTheWholeOrder) {
+  // A schedule that lacks an op says nothing of the order.
+  Rng rng(7);
+  Problem p = network(rng, 12);
+  Schedule plan = sourceOrder(p);
+  Evaluation e = evaluate(p, plan);
+  plan.pop_back();
+  OverheadBound b = leastCost(p, plan, e.peakBytes / 2, 0, kWork);
+  EXPECT_LE(b.cost, e.cost);
+  EXPECT_EQ(b.pricePerByte, 0);
 }
 
 } // namespace

@@ -1,0 +1,452 @@
+// One moment is enough to prove most: the first run of an op e, when much is waiting.
+//
+// Take any valid schedule whose first runs have the given order. For the storages s that ops up to
+// e make, and for these ops v, let
+//
+//   keep[s] = 1 if a copy of s is live right after the first run of e,
+//   run[v]  = 1 if v runs again after it.
+//
+// While e runs, its operands, its results and its workspace are live, and all that is kept beside
+// them. A result may take over an operand's bytes only if the operand dies, that is, keep = 0 (if
+// an older copy of it is kept by a view, both are live, and the sum is no smaller). What is read
+// later was kept or was made again. So
+//
+//   1. sum of bytes[s] keep[s], over s that e neither reads nor makes, <= budget - what e needs
+//   2. keep[s] + run[maker(s)] >= 1, if an op after e reads s at its first run, or s is an output
+//   3. run[v] <= keep[r] + run[maker(r)], for all r that v reads
+//   4. run[v] = 0, if v may run only once
+//
+// and the schedule costs at least all first runs and the sum of cost[v] run[v]. A bound is the
+// least of this small problem: a knapsack with precedence. (Many moments at once, with variables
+// for what runs between them, would be a better problem, but its linear relaxation is far worse: a
+// chain comes back in small fractions, one moment after the other, and each run is paid for in
+// small part.)
+//
+// With a price for the bytes (>= 0) and one for each pair of 3 (>= 0; "chain") every op decides
+// alone, so any prices give a bound; subgradient steps find good ones (direction: averaged, as in
+// Barahona and Anbil's volume algorithm, 2000; length: Polyak's, for the best known cost). Where
+// single storages are large, branching on keep[s] closes the gap. The best of several moments
+// counts. The smallest storages, which all together are a small share of all bytes, count none and
+// are always there, and so are all but the two largest results of an op, which only lowers the
+// bound.
+#include "passes/plan/overhead_bound.h"
+
+#include "passes/plan/needs.h"
+
+#include <algorithm>
+#include <numeric>
+#include <queue>
+
+namespace isthmus::plan {
+namespace {
+
+constexpr uint32_t kNone = ~0u;
+constexpr int64_t kSmallShare = 512;
+constexpr uint32_t kMostResults = 2;
+constexpr size_t kMoments = 24; // tried first
+constexpr size_t kBest = 3;     // of them are branched on
+constexpr size_t kFirstSteps = 120, kMoreSteps = 400, kBranchSteps = 60;
+constexpr uint64_t kStepsPerWork = 4;
+
+// Ops that may be dropped and made again, in the order of first runs.
+struct Chains {
+  struct Storage {
+    int64_t bytes;
+    uint32_t op;
+    uint32_t lastRead; // position of the last first run that reads it; kNone: it lives to the end
+  };
+  struct Op {
+    double cost;
+    bool mayRepeat;
+    uint32_t position;            // of its first run
+    uint32_t storage, num;        // its results
+    uint32_t firstEdge, numEdges; // what it reads, if it may repeat
+  };
+  struct Edge {
+    uint32_t op, storage;
+  };
+
+  std::vector<Op> ops;
+  std::vector<Storage> storages;
+  std::vector<Edge> edges;
+  std::vector<uint32_t> indexOf; // by Needs' storages; kNone: left out
+
+  Chains(const Needs &n, const std::vector<uint32_t> &order, int64_t small)
+      : indexOf(n.storages.size(), kNone) {
+    std::vector<uint32_t> large;
+    for (uint32_t position = 0; position < order.size(); ++position) {
+      const Needs::Op &from = n.ops[order[position]];
+      large.clear();
+      for (uint32_t m = from.firstMade; m < from.firstMade + from.numMade; ++m)
+        if (n.storages[m].bytes > small)
+          large.push_back(m);
+      std::stable_sort(large.begin(), large.end(), [&](uint32_t a, uint32_t b) {
+        return n.storages[a].bytes > n.storages[b].bytes;
+      });
+      large.resize(std::min<size_t>(large.size(), kMostResults));
+      uint32_t me = static_cast<uint32_t>(ops.size());
+      uint32_t firstEdge = static_cast<uint32_t>(edges.size());
+      for (uint32_t r : from.reads)
+        if (uint32_t s = indexOf[r]; s != kNone) {
+          if (storages[s].lastRead != kNone)
+            storages[s].lastRead = position;
+          if (from.mayRepeat && !large.empty())
+            edges.push_back({me, s});
+        }
+      if (large.empty())
+        continue;
+      ops.push_back({from.cost, from.mayRepeat, position, static_cast<uint32_t>(storages.size()),
+                     static_cast<uint32_t>(large.size()), firstEdge,
+                     static_cast<uint32_t>(edges.size()) - firstEdge});
+      for (uint32_t m : large) {
+        indexOf[m] = static_cast<uint32_t>(storages.size());
+        storages.push_back({n.storages[m].bytes, me, n.storages[m].lives ? kNone : position});
+      }
+    }
+  }
+};
+
+// The small problem of one moment.
+class Moment {
+public:
+  enum class Fixed : char { No, Dropped, Kept };
+
+  struct Prices {
+    double bytes = 0;         // per unit
+    std::vector<float> chain; // by edge
+  };
+
+  struct Bound {
+    double cost = 0; // added
+    Prices prices;
+    uint32_t split = kNone; // the storage that is most kept as well as dropped
+  };
+
+  Moment(const Needs &n, const Chains &c, uint32_t e, uint32_t position, int64_t budget) : c_(c) {
+    auto isUpTo = [&](uint32_t op) { return c.ops[op].position <= position; };
+    auto count = [&](const auto &list, auto opOf) {
+      auto end = std::partition_point(list.begin(), list.end(),
+                                      [&](const auto &x) { return isUpTo(opOf(x)); });
+      return static_cast<uint32_t>(end - list.begin());
+    };
+    numStorages_ = count(c.storages, [](const Chains::Storage &s) { return s.op; });
+    numEdges_ = count(c.edges, [](const Chains::Edge &x) { return x.op; });
+    numOps_ = numStorages_ ? c.storages[numStorages_ - 1].op + 1 : 0;
+    unit_ = 1;
+    for (uint32_t s = 0; s < numStorages_; ++s)
+      unit_ += double(c.storages[s].bytes) / numStorages_;
+    for (uint32_t s = 0; s < numStorages_; ++s) {
+      hold_.push_back(double(c.storages[s].bytes) / unit_);
+      isNeeded_.push_back(c.storages[s].lastRead == kNone || c.storages[s].lastRead > position);
+    }
+    const Needs::Op &op = n.ops[e];
+    int64_t needs = op.workspace;
+    auto isThere = [&](uint32_t s) {
+      needs += n.storages[s].bytes;
+      if (c.indexOf[s] != kNone)
+        hold_[c.indexOf[s]] = 0;
+    };
+    for (uint32_t r : op.reads)
+      isThere(r);
+    for (uint32_t m = op.firstMade; m < op.firstMade + op.numMade; ++m) {
+      isThere(m);
+      // It takes over the bytes of `from`, unless that is kept.
+      uint32_t from = kNone;
+      bool isOne = true;
+      for (const Needs::Op::Reuse &pair : op.mayReuse)
+        if (pair.made == m) {
+          isOne = from == kNone || from == pair.read;
+          from = pair.read;
+        }
+      if (from == kNone)
+        continue;
+      needs -= n.storages[m].bytes;
+      if (isOne && c.indexOf[from] != kNone)
+        hold_[c.indexOf[from]] += double(n.storages[m].bytes) / unit_;
+    }
+    room_ = double(budget - needs) / unit_;
+    fixed_.assign(numStorages_, Fixed::No);
+  }
+
+  double pricePerByte(const Prices &p) const { return p.bytes / unit_; }
+  size_t size() const { return numOps_ + numStorages_ + 2 * numEdges_; }
+  void fix(uint32_t storage, Fixed f) { fixed_[storage] = f; }
+
+  // From the prices in `from` (none: from 0); the best prices met. `target`: what the added cost
+  // can be; nothing above it is looked for.
+  Bound solve(const Prices *from, double target, size_t steps, uint64_t &work) {
+    Bound best;
+    best.cost = -1e300;
+    Prices now;
+    if (from)
+      now = *from;
+    now.chain.resize(numEdges_, 0.f);
+    meanRun_.assign(numOps_, 0.f);
+    meanHave_.assign(numStorages_, 0.f);
+    meanKeep_.assign(numStorages_, 0.f);
+    meanOver_ = 0;
+    double length = 1;
+    size_t stale = 0;
+    for (size_t step = 0; step < steps; ++step) {
+      work += size() / kStepsPerWork + 1;
+      double cost = decide(now);
+      stale = cost > best.cost + 1e-4 * target ? 0 : stale + 1;
+      length = stale ? length : std::min(length * 1.05, 1.5);
+      if (cost > best.cost) {
+        best.cost = cost;
+        best.prices = now;
+      }
+      if (best.cost >= target)
+        break;
+      if (stale > 20) {
+        stale = 0;
+        length /= 2;
+        now = best.prices;
+      }
+      average(step ? 0.1f : 1.f);
+      double norm = squaredNorm(now);
+      if (norm <= 1e-20)
+        break; // the prices are the best
+      move(now, length * (goal(best.cost, target) - best.cost) / norm);
+    }
+    double most = 0.02;
+    for (uint32_t s = 0; s < numStorages_; ++s) {
+      double undecided = std::min(meanKeep_[s], 1 - meanKeep_[s]) * hold_[s];
+      if (fixed_[s] == Fixed::No && undecided > most) {
+        most = undecided;
+        best.split = s;
+      }
+    }
+    return best;
+  }
+
+private:
+  // What every op does at these prices, and what it costs all in all.
+  double decide(const Prices &p) {
+    earns_.assign(numStorages_, 0);
+    for (uint32_t x = 0; x < numEdges_; ++x)
+      earns_[c_.edges[x].storage] += p.chain[x];
+    run_.assign(numOps_, 0);
+    have_.assign(numStorages_, 0);
+    keep_.assign(numStorages_, 0);
+    over_ = -room_;
+    double sum = -p.bytes * room_;
+    for (uint32_t i = 0; i < numOps_; ++i) {
+      const Chains::Op &op = c_.ops[i];
+      double run = op.mayRepeat ? op.cost : kNever, stay = 0;
+      for (uint32_t x = op.firstEdge; x < op.firstEdge + op.numEdges; ++x)
+        run += p.chain[x];
+      for (uint32_t s = op.storage; s < op.storage + op.num; ++s) {
+        double held = hold_[s] * p.bytes, kept = held - earns_[s];
+        bool mustKeep = fixed_[s] == Fixed::Kept, mayKeep = fixed_[s] != Fixed::Dropped;
+        run += (mustKeep ? held : 0) - earns_[s];
+        keep_[s] = mustKeep || (mayKeep && (isNeeded_[s] || kept < 0));
+        stay += keep_[s] ? kept : isNeeded_[s] ? kNever : 0;
+      }
+      run_[i] = run < stay;
+      sum += std::min(run, stay);
+      for (uint32_t s = op.storage; s < op.storage + op.num; ++s) {
+        if (run_[i])
+          keep_[s] = fixed_[s] == Fixed::Kept;
+        have_[s] = keep_[s] || run_[i];
+        over_ += keep_[s] ? hold_[s] : 0;
+      }
+    }
+    return sum;
+  }
+
+  void average(float share) {
+    auto to = [&](std::vector<float> &mean, const std::vector<char> &now) {
+      for (size_t i = 0; i < mean.size(); ++i)
+        mean[i] += share * (float(now[i]) - mean[i]);
+    };
+    to(meanRun_, run_);
+    to(meanHave_, have_);
+    to(meanKeep_, keep_);
+    meanOver_ += share * (over_ - meanOver_);
+  }
+
+  float excess(uint32_t edge) const {
+    return meanRun_[c_.edges[edge].op] - meanHave_[c_.edges[edge].storage];
+  }
+
+  // Where to step to: a known cost, or a little more than what is proven.
+  static double goal(double proven, double target) {
+    return std::min(1.02 * target, proven + std::max(0.5 * proven, 0.02 * target));
+  }
+
+  // Of the direction, where prices can follow it.
+  double squaredNorm(const Prices &p) const {
+    double sum = p.bytes > 0 || meanOver_ > 0 ? meanOver_ * meanOver_ : 0;
+    for (uint32_t x = 0; x < numEdges_; ++x)
+      if (float g = excess(x); g > 0 || p.chain[x] > 0)
+        sum += g * g;
+    return sum;
+  }
+
+  void move(Prices &p, double step) const {
+    p.bytes = std::max(0.0, p.bytes + step * meanOver_);
+    for (uint32_t x = 0; x < numEdges_; ++x)
+      p.chain[x] = std::max(0.f, p.chain[x] + float(step) * excess(x));
+  }
+
+  static constexpr double kNever = 1e15; // more than any cost
+
+  const Chains &c_;
+  uint32_t numOps_, numStorages_, numEdges_; // up to e
+  double unit_, room_;
+  std::vector<double> hold_; // by storage, what keeping it takes of the room
+  std::vector<char> isNeeded_;
+  std::vector<Fixed> fixed_;
+
+  std::vector<double> earns_;
+  std::vector<char> run_, have_, keep_; // have: kept or made again
+  double over_ = 0;
+  std::vector<float> meanRun_, meanHave_, meanKeep_;
+  double meanOver_ = 0;
+};
+
+// Splits the least node again and again; what is left is a bound.
+double branch(Moment &m, Moment::Bound root, double target, uint64_t until, uint64_t &work) {
+  using Fixing = std::pair<uint32_t, Moment::Fixed>;
+  struct Node {
+    Moment::Bound bound;
+    std::vector<Fixing> fixings;
+  };
+  auto isLess = [](const Node &a, const Node &b) { return a.bound.cost > b.bound.cost; };
+  std::priority_queue<Node, std::vector<Node>, decltype(isLess)> open(isLess);
+  open.push({std::move(root), {}});
+  constexpr size_t kMostPrices = 1 << 22; // kept in all nodes
+  while (work < until && open.top().bound.cost < target && open.top().bound.split != kNone &&
+         open.size() * open.top().bound.prices.chain.size() < kMostPrices) {
+    Node node = open.top();
+    open.pop();
+    for (const Fixing &f : node.fixings)
+      m.fix(f.first, f.second);
+    uint32_t split = node.bound.split;
+    for (Moment::Fixed f : {Moment::Fixed::Dropped, Moment::Fixed::Kept}) {
+      m.fix(split, f);
+      Node child;
+      child.bound = m.solve(&node.bound.prices, target, kBranchSteps, work);
+      child.bound.cost = std::max(child.bound.cost, node.bound.cost);
+      child.fixings = node.fixings;
+      child.fixings.push_back({split, f});
+      open.push(std::move(child));
+    }
+    m.fix(split, Moment::Fixed::No);
+    for (const Fixing &f : node.fixings)
+      m.fix(f.first, Moment::Fixed::No);
+  }
+  return open.top().bound.cost;
+}
+
+// Positions at which more would be live than the budget if all were kept that first runs read
+// later: `most` of them at most, the fullest of each stretch.
+std::vector<uint32_t> crowded(const Needs &n, const std::vector<uint32_t> &order, int64_t budget,
+                              size_t most) {
+  std::vector<uint32_t> last(n.storages.size());
+  std::vector<int64_t> change(order.size() + 1, 0);
+  for (uint32_t i = 0; i < order.size(); ++i) {
+    const Needs::Op &op = n.ops[order[i]];
+    for (uint32_t m = op.firstMade; m < op.firstMade + op.numMade; ++m) {
+      change[i] += n.storages[m].bytes;
+      last[m] = n.storages[m].lives ? static_cast<uint32_t>(order.size() - 1) : i;
+    }
+    for (uint32_t r : op.reads)
+      last[r] = std::max(last[r], i);
+  }
+  for (uint32_t s = 0; s < n.storages.size(); ++s)
+    change[last[s] + 1] -= n.storages[s].bytes;
+  std::vector<int64_t> live(order.size());
+  std::vector<uint32_t> full, picked;
+  int64_t sum = 0;
+  for (uint32_t i = 0; i < order.size(); ++i) {
+    sum += change[i];
+    live[i] = sum + n.ops[order[i]].workspace;
+    if (live[i] > budget)
+      full.push_back(i);
+  }
+  most = std::min(most, full.size());
+  for (size_t j = 0; j < most; ++j)
+    picked.push_back(*std::max_element(full.begin() + full.size() * j / most,
+                                       full.begin() + full.size() * (j + 1) / most,
+                                       [&](uint32_t a, uint32_t b) { return live[a] < live[b]; }));
+  return picked;
+}
+
+// The largest size of the storages to leave out.
+int64_t smallBytes(const Needs &n) {
+  std::vector<int64_t> bytes;
+  for (const Needs::Storage &s : n.storages)
+    bytes.push_back(s.bytes);
+  std::sort(bytes.begin(), bytes.end());
+  int64_t left = std::accumulate(bytes.begin(), bytes.end(), int64_t(0)) / kSmallShare, small = 0;
+  for (int64_t b : bytes) {
+    left -= b;
+    if (left < 0)
+      return std::min(small, b - 1); // all of one size or none
+    small = b;
+  }
+  return small;
+}
+
+} // namespace
+
+OverheadBound leastCost(const Problem &p, const Schedule &plan, int64_t budgetBytes,
+                        double bestKnownCost, uint64_t work) {
+  Needs n(p);
+  std::vector<uint32_t> indexOf(p.ops.size(), kNone), order;
+  for (uint32_t i = 0; i < n.ops.size(); ++i)
+    indexOf[n.ops[i].source] = i;
+  OverheadBound result;
+  double first = 0;
+  for (OpIndex i : plan)
+    if (indexOf[i] != kNone) {
+      order.push_back(indexOf[i]);
+      first += p.ops[i].cost;
+      indexOf[i] = kNone;
+    }
+  result.cost = first;
+  if (order.size() != n.ops.size())
+    return result;
+  double target = bestKnownCost > first ? bestKnownCost - first : first;
+  Chains chains(n, order, smallBytes(n));
+  struct Tried {
+    Moment::Bound bound;
+    uint32_t position;
+  };
+  std::vector<Tried> tried;
+  uint64_t done = 0;
+  size_t size = chains.ops.size() + chains.storages.size() + 2 * chains.edges.size();
+  uint64_t each = kFirstSteps * (size / kStepsPerWork + 1);
+  size_t moments = static_cast<size_t>(std::clamp<uint64_t>(work / 2 / each, 1, kMoments));
+  for (uint32_t position : crowded(n, order, budgetBytes, moments)) {
+    Moment m(n, chains, order[position], position, budgetBytes);
+    tried.push_back({m.solve(nullptr, target, kFirstSteps, done), position});
+  }
+  std::stable_sort(tried.begin(), tried.end(),
+                   [](const Tried &a, const Tried &b) { return a.bound.cost > b.bound.cost; });
+  double most = 0;
+  for (size_t k = 0; k < std::min(kBest, tried.size()); ++k) {
+    Moment m(n, chains, order[tried[k].position], tried[k].position, budgetBytes);
+    Moment::Bound bound = std::move(tried[k].bound);
+    double cost = bound.cost;
+    double price = m.pricePerByte(bound.prices);
+    if (done < work && cost < target) {
+      Moment::Bound more = m.solve(&bound.prices, target, kMoreSteps, done);
+      uint64_t until = done + (work > done ? (work - done) / (kBest - k) : 0);
+      more.cost = std::max(more.cost, cost);
+      price = m.pricePerByte(more.prices);
+      cost = branch(m, std::move(more), target, until, done);
+    }
+    if (cost > most) {
+      most = cost;
+      result.at = n.ops[order[tried[k].position]].source;
+      result.pricePerByte = price;
+    }
+  }
+  result.cost = first + most * (1 - 1e-9); // rounding
+  return result;
+}
+
+} // namespace isthmus::plan
