@@ -7,13 +7,47 @@ namespace isthmus {
 
 plan::PlanResult planArena(const plan::Problem &p, plan::PlanOptions o) {
   const double effort = o.effort > 0 ? o.effort : plan::defaultEffort(p.ops.size());
+  bool isFirst = true;
   o.arenaOf = [&](const plan::Schedule &s, const plan::Evaluation &judged, int64_t enough) {
     std::vector<Block> blocks;
     for (const plan::Lifetime &l : plan::lifetimes(p, s))
       blocks.push_back({l.bytes, l.first, l.last});
-    return pack(blocks, judged.peakBytes, {.enough = enough, .effort = effort / 10});
+    // The best plan is worth more than those after it, which cost more.
+    double share = enough > 0 && std::exchange(isFirst, false) ? 0.25 : 0.1;
+    return pack(blocks, judged.peakBytes, {.enough = enough, .effort = share * effort});
   };
   return plan::planWithin(p, o);
+}
+
+void makeMonotone(std::vector<CurvePoint> &falling) {
+  for (size_t i = falling.size(); i-- > 1;) {
+    const plan::PlanResult &less = falling[i].plan;
+    plan::PlanResult &more = falling[i - 1].plan;
+    if (less.isWithin && (!more.isWithin || less.planned.cost < more.planned.cost))
+      more = less;
+  }
+}
+
+std::vector<CurvePoint> planCurve(const plan::Problem &p, const std::vector<int64_t> &budgets,
+                                  const plan::PlanOptions &options) {
+  std::vector<CurvePoint> curve;
+  bool isStopped = false;
+  for (int64_t budget : budgets) {
+    plan::PlanOptions o = options;
+    o.budgetBytes = budget;
+    const double done = double(curve.size()) / double(budgets.size());
+    if (options.progress)
+      o.progress = [&](plan::PlanProgress now) {
+        now.share = done + now.share / double(budgets.size());
+        isStopped = !options.progress(now);
+        return !isStopped;
+      };
+    curve.push_back({budget, planArena(p, o)});
+    if (!curve.back().plan.isWithin || isStopped)
+      break;
+  }
+  makeMonotone(curve);
+  return curve;
 }
 
 llvm::Expected<PlannedGraph> planGraph(const Graph &g, const GraphProblem &p, const Target &target,

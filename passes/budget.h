@@ -10,6 +10,19 @@ namespace isthmus {
 // Plans with `arenaOf` by packing alone, for a problem that has no graph.
 plan::PlanResult planArena(const plan::Problem &p, plan::PlanOptions options);
 
+struct CurvePoint {
+  int64_t budgetBytes = 0;
+  plan::PlanResult plan;
+};
+// Plans for each of the budgets, which fall, as `options` say but for the budget. None costs more
+// than one for less; after the first that cannot be met no other is tried. `options.progress` sees
+// one search after the other as parts of one.
+std::vector<CurvePoint> planCurve(const plan::Problem &p, const std::vector<int64_t> &budgets,
+                                  const plan::PlanOptions &options);
+
+// Takes the plan of a smaller budget wherever it costs less.
+void makeMonotone(std::vector<CurvePoint> &falling);
+
 struct PlannedGraph {
   plan::PlanResult plan;
   Graph graph;

@@ -116,6 +116,28 @@ class Plans(command.TestCase):
         _, r = self.plan("p.json", f"--budget={smallest}", "--effort=0.05")
         self.assertLessEqual(r["arena_bytes"], smallest)
 
+    def test_a_curve_never_rises(self):
+        self.write("p.json", json.dumps(problem(30)))
+        _, r = self.plan("p.json", "--budget=52%", "--effort=0.2", "--curve=c.json")
+        curve = json.loads(self.read("c.json"))
+        points = curve["points"]
+        self.assertGreater(len(points), 12)
+        self.assertEqual(curve["baseline_peak_bytes"], r["baseline_peak_bytes"])
+        for more, less in zip(points, points[1:]):
+            self.assertGreater(more["budget_bytes"], less["budget_bytes"])
+            self.assertLessEqual(more["recompute_overhead"], less["recompute_overhead"])
+        for point in points:
+            self.assertLessEqual(point["arena_bytes"], point["budget_bytes"])
+            self.assertEqual(len(point["schedule"]), 60 + point["clones"])
+        asked = [p for p in points if p["budget_bytes"] == r["baseline_peak_bytes"] * 52 // 100]
+        self.assertEqual([p["recompute_overhead"] for p in asked], [r["recompute_overhead"]])
+
+    def test_a_curve_of_a_budget_that_cannot_be_met(self):
+        self.write("p.json", json.dumps(problem(20)))
+        refused = command.run("plan", "p.json", "--budget=1", "--effort=0.05", "--curve=c.json", cwd=self.dir)
+        self.assertEqual(refused.code, 3, refused)
+        self.assertGreater(len(json.loads(self.read("c.json"))["points"]), 5)
+
     def test_stdout_is_the_schedule(self):
         result = self.run_ok("plan", "-", "--budget=100%", stdin=json.dumps(problem(3)).encode())
         self.assertEqual(json.loads(result.out), {"graph": "chain3", "schedule": [1, 2, 3, 4, 5, 6]})

@@ -1,4 +1,5 @@
 #include "ir/file.h"
+#include "nlohmann/json.hpp"
 #include "passes/budget.h"
 #include "passes/joint_graph.h"
 #include "tools/cli/budget.h"
@@ -11,7 +12,7 @@ namespace isthmus {
 namespace {
 
 struct Options {
-  std::string problem, budget, output, report, progress = "auto";
+  std::string problem, budget, output, curve, report, progress = "auto";
   double effort = 0;
   uint64_t seed = 0;
 };
@@ -24,6 +25,10 @@ int64_t persistentOf(const plan::Problem &p) {
   return bytes;
 }
 
+double overheadOf(const plan::PlanResult &r) {
+  return r.baseline.cost > 0 ? r.planned.cost / r.baseline.cost - 1 : 0;
+}
+
 Report reportOf(const plan::Problem &p, const plan::PlanResult &found) {
   Report r;
   r.baselinePeakBytes = found.baseline.peakBytes;
@@ -31,7 +36,7 @@ Report reportOf(const plan::Problem &p, const plan::PlanResult &found) {
   r.arenaBytes = found.arenaBytes;
   r.persistentBytes = persistentOf(p);
   r.outputBytes = found.planned.outputBytes;
-  r.recomputeOverhead = found.planned.cost / std::max(1e-12, found.baseline.cost) - 1;
+  r.recomputeOverhead = overheadOf(found);
   r.lowerBoundBytes = found.lowestPeak;
   if (found.smallestBytes > 0)
     r.smallestBudgetBytes = found.smallestBytes;
@@ -47,6 +52,45 @@ llvm::Error writeSchedule(const JointGraph &g, const plan::Schedule &s, const st
     return writeFileAtomically(path, text);
   llvm::outs() << text;
   return llvm::Error::success();
+}
+
+// Each point takes this share of the effort.
+constexpr double kCurveShare = 0.25;
+
+// 95, 90, ... 5 % of the baseline, until one cannot be met; then `found` with them, by budget.
+std::vector<CurvePoint> curveAround(const plan::Problem &p, plan::PlanOptions options,
+                                    const plan::PlanResult &found) {
+  std::vector<int64_t> budgets;
+  for (int share = 95; share > 0; share -= 5)
+    budgets.push_back(int64_t(double(found.baseline.peakBytes) * share / 100));
+  const int64_t asked = options.smallest ? found.arenaBytes : options.budgetBytes;
+  options.smallest = false;
+  options.effort =
+      kCurveShare * (options.effort > 0 ? options.effort : plan::defaultEffort(p.ops.size()));
+  std::vector<CurvePoint> curve = planCurve(p, budgets, options);
+  curve.push_back({asked, found});
+  llvm::stable_sort(curve, [](const CurvePoint &a, const CurvePoint &b) {
+    return a.budgetBytes > b.budgetBytes;
+  });
+  makeMonotone(curve);
+  return curve;
+}
+
+llvm::Error writeCurve(const JointGraph &g, const std::vector<CurvePoint> &curve,
+                       const std::string &path) {
+  nlohmann::ordered_json j{{"schema", "isthmus.curve/1"}, {"graph", g.name}};
+  j["baseline_peak_bytes"] = curve.front().plan.baseline.peakBytes;
+  j["lower_bound_bytes"] = curve.front().plan.lowestPeak;
+  j["points"] = nlohmann::ordered_json::array();
+  for (const auto &[budget, plan] : curve)
+    if (plan.isWithin)
+      j["points"].push_back({{"budget_bytes", budget},
+                             {"predicted_peak_bytes", plan.planned.peakBytes},
+                             {"arena_bytes", plan.arenaBytes},
+                             {"recompute_overhead", overheadOf(plan)},
+                             {"clones", plan.planned.recomputed},
+                             {"schedule", plan.schedule}});
+  return writeFileAtomically(path, j.dump() + "\n");
 }
 
 llvm::Error runPlan(const Options &o) {
@@ -76,6 +120,14 @@ llvm::Error runPlan(const Options &o) {
   WatchedSearch search(options);
   options.smallest = budget->kind == Budget::Smallest;
   plan::PlanResult found = planArena(p, options);
+  if (!o.curve.empty() && !search.wasInterrupted()) {
+    std::vector<CurvePoint> curve = curveAround(p, options, found);
+    for (const CurvePoint &point : curve) // which may know a better one
+      if (point.budgetBytes == options.budgetBytes && point.plan.isWithin)
+        found = point.plan;
+    if (llvm::Error e = writeCurve(*g, curve, o.curve))
+      return e;
+  }
   Report r = reportOf(p, found);
   r.planSeconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (!found.planned.error.empty())
@@ -110,6 +162,9 @@ VerbBody setUp(CLI::App &app) {
   app.add_option("--seed", o->seed, "of the search")->capture_default_str();
   app.add_option("-o,--output", o->output,
                  "the schedule, as JSON; - for standard output, the default without --report");
+  app.add_option("--curve", o->curve,
+                 "a JSON file for plans at 95, 90, ... 5 % of the baseline and at the budget, in "
+                 "which more never costs more; takes some four times as long");
   app.add_option("--report", o->report, "a JSON file for the figures");
   app.add_option("--progress", o->progress, "auto, plain or none")
       ->capture_default_str()
