@@ -122,7 +122,7 @@ private:
   }
 
   // Starts of several kinds, each improved for a while; then the best of them for the rest.
-  Found searchPeak(int64_t budget, double share) {
+  Found searchPeak(int64_t budget, double share, uint64_t stream) {
     struct Start {
       bool ordered, siblings;
       double noise, hot;
@@ -136,8 +136,8 @@ private:
     Found best;
     for (size_t i = 0; i < std::size(kStarts) && !isStopped_; ++i) {
       const Start &s = kStarts[i];
-      Editor e = editor(budget, i);
-      if (s.ordered)
+      Editor e = editor(budget, stream + i);
+      if (s.ordered == (stream % 2 == 0))
         e.assign(ordered_);
       follow(e, slice);
       uint64_t begin = e.work();
@@ -156,22 +156,38 @@ private:
     }
     slice = (share - used) / double(std::size(kHot));
     for (size_t i = 0; i < std::size(kHot) && !isStopped_ && !best.ops.empty(); ++i) {
-      best.offer(improved(best.ops, budget, kHot[i], slice, 100 + i));
+      best.offer(improved(best.ops, budget, kHot[i], slice, stream + 100 + i));
       bestCost_ = best.cost;
     }
     return best;
   }
 
-  // A plan whose arena exceeds the budget is made a little tighter, until it does not; then less
-  // tight again, where that was a long way.
+  // A plan whose arena exceeds the budget gives way to another of much the same cost, for some lie
+  // better than others; then it is made a little tighter, until it fits; then less tight again,
+  // where that was a long way.
   bool search() {
     constexpr int kMostRepairs = 8;
-    constexpr double kRepairShare = 0.05;
-    Found found = searchPeak(o_.budgetBytes, o_.arenaOf ? 0.7 : 1);
+    constexpr int kOthers = 2;
+    constexpr double kRepairShare = 0.04, kOtherShare = 0.15;
+    Found found = searchPeak(o_.budgetBytes, o_.arenaOf ? 0.6 : 1, 0);
     if (found.ops.empty())
       return false;
     if (tryPlace(found.ops))
       return true;
+    Candidate best = last_;
+    for (int i = 1; i <= kOthers && !isStopped_; ++i) {
+      Found other = searchPeak(o_.budgetBytes, kOtherShare, 501 * uint64_t(i));
+      if (other.ops.empty() || other.cost > found.cost * 1.05)
+        continue;
+      if (tryPlace(other.ops)) {
+        if (other.cost < found.cost * 1.002)
+          return true;
+      } else if (last_.arenaBytes < best.arenaBytes && other.cost < found.cost * 1.002) {
+        best = last_;
+        found = std::move(other);
+      }
+    }
+    last_ = std::move(best);
     int64_t high = last_.judged.peakBytes, low = 0; // peaks: too much, and within
     for (int i = 0; i < kMostRepairs && !isStopped_; ++i) {
       if (low > 0 && high - low < o_.budgetBytes / 500)
@@ -190,7 +206,7 @@ private:
       if (!ok && low == 0)
         found = std::move(next);
     }
-    return low > 0;
+    return !result_.schedule.empty();
   }
 
   // Lowers the peak step by step, each time from where the last one was met; smaller steps after

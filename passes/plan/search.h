@@ -18,16 +18,19 @@ bool descend(Editor &e, bool siblings, double noise, uint64_t untilWork);
 struct Found {
   std::vector<uint32_t> ops; // empty: nothing within the budget
   double cost = 1e300;
+  int64_t peak = 0; // of equal costs the lower, which is easier to place
 
   void offer(Found other) {
-    if (other.cost < cost - 1e-9)
+    if (isBetter(other.cost, other.peak))
       *this = std::move(other);
   }
   void offer(const Editor &e) {
-    if (e.fits() && e.cost() < cost - 1e-9) {
-      cost = e.cost();
-      ops = e.timeline().ops();
-    }
+    if (e.fits() && isBetter(e.cost(), e.timeline().peak()))
+      *this = {e.timeline().ops(), e.cost(), e.timeline().peak()};
+  }
+
+  bool isBetter(double otherCost, int64_t otherPeak) const {
+    return otherCost < cost - 1e-9 || (otherCost < cost + 1e-9 && otherPeak < peak);
   }
 };
 
