@@ -23,8 +23,11 @@ void makeMonotone(std::vector<CurvePoint> &falling) {
   for (size_t i = falling.size(); i-- > 1;) {
     const plan::PlanResult &less = falling[i].plan;
     plan::PlanResult &more = falling[i - 1].plan;
-    if (less.isWithin && (!more.isWithin || less.planned.cost < more.planned.cost))
-      more = less;
+    if (!less.isWithin || (more.isWithin && more.planned.cost <= less.planned.cost))
+      continue;
+    more = less;
+    more.leastCost = more.baseline.cost; // what holds for less room need not hold for more
+    more.pricePerByte = 0;
   }
 }
 

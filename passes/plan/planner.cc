@@ -1,6 +1,7 @@
 #include "passes/plan/planner.h"
 
 #include "passes/plan/bound.h"
+#include "passes/plan/overhead_bound.h"
 #include "passes/plan/search.h"
 
 #include <algorithm>
@@ -27,6 +28,8 @@ public:
           (result_.baseline.peakBytes <= o_.budgetBytes && tryPlace(inSourceOrder())) || search();
     if (!result_.isWithin)
       searchSmallest();
+    if (result_.isWithin)
+      bound();
     return std::move(result_);
   }
 
@@ -272,6 +275,15 @@ private:
       if (!found.ops.empty() && tryPlace(found.ops))
         break;
     }
+  }
+
+  void bound() {
+    constexpr double kBoundShare = 0.2;
+    const int64_t budget = o_.smallest ? result_.arenaBytes : o_.budgetBytes;
+    const double cost = result_.planned.cost;
+    OverheadBound b = leastCost(p_, result_.schedule, budget, cost, work(kBoundShare));
+    result_.leastCost = std::min(b.cost, cost); // they sum in another order
+    result_.pricePerByte = b.pricePerByte;
   }
 
   const Problem &p_;

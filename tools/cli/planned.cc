@@ -122,6 +122,7 @@ private:
       return notWithin(report(), limit->bytes);
     }
     setFigures(baseline, found->plan.planned);
+    setBound(report(), found->plan);
     out_.graph = std::move(found->graph);
     out_.layout = std::move(found->layout);
     nameTarget("budget");
@@ -213,6 +214,14 @@ private:
 llvm::Expected<Planned> planned(const Graph &given, const PlanOptions &o, const Target &target,
                                 const std::string &reportPath) {
   return Work(given, o, target, reportPath).run();
+}
+
+void setBound(Report &r, const plan::PlanResult &found) {
+  if (!found.isWithin || found.baseline.cost <= 0)
+    return;
+  r.lowerBoundOverhead = std::max(0.0, found.leastCost / found.baseline.cost - 1);
+  if (r.lowerBoundOverhead > 0)
+    r.boundModel = "plan-order";
 }
 
 WatchedSearch::WatchedSearch(plan::PlanOptions &options) {

@@ -15,6 +15,8 @@ struct Report {
   int64_t baselinePeakBytes = 0, predictedPeakBytes = 0, arenaBytes = 0, persistentBytes = 0,
           outputBytes = 0;
   double recomputeOverhead = 0;
+  double lowerBoundOverhead = 0;        // of schedules such as `boundModel` says
+  std::string boundModel = "any-order"; // none costs less than running everything once
   std::optional<int64_t> lowerBoundBytes, smallestBudgetBytes; // where known
   std::string policyUsed = "none";
   size_t nodes = 0, clones = 0;
@@ -39,6 +41,8 @@ struct Planned {
 // known then is written to `reportPath`, if that is not empty.
 llvm::Expected<Planned> planned(const Graph &g, const PlanOptions &o, const Target &target,
                                 const std::string &reportPath = "");
+
+void setBound(Report &r, const plan::PlanResult &found);
 
 // A search for a plan as the user meets it: a bar shows it, and Ctrl-C ends it with the best so
 // far. Sets the options' progress, and must outlive the search.

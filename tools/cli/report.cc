@@ -36,10 +36,9 @@ Json asJson(const Report &r) {
   j["persistent_bytes"] = r.persistentBytes;
   j["output_bytes"] = r.outputBytes;
   j["recompute_overhead"] = number(r.recomputeOverhead);
-  // No order and no choice costs less than running everything once.
-  j["lower_bound_overhead"] = 0.0;
+  j["lower_bound_overhead"] = number(r.lowerBoundOverhead);
   j["lower_bound_bytes"] = orNull(r.lowerBoundBytes);
-  j["bound_model"] = "any-order";
+  j["bound_model"] = r.boundModel;
   j["smallest_budget_bytes"] = orNull(r.smallestBudgetBytes);
   j["policy_used"] = r.policyUsed;
   j["nodes"] = r.nodes;

@@ -40,6 +40,7 @@ Report reportOf(const plan::Problem &p, const plan::PlanResult &found) {
   r.lowerBoundBytes = found.lowestPeak;
   if (found.smallestBytes > 0)
     r.smallestBudgetBytes = found.smallestBytes;
+  setBound(r, found);
   r.policyUsed = "budget";
   r.nodes = llvm::count_if(p.ops, [](const plan::Op &op) { return !op.persistent; });
   r.clones = found.planned.recomputed;
@@ -141,10 +142,10 @@ llvm::Error runPlan(const Options &o) {
     if (llvm::Error e = writeSchedule(*g, found.schedule, o.output))
       return e;
   Console::get().line(llvm::formatv("peak {0} -> {1}, arena {2}, {3} ops run again, added cost "
-                                    "{4:F2} % in {5}",
+                                    "{4:F2} % (at least {5:F2} %) in {6}",
                                     bytesText(r.baselinePeakBytes), bytesText(r.predictedPeakBytes),
                                     bytesText(r.arenaBytes), r.clones, 100 * r.recomputeOverhead,
-                                    secondsText(r.planSeconds))
+                                    100 * r.lowerBoundOverhead, secondsText(r.planSeconds))
                           .str());
   return search.wasInterrupted() ? interruptedError() : llvm::Error::success();
 }
