@@ -1,19 +1,15 @@
 #include "passes/policy.h"
 
+#include "passes/bottleneck_choice.h"
 #include "passes/bottlenecks.h"
 #include "passes/frontier.h"
 #include "passes/plan/keep.h"
-#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
-#include <cmath>
 
 namespace isthmus {
 namespace {
 
 constexpr llvm::StringRef kNames[] = {"none", "speed", "memory", "collection"};
-
-// As in the original, tensors with fewer elements are no checkpoints of `memory`.
-constexpr int64_t kSmallElements = 1024;
 
 class Planner {
 public:
@@ -98,63 +94,10 @@ private:
     return out;
   }
 
-  // The rules of the original: bottlenecks among the tensors that the backward pass reads; if these
-  // are fewer than sqrt(N), among all; every so many of them, so that about sqrt(N) stay.
-  llvm::Expected<std::vector<ValueId>> someBottlenecks() {
-    llvm::DenseSet<ValueId> readByBackward;
-    for (uint32_t i = 0; i < g_.numNodes(); ++i)
-      if (const Node &n = g_.node(NodeId(i)); n.phase == Phase::Backward)
-        for (ValueId v : n.operands)
-          readByBackward.insert(roots_[v.index]);
-    size_t numRead = 0;
-    for (uint32_t i = 0; i < g_.numValues(); ++i)
-      numRead +=
-          isCandidate(ValueId(i)) && roots_[i] == ValueId(i) && readByBackward.count(ValueId(i));
-    double target = std::sqrt(double(numRead));
-
-    std::vector<ValueId> all, read;
-    llvm::DenseSet<ValueId> seen;
-    for (ValueId v : bottlenecks(g_)) {
-      if (!isCandidate(v) || !seen.insert(roots_[v.index]).second)
-        continue;
-      all.push_back(v);
-      if (readByBackward.count(roots_[v.index]))
-        read.push_back(v);
-    }
-    std::vector<ValueId> &from = double(read.size()) >= target ? read : all;
-    isEnough_ = double(from.size()) >= target && largestPiece(from) <= 0.5;
-    if (double(from.size()) <= std::ceil(target))
-      return from;
-    size_t step = static_cast<size_t>(std::ceil(double(from.size()) / target));
-    std::vector<ValueId> out;
-    for (size_t i = step; i < from.size(); i += step)
-      out.push_back(from[i]);
-    return out;
-  }
-
-  // The share of the forward part's bytes that is made between two neighbouring bottlenecks, or at
-  // an end. Where one piece is most of the network, as in a U-Net, having bottlenecks elsewhere
-  // does not help.
-  double largestPiece(const std::vector<ValueId> &bottlenecks) const {
-    llvm::DenseSet<ValueId> ends(bottlenecks.begin(), bottlenecks.end());
-    double total = 0, piece = 0, largest = 0;
-    for (uint32_t i = 0; i < g_.numNodes(); ++i) {
-      const Node &n = g_.node(NodeId(i));
-      for (uint32_t r = 0; n.phase == Phase::Forward && r < n.numResults; ++r) {
-        ValueId v = n.result(r);
-        double bytes = roots_[v.index] == v ? double(g_.type(v).bytes()) : 0;
-        total += bytes;
-        largest = std::max(largest, piece += bytes);
-        if (ends.count(v))
-          piece = 0;
-      }
-    }
-    return total > 0 ? largest / total : 0;
-  }
-
-  bool isCandidate(ValueId v) const {
-    return isForwardResult(v) && g_.type(v).elements() >= kSmallElements &&
-           !g_.node(g_.value(v).def).op->is(kNotACheckpoint);
+  std::vector<ValueId> someBottlenecks() {
+    BottleneckChoice choice = chooseBottlenecks(g_, roots_);
+    isEnough_ = choice.isEnough;
+    return choice.taken();
   }
 
   // Inputs are always there, and outputs stay in any case.
@@ -215,18 +158,12 @@ private:
 
   // The original recomputes only what depends on the values differentiated by.
   void keepIndependentOfParameters(std::vector<std::vector<bool>> &keep) const {
-    std::vector<bool> depends(g_.numValues(), false);
-    for (const Input &i : g_.inputs())
-      depends[i.value.index] =
-          i.kind == InputKind::Param || bool(g_.find("grad." + g_.valueName(i.value).str()));
+    std::vector<bool> depends = dependsOnParameters(g_);
     for (uint32_t n = 0; n < g_.numNodes(); ++n) {
       const Node &node = g_.node(NodeId(n));
-      bool any = llvm::any_of(node.operands, [&](ValueId v) { return depends[v.index]; });
-      for (uint32_t r = 0; r < node.numResults; ++r) {
-        depends[node.result(r).index] = any;
-        if (!any && !node.op->is(kView))
+      for (uint32_t r = 0; r < node.numResults; ++r)
+        if (!depends[node.result(r).index] && !node.op->is(kView))
           keep[p_.opOf(NodeId(n))][r] = true;
-      }
     }
   }
 
@@ -269,6 +206,20 @@ std::optional<Policy> parsePolicy(llvm::StringRef name) {
     if (kNames[i] == name)
       return static_cast<Policy>(i);
   return std::nullopt;
+}
+
+std::vector<bool> dependsOnParameters(const Graph &g) {
+  std::vector<bool> depends(g.numValues(), false);
+  for (const Input &i : g.inputs())
+    depends[i.value.index] =
+        i.kind == InputKind::Param || bool(g.find("grad." + g.valueName(i.value).str()));
+  for (uint32_t n = 0; n < g.numNodes(); ++n) {
+    const Node &node = g.node(NodeId(n));
+    bool any = llvm::any_of(node.operands, [&](ValueId v) { return depends[v.index]; });
+    for (uint32_t r = 0; r < node.numResults; ++r)
+      depends[node.result(r).index] = any;
+  }
+  return depends;
 }
 
 llvm::StringRef policyName(Policy p) { return kNames[static_cast<size_t>(p)]; }

@@ -39,6 +39,10 @@ struct PolicyResult {
 llvm::Expected<PolicyResult> planPolicy(const Graph &g, const GraphProblem &p,
                                         const PolicyOptions &options);
 
+// By value: whether it depends on a parameter, or on an input that the graph differentiates by.
+// What does not is kept by every policy.
+std::vector<bool> dependsOnParameters(const Graph &g);
+
 // The values that a list of patterns names, in order of the graph. Every pattern must match; near
 // names are suggested.
 llvm::Expected<std::vector<ValueId>> matchValues(const Graph &g, llvm::StringRef patterns);

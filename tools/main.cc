@@ -16,8 +16,8 @@ namespace {
 
 constexpr const char *kVersion = "0.1.0";
 
-const Verb *const kVerbs[] = {&kOpt, &kRun, &kPlan, &kVerify,  &kGrad,    &kImport,
-                              &kZoo, &kDot, &kOps,  &kDevices, &kSelftest};
+const Verb *const kVerbs[] = {&kOpt,    &kRun, &kPlan, &kExplain, &kVerify,  &kGrad,
+                              &kImport, &kZoo, &kDot,  &kOps,     &kDevices, &kSelftest};
 
 std::string unknownVerb(llvm::StringRef given) {
   std::vector<llvm::StringRef> names;

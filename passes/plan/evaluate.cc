@@ -39,6 +39,30 @@ public:
     return all;
   }
 
+  std::vector<StorageCopy> copies() {
+    if (!run().error.empty() || s_.empty())
+      return {};
+    uint32_t end = static_cast<uint32_t>(s_.size() - 1);
+    std::vector<StorageCopy> all(storages_.size());
+    for (uint32_t step = 0; step <= end; ++step) {
+      for (uint32_t m = firstMade_[step]; m < firstMade_[step + 1]; ++m) {
+        const Storage &s = storages_[m];
+        all[m] = {.made = {s_[step], m - firstMade_[step]},
+                  .bytes = s.bytes,
+                  .first = step,
+                  .last = s.lives ? end : s.lastRead,
+                  .isOutput = s.lives};
+      }
+      for (uint32_t r = firstRead_[step]; r < firstRead_[step + 1]; ++r)
+        if (reads_[r] != kPersistent)
+          if (auto &uses = all[reads_[r]].uses; uses.empty() || uses.back() != step)
+            uses.push_back(step);
+    }
+    for (auto [from, to] : heirs_)
+      all[from].heir = to;
+    return all;
+  }
+
 private:
   static constexpr uint32_t kNone = ~0u;       // no copy yet
   static constexpr uint32_t kPersistent = ~1u; // bound to something that is always there
@@ -208,6 +232,10 @@ Evaluation evaluate(const Problem &p, const Schedule &s) { return Simulation(p, 
 
 std::vector<Lifetime> lifetimes(const Problem &p, const Schedule &s) {
   return Simulation(p, s).lifetimes();
+}
+
+std::vector<StorageCopy> storageCopies(const Problem &p, const Schedule &s) {
+  return Simulation(p, s).copies();
 }
 
 } // namespace isthmus::plan

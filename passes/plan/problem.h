@@ -94,4 +94,20 @@ struct Lifetime {
 // lifetime with it.
 std::vector<Lifetime> lifetimes(const Problem &p, const Schedule &s);
 
+// One copy of one storage, for whoever explains a schedule.
+struct StorageCopy {
+  static constexpr uint32_t kNoHeir = ~0u;
+  Read made;                    // the op and the output that it is of
+  int64_t bytes = 0;            // rounded; may be 0
+  uint32_t first = 0, last = 0; // steps, both included
+  bool isOutput = false;        // stays to the end
+  std::vector<uint32_t> uses;   // steps that read it, or a view of it; ascending
+  uint32_t heir = kNoHeir;      // the copy that takes over its bytes, at `last`
+};
+
+// Of a valid schedule, in the order in which they are made. At each step, the bytes of all copies
+// that are there, less those that an heir made then takes over, plus the step's workspace, are what
+// is live.
+std::vector<StorageCopy> storageCopies(const Problem &p, const Schedule &s);
+
 } // namespace isthmus::plan

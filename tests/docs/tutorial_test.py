@@ -1,4 +1,4 @@
-"""Runs the commands of docs/tutorial.md, in order, in an empty folder, as a reader would."""
+"""Runs the commands of docs/tutorial.md, or another page, in order, in an empty folder, as a reader would."""
 
 import os
 import re
@@ -8,27 +8,31 @@ import sys
 import tempfile
 import unittest
 
-ISTHMUS, TUTORIAL = (os.path.abspath(p) for p in sys.argv[1:3])
+ISTHMUS, PAGE = (os.path.abspath(p) for p in sys.argv[1:3])
+FEWEST = 10 if PAGE.endswith("tutorial.md") else 3
 
 
 def commands(text):
+    """Each command, with the headings of what the page shows of its output: lines that are not indented, up to a figure."""
     for block in re.findall(r"```console\n(.*?)```", text, re.S):
-        for line in block.splitlines():
-            if line.startswith("$ "):
-                yield line[2:]
+        for part in block.split("$ ")[1:]:
+            line, *shown = part.splitlines()
+            yield line, [re.split(r"[\d(]", s)[0].strip() for s in shown if s and not s.startswith((" ", "..."))]
 
 
 class Tutorial(unittest.TestCase):
     def test_every_command_works(self):
-        with open(TUTORIAL) as f:
+        with open(PAGE) as f:
             lines = list(commands(f.read()))
-        self.assertGreater(len(lines), 10)
+        self.assertGreater(len(lines), FEWEST)
         with tempfile.TemporaryDirectory() as folder:
-            for line in lines:
+            for line, headings in lines:
                 words = shlex.split(line)
                 self.assertEqual(words[0], "isthmus", line)
                 done = subprocess.run([ISTHMUS] + words[1:], cwd=folder, capture_output=True, text=True)
                 self.assertEqual(done.returncode, 0, f"$ {line}\n{done.stdout}{done.stderr}")
+                for heading in headings:
+                    self.assertIn(heading, done.stdout + done.stderr, line)
                 for product in re.findall(r"(?:-o |=)(\w+\.(?:isth|svg|json))", line):
                     self.assertGreater(os.path.getsize(os.path.join(folder, product)), 0, line)
 

@@ -32,8 +32,9 @@ struct Planned {
   Graph graph;
   Layout layout;
   Report report;
-  std::vector<ValueId> checkpoints; // of `graph`
-  bool wasInterrupted = false;      // the search for the plan, by the user
+  std::vector<ValueId> checkpoints;   // of `graph`
+  std::optional<int64_t> budgetBytes; // what the arena was to stay within, where that was asked
+  bool wasInterrupted = false;        // the search for the plan, by the user
 };
 
 // `g` has no dead code added; clones in it are dropped and planned anew if any plan option is

@@ -1,0 +1,167 @@
+"""`explain`: its figures are those of `opt` with the same options, its parts add up, and it reads well."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+import unittest
+
+import command
+from cli_cases import ZOO, Case
+
+QUICK = ["--effort=0.05"]
+SECTIONS = ["Plan (", "Live at the peak", "Largest at the planned peak", "What becomes of the tensors",
+            "The largest that the backward pass needs", "Bottlenecks", "Price of memory"]
+
+
+class Explain(Case):
+    def explained(self, *args):
+        result = self.run_ok("explain", *args, "--json")
+        j = json.loads(result.out)
+        self.assertEqual(j["schema"], "isthmus.explain/1")
+        return j
+
+    def check(self, j, r):
+        """The explanation against the report of `opt`."""
+        self.assertEqual(j["policy_used"], r["policy_used"])
+        self.assertEqual(j["arena_bytes"], r["arena_bytes"])
+        self.assertEqual(j["persistent_bytes"], r["persistent_bytes"])
+        self.assertAlmostEqual(j["recompute_overhead"], r["recompute_overhead"], places=12)
+        self.assertAlmostEqual(j["planned_us"] / j["baseline_us"] - 1, r["recompute_overhead"], places=9)
+        for part, key in ("baseline", "baseline_peak_bytes"), ("planned", "predicted_peak_bytes"):
+            peak = j[part]
+            self.assertEqual(peak["peak_bytes"], r[key], part)
+            self.assertEqual(sum(peak["bytes_by_kind"].values()), r[key], part)
+            sizes = [t["bytes"] for t in peak["tensors"]]
+            self.assertEqual(sizes, sorted(sizes, reverse=True))
+            for t in peak["tensors"]:
+                self.assertLessEqual(t["from_index"], peak["node_index"])
+                self.assertGreaterEqual(t["to_index"], peak["node_index"])
+        self.assertEqual(j["baseline"]["bytes_by_kind"]["recomputed"], 0)
+        self.assertEqual(j["recomputations"] > 0, r["recompute_overhead"] > 0)
+        self.assertEqual(j["totals"]["recomputed"]["tensors"] > 0, j["recomputations"] > 0)
+        self.assertEqual(j["price"]["saved_bytes"], r["baseline_peak_bytes"] - r["predicted_peak_bytes"])
+        for t in j["tensors"]:
+            self.assertIn(t["fate"], ("kept", "recomputed"))
+            self.assertEqual(t["recomputations"] > 0, t["fate"] == "recomputed")
+            self.assertTrue(t["text"])
+            self.assertTrue(t["why"])
+        for b in j["bottlenecks"]:
+            self.assertTrue(b["why"], b)
+
+    def test_every_net_and_policy(self):
+        for name in ZOO:
+            file, loss = self.zoo(name)
+            for policy in "none", "speed", "memory":
+                with self.subTest(f"{name} {policy}"):
+                    args = [file, *loss, f"--policy={policy}"]
+                    j = self.explained(*args)
+                    self.check(j, self.report("opt", *args))
+                    self.assertIsNone(j["price"]["method"])
+                    if policy == "memory" and j["policy_used"] == "memory":
+                        self.assertTrue(any(b["taken"] for b in j["bottlenecks"]))
+
+    def test_budgets_and_the_price_of_memory(self):
+        priced = 0
+        for name in "mlp", "cnn", "unet", "gpt2":
+            with self.subTest(name):
+                file, loss = self.zoo(name)
+                least = self.report("opt", file, *loss, "--budget=min", *QUICK)
+                budget = (2 * least["arena_bytes"] + least["baseline_peak_bytes"]) // 3
+                args = [file, *loss, f"--budget={budget}", *QUICK]
+                j = self.explained(*args)
+                self.check(j, self.report("opt", *args))
+                self.assertEqual(j["budget_bytes"], budget)
+                self.assertTrue(all(b["reason"] in ("price", "end") for b in j["bottlenecks"]))
+                for side, sign in ("more", 1), ("less", -1):
+                    other = j["price"][side]
+                    self.assertEqual(other["budget_bytes"], j["budget_bytes"] + sign * (j["budget_bytes"] // 50))
+                    if other["us"] is None:
+                        self.assertEqual(side, "less")
+                        continue
+                    again = self.report("opt", file, *loss, f"--budget={other['budget_bytes']}", *QUICK)
+                    self.assertAlmostEqual(other["us"] / j["baseline_us"] - 1, again["recompute_overhead"], places=9)
+                    priced += 1
+                    mib = (other["budget_bytes"] - j["budget_bytes"]) / 2**20
+                    self.assertAlmostEqual(other["us_per_mib"], (j["planned_us"] - other["us"]) / mib, places=6)
+        self.assertGreaterEqual(priced, 6)
+
+    def test_the_smallest(self):
+        file, loss = self.zoo("mlp")
+        j = self.explained(file, *loss, "--budget=min", *QUICK)
+        self.assertEqual(j["budget_bytes"], j["arena_bytes"])
+        self.assertIsNone(j["price"]["less"])
+        refused = command.run("explain", file, *loss, "--budget=1", *QUICK, cwd=self.dir)
+        self.assertEqual(refused.code, 3, refused)
+        self.assertEqual(refused.out, b"")
+        self.assertIn(f"{j['arena_bytes']} bytes", refused.err)
+
+    def test_every_kind_of_model(self):
+        file, loss = self.zoo("cnn")
+        want = self.explained(file, *loss, "--policy=memory")
+        del want["model"]
+        self.run_ok("grad", file, *loss, "-o", "grad.isth")
+        self.run_ok("opt", file, *loss, "--policy=speed", "-o", "small.isth")
+        for model in "grad.isth", "small.isth":
+            got = self.explained(model, "--policy=memory")
+            del got["model"]
+            self.assertEqual(got, want, model)
+        self.run_ok("zoo", *ZOO["cnn"], "-o", "cnn.onnx")
+        onnx = self.explained("cnn.onnx", "--loss=mean", "--policy=speed")
+        self.assertGreater(onnx["recomputations"], 0)
+        # As it is: the plan that the file has.
+        result = self.run_ok("explain", "small.isth", "--json")
+        self.assertIn("explained as it is", result.err)
+        as_it_is = json.loads(result.out)
+        self.check(as_it_is, self.report("opt", file, *loss, "--policy=speed"))
+
+    def test_names(self):
+        file, loss = self.zoo("resnet")
+        args = [file, *loss, "--policy=memory"]
+        self.assertEqual(len(self.explained(*args)["tensors"]), 10)
+        top = self.explained(*args, "--top=3")
+        self.assertEqual(len(top["tensors"]), 3)
+        self.assertEqual(len(top["planned"]["tensors"]), 3)
+        name = top["tensors"][0]["name"]
+        one = self.explained(*args, f"--of=\"{name}\"")
+        self.assertEqual(one["tensors"], top["tensors"][:1])
+        many = self.explained(*args, "--of=grad.*")
+        self.assertEqual({t["fate"] for t in many["tensors"]}, {"output"})
+        unknown = command.run("explain", *args, "--of=no_such_name", cwd=self.dir)
+        self.assertEqual(unknown.code, 1, unknown)
+        self.assertIn("no_such_name", unknown.err)
+
+    def test_text(self):
+        file, loss = self.zoo("unet")
+        for plan in ["--policy=memory"], ["--budget=min", *QUICK], []:
+            with self.subTest(plan):
+                text = self.run_ok("explain", file, *loss, *plan).out.decode()
+                at = [text.index(section) for section in SECTIONS]
+                self.assertEqual(at, sorted(at))
+                self.assertFalse([line for line in text.splitlines() if line != line.rstrip()])
+        named = self.run_ok("explain", file, *loss, "--of=*", "--policy=speed").out.decode()
+        self.assertIn("Named (", named)
+
+    def test_an_interrupt_leaves_the_best_so_far(self):
+        file, loss = self.zoo("unet")
+        process = subprocess.Popen(
+            [command.BINARY, "explain", file, *loss, "--budget=min", "--effort=100000"], cwd=self.dir,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, **command.QUIET_THREADS})
+        time.sleep(3)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=100)
+        self.assertEqual(process.returncode, 130, err)
+        self.assertIn(b"Live at the peak", out)
+
+    def test_usage(self):
+        file, loss = self.zoo("mlp")
+        for wrong in ["--policy=memory", "--budget=50%"], ["--top=-1"], ["--policy=some"], ["--budget=apple"]:
+            result = command.run("explain", file, *loss, *wrong, cwd=self.dir)
+            self.assertEqual(result.code, 2, result)
+            self.assertEqual(result.out, b"")
+        self.assertIn("isthmus explain unet.onnx", self.run_ok("explain", "--help").out.decode())
+
+
+if __name__ == "__main__":
+    command.main()

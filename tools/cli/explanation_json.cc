@@ -1,0 +1,173 @@
+// `explain --json`: one object, schema isthmus.explain/1; keys are only ever added.
+
+#include "tools/cli/explanation.h"
+
+#include "nlohmann/json.hpp"
+
+namespace isthmus {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char *kKindKeys[kNumLiveKinds] = {
+    "saved_activations",   "recomputed",    "passing_activations", "activation_gradients",
+    "parameter_gradients", "other_outputs", "workspace",           "other"};
+constexpr const char *kFateKeys[] = {"kept", "recomputed", "output", "passing", "gradient"};
+constexpr const char *kWhyKeys[] = {"taken",        "end",        "small",      "kind_of_op",
+                                    "same_storage", "not_read",   "in_segment", "not_product",
+                                    "not_named",    "not_in_cut", "no_gain",    "price"};
+
+Json dims(const Type &t) {
+  Json out = Json::array();
+  for (int64_t d : t.dims)
+    out.push_back(d);
+  return out;
+}
+
+class Writer {
+public:
+  explicit Writer(const ExplainedPlan &e) : e_(e), g_(e.plan.graph) {}
+
+  Json run() {
+    const Report &r = e_.plan.report;
+    Json j;
+    j["schema"] = "isthmus.explain/1";
+    j["model"] = e_.model;
+    j["target"] = e_.target;
+    j["policy_used"] = r.policyUsed;
+    j["budget_bytes"] = e_.plan.budgetBytes ? Json(*e_.plan.budgetBytes) : Json();
+    j["arena_bytes"] = r.arenaBytes;
+    j["persistent_bytes"] = r.persistentBytes;
+    j["baseline_us"] = e_.why.baselineUs;
+    j["planned_us"] = e_.why.plannedUs;
+    j["recompute_overhead"] = r.recomputeOverhead;
+    j["recomputations"] = e_.why.recomputations;
+    j["baseline"] = peak(e_.original, e_.why.baseline);
+    j["planned"] = peak(g_, e_.why.planned);
+    for (size_t k = 0; k < std::size(kFateKeys); ++k)
+      j["totals"][kFateKeys[k]] = {{"tensors", e_.why.totals[k].tensors},
+                                   {"bytes", e_.why.totals[k].bytes}};
+    j["tensors"] = Json::array();
+    for (const TensorFate &f : e_.why.tensors)
+      j["tensors"].push_back(tensor(f));
+    j["bottlenecks"] = bottlenecks();
+    j["price"] = price();
+    return j;
+  }
+
+private:
+  Json node(const Graph &g, uint32_t i) const { return g.nodeName(NodeId(i)).str(); }
+
+  Json peak(const Graph &g, const PeakContents &c) const {
+    Json j;
+    j["peak_bytes"] = c.bytes;
+    j["node"] = c.node ? node(g, c.node.index) : Json();
+    j["node_op"] = c.node ? Json(g.node(c.node).op->name) : Json();
+    j["node_index"] = c.node ? Json(c.node.index) : Json();
+    j["nodes"] = g.numNodes();
+    for (size_t k = 0; k < kNumLiveKinds; ++k)
+      j["bytes_by_kind"][kKindKeys[k]] = c.bytesOf[k];
+    j["tensors"] = Json::array();
+    for (const LiveTensor &l : c.tensors) {
+      if (j["tensors"].size() == e_.options.top)
+        break;
+      Json t;
+      t["name"] = l.value ? Json(g.valueName(l.value).str()) : Json();
+      t["op"] = g.node(l.value ? g.value(l.value).def : NodeId(l.first)).op->name;
+      t["shape"] = l.value ? dims(g.type(l.value)) : Json();
+      t["type"] = l.value ? Json(g.type(l.value).str()) : Json();
+      t["bytes"] = l.bytes;
+      t["kind"] = kKindKeys[size_t(l.kind)];
+      t["from"] = node(g, l.first);
+      t["to"] = node(g, l.last);
+      t["from_index"] = l.first;
+      t["to_index"] = l.last;
+      j["tensors"].push_back(std::move(t));
+    }
+    return j;
+  }
+
+  Json gap(const Gap &g) const {
+    return {{"from", node(g_, g.from)},
+            {"to", node(g_, g.to)},
+            {"nodes", g.to - g.from},
+            {"most_live_bytes", g.live}};
+  }
+
+  Json tensor(const TensorFate &f) const {
+    Json j;
+    j["name"] = g_.valueName(f.value).str();
+    j["op"] = g_.node(g_.value(f.value).def).op->name;
+    j["shape"] = dims(g_.type(f.value));
+    j["type"] = g_.type(f.value).str();
+    j["bytes"] = f.bytes;
+    j["fate"] = kFateKeys[size_t(f.kind)];
+    j["at_peak"] = f.isAtPeak;
+    j["recomputations"] = f.recomputations;
+    j["run_us"] = f.runUs;
+    j["added_us"] = f.addedUs;
+    j["added_share"] = e_.why.baselineUs > 0 ? f.addedUs / e_.why.baselineUs : 0;
+    j["from"] = node(g_, f.first);
+    j["to"] = node(g_, f.last);
+    j["is_checkpoint"] = f.isCheckpoint;
+    j["kept"] = f.kept ? gap(*f.kept) : Json();
+    j["away"] = Json::array();
+    for (const Gap &g : f.away) {
+      Json away = gap(g);
+      away["byte_nodes"] = f.bytes * int64_t(g.to - g.from);
+      j["away"].push_back(std::move(away));
+    }
+    j["remake"] = Json();
+    if (f.remake)
+      j["remake"] = {
+          {"runs", f.remake->runs}, {"us", f.remake->us}, {"peak_bytes", f.remake->peakBytes}};
+    j["text"] = fateText(e_, f);
+    j["why"] = whyText(e_, f);
+    return j;
+  }
+
+  Json bottlenecks() const {
+    Json all = Json::array();
+    for (const BottleneckFate &b : e_.why.bottlenecks)
+      all.push_back({{"name", g_.valueName(b.value).str()},
+                     {"bytes", b.tensor.bytes},
+                     {"taken", isTaken(b)},
+                     {"reason", kWhyKeys[size_t(b.why)]},
+                     {"why", whyText(e_, b)}});
+    return all;
+  }
+
+  Json other(const std::optional<OtherBudget> &o) const {
+    if (!o)
+      return Json();
+    auto price = e_.price(o);
+    return {{"budget_bytes", o->budgetBytes},
+            {"us", o->us ? Json(*o->us) : Json()},
+            {"us_per_mib", price ? Json(*price) : Json()}};
+  }
+
+  Json price() const {
+    const int64_t saved = e_.why.baseline.bytes - e_.why.planned.bytes;
+    Json j;
+    j["saved_bytes"] = saved;
+    j["added_us"] = e_.why.plannedUs - e_.why.baselineUs;
+    j["us_per_mib"] =
+        saved > 0 ? Json((e_.why.plannedUs - e_.why.baselineUs) / (double(saved) / double(1 << 20)))
+                  : Json();
+    j["method"] = e_.more || e_.less ? Json("planned at neighbouring budgets") : Json();
+    j["more"] = other(e_.more);
+    j["less"] = other(e_.less);
+    return j;
+  }
+
+  const ExplainedPlan &e_;
+  const Graph &g_;
+};
+
+} // namespace
+
+std::string explanationJson(const ExplainedPlan &e) {
+  return Writer(e).run().dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+} // namespace isthmus

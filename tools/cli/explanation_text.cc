@@ -1,0 +1,254 @@
+// `explain` for a person: short sections, aligned.
+
+#include "tools/cli/explanation.h"
+#include "llvm/ADT/STLExtras.h"
+
+namespace isthmus {
+namespace {
+
+// Columns as wide as they need to be, two spaces apart; a row of one cell goes across.
+class Table {
+public:
+  explicit Table(std::vector<bool> right) : right_(std::move(right)) {}
+  void row(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
+
+  std::string text() const {
+    std::vector<size_t> width(right_.size(), 0);
+    for (const auto &cells : rows_)
+      for (size_t i = 0; cells.size() > 1 && i < cells.size(); ++i)
+        width[i] = std::max(width[i], cells[i].size());
+    std::string out;
+    for (const auto &cells : rows_) {
+      std::string line;
+      for (size_t i = 0; i < cells.size(); ++i) {
+        std::string pad(cells.size() > 1 ? width[i] - cells[i].size() : 0, ' ');
+        line += "  " + (right_[i] ? pad + cells[i] : cells[i] + pad);
+      }
+      out += llvm::StringRef(line).rtrim().str() + "\n";
+    }
+    return out;
+  }
+
+private:
+  std::vector<bool> right_;
+  std::vector<std::vector<std::string>> rows_;
+};
+
+std::string percent(double part, double whole) {
+  return whole > 0 ? llvm::formatv("{0:F1} %", 100 * part / whole).str() : "-";
+}
+
+std::string timeText(double us) { return secondsText(us * 1e-6); }
+
+class Text {
+public:
+  explicit Text(const ExplainedPlan &e) : e_(e), g_(e.plan.graph) {}
+
+  std::string run() {
+    plan();
+    peaks();
+    largest();
+    fates();
+    bottlenecks();
+    price();
+    return std::move(out_);
+  }
+
+private:
+  void section(const std::string &title) { out_ += (out_.empty() ? "" : "\n") + title + "\n"; }
+
+  void plan() {
+    const Report &r = e_.plan.report;
+    section("Plan (" + policyText() + ")");
+    Table t({false, false});
+    t.row({"peak", bytesText(r.baselinePeakBytes) + " without recomputation, " +
+                       bytesText(r.predictedPeakBytes) + " planned (" +
+                       percent(double(r.predictedPeakBytes), double(r.baselinePeakBytes)) + ")"});
+    std::string arena = bytesText(r.arenaBytes);
+    if (e_.plan.budgetBytes)
+      arena += ", of a budget of " + bytesText(*e_.plan.budgetBytes);
+    t.row({"arena", arena});
+    t.row({"time", timeText(e_.why.plannedUs) + " a step, " +
+                       timeText(e_.why.plannedUs - e_.why.baselineUs) + " of it added (+" +
+                       percent(e_.why.plannedUs - e_.why.baselineUs, e_.why.baselineUs) +
+                       "), as estimated for " + e_.target});
+    t.row({"besides", bytesText(r.persistentBytes) +
+                          " of parameters and inputs, always there and not in the peak"});
+    out_ += t.text();
+  }
+
+  std::string policyText() const {
+    const std::string &used = e_.options.policyUsed;
+    return used == "budget" ? used : "policy " + used;
+  }
+
+  static std::string sizeText(int64_t bytes) { return bytes ? bytesText(bytes) : "-"; }
+
+  void peaks() {
+    const PeakContents &a = e_.why.baseline, &b = e_.why.planned;
+    section("Live at the peak");
+    Table t({false, true, true, true, true});
+    t.row({"", "without recomp.", "", "planned", ""});
+    for (size_t k = 0; k < kNumLiveKinds; ++k)
+      if (a.bytesOf[k] || b.bytesOf[k])
+        t.row({liveKindText(LiveKind(k)).str(), sizeText(a.bytesOf[k]),
+               percent(double(a.bytesOf[k]), double(a.bytes)), sizeText(b.bytesOf[k]),
+               percent(double(b.bytesOf[k]), double(b.bytes))});
+    t.row({"in all", sizeText(a.bytes), "", sizeText(b.bytes), ""});
+    out_ += t.text();
+    if (a.node && b.node)
+      out_ += "  without recomputation while " + nodeText(e_.original, a.node) +
+              " runs,\n  planned while " + nodeText(g_, b.node) + " runs\n";
+  }
+
+  std::string nodeText(const Graph &g, NodeId n) const {
+    return llvm::formatv("%{0} ({1}, {2}, node {3} of {4})", g.nodeName(n), g.node(n).op->name,
+                         phaseName(g.node(n).phase), n.index + 1, g.numNodes());
+  }
+
+  std::string typeText(ValueId v) const { return g_.type(v).str(); }
+  std::string opText(ValueId v) const { return g_.node(g_.value(v).def).op->name; }
+
+  void largest() {
+    const std::vector<LiveTensor> &all = e_.why.planned.tensors;
+    const size_t most = std::min(all.size(), e_.options.top);
+    if (most == 0)
+      return;
+    section(llvm::formatv("Largest at the planned peak ({0} of {1})", most, all.size()));
+    Table t({false, false, false, true, false, false});
+    for (const LiveTensor &l : llvm::makeArrayRef(all).take_front(most)) {
+      std::string lives = llvm::formatv("node {0} to {1}, until {2}", l.first + 1, l.last + 1,
+                                        l.last + 1 == g_.numNodes()
+                                            ? "the end"
+                                            : "%" + g_.nodeName(NodeId(l.last)).str() + " has run");
+      if (l.first == l.last)
+        lives = llvm::formatv("node {0}", l.first + 1);
+      if (l.value)
+        t.row({"%" + g_.valueName(l.value).str(), opText(l.value), typeText(l.value),
+               bytesText(l.bytes), kindText(l.kind), lives});
+      else
+        t.row({"(workspace)", g_.node(NodeId(l.first)).op->name, "", bytesText(l.bytes),
+               kindText(l.kind), lives});
+    }
+    out_ += t.text();
+  }
+
+  static std::string kindText(LiveKind k) {
+    static const char *const kShort[kNumLiveKinds] = {
+        "saved",  "recomputed", "passing", "gradient", "parameter gradient",
+        "output", "workspace",  "other"};
+    return kShort[size_t(k)];
+  }
+
+  std::string addedText() const {
+    return "+" + timeText(e_.why.plannedUs - e_.why.baselineUs) + " in " +
+           std::to_string(e_.why.recomputations) + (e_.why.recomputations == 1 ? " run" : " runs");
+  }
+
+  void fates() {
+    section("What becomes of the tensors");
+    static const char *const kTexts[] = {"kept for the backward pass", "recomputed", "outputs",
+                                         "not needed by the backward pass", "gradients"};
+    Table totals({false, true, true, false});
+    for (size_t k = 0; k < std::size(kTexts); ++k)
+      if (const Explanation::Total &t = e_.why.totals[k]; t.tensors)
+        totals.row({kTexts[k], std::to_string(t.tensors), bytesText(t.bytes),
+                    k == size_t(TensorFate::Kind::Recomputed) ? addedText() : ""});
+    out_ += totals.text();
+    if (e_.why.tensors.empty())
+      return;
+    if (e_.options.of.empty())
+      section(llvm::formatv("The largest that the backward pass needs ({0} of {1}; --top=N, "
+                            "--of=NAME)",
+                            e_.why.tensors.size(),
+                            e_.why.totals[size_t(TensorFate::Kind::Kept)].tensors +
+                                e_.why.totals[size_t(TensorFate::Kind::Recomputed)].tensors));
+    else
+      section("Named (" + std::to_string(e_.why.tensors.size()) + ")");
+    for (const TensorFate &f : e_.why.tensors) {
+      out_ += "  %" + g_.valueName(f.value).str() + "  " + opText(f.value) + "  " +
+              typeText(f.value) + "  " + bytesText(f.bytes) +
+              (f.isAtPeak ? ", there at the peak\n" : ", not there at the peak\n");
+      out_ += "      " + fateText(e_, f) + "\n";
+      if (std::string why = whyText(e_, f); !why.empty())
+        out_ += "      " + why + "\n";
+    }
+  }
+
+  void bottlenecks() {
+    const std::vector<BottleneckFate> &all = e_.why.bottlenecks;
+    const auto taken = size_t(llvm::count_if(all, isTaken));
+    if (all.empty()) {
+      section("Bottlenecks");
+      out_ += "  none: there is a way round every value\n";
+      return;
+    }
+    section(llvm::formatv("Bottlenecks ({0} of {1} are kept)", taken, all.size()));
+    std::vector<const BottleneckFate *> left;
+    for (const BottleneckFate &b : all)
+      if (!isTaken(b))
+        left.push_back(&b);
+    llvm::stable_sort(left, [](const BottleneckFate *a, const BottleneckFate *b) {
+      return a->tensor.bytes > b->tensor.bytes;
+    });
+    const size_t most = std::min(left.size(), e_.options.top);
+    Table t({false, false, true, false});
+    for (const BottleneckFate *b : llvm::makeArrayRef(left).take_front(most))
+      t.row({"%" + g_.valueName(b->value).str(), typeText(b->value), bytesText(b->tensor.bytes),
+             whyText(e_, *b)});
+    out_ += t.text();
+    if (most < left.size())
+      out_ += llvm::formatv("  and {0} more that are not kept\n", left.size() - most);
+  }
+
+  // Of `other`, in a row.
+  std::string otherText(const OtherBudget &other) const {
+    int64_t step = other.budgetBytes - *e_.plan.budgetBytes;
+    std::string what = bytesText(std::abs(step)) + (step > 0 ? " more" : " less") +
+                       " (a budget of " + bytesText(other.budgetBytes) + "): ";
+    auto price = e_.price(other);
+    if (!price)
+      return what + "cannot be met";
+    double us = *other.us - e_.why.plannedUs;
+    if (std::abs(us) < 1e-6 * e_.why.baselineUs)
+      return what + "the same time";
+    if ((us > 0) == (step > 0)) // within what a search gives or takes
+      return what + (us > 0 ? "+" : "-") + timeText(std::abs(us)) +
+             ", which is within the search's own ups and downs: worth about nothing";
+    return what + (us > 0 ? "+" : "-") + timeText(std::abs(us)) + " a step, " +
+           llvm::formatv("{0:F1} us per MiB", *price).str();
+  }
+
+  void price() {
+    section("Price of memory");
+    const double us = e_.why.plannedUs - e_.why.baselineUs;
+    const int64_t saved = e_.why.baseline.bytes - e_.why.planned.bytes;
+    if (saved > 0)
+      out_ += "  against no recomputation: " + bytesText(saved) + " less for " + timeText(us) +
+              " a step, " +
+              llvm::formatv("{0:F1} us per MiB\n", us / (double(saved) / double(1 << 20))).str();
+    else if (us > 0)
+      out_ += "  the plan needs as much memory as no recomputation, and a step takes " +
+              timeText(us) + " longer\n";
+    else
+      out_ += "  nothing is recomputed, so nothing is saved or paid\n";
+    if (e_.more)
+      out_ += "  " + otherText(*e_.more) + "\n";
+    if (e_.less)
+      out_ += "  " + otherText(*e_.less) + "\n";
+    if (e_.isPriced && !e_.less)
+      out_ += "  less: nothing less was found\n";
+    if (e_.more || e_.less)
+      out_ += "  (by planning again for these budgets, with the same effort)\n";
+  }
+
+  const ExplainedPlan &e_;
+  const Graph &g_;
+  std::string out_;
+};
+
+} // namespace
+
+std::string explanationText(const ExplainedPlan &e) { return Text(e).run(); }
+
+} // namespace isthmus

@@ -1,0 +1,184 @@
+// Reasons, in words.
+
+#include "tools/cli/explanation.h"
+
+namespace isthmus {
+namespace {
+
+std::string name(const ExplainedPlan &e, uint32_t node) {
+  return "%" + e.plan.graph.nodeName(NodeId(node)).str();
+}
+
+std::string span(const ExplainedPlan &e, uint32_t from, uint32_t to) {
+  return "for " + nodesText(to - from) + ", from " + name(e, from) + " to " + name(e, to);
+}
+
+std::string timeText(double us) { return secondsText(us * 1e-6); }
+
+double perMiB(double us, int64_t bytes) { return us / (double(bytes) / double(1 << 20)); }
+
+// What is against it: the budget, or else the plan's own peak.
+struct Bar {
+  int64_t bytes;
+  const char *text;
+};
+Bar barOf(const ExplainedPlan &e) {
+  if (e.plan.budgetBytes && *e.plan.budgetBytes < e.why.baseline.bytes)
+    return {*e.plan.budgetBytes, "the budget"};
+  return {e.why.planned.bytes, "the plan's peak"};
+}
+
+// Of a tensor that is kept: what it would be to drop it where it waits longest.
+std::string remakeText(const ExplainedPlan &e, const TensorFate &f) {
+  if (!f.mayRunAgain)
+    return "its node may run only once: an output depends on its storage";
+  if (!f.remake)
+    return f.kept && f.kept->to > f.kept->from + 1
+               ? "it cannot be made again where it is needed"
+               : "it never waits: there is no gap to drop it in";
+  const Remake &r = *f.remake;
+  std::string cost =
+      llvm::formatv("making it again at {0} would take {1} ({2} {3})", name(e, f.kept->to),
+                    timeText(r.us), r.runs, r.runs == 1 ? "run" : "runs");
+  int64_t peak = e.why.planned.bytes;
+  if (r.peakBytes < peak)
+    return cost + llvm::formatv(" and lower the peak by {0}: {1:F1} us per MiB",
+                                bytesText(peak - r.peakBytes), perMiB(r.us, peak - r.peakBytes))
+                      .str();
+  if (r.peakBytes > peak)
+    return cost + " and raise the peak by " + bytesText(r.peakBytes - peak) +
+           ": what it is made from would have to be there";
+  if (f.kept->live < peak)
+    return cost + " and free nothing at the peak: while it waits, at most " +
+           bytesText(f.kept->live) + " is live";
+  return cost + " and leave the peak where it is: as much is live at other nodes";
+}
+
+// Kept within a budget: whether what it would cost to drop it is more than memory is worth.
+std::string priceText(const ExplainedPlan &e, const TensorFate &f) {
+  std::string text = remakeText(e, f);
+  auto less = e.price(e.less);
+  if (!f.remake || !less || f.remake->peakBytes >= e.why.planned.bytes)
+    return text;
+  if (perMiB(f.remake->us, e.why.planned.bytes - f.remake->peakBytes) > *less)
+    return text + llvm::formatv("; memory is worth {0:F1} here", *less).str();
+  return text + llvm::formatv("; less than memory is worth here ({0:F1}), but the budget is met "
+                              "without it",
+                              *less)
+                    .str();
+}
+
+// Of a tensor that is recomputed: the time between two copies where keeping it would weigh most.
+const Gap *worstAway(const TensorFate &f) {
+  const Gap *worst = nullptr;
+  for (const Gap &g : f.away)
+    if (!worst || g.live > worst->live)
+      worst = &g;
+  return worst;
+}
+
+std::string keptInsteadText(const ExplainedPlan &e, const TensorFate &f) {
+  const Gap *worst = worstAway(f);
+  if (!worst)
+    return "its copies are there at the same time";
+  Bar bar = barOf(e);
+  int64_t with = worst->live + f.bytes;
+  if (with > bar.bytes)
+    return "kept, " + bytesText(with) + " would be live then, " + bytesText(with - bar.bytes) +
+           " over " + bar.text;
+  return "kept alone, " + bytesText(with) + " would be live then, within " + bar.text;
+}
+
+std::string awayText(const ExplainedPlan &e, const TensorFate &f) {
+  const Gap *worst = worstAway(f);
+  return (worst ? "away " + span(e, worst->from, worst->to) + "; " : "") + keptInsteadText(e, f);
+}
+
+} // namespace
+
+std::string nodesText(size_t n) { return std::to_string(n) + (n == 1 ? " node" : " nodes"); }
+
+std::optional<double> ExplainedPlan::price(const std::optional<OtherBudget> &other) const {
+  if (!other || !other->us || !plan.budgetBytes || other->budgetBytes == *plan.budgetBytes)
+    return std::nullopt;
+  return perMiB(why.plannedUs - *other->us, other->budgetBytes - *plan.budgetBytes);
+}
+
+std::string fateText(const ExplainedPlan &e, const TensorFate &f) {
+  switch (f.kind) {
+  case TensorFate::Kind::Kept:
+    return f.kept ? "kept, unused " + span(e, f.kept->from, f.kept->to)
+                  : "kept " + span(e, f.first, f.last);
+  case TensorFate::Kind::Recomputed:
+    return llvm::formatv("recomputed {0}, +{1} ({2:F2} % of a step)",
+                         f.recomputations == 1   ? "once"
+                         : f.recomputations == 2 ? "twice"
+                                                 : std::to_string(f.recomputations) + " times",
+                         timeText(f.addedUs), 100 * f.addedUs / e.why.baselineUs);
+  case TensorFate::Kind::Output:
+    return "an output: there from " + name(e, f.first) + " to the end";
+  case TensorFate::Kind::Passing:
+    return "not needed by the backward pass, there " + span(e, f.first, f.last);
+  case TensorFate::Kind::Gradient:
+    return "made and used by the backward pass, " + span(e, f.first, f.last);
+  }
+  return "";
+}
+
+std::string whyText(const ExplainedPlan &e, const TensorFate &f) {
+  if (f.kind == TensorFate::Kind::Recomputed)
+    return (e.isByPolicy() ? "no checkpoint; " : "") + awayText(e, f);
+  if (f.kind != TensorFate::Kind::Kept)
+    return "";
+  if (e.isByPolicy() && f.isCheckpoint)
+    return "a checkpoint of policy " + e.options.policyUsed + "; " + remakeText(e, f);
+  if (e.isByPolicy() && !f.dependsOnParameters)
+    return "depends on no parameter: policies keep that; " + remakeText(e, f);
+  return priceText(e, f);
+}
+
+bool isTaken(const BottleneckFate &b) {
+  return b.why == BottleneckFate::Why::Taken ||
+         (b.why == BottleneckFate::Why::Price && b.tensor.kind == TensorFate::Kind::Kept);
+}
+
+std::string whyText(const ExplainedPlan &e, const BottleneckFate &b) {
+  const Graph &g = e.plan.graph;
+  switch (b.why) {
+  case BottleneckFate::Why::Taken:
+    return "a checkpoint";
+  case BottleneckFate::Why::End:
+    return "an output, which stays in any case";
+  case BottleneckFate::Why::Small:
+    return llvm::formatv("not large enough: {0} elements, and at least 1024 are asked for",
+                         g.type(b.value).elements());
+  case BottleneckFate::Why::KindOfOp:
+    return "made by " + g.node(g.value(b.value).def).op->name +
+           ": losses, norms, dropout and casts are left out";
+  case BottleneckFate::Why::SameStorage:
+    return "a view of a bottleneck before it";
+  case BottleneckFate::Why::NotRead:
+    return "the backward pass does not read it, and there are enough that it reads";
+  case BottleneckFate::Why::InSegment:
+    return llvm::formatv("within a segment: one in {0} is kept, for about sqrt(N) = {1:F1} of them",
+                         e.why.checkpointStep, e.why.checkpointTarget);
+  case BottleneckFate::Why::NotProduct:
+    return "made by " + g.node(g.value(b.value).def).op->name +
+           ": speed keeps convolutions and matrix products";
+  case BottleneckFate::Why::NotNamed:
+    return "neither named nor marked";
+  case BottleneckFate::Why::NotInCut:
+    return "in none of the frontiers that are kept";
+  case BottleneckFate::Why::NoGain:
+    return "the policy would need more memory than no checkpointing, so nothing is recomputed";
+  case BottleneckFate::Why::Price:
+    break;
+  }
+  if (b.tensor.kind == TensorFate::Kind::Passing)
+    return "the backward pass does not need it";
+  std::string why = b.tensor.kind == TensorFate::Kind::Recomputed ? keptInsteadText(e, b.tensor)
+                                                                  : whyText(e, b.tensor);
+  return fateText(e, b.tensor) + (why.empty() ? "" : "; " + why);
+}
+
+} // namespace isthmus

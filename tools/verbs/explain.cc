@@ -1,0 +1,152 @@
+#include "ir/file.h"
+#include "passes/dce.h"
+#include "passes/original.h"
+#include "tools/cli/budget.h"
+#include "tools/cli/devices.h"
+#include "tools/cli/explanation.h"
+#include "tools/cli/model.h"
+#include "tools/verbs/verbs.h"
+#include "llvm/Support/raw_ostream.h"
+
+namespace isthmus {
+namespace {
+
+struct Options {
+  ModelOptions model;
+  PlanOptions plan;
+  std::string device = "cpu", of;
+  size_t top = 10;
+  bool json = false;
+};
+
+// Plans again at another budget. A budget that cannot be met is an answer too; none is given where
+// the user ends the search.
+llvm::Expected<std::optional<OtherBudget>> planAt(int64_t budget, const Graph &g, PlanOptions o,
+                                                  const Target &target, double baselineUs) {
+  o.budget = std::to_string(budget);
+  o.memoryLimit.clear();
+  Console::get().setQuiet(true); // what there is to say was said of the plan that is explained
+  auto p = planned(g, o, target);
+  Console::get().setQuiet(false);
+  OtherBudget other{budget, std::nullopt};
+  if (p && p->wasInterrupted)
+    return std::nullopt;
+  if (p) {
+    other.us = baselineUs * (1 + p->report.recomputeOverhead);
+    return other;
+  }
+  llvm::Error rest = llvm::handleErrors(p.takeError(), [](std::unique_ptr<DiagError> d) {
+    return d->exitCode == 3 ? llvm::Error::success() : llvm::Error(std::move(d));
+  });
+  if (rest)
+    return rest;
+  return other;
+}
+
+// What two hundredths of the budget more or less would change. False where the user ends it.
+llvm::Expected<bool> addPrices(ExplainedPlan &e, const Graph &g, const PlanOptions &o,
+                               const Target &target) {
+  if (!e.plan.budgetBytes || e.plan.wasInterrupted)
+    return !e.plan.wasInterrupted;
+  const int64_t budget = *e.plan.budgetBytes, baseline = e.why.baseline.bytes;
+  const int64_t step = std::max<int64_t>(std::min(budget, baseline) / 50, 64);
+  if (e.why.plannedUs <= e.why.baselineUs)
+    e.more = OtherBudget{budget + std::min(step, INT64_MAX - budget), e.why.plannedUs};
+  for (int64_t at : {budget + step, budget - step}) {
+    std::optional<OtherBudget> &slot = at > budget ? e.more : e.less;
+    bool isLeast = at < budget && o.budget == "min"; // nothing less was found
+    if (slot || isLeast)
+      continue;
+    auto other = planAt(at, g, o, target, e.why.baselineUs);
+    if (!other)
+      return other.takeError();
+    slot = *other;
+    if (!slot) {
+      e.more = e.less = std::nullopt; // one alone would say little
+      return false;
+    }
+  }
+  e.isPriced = true;
+  return true;
+}
+
+ExplainOptions explainOptions(const Options &o, const PlanOptions &plan, const Planned &p) {
+  ExplainOptions out;
+  if (plan.checkpointsGiven)
+    out.policy = Policy::Collection;
+  else if (!plan.policy.empty())
+    out.policy = *parsePolicy(plan.policy);
+  out.policyUsed = p.report.policyUsed;
+  out.checkpoints = p.checkpoints;
+  out.top = o.top;
+  out.of = o.of;
+  return out;
+}
+
+llvm::Error explainPlan(const Options &o) {
+  if (llvm::Error e = checkOptions(o.model))
+    return e;
+  if (llvm::Error e = checkOptions(o.plan))
+    return e;
+  auto device = openDevice(o.device, o.model.threads);
+  if (!device)
+    return device.takeError();
+  auto g = loadModel(o.model);
+  if (!g)
+    return g.takeError();
+  g = differentiated(std::move(*g), o.model);
+  if (!g)
+    return g.takeError();
+  PlanOptions plan = o.plan;
+  plan.seed = o.model.seed;
+  if (!plan.any() && g->hasClones())
+    Console::get().note("the graph is rewritten already, and is explained as it is; with "
+                        "--policy, --checkpoints or --budget it is planned anew");
+  else if (!plan.any())
+    plan.policy = "none";
+  const Target &target = (*device)->target();
+  auto p = planned(*g, plan, target);
+  if (!p)
+    return p.takeError();
+
+  const Graph original = withoutDeadNodes(originalOf(*g));
+  const ExplainOptions options = explainOptions(o, plan, *p);
+  auto why = explain(p->graph, original, target, options);
+  if (!why)
+    return why.takeError();
+  if (why->planned.bytes != p->report.predictedPeakBytes ||
+      why->baseline.bytes != p->report.baselinePeakBytes)
+    return makeErrorCode(5,
+                         "internal: what is live adds up to {0} and {1} bytes, and the peaks are "
+                         "{2} and {3}; please report this",
+                         why->baseline.bytes, why->planned.bytes, p->report.baselinePeakBytes,
+                         p->report.predictedPeakBytes);
+  ExplainedPlan e{*p, original, *why, options, o.model.model, target.name};
+  auto isDone = addPrices(e, *g, plan, target);
+  if (!isDone)
+    return isDone.takeError();
+  llvm::outs() << (o.json ? explanationJson(e) : explanationText(e));
+  return *isDone ? llvm::Error::success() : interruptedError();
+}
+
+VerbBody setUp(CLI::App &app) {
+  auto o = std::make_shared<Options>();
+  addModelOptions(app, o->model);
+  addPlanOptions(app, o->plan);
+  app.add_option("--device", o->device, "the device that sizes and workspaces are meant for")
+      ->capture_default_str();
+  app.add_option("--top", o->top, "how many tensors are told of, the largest first")
+      ->capture_default_str()
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--of", o->of, "tell of these tensors instead: names with * and ?, comma between");
+  app.add_flag("--json", o->json, "as JSON, schema isthmus.explain/1");
+  return [o] { return explainPlan(*o); };
+}
+
+} // namespace
+
+const Verb kExplain = {"explain", "tells why the plan that opt would make is as it is",
+                       "isthmus explain unet.onnx --dim N=2 --loss=cross_entropy --budget=60%",
+                       setUp};
+
+} // namespace isthmus
