@@ -165,51 +165,63 @@ private:
     return best;
   }
 
+  struct TooLarge {
+    Found found;
+    int64_t peakBytes, arenaBytes;
+  };
+
   // A plan whose arena exceeds the budget gives way to another of much the same cost, for some lie
-  // better than others; then it is made a little tighter, until it fits; then less tight again,
-  // where that was a long way.
+  // better than others; if none of them fits, they are made tighter.
   bool search() {
-    constexpr int kMostRepairs = 8;
     constexpr int kOthers = 2;
-    constexpr double kRepairShare = 0.04, kOtherShare = 0.15;
-    Found found = searchPeak(o_.budgetBytes, o_.arenaOf ? 0.6 : 1, 0);
-    if (found.ops.empty())
-      return false;
-    if (tryPlace(found.ops))
-      return true;
-    Candidate best = last_;
-    for (int i = 1; i <= kOthers && !isStopped_; ++i) {
-      Found other = searchPeak(o_.budgetBytes, kOtherShare, 501 * uint64_t(i));
-      if (other.ops.empty() || other.cost > found.cost * 1.05)
+    constexpr double kOtherShare = 0.15;
+    std::vector<TooLarge> tooLarge;
+    double least = 1e300;
+    for (int i = 0; i <= kOthers && !isStopped_; ++i) {
+      double share = !o_.arenaOf ? 1 : i == 0 ? 0.6 : kOtherShare;
+      Found found = searchPeak(o_.budgetBytes, share, 501 * uint64_t(i));
+      if (i == 0 && found.ops.empty())
+        return false;
+      least = std::min(least, found.cost);
+      if (found.cost > least * 1.05)
         continue;
-      if (tryPlace(other.ops)) {
-        if (other.cost < found.cost * 1.002)
-          return true;
-      } else if (last_.arenaBytes < best.arenaBytes && other.cost < found.cost * 1.002) {
-        best = last_;
-        found = std::move(other);
-      }
+      bool fits = tryPlace(found.ops);
+      if (fits && found.cost < least * 1.002)
+        return true;
+      if (!fits)
+        tooLarge.push_back({std::move(found), last_.judged.peakBytes, last_.arenaBytes});
     }
-    last_ = std::move(best);
-    int64_t high = last_.judged.peakBytes, low = 0; // peaks: too much, and within
-    for (int i = 0; i < kMostRepairs && !isStopped_; ++i) {
+    std::sort(tooLarge.begin(), tooLarge.end(),
+              [](const TooLarge &x, const TooLarge &y) { return x.found.cost < y.found.cost; });
+    for (size_t i = 0; i < tooLarge.size(); ++i)
+      if (i == 0 || tooLarge[i].arenaBytes < tooLarge[0].arenaBytes)
+        tighten(tooLarge[i], i == 0 ? 6 : 3, 400 + 10 * i);
+    return !result_.schedule.empty();
+  }
+
+  // To a lower peak, from where it stands, until it fits; then less tight again, where that was a
+  // long way.
+  void tighten(TooLarge now, int mostSteps, uint64_t stream) {
+    constexpr double kShare = 0.04;
+    int64_t high = now.peakBytes, low = 0; // peaks: too much, and within
+    for (int i = 0; i < mostSteps && !isStopped_; ++i) {
       if (low > 0 && high - low < o_.budgetBytes / 500)
         break;
       // (What is freed makes the rest fit better, too.)
-      int64_t less = std::max((last_.arenaBytes - o_.budgetBytes) * 3 / 5, p_.alignment);
+      int64_t less = std::max((now.arenaBytes - o_.budgetBytes) * 3 / 5, p_.alignment);
       int64_t target = low > 0 ? low + (high - low) / 2 : high - less;
-      Found next = improved(found.ops, target, 0.05, kRepairShare, 400 + uint64_t(i));
-      if (next.ops.empty())
+      Found next = improved(now.found.ops, target, 0.05, kShare, stream + uint64_t(i));
+      if (next.ops.empty() || (!result_.schedule.empty() && next.cost > result_.planned.cost))
         break;
-      bool ok = tryPlace(next.ops);
-      if (ok)
+      if (tryPlace(next.ops)) {
         low = target;
-      else
-        high = low > 0 ? target : std::min(target, last_.judged.peakBytes);
-      if (!ok && low == 0)
-        found = std::move(next);
+      } else if (low > 0) {
+        high = target;
+      } else {
+        now = {std::move(next), last_.judged.peakBytes, last_.arenaBytes};
+        high = std::min(target, now.peakBytes);
+      }
     }
-    return !result_.schedule.empty();
   }
 
   // Lowers the peak step by step, each time from where the last one was met; smaller steps after

@@ -73,7 +73,7 @@ private:
       if (end - begin != 1)
         return 0;
       op = readers_[begin];
-      if (n_.ops[op].reads.size() != 1)
+      if (n_.ops[op].reads.size() != 1 || !n_.ops[op].mayRepeat) // then its own chain counts
         return 0;
     }
     return 0;
