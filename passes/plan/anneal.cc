@@ -7,6 +7,7 @@ namespace {
 
 constexpr double kCold = 0.003; // the last temperature
 constexpr int kTries = 10;      // gaps looked at for each that is dropped again
+constexpr double kFewRuns = 8;  // of mean cost, that one step on the way down may add in any case
 
 class Annealing {
 public:
@@ -44,7 +45,7 @@ private:
       return double(e_.excess()) / double(e_.budget() + 1) + 0.01 * e_.cost() / total_;
     };
     double allowed = energy() + 0.02 * (1 - progress()) * e_.random.exponential();
-    double limit = e_.cost() + 0.1 * total_;
+    double limit = e_.cost() + 0.1 * total_ + kFewRuns * mean_;
     e_.addWork(4);
     bool ok = true;
     if (e_.random.chance(0.7)) {

@@ -72,8 +72,7 @@ private:
     for (Timeline::CopyId c : copies)
       for (uint32_t k = 0; k < t.readers(c).size(); ++k) {
         Editor::Gap gap{c, k};
-        Editor::RunId from = k ? t.readers(c)[k - 1] : t.maker(c);
-        if (!e_.isDroppable(gap) || t.maxBetween(from, t.readers(c)[k]) <= e_.budget())
+        if (!e_.isDroppable(gap) || e_.highestIn(gap) <= e_.budget())
           continue;
         Editor::How how;
         if (floor > 0)

@@ -114,10 +114,20 @@ void Editor::sweepUnread() {
 
 // --- Gaps
 
-bool Editor::isDroppable(const Gap &gap) const {
-  if (gap.copy == kNone)
+bool Editor::isDroppable(const Gap &gap) const { return gap.copy != kNone; }
+
+bool Editor::mayTakeOver(RunId r, uint32_t storage) const {
+  if (r == t_.end())
     return false;
-  return t_.readers(gap.copy)[gap.reader] != t_.end() && (gap.reader > 0 || mayReorder_);
+  const auto &pairs = g_.ops[t_.opOf(r)].mayReuse;
+  return std::any_of(pairs.begin(), pairs.end(), [&](const auto &p) { return p.read == storage; });
+}
+
+int64_t Editor::highestIn(const Gap &gap) const {
+  const std::vector<RunId> &readers = t_.readers(gap.copy);
+  RunId from = gap.reader ? readers[gap.reader - 1] : t_.maker(gap.copy);
+  int64_t most = t_.maxBetween(from, readers[gap.reader]);
+  return mayTakeOver(from, t_.storageOf(gap.copy)) ? std::max(most, t_.liveAt(from)) : most;
 }
 
 Editor::Gap Editor::gapAt(uint32_t storage, RunId run) const {
@@ -131,7 +141,9 @@ Editor::Gap Editor::gapAt(uint32_t storage, RunId run) const {
   uint32_t k = 0;
   while (t_.position(readers[k]) < at)
     ++k;
-  return readers[k] == run ? Gap{} : Gap{c, k};
+  if (readers[k] != run)
+    return {c, k};
+  return mayTakeOver(run, storage) ? Gap{c, k + 1} : Gap{};
 }
 
 Editor::Gap Editor::widestGap(CopyId c) const {

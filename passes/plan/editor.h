@@ -58,7 +58,10 @@ public:
     bool extend = false;      // they live on, and all else that can be made of them is dropped too
   };
   bool isDroppable(const Gap &gap) const;
-  Gap gapAt(uint32_t storage, RunId run) const; // the one that covers a run; copy is kNone without
+  // The one whose drop makes room at a run, for it covers it, or begins there and the run would
+  // take the storage over; copy is kNone without.
+  Gap gapAt(uint32_t storage, RunId run) const;
+  int64_t highestIn(const Gap &gap) const; // the most live bytes at runs where its drop makes room
   Gap widestGap(CopyId c) const;
   // Makes the copy again just before the gap's end. False if that cannot be within the limits; what
   // was done by then is to be undone.
@@ -86,6 +89,7 @@ private:
     uint32_t op;
     RunId run, before;
   };
+  bool mayTakeOver(RunId r, uint32_t storage) const;
   RunId insert(uint32_t op, RunId before);
   void remove(RunId r);
   void sweepUnread();

@@ -15,6 +15,9 @@ std::vector<char> neededOps(const Problem &p) {
   };
   for (const Read &r : p.outputs)
     need(r);
+  for (OpIndex op : p.forwardOutputs)
+    if (p.order == Order::Phases)
+      need({op, 0});
   while (!stack.empty()) {
     OpIndex op = stack.back();
     stack.pop_back();
@@ -92,10 +95,22 @@ namespace {
 // Runs ops, and just before each the views that it reads, where their base has a newer copy.
 class Emitter {
 public:
-  explicit Emitter(const Problem &p) : p_(p), needed_(neededOps(p)), copy_(p.ops.size(), 0) {}
+  explicit Emitter(const Problem &p) : p_(p), needed_(neededOps(p)), copy_(p.ops.size(), 0) {
+    if (p.order != Order::Phases)
+      return;
+    auto wait = [&](OpIndex op) {
+      if (p_.ops[op].isView() && p_.ops[op].phase == Phase::Forward)
+        waiting_.push_back(op);
+    };
+    for (OpIndex op : p.forwardOutputs)
+      wait(op);
+    for (const Read &r : p.outputs)
+      wait(r.op);
+  }
 
   void run(OpIndex op) {
     viewsBefore(op);
+    forwardOutputs();
     for (const Read &r : p_.ops[op].inputs)
       refresh(r.op);
     copy_[op] = ++numCopies_;
@@ -106,6 +121,24 @@ public:
   void viewsBefore(OpIndex op) {
     for (; p_.order == Order::Fixed && nextView_ < op; ++nextView_)
       refresh(nextView_);
+  }
+
+  // In an order by phases, views that the forward part has to compute run as soon as they can.
+  void forwardOutputs() {
+    auto isDone = [&](OpIndex view) {
+      bool can = isThere(view);
+      if (can)
+        refresh(view);
+      return can;
+    };
+    waiting_.erase(std::remove_if(waiting_.begin(), waiting_.end(), isDone), waiting_.end());
+  }
+
+  bool isThere(OpIndex i) const {
+    const Op &op = p_.ops[i];
+    return op.persistent || copy_[i] > 0 ||
+           (op.isView() && std::all_of(op.inputs.begin(), op.inputs.end(),
+                                       [&](const Read &r) { return isThere(r.op); }));
   }
 
   // A view is as new as its base's copy.
@@ -138,8 +171,9 @@ private:
   const Problem &p_;
   std::vector<char> needed_;
   OpIndex nextView_ = 0;
-  std::vector<uint64_t> copy_; // of ops, a number for each run; of views, that of their base
-  uint64_t numCopies_ = 1;     // 1 stands for what is always there
+  std::vector<OpIndex> waiting_; // forward outputs that are views and have not run
+  std::vector<uint64_t> copy_;   // of ops, a number for each run; of views, that of their base
+  uint64_t numCopies_ = 1;       // 1 stands for what is always there
   std::vector<OpIndex> chain_;
   Schedule out_;
 };

@@ -7,7 +7,7 @@
 
 namespace isthmus::plan {
 
-// The ops that the outputs need, by what they read.
+// The ops that the outputs need, forward outputs included, by what they read.
 std::vector<char> neededOps(const Problem &p);
 
 struct StorageGraph {

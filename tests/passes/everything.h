@@ -1,0 +1,251 @@
+// The exact answer for a small problem: all schedules, by the rules of schedules and nothing else.
+// Shares nothing with the planner.
+#pragma once
+
+#include "passes/plan/problem.h"
+
+#include <algorithm>
+#include <limits>
+#include <queue>
+#include <set>
+#include <string>
+#include <unordered_map>
+
+namespace isthmus::plan {
+
+// Dijkstra's search. A state says which copy each value is bound to (and, where it matters, what has
+// run); a copy dies with one of its reads or where it is made, whichever is best. Optional ops
+// and dead ones do not run. For problems of a dozen ops, 64 at most.
+class Everything {
+public:
+  // With an order, ops that are no views run for the first time in it, whatever Problem::order is.
+  explicit Everything(const Problem &p, const std::vector<OpIndex> *order = nullptr)
+      : p_(p), order_(order), needed_(p.ops.size(), false) {
+    for (const Op &op : p.ops) {
+      firstSlot_.push_back(slotBytes_.size());
+      for (size_t o = 0; o < std::max<size_t>(1, op.outputBytes.size()); ++o)
+        slotBytes_.push_back(op.outputBytes.empty() ? 0 : p.rounded(op.outputBytes[o]));
+    }
+    if (p.order == Order::Phases) {
+      for (OpIndex i : p.forwardOutputs)
+        addForwardOutput(i);
+      for (const Read &r : p.outputs)
+        if (p.ops[r.op].phase == Phase::Forward)
+          addForwardOutput(r.op);
+    }
+    for (const Read &r : p.outputs)
+      need(r.op);
+  }
+
+  int64_t leastPeak() {
+    return static_cast<int64_t>(
+        search(INT64_MAX, [](double so, int64_t peak, double) { return std::max(so, double(peak)); }));
+  }
+
+  // Infinite if no schedule is within the budget.
+  double leastCost(int64_t budget) {
+    return search(budget, [](double so, int64_t, double cost) { return so + cost; });
+  }
+
+  // One that the last search found to be best; empty if there is none.
+  const Schedule &schedule() const { return schedule_; }
+  size_t numStates() const { return numStates_; }
+
+private:
+  static constexpr char kNever = -1, kPersistent = -2;
+
+  struct State {
+    std::string copy;  // by slot: which copy, numbered as they are met; kNever: none
+    std::string maker; // by copy: the slot that it was made for
+    uint64_t ran = 0;  // by op, where it matters
+
+    std::string key() const {
+      return copy + maker + std::string(reinterpret_cast<const char *>(&ran), sizeof ran);
+    }
+  };
+
+  void addForwardOutput(OpIndex i) {
+    if (p_.ops[i].persistent)
+      return;
+    forwardOutputs_ |= bit(i);
+    need(i);
+  }
+
+  void need(OpIndex i) {
+    if (needed_[i] || p_.ops[i].persistent)
+      return;
+    needed_[i] = true;
+    for (const Read &r : p_.ops[i].inputs)
+      need(r.op);
+  }
+
+  static uint64_t bit(OpIndex i) { return uint64_t(1) << i; }
+  size_t slot(const Read &r) const { return firstSlot_[r.op] + r.output; }
+
+  State start() const {
+    State s;
+    s.copy.assign(slotBytes_.size(), kNever);
+    for (OpIndex i = 0; i < p_.ops.size(); ++i)
+      if (p_.ops[i].persistent)
+        s.copy[firstSlot_[i]] = kPersistent;
+    return s;
+  }
+
+  bool isEnd(const State &s) const {
+    return std::all_of(p_.outputs.begin(), p_.outputs.end(),
+                       [&](const Read &r) { return s.copy[slot(r)] != kNever; });
+  }
+
+  // Copies that no slot refers to any more go; the others are numbered anew.
+  static State tidied(State t) {
+    std::string maker, to(t.maker.size(), kNever);
+    for (char &c : t.copy)
+      if (c >= 0) {
+        if (to[c] == kNever) {
+          to[c] = char(maker.size());
+          maker += t.maker[c];
+        }
+        c = to[c];
+      }
+    t.maker = std::move(maker);
+    return t;
+  }
+
+  int64_t live(const State &s) const {
+    int64_t sum = 0;
+    for (char m : s.maker)
+      sum += slotBytes_[m];
+    return sum;
+  }
+
+  // Whether the order lets `i` run now.
+  bool isItsTurn(const State &s, OpIndex i) const {
+    const Op &op = p_.ops[i];
+    if (s.ran & bit(i))
+      return op.recomputable;
+    if (order_) {
+      if (op.isView())
+        return true;
+      for (OpIndex next : *order_)
+        if (!(s.ran & bit(next)))
+          return next == i;
+      return false;
+    }
+    if (p_.order == Order::Fixed)
+      return s.ran >> i == 0;
+    return op.phase == Phase::Forward || (s.ran & forwardOutputs_) == forwardOutputs_;
+  }
+
+  bool isRanKept(OpIndex i) const {
+    const Op &op = p_.ops[i];
+    return !op.recomputable || (order_ ? !op.isView() : p_.order == Order::Fixed) ||
+           (forwardOutputs_ & bit(i));
+  }
+
+  // Every way to run `i` in `s`: fn(next state, peak).
+  template <typename Fn> void run(const State &s, OpIndex i, Fn fn) const {
+    const Op &op = p_.ops[i];
+    if (!needed_[i] || op.isOptional || !isItsTurn(s, i))
+      return;
+    std::string read;
+    for (const Read &r : op.inputs) {
+      read += s.copy[slot(r)];
+      if (read.back() == kNever)
+        return;
+    }
+    State t = s;
+    if (isRanKept(i))
+      t.ran |= bit(i);
+    std::set<char> mortal(read.begin(), read.end());
+    mortal.erase(kPersistent);
+    char firstNew = char(s.maker.size());
+    if (op.isView())
+      t.copy[firstSlot_[i]] = read[op.viewOf];
+    else
+      for (size_t o = 0; o < op.outputBytes.size(); ++o) {
+        char made = char(firstNew + o);
+        t.copy[firstSlot_[i] + o] = made;
+        t.maker += char(firstSlot_[i] + o);
+        mortal.insert(made);
+      }
+    const int64_t most = live(t) + p_.rounded(op.workspace);
+    std::vector<char> all(mortal.begin(), mortal.end());
+    for (unsigned dying = 0; dying < 1u << all.size(); ++dying) {
+      State u = t;
+      std::set<char> dies;
+      for (size_t k = 0; k < all.size(); ++k)
+        if (dying >> k & 1) {
+          std::replace(u.copy.begin(), u.copy.end(), all[k], kNever);
+          dies.insert(all[k]);
+        }
+      int64_t shared = 0;
+      std::set<uint32_t> placed;
+      for (const Op::Reuse &r : op.mayReuse) {
+        char from = read[r.input];
+        int64_t need = slotBytes_[firstSlot_[i] + r.output];
+        if (from < 0 || !dies.count(from) || placed.count(r.output) ||
+            slotBytes_[s.maker[from]] < need)
+          continue;
+        dies.erase(from);
+        placed.insert(r.output);
+        shared += need;
+      }
+      fn(tidied(std::move(u)), most - shared);
+    }
+  }
+
+  template <typename Combine> double search(int64_t budget, Combine combine) {
+    struct Reached {
+      double value;
+      State state;
+      const Reached *from;
+      OpIndex by;
+    };
+    std::unordered_map<std::string, Reached> best;
+    using Entry = std::pair<double, const Reached *>;
+    auto later = [](const Entry &a, const Entry &b) { return a.first > b.first; };
+    std::priority_queue<Entry, std::vector<Entry>, decltype(later)> open(later);
+    auto offer = [&](State s, double value, const Reached *from, OpIndex by) {
+      auto [it, isNew] = best.try_emplace(s.key());
+      Reached &r = it->second;
+      if (!isNew && r.value <= value)
+        return;
+      r = {value, std::move(s), from, by};
+      open.push({value, &r});
+    };
+    schedule_.clear();
+    offer(start(), 0, nullptr, 0);
+    double found = std::numeric_limits<double>::infinity();
+    while (!open.empty() && found == std::numeric_limits<double>::infinity()) {
+      auto [value, at] = open.top();
+      open.pop();
+      if (value > at->value)
+        continue;
+      if (isEnd(at->state)) {
+        found = value;
+        for (; at->from; at = at->from)
+          schedule_.push_back(at->by);
+        std::reverse(schedule_.begin(), schedule_.end());
+        continue;
+      }
+      for (OpIndex i = 0; i < p_.ops.size(); ++i)
+        run(at->state, i, [&](State t, int64_t peak) {
+          if (peak <= budget)
+            offer(std::move(t), combine(value, peak, p_.ops[i].cost), at, i);
+        });
+    }
+    numStates_ = best.size();
+    return found;
+  }
+
+  const Problem &p_;
+  const std::vector<OpIndex> *order_;
+  std::vector<size_t> firstSlot_;  // by op
+  std::vector<int64_t> slotBytes_; // rounded
+  std::vector<bool> needed_;
+  uint64_t forwardOutputs_ = 0; // of an order by phases
+  Schedule schedule_;
+  size_t numStates_ = 0;
+};
+
+} // namespace isthmus::plan

@@ -1,0 +1,76 @@
+// Random problems of a dozen ops, of the shapes that networks have.
+#pragma once
+
+#include "tests/passes/random_problem.h"
+
+namespace isthmus::plan {
+
+enum class Shape { Chain, Skips, Dense, Mixed };
+constexpr Shape kShapes[] = {Shape::Chain, Shape::Skips, Shape::Dense, Shape::Mixed};
+constexpr const char *kShapeNames[] = {"chain", "skips", "dense", "mixed"};
+
+class SmallProblem {
+public:
+  // Forward ops and as many backward ops, 12 at most with the loss; what they read is the shape's.
+  static Problem make(Rng &rng, Shape shape) {
+    if (shape == Shape::Mixed) {
+      // Views, several outputs, workspaces, reuse, ops that must not run again, dead ones.
+      Problem p = randomProblem(rng, 3);
+      for (OpIndex i = 0; i < p.ops.size() && p.forwardOutputs.empty(); ++i)
+        if (!p.ops[i].persistent && p.ops[i].phase == Phase::Forward && below(rng, 3) == 0)
+          p.forwardOutputs.push_back(i);
+      return p;
+    }
+    return SmallProblem(rng, shape).p_;
+  }
+
+private:
+  SmallProblem(Rng &rng, Shape shape) : rng_(rng) {
+    uint32_t layers = 3 + uint32_t(below(rng, 3));
+    std::vector<OpIndex> x = {add({}, Phase::Forward)};
+    p_.ops[0].persistent = true;
+    for (uint32_t i = 0; i < layers; ++i) {
+      std::vector<Read> reads = {{x.back(), 0}};
+      if (shape == Shape::Dense)
+        for (size_t k = 0; k + 1 < x.size(); ++k)
+          reads.push_back({x[k], 0});
+      if (shape == Shape::Skips && i >= (layers + 1) / 2)
+        reads.push_back({x[layers - i], 0});
+      x.push_back(add(std::move(reads), Phase::Forward));
+    }
+    OpIndex g = x.back();
+    for (uint32_t i = layers; i > 0; --i) {
+      // The gradient of layer i reads what that read, or what it made.
+      std::vector<Read> reads = {{g, 0}};
+      OpIndex kept = below(rng, 2) ? x[i] : x[i - 1];
+      if (kept != g)
+        reads.push_back({kept, 0});
+      if (shape == Shape::Skips && i <= layers / 2)
+        reads.push_back({x[layers - i], 0});
+      g = add(std::move(reads), Phase::Backward);
+    }
+    p_.outputs = {{g, 0}};
+    if (below(rng, 3) == 0)
+      p_.outputs.push_back({x.back(), 0});
+  }
+
+  OpIndex add(std::vector<Read> reads, Phase phase) {
+    Op op;
+    op.name = "op" + std::to_string(p_.ops.size());
+    op.phase = phase;
+    op.cost = double(1 + below(rng_, 9));
+    op.inputs = std::move(reads);
+    op.outputBytes = {int64_t(5 + below(rng_, 40))};
+    op.recomputable = below(rng_, 10) != 0;
+    op.workspace = below(rng_, 4) ? 0 : int64_t(below(rng_, 30));
+    if (!op.inputs.empty() && below(rng_, 4) == 0)
+      op.mayReuse.push_back({0, 0});
+    p_.ops.push_back(op);
+    return OpIndex(p_.ops.size() - 1);
+  }
+
+  Rng &rng_;
+  Problem p_;
+};
+
+} // namespace isthmus::plan
