@@ -5,6 +5,7 @@
 #include "passes/plan/search.h"
 
 #include <algorithm>
+#include <cassert>
 
 namespace isthmus::plan {
 namespace {
@@ -327,8 +328,23 @@ double defaultEffort(size_t numOps) {
   return 0;
 }
 
+#ifndef NDEBUG
+// Whether a plan is what it says, by the judge.
+static bool isAsClaimed(const Problem &p, const PlanOptions &o, const PlanResult &r) {
+  Evaluation judged = evaluate(p, r.schedule);
+  if (!judged.error.empty())
+    return false;
+  bool isPlaced = r.arenaBytes != 0 || judged.peakBytes == 0; // `arenaOf` may have failed
+  return judged.peakBytes == r.planned.peakBytes && judged.cost == r.planned.cost &&
+         r.lowestPeak <= judged.peakBytes && (!isPlaced || r.arenaBytes >= judged.peakBytes) &&
+         (o.smallest || r.isWithin == (r.arenaBytes <= o.budgetBytes));
+}
+#endif
+
 PlanResult planWithin(const Problem &p, const PlanOptions &options) {
-  return Planner(p, options).run();
+  PlanResult r = Planner(p, options).run();
+  assert((!r.baseline.error.empty() || isAsClaimed(p, options, r)) && "a plan is not as it says");
+  return r;
 }
 
 } // namespace isthmus::plan

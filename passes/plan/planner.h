@@ -25,7 +25,7 @@ struct PlanOptions {
   double effort = 0;       // about seconds of one common core; 0: by the size of the problem
   uint64_t seed = 0;
   // The arena that a schedule needs once its storages have offsets; one of `enough` bytes will do.
-  // Empty: its peak.
+  // 0 if it cannot be placed at all. Empty: its peak.
   std::function<int64_t(const Schedule &, const Evaluation &, int64_t enough)> arenaOf;
   // Called now and then; false ends the search with the best so far. May be empty.
   std::function<bool(const PlanProgress &)> progress;

@@ -474,10 +474,20 @@ int64_t Timeline::excessOver(int64_t budget, uint32_t n, int64_t above) {
   ++work;
   if (max_[n] + above <= budget)
     return 0;
+  if (n >= leaves_ && leaves_ * kChunk <= kMostStretches)
+    return excessInChunk(n - leaves_, budget - above - add_[n]);
   if (n >= leaves_ || n >= kMostStretches)
     return max_[n] + above - budget;
   above += add_[n];
   return excessOver(budget, 2 * n, above) + excessOver(budget, 2 * n + 1, above);
+}
+
+// Of few runs each is a stretch of its own.
+int64_t Timeline::excessInChunk(uint32_t chunk, int64_t budget) {
+  int64_t sum = 0;
+  for (uint32_t at = chunk * kChunk; at < chunk * kChunk + size_[chunk]; ++at)
+    sum += std::max<int64_t>(0, live_[at] - budget);
+  return sum;
 }
 
 int64_t Timeline::liveAt(RunId r) const {

@@ -90,6 +90,7 @@ private:
   void pull(uint32_t node);
   int64_t above(uint32_t chunk) const;
   int64_t excessOver(int64_t budget, uint32_t node, int64_t above);
+  int64_t excessInChunk(uint32_t chunk, int64_t budget);
   int64_t sharedAt(RunId r) const;
   void refreshExtra(RunId r);
   int64_t bytes(uint32_t storage) const { return g_.storages[storage].bytes; }

@@ -13,8 +13,8 @@
 
 namespace isthmus::plan {
 
-// Dijkstra's search. A state says which copy each value is bound to (and, where it matters, what has
-// run); a copy dies with one of its reads or where it is made, whichever is best. Optional ops
+// Dijkstra's search. A state says which copy each value is bound to (and, where it matters, what
+// has run); a copy dies with one of its reads or where it is made, whichever is best. Optional ops
 // and dead ones do not run. For problems of a dozen ops, 64 at most.
 class Everything {
 public:
@@ -38,8 +38,8 @@ public:
   }
 
   int64_t leastPeak() {
-    return static_cast<int64_t>(
-        search(INT64_MAX, [](double so, int64_t peak, double) { return std::max(so, double(peak)); }));
+    return static_cast<int64_t>(search(
+        INT64_MAX, [](double so, int64_t peak, double) { return std::max(so, double(peak)); }));
   }
 
   // Infinite if no schedule is within the budget.
@@ -91,8 +91,10 @@ private:
     return s;
   }
 
+  // Forward outputs are asked for even where no backward op runs.
   bool isEnd(const State &s) const {
-    return std::all_of(p_.outputs.begin(), p_.outputs.end(),
+    return (s.ran & forwardOutputs_) == forwardOutputs_ &&
+           std::all_of(p_.outputs.begin(), p_.outputs.end(),
                        [&](const Read &r) { return s.copy[slot(r)] != kNever; });
   }
 

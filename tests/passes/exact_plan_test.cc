@@ -15,19 +15,32 @@ namespace {
 // ISTHMUS_FULL=1: all of them.
 int numProblems(int sampled, int all) { return std::getenv("ISTHMUS_FULL") ? all : sampled; }
 
-constexpr Order kOrders[] = {Order::Free, Order::Phases, Order::Fixed};
-constexpr const char *kOrderNames[] = {"free", "phases", "fixed"};
+// How often plans are as good as can be, at the least: percent of problems. What is measured is
+// some points higher. (In an order by phases the planner leaves the first runs where they are, and
+// the exact answer need not.)
+struct Expected {
+  Order order;
+  const char *name;
+  int lowest;   // the least peak is found
+  int met;      // a budget between the least peak and that of the source order is met
+  int cheapest; // and, of those that are, at the least cost
+};
+constexpr Expected kExpected[] = {{Order::Free, "free", 92, 95, 98},
+                                  {Order::Phases, "phases", 89, 93, 92},
+                                  {Order::Fixed, "fixed", 90, 95, 95}};
+// Of the least, for the peak and for the cost of a plan that is not as good.
+constexpr double kWorstPeak = 1.8, kWorstCost = 2.2;
 
 PlanOptions options(int64_t budget) {
   PlanOptions o;
   o.budgetBytes = budget;
-  o.effort = std::getenv("EFF") ? atof(std::getenv("EFF")) : 0.01;
+  o.effort = 0.01;
   return o;
 }
 
 std::string describe(const Problem &p) {
-  std::string out = "order " + std::to_string(int(p.order)) + ", alignment " +
-                    std::to_string(p.alignment) + "\n";
+  std::string out =
+      "order " + std::to_string(int(p.order)) + ", alignment " + std::to_string(p.alignment) + "\n";
   for (OpIndex i = 0; i < p.ops.size(); ++i) {
     const Op &op = p.ops[i];
     out += std::to_string(i) + (op.phase == Phase::Forward ? " fwd" : " bwd") + " reads";
@@ -40,7 +53,8 @@ std::string describe(const Problem &p) {
     for (const Op::Reuse &r : op.mayReuse)
       out += " reuse " + std::to_string(r.output) + "<-" + std::to_string(r.input);
     out += op.isView() ? " view of input " + std::to_string(op.viewOf) : std::string();
-    out += std::string(op.persistent ? " persistent" : "") + (op.recomputable ? "" : " once") + "\n";
+    out +=
+        std::string(op.persistent ? " persistent" : "") + (op.recomputable ? "" : " once") + "\n";
   }
   out += "outputs";
   for (const Read &r : p.outputs)
@@ -70,6 +84,13 @@ struct Tally {
     worstPeak = std::max(worstPeak, t.worstPeak);
     worstCost = std::max(worstCost, t.worstCost);
   }
+
+  void print(const char *order, const char *shape) const {
+    std::printf(
+        "%-6s %-5s: %4d problems, least peak found in %4d (%.3f of it at worst), budget met "
+        "in %4d, at the least cost in %4d (%.3f of it at worst)\n",
+        order, shape, problems, lowest, worstPeak, met, cheapest, worstCost);
+  }
 };
 
 void compare(const Problem &p, Rng &rng, Tally &tally) {
@@ -90,9 +111,6 @@ void compare(const Problem &p, Rng &rng, Tally &tally) {
   ++tally.problems;
   tally.lowest += low.planned.peakBytes == least;
   tally.worstPeak = std::max(tally.worstPeak, double(low.planned.peakBytes) / double(least));
-  if (std::getenv("ISTHMUS_SHOW") && low.planned.peakBytes > least)
-    std::printf("least %ld, planned %ld: %s\n%s", long(least), long(low.planned.peakBytes),
-                text(all.schedule()).c_str(), describe(p).c_str());
 
   int64_t budget = least + int64_t(below(rng, uint64_t(source.peakBytes - least + 1)));
   const double cost = all.leastCost(budget);
@@ -112,30 +130,30 @@ void compare(const Problem &p, Rng &rng, Tally &tally) {
   ++tally.met;
   tally.cheapest += r.planned.cost <= cost + 1e-9;
   tally.worstCost = std::max(tally.worstCost, r.planned.cost / cost);
-  if (std::getenv("ISTHMUS_SHOW") && r.planned.cost > cost + 1e-9)
-    std::printf("budget %ld, cost %g, planned %g: %s\n%s", long(budget), cost, r.planned.cost,
-                text(all.schedule()).c_str(), describe(p).c_str());
 }
 
 TEST(Planner, IsOptimalOnMostSmallProblems) {
   Rng rng(1);
-  for (Order order : kOrders) {
-    Tally ofOrder;
+  for (const Expected &expected : kExpected) {
+    Tally all;
     for (Shape shape : kShapes) {
       Tally tally;
       for (int i = 0, n = numProblems(60, 600); i < n; ++i) {
         Problem p = SmallProblem::make(rng, shape);
-        p.order = order;
+        p.order = expected.order;
         compare(p, rng, tally);
-        ASSERT_FALSE(HasFatalFailure())
-            << kShapeNames[int(shape)] << " problem " << i << "\n" << describe(p);
+        ASSERT_FALSE(HasFatalFailure()) << kShapeNames[int(shape)] << " problem " << i << "\n"
+                                        << describe(p);
       }
-      std::printf("%-6s %-5s: %d problems, least peak in %d (%.3f at worst), budget met in %d, "
-                  "cheapest %d (%.3f)\n",
-                  kOrderNames[int(order)], kShapeNames[int(shape)], tally.problems, tally.lowest,
-                  tally.worstPeak, tally.met, tally.cheapest, tally.worstCost);
-      ofOrder.add(tally);
+      tally.print(expected.name, kShapeNames[int(shape)]);
+      all.add(tally);
     }
+    all.print(expected.name, "all");
+    EXPECT_GE(all.lowest * 100, all.problems * expected.lowest) << expected.name;
+    EXPECT_GE(all.met * 100, all.problems * expected.met) << expected.name;
+    EXPECT_GE(all.cheapest * 100, all.met * expected.cheapest) << expected.name;
+    EXPECT_LE(all.worstPeak, kWorstPeak) << expected.name;
+    EXPECT_LE(all.worstCost, kWorstCost) << expected.name;
   }
 }
 
