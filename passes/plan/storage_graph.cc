@@ -185,6 +185,7 @@ Schedule StorageGraph::scheduleOf(const std::vector<uint32_t> &runs) const {
   for (uint32_t op : runs)
     emitter.run(ops[op].source);
   emitter.viewsBefore(static_cast<OpIndex>(p_.ops.size()));
+  emitter.forwardOutputs();
   for (const Read &r : p_.outputs)
     emitter.refresh(r.op);
   return emitter.take();
