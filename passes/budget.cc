@@ -1,20 +1,43 @@
 #include "passes/budget.h"
 
 #include "passes/place.h"
+#include "passes/plan/bound.h"
 #include "passes/rematerialize.h"
 
 namespace isthmus {
 
+namespace {
+
+int64_t arenaOf(const plan::Problem &p, const plan::Schedule &s, const PackOptions &options) {
+  std::vector<Block> blocks;
+  for (const plan::Lifetime &l : plan::lifetimes(p, s))
+    blocks.push_back({l.bytes, l.first, l.last});
+  return pack(blocks, plan::evaluate(p, s).peakBytes, options);
+}
+
+} // namespace
+
+plan::PlanResult replayed(const plan::Problem &p, const plan::Schedule &s,
+                          const plan::PlanOptions &options) {
+  plan::PlanResult r;
+  r.schedule = s;
+  r.planned = plan::evaluate(p, s);
+  r.baseline = plan::evaluate(p, plan::sourceOrder(p));
+  r.arenaBytes = arenaOf(p, s, {.enough = options.budgetBytes});
+  r.isWithin = options.smallest || r.arenaBytes <= options.budgetBytes;
+  r.smallestBytes = r.arenaBytes;
+  r.lowestPeak = plan::lowestPeak(p);
+  r.leastCost = r.baseline.cost;
+  return r;
+}
+
 plan::PlanResult planArena(const plan::Problem &p, plan::PlanOptions o) {
   const double effort = o.effort > 0 ? o.effort : plan::defaultEffort(p.ops.size());
   bool isFirst = true;
-  o.arenaOf = [&](const plan::Schedule &s, const plan::Evaluation &judged, int64_t enough) {
-    std::vector<Block> blocks;
-    for (const plan::Lifetime &l : plan::lifetimes(p, s))
-      blocks.push_back({l.bytes, l.first, l.last});
+  o.arenaOf = [&](const plan::Schedule &s, const plan::Evaluation &, int64_t enough) {
     // The best plan is worth more than those after it, which cost more.
     double share = enough > 0 && std::exchange(isFirst, false) ? 0.25 : 0.1;
-    return pack(blocks, judged.peakBytes, {.enough = enough, .effort = share * effort});
+    return arenaOf(p, s, {.enough = enough, .effort = share * effort});
   };
   return plan::planWithin(p, o);
 }

@@ -10,6 +10,11 @@ namespace isthmus {
 // Plans with `arenaOf` by packing alone, for a problem that has no graph.
 plan::PlanResult planArena(const plan::Problem &p, plan::PlanOptions options);
 
+// A plan that somebody made: judged, placed, and held against `options.budgetBytes`. The schedule
+// is valid by plan::evaluate.
+plan::PlanResult replayed(const plan::Problem &p, const plan::Schedule &s,
+                          const plan::PlanOptions &options);
+
 struct CurvePoint {
   int64_t budgetBytes = 0;
   plan::PlanResult plan;

@@ -117,6 +117,23 @@ class Plans(command.TestCase):
         _, r = self.plan("p.json", f"--budget={smallest}", "--effort=0.05")
         self.assertLessEqual(r["arena_bytes"], smallest)
 
+    def test_a_saved_plan_is_replayed_and_may_be_edited(self):
+        self.write("p.json", json.dumps(problem(8)))
+        s, r = self.plan("p.json", "--budget=7000")
+        self.run_ok("plan", "p.json", "--budget=7000", "--replay=s.json", "--report=again.json")
+        again = json.loads(self.read("again.json"))
+        for key in "predicted_peak_bytes", "arena_bytes", "recompute_overhead", "clones":
+            self.assertEqual(r[key], again[key])
+        ran = [i for k, i in enumerate(s["schedule"]) if i not in s["schedule"][:k]]
+        self.write("edited.json", json.dumps({"graph": "chain8", "schedule": ran}))  # nothing twice
+        over = command.run("plan", "p.json", "--budget=7000", "--replay=edited.json", "--report=r.json", cwd=self.dir)
+        self.assertEqual(over.code, 3, over)
+        self.assertEqual(json.loads(self.read("r.json"))["smallest_budget_bytes"], 9000)
+        self.write("edited.json", json.dumps({"graph": "chain8", "schedule": s["schedule"][1:]}))
+        wrong = command.run("plan", "p.json", "--budget=7000", "--replay=edited.json", cwd=self.dir)
+        self.assertEqual(wrong.code, 1, wrong)
+        self.assertIn("edited.json: the schedule is not valid: 'op2' reads 'op1' before it has run", wrong.err)
+
     def test_a_curve_never_rises(self):
         self.write("p.json", json.dumps(problem(30)))
         _, r = self.plan("p.json", "--budget=52%", "--effort=0.2", "--curve=c.json")

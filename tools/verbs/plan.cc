@@ -12,7 +12,7 @@ namespace isthmus {
 namespace {
 
 struct Options {
-  std::string problem, budget, output, curve, report, progress = "auto";
+  std::string problem, budget, output, curve, replay, report, progress = "auto";
   double effort = 0;
   uint64_t seed = 0;
 };
@@ -94,6 +94,24 @@ llvm::Error writeCurve(const JointGraph &g, const std::vector<CurvePoint> &curve
   return writeFileAtomically(path, j.dump() + "\n");
 }
 
+llvm::Expected<plan::PlanResult> replay(const JointGraph &g, const std::string &path,
+                                        const plan::PlanOptions &options) {
+  auto text = llvm::MemoryBuffer::getFile(path);
+  if (!text)
+    return makeError("cannot read '{0}': {1}", path, text.getError().message());
+  auto s = parseSchedule((*text)->getBuffer(), path, g.name);
+  if (!s)
+    return s.takeError();
+  for (plan::OpIndex i : *s)
+    if (i < g.problem.ops.size() && g.problem.ops[i].isOptional)
+      return makeError("{0}: node {1} is another way to make a tensor, or a copy to the host or "
+                       "back; such schedules cannot be judged here yet",
+                       path, i);
+  if (plan::Evaluation e = plan::evaluate(g.problem, *s); !e.error.empty())
+    return makeError("{0}: the schedule is not valid: {1}", path, e.error);
+  return replayed(g.problem, *s, options);
+}
+
 llvm::Error runPlan(const Options &o) {
   ModelOptions console;
   console.progress = o.progress;
@@ -120,7 +138,15 @@ llvm::Error runPlan(const Options &o) {
   options.seed = o.seed;
   WatchedSearch search(options);
   options.smallest = budget->kind == Budget::Smallest;
-  plan::PlanResult found = planArena(p, options);
+  plan::PlanResult found;
+  if (o.replay.empty()) {
+    found = planArena(p, options);
+  } else {
+    auto old = replay(*g, o.replay, options);
+    if (!old)
+      return old.takeError();
+    found = std::move(*old);
+  }
   if (!o.curve.empty() && !search.wasInterrupted()) {
     std::vector<CurvePoint> curve = curveAround(p, options, found);
     for (const CurvePoint &point : curve) // which may know a better one
@@ -163,6 +189,8 @@ VerbBody setUp(CLI::App &app) {
   app.add_option("--seed", o->seed, "of the search")->capture_default_str();
   app.add_option("-o,--output", o->output,
                  "the schedule, as JSON; - for standard output, the default without --report");
+  app.add_option("--replay", o->replay,
+                 "a saved schedule, perhaps edited: judges and places it, in place of a search");
   app.add_option("--curve", o->curve,
                  "a JSON file for plans at 95, 90, ... 5 % of the baseline and at the budget, in "
                  "which more never costs more; takes some four times as long");
