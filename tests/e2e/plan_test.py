@@ -76,6 +76,14 @@ class Budgets(cli_cases.Case):
         over = command.run("opt", file, *loss, "--policy=none", f"--memory-limit={limit}", cwd=self.dir)
         self.assertEqual(over.code, 3, over)
 
+    def test_a_plan_without_clones_keeps_its_order(self):
+        file, loss = self.zoo("unet")
+        made = self.report("opt", file, *loss, "--budget=97%", "--effort=1", "-o", "out.isth")
+        self.assertEqual(made["clones"], 0)  # moving runs is enough
+        ran = self.report("run", "out.isth")
+        self.assertEqual(ran["measured_peak_bytes"], made["predicted_peak_bytes"])
+        self.assertLess(ran["measured_peak_bytes"], made["baseline_peak_bytes"])
+
     def test_malformed(self):
         self.write("p.json", json.dumps(problem(4)))
         for bad in "", "-1", "5 apples", "1e3", "%", "-50%", "1.5", "99999999999999999999":

@@ -136,7 +136,9 @@ private:
       return plan.takeError();
     for (const std::string &note : plan->notes)
       Console::get().note(note);
-    if (given_.hasClones() && !o_.any()) {
+    // (A plan may be another order alone, without clones.)
+    bool wasPlanned = given_.hasClones() || given_.meta.count("policy");
+    if (wasPlanned && !o_.any()) {
       if (llvm::Error e = asItIs(plan->baseline))
         return e;
     } else {
