@@ -24,6 +24,10 @@ class Failure:
         return f"{self.stage}: {self.text}"
 
 
+# Failures whose sizes the exporter takes from memory that nobody wrote: they come and go.
+UNWRITTEN = "the file declares"
+
+
 @dataclass
 class Group:
     head: str
@@ -99,7 +103,7 @@ class Table:
             hits = sum(any(self.group_of(name, f) is group for f in of_sample) for of_sample in failures)
             if group.ops[name] and hits < len(failures):
                 yield f"{len(failures) - hits} of {len(failures)} samples do not fail as the table says: {group.head}"
-            elif hits == 0 and whole:
+            elif hits == 0 and whole and group.pattern != UNWRITTEN:
                 yield f"no sample fails as the table says: {group.head}"
 
     def update(self, results):
