@@ -44,6 +44,8 @@ struct PlanResult {
   // No schedule within the budget whose ops run first in this one's order costs less, microseconds
   // ("plan-order"); and what one byte more would save of it. 0 without a plan within the budget.
   double leastCost = 0, pricePerByte = 0;
+
+  double overhead() const { return plan::overhead(planned.cost, baseline.cost); }
 };
 
 double defaultEffort(size_t numOps);

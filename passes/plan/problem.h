@@ -78,6 +78,11 @@ struct Evaluation {
   size_t recomputed = 0;   // runs beyond the first, views left out
 };
 
+// The share of `baseline` that is added to it; nothing is added to nothing.
+inline double overhead(double cost, double baseline) {
+  return baseline > 0 ? cost / baseline - 1 : 0;
+}
+
 // The schedule in source order, without recomputation; dead ops included.
 Schedule sourceOrder(const Problem &p);
 

@@ -1,41 +1,13 @@
-// The problem as the search sees it: who makes and who reads which storage. Views are merged into
-// the storages that they refer to, what is always there and what nothing needs is left out, sizes
-// are rounded. Standard library only.
+// The problem as the search sees it: a reader of a view needs all that the view read, and what is
+// read by a view that must not run again is not made again. Standard library only.
 #pragma once
 
-#include "passes/plan/problem.h"
+#include "passes/plan/storages.h"
 
 namespace isthmus::plan {
 
-// The ops that the outputs need, forward outputs included, by what they read.
-std::vector<char> neededOps(const Problem &p);
-
-struct StorageGraph {
-  struct Storage {
-    int64_t bytes = 0;
-    uint32_t maker = 0; // the op here that makes it
-    bool lives = false; // to the end
-  };
-
-  // Numbered anew, in source order.
-  struct Op {
-    OpIndex source = 0; // of Problem::ops
-    double cost = 0;
-    int64_t workspace = 0;
-    bool mayRepeat = true;
-    bool isBackward = false;
-    std::vector<uint32_t> reads; // storages, each once
-    uint32_t firstMade = 0, numMade = 0;
-    struct Reuse {
-      uint32_t made, read; // storages
-    };
-    std::vector<Reuse> mayReuse; // `made` is no larger than `read`
-  };
-
-  std::vector<Op> ops;
-  std::vector<Storage> storages; // those of one op are neighbours
-
-  explicit StorageGraph(const Problem &p);
+struct StorageGraph : Storages {
+  explicit StorageGraph(const Problem &p) : Storages(p, Views::NeedAll), p_(p) {}
 
   // The runs of these ops in this order, with the views that their readers need.
   Schedule scheduleOf(const std::vector<uint32_t> &runs) const;

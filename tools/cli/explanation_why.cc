@@ -1,5 +1,6 @@
 // Reasons, in words.
 
+#include "passes/bottleneck_choice.h"
 #include "tools/cli/explanation.h"
 
 namespace isthmus {
@@ -150,8 +151,8 @@ std::string whyText(const ExplainedPlan &e, const BottleneckFate &b) {
   case BottleneckFate::Why::End:
     return "an output, which stays in any case";
   case BottleneckFate::Why::Small:
-    return llvm::formatv("not large enough: {0} elements, and at least 1024 are asked for",
-                         g.type(b.value).elements());
+    return llvm::formatv("not large enough: {0} elements, and at least {1} are asked for",
+                         g.type(b.value).elements(), kSmallCheckpointElements);
   case BottleneckFate::Why::KindOfOp:
     return "made by " + g.node(g.value(b.value).def).op->name +
            ": losses, norms, dropout and casts are left out";

@@ -88,7 +88,7 @@ private:
     r.baselinePeakBytes = baseline.peakBytes;
     r.predictedPeakBytes = planned.peakBytes;
     r.outputBytes = planned.outputBytes;
-    r.recomputeOverhead = baseline.cost > 0 ? planned.cost / baseline.cost - 1 : 0;
+    r.recomputeOverhead = plan::overhead(planned.cost, baseline.cost);
   }
 
   void nameTarget(const std::string &policyUsed) {
@@ -220,9 +220,9 @@ llvm::Expected<Planned> planned(const Graph &given, const PlanOptions &o, const 
 }
 
 void setBound(Report &r, const plan::PlanResult &found) {
-  if (!found.isWithin || found.baseline.cost <= 0)
+  if (!found.isWithin)
     return;
-  r.lowerBoundOverhead = std::max(0.0, found.leastCost / found.baseline.cost - 1);
+  r.lowerBoundOverhead = std::max(0.0, plan::overhead(found.leastCost, found.baseline.cost));
   if (r.lowerBoundOverhead > 0)
     r.boundModel = "plan-order";
 }

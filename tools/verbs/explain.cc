@@ -2,9 +2,8 @@
 #include "passes/dce.h"
 #include "passes/original.h"
 #include "tools/cli/budget.h"
-#include "tools/cli/devices.h"
 #include "tools/cli/explanation.h"
-#include "tools/cli/model.h"
+#include "tools/cli/step.h"
 #include "tools/verbs/verbs.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -84,32 +83,21 @@ ExplainOptions explainOptions(const Options &o, const PlanOptions &plan, const P
 }
 
 llvm::Error explainPlan(const Options &o) {
-  if (llvm::Error e = checkOptions(o.model))
-    return e;
-  if (llvm::Error e = checkOptions(o.plan))
-    return e;
-  auto device = openDevice(o.device, o.model.threads);
-  if (!device)
-    return device.takeError();
-  auto g = loadModel(o.model);
-  if (!g)
-    return g.takeError();
-  g = differentiated(std::move(*g), o.model);
-  if (!g)
-    return g.takeError();
-  PlanOptions plan = o.plan;
-  plan.seed = o.model.seed;
-  if (!plan.any() && g->hasClones())
+  auto step = stepToPlan(o.model, o.plan, o.device);
+  if (!step)
+    return step.takeError();
+  auto &[device, g, plan] = *step;
+  if (!plan.any() && g.hasClones())
     Console::get().note("the graph is rewritten already, and is explained as it is; with "
                         "--policy, --checkpoints or --budget it is planned anew");
   else if (!plan.any())
     plan.policy = "none";
-  const Target &target = (*device)->target();
-  auto p = planned(*g, plan, target);
+  const Target &target = device->target();
+  auto p = planned(g, plan, target);
   if (!p)
     return p.takeError();
 
-  const Graph original = withoutDeadNodes(originalOf(*g));
+  const Graph original = withoutDeadNodes(originalOf(g));
   const ExplainOptions options = explainOptions(o, plan, *p);
   auto why = explain(p->graph, original, target, options);
   if (!why)
@@ -122,7 +110,7 @@ llvm::Error explainPlan(const Options &o) {
                          why->baseline.bytes, why->planned.bytes, p->report.baselinePeakBytes,
                          p->report.predictedPeakBytes);
   ExplainedPlan e{*p, original, *why, options, o.model.model, target.name};
-  auto isDone = addPrices(e, *g, plan, target);
+  auto isDone = addPrices(e, g, plan, target);
   if (!isDone)
     return isDone.takeError();
   llvm::outs() << (o.json ? explanationJson(e) : explanationText(e));

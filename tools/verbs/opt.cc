@@ -2,10 +2,9 @@
 #include "ir/text/isth_file.h"
 #include "passes/dot.h"
 #include "tools/cli/console.h"
-#include "tools/cli/devices.h"
-#include "tools/cli/model.h"
 #include "tools/cli/output.h"
 #include "tools/cli/planned.h"
+#include "tools/cli/step.h"
 #include "tools/verbs/verbs.h"
 
 namespace isthmus {
@@ -18,28 +17,17 @@ struct Options {
 };
 
 llvm::Error opt(const Options &o) {
-  if (llvm::Error e = checkOptions(o.model))
-    return e;
-  if (llvm::Error e = checkOptions(o.plan))
-    return e;
   if (llvm::Error e = checkGraphPath(o.output))
     return e;
   if (llvm::Error e = checkPicturePath(o.dot))
     return e;
-  auto device = openDevice(o.device, o.model.threads);
-  if (!device)
-    return device.takeError();
-  auto g = loadModel(o.model);
-  if (!g)
-    return g.takeError();
-  g = differentiated(std::move(*g), o.model);
-  if (!g)
-    return g.takeError();
-  PlanOptions plan = o.plan;
+  auto step = stepToPlan(o.model, o.plan, o.device);
+  if (!step)
+    return step.takeError();
+  auto &[device, g, plan] = *step;
   if (!plan.any())
     plan.policy = "none"; // a rewritten graph is planned anew, not kept
-  plan.seed = o.model.seed;
-  auto p = planned(*g, plan, (*device)->target(), o.report);
+  auto p = planned(g, plan, device->target(), o.report);
   if (!p)
     return p.takeError();
   if (!o.dot.empty())

@@ -25,10 +25,6 @@ int64_t persistentOf(const plan::Problem &p) {
   return bytes;
 }
 
-double overheadOf(const plan::PlanResult &r) {
-  return r.baseline.cost > 0 ? r.planned.cost / r.baseline.cost - 1 : 0;
-}
-
 Report reportOf(const plan::Problem &p, const plan::PlanResult &found) {
   Report r;
   r.baselinePeakBytes = found.baseline.peakBytes;
@@ -36,7 +32,7 @@ Report reportOf(const plan::Problem &p, const plan::PlanResult &found) {
   r.arenaBytes = found.arenaBytes;
   r.persistentBytes = persistentOf(p);
   r.outputBytes = found.planned.outputBytes;
-  r.recomputeOverhead = overheadOf(found);
+  r.recomputeOverhead = found.overhead();
   r.lowerBoundBytes = found.lowestPeak;
   if (found.smallestBytes > 0)
     r.smallestBudgetBytes = found.smallestBytes;
@@ -88,7 +84,7 @@ llvm::Error writeCurve(const JointGraph &g, const std::vector<CurvePoint> &curve
       j["points"].push_back({{"budget_bytes", budget},
                              {"predicted_peak_bytes", plan.planned.peakBytes},
                              {"arena_bytes", plan.arenaBytes},
-                             {"recompute_overhead", overheadOf(plan)},
+                             {"recompute_overhead", plan.overhead()},
                              {"clones", plan.planned.recomputed},
                              {"schedule", plan.schedule}});
   return writeFileAtomically(path, j.dump() + "\n");

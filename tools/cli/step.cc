@@ -1,0 +1,28 @@
+#include "tools/cli/step.h"
+
+#include "tools/cli/devices.h"
+#include "tools/cli/model.h"
+
+namespace isthmus {
+
+llvm::Expected<StepToPlan> stepToPlan(const ModelOptions &model, const PlanOptions &plan,
+                                      const std::string &deviceName) {
+  if (llvm::Error e = checkOptions(model))
+    return e;
+  if (llvm::Error e = checkOptions(plan))
+    return e;
+  auto device = openDevice(deviceName, model.threads);
+  if (!device)
+    return device.takeError();
+  auto g = loadModel(model);
+  if (!g)
+    return g.takeError();
+  g = differentiated(std::move(*g), model);
+  if (!g)
+    return g.takeError();
+  StepToPlan step{std::move(*device), std::move(*g), plan};
+  step.plan.seed = model.seed;
+  return step;
+}
+
+} // namespace isthmus
