@@ -6,24 +6,17 @@
 
 namespace isthmus {
 
-// The plan at another budget, found with the same effort.
-struct OtherBudget {
-  int64_t budgetBytes = 0;
-  std::optional<double> us; // of a step; none where the budget cannot be met
-};
-
 struct ExplainedPlan {
   const Planned &plan;
   const Graph &original;
   const Explanation &why;
   const ExplainOptions &options;
   std::string model, target;
-  std::optional<OtherBudget> more, less;
-  bool isPriced = false; // both were looked for, and for the least budget `more` alone
 
   bool isByPolicy() const { return options.policy != Policy::None && options.policyUsed != "none"; }
-  // Of `other` against this plan, microseconds a MiB; positive where less memory costs more.
-  std::optional<double> price(const std::optional<OtherBudget> &other) const;
+  // What a MiB is worth at the budget, in microseconds, by the bound on the cost; none without a
+  // budget, or where the bound is that of any budget.
+  std::optional<double> usPerMiB() const;
 };
 
 // "kept for 300 nodes, %a to %b", and why, without a full stop.

@@ -137,13 +137,13 @@ private:
     return all;
   }
 
-  Json other(const std::optional<OtherBudget> &o) const {
-    if (!o)
-      return Json();
-    auto price = e_.price(o);
-    return {{"budget_bytes", o->budgetBytes},
-            {"us", o->us ? Json(*o->us) : Json()},
-            {"us_per_mib", price ? Json(*price) : Json()}};
+  // The bound's price, carried on to a budget of two hundredths more or less.
+  Json other(int sign) const {
+    const int64_t step = *e_.plan.budgetBytes / 50;
+    const double us = e_.why.plannedUs - sign * *e_.usPerMiB() * (double(step) / double(1 << 20));
+    return {{"budget_bytes", *e_.plan.budgetBytes + sign * step},
+            {"us", std::max(us, e_.why.baselineUs)},
+            {"us_per_mib", *e_.usPerMiB()}};
   }
 
   Json price() const {
@@ -154,9 +154,13 @@ private:
     j["us_per_mib"] =
         saved > 0 ? Json((e_.why.plannedUs - e_.why.baselineUs) / (double(saved) / double(1 << 20)))
                   : Json();
-    j["method"] = e_.more || e_.less ? Json("planned at neighbouring budgets") : Json();
-    j["more"] = other(e_.more);
-    j["less"] = other(e_.less);
+    const bool isPriced = e_.usPerMiB().has_value();
+    const bool isLeast = e_.plan.report.smallestBudgetBytes == e_.plan.budgetBytes;
+    j["method"] = isPriced ? Json("the bound's price at the budget") : Json();
+    j["us_per_mib_at_budget"] = isPriced ? Json(*e_.usPerMiB()) : Json();
+    j["lower_bound_overhead"] = isPriced ? Json(e_.plan.report.lowerBoundOverhead) : Json();
+    j["more"] = isPriced ? other(1) : Json();
+    j["less"] = isPriced && !isLeast ? other(-1) : Json();
     return j;
   }
 

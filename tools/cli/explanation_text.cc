@@ -201,24 +201,6 @@ private:
       out_ += llvm::formatv("  and {0} more that are not kept\n", left.size() - most);
   }
 
-  // Of `other`, in a row.
-  std::string otherText(const OtherBudget &other) const {
-    int64_t step = other.budgetBytes - *e_.plan.budgetBytes;
-    std::string what = bytesText(std::abs(step)) + (step > 0 ? " more" : " less") +
-                       " (a budget of " + bytesText(other.budgetBytes) + "): ";
-    auto price = e_.price(other);
-    if (!price)
-      return what + "cannot be met";
-    double us = *other.us - e_.why.plannedUs;
-    if (std::abs(us) < 1e-6 * e_.why.baselineUs)
-      return what + "the same time";
-    if ((us > 0) == (step > 0)) // within what a search gives or takes
-      return what + (us > 0 ? "+" : "-") + timeText(std::abs(us)) +
-             ", which is within the search's own ups and downs: worth about nothing";
-    return what + (us > 0 ? "+" : "-") + timeText(std::abs(us)) + " a step, " +
-           llvm::formatv("{0:F1} us per MiB", *price).str();
-  }
-
   void price() {
     section("Price of memory");
     const double us = e_.why.plannedUs - e_.why.baselineUs;
@@ -232,14 +214,14 @@ private:
               timeText(us) + " longer\n";
     else
       out_ += "  nothing is recomputed, so nothing is saved or paid\n";
-    if (e_.more)
-      out_ += "  " + otherText(*e_.more) + "\n";
-    if (e_.less)
-      out_ += "  " + otherText(*e_.less) + "\n";
-    if (e_.isPriced && !e_.less)
-      out_ += "  less: nothing less was found\n";
-    if (e_.more || e_.less)
-      out_ += "  (by planning again for these budgets, with the same effort)\n";
+    if (auto worth = e_.usPerMiB())
+      out_ += llvm::formatv("  one MiB more or less at this budget: {0:F1} us a step\n"
+                            "  (by the bound: no plan in this order adds less than {1:F2} %, and "
+                            "this one adds {2:F2} %)\n",
+                            *worth, 100 * e_.plan.report.lowerBoundOverhead,
+                            100 * e_.plan.report.recomputeOverhead);
+    else if (e_.plan.budgetBytes)
+      out_ += "  the bound on the cost tells nothing of a price at this budget\n";
   }
 
   const ExplainedPlan &e_;

@@ -58,14 +58,14 @@ std::string remakeText(const ExplainedPlan &e, const TensorFate &f) {
 // Kept within a budget: whether what it would cost to drop it is more than memory is worth.
 std::string priceText(const ExplainedPlan &e, const TensorFate &f) {
   std::string text = remakeText(e, f);
-  auto less = e.price(e.less);
-  if (!f.remake || !less || f.remake->peakBytes >= e.why.planned.bytes)
+  auto worth = e.usPerMiB();
+  if (!f.remake || !worth || f.remake->peakBytes >= e.why.planned.bytes)
     return text;
-  if (perMiB(f.remake->us, e.why.planned.bytes - f.remake->peakBytes) > *less)
-    return text + llvm::formatv("; memory is worth {0:F1} here", *less).str();
+  if (perMiB(f.remake->us, e.why.planned.bytes - f.remake->peakBytes) > *worth)
+    return text + llvm::formatv("; memory is worth {0:F1} here", *worth).str();
   return text + llvm::formatv("; less than memory is worth here ({0:F1}), but the budget is met "
                               "without it",
-                              *less)
+                              *worth)
                     .str();
 }
 
@@ -99,10 +99,11 @@ std::string awayText(const ExplainedPlan &e, const TensorFate &f) {
 
 std::string nodesText(size_t n) { return std::to_string(n) + (n == 1 ? " node" : " nodes"); }
 
-std::optional<double> ExplainedPlan::price(const std::optional<OtherBudget> &other) const {
-  if (!other || !other->us || !plan.budgetBytes || other->budgetBytes == *plan.budgetBytes)
+std::optional<double> ExplainedPlan::usPerMiB() const {
+  const bool isFree = why.plannedUs <= why.baselineUs * (1 + 1e-9);
+  if (!plan.budgetBytes || (plan.pricePerByte <= 0 && !isFree))
     return std::nullopt;
-  return perMiB(why.plannedUs - *other->us, other->budgetBytes - *plan.budgetBytes);
+  return plan.pricePerByte * double(1 << 20);
 }
 
 std::string fateText(const ExplainedPlan &e, const TensorFate &f) {

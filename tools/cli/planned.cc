@@ -123,6 +123,7 @@ private:
     }
     setFigures(baseline, found->plan.planned);
     setBound(report(), found->plan);
+    out_.pricePerByte = found->plan.pricePerByte;
     out_.budgetBytes = limit->smallest ? found->plan.smallestBytes : limit->bytes;
     out_.graph = std::move(found->graph);
     out_.layout = std::move(found->layout);

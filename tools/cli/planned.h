@@ -34,6 +34,7 @@ struct Planned {
   Report report;
   std::vector<ValueId> checkpoints;   // of `graph`
   std::optional<int64_t> budgetBytes; // what the arena was to stay within, where that was asked
+  double pricePerByte = 0;            // what one byte more would save, by the bound; microseconds
   bool wasInterrupted = false;        // the search for the plan, by the user
 };
 

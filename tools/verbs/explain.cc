@@ -1,7 +1,6 @@
 #include "ir/file.h"
 #include "passes/dce.h"
 #include "passes/original.h"
-#include "tools/cli/budget.h"
 #include "tools/cli/explanation.h"
 #include "tools/cli/step.h"
 #include "tools/verbs/verbs.h"
@@ -17,57 +16,6 @@ struct Options {
   size_t top = 10;
   bool json = false;
 };
-
-// Plans again at another budget. A budget that cannot be met is an answer too; none is given where
-// the user ends the search.
-llvm::Expected<std::optional<OtherBudget>> planAt(int64_t budget, const Graph &g, PlanOptions o,
-                                                  const Target &target, double baselineUs) {
-  o.budget = std::to_string(budget);
-  o.memoryLimit.clear();
-  Console::get().setQuiet(true); // what there is to say was said of the plan that is explained
-  auto p = planned(g, o, target);
-  Console::get().setQuiet(false);
-  OtherBudget other{budget, std::nullopt};
-  if (p && p->wasInterrupted)
-    return std::nullopt;
-  if (p) {
-    other.us = baselineUs * (1 + p->report.recomputeOverhead);
-    return other;
-  }
-  llvm::Error rest = llvm::handleErrors(p.takeError(), [](std::unique_ptr<DiagError> d) {
-    return d->exitCode == 3 ? llvm::Error::success() : llvm::Error(std::move(d));
-  });
-  if (rest)
-    return rest;
-  return other;
-}
-
-// What two hundredths of the budget more or less would change. False where the user ends it.
-llvm::Expected<bool> addPrices(ExplainedPlan &e, const Graph &g, const PlanOptions &o,
-                               const Target &target) {
-  if (!e.plan.budgetBytes || e.plan.wasInterrupted)
-    return !e.plan.wasInterrupted;
-  const int64_t budget = *e.plan.budgetBytes, baseline = e.why.baseline.bytes;
-  const int64_t step = std::max<int64_t>(std::min(budget, baseline) / 50, 64);
-  if (e.why.plannedUs <= e.why.baselineUs)
-    e.more = OtherBudget{budget + std::min(step, INT64_MAX - budget), e.why.plannedUs};
-  for (int64_t at : {budget + step, budget - step}) {
-    std::optional<OtherBudget> &slot = at > budget ? e.more : e.less;
-    bool isLeast = at < budget && o.budget == "min"; // nothing less was found
-    if (slot || isLeast)
-      continue;
-    auto other = planAt(at, g, o, target, e.why.baselineUs);
-    if (!other)
-      return other.takeError();
-    slot = *other;
-    if (!slot) {
-      e.more = e.less = std::nullopt; // one alone would say little
-      return false;
-    }
-  }
-  e.isPriced = true;
-  return true;
-}
 
 ExplainOptions explainOptions(const Options &o, const PlanOptions &plan, const Planned &p) {
   ExplainOptions out;
@@ -110,11 +58,8 @@ llvm::Error explainPlan(const Options &o) {
                          why->baseline.bytes, why->planned.bytes, p->report.baselinePeakBytes,
                          p->report.predictedPeakBytes);
   ExplainedPlan e{*p, original, *why, options, o.model.model, target.name};
-  auto isDone = addPrices(e, g, plan, target);
-  if (!isDone)
-    return isDone.takeError();
   llvm::outs() << (o.json ? explanationJson(e) : explanationText(e));
-  return *isDone ? llvm::Error::success() : interruptedError();
+  return p->wasInterrupted ? interruptedError() : llvm::Error::success();
 }
 
 VerbBody setUp(CLI::App &app) {
