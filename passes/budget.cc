@@ -27,7 +27,7 @@ plan::PlanResult replayed(const plan::Problem &p, const plan::Schedule &s,
   r.isWithin = options.smallest || r.arenaBytes <= options.budgetBytes;
   r.smallestBytes = r.arenaBytes;
   r.lowestPeak = plan::lowestPeak(p);
-  r.leastCost = r.baseline.cost;
+  r.leastCost = plan::leastCostAtAll(p);
   return r;
 }
 
@@ -42,14 +42,14 @@ plan::PlanResult planArena(const plan::Problem &p, plan::PlanOptions o) {
   return plan::planWithin(p, o);
 }
 
-void makeMonotone(std::vector<CurvePoint> &falling) {
+void makeMonotone(const plan::Problem &p, std::vector<CurvePoint> &falling) {
   for (size_t i = falling.size(); i-- > 1;) {
     const plan::PlanResult &less = falling[i].plan;
     plan::PlanResult &more = falling[i - 1].plan;
     if (!less.isWithin || (more.isWithin && more.planned.cost <= less.planned.cost))
       continue;
     more = less;
-    more.leastCost = more.baseline.cost; // what holds for less room need not hold for more
+    more.leastCost = plan::leastCostAtAll(p); // what holds for less room need not for more
     more.pricePerByte = 0;
   }
 }
@@ -72,7 +72,7 @@ std::vector<CurvePoint> planCurve(const plan::Problem &p, const std::vector<int6
     if (!curve.back().plan.isWithin || isStopped)
       break;
   }
-  makeMonotone(curve);
+  makeMonotone(p, curve);
   return curve;
 }
 

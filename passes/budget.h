@@ -26,7 +26,7 @@ std::vector<CurvePoint> planCurve(const plan::Problem &p, const std::vector<int6
                                   const plan::PlanOptions &options);
 
 // Takes the plan of a smaller budget wherever it costs less.
-void makeMonotone(std::vector<CurvePoint> &falling);
+void makeMonotone(const plan::Problem &p, std::vector<CurvePoint> &falling);
 
 struct PlannedGraph {
   plan::PlanResult plan;

@@ -22,8 +22,15 @@ public:
     readTop();
     for (size_t i = 0; i < numNodes() && error_.empty(); ++i)
       readNode(i);
+    starts_.resize(numNodes());
+    for (size_t i = 0; i < numNodes() && error_.empty(); ++i)
+      readCopy(i);
+    for (size_t i = 0; i < numNodes() && error_.empty(); ++i)
+      pairCopy(i);
     for (size_t i = 0; i < numNodes() && error_.empty(); ++i)
       link(i);
+    for (size_t i = 0; i < numNodes() && error_.empty(); ++i)
+      readOf(i);
     if (error_.empty())
       readOutputs();
     if (!error_.empty())
@@ -142,9 +149,125 @@ private:
     } else if (!isView_.back()) {
       op.outputBytes = {int64_t(number(i, n, "bytes", 0))};
     }
+    if (op.outputBytes.empty() && !isView_.back())
+      op.outputBytes = {0}; // so that reads have something to bind to
     for (int64_t bytes : op.outputBytes)
       if ((total_ += uint64_t(bytes)) > kMostBytes)
         return failAt(i, "the sizes of all tensors together overflow 64 bits");
+  }
+
+  // `kind` and what goes with it.
+  void readCopy(size_t i) {
+    const Json &n = (*nodes_)[i];
+    const Json *kind = get(n, "kind"), *inputs = get(n, "inputs");
+    Op &op = out_.problem.ops[i];
+    if (op.isOptional && (isView_[i] || op.persistent))
+      return failAt(i, "a node with 'of' or 'kind' may be no view and not persistent");
+    if (!kind)
+      return;
+    if (*kind != "copy_start" && *kind != "copy_wait")
+      return failAt(i, "expected 'kind' to be copy_start or copy_wait, found {0}", kind->dump());
+    if (!inputs || !inputs->is_array() || inputs->empty())
+      return failAt(i, "a copy needs an input");
+    const uint64_t first = numberIn(i, (*inputs)[0], "inputs", numNodes() - 1);
+    if (*kind == "copy_wait") {
+      if (!error_.empty())
+        return;
+      if (starts_[first])
+        return failAt(i, "node {0} has a wait already", first);
+      starts_[first] = true;
+      op.copy = Op::Copy::WaitToHost; // until its start is known
+      return;
+    }
+    const Json *direction = get(n, "direction");
+    if (!direction || (*direction != "to_host" && *direction != "to_device"))
+      return failAt(i, "expected 'direction' to be to_host or to_device, found {0}",
+                    direction ? direction->dump() : "nothing");
+    op.copy = *direction == "to_host" ? Op::Copy::StartToHost : Op::Copy::StartToDevice;
+    op.busTime = time(i, n, "bus_us");
+    if (inputs->size() > 1)
+      failAt(i, "expected one input, found {0}: a copy_start reads what it copies alone",
+             inputs->size());
+    if (get(n, "of"))
+      failAt(i, "'of' belongs to the wait of a copy");
+    if (op.copy == Op::Copy::StartToHost)
+      takeNoBytes(i);
+  }
+
+  void takeNoBytes(size_t i) {
+    Op &op = out_.problem.ops[i];
+    if (op.outputBytes != std::vector<int64_t>{0})
+      failAt(i, "expected no bytes of its own, as a wait or a copy to_host");
+    if (op.isStart())
+      op.outputBytes.clear();
+  }
+
+  const Op &firstInput(size_t i) const {
+    return out_.problem.ops[(*nodes_)[i]["inputs"][0].get<size_t>()];
+  }
+
+  // Once all kinds are known: what each end of a copy must be to the other.
+  void pairCopy(size_t i) {
+    Op &op = out_.problem.ops[i];
+    const bool hasOf = get((*nodes_)[i], "of");
+    if (op.isStart() && !starts_[i])
+      return failAt(i, "a copy_start has no copy_wait");
+    if (op.copy != Op::Copy::WaitToHost)
+      return;
+    takeNoBytes(i);
+    const Op &start = firstInput(i);
+    if (!start.isStart())
+      return failAt(i, "expected the first input of a copy_wait to be its copy_start");
+    if (hasOf != (start.copy == Op::Copy::StartToDevice))
+      return failAt(i, "'of' belongs to the wait of a copy to_device, and to no other");
+    if (hasOf) {
+      op.copy = Op::Copy::WaitToDevice;
+      op.outputBytes = start.outputBytes;
+    }
+  }
+
+  // What optional nodes may read, and what may read them.
+  void checkRead(size_t i, size_t position, size_t u) {
+    const Op &op = out_.problem.ops[i], &from = out_.problem.ops[u];
+    if (from.isOptional && !op.isOptional)
+      failAt(i, "reads node {0}, which is optional, and is not", u);
+    if (from.isStart() && !(op.isWait() && position == 0))
+      failAt(i, "reads node {0}, a copy_start; its copy_wait alone may", u);
+    if ((from.copy == Op::Copy::WaitToHost) != (op.copy == Op::Copy::StartToDevice))
+      failAt(i,
+             "what is on the host is read by copies to_device alone, and they by nothing else; "
+             "found node {0}",
+             u);
+  }
+
+  // `of`, a node or [node, output].
+  void readOf(size_t i) {
+    const Json *of = get((*nodes_)[i], "of");
+    if (!of)
+      return;
+    Op &op = out_.problem.ops[i];
+    const bool isOne = of->is_array();
+    if (isOne && of->size() != 2)
+      return failAt(i, "expected 'of' to be a node, or [node, output], found {0}", of->dump());
+    op.of = OpIndex(numberIn(i, isOne ? (*of)[0] : *of, "of", numNodes() - 1));
+    if (!error_.empty())
+      return;
+    const Op &from = out_.problem.ops[op.of];
+    if (from.isView() || from.persistent || from.isOptional)
+      return failAt(i, "'of': node {0} has no storage of its own that a run makes", op.of);
+    std::vector<int64_t> made = from.outputBytes;
+    if (isOne) {
+      op.ofOutput = uint32_t(numberIn(i, (*of)[1], "of", made.size() - 1));
+      if (error_.empty())
+        made = {made[op.ofOutput]};
+    }
+    auto rounded = [&](std::vector<int64_t> sizes) {
+      for (int64_t &bytes : sizes)
+        bytes = out_.problem.rounded(bytes);
+      return sizes;
+    };
+    if (rounded(op.outputBytes) != rounded(made))
+      failAt(i, "its bytes are not those of node {0}, of which it makes a copy", op.of);
   }
 
   // Inputs, once all nodes are known. A read of a node without an index touches all its outputs.
@@ -164,6 +287,7 @@ private:
       if (u >= i && !op.isOptional)
         return failAt(i, "reads node {0}, which does not come before it", u);
       const Op &from = out_.problem.ops[u];
+      checkRead(i, firstRead.size(), u);
       firstRead.push_back(uint32_t(op.inputs.size()));
       bool isBase = isView_[i] && (base == ~0ull ? firstRead.size() == 1 : u == base);
       if (isBase)
@@ -176,7 +300,8 @@ private:
         return failAt(i, "a view of node {0}, which has {1} outputs, needs an 'index'", u,
                       from.outputBytes.size());
       } else {
-        size_t width = from.persistent || isView_[u] ? 1 : from.outputBytes.size();
+        size_t width =
+            from.persistent || isView_[u] ? 1 : std::max<size_t>(from.outputBytes.size(), 1);
         for (uint32_t o = 0; o < width; ++o)
           op.inputs.push_back({OpIndex(u), o});
       }
@@ -210,6 +335,8 @@ private:
       if (!o.is_number_unsigned() || o.get<uint64_t>() >= numNodes())
         return fail("expected 'outputs' to be ids of nodes, found {0}", o.dump());
       OpIndex u = o.get<OpIndex>();
+      if (out_.problem.ops[u].isOptional)
+        return fail("expected no optional node among 'outputs', found {0}", u);
       size_t width = isView_[u] ? 1 : std::max<size_t>(out_.problem.ops[u].outputBytes.size(), 1);
       for (uint32_t k = 0; k < width; ++k)
         out_.problem.outputs.push_back({u, k});
@@ -218,7 +345,10 @@ private:
       for (const Json &o : *forward) {
         if (!o.is_number_unsigned() || o.get<uint64_t>() >= numNodes())
           return fail("expected 'forward_outputs' to be ids of nodes, found {0}", o.dump());
-        out_.problem.forwardOutputs.push_back(o.get<OpIndex>());
+        OpIndex u = o.get<OpIndex>();
+        if (out_.problem.ops[u].isOptional || out_.problem.ops[u].phase != plan::Phase::Forward)
+          return fail("node {0} cannot be a forward output", u);
+        out_.problem.forwardOutputs.push_back(u);
       }
   }
 
@@ -227,6 +357,7 @@ private:
   const Json *nodes_ = nullptr;
   bool isSecond_ = false;
   std::vector<bool> isView_;
+  std::vector<bool> starts_; // whether a wait has it as its first input
   uint64_t total_ = 0;
   std::string error_;
   JointGraph out_;

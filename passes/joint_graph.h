@@ -12,9 +12,7 @@ struct JointGraph {
   plan::Problem problem;
 };
 
-// Formats joint-graph/1 and joint-graph/2. Nodes that take a copy to the host or back, and other
-// ways to make a tensor, are ops that no schedule here runs. Errors name the node and what was
-// expected of it.
+// Formats joint-graph/1 and joint-graph/2. Errors name the node and what was expected of it.
 llvm::Expected<JointGraph> parseJointGraph(llvm::StringRef json, llvm::StringRef file);
 
 // {"graph": name, "schedule": [ids]}.

@@ -6,16 +6,136 @@
 #include <algorithm>
 
 namespace isthmus::plan {
+namespace {
+
+// What can be made of what, whoever makes it.
+class Derivation {
+public:
+  explicit Derivation(const Problem &p) : p_(p), firstSlot_(1, 0) {
+    for (const Op &op : p.ops)
+      firstSlot_.push_back(firstSlot_.back() +
+                           uint32_t(std::max<size_t>(1, op.outputBytes.size())));
+    readers_.resize(firstSlot_.back());
+    for (OpIndex i = 0; i < p.ops.size(); ++i)
+      for (const Read &r : p.ops[i].inputs)
+        readers_[slot(r)].push_back(i);
+  }
+
+  // Whether all outputs can be had although `op` never runs.
+  bool canDoWithout(OpIndex banned) {
+    has_.assign(readers_.size(), 0);
+    missing_.assign(p_.ops.size(), 0);
+    todo_.clear();
+    for (OpIndex i = 0; i < p_.ops.size(); ++i)
+      missing_[i] = p_.ops[i].persistent ? 0 : uint32_t(p_.ops[i].inputs.size());
+    for (OpIndex i = 0; i < p_.ops.size(); ++i)
+      if (missing_[i] == 0 && i != banned)
+        run(i);
+    while (!todo_.empty()) {
+      uint32_t s = todo_.back();
+      todo_.pop_back();
+      for (OpIndex i : readers_[s])
+        if (!p_.ops[i].persistent && --missing_[i] == 0 && i != banned)
+          run(i);
+    }
+    auto isThere = [&](const Read &r) { return has_[slot(r)] != 0; };
+    return std::all_of(p_.outputs.begin(), p_.outputs.end(), isThere) &&
+           (p_.order != Order::Phases ||
+            std::all_of(p_.forwardOutputs.begin(), p_.forwardOutputs.end(), [&](OpIndex i) {
+              return std::all_of(has_.begin() + firstSlot_[i], has_.begin() + firstSlot_[i + 1],
+                                 [](char has) { return has; });
+            }));
+  }
+
+private:
+  uint32_t slot(const Read &r) const { return firstSlot_[r.op] + r.output; }
+
+  void run(OpIndex i) {
+    const Op &op = p_.ops[i];
+    make(firstSlot_[i], firstSlot_[i + 1]);
+    if (op.of == Op::kNone)
+      return;
+    if (op.ofOutput == Op::kAllOutputs)
+      make(firstSlot_[op.of], firstSlot_[op.of + 1]);
+    else
+      make(firstSlot_[op.of] + op.ofOutput, firstSlot_[op.of] + op.ofOutput + 1);
+  }
+
+  void make(uint32_t from, uint32_t to) {
+    for (uint32_t s = from; s < to; ++s)
+      if (!has_[s]) {
+        has_[s] = 1;
+        todo_.push_back(s);
+      }
+  }
+
+  const Problem &p_;
+  std::vector<uint32_t> firstSlot_; // by op: its outputs
+  std::vector<std::vector<OpIndex>> readers_;
+  std::vector<char> has_;
+  std::vector<uint32_t> missing_, todo_;
+};
+
+// Of an op that no schedule can do without, the largest working set; all outputs.
+int64_t peakWithOthers(const Problem &p, const Needs &needs) {
+  constexpr size_t kMostLookedAt = 64;
+  int64_t most = 0;
+  for (const Needs::Storage &s : needs.storages)
+    most += s.lives ? s.bytes : 0;
+  std::vector<std::pair<int64_t, uint32_t>> bySize;
+  for (uint32_t i = 0; i < needs.ops.size(); ++i)
+    bySize.push_back({-workingSet(needs, needs.ops[i]), i});
+  std::sort(bySize.begin(), bySize.end());
+  bySize.resize(std::min(bySize.size(), kMostLookedAt));
+  Derivation derivation(p);
+  for (auto [bytes, op] : bySize) {
+    if (-bytes <= most)
+      break;
+    if (!derivation.canDoWithout(needs.ops[op].source))
+      most = -bytes;
+  }
+  return most;
+}
+
+// Whether some op makes what another one makes, and is no copy of just that from the host.
+bool hasOtherWays(const Problem &p) {
+  auto base = [&](Read r) {
+    while (p.ops[r.op].isView())
+      r = p.ops[r.op].inputs[p.ops[r.op].viewOf];
+    return r;
+  };
+  return std::any_of(p.ops.begin(), p.ops.end(), [&](const Op &op) {
+    if (op.of == Op::kNone || op.copy == Op::Copy::None)
+      return op.of != Op::kNone;
+    // Back to what was copied to the host.
+    const Op &onHost = p.ops[p.ops[op.inputs[0].op].inputs[0].op];
+    const std::vector<Read> &copied = p.ops[onHost.inputs[0].op].inputs;
+    for (uint32_t k = 0; k < op.outputBytes.size(); ++k) {
+      uint32_t output = op.ofOutput == Op::kAllOutputs ? k : op.ofOutput;
+      if (copied.size() <= k || base(copied[k]) != Read{op.of, output})
+        return true;
+    }
+    return false;
+  });
+}
+
+} // namespace
+
+std::optional<double> leastCostAtAll(const Problem &p) {
+  if (hasOtherWays(p))
+    return std::nullopt;
+  const std::vector<char> needed = neededOps(p);
+  double sum = 0;
+  for (OpIndex i = 0; i < p.ops.size(); ++i)
+    sum += needed[i] ? p.ops[i].cost : 0;
+  return sum;
+}
 
 int64_t lowestPeak(const Problem &p) {
   constexpr double kWork = 3e6; // a tenth of a unit of effort
   Needs needs(p);
-  if (std::any_of(p.ops.begin(), p.ops.end(), [](const Op &op) { return op.isOptional; })) {
-    int64_t outputs = 0;
-    for (const Needs::Storage &s : needs.storages)
-      outputs += s.lives ? s.bytes : 0;
-    return outputs;
-  }
+  if (hasOptional(p))
+    return peakWithOthers(p, needs);
   return leastPeak(needs, structuralPeak(needs),
                    static_cast<uint64_t>(defaultEffort(needs.ops.size()) * kWork));
 }

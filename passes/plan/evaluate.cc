@@ -5,8 +5,8 @@
 namespace isthmus::plan {
 namespace {
 
-// Every run of an op makes copies; every copy refers to a storage, of its own or, for views,
-// another's.
+// Every run of an op makes copies; every copy refers to a storage, of its own or, for views and
+// waits, another's.
 class Simulation {
 public:
   Simulation(const Problem &p, const Schedule &s) : p_(p), s_(s) {}
@@ -76,25 +76,112 @@ private:
   // What Problem::order asks of this step; empty if all is well.
   std::string wrongOrder(OpIndex id, bool again) {
     const Op &op = p_.ops[id];
-    if (p_.order == Order::Fixed && !again) {
+    if (p_.order == Order::Fixed && !again && !op.isOptional) {
       if (id < highest_)
         return "'" + op.name + "' runs first after '" + p_.ops[highest_].name +
                "', and the order is fixed";
       highest_ = id;
     }
-    if (p_.order == Order::Phases) {
-      if (!missing_.empty() && op.phase != Phase::Forward)
-        return "'" + op.name + "' is not of the forward phase, and forward output '" +
-               p_.ops[missing_.front()].name + "' is not computed";
-      missing_.erase(std::remove(missing_.begin(), missing_.end(), id), missing_.end());
+    if (p_.order == Order::Phases && !missing_.empty() && op.phase != Phase::Forward)
+      return "'" + op.name + "' is not of the forward phase, and forward output '" +
+             p_.ops[missing_.front()].name + "' is not computed";
+    return "";
+  }
+
+  // Gives false, having failed, where there is nothing to read.
+  bool readInputs(uint32_t step) {
+    const Op &op = p_.ops[s_[step]];
+    auto read = [&](uint32_t storage) {
+      if (storage != kPersistent && storage != kNone)
+        storages_[storage].lastRead = step;
+      reads_.push_back(storage);
+      return storage != kNone;
+    };
+    for (const Read &r : op.inputs) {
+      bool isThere = true;
+      if (p_.ops[r.op].copy == Op::Copy::StartToHost) { // holds what it read
+        isThere = !newest_[r.op].empty();
+        for (uint32_t storage : newest_[r.op])
+          read(storage);
+      } else {
+        isThere = read(newest_[r.op][r.output]);
+      }
+      if (!isThere) {
+        fail("'" + op.name + "' reads '" + p_.ops[r.op].name + "' before it has run");
+        return false;
+      }
+    }
+    return true;
+  }
+
+  // What the outputs of this step are bound to; storages of its own, but for views and waits.
+  void makeOutputs(uint32_t step) {
+    OpIndex id = s_[step];
+    const Op &op = p_.ops[id];
+    std::vector<uint32_t> &mine = newest_[id];
+    if (op.isView()) {
+      mine[0] = reads_[firstRead_[step] + op.viewOf];
+    } else if (op.copy == Op::Copy::StartToHost) {
+      mine.assign(reads_.begin() + firstRead_[step], reads_.end());
+    } else if (op.copy == Op::Copy::WaitToDevice) {
+      mine = newest_[op.inputs[0].op];
+    } else {
+      for (size_t o = 0; o < op.outputBytes.size(); ++o) {
+        mine[o] = static_cast<uint32_t>(storages_.size());
+        storages_.push_back({p_.rounded(op.outputBytes[o]), step, step, false});
+      }
+    }
+    if (op.of == Op::kNone)
+      return;
+    std::vector<uint32_t> &theirs = newest_[op.of];
+    if (op.ofOutput == Op::kAllOutputs)
+      theirs = mine;
+    else
+      theirs[op.ofOutput] = mine[0];
+  }
+
+  // The clock of the ops that compute, and one for each direction of the bus.
+  std::string spendTime(OpIndex id) {
+    constexpr double kNotUnderWay = -1;
+    const Op &op = p_.ops[id];
+    completion_.resize(p_.ops.size(), kNotUnderWay);
+    if (op.isStart()) {
+      if (completion_[id] != kNotUnderWay)
+        return "copy '" + op.name + "' is under way already";
+      double &bus = bus_[op.copy == Op::Copy::StartToDevice];
+      completion_[id] = bus = std::max(bus, result_.cost) + op.busTime;
+      ++result_.copies;
+      ++underWay_;
+    } else if (op.isWait()) {
+      double &completion = completion_[op.inputs[0].op];
+      if (completion == kNotUnderWay)
+        return "'" + op.name + "' waits for a copy that is not under way";
+      result_.cost = std::max(result_.cost, completion);
+      completion = kNotUnderWay;
+      --underWay_;
+    } else {
+      result_.cost += op.cost;
     }
     return "";
+  }
+
+  void countRun(OpIndex id) {
+    const Op &op = p_.ops[id];
+    if (op.isView() || op.copy != Op::Copy::None)
+      return;
+    if (uint32_t &runs = runs_[op.of == Op::kNone ? id : op.of]; runs++ > 0)
+      ++result_.recomputed;
+  }
+
+  bool isThere(OpIndex id) const {
+    return std::find(newest_[id].begin(), newest_[id].end(), kNone) == newest_[id].end();
   }
 
   // First pass: binds reads to storages and finds each storage's last read.
   void bind() {
     newest_.resize(p_.ops.size());
     std::vector<char> ran(p_.ops.size(), 0);
+    runs_.assign(p_.ops.size(), 0);
     missing_ = p_.forwardOutputs;
     for (const Read &r : p_.outputs)
       if (p_.ops[r.op].phase == Phase::Forward)
@@ -103,8 +190,9 @@ private:
                                   [&](OpIndex i) { return p_.ops[i].persistent; }),
                    missing_.end());
     for (size_t i = 0; i < p_.ops.size(); ++i)
-      newest_[i].assign(std::max<size_t>(1, p_.ops[i].outputBytes.size()),
-                        p_.ops[i].persistent ? kPersistent : kNone);
+      if (p_.ops[i].copy != Op::Copy::StartToHost)
+        newest_[i].assign(std::max<size_t>(1, p_.ops[i].outputBytes.size()),
+                          p_.ops[i].persistent ? kPersistent : kNone);
     for (uint32_t step = 0; step < s_.size(); ++step) {
       OpIndex id = s_[step];
       if (id >= p_.ops.size() || p_.ops[id].persistent)
@@ -113,33 +201,28 @@ private:
       const Op &op = p_.ops[id];
       if (ran[id] && !op.recomputable)
         return fail("'" + op.name + "' runs twice, and must not");
-      bool again = ran[id];
-      if (std::string why = wrongOrder(id, again); !why.empty())
+      if (std::string why = wrongOrder(id, ran[id]); !why.empty())
         return fail(std::move(why));
       ran[id] = 1;
       firstRead_.push_back(static_cast<uint32_t>(reads_.size()));
-      for (const Read &r : op.inputs) {
-        uint32_t storage = newest_[r.op][r.output];
-        if (storage == kNone)
-          return fail("'" + op.name + "' reads '" + p_.ops[r.op].name + "' before it has run");
-        if (storage != kPersistent)
-          storages_[storage].lastRead = step;
-        reads_.push_back(storage);
-      }
+      if (!readInputs(step))
+        return;
       firstMade_.push_back(static_cast<uint32_t>(storages_.size()));
-      if (op.isView()) {
-        newest_[id][0] = reads_[firstRead_[step] + op.viewOf];
-      } else {
-        for (size_t o = 0; o < op.outputBytes.size(); ++o) {
-          newest_[id][o] = static_cast<uint32_t>(storages_.size());
-          storages_.push_back({p_.rounded(op.outputBytes[o]), step, step, false});
-        }
-        result_.recomputed += again;
-      }
-      result_.cost += op.cost;
+      makeOutputs(step);
+      countRun(id);
+      if (std::string why = spendTime(id); !why.empty())
+        return fail(std::move(why));
+      missing_.erase(
+          std::remove_if(missing_.begin(), missing_.end(),
+                         [&](OpIndex m) { return (m == id || m == op.of) && isThere(m); }),
+          missing_.end());
     }
     firstRead_.push_back(static_cast<uint32_t>(reads_.size()));
     firstMade_.push_back(static_cast<uint32_t>(storages_.size()));
+    if (underWay_)
+      return fail("a copy is never waited for");
+    if (p_.order == Order::Phases && !missing_.empty())
+      return fail("forward output '" + p_.ops[missing_.front()].name + "' is never computed");
     for (const Read &r : p_.outputs) {
       uint32_t storage = newest_[r.op][r.output];
       if (storage == kNone)
@@ -214,7 +297,11 @@ private:
   std::vector<uint32_t> firstRead_, firstMade_; // by step, into reads_ and storages_
   std::vector<uint32_t> taken_;
   std::vector<std::pair<uint32_t, uint32_t>> heirs_; // storages: taken over, by whom
-  OpIndex highest_ = 0;                              // the last first run, of a fixed order
+  std::vector<uint32_t> runs_;                       // by op, with its other forms
+  double bus_[2] = {0, 0};                           // until when each direction is taken
+  std::vector<double> completion_;                   // by start, while it is under way
+  size_t underWay_ = 0;
+  OpIndex highest_ = 0;          // the last first run, of a fixed order
   std::vector<OpIndex> missing_; // forward outputs still to be computed, of an order by phases
 };
 

@@ -5,6 +5,10 @@
 
 namespace isthmus::plan {
 
+// What is there while the op runs, at the least: its operands, results and workspace, less all
+// results that might take over an operand's bytes.
+int64_t workingSet(const Needs &needs, const Needs::Op &op);
+
 // No schedule has a lower peak: the largest working set of one op, with what must be kept meanwhile
 // because its maker may run only once; all outputs. A few passes over the graph.
 int64_t structuralPeak(const Needs &needs);

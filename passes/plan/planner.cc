@@ -294,6 +294,10 @@ private:
     constexpr double kBoundShare = 0.2;
     const int64_t budget = o_.smallest ? result_.arenaBytes : o_.budgetBytes;
     const double cost = result_.planned.cost;
+    if (hasOptional(p_)) {
+      result_.leastCost = leastCostAtAll(p_);
+      return;
+    }
     OverheadBound b = leastCost(p_, result_.schedule, budget, cost, work(kBoundShare));
     result_.leastCost = std::min(b.cost, cost); // they sum in another order
     result_.pricePerByte = b.pricePerByte;

@@ -10,6 +10,7 @@
 #include "passes/plan/problem.h"
 
 #include <functional>
+#include <optional>
 
 namespace isthmus::plan {
 
@@ -42,8 +43,11 @@ struct PlanResult {
   int64_t smallestBytes = 0;
   int64_t lowestPeak = 0; // no schedule goes below
   // No schedule within the budget whose ops run first in this one's order costs less, microseconds
-  // ("plan-order"); and what one byte more would save of it. 0 without a plan within the budget.
-  double leastCost = 0, pricePerByte = 0;
+  // ("plan-order"; of any order where that is what running everything once costs); and what one
+  // byte more would save of it. None without a plan within the budget, or where there are other
+  // ways to make a tensor, with which some ops need not run.
+  std::optional<double> leastCost;
+  double pricePerByte = 0;
 
   double overhead() const { return plan::overhead(planned.cost, baseline.cost); }
 };

@@ -2,7 +2,9 @@
 // reads them. It knows nothing of tensors, so any framework can fill one in. Standard library only.
 //
 // The meaning of a schedule is that of the joint-graph format: reads bind to the newest copy, a
-// storage is freed after its last read, inputs and outputs of the running op are all live.
+// storage is freed after its last read, inputs and outputs of the running op are all live. Copies
+// to the host and back go over one bus for each direction, in the order of their starts, beside
+// the ops that compute.
 #pragma once
 
 #include <cstdint>
@@ -37,7 +39,25 @@ struct Op {
 
   bool persistent = false;  // always live and never run: parameters, graph inputs; not charged
   bool recomputable = true; // may run more than once
-  bool isOptional = false;  // another way to make a tensor: in no schedule unless it is asked for
+
+  // Another way to make a tensor, or a copy to the host or back: in no schedule unless a plan asks
+  // for it, and read by such ops alone. It may come before what it reads.
+  bool isOptional = false;
+  // Of an optional op: what it makes is a new copy of all outputs of this op, or of one.
+  static constexpr uint32_t kNone = ~0u, kAllOutputs = ~0u;
+  OpIndex of = kNone;
+  uint32_t ofOutput = kAllOutputs;
+
+  // A copy is a start, which takes no time but on the bus, and a wait for it, whose first input it
+  // is. What a copy to the host reads stays until the wait has run. The wait's only output, of 0
+  // bytes, is what is on the host then, never freed; starts to the device alone read it. Such a
+  // start allocates its outputs; its wait, whose outputs they are, makes them copies of `of`.
+  enum class Copy : uint8_t { None, StartToHost, WaitToHost, StartToDevice, WaitToDevice };
+  Copy copy = Copy::None;
+  double busTime = 0; // of a start, microseconds
+
+  bool isStart() const { return copy == Copy::StartToHost || copy == Copy::StartToDevice; }
+  bool isWait() const { return copy == Copy::WaitToHost || copy == Copy::WaitToDevice; }
 
   // Output `output` takes over the storage of input `input` where that dies here and is as large.
   struct Reuse {
@@ -57,7 +77,7 @@ enum class Order : uint8_t {
 };
 
 struct Problem {
-  std::vector<Op> ops; // in source order: inputs come before
+  std::vector<Op> ops; // in source order: inputs come before, but for optional ops
   std::vector<Read> outputs;
   Order order = Order::Free;
   std::vector<OpIndex> forwardOutputs; // of Order::Phases, beside forward ops among the outputs
@@ -66,6 +86,13 @@ struct Problem {
   int64_t rounded(int64_t bytes) const { return (bytes + alignment - 1) / alignment * alignment; }
 };
 
+inline bool hasOptional(const Problem &p) {
+  for (const Op &op : p.ops)
+    if (op.isOptional)
+      return true;
+  return false;
+}
+
 // Which ops run, in order; an op that comes again is a recomputation.
 using Schedule = std::vector<OpIndex>;
 
@@ -73,9 +100,10 @@ struct Evaluation {
   std::string error; // empty, or why the schedule is not valid; then nothing else holds
   int64_t peakBytes = 0;
   size_t peakStep = 0;
-  double cost = 0;         // microseconds
+  double cost = 0;         // microseconds, with what is spent on waiting for copies
   int64_t outputBytes = 0; // live at the end
-  size_t recomputed = 0;   // runs beyond the first, views left out
+  size_t recomputed = 0;   // runs beyond the first, of an op and its other forms; without views
+  size_t copies = 0;       // to the host and back
 };
 
 // The share of `baseline` that is added to it; nothing is added to nothing.

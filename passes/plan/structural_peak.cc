@@ -85,6 +85,8 @@ private:
   std::vector<uint32_t> once_;
 };
 
+} // namespace
+
 int64_t workingSet(const Needs &n, const Needs::Op &op) {
   int64_t bytes = op.workspace, read = 0;
   for (uint32_t r : op.reads)
@@ -95,8 +97,6 @@ int64_t workingSet(const Needs &n, const Needs::Op &op) {
       bytes += n.storages[m].bytes;
   return bytes + read;
 }
-
-} // namespace
 
 int64_t structuralPeak(const Needs &n) {
   int64_t most = 0;

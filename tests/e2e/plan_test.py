@@ -11,6 +11,7 @@ import unittest
 
 import cli_cases
 import command
+from joint_graphs import random_problem
 
 # Enough for these small graphs.
 QUICK = ["--effort=0.05"]
@@ -187,57 +188,6 @@ class Plans(command.TestCase):
             self.assertIn("p.json", result.err)
             self.assertIn(says, result.err)
             self.assertFalse(os.path.exists(self.path("s.json")))
-
-
-def random_problem(rng, number):
-    """joint-graph/2 with all that the format has: alignment, workspaces, reuse, views, several outputs, orders, and other ways
-    to make a tensor and host copies, which no plan here uses."""
-    forward = rng.randint(4, 12)
-    nodes = [{"id": 0, "op": "input", "phase": "forward", "inputs": [], "bytes": 64, "view": False, "cost": 0,
-              "recomputable": True, "persistent": True, "name": "x"}]
-    total = forward + rng.randint(4, 12)
-    for i in range(1, total):
-        inputs = sorted({i - 1, *(rng.randrange(i) for _ in range(rng.randrange(3)))}, reverse=True)
-        node = {"id": i, "op": "f", "name": f"op{i}", "phase": "forward" if i <= forward else "backward", "inputs": inputs,
-                "view": False, "cost": rng.randint(1, 9), "recomputable": rng.random() < 0.9}
-        base = nodes[inputs[0]]
-        if rng.random() < 0.15 and i > 1:
-            node.update(view=True, bytes=0, cost=0)
-            if len(base.get("out_bytes", [])) > 1:
-                node.update(index=rng.randrange(len(base["out_bytes"])), inputs=inputs[:1])
-        elif rng.random() < 0.2:
-            node["out_bytes"] = [rng.randint(1, 300), rng.randint(1, 300)]
-            node["bytes"] = sum(node["out_bytes"])
-        else:
-            node["bytes"] = rng.randint(1, 500)
-        if not node["view"]:
-            if rng.random() < 0.3:
-                node["workspace"] = rng.randint(1, 300)
-            if rng.random() < 0.4:
-                node["may_reuse"] = [[0, rng.randrange(len(inputs))]]
-        nodes.append(node)
-    plain = [v for v in nodes if not v["view"] and not v.get("persistent") and "out_bytes" not in v]
-    if number % 3 == 0:
-        of = rng.choice(plain)
-        nodes.append({"id": len(nodes), "op": "inverse", "name": "again", "phase": "backward", "inputs": [total - 1],
-                      "bytes": of["bytes"], "view": False, "cost": 1, "recomputable": True, "of": of["id"]})
-    if number % 4 == 0:
-        kept, n = rng.choice(plain), len(nodes)
-        copy = {"phase": "forward", "view": False, "cost": 0, "recomputable": True}
-        nodes += [
-            {"id": n, "op": "copy", "name": "out", "inputs": [kept["id"]], "bytes": 0, "kind": "copy_start",
-             "direction": "to_host", "bus_us": 3, **copy},
-            {"id": n + 1, "op": "wait", "name": "out wait", "inputs": [n], "bytes": 0, "kind": "copy_wait",
-             "direction": "to_host", **copy},
-            {"id": n + 2, "op": "copy", "name": "in", "inputs": [n + 1], "bytes": kept["bytes"], "kind": "copy_start",
-             "direction": "to_device", "bus_us": 3, **copy},
-            {"id": n + 3, "op": "wait", "name": "in wait", "inputs": [n + 2], "bytes": 0, "kind": "copy_wait",
-             "direction": "to_device", "of": kept["id"], **copy},
-        ]
-    return {"format": "joint-graph/2", "name": f"random{number}", "nodes": nodes, "inputs": [0], "params": [],
-            "outputs": sorted({total - 1, rng.randint(1, total - 1)}), "grads": [],
-            "alignment": rng.choice([1, 16, 64]), "order": rng.choice(["free", "phases", "fixed"]),
-            "forward_outputs": [rng.randint(1, forward)]}
 
 
 SHARED = os.environ.get("ISTHMUS_SHARED", "")

@@ -88,10 +88,14 @@ TEST(LowestPeak, ByHand) {
   EXPECT_EQ(lowestPeak(p), 27);
   p.outputs.push_back({1}); // b lives on
   EXPECT_EQ(lowestPeak(p), 30);
-  // Another way to make some tensor, whichever that is.
+  // With another way to c, its op need not run, but that of b must: a, b and 7 bytes.
   p.ops.push_back(make({{0}}, {10}));
   p.ops.back().isOptional = true;
-  EXPECT_EQ(lowestPeak(p), 15);
+  p.ops.back().of = 2;
+  EXPECT_EQ(lowestPeak(p), 27);
+  EXPECT_EQ(leastCostAtAll(p), std::nullopt);
+  p.ops.back().of = 1; // b and c beside each other
+  EXPECT_EQ(lowestPeak(p), 20);
 }
 
 // a -> b -> c -> d, and e of b and d; a and b may run once. While c runs, b is there, and a need

@@ -158,7 +158,7 @@ private:
     const bool isLeast = e_.plan.report.smallestBudgetBytes == e_.plan.budgetBytes;
     j["method"] = isPriced ? Json("the bound's price at the budget") : Json();
     j["us_per_mib_at_budget"] = isPriced ? Json(*e_.usPerMiB()) : Json();
-    j["lower_bound_overhead"] = isPriced ? Json(e_.plan.report.lowerBoundOverhead) : Json();
+    j["lower_bound_overhead"] = isPriced ? Json(*e_.plan.report.lowerBoundOverhead) : Json();
     j["more"] = isPriced ? other(1) : Json();
     j["less"] = isPriced && !isLeast ? other(-1) : Json();
     return j;

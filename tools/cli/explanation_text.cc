@@ -218,7 +218,7 @@ private:
       out_ += llvm::formatv("  one MiB more or less at this budget: {0:F1} us a step\n"
                             "  (by the bound: no plan in this order adds less than {1:F2} %, and "
                             "this one adds {2:F2} %)\n",
-                            *worth, 100 * e_.plan.report.lowerBoundOverhead,
+                            *worth, 100 * *e_.plan.report.lowerBoundOverhead,
                             100 * e_.plan.report.recomputeOverhead);
     else if (e_.plan.budgetBytes)
       out_ += "  the bound on the cost tells nothing of a price at this budget\n";

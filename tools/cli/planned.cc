@@ -223,8 +223,10 @@ llvm::Expected<Planned> planned(const Graph &given, const PlanOptions &o, const 
 void setBound(Report &r, const plan::PlanResult &found) {
   if (!found.isWithin)
     return;
-  r.lowerBoundOverhead = std::max(0.0, plan::overhead(found.leastCost, found.baseline.cost));
-  if (r.lowerBoundOverhead > 0)
+  r.lowerBoundOverhead = std::nullopt;
+  if (found.leastCost)
+    r.lowerBoundOverhead = plan::overhead(*found.leastCost, found.baseline.cost);
+  if (r.lowerBoundOverhead > 1e-12)
     r.boundModel = "plan-order";
 }
 

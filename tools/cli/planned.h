@@ -15,8 +15,8 @@ struct Report {
   int64_t baselinePeakBytes = 0, predictedPeakBytes = 0, arenaBytes = 0, persistentBytes = 0,
           outputBytes = 0;
   double recomputeOverhead = 0;
-  double lowerBoundOverhead = 0;        // of schedules such as `boundModel` says
-  std::string boundModel = "any-order"; // none costs less than running everything once
+  std::optional<double> lowerBoundOverhead = 0; // of schedules such as `boundModel` says; if known
+  std::string boundModel = "any-order";         // none costs less than running everything once
   std::optional<int64_t> lowerBoundBytes, smallestBudgetBytes; // where known
   std::string policyUsed = "none";
   size_t nodes = 0, clones = 0;

@@ -36,7 +36,7 @@ Json asJson(const Report &r) {
   j["persistent_bytes"] = r.persistentBytes;
   j["output_bytes"] = r.outputBytes;
   j["recompute_overhead"] = number(r.recomputeOverhead);
-  j["lower_bound_overhead"] = number(r.lowerBoundOverhead);
+  j["lower_bound_overhead"] = r.lowerBoundOverhead ? number(*r.lowerBoundOverhead) : Json();
   j["lower_bound_bytes"] = orNull(r.lowerBoundBytes);
   j["bound_model"] = r.boundModel;
   j["smallest_budget_bytes"] = orNull(r.smallestBudgetBytes);

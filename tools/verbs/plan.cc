@@ -69,7 +69,7 @@ std::vector<CurvePoint> curveAround(const plan::Problem &p, plan::PlanOptions op
   llvm::stable_sort(curve, [](const CurvePoint &a, const CurvePoint &b) {
     return a.budgetBytes > b.budgetBytes;
   });
-  makeMonotone(curve);
+  makeMonotone(p, curve);
   return curve;
 }
 
@@ -98,11 +98,6 @@ llvm::Expected<plan::PlanResult> replay(const JointGraph &g, const std::string &
   auto s = parseSchedule((*text)->getBuffer(), path, g.name);
   if (!s)
     return s.takeError();
-  for (plan::OpIndex i : *s)
-    if (i < g.problem.ops.size() && g.problem.ops[i].isOptional)
-      return makeError("{0}: node {1} is another way to make a tensor, or a copy to the host or "
-                       "back; such schedules cannot be judged here yet",
-                       path, i);
   if (plan::Evaluation e = plan::evaluate(g.problem, *s); !e.error.empty())
     return makeError("{0}: the schedule is not valid: {1}", path, e.error);
   return replayed(g.problem, *s, options);
@@ -163,12 +158,17 @@ llvm::Error runPlan(const Options &o) {
   if (!o.output.empty() || o.report.empty())
     if (llvm::Error e = writeSchedule(*g, found.schedule, o.output))
       return e;
-  Console::get().line(llvm::formatv("peak {0} -> {1}, arena {2}, {3} ops run again, added cost "
-                                    "{4:F2} % (at least {5:F2} %) in {6}",
-                                    bytesText(r.baselinePeakBytes), bytesText(r.predictedPeakBytes),
-                                    bytesText(r.arenaBytes), r.clones, 100 * r.recomputeOverhead,
-                                    100 * r.lowerBoundOverhead, secondsText(r.planSeconds))
-                          .str());
+  std::string atLeast, copies;
+  if (r.lowerBoundOverhead)
+    atLeast = llvm::formatv(" (at least {0:F2} %)", 100 * *r.lowerBoundOverhead);
+  if (found.planned.copies)
+    copies = llvm::formatv(", {0} copies", found.planned.copies);
+  Console::get().line(
+      llvm::formatv(
+          "peak {0} -> {1}, arena {2}, {3} ops run again{4}, added cost {5:F2} %{6} in {7}",
+          bytesText(r.baselinePeakBytes), bytesText(r.predictedPeakBytes), bytesText(r.arenaBytes),
+          r.clones, copies, 100 * r.recomputeOverhead, atLeast, secondsText(r.planSeconds))
+          .str());
   return search.wasInterrupted() ? interruptedError() : llvm::Error::success();
 }
 

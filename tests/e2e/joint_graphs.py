@@ -1,0 +1,100 @@
+"""Random training graphs in the joint-graph/2 format, and random schedules of them, most of which are valid."""
+
+
+def add_optional(rng, nodes, total):
+    """Other ways to make a tensor, or one of several, and copies to the host and back."""
+    own = [v for v in nodes[1:total] if not v["view"]]
+    readable = list(range(total))  # by optional nodes
+    for _ in range(rng.choice([0, 1, 2, 5])):
+        of = rng.choice(own)
+        sizes = of.get("out_bytes", [of["bytes"]])
+        slot = rng.choice([None, rng.randrange(len(sizes))])
+        made = sizes if slot is None else [sizes[slot]]
+        target = {"of": of["id"] if slot is None else [of["id"], slot]}
+        n = len(nodes)
+        common = {"phase": rng.choice(["forward", "forward", "backward"]), "view": False, "cost": rng.randint(0, 9),
+                  "recomputable": rng.random() < 0.9}
+        if rng.random() < 0.6:
+            # Mostly of what the node itself reads, as another implementation is.
+            inputs = list(of["inputs"]) if rng.random() < 0.5 else rng.sample(readable, min(len(readable), rng.randint(1, 2)))
+            nodes.append({"id": n, "op": "other", "name": f"other{n}", "inputs": inputs, "bytes": sum(made),
+                          "out_bytes": made, **common, **target})
+            if rng.random() < 0.3:
+                nodes[-1]["workspace"] = rng.randint(1, 300)
+            if rng.random() < 0.3:
+                nodes[-1]["may_reuse"] = [[0, rng.randrange(len(inputs))]]
+        else:
+            copied = of["id"] if rng.random() < 0.7 else rng.choice(readable[1:])
+            copy = {"view": False, "cost": 0, "recomputable": True, "phase": "forward"}
+            back = {**copy, "phase": common["phase"]}
+            nodes += [
+                {"id": n, "op": "copy", "name": f"out{n}", "inputs": [copied], "bytes": 0, "kind": "copy_start",
+                 "direction": "to_host", "bus_us": rng.randint(0, 9), **copy},
+                {"id": n + 1, "op": "wait", "name": f"out wait{n}", "inputs": [n], "bytes": 0, "kind": "copy_wait",
+                 "direction": "to_host", **copy},
+                {"id": n + 2, "op": "copy", "name": f"in{n}", "inputs": [n + 1], "bytes": sum(made), "out_bytes": made,
+                 "kind": "copy_start", "direction": "to_device", "bus_us": rng.randint(0, 9), **back},
+                {"id": n + 3, "op": "wait", "name": f"in wait{n}", "inputs": [n + 2], "bytes": 0, "kind": "copy_wait",
+                 "direction": "to_device", **back, **target},
+            ]
+        readable.append(len(nodes) - 1)
+
+
+def random_problem(rng, number):
+    """joint-graph/2 with all that the format has: alignment, workspaces, reuse, views, several outputs, orders, and other ways
+    to make a tensor and host copies."""
+    forward = rng.randint(4, 12)
+    nodes = [{"id": 0, "op": "input", "phase": "forward", "inputs": [], "bytes": 64, "view": False, "cost": 0,
+              "recomputable": True, "persistent": True, "name": "x"}]
+    total = forward + rng.randint(4, 12)
+    for i in range(1, total):
+        inputs = sorted({i - 1, *(rng.randrange(i) for _ in range(rng.randrange(3)))}, reverse=True)
+        node = {"id": i, "op": "f", "name": f"op{i}", "phase": "forward" if i <= forward else "backward", "inputs": inputs,
+                "view": False, "cost": rng.randint(1, 9), "recomputable": rng.random() < 0.9}
+        base = nodes[inputs[0]]
+        if rng.random() < 0.15 and i > 1:
+            node.update(view=True, bytes=0, cost=0)
+            if len(base.get("out_bytes", [])) > 1:
+                node.update(index=rng.randrange(len(base["out_bytes"])), inputs=inputs[:1])
+        elif rng.random() < 0.2:
+            node["out_bytes"] = [rng.randint(1, 300), rng.randint(1, 300)]
+            node["bytes"] = sum(node["out_bytes"])
+        else:
+            node["bytes"] = rng.randint(1, 500)
+        if not node["view"]:
+            if rng.random() < 0.3:
+                node["workspace"] = rng.randint(1, 300)
+            if rng.random() < 0.4:
+                node["may_reuse"] = [[0, rng.randrange(len(inputs))]]
+        nodes.append(node)
+    add_optional(rng, nodes, total)
+    return {"format": "joint-graph/2", "name": f"random{number}", "nodes": nodes, "inputs": [0], "params": [],
+            "outputs": sorted({total - 1, rng.randint(1, total - 1)}), "grads": [],
+            "alignment": rng.choice([1, 16, 64]), "order": rng.choice(["free", "phases", "fixed"]),
+            "forward_outputs": [rng.randint(1, forward)]}
+
+
+def random_schedule(rng, graph, before):
+    """A schedule that differs from `before` in one thing."""
+    nodes, s, kind = graph["nodes"], list(before), rng.random()
+    others = [v["id"] for v in nodes if "of" in v and "kind" not in v]
+    pairs = [[v["id"] + k for k in range(4)] for v in nodes if v.get("kind") == "copy_start" and v["direction"] == "to_host"]
+    plain = [v["id"] for v in nodes if not v.get("persistent") and "of" not in v and "kind" not in v]
+    if kind < 0.25 and others:
+        s.insert(rng.randint(0, len(s)), rng.choice(others))
+    elif kind < 0.55 and pairs:
+        places = sorted(rng.randint(0, len(s)) for _ in range(4))
+        for k, (node, at) in enumerate(zip(rng.choice(pairs), places)):
+            s.insert(at + k, node)
+    elif kind < 0.65 and others:
+        other = rng.choice(others)
+        of = nodes[other]["of"]
+        s = [other if v == (of[0] if isinstance(of, list) else of) else v for v in s]
+    elif kind < 0.8:
+        s.insert(rng.randint(0, len(s)), rng.choice(plain))
+    elif kind < 0.9 and s:
+        s.pop(rng.randrange(len(s)))
+    elif len(s) > 1:
+        i = rng.randrange(len(s) - 1)
+        s[i], s[i + 1] = s[i + 1], s[i]
+    return s

@@ -1,0 +1,36 @@
+// What schedules are worth by plan::evaluate, for whoever holds it against another judge.
+//
+// Reads lines: a problem as JSON on one line, then a line for each of its schedules, as JSON too,
+// and an empty line. Prints a line for each schedule: peak, cost, overhead, runs again, copies; or
+// "invalid: " and why.
+
+#include "passes/joint_graph.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/raw_ostream.h"
+#include <iostream>
+#include <string>
+
+using namespace isthmus;
+
+static std::string judged(const JointGraph &g, const std::string &line, double baseline) {
+  auto s = parseSchedule(line, "schedule", g.name);
+  if (!s)
+    return "invalid: " + toString(s.takeError());
+  plan::Evaluation e = plan::evaluate(g.problem, *s);
+  if (!e.error.empty())
+    return "invalid: " + e.error;
+  return llvm::formatv("{0} {1:F9} {2:F12} {3} {4}", e.peakBytes, e.cost,
+                       plan::overhead(e.cost, baseline), e.recomputed, e.copies);
+}
+
+int main() {
+  std::string line;
+  while (std::getline(std::cin, line)) {
+    auto g = parseJointGraph(line, "problem");
+    std::string why = g ? "" : "invalid: " + toString(g.takeError());
+    double baseline = g ? plan::evaluate(g->problem, plan::sourceOrder(g->problem)).cost : 0;
+    while (std::getline(std::cin, line) && !line.empty())
+      llvm::outs() << (why.empty() ? judged(*g, line, baseline) : why) << "\n";
+  }
+  return 0;
+}
