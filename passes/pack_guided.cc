@@ -6,7 +6,6 @@
 // Zachariasen 2003). It starts from the largest blocks first, each as low as it goes: an arena
 // rarely fails for its small blocks.
 
-#include "passes/pack_holes.h"
 #include "passes/pack_search.h"
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/STLExtras.h"
@@ -131,18 +130,16 @@ private:
 // A placement at work; blocks of some size are looked at, the others wait.
 class Guided {
 public:
-  static constexpr int64_t kUnplaced = -1;
-
   Guided(Packing &p, int64_t leastBytes)
       : p_(p), meetings_(p, leastBytes), overlaps_(p.blocks.size()),
         placeInBad_(p.blocks.size(), kNone) {
     p_.work += int64_t(meetings_.size());
   }
 
-  // The largest first, each as low as it goes among those that have a place; true if all are below
-  // the height. Of two of one size that first which the tie says.
+  // The largest first, each as low as it goes among those that have a place. Of two of one size
+  // that first which the tie says.
   enum class Tie : uint8_t { LaterEnd, Earlier, LongerLife };
-  bool placeRest(std::vector<int64_t> &offsets, Tie tie, int64_t height) {
+  void placeRest(std::vector<int64_t> &offsets, Tie tie) {
     std::vector<uint32_t> rest;
     llvm::copy_if(meetings_.members, std::back_inserter(rest),
                   [&](uint32_t i) { return offsets[i] == kUnplaced; });
@@ -153,12 +150,8 @@ public:
                                                         : -int64_t(b.last));
     };
     llvm::stable_sort(rest, [&](uint32_t a, uint32_t b) { return key(a) < key(b); });
-    bool isBelow = true;
-    for (uint32_t i : rest) {
+    for (uint32_t i : rest)
       offsets[i] = lowest(offsets, i);
-      isBelow &= offsets[i] + p_.blocks[i].bytes <= height;
-    }
-    return isBelow;
   }
 
   // Moves blocks until none overlap below the height.
@@ -340,32 +333,6 @@ private:
   std::vector<std::pair<int64_t, double>> bends_; // offset, change of the slope
 };
 
-// Blocks that no level looks at, above all others, in the order of time.
-void placeOnTop(Packing &p, std::vector<int64_t> &offsets) {
-  int64_t top = 0;
-  std::vector<uint32_t> coming, leaving;
-  for (uint32_t i = 0; i < p.blocks.size(); ++i)
-    if (offsets[i] != Guided::kUnplaced)
-      top = std::max(top, offsets[i] + p.blocks[i].bytes);
-    else
-      coming.push_back(i);
-  leaving = coming;
-  llvm::stable_sort(coming,
-                    [&](uint32_t a, uint32_t b) { return p.blocks[a].first < p.blocks[b].first; });
-  llvm::stable_sort(leaving,
-                    [&](uint32_t a, uint32_t b) { return p.blocks[a].last < p.blocks[b].last; });
-  Holes holes(INT64_MAX);
-  size_t gone = 0;
-  for (uint32_t i : coming) {
-    for (; p.blocks[leaving[gone]].last < p.blocks[i].first; ++gone) {
-      int64_t at = offsets[leaving[gone]] - top;
-      holes.release(at, at + p.blocks[leaving[gone]].bytes);
-    }
-    offsets[i] = top + holes.take(p.blocks[i].bytes, Fit::Lowest);
-    p.work += 8 + holes.count() / 2;
-  }
-}
-
 // Large blocks first, then smaller ones among them; the last level has all, where that is not too
 // much.
 class Levels {
@@ -382,8 +349,8 @@ public:
   }
 
   bool placeBySize(Guided::Tie tie, int64_t height) {
-    std::vector<int64_t> offsets(p_.blocks.size(), Guided::kUnplaced);
-    levels_.back().placeRest(offsets, tie, height);
+    std::vector<int64_t> offsets(p_.blocks.size(), kUnplaced);
+    levels_.back().placeRest(offsets, tie);
     return offer(offsets, height);
   }
 
@@ -391,7 +358,7 @@ public:
   bool search(std::vector<int64_t> offsets, int64_t height, int64_t untilWork) {
     bool isSolved = true;
     for (Guided &level : levels_) {
-      level.placeRest(offsets, Guided::Tie::LaterEnd, height);
+      level.placeRest(offsets, Guided::Tie::LaterEnd);
       isSolved = isSolved && level.search(offsets, height, p_.work + (untilWork - p_.work) / 2);
     }
     if (!isSolved)
@@ -419,7 +386,7 @@ void packGuided(Packing &p, int64_t enough, int64_t untilWork) {
       return;
   // The peak itself, from the largest first and from the best so far; then what is enough; then
   // ever closer to the least that was not ruled out.
-  const std::vector<int64_t> none(p.blocks.size(), Guided::kUnplaced);
+  const std::vector<int64_t> none(p.blocks.size(), kUnplaced);
   auto search = [&](const std::vector<int64_t> &from, int64_t height, double share) {
     int64_t work = int64_t(share * double(untilWork - p.work));
     return levels.search(from, height, p.work + std::max<int64_t>(1000, work));

@@ -10,8 +10,8 @@ namespace {
 // workspace.
 class Placement {
 public:
-  Placement(const Graph &g, const Target &t)
-      : g_(g), t_(t), roots_(storageRoots(g)), lastUse_(g.numValues(), 0),
+  Placement(const Graph &g, const Target &t, const PackOptions &options)
+      : g_(g), t_(t), options_(options), roots_(storageRoots(g)), lastUse_(g.numValues(), 0),
         isOutput_(g.numValues(), false), blockOf_(g.numValues(), kNone) {}
 
   llvm::Expected<Layout> run() {
@@ -32,7 +32,7 @@ public:
       }
     }
     layout_.peakBytes = peak();
-    layout_.arenaBytes = pack(blocks_, layout_.peakBytes);
+    layout_.arenaBytes = pack(blocks_, layout_.peakBytes, options_);
     layout_.valueOffset.assign(g_.numValues(), Layout::kPersistent);
     for (uint32_t v = 0; v < g_.numValues(); ++v)
       if (uint32_t b = blockOf_[roots_[v].index]; b != kNone)
@@ -108,6 +108,7 @@ private:
 
   const Graph &g_;
   const Target &t_;
+  const PackOptions &options_;
   std::vector<ValueId> roots_;
   std::vector<uint32_t> lastUse_; // by root
   std::vector<bool> isOutput_;    // by root
@@ -119,6 +120,8 @@ private:
 
 } // namespace
 
-llvm::Expected<Layout> place(const Graph &g, const Target &t) { return Placement(g, t).run(); }
+llvm::Expected<Layout> place(const Graph &g, const Target &t, const PackOptions &options) {
+  return Placement(g, t, options).run();
+}
 
 } // namespace isthmus

@@ -7,12 +7,6 @@
 
 namespace isthmus {
 
-// Storages live from the node that makes them to the last that reads them or a view of them,
-// outputs to the end; a workspace while its node runs. Results share an operand's bytes wherever
-// its row allows and it dies there. The arena is within 1 % of the peak on all graphs known; where
-// that cannot be reached, the least found. Errors: a node that the target cannot run.
-llvm::Expected<Layout> place(const Graph &g, const Target &t);
-
 // Dynamic storage allocation, for `place` and its tests. Intervals are closed; sizes are positive.
 struct Block {
   int64_t bytes;
@@ -27,5 +21,11 @@ struct PackOptions {
 // `peak` is the largest sum of live bytes, below which no placement can get; the search stops when
 // it is reached. Deterministic.
 int64_t pack(std::vector<Block> &blocks, int64_t peak, const PackOptions &options = {});
+
+// Storages live from the node that makes them to the last that reads them or a view of them,
+// outputs to the end; a workspace while its node runs. Results share an operand's bytes wherever
+// its row allows and it dies there. The arena is within 1 % of the peak on all graphs known; where
+// that cannot be reached, the least found. Errors: a node that the target cannot run.
+llvm::Expected<Layout> place(const Graph &g, const Target &t, const PackOptions &options = {});
 
 } // namespace isthmus

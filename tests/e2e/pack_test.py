@@ -1,0 +1,51 @@
+"""Arenas of the zoo's nets: the peak, or next to nothing above it, whatever is kept."""
+
+import random
+import re
+import unittest
+
+import command
+from cli_cases import Case
+
+# Nets and sizes where packing has been hard.
+NETS = {
+    "unet": ["--batch=2", "--shape=1x256x256"],
+    "unet4": ["--batch=4", "--shape=3x128x128"],
+    "cnn": [],
+    "resnet": ["--batch=32"],
+    "mobilenetv2": ["--batch=16"],
+}
+
+
+class Pack(Case):
+    def net(self, name):
+        file = f"{name}.isth"
+        self.run_ok("zoo", name.rstrip("4"), *NETS[name], "-o", file)
+        return file
+
+    def check(self, *args):
+        r = self.report("opt", *args, "--loss=cross_entropy", "-o", "out.isth")
+        self.assertGreaterEqual(r["arena_bytes"], r["predicted_peak_bytes"])
+        self.assertLessEqual(r["arena_bytes"], 1.001 * r["predicted_peak_bytes"], args)
+
+    def test_policies(self):
+        for name in NETS:
+            file = self.net(name)
+            for policy in "none", "speed", "memory":
+                with self.subTest(f"{name} {policy}"):
+                    self.check(file, f"--policy={policy}")
+
+    def test_any_checkpoints(self):
+        rng = random.Random(1)
+        for name in NETS:
+            file = self.net(name)
+            values = re.findall(r"^  %(\S+) = ", self.read(file).decode(), re.MULTILINE)
+            for share in 0.1, 0.3, 0.5:
+                for _ in range(2):
+                    kept = rng.sample(values[:-1], max(1, int(share * len(values))))
+                    with self.subTest(f"{name} {kept}"):
+                        self.check(file, "--checkpoints=" + ",".join(kept))
+
+
+if __name__ == "__main__":
+    command.main()

@@ -1,0 +1,208 @@
+// Packing: what it gives is legal, of few blocks the least, and of many the peak or nearly so.
+
+#include "passes/place.h"
+
+#include <gtest/gtest.h>
+#include <numeric>
+#include <random>
+
+using namespace isthmus;
+
+namespace {
+
+using Rng = std::mt19937_64;
+uint64_t below(Rng &r, uint64_t n) { return r() % n; }
+
+// Sizes are multiples of 64, as the CPU's target rounds them.
+std::vector<Block> randomBlocks(Rng &rng, size_t most, uint32_t steps) {
+  std::vector<Block> blocks;
+  for (size_t k = 0, n = 1 + below(rng, most); k < n; ++k) {
+    uint32_t first = below(rng, steps), last = first + below(rng, steps - first);
+    blocks.push_back({int64_t(64 * (1 + below(rng, 30))), first, last});
+  }
+  return blocks;
+}
+
+int64_t peakOf(const std::vector<Block> &blocks) {
+  int64_t peak = 0;
+  for (const Block &at : blocks) { // it is reached where some block begins
+    int64_t live = 0;
+    for (const Block &b : blocks)
+      live += b.first <= at.first && at.first <= b.last ? b.bytes : 0;
+    peak = std::max(peak, live);
+  }
+  return peak;
+}
+
+bool conflict(const Block &a, const Block &b) { return a.first <= b.last && b.first <= a.last; }
+
+// Offsets are in [0, top), and blocks alive together do not overlap.
+void expectLegal(const std::vector<Block> &blocks, int64_t top) {
+  for (const Block &a : blocks) {
+    ASSERT_GE(a.offset, 0);
+    ASSERT_LE(a.offset + a.bytes, top);
+    for (const Block &b : blocks)
+      ASSERT_FALSE(&a != &b && conflict(a, b) && a.offset < b.offset + b.bytes &&
+                   b.offset < a.offset + a.bytes);
+  }
+}
+
+// First fit in every order: in that of an optimal placement's offsets no block ends higher than
+// there.
+int64_t leastArena(std::vector<Block> blocks) {
+  int64_t least = INT64_MAX;
+  std::vector<size_t> order(blocks.size());
+  std::iota(order.begin(), order.end(), 0);
+  do {
+    int64_t top = 0;
+    for (size_t k = 0; k < order.size(); ++k) {
+      Block &b = blocks[order[k]];
+      b.offset = 0;
+      for (bool moved = true; moved;) {
+        moved = false;
+        for (size_t m = 0; m < k; ++m) {
+          const Block &o = blocks[order[m]];
+          if (conflict(o, b) && o.offset < b.offset + b.bytes && b.offset < o.offset + o.bytes) {
+            b.offset = o.offset + o.bytes;
+            moved = true;
+          }
+        }
+      }
+      top = std::max(top, b.offset + b.bytes);
+    }
+    least = std::min(least, top);
+  } while (std::next_permutation(order.begin(), order.end()));
+  return least;
+}
+
+TEST(Pack, BlocksAliveTogetherDoNotOverlap) {
+  Rng rng(2);
+  for (int i = 0; i < 300; ++i) {
+    std::vector<Block> blocks = randomBlocks(rng, 60, 5 + below(rng, 40));
+    int64_t peak = peakOf(blocks), top = pack(blocks, peak);
+    EXPECT_GE(top, peak);
+    expectLegal(blocks, top);
+  }
+}
+
+TEST(Pack, SmallInstancesAreOptimal) {
+  Rng rng(3);
+  for (int i = 0; i < 300; ++i) {
+    std::vector<Block> blocks = randomBlocks(rng, 7, 4 + below(rng, 6));
+    int64_t peak = peakOf(blocks), top = pack(blocks, peak);
+    expectLegal(blocks, top);
+    ASSERT_EQ(top, leastArena(blocks)) << "instance " << i;
+  }
+}
+
+// Saved values freed in reverse, gradients that stay, values in passing, workspaces.
+TEST(Pack, TrainingStepsAreWithinOnePercent) {
+  Rng rng(4);
+  for (int i = 0; i < 10; ++i) {
+    uint32_t layers = 20 + below(rng, 200), end = 2 * layers;
+    std::vector<Block> blocks;
+    auto add = [&](uint32_t first, uint32_t last) {
+      int64_t most = below(rng, 3) ? 1 << 16 : 64;
+      blocks.push_back({int64_t(64 * (1 + below(rng, most))), first, std::min(last, end)});
+    };
+    for (uint32_t k = 0; k < layers; ++k) {
+      uint32_t back = end - 1 - k;
+      add(k, back);
+      add(back, end);
+      for (uint32_t step : {k, back}) {
+        add(step, step + 1);
+        add(step, step);
+      }
+    }
+    int64_t peak = peakOf(blocks), top = pack(blocks, peak);
+    EXPECT_LE(double(top), 1.01 * double(peak)) << layers << " layers";
+    expectLegal(blocks, top);
+  }
+}
+
+// A rectangle of steps and bytes cut in two again and again, at full steps and multiples of 64:
+// some placement has no hole at all. Then some blocks are made a little smaller, as slack.
+std::vector<Block> cutRectangle(Rng &rng, int pieces, uint32_t steps, int64_t bytes) {
+  std::vector<Block> blocks{{bytes, 0, steps - 1}};
+  while (int(blocks.size()) < pieces) {
+    size_t largest = 0;
+    auto area = [&](size_t i) {
+      return blocks[i].bytes * int64_t(blocks[i].last - blocks[i].first + 1);
+    };
+    for (size_t i = 1; i < blocks.size(); ++i)
+      if (area(i) > area(largest))
+        largest = i;
+    Block &b = blocks[largest], other = b;
+    const uint32_t life = b.last - b.first + 1;
+    const int64_t units = b.bytes / 64;
+    if (life > 1 && (units < 2 || below(rng, 2))) {
+      b.last = b.first + uint32_t(below(rng, life - 1));
+      other.first = b.last + 1;
+    } else if (units > 1) {
+      b.bytes = 64 * (1 + int64_t(below(rng, units - 1)));
+      other.bytes -= b.bytes;
+    } else {
+      break;
+    }
+    blocks.push_back(other);
+  }
+  std::shuffle(blocks.begin(), blocks.end(), rng);
+  return blocks;
+}
+
+TEST(Pack, RectanglesCutToPiecesAreFound) {
+  Rng rng(5);
+  for (int i = 0; i < 40; ++i) {
+    const int64_t height = 64 << 14;
+    std::vector<Block> blocks = cutRectangle(rng, 10 + int(below(rng, 70)), 300, height);
+    int64_t top = pack(blocks, height);
+    EXPECT_EQ(top, height) << "instance " << i << " of " << blocks.size();
+    expectLegal(blocks, top);
+  }
+}
+
+TEST(Pack, RectanglesWithSlackAreWithinOnePercent) {
+  Rng rng(6);
+  for (int i = 0; i < 10; ++i) {
+    const int64_t height = 64 << 16;
+    std::vector<Block> blocks = cutRectangle(rng, 60, 300, height);
+    for (Block &b : blocks)
+      if (below(rng, 2))
+        b.bytes -= b.bytes / 10 / 64 * 64;
+    int64_t peak = peakOf(blocks), top = pack(blocks, peak);
+    EXPECT_LE(double(top), 1.01 * double(peak)) << "instance " << i;
+    expectLegal(blocks, top);
+  }
+}
+
+// Large tensors that all steps of a recurrent net make again, among many small ones of one size
+// that live long.
+TEST(Pack, ManyBlocksOfFewSizesAreWithinTwoPercent) {
+  Rng rng(7);
+  for (int i = 0; i < 3; ++i) {
+    std::vector<Block> blocks;
+    const uint32_t steps = 1000;
+    for (uint32_t t = 0; t < steps; ++t) {
+      uint32_t life = below(rng, 4) ? below(rng, 20) : below(rng, 400);
+      int64_t unit = 1 << 19;
+      int64_t bytes = below(rng, 8) ? unit : below(rng, 3) ? 4 * unit : 8 * unit;
+      blocks.push_back({bytes, t, std::min(t + life, steps)});
+      if (t % 40 == 0)
+        blocks.push_back({32 * unit, t, t + uint32_t(below(rng, 60))});
+    }
+    int64_t peak = peakOf(blocks), top = pack(blocks, peak);
+    EXPECT_LE(double(top), 1.02 * double(peak)) << "instance " << i;
+    expectLegal(blocks, top);
+  }
+}
+
+TEST(Pack, EnoughIsEnough) {
+  Rng rng(8);
+  std::vector<Block> blocks = cutRectangle(rng, 100, 300, 64 << 16);
+  int64_t enough = (64 << 16) / 20 * 21;
+  int64_t top = pack(blocks, 64 << 16, {.enough = enough});
+  EXPECT_LE(top, enough);
+  expectLegal(blocks, top);
+}
+
+} // namespace
