@@ -5,15 +5,30 @@
 #include "passes/rematerialize.h"
 
 namespace isthmus {
-
 namespace {
 
-int64_t arenaOf(const plan::Problem &p, const plan::Schedule &s, const PackOptions &options) {
+int64_t arenaOf(const plan::Problem &p, const plan::Schedule &s, const plan::Evaluation &judged,
+                const PackOptions &options) {
   std::vector<Block> blocks;
   for (const plan::Lifetime &l : plan::lifetimes(p, s))
     blocks.push_back({l.bytes, l.first, l.last});
-  return pack(blocks, plan::evaluate(p, s).peakBytes, options);
+  return pack(blocks, judged.peakBytes, options);
 }
+
+// For one plan after the other. The first is worth more than those after it, which cost more.
+class PackShares {
+public:
+  PackShares(const plan::PlanOptions &o, size_t numOps) : effort_(plan::effortOf(o, numOps)) {}
+
+  PackOptions next(int64_t enough) {
+    const double share = enough > 0 && std::exchange(isFirst_, false) ? 0.25 : 0.1;
+    return {.enough = enough, .effort = share * effort_};
+  }
+
+private:
+  double effort_;
+  bool isFirst_ = true;
+};
 
 } // namespace
 
@@ -23,7 +38,7 @@ plan::PlanResult replayed(const plan::Problem &p, const plan::Schedule &s,
   r.schedule = s;
   r.planned = plan::evaluate(p, s);
   r.baseline = plan::evaluate(p, plan::sourceOrder(p));
-  r.arenaBytes = arenaOf(p, s, {.enough = options.budgetBytes});
+  r.arenaBytes = arenaOf(p, s, r.planned, {.enough = options.budgetBytes});
   r.isWithin = options.smallest || r.arenaBytes <= options.budgetBytes;
   r.smallestBytes = r.arenaBytes;
   r.lowestPeak = plan::lowestPeak(p);
@@ -32,12 +47,9 @@ plan::PlanResult replayed(const plan::Problem &p, const plan::Schedule &s,
 }
 
 plan::PlanResult planArena(const plan::Problem &p, plan::PlanOptions o) {
-  const double effort = o.effort > 0 ? o.effort : plan::defaultEffort(p.ops.size());
-  bool isFirst = true;
-  o.arenaOf = [&](const plan::Schedule &s, const plan::Evaluation &, int64_t enough) {
-    // The best plan is worth more than those after it, which cost more.
-    double share = enough > 0 && std::exchange(isFirst, false) ? 0.25 : 0.1;
-    return arenaOf(p, s, {.enough = enough, .effort = share * effort});
+  PackShares shares(o, p.ops.size());
+  o.arenaOf = [&](const plan::Schedule &s, const plan::Evaluation &judged, int64_t enough) {
+    return arenaOf(p, s, judged, shares.next(enough));
   };
   return plan::planWithin(p, o);
 }

@@ -18,7 +18,7 @@ constexpr uint64_t kWorkDown = 12'000;
 class Planner {
 public:
   Planner(const Problem &p, const PlanOptions &o)
-      : p_(p), o_(o), g_(p), effort_(o.effort > 0 ? o.effort : defaultEffort(g_.ops.size())) {}
+      : p_(p), o_(o), g_(p), effort_(effortOf(o, g_.ops.size())) {}
 
   PlanResult run() {
     result_.baseline = evaluate(p_, sourceOrder(p_));
@@ -330,6 +330,10 @@ double defaultEffort(size_t numOps) {
       return e0 * std::pow(e1 / e0, std::log(n / n0) / std::log(n1 / n0));
     }
   return 0;
+}
+
+double effortOf(const PlanOptions &o, size_t numOps) {
+  return o.effort > 0 ? o.effort : defaultEffort(numOps);
 }
 
 #ifndef NDEBUG

@@ -53,6 +53,7 @@ struct PlanResult {
 };
 
 double defaultEffort(size_t numOps);
+double effortOf(const PlanOptions &options, size_t numOps);
 
 PlanResult planWithin(const Problem &p, const PlanOptions &options);
 

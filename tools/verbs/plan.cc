@@ -62,8 +62,7 @@ std::vector<CurvePoint> curveAround(const plan::Problem &p, plan::PlanOptions op
     budgets.push_back(int64_t(double(found.baseline.peakBytes) * share / 100));
   const int64_t asked = options.smallest ? found.arenaBytes : options.budgetBytes;
   options.smallest = false;
-  options.effort =
-      kCurveShare * (options.effort > 0 ? options.effort : plan::defaultEffort(p.ops.size()));
+  options.effort = kCurveShare * plan::effortOf(options, p.ops.size());
   std::vector<CurvePoint> curve = planCurve(p, budgets, options);
   curve.push_back({asked, found});
   llvm::stable_sort(curve, [](const CurvePoint &a, const CurvePoint &b) {
