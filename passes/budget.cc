@@ -15,21 +15,6 @@ int64_t arenaOf(const plan::Problem &p, const plan::Schedule &s, const plan::Eva
   return pack(blocks, judged.peakBytes, options);
 }
 
-// For one plan after the other. The first is worth more than those after it, which cost more.
-class PackShares {
-public:
-  PackShares(const plan::PlanOptions &o, size_t numOps) : effort_(plan::effortOf(o, numOps)) {}
-
-  PackOptions next(int64_t enough) {
-    const double share = enough > 0 && std::exchange(isFirst_, false) ? 0.25 : 0.1;
-    return {.enough = enough, .effort = share * effort_};
-  }
-
-private:
-  double effort_;
-  bool isFirst_ = true;
-};
-
 } // namespace
 
 plan::PlanResult replayed(const plan::Problem &p, const plan::Schedule &s,
@@ -47,9 +32,12 @@ plan::PlanResult replayed(const plan::Problem &p, const plan::Schedule &s,
 }
 
 plan::PlanResult planArena(const plan::Problem &p, plan::PlanOptions o) {
-  PackShares shares(o, p.ops.size());
+  const double effort = plan::effortOf(o, p.ops.size());
+  bool isFirst = true;
   o.arenaOf = [&](const plan::Schedule &s, const plan::Evaluation &judged, int64_t enough) {
-    return arenaOf(p, s, judged, shares.next(enough));
+    // The best plan is worth more than those after it, which cost more.
+    double share = enough > 0 && std::exchange(isFirst, false) ? 0.25 : 0.1;
+    return arenaOf(p, s, judged, {.enough = enough, .effort = share * effort});
   };
   return plan::planWithin(p, o);
 }
@@ -90,30 +78,31 @@ std::vector<CurvePoint> planCurve(const plan::Problem &p, const std::vector<int6
 
 llvm::Expected<PlannedGraph> planGraph(const Graph &g, const GraphProblem &p, const Target &target,
                                        plan::PlanOptions o) {
-  PlannedGraph out;
-  plan::Schedule placed; // whose graph and layout `out` has
+  struct Placed {
+    plan::Schedule schedule;
+    Layout layout;
+  };
+  std::vector<Placed> all;
   llvm::Error error = llvm::Error::success();
-  auto placeIt = [&](const plan::Schedule &s) -> int64_t {
-    placed = s;
-    out.graph = rematerialize(g, p, s);
-    auto layout = place(out.graph, target);
+  o.arenaOf = [&](const plan::Schedule &s, const plan::Evaluation &, int64_t enough) -> int64_t {
+    auto layout = place(rematerialize(g, p, s), target, {.enough = enough});
     if (!layout) {
       error = llvm::joinErrors(std::move(error), layout.takeError());
       return 0;
     }
-    out.layout = std::move(*layout);
-    return out.layout.arenaBytes;
+    all.push_back({s, std::move(*layout)});
+    return all.back().layout.arenaBytes;
   };
-  o.arenaOf = [&](const plan::Schedule &s, const plan::Evaluation &, int64_t) {
-    return placeIt(s);
-  };
+  PlannedGraph out;
   out.plan = plan::planWithin(p.problem, o);
-  if (placed != out.plan.schedule)
-    placeIt(out.plan.schedule);
   if (error)
     return error;
   if (const std::string &why = out.plan.planned.error; !why.empty())
     return makeErrorCode(5, "internal: a plan is not valid: {0}; please report this", why);
+  out.graph = rematerialize(g, p, out.plan.schedule);
+  for (Placed &placed : all)
+    if (placed.schedule == out.plan.schedule && placed.layout.arenaBytes == out.plan.arenaBytes)
+      out.layout = std::move(placed.layout);
   return out;
 }
 
