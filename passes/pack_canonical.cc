@@ -20,7 +20,7 @@ namespace isthmus {
 namespace {
 
 constexpr size_t kMostBlocks = 4000; // memory is quadratic in them, and the stack linear
-constexpr double kWorkPerDive = 8;   // times their square
+constexpr double kWorkPerDive = 2;   // times their square
 constexpr int64_t kFirstFailures = 64;
 constexpr double kFailureWeight = 0.1;
 constexpr double kNoise = 0.6;
