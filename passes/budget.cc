@@ -33,11 +33,13 @@ plan::PlanResult replayed(const plan::Problem &p, const plan::Schedule &s,
 
 plan::PlanResult planArena(const plan::Problem &p, plan::PlanOptions o) {
   const double effort = plan::effortOf(o, p.ops.size());
+  // An interrupt is not heeded before a packing ends.
+  const double most = 5 + 1e-4 * double(p.ops.size());
   bool isFirst = true;
   o.arenaOf = [&](const plan::Schedule &s, const plan::Evaluation &judged, int64_t enough) {
     // The best plan is worth more than those after it, which cost more.
     double share = enough > 0 && std::exchange(isFirst, false) ? 0.25 : 0.1;
-    return arenaOf(p, s, judged, {.enough = enough, .effort = share * effort});
+    return arenaOf(p, s, judged, {.enough = enough, .effort = std::min(share * effort, most)});
   };
   return plan::planWithin(p, o);
 }

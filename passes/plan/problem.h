@@ -106,9 +106,11 @@ struct Evaluation {
   size_t copies = 0;       // to the host and back
 };
 
-// The share of `baseline` that is added to it; nothing is added to nothing.
+// The share of `baseline` that is added to it; nothing is added to nothing, nor by the same ops in
+// another order, which sum a little differently.
 inline double overhead(double cost, double baseline) {
-  return baseline > 0 ? cost / baseline - 1 : 0;
+  const double added = baseline > 0 ? cost / baseline - 1 : 0;
+  return added < 1e-12 && added > -1e-12 ? 0 : added;
 }
 
 // The schedule in source order, without recomputation; dead ops included.
