@@ -35,19 +35,6 @@ int64_t availableBytes() {
   return INT64_MAX;
 }
 
-// Calls of one key share a kernel: networks repeat their layers.
-std::string keyOf(const OpCall &call) {
-  std::string key = call.op->name;
-  for (const auto &[name, value] : *call.attrs)
-    key += ";" + name + "=" + attrText(value);
-  for (const Type &t : call.operands)
-    key += "," + t.str();
-  key += ">";
-  for (const Type &t : call.results)
-    key += "," + t.str();
-  return key;
-}
-
 class CpuDevice : public Device {
 public:
   CpuDevice(const KernelTable &kernels, int threads) : kernels_(kernels) {
@@ -87,7 +74,7 @@ public:
   }
 
   llvm::Expected<PreparedKernel *> prepare(const OpCall &call) override {
-    std::unique_ptr<PreparedKernel> &kernel = prepared_[keyOf(call)];
+    std::unique_ptr<PreparedKernel> &kernel = prepared_[callKey(call)];
     if (!kernel) {
       omp_set_num_threads(options_.threads);
       auto made = kernels_.prepare(call, options_);
@@ -97,8 +84,13 @@ public:
     }
     return kernel.get();
   }
-  llvm::Error launch(PreparedKernel &kernel, const KernelArgs &args) override {
+  llvm::Error begin(const RandomKey &random) override {
+    random_ = random;
+    return llvm::Error::success();
+  }
+  llvm::Error launch(PreparedKernel &kernel, KernelArgs args) override {
     omp_set_num_threads(options_.threads);
+    args.random = &random_;
     kernel.run(args);
     return llvm::Error::success();
   }
@@ -107,6 +99,7 @@ public:
 protected:
   const KernelTable &kernels_;
   KernelOptions options_;
+  RandomKey random_;
   Target target_;
   llvm::StringMap<std::unique_ptr<PreparedKernel>> prepared_;
 };
@@ -128,9 +121,7 @@ public:
     std::memset(to, 0, bytes);
     return llvm::Error::success();
   }
-  llvm::Error launch(PreparedKernel &, const KernelArgs &) override {
-    return llvm::Error::success();
-  }
+  llvm::Error launch(PreparedKernel &, KernelArgs) override { return llvm::Error::success(); }
 };
 
 } // namespace

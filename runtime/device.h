@@ -8,10 +8,18 @@
 
 #include "ir/target.h"
 #include "runtime/kernel.h"
+#include "llvm/ADT/STLExtras.h"
 
 namespace isthmus {
 
 using DeviceAddress = char *;
+
+// The launches of a step, between `begin` and `finish`. Ends before its device.
+class Recording {
+public:
+  virtual ~Recording() = default;
+  virtual llvm::Error replay() = 0;
+};
 
 class Device {
 public:
@@ -31,9 +39,21 @@ public:
 
   // A kernel for the call, owned by the device and shared by equal calls.
   virtual llvm::Expected<PreparedKernel *> prepare(const OpCall &call) = 0;
-  // Enqueues it; the results are there after `finish`.
-  virtual llvm::Error launch(PreparedKernel &kernel, const KernelArgs &args) = 0;
+
+  // A step: `begin` gives the key of its random numbers, then kernels are launched, in order. What
+  // they write is there after `finish`. `launch` fills in `args.random`.
+  virtual llvm::Error begin(const RandomKey &random) = 0;
+  virtual llvm::Error launch(PreparedKernel &kernel, KernelArgs args) = 0;
   virtual llvm::Error finish() = 0;
+
+  // Makes the launches of a step through `launches`. A device that can run the same kernels on the
+  // same addresses again faster than one by one gives back what does so; others null.
+  virtual llvm::Expected<std::unique_ptr<Recording>>
+  record(llvm::function_ref<llvm::Error()> launches) {
+    if (llvm::Error e = launches())
+      return e;
+    return nullptr;
+  }
 };
 
 } // namespace isthmus

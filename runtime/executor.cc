@@ -31,6 +31,7 @@ Executor::Executor(const Graph &graph, const Layout &layout, Device &device)
 }
 
 Executor::~Executor() {
+  recorded_.reset();
   if (arenaBase_)
     device_.release(arenaBase_);
   if (inputBase_)
@@ -93,18 +94,33 @@ llvm::Error Executor::step(const RandomKey &random, const std::function<void(siz
   for (size_t i = 0; device_.computes() && i < fed_.size(); ++i)
     if (!fed_[i])
       return makeError("input '%{0}' was not given", graph_.valueName(graph_.inputs()[i].value));
+  if (llvm::Error e = device_.begin(random))
+    return e;
+  if (recorded_) { // the same launches: the books would say the same again
+    if (llvm::Error e = recorded_->replay())
+      return e;
+    return device_.finish();
+  }
+  auto recorded = device_.record([&] { return runNodes(progress); });
+  if (!recorded)
+    return recorded.takeError();
+  recorded_ = std::move(*recorded);
+  return device_.finish();
+}
+
+llvm::Error Executor::runNodes(const std::function<void(size_t)> &progress) {
   readsLeft_ = reads_;
   arena_.reset();
   for (uint32_t i = 0; i < graph_.numNodes(); ++i) {
-    if (llvm::Error e = runNode(NodeId(i), random))
+    if (llvm::Error e = runNode(NodeId(i)))
       return locate(std::move(e), graph_.whereIs(NodeId(i)));
     if (progress)
       progress(i + 1);
   }
-  return device_.finish();
+  return llvm::Error::success();
 }
 
-llvm::Error Executor::runNode(NodeId id, const RandomKey &random) {
+llvm::Error Executor::runNode(NodeId id) {
   const Node &n = graph_.node(id);
   PreparedKernel *kernel = kernels_[id.index];
   if (!kernel) { // a view: only the books change
@@ -125,7 +141,6 @@ llvm::Error Executor::runNode(NodeId id, const RandomKey &random) {
   args.operands = operands;
   args.results = results;
   args.workspace = workspace ? arenaBase_ + layout_.workspaceOffset[id.index] : nullptr;
-  args.random = random;
   if (llvm::Error e = device_.launch(*kernel, args))
     return e;
   giveBackDead(id, workspace);

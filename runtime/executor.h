@@ -21,7 +21,8 @@ public:
   llvm::Error feed(ValueId v, const Tensor &t);
 
   // Runs all nodes. Every input must have been fed (but on a device that does not compute).
-  // `progress`, if set, is called after each node with the number of nodes done.
+  // `progress`, if set, is called after each node with the number of nodes done, but where the
+  // device runs a recorded step as a whole.
   llvm::Error step(const RandomKey &random, const std::function<void(size_t)> &progress = {});
 
   // The value of an output after a step.
@@ -34,7 +35,8 @@ private:
   Executor(const Graph &graph, const Layout &layout, Device &device);
   llvm::Error prepare();
   llvm::Error allocate();
-  llvm::Error runNode(NodeId id, const RandomKey &random);
+  llvm::Error runNodes(const std::function<void(size_t)> &progress);
+  llvm::Error runNode(NodeId id);
   llvm::Error takeResults(NodeId id, int64_t *workspace);
   void giveBackDead(NodeId id, int64_t workspace);
   bool diesHere(NodeId id, ValueId root) const;
@@ -50,6 +52,7 @@ private:
   std::vector<int64_t> inputOffset_;      // by index of the graph input
   std::vector<bool> fed_;                 // likewise
   std::vector<PreparedKernel *> kernels_; // by node; null for views
+  std::unique_ptr<Recording> recorded_;   // of the first step, where the device keeps one
   std::vector<uint32_t> reads_,
       readsLeft_; // by root: in all, and in this step; outputs have one more
 };

@@ -2,6 +2,18 @@
 
 namespace isthmus {
 
+std::string callKey(const OpCall &call) {
+  std::string key = call.op->name;
+  for (const auto &[name, value] : *call.attrs)
+    key += ";" + name + "=" + attrText(value);
+  for (const Type &t : call.operands)
+    key += "," + t.str();
+  key += ">";
+  for (const Type &t : call.results)
+    key += "," + t.str();
+  return key;
+}
+
 llvm::Expected<std::unique_ptr<PreparedKernel>>
 KernelTable::prepare(const OpCall &call, const KernelOptions &options) const {
   for (const Kernel &k : of(call.op->name))

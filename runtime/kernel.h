@@ -25,7 +25,7 @@ struct KernelArgs {
   llvm::ArrayRef<const void *> operands;
   llvm::ArrayRef<void *> results;
   void *workspace = nullptr;
-  RandomKey random;
+  const RandomKey *random = nullptr; // where the device can read it; given to every random op
 };
 
 class PreparedKernel {
@@ -36,8 +36,12 @@ public:
   virtual void run(const KernelArgs &args) = 0;
 };
 
+// Calls of one key share a kernel: networks repeat their layers.
+std::string callKey(const OpCall &call);
+
 struct KernelOptions {
-  int threads = 1;
+  int threads = 1;             // of a CPU
+  const void *queue = nullptr; // what the kernels of a GPU share: kernels/cuda/queue.h
 };
 
 struct Kernel {

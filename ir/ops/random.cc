@@ -1,5 +1,5 @@
 // Ops that draw random numbers. The generator is keyed by the run's seed and step and by the
-// attribute `stream`, and counts by the element's row-major index (kernels/philox.h): a clone draws
+// attribute `stream`, and counts by the element's row-major index (kernels/element/philox.h): a clone draws
 // the same numbers.
 
 #include "ir/ops/families.h"

@@ -3,7 +3,7 @@
 
 #include "kernels/gemm/gemm.h"
 #include "kernels/gemm/register.h"
-#include "kernels/plain/broadcast.h"
+#include "kernels/element/broadcast.h"
 #include "kernels/plain/parallel.h"
 
 namespace isthmus::gemm {

@@ -1,7 +1,7 @@
 // Functions of one float, activations and their gradients.
 
 #include "kernels/plain/map.h"
-#include "kernels/plain/math.h"
+#include "kernels/element/functions.h"
 #include "kernels/plain/register.h"
 
 namespace isthmus::plain {

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "kernels/plain/dispatch.h"
-#include "kernels/plain/math.h"
+#include "kernels/element/functions.h"
 #include "kernels/plain/sums.h"
 
 namespace isthmus::plain {

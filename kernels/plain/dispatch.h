@@ -1,11 +1,13 @@
 // What most plain kernels begin with: element types, threads, vector loops, broadcasting.
 #pragma once
 
-#include "kernels/plain/broadcast.h"
-#include "kernels/plain/dtype.h"
+#include "kernels/element/dtype.h"
+#include "kernels/element/broadcast.h"
 #include "kernels/plain/parallel.h"
 
 namespace isthmus::plain {
+
+using namespace element;
 
 template <typename T> const T *operand(const KernelArgs &args, size_t i) {
   return static_cast<const T *>(args.operands[i]);

@@ -1,76 +1,12 @@
-// Arithmetic, comparison, casts. A function object says what becomes of one element; the
-// loops around it are in map.h.
+// Arithmetic, comparison, casts. What becomes of one element is in kernels/element; the loops
+// around it are in map.h.
 
+#include "kernels/element/arithmetic.h"
 #include "kernels/plain/map.h"
 #include "kernels/plain/register.h"
 
 namespace isthmus::plain {
 namespace {
-
-// --- Arithmetic. Integers wrap round; a quotient by zero is zero.
-
-template <typename T> T wrapped(std::make_unsigned_t<T> v) { return static_cast<T>(v); }
-
-struct Add {
-  template <typename T> T operator()(T a, T b) const {
-    if constexpr (std::is_integral_v<T>)
-      return wrapped<T>(std::make_unsigned_t<T>(a) + std::make_unsigned_t<T>(b));
-    else
-      return a + b;
-  }
-};
-struct Sub {
-  template <typename T> T operator()(T a, T b) const {
-    if constexpr (std::is_integral_v<T>)
-      return wrapped<T>(std::make_unsigned_t<T>(a) - std::make_unsigned_t<T>(b));
-    else
-      return a - b;
-  }
-};
-struct Mul {
-  template <typename T> T operator()(T a, T b) const {
-    if constexpr (std::is_integral_v<T>)
-      return wrapped<T>(std::make_unsigned_t<T>(a) * std::make_unsigned_t<T>(b));
-    else
-      return a * b;
-  }
-};
-struct Div {
-  template <typename T> T operator()(T a, T b) const {
-    if constexpr (std::is_integral_v<T>) {
-      if (b == 0)
-        return 0;
-      if constexpr (std::is_signed_v<T>)
-        if (b == -1) // the least number's quotient does not fit
-          return Sub()(T(0), a);
-      return static_cast<T>(a / b);
-    } else {
-      return a / b;
-    }
-  }
-};
-struct Pow {
-  template <typename T> T operator()(T a, T b) const {
-    if constexpr (std::is_integral_v<T>) {
-      if constexpr (std::is_signed_v<T>)
-        if (b < 0)
-          return a == 1 ? 1 : a == T(-1) ? (b % 2 ? -1 : 1) : 0;
-      T power = 1;
-      for (; b > 0; b /= 2, a = Mul()(a, a))
-        if (b % 2)
-          power = Mul()(power, a);
-      return power;
-    } else {
-      return std::pow(a, b);
-    }
-  }
-};
-struct Maximum {
-  template <typename T> T operator()(T a, T b) const { return a >= b || a != a ? a : b; }
-};
-struct Minimum {
-  template <typename T> T operator()(T a, T b) const { return a <= b || a != a ? a : b; }
-};
 
 template <typename F> void runArithmetic(const OpCall &call, const KernelArgs &args) {
   dispatchNumber(call.results[0].dtype, [&](auto tag) {
@@ -79,23 +15,6 @@ template <typename F> void runArithmetic(const OpCall &call, const KernelArgs &a
   });
 }
 
-// --- Comparison
-
-struct Equal {
-  template <typename T> bool operator()(T a, T b) const { return a == b; }
-};
-struct Less {
-  template <typename T> bool operator()(T a, T b) const { return a < b; }
-};
-struct LessEqual {
-  template <typename T> bool operator()(T a, T b) const { return a <= b; }
-};
-struct Greater {
-  template <typename T> bool operator()(T a, T b) const { return a > b; }
-};
-struct GreaterEqual {
-  template <typename T> bool operator()(T a, T b) const { return a >= b; }
-};
 template <typename F> void runCompare(const OpCall &call, const KernelArgs &args) {
   dispatchAny(call.operands[0].dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
@@ -168,23 +87,17 @@ void runCast(const OpCall &call, const KernelArgs &args) {
   });
 }
 
-// --- Ops with numbers among their attributes. Integers are computed in integers where the numbers
-// are.
+// --- Ops with numbers among their attributes
 
 void runAffine(const OpCall &call, const KernelArgs &args) {
   double scale = call.attrs->getFloat("scale"), shift = call.attrs->getFloat("shift");
   dispatchNumber(call.results[0].dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    if constexpr (kIsFloat<T>) {
-      using C = Compute<T>;
-      mapOne<T>(call, args, [s = C(scale), t = C(shift)](C x) { return s * x + t; });
-    } else if (double(converted<T>(scale)) == scale && double(converted<T>(shift)) == shift) {
-      mapOne<T>(call, args, [s = converted<T>(scale), t = converted<T>(shift)](T x) {
-        return Add()(Mul()(s, x), t);
-      });
-    } else {
-      mapOne<T>(call, args, [=](T x) { return converted<T>(scale * double(x) + shift); });
-    }
+    if (kIsFloat<T> || isAffineInIntegers<T>(scale, shift))
+      mapOne<T>(call, args,
+                Affine<Compute<T>>{converted<Compute<T>>(scale), converted<Compute<T>>(shift)});
+    else if constexpr (!kIsFloat<T>)
+      mapOne<T>(call, args, AffineOfInteger<T>{scale, shift});
   });
 }
 
@@ -192,11 +105,7 @@ void runClamp(const OpCall &call, const KernelArgs &args) {
   double min = call.attrs->getFloat("min"), max = call.attrs->getFloat("max");
   dispatchNumber(call.results[0].dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    using C = Compute<T>;
-    // Integer bounds that lie between integers close in.
-    C low = kIsFloat<T> ? C(min) : converted<C>(std::ceil(min));
-    C high = kIsFloat<T> ? C(max) : converted<C>(std::floor(max));
-    mapOne<T>(call, args, [=](C x) { return x < low ? low : x > high ? high : x; });
+    mapOne<T>(call, args, clampTo<T>(min, max));
   });
 }
 

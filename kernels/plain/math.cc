@@ -1,7 +1,7 @@
 // Functions of one number, rounding, remainders, and what kind of number one is. Trained networks
 // rarely have them in quantity: they are the C library's.
 
-#include "kernels/plain/math.h"
+#include "kernels/element/functions.h"
 #include "kernels/plain/map.h"
 #include "kernels/plain/register.h"
 

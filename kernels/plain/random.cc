@@ -1,7 +1,7 @@
 // Ops that draw random numbers. Element i of the result has draw i of its stream, whoever computes
 // it.
 
-#include "kernels/philox.h"
+#include "kernels/element/philox.h"
 #include "kernels/plain/dispatch.h"
 #include "kernels/plain/register.h"
 
@@ -12,7 +12,7 @@ constexpr int kBlocks = 64; // blocks of four words drawn together
 constexpr int64_t kBatch = 4 * kBlocks;
 
 PhiloxKey keyOf(const OpCall &call, const KernelArgs &args) {
-  return philoxKey(args.random.seed, args.random.step,
+  return philoxKey(args.random->seed, args.random->step,
                    static_cast<uint64_t>(call.attrs->getInt("stream")));
 }
 

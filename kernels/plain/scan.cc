@@ -1,7 +1,7 @@
 // Running sums and products, the places of extrema, and log-sum-exp.
 
 #include "kernels/plain/division.h"
-#include "kernels/plain/math.h"
+#include "kernels/element/functions.h"
 #include "kernels/plain/register.h"
 
 namespace isthmus::plain {

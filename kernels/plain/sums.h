@@ -2,7 +2,7 @@
 // the element's index in its row modulo sixteen, added up in order at the end.
 #pragma once
 
-#include "kernels/plain/dtype.h"
+#include "kernels/plain/dispatch.h"
 #include <algorithm>
 
 namespace isthmus::plain {

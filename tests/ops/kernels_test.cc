@@ -1,9 +1,9 @@
 // What the sweep over the op table cannot know: values worked out by hand, borders of types,
 // distributions.
 
-#include "kernels/philox.h"
-#include "kernels/plain/dtype.h"
-#include "kernels/plain/math.h"
+#include "kernels/element/philox.h"
+#include "kernels/element/dtype.h"
+#include "kernels/element/functions.h"
 #include "kernels/plain/register.h"
 #include "tests/testing/example.h"
 #include "tests/testing/interpret.h"

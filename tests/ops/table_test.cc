@@ -156,7 +156,7 @@ TEST_P(OpTable, InPlaceGivesTheSameBits) {
       }
       in[place.operand] = out[place.result];
       Tensor workspace = Tensor::make(Type(DType::U8, {kernel->workspaceBytes()}), [](char *) {});
-      kernel->run({in, out, const_cast<char *>(workspace.data), kOneThread.random});
+      kernel->run({in, out, const_cast<char *>(workspace.data), &kOneThread.random});
       for (size_t i = 0; i < want.size(); ++i)
         EXPECT_TRUE(sameBits(results[i], want[i]))
             << "result " << place.result << " over operand " << place.operand;

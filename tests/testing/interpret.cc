@@ -31,7 +31,7 @@ llvm::Expected<std::vector<Tensor>> interpretCall(const KernelTable &kernels, co
   args.operands = in;
   args.results = out;
   args.workspace = const_cast<char *>(workspace.data);
-  args.random = options.random;
+  args.random = &options.random;
   (*kernel)->run(args);
   return results;
 }

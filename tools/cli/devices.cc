@@ -2,6 +2,7 @@
 
 #include "kernels/cpu.h"
 #include "runtime/cpu_device.h"
+#include "runtime/cuda_device.h"
 
 namespace isthmus {
 
@@ -10,9 +11,9 @@ llvm::Expected<std::unique_ptr<Device>> openDevice(llvm::StringRef name, int thr
     return makeCpuDevice(cpuKernels(), threads);
   if (name == "counting")
     return makeCountingDevice(cpuKernels(), threads);
-  if (name == "cuda" || name.startswith("cuda:"))
-    return makeErrorCode(
-        5, "device '{0}' is not available: this build has no CUDA device; use --device=cpu", name);
+  CudaOptions cuda;
+  if (name == "cuda" || (name.startswith("cuda:") && !name.substr(5).getAsInteger(10, cuda.index)))
+    return makeCudaDevice(cuda);
   return makeErrorCode(2, "--device expects cpu, cuda, cuda:N or counting, got '{0}'{1}", name,
                        didYouMean(name, {"cpu", "cuda", "counting"}));
 }

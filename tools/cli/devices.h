@@ -5,8 +5,8 @@
 
 namespace isthmus {
 
-// "cpu", "cpu:0" or "counting". Errors: cuda, which this build does not have (exit 5); an unknown
-// name (exit 2).
+// "cpu", "cpu:0", "counting", "cuda" or "cuda:N". Errors: cuda where it is not available, with the
+// reason (exit 5); an unknown name (exit 2).
 llvm::Expected<std::unique_ptr<Device>> openDevice(llvm::StringRef name, int threads);
 
 } // namespace isthmus

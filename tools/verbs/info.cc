@@ -41,8 +41,8 @@ llvm::Error devices() {
   for (const char *name : {"cpu", "counting", "cuda"}) {
     auto device = openDevice(name, 0);
     if (!device) {
-      llvm::outs() << llvm::formatv("{0,-10}not available: {1}\n", name,
-                                    llvm::toString(device.takeError()));
+      std::string why = llvm::toString(device.takeError());
+      llvm::outs() << llvm::formatv("{0,-10}{1}\n", name, llvm::StringRef(why).split("is ").second);
       continue;
     }
     llvm::outs() << llvm::formatv("{0,-10}{1}\n", name, (*device)->target().name);

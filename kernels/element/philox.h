@@ -3,13 +3,8 @@
 // library calls: with contraction off they give the same bits wherever they are compiled.
 #pragma once
 
+#include "kernels/element/portable.h"
 #include <stdint.h>
-
-#ifdef __CUDACC__
-#define ISTHMUS_DEVICE __host__ __device__
-#else
-#define ISTHMUS_DEVICE
-#endif
 
 namespace isthmus {
 

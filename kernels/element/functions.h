@@ -3,17 +3,18 @@
 // the C library's.
 #pragma once
 
+#include "kernels/element/portable.h"
 #include <bit>
 #include <cmath>
 #include <cstdint>
 
-namespace isthmus::plain {
+namespace isthmus::element {
 
-inline double expOf(double x) { return std::exp(x); }
+ISTHMUS_DEVICE inline double expOf(double x) { return std::exp(x); }
 
 // e^x = 2^n e^r with |r| <= ln(2)/2; n ln(2) is subtracted in two parts, the first of few bits, so
 // exactly.
-inline float expOf(float x) {
+ISTHMUS_DEVICE inline float expOf(float x) {
   x = x > 89.0f ? 89.0f : x; // beyond these the result is infinite, or zero
   x = x < -104.0f ? -104.0f : x;
   constexpr float kToInteger =
@@ -38,8 +39,8 @@ inline float expOf(float x) {
 
 // e^x - 1. Near zero, where the difference cancels, by the series of the exponential less its first
 // term: to x^9 it is exact to a float up to a half.
-inline double expm1Of(double x) { return std::expm1(x); }
-inline float expm1Of(float x) {
+ISTHMUS_DEVICE inline double expm1Of(double x) { return std::expm1(x); }
+ISTHMUS_DEVICE inline float expm1Of(float x) {
   float p = 1.0f / 362880;
   p = p * x + 1.0f / 40320;
   p = p * x + 1.0f / 5040;
@@ -54,8 +55,8 @@ inline float expm1Of(float x) {
 }
 
 // log(1 + t) for t in [0, 1].
-inline double log1pOf(double t) { return std::log1p(t); }
-inline float log1pOf(float t) { // 2 artanh(t / (2 + t))
+ISTHMUS_DEVICE inline double log1pOf(double t) { return std::log1p(t); }
+ISTHMUS_DEVICE inline float log1pOf(float t) { // 2 artanh(t / (2 + t))
   float s = t / (2.0f + t), q = s * s;
   float p = 1.0f / 15;
   p = p * q + 1.0f / 13;
@@ -68,8 +69,8 @@ inline float log1pOf(float t) { // 2 artanh(t / (2 + t))
   return 2.0f * s * p;
 }
 
-inline double tanhOf(double x) { return std::tanh(x); }
-inline float tanhOf(float x) {
+ISTHMUS_DEVICE inline double tanhOf(double x) { return std::tanh(x); }
+ISTHMUS_DEVICE inline float tanhOf(float x) {
   float size = x < 0 ? -x : x;
   // Near zero Lambert's continued fraction (7 by 6), elsewhere by the exponential, which cancels
   // there.
@@ -81,8 +82,8 @@ inline float tanhOf(float x) {
   return size >= 1.0f ? far : near; // NaN goes to `near` and stays
 }
 
-inline double logOf(double x) { return std::log(x); }
-inline float logOf(float x) {
+ISTHMUS_DEVICE inline double logOf(double x) { return std::log(x); }
+ISTHMUS_DEVICE inline float logOf(float x) {
   // x = m 2^e with m in [sqrt(1/2), sqrt(2)); numbers below the normal ones are scaled up first.
   bool tiny = x < 0x1p-126f;
   float scaled = tiny ? x * 0x1p24f : x;
@@ -102,8 +103,8 @@ inline float logOf(float x) {
   return x < INFINITY ? y : x; // infinity and NaN stay
 }
 
-inline double erfOf(double x) { return std::erf(x); }
-inline float erfOf(float x) {
+ISTHMUS_DEVICE inline double erfOf(double x) { return std::erf(x); }
+ISTHMUS_DEVICE inline float erfOf(float x) {
   // Chebyshev fits: of erf(x) / x in x^2 up to one (error 1e-9), and beyond of erfc(x) e^(x^2) in
   // 1 / (1 + x / 2) (error 2e-10).
   float size = x < 0 ? -x : x, q = x * x;
@@ -128,10 +129,10 @@ inline float erfOf(float x) {
   return size >= 1.0f ? far : x * near; // NaN goes to `near` and stays
 }
 
-template <typename T> inline T sigmoidOf(T x) { return T(1) / (T(1) + expOf(-x)); }
-template <typename T> inline T softplusOf(T x) {
+template <typename T> ISTHMUS_DEVICE inline T sigmoidOf(T x) { return T(1) / (T(1) + expOf(-x)); }
+template <typename T> ISTHMUS_DEVICE inline T softplusOf(T x) {
   T size = x < 0 ? -x : x;
   return (x < 0 ? T(0) : x) + log1pOf(expOf(-size));
 }
 
-} // namespace isthmus::plain
+} // namespace isthmus::element

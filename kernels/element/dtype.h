@@ -3,24 +3,25 @@
 
 #include "ir/check.h"
 #include "ir/type.h"
+#include "kernels/element/portable.h"
 #include <bit>
 #include <cmath>
 #include <cstdint>
 #include <limits>
 #include <type_traits>
 
-namespace isthmus::plain {
+namespace isthmus::element {
 
 // The upper half of a float. Conversion rounds to nearest, ties to even; NaN stays NaN.
 struct BF16 {
   uint16_t bits = 0;
   BF16() = default;
-  explicit BF16(float f) {
+  ISTHMUS_DEVICE explicit BF16(float f) {
     uint32_t u = std::bit_cast<uint32_t>(f);
     uint32_t rounded = (u + 0x7fff + ((u >> 16) & 1)) >> 16;
     bits = static_cast<uint16_t>(f != f ? (u >> 16) | 0x40 : rounded);
   }
-  operator float() const { return std::bit_cast<float>(uint32_t(bits) << 16); }
+  ISTHMUS_DEVICE operator float() const { return std::bit_cast<float>(uint32_t(bits) << 16); }
 };
 
 // IEEE binary16, converted as in ir/half.h but without branches, which lets loops use the vector
@@ -28,7 +29,7 @@ struct BF16 {
 struct F16 {
   uint16_t bits = 0;
   F16() = default;
-  explicit F16(float f) { // to nearest, ties to even
+  ISTHMUS_DEVICE explicit F16(float f) { // to nearest, ties to even
     uint32_t u = std::bit_cast<uint32_t>(f), size = u & 0x7fffffff;
     uint32_t normal =
         (size - (112u << 23) + 0xfff + ((size >> 13) & 1)) >> 13; // exponents differ by 112
@@ -39,7 +40,7 @@ struct F16 {
     h = size > 0x7f800000u ? 0x7e00u : h;
     bits = static_cast<uint16_t>(h | ((u >> 16) & 0x8000));
   }
-  operator float() const {
+  ISTHMUS_DEVICE operator float() const {
     uint32_t size = bits & 0x7fff;
     uint32_t small = std::bit_cast<uint32_t>(float(int32_t(size)) * 0x1p-24f);
     uint32_t u = size < 0x400 ? small : (size << 13) + (112u << 23);
@@ -65,7 +66,7 @@ template <typename T> using Accumulate = std::conditional_t<kIsFloat<T>, double,
 
 // `v` as an element of type T: floats round to nearest; integers round towards zero and saturate,
 // NaN becoming zero; anything but zero is true.
-template <typename T, typename V> inline T converted(V v) {
+template <typename T, typename V> ISTHMUS_DEVICE inline T converted(V v) {
   if constexpr (std::is_same_v<T, bool>) {
     return v != V(0);
   } else if constexpr (kIsFloat<T>) {
@@ -143,4 +144,4 @@ template <typename F> void dispatchSize(DType t, F f) {
   }
 }
 
-} // namespace isthmus::plain
+} // namespace isthmus::element

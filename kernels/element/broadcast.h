@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <array>
 
-namespace isthmus::plain {
+namespace isthmus::element {
 
 // A shape with the strides, in elements, of N tensors. Axes that are adjacent in all of them are
 // one and axes of size one are gone, so the last axis is as long as it can be: for dense tensors
@@ -41,6 +41,9 @@ public:
   int64_t elements() const { return elements_; }
   int64_t rows() const { return elements_ == 0 ? 0 : elements_ / dims_.back(); }
   int64_t rowLength() const { return dims_.back(); }
+  size_t rank() const { return dims_.size(); } // one at least
+  int64_t size(size_t axis) const { return dims_[axis]; }
+  int64_t stride(size_t k, size_t axis) const { return strides_[axis][k]; }
   int64_t rowStride(size_t k) const { return strides_.back()[k]; } // between neighbours in a row
 
   // Calls body(offsets, count) for the rows, and parts of rows, that make up elements [begin, end)
@@ -103,4 +106,4 @@ inline Dims broadcastStrides(llvm::ArrayRef<int64_t> from, llvm::ArrayRef<int64_
   return strides;
 }
 
-} // namespace isthmus::plain
+} // namespace isthmus::element

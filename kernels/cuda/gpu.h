@@ -1,0 +1,46 @@
+// What a device needs of the CUDA runtime, in a dozen calls. gpu_cuda.cc makes them;
+// gpu_stand_in.cc plays them on the CPU, so that all above is tested without a GPU.
+//
+// Functions that can fail return null or a message. All but the first two are about the device
+// that `gpuSelect` named last on this thread.
+#pragma once
+
+#include "kernels/cuda/queue.h"
+#include <string>
+
+namespace isthmus::cuda {
+
+struct GpuProperties {
+  std::string name;        // "NVIDIA H200"
+  std::string target;      // what its kernels and their workspaces follow from: "sm_90 cudnn=9.13"
+  int64_t memoryBytes = 0; // in all
+  double flopsPerSecond = 0, bytesPerSecond = 0;
+};
+
+const char *gpuDescription(); // toolkit and architectures, for people
+const char *gpuCount(int *count);
+const char *gpuSelect(int index);
+
+// Fills in the queue and opens what its kernels share; `gpuClose` gives it all back.
+const char *gpuOpen(int index, Queue &queue, GpuProperties &properties);
+void gpuClose(Queue &queue);
+
+const char *gpuMemory(int64_t *freeBytes, int64_t *totalBytes);
+const char *gpuAllocate(int64_t bytes, void **address); // of 256 bytes' alignment
+void gpuRelease(void *address);
+
+// In the order of the queue. `from` may be reused at once after copying in; what is copied out is
+// there on return.
+const char *gpuCopyIn(const Queue &queue, void *to, const void *from, int64_t bytes);
+const char *gpuCopyOut(const Queue &queue, void *to, const void *from, int64_t bytes);
+const char *gpuLaunchFailure(); // of the launch before, if any
+const char *gpuWait(const Queue &queue);
+
+// Launches between the two are recorded instead of run.
+struct GpuRecording;
+const char *gpuStartRecording(Queue &queue);
+const char *gpuEndRecording(Queue &queue, GpuRecording **recording);
+const char *gpuReplay(const Queue &queue, GpuRecording &recording);
+void gpuDrop(GpuRecording *recording);
+
+} // namespace isthmus::cuda

@@ -1,0 +1,148 @@
+// The two forms that our GPU kernels have: a function of an index, and a function of a team of
+// threads that share rows of work. Under nvcc they run on a GPU; compiled by any other compiler
+// they are loops with the same arithmetic in the same order, which is how they are tested without a
+// GPU.
+//
+// A body is a lambda marked ISTHMUS_GPU that captures by value; nvcc wants it inside a named
+// function (or a public static member), not inside a generic lambda. All results follow from the
+// arguments and the shape alone: no atomics, no order that depends on the device.
+#pragma once
+
+#include "kernels/cuda/queue.h"
+#include "kernels/element/portable.h"
+#include <algorithm>
+
+#ifdef __CUDACC__
+#define ISTHMUS_GPU __device__
+#else
+#define ISTHMUS_GPU
+#endif
+
+namespace isthmus::cuda {
+
+constexpr int kMaxLanes = 256; // threads in a block
+
+#ifdef __CUDACC__
+
+// A block of threads.
+class Team {
+public:
+  // Calls body(i) for i in [0, n), spread over the lanes. Afterwards all lanes see what it wrote.
+  template <typename Body> __device__ void forEach(int64_t n, Body body) const {
+    for (int64_t i = threadIdx.x; i < n; i += blockDim.x)
+      body(i);
+    __syncthreads();
+  }
+
+  // Folds i in [0, n): lane l goes through l, l + lanes, ... by state = next(state, i), beginning
+  // with `start`; the lanes' states are folded as a tree. Every lane gets the result. `start` must
+  // change nothing when folded.
+  template <typename State, typename Next, typename Fold>
+  __device__ State reduce(int64_t n, State start, Next next, Fold fold) const {
+    __shared__ alignas(16) char memory[kMaxLanes * sizeof(State)];
+    State *lane = reinterpret_cast<State *>(memory);
+    State s = start;
+    for (int64_t i = threadIdx.x; i < n; i += blockDim.x)
+      s = next(s, i);
+    lane[threadIdx.x] = s;
+    __syncthreads();
+    for (int width = blockDim.x / 2; width > 0; width /= 2) {
+      if (threadIdx.x < width)
+        lane[threadIdx.x] = fold(lane[threadIdx.x], lane[threadIdx.x + width]);
+      __syncthreads();
+    }
+    State result = lane[0];
+    __syncthreads(); // the memory may be used again at once
+    return result;
+  }
+};
+
+template <typename Body>
+__global__ void __launch_bounds__(kMaxLanes) runEach(int64_t n, Body body) {
+  int64_t step = int64_t(gridDim.x) * blockDim.x;
+  for (int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x; i < n; i += step)
+    body(i);
+}
+template <typename Body>
+__global__ void __launch_bounds__(kMaxLanes) runTeams(int64_t teams, Body body) {
+  for (int64_t t = blockIdx.x; t < teams; t += gridDim.x)
+    body(t, Team());
+}
+
+#else
+
+class Team {
+public:
+  explicit Team(int lanes) : lanes_(lanes) {}
+  template <typename Body> void forEach(int64_t n, Body body) const {
+    for (int64_t i = 0; i < n; ++i)
+      body(i);
+  }
+  template <typename State, typename Next, typename Fold>
+  State reduce(int64_t n, State start, Next next, Fold fold) const {
+    State lane[kMaxLanes];
+    std::fill(lane, lane + lanes_, start);
+    for (int64_t i = 0; i < n; ++i)
+      lane[i % lanes_] = next(lane[i % lanes_], i);
+    for (int width = lanes_ / 2; width > 0; width /= 2)
+      for (int l = 0; l < width; ++l)
+        lane[l] = fold(lane[l], lane[l + width]);
+    return lane[0];
+  }
+
+private:
+  int lanes_;
+};
+
+inline void launchLoop(const Queue &queue, std::function<void()> loop) {
+  if (queue.recording)
+    queue.recording->push_back(std::move(loop));
+  else
+    loop();
+}
+
+#endif
+
+// Lanes for rows of `length`: a power of two, so that few lanes idle; it decides the order of sums.
+inline int lanesFor(int64_t length) {
+  int lanes = 32;
+  while (lanes < kMaxLanes && lanes * 4 <= length)
+    lanes *= 2;
+  return lanes;
+}
+
+// body(i) for every i in [0, n), in any order.
+template <typename Body> void forEach(const Queue &queue, int64_t n, Body body) {
+  if (n <= 0)
+    return;
+#ifdef __CUDACC__
+  int64_t blocks = std::min<int64_t>((n + kMaxLanes - 1) / kMaxLanes, queue.multiprocessors * 32);
+  runEach<<<unsigned(blocks), kMaxLanes, 0, static_cast<cudaStream_t>(queue.stream)>>>(n, body);
+#else
+  launchLoop(queue, [=] {
+    for (int64_t i = 0; i < n; ++i)
+      body(i);
+  });
+#endif
+}
+
+// body(t, team) for every t in [0, teams), each by a team fit for rows of `length`. What the lanes
+// hold in variables of their own must be the same in all of them outside of `forEach` and `reduce`.
+template <typename Body>
+void forEachTeam(const Queue &queue, int64_t teams, int64_t length, Body body) {
+  if (teams <= 0)
+    return;
+  int lanes = lanesFor(length);
+#ifdef __CUDACC__
+  int64_t blocks = std::min<int64_t>(teams, int64_t(queue.multiprocessors) * 1024);
+  runTeams<<<unsigned(blocks), unsigned(lanes), 0, static_cast<cudaStream_t>(queue.stream)>>>(teams,
+                                                                                              body);
+#else
+  launchLoop(queue, [=] {
+    for (int64_t t = 0; t < teams; ++t)
+      body(t, Team(lanes));
+  });
+#endif
+}
+
+} // namespace isthmus::cuda

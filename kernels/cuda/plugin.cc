@@ -1,0 +1,210 @@
+// The library's side of runtime/cuda_interface.h: a device is a queue, its kernels, and the key of
+// its random numbers, which lies in the device's memory so that a recorded step can be run again
+// with another.
+
+#include "kernels/cuda/gpu.h"
+#include "kernels/cuda/register.h"
+#include "runtime/flat_call.h"
+#include "llvm/ADT/StringMap.h"
+#include <cstdio>
+
+using isthmus::KernelArgs;
+using isthmus::KernelTable;
+using isthmus::PreparedKernel;
+using isthmus::RandomKey;
+using namespace isthmus::cuda;
+
+struct IsthmusCudaKernel {
+  std::unique_ptr<PreparedKernel> kernel;
+};
+
+struct IsthmusCudaRecording {
+  GpuRecording *recording;
+};
+
+struct IsthmusCudaDevice {
+  int index = 0;
+  Queue queue;
+  GpuProperties properties;
+  RandomKey *random = nullptr; // on the device
+  llvm::StringMap<std::unique_ptr<IsthmusCudaKernel>> kernels;
+};
+
+namespace {
+
+// Keeps a message until the next one on the thread.
+const char *kept(std::string message) {
+  thread_local std::string last;
+  last = std::move(message);
+  return last.c_str();
+}
+const char *failed(const char *what, const char *failure) {
+  return failure ? kept(std::string(what) + ": " + failure) : nullptr;
+}
+
+const KernelTable &kernels() {
+  static const KernelTable *const table = [] {
+    auto *t = new KernelTable;
+    registerLibraryKernels(*t);
+    registerGridKernels(*t);
+    return t;
+  }();
+  return *table;
+}
+
+const char *countDevices(int32_t *count) {
+  int n = 0;
+  const char *failure = gpuCount(&n);
+  *count = n;
+  return failed("looking for devices", failure);
+}
+
+void closeDevice(IsthmusCudaDevice *d) {
+  gpuSelect(d->index);
+  d->kernels.clear();
+  if (d->random)
+    gpuRelease(d->random);
+  gpuClose(d->queue);
+  delete d;
+}
+
+const char *openDevice(int32_t index, const IsthmusCudaOptions *options, IsthmusCudaDevice **out) {
+  if (const char *failure = gpuSelect(index))
+    return failed("choosing the device", failure);
+  auto d = std::make_unique<IsthmusCudaDevice>();
+  d->index = index;
+  d->queue.tf32 = options->tf32 != 0;
+  if (const char *failure = gpuOpen(index, d->queue, d->properties))
+    return failed("opening the device", failure);
+  void *random = nullptr;
+  if (const char *failure = gpuAllocate(sizeof(RandomKey), &random)) {
+    const char *message = failed("opening the device", failure);
+    closeDevice(d.release());
+    return message;
+  }
+  d->random = static_cast<RandomKey *>(random);
+  *out = d.release();
+  return nullptr;
+}
+
+void describe(IsthmusCudaDevice *d, IsthmusCudaInfo *info) {
+  *info = {};
+  std::snprintf(info->name, sizeof info->name, "%s", d->properties.name.c_str());
+  std::snprintf(info->target, sizeof info->target, "%s", d->properties.target.c_str());
+  info->memoryBytes = d->properties.memoryBytes;
+  info->flopsPerSecond = d->properties.flopsPerSecond;
+  info->bytesPerSecond = d->properties.bytesPerSecond;
+}
+
+const char *memory(IsthmusCudaDevice *d, int64_t *freeBytes, int64_t *totalBytes) {
+  gpuSelect(d->index);
+  return failed("asking for free memory", gpuMemory(freeBytes, totalBytes));
+}
+const char *allocate(IsthmusCudaDevice *d, int64_t bytes, void **address) {
+  gpuSelect(d->index);
+  return failed("allocating", gpuAllocate(bytes > 0 ? bytes : 1, address));
+}
+void release(IsthmusCudaDevice *d, void *address) {
+  gpuSelect(d->index);
+  gpuRelease(address);
+}
+const char *writeTo(IsthmusCudaDevice *d, void *to, const void *from, int64_t bytes) {
+  gpuSelect(d->index);
+  return failed("copying to the device", gpuCopyIn(d->queue, to, from, bytes));
+}
+const char *readFrom(IsthmusCudaDevice *d, void *to, const void *from, int64_t bytes) {
+  gpuSelect(d->index);
+  return failed("copying from the device", gpuCopyOut(d->queue, to, from, bytes));
+}
+
+const char *prepare(IsthmusCudaDevice *d, const IsthmusCall *flat, IsthmusCudaKernel **out,
+                    int64_t *workspaceBytes) {
+  gpuSelect(d->index);
+  auto owned = isthmus::fromFlat(*flat);
+  if (!owned)
+    return kept(llvm::toString(owned.takeError()));
+  std::unique_ptr<IsthmusCudaKernel> &k = d->kernels[isthmus::callKey((*owned)->call)];
+  if (!k) {
+    isthmus::KernelOptions options;
+    options.queue = &d->queue;
+    auto made = kernels().prepare((*owned)->call, options);
+    if (!made)
+      return kept(llvm::toString(made.takeError()));
+    k = std::make_unique<IsthmusCudaKernel>(IsthmusCudaKernel{std::move(*made)});
+  }
+  *out = k.get();
+  *workspaceBytes = k->kernel->workspaceBytes();
+  return nullptr;
+}
+
+const char *begin(IsthmusCudaDevice *d, uint64_t seed, uint64_t step) {
+  gpuSelect(d->index);
+  RandomKey key = {seed, step};
+  return failed("copying to the device", gpuCopyIn(d->queue, d->random, &key, sizeof key));
+}
+const char *launch(IsthmusCudaDevice *d, IsthmusCudaKernel *k, const void *const *operands,
+                   int64_t numOperands, void *const *results, int64_t numResults, void *workspace) {
+  gpuSelect(d->index);
+  KernelArgs args;
+  args.operands = llvm::makeArrayRef(operands, size_t(numOperands));
+  args.results = llvm::makeArrayRef(results, size_t(numResults));
+  args.workspace = workspace;
+  args.random = d->random;
+  d->queue.failure = nullptr;
+  k->kernel->run(args);
+  const char *failure = d->queue.failure ? d->queue.failure : gpuLaunchFailure();
+  return failed("launching a kernel", failure);
+}
+const char *finish(IsthmusCudaDevice *d) {
+  gpuSelect(d->index);
+  return failed("waiting for the step", gpuWait(d->queue));
+}
+
+const char *startRecording(IsthmusCudaDevice *d) {
+  gpuSelect(d->index);
+  return failed("recording the step", gpuStartRecording(d->queue));
+}
+const char *endRecording(IsthmusCudaDevice *d, IsthmusCudaRecording **out) {
+  gpuSelect(d->index);
+  GpuRecording *recording = nullptr;
+  if (const char *failure = gpuEndRecording(d->queue, &recording))
+    return failed("recording the step", failure);
+  *out = new IsthmusCudaRecording{recording};
+  return nullptr;
+}
+const char *replay(IsthmusCudaDevice *d, IsthmusCudaRecording *r) {
+  gpuSelect(d->index);
+  return failed("running the recorded step", gpuReplay(d->queue, *r->recording));
+}
+void dropRecording(IsthmusCudaRecording *r) {
+  gpuDrop(r->recording);
+  delete r;
+}
+
+} // namespace
+
+extern "C" __attribute__((visibility("default"))) const IsthmusCudaInterface *
+isthmus_cuda_interface(void) {
+  static const IsthmusCudaInterface interface = {
+      ISTHMUS_CUDA_INTERFACE_VERSION,
+      gpuDescription(),
+      countDevices,
+      openDevice,
+      closeDevice,
+      describe,
+      memory,
+      allocate,
+      release,
+      writeTo,
+      readFrom,
+      prepare,
+      begin,
+      launch,
+      finish,
+      startRecording,
+      endRecording,
+      replay,
+      dropRecording,
+  };
+  return &interface;
+}

@@ -1,0 +1,24 @@
+// Where kernels are launched: a CUDA stream; or, where the same sources are compiled for the CPU, a
+// stand-in that runs them at once or writes them down for a recording.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+namespace isthmus::cuda {
+
+// What is known of the device wherever a kernel is prepared. Outlives every kernel.
+struct Queue {
+  void *stream = nullptr; // cudaStream_t
+  int multiprocessors = 1;
+  void *libraries = nullptr; // handles of cuDNN and cuBLASLt; null in the stand-in
+  bool tf32 = false;         // products of f32 may round their operands to ten bits
+  // The first thing that went wrong in a kernel since the device last looked. Static or of the
+  // library.
+  mutable const char *failure = nullptr;
+  // Stand-in only: launches are appended instead of run while this is set.
+  std::vector<std::function<void()>> *recording = nullptr;
+};
+
+} // namespace isthmus::cuda

@@ -1,0 +1,13 @@
+// The kernels of the CUDA device. A table tries the libraries' first.
+#pragma once
+
+#include "runtime/kernel.h"
+
+namespace isthmus::cuda {
+
+void registerLibraryKernels(KernelTable &table); // cuDNN's and cuBLASLt's; none in the stand-in
+void registerGridKernels(KernelTable &table);    // our own: all of the below
+
+void registerElementwise(KernelTable &table);
+
+} // namespace isthmus::cuda

@@ -1,0 +1,212 @@
+#include "runtime/cuda_device.h"
+
+#include "ir/check.h"
+#include "runtime/flat_call.h"
+#include <cstdlib>
+#include <dlfcn.h>
+#include <unistd.h>
+
+namespace isthmus {
+namespace {
+
+constexpr const char *kLibrary = "libisthmus_cuda.so";
+
+std::string programFolder() {
+  char path[4096];
+  ssize_t n = readlink("/proc/self/exe", path, sizeof path);
+  llvm::StringRef whole(path, n > 0 ? size_t(n) : 0);
+  return whole.rsplit('/').first.str();
+}
+
+// The library's handle; null with a reason in `why`.
+void *openLibrary(std::string &why) {
+  std::vector<std::string> places;
+  if (const char *given = std::getenv("ISTHMUS_CUDA_LIBRARY"))
+    places = {given};
+  else
+    places = {programFolder() + "/" + kLibrary, programFolder() + "/../lib/" + kLibrary};
+  for (const std::string &place : places) {
+    if (access(place.c_str(), F_OK) != 0)
+      continue;
+    void *handle = dlopen(place.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (!handle)
+      why = std::string(kLibrary) + " cannot be loaded: " + dlerror();
+    return handle;
+  }
+  why = "there is no " + places.front() + "; it is built where a CUDA toolkit is found";
+  return nullptr;
+}
+
+llvm::Expected<const IsthmusCudaInterface *> loadInterface() {
+  std::string why;
+  void *handle = openLibrary(why); // stays loaded: the CUDA runtime cannot be unloaded safely
+  if (!handle)
+    return makeErrorCode(5, "device 'cuda' is not available: {0}", why);
+  auto entry =
+      reinterpret_cast<const IsthmusCudaInterface *(*)()>(dlsym(handle, "isthmus_cuda_interface"));
+  if (!entry)
+    return makeErrorCode(5, "device 'cuda' is not available: {0} has no isthmus_cuda_interface",
+                         kLibrary);
+  const IsthmusCudaInterface *interface = entry();
+  if (interface->version != ISTHMUS_CUDA_INTERFACE_VERSION)
+    return makeErrorCode(
+        5,
+        "device 'cuda' is not available: {0} is of interface version {1}, and this program "
+        "expects {2}; install both from one build",
+        kLibrary, interface->version, ISTHMUS_CUDA_INTERFACE_VERSION);
+  return interface;
+}
+
+class CudaDevice;
+
+class LibraryKernel : public PreparedKernel {
+public:
+  LibraryKernel(IsthmusCudaKernel *kernel, int64_t workspaceBytes)
+      : kernel(kernel), workspaceBytes_(workspaceBytes) {}
+  int64_t workspaceBytes() const override { return workspaceBytes_; }
+  void run(const KernelArgs &) override { ISTHMUS_UNREACHABLE("run but through its device"); }
+
+  IsthmusCudaKernel *const kernel; // the library's
+
+private:
+  int64_t workspaceBytes_;
+};
+
+class CudaDevice : public Device {
+public:
+  CudaDevice(const IsthmusCudaInterface &cuda, IsthmusCudaDevice *device, int index)
+      : cuda_(cuda), device_(device), name_("cuda:" + std::to_string(index)) {
+    IsthmusCudaInfo info;
+    cuda_.describe(device_, &info);
+    target_.name = std::string("cuda ") + info.target;
+    target_.flopsPerSecond = info.flopsPerSecond;
+    target_.bytesPerSecond = info.bytesPerSecond;
+    target_.workspace = [this](const OpCall &call) -> llvm::Expected<int64_t> {
+      auto kernel = prepare(call);
+      if (!kernel)
+        return kernel.takeError();
+      return (*kernel)->workspaceBytes();
+    };
+  }
+  ~CudaDevice() override { cuda_.close(device_); }
+
+  std::string name() const override { return name_; }
+  const Target &target() override { return target_; }
+
+  llvm::Expected<DeviceAddress> allocate(int64_t bytes) override {
+    void *address = nullptr;
+    const char *failure = cuda_.allocate(device_, bytes, &address);
+    if (!failure)
+      return static_cast<DeviceAddress>(address);
+    std::string why = failure;
+    int64_t freeBytes = 0, totalBytes = 0;
+    if (cuda_.memory(device_, &freeBytes, &totalBytes))
+      return failed(why);
+    return makeErrorCode(5, "{0}: out of memory: {1:F1} MiB asked for, {2:F1} of {3:F1} MiB free",
+                         name_, bytes / 1048576.0, freeBytes / 1048576.0, totalBytes / 1048576.0);
+  }
+  void release(DeviceAddress address) override { cuda_.release(device_, address); }
+  llvm::Error write(DeviceAddress to, const void *from, int64_t bytes) override {
+    return checked(cuda_.write(device_, to, from, bytes));
+  }
+  llvm::Error read(void *to, DeviceAddress from, int64_t bytes) override {
+    return checked(cuda_.read(device_, to, from, bytes));
+  }
+
+  llvm::Expected<PreparedKernel *> prepare(const OpCall &call) override {
+    std::unique_ptr<LibraryKernel> &kernel = prepared_[callKey(call)];
+    if (!kernel) {
+      IsthmusCudaKernel *made = nullptr;
+      int64_t workspaceBytes = 0;
+      FlatCall flat(call);
+      if (const char *failure = cuda_.prepare(device_, &flat.view(), &made, &workspaceBytes))
+        return failed(failure);
+      kernel = std::make_unique<LibraryKernel>(made, workspaceBytes);
+    }
+    return kernel.get();
+  }
+
+  llvm::Error begin(const RandomKey &random) override {
+    return checked(cuda_.begin(device_, random.seed, random.step));
+  }
+  llvm::Error launch(PreparedKernel &kernel, KernelArgs args) override {
+    return checked(cuda_.launch(device_, static_cast<LibraryKernel &>(kernel).kernel,
+                                args.operands.data(), int64_t(args.operands.size()),
+                                args.results.data(), int64_t(args.results.size()), args.workspace));
+  }
+  llvm::Error finish() override { return checked(cuda_.finish(device_)); }
+
+  llvm::Expected<std::unique_ptr<Recording>>
+  record(llvm::function_ref<llvm::Error()> launches) override;
+
+private:
+  class Recorded;
+
+  llvm::Error failed(const std::string &what) const {
+    return makeErrorCode(5, "{0}: {1}", name_, what);
+  }
+  llvm::Error checked(const char *failure) const {
+    return failure ? failed(failure) : llvm::Error::success();
+  }
+
+  const IsthmusCudaInterface &cuda_;
+  IsthmusCudaDevice *const device_;
+  const std::string name_;
+  Target target_;
+  llvm::StringMap<std::unique_ptr<LibraryKernel>> prepared_;
+};
+
+class CudaDevice::Recorded : public Recording {
+public:
+  Recorded(CudaDevice &device, IsthmusCudaRecording *recording)
+      : device_(device), recording_(recording) {}
+  ~Recorded() override { device_.cuda_.dropRecording(recording_); }
+  llvm::Error replay() override {
+    return device_.checked(device_.cuda_.replay(device_.device_, recording_));
+  }
+
+private:
+  CudaDevice &device_;
+  IsthmusCudaRecording *const recording_;
+};
+
+// A recorded step is run at once: recording alone computes nothing.
+llvm::Expected<std::unique_ptr<Recording>>
+CudaDevice::record(llvm::function_ref<llvm::Error()> launches) {
+  if (llvm::Error e = checked(cuda_.startRecording(device_)))
+    return e;
+  llvm::Error launched = launches();
+  IsthmusCudaRecording *recording = nullptr;
+  llvm::Error ended = checked(cuda_.endRecording(device_, &recording));
+  if (launched || ended) {
+    if (recording)
+      cuda_.dropRecording(recording);
+    return llvm::joinErrors(std::move(launched), std::move(ended));
+  }
+  std::unique_ptr<Recording> made = std::make_unique<Recorded>(*this, recording);
+  if (llvm::Error e = made->replay())
+    return e;
+  return made;
+}
+
+} // namespace
+
+llvm::Expected<std::unique_ptr<Device>> makeCudaDevice(const CudaOptions &options) {
+  auto interface = loadInterface();
+  if (!interface)
+    return interface.takeError();
+  const IsthmusCudaInterface &cuda = **interface;
+  int32_t count = 0;
+  if (const char *failure = cuda.countDevices(&count))
+    return makeErrorCode(5, "device 'cuda' is not available: {0} ({1})", failure, cuda.description);
+  if (options.index < 0 || options.index >= count)
+    return makeErrorCode(5, "device 'cuda:{0}' is not available: {1} GPUs found", options.index,
+                         count);
+  IsthmusCudaOptions opened = {options.tf32};
+  IsthmusCudaDevice *device = nullptr;
+  if (const char *failure = cuda.open(options.index, &opened, &device))
+    return makeErrorCode(5, "device 'cuda:{0}' is not available: {1}", options.index, failure);
+  return std::make_unique<CudaDevice>(cuda, device, options.index);
+}
+
+} // namespace isthmus

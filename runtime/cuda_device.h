@@ -1,0 +1,19 @@
+// The CUDA device. Its library, libisthmus_cuda.so, is loaded when the device is first asked for;
+// what is here knows only its C interface.
+#pragma once
+
+#include "runtime/device.h"
+
+namespace isthmus {
+
+struct CudaOptions {
+  int index = 0;
+  bool tf32 = false; // f32 products may round their operands to tf32
+};
+
+// Looks for the library at $ISTHMUS_CUDA_LIBRARY if that is set; else beside the program and in
+// ../lib from there. Errors (exit code 5) say why there is no device:
+// no library, one of another version, no driver, no such GPU.
+llvm::Expected<std::unique_ptr<Device>> makeCudaDevice(const CudaOptions &options);
+
+} // namespace isthmus

@@ -1,0 +1,93 @@
+/* The C interface of libisthmus_cuda.so, which the program loads at run time: so one program works
+ * with and without a driver. Nothing of C++ crosses it.
+ *
+ * Functions that can fail return null, or a message that stays valid until the next call on the
+ * same thread. Calls on one device come from one thread. */
+#ifndef ISTHMUS_RUNTIME_CUDA_INTERFACE_H
+#define ISTHMUS_RUNTIME_CUDA_INTERFACE_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Raised by every change of what is below. */
+#define ISTHMUS_CUDA_INTERFACE_VERSION 1
+
+typedef struct IsthmusCudaDevice IsthmusCudaDevice;
+typedef struct IsthmusCudaKernel IsthmusCudaKernel;
+typedef struct IsthmusCudaRecording IsthmusCudaRecording;
+
+typedef struct {
+  int32_t dtype; /* as in ir/type.h: f32 f64 bf16 f16 i32 i64 u8 bool */
+  int32_t rank;
+  const int64_t *dims;
+} IsthmusType;
+
+/* Kinds as in ir/attr.h: bool (one byte), int (int64), float (double), string (bytes), int list,
+ * float list. `count` is 1 for numbers. */
+typedef struct {
+  const char *name;
+  int32_t kind;
+  int64_t count;
+  const void *data;
+} IsthmusAttr;
+
+typedef struct {
+  const char *op;
+  int64_t numAttrs, numOperands, numResults;
+  const IsthmusAttr *attrs;
+  const IsthmusType *operands, *results;
+} IsthmusCall;
+
+typedef struct {
+  char name[256];      /* "NVIDIA H200" */
+  char target[256];    /* what kernels and workspaces follow from: "cuda sm_90 cudnn=9.13 ..." */
+  int64_t memoryBytes; /* in all */
+  double flopsPerSecond, bytesPerSecond;
+} IsthmusCudaInfo;
+
+typedef struct {
+  int32_t tf32; /* whether f32 products may round their operands to tf32 */
+} IsthmusCudaOptions;
+
+typedef struct {
+  uint32_t version;
+  const char *description; /* toolkit and architectures, for people */
+
+  const char *(*countDevices)(int32_t *count);
+  const char *(*open)(int32_t index, const IsthmusCudaOptions *, IsthmusCudaDevice **);
+  void (*close)(IsthmusCudaDevice *);
+  void (*describe)(IsthmusCudaDevice *, IsthmusCudaInfo *);
+
+  const char *(*memory)(IsthmusCudaDevice *, int64_t *freeBytes, int64_t *totalBytes);
+  const char *(*allocate)(IsthmusCudaDevice *, int64_t bytes, void **address);
+  void (*release)(IsthmusCudaDevice *, void *address);
+  const char *(*write)(IsthmusCudaDevice *, void *to, const void *from, int64_t bytes);
+  const char *(*read)(IsthmusCudaDevice *, void *to, const void *from, int64_t bytes);
+
+  /* A kernel belongs to the device. */
+  const char *(*prepare)(IsthmusCudaDevice *, const IsthmusCall *, IsthmusCudaKernel **,
+                         int64_t *workspaceBytes);
+  const char *(*begin)(IsthmusCudaDevice *, uint64_t seed, uint64_t step);
+  const char *(*launch)(IsthmusCudaDevice *, IsthmusCudaKernel *, const void *const *operands,
+                        int64_t numOperands, void *const *results, int64_t numResults,
+                        void *workspace);
+  const char *(*finish)(IsthmusCudaDevice *);
+
+  /* What is launched between the two is recorded, and runs when it is replayed. */
+  const char *(*startRecording)(IsthmusCudaDevice *);
+  const char *(*endRecording)(IsthmusCudaDevice *, IsthmusCudaRecording **);
+  const char *(*replay)(IsthmusCudaDevice *, IsthmusCudaRecording *);
+  void (*dropRecording)(IsthmusCudaRecording *);
+} IsthmusCudaInterface;
+
+/* The one symbol of the library: its interface, whatever its version; never null. */
+const IsthmusCudaInterface *isthmus_cuda_interface(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

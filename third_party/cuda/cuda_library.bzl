@@ -1,0 +1,87 @@
+"""cuda_library: .cu files through nvcc, for use in `deps` of C++ targets."""
+
+load("@cuda//:info.bzl", "HOME")
+
+# Machine code for each generation from 7.5 to 10.0 (8.6, 8.9 and 10.3 run that of 8.0 and 10.0), and
+# PTX for what comes after.
+_ALL = [
+    "-gencode=arch=compute_75,code=sm_75",
+    "-gencode=arch=compute_80,code=sm_80",
+    "-gencode=arch=compute_90,code=sm_90",
+    "-gencode=arch=compute_100,code=[sm_100,compute_100]",
+]
+
+# PTX alone, which the driver compiles when the library is first loaded: quick to build.
+_PORTABLE = ["-gencode=arch=compute_75,code=compute_75"]
+
+ARCHITECTURES = {"all": _ALL, "portable": _PORTABLE}
+
+_FLAGS = [
+    "-std=c++20",
+    "-O3",
+    "--fmad=false",  # a product and a sum round twice, as on the CPU
+    "--extended-lambda",
+    "--expt-relaxed-constexpr",
+    "-Xcompiler=-fPIC",
+    "-Xcompiler=-UNDEBUG",
+    "-Xcompiler=-fvisibility=hidden",
+    "-Xcudafe=--diag_suppress=177",
+]
+
+def _cuda_library_impl(ctx):
+    cc = cc_common.merge_cc_infos(cc_infos = [d[CcInfo] for d in ctx.attr.deps])
+    context = cc.compilation_context
+    includes = []
+    for path in context.quote_includes.to_list() + context.includes.to_list():
+        includes += ["-I", path]
+    for path in context.system_includes.to_list():
+        includes += ["-isystem", path]
+    objects = []
+    for src in ctx.files.srcs:
+        obj = ctx.actions.declare_file(ctx.label.name + "/" + src.basename + ".o")
+        objects.append(obj)
+        ctx.actions.run(
+            executable = HOME + "/bin/nvcc",
+            arguments = _FLAGS + ARCHITECTURES[ctx.attr.architectures] + includes +
+                        ["-I", ".", "-c", src.path, "-o", obj.path],
+            inputs = depset([src] + ctx.files.hdrs, transitive = [context.headers]),
+            outputs = [obj],
+            mnemonic = "Nvcc",
+            progress_message = "Compiling %s with nvcc" % src.short_path,
+            use_default_shell_env = True,
+        )
+    toolchain = ctx.attr._cc_toolchain[cc_common.CcToolchainInfo]
+    features = cc_common.configure_features(
+        ctx = ctx,
+        cc_toolchain = toolchain,
+        requested_features = ctx.features,
+        unsupported_features = ctx.disabled_features,
+    )
+    compiled = cc_common.create_compilation_outputs(
+        objects = depset(objects),
+        pic_objects = depset(objects),
+    )
+    linking, _ = cc_common.create_linking_context_from_compilation_outputs(
+        actions = ctx.actions,
+        name = ctx.label.name,
+        feature_configuration = features,
+        cc_toolchain = toolchain,
+        compilation_outputs = compiled,
+        linking_contexts = [cc.linking_context],
+        disallow_dynamic_library = True,
+        alwayslink = True,
+    )
+    return [CcInfo(compilation_context = context, linking_context = linking)]
+
+cuda_library = rule(
+    implementation = _cuda_library_impl,
+    attrs = {
+        "srcs": attr.label_list(allow_files = [".cu"]),
+        "hdrs": attr.label_list(allow_files = True),
+        "deps": attr.label_list(providers = [CcInfo]),
+        "architectures": attr.string(default = "all", values = ARCHITECTURES.keys()),
+        "_cc_toolchain": attr.label(default = "@bazel_tools//tools/cpp:current_cc_toolchain"),
+    },
+    fragments = ["cpp"],
+    toolchains = ["@bazel_tools//tools/cpp:toolchain_type"],
+)
