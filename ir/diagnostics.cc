@@ -42,6 +42,19 @@ llvm::Error locate(llvm::Error e, llvm::StringRef where) {
   });
 }
 
+std::string plainMessage(llvm::Error e) {
+  std::string all;
+  auto add = [&](const std::string &m) { all += (all.empty() ? "" : "; ") + m; };
+  llvm::handleAllErrors(
+      std::move(e),
+      [&](const DiagError &d) {
+        for (const Diag &each : d.diags)
+          add(each.message);
+      },
+      [&](const llvm::ErrorInfoBase &other) { add(other.message()); });
+  return all;
+}
+
 llvm::Error addNote(llvm::Error e, llvm::StringRef note) {
   return changed(std::move(e),
                  [&](DiagError &d) { d.diags.back().notes.emplace_back(note.str()); });

@@ -68,6 +68,8 @@ llvm::Error makeErrorCode(int code, const char *format, Args &&...args) {
 llvm::Error locate(llvm::Error e, llvm::StringRef where);
 // Adds a note to the last diagnostic of `e`.
 llvm::Error addNote(llvm::Error e, llvm::StringRef note);
+// What went wrong and nothing else, for use within another message: no "error:", places or notes.
+std::string plainMessage(llvm::Error e);
 
 // Up to three of `known` that are near `name` in spelling, as "; did you mean 'a' or 'b'?", or "".
 // `sigil` is put before each: '%' for values.

@@ -1,13 +1,45 @@
-// NVIDIA's libraries, as a device's kernels share them.
+// NVIDIA's libraries, as a device's kernels share them: cuBLASLt for products of matrices, cuDNN
+// for convolutions. Algorithms are asked for once, when a kernel is prepared, and only those that
+// give the same bits on every run are taken; so a clone computes what its origin did.
 #pragma once
 
 #include "kernels/cuda/queue.h"
-#include <string>
+#include "runtime/kernel.h"
+#include <cublasLt.h>
+#include <cuda_runtime_api.h>
+#include <cudnn.h>
 
 namespace isthmus::cuda {
 
-// Makes the handles, on the queue's stream. Null, or what went wrong.
+struct Libraries {
+  cublasLtHandle_t cublasLt = nullptr;
+  cudnnHandle_t cudnn = nullptr; // on the queue's stream
+};
+
+// Makes the handles. Null, or what went wrong.
 const char *openLibraries(Queue &queue, std::string &versions);
 void closeLibraries(Queue &queue);
+
+inline Libraries &librariesOf(const Queue &queue) {
+  return *static_cast<Libraries *>(queue.libraries);
+}
+inline cudaStream_t streamOf(const Queue &queue) { return static_cast<cudaStream_t>(queue.stream); }
+
+// What a prepared kernel may ask for as scratch memory.
+constexpr int64_t kMostWorkspaceBytes = int64_t(1) << 30;
+
+// Libraries want their scratch memory at 256 bytes; an arena gives 64. So much more is asked for.
+constexpr int64_t kWorkspaceAlignment = 256;
+inline int64_t workspaceWithSlack(int64_t bytes) {
+  return bytes > 0 ? bytes + kWorkspaceAlignment - 64 : 0;
+}
+inline void *alignedWorkspace(void *workspace) {
+  auto address = reinterpret_cast<uintptr_t>(workspace);
+  return reinterpret_cast<void *>((address + kWorkspaceAlignment - 1) / kWorkspaceAlignment *
+                                  kWorkspaceAlignment);
+}
+
+void registerCublasMatmul(KernelTable &table);
+void registerCudnnConv(KernelTable &table);
 
 } // namespace isthmus::cuda

@@ -122,14 +122,14 @@ const char *prepare(IsthmusCudaDevice *d, const IsthmusCall *flat, IsthmusCudaKe
   gpuSelect(d->index);
   auto owned = isthmus::fromFlat(*flat);
   if (!owned)
-    return kept(llvm::toString(owned.takeError()));
+    return kept(isthmus::plainMessage(owned.takeError()));
   std::unique_ptr<IsthmusCudaKernel> &k = d->kernels[isthmus::callKey((*owned)->call)];
   if (!k) {
     isthmus::KernelOptions options;
     options.queue = &d->queue;
     auto made = kernels().prepare((*owned)->call, options);
     if (!made)
-      return kept(llvm::toString(made.takeError()));
+      return kept(isthmus::plainMessage(made.takeError()));
     k = std::make_unique<IsthmusCudaKernel>(IsthmusCudaKernel{std::move(*made)});
   }
   *out = k.get();

@@ -13,9 +13,9 @@
 #include "passes/rematerialize.h"
 #include "runtime/cpu_device.h"
 #include "runtime/executor.h"
-#include "tests/testing/draw.h"
+#include "tools/random/draw.h"
 #include "tests/testing/interpret.h"
-#include "tests/testing/random_graph.h"
+#include "tools/random/random_graph.h"
 #include "gtest/gtest.h"
 #include <cstring>
 

@@ -5,7 +5,7 @@
 #include "ir/text/parser.h"
 #include "ir/text/printer.h"
 #include "ir/verifier.h"
-#include "tests/testing/random_graph.h"
+#include "tools/random/random_graph.h"
 #include <gtest/gtest.h>
 
 using namespace isthmus;

@@ -12,7 +12,7 @@
 #include "passes/rematerialize.h"
 #include "tests/onnx/model_maker.h"
 #include "tests/testing/example.h"
-#include "tests/testing/random_graph.h"
+#include "tools/random/random_graph.h"
 #include <fstream>
 #include <gtest/gtest.h>
 

@@ -3,7 +3,7 @@
 #include "ir/half.h"
 #include "ir/verifier.h"
 #include "kernels/fold.h"
-#include "tests/testing/draw.h"
+#include "tools/random/draw.h"
 #include <cstring>
 #include <gtest/gtest.h>
 

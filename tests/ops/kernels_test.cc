@@ -14,7 +14,7 @@
 namespace isthmus {
 namespace {
 
-using plain::BF16;
+using element::BF16;
 constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
@@ -51,18 +51,18 @@ TEST(Integers, NeverTrap) {
 
 TEST(Cast, EveryHalfIsItself) { // against the compiler's own conversions
   for (uint32_t bits = 0; bits < 65536; ++bits) {
-    plain::F16 h;
+    element::F16 h;
     h.bits = static_cast<uint16_t>(bits);
     float want = static_cast<float>(std::bit_cast<_Float16>(h.bits)), got = h;
     if (std::isnan(want)) {
-      EXPECT_TRUE(std::isnan(got) && std::isnan(float(plain::F16(got)))) << bits;
+      EXPECT_TRUE(std::isnan(got) && std::isnan(float(element::F16(got)))) << bits;
       continue;
     }
     EXPECT_EQ(std::bit_cast<uint32_t>(got), std::bit_cast<uint32_t>(want)) << bits;
     // The neighbours of the number, and the middles between: by the compiler's rounding.
     for (float near :
          {got, got * 1.0002f, got * 0.9998f, got + 0x1p-25f, got - 0x1p-25f, got * 1.00048828125f})
-      EXPECT_EQ(plain::F16(near).bits, std::bit_cast<uint16_t>(static_cast<_Float16>(near)))
+      EXPECT_EQ(element::F16(near).bits, std::bit_cast<uint16_t>(static_cast<_Float16>(near)))
           << bits << " " << near;
   }
 }
@@ -175,38 +175,38 @@ TEST(Math, FloatFunctionsAreAccurate) {
     return most / 0x1p-24; // in half units of the last place
   };
   constexpr double kNormal = 0x1p-126;
-  EXPECT_LT(worst([](float x) { return plain::expOf(x); }, [](double x) { return std::exp(x); },
+  EXPECT_LT(worst([](float x) { return element::expOf(x); }, [](double x) { return std::exp(x); },
                   -87, 88.7, kNormal),
             4);
-  EXPECT_LT(worst([](float x) { return plain::tanhOf(x); }, [](double x) { return std::tanh(x); },
+  EXPECT_LT(worst([](float x) { return element::tanhOf(x); }, [](double x) { return std::tanh(x); },
                   -10, 10, kNormal),
             8);
-  EXPECT_LT(worst([](float x) { return plain::sigmoidOf(x); },
+  EXPECT_LT(worst([](float x) { return element::sigmoidOf(x); },
                   [](double x) { return 1 / (1 + std::exp(-x)); }, -80, 80, kNormal),
             8);
-  EXPECT_LT(worst([](float x) { return plain::softplusOf(x); },
+  EXPECT_LT(worst([](float x) { return element::softplusOf(x); },
                   [](double x) { return std::log1p(std::exp(x)); }, -80, 80, kNormal),
             8);
-  EXPECT_LT(worst([](float x) { return plain::logOf(x); }, [](double x) { return std::log(x); },
+  EXPECT_LT(worst([](float x) { return element::logOf(x); }, [](double x) { return std::log(x); },
                   1e-3, 5, 0.01),
             8);
-  EXPECT_LT(worst([](float x) { return plain::logOf(x); }, [](double x) { return std::log(x); }, 1,
+  EXPECT_LT(worst([](float x) { return element::logOf(x); }, [](double x) { return std::log(x); }, 1,
                   1e30, 0.01),
             4);
-  EXPECT_LT(worst([](float x) { return plain::erfOf(x); }, [](double x) { return std::erf(x); }, -5,
+  EXPECT_LT(worst([](float x) { return element::erfOf(x); }, [](double x) { return std::erf(x); }, -5,
                   5, kNormal),
             8);
-  EXPECT_EQ(plain::logOf(0.0f), -INFINITY);
-  EXPECT_EQ(plain::logOf(INFINITY), INFINITY);
-  EXPECT_TRUE(std::isnan(plain::logOf(-1.0f)) && std::isnan(plain::logOf(NAN)) &&
-              std::isnan(plain::erfOf(NAN)));
-  EXPECT_NEAR(plain::logOf(0x1p-140f), -140 * M_LN2, 1e-5); // not a normal number
-  EXPECT_EQ(plain::expOf(1000.0f), INFINITY);
-  EXPECT_EQ(plain::expOf(-1000.0f), 0);
-  EXPECT_NEAR(plain::expOf(-95.0f), std::exp(-95.0), 0x1p-149); // not a normal number
-  EXPECT_TRUE(std::isnan(plain::expOf(NAN)) && std::isnan(plain::tanhOf(NAN)) &&
-              std::isnan(plain::softplusOf(NAN)));
-  EXPECT_EQ(plain::tanhOf(-INFINITY), -1);
+  EXPECT_EQ(element::logOf(0.0f), -INFINITY);
+  EXPECT_EQ(element::logOf(INFINITY), INFINITY);
+  EXPECT_TRUE(std::isnan(element::logOf(-1.0f)) && std::isnan(element::logOf(NAN)) &&
+              std::isnan(element::erfOf(NAN)));
+  EXPECT_NEAR(element::logOf(0x1p-140f), -140 * M_LN2, 1e-5); // not a normal number
+  EXPECT_EQ(element::expOf(1000.0f), INFINITY);
+  EXPECT_EQ(element::expOf(-1000.0f), 0);
+  EXPECT_NEAR(element::expOf(-95.0f), std::exp(-95.0), 0x1p-149); // not a normal number
+  EXPECT_TRUE(std::isnan(element::expOf(NAN)) && std::isnan(element::tanhOf(NAN)) &&
+              std::isnan(element::softplusOf(NAN)));
+  EXPECT_EQ(element::tanhOf(-INFINITY), -1);
 }
 
 // The known answers that the authors of Philox publish with it.

@@ -6,7 +6,7 @@
 #include "ir/op_registry.h"
 #include "kernels/plain/register.h"
 #include "passes/differentiate.h"
-#include "tests/testing/draw.h"
+#include "tools/random/draw.h"
 #include "tests/testing/example.h"
 #include "tests/testing/interpret.h"
 #include <cmath>

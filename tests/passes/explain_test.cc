@@ -10,7 +10,7 @@
 #include "passes/rematerialize.h"
 #include "tests/passes/random_problem.h"
 #include "tests/passes/small_graphs.h"
-#include "tests/testing/random_graph.h"
+#include "tools/random/random_graph.h"
 #include "gtest/gtest.h"
 #include <numeric>
 

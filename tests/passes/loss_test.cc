@@ -4,7 +4,7 @@
 
 #include "kernels/plain/register.h"
 #include "passes/differentiate.h"
-#include "tests/testing/draw.h"
+#include "tools/random/draw.h"
 #include "tests/testing/interpret.h"
 #include <cmath>
 #include <gtest/gtest.h>

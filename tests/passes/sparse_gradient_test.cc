@@ -4,7 +4,7 @@
 #include "passes/dce.h"
 #include "passes/differentiate.h"
 #include "tests/passes/small_graphs.h"
-#include "tests/testing/draw.h"
+#include "tools/random/draw.h"
 #include "tests/testing/interpret.h"
 #include "gtest/gtest.h"
 

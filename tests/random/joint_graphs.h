@@ -2,7 +2,7 @@
 #pragma once
 
 #include "ir/builder.h"
-#include "tests/testing/draw_inputs.h"
+#include "tools/random/draw_inputs.h"
 
 namespace isthmus {
 

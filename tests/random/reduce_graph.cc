@@ -5,7 +5,7 @@
 #include "ir/text/isth_file.h"
 #include "ir/text/printer.h"
 #include "tests/random/check_graph.h"
-#include "tests/testing/random_table_graph.h"
+#include "tools/random/random_table_graph.h"
 
 using namespace isthmus;
 

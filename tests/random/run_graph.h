@@ -3,7 +3,7 @@
 
 #include "ir/graph.h"
 #include "runtime/device.h"
-#include "tests/testing/draw_inputs.h"
+#include "tools/random/draw_inputs.h"
 #include <memory>
 #include <string>
 

@@ -2,7 +2,7 @@
 
 #include "passes/plan/keep.h"
 #include "passes/policy.h"
-#include "tests/testing/random_graph.h"
+#include "tools/random/random_graph.h"
 
 namespace isthmus {
 namespace {

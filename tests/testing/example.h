@@ -2,7 +2,7 @@
 #pragma once
 
 #include "ir/text/parser.h"
-#include "tests/testing/draw.h"
+#include "tools/random/draw.h"
 
 namespace isthmus {
 

@@ -3,9 +3,9 @@
 
 #include "kernels/plain/register.h"
 #include "passes/differentiate.h"
-#include "tests/testing/draw.h"
+#include "tools/random/draw.h"
 #include "tests/testing/interpret.h"
-#include "tests/testing/random_graph.h"
+#include "tools/random/random_graph.h"
 #include <cmath>
 #include <gtest/gtest.h>
 #include <set>

@@ -1,7 +1,7 @@
 #include "tests/testing/reduce_graph.h"
 
 #include "passes/rebuild.h"
-#include "tests/testing/draw.h"
+#include "tools/random/draw.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
 #include <algorithm>

@@ -41,7 +41,7 @@ llvm::Error devices() {
   for (const char *name : {"cpu", "counting", "cuda"}) {
     auto device = openDevice(name, 0);
     if (!device) {
-      std::string why = llvm::toString(device.takeError());
+      std::string why = plainMessage(device.takeError());
       llvm::outs() << llvm::formatv("{0,-10}{1}\n", name, llvm::StringRef(why).split("is ").second);
       continue;
     }

@@ -1,6 +1,6 @@
-#include "tests/testing/operand_maker.h"
+#include "tools/random/operand_maker.h"
 
-#include "tests/testing/draw.h"
+#include "tools/random/draw.h"
 #include <algorithm>
 
 namespace isthmus {

@@ -1,4 +1,4 @@
-#include "tests/testing/draw.h"
+#include "tools/random/draw.h"
 
 #include "ir/check.h"
 #include <algorithm>

@@ -1,4 +1,4 @@
-#include "tests/testing/draw_inputs.h"
+#include "tools/random/draw_inputs.h"
 
 namespace isthmus {
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "ir/builder.h"
-#include "tests/testing/random_graph.h"
+#include "tools/random/random_graph.h"
 #include "llvm/ADT/DenseMap.h"
 
 namespace isthmus {

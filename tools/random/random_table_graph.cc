@@ -1,9 +1,9 @@
-#include "tests/testing/random_table_graph.h"
+#include "tools/random/random_table_graph.h"
 
 #include "ir/builder.h"
 #include "ir/check.h"
 #include "ir/text/parser.h"
-#include "tests/testing/operand_maker.h"
+#include "tools/random/operand_maker.h"
 #include "llvm/ADT/STLExtras.h"
 
 namespace isthmus {

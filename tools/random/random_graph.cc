@@ -1,4 +1,4 @@
-#include "tests/testing/random_graph.h"
+#include "tools/random/random_graph.h"
 
 #include "ir/builder.h"
 #include "ir/check.h"

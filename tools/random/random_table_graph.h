@@ -6,7 +6,7 @@
 // other and all values stay finite; integers are drawn or computed below the row's bound.
 #pragma once
 
-#include "tests/testing/random_graph.h"
+#include "tools/random/random_graph.h"
 #include <map>
 #include <string>
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "ir/graph.h"
-#include "tests/testing/draw.h"
+#include "tools/random/draw.h"
 #include "llvm/ADT/DenseMap.h"
 #include <map>
 #include <string>

@@ -1,4 +1,4 @@
-// Tensors for tests: drawn, converted and compared by way of doubles.
+// Tensors drawn at random, converted and compared by way of doubles.
 #pragma once
 
 #include "ir/tensor.h"

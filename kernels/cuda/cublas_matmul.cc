@@ -1,0 +1,227 @@
+// matmul by cuBLASLt. Its matrices lie column by column and ours row by row, so what it computes is
+// the transpose, y^T = op(b)^T op(a)^T, with the operands as they lie.
+
+#include "kernels/cuda/libraries.h"
+#include "kernels/element/broadcast.h"
+#include <optional>
+
+namespace isthmus::cuda {
+namespace {
+
+using namespace element;
+
+struct ElementTypes {
+  cudaDataType_t element;
+  cublasComputeType_t compute;
+  cudaDataType_t scale;
+};
+std::optional<ElementTypes> typesOf(DType t, bool tf32) {
+  switch (t) {
+  case DType::F32:
+    return ElementTypes{CUDA_R_32F, tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F,
+                        CUDA_R_32F};
+  case DType::F64:
+    return ElementTypes{CUDA_R_64F, CUBLAS_COMPUTE_64F, CUDA_R_64F};
+  case DType::BF16:
+    return ElementTypes{CUDA_R_16BF, CUBLAS_COMPUTE_32F, CUDA_R_32F};
+  case DType::F16:
+    return ElementTypes{CUDA_R_16F, CUBLAS_COMPUTE_32F, CUDA_R_32F};
+  default:
+    return std::nullopt;
+  }
+}
+
+// Handles that end with their owner.
+template <typename T, cublasStatus_t (*destroy)(T)> struct Handle {
+  T it = nullptr;
+  Handle() = default;
+  Handle(const Handle &) = delete;
+  ~Handle() {
+    if (it)
+      destroy(it);
+  }
+};
+using Layout = Handle<cublasLtMatrixLayout_t, cublasLtMatrixLayoutDestroy>;
+using Operation = Handle<cublasLtMatmulDesc_t, cublasLtMatmulDescDestroy>;
+using Preference = Handle<cublasLtMatmulPreference_t, cublasLtMatmulPreferenceDestroy>;
+
+class CublasMatmul : public PreparedKernel {
+public:
+  CublasMatmul(const OpCall &call, const Queue &queue, const ElementTypes &types)
+      : queue_(queue), types_(types), bytes_(dtypeBytes(call.results[0].dtype)) {
+    const Type &a = call.operands[0], &b = call.operands[1], &y = call.results[0];
+    transposeA_ = call.attrs->getBool("transpose_a");
+    transposeB_ = call.attrs->getBool("transpose_b");
+    rows_ = y.dims[y.dims.size() - 2];
+    columns_ = y.dims.back();
+    inner_ = a.dims[a.dims.size() - (transposeA_ ? 2 : 1)];
+    divideBatch(a, b, y);
+  }
+
+  // False if the library has no algorithm for it.
+  bool choose() {
+    if (!describe())
+      return false;
+    Preference preference;
+    if (cublasLtMatmulPreferenceCreate(&preference.it) != CUBLAS_STATUS_SUCCESS)
+      return false;
+    uint64_t most = uint64_t(kMostBytes);
+    // Splits of the inner axis that meet in place depend on who comes first; those that meet in the
+    // workspace do not.
+    uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+    uint32_t alignment = alignmentOfPointers();
+    auto set = [&](cublasLtMatmulPreferenceAttributes_t what, const auto &value) {
+      return cublasLtMatmulPreferenceSetAttribute(preference.it, what, &value, sizeof value) ==
+             CUBLAS_STATUS_SUCCESS;
+    };
+    if (!set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, most) ||
+        !set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, schemes) ||
+        !set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment) ||
+        !set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment) ||
+        !set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment) ||
+        !set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment))
+      return false;
+    int found = 0;
+    cublasLtMatmulHeuristicResult_t best;
+    if (cublasLtMatmulAlgoGetHeuristic(librariesOf(queue_).cublasLt, operation_.it, first_.it,
+                                       second_.it, result_.it, result_.it, preference.it, 1, &best,
+                                       &found) != CUBLAS_STATUS_SUCCESS ||
+        found == 0 || best.state != CUBLAS_STATUS_SUCCESS)
+      return false;
+    algorithm_ = best.algo;
+    workspaceBytes_ = int64_t(best.workspaceSize);
+    return true;
+  }
+
+  int64_t workspaceBytes() const override { return workspaceWithSlack(workspaceBytes_); }
+
+  void run(const KernelArgs &args) override {
+    auto *a = static_cast<const char *>(args.operands[0]);
+    auto *b = static_cast<const char *>(args.operands[1]);
+    auto *y = static_cast<char *>(args.results[0]);
+    int64_t matrices = rows_ * columns_ * bytes_ * together_;
+    outer_->forEachRow(0, outer_->elements(), [&](const std::array<int64_t, 2> &at, int64_t n) {
+      for (int64_t i = 0; i < n; ++i, y += matrices)
+        product(a + (at[0] + i * outer_->rowStride(0)) * bytes_,
+                b + (at[1] + i * outer_->rowStride(1)) * bytes_, y, args.workspace);
+    });
+  }
+
+private:
+  static constexpr int64_t kMostBytes = int64_t(32) << 20; // what NVIDIA advises for Hopper
+
+  // One call multiplies a run of matrices with fixed steps between them, which is the last axis of
+  // the batch, neighbours that go alike being one; the axes before it take a call each.
+  void divideBatch(const Type &a, const Type &b, const Type &y) {
+    Dims batch(y.dims.begin(), y.dims.end() - 2);
+    auto steps = [&](const Type &t) {
+      Dims own(t.dims.begin(), t.dims.end() - 2);
+      Dims s = broadcastStrides(own, batch);
+      for (int64_t &step : s)
+        step *= t.dims[t.dims.size() - 2] * t.dims.back();
+      return s;
+    };
+    Walk<2> walk(batch, {steps(a), steps(b)});
+    together_ = walk.rowLength();
+    stepA_ = walk.rowStride(0);
+    stepB_ = walk.rowStride(1);
+    // One matrix that serves the whole run: one product of a taller matrix.
+    if (stepB_ == 0 && !transposeA_ && stepA_ == rows_ * inner_ && together_ > 1) {
+      rows_ *= together_;
+      together_ = 1;
+    }
+    Dims outer;
+    std::array<Dims, 2> outerSteps;
+    for (size_t axis = 0; axis + 1 < walk.rank(); ++axis) {
+      outer.push_back(walk.size(axis));
+      outerSteps[0].push_back(walk.stride(0, axis));
+      outerSteps[1].push_back(walk.stride(1, axis));
+    }
+    outer_.emplace(outer, outerSteps);
+  }
+
+  static bool makeLayout(Layout &layout, const ElementTypes &types, int64_t rows, int64_t columns,
+                         int64_t batch, int64_t step) {
+    if (cublasLtMatrixLayoutCreate(&layout.it, types.element, uint64_t(rows), uint64_t(columns),
+                                   rows) != CUBLAS_STATUS_SUCCESS)
+      return false;
+    int32_t count = int32_t(batch);
+    return cublasLtMatrixLayoutSetAttribute(layout.it, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count,
+                                            sizeof count) == CUBLAS_STATUS_SUCCESS &&
+           cublasLtMatrixLayoutSetAttribute(layout.it, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET,
+                                            &step, sizeof step) == CUBLAS_STATUS_SUCCESS;
+  }
+
+  // b comes first: a matrix [r, c] row by row is one [c, r] column by column.
+  bool describe() {
+    if (together_ > INT32_MAX || cublasLtMatmulDescCreate(&operation_.it, types_.compute,
+                                                          types_.scale) != CUBLAS_STATUS_SUCCESS)
+      return false;
+    cublasOperation_t first = transposeB_ ? CUBLAS_OP_T : CUBLAS_OP_N,
+                      second = transposeA_ ? CUBLAS_OP_T : CUBLAS_OP_N;
+    if (cublasLtMatmulDescSetAttribute(operation_.it, CUBLASLT_MATMUL_DESC_TRANSA, &first,
+                                       sizeof first) != CUBLAS_STATUS_SUCCESS ||
+        cublasLtMatmulDescSetAttribute(operation_.it, CUBLASLT_MATMUL_DESC_TRANSB, &second,
+                                       sizeof second) != CUBLAS_STATUS_SUCCESS)
+      return false;
+    return makeLayout(first_, types_, transposeB_ ? inner_ : columns_,
+                      transposeB_ ? columns_ : inner_, together_, stepB_) &&
+           makeLayout(second_, types_, transposeA_ ? rows_ : inner_, transposeA_ ? inner_ : rows_,
+                      together_, stepA_) &&
+           makeLayout(result_, types_, columns_, rows_, together_, rows_ * columns_);
+  }
+
+  // The largest power of two, up to that of the arena, that divides every address.
+  uint32_t alignmentOfPointers() const {
+    int64_t steps = 64;
+    auto add = [&](int64_t elements) { steps |= elements * bytes_; };
+    add(stepA_);
+    add(stepB_);
+    add(rows_ * columns_);
+    for (size_t axis = 0; axis < outer_->rank(); ++axis)
+      for (size_t k = 0; k < 2; ++k)
+        add(outer_->stride(k, axis));
+    return uint32_t(steps & -steps);
+  }
+
+  void product(const char *a, const char *b, char *y, void *workspace) {
+    float one = 1, zero = 0;
+    double wideOne = 1, wideZero = 0;
+    bool wide = types_.scale == CUDA_R_64F;
+    cublasStatus_t s = cublasLtMatmul(
+        librariesOf(queue_).cublasLt, operation_.it, wide ? (void *)&wideOne : &one, b, first_.it,
+        a, second_.it, wide ? (void *)&wideZero : &zero, y, result_.it, y, result_.it, &algorithm_,
+        alignedWorkspace(workspace), size_t(workspaceBytes_), streamOf(queue_));
+    if (s != CUBLAS_STATUS_SUCCESS)
+      queue_.failure = cublasLtGetStatusString(s);
+  }
+
+  const Queue &queue_;
+  const ElementTypes types_;
+  const int64_t bytes_;
+  bool transposeA_, transposeB_;
+  int64_t rows_, columns_, inner_;
+  int64_t together_ = 1, stepA_ = 0, stepB_ = 0; // matrices in a call, and elements between them
+  std::optional<Walk<2>> outer_;
+  Operation operation_;
+  Layout first_, second_, result_;
+  cublasLtMatmulAlgo_t algorithm_;
+  int64_t workspaceBytes_ = 0;
+};
+
+std::unique_ptr<PreparedKernel> prepareMatmul(const OpCall &call, const KernelOptions &options) {
+  const Queue &queue = *static_cast<const Queue *>(options.queue);
+  auto types = typesOf(call.results[0].dtype, queue.tf32);
+  if (!types || call.operands[0].elements() == 0 || call.operands[1].elements() == 0)
+    return nullptr;
+  auto kernel = std::make_unique<CublasMatmul>(call, queue, *types);
+  if (!kernel->choose())
+    return nullptr;
+  return kernel;
+}
+
+} // namespace
+
+void registerCublasMatmul(KernelTable &table) { table.add({"matmul", "cublasLt", prepareMatmul}); }
+
+} // namespace isthmus::cuda

@@ -1,0 +1,134 @@
+// The CUDA device as a program sees it: how its library is found and refused; and, with the
+// stand-in that plays a GPU on the CPU, memory, recorded steps and running out.
+
+#include "runtime/cuda_device.h"
+
+#include "ir/text/parser.h"
+#include "kernels/plain/register.h"
+#include "passes/place.h"
+#include "runtime/cpu_device.h"
+#include "runtime/executor.h"
+#include "tools/random/draw.h"
+#include <cstdlib>
+#include <gtest/gtest.h>
+
+namespace isthmus {
+namespace {
+
+void useLibrary(const std::string &name) {
+  setenv("ISTHMUS_CUDA_LIBRARY", name.c_str(), 1); // tests run in the root of the runfiles
+}
+constexpr const char *kStandIn = "kernels/cuda/libisthmus_cuda_stand_in.so";
+
+std::unique_ptr<Device> standIn() {
+  useLibrary(kStandIn);
+  return llvm::cantFail(makeCudaDevice({}));
+}
+
+std::string whyNot(const std::string &library, int index = 0) {
+  useLibrary(library);
+  auto device = makeCudaDevice({index});
+  return device ? "" : llvm::toString(device.takeError());
+}
+
+void expectPart(const std::string &whole, const std::string &part) {
+  EXPECT_NE(whole.find(part), std::string::npos) << whole;
+}
+
+TEST(CudaLibrary, SaysWhyItCannotBeUsed) {
+  expectPart(whyNot("no/such/library.so"), "there is no no/such/library.so");
+  expectPart(whyNot("tests/runtime/no_library.txt"), "cannot be loaded");
+  expectPart(whyNot("tests/runtime/libno_symbol.so"), "has no isthmus_cuda_interface");
+  expectPart(whyNot("tests/runtime/libother_version.so"), "is of interface version 1000000");
+  expectPart(whyNot(kStandIn, 2), "device 'cuda:2' is not available: 2 GPUs found");
+  EXPECT_EQ(whyNot(kStandIn, 1), "");
+}
+
+constexpr const char *kGraph = R"(isthmus 1
+graph @g {
+  input %x : f32[100, 30]
+  input %b : f32[30]
+  %h = add(%x, %b)
+  %s = mul(%h, %h)
+  %c = clamp(%s) {min = 0.25, max = 2.0}
+  output %h
+  output %c
+})";
+
+struct Running {
+  Graph graph;
+  std::unique_ptr<Executor> executor;
+
+  explicit Running(Device &device) : graph(llvm::cantFail(parseGraph(kGraph, "test", nullptr))) {
+    executor = llvm::cantFail(
+        Executor::create(graph, llvm::cantFail(place(graph, device.target())), device));
+  }
+  std::vector<Tensor> step(uint64_t seed) {
+    for (const Input &in : graph.inputs())
+      llvm::cantFail(executor->feed(in.value, draw(graph.type(in.value), seed)));
+    llvm::cantFail(executor->step({}));
+    std::vector<Tensor> out;
+    for (ValueId v : graph.outputs())
+      out.push_back(llvm::cantFail(executor->fetch(v)));
+    return out;
+  }
+};
+
+// The first step is recorded; the others run the recording, on what the inputs hold then.
+TEST(CudaDevice, RunsARecordedStepOnNewInputs) {
+  KernelTable kernels;
+  registerPlainKernels(kernels);
+  auto cuda = standIn(), cpu = makeCpuDevice(kernels, 1);
+  Running onCuda(*cuda), onCpu(*cpu);
+  for (uint64_t seed : {1, 2, 3}) {
+    auto got = onCuda.step(seed), want = onCpu.step(seed);
+    for (size_t i = 0; i < want.size(); ++i)
+      EXPECT_TRUE(sameBits(got[i], want[i])) << "seed " << seed << ", output " << i;
+  }
+  EXPECT_EQ(onCuda.executor->measuredPeakBytes(), onCpu.executor->measuredPeakBytes());
+}
+
+TEST(CudaDevice, SaysHowMuchWasAskedForAndGoesOn) {
+  auto device = standIn();
+  auto huge = device->allocate(int64_t(1) << 40);
+  ASSERT_FALSE(bool(huge));
+  std::string message = llvm::toString(huge.takeError());
+  expectPart(message, "cuda:0: out of memory: 1048576.0 MiB asked for, 2048.0 of 2048.0 MiB free");
+  Running running(*device);
+  running.step(1);
+}
+
+TEST(CudaDevice, NamesAnOpThatHasNoKernel) {
+  auto device = standIn();
+  OpCall call;
+  OpDef op;
+  op.name = "no_such_op";
+  Attrs none;
+  call.op = &op;
+  call.attrs = &none;
+  auto kernel = device->prepare(call);
+  ASSERT_FALSE(bool(kernel));
+  expectPart(llvm::toString(kernel.takeError()), "cuda:0: unknown op 'no_such_op'");
+}
+
+// What is there of the device's memory at the end is what there was at the beginning.
+TEST(CudaDevice, GivesAllMemoryBack) {
+  useLibrary(kStandIn);
+  auto freeBytes = [] {
+    auto device = standIn();
+    auto all = device->allocate(int64_t(1) << 40);
+    std::string message = llvm::toString(all.takeError());
+    return message.substr(message.find("asked for"));
+  };
+  std::string before = freeBytes();
+  {
+    auto device = standIn();
+    Running running(*device);
+    running.step(1);
+    running.step(2);
+  }
+  EXPECT_EQ(freeBytes(), before);
+}
+
+} // namespace
+} // namespace isthmus

@@ -1,0 +1,2 @@
+// A library that is none of ours.
+extern "C" int isthmus_something_else(void) { return 1; }

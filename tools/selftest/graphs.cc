@@ -1,0 +1,87 @@
+// Whole training graphs: networks of the zoo, and random ones over every row of the op table.
+
+#include "passes/differentiate.h"
+#include "tools/cli/model.h"
+#include "tools/random/random_table_graph.h"
+#include "tools/selftest/selftest.h"
+#include <cmath>
+
+namespace isthmus {
+
+llvm::Error Selftest::checkNetwork(const std::string &name, const ZooOptions &options) {
+  auto forward = buildZoo(name, options);
+  if (!forward)
+    return forward.takeError();
+  ModelOptions model;
+  model.model = name;
+  model.loss = forward->loss ? "" : "mean";
+  auto g = differentiated(std::move(*forward), model);
+  if (!g)
+    return g.takeError();
+  auto want = outputsOf(*g, {}, device_);
+  if (!want)
+    return want.takeError();
+  return checkPolicies(name, *g, {"speed", "memory"}, *want);
+}
+
+void Selftest::checkNetworks() {
+  const std::pair<const char *, ZooOptions> networks[] = {
+      {"mlp", {{"batch", "64"}}},
+      {"cnn", {{"batch", "2"}}},
+      {"resnet", {{"depth", "20"}, {"batch", "2"}, {"shape", "3x32x32"}}},
+      {"unet", {{"batch", "1"}, {"shape", "1x32x32"}}},
+      {"mobilenetv2", {{"batch", "1"}, {"shape", "3x64x64"}}},
+      {"gpt2",
+       {{"depth", "2"},
+        {"width", "64"},
+        {"heads", "4"},
+        {"batch", "1"},
+        {"tokens", "32"},
+        {"vocab", "128"}}},
+      {"vae", {{"batch", "4"}}},
+  };
+  ProgressBar bar("networks", std::size(networks));
+  for (size_t i = 0; i < std::size(networks); ++i) {
+    bar.at(i);
+    check(checkNetwork(networks[i].first, networks[i].second), networks[i].first);
+  }
+}
+
+namespace {
+
+// In f64 rounding hardly ever decides a comparison, so results of two devices can be compared.
+RandomTableOptions optionsOf(uint64_t seed) {
+  RandomTableOptions o = tableOptions(seed);
+  o.dtype = DType::F64;
+  o.mixed = false;
+  return o;
+}
+
+} // namespace
+
+llvm::Error Selftest::checkRandomGraph(uint64_t seed) {
+  ModelOptions model;
+  model.model = "random";
+  auto g = differentiated(randomTableGraph(optionsOf(seed)).graph, model);
+  if (!g)
+    return g.takeError();
+  const std::string name = "random graph " + std::to_string(seed);
+  auto exact = outputsOf(*g, {}, reference_), got = outputsOf(*g, {}, device_);
+  if (!exact || !got)
+    return llvm::joinErrors(exact.takeError(), got.takeError());
+  constexpr double kTolerance = 1e-7; // sums of sums, and functions that are steep
+  for (size_t i = 0; i < exact->size(); ++i)
+    check(isClose((*got)[i], (*exact)[i], kTolerance),
+          name + ": output '" + g->valueName(g->outputs()[i]).str() + "'");
+  return checkPolicies(name, *g, {"memory"}, *got);
+}
+
+void Selftest::checkRandomGraphs(size_t count) {
+  ProgressBar bar("random graphs", count);
+  for (size_t i = 0; i < count; ++i) {
+    bar.at(i);
+    check(checkRandomGraph(i), "random graph " + std::to_string(i));
+  }
+}
+
+} // namespace isthmus

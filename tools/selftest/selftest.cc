@@ -1,0 +1,98 @@
+#include "tools/selftest/selftest.h"
+
+#include "tools/cli/console.h"
+#include "tools/cli/execute.h"
+#include "tools/random/draw.h"
+#include <cmath>
+#include <cstring>
+
+namespace isthmus {
+
+void Selftest::check(bool ok, const std::string &what) {
+  (ok ? passed_ : failed_) += 1;
+  if (!ok)
+    Console::get().line("failed: " + what);
+}
+void Selftest::check(llvm::Error e, const std::string &what) {
+  if (e)
+    check(false, what + ": " + plainMessage(std::move(e)));
+}
+
+llvm::Expected<std::vector<Tensor>> outputsOf(const Graph &g, const PlanOptions &plan,
+                                              Device &device, Report *report) {
+  auto p = planned(g, plan, device.target());
+  if (!p)
+    return p.takeError();
+  Report r = p->report;
+  auto e = execute(*p, device, {}, r);
+  if (!e)
+    return e.takeError();
+  std::vector<Tensor> out;
+  for (ValueId v : p->graph.outputs()) {
+    auto t = (*e)->fetch(v);
+    if (!t)
+      return t.takeError();
+    out.push_back(std::move(*t));
+  }
+  if (report)
+    *report = r;
+  return out;
+}
+
+bool isClose(const Tensor &got, const Tensor &want, double tolerance) {
+  if (got.type.dims != want.type.dims)
+    return false;
+  if (!isFloat(got.type.dtype) || !isFloat(want.type.dtype))
+    return sameBits(got, want);
+  std::vector<double> a = toDoubles(got), b = toDoubles(want);
+  double largest = 1;
+  for (double v : b)
+    largest = std::isfinite(v) ? std::max(largest, std::fabs(v)) : largest;
+  for (size_t i = 0; i < a.size(); ++i)
+    if (a[i] != b[i] && !(std::isnan(a[i]) && std::isnan(b[i])) &&
+        !(std::fabs(a[i] - b[i]) <= tolerance * largest))
+      return false;
+  return true;
+}
+
+llvm::Error Selftest::checkPolicies(const std::string &name, const Graph &g,
+                                    llvm::ArrayRef<const char *> policies,
+                                    llvm::ArrayRef<Tensor> want) {
+  for (const char *policy : policies) {
+    PlanOptions plan;
+    plan.policy = policy;
+    Report report;
+    auto got = outputsOf(g, plan, device_, &report);
+    if (!got)
+      return got.takeError();
+    bool equal = true;
+    for (size_t i = 0; i < want.size(); ++i)
+      equal &= sameBits((*got)[i], want[i]);
+    const std::string under = name + " under " + policy;
+    check(equal, under + ": not the same bits");
+    check(report.measuredPeakBytes.front() == report.predictedPeakBytes, under + ": peak");
+    check(report.predictedPeakBytes <= report.baselinePeakBytes, under + ": above the baseline");
+  }
+  return llvm::Error::success();
+}
+
+void Selftest::checkOutOfMemory() {
+  auto address = device_.allocate(int64_t(1) << 50);
+  if (address) {
+    device_.release(*address);
+    return check(false, "a petabyte was given");
+  }
+  std::string message = plainMessage(address.takeError());
+  check(llvm::StringRef(message).contains("out of memory") &&
+            llvm::StringRef(message).contains("MiB asked for"),
+        "running out of memory: " + message);
+  auto g = buildZoo("mlp", {{"batch", "4"}});
+  if (!g)
+    return check(g.takeError(), "mlp");
+  auto again = outputsOf(*g, {}, device_);
+  check(bool(again), "a step after running out of memory");
+  if (!again)
+    llvm::consumeError(again.takeError());
+}
+
+} // namespace isthmus

@@ -1,0 +1,53 @@
+// Does this build compute rightly on this machine? A device is held against the plain kernels on
+// the CPU, and against what plans promise.
+#pragma once
+
+#include "runtime/device.h"
+#include "tools/cli/planned.h"
+#include "tools/zoo/zoo.h"
+#include <string>
+
+namespace isthmus {
+
+class Selftest {
+public:
+  // `reference` computes with the plain kernels; both outlive the test.
+  Selftest(Device &device, Device &reference) : device_(device), reference_(reference) {}
+
+  // Every example of the op table: in f64 and f32 what the reference has in f64.
+  void checkKernels();
+  // Small networks: under every policy the bits of no policy, the peak that was predicted and no
+  // more than the baseline's.
+  void checkNetworks();
+  // Random graphs over the whole table: nearly the reference's results, and after rewriting the
+  // same bits.
+  void checkRandomGraphs(size_t count);
+  // More memory than there is: an error that tells sizes, and a device that goes on.
+  void checkOutOfMemory();
+
+  size_t passed() const { return passed_; }
+  size_t failed() const { return failed_; }
+
+private:
+  void check(bool ok, const std::string &what); // tells what failed on stderr
+  void check(llvm::Error e, const std::string &what);
+
+  llvm::Error checkKernel(const OpDef &op, const std::string &example);
+  llvm::Error checkNetwork(const std::string &name, const ZooOptions &options);
+  llvm::Error checkRandomGraph(uint64_t seed);
+  llvm::Error checkPolicies(const std::string &name, const Graph &g,
+                            llvm::ArrayRef<const char *> policies, llvm::ArrayRef<Tensor> want);
+
+  Device &device_, &reference_;
+  size_t passed_ = 0, failed_ = 0;
+};
+
+// The graph's outputs after a step on drawn inputs; its figures into `report`, if given.
+llvm::Expected<std::vector<Tensor>> outputsOf(const Graph &g, const PlanOptions &plan,
+                                              Device &device, Report *report = nullptr);
+
+// Whether all elements agree within `tolerance` of the tensor's largest, or of one; elements that
+// are no floats must be equal. The types may differ in precision.
+bool isClose(const Tensor &got, const Tensor &want, double tolerance);
+
+} // namespace isthmus
