@@ -111,13 +111,27 @@ inline int lanesFor(int64_t length) {
   return lanes;
 }
 
+// How a launch is cut into blocks of threads. Blocks go on in steps of the whole grid until all is
+// done, so their number, which depends on the device, changes no result.
+struct Geometry {
+  int64_t blocks;
+  int threads; // in a block
+};
+inline Geometry geometryOfEach(int64_t n, int multiprocessors) {
+  return {std::min<int64_t>((n + kMaxLanes - 1) / kMaxLanes, int64_t(multiprocessors) * 32),
+          kMaxLanes};
+}
+inline Geometry geometryOfTeams(int64_t teams, int64_t length, int multiprocessors) {
+  return {std::min<int64_t>(teams, int64_t(multiprocessors) * 1024), lanesFor(length)};
+}
+
 // body(i) for every i in [0, n), in any order.
 template <typename Body> void forEach(const Queue &queue, int64_t n, Body body) {
   if (n <= 0)
     return;
 #ifdef __CUDACC__
-  int64_t blocks = std::min<int64_t>((n + kMaxLanes - 1) / kMaxLanes, queue.multiprocessors * 32);
-  runEach<<<unsigned(blocks), kMaxLanes, 0, static_cast<cudaStream_t>(queue.stream)>>>(n, body);
+  Geometry g = geometryOfEach(n, queue.multiprocessors);
+  runEach<<<unsigned(g.blocks), g.threads, 0, static_cast<cudaStream_t>(queue.stream)>>>(n, body);
 #else
   launchLoop(queue, [=] {
     for (int64_t i = 0; i < n; ++i)
@@ -132,15 +146,14 @@ template <typename Body>
 void forEachTeam(const Queue &queue, int64_t teams, int64_t length, Body body) {
   if (teams <= 0)
     return;
-  int lanes = lanesFor(length);
+  Geometry g = geometryOfTeams(teams, length, queue.multiprocessors);
 #ifdef __CUDACC__
-  int64_t blocks = std::min<int64_t>(teams, int64_t(queue.multiprocessors) * 1024);
-  runTeams<<<unsigned(blocks), unsigned(lanes), 0, static_cast<cudaStream_t>(queue.stream)>>>(teams,
-                                                                                              body);
+  runTeams<<<unsigned(g.blocks), g.threads, 0, static_cast<cudaStream_t>(queue.stream)>>>(teams,
+                                                                                          body);
 #else
   launchLoop(queue, [=] {
     for (int64_t t = 0; t < teams; ++t)
-      body(t, Team(lanes));
+      body(t, Team(g.threads));
   });
 #endif
 }

@@ -76,6 +76,8 @@ const char *openDevice(int32_t index, const IsthmusCudaOptions *options, Isthmus
   d->queue.tf32 = options->tf32 != 0;
   if (const char *failure = gpuOpen(index, d->queue, d->properties))
     return failed("opening the device", failure);
+  if (d->queue.tf32) // other kernels, with other workspaces
+    d->properties.target += " tf32";
   void *random = nullptr;
   if (const char *failure = gpuAllocate(sizeof(RandomKey), &random)) {
     const char *message = failed("opening the device", failure);

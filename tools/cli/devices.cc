@@ -6,12 +6,16 @@
 
 namespace isthmus {
 
-llvm::Expected<std::unique_ptr<Device>> openDevice(llvm::StringRef name, int threads) {
+DeviceOptions deviceOptions(const ModelOptions &o) { return {o.threads, o.precision == kTf32}; }
+
+llvm::Expected<std::unique_ptr<Device>> openDevice(llvm::StringRef name,
+                                                   const DeviceOptions &options) {
   if (name == "cpu" || name == "cpu:0")
-    return makeCpuDevice(cpuKernels(), threads);
+    return makeCpuDevice(cpuKernels(), options.threads);
   if (name == "counting")
-    return makeCountingDevice(cpuKernels(), threads);
+    return makeCountingDevice(cpuKernels(), options.threads);
   CudaOptions cuda;
+  cuda.tf32 = options.tf32;
   if (name == "cuda" || (name.startswith("cuda:") && !name.substr(5).getAsInteger(10, cuda.index)))
     return makeCudaDevice(cuda);
   return makeErrorCode(2, "--device expects cpu, cuda, cuda:N or counting, got '{0}'{1}", name,

@@ -2,11 +2,19 @@
 #pragma once
 
 #include "runtime/device.h"
+#include "tools/cli/options.h"
 
 namespace isthmus {
 
+struct DeviceOptions {
+  int threads = 0;   // of a CPU; 0: one for each core
+  bool tf32 = false; // products of f32 may round their operands to tf32, where the device can
+};
+DeviceOptions deviceOptions(const ModelOptions &o);
+
 // "cpu", "cpu:0", "counting", "cuda" or "cuda:N". Errors: cuda where it is not available, with the
 // reason (exit 5); an unknown name (exit 2).
-llvm::Expected<std::unique_ptr<Device>> openDevice(llvm::StringRef name, int threads);
+llvm::Expected<std::unique_ptr<Device>> openDevice(llvm::StringRef name,
+                                                   const DeviceOptions &options = {});
 
 } // namespace isthmus

@@ -50,7 +50,7 @@ llvm::Expected<Graph> loadModel(const ModelOptions &o, const GivenInputs &given)
     *g = withMode(*g, Mode::Eval);
   if (o.precision.empty())
     return g;
-  return withPrecision(*g, *parseDType(o.precision));
+  return withPrecision(*g, o.precision == kTf32 ? DType::F32 : *parseDType(o.precision));
 }
 
 llvm::Expected<std::vector<ValueId>> wrtValues(const Graph &g, llvm::StringRef wrt) {

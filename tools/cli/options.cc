@@ -35,7 +35,10 @@ void addModelOptions(CLI::App &verb, ModelOptions &o) {
   verb.add_option("--threads", o.threads, "CPU threads; default: one for each core")
       ->group(group)
       ->check(CLI::PositiveNumber);
-  verb.add_option("--precision", o.precision, "f32, f64, bf16 or f16; default: as the model has it")
+  verb.add_option(
+          "--precision", o.precision,
+          "f32, f64, bf16, f16, or tf32: f32 whose products a GPU may round; default: as the "
+          "model has it")
       ->group(group);
   verb.add_option("--progress", o.progress, "auto, plain or none")
       ->capture_default_str()
@@ -78,10 +81,11 @@ void addPlanOptions(CLI::App &verb, PlanOptions &o) {
 llvm::Error checkOptions(const ModelOptions &o) {
   if (o.eval && o.asWritten)
     return makeErrorCode(2, "--eval and --as-written exclude each other; give one");
-  if (!o.precision.empty()) {
+  if (!o.precision.empty() && o.precision != kTf32) {
     auto type = parseDType(o.precision);
     if (!type || !isFloat(*type))
-      return makeErrorCode(2, "--precision expects f32, f64, bf16 or f16, got '{0}'", o.precision);
+      return makeErrorCode(2, "--precision expects f32, f64, bf16, f16 or tf32, got '{0}'",
+                           o.precision);
   }
   Console::get().setProgress(o.progress == "plain"  ? Progress::Plain
                              : o.progress == "none" ? Progress::None

@@ -8,6 +8,9 @@
 
 namespace isthmus {
 
+// A precision of products alone: tensors are f32.
+constexpr const char *kTf32 = "tf32";
+
 struct ModelOptions {
   std::string model; // path, or "-"
   std::string loss;  // empty: what the file names

@@ -11,7 +11,7 @@ llvm::Expected<StepToPlan> stepToPlan(const ModelOptions &model, const PlanOptio
     return e;
   if (llvm::Error e = checkOptions(plan))
     return e;
-  auto device = openDevice(deviceName, model.threads);
+  auto device = openDevice(deviceName, deviceOptions(model));
   if (!device)
     return device.takeError();
   auto g = loadModel(model);

@@ -39,7 +39,7 @@ llvm::Error ops() {
 
 llvm::Error devices() {
   for (const char *name : {"cpu", "counting", "cuda"}) {
-    auto device = openDevice(name, 0);
+    auto device = openDevice(name);
     if (!device) {
       std::string why = plainMessage(device.takeError());
       llvm::outs() << llvm::formatv("{0,-10}{1}\n", name, llvm::StringRef(why).split("is ").second);

@@ -129,7 +129,7 @@ llvm::Error run(Options o) {
     return e;
   if (llvm::Error e = checkOutputsFolder(o.outputs)) // before the work, not after
     return e;
-  auto device = openDevice(o.device, o.model.threads);
+  auto device = openDevice(o.device, deviceOptions(o.model));
   if (!device)
     return device.takeError();
   if (llvm::Error e = checkTogether(o, **device))

@@ -18,7 +18,7 @@ struct Options {
 };
 
 llvm::Error selftest(const Options &o) {
-  auto device = openDevice(o.device, o.threads);
+  auto device = openDevice(o.device, {o.threads});
   if (!device)
     return device.takeError();
   if (!(*device)->computes())

@@ -72,7 +72,7 @@ llvm::Error verifyBoth(const Options &o) {
     return e;
   if (o.model.model == "-" && o.other == "-")
     return makeErrorCode(2, "only one of the two models can come from standard input");
-  auto device = openDevice(o.device, o.model.threads);
+  auto device = openDevice(o.device, deviceOptions(o.model));
   if (!device)
     return device.takeError();
   if (!(*device)->computes())

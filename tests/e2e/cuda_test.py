@@ -1,0 +1,77 @@
+"""The CUDA device from outside, with the library that plays a GPU on the CPU: its kernels are ours, compiled for the CPU.
+
+What runs on a GPU runs the same checks there: `isthmus selftest --device=cuda`.
+"""
+
+import json
+import os
+
+import command
+from cli_cases import ZOO, Case
+
+LIBRARY = os.path.abspath(
+    os.environ.get("ISTHMUS_STAND_IN") or "kernels/cuda/libisthmus_cuda_stand_in.so"  # tests run in the root of the runfiles
+)
+STAND_IN = {"ISTHMUS_CUDA_LIBRARY": LIBRARY}
+
+
+class CudaCase(Case):
+    def on_cuda(self, *args, **kwargs):
+        return self.run_ok(*args, "--device=cuda", env=STAND_IN, **kwargs)
+
+
+class Devices(CudaCase):
+    def test_listed(self):
+        self.assertRegex(self.run_ok("devices", env=STAND_IN).out.decode(), r"(?m)^cuda +cuda stand-in$")
+
+    def test_not_available(self):
+        missing = {"ISTHMUS_CUDA_LIBRARY": "/no/such.so"}
+        self.assertRegex(self.run_ok("devices", env=missing).out.decode(), r"(?m)^cuda +not available: there is no /no/such.so")
+        result = command.run("run", self.mlp(), "--loss=mse", "--device=cuda", cwd=self.dir, env=missing)
+        self.assertEqual(result.code, 5, result)
+        self.assertIn("device 'cuda' is not available: there is no /no/such.so", result.err)
+
+    def test_no_such_gpu(self):
+        result = command.run("run", self.mlp(), "--loss=mse", "--device=cuda:7", cwd=self.dir, env=STAND_IN)
+        self.assertEqual(result.code, 5, result)
+        self.assertIn("device 'cuda:7' is not available: 2 GPUs found", result.err)
+
+    def test_malformed(self):
+        for name in ("cuda:", "cuda:x", "cuda:-1", "gpu"):
+            result = command.run("run", self.mlp(), "--loss=mse", f"--device={name}", cwd=self.dir, env=STAND_IN)
+            self.assertIn(result.code, (2, 5), f"{name}\n{result}")
+
+
+class Runs(CudaCase):
+    def test_selftest(self):
+        out = self.on_cuda("selftest", "--graphs=150", timeout=900).out.decode()
+        self.assertRegex(out, r"(\d+) passed, 0 failed\n$")
+
+    def test_zoo_under_budgets(self):
+        """The arena is within the budget, the peak as predicted, steps repeat, and the bits are those of no policy."""
+        for name in ZOO:
+            with self.subTest(name):
+                model, options = self.zoo(name)
+                want = self.outputs(model, *options, "--device=cuda", env=STAND_IN)
+                for plan in ("--policy=speed", "--policy=memory", "--budget=85%"):
+                    if plan == "--budget=85%" and name in ("mlp", "vae"):
+                        continue  # mostly parameters' gradients, which nothing makes smaller
+                    got = self.outputs(model, *options, plan, "--device=cuda", "--steps=2", "--report=r.json", env=STAND_IN)
+                    self.assert_same(got, want)
+                    report = json.loads(self.read("r.json"))
+                    self.assertEqual(report["measured_peak_bytes"], [report["predicted_peak_bytes"]])
+                    self.assertEqual(report["loss"][0], report["loss"][1])
+
+    def test_a_plan_for_a_gpu_is_told_on_a_cpu(self):
+        self.on_cuda("opt", self.chain(), "--loss=mean", "--policy=memory", "-o", "out.isth")
+        self.assertIn(b"cuda stand-in", self.read("out.isth"))
+        result = self.run_ok("run", "out.isth")
+        self.assertIn("cuda stand-in", result.err)
+
+    def test_tf32_is_another_target(self):
+        self.on_cuda("opt", self.chain(), "--loss=mean", "--policy=memory", "--precision=tf32", "-o", "out.isth")
+        self.assertIn(b"cuda stand-in tf32", self.read("out.isth"))
+
+
+if __name__ == "__main__":
+    command.main()

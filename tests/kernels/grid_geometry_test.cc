@@ -1,0 +1,85 @@
+// How launches are cut up, and where elements lie: over random sizes, with no kernel.
+
+#include "kernels/cuda/grid.h"
+#include "kernels/cuda/strided.h"
+#include <gtest/gtest.h>
+#include <random>
+
+namespace isthmus::cuda {
+namespace {
+
+using element::broadcastStrides;
+using element::Walk;
+
+std::mt19937_64 bits(1);
+int64_t below(int64_t n) { return int64_t(bits() % uint64_t(n)); }
+
+// What runEach does on a GPU: every index, once.
+TEST(Geometry, CoversEveryIndexOnce) {
+  for (int trial = 0; trial < 300; ++trial) {
+    int64_t n = trial < 260 ? trial * 7 : 1 + below(200000);
+    int multiprocessors = 1 + int(below(4));
+    Geometry g = geometryOfEach(n, multiprocessors);
+    ASSERT_LE(g.threads, kMaxLanes);
+    ASSERT_LE(g.blocks, INT32_MAX);
+    std::vector<int> times(size_t(n), 0);
+    for (int64_t block = 0; block < g.blocks; ++block)
+      for (int thread = 0; thread < g.threads; ++thread)
+        for (int64_t i = block * g.threads + thread; i < n; i += g.blocks * g.threads)
+          ++times[size_t(i)];
+    for (int t : times)
+      ASSERT_EQ(t, 1) << n;
+  }
+}
+
+TEST(Geometry, TeamsFitTheirRows) {
+  for (int64_t length : {0, 1, 31, 32, 33, 127, 128, 511, 512, 1000, 100000}) {
+    Geometry g = geometryOfTeams(5, length, 2);
+    EXPECT_EQ(g.threads & (g.threads - 1), 0); // the tree of a fold halves it
+    EXPECT_GE(g.threads, 32);
+    EXPECT_LE(g.threads, kMaxLanes);
+    EXPECT_EQ(g.blocks, 5);
+    EXPECT_EQ(geometryOfTeams(5, length, 100).threads, g.threads); // no order from the device
+  }
+  EXPECT_LE(geometryOfTeams(int64_t(1) << 40, 1, 200).blocks, INT32_MAX);
+}
+
+TEST(Divisor, DividesAsTheProcessorDoes) {
+  for (int trial = 0; trial < 200000; ++trial) {
+    int64_t by = 1 + below(int64_t(1) << (1 + below(40)));
+    int64_t i = below(int64_t(1) << (1 + below(44)));
+    if (trial % 4 == 0)
+      i = std::max<int64_t>(0, by * below(1000) - below(2)); // at the steps
+    if (trial % 5 == 0)
+      i = (int64_t(1) << 31) - 2 + below(4); // where the short way ends
+    int64_t rest = -1;
+    ASSERT_EQ(Divisor(by)(i, &rest), i / by) << i << " / " << by;
+    ASSERT_EQ(rest, i % by);
+  }
+}
+
+TEST(Strided, FindsEveryElement) {
+  for (int trial = 0; trial < 500; ++trial) {
+    Dims dims, from;
+    for (int64_t axis = below(6); axis > 0; --axis) {
+      dims.push_back(1 + below(4));
+      from.push_back(below(3) ? dims.back() : 1);
+    }
+    Walk<2> walk(dims, {broadcastStrides(from, dims), element::denseStrides(dims)});
+    ASSERT_TRUE(Strided<2>::takes(walk));
+    Strided<2> strided(walk);
+    int64_t i = 0;
+    walk.forEachRow(0, walk.elements(), [&](const std::array<int64_t, 2> &at, int64_t n) {
+      for (int64_t k = 0; k < n; ++k, ++i) {
+        int64_t got[2];
+        strided.at(i, got);
+        ASSERT_EQ(got[0], at[0] + k * walk.rowStride(0));
+        ASSERT_EQ(got[1], i);
+      }
+    });
+    ASSERT_EQ(i, walk.elements());
+  }
+}
+
+} // namespace
+} // namespace isthmus::cuda
