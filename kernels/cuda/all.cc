@@ -2,6 +2,13 @@
 
 namespace isthmus::cuda {
 
-void registerGridKernels(KernelTable &table) { registerElementwise(table); }
+void registerGridKernels(KernelTable &table) {
+  registerElementwise(table);
+  registerActivation(table);
+  registerMath(table);
+  registerBits(table);
+  registerRandom(table);
+  registerOptimizer(table);
+}
 
 } // namespace isthmus::cuda

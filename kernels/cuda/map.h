@@ -41,6 +41,24 @@ void mapDense(const Queue &queue, int64_t n, const T *x, Out *y, F f) {
   });
 }
 
+// Pack p of n elements: the last may be short, and is then filled up with zeros.
+template <int N, typename T> ISTHMUS_DEVICE Pack<T, N> loadPack(const T *x, int64_t p, int64_t n) {
+  if ((p + 1) * N <= n)
+    return reinterpret_cast<const Pack<T, N> *>(x)[p];
+  Pack<T, N> pack{};
+  for (int i = 0; p * N + i < n; ++i)
+    pack.element[i] = x[p * N + i];
+  return pack;
+}
+template <int N, typename T>
+ISTHMUS_DEVICE void storePack(T *y, int64_t p, int64_t n, const Pack<T, N> &pack) {
+  if ((p + 1) * N <= n)
+    reinterpret_cast<Pack<T, N> *>(y)[p] = pack;
+  else
+    for (int i = 0; p * N + i < n; ++i)
+      y[p * N + i] = pack.element[i];
+}
+
 // Pack p of x; of one element over and over where x does not step.
 template <int N, typename T> ISTHMUS_DEVICE Pack<T, N> packAt(const T *x, bool steps, int64_t p) {
   Pack<T, N> pack;

@@ -9,5 +9,10 @@ void registerLibraryKernels(KernelTable &table); // cuDNN's and cuBLASLt's; none
 void registerGridKernels(KernelTable &table);    // our own: all of the below
 
 void registerElementwise(KernelTable &table);
+void registerActivation(KernelTable &table);
+void registerMath(KernelTable &table);
+void registerBits(KernelTable &table);
+void registerRandom(KernelTable &table);
+void registerOptimizer(KernelTable &table);
 
 } // namespace isthmus::cuda

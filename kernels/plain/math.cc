@@ -1,7 +1,7 @@
 // Functions of one number, rounding, remainders, and what kind of number one is. Trained networks
 // rarely have them in quantity: they are the C library's.
 
-#include "kernels/element/functions.h"
+#include "kernels/element/math.h"
 #include "kernels/plain/map.h"
 #include "kernels/plain/register.h"
 
@@ -15,69 +15,7 @@ template <typename F> void runFunction(const OpCall &call, const KernelArgs &arg
   });
 }
 
-struct Log1p {
-  template <typename T> T operator()(T x) const { return std::log1p(x); }
-};
-struct Expm1 {
-  template <typename T> T operator()(T x) const { return expm1Of(x); }
-};
-struct Tan {
-  template <typename T> T operator()(T x) const { return std::tan(x); }
-};
-struct Asin {
-  template <typename T> T operator()(T x) const { return std::asin(x); }
-};
-struct Acos {
-  template <typename T> T operator()(T x) const { return std::acos(x); }
-};
-struct Atan {
-  template <typename T> T operator()(T x) const { return std::atan(x); }
-};
-struct Sinh {
-  template <typename T> T operator()(T x) const { return std::sinh(x); }
-};
-struct Cosh {
-  template <typename T> T operator()(T x) const { return std::cosh(x); }
-};
-struct Asinh {
-  template <typename T> T operator()(T x) const { return std::asinh(x); }
-};
-struct Acosh {
-  template <typename T> T operator()(T x) const { return std::acosh(x); }
-};
-struct Atanh {
-  template <typename T> T operator()(T x) const { return std::atanh(x); }
-};
-struct Floor {
-  template <typename T> T operator()(T x) const { return std::floor(x); }
-};
-struct Ceil {
-  template <typename T> T operator()(T x) const { return std::ceil(x); }
-};
-struct Round { // in the mode that is always set: halves to even
-  template <typename T> T operator()(T x) const { return std::rint(x); }
-};
-
 // --- Remainders
-
-struct Fmod { // the dividend's sign
-  template <typename T> T operator()(T a, T b) const {
-    if constexpr (!std::is_integral_v<T>) {
-      return std::fmod(a, b);
-    } else {
-      if constexpr (std::is_signed_v<T>)
-        if (b == -1) // the least number's quotient does not fit
-          return 0;
-      return b == 0 ? T(0) : static_cast<T>(a % b);
-    }
-  }
-};
-struct Mod { // the divisor's sign
-  template <typename T> T operator()(T a, T b) const {
-    T r = Fmod()(a, b);
-    return r != 0 && (r < 0) != (b < 0) ? static_cast<T>(r + b) : r;
-  }
-};
 
 template <typename F> void mapRemainders(const OpCall &call, const KernelArgs &args) {
   dispatchNumber(call.results[0].dtype, [&](auto tag) {
@@ -102,13 +40,9 @@ template <typename F> void runIs(const OpCall &call, const KernelArgs &args, F f
     });
   });
 }
-void runIsNaN(const OpCall &call, const KernelArgs &args) {
-  runIs(call, args, [](auto x) { return x != x; });
-}
+void runIsNaN(const OpCall &call, const KernelArgs &args) { runIs(call, args, IsNaN()); }
 void runIsInf(const OpCall &call, const KernelArgs &args) {
-  bool positive = call.attrs->getBool("positive"), negative = call.attrs->getBool("negative");
-  runIs(call, args,
-        [=](auto x) { return (positive && x == INFINITY) || (negative && x == -INFINITY); });
+  runIs(call, args, IsInf{call.attrs->getBool("positive"), call.attrs->getBool("negative")});
 }
 
 } // namespace

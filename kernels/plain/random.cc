@@ -1,7 +1,7 @@
 // Ops that draw random numbers. Element i of the result has draw i of its stream, whoever computes
 // it.
 
-#include "kernels/element/philox.h"
+#include "kernels/element/draws.h"
 #include "kernels/plain/dispatch.h"
 #include "kernels/plain/register.h"
 
@@ -43,7 +43,6 @@ void runDropout(const OpCall &call, const KernelArgs &args) {
   int64_t n = call.results[0].elements();
   dispatchFloat(call.results[0].dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    using C = Compute<T>;
     const T *x = operand<T>(args, 0);
     T *y = result<T>(args, 0);
     if (!training) {
@@ -52,62 +51,34 @@ void runDropout(const OpCall &call, const KernelArgs &args) {
                     [=](int64_t begin, int64_t end) { std::copy(x + begin, x + end, y + begin); });
       return;
     }
-    uint32_t threshold = dropThreshold(ratio);
-    C scale = C(1 / (1 - ratio));
+    auto drop = dropout<T>(ratio);
     forEachBatch(keyOf(call, args), n,
                  [=](const uint32_t(&words)[kBatch], int64_t first, int64_t count) {
                    const T *from = x + first;
                    T *to = y + first;
 #pragma GCC ivdep
-                   for (int64_t i = 0; i < count;
-                        ++i) { // a dropped element is zero even where it was not a number
-                     T kept = T(C(from[i]) * scale);
-                     to[i] = words[i] >= threshold ? kept : T();
-                   }
+                   for (int64_t i = 0; i < count; ++i)
+                     to[i] = drop(from[i], words[i]);
                  });
   });
-}
-
-// The largest element of type T that is below `high` (and not below `low`).
-template <typename T> T justBelow(double high, double low) {
-  using C = Compute<T>;
-  C c = C(high);
-  if constexpr (std::is_same_v<T, C>) {
-    c = double(c) < high || high <= low ? c
-                                        : std::nextafter(c, -std::numeric_limits<C>::infinity());
-    return c;
-  } else {
-    T t = T(c);
-    for (C lower = c; double(C(t)) >= high && high > low;
-         t = T(lower)) // a few steps of 1 / 2048 of its size
-      lower -= std::max(std::fabs(lower) / 2048, C(1e-7));
-    return t;
-  }
 }
 
 void runUniform(const OpCall &call, const KernelArgs &args) {
   double low = call.attrs->getFloat("low"), high = call.attrs->getFloat("high");
   dispatchFloat(call.results[0].dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    using C = Compute<T>;
     T *y = result<T>(args, 0);
-    C from = C(low), width = C(high - low), most = C(justBelow<T>(high, low));
+    auto number = uniform<T>(low, high);
     forEachBatch(keyOf(call, args), call.results[0].elements(),
                  [=](const uint32_t(&words)[kBatch], int64_t first, int64_t count) {
-                   for (int64_t i = 0; i < count; ++i) {
-                     C u;
-                     if constexpr (std::is_same_v<C, double>)
-                       u = uniformDouble(words[i]);
-                     else
-                       u = uniformFloat(words[i]);
-                     y[first + i] = static_cast<T>(std::min(from + width * u, most));
-                   }
+                   for (int64_t i = 0; i < count; ++i)
+                     y[first + i] = number(words[i]);
                  });
   });
 }
 
 void runNormal(const OpCall &call, const KernelArgs &args) {
-  double mean = call.attrs->getFloat("mean"), std = call.attrs->getFloat("std");
+  Normal normal{call.attrs->getFloat("mean"), call.attrs->getFloat("std")};
   dispatchFloat(call.results[0].dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     T *y = result<T>(args, 0);
@@ -115,13 +86,9 @@ void runNormal(const OpCall &call, const KernelArgs &args) {
                  [=](const uint32_t(&words)[kBatch], int64_t first, int64_t count) {
                    double draw[kBatch];
                    for (int64_t block = 0; block < kBlocks; ++block)
-                     for (int pair = 0; pair < 2; ++pair) { // two draws from two words
-                       double cosine, sine;
-                       philoxCosSin(uniformDouble(words[4 * block + 2 * pair + 1]), &cosine, &sine);
-                       double radius = std::sqrt(normalRadiusSquared(words[4 * block + 2 * pair]));
-                       draw[4 * block + 2 * pair] = mean + std * (radius * cosine);
-                       draw[4 * block + 2 * pair + 1] = mean + std * (radius * sine);
-                     }
+                     for (int pair = 0; pair < 4; pair += 2)
+                       normal(words[4 * block + pair], words[4 * block + pair + 1],
+                              &draw[4 * block + pair]);
                    for (int64_t i = 0; i < count; ++i)
                      y[first + i] = static_cast<T>(static_cast<Compute<T>>(draw[i]));
                  });

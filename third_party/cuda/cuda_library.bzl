@@ -25,7 +25,8 @@ _FLAGS = [
     "-Xcompiler=-fPIC",
     "-Xcompiler=-UNDEBUG",
     "-Xcompiler=-fvisibility=hidden",
-    "-Xcudafe=--diag_suppress=177",
+    # Functions that only some instances use; signs of unsigned integers, in functions of any number.
+    "-Xcudafe=--diag_suppress=177,--diag_suppress=186",
 ]
 
 def _cuda_library_impl(ctx):
