@@ -9,6 +9,9 @@ void registerGridKernels(KernelTable &table) {
   registerBits(table);
   registerRandom(table);
   registerOptimizer(table);
+  registerShape(table);
+  registerIndexing(table);
+  registerOrder(table);
 }
 
 } // namespace isthmus::cuda

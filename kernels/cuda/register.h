@@ -14,5 +14,8 @@ void registerMath(KernelTable &table);
 void registerBits(KernelTable &table);
 void registerRandom(KernelTable &table);
 void registerOptimizer(KernelTable &table);
+void registerShape(KernelTable &table);
+void registerIndexing(KernelTable &table);
+void registerOrder(KernelTable &table);
 
 } // namespace isthmus::cuda

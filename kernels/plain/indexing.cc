@@ -1,86 +1,42 @@
 // Gathers and scatters whose indices are tensors. Where several updates meet in one place they come
 // in the order of the updates, whatever the number of threads.
 
+#include "kernels/element/indexing.h"
+#include "kernels/element/arithmetic.h"
 #include "kernels/plain/dispatch.h"
 #include "kernels/plain/register.h"
 #include <cstring>
-#include <optional>
 
 namespace isthmus::plain {
 namespace {
 
-// The indices of a call, of either type.
-class Indices {
-public:
-  Indices(const OpCall &call, const KernelArgs &args)
-      : data_(args.operands[1]), wide_(call.operands[1].dtype == DType::I64) {}
-  // Index `i` into an axis of `size` elements; -1 if it is out of range.
-  int64_t at(int64_t i, int64_t size) const {
-    int64_t v =
-        wide_ ? static_cast<const int64_t *>(data_)[i] : static_cast<const int32_t *>(data_)[i];
-    v = v < 0 ? v + size : v;
-    return v >= 0 && v < size ? v : -1;
-  }
-
-private:
-  const void *data_;
-  bool wide_;
-};
-
-// What an index out of range gives, as bits of the element's size.
-template <typename T> T nothing(DType t) {
-  switch (t) {
-  case DType::F32:
-    return T(0x7fc00000u);
-  case DType::F64:
-    return T(0x7ff8000000000000u);
-  case DType::BF16:
-    return T(0x7fc0u);
-  case DType::F16:
-    return T(0x7e00u);
-  default:
-    return 0;
-  }
+Indices indicesOf(const OpCall &call, const KernelArgs &args) {
+  return Indices(args.operands[1], call.operands[1].dtype);
 }
 
 // --- Elements along an axis
 
-// Columns of indices along the axis, and the columns of `x` that they point into.
-struct Pairs {
-  Pairs(const OpCall &call) : axis(call.attrs->getInt("axis")) {
-    const Type &x = call.operands[0], &indices = call.operands[1];
-    axis = axis < 0 ? axis + x.rank() : axis;
-    size = x.dims[axis];
-    count = indices.dims[axis];
-    Dims from = denseStrides(x.dims), at = denseStrides(indices.dims), columns = indices.dims;
-    stepX = from[axis];
-    step = at[axis];
-    columns[axis] = 1;
-    walk.emplace(columns, std::array<Dims, 2>{from, at});
-  }
-  int64_t axis, size, count, stepX, step;
-  std::optional<Walk<2>> walk;
-
-  // Calls body(start in x, start in indices) for columns [begin, end).
-  template <typename Body> void forEach(int64_t begin, int64_t end, Body body) const {
-    int64_t rowX = walk->rowStride(0), row = walk->rowStride(1);
-    walk->forEachRow(begin, end, [&](const std::array<int64_t, 2> &at, int64_t n) {
-      for (int64_t i = 0; i < n; ++i)
-        body(at[0] + i * rowX, at[1] + i * row);
-    });
-  }
-  template <typename Body> void forEachThreaded(Body body) const {
-    parallelFor(walk->elements(), kGrain / (count + 1) + 1,
-                [&](int64_t begin, int64_t end) { forEach(begin, end, body); });
-  }
-};
+// Calls body(start in x, start in indices) for columns [begin, end).
+template <typename Body>
+void forEachColumn(const Walk<2> &walk, int64_t begin, int64_t end, Body body) {
+  int64_t rowX = walk.rowStride(0), row = walk.rowStride(1);
+  walk.forEachRow(begin, end, [&](const std::array<int64_t, 2> &at, int64_t n) {
+    for (int64_t i = 0; i < n; ++i)
+      body(at[0] + i * rowX, at[1] + i * row);
+  });
+}
+template <typename Body> void forEachThreaded(const Pairs &p, Body body) {
+  Walk<2> walk = p.walk();
+  parallelFor(walk.elements(), kGrain / (p.count + 1) + 1,
+              [&](int64_t begin, int64_t end) { forEachColumn(walk, begin, end, body); });
+}
 
 template <typename T> void gatherElements(const OpCall &call, const KernelArgs &args) {
   Pairs p(call);
-  Indices indices(call, args);
+  Indices indices = indicesOf(call, args);
   const T *x = operand<T>(args, 0);
   T *y = result<T>(args, 0), none = nothing<T>(call.results[0].dtype);
-  p.forEachThreaded([&](int64_t fromX, int64_t from) {
+  forEachThreaded(p, [&](int64_t fromX, int64_t from) {
     for (int64_t i = 0; i < p.count; ++i) {
       int64_t k = indices.at(from + i * p.step, p.size);
       y[from + i * p.step] = k < 0 ? none : x[fromX + k * p.stepX];
@@ -92,10 +48,11 @@ template <typename T> void gatherElements(const OpCall &call, const KernelArgs &
 template <typename T>
 void gatherLastElements(const OpCall &call, const KernelArgs &args, bool *taken) {
   Pairs p(call);
-  Indices indices(call, args);
+  Indices indices = indicesOf(call, args);
   const T *x = operand<T>(args, 0);
   T *y = result<T>(args, 0), none = nothing<T>(call.results[0].dtype);
-  p.forEach(0, p.walk->elements(), [&](int64_t fromX, int64_t from) {
+  Walk<2> walk = p.walk();
+  forEachColumn(walk, 0, walk.elements(), [&](int64_t fromX, int64_t from) {
     std::fill_n(taken, p.size, false);
     for (int64_t i = p.count; i-- > 0;) {
       int64_t k = indices.at(from + i * p.step, p.size);
@@ -109,43 +66,9 @@ void gatherLastElements(const OpCall &call, const KernelArgs &args, bool *taken)
 
 // --- Slices by tuples
 
-struct Slices {
-  Slices(const OpCall &call) {
-    const Type &x = call.operands[0], &indices = call.operands[1];
-    int64_t batchDims = call.attrs->getInt("batch_dims");
-    depth = indices.dims.back();
-    for (int64_t i = 0; i < batchDims; ++i)
-      batches *= x.dims[i];
-    for (int64_t i = batchDims; i < x.rank(); ++i)
-      if (i < batchDims + depth) {
-        sizes.push_back(x.dims[i]);
-        perBatch *= x.dims[i];
-      } else {
-        length *= x.dims[i];
-      }
-    for (int64_t i = batchDims; i + 1 < indices.rank(); ++i)
-      tuples *= indices.dims[i];
-  }
-  int64_t depth, batches = 1, perBatch = 1, tuples = 1, length = 1;
-  Dims sizes;
-
-  int64_t count() const { return batches * tuples; }
-  // The slice of x that tuple `t` means, of all batches; -1 if it is out of range.
-  int64_t slice(const Indices &indices, int64_t t) const {
-    int64_t s = 0;
-    for (int64_t i = 0; i < depth; ++i) {
-      int64_t k = indices.at(t * depth + i, sizes[i]);
-      if (k < 0)
-        return -1;
-      s = s * sizes[i] + k;
-    }
-    return t / tuples * perBatch + s;
-  }
-};
-
 template <typename T> void gatherSlices(const OpCall &call, const KernelArgs &args) {
-  Slices s(call);
-  Indices indices(call, args);
+  Slices<Dims> s(call);
+  Indices indices = indicesOf(call, args);
   const T *x = operand<T>(args, 0);
   T *y = result<T>(args, 0), none = nothing<T>(call.results[0].dtype);
   parallelFor(s.count(), kGrain / (s.length + 1) + 1, [&](int64_t begin, int64_t end) {
@@ -161,8 +84,8 @@ template <typename T> void gatherSlices(const OpCall &call, const KernelArgs &ar
 
 template <typename T>
 void gatherLastSlices(const OpCall &call, const KernelArgs &args, bool *taken) {
-  Slices s(call);
-  Indices indices(call, args);
+  Slices<Dims> s(call);
+  Indices indices = indicesOf(call, args);
   const T *x = operand<T>(args, 0);
   T *y = result<T>(args, 0), none = nothing<T>(call.results[0].dtype);
   std::fill_n(taken, s.batches * s.perBatch, false);
@@ -188,7 +111,7 @@ public:
       return 0;
     if (elements_)
       return Pairs(call_).size;
-    Slices s(call_);
+    Slices<Dims> s(call_);
     return s.batches * s.perBatch;
   }
   void run(const KernelArgs &args) override {
@@ -218,29 +141,6 @@ std::unique_ptr<PreparedKernel> prepareGather(const OpCall &call, const KernelOp
 struct Replace {
   template <typename T> T operator()(T, T b) const { return b; }
 };
-struct Add {
-  template <typename T> T operator()(T a, T b) const {
-    if constexpr (std::is_integral_v<T>)
-      return static_cast<T>(uint64_t(a) + uint64_t(b));
-    else
-      return a + b;
-  }
-};
-struct Mul {
-  template <typename T> T operator()(T a, T b) const {
-    if constexpr (std::is_integral_v<T>)
-      return static_cast<T>(uint64_t(a) * uint64_t(b));
-    else
-      return a * b;
-  }
-};
-struct Max {
-  template <typename T> T operator()(T a, T b) const { return a >= b || a != a ? a : b; }
-};
-struct Min {
-  template <typename T> T operator()(T a, T b) const { return a <= b || a != a ? a : b; }
-};
-
 // Calls f with the element type and what combines an update with what is there.
 template <typename F> void dispatchReduction(const OpCall &call, F f) {
   const std::string &how = call.attrs->getString("reduction");
@@ -253,9 +153,9 @@ template <typename F> void dispatchReduction(const OpCall &call, F f) {
     else if (how == "mul")
       f(tag, Mul());
     else if (how == "max")
-      f(tag, Max());
+      f(tag, Maximum());
     else
-      f(tag, Min());
+      f(tag, Minimum());
   });
 }
 
@@ -271,13 +171,13 @@ void copyData(const OpCall &call, const KernelArgs &args) {
 void runScatterElements(const OpCall &call, const KernelArgs &args) {
   copyData(call, args);
   Pairs p(call);
-  Indices indices(call, args);
+  Indices indices = indicesOf(call, args);
   dispatchReduction(call, [&](auto tag, auto combine) {
     using T = typename decltype(tag)::type;
     using C = Compute<T>;
     const T *updates = operand<T>(args, 2);
     T *y = result<T>(args, 0);
-    p.forEachThreaded([&](int64_t toY, int64_t from) {
+    forEachThreaded(p, [&](int64_t toY, int64_t from) {
       for (int64_t i = 0; i < p.count; ++i) {
         int64_t at = from + i * p.step, k = indices.at(at, p.size);
         if (k < 0)
@@ -292,8 +192,8 @@ void runScatterElements(const OpCall &call, const KernelArgs &args) {
 // Each thread owns a range of the slices and reads all indices.
 void runScatterNd(const OpCall &call, const KernelArgs &args) {
   copyData(call, args);
-  Slices s(call);
-  Indices indices(call, args);
+  Slices<Dims> s(call);
+  Indices indices = indicesOf(call, args);
   dispatchReduction(call, [&](auto tag, auto combine) {
     using T = typename decltype(tag)::type;
     using C = Compute<T>;

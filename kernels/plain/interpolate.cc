@@ -1,25 +1,12 @@
 // Weighted sums of elements whose places are operands. Sums are in double, in the order of points
 // and taps, whatever the number of threads.
 
+#include "kernels/element/interpolate.h"
 #include "kernels/plain/dispatch.h"
 #include "kernels/plain/register.h"
 
 namespace isthmus::plain {
 namespace {
-
-// The sizes of the form: x [batch, channels, size, inner], g [batch, channels, points, inner], w
-// and its places [shared ? 1 : batch, points, taps].
-struct Form {
-  int64_t batch, channels, size, points, taps, inner;
-  bool shared;
-
-  Form(const Type &x, const Type &g, const Type &at)
-      : batch(x.dims[0]), channels(x.dims[1]), size(x.dims[2]), points(g.dims[2]), taps(at.dims[2]),
-        inner(x.dims[3]), shared(at.dims[0] == 1) {}
-
-  // Where the places of image n begin.
-  int64_t placesOf(int64_t n) const { return shared ? 0 : n * points * taps; }
-};
 
 // Calls f with tags of the element types of images, weights and places. Weights are of the image's
 // type, or floats beside 16 bits.

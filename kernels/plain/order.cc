@@ -1,18 +1,12 @@
 // Choice by order.
 
+#include "kernels/element/order.h"
 #include "kernels/plain/dispatch.h"
 #include "kernels/plain/register.h"
 #include <numeric>
 
 namespace isthmus::plain {
 namespace {
-
-// Whether `a` comes before `b`; NaN is the largest of all.
-template <typename C> bool precedes(C a, C b, bool largest) {
-  if (a != a || b != b)
-    return largest ? a != a && b == b : a == a && b != b;
-  return largest ? a > b : a < b;
-}
 
 // Columns along the axis; a thread sorts places of one after the other in its part of the
 // workspace.
@@ -49,7 +43,7 @@ private:
         const T *from = x + o * length_ * inner_ + i;
         auto before = [&](int64_t a, int64_t b) {
           Compute<T> va(from[a * inner_]), vb(from[b * inner_]);
-          return precedes(va, vb, largest) || (!precedes(vb, va, largest) && a < b);
+          return precedes(va, a, vb, b, largest);
         };
         std::iota(places, places + length_, 0);
         std::partial_sort(places, places + k, places + length_, before);

@@ -1,60 +1,22 @@
 // Running sums and products, the places of extrema, and log-sum-exp.
 
-#include "kernels/plain/division.h"
+#include "kernels/element/arithmetic.h"
+#include "kernels/element/columns.h"
 #include "kernels/element/functions.h"
+#include "kernels/element/order.h"
+#include "kernels/plain/division.h"
 #include "kernels/plain/register.h"
 
 namespace isthmus::plain {
 namespace {
 
-// A tensor as columns along an axis: column c begins at `start(c)` and steps by `step`.
-struct Columns {
-  Columns(const OpCall &call, const Type &t) {
-    int64_t axis = call.attrs->getInt("axis");
-    axis = axis < 0 ? axis + t.rank() : axis;
-    length = t.dims[axis];
-    for (int64_t i = 0; i < t.rank(); ++i)
-      if (i != axis)
-        (i < axis ? outer : step) *= t.dims[i];
-  }
-  int64_t outer = 1, length, step = 1;
-  int64_t count() const { return outer * step; }
-  int64_t start(int64_t column) const { return column / step * length * step + column % step; }
-
-  // Calls body(start, column) for each.
-  template <typename Body> void forEach(Body body) const {
-    parallelFor(count(), kGrain / (length + 1) + 1, [&](int64_t begin, int64_t end) {
-      for (int64_t c = begin; c < end; ++c)
-        body(start(c), c);
-    });
-  }
-};
-
-struct RunningSum {
-  template <typename S> S operator()(S a, S b) const {
-    if constexpr (std::is_integral_v<S>)
-      return S(uint64_t(a) + uint64_t(b));
-    else
-      return a + b;
-  }
-};
-struct RunningProduct {
-  template <typename S> S operator()(S a, S b) const {
-    if constexpr (std::is_integral_v<S>)
-      return S(uint64_t(a) * uint64_t(b));
-    else
-      return a * b;
-  }
-};
-
-// Where a scan begins, and its step.
-struct Run {
-  Run(const OpCall &call, const Columns &c)
-      : reverse(call.attrs->getBool("reverse")), step(reverse ? -c.step : c.step),
-        offset(reverse ? (c.length - 1) * c.step : 0) {}
-  bool reverse;
-  int64_t step, offset;
-};
+// Calls body(start, column) for each.
+template <typename Body> void forEachColumn(const Columns &columns, Body body) {
+  parallelFor(columns.count(), kGrain / (columns.length + 1) + 1, [&](int64_t begin, int64_t end) {
+    for (int64_t c = begin; c < end; ++c)
+      body(columns.start(c), c);
+  });
+}
 
 template <typename F, int start> void runScan(const OpCall &call, const KernelArgs &args) {
   Columns columns(call, call.operands[0]);
@@ -65,7 +27,7 @@ template <typename F, int start> void runScan(const OpCall &call, const KernelAr
     using S = Accumulate<T>;
     const T *x = operand<T>(args, 0);
     T *y = result<T>(args, 0);
-    columns.forEach([=](int64_t at, int64_t) {
+    forEachColumn(columns, [=](int64_t at, int64_t) {
       S state = start;
       at += run.offset;
       for (int64_t i = 0; i < columns.length; ++i, at += run.step) {
@@ -86,7 +48,7 @@ void runRecurrence(const OpCall &call, const KernelArgs &args) {
     using T = typename decltype(tag)::type;
     const T *b = operand<T>(args, 0), *a = operand<T>(args, 1);
     T *y = result<T>(args, 0);
-    columns.forEach([=](int64_t at, int64_t) {
+    forEachColumn(columns, [=](int64_t at, int64_t) {
       double state = 0, before = 0;
       bool cutBefore = false;
       at += run.offset;
@@ -113,13 +75,13 @@ template <bool largest> void runArg(const OpCall &call, const KernelArgs &args) 
     using T = typename decltype(tag)::type;
     const T *x = operand<T>(args, 0);
     int64_t *y = result<int64_t>(args, 0);
-    columns.forEach([=](int64_t at, int64_t column) {
+    forEachColumn(columns, [=](int64_t at, int64_t column) {
       using C = Compute<T>;
       C best = C(x[at]);
       int64_t place = 0;
       for (int64_t i = 1; i < columns.length && best == best; ++i) {
         C v = C(x[at + i * columns.step]);
-        bool better = (largest ? v > best : v < best) || v != v || (last && v == best);
+        bool better = outranks(v, best, largest) || (last && v == best);
         best = better ? v : best;
         place = better ? i : place;
       }
@@ -186,8 +148,8 @@ namespace isthmus {
 
 void registerPlainScan(KernelTable &table) {
   using namespace plain;
-  table.add({"cumsum", "plain", prepareThreaded<runScan<RunningSum, 0>>});
-  table.add({"cumprod", "plain", prepareThreaded<runScan<RunningProduct, 1>>});
+  table.add({"cumsum", "plain", prepareThreaded<runScan<Add, 0>>});
+  table.add({"cumprod", "plain", prepareThreaded<runScan<Mul, 1>>});
   table.add({"recurrence", "plain", prepareThreaded<runRecurrence>});
   table.add({"argmax", "plain", prepareThreaded<runArg<true>>});
   table.add({"argmin", "plain", prepareThreaded<runArg<false>>});

@@ -1,5 +1,7 @@
 // Ops that move elements. They know only an element's size, except where numbers are added.
 
+#include "kernels/element/indexing.h"
+#include "kernels/element/pad.h"
 #include "kernels/plain/dispatch.h"
 #include "kernels/plain/register.h"
 #include <cstring>
@@ -7,18 +9,6 @@
 
 namespace isthmus::plain {
 namespace {
-
-int64_t axisOf(const OpCall &call, const Type &t) {
-  int64_t axis = call.attrs->getInt("axis");
-  return axis < 0 ? axis + t.rank() : axis;
-}
-
-int64_t product(llvm::ArrayRef<int64_t> dims) {
-  int64_t n = 1;
-  for (int64_t d : dims)
-    n *= d;
-  return n;
-}
 
 // --- full
 
@@ -207,22 +197,9 @@ void runSlice(const OpCall &call, const KernelArgs &args) {
 
 // --- pad
 
-// Where each index of a padded axis of `size` elements is read, or -1 for the constant.
-int64_t sourceIndex(int64_t i, int64_t size, const std::string &mode) {
-  if (i >= 0 && i < size)
-    return i;
-  if (mode == "edge")
-    return i < 0 ? 0 : size - 1;
-  if (mode == "reflect")
-    return i < 0 ? -i : 2 * (size - 1) - i;
-  if (mode == "wrap")
-    return i < 0 ? i + size : i - size;
-  return -1;
-}
-
 template <typename T> void padRows(const OpCall &call, const T *x, T *y, T value) {
   const Ints &low = call.attrs->getInts("low");
-  const std::string &mode = call.attrs->getString("mode");
+  PadMode mode = padMode(call.attrs->getString("mode"));
   const Dims &from = call.operands[0].dims, &to = call.results[0].dims;
   if (to.empty()) {
     *y = *x;
@@ -323,24 +300,18 @@ void runSplit(const OpCall &call, const KernelArgs &args) {
 
 // --- gather and scatter_rows
 
-// The slice an index means, or -1 if it is out of range.
-template <typename I> int64_t resolved(I index, int64_t size) {
-  int64_t i = index < 0 ? int64_t(index) + size : int64_t(index);
-  return i >= 0 && i < size ? i : -1;
-}
-
 template <typename T, typename I> void gatherRows(const OpCall &call, const KernelArgs &args) {
   const Type &x = call.operands[0];
-  int64_t axis = axisOf(call, x), size = x.dims[axis], count = call.operands[1].elements();
-  int64_t outer = product(llvm::makeArrayRef(x.dims).take_front(axis));
-  int64_t inner = product(llvm::makeArrayRef(x.dims).drop_front(axis + 1));
+  const Rows r(x, axisOf(call, x));
+  int64_t size = r.size, inner = r.inner;
+  int64_t count = call.operands[1].elements();
   const T *from = operand<T>(args, 0);
   const I *indices = operand<I>(args, 1);
   T *to = result<T>(args, 0);
   T nothing = T();
   if constexpr (kIsFloat<T>)
     nothing = T(std::numeric_limits<Compute<T>>::quiet_NaN());
-  parallelFor(outer * count, kGrain / (inner + 1) + 1, [=](int64_t begin, int64_t end) {
+  parallelFor(r.outer * count, kGrain / (inner + 1) + 1, [=](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
       int64_t i = resolved(indices[row % count], size);
       if (i < 0)
@@ -365,9 +336,9 @@ void runGather(const OpCall &call, const KernelArgs &args) {
 // which rows are added to a slice is theirs, however many threads there are.
 template <typename T, typename I> void scatterRows(const OpCall &call, const KernelArgs &args) {
   const Type &y = call.results[0];
-  int64_t axis = axisOf(call, y), size = y.dims[axis], count = call.operands[0].elements();
-  int64_t outer = product(llvm::makeArrayRef(y.dims).take_front(axis));
-  int64_t inner = product(llvm::makeArrayRef(y.dims).drop_front(axis + 1));
+  const Rows r(y, axisOf(call, y));
+  int64_t outer = r.outer, size = r.size, inner = r.inner;
+  int64_t count = call.operands[0].elements();
   const I *indices = operand<I>(args, 0);
   const T *rows = operand<T>(args, 1);
   const T *base = call.operands.size() > 2 ? operand<T>(args, 2) : nullptr;

@@ -26,7 +26,7 @@ _FLAGS = [
     "-Xcompiler=-UNDEBUG",
     "-Xcompiler=-fvisibility=hidden",
     # Functions that only some instances use; signs of unsigned integers, in functions of any number.
-    "-Xcudafe=--diag_suppress=177,--diag_suppress=186",
+    "--diag-suppress=177,186",
 ]
 
 def _cuda_library_impl(ctx):

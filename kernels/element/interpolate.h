@@ -1,0 +1,23 @@
+// The shapes of weighted sums of elements whose places are operands, on every device.
+#pragma once
+
+#include "ir/type.h"
+#include "kernels/element/portable.h"
+
+namespace isthmus::element {
+
+// The sizes of the form: x [batch, channels, size, inner], g [batch, channels, points, inner], w
+// and its places [shared ? 1 : batch, points, taps].
+struct Form {
+  int64_t batch, channels, size, points, taps, inner;
+  bool shared;
+
+  Form(const Type &x, const Type &g, const Type &at)
+      : batch(x.dims[0]), channels(x.dims[1]), size(x.dims[2]), points(g.dims[2]), taps(at.dims[2]),
+        inner(x.dims[3]), shared(at.dims[0] == 1) {}
+
+  // Where the places of image n begin.
+  ISTHMUS_DEVICE int64_t placesOf(int64_t n) const { return shared ? 0 : n * points * taps; }
+};
+
+} // namespace isthmus::element
