@@ -12,6 +12,9 @@ void registerGridKernels(KernelTable &table) {
   registerShape(table);
   registerIndexing(table);
   registerOrder(table);
+  registerLoss(table);
+  registerReduce(table);
+  registerSoftmax(table);
 }
 
 } // namespace isthmus::cuda

@@ -24,14 +24,14 @@ constexpr int kMaxLanes = 256; // threads in a block
 
 #ifdef __CUDACC__
 
-// A block of threads.
+// A block of threads; or, where they are 32, one warp of a block, which never waits for the others.
 class Team {
 public:
   // Calls body(i) for i in [0, n), spread over the lanes. Afterwards all lanes see what it wrote.
   template <typename Body> __device__ void forEach(int64_t n, Body body) const {
     for (int64_t i = threadIdx.x; i < n; i += blockDim.x)
       body(i);
-    __syncthreads();
+    wait();
   }
 
   // Folds i in [0, n): lane l goes through l, l + lanes, ... by state = next(state, i), beginning
@@ -39,21 +39,46 @@ public:
   // change nothing when folded.
   template <typename State, typename Next, typename Fold>
   __device__ State reduce(int64_t n, State start, Next next, Fold fold) const {
-    __shared__ alignas(16) char memory[kMaxLanes * sizeof(State)];
-    State *lane = reinterpret_cast<State *>(memory);
     State s = start;
     for (int64_t i = threadIdx.x; i < n; i += blockDim.x)
       s = next(s, i);
-    lane[threadIdx.x] = s;
-    __syncthreads();
-    for (int width = blockDim.x / 2; width > 0; width /= 2) {
-      if (threadIdx.x < width)
-        lane[threadIdx.x] = fold(lane[threadIdx.x], lane[threadIdx.x + width]);
+    if (blockDim.x > 32) { // down to 32 states, which every warp then folds for itself
+      __shared__ alignas(16) char memory[kMaxLanes * sizeof(State)];
+      State *lane = reinterpret_cast<State *>(memory);
+      lane[threadIdx.x] = s;
       __syncthreads();
+      for (unsigned width = blockDim.x / 2; width >= 32; width /= 2) {
+        if (threadIdx.x < width)
+          lane[threadIdx.x] = fold(lane[threadIdx.x], lane[threadIdx.x + width]);
+        __syncthreads();
+      }
+      s = lane[threadIdx.x % 32];
+      __syncthreads(); // the memory may be used again at once
     }
-    State result = lane[0];
-    __syncthreads(); // the memory may be used again at once
-    return result;
+    for (int width = 16; width > 0; width /= 2)
+      s = fold(s, ofLane(s, (threadIdx.x + width) % 32));
+    return ofLane(s, 0);
+  }
+
+  // Whether this is the lane that does what is to be done once.
+  __device__ bool isFirst() const { return threadIdx.x == 0; }
+
+private:
+  static __device__ void wait() {
+    if (blockDim.x > 32)
+      __syncthreads();
+    else
+      __syncwarp();
+  }
+  // What `s` is in another lane of the warp.
+  template <typename State> static __device__ State ofLane(State s, unsigned lane) {
+    constexpr int kWords = (sizeof(State) + 3) / 4;
+    uint32_t words[kWords] = {};
+    memcpy(words, &s, sizeof(State));
+    for (int w = 0; w < kWords; ++w)
+      words[w] = __shfl_sync(0xffffffffu, words[w], int(lane));
+    memcpy(&s, words, sizeof(State));
+    return s;
   }
 };
 
@@ -65,7 +90,8 @@ __global__ void __launch_bounds__(kMaxLanes) runEach(int64_t n, Body body) {
 }
 template <typename Body>
 __global__ void __launch_bounds__(kMaxLanes) runTeams(int64_t teams, Body body) {
-  for (int64_t t = blockIdx.x; t < teams; t += gridDim.x)
+  int64_t step = int64_t(gridDim.x) * blockDim.y;
+  for (int64_t t = int64_t(blockIdx.x) * blockDim.y + threadIdx.y; t < teams; t += step)
     body(t, Team());
 }
 
@@ -89,6 +115,7 @@ public:
         lane[l] = fold(lane[l], lane[l + width]);
     return lane[0];
   }
+  bool isFirst() const { return true; }
 
 private:
   int lanes_;
@@ -103,6 +130,23 @@ inline void launchLoop(const Queue &queue, std::function<void()> loop) {
 
 #endif
 
+// A thread that does a team's work alone.
+class Lone {
+public:
+  template <typename Body> ISTHMUS_GPU void forEach(int64_t n, Body body) const {
+    for (int64_t i = 0; i < n; ++i)
+      body(i);
+  }
+  template <typename State, typename Next, typename Fold>
+  ISTHMUS_GPU State reduce(int64_t n, State start, Next next, Fold) const {
+    State s = start;
+    for (int64_t i = 0; i < n; ++i)
+      s = next(s, i);
+    return s;
+  }
+  ISTHMUS_GPU bool isFirst() const { return true; }
+};
+
 // Lanes for rows of `length`: a power of two, so that few lanes idle; it decides the order of sums.
 inline int lanesFor(int64_t length) {
   int lanes = 32;
@@ -115,14 +159,16 @@ inline int lanesFor(int64_t length) {
 // done, so their number, which depends on the device, changes no result.
 struct Geometry {
   int64_t blocks;
-  int threads; // in a block
+  int lanes, teams; // threads of a team, and teams in a block
 };
 inline Geometry geometryOfEach(int64_t n, int multiprocessors) {
   return {std::min<int64_t>((n + kMaxLanes - 1) / kMaxLanes, int64_t(multiprocessors) * 32),
-          kMaxLanes};
+          kMaxLanes, 1};
 }
 inline Geometry geometryOfTeams(int64_t teams, int64_t length, int multiprocessors) {
-  return {std::min<int64_t>(teams, int64_t(multiprocessors) * 1024), lanesFor(length)};
+  int lanes = lanesFor(length), together = lanes == 32 ? kMaxLanes / 32 : 1; // warps share blocks
+  return {std::min<int64_t>((teams + together - 1) / together, int64_t(multiprocessors) * 1024),
+          lanes, together};
 }
 
 // body(i) for every i in [0, n), in any order.
@@ -131,7 +177,8 @@ template <typename Body> void forEach(const Queue &queue, int64_t n, Body body) 
     return;
 #ifdef __CUDACC__
   Geometry g = geometryOfEach(n, queue.multiprocessors);
-  runEach<<<unsigned(g.blocks), g.threads, 0, static_cast<cudaStream_t>(queue.stream)>>>(n, body);
+  runEach<<<unsigned(g.blocks), unsigned(g.lanes), 0, static_cast<cudaStream_t>(queue.stream)>>>(
+      n, body);
 #else
   launchLoop(queue, [=] {
     for (int64_t i = 0; i < n; ++i)
@@ -148,14 +195,24 @@ void forEachTeam(const Queue &queue, int64_t teams, int64_t length, Body body) {
     return;
   Geometry g = geometryOfTeams(teams, length, queue.multiprocessors);
 #ifdef __CUDACC__
-  runTeams<<<unsigned(g.blocks), g.threads, 0, static_cast<cudaStream_t>(queue.stream)>>>(teams,
-                                                                                          body);
+  runTeams<<<unsigned(g.blocks), dim3(unsigned(g.lanes), unsigned(g.teams)), 0,
+             static_cast<cudaStream_t>(queue.stream)>>>(teams, body);
 #else
   launchLoop(queue, [=] {
     for (int64_t t = 0; t < teams; ++t)
-      body(t, Team(g.threads));
+      body(t, Team(g.lanes));
   });
 #endif
+}
+
+// body(t, worker) for every t in [0, n): by a team each, or, `alone`, by a thread each. For bodies
+// that are structs with a template of a call operator.
+template <typename Body>
+void forEachWorker(const Queue &queue, bool alone, int64_t n, int64_t length, Body body) {
+  if (alone)
+    forEach(queue, n, [=] ISTHMUS_GPU(int64_t t) { body(t, Lone()); });
+  else
+    forEachTeam(queue, n, length, body);
 }
 
 } // namespace isthmus::cuda

@@ -17,5 +17,8 @@ void registerOptimizer(KernelTable &table);
 void registerShape(KernelTable &table);
 void registerIndexing(KernelTable &table);
 void registerOrder(KernelTable &table);
+void registerLoss(KernelTable &table);
+void registerReduce(KernelTable &table);
+void registerSoftmax(KernelTable &table);
 
 } // namespace isthmus::cuda

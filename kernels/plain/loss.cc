@@ -1,5 +1,6 @@
 // Losses over classes.
 
+#include "kernels/element/labels.h"
 #include "kernels/plain/class_axis.h"
 #include "kernels/plain/register.h"
 #include "llvm/ADT/STLExtras.h"
@@ -7,17 +8,13 @@
 namespace isthmus::plain {
 namespace {
 
-enum class Reduction { Mean, Sum, None };
-
 // What the attributes say of labels.
 struct LabelRule {
   Reduction reduction;
   llvm::ArrayRef<int64_t> ignore;
 
-  explicit LabelRule(const OpCall &call) : ignore(call.attrs->getInts("ignore")) {
-    const std::string &r = call.attrs->getString("reduction");
-    reduction = r == "mean" ? Reduction::Mean : r == "sum" ? Reduction::Sum : Reduction::None;
-  }
+  explicit LabelRule(const OpCall &call)
+      : reduction(reductionOf(*call.attrs)), ignore(call.attrs->getInts("ignore")) {}
   bool counts(int64_t label) const { return !llvm::is_contained(ignore, label); }
 
   // What the sum of losses is divided by.

@@ -1,6 +1,7 @@
 // Reductions. Every output is computed by one thread in an order that follows from the shape alone:
 // along contiguous elements in a fixed number of lanes, folded in a fixed order at the end.
 
+#include "kernels/element/extremum.h"
 #include "kernels/plain/division.h"
 #include "kernels/plain/register.h"
 
@@ -178,9 +179,6 @@ void runReduction(const OpCall &call, const KernelArgs &args) {
 }
 
 // --- max_grad and min_grad
-
-// Whether `v`, the extremum being `y`, is it; NaN is if there is one.
-template <typename C> bool isExtremum(C v, C y) { return v == y || (v != v && y != y); }
 
 // Where each output is of contiguous elements: looked for first, then written, so that x may lie
 // there.

@@ -20,26 +20,41 @@ TEST(Geometry, CoversEveryIndexOnce) {
     int64_t n = trial < 260 ? trial * 7 : 1 + below(200000);
     int multiprocessors = 1 + int(below(4));
     Geometry g = geometryOfEach(n, multiprocessors);
-    ASSERT_LE(g.threads, kMaxLanes);
+    ASSERT_LE(g.lanes, kMaxLanes);
     ASSERT_LE(g.blocks, INT32_MAX);
     std::vector<int> times(size_t(n), 0);
     for (int64_t block = 0; block < g.blocks; ++block)
-      for (int thread = 0; thread < g.threads; ++thread)
-        for (int64_t i = block * g.threads + thread; i < n; i += g.blocks * g.threads)
+      for (int thread = 0; thread < g.lanes; ++thread)
+        for (int64_t i = block * g.lanes + thread; i < n; i += g.blocks * g.lanes)
           ++times[size_t(i)];
     for (int t : times)
       ASSERT_EQ(t, 1) << n;
   }
 }
 
+// What runTeams does: every team, once.
+TEST(Geometry, CoversEveryTeamOnce) {
+  for (int trial = 0; trial < 300; ++trial) {
+    int64_t teams = 1 + below(3000), length = below(700);
+    Geometry g = geometryOfTeams(teams, length, 1);
+    std::vector<int> times(size_t(teams), 0);
+    for (int64_t block = 0; block < g.blocks; ++block)
+      for (int y = 0; y < g.teams; ++y)
+        for (int64_t t = block * g.teams + y; t < teams; t += g.blocks * g.teams)
+          ++times[size_t(t)];
+    for (int t : times)
+      ASSERT_EQ(t, 1) << teams << " of " << length;
+  }
+}
+
 TEST(Geometry, TeamsFitTheirRows) {
   for (int64_t length : {0, 1, 31, 32, 33, 127, 128, 511, 512, 1000, 100000}) {
-    Geometry g = geometryOfTeams(5, length, 2);
-    EXPECT_EQ(g.threads & (g.threads - 1), 0); // the tree of a fold halves it
-    EXPECT_GE(g.threads, 32);
-    EXPECT_LE(g.threads, kMaxLanes);
-    EXPECT_EQ(g.blocks, 5);
-    EXPECT_EQ(geometryOfTeams(5, length, 100).threads, g.threads); // no order from the device
+    Geometry g = geometryOfTeams(50, length, 2);
+    EXPECT_EQ(g.lanes & (g.lanes - 1), 0); // the tree of a fold halves it
+    EXPECT_GE(g.lanes, 32);
+    EXPECT_LE(g.lanes * g.teams, kMaxLanes);
+    EXPECT_TRUE(g.teams == 1 || g.lanes == 32); // teams of several warps wait for whole blocks
+    EXPECT_EQ(geometryOfTeams(50, length, 100).lanes, g.lanes); // no order from the device
   }
   EXPECT_LE(geometryOfTeams(int64_t(1) << 40, 1, 200).blocks, INT32_MAX);
 }

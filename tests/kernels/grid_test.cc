@@ -2,80 +2,10 @@
 // every type of floats, and in place where the row says so.
 
 #include "ir/op_registry.h"
-#include "kernels/cuda/register.h"
-#include "kernels/plain/register.h"
-#include "tests/testing/example.h"
-#include "tests/testing/interpret.h"
-#include <cmath>
-#include <gtest/gtest.h>
+#include "tests/kernels/compare.h"
 
-namespace isthmus {
+namespace isthmus::testing {
 namespace {
-
-const KernelTable &plainKernels() {
-  static const KernelTable *table = [] {
-    auto *t = new KernelTable;
-    registerPlainKernels(*t);
-    return t;
-  }();
-  return *table;
-}
-const KernelTable &gridKernels() {
-  static const KernelTable *table = [] {
-    auto *t = new KernelTable;
-    cuda::registerGridKernels(*t);
-    return t;
-  }();
-  return *table;
-}
-
-const InterpretOptions kOptions = {1, {7, 3}};
-
-// Rounding of sums in another order, relative to the largest element of a result.
-double toleranceOf(DType t) {
-  switch (t) {
-  case DType::F64:
-    return 1e-12;
-  case DType::F32:
-    return 2e-5;
-  case DType::F16:
-    return 4e-3;
-  case DType::BF16:
-    return 3e-2;
-  default:
-    return 0;
-  }
-}
-
-void expectClose(const Tensor &got, const Tensor &want) {
-  ASSERT_EQ(got.type, want.type);
-  if (sameBits(got, want))
-    return;
-  std::vector<double> a = toDoubles(got), b = toDoubles(want);
-  double largest = 0;
-  for (double v : b)
-    largest = std::isfinite(v) ? std::max(largest, std::fabs(v)) : largest;
-  for (size_t i = 0; i < a.size(); ++i)
-    ASSERT_TRUE(a[i] == b[i] || (std::isnan(a[i]) && std::isnan(b[i])) ||
-                std::fabs(a[i] - b[i]) <= toleranceOf(got.type.dtype) * largest)
-        << "element " << i << ": " << a[i] << ", expected " << b[i];
-}
-
-// The example with all its floats of another type; nothing where the op does not take that.
-std::unique_ptr<Example> inType(const std::string &text, DType t) {
-  auto e = parseExample(text);
-  for (Type &operand : e->text.operands)
-    if (operand.dtype == DType::F64)
-      operand = operand.with(t);
-  e->call.operands.assign(e->text.operands.begin(), e->text.operands.end());
-  auto results = inferTypes(*e->text.op, e->text.attrs, e->text.operands);
-  if (!results) {
-    llvm::consumeError(results.takeError());
-    return nullptr;
-  }
-  e->call.results.assign(results->begin(), results->end());
-  return e;
-}
 
 std::vector<std::string> names() {
   std::vector<std::string> names;
@@ -85,66 +15,15 @@ std::vector<std::string> names() {
   return names;
 }
 
-class GridKernels : public testing::TestWithParam<std::string> {};
-INSTANTIATE_TEST_SUITE_P(Rows, GridKernels, testing::ValuesIn(names()),
+class GridKernels : public ::testing::TestWithParam<std::string> {};
+INSTANTIATE_TEST_SUITE_P(Rows, GridKernels, ::testing::ValuesIn(names()),
                          [](const auto &info) { return info.param; });
 
 TEST_P(GridKernels, GiveWhatThePlainOnesGive) {
-  const OpDef &row = OpRegistry::get().at(GetParam());
-  for (const std::string &text : row.examples)
-    for (DType t : {DType::F64, DType::F32, DType::F16, DType::BF16}) {
-      SCOPED_TRACE(text + " in " + dtypeName(t).str());
-      auto e = inType(text, t);
-      if (!e)
-        continue;
-      auto operands = drawOperands(*e);
-      auto want = interpretCall(plainKernels(), e->call, operands, kOptions);
-      if (!want) { // no device has a kernel for this type
-        llvm::consumeError(want.takeError());
-        continue;
-      }
-      auto got = interpretCall(gridKernels(), e->call, operands, kOptions);
-      ASSERT_TRUE(bool(got)) << llvm::toString(got.takeError());
-      for (size_t r = 0; r < want->size(); ++r)
-        expectClose((*got)[r], (*want)[r]);
-    }
-}
-
-TEST_P(GridKernels, RunInPlace) {
-  const OpDef &row = OpRegistry::get().at(GetParam());
-  if (gridKernels().of(GetParam()).empty())
-    GTEST_FAIL() << "no kernel";
-  for (const std::string &text : row.examples) {
-    SCOPED_TRACE(text);
-    auto e = parseExample(text);
-    for (const InPlace &place : row.inPlace) {
-      if (place.operand >= e->call.operands.size() || place.result >= e->call.results.size() ||
-          e->call.operands[place.operand].bytes() != e->call.results[place.result].bytes())
-        continue;
-      auto operands = drawOperands(*e);
-      auto want = llvm::cantFail(interpretCall(gridKernels(), e->call, operands, kOptions));
-      auto kernel = llvm::cantFail(gridKernels().prepare(e->call, {}));
-      std::vector<Tensor> results;
-      llvm::SmallVector<const void *, 4> in;
-      llvm::SmallVector<void *, 4> out;
-      for (const Tensor &t : operands)
-        in.push_back(t.data);
-      for (size_t r = 0; r < want.size(); ++r) {
-        results.push_back(Tensor::make(want[r].type, [&](char *p) {
-          if (r == place.result)
-            std::memcpy(p, operands[place.operand].data, size_t(operands[place.operand].bytes()));
-        }));
-        out.push_back(const_cast<char *>(results[r].data));
-      }
-      in[place.operand] = out[place.result];
-      Tensor workspace = Tensor::make(Type(DType::U8, {kernel->workspaceBytes()}), [](char *) {});
-      kernel->run({in, out, const_cast<char *>(workspace.data), &kOptions.random});
-      for (size_t r = 0; r < want.size(); ++r)
-        EXPECT_TRUE(sameBits(results[r], want[r]))
-            << "result " << place.result << " over operand " << place.operand;
-    }
-  }
+  ASSERT_FALSE(gridKernels().of(GetParam()).empty()) << "no kernel";
+  for (const std::string &text : OpRegistry::get().at(GetParam()).examples)
+    expectLikePlain(text);
 }
 
 } // namespace
-} // namespace isthmus
+} // namespace isthmus::testing

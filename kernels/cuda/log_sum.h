@@ -1,0 +1,59 @@
+// Sums of exponentials with the largest taken out, so that none overflows.
+#pragma once
+
+#include "kernels/cuda/reduce.h"
+#include "kernels/element/functions.h"
+
+namespace isthmus::cuda {
+
+// The sum of exp(x - base), `base` being the largest where it is finite: inf - inf would be NaN
+// where all are -inf, or one is inf. NaN may miss being the largest: the sum is NaN in any case.
+template <typename C> struct LogSum {
+  C largest = -std::numeric_limits<C>::infinity();
+  C sum = 0;
+
+  ISTHMUS_GPU C base() const { return std::isfinite(largest) ? largest : C(0); }
+  ISTHMUS_GPU C log() const { return C(std::log(double(sum)) + double(base())); }
+};
+
+// Of x, one output or a piece of it.
+template <typename T, typename E>
+ISTHMUS_GPU LogSum<Compute<T>> logSumOf(const E &elements, const T *x) {
+  using C = Compute<T>;
+  LogSum<C> s;
+  s.largest = elements.reduce(
+      s.largest, [&](C most, int64_t at, int64_t) { return C(x[at]) > most ? C(x[at]) : most; },
+      [](C a, C b) { return b > a ? b : a; });
+  C base = s.base();
+  s.sum = elements.reduce(
+      C(0), [&](C sum, int64_t at, int64_t) { return sum + expOf(C(x[at]) - base); }, Add());
+  return s;
+}
+template <typename C> ISTHMUS_GPU LogSum<C> folded(LogSum<C> a, LogSum<C> b) {
+  LogSum<C> s;
+  s.largest = b.largest > a.largest ? b.largest : a.largest;
+  C base = s.base();
+  // A sum of nothing but zeros stays so, however large the factor.
+  auto scaled = [&](LogSum<C> part) {
+    return part.sum == 0 ? C(0) : part.sum * expOf(part.base() - base);
+  };
+  s.sum = scaled(a) + scaled(b);
+  return s;
+}
+
+// y = log(sum(exp(x))); Y is T, or what T is computed in.
+template <typename T, typename Y> struct LogSumOp {
+  static constexpr bool kWrites = false;
+  using State = LogSum<Compute<T>>;
+  const T *x;
+  Y *y;
+
+  ISTHMUS_GPU State start() const { return {}; }
+  template <typename E> ISTHMUS_GPU State collect(const E &elements, int64_t) const {
+    return logSumOf(elements, x);
+  }
+  ISTHMUS_GPU State fold(State a, State b) const { return folded(a, b); }
+  ISTHMUS_GPU void finish(int64_t out, State s) const { y[out] = Y(s.log()); }
+};
+
+} // namespace isthmus::cuda

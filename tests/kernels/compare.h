@@ -1,0 +1,134 @@
+// Our GPU kernels, compiled for the CPU, beside the plain ones, which say what is right.
+#pragma once
+
+#include "kernels/cuda/register.h"
+#include "kernels/plain/register.h"
+#include "tests/testing/example.h"
+#include "tests/testing/interpret.h"
+#include <cmath>
+#include <gtest/gtest.h>
+
+namespace isthmus::testing {
+
+inline const KernelTable &plainKernels() {
+  static const KernelTable *table = [] {
+    auto *t = new KernelTable;
+    registerPlainKernels(*t);
+    return t;
+  }();
+  return *table;
+}
+inline const KernelTable &gridKernels() {
+  static const KernelTable *table = [] {
+    auto *t = new KernelTable;
+    cuda::registerGridKernels(*t);
+    return t;
+  }();
+  return *table;
+}
+
+constexpr InterpretOptions kOptions = {1, {7, 3}};
+constexpr DType kFloats[] = {DType::F64, DType::F32, DType::F16, DType::BF16};
+
+// Rounding of sums in another order, relative to the largest element of a result.
+inline double toleranceOf(DType t) {
+  switch (t) {
+  case DType::F64:
+    return 1e-12;
+  case DType::F32:
+    return 2e-5;
+  case DType::F16:
+    return 4e-3;
+  case DType::BF16:
+    return 3e-2;
+  default:
+    return 0;
+  }
+}
+
+inline void expectClose(const Tensor &got, const Tensor &want) {
+  ASSERT_EQ(got.type, want.type);
+  if (sameBits(got, want))
+    return;
+  std::vector<double> a = toDoubles(got), b = toDoubles(want);
+  double largest = 0;
+  for (double v : b)
+    largest = std::isfinite(v) ? std::max(largest, std::fabs(v)) : largest;
+  for (size_t i = 0; i < a.size(); ++i)
+    ASSERT_TRUE(a[i] == b[i] || (std::isnan(a[i]) && std::isnan(b[i])) ||
+                std::fabs(a[i] - b[i]) <= toleranceOf(got.type.dtype) * largest)
+        << "element " << i << ": " << a[i] << ", expected " << b[i];
+}
+
+// The call with all its f64 of another type; nothing where the op does not take that.
+inline std::unique_ptr<Example> inType(const std::string &text, DType t) {
+  auto e = parseExample(text);
+  for (Type &operand : e->text.operands)
+    if (operand.dtype == DType::F64)
+      operand = operand.with(t);
+  e->call.operands.assign(e->text.operands.begin(), e->text.operands.end());
+  auto results = inferTypes(*e->text.op, e->text.attrs, e->text.operands);
+  if (!results) {
+    llvm::consumeError(results.takeError());
+    return nullptr;
+  }
+  e->call.results.assign(results->begin(), results->end());
+  return e;
+}
+
+inline void expectWhatPlainGives(const OpCall &call, llvm::ArrayRef<Tensor> operands) {
+  auto want = interpretCall(plainKernels(), call, operands, kOptions);
+  if (!want) { // no device has a kernel for this type
+    llvm::consumeError(want.takeError());
+    return;
+  }
+  auto got = interpretCall(gridKernels(), call, operands, kOptions);
+  ASSERT_TRUE(bool(got)) << llvm::toString(got.takeError());
+  for (size_t r = 0; r < want->size(); ++r)
+    expectClose((*got)[r], (*want)[r]);
+}
+
+// With every result over every operand that the row lets it take the place of: the same bits as
+// elsewhere.
+inline void expectSameInPlace(const OpCall &call, llvm::ArrayRef<Tensor> operands) {
+  for (const InPlace &place : call.op->inPlace) {
+    if (place.operand >= call.operands.size() || place.result >= call.results.size() ||
+        call.operands[place.operand].bytes() != call.results[place.result].bytes())
+      continue;
+    auto want = llvm::cantFail(interpretCall(gridKernels(), call, operands, kOptions));
+    auto kernel = llvm::cantFail(gridKernels().prepare(call, {}));
+    std::vector<Tensor> results;
+    llvm::SmallVector<const void *, 4> in;
+    llvm::SmallVector<void *, 4> out;
+    for (const Tensor &t : operands)
+      in.push_back(t.data);
+    for (size_t r = 0; r < want.size(); ++r) {
+      results.push_back(Tensor::make(want[r].type, [&](char *p) {
+        if (r == place.result)
+          std::memcpy(p, operands[place.operand].data, size_t(operands[place.operand].bytes()));
+      }));
+      out.push_back(const_cast<char *>(results[r].data));
+    }
+    in[place.operand] = out[place.result];
+    Tensor workspace = Tensor::make(Type(DType::U8, {kernel->workspaceBytes()}), [](char *) {});
+    kernel->run({in, out, const_cast<char *>(workspace.data), &kOptions.random});
+    for (size_t r = 0; r < want.size(); ++r)
+      EXPECT_TRUE(sameBits(results[r], want[r]))
+          << "result " << place.result << " over operand " << place.operand;
+  }
+}
+
+// Both, for a call as the op table's examples have it, in these types in f64's place.
+inline void expectLikePlain(const std::string &text, llvm::ArrayRef<DType> types = kFloats) {
+  for (DType t : types) {
+    SCOPED_TRACE(text + " in " + dtypeName(t).str());
+    auto e = inType(text, t);
+    if (!e)
+      continue;
+    auto operands = drawOperands(*e);
+    expectWhatPlainGives(e->call, operands);
+    expectSameInPlace(e->call, operands);
+  }
+}
+
+} // namespace isthmus::testing
