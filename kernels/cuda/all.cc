@@ -13,6 +13,9 @@ void registerGridKernels(KernelTable &table) {
   registerIndexing(table);
   registerOrder(table);
   registerLoss(table);
+  registerRowNorm(table);
+  registerNorm(table);
+  registerLrn(table);
   registerReduce(table);
   registerSoftmax(table);
 }

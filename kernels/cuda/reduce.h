@@ -161,7 +161,7 @@ inline Division divisionBy(int64_t axis, const Type &x, Passes passes) {
       x.dims, [&](int64_t a) { return isAmong(axis, a, x.rank()); }, passes);
 }
 
-enum class Phase { Whole, Collect, Apply };
+enum class Phase { Whole, Collect, Apply, ApplyAlone };
 
 template <typename Op> struct ReduceBody {
   using State = typename Op::State;
@@ -173,7 +173,9 @@ template <typename Op> struct ReduceBody {
   template <typename Team> ISTHMUS_GPU void operator()(int64_t t, const Team &team) const {
     int64_t out;
     Elements<Team> elements = division.elements(team, t, &out);
-    State s = phase == Phase::Apply ? totals[out] : op.collect(elements, out);
+    State s = phase == Phase::Apply        ? totals[out]
+              : phase == Phase::ApplyAlone ? op.start()
+                                           : op.collect(elements, out);
     if (phase == Phase::Collect && team.isFirst())
       pieces[t] = s;
     if (phase == Phase::Whole && team.isFirst())
@@ -206,6 +208,11 @@ void reduceBy(const Queue &queue, const Division &division, Op op, void *workspa
   });
   if constexpr (Op::kWrites)
     division.forEachWorker(queue, ReduceBody<Op>{op, division, Phase::Apply, pieces, totals});
+}
+
+// Only `apply`, of what no sum is needed for: the state is `start()`.
+template <typename Op> void applyBy(const Queue &queue, const Division &division, Op op) {
+  division.forEachWorker(queue, ReduceBody<Op>{op, division, Phase::ApplyAlone, nullptr, nullptr});
 }
 
 } // namespace isthmus::cuda

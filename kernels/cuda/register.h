@@ -18,6 +18,9 @@ void registerShape(KernelTable &table);
 void registerIndexing(KernelTable &table);
 void registerOrder(KernelTable &table);
 void registerLoss(KernelTable &table);
+void registerRowNorm(KernelTable &table);
+void registerNorm(KernelTable &table);
+void registerLrn(KernelTable &table);
 void registerReduce(KernelTable &table);
 void registerSoftmax(KernelTable &table);
 

@@ -2,6 +2,7 @@
 // left of it), so that a large mean does not eat the variance.
 
 #include "kernels/plain/norm.h"
+#include "kernels/element/norm.h"
 #include "kernels/plain/by_type.h"
 #include "kernels/plain/register.h"
 
@@ -174,15 +175,15 @@ struct LayerNormGrad {
   }
 };
 
-struct RunningAverage {
+struct RunningAverages {
   template <typename T> static void run(const OpCall &call, const KernelArgs &args) {
     using C = Compute<T>;
-    const C m = C(call.attrs->getFloat("momentum")), rest = C(1 - call.attrs->getFloat("momentum"));
+    const RunningAverage<C> average(call.attrs->getFloat("momentum"));
     const T *old = operand<T>(args, 0), *now = operand<T>(args, 1);
     T *y = result<T>(args, 0);
     parallelFor(call.results[0].elements(), kGrain, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i)
-        y[i] = T(m * C(old[i]) + rest * C(now[i]));
+        y[i] = T(average(C(old[i]), C(now[i])));
     });
   }
 };
@@ -198,7 +199,7 @@ void registerPlainNorm(KernelTable &table) {
   table.add({"batch_norm_grad", "plain", prepareThreaded<runNorm<BatchNormGrad, 1>>});
   table.add({"layer_norm", "plain", prepareThreaded<runNorm<LayerNorm, 0>>});
   table.add({"layer_norm_grad", "plain", prepareThreaded<runNorm<LayerNormGrad, 1>>});
-  table.add({"running_average", "plain", prepareThreaded<runFloat<RunningAverage>>});
+  table.add({"running_average", "plain", prepareThreaded<runFloat<RunningAverages>>});
   addRmsNormKernels(table);
   addGroupNormKernels(table);
   addLrnKernels(table);

@@ -178,5 +178,92 @@ TEST(GridLoss, Types) {
     expectLikePlain(text);
 }
 
+TEST(GridNorm, Channels) {
+  struct {
+    const char *x, *channels;
+  } shapes[] = {{"40, 5", "5"},        {"3, 7, 20", "7"},       {"2, 3, 33, 41", "3"},
+                {"9, 40, 2, 2", "40"}, {"2, 2, 150, 151", "2"}, {"5000, 6", "6"},
+                {"3, 300, 1", "300"},  {"2, 4, 3, 5, 7", "4"},  {"0, 3, 4", "3"}};
+  for (auto [dims, channels] : shapes)
+    for (const char *training : {"", " {training = false}"})
+      for (DType t : kFloats)
+        for (bool wide : {false, true}) { // vectors of the type of the statistics
+          std::string of = dtypeName(t).str(), vector = wide ? t == DType::F64 ? "f64" : "f32" : of;
+          std::string x = of + "[" + dims + "]", c = ", " + vector + "[" + channels + "]";
+          expectLikePlain("batch_norm(" + x + c + c + c + c + ")" + training, t);
+          expectLikePlain("batch_norm_grad(" + x + ", " + x + c + c + c + ")" + training, t);
+        }
+}
+
+// Half a million elements about a mean a thousand times their deviation.
+TEST(GridNorm, LargeMeans) {
+  auto e = parseExample("batch_norm(f32[2, 2, 400, 300], f32[2], f32[2], f32[2], f32[2])");
+  std::vector<Tensor> operands = drawOperands(*e);
+  std::vector<double> x = toDoubles(operands[0]);
+  for (double &v : x)
+    v += 1000;
+  operands[0] = fromDoubles(operands[0].type, x);
+  auto want = llvm::cantFail(interpretCall(plainKernels(), e->call, operands, kOptions));
+  auto got = llvm::cantFail(interpretCall(gridKernels(), e->call, operands, kOptions));
+  for (size_t r : {0, 1, 2}) {
+    std::vector<double> a = toDoubles(got[r]), b = toDoubles(want[r]);
+    for (size_t i = 0; i < a.size(); ++i) // the rounding of the mean shows in y
+      ASSERT_NEAR(a[i], b[i], r == 0 ? 2e-3 : std::fabs(b[i]) * 1e-5);
+  }
+}
+
+TEST(GridNorm, Rows) {
+  struct {
+    const char *x, *inner, *outer, *axis;
+  } shapes[] = {
+      {"50, 768", "768", "50, 1", "-1"}, {"3, 4, 300", "4, 300", "3, 1, 1", "1"},
+      {"9, 5", "5", "9, 1", "1"},        {"3, 20000", "20000", "3, 1", "1"},
+      {"4000, 6", "6", "4000, 1", "1"},  {"2, 3, 5, 7, 11", "7, 11", "2, 3, 5, 1, 1", "3"},
+      {"0, 4", "4", "0, 1", "1"},        {"70", "70", "1", "0"}};
+  for (auto [dims, inner, outer, axis] : shapes)
+    for (DType t : kFloats)
+      for (bool wide : {false, true}) { // vectors of the type of the statistics
+        std::string of = dtypeName(t).str(), statistics = t == DType::F64 ? "f64" : "f32",
+                    vector = wide ? statistics : of;
+        std::string x = of + "[" + dims + "]", s = ", " + vector + "[" + inner + "]",
+                    m = ", " + statistics + "[" + outer + "]",
+                    attrs = std::string(") {axis = ") + axis + "}";
+        expectLikePlain("layer_norm(" + x + s + s + attrs, t);
+        expectLikePlain("layer_norm(" + x + s + attrs, t);
+        expectLikePlain("layer_norm_grad(" + x + ", " + x + s + m + m + attrs, t);
+        expectLikePlain("rms_norm(" + x + s + attrs, t);
+        expectLikePlain("rms_norm_grad(" + x + ", " + x + s + m + attrs, t);
+      }
+}
+
+TEST(GridNorm, Groups) {
+  struct {
+    const char *x, *channels, *statistics, *groups;
+  } shapes[] = {{"3, 12, 40", "12", "3, 4", "4"},
+                {"2, 6, 70, 60", "6", "2, 2", "2"},
+                {"2, 6, 90, 130", "6", "2, 1", "1"},
+                {"40, 8, 2", "8", "40, 8", "8"},
+                {"300, 6", "6", "300, 3", "3"}};
+  for (auto [dims, channels, statistics, groups] : shapes)
+    for (DType t : kFloats)
+      for (bool wide : {false, true}) {
+        std::string of = dtypeName(t).str(), c = t == DType::F64 ? "f64" : "f32";
+        std::string x = of + "[" + dims + "]", s = ", " + (wide ? c : of) + "[" + channels + "]",
+                    m = ", " + c + "[" + statistics + "]",
+                    attrs = std::string(") {groups = ") + groups + "}";
+        expectLikePlain("group_norm(" + x + s + s + attrs, t);
+        expectLikePlain("group_norm_grad(" + x + ", " + x + s + m + m + attrs, t);
+      }
+}
+
+TEST(GridNorm, Responses) {
+  for (const char *rest : {"f64[3, 40, 5, 7]", "f64[300, 2]", "f64[2, 9, 300]"})
+    for (const char *size : {"1", "4", "5", "50"}) {
+      std::string x = rest, attrs = std::string(") {size = ") + size + ", alpha = 0.5}";
+      expectLikePlain("lrn(" + x + attrs);
+      expectLikePlain("lrn_grad(" + x + ", " + x + attrs);
+    }
+}
+
 } // namespace
 } // namespace isthmus::testing

@@ -1,0 +1,135 @@
+// Batch norm and running averages.
+
+#include "kernels/cuda/map.h"
+#include "kernels/cuda/norm.h"
+#include "kernels/cuda/register.h"
+#include "kernels/element/norm.h"
+
+namespace isthmus::cuda {
+namespace {
+
+// A channel is an output. y may lie over x.
+template <typename T, typename P> struct BatchNormOp {
+  static constexpr bool kWrites = true;
+  using C = Compute<T>;
+  using State = Moments<C>;
+  const T *x;
+  const P *scale, *bias, *givenMean, *givenVar;
+  T *y;
+  P *mean, *var;
+  C epsilon;
+  bool training;
+
+  ISTHMUS_GPU State start() const { return {}; }
+  ISTHMUS_GPU State fold(State a, State b) const { return folded(a, b); }
+  template <typename E> ISTHMUS_GPU State collect(const E &elements, int64_t) const {
+    return momentsOf<C>(elements, x, /*centred=*/true);
+  }
+  ISTHMUS_GPU void finish(int64_t out, State s) const {
+    mean[out] = converted<P>(s.mean);
+    var[out] = converted<P>(s.variance());
+  }
+  template <typename E> ISTHMUS_GPU void apply(const E &elements, int64_t out, State s) const {
+    C m = training ? s.mean : C(givenMean[out]), v = training ? s.variance() : C(givenVar[out]);
+    C factor = C(scale[out]) / std::sqrt(v + epsilon), add = C(bias[out]);
+    elements.forEach([&](int64_t at, int64_t) { y[at] = T((C(x[at]) - m) * factor + add); });
+  }
+};
+
+// dx = scale rstd (g - sumG / count - (x - mean) rstd^2 sumGX / count); it may lie over g or x.
+template <typename T, typename P> struct BatchNormGradOp {
+  static constexpr bool kWrites = true;
+  using C = Compute<T>;
+  using State = GradSums<C>;
+  const T *g, *x;
+  const P *scale, *mean, *var;
+  T *dx;
+  P *dScale, *dBias;
+  C epsilon, count;
+  bool training;
+
+  ISTHMUS_GPU C rstd(int64_t out) const { return C(1) / std::sqrt(C(var[out]) + epsilon); }
+  ISTHMUS_GPU State start() const { return {}; }
+  ISTHMUS_GPU State fold(State a, State b) const { return folded(a, b); }
+  template <typename E> ISTHMUS_GPU State collect(const E &elements, int64_t out) const {
+    C m = C(mean[out]);
+    return elements.reduce(
+        start(),
+        [&](State s, int64_t at, int64_t) {
+          return folded(s, {C(g[at]), C(g[at]) * (C(x[at]) - m)});
+        },
+        [&](State a, State b) { return folded(a, b); });
+  }
+  ISTHMUS_GPU void finish(int64_t out, State s) const {
+    dScale[out] = converted<P>(s.gx * rstd(out));
+    dBias[out] = converted<P>(s.g);
+  }
+  template <typename E> ISTHMUS_GPU void apply(const E &elements, int64_t out, State s) const {
+    C r = rstd(out), m = C(mean[out]), factor = C(scale[out]) * r;
+    C off = training ? s.g / count : C(0), slope = training ? s.gx * r * r / count : C(0);
+    elements.forEach([&](int64_t at, int64_t) {
+      dx[at] = T((C(g[at]) - off - (C(x[at]) - m) * slope) * factor);
+    });
+  }
+};
+
+Division overChannel(const Type &x) {
+  return Division(
+      x.dims, [](int64_t a) { return a != 1; }, Passes::More);
+}
+
+struct BatchNorm {
+  template <typename T, typename P> static void run(const Launch &l) {
+    const Attrs &attrs = *l.call.attrs;
+    BatchNormOp<T, P> op{
+        l.operand<T>(0),          l.operand<P>(1), l.operand<P>(2),
+        l.operand<P>(3),          l.operand<P>(4), l.result<T>(0),
+        l.result<P>(1),           l.result<P>(2),  Compute<T>(attrs.getFloat("epsilon")),
+        attrs.getBool("training")};
+    Division d = overChannel(l.call.operands[0]);
+    if (op.training)
+      return reduceBy(l.queue, d, op, l.args.workspace);
+    applyBy(l.queue, d, op);
+    forEach(l.queue, d.outputs(), [=] ISTHMUS_GPU(int64_t c) {
+      op.mean[c] = op.givenMean[c];
+      op.var[c] = op.givenVar[c];
+    });
+  }
+  static int64_t workspace(const OpCall &call) {
+    return overChannel(call.operands[0]).workspaceBytes(sizeof(Moments<double>));
+  }
+};
+
+struct BatchNormGrad {
+  template <typename T, typename P> static void run(const Launch &l) {
+    const Attrs &attrs = *l.call.attrs;
+    Division d = overChannel(l.call.operands[1]);
+    using C = Compute<T>;
+    reduceBy(l.queue, d,
+             BatchNormGradOp<T, P>{l.operand<T>(0), l.operand<T>(1), l.operand<P>(2),
+                                   l.operand<P>(3), l.operand<P>(4), l.result<T>(0), l.result<P>(1),
+                                   l.result<P>(2), C(attrs.getFloat("epsilon")),
+                                   C(std::max<int64_t>(1, d.length())), attrs.getBool("training")},
+             l.args.workspace);
+  }
+  static int64_t workspace(const OpCall &call) {
+    return overChannel(call.operands[1]).workspaceBytes(sizeof(GradSums<double>));
+  }
+};
+
+struct RunningAverages {
+  template <typename T> static void run(const Launch &l) {
+    mapTwo<T, T>(l, RunningAverage<Compute<T>>(l.call.attrs->getFloat("momentum")));
+  }
+};
+
+} // namespace
+
+void registerNorm(KernelTable &table) {
+  table.add({"batch_norm", "cuda", prepareGrid<runNorm<BatchNorm, 0>, BatchNorm::workspace>});
+  table.add({"batch_norm_grad", "cuda",
+             prepareGrid<runNorm<BatchNormGrad, 1>, BatchNormGrad::workspace>});
+  table.add({"running_average", "cuda", prepareGrid<runByOperand<RunningAverages>>});
+}
+
+} // namespace isthmus::cuda

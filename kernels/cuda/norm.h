@@ -1,0 +1,65 @@
+// What the normalisations share: moments of an output's elements, and the choice of types.
+#pragma once
+
+#include "kernels/cuda/reduce.h"
+
+namespace isthmus::cuda {
+
+// Mean and sum of squared deviations, in two passes, so that a large mean does not eat the
+// variance; those of pieces are folded by the formula of Chan, Golub and LeVeque (1979).
+template <typename S> struct Moments {
+  S count = 0, mean = 0, squares = 0;
+
+  ISTHMUS_GPU S variance() const { return count > 0 ? squares / count : S(0); }
+};
+// Not `centred`, the squares are those of x itself, and the mean is zero.
+template <typename S, typename T, typename E>
+ISTHMUS_GPU Moments<S> momentsOf(const E &elements, const T *x, bool centred) {
+  Moments<S> m;
+  m.count = S(elements.count());
+  if (centred && elements.count() > 0)
+    m.mean = elements.reduce(
+                 S(0), [&](S s, int64_t at, int64_t) { return s + S(x[at]); }, Add()) /
+             m.count;
+  S mean = m.mean;
+  m.squares = elements.reduce(
+      S(0),
+      [&](S s, int64_t at, int64_t) {
+        S off = S(x[at]) - mean;
+        return s + off * off;
+      },
+      Add());
+  return m;
+}
+template <typename S> ISTHMUS_GPU Moments<S> folded(Moments<S> a, Moments<S> b) {
+  if (a.count == 0 || b.count == 0)
+    return a.count == 0 ? b : a;
+  S count = a.count + b.count, apart = b.mean - a.mean, share = b.count / count;
+  Moments<S> m;
+  m.count = count;
+  m.mean = a.mean + apart * share;
+  m.squares = a.squares + b.squares + apart * apart * a.count * share;
+  return m;
+}
+
+// Sums of what flows in, and of it times what it meets.
+template <typename S> struct GradSums { S g = 0, gx = 0; };
+template <typename S> ISTHMUS_GPU GradSums<S> folded(GradSums<S> a, GradSums<S> b) {
+  GradSums<S> s;
+  s.g = a.g + b.g;
+  s.gx = a.gx + b.gx;
+  return s;
+}
+
+// K::run<T, P>, T being the type of x, operand `X`, and P that of the vector after it.
+template <typename K, size_t X> void runNorm(const Launch &l) {
+  dispatchFloat(l.call.operands[X].dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    if (l.call.operands[X + 1].dtype == l.call.operands[X].dtype)
+      K::template run<T, T>(l);
+    else
+      K::template run<T, Compute<T>>(l);
+  });
+}
+
+} // namespace isthmus::cuda
