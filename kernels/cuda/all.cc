@@ -15,6 +15,10 @@ void registerGridKernels(KernelTable &table) {
   registerLoss(table);
   registerRowNorm(table);
   registerNorm(table);
+  registerLinalg(table);
+  registerMatmul(table);
+  registerConv(table);
+  registerPool(table);
   registerLrn(table);
   registerReduce(table);
   registerSoftmax(table);

@@ -63,13 +63,15 @@ public:
   // Whether this is the lane that does what is to be done once.
   __device__ bool isFirst() const { return threadIdx.x == 0; }
 
-private:
-  static __device__ void wait() {
+  // For all lanes: what each has read is read, and what it wrote is seen.
+  __device__ void wait() const {
     if (blockDim.x > 32)
       __syncthreads();
     else
       __syncwarp();
   }
+
+private:
   // What `s` is in another lane of the warp.
   template <typename State> static __device__ State ofLane(State s, unsigned lane) {
     constexpr int kWords = (sizeof(State) + 3) / 4;
@@ -116,6 +118,7 @@ public:
     return lane[0];
   }
   bool isFirst() const { return true; }
+  void wait() const {}
 
 private:
   int lanes_;
@@ -145,6 +148,7 @@ public:
     return s;
   }
   ISTHMUS_GPU bool isFirst() const { return true; }
+  ISTHMUS_GPU void wait() const {}
 };
 
 // Lanes for rows of `length`: a power of two, so that few lanes idle; it decides the order of sums.

@@ -7,7 +7,7 @@
 
 #include "kernels/gemm/gemm.h"
 #include "kernels/gemm/register.h"
-#include "kernels/plain/conv_shape.h"
+#include "kernels/element/conv_shape.h"
 #include "kernels/plain/parallel.h"
 
 namespace isthmus::gemm {

@@ -2,7 +2,7 @@
 
 #include "kernels/onednn/program.h"
 #include "kernels/onednn/register.h"
-#include "kernels/plain/conv_shape.h"
+#include "kernels/element/conv_shape.h"
 
 namespace isthmus::onednn {
 namespace {

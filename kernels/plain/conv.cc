@@ -3,7 +3,7 @@
 // vectors.
 
 #include "kernels/plain/by_type.h"
-#include "kernels/plain/conv_shape.h"
+#include "kernels/element/conv_shape.h"
 #include "kernels/plain/register.h"
 
 namespace isthmus::plain {

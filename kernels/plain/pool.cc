@@ -1,24 +1,17 @@
 // Pools, one plane (a channel of an image) at a time.
 
+#include "kernels/element/pool.h"
 #include "kernels/plain/by_type.h"
-#include "kernels/plain/conv_shape.h"
 #include "kernels/plain/register.h"
 
 namespace isthmus::plain {
 namespace {
 
-// Sizes as a convolution has them, the planes of a batch being its images.
-struct Pool : ConvShape {
-  int64_t padHigh[3] = {0, 0, 0};
+struct Pool : PoolShape {
+  PoolAxis<int64_t> axes[3];
 
   Pool(const OpCall &call, const Type &y, const Type &x)
-      : ConvShape(convShape(y, x, windowOf(*call.attrs, call.attrs->getInts("kernel")), 1)) {
-    size_t lead = 3 - (x.dims.size() - 2);
-    const Ints &pads = call.attrs->getInts("pads");
-    for (size_t i = lead; i < 3 && !pads.empty(); ++i)
-      padHigh[i] = pads[i - lead + pads.size() / 2];
-  }
-  int64_t planes() const { return batch * channels; }
+      : PoolShape(*call.attrs, y, x), axes{axis<int64_t>(0), axis<int64_t>(1), axis<int64_t>(2)} {}
 
   // Calls f(first place, od, oh, from, to) for pieces [from, to) of all rows of results of a plane.
   static constexpr int64_t kPiece = 256;
@@ -172,15 +165,7 @@ struct Counts {
       : p(p), padding(attrs.getBool("count_include_pad")), divisor(attrs.getInt("divisor")) {}
 
   // How many elements a window counts along an axis.
-  int64_t along(int axis, int64_t o) const {
-    int64_t start = o * p.stride[axis] - p.pad[axis], apart = p.dilation[axis];
-    // Of the positions start + k * apart, those before `limit`.
-    auto before = [&](int64_t limit) {
-      int64_t room = limit - start;
-      return room <= 0 ? 0 : std::min(p.kernel[axis], (room - 1) / apart + 1);
-    };
-    return padding ? before(p.in[axis] + p.padHigh[axis]) : before(p.in[axis]) - before(0);
-  }
+  int64_t along(int axis, int64_t o) const { return p.axes[axis].counted(o, padding); }
   double scale(int64_t rows, int64_t ow) const { // rows: the counts along the other two axes
     return 1.0 / double(divisor ? divisor : std::max<int64_t>(1, rows * along(2, ow)));
   }
@@ -227,27 +212,15 @@ struct AvgPoolGrad {
     });
   }
 
-  // The windows that span any of the positions [begin, end).
-  static Pool::Range windowsOver(const Pool &p, int axis, int64_t begin, int64_t end) {
-    int64_t extent = (p.kernel[axis] - 1) * p.dilation[axis] + 1;
-    int64_t first = begin + p.pad[axis] - extent + 1, stride = p.stride[axis];
-    return {first <= 0 ? 0 : (first + stride - 1) / stride,
-            std::min(p.out[axis], (end - 1 + p.pad[axis]) / stride + 1)};
-  }
-  // Whether window `o`, which spans position `at`, has an element there.
-  static bool holds(const Pool &p, int axis, int64_t o, int64_t at) {
-    return (at + p.pad[axis] - o * p.stride[axis]) % p.dilation[axis] == 0;
-  }
-
   template <typename T>
   static void gather(const Pool &p, const Counts &counts, const T *from, int64_t d, int64_t h,
                      int64_t begin, int64_t end, T *to) {
-    Pool::Range overD = windowsOver(p, 0, d, d + 1), overH = windowsOver(p, 1, h, h + 1),
-                overW = windowsOver(p, 2, begin, end);
+    auto overD = p.axes[0].windowsOver(d, d + 1), overH = p.axes[1].windowsOver(h, h + 1),
+         overW = p.axes[2].windowsOver(begin, end);
     double sums[Pool::kPiece] = {};
     for (int64_t od = overD.low; od < overD.high; ++od)
       for (int64_t oh = overH.low; oh < overH.high; ++oh) {
-        if (!holds(p, 0, od, d) || !holds(p, 1, oh, h))
+        if (!p.axes[0].holds(od, d) || !p.axes[1].holds(oh, h))
           continue;
         int64_t rows = counts.along(0, od) * counts.along(1, oh);
         const T *row = from + (od * p.out[1] + oh) * p.out[2];

@@ -9,7 +9,7 @@
 #include "kernels/gemm/register.h"
 #include "kernels/onednn/dnnl.h"
 #include "kernels/onednn/register.h"
-#include "kernels/plain/conv_shape.h"
+#include "kernels/element/conv_shape.h"
 #include "kernels/plain/register.h"
 #include <cstdio>
 #include <cstdlib>

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "ir/ops/window.h"
+#include "kernels/element/portable.h"
 #include <algorithm>
 
 namespace isthmus {
@@ -10,18 +11,18 @@ struct ConvShape {
   int64_t batch, channels, outChannels, groups; // channels: of x
   int64_t in[3], out[3], kernel[3], stride[3], dilation[3], pad[3];
 
-  int64_t inPlane() const { return in[0] * in[1] * in[2]; }
-  int64_t outPlane() const { return out[0] * out[1] * out[2]; }
-  int64_t taps() const { return kernel[0] * kernel[1] * kernel[2]; }
-  int64_t groupChannels() const { return channels / groups; }
-  int64_t groupOutChannels() const { return outChannels / groups; }
+  ISTHMUS_DEVICE int64_t inPlane() const { return in[0] * in[1] * in[2]; }
+  ISTHMUS_DEVICE int64_t outPlane() const { return out[0] * out[1] * out[2]; }
+  ISTHMUS_DEVICE int64_t taps() const { return kernel[0] * kernel[1] * kernel[2]; }
+  ISTHMUS_DEVICE int64_t groupChannels() const { return channels / groups; }
+  ISTHMUS_DEVICE int64_t groupOutChannels() const { return outChannels / groups; }
 
   // The half-open range of output positions along an axis whose element under tap `k` lies in the
   // image.
   struct Range {
     int64_t low, high;
   };
-  Range places(int axis, int64_t k) const {
+  ISTHMUS_DEVICE Range places(int axis, int64_t k) const {
     int64_t first = pad[axis] - k * dilation[axis]; // o * stride >= first
     int64_t last = in[axis] - 1 + first;            // o * stride <= last
     int64_t low = first <= 0 ? 0 : (first + stride[axis] - 1) / stride[axis];
@@ -29,7 +30,7 @@ struct ConvShape {
     return {low, std::max(low, high)};
   }
   // The input position under tap `k` at output position `o`; may lie outside.
-  int64_t position(int axis, int64_t o, int64_t k) const {
+  ISTHMUS_DEVICE int64_t position(int axis, int64_t o, int64_t k) const {
     return o * stride[axis] + k * dilation[axis] - pad[axis];
   }
 };

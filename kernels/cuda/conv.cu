@@ -1,0 +1,168 @@
+// Convolutions where cuDNN does not take them: a thread for each element of the result, or for the
+// weights' gradient a team.
+
+#include "kernels/cuda/planes.h"
+#include "kernels/cuda/reduce.h"
+#include "kernels/cuda/register.h"
+#include "kernels/element/conv_shape.h"
+
+namespace isthmus::cuda {
+namespace {
+
+struct Shape : ConvShape {
+  Planes inputs, outputs, taps3;
+  Divisor byChannels, byOutChannels, byGroupChannels;
+
+  explicit Shape(const ConvShape &s)
+      : ConvShape(s), inputs(s.in), outputs(s.out), taps3(s.kernel), byChannels(s.channels),
+        byOutChannels(s.outChannels), byGroupChannels(s.groupChannels()) {}
+
+  // The taps of an output position that lie in the image, along an axis.
+  ISTHMUS_GPU Range tapsAt(int axis, int64_t o) const {
+    int64_t start = o * stride[axis] - pad[axis], apart = dilation[axis];
+    int64_t low = start >= 0 ? 0 : (-start + apart - 1) / apart;
+    int64_t high = start >= in[axis] ? 0 : (in[axis] - start + apart - 1) / apart;
+    return {low, std::max(low, std::min(high, kernel[axis]))};
+  }
+};
+
+template <typename T> struct ConvAt {
+  using S = GpuSum<T>;
+  Shape s;
+  const T *x, *w, *bias; // no bias: null
+  T *y;
+
+  ISTHMUS_GPU void operator()(int64_t i) const {
+    int32_t at[3];
+    int64_t o, n = s.byOutChannels(s.outputs.at(i, at), &o);
+    int64_t perGroup = s.groupChannels(), group = o / s.groupOutChannels();
+    const T *from = x + (n * s.channels + group * perGroup) * s.inPlane();
+    const T *tap = w + o * perGroup * s.taps();
+    auto d = s.tapsAt(0, at[0]), h = s.tapsAt(1, at[1]), k = s.tapsAt(2, at[2]);
+    S sum = 0;
+    for (int64_t c = 0; c < perGroup; ++c, from += s.inPlane(), tap += s.taps()) {
+      S part = 0; // of a channel: long sums of floats lose less so
+      for (int64_t kd = d.low; kd < d.high; ++kd)
+        for (int64_t kh = h.low; kh < h.high; ++kh) {
+          const T *row =
+              from + (s.position(0, at[0], kd) * s.in[1] + s.position(1, at[1], kh)) * s.in[2];
+          const T *weights = tap + (kd * s.kernel[1] + kh) * s.kernel[2];
+          for (int64_t kw = k.low; kw < k.high; ++kw)
+            part += S(row[s.position(2, at[2], kw)]) * S(weights[kw]);
+        }
+      sum += part;
+    }
+    y[i] = converted<T>(bias ? sum + S(bias[o]) : sum);
+  }
+};
+
+template <typename T> struct TransposeAt {
+  using S = GpuSum<T>;
+  Shape s;
+  const T *g, *w, *bias;
+  T *x;
+
+  // The output position whose tap k falls on input position `at`, along an axis; -1 if none does.
+  ISTHMUS_GPU int32_t source(int axis, int32_t at, int64_t k) const {
+    int32_t from = int32_t(at + s.pad[axis] - k * s.dilation[axis]),
+            stride = int32_t(s.stride[axis]);
+    if (from < 0 || (stride != 1 && from % stride != 0))
+      return -1;
+    int32_t o = stride == 1 ? from : from / stride;
+    return o < s.out[axis] ? o : -1;
+  }
+  ISTHMUS_GPU void operator()(int64_t i) const {
+    int32_t at[3];
+    int64_t c, n = s.byChannels(s.inputs.at(i, at), &c);
+    int64_t inGroup, group = s.byGroupChannels(c, &inGroup), perGroup = s.groupOutChannels();
+    const T *from = g + (n * s.outChannels + group * perGroup) * s.outPlane();
+    const T *tap = w + (group * perGroup * s.groupChannels() + inGroup) * s.taps();
+    int64_t step = s.groupChannels() * s.taps();
+    S sum = 0;
+    for (int64_t kd = 0; kd < s.kernel[0]; ++kd) {
+      int32_t od = source(0, at[0], kd);
+      for (int64_t kh = 0; od >= 0 && kh < s.kernel[1]; ++kh) {
+        int32_t oh = source(1, at[1], kh);
+        for (int64_t kw = 0; oh >= 0 && kw < s.kernel[2]; ++kw) {
+          int32_t ow = source(2, at[2], kw);
+          if (ow < 0)
+            continue;
+          const T *up = from + (int64_t(od) * s.out[1] + oh) * s.out[2] + ow;
+          const T *weight = tap + (kd * s.kernel[1] + kh) * s.kernel[2] + kw;
+          S part = 0; // of a tap
+          for (int64_t o = 0; o < perGroup; ++o)
+            part += S(up[o * s.outPlane()]) * S(weight[o * step]);
+          sum += part;
+        }
+      }
+    }
+    x[i] = converted<T>(bias ? sum + S(bias[c]) : sum);
+  }
+};
+
+// The positions of all images are shared among the lanes.
+template <typename T> struct WeightGradBody {
+  using S = GpuSum<T>;
+  Shape s;
+  const T *g, *x;
+  T *w;
+
+  ISTHMUS_GPU void operator()(int64_t t, const Team &team) const {
+    int32_t k[3];
+    int64_t c, o = s.byGroupChannels(s.taps3.at(t, k), &c);
+    int64_t channel = o / s.groupOutChannels() * s.groupChannels() + c;
+    S sum = team.reduce(
+        s.batch * s.outPlane(), S(0),
+        [&](S sum, int64_t i) {
+          int32_t at[3];
+          int64_t n = s.outputs.at(i, at), place = 0;
+          bool inside = true;
+          for (int a = 0; a < 3; ++a) {
+            int64_t p = s.position(a, at[a], k[a]);
+            inside = inside && p >= 0 && p < s.in[a];
+            place = place * s.in[a] + p;
+          }
+          if (!inside)
+            return sum;
+          int64_t up = (n * s.outChannels + o - n) * s.outPlane() + i;
+          return sum + S(g[up]) * S(x[(n * s.channels + channel) * s.inPlane() + place]);
+        },
+        Add());
+    if (team.isFirst())
+      w[t] = converted<T>(sum);
+  }
+};
+
+struct Conv {
+  template <typename T> static void run(const Launch &l) {
+    const T *bias = l.call.operands.size() > 2 ? l.operand<T>(2) : nullptr;
+    ConvAt<T> conv{Shape(convShape(l.call)), l.operand<T>(0), l.operand<T>(1), bias,
+                   l.result<T>(0)};
+    forEach(l.queue, l.call.results[0].elements(), [=] ISTHMUS_GPU(int64_t i) { conv(i); });
+  }
+};
+struct ConvTranspose {
+  template <typename T> static void run(const Launch &l) {
+    const T *bias = l.call.operands.size() > 2 ? l.operand<T>(2) : nullptr;
+    TransposeAt<T> conv{Shape(convShape(l.call)), l.operand<T>(0), l.operand<T>(1), bias,
+                        l.result<T>(0)};
+    forEach(l.queue, l.call.results[0].elements(), [=] ISTHMUS_GPU(int64_t i) { conv(i); });
+  }
+};
+struct ConvWeightGrad {
+  template <typename T> static void run(const Launch &l) {
+    Shape s(convShape(l.call));
+    forEachTeam(l.queue, l.call.results[0].elements(), s.batch * s.outPlane(),
+                WeightGradBody<T>{s, l.operand<T>(0), l.operand<T>(1), l.result<T>(0)});
+  }
+};
+
+} // namespace
+
+void registerConv(KernelTable &table) {
+  table.add({"conv", "cuda", prepareGrid<runByOperand<Conv>>});
+  table.add({"conv_transpose", "cuda", prepareGrid<runByOperand<ConvTranspose>>});
+  table.add({"conv_weight_grad", "cuda", prepareGrid<runByOperand<ConvWeightGrad>>});
+}
+
+} // namespace isthmus::cuda

@@ -1,0 +1,72 @@
+// The matrix product where cuBLASLt does not take it. A thread computes a few rows of a column, in
+// ascending order of the inner axis and rounded at every step, as the plain kernel does.
+
+#include "kernels/cuda/grid_kernel.h"
+#include "kernels/cuda/register.h"
+#include "kernels/cuda/strided.h"
+
+namespace isthmus::cuda {
+namespace {
+
+constexpr int kRows = 4; // of a thread: they share what is read of b
+
+template <typename T> struct Product {
+  const T *a, *b;
+  T *y;
+  int64_t rows, columns, inner, sizeA, sizeB;
+  int64_t rowA, stepA, stepB, columnB; // strides of the matrices
+  Strided<2> batch;
+  Divisor byColumns, byBlocks; // of kRows rows
+
+  ISTHMUS_GPU void operator()(int64_t i) const {
+    using C = Compute<T>;
+    int64_t column, block, matrix = byBlocks(byColumns(i, &column), &block), at[2];
+    batch.at(matrix, at);
+    const T *from = a + at[0] * sizeA, *right = b + at[1] * sizeB + column * columnB;
+    int64_t row[kRows];
+    C sum[kRows];
+    for (int r = 0; r < kRows; ++r) { // rows past the end repeat the last
+      row[r] = std::min(block * kRows + r, rows - 1) * rowA;
+      sum[r] = C(0);
+    }
+    for (int64_t k = 0; k < inner; ++k) {
+      C v = C(right[k * stepB]);
+      for (int r = 0; r < kRows; ++r)
+        sum[r] += C(from[row[r] + k * stepA]) * v;
+    }
+    T *to = y + (matrix * rows + block * kRows) * columns + column;
+    for (int r = 0; r < kRows; ++r)
+      if (block * kRows + r < rows)
+        to[r * columns] = T(sum[r]);
+  }
+};
+
+struct Matmul {
+  template <typename T> static void run(const Launch &l) {
+    bool ta = l.call.attrs->getBool("transpose_a"), tb = l.call.attrs->getBool("transpose_b");
+    const Type &a = l.call.operands[0], &b = l.call.operands[1], &y = l.call.results[0];
+    if (y.elements() == 0)
+      return;
+    auto batchOf = [](const Type &t) { return llvm::makeArrayRef(t.dims).drop_back(2); };
+    Walk<2> batch(batchOf(y), {broadcastStrides(batchOf(a), batchOf(y)),
+                               broadcastStrides(batchOf(b), batchOf(y))});
+    int64_t widthA = a.dims.back(), heightA = a.dims[a.rank() - 2];
+    int64_t widthB = b.dims.back(), heightB = b.dims[b.rank() - 2];
+    int64_t rows = y.dims[y.rank() - 2], columns = y.dims.back();
+    int64_t blocks = (rows + kRows - 1) / kRows;
+    Product<T> product{l.operand<T>(0),   l.operand<T>(1),       l.result<T>(0),   rows,
+                       columns,           ta ? heightA : widthA, widthA * heightA, widthB * heightB,
+                       ta ? 1 : widthA,   ta ? widthA : 1,       tb ? 1 : widthB,  tb ? widthB : 1,
+                       Strided<2>(batch), Divisor(columns),      Divisor(blocks)};
+    forEach(l.queue, batch.elements() * blocks * columns,
+            [=] ISTHMUS_GPU(int64_t i) { product(i); });
+  }
+};
+
+} // namespace
+
+void registerMatmul(KernelTable &table) {
+  table.add({"matmul", "cuda", prepareGrid<runByResult<Matmul>>});
+}
+
+} // namespace isthmus::cuda
