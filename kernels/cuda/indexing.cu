@@ -144,13 +144,19 @@ template <typename F> void dispatchCombined(DType t, Combining how, F f) {
 
 int64_t Scatter::bytes() const { return ScatterSpace(*this, nullptr).bytes; }
 
+// Without a target is behind all others.
+struct ByTarget {
+  const int64_t *targets;
+  int64_t count;
+  ISTHMUS_GPU ByTarget of(int64_t column) const { return {targets + column * count, count}; }
+  ISTHMUS_GPU bool operator()(Place a, Place b) const {
+    uint64_t first = uint64_t(targets[a]), second = uint64_t(targets[b]);
+    return first < second || (first == second && a < b);
+  }
+};
 void sortByTarget(const Queue &queue, int64_t columns, int64_t count, const int64_t *targets,
                   Place *places) {
-  sortPlaces(queue, columns, count, places, [=] ISTHMUS_GPU(int64_t column, Place a, Place b) {
-    const int64_t *of = targets + column * count;
-    uint64_t first = uint64_t(of[a]), second = uint64_t(of[b]); // none is the largest
-    return first < second || (first == second && a < b);
-  });
+  sortPlaces(queue, columns, count, places, ByTarget{targets, count});
 }
 
 void scatterUpdates(const Queue &queue, const Scatter &s, const void *updates, void *y,

@@ -69,16 +69,24 @@ void select(const Queue &queue, const TopK &t, const T *x, T *values, int64_t *i
               });
 }
 
+template <typename T> struct ByValue {
+  const T *x;
+  Columns columns;
+  bool largest;
+  ISTHMUS_GPU ByValue of(int64_t column) const {
+    return {x + columns.start(column), columns, largest};
+  }
+  ISTHMUS_GPU bool operator()(Place a, Place b) const {
+    return precedes(Compute<T>(x[a * columns.step]), a, Compute<T>(x[b * columns.step]), b,
+                    largest);
+  }
+};
+
 template <typename T>
 void sort(const Queue &queue, const TopK &t, const T *x, T *values, int64_t *indices,
           Place *places) {
   const Columns &columns = t.columns;
-  sortPlaces(queue, columns.count(), columns.length, places,
-             [=] ISTHMUS_GPU(int64_t column, Place a, Place b) {
-               const T *from = x + columns.start(column);
-               return precedes(Compute<T>(from[a * columns.step]), a,
-                               Compute<T>(from[b * columns.step]), b, t.largest);
-             });
+  sortPlaces(queue, columns.count(), columns.length, places, ByValue<T>{x, columns, t.largest});
   int64_t stored = placesFor(columns.length);
   forEach(queue, columns.count() * t.k, [=] ISTHMUS_GPU(int64_t i) {
     int64_t column = i / t.k, j = i % t.k, place = places[column * stored + j];

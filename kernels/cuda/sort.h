@@ -4,6 +4,7 @@
 #pragma once
 
 #include "kernels/cuda/shared.h"
+#include "kernels/cuda/strided.h"
 #include <bit>
 
 namespace isthmus::cuda {
@@ -17,58 +18,73 @@ inline int64_t placesFor(int64_t length) {
   return int64_t(std::bit_ceil(uint64_t(std::max<int64_t>(length, 2))));
 }
 
-template <typename Before> struct Sorting {
-  Before before; // before(column, a, b): an order in which no two places are equal
-  int64_t length, places;
+// What is sorted: `columns` of `length` places. `order.of(column)` tells of two places of a column
+// which comes first; no two may be equal.
+template <typename Order> struct Sorting {
+  Order order;
+  int64_t columns, length, places;
 
-  ISTHMUS_GPU bool precedes(int64_t column, Place a, Place b) const {
-    return a < length && b < length ? before(column, a, b) : a < b;
-  }
-  // Comparison `pair` of a pass whose pairs are `step` apart, in runs of `size` places that go up
-  // and down by turns. `first` is where `place` begins in its column.
-  ISTHMUS_GPU void exchange(int64_t column, Place *place, int64_t first, int64_t pair, int64_t step,
-                            int64_t size) const {
-    int64_t low = pair & (step - 1), i = (pair - low) * 2 + low;
-    Place a = place[i], b = place[i + step];
-    bool upwards = ((first + i) & size) == 0;
-    if (precedes(column, b, a) == upwards) {
-      place[i] = b;
-      place[i + step] = a;
-    }
-  }
+  Sorting(Order o, int64_t columns, int64_t length)
+      : order(o), columns(columns), length(length), places(placesFor(length)) {}
 };
 
+// Comparison `pair` of a pass whose pairs are `step` apart, in runs of `size` places that go up and
+// down by turns. `place` begins at the column's place `first`.
+template <typename Precedes>
+ISTHMUS_GPU void exchange(Precedes precedes, int64_t length, Place *place, int64_t first,
+                          int64_t pair, int64_t step, int64_t size) {
+  int64_t low = pair & (step - 1), i = (pair - low) * 2 + low;
+  Place a = place[i], b = place[i + step];
+  bool upwards = ((first + i) & size) == 0;
+  bool inside = a < length && b < length;
+  if ((inside ? precedes(b, a) : b < a) == upwards) {
+    place[i] = b;
+    place[i + step] = a;
+  }
+}
+
 // The passes that stay within spans: of all sizes up to a span's if `whole`, else of one size.
-template <typename Before>
-void sortSpans(const Queue &queue, const Sorting<Before> &s, int64_t columns, bool whole,
-               int64_t size, Place *all) {
-  int64_t span = std::min<int64_t>(s.places, kSpan), perColumn = s.places / span;
-  forEachTeam(queue, columns * perColumn, kOwnBlock, [=] ISTHMUS_GPU(int64_t t, const Team &team) {
-    Place *place = sharedMemory<Place, kSpan>(), *home = all + t * span;
-    int64_t column = t / perColumn, first = t % perColumn * span;
-    team.forEach(span, [&](int64_t i) { place[i] = whole ? Place(first + i) : home[i]; });
-    for (int64_t now = whole ? 2 : size; now <= (whole ? span : size); now *= 2)
-      for (int64_t step = std::min(now, span) / 2; step > 0; step /= 2)
-        team.forEach(span / 2,
-                     [&](int64_t pair) { s.exchange(column, place, first, pair, step, now); });
-    team.forEach(span, [&](int64_t i) { home[i] = place[i]; });
+template <typename Order>
+void sortSpans(const Queue &queue, const Sorting<Order> &s, bool whole, int64_t size, Place *all) {
+  int64_t span = std::min<int64_t>(s.places, kSpan);
+  Divisor bySpans(s.places / span);
+  forEachTeam(queue, s.columns * (s.places / span), kOwnBlock,
+              [=] ISTHMUS_GPU(int64_t t, const Team &team) {
+                Place *place = sharedMemory<Place, kSpan>(), *home = all + t * span;
+                int64_t first, column = bySpans(t, &first);
+                first *= span;
+                auto precedes = s.order.of(column);
+                team.forEach(span,
+                             [&](int64_t i) { place[i] = whole ? Place(first + i) : home[i]; });
+                for (int64_t now = whole ? 2 : size; now <= (whole ? span : size); now *= 2)
+                  for (int64_t step = std::min(now, span) / 2; step > 0; step /= 2)
+                    team.forEach(span / 2, [&](int64_t pair) {
+                      exchange(precedes, s.length, place, first, pair, step, now);
+                    });
+                team.forEach(span, [&](int64_t i) { home[i] = place[i]; });
+              });
+}
+
+// A pass between spans.
+template <typename Order>
+void sortAcross(const Queue &queue, const Sorting<Order> &s, int64_t step, int64_t size,
+                Place *all) {
+  Divisor byPairs(s.places / 2);
+  forEach(queue, s.columns * (s.places / 2), [=] ISTHMUS_GPU(int64_t i) {
+    int64_t pair, column = byPairs(i, &pair);
+    exchange(s.order.of(column), s.length, all + column * s.places, 0, pair, step, size);
   });
 }
 
 // The places [0, length) of each column in their order; a column has `placesFor(length)` of them.
-template <typename Before>
-void sortPlaces(const Queue &queue, int64_t columns, int64_t length, Place *all, Before before) {
-  Sorting<Before> s{before, length, placesFor(length)};
-  sortSpans(queue, s, columns, /*whole=*/true, 0, all);
+template <typename Order>
+void sortPlaces(const Queue &queue, int64_t columns, int64_t length, Place *all, Order order) {
+  Sorting<Order> s(order, columns, length);
+  sortSpans(queue, s, /*whole=*/true, 0, all);
   for (int64_t size = 2 * kSpan; size <= s.places; size *= 2) {
-    for (int64_t step = size / 2; step >= kSpan; step /= 2) {
-      int64_t pairs = s.places / 2;
-      forEach(queue, columns * pairs, [=] ISTHMUS_GPU(int64_t i) {
-        int64_t column = i / pairs;
-        s.exchange(column, all + column * s.places, 0, i % pairs, step, size);
-      });
-    }
-    sortSpans(queue, s, columns, /*whole=*/false, size, all);
+    for (int64_t step = size / 2; step >= kSpan; step /= 2)
+      sortAcross(queue, s, step, size, all);
+    sortSpans(queue, s, /*whole=*/false, size, all);
   }
 }
 
