@@ -12,6 +12,8 @@ void registerGridKernels(KernelTable &table) {
   registerShape(table);
   registerIndexing(table);
   registerOrder(table);
+  registerInterpolate(table);
+  registerScan(table);
   registerLoss(table);
   registerRowNorm(table);
   registerNorm(table);

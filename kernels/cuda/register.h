@@ -17,6 +17,8 @@ void registerOptimizer(KernelTable &table);
 void registerShape(KernelTable &table);
 void registerIndexing(KernelTable &table);
 void registerOrder(KernelTable &table);
+void registerInterpolate(KernelTable &table);
+void registerScan(KernelTable &table);
 void registerLoss(KernelTable &table);
 void registerRowNorm(KernelTable &table);
 void registerNorm(KernelTable &table);
