@@ -3,26 +3,26 @@
 namespace isthmus::cuda {
 
 void registerGridKernels(KernelTable &table) {
-  registerElementwise(table);
   registerActivation(table);
-  registerMath(table);
   registerBits(table);
-  registerRandom(table);
-  registerOptimizer(table);
-  registerShape(table);
-  registerIndexing(table);
-  registerOrder(table);
-  registerInterpolate(table);
-  registerScan(table);
-  registerLoss(table);
-  registerRowNorm(table);
-  registerNorm(table);
-  registerLinalg(table);
-  registerMatmul(table);
   registerConv(table);
-  registerPool(table);
+  registerElementwise(table);
+  registerIndexing(table);
+  registerInterpolate(table);
+  registerLinalg(table);
+  registerLoss(table);
   registerLrn(table);
+  registerMath(table);
+  registerMatmul(table);
+  registerNorm(table);
+  registerOptimizer(table);
+  registerOrder(table);
+  registerPool(table);
+  registerRandom(table);
   registerReduce(table);
+  registerRowNorm(table);
+  registerScan(table);
+  registerShape(table);
   registerSoftmax(table);
 }
 

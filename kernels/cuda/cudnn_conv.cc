@@ -1,7 +1,7 @@
 // Convolutions by cuDNN: conv, its transpose (the gradient for x) and its gradient for w.
 
 #include "kernels/cuda/libraries.h"
-#include "kernels/plain/conv_shape.h"
+#include "kernels/element/conv_shape.h"
 #include <optional>
 
 namespace isthmus::cuda {

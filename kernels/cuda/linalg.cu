@@ -18,8 +18,8 @@ struct Matrices {
     width = inverse ? 2 * n : n;
   }
   // Few large ones share the memory that many small ones would each take.
-  int64_t teams() const { return std::min<int64_t>(count, 1024); }
-  int64_t scratch() const { return n * width + n; } // with a column of factors
+  ISTHMUS_DEVICE int64_t teams() const { return std::min<int64_t>(count, 1024); }
+  ISTHMUS_DEVICE int64_t scratch() const { return n * width + n; } // with a column of factors
 };
 
 struct Pivot {

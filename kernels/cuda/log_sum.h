@@ -21,12 +21,12 @@ template <typename T, typename E>
 ISTHMUS_GPU LogSum<Compute<T>> logSumOf(const E &elements, const T *x) {
   using C = Compute<T>;
   LogSum<C> s;
-  s.largest = elements.reduce(
-      s.largest, [&](C most, int64_t at, int64_t) { return C(x[at]) > most ? C(x[at]) : most; },
-      [](C a, C b) { return b > a ? b : a; });
+  auto read = [&](int64_t at, int64_t) { return C(x[at]); };
+  auto larger = [](C most, C v) { return v > most ? v : most; };
+  s.largest = elements.reduce(s.largest, read, larger, larger);
   C base = s.base();
   s.sum = elements.reduce(
-      C(0), [&](C sum, int64_t at, int64_t) { return sum + expOf(C(x[at]) - base); }, Add());
+      C(0), read, [&](C sum, C v) { return sum + expOf(v - base); }, Add());
   return s;
 }
 template <typename C> ISTHMUS_GPU LogSum<C> folded(LogSum<C> a, LogSum<C> b) {

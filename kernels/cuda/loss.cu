@@ -75,10 +75,10 @@ template <typename T, typename L> struct LossOp {
   template <typename E> ISTHMUS_GPU State collect(const E &elements, int64_t) const {
     return elements.reduce(
         start(),
-        [&](State s, int64_t n, int64_t) {
-          return rule.counts(labels.label[n]) ? fold(s, {lossAt(n), 1}) : s;
+        [&](int64_t n, int64_t) {
+          return rule.counts(labels.label[n]) ? State{lossAt(n), 1} : start();
         },
-        [&](State a, State b) { return fold(a, b); });
+        [&](State s, State v) { return fold(s, v); }, [&](State a, State b) { return fold(a, b); });
   }
   ISTHMUS_GPU void finish(int64_t, State s) const {
     *loss = Compute<T>(rule.reduction == Reduction::Mean ? s.sum / double(s.count) : s.sum);
@@ -143,7 +143,7 @@ template <typename L, typename C> struct ShareOp {
   ISTHMUS_GPU State fold(State a, State b) const { return a + b; }
   template <typename E> ISTHMUS_GPU State collect(const E &elements, int64_t) const {
     return elements.reduce(
-        start(), [&](State s, int64_t n, int64_t) { return s + rule.counts(label[n]); }, Add());
+        start(), [&](int64_t n, int64_t) { return State(rule.counts(label[n])); }, Add(), Add());
   }
   ISTHMUS_GPU void finish(int64_t, State s) const { *share = C(double(*g) / double(s)); }
 };

@@ -32,7 +32,7 @@ template <typename T, typename P> struct BatchNormOp {
   template <typename E> ISTHMUS_GPU void apply(const E &elements, int64_t out, State s) const {
     C m = training ? s.mean : C(givenMean[out]), v = training ? s.variance() : C(givenVar[out]);
     C factor = C(scale[out]) / std::sqrt(v + epsilon), add = C(bias[out]);
-    elements.forEach([&](int64_t at, int64_t) { y[at] = T((C(x[at]) - m) * factor + add); });
+    elements.write(y, [&](int64_t at, int64_t) { return T((C(x[at]) - m) * factor + add); });
   }
 };
 
@@ -53,12 +53,9 @@ template <typename T, typename P> struct BatchNormGradOp {
   ISTHMUS_GPU State fold(State a, State b) const { return folded(a, b); }
   template <typename E> ISTHMUS_GPU State collect(const E &elements, int64_t out) const {
     C m = C(mean[out]);
-    return elements.reduce(
-        start(),
-        [&](State s, int64_t at, int64_t) {
-          return folded(s, {C(g[at]), C(g[at]) * (C(x[at]) - m)});
-        },
-        [&](State a, State b) { return folded(a, b); });
+    return gradSumsOf<C>(elements, [&](int64_t at, int64_t) {
+      return State{C(g[at]), C(g[at]) * (C(x[at]) - m)};
+    });
   }
   ISTHMUS_GPU void finish(int64_t out, State s) const {
     dScale[out] = converted<P>(s.gx * rstd(out));
@@ -67,8 +64,8 @@ template <typename T, typename P> struct BatchNormGradOp {
   template <typename E> ISTHMUS_GPU void apply(const E &elements, int64_t out, State s) const {
     C r = rstd(out), m = C(mean[out]), factor = C(scale[out]) * r;
     C off = training ? s.g / count : C(0), slope = training ? s.gx * r * r / count : C(0);
-    elements.forEach([&](int64_t at, int64_t) {
-      dx[at] = T((C(g[at]) - off - (C(x[at]) - m) * slope) * factor);
+    elements.write(dx, [&](int64_t at, int64_t) {
+      return T((C(g[at]) - off - (C(x[at]) - m) * slope) * factor);
     });
   }
 };

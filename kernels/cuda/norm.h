@@ -17,18 +17,12 @@ template <typename S, typename T, typename E>
 ISTHMUS_GPU Moments<S> momentsOf(const E &elements, const T *x, bool centred) {
   Moments<S> m;
   m.count = S(elements.count());
+  auto read = [&](int64_t at, int64_t) { return S(x[at]); };
   if (centred && elements.count() > 0)
-    m.mean = elements.reduce(
-                 S(0), [&](S s, int64_t at, int64_t) { return s + S(x[at]); }, Add()) /
-             m.count;
+    m.mean = elements.reduce(S(0), read, Add(), Add()) / m.count;
   S mean = m.mean;
   m.squares = elements.reduce(
-      S(0),
-      [&](S s, int64_t at, int64_t) {
-        S off = S(x[at]) - mean;
-        return s + off * off;
-      },
-      Add());
+      S(0), read, [&](S s, S v) { return s + (v - mean) * (v - mean); }, Add());
   return m;
 }
 template <typename S> ISTHMUS_GPU Moments<S> folded(Moments<S> a, Moments<S> b) {
@@ -49,6 +43,13 @@ template <typename S> ISTHMUS_GPU GradSums<S> folded(GradSums<S> a, GradSums<S> 
   s.g = a.g + b.g;
   s.gx = a.gx + b.gx;
   return s;
+}
+
+// Of read(at, index), which gives both for an element.
+template <typename S, typename E, typename Read>
+ISTHMUS_GPU GradSums<S> gradSumsOf(const E &elements, Read read) {
+  auto add = [](GradSums<S> a, GradSums<S> b) { return folded(a, b); };
+  return elements.reduce(GradSums<S>(), read, add, add);
 }
 
 // K::run<T, P>, T being the type of x, operand `X`, and P that of the vector after it.

@@ -18,8 +18,7 @@ template <typename T> struct SumOp {
   ISTHMUS_GPU State start() const { return 0; }
   template <typename E> ISTHMUS_GPU State collect(const E &elements, int64_t) const {
     return elements.reduce(
-        start(), [&](State s, int64_t at, int64_t) { return Add()(s, State(Compute<T>(x[at]))); },
-        Add());
+        start(), [&](int64_t at, int64_t) { return State(Compute<T>(x[at])); }, Add(), Add());
   }
   ISTHMUS_GPU State fold(State a, State b) const { return Add()(a, b); }
   ISTHMUS_GPU void finish(int64_t out, State s) const {
@@ -39,8 +38,7 @@ template <typename T> struct ProdOp {
   ISTHMUS_GPU State start() const { return 1; }
   template <typename E> ISTHMUS_GPU State collect(const E &elements, int64_t) const {
     return elements.reduce(
-        start(), [&](State s, int64_t at, int64_t) { return Mul()(s, State(Compute<T>(x[at]))); },
-        Mul());
+        start(), [&](int64_t at, int64_t) { return State(Compute<T>(x[at])); }, Mul(), Mul());
   }
   ISTHMUS_GPU State fold(State a, State b) const { return Mul()(a, b); }
   ISTHMUS_GPU void finish(int64_t out, State s) const { y[out] = T(Compute<T>(s)); }
@@ -59,8 +57,8 @@ template <typename T> struct ExtremumOp {
   }
   template <typename E> ISTHMUS_GPU State collect(const E &elements, int64_t) const {
     return elements.reduce(
-        start(), [&](State s, int64_t at, int64_t) { return fold(s, State(x[at])); },
-        [&](State a, State b) { return fold(a, b); });
+        start(), [&](int64_t at, int64_t) { return State(x[at]); },
+        [&](State s, State v) { return fold(s, v); }, [&](State a, State b) { return fold(a, b); });
   }
   ISTHMUS_GPU void finish(int64_t out, State s) const { y[out] = T(s); }
 };
@@ -82,16 +80,14 @@ template <typename T> struct ExtremumGradOp {
   template <typename E> ISTHMUS_GPU State collect(const E &elements, int64_t out) const {
     return elements.reduce(
         start(),
-        [&](State s, int64_t at, int64_t index) {
-          return isOne(at, out) ? fold(s, shares ? 1 : index) : s;
-        },
-        [&](State a, State b) { return fold(a, b); });
+        [&](int64_t at, int64_t index) { return isOne(at, out) ? shares ? 1 : index : start(); },
+        [&](State s, State v) { return fold(s, v); }, [&](State a, State b) { return fold(a, b); });
   }
   ISTHMUS_GPU void finish(int64_t, State) const {}
   template <typename E> ISTHMUS_GPU void apply(const E &elements, int64_t out, State s) const {
     T given = shares ? T(Compute<T>(g[out]) / Compute<T>(s)) : g[out];
-    elements.forEach([&](int64_t at, int64_t index) {
-      dx[at] = (shares ? isOne(at, out) : index == s) ? given : T(Compute<T>(0));
+    elements.write(dx, [&](int64_t at, int64_t index) {
+      return (shares ? isOne(at, out) : index == s) ? given : T(Compute<T>(0));
     });
   }
 };

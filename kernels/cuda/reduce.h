@@ -27,8 +27,8 @@ using GpuSum =
     std::conditional_t<kIsFloat<T>, std::conditional_t<std::is_same_v<T, double>, double, float>,
                        int64_t>;
 
-// The elements of an output, or a piece of them, as one lane of a team sees them: bodies are called
-// with where an element is in the tensor, and with its index among those of the output, in
+// The elements of an output, or a piece of them, as one lane of a team sees them: functions are
+// called with where an element is in the tensor, and with its index among those of the output, in
 // row-major order.
 template <typename Team> class Elements {
 public:
@@ -37,25 +37,45 @@ public:
       : team_(team), reduced_(reduced), base_(base), first_(first), step_(step), count_(count) {}
 
   ISTHMUS_GPU int64_t count() const { return count_; }
-  // state = next(state, at, index)
-  template <typename State, typename Next, typename Fold>
-  ISTHMUS_GPU State reduce(State start, Next next, Fold fold) const {
+  // state = next(state, read(at, index)). A lane reads several elements before it uses the first,
+  // and so waits for memory once.
+  template <typename State, typename Read, typename Next, typename Fold>
+  ISTHMUS_GPU State reduce(State start, Read read, Next next, Fold fold) const {
     return team_.reduce(
-        count_, start,
-        [&](State s, int64_t i) {
-          int64_t index = first_ + i * step_;
-          return next(s, at(index), index);
+        batches(), start,
+        [&](State s, int64_t b) {
+          decltype(read(b, b)) v[kAtOnce];
+          readBatch(b, read, v);
+          for (int u = 0; u < kAtOnce; ++u)
+            if (b + u * batches() < count_)
+              s = next(s, v[u]);
+          return s;
         },
         fold);
   }
-  template <typename Body> ISTHMUS_GPU void forEach(Body body) const {
-    team_.forEach(count_, [&](int64_t i) {
-      int64_t index = first_ + i * step_;
-      body(at(index), index);
+  // y[at] = read(at, index), after the elements at once with it are read.
+  template <typename T, typename Read> ISTHMUS_GPU void write(T *y, Read read) const {
+    team_.forEach(batches(), [&](int64_t b) {
+      T v[kAtOnce];
+      readBatch(b, read, v);
+      for (int u = 0; u < kAtOnce; ++u)
+        if (b + u * batches() < count_)
+          y[at(indexOf(b + u * batches()))] = v[u];
     });
   }
 
 private:
+  static constexpr int kAtOnce = 4; // elements of a batch: as many batches lie between two
+  ISTHMUS_GPU int64_t batches() const { return (count_ + kAtOnce - 1) / kAtOnce; }
+  ISTHMUS_GPU int64_t indexOf(int64_t i) const { return first_ + i * step_; }
+  template <typename V, typename Read>
+  ISTHMUS_GPU void readBatch(int64_t b, Read read, V (&v)[kAtOnce]) const {
+    for (int u = 0; u < kAtOnce; ++u)
+      if (b + u * batches() < count_) {
+        int64_t index = indexOf(b + u * batches());
+        v[u] = read(at(index), index);
+      }
+  }
   ISTHMUS_GPU int64_t at(int64_t index) const {
     int64_t offset[1];
     reduced_.at(index, offset);

@@ -14,10 +14,15 @@ struct Rows {
   Divisor byGroups, byInner;
 
   int64_t length() const { return channels * inner; }
-  ISTHMUS_GPU int64_t scaleOf(int64_t row, int64_t index) const {
-    int64_t group, rest;
+  // The scale of a row's first element, and how much further another's is.
+  ISTHMUS_GPU int64_t firstScale(int64_t row) const {
+    int64_t group;
     byGroups(row, &group);
-    return group * channels + byInner(index, &rest);
+    return group * channels;
+  }
+  ISTHMUS_GPU int64_t channelOf(int64_t index) const {
+    int64_t rest;
+    return inner == 1 ? index : byInner(index, &rest);
   }
 };
 
@@ -75,10 +80,11 @@ template <typename T, typename P> struct RowNormOp {
   }
   template <typename E> ISTHMUS_GPU void apply(const E &elements, int64_t out, State s) const {
     C m = s.mean, r = rstdOf(s);
-    elements.forEach([&](int64_t at, int64_t index) {
-      int64_t k = rows.scaleOf(out, index);
+    int64_t first = rows.firstScale(out);
+    elements.write(y, [&](int64_t at, int64_t index) {
+      int64_t k = first + rows.channelOf(index);
       C v = (C(x[at]) - m) * r * C(scale[k]);
-      y[at] = T(bias ? v + C(bias[k]) : v);
+      return T(bias ? v + C(bias[k]) : v);
     });
   }
 };
@@ -102,21 +108,20 @@ template <typename T, typename P> struct RowNormGradOp {
   ISTHMUS_GPU State fold(State a, State b) const { return folded(a, b); }
   template <typename E> ISTHMUS_GPU State collect(const E &elements, int64_t out) const {
     C m = meanOf(out);
-    return elements.reduce(
-        start(),
-        [&](State s, int64_t at, int64_t index) {
-          C up = C(g[at]) * C(scale[rows.scaleOf(out, index)]);
-          return folded(s, {up, up * (C(x[at]) - m)});
-        },
-        [&](State a, State b) { return folded(a, b); });
+    int64_t first = rows.firstScale(out);
+    return gradSumsOf<C>(elements, [&](int64_t at, int64_t index) {
+      C up = C(g[at]) * C(scale[first + rows.channelOf(index)]);
+      return State{up, up * (C(x[at]) - m)};
+    });
   }
   ISTHMUS_GPU void finish(int64_t, State) const {}
   template <typename E> ISTHMUS_GPU void apply(const E &elements, int64_t out, State s) const {
     C m = meanOf(out), r = rstd[out];
     C off = mean ? s.g / count : C(0), slope = s.gx * r * r / count;
-    elements.forEach([&](int64_t at, int64_t index) {
-      C up = C(g[at]) * C(scale[rows.scaleOf(out, index)]);
-      dx[at] = T((up - off - (C(x[at]) - m) * slope) * r);
+    int64_t first = rows.firstScale(out);
+    elements.write(dx, [&](int64_t at, int64_t index) {
+      C up = C(g[at]) * C(scale[first + rows.channelOf(index)]);
+      return T((up - off - (C(x[at]) - m) * slope) * r);
     });
   }
 };
@@ -134,14 +139,11 @@ template <typename T, typename P> struct ScaleGradOp {
   ISTHMUS_GPU State start() const { return {}; }
   ISTHMUS_GPU State fold(State a, State b) const { return folded(a, b); }
   template <typename E> ISTHMUS_GPU State collect(const E &elements, int64_t) const {
-    return elements.reduce(
-        start(),
-        [&](State s, int64_t at, int64_t) {
-          int64_t rest, row = byLength(at, &rest);
-          C off = mean ? C(x[at]) - mean[row] : C(x[at]);
-          return folded(s, {C(g[at]), C(g[at]) * (off * rstd[row])});
-        },
-        [&](State a, State b) { return folded(a, b); });
+    return gradSumsOf<C>(elements, [&](int64_t at, int64_t) {
+      int64_t rest, row = byLength(at, &rest);
+      C off = mean ? C(x[at]) - mean[row] : C(x[at]);
+      return State{C(g[at]), C(g[at]) * (off * rstd[row])};
+    });
   }
   ISTHMUS_GPU void finish(int64_t out, State s) const {
     dScale[out] = converted<P>(s.gx);

@@ -24,10 +24,10 @@ template <typename T> struct SoftmaxOp {
   template <typename E> ISTHMUS_GPU void apply(const E &elements, int64_t, State s) const {
     if (logarithm) { // less the largest first: it may be larger than the result by far
       C base = s.base(), rest = C(std::log(double(s.sum)));
-      elements.forEach([&](int64_t at, int64_t) { y[at] = T(C(x[at]) - base - rest); });
+      elements.write(y, [&](int64_t at, int64_t) { return T(C(x[at]) - base - rest); });
     } else {
       C base = s.base(), scale = C(1) / s.sum;
-      elements.forEach([&](int64_t at, int64_t) { y[at] = T(expOf(C(x[at]) - base) * scale); });
+      elements.write(y, [&](int64_t at, int64_t) { return T(expOf(C(x[at]) - base) * scale); });
     }
   }
 };
@@ -44,16 +44,15 @@ template <typename T> struct SoftmaxGradOp {
   ISTHMUS_GPU State start() const { return 0; }
   template <typename E> ISTHMUS_GPU State collect(const E &elements, int64_t) const {
     return elements.reduce(
-        start(),
-        [&](C s, int64_t at, int64_t) { return s + (logarithm ? C(g[at]) : C(g[at]) * C(y[at])); },
-        Add());
+        start(), [&](int64_t at, int64_t) { return logarithm ? C(g[at]) : C(g[at]) * C(y[at]); },
+        Add(), Add());
   }
   ISTHMUS_GPU State fold(State a, State b) const { return a + b; }
   ISTHMUS_GPU void finish(int64_t, State) const {}
   template <typename E> ISTHMUS_GPU void apply(const E &elements, int64_t, State s) const {
-    elements.forEach([&](int64_t at, int64_t) {
+    elements.write(dx, [&](int64_t at, int64_t) {
       C up = C(g[at]), of = C(y[at]);
-      dx[at] = T(logarithm ? up - expOf(of) * s : of * (up - s));
+      return T(logarithm ? up - expOf(of) * s : of * (up - s));
     });
   }
 };

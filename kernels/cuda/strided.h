@@ -22,13 +22,13 @@ public:
   }
   // The quotient; `rest` becomes the remainder.
   ISTHMUS_DEVICE int64_t operator()(int64_t i, int64_t *rest) const {
-    int64_t q;
     if (i < (int64_t(1) << 31) && by_ < (int64_t(1) << 31)) {
       uint32_t n = uint32_t(i), high = uint32_t(uint64_t(n) * multiplier_ >> 32);
-      q = (uint64_t(high) + n) >> shift_;
-    } else {
-      q = i / by_;
+      uint32_t q = uint32_t((uint64_t(high) + n) >> shift_);
+      *rest = n - q * uint32_t(by_);
+      return q;
     }
+    int64_t q = i / by_;
     *rest = i - q * by_;
     return q;
   }
