@@ -131,12 +131,13 @@ template <typename T> struct ArgOp {
 
   ISTHMUS_GPU State start() const { return {Compute<T>(0), -1}; }
   template <typename E> ISTHMUS_GPU State collect(const E &elements, int64_t) const {
+    auto better = [&](State a, State b) { return fold(a, b); };
     return elements.reduce(
         start(),
-        [&](State s, int64_t at, int64_t index) {
-          return fold(s, State{Compute<T>(x[at]), index});
+        [&](int64_t at, int64_t index) {
+          return State{Compute<T>(x[at]), index};
         },
-        [&](State a, State b) { return fold(a, b); });
+        better, better);
   }
   ISTHMUS_GPU State fold(State a, State b) const {
     if (a.place < 0 || b.place < 0)
