@@ -43,7 +43,7 @@ private:
 // are left.
 template <int N> class Strided {
 public:
-  static constexpr int kMaxAxes = 16;
+  static constexpr int kMaxAxes = 32;
   // Shapes with more axes after merging are declined when a kernel is prepared.
   static bool takes(const element::Walk<N> &walk) { return walk.rank() <= kMaxAxes; }
 

@@ -44,7 +44,7 @@ class Devices(CudaCase):
 
 class Runs(CudaCase):
     def test_selftest(self):
-        out = self.on_cuda("selftest", "--graphs=150", timeout=900).out.decode()
+        out = self.on_cuda("selftest", "--graphs=60", timeout=900).out.decode()
         self.assertRegex(out, r"(\d+) passed, 0 failed\n$")
 
     def test_zoo_under_budgets(self):
@@ -59,7 +59,7 @@ class Runs(CudaCase):
                     got = self.outputs(model, *options, plan, "--device=cuda", "--steps=2", "--report=r.json", env=STAND_IN)
                     self.assert_same(got, want)
                     report = json.loads(self.read("r.json"))
-                    self.assertEqual(report["measured_peak_bytes"], [report["predicted_peak_bytes"]])
+                    self.assertEqual(report["measured_peak_bytes"], report["predicted_peak_bytes"])
                     self.assertEqual(report["loss"][0], report["loss"][1])
 
     def test_a_plan_for_a_gpu_is_told_on_a_cpu(self):

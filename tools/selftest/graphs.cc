@@ -62,6 +62,7 @@ RandomTableOptions optionsOf(uint64_t seed) {
 llvm::Error Selftest::checkRandomGraph(uint64_t seed) {
   ModelOptions model;
   model.model = "random";
+  model.wrt = "all";
   auto g = differentiated(randomTableGraph(optionsOf(seed)).graph, model);
   if (!g)
     return g.takeError();
