@@ -65,11 +65,17 @@ private:
     double temperature = mean_ * hot_ * std::pow(kCold / hot_, progress());
     double limit = e_.cost() + temperature * e_.random.exponential();
     e_.addWork(4);
+    if (e_.graph().hasOptional() && e_.random.chance(0.1))
+      return finish(e_.exchangeSome(), limit);
     double kind = e_.random.unit();
     bool ok = kind < 0.2    ? e_.removeSome()
               : kind < 0.6  ? e_.ruin() && e_.recreate(limit, kTries)
               : kind < 0.75 ? e_.dropSome(limit)
                             : e_.shiftSome();
+    finish(ok, limit);
+  }
+
+  void finish(bool ok, double limit) {
     if (ok && e_.fits() && e_.cost() <= limit) {
       e_.commit();
       found_.offer(e_);

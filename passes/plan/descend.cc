@@ -77,12 +77,20 @@ private:
         Editor::How how;
         if (floor > 0)
           how.costLimit = e_.cost() + double(e_.excess()) / floor;
-        bool isAlone = consider(gap, how, best);
-        how.extend = true;
-        if (siblings_ && !isAlone)
-          consider(gap, how, best);
+        considerWays(gap, how, e_.numWays(s), best);
       }
     return best;
+  }
+
+  void considerWays(const Editor::Gap &gap, Editor::How how, uint32_t numWays, Offer &best) {
+    for (uint32_t k = 0; k < numWays; ++k) {
+      how.way = k;
+      how.extend = false;
+      bool isAlone = consider(gap, how, best);
+      how.extend = true;
+      if (siblings_ && !isAlone)
+        consider(gap, how, best);
+    }
   }
 
   // Whether the drop needed nothing but its own op.

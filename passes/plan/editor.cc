@@ -20,6 +20,8 @@ Editor::Editor(const StorageGraph &g, int64_t budget, uint64_t seed, bool mayReo
   placeInRepeated_.assign(g.ops.size(), kNone);
   const uint32_t peak = t_.position(t_.peakRun());
   for (uint32_t s = 0; s < g.storages.size(); ++s) {
+    if (t_.copies(s).empty())
+      continue; // on the host
     CopyId c = t_.copies(s).front();
     if (t_.position(t_.maker(c)) <= peak && t_.position(t_.lastUse(c)) >= peak)
       bytesAtPeak_.push_back(g.storages[s].bytes);
@@ -41,7 +43,7 @@ void Editor::setBudget(int64_t bytes) {
   leastBytes_ = smallest();
   candidates_.clear();
   for (uint32_t s = 0; s < g_.storages.size(); ++s)
-    if (!isSmall(s) && g_.ops[g_.storages[s].maker].mayRepeat)
+    if (!isSmall(s) && g_.mayComeBack(s))
       candidates_.push_back(s);
 }
 
@@ -54,6 +56,7 @@ void Editor::assign(const std::vector<uint32_t> &ops) {
 }
 
 void Editor::noteRepeats(uint32_t op) {
+  op = g_.storages[g_.ops[op].firstMade].maker; // of which it may be another form
   bool is = runsOf(op) >= 2;
   uint32_t &place = placeInRepeated_[op];
   if (is && place == kNone) {
@@ -107,7 +110,7 @@ void Editor::sweepUnread() {
     RunId r = suspects_.back();
     suspects_.pop_back();
     bool isPlaced = t_.position(r) != kNone && r != t_.end();
-    if (isPlaced && t_.isUnread(r) && (mayReorder_ || !t_.isFirst(r)))
+    if (isPlaced && t_.isUnread(r) && (mayReorder_ || !t_.isFirst(r) || g_.isOptional(t_.opOf(r))))
       remove(r);
   }
 }
@@ -164,21 +167,20 @@ Editor::Gap Editor::widestGap(CopyId c) const {
 // Runs `op` before `before`, and first whatever it reads that is gone by then and shall not stay.
 bool Editor::bringBack(uint32_t op, RunId before, const How &how, int depth) {
   const StorageGraph::Op &o = g_.ops[op];
-  if (!o.mayRepeat || depth > kDeepest || log_.size() > dropMark_ + kMostEdits ||
-      t_.cost() + o.cost > how.costLimit)
+  if (!o.mayRepeat || isTooEarly(op, before) || depth > kDeepest ||
+      log_.size() > dropMark_ + kMostEdits || t_.runCost() + o.cost > how.costLimit)
     return false;
   for (uint32_t s : o.reads) {
     CopyId c = t_.newestBefore(s, before);
     if (c == kNone)
       return false;
-    uint32_t maker = g_.storages[s].maker;
     bool isThere = t_.position(t_.lastUse(c)) >= t_.position(before);
-    if (isThere || isSmall(s) || !g_.ops[maker].mayRepeat)
+    if (isThere || isSmall(s) || !g_.mayComeBack(s))
       continue;
     CopyId later = t_.oldestAfter(s, before);
-    if (later != kNone && (how.isGreedy || random.chance(0.85))) {
+    if (later != kNone && isRemovable(t_.maker(later)) && (how.isGreedy || random.chance(0.85))) {
       remove(t_.maker(later)); // it is made again anyway: earlier, then
-      if (!bringBack(maker, before, how, depth + 1))
+      if (!comeBack(s, before, how, depth + 1))
         return false;
       continue;
     }
@@ -187,11 +189,11 @@ bool Editor::bringBack(uint32_t op, RunId before, const How &how, int depth) {
       extended_.push_back(s);
       continue;
     }
-    if ((!hasRoom || random.chance(0.9)) && !bringBack(maker, before, how, depth + 1))
+    if ((!hasRoom || random.chance(0.9)) && !comeBack(s, before, how, depth + 1))
       return false;
   }
   insert(op, before);
-  return t_.cost() <= how.costLimit;
+  return t_.runCost() <= how.costLimit;
 }
 
 bool Editor::makeAgain(const Gap &gap, const How &how) {
@@ -199,7 +201,7 @@ bool Editor::makeAgain(const Gap &gap, const How &how) {
   RunId before = t_.readers(gap.copy)[gap.reader];
   if (gap.reader == 0)
     suspects_.push_back(t_.maker(gap.copy)); // it is only made later
-  if (!bringBack(g_.storages[t_.storageOf(gap.copy)].maker, before, how, 0))
+  if (!comeBack(t_.storageOf(gap.copy), before, how, 0))
     return false;
   sweepUnread();
   return true;
@@ -226,6 +228,8 @@ void Editor::dropSiblings(const How &how, int64_t excessBefore, double costBefor
   for (size_t i = 0; i < extended_.size() && tries < kMostTries; ++i) {
     uint32_t s = extended_[i];
     if (std::find(extended_.begin(), extended_.begin() + i, s) != extended_.begin() + i)
+      continue;
+    if (t_.copies(s).empty())
       continue;
     std::vector<RunId> users = t_.readers(t_.copies(s).front());
     for (RunId user : users) {
@@ -258,7 +262,9 @@ void Editor::dropSiblings(const How &how, int64_t excessBefore, double costBefor
   }
 }
 
-bool Editor::dropSibling(RunId user, uint32_t made, const How &how) {
+bool Editor::dropSibling(RunId user, uint32_t made, const How &first) {
+  How how = first;
+  how.way = How::kAnyWay;
   constexpr uint32_t kWide = 64; // positions; what is read again soon is no sibling
   CopyId copy = t_.made(user, made);
   if (isSmall(t_.storageOf(copy)))
@@ -274,8 +280,26 @@ bool Editor::dropSibling(RunId user, uint32_t made, const How &how) {
 // --- Random edits
 
 Editor::RunId Editor::someRepeat(uint32_t op) {
-  const std::vector<CopyId> &copies = t_.copies(g_.ops[op].firstMade);
+  const std::vector<CopyId> &copies = t_.copies(manyOf(op));
   return t_.maker(copies[1 + random.below(copies.size() - 1)]);
+}
+
+uint32_t Editor::manyOf(uint32_t op) const {
+  const StorageGraph::Op &o = g_.ops[op];
+  uint32_t most = o.firstMade;
+  for (uint32_t s = o.firstMade; s < o.firstMade + o.numMade && g_.hasOptional(); ++s)
+    if (t_.copies(s).size() > t_.copies(most).size())
+      most = s;
+  return most;
+}
+
+// Where other forms make single results there need not be an older copy of all that it makes.
+bool Editor::isRemovable(RunId r) const {
+  const StorageGraph::Op &o = g_.ops[t_.opOf(r)];
+  for (uint32_t k = 0; k < o.numMade && g_.hasOptional(); ++k)
+    if (!t_.readers(t_.made(r, k)).empty() && t_.newestBefore(o.firstMade + k, r) == kNone)
+      return false;
+  return true;
 }
 
 // A first guess, cheap: what it makes would have to live on from the older copy.
@@ -301,7 +325,7 @@ bool Editor::removeSome() {
   if (repeated_.empty())
     return false;
   RunId r = someRepeat(repeated_[random.below(repeated_.size())]);
-  if (!hasRoomWithout(r))
+  if (!isRemovable(r) || !hasRoomWithout(r))
     return false;
   remove(r);
   sweepUnread();
@@ -312,11 +336,14 @@ bool Editor::dropSome(double costLimit) {
   if (candidates_.empty())
     return false;
   const std::vector<CopyId> &copies = t_.copies(candidates_[random.below(candidates_.size())]);
+  if (copies.empty()) // no form that runs reads it
+    return false;
   CopyId c = copies[random.below(copies.size())];
   if (t_.readers(c).empty())
     return false;
   Gap gap = random.chance(0.6) ? widestGap(c) : Gap{c, random.below(t_.readers(c).size())};
   How how;
+  how.way = someWay(t_.storageOf(c));
   how.costLimit = costLimit;
   how.isGreedy = false;
   return isDroppable(gap) && drop(gap, how);
@@ -332,7 +359,7 @@ bool Editor::ruin() {
       RunId r = someRepeat(op);
       if (mayReorder_ && random.chance(0.3))
         raiseReaders(r);
-      else
+      else if (isRemovable(r))
         remove(r);
       sweepUnread();
     }
@@ -400,21 +427,25 @@ Editor::Range Editor::rangeOf(RunId r) const {
 }
 
 Editor::RunId Editor::move(RunId r, RunId before) {
+  const size_t suspects = suspects_.size();
   RunId fresh = insert(t_.opOf(r), before);
   remove(r);
-  suspects_.clear(); // what it reads, it reads again
+  suspects_.resize(suspects); // what it reads, it reads again
   return fresh;
 }
 
 // Prefers places where less is live at high water.
 bool Editor::shiftSome() {
-  if (!mayReorder_ || g_.ops.empty())
+  const uint32_t first = mayReorder_ ? 0 : g_.numDefault; // op that may change places
+  if (first == g_.ops.size())
     return false;
-  uint32_t op = random.below(g_.ops.size());
+  uint32_t op = first + random.below(g_.ops.size() - first);
   const std::vector<CopyId> &copies = t_.copies(g_.ops[op].firstMade);
   if (copies.empty())
     return false;
   RunId r = t_.maker(copies[random.below(copies.size())]);
+  if (t_.opOf(r) < first)
+    return false;
   Range range = rangeOf(r);
   bool isLater = random.chance(0.5);
   uint32_t steps = 1 + static_cast<uint32_t>(12 * random.exponential());
@@ -422,22 +453,22 @@ bool Editor::shiftSome() {
   auto above = [&](RunId x) { return std::max<int64_t>(0, t_.liveAt(x) - water); };
   t_.work += steps;
 
-  // The runs that it passes are those from `first` to `last`.
-  RunId first = kNone, last = kNone, x = r;
+  // The runs that it passes are those from `begin` to `end`.
+  RunId begin = kNone, end = kNone, x = r;
   for (uint32_t i = 0; i < steps; ++i) {
     x = isLater ? t_.next(x) : t_.previous(x);
     if (x == kNone || t_.position(x) >= range.high || t_.position(x) < range.low)
       break;
     before += above(x);
-    (isLater ? last : first) = x;
-    if ((isLater ? first : last) == kNone)
-      (isLater ? first : last) = x;
+    (isLater ? end : begin) = x;
+    if ((isLater ? begin : end) == kNone)
+      (isLater ? begin : end) = x;
   }
-  if (first == kNone)
+  if (begin == kNone || (!isLater && isTooEarly(t_.opOf(r), begin)))
     return false;
   before += above(r);
-  RunId fresh = move(r, isLater ? t_.next(last) : first);
-  RunId from = isLater ? first : fresh, to = isLater ? fresh : last;
+  RunId fresh = move(r, isLater ? t_.next(end) : begin);
+  RunId from = isLater ? begin : fresh, to = isLater ? fresh : end;
   for (x = from;; x = t_.next(x)) {
     after += above(x);
     if (x == to)
@@ -472,6 +503,7 @@ bool Editor::recreate(double costLimit, int tries) {
         continue;
       ++tried;
       how.extend = random.chance(0.3);
+      how.way = someWay(t_.storageOf(gap.copy));
       Random atFirst = random;
       if (drop(gap, how)) {
         int64_t gain = excessBefore - excess();

@@ -53,6 +53,9 @@ public:
   };
   // How operands that are gone are had again.
   struct How {
+    // How the dropped storage itself comes back: by one of its ways, or by whichever seems best.
+    static constexpr uint32_t kAnyWay = ~0u;
+    uint32_t way = kAnyWay;
     double costLimit = 1e300; // of the whole schedule
     bool isGreedy = true;     // the best guess each time, rather than a random choice
     bool extend = false;      // they live on, and all else that can be made of them is dropped too
@@ -68,6 +71,10 @@ public:
   bool drop(const Gap &gap, const How &how);
   // After a drop without `extend`: whether no operand had to be brought back for it.
   bool wasAlone() const { return log_.size() == dropMark_ + 1 && extended_.empty(); }
+  // Ways to have a storage again: its own op, other forms of it, and copies back from the host,
+  // each of which is two ways: waiting for nothing, or taking no more room than there is.
+  uint32_t numWays(uint32_t storage) const;
+  uint32_t someWay(uint32_t storage); // no choice is made where there is one
 
   // Storages large enough to matter, of ops that may run again.
   const std::vector<uint32_t> &candidates() const { return candidates_; }
@@ -78,7 +85,8 @@ public:
   bool removeSome();                          // a repeated run, if there is room for what it saves
   bool ruin();                                // a few repeated runs that are near one another
   bool dropSome(double costLimit);            // a random gap
-  bool shiftSome();                           // a run, by a few places; keeps the cost
+  bool shiftSome();                           // a run, by a few places; keeps the cost of runs
+  bool exchangeSome();                        // a run, for one of another form of its op
   bool recreate(double costLimit, int tries); // drops gaps at the peak until the budget is met
 
   Random random;
@@ -94,7 +102,20 @@ private:
   void remove(RunId r);
   void sweepUnread();
   void noteRepeats(uint32_t op);
+  struct Way {
+    uint32_t op = kNone;
+    bool isTight = false; // of a copy back
+  };
+  Way way(uint32_t storage, uint32_t k) const;
+  Way choose(uint32_t storage, RunId before, const How &how);
+  double guess(const Way &way, RunId before) const;
+  bool comeBack(uint32_t storage, RunId before, const How &how, int depth);
   bool bringBack(uint32_t op, RunId before, const How &how, int depth);
+  bool fetch(const Way &way, RunId before, const How &how);
+  RunId copyOut(uint32_t op, RunId before, bool isTight);
+  RunId lastUseBefore(uint32_t storage, RunId before) const;
+  bool isTooEarly(uint32_t op, RunId before) const;
+  bool isRemovable(RunId r) const;
   bool makeAgain(const Gap &gap, const How &how);
   void dropSiblings(const How &how, int64_t excessBefore, double costBefore);
   bool dropSibling(RunId user, uint32_t made, const How &how);
@@ -102,7 +123,9 @@ private:
   bool hasRoomWithout(RunId r) const;
   int64_t smallest() const; // that is worth a drop
   bool isSmall(uint32_t storage) const { return g_.storages[storage].bytes < leastBytes_; }
-  size_t runsOf(uint32_t op) const { return t_.copies(g_.ops[op].firstMade).size(); }
+  // Of the op and its other forms: of which of its results there are most.
+  uint32_t manyOf(uint32_t op) const; // a storage
+  size_t runsOf(uint32_t op) const { return t_.copies(manyOf(op)).size(); }
   RunId someRepeat(uint32_t op);
   struct Range {
     uint32_t low, high; // positions

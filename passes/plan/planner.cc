@@ -17,16 +17,21 @@ constexpr uint64_t kWorkDown = 12'000;
 
 class Planner {
 public:
-  Planner(const Problem &p, const PlanOptions &o)
-      : p_(p), o_(o), g_(p), effort_(effortOf(o, g_.ops.size())) {}
+  // With `known`, the problem's optional ops may be used, and what is known is a plan without.
+  Planner(const Problem &p, const PlanOptions &o, const PlanResult *known = nullptr)
+      : p_(p), o_(o), known_(known), g_(p, /*optional=*/known != nullptr),
+        effort_(effortOf(o, g_.numDefault)) {}
+
+  bool usesOptional() const { return g_.hasOptional(); }
 
   PlanResult run() {
     result_.baseline = evaluate(p_, sourceOrder(p_));
-    result_.lowestPeak = lowestPeak(p_);
+    result_.lowestPeak = known_ ? known_->lowestPeak : lowestPeak(p_);
     ordered_ = inGoodOrder();
     if (!o_.smallest)
       result_.isWithin =
-          (result_.baseline.peakBytes <= o_.budgetBytes && tryPlace(inSourceOrder())) || search();
+          (!known_ && result_.baseline.peakBytes <= o_.budgetBytes && tryPlace(inSourceOrder())) ||
+          search();
     if (!result_.isWithin)
       searchSmallest();
     if (result_.isWithin)
@@ -50,7 +55,7 @@ private:
   }
 
   std::vector<uint32_t> inSourceOrder() const {
-    std::vector<uint32_t> ops(g_.ops.size());
+    std::vector<uint32_t> ops(g_.numDefault);
     for (uint32_t i = 0; i < ops.size(); ++i)
       ops[i] = i;
     return ops;
@@ -69,7 +74,10 @@ private:
     Candidate c;
     c.schedule = g_.scheduleOf(ops);
     c.judged = evaluate(p_, c.schedule);
-    c.arenaBytes = o_.arenaOf ? o_.arenaOf(c.schedule, c.judged, enough) : c.judged.peakBytes;
+    if (known_ && !c.judged.error.empty())
+      c.arenaBytes = INT64_MAX; // the judge has the last word
+    else
+      c.arenaBytes = o_.arenaOf ? o_.arenaOf(c.schedule, c.judged, enough) : c.judged.peakBytes;
     return c;
   }
 
@@ -125,6 +133,23 @@ private:
     return found;
   }
 
+  // The plan that is known, where it is within the budget.
+  Found known(int64_t budget) {
+    Found found;
+    if (!known_ || !known_->isWithin)
+      return found;
+    std::vector<uint32_t> indexOf(p_.ops.size(), ~0u), ops;
+    for (uint32_t i = 0; i < g_.numDefault; ++i)
+      indexOf[g_.ops[i].source] = i;
+    for (OpIndex i : known_->schedule)
+      if (indexOf[i] != ~0u)
+        ops.push_back(indexOf[i]);
+    Editor e = editor(budget, 400);
+    e.assign(ops);
+    found.offer(e);
+    return found;
+  }
+
   // Starts of several kinds, each improved for a while; then the best of them for the rest.
   Found searchPeak(int64_t budget, double share, uint64_t stream) {
     struct Start {
@@ -137,7 +162,7 @@ private:
                                  {false, false, 0.5, 1}};
     constexpr double kHot[] = {0.2, 0.05, 0.02, 0.01};
     double slice = share / double(std::size(kStarts) + std::size(kHot)), used = 0;
-    Found best;
+    Found best = known(budget);
     for (size_t i = 0; i < std::size(kStarts) && !isStopped_; ++i) {
       const Start &s = kStarts[i];
       Editor e = editor(budget, stream + i);
@@ -305,6 +330,7 @@ private:
 
   const Problem &p_;
   const PlanOptions &o_;
+  const PlanResult *known_;
   StorageGraph g_;
   double effort_;
   std::vector<uint32_t> ordered_;
@@ -336,6 +362,17 @@ double effortOf(const PlanOptions &o, size_t numOps) {
   return o.effort > 0 ? o.effort : defaultEffort(numOps);
 }
 
+// Of two searches for the same.
+static PlanResult better(PlanResult a, PlanResult b, bool smallest) {
+  const bool isSecond =
+      a.isWithin && b.isWithin && !smallest
+          ? std::pair(b.planned.cost, b.arenaBytes) < std::pair(a.planned.cost, a.arenaBytes)
+      : a.isWithin != b.isWithin
+          ? b.isWithin
+          : std::pair(b.arenaBytes, b.planned.cost) < std::pair(a.arenaBytes, a.planned.cost);
+  return isSecond ? b : a;
+}
+
 #ifndef NDEBUG
 // Whether a plan is what it says, by the judge.
 static bool isAsClaimed(const Problem &p, const PlanOptions &o, const PlanResult &r) {
@@ -351,6 +388,13 @@ static bool isAsClaimed(const Problem &p, const PlanOptions &o, const PlanResult
 
 PlanResult planWithin(const Problem &p, const PlanOptions &options) {
   PlanResult r = Planner(p, options).run();
+  const std::optional<double> least = leastCostAtAll(p);
+  const bool isBest = least && r.isWithin && !options.smallest && r.planned.cost <= *least;
+  if (hasOptional(p) && !isBest) {
+    Planner more(p, options, &r);
+    if (more.usesOptional())
+      r = better(std::move(r), more.run(), options.smallest);
+  }
   assert((!r.baseline.error.empty() || isAsClaimed(p, options, r)) && "a plan is not as it says");
   return r;
 }

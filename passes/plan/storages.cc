@@ -27,43 +27,47 @@ std::vector<char> neededOps(const Problem &p) {
   return needed;
 }
 
-namespace {
-
-constexpr uint32_t kNone = ~0u;
-
-void addOnce(std::vector<uint32_t> &list, uint32_t x) {
-  if (std::find(list.begin(), list.end(), x) == list.end())
-    list.push_back(x);
+std::vector<uint32_t> Storages::readsOf(const Problem &p, const plan::Op &op) const {
+  std::vector<uint32_t> reads;
+  auto add = [&](uint32_t s) {
+    if (s != kNone && std::find(reads.begin(), reads.end(), s) == reads.end())
+      reads.push_back(s);
+  };
+  for (const Read &r : op.inputs) {
+    add(storageOf(p, r));
+    for (uint32_t s : touches_[r.op])
+      add(s);
+  }
+  return reads;
 }
 
-} // namespace
+std::vector<Storages::Op::Reuse> Storages::reuseOf(const Problem &p, const plan::Op &op,
+                                                   uint32_t firstMade) const {
+  std::vector<Op::Reuse> pairs;
+  for (const plan::Op::Reuse &pair : op.mayReuse) {
+    uint32_t read = storageOf(p, op.inputs[pair.input]), made = firstMade + pair.output;
+    if (read != kNone && storages[read].bytes >= storages[made].bytes)
+      pairs.push_back({made, read});
+  }
+  return pairs;
+}
 
-Storages::Storages(const Problem &p, Views views) {
-  std::vector<char> needed = neededOps(p);
-  // Of each op: its first storage, or what its view refers to; and what else reading it touches.
-  std::vector<uint32_t> firstOf(p.ops.size(), kNone);
-  std::vector<std::vector<uint32_t>> touches(p.ops.size());
-  auto storageOf = [&](const Read &r) {
-    return firstOf[r.op] == kNone ? kNone : firstOf[r.op] + (p.ops[r.op].isView() ? 0 : r.output);
-  };
+Storages::Storages(const Problem &p, Views views)
+    : needed_(neededOps(p)), firstOf_(p.ops.size(), kNone), touches_(p.ops.size()) {
   for (OpIndex i = 0; i < p.ops.size(); ++i) {
     const plan::Op &from = p.ops[i];
-    if (from.persistent || !needed[i])
+    if (from.persistent || !needed_[i])
       continue;
-    std::vector<uint32_t> reads;
-    for (const Read &r : from.inputs) {
-      if (uint32_t s = storageOf(r); s != kNone)
-        addOnce(reads, s);
-      for (uint32_t s : touches[r.op])
-        addOnce(reads, s);
-    }
+    std::vector<uint32_t> reads = readsOf(p, from);
     if (from.isView()) {
-      firstOf[i] = storageOf(from.inputs[from.viewOf]);
+      firstOf_[i] = storageOf(p, from.inputs[from.viewOf]);
       if (views == Views::NeedAll) {
-        touches[i] = std::move(reads);
-        for (uint32_t s : touches[i]) // a new copy would need the view again
-          if (!from.recomputable)
+        touches_[i] = std::move(reads);
+        for (uint32_t s : touches_[i])
+          if (!from.recomputable) { // a new copy would need the view again
             ops[storages[s].maker].mayRepeat = false;
+            storages[s].isPinned = true;
+          }
       }
       continue;
     }
@@ -74,20 +78,16 @@ Storages::Storages(const Problem &p, Views views) {
     op.mayRepeat = from.recomputable;
     op.isBackward = from.phase != Phase::Forward;
     op.reads = std::move(reads);
-    op.firstMade = firstOf[i] = static_cast<uint32_t>(storages.size());
+    op.firstMade = firstOf_[i] = static_cast<uint32_t>(storages.size());
     op.numMade = static_cast<uint32_t>(std::max<size_t>(1, from.outputBytes.size()));
-    storages.resize(storages.size() + op.numMade, {0, static_cast<uint32_t>(ops.size()), false});
+    storages.resize(storages.size() + op.numMade, {0, static_cast<uint32_t>(ops.size())});
     for (size_t k = 0; k < from.outputBytes.size(); ++k)
       storages[op.firstMade + k].bytes = p.rounded(from.outputBytes[k]);
-    for (const plan::Op::Reuse &pair : from.mayReuse) {
-      uint32_t read = storageOf(from.inputs[pair.input]), made = op.firstMade + pair.output;
-      if (read != kNone && storages[read].bytes >= storages[made].bytes)
-        op.mayReuse.push_back({made, read});
-    }
+    op.mayReuse = reuseOf(p, from, op.firstMade);
     ops.push_back(std::move(op));
   }
   for (const Read &r : p.outputs)
-    if (uint32_t s = storageOf(r); s != kNone)
+    if (uint32_t s = storageOf(p, r); s != kNone)
       storages[s].lives = true;
 }
 

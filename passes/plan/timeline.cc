@@ -16,7 +16,7 @@ Timeline::Timeline(const StorageGraph &g) : g_(g) {
   endOp_.firstMade = static_cast<uint32_t>(g.storages.size());
   for (const StorageGraph::Op &op : g.ops)
     hasReuse_ |= !op.mayReuse.empty();
-  std::vector<uint32_t> order(g.ops.size());
+  std::vector<uint32_t> order(g.numDefault);
   for (uint32_t i = 0; i < order.size(); ++i)
     order[i] = i;
   assign(order);
@@ -47,6 +47,8 @@ void Timeline::assign(const std::vector<uint32_t> &ops) {
   for (auto &list : free_)
     list.clear();
   ofStorage_.assign(g_.storages.size(), {});
+  copyRuns_.clear();
+  areStallsKnown_ = false;
   cost_ = 0;
   std::vector<RunId> order;
   for (size_t i = 0; i <= ops.size(); ++i) {
@@ -55,6 +57,8 @@ void Timeline::assign(const std::vector<uint32_t> &ops) {
     order.push_back(r);
     const StorageGraph::Op &o = op(which);
     cost_ += o.cost;
+    if (o.bus != StorageGraph::Op::Bus::None)
+      copyRuns_.push_back(r);
     for (size_t k = 0; k < o.reads.size(); ++k) {
       assert(!ofStorage_[o.reads[k]].empty() && "read before it was made");
       CopyId c = ofStorage_[o.reads[k]].back();
@@ -93,6 +97,7 @@ void Timeline::spread(const std::vector<RunId> &order, const std::vector<int64_t
   at_.assign(numChunks_ * kChunk, kNone);
   live_.assign(numChunks_ * kChunk, 0);
   size_.assign(numChunks_, 0);
+  costIn_.assign(g_.hasCopies ? numChunks_ : 0, 0);
   max_.assign(2 * leaves_, kEmpty);
   add_.assign(2 * leaves_, 0);
   for (size_t i = 0; i < order.size(); ++i) {
@@ -101,6 +106,8 @@ void Timeline::spread(const std::vector<RunId> &order, const std::vector<int64_t
     at_[at] = order[i];
     live_[at] = live[i];
     runs_[order[i]].position = at;
+    if (g_.hasCopies)
+      costIn_[chunk] += opCost(order[i]);
   }
   for (uint32_t c = 0; c < numChunks_; ++c)
     max_[leaves_ + c] =
@@ -149,11 +156,15 @@ void Timeline::makeRoom(uint32_t chunk) {
     uint32_t count = uint32_t((scratchOrder_.size() - next) / (last - c));
     int64_t up = above(c);
     size_[c] = count;
+    double cost = 0;
     for (uint32_t i = c * kChunk; i < c * kChunk + count; ++i, ++next) {
       at_[i] = scratchOrder_[next];
       live_[i] = scratchLive_[next] - up;
       runs_[at_[i]].position = i;
+      cost += opCost(at_[i]);
     }
+    if (g_.hasCopies)
+      costIn_[c] = cost;
     refreshChunk(c);
   }
   work += scratchOrder_.size() * 2;
@@ -225,6 +236,10 @@ void Timeline::place(RunId r, uint32_t at) {
   runs_[r].position = at;
   ++size_[chunk];
   ++numRuns_;
+  if (g_.hasCopies) {
+    costIn_[chunk] += opCost(r);
+    noteCopyRun(r, /*isPlaced=*/true);
+  }
 }
 
 void Timeline::displace(RunId r) {
@@ -236,6 +251,10 @@ void Timeline::displace(RunId r) {
     runs_[at_[i]].position = i;
   }
   --numRuns_;
+  if (g_.hasCopies) {
+    costIn_[chunk] -= opCost(r);
+    noteCopyRun(r, /*isPlaced=*/false);
+  }
   runs_[r].position = kNone;
   free_[runs_[r].op].push_back(r);
   refreshChunk(chunk);

@@ -31,7 +31,11 @@ public:
   // Sum over stretches of the schedule, some hundreds, of what the highest run of each has beyond
   // the budget.
   int64_t excessOver(int64_t budget) { return excessOver(budget, 1, 0); }
-  double cost() const { return cost_; }
+  // With what is spent on waiting for copies to the host and back. `runCost` is without.
+  double cost() const { return copyRuns_.empty() ? cost_ : cost_ + stalls(); }
+  double runCost() const { return cost_; }
+  // What the runs after `from` and before `to` cost.
+  double costBetween(RunId from, RunId to) const;
   std::vector<uint32_t> ops() const; // in order
 
   // --- Runs
@@ -64,7 +68,7 @@ public:
   bool isUnread(RunId r) const;                         // all that it makes
 
   // Counts elementary steps, for limits that are the same on every machine.
-  uint64_t work = 0;
+  mutable uint64_t work = 0;
 
 private:
   static constexpr uint32_t kChunk = 32, kFill = 16;
@@ -94,6 +98,9 @@ private:
   int64_t sharedAt(RunId r) const;
   void refreshExtra(RunId r);
   int64_t bytes(uint32_t storage) const { return g_.storages[storage].bytes; }
+  double stalls() const;
+  void noteCopyRun(RunId r, bool isPlaced);
+  double opCost(RunId r) const { return op(runs_[r].op).cost; }
   size_t rankOf(uint32_t storage, uint32_t position) const;
 
   const StorageGraph &g_;
@@ -109,6 +116,17 @@ private:
   size_t numRuns_ = 0;
   double cost_ = 0;
   bool hasReuse_ = false;
+  std::vector<RunId> copyRuns_; // to the host and back
+  struct BusEvent {
+    enum Kind : uint8_t { WaitBack, StartOut, Run, StartOutAfter } kind;
+    uint32_t position;
+    uint32_t order; // among those of the same kind at one position
+    RunId run;
+  };
+  mutable std::vector<BusEvent> events_;
+  mutable std::vector<double> completion_; // by run
+  mutable double stalls_ = 0;
+  mutable bool areStallsKnown_ = false;
   mutable std::vector<uint32_t> takenReads_, takenMade_;
 
   std::vector<RunId> scratchOrder_;
@@ -117,6 +135,7 @@ private:
   std::vector<RunId> at_;     // by position
   std::vector<int64_t> live_; // by position, without what the tree adds
   std::vector<uint32_t> size_;
+  std::vector<double> costIn_;     // by chunk, where there are copies
   std::vector<int64_t> max_, add_; // a tree of maxima; node 1 is the root
 };
 

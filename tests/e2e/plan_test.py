@@ -206,7 +206,7 @@ class Referee(command.TestCase):
 
     def test_schedules_of_random_graphs(self):
         rng = random.Random(1)
-        met = 0
+        met = copies = 0
         for number in range(400 if os.environ.get("ISTHMUS_FULL") else 40):
             with self.subTest(number):
                 self.write("p.json", json.dumps(random_problem(rng, number)))
@@ -221,12 +221,13 @@ class Referee(command.TestCase):
                 met += result.code == 0
                 self.assertEqual(verdict["peak"], r["predicted_peak_bytes"])
                 self.assertEqual(verdict["baseline_peak"], r["baseline_peak_bytes"])
-                self.assertEqual(verdict["copies"], 0)
+                copies += verdict["copies"] > 0
                 self.assertLessEqual(verdict["lower_bound"], verdict["peak"])
                 self.assertLessEqual(r["lower_bound_bytes"], verdict["peak"])
                 self.assertAlmostEqual(verdict["overhead"], r["recompute_overhead"], places=9)
                 self.assertGreaterEqual(r["arena_bytes"], verdict["peak"])
         self.assertGreater(met, 20)
+        self.assertGreater(copies, 0)
 
     def test_schedules_of_real_graphs(self):
         for name in "chain32_b16", "unet_b8_256", "resnet18_b64", "vgg16_b32":

@@ -21,7 +21,7 @@ int numProblems(int sampled, int all) { return std::getenv("ISTHMUS_FULL") ? all
 // One random edit, taken or undone. One that fails has to be undone.
 void edit(Editor &e, Rng &rng) {
   bool ok = false;
-  switch (rng() % 5) {
+  switch (rng() % (e.graph().hasOptional() ? 6 : 5)) {
   case 0:
     ok = e.removeSome();
     break;
@@ -30,6 +30,9 @@ void edit(Editor &e, Rng &rng) {
     break;
   case 2:
     ok = e.dropSome(1e300);
+    break;
+  case 5:
+    ok = e.exchangeSome();
     break;
   case 3:
     e.shiftSome(); // false: a change for the worse
@@ -70,6 +73,41 @@ TEST(Timeline, IsExactAfterEveryEdit) {
   EXPECT_GT(longest, 80u);
 }
 
+// With other forms of ops and copies to the host and back: also what is spent on waiting for these.
+TEST(Timeline, IsExactWithOptionalOps) {
+  Rng rng(8);
+  size_t copies = 0, forms = 0, stalled = 0;
+  for (int i = 0, n = numProblems(400, 10000); i < n; ++i) {
+    Problem p = randomProblem(rng, 10 + 20 * (i % 3), /*plainViews=*/true);
+    addOptional(p, rng, 8);
+    p.order = rng() % 3 ? Order::Free : rng() % 2 ? Order::Phases : Order::Fixed;
+    if (p.order == Order::Fixed) // in which views run in their places
+      for (Op &op : p.ops)
+        if (op.isView())
+          p.order = Order::Phases;
+    StorageGraph g(p, /*optional=*/true);
+    Timeline source(g);
+    Editor e(g, source.peak() * int64_t(30 + rng() % 60) / 100, rng(), p.order == Order::Free);
+    for (int step = 0; step < 40; ++step) {
+      edit(e, rng);
+      Schedule s = g.scheduleOf(e.timeline().ops());
+      Evaluation judged = evaluate(p, s);
+      ASSERT_EQ(judged.error, "") << "problem " << i << ", edit " << step;
+      ASSERT_EQ(judged.peakBytes, e.timeline().peak()) << "problem " << i << ", edit " << step;
+      ASSERT_NEAR(judged.cost, e.cost(), 1e-6) << "problem " << i << ", edit " << step;
+      copies += judged.copies;
+      stalled += e.cost() > e.timeline().runCost() + 1e-6;
+      for (OpIndex op : s)
+        forms += p.ops[op].isOptional && p.ops[op].copy == Op::Copy::None;
+    }
+    Schedule s = g.scheduleOf(e.timeline().ops());
+    ASSERT_EQ(Slow::peak(p, s), e.timeline().peak());
+  }
+  EXPECT_GT(copies, 2000u);
+  EXPECT_GT(forms, 2000u);
+  EXPECT_GT(stalled, 500u);
+}
+
 TEST(Timeline, UndoLeavesNoTrace) {
   Rng rng(2);
   for (int i = 0; i < 200; ++i) {
@@ -102,29 +140,16 @@ PlanOptions options(int64_t budget) {
   return o;
 }
 
-// Of all orders, with forward outputs; in some there are ops that no schedule runs, as other ways
-// to make a tensor and copies to the host are.
+// Of all orders, with forward outputs; in some there are other forms of ops and copies to the host.
 Problem anyProblem(Rng &rng) {
   Problem p = randomProblem(rng, 12);
   p.order = rng() % 2 ? Order::Free : rng() % 2 ? Order::Fixed : Order::Phases;
   for (OpIndex i = 0; i < p.ops.size(); ++i)
     if (!p.ops[i].persistent && p.ops[i].phase == plan::Phase::Forward && below(rng, 6) == 0)
       p.forwardOutputs.push_back(i);
-  for (uint64_t k = below(rng, 2) * below(rng, 4); k > 0; --k) {
-    Op op;
-    op.name = "unused" + std::to_string(k);
-    op.isOptional = true;
-    op.inputs = {{OpIndex(below(rng, p.ops.size())), 0}};
-    op.outputBytes = {int64_t(below(rng, 60))};
-    op.cost = double(below(rng, 9));
-    op.workspace = int64_t(below(rng, 100));
-    p.ops.push_back(op);
-  }
+  if (below(rng, 2))
+    addOptional(p, rng, 6);
   return p;
-}
-
-bool runsUnused(const Problem &p, const Schedule &s) {
-  return std::any_of(s.begin(), s.end(), [&](OpIndex i) { return p.ops[i].isOptional; });
 }
 
 TEST(Planner, MeetsBudgetsOrNamesTheSmallest) {
@@ -139,7 +164,6 @@ TEST(Planner, MeetsBudgetsOrNamesTheSmallest) {
     PlanResult r = planWithin(p, o);
     ASSERT_EQ(r.planned.error, "") << "problem " << i;
     ASSERT_EQ(evaluate(p, r.schedule).error, "") << "problem " << i;
-    ASSERT_FALSE(runsUnused(p, r.schedule)) << "problem " << i;
     ASSERT_EQ(evaluate(p, r.schedule).peakBytes, r.planned.peakBytes);
     ASSERT_EQ(Slow::peak(p, r.schedule), r.planned.peakBytes);
     ASSERT_GE(r.planned.peakBytes, lowest);
@@ -156,6 +180,41 @@ TEST(Planner, MeetsBudgetsOrNamesTheSmallest) {
   }
   EXPECT_GT(met, 100);
   EXPECT_GT(refused, 20);
+}
+
+// The same without them: their ops are there, and are of use for nothing.
+Problem withoutOptional(Problem p) {
+  for (Op &op : p.ops)
+    op.of = Op::kNone;
+  return p;
+}
+
+TEST(Planner, IsNoWorseWithOptionalOps) {
+  Rng rng(9);
+  int better = 0, met = 0, copies = 0;
+  for (int i = 0, n = numProblems(300, 10000); i < n; ++i) {
+    Problem p = randomProblem(rng, 12);
+    p.order = rng() % 2 ? Order::Free : rng() % 2 ? Order::Fixed : Order::Phases;
+    addOptional(p, rng, 8);
+    PlanOptions o = options(evaluate(p, sourceOrder(p)).peakBytes * int64_t(60 + rng() % 40) / 100);
+    PlanResult without = planWithin(withoutOptional(p), o), with = planWithin(p, o);
+    ASSERT_EQ(with.planned.error, "") << "problem " << i;
+    ASSERT_TRUE(with.isWithin || !without.isWithin) << "problem " << i;
+    if (with.isWithin && without.isWithin) {
+      ASSERT_LE(with.planned.cost, without.planned.cost) << "problem " << i;
+    }
+    if (with.leastCost) {
+      ASSERT_LE(*with.leastCost, with.planned.cost + 1e-9) << "problem " << i;
+    }
+    met += with.isWithin;
+    copies += with.planned.copies > 0;
+    better +=
+        with.isWithin && (!without.isWithin || with.planned.cost < without.planned.cost - 1e-9);
+  }
+  std::printf("%d within the budget, %d better than without, %d with copies\n", met, better,
+              copies);
+  EXPECT_GT(better, met / 5);
+  EXPECT_GT(copies, met / 40);
 }
 
 TEST(Planner, GivesTheSamePlanAgain) {
@@ -234,7 +293,6 @@ TEST(Budget, TheArenaStaysWithin) {
     PlanResult r = planArena(p, o);
     ASSERT_EQ(evaluate(p, r.schedule).error, "") << "problem " << i;
     ASSERT_EQ(evaluate(p, r.schedule).peakBytes, r.planned.peakBytes) << "problem " << i;
-    ASSERT_FALSE(runsUnused(p, r.schedule)) << "problem " << i;
     ASSERT_GE(r.arenaBytes, r.planned.peakBytes) << "problem " << i;
     ASSERT_EQ(r.isWithin, r.arenaBytes <= o.budgetBytes) << "problem " << i;
     if (r.isWithin) {

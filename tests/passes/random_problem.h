@@ -59,6 +59,65 @@ inline Problem randomProblem(Rng &rng, size_t most = 20, bool plainViews = false
   return p;
 }
 
+// Other forms of some ops, and copies to the host and back; of one result where there are two, and
+// reading whatever there is. All may run again.
+inline void addOptional(Problem &p, Rng &rng, uint64_t most) {
+  const size_t numOps = p.ops.size();
+  auto add = [&](Op op, std::vector<Read> inputs, std::vector<int64_t> bytes) {
+    op.name = "optional" + std::to_string(p.ops.size());
+    op.isOptional = true;
+    op.inputs = std::move(inputs);
+    op.outputBytes = std::move(bytes);
+    p.ops.push_back(std::move(op));
+    return OpIndex(p.ops.size() - 1);
+  };
+  for (uint64_t k = below(rng, most + 1); k > 0; --k) {
+    OpIndex of = OpIndex(below(rng, numOps));
+    if (p.ops[of].persistent || p.ops[of].isView())
+      continue;
+    std::vector<int64_t> bytes = p.ops[of].outputBytes;
+    Op made;
+    made.of = of;
+    made.phase = below(rng, 3) ? plan::Phase::Forward : plan::Phase::Backward;
+    const bool isOne = bytes.size() > 1 && below(rng, 2);
+    if (isOne) {
+      made.ofOutput = uint32_t(below(rng, bytes.size()));
+      bytes = {bytes[made.ofOutput]};
+    }
+    if (below(rng, 2)) {
+      std::vector<Read> inputs = p.ops[of].inputs;
+      if (below(rng, 3) == 0) {
+        OpIndex from = OpIndex(below(rng, numOps));
+        inputs = {{from, 0}};
+      }
+      made.cost = double(below(rng, 9));
+      made.workspace = below(rng, 4) ? 0 : int64_t(below(rng, 40));
+      if (!inputs.empty() && below(rng, 3) == 0)
+        made.mayReuse.push_back({0, 0});
+      add(made, inputs, bytes);
+      continue;
+    }
+    std::vector<Read> copied;
+    for (uint32_t o = 0; o < bytes.size(); ++o)
+      copied.push_back({of, isOne ? made.ofOutput : o});
+    Op start;
+    start.copy = Op::Copy::StartToHost;
+    start.busTime = double(1 + below(rng, 9));
+    OpIndex out = add(start, copied, {});
+    Op wait;
+    wait.copy = Op::Copy::WaitToHost;
+    OpIndex onHost = add(wait, {{out, 0}}, {0});
+    start.copy = Op::Copy::StartToDevice;
+    start.phase = made.phase;
+    OpIndex back = add(start, {{onHost, 0}}, bytes);
+    made.copy = Op::Copy::WaitToDevice;
+    std::vector<Read> waited;
+    for (uint32_t o = 0; o < bytes.size(); ++o)
+      waited.push_back({back, o});
+    add(made, waited, bytes);
+  }
+}
+
 // Peak by definition: at each step, every storage that exists and has a read at or after it, or is
 // running, or stays.
 struct Slow {
@@ -73,25 +132,42 @@ struct Slow {
     std::vector<Copy> copies;
     std::map<std::pair<OpIndex, uint32_t>, int> newest; // -1: persistent
     std::vector<std::vector<int>> read(s.size()), made(s.size());
+    std::map<OpIndex, std::vector<int>> held; // by a start of a copy to the host
     for (OpIndex i = 0; i < p.ops.size(); ++i)
       if (p.ops[i].persistent)
         newest[{i, 0}] = -1;
     for (size_t t = 0; t < s.size(); ++t) {
       const Op &op = p.ops[s[t]];
-      for (const Read &r : op.inputs) {
-        int c = newest.at({r.op, r.output});
-        read[t].push_back(c);
+      auto touch = [&](int c) {
         if (c >= 0)
           copies[c].reads.insert(t);
+      };
+      for (const Read &r : op.inputs) {
+        if (auto h = held.find(r.op); h != held.end()) {
+          for (int c : h->second)
+            touch(c);
+          continue;
+        }
+        int c = newest.at({r.op, r.output});
+        read[t].push_back(c);
+        touch(c);
       }
+      if (op.copy == Op::Copy::StartToHost)
+        held[s[t]] = read[t];
       if (op.isView()) {
         newest[{s[t], 0}] = read[t][op.viewOf];
         continue;
       }
       for (uint32_t o = 0; o < op.outputBytes.size(); ++o) {
-        newest[{s[t], o}] = int(copies.size());
-        made[t].push_back(int(copies.size()));
-        copies.push_back({t, p.rounded(op.outputBytes[o]), {}, false});
+        if (op.copy == Op::Copy::WaitToDevice) {
+          newest[{s[t], o}] = read[t][o];
+        } else {
+          newest[{s[t], o}] = int(copies.size());
+          made[t].push_back(int(copies.size()));
+          copies.push_back({t, p.rounded(op.outputBytes[o]), {}, false});
+        }
+        if (op.of != Op::kNone)
+          newest[{op.of, op.ofOutput == Op::kAllOutputs ? o : op.ofOutput}] = newest[{s[t], o}];
       }
     }
     for (const Read &r : p.outputs)
