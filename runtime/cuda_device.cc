@@ -24,7 +24,8 @@ void *openLibrary(std::string &why) {
   if (const char *given = std::getenv("ISTHMUS_CUDA_LIBRARY"))
     places = {given};
   else
-    places = {programFolder() + "/" + kLibrary, programFolder() + "/../lib/" + kLibrary};
+    places = {programFolder() + "/" + kLibrary, programFolder() + "/../lib/" + kLibrary,
+              programFolder() + "/../kernels/cuda/" + kLibrary}; // as a build leaves it
   for (const std::string &place : places) {
     if (access(place.c_str(), F_OK) != 0)
       continue;
@@ -41,19 +42,17 @@ llvm::Expected<const IsthmusCudaInterface *> loadInterface() {
   std::string why;
   void *handle = openLibrary(why); // stays loaded: the CUDA runtime cannot be unloaded safely
   if (!handle)
-    return makeErrorCode(5, "device 'cuda' is not available: {0}", why);
+    return makeErrorCode(5, "{0}", why);
   auto entry =
       reinterpret_cast<const IsthmusCudaInterface *(*)()>(dlsym(handle, "isthmus_cuda_interface"));
   if (!entry)
-    return makeErrorCode(5, "device 'cuda' is not available: {0} has no isthmus_cuda_interface",
-                         kLibrary);
+    return makeErrorCode(5, "{0} has no isthmus_cuda_interface", kLibrary);
   const IsthmusCudaInterface *interface = entry();
   if (interface->version != ISTHMUS_CUDA_INTERFACE_VERSION)
-    return makeErrorCode(
-        5,
-        "device 'cuda' is not available: {0} is of interface version {1}, and this program "
-        "expects {2}; install both from one build",
-        kLibrary, interface->version, ISTHMUS_CUDA_INTERFACE_VERSION);
+    return makeErrorCode(5,
+                         "{0} is of interface version {1}, and this program "
+                         "expects {2}; install both from one build",
+                         kLibrary, interface->version, ISTHMUS_CUDA_INTERFACE_VERSION);
   return interface;
 }
 
@@ -198,14 +197,13 @@ llvm::Expected<std::unique_ptr<Device>> makeCudaDevice(const CudaOptions &option
   const IsthmusCudaInterface &cuda = **interface;
   int32_t count = 0;
   if (const char *failure = cuda.countDevices(&count))
-    return makeErrorCode(5, "device 'cuda' is not available: {0} ({1})", failure, cuda.description);
+    return makeErrorCode(5, "{0} ({1})", failure, cuda.description);
   if (options.index < 0 || options.index >= count)
-    return makeErrorCode(5, "device 'cuda:{0}' is not available: {1} GPUs found", options.index,
-                         count);
+    return makeErrorCode(5, "there is no GPU {0}: {1} found", options.index, count);
   IsthmusCudaOptions opened = {options.tf32};
   IsthmusCudaDevice *device = nullptr;
   if (const char *failure = cuda.open(options.index, &opened, &device))
-    return makeErrorCode(5, "device 'cuda:{0}' is not available: {1}", options.index, failure);
+    return makeErrorCode(5, "{0}", failure);
   return std::make_unique<CudaDevice>(cuda, device, options.index);
 }
 

@@ -11,9 +11,9 @@ struct CudaOptions {
   bool tf32 = false; // f32 products may round their operands to tf32
 };
 
-// Looks for the library at $ISTHMUS_CUDA_LIBRARY if that is set; else beside the program and in
-// ../lib from there. Errors (exit code 5) say why there is no device:
-// no library, one of another version, no driver, no such GPU.
+// Looks for the library at $ISTHMUS_CUDA_LIBRARY if that is set; else beside the program, in ../lib
+// from there, and where a build leaves it. Errors say why there is no device: no library, one of
+// another version, no driver, no such GPU.
 llvm::Expected<std::unique_ptr<Device>> makeCudaDevice(const CudaOptions &options);
 
 } // namespace isthmus

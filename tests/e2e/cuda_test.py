@@ -34,7 +34,7 @@ class Devices(CudaCase):
     def test_no_such_gpu(self):
         result = command.run("run", self.mlp(), "--loss=mse", "--device=cuda:7", cwd=self.dir, env=STAND_IN)
         self.assertEqual(result.code, 5, result)
-        self.assertIn("device 'cuda:7' is not available: 2 GPUs found", result.err)
+        self.assertIn("device 'cuda:7' is not available: there is no GPU 7: 2 found", result.err)
 
     def test_malformed(self):
         for name in ("cuda:", "cuda:x", "cuda:-1", "gpu"):

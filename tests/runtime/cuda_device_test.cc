@@ -40,7 +40,7 @@ TEST(CudaLibrary, SaysWhyItCannotBeUsed) {
   expectPart(whyNot("tests/runtime/no_library.txt"), "cannot be loaded");
   expectPart(whyNot("tests/runtime/libno_symbol.so"), "has no isthmus_cuda_interface");
   expectPart(whyNot("tests/runtime/libother_version.so"), "is of interface version 1000000");
-  expectPart(whyNot(kStandIn, 2), "device 'cuda:2' is not available: 2 GPUs found");
+  expectPart(whyNot(kStandIn, 2), "there is no GPU 2: 2 found");
   EXPECT_EQ(whyNot(kStandIn, 1), "");
 }
 

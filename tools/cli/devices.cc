@@ -6,6 +6,19 @@
 
 namespace isthmus {
 
+namespace {
+
+llvm::Expected<std::unique_ptr<Device>> cudaDevice(llvm::StringRef name, const CudaOptions &o) {
+  auto device = makeCudaDevice(o);
+  if (device)
+    return device;
+  return addNote(makeErrorCode(5, "device '{0}' is not available: {1}", name,
+                               plainMessage(device.takeError())),
+                 "--device=cpu runs the same graph");
+}
+
+} // namespace
+
 DeviceOptions deviceOptions(const ModelOptions &o) { return {o.threads, o.precision == kTf32}; }
 
 llvm::Expected<std::unique_ptr<Device>> openDevice(llvm::StringRef name,
@@ -17,7 +30,7 @@ llvm::Expected<std::unique_ptr<Device>> openDevice(llvm::StringRef name,
   CudaOptions cuda;
   cuda.tf32 = options.tf32;
   if (name == "cuda" || (name.startswith("cuda:") && !name.substr(5).getAsInteger(10, cuda.index)))
-    return makeCudaDevice(cuda);
+    return cudaDevice(name, cuda);
   return makeErrorCode(2, "--device expects cpu, cuda, cuda:N or counting, got '{0}'{1}", name,
                        didYouMean(name, {"cpu", "cuda", "counting"}));
 }
