@@ -14,8 +14,10 @@
 namespace isthmus::plan {
 
 // Dijkstra's search. A state says which copy each value is bound to (and, where it matters, what
-// has run); a copy dies with one of its reads or where it is made, whichever is best. Optional ops
-// and dead ones do not run. For problems of a dozen ops, 64 at most.
+// has run, and how far the bus is behind the clock); a copy dies with one of its reads or where it
+// is made, whichever is best. Dead ops do not run. Optional ops may run again, are of what is no
+// forward output, and copy one storage; times are whole and small. For problems of a dozen ops, 64
+// at most.
 class Everything {
 public:
   // With an order, ops that are no views run for the first time in it, whatever Problem::order is.
@@ -35,15 +37,20 @@ public:
     }
     for (const Read &r : p.outputs)
       need(r.op);
+    for (OpIndex i = 0; i < p.ops.size(); ++i)
+      if (p.ops[i].of != Op::kNone && needed_[p.ops[i].of])
+        need(i);
   }
 
   int64_t leastPeak() {
+    isTimed_ = false;
     return static_cast<int64_t>(search(
         INT64_MAX, [](double so, int64_t peak, double) { return std::max(so, double(peak)); }));
   }
 
   // Infinite if no schedule is within the budget.
   double leastCost(int64_t budget) {
+    isTimed_ = true;
     return search(budget, [](double so, int64_t, double cost) { return so + cost; });
   }
 
@@ -58,9 +65,12 @@ private:
     std::string copy;  // by slot: which copy, numbered as they are met; kNever: none
     std::string maker; // by copy: the slot that it was made for
     uint64_t ran = 0;  // by op, where it matters
+    // Microseconds from the clock on: until the bus is free, to the host and back; then, by op,
+    // until the copy that it started is complete.
+    std::string ahead;
 
     std::string key() const {
-      return copy + maker + std::string(reinterpret_cast<const char *>(&ran), sizeof ran);
+      return copy + maker + ahead + std::string(reinterpret_cast<const char *>(&ran), sizeof ran);
     }
   };
 
@@ -88,11 +98,25 @@ private:
     for (OpIndex i = 0; i < p_.ops.size(); ++i)
       if (p_.ops[i].persistent)
         s.copy[firstSlot_[i]] = kPersistent;
+    s.ahead.assign(2 + p_.ops.size(), 0);
     return s;
+  }
+
+  // The clock of what computes goes on.
+  void pass(State &s, double us) const {
+    for (char &ahead : s.ahead)
+      ahead = char(std::max(0, ahead - int(us)));
+  }
+
+  bool isUnderWay(const State &s, OpIndex start) const {
+    return s.copy[firstSlot_[start]] != kNever;
   }
 
   // Forward outputs are asked for even where no backward op runs.
   bool isEnd(const State &s) const {
+    for (OpIndex i = 0; i < p_.ops.size(); ++i)
+      if (p_.ops[i].isStart() && isUnderWay(s, i))
+        return false;
     return (s.ran & forwardOutputs_) == forwardOutputs_ &&
            std::all_of(p_.outputs.begin(), p_.outputs.end(),
                        [&](const Read &r) { return s.copy[slot(r)] != kNever; });
@@ -123,6 +147,9 @@ private:
   // Whether the order lets `i` run now.
   bool isItsTurn(const State &s, OpIndex i) const {
     const Op &op = p_.ops[i];
+    if (op.isOptional)
+      return p_.order != Order::Phases || op.phase == Phase::Forward ||
+             (s.ran & forwardOutputs_) == forwardOutputs_;
     if (s.ran & bit(i))
       return op.recomputable;
     if (order_) {
@@ -140,15 +167,59 @@ private:
 
   bool isRanKept(OpIndex i) const {
     const Op &op = p_.ops[i];
+    if (op.isOptional)
+      return false;
     return !op.recomputable || (order_ ? !op.isView() : p_.order == Order::Fixed) ||
            (forwardOutputs_ & bit(i));
   }
 
-  // Every way to run `i` in `s`: fn(next state, peak).
+  // A start, or a wait: fn(next state, peak, cost).
+  template <typename Fn> void runCopy(const State &s, OpIndex i, Fn fn) const {
+    const Op &op = p_.ops[i];
+    const char read = s.copy[slot(op.inputs[0])];
+    if (read == kNever || (op.isStart() && isUnderWay(s, i)))
+      return;
+    State t = s;
+    if (op.isStart()) {
+      const bool isOut = op.copy == Op::Copy::StartToHost;
+      t.copy[firstSlot_[i]] = isOut ? read : char(s.maker.size());
+      if (!isOut)
+        t.maker += char(firstSlot_[i]);
+      char &bus = t.ahead[isOut ? 0 : 1];
+      if (isTimed_)
+        t.ahead[2 + i] = bus = char(bus + int(op.busTime));
+      const int64_t peak = live(t);
+      return fn(tidied(std::move(t)), peak, 0);
+    }
+    const double late = s.ahead[2 + op.inputs[0].op];
+    pass(t, late);
+    t.copy[slot(op.inputs[0])] = kNever;
+    t.copy[op.of == Op::kNone ? firstSlot_[i]
+                              : slot({op.of, op.ofOutput == Op::kAllOutputs ? 0 : op.ofOutput})] =
+        op.of == Op::kNone ? kPersistent : read;
+    const int64_t peak = live(t);
+    State dead = t;
+    std::replace(dead.copy.begin(), dead.copy.end(), read, kNever);
+    if (read != kPersistent && !isHeld(t, read))
+      fn(tidied(std::move(dead)), peak, late);
+    fn(tidied(std::move(t)), peak, late);
+  }
+
+  // By a copy that is under way.
+  bool isHeld(const State &s, char copy) const {
+    for (OpIndex i = 0; i < p_.ops.size(); ++i)
+      if (p_.ops[i].isStart() && s.copy[firstSlot_[i]] == copy)
+        return true;
+    return false;
+  }
+
+  // Every way to run `i` in `s`: fn(next state, peak, cost).
   template <typename Fn> void run(const State &s, OpIndex i, Fn fn) const {
     const Op &op = p_.ops[i];
-    if (!needed_[i] || op.isOptional || !isItsTurn(s, i))
+    if (!needed_[i] || !isItsTurn(s, i))
       return;
+    if (op.copy != Op::Copy::None)
+      return runCopy(s, i, fn);
     std::string read;
     for (const Read &r : op.inputs) {
       read += s.copy[slot(r)];
@@ -166,10 +237,17 @@ private:
     else
       for (size_t o = 0; o < op.outputBytes.size(); ++o) {
         char made = char(firstNew + o);
-        t.copy[firstSlot_[i] + o] = made;
+        if (op.of == Op::kNone)
+          t.copy[firstSlot_[i] + o] = made;
+        else
+          t.copy[slot({op.of, op.ofOutput == Op::kAllOutputs ? uint32_t(o) : op.ofOutput})] = made;
         t.maker += char(firstSlot_[i] + o);
         mortal.insert(made);
       }
+    pass(t, op.cost);
+    for (OpIndex k = 0; k < p_.ops.size(); ++k)
+      if (p_.ops[k].isStart() && isUnderWay(t, k))
+        mortal.erase(t.copy[firstSlot_[k]]);
     const int64_t most = live(t) + p_.rounded(op.workspace);
     std::vector<char> all(mortal.begin(), mortal.end());
     for (unsigned dying = 0; dying < 1u << all.size(); ++dying) {
@@ -192,7 +270,7 @@ private:
         placed.insert(r.output);
         shared += need;
       }
-      fn(tidied(std::move(u)), most - shared);
+      fn(tidied(std::move(u)), most - shared, op.cost);
     }
   }
 
@@ -231,9 +309,9 @@ private:
         continue;
       }
       for (OpIndex i = 0; i < p_.ops.size(); ++i)
-        run(at->state, i, [&](State t, int64_t peak) {
+        run(at->state, i, [&](State t, int64_t peak, double cost) {
           if (peak <= budget)
-            offer(std::move(t), combine(value, peak, p_.ops[i].cost), at, i);
+            offer(std::move(t), combine(value, peak, cost), at, i);
         });
     }
     numStates_ = best.size();
@@ -246,6 +324,7 @@ private:
   std::vector<int64_t> slotBytes_; // rounded
   std::vector<bool> needed_;
   uint64_t forwardOutputs_ = 0; // of an order by phases
+  bool isTimed_ = false;
   Schedule schedule_;
   size_t numStates_ = 0;
 };

@@ -52,6 +52,10 @@ std::string describe(const Problem &p) {
     out += " cost " + std::to_string(int(op.cost)) + " workspace " + std::to_string(op.workspace);
     for (const Op::Reuse &r : op.mayReuse)
       out += " reuse " + std::to_string(r.output) + "<-" + std::to_string(r.input);
+    if (op.of != Op::kNone)
+      out += " of " + std::to_string(op.of);
+    if (op.copy != Op::Copy::None)
+      out += " copy " + std::to_string(int(op.copy)) + " bus " + std::to_string(int(op.busTime));
     out += op.isView() ? " view of input " + std::to_string(op.viewOf) : std::string();
     out +=
         std::string(op.persistent ? " persistent" : "") + (op.recomputable ? "" : " once") + "\n";
@@ -102,6 +106,7 @@ void compare(const Problem &p, Rng &rng, Tally &tally) {
   ASSERT_EQ(witness.error, "");
   ASSERT_EQ(witness.peakBytes, least);
   ASSERT_LE(lowestPeak(p), least);
+  ASSERT_LE(leastCostAtAll(p).value_or(0), all.leastCost(INT64_MAX) + 1e-9);
 
   PlanOptions o = options(0);
   o.smallest = true;
@@ -155,6 +160,23 @@ TEST(Planner, IsOptimalOnMostSmallProblems) {
     EXPECT_LE(all.worstPeak, kWorstPeak) << expected.name;
     EXPECT_LE(all.worstCost, kWorstCost) << expected.name;
   }
+}
+
+// With other forms of ops and copies to the host and back.
+TEST(Planner, IsOptimalOnMostSmallProblemsWithOptionalOps) {
+  Rng rng(2);
+  Tally all;
+  for (int i = 0, n = numProblems(60, 300); i < n; ++i) {
+    Problem p = SmallProblem::make(rng, kShapes[below(rng, 2)], /*leastLayers=*/2);
+    addOptional(p, rng, 2);
+    p.order = below(rng, 2) ? Order::Free : below(rng, 2) ? Order::Phases : Order::Fixed;
+    compare(p, rng, all);
+    ASSERT_FALSE(HasFatalFailure()) << "problem " << i << "\n" << describe(p);
+  }
+  all.print("any", "optional");
+  EXPECT_GE(all.lowest * 100, all.problems * 80);
+  EXPECT_GE(all.met * 100, all.problems * 85);
+  EXPECT_GE(all.cheapest * 100, all.met * 80);
 }
 
 } // namespace

@@ -12,7 +12,7 @@ constexpr const char *kShapeNames[] = {"chain", "skips", "dense", "mixed"};
 class SmallProblem {
 public:
   // Forward ops and as many backward ops, 12 at most with the loss; what they read is the shape's.
-  static Problem make(Rng &rng, Shape shape) {
+  static Problem make(Rng &rng, Shape shape, uint32_t leastLayers = 3) {
     if (shape == Shape::Mixed) {
       // Views, several outputs, workspaces, reuse, ops that must not run again, dead ones.
       Problem p = randomProblem(rng, 3);
@@ -21,12 +21,12 @@ public:
           p.forwardOutputs.push_back(i);
       return p;
     }
-    return SmallProblem(rng, shape).p_;
+    return SmallProblem(rng, shape, leastLayers).p_;
   }
 
 private:
-  SmallProblem(Rng &rng, Shape shape) : rng_(rng) {
-    uint32_t layers = 3 + uint32_t(below(rng, 3));
+  SmallProblem(Rng &rng, Shape shape, uint32_t leastLayers) : rng_(rng) {
+    uint32_t layers = leastLayers + uint32_t(below(rng, 3));
     std::vector<OpIndex> x = {add({}, Phase::Forward)};
     p_.ops[0].persistent = true;
     for (uint32_t i = 0; i < layers; ++i) {
