@@ -66,6 +66,7 @@ public:
   void run(const KernelArgs &) override { ISTHMUS_UNREACHABLE("run but through its device"); }
 
   IsthmusCudaKernel *const kernel; // the library's
+  bool wasLaunched = false;
 
 private:
   int64_t workspaceBytes_;
@@ -121,6 +122,7 @@ public:
       if (const char *failure = cuda_.prepare(device_, &flat.view(), &made, &workspaceBytes))
         return failed(failure);
       kernel = std::make_unique<LibraryKernel>(made, workspaceBytes);
+      ++neverLaunched_;
     }
     return kernel.get();
   }
@@ -128,10 +130,13 @@ public:
   llvm::Error begin(const RandomKey &random) override {
     return checked(cuda_.begin(device_, random.seed, random.step));
   }
-  llvm::Error launch(PreparedKernel &kernel, KernelArgs args) override {
-    return checked(cuda_.launch(device_, static_cast<LibraryKernel &>(kernel).kernel,
-                                args.operands.data(), int64_t(args.operands.size()),
-                                args.results.data(), int64_t(args.results.size()), args.workspace));
+  llvm::Error launch(PreparedKernel &prepared, KernelArgs args) override {
+    auto &kernel = static_cast<LibraryKernel &>(prepared);
+    neverLaunched_ -= !kernel.wasLaunched;
+    kernel.wasLaunched = true;
+    return checked(cuda_.launch(device_, kernel.kernel, args.operands.data(),
+                                int64_t(args.operands.size()), args.results.data(),
+                                int64_t(args.results.size()), args.workspace));
   }
   llvm::Error finish() override { return checked(cuda_.finish(device_)); }
 
@@ -153,6 +158,7 @@ private:
   const std::string name_;
   Target target_;
   llvm::StringMap<std::unique_ptr<LibraryKernel>> prepared_;
+  size_t neverLaunched_ = 0; // of them
 };
 
 class CudaDevice::Recorded : public Recording {
@@ -169,9 +175,16 @@ private:
   IsthmusCudaRecording *const recording_;
 };
 
-// A recorded step is run at once: recording alone computes nothing.
+// While there are kernels that never ran, a step is run as it is: their code is loaded at the first
+// launch, which a recording need not allow. A recorded step is run at once: recording alone
+// computes nothing.
 llvm::Expected<std::unique_ptr<Recording>>
 CudaDevice::record(llvm::function_ref<llvm::Error()> launches) {
+  if (neverLaunched_ > 0) {
+    if (llvm::Error e = launches())
+      return e;
+    return nullptr;
+  }
   if (llvm::Error e = checked(cuda_.startRecording(device_)))
     return e;
   llvm::Error launched = launches();

@@ -47,7 +47,8 @@ public:
   virtual llvm::Error finish() = 0;
 
   // Makes the launches of a step through `launches`. A device that can run the same kernels on the
-  // same addresses again faster than one by one gives back what does so; others null.
+  // same addresses again faster than one by one gives back what does so; others null, and those
+  // that are not ready to: they are asked again at the next step.
   virtual llvm::Expected<std::unique_ptr<Recording>>
   record(llvm::function_ref<llvm::Error()> launches) {
     if (llvm::Error e = launches())

@@ -52,7 +52,7 @@ private:
   std::vector<int64_t> inputOffset_;      // by index of the graph input
   std::vector<bool> fed_;                 // likewise
   std::vector<PreparedKernel *> kernels_; // by node; null for views
-  std::unique_ptr<Recording> recorded_;   // of the first step, where the device keeps one
+  std::unique_ptr<Recording> recorded_;   // of a step, where the device keeps one
   std::vector<uint32_t> reads_,
       readsLeft_; // by root: in all, and in this step; outputs have one more
 };

@@ -54,11 +54,11 @@ class Runs(CudaCase):
                 model, options = self.zoo(name)
                 want = self.outputs(model, *options, "--device=cuda", env=STAND_IN)
                 for plan in ("--policy=speed", "--policy=memory", "--budget=min"):
-                    got = self.outputs(model, *options, plan, "--device=cuda", "--steps=2", "--report=r.json", env=STAND_IN)
+                    got = self.outputs(model, *options, plan, "--device=cuda", "--steps=3", "--report=r.json", env=STAND_IN)
                     self.assert_same(got, want)
                     report = json.loads(self.read("r.json"))
                     self.assertEqual(report["measured_peak_bytes"], report["predicted_peak_bytes"])
-                    self.assertEqual(report["loss"][0], report["loss"][1])
+                    self.assertEqual(len(set(report["loss"])), 1)
 
     def test_a_plan_for_a_gpu_is_told_on_a_cpu(self):
         self.on_cuda("opt", self.chain(), "--loss=mean", "--policy=memory", "-o", "out.isth")
