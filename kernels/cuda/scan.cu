@@ -4,6 +4,7 @@
 #include "kernels/cuda/register.h"
 #include "kernels/element/columns.h"
 #include "kernels/element/order.h"
+#include "kernels/element/recurrence.h"
 
 namespace isthmus::cuda {
 namespace {
@@ -94,22 +95,9 @@ template <typename T> void recurrence(const Launch &l) {
   Run run(l.call, columns);
   bool previous = l.call.attrs->getBool("previous");
   const bool *cut = l.call.operands.size() > 2 ? l.operand<bool>(2) : nullptr;
-  const T *b = l.operand<T>(0), *a = l.operand<T>(1);
-  T *y = l.result<T>(0);
+  Recurrence<T> recurrence{l.operand<T>(0), l.operand<T>(1), cut, l.result<T>(0), previous};
   forEach(l.queue, columns.count(), [=] ISTHMUS_GPU(int64_t column) {
-    double state = 0, before = 0;
-    bool cutBefore = false;
-    int64_t at = columns.start(column) + run.offset;
-    for (int64_t i = 0; i < columns.length; ++i, at += run.step) {
-      double factor = Compute<T>(a[at]), term = Compute<T>(b[at]);
-      bool cutsFactor = cut && cut[at];
-      // The first has nothing before it, though its factor be infinite.
-      bool fresh = i == 0 || (previous ? cutBefore : cutsFactor);
-      state = fresh ? term : term + (previous ? before : factor) * state;
-      before = factor;
-      cutBefore = cutsFactor;
-      y[at] = static_cast<T>(static_cast<Compute<T>>(state));
-    }
+    recurrence.column(columns.start(column) + run.offset, columns.length, run.step);
   });
 }
 void runRecurrence(const Launch &l) {

@@ -4,6 +4,7 @@
 #include "kernels/element/columns.h"
 #include "kernels/element/functions.h"
 #include "kernels/element/order.h"
+#include "kernels/element/recurrence.h"
 #include "kernels/plain/division.h"
 #include "kernels/plain/register.h"
 
@@ -46,22 +47,10 @@ void runRecurrence(const OpCall &call, const KernelArgs &args) {
   const bool *cut = call.operands.size() > 2 ? operand<bool>(args, 2) : nullptr;
   dispatchFloat(call.results[0].dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    const T *b = operand<T>(args, 0), *a = operand<T>(args, 1);
-    T *y = result<T>(args, 0);
+    Recurrence<T> recurrence{operand<T>(args, 0), operand<T>(args, 1), cut, result<T>(args, 0),
+                             previous};
     forEachColumn(columns, [=](int64_t at, int64_t) {
-      double state = 0, before = 0;
-      bool cutBefore = false;
-      at += run.offset;
-      for (int64_t i = 0; i < columns.length; ++i, at += run.step) {
-        double factor = Compute<T>(a[at]), term = Compute<T>(b[at]);
-        bool cutsFactor = cut && cut[at];
-        // The first has nothing before it, though its factor be infinite.
-        bool fresh = i == 0 || (previous ? cutBefore : cutsFactor);
-        state = fresh ? term : term + (previous ? before : factor) * state;
-        before = factor;
-        cutBefore = cutsFactor;
-        y[at] = static_cast<T>(static_cast<Compute<T>>(state));
-      }
+      recurrence.column(at + run.offset, columns.length, run.step);
     });
   });
 }
