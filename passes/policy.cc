@@ -73,7 +73,8 @@ private:
     std::vector<ValueId> out;
     for (uint32_t i = 0; i < g_.numNodes(); ++i)
       if (const Node &n = g_.node(NodeId(i)); n.op->is(kContraction) && n.phase == Phase::Forward)
-        out.push_back(n.firstResult);
+        for (uint32_t r = 0; r < n.numResults; ++r) // attention's lse spares its second run
+          out.push_back(n.result(r));
     if (out.empty())
       return makeError(
           "policy 'speed' found no convolution or matrix product; use --policy=memory, or name "

@@ -26,6 +26,7 @@ constexpr Family kFamilies[] = {
     {"Interpolation", registerInterpolateOps},
     {"Normalization", registerNormOps},
     {"Softmax", registerSoftmaxOps},
+    {"Attention", registerAttentionOps},
     {"Loss", registerLossOps},
     {"Random", registerRandomOps},
     {"Optimizers", registerOptimizerOps},

@@ -1,4 +1,5 @@
-// Attention (opset 23) and FlexAttention (a preview), written out in matrix products and a softmax.
+// Attention (opset 23) and FlexAttention (a preview): the row of that name where it says the same;
+// else written out in matrix products and a softmax.
 
 #include "ir/onnx/numbers.h"
 #include "ir/onnx/op_table.h"
@@ -51,6 +52,11 @@ struct Heads {
              "{0}, {1} and {2}",
              heads, keyHeads, c[1]);
   }
+  // Whether sizes and types are those of an attention; if not, a product will say so.
+  bool agree() const {
+    return k.type.dims[0] == batch && v.type.dims[0] == batch && k.type.dims[3] == depth &&
+           v.type.dims[2] == keys && k.type.dtype == q.type.dtype && v.type.dtype == q.type.dtype;
+  }
   Operand scores(double scale) { // [B, Hq, T, S]
     Operand rows =
         n.reshape(n.affine(q, scale, 0), {batch, keyHeads, heads / keyHeads * queries, depth});
@@ -66,7 +72,50 @@ struct Heads {
   double scaleOr(double given) const {
     return given != 0 || depth == 0 ? given : 1 / std::sqrt(double(depth));
   }
+  // Keys or values once for each head of queries.
+  Operand repeated(const Operand &x) {
+    if (keyHeads == heads)
+      return x;
+    Dims each = {batch, keyHeads, 1, keys, x.type.dims[3]}, all = each;
+    all[2] = heads / keyHeads;
+    return n.reshape(n.broadcast(n.reshape(x, each), all), {batch, heads, keys, each[4]});
+  }
+  // By the row. `mask` may be left out; it is added to the scores.
+  Operand attention(double scale, const Operand &mask, bool causal) { // [B, Hq, T, E]
+    OperandList in;
+    if (causal || mask.isValid())
+      in = {q, repeated(k), repeated(v)};
+    else // rows of all heads that keys serve are alike
+      in = {n.reshape(q, {batch, keyHeads, heads / keyHeads * queries, depth}), k, v};
+    if (mask.isValid())
+      in.push_back(mask);
+    Operand y = n.emit("attention", in, {{"scale", scale}, {"causal", causal}});
+    return n.reshape(y, {batch, heads, queries, v.type.dims[3]});
+  }
 };
+
+// Whether the row computes the softmax in this precision, or in more.
+bool isPrecise(DType type, int64_t precision) {
+  return precision != onnx::TensorProto::DOUBLE || type == DType::F64;
+}
+
+// Whether the row takes the mask: it repeats it, never the scores.
+bool fitsScores(const Type &mask, const Heads &h) {
+  const int64_t scores[] = {h.batch, h.heads, h.queries, h.keys};
+  if (mask.rank() > 4 || (mask.dtype != DType::Bool && mask.dtype != h.q.type.dtype))
+    return false;
+  for (int64_t a = 1; a <= mask.rank(); ++a)
+    if (int64_t d = mask.dims[size_t(mask.rank() - a)]; d != 1 && d != scores[4 - a])
+      return false;
+  return true;
+}
+
+// What is added to the scores: -inf where a mask of truth values does not hold.
+Operand additive(NodeContext &n, const Operand &mask, DType type) {
+  if (n.failed() || mask.type.dtype != DType::Bool)
+    return mask;
+  return n.emit("where", {mask, n.scalarConstant(type, 0), n.scalarConstant(type, -INFINITY)});
+}
 
 // `scores` where `allowed` holds, and -inf elsewhere.
 Operand masked(NodeContext &n, const Operand &scores, const Operand &allowed) {
@@ -141,6 +190,22 @@ void convertAttention(NodeContext &n) {
   if (n.failed())
     return;
   int64_t past = n.has(4) && n.in(4).type.rank() == 4 ? n.in(4).type.dims[2] : 0;
+  Operand mask = n.has(3) ? wholeMask(n, n.in(3), h.keys) : Operand();
+  auto finish = [&](Operand y) {
+    if (n.failed())
+      return;
+    if (n.in(0).type.rank() == 3) {
+      Dims d = y.type.dims;
+      y = n.reshape(n.transpose(y, {0, 2, 1, 3}), {d[0], d[2], d[1] * d[3]});
+    }
+    n.result(0, y);
+    n.result(1, k);
+    n.result(2, v);
+  };
+  bool isPlain = softcap == 0 && past == 0 && !n.has(6) && !n.wants(3);
+  if (isPlain && isPrecise(h.q.type.dtype, precision) && h.agree() &&
+      (!mask.isValid() || fitsScores(mask.type, h)))
+    return finish(h.attention(h.scaleOr(scale), additive(n, mask, h.q.type.dtype), isCausal));
 
   Operand scores = h.scores(h.scaleOr(scale)), shown = scores;
   if (softcap != 0) // before the masks, or it would undo them
@@ -149,11 +214,9 @@ void convertAttention(NodeContext &n) {
     shown = scores;
   if (n.failed())
     return;
-  if (n.has(3)) {
-    Operand mask = wholeMask(n, n.in(3), h.keys);
+  if (mask.isValid())
     scores =
         mask.type.dtype == DType::Bool ? masked(n, scores, mask) : n.emit("add", {scores, mask});
-  }
   if (isCausal)
     scores = masked(n, scores, causal(n, h.queries, h.keys, past));
   if (n.has(6))
@@ -165,16 +228,7 @@ void convertAttention(NodeContext &n) {
   Operand probabilities = softmax(n, scores, precision);
   if (mode == 3)
     shown = probabilities;
-  Operand y = h.weighted(probabilities);
-  if (n.failed())
-    return;
-  if (n.in(0).type.rank() == 3) {
-    Dims d = y.type.dims;
-    y = n.reshape(n.transpose(y, {0, 2, 1, 3}), {d[0], d[2], d[1] * d[3]});
-  }
-  n.result(0, y);
-  n.result(1, k);
-  n.result(2, v);
+  finish(h.weighted(probabilities));
   n.result(3, shown);
 }
 
@@ -203,6 +257,8 @@ void convertFlexAttention(NodeContext &n) {
   if (n.failed())
     return;
   DType type = h.q.type.dtype;
+  if (!n.hasAttr("score_mod") && !n.hasAttr("prob_mod") && isPrecise(type, precision) && h.agree())
+    return n.result(0, h.attention(h.scaleOr(scale), {}, /*causal=*/false));
   bool isDouble = type == DType::F64 || precision == onnx::TensorProto::DOUBLE;
   Operand scores = n.cast(h.scores(h.scaleOr(scale)), isDouble ? DType::F64 : DType::F32);
   scores = modified(n, "score_mod", scores);

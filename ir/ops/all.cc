@@ -13,6 +13,7 @@ void registerAllOps(OpRegistry &r) {
   registerInterpolateOps(r);
   registerNormOps(r);
   registerSoftmaxOps(r);
+  registerAttentionOps(r);
   registerLossOps(r);
   registerRandomOps(r);
   registerOptimizerOps(r);

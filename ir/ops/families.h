@@ -16,6 +16,7 @@ void registerPoolOps(OpRegistry &r);
 void registerInterpolateOps(OpRegistry &r); // resampling at places that are operands
 void registerNormOps(OpRegistry &r);    // batch and layer norm, running averages
 void registerSoftmaxOps(OpRegistry &r); // softmax, log_softmax
+void registerAttentionOps(OpRegistry &r);
 void registerLossOps(OpRegistry &r);    // cross_entropy, nll
 void registerRandomOps(OpRegistry &r);  // dropout, uniform, normal
 void registerOptimizerOps(OpRegistry &r);

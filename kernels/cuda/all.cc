@@ -4,6 +4,7 @@ namespace isthmus::cuda {
 
 void registerGridKernels(KernelTable &table) {
   registerActivation(table);
+  registerAttention(table);
   registerBits(table);
   registerConv(table);
   registerElementwise(table);

@@ -47,8 +47,11 @@ using Preference = Handle<cublasLtMatmulPreference_t, cublasLtMatmulPreferenceDe
 
 class CublasMatmul : public PreparedKernel {
 public:
-  CublasMatmul(const OpCall &call, const Queue &queue, const ElementTypes &types)
-      : queue_(queue), types_(types), bytes_(dtypeBytes(call.results[0].dtype)) {
+  CublasMatmul(const OpCall &call, const Queue &queue, const ElementTypes &types,
+               cudaDataType_t resultType, int64_t alignment)
+      : queue_(queue), types_(types), resultType_(resultType),
+        bytes_(dtypeBytes(call.operands[0].dtype)), resultBytes_(dtypeBytes(call.results[0].dtype)),
+        alignment_(alignment) {
     const Type &a = call.operands[0], &b = call.operands[1], &y = call.results[0];
     transposeA_ = call.attrs->getBool("transpose_a");
     transposeB_ = call.attrs->getBool("transpose_b");
@@ -99,7 +102,7 @@ public:
     auto *a = static_cast<const char *>(args.operands[0]);
     auto *b = static_cast<const char *>(args.operands[1]);
     auto *y = static_cast<char *>(args.results[0]);
-    int64_t matrices = rows_ * columns_ * bytes_ * together_;
+    int64_t matrices = rows_ * columns_ * resultBytes_ * together_;
     outer_->forEachRow(0, outer_->elements(), [&](const std::array<int64_t, 2> &at, int64_t n) {
       for (int64_t i = 0; i < n; ++i, y += matrices)
         product(a + (at[0] + i * outer_->rowStride(0)) * bytes_,
@@ -140,10 +143,10 @@ private:
     outer_.emplace(outer, outerSteps);
   }
 
-  static bool makeLayout(Layout &layout, const ElementTypes &types, int64_t rows, int64_t columns,
+  static bool makeLayout(Layout &layout, cudaDataType_t type, int64_t rows, int64_t columns,
                          int64_t batch, int64_t step) {
-    if (cublasLtMatrixLayoutCreate(&layout.it, types.element, uint64_t(rows), uint64_t(columns),
-                                   rows) != CUBLAS_STATUS_SUCCESS)
+    if (cublasLtMatrixLayoutCreate(&layout.it, type, uint64_t(rows), uint64_t(columns), rows) !=
+        CUBLAS_STATUS_SUCCESS)
       return false;
     int32_t count = int32_t(batch);
     return cublasLtMatrixLayoutSetAttribute(layout.it, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count,
@@ -164,20 +167,19 @@ private:
         cublasLtMatmulDescSetAttribute(operation_.it, CUBLASLT_MATMUL_DESC_TRANSB, &second,
                                        sizeof second) != CUBLAS_STATUS_SUCCESS)
       return false;
-    return makeLayout(first_, types_, transposeB_ ? inner_ : columns_,
+    return makeLayout(first_, types_.element, transposeB_ ? inner_ : columns_,
                       transposeB_ ? columns_ : inner_, together_, stepB_) &&
-           makeLayout(second_, types_, transposeA_ ? rows_ : inner_, transposeA_ ? inner_ : rows_,
-                      together_, stepA_) &&
-           makeLayout(result_, types_, columns_, rows_, together_, rows_ * columns_);
+           makeLayout(second_, types_.element, transposeA_ ? rows_ : inner_,
+                      transposeA_ ? inner_ : rows_, together_, stepA_) &&
+           makeLayout(result_, resultType_, columns_, rows_, together_, rows_ * columns_);
   }
 
-  // The largest power of two, up to that of the arena, that divides every address.
+  // The largest power of two, up to that of the operands, that divides every address.
   uint32_t alignmentOfPointers() const {
-    int64_t steps = 64;
+    int64_t steps = alignment_ | (rows_ * columns_ * resultBytes_);
     auto add = [&](int64_t elements) { steps |= elements * bytes_; };
     add(stepA_);
     add(stepB_);
-    add(rows_ * columns_);
     for (size_t axis = 0; axis < outer_->rank(); ++axis)
       for (size_t k = 0; k < 2; ++k)
         add(outer_->stride(k, axis));
@@ -198,7 +200,9 @@ private:
 
   const Queue &queue_;
   const ElementTypes types_;
-  const int64_t bytes_;
+  const cudaDataType_t resultType_;
+  const int64_t bytes_, resultBytes_; // of an element
+  const int64_t alignment_;
   bool transposeA_, transposeB_;
   int64_t rows_, columns_, inner_;
   int64_t together_ = 1, stepA_ = 0, stepB_ = 0; // matrices in a call, and elements between them
@@ -209,18 +213,25 @@ private:
   int64_t workspaceBytes_ = 0;
 };
 
+constexpr int64_t kArenaAlignment = 64;
+
 std::unique_ptr<PreparedKernel> prepareMatmul(const OpCall &call, const KernelOptions &options) {
-  const Queue &queue = *static_cast<const Queue *>(options.queue);
-  auto types = typesOf(call.results[0].dtype, queue.tf32);
-  if (!types || call.operands[0].elements() == 0 || call.operands[1].elements() == 0)
+  return prepareCublasProduct(call, *static_cast<const Queue *>(options.queue), kArenaAlignment);
+}
+
+} // namespace
+
+std::unique_ptr<PreparedKernel> prepareCublasProduct(const OpCall &call, const Queue &queue,
+                                                     int64_t alignment) {
+  auto types = typesOf(call.operands[0].dtype, queue.tf32);
+  auto result = typesOf(call.results[0].dtype, queue.tf32);
+  if (!types || !result || call.operands[0].elements() == 0 || call.operands[1].elements() == 0)
     return nullptr;
-  auto kernel = std::make_unique<CublasMatmul>(call, queue, *types);
+  auto kernel = std::make_unique<CublasMatmul>(call, queue, *types, result->element, alignment);
   if (!kernel->choose())
     return nullptr;
   return kernel;
 }
-
-} // namespace
 
 void registerCublasMatmul(KernelTable &table) { table.add({"matmul", "cublasLt", prepareMatmul}); }
 

@@ -12,6 +12,7 @@ void registerLibraryKernels(KernelTable &table) {
 const char *openLibraries(Queue &queue, std::string &versions) {
   auto *l = new Libraries;
   queue.libraries = l;
+  queue.prepareProduct = prepareCublasProduct;
   if (cublasStatus_t s = cublasLtCreate(&l->cublasLt); s != CUBLAS_STATUS_SUCCESS)
     return cublasLtGetStatusString(s);
   if (cudnnStatus_t s = cudnnCreate(&l->cudnn); s != CUDNN_STATUS_SUCCESS)

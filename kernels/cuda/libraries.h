@@ -39,6 +39,11 @@ inline void *alignedWorkspace(void *workspace) {
                                   kWorkspaceAlignment);
 }
 
+// Of a call of matmul, whose result may be f32 where the operands are of 16 bits. Null where the
+// library has nothing for it. `alignment` divides all addresses.
+std::unique_ptr<PreparedKernel> prepareCublasProduct(const OpCall &call, const Queue &queue,
+                                                     int64_t alignment);
+
 void registerCublasMatmul(KernelTable &table);
 void registerCudnnConv(KernelTable &table);
 

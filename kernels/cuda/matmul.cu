@@ -2,6 +2,7 @@
 // ascending order of the inner axis and rounded at every step, as the plain kernel does.
 
 #include "kernels/cuda/grid_kernel.h"
+#include "kernels/cuda/products.h"
 #include "kernels/cuda/register.h"
 #include "kernels/cuda/strided.h"
 
@@ -10,9 +11,9 @@ namespace {
 
 constexpr int kRows = 4; // of a thread: they share what is read of b
 
-template <typename T> struct Product {
+template <typename T, typename Out> struct Product {
   const T *a, *b;
-  T *y;
+  Out *y;
   int64_t rows, columns, inner, sizeA, sizeB;
   int64_t rowA, stepA, stepB, columnB; // strides of the matrices
   Strided<2> batch;
@@ -34,15 +35,21 @@ template <typename T> struct Product {
       for (int r = 0; r < kRows; ++r)
         sum[r] += C(from[row[r] + k * stepA]) * v;
     }
-    T *to = y + (matrix * rows + block * kRows) * columns + column;
+    Out *to = y + (matrix * rows + block * kRows) * columns + column;
     for (int r = 0; r < kRows; ++r)
       if (block * kRows + r < rows)
-        to[r * columns] = T(sum[r]);
+        to[r * columns] = Out(sum[r]);
   }
 };
 
 struct Matmul {
   template <typename T> static void run(const Launch &l) {
+    if (l.call.results[0].dtype == l.call.operands[0].dtype)
+      into<T, T>(l);
+    else
+      into<T, Compute<T>>(l);
+  }
+  template <typename T, typename Out> static void into(const Launch &l) {
     bool ta = l.call.attrs->getBool("transpose_a"), tb = l.call.attrs->getBool("transpose_b");
     const Type &a = l.call.operands[0], &b = l.call.operands[1], &y = l.call.results[0];
     if (y.elements() == 0)
@@ -54,10 +61,11 @@ struct Matmul {
     int64_t widthB = b.dims.back(), heightB = b.dims[b.rank() - 2];
     int64_t rows = y.dims[y.rank() - 2], columns = y.dims.back();
     int64_t blocks = (rows + kRows - 1) / kRows;
-    Product<T> product{l.operand<T>(0),   l.operand<T>(1),       l.result<T>(0),   rows,
-                       columns,           ta ? heightA : widthA, widthA * heightA, widthB * heightB,
-                       ta ? 1 : widthA,   ta ? widthA : 1,       tb ? 1 : widthB,  tb ? widthB : 1,
-                       Strided<2>(batch), Divisor(columns),      Divisor(blocks)};
+    Product<T, Out> product{
+        l.operand<T>(0),   l.operand<T>(1),       l.result<Out>(0), rows,
+        columns,           ta ? heightA : widthA, widthA * heightA, widthB * heightB,
+        ta ? 1 : widthA,   ta ? widthA : 1,       tb ? 1 : widthB,  tb ? widthB : 1,
+        Strided<2>(batch), Divisor(columns),      Divisor(blocks)};
     forEach(l.queue, batch.elements() * blocks * columns,
             [=] ISTHMUS_GPU(int64_t i) { product(i); });
   }
@@ -66,7 +74,11 @@ struct Matmul {
 } // namespace
 
 void registerMatmul(KernelTable &table) {
-  table.add({"matmul", "cuda", prepareGrid<runByResult<Matmul>>});
+  table.add({"matmul", "cuda", prepareGrid<runByOperand<Matmul>>});
+}
+
+std::unique_ptr<PreparedKernel> prepareOwnProduct(const OpCall &call, const Queue &queue) {
+  return std::make_unique<GridKernel>(call, queue, runByOperand<Matmul>, 0);
 }
 
 } // namespace isthmus::cuda

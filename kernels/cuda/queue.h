@@ -4,7 +4,13 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <vector>
+
+namespace isthmus {
+struct OpCall;
+class PreparedKernel;
+} // namespace isthmus
 
 namespace isthmus::cuda {
 
@@ -14,6 +20,10 @@ struct Queue {
   int multiprocessors = 1;
   void *libraries = nullptr; // handles of cuDNN and cuBLASLt; null in the stand-in
   bool tf32 = false;         // products of f32 may round their operands to ten bits
+  // A library's product of matrices, for kernels that are made of such: see products.h. Null where
+  // there is no library; it gives null for what it does not take.
+  std::unique_ptr<PreparedKernel> (*prepareProduct)(const OpCall &call, const Queue &queue,
+                                                    int64_t alignment) = nullptr;
   // The first thing that went wrong in a kernel since the device last looked. Static or of the
   // library.
   mutable const char *failure = nullptr;

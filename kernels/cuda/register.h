@@ -9,6 +9,7 @@ void registerLibraryKernels(KernelTable &table); // cuDNN's and cuBLASLt's; none
 void registerGridKernels(KernelTable &table);    // our own: all of the below
 
 void registerActivation(KernelTable &table);
+void registerAttention(KernelTable &table);
 void registerBits(KernelTable &table);
 void registerConv(KernelTable &table);
 void registerElementwise(KernelTable &table);

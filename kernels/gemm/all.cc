@@ -3,6 +3,7 @@
 namespace isthmus {
 
 void registerGemmKernels(KernelTable &table) {
+  registerGemmAttention(table);
   registerGemmMatmul(table);
   registerGemmConv(table);
 }

@@ -291,7 +291,7 @@ void multiply(const Sizes &s, const Matrix &a, const Matrix &b, const Result &re
             for (int64_t j = share(columns, c, grid.columns);
                  j < share(columns, c + 1, grid.columns); ++j)
               p.multiplyTile(i0 + i, j0 + j, depth, packed + i * t.rows * depth,
-                             packedB + j * t.columns * depth, k > 0);
+                             packedB + j * t.columns * depth, result.add || k > 0);
 #pragma omp barrier
         }
   }

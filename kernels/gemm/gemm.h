@@ -34,6 +34,7 @@ struct Result {
   float *data;
   int64_t step;
   int64_t jump = 0;
+  bool add = false; // the product to what is there
 };
 
 // Whether this machine has the vector units that the small kernels are written for.
@@ -42,7 +43,7 @@ bool isAvailable();
 // Floats of packing space for a product, however many threads compute it together.
 int64_t packedFloats(const Sizes &s);
 
-// result = a b. `packed` has packedFloats(s), aligned to 64 bytes.
+// result = a b, or is increased by it. `packed` has packedFloats(s), aligned to 64 bytes.
 void multiply(const Sizes &s, const Matrix &a, const Matrix &b, const Result &result, float *packed,
               int threads);
 

@@ -9,6 +9,7 @@ namespace isthmus {
 
 void registerGemmKernels(KernelTable &table); // all of the below
 
+void registerGemmAttention(KernelTable &table);
 void registerGemmMatmul(KernelTable &table);
 void registerGemmConv(KernelTable &table); // of kernel one
 

@@ -19,6 +19,7 @@ void registerPlainKernels(KernelTable &table) {
   registerPlainInterpolate(table);
   registerPlainNorm(table);
   registerPlainSoftmax(table);
+  registerPlainAttention(table);
   registerPlainLoss(table);
   registerPlainRandom(table);
   registerPlainOptimizer(table);

@@ -25,6 +25,7 @@ void registerPlainPool(KernelTable &table);
 void registerPlainInterpolate(KernelTable &table);
 void registerPlainNorm(KernelTable &table);
 void registerPlainSoftmax(KernelTable &table);
+void registerPlainAttention(KernelTable &table);
 void registerPlainLoss(KernelTable &table);
 void registerPlainRandom(KernelTable &table);
 void registerPlainOptimizer(KernelTable &table);

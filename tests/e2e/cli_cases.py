@@ -43,6 +43,8 @@ ZOO = {
     "resnet": ["resnet", "--depth=20", "--batch=2", "--shape=3x32x32"],
     "unet": ["unet", "--batch=1", "--shape=1x32x32", "--width=8"],
     "gpt2": ["gpt2", "--depth=2", "--width=64", "--heads=4", "--batch=1", "--tokens=32", "--vocab=128"],
+    "gpt2_fused": ["gpt2", "--depth=2", "--width=64", "--heads=4", "--batch=1", "--tokens=32", "--vocab=128", "--fused=1",
+                   "--dropout=0"],
     "vae": ["vae", "--batch=2"],
 }
 

@@ -184,7 +184,7 @@ class Graphs(Case):
                     self.assert_same(self.outputs(model, *loss, f"--policy={policy}"), want)
 
     def test_threads_do_not_change_bits(self):
-        for name in "resnet", "gpt2":
+        for name in "resnet", "gpt2", "gpt2_fused":
             with self.subTest(name):
                 model, loss = self.zoo(name)
                 self.assert_same(*(self.outputs(model, *loss, "--precision=f64", f"--threads={n}") for n in (1, 2)))

@@ -19,7 +19,8 @@ import onnx.reference  # noqa: E402
 UNITS = {"f16": 2.0**-11, "bf16": 2.0**-8}
 ROUNDINGS = 8
 # Operands that are f32 where the others are 16-bit floats, by their places: statistics, and what flows into a loss.
-WIDER = {"layer_norm_grad": [3, 4], "rms_norm_grad": [3], "group_norm_grad": [3, 4], "cross_entropy_grad": [0, 3], "nll_grad": [0]}
+WIDER = {"layer_norm_grad": [3, 4], "rms_norm_grad": [3], "group_norm_grad": [3, 4], "attention_grad": [5],
+         "cross_entropy_grad": [0, 3], "nll_grad": [0]}
 # Rows of random numbers.
 DRAWN = {"dropout", "uniform", "normal"}
 # Of what the evaluator gives the results in types of its own: the statistics in x's, and not in f32; what is dropped in

@@ -31,7 +31,7 @@ def problem(n):
 
 class Budgets(cli_cases.Case):
     def test_runs_stay_within(self):
-        for name in "mlp", "cnn", "unet", "gpt2":
+        for name in "mlp", "cnn", "unet", "gpt2", "gpt2_fused":
             file, loss = self.zoo(name)
             exact = self.outputs(file, *loss)
             for share in 90, 70:

@@ -76,13 +76,14 @@ inline std::unique_ptr<Example> inType(const std::string &text, DType t) {
   return e;
 }
 
-inline void expectWhatPlainGives(const OpCall &call, llvm::ArrayRef<Tensor> operands) {
+inline void expectWhatPlainGives(const OpCall &call, llvm::ArrayRef<Tensor> operands,
+                                 const KernelTable &table = gridKernels()) {
   auto want = interpretCall(plainKernels(), call, operands, kOptions);
   if (!want) { // no device has a kernel for this type
     llvm::consumeError(want.takeError());
     return;
   }
-  auto got = interpretCall(gridKernels(), call, operands, kOptions);
+  auto got = interpretCall(table, call, operands, kOptions);
   ASSERT_TRUE(bool(got)) << llvm::toString(got.takeError());
   for (size_t r = 0; r < want->size(); ++r)
     expectClose((*got)[r], (*want)[r]);
@@ -90,13 +91,14 @@ inline void expectWhatPlainGives(const OpCall &call, llvm::ArrayRef<Tensor> oper
 
 // With every result over every operand that the row lets it take the place of: the same bits as
 // elsewhere.
-inline void expectSameInPlace(const OpCall &call, llvm::ArrayRef<Tensor> operands) {
+inline void expectSameInPlace(const OpCall &call, llvm::ArrayRef<Tensor> operands,
+                              const KernelTable &table = gridKernels()) {
   for (const InPlace &place : call.op->inPlace) {
     if (place.operand >= call.operands.size() || place.result >= call.results.size() ||
         call.operands[place.operand].bytes() != call.results[place.result].bytes())
       continue;
-    auto want = llvm::cantFail(interpretCall(gridKernels(), call, operands, kOptions));
-    auto kernel = llvm::cantFail(gridKernels().prepare(call, {}));
+    auto want = llvm::cantFail(interpretCall(table, call, operands, kOptions));
+    auto kernel = llvm::cantFail(table.prepare(call, {}));
     std::vector<Tensor> results;
     llvm::SmallVector<const void *, 4> in;
     llvm::SmallVector<void *, 4> out;

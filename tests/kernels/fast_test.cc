@@ -1,6 +1,6 @@
-// The fast kernels (oneDNN's and our matrix product) against the plain ones in f64, over random
-// shapes and attributes. Each call runs in a workspace of exactly the size it asked for between
-// canaries, and takes no memory of its own.
+// The fast kernels (oneDNN's, our matrix product and attention) against the plain ones in f64, over
+// random shapes and attributes. Each call runs in a workspace of exactly the size it asked for
+// between canaries, and takes no memory of its own.
 
 #include "kernels/gemm/register.h"
 #include "kernels/onednn/register.h"
@@ -25,6 +25,7 @@ namespace {
 const KernelTable &plain() {
   static const KernelTable *table = [] {
     auto *t = new KernelTable;
+    registerPlainAttention(*t);
     registerPlainConv(*t);
     registerPlainMatmul(*t);
     return t;
@@ -205,21 +206,77 @@ TEST(Gemm, PointwiseConvolutions) {
 #endif
 }
 
+// Rows of a few heads, or of one that comes in several chunks; lengths that no tile divides.
+TEST(Gemm, Attention) {
+  Random r{std::mt19937(10)};
+  const int64_t sizes[] = {1, 2, 5, 12, 33, 64, 100, 130, 257};
+  auto size = [&] { return sizes[r.pick(0, 8)]; };
+  int taken = 0, calls = 0;
+  for (int i = 0; i < 60; ++i) {
+    Dims lead;
+    for (int64_t axes = r.pick(0, 2); axes > 0; --axes)
+      lead.push_back(r.pick(1, 4));
+    bool large = i % 10 == 0;
+    int64_t queries = large ? 520 : size(), keys = large ? 600 : size();
+    int64_t depth = sizes[r.pick(0, 5)], width = r.pick(0, 1) ? depth : sizes[r.pick(0, 5)];
+    auto tensor = [&](std::initializer_list<int64_t> last) {
+      Dims dims = lead;
+      dims.append(last);
+      return Type(DType::F32, dims);
+    };
+    Type q = tensor({queries, depth}), k = tensor({keys, depth}), v = tensor({keys, width});
+    Type y = tensor({queries, width}), lse = tensor({queries});
+    std::vector<Type> forward = {q, k, v}, backward = {y, q, k, v, y, lse};
+    if (r.pick(0, 1)) {
+      Type mask = tensor({r.pick(0, 1) ? queries : 1, r.pick(0, 1) ? keys : 1});
+      for (int64_t &d : mask.dims)
+        if (r.pick(0, 3) == 0)
+          d = 1;
+      forward.push_back(mask);
+      backward.push_back(mask);
+    }
+    Attrs attrs = {{"scale", 0.3}, {"causal", r.pick(0, 1) == 1}};
+    taken += check("attention", forward, attrs, uint64_t(i), 4e-6);
+    taken += check("attention_grad", backward, attrs, uint64_t(i), 4e-6);
+    calls += 2;
+  }
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
+    EXPECT_EQ(taken, calls);
+  }
+#endif
+}
+
 TEST(Gemm, SameBitsOnAnyThreads) {
-  Type a(DType::F32, {300, 700}), b(DType::F32, {700, 1100});
-  auto run = [&](int threads) {
-    Call c("matmul", {a, b});
-    KernelOptions options;
-    options.threads = threads;
-    auto kernel = fastKernels().of("matmul")[0].prepare(c.call, options);
-    c.draw(3);
-    if (kernel)
-      c.run(*kernel);
-    return c.out[0];
-  };
-  Guarded one = run(1);
-  for (int threads : {2, 3, 4})
-    EXPECT_TRUE(one.sameBytes(run(threads))) << threads;
+  const DType t = DType::F32;
+  const Type q(t, {2, 300, 40}), lse(t, {2, 300}), mask(t, {300});
+  const Attrs attention = {{"scale", 0.2}, {"causal", true}};
+  struct {
+    const char *op;
+    std::vector<Type> operands;
+    Attrs attrs;
+  } calls[] = {{"matmul", {Type(t, {300, 700}), Type(t, {700, 1100})}, {}},
+               {"attention", {q, q, q, mask}, attention},
+               {"attention_grad", {q, q, q, q, q, lse, mask}, attention}};
+  for (const auto &[op, operands, attrs] : calls) {
+    SCOPED_TRACE(op);
+    auto run = [&, op = op, &operands = operands, &attrs = attrs](int threads) {
+      Call c(op, operands, attrs);
+      KernelOptions options;
+      options.threads = threads;
+      auto kernel = fastKernels().of(op)[0].prepare(c.call, options);
+      c.draw(3);
+      if (kernel)
+        c.run(*kernel);
+      return std::move(c.out);
+    };
+    std::vector<Guarded> one = run(1);
+    for (int threads : {2, 3, 4}) {
+      std::vector<Guarded> more = run(threads);
+      for (size_t i = 0; i < one.size(); ++i)
+        EXPECT_TRUE(one[i].sameBytes(more[i])) << "result " << i << " on " << threads;
+    }
+  }
 }
 
 TEST(OneDnn, DeclinesWhatItCannotDo) {

@@ -473,6 +473,40 @@ TEST(Convert, ZeroBiasOfAConvolutionIsDropped) {
   EXPECT_EQ(g.node(NodeId(0)).operands.size(), 2u);
 }
 
+// The rows of an attention: of two heads of queries, or of four that share two of keys.
+std::string attentionRows(std::vector<ModelMaker::AttrItem> attrs,
+                          std::vector<std::string> more = {}, int heads = 2,
+                          std::vector<std::string> results = {"y"}) {
+  ModelMaker m(23);
+  m.input("q", {1, heads, 3, 4});
+  for (const char *name : {"k", "v", "pastK", "pastV"})
+    m.input(name, {1, 2, 3, 4});
+  m.input("mask", {heads, 1, 3});
+  m.constant("seen", {3, 3}, {1, 0, 1, 1, 1, 0, 1, 1, 1}, Proto::BOOL);
+  std::vector<std::string> in = {"q", "k", "v"};
+  in.insert(in.end(), more.begin(), more.end());
+  m.node("Attention", in, results, attrs);
+  m.output("y");
+  return rowsOf(m.graphOf());
+}
+
+TEST(Convert, AttentionIsARowWhereThatSaysTheSame) {
+  EXPECT_EQ(attentionRows({}), "attention");
+  EXPECT_EQ(attentionRows({{"is_causal", 1}, {"softmax_precision", Proto::FLOAT}}), "attention");
+  EXPECT_EQ(attentionRows({{"is_causal", 1}}, {"mask"}), "attention");
+  EXPECT_EQ(attentionRows({}, {"seen"}), "attention");
+  EXPECT_EQ(attentionRows({}, {}, 4), "reshape attention reshape");
+  EXPECT_EQ(attentionRows({}, {"mask"}, 4),
+            "reshape broadcast reshape reshape broadcast reshape attention");
+  // And where it does not.
+  for (const std::string &rows :
+       {attentionRows({{"softcap", 2.0}}), attentionRows({{"softmax_precision", Proto::DOUBLE}}),
+        attentionRows({}, {"", "pastK", "pastV"}), attentionRows({}, {}, 2, {"y", "", "", "p"})}) {
+    EXPECT_EQ(rows.find("attention"), std::string::npos) << rows;
+    EXPECT_NE(rows.find("softmax"), std::string::npos) << rows;
+  }
+}
+
 TEST(Convert, HugeConstantsStayNodes) {
   ModelMaker m;
   m.constant("one", {}, {1});

@@ -107,6 +107,19 @@ TEST(Floats, Expm1IsExactNearZeroAndFarOff) {
   }
 }
 
+TEST(Attention, OfARowWithoutKeysIsWhatItsSoftmaxIs) {
+  const char *call = "attention(f64[2, 1], f64[2, 1], f64[2, 1], f64[2, 2]) {scale = 1}";
+  auto out = runAll(call, {{1, 0}, {1, 2}, {5, 7}, {-kInf, -kInf, 0, -kInf}});
+  expectSame(out[0], {kNan, 5});
+  expectSame(out[1], {-kInf, 0});
+  // A key that nobody sees has no gradient.
+  expectSame(gradient(call, {{1, 0}, {1, 2}, {5, 7}, {0, -kInf, 0, -kInf}}, 2), {2, 0});
+  expectSame(gradient(call, {{1, 0}, {1, 2}, {5, 7}, {0, -kInf, 0, -kInf}}, 1), {0, 0});
+  out = runAll("attention(f64[2, 1], f64[0, 1], f64[0, 3]) {scale = 1}", {{1, 2}, {}, {}});
+  expectSame(out[0], Values(6, 0));
+  expectSame(out[1], {-kInf, -kInf});
+}
+
 TEST(Reductions, OfNothingAreTheIdentity) {
   expectSame(run("max(f64[0, 2]) {axes = [0]}", {{}}), {-kInf, -kInf});
   expectSame(run("min(f64[0, 2]) {axes = [0]}", {{}}), {kInf, kInf});

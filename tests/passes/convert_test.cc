@@ -28,8 +28,12 @@ Graph converted(const Graph &g, DType to) {
   return std::move(*out);
 }
 
+bool keepsStatistics(const Node &n) {
+  return n.op->name == "layer_norm" || n.op->name == "attention";
+}
+
 // Every float value has the new type, every other its old one, under the old names. Of 16-bit
-// operands layer norm gives its statistics, results behind the first, in f32.
+// operands layer norm and attention give their statistics, results behind the first, in f32.
 void expectConverted(const Graph &from, const Graph &to, DType type) {
   for (uint32_t i = 0; i < to.numValues(); ++i) {
     ValueId now(i), old = from.find(to.valueName(now));
@@ -38,7 +42,7 @@ void expectConverted(const Graph &from, const Graph &to, DType type) {
     if (isFloat(want.dtype))
       want.dtype = type;
     if (dtypeBytes(type) == 2 && to.value(now).def && to.value(now).resultIndex > 0 &&
-        nodeOf(to, to.valueName(now)).op->name == "layer_norm")
+        keepsStatistics(nodeOf(to, to.valueName(now))))
       want.dtype = DType::F32;
     EXPECT_EQ(to.type(now).str(), want.str()) << to.valueName(now).str();
   }
@@ -48,8 +52,15 @@ TEST(Convert, AModelWithItsBackwardPass) {
   for (auto [name, options] :
        {std::pair<const char *, ZooOptions>("resnet", {{"depth", "8"}, {"batch", "2"}}),
         {"vae", {{"batch", "2"}}},
+        {"gpt2", {{"depth", "1"}, {"width", "8"}, {"heads", "2"}, {"tokens", "4"}, {"vocab", "9"}}},
         {"gpt2",
-         {{"depth", "1"}, {"width", "8"}, {"heads", "2"}, {"tokens", "4"}, {"vocab", "9"}}}}) {
+         {{"depth", "1"},
+          {"width", "8"},
+          {"heads", "2"},
+          {"tokens", "4"},
+          {"vocab", "9"},
+          {"fused", "1"},
+          {"dropout", "0"}}}}) {
     Graph g = llvm::cantFail(buildZoo(name, options));
     ValueList params;
     for (const Input &i : g.inputs())

@@ -104,6 +104,29 @@ TEST(Policy, SpeedKeepsProducts) {
                  rewritten.node(NodeId(i)).op->is(kContraction));
 }
 
+// Attention's gradient reads its result and its statistics.
+TEST(Policy, SpeedKeepsAllResultsOfAProduct) {
+  Net n;
+  ValueId h = n.x;
+  for (int i = 1; i <= 3; ++i) {
+    ValueId w = n.param("w" + std::to_string(i), {64, 64});
+    ValueId t = n.b.create("tanh", {n.b.create("matmul", {h, w})});
+    h = n.b.create("exp", {n.b.create("attention", {t, t, t}, {{"scale", 0.125}})});
+  }
+  n.close(h);
+  PolicyResult r = n.plan(Policy::Speed);
+  EXPECT_EQ(r.checkpoints.size(), 3u * 3);
+  GraphProblem p = cantFail(extractProblem(n.g, Target()));
+  Graph rewritten = rematerialize(n.g, p, r.schedule);
+  int clones = 0;
+  for (uint32_t i = 0; i < rewritten.numNodes(); ++i) {
+    const Node &node = rewritten.node(NodeId(i));
+    clones += node.isClone();
+    EXPECT_FALSE(node.isClone() && node.op->is(kContraction)) << node.op->name;
+  }
+  EXPECT_GT(clones, 0);
+}
+
 // The backward pass reads h1 .. h16 and x: N = 16, so that at most about 4 stay; every 4th from the
 // 5th on.
 TEST(Policy, MemoryKeepsAboutSquareRootOfN) {

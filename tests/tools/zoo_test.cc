@@ -144,6 +144,7 @@ TEST(Zoo, DropoutOnlyWhereAskedFor) {
   EXPECT_EQ(countOps(make("vgg16"), "dropout"), 2);
   EXPECT_EQ(countOps(make("vgg16", {{"dropout", "0"}}), "dropout"), 0);
   EXPECT_EQ(countOps(make("gpt2"), "dropout"), 1 + 12 * 3);
+  EXPECT_EQ(countOps(make("gpt2", {{"fused", "1"}, {"dropout", "0"}}), "attention"), 12);
   Graph mlp = make("mlp", {{"depth", "4"}, {"dropout", "0.25"}});
   std::set<int64_t> streams;
   for (uint32_t i = 0; i < mlp.numNodes(); ++i)
@@ -224,7 +225,7 @@ TEST(Zoo, Errors) {
                     2));
   EXPECT_EQ(failure("gpt2", {{"head", "8"}}).first,
             "gpt2 has no option --head; it has --depth, --width, --batch, --heads, --tokens, "
-            "--vocab, --dropout; did "
+            "--vocab, --dropout, --fused; did "
             "you mean 'heads'?");
   EXPECT_EQ(failure("resnet", {{"depth", "51"}}),
             Failure("resnet expects a --depth of 18, 34, 50, 101, 152 or, in CIFAR's family, 6n+2 "
@@ -234,6 +235,11 @@ TEST(Zoo, Errors) {
   EXPECT_NE(failure("resnet", {{"depth", "1"}}).first.find("near it is 8"), std::string::npos);
   EXPECT_EQ(failure("gpt2", {{"width", "100"}}),
             Failure("gpt2 expects --width to be a multiple of --heads, got 100 and 12", 2));
+  EXPECT_EQ(failure("gpt2", {{"fused", "yes"}}), Failure("--fused expects 0 or 1, got 'yes'", 2));
+  EXPECT_EQ(failure("gpt2", {{"fused", "1"}}),
+            Failure("gpt2 with --fused=1 expects --dropout=0, since its attention has no weights "
+                    "to drop any of, got 0.1",
+                    2));
   EXPECT_EQ(
       failure("unet", {{"shape", "3x100x64"}}),
       Failure(
@@ -274,6 +280,8 @@ TEST(Zoo, HugeSizes) {
         huge[o.name] = "1048576x1048576x1048576";
       else if (o.name == "depth" && model.name != "resnet")
         huge[o.name] = "20";
+      else if (o.name == "fused")
+        huge[o.name] = "0";
       else if (o.name != "depth" && o.name != "dropout")
         huge[o.name] = "1048576";
     auto [message, code] = failure(model.name, huge);

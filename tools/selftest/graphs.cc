@@ -38,6 +38,15 @@ void Selftest::checkNetworks() {
         {"batch", "1"},
         {"tokens", "32"},
         {"vocab", "128"}}},
+      {"gpt2",
+       {{"depth", "2"},
+        {"width", "64"},
+        {"heads", "4"},
+        {"batch", "1"},
+        {"tokens", "32"},
+        {"vocab", "128"},
+        {"fused", "1"},
+        {"dropout", "0"}}},
       {"vae", {{"batch", "4"}}},
   };
   ProgressBar bar("networks", std::size(networks));

@@ -25,9 +25,10 @@ public:
     x = m_.op("add", {x, positions}, "embedding.sum");
     x = m_.op("reshape", {x}, "embedding.rows", {{"dims", Ints{s_.batch * s_.tokens, s_.width}}});
     x = m_.dropout(x, s_.dropout, "embedding.dropout");
-    // Zero where a token may look, which is at itself and what came before.
-    ValueId far = m_.fillInput(InputKind::Const, "far", {s_.tokens, s_.tokens}, -1e9);
-    mask_ = m_.op("trilu", {far}, "mask", {{"k", int64_t(1)}, {"upper", true}});
+    if (!s_.fused) { // zero where a token may look, which is at itself and what came before
+      ValueId far = m_.fillInput(InputKind::Const, "far", {s_.tokens, s_.tokens}, -1e9);
+      mask_ = m_.op("trilu", {far}, "mask", {{"k", int64_t(1)}, {"upper", true}});
+    }
     for (int64_t i = 0; i < s_.depth; ++i)
       x = block(x, "h" + std::to_string(i));
     x = m_.layerNorm(x, "ln_f");
@@ -60,14 +61,20 @@ private:
     const Node &n = m_.b.graph().node(parts);
     ValueId q = split(n.result(0), in + ".q"), k = split(n.result(1), in + ".k"),
             v = split(n.result(2), in + ".v");
+    ValueId y = join(s_.fused ? mixed(q, k, v, in) : mixedWrittenOut(q, k, v, in), in + ".mixed");
+    return linear(y, s_.width, in + ".proj", residualStd());
+  }
+  double scale() const { return 1 / std::sqrt(double(s_.width / s_.heads)); }
+  ValueId mixed(ValueId q, ValueId k, ValueId v, const std::string &in) {
+    return m_.op("attention", {q, k, v}, in + ".mix", {{"scale", scale()}, {"causal", true}});
+  }
+  ValueId mixedWrittenOut(ValueId q, ValueId k, ValueId v, const std::string &in) {
     ValueId scores = m_.op("matmul", {q, k}, in + ".scores", {{"transpose_b", true}});
-    scores = m_.op("affine", {scores}, in + ".scaled",
-                   {{"scale", 1 / std::sqrt(double(s_.width / s_.heads))}});
+    scores = m_.op("affine", {scores}, in + ".scaled", {{"scale", scale()}});
     scores = m_.op("add", {scores, mask_}, in + ".masked");
     ValueId weights = m_.op("softmax", {scores}, in + ".softmax", {{"axis", int64_t(-1)}});
     weights = m_.dropout(weights, s_.dropout, in + ".dropout");
-    ValueId y = join(m_.op("matmul", {weights, v}, in + ".mix"), in + ".mixed");
-    return linear(y, s_.width, in + ".proj", residualStd());
+    return m_.op("matmul", {weights, v}, in + ".mix");
   }
 
   ValueId block(ValueId x, const std::string &in) {
@@ -92,11 +99,17 @@ llvm::Expected<Graph> buildGpt2(const Sizes &s) {
   if (s.width % s.heads)
     return makeErrorCode(2, "gpt2 expects --width to be a multiple of --heads, got {0} and {1}",
                          s.width, s.heads);
+  if (s.fused && s.dropout != 0)
+    return makeErrorCode(2,
+                         "gpt2 with --fused=1 expects --dropout=0, since its attention has no "
+                         "weights to drop any of, got {0}",
+                         floatText(s.dropout));
   if (llvm::Error e =
           checkElements("an activation", {s.batch, s.tokens, std::max(4 * s.width, s.vocab)}))
     return e;
-  if (llvm::Error e = checkElements("the attention", {s.batch, s.heads, s.tokens, s.tokens}))
-    return e;
+  if (!s.fused) // else the scores are never whole
+    if (llvm::Error e = checkElements("the attention", {s.batch, s.heads, s.tokens, s.tokens}))
+      return e;
   if (llvm::Error e = checkElements("a weight", {s.width, std::max(4 * s.width, s.vocab)}))
     return e;
   Model m("gpt2");

@@ -11,6 +11,7 @@ struct Sizes {
           latent = 0;
   Dims shape; // of one example, without the batch
   double dropout = 0;
+  bool fused = false; // attention is one op
   bool depthGiven = false, widthGiven = false, classesGiven = false,
        shapeGiven = false; // rather than by default
 

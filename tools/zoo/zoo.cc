@@ -98,7 +98,10 @@ const std::vector<Entry> &entries() {
          {"heads", "12", "attention heads"},
          {"tokens", "1024", "tokens of an example"},
          {"vocab", "50257", "different tokens, the last size of y"},
-         dropout("0.1", "of embeddings, attention weights and residual branches")}},
+         dropout("0.1", "of embeddings, attention weights and residual branches"),
+         {"fused", "0",
+          "1: attention is one op, which does not keep its weights; nor can it drop "
+          "any, so give --dropout=0"}}},
        zoo::buildGpt2,
        20000,
        false},
@@ -162,11 +165,19 @@ llvm::Expected<double> parseRatio(llvm::StringRef option, llvm::StringRef text) 
   return ratio;
 }
 
+llvm::Expected<bool> parseBool(llvm::StringRef option, llvm::StringRef text) {
+  if (text != "0" && text != "1")
+    return makeErrorCode(2, "--{0} expects 0 or 1, got '{1}'", option, text);
+  return text == "1";
+}
+
 llvm::Error setOption(Sizes &s, const Entry &e, llvm::StringRef option, llvm::StringRef text) {
   if (option == "shape")
     return parseShape(text, e.picturesOnly).moveInto(s.shape);
   if (option == "dropout")
     return parseRatio(option, text).moveInto(s.dropout);
+  if (option == "fused")
+    return parseBool(option, text).moveInto(s.fused);
   for (auto [name, to] : {std::pair("depth", &s.depth), std::pair("width", &s.width),
                           std::pair("batch", &s.batch), std::pair("classes", &s.classes),
                           std::pair("heads", &s.heads), std::pair("tokens", &s.tokens),

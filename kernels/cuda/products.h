@@ -1,0 +1,21 @@
+// Products of matrices as parts of other kernels: by a library where there is one, else by our own.
+#pragma once
+
+#include "kernels/cuda/queue.h"
+#include "runtime/kernel.h"
+
+namespace isthmus::cuda {
+
+// Our own; in matmul.cu. The result may be of the type that 16-bit operands are computed in.
+std::unique_ptr<PreparedKernel> prepareOwnProduct(const OpCall &call, const Queue &queue);
+
+// Of a call of matmul. `alignment`, a power of two up to 64, divides all addresses in bytes.
+inline std::unique_ptr<PreparedKernel> prepareProduct(const OpCall &call, const Queue &queue,
+                                                      int64_t alignment) {
+  if (queue.prepareProduct)
+    if (auto kernel = queue.prepareProduct(call, queue, alignment))
+      return kernel;
+  return prepareOwnProduct(call, queue);
+}
+
+} // namespace isthmus::cuda
