@@ -11,6 +11,7 @@
 #include "kernels/gemm/register.h"
 #include "kernels/plain/parallel.h"
 #include "kernels/plain/sums.h"
+#include <cstring>
 
 namespace isthmus::gemm {
 namespace {
@@ -146,16 +147,22 @@ private:
 
 // The largest of a row; zero if it is not finite, since inf - inf would be NaN.
 float baseOf(const float *row, int64_t n) {
-  constexpr int64_t kLanes = 16;
-  float lanes[kLanes];
-  std::fill(lanes, lanes + kLanes, -INFINITY);
-  int64_t whole = n / kLanes * kLanes;
-  for (int64_t j = 0; j < whole; j += kLanes)
-    for (int64_t l = 0; l < kLanes; ++l)
-      lanes[l] = lanes[l] > row[j + l] ? lanes[l] : row[j + l];
-  for (int64_t j = whole; j < n; ++j)
-    lanes[0] = std::max(lanes[0], row[j]);
-  float most = *std::max_element(lanes, lanes + kLanes);
+  using Lanes __attribute__((vector_size(32))) = float;
+  constexpr int64_t kLanes = 8;
+  Lanes lanes = Lanes{} - INFINITY, more = lanes, x, z;
+  int64_t j = 0;
+  for (; j + 2 * kLanes <= n; j += 2 * kLanes) {
+    std::memcpy(&x, row + j, sizeof x);
+    std::memcpy(&z, row + j + kLanes, sizeof z);
+    lanes = lanes > x ? lanes : x;
+    more = more > z ? more : z;
+  }
+  lanes = lanes > more ? lanes : more;
+  float most = -INFINITY;
+  for (int64_t l = 0; l < kLanes; ++l)
+    most = std::max(most, lanes[l]);
+  for (; j < n; ++j)
+    most = std::max(most, row[j]);
   return std::isfinite(most) ? most : 0;
 }
 
@@ -240,9 +247,10 @@ private:
         plain::LaneSum dot;
         dot.addRow(width,
                    [&](int64_t e) { return double(g[r * width + e]) * double(y[r * width + e]); });
-        const float gy = float(dot.total()), scale = float(shape_.scale);
+        const float gy = float(dot.total()), scale = float(shape_.scale), base = lse[r];
+#pragma GCC ivdep
         for (int64_t j = 0; j < seen; ++j) {
-          weight[j] = element::expOf(weight[j] - lse[r]);
+          weight[j] = element::expOf(weight[j] - base);
           slope[j] = weight[j] * (slope[j] - gy) * scale;
         }
         std::fill(weight + seen, weight + c.seen, 0.0f);
