@@ -38,7 +38,7 @@ plan::PlanResult planArena(const plan::Problem &p, plan::PlanOptions o) {
   bool isFirst = true;
   o.arenaOf = [&](const plan::Schedule &s, const plan::Evaluation &judged, int64_t enough) {
     // The best plan is worth more than those after it, which cost more.
-    double share = enough > 0 && std::exchange(isFirst, false) ? 0.25 : 0.1;
+    double share = enough > 0 && std::exchange(isFirst, false) ? 0.15 : 0.05;
     return arenaOf(p, s, judged, {.enough = enough, .effort = std::min(share * effort, most)});
   };
   return plan::planWithin(p, o);

@@ -201,6 +201,7 @@ private:
   bool search() {
     constexpr int kOthers = 2;
     constexpr double kOtherShare = 0.15;
+    constexpr double kFarOver = 1.01; // times the budget: others will not fit either
     std::vector<TooLarge> tooLarge;
     double least = 1e300;
     for (int i = 0; i <= kOthers && !isStopped_; ++i) {
@@ -216,6 +217,8 @@ private:
         return true;
       if (!fits)
         tooLarge.push_back({std::move(found), last_.judged.peakBytes, last_.arenaBytes});
+      if (double(last_.arenaBytes) > kFarOver * double(o_.budgetBytes))
+        break;
     }
     std::sort(tooLarge.begin(), tooLarge.end(),
               [](const TooLarge &x, const TooLarge &y) { return x.found.cost < y.found.cost; });
@@ -225,16 +228,17 @@ private:
     return !result_.schedule.empty();
   }
 
-  // To a lower peak, from where it stands, until it fits; then less tight again, where that was a
-  // long way.
+  // To a lower peak, from where it stands, until it fits, in steps that grow; then less tight
+  // again, where that was a long way.
   void tighten(TooLarge now, int mostSteps, uint64_t stream) {
     constexpr double kShare = 0.04;
     int64_t high = now.peakBytes, low = 0; // peaks: too much, and within
     for (int i = 0; i < mostSteps && !isStopped_; ++i) {
       if (low > 0 && high - low < o_.budgetBytes / 500)
         break;
-      // (What is freed makes the rest fit better, too.)
-      int64_t less = std::max((now.arenaBytes - o_.budgetBytes) * 3 / 5, p_.alignment);
+      // (What is freed makes the rest fit better, too, if not for ever.)
+      double over = double(now.arenaBytes - o_.budgetBytes);
+      int64_t less = std::max(int64_t(over * (0.6 + 0.3 * i)), p_.alignment);
       int64_t target = low > 0 ? low + (high - low) / 2 : high - less;
       Found next = improved(now.found.ops, target, 0.05, kShare, stream + uint64_t(i));
       if (next.ops.empty() || (!result_.schedule.empty() && next.cost > result_.planned.cost))
@@ -250,31 +254,44 @@ private:
     }
   }
 
-  // Lowers the peak step by step, each time from where the last one was met; smaller steps after
-  // each that was not.
+  // Lowers the peak step by step, each time from where the last one was met, or else, while steps
+  // are large, from the beginning; smaller steps after each that was not.
   std::vector<uint32_t> searchLeastPeak(double share) {
+    constexpr double kFarStep = 0.02;
     Editor e = editor(result_.baseline.peakBytes, 200);
     follow(e, share);
     e.assign(ordered_);
     std::vector<uint32_t> least = ordered_;
     int64_t leastPeak = e.timeline().peak();
     const uint64_t begin = e.work(), all = work(share);
-    double step = 0.1;
-    while (e.work() < begin + all && step > 1e-4 && leastPeak > result_.lowestPeak && !isStopped_) {
-      e.setBudget(std::max(result_.lowestPeak, int64_t(double(leastPeak) * (1 - step))));
-      uint64_t slice = e.work() + all / 24;
-      descend(e, /*siblings=*/false, 0, slice);
-      Found found;
+    auto lower = [&](const std::vector<uint32_t> &from, bool siblings, int64_t target,
+                     uint64_t most) {
+      const uint64_t until = e.work() + most;
+      e.setBudget(target);
+      e.assign(from);
+      descend(e, siblings, 0, until);
       if (!e.fits())
-        annealDown(e, slice);
-      found.offer(e);
-      if (found.ops.empty()) {
-        step /= 2;
-        e.assign(least);
-      } else {
+        annealDown(e, until);
+      if (e.timeline().peak() < leastPeak) {
         leastPeak = e.timeline().peak();
-        least = std::move(found.ops);
+        least = e.timeline().ops();
       }
+      return e.fits();
+    };
+    // What is far off is better reached in one go than step by step, though how far is not known.
+    const double atFirst = double(result_.baseline.peakBytes),
+                 ofBound = double(result_.lowestPeak) / atFirst;
+    lower(ordered_, false, int64_t(atFirst * std::pow(ofBound, 0.75)),
+          std::min(all / 3, kWorkDown * e.candidates().size()));
+    for (double step = 0.1;
+         e.work() < begin + all && step > 1e-4 && leastPeak > result_.lowestPeak && !isStopped_;) {
+      const int64_t target = std::max(result_.lowestPeak, int64_t(double(leastPeak) * (1 - step)));
+      bool ok = lower(least, false, target, all / 24);
+      if (!ok && step > kFarStep)
+        ok = lower(ordered_, false, target, all / 24) ||
+             lower(inSourceOrder(), true, target, all / 24);
+      if (!ok)
+        step /= 2;
     }
     return least;
   }
