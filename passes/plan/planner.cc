@@ -201,7 +201,6 @@ private:
   bool search() {
     constexpr int kOthers = 2;
     constexpr double kOtherShare = 0.15;
-    constexpr double kFarOver = 1.01; // times the budget: others will not fit either
     std::vector<TooLarge> tooLarge;
     double least = 1e300;
     for (int i = 0; i <= kOthers && !isStopped_; ++i) {
@@ -217,8 +216,6 @@ private:
         return true;
       if (!fits)
         tooLarge.push_back({std::move(found), last_.judged.peakBytes, last_.arenaBytes});
-      if (double(last_.arenaBytes) > kFarOver * double(o_.budgetBytes))
-        break;
     }
     std::sort(tooLarge.begin(), tooLarge.end(),
               [](const TooLarge &x, const TooLarge &y) { return x.found.cost < y.found.cost; });
@@ -238,7 +235,7 @@ private:
         break;
       // (What is freed makes the rest fit better, too, if not for ever.)
       double over = double(now.arenaBytes - o_.budgetBytes);
-      int64_t less = std::max(int64_t(over * (0.6 + 0.3 * i)), p_.alignment);
+      int64_t less = std::max(int64_t(over * (0.6 + 0.3 * std::max(0, i - 1))), p_.alignment);
       int64_t target = low > 0 ? low + (high - low) / 2 : high - less;
       Found next = improved(now.found.ops, target, 0.05, kShare, stream + uint64_t(i));
       if (next.ops.empty() || (!result_.schedule.empty() && next.cost > result_.planned.cost))
@@ -254,45 +251,51 @@ private:
     }
   }
 
-  // Lowers the peak step by step, each time from where the last one was met, or else, while steps
-  // are large, from the beginning; smaller steps after each that was not.
+  // Lowers the peak step by step, each time from where the last one was met, or else, where steps
+  // are large, from the beginning; smaller steps after each that was not. Then all again, with
+  // other choices.
   std::vector<uint32_t> searchLeastPeak(double share) {
-    constexpr double kFarStep = 0.02;
+    constexpr double kFarStep = 0.02, kLeastStep = 1e-3;
     Editor e = editor(result_.baseline.peakBytes, 200);
     follow(e, share);
     e.assign(ordered_);
     std::vector<uint32_t> least = ordered_;
+    const int64_t firstPeak = result_.baseline.peakBytes;
     int64_t leastPeak = e.timeline().peak();
-    const uint64_t begin = e.work(), all = work(share);
+    const uint64_t all = work(share), until = e.work() + all;
+    double noise = 0;
     auto lower = [&](const std::vector<uint32_t> &from, bool siblings, int64_t target,
                      uint64_t most) {
-      const uint64_t until = e.work() + most;
+      most += e.work();
       e.setBudget(target);
       e.assign(from);
-      descend(e, siblings, 0, until);
+      descend(e, siblings, noise, most);
       if (!e.fits())
-        annealDown(e, until);
+        annealDown(e, most);
       if (e.timeline().peak() < leastPeak) {
         leastPeak = e.timeline().peak();
         least = e.timeline().ops();
       }
       return e.fits();
     };
-    // What is far off is better reached in one go than step by step, though how far is not known.
-    const double atFirst = double(result_.baseline.peakBytes),
-                 ofBound = double(result_.lowestPeak) / atFirst;
-    lower(ordered_, false, int64_t(atFirst * std::pow(ofBound, 0.75)),
+    auto isDone = [&] {
+      return e.work() >= until || leastPeak <= result_.lowestPeak || isStopped_;
+    };
+    // What is far off is better reached in one go than step by step.
+    const double ofBound = double(result_.lowestPeak) / double(firstPeak);
+    lower(ordered_, false, int64_t(double(firstPeak) * std::pow(ofBound, 0.75)),
           std::min(all / 3, kWorkDown * e.candidates().size()));
-    for (double step = 0.1;
-         e.work() < begin + all && step > 1e-4 && leastPeak > result_.lowestPeak && !isStopped_;) {
-      const int64_t target = std::max(result_.lowestPeak, int64_t(double(leastPeak) * (1 - step)));
-      bool ok = lower(least, false, target, all / 24);
-      if (!ok && step > kFarStep)
-        ok = lower(ordered_, false, target, all / 24) ||
-             lower(inSourceOrder(), true, target, all / 24);
-      if (!ok)
-        step /= 2;
-    }
+    for (; !isDone(); noise = 0.5)
+      for (double step = 0.1; step > kLeastStep && !isDone();) {
+        const uint64_t slice = std::max<uint64_t>(all / 24, 1);
+        const int64_t target =
+            std::max(result_.lowestPeak, int64_t(double(leastPeak) * (1 - step)));
+        bool ok = lower(least, false, target, slice);
+        if (!ok && step > kFarStep)
+          ok = lower(ordered_, false, target, slice) || lower(inSourceOrder(), true, target, slice);
+        if (!ok)
+          step /= 2;
+      }
     return least;
   }
 
@@ -300,11 +303,11 @@ private:
   // not depend on the budget asked for, so that what it finds is found again when it is asked for.
   void searchSmallest() {
     share_ = 0;
-    std::vector<uint32_t> ops = searchLeastPeak(0.5);
+    std::vector<uint32_t> ops = searchLeastPeak(0.7);
     Candidate least = placed(ops);
     const int64_t leastPeak = least.judged.peakBytes;
     std::vector<Candidate> all;
-    for (double above : {0.0, 0.005, 0.01, 0.02, 0.03, 0.04}) {
+    for (double above : {0.0, 0.01, 0.03}) {
       int64_t budget = leastPeak + int64_t(above * double(leastPeak));
       if (least.arenaBytes < budget)
         break;
