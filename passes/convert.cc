@@ -1,27 +1,13 @@
 #include "passes/convert.h"
 
 #include "ir/check.h"
+#include "ir/element.h"
 #include "ir/half.h"
 #include "passes/rebuild.h"
 #include "llvm/ADT/BitVector.h"
 
 namespace isthmus {
 namespace {
-
-double readElement(const Tensor &t, int64_t i) {
-  switch (t.type.dtype) {
-  case DType::F32:
-    return t.as<float>()[i];
-  case DType::F64:
-    return t.as<double>()[i];
-  case DType::BF16:
-    return bf16ToFloat(t.as<uint16_t>()[i]);
-  case DType::F16:
-    return f16ToFloat(t.as<uint16_t>()[i]);
-  default:
-    ISTHMUS_UNREACHABLE("not a float type");
-  }
-}
 
 void writeElement(DType type, char *data, int64_t i, double value) {
   switch (type) {
@@ -47,7 +33,7 @@ Tensor converted(const Tensor &from, DType to) {
     return from;
   return Tensor::make(from.type.with(to), [&](char *data) {
     for (int64_t i = 0, n = from.type.elements(); i < n; ++i)
-      writeElement(to, data, i, readElement(from, i));
+      writeElement(to, data, i, elementAsDouble(from, i));
   });
 }
 

@@ -99,11 +99,20 @@ public:
     if (!failure)
       return static_cast<DeviceAddress>(address);
     std::string why = failure;
-    int64_t freeBytes = 0, totalBytes = 0;
-    if (cuda_.memory(device_, &freeBytes, &totalBytes))
+    auto m = memory();
+    if (!m) {
+      llvm::consumeError(m.takeError());
       return failed(why);
+    }
     return makeErrorCode(5, "{0}: out of memory: {1:F1} MiB asked for, {2:F1} of {3:F1} MiB free",
-                         name_, bytes / 1048576.0, freeBytes / 1048576.0, totalBytes / 1048576.0);
+                         name_, bytes / 1048576.0, (*m)->freeBytes / 1048576.0,
+                         (*m)->totalBytes / 1048576.0);
+  }
+  llvm::Expected<std::optional<DeviceMemory>> memory() override {
+    DeviceMemory m = {};
+    if (const char *failure = cuda_.memory(device_, &m.freeBytes, &m.totalBytes))
+      return failed(failure);
+    return m;
   }
   void release(DeviceAddress address) override { cuda_.release(device_, address); }
   llvm::Error write(DeviceAddress to, const void *from, int64_t bytes) override {

@@ -13,7 +13,7 @@ extern "C" {
 #endif
 
 /* Raised by every change of what is below. */
-#define ISTHMUS_CUDA_INTERFACE_VERSION 1
+#define ISTHMUS_CUDA_INTERFACE_VERSION 2
 
 typedef struct IsthmusCudaDevice IsthmusCudaDevice;
 typedef struct IsthmusCudaKernel IsthmusCudaKernel;
@@ -44,7 +44,6 @@ typedef struct {
 typedef struct {
   char name[256];      /* "NVIDIA H200" */
   char target[256];    /* what kernels and workspaces follow from: "cuda sm_90 cudnn=9.13 ..." */
-  int64_t memoryBytes; /* in all */
   double flopsPerSecond, bytesPerSecond;
 } IsthmusCudaInfo;
 

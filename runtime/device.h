@@ -9,10 +9,16 @@
 #include "ir/target.h"
 #include "runtime/kernel.h"
 #include "llvm/ADT/STLExtras.h"
+#include <optional>
 
 namespace isthmus {
 
 using DeviceAddress = char *;
+
+// Memory as the device itself counts it.
+struct DeviceMemory {
+  int64_t freeBytes, totalBytes;
+};
 
 // The launches of a step, between `begin` and `finish`. Ends before its device.
 class Recording {
@@ -36,6 +42,10 @@ public:
   virtual void release(DeviceAddress address) = 0;
   virtual llvm::Error write(DeviceAddress to, const void *from, int64_t bytes) = 0;
   virtual llvm::Error read(void *to, DeviceAddress from, int64_t bytes) = 0;
+
+  // None where the device shares its memory with whatever else runs, so that the figures would mean
+  // nothing.
+  virtual llvm::Expected<std::optional<DeviceMemory>> memory() { return std::nullopt; }
 
   // A kernel for the call, owned by the device and shared by equal calls.
   virtual llvm::Expected<PreparedKernel *> prepare(const OpCall &call) = 0;

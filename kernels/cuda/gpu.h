@@ -13,7 +13,6 @@ namespace isthmus::cuda {
 struct GpuProperties {
   std::string name;        // "NVIDIA H200"
   std::string target;      // what its kernels and their workspaces follow from: "sm_90 cudnn=9.13"
-  int64_t memoryBytes = 0; // in all
   double flopsPerSecond = 0, bytesPerSecond = 0;
 };
 

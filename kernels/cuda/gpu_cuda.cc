@@ -45,7 +45,6 @@ const char *gpuOpen(int index, Queue &queue, GpuProperties &properties) {
   properties.name = p.name;
   properties.target =
       "sm_" + std::to_string(10 * p.major + p.minor) + " " + std::string(p.name) + " " + versions;
-  properties.memoryBytes = int64_t(p.totalGlobalMem);
   properties.flopsPerSecond =
       2e3 * clockKHz * p.multiProcessorCount * lanesPerMultiprocessor(p.major, p.minor);
   properties.bytesPerSecond = 2e3 * memoryClockKHz * p.memoryBusWidth / 8;

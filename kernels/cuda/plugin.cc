@@ -93,7 +93,6 @@ void describe(IsthmusCudaDevice *d, IsthmusCudaInfo *info) {
   *info = {};
   std::snprintf(info->name, sizeof info->name, "%s", d->properties.name.c_str());
   std::snprintf(info->target, sizeof info->target, "%s", d->properties.target.c_str());
-  info->memoryBytes = d->properties.memoryBytes;
   info->flopsPerSecond = d->properties.flopsPerSecond;
   info->bytesPerSecond = d->properties.bytesPerSecond;
 }

@@ -22,7 +22,7 @@ class CudaCase(Case):
 
 class Devices(CudaCase):
     def test_listed(self):
-        self.assertRegex(self.run_ok("devices", env=STAND_IN).out.decode(), r"(?m)^cuda +cuda stand-in$")
+        self.assertRegex(self.run_ok("devices", env=STAND_IN).out.decode(), r"(?m)^cuda +cuda stand-in, 2\.0 GiB of 2\.0 GiB free$")
 
     def test_not_available(self):
         missing = {"ISTHMUS_CUDA_LIBRARY": "/no/such.so"}
@@ -59,6 +59,7 @@ class Runs(CudaCase):
                     report = json.loads(self.read("r.json"))
                     self.assertEqual(report["measured_peak_bytes"], report["predicted_peak_bytes"])
                     self.assertEqual(len(set(report["loss"])), 1)
+                    self.assertEqual(report["device_memory_bytes"], report["arena_bytes"] + report["persistent_bytes"])
 
     def test_a_plan_for_a_gpu_is_told_on_a_cpu(self):
         self.on_cuda("opt", self.chain(), "--loss=mean", "--policy=memory", "-o", "out.isth")

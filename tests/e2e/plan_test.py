@@ -74,8 +74,11 @@ class Budgets(cli_cases.Case):
         limit = r["persistent_bytes"] + r["baseline_peak_bytes"] * 97 // 100
         within = self.report("opt", file, *loss, f"--memory-limit={limit}", *QUICK)
         self.assertLessEqual(within["persistent_bytes"] + within["arena_bytes"], limit)
-        over = command.run("opt", file, *loss, "--policy=none", f"--memory-limit={limit}", cwd=self.dir)
-        self.assertEqual(over.code, 3, over)
+        for limit, plan in (limit, "--policy=none"), (r["persistent_bytes"] + 64, "--budget=min"):
+            over = command.run("opt", file, *loss, plan, f"--memory-limit={limit}", "--report=over.json", *QUICK, cwd=self.dir)
+            self.assertEqual(over.code, 3, over)
+            report = json.loads(self.read("over.json"))
+            self.assertGreater(report["persistent_bytes"] + report["arena_bytes"], limit)
 
     def test_a_plan_without_clones_keeps_its_order(self):
         file, loss = self.zoo("unet")

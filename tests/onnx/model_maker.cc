@@ -1,6 +1,5 @@
 #include "tests/onnx/model_maker.h"
 
-#include "ir/half.h"
 #include "ir/verifier.h"
 #include "kernels/fold.h"
 #include "tools/random/draw.h"
@@ -17,25 +16,6 @@ template <typename T> std::string packed(const ModelMaker::Values &values) {
     raw.append(reinterpret_cast<const char *>(&v), sizeof v);
   }
   return raw;
-}
-
-double element(const Tensor &t, int64_t i) {
-  switch (t.type.dtype) {
-  case DType::F32:
-    return t.as<float>()[i];
-  case DType::F64:
-    return t.as<double>()[i];
-  case DType::BF16:
-    return bf16ToFloat(t.as<uint16_t>()[i]);
-  case DType::F16:
-    return f16ToFloat(t.as<uint16_t>()[i]);
-  case DType::I32:
-    return t.as<int32_t>()[i];
-  case DType::I64:
-    return double(t.as<int64_t>()[i]);
-  default:
-    return t.as<uint8_t>()[i];
-  }
 }
 
 } // namespace
@@ -197,12 +177,7 @@ Tensor floats(std::vector<int64_t> dims, ModelMaker::Values values) {
   });
 }
 
-std::vector<double> numbers(const Tensor &t) {
-  std::vector<double> out;
-  for (int64_t i = 0; i < t.type.elements(); ++i)
-    out.push_back(element(t, i));
-  return out;
-}
+std::vector<double> numbers(const Tensor &t) { return toDoubles(t); }
 
 std::string rowsOf(const Graph &g) {
   std::string s;

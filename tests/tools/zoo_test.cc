@@ -69,6 +69,9 @@ TEST(Zoo, HasThePapersNumbersOfParameters) {
   EXPECT_EQ(parameters(make("resnet", {{"depth", "152"}})), 60192808);
   EXPECT_EQ(parameters(make("vgg16")), 138357544);
   EXPECT_EQ(parameters(make("mobilenetv2")), 3504872);
+  EXPECT_EQ(parameters(make("densenet")), 7978856);
+  EXPECT_EQ(parameters(make("densenet", {{"depth", "169"}})), 14149480);
+  EXPECT_EQ(parameters(make("densenet", {{"depth", "201"}})), 20013928);
   EXPECT_EQ(parameters(make("gpt2")), 124439808);
   EXPECT_EQ(parameters(make("mlp")), 784 * 256 + 256 + 256 * 256 + 256 + 256 * 10 + 10);
 
@@ -133,6 +136,7 @@ TEST(Zoo, Results) {
   EXPECT_EQ(typeOf(make("vgg16"), "y"), "f32[32, 1000]");
   EXPECT_EQ(typeOf(make("unet"), "y"), "f32[4, 2, 256, 256]");
   EXPECT_EQ(typeOf(make("mobilenetv2"), "y"), "f32[32, 1000]");
+  EXPECT_EQ(typeOf(make("densenet"), "y"), "f32[32, 1000]");
   EXPECT_EQ(typeOf(make("gpt2"), "y"), "f32[4096, 50257]");
   EXPECT_EQ(typeOf(make("gpt2"), "ids"), "i64[4, 1024]");
   EXPECT_EQ(typeOf(make("vae"), "y"), "f32[32, 1, 28, 28]");
@@ -217,7 +221,7 @@ TEST(Zoo, Errors) {
   using Failure = std::pair<std::string, int>;
   EXPECT_EQ(failure("resnt", {}),
             Failure("the zoo has no model 'resnt'; it has mlp, cnn, resnet, vgg16, unet, "
-                    "mobilenetv2, gpt2, vae; did you mean 'resnet'?",
+                    "mobilenetv2, densenet, gpt2, vae; did you mean 'resnet'?",
                     1));
   EXPECT_EQ(failure("mlp", {{"tokens", "8"}}),
             Failure("mlp has no option --tokens; it has --depth, --width, --batch, --shape, "

@@ -22,6 +22,9 @@ llvm::Error feedAll(const Graph &g, Executor &e, const ExecuteOptions &o) {
 
 llvm::Expected<std::unique_ptr<Executor>> execute(const Planned &p, Device &device,
                                                   const ExecuteOptions &o, Report &report) {
+  auto before = device.memory();
+  if (!before)
+    return before.takeError();
   auto e = Executor::create(p.graph, p.layout, device);
   if (!e)
     return e.takeError();
@@ -48,6 +51,11 @@ llvm::Expected<std::unique_ptr<Executor>> execute(const Planned &p, Device &devi
       report.loss.push_back(elementAsDouble(*value, 0));
     }
   }
+  auto after = device.memory();
+  if (!after)
+    return after.takeError();
+  if (*before && *after)
+    report.deviceMemoryBytes = (*before)->freeBytes - (*after)->freeBytes;
   report.measuredPeakBytes = {(*e)->measuredPeakBytes()};
   if ((*e)->measuredPeakBytes() != report.predictedPeakBytes)
     return makeErrorCode(

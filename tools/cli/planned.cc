@@ -77,6 +77,8 @@ public:
     }
     if (llvm::Error e = finish())
       return e;
+    if (llvm::Error e = checkLimit())
+      return e;
     return std::move(out_);
   }
 
@@ -154,15 +156,6 @@ private:
     if (!layout)
       return layout.takeError();
     out_.layout = std::move(*layout);
-    auto limit = limitOf(o_, 0, report().persistentBytes);
-    if (!limit)
-      return limit.takeError();
-    if (out_.layout.arenaBytes > limit->bytes)
-      return makeErrorCode(3,
-                           "parameters, inputs and arena together need {0}, more than "
-                           "--memory-limit={1} allows; give a --budget in place of the policy",
-                           bytesText(out_.layout.arenaBytes + report().persistentBytes),
-                           o_.memoryLimit);
     return llvm::Error::success();
   }
 
@@ -201,6 +194,23 @@ private:
       Console::get().note("the arena is " + bytesText(r.arenaBytes - r.predictedPeakBytes) +
                           " larger than the peak: the least that was found");
     return llvm::Error::success();
+  }
+
+  // A search within a budget has seen to it; a policy has not, nor a search for the least.
+  llvm::Error checkLimit() {
+    auto limit = limitOf(o_, report().baselinePeakBytes, report().persistentBytes);
+    if (!limit)
+      return limit.takeError();
+    if (report().arenaBytes <= limit->bytes)
+      return llvm::Error::success();
+    if (llvm::Error e = writeReport(report(), reportPath_))
+      return e;
+    if (limit->smallest)
+      return notWithin(report(), limit->bytes);
+    return makeErrorCode(3,
+                         "parameters, inputs and arena together need {0}, more than "
+                         "--memory-limit={1} allows; give a --budget in place of the policy",
+                         bytesText(report().arenaBytes + report().persistentBytes), o_.memoryLimit);
   }
 
   const Graph &given_;

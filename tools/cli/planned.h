@@ -21,7 +21,8 @@ struct Report {
   std::string policyUsed = "none";
   size_t nodes = 0, clones = 0;
   double planSeconds = 0;
-  std::vector<int64_t> measuredPeakBytes; // empty, or of the run
+  std::vector<int64_t> measuredPeakBytes;   // empty, or of the run
+  std::optional<int64_t> deviceMemoryBytes; // what the device had less after the run, by its count
   std::vector<double> stepSeconds, loss;
 };
 

@@ -46,6 +46,7 @@ Json asJson(const Report &r) {
   j["plan_seconds"] = number(r.planSeconds);
   j["measured_peak_bytes"] =
       r.measuredPeakBytes.empty() ? Json() : Json(r.measuredPeakBytes.front());
+  j["device_memory_bytes"] = orNull(r.deviceMemoryBytes);
   j["step_seconds"] = numbers(r.stepSeconds);
   j["loss"] = numbers(r.loss);
   return j;

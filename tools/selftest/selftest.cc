@@ -76,6 +76,47 @@ llvm::Error Selftest::checkPolicies(const std::string &name, const Graph &g,
   return llvm::Error::success();
 }
 
+// What else a driver takes for a run: it rounds allocations up, and keeps recorded steps.
+constexpr int64_t kDriverBytes = int64_t(32) << 20;
+
+llvm::Error Selftest::checkMemoryOf(const Planned &p) {
+  auto taken = [&](int steps) -> llvm::Expected<int64_t> {
+    Report r = p.report;
+    if (auto e = execute(p, device_, {steps}, r); !e)
+      return e.takeError();
+    return *r.deviceMemoryBytes;
+  };
+  auto first = taken(1); // loads kernels, which stay
+  if (!first)
+    return first.takeError();
+  auto once = taken(1);
+  if (!once)
+    return once.takeError();
+  auto often = taken(3);
+  if (!often)
+    return often.takeError();
+  int64_t promised = p.report.arenaBytes + p.report.persistentBytes;
+  check(*once >= promised && *once <= promised + kDriverBytes,
+        llvm::formatv("the device says that a run took {0} bytes; {1} were planned", *once,
+                      promised));
+  check(*often <= *once + kDriverBytes, "repeated steps took memory");
+  return llvm::Error::success();
+}
+
+void Selftest::checkMemory() {
+  auto m = device_.memory();
+  if (!m)
+    return check(m.takeError(), "the device's memory");
+  if (!*m)
+    return;
+  // Large tensors, and little to compute.
+  auto g = buildZoo("mlp", {{"batch", "262144"}, {"width", "16"}, {"shape", "16"}});
+  if (!g)
+    return check(g.takeError(), "mlp");
+  auto p = planned(*g, {}, device_.target());
+  check(p ? checkMemoryOf(*p) : p.takeError(), "memory");
+}
+
 void Selftest::checkOutOfMemory() {
   auto address = device_.allocate(int64_t(1) << 50);
   if (address) {

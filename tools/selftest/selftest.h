@@ -22,6 +22,9 @@ public:
   // Random graphs over the whole table: nearly the reference's results, and after rewriting the
   // same bits.
   void checkRandomGraphs(size_t count);
+  // By the device's own count, where it keeps one, a network takes what its plan says, and
+  // repeating the step takes nothing.
+  void checkMemory();
   // More memory than there is: an error that tells sizes, and a device that goes on.
   void checkOutOfMemory();
 
@@ -33,6 +36,7 @@ private:
   void check(llvm::Error e, const std::string &what);
 
   llvm::Error checkKernel(const OpDef &op, const std::string &example);
+  llvm::Error checkMemoryOf(const Planned &p);
   llvm::Error checkNetwork(const std::string &name, const ZooOptions &options);
   llvm::Error checkRandomGraph(uint64_t seed);
   llvm::Error checkPolicies(const std::string &name, const Graph &g,

@@ -45,7 +45,14 @@ llvm::Error devices() {
       llvm::outs() << llvm::formatv("{0,-10}{1}\n", name, llvm::StringRef(why).split("is ").second);
       continue;
     }
-    llvm::outs() << llvm::formatv("{0,-10}{1}\n", name, (*device)->target().name);
+    std::string text = (*device)->target().name;
+    auto memory = (*device)->memory();
+    if (!memory)
+      return memory.takeError();
+    if (*memory)
+      text += ", " + bytesText((*memory)->freeBytes) + " of " + bytesText((*memory)->totalBytes) +
+              " free";
+    llvm::outs() << llvm::formatv("{0,-10}{1}\n", name, text);
   }
   return llvm::Error::success();
 }

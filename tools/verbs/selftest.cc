@@ -31,6 +31,7 @@ llvm::Error selftest(const Options &o) {
   test.checkKernels();
   test.checkNetworks();
   test.checkRandomGraphs(o.graphs);
+  test.checkMemory();
   test.checkOutOfMemory();
   llvm::outs() << test.passed() << " passed, " << test.failed() << " failed\n";
   if (test.failed())

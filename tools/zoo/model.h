@@ -89,6 +89,7 @@ llvm::Expected<Graph> buildResnet(const Sizes &s);
 llvm::Expected<Graph> buildVgg16(const Sizes &s);
 llvm::Expected<Graph> buildUnet(const Sizes &s);
 llvm::Expected<Graph> buildMobilenetV2(const Sizes &s);
+llvm::Expected<Graph> buildDensenet(const Sizes &s);
 llvm::Expected<Graph> buildGpt2(const Sizes &s);
 llvm::Expected<Graph> buildVae(const Sizes &s);
 

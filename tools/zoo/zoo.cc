@@ -89,6 +89,13 @@ const std::vector<Entry> &entries() {
        zoo::buildMobilenetV2,
        0,
        true},
+      {{"densenet",
+        "blocks whose layers read all that came before (Huang et al. 2017)",
+        {depth("121", "121, 169, 201 or 264"), width("32", "growth: channels that a layer adds"),
+         batch("32"), shape("3x224x224"), classes("1000")}},
+       zoo::buildDensenet,
+       1000,
+       true},
       {{"gpt2",
         "a transformer decoder with a tied head (Radford et al. 2019); y is [batch * tokens, "
         "vocab]",

@@ -1,8 +1,26 @@
-"""The zoo's networks in PyTorch, layer for layer, as its users write them."""
+"""The zoo's networks in PyTorch, layer for layer, as its users write them.
+
+With `checkpointed` set, their blocks are computed again in the backward pass (torch.utils.checkpoint), as its users do to save
+memory.
+"""
 
 import torch
 from torch import nn
 from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
+
+checkpointed = False
+
+
+def block(module, *x):
+    return checkpoint(module, *x, use_reentrant=False) if checkpointed else module(*x)
+
+
+class Blocks(nn.Sequential):
+    def forward(self, x):
+        for module in self:
+            x = block(module, x)
+        return x
 
 
 class Bottleneck(nn.Module):
@@ -24,15 +42,50 @@ class Bottleneck(nn.Module):
 
 def resnet50():
     layers = [nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64), nn.ReLU(inplace=True), nn.MaxPool2d(3, 2, 1)]
-    channels = 64
-    for stage, blocks in enumerate([3, 4, 6, 3]):
-        for i in range(blocks):
-            layers.append(Bottleneck(channels, 64 << stage, 2 if stage and not i else 1))
+    channels, blocks = 64, []
+    for stage, number in enumerate([3, 4, 6, 3]):
+        for i in range(number):
+            blocks.append(Bottleneck(channels, 64 << stage, 2 if stage and not i else 1))
             channels = 4 * (64 << stage)
+    return nn.Sequential(*layers, Blocks(*blocks), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(channels, 1000))
+
+
+class DenseLayer(nn.Module):
+    def __init__(self, channels, growth):
+        super().__init__()
+        self.path = nn.Sequential(
+            nn.BatchNorm2d(channels), nn.ReLU(inplace=True), nn.Conv2d(channels, 4 * growth, 1, bias=False),
+            nn.BatchNorm2d(4 * growth), nn.ReLU(inplace=True), nn.Conv2d(4 * growth, growth, 3, 1, 1, bias=False),
+        )  # fmt: skip
+
+    def forward(self, *features):
+        return self.path(torch.cat(features, 1))
+
+
+class DenseBlock(nn.Module):
+    def __init__(self, channels, growth, layers):
+        super().__init__()
+        self.layers = nn.ModuleList(DenseLayer(channels + i * growth, growth) for i in range(layers))
+
+    def forward(self, x):
+        features = [x]
+        for layer in self.layers:
+            features.append(block(layer, *features))
+        return torch.cat(features, 1)
+
+
+def densenet121(growth=32):
+    channels = 2 * growth
+    layers = [nn.Conv2d(3, channels, 7, 2, 3, bias=False), nn.BatchNorm2d(channels), nn.ReLU(inplace=True),
+              nn.MaxPool2d(3, 2, 1)]  # fmt: skip
+    for number in [6, 12, 24, 16]:
+        layers.append(DenseBlock(channels, growth, number))
+        channels += number * growth
+        layers += [nn.BatchNorm2d(channels), nn.ReLU(inplace=True)]
+        if number != 16:
+            layers += [nn.Conv2d(channels, channels // 2, 1, bias=False), nn.AvgPool2d(2, 2)]
+            channels //= 2
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(channels, 1000))
-
-
-
 
 class Unet(nn.Module):
     def __init__(self, shape, width=64, depth=4, classes=2):
@@ -52,11 +105,11 @@ class Unet(nn.Module):
     def forward(self, x):
         skips = []
         for layer in self.down[:-1]:
-            skips.append(layer(x))
+            skips.append(block(layer, x))
             x = F.max_pool2d(skips[-1], 2)
-        x = self.down[-1](x)
+        x = block(self.down[-1], x)
         for skip, up, joined in zip(reversed(skips), reversed(self.up), reversed(self.joined), strict=True):
-            x = joined(torch.cat([skip, up(x)], 1))
+            x = block(joined, torch.cat([skip, up(x)], 1))
         return self.head(x)
 
 
@@ -80,7 +133,7 @@ class Gpt2(nn.Module):
     def __init__(self, depth=12, width=768, heads=12, tokens=1024, vocab=50257):
         super().__init__()
         self.wte, self.wpe = nn.Embedding(vocab, width), nn.Embedding(tokens, width)
-        self.blocks = nn.Sequential(*[Block(width, heads) for _ in range(depth)])
+        self.blocks = Blocks(*[Block(width, heads) for _ in range(depth)])
         self.ln = nn.LayerNorm(width)
 
     def forward(self, ids):

@@ -1,0 +1,89 @@
+"""The zoo's networks as two sides run them: ours, and PyTorch's."""
+
+import json
+import subprocess
+import tempfile
+import time
+
+import models
+import torch
+from torch.nn import functional as F
+
+NETWORKS = {  # name: batch, zoo options, module, input, classes
+    "resnet50": (4, ["resnet", "--depth=50", "--shape=3x224x224"], models.resnet50, (3, 224, 224), 1000),
+    "densenet121": (4, ["densenet", "--shape=3x224x224"], models.densenet121, (3, 224, 224), 1000),
+    "unet": (2, ["unet", "--shape=1x256x256"], lambda: models.Unet((1, 256, 256)), (1, 256, 256), 2),
+    "unet512": (1, ["unet", "--shape=3x512x512"], lambda: models.Unet((3, 512, 512)), (3, 512, 512), 2),
+    "gpt2": (1, ["gpt2", "--depth=12", "--tokens=1024", "--fused=1", "--dropout=0"], models.Gpt2, None, 50257),
+}
+DTYPES = {"f32": torch.float32, "tf32": torch.float32, "bf16": torch.bfloat16}
+
+
+class Ours:
+    def __init__(self, options, name, batch):
+        self.options, self.folder = options, tempfile.TemporaryDirectory()
+        self.model = f"{self.folder.name}/model.isth"
+        subprocess.run([options.isthmus, "zoo", *NETWORKS[name][1], f"--batch={batch}", "-o", self.model], check=True)
+
+    def run(self, *plan, steps=4):
+        """(report, exit code)"""
+        report = f"{self.folder.name}/report.json"
+        done = subprocess.run(
+            [self.options.isthmus, "run", self.model, "--loss=cross_entropy", f"--device={self.options.device}", *plan,
+             f"--precision={self.options.precision}", f"--steps={steps}", "--progress=none", f"--report={report}"],
+            capture_output=True, text=True,
+        )  # fmt: skip
+        if done.returncode not in (0, 3, 5):
+            raise RuntimeError(f"exit {done.returncode}: {done.stderr}")
+        with open(report) as file:
+            return json.load(file), done.returncode
+
+    def step(self, *plan):
+        """Seconds of the fastest of a few steps, and the report."""
+        figures, code = self.run(*plan)
+        if code != 0:
+            raise RuntimeError(f"exit {code}: does the network fit?")
+        return min(figures["step_seconds"][1:]), figures
+
+
+class Theirs:
+    def __init__(self, options, name, batch):
+        _, _, module, shape, classes = NETWORKS[name]
+        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = options.precision == "tf32"
+        self.device, dtype = options.device, DTYPES[options.precision]
+        self.module = module().to(self.device, dtype)
+        self.call = torch.compile(self.module) if options.compile else self.module
+        if shape:
+            self.x = torch.randn(batch, *shape, device=self.device, dtype=dtype)
+        else:
+            self.x = torch.randint(classes, (batch, 1024), device=self.device)
+        with torch.no_grad():
+            y = self.module(self.x)
+        self.labels = torch.randint(classes, (y.shape[0], *y.shape[2:]), device=self.device)
+
+    def once(self):
+        for p in self.module.parameters():
+            p.grad = None
+        F.cross_entropy(self.call(self.x).float(), self.labels).backward()
+        if self.device == "cuda":
+            torch.cuda.synchronize()
+
+    def step(self):
+        """Seconds of the fastest of a few steps."""
+        self.once()
+        seconds = []
+        for _ in range(3):
+            start = time.perf_counter()
+            self.once()
+            seconds.append(time.perf_counter() - start)
+        return min(seconds)
+
+    def peak(self):
+        if self.device != "cuda":
+            return None
+        for p in self.module.parameters():
+            p.grad = None
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+        self.once()
+        return torch.cuda.max_memory_allocated() - before
