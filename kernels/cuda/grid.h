@@ -1,7 +1,7 @@
 // The two forms that our GPU kernels have: a function of an index, and a function of a team of
 // threads that share rows of work. Under nvcc they run on a GPU; compiled by any other compiler
-// they are loops with the same arithmetic in the same order, which is how they are tested without a
-// GPU.
+// they are loops with the same arithmetic in the same order, or run by the threads that threads.h
+// plays, which is how they are tested without a GPU.
 //
 // A body is a lambda marked ISTHMUS_GPU that captures by value; nvcc wants it inside a named
 // function (or a public static member), not inside a generic lambda. All results follow from the
@@ -9,27 +9,37 @@
 #pragma once
 
 #include "kernels/cuda/queue.h"
+#include "kernels/cuda/threads.h"
 #include "kernels/element/portable.h"
 #include <algorithm>
-
-#ifdef __CUDACC__
-#define ISTHMUS_GPU __device__
-#else
-#define ISTHMUS_GPU
-#endif
+#include <cstring>
 
 namespace isthmus::cuda {
 
 constexpr int kMaxLanes = 256; // threads in a block
 
-#ifdef __CUDACC__
+// How a launch is cut into blocks of threads. Blocks go on in steps of the whole grid until all is
+// done, so their number, which depends on the device, changes no result.
+struct Geometry {
+  int64_t blocks;
+  int lanes, teams; // threads of a team, and teams in a block
+};
+
+inline void launchLoop(const Queue &queue, std::function<void()> loop) {
+  if (queue.recording)
+    queue.recording->push_back(std::move(loop));
+  else
+    loop();
+}
+
+#ifdef ISTHMUS_HAS_THREADS
 
 // A block of threads; or, where they are 32, one warp of a block, which never waits for the others.
 class Team {
 public:
   // Calls body(i) for i in [0, n), spread over the lanes. Afterwards all lanes see what it wrote.
-  template <typename Body> __device__ void forEach(int64_t n, Body body) const {
-    for (int64_t i = threadIdx.x; i < n; i += blockDim.x)
+  template <typename Body> ISTHMUS_GPU void forEach(int64_t n, Body body) const {
+    for (int64_t i = lane(); i < n; i += lanes())
       body(i);
     wait();
   }
@@ -38,63 +48,72 @@ public:
   // with `start`; the lanes' states are folded as a tree. Every lane gets the result. `start` must
   // change nothing when folded.
   template <typename State, typename Next, typename Fold>
-  __device__ State reduce(int64_t n, State start, Next next, Fold fold) const {
+  ISTHMUS_GPU State reduce(int64_t n, State start, Next next, Fold fold) const {
     State s = start;
-    for (int64_t i = threadIdx.x; i < n; i += blockDim.x)
+    for (int64_t i = lane(); i < n; i += lanes())
       s = next(s, i);
-    if (blockDim.x > 32) { // down to 32 states, which every warp then folds for itself
-      __shared__ alignas(16) char memory[kMaxLanes * sizeof(State)];
-      State *lane = reinterpret_cast<State *>(memory);
-      lane[threadIdx.x] = s;
-      __syncthreads();
-      for (unsigned width = blockDim.x / 2; width >= 32; width /= 2) {
-        if (threadIdx.x < width)
-          lane[threadIdx.x] = fold(lane[threadIdx.x], lane[threadIdx.x + width]);
-        __syncthreads();
+    if (lanes() > 32) { // down to 32 states, which every warp then folds for itself
+      ISTHMUS_SHARED char memory[kMaxLanes * sizeof(State)];
+      State *of = reinterpret_cast<State *>(memory);
+      of[lane()] = s;
+      waitForBlock();
+      for (unsigned width = lanes() / 2; width >= 32; width /= 2) {
+        if (lane() < width)
+          of[lane()] = fold(of[lane()], of[lane() + width]);
+        waitForBlock();
       }
-      s = lane[threadIdx.x % 32];
-      __syncthreads(); // the memory may be used again at once
+      s = of[lane() % 32];
+      waitForBlock(); // the memory may be used again at once
     }
     for (int width = 16; width > 0; width /= 2)
-      s = fold(s, ofLane(s, (threadIdx.x + width) % 32));
+      s = fold(s, ofLane(s, (lane() + width) % 32));
     return ofLane(s, 0);
   }
 
   // Whether this is the lane that does what is to be done once.
-  __device__ bool isFirst() const { return threadIdx.x == 0; }
+  ISTHMUS_GPU bool isFirst() const { return lane() == 0; }
 
   // For all lanes: what each has read is read, and what it wrote is seen.
-  __device__ void wait() const {
-    if (blockDim.x > 32)
-      __syncthreads();
+  ISTHMUS_GPU void wait() const {
+    if (lanes() > 32)
+      waitForBlock();
     else
-      __syncwarp();
+      waitForWarp();
   }
 
 private:
   // What `s` is in another lane of the warp.
-  template <typename State> static __device__ State ofLane(State s, unsigned lane) {
+  template <typename State> static ISTHMUS_GPU State ofLane(State s, unsigned lane) {
     constexpr int kWords = (sizeof(State) + 3) / 4;
     uint32_t words[kWords] = {};
     memcpy(words, &s, sizeof(State));
     for (int w = 0; w < kWords; ++w)
-      words[w] = __shfl_sync(0xffffffffu, words[w], int(lane));
+      words[w] = ofLaneInWarp(words[w], lane);
     memcpy(&s, words, sizeof(State));
     return s;
   }
 };
 
-template <typename Body>
-__global__ void __launch_bounds__(kMaxLanes) runEach(int64_t n, Body body) {
-  int64_t step = int64_t(gridDim.x) * blockDim.x;
-  for (int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x; i < n; i += step)
+template <typename Body> ISTHMUS_KERNEL runEach(int64_t n, Body body) {
+  int64_t step = blocks() * lanes();
+  for (int64_t i = block() * lanes() + lane(); i < n; i += step)
     body(i);
 }
-template <typename Body>
-__global__ void __launch_bounds__(kMaxLanes) runTeams(int64_t teams, Body body) {
-  int64_t step = int64_t(gridDim.x) * blockDim.y;
-  for (int64_t t = int64_t(blockIdx.x) * blockDim.y + threadIdx.y; t < teams; t += step)
+template <typename Body> ISTHMUS_KERNEL runTeams(int64_t count, Body body) {
+  int64_t step = blocks() * teams();
+  for (int64_t t = block() * teams() + team(); t < count; t += step)
     body(t, Team());
+}
+
+template <typename Body>
+void launch(const Queue &queue, const Geometry &g, void (*kernel)(int64_t, Body), int64_t n,
+            Body body) {
+#ifdef __CUDACC__
+  kernel<<<unsigned(g.blocks), dim3(unsigned(g.lanes), unsigned(g.teams)), 0,
+           static_cast<cudaStream_t>(queue.stream)>>>(n, body);
+#else
+  launchLoop(queue, [=] { playThreads(g.blocks, g.lanes, g.teams, [=] { kernel(n, body); }); });
+#endif
 }
 
 #else
@@ -124,13 +143,6 @@ private:
   int lanes_;
 };
 
-inline void launchLoop(const Queue &queue, std::function<void()> loop) {
-  if (queue.recording)
-    queue.recording->push_back(std::move(loop));
-  else
-    loop();
-}
-
 #endif
 
 // A thread that does a team's work alone.
@@ -159,12 +171,6 @@ inline int lanesFor(int64_t length) {
   return lanes;
 }
 
-// How a launch is cut into blocks of threads. Blocks go on in steps of the whole grid until all is
-// done, so their number, which depends on the device, changes no result.
-struct Geometry {
-  int64_t blocks;
-  int lanes, teams; // threads of a team, and teams in a block
-};
 inline Geometry geometryOfEach(int64_t n, int multiprocessors) {
   return {std::min<int64_t>((n + kMaxLanes - 1) / kMaxLanes, int64_t(multiprocessors) * 32),
           kMaxLanes, 1};
@@ -179,10 +185,8 @@ inline Geometry geometryOfTeams(int64_t teams, int64_t length, int multiprocesso
 template <typename Body> void forEach(const Queue &queue, int64_t n, Body body) {
   if (n <= 0)
     return;
-#ifdef __CUDACC__
-  Geometry g = geometryOfEach(n, queue.multiprocessors);
-  runEach<<<unsigned(g.blocks), unsigned(g.lanes), 0, static_cast<cudaStream_t>(queue.stream)>>>(
-      n, body);
+#ifdef ISTHMUS_HAS_THREADS
+  launch(queue, geometryOfEach(n, queue.multiprocessors), runEach<Body>, n, body);
 #else
   launchLoop(queue, [=] {
     for (int64_t i = 0; i < n; ++i)
@@ -198,9 +202,8 @@ void forEachTeam(const Queue &queue, int64_t teams, int64_t length, Body body) {
   if (teams <= 0)
     return;
   Geometry g = geometryOfTeams(teams, length, queue.multiprocessors);
-#ifdef __CUDACC__
-  runTeams<<<unsigned(g.blocks), dim3(unsigned(g.lanes), unsigned(g.teams)), 0,
-             static_cast<cudaStream_t>(queue.stream)>>>(teams, body);
+#ifdef ISTHMUS_HAS_THREADS
+  launch(queue, g, runTeams<Body>, teams, body);
 #else
   launchLoop(queue, [=] {
     for (int64_t t = 0; t < teams; ++t)

@@ -11,13 +11,10 @@ constexpr int64_t kOwnBlock = 4 * kMaxLanes; // a row's length for `forEachTeam`
 // N elements, the same ones wherever a kernel asks for such; `Team::forEach` ends with all lanes
 // seeing what was written. At most 48 KB in all of a kernel.
 template <typename T, int N> ISTHMUS_DEVICE T *sharedMemory() {
-#if defined(__CUDA_ARCH__)
-  __shared__ alignas(16) char memory[N * sizeof(T)];
-  return reinterpret_cast<T *>(memory);
-#elif defined(__CUDACC__)
+#if defined(__CUDACC__) && !defined(__CUDA_ARCH__)
   return nullptr; // of the host: never called
 #else
-  alignas(16) static thread_local char memory[N * sizeof(T)];
+  ISTHMUS_SHARED char memory[N * sizeof(T)];
   return reinterpret_cast<T *>(memory);
 #endif
 }

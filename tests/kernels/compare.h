@@ -1,7 +1,9 @@
-// Our GPU kernels, compiled for the CPU, beside the plain ones, which say what is right.
+// Our GPU kernels, compiled for the CPU, as loops or with their threads played, beside the plain
+// ones, which say what is right.
 #pragma once
 
 #include "kernels/cuda/register.h"
+#include "kernels/cuda/threads.h"
 #include "kernels/plain/register.h"
 #include "tests/testing/example.h"
 #include "tests/testing/interpret.h"
@@ -76,6 +78,39 @@ inline std::unique_ptr<Example> inType(const std::string &text, DType t) {
   return e;
 }
 
+// Where threads are played: those of a block, and blocks, in another order.
+class ThreadsInOrder {
+public:
+  explicit ThreadsInOrder([[maybe_unused]] uint64_t order) {
+#ifdef ISTHMUS_PLAYED_THREADS
+    cuda::playInOrder(order);
+#endif
+  }
+  ThreadsInOrder(const ThreadsInOrder &) = delete;
+  ~ThreadsInOrder() {
+#ifdef ISTHMUS_PLAYED_THREADS
+    cuda::playInOrder(0);
+#endif
+  }
+};
+#ifdef ISTHMUS_PLAYED_THREADS
+constexpr uint64_t kOrders = 4;
+#else
+constexpr uint64_t kOrders = 1;
+#endif
+
+// The order in which threads run changes no bit.
+inline void expectNoOrder(const OpCall &call, llvm::ArrayRef<Tensor> operands,
+                          llvm::ArrayRef<Tensor> want, const KernelTable &table) {
+  for (uint64_t order = 1; order < kOrders; ++order) {
+    ThreadsInOrder played(order);
+    auto got = llvm::cantFail(interpretCall(table, call, operands, kOptions));
+    for (size_t r = 0; r < want.size(); ++r)
+      EXPECT_TRUE(sameBits(got[r], want[r]))
+          << "result " << r << " with threads in order " << order;
+  }
+}
+
 inline void expectWhatPlainGives(const OpCall &call, llvm::ArrayRef<Tensor> operands,
                                  const KernelTable &table = gridKernels()) {
   auto want = interpretCall(plainKernels(), call, operands, kOptions);
@@ -87,6 +122,7 @@ inline void expectWhatPlainGives(const OpCall &call, llvm::ArrayRef<Tensor> oper
   ASSERT_TRUE(bool(got)) << llvm::toString(got.takeError());
   for (size_t r = 0; r < want->size(); ++r)
     expectClose((*got)[r], (*want)[r]);
+  expectNoOrder(call, operands, *got, table);
 }
 
 // With every result over every operand that the row lets it take the place of: the same bits as
@@ -113,6 +149,7 @@ inline void expectSameInPlace(const OpCall &call, llvm::ArrayRef<Tensor> operand
     }
     in[place.operand] = out[place.result];
     Tensor workspace = Tensor::make(Type(DType::U8, {kernel->workspaceBytes()}), [](char *) {});
+    ThreadsInOrder played(kOrders - 1);
     kernel->run({in, out, const_cast<char *>(workspace.data), &kOptions.random});
     for (size_t r = 0; r < want.size(); ++r)
       EXPECT_TRUE(sameBits(results[r], want[r]))

@@ -1,0 +1,146 @@
+#include "kernels/cuda/threads.h"
+
+#include "ir/check.h"
+#include <algorithm>
+#include <memory>
+#include <numeric>
+#include <random>
+#include <ucontext.h>
+
+namespace isthmus::cuda {
+
+thread_local PlayedThread thisThread;
+
+namespace {
+
+constexpr size_t kStackBytes = 128 << 10;
+constexpr size_t kWarp = 32;
+
+thread_local uint64_t orderOfThreads = 0;
+
+enum class State : uint8_t { Ready, AtWarp, AtBlock, Done };
+
+struct Fiber {
+  ucontext_t context;
+  PlayedThread thread;
+  State state;
+  uint32_t word; // given to the rest of the warp
+};
+
+// One block of threads at a time.
+class Player {
+public:
+  void run(const PlayedThread &first, const std::function<void()> &thread) {
+    body_ = &thread;
+    fibers_.resize(size_t(first.lanes) * first.teams);
+    stacks_.resize(std::max(stacks_.size(), fibers_.size()));
+    for (size_t i = 0; i < fibers_.size(); ++i)
+      start(i, first);
+    while (runReady())
+      release();
+    for (const Fiber &f : fibers_)
+      ISTHMUS_CHECK(f.state == State::Done, "threads wait for others, which have ended");
+  }
+
+  Fiber &now() { return fibers_[now_]; }
+  const Fiber &inWarp(unsigned lane) const { return fibers_[now_ / kWarp * kWarp + lane]; }
+
+  void wait(State at) {
+    now().state = at;
+    swapcontext(&now().context, &scheduler_);
+  }
+
+private:
+  void start(size_t i, const PlayedThread &first) {
+    Fiber &f = fibers_[i];
+    f.thread = first;
+    f.thread.lane = unsigned(i % first.lanes);
+    f.thread.team = unsigned(i / first.lanes);
+    f.state = State::Ready;
+    if (!stacks_[i])
+      stacks_[i] = std::make_unique<char[]>(kStackBytes);
+    getcontext(&f.context);
+    f.context.uc_stack.ss_sp = stacks_[i].get();
+    f.context.uc_stack.ss_size = kStackBytes;
+    f.context.uc_link = &scheduler_;
+    makecontext(&f.context, &Player::enter, 0);
+  }
+  static void enter();
+
+  // Whether any was.
+  bool runReady() {
+    bool any = false;
+    for (size_t i : order(fibers_.size()))
+      if (fibers_[i].state == State::Ready) {
+        any = true;
+        now_ = i;
+        thisThread = fibers_[i].thread;
+        swapcontext(&scheduler_, &fibers_[i].context);
+      }
+    return any;
+  }
+
+  void release() {
+    for (size_t i = 0; i < fibers_.size(); i += kWarp)
+      release(i, std::min(i + kWarp, fibers_.size()), State::AtWarp);
+    release(0, fibers_.size(), State::AtBlock);
+  }
+  void release(size_t begin, size_t end, State at) {
+    if (std::all_of(&fibers_[begin], &fibers_[begin] + (end - begin),
+                    [&](const Fiber &f) { return f.state == at; }))
+      for (size_t i = begin; i < end; ++i)
+        fibers_[i].state = State::Ready;
+  }
+
+public:
+  std::vector<size_t> order(size_t count) {
+    std::vector<size_t> all(count);
+    std::iota(all.begin(), all.end(), 0);
+    if (orderOfThreads == 1)
+      std::reverse(all.begin(), all.end());
+    else if (orderOfThreads > 1)
+      std::shuffle(all.begin(), all.end(), random_);
+    return all;
+  }
+
+private:
+  const std::function<void()> *body_ = nullptr;
+  std::vector<Fiber> fibers_;
+  std::vector<std::unique_ptr<char[]>> stacks_;
+  ucontext_t scheduler_;
+  size_t now_ = 0;
+  std::mt19937_64 random_{1};
+};
+
+Player &player() {
+  static thread_local Player p;
+  return p;
+}
+
+void Player::enter() {
+  Player &p = player();
+  (*p.body_)();
+  p.now().state = State::Done;
+}
+
+} // namespace
+
+void waitForBlock() { player().wait(State::AtBlock); }
+void waitForWarp() { player().wait(State::AtWarp); }
+
+uint32_t ofLaneInWarp(uint32_t word, unsigned lane) {
+  player().now().word = word;
+  waitForWarp();
+  uint32_t got = player().inWarp(lane).word;
+  waitForWarp(); // before the next word is given
+  return got;
+}
+
+void playInOrder(uint64_t order) { orderOfThreads = order; }
+
+void playThreads(int64_t blocks, int lanes, int teams, const std::function<void()> &thread) {
+  for (size_t block : player().order(size_t(blocks)))
+    player().run({0, unsigned(lanes), 0, unsigned(teams), int64_t(block), blocks}, thread);
+}
+
+} // namespace isthmus::cuda
