@@ -107,12 +107,13 @@ template <typename Body> ISTHMUS_KERNEL runTeams(int64_t count, Body body) {
 
 template <typename Body>
 void launch(const Queue &queue, const Geometry &g, void (*kernel)(int64_t, Body), int64_t n,
-            Body body) {
+            Body body, [[maybe_unused]] bool waits) {
 #ifdef __CUDACC__
   kernel<<<unsigned(g.blocks), dim3(unsigned(g.lanes), unsigned(g.teams)), 0,
            static_cast<cudaStream_t>(queue.stream)>>>(n, body);
 #else
-  launchLoop(queue, [=] { playThreads(g.blocks, g.lanes, g.teams, [=] { kernel(n, body); }); });
+  launchLoop(queue,
+             [=] { playThreads(g.blocks, g.lanes, g.teams, waits, [=] { kernel(n, body); }); });
 #endif
 }
 
@@ -186,7 +187,7 @@ template <typename Body> void forEach(const Queue &queue, int64_t n, Body body) 
   if (n <= 0)
     return;
 #ifdef ISTHMUS_HAS_THREADS
-  launch(queue, geometryOfEach(n, queue.multiprocessors), runEach<Body>, n, body);
+  launch(queue, geometryOfEach(n, queue.multiprocessors), runEach<Body>, n, body, /*waits=*/false);
 #else
   launchLoop(queue, [=] {
     for (int64_t i = 0; i < n; ++i)
@@ -203,7 +204,7 @@ void forEachTeam(const Queue &queue, int64_t teams, int64_t length, Body body) {
     return;
   Geometry g = geometryOfTeams(teams, length, queue.multiprocessors);
 #ifdef ISTHMUS_HAS_THREADS
-  launch(queue, g, runTeams<Body>, teams, body);
+  launch(queue, g, runTeams<Body>, teams, body, /*waits=*/true);
 #else
   launchLoop(queue, [=] {
     for (int64_t t = 0; t < teams; ++t)

@@ -1,7 +1,12 @@
+// A fiber begins by makecontext; after that swapcontext would be slow, for its system calls, so
+// they switch by longjmp, whose check that stacks only unwind must be off.
+#undef _FORTIFY_SOURCE
+
 #include "kernels/cuda/threads.h"
 
 #include "ir/check.h"
 #include <algorithm>
+#include <csetjmp>
 #include <memory>
 #include <numeric>
 #include <random>
@@ -21,7 +26,9 @@ thread_local uint64_t orderOfThreads = 0;
 enum class State : uint8_t { Ready, AtWarp, AtBlock, Done };
 
 struct Fiber {
-  ucontext_t context;
+  ucontext_t start;
+  jmp_buf here; // where it waits
+  bool isStarted;
   PlayedThread thread;
   State state;
   uint32_t word; // given to the rest of the warp
@@ -42,28 +49,50 @@ public:
       ISTHMUS_CHECK(f.state == State::Done, "threads wait for others, which have ended");
   }
 
+  void runAlone(const PlayedThread &first, const std::function<void()> &thread) {
+    for (size_t i : order(size_t(first.lanes) * first.teams)) {
+      thisThread = threadOf(i, first);
+      thread();
+    }
+  }
+
+  std::vector<size_t> order(size_t count) {
+    std::vector<size_t> all(count);
+    std::iota(all.begin(), all.end(), 0);
+    if (orderOfThreads == 1)
+      std::reverse(all.begin(), all.end());
+    else if (orderOfThreads > 1)
+      std::shuffle(all.begin(), all.end(), random_);
+    return all;
+  }
+
   Fiber &now() { return fibers_[now_]; }
   const Fiber &inWarp(unsigned lane) const { return fibers_[now_ / kWarp * kWarp + lane]; }
 
   void wait(State at) {
     now().state = at;
-    swapcontext(&now().context, &scheduler_);
+    if (_setjmp(now().here) == 0)
+      _longjmp(scheduler_, 1);
   }
 
 private:
   void start(size_t i, const PlayedThread &first) {
     Fiber &f = fibers_[i];
-    f.thread = first;
-    f.thread.lane = unsigned(i % first.lanes);
-    f.thread.team = unsigned(i / first.lanes);
+    f.thread = threadOf(i, first);
     f.state = State::Ready;
+    f.isStarted = false;
     if (!stacks_[i])
       stacks_[i] = std::make_unique<char[]>(kStackBytes);
-    getcontext(&f.context);
-    f.context.uc_stack.ss_sp = stacks_[i].get();
-    f.context.uc_stack.ss_size = kStackBytes;
-    f.context.uc_link = &scheduler_;
-    makecontext(&f.context, &Player::enter, 0);
+    getcontext(&f.start);
+    f.start.uc_stack.ss_sp = stacks_[i].get();
+    f.start.uc_stack.ss_size = kStackBytes;
+    f.start.uc_link = nullptr;
+    makecontext(&f.start, &Player::enter, 0);
+  }
+  static PlayedThread threadOf(size_t i, PlayedThread first) {
+    first.lane = unsigned(i % first.lanes);
+    first.team = unsigned(i / first.lanes);
+    return first;
   }
   static void enter();
 
@@ -75,9 +104,18 @@ private:
         any = true;
         now_ = i;
         thisThread = fibers_[i].thread;
-        swapcontext(&scheduler_, &fibers_[i].context);
+        resume(fibers_[i]);
       }
     return any;
+  }
+
+  void resume(Fiber &f) {
+    if (_setjmp(scheduler_) != 0)
+      return;
+    if (f.isStarted)
+      _longjmp(f.here, 1);
+    f.isStarted = true;
+    setcontext(&f.start);
   }
 
   void release() {
@@ -92,22 +130,10 @@ private:
         fibers_[i].state = State::Ready;
   }
 
-public:
-  std::vector<size_t> order(size_t count) {
-    std::vector<size_t> all(count);
-    std::iota(all.begin(), all.end(), 0);
-    if (orderOfThreads == 1)
-      std::reverse(all.begin(), all.end());
-    else if (orderOfThreads > 1)
-      std::shuffle(all.begin(), all.end(), random_);
-    return all;
-  }
-
-private:
   const std::function<void()> *body_ = nullptr;
   std::vector<Fiber> fibers_;
   std::vector<std::unique_ptr<char[]>> stacks_;
-  ucontext_t scheduler_;
+  jmp_buf scheduler_; // where it resumed a fiber
   size_t now_ = 0;
   std::mt19937_64 random_{1};
 };
@@ -120,7 +146,7 @@ Player &player() {
 void Player::enter() {
   Player &p = player();
   (*p.body_)();
-  p.now().state = State::Done;
+  p.wait(State::Done);
 }
 
 } // namespace
@@ -138,9 +164,15 @@ uint32_t ofLaneInWarp(uint32_t word, unsigned lane) {
 
 void playInOrder(uint64_t order) { orderOfThreads = order; }
 
-void playThreads(int64_t blocks, int lanes, int teams, const std::function<void()> &thread) {
-  for (size_t block : player().order(size_t(blocks)))
-    player().run({0, unsigned(lanes), 0, unsigned(teams), int64_t(block), blocks}, thread);
+void playThreads(int64_t blocks, int lanes, int teams, bool wait,
+                 const std::function<void()> &thread) {
+  for (size_t block : player().order(size_t(blocks))) {
+    PlayedThread first = {0, unsigned(lanes), 0, unsigned(teams), int64_t(block), blocks};
+    if (wait)
+      player().run(first, thread);
+    else
+      player().runAlone(first, thread);
+  }
 }
 
 } // namespace isthmus::cuda

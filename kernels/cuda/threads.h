@@ -67,8 +67,10 @@ uint32_t ofLaneInWarp(uint32_t word, unsigned lane);
 // The order in which blocks, and between two waits a block's threads, run from now on: ascending,
 // descending, or another one for each larger number.
 void playInOrder(uint64_t order);
-// Runs `thread` as every thread of the grid. Ends the program where a wait can never end.
-void playThreads(int64_t blocks, int lanes, int teams, const std::function<void()> &thread);
+// Runs `thread` as every thread of the grid. Ends the program where a wait can never end. Threads
+// that do not wait for others are played faster if that is known.
+void playThreads(int64_t blocks, int lanes, int teams, bool wait,
+                 const std::function<void()> &thread);
 
 } // namespace isthmus::cuda
 
