@@ -11,10 +11,17 @@ _ALL = [
     "-gencode=arch=compute_100,code=[sm_100,compute_100]",
 ]
 
-# PTX alone, which the driver compiles when the library is first loaded: quick to build.
+# PTX alone, which the driver compiles when a kernel is first run, for minutes in all: quick to build.
 _PORTABLE = ["-gencode=arch=compute_75,code=compute_75"]
 
-ARCHITECTURES = {"all": _ALL, "portable": _PORTABLE}
+# Generations of which the machine code alone may be asked for.
+GENERATIONS = ["75", "80", "90", "100"]
+
+ARCHITECTURES = dict(
+    {g: ["-gencode=arch=compute_%s,code=sm_%s" % (g, g)] for g in GENERATIONS},
+    all = _ALL,
+    portable = _PORTABLE,
+)
 
 _FLAGS = [
     "-std=c++20",
