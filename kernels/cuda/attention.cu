@@ -186,6 +186,13 @@ public:
 protected:
   using Product = std::unique_ptr<PreparedKernel>;
 
+  // Calls body(tag of the element type, chunk) for each chunk in turn.
+  template <typename Body> void forEachChunk(Body body) const {
+    dispatchFloat(type_, [&](auto tag) {
+      for (const Chunk &c : chunks_)
+        body(tag, c);
+    });
+  }
   // Whether a chunk is of all rows of its heads.
   bool wholeHeads() const { return chunks_.empty() || chunks_[0].rows == shape_.queries; }
   int64_t mostScoresOfAChunk() const {
@@ -299,10 +306,8 @@ public:
   }
 
   void run(const KernelArgs &args) override {
-    dispatchFloat(type_, [&](auto tag) {
-      for (const Chunk &c : chunks_)
-        runChunk<typename decltype(tag)::type>(c, args);
-    });
+    forEachChunk(
+        [&](auto tag, const Chunk &c) { runChunk<typename decltype(tag)::type>(c, args); });
   }
 
   template <typename T> void runChunk(const Chunk &c, const KernelArgs &args) const {
@@ -354,10 +359,8 @@ public:
   }
 
   void run(const KernelArgs &args) override {
-    dispatchFloat(type_, [&](auto tag) {
-      for (const Chunk &c : chunks_)
-        runChunk<typename decltype(tag)::type>(c, args);
-    });
+    forEachChunk(
+        [&](auto tag, const Chunk &c) { runChunk<typename decltype(tag)::type>(c, args); });
   }
 
   template <typename T> void runChunk(const Chunk &c, const KernelArgs &args) const {

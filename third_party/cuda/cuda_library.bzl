@@ -2,23 +2,22 @@
 
 load("@cuda//:info.bzl", "HOME")
 
-# Machine code for each generation from 7.5 to 10.0 (8.6, 8.9 and 10.3 run that of 8.0 and 10.0), and
-# PTX for what comes after.
-_ALL = [
-    "-gencode=arch=compute_75,code=sm_75",
-    "-gencode=arch=compute_80,code=sm_80",
-    "-gencode=arch=compute_90,code=sm_90",
-    "-gencode=arch=compute_100,code=[sm_100,compute_100]",
+# GPUs from 7.5 to 10.0; 8.6, 8.9 and 10.3 run the machine code of 8.0 and 10.0.
+GENERATIONS = ["75", "80", "90", "100"]
+
+def _code_for(generation):
+    return "-gencode=arch=compute_%s,code=sm_%s" % (generation, generation)
+
+# Machine code for each, and PTX for what comes after.
+_ALL = [_code_for(g) for g in GENERATIONS] + [
+    "-gencode=arch=compute_%s,code=compute_%s" % (GENERATIONS[-1], GENERATIONS[-1]),
 ]
 
 # PTX alone, which the driver compiles when a kernel is first run, for minutes in all: quick to build.
 _PORTABLE = ["-gencode=arch=compute_75,code=compute_75"]
 
-# Generations of which the machine code alone may be asked for.
-GENERATIONS = ["75", "80", "90", "100"]
-
 ARCHITECTURES = dict(
-    {g: ["-gencode=arch=compute_%s,code=sm_%s" % (g, g)] for g in GENERATIONS},
+    {g: [_code_for(g)] for g in GENERATIONS},
     all = _ALL,
     portable = _PORTABLE,
 )

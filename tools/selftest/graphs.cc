@@ -25,28 +25,19 @@ llvm::Error Selftest::checkNetwork(const std::string &name, const ZooOptions &op
 }
 
 void Selftest::checkNetworks() {
+  const ZooOptions gpt2 = {{"depth", "2"}, {"width", "64"},  {"heads", "4"},
+                           {"batch", "1"}, {"tokens", "32"}, {"vocab", "128"}};
+  ZooOptions fused = gpt2;
+  fused["fused"] = "1";
+  fused["dropout"] = "0";
   const std::pair<const char *, ZooOptions> networks[] = {
       {"mlp", {{"batch", "64"}}},
       {"cnn", {{"batch", "2"}}},
       {"resnet", {{"depth", "20"}, {"batch", "2"}, {"shape", "3x32x32"}}},
       {"unet", {{"batch", "1"}, {"shape", "1x32x32"}}},
       {"mobilenetv2", {{"batch", "1"}, {"shape", "3x64x64"}}},
-      {"gpt2",
-       {{"depth", "2"},
-        {"width", "64"},
-        {"heads", "4"},
-        {"batch", "1"},
-        {"tokens", "32"},
-        {"vocab", "128"}}},
-      {"gpt2",
-       {{"depth", "2"},
-        {"width", "64"},
-        {"heads", "4"},
-        {"batch", "1"},
-        {"tokens", "32"},
-        {"vocab", "128"},
-        {"fused", "1"},
-        {"dropout", "0"}}},
+      {"gpt2", gpt2},
+      {"gpt2", fused},
       {"vae", {{"batch", "4"}}},
   };
   ProgressBar bar("networks", std::size(networks));
