@@ -18,6 +18,9 @@ struct Target {
   double bytesPerSecond = 10e9;
   double launchSeconds = 2e-6;
 
+  // Types of elements whose convolutions are faster with channels last (ir/ops/channels.h).
+  std::vector<DType> channelsLast;
+
   int64_t rounded(int64_t bytes) const { return (bytes + alignment - 1) / alignment * alignment; }
   llvm::Expected<int64_t> workspaceBytes(const OpCall &call) const {
     return workspace ? workspace(call) : 0;

@@ -74,13 +74,17 @@ private:
 
 class CudaDevice : public Device {
 public:
-  CudaDevice(const IsthmusCudaInterface &cuda, IsthmusCudaDevice *device, int index)
-      : cuda_(cuda), device_(device), name_("cuda:" + std::to_string(index)) {
+  CudaDevice(const IsthmusCudaInterface &cuda, IsthmusCudaDevice *device, const CudaOptions &o)
+      : cuda_(cuda), device_(device), name_("cuda:" + std::to_string(o.index)) {
     IsthmusCudaInfo info;
     cuda_.describe(device_, &info);
     target_.name = std::string("cuda ") + info.target;
     target_.flopsPerSecond = info.flopsPerSecond;
     target_.bytesPerSecond = info.bytesPerSecond;
+    // cuDNN's kernels for tensor cores read and write channels last; others it puts copies around.
+    target_.channelsLast = {DType::BF16, DType::F16};
+    if (o.tf32)
+      target_.channelsLast.push_back(DType::F32);
     target_.workspace = [this](const OpCall &call) -> llvm::Expected<int64_t> {
       auto kernel = prepare(call);
       if (!kernel)
@@ -226,7 +230,7 @@ llvm::Expected<std::unique_ptr<Device>> makeCudaDevice(const CudaOptions &option
   IsthmusCudaDevice *device = nullptr;
   if (const char *failure = cuda.open(options.index, &opened, &device))
     return makeErrorCode(5, "{0}", failure);
-  return std::make_unique<CudaDevice>(cuda, device, options.index);
+  return std::make_unique<CudaDevice>(cuda, device, options);
 }
 
 } // namespace isthmus

@@ -5,6 +5,7 @@
 // leaves out, and the gradients of each are the other two. So derivatives of any order need no
 // further rows.
 
+#include "ir/ops/channels.h"
 #include "ir/ops/families.h"
 #include "ir/ops/window.h"
 
@@ -17,7 +18,7 @@ Ints ints(llvm::ArrayRef<int64_t> a) { return Ints(a.begin(), a.end()); }
 Attrs windowAttrs(const Attrs &from, llvm::StringRef more = {},
                   llvm::ArrayRef<int64_t> value = {}) {
   Attrs a;
-  for (const char *name : {"strides", "pads", "dilations", "groups"})
+  for (const char *name : {"strides", "pads", "dilations", "groups", kChannelsLast})
     a.set(name, *from.find(name));
   if (!more.empty())
     a.set(more, ints(value));
@@ -74,7 +75,7 @@ llvm::Error expectPlaces(const InferContext &c, const Window &w, llvm::ArrayRef<
                  c.operand(0).str());
 }
 
-llvm::Expected<TypeList> inferConv(const InferContext &c) {
+llvm::Expected<TypeList> inferConvFirst(const InferContext &c) {
   if (llvm::Error e = expectOneFloatType(c))
     return e;
   auto groups = groupsOf(c);
@@ -112,7 +113,7 @@ Dims transposeDims(const Attrs &attrs, const Window &w, llvm::ArrayRef<int64_t> 
   return out;
 }
 
-llvm::Expected<TypeList> inferConvTranspose(const InferContext &c) {
+llvm::Expected<TypeList> inferConvTransposeFirst(const InferContext &c) {
   if (llvm::Error e = expectOneFloatType(c))
     return e;
   auto groups = groupsOf(c);
@@ -151,7 +152,7 @@ llvm::Expected<TypeList> inferConvTranspose(const InferContext &c) {
   return TypeList{g.with(dims)};
 }
 
-llvm::Expected<TypeList> inferConvWeightGrad(const InferContext &c) {
+llvm::Expected<TypeList> inferConvWeightGradFirst(const InferContext &c) {
   if (llvm::Error e = expectOneFloatType(c))
     return e;
   auto groups = groupsOf(c);
@@ -176,12 +177,31 @@ llvm::Expected<TypeList> inferConvWeightGrad(const InferContext &c) {
   return TypeList{g.with(dims)};
 }
 
+llvm::Expected<TypeList> inferConv(const InferContext &c) {
+  return inferEitherWay(c, inferConvFirst);
+}
+llvm::Expected<TypeList> inferConvTranspose(const InferContext &c) {
+  return inferEitherWay(c, inferConvTransposeFirst);
+}
+llvm::Expected<TypeList> inferConvWeightGrad(const InferContext &c) {
+  return inferEitherWay(c, inferConvWeightGradFirst);
+}
+
 // --- Gradients
 
+Dims spatialOf(VjpContext &c, ValueId v) {
+  Dims dims(c.type(v).dims);
+  dims.erase(dims.begin() + channelAxis(c.attrs, c.type(v).rank()));
+  dims.erase(dims.begin());
+  return dims;
+}
+
 ValueId biasGrad(VjpContext &c) {
-  Ints axes = {0};
-  for (int64_t a = 2; a < c.type(c.grad(0)).rank(); ++a)
-    axes.push_back(a);
+  Ints axes;
+  int64_t rank = c.type(c.grad(0)).rank();
+  for (int64_t a = 0; a < rank; ++a)
+    if (a != channelAxis(c.attrs, rank))
+      axes.push_back(a);
   return c.b.sum(c.grad(0), axes, /*keepDims=*/false);
 }
 
@@ -189,11 +209,11 @@ ValueList vjpConv(VjpContext &c) {
   ValueId x = c.operand(0), w = c.operand(1);
   ValueList out(c.numOperands());
   if (c.wants(0))
-    out[0] = c.b.create("conv_transpose", {c.grad(0), w},
-                        windowAttrs(c.attrs, "dims", spatial(c.type(x))));
+    out[0] =
+        c.b.create("conv_transpose", {c.grad(0), w}, windowAttrs(c.attrs, "dims", spatialOf(c, x)));
   if (c.wants(1))
     out[1] = c.b.create("conv_weight_grad", {c.grad(0), x},
-                        windowAttrs(c.attrs, "kernel", spatial(c.type(w))));
+                        windowAttrs(c.attrs, "kernel", spatialOf(c, w)));
   if (c.wants(2))
     out[2] = biasGrad(c);
   return out;
@@ -206,7 +226,7 @@ ValueList vjpConvTranspose(VjpContext &c) {
     out[0] = c.b.create("conv", {c.grad(0), w}, windowAttrs(c.attrs));
   if (c.wants(1))
     out[1] = c.b.create("conv_weight_grad", {g, c.grad(0)},
-                        windowAttrs(c.attrs, "kernel", spatial(c.type(w))));
+                        windowAttrs(c.attrs, "kernel", spatialOf(c, w)));
   if (c.wants(2))
     out[2] = biasGrad(c);
   return out;
@@ -216,7 +236,7 @@ ValueList vjpConvWeightGrad(VjpContext &c) { // grad(0) has w's shape
   ValueId g = c.operand(0), x = c.operand(1);
   return {c.wants(0) ? c.b.create("conv", {x, c.grad(0)}, windowAttrs(c.attrs)) : ValueId(),
           c.wants(1) ? c.b.create("conv_transpose", {g, c.grad(0)},
-                                  windowAttrs(c.attrs, "dims", spatial(c.type(x))))
+                                  windowAttrs(c.attrs, "dims", spatialOf(c, x)))
                      : ValueId()};
 }
 
@@ -233,21 +253,31 @@ Cost costOfForm(const OpCall &c, const Type &g, const Type &w) {
   cost.flops = 2 * double(g.elements()) * each;
   return cost;
 }
-Cost costConv(const OpCall &c) { return costOfForm(c, c.results[0], c.operands[1]); }
-Cost costConvTranspose(const OpCall &c) { return costOfForm(c, c.operands[0], c.operands[1]); }
-Cost costConvWeightGrad(const OpCall &c) { return costOfForm(c, c.operands[0], c.results[0]); }
+Cost costConv(const OpCall &given) {
+  OpCall c = channelsFirst(given);
+  return costOfForm(c, c.results[0], c.operands[1]);
+}
+Cost costConvTranspose(const OpCall &given) {
+  OpCall c = channelsFirst(given);
+  return costOfForm(c, c.operands[0], c.operands[1]);
+}
+Cost costConvWeightGrad(const OpCall &given) {
+  OpCall c = channelsFirst(given);
+  return costOfForm(c, c.operands[0], c.results[0]);
+}
 
 // --- Rows
 
 std::vector<AttrDef> attrsWith(std::vector<AttrDef> more) {
-  std::vector<AttrDef> a = {{"strides", AttrKind::IntList, Ints(),
-                             "steps of the window, one per spatial axis; ones if empty"},
-                            {"pads", AttrKind::IntList, Ints(),
-                             "zeros around x: all low sides, then all high sides; none if empty"},
-                            {"dilations", AttrKind::IntList, Ints(),
-                             "distances between the window's elements; ones if empty"},
-                            {"groups", AttrKind::Int, int64_t(1),
-                             "parts that the channels fall into, which do not meet"}};
+  std::vector<AttrDef> a = {
+      {"strides", AttrKind::IntList, Ints(),
+       "steps of the window, one per spatial axis; ones if empty"},
+      {"pads", AttrKind::IntList, Ints(),
+       "zeros around x: all low sides, then all high sides; none if empty"},
+      {"dilations", AttrKind::IntList, Ints(),
+       "distances between the window's elements; ones if empty"},
+      {"groups", AttrKind::Int, int64_t(1), "parts that the channels fall into, which do not meet"},
+      channelsLastAttr()};
   a.insert(a.end(), more.begin(), more.end());
   return a;
 }
@@ -257,8 +287,7 @@ std::vector<AttrDef> attrsWith(std::vector<AttrDef> more) {
 void registerConvOps(OpRegistry &r) {
   r.add({{.name = "conv",
           .doc = "The convolution (cross-correlation) of x [N, C, ...] with w [O, C / groups, "
-                 "...], plus an optional "
-                 "bias per output channel.",
+                 "...], plus an optional bias per output channel.",
           .operands = "x w bias?",
           .results = "y",
           .attrs = attrsWith({}),
@@ -278,7 +307,15 @@ void registerConvOps(OpRegistry &r) {
                "conv(f64[1, 2, 7, 8], f64[2, 2, 3, 2]) {dilations = [2, 3], pads = [2, 0, 1, 1]}",
                "conv(f64[2, 3, 4, 4], f64[2, 3, 1, 1]) {strides = [2, 2]}",
                "conv(f64[1, 2, 4, 3, 5], f64[2, 2, 2, 3, 2], f64[2]) {strides = [1, 2, 2], "
-               "pads = [0, 1, 1, 1, 1, 0], dilations = [2, 1, 1]}"}},
+               "pads = [0, 1, 1, 1, 1, 0], dilations = [2, 1, 1]}",
+               "conv(f64[2, 8, 3], f64[4, 3, 3], f64[4]) {channels_last = true, strides = [2], "
+               "pads = [1, 0]}",
+               "conv(f64[2, 5, 6, 3], f64[4, 3, 2, 3]) {channels_last = true, pads = [1, 0, 0, 1]}",
+               "conv(f64[1, 6, 6, 4], f64[6, 3, 3, 2], f64[6]) {channels_last = true, groups = 2, "
+               "strides = [1, 2], dilations = [2, 1]}",
+               "conv(f64[2, 3, 4, 5], f64[6, 1, 1, 5]) {channels_last = true}",
+               "conv(f64[1, 4, 3, 5, 2], f64[2, 2, 3, 2, 2]) {channels_last = true, strides = [1, "
+               "2, 2], pads = [0, 1, 1, 1, 1, 0]}"}},
          {.name = "conv_transpose",
           .doc = "The transpose of conv: the gradient of conv for x, given that of its result. "
                  "Also a layer of its "
@@ -302,7 +339,13 @@ void registerConvOps(OpRegistry &r) {
                        "pads = [1, 1, 1, 1], dims = [6, 6]}",
                        "conv_transpose(f64[1, 2, 3, 3], f64[2, 2, 2, 2]) {dilations = [2, 1]}",
                        "conv_transpose(f64[1, 2, 2, 2, 2], f64[2, 1, 2, 2, 2]) {groups = 2, "
-                       "strides = [2, 1, 2]}"}},
+                       "strides = [2, 1, 2]}",
+                       "conv_transpose(f64[2, 5, 4], f64[4, 3, 3]) {channels_last = true, strides "
+                       "= [2], pads = [1, 0], dims = [11]}",
+                       "conv_transpose(f64[1, 3, 2, 6], f64[6, 3, 2, 2], f64[4]) {channels_last = "
+                       "true, groups = 2, strides = [2, 1], pads = [1, 0, 0, 1]}",
+                       "conv_transpose(f64[1, 2, 2, 3, 2], f64[2, 2, 2, 2, 3]) {channels_last = "
+                       "true, dilations = [1, 2, 1]}"}},
          {.name = "conv_weight_grad",
           .doc = "The gradient of conv for w, given that of its result and x.",
           .operands = "g x",
@@ -322,7 +365,12 @@ void registerConvOps(OpRegistry &r) {
               "conv_weight_grad(f64[1, 2, 6, 6], f64[1, 2, 7, 8]) {kernel = [3, 2], dilations = "
               "[2, 3], "
               "pads = [2, 0, 1, 1]}",
-              "conv_weight_grad(f64[1, 2, 2, 2, 3], f64[1, 2, 3, 3, 3]) {kernel = [2, 2, 1]}"}}});
+              "conv_weight_grad(f64[1, 2, 2, 2, 3], f64[1, 2, 3, 3, 3]) {kernel = [2, 2, 1]}",
+              "conv_weight_grad(f64[2, 5, 4], f64[2, 7, 3]) {channels_last = true, kernel = [3]}",
+              "conv_weight_grad(f64[2, 4, 3, 6], f64[2, 7, 6, 4]) {channels_last = true, kernel = "
+              "[3, 2], groups = 2, strides = [2, 2], pads = [1, 0, 1, 1]}",
+              "conv_weight_grad(f64[1, 2, 2, 3, 2], f64[1, 3, 3, 3, 2]) {channels_last = true, "
+              "kernel = [2, 2, 1]}"}}});
 }
 
 } // namespace isthmus

@@ -6,6 +6,7 @@
 // derivatives are whole.
 
 #include "ir/ops/norm.h"
+#include "ir/ops/channels.h"
 
 namespace isthmus {
 namespace {
@@ -31,7 +32,7 @@ llvm::Error expectChannels(const InferContext &c, const Type &x, size_t first) {
   return llvm::Error::success();
 }
 
-llvm::Expected<TypeList> inferBatchNorm(const InferContext &c) {
+llvm::Expected<TypeList> inferBatchNormFirst(const InferContext &c) {
   if (llvm::Error e = c.expectFloat(0))
     return e;
   if (llvm::Error e = c.expectRank(0, 2, 64))
@@ -43,7 +44,7 @@ llvm::Expected<TypeList> inferBatchNorm(const InferContext &c) {
   return TypeList{c.operand(0), c.operand(3), c.operand(4)};
 }
 
-llvm::Expected<TypeList> inferBatchNormGrad(const InferContext &c) {
+llvm::Expected<TypeList> inferBatchNormGradFirst(const InferContext &c) {
   if (llvm::Error e = c.expectFloat(0))
     return e;
   if (llvm::Error e = c.expectSame(0, 1))
@@ -55,6 +56,13 @@ llvm::Expected<TypeList> inferBatchNormGrad(const InferContext &c) {
   if (llvm::Error e = expectEpsilon(c))
     return e;
   return TypeList{c.operand(1), c.operand(2), c.operand(2)};
+}
+
+llvm::Expected<TypeList> inferBatchNorm(const InferContext &c) {
+  return inferEitherWay(c, inferBatchNormFirst);
+}
+llvm::Expected<TypeList> inferBatchNormGrad(const InferContext &c) {
+  return inferEitherWay(c, inferBatchNormGradFirst);
 }
 
 llvm::Expected<TypeList> inferLayerNorm(const InferContext &c) {
@@ -99,25 +107,27 @@ llvm::Expected<TypeList> inferRunningAverage(const InferContext &c) {
   return TypeList{c.operand(0)};
 }
 
-// --- Batch norm's gradients. Sums run over all axes but the second; [C] vectors spread to [1, C,
-// 1, ...].
+// --- Batch norm's gradients. Sums run over all axes but the channels'; [C] vectors spread to [1,
+// C, 1, ...], or to [1, ..., C].
 
 struct Channels {
   Builder &b;
   Type x; // in the type that is computed in: that of the vectors
+  int64_t axis;
   double count;
   Ints axes;
 
-  Channels(Builder &b, const Type &x, DType in) : b(b), x(x.with(in)), count(1) {
+  Channels(Builder &b, const Type &x, DType in, const Attrs &attrs)
+      : b(b), x(x.with(in)), axis(channelAxis(attrs, x.rank())), count(1) {
     for (int64_t a = 0; a < x.rank(); ++a)
-      if (a != 1) {
+      if (a != axis) {
         axes.push_back(a);
         count *= double(x.dims[a]);
       }
   }
   ValueId spread(ValueId v) const {
     Dims dims(x.rank(), 1);
-    dims[1] = x.dims[1];
+    dims[axis] = x.dims[axis];
     return b.reshape(v, dims);
   }
   ValueId sum(ValueId v) const { return b.sum(v, axes, /*keepDims=*/false); }
@@ -139,7 +149,7 @@ void addStatisticsGrads(VjpContext &c, ValueList &out) {
   if (!c.wants(0))
     return;
   const Type &x = c.type(c.operand(0));
-  Channels ch(b, x, c.type(c.result(1)).dtype);
+  Channels ch(b, x, c.type(c.result(1)).dtype, c.attrs);
   auto add = [&](ValueId more) {
     more = b.cast(b.broadcastTo(more, x.dims), x.dtype);
     out[0] = out[0] ? b.add(out[0], more) : more;
@@ -183,7 +193,7 @@ ValueList vjpBatchNorm(VjpContext &c) {
 ValueList expandBatchNormGrad(ExpandContext &c) {
   Builder &b = c.b;
   const Type x = b.type(c.operands[1]);
-  Channels ch(b, x, b.type(c.operands[2]).dtype);
+  Channels ch(b, x, b.type(c.operands[2]).dtype, c.attrs);
   ValueId g = b.cast(c.operands[0], ch.x.dtype), v = b.cast(c.operands[1], ch.x.dtype),
           scale = c.operands[2];
   ValueId rstd = ch.rstd(c.operands[4], c.attrs.getFloat("epsilon"));
@@ -270,7 +280,7 @@ void registerNormOps(OpRegistry &r) {
                "Also gives the mean and the population variance that it took.",
         .operands = "x scale bias mean var",
         .results = "y batch_mean batch_var",
-        .attrs = {kEpsilon, kTraining},
+        .attrs = {kEpsilon, kTraining, channelsLastAttr()},
         .traits = kNotACheckpoint | kDependsOnMode,
         .infer = inferBatchNorm,
         .vjp = vjpBatchNorm,
@@ -278,14 +288,18 @@ void registerNormOps(OpRegistry &r) {
         .inPlace = {{0, 0}},
         .examples = {"batch_norm(f64[3, 2, 2, 3], f64[2], f64[2], f64[2], f64[2])",
                      "batch_norm(f64[4, 3], f64[3], f64[3], f64[3], f64[3]) {epsilon = 0.1}",
-                     "batch_norm(f64[2, 3, 4], f64[3], f64[3], f64[3], f64[3]) {training = false}"},
+                     "batch_norm(f64[2, 3, 4], f64[3], f64[3], f64[3], f64[3]) {training = false}",
+                     "batch_norm(f64[3, 2, 3, 2], f64[2], f64[2], f64[2], f64[2]) {channels_last = "
+                     "true}",
+                     "batch_norm(f64[2, 4, 3], f64[3], f64[3], f64[3], f64[3]) {channels_last = "
+                     "true, training = false}"},
         .low = 0.5,
         .high = 2},
        {.name = "batch_norm_grad",
         .doc = "The gradients of batch_norm, from the statistics that it took.",
         .operands = "g x scale mean var",
         .results = "dx dscale dbias",
-        .attrs = {kEpsilon, kTraining},
+        .attrs = {kEpsilon, kTraining, channelsLastAttr()},
         .traits = kNotACheckpoint | kDependsOnMode,
         .infer = inferBatchNormGrad,
         .expand = expandBatchNormGrad,
@@ -293,7 +307,9 @@ void registerNormOps(OpRegistry &r) {
         .inPlace = {{0, 0}, {0, 1}},
         .examples =
             {"batch_norm_grad(f64[3, 2, 2, 3], f64[3, 2, 2, 3], f64[2], f64[2], f64[2])",
-             "batch_norm_grad(f64[4, 3], f64[4, 3], f64[3], f64[3], f64[3]) {training = false}"},
+             "batch_norm_grad(f64[4, 3], f64[4, 3], f64[3], f64[3], f64[3]) {training = false}",
+             "batch_norm_grad(f64[3, 2, 3, 2], f64[3, 2, 3, 2], f64[2], f64[2], f64[2]) "
+             "{channels_last = true}"},
         .low = 0.5,
         .high = 2},
        {.name = "running_average",

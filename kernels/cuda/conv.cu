@@ -10,12 +10,24 @@ namespace isthmus::cuda {
 namespace {
 
 struct Shape : ConvShape {
+  ConvSteps steps;
   Planes inputs, outputs, taps3;
   Divisor byChannels, byOutChannels, byGroupChannels;
 
-  explicit Shape(const ConvShape &s)
-      : ConvShape(s), inputs(s.in), outputs(s.out), taps3(s.kernel), byChannels(s.channels),
-        byOutChannels(s.outChannels), byGroupChannels(s.groupChannels()) {}
+  explicit Shape(const OpCall &call) : Shape(convShape(call), *call.attrs) {}
+  Shape(const ConvShape &s, const Attrs &attrs)
+      : ConvShape(s), steps(s, isChannelsLast(attrs)), inputs(s.in), outputs(s.out),
+        taps3(s.kernel), byChannels(s.channels), byOutChannels(s.outChannels),
+        byGroupChannels(s.groupChannels()) {}
+
+  // From an element's index in memory to its image, or output channel; `channel` and the position
+  // in its plane.
+  ISTHMUS_GPU int64_t split(int64_t i, const Planes &planes, const Divisor &byChannel,
+                            int64_t *channel, int32_t (&at)[3]) const {
+    if (steps.x.channelsLast)
+      return planes.at(byChannel(i, channel), at);
+    return byChannel(planes.at(i, at), channel);
+  }
 
   // The taps of an output position that lie in the image, along an axis.
   ISTHMUS_GPU Range tapsAt(int axis, int64_t o) const {
@@ -34,21 +46,21 @@ template <typename T> struct ConvAt {
 
   ISTHMUS_GPU void operator()(int64_t i) const {
     int32_t at[3];
-    int64_t o, n = s.byOutChannels(s.outputs.at(i, at), &o);
+    int64_t o, n = s.split(i, s.outputs, s.byOutChannels, &o, at);
     int64_t perGroup = s.groupChannels(), group = o / s.groupOutChannels();
-    const T *from = x + (n * s.channels + group * perGroup) * s.inPlane();
-    const T *tap = w + o * perGroup * s.taps();
+    const ImageSteps &xAt = s.steps.x, &wAt = s.steps.w;
+    const T *from = x + n * xAt.image + group * perGroup * xAt.channel;
+    const T *tap = w + o * wAt.image;
     auto d = s.tapsAt(0, at[0]), h = s.tapsAt(1, at[1]), k = s.tapsAt(2, at[2]);
     S sum = 0;
-    for (int64_t c = 0; c < perGroup; ++c, from += s.inPlane(), tap += s.taps()) {
+    for (int64_t c = 0; c < perGroup; ++c, from += xAt.channel, tap += wAt.channel) {
       S part = 0; // of a channel: long sums of floats lose less so
       for (int64_t kd = d.low; kd < d.high; ++kd)
         for (int64_t kh = h.low; kh < h.high; ++kh) {
-          const T *row =
-              from + (s.position(0, at[0], kd) * s.in[1] + s.position(1, at[1], kh)) * s.in[2];
-          const T *weights = tap + (kd * s.kernel[1] + kh) * s.kernel[2];
+          const T *row = from + xAt.place(s.position(0, at[0], kd), s.position(1, at[1], kh), 0);
+          const T *weights = tap + wAt.place(kd, kh, 0);
           for (int64_t kw = k.low; kw < k.high; ++kw)
-            part += S(row[s.position(2, at[2], kw)]) * S(weights[kw]);
+            part += S(row[s.position(2, at[2], kw) * xAt.at[2]]) * S(weights[kw * wAt.at[2]]);
         }
       sum += part;
     }
@@ -73,11 +85,11 @@ template <typename T> struct TransposeAt {
   }
   ISTHMUS_GPU void operator()(int64_t i) const {
     int32_t at[3];
-    int64_t c, n = s.byChannels(s.inputs.at(i, at), &c);
+    int64_t c, n = s.split(i, s.inputs, s.byChannels, &c, at);
     int64_t inGroup, group = s.byGroupChannels(c, &inGroup), perGroup = s.groupOutChannels();
-    const T *from = g + (n * s.outChannels + group * perGroup) * s.outPlane();
-    const T *tap = w + (group * perGroup * s.groupChannels() + inGroup) * s.taps();
-    int64_t step = s.groupChannels() * s.taps();
+    const ImageSteps &yAt = s.steps.y, &wAt = s.steps.w;
+    const T *from = g + n * yAt.image + group * perGroup * yAt.channel;
+    const T *tap = w + group * perGroup * wAt.image + inGroup * wAt.channel;
     S sum = 0;
     for (int64_t kd = 0; kd < s.kernel[0]; ++kd) {
       int32_t od = source(0, at[0], kd);
@@ -87,11 +99,11 @@ template <typename T> struct TransposeAt {
           int32_t ow = source(2, at[2], kw);
           if (ow < 0)
             continue;
-          const T *up = from + (int64_t(od) * s.out[1] + oh) * s.out[2] + ow;
-          const T *weight = tap + (kd * s.kernel[1] + kh) * s.kernel[2] + kw;
+          const T *up = from + yAt.place(od, oh, ow);
+          const T *weight = tap + wAt.place(kd, kh, kw);
           S part = 0; // of a tap
           for (int64_t o = 0; o < perGroup; ++o)
-            part += S(up[o * s.outPlane()]) * S(weight[o * step]);
+            part += S(up[o * yAt.channel]) * S(weight[o * wAt.image]);
           sum += part;
         }
       }
@@ -109,23 +121,25 @@ template <typename T> struct WeightGradBody {
 
   ISTHMUS_GPU void operator()(int64_t t, const Team &team) const {
     int32_t k[3];
-    int64_t c, o = s.byGroupChannels(s.taps3.at(t, k), &c);
+    int64_t c, o = s.split(t, s.taps3, s.byGroupChannels, &c, k);
+    const ImageSteps &xAt = s.steps.x, &yAt = s.steps.y;
     int64_t channel = o / s.groupOutChannels() * s.groupChannels() + c;
     S sum = team.reduce(
         s.batch * s.outPlane(), S(0),
         [&](S sum, int64_t i) {
           int32_t at[3];
-          int64_t n = s.outputs.at(i, at), place = 0;
+          int64_t n = s.outputs.at(i, at), place = n * xAt.image + channel * xAt.channel;
           bool inside = true;
           for (int a = 0; a < 3; ++a) {
             int64_t p = s.position(a, at[a], k[a]);
             inside = inside && p >= 0 && p < s.in[a];
-            place = place * s.in[a] + p;
+            place += p * xAt.at[a];
           }
           if (!inside)
             return sum;
-          int64_t up = (n * s.outChannels + o - n) * s.outPlane() + i;
-          return sum + S(g[up]) * S(x[(n * s.channels + channel) * s.inPlane() + place]);
+          // Pixels of an image are neighbours in their order, whatever lies between them.
+          int64_t up = n * yAt.image + o * yAt.channel + (i - n * s.outPlane()) * yAt.at[2];
+          return sum + S(g[up]) * S(x[place]);
         },
         Add());
     if (team.isFirst())
@@ -136,22 +150,20 @@ template <typename T> struct WeightGradBody {
 struct Conv {
   template <typename T> static void run(const Launch &l) {
     const T *bias = l.call.operands.size() > 2 ? l.operand<T>(2) : nullptr;
-    ConvAt<T> conv{Shape(convShape(l.call)), l.operand<T>(0), l.operand<T>(1), bias,
-                   l.result<T>(0)};
+    ConvAt<T> conv{Shape(l.call), l.operand<T>(0), l.operand<T>(1), bias, l.result<T>(0)};
     forEach(l.queue, l.call.results[0].elements(), [=] ISTHMUS_GPU(int64_t i) { conv(i); });
   }
 };
 struct ConvTranspose {
   template <typename T> static void run(const Launch &l) {
     const T *bias = l.call.operands.size() > 2 ? l.operand<T>(2) : nullptr;
-    TransposeAt<T> conv{Shape(convShape(l.call)), l.operand<T>(0), l.operand<T>(1), bias,
-                        l.result<T>(0)};
+    TransposeAt<T> conv{Shape(l.call), l.operand<T>(0), l.operand<T>(1), bias, l.result<T>(0)};
     forEach(l.queue, l.call.results[0].elements(), [=] ISTHMUS_GPU(int64_t i) { conv(i); });
   }
 };
 struct ConvWeightGrad {
   template <typename T> static void run(const Launch &l) {
-    Shape s(convShape(l.call));
+    Shape s(l.call);
     forEachTeam(l.queue, l.call.results[0].elements(), s.batch * s.outPlane(),
                 WeightGradBody<T>{s, l.operand<T>(0), l.operand<T>(1), l.result<T>(0)});
   }

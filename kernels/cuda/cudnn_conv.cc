@@ -47,7 +47,7 @@ class CudnnConv : public PreparedKernel {
 public:
   CudnnConv(Which which, const OpCall &call, const Queue &queue)
       : which_(which), queue_(queue), dtype_(call.results[0].dtype), shape_(convShape(call)),
-        hasBias_(call.operands.size() > 2) {
+        hasBias_(call.operands.size() > 2), channelsLast_(isChannelsLast(*call.attrs)) {
     spatialAxes_ = int(std::max<size_t>(2, call.operands[0].dims.size() - 2));
   }
 
@@ -89,15 +89,23 @@ public:
   }
 
 private:
-  // [first, second, spatial...], the spatial axes being the last ones of three.
+  // [first, second, spatial...], the spatial axes being the last ones of three. Descriptors have
+  // the sizes in this order wherever the channels lie: that is told by the strides.
   bool setTensor(TensorHandle &tensor, int64_t first, int64_t second, const int64_t *spatial) {
     int dims[5] = {int(first), int(second)}, strides[5];
     int rank = 2 + spatialAxes_;
     for (int i = 0; i < spatialAxes_; ++i)
       dims[2 + i] = spatial ? int(spatial[3 - spatialAxes_ + i]) : 1;
     int64_t stride = 1;
-    for (int i = rank; i-- > 0; stride *= dims[i])
+    auto put = [&](int i) {
       strides[i] = int(stride);
+      stride *= dims[i];
+    };
+    if (channelsLast_)
+      put(1);
+    for (int i = rank; i-- > 0;)
+      if (i != 1 || !channelsLast_)
+        put(i);
     return stride <= INT32_MAX && // the library's indices
            cudnnSetTensorNdDescriptor(tensor.it, *typeOf(dtype_), rank, dims, strides) ==
                CUDNN_STATUS_SUCCESS;
@@ -121,8 +129,9 @@ private:
       dilation[i] = int(s.dilation[lead + i]);
     }
     cudnnDataType_t compute = dtype_ == DType::F64 ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT;
-    if (cudnnSetFilterNdDescriptor(w_.it, *typeOf(dtype_), CUDNN_TENSOR_NCHW, 2 + rank, dims) !=
-            CUDNN_STATUS_SUCCESS ||
+    if (cudnnSetFilterNdDescriptor(w_.it, *typeOf(dtype_),
+                                   channelsLast_ ? CUDNN_TENSOR_NHWC : CUDNN_TENSOR_NCHW, 2 + rank,
+                                   dims) != CUDNN_STATUS_SUCCESS ||
         cudnnSetConvolutionNdDescriptor(conv_.it, rank, pad, stride, dilation,
                                         CUDNN_CROSS_CORRELATION, compute) != CUDNN_STATUS_SUCCESS ||
         cudnnSetConvolutionGroupCount(conv_.it, int(s.groups)) != CUDNN_STATUS_SUCCESS ||
@@ -187,7 +196,7 @@ private:
   const Queue &queue_;
   const DType dtype_;
   const ConvShape shape_;
-  const bool hasBias_;
+  const bool hasBias_, channelsLast_;
   int spatialAxes_;
   TensorHandle x_, y_, bias_; // x of conv and what it makes, whichever of them is computed here
   FilterHandle w_;

@@ -1,5 +1,6 @@
 // Batch norm and running averages.
 
+#include "ir/ops/channels.h"
 #include "kernels/cuda/map.h"
 #include "kernels/cuda/norm.h"
 #include "kernels/cuda/register.h"
@@ -70,9 +71,11 @@ template <typename T, typename P> struct BatchNormGradOp {
   }
 };
 
-Division overChannel(const Type &x) {
+Division overChannel(const OpCall &call, size_t x) {
+  const Type &type = call.operands[x];
+  int64_t channels = channelAxis(*call.attrs, type.rank());
   return Division(
-      x.dims, [](int64_t a) { return a != 1; }, Passes::More);
+      type.dims, [=](int64_t a) { return a != channels; }, Passes::More);
 }
 
 struct BatchNorm {
@@ -83,7 +86,7 @@ struct BatchNorm {
         l.operand<P>(3),          l.operand<P>(4), l.result<T>(0),
         l.result<P>(1),           l.result<P>(2),  Compute<T>(attrs.getFloat("epsilon")),
         attrs.getBool("training")};
-    Division d = overChannel(l.call.operands[0]);
+    Division d = overChannel(l.call, 0);
     if (op.training)
       return reduceBy(l.queue, d, op, l.args.workspace);
     applyBy(l.queue, d, op);
@@ -93,14 +96,14 @@ struct BatchNorm {
     });
   }
   static int64_t workspace(const OpCall &call) {
-    return overChannel(call.operands[0]).workspaceBytes(sizeof(Moments<double>));
+    return overChannel(call, 0).workspaceBytes(sizeof(Moments<double>));
   }
 };
 
 struct BatchNormGrad {
   template <typename T, typename P> static void run(const Launch &l) {
     const Attrs &attrs = *l.call.attrs;
-    Division d = overChannel(l.call.operands[1]);
+    Division d = overChannel(l.call, 1);
     using C = Compute<T>;
     reduceBy(l.queue, d,
              BatchNormGradOp<T, P>{l.operand<T>(0), l.operand<T>(1), l.operand<P>(2),
@@ -110,7 +113,7 @@ struct BatchNormGrad {
              l.args.workspace);
   }
   static int64_t workspace(const OpCall &call) {
-    return overChannel(call.operands[1]).workspaceBytes(sizeof(GradSums<double>));
+    return overChannel(call, 1).workspaceBytes(sizeof(GradSums<double>));
   }
 };
 

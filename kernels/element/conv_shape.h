@@ -1,6 +1,7 @@
 // Sizes of a convolution, with three spatial axes always: missing ones, in front, have size one.
 #pragma once
 
+#include "ir/ops/channels.h"
 #include "ir/ops/window.h"
 #include "kernels/element/portable.h"
 #include <algorithm>
@@ -52,7 +53,8 @@ inline ConvShape convShape(const Type &g, const Type &x, const Window &window, i
 }
 
 // Of a call of conv, conv_transpose or conv_weight_grad.
-inline ConvShape convShape(const OpCall &c) {
+inline ConvShape convShape(const OpCall &given) {
+  const OpCall c = channelsFirst(given);
   bool forward = c.op->name == "conv", transpose = c.op->name == "conv_transpose";
   const Type &g = forward ? c.results[0] : c.operands[0];
   const Type &x = forward ? c.operands[0] : transpose ? c.results[0] : c.operands[1];
@@ -71,5 +73,31 @@ inline ConvShape flattened(ConvShape s) {
   }
   return s;
 }
+
+// How far apart, in elements, neighbours along the axes of a dense tensor lie.
+struct ImageSteps {
+  int64_t image, channel, at[3]; // of weights: output channel, channel, tap
+  bool channelsLast;
+
+  ImageSteps(int64_t channels, const int64_t (&sizes)[3], bool channelsLast)
+      : image(channels * sizes[0] * sizes[1] * sizes[2]),
+        channel(channelsLast ? 1 : sizes[0] * sizes[1] * sizes[2]), channelsLast(channelsLast) {
+    at[2] = channelsLast ? channels : 1;
+    at[1] = at[2] * sizes[2];
+    at[0] = at[1] * sizes[1];
+  }
+  ISTHMUS_DEVICE int64_t place(int64_t d, int64_t h, int64_t w) const {
+    return d * at[0] + h * at[1] + w * at[2];
+  }
+};
+
+// Of a convolution's three tensors; x and y are of conv, whichever of them is computed.
+struct ConvSteps {
+  ImageSteps x, y, w;
+
+  ConvSteps(const ConvShape &s, bool channelsLast)
+      : x(s.channels, s.in, channelsLast), y(s.outChannels, s.out, channelsLast),
+        w(s.groupChannels(), s.kernel, channelsLast) {}
+};
 
 } // namespace isthmus

@@ -5,9 +5,9 @@
 //   conv_transpose:    x[n] = w^T g[n]        the same
 //   conv_weight_grad:  w = sum g[n] x[n]^T    the inner axis does
 
+#include "kernels/element/conv_shape.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/gemm/register.h"
-#include "kernels/element/conv_shape.h"
 #include "kernels/plain/parallel.h"
 
 namespace isthmus::gemm {
@@ -86,7 +86,7 @@ std::unique_ptr<PreparedKernel> preparePointwise(const OpCall &call, const Kerne
     if (t.elements() == 0)
       return nullptr;
   ConvShape s = convShape(call);
-  if (s.groups != 1)
+  if (s.groups != 1 || isChannelsLast(*call.attrs))
     return nullptr;
   for (int a = 0; a < 3; ++a)
     if (s.kernel[a] != 1 || s.stride[a] != 1 || s.pad[a] != 0 || s.in[a] != s.out[a])

@@ -17,8 +17,15 @@ struct Shape {
   memory::dims x, y, w;           // x, y: of a round
   memory::dims strides, dilations, padLow, padHigh;
   memory::data_type type;
+  bool channelsLast = false;
   int64_t xStep = 0, yStep = 0; // bytes from round to round
 
+  // As x, y and w lie in memory; to oneDNN channels come before places wherever they lie. Weights
+  // in groups have one size more.
+  memory::desc given(const memory::dims &d, memory::data_type t) const {
+    return denseDesc(d, t, channelsLast ? d.size() - x.size() + 1 : d.size() - 1);
+  }
+  memory::desc given(const memory::dims &d) const { return given(d, type); }
   memory::desc dense(const memory::dims &d) const { return denseDesc(d, type); }
   memory::desc any(const memory::dims &d) const { return anyDesc(d, type); }
 };
@@ -46,14 +53,16 @@ std::optional<Shape> shapeOf(const OpCall &call, int threads, bool sumsOverBatch
       return std::nullopt;
   if (call.results[0].elements() == 0)
     return std::nullopt;
+  const OpCall c = channelsFirst(call);
   bool forward = call.op->name == "conv", transpose = call.op->name == "conv_transpose";
-  const Type &y = forward ? call.results[0] : call.operands[0];
-  const Type &x = forward ? call.operands[0] : transpose ? call.results[0] : call.operands[1];
-  const Type &w = forward || transpose ? call.operands[1] : call.results[0];
+  const Type &y = forward ? c.results[0] : c.operands[0];
+  const Type &x = forward ? c.operands[0] : transpose ? c.results[0] : c.operands[1];
+  const Type &w = forward || transpose ? c.operands[1] : c.results[0];
   int64_t groups = call.attrs->getInt("groups");
 
   Shape s;
   s.type = *type;
+  s.channelsLast = isChannelsLast(*call.attrs);
   s.x.assign(x.dims.begin(), x.dims.end());
   s.y.assign(y.dims.begin(), y.dims.end());
   s.w.assign(w.dims.begin(), w.dims.end());
@@ -96,9 +105,9 @@ std::unique_ptr<PreparedKernel> prepareConv(const OpCall &call, const KernelOpti
     if (!findImplementation(pd))
       return nullptr;
     auto p = std::make_unique<Program>(options.threads, s->rounds);
-    auto x = p->asLayout(When::Each, p->operand(0, s->dense(s->x), s->xStep), pd.src_desc());
-    auto w = p->asLayout(When::Once, p->operand(1, s->dense(s->w)), pd.weights_desc());
-    auto y = p->result(0, s->dense(s->y), s->yStep);
+    auto x = p->asLayout(When::Each, p->operand(0, s->given(s->x), s->xStep), pd.src_desc());
+    auto w = p->asLayout(When::Once, p->operand(1, s->given(s->w)), pd.weights_desc());
+    auto y = p->result(0, s->given(s->y), s->yStep);
     auto inside = p->desc(y) == pd.dst_desc() ? y : p->workspace(pd.dst_desc());
     llvm::SmallVector<Program::Argument, 4> arguments = {
         {DNNL_ARG_SRC, x}, {DNNL_ARG_WEIGHTS, w}, {DNNL_ARG_DST, inside}};
@@ -134,9 +143,9 @@ std::unique_ptr<PreparedKernel> prepareConvTranspose(const OpCall &call,
     if (!findImplementation(pd))
       return nullptr;
     auto p = std::make_unique<Program>(options.threads, s->rounds);
-    auto g = p->asLayout(When::Each, p->operand(0, s->dense(s->y), s->yStep), pd.diff_dst_desc());
-    auto w = p->asLayout(When::Once, p->operand(1, s->dense(s->w)), pd.weights_desc());
-    auto x = p->result(0, s->dense(s->x), s->xStep);
+    auto g = p->asLayout(When::Each, p->operand(0, s->given(s->y), s->yStep), pd.diff_dst_desc());
+    auto w = p->asLayout(When::Once, p->operand(1, s->given(s->w)), pd.weights_desc());
+    auto x = p->result(0, s->given(s->x), s->xStep);
     auto inside = p->desc(x) == pd.diff_src_desc() ? x : p->workspace(pd.diff_src_desc());
     p->primitive(When::Each, dnnl::convolution_backward_data(pd), pd.scratchpad_desc(),
                  {{DNNL_ARG_DIFF_DST, g}, {DNNL_ARG_WEIGHTS, w}, {DNNL_ARG_DIFF_SRC, inside}});
@@ -148,13 +157,15 @@ std::unique_ptr<PreparedKernel> prepareConvTranspose(const OpCall &call,
       int64_t channels = s->x[1],
               plane = s->xStep / int64_t(sizeof(float)) / (s->images * channels);
       p->function(When::Each, {p->operand(2, s->dense({channels})), x},
-                  [=, images = s->images](char *const *at) {
+                  [=, images = s->images, last = s->channelsLast](char *const *at) {
                     auto *bias = reinterpret_cast<const float *>(at[0]);
                     auto *to = reinterpret_cast<float *>(at[1]);
+                    int64_t rows = images * (last ? plane : channels);
+                    int64_t length = last ? channels : plane;
 #pragma omp parallel for schedule(static)
-                    for (int64_t row = 0; row < images * channels; ++row)
-                      for (int64_t i = 0; i < plane; ++i)
-                        to[row * plane + i] += bias[row % channels];
+                    for (int64_t row = 0; row < rows; ++row)
+                      for (int64_t i = 0; i < length; ++i)
+                        to[row * length + i] += bias[last ? i : row % channels];
                   });
     }
     return p;
@@ -178,12 +189,11 @@ std::unique_ptr<PreparedKernel> prepareConvWeightGrad(const OpCall &call,
     if (!findImplementation(pd))
       return nullptr;
     auto p = std::make_unique<Program>(options.threads, s->rounds);
-    auto g = p->asLayout(When::Each, p->operand(0, s->dense(s->y), s->yStep), pd.diff_dst_desc());
-    auto x = p->asLayout(When::Each, p->operand(1, s->dense(s->x), s->xStep), pd.src_desc());
-    auto w = p->result(0, s->dense(s->w));
+    auto g = p->asLayout(When::Each, p->operand(0, s->given(s->y), s->yStep), pd.diff_dst_desc());
+    auto x = p->asLayout(When::Each, p->operand(1, s->given(s->x), s->xStep), pd.src_desc());
+    auto w = p->result(0, s->given(s->w));
     bool isF32 = s->type == memory::data_type::f32;
-    auto total =
-        isF32 || s->rounds == 1 ? w : p->workspace(denseDesc(s->w, memory::data_type::f32));
+    auto total = isF32 || s->rounds == 1 ? w : p->workspace(s->given(s->w, memory::data_type::f32));
     bool direct = s->rounds == 1 && p->desc(total) == pd.diff_weights_desc();
     auto part = direct ? total : p->workspace(pd.diff_weights_desc());
     p->primitive(When::Each, dnnl::convolution_backward_weights(pd), pd.scratchpad_desc(),

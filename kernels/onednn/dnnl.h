@@ -35,12 +35,20 @@ inline std::optional<memory::data_type> dataType(DType t) {
   }
 }
 
-inline memory::desc denseDesc(const memory::dims &dims, memory::data_type t) {
+// Axis `inner` is the innermost; the others are in their order.
+inline memory::desc denseDesc(const memory::dims &dims, memory::data_type t, size_t inner) {
   memory::dims strides(dims.size());
-  memory::dim step = 1;
-  for (size_t i = dims.size(); i-- > 0; step *= dims[i])
-    strides[i] = step;
+  memory::dim step = dims[inner];
+  strides[inner] = 1;
+  for (size_t i = dims.size(); i-- > 0;)
+    if (i != inner) {
+      strides[i] = step;
+      step *= dims[i];
+    }
   return memory::desc(dims, t, strides);
+}
+inline memory::desc denseDesc(const memory::dims &dims, memory::data_type t) {
+  return denseDesc(dims, t, dims.size() - 1);
 }
 inline memory::desc anyDesc(const memory::dims &dims, memory::data_type t) {
   return memory::desc(dims, t, memory::format_tag::any);

@@ -1,6 +1,6 @@
 // Convolutions as loops over taps and channels around a loop along a row, which the compiler
-// vectorises. Sums are in double, in one order whatever the number of threads or the width of
-// vectors.
+// vectorises. Sums are in double, in one order whatever the number of threads, the width of vectors
+// or the place of the channels.
 
 #include "kernels/plain/by_type.h"
 #include "kernels/element/conv_shape.h"
@@ -26,12 +26,19 @@ void addScaled(double *sum, int64_t sumStep, const T *x, int64_t xStep, double w
       sum[i * sumStep] += weight * double(x[i * xStep]);
 }
 
-// --- conv. One piece of the output row (od, oh), for `count` output channels whose weights lie
-// `each` apart.
+struct Shape : ConvShape {
+  ConvSteps steps;
+
+  explicit Shape(const OpCall &call) : Shape(flattened(convShape(call)), *call.attrs) {}
+  Shape(const ConvShape &s, const Attrs &attrs) : ConvShape(s), steps(s, isChannelsLast(attrs)) {}
+};
+
+// --- conv. One piece of the output row (od, oh), for `count` output channels.
 
 template <typename T>
-void convPiece(const ConvShape &s, const T *x, const T *w, int64_t each, int64_t count, int64_t od,
-               int64_t oh, int64_t from, int64_t to, Sums &sums) {
+void convPiece(const Shape &s, const T *x, const T *w, int64_t count, int64_t od, int64_t oh,
+               int64_t from, int64_t to, Sums &sums) {
+  const ImageSteps &xAt = s.steps.x, &wAt = s.steps.w;
   for (int64_t kd = 0; kd < s.kernel[0]; ++kd)
     for (int64_t kh = 0; kh < s.kernel[1]; ++kh) {
       int64_t d = s.position(0, od, kd), h = s.position(1, oh, kh);
@@ -41,12 +48,12 @@ void convPiece(const ConvShape &s, const T *x, const T *w, int64_t each, int64_t
         auto [low, high] = s.places(2, kw);
         low = std::max(low, from);
         int64_t n = std::min(high, to) - low;
-        const T *src = x + (d * s.in[1] + h) * s.in[2] + s.position(2, low, kw);
-        const T *tap = w + (kd * s.kernel[1] + kh) * s.kernel[2] + kw;
+        const T *src = x + xAt.place(d, h, s.position(2, low, kw));
+        const T *tap = w + wAt.place(kd, kh, kw);
         for (int64_t c = 0; c < s.groupChannels() && n > 0; ++c)
           for (int64_t j = 0; j < count; ++j)
-            addScaled(&sums[j][low - from], 1, src + c * s.inPlane(), s.stride[2],
-                      double(tap[j * each + c * s.taps()]), n);
+            addScaled(&sums[j][low - from], 1, src + c * xAt.channel, s.stride[2] * xAt.at[2],
+                      double(tap[j * wAt.image + c * wAt.channel]), n);
       }
     }
 }
@@ -54,8 +61,9 @@ void convPiece(const ConvShape &s, const T *x, const T *w, int64_t each, int64_t
 // --- conv_transpose. One piece of the row (d, h) of the result, for `count` channels of it.
 
 template <typename T>
-void transposePiece(const ConvShape &s, const T *g, const T *w, int64_t count, int64_t d, int64_t h,
+void transposePiece(const Shape &s, const T *g, const T *w, int64_t count, int64_t d, int64_t h,
                     int64_t from, int64_t to, Sums &sums) {
+  const ImageSteps &yAt = s.steps.y, &wAt = s.steps.w;
   for (int64_t kd = 0; kd < s.kernel[0]; ++kd)
     for (int64_t kh = 0; kh < s.kernel[1]; ++kh) {
       int64_t atD = d + s.pad[0] - kd * s.dilation[0], od = atD / s.stride[0];
@@ -68,42 +76,43 @@ void transposePiece(const ConvShape &s, const T *g, const T *w, int64_t count, i
         int64_t shift = s.pad[2] - kw * s.dilation[2], stride = s.stride[2];
         int64_t low = from + shift <= 0 ? 0 : (from + shift + stride - 1) / stride;
         int64_t high = to - 1 + shift < 0 ? 0 : std::min(s.out[2], (to - 1 + shift) / stride + 1);
-        const T *src = g + (od * s.out[1] + oh) * s.out[2] + low;
-        const T *tap = w + (kd * s.kernel[1] + kh) * s.kernel[2] + kw;
+        const T *src = g + yAt.place(od, oh, low);
+        const T *tap = w + wAt.place(kd, kh, kw);
         for (int64_t o = 0; o < s.groupOutChannels() && low < high; ++o)
           for (int64_t j = 0; j < count; ++j)
-            addScaled(&sums[j][low * stride - shift - from], stride, src + o * s.outPlane(), 1,
-                      double(tap[(o * s.groupChannels() + j) * s.taps()]), high - low);
+            addScaled(&sums[j][low * stride - shift - from], stride, src + o * yAt.channel,
+                      yAt.at[2], double(tap[o * wAt.image + j * wAt.channel]), high - low);
       }
     }
 }
 
 // --- conv_weight_grad. One tap, for `count` output channels: eight partial sums by the place's
-// index in its row.
+// index in its row. Neighbours in a row of g lie `apart`, which is one or told at run time.
 
 constexpr int64_t kLanes = 8;
 
-template <typename T>
-void weightTap(const ConvShape &s, const T *g, const T *x, int64_t count, const int64_t (&k)[3],
-               double (&lanes)[kAtOnce][kLanes]) {
+template <typename T, typename Apart>
+void weightTap(const Shape &s, const T *g, const T *x, int64_t count, const int64_t (&k)[3],
+               Apart apart, double (&lanes)[kAtOnce][kLanes]) {
+  const ImageSteps &xAt = s.steps.x, &yAt = s.steps.y;
   auto [lowD, highD] = s.places(0, k[0]);
   auto [lowH, highH] = s.places(1, k[1]);
   auto [lowW, highW] = s.places(2, k[2]);
-  int64_t n = highW - lowW, whole = n / kLanes * kLanes, stride = s.stride[2];
+  int64_t n = highW - lowW, whole = n / kLanes * kLanes, stride = s.stride[2] * xAt.at[2];
   for (int64_t od = lowD; od < highD; ++od)
     for (int64_t oh = lowH; oh < highH; ++oh) {
-      const T *row = x + (s.position(0, od, k[0]) * s.in[1] + s.position(1, oh, k[1])) * s.in[2] +
-                     s.position(2, lowW, k[2]);
+      const T *row = x + xAt.place(s.position(0, od, k[0]), s.position(1, oh, k[1]),
+                                   s.position(2, lowW, k[2]));
       for (int64_t j = 0; j < count; ++j) {
-        const T *up = g + j * s.outPlane() + (od * s.out[1] + oh) * s.out[2] + lowW;
+        const T *up = g + j * yAt.channel + yAt.place(od, oh, lowW);
         double sum[kLanes];
         for (int64_t l = 0; l < kLanes; ++l)
           sum[l] = lanes[j][l];
         for (int64_t i = 0; i < whole; i += kLanes)
           for (int64_t l = 0; l < kLanes; ++l)
-            sum[l] += double(up[i + l]) * double(row[(i + l) * stride]);
+            sum[l] += double(up[(i + l) * apart]) * double(row[(i + l) * stride]);
         for (int64_t i = whole; i < n; ++i)
-          sum[i - whole] += double(up[i]) * double(row[i * stride]);
+          sum[i - whole] += double(up[i * apart]) * double(row[i * stride]);
         for (int64_t l = 0; l < kLanes; ++l)
           lanes[j][l] = sum[l];
       }
@@ -119,12 +128,12 @@ void clear(Sums &sums, int64_t n) {
 
 struct Conv {
   template <typename T> static void run(const OpCall &call, const KernelArgs &args) {
-    const ConvShape s = flattened(convShape(call));
+    const Shape s(call);
+    const ImageSteps &xAt = s.steps.x, &yAt = s.steps.y, &wAt = s.steps.w;
     auto *x = operand<T>(args, 0), *w = operand<T>(args, 1);
     const T *bias = call.operands.size() > 2 ? operand<T>(args, 2) : nullptr;
     auto *y = result<T>(args, 0);
-    int64_t each = s.groupChannels() * s.taps(), perGroup = s.groupOutChannels();
-    int64_t blocks = (perGroup + kAtOnce - 1) / kAtOnce;
+    int64_t perGroup = s.groupOutChannels(), blocks = (perGroup + kAtOnce - 1) / kAtOnce;
 #pragma omp parallel for collapse(4) schedule(static)
     for (int64_t n = 0; n < s.batch; ++n)
       for (int64_t g = 0; g < s.groups; ++g)
@@ -137,14 +146,14 @@ struct Conv {
               int64_t to = std::min(from + kPiece, s.out[2]);
               clear(sums, to - from);
               vectorised([&] {
-                convPiece(s, x + (n * s.channels + g * s.groupChannels()) * s.inPlane(),
-                          w + o * each, each, count, r / s.out[1], r % s.out[1], from, to, sums);
+                convPiece(s, x + n * xAt.image + g * s.groupChannels() * xAt.channel,
+                          w + o * wAt.image, count, r / s.out[1], r % s.out[1], from, to, sums);
               });
               for (int64_t j = 0; j < count; ++j) {
-                T *row = y + (n * s.outChannels + o + j) * s.outPlane() + r * s.out[2];
+                T *row = y + n * yAt.image + (o + j) * yAt.channel + r * yAt.at[1];
                 double add = bias ? double(bias[o + j]) : 0;
                 for (int64_t i = from; i < to; ++i)
-                  row[i] = converted<T>(sums[j][i - from] + add);
+                  row[i * yAt.at[2]] = converted<T>(sums[j][i - from] + add);
               }
             }
           }
@@ -153,7 +162,8 @@ struct Conv {
 
 struct ConvTranspose {
   template <typename T> static void run(const OpCall &call, const KernelArgs &args) {
-    const ConvShape s = flattened(convShape(call));
+    const Shape s(call);
+    const ImageSteps &xAt = s.steps.x, &yAt = s.steps.y, &wAt = s.steps.w;
     auto *g = operand<T>(args, 0), *w = operand<T>(args, 1);
     const T *bias = call.operands.size() > 2 ? operand<T>(args, 2) : nullptr;
     auto *x = result<T>(args, 0);
@@ -171,15 +181,15 @@ struct ConvTranspose {
               int64_t to = std::min(from + kPiece, s.in[2]);
               clear(sums, to - from);
               vectorised([&] {
-                transposePiece(s, g + (n * s.outChannels + o) * s.outPlane(),
-                               w + (o * perGroup + b * kAtOnce) * s.taps(), count, r / s.in[1],
+                transposePiece(s, g + n * yAt.image + o * yAt.channel,
+                               w + o * wAt.image + b * kAtOnce * wAt.channel, count, r / s.in[1],
                                r % s.in[1], from, to, sums);
               });
               for (int64_t j = 0; j < count; ++j) {
-                T *row = x + (n * s.channels + c + j) * s.inPlane() + r * s.in[2];
+                T *row = x + n * xAt.image + (c + j) * xAt.channel + r * xAt.at[1];
                 double add = bias ? double(bias[c + j]) : 0;
                 for (int64_t i = from; i < to; ++i)
-                  row[i] = converted<T>(sums[j][i - from] + add);
+                  row[i * xAt.at[2]] = converted<T>(sums[j][i - from] + add);
               }
             }
           }
@@ -188,7 +198,8 @@ struct ConvTranspose {
 
 struct ConvWeightGrad {
   template <typename T> static void run(const OpCall &call, const KernelArgs &args) {
-    const ConvShape s = flattened(convShape(call));
+    const Shape s(call);
+    const ImageSteps &xAt = s.steps.x, &yAt = s.steps.y, &wAt = s.steps.w;
     auto *g = operand<T>(args, 0), *x = operand<T>(args, 1);
     auto *w = result<T>(args, 0);
     int64_t perGroup = s.groupOutChannels(), blocks = (perGroup + kAtOnce - 1) / kAtOnce;
@@ -203,16 +214,21 @@ struct ConvWeightGrad {
                             t % s.kernel[2]};
             double lanes[kAtOnce][kLanes] = {};
             vectorised([&] {
-              for (int64_t n = 0; n < s.batch; ++n)
-                weightTap(s, g + (n * s.outChannels + o) * s.outPlane(),
-                          x + (n * s.channels + group * s.groupChannels() + c) * s.inPlane(), count,
-                          k, lanes);
+              for (int64_t n = 0; n < s.batch; ++n) {
+                const T *up = g + n * yAt.image + o * yAt.channel;
+                const T *image = x + n * xAt.image + (group * s.groupChannels() + c) * xAt.channel;
+                if (yAt.at[2] == 1)
+                  weightTap(s, up, image, count, k, std::integral_constant<int64_t, 1>(), lanes);
+                else
+                  weightTap(s, up, image, count, k, yAt.at[2], lanes);
+              }
             });
             for (int64_t j = 0; j < count; ++j) {
               double sum = 0;
               for (double lane : lanes[j])
                 sum += lane;
-              w[((o + j) * s.groupChannels() + c) * s.taps() + t] = converted<T>(sum);
+              w[(o + j) * wAt.image + c * wAt.channel + wAt.place(k[0], k[1], k[2])] =
+                  converted<T>(sum);
             }
           }
         }

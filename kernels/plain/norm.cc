@@ -2,6 +2,7 @@
 // left of it), so that a large mean does not eat the variance.
 
 #include "kernels/plain/norm.h"
+#include "ir/ops/channels.h"
 #include "kernels/element/norm.h"
 #include "kernels/plain/by_type.h"
 #include "kernels/plain/register.h"
@@ -12,13 +13,15 @@
 namespace isthmus::plain {
 namespace {
 
-// x as [batch, channels, inner]: the channel's elements are `batch` rows of `inner`.
+// x as [batch, channels, inner]: the channel's elements are `batch` rows of `inner`. With channels
+// last each pixel is of the batch.
 struct ChannelShape {
-  int64_t batch, channels, inner;
+  int64_t batch = 1, channels = 1, inner = 1;
 
-  explicit ChannelShape(const Type &x) : batch(x.dims[0]), channels(x.dims[1]), inner(1) {
-    for (int64_t d : llvm::makeArrayRef(x.dims).drop_front(2))
-      inner *= d;
+  ChannelShape(const Type &x, const Attrs &attrs) {
+    int64_t axis = channelAxis(attrs, x.rank());
+    for (int64_t a = 0; a < x.rank(); ++a)
+      (a < axis ? batch : a == axis ? channels : inner) *= x.dims[a];
   }
   int64_t count() const { return batch * inner; }
   int64_t row(int64_t n, int64_t c) const { return (n * channels + c) * inner; }
@@ -27,6 +30,10 @@ struct ChannelShape {
 // Sum over a channel of term(index of the element).
 template <typename Term> double channelSum(const ChannelShape &s, int64_t c, Term term) {
   LaneSum sum;
+  if (s.inner == 1) { // one row of elements that lie apart
+    sum.addRow(s.batch, [&](int64_t n) { return term(s.row(n, c)); });
+    return sum.total();
+  }
   for (int64_t n = 0; n < s.batch; ++n) {
     int64_t row = s.row(n, c);
     sum.addRow(s.inner, [&](int64_t i) { return term(row + i); });
@@ -49,7 +56,7 @@ template <typename F> void forEachChannel(const ChannelShape &s, F f) {
 struct BatchNorm { // T: of x; P: of the vectors
   template <typename T, typename P> static void run(const OpCall &call, const KernelArgs &args) {
     using C = Compute<T>;
-    const ChannelShape s(call.operands[0]);
+    const ChannelShape s(call.operands[0], *call.attrs);
     const double epsilon = call.attrs->getFloat("epsilon"),
                  count = std::max(1.0, double(s.count()));
     const bool training = call.attrs->getBool("training");
@@ -84,7 +91,7 @@ struct BatchNorm { // T: of x; P: of the vectors
 struct BatchNormGrad {
   template <typename T, typename P> static void run(const OpCall &call, const KernelArgs &args) {
     using C = Compute<T>;
-    const ChannelShape s(call.operands[1]);
+    const ChannelShape s(call.operands[1], *call.attrs);
     const double epsilon = call.attrs->getFloat("epsilon"),
                  count = std::max(1.0, double(s.count()));
     const bool training = call.attrs->getBool("training");

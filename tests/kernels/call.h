@@ -2,6 +2,7 @@
 #pragma once
 
 #include "ir/op_registry.h"
+#include "ir/ops/channels.h"
 #include "runtime/kernel.h"
 #include "gtest/gtest.h"
 #include <cstring>
@@ -165,6 +166,33 @@ private:
     }
   }
 };
+
+// Copies a tensor of type `t`, channels on axis 1, to where they are last, or back from there.
+inline void moveChannels(const Type &t, const Guarded &from, Guarded &to, bool back = false) {
+  int64_t width = dtypeBytes(t.dtype), images = t.rank() > 2 ? t.dims[0] : 1;
+  int64_t channels = t.rank() > 2 ? t.dims[1] : 1;
+  int64_t pixels = t.elements() / std::max<int64_t>(1, images * channels);
+  for (int64_t n = 0; n < images; ++n)
+    for (int64_t c = 0; c < channels; ++c)
+      for (int64_t p = 0; p < pixels; ++p) {
+        int64_t first = (n * channels + c) * pixels + p, last = (n * pixels + p) * channels + c;
+        std::memcpy(to.data() + (back ? first : last) * width,
+                    from.data() + (back ? last : first) * width, size_t(width));
+      }
+}
+
+// The same call, of the same inputs, with channels last.
+inline std::unique_ptr<Call> withChannelsLast(const Call &c) {
+  std::vector<Type> types;
+  for (const Type &t : c.call.operands)
+    types.push_back(channelsLast(t));
+  Attrs attrs = c.attrs;
+  attrs.set(kChannelsLast, true);
+  auto last = std::make_unique<Call>(c.call.op->name, types, attrs);
+  for (size_t i = 0; i < types.size(); ++i)
+    moveChannels(c.call.operands[i], c.in[i], last->in[i]);
+  return last;
+}
 
 // The largest difference between two results over the largest magnitude in `want`.
 inline double relativeError(const Call &got, const Call &want, size_t result) {

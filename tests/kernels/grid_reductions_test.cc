@@ -195,6 +195,23 @@ TEST(GridNorm, Channels) {
         }
 }
 
+TEST(GridNorm, ChannelsLast) {
+  struct {
+    const char *x, *channels;
+  } shapes[] = {{"3, 20, 7", "7"},    {"2, 33, 41, 3", "3"},  {"9, 2, 2, 40", "40"},
+                {"3, 1, 300", "300"}, {"2, 3, 5, 7, 4", "4"}, {"2, 150, 151, 2", "2"},
+                {"0, 4, 3", "3"}};
+  for (auto [dims, channels] : shapes)
+    for (const char *training : {"}", ", training = false}"})
+      for (DType t : kFloats) {
+        std::string of = dtypeName(t).str(), x = of + "[" + dims + "]";
+        std::string c = ", " + of + "[" + channels + "]";
+        std::string attrs = std::string(" {channels_last = true") + training;
+        expectLikePlain("batch_norm(" + x + c + c + c + c + ")" + attrs, t);
+        expectLikePlain("batch_norm_grad(" + x + ", " + x + c + c + c + ")" + attrs, t);
+      }
+}
+
 // Half a million elements about a mean a thousand times their deviation.
 TEST(GridNorm, LargeMeans) {
   auto e = parseExample("batch_norm(f32[2, 2, 400, 300], f32[2], f32[2], f32[2], f32[2])");

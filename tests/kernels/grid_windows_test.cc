@@ -1,6 +1,7 @@
 // Pools, convolutions, products and inverses: shapes that the op table's examples are too small
 // for.
 
+#include "ir/ops/channels.h"
 #include "ir/ops/window.h"
 #include "tests/kernels/compare.h"
 
@@ -57,7 +58,7 @@ TEST(GridPool, WindowsOfPaddingAlone) {
   expectLikePlain("max_pool(f64[0, 2, 4]) {kernel = [2]}");
 }
 
-void checkConv(const std::string &x, const std::string &w, const std::string &attrs) {
+void checkConvAt(const std::string &x, const std::string &w, const std::string &attrs) {
   std::string rest = attrs.empty() ? "" : ", " + attrs;
   auto conv = parseExample("conv(f64[" + x + "], f64[" + w + "]) {" + attrs + "}");
   std::string y = conv->call.results[0].str();
@@ -67,10 +68,10 @@ void checkConv(const std::string &x, const std::string &w, const std::string &at
       s += (s.empty() ? "" : ", ") + std::to_string(d);
     return "[" + s + "]";
   };
-  std::string in = list(spatial(conv->call.operands[0])),
-              kernel = list(spatial(conv->call.operands[1]));
-  std::string out = "f64[" + std::to_string(conv->call.results[0].dims[1]) + "]",
-              channels = "f64[" + std::to_string(conv->call.operands[0].dims[1]) + "]";
+  OpCall first = channelsFirst(conv->call);
+  std::string in = list(spatial(first.operands[0])), kernel = list(spatial(first.operands[1]));
+  std::string out = "f64[" + std::to_string(first.results[0].dims[1]) + "]",
+              channels = "f64[" + std::to_string(first.operands[0].dims[1]) + "]";
   std::string xType = "f64[" + x + "]", wType = "f64[" + w + "]";
   expectLikePlain("conv(" + xType + ", " + wType + ") {" + attrs + "}");
   expectLikePlain("conv(" + xType + ", " + wType + ", " + out + ") {" + attrs + "}");
@@ -78,6 +79,16 @@ void checkConv(const std::string &x, const std::string &w, const std::string &at
   expectLikePlain("conv_transpose(" + y + ", " + wType + ", " + channels + ") {dims = " + in +
                   rest + "}");
   expectLikePlain("conv_weight_grad(" + y + ", " + xType + ") {kernel = " + kernel + rest + "}");
+}
+
+// Of sizes with channels on axis 1; with channels last too.
+void checkConv(const std::string &x, const std::string &w, const std::string &attrs) {
+  checkConvAt(x, w, attrs);
+  auto moved = [](const std::string &sizes) {
+    size_t first = sizes.find(", "), second = sizes.find(", ", first + 1);
+    return sizes.substr(0, first) + sizes.substr(second) + sizes.substr(first, second - first);
+  };
+  checkConvAt(moved(x), moved(w), "channels_last = true" + (attrs.empty() ? "" : ", " + attrs));
 }
 
 TEST(GridConv, Windows) {

@@ -54,6 +54,18 @@ void give(Call &to, size_t operand, const Guarded &from) {
   std::memcpy(to.in[operand].data(), from.data(), size_t(from.bytes()));
 }
 
+// Sums are in another order.
+void expectLikeWithChannelsLast(const Call &call) {
+  auto last = withChannelsLast(call);
+  last->run(plain());
+  for (size_t r = 0; r < call.out.size(); ++r) {
+    Guarded back(call.out[r].bytes());
+    moveChannels(call.call.results[r], last->out[r], back, /*back=*/true);
+    for (int64_t e = 0; e < call.call.results[r].elements(); ++e)
+      EXPECT_NEAR(back.as<double>()[e], call.output(r, e), 1e-12) << last->text();
+  }
+}
+
 TEST(PlainNorm, BatchNorm) {
   for (const Dims &dims : {Dims{3, 4, 5, 2}, Dims{6, 3}, Dims{2, 2, 37}})
     for (bool training : {true, false}) {
@@ -94,6 +106,8 @@ TEST(PlainNorm, BatchNorm) {
       give(b, 3, f.out[1]);
       give(b, 4, f.out[2]);
       b.run(plain());
+      expectLikeWithChannelsLast(f);
+      expectLikeWithChannelsLast(b);
       for (size_t i : {0, 1, 2})
         expectGradient(f, i, values(b, 0), b, i);
     }

@@ -82,6 +82,15 @@ void forEachTerm(const Case &c, const Dims &x, const Dims &w, const Dims &y, F f
           }
 }
 
+void expectSameBitsWithChannelsLast(const Call &call) {
+  auto last = withChannelsLast(call);
+  last->run(plain());
+  Guarded back(call.out[0].bytes());
+  moveChannels(call.call.results[0], last->out[0], back, /*back=*/true);
+  EXPECT_EQ(last->call.results[0], channelsLast(call.call.results[0])) << last->text();
+  EXPECT_TRUE(back.sameBytes(call.out[0])) << last->text();
+}
+
 TEST(PlainConv, AgreesWithTheDefinition) {
   std::mt19937 random(1);
   for (int i = 0; i < 150; ++i) {
@@ -105,6 +114,7 @@ TEST(PlainConv, AgreesWithTheDefinition) {
     for (Call *call : {&conv, &transpose, &weight}) {
       call->draw(uint64_t(seed += 1000));
       call->run(plain());
+      expectSameBitsWithChannelsLast(*call);
     }
 
     auto perChannel = [](const Dims &d) {

@@ -2,6 +2,7 @@
 
 #include "ir/builder.h"
 #include "ir/onnx/tensor_data.h"
+#include "ir/ops/channels.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
@@ -217,6 +218,23 @@ std::optional<std::vector<Name>> writeExpansion(Body &b, const OpDef &op, const 
   return out;
 }
 
+// ONNX has channels on axis 1: what has them last stands between transposes.
+std::vector<Name> writeEitherWay(WriteRow write, const RowWriter &w) {
+  if (!isChannelsLast(w.attrs))
+    return write(w);
+  std::vector<Known> operands;
+  for (const Known &x : w.operands)
+    operands.push_back(
+        {w.transpose(x.name, toChannelsFirst(x.type.rank())), channelsFirst(x.type)});
+  std::vector<Type> results;
+  for (const Type &t : w.results)
+    results.push_back(channelsFirst(t));
+  std::vector<Name> names = write({w.b, w.attrs, operands, results});
+  for (size_t i = 0; i < names.size(); ++i)
+    names[i] = w.transpose(names[i], toChannelsLast(results[i].rank()));
+  return names;
+}
+
 } // namespace
 
 std::optional<std::vector<Name>> writeRow(Body &b, const OpDef &op, const Attrs &attrs,
@@ -225,7 +243,7 @@ std::optional<std::vector<Name>> writeRow(Body &b, const OpDef &op, const Attrs 
   auto it = table().find(op.name);
   if (it != table().end()) {
     size_t before = b.nodes.size();
-    std::vector<Name> names = it->second->write({b, attrs, operands, results});
+    std::vector<Name> names = writeEitherWay(it->second->write, {b, attrs, operands, results});
     llvm::StringSet<> read;
     read.insert(names.begin(), names.end());
     for (const onnx::NodeProto &n : llvm::makeArrayRef(b.nodes).drop_front(before))
