@@ -13,6 +13,9 @@ struct Target {
   // Scratch bytes of a call; null means none. An error if the target cannot run it.
   std::function<llvm::Expected<int64_t>(const OpCall &)> workspace;
 
+  // Whether a matrix product that adds a bias saves a pass over its result.
+  bool fusesBias = false;
+
   // Roofline: a call takes the longer of its arithmetic and its traffic, plus a start-up time.
   double flopsPerSecond = 100e9;
   double bytesPerSecond = 10e9;

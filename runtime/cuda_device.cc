@@ -85,6 +85,7 @@ public:
     target_.channelsLast = {DType::BF16, DType::F16};
     if (o.tf32)
       target_.channelsLast.push_back(DType::F32);
+    target_.fusesBias = true;
     target_.workspace = [this](const OpCall &call) -> llvm::Expected<int64_t> {
       auto kernel = prepare(call);
       if (!kernel)

@@ -1,4 +1,4 @@
-// The matrix product. Its gradients are matrix products again.
+// The matrix product, with a bias where one is given. Its gradients are matrix products again.
 
 #include "ir/ops/linalg.h"
 #include <algorithm>
@@ -22,14 +22,18 @@ llvm::Expected<TypeList> inferMatmul(const InferContext &c) {
     if (llvm::Error e = c.expectRank(i, 2, 64))
       return e;
   const Type &a = c.operand(0), &b = c.operand(1);
-  if (a.dtype != b.dtype)
-    return c.error("expects operands of one element type, got '{0}' and '{1}'", a.str(), b.str());
+  for (const Type &t : c.operands.drop_front())
+    if (a.dtype != t.dtype)
+      return c.error("expects operands of one element type, got '{0}' and '{1}'", a.str(), t.str());
   bool ta = c.attrs.getBool("transpose_a"), tb = c.attrs.getBool("transpose_b");
   Matrix ma = matrixOf(a, ta), mb = matrixOf(b, tb);
   if (ma.columns != mb.rows)
     return c.error("expects inner sizes to agree, got {0} in '{1}'{2} and {3} in '{4}'{5}",
                    ma.columns, a.str(), ta ? " transposed" : "", mb.rows, b.str(),
                    tb ? " transposed" : "");
+  if (c.has(2) && (c.operand(2).rank() != 1 || c.operand(2).dims[0] != mb.columns))
+    return c.error("expects a bias of {0} elements, one per column of the result, got '{1}'",
+                   mb.columns, c.operand(2).str());
   Dims batch(std::max(a.rank(), b.rank()) - 2, 1);
   for (const Type &t : {a, b})
     for (size_t i = 0, lead = batch.size() + 2 - t.dims.size(); i + 2 < t.dims.size(); ++i) {
@@ -64,7 +68,7 @@ ValueList vjpMatmul(VjpContext &c) {
   bool ta = c.attrs.getBool("transpose_a"), tb = c.attrs.getBool("transpose_b");
   ValueId a = c.operand(0), b = c.operand(1), g = c.grad(0);
   const Type typeA = c.type(a), typeB = c.type(b);
-  ValueList out(2);
+  ValueList out(c.numOperands());
   if (c.wants(0)) {
     ValueId da = ta ? matmul(c.b, b, tb, g, true) : matmul(c.b, g, false, b, !tb);
     out[0] = c.b.sumTo(da, typeA.dims);
@@ -77,13 +81,20 @@ ValueList vjpMatmul(VjpContext &c) {
     ValueId db = tb ? matmul(c.b, gx, true, x, ta) : matmul(c.b, x, !ta, gx, false);
     out[1] = c.b.sumTo(db, typeB.dims);
   }
+  if (c.wants(2))
+    out[2] = c.b.sumTo(g, c.type(c.operand(2)).dims);
   return out;
 }
 
 Cost costMatmul(const OpCall &c) {
   Matrix a = matrixOf(c.operands[0], c.attrs->getBool("transpose_a"));
-  return {2.0 * double(c.results[0].elements()) * double(a.columns),
-          double(c.operands[0].bytes() + c.operands[1].bytes() + c.results[0].bytes())};
+  Cost cost;
+  cost.flops =
+      double(c.results[0].elements()) * (2.0 * double(a.columns) + (c.operands.size() > 2));
+  cost.bytes = double(c.results[0].bytes());
+  for (const Type &t : c.operands)
+    cost.bytes += double(t.bytes());
+  return cost;
 }
 
 } // namespace
@@ -91,8 +102,9 @@ Cost costMatmul(const OpCall &c) {
 void registerMatmulOps(OpRegistry &r) {
   r.add({{.name = "matmul",
           .doc = "The product of the matrices in the last two axes, with numpy's broadcasting of "
-                 "the others.",
-          .operands = "a b",
+                 "the others; where there is a bias, plus its element for the column, before the "
+                 "result is rounded.",
+          .operands = "a b bias?",
           .results = "y",
           .attrs = {{"transpose_a", AttrKind::Bool, false,
                      "whether the last two axes of a change places first"},
@@ -102,16 +114,26 @@ void registerMatmulOps(OpRegistry &r) {
           .vjp = vjpMatmul,
           .cost = costMatmul,
           .examples = {
-              "matmul(f64[2, 3], f64[3, 4])", "matmul(f64[3, 2], f64[3, 4]) {transpose_a = true}",
+              "matmul(f64[2, 3], f64[3, 4])",
+              "matmul(f64[3, 2], f64[3, 4]) {transpose_a = true}",
               "matmul(f64[2, 3], f64[4, 3]) {transpose_b = true}",
               "matmul(f64[3, 2], f64[4, 3]) {transpose_a = true, transpose_b = true}",
               "matmul(f64[2, 2, 3], f64[3, 4])",
               "matmul(f64[2, 2, 3], f64[4, 3]) {transpose_b = true}",
               "matmul(f64[2, 3, 2], f64[3, 4]) {transpose_a = true}",
-              "matmul(f64[2, 3], f64[2, 3, 4])", "matmul(f64[2, 1, 2, 3], f64[3, 3, 2])",
-              "matmul(f64[2, 0], f64[0, 3])", "matmul(f64[1, 1], f64[1, 1])",
+              "matmul(f64[2, 3], f64[2, 3, 4])",
+              "matmul(f64[2, 1, 2, 3], f64[3, 3, 2])",
+              "matmul(f64[2, 0], f64[0, 3])",
+              "matmul(f64[1, 1], f64[1, 1])",
               "matmul(f64[2, 3, 2], f64[2, 4, 3]) {transpose_a = true, transpose_b = true}",
-              "matmul(f64[9, 33], f64[33, 17])"}}});
+              "matmul(f64[9, 33], f64[33, 17])",
+              "matmul(f64[2, 3], f64[3, 4], f64[4])",
+              "matmul(f64[3, 2], f64[4, 3], f64[4]) {transpose_a = true, transpose_b = true}",
+              "matmul(f64[2, 2, 3], f64[3, 4], f64[4])",
+              "matmul(f64[2, 1, 3, 2], f64[3, 3, 2], f64[2]) {transpose_a = true}",
+              "matmul(f64[1, 3], f64[3, 1], f64[1])",
+              "matmul(f64[2, 0], f64[0, 3], f64[3])",
+              "matmul(f64[9, 33], f64[17, 33], f64[17]) {transpose_b = true}"}}});
   registerLinalgOps(r);
 }
 

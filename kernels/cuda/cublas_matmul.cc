@@ -1,7 +1,9 @@
 // matmul by cuBLASLt. Its matrices lie column by column and ours row by row, so what it computes is
-// the transpose, y^T = op(b)^T op(a)^T, with the operands as they lie.
+// the transpose, y^T = op(b)^T op(a)^T, with the operands as they lie. A bias, one element for each
+// of our columns, is then one for each of its rows, which is what its epilogue adds.
 
 #include "kernels/cuda/libraries.h"
+#include "kernels/cuda/products.h"
 #include "kernels/element/broadcast.h"
 #include <optional>
 
@@ -51,7 +53,7 @@ public:
                cudaDataType_t resultType, int64_t alignment)
       : queue_(queue), types_(types), resultType_(resultType),
         bytes_(dtypeBytes(call.operands[0].dtype)), resultBytes_(dtypeBytes(call.results[0].dtype)),
-        alignment_(alignment) {
+        hasBias_(call.operands.size() > 2), alignment_(alignment) {
     const Type &a = call.operands[0], &b = call.operands[1], &y = call.results[0];
     transposeA_ = call.attrs->getBool("transpose_a");
     transposeB_ = call.attrs->getBool("transpose_b");
@@ -61,10 +63,45 @@ public:
     divideBatch(a, b, y);
   }
 
-  // False if the library has no algorithm for it.
+  // False if the library has no algorithm for it. Where it has none that adds a bias, the product
+  // is added to a result that holds the bias.
   bool choose() {
     if (!describe())
       return false;
+    if (hasBias_ && setBias(reinterpret_cast<const void *>(alignment_)) &&
+        setEpilogue(CUBLASLT_EPILOGUE_BIAS) && findAlgorithm())
+      return true;
+    addsBias_ = false;
+    return setBias(nullptr) && setEpilogue(CUBLASLT_EPILOGUE_DEFAULT) && findAlgorithm();
+  }
+
+  int64_t workspaceBytes() const override { return workspaceWithSlack(workspaceBytes_); }
+
+  void run(const KernelArgs &args) override {
+    auto *a = static_cast<const char *>(args.operands[0]);
+    auto *b = static_cast<const char *>(args.operands[1]);
+    auto *y = static_cast<char *>(args.results[0]);
+    int64_t matrices = rows_ * columns_ * resultBytes_ * together_;
+    if (addsBias_) {
+      if (!setBias(args.operands[2])) {
+        queue_.failure = "cuBLASLt did not take the place of a bias";
+        return;
+      }
+    } else if (hasBias_) {
+      repeatRow(queue_, args.operands[2], columns_, bytes_, outer_->elements() * together_ * rows_,
+                y);
+    }
+    outer_->forEachRow(0, outer_->elements(), [&](const std::array<int64_t, 2> &at, int64_t n) {
+      for (int64_t i = 0; i < n; ++i, y += matrices)
+        product(a + (at[0] + i * outer_->rowStride(0)) * bytes_,
+                b + (at[1] + i * outer_->rowStride(1)) * bytes_, y, args.workspace);
+    });
+  }
+
+private:
+  static constexpr int64_t kMostBytes = int64_t(32) << 20; // what NVIDIA advises for Hopper
+
+  bool findAlgorithm() {
     Preference preference;
     if (cublasLtMatmulPreferenceCreate(&preference.it) != CUBLAS_STATUS_SUCCESS)
       return false;
@@ -95,23 +132,6 @@ public:
     workspaceBytes_ = int64_t(best.workspaceSize);
     return true;
   }
-
-  int64_t workspaceBytes() const override { return workspaceWithSlack(workspaceBytes_); }
-
-  void run(const KernelArgs &args) override {
-    auto *a = static_cast<const char *>(args.operands[0]);
-    auto *b = static_cast<const char *>(args.operands[1]);
-    auto *y = static_cast<char *>(args.results[0]);
-    int64_t matrices = rows_ * columns_ * resultBytes_ * together_;
-    outer_->forEachRow(0, outer_->elements(), [&](const std::array<int64_t, 2> &at, int64_t n) {
-      for (int64_t i = 0; i < n; ++i, y += matrices)
-        product(a + (at[0] + i * outer_->rowStride(0)) * bytes_,
-                b + (at[1] + i * outer_->rowStride(1)) * bytes_, y, args.workspace);
-    });
-  }
-
-private:
-  static constexpr int64_t kMostBytes = int64_t(32) << 20; // what NVIDIA advises for Hopper
 
   // One call multiplies a run of matrices with fixed steps between them, which is the last axis of
   // the batch, neighbours that go alike being one; the axes before it take a call each.
@@ -162,17 +182,24 @@ private:
       return false;
     cublasOperation_t first = transposeB_ ? CUBLAS_OP_T : CUBLAS_OP_N,
                       second = transposeA_ ? CUBLAS_OP_T : CUBLAS_OP_N;
-    if (cublasLtMatmulDescSetAttribute(operation_.it, CUBLASLT_MATMUL_DESC_TRANSA, &first,
-                                       sizeof first) != CUBLAS_STATUS_SUCCESS ||
-        cublasLtMatmulDescSetAttribute(operation_.it, CUBLASLT_MATMUL_DESC_TRANSB, &second,
-                                       sizeof second) != CUBLAS_STATUS_SUCCESS)
-      return false;
-    return makeLayout(first_, types_.element, transposeB_ ? inner_ : columns_,
+    return setOperation(CUBLASLT_MATMUL_DESC_TRANSA, first) &&
+           setOperation(CUBLASLT_MATMUL_DESC_TRANSB, second) &&
+           makeLayout(first_, types_.element, transposeB_ ? inner_ : columns_,
                       transposeB_ ? columns_ : inner_, together_, stepB_) &&
            makeLayout(second_, types_.element, transposeA_ ? rows_ : inner_,
                       transposeA_ ? inner_ : rows_, together_, stepA_) &&
            makeLayout(result_, resultType_, columns_, rows_, together_, rows_ * columns_);
   }
+
+  template <typename T> bool setOperation(cublasLtMatmulDescAttributes_t what, const T &value) {
+    return cublasLtMatmulDescSetAttribute(operation_.it, what, &value, sizeof value) ==
+           CUBLAS_STATUS_SUCCESS;
+  }
+  bool setEpilogue(cublasLtEpilogue_t epilogue) {
+    return setOperation(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue);
+  }
+  // When an algorithm is looked for, the pointer tells no more than how it is aligned.
+  bool setBias(const void *bias) { return setOperation(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias); }
 
   // The largest power of two, up to that of the operands, that divides every address.
   uint32_t alignmentOfPointers() const {
@@ -187,12 +214,12 @@ private:
   }
 
   void product(const char *a, const char *b, char *y, void *workspace) {
-    float one = 1, zero = 0;
-    double wideOne = 1, wideZero = 0;
+    float one = 1, kept = hasBias_ && !addsBias_ ? 1 : 0; // of what the result holds
+    double wideOne = one, wideKept = kept;
     bool wide = types_.scale == CUDA_R_64F;
     cublasStatus_t s = cublasLtMatmul(
         librariesOf(queue_).cublasLt, operation_.it, wide ? (void *)&wideOne : &one, b, first_.it,
-        a, second_.it, wide ? (void *)&wideZero : &zero, y, result_.it, y, result_.it, &algorithm_,
+        a, second_.it, wide ? (void *)&wideKept : &kept, y, result_.it, y, result_.it, &algorithm_,
         alignedWorkspace(workspace), size_t(workspaceBytes_), streamOf(queue_));
     if (s != CUBLAS_STATUS_SUCCESS)
       queue_.failure = cublasLtGetStatusString(s);
@@ -202,6 +229,8 @@ private:
   const ElementTypes types_;
   const cudaDataType_t resultType_;
   const int64_t bytes_, resultBytes_; // of an element
+  const bool hasBias_;
+  bool addsBias_ = hasBias_; // the library, as it stores the result
   const int64_t alignment_;
   bool transposeA_, transposeB_;
   int64_t rows_, columns_, inner_;

@@ -16,8 +16,6 @@
 
 namespace isthmus::cuda {
 
-constexpr int kMaxLanes = 256; // threads in a block
-
 // How a launch is cut into blocks of threads. Blocks go on in steps of the whole grid until all is
 // done, so their number, which depends on the device, changes no result.
 struct Geometry {

@@ -13,6 +13,7 @@ constexpr int kRows = 4; // of a thread: they share what is read of b
 
 template <typename T, typename Out> struct Product {
   const T *a, *b;
+  const T *bias; // null: none
   Out *y;
   int64_t rows, columns, inner, sizeA, sizeB;
   int64_t rowA, stepA, stepB, columnB; // strides of the matrices
@@ -35,10 +36,11 @@ template <typename T, typename Out> struct Product {
       for (int r = 0; r < kRows; ++r)
         sum[r] += C(from[row[r] + k * stepA]) * v;
     }
+    C more = bias ? C(bias[column]) : C(0);
     Out *to = y + (matrix * rows + block * kRows) * columns + column;
     for (int r = 0; r < kRows; ++r)
       if (block * kRows + r < rows)
-        to[r * columns] = Out(sum[r]);
+        to[r * columns] = Out(bias ? sum[r] + more : sum[r]);
   }
 };
 
@@ -61,17 +63,47 @@ struct Matmul {
     int64_t widthB = b.dims.back(), heightB = b.dims[b.rank() - 2];
     int64_t rows = y.dims[y.rank() - 2], columns = y.dims.back();
     int64_t blocks = (rows + kRows - 1) / kRows;
-    Product<T, Out> product{
-        l.operand<T>(0),   l.operand<T>(1),       l.result<Out>(0), rows,
-        columns,           ta ? heightA : widthA, widthA * heightA, widthB * heightB,
-        ta ? 1 : widthA,   ta ? widthA : 1,       tb ? 1 : widthB,  tb ? widthB : 1,
-        Strided<2>(batch), Divisor(columns),      Divisor(blocks)};
+    const T *bias = l.call.operands.size() > 2 ? l.operand<T>(2) : nullptr;
+    Product<T, Out> product{l.operand<T>(0),
+                            l.operand<T>(1),
+                            bias,
+                            l.result<Out>(0),
+                            rows,
+                            columns,
+                            ta ? heightA : widthA,
+                            widthA * heightA,
+                            widthB * heightB,
+                            ta ? 1 : widthA,
+                            ta ? widthA : 1,
+                            tb ? 1 : widthB,
+                            tb ? widthB : 1,
+                            Strided<2>(batch),
+                            Divisor(columns),
+                            Divisor(blocks)};
     forEach(l.queue, batch.elements() * blocks * columns,
             [=] ISTHMUS_GPU(int64_t i) { product(i); });
   }
 };
 
+template <typename Bits>
+void repeat(const Queue &queue, const void *row, int64_t columns, int64_t rows, void *y) {
+  auto *from = static_cast<const Bits *>(row);
+  auto *to = static_cast<Bits *>(y);
+  Divisor byColumns(columns);
+  forEach(queue, rows * columns, [=] ISTHMUS_GPU(int64_t i) {
+    int64_t column;
+    byColumns(i, &column);
+    to[i] = from[column];
+  });
+}
+
 } // namespace
+
+void repeatRow(const Queue &queue, const void *row, int64_t columns, int64_t bytes, int64_t rows,
+               void *y) {
+  auto *run = bytes == 8 ? repeat<uint64_t> : bytes == 4 ? repeat<uint32_t> : repeat<uint16_t>;
+  run(queue, row, columns, rows, y);
+}
 
 void registerMatmul(KernelTable &table) {
   table.add({"matmul", "cuda", prepareGrid<runByOperand<Matmul>>});

@@ -9,6 +9,10 @@ namespace isthmus::cuda {
 // Our own; in matmul.cu. The result may be of the type that 16-bit operands are computed in.
 std::unique_ptr<PreparedKernel> prepareOwnProduct(const OpCall &call, const Queue &queue);
 
+// `rows` copies of a row of `columns` elements of `bytes`, one after another, in y. In matmul.cu.
+void repeatRow(const Queue &queue, const void *row, int64_t columns, int64_t bytes, int64_t rows,
+               void *y);
+
 // Of a call of matmul. `alignment`, a power of two up to 64, divides all addresses in bytes.
 inline std::unique_ptr<PreparedKernel> prepareProduct(const OpCall &call, const Queue &queue,
                                                       int64_t alignment) {

@@ -8,6 +8,12 @@
 
 #include "kernels/cuda/queue.h"
 
+namespace isthmus::cuda {
+
+constexpr int kMaxLanes = 256; // threads in a block
+
+} // namespace isthmus::cuda
+
 // Otherwise there are no threads, and grid.h has loops.
 #if defined(__CUDACC__) || defined(ISTHMUS_PLAYED_THREADS)
 #define ISTHMUS_HAS_THREADS
@@ -16,7 +22,7 @@
 #ifdef __CUDACC__
 
 #define ISTHMUS_GPU __device__
-#define ISTHMUS_KERNEL __global__ void __launch_bounds__(256)
+#define ISTHMUS_KERNEL __global__ void __launch_bounds__(::isthmus::cuda::kMaxLanes)
 #define ISTHMUS_SHARED __shared__ alignas(16)
 
 namespace isthmus::cuda {

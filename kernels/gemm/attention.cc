@@ -9,6 +9,7 @@
 #include "kernels/element/functions.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/gemm/register.h"
+#include "kernels/gemm/tasks.h"
 #include "kernels/plain/parallel.h"
 #include "kernels/plain/sums.h"
 #include <cstring>
@@ -28,7 +29,6 @@ int64_t chunkRows(const AttentionShape &s) {
   int64_t rows = std::max(kMostScores / s.keys / kRowStep, int64_t(2)) * kRowStep;
   return std::min(s.causal ? std::min(rows, kMostCausalRows) : rows, s.queries);
 }
-int64_t rounded64(int64_t floats) { return (floats + 15) / 16 * 16; }
 
 // One chunk of a head: query rows [begin, end), and the keys that any of them sees.
 struct Chunk {
@@ -44,18 +44,10 @@ public:
   int64_t workspaceBytes() const override { return teams_ * floats() * int64_t(sizeof(float)); }
 
   void run(const KernelArgs &args) override {
-    auto *workspace = static_cast<float *>(args.workspace);
-    if (teams_ == 1) {
-      for (int64_t task = 0; task < tasks_; ++task)
-        compute(args, task, workspace, threads_);
-      return;
-    }
-#pragma omp parallel num_threads(teams_)
-    {
-      int64_t me = omp_get_thread_num(), team = omp_get_num_threads();
-      for (int64_t task = tasks_ * me / team; task < tasks_ * (me + 1) / team; ++task)
-        compute(args, task, workspace + me * floats(), 1);
-    }
+    forEachTask(tasks_, teams_, threads_, static_cast<float *>(args.workspace), floats(),
+                [&](int64_t task, float *workspace, int threads) {
+                  compute(args, task, workspace, threads);
+                });
   }
 
 protected:

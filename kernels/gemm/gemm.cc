@@ -182,12 +182,23 @@ struct Product {
     }
   }
 
-  // The tile at row panel i and column panel j, from packed panels.
-  void multiplyTile(int64_t i, int64_t j, int64_t depth, const float *pa, const float *pb,
-                    bool add) const {
-    float *to =
-        result.data + i * t.rows * result.step + columnInRun(j) + j / panelsInRun() * result.jump;
+  // The part of the product from inner positions [k, k + depth) on the tile at row panel i and
+  // column panel j, from packed panels.
+  void multiplyTile(int64_t i, int64_t j, int64_t k, int64_t depth, const float *pa,
+                    const float *pb) const {
+    int64_t run = j / panelsInRun(), column = columnInRun(j);
+    float *to = result.data + i * t.rows * result.step + column + run * result.jump;
     int64_t height = rowCount(i), width = columnCount(j);
+    addProduct(height, width, depth, pa, pb, to, result.add || k > 0);
+    if (result.bias && k + depth == s.inner)
+      for (int64_t r = 0; r < height; ++r) // still in the nearest cache
+        for (int64_t c = 0; c < width; ++c)
+          to[r * result.step + c] += result.bias[run * s.columnsInRun() + column + c];
+  }
+
+private:
+  void addProduct(int64_t height, int64_t width, int64_t depth, const float *pa, const float *pb,
+                  float *to, bool add) const {
     if (height == t.rows && width == t.columns)
       return t.run(depth, pa, pb, to, result.step, add);
     alignas(64) float edge[kMostTile];
@@ -198,7 +209,6 @@ struct Product {
             add ? to[r * result.step + c] + edge[r * t.columns + c] : edge[r * t.columns + c];
   }
 
-private:
   void packSideBySide(int64_t panel, int64_t together, const float *from, int64_t depth,
                       float *to) const {
     for (int64_t k = 0; k < depth; ++k)
@@ -290,8 +300,8 @@ void multiply(const Sizes &s, const Matrix &a, const Matrix &b, const Result &re
           for (int64_t i = share(rows, r, grid.rows); i < share(rows, r + 1, grid.rows); ++i)
             for (int64_t j = share(columns, c, grid.columns);
                  j < share(columns, c + 1, grid.columns); ++j)
-              p.multiplyTile(i0 + i, j0 + j, depth, packed + i * t.rows * depth,
-                             packedB + j * t.columns * depth, result.add || k > 0);
+              p.multiplyTile(i0 + i, j0 + j, k, depth, packed + i * t.rows * depth,
+                             packedB + j * t.columns * depth);
 #pragma omp barrier
         }
   }

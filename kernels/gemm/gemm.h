@@ -34,7 +34,8 @@ struct Result {
   float *data;
   int64_t step;
   int64_t jump = 0;
-  bool add = false; // the product to what is there
+  bool add = false;            // the product to what is there
+  const float *bias = nullptr; // one for each column, added last; null: none
 };
 
 // Whether this machine has the vector units that the small kernels are written for.
@@ -43,7 +44,8 @@ bool isAvailable();
 // Floats of packing space for a product, however many threads compute it together.
 int64_t packedFloats(const Sizes &s);
 
-// result = a b, or is increased by it. `packed` has packedFloats(s), aligned to 64 bytes.
+// result = a b, or is increased by it, plus the bias. `packed` has packedFloats(s), aligned to 64
+// bytes.
 void multiply(const Sizes &s, const Matrix &a, const Matrix &b, const Result &result, float *packed,
               int threads);
 

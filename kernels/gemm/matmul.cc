@@ -1,15 +1,14 @@
 // matmul on f32 by our own product of matrices. Many small products of a batch are shared out one
 // by one; a few large ones are computed one after another by all threads together.
 
+#include "kernels/element/broadcast.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/gemm/register.h"
-#include "kernels/element/broadcast.h"
-#include "kernels/plain/parallel.h"
+#include "kernels/gemm/tasks.h"
+#include "runtime/kernel.h"
 
 namespace isthmus::gemm {
 namespace {
-
-int64_t rounded64(int64_t floats) { return (floats + 15) / 16 * 16; }
 
 class MatmulKernel : public PreparedKernel {
 public:
@@ -33,9 +32,10 @@ public:
     stepsA_ = batchSteps(a, sizes_.rows * sizes_.inner);
     stepsB_ = batchSteps(b, sizes_.inner * sizes_.columns);
     // Small products are not worth a team.
-    oneByOne_ = batch_ >= 2 * threads_ || (batch_ > 1 && sizes_.rows * sizes_.columns <= 64 * 64);
+    bool oneByOne =
+        batch_ >= 2 * threads_ || (batch_ > 1 && sizes_.rows * sizes_.columns <= 64 * 64);
     packedFloats_ = rounded64(packedFloats(sizes_));
-    packs_ = oneByOne_ ? std::min<int64_t>(threads_, batch_) : 1;
+    packs_ = oneByOne ? std::min<int64_t>(threads_, batch_) : 1;
   }
 
   int64_t workspaceBytes() const override {
@@ -43,18 +43,9 @@ public:
   }
 
   void run(const KernelArgs &args) override {
-    auto *packed = static_cast<float *>(args.workspace);
-    if (!oneByOne_) {
-      for (int64_t i = 0; i < batch_; ++i)
-        product(args, i, packed, threads_);
-      return;
-    }
-#pragma omp parallel num_threads(packs_)
-    {
-      int64_t me = omp_get_thread_num(), team = omp_get_num_threads();
-      for (int64_t i = batch_ * me / team; i < batch_ * (me + 1) / team; ++i)
-        product(args, i, packed + me * packedFloats_, 1);
-    }
+    forEachTask(
+        batch_, packs_, threads_, static_cast<float *>(args.workspace), packedFloats_,
+        [&](int64_t index, float *packed, int threads) { product(args, index, packed, threads); });
   }
 
 private:
@@ -82,11 +73,14 @@ private:
     }
     Matrix ma = {a, transposeA_ ? 1 : sizes_.inner, transposeA_ ? sizes_.rows : 1};
     Matrix mb = {b, transposeB_ ? 1 : sizes_.columns, transposeB_ ? sizes_.inner : 1};
-    multiply(sizes_, ma, mb, {y, sizes_.columns}, packed, threads);
+    Result result = {y, sizes_.columns};
+    if (args.operands.size() > 2)
+      result.bias = static_cast<const float *>(args.operands[2]);
+    multiply(sizes_, ma, mb, result, packed, threads);
   }
 
   int threads_;
-  bool transposeA_, transposeB_, oneByOne_;
+  bool transposeA_, transposeB_;
   Sizes sizes_;
   int64_t batch_ = 1, packedFloats_, packs_;
   llvm::SmallVector<int64_t, 4> batchDims_, stepsA_, stepsB_;

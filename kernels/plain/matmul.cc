@@ -1,6 +1,6 @@
 // The matrix product, blocked for the caches. Each element of the result is one sum over the inner
-// axis in ascending order, rounded at every step to the type of computation: no blocking or vector
-// width changes a bit of it.
+// axis in ascending order, rounded at every step to the type of computation, and last the bias: no
+// blocking or vector width changes a bit of it.
 
 #include "kernels/plain/dispatch.h"
 #include "kernels/plain/register.h"
@@ -71,8 +71,8 @@ void multiplyPanels(const C *a, const C *b, int64_t depth, C *acc, int64_t step)
 }
 
 template <typename T>
-void multiplyTile(const Matrix<T> &a, const Matrix<T> &b, int64_t inner, int64_t rows,
-                  int64_t columns, T *y, int64_t stepY) {
+void multiplyTile(const Matrix<T> &a, const Matrix<T> &b, const T *bias, int64_t inner,
+                  int64_t rows, int64_t columns, T *y, int64_t stepY) {
   using C = Compute<T>;
   alignas(64) C acc[kTileRows * kTileColumns], packedA[kTileRows * kDepth],
       packedB[kTileColumns * kDepth];
@@ -87,9 +87,11 @@ void multiplyTile(const Matrix<T> &a, const Matrix<T> &b, int64_t inner, int64_t
         multiplyPanels(packedA + i * depth, packedB + j * depth, depth, acc + i * kTileColumns + j,
                        kTileColumns);
   }
-  for (int64_t i = 0; i < rows; ++i)
+  for (int64_t i = 0; i < rows; ++i) {
+    const C *sums = acc + i * kTileColumns;
     for (int64_t j = 0; j < columns; ++j)
-      y[i * stepY + j] = static_cast<T>(acc[i * kTileColumns + j]);
+      y[i * stepY + j] = static_cast<T>(bias ? sums[j] + C(bias[j]) : sums[j]);
+  }
 }
 
 template <typename T> Matrix<T> matrixAt(const T *data, const Type &t, bool transposed) {
@@ -128,9 +130,10 @@ template <typename T> void multiply(const OpCall &call, const KernelArgs &args) 
                 Matrix<T> b = matrixAt(operand<T>(args, 1) + at[1] * sizeB, typeB, tb);
                 a.data += i * a.rowStride;
                 b.data += j * b.columnStride;
+                const T *bias = call.operands.size() > 2 ? operand<T>(args, 2) + j : nullptr;
                 T *y = result<T>(args, 0) + task / tiles * rows * columns + i * columns + j;
                 vectorised([&] {
-                  multiplyTile(a, b, inner, std::min(kTileRows, rows - i),
+                  multiplyTile(a, b, bias, inner, std::min(kTileRows, rows - i),
                                std::min(kTileColumns, columns - j), y, columns);
                 });
               });

@@ -67,6 +67,21 @@ class Runs(CudaCase):
         result = self.run_ok("run", "out.isth")
         self.assertIn("cuda stand-in", result.err)
 
+    def test_biases_are_operands_of_products(self):
+        """A file rewritten for the one device has them so and for the other not, and is compared in its own form on both."""
+        model, options = self.zoo("gpt2")
+        options.append("--precision=bf16")  # in which the forms differ
+        self.on_cuda("opt", model, *options, "--policy=memory", "-o", "gpu.isth")
+        self.run_ok("opt", model, *options, "--policy=memory", "-o", "cpu.isth")
+        self.assertIn(b'meta bias = "fused"', self.read("gpu.isth"))
+        self.assertNotIn(b"meta bias", self.read("cpu.isth"))
+        for device in "cpu", "cuda":
+            for rewritten in "cpu.isth", "gpu.isth":
+                self.run_ok("verify", model, rewritten, *options, f"--device={device}", env=STAND_IN)
+                self.run_ok("verify", rewritten, model, *options, f"--device={device}", env=STAND_IN)
+            result = command.run("verify", "cpu.isth", "gpu.isth", f"--device={device}", cwd=self.dir, env=STAND_IN)
+            self.assertEqual(result.code, 4, result)
+
     def test_tf32_is_another_target(self):
         self.on_cuda("opt", self.chain(), "--loss=mean", "--policy=memory", "--precision=tf32", "-o", "out.isth")
         self.assertIn(b"cuda stand-in tf32", self.read("out.isth"))

@@ -176,8 +176,11 @@ TEST(Gemm, Products) {
     }
     a.append({ta ? k : m, ta ? m : k});
     b.append({tb ? n : k, tb ? k : n});
-    taken += check("matmul", {Type(DType::F32, a), Type(DType::F32, b)},
-                   {{"transpose_a", ta}, {"transpose_b", tb}}, uint64_t(i), 2e-6);
+    std::vector<Type> operands = {Type(DType::F32, a), Type(DType::F32, b)};
+    if (r.pick(0, 1))
+      operands.push_back(Type(DType::F32, {n}));
+    taken +=
+        check("matmul", operands, {{"transpose_a", ta}, {"transpose_b", tb}}, uint64_t(i), 2e-6);
     ++all;
   }
 #if defined(__x86_64__)
@@ -264,7 +267,7 @@ TEST(Gemm, SameBitsOnAnyThreads) {
     const char *op;
     std::vector<Type> operands;
     Attrs attrs;
-  } calls[] = {{"matmul", {Type(t, {300, 700}), Type(t, {700, 1100})}, {}},
+  } calls[] = {{"matmul", {Type(t, {300, 700}), Type(t, {700, 1100}), Type(t, {1100})}, {}},
                {"attention", {q, q, q, mask}, attention},
                {"attention_grad", {q, q, q, q, q, lse, mask}, attention}};
   for (const auto &[op, operands, attrs] : calls) {

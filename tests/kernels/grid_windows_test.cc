@@ -3,6 +3,7 @@
 
 #include "ir/ops/channels.h"
 #include "ir/ops/window.h"
+#include "kernels/cuda/products.h"
 #include "tests/kernels/compare.h"
 
 namespace isthmus::testing {
@@ -112,8 +113,27 @@ TEST(GridMatmul, Shapes) {
         "matmul(f64[5, 30, 7], f64[1, 9, 30]) {transpose_a = true, transpose_b = true}",
         "matmul(f64[3, 1, 4, 9, 8], f64[2, 4, 8, 5])", "matmul(f64[2, 3, 2, 6, 5, 4], f64[4, 6])",
         "matmul(f64[6, 5], f64[2, 1, 3, 5, 2])", "matmul(f64[0, 5], f64[5, 3])",
-        "matmul(f64[3, 0, 5, 4], f64[4, 3])", "matmul(f64[3, 5, 0], f64[3, 0, 4])"})
+        "matmul(f64[3, 0, 5, 4], f64[4, 3])", "matmul(f64[3, 5, 0], f64[3, 0, 4])",
+        "matmul(f64[70, 300], f64[300, 65], f64[65])", "matmul(f64[1, 300], f64[300, 65], f64[65])",
+        "matmul(f64[3, 1, 4, 9, 8], f64[2, 4, 8, 5], f64[5])",
+        "matmul(f64[5, 30, 7], f64[1, 9, 30], f64[9]) {transpose_a = true, transpose_b = true}",
+        "matmul(f64[3, 5, 0], f64[3, 0, 4], f64[4])", "matmul(f64[5, 3], f64[3, 0], f64[0])"})
     expectLikePlain(call);
+}
+
+// What the result of a library's product holds before, where the library adds no bias.
+template <typename T> void checkRepeatedRow(std::vector<T> row) {
+  const size_t rows = 300;
+  std::vector<T> y(rows * row.size() + 1, T(99));
+  cuda::repeatRow({}, row.data(), int64_t(row.size()), sizeof(T), rows, y.data());
+  for (size_t i = 0; i + 1 < y.size(); ++i)
+    ASSERT_EQ(y[i], row[i % row.size()]) << i;
+  EXPECT_EQ(y.back(), T(99));
+}
+TEST(GridMatmul, RepeatsARow) {
+  checkRepeatedRow<double>({1.5, -2, 3});
+  checkRepeatedRow<float>({4, 5});
+  checkRepeatedRow<uint16_t>({6, 7, 8, 9, 10});
 }
 
 // Matrices that need other pivots than the first, some that have no inverse, many, and large ones.

@@ -6,6 +6,7 @@
 #include "kernels/fold.h"
 #include "passes/convert.h"
 #include "passes/differentiate.h"
+#include "passes/fuse_bias.h"
 #include "passes/loss.h"
 #include "passes/mode.h"
 #include "passes/policy.h"
@@ -105,6 +106,38 @@ llvm::Expected<Graph> differentiated(Graph g, const ModelOptions &o) {
   if (llvm::Error e = differentiateLoss(g, o))
     return e;
   return g;
+}
+
+Form formFor(const ModelOptions &o, const Target &target) {
+  Form form;
+  form.fusesBias = target.fusesBias;
+  return form;
+}
+
+// (A plan may be another order alone, without clones.)
+bool wasPlanned(const Graph &g) { return g.hasClones() || g.meta.count("policy"); }
+
+constexpr const char *kBias = "bias", *kFused = "fused";
+
+Form formOf(const Graph &g) {
+  auto bias = g.meta.find(kBias);
+  Form form;
+  form.fusesBias = bias != g.meta.end() && bias->second == kFused;
+  return form;
+}
+
+Graph inForm(Graph g, const Form &form) {
+  if (wasPlanned(g))
+    return g;
+  if (form.fusesBias) {
+    g = withFusedBias(g);
+    g.meta[kBias] = kFused;
+  }
+  return g;
+}
+
+Graph lowered(Graph g, const ModelOptions &o, const Target &target) {
+  return inForm(std::move(g), formFor(o, target));
 }
 
 } // namespace isthmus

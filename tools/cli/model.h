@@ -3,6 +3,7 @@
 
 #include "ir/constant_folder.h"
 #include "ir/graph.h"
+#include "ir/target.h"
 #include "tools/cli/feeds.h"
 #include "tools/cli/options.h"
 
@@ -16,6 +17,23 @@ llvm::Expected<Graph> loadModel(const ModelOptions &o, const GivenInputs &given 
 // is, and options that would change that are usage errors. A forward graph without a loss, given or
 // named, is an error.
 llvm::Expected<Graph> differentiated(Graph g, const ModelOptions &o);
+
+// The ways to compute a graph among which a target's own is chosen, before anything is planned.
+// Results differ in rounding alone.
+struct Form {
+  bool fusesBias = false;
+};
+Form formFor(const ModelOptions &o, const Target &target);
+
+// Whether a plan decided the graph's order or clones. Such a graph stays in the form it was made
+// in, which its file has on record.
+bool wasPlanned(const Graph &g);
+Form formOf(const Graph &g);
+
+// The graph in that form; one that was planned comes back as it is.
+Graph inForm(Graph g, const Form &form);
+// In the form for the target.
+Graph lowered(Graph g, const ModelOptions &o, const Target &target);
 
 // Appends the gradients of the loss that --loss gives, or the graph names, by what --wrt says, as
 // outputs. On any graph.

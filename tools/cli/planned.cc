@@ -7,6 +7,7 @@
 #include "passes/plan/bound.h"
 #include "passes/rematerialize.h"
 #include "tools/cli/budget.h"
+#include "tools/cli/model.h"
 #include <chrono>
 
 namespace isthmus {
@@ -139,9 +140,7 @@ private:
       return plan.takeError();
     for (const std::string &note : plan->notes)
       Console::get().note(note);
-    // (A plan may be another order alone, without clones.)
-    bool wasPlanned = given_.hasClones() || given_.meta.count("policy");
-    if (wasPlanned && !o_.any()) {
+    if (wasPlanned(given_) && !o_.any()) {
       if (llvm::Error e = asItIs(plan->baseline))
         return e;
     } else {

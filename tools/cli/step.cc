@@ -20,7 +20,8 @@ llvm::Expected<StepToPlan> stepToPlan(const ModelOptions &model, const PlanOptio
   g = differentiated(std::move(*g), model);
   if (!g)
     return g.takeError();
-  StepToPlan step{std::move(*device), std::move(*g), plan};
+  Graph graph = lowered(std::move(*g), model, (*device)->target());
+  StepToPlan step{std::move(*device), std::move(graph), plan};
   step.plan.seed = model.seed;
   return step;
 }

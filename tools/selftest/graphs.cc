@@ -18,6 +18,7 @@ llvm::Error Selftest::checkNetwork(const std::string &name, const ZooOptions &op
   auto g = differentiated(std::move(*forward), model);
   if (!g)
     return g.takeError();
+  g = lowered(std::move(*g), model, device_.target());
   auto want = outputsOf(*g, {}, device_);
   if (!want)
     return want.takeError();
@@ -67,7 +68,9 @@ llvm::Error Selftest::checkRandomGraph(uint64_t seed) {
   if (!g)
     return g.takeError();
   const std::string name = "random graph " + std::to_string(seed);
-  auto exact = outputsOf(*g, {}, reference_), got = outputsOf(*g, {}, device_);
+  auto exact = outputsOf(*g, {}, reference_);
+  g = lowered(std::move(*g), model, device_.target());
+  auto got = outputsOf(*g, {}, device_);
   if (!exact || !got)
     return llvm::joinErrors(exact.takeError(), got.takeError());
   constexpr double kTolerance = 1e-7; // sums of sums, and functions that are steep

@@ -63,7 +63,8 @@ llvm::Error runOnce(const Options &o, Device &device, const GivenInputs &given,
     return g.takeError();
   PlanOptions how = o.plan;
   how.seed = o.model.seed;
-  auto plan = planned(*g, how, device.target(), o.report);
+  auto plan =
+      planned(lowered(std::move(*g), o.model, device.target()), how, device.target(), o.report);
   if (!plan)
     return plan.takeError();
   if (plan->wasInterrupted)

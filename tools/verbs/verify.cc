@@ -18,9 +18,12 @@ using Results = std::map<std::string, Tensor>;
 
 bool isOnnx(llvm::StringRef path) { return path.endswith(".onnx"); }
 
-// Every output of the model, after running it as it is.
-llvm::Expected<Results> resultsOf(const std::string &path, const Options &o,
-                                  const GivenInputs &given, Device &device, bool *wasForward) {
+struct Side {
+  Graph graph; // differentiated
+  bool wasForward = false;
+};
+
+llvm::Expected<Side> sideOf(const std::string &path, const Options &o, const GivenInputs &given) {
   ModelOptions model = o.model;
   model.model = path;
   if (!isOnnx(path) && (isOnnx(o.model.model) || isOnnx(o.other)))
@@ -28,13 +31,24 @@ llvm::Expected<Results> resultsOf(const std::string &path, const Options &o,
   auto g = loadModel(model, given);
   if (!g)
     return g.takeError();
-  *wasForward = !g->hasBackward();
-  if (!*wasForward)
+  bool wasForward = !g->hasBackward();
+  if (!wasForward)
     model.loss = model.wrt = ""; // these are for whichever of the two is forward
   g = differentiated(std::move(*g), model);
   if (!g)
     return g.takeError();
-  auto p = planned(*g, {}, device.target());
+  return Side{std::move(*g), wasForward};
+}
+
+// Both in one form: a graph that was planned has its own.
+Form formOfBoth(const Graph &a, const Graph &b, const ModelOptions &o, const Target &target) {
+  return wasPlanned(a) ? formOf(a) : wasPlanned(b) ? formOf(b) : formFor(o, target);
+}
+
+// Every output, after running the graph as it is.
+llvm::Expected<Results> resultsOf(const Graph &g, const Options &o, const GivenInputs &given,
+                                  Device &device) {
+  auto p = planned(g, {}, device.target());
   if (!p)
     return p.takeError();
   Report report = p->report;
@@ -80,16 +94,22 @@ llvm::Error verifyBoth(const Options &o) {
   auto given = readInputs(o.inputs);
   if (!given)
     return given.takeError();
-  bool firstForward = false, secondForward = false;
-  auto a = resultsOf(o.model.model, o, *given, **device, &firstForward);
-  if (!a)
-    return a.takeError();
-  auto b = resultsOf(o.other, o, *given, **device, &secondForward);
-  if (!b)
-    return b.takeError();
-  if (!firstForward && !secondForward && (!o.model.loss.empty() || !o.model.wrt.empty()))
+  auto first = sideOf(o.model.model, o, *given);
+  if (!first)
+    return first.takeError();
+  auto second = sideOf(o.other, o, *given);
+  if (!second)
+    return second.takeError();
+  if (!first->wasForward && !second->wasForward && (!o.model.loss.empty() || !o.model.wrt.empty()))
     return makeErrorCode(
         2, "both graphs are differentiated already, so --loss and --wrt have no meaning here");
+  Form form = formOfBoth(first->graph, second->graph, o.model, (*device)->target());
+  auto a = resultsOf(inForm(std::move(first->graph), form), o, *given, **device);
+  if (!a)
+    return a.takeError();
+  auto b = resultsOf(inForm(std::move(second->graph), form), o, *given, **device);
+  if (!b)
+    return b.takeError();
 
   std::vector<Diag> diags;
   auto differs = [&](std::string message) {

@@ -157,17 +157,20 @@ Names maxGrad(const RowWriter &w) {
 
 Names matmul(const RowWriter &w) {
   bool ta = w.attrs.getBool("transpose_a"), tb = w.attrs.getBool("transpose_b");
-  if (!ta && !tb)
-    return {w.b.emit("MatMul", {w.x(0), w.x(1)})};
-  if (w.type(0).rank() == 2 && w.type(1).rank() == 2)
-    return {w.b.emit("Gemm", {w.x(0), w.x(1)}, {{"transA", int64_t(ta)}, {"transB", int64_t(tb)}})};
+  if (w.type(0).rank() == 2 && w.type(1).rank() == 2 && (ta || tb || w.has(2))) {
+    std::vector<Name> operands = {w.x(0), w.x(1)};
+    if (w.has(2))
+      operands.push_back(w.x(2));
+    return {w.b.emit("Gemm", operands, {{"transA", int64_t(ta)}, {"transB", int64_t(tb)}})};
+  }
   auto turned = [&](size_t i, bool turn) {
     Ints perm = sequence(0, w.type(i).rank());
     if (turn)
       std::swap(perm[perm.size() - 1], perm[perm.size() - 2]);
     return w.transpose(w.x(i), perm);
   };
-  return {w.b.emit("MatMul", {turned(0, ta), turned(1, tb)})};
+  Name y = w.b.emit("MatMul", {turned(0, ta), turned(1, tb)});
+  return {w.has(2) ? w.b.emit("Add", {y, w.x(2)}) : y};
 }
 
 constexpr ExportRow kRows[] = {
