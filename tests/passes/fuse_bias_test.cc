@@ -264,19 +264,22 @@ TEST(FuseBias, RoundsOnceIn16Bits) {
   }
 }
 
+// Few random products have a bias: of many graphs, those that do.
 TEST(FuseBias, RandomGraphs) {
   size_t fused = 0;
-  for (uint64_t seed = 0; seed < 60; ++seed) {
-    SCOPED_TRACE(seed);
+  for (uint64_t seed = 0; seed < 2000; ++seed) {
     RandomGraphOptions o;
     o.seed = seed;
-    o.steps = 30;
+    o.steps = 40;
     o.dtype = seed % 2 ? DType::F32 : DType::F64;
     Graph g = randomGraph(o);
-    fused += count(withFusedBias(g), "matmul", 3);
-    expectSameBits(g);
+    if (size_t n = count(withFusedBias(g), "matmul", 3)) {
+      SCOPED_TRACE(seed);
+      fused += n;
+      expectSameBits(g);
+    }
   }
-  EXPECT_GT(fused, 0u);
+  EXPECT_GT(fused, 5u);
 }
 
 } // namespace
