@@ -101,6 +101,9 @@ class Usage(Broken):
     def test_unknown_precision(self):
         self.fails(2, ["--precision", "f31", "bf16"], "run", self.mlp(), "--loss=mean", "--precision=f31")
 
+    def test_unknown_layout(self):
+        self.fails(2, ["--layout", "nhwc", "channels-last"], "run", self.mlp(), "--loss=mean", "--layout=nhwc")
+
     def test_precision_of_integers(self):
         self.fails(2, ["--precision", "i32"], "run", self.mlp(), "--loss=mean", "--precision=i32")
 

@@ -326,6 +326,52 @@ class Inputs(Case):
                     self.assertIn(f"'descr': '{code}'".encode(), content[:128], name)
         self.outputs("mlp.isth", "--loss=mse", "--precision=bf16")
 
+    def test_layout(self):
+        """Sums are in another order; everything else is the same, and on the CPU nothing is chosen."""
+        for name in "cnn", "resnet", "unet":
+            with self.subTest(name):
+                model, loss = self.zoo(name)
+                first = self.outputs(model, *loss, "--precision=f64")
+                self.assert_same(self.outputs(model, *loss, "--precision=f64", "--layout=channels-first"), first)
+                report = self.report("run", model, *loss, "--precision=f64", "--outputs=first")
+                self.report("run", model, *loss, "--precision=f64", "--layout=channels-last", "--outputs=last")
+                self.assertEqual(self.read("last/names.json"), self.read("first/names.json"))
+                differ = 0
+                for file in json.loads(self.read("first/names.json")):
+                    a, b = read_npy(self.path(f"first/{file}")), read_npy(self.path(f"last/{file}"))
+                    self.assertEqual(a[:2], b[:2], file)
+                    largest = max(map(abs, a[2]))
+                    self.assertLess(max(abs(x - y) for x, y in zip(a[2], b[2])), 1e-9 * largest + 1e-15, file)
+                    differ += a[2] != b[2]
+                self.assertGreater(differ, 0, "the layout changed nothing")
+                self.assertGreater(report["nodes"], 0)
+
+    def test_plans_channels_last(self):
+        for name in "resnet", "unet":
+            model, loss = self.zoo(name)
+            want = self.outputs(model, *loss, "--layout=channels-last")
+            for plan in "--policy=memory", "--policy=speed", "--budget=min":
+                with self.subTest(f"{name} {plan}"):
+                    options = [model, *loss, "--layout=channels-last", plan]
+                    self.assert_same(self.outputs(*options), want)
+                    r = self.report("run", *options)
+                    self.assertEqual(r["measured_peak_bytes"], r["predicted_peak_bytes"])
+                    self.assertLess(r["predicted_peak_bytes"], r["baseline_peak_bytes"])
+
+    def test_a_plan_keeps_its_layout(self):
+        model, loss = self.zoo("resnet")
+        for layout in "channels-first", "channels-last":
+            for out in "out.isth", "out.onnx":
+                with self.subTest(f"{layout} {out}"):
+                    self.run_ok("opt", model, *loss, "--policy=memory", f"--layout={layout}", "-o", out)
+                    self.run_ok("verify", model, out, *loss)
+                    self.run_ok("verify", out, model, *loss, "--layout=channels-first")
+                    self.assert_same(self.outputs(out), self.outputs(model, *loss, f"--layout={layout}"))
+        self.assertIn(b'meta layout = "channels-last"', self.read("out.isth"))
+        self.assertIn("channels_last = true", self.read("out.isth").decode())
+        talk = self.run_ok("run", "out.isth", "--layout=channels-first").err
+        self.assertIn("planned channels-last", talk)
+
     def test_f32_files_serve_wider_runs(self):
         """A model's inputs are of f32 on disk; a run in f64 takes the same numbers."""
         values = [i / 7 for i in range(64 * 32)]
@@ -513,7 +559,7 @@ class Talk(Case):
     def test_defaults_are_told(self):
         text = self.run_ok("run", "--help").out.decode()
         for option in "--loss", "--class-axis", "--wrt", "--dim", "--eval", "--as-written", "--seed", "--threads", "--precision", \
-                "--progress", "--policy", "--checkpoints", "--device", "--steps", "--inputs", "--outputs", "--report":
+                "--layout", "--progress", "--policy", "--checkpoints", "--device", "--steps", "--inputs", "--outputs", "--report":
             self.assertIn(option, text)
 
     def test_version(self):

@@ -81,6 +81,21 @@ class Runs(CudaCase):
             result = command.run("verify", "cpu.isth", "gpu.isth", f"--device={device}", cwd=self.dir, env=STAND_IN)
             self.assertEqual(result.code, 4, result)
 
+    def test_channels_last_for_tensor_cores(self):
+        """Where a GPU convolves faster so, it is what a plan is made for; elsewhere only where it is asked for."""
+        model, loss = self.zoo("resnet")
+        for precision, chosen in ("bf16", True), ("f16", True), ("tf32", True), ("f32", False), ("f64", False):
+            for layout in "auto", "channels-first":
+                with self.subTest(f"{precision} {layout}"):
+                    self.on_cuda("opt", model, *loss, f"--precision={precision}", f"--layout={layout}", "-o", "out.isth")
+                    self.assertEqual(b"channels_last = true" in self.read("out.isth"), chosen and layout == "auto")
+        options = [model, *loss, "--precision=bf16", "--device=cuda"]
+        want = self.outputs(*options, env=STAND_IN)
+        for plan in "--policy=memory", "--budget=min":
+            self.assert_same(self.outputs(*options, plan, "--report=r.json", env=STAND_IN), want)
+            report = json.loads(self.read("r.json"))
+            self.assertEqual(report["measured_peak_bytes"], report["predicted_peak_bytes"])
+
     def test_tf32_is_another_target(self):
         self.on_cuda("opt", self.chain(), "--loss=mean", "--policy=memory", "--precision=tf32", "-o", "out.isth")
         self.assertIn(b"cuda stand-in tf32", self.read("out.isth"))

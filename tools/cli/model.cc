@@ -4,6 +4,7 @@
 #include "ir/text/isth_file.h"
 #include "ir/verifier.h"
 #include "kernels/fold.h"
+#include "passes/channels_last.h"
 #include "passes/convert.h"
 #include "passes/differentiate.h"
 #include "passes/fuse_bias.h"
@@ -108,27 +109,40 @@ llvm::Expected<Graph> differentiated(Graph g, const ModelOptions &o) {
   return g;
 }
 
+namespace {
+constexpr DType kAllFloats[] = {DType::F32, DType::F64, DType::BF16, DType::F16};
+// In `meta`.
+constexpr const char *kLayout = "layout", *kBias = "bias", *kFused = "fused";
+} // namespace
+
 Form formFor(const ModelOptions &o, const Target &target) {
   Form form;
   form.fusesBias = target.fusesBias;
+  form.channelsLast = o.layout == kLastLayout   ? llvm::makeArrayRef(kAllFloats)
+                      : o.layout == kAutoLayout ? llvm::makeArrayRef(target.channelsLast)
+                                                : llvm::None;
   return form;
 }
 
 // (A plan may be another order alone, without clones.)
 bool wasPlanned(const Graph &g) { return g.hasClones() || g.meta.count("policy"); }
 
-constexpr const char *kBias = "bias", *kFused = "fused";
-
 Form formOf(const Graph &g) {
-  auto bias = g.meta.find(kBias);
   Form form;
+  auto bias = g.meta.find(kBias), layout = g.meta.find(kLayout);
   form.fusesBias = bias != g.meta.end() && bias->second == kFused;
+  if (layout != g.meta.end() && layout->second == kLastLayout)
+    form.channelsLast = kAllFloats;
   return form;
 }
 
 Graph inForm(Graph g, const Form &form) {
   if (wasPlanned(g))
     return g;
+  if (convolvesChannelsFirst(g, form.channelsLast)) {
+    g = withChannelsLast(g);
+    g.meta[kLayout] = kLastLayout;
+  }
   if (form.fusesBias) {
     g = withFusedBias(g);
     g.meta[kBias] = kFused;
@@ -137,6 +151,10 @@ Graph inForm(Graph g, const Form &form) {
 }
 
 Graph lowered(Graph g, const ModelOptions &o, const Target &target) {
+  auto layout = g.meta.find(kLayout);
+  const std::string has = layout == g.meta.end() ? kFirstLayout : layout->second;
+  if (wasPlanned(g) && o.layout != kAutoLayout && o.layout != has)
+    Console::get().note("the graph was planned " + has + " and stays so");
   return inForm(std::move(g), formFor(o, target));
 }
 

@@ -22,8 +22,9 @@ llvm::Expected<Graph> differentiated(Graph g, const ModelOptions &o);
 // Results differ in rounding alone.
 struct Form {
   bool fusesBias = false;
+  llvm::ArrayRef<DType> channelsLast; // where convolutions are of one of these types
 };
-Form formFor(const ModelOptions &o, const Target &target);
+Form formFor(const ModelOptions &o, const Target &target); // refers to the target
 
 // Whether a plan decided the graph's order or clones. Such a graph stays in the form it was made
 // in, which its file has on record.

@@ -40,6 +40,12 @@ void addModelOptions(CLI::App &verb, ModelOptions &o) {
           "f32, f64, bf16, f16, or tf32: f32 whose products a GPU may round; default: as the "
           "model has it")
       ->group(group);
+  verb.add_option("--layout", o.layout,
+                  "where convolutions have their channels, auto, channels-first or channels-last: "
+                  "auto is what the device is faster with, for the model's precision")
+      ->capture_default_str()
+      ->group(group)
+      ->check(CLI::IsMember({kAutoLayout, kFirstLayout, kLastLayout}));
   verb.add_option("--progress", o.progress, "auto, plain or none")
       ->capture_default_str()
       ->group(group)

@@ -11,6 +11,10 @@ namespace isthmus {
 // A precision of products alone: tensors are f32.
 constexpr const char *kTf32 = "tf32";
 
+// Where convolutions have their channels; `auto` is what the device is faster with.
+constexpr const char *kAutoLayout = "auto", *kFirstLayout = "channels-first",
+                     *kLastLayout = "channels-last";
+
 struct ModelOptions {
   std::string model; // path, or "-"
   std::string loss;  // empty: what the file names
@@ -21,6 +25,7 @@ struct ModelOptions {
   uint64_t seed = 0;
   int threads = 0;       // 0: one for each core
   std::string precision; // empty: as the model has it
+  std::string layout = kAutoLayout;
   std::string progress = "auto";
 };
 

@@ -1,5 +1,7 @@
 // Whole training graphs: networks of the zoo, and random ones over every row of the op table.
 
+#include "passes/channels_last.h"
+#include "passes/convert.h"
 #include "passes/differentiate.h"
 #include "tools/cli/model.h"
 #include "tools/random/random_table_graph.h"
@@ -22,7 +24,24 @@ llvm::Error Selftest::checkNetwork(const std::string &name, const ZooOptions &op
   auto want = outputsOf(*g, {}, device_);
   if (!want)
     return want.takeError();
-  return checkPolicies(name, *g, {"speed", "memory"}, *want);
+  if (llvm::Error e = checkPolicies(name, *g, {"speed", "memory"}, *want))
+    return e;
+  return convolvesChannelsFirst(*g, {DType::F32}) ? checkChannelsLast(name, *g, want->front())
+                                                  : llvm::Error::success();
+}
+
+llvm::Error Selftest::checkChannelsLast(const std::string &name, const Graph &wide,
+                                        const Tensor &y) {
+  auto g = withPrecision(wide, DType::BF16);
+  if (!g)
+    return g.takeError();
+  *g = withChannelsLast(*g);
+  auto want = outputsOf(*g, {}, device_);
+  if (!want)
+    return want.takeError();
+  const std::string form = name + " in bf16, channels last";
+  check(isClose(want->front(), y, 0.25), form + ": another result");
+  return checkPolicies(form, *g, {"memory"}, *want);
 }
 
 void Selftest::checkNetworks() {

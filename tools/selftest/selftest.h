@@ -17,7 +17,7 @@ public:
   // Every example of the op table: in f64 and f32 what the reference has in f64.
   void checkKernels();
   // Small networks: under every policy the bits of no policy, the peak that was predicted and no
-  // more than the baseline's.
+  // more than the baseline's. Those with convolutions also as a GPU's tensor cores want them.
   void checkNetworks();
   // Random graphs over the whole table: nearly the reference's results, and after rewriting the
   // same bits.
@@ -38,6 +38,8 @@ private:
   llvm::Error checkKernel(const OpDef &op, const std::string &example);
   llvm::Error checkMemoryOf(const Planned &p);
   llvm::Error checkNetwork(const std::string &name, const ZooOptions &options);
+  // `y`: the first output in f32.
+  llvm::Error checkChannelsLast(const std::string &name, const Graph &g, const Tensor &y);
   llvm::Error checkRandomGraph(uint64_t seed);
   llvm::Error checkPolicies(const std::string &name, const Graph &g,
                             llvm::ArrayRef<const char *> policies, llvm::ArrayRef<Tensor> want);
