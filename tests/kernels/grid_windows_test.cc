@@ -59,7 +59,7 @@ TEST(GridPool, WindowsOfPaddingAlone) {
   expectLikePlain("max_pool(f64[0, 2, 4]) {kernel = [2]}");
 }
 
-void checkConvAt(const std::string &x, const std::string &w, const std::string &attrs) {
+void checkConv(const std::string &x, const std::string &w, const std::string &attrs) {
   std::string rest = attrs.empty() ? "" : ", " + attrs;
   auto conv = parseExample("conv(f64[" + x + "], f64[" + w + "]) {" + attrs + "}");
   std::string y = conv->call.results[0].str();
@@ -82,16 +82,6 @@ void checkConvAt(const std::string &x, const std::string &w, const std::string &
   expectLikePlain("conv_weight_grad(" + y + ", " + xType + ") {kernel = " + kernel + rest + "}");
 }
 
-// Of sizes with channels on axis 1; with channels last too.
-void checkConv(const std::string &x, const std::string &w, const std::string &attrs) {
-  checkConvAt(x, w, attrs);
-  auto moved = [](const std::string &sizes) {
-    size_t first = sizes.find(", "), second = sizes.find(", ", first + 1);
-    return sizes.substr(0, first) + sizes.substr(second) + sizes.substr(first, second - first);
-  };
-  checkConvAt(moved(x), moved(w), "channels_last = true" + (attrs.empty() ? "" : ", " + attrs));
-}
-
 TEST(GridConv, Windows) {
   checkConv("2, 3, 100", "5, 3, 7", "strides = [3], pads = [2, 5], dilations = [2]");
   checkConv("3, 20, 14, 15", "8, 20, 3, 3", "pads = [1, 1, 1, 1]");
@@ -104,6 +94,20 @@ TEST(GridConv, Windows) {
             "strides = [2, 1, 3], pads = [2, 0, 1, 1, 1, 2], dilations = [1, 2, 1]");
   checkConv("1, 300, 3, 3", "20, 300, 3, 3", "pads = [1, 1, 1, 1]");
   checkConv("0, 3, 8, 8", "4, 3, 3, 3", "");
+}
+
+TEST(GridConv, ChannelsLast) {
+  auto check = [](const std::string &x, const std::string &w, const std::string &attrs) {
+    checkConv(x, w, "channels_last = true" + attrs);
+  };
+  check("2, 50, 3", "5, 7, 3", ", strides = [3], pads = [2, 5], dilations = [2]");
+  check("2, 7, 8, 20", "8, 3, 3, 20", ", strides = [2, 2], pads = [1, 1, 1, 1]");
+  check("2, 9, 8, 12", "18, 2, 3, 2", ", groups = 6, dilations = [3, 1], pads = [0, 2, 3, 1]");
+  check("2, 9, 8, 7", "14, 3, 3, 1", ", groups = 7, strides = [1, 3]");
+  check("2, 6, 5, 40", "33, 1, 1, 40", "");
+  check("2, 6, 7, 8, 3", "4, 3, 2, 3, 3",
+        ", strides = [2, 1, 3], pads = [2, 0, 1, 1, 1, 2], dilations = [1, 2, 1]");
+  check("0, 8, 8, 3", "4, 3, 3, 3", "");
 }
 
 TEST(GridMatmul, Shapes) {
