@@ -26,12 +26,19 @@ bool usesTanh(const Launch &l) { return l.call.attrs->getString("approximate") =
 
 void runGelu(const Launch &l) { usesTanh(l) ? runUnary<GeluTanh>(l) : runUnary<GeluErf>(l); }
 
-// --- Gradients of activations, f_grad(g, v)
+void runPrelu(const Launch &l) {
+  dispatchFloat(l.call.results[0].dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    mapTwo<T, T>(l, Prelu());
+  });
+}
+
+// --- Gradients of activations, f_grad(g, v), of one shape
 
 template <typename F> void runGrad(const Launch &l) {
   dispatchFloat(l.call.results[0].dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    mapTwo<T, T>(l, F());
+    mapPair<T>(l, F());
   });
 }
 
@@ -59,7 +66,7 @@ void runNumberedGrad(const Launch &l, Names... names) {
   dispatchFloat(l.call.results[0].dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     using C = Compute<T>;
-    mapTwo<T, T>(l, F<C>{number<C>(l, names)...});
+    mapPair<T>(l, F<C>{number<C>(l, names)...});
   });
 }
 
@@ -104,7 +111,7 @@ void registerActivation(KernelTable &table) {
   table.add({"hard_sigmoid", "cuda", prepareGrid<runHardSigmoid>});
   table.add({"thresholded_relu", "cuda", prepareGrid<runThresholdedRelu>});
   table.add({"shrink", "cuda", prepareGrid<runShrink>});
-  table.add({"prelu", "cuda", prepareGrid<runGrad<Prelu>>});
+  table.add({"prelu", "cuda", prepareGrid<runPrelu>});
   table.add({"softsign_grad", "cuda", prepareGrid<runGrad<SoftsignGrad>>});
   table.add({"mish_grad", "cuda", prepareGrid<runGrad<MishGrad>>});
   table.add({"hard_swish_grad", "cuda", prepareGrid<runGrad<HardSwishGrad>>});

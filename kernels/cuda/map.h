@@ -22,52 +22,49 @@ template <typename T, typename Out, typename F> ISTHMUS_DEVICE Out applied(F f, 
   return static_cast<Out>(f(static_cast<Compute<T>>(a), static_cast<Compute<T>>(b)));
 }
 
-// y = f(x) for n elements.
-template <typename T, typename Out, typename F>
-void mapDense(const Queue &queue, int64_t n, const T *x, Out *y, F f) {
-  constexpr int N = kPackOf<T, Out>;
-  int64_t packs = n / N;
-  forEach(queue, packs + (n % N ? 1 : 0), [=] ISTHMUS_GPU(int64_t p) {
-    if (p < packs) {
-      Pack<T, N> in = reinterpret_cast<const Pack<T, N> *>(x)[p];
-      Pack<Out, N> out;
-      for (int i = 0; i < N; ++i)
-        out.element[i] = applied<T, Out>(f, in.element[i]);
-      reinterpret_cast<Pack<Out, N> *>(y)[p] = out;
-    } else {
-      for (int64_t i = packs * N; i < n; ++i)
-        y[i] = applied<T, Out>(f, x[i]);
-    }
-  });
-}
-
 // Pack p of n elements: the last may be short, and is then filled up with zeros.
 template <int N, typename T> ISTHMUS_DEVICE Pack<T, N> loadPack(const T *x, int64_t p, int64_t n) {
   if ((p + 1) * N <= n)
     return reinterpret_cast<const Pack<T, N> *>(x)[p];
   Pack<T, N> pack{};
-  for (int i = 0; p * N + i < n; ++i)
-    pack.element[i] = x[p * N + i];
+  for (int i = 0; i < N; ++i)
+    if (p * N + i < n)
+      pack.element[i] = x[p * N + i];
   return pack;
 }
 template <int N, typename T>
 ISTHMUS_DEVICE void storePack(T *y, int64_t p, int64_t n, const Pack<T, N> &pack) {
-  if ((p + 1) * N <= n)
+  if ((p + 1) * N <= n) {
     reinterpret_cast<Pack<T, N> *>(y)[p] = pack;
-  else
-    for (int i = 0; p * N + i < n; ++i)
+    return;
+  }
+  for (int i = 0; i < N; ++i)
+    if (p * N + i < n)
       y[p * N + i] = pack.element[i];
 }
 
 // Pack p of x; of one element over and over where x does not step.
-template <int N, typename T> ISTHMUS_DEVICE Pack<T, N> packAt(const T *x, bool steps, int64_t p) {
-  Pack<T, N> pack;
+template <int N, typename T>
+ISTHMUS_DEVICE Pack<T, N> packAt(const T *x, bool steps, int64_t p, int64_t n) {
   if (steps)
-    pack = reinterpret_cast<const Pack<T, N> *>(x)[p];
-  else
-    for (int i = 0; i < N; ++i)
-      pack.element[i] = *x;
+    return loadPack<N>(x, p, n);
+  Pack<T, N> pack;
+  for (int i = 0; i < N; ++i)
+    pack.element[i] = *x;
   return pack;
+}
+
+// y = f(x) for n elements. A short pack is computed whole: f is there once.
+template <typename T, typename Out, typename F>
+void mapDense(const Queue &queue, int64_t n, const T *x, Out *y, F f) {
+  constexpr int N = kPackOf<T, Out>;
+  forEach(queue, (n + N - 1) / N, [=] ISTHMUS_GPU(int64_t p) {
+    Pack<T, N> in = loadPack<N>(x, p, n);
+    Pack<Out, N> out;
+    for (int i = 0; i < N; ++i)
+      out.element[i] = applied<T, Out>(f, in.element[i]);
+    storePack(y, p, n, out);
+  });
 }
 
 // y = f(a, b) for n elements; an operand that does not step is one element.
@@ -75,38 +72,42 @@ template <typename T, typename Out, typename F>
 void mapDense(const Queue &queue, int64_t n, const T *a, bool stepA, const T *b, bool stepB, Out *y,
               F f) {
   constexpr int N = kPackOf<T, Out>;
-  int64_t packs = n / N;
-  forEach(queue, packs + (n % N ? 1 : 0), [=] ISTHMUS_GPU(int64_t p) {
-    if (p < packs) {
-      Pack<T, N> first = packAt<N>(a, stepA, p), second = packAt<N>(b, stepB, p);
-      Pack<Out, N> out;
-      for (int i = 0; i < N; ++i)
-        out.element[i] = applied<T, Out>(f, first.element[i], second.element[i]);
-      reinterpret_cast<Pack<Out, N> *>(y)[p] = out;
-    } else {
-      for (int64_t i = packs * N; i < n; ++i)
-        y[i] = applied<T, Out>(f, a[stepA ? i : 0], b[stepB ? i : 0]);
-    }
+  forEach(queue, (n + N - 1) / N, [=] ISTHMUS_GPU(int64_t p) {
+    Pack<T, N> first = packAt<N>(a, stepA, p, n), second = packAt<N>(b, stepB, p, n);
+    Pack<Out, N> out;
+    for (int i = 0; i < N; ++i)
+      out.element[i] = applied<T, Out>(f, first.element[i], second.element[i]);
+    storePack(y, p, n, out);
   });
 }
 
-// y = f(a, b) with numpy's broadcasting.
-template <typename T, typename Out, typename F> void mapTwo(const Launch &l, F f) {
-  const T *a = l.operand<T>(0), *b = l.operand<T>(1);
+// The types that networks are computed in: dense operands of others go one element at a time too.
+template <typename T> constexpr bool kIsCommon = kIsFloat<T> && !std::is_same_v<T, double>;
+
+// y = f(a, b) with numpy's broadcasting, a and b being these operands.
+template <typename T, typename Out, typename F>
+void mapTwo(const Launch &l, F f, size_t first = 0, size_t second = 1) {
+  const T *a = l.operand<T>(first), *b = l.operand<T>(second);
   Out *y = l.result<Out>(0);
   const Dims &dims = l.call.results[0].dims;
-  Walk<2> walk(dims, {broadcastStrides(l.call.operands[0].dims, dims),
-                      broadcastStrides(l.call.operands[1].dims, dims)});
+  Walk<2> walk(dims, {broadcastStrides(l.call.operands[first].dims, dims),
+                      broadcastStrides(l.call.operands[second].dims, dims)});
   int64_t n = walk.elements();
-  bool stepA = walk.rowStride(0) != 0, stepB = walk.rowStride(1) != 0;
-  if (walk.rank() == 1)
-    return mapDense(l.queue, n, a, stepA, b, stepB, y, f);
+  if constexpr (kIsCommon<T>)
+    if (walk.rank() == 1)
+      return mapDense(l.queue, n, a, walk.rowStride(0) != 0, b, walk.rowStride(1) != 0, y, f);
   Strided<2> strided(walk);
   forEach(l.queue, n, [=] ISTHMUS_GPU(int64_t i) {
     int64_t at[2];
     strided.at(i, at);
     y[i] = applied<T, Out>(f, a[at[0]], b[at[1]]);
   });
+}
+
+// The same of two operands of one shape.
+template <typename T, typename F> void mapPair(const Launch &l, F f) {
+  mapDense(l.queue, l.call.results[0].elements(), l.operand<T>(0), true, l.operand<T>(1), true,
+           l.result<T>(0), f);
 }
 
 template <typename T, typename F> void mapOne(const Launch &l, F f) {

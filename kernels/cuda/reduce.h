@@ -45,7 +45,8 @@ public:
         batches(), start,
         [&](State s, int64_t b) {
           decltype(read(b, b)) v[kAtOnce];
-          readBatch(b, read, v);
+          int64_t place[kAtOnce];
+          readBatch(b, read, v, place);
           for (int u = 0; u < kAtOnce; ++u)
             if (b + u * batches() < count_)
               s = next(s, v[u]);
@@ -57,23 +58,25 @@ public:
   template <typename T, typename Read> ISTHMUS_GPU void write(T *y, Read read) const {
     team_.forEach(batches(), [&](int64_t b) {
       T v[kAtOnce];
-      readBatch(b, read, v);
+      int64_t place[kAtOnce];
+      readBatch(b, read, v, place);
       for (int u = 0; u < kAtOnce; ++u)
         if (b + u * batches() < count_)
-          y[at(indexOf(b + u * batches()))] = v[u];
+          y[place[u]] = v[u];
     });
   }
 
 private:
   static constexpr int kAtOnce = 4; // elements of a batch: as many batches lie between two
   ISTHMUS_GPU int64_t batches() const { return (count_ + kAtOnce - 1) / kAtOnce; }
-  ISTHMUS_GPU int64_t indexOf(int64_t i) const { return first_ + i * step_; }
   template <typename V, typename Read>
-  ISTHMUS_GPU void readBatch(int64_t b, Read read, V (&v)[kAtOnce]) const {
+  ISTHMUS_GPU void readBatch(int64_t b, Read read, V (&v)[kAtOnce],
+                             int64_t (&place)[kAtOnce]) const {
     for (int u = 0; u < kAtOnce; ++u)
       if (b + u * batches() < count_) {
-        int64_t index = indexOf(b + u * batches());
-        v[u] = read(at(index), index);
+        int64_t index = first_ + (b + u * batches()) * step_;
+        place[u] = at(index);
+        v[u] = read(place[u], index);
       }
   }
   ISTHMUS_GPU int64_t at(int64_t index) const {

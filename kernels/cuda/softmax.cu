@@ -22,13 +22,12 @@ template <typename T> struct SoftmaxOp {
   ISTHMUS_GPU State fold(State a, State b) const { return folded(a, b); }
   ISTHMUS_GPU void finish(int64_t, State) const {}
   template <typename E> ISTHMUS_GPU void apply(const E &elements, int64_t, State s) const {
-    if (logarithm) { // less the largest first: it may be larger than the result by far
-      C base = s.base(), rest = C(std::log(double(s.sum)));
-      elements.write(y, [&](int64_t at, int64_t) { return T(C(x[at]) - base - rest); });
-    } else {
-      C base = s.base(), scale = C(1) / s.sum;
-      elements.write(y, [&](int64_t at, int64_t) { return T(expOf(C(x[at]) - base) * scale); });
-    }
+    // Of the logarithm the largest is taken first: it may be larger than the result by far.
+    C base = s.base(), rest = logarithm ? C(std::log(double(s.sum))) : C(1) / s.sum;
+    elements.write(y, [&](int64_t at, int64_t) {
+      C less = C(x[at]) - base;
+      return T(logarithm ? less - rest : expOf(less) * rest);
+    });
   }
 };
 

@@ -4,38 +4,41 @@
 #include "ir/check.h"
 #include "kernels/element/broadcast.h"
 #include "kernels/element/portable.h"
+#include <utility>
+
+// Before a loop that is seldom long: copies of its body would be most of a kernel's code.
+#ifdef __CUDACC__
+#define ISTHMUS_ROLLED _Pragma("unroll 1")
+#else
+#define ISTHMUS_ROLLED
+#endif
 
 namespace isthmus::cuda {
 
-// Division of an index by a size that many threads share. Indices below 2^31 go by a multiplication
-// and a shift (Granlund and Montgomery, Division by Invariant Integers using Multiplication, PLDI
-// 1994, with the multiplier of 32 bits and an addition); larger ones by the divider.
+// Division of an index by a size that many threads share, as a multiplication and a shift (Granlund
+// and Montgomery, Division by Invariant Integers using Multiplication, PLDI 1994, section 4). Their
+// sum of the index and the upper half of a product does not overflow: an index is below 2^63.
 class Divisor {
 public:
   Divisor() = default;
   explicit Divisor(int64_t size) : by_(std::max<int64_t>(size, 1)) {
-    while ((int64_t(1) << shift_) < by_)
+    while ((uint64_t(1) << shift_) < uint64_t(by_))
       ++shift_;
-    if (shift_ < 32)
-      multiplier_ = uint32_t(
-          ((uint64_t(1) << 32) * ((uint64_t(1) << shift_) - uint64_t(by_))) / uint64_t(by_) + 1);
+    Wide excess = (Wide(1) << shift_) - Wide(by_);
+    multiplier_ = uint64_t((excess << 64) / Wide(by_) + 1);
   }
   // The quotient; `rest` becomes the remainder.
   ISTHMUS_DEVICE int64_t operator()(int64_t i, int64_t *rest) const {
-    if (i < (int64_t(1) << 31) && by_ < (int64_t(1) << 31)) {
-      uint32_t n = uint32_t(i), high = uint32_t(uint64_t(n) * multiplier_ >> 32);
-      uint32_t q = uint32_t((uint64_t(high) + n) >> shift_);
-      *rest = n - q * uint32_t(by_);
-      return q;
-    }
-    int64_t q = i / by_;
+    uint64_t high = uint64_t(Wide(uint64_t(i)) * multiplier_ >> 64);
+    int64_t q = int64_t((high + uint64_t(i)) >> shift_);
     *rest = i - q * by_;
     return q;
   }
 
 private:
+  using Wide = unsigned __int128;
   int64_t by_ = 1;
-  uint32_t multiplier_ = 1;
+  uint64_t multiplier_ = 1;
   int shift_ = 0;
 };
 
@@ -59,17 +62,23 @@ public:
   ISTHMUS_DEVICE void at(int64_t i, int64_t (&offset)[N]) const {
     for (int k = 0; k < N; ++k)
       offset[k] = 0;
+    ISTHMUS_ROLLED
     for (int a = axes_ - 1; a > 0; --a) {
       int64_t index;
       i = size_[a](i, &index);
-      for (int k = 0; k < N; ++k)
-        offset[k] += index * stride_[a][k];
+      add(index, a, offset, std::make_integer_sequence<int, N>());
     }
-    for (int k = 0; k < N; ++k)
-      offset[k] += i * stride_[0][k];
+    add(i, 0, offset, std::make_integer_sequence<int, N>());
   }
 
 private:
+  // (Written out: nvcc forgets that a loop around another is to stay one.)
+  template <int... K>
+  ISTHMUS_DEVICE void add(int64_t index, int a, int64_t (&offset)[N],
+                          std::integer_sequence<int, K...>) const {
+    ((offset[K] += index * stride_[a][K]), ...);
+  }
+
   int axes_;
   Divisor size_[kMaxAxes];
   int64_t stride_[kMaxAxes][N];

@@ -61,12 +61,12 @@ TEST(Geometry, TeamsFitTheirRows) {
 
 TEST(Divisor, DividesAsTheProcessorDoes) {
   for (int trial = 0; trial < 200000; ++trial) {
-    int64_t by = 1 + below(int64_t(1) << (1 + below(40)));
-    int64_t i = below(int64_t(1) << (1 + below(44)));
-    if (trial % 4 == 0)
-      i = std::max<int64_t>(0, by * below(1000) - below(2)); // at the steps
+    int64_t by = 1 + below(int64_t(1) << (1 + below(61)));
+    int64_t i = below(int64_t(1) << (1 + below(62)));
+    if (trial % 4 == 0) // at the steps
+      i = std::max<int64_t>(0, by * below(INT64_MAX / by) - below(2));
     if (trial % 5 == 0)
-      i = (int64_t(1) << 31) - 2 + below(4); // where the short way ends
+      i = INT64_MAX - below(4);
     int64_t rest = -1;
     ASSERT_EQ(Divisor(by)(i, &rest), i / by) << i << " / " << by;
     ASSERT_EQ(rest, i % by);
