@@ -39,7 +39,7 @@ plan::PlanResult planArena(const plan::Problem &p, plan::PlanOptions o) {
   o.arenaOf = [&](const plan::Schedule &s, const plan::Evaluation &judged, int64_t enough) {
     // The best plan is worth more than those after it, which cost more; of the least arena, of
     // which `enough` is not known, there are few.
-    double share = enough == 0 ? 0.2 : std::exchange(isFirst, false) ? 0.25 : 0.1;
+    double share = enough == 0 ? 0.1 : std::exchange(isFirst, false) ? 0.12 : 0.05;
     return arenaOf(p, s, judged, {.enough = enough, .effort = std::min(share * effort, most)});
   };
   return plan::planWithin(p, o);

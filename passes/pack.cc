@@ -11,8 +11,6 @@ namespace {
 constexpr double kWorkPerEffort = 1e8; // measured: about a second
 constexpr int64_t kLastEffort = 4;     // times the first
 
-constexpr size_t kManyBlocks = 4000;
-
 // Small arenas matter less.
 double defaultEffort(double blocks, int64_t peak) {
   double effort = std::min(2e-3 * blocks, 0.3 + 2e-4 * blocks);
@@ -28,18 +26,15 @@ int64_t pack(std::vector<Block> &blocks, int64_t peak, const PackOptions &o) {
   const double effort = o.effort > 0 ? o.effort : defaultEffort(double(blocks.size()), peak);
   const int64_t most = static_cast<int64_t>(effort * kWorkPerEffort);
   const int64_t enough = std::max(peak, o.enough);
-  packOutward(p, most / 4);
-  // Orders are searched for all blocks at once, so where there are very many not at first.
-  const bool isLarge = blocks.size() > kManyBlocks;
-  if (!p.solved() && !isLarge)
-    packCanonical(p, enough, p.work + most);
-  if (p.least > enough)
-    packGuided(p, enough, p.work + most);
-  if (p.least > enough && isLarge)
-    packCanonical(p, enough, p.work + most);
+  auto search = [&](int64_t work) {
+    packSkyline(p, enough, p.work + work / 2);
+    if (p.least > enough)
+      packCanonical(p, enough, p.work + work / 2);
+  };
+  search(most);
   // A last effort where half a percent is at stake.
   if (o.effort == 0 && peak > 1 << 20 && double(p.least) > 1.005 * double(enough))
-    packCanonical(p, enough, p.work + kLastEffort * most);
+    search(kLastEffort * most);
   for (size_t i = 0; i < blocks.size(); ++i)
     blocks[i].offset = p.best[i];
   return p.least;

@@ -46,9 +46,9 @@ constexpr int64_t kUnplaced = -1;
 // Gives those that have no offset one above all others, in the order of time.
 void placeOnTop(Packing &p, std::vector<int64_t> &offsets);
 
-// The searches. Each stops at the peak, or when `work` has reached `untilWork` or a little more.
-void packOutward(Packing &p, int64_t untilWork);
-void packCanonical(Packing &p, int64_t enough, int64_t untilWork); // an arena of `enough` will do
-void packGuided(Packing &p, int64_t enough, int64_t untilWork);
+// The searches. Each stops at an arena of `enough`, or when `work` has reached `untilWork` or a
+// little more.
+void packSkyline(Packing &p, int64_t enough, int64_t untilWork);
+void packCanonical(Packing &p, int64_t enough, int64_t untilWork);
 
 } // namespace isthmus

@@ -191,62 +191,41 @@ private:
     return best;
   }
 
-  struct TooLarge {
-    Found found;
-    int64_t peakBytes, arenaBytes;
-  };
-
-  // A plan whose arena exceeds the budget gives way to another of much the same cost, for some lie
-  // better than others; if none of them fits, they are made tighter.
+  // A plan whose arena exceeds the budget is made tighter.
   bool search() {
-    constexpr int kOthers = 2;
-    constexpr double kOtherShare = 0.15;
-    std::vector<TooLarge> tooLarge;
-    double least = 1e300;
-    for (int i = 0; i <= kOthers && !isStopped_; ++i) {
-      double share = !o_.arenaOf ? 1 : i == 0 ? 0.6 : kOtherShare;
-      Found found = searchPeak(o_.budgetBytes, share, 501 * uint64_t(i));
-      if (i == 0 && found.ops.empty())
-        return false;
-      least = std::min(least, found.cost);
-      if (found.cost > least * 1.05)
-        continue;
-      bool fits = tryPlace(found.ops);
-      if (fits && found.cost < least * 1.002)
-        return true;
-      if (!fits)
-        tooLarge.push_back({std::move(found), last_.judged.peakBytes, last_.arenaBytes});
-    }
-    std::sort(tooLarge.begin(), tooLarge.end(),
-              [](const TooLarge &x, const TooLarge &y) { return x.found.cost < y.found.cost; });
-    for (size_t i = 0; i < tooLarge.size(); ++i)
-      if (i == 0 || tooLarge[i].arenaBytes < tooLarge[0].arenaBytes)
-        tighten(tooLarge[i], i == 0 ? 6 : 3, 400 + 10 * i);
+    Found found = searchPeak(o_.budgetBytes, o_.arenaOf ? 0.65 : 1, 0);
+    if (!found.ops.empty() && !tryPlace(found.ops))
+      tighten(std::move(found));
     return !result_.schedule.empty();
   }
 
-  // To a lower peak, from where it stands, until it fits, in steps that grow; then less tight
-  // again, where that was a long way.
-  void tighten(TooLarge now, int mostSteps, uint64_t stream) {
-    constexpr double kShare = 0.04;
-    int64_t high = now.peakBytes, low = 0; // peaks: too much, and within
-    for (int i = 0; i < mostSteps && !isStopped_; ++i) {
-      if (low > 0 && high - low < o_.budgetBytes / 500)
+  // To lower peaks, from where it stands, in steps that grow, until it fits; from there on back
+  // towards the last that did not, since plans of much the same peak may lie better or worse. What
+  // is left of the work goes to the best that fits, if there is something left to gain.
+  void tighten(Found now) {
+    constexpr int kSteps = 12;
+    constexpr double kShare = 0.03;
+    const double enough = now.cost + 0.01 * (now.cost - result_.baseline.cost);
+    int64_t high = last_.judged.peakBytes, low = 0; // peaks: too much, and within
+    double over = double(last_.arenaBytes - o_.budgetBytes);
+    Found within;
+    for (int i = 0; i < kSteps && within.cost > enough && !isStopped_; ++i) {
+      const bool isNear = low > 0 && high - low < o_.budgetBytes / 1000;
+      const int64_t less = std::max(int64_t(over * (0.5 + 0.2 * i)), p_.alignment);
+      const int64_t target = isNear ? low : low > 0 ? low + (high - low) / 2 : high - less;
+      Found next = improved(isNear ? within.ops : now.ops, target, 0.02, kShare, 400 + uint64_t(i));
+      if (next.ops.empty())
         break;
-      // (What is freed makes the rest fit better, too, if not for ever.)
-      double over = double(now.arenaBytes - o_.budgetBytes);
-      int64_t less = std::max(int64_t(over * (0.6 + 0.3 * std::max(0, i - 1))), p_.alignment);
-      int64_t target = low > 0 ? low + (high - low) / 2 : high - less;
-      Found next = improved(now.found.ops, target, 0.05, kShare, stream + uint64_t(i));
-      if (next.ops.empty() || (!result_.schedule.empty() && next.cost > result_.planned.cost))
-        break;
-      if (tryPlace(next.ops)) {
-        low = target;
-      } else if (low > 0) {
-        high = target;
-      } else {
-        now = {std::move(next), last_.judged.peakBytes, last_.arenaBytes};
-        high = std::min(target, now.peakBytes);
+      if (low > 0 && next.cost >= within.cost) {
+        low = std::max(low, target);
+      } else if (tryPlace(next.ops)) {
+        low = std::max(low, target);
+        within = std::move(next);
+      } else if (!isNear) {
+        high = std::min(target, last_.judged.peakBytes);
+        over = double(last_.arenaBytes - o_.budgetBytes);
+        if (low == 0)
+          now = std::move(next);
       }
     }
   }
