@@ -15,6 +15,24 @@ int64_t arenaOf(const plan::Problem &p, const plan::Schedule &s, const plan::Eva
   return pack(blocks, judged.peakBytes, options);
 }
 
+// How hard the plans of one search are packed, as shares of its own effort.
+class PackingEfforts {
+public:
+  PackingEfforts(const plan::Problem &p, const plan::PlanOptions &o)
+      : effort_(plan::effortOf(o, p.ops.size())), most_(5 + 1e-4 * double(p.ops.size())) {}
+
+  // The best plan is worth more than those after it, which cost more; of the least arena, of which
+  // `enough` is not known, there are few.
+  PackOptions next(int64_t enough) {
+    double share = enough == 0 ? 0.1 : std::exchange(isFirst_, false) ? 0.12 : 0.05;
+    return {.enough = enough, .effort = std::min(share * effort_, most_)};
+  }
+
+private:
+  double effort_, most_; // an interrupt is not heeded before a packing ends
+  bool isFirst_ = true;
+};
+
 } // namespace
 
 plan::PlanResult replayed(const plan::Problem &p, const plan::Schedule &s,
@@ -32,15 +50,9 @@ plan::PlanResult replayed(const plan::Problem &p, const plan::Schedule &s,
 }
 
 plan::PlanResult planArena(const plan::Problem &p, plan::PlanOptions o) {
-  const double effort = plan::effortOf(o, p.ops.size());
-  // An interrupt is not heeded before a packing ends.
-  const double most = 5 + 1e-4 * double(p.ops.size());
-  bool isFirst = true;
+  PackingEfforts efforts(p, o);
   o.arenaOf = [&](const plan::Schedule &s, const plan::Evaluation &judged, int64_t enough) {
-    // The best plan is worth more than those after it, which cost more; of the least arena, of
-    // which `enough` is not known, there are few.
-    double share = enough == 0 ? 0.1 : std::exchange(isFirst, false) ? 0.12 : 0.05;
-    return arenaOf(p, s, judged, {.enough = enough, .effort = std::min(share * effort, most)});
+    return arenaOf(p, s, judged, efforts.next(enough));
   };
   return plan::planWithin(p, o);
 }
@@ -87,8 +99,9 @@ llvm::Expected<PlannedGraph> planGraph(const Graph &g, const GraphProblem &p, co
   };
   std::vector<Placed> all;
   llvm::Error error = llvm::Error::success();
+  PackingEfforts efforts(p.problem, o);
   o.arenaOf = [&](const plan::Schedule &s, const plan::Evaluation &, int64_t enough) -> int64_t {
-    auto layout = place(rematerialize(g, p, s), target, {.enough = enough});
+    auto layout = place(rematerialize(g, p, s), target, efforts.next(enough));
     if (!layout) {
       error = llvm::joinErrors(std::move(error), layout.takeError());
       return 0;

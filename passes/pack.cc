@@ -27,7 +27,9 @@ int64_t pack(std::vector<Block> &blocks, int64_t peak, const PackOptions &o) {
   const int64_t most = static_cast<int64_t>(effort * kWorkPerEffort);
   const int64_t enough = std::max(peak, o.enough);
   auto search = [&](int64_t work) {
-    packSkyline(p, enough, p.work + work / 2);
+    packSkyline(p, peak, p.work + work / 8); // what is enough need not be taken
+    if (p.least > enough)
+      packSkyline(p, enough, p.work + work / 2);
     if (p.least > enough)
       packCanonical(p, enough, p.work + work / 2);
   };

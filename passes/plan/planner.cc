@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <utility>
 
 namespace isthmus::plan {
 namespace {
@@ -191,41 +192,55 @@ private:
     return best;
   }
 
-  // A plan whose arena exceeds the budget is made tighter.
+  // Twice, from unlike starts: which one leads further is not known before. The cheaper plan is
+  // placed first; one whose arena exceeds the budget is made tighter.
   bool search() {
-    Found found = searchPeak(o_.budgetBytes, o_.arenaOf ? 0.65 : 1, 0);
-    if (!found.ops.empty() && !tryPlace(found.ops))
-      tighten(std::move(found));
+    Found found[2];
+    found[0] = searchPeak(o_.budgetBytes, 0.5, 0);
+    if (!found[0].ops.empty())
+      found[1] = searchPeak(o_.budgetBytes, 0.3, 501);
+    if (found[0].isBetter(found[1].cost, found[1].peak))
+      std::swap(found[0], found[1]);
+    int steps = 12;
+    for (Found &f : found) {
+      const bool isCheaper = result_.schedule.empty() || f.cost < result_.planned.cost;
+      if (!f.ops.empty() && isCheaper && !tryPlace(f.ops))
+        tighten(std::move(f), std::exchange(steps, 6));
+    }
     return !result_.schedule.empty();
   }
 
-  // To lower peaks, from where it stands, in steps that grow, until it fits; from there on back
-  // towards the last that did not, since plans of much the same peak may lie better or worse. What
-  // is left of the work goes to the best that fits, if there is something left to gain.
-  void tighten(Found now) {
-    constexpr int kSteps = 12;
+  // To lower peaks, from where it stands, in steps that grow, until it fits; from there on back up
+  // by what room is left, since plans of much the same peak may lie better or worse, from the plan
+  // that fits and the last that did not in turn; until little is left to gain.
+  void tighten(Found now, int mostSteps) {
     constexpr double kShare = 0.03;
     const double enough = now.cost + 0.01 * (now.cost - result_.baseline.cost);
-    int64_t high = last_.judged.peakBytes, low = 0; // peaks: too much, and within
-    double over = double(last_.arenaBytes - o_.budgetBytes);
+    int64_t peak = last_.judged.peakBytes, over = last_.arenaBytes - o_.budgetBytes;
+    double reach = 1;
     Found within;
-    for (int i = 0; i < kSteps && within.cost > enough && !isStopped_; ++i) {
-      const bool isNear = low > 0 && high - low < o_.budgetBytes / 1000;
-      const int64_t less = std::max(int64_t(over * (0.5 + 0.2 * i)), p_.alignment);
-      const int64_t target = isNear ? low : low > 0 ? low + (high - low) / 2 : high - less;
-      Found next = improved(isNear ? within.ops : now.ops, target, 0.02, kShare, 400 + uint64_t(i));
-      if (next.ops.empty())
+    for (int i = 0; i < mostSteps && within.cost > enough && !isStopped_; ++i) {
+      const bool isFound = !within.ops.empty();
+      const int64_t room = o_.budgetBytes - result_.arenaBytes;
+      const int64_t less = std::max(int64_t(double(over) * (0.5 + 0.2 * i)), p_.alignment);
+      const int64_t target = isFound ? within.peak + int64_t(reach * double(room)) : peak - less;
+      const Found &from = isFound && i % 2 == 0 ? within : now;
+      Found next = improved(from.ops, target, 0.02, kShare, 400 + uint64_t(i));
+      const bool isWorse = !result_.schedule.empty() && next.cost >= result_.planned.cost;
+      if (next.ops.empty() || (isWorse && !isFound))
         break;
-      if (low > 0 && next.cost >= within.cost) {
-        low = std::max(low, target);
-      } else if (tryPlace(next.ops)) {
-        low = std::max(low, target);
+      if (isWorse)
+        continue;
+      if (tryPlace(next.ops)) {
         within = std::move(next);
-      } else if (!isNear) {
-        high = std::min(target, last_.judged.peakBytes);
-        over = double(last_.arenaBytes - o_.budgetBytes);
-        if (low == 0)
-          now = std::move(next);
+        continue;
+      }
+      reach /= 2;
+      if (!isFound) {
+        peak = std::min(target, last_.judged.peakBytes);
+        over = std::min(over, last_.arenaBytes - o_.budgetBytes);
+        reach = 1;
+        now = std::move(next);
       }
     }
   }
