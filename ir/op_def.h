@@ -105,11 +105,21 @@ struct InverseContext {
   Type want; // type of the operand being rebuilt
 };
 
+// What an attribute says of axes. A row with an attribute that does works on any order of axes:
+// with those of all operands and results permuted alike, and such attributes with them, it does the
+// same.
+enum class AxisRole : uint8_t {
+  None,    // nothing, or what depends on the order of axes
+  Axis,    // an int: the one axis that is meant; negative ones count from the end
+  EachAxis // a list with an entry for each axis; where it may be empty, alike for all
+};
+
 struct AttrDef {
   std::string name;
   AttrKind kind;
   std::optional<Attr> byDefault; // none: the attribute must be given
   std::string doc;
+  AxisRole axes = AxisRole::None;
 };
 
 enum Trait : uint32_t {

@@ -11,7 +11,6 @@
 #include "passes/rebuild.h"
 #include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/DenseMap.h"
-#include "llvm/ADT/StringSwitch.h"
 
 namespace isthmus {
 namespace {
@@ -37,26 +36,18 @@ Ints movedEntries(const Ints &entries) {
 }
 
 // Attributes with which a node does the same on twins, where all operands and results have `rank`
-// axes. The table says of no attribute that it speaks of axes, so here are those of the ops that
-// stand between convolutions.
+// axes; none where the table does not say.
 std::optional<Attrs> movedAttrs(const Node &n, int64_t rank) {
   Attrs attrs = n.attrs;
-  enum {
-    None,
-    Axis,
-    Entries
-  } how = llvm::StringSwitch<decltype(how)>(n.op->name)
-              .Cases("concat", "split", "softmax", "log_softmax", Axis)
-              .Cases("slice", "pad", Entries)
-              .Default(None);
-  if (how == None)
-    return std::nullopt;
-  if (how == Axis)
-    attrs.set("axis", moved(attrs.getInt("axis"), rank));
-  for (const char *name : {"starts", "limits", "steps", "low", "high"})
-    if (how == Entries && attrs.find(name))
-      attrs.set(name, movedEntries(attrs.getInts(name)));
-  return attrs;
+  bool isTold = false;
+  for (const AttrDef &a : n.op->attrs) {
+    isTold |= a.axes != AxisRole::None;
+    if (a.axes == AxisRole::Axis)
+      attrs.set(a.name, moved(attrs.getInt(a.name), rank));
+    else if (a.axes == AxisRole::EachAxis)
+      attrs.set(a.name, movedEntries(attrs.getInts(a.name)));
+  }
+  return isTold ? std::optional<Attrs>(std::move(attrs)) : std::nullopt;
 }
 
 bool isReduction(const OpDef &op) {

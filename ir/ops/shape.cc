@@ -511,6 +511,7 @@ ValueList vjpTrilu(VjpContext &c) { return {c.b.create("trilu", {c.grad(0)}, c.a
 
 const AttrDef kAxis = {"axis", AttrKind::Int, int64_t(0),
                        "the axis; negative ones count from the end"};
+const AttrDef kOneOfAxes = {kAxis.name, kAxis.kind, kAxis.byDefault, kAxis.doc, AxisRole::Axis};
 
 std::vector<OpDef> movingRows() {
   return {
@@ -573,9 +574,15 @@ std::vector<OpDef> movingRows() {
               "the largest index taken, and the limit, -1 for none, lies below the smallest.",
        .operands = "x",
        .results = "y",
-       .attrs = {{"starts", AttrKind::IntList, {}, "the first index on each axis"},
-                 {"limits", AttrKind::IntList, {}, "the index before which to stop, on each axis"},
-                 {"steps", AttrKind::IntList, Ints(), "the step on each axis; all ones if empty"}},
+       .attrs =
+           {{"starts", AttrKind::IntList, {}, "the first index on each axis", AxisRole::EachAxis},
+            {"limits",
+             AttrKind::IntList,
+             {},
+             "the index before which to stop, on each axis",
+             AxisRole::EachAxis},
+            {"steps", AttrKind::IntList, Ints(), "the step on each axis; all ones if empty",
+             AxisRole::EachAxis}},
        .infer = inferSlice,
        .vjp = vjpSlice,
        .cost = costFirstResult,
@@ -593,11 +600,11 @@ std::vector<OpDef> movingRows() {
               "(edge), or the operand again from its other end (wrap).",
        .operands = "x",
        .results = "y",
-       .attrs = {{"low", AttrKind::IntList, {}, "how many before, on each axis"},
-                 {"high", AttrKind::IntList, {}, "how many after, on each axis"},
-                 {"value", AttrKind::Float, 0.0, "what to add in mode constant"},
-                 {"mode", AttrKind::String, std::string("constant"),
-                  "constant, reflect, edge or wrap"}},
+       .attrs =
+           {{"low", AttrKind::IntList, {}, "how many before, on each axis", AxisRole::EachAxis},
+            {"high", AttrKind::IntList, {}, "how many after, on each axis", AxisRole::EachAxis},
+            {"value", AttrKind::Float, 0.0, "what to add in mode constant"},
+            {"mode", AttrKind::String, std::string("constant"), "constant, reflect, edge or wrap"}},
        .infer = inferPad,
        .vjp = vjpPad,
        .inverse = inversePad,
@@ -616,7 +623,7 @@ std::vector<OpDef> joiningRows() {
            .doc = "The operands one after the other on an axis.",
            .operands = "xs...",
            .results = "y",
-           .attrs = {kAxis},
+           .attrs = {kOneOfAxes},
            .infer = inferConcat,
            .vjp = vjpConcat,
            .inverse = inverseConcat,
@@ -629,7 +636,7 @@ std::vector<OpDef> joiningRows() {
            .doc = "The operand cut into parts on an axis.",
            .operands = "x",
            .results = "ys...",
-           .attrs = {kAxis,
+           .attrs = {kOneOfAxes,
                      {"sizes",
                       AttrKind::IntList,
                       {},

@@ -61,7 +61,7 @@ OpDef row(const char *name, const char *doc, const char *operands, const char *r
   r.doc = doc;
   r.operands = operands;
   r.results = result;
-  r.attrs = {{"axis", AttrKind::Int, int64_t(-1), "the axis of the classes"}};
+  r.attrs = {{"axis", AttrKind::Int, int64_t(-1), "the axis of the classes", AxisRole::Axis}};
   r.infer = r.operands == "x" ? inferSoftmax : inferSoftmaxGrad;
   r.cost = costExponentials;
   std::string types = r.operands == "x" ? "f64[2, 3, 4]" : "f64[2, 3, 4], f64[2, 3, 4]";
