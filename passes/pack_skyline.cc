@@ -112,11 +112,11 @@ public:
   struct Stretch {
     uint32_t begin, end; // steps, half-open
     int64_t height;
-    Index before, after;
+    Index before = kNone, after = kNone;
     bool isGone = false;
   };
 
-  explicit Skyline(uint32_t numSteps) { add({0, numSteps, 0, kNone, kNone}); }
+  explicit Skyline(uint32_t numSteps) { add(0, numSteps, 0); }
 
   Index lowest() {
     for (;; queue_.pop()) {
@@ -128,60 +128,58 @@ public:
   const Stretch &operator[](Index i) const { return all_[i]; }
 
   // To the lower of the heights beside it.
-  void level(Index i) {
-    const int64_t to = std::min(heightOf(all_[i].before), heightOf(all_[i].after));
-    raise(i, to);
-  }
+  void level(Index i) { raise(i, std::min(heightOf(all_[i].before), heightOf(all_[i].after))); }
 
-  // A block on a part of it.
+  // A block on a part of it; the rest stays on either side.
   void put(Index i, uint32_t begin, uint32_t end, int64_t bytes) {
     const Stretch was = all_[i];
     if (was.begin < begin) {
-      Index left = add({was.begin, begin, was.height, was.before, i});
-      if (was.before != kNone)
-        all_[was.before].after = left;
-      all_[i].before = left;
+      Index left = add(was.begin, begin, was.height);
+      join(was.before, left);
+      join(left, i);
       all_[i].begin = begin;
     }
     if (end < was.end) {
-      Index right = add({end, was.end, was.height, i, was.after});
-      if (was.after != kNone)
-        all_[was.after].before = right;
-      all_[i].after = right;
+      Index right = add(end, was.end, was.height);
+      join(right, was.after);
+      join(i, right);
       all_[i].end = end;
     }
     raise(i, was.height + bytes);
   }
 
 private:
-  Index add(Stretch s) {
-    all_.push_back(s);
-    queue_.push({s.height, static_cast<Index>(all_.size() - 1)});
-    return static_cast<Index>(all_.size() - 1);
+  Index add(uint32_t begin, uint32_t end, int64_t height) {
+    all_.push_back({begin, end, height});
+    Index i = static_cast<Index>(all_.size() - 1);
+    queue_.push({height, i});
+    return i;
   }
   int64_t heightOf(Index i) const {
     return i == kNone ? std::numeric_limits<int64_t>::max() : all_[i].height;
   }
+  void join(Index left, Index right) {
+    if (left != kNone)
+      all_[left].after = right;
+    if (right != kNone)
+      all_[right].before = left;
+  }
 
-  // And joins it with what is as high beside it.
+  // And takes in what is as high beside it.
   void raise(Index i, int64_t to) {
     Stretch &s = all_[i];
     s.height = to;
     if (heightOf(s.before) == to) {
-      Stretch &b = all_[s.before];
-      b.isGone = true;
-      s.begin = b.begin;
-      s.before = b.before;
-      if (s.before != kNone)
-        all_[s.before].after = i;
+      Stretch &gone = all_[s.before];
+      gone.isGone = true;
+      s.begin = gone.begin;
+      join(gone.before, i);
     }
     if (heightOf(s.after) == to) {
-      Stretch &a = all_[s.after];
-      a.isGone = true;
-      s.end = a.end;
-      s.after = a.after;
-      if (s.after != kNone)
-        all_[s.after].before = i;
+      Stretch &gone = all_[s.after];
+      gone.isGone = true;
+      s.end = gone.end;
+      join(i, gone.after);
     }
     queue_.push({to, i});
   }
