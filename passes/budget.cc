@@ -3,6 +3,7 @@
 #include "passes/place.h"
 #include "passes/plan/bound.h"
 #include "passes/rematerialize.h"
+#include <utility>
 
 namespace isthmus {
 namespace {

@@ -24,8 +24,6 @@ public:
     }
   }
 
-  bool solved() const { return least <= peak; }
-
   uint32_t below(size_t n) { return static_cast<uint32_t>(random_() % n); }
 
   const std::vector<Block> &blocks;
@@ -37,10 +35,6 @@ public:
 private:
   std::mt19937_64 random_{1}; // a fixed seed
 };
-
-inline bool liveTogether(const Block &a, const Block &b) {
-  return a.first <= b.last && b.first <= a.last;
-}
 
 constexpr int64_t kUnplaced = -1;
 // Gives those that have no offset one above all others, in the order of time.
