@@ -1,77 +1,27 @@
-// Lists of names with wildcards, as `--checkpoints` takes them.
+// Values by lists of names with wildcards, as `--checkpoints` takes them.
 
+#include "ir/name_list.h"
 #include "passes/policy.h"
 
 #include "llvm/ADT/STLExtras.h"
 
 namespace isthmus {
-namespace {
-
-// `*` is any text, `?` any one character. Linear but for the usual backtracking over the last star.
-bool matches(llvm::StringRef pattern, llvm::StringRef text) {
-  size_t p = 0, t = 0, star = llvm::StringRef::npos, mark = 0;
-  while (t < text.size()) {
-    if (p < pattern.size() && (pattern[p] == '?' || pattern[p] == text[t]) && pattern[p] != '*') {
-      ++p;
-      ++t;
-    } else if (p < pattern.size() && pattern[p] == '*') {
-      star = p++;
-      mark = t;
-    } else if (star != llvm::StringRef::npos) {
-      p = star + 1;
-      t = ++mark;
-    } else {
-      return false;
-    }
-  }
-  return pattern.drop_front(p).find_first_not_of('*') == llvm::StringRef::npos;
-}
-
-struct Pattern {
-  std::string text;
-  bool isExact; // quoted: no wildcards
-};
-
-std::vector<Pattern> split(llvm::StringRef list) {
-  std::vector<Pattern> out;
-  while (!list.empty()) {
-    list = list.ltrim();
-    list.consume_front("%");
-    Pattern p{"", false};
-    if (list.consume_front("\"")) {
-      p.isExact = true;
-      p.text = list.take_until([](char c) { return c == '"'; }).str();
-      list = list.drop_front(std::min(list.size(), p.text.size() + 1));
-      list = list.drop_until([](char c) { return c == ','; });
-    } else {
-      p.text = list.take_until([](char c) { return c == ','; }).rtrim().str();
-      list = list.drop_until([](char c) { return c == ','; });
-    }
-    list.consume_front(",");
-    if (!p.text.empty())
-      out.push_back(std::move(p));
-  }
-  return out;
-}
-
-} // namespace
 
 llvm::Expected<std::vector<ValueId>> matchValues(const Graph &g, llvm::StringRef patterns) {
   std::vector<ValueId> out;
   std::vector<Diag> failed;
-  std::vector<Pattern> list = split(patterns);
+  std::vector<NamePattern> list = parseNameList(patterns);
   if (list.empty())
     return makeError("a list of names is expected, such as 'relu1,block*', got '{0}'", patterns);
-  for (const Pattern &p : list) {
+  for (const NamePattern &p : list) {
     size_t before = out.size();
-    bool isWild =
-        !p.isExact && llvm::StringRef(p.text).find_first_of("*?") != llvm::StringRef::npos;
+    bool isWild = p.isWild();
     if (!isWild) {
       if (ValueId v = g.find(p.text))
         out.push_back(v);
     } else {
       for (uint32_t i = 0; i < g.numValues(); ++i)
-        if (matches(p.text, g.value(ValueId(i)).name))
+        if (p.matches(g.value(ValueId(i)).name))
           out.push_back(ValueId(i));
     }
     if (out.size() > before)

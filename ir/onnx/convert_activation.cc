@@ -88,7 +88,7 @@ constexpr OnnxOp kOps[] = {
     unary("Mish", "mish"),
     {"Gelu", 1, 1, 1, 1, convertGelu},
     {"LeakyRelu", 1, 1, 1, 1, convertLeakyRelu},
-    {"PRelu", 1, 2, 2, 1, convertPRelu},
+    weighted(0b10, {"PRelu", 1, 2, 2, 1, convertPRelu}),
     {"Elu", 1, 1, 1, 1, convertElu},
     {"Selu", 1, 1, 1, 1, convertSelu},
     {"Celu", 1, 1, 1, 1, convertCelu},

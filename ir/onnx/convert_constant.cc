@@ -16,8 +16,12 @@ void convertConstant(NodeContext &n) {
   for (llvm::StringRef other : {"sparse_value", "value_string", "value_strings"})
     if (n.attr(other))
       return n.fail("attribute '{0}' is not supported", other);
-  if (auto t = n.tensorAttr("value"))
-    return n.result(0, n.constant(std::move(*t)));
+  if (auto t = n.tensorAttr("value")) {
+    if (!n.state.isLearned(&n.proto))
+      return n.result(0, n.constant(std::move(*t)));
+    std::string name = n.scope.graphName(n.proto.output(0));
+    return n.result(0, n.state.learnedTensor(&n.proto, name, *t));
+  }
   if (n.hasAttr("value_float"))
     return n.result(0, n.scalarConstant(DType::F32, n.floatAttr("value_float", 0)));
   if (n.hasAttr("value_int")) {

@@ -98,8 +98,8 @@ void convertConvTranspose(NodeContext &n) {
 }
 
 constexpr OnnxOp kOps[] = {
-    {"Conv", 1, 2, 3, 1, convertConv},
-    {"ConvTranspose", 1, 2, 3, 1, convertConvTranspose},
+    weighted(0b110, {"Conv", 1, 2, 3, 1, convertConv}),
+    weighted(0b110, {"ConvTranspose", 1, 2, 3, 1, convertConvTranspose}),
 };
 
 } // namespace

@@ -176,7 +176,7 @@ void convertCol2Im(NodeContext &n) {
 }
 
 constexpr OnnxOp kOps[] = {
-    {"DeformConv", 19, 3, 5, 1, convertDeformConv},
+    weighted(0b1010, {"DeformConv", 19, 3, 5, 1, convertDeformConv}),
     {"Col2Im", 18, 3, 3, 1, convertCol2Im, kAllButFirst},
 };
 

@@ -260,7 +260,7 @@ void Einsum::convert() {
 
 void convertEinsum(NodeContext &n) { Einsum(n).convert(); }
 
-constexpr OnnxOp kOps[] = {{"Einsum", 12, 1, kAnyNumber, 1, convertEinsum}};
+constexpr OnnxOp kOps[] = {weighted(kAllOperands, {"Einsum", 12, 1, kAnyNumber, 1, convertEinsum})};
 
 } // namespace
 

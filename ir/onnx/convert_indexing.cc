@@ -154,7 +154,7 @@ constexpr OnnxOp kOps[] = {
     {"Split", 2, 1, 2, kAnyNumber, convertSplit, kAllButFirst},
     alsoOnScalars({"Slice", 1, 1, 1, 1, convertSlice1}),
     alsoOnScalars({"Slice", 10, 3, 5, 1, convertSlice, kAllButFirst}),
-    alsoOnScalars({"Gather", 1, 2, 2, 1, convertGather, kAllButFirst}),
+    weighted(0b1, alsoOnScalars({"Gather", 1, 2, 2, 1, convertGather, kAllButFirst})),
     {"Trilu", 14, 1, 2, 1, convertTrilu, kAllButFirst},
 };
 

@@ -5,14 +5,38 @@
 namespace isthmus::onnx_import {
 namespace {
 
+// A factor, and whether it is read with its last two axes in exchanged places.
+struct Factor {
+  Operand matrix;
+  bool transposed = false;
+};
+
+// Looks through a transpose of the last two axes, which the product can do by itself: exporters
+// write x w^T so. The transpose is left without a reader, unless it has others.
+Factor factorOf(NodeContext &n, const Operand &o) {
+  const Graph &g = n.state.graph;
+  NodeId def = o.value ? g.value(o.value).def : NodeId();
+  if (!def || g.node(def).op->name != "transpose" || g.node(def).phase != Phase::Forward)
+    return {o, false};
+  Ints perm = g.node(def).attrs.getInts("perm");
+  size_t rank = perm.size();
+  if (rank < 2 || perm[rank - 1] != int64_t(rank) - 2 || perm[rank - 2] != int64_t(rank) - 1)
+    return {o, false};
+  for (size_t i = 0; i + 2 < rank; ++i)
+    if (perm[i] != int64_t(i))
+      return {o, false};
+  return {n.state.values.value(g.node(def).operands[0]), true};
+}
+
 // A vector is a row on the left and a column on the right, and its axis of one is dropped again.
 void convertMatMul(NodeContext &n) {
   const Type &a = n.in(0).type, &b = n.in(1).type;
   if (a.rank() == 0 || b.rank() == 0)
     return n.fail("expects operands of rank 1 or more, got '{0}' and '{1}'", a.str(), b.str());
-  Operand left = a.rank() == 1 ? n.reshape(n.in(0), {1, a.dims[0]}) : n.in(0);
-  Operand right = b.rank() == 1 ? n.reshape(n.in(1), {b.dims[0], 1}) : n.in(1);
-  Operand y = n.emit("matmul", {left, right});
+  Factor left = a.rank() == 1 ? Factor{n.reshape(n.in(0), {1, a.dims[0]})} : factorOf(n, n.in(0));
+  Factor right = b.rank() == 1 ? Factor{n.reshape(n.in(1), {b.dims[0], 1})} : factorOf(n, n.in(1));
+  Operand y = n.emit("matmul", {left.matrix, right.matrix},
+                     {{"transpose_a", left.transposed}, {"transpose_b", right.transposed}});
   if (n.failed())
     return;
   Dims dims = y.type.dims;
@@ -42,8 +66,8 @@ void convertGemm(NodeContext &n) {
 
 constexpr OnnxOp kOps[] = {
     {"Det", 11, 1, 1, 1, nullptr, 0, "det"},
-    {"MatMul", 1, 2, 2, 1, convertMatMul},
-    {"Gemm", 1, 2, 3, 1, convertGemm},
+    weighted(0b11, {"MatMul", 1, 2, 2, 1, convertMatMul}),
+    weighted(0b111, {"Gemm", 1, 2, 3, 1, convertGemm}),
 };
 
 } // namespace

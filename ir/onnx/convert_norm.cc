@@ -215,12 +215,12 @@ void convertMeanVariance(NodeContext &n) {
 constexpr uint32_t kStatistics = 1 << 3 | 1 << 4;
 
 constexpr OnnxOp kOps[] = {
-    {"BatchNormalization", 1, 5, 5, 5, convertBatchNorm, kStatistics},
-    {"LayerNormalization", 17, 2, 3, 3, convertLayerNorm},
-    {"InstanceNormalization", 6, 3, 3, 1, convertInstanceNorm},
-    {"GroupNormalization", 18, 3, 3, 1, convertGroupNorm18},
-    {"GroupNormalization", 21, 3, 3, 1, convertGroupNorm},
-    {"RMSNormalization", 23, 2, 2, 1, convertRMSNorm},
+    weighted(0b110, {"BatchNormalization", 1, 5, 5, 5, convertBatchNorm, kStatistics}),
+    weighted(0b110, {"LayerNormalization", 17, 2, 3, 3, convertLayerNorm}),
+    weighted(0b110, {"InstanceNormalization", 6, 3, 3, 1, convertInstanceNorm}),
+    weighted(0b110, {"GroupNormalization", 18, 3, 3, 1, convertGroupNorm18}),
+    weighted(0b110, {"GroupNormalization", 21, 3, 3, 1, convertGroupNorm}),
+    weighted(0b110, {"RMSNormalization", 23, 2, 2, 1, convertRMSNorm}),
     {"LRN", 1, 1, 1, 1, convertLrn},
     alsoOnScalars({"LpNormalization", 1, 1, 1, 1, convertLpNorm}),
     {"MeanVarianceNormalization", 9, 1, 1, 1, convertMeanVariance},

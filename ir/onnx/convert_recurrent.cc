@@ -95,11 +95,12 @@ void convertLstm(NodeContext &n) {
 }
 
 constexpr uint32_t kLengths = 1 << 4;
+constexpr uint32_t kWeights = 0b10001110; // W, R, B and the peepholes of LSTM
 
 constexpr OnnxOp kOps[] = {
-    {"RNN", 7, 3, 6, 2, convertRnn, kLengths},
-    {"GRU", 7, 3, 6, 2, convertGru, kLengths},
-    {"LSTM", 7, 3, 8, 3, convertLstm, kLengths},
+    weighted(kWeights, {"RNN", 7, 3, 6, 2, convertRnn, kLengths}),
+    weighted(kWeights, {"GRU", 7, 3, 6, 2, convertGru, kLengths}),
+    weighted(kWeights, {"LSTM", 7, 3, 8, 3, convertLstm, kLengths}),
 };
 
 } // namespace

@@ -24,7 +24,7 @@ struct Prepared {
   const OnnxOptions &options;
   ExternalFiles files;
   BoundInputs inputs;
-  std::vector<InitializerRole> roles;
+  Roles roles;
   llvm::StringMap<Tensor> data; // of the initializers that could be read
   Problems problems;            // of the others
 };
@@ -39,6 +39,7 @@ public:
         scope_(m_, values_), state_{m_, p.options, g_, values_, folding_, p.files, problems_},
         translator_(state_) {
     state_.translator = &translator_;
+    state_.learnedElsewhere = &p.roles.learnedElsewhere;
   }
 
   llvm::Expected<Graph> run();
@@ -50,6 +51,7 @@ private:
   void defineInputs();
   void defineInitializers(const llvm::StringSet<> &read);
   void defineInitializer(const InitializerRole &r, const Tensor &data);
+  Operand rearranged(const InitializerRole &r, const Type &type);
   void checkDeclared(const std::string &name, const Operand &o, const std::string &where);
   void addOutputs();
   void addNewAverages();
@@ -114,23 +116,18 @@ void Import::defineInputs() {
 
 void Import::defineInitializer(const InitializerRole &r, const Tensor &data) {
   auto add = [&](InputKind kind, const std::string &name) {
-    Initializer init;
-    init.kind = Initializer::Kind::Data;
-    init.data = data;
-    return values_.value(llvm::cantFail(g_.addInput(kind, name, data.type, std::move(init))));
+    return values_.input(kind, name, data);
   };
   Operand o;
   switch (r.role) {
   case Role::Parameter:
-    o = add(InputKind::Param, r.name);
+    o = r.sameAs.empty() ? add(InputKind::Param, r.name) : rearranged(r, data.type);
     break;
   case Role::State:
     o = add(InputKind::State, r.name);
     break;
   case Role::Constant:
     o = values_.constant(data, r.name);
-    if (!r.why.empty())
-      state_.note("'" + r.name + "' is taken as a constant, not as a parameter: " + r.why);
     break;
   }
   scope_.define(r.name, o);
@@ -139,25 +136,42 @@ void Import::defineInitializer(const InitializerRole &r, const Tensor &data) {
         add(InputKind::State, values_.freshName(r.name + ".average"));
 }
 
-void Import::defineInitializers(const llvm::StringSet<> &read) {
-  size_t copies = 0;
-  std::string example;
-  for (const InitializerRole &r : p_.roles) {
-    auto it = p_.data.find(r.copyOf.empty() ? r.name : r.copyOf);
-    if (it == p_.data.end()) {
-      scope_.defineMissing(r.name, "");
-      continue;
-    }
-    if (!read.count(r.name))
-      continue;
-    defineInitializer(r, it->second);
-    if (!r.copyOf.empty() && r.role != Role::Constant && copies++ == 0)
-      example = "'" + r.name + "' of '" + r.copyOf + "'";
+// The parameter that `r` is the same as, in r's shape, order and type.
+Operand Import::rearranged(const InitializerRole &r, const Type &type) {
+  ValueId v = scope_.find(r.sameAs)->value;
+  auto emit = [&](llvm::StringRef op, Attrs attrs) {
+    std::string name = values_.freshName(r.name + "." + op.str());
+    auto node = g_.addNode(OpRegistry::get().at(op), {v}, std::move(attrs), name);
+    v = g_.node(llvm::cantFail(std::move(node))).firstResult;
+  };
+  auto reshape = [&](const Dims &dims) {
+    if (g_.type(v).dims != dims)
+      emit("reshape", {{"dims", Ints(dims.begin(), dims.end())}});
+  };
+  if (!r.how.perm.empty()) {
+    reshape(r.how.from);
+    emit("transpose", {{"perm", Ints(r.how.perm.begin(), r.how.perm.end())}});
   }
-  if (copies)
-    state_.note(
-        std::to_string(copies) + " tensors are copies of others in the file, as " + example +
-        " (the exporter merged equal ones); each is learned on its own, from the same start");
+  reshape(type.dims);
+  if (g_.type(v).dtype != type.dtype)
+    emit("cast", {{"type", dtypeName(type.dtype).str()}});
+  return values_.value(v);
+}
+
+void Import::defineInitializers(const llvm::StringSet<> &read) {
+  llvm::StringSet<> needed;
+  for (const InitializerRole &r : p_.roles.tensors)
+    if (read.count(r.name)) {
+      needed.insert(r.name);
+      needed.insert(r.sameAs);
+    }
+  for (const InitializerRole &r : p_.roles.tensors) {
+    auto it = p_.data.find(r.of);
+    if (it == p_.data.end())
+      scope_.defineMissing(r.name, "");
+    else if (needed.count(r.name))
+      defineInitializer(r, it->second);
+  }
 }
 
 // Holds what the file says of a value against what it is. Where sizes were open, an exporter may
@@ -289,8 +303,6 @@ llvm::Expected<Graph> importModel(Model &m, const OnnxOptions &options) {
   Prepared p{m, options, ExternalFiles(m.folder), std::move(*inputs), {}, {}, {}};
   if (m.graph().sparse_initializer_size())
     p.problems.add(m.file, "", "sparse initializers are not supported; store them dense");
-  p.roles = classifyInitializers(m);
-  // Roles are known: from here on the bytes may be moved out of the protos.
   for (onnx::TensorProto &t : *m.proto->mutable_graph()->mutable_initializer()) {
     auto tensor = decodeTensor(t, p.files);
     if (tensor)
@@ -310,6 +322,10 @@ llvm::Expected<Graph> importModel(Model &m, const OnnxOptions &options) {
     tell("the file was changed since it was written here (" + why +
          "), so it is read as any other model");
   }
+  auto roles = findRoles(m, p.data, options);
+  if (!roles)
+    return locate(roles.takeError(), m.file);
+  p.roles = std::move(*roles);
   std::set<std::string> asConstants;
   for (;;) {
     Import attempt(p, asConstants);
@@ -321,8 +337,9 @@ llvm::Expected<Graph> importModel(Model &m, const OnnxOptions &options) {
         llvm::consumeError(g.takeError());
       continue;
     }
-    if (std::string lost = tellLostParameters(m); !lost.empty() && g)
-      tell(lost);
+    for (const std::string &note : p.roles.notes)
+      if (g)
+        tell(note);
     for (const std::string &note : attempt.notes())
       tell(note);
     return g;

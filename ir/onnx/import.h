@@ -8,6 +8,7 @@
 
 #include "ir/constant_folder.h"
 #include "ir/graph.h"
+#include "ir/name_list.h"
 #include <functional>
 #include <map>
 #include <string>
@@ -31,6 +32,11 @@ struct OnnxOptions {
   std::function<const Tensor *(llvm::StringRef input)> inputValue;
   OnnxMode mode = OnnxMode::Train;
   ConstantFolder fold; // without one, shapes computed in the model are errors
+  // Tensors of the file that are parameters whatever the rules say (parameters.h), names that are
+  // parameters of their own although they stand for one tensor, and pairs of names that stand for
+  // one parameter.
+  std::vector<NamePattern> learn, untie;
+  std::vector<std::pair<std::string, std::string>> ties;
   // Share of what a file of no size may ask for: constants folded, nodes of loops and functions.
   // Fuzzers take little of it, so that inputs which go to the limits do not take their time.
   double allowance = 1;

@@ -7,6 +7,14 @@
 #include <cmath>
 
 namespace isthmus::onnx_import {
+
+Operand ImportState::learnedTensor(const void *proto, const std::string &name, const Tensor &data) {
+  auto [it, isNew] = learned.try_emplace(proto);
+  if (isNew)
+    it->second = values.input(InputKind::Param, name, data);
+  return it->second;
+}
+
 NodeContext::NodeContext(ImportState &s, Scope &scope, const onnx::NodeProto &proto, int i)
     : state(s), scope(scope), proto(proto), index(i), valuesBefore_(s.graph.numValues()) {
   for (const std::string &name : proto.input()) {

@@ -11,6 +11,7 @@
 #include "ir/onnx/scope.h"
 #include "ir/onnx/tensor_data.h"
 #include "ir/onnx/value_table.h"
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/MapVector.h"
 #include <set>
 
@@ -34,6 +35,14 @@ struct ImportState {
   // again with them as constants.
   std::set<std::string> toBind = {};
   std::vector<std::string> notes = {};
+  // Constant nodes and initializers of graphs within nodes that are parameters, and those that have
+  // been made: a loop's body reads one parameter in all of its turns.
+  const llvm::DenseSet<const void *> *learnedElsewhere = nullptr;
+  llvm::DenseMap<const void *, Operand> learned = llvm::DenseMap<const void *, Operand>();
+  bool isLearned(const void *proto) const {
+    return learnedElsewhere && learnedElsewhere->count(proto);
+  }
+  Operand learnedTensor(const void *proto, const std::string &name, const Tensor &data);
   // State inputs of parameters that batch norms read as averages too.
   llvm::DenseMap<ValueId, Operand> averages = llvm::DenseMap<ValueId, Operand>();
   int64_t nextStream = 0; // of random ops: each draws from its own

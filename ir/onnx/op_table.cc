@@ -10,13 +10,16 @@ using Table = llvm::StringMap<llvm::SmallVector<const OnnxOp *, 2>>;
 const Table &table() {
   static const Table *const t = [] {
     auto *made = new Table;
-    for (OpRows rows :
-         {elementwiseOps(), constantOps(),  shapeOps(),     indexingOps(),        reduceOps(),
-          matmulOps(),      convOps(),      poolOps(),      normOps(),            softmaxOps(),
-          randomOps(),      attentionOps(), resizeOps(),    mathOps(),            activationOps(),
-          scatterOps(),     orderOps(),     einsumOps(),    controlOps(),         sequenceOps(),
-          padOps(),         gridOps(),      deformOps(),    roiOps(),             signalOps(),
-          lossOps(),        recurrentOps(), optimizerOps(), linearAttentionOps()})
+    for (OpRows rows : {elementwiseOps(), constantOps(),       shapeOps(),
+                        indexingOps(),    reduceOps(),         matmulOps(),
+                        convOps(),        poolOps(),           normOps(),
+                        softmaxOps(),     randomOps(),         attentionOps(),
+                        resizeOps(),      mathOps(),           activationOps(),
+                        scatterOps(),     orderOps(),          einsumOps(),
+                        controlOps(),     sequenceOps(),       padOps(),
+                        gridOps(),        deformOps(),         roiOps(),
+                        signalOps(),      lossOps(),           recurrentOps(),
+                        optimizerOps(),   linearAttentionOps()})
       for (const OnnxOp &row : rows)
         (*made)[row.name].push_back(&row);
     return made;

@@ -21,6 +21,9 @@ struct OnnxOp {
   // Operands, one bit each, of which a scalar is taken as a vector of one element.
   uint32_t scalarsAsVectors = 0;
   size_t resultsLike = 0; // the results are scalars where this operand was one
+  // Operands that hold weights in a network, one bit each: factors of products, filters, scales and
+  // biases of convolutions and norms, tables of embeddings.
+  uint32_t weights = 0;
 };
 
 constexpr size_t kAnyNumber = ~size_t(0);
@@ -37,6 +40,12 @@ constexpr OnnxOp unary(llvm::StringRef name, llvm::StringRef row, uint32_t notLe
 constexpr OnnxOp alsoOnScalars(OnnxOp op, uint32_t operands = 1, size_t resultsLike = 0) {
   op.scalarsAsVectors = operands;
   op.resultsLike = resultsLike;
+  return op;
+}
+
+// The row with these operands as weights.
+constexpr OnnxOp weighted(uint32_t operands, OnnxOp op) {
+  op.weights = operands;
   return op;
 }
 

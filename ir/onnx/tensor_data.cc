@@ -143,6 +143,11 @@ llvm::Expected<Tensor> fromExternal(const Proto &t, const Type &type, ExternalFi
 
 } // namespace
 
+bool isFloatType(int32_t onnxType) {
+  const ElementType *t = findType(onnxType);
+  return t && t->dtype && isFloat(*t->dtype);
+}
+
 llvm::Expected<DType> elementType(int32_t onnxType) {
   const ElementType *t = findType(onnxType);
   if (t && t->dtype)

@@ -14,6 +14,7 @@ namespace isthmus::onnx_import {
 // rank.
 constexpr int kMaxRank = 32;
 
+bool isFloatType(int32_t onnxType);
 llvm::Expected<DType>
 elementType(int32_t onnxType); // an error that names the type if we have none such
 
@@ -43,6 +44,6 @@ Tensor filled(const Type &type, llvm::ArrayRef<char> oneElement);     // every e
 // momentum of 0.9 is 0.9 in f64 too, and in the text, and not 0.8999999761581421.
 double meant(float f);
 
-bool allElementsEqual(const Tensor &t);           // bit by bit; true for none or one
+bool allElementsEqual(const Tensor &t); // bit by bit; true for none or one
 
 } // namespace isthmus::onnx_import

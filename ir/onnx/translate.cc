@@ -259,7 +259,9 @@ const Operand &Translator::initializerOf(const onnx::GraphProto &body, const onn
     return it->second;
   onnx::TensorProto copy = t;
   auto data = decodeTensor(copy, s_.files);
-  if (data)
+  if (data && s_.isLearned(&t))
+    it->second = s_.learnedTensor(&t, s_.values.freshName(t.name()), *data);
+  else if (data)
     it->second = s_.values.constant(std::move(*data), s_.values.freshName(t.name()));
   else
     s_.problems.add(locate(data.takeError(), s_.model.file + ": initializer \"" + t.name() +

@@ -25,6 +25,13 @@ Operand ValueTable::constant(Tensor t, std::string name) {
   return {type, ValueId(), std::move(c), nullptr};
 }
 
+Operand ValueTable::input(InputKind kind, const std::string &name, const Tensor &data) {
+  Initializer init;
+  init.kind = Initializer::Kind::Data;
+  init.data = data;
+  return value(llvm::cantFail(g_.addInput(kind, name, data.type, std::move(init))));
+}
+
 ValueId ValueTable::inGraph(const Operand &o) {
   if (!o.isConstant())
     return o.value;

@@ -49,6 +49,8 @@ public:
   std::string freshName(const std::string &base);
 
   Operand constant(Tensor t, std::string name = "");
+  // An input of the graph that begins with these data.
+  Operand input(InputKind kind, const std::string &name, const Tensor &data);
   Operand value(ValueId v) const { return {g_.type(v), v, nullptr, nullptr}; }
   // The value of the graph, made now for a constant that has none yet.
   ValueId inGraph(const Operand &o);

@@ -112,32 +112,146 @@ TEST(Import, OpsetsFromSevenToAnyLaterOneLoad) {
   }
 }
 
-// --- Parameters
+// --- Parameters. Gradients tell which tensors are one parameter: tests/e2e asks for those.
 
-TEST(Parameters, MasksAndScalesAreConstants) {
+using Notes = std::vector<std::string>;
+
+Graph graphWithNotes(const ModelMaker &m, Notes &notes, OnnxOptions options = {}) {
+  options.note = [&](const std::string &s) { notes.push_back(s); };
+  return m.graphOf(std::move(options));
+}
+
+bool areAbout(const Notes &notes, std::vector<std::string> subjects) {
+  bool all = notes.size() == subjects.size();
+  for (size_t i = 0; all && i < subjects.size(); ++i)
+    all = notes[i].find(subjects[i]) != std::string::npos;
+  EXPECT_TRUE(all) << testing::PrintToString(notes);
+  return all;
+}
+
+void setSignature(ModelMaker &m, const std::string &inputs) {
+  auto &p = *m.graph().add_metadata_props();
+  p.set_key("pkg.torch.export.ExportedProgram.graph_signature");
+  p.set_value("\n# inputs\n" + inputs + "x: USER_INPUT\n\n# outputs\nmul: USER_OUTPUT\n");
+}
+
+void setFoldedFrom(ModelMaker &m, const std::string &name, const std::string &list) {
+  auto &v = *m.graph().add_value_info();
+  v.set_name(name);
+  auto &p = *v.add_metadata_props();
+  p.set_key("pkg.onnxscript.optimizer.folded_from");
+  p.set_value(list);
+}
+
+TEST(Parameters, MasksAndNumbersAreConstants) {
   ModelMaker m;
   m.input("x", {2, 2});
   m.init("w", {2, 2});
-  m.init("scale", {});                              // a number
+  m.init("logit_scale", {}, {2});                   // a number with a name of the model's own
   m.init("onnx::Mul_7", {1}, {3});                  // a number with a made-up name
   m.init("additive", {2, 2}, {0, -INFINITY, 0, 0}); // an additive mask
+  m.init("masked_bias", {}, {-10000});              // what stands for an infinity
   m.init("byCast", {2, 2}, {1, 0, 1, 1});           // a mask that is float only in the file
   m.init("table", {2}, {1, 0}, Proto::INT64);       // positions
   m.node("MatMul", {"x", "w"}, {"a"});
-  m.node("Mul", {"a", "scale"}, {"b"});
+  m.node("Mul", {"a", "logit_scale"}, {"b"});
   m.node("Mul", {"b", "onnx::Mul_7"}, {"c"});
   m.node("Add", {"c", "additive"}, {"d"});
   m.node("Cast", {"byCast"}, {"mask"}, {{"to", int(Proto::BOOL)}});
-  m.node("Where", {"mask", "d", "c"}, {"e"});
+  m.node("Where", {"mask", "d", "masked_bias"}, {"e"});
   m.node("Gather", {"e", "table"}, {"y"});
   m.output("y");
-  std::vector<std::string> notes;
-  Graph g = m.graphOf({.note = [&](const std::string &s) { notes.push_back(s); }});
-  EXPECT_EQ(inputsOf(g, InputKind::Param), "w:f32[2, 2]");
-  EXPECT_EQ(inputsOf(g, InputKind::Const), "additive:f32[2, 2] mask:bool[2, 2] table:i64[2]");
-  EXPECT_EQ(rowsOf(g), "matmul affine affine add where gather");
-  EXPECT_EQ(notes.size(), 2u); // additive and onnx::Mul_7
+  Notes notes;
+  Graph g = graphWithNotes(m, notes);
+  EXPECT_EQ(inputsOf(g, InputKind::Param), "w:f32[2, 2] logit_scale:f32[]");
+  EXPECT_EQ(inputsOf(g, InputKind::Const),
+            "additive:f32[2, 2] mask:bool[2, 2] masked_bias:f32[] table:i64[2]");
+  areAbout(notes, {"'logit_scale'", "'onnx::Mul_7'", "'additive', and 1 more"});
+  // What is asked for is learned, whatever the rules say.
+  Graph asked = m.graphOf({.learn = parseNameList("onnx::Mul_*,w")});
+  EXPECT_EQ(inputsOf(asked, InputKind::Param), "w:f32[2, 2] logit_scale:f32[] onnx::Mul_7:f32[1]");
 }
+
+TEST(Parameters, MadeUpNamesAreParametersWhereWeightsAreRead) {
+  ModelMaker m;
+  m.input("x", {2, 2});
+  m.init("onnx::MatMul_1", {2, 2});
+  m.init("onnx::Cast_2", {2, 2}, {1, 2, 3, 4});
+  m.init("onnx::Add_3", {2, 2});
+  m.node("MatMul", {"x", "onnx::MatMul_1"}, {"a"});
+  m.node("Cast", {"onnx::Cast_2"}, {"cast"}, {{"to", int(Proto::FLOAT)}});
+  m.node("MatMul", {"a", "cast"}, {"b"});
+  m.node("Add", {"b", "onnx::Add_3"}, {"y"});
+  m.output("y");
+  Notes notes;
+  EXPECT_EQ(inputsOf(graphWithNotes(m, notes), InputKind::Param),
+            "onnx::MatMul_1:f32[2, 2] onnx::Cast_2:f32[2, 2]");
+  areAbout(notes, {"'onnx::Add_3'"});
+}
+
+// A batch norm that is written out: its averages are no parameters.
+TEST(Parameters, FrozenStatisticsAreConstants) {
+  ModelMaker m;
+  m.input("x", {2, 2});
+  for (const char *name : {"n.weight", "n.running_mean", "n.running_var"})
+    m.init(name, {2}, {1, 2});
+  m.node("Sub", {"x", "n.running_mean"}, {"a"});
+  m.node("Mul", {"a", "n.weight"}, {"b"});
+  m.node("Div", {"b", "n.running_var"}, {"y"});
+  m.output("y");
+  Notes notes;
+  EXPECT_EQ(inputsOf(graphWithNotes(m, notes), InputKind::Param), "n.weight:f32[2]");
+  areAbout(notes, {"'n.weight'", "'n.running_mean', and 1 more"});
+}
+
+TEST(Parameters, FrequenciesAndTablesOfPositionsAreConstants) {
+  ModelMaker m;
+  m.input("x", {2, 4, 6});
+  m.input("position", {4}, Proto::INT64);
+  m.init("inv_freq", {1, 3}, {1, 0.1, 0.01});
+  m.init("column", {2}, {-1, 1}, Proto::INT64);
+  std::vector<double> sines, cosines, both;
+  for (int t = 0; t < 4; ++t)
+    for (int i = 0; i < 6; ++i) {
+      sines.push_back(std::sin(t * std::pow(0.3, i)));
+      cosines.push_back(std::cos(t * std::pow(0.3, i)));
+      both.push_back(i % 2 ? std::cos(t * std::pow(0.3, i / 2))
+                           : std::sin(t * std::pow(0.3, i / 2)));
+    }
+  m.init("sin_cached", {4, 6}, sines);
+  m.init("cos_cached", {4, 6}, cosines);
+  m.init("pe", {1, 4, 6}, both);
+  m.init("learned_pe", {1, 4, 6});
+  m.node("Cast", {"position"}, {"t"}, {{"to", int(Proto::FLOAT)}});
+  m.node("Reshape", {"t", "column"}, {"t1"});
+  m.node("MatMul", {"t1", "inv_freq"}, {"angle"});
+  m.node("Concat", {"angle", "angle"}, {"angles"}, {{"axis", 1}});
+  m.node("Cos", {"angles"}, {"cos"});
+  m.node("Sin", {"angles"}, {"sin"});
+  m.node("Mul", {"x", "cos"}, {"a"});
+  m.node("Mul", {"a", "sin"}, {"b"});
+  m.node("Add", {"b", "pe"}, {"c"});
+  m.node("Mul", {"c", "sin_cached"}, {"d"});
+  m.node("Mul", {"d", "cos_cached"}, {"e"});
+  m.node("Add", {"e", "learned_pe"}, {"y"});
+  m.output("y");
+  Notes notes;
+  EXPECT_EQ(inputsOf(graphWithNotes(m, notes), InputKind::Param), "learned_pe:f32[1, 4, 6]");
+  areAbout(notes, {"'inv_freq', and 3 more"});
+}
+
+// Learned layers in front of a sine are no frequencies.
+TEST(Parameters, WeightsInFrontOfASineAreLearned) {
+  ModelMaker m;
+  m.input("x", {2, 2});
+  m.init("w", {2, 2});
+  m.node("MatMul", {"x", "w"}, {"a"});
+  m.node("Sin", {"a"}, {"y"});
+  m.output("y");
+  EXPECT_EQ(inputsOf(m.graphOf(), InputKind::Param), "w:f32[2, 2]");
+}
+
+// --- Parameters by the exporter's records
 
 TEST(Parameters, SignatureDecides) {
   ModelMaker m;
@@ -145,66 +259,44 @@ TEST(Parameters, SignatureDecides) {
   m.init("temperature", {});
   m.init("buffer", {2, 2});
   m.init("val_3", {2, 2}); // not named: a weight that the exporter transposed
+  m.init("full", {2, 2});  // not named, and no weight
   m.node("Mul", {"x", "temperature"}, {"a"});
   m.node("Add", {"a", "buffer"}, {"b"});
-  m.node("MatMul", {"b", "val_3"}, {"y"});
+  m.node("MatMul", {"b", "val_3"}, {"c"});
+  m.node("Add", {"c", "full"}, {"y"});
   m.output("y");
-  auto &p = *m.graph().add_metadata_props();
-  p.set_key("pkg.torch.export.ExportedProgram.graph_signature");
-  p.set_value("\n# inputs\np_temperature: PARAMETER target='temperature'\n"
-              "b_buffer: BUFFER target='buffer' persistent=True\nx: USER_INPUT\n\n# outputs\nmul: "
-              "USER_OUTPUT\n");
-  Graph g = m.graphOf();
+  setSignature(m, "p_temperature: PARAMETER target='temperature'\n"
+                  "b_buffer: BUFFER target='buffer' persistent=True\n");
+  Notes notes;
+  Graph g = graphWithNotes(m, notes);
   EXPECT_EQ(inputsOf(g, InputKind::Param), "temperature:f32[] val_3:f32[2, 2]");
-  EXPECT_EQ(inputsOf(g, InputKind::Const), "buffer:f32[2, 2]");
+  EXPECT_EQ(inputsOf(g, InputKind::Const), "buffer:f32[2, 2] full:f32[2, 2]");
+  areAbout(notes, {"'val_3'", "'buffer' (BUFFER)", "'full'"});
 }
 
-TEST(Parameters, IdentityIsAParameterOfItsOwnAndTwoReadersAreTied) {
+TEST(Parameters, WhatIsFoldedFromParametersIsLearnedInTheirPlace) {
   ModelMaker m;
   m.input("x", {2, 2});
-  m.init("w", {2, 2});
-  m.node("Identity", {"w"}, {"v"});
-  m.node("MatMul", {"x", "w"}, {"a"});
-  m.node("MatMul", {"a", "v"}, {"b"});
-  m.node("MatMul", {"b", "w"}, {"y"});
+  for (const char *name : {"val_0", "t_1", "cos", "val_5"})
+    m.init(name, {2, 2}, {1, 2, 3, 4});
+  m.init("exp", {}, {2});
+  m.node("MatMul", {"x", "val_0"}, {"a"});
+  m.node("Add", {"a", "t_1"}, {"b"});
+  m.node("Mul", {"b", "cos"}, {"c"});
+  m.node("Mul", {"c", "exp"}, {"d"});
+  m.node("MatMul", {"d", "val_5"}, {"y"});
   m.output("y");
-  std::vector<std::string> notes;
-  Graph g = m.graphOf({.note = [&](const std::string &s) { notes.push_back(s); }});
-  EXPECT_EQ(inputsOf(g, InputKind::Param), "w:f32[2, 2] v:f32[2, 2]");
-  EXPECT_EQ(g.inputOf(g.find("w"))->init.data.data,
-            g.inputOf(g.find("v"))->init.data.data); // stored once
-  EXPECT_EQ(rowsOf(g), "matmul matmul matmul");
-  ASSERT_EQ(notes.size(), 1u);
-  EXPECT_NE(notes[0].find("'v' of 'w'"), std::string::npos);
-}
-
-// A clone is an Identity too. Where the exporter tells the parameters, or made up the name, it is
-// none of them.
-TEST(Parameters, IdentityOfTheModelIsANode) {
-  for (bool named : {false, true}) {
-    SCOPED_TRACE(named);
-    ModelMaker m;
-    m.input("x", {2, 2});
-    m.init("w", {2, 2});
-    m.init("table", {2, 2});
-    std::string clone = named ? "clone" : "/Identity_output_0";
-    m.node("Identity", {"w"}, {clone});
-    m.node("MatMul", {"x", clone}, {"a"});
-    m.node("MatMul", {"a", "w"}, {"b"});
-    m.node("Identity", {"table"}, {clone + ".2"});
-    m.node("Mul", {"b", clone + ".2"}, {"y"});
-    m.output("y");
-    if (named) {
-      auto &p = *m.graph().add_metadata_props();
-      p.set_key("pkg.torch.export.ExportedProgram.graph_signature");
-      p.set_value("\n# inputs\np_w: PARAMETER target='w'\n"
-                  "c_table: CONSTANT_TENSOR target='table'\nx: USER_INPUT\n\n# outputs\n");
-    }
-    Graph g = m.graphOf();
-    EXPECT_EQ(inputsOf(g, InputKind::Param), named ? "w:f32[2, 2]" : "w:f32[2, 2] table:f32[2, 2]");
-    EXPECT_EQ(rowsOf(g), "matmul matmul mul");
-    EXPECT_EQ(g.node(NodeId(0)).operands[1], g.find("w"));
-  }
+  setSignature(m, "p_w: PARAMETER target='w'\np_b: PARAMETER target='b'\n"
+                  "p_s: PARAMETER target='s'\np_g: PARAMETER target='g'\n"
+                  "b_f: BUFFER target='f' persistent=True\n");
+  setFoldedFrom(m, "val_0", "['w']");             // transposed
+  setFoldedFrom(m, "t_1", "['b', 'val_9']");      // likewise, by the program
+  setFoldedFrom(m, "cos", "['f', 'mul']");        // a table
+  setFoldedFrom(m, "exp", "['s']");               // computed, and no weight
+  setFoldedFrom(m, "val_5", "['f', 'g', 'mul']"); // not of parameters alone
+  Notes notes;
+  EXPECT_EQ(inputsOf(graphWithNotes(m, notes), InputKind::Param), "val_0:f32[2, 2] t_1:f32[2, 2]");
+  areAbout(notes, {"'val_0' of 'w', and 1 more", "'cos', and 1 more", "'exp' of 's'", "'g'"});
 }
 
 TEST(Parameters, TellsWhatTheExporterTookAway) {
@@ -214,15 +306,244 @@ TEST(Parameters, TellsWhatTheExporterTookAway) {
   m.node("Mul", {"x", "a"}, {"h"});
   m.node("Mul", {"h", "a"}, {"y"});
   m.output("y");
-  auto &p = *m.graph().add_metadata_props();
-  p.set_key("pkg.torch.export.ExportedProgram.graph_signature");
-  p.set_value("\n# inputs\np_a: PARAMETER target='a'\np_c: PARAMETER target='c'\n"
-              "p_b: PARAMETER target='b'\nb_d: BUFFER target='d'\n\n# outputs\n");
-  std::vector<std::string> notes;
-  m.graphOf({.note = [&](const std::string &s) { notes.push_back(s); }});
-  ASSERT_EQ(notes.size(), 1u);
-  EXPECT_NE(notes[0].find("2 of the 3 parameters"), std::string::npos) << notes[0];
-  EXPECT_NE(notes[0].find("such as 'b'"), std::string::npos) << notes[0];
+  setSignature(m, "p_a: PARAMETER target='a'\np_c: PARAMETER target='c'\n"
+                  "p_b: PARAMETER target='b'\nb_d: BUFFER target='d'\n");
+  Notes notes;
+  graphWithNotes(m, notes);
+  areAbout(notes, {"does not hold"});
+  EXPECT_NE(notes[0].find("'c', and 1 more"), std::string::npos) << notes[0];
+}
+
+// The optimizer of PyTorch's newer exporter lets all readers of equal parameters read one of them.
+// What the program read is in each node's metadata.
+TEST(Parameters, MergedParametersAreToldApartByRecords) {
+  ModelMaker m;
+  m.input("x", {2, 2});
+  m.init("a", {2}, {1, 1});
+  m.init("val_0", {2, 2});
+  auto call = [&](onnx::NodeProto &n, const std::string &name, const std::string &args) {
+    auto &p = *n.add_metadata_props();
+    p.set_key("pkg.torch.onnx.fx_node");
+    p.set_value("%" + name + " : [num_users=1] = call_function[target=torch.ops.aten.op](args = (" +
+                args + "), kwargs = {})");
+  };
+  call(m.node("MatMul", {"x", "val_0"}, {"h1"}), "linear", "%x, %p_w, %p_a");
+  call(m.node("Add", {"h1", "a"}, {"h2"}), "linear", "%x, %p_w, %p_a");
+  call(m.node("MatMul", {"h2", "val_0"}, {"h3"}), "linear_1", "%linear, %p_v, %p_b");
+  call(m.node("Add", {"h3", "a"}, {"h4"}), "linear_1", "%linear, %p_v, %p_b");
+  call(m.node("Mul", {"h4", "a"}, {"h5"}), "mul", "%linear_1, %p_b");
+  call(m.node("Mul", {"h5", "a"}, {"y"}), "mul_1", "%mul, %p_a");
+  m.output("y");
+  setSignature(m, "p_a: PARAMETER target='a'\np_b: PARAMETER target='b'\n"
+                  "p_w: PARAMETER target='w'\np_v: PARAMETER target='v'\n"
+                  "p_tied: PARAMETER target='tied'\n");
+  setFoldedFrom(m, "val_0", "['w']");
+  Notes notes;
+  Graph g = graphWithNotes(m, notes);
+  EXPECT_EQ(inputsOf(g, InputKind::Param), "a:f32[2] val_0:f32[2, 2] val_0.2:f32[2, 2] b:f32[2]");
+  auto reads = [&](const char *node) {
+    return g.valueName(g.node(g.value(g.find(node)).def).operands[1]).str();
+  };
+  EXPECT_EQ(reads("h3"), "val_0.2");
+  EXPECT_EQ(reads("h4"), "b");
+  EXPECT_EQ(reads("h5"), "b");
+  EXPECT_EQ(reads("y"), "a");
+  areAbout(notes, {"'v', as 'val_0.2' beside 'val_0', and 1 more", "'tied'", "'val_0' of 'w'"});
+}
+
+// --- One tensor, one parameter
+
+// Two readers, one of them through an Identity, of a tensor that is not equal throughout.
+ModelMaker shared(ModelMaker::Values values = {}) {
+  ModelMaker m;
+  m.input("x", {2, 2});
+  m.init("w", {2, 2}, std::move(values));
+  m.node("Identity", {"w"}, {"v"});
+  m.node("MatMul", {"x", "w"}, {"a"});
+  m.node("MatMul", {"a", "v"}, {"b"});
+  m.node("MatMul", {"b", "w"}, {"y"});
+  m.output("y");
+  return m;
+}
+
+TEST(Ties, IdentityIsTheSameParameter) {
+  Notes notes;
+  Graph g = graphWithNotes(shared(), notes);
+  EXPECT_EQ(inputsOf(g, InputKind::Param), "w:f32[2, 2]");
+  EXPECT_EQ(rowsOf(g), "matmul matmul matmul");
+  areAbout(notes, {"'v' is 'w'"});
+}
+
+TEST(Ties, WhatIsEqualThroughoutIsSplit) {
+  Notes notes;
+  Graph g = graphWithNotes(shared({1, 1, 1, 1}), notes);
+  EXPECT_EQ(inputsOf(g, InputKind::Param), "w:f32[2, 2] v:f32[2, 2]");
+  EXPECT_EQ(g.inputOf(g.find("w"))->init.data.data,
+            g.inputOf(g.find("v"))->init.data.data); // stored once
+  areAbout(notes, {"'v' beside 'w'"});
+  EXPECT_EQ(inputsOf(shared({1, 1, 1, 1}).graphOf({.ties = {{"w", "v"}}}), InputKind::Param),
+            "w:f32[2, 2]");
+}
+
+TEST(Ties, UntieSplitsByNameAndByReader) {
+  EXPECT_EQ(inputsOf(shared().graphOf({.untie = parseNameList("v")}), InputKind::Param),
+            "w:f32[2, 2] v:f32[2, 2]");
+  // The Identity reads first, then two products.
+  Graph g = shared().graphOf({.untie = parseNameList("w")});
+  EXPECT_EQ(inputsOf(g, InputKind::Param), "w:f32[2, 2] w.2:f32[2, 2] w.3:f32[2, 2]");
+  EXPECT_EQ(g.valueName(g.node(NodeId(0)).operands[1]), "w.2");
+  EXPECT_NE(shared().errorOf({.untie = parseNameList("W")}).find("did you mean 'w'"),
+            std::string::npos);
+}
+
+// A clone is an Identity too. Where the exporter tells the parameters, or made up the name, it is
+// none of them.
+TEST(Ties, IdentityOfTheModelIsANode) {
+  for (bool named : {false, true}) {
+    SCOPED_TRACE(named);
+    ModelMaker m;
+    m.input("x", {2, 2});
+    m.init("w", {2, 2});
+    m.init("table", {2, 2}, {1, 1, 1, 1});
+    std::string clone = named ? "clone" : "/Identity_output_0";
+    m.node("Identity", {"w"}, {clone});
+    m.node("MatMul", {"x", clone}, {"a"});
+    m.node("MatMul", {"a", "w"}, {"b"});
+    m.node("Identity", {"table"}, {clone + ".2"});
+    m.node("Mul", {"b", clone + ".2"}, {"y"});
+    m.output("y");
+    if (named)
+      setSignature(m, "p_w: PARAMETER target='w'\nc_table: CONSTANT_TENSOR target='table'\n");
+    Graph g = m.graphOf();
+    EXPECT_EQ(inputsOf(g, InputKind::Param), named ? "w:f32[2, 2]" : "w:f32[2, 2] table:f32[2, 2]");
+    EXPECT_EQ(rowsOf(g), "matmul matmul mul");
+    EXPECT_EQ(g.node(NodeId(0)).operands[1], g.find("w"));
+  }
+}
+
+// An embedding and a head that is its transpose, folded by the exporter.
+ModelMaker tiedHead() {
+  ModelMaker m;
+  m.input("x", {2}, Proto::INT64);
+  m.init("embed.weight", {3, 2}, {1, 2, 3, 4, 5, 6});
+  m.init("onnx::MatMul_9", {2, 3}, {1, 3, 5, 2, 4, 6});
+  m.node("Gather", {"embed.weight", "x"}, {"h"});
+  m.node("MatMul", {"h", "onnx::MatMul_9"}, {"y"});
+  m.output("y");
+  return m;
+}
+
+TEST(Ties, TransposedCopyIsTheSameParameter) {
+  Notes notes;
+  Graph g = graphWithNotes(tiedHead(), notes);
+  EXPECT_EQ(inputsOf(g, InputKind::Param), "embed.weight:f32[3, 2]");
+  // The product reads the table itself; nobody reads the transpose.
+  EXPECT_EQ(rowsOf(g), "transpose gather matmul");
+  EXPECT_EQ(g.node(NodeId(2)).operands[1], g.find("embed.weight"));
+  areAbout(notes, {"'onnx::MatMul_9' is 'embed.weight' transposed"});
+  EXPECT_EQ(
+      inputsOf(tiedHead().graphOf({.untie = parseNameList("onnx::MatMul_9")}), InputKind::Param),
+      "embed.weight:f32[3, 2] onnx::MatMul_9:f32[2, 3]");
+}
+
+TEST(Ties, ReshapedAndCastCopiesAreTheSameParameter) {
+  ModelMaker m;
+  m.input("x", {2, 1, 2});
+  m.init("gamma", {2}, {0.1, 0.7});
+  m.init("onnx::Mul_3", {2, 1, 1},
+         {0.1, 0.7}); // made up and no weight, but a parameter all the same
+  m.init("half", {2, 1}, {}, Proto::FLOAT16);
+  auto &half = *m.graph().mutable_initializer(2);
+  half.clear_raw_data();
+  for (int bits : {0x2e66, 0x399a}) // 0.1 and 0.7
+    half.add_int32_data(bits);
+  m.init("other", {2, 1}, {0.1, 0.8});
+  m.node("Mul", {"x", "gamma"}, {"a"});
+  m.node("Mul", {"a", "onnx::Mul_3"}, {"b"});
+  m.node("Cast", {"half"}, {"wide"}, {{"to", int(Proto::FLOAT)}});
+  m.node("Mul", {"b", "wide"}, {"c"});
+  m.node("Mul", {"c", "other"}, {"y"});
+  m.output("y");
+  Notes notes;
+  Graph g = graphWithNotes(m, notes);
+  EXPECT_EQ(inputsOf(g, InputKind::Param), "gamma:f32[2] other:f32[2, 1]");
+  areAbout(notes, {"'half' is 'gamma' as f16, and 1 more"});
+  auto y = numbers(outputsOf(g, {{"x", floats({2, 1, 2}, {1, 1, 1, 1})}})[0]);
+  EXPECT_NEAR(y[0], 0.1 * 0.1 * 0.1 * 0.1, 1e-6); // gamma[0], onnx::Mul_3[0], half[0], other[0]
+}
+
+TEST(Ties, TieTakesEqualTensorsOnly) {
+  ModelMaker m = tiedHead();
+  EXPECT_NE(m.errorOf({.ties = {{"embed.weight", "head"}}})
+                .find("no tensor of the file is called 'head'"),
+            std::string::npos);
+  m.init("z", {2, 3});
+  m.node("Add", {"y", "z"}, {"y2"});
+  m.output("y2");
+  EXPECT_NE(m.errorOf({.ties = {{"embed.weight", "z"}}}).find("their numbers differ"),
+            std::string::npos);
+}
+
+// Layers that start equal are layers of their own.
+TEST(Ties, EqualTensorsOfOneShapeAreNotTied) {
+  ModelMaker m;
+  m.input("x", {2, 2});
+  m.init("a", {2, 2});
+  m.init("b", {2, 2});
+  m.node("MatMul", {"x", "a"}, {"h"});
+  m.node("MatMul", {"h", "b"}, {"y"});
+  m.output("y");
+  EXPECT_EQ(inputsOf(m.graphOf(), InputKind::Param), "a:f32[2, 2] b:f32[2, 2]");
+  EXPECT_EQ(inputsOf(m.graphOf({.ties = {{"a", "b"}}}), InputKind::Param), "a:f32[2, 2]");
+}
+
+// --- Weights that are no initializers
+
+TEST(Parameters, ConstantNodesAreLearnedWhereNothingElseIs) {
+  ModelMaker m;
+  m.input("x", {2, 2});
+  m.constant("w", {2, 2}, {1, 2, 3, 4});
+  m.constant("shift", {2}, {1, 2});
+  m.node("MatMul", {"x", "w"}, {"a"});
+  m.node("Add", {"a", "shift"}, {"y"});
+  m.output("y");
+  Notes notes;
+  Graph g = graphWithNotes(m, notes);
+  EXPECT_EQ(inputsOf(g, InputKind::Param), "w:f32[2, 2]");
+  EXPECT_EQ(inputsOf(g, InputKind::Const), "shift:f32[2]");
+  areAbout(notes, {"'w'"});
+  EXPECT_EQ(inputsOf(m.graphOf({.learn = parseNameList("shift")}), InputKind::Param),
+            "w:f32[2, 2] shift:f32[2]");
+  // With an initializer as a weight, they are constants.
+  m.init("v", {2, 2});
+  m.node("MatMul", {"y", "v"}, {"z"});
+  m.output("z");
+  EXPECT_EQ(inputsOf(m.graphOf(), InputKind::Param), "v:f32[2, 2]");
+}
+
+// A weight of a loop's body is one parameter in all turns.
+TEST(Parameters, InitializersOfBodiesAreLearned) {
+  ModelMaker m;
+  m.input("x", {2, 2});
+  m.init("turns", {}, {3}, Proto::INT64);
+  auto &n = m.node("Loop", {"turns", "", "x"}, {"y"});
+  auto &a = *n.add_attribute();
+  a.set_name("body");
+  a.set_type(onnx::AttributeProto::GRAPH);
+  ModelMaker body;
+  body.input("i", {}, Proto::INT64);
+  body.input("on", {}, Proto::BOOL);
+  body.input("h", {2, 2});
+  body.init("cell.weight", {2, 2});
+  body.node("MatMul", {"h", "cell.weight"}, {"next"});
+  body.node("Identity", {"on"}, {"goes"});
+  body.output("goes");
+  body.output("next");
+  *a.mutable_g() = body.graph();
+  m.output("y");
+  Graph g = m.graphOf();
+  EXPECT_EQ(rowsOf(g), "matmul matmul matmul");
+  EXPECT_EQ(inputsOf(g, InputKind::Param), "cell.weight:f32[2, 2]");
 }
 
 TEST(Parameters, TransposeOfAParameterIsANode) {

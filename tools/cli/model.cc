@@ -6,6 +6,7 @@
 #include "kernels/fold.h"
 #include "passes/channels_last.h"
 #include "passes/convert.h"
+#include "passes/dce.h"
 #include "passes/differentiate.h"
 #include "passes/fuse_bias.h"
 #include "passes/loss.h"
@@ -17,12 +18,23 @@
 namespace isthmus {
 namespace {
 
+bool isKeywordOfWrt(llvm::StringRef wrt) {
+  return wrt.empty() || wrt == "params" || wrt == "inputs" || wrt == "all";
+}
+
 llvm::Expected<Graph> readOnnx(const ModelOptions &o, const GivenInputs &given) {
   OnnxOptions onnx;
   auto dims = dimBindings(o);
   if (!dims)
     return dims.takeError();
   onnx.dims = *dims;
+  auto ties = tiesOf(o);
+  if (!ties)
+    return ties.takeError();
+  onnx.ties = std::move(*ties);
+  onnx.untie = parseNameList(o.untie);
+  if (!isKeywordOfWrt(o.wrt))
+    onnx.learn = parseNameList(o.wrt);
   onnx.mode = o.eval ? OnnxMode::Eval : o.asWritten ? OnnxMode::AsWritten : OnnxMode::Train;
   onnx.fold = foldWithPlainKernels;
   onnx.note = [](const std::string &text) { Console::get().note(text); };
@@ -30,7 +42,10 @@ llvm::Expected<Graph> readOnnx(const ModelOptions &o, const GivenInputs &given) 
     auto it = given.find(fileName(input));
     return it == given.end() ? nullptr : &it->second.tensor;
   };
-  return importOnnx(o.model, onnx);
+  auto g = importOnnx(o.model, onnx);
+  if (!g)
+    return g.takeError();
+  return withoutDeadNodes(*g);
 }
 
 } // namespace
@@ -43,6 +58,9 @@ llvm::Expected<Graph> loadModel(const ModelOptions &o, const GivenInputs &given)
   auto g = isOnnx ? readOnnx(o, given) : loadIsth(o.model);
   if (!g)
     return g.takeError();
+  if (!isOnnx && !(o.ties.empty() && o.untie.empty()))
+    return makeErrorCode(2, "--tie and --untie tell what tensors of .onnx files mean; in an .isth "
+                            "file every parameter has one name");
   if (!isOnnx && !o.dims.empty())
     return makeErrorCode(
         2, "--dim binds symbolic sizes of .onnx files; those of an .isth are constant");
@@ -59,7 +77,7 @@ llvm::Expected<std::vector<ValueId>> wrtValues(const Graph &g, llvm::StringRef w
   std::vector<ValueId> out;
   if (wrt.empty())
     wrt = "params";
-  if (wrt != "params" && wrt != "inputs" && wrt != "all")
+  if (!isKeywordOfWrt(wrt))
     return matchValues(g, wrt);
   for (const Input &i : g.inputs()) {
     bool wanted = (i.kind == InputKind::Param && wrt != "inputs") ||

@@ -1,5 +1,6 @@
 #include "tools/cli/verb.h"
 
+#include "ir/name_list.h"
 #include "ir/type.h"
 #include "passes/loss.h"
 #include "passes/policy.h"
@@ -25,6 +26,14 @@ void addModelOptions(CLI::App &verb, ModelOptions &o) {
   verb.add_option("--dim", o.dims, "size of a symbolic dimension, as N=8; repeatable")
       ->group(group)
       ->take_all();
+  verb.add_option("--tie", o.ties,
+                  "two tensors of an .onnx file that are one parameter, as A,B; repeatable")
+      ->group(group)
+      ->take_all();
+  verb.add_option("--untie", o.untie,
+                  "tensors of an .onnx file that are learned on their own though they are equal to "
+                  "others: names with * and ?, comma between")
+      ->group(group);
   verb.add_flag("--eval", o.eval,
                 "inference semantics for batch norm and dropout, whatever the file says")
       ->group(group);
@@ -119,6 +128,20 @@ llvm::Error checkOptions(const PlanOptions &o) {
     return makeErrorCode(2, "--policy expects none, speed, memory or collection, got '{0}'{1}",
                          o.policy, didYouMean(o.policy, {"none", "speed", "memory", "collection"}));
   return llvm::Error::success();
+}
+
+llvm::Expected<std::vector<std::pair<std::string, std::string>>> tiesOf(const ModelOptions &o) {
+  std::vector<std::pair<std::string, std::string>> out;
+  for (const std::string &text : o.ties) {
+    std::vector<NamePattern> names = parseNameList(text);
+    if (names.size() != 2)
+      return makeErrorCode(2,
+                           "--tie expects two names with a comma between, such as "
+                           "--tie=embed.weight,head.weight, got '{0}'",
+                           text);
+    out.push_back({names[0].text, names[1].text});
+  }
+  return out;
 }
 
 llvm::Expected<std::map<std::string, int64_t>> dimBindings(const ModelOptions &o) {

@@ -21,6 +21,8 @@ struct ModelOptions {
   int64_t classAxis = 1;
   std::string wrt; // empty: params
   std::vector<std::string> dims;
+  std::vector<std::string> ties; // "A,B"
+  std::string untie;             // names, comma between
   bool eval = false, asWritten = false;
   uint64_t seed = 0;
   int threads = 0;       // 0: one for each core
@@ -44,6 +46,9 @@ struct PlanOptions {
 // exit code 2.
 llvm::Error checkOptions(const ModelOptions &o);
 llvm::Error checkOptions(const PlanOptions &o);
+
+// {"A", "B"} from "A,B"; names may stand in quotes.
+llvm::Expected<std::vector<std::pair<std::string, std::string>>> tiesOf(const ModelOptions &o);
 
 // {"N": 8} from {"N=8"}.
 llvm::Expected<std::map<std::string, int64_t>> dimBindings(const ModelOptions &o);

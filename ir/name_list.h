@@ -1,0 +1,22 @@
+// Lists of names with wildcards, as a person writes them: `relu1, block*, %"a,b"`.
+#pragma once
+
+#include "llvm/ADT/StringRef.h"
+#include <string>
+#include <vector>
+
+namespace isthmus {
+
+struct NamePattern {
+  std::string text;
+  bool isExact = false; // quoted: `*` and `?` stand for themselves
+
+  bool isWild() const { return !isExact && text.find_first_of("*?") != std::string::npos; }
+  // `*` matches any text, `?` any one character.
+  bool matches(llvm::StringRef name) const;
+};
+
+// A leading `%` of a name is dropped. Quotes stand around a name with commas or wildcards in it.
+std::vector<NamePattern> parseNameList(llvm::StringRef list);
+
+} // namespace isthmus

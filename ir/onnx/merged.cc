@@ -1,0 +1,140 @@
+#include "ir/onnx/merged.h"
+
+#include "ir/onnx/tensor_data.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringSet.h"
+#include <map>
+
+namespace isthmus::onnx_import {
+namespace {
+
+// Names of the model, for new ones.
+class FreeNames {
+public:
+  explicit FreeNames(const Model &m) {
+    for (const onnx::TensorProto &t : m.graph().initializer())
+      taken_.insert(t.name());
+    for (const onnx::ValueInfoProto &v : m.graph().input())
+      taken_.insert(v.name());
+    for (const onnx::NodeProto &n : m.graph().node())
+      taken_.insert(n.output().begin(), n.output().end());
+  }
+  std::string next(const std::string &base) {
+    std::string name = base;
+    for (unsigned i = 2; !taken_.insert(name).second; ++i)
+      name = base + "." + std::to_string(i);
+    return name;
+  }
+
+private:
+  llvm::StringSet<> taken_;
+};
+
+void replaceInput(onnx::NodeProto &n, const std::string &from, const std::string &to) {
+  for (std::string &in : *n.mutable_input())
+    if (in == from)
+      in = to;
+}
+
+// One call of the program: the nodes that stand for it, and what each side says that it reads.
+struct CallReads {
+  std::vector<onnx::NodeProto *> nodes;
+  std::vector<std::string> parameters;   // by the records
+  std::vector<std::string> initializers; // by the nodes
+};
+
+// Takes the parameters out that some initializer clearly is; what is left on both sides was merged.
+void dropMatched(CallReads &call, const ExporterRecords &records) {
+  llvm::erase_if(call.initializers, [&](const std::string &name) {
+    const ExporterRecords::Folded *f = records.foldedFrom(name);
+    const std::string &is = f && f->from.size() == 1 ? f->from[0] : name;
+    auto it = llvm::find(call.parameters, is);
+    bool matched = it != call.parameters.end();
+    if (matched)
+      call.parameters.erase(it);
+    return matched;
+  });
+}
+
+} // namespace
+
+std::vector<TensorCopy> separateByRecords(Model &m, const ExporterRecords &records) {
+  std::vector<TensorCopy> copies;
+  if (!records.hasSignature())
+    return copies;
+  llvm::StringSet<> there; // initializers that are parameters, or were made from some
+  llvm::StringSet<> found; // parameters that are in the file in some form
+  for (const onnx::TensorProto &t : m.graph().initializer()) {
+    const ExporterRecords::Folded *f = records.foldedFrom(t.name());
+    bool isMade = f && !f->from.empty() && llvm::all_of(f->from, [&](const std::string &s) {
+                    return records.isParameter(s);
+                  });
+    if (!isFloatType(t.data_type()) || (!records.isParameter(t.name()) && !isMade))
+      continue;
+    there.insert(t.name());
+    found.insert(t.name());
+    if (isMade)
+      found.insert(f->from.begin(), f->from.end());
+  }
+
+  llvm::MapVector<llvm::StringRef, CallReads> calls;
+  for (onnx::NodeProto &n : *m.proto->mutable_graph()->mutable_node()) {
+    ExporterRecords::Call behind = records.callBehind(n);
+    if (behind.parameters.empty())
+      continue;
+    CallReads &call = calls[behind.name];
+    call.nodes.push_back(&n);
+    call.parameters = std::move(behind.parameters);
+    for (const std::string &in : n.input())
+      if (there.count(in) && !llvm::is_contained(call.initializers, in))
+        call.initializers.push_back(in);
+  }
+
+  FreeNames names(m);
+  std::map<std::pair<std::string, std::string>, std::string> copyFor; // of parameter and tensor
+  for (auto &entry : calls) {
+    CallReads &call = entry.second;
+    dropMatched(call, records);
+    bool clear =
+        call.parameters.size() == call.initializers.size() &&
+        llvm::none_of(call.parameters, [&](const std::string &p) { return found.count(p) != 0; });
+    for (size_t i = 0; clear && i < call.parameters.size(); ++i) {
+      const std::string &parameter = call.parameters[i], &merged = call.initializers[i];
+      std::string &copy = copyFor[{parameter, merged}];
+      if (copy.empty()) {
+        // A tensor that was transposed has another shape than the parameter, so not its name.
+        copy = names.next(records.isParameter(merged) ? parameter : merged);
+        copies.push_back({copy, merged, parameter});
+      }
+      for (onnx::NodeProto *n : call.nodes)
+        replaceInput(*n, merged, copy);
+    }
+  }
+  return copies;
+}
+
+std::vector<TensorCopy> separateReaders(Model &m, llvm::ArrayRef<NamePattern> patterns) {
+  std::vector<TensorCopy> copies;
+  if (patterns.empty())
+    return copies;
+  FreeNames names(m);
+  llvm::StringSet<> wanted, seen;
+  for (const onnx::TensorProto &t : m.graph().initializer())
+    if (isFloatType(t.data_type()) &&
+        llvm::any_of(patterns, [&](const NamePattern &p) { return p.matches(t.name()); }))
+      wanted.insert(t.name());
+  for (onnx::NodeProto &n : *m.proto->mutable_graph()->mutable_node()) {
+    llvm::StringSet<> here;
+    for (int i = 0; i < n.input_size(); ++i) {
+      const std::string name = n.input(i);
+      if (!wanted.count(name) || !here.insert(name).second || seen.insert(name).second)
+        continue;
+      copies.push_back({names.next(name), name, ""});
+      replaceInput(n, name, copies.back().name);
+    }
+  }
+  return copies;
+}
+
+} // namespace isthmus::onnx_import

@@ -1,0 +1,172 @@
+#include "ir/onnx/readers.h"
+
+#include "ir/onnx/op_table.h"
+#include "ir/onnx/tensor_data.h"
+#include "llvm/ADT/STLExtras.h"
+#include <utility>
+
+namespace isthmus::onnx_import {
+namespace {
+
+// What inputs of the model decide, in its graph: those that `isWanted`.
+template <typename IsWanted> llvm::StringSet<> decidedByInputs(const Model &m, IsWanted isWanted) {
+  llvm::StringSet<> decided;
+  llvm::StringSet<> initializers;
+  for (const onnx::TensorProto &t : m.graph().initializer())
+    initializers.insert(t.name());
+  for (const onnx::ValueInfoProto &v : m.graph().input())
+    if (!initializers.count(v.name()) && isWanted(v.type().tensor_type().elem_type()))
+      decided.insert(v.name());
+  for (const onnx::NodeProto &n : m.graph().node()) {
+    if (n.op_type() == "Shape" || n.op_type() == "Size")
+      continue;
+    bool is = llvm::any_of(n.input(), [&](const std::string &in) { return decided.count(in); }) ||
+              llvm::any_of(m.readsOutside(n), [&](llvm::StringRef s) { return decided.count(s); });
+    if (is)
+      decided.insert(n.output().begin(), n.output().end());
+  }
+  return decided;
+}
+
+// --- What gradients reach, and what weight operands read
+
+// Whether it is a Cast to integers or bool: no gradient comes through.
+bool castsToOther(const onnx::NodeProto &n) {
+  if (n.op_type() == "Cast")
+    for (const onnx::AttributeProto &a : n.attribute())
+      if (a.name() == "to" && a.ref_attr_name().empty())
+        return !isFloatType(int(a.i()));
+  return false;
+}
+
+// Whether the first result holds the elements of the first operand, in another form.
+bool onlyRearranges(llvm::StringRef op) {
+  constexpr llvm::StringLiteral kOps[] = {"Identity", "Cast",      "Transpose", "Reshape",
+                                          "Squeeze",  "Unsqueeze", "Flatten"};
+  return llvm::is_contained(kOps, op);
+}
+
+// One list of nodes, from its end to its beginning. Function bodies are looked at once each.
+class Search {
+public:
+  // `fed`: what inputs of the model decide, in its graph.
+  Search(const Model &m, const llvm::StringSet<> &fed) : m_(m), fed_(fed) {}
+
+  void look(const NodeList &nodes, int64_t opset, Readers &r);
+
+private:
+  const Readers &inside(const onnx::FunctionProto &f);
+  void lookAtNode(const onnx::NodeProto &n, int64_t opset, Readers &r);
+
+  static constexpr int kDeepest = 100; // deeper ones cannot be translated
+  const Model &m_;
+  const llvm::StringSet<> &fed_;
+  llvm::DenseMap<const onnx::FunctionProto *, std::unique_ptr<Readers>> functions_;
+  int depth_ = 0;
+  bool isWithin_ = false; // in a graph that a node holds, or in a function
+};
+
+const Readers &Search::inside(const onnx::FunctionProto &f) {
+  std::unique_ptr<Readers> &slot = functions_[&f];
+  if (slot)
+    return *slot;
+  slot = std::make_unique<Readers>();
+  Readers &r = *slot; // stays where it is when the map grows
+  r.learned.insert(f.output().begin(), f.output().end());
+  if (depth_ >= kDeepest)
+    return r;
+  int64_t opset = 0;
+  for (const onnx::OperatorSetIdProto &o : f.opset_import())
+    if (isDefaultDomain(o.domain()))
+      opset = std::max(opset, o.version());
+  ++depth_;
+  bool wasWithin = std::exchange(isWithin_, true);
+  look(f.node(), opset ? opset : m_.opset, r);
+  isWithin_ = wasWithin;
+  --depth_;
+  return r;
+}
+
+void Search::look(const NodeList &nodes, int64_t opset, Readers &r) {
+  for (int i = nodes.size() - 1; i >= 0; --i)
+    lookAtNode(nodes[i], opset, r);
+}
+
+void Search::lookAtNode(const onnx::NodeProto &n, int64_t opset, Readers &r) {
+  const OnnxOp *op = findOp(opName(n), opset);
+  const onnx::FunctionProto *f = op ? nullptr : m_.functionOf(n);
+  const Readers *body = f ? &inside(*f) : nullptr;
+  bool isReached =
+      llvm::any_of(n.output(), [&](const std::string &out) { return r.learned.count(out) != 0; });
+  for (const onnx::GraphProto *g : graphsIn(n)) {
+    if (isReached)
+      for (const onnx::ValueInfoProto &v : g->output())
+        r.learned.insert(v.name());
+    bool wasWithin = std::exchange(isWithin_, true);
+    look(g->node(), opset, r);
+    isWithin_ = wasWithin;
+  }
+
+  bool isFed = isWithin_ || llvm::any_of(n.output(), [&](const std::string &out) {
+                 return fed_.count(out) != 0;
+               });
+  uint32_t closed = op && castsToOther(n) ? kAllOperands : op ? op->notLearned : 0;
+  bool passesWeight = op && onlyRearranges(n.op_type()) && n.output_size() == 1 &&
+                      r.weights.count(n.output(0)) != 0;
+  for (int j = 0; j < n.input_size(); ++j) {
+    const std::string &in = n.input(j);
+    uint32_t bit = 1u << std::min(j, 31);
+    const std::string *inner = body && j < f->input_size() ? &f->input(j) : nullptr;
+    if (isReached && !(closed & bit) && !(inner && !body->learned.count(*inner)))
+      r.learned.insert(in);
+    if ((op && isFed && op->weights & bit) || (j == 0 && passesWeight) ||
+        (inner && body->weights.count(*inner)))
+      r.weights.insert(in);
+    if ((op && n.op_type() == "BatchNormalization" && (j == 3 || j == 4)) ||
+        (inner && body->averaged.count(*inner)))
+      r.averaged.insert(in);
+  }
+}
+
+// --- Frequencies
+
+bool keepsFrequencies(llvm::StringRef op) {
+  constexpr llvm::StringLiteral kOps[] = {"MatMul", "Mul",   "Div",    "Expand", "Concat",
+                                          "Einsum", "Slice", "Gather", "Tile"};
+  return onlyRearranges(op) || llvm::is_contained(kOps, op);
+}
+
+void findFrequencies(const Model &m, llvm::StringSet<> &frequencies) {
+  llvm::StringSet<> decided = decidedByInputs(m, isFloatType), others;
+  for (const onnx::ValueInfoProto &v : m.graph().output())
+    others.insert(v.name());
+  const NodeList &nodes = m.graph().node();
+  for (int i = nodes.size() - 1; i >= 0; --i) {
+    const onnx::NodeProto &n = nodes[i];
+    bool turns = n.op_type() == "Sin" || n.op_type() == "Cos";
+    // All readers of its result have been seen.
+    bool keeps = keepsFrequencies(n.op_type()) && n.output_size() == 1 &&
+                 frequencies.count(n.output(0)) && !others.count(n.output(0)) &&
+                 !decided.count(n.output(0));
+    for (const std::string &in : n.input())
+      (turns || keeps ? frequencies : others).insert(in);
+    for (llvm::StringRef in : m.readsOutside(n))
+      others.insert(in);
+  }
+  for (const auto &other : others)
+    frequencies.erase(other.first());
+}
+
+} // namespace
+
+Readers readersOf(const Model &m) {
+  Readers r;
+  for (const onnx::ValueInfoProto &v : m.graph().output())
+    r.learned.insert(v.name());
+  llvm::StringSet<> fed = decidedByInputs(m, [](int) { return true; });
+  Search(m, fed).look(m.graph().node(), m.opset, r);
+  findFrequencies(m, r.frequencies);
+  return r;
+}
+
+} // namespace isthmus::onnx_import

@@ -1,0 +1,93 @@
+#include "ir/onnx/rearranged.h"
+
+#include "ir/element.h"
+#include "ir/half.h"
+#include "ir/onnx/tensor_data.h"
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+namespace isthmus::onnx_import {
+namespace {
+
+double roundedTo(DType t, double v) {
+  switch (t) {
+  case DType::F16:
+    return f16ToFloat(floatToF16(float(v)));
+  case DType::BF16:
+    return bf16ToFloat(floatToBF16(float(v)));
+  case DType::F32:
+    return float(v);
+  default:
+    return v;
+  }
+}
+
+// Whether element i of `a` is element j of `b`, but for b's rounding.
+bool isSame(const Tensor &a, int64_t i, const Tensor &b, int64_t j) {
+  if (a.type.dtype != b.type.dtype)
+    return roundedTo(b.type.dtype, elementAsDouble(a, i)) == elementAsDouble(b, j);
+  size_t width = size_t(dtypeBytes(a.type.dtype));
+  return std::memcmp(a.data + size_t(i) * width, b.data + size_t(j) * width, width) == 0;
+}
+
+// Whether `b`, read in its order, is `a` of shape `dims` with its axes in the order `perm`.
+bool isPermuted(const Tensor &a, llvm::ArrayRef<int64_t> dims, llvm::ArrayRef<int64_t> perm,
+                const Tensor &b) {
+  size_t rank = dims.size();
+  llvm::SmallVector<int64_t, 4> stride(rank), index(rank, 0), step(rank), size(rank);
+  for (int64_t s = 1, i = int64_t(rank) - 1; i >= 0; s *= dims[size_t(i)], --i)
+    stride[size_t(i)] = s;
+  for (size_t i = 0; i < rank; ++i) {
+    step[i] = stride[size_t(perm[i])];
+    size[i] = dims[size_t(perm[i])];
+  }
+  int64_t at = 0;
+  for (int64_t j = 0, n = b.type.elements(); j < n; ++j) {
+    if (!isSame(a, at, b, j))
+      return false;
+    for (size_t k = rank; k-- > 0;) { // the next index, as an odometer
+      at += step[k];
+      if (++index[k] < size[k])
+        break;
+      at -= step[k] * size[k];
+      index[k] = 0;
+    }
+  }
+  return true;
+}
+
+Dims withoutOnes(llvm::ArrayRef<int64_t> dims) {
+  Dims out;
+  std::copy_if(dims.begin(), dims.end(), std::back_inserter(out), [](int64_t d) { return d != 1; });
+  return out;
+}
+
+} // namespace
+
+std::optional<Rearrangement> rearrangement(const Tensor &a, const Tensor &b) {
+  int64_t n = a.type.elements();
+  if (n != b.type.elements() || n == 0)
+    return std::nullopt;
+  // Every rearrangement leaves the first and the last element where they are.
+  if (!isSame(a, 0, b, 0) || !isSame(a, n - 1, b, n - 1))
+    return std::nullopt;
+  Dims from = withoutOnes(a.type.dims), to = withoutOnes(b.type.dims);
+  llvm::SmallVector<int64_t, 4> perm(from.size());
+  std::iota(perm.begin(), perm.end(), 0);
+  if (isPermuted(a, from, perm, b)) // of any shape
+    return Rearrangement{from, {}};
+  constexpr size_t kMostAxes = 4;
+  if (from.size() != to.size() || from.size() > kMostAxes)
+    return std::nullopt;
+  while (std::next_permutation(perm.begin(), perm.end())) {
+    bool fits = true;
+    for (size_t i = 0; i < perm.size(); ++i)
+      fits &= from[size_t(perm[i])] == to[i];
+    if (fits && isPermuted(a, from, perm, b))
+      return Rearrangement{from, perm};
+  }
+  return std::nullopt;
+}
+
+} // namespace isthmus::onnx_import
