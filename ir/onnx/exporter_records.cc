@@ -50,7 +50,7 @@ ExporterRecords::ExporterRecords(const Model &m) {
   for (const onnx::TensorProto &t : m.graph().initializer())
     readFolded(t.name(), valueOf(t.metadata_props(), kFoldedKey));
   for (const onnx::NodeProto &n : m.graph().node())
-    if (valueOf(n.metadata_props(), kRuleKey).contains("Fuse"))
+    if (isFused(n))
       ofFused_.insert(n.input().begin(), n.input().end());
 }
 
@@ -81,6 +81,10 @@ llvm::StringRef ExporterRecords::kindOf(llvm::StringRef name) const {
 const ExporterRecords::Folded *ExporterRecords::foldedFrom(llvm::StringRef name) const {
   auto it = folded_.find(name);
   return it == folded_.end() ? nullptr : &it->second;
+}
+
+bool ExporterRecords::isFused(const onnx::NodeProto &n) {
+  return valueOf(n.metadata_props(), kRuleKey).contains("Fuse");
 }
 
 // "%linear : [num_users=1] = call_function[...](args = (%x, %p_l_weight, %p_l_bias), kwargs = {})"

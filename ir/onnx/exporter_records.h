@@ -27,8 +27,9 @@ public:
   };
   const Folded *foldedFrom(llvm::StringRef name) const;
 
-  // Whether a node reads `name` that the optimizer made of several, such as a convolution and the
-  // batch norm behind it: the weights of both are in there, and no record says which.
+  // Whether the optimizer made the node of several, such as a convolution and the batch norm behind
+  // it: the weights of both are in there, and no record says which.
+  static bool isFused(const onnx::NodeProto &n);
   bool isOfFusedNode(llvm::StringRef name) const { return ofFused_.count(name) != 0; }
 
   // The parameters that the program's call behind a node reads, each once, in its order. Several

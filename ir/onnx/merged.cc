@@ -44,16 +44,18 @@ struct CallReads {
   std::vector<std::string> initializers; // by the nodes
 };
 
-// Takes the parameters out that some initializer clearly is; what is left on both sides was merged.
-void dropMatched(CallReads &call, const ExporterRecords &records) {
+// Takes the parameters out that some initializer clearly is, and puts those in `matched`; what is
+// left on both sides was merged.
+void dropMatched(CallReads &call, const ExporterRecords &records, llvm::StringSet<> &matched) {
   llvm::erase_if(call.initializers, [&](const std::string &name) {
     const ExporterRecords::Folded *f = records.foldedFrom(name);
     const std::string &is = f && f->from.size() == 1 ? f->from[0] : name;
     auto it = llvm::find(call.parameters, is);
-    bool matched = it != call.parameters.end();
-    if (matched)
-      call.parameters.erase(it);
-    return matched;
+    if (it == call.parameters.end())
+      return false;
+    call.parameters.erase(it);
+    matched.insert(name);
+    return true;
   });
 }
 
@@ -81,7 +83,7 @@ std::vector<TensorCopy> separateByRecords(Model &m, const ExporterRecords &recor
   llvm::MapVector<llvm::StringRef, CallReads> calls;
   for (onnx::NodeProto &n : *m.proto->mutable_graph()->mutable_node()) {
     ExporterRecords::Call behind = records.callBehind(n);
-    if (behind.parameters.empty())
+    if (behind.parameters.empty() || ExporterRecords::isFused(n))
       continue;
     CallReads &call = calls[behind.name];
     call.nodes.push_back(&n);
@@ -91,14 +93,19 @@ std::vector<TensorCopy> separateByRecords(Model &m, const ExporterRecords &recor
         call.initializers.push_back(in);
   }
 
+  llvm::StringSet<> matched;
+  for (auto &entry : calls)
+    dropMatched(entry.second, records, matched);
   FreeNames names(m);
   std::map<std::pair<std::string, std::string>, std::string> copyFor; // of parameter and tensor
   for (auto &entry : calls) {
     CallReads &call = entry.second;
-    dropMatched(call, records);
+    // Somewhere a merged tensor is read as the parameter that it was.
     bool clear =
         call.parameters.size() == call.initializers.size() &&
-        llvm::none_of(call.parameters, [&](const std::string &p) { return found.count(p) != 0; });
+        llvm::none_of(call.parameters, [&](const std::string &p) { return found.count(p) != 0; }) &&
+        llvm::all_of(call.initializers,
+                     [&](const std::string &i) { return matched.count(i) != 0; });
     for (size_t i = 0; clear && i < call.parameters.size(); ++i) {
       const std::string &parameter = call.parameters[i], &merged = call.initializers[i];
       std::string &copy = copyFor[{parameter, merged}];

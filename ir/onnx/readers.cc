@@ -28,6 +28,22 @@ template <typename IsWanted> llvm::StringSet<> decidedByInputs(const Model &m, I
   return decided;
 }
 
+// What a norm without learned factors gives, and the same scaled and shifted: exporters write group
+// norms as an InstanceNormalization between two Reshapes, and scale and shift behind them.
+llvm::StringSet<> normalized(const Model &m) {
+  llvm::StringSet<> normed;
+  for (const onnx::NodeProto &n : m.graph().node()) {
+    llvm::StringRef op = n.op_type();
+    bool isNorm = op == "InstanceNormalization" || op == "LayerNormalization" ||
+                  op == "RMSNormalization" || op == "MeanVarianceNormalization";
+    bool keeps = (op == "Reshape" || op == "Mul" || op == "Identity") &&
+                 llvm::any_of(n.input(), [&](const std::string &in) { return normed.count(in); });
+    if ((isNorm || keeps) && n.output_size() > 0)
+      normed.insert(n.output(0));
+  }
+  return normed;
+}
+
 // --- What gradients reach, and what weight operands read
 
 // Whether it is a Cast to integers or bool: no gradient comes through.
@@ -49,8 +65,9 @@ bool onlyRearranges(llvm::StringRef op) {
 // One list of nodes, from its end to its beginning. Function bodies are looked at once each.
 class Search {
 public:
-  // `fed`: what inputs of the model decide, in its graph.
-  Search(const Model &m, const llvm::StringSet<> &fed) : m_(m), fed_(fed) {}
+  // `fed`: what inputs of the model decide, in its graph; `normed`: what norms give.
+  Search(const Model &m, const llvm::StringSet<> &fed, const llvm::StringSet<> &normed)
+      : m_(m), fed_(fed), normed_(normed) {}
 
   void look(const NodeList &nodes, int64_t opset, Readers &r);
 
@@ -60,7 +77,7 @@ private:
 
   static constexpr int kDeepest = 100; // deeper ones cannot be translated
   const Model &m_;
-  const llvm::StringSet<> &fed_;
+  const llvm::StringSet<> &fed_, &normed_;
   llvm::DenseMap<const onnx::FunctionProto *, std::unique_ptr<Readers>> functions_;
   int depth_ = 0;
   bool isWithin_ = false; // in a graph that a node holds, or in a function
@@ -110,6 +127,11 @@ void Search::lookAtNode(const onnx::NodeProto &n, int64_t opset, Readers &r) {
   bool isFed = isWithin_ || llvm::any_of(n.output(), [&](const std::string &out) {
                  return fed_.count(out) != 0;
                });
+  uint32_t weights = op && isFed ? op->weights : 0;
+  if (n.op_type() == "Mul" || n.op_type() == "Add")
+    for (int j = 0; j < std::min(2, n.input_size()); ++j)
+      if (normed_.count(n.input(j)))
+        weights |= 1u << (1 - j);
   uint32_t closed = op && castsToOther(n) ? kAllOperands : op ? op->notLearned : 0;
   bool passesWeight = op && onlyRearranges(n.op_type()) && n.output_size() == 1 &&
                       r.weights.count(n.output(0)) != 0;
@@ -119,8 +141,7 @@ void Search::lookAtNode(const onnx::NodeProto &n, int64_t opset, Readers &r) {
     const std::string *inner = body && j < f->input_size() ? &f->input(j) : nullptr;
     if (isReached && !(closed & bit) && !(inner && !body->learned.count(*inner)))
       r.learned.insert(in);
-    if ((op && isFed && op->weights & bit) || (j == 0 && passesWeight) ||
-        (inner && body->weights.count(*inner)))
+    if (weights & bit || (j == 0 && passesWeight) || (inner && body->weights.count(*inner)))
       r.weights.insert(in);
     if ((op && n.op_type() == "BatchNormalization" && (j == 3 || j == 4)) ||
         (inner && body->averaged.count(*inner)))
@@ -164,7 +185,8 @@ Readers readersOf(const Model &m) {
   for (const onnx::ValueInfoProto &v : m.graph().output())
     r.learned.insert(v.name());
   llvm::StringSet<> fed = decidedByInputs(m, [](int) { return true; });
-  Search(m, fed).look(m.graph().node(), m.opset, r);
+  llvm::StringSet<> normed = normalized(m);
+  Search(m, fed, normed).look(m.graph().node(), m.opset, r);
   findFrequencies(m, r.frequencies);
   return r;
 }

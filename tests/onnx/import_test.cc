@@ -189,6 +189,29 @@ TEST(Parameters, MadeUpNamesAreParametersWhereWeightsAreRead) {
   areAbout(notes, {"'onnx::Add_3'"});
 }
 
+// Exporters write a group norm so, and fold the shapes of its scale and shift.
+TEST(Parameters, ScaleAndShiftBehindANormAreWeights) {
+  ModelMaker m;
+  m.input("x", {1, 4, 2});
+  m.init("ones", {2}, {1, 1});
+  m.init("zeros", {2}, {0, 0});
+  m.init("grouped", {3}, {1, 2, -1}, Proto::INT64);
+  m.init("whole", {3}, {1, 4, 2}, Proto::INT64);
+  m.init("onnx::Mul_7", {4, 1}, {1, 2, 3, 4});
+  m.init("onnx::Add_8", {4, 1}, {1, 2, 3, 5});
+  m.init("onnx::Add_9", {4, 1}, {1, 2, 3, 6});
+  m.node("Reshape", {"x", "grouped"}, {"a"});
+  m.node("InstanceNormalization", {"a", "ones", "zeros"}, {"b"});
+  m.node("Reshape", {"b", "whole"}, {"c"});
+  m.node("Mul", {"c", "onnx::Mul_7"}, {"d"});
+  m.node("Add", {"d", "onnx::Add_8"}, {"e"});
+  m.node("Add", {"e", "onnx::Add_9"}, {"y"});
+  m.output("y");
+  Graph g = m.graphOf();
+  EXPECT_EQ(inputsOf(g, InputKind::Param),
+            "ones:f32[2] zeros:f32[2] onnx::Mul_7:f32[4, 1] onnx::Add_8:f32[4, 1]");
+}
+
 // A batch norm that is written out: its averages are no parameters.
 TEST(Parameters, FrozenStatisticsAreConstants) {
   ModelMaker m;
