@@ -189,7 +189,6 @@ public:
 
   void setSolo(uint32_t op, int64_t bytes) { solo_[op] = bytes; }
   int64_t solo(uint32_t op) const { return solo_[op]; }
-  uint64_t work() const { return work_; }
 
 private:
   static constexpr uint32_t kStrip = ~0u; // instead of an op: takes out what solo() allows
@@ -232,8 +231,6 @@ private:
     open_ = {};
     blocked_ = {};
     bySum_.clear();
-    std::fill(in_.begin(), in_.end(), 0);
-    work_ += in_.size() / 16;
     isFound_ = false;
     serial_ = 0;
   }
@@ -380,9 +377,10 @@ private:
 
   void expand(uint32_t me) {
     int64_t live = sets_[me].bytes;
+    ++stamp_;
     for (uint32_t x : set_)
-      in_[x] = me + 1;
-    auto has = [&](uint32_t s) { return in_[s] == me + 1; };
+      in_[x] = stamp_;
+    auto has = [&](uint32_t s) { return in_[s] == stamp_; };
     uint32_t last = kNone;
     found_.clear();
     for (size_t k = set_.size(); k-- > 0;) {
@@ -484,7 +482,8 @@ private:
   const Moves &moves_;
   std::vector<int64_t> solo_;
   std::vector<uint64_t> code_;
-  std::vector<uint32_t> in_; // the last set that a storage was found in, plus 1
+  std::vector<uint64_t> in_; // the stamp of the last set that a storage was found in
+  uint64_t stamp_ = 0;       // never starts anew, so that no search has to clear `in_`
   size_t maxElements_;
 
   std::vector<Set> sets_;
