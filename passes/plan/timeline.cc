@@ -263,10 +263,16 @@ void Timeline::displace(RunId r) {
 // How many copies of the storage are made before the position.
 size_t Timeline::rankOf(uint32_t storage, uint32_t position) const {
   const std::vector<CopyId> &list = ofStorage_[storage];
-  size_t rank = list.size();
-  while (rank > 0 && runs_[copies_[list[rank - 1]].maker].position >= position)
-    --rank;
-  return rank;
+  if (list.empty() || runs_[copies_[list.back()].maker].position < position) // mostly
+    return list.size();
+  auto isBefore = [&](CopyId c) { return runs_[copies_[c].maker].position < position; };
+  return size_t(std::partition_point(list.begin(), list.end(), isBefore) - list.begin());
+}
+
+// The first of a copy's readers that does not come before the position.
+size_t Timeline::readerFrom(const std::vector<RunId> &readers, uint32_t position) const {
+  auto isBefore = [&](RunId r) { return runs_[r].position < position; };
+  return size_t(std::partition_point(readers.begin(), readers.end(), isBefore) - readers.begin());
 }
 
 Timeline::CopyId Timeline::newestBefore(uint32_t storage, RunId r) const {
@@ -294,12 +300,7 @@ Timeline::RunId Timeline::insert(uint32_t which, RunId before) {
   live_[at] = through + runs_[r].extra;
   cost_ += o.cost;
 
-  RunId touched[64];
-  size_t numTouched = 0;
-  auto touch = [&](RunId t) {
-    if (hasReuse_ && numTouched < std::size(touched))
-      touched[numTouched++] = t;
-  };
+  touched_.clear();
   for (uint32_t k = 0; k < o.numMade; ++k) {
     uint32_t s = o.firstMade + k;
     CopyId fresh = made(r, k);
@@ -311,9 +312,7 @@ Timeline::RunId Timeline::insert(uint32_t which, RunId before) {
     if (rank) {
       CopyId old = list[rank - 1];
       std::vector<RunId> &theirs = copies_[old].readers;
-      size_t keep = theirs.size();
-      while (keep > 0 && runs_[theirs[keep - 1]].position > at)
-        --keep;
+      const size_t keep = readerFrom(theirs, at + 1);
       mine.assign(theirs.begin() + keep, theirs.end());
       theirs.resize(keep);
       for (RunId reader : mine) {
@@ -325,7 +324,7 @@ Timeline::RunId Timeline::insert(uint32_t which, RunId before) {
       }
       if (!mine.empty()) {
         add(runs_[lastUse(old)].position + 1, at - 1, -bytes(s));
-        touch(lastUse(old));
+        touched_.push_back(lastUse(old));
         continue;
       }
     }
@@ -342,18 +341,13 @@ Timeline::RunId Timeline::insert(uint32_t which, RunId before) {
     if (runs_[last].position < at) {
       add(runs_[last].position + 1, at, bytes(s));
       readers.push_back(r);
-      touch(last);
+      touched_.push_back(last);
     } else {
-      auto place = std::find_if(readers.begin(), readers.end(),
-                                [&](RunId x) { return runs_[x].position > at; });
-      readers.insert(place, r);
+      readers.insert(readers.begin() + readerFrom(readers, at), r);
     }
   }
-  if (hasReuse_) {
-    refreshExtra(r);
-    for (size_t i = 0; i < numTouched; ++i)
-      refreshExtra(touched[i]);
-  }
+  touched_.push_back(r);
+  refreshTouched();
   return r;
 }
 
@@ -362,27 +356,22 @@ void Timeline::remove(RunId r) {
   uint32_t at = runs_[r].position;
   work += 4 + o.reads.size() + o.numMade;
   cost_ -= o.cost;
-  RunId touched[64];
-  size_t numTouched = 0;
-  auto touch = [&](RunId t) {
-    if (hasReuse_ && numTouched < std::size(touched) && t != r)
-      touched[numTouched++] = t;
-  };
+  touched_.clear();
   for (size_t k = 0; k < o.reads.size(); ++k) {
     CopyId c = readCopies_[runs_[r].firstRead + k];
     std::vector<RunId> &readers = copies_[c].readers;
     bool wasLast = readers.back() == r;
-    readers.erase(std::find(readers.begin(), readers.end(), r));
+    readers.erase(readers.begin() + readerFrom(readers, at));
     if (wasLast) {
       add(runs_[lastUse(c)].position + 1, at, -bytes(o.reads[k]));
-      touch(lastUse(c));
+      touched_.push_back(lastUse(c));
     }
   }
   for (uint32_t k = 0; k < o.numMade; ++k) {
     uint32_t s = o.firstMade + k;
     CopyId gone = made(r, k);
     std::vector<CopyId> &list = ofStorage_[s];
-    size_t rank = static_cast<size_t>(std::find(list.begin(), list.end(), gone) - list.begin());
+    size_t rank = rankOf(s, at);
     list.erase(list.begin() + rank);
     std::vector<RunId> &mine = copies_[gone].readers;
     if (mine.empty())
@@ -390,8 +379,8 @@ void Timeline::remove(RunId r) {
     assert(rank > 0 && "what it makes is read, and there is no older copy");
     CopyId old = list[rank - 1];
     add(runs_[lastUse(old)].position + 1, at - 1, bytes(s));
-    touch(lastUse(old));
-    touch(mine.back());
+    touched_.push_back(lastUse(old));
+    touched_.push_back(mine.back());
     std::vector<RunId> &theirs = copies_[old].readers;
     theirs.insert(theirs.end(), mine.begin(), mine.end());
     for (RunId reader : mine) {
@@ -404,8 +393,8 @@ void Timeline::remove(RunId r) {
     mine.clear();
   }
   displace(r);
-  for (size_t i = 0; i < numTouched; ++i)
-    refreshExtra(touched[i]);
+  touched_.erase(std::remove(touched_.begin(), touched_.end(), r), touched_.end());
+  refreshTouched();
 }
 
 // Bytes of results that lie, in this run, where an operand dies. Pairs are taken in their order;
@@ -440,6 +429,11 @@ void Timeline::refreshExtra(RunId r) {
   runs_[r].extra = extra;
   live_[runs_[r].position] += change;
   refreshChunk(runs_[r].position / kChunk);
+}
+
+void Timeline::refreshTouched() {
+  for (size_t i = 0; hasReuse_ && i < touched_.size(); ++i)
+    refreshExtra(touched_[i]);
 }
 
 Timeline::RunId Timeline::peakRun() const {

@@ -97,11 +97,13 @@ private:
   int64_t excessInChunk(uint32_t chunk, int64_t budget);
   int64_t sharedAt(RunId r) const;
   void refreshExtra(RunId r);
+  void refreshTouched();
   int64_t bytes(uint32_t storage) const { return g_.storages[storage].bytes; }
   double stalls() const;
   void noteCopyRun(RunId r, bool isPlaced);
   double opCost(RunId r) const { return op(runs_[r].op).cost; }
   size_t rankOf(uint32_t storage, uint32_t position) const;
+  size_t readerFrom(const std::vector<RunId> &readers, uint32_t position) const;
 
   const StorageGraph &g_;
   StorageGraph::Op endOp_;
@@ -128,6 +130,7 @@ private:
   mutable double stalls_ = 0;
   mutable bool areStallsKnown_ = false;
   mutable std::vector<uint32_t> takenReads_, takenMade_;
+  std::vector<RunId> touched_; // by the present edit: where another copy dies now
 
   std::vector<RunId> scratchOrder_;
   std::vector<int64_t> scratchLive_;
