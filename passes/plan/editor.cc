@@ -12,6 +12,9 @@ constexpr int64_t kSmallShare = 2000, kAllSmallShare = 200;
 // A drop that needs more runs than this is given up.
 constexpr size_t kMostEdits = 200;
 constexpr int kDeepest = 60;
+// A look at a random storage takes a step for each so many that there are: the more there are, the
+// fewer of them are in the processor's cache.
+constexpr size_t kPerLook = 16384;
 
 } // namespace
 
@@ -141,9 +144,7 @@ Editor::Gap Editor::gapAt(uint32_t storage, RunId run) const {
   uint32_t at = t_.position(run);
   if (readers.empty() || t_.position(readers.back()) <= at)
     return {};
-  uint32_t k = 0;
-  while (t_.position(readers[k]) < at)
-    ++k;
+  const uint32_t k = t_.readerFrom(c, at);
   if (readers[k] != run)
     return {c, k};
   return mayTakeOver(run, storage) ? Gap{c, k + 1} : Gap{};
@@ -151,6 +152,7 @@ Editor::Gap Editor::gapAt(uint32_t storage, RunId run) const {
 
 Editor::Gap Editor::widestGap(CopyId c) const {
   const std::vector<RunId> &readers = t_.readers(c);
+  t_.work += readers.size() / 64;
   Gap widest;
   uint32_t width = 0, last = t_.position(t_.maker(c));
   for (uint32_t k = 0; k < readers.size(); ++k) {
@@ -497,7 +499,7 @@ bool Editor::recreate(double costLimit, int tries) {
     size_t before = mark();
     RunId peak = t_.peakRun();
     for (int attempt = 0, tried = 0; attempt < 8 * tries && tried < tries; ++attempt) {
-      ++t_.work;
+      t_.work += 1 + candidates_.size() / kPerLook;
       Gap gap = gapAt(candidates_[random.below(candidates_.size())], peak);
       if (!isDroppable(gap))
         continue;

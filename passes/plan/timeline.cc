@@ -269,10 +269,10 @@ size_t Timeline::rankOf(uint32_t storage, uint32_t position) const {
   return size_t(std::partition_point(list.begin(), list.end(), isBefore) - list.begin());
 }
 
-// The first of a copy's readers that does not come before the position.
-size_t Timeline::readerFrom(const std::vector<RunId> &readers, uint32_t position) const {
+uint32_t Timeline::readerFrom(CopyId c, uint32_t position) const {
+  const std::vector<RunId> &readers = copies_[c].readers;
   auto isBefore = [&](RunId r) { return runs_[r].position < position; };
-  return size_t(std::partition_point(readers.begin(), readers.end(), isBefore) - readers.begin());
+  return uint32_t(std::partition_point(readers.begin(), readers.end(), isBefore) - readers.begin());
 }
 
 Timeline::CopyId Timeline::newestBefore(uint32_t storage, RunId r) const {
@@ -286,11 +286,19 @@ Timeline::CopyId Timeline::oldestAfter(uint32_t storage, RunId r) const {
   return rank < list.size() ? list[rank] : kNone;
 }
 
+// Each operand and result takes a step. Beyond those of usual ops their tables do not fit the
+// processor's cache, and each takes as long as several.
+uint64_t Timeline::editWork(const StorageGraph::Op &o) {
+  constexpr uint64_t kUsual = 64, kFar = 8;
+  const uint64_t count = o.reads.size() + o.numMade;
+  return 4 + count + (count > kUsual ? (kFar - 1) * (count - kUsual) : 0);
+}
+
 Timeline::RunId Timeline::insert(uint32_t which, RunId before) {
   const StorageGraph::Op &o = op(which);
   if (size_[runs_[before].position / kChunk] == kChunk)
     makeRoom(runs_[before].position / kChunk);
-  work += 4 + o.reads.size() + o.numMade;
+  work += editWork(o);
   uint32_t at = runs_[before].position;
   int64_t through = live_[at] - runs_[before].extra;
   for (uint32_t k = 0, n = op(runs_[before].op).numMade; k < n; ++k)
@@ -312,7 +320,7 @@ Timeline::RunId Timeline::insert(uint32_t which, RunId before) {
     if (rank) {
       CopyId old = list[rank - 1];
       std::vector<RunId> &theirs = copies_[old].readers;
-      const size_t keep = readerFrom(theirs, at + 1);
+      const uint32_t keep = readerFrom(old, at + 1);
       mine.assign(theirs.begin() + keep, theirs.end());
       theirs.resize(keep);
       for (RunId reader : mine) {
@@ -343,7 +351,7 @@ Timeline::RunId Timeline::insert(uint32_t which, RunId before) {
       readers.push_back(r);
       touched_.push_back(last);
     } else {
-      readers.insert(readers.begin() + readerFrom(readers, at), r);
+      readers.insert(readers.begin() + readerFrom(c, at), r);
     }
   }
   touched_.push_back(r);
@@ -354,14 +362,14 @@ Timeline::RunId Timeline::insert(uint32_t which, RunId before) {
 void Timeline::remove(RunId r) {
   const StorageGraph::Op &o = op(runs_[r].op);
   uint32_t at = runs_[r].position;
-  work += 4 + o.reads.size() + o.numMade;
+  work += editWork(o);
   cost_ -= o.cost;
   touched_.clear();
   for (size_t k = 0; k < o.reads.size(); ++k) {
     CopyId c = readCopies_[runs_[r].firstRead + k];
     std::vector<RunId> &readers = copies_[c].readers;
     bool wasLast = readers.back() == r;
-    readers.erase(readers.begin() + readerFrom(readers, at));
+    readers.erase(readers.begin() + readerFrom(c, at));
     if (wasLast) {
       add(runs_[lastUse(c)].position + 1, at, -bytes(o.reads[k]));
       touched_.push_back(lastUse(c));

@@ -56,6 +56,8 @@ public:
   RunId maker(CopyId c) const { return copies_[c].maker; }
   uint32_t storageOf(CopyId c) const { return copies_[c].storage; }
   const std::vector<RunId> &readers(CopyId c) const { return copies_[c].readers; } // in order
+  // How many of its readers come before the position.
+  uint32_t readerFrom(CopyId c, uint32_t position) const;
   // The last run at which it is there: its last reader, or its maker.
   RunId lastUse(CopyId c) const {
     return copies_[c].readers.empty() ? copies_[c].maker : copies_[c].readers.back();
@@ -84,6 +86,7 @@ private:
     std::vector<RunId> readers;
   };
 
+  static uint64_t editWork(const StorageGraph::Op &o);
   RunId newRun(uint32_t op);
   void place(RunId r, uint32_t at);
   void displace(RunId r);
@@ -103,7 +106,6 @@ private:
   void noteCopyRun(RunId r, bool isPlaced);
   double opCost(RunId r) const { return op(runs_[r].op).cost; }
   size_t rankOf(uint32_t storage, uint32_t position) const;
-  size_t readerFrom(const std::vector<RunId> &readers, uint32_t position) const;
 
   const StorageGraph &g_;
   StorageGraph::Op endOp_;
