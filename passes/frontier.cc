@@ -1,6 +1,6 @@
 #include "passes/frontier.h"
 
-#include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/STLExtras.h"
 #include <cmath>
 
 namespace isthmus {
@@ -28,13 +28,12 @@ public:
     double total = made_.empty() ? 0 : double(made_.back());
     for (size_t k = 1; k < pieces; ++k) {
       double middle = total * double(k) / double(pieces), half = total / double(pieces) / 2;
+      auto isBelow = [&](int64_t made) { return double(made) < middle - half; };
+      size_t i = size_t(llvm::partition_point(made_, isBelow) - made_.begin());
       size_t best = SIZE_MAX;
-      for (size_t i = 0; i + 1 < made_.size(); ++i) {
-        if (double(made_[i]) < middle - half || double(made_[i]) > middle + half)
-          continue;
+      for (; i + 1 < made_.size() && double(made_[i]) <= middle + half; ++i)
         if (best == SIZE_MAX || crossing_[i] < crossing_[best])
           best = i;
-      }
       if (best != SIZE_MAX && (out.empty() || best > out.back()))
         out.push_back(best);
     }
@@ -42,19 +41,17 @@ public:
   }
 
   std::vector<ValueId> frontier(llvm::ArrayRef<size_t> cuts) const {
-    llvm::DenseSet<ValueId> kept;
+    std::vector<ValueId> out;
     for (size_t i = 0; i < order_.size(); ++i) {
       const Node &n = g_.node(order_[i]);
       for (uint32_t r = 0; r < n.numResults; ++r) {
         ValueId v = n.result(r);
         auto cut = std::lower_bound(cuts.begin(), cuts.end(), i);
         if (roots_[v.index] == v && cut != cuts.end() && lastRead_[v.index] > order_[*cut].index)
-          kept.insert(v);
+          out.push_back(v);
       }
     }
-    std::vector<ValueId> out(kept.begin(), kept.end());
-    std::sort(out.begin(), out.end());
-    return out;
+    return out; // ids rise with the order
   }
 
   size_t size() const { return order_.size(); }
@@ -87,9 +84,9 @@ private:
 
   const Graph &g_;
   llvm::ArrayRef<ValueId> roots_;
-  std::vector<NodeId> order_;      // the nodes before the first backward one
-  std::vector<uint32_t> lastRead_; // by root: the last forward node that reads it
-  std::vector<int64_t> made_, crossing_;
+  std::vector<NodeId> order_;            // the nodes before the first backward one
+  std::vector<uint32_t> lastRead_;       // by root: the last forward node that reads it
+  std::vector<int64_t> made_, crossing_; // `made_` never falls
 };
 
 } // namespace
@@ -97,8 +94,9 @@ private:
 std::vector<std::vector<ValueId>> frontierCuts(const Graph &g, llvm::ArrayRef<ValueId> roots) {
   Frontiers f(g, roots);
   std::vector<std::vector<ValueId>> out;
-  size_t most = static_cast<size_t>(3 * std::sqrt(double(f.size()))) + 2;
-  for (size_t pieces = 2; pieces <= most && pieces <= f.size(); ++pieces)
+  const size_t most = std::min(static_cast<size_t>(3 * std::sqrt(double(f.size()))) + 2, f.size());
+  // Each number of pieces up to 20, and from there on each that is a twentieth more.
+  for (size_t pieces = 2; pieces <= most; pieces += std::max<size_t>(1, pieces / 20))
     out.push_back(f.frontier(f.cuts(pieces)));
   return out;
 }

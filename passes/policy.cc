@@ -130,16 +130,17 @@ private:
 
   // Scores keeping exactly `kept`, and takes it if it is the best so far.
   void consider(const std::vector<ValueId> &kept, const std::string &name) {
-    std::vector<std::vector<bool>> keep(p_.problem.ops.size());
-    for (size_t i = 0; i < keep.size(); ++i)
-      keep[i].assign(std::max<size_t>(1, p_.problem.ops[i].outputBytes.size()), false);
-    auto set = [&](ValueId v) {
-      plan::Read r = p_.readOf(g_, roots_[v.index]);
-      keep[r.op][r.output] = true;
-    };
-    llvm::for_each(kept, set);
-    keepIndependentOfParameters(keep);
-    plan::Schedule s = plan::scheduleKeeping(p_.problem, keep);
+    if (keep_.empty())
+      keepIndependentOfParameters();
+    std::vector<plan::Read> added;
+    for (ValueId v : kept)
+      if (plan::Read r = p_.readOf(g_, roots_[v.index]); !keep_[r.op][r.output]) {
+        keep_[r.op][r.output] = true;
+        added.push_back(r);
+      }
+    plan::Schedule s = plan::scheduleKeeping(p_.problem, keep_);
+    for (const plan::Read &r : added)
+      keep_[r.op][r.output] = false;
     plan::Evaluation e = plan::evaluate(p_.problem, s);
     if (!e.error.empty())
       return note("internal: a schedule was not valid: " + e.error);
@@ -158,13 +159,16 @@ private:
   }
 
   // The original recomputes only what depends on the values differentiated by.
-  void keepIndependentOfParameters(std::vector<std::vector<bool>> &keep) const {
+  void keepIndependentOfParameters() {
+    keep_.resize(p_.problem.ops.size());
+    for (size_t i = 0; i < keep_.size(); ++i)
+      keep_[i].assign(std::max<size_t>(1, p_.problem.ops[i].outputBytes.size()), false);
     std::vector<bool> depends = dependsOnParameters(g_);
     for (uint32_t n = 0; n < g_.numNodes(); ++n) {
       const Node &node = g_.node(NodeId(n));
       for (uint32_t r = 0; r < node.numResults; ++r)
         if (!depends[node.result(r).index] && !node.op->is(kView))
-          keep[p_.opOf(NodeId(n))][r] = true;
+          keep_[p_.opOf(NodeId(n))][r] = true;
     }
   }
 
@@ -194,6 +198,7 @@ private:
   const GraphProblem &p_;
   const PolicyOptions &o_;
   std::vector<ValueId> roots_;
+  std::vector<std::vector<bool>> keep_; // by op and output: what every policy keeps
   PolicyResult result_;
   std::vector<std::pair<std::string, int64_t>> tried_;
   bool isEnough_ = true; // sqrt(N) bottlenecks or more, and they divide the network
