@@ -1,6 +1,7 @@
 #include "ir/graph.h"
 
 #include "ir/check.h"
+#include "ir/rank.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 
@@ -99,6 +100,9 @@ ValueId Graph::addValue(llvm::StringRef wanted, const Type &type) {
 
 llvm::Expected<ValueId> Graph::addInput(InputKind kind, llvm::StringRef wanted, const Type &type,
                                         Initializer init, Loc loc) {
+  if (type.rank() > kMaxRank)
+    return makeError("'{0}' has {1} axes; at most {2} are supported", wanted, type.rank(),
+                     kMaxRank);
   if (!type.isValid())
     return makeError("'{0}' has a negative size or one over 2^60 bytes: {1}", wanted, type.str());
   if (llvm::Error e = completeInitializer(init, type))

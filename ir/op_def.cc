@@ -3,6 +3,7 @@
 #include "ir/builder.h"
 #include "ir/check.h"
 #include "ir/graph.h"
+#include "ir/rank.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include <cmath>
@@ -157,7 +158,10 @@ llvm::Expected<TypeList> inferTypes(const OpDef &op, const Attrs &attrs,
   ISTHMUS_CHECK(op.variadicResults || types->size() == op.resultNames.size(),
                 "shape rule of '" + op.name + "'");
   for (const Type &t : *types)
-    if (!t.isValid())
+    if (t.rank() > kMaxRankInside)
+      return makeError("'{0}' would give a result of {1} axes; at most {2} are supported", op.name,
+                       t.rank(), kMaxRankInside);
+    else if (!t.isValid())
       return makeError("'{0}' would give a result of {1}: its size is negative or over 2^60 bytes",
                        op.name, t.str());
   return types;

@@ -1,5 +1,6 @@
 #include "ir/verifier.h"
 
+#include "ir/rank.h"
 #include "ir/text/spelling.h"
 #include "llvm/ADT/DenseSet.h"
 
@@ -67,6 +68,10 @@ private:
     }
     for (uint32_t r = 0; r < n.numResults; ++r) {
       checkName(id, n.result(r));
+      const int64_t rank = g_.type(n.result(r)).rank();
+      if (n.phase == Phase::Forward && rank > kMaxRank)
+        report(id, "'{0}' has {1} axes; at most {2} are supported", name(n.result(r)), rank,
+               kMaxRank);
       if (g_.value(n.result(r)).def != id)
         report(id, "result '{0}' does not name '{1}' as its node", name(n.result(r)), name(id));
     }

@@ -1,5 +1,6 @@
 #include "passes/bottlenecks.h"
 
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
 #include <boost/graph/adjacency_list.hpp>
 #include <boost/graph/biconnected_components.hpp>
@@ -78,10 +79,11 @@ std::vector<ValueId> bottlenecks(const Graph &g) {
       boost::add_edge(source, i, u);
   }
   ValueId loss = lossOf(g);
+  const llvm::DenseSet<ValueId> outputs(g.outputs().begin(), g.outputs().end());
   for (uint32_t i = 0; i < nodes; ++i)
     for (uint32_t r = 0; onPath[i] && r < g.node(NodeId(i)).numResults; ++r) {
       ValueId v = g.node(NodeId(i)).result(r);
-      bool ends = loss ? v == loss : llvm::is_contained(g.outputs(), v);
+      bool ends = loss ? v == loss : outputs.count(v) != 0;
       if (isRead[v.index] || ends)
         boost::add_edge(i, nodes + v.index, u);
       if (ends)

@@ -11,8 +11,6 @@ using Json = nlohmann::json;
 using plan::Op;
 using plan::OpIndex;
 
-constexpr uint64_t kMostBytes = uint64_t(1) << 62; // sums of a few of them are checked when added
-
 // Reads one file. The first thing that is wrong is kept, and all that follows does nothing.
 class Reader {
 public:
@@ -56,7 +54,7 @@ private:
 
   // A whole number from 0 on, or `byDefault` where the key is missing.
   uint64_t number(size_t node, const Json &object, const char *key, uint64_t byDefault,
-                  uint64_t most = kMostBytes) {
+                  uint64_t most = plan::kMostBytes) {
     const Json *v = get(object, key);
     return v ? numberIn(node, *v, key, most) : byDefault;
   }
@@ -145,15 +143,15 @@ private:
       if (!list->is_array())
         return failAt(i, "expected 'out_bytes' to be a list, found {0}", list->dump());
       for (const Json &bytes : *list)
-        op.outputBytes.push_back(int64_t(numberIn(i, bytes, "out_bytes", kMostBytes)));
+        op.outputBytes.push_back(int64_t(numberIn(i, bytes, "out_bytes", plan::kMostBytes)));
     } else if (!isView_.back()) {
       op.outputBytes = {int64_t(number(i, n, "bytes", 0))};
     }
     if (op.outputBytes.empty() && !isView_.back())
       op.outputBytes = {0}; // so that reads have something to bind to
-    for (int64_t bytes : op.outputBytes)
-      if ((total_ += uint64_t(bytes)) > kMostBytes)
-        return failAt(i, "the sizes of all tensors together overflow 64 bits");
+    if (!sizes_.allows(op))
+      failAt(i, "the sizes of all tensors together overflow 64 bits: expected at most 2^62 bytes, "
+                "the largest workspace included");
   }
 
   // `kind` and what goes with it.
@@ -358,9 +356,9 @@ private:
   bool isSecond_ = false;
   std::vector<bool> isView_;
   std::vector<bool> starts_; // whether a wait has it as its first input
-  uint64_t total_ = 0;
   std::string error_;
   JointGraph out_;
+  plan::SizeLimit sizes_{out_.problem};
 };
 
 llvm::Expected<Json> parse(llvm::StringRef text, llvm::StringRef file) {

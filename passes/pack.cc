@@ -38,10 +38,12 @@ int64_t pack(std::vector<Block> &blocks, int64_t peak, const PackOptions &o) {
     packSkyline(p, peak, p.work + work / 8); // what is enough need not be taken
     if (p.least > enough)
       packSkyline(p, enough, p.work + work / 2);
-    if (p.least > enough)
+    if (p.least > enough && p.least < INT64_MAX)
       packCanonical(p, enough, p.work + work / 2);
   };
   search(most);
+  if (p.least == INT64_MAX)
+    return p.least;
   // A last effort where half a percent is at stake.
   if (o.effort == 0 && peak > 1 << 20 && double(p.least) > 1.005 * double(enough))
     search(isLarge ? most : kLastEffort * most);

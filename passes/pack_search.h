@@ -11,12 +11,19 @@ namespace isthmus {
 // units of a few nanoseconds, and never timed, so that the result is the same on every machine.
 class Packing {
 public:
+  // Where a placement ends at most, so that sums of heights and sizes stay within 64 bits. A search
+  // may leave blocks that would end higher at this height: that is no placement.
+  static constexpr int64_t kHighest = int64_t(1) << 62;
+
   Packing(const std::vector<Block> &blocks, int64_t peak) : blocks(blocks), peak(peak) {}
 
   void offer(const std::vector<int64_t> &offsets) {
     int64_t top = 0;
-    for (size_t i = 0; i < blocks.size(); ++i)
+    for (size_t i = 0; i < blocks.size(); ++i) {
+      if (offsets[i] > kHighest - blocks[i].bytes)
+        return;
       top = std::max(top, offsets[i] + blocks[i].bytes);
+    }
     work += int64_t(blocks.size()) / 8;
     if (top < least) {
       least = top;
@@ -29,7 +36,7 @@ public:
   const std::vector<Block> &blocks;
   const int64_t peak;
   int64_t work = 0;
-  int64_t least = INT64_MAX;
+  int64_t least = INT64_MAX; // none yet
   std::vector<int64_t> best;
 
 private:

@@ -145,7 +145,7 @@ public:
       join(i, right);
       all_[i].end = end;
     }
-    raise(i, was.height + bytes);
+    raise(i, was.height + std::min(bytes, Packing::kHighest - was.height));
   }
 
 private:
@@ -210,7 +210,7 @@ public:
       const Block &b = p_.blocks[i];
       offsets_[i] = valley.height;
       sky.put(at, b.first, b.last + 1, b.bytes);
-      if (valley.height + b.bytes > height)
+      if (b.bytes > height - valley.height)
         complaints_[i] += kComplaint;
       --left;
     }

@@ -33,6 +33,9 @@ public:
     }
     layout_.peakBytes = peak();
     layout_.arenaBytes = pack(blocks_, layout_.peakBytes, options_);
+    if (layout_.arenaBytes == INT64_MAX)
+      return makeError("the arena would take over 2^62 bytes, the most that is supported; make "
+                       "sizes smaller");
     layout_.valueOffset.assign(g_.numValues(), Layout::kPersistent);
     for (uint32_t v = 0; v < g_.numValues(); ++v)
       if (uint32_t b = blockOf_[roots_[v].index]; b != kNone)

@@ -19,13 +19,15 @@ struct PackOptions {
 };
 // Sets offsets so that blocks alive together do not overlap, and gives the end of the highest.
 // `peak` is the largest sum of live bytes, below which no placement can get; the search stops when
-// it is reached. Deterministic.
+// it is reached. Deterministic. INT64_MAX, and no offsets, where none was found that ends within
+// 2^62 bytes.
 int64_t pack(std::vector<Block> &blocks, int64_t peak, const PackOptions &options = {});
 
 // Storages live from the node that makes them to the last that reads them or a view of them,
 // outputs to the end; a workspace while its node runs. Results share an operand's bytes wherever
 // its row allows and it dies there. The arena is within 1 % of the peak on all graphs known; where
-// that cannot be reached, the least found. Errors: a node that the target cannot run.
+// that cannot be reached, the least found. Errors: a node that the target cannot run; an arena of
+// over 2^62 bytes. (`extractProblem` says where the sizes themselves are too large.)
 llvm::Expected<Layout> place(const Graph &g, const Target &t, const PackOptions &options = {});
 
 } // namespace isthmus

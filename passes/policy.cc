@@ -4,6 +4,7 @@
 #include "passes/bottlenecks.h"
 #include "passes/frontier.h"
 #include "passes/plan/keep.h"
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
 
 namespace isthmus {
@@ -104,12 +105,13 @@ private:
   // Inputs are always there, and outputs stay in any case.
   std::vector<ValueId> withoutEnds(const std::vector<ValueId> &chosen) {
     std::vector<ValueId> out;
+    const llvm::DenseSet<ValueId> all(g_.outputs().begin(), g_.outputs().end());
     size_t inputs = 0, outputs = 0, later = 0;
     ValueId loss = lossOf(g_);
     for (ValueId v : chosen) {
       if (!g_.value(roots_[v.index]).def)
         ++inputs;
-      else if (v == loss || llvm::is_contained(g_.outputs(), v))
+      else if (v == loss || all.count(v))
         ++outputs;
       else if (!isForwardResult(v))
         ++later;

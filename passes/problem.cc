@@ -1,5 +1,6 @@
 #include "passes/problem.h"
 
+#include "passes/plan/sizes.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
 
@@ -40,17 +41,26 @@ plan::Read GraphProblem::readOf(const Graph &g, ValueId v) const {
   return {opOf(value.def), value.resultIndex};
 }
 
+static llvm::Error tooLarge(const Graph &g, ValueId v) {
+  return makeError("with '%{0}', of type {1}, all tensors together need over 2^62 bytes, the most "
+                   "that is supported; make sizes smaller",
+                   g.valueName(v), g.type(v).str());
+}
+
 llvm::Expected<GraphProblem> extractProblem(const Graph &g, const Target &t) {
   GraphProblem out;
   out.numInputs = static_cast<uint32_t>(g.inputs().size());
   out.problem.alignment = t.alignment;
   std::vector<plan::Op> &ops = out.problem.ops;
+  plan::SizeLimit sizes(out.problem);
   ops.reserve(out.numInputs + g.numNodes());
   for (const Input &input : g.inputs()) {
     plan::Op op;
     op.name = g.valueName(input.value).str();
     op.persistent = true;
     op.outputBytes = {g.type(input.value).bytes()};
+    if (!sizes.allows(op))
+      return locate(tooLarge(g, input.value), g.whereIs(g.value(input.value).loc));
     ops.push_back(std::move(op));
   }
 
@@ -85,6 +95,8 @@ llvm::Expected<GraphProblem> extractProblem(const Graph &g, const Target &t) {
       for (const InPlace &pair : inPlacePairs(g, id, roots))
         op.mayReuse.push_back({pair.result, pair.operand});
     }
+    if (!sizes.allows(op))
+      return locate(tooLarge(g, n.firstResult), g.whereIs(id));
     ops.push_back(std::move(op));
   }
   for (ValueId v : g.outputs())

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "ir/element.h"
+#include "ir/rank.h"
 #include "onnx/onnx.pb.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/Error.h"
@@ -9,10 +10,6 @@
 #include <optional>
 
 namespace isthmus::onnx_import {
-
-// Ranks beyond this are refused: nothing real has them, and rules are free to be quadratic in the
-// rank.
-constexpr int kMaxRank = 32;
 
 bool isFloatType(int32_t onnxType);
 llvm::Expected<DType>

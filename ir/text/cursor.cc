@@ -1,5 +1,6 @@
 #include "ir/text/cursor.h"
 
+#include "ir/rank.h"
 #include "ir/text/spelling.h"
 #include <charconv>
 #include <cmath>
@@ -121,6 +122,8 @@ bool Cursor::parseType(Type &type) {
   advance();
   return list(Tok::LBracket, Tok::RBracket, "'[' and the sizes ('[]' for a scalar)", [&] {
     int64_t d;
+    if (type.rank() == kMaxRankInside)
+      return unexpected(llvm::formatv("']': a tensor has at most {0} axes", kMaxRankInside).str());
     if (!parseInteger(d, 0, INT64_MAX, "a size"))
       return false;
     type.dims.push_back(d);

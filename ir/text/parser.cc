@@ -192,6 +192,8 @@ void Parser::parseEnd() {
 // What the statements one by one do not show.
 void Parser::checkWhole() {
   for (const Violation &v : violationsOf(g_, {.inferTypes = false})) {
+    if (c_.full())
+      return;
     Loc loc = v.node ? g_.node(v.node).loc : Loc{1, 1};
     llvm::StringRef rest = c_.source.text;
     for (uint32_t i = 1; i < loc.line; ++i)

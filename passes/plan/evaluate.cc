@@ -1,4 +1,4 @@
-#include "passes/plan/problem.h"
+#include "passes/plan/sizes.h"
 
 #include <algorithm>
 
@@ -82,9 +82,9 @@ private:
                "', and the order is fixed";
       highest_ = id;
     }
-    if (p_.order == Order::Phases && !missing_.empty() && op.phase != Phase::Forward)
+    if (numMissing_ > 0 && op.phase != Phase::Forward)
       return "'" + op.name + "' is not of the forward phase, and forward output '" +
-             p_.ops[missing_.front()].name + "' is not computed";
+             firstMissing().name + "' is not computed";
     return "";
   }
 
@@ -177,18 +177,42 @@ private:
     return std::find(newest_[id].begin(), newest_[id].end(), kNone) == newest_[id].end();
   }
 
+  // Of an order by phases: what the forward phase has to compute.
+  void findForwardOutputs() {
+    isMissing_.assign(p_.ops.size(), 0);
+    auto miss = [&](OpIndex i) {
+      if (p_.ops[i].persistent || isMissing_[i])
+        return;
+      isMissing_[i] = 1;
+      forwardOutputs_.push_back(i);
+    };
+    for (OpIndex i : p_.forwardOutputs)
+      miss(i);
+    for (const Read &r : p_.outputs)
+      if (p_.ops[r.op].phase == Phase::Forward)
+        miss(r.op);
+    numMissing_ = forwardOutputs_.size();
+  }
+
+  const Op &firstMissing() const {
+    auto isMissing = [&](OpIndex i) { return isMissing_[i] != 0; };
+    return p_.ops[*std::find_if(forwardOutputs_.begin(), forwardOutputs_.end(), isMissing)];
+  }
+
+  void noteForwardOutput(OpIndex id) {
+    if (numMissing_ == 0 || id == Op::kNone || !isMissing_[id] || !isThere(id))
+      return;
+    isMissing_[id] = 0;
+    --numMissing_;
+  }
+
   // First pass: binds reads to storages and finds each storage's last read.
   void bind() {
     newest_.resize(p_.ops.size());
     std::vector<char> ran(p_.ops.size(), 0);
     runs_.assign(p_.ops.size(), 0);
-    missing_ = p_.forwardOutputs;
-    for (const Read &r : p_.outputs)
-      if (p_.ops[r.op].phase == Phase::Forward)
-        missing_.push_back(r.op);
-    missing_.erase(std::remove_if(missing_.begin(), missing_.end(),
-                                  [&](OpIndex i) { return p_.ops[i].persistent; }),
-                   missing_.end());
+    if (p_.order == Order::Phases)
+      findForwardOutputs();
     for (size_t i = 0; i < p_.ops.size(); ++i)
       if (p_.ops[i].copy != Op::Copy::StartToHost)
         newest_[i].assign(std::max<size_t>(1, p_.ops[i].outputBytes.size()),
@@ -212,17 +236,15 @@ private:
       countRun(id);
       if (std::string why = spendTime(id); !why.empty())
         return fail(std::move(why));
-      missing_.erase(
-          std::remove_if(missing_.begin(), missing_.end(),
-                         [&](OpIndex m) { return (m == id || m == op.of) && isThere(m); }),
-          missing_.end());
+      noteForwardOutput(id);
+      noteForwardOutput(op.of);
     }
     firstRead_.push_back(static_cast<uint32_t>(reads_.size()));
     firstMade_.push_back(static_cast<uint32_t>(storages_.size()));
     if (underWay_)
       return fail("a copy is never waited for");
-    if (p_.order == Order::Phases && !missing_.empty())
-      return fail("forward output '" + p_.ops[missing_.front()].name + "' is never computed");
+    if (numMissing_ > 0)
+      return fail("forward output '" + firstMissing().name + "' is never computed");
     for (const Read &r : p_.outputs) {
       uint32_t storage = newest_[r.op][r.output];
       if (storage == kNone)
@@ -240,7 +262,10 @@ private:
       const Op &op = p_.ops[s_[step]];
       uint32_t made = firstMade_[step], madeEnd = firstMade_[step + 1];
       for (uint32_t m = made; m < madeEnd; ++m)
-        live += storages_[m].bytes;
+        live = saturatingSum(live, storages_[m].bytes);
+      if (saturatingSum(live, p_.rounded(op.workspace)) > kMostBytes)
+        return fail("more than 2^62 bytes are live at step " + std::to_string(step) + ", '" +
+                    op.name + "'");
       int64_t now = live + p_.rounded(op.workspace) - takenOver(step);
       if (now > result_.peakBytes) {
         result_.peakBytes = now;
@@ -268,17 +293,18 @@ private:
   int64_t takenOver(uint32_t step) {
     const Op &op = p_.ops[s_[step]];
     int64_t bytes = 0;
-    uint64_t usedOutputs = 0;
     taken_.clear();
+    if (!op.mayReuse.empty())
+      isOverwriting_.assign(op.outputBytes.size(), 0);
     for (const Op::Reuse &reuse : op.mayReuse) {
       uint32_t storage = reads_[firstRead_[step] + reuse.input];
-      if (storage == kPersistent || !diesAt(storage, step) || (usedOutputs >> reuse.output & 1) ||
+      if (storage == kPersistent || !diesAt(storage, step) || isOverwriting_[reuse.output] ||
           std::find(taken_.begin(), taken_.end(), storage) != taken_.end())
         continue;
       int64_t need = storages_[firstMade_[step] + reuse.output].bytes;
       if (storages_[storage].bytes < need)
         continue;
-      usedOutputs |= uint64_t(1) << reuse.output;
+      isOverwriting_[reuse.output] = 1;
       taken_.push_back(storage);
       heirs_.push_back({storage, firstMade_[step] + reuse.output});
       bytes += need;
@@ -296,13 +322,17 @@ private:
   std::vector<uint32_t> reads_;                 // storages read, step by step
   std::vector<uint32_t> firstRead_, firstMade_; // by step, into reads_ and storages_
   std::vector<uint32_t> taken_;
+  std::vector<char> isOverwriting_;                  // by output of the step
   std::vector<std::pair<uint32_t, uint32_t>> heirs_; // storages: taken over, by whom
   std::vector<uint32_t> runs_;                       // by op, with its other forms
   double bus_[2] = {0, 0};                           // until when each direction is taken
   std::vector<double> completion_;                   // by start, while it is under way
   size_t underWay_ = 0;
-  OpIndex highest_ = 0;          // the last first run, of a fixed order
-  std::vector<OpIndex> missing_; // forward outputs still to be computed, of an order by phases
+  OpIndex highest_ = 0; // the last first run, of a fixed order
+  // Of an order by phases.
+  std::vector<OpIndex> forwardOutputs_;
+  std::vector<char> isMissing_; // by op: a forward output that is still to be computed
+  size_t numMissing_ = 0;
 };
 
 } // namespace

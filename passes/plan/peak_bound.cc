@@ -28,6 +28,8 @@
 //   - Small storages count no bytes and are always there (which only lowers need()).
 #include "passes/plan/peak_bound.h"
 
+#include "passes/plan/sizes.h"
+
 #include <algorithm>
 #include <cmath>
 #include <queue>
@@ -37,7 +39,7 @@ namespace isthmus::plan {
 namespace {
 
 constexpr uint32_t kNone = ~0u;
-constexpr int64_t kNever = int64_t(1) << 60;
+constexpr int64_t kNever = INT64_MAX;
 // Storages below this share of what is known to be needed are left out.
 constexpr int64_t kSmallShare = 1024;
 // A step here is a look at one member of a set.
@@ -431,7 +433,8 @@ private:
     order_.clear();
     for (uint32_t s : set_) {
       live += moves_.bytes(s);
-      order_.push_back({solo_[moves_.maker(s)] - moves_.bytes(s), s});
+      const int64_t solo = solo_[moves_.maker(s)];
+      order_.push_back({solo == kNever ? kNever : solo - moves_.bytes(s), s});
     }
     std::sort(order_.begin(), order_.end());
     work_ += 2 * set_.size();
@@ -442,8 +445,8 @@ private:
         ++k;
       if (k == order_.size())
         return kNever;
-      if (live + order_[k].first > threshold_)
-        return live + order_[k].first;
+      if (int64_t needs = saturatingSum(live, order_[k].first); needs > threshold_)
+        return needs;
       uint32_t s = order_[k].second;
       live -= moves_.bytes(s);
       order_.erase(order_.begin() + k);
@@ -525,7 +528,8 @@ int64_t leastPeak(const Needs &n, int64_t known, uint64_t work) {
     double low = double(found.atLeast), high = low * 4;
     for (int i = 0; i < 4 && !found.isFound; ++i) {
       double middle = std::sqrt(low * high);
-      Search::Result r = search.need(moves.reads(x), static_cast<int64_t>(middle), each);
+      Search::Result r =
+          search.need(moves.reads(x), static_cast<int64_t>(std::min(middle, 0x1p62)), each);
       (r.isFound ? high : low) = middle;
       if (r.isFound)
         search.setSolo(x, r.atLeast);

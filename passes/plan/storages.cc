@@ -1,6 +1,7 @@
 #include "passes/plan/storages.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace isthmus::plan {
 
@@ -29,8 +30,10 @@ std::vector<char> neededOps(const Problem &p) {
 
 std::vector<uint32_t> Storages::readsOf(const Problem &p, const plan::Op &op) const {
   std::vector<uint32_t> reads;
+  metAt_.resize(storages.size(), 0);
+  ++numCalls_;
   auto add = [&](uint32_t s) {
-    if (s != kNone && std::find(reads.begin(), reads.end(), s) == reads.end())
+    if (s != kNone && std::exchange(metAt_[s], numCalls_) != numCalls_)
       reads.push_back(s);
   };
   for (const Read &r : op.inputs) {

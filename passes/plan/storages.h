@@ -60,6 +60,10 @@ protected:
   // Pairs of its outputs, the first of which is `firstMade`, and of what it reads.
   std::vector<Op::Reuse> reuseOf(const Problem &p, const plan::Op &op, uint32_t firstMade) const;
 
+  // The last time that `readsOf` met each storage, and how often it was called.
+  mutable std::vector<uint32_t> metAt_;
+  mutable uint32_t numCalls_ = 0;
+
   std::vector<char> needed_;                   // by Problem::ops
   std::vector<uint32_t> firstOf_;              // its first storage, or what its view refers to
   std::vector<std::vector<uint32_t>> touches_; // by view: what else reading it needs

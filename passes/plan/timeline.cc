@@ -1,5 +1,7 @@
 #include "passes/plan/timeline.h"
 
+#include "passes/plan/sizes.h"
+
 #include <algorithm>
 #include <cassert>
 
@@ -500,14 +502,14 @@ int64_t Timeline::excessOver(int64_t budget, uint32_t n, int64_t above) {
   if (n >= leaves_ || n >= kMostStretches)
     return max_[n] + above - budget;
   above += add_[n];
-  return excessOver(budget, 2 * n, above) + excessOver(budget, 2 * n + 1, above);
+  return saturatingSum(excessOver(budget, 2 * n, above), excessOver(budget, 2 * n + 1, above));
 }
 
 // Of few runs each is a stretch of its own.
 int64_t Timeline::excessInChunk(uint32_t chunk, int64_t budget) {
   int64_t sum = 0;
   for (uint32_t at = chunk * kChunk; at < chunk * kChunk + size_[chunk]; ++at)
-    sum += std::max<int64_t>(0, live_[at] - budget);
+    sum = saturatingSum(sum, std::max<int64_t>(0, live_[at] - budget));
   return sum;
 }
 

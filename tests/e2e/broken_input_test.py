@@ -571,6 +571,21 @@ class Text(Broken):
             with self.subTest(line):
                 self.fails_on(graph(big, line), "m.isth:4:")
 
+    def test_sizes_together_over_64_bits(self):
+        lines = ["input %x : f32[288230376151711744]", *(f"%y{i} = exp(%x)" for i in range(8)),
+                 *(f"output %y{i}" for i in range(8))]
+        self.fails_on(graph(*lines), ["m.isth:7:", "all tensors together need over 2^62 bytes"], verb="run", args=["--device=counting"])
+
+    def test_ranks_out_of_proportion(self):
+        ones = ", ".join(["1"] * 100_000)
+        for text in (graph(f"input %x : f32[{ones}]"),
+                     graph("input %x : f32[1]", f"%y = reshape(%x) {{dims = [{ones}]}}"),
+                     graph("input %x : f32[1]", f"%y = neg(%x) : f32[{ones}]")):
+            self.fails_on(text, [f"m.isth:{text.count(chr(10)) - 1}:", "at most", "axes"])
+        few = ", ".join(["1"] * 40)
+        self.fails_on(graph(f"input %x : f32[{few}]"), ["m.isth:3:", "40 axes; at most 32"])
+        self.fails_on(graph("input %x : f32[1]", f"%y = reshape(%x) {{dims = [{few}]}}"), ["m.isth:4:", "40 axes; at most 32"])
+
     def test_nan_attributes(self):
         x, vector = "input %x : f32[2, 3, 4, 4]", "input %v : f32[3]"
         for line in ("%y = affine(%x) {scale = nan}",

@@ -196,6 +196,15 @@ TEST(Pack, ManyBlocksOfFewSizesAreWithinTwoPercent) {
   }
 }
 
+TEST(Pack, NothingIsPlacedBeyond62Bits) {
+  constexpr int64_t kHalf = int64_t(1) << 61;
+  std::vector<Block> fit = {{kHalf, 0, 1}, {kHalf, 0, 1}};
+  EXPECT_EQ(pack(fit, 2 * kHalf), 2 * kHalf);
+  expectLegal(fit, 2 * kHalf);
+  std::vector<Block> tooMuch = {{kHalf, 0, 1}, {kHalf, 0, 1}, {kHalf, 0, 1}};
+  EXPECT_EQ(pack(tooMuch, 3 * kHalf), INT64_MAX);
+}
+
 TEST(Pack, EnoughIsEnough) {
   Rng rng(8);
   std::vector<Block> blocks = cutRectangle(rng, 100, 300, 64 << 16);

@@ -2,6 +2,7 @@
 
 #include "passes/place.h"
 
+#include "passes/problem.h"
 #include "tests/passes/small_graphs.h"
 #include "gtest/gtest.h"
 
@@ -44,6 +45,25 @@ TEST(Place, EmptyTensorsTakeNoPlace) {
   g.addOutput(y);
   Layout layout = llvm::cantFail(place(g, Target()));
   EXPECT_EQ(layout.arenaBytes, 64);
+}
+
+// `count` values of 2^60 bytes each, all live at the end.
+std::string errorOfLarge(int count) {
+  Graph g("large");
+  Builder b(g);
+  ValueId x = addInput(g, "x", Type(DType::F32, {int64_t(1) << 58}));
+  for (int i = 1; i < count; ++i)
+    g.addOutput(b.create("exp", {x}, {}, "y" + std::to_string(i)));
+  auto p = extractProblem(g, Target());
+  return p ? "" : toString(p.takeError());
+}
+
+TEST(Problem, SizesTogetherStayWithin64Bits) {
+  EXPECT_EQ(errorOfLarge(4), "");
+  EXPECT_NE(errorOfLarge(8).find("with '%y4', of type f32[288230376151711744], all tensors "
+                                 "together need over 2^62 bytes"),
+            std::string::npos)
+      << errorOfLarge(8);
 }
 
 } // namespace

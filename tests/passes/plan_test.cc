@@ -54,6 +54,36 @@ TEST(Evaluate, NamesWhatIsWrong) {
   EXPECT_EQ(evaluate(p, {0, 1}).peakBytes, 8);
 }
 
+// The third output and the 67th each take over an operand that dies.
+TEST(Evaluate, OutputsAreToldApartHoweverManyThereAre) {
+  Problem p;
+  p.ops.resize(3);
+  p.ops[0].outputBytes = p.ops[1].outputBytes = {64};
+  p.ops[2].inputs = {{0, 0}, {1, 0}};
+  p.ops[2].outputBytes.assign(70, 64);
+  p.ops[2].mayReuse = {{66, 0}, {2, 1}};
+  for (uint32_t k = 0; k < 70; ++k)
+    p.outputs.push_back({2, k});
+  EXPECT_EQ(evaluate(p, {0, 1, 2}).peakBytes, 70 * 64);
+}
+
+// Views hold two older copies of one storage of 2^61 bytes.
+TEST(Evaluate, MoreLiveBytesThan64BitsHoldIsAnError) {
+  Problem p;
+  p.ops.resize(4);
+  p.ops[0].name = "s";
+  p.ops[0].outputBytes = {int64_t(1) << 61};
+  for (uint32_t v : {1, 2}) {
+    p.ops[v].inputs = {{0, 0}};
+    p.ops[v].viewOf = 0;
+  }
+  p.ops[3].inputs = {{0, 0}, {1, 0}, {2, 0}};
+  p.ops[3].outputBytes = {64};
+  p.outputs = {{3, 0}};
+  EXPECT_EQ(evaluate(p, {0, 1, 2, 3}).peakBytes, (int64_t(1) << 61) + 64);
+  EXPECT_EQ(evaluate(p, {0, 1, 0, 2, 0, 3}).error, "more than 2^62 bytes are live at step 4, 's'");
+}
+
 // f1 .. f8 in a chain, 10 bytes each, then a backward chain that reads each in reverse.
 TEST(Keep, RecomputesSegmentsOfAChainOnce) {
   Problem p;

@@ -73,6 +73,50 @@ TEST(Timeline, IsExactAfterEveryEdit) {
   EXPECT_GT(longest, 80u);
 }
 
+// A hundred operands die at `join`, until it runs again: then no reader of one of them takes it
+// over any more.
+TEST(Timeline, IsExactWhereAnOpHasVeryManyOperands) {
+  constexpr uint32_t kOperands = 100;
+  Problem p;
+  auto add = [&](std::vector<Read> reads, bool reuses) {
+    Op op;
+    op.name = "op" + std::to_string(p.ops.size());
+    op.inputs = std::move(reads);
+    op.outputBytes = {64};
+    if (reuses)
+      op.mayReuse = {{0, 0}};
+    p.ops.push_back(std::move(op));
+    return Read{OpIndex(p.ops.size() - 1), 0};
+  };
+  std::vector<Read> parts, others;
+  for (uint32_t i = 0; i < kOperands; ++i)
+    parts.push_back(add({}, false));
+  const Read join = add(parts, false);
+  for (const Read &part : parts)
+    others.push_back(add({part}, true));
+  others.push_back(join);
+  const Read end = add(others, false);
+  p.outputs = {end};
+
+  StorageGraph g(p);
+  Timeline t(g);
+  auto expectExact = [&] {
+    Timeline fresh(g);
+    fresh.assign(t.ops());
+    for (auto a = t.first(), b = fresh.first(); a != t.end(); a = t.next(a), b = fresh.next(b))
+      ASSERT_EQ(t.liveAt(a), fresh.liveAt(b));
+    ASSERT_EQ(t.peak(), evaluate(p, g.scheduleOf(t.ops())).peakBytes);
+  };
+  expectExact();
+  const int64_t before = t.peak();
+  Timeline::RunId again = t.insert(join.op, t.previous(t.end()));
+  expectExact();
+  EXPECT_GT(t.peak(), before);
+  t.remove(again);
+  expectExact();
+  EXPECT_EQ(t.peak(), before);
+}
+
 // With other forms of ops and copies to the host and back: also what is spent on waiting for these.
 TEST(Timeline, IsExactWithOptionalOps) {
   Rng rng(8);
@@ -333,6 +377,13 @@ TEST(JointGraph, NamesWhatIsWrong) {
   EXPECT_NE(errorOf(R"({"name": "g", "nodes": [{"id": 0, "bytes": 4, "cost": 1, "inputs": []}],
                         "outputs": [7]})")
                 .find("expected 'outputs' to be ids of nodes, found 7"),
+            std::string::npos);
+  // 3 * 2^60 bytes, and a workspace of 2^61: each alone would do.
+  EXPECT_NE(errorOf(R"({"format": "joint-graph/2", "name": "g", "nodes": [
+                        {"id": 0, "out_bytes": [1152921504606846976, 2305843009213693952],
+                         "workspace": 2305843009213693952, "cost": 1, "inputs": []}],
+                        "outputs": [0]})")
+                .find("node 0: the sizes of all tensors together overflow 64 bits"),
             std::string::npos);
 }
 

@@ -3,6 +3,7 @@
 #include "ir/builder.h"
 #include "passes/bottlenecks.h"
 #include "passes/differentiate.h"
+#include "passes/frontier.h"
 #include "passes/policy.h"
 #include "passes/rematerialize.h"
 #include "gtest/gtest.h"
@@ -158,6 +159,21 @@ TEST(Policy, MemoryCutsFrontiersWhereThereIsNoBottleneck) {
   EXPECT_EQ(r.policyUsed, "memory (frontiers)");
   EXPECT_LT(r.planned.peakBytes, r.baseline.peakBytes);
   ASSERT_EQ(r.notes.size(), 1u);
+}
+
+// Ten times the layers make a few more tries, and not the square root of ten times as many.
+TEST(Policy, MemoryTriesFewCutsOfDeepNetworks) {
+  auto numCuts = [](int layers) {
+    Net n;
+    ValueId h = n.x;
+    for (int i = 0; i < layers; ++i)
+      h = n.layer(h, std::to_string(i));
+    n.close(h);
+    return frontierCuts(n.g, storageRoots(n.g)).size();
+  };
+  const size_t few = numCuts(300), many = numCuts(3000);
+  EXPECT_GT(many, few);
+  EXPECT_LT(many, 2 * few);
 }
 
 TEST(Policy, SmallTensorsAreNoCheckpointsOfMemoryAndItSaysSo) {

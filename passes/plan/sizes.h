@@ -1,0 +1,39 @@
+// Sums of sizes that stay within 64 bits. Standard library only.
+#pragma once
+
+#include "passes/plan/problem.h"
+
+#include <algorithm>
+
+namespace isthmus::plan {
+
+// The most bytes that all storages of a problem may have together with its largest workspace, each
+// rounded up. No schedule in which a storage has one copy at a time comes above it; in others the
+// judge looks.
+constexpr int64_t kMostBytes = int64_t(1) << 62;
+
+// Of sizes, which are not negative: too much stays too much.
+inline int64_t saturatingSum(int64_t a, int64_t b) {
+  int64_t sum;
+  return __builtin_add_overflow(a, b, &sum) ? INT64_MAX : sum;
+}
+
+// Adds up what the ops of a problem make.
+class SizeLimit {
+public:
+  explicit SizeLimit(const Problem &p) : p_(p) {}
+
+  // False as soon as all ops until now need more than kMostBytes.
+  bool allows(const Op &op) {
+    for (int64_t bytes : op.outputBytes)
+      storages_ = saturatingSum(storages_, p_.rounded(bytes));
+    workspace_ = std::max(workspace_, p_.rounded(op.workspace));
+    return saturatingSum(storages_, workspace_) <= kMostBytes;
+  }
+
+private:
+  const Problem &p_;
+  int64_t storages_ = 0, workspace_ = 0;
+};
+
+} // namespace isthmus::plan
