@@ -1,6 +1,7 @@
 #include "passes/joint_graph.h"
 
 #include "ir/diagnostics.h"
+#include "passes/plan/sizes.h"
 #include "llvm/ADT/STLExtras.h"
 #include <nlohmann/json.hpp>
 
