@@ -78,8 +78,9 @@ public:
   std::string sourceFile;                  // for diagnostics; "" if made in memory
   bool fromOnnx = false;                   // how `Loc` is to be read
   std::map<std::string, std::string> meta; // facts recorded by passes: target, policy, budget
-  std::string weightsFile; // where initializers with a key lie, as the text names it
-  ValueId loss;            // the value that the file names as the loss, if any
+  std::string weightsFile;   // where initializers with a key lie, as the text names it
+  std::string weightsDigest; // of what lies there, as the text says; empty: anything may
+  ValueId loss;              // the value that the file names as the loss, if any
 
   // --- Reading
   size_t numNodes() const { return nodes_.size(); }

@@ -3,6 +3,7 @@
 
 #include "ir/type.h"
 #include <memory>
+#include <new>
 
 namespace isthmus {
 
@@ -19,9 +20,10 @@ struct Tensor {
   // A zeroed tensor; `fill` receives its bytes to write into.
   template <typename Fill> static Tensor make(const Type &type, Fill fill) {
     // Aligned for vector loads; one byte at least, so that `data` is never null.
+    constexpr std::align_val_t kAlign{64};
     size_t size = static_cast<size_t>(type.bytes());
-    std::shared_ptr<char> p(static_cast<char *>(std::aligned_alloc(64, (size + 64) / 64 * 64)),
-                            std::free);
+    std::shared_ptr<char> p(static_cast<char *>(::operator new(size + 1, kAlign)),
+                            [](char *bytes) { ::operator delete(bytes, kAlign); });
     __builtin_memset(p.get(), 0, size);
     fill(p.get());
     return Tensor{type, p, p.get()};
