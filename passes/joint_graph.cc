@@ -1,9 +1,9 @@
 #include "passes/joint_graph.h"
 
 #include "ir/diagnostics.h"
+#include "ir/json.h"
 #include "passes/plan/sizes.h"
 #include "llvm/ADT/STLExtras.h"
-#include <nlohmann/json.hpp>
 
 namespace isthmus {
 namespace {
@@ -146,6 +146,8 @@ private:
       for (const Json &bytes : *list)
         op.outputBytes.push_back(int64_t(numberIn(i, bytes, "out_bytes", plan::kMostBytes)));
     } else if (!isView_.back()) {
+      if (!get(n, "bytes") && !get(n, "kind"))
+        return failAt(i, "expected 'bytes', or a list 'out_bytes'; found neither");
       op.outputBytes = {int64_t(number(i, n, "bytes", 0))};
     }
     if (op.outputBytes.empty() && !isView_.back())
@@ -363,9 +365,10 @@ private:
 };
 
 llvm::Expected<Json> parse(llvm::StringRef text, llvm::StringRef file) {
-  Json json = Json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
-  if (json.is_discarded())
-    return makeError("{0}: expected JSON; it cannot be parsed", file);
+  constexpr int kDepth = 64; // no key of ours needs more than 5
+  auto json = parseJson(text, kDepth);
+  if (!json)
+    return makeError("{0}: {1}", file, plainMessage(json.takeError()));
   return json;
 }
 
@@ -379,7 +382,7 @@ llvm::Expected<JointGraph> parseJointGraph(llvm::StringRef text, llvm::StringRef
 }
 
 std::string printSchedule(llvm::StringRef name, const plan::Schedule &s) {
-  return Json{{"graph", name.str()}, {"schedule", s}}.dump() + "\n";
+  return jsonText(Json{{"graph", name.str()}, {"schedule", s}}) + "\n";
 }
 
 llvm::Expected<plan::Schedule> parseSchedule(llvm::StringRef text, llvm::StringRef file,

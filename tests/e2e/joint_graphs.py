@@ -1,4 +1,16 @@
-"""Random training graphs in the joint-graph/2 format, and random schedules of them, most of which are valid."""
+"""Training graphs in the joint-graph formats, chains and random ones, and random schedules of them, most of which are valid."""
+
+
+def problem(n):
+    """A chain of n ops of 1000 bytes and a backward chain that reads each in reverse, as joint-graph/1."""
+    nodes = [{"id": 0, "op": "input", "phase": "forward", "inputs": [], "bytes": 1000, "view": False, "cost": 0,
+              "recomputable": True, "persistent": True, "name": "x"}]
+    for i in range(1, 2 * n + 1):
+        inputs = [i - 1] + ([2 * n + 1 - i] if i > n else [])
+        nodes.append({"id": i, "op": "f", "phase": "forward" if i <= n else "backward", "inputs": inputs, "bytes": 1000,
+                      "view": False, "cost": 2.0, "recomputable": True, "name": f"op{i}"})
+    return {"format": "joint-graph/1", "name": f"chain{n}", "nodes": nodes, "inputs": [0], "params": [],
+            "outputs": [2 * n], "grads": [2 * n]}
 
 
 def add_optional(rng, nodes, total):

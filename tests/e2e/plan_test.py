@@ -11,22 +11,10 @@ import unittest
 
 import cli_cases
 import command
-from joint_graphs import random_problem
+from joint_graphs import problem, random_problem
 
 # Enough for these small graphs.
 QUICK = ["--effort=0.05"]
-
-
-def problem(n):
-    """A chain of n ops of 1000 bytes and a backward chain that reads each in reverse, as joint-graph/1."""
-    nodes = [{"id": 0, "op": "input", "phase": "forward", "inputs": [], "bytes": 1000, "view": False, "cost": 0,
-              "recomputable": True, "persistent": True, "name": "x"}]
-    for i in range(1, 2 * n + 1):
-        inputs = [i - 1] + ([2 * n + 1 - i] if i > n else [])
-        nodes.append({"id": i, "op": "f", "phase": "forward" if i <= n else "backward", "inputs": inputs, "bytes": 1000,
-                      "view": False, "cost": 2.0, "recomputable": True, "name": f"op{i}"})
-    return {"format": "joint-graph/1", "name": f"chain{n}", "nodes": nodes, "inputs": [0], "params": [],
-            "outputs": [2 * n], "grads": [2 * n]}
 
 
 class Budgets(cli_cases.Case):
@@ -184,7 +172,10 @@ class Plans(command.TestCase):
         self.assertGreater(len(json.loads(self.read("s.json"))["schedule"]), 120)
 
     def test_wrong_files(self):
-        for content, says in ("{", "expected JSON"), ("[]", "a list 'nodes'"), ('{"name": "g", "nodes": [{"id": 3}]}', "node 0"):
+        for content, says in ("{", "expected JSON"), ("[]", "a list 'nodes'"), ('{"name": "g", "nodes": [{"id": 3}]}', "node 0"), \
+                ('{"name": "g", "nodes": [{"id": 0, "cost": 1, "inputs": []}], "outputs": [0]}', "expected 'bytes'"), \
+                ('{"name": "g", "nodes": [{"id": 0, "cost": 1, "bytes": 1, "bytes": 2, "inputs": []}], "outputs": [0]}',
+                 "'bytes' is given twice"), ('{"name": "g", "nodes": ' + "[" * 100000, "nested"):
             self.write("p.json", content)
             result = command.run("plan", "p.json", "--budget=50%", "-o", "s.json", cwd=self.dir)
             self.assertEqual(result.code, 1, result)

@@ -2,7 +2,7 @@
 
 #include "tools/cli/explanation.h"
 
-#include "nlohmann/json.hpp"
+#include "ir/json.h"
 
 namespace isthmus {
 namespace {
@@ -170,8 +170,6 @@ private:
 
 } // namespace
 
-std::string explanationJson(const ExplainedPlan &e) {
-  return Writer(e).run().dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
-}
+std::string explanationJson(const ExplainedPlan &e) { return jsonText(Writer(e).run(), 2) + "\n"; }
 
 } // namespace isthmus

@@ -1,7 +1,7 @@
 // The report, a contract with who reads it: keys are only ever added.
 
 #include "ir/file.h"
-#include "nlohmann/json.hpp"
+#include "ir/json.h"
 #include "tools/cli/planned.h"
 #include <cmath>
 
@@ -57,7 +57,7 @@ Json asJson(const Report &r) {
 llvm::Error writeReport(const Report &r, const std::string &path) {
   if (path.empty())
     return llvm::Error::success();
-  return writeFileAtomically(path, asJson(r).dump(2) + "\n");
+  return writeFileAtomically(path, jsonText(asJson(r), 2) + "\n");
 }
 
 } // namespace isthmus
