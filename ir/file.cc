@@ -1,24 +1,58 @@
 #include "ir/file.h"
 
 #include "llvm/ADT/ScopeExit.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/Signals.h"
 #include <fcntl.h>
+#include <filesystem>
+#include <sys/file.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 namespace isthmus {
 namespace {
 
+using Buffer = std::unique_ptr<llvm::MemoryBuffer>;
+
 llvm::Error cannot(const char *what, llvm::StringRef path, std::error_code ec) {
   return makeError("cannot {0} '{1}': {2}", what, path, ec.message());
 }
 std::error_code lastError() { return std::error_code(errno, std::generic_category()); }
 
+// --- Where files lie
+
+// The same place without links, as far as the path exists.
+std::filesystem::path placeOf(llvm::StringRef path, std::error_code &ec) {
+  auto whole = std::filesystem::absolute(path.str(), ec);
+  return ec ? whole : std::filesystem::weakly_canonical(whole, ec);
+}
+
+// What a link to nothing stands for: the file that writing through it makes.
+std::string pointedTo(const std::string &link) {
+  constexpr int kMostLinks = 40;
+  std::filesystem::path at = link;
+  for (int i = 0; i < kMostLinks; ++i) {
+    std::error_code ec;
+    std::filesystem::path next = std::filesystem::read_symlink(at, ec);
+    if (ec)
+      return at.string();
+    at = at.parent_path() / next; // or `next` alone, if absolute
+  }
+  return link; // it goes in circles
+}
+
+bool climbs(llvm::StringRef path) {
+  namespace p = llvm::sys::path;
+  return std::any_of(p::begin(path), p::end(path), [](llvm::StringRef s) { return s == ".."; });
+}
+
+// --- Writing
+
 // Writes through a stream on `fd`, which stays open.
-llvm::Error writeTo(int fd, llvm::StringRef path,
-                    llvm::function_ref<llvm::Error(llvm::raw_pwrite_stream &)> write) {
+llvm::Error writeTo(int fd, llvm::StringRef path, FileWriter write) {
   llvm::raw_fd_ostream os(fd, /*shouldClose=*/false);
   // A stream that is destroyed with an error it was not asked about ends the process.
   auto ask = llvm::make_scope_exit([&] { os.clear_error(); });
@@ -40,17 +74,133 @@ mode_t modeFor(const std::string &path) {
   return 0666 & ~mask;
 }
 
-// A link is followed, so that what it names is replaced and not the link.
+// A link is followed, so that what it names is replaced or made, and not the link.
 std::string resolved(llvm::StringRef path) {
-  llvm::SmallString<256> real;
-  if (llvm::sys::fs::is_symlink_file(path) && !llvm::sys::fs::real_path(path, real))
-    return real.str().str();
-  return path.str();
+  if (!llvm::sys::fs::is_symlink_file(path))
+    return path.str();
+  if (!llvm::sys::fs::exists(path))
+    return pointedTo(path.str());
+  llvm::SmallString<256> real; // (there is none of a pipe, to which /dev/fd/3 may be a link)
+  return llvm::sys::fs::real_path(path, real) ? path.str() : real.str().str();
 }
+
+// Which of standard output and standard error a path such as /dev/stdout stands for, or -1. One
+// that is a file must not be replaced: what else is written to it would be lost.
+int standardStream(const std::string &path) {
+  struct stat file, open;
+  if (path == "-")
+    return STDOUT_FILENO;
+  if (::stat(path.c_str(), &file) != 0)
+    return -1;
+  for (int fd : {STDOUT_FILENO, STDERR_FILENO})
+    if (::fstat(fd, &open) == 0 && open.st_dev == file.st_dev && open.st_ino == file.st_ino)
+      return fd;
+  return -1;
+}
+
+// One new file: filled beside the old one, then put in its place.
+class Staged {
+public:
+  explicit Staged(const NewFile &file) : file_(file), target_(resolved(file.path)) {}
+  Staged(const Staged &) = delete;
+  ~Staged() {
+    if (temporary_.empty())
+      return;
+    ::unlink(temporary_.c_str());
+    llvm::sys::DontRemoveFileOnSignal(temporary_);
+  }
+
+  // What is no regular file has no place to take: it is written when its turn comes.
+  llvm::Error fill() {
+    llvm::sys::fs::file_status status;
+    bool exists = !llvm::sys::fs::status(target_, status) && llvm::sys::fs::exists(status);
+    if (exists && llvm::sys::fs::is_directory(status))
+      return cannot("write", file_.path, std::make_error_code(std::errc::is_a_directory));
+    isDirect_ =
+        standardStream(file_.path) >= 0 || (exists && !llvm::sys::fs::is_regular_file(status));
+    return isDirect_ ? llvm::Error::success() : fillTemporary();
+  }
+
+  llvm::Error takePlace() {
+    if (isDirect_)
+      return writeDirectly();
+    if (::rename(temporary_.c_str(), target_.c_str()) != 0)
+      return cannot("write", file_.path, lastError());
+    llvm::sys::DontRemoveFileOnSignal(temporary_);
+    temporary_.clear();
+    return llvm::Error::success();
+  }
+
+  std::string folder() const { return isDirect_ ? "" : folderOf(target_); }
+
+private:
+  llvm::Error fillTemporary() {
+    int fd = -1;
+    do { // until the name is new
+      uint64_t number = 0;
+      if (::getrandom(&number, sizeof number, 0) != sizeof number)
+        return cannot("write", file_.path, lastError());
+      temporary_ = pathBeside(target_, ".isthmus-" + llvm::utohexstr(number, true) + ".tmp");
+      // Before it is made, so that a signal at any time leaves none behind.
+      llvm::sys::RemoveFileOnSignal(temporary_);
+      fd = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+      if (fd < 0) {
+        std::error_code ec = lastError();
+        llvm::sys::DontRemoveFileOnSignal(temporary_);
+        temporary_.clear();
+        if (ec != std::errc::file_exists)
+          return cannot("write", file_.path, ec);
+      }
+    } while (fd < 0);
+    auto close = llvm::make_scope_exit([&] { ::close(fd); });
+    if (llvm::Error e = writeTo(fd, file_.path, file_.write))
+      return e;
+    // Its bytes are on the disk before its name is: a machine that stops here leaves the old file.
+    if (::fchmod(fd, modeFor(target_)) != 0 || ::fsync(fd) != 0)
+      return cannot("write", file_.path, lastError());
+    return llvm::Error::success();
+  }
+
+  llvm::Error writeDirectly() {
+    const char *name = file_.path == "-" ? "standard output" : file_.path.c_str();
+    if (int fd = standardStream(file_.path); fd >= 0)
+      return writeTo(fd, name, file_.write);
+    int fd = ::open(target_.c_str(), O_WRONLY | O_CLOEXEC);
+    if (fd < 0)
+      return cannot("write", file_.path, lastError());
+    auto close = llvm::make_scope_exit([&] { ::close(fd); });
+    return writeTo(fd, name, file_.write);
+  }
+
+  const NewFile &file_;
+  std::string target_, temporary_;
+  bool isDirect_ = false;
+};
+
+// While it lives, no other process of ours puts files in their places in the folder. It is asked
+// for and not insisted on: who started us may hold such a lock himself, and some file systems have
+// none.
+class FolderLock {
+public:
+  explicit FolderLock(const std::string &folder)
+      : fd_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+    constexpr int kTries = 100, kMicroseconds = 10'000;
+    for (int i = 0; fd_ >= 0 && i < kTries && ::flock(fd_, LOCK_EX | LOCK_NB) != 0; ++i)
+      ::usleep(kMicroseconds);
+  }
+  FolderLock(const FolderLock &) = delete;
+  ~FolderLock() {
+    if (fd_ >= 0)
+      ::close(fd_);
+  }
+
+private:
+  int fd_;
+};
 
 } // namespace
 
-llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> readFile(llvm::StringRef path) {
+llvm::Expected<Buffer> readFile(llvm::StringRef path) {
   auto buffer = path == "-" ? llvm::MemoryBuffer::getSTDIN()
                             : llvm::MemoryBuffer::getFile(path, /*IsText=*/false,
                                                           /*RequiresNullTerminator=*/false);
@@ -59,43 +209,60 @@ llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> readFile(llvm::StringRef pat
   return std::move(*buffer);
 }
 
-llvm::Error writeFileAtomically(llvm::StringRef path,
-                                llvm::function_ref<llvm::Error(llvm::raw_pwrite_stream &)> write) {
-  if (path == "-")
-    return writeTo(STDOUT_FILENO, "standard output", write);
-  std::string target = resolved(path);
-  llvm::sys::fs::file_status status;
-  bool exists = !llvm::sys::fs::status(target, status) && llvm::sys::fs::exists(status);
-  if (exists && llvm::sys::fs::is_directory(status))
-    return cannot("write", path, std::make_error_code(std::errc::is_a_directory));
-  if (exists && !llvm::sys::fs::is_regular_file(status)) {
-    int fd = ::open(target.c_str(), O_WRONLY | O_CLOEXEC);
-    if (fd < 0)
-      return cannot("write", path, lastError());
-    auto close = llvm::make_scope_exit([&] { ::close(fd); });
-    return writeTo(fd, path, write);
-  }
-
-  std::string temporary = target + ".XXXXXX.tmp";
-  int fd = ::mkostemps(temporary.data(), /*suffixlen=*/4, O_CLOEXEC);
+llvm::Expected<Buffer> readRegularFile(llvm::StringRef path) {
+  // Opened first and asked afterwards, so that it is the same file; opening waits for nobody.
+  int fd = ::open(path.str().c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
   if (fd < 0)
-    return cannot("write", path, lastError());
-  // Ctrl-C leaves no temporary file behind either.
-  llvm::sys::RemoveFileOnSignal(temporary);
-  auto forget = llvm::make_scope_exit([&] { llvm::sys::DontRemoveFileOnSignal(temporary); });
-  auto remove = llvm::make_scope_exit([&] { ::unlink(temporary.c_str()); });
-  {
-    auto close = llvm::make_scope_exit([&] { ::close(fd); });
-    if (llvm::Error e = writeTo(fd, path, write))
+    return cannot("read", path, lastError());
+  auto close = llvm::make_scope_exit([&] { ::close(fd); });
+  struct stat status;
+  if (::fstat(fd, &status) != 0)
+    return cannot("read", path, lastError());
+  if (!S_ISREG(status.st_mode))
+    return makeError("cannot read '{0}': expected a regular file, found a {1}", path,
+                     S_ISDIR(status.st_mode) ? "directory" : "pipe, socket or device");
+  auto buffer = llvm::MemoryBuffer::getOpenFile(fd, path, static_cast<uint64_t>(status.st_size),
+                                                /*RequiresNullTerminator=*/false);
+  if (!buffer)
+    return cannot("read", path, buffer.getError());
+  return std::move(*buffer);
+}
+
+llvm::Expected<Buffer> readFileBeside(llvm::StringRef folder, llvm::StringRef name,
+                                      Outside outside) {
+  if (name.empty() || name.contains('\0'))
+    return makeError("expects the name of a file beside the model, got '{0}'",
+                     name.split('\0').first);
+  const char *advice = "--allow-outside lets it lie elsewhere";
+  bool isNamedOutside = llvm::sys::path::is_absolute(name) || climbs(name);
+  if (isNamedOutside && outside == Outside::Refused)
+    return makeError("expects a file beside the model, got '{0}'; {1}", name, advice);
+  std::string path = folder == "." ? name.str() : pathBeside(folder.str() + "/", name);
+  // A link may stand for the file, but not lead out of the folder.
+  if (outside == Outside::Refused && !pathWithin(folder, path))
+    return makeError("expects a file beside the model, and '{0}' is a link to one elsewhere; {1}",
+                     name, advice);
+  return readRegularFile(path);
+}
+
+llvm::Error writeFilesTogether(llvm::ArrayRef<NewFile> files) {
+  std::vector<std::unique_ptr<Staged>> staged;
+  for (const NewFile &file : files) {
+    staged.push_back(std::make_unique<Staged>(file));
+    if (llvm::Error e = staged.back()->fill())
       return e;
-    // Its bytes are on the disk before its name is: a machine that stops here leaves the old file.
-    if (::fchmod(fd, modeFor(target)) != 0 || ::fsync(fd) != 0)
-      return cannot("write", path, lastError());
   }
-  if (::rename(temporary.c_str(), target.c_str()) != 0)
-    return cannot("write", path, lastError());
-  remove.release();
+  std::optional<FolderLock> lock;
+  if (files.size() > 1 && !staged.front()->folder().empty())
+    lock.emplace(staged.front()->folder());
+  for (const auto &each : staged)
+    if (llvm::Error e = each->takePlace())
+      return e;
   return llvm::Error::success();
+}
+
+llvm::Error writeFileAtomically(llvm::StringRef path, FileWriter write) {
+  return writeFilesTogether(NewFile{path.str(), write});
 }
 
 llvm::Error writeFileAtomically(llvm::StringRef path, llvm::StringRef bytes) {
@@ -105,6 +272,20 @@ llvm::Error writeFileAtomically(llvm::StringRef path, llvm::StringRef bytes) {
   });
 }
 
+llvm::Error checkCanBeWritten(llvm::StringRef path) {
+  if (standardStream(path.str()) >= 0)
+    return llvm::Error::success();
+  std::string target = resolved(path);
+  struct stat status;
+  if (::stat(target.c_str(), &status) == 0)
+    return S_ISDIR(status.st_mode)
+               ? cannot("write", path, std::make_error_code(std::errc::is_a_directory))
+               : llvm::Error::success();
+  if (::stat((folderOf(target) + "/.").c_str(), &status) != 0)
+    return cannot("write", path, lastError());
+  return llvm::Error::success();
+}
+
 std::string pathBeside(llvm::StringRef path, llvm::StringRef file) {
   llvm::StringRef folder = path == "-" ? "" : llvm::sys::path::parent_path(path);
   if (folder.empty() || llvm::sys::path::is_absolute(file))
@@ -112,6 +293,32 @@ std::string pathBeside(llvm::StringRef path, llvm::StringRef file) {
   llvm::SmallString<256> joined(folder);
   llvm::sys::path::append(joined, file);
   return joined.str().str();
+}
+
+std::string folderOf(llvm::StringRef path) {
+  llvm::StringRef folder = path == "-" ? "" : llvm::sys::path::parent_path(path);
+  return folder.empty() ? "." : folder.str();
+}
+
+std::optional<std::string> pathWithin(llvm::StringRef folder, llvm::StringRef path) {
+  std::error_code ec;
+  std::filesystem::path base = placeOf(folder, ec);
+  std::filesystem::path place = ec ? base : placeOf(path, ec);
+  if (ec)
+    return std::nullopt;
+  std::filesystem::path rest = place.lexically_relative(base);
+  if (rest.empty() || *rest.begin() == "..")
+    return std::nullopt;
+  return rest.string();
+}
+
+std::string fileIdentity(llvm::StringRef path) {
+  struct stat status;
+  if (::stat(path.str().c_str(), &status) == 0)
+    return llvm::formatv("{0}:{1}", status.st_dev, status.st_ino).str();
+  std::error_code ec;
+  std::filesystem::path place = placeOf(pointedTo(path.str()), ec);
+  return ec ? path.str() : place.string();
 }
 
 } // namespace isthmus

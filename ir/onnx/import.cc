@@ -300,7 +300,9 @@ llvm::Expected<Graph> importModel(Model &m, const OnnxOptions &options) {
   auto inputs = bindInputs(m, options);
   if (!inputs)
     return locate(inputs.takeError(), m.file);
-  Prepared p{m, options, ExternalFiles(m.folder), std::move(*inputs), {}, {}, {}};
+  Prepared p{
+      m,  options, ExternalFiles(m.folder, options.outside, options.reads), std::move(*inputs), {},
+      {}, {}};
   if (m.graph().sparse_initializer_size())
     p.problems.add(m.file, "", "sparse initializers are not supported; store them dense");
   for (onnx::TensorProto &t : *m.proto->mutable_graph()->mutable_initializer()) {

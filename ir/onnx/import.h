@@ -7,6 +7,7 @@
 #pragma once
 
 #include "ir/constant_folder.h"
+#include "ir/file.h"
 #include "ir/graph.h"
 #include "ir/name_list.h"
 #include <functional>
@@ -41,11 +42,14 @@ struct OnnxOptions {
   // Fuzzers take little of it, so that inputs which go to the limits do not take their time.
   double allowance = 1;
   std::function<void(const std::string &)> note; // is told what the user should know; may be empty
+  Outside outside = Outside::Refused;            // where external data may lie
+  std::function<void(const std::string &)>
+      reads; // is told the files of external data; may be empty
 };
 
-// External data is looked for beside the model, and only there. Errors are DiagErrors located in
-// the file, several at once. The graph's data may refer to the mapped files for as long as it
-// lives.
+// External data is looked for beside the model, and only there unless it may lie outside. Errors
+// are DiagErrors located in the file, several at once. The graph's data may refer to the mapped
+// files for as long as it lives.
 llvm::Expected<Graph> importOnnx(const std::string &path, const OnnxOptions &options);
 
 // The same for a model in memory; `name` stands for the file in messages. External data is an

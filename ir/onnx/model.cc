@@ -1,8 +1,7 @@
 #include "ir/onnx/model.h"
 
+#include "ir/file.h"
 #include "ir/onnx/names.h"
-#include "llvm/Support/FileSystem.h"
-#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 #include <google/protobuf/io/coded_stream.h>
 #include <limits>
@@ -102,15 +101,9 @@ llvm::Expected<Model> loadModel(const std::string &path) {
   m.folder = llvm::sys::path::parent_path(path).str();
   if (m.folder.empty())
     m.folder = ".";
-  llvm::sys::fs::file_status status;
-  if (std::error_code ec = llvm::sys::fs::status(path, status))
-    return makeError("cannot read '{0}': {1}", path, ec.message());
-  if (llvm::sys::fs::is_directory(status))
-    return makeError("cannot read '{0}': it is a directory", path);
-  auto buffer =
-      llvm::MemoryBuffer::getFile(path, /*IsText=*/false, /*RequiresNullTerminator=*/false);
+  auto buffer = readRegularFile(path);
   if (!buffer)
-    return makeError("cannot read '{0}': {1}", path, buffer.getError().message());
+    return buffer.takeError();
   return parse((*buffer)->getBuffer(), std::move(m));
 }
 

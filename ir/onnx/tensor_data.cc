@@ -2,8 +2,6 @@
 
 #include "ir/diagnostics.h"
 #include "ir/half.h"
-#include "llvm/Support/FileSystem.h"
-#include "llvm/Support/Path.h"
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -162,40 +160,18 @@ llvm::Expected<DType> elementType(int32_t onnxType) {
 
 llvm::Expected<std::shared_ptr<llvm::MemoryBuffer>>
 ExternalFiles::open(const std::string &location) {
-  namespace path = llvm::sys::path;
   auto it = open_.find(location);
   if (it != open_.end())
     return it->second;
   if (folder_.empty())
     return makeError(
         "its data is in another file, '{0}', and this model was not read from a folder", location);
-  bool climbs = std::any_of(path::begin(location), path::end(location),
-                            [](llvm::StringRef s) { return s == ".."; });
-  if (location.empty() || path::is_absolute(location) || climbs ||
-      location.find('\0') != std::string::npos)
-    return makeError("expects external data in a file beside the model, got '{0}'", location);
-  llvm::SmallString<128> full(folder_);
-  path::append(full, location);
-  // A link may stand for the file, but not lead out of the folder.
-  llvm::SmallString<128> real, realFolder;
-  if (!llvm::sys::fs::real_path(full, real) && !llvm::sys::fs::real_path(folder_, realFolder)) {
-    if (!realFolder.endswith(path::get_separator()))
-      realFolder += path::get_separator();
-    if (!real.startswith(realFolder))
-      return makeError(
-          "expects external data in a file beside the model, and '{0}' is a link to '{1}'",
-          location, real.str());
-  }
-  // Anything but a file could block for ever.
-  if (!llvm::sys::fs::is_regular_file(full))
-    return makeError("its external data '{0}' is not there; the file must lie beside the model",
-                     full.str());
-  auto buffer =
-      llvm::MemoryBuffer::getFile(full, /*IsText=*/false, /*RequiresNullTerminator=*/false);
-  if (!buffer)
-    return makeError("cannot read external data '{0}': {1}", full.str(),
-                     buffer.getError().message());
-  return open_[location] = std::move(*buffer);
+  auto bytes = readFileBeside(folder_, location, outside_);
+  if (!bytes)
+    return makeError("its external data: {0}", plainMessage(bytes.takeError()));
+  if (told_)
+    told_(pathBeside(folder_ + "/", location));
+  return open_[location] = std::move(*bytes);
 }
 
 llvm::Expected<Type> typeOf(const Proto &t) {

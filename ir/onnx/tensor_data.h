@@ -2,11 +2,13 @@
 #pragma once
 
 #include "ir/element.h"
+#include "ir/file.h"
 #include "ir/rank.h"
 #include "onnx/onnx.pb.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/Error.h"
 #include "llvm/Support/MemoryBuffer.h"
+#include <functional>
 #include <optional>
 
 namespace isthmus::onnx_import {
@@ -15,14 +17,19 @@ bool isFloatType(int32_t onnxType);
 llvm::Expected<DType>
 elementType(int32_t onnxType); // an error that names the type if we have none such
 
-// Files of external data, each mapped once. Only files below `folder` are opened.
+// Files of external data, each mapped once. Only files in `folder` and below are opened, unless
+// they may lie anywhere; `told` hears of each.
 class ExternalFiles {
 public:
-  explicit ExternalFiles(std::string folder) : folder_(std::move(folder)) {}
+  explicit ExternalFiles(std::string folder, Outside outside = Outside::Refused,
+                         std::function<void(const std::string &)> told = {})
+      : folder_(std::move(folder)), outside_(outside), told_(std::move(told)) {}
   llvm::Expected<std::shared_ptr<llvm::MemoryBuffer>> open(const std::string &location);
 
 private:
   std::string folder_;
+  Outside outside_;
+  std::function<void(const std::string &)> told_;
   llvm::StringMap<std::shared_ptr<llvm::MemoryBuffer>> open_;
 };
 

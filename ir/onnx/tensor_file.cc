@@ -7,7 +7,7 @@
 namespace isthmus {
 
 llvm::Expected<NamedTensor> readOnnxTensor(const std::string &path) {
-  auto bytes = readFile(path);
+  auto bytes = readRegularFile(path);
   if (!bytes)
     return bytes.takeError();
   llvm::StringRef all = (*bytes)->getBuffer();

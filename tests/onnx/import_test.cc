@@ -756,7 +756,7 @@ TEST_F(ExternalData, LiesBesideTheModelOnly) {
   for (const char *bad : {"/etc/passwd", "../w.data", "a/../../w.data", ""}) {
     w->clear_external_data();
     set("location", bad);
-    EXPECT_NE(error().find("expects external data in a file beside the model"), std::string::npos)
+    EXPECT_NE(error().find("its external data: expects a file beside the model"), std::string::npos)
         << error();
   }
   w->clear_external_data();

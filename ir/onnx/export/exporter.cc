@@ -396,11 +396,16 @@ llvm::Error saveOnnx(const Graph &g, llvm::StringRef path, const OnnxExportOptio
   auto bytes = onnx_export::bytesOf(e.model());
   if (!bytes)
     return bytes.takeError();
-  if (e.hasOutside())
-    if (llvm::Error error = writeFileAtomically(
-            path.str() + ".data", [&](llvm::raw_pwrite_stream &os) { return e.writeOutside(os); }))
-      return error;
-  return writeFileAtomically(path, *bytes);
+  auto writeData = [&](llvm::raw_pwrite_stream &os) { return e.writeOutside(os); };
+  auto writeModel = [&](llvm::raw_pwrite_stream &os) {
+    os << *bytes;
+    return llvm::Error::success();
+  };
+  if (!e.hasOutside())
+    return writeFileAtomically(path, writeModel);
+  return writeFilesTogether({{dataPathFor(path), writeData}, {path.str(), writeModel}});
 }
+
+std::string dataPathFor(llvm::StringRef path) { return path.str() + ".data"; }
 
 } // namespace isthmus

@@ -27,5 +27,6 @@ llvm::Expected<std::string> onnxBytes(const Graph &g, const OnnxExportOptions &o
 // Writes `path`, whole or not at all. Where the data is over 1 MiB, tensors of 1 KiB or more lie in
 // a file beside it, `path`.data, which is written first.
 llvm::Error saveOnnx(const Graph &g, llvm::StringRef path, const OnnxExportOptions &options = {});
+std::string dataPathFor(llvm::StringRef path);
 
 } // namespace isthmus
