@@ -37,6 +37,8 @@ public:
       return "meta";
     if (a_.weightsFile != b_.weightsFile)
       return "the weights files: " + quoted(a_.weightsFile) + " and " + quoted(b_.weightsFile);
+    if (a_.weightsDigest != b_.weightsDigest)
+      return "the digests of the weights";
     if (a_.inputs().size() != b_.inputs().size())
       return "the number of inputs";
     for (size_t i = 0; i < a_.inputs().size(); ++i)

@@ -24,8 +24,8 @@ bool Node::hasMark(llvm::StringRef m) const {
 // Names live in the map's keys, so a copy points its values at keys of its own.
 Graph::Graph(const Graph &o)
     : name(o.name), sourceFile(o.sourceFile), fromOnnx(o.fromOnnx), meta(o.meta),
-      weightsFile(o.weightsFile), loss(o.loss), nodes_(o.nodes_), values_(o.values_),
-      inputs_(o.inputs_), outputs_(o.outputs_), byName_(o.byName_) {
+      weightsFile(o.weightsFile), weightsDigest(o.weightsDigest), loss(o.loss), nodes_(o.nodes_),
+      values_(o.values_), inputs_(o.inputs_), outputs_(o.outputs_), byName_(o.byName_) {
   for (const auto &entry : byName_)
     values_[entry.second.index].name = entry.first();
 }

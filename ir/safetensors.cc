@@ -3,10 +3,12 @@
 #include "ir/check.h"
 #include "ir/diagnostics.h"
 #include "ir/file.h"
+#include "ir/json.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/Endian.h"
-#include <nlohmann/json.hpp>
+#include "llvm/Support/xxhash.h"
 
 namespace isthmus {
 namespace {
@@ -26,6 +28,7 @@ const std::pair<llvm::StringRef, DType> *byName(llvm::StringRef name) {
 }
 
 constexpr uint64_t kMostHeaderBytes = 100'000'000; // the format's own limit
+constexpr int kHeaderDepth = 3;                    // the header, a tensor, its list of numbers
 
 template <typename... Args>
 llvm::Error broken(llvm::StringRef path, const char *format, Args &&...args) {
@@ -71,6 +74,30 @@ llvm::Expected<Safetensors::Entry> readEntry(llvm::StringRef path, const std::st
   return e;
 }
 
+// Every byte belongs to one tensor, as the format says: nothing is hidden in a file, and nothing
+// shared.
+llvm::Error checkIsCovered(llvm::StringRef path, llvm::ArrayRef<Safetensors::Entry> entries,
+                           uint64_t dataBytes) {
+  std::vector<const Safetensors::Entry *> order;
+  for (const Safetensors::Entry &e : entries)
+    order.push_back(&e);
+  llvm::sort(order, [](const Safetensors::Entry *a, const Safetensors::Entry *b) {
+    return std::tie(a->begin, a->end) < std::tie(b->begin, b->end);
+  });
+  uint64_t at = 0;
+  for (const Safetensors::Entry *e : order) {
+    if (e->begin != at)
+      return broken(path, "tensor '{0}' lies at [{1}, {2}), and was expected to begin at {3}: {4}",
+                    e->name, e->begin, e->end, at,
+                    e->begin < at ? "it overlaps another" : "there is a hole before it");
+    at = e->end;
+  }
+  if (at != dataBytes)
+    return broken(path, "its tensors end at byte {0} of {1}; nothing may come after them", at,
+                  dataBytes);
+  return llvm::Error::success();
+}
+
 } // namespace
 
 llvm::Expected<Safetensors> Safetensors::open(llvm::StringRef path) {
@@ -93,17 +120,16 @@ llvm::Expected<Safetensors> Safetensors::parse(std::shared_ptr<const llvm::Memor
     return broken(path, "expected a header of at most {0} bytes, got {1}", kMostHeaderBytes,
                   headerBytes);
   llvm::StringRef header = all.substr(8, headerBytes);
-  // What is nested deeper than any header is not kept: it could take many times the memory of its
-  // text.
-  auto isWanted = [](int depth, Json::parse_event_t, Json &) { return depth <= 3; };
-  Json j = Json::parse(header.begin(), header.end(), isWanted, /*allow_exceptions=*/false);
-  if (!j.is_object())
+  auto parsed = parseJson(header, kHeaderDepth);
+  if (!parsed)
+    return broken(path, "its header is no JSON object: {0}", plainMessage(parsed.takeError()));
+  if (!parsed->is_object())
     return broken(path, "its header is no JSON object");
 
   Safetensors file;
   file.path_ = path.str();
   file.dataStart_ = 8 + headerBytes;
-  for (const auto &[name, value] : j.items()) {
+  for (const auto &[name, value] : parsed->items()) {
     if (name == "__metadata__") {
       for (const auto &[key, text] : value.items())
         if (text.is_string())
@@ -115,6 +141,8 @@ llvm::Expected<Safetensors> Safetensors::parse(std::shared_ptr<const llvm::Memor
       return entry.takeError();
     file.entries_.push_back(std::move(*entry));
   }
+  if (llvm::Error e = checkIsCovered(path, file.entries_, all.size() - file.dataStart_))
+    return e;
   llvm::sort(file.entries_, [](const Entry &a, const Entry &b) { return a.name < b.name; });
   file.bytes_ = std::move(bytes);
   return file;
@@ -150,8 +178,10 @@ llvm::Expected<Tensor> Safetensors::find(llvm::StringRef name) const {
   return copy;
 }
 
-llvm::Error writeSafetensors(llvm::StringRef path, llvm::ArrayRef<NamedTensor> tensors,
-                             const std::map<std::string, std::string> &metadata) {
+namespace {
+
+// In the order in which they are written.
+std::vector<const NamedTensor *> inOrder(llvm::ArrayRef<NamedTensor> tensors) {
   std::vector<const NamedTensor *> order;
   for (const NamedTensor &t : tensors)
     order.push_back(&t);
@@ -159,12 +189,17 @@ llvm::Error writeSafetensors(llvm::StringRef path, llvm::ArrayRef<NamedTensor> t
     int64_t x = dtypeBytes(a->tensor.type.dtype), y = dtypeBytes(b->tensor.type.dtype);
     return x != y ? x > y : a->name < b->name;
   });
-  // Written by hand, as a JSON object would put the names in another order than the data. A name
-  // that is no UTF-8 keeps what can be kept of it.
-  auto text = [](const Json &j) { return j.dump(-1, ' ', false, Json::error_handler_t::replace); };
-  std::string header = "{";
-  if (!metadata.empty())
-    header += "\"__metadata__\":" + text(metadata);
+  return order;
+}
+
+llvm::StringRef bytesOf(const Tensor &t) {
+  return llvm::StringRef(t.data, static_cast<size_t>(t.bytes()));
+}
+
+// Written by hand, as a JSON object would put the names in another order than the data.
+std::string headerOf(llvm::ArrayRef<const NamedTensor *> order,
+                     const std::map<std::string, std::string> &metadata) {
+  std::string header = "{\"__metadata__\":" + jsonText(Json(metadata));
   uint64_t at = 0;
   llvm::StringSet<> names;
   for (const NamedTensor *t : order) {
@@ -173,21 +208,48 @@ llvm::Error writeSafetensors(llvm::StringRef path, llvm::ArrayRef<NamedTensor> t
     Json entry = {{"dtype", nameOf(type.dtype).str()},
                   {"shape", std::vector<int64_t>(type.dims.begin(), type.dims.end())},
                   {"data_offsets", {at, at + uint64_t(type.bytes())}}};
-    header += (header.size() > 1 ? "," : "") + text(t->name) + ":" + text(entry);
+    header += "," + jsonText(Json(t->name)) + ":" + jsonText(entry);
     at += uint64_t(type.bytes());
   }
   header += "}";
-  if (header.size() + 64 > kMostHeaderBytes)
+  header.resize((header.size() + 8 + 63) / 64 * 64 - 8, ' '); // spaces behind it align the data
+  return header;
+}
+
+} // namespace
+
+std::string digestOf(llvm::ArrayRef<NamedTensor> tensors) {
+  std::string all;
+  for (const NamedTensor *t : inOrder(tensors)) {
+    llvm::StringRef bytes = bytesOf(t->tensor);
+    for (llvm::StringRef part : {llvm::StringRef(t->name), llvm::StringRef(t->tensor.type.str())})
+      all += std::to_string(part.size()) + ":" + part.str();
+    all += llvm::utohexstr(llvm::xxHash64(bytes));
+  }
+  return llvm::formatv("{0:x-16}", llvm::xxHash64(all)).str();
+}
+
+llvm::Error printSafetensors(llvm::raw_ostream &os, llvm::StringRef path,
+                             llvm::ArrayRef<NamedTensor> tensors,
+                             std::map<std::string, std::string> metadata) {
+  metadata[kDigestKey] = digestOf(tensors);
+  std::vector<const NamedTensor *> order = inOrder(tensors);
+  std::string header = headerOf(order, metadata);
+  if (header.size() > kMostHeaderBytes)
     return makeError("cannot write '{0}': {1} tensors are more than a safetensors file may have",
                      path, tensors.size());
-  header.resize((header.size() + 8 + 63) / 64 * 64 - 8, ' '); // spaces behind it align the data
+  char length[8];
+  llvm::support::endian::write64le(length, header.size());
+  os << llvm::StringRef(length, 8) << header;
+  for (const NamedTensor *t : order)
+    os << bytesOf(t->tensor);
+  return llvm::Error::success();
+}
+
+llvm::Error writeSafetensors(llvm::StringRef path, llvm::ArrayRef<NamedTensor> tensors,
+                             const std::map<std::string, std::string> &metadata) {
   return writeFileAtomically(path, [&](llvm::raw_pwrite_stream &os) {
-    char length[8];
-    llvm::support::endian::write64le(length, header.size());
-    os << llvm::StringRef(length, 8) << header;
-    for (const NamedTensor *t : order)
-      os << llvm::StringRef(t->tensor.data, size_t(t->tensor.bytes()));
-    return llvm::Error::success();
+    return printSafetensors(os, path, tensors, metadata);
   });
 }
 

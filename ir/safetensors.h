@@ -13,8 +13,8 @@ namespace isthmus {
 
 class Safetensors {
 public:
-  // Maps the file and checks its whole header: sizes, bounds, and that each tensor has the bytes of
-  // its type.
+  // Maps the file and checks its whole header: sizes, bounds, that each tensor has the bytes of its
+  // type, and that the tensors follow one another without a hole or an overlap, to the end.
   static llvm::Expected<Safetensors> open(llvm::StringRef path);
   static llvm::Expected<Safetensors> parse(std::shared_ptr<const llvm::MemoryBuffer> bytes,
                                            llvm::StringRef path);
@@ -47,8 +47,19 @@ struct NamedTensor {
   Tensor tensor;
 };
 
-// Written whole or not at all. Wider elements first, then by name, so that every tensor is aligned;
-// names are unique.
+// Names, types and bytes in sixteen hexadecimal digits. They tell a mix-up, not a forgery: the hash
+// is quick.
+std::string digestOf(llvm::ArrayRef<NamedTensor> tensors);
+
+// Under this key of the metadata a file that we wrote has the digest of its tensors.
+constexpr const char *kDigestKey = "isthmus.digest";
+
+// A file of these tensors, with their digest. Wider elements first, then by name, so that every
+// tensor is aligned; names are unique. `path` is for messages.
+llvm::Error printSafetensors(llvm::raw_ostream &os, llvm::StringRef path,
+                             llvm::ArrayRef<NamedTensor> tensors,
+                             std::map<std::string, std::string> metadata = {});
+// Written whole or not at all.
 llvm::Error writeSafetensors(llvm::StringRef path, llvm::ArrayRef<NamedTensor> tensors,
                              const std::map<std::string, std::string> &metadata = {});
 

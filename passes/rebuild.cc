@@ -12,6 +12,7 @@ Rebuilder::Rebuilder(const Graph &from)
   to_.fromOnnx = from.fromOnnx;
   to_.meta = from.meta;
   to_.weightsFile = from.weightsFile;
+  to_.weightsDigest = from.weightsDigest;
   for (uint32_t i = 0; i < from.numNodes(); ++i)
     hasSourceOrder_ |= from.node(NodeId(i)).sourceIndex.has_value();
 }

@@ -5,21 +5,43 @@
 #include "ir/text/parser.h"
 #include "ir/text/printer.h"
 #include "ir/text/spelling.h"
-#include "llvm/Support/ConvertUTF.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 
 namespace isthmus {
 
-llvm::Expected<Graph> loadIsth(llvm::StringRef path) {
+namespace {
+
+llvm::Expected<Safetensors> openWeights(llvm::StringRef path, llvm::StringRef file,
+                                        llvm::StringRef digest, Outside outside) {
+  auto bytes = readFileBeside(folderOf(path), file, outside);
+  if (!bytes)
+    return bytes.takeError();
+  auto weights = Safetensors::parse(std::move(*bytes), pathBeside(path, file));
+  if (!weights || digest.empty())
+    return weights;
+  auto found = weights->metadata().find(kDigestKey);
+  if (found != weights->metadata().end() && found->second == digest)
+    return weights;
+  return makeError("'{0}' does not hold the weights that this graph was written with: expected "
+                   "digest '{1}', found {2}; write both again, or take 'digest' and what follows "
+                   "it out of the line 'weights' to use them as they are",
+                   file, digest,
+                   found == weights->metadata().end() ? "none" : "'" + found->second + "'");
+}
+
+} // namespace
+
+llvm::Expected<Graph> loadIsth(llvm::StringRef path, Outside outside) {
   auto bytes = readFile(path);
   if (!bytes)
     return bytes.takeError();
   std::optional<Safetensors>
       weights; // opened when first asked for: a graph may name a file and not use it
-  auto lookup = [&](llvm::StringRef file, llvm::StringRef key) -> llvm::Expected<Tensor> {
+  auto lookup = [&](llvm::StringRef file, llvm::StringRef digest,
+                    llvm::StringRef key) -> llvm::Expected<Tensor> {
     if (!weights) {
-      auto opened = Safetensors::open(pathBeside(path, file));
+      auto opened = openWeights(path, file, digest, outside);
       if (!opened)
         return opened.takeError();
       weights = std::move(*opened);
@@ -39,28 +61,22 @@ bool isLarge(const Input &i) {
 }
 
 // What a text in the folder of `path` calls the file `weights`, which is named from the current
-// folder.
+// folder. One that lies neither in that folder nor below is named absolutely.
 std::string calledFrom(llvm::StringRef path, llvm::StringRef weights) {
-  llvm::StringRef here = path == "-" ? "" : llvm::sys::path::parent_path(path);
-  if (here == llvm::sys::path::parent_path(weights))
-    return llvm::sys::path::filename(weights).str();
-  if (here.empty())
-    return weights.str();
+  if (auto within = pathWithin(folderOf(path), weights))
+    return *within;
   llvm::SmallString<256> absolute(weights);
   llvm::sys::fs::make_absolute(absolute);
   return absolute.str().str();
 }
 
-// JSON, where keys stand, holds UTF-8 alone; a name that is none is spelt as in the text.
 std::string keyOf(llvm::StringRef name) {
-  auto *p = reinterpret_cast<const llvm::UTF8 *>(name.begin());
-  bool isUtf8 = llvm::isLegalUTF8String(&p, reinterpret_cast<const llvm::UTF8 *>(name.end()));
-  return isUtf8 && name != "__metadata__" ? name.str() : quoted(name);
+  return name == "__metadata__" ? quoted(name) : utf8Text(name);
 }
 
-// Large data in a new weights file at `weightsPath`; small data, and what has no data, as it is.
-llvm::Error writeWeights(const Graph &g, llvm::StringRef path, llvm::StringRef weightsPath,
-                         WeightPlaces &places) {
+// The large data, and their keys in a weights file; small data stand in the text.
+llvm::Expected<std::vector<NamedTensor>> largeData(const Graph &g, llvm::StringRef path,
+                                                   WeightPlaces &places) {
   std::vector<NamedTensor> tensors;
   for (size_t i = 0; i < g.inputs().size(); ++i) {
     const Input &input = g.inputs()[i];
@@ -72,10 +88,7 @@ llvm::Error writeWeights(const Graph &g, llvm::StringRef path, llvm::StringRef w
     places.keys[i] = keyOf(g.valueName(input.value));
     tensors.push_back({places.keys[i], input.init.data});
   }
-  if (tensors.empty())
-    return llvm::Error::success();
-  places.file = calledFrom(path, weightsPath);
-  return writeSafetensors(weightsPath, tensors);
+  return tensors;
 }
 
 // On standard output, without a weights file to write: data stands in the text if it is little,
@@ -98,7 +111,9 @@ llvm::Error placeOnStdout(const Graph &g, WeightPlaces &places) {
                      bytesWithoutFile, kMostBytesOnStdout);
   if (bytes <= kMostBytesOnStdout && !mustRefer)
     return llvm::Error::success();
-  places.file = pathBeside(g.sourceFile, g.weightsFile);
+  std::string file = pathBeside(g.sourceFile, g.weightsFile);
+  places.file = calledFrom("-", file);
+  places.digest = g.weightsDigest;
   for (size_t i = 0; i < g.inputs().size(); ++i)
     if (isData(g.inputs()[i]))
       places.keys[i] = g.inputs()[i].init.key;
@@ -110,20 +125,34 @@ llvm::Error placeOnStdout(const Graph &g, WeightPlaces &places) {
 llvm::Error saveIsth(const Graph &g, llvm::StringRef path, const SaveOptions &options) {
   WeightPlaces places;
   places.keys.resize(g.inputs().size());
+  auto writeText = [&](llvm::raw_pwrite_stream &os) {
+    printGraph(g, os, &places);
+    return llvm::Error::success();
+  };
   if (path == "-" && options.weightsPath.empty()) {
     if (llvm::Error e = placeOnStdout(g, places))
       return e;
-  } else {
-    llvm::SmallString<256> weightsPath(options.weightsPath.empty() ? path : options.weightsPath);
-    if (options.weightsPath.empty())
-      llvm::sys::path::replace_extension(weightsPath, "safetensors");
-    if (llvm::Error e = writeWeights(g, path, weightsPath, places))
-      return e;
+    return writeFileAtomically(path, writeText);
   }
-  return writeFileAtomically(path, [&](llvm::raw_pwrite_stream &os) {
-    printGraph(g, os, &places);
-    return llvm::Error::success();
-  });
+  auto large = largeData(g, path, places);
+  if (!large)
+    return large.takeError();
+  if (large->empty())
+    return writeFileAtomically(path, writeText);
+  const std::string weights =
+      options.weightsPath.empty() ? weightsPathFor(path) : options.weightsPath;
+  places.file = calledFrom(path, weights);
+  places.digest = digestOf(*large);
+  auto writeWeights = [&](llvm::raw_pwrite_stream &os) {
+    return printSafetensors(os, weights, *large);
+  };
+  return writeFilesTogether({{weights, writeWeights}, {path.str(), writeText}});
+}
+
+std::string weightsPathFor(llvm::StringRef path) {
+  llvm::SmallString<256> weights(path);
+  llvm::sys::path::replace_extension(weights, "safetensors");
+  return weights.str().str();
 }
 
 } // namespace isthmus

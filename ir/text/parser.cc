@@ -51,6 +51,7 @@ private:
   bool parseVersion();
   bool parseHeader(); // up to and with the graph's opening brace
   bool parseHeaderStatement();
+  bool parseWeightsFile();
   bool parseGraphLine();
   bool parseBody(); // up to and with the closing brace
   void parseEnd();
@@ -125,16 +126,8 @@ bool Parser::parseHeader() {
 }
 
 bool Parser::parseHeaderStatement() {
-  if (c_.acceptWord("weights")) {
-    Token file = c_.tok();
-    if (!c_.expect(Tok::String, "the weights file's name in quotes"))
-      return false;
-    if (!g_.weightsFile.empty())
-      return c_.error(file, "a weights file is named already: " + quoted(g_.weightsFile));
-    g_.weightsFile = nameOf(file).str();
-    return !g_.weightsFile.empty() ||
-           c_.error(file, "expected the weights file's name, got an empty one");
-  }
+  if (c_.acceptWord("weights"))
+    return parseWeightsFile();
   if (c_.acceptWord("meta")) {
     Token key = c_.tok();
     if (!c_.accept(Tok::Word) && !c_.expect(Tok::String, "a word or a string"))
@@ -150,6 +143,24 @@ bool Parser::parseHeaderStatement() {
            c_.error(key, "meta " + shown(key) + " is given twice");
   }
   return c_.unexpected("'graph @name {', 'weights' or 'meta'");
+}
+
+bool Parser::parseWeightsFile() {
+  Token file = c_.tok();
+  if (!c_.expect(Tok::String, "the weights file's name in quotes"))
+    return false;
+  if (!g_.weightsFile.empty())
+    return c_.error(file, "a weights file is named already: " + quoted(g_.weightsFile));
+  g_.weightsFile = nameOf(file).str();
+  if (g_.weightsFile.empty())
+    return c_.error(file, "expected the weights file's name, got an empty one");
+  if (!c_.acceptWord("digest"))
+    return true;
+  Token digest = c_.tok();
+  if (!c_.expect(Tok::String, "the digest in quotes"))
+    return false;
+  g_.weightsDigest = nameOf(digest).str();
+  return !g_.weightsDigest.empty() || c_.error(digest, "expected a digest, got an empty one");
 }
 
 bool Parser::parseGraphLine() {
@@ -312,7 +323,7 @@ bool Parser::parseWeights(const Token &name, const Type &type, Initializer &init
     return c_.error(key, "expected the tensor's name, got an empty one");
   if (!lookup_)
     return true;
-  auto tensor = lookup_(g_.weightsFile, init.key);
+  auto tensor = lookup_(g_.weightsFile, g_.weightsDigest, init.key);
   if (!tensor) {
     // Told once where it is about the whole file.
     std::string message = messageOf(tensor.takeError());

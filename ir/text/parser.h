@@ -6,9 +6,9 @@
 
 namespace isthmus {
 
-// Finds the tensor `key` of the weights file that the text names.
-using WeightLookup =
-    llvm::function_ref<llvm::Expected<Tensor>(llvm::StringRef file, llvm::StringRef key)>;
+// Finds the tensor `key` of the weights file that the text names, with the digest that it gives.
+using WeightLookup = llvm::function_ref<llvm::Expected<Tensor>(
+    llvm::StringRef file, llvm::StringRef digest, llvm::StringRef key)>;
 
 // Errors are located, quote the line, and come several at a time. Without `lookup`, data that lies
 // in a weights file is left empty: enough for printing and for passes that do not run the graph.

@@ -39,9 +39,11 @@ private:
 
 void Printer::printWhole(const WeightPlaces *places) {
   const std::string &weights = places ? places->file : g_.weightsFile;
+  const std::string &digest = places ? places->digest : g_.weightsDigest;
   os_ << "isthmus 1\n";
   if (!weights.empty())
-    os_ << "weights " << quoted(weights) << '\n';
+    os_ << "weights " << quoted(weights) << (digest.empty() ? "" : " digest " + quoted(digest))
+        << '\n';
   for (const auto &[key, value] : g_.meta)
     os_ << "meta " << (isWord(key) ? key : quoted(key)) << " = " << quoted(value) << '\n';
   os_ << "graph @";

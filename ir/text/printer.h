@@ -10,7 +10,7 @@ namespace isthmus {
 // Where data of inputs lies other than the graph says: `keys` has one entry for each input, empty
 // for data that is printed inline.
 struct WeightPlaces {
-  std::string file;
+  std::string file, digest;
   std::vector<std::string> keys;
 };
 

@@ -5,6 +5,7 @@
 #include "ir/half.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/ConvertUTF.h"
 #include <charconv>
 #include <cmath>
 
@@ -61,6 +62,13 @@ std::optional<std::string> unquoted(llvm::StringRef s) {
   }
   return out;
 }
+
+bool isUtf8(llvm::StringRef s) {
+  auto *p = reinterpret_cast<const llvm::UTF8 *>(s.begin());
+  return llvm::isLegalUTF8String(&p, reinterpret_cast<const llvm::UTF8 *>(s.end()));
+}
+
+std::string utf8Text(llvm::StringRef name) { return isUtf8(name) ? name.str() : quoted(name); }
 
 std::string nameText(llvm::StringRef name) { return isBareName(name) ? name.str() : quoted(name); }
 

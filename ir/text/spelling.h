@@ -20,6 +20,9 @@ std::string quoted(llvm::StringRef s);
 std::optional<std::string> unquoted(llvm::StringRef s);
 
 std::string nameText(llvm::StringRef name); // bare, or quoted if it has to be
+bool isUtf8(llvm::StringRef s);
+// For JSON, which holds UTF-8 alone: a name that is none is quoted.
+std::string utf8Text(llvm::StringRef name);
 inline std::string valueText(llvm::StringRef name) { return "%" + nameText(name); }
 
 // One element of a tensor: appends its text, the shortest that reads back to the same element.

@@ -10,6 +10,7 @@
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 #include <gtest/gtest.h>
+#include <set>
 #include <sys/stat.h>
 
 using namespace isthmus;
@@ -91,6 +92,60 @@ TEST_F(File, DevicesAndLinksAreNotReplaced) {
   EXPECT_TRUE(llvm::sys::fs::is_symlink_file(in("link")));
 }
 
+// All are filled before the first takes its place.
+TEST_F(File, ThoseThatBelongTogetherStayTogether) {
+  write("a", "old a");
+  auto fill = [](llvm::raw_pwrite_stream &os) {
+    os << "new";
+    return llvm::Error::success();
+  };
+  auto fail = [](llvm::raw_pwrite_stream &os) -> llvm::Error { return makeError("stopped"); };
+  EXPECT_NE(llvm::toString(writeFilesTogether({{in("a"), fill}, {in("b"), fail}})), "");
+  EXPECT_NE(llvm::toString(writeFilesTogether({{in("a"), fill}, {folder, fill}})), "");
+  EXPECT_EQ(contents(in("a")), "old a");
+  EXPECT_EQ(names(), std::vector<std::string>{"a"});
+  EXPECT_EQ(llvm::toString(writeFilesTogether({{in("a"), fill}, {in("b"), fill}})), "");
+  EXPECT_EQ(contents(in("a")) + contents(in("b")), "newnew");
+  EXPECT_EQ(names(), (std::vector<std::string>{"a", "b"}));
+}
+
+TEST_F(File, OfAnyLengthOfName) {
+  const std::string longest(255, 'n'); // what file systems take
+  write(longest, "x");
+  EXPECT_EQ(names(), std::vector<std::string>{longest});
+}
+
+TEST_F(File, OneFileHasOneIdentity) {
+  write("a", "one");
+  ASSERT_EQ(::symlink("a", in("link").c_str()), 0);
+  ASSERT_EQ(::symlink("new", in("dangling").c_str()), 0);
+  ASSERT_EQ(::link(in("a").c_str(), in("hard").c_str()), 0);
+  ASSERT_EQ(::symlink(".", in("here").c_str()), 0);
+  for (const char *name : {"link", "hard", "here/a",
+                           "here/../"
+                           "here/link",
+                           "./a"})
+    EXPECT_EQ(fileIdentity(in(name)), fileIdentity(in("a"))) << name;
+  for (const char *name : {"dangling", "here/new", "here/here/dangling", "none/../new"})
+    EXPECT_EQ(fileIdentity(in(name)), fileIdentity(in("new"))) << name;
+  EXPECT_NE(fileIdentity(in("new")), fileIdentity(in("newer")));
+  write("dangling", "made"); // through the link
+  EXPECT_EQ(contents(in("new")), "made");
+}
+
+TEST_F(File, WithinAFolder) {
+  ASSERT_FALSE(llvm::sys::fs::create_directory(in("sub")));
+  ASSERT_EQ(::symlink("..", in("sub/up").c_str()), 0);
+  EXPECT_EQ(pathWithin(folder, in("a")), "a");
+  EXPECT_EQ(pathWithin(folder, in("sub/../a")), "a");
+  EXPECT_EQ(pathWithin(folder, in("sub/up/a")), "a");
+  EXPECT_EQ(pathWithin(in("sub"), in("sub/deep/a")), "deep/a");
+  EXPECT_EQ(pathWithin(in("sub"), in("subway/a")), std::nullopt);
+  EXPECT_EQ(pathWithin(in("sub"), in("a")), std::nullopt);
+  EXPECT_EQ(pathWithin(in("sub"), in("sub/up/a")), std::nullopt);
+  EXPECT_EQ(pathWithin(".", "x"), "x");
+}
+
 Tensor counted(const Type &type) {
   return Tensor::make(type, [&](char *p) {
     for (int64_t i = 0; i < type.bytes(); ++i)
@@ -139,9 +194,12 @@ TEST_F(Weights, BrokenFilesAreTold) {
   EXPECT_EQ(problemOf("\xff\xff\xff\xff\xff\xff\xff\xff{}"),
             start + "expected a header of 18446744073709551615 bytes, got 2 in the file");
   EXPECT_EQ(problemOf(withHeader("[1]")), start + "its header is no JSON object");
-  EXPECT_EQ(problemOf(withHeader("{\"a\"")), start + "its header is no JSON object");
-  EXPECT_EQ(problemOf(withHeader("{\"\xff\":1}")), start + "its header is no JSON object");
-  EXPECT_EQ(problemOf(withHeader(std::string(50000, '['))), start + "its header is no JSON object");
+  const std::string noJson = start + "its header is no JSON object: expected JSON";
+  EXPECT_EQ(problemOf(withHeader("{\"a\"")), noJson + "; it cannot be parsed");
+  EXPECT_EQ(problemOf(withHeader("{\"\xff\":1}")), noJson + "; it cannot be parsed");
+  EXPECT_EQ(problemOf(withHeader(std::string(50000, '['))),
+            noJson + ", and it is nested more than 3 deep");
+  EXPECT_EQ(problemOf(withHeader(R"({"a":1,"a":2})")), noJson + ", and key 'a' is given twice");
   EXPECT_EQ(problemOf(withHeader(R"({"a":3})")),
             start + "tensor 'a' lacks dtype, shape or two data_offsets");
   EXPECT_EQ(problemOf(withHeader(R"({"a":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]}})", 4)),
@@ -159,6 +217,43 @@ TEST_F(Weights, BrokenFilesAreTold) {
   EXPECT_EQ(problemOf(withHeader(
                 R"({"a":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0]}})")),
             start + "tensor 'a' has a type of over 2^60 bytes");
+}
+
+// Bytes that no tensor has, or that two have.
+TEST_F(Weights, HolesAndOverlapsAreTold) {
+  auto two = [](const char *first, const char *second, size_t bytes) {
+    return problemOf(
+        withHeader(llvm::formatv(R"({{"a":{{"dtype":"U8","shape":[2],"data_offsets":{0}},)"
+                                 R"("b":{{"dtype":"U8","shape":[2],"data_offsets":{1}}})",
+                                 first, second)
+                       .str(),
+                   bytes));
+  };
+  EXPECT_EQ(two("[0,2]", "[2,4]", 4), "");
+  EXPECT_EQ(two("[2,4]", "[0,2]", 4), "");
+  EXPECT_NE(two("[0,2]", "[1,3]", 3)
+                .find("'b' lies at [1, 3), and was expected to begin at 2: it "
+                      "overlaps another"),
+            std::string::npos);
+  EXPECT_NE(two("[0,2]", "[3,5]", 5).find("there is a hole before it"), std::string::npos);
+  EXPECT_NE(two("[0,2]", "[0,2]", 2).find("overlaps"), std::string::npos);
+  EXPECT_NE(two("[1,3]", "[3,5]", 5).find("'a' lies at [1, 3), and was expected to begin at 0"),
+            std::string::npos);
+  EXPECT_NE(two("[0,2]", "[2,4]", 5).find("its tensors end at byte 4 of 5"), std::string::npos);
+}
+
+TEST_F(Weights, DigestsTellNamesTypesAndBytes) {
+  NamedTensor a{"a", counted(Type(DType::I32, {4}))}, b{"b", a.tensor};
+  NamedTensor other{"a", counted(Type(DType::F32, {4}))},
+      flat{"a", counted(Type(DType::I32, {2, 2}))};
+  NamedTensor zero{"a", Tensor::make(a.tensor.type, [](char *) {})};
+  std::vector<std::string> all;
+  for (const auto &tensors : std::vector<std::vector<NamedTensor>>{
+           {}, {a}, {b}, {other}, {flat}, {zero}, {a, b}, {{"a", a.tensor}, {"bb", a.tensor}}})
+    all.push_back(digestOf(tensors));
+  EXPECT_EQ(std::set<std::string>(all.begin(), all.end()).size(), all.size());
+  EXPECT_EQ(digestOf({a, b}), digestOf({b, a}));
+  EXPECT_EQ(digestOf({a}).size(), 16u);
 }
 
 TEST_F(Weights, UnknownElementTypesAreAnErrorWhenAskedFor) {
@@ -188,8 +283,8 @@ Graph withWeights(bool huge) {
   return g;
 }
 
-Graph loaded(const std::string &path) {
-  auto g = loadIsth(path);
+Graph loaded(const std::string &path, Outside outside = Outside::Refused) {
+  auto g = loadIsth(path, outside);
   if (g)
     return std::move(*g);
   ADD_FAILURE() << llvm::toString(g.takeError());
@@ -274,13 +369,15 @@ TEST_F(Isth, OnStandardOutputLargeWeightsAreReferredTo) {
       "name a file for them with --weights=FILE");
   ASSERT_EQ(llvm::toString(saveIsth(huge, in("m.isth"))), "");
   std::string text = onStdout(loaded(in("m.isth")));
-  EXPECT_NE(text.find("weights \"" + in("m.safetensors") + "\"\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("weights \"" + in("m.safetensors") + "\" digest \""), std::string::npos)
+      << text;
   EXPECT_NE(text.find("  param %huge : u8[1048577] = file \"huge\"\n"), std::string::npos);
   write("again.isth", text);
-  expectSameData(huge, loaded(in("again.isth")));
+  expectSameData(huge, loaded(in("again.isth"), Outside::Allowed));
+  EXPECT_FALSE(bool(loadIsth(in("again.isth")))); // the path is absolute
   text = onStdout(huge, {.weightsPath = in("x.safetensors")});
   write("again.isth", text);
-  expectSameData(huge, loaded(in("again.isth")));
+  expectSameData(huge, loaded(in("again.isth"), Outside::Allowed));
 }
 
 } // namespace

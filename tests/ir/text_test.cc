@@ -28,7 +28,7 @@ void expectCanonical(const std::string &text) {
 
 TEST(Text, EveryClause) {
   expectCanonical(R"(isthmus 1
-weights "mlp weights.safetensors"
+weights "mlp weights.safetensors" digest "0123456789abcdef"
 meta budget = "50%"
 meta "odd key" = "a \22quoted\22 \\ value\0a"
 graph @mlp {
