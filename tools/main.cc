@@ -4,11 +4,13 @@
 #include "ir/diagnostics.h"
 #include "tools/cli/console.h"
 #include "tools/cli/interrupt.h"
+#include "tools/cli/process.h"
 #include "tools/verbs/verbs.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Signals.h"
 #include "llvm/Support/raw_ostream.h"
 #include <cctype>
+#include <sstream>
 
 using namespace isthmus;
 
@@ -45,8 +47,12 @@ std::string unknownArgument(const CLI::App &verb, llvm::StringRef given) {
 // CLI11 reports by exceptions; they end here. Everything wrong with the command line is exit
 // code 2.
 int usageError(CLI::App &app, const CLI::ParseError &e, llvm::StringRef firstArgument) {
-  if (e.get_exit_code() == 0) // --help, --version
-    return app.exit(e);
+  if (e.get_exit_code() == 0) { // --help, --version
+    std::ostringstream text;
+    app.exit(e, text, text);
+    llvm::outs() << text.str();
+    return 0;
+  }
   const CLI::App *verb = app.get_subcommands().empty() ? nullptr : app.get_subcommands().front();
   std::vector<std::string> left = app.remaining(/*recurse=*/true);
   std::string message = e.what();
@@ -63,22 +69,8 @@ int usageError(CLI::App &app, const CLI::ParseError &e, llvm::StringRef firstArg
   return 2;
 }
 
-// A product that did not get through is an error as any other. (Left to the stream's destructor, it
-// ends the process.)
-llvm::Error flushOutput() {
-  llvm::raw_fd_ostream &out = llvm::outs();
-  out.flush();
-  if (!out.has_error())
-    return llvm::Error::success();
-  std::error_code ec = out.error();
-  out.clear_error();
-  return makeError("cannot write 'standard output': {0}", ec.message());
-}
-
-} // namespace
-
-int main(int argc, char **argv) {
-  llvm::sys::SetInterruptFunction(onInterrupt); // temporary files are gone by then
+// The exit code.
+int runCommand(int argc, char **argv) {
   CLI::App app(
       "Makes the training step of a neural network fit in less memory by rewriting its graph.",
       "isthmus");
@@ -99,7 +91,13 @@ int main(int argc, char **argv) {
   }
   if (llvm::Error e = body())
     return Console::get().report(std::move(e));
-  if (llvm::Error e = flushOutput())
-    return Console::get().report(std::move(e));
   return 0;
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  guardProcess();
+  llvm::sys::SetInterruptFunction(onInterrupt); // temporary files are gone by then
+  return endProcess(runCommand(argc, argv));
 }

@@ -2,6 +2,7 @@
 
 #include "llvm/Support/Format.h"
 #include "llvm/Support/raw_ostream.h"
+#include <cerrno>
 #include <cstdlib>
 #include <unistd.h>
 
@@ -14,6 +15,17 @@ bool wantsColour() {
 }
 } // namespace
 
+void talk(llvm::StringRef text) {
+  while (!text.empty()) {
+    ssize_t n = ::write(STDERR_FILENO, text.data(), text.size());
+    if (n < 0 && errno == EINTR)
+      continue;
+    if (n <= 0)
+      return;
+    text = text.drop_front(static_cast<size_t>(n));
+  }
+}
+
 Console &Console::get() {
   static Console console;
   return console;
@@ -25,7 +37,7 @@ std::string Console::paint(const char *colour, const std::string &text) const {
 
 void Console::clearBar() {
   if (barShown_)
-    llvm::errs() << "\r\033[K";
+    talk("\r\033[K");
   barShown_ = false;
 }
 
@@ -33,40 +45,43 @@ void Console::note(const std::string &text) {
   if (quiet_)
     return;
   clearBar();
-  llvm::errs() << paint("36", "note: ") << text << '\n';
+  talk(paint("36", "note: ") + text + "\n");
 }
 
 void Console::warn(const std::string &text) {
   clearBar();
-  llvm::errs() << paint("35", "warning: ") << text << '\n';
+  talk(paint("35", "warning: ") + text + "\n");
 }
 
 void Console::line(const std::string &text) {
   clearBar();
-  llvm::errs() << text << '\n';
+  talk(text + "\n");
 }
 
 int Console::report(llvm::Error e) {
   clearBar();
   int code = 1;
+  std::string text;
+  llvm::raw_string_ostream os(text);
   llvm::handleAllErrors(
       std::move(e),
       [&](const DiagError &d) {
         code = d.exitCode;
         for (const Diag &each : d.diags) {
-          llvm::errs() << (each.where.empty() ? "" : paint("1", each.where + ": "))
-                       << paint("1;31", "error: ") << each.message << '\n'
-                       << each.excerpt;
+          os << (each.where.empty() ? "" : paint("1", each.where + ": "))
+             << paint("1;31", "error: ") << each.message << '\n'
+             << each.excerpt;
           if (!each.excerpt.empty() && each.excerpt.back() != '\n')
-            llvm::errs() << '\n';
+            os << '\n';
           for (const Note &n : each.notes)
-            llvm::errs() << (n.where.empty() ? "" : paint("1", n.where + ": "))
-                         << paint("36", "note: ") << n.message << '\n';
+            os << (n.where.empty() ? "" : paint("1", n.where + ": ")) << paint("36", "note: ")
+               << n.message << '\n';
         }
       },
       [&](const llvm::ErrorInfoBase &other) {
-        llvm::errs() << paint("1;31", "error: ") << other.message() << '\n';
+        os << paint("1;31", "error: ") << other.message() << '\n';
       });
+  talk(os.str());
   return code;
 }
 
@@ -89,13 +104,13 @@ void ProgressBar::at(size_t done) {
   unsigned percent = total_ ? static_cast<unsigned>(100 * done / total_) : 100;
   std::string elapsed = secondsText(std::chrono::duration<double>(now - start_).count());
   if (plain) {
-    llvm::errs() << what_ << ": " << done << " of " << total_ << " (" << percent << " %), "
-                 << elapsed << '\n';
+    talk(llvm::formatv("{0}: {1} of {2} ({3} %), {4}\n", what_, done, total_, percent, elapsed)
+             .str());
     return;
   }
   std::string bar(percent * 30 / 100, '#');
   bar.resize(30, '.');
-  llvm::errs() << "\r\033[K" << what_ << " [" << bar << "] " << percent << " %  " << elapsed;
+  talk(llvm::formatv("\r\033[K{0} [{1}] {2} %  {3}", what_, bar, percent, elapsed).str());
   console.barShown_ = true;
 }
 

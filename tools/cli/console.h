@@ -1,4 +1,5 @@
 // What the command line says to a person: errors, notes, summaries and progress, all on stderr.
+// What cannot be delivered there is lost, and changes nothing else.
 #pragma once
 
 #include "ir/diagnostics.h"
@@ -8,6 +9,9 @@
 namespace isthmus {
 
 enum class Progress { Auto, Plain, None };
+
+// Writes to stderr as far as that takes it. Allocates nothing.
+void talk(llvm::StringRef text);
 
 class Console {
 public:

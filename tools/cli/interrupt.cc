@@ -1,5 +1,6 @@
 #include "tools/cli/interrupt.h"
 
+#include "llvm/Support/Signals.h"
 #include <atomic>
 #include <cstdlib>
 
@@ -17,7 +18,11 @@ InterruptNoted::InterruptNoted() {
   hasHappened = false;
   isNoting = true;
 }
-InterruptNoted::~InterruptNoted() { isNoting = false; }
+InterruptNoted::~InterruptNoted() {
+  isNoting = false;
+  if (hasHappened) // LLVM takes its handlers away before it calls one
+    llvm::sys::SetInterruptFunction(onInterrupt);
+}
 bool InterruptNoted::happened() const { return hasHappened; }
 
 } // namespace isthmus
