@@ -22,7 +22,12 @@ bool isKeywordOfWrt(llvm::StringRef wrt) {
   return wrt.empty() || wrt == "params" || wrt == "inputs" || wrt == "all";
 }
 
-llvm::Expected<Graph> readOnnx(const ModelOptions &o, const GivenInputs &given) {
+Outside outsideOf(const ModelOptions &o) {
+  return o.allowOutside ? Outside::Allowed : Outside::Refused;
+}
+
+llvm::Expected<Graph> readOnnx(const ModelOptions &o, CommandPaths &paths,
+                               const GivenInputs &given) {
   OnnxOptions onnx;
   auto dims = dimBindings(o);
   if (!dims)
@@ -39,9 +44,11 @@ llvm::Expected<Graph> readOnnx(const ModelOptions &o, const GivenInputs &given) 
   onnx.fold = foldWithPlainKernels;
   onnx.note = [](const std::string &text) { Console::get().note(text); };
   onnx.inputValue = [&](llvm::StringRef input) {
-    auto it = given.find(fileName(input));
-    return it == given.end() ? nullptr : &it->second.tensor;
+    const Given *found = givenFor(given, input, fileName(input));
+    return found && found->tensor ? &found->tensor : nullptr;
   };
+  onnx.outside = outsideOf(o);
+  onnx.reads = [&](const std::string &path) { paths.reads("external data of " + o.model, path); };
   auto g = importOnnx(o.model, onnx);
   if (!g)
     return g.takeError();
@@ -50,17 +57,22 @@ llvm::Expected<Graph> readOnnx(const ModelOptions &o, const GivenInputs &given) 
 
 } // namespace
 
-llvm::Expected<Graph> loadModel(const ModelOptions &o, const GivenInputs &given) {
+llvm::Expected<Graph> loadModel(const ModelOptions &o, CommandPaths &paths,
+                                const GivenInputs &given) {
   bool isOnnx = llvm::StringRef(o.model).endswith(".onnx");
   if (!isOnnx && o.model != "-" && !llvm::StringRef(o.model).endswith(".isth"))
     return makeError("'{0}' is neither an .onnx nor an .isth file; the name tells the format",
                      o.model);
-  auto g = isOnnx ? readOnnx(o, given) : loadIsth(o.model);
+  auto g = isOnnx ? readOnnx(o, paths, given) : loadIsth(o.model, outsideOf(o));
   if (!g)
     return g.takeError();
   if (!isOnnx && !(o.ties.empty() && o.untie.empty()))
     return makeErrorCode(2, "--tie and --untie tell what tensors of .onnx files mean; in an .isth "
                             "file every parameter has one name");
+  if (!g->weightsFile.empty())
+    paths.reads("the weights of " + o.model, pathBeside(o.model, g->weightsFile));
+  if (llvm::Error e = paths.check())
+    return e;
   if (!isOnnx && !o.dims.empty())
     return makeErrorCode(
         2, "--dim binds symbolic sizes of .onnx files; those of an .isth are constant");

@@ -6,12 +6,15 @@
 #include "ir/target.h"
 #include "tools/cli/feeds.h"
 #include "tools/cli/options.h"
+#include "tools/cli/paths.h"
 
 namespace isthmus {
 
 // The graph as the file has it, in the mode and precision asked for. Notes go to the console. What
-// is `given` to inputs decides sizes that the file leaves to the run.
-llvm::Expected<Graph> loadModel(const ModelOptions &o, const GivenInputs &given = {});
+// is `given` to inputs decides sizes that the file leaves to the run. The files that the model
+// names are added to the command's `paths`, which are then checked again.
+llvm::Expected<Graph> loadModel(const ModelOptions &o, CommandPaths &paths,
+                                const GivenInputs &given = {});
 
 // A forward graph with its loss and gradient outputs; one that is differentiated comes back as it
 // is, and options that would change that are usage errors. A forward graph without a loss, given or

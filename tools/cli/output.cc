@@ -9,7 +9,9 @@
 
 namespace isthmus {
 
-llvm::Error checkGraphPath(llvm::StringRef path) {
+llvm::Error checkGraphPath(llvm::StringRef path, llvm::StringRef weights) {
+  if (weights == "-")
+    return makeErrorCode(2, "--weights expects a file, and '-' is none");
   if (path.empty() || path == "-" || path.endswith(".isth") || path.endswith(".onnx"))
     return llvm::Error::success();
   return makeErrorCode(
@@ -21,6 +23,17 @@ llvm::Error checkPicturePath(llvm::StringRef path) {
     return llvm::Error::success();
   return makeErrorCode(
       2, "a picture is written to a file whose name ends in .dot or .svg, got '{0}'", path);
+}
+
+void addGraphPaths(CommandPaths &paths, const std::string &path, const std::string &weights) {
+  const bool isStdout = path.empty() || path == "-";
+  paths.writes("-o", isStdout ? "-" : path);
+  paths.writes("--weights", weights);
+  const char *beside = "the weights of -o";
+  if (llvm::StringRef(path).endswith(".onnx"))
+    paths.writes(beside, dataPathFor(path));
+  else if (weights.empty() && !isStdout)
+    paths.writes(beside, weightsPathFor(path));
 }
 
 llvm::Error writeGraph(const Graph &g, const std::string &path, const std::string &weights) {
@@ -37,6 +50,10 @@ llvm::Error writeGraph(const Graph &g, const std::string &path, const std::strin
   }
   SaveOptions options;
   options.weightsPath = weights;
+  if (!weights.empty() && !pathWithin(folderOf(path), weights))
+    Console::get().note("'" + weights +
+                        "' lies outside the folder of the graph, so that reading "
+                        "it takes --allow-outside");
   return saveIsth(g, path.empty() ? "-" : path, options);
 }
 

@@ -2,13 +2,17 @@
 #pragma once
 
 #include "ir/graph.h"
+#include "tools/cli/paths.h"
 
 namespace isthmus {
 
-// Before any work is done: the path ends in a format that can be written. Empty and "-" are
-// standard output.
-llvm::Error checkGraphPath(llvm::StringRef path);   // .isth or .onnx
-llvm::Error checkPicturePath(llvm::StringRef path); // .dot or .svg
+// Before any work is done: the path ends in a format that can be written, .isth or .onnx, .dot or
+// .svg. Empty and "-" are standard output; weights go to a file.
+llvm::Error checkGraphPath(llvm::StringRef path, llvm::StringRef weights);
+llvm::Error checkPicturePath(llvm::StringRef path);
+
+// What writeGraph will write: the graph, and the file that its large weights would go to.
+void addGraphPaths(CommandPaths &paths, const std::string &path, const std::string &weights);
 
 // As text to standard output for "" or "-", else to a file; large weights as docs/language.md says.
 // As ONNX if the name ends so: with all weights, drawn as a run with seed 0 draws them.

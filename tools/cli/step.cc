@@ -6,15 +6,18 @@
 namespace isthmus {
 
 llvm::Expected<StepToPlan> stepToPlan(const ModelOptions &model, const PlanOptions &plan,
-                                      const std::string &deviceName) {
+                                      const std::string &deviceName, CommandPaths &paths) {
   if (llvm::Error e = checkOptions(model))
     return e;
   if (llvm::Error e = checkOptions(plan))
     return e;
+  paths.reads("MODEL", model.model);
+  if (llvm::Error e = paths.check())
+    return e;
   auto device = openDevice(deviceName, deviceOptions(model));
   if (!device)
     return device.takeError();
-  auto g = loadModel(model);
+  auto g = loadModel(model, paths);
   if (!g)
     return g.takeError();
   g = differentiated(std::move(*g), model);

@@ -4,6 +4,7 @@
 #include "ir/graph.h"
 #include "runtime/device.h"
 #include "tools/cli/options.h"
+#include "tools/cli/paths.h"
 
 namespace isthmus {
 
@@ -13,8 +14,8 @@ struct StepToPlan {
   PlanOptions plan;               // with the model's seed
 };
 
-// Checks the options, then opens the device and loads the model.
+// Checks the options and the command's paths, then opens the device and loads the model.
 llvm::Expected<StepToPlan> stepToPlan(const ModelOptions &model, const PlanOptions &plan,
-                                      const std::string &device);
+                                      const std::string &device, CommandPaths &paths);
 
 } // namespace isthmus

@@ -31,7 +31,8 @@ ExplainOptions explainOptions(const Options &o, const PlanOptions &plan, const P
 }
 
 llvm::Error explainPlan(const Options &o) {
-  auto step = stepToPlan(o.model, o.plan, o.device);
+  CommandPaths paths;
+  auto step = stepToPlan(o.model, o.plan, o.device, paths);
   if (!step)
     return step.takeError();
   auto &[device, g, plan] = *step;

@@ -42,7 +42,7 @@ llvm::Error byValues(Graph &g, const Options &o) {
 llvm::Error grad(const Options &o) {
   if (llvm::Error e = checkOptions(o.model))
     return e;
-  if (llvm::Error e = checkGraphPath(o.output))
+  if (llvm::Error e = checkGraphPath(o.output, o.weights))
     return e;
   bool values = !o.ys.empty() || !o.xs.empty();
   if (values && (o.ys.empty() || o.xs.empty()))
@@ -53,7 +53,12 @@ llvm::Error grad(const Options &o) {
                          "--loss with --wrt and --ys with --xs are two ways to say it; give one");
   if (o.gradYs != "ones" && !values)
     return makeErrorCode(2, "--grad-ys goes with --ys and --xs");
-  auto loaded = loadModel(o.model);
+  CommandPaths paths;
+  paths.reads("MODEL", o.model.model);
+  addGraphPaths(paths, o.output, o.weights);
+  if (llvm::Error e = paths.check())
+    return e;
+  auto loaded = loadModel(o.model, paths);
   if (!loaded)
     return loaded.takeError();
   Graph g = originalOf(*loaded);
@@ -71,10 +76,10 @@ VerbBody setUp(CLI::App &app) {
                  "ones, or inputs: adds an input seed.NAME for each of --ys")
       ->capture_default_str()
       ->check(CLI::IsMember({"ones", "inputs"}));
-  app.add_option("-o,--output", o->output,
-                 "the differentiated graph, OUT.isth or OUT.onnx; default: standard output");
-  app.add_option("--weights", o->weights,
-                 "a .safetensors file for large weights; default: beside OUT.isth");
+  addPathOption(app, "-o,--output", o->output,
+                "the differentiated graph, OUT.isth or OUT.onnx; default: standard output");
+  addPathOption(app, "--weights", o->weights,
+                "a .safetensors file for large weights; default: beside OUT.isth");
   return [o] { return grad(*o); };
 }
 

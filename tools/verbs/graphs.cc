@@ -18,9 +18,14 @@ struct ImportOptions {
 llvm::Error import(const ImportOptions &o) {
   if (llvm::Error e = checkOptions(o.model))
     return e;
-  if (llvm::Error e = checkGraphPath(o.output))
+  if (llvm::Error e = checkGraphPath(o.output, o.weights))
     return e;
-  auto g = loadModel(o.model);
+  CommandPaths paths;
+  paths.reads("MODEL", o.model.model);
+  addGraphPaths(paths, o.output, o.weights);
+  if (llvm::Error e = paths.check())
+    return e;
+  auto g = loadModel(o.model, paths);
   if (!g)
     return g.takeError();
   return writeGraph(*g, o.output, o.weights);
@@ -29,10 +34,10 @@ llvm::Error import(const ImportOptions &o) {
 VerbBody setUpImport(CLI::App &app) {
   auto o = std::make_shared<ImportOptions>();
   addModelOptions(app, o->model);
-  app.add_option("-o,--output", o->output,
-                 "the graph, OUT.isth or OUT.onnx; default: standard output");
-  app.add_option("--weights", o->weights,
-                 "a .safetensors file for large weights; default: beside OUT.isth");
+  addPathOption(app, "-o,--output", o->output,
+                "the graph, OUT.isth or OUT.onnx; default: standard output");
+  addPathOption(app, "--weights", o->weights,
+                "a .safetensors file for large weights; default: beside OUT.isth");
   return [o] { return import(*o); };
 }
 
@@ -46,7 +51,11 @@ llvm::Error zoo(const ZooCall &o) {
     llvm::outs() << zooText();
     return llvm::Error::success();
   }
-  if (llvm::Error e = checkGraphPath(o.output))
+  if (llvm::Error e = checkGraphPath(o.output, o.weights))
+    return e;
+  CommandPaths paths;
+  addGraphPaths(paths, o.output, o.weights);
+  if (llvm::Error e = paths.check())
     return e;
   auto g = buildZoo(o.name, o.options);
   if (!g)
@@ -67,10 +76,10 @@ VerbBody setUpZoo(CLI::App &app) {
            "--" + name, [o, name = name](const std::string &value) { o->options[name] = value; },
            doc)
         ->group("Model options");
-  app.add_option("-o,--output", o->output,
-                 "the graph, OUT.isth or OUT.onnx; default: standard output");
-  app.add_option("--weights", o->weights,
-                 "a .safetensors file for large weights; default: beside OUT.isth");
+  addPathOption(app, "-o,--output", o->output,
+                "the graph, OUT.isth or OUT.onnx; default: standard output");
+  addPathOption(app, "--weights", o->weights,
+                "a .safetensors file for large weights; default: beside OUT.isth");
   return [o] { return zoo(*o); };
 }
 
@@ -84,7 +93,12 @@ llvm::Error dot(const DotCall &o) {
     return e;
   if (llvm::Error e = checkPicturePath(o.output))
     return e;
-  auto g = loadModel(o.model);
+  CommandPaths paths;
+  paths.reads("MODEL", o.model.model);
+  paths.writes("-o", o.output.empty() ? "-" : o.output);
+  if (llvm::Error e = paths.check())
+    return e;
+  auto g = loadModel(o.model, paths);
   if (!g)
     return g.takeError();
   if (!g->hasBackward() && !o.model.loss.empty()) {
@@ -98,7 +112,7 @@ llvm::Error dot(const DotCall &o) {
 VerbBody setUpDot(CLI::App &app) {
   auto o = std::make_shared<DotCall>();
   addModelOptions(app, o->model);
-  app.add_option("-o,--output", o->output, "G.dot or G.svg; default: DOT on standard output");
+  addPathOption(app, "-o,--output", o->output, "G.dot or G.svg; default: DOT on standard output");
   return [o] { return dot(*o); };
 }
 

@@ -17,11 +17,17 @@ struct Options {
 };
 
 llvm::Error opt(const Options &o) {
-  if (llvm::Error e = checkGraphPath(o.output))
+  if (llvm::Error e = checkGraphPath(o.output, o.weights))
     return e;
   if (llvm::Error e = checkPicturePath(o.dot))
     return e;
-  auto step = stepToPlan(o.model, o.plan, o.device);
+  bool writesGraph = !o.output.empty() || (o.dot.empty() && o.report.empty());
+  CommandPaths paths;
+  if (writesGraph)
+    addGraphPaths(paths, o.output, o.weights);
+  paths.writes("--dot", o.dot);
+  paths.writes("--report", o.report);
+  auto step = stepToPlan(o.model, o.plan, o.device, paths);
   if (!step)
     return step.takeError();
   auto &[device, g, plan] = *step;
@@ -35,7 +41,7 @@ llvm::Error opt(const Options &o) {
       return e;
   if (llvm::Error e = writeReport(p->report, o.report))
     return e;
-  if (!o.output.empty() || (o.dot.empty() && o.report.empty()))
+  if (writesGraph)
     if (llvm::Error e = writeGraph(p->graph, o.output, o.weights))
       return e;
   const Report &r = p->report;
@@ -53,12 +59,12 @@ VerbBody setUp(CLI::App &app) {
   addPlanOptions(app, o->plan);
   app.add_option("--device", o->device, "the device that sizes and workspaces are meant for")
       ->capture_default_str();
-  app.add_option("-o,--output", o->output,
-                 "the rewritten graph, OUT.isth or OUT.onnx; - for standard output");
-  app.add_option("--weights", o->weights,
-                 "a .safetensors file for large weights; default: beside OUT.isth");
-  app.add_option("--dot", o->dot, "a picture of the rewritten graph, .dot or .svg");
-  app.add_option("--report", o->report, "a JSON file for the figures");
+  addPathOption(app, "-o,--output", o->output,
+                "the rewritten graph, OUT.isth or OUT.onnx; - for standard output");
+  addPathOption(app, "--weights", o->weights,
+                "a .safetensors file for large weights; default: beside OUT.isth");
+  addPathOption(app, "--dot", o->dot, "a picture of the rewritten graph, .dot or .svg");
+  addPathOption(app, "--report", o->report, "a JSON file for the figures");
   return [o] { return opt(*o); };
 }
 

@@ -1,8 +1,9 @@
 #include "ir/file.h"
-#include "nlohmann/json.hpp"
+#include "ir/json.h"
 #include "passes/budget.h"
 #include "passes/joint_graph.h"
 #include "tools/cli/budget.h"
+#include "tools/cli/paths.h"
 #include "tools/cli/planned.h"
 #include "tools/verbs/verbs.h"
 #include "llvm/ADT/STLExtras.h"
@@ -16,6 +17,8 @@ struct Options {
   double effort = 0;
   uint64_t seed = 0;
 };
+
+bool writesSchedule(const Options &o) { return !o.output.empty() || o.report.empty(); }
 
 int64_t persistentOf(const plan::Problem &p) {
   int64_t bytes = 0;
@@ -45,10 +48,7 @@ Report reportOf(const plan::Problem &p, const plan::PlanResult &found) {
 
 llvm::Error writeSchedule(const JointGraph &g, const plan::Schedule &s, const std::string &path) {
   std::string text = printSchedule(g.name, s);
-  if (!path.empty() && path != "-")
-    return writeFileAtomically(path, text);
-  llvm::outs() << text;
-  return llvm::Error::success();
+  return writeFileAtomically(path.empty() ? "-" : path, text);
 }
 
 // Each point takes this share of the effort.
@@ -86,14 +86,14 @@ llvm::Error writeCurve(const JointGraph &g, const std::vector<CurvePoint> &curve
                              {"recompute_overhead", plan.overhead()},
                              {"clones", plan.planned.recomputed},
                              {"schedule", plan.schedule}});
-  return writeFileAtomically(path, j.dump() + "\n");
+  return writeFileAtomically(path, jsonText(j) + "\n");
 }
 
 llvm::Expected<plan::PlanResult> replay(const JointGraph &g, const std::string &path,
                                         const plan::PlanOptions &options) {
-  auto text = llvm::MemoryBuffer::getFile(path);
+  auto text = readFile(path);
   if (!text)
-    return makeError("cannot read '{0}': {1}", path, text.getError().message());
+    return text.takeError();
   auto s = parseSchedule((*text)->getBuffer(), path, g.name);
   if (!s)
     return s.takeError();
@@ -110,9 +110,18 @@ llvm::Error runPlan(const Options &o) {
   auto budget = parseBudget(o.budget);
   if (!budget)
     return budget.takeError();
-  auto text = llvm::MemoryBuffer::getFileOrSTDIN(o.problem);
+  CommandPaths paths;
+  paths.reads("PROBLEM", o.problem);
+  paths.reads("--replay", o.replay);
+  if (writesSchedule(o))
+    paths.writes("-o", o.output.empty() ? "-" : o.output);
+  paths.writes("--curve", o.curve);
+  paths.writes("--report", o.report);
+  if (llvm::Error e = paths.check())
+    return e;
+  auto text = readFile(o.problem);
   if (!text)
-    return makeError("cannot read '{0}': {1}", o.problem, text.getError().message());
+    return text.takeError();
   auto g = parseJointGraph((*text)->getBuffer(), o.problem);
   if (!g)
     return g.takeError();
@@ -153,8 +162,9 @@ llvm::Error runPlan(const Options &o) {
   if (llvm::Error e = writeReport(r, o.report))
     return e;
   if (!found.isWithin)
-    return notWithin(r, options.budgetBytes);
-  if (!o.output.empty() || o.report.empty())
+    return search.wasInterrupted() ? interruptedBefore(options.budgetBytes)
+                                   : notWithin(r, options.budgetBytes);
+  if (writesSchedule(o))
     if (llvm::Error e = writeSchedule(*g, found.schedule, o.output))
       return e;
   std::string atLeast, copies;
@@ -182,14 +192,14 @@ VerbBody setUp(CLI::App &app) {
       ->required();
   addEffortOption(app, o->effort);
   app.add_option("--seed", o->seed, "of the search")->capture_default_str();
-  app.add_option("-o,--output", o->output,
-                 "the schedule, as JSON; - for standard output, the default without --report");
-  app.add_option("--replay", o->replay,
-                 "a saved schedule, perhaps edited: judges and places it, in place of a search");
-  app.add_option("--curve", o->curve,
-                 "a JSON file for plans at 95, 90, ... 5 % of the baseline and at the budget, in "
-                 "which more never costs more; takes some four times as long");
-  app.add_option("--report", o->report, "a JSON file for the figures");
+  addPathOption(app, "-o,--output", o->output,
+                "the schedule, as JSON; - for standard output, the default without --report");
+  addPathOption(app, "--replay", o->replay,
+                "a saved schedule, perhaps edited: judges and places it, in place of a search");
+  addPathOption(app, "--curve", o->curve,
+                "a JSON file for plans at 95, 90, ... 5 % of the baseline and at the budget, in "
+                "which more never costs more; takes some four times as long");
+  addPathOption(app, "--report", o->report, "a JSON file for the figures");
   app.add_option("--progress", o->progress, "auto, plain or none")
       ->capture_default_str()
       ->check(CLI::IsMember({"auto", "plain", "none"}));

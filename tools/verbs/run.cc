@@ -40,8 +40,18 @@ void summarize(const Report &r, const std::string &device) {
                         : ""));
 }
 
-llvm::Expected<Graph> stepOf(const Options &o, const GivenInputs &given) {
-  auto g = loadModel(o.model, given);
+CommandPaths pathsOf(const Options &o, const GivenInputs &given) {
+  CommandPaths paths;
+  paths.reads("MODEL", o.model.model);
+  for (const auto &[name, each] : given)
+    paths.reads(o.testData.empty() ? "--inputs" : "--test-data", each.from);
+  paths.writesFolder("--outputs", o.outputs);
+  paths.writes("--report", o.report);
+  return paths;
+}
+
+llvm::Expected<Graph> stepOf(const Options &o, CommandPaths &paths, const GivenInputs &given) {
+  auto g = loadModel(o.model, paths, given);
   if (!g)
     return g.takeError();
   if (!o.testData.empty())
@@ -58,9 +68,17 @@ llvm::Expected<Graph> stepOf(const Options &o, const GivenInputs &given) {
 // and the seed give.
 llvm::Error runOnce(const Options &o, Device &device, const GivenInputs &given,
                     const TestSet *test) {
-  auto g = stepOf(o, given);
+  CommandPaths paths = pathsOf(o, given);
+  if (llvm::Error e = paths.check())
+    return e;
+  auto g = stepOf(o, paths, given);
   if (!g)
     return g.takeError();
+  if (!o.outputs.empty())
+    for (const std::string &file : outputFiles(*g, o.outputs))
+      paths.writes("--outputs", file);
+  if (llvm::Error e = paths.check())
+    return e;
   PlanOptions how = o.plan;
   how.seed = o.model.seed;
   auto plan =
@@ -154,19 +172,18 @@ VerbBody setUp(CLI::App &app) {
       ->capture_default_str();
   app.add_option("--steps", o->steps, "how often to repeat the step, from the same state")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
-  app.add_option(
-      "--inputs", o->inputs,
-      "a folder with NAME.npy for graph inputs and parameters; what is missing is drawn");
-  app.add_option("--outputs", o->outputs, "a folder to write NAME.npy of every output to");
-  app.add_option("--test-data", o->testData,
-                 "a folder with test_data_set_N/input_K.pb and output_K.pb, as the ONNX project's "
-                 "tests have them: runs forward, as written, and compares");
+      ->check(positiveInteger());
+  addPathOption(app, "--inputs", o->inputs,
+                "a folder with NAME.npy for graph inputs and parameters; what is missing is drawn");
+  addPathOption(app, "--outputs", o->outputs, "a folder to write NAME.npy of every output to");
+  addPathOption(app, "--test-data", o->testData,
+                "a folder with test_data_set_N/input_K.pb and output_K.pb, as the ONNX project's "
+                "tests have them: runs forward, as written, and compares");
   app.add_option("--rtol", o->tolerance.relative, "for --test-data: relative error allowed")
       ->capture_default_str();
   app.add_option("--atol", o->tolerance.absolute, "for --test-data: absolute error allowed")
       ->capture_default_str();
-  app.add_option("--report", o->report, "a JSON file for the figures");
+  addPathOption(app, "--report", o->report, "a JSON file for the figures");
   return [o] { return run(*o); };
 }
 

@@ -28,7 +28,8 @@ llvm::Expected<Side> sideOf(const std::string &path, const Options &o, const Giv
   model.model = path;
   if (!isOnnx(path) && (isOnnx(o.model.model) || isOnnx(o.other)))
     model.dims.clear(); // these are for the one that has open sizes
-  auto g = loadModel(model, given);
+  CommandPaths paths;   // nothing is written
+  auto g = loadModel(model, paths, given);
   if (!g)
     return g.takeError();
   bool wasForward = !g->hasBackward();
@@ -140,9 +141,9 @@ VerbBody setUp(CLI::App &app) {
   app.add_option("--device", o->device, "where both run")->capture_default_str();
   app.add_option("--steps", o->steps, "how often to repeat the step")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
-  app.add_option("--inputs", o->inputs,
-                 "a folder with NAME.npy for graph inputs; what is missing is drawn");
+      ->check(positiveInteger());
+  addPathOption(app, "--inputs", o->inputs,
+                "a folder with NAME.npy for graph inputs; what is missing is drawn");
   return [o] { return verifyBoth(*o); };
 }
 
