@@ -3,12 +3,13 @@
 #include "ir/element.h"
 #include "ir/file.h"
 #include "ir/half.h"
-#include "nlohmann/json.hpp"
+#include "ir/json.h"
+#include "ir/text/spelling.h"
 #include "tools/cli/npy.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/FileSystem.h"
-#include "llvm/Support/Path.h"
+#include "llvm/Support/xxhash.h"
 #include <cmath>
 
 namespace isthmus {
@@ -140,6 +141,8 @@ llvm::Error checkIndices(const Graph &g, const Input &input, const Tensor &t,
 // A given tensor as the graph wants it.
 llvm::Expected<Tensor> asInput(const Graph &g, const Input &input, const Given &given) {
   const Type &type = g.type(input.value);
+  if (!given.problem.empty())
+    return makeError("{0}: {1}", given.from, given.problem);
   Tensor t = inPrecision(given.tensor, type.dtype);
   if (t.type != type)
     return makeError("{0}: input '%{1}' is of type {2}, the file holds {3}", given.from,
@@ -189,14 +192,28 @@ llvm::Expected<Tensor> defaultInput(const Graph &g, const Input &input, uint64_t
   return filled(type, [&](int64_t i) { return double(draws.bits(i) % uint64_t(limit)); });
 }
 
+namespace {
+// 255 bytes are what file systems take; '.npy' and a number for a collision come behind it.
+constexpr size_t kLongestStem = 230;
+
+std::string shortened(llvm::StringRef file, llvm::StringRef name) {
+  std::string hash = llvm::formatv("-{0:x-16}", llvm::xxHash64(name)).str();
+  llvm::StringRef start = file.take_front(kLongestStem - hash.size());
+  while (!isUtf8(start)) // cut within a character
+    start = start.drop_back();
+  return start.str() + hash;
+}
+} // namespace
+
 std::string fileName(llvm::StringRef name) {
   std::string file = name.str();
+  const bool isText = isUtf8(name);
   for (char &c : file)
-    if (c == '/' || c == ':' || c == '\\' || c == '\0')
+    if (c == '/' || c == ':' || c == '\\' || c == '\0' || (!isText && !llvm::isASCII(c)))
       c = '_';
   if (file.empty() || file.front() == '.')
     file.insert(file.begin(), '_');
-  return file;
+  return file.size() > kLongestStem ? shortened(file, name) : file;
 }
 
 std::vector<std::string> fileNames(llvm::ArrayRef<llvm::StringRef> names) {
@@ -216,19 +233,34 @@ llvm::Expected<GivenInputs> readInputs(const std::string &dir) {
   if (dir.empty())
     return out;
   std::error_code ec;
-  llvm::sys::fs::directory_iterator it(dir, ec), end;
+  llvm::sys::fs::recursive_directory_iterator it(dir, ec, /*follow_symlinks=*/false), end;
   if (ec)
     return makeError("cannot read the folder '{0}' of --inputs: {1}", dir, ec.message());
   for (; !ec && it != end; it.increment(ec)) {
-    llvm::StringRef stem = llvm::sys::path::filename(it->path());
-    if (!stem.consume_back(".npy"))
+    const std::string &path = it->path();
+    if (!llvm::StringRef(path).endswith(".npy"))
       continue;
-    auto t = readNpy(it->path());
-    if (!t)
+    llvm::StringRef name = llvm::StringRef(path).drop_front(dir.size()).ltrim('/').drop_back(4);
+    Given given{{}, path, /*mayBeUnused=*/name.contains('/'), ""};
+    if (given.mayBeUnused && it->type() == llvm::sys::fs::file_type::directory_file)
+      continue;
+    auto t = readNpy(path);
+    if (t)
+      given.tensor = std::move(*t);
+    else if (given.mayBeUnused)
+      given.problem = plainMessage(t.takeError());
+    else
       return t.takeError();
-    out[stem.str()] = {std::move(*t), it->path()};
+    out[name.str()] = std::move(given);
   }
   return out;
+}
+
+const Given *givenFor(const GivenInputs &given, llvm::StringRef name, llvm::StringRef file) {
+  auto it = given.find(name.str());
+  if (it == given.end())
+    it = given.find(file.str());
+  return it == given.end() ? nullptr : &it->second;
 }
 
 llvm::Expected<std::vector<Tensor>> makeInputs(const Graph &g, const GivenInputs &given,
@@ -237,14 +269,19 @@ llvm::Expected<std::vector<Tensor>> makeInputs(const Graph &g, const GivenInputs
   for (const Input &i : g.inputs())
     names.push_back(g.valueName(i.value));
   std::vector<std::string> files = fileNames(names);
+  llvm::StringSet<> known;
+  for (size_t i = 0; i < names.size(); ++i) {
+    known.insert(names[i]);
+    known.insert(files[i]);
+  }
   for (const auto &[name, each] : given)
-    if (!each.mayBeUnused && !llvm::is_contained(files, name))
+    if (!each.mayBeUnused && !known.count(name))
       return makeError("'{0}' names no input of the graph{1}", each.from, didYouMean(name, names));
   std::vector<Tensor> out;
   for (size_t i = 0; i < files.size(); ++i) {
     const Input &input = g.inputs()[i];
-    auto it = given.find(files[i]);
-    auto t = it != given.end() ? asInput(g, input, it->second) : defaultInput(g, input, seed);
+    const Given *found = givenFor(given, names[i], files[i]);
+    auto t = found ? asInput(g, input, *found) : defaultInput(g, input, seed);
     if (!t)
       return t.takeError();
     out.push_back(std::move(*t));
@@ -258,12 +295,28 @@ llvm::Error checkOutputsFolder(const std::string &dir) {
   return makeError("--outputs expects a folder, and '{0}' is a file", dir);
 }
 
-llvm::Error writeOutputs(const Graph &g, Executor &e, const std::string &dir) {
-  if (std::error_code ec = llvm::sys::fs::create_directories(dir))
-    return makeError("cannot make the folder '{0}' of --outputs: {1}", dir, ec.message());
+namespace {
+std::vector<llvm::StringRef> outputNames(const Graph &g) {
   std::vector<llvm::StringRef> names;
   for (ValueId v : g.outputs())
     names.push_back(g.valueName(v));
+  return names;
+}
+constexpr const char *kIndex = "/names.json";
+} // namespace
+
+std::vector<std::string> outputFiles(const Graph &g, const std::string &dir) {
+  std::vector<std::string> out;
+  for (const std::string &file : fileNames(outputNames(g)))
+    out.push_back(dir + "/" + file + ".npy");
+  out.push_back(dir + kIndex);
+  return out;
+}
+
+llvm::Error writeOutputs(const Graph &g, Executor &e, const std::string &dir) {
+  if (std::error_code ec = llvm::sys::fs::create_directories(dir))
+    return makeError("cannot make the folder '{0}' of --outputs: {1}", dir, ec.message());
+  std::vector<llvm::StringRef> names = outputNames(g);
   std::vector<std::string> files = fileNames(names);
   nlohmann::ordered_json index = nlohmann::ordered_json::object();
   for (size_t i = 0; i < files.size(); ++i) {
@@ -272,9 +325,9 @@ llvm::Error writeOutputs(const Graph &g, Executor &e, const std::string &dir) {
       return t.takeError();
     if (llvm::Error err = writeFileAtomically(dir + "/" + files[i] + ".npy", npyBytes(*t)))
       return err;
-    index[files[i] + ".npy"] = names[i].str();
+    index[files[i] + ".npy"] = utf8Text(names[i]);
   }
-  return writeFileAtomically(dir + "/names.json", index.dump(2) + "\n");
+  return writeFileAtomically(dir + kIndex, jsonText(index, 2) + "\n");
 }
 
 } // namespace isthmus

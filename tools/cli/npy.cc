@@ -1,8 +1,8 @@
 #include "tools/cli/npy.h"
 
-#include "ir/diagnostics.h"
+#include "ir/file.h"
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/Support/MemoryBuffer.h"
+#include <cstring>
 
 namespace isthmus {
 namespace {
@@ -17,46 +17,110 @@ constexpr Code kCodes[] = {{DType::F32, "<f4"},  {DType::F64, "<f8"}, {DType::F1
 
 constexpr llvm::StringLiteral kMagic("\x93NUMPY");
 
-// The text after 'key': in the header's dictionary.
-llvm::StringRef field(llvm::StringRef header, llvm::StringRef key) {
-  size_t at = header.find(("'" + key + "':").str());
-  return at == llvm::StringRef::npos ? "" : header.drop_front(at + key.size() + 3).ltrim();
-}
+// Reads the header, a dictionary of three keys as Python spells it: {'descr': '<f4',
+// 'fortran_order': False, 'shape': (4, 3), }.
+class HeaderReader {
+public:
+  explicit HeaderReader(llvm::StringRef text) : rest_(text) {}
 
-llvm::Expected<Type> parseHeader(llvm::StringRef header) {
-  llvm::StringRef descr = field(header, "descr"), shape = field(header, "shape");
-  const Code *code = nullptr;
-  for (const Code &c : kCodes)
-    if (descr.startswith(("'" + llvm::StringRef(c.text) + "'").str()))
-      code = &c;
-  if (!code)
-    return makeError("its element type is {0}; float16, 32, 64, int32, 64, uint8 or bool, "
-                     "little-endian, is expected",
-                     descr.take_until([](char c) { return c == ','; }));
-  if (!field(header, "fortran_order").startswith("False"))
-    return makeError("it is in Fortran order; save numpy.ascontiguousarray of it");
-  Type t(code->type, {});
-  if (!shape.consume_front("("))
-    return makeError("its header has no shape");
-  for (shape = shape.ltrim(); !shape.startswith(")"); shape = shape.ltrim(" ,")) {
-    int64_t d;
-    if (shape.consumeInteger(10, d) || d < 0)
-      return makeError("its header has no proper shape");
-    t.dims.push_back(d);
+  llvm::Expected<Type> run() {
+    if (!accept("{"))
+      return malformed();
+    while (!accept("}")) {
+      if (llvm::Error e = readField())
+        return e;
+      if (!accept(",") && !rest_.ltrim().startswith("}"))
+        return malformed();
+    }
+    if (!rest_.trim(" \n").empty() || seen_.size() != 3)
+      return malformed();
+    if (!type_.isValid())
+      return makeError("its shape {0} is too large", type_.str());
+    return type_;
   }
-  if (!t.isValid())
-    return makeError("its shape {0} is too large", t.str());
-  return t;
-}
 
-using Buffer = std::unique_ptr<llvm::MemoryBuffer>;
+private:
+  static llvm::Error malformed() {
+    return makeError("its header is expected to be a dictionary of descr, fortran_order and shape");
+  }
 
-llvm::Expected<Buffer> open(const std::string &path) {
-  auto file = llvm::MemoryBuffer::getFile(path, /*IsText=*/false, /*RequiresNullTerminator=*/false);
-  if (!file)
-    return makeError("cannot read '{0}': {1}", path, file.getError().message());
-  return std::move(*file);
-}
+  bool accept(llvm::StringRef token) {
+    rest_ = rest_.ltrim();
+    return rest_.consume_front(token);
+  }
+
+  bool readString(llvm::StringRef &text) {
+    rest_ = rest_.ltrim();
+    for (char quote : {'\'', '"'}) {
+      size_t end = rest_.startswith(llvm::StringRef(&quote, 1)) ? rest_.find(quote, 1)
+                                                                : llvm::StringRef::npos;
+      if (end == llvm::StringRef::npos)
+        continue;
+      text = rest_.slice(1, end);
+      rest_ = rest_.drop_front(end + 1);
+      return true;
+    }
+    return false;
+  }
+
+  llvm::Error readField() {
+    llvm::StringRef key;
+    if (!readString(key) || !accept(":"))
+      return malformed();
+    if (llvm::is_contained(seen_, key))
+      return makeError("its header has '{0}' twice", key);
+    seen_.push_back(key);
+    if (key == "descr")
+      return readElementType();
+    if (key == "fortran_order")
+      return readOrder();
+    return key == "shape" ? readShape() : malformed();
+  }
+
+  llvm::Error readElementType() {
+    llvm::StringRef text;
+    rest_ = rest_.ltrim();
+    llvm::StringRef shown = rest_.take_until([](char c) { return c == ','; });
+    const Code *code = readString(text)
+                           ? llvm::find_if(kCodes, [&](const Code &c) { return c.text == text; })
+                           : std::end(kCodes);
+    if (code == std::end(kCodes))
+      return makeError("its element type is {0}; float16, 32, 64, int32, 64, uint8 or bool, "
+                       "little-endian, is expected",
+                       shown);
+    type_.dtype = code->type;
+    return llvm::Error::success();
+  }
+
+  llvm::Error readOrder() {
+    if (accept("False"))
+      return llvm::Error::success();
+    return accept("True") ? makeError("it is in Fortran order; save numpy.ascontiguousarray of it")
+                          : malformed();
+  }
+
+  llvm::Error readShape() {
+    if (!accept("("))
+      return makeError("its header has no shape");
+    bool isList = true; // a tuple of one ends in a comma
+    while (!accept(")")) {
+      int64_t d;
+      rest_ = rest_.ltrim();
+      if (!isList || rest_.consumeInteger(10, d) || d < 0)
+        return makeError("its header has no proper shape");
+      accept("L"); // as Python 2 wrote them
+      type_.dims.push_back(d);
+      isList = accept(",");
+    }
+    if (type_.dims.size() == 1 && !isList)
+      return makeError("its header has no proper shape");
+    return llvm::Error::success();
+  }
+
+  llvm::StringRef rest_;
+  llvm::SmallVector<llvm::StringRef, 3> seen_;
+  Type type_{DType::F32, {}};
+};
 
 // The type, and where the data, of the right size, begin.
 llvm::Expected<std::pair<Type, size_t>> readHeader(llvm::StringRef bytes) {
@@ -71,7 +135,7 @@ llvm::Expected<std::pair<Type, size_t>> readHeader(llvm::StringRef bytes) {
   size_t start = 8 + lengthBytes + length;
   if (start > bytes.size())
     return makeError("the header is cut short");
-  auto type = parseHeader(bytes.slice(8 + lengthBytes, start));
+  auto type = HeaderReader(bytes.slice(8 + lengthBytes, start)).run();
   if (!type)
     return type.takeError();
   if (int64_t(bytes.size() - start) != type->bytes())
@@ -83,15 +147,30 @@ llvm::Expected<std::pair<Type, size_t>> readHeader(llvm::StringRef bytes) {
 } // namespace
 
 llvm::Expected<Tensor> readNpy(const std::string &path) {
-  auto file = open(path);
+  auto file = readRegularFile(path);
   if (!file)
     return file.takeError();
-  auto header = readHeader((*file)->getBuffer());
+  auto t = parseNpy(std::move(*file));
+  if (!t)
+    return locate(t.takeError(), path);
+  return t;
+}
+
+llvm::Expected<Tensor> parseNpy(std::shared_ptr<const llvm::MemoryBuffer> bytes) {
+  auto header = readHeader(bytes->getBuffer());
   if (!header)
-    return locate(header.takeError(), path);
+    return header.takeError();
   const Type &type = header->first;
-  const char *from = (*file)->getBufferStart() + header->second;
-  return Tensor::make(type, [&](char *to) { std::memcpy(to, from, size_t(type.bytes())); });
+  const char *from = bytes->getBufferStart() + header->second;
+  bool isAligned = reinterpret_cast<uintptr_t>(from) % uint64_t(dtypeBytes(type.dtype)) == 0;
+  if (isAligned && type.dtype != DType::Bool)
+    return Tensor{type, std::move(bytes), from};
+  return Tensor::make(type, [&](char *to) {
+    std::memcpy(to, from, size_t(type.bytes()));
+    if (type.dtype == DType::Bool) // any byte of a file is true or false; of a bool only two are
+      for (int64_t i = 0; i < type.elements(); ++i)
+        to[i] = to[i] != 0;
+  });
 }
 
 std::string npyBytes(const Tensor &t) {
