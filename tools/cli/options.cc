@@ -7,8 +7,42 @@
 #include "tools/cli/budget.h"
 #include "tools/cli/console.h"
 #include "llvm/ADT/StringRef.h"
+#include <cmath>
 
 namespace isthmus {
+namespace {
+
+std::string expected(const char *what, const std::string &got) {
+  return std::string("expected ") + what + ", got '" + got + "'";
+}
+
+CLI::Validator positiveNumber() {
+  auto check = [](std::string &text) {
+    double value = 0;
+    bool isOne = !llvm::StringRef(text).getAsDouble(value) && std::isfinite(value) && value > 0;
+    return isOne ? "" : expected("a number above 0", text);
+  };
+  return CLI::Validator(check, "NUMBER");
+}
+
+} // namespace
+
+CLI::Validator positiveInteger() {
+  auto check = [](std::string &text) {
+    int value = 0;
+    bool isOne = !llvm::StringRef(text).getAsInteger(10, value) && value > 0;
+    return isOne ? "" : expected("a whole number from 1 on", text);
+  };
+  return CLI::Validator(check, "COUNT");
+}
+
+CLI::Option *addPathOption(CLI::App &verb, const std::string &names, std::string &path,
+                           const std::string &doc) {
+  auto check = [](const std::string &text) {
+    return text.empty() ? std::string("expected a name, got an empty one") : "";
+  };
+  return verb.add_option(names, path, doc)->check(check, "");
+}
 
 void addModelOptions(CLI::App &verb, ModelOptions &o) {
   const char *group = "Model options";
@@ -43,7 +77,7 @@ void addModelOptions(CLI::App &verb, ModelOptions &o) {
       ->group(group);
   verb.add_option("--threads", o.threads, "CPU threads; default: one for each core")
       ->group(group)
-      ->check(CLI::PositiveNumber);
+      ->check(positiveInteger());
   verb.add_option(
           "--precision", o.precision,
           "f32, f64, bf16, f16, or tf32: f32 whose products a GPU may round; default: as the "
@@ -55,6 +89,9 @@ void addModelOptions(CLI::App &verb, ModelOptions &o) {
       ->capture_default_str()
       ->group(group)
       ->check(CLI::IsMember({kAutoLayout, kFirstLayout, kLastLayout}));
+  verb.add_flag("--allow-outside", o.allowOutside,
+                "weights may lie outside the model's folder, wherever the file names them")
+      ->group(group);
   verb.add_option("--progress", o.progress, "auto, plain or none")
       ->capture_default_str()
       ->group(group)
@@ -67,7 +104,7 @@ CLI::Option *addEffortOption(CLI::App &verb, double &effort) {
                   "how long to search for a plan, in seconds of a common core, more or less; the "
                   "same plan on every machine; default: by the size of the graph, 2 at 400 ops, 5 "
                   "at 4,000, 10 at 10,000")
-      ->check(CLI::PositiveNumber);
+      ->check(positiveNumber());
 }
 
 void addPlanOptions(CLI::App &verb, PlanOptions &o) {

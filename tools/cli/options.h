@@ -24,6 +24,7 @@ struct ModelOptions {
   std::vector<std::string> ties; // "A,B"
   std::string untie;             // names, comma between
   bool eval = false, asWritten = false;
+  bool allowOutside = false; // weights may lie outside the model's folder
   uint64_t seed = 0;
   int threads = 0;       // 0: one for each core
   std::string precision; // empty: as the model has it

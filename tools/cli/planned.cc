@@ -122,7 +122,8 @@ private:
       stopClock();
       if (llvm::Error e = writeReport(report(), reportPath_))
         return e;
-      return notWithin(report(), limit->bytes);
+      return out_.wasInterrupted ? interruptedBefore(limit->bytes)
+                                 : notWithin(report(), limit->bytes);
     }
     setFigures(baseline, found->plan.planned);
     setBound(report(), found->plan);
@@ -254,6 +255,11 @@ llvm::Error notWithin(const Report &r, int64_t budget) {
       "a larger --effort",
       bytesText(budget), budget, bytesText(*r.smallestBudgetBytes), *r.smallestBudgetBytes,
       bytesText(*r.lowerBoundBytes));
+}
+
+llvm::Error interruptedBefore(int64_t budget) {
+  return makeErrorCode(130, "interrupted before a plan within {0} ({1} bytes) was found",
+                       bytesText(budget), budget);
 }
 
 llvm::Error interruptedError() {

@@ -63,7 +63,9 @@ private:
 // Exit code 3; `r` has the least budget that is known to be met.
 llvm::Error notWithin(const Report &r, int64_t budget);
 
-// After the products of an interrupted search are written. Exit code 130.
+// After the products of an interrupted search are written, or where it has found none. Exit code
+// 130.
 llvm::Error interruptedError();
+llvm::Error interruptedBefore(int64_t budget);
 
 } // namespace isthmus

@@ -10,6 +10,11 @@ namespace isthmus {
 void addModelOptions(CLI::App &verb, ModelOptions &o);
 void addPlanOptions(CLI::App &verb, PlanOptions &o);
 CLI::Option *addEffortOption(CLI::App &verb, double &effort);
+// A file or a folder; an empty name is an error.
+CLI::Option *addPathOption(CLI::App &verb, const std::string &names, std::string &path,
+                           const std::string &doc);
+// What numbers must be: a whole one from 1 on.
+CLI::Validator positiveInteger();
 
 // A verb: registers its options on `app`, and gives what runs when it is called.
 using VerbBody = std::function<llvm::Error()>;
