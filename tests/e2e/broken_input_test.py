@@ -112,6 +112,26 @@ class Usage(Broken):
             with self.subTest(bad):
                 self.fails(2, "--threads", "run", self.mlp(), "--loss=mean", f"--threads={bad}")
 
+    def test_effort(self):
+        for bad in "nan", "inf", "-inf", "0", "-1", "x", "1e999":
+            with self.subTest(bad):
+                self.fails(2, ["--effort", "a number above 0", bad], "opt", self.mlp(), "--loss=mean", "--budget=50%",
+                           f"--effort={bad}")
+
+    def test_short_messages(self):
+        result = self.fails(2, "--threads: expected a whole number from 1 on, got '0'", "run", self.mlp(), "--threads=0")
+        self.assertNotIn("e-308", result.err)
+
+    def test_empty_names_of_files(self):
+        for verb, option in (("opt", "-o"), ("opt", "--weights"), ("opt", "--dot"), ("opt", "--report"), ("run", "--outputs"),
+                             ("run", "--inputs"), ("import", "-o"), ("dot", "-o")):
+            with self.subTest(f"{verb} {option}"):
+                args = [] if verb in ("import", "dot") else ["--loss=mean"]
+                self.fails(2, "expected a name, got an empty one", verb, self.mlp(), *args, option, "")
+
+    def test_weights_on_stdout(self):
+        self.fails(2, ["--weights", "'-'"], "import", self.mlp(), "--weights=-")
+
     def test_steps(self):
         for bad in "0", "-1", "x":
             with self.subTest(bad):
@@ -426,6 +446,19 @@ class Arrays(Broken):
                 b"{'descr': '<f4', 'fortran_order': False, 'shape': (4, 3", b"{'descr': '<f4', 'fortran_order': False, 'shape': 12}":
             with self.subTest(header):
                 self.fails_with(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + bytes(48), "x.npy")
+
+    def test_repeated_keys(self):
+        for header in b"{'descr': '<f4', 'descr': '<f4', 'fortran_order': False, 'shape': (4, 3), }", \
+                b"{'descr': '<f4', 'fortran_order': False, 'shape': (4, 3), 'shape': (12,), }":
+            with self.subTest(header):
+                self.fails_with(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + bytes(48), ["x.npy", "twice"])
+
+    def test_header_with_more(self):
+        for header in b"{'descr': '<f4', 'fortran_order': False, 'shape': (4, 3), 'x': 1}", \
+                b"{'descr': '<f4', 'fortran_order': False, 'shape': (4, 3)} + {}", \
+                b"'descr': '<f4', 'fortran_order': False, 'shape': (4, 3), ":
+            with self.subTest(header):
+                self.fails_with(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + bytes(48), ["x.npy", "dictionary"])
 
     def test_unknown_version(self):
         content = self.good()
@@ -761,6 +794,19 @@ class Weights(Broken):
 
     def test_unknown_element_type(self):
         self.fails_with(self.entry("F8_E4M3"), ["F8_E4M3"])
+
+    def two(self, first, second, data):
+        return self.safetensors(f'{{"w":{{"dtype":"F32","shape":[2,2],"data_offsets":{first}}},'
+                                f'"v":{{"dtype":"F32","shape":[2,2],"data_offsets":{second}}}}}', bytes(data))
+
+    def test_overlaps_holes_and_more_behind(self):
+        self.fails_with(self.two("[0,16]", "[8,24]", 24), ["w.safetensors", "overlaps"])
+        self.fails_with(self.two("[0,16]", "[20,36]", 36), ["w.safetensors", "a hole"])
+        self.fails_with(self.two("[0,16]", "[16,32]", 36), ["w.safetensors", "byte 32 of 36"])
+
+    def test_repeated_names(self):
+        entry = '"w":{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]}'
+        self.fails_with(self.safetensors("{" + entry + "," + entry + "}", bytes(16)), ["'w' is given twice"])
 
 
 class Onnx(Broken):
