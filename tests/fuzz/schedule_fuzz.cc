@@ -1,0 +1,49 @@
+// Any bytes: reading them as a schedule either fails with a message that names the file, or gives
+// one that is the same after it is printed and read again, and that is judged without harm.
+//
+// FUZZ: sources=passes/joint_graph.cc passes/plan/*.cc
+
+#include "ir/check.h"
+#include "ir/diagnostics.h"
+#include "passes/joint_graph.h"
+
+using namespace isthmus;
+
+namespace {
+
+constexpr const char *kProblem = R"({"name": "g", "nodes": [
+  {"id": 0, "inputs": [], "bytes": 8, "cost": 0, "persistent": true},
+  {"id": 1, "inputs": [0], "bytes": 64, "cost": 3},
+  {"id": 2, "inputs": [1], "bytes": 32, "cost": 2},
+  {"id": 3, "inputs": [2], "bytes": 0, "view": true, "cost": 0},
+  {"id": 4, "inputs": [3], "out_bytes": [16, 8], "bytes": 24, "cost": 2},
+  {"id": 5, "inputs": [1, 4], "bytes": 16, "cost": 1, "recomputable": false}], "outputs": [5]})";
+
+const plan::Problem &problem() {
+  static const JointGraph g = llvm::cantFail(parseJointGraph(kProblem, "problem"));
+  return g.problem;
+}
+
+} // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  llvm::StringRef text(reinterpret_cast<const char *>(data), size);
+  auto s = parseSchedule(text, "fuzz", "g");
+  if (!s) {
+    std::string message = llvm::toString(s.takeError());
+    ISTHMUS_CHECK(message.find("fuzz: ") != std::string::npos, "a message: " + message);
+    return 0;
+  }
+  auto back = parseSchedule(printSchedule("g", *s), "printed", "g");
+  ISTHMUS_CHECK(back && *back == *s, "another schedule was read back");
+  plan::Evaluation e = plan::evaluate(problem(), *s);
+  if (!e.error.empty())
+    return 0;
+  int64_t most = 0; // what is live adds up to the peak
+  std::vector<int64_t> live(s->size() + 1);
+  for (const plan::Lifetime &l : plan::lifetimes(problem(), *s))
+    for (uint32_t step = l.first; step <= l.last && step < s->size(); ++step)
+      most = std::max(most, live[step] += l.bytes);
+  ISTHMUS_CHECK(most == e.peakBytes, "the peak");
+  return 0;
+}

@@ -1,0 +1,9 @@
+# Seeds for schedules: right and wrong ones of the fuzzer's own problem.
+# Usage: bash schedule_seeds.sh FOLDER
+set -euo pipefail
+n=0
+for schedule in '[1, 2, 3, 4, 5]' '[1, 2, 3, 4, 1, 5]' '[1, 2, 3, 1, 2, 3, 4, 5]' '[]' '[5]' '[4294967296]' '[-1]' '[1.5]' '{}'; do
+  echo "{\"graph\": \"g\", \"schedule\": $schedule}" >"$1/$((n += 1))"
+done
+echo '{"graph": "h", "schedule": [1]}' >"$1/other"
+echo '{"graph": "g", "schedule": [1], "schedule": [2]}' >"$1/twice"
