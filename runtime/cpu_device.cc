@@ -56,9 +56,11 @@ public:
 
   llvm::Expected<DeviceAddress> allocate(int64_t bytes) override {
     int64_t available = availableBytes();
-    void *p = nullptr;
     // Asked before, because Linux promises more than it has and ends the process later.
-    if (bytes > available || posix_memalign(&p, 4096, std::max<int64_t>(bytes, 64)) != 0)
+    constexpr int64_t kPage = 4096;
+    void *p =
+        bytes > available ? nullptr : std::aligned_alloc(kPage, size_t(bytes / kPage + 1) * kPage);
+    if (!p)
       return makeErrorCode(5, "cpu:0: out of memory: {0:F1} MiB asked for, {1:F1} MiB available",
                            bytes / 1048576.0, available / 1048576.0);
     return static_cast<char *>(p);

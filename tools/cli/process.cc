@@ -10,8 +10,13 @@
 #include <cstdlib>
 #include <exception>
 #include <fcntl.h>
+#include <malloc.h>
 #include <new>
 #include <unistd.h>
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define ISTHMUS_SANITIZED
+#endif
 
 namespace isthmus {
 namespace {
@@ -41,12 +46,20 @@ constexpr int kFailed = 5;
     } catch (const std::bad_alloc &) {
       outOfMemory();
     } catch (const std::exception &known) {
-      talk("error: internal: an exception was not expected; please report this: ");
-      giveUp(known.what());
+      talk("note: a library says: ");
+      talk(known.what());
+      talk("\n");
     } catch (...) {
     }
   }
   giveUp("internal: an exception was not expected; please report this");
+}
+
+// An assertion that failed, or a library that did not look whether it got memory, as oneDNN when it
+// compiles a kernel.
+void onCrash(void *) {
+  giveUp("internal: the program crashed, for want of memory perhaps; please report this with the "
+         "command line");
 }
 
 // The library has told why.
@@ -63,14 +76,21 @@ void openStandardDescriptors() {
       (void)::open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
 }
 
+std::atomic<bool> isGuarded{false};
+
 } // namespace
 
 void guardProcess() {
+  isGuarded = true;
   openStandardDescriptors();
   std::signal(SIGPIPE, SIG_IGN);
   std::set_new_handler(outOfMemory);
   llvm::install_bad_alloc_error_handler([](void *, const char *, bool) { outOfMemory(); });
+  llvm::install_fatal_error_handler([](void *, const char *message, bool) { giveUp(message); });
   std::set_terminate(onTerminate);
+#ifndef ISTHMUS_SANITIZED // which have more to say of a crash
+  llvm::sys::AddSignalHandler(onCrash, nullptr);
+#endif
   std::atexit(onExit);
 }
 
@@ -89,3 +109,16 @@ int endProcess(int exitCode) {
 }
 
 } // namespace isthmus
+
+// oneDNN takes its memory through this function, and does not look whether it got any.
+#ifndef ISTHMUS_SANITIZED
+extern "C" int posix_memalign(void **p, size_t alignment, size_t bytes) {
+  void *made = memalign(alignment, bytes);
+  if (!made && isthmus::isGuarded)
+    isthmus::outOfMemory();
+  if (!made)
+    return ENOMEM;
+  *p = made;
+  return 0;
+}
+#endif

@@ -7,8 +7,8 @@ namespace isthmus {
 // At the start of main. From here on
 // - a reader that goes away is an error of the write and not a signal,
 // - descriptors that the process was started without do not become those of files,
-// - memory that cannot be had, an exception of a library and a library that gives up end the
-//   process with a message and exit code 5; temporary files are removed.
+// - memory that cannot be had, an exception of a library, a library that gives up and a crash end
+//   the process with a message and exit code 5; temporary files are removed.
 void guardProcess();
 
 // At the end of main: gives the exit code back, after what was meant for standard output is
