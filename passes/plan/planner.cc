@@ -42,9 +42,9 @@ public:
 
 private:
   bool mayReorder() const { return p_.order == Order::Free; }
-  // Of all the work allowed.
+  // Of all the work allowed. (A share that is left is negative where the last search took more.)
   uint64_t work(double share) const {
-    return static_cast<uint64_t>(share * effort_ * kWorkPerEffort);
+    return static_cast<uint64_t>(std::max(share, 0.0) * effort_ * kWorkPerEffort);
   }
 
   // The source order, or a better one of the same ops.
