@@ -29,6 +29,12 @@ struct Prepared {
   Problems problems;            // of the others
 };
 
+// An output whose declared shape is another than it has, in a model with open sizes.
+struct Doubt {
+  std::string output, where, message;
+  int axis; // -1: the rank
+};
+
 class Import {
 public:
   // `asConstants`: inputs that are constants this time.
@@ -44,7 +50,8 @@ public:
 
   llvm::Expected<Graph> run();
   const std::set<std::string> &toBind() const { return state_.toBind; }
-  const std::vector<std::string> &notes() const { return state_.notes; }
+  std::vector<std::string> notes() const { return state_.notes.lines(); }
+  const std::vector<Doubt> &doubts() const { return doubts_; }
 
 private:
   void reserveNames();
@@ -67,6 +74,8 @@ private:
   ImportState state_;
   Translator translator_;
   llvm::StringMap<const onnx::ValueInfoProto *> declared_;
+  llvm::StringSet<> isOutput_;
+  std::vector<Doubt> doubts_;
 };
 
 // --- Names
@@ -76,6 +85,8 @@ void Import::reserveNames() {
   for (const auto *list : {&g.value_info(), &g.output()})
     for (const onnx::ValueInfoProto &v : *list)
       declared_[v.name()] = &v;
+  for (const onnx::ValueInfoProto &v : g.output())
+    isOutput_.insert(v.name());
   for (const BoundInput &in : p_.inputs.inputs)
     values_.reserve(in.name);
   for (const onnx::TensorProto &t : g.initializer())
@@ -108,9 +119,11 @@ void Import::defineInputs() {
       continue;
     }
     scope_.define(in.name, values_.constant(given, values_.freshName(in.name + ".value")));
-    state_.note("the input '" + in.name +
-                "' is taken as a constant, with the value that is given for it: something that it "
-                "decides must be known before the run");
+    state_.notes.add(
+        "constant input", in.name,
+        "the input '" + in.name +
+            "' is taken as a constant, with the value that is given for it: something that it "
+            "decides must be known before the run");
   }
 }
 
@@ -176,7 +189,8 @@ void Import::defineInitializers(const llvm::StringSet<> &read) {
 
 // Holds what the file says of a value against what it is. Where sizes were open, an exporter may
 // have written one that it saw while tracing, and PyTorch's guesses shapes (behind a Transpose by
-// negative axes they are whatever was in memory): that is told, but no error.
+// negative axes they are whatever was in memory): that is told, but no error. An output's is in
+// doubt until it is known whether its shape depends on the open sizes (`settle`).
 void Import::checkDeclared(const std::string &name, const Operand &o, const std::string &where) {
   auto it = declared_.find(name);
   if (it == declared_.end() || o.isList() || !it->second->type().has_tensor_type())
@@ -201,20 +215,27 @@ void Import::checkDeclared(const std::string &name, const Operand &o, const std:
   // nobody wrote.
   bool isUnwritten = m_.proto->producer_name() == "pytorch" &&
                      llvm::any_of(s.dim(), [](const auto &d) { return d.dim_value() > INT32_MAX; });
-  bool isGuess = p_.inputs.hadSymbols || isUnwritten;
-  auto differs = [&](const std::string &says) {
-    if (!isGuess)
+  const bool hasSymbols = !p_.inputs.symbols.empty();
+  const bool isDoubt = hasSymbols && !isUnwritten && isOutput_.count(name);
+  auto differs = [&](const std::string &says, int axis) {
+    if (!hasSymbols && !isUnwritten)
       return complain(says);
-    state_.note("the file declares '" + name + "' " + says + ", but it is '" + type.str() + "'");
+    std::string message =
+        "the file declares '" + name + "' " + says + ", but it is '" + type.str() + "'";
+    if (isDoubt)
+      doubts_.push_back({name, where, message, axis});
+    else
+      state_.notes.add("declared", name, message);
   };
   if (s.dim_size() != type.rank())
-    return differs("of rank " + std::to_string(s.dim_size()));
+    return differs("of rank " + std::to_string(s.dim_size()), -1);
   for (int i = 0; i < s.dim_size(); ++i) {
     if (!s.dim(i).has_dim_value() || s.dim(i).dim_value() < 0 ||
         s.dim(i).dim_value() == type.dims[size_t(i)])
       continue;
-    return differs("of size " + std::to_string(s.dim(i).dim_value()) + " on axis " +
-                   std::to_string(i));
+    differs("of size " + std::to_string(s.dim(i).dim_value()) + " on axis " + std::to_string(i), i);
+    if (!isDoubt) // one is enough
+      return;
   }
 }
 
@@ -224,7 +245,7 @@ void Import::addOutputs() {
   llvm::StringSet<> listed;
   for (const onnx::ValueInfoProto &v : m_.graph().output()) {
     if (!listed.insert(v.name()).second) { // exporters do so where a model returns one tensor twice
-      state_.note("'" + v.name() + "' is listed twice among the outputs, and is taken once");
+      state_.notes.add("'" + v.name() + "' is listed twice among the outputs, and is taken once");
       continue;
     }
     const Operand *o = scope_.find(v.name());
@@ -274,9 +295,9 @@ llvm::Expected<Graph> Import::run() {
     checkDeclared(name, o, m_.whereNode(node));
   };
   if (m_.opset > kNewestOpset)
-    state_.note("the model is of opset " + std::to_string(m_.opset) + ", newer than " +
-                std::to_string(kNewestOpset) +
-                ", the newest that is known here; its operators are read as of that one");
+    state_.notes.add("the model is of opset " + std::to_string(m_.opset) + ", newer than " +
+                     std::to_string(kNewestOpset) +
+                     ", the newest that is known here; its operators are read as of that one");
   std::vector<llvm::StringRef> wanted;
   for (const onnx::ValueInfoProto &v : g.output())
     wanted.push_back(v.name());
@@ -294,12 +315,66 @@ llvm::Expected<Graph> Import::run() {
   return std::move(g_);
 }
 
+// --- Declared shapes in doubt
+
+// Whether the output's rank, or its size on the axis, is another in `other` than in `g`.
+bool differsIn(const Graph &g, const Graph &other, const Doubt &d) {
+  const Type &a = g.type(g.find(d.output)), &b = other.type(other.find(d.output));
+  return a.rank() != b.rank() || (d.axis >= 0 && a.dims[size_t(d.axis)] != b.dims[size_t(d.axis)]);
+}
+
+// A shape that an open size decides may be declared as the exporter saw it while tracing: a note.
+// One that stays as it is, whatever the sizes, is declared wrong: an error. Which it is shows when
+// the model is imported with other sizes; where it takes no others, the doubt stays a note.
+llvm::Error settle(Prepared &p, const std::set<std::string> &asConstants, const Import &done,
+                   const Graph &g, Notes &notes) {
+  std::vector<bool> depends(done.doubts().size(), false);
+  bool wasTried = false;
+  for (auto [factor, more] : {std::pair(2, 0), {1, 1}, {0, 1}}) {
+    if (llvm::all_of(depends, [](bool b) { return b; }))
+      break;
+    OnnxOptions options = p.options;
+    for (const auto &[symbol, size] : p.inputs.symbols)
+      options.dims[symbol] = factor * size + more;
+    auto inputs = bindInputs(p.model, options);
+    if (!inputs) {
+      llvm::consumeError(inputs.takeError());
+      continue;
+    }
+    std::swap(p.inputs, *inputs);
+    auto other = Import(p, asConstants).run();
+    std::swap(p.inputs, *inputs);
+    if (!other) {
+      llvm::consumeError(other.takeError());
+      continue;
+    }
+    wasTried = true;
+    for (size_t i = 0; i < depends.size(); ++i)
+      depends[i] = depends[i] || differsIn(g, *other, done.doubts()[i]);
+  }
+  Problems problems;
+  for (size_t i = 0; i < depends.size(); ++i) {
+    const Doubt &d = done.doubts()[i];
+    const bool isTold = i > 0 && done.doubts()[i - 1].output == d.output;
+    if ((depends[i] || !wasTried) && !isTold)
+      notes.add("declared", d.output, d.message);
+    else if (!depends[i] && wasTried)
+      problems.add(d.where, "", d.message + ", whatever the open sizes are");
+  }
+  return problems.take();
+}
+
 // --- As often as needed
 
 llvm::Expected<Graph> importModel(Model &m, const OnnxOptions &options) {
   auto inputs = bindInputs(m, options);
-  if (!inputs)
+  if (!inputs) { // what cannot be run at all needs no sizes
+    if (llvm::Error unsupported = unsupportedOperators(m)) {
+      llvm::consumeError(inputs.takeError());
+      return unsupported;
+    }
     return locate(inputs.takeError(), m.file);
+  }
   Prepared p{
       m,  options, ExternalFiles(m.folder, options.outside, options.reads), std::move(*inputs), {},
       {}, {}};
@@ -339,10 +414,16 @@ llvm::Expected<Graph> importModel(Model &m, const OnnxOptions &options) {
         llvm::consumeError(g.takeError());
       continue;
     }
+    Notes aboutShapes;
+    if (g && !attempt.doubts().empty())
+      if (llvm::Error e = settle(p, asConstants, attempt, *g, aboutShapes))
+        return e;
     for (const std::string &note : p.roles.notes)
       if (g)
         tell(note);
     for (const std::string &note : attempt.notes())
+      tell(note);
+    for (const std::string &note : aboutShapes.lines())
       tell(note);
     return g;
   }

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "ir/onnx/fold.h"
+#include "ir/onnx/notes.h"
 #include "ir/onnx/problems.h"
 #include "ir/onnx/scope.h"
 #include "ir/onnx/tensor_data.h"
@@ -34,7 +35,7 @@ struct ImportState {
   // Inputs of the graph that must be known now, and whose values are given: the import is done
   // again with them as constants.
   std::set<std::string> toBind = {};
-  std::vector<std::string> notes = {};
+  Notes notes = {};
   // Constant nodes and initializers of graphs within nodes that are parameters, and those that have
   // been made: a loop's body reads one parameter in all of its turns.
   const llvm::DenseSet<const void *> *learnedElsewhere = nullptr;
@@ -52,7 +53,6 @@ struct ImportState {
   bool training(bool asWritten) const {
     return options.mode == OnnxMode::AsWritten ? asWritten : options.mode == OnnxMode::Train;
   }
-  void note(const std::string &text) { notes.push_back(text); }
 };
 
 class NodeContext {

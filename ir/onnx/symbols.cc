@@ -5,7 +5,6 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
-#include <set>
 
 namespace isthmus::onnx_import {
 namespace {
@@ -13,11 +12,11 @@ namespace {
 using Dimension = onnx::TensorShapeProto::Dimension;
 
 // The name by which a size is bound, or nothing if it is a number. Some writers put -1 for an
-// unknown one.
+// unknown one, and some the name "?" for each, which says as little as no name.
 std::optional<std::string> symbolOf(const Dimension &d, const std::string &input, int axis) {
   if (d.has_dim_value() && d.dim_value() >= 0)
     return std::nullopt;
-  if (d.has_dim_param() && !d.dim_param().empty())
+  if (d.has_dim_param() && !d.dim_param().empty() && d.dim_param() != "?")
     return d.dim_param();
   return input + "." + std::to_string(axis);
 }
@@ -48,6 +47,21 @@ llvm::Error unbound(const std::vector<std::string> &names) {
                    list, flags);
 }
 
+// What is bound must be there.
+llvm::Error checkNames(const std::map<std::string, int64_t> &given,
+                       const std::map<std::string, int64_t> &symbols) {
+  std::vector<llvm::StringRef> names;
+  for (const auto &[name, size] : symbols)
+    names.push_back(name);
+  for (const auto &[name, size] : given)
+    if (!symbols.count(name)) {
+      std::string has = names.empty() ? "none" : "'" + llvm::join(names, "', '") + "'";
+      return makeError("no open size of the model is called '{0}'; there {1} {2}{3}", name,
+                       names.size() > 1 ? "are" : "is", has, didYouMean(name, names));
+    }
+  return llvm::Error::success();
+}
+
 } // namespace
 
 const Tensor *givenValue(const OnnxOptions &options, llvm::StringRef input) {
@@ -61,7 +75,6 @@ llvm::Expected<BoundInputs> bindInputs(const Model &m, const OnnxOptions &option
 
   BoundInputs bound;
   std::vector<std::string> missing;
-  std::set<std::string> known;
   std::map<std::string, int64_t> sizeOf = sizes(m, options);
   for (const onnx::ValueInfoProto &v : m.graph().input()) {
     if (initializers.count(v.name()))
@@ -89,28 +102,22 @@ llvm::Expected<BoundInputs> bindInputs(const Model &m, const OnnxOptions &option
         type.dims.push_back(d.dim_value());
         continue;
       }
-      bound.hadSymbols = true;
-      known.insert(*symbol);
       auto it = sizeOf.find(*symbol);
       if (it == sizeOf.end() && !llvm::is_contained(missing, *symbol))
         missing.push_back(*symbol);
       if (it != sizeOf.end() && it->second < 1 && options.dims.count(*symbol))
         return makeError("expects a size of 1 or more for '{0}', got {1}", *symbol, it->second);
       type.dims.push_back(it == sizeOf.end() ? 1 : it->second);
+      bound.symbols[*symbol] = type.dims.back();
     }
     if (!type.isValid())
       return makeError("input '{0}' would have over 2^60 bytes: {1}", v.name(), type.str());
     bound.inputs.push_back({v.name(), type});
   }
+  if (llvm::Error e = checkNames(options.dims, bound.symbols))
+    return e;
   if (!missing.empty())
     return unbound(missing);
-  for (const auto &[name, size] : options.dims)
-    if (!known.count(name)) {
-      std::vector<llvm::StringRef> names(known.begin(), known.end());
-      std::string has = names.empty() ? "none" : "'" + llvm::join(names, "', '") + "'";
-      return makeError("no open size of the model is called '{0}'; there {1} {2}{3}", name,
-                       names.size() > 1 ? "are" : "is", has, didYouMean(name, names));
-    }
   return bound;
 }
 

@@ -12,8 +12,8 @@ struct BoundInput {
 };
 
 struct BoundInputs {
-  std::vector<BoundInput> inputs; // without those that are initializers
-  bool hadSymbols = false;        // some size was not a number in the file
+  std::vector<BoundInput> inputs;         // without those that are initializers
+  std::map<std::string, int64_t> symbols; // sizes that are no numbers in the file
 };
 
 // The value that is given for an input; null if there is none. It may lack data.

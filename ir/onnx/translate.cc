@@ -6,6 +6,8 @@
 namespace isthmus::onnx_import {
 namespace {
 
+constexpr int kDeepest = 100; // functions, branches and loops within each other
+
 // How a node is translated: by a row of the table, or by a body of the model's own. An operator
 // that we know is not looked up among the functions.
 struct Meaning {
@@ -55,30 +57,19 @@ std::vector<bool> liveNodes(const Model &m, const NodeList &nodes,
   return live;
 }
 
-// --- Lists of nodes
+// --- Operators that are not supported
 
-void Translator::translate(Scope &scope, const NodeList &nodes,
-                           llvm::ArrayRef<llvm::StringRef> wanted) {
-  llvm::StringSet<> read;
-  std::vector<bool> live = liveNodes(s_.model, nodes, wanted, read);
+void OperatorCheck::look(Scope &scope, const NodeList &nodes, const std::vector<bool> &live) {
   if (looked_.insert(&nodes).second)
-    tellUnsupported(scope, nodes, live);
-  for (int i = 0; i < nodes.size(); ++i) {
-    // A copy of an initializer is defined already.
-    bool done = nodes[i].output_size() == 1 && scope.depth == 0 && scope.find(nodes[i].output(0));
-    if (live[size_t(i)] && !done)
-      convertNode(scope, nodes[i], i);
-  }
+    lookInto(scope, nodes, live);
 }
 
-// Tells of all operators that will not be there, before the first node is translated: also of those
-// in bodies, which errors could keep from being entered. Branches may not be taken, and are looked
-// at when they are.
-void Translator::tellUnsupported(Scope &scope, const NodeList &nodes,
-                                 const std::vector<bool> &live) {
-  auto lookInto = [&](Scope inner, const auto &body) {
+// Before the first node is translated all are told of: also those in bodies, which errors could
+// keep from being entered. Branches may not be taken, and are looked at when they are.
+void OperatorCheck::lookInto(Scope &scope, const NodeList &nodes, const std::vector<bool> &live) {
+  auto enter = [&](Scope inner, const auto &body) {
     llvm::StringSet<> read;
-    tellUnsupported(inner, body.node(), liveNodes(s_.model, body.node(), outputNames(body), read));
+    lookInto(inner, body.node(), liveNodes(model_, body.node(), outputNames(body), read));
   };
   auto isNew = [&](const auto &body) {
     return scope.depth < kDeepest && looked_.insert(&body.node()).second;
@@ -89,21 +80,47 @@ void Translator::tellUnsupported(Scope &scope, const NodeList &nodes,
       continue;
     Meaning meaning = meaningOf(n, scope);
     if (const onnx::FunctionProto *f = meaning.function; f && isNew(*f))
-      lookInto(Scope(scope, n, i, *f), *f);
+      enter(Scope(scope, n, i, *f), *f);
     if (meaning.op && n.op_type() != "If")
       for (const onnx::GraphProto *body : graphsIn(n))
         if (isNew(*body))
-          lookInto(Scope(scope, n, i, "the body", ""), *body);
+          enter(Scope(scope, n, i, "the body", ""), *body);
     if (meaning)
       continue;
     if (isDefaultDomain(n.domain()))
-      s_.problems.add(scope.where(n, i), n.op_type(),
-                      "operator '" + n.op_type() + "' of opset " + std::to_string(scope.opset) +
-                          " is not supported" + (s_.problems.full() ? "" : nearOps(n.op_type())));
+      problems_.add(scope.where(n, i), n.op_type(),
+                    "operator '" + n.op_type() + "' of opset " + std::to_string(scope.opset) +
+                        " is not supported" + (problems_.full() ? "" : nearOps(n.op_type())));
     else
-      s_.problems.add(scope.where(n, i), n.op_type(),
-                      "operator '" + n.op_type() + "' of domain '" + n.domain() +
-                          "' is not supported, and the model has no function of that name");
+      problems_.add(scope.where(n, i), n.op_type(),
+                    "operator '" + n.op_type() + "' of domain '" + n.domain() +
+                        "' is not supported, and the model has no function of that name");
+  }
+}
+
+llvm::Error unsupportedOperators(const Model &m) {
+  Graph g; // for the scope's names; nothing is made
+  ValueTable values(g);
+  Scope scope(m, values);
+  Problems problems;
+  llvm::StringSet<> read;
+  const NodeList &nodes = m.graph().node();
+  OperatorCheck(m, problems).look(scope, nodes, liveNodes(m, nodes, outputNames(m.graph()), read));
+  return problems.take();
+}
+
+// --- Lists of nodes
+
+void Translator::translate(Scope &scope, const NodeList &nodes,
+                           llvm::ArrayRef<llvm::StringRef> wanted) {
+  llvm::StringSet<> read;
+  std::vector<bool> live = liveNodes(s_.model, nodes, wanted, read);
+  operators_.look(scope, nodes, live);
+  for (int i = 0; i < nodes.size(); ++i) {
+    // A copy of an initializer is defined already.
+    bool done = nodes[i].output_size() == 1 && scope.depth == 0 && scope.find(nodes[i].output(0));
+    if (live[size_t(i)] && !done)
+      convertNode(scope, nodes[i], i);
   }
 }
 

@@ -8,11 +8,30 @@
 
 namespace isthmus::onnx_import {
 
+// Tells of operators that are not supported, of each list of nodes once.
+class OperatorCheck {
+public:
+  OperatorCheck(const Model &m, Problems &problems) : model_(m), problems_(problems) {}
+
+  void look(Scope &scope, const NodeList &nodes, const std::vector<bool> &live);
+
+private:
+  void lookInto(Scope &scope, const NodeList &nodes, const std::vector<bool> &live);
+
+  const Model &model_;
+  Problems &problems_;
+  llvm::DenseSet<const void *> looked_; // lists of nodes that were looked at
+};
+
+// All of the model's, also of those in bodies that are translated in any case.
+llvm::Error unsupportedOperators(const Model &m);
+
 class Translator {
 public:
   explicit Translator(ImportState &s)
-      : s_(s), nodesLeft_(int64_t(s.options.allowance * kNodesAnyway) +
-                          s.model.fileBytes / kBytesPerNode) {}
+      : s_(s), operators_(s.model, s.problems),
+        nodesLeft_(int64_t(s.options.allowance * kNodesAnyway) +
+                   s.model.fileBytes / kBytesPerNode) {}
 
   // Translates, in order, the nodes that the names `wanted` depend on. Names are defined in
   // `scope`; problems are told.
@@ -27,9 +46,6 @@ public:
 private:
   // What bodies may expand to, so that a small file cannot become a huge graph.
   static constexpr int64_t kNodesAnyway = 50000, kBytesPerNode = 8;
-  static constexpr int kDeepest = 100;
-
-  void tellUnsupported(Scope &scope, const NodeList &nodes, const std::vector<bool> &live);
   void convertNode(Scope &scope, const onnx::NodeProto &proto, int index);
   void convert(NodeContext &n, const OnnxOp &op);
   void convertRow(NodeContext &n, const OpDef &row); // a node of our own domain
@@ -39,8 +55,8 @@ private:
   const Operand &initializerOf(const onnx::GraphProto &body, const onnx::TensorProto &t);
 
   ImportState &s_;
+  OperatorCheck operators_;
   int64_t nodesLeft_;
-  llvm::DenseSet<const void *> looked_; // functions and graphs whose operators were looked at
   llvm::DenseMap<const onnx::TensorProto *, Operand> initializers_; // of graphs within nodes
 };
 
