@@ -5,7 +5,7 @@
 namespace isthmus::onnx_import {
 namespace {
 
-// --- Batch norm. Its averages are state inputs; in training two update nodes move them.
+// --- Batch norm. Its averages are state inputs; where the file trains, two update nodes move them.
 
 // Whether the file itself asks for batch statistics: below opset 14, by having more than one
 // result.
@@ -49,13 +49,13 @@ void convertBatchNorm(NodeContext &n) {
   n.ignoreAttrs({"consumed_inputs"}); // below opset 6
   if (n.intAttr("spatial", 1) == 0)   // below opset 9
     return n.fail("statistics per element (spatial = 0) are not supported");
-  bool training = n.state.training(writtenForTraining(n));
+  bool training = writtenForTraining(n);
   Operand oldMean = average(n, 3), oldVar = average(n, 4), x = n.in(0);
   Dims dims = x.type.dims;
   if (dims.size() == 1) // one channel, by the definition
     x = n.reshape(x, {dims[0], 1});
   auto y = n.emitAll("batch_norm", {x, n.in(1), n.in(2), oldMean, oldVar},
-                     {{"epsilon", epsilon}, {"training", training}});
+                     {{"epsilon", epsilon}, {"training", training}, {"momentum", momentum}});
   if (n.failed())
     return;
   n.result(0, n.reshape(y[0], dims));

@@ -8,13 +8,14 @@ namespace {
 
 int64_t newStream(NodeContext &n) { return n.state.nextStream++; }
 
-// Result 1 says which elements stay. It is what becomes of ones that are dropped by the same draws.
+// A dropout that is written for inference stays, so that the graph can be made to train. Result 1
+// says which elements stay. It is what becomes of ones that are dropped by the same draws.
 void drop(NodeContext &n, double ratio, bool training, DType maskType) {
   const Type &x = n.in(0).type;
-  bool drops = training && ratio != 0;
+  bool drops = ratio != 0;
   Attrs attrs;
   if (drops)
-    attrs = {{"ratio", ratio}, {"stream", newStream(n)}, {"training", true}};
+    attrs = {{"ratio", ratio}, {"stream", newStream(n)}, {"training", training}};
   n.result(0, drops ? n.emit("dropout", {n.in(0)}, attrs) : n.in(0));
   if (!n.wants(1) || n.failed())
     return;
@@ -28,17 +29,16 @@ void drop(NodeContext &n, double ratio, bool training, DType maskType) {
 // operand's type below opset 10.
 void convertDropout7(NodeContext &n) {
   n.ignoreAttrs({"seed"});
-  drop(n, n.floatAttr("ratio", 0.5), n.state.training(/*asWritten=*/false),
+  drop(n, n.floatAttr("ratio", 0.5), /*training=*/false,
        n.opset() < 10 ? n.in(0).type.dtype : DType::Bool);
 }
 
 void convertDropout(NodeContext &n) {
   n.ignoreAttrs({"seed"});
-  bool known = n.state.options.mode != OnnxMode::AsWritten; // then `training_mode` matters not
-  bool written = !known && n.has(2) && n.scalar(2) != 0;
+  bool training = n.has(2) && n.scalar(2) != 0;
   double ratio = n.has(1) ? n.scalar(1) : 0.5;
   if (!n.failed())
-    drop(n, ratio, n.state.training(written), DType::Bool);
+    drop(n, ratio, training, DType::Bool);
 }
 
 void random(NodeContext &n, const char *row, const Ints &dims, DType byDefault,

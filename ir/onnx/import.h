@@ -2,8 +2,9 @@
 //
 // All sizes are bound at import, so every value has a constant type and whatever depends on
 // constants and shapes alone is computed here. Float initializers become parameters (see
-// parameters.h), batch norm's running averages become state. Names are those of the model. No
-// protobuf shows in this header.
+// parameters.h), batch norm's running averages become state. Names are those of the model. Layers
+// train or infer as the file says; passes/mode.h makes them do either. No protobuf shows in this
+// header.
 #pragma once
 
 #include "ir/constant_folder.h"
@@ -16,13 +17,6 @@
 
 namespace isthmus {
 
-enum class OnnxMode : uint8_t {
-  Train,    // batch norm uses batch statistics and moves its averages, dropout drops: whatever the
-            // file says
-  Eval,     // inference semantics everywhere
-  AsWritten // what the file says
-};
-
 struct OnnxOptions {
   std::map<std::string, int64_t>
       dims; // sizes of symbolic dimensions, by name; an unnamed one is "INPUT.AXIS"
@@ -31,7 +25,6 @@ struct OnnxOptions {
   // known at import, such as the shape that a Reshape reads, the inputs that it depends on become
   // constants: a note says which. Without `data` only the shape is known.
   std::function<const Tensor *(llvm::StringRef input)> inputValue;
-  OnnxMode mode = OnnxMode::Train;
   ConstantFolder fold; // without one, shapes computed in the model are errors
   // Tensors of the file that are parameters whatever the rules say (parameters.h), names that are
   // parameters of their own although they stand for one tensor, and pairs of names that stand for

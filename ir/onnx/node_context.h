@@ -49,10 +49,6 @@ struct ImportState {
   int64_t nextStream = 0; // of random ops: each draws from its own
   // The latest average of each running average, in the order of their first update.
   llvm::MapVector<ValueId, ValueId> runningAverages = {};
-
-  bool training(bool asWritten) const {
-    return options.mode == OnnxMode::AsWritten ? asWritten : options.mode == OnnxMode::Train;
-  }
 };
 
 class NodeContext {

@@ -6,6 +6,8 @@
 // derivatives are whole.
 
 #include "ir/ops/norm.h"
+
+#include "ir/ops/averages.h"
 #include "ir/ops/channels.h"
 
 namespace isthmus {
@@ -32,6 +34,13 @@ llvm::Error expectChannels(const InferContext &c, const Type &x, size_t first) {
   return llvm::Error::success();
 }
 
+llvm::Error expectMomentum(const InferContext &c) {
+  double momentum = c.attrs.getFloat("momentum");
+  if (momentum >= 0 && momentum <= 1)
+    return llvm::Error::success();
+  return c.error("expects a momentum in [0, 1], got {0}", floatText(momentum));
+}
+
 llvm::Expected<TypeList> inferBatchNormFirst(const InferContext &c) {
   if (llvm::Error e = c.expectFloat(0))
     return e;
@@ -40,6 +49,8 @@ llvm::Expected<TypeList> inferBatchNormFirst(const InferContext &c) {
   if (llvm::Error e = expectChannels(c, c.operand(0), 1))
     return e;
   if (llvm::Error e = expectEpsilon(c))
+    return e;
+  if (llvm::Error e = expectMomentum(c))
     return e;
   return TypeList{c.operand(0), c.operand(3), c.operand(4)};
 }
@@ -101,9 +112,8 @@ llvm::Expected<TypeList> inferRunningAverage(const InferContext &c) {
     return e;
   if (llvm::Error e = c.expectSame(0, 1))
     return e;
-  double momentum = c.attrs.getFloat("momentum");
-  if (momentum < 0 || momentum > 1)
-    return c.error("expects a momentum in [0, 1], got {0}", floatText(momentum));
+  if (llvm::Error e = expectMomentum(c))
+    return e;
   return TypeList{c.operand(0)};
 }
 
@@ -170,8 +180,10 @@ ValueList vjpBatchNorm(VjpContext &c) {
   if (c.hasGrad(0) && wanted) {
     ValueId mean = training ? c.result(1) : c.operand(3),
             var = training ? c.result(2) : c.operand(4);
-    NodeId grad = b.createNode("batch_norm_grad",
-                               {c.grad(0), c.operand(0), c.operand(1), mean, var}, c.attrs);
+    Attrs attrs = c.attrs;
+    attrs.erase("momentum"); // a gradient moves no averages
+    NodeId grad =
+        b.createNode("batch_norm_grad", {c.grad(0), c.operand(0), c.operand(1), mean, var}, attrs);
     for (unsigned i = 0; i < 3; ++i)
       if (c.wants(i))
         out[i] = b.graph().node(grad).result(i);
@@ -267,20 +279,30 @@ Cost costBackward(const OpCall &c) { return costNorm(c, 1, 10); } // g too is re
 const AttrDef kEpsilon = {"epsilon", AttrKind::Float, 1e-5, "what is added to the variance"};
 const AttrDef kTraining = {"training", AttrKind::Bool, true,
                            "whether to take the statistics of the batch; if not, the given ones"};
+const AttrDef kMomentum = {"momentum", AttrKind::Float, 0.9,
+                           "the share of the old average that stays"};
 const AttrDef kAxis = {"axis", AttrKind::Int, int64_t(-1),
                        "the first of the axes normalised together"};
 
+constexpr AveragedStatistic kBatchStatistics[] = {{3, 1}, {4, 2}};
+
 } // namespace
+
+llvm::ArrayRef<AveragedStatistic> averagedStatistics(const OpDef &op) {
+  return op.name == "batch_norm" ? llvm::makeArrayRef(kBatchStatistics) : llvm::None;
+}
 
 void registerNormOps(OpRegistry &r) {
   r.add(
       {{.name = "batch_norm",
-        .doc = "x less the mean and over the standard deviation of its channel (axis 1), times "
-               "scale, plus bias. "
-               "Also gives the mean and the population variance that it took.",
+        .doc =
+            "x less the mean and over the standard deviation of its channel (axis 1), times "
+            "scale, plus bias. "
+            "Also gives the mean and the population variance that it took. `momentum` is for the "
+            "averages of these, where a graph that only infers is made to train.",
         .operands = "x scale bias mean var",
         .results = "y batch_mean batch_var",
-        .attrs = {kEpsilon, kTraining, channelsLastAttr()},
+        .attrs = {kEpsilon, kTraining, kMomentum, channelsLastAttr()},
         .traits = kNotACheckpoint | kDependsOnMode,
         .infer = inferBatchNorm,
         .vjp = vjpBatchNorm,
@@ -316,7 +338,7 @@ void registerNormOps(OpRegistry &r) {
         .doc = "momentum * old + (1 - momentum) * now.",
         .operands = "old now",
         .results = "y",
-        .attrs = {{"momentum", AttrKind::Float, 0.9, "the share of the old average that stays"}},
+        .attrs = {kMomentum},
         .traits = kElementwise,
         .infer = inferRunningAverage,
         .vjp = vjpRunningAverage,

@@ -21,7 +21,6 @@ using namespace isthmus;
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   llvm::StringRef bytes(reinterpret_cast<const char *>(data), size);
   OnnxOptions options;
-  options.mode = static_cast<OnnxMode>(size % 3);
   options.fold = foldWithPlainKernels;
   options.allowance = 1.0 / 64;
   // Open sizes are bound, or nothing would be seen behind them.

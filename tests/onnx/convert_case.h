@@ -58,7 +58,7 @@ inline Tensor evaluate(const Case &c, bool asNodes, Graph &g) {
     out.push_back("out" + std::to_string(i));
   m.node(c.op, in, out, c.attrs);
   m.output("out0");
-  g = m.graphOf({.mode = OnnxMode::AsWritten});
+  g = m.graphOf();
   auto results = outputsOf(g, feed);
   return results.empty() ? Tensor() : results[0];
 }

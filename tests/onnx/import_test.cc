@@ -1,5 +1,6 @@
 // What becomes of inputs, initializers and names, and of a training mode.
 
+#include "passes/mode.h"
 #include "tests/onnx/model_maker.h"
 #include <fstream>
 #include <gtest/gtest.h>
@@ -579,46 +580,56 @@ TEST(Parameters, TransposeOfAParameterIsANode) {
   EXPECT_EQ(rowsOf(m.graphOf()), "transpose matmul");
 }
 
-// --- Training
+// --- Training. Layers are imported as the file says, and can be made to train or to infer.
 
-TEST(BatchNorm, TrainsByDefault) {
+bool isTraining(const Graph &g, uint32_t node) {
+  return g.node(NodeId(node)).attrs.getBool("training");
+}
+
+TEST(BatchNorm, IsAsWritten) {
   Graph g = batchNorm(17).graphOf();
-  EXPECT_EQ(rowsOf(g), "batch_norm running_average running_average");
+  EXPECT_EQ(rowsOf(g), "batch_norm");
+  EXPECT_FALSE(isTraining(g, 0));
   EXPECT_EQ(inputsOf(g, InputKind::Param), "scale:f32[2] bias:f32[2]");
   EXPECT_EQ(inputsOf(g, InputKind::State), "mean:f32[2] var:f32[2]");
+  EXPECT_EQ(rowsOf(batchNorm(17, {"y", "m", "v"}, true).graphOf()),
+            "batch_norm running_average running_average");
+  // Below opset 14 more than one result meant training.
+  EXPECT_EQ(rowsOf(batchNorm(9).graphOf()), "batch_norm");
+  EXPECT_EQ(rowsOf(batchNorm(9, {"y", "m", "v"}).graphOf()),
+            "batch_norm running_average running_average");
+}
+
+TEST(BatchNorm, CanBeMadeToTrain) {
+  Graph g = withMode(batchNorm(17).graphOf(), Mode::Training);
+  EXPECT_EQ(rowsOf(g), "batch_norm running_average running_average");
   EXPECT_EQ(outputNames(g), (Names{"y", "state.mean", "state.var"}));
   const Node &bn = g.node(NodeId(0)), &update = g.node(NodeId(1));
-  EXPECT_TRUE(bn.attrs.getBool("training"));
+  EXPECT_TRUE(isTraining(g, 0));
   EXPECT_EQ(update.phase, Phase::Update);
   EXPECT_EQ(update.attrs.getFloat("momentum"), 0.75);
   EXPECT_EQ(g.valueName(update.operands[0]), "mean");
   EXPECT_EQ(update.operands[1], bn.result(1));
-}
-
-TEST(BatchNorm, EvalAndAsWritten) {
-  Graph eval = batchNorm(17, {"y"}, true).graphOf({.mode = OnnxMode::Eval});
+  // One that is written for training has its averages moved once.
+  Graph trains = batchNorm(17, {"y"}, true).graphOf();
+  EXPECT_EQ(rowsOf(trains), rowsOf(g));
+  EXPECT_EQ(rowsOf(withMode(trains, Mode::Training)), rowsOf(g));
+  Graph eval = withMode(trains, Mode::Eval);
   EXPECT_EQ(rowsOf(eval), "batch_norm");
-  EXPECT_FALSE(eval.node(NodeId(0)).attrs.getBool("training"));
-  EXPECT_EQ(rowsOf(batchNorm(17).graphOf({.mode = OnnxMode::AsWritten})), "batch_norm");
-  EXPECT_EQ(rowsOf(batchNorm(17, {"y", "m", "v"}, true).graphOf({.mode = OnnxMode::AsWritten})),
-            "batch_norm running_average running_average");
-  // Below opset 14 more than one result meant training.
-  EXPECT_EQ(rowsOf(batchNorm(9).graphOf({.mode = OnnxMode::AsWritten})), "batch_norm");
-  EXPECT_EQ(rowsOf(batchNorm(9, {"y", "m", "v"}).graphOf({.mode = OnnxMode::AsWritten})),
-            "batch_norm running_average running_average");
+  EXPECT_FALSE(isTraining(eval, 0));
 }
 
 TEST(BatchNorm, UsedTwiceMovesItsAveragesTwice) {
   ModelMaker m = batchNorm(17);
   m.node("BatchNormalization", {"y", "scale", "bias", "mean", "var"}, {"z"});
   m.output("z");
-  Graph g = m.graphOf();
+  Graph g = withMode(m.graphOf(), Mode::Training);
   EXPECT_EQ(outputNames(g), (Names{"y", "z", "state.mean", "state.var"}));
   const Node &last = g.node(g.value(g.find("state.mean")).def);
   EXPECT_EQ(g.node(g.value(last.operands[0]).def).op->name, "running_average");
 }
 
-TEST(Dropout, DropsInTrainingWhateverTheFileSays) {
+TEST(Dropout, WaitsForTraining) {
   ModelMaker m(17);
   m.input("x", {4});
   m.init("ratio", {}, {0.25});
@@ -626,12 +637,15 @@ TEST(Dropout, DropsInTrainingWhateverTheFileSays) {
   m.node("Dropout", {"x", "ratio", "mode"}, {"a"});
   m.node("Dropout", {"a", "ratio", "mode"}, {"y"});
   m.output("y");
-  Graph g = m.graphOf();
-  EXPECT_EQ(rowsOf(g), "dropout dropout");
+  Graph written = m.graphOf();
+  EXPECT_EQ(rowsOf(written), "dropout dropout");
+  EXPECT_FALSE(isTraining(written, 0));
+  EXPECT_EQ(rowsOf(withoutIdleDrops(written)), "dropout"); // the output keeps its name
+  Graph g = withMode(written, Mode::Training);
+  EXPECT_TRUE(isTraining(g, 0));
+  EXPECT_EQ(rowsOf(withoutIdleDrops(g)), "dropout dropout");
   EXPECT_EQ(g.node(NodeId(0)).attrs.getFloat("ratio"), 0.25);
   EXPECT_NE(g.node(NodeId(0)).attrs.getInt("stream"), g.node(NodeId(1)).attrs.getInt("stream"));
-  EXPECT_EQ(rowsOf(m.graphOf({.mode = OnnxMode::Eval})), "identity"); // the output keeps its name
-  EXPECT_EQ(rowsOf(m.graphOf({.mode = OnnxMode::AsWritten})), "identity");
 }
 
 // --- Outputs and names

@@ -39,10 +39,11 @@ TEST(Mode, EvalStopsLearningAboutBatches) {
   EXPECT_EQ(outputNames(eval), Names{"y"});
   EXPECT_EQ(eval.inputs().size(), g.inputs().size());
 
-  // What was given up cannot come back, but the nodes train again.
+  // And back: the averages are moved again.
   Graph again = withMode(eval, Mode::Training);
   EXPECT_EQ(training(again), std::pair(9, 9));
-  EXPECT_EQ(outputNames(again), Names{"y"});
+  EXPECT_EQ(countOps(again, "running_average"), 18);
+  EXPECT_EQ(outputNames(again), outputNames(g));
 }
 
 TEST(Mode, TrainingLeavesATrainingGraphAlone) {
