@@ -54,7 +54,7 @@ struct BottleneckFate {
     NotProduct,  // `speed` keeps convolutions and matrix products
     NotNamed,    // neither listed nor marked
     NotInCut,    // whole frontiers are kept, and it is in none
-    NoGain,      // the policy would need more memory than no checkpointing
+    NoGain,      // the policy would save no memory beside no checkpointing
     Price        // by what it takes and what it costs to make again: see the tensor's fate
   };
   Why why = Why::Price;

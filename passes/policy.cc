@@ -146,12 +146,10 @@ private:
     plan::Evaluation e = plan::evaluate(p_.problem, s);
     if (!e.error.empty())
       return note("internal: a schedule was not valid: " + e.error);
-    tried_.push_back({name, e.peakBytes});
-    // The policy's own choice is followed as long as it does no harm.
-    bool isOwn = tried_.size() == 1;
-    bool isBetter = e.peakBytes < result_.planned.peakBytes ||
-                    (isOwn && e.peakBytes == result_.planned.peakBytes);
-    if (!isBetter)
+    leastTried_ = std::min(leastTried_.value_or(e.peakBytes), e.peakBytes);
+    // What saves no memory is not worth its time. (Keeping everything takes none.)
+    bool isFree = !improved_ && e.recomputed == 0 && e.peakBytes == result_.planned.peakBytes;
+    if (e.peakBytes >= result_.planned.peakBytes && !isFree)
       return;
     improved_ = true;
     result_.schedule = std::move(s);
@@ -184,12 +182,11 @@ private:
 
   void conclude() {
     if (!improved_) {
-      std::string least = tried_.empty()
-                              ? ""
-                              : " (" + std::to_string(tried_.front().second) + " bytes against " +
-                                    std::to_string(result_.baseline.peakBytes) + ")";
+      std::string least = leastTried_ ? " (" + std::to_string(*leastTried_) + " bytes against " +
+                                            std::to_string(result_.baseline.peakBytes) + ")"
+                                      : "";
       note("policy '" + policyName(o_.policy).str() +
-           "' would need more memory than no checkpointing" + least + "; nothing is recomputed");
+           "' would save no memory beside no checkpointing" + least + "; nothing is recomputed");
       result_.policyUsed = "none";
     } else if (result_.planned.recomputed == 0) {
       note("everything that the backward part reads is kept: there is nothing to recompute");
@@ -202,8 +199,8 @@ private:
   std::vector<ValueId> roots_;
   std::vector<std::vector<bool>> keep_; // by op and output: what every policy keeps
   PolicyResult result_;
-  std::vector<std::pair<std::string, int64_t>> tried_;
-  bool isEnough_ = true; // sqrt(N) bottlenecks or more, and they divide the network
+  std::optional<int64_t> leastTried_; // the peak of the best choice, taken or not
+  bool isEnough_ = true;              // sqrt(N) bottlenecks or more, and they divide the network
   bool improved_ = false;
 };
 

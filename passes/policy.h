@@ -6,8 +6,8 @@
 //   collection  keeps what is marked #checkpoint, or what a list of names says
 //
 // A policy chooses checkpoints; all other forward values that the backward pass reads are
-// recomputed. Every choice is scored on the problem before it is taken, so that none needs more
-// memory than no checkpointing.
+// recomputed. Every choice is scored on the problem before it is taken: one that would save no
+// memory beside no checkpointing is not, and nothing is recomputed.
 #pragma once
 
 #include "passes/problem.h"

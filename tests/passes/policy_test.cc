@@ -194,6 +194,20 @@ TEST(Policy, SmallTensorsAreNoCheckpointsOfMemoryAndItSaysSo) {
   EXPECT_LE(r.planned.peakBytes, r.baseline.peakBytes);
 }
 
+// The peak is at the gradient of one large weight, where h1 is read in any case: recomputing it
+// takes time and saves nothing.
+TEST(Policy, OneThatSavesNothingChangesNothing) {
+  Net n;
+  ValueId wide = n.param("wide", {64, 8192});
+  n.close(n.b.create("matmul", {n.layer(n.x, "1"), wide}, {}, "product"));
+  PolicyResult r = n.plan(Policy::Collection, "m1");
+  EXPECT_EQ(r.policyUsed, "none");
+  EXPECT_EQ(r.planned.recomputed, 0u);
+  EXPECT_TRUE(r.checkpoints.empty());
+  ASSERT_FALSE(r.notes.empty());
+  EXPECT_NE(r.notes.back().find("would save no memory"), std::string::npos) << r.notes.back();
+}
+
 TEST(Policy, ListsTakeWildcardsAndQuotes) {
   Net n;
   ValueId h = n.x;

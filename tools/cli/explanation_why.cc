@@ -172,7 +172,7 @@ std::string whyText(const ExplainedPlan &e, const BottleneckFate &b) {
   case BottleneckFate::Why::NotInCut:
     return "in none of the frontiers that are kept";
   case BottleneckFate::Why::NoGain:
-    return "the policy would need more memory than no checkpointing, so nothing is recomputed";
+    return "the policy would save no memory beside no checkpointing, so nothing is recomputed";
   case BottleneckFate::Why::Price:
     break;
   }
