@@ -2,23 +2,50 @@
 
 #include "ir/builder.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 
 namespace isthmus {
 namespace {
 
-llvm::Expected<ValueId> crossEntropy(Graph &g, ValueId y, int64_t axis) {
+// The axis other than `axis` without which `t` has the labels' sizes: the last of them.
+std::optional<int64_t> axisThatFits(const Type &t, int64_t axis, const Type &labels) {
+  for (int64_t k = t.rank(); k-- > 0;) {
+    Dims dims = t.dims;
+    dims.erase(dims.begin() + k);
+    if (k != axis && dims == labels.dims)
+      return k;
+  }
+  return std::nullopt;
+}
+
+llvm::Expected<ValueId> crossEntropy(Graph &g, ValueId y, const LossOptions &o) {
   const Type &t = g.type(y);
-  if (axis < -t.rank() || axis >= t.rank())
-    return makeError("--loss=cross_entropy expects the classes on axis {0} of the first output, "
-                     "'%{1}' of type {2}; "
-                     "give another with --class-axis",
-                     axis, g.valueName(y), t.str());
-  Dims dims = t.dims;
-  dims.erase(dims.begin() + (axis < 0 ? axis + t.rank() : axis));
-  auto labels = g.addInput(InputKind::Input, "labels", Type(DType::I64, dims));
+  if (o.classAxis < -t.rank() || o.classAxis >= t.rank())
+    return makeError("--loss=cross_entropy expects the classes on axis {0} of '%{1}', which is of "
+                     "type {2}; give another with --class-axis",
+                     o.classAxis, g.valueName(y), t.str());
+  int64_t axis = o.classAxis < 0 ? o.classAxis + t.rank() : o.classAxis;
+  Type wanted(DType::I64, t.dims);
+  wanted.dims.erase(wanted.dims.begin() + axis);
+  if (o.labels && o.labels->dims != wanted.dims)
+    if (auto other = axisThatFits(t, axis, *o.labels))
+      return makeError(
+          "with the classes on axis {0} of '%{1}', which is of type {2}, labels of type "
+          "{3} are expected, and those given are of type {4}: they fit classes on axis "
+          "{5}; give --class-axis={5}",
+          axis, g.valueName(y), t.str(), wanted.str(), o.labels->str(), *other);
+  auto labels = g.addInput(InputKind::Input, "labels", wanted);
   if (!labels)
     return labels.takeError();
-  return Builder(g).create("cross_entropy", {y, *labels}, {{"axis", axis}}, "loss");
+  Attrs attrs{{"axis", o.classAxis}};
+  if (o.ignoreIndex)
+    attrs.set("ignore", Ints{*o.ignoreIndex});
+  // Not by a builder: a value without classes, and a label that is too large, are the user's.
+  auto node = g.addNode(OpRegistry::get().at("cross_entropy"), {y, *labels}, std::move(attrs),
+                        {std::string("loss")});
+  if (!node)
+    return node.takeError();
+  return g.node(*node).firstResult;
 }
 
 // --- Losses against a target of the output's type: the mean of what each element makes of both.
@@ -93,42 +120,72 @@ llvm::Expected<ValueId> elementLoss(Graph &g, ValueId y, const ElementLoss &loss
 
 llvm::Expected<ValueId> namedValue(const Graph &g, llvm::StringRef name) {
   llvm::StringRef bare = name.drop_front().trim('"');
-  if (ValueId v = g.find(bare))
-    return v;
-  std::vector<llvm::StringRef> known;
-  for (uint32_t i = 0; i < g.numValues(); ++i)
-    known.push_back(g.value(ValueId(i)).name);
-  return makeError("no value is called '%{0}'{1}", bare, didYouMean(bare, known));
+  ValueId v = g.find(bare);
+  if (!v) {
+    std::vector<llvm::StringRef> known;
+    for (uint32_t i = 0; i < g.numValues(); ++i)
+      known.push_back(g.value(ValueId(i)).name);
+    return makeError("no value is called '%{0}'{1}", bare, didYouMean(bare, known));
+  }
+  if (const Input *input = g.inputOf(v))
+    return makeError(
+        "'%{0}' is an input of the graph ({1}), and a loss is a value that is computed; "
+        "name another",
+        bare, inputKindName(input->kind));
+  return v;
+}
+
+// "; floating-point outputs are '%a', '%b'", or nothing.
+std::string floatOutputs(const Graph &g) {
+  std::vector<std::string> names;
+  for (ValueId v : g.outputs())
+    if (isFloat(g.type(v).dtype))
+      names.push_back("'%" + g.valueName(v).str() + "'");
+  return names.empty() ? "" : "; floating-point outputs are " + llvm::join(names, ", ");
+}
+
+// What a kind of loss is taken of.
+llvm::Expected<ValueId> lossOperand(const Graph &g, llvm::StringRef kind, llvm::StringRef value) {
+  if (value.empty() && g.outputs().empty())
+    return makeError("--loss={0} takes the first output, and the graph has none; name a value with "
+                     "--loss={0}:%value",
+                     kind);
+  auto y = value.empty() ? llvm::Expected<ValueId>(g.outputs()[0]) : namedValue(g, value);
+  if (y && !isFloat(g.type(*y).dtype))
+    return makeError(
+        "--loss={0} expects a floating-point value, and {1} '%{2}' is of type {3}; name "
+        "another with --loss={0}:%value{4}",
+        kind, value.empty() ? "the first output" : "the value", g.valueName(*y), g.type(*y).str(),
+        floatOutputs(g));
+  return y;
 }
 
 llvm::Expected<ValueId> makeLoss(Graph &g, const LossOptions &o) {
-  if (llvm::StringRef(o.loss).startswith("%"))
-    return namedValue(g, o.loss);
+  auto [kind, value] = splitLoss(o.loss);
+  if (kind.empty())
+    return namedValue(g, value);
   std::vector<llvm::StringRef> known = {"cross_entropy", "mean"};
   for (const ElementLoss &loss : kElementLosses)
     known.push_back(loss.name);
-  if (!llvm::is_contained(known, o.loss))
-    return makeErrorCode(2, "--loss expects {0} or %value, got '{1}'{2}", kLossNames, o.loss,
-                         didYouMean(o.loss, known));
-  if (g.outputs().empty())
-    return makeError("--loss={0} takes the first output, and the graph has none; name a value with "
-                     "--loss=%value",
-                     o.loss);
-  ValueId y = g.outputs()[0];
-  if (!isFloat(g.type(y).dtype))
-    return makeError("--loss={0} takes the first output, '%{1}', which is of type {2}; a "
-                     "floating-point value is "
-                     "expected",
-                     o.loss, g.valueName(y), g.type(y).str());
-  if (o.loss == "cross_entropy")
-    return crossEntropy(g, y, o.classAxis);
+  if (!llvm::is_contained(known, kind) || (o.loss.size() > kind.size() && !value.startswith("%")))
+    return makeErrorCode(2, "--loss expects {0}, KIND:%value or %value, got '{1}'{2}", kLossNames,
+                         o.loss, didYouMean(kind, known));
+  auto y = lossOperand(g, kind, value);
+  if (!y)
+    return y.takeError();
+  if (kind == "cross_entropy")
+    return crossEntropy(g, *y, o);
   for (const ElementLoss &loss : kElementLosses)
-    if (o.loss == loss.name)
-      return elementLoss(g, y, loss);
-  return Builder(g).create("mean", {y}, {}, "loss");
+    if (kind == loss.name)
+      return elementLoss(g, *y, loss);
+  return Builder(g).create("mean", {*y}, {}, "loss");
 }
 
 } // namespace
+
+std::pair<llvm::StringRef, llvm::StringRef> splitLoss(llvm::StringRef loss) {
+  return loss.startswith("%") ? std::pair(llvm::StringRef(), loss) : loss.split(':');
+}
 
 llvm::Expected<ValueId> attachLoss(Graph &g, const LossOptions &options) {
   auto loss = makeLoss(g, options);

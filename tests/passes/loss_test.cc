@@ -4,8 +4,8 @@
 
 #include "kernels/plain/register.h"
 #include "passes/differentiate.h"
-#include "tools/random/draw.h"
 #include "tests/testing/interpret.h"
+#include "tools/random/draw.h"
 #include <cmath>
 #include <gtest/gtest.h>
 
@@ -90,6 +90,72 @@ TEST_P(Loss, IsTheMeanOfItsFormula) {
     double slope = (c.each(c.y[i] + h, c.t[i]) - c.each(c.y[i] - h, c.t[i])) / (2 * h);
     EXPECT_NEAR(gradient[i], slope / double(c.y.size()), 1e-6) << "element " << i;
   }
+}
+
+Graph twoOutputs() {
+  Graph g;
+  for (const char *name : {"first", "second"})
+    g.addOutput(llvm::cantFail(g.addInput(InputKind::Input, name, Type(DType::F64, {3, 2}))));
+  Builder b(g);
+  g.addOutput(b.neg(g.find("second")));
+  g.rename(g.outputs()[2], "computed");
+  return g;
+}
+
+TEST(LossOf, AValueThatIsNamed) {
+  Graph g = twoOutputs();
+  ValueId loss = llvm::cantFail(attachLoss(g, {"mse:%computed"}));
+  EXPECT_EQ(g.type(g.find("target")), g.type(g.find("computed")));
+  g.setOutputs({loss});
+  std::vector<double> zeros(6, 0), y{1, 2, 3, 4, 5, 6};
+  EXPECT_NEAR(interpreted(g, {zeros, y, zeros}), 91. / 6, 1e-12);
+}
+
+// The mean over the labels that count, and no gradient from the others.
+TEST(LossOf, LabelsThatDoNotCount) {
+  Graph g;
+  ValueId y = llvm::cantFail(g.addInput(InputKind::Input, "y", Type(DType::F64, {3, 2})));
+  g.addOutput(y);
+  LossOptions options{"cross_entropy"};
+  options.ignoreIndex = -100;
+  ValueId loss = llvm::cantFail(attachLoss(g, options));
+  auto grads = llvm::cantFail(gradients(g, {loss}, {y}));
+  g.setOutputs({loss, grads[0]});
+  std::vector<double> gradient, logits{0, 0, 5, -7, 0, 0};
+  EXPECT_NEAR(interpreted(g, {logits, {0, -100, 1}}, &gradient), std::log(2.0), 1e-12);
+  const std::vector<double> want{-0.25, 0.25, 0, 0, 0.25, -0.25};
+  for (size_t i = 0; i < want.size(); ++i)
+    EXPECT_NEAR(gradient[i], want[i], 1e-12) << i;
+  EXPECT_TRUE(std::isnan(interpreted(g, {logits, {-100, -100, -100}}))) << "the mean of none";
+}
+
+TEST(LossOf, LabelsThatFitAnotherAxis) {
+  auto message = [](Dims labels) {
+    Graph g;
+    g.addOutput(llvm::cantFail(g.addInput(InputKind::Input, "y", Type(DType::F32, {2, 5, 7}))));
+    LossOptions options{"cross_entropy"};
+    Type given(DType::I64, labels);
+    options.labels = &given;
+    auto loss = attachLoss(g, options);
+    return loss ? "" : llvm::toString(loss.takeError());
+  };
+  EXPECT_EQ(message({2, 7}), "");
+  EXPECT_EQ(message({3, 3}), ""); // told where they are fed
+  EXPECT_NE(message({2, 5}).find("give --class-axis=2"), std::string::npos) << message({2, 5});
+  EXPECT_NE(message({5, 7}).find("give --class-axis=0"), std::string::npos) << message({5, 7});
+}
+
+TEST(LossOf, WhatIsNone) {
+  auto message = [](const char *loss) {
+    Graph g = twoOutputs();
+    auto value = attachLoss(g, {loss});
+    return value ? "" : llvm::toString(value.takeError());
+  };
+  EXPECT_EQ(message("%computed"), "");
+  EXPECT_NE(message("%second").find("is an input of the graph"), std::string::npos);
+  EXPECT_NE(message("l1:%second").find("is an input of the graph"), std::string::npos);
+  EXPECT_NE(message("l1:second").find("KIND:%value"), std::string::npos);
+  EXPECT_NE(message("l1:%compute").find("did you mean 'computed'"), std::string::npos);
 }
 
 } // namespace
