@@ -42,7 +42,7 @@ void Console::clearBar() {
 }
 
 void Console::note(const std::string &text) {
-  if (quiet_)
+  if (quiet_ || !told_.insert(text).second)
     return;
   clearBar();
   talk(paint("36", "note: ") + text + "\n");

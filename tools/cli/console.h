@@ -4,6 +4,7 @@
 
 #include "ir/diagnostics.h"
 #include <chrono>
+#include <set>
 #include <string>
 
 namespace isthmus {
@@ -20,7 +21,7 @@ public:
   void setProgress(Progress p) { progress_ = p; }
   void setQuiet(bool quiet) { quiet_ = quiet; } // notes are not printed
 
-  void note(const std::string &text);
+  void note(const std::string &text); // the same text once
   void warn(const std::string &text);
   void line(const std::string &text); // as it is
   // Prints the error and gives the exit code that it stands for.
@@ -33,6 +34,7 @@ private:
 
   Progress progress_ = Progress::Auto;
   bool barShown_ = false, quiet_ = false;
+  std::set<std::string> told_; // notes
 };
 
 // A bar for work of a known length; shown on a terminal, or with --progress=plain as a line every

@@ -18,6 +18,14 @@ llvm::Error feedAll(const Graph &g, Executor &e, const ExecuteOptions &o) {
   return llvm::Error::success();
 }
 
+// What is differentiated where a loss has several elements.
+double sumOf(const Tensor &t) {
+  double sum = 0;
+  for (int64_t i = 0, n = t.type.elements(); i < n; ++i)
+    sum += elementAsDouble(t, i);
+  return sum;
+}
+
 } // namespace
 
 llvm::Expected<std::unique_ptr<Executor>> execute(const Planned &p, Device &device,
@@ -33,7 +41,7 @@ llvm::Expected<std::unique_ptr<Executor>> execute(const Planned &p, Device &devi
       return err;
 
   ValueId loss = lossOf(p.graph);
-  bool fetchesLoss = loss && device.computes() && p.graph.type(loss).rank() == 0 &&
+  bool fetchesLoss = loss && device.computes() && isFloat(p.graph.type(loss).dtype) &&
                      llvm::is_contained(p.graph.outputs(), loss);
   ProgressBar bar("running", p.graph.numNodes() * size_t(o.steps));
   for (int step = 0; step < o.steps; ++step) {
@@ -48,7 +56,7 @@ llvm::Expected<std::unique_ptr<Executor>> execute(const Planned &p, Device &devi
       auto value = (*e)->fetch(loss);
       if (!value)
         return value.takeError();
-      report.loss.push_back(elementAsDouble(*value, 0));
+      report.loss.push_back(sumOf(*value));
     }
   }
   auto after = device.memory();

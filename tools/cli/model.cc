@@ -18,12 +18,21 @@
 namespace isthmus {
 namespace {
 
+// In `meta`, where the mode is not what a graph of this kind has by itself.
+constexpr const char *kMode = "mode", *kEval = "eval", *kAsWritten = "as-written";
+
 bool isKeywordOfWrt(llvm::StringRef wrt) {
   return wrt.empty() || wrt == "params" || wrt == "inputs" || wrt == "all";
 }
 
 Outside outsideOf(const ModelOptions &o) {
   return o.allowOutside ? Outside::Allowed : Outside::Refused;
+}
+
+// What is given for an input; null if nothing is, or its file is broken.
+const Tensor *tensorFor(const GivenInputs &given, llvm::StringRef input) {
+  const Given *found = givenFor(given, input, fileName(input));
+  return found && found->tensor ? &found->tensor : nullptr;
 }
 
 llvm::Expected<Graph> readOnnx(const ModelOptions &o, CommandPaths &paths,
@@ -40,13 +49,9 @@ llvm::Expected<Graph> readOnnx(const ModelOptions &o, CommandPaths &paths,
   onnx.untie = parseNameList(o.untie);
   if (!isKeywordOfWrt(o.wrt))
     onnx.learn = parseNameList(o.wrt);
-  onnx.mode = o.eval ? OnnxMode::Eval : o.asWritten ? OnnxMode::AsWritten : OnnxMode::Train;
   onnx.fold = foldWithPlainKernels;
   onnx.note = [](const std::string &text) { Console::get().note(text); };
-  onnx.inputValue = [&](llvm::StringRef input) {
-    const Given *found = givenFor(given, input, fileName(input));
-    return found && found->tensor ? &found->tensor : nullptr;
-  };
+  onnx.inputValue = [&](llvm::StringRef input) { return tensorFor(given, input); };
   onnx.outside = outsideOf(o);
   onnx.reads = [&](const std::string &path) { paths.reads("external data of " + o.model, path); };
   auto g = importOnnx(o.model, onnx);
@@ -63,6 +68,8 @@ llvm::Expected<Graph> loadModel(const ModelOptions &o, CommandPaths &paths,
   if (!isOnnx && o.model != "-" && !llvm::StringRef(o.model).endswith(".isth"))
     return makeError("'{0}' is neither an .onnx nor an .isth file; the name tells the format",
                      o.model);
+  for (const auto &[name, each] : given)
+    paths.reads("--inputs", each.from);
   auto g = isOnnx ? readOnnx(o, paths, given) : loadIsth(o.model, outsideOf(o));
   if (!g)
     return g.takeError();
@@ -78,12 +85,40 @@ llvm::Expected<Graph> loadModel(const ModelOptions &o, CommandPaths &paths,
         2, "--dim binds symbolic sizes of .onnx files; those of an .isth are constant");
   if (llvm::Error e = verify(*g))
     return e;
-  if (o.eval) // also of an .onnx that we wrote: it holds rows, not layers with a mode
+  if (o.eval) {
     *g = withMode(*g, Mode::Eval);
+    g->meta[kMode] = kEval;
+  }
   if (o.precision.empty())
     return g;
   return withPrecision(*g, o.precision == kTf32 ? DType::F32 : *parseDType(o.precision));
 }
+
+// --- Modes
+
+std::string modeOf(const Graph &g) {
+  auto recorded = g.meta.find(kMode);
+  return recorded != g.meta.end() ? recorded->second : g.hasBackward() ? "train" : kAsWritten;
+}
+
+Graph inTrainingMode(Graph g, const ModelOptions &o) {
+  if (g.hasBackward() || o.eval)
+    return g;
+  if (o.asWritten) {
+    g.meta[kMode] = kAsWritten;
+    return g;
+  }
+  g.meta.erase(kMode);
+  if (!dependsOnMode(g))
+    return g;
+  Console::get().note(
+      "the graph is differentiated, so it trains: batch norm uses the batch's "
+      "statistics and moves its averages, dropout drops; --eval and --as-written say "
+      "otherwise");
+  return withMode(g, Mode::Training);
+}
+
+// --- Differentiation
 
 llvm::Expected<std::vector<ValueId>> wrtValues(const Graph &g, llvm::StringRef wrt) {
   std::vector<ValueId> out;
@@ -103,29 +138,71 @@ llvm::Expected<std::vector<ValueId>> wrtValues(const Graph &g, llvm::StringRef w
   return out;
 }
 
-llvm::Error differentiateLoss(Graph &g, const ModelOptions &o) {
-  // What is differentiated by is looked up first: the loss may add inputs of its own.
+namespace {
+
+// Tells what the options leave to a rule.
+void noteLoss(const Graph &g, const ModelOptions &o, ValueId loss) {
+  auto [kind, value] = splitLoss(o.loss);
+  std::vector<std::string> floats;
+  for (ValueId v : g.outputs())
+    if (isFloat(g.type(v).dtype) && v != loss &&
+        (!g.value(v).def || g.node(g.value(v).def).phase == Phase::Forward))
+      floats.push_back("%" + g.valueName(v).str());
+  if (!kind.empty() && value.empty() && floats.size() > 1)
+    Console::get().note("--loss=" + o.loss + " takes the first of " +
+                        std::to_string(floats.size()) + " floating-point outputs, " + floats[0] +
+                        "; --loss=" + o.loss + ":" + floats[1] + " takes another");
+  if (int64_t n = g.type(loss).elements(); n != 1)
+    Console::get().note("'%" + g.valueName(loss).str() + "' has " + std::to_string(n) +
+                        " elements: their sum is differentiated, and is the loss that is reported");
+}
+
+llvm::Expected<ValueId> lossToDifferentiate(Graph &g, const ModelOptions &o,
+                                            const GivenInputs &given) {
+  if (o.loss.empty() && !g.loss)
+    return makeError(
+        "{0}: the graph names no loss; give one with --loss={1}, KIND:%value or %value", o.model,
+        kLossNames);
+  if (o.loss.empty())
+    return g.loss;
+  LossOptions options{o.loss, o.classAxis, o.ignoreIndex};
+  if (const Tensor *labels = tensorFor(given, "labels"))
+    options.labels = &labels->type;
+  return attachLoss(g, options);
+}
+
+} // namespace
+
+llvm::Error differentiateLoss(Graph &g, const ModelOptions &o, const GivenInputs &given) {
+  // What is differentiated by is looked up first, since the loss may add inputs of its own; but
+  // what is wrong with the loss is told first.
   auto xs = wrtValues(g, o.wrt);
+  auto y = lossToDifferentiate(g, o, given);
+  if (!y) {
+    if (!xs)
+      llvm::consumeError(xs.takeError());
+    return y.takeError();
+  }
   if (!xs)
     return xs.takeError();
-  ValueId y = g.loss;
-  if (!o.loss.empty()) {
-    auto loss = attachLoss(g, {o.loss, o.classAxis});
-    if (!loss)
-      return loss.takeError();
-    y = *loss;
-  }
-  if (!y)
-    return makeError("{0}: the graph names no loss; give one with --loss={1} or %value", o.model,
-                     kLossNames);
-  auto grads = gradients(g, {y}, *xs);
+  noteLoss(g, o, *y);
+  auto grads = gradients(g, {*y}, *xs);
   if (!grads)
     return grads.takeError();
+  if (llvm::none_of(*grads, [](ValueId v) { return bool(v); }))
+    return makeError(
+        "no gradient of '%{0}' reaches {1}: it does not depend on them, or only through "
+        "ops without a gradient; name another value with --loss, or others to "
+        "differentiate by with --wrt",
+        g.valueName(*y),
+        o.wrt.empty() ? std::string("a parameter") : "what --wrt=" + o.wrt + " names");
   addGradientOutputs(g, *xs, *grads);
   return llvm::Error::success();
 }
 
-llvm::Expected<Graph> differentiated(Graph g, const ModelOptions &o) {
+bool hasLoss(const Graph &g, const ModelOptions &o) { return g.loss || !o.loss.empty(); }
+
+llvm::Expected<Graph> differentiated(Graph g, const ModelOptions &o, const GivenInputs &given) {
   if (g.hasBackward()) {
     if (!o.loss.empty() || !o.wrt.empty())
       return makeErrorCode(
@@ -134,7 +211,8 @@ llvm::Expected<Graph> differentiated(Graph g, const ModelOptions &o) {
           "grad` differentiates again");
     return g;
   }
-  if (llvm::Error e = differentiateLoss(g, o))
+  g = inTrainingMode(std::move(g), o);
+  if (llvm::Error e = differentiateLoss(g, o, given))
     return e;
   return g;
 }
@@ -169,6 +247,7 @@ Form formOf(const Graph &g) {
 Graph inForm(Graph g, const Form &form) {
   if (wasPlanned(g))
     return g;
+  g = withoutIdleDrops(g);
   if (convolvesChannelsFirst(g, form.channelsLast)) {
     g = withChannelsLast(g);
     g.meta[kLayout] = kLastLayout;

@@ -48,14 +48,29 @@ void addModelOptions(CLI::App &verb, ModelOptions &o) {
   const char *group = "Model options";
   verb.add_option("MODEL", o.model, "an .onnx or .isth file, or - for an .isth on standard input")
       ->required();
-  verb.add_option("--loss", o.loss,
-                  (kLossNames + ", or %value; default: the one that the file names").str())
+  verb.add_option(
+          "--loss", o.loss,
+          ("what to differentiate: KIND of the first output, KIND:%value of another value, or "
+           "%value itself, the sum of its elements; such as cross_entropy, mse:%mask, %nll; "
+           "KIND is one of " +
+           kLossNames + "; default: the value that the file names")
+              .str())
       ->group(group);
-  verb.add_option("--class-axis", o.classAxis, "axis of the classes, for cross_entropy")
+  verb.add_option("--class-axis", o.classAxis,
+                  "axis of the classes, for cross_entropy; -1 where they come last")
       ->capture_default_str()
       ->group(group);
+  verb.add_option("--ignore-index", o.ignoreIndex,
+                  "a label that does not count, for cross_entropy; such as --ignore-index=-100; "
+                  "default: all count")
+      ->group(group);
   verb.add_option("--wrt", o.wrt,
-                  "what to differentiate by: params, inputs, all, or %a,%b; default: params")
+                  "what to differentiate by: params, inputs, all, or names with * and ?, comma "
+                  "between, such as %x,%layer*.weight; default: params")
+      ->group(group);
+  addPathOption(verb, "--inputs", o.inputs,
+                "a folder with NAME.npy for graph inputs and parameters: what a run is fed, the "
+                "rest being drawn, and what decides sizes that an .onnx leaves to the run")
       ->group(group);
   verb.add_option("--dim", o.dims, "size of a symbolic dimension, as N=8; repeatable")
       ->group(group)
@@ -69,9 +84,13 @@ void addModelOptions(CLI::App &verb, ModelOptions &o) {
                   "others: names with * and ?, comma between")
       ->group(group);
   verb.add_flag("--eval", o.eval,
-                "inference semantics for batch norm and dropout, whatever the file says")
+                "batch norm and dropout infer, whatever the file says; default: as written, and "
+                "where the graph is differentiated they train")
       ->group(group);
-  verb.add_flag("--as-written", o.asWritten, "the semantics that the file says")->group(group);
+  verb.add_flag(
+          "--as-written", o.asWritten,
+          "batch norm and dropout do as the file says, also where the graph is differentiated")
+      ->group(group);
   verb.add_option("--seed", o.seed, "seed of drawn inputs and of random ops")
       ->capture_default_str()
       ->group(group);
@@ -133,6 +152,8 @@ void addPlanOptions(CLI::App &verb, PlanOptions &o) {
 llvm::Error checkOptions(const ModelOptions &o) {
   if (o.eval && o.asWritten)
     return makeErrorCode(2, "--eval and --as-written exclude each other; give one");
+  if (o.ignoreIndex && splitLoss(o.loss).first != "cross_entropy")
+    return makeErrorCode(2, "--ignore-index is for labels, so it goes with --loss=cross_entropy");
   if (!o.precision.empty() && o.precision != kTf32) {
     auto type = parseDType(o.precision);
     if (!type || !isFloat(*type))

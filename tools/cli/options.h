@@ -3,6 +3,7 @@
 
 #include "ir/diagnostics.h"
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,7 +20,9 @@ struct ModelOptions {
   std::string model; // path, or "-"
   std::string loss;  // empty: what the file names
   int64_t classAxis = 1;
-  std::string wrt; // empty: params
+  std::optional<int64_t> ignoreIndex; // a label that does not count
+  std::string wrt;                    // empty: params
+  std::string inputs;                 // a folder; empty: none
   std::vector<std::string> dims;
   std::vector<std::string> ties; // "A,B"
   std::string untie;             // names, comma between

@@ -34,6 +34,7 @@ PolicyOptions policyOptions(const PlanOptions &o) {
 struct Limit {
   bool smallest = false;
   int64_t bytes = INT64_MAX;
+  bool isOfMemory = false; // --memory-limit decides
 };
 
 llvm::Expected<Limit> limitOf(const PlanOptions &o, int64_t baseline, int64_t persistent) {
@@ -50,7 +51,9 @@ llvm::Expected<Limit> limitOf(const PlanOptions &o, int64_t baseline, int64_t pe
     auto most = parseBudget(o.memoryLimit, "--memory-limit");
     if (!most)
       return most.takeError();
-    limit.bytes = std::min(limit.bytes, most->bytes - persistent);
+    const int64_t left = std::max<int64_t>(0, most->bytes - persistent);
+    limit.isOfMemory = left < limit.bytes;
+    limit.bytes = std::min(limit.bytes, left);
   }
   return limit;
 }
@@ -68,6 +71,7 @@ public:
     if (!problem)
       return problem.takeError();
     problem_ = std::move(*problem);
+    report().mode = modeOf(given_);
     report().persistentBytes = persistentBytes(source_, target_);
     report().lowerBoundBytes = plan::lowestPeak(problem_.problem);
     if (o_.hasBudget() && o_.policy.empty() && !o_.checkpointsGiven) {
@@ -122,8 +126,9 @@ private:
       stopClock();
       if (llvm::Error e = writeReport(report(), reportPath_))
         return e;
-      return out_.wasInterrupted ? interruptedBefore(limit->bytes)
-                                 : notWithin(report(), limit->bytes);
+      if (out_.wasInterrupted)
+        return interruptedBefore(limit->bytes);
+      return limit->isOfMemory ? notWithinMemory() : notWithin(report(), limit->bytes);
     }
     setFigures(baseline, found->plan.planned);
     setBound(report(), found->plan);
@@ -206,11 +211,28 @@ private:
     if (llvm::Error e = writeReport(report(), reportPath_))
       return e;
     if (limit->smallest)
-      return notWithin(report(), limit->bytes);
+      return limit->isOfMemory ? notWithinMemory() : notWithin(report(), limit->bytes);
+    return makeErrorCode(
+        3,
+        "--memory-limit={0} cannot be met by the policy: parameters and inputs, which are always "
+        "there, take {1}, and the arena {2}; give --memory-limit={3}{4}",
+        o_.memoryLimit, bytesText(report().persistentBytes), bytesText(report().arenaBytes),
+        report().arenaBytes + report().persistentBytes,
+        limit->bytes > 0 ? ", or leave out the policy, so that what fits is searched for" : "");
+  }
+
+  // Exit code 3; the report has the least arena that was found.
+  llvm::Error notWithinMemory() {
+    const Report &r = report();
     return makeErrorCode(3,
-                         "parameters, inputs and arena together need {0}, more than "
-                         "--memory-limit={1} allows; give a --budget in place of the policy",
-                         bytesText(report().arenaBytes + report().persistentBytes), o_.memoryLimit);
+                         "--memory-limit={0} cannot be met: parameters and inputs, which are "
+                         "always there, take {1}, "
+                         "and the arena {2} at the least that was found, where no schedule needs "
+                         "less than {3}; give "
+                         "--memory-limit={4}, or a larger --effort",
+                         o_.memoryLimit, bytesText(r.persistentBytes),
+                         bytesText(*r.smallestBudgetBytes), bytesText(*r.lowerBoundBytes),
+                         r.persistentBytes + *r.smallestBudgetBytes);
   }
 
   const Graph &given_;

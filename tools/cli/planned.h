@@ -19,6 +19,7 @@ struct Report {
   std::string boundModel = "any-order";         // none costs less than running everything once
   std::optional<int64_t> lowerBoundBytes, smallestBudgetBytes; // where known
   std::string policyUsed = "none";
+  std::string mode; // train, eval or as-written
   size_t nodes = 0, clones = 0;
   double planSeconds = 0;
   std::vector<int64_t> measuredPeakBytes;   // empty, or of the run

@@ -41,6 +41,7 @@ Json asJson(const Report &r) {
   j["bound_model"] = r.boundModel;
   j["smallest_budget_bytes"] = orNull(r.smallestBudgetBytes);
   j["policy_used"] = r.policyUsed;
+  j["mode"] = r.mode.empty() ? Json() : Json(r.mode);
   j["nodes"] = r.nodes;
   j["clones"] = r.clones;
   j["plan_seconds"] = number(r.planSeconds);

@@ -17,10 +17,13 @@ llvm::Expected<StepToPlan> stepToPlan(const ModelOptions &model, const PlanOptio
   auto device = openDevice(deviceName, deviceOptions(model));
   if (!device)
     return device.takeError();
-  auto g = loadModel(model, paths);
+  auto given = readInputs(model.inputs);
+  if (!given)
+    return given.takeError();
+  auto g = loadModel(model, paths, *given);
   if (!g)
     return g.takeError();
-  g = differentiated(std::move(*g), model);
+  g = differentiated(std::move(*g), model, *given);
   if (!g)
     return g.takeError();
   Graph graph = lowered(std::move(*g), model, (*device)->target());

@@ -17,7 +17,7 @@ llvm::Error Selftest::checkNetwork(const std::string &name, const ZooOptions &op
   ModelOptions model;
   model.model = name;
   model.loss = forward->loss ? "" : "mean";
-  auto g = differentiated(std::move(*forward), model);
+  auto g = differentiated(std::move(*forward), model, {});
   if (!g)
     return g.takeError();
   g = lowered(std::move(*g), model, device_.target());
@@ -83,7 +83,7 @@ llvm::Error Selftest::checkRandomGraph(uint64_t seed) {
   ModelOptions model;
   model.model = "random";
   model.wrt = "all";
-  auto g = differentiated(randomTableGraph(optionsOf(seed)).graph, model);
+  auto g = differentiated(randomTableGraph(optionsOf(seed)).graph, model, {});
   if (!g)
     return g.takeError();
   const std::string name = "random graph " + std::to_string(seed);

@@ -53,16 +53,19 @@ llvm::Error grad(const Options &o) {
                          "--loss with --wrt and --ys with --xs are two ways to say it; give one");
   if (o.gradYs != "ones" && !values)
     return makeErrorCode(2, "--grad-ys goes with --ys and --xs");
+  auto given = readInputs(o.model.inputs);
+  if (!given)
+    return given.takeError();
   CommandPaths paths;
   paths.reads("MODEL", o.model.model);
   addGraphPaths(paths, o.output, o.weights);
   if (llvm::Error e = paths.check())
     return e;
-  auto loaded = loadModel(o.model, paths);
+  auto loaded = loadModel(o.model, paths, *given);
   if (!loaded)
     return loaded.takeError();
-  Graph g = originalOf(*loaded);
-  if (llvm::Error e = values ? byValues(g, o) : differentiateLoss(g, o.model))
+  Graph g = inTrainingMode(originalOf(*loaded), o.model);
+  if (llvm::Error e = values ? byValues(g, o) : differentiateLoss(g, o.model, *given))
     return e;
   return writeGraph(withoutDeadNodes(g), o.output, o.weights);
 }

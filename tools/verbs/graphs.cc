@@ -20,12 +20,15 @@ llvm::Error import(const ImportOptions &o) {
     return e;
   if (llvm::Error e = checkGraphPath(o.output, o.weights))
     return e;
+  auto given = readInputs(o.model.inputs);
+  if (!given)
+    return given.takeError();
   CommandPaths paths;
   paths.reads("MODEL", o.model.model);
   addGraphPaths(paths, o.output, o.weights);
   if (llvm::Error e = paths.check())
     return e;
-  auto g = loadModel(o.model, paths);
+  auto g = loadModel(o.model, paths, *given);
   if (!g)
     return g.takeError();
   return writeGraph(*g, o.output, o.weights);
@@ -93,16 +96,19 @@ llvm::Error dot(const DotCall &o) {
     return e;
   if (llvm::Error e = checkPicturePath(o.output))
     return e;
+  auto given = readInputs(o.model.inputs);
+  if (!given)
+    return given.takeError();
   CommandPaths paths;
   paths.reads("MODEL", o.model.model);
   paths.writes("-o", o.output.empty() ? "-" : o.output);
   if (llvm::Error e = paths.check())
     return e;
-  auto g = loadModel(o.model, paths);
+  auto g = loadModel(o.model, paths, *given);
   if (!g)
     return g.takeError();
-  if (!g->hasBackward() && !o.model.loss.empty()) {
-    g = differentiated(std::move(*g), o.model);
+  if (!o.model.loss.empty()) {
+    g = differentiated(std::move(*g), o.model, *given);
     if (!g)
       return g.takeError();
   }

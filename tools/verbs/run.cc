@@ -14,7 +14,7 @@ namespace {
 struct Options {
   ModelOptions model;
   PlanOptions plan;
-  std::string device = "cpu", inputs, outputs, testData, report;
+  std::string device = "cpu", outputs, testData, report;
   Tolerance tolerance;
   int steps = 1;
 };
@@ -56,11 +56,13 @@ llvm::Expected<Graph> stepOf(const Options &o, CommandPaths &paths, const GivenI
     return g.takeError();
   if (!o.testData.empty())
     return g;
-  bool forwardOnly = !g->hasBackward() && o.model.loss.empty() && !g->loss && !o.plan.any();
+  bool forwardOnly =
+      !g->hasBackward() && !hasLoss(*g, o.model) && o.model.wrt.empty() && !o.plan.any();
   if (!forwardOnly)
-    return differentiated(std::move(*g), o.model);
+    return differentiated(std::move(*g), o.model, given);
   Console::get().note(
-      "no loss is given (--loss) or named in the file: the forward part alone runs");
+      "no loss is given (--loss) or named in the file: the forward part alone runs, " +
+      std::string(o.model.eval ? "for inference" : "as written"));
   return g;
 }
 
@@ -130,7 +132,7 @@ llvm::Error runTests(const Options &o, Device &device) {
 
 llvm::Error checkTogether(const Options &o, const Device &device) {
   if (!o.testData.empty() &&
-      !(o.inputs.empty() && o.model.loss.empty() && o.model.wrt.empty() && !o.model.eval))
+      !(o.model.inputs.empty() && o.model.loss.empty() && o.model.wrt.empty() && !o.model.eval))
     return makeErrorCode(2, "--test-data has inputs of its own and is a forward run as written, so "
                             "--inputs, --loss, --wrt and --eval have no meaning beside it");
   for (const auto &[option, value] :
@@ -157,7 +159,7 @@ llvm::Error run(Options o) {
     o.model.asWritten = true;
     return runTests(o, **device);
   }
-  auto given = readInputs(o.inputs);
+  auto given = readInputs(o.model.inputs);
   if (!given)
     return given.takeError();
   return runOnce(o, **device, *given, nullptr);
@@ -173,8 +175,6 @@ VerbBody setUp(CLI::App &app) {
   app.add_option("--steps", o->steps, "how often to repeat the step, from the same state")
       ->capture_default_str()
       ->check(positiveInteger());
-  addPathOption(app, "--inputs", o->inputs,
-                "a folder with NAME.npy for graph inputs and parameters; what is missing is drawn");
   addPathOption(app, "--outputs", o->outputs, "a folder to write NAME.npy of every output to");
   addPathOption(app, "--test-data", o->testData,
                 "a folder with test_data_set_N/input_K.pb and output_K.pb, as the ONNX project's "

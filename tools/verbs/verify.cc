@@ -3,6 +3,7 @@
 #include "tools/cli/execute.h"
 #include "tools/cli/model.h"
 #include "tools/verbs/verbs.h"
+#include <array>
 #include <cstring>
 
 namespace isthmus {
@@ -10,7 +11,7 @@ namespace {
 
 struct Options {
   ModelOptions model;
-  std::string other, device = "cpu", inputs;
+  std::string other, device = "cpu";
   int steps = 1;
 };
 
@@ -18,27 +19,45 @@ using Results = std::map<std::string, Tensor>;
 
 bool isOnnx(llvm::StringRef path) { return path.endswith(".onnx"); }
 
-struct Side {
-  Graph graph; // differentiated
-  bool wasForward = false;
-};
-
-llvm::Expected<Side> sideOf(const std::string &path, const Options &o, const GivenInputs &given) {
+ModelOptions optionsFor(const std::string &path, const Options &o) {
   ModelOptions model = o.model;
   model.model = path;
   if (!isOnnx(path) && (isOnnx(o.model.model) || isOnnx(o.other)))
     model.dims.clear(); // these are for the one that has open sizes
-  CommandPaths paths;   // nothing is written
-  auto g = loadModel(model, paths, given);
-  if (!g)
-    return g.takeError();
-  bool wasForward = !g->hasBackward();
-  if (!wasForward)
-    model.loss = model.wrt = ""; // these are for whichever of the two is forward
-  g = differentiated(std::move(*g), model);
-  if (!g)
-    return g.takeError();
-  return Side{std::move(*g), wasForward};
+  return model;
+}
+
+// Model options are for whichever of the two is forward. Beside one that is differentiated, or
+// where there is a loss, it is differentiated; two forward graphs without a loss run as they are
+// written.
+llvm::Expected<std::array<Graph, 2>> bothSides(const Options &o, const GivenInputs &given) {
+  const ModelOptions options[] = {optionsFor(o.model.model, o), optionsFor(o.other, o)};
+  std::array<Graph, 2> sides;
+  CommandPaths paths; // nothing is written
+  bool differentiates = !o.model.wrt.empty();
+  for (size_t i : {0, 1}) {
+    auto g = loadModel(options[i], paths, given);
+    if (!g)
+      return g.takeError();
+    sides[i] = std::move(*g);
+    differentiates |= sides[i].hasBackward() || hasLoss(sides[i], options[i]);
+  }
+  if (sides[0].hasBackward() && sides[1].hasBackward() &&
+      (!o.model.loss.empty() || !o.model.wrt.empty()))
+    return makeErrorCode(
+        2, "both graphs are differentiated already, so --loss and --wrt have no meaning here");
+  for (size_t i : {0, 1}) {
+    if (sides[i].hasBackward() || !differentiates)
+      continue;
+    auto g = differentiated(std::move(sides[i]), options[i], given);
+    if (!g)
+      return g.takeError();
+    sides[i] = std::move(*g);
+  }
+  if (!differentiates)
+    Console::get().note("no loss is given (--loss) or named in the files: the forward parts run, " +
+                        std::string(o.model.eval ? "for inference" : "as written"));
+  return sides;
 }
 
 // Both in one form: a graph that was planned has its own.
@@ -92,23 +111,18 @@ llvm::Error verifyBoth(const Options &o) {
     return device.takeError();
   if (!(*device)->computes())
     return makeErrorCode(2, "verify needs a device that computes, and '{0}' only counts", o.device);
-  auto given = readInputs(o.inputs);
+  auto given = readInputs(o.model.inputs);
   if (!given)
     return given.takeError();
-  auto first = sideOf(o.model.model, o, *given);
-  if (!first)
-    return first.takeError();
-  auto second = sideOf(o.other, o, *given);
-  if (!second)
-    return second.takeError();
-  if (!first->wasForward && !second->wasForward && (!o.model.loss.empty() || !o.model.wrt.empty()))
-    return makeErrorCode(
-        2, "both graphs are differentiated already, so --loss and --wrt have no meaning here");
-  Form form = formOfBoth(first->graph, second->graph, o.model, (*device)->target());
-  auto a = resultsOf(inForm(std::move(first->graph), form), o, *given, **device);
+  auto sides = bothSides(o, *given);
+  if (!sides)
+    return sides.takeError();
+  auto &[first, second] = *sides;
+  Form form = formOfBoth(first, second, o.model, (*device)->target());
+  auto a = resultsOf(inForm(std::move(first), form), o, *given, **device);
   if (!a)
     return a.takeError();
-  auto b = resultsOf(inForm(std::move(second->graph), form), o, *given, **device);
+  auto b = resultsOf(inForm(std::move(second), form), o, *given, **device);
   if (!b)
     return b.takeError();
 
@@ -142,8 +156,6 @@ VerbBody setUp(CLI::App &app) {
   app.add_option("--steps", o->steps, "how often to repeat the step")
       ->capture_default_str()
       ->check(positiveInteger());
-  addPathOption(app, "--inputs", o->inputs,
-                "a folder with NAME.npy for graph inputs; what is missing is drawn");
   return [o] { return verifyBoth(*o); };
 }
 
