@@ -1,0 +1,292 @@
+"""What a command means: the mode, the loss, sizes, inputs; and what it says about them."""
+
+import json
+import math
+
+import cli_cases
+import command
+from command import npy, read_npy
+from onnx_file import INT64, model, node, tensor, value_info
+
+X = [0.5, -1.0, 2.0, 1.5, 3.0, -2.0]  # f32[3, 2]
+MEAN, VAR = [0.25, 1.0], [4.0, 0.25]
+
+
+def batch_norm_model(training=False):
+    """x [3, 2] through a product, batch norm and dropout; written for inference, or for training."""
+    tensors = [tensor("w", [2, 2], [1.0, 0.0, 0.0, 1.0]), tensor("scale", [2], [1.0, 2.0]), tensor("bias", [2], [0.0, 0.5]),
+               tensor("mean", [2], MEAN), tensor("var", [2], VAR), tensor("ratio", [], [0.5])]
+    attributes = {"training_mode": 1} if training else {}
+    nodes = [node("MatMul", ["x", "w"], ["h"]),
+             node("BatchNormalization", ["h", "scale", "bias", "mean", "var"], ["n"], epsilon=0.0, momentum=0.75, **attributes),
+             node("Dropout", ["n", "ratio"], ["y"])]
+    return model(nodes, [value_info("x", [3, 2])], [value_info("y", [3, 2])], tensors)
+
+
+class Meaning(cli_cases.Case):
+    def fails(self, code, phrases, *args):
+        result = command.run(*args, cwd=self.dir)
+        self.assertEqual(result.code, code, f"{args}\n{result}")
+        for phrase in phrases:
+            self.assertIn(phrase, result.err, args)
+        return result.err
+
+    def values(self, *args):
+        """Outputs as numbers."""
+        self.outputs(*args)
+        names = json.loads(self.read("outputs/names.json"))
+        return {name: read_npy(self.path(f"outputs/{file}"))[2] for file, name in names.items()}
+
+    def isth(self, *lines, name="m.isth"):
+        return self.write(name, "isthmus 1\ngraph @g {\n" + "".join(f"  {line}\n" for line in lines) + "}\n")
+
+
+class Mode(Meaning):
+    def setUp(self):
+        super().setUp()
+        self.write("m.onnx", batch_norm_model())
+        self.write("in/x.npy", npy("f32", (3, 2), X))
+
+    def test_a_forward_run_is_as_written(self):
+        r = self.report("run", "m.onnx")
+        self.assertEqual(r["mode"], "as-written")
+        self.assertIn("the forward part alone runs, as written", r["talk"])
+        got = self.values("m.onnx", "--inputs=in")
+        self.assertEqual(list(got), ["y"])
+        want = [(x - MEAN[i % 2]) / math.sqrt(VAR[i % 2]) * (1, 2)[i % 2] + (0, 0.5)[i % 2] for i, x in enumerate(X)]
+        for g, w in zip(got["y"], want):
+            self.assertAlmostEqual(g, w, places=5)
+
+    def test_what_is_written_for_training_trains(self):
+        self.write("m.onnx", batch_norm_model(training=True))
+        self.assertIn("state.mean", self.outputs("m.onnx"))
+        self.assertNotIn("state.mean", self.outputs("m.onnx", "--eval"))
+
+    def test_a_differentiated_graph_trains(self):
+        r = self.report("run", "m.onnx", "--loss=mean")
+        self.assertEqual(r["mode"], "train")
+        self.assertIn("it trains", r["talk"])
+        got = self.values("m.onnx", "--loss=mean", "--inputs=in")
+        self.assertEqual(sorted(got), ["grad.bias", "grad.scale", "grad.w", "loss", "state.mean", "state.var", "y"])
+        self.assertIn(0.0, got["y"], "nothing was dropped")
+        batch = [sum(X[i::2]) / 3 for i in (0, 1)]
+        for g, old, now in zip(got["state.mean"], MEAN, batch):
+            self.assertAlmostEqual(g, 0.75 * old + 0.25 * now, places=6)
+
+    def test_eval_and_as_written(self):
+        forward = self.outputs("m.onnx", "--inputs=in")["y"]
+        for mode in "eval", "as-written":
+            self.assertEqual(self.report("run", "m.onnx", "--loss=mean", f"--{mode}")["mode"], mode)
+            self.assertEqual(self.outputs("m.onnx", "--loss=mean", f"--{mode}", "--inputs=in")["y"], forward)
+            self.run_ok("opt", "m.onnx", "--loss=mean", f"--{mode}", "-o", "d.isth")
+            self.assertEqual(self.report("run", "d.isth")["mode"], mode, "the file tells it")
+            self.assertEqual(self.outputs("d.isth", "--inputs=in")["y"], forward)
+        self.run_ok("opt", "m.onnx", "--loss=mean", "-o", "d.isth")
+        self.assertEqual(self.report("run", "d.isth")["mode"], "train")
+        self.assertEqual(self.report("run", "d.isth", "--eval")["mode"], "eval")
+
+    def test_import_changes_nothing(self):
+        """A file and what it is imported to run alike: forward, in training, and in the other modes."""
+        for written in False, True:
+            self.write("m.onnx", batch_norm_model(training=written))
+            for to in "t.isth", "t.onnx":
+                self.run_ok("import", "m.onnx", "-o", to)
+                for options in [], ["--loss=mean"], ["--loss=mean", "--eval"], ["--loss=mean", "--as-written"], ["--eval"]:
+                    with self.subTest(f"{to} {options} written for training: {written}"):
+                        self.assert_same(self.outputs("m.onnx", *options), self.outputs(to, *options))
+                        self.run_ok("verify", "m.onnx", to, *options)
+
+    def test_verify_takes_what_the_other_side_asks_for(self):
+        self.run_ok("opt", "m.onnx", "--loss=mean", "--policy=none", "-o", "d.isth")
+        self.run_ok("verify", "m.onnx", "d.isth", "--loss=mean")
+        self.run_ok("verify", "d.isth", "m.onnx", "--loss=mean")
+        self.fails(1, ["names no loss"], "verify", "m.onnx", "d.isth")
+        self.run_ok("verify", "m.onnx", "m.onnx", "--eval")
+
+    def test_grad_trains(self):
+        self.run_ok("grad", "m.onnx", "--ys=%y", "--xs=%w", "-o", "g.isth")
+        self.assertIn(b"dropout(%n) {stream = 0}", self.read("g.isth"))
+
+    def test_a_dropout_that_does_not_drop_costs_nothing(self):
+        """Its gradient's has gone, beside the two averages; the forward one gives an output its name."""
+        self.assertEqual(self.report("run", "m.onnx", "--loss=mean", "--eval")["nodes"] + 3,
+                         self.report("run", "m.onnx", "--loss=mean")["nodes"])
+
+
+class Loss(Meaning):
+    def heads(self):
+        """Two float outputs behind an integer one."""
+        return self.isth("input %x : f32[2, 3]", "param %w : f32[3, 4] = normal {seed = 1}", "param %v : f32[3] = ones",
+                         "%a = matmul(%x, %w)", "%b = mul(%x, %v)", "%ids = argmax(%a) {axis = 1}", "%c = square(%x)",
+                         "%stopped = stop_gradient(%b)", "output %a", "output %b", "output %ids")
+
+    def test_of_another_output(self):
+        r = self.report("run", self.heads(), "--loss=mse")
+        self.assertIn("--loss=mse takes the first of 2 floating-point outputs, %a; --loss=mse:%b takes another", r["talk"])
+        self.write("in/target.npy", npy("f32", (2, 3), [0.0] * 6))
+        self.write("in/x.npy", npy("f32", (2, 3), [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]))
+        r = self.report("run", "m.isth", "--loss=mse:%b", "--inputs=in")
+        self.assertAlmostEqual(r["loss"][0], 91 / 6, places=5)
+        self.assertNotIn("takes the first", r["talk"])
+        self.run_ok("run", "m.isth", "--loss=cross_entropy:%b")
+        self.run_ok("run", "m.isth", "--loss=mean:%b")
+
+    def test_what_is_no_loss(self):
+        self.heads()
+        self.fails(1, ["'%x' is an input of the graph (input)"], "run", "m.isth", "--loss=%x", "--wrt=all")
+        self.fails(1, ["'%w' is an input of the graph (param)"], "run", "m.isth", "--loss=mean:%w")
+        self.fails(1, ["no gradient of '%c' reaches a parameter"], "run", "m.isth", "--loss=%c")
+        self.run_ok("run", "m.isth", "--loss=%c", "--wrt=%x")
+        self.fails(1, ["no gradient of '%a' reaches what --wrt=%v names"], "run", "m.isth", "--loss=%a", "--wrt=%v")
+        self.fails(1, ["no gradient of '%loss' reaches a parameter"], "run", "m.isth", "--loss=mean:%stopped")
+        self.fails(1, ["'%ids' is of type i64", "'%a', '%b'"], "run", "m.isth", "--loss=mean:%ids")
+        self.fails(1, ["no value is called '%aa'; did you mean"], "run", "m.isth", "--loss=mean:%aa")
+        for bad in "mean:b", "mean:", "mse%b", "median":
+            self.fails(2, ["--loss expects", "KIND:%value"], "run", "m.isth", f"--loss={bad}")
+
+    def test_an_output_of_integers_is_blamed(self):
+        """Also where nothing else is floating-point."""
+        self.isth("input %x : i64[4]", "%y = neg(%x)", "output %y")
+        self.fails(1, ["the first output '%y' is of type i64"], "run", "m.isth", "--loss=mean")
+
+    def test_of_several_elements(self):
+        self.heads()
+        self.write("in/x.npy", npy("f32", (2, 3), [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]))
+        r = self.report("run", "m.isth", "--loss=%b", "--inputs=in")
+        self.assertEqual(r["loss"], [21.0])
+        self.assertIn("'%b' has 6 elements: their sum is differentiated", r["talk"])
+        self.run_ok("opt", "m.isth", "--loss=%b", "-o", "d.isth")
+        self.assertEqual(self.report("run", "d.isth", "--inputs=in")["loss"], [21.0])
+
+    def test_labels_that_do_not_count(self):
+        self.isth("param %w : f32[3, 2] = ones", "input %x : f32[3, 2]", "%y = mul(%x, %w)", "output %y")
+        logits = [1.0, 2.0, 0.5, -1.0, 3.0, 3.0]
+        self.write("in/x.npy", npy("f32", (3, 2), logits))
+
+        def row(i):
+            a, b = logits[2 * i:2 * i + 2]
+            return [math.exp(v) / (math.exp(a) + math.exp(b)) for v in (a, b)]
+
+        self.write("in/labels.npy", npy("i64", (3,), [1, -100, 0]))
+        r = self.report("run", "m.isth", "--loss=cross_entropy", "--ignore-index=-100", "--inputs=in")
+        self.assertAlmostEqual(r["loss"][0], -(math.log(row(0)[1]) + math.log(row(2)[0])) / 2, places=5)
+        grad = self.values("m.isth", "--loss=cross_entropy", "--ignore-index=-100", "--inputs=in")["grad.w"]
+        want = [x * (p - hit) / 2 for x, p, hit in zip(logits, [*row(0), 0, 0, *row(2)], [0, 1, 0, 0, 1, 0])]
+        for g, w in zip(grad, want):
+            self.assertAlmostEqual(g, w, places=5)
+        self.write("in/labels.npy", npy("i64", (3,), [7, 7, 7]))
+        r = self.report("run", "m.isth", "--loss=cross_entropy", "--ignore-index=7", "--inputs=in")
+        self.assertEqual(r["loss"], ["nan"], "the mean of none, as in PyTorch")
+        self.fails(2, ["--loss=cross_entropy"], "run", "m.isth", "--loss=mse", "--ignore-index=7")
+
+    def test_classes_on_another_axis(self):
+        self.isth("input %x : f32[2, 5, 7]", "param %w : f32[7] = ones", "%y = mul(%x, %w)", "output %y")
+        self.write("in/labels.npy", npy("i64", (2, 5), [0] * 10))
+        for verb in "run", "opt", "explain":
+            self.fails(1, ["they fit classes on axis 2; give --class-axis=2"], verb, "m.isth", "--loss=cross_entropy", "--inputs=in")
+        self.run_ok("run", "m.isth", "--loss=cross_entropy", "--inputs=in", "--class-axis=2")
+        self.run_ok("run", "m.isth", "--loss=cross_entropy", "--inputs=in", "--class-axis=-1")
+
+    def test_a_parameter_without_elements(self):
+        self.isth("input %x : f32[4]", "param %w : f32[4] = ones", "param %none : f32[0] = ones", "%y = mul(%x, %w)", "%z = neg(%none)",
+                  "output %y", "output %z")
+        for policy in "none", "memory":
+            self.assertIn("grad.none", self.outputs("m.isth", "--loss=mean", f"--policy={policy}"))
+        self.isth("input %x : f32[4, 3]", "param %w : f32[3, 0] = ones", "%y = matmul(%x, %w)", "output %y", name="n.isth")
+        self.run_ok("run", "n.isth", "--loss=mse")
+        self.fails(1, ["expects a class at least"], "run", "n.isth", "--loss=cross_entropy")
+        self.fails(1, ["labels to ignore"], "run", "m.isth", "--loss=cross_entropy", "--class-axis=0", f"--ignore-index={1 << 60}")
+
+
+class Sizes(Meaning):
+    def test_unnamed_ones_are_each_their_own(self):
+        self.write("m.onnx", model([node("MatMul", ["a", "b"], ["y"])], [value_info("a", ["?", "?"]), value_info("b", ["?", ""])],
+                                   [value_info("y", ["?", "?"])]))
+        self.fails(1, ["'a.0', 'a.1', 'b.0', 'b.1'"], "import", "m.onnx")
+        self.run_ok("import", "m.onnx", "--dim", "a.0=2", "--dim", "a.1=3", "--dim", "b.0=3", "--dim", "b.1=5")
+
+    def test_a_name_that_is_not_there_is_told_at_once(self):
+        self.write("m.onnx", model([node("Relu", ["x"], ["y"])], [value_info("x", ["batch", "length"])], [value_info("y", ["batch", "length"])]))
+        self.fails(1, ["no open size of the model is called 'bach'", "did you mean 'batch'"], "import", "m.onnx", "--dim", "bach=2")
+        self.fails(1, ["'batch', 'length' open"], "import", "m.onnx")
+
+    def test_inputs_decide_them(self):
+        """For every verb that loads a model, as its error advises."""
+        self.write("m.onnx", model([node("Reshape", ["x", "shape"], ["r"]), node("Mul", ["r", "w"], ["y"])],
+                                   [value_info("x", ["N", 6]), value_info("shape", [2], INT64)], [value_info("y", ["A", "B"])],
+                                   [tensor("w", [4], [1.0, 2.0, 3.0, 4.0])]))
+        self.fails(1, ["--inputs"], "import", "m.onnx", "--dim", "N=2")
+        self.write("in/x.npy", npy("f32", (2, 6), range(12)))
+        self.write("in/shape.npy", npy("i64", (2,), [3, 4]))
+        self.run_ok("import", "m.onnx", "--inputs=in", "-o", "m.isth")
+        self.assertIn(b"f32[3, 4]", self.read("m.isth"))
+        for args in (["opt", "--loss=mean", "-o", "o.isth"], ["explain", "--loss=mean"], ["grad", "--loss=mean", "-o", "g.isth"],
+                     ["dot", "-o", "g.dot"], ["run"], ["run", "--loss=mean"]):
+            self.run_ok(args[0], "m.onnx", *args[1:], "--inputs=in")
+        self.run_ok("verify", "m.onnx", "m.isth", "--inputs=in")
+
+    def test_an_operator_that_is_not_supported_counts_for_more(self):
+        self.write("m.onnx", model([node("QLinearConv", ["x"], ["y"])], [value_info("x", ["N", 3])], [value_info("y", ["N", 3])]))
+        err = self.fails(1, ["operator 'QLinearConv' of opset"], "run", "m.onnx")
+        self.assertNotIn("--dim", err)
+
+    def declares(self, nodes, inputs, shape, *args):
+        self.write("m.onnx", model(nodes, inputs, [value_info("y", shape)], [tensor("w", [3, 5], [1.0] * 15)]))
+        return command.run("run", "m.onnx", *args, cwd=self.dir)
+
+    def test_declared_shapes_of_outputs(self):
+        product, x = [node("MatMul", ["x", "w"], ["y"])], [value_info("x", ["N", 3])]
+        for shape in ["N", 5], ["M", "K"], [4, 5]:
+            self.assertEqual(self.declares(product, x, shape, "--dim", "N=4").code, 0)
+        stale = self.declares(product, x, [2, 5], "--dim", "N=4")
+        self.assertEqual(stale.code, 0, stale)
+        self.assertIn("note: the file declares 'y' of size 2 on axis 0, but it is 'f32[4, 5]'", stale.err)
+        for shape in ["N", 7], [2, 7], ["N", 5, 1], [5]:
+            wrong = self.declares(product, x, shape, "--dim", "N=4")
+            self.assertEqual(wrong.code, 1, f"{shape} {wrong}")
+            self.assertIn("error: the file declares 'y' of", wrong.err)
+            self.assertIn("whatever the open sizes are", wrong.err)
+        fixed = self.declares(product, [value_info("x", [4, 3])], [2, 5])
+        self.assertEqual(fixed.code, 1, fixed)
+
+
+class Said(Meaning):
+    def test_a_memory_limit_below_what_is_always_there(self):
+        self.chain()
+        r = self.report("opt", "chain.isth", "--loss=mean", "--policy=none")
+        err = self.fails(3, ["--memory-limit=1000 cannot be met: parameters and inputs, which are always there, take", "give --memory-limit="],
+                         "opt", "chain.isth", "--loss=mean", "--memory-limit=1000", "--effort=1", "--report=r.json")
+        self.assertNotIn("budget", err)
+        advice = int(err.split("give --memory-limit=")[1].split(",")[0])
+        self.assertEqual(advice, r["persistent_bytes"] + json.loads(self.read("r.json"))["smallest_budget_bytes"])
+        self.run_ok("opt", "chain.isth", "--loss=mean", f"--memory-limit={advice}", "--effort=1", "-o", "o.isth")
+        self.fails(3, ["--memory-limit=1000 cannot be met by the policy"], "opt", "chain.isth", "--loss=mean", "--memory-limit=1000",
+                   "--policy=none")
+
+    def test_a_policy_that_saves_nothing(self):
+        self.isth("input %x : f32[512, 64]", "param %w : f32[64, 64] = normal {seed = 1}", "param %v : f32[64, 8192] = normal {seed = 2}",
+                  "%h = tanh(%x)", "%a = matmul(%h, %w)", "%b = tanh(%a)", "%y = matmul(%b, %v)", "output %y")
+        r = self.report("opt", "m.isth", "--loss=mean", "--checkpoints=%a", "-o", "o.isth")
+        self.assertEqual((r["policy_used"], r["clones"], r["recompute_overhead"]), ("none", 0, 0))
+        self.assertIn("would save no memory", r["talk"])
+
+    def test_notes_of_one_kind_are_one_line(self):
+        masks = [tensor(f"mask{i}", [3], [0.0, -math.inf, 0.0]) for i in range(7)]
+        nodes = [node("Add", [f"h{i}" if i else "p", f"mask{i}"], [f"h{i + 1}"]) for i in range(7)]
+        self.write("m.onnx", model([node("Mul", ["x", "w"], ["p"]), *nodes], [value_info("x", [3])], [value_info("h7", [3])],
+                                   [tensor("w", [3], [1.0, 2.0, 3.0]), *masks]))
+        said = [line for line in self.run_ok("import", "m.onnx").err.splitlines() if "mask" in line]
+        self.assertEqual(len(said), 1, said)
+        self.assertIn("'mask0' is taken as a constant", said[0])
+        self.assertIn("the same holds for 6 others: 'mask1', 'mask2', 'mask3', 'mask4', 'mask5', ...", said[0])
+
+    def test_help_tells_the_mode_and_the_loss(self):
+        for verb in "run", "opt", "import", "explain", "verify", "grad", "dot":
+            text = " ".join(self.run_ok(verb, "--help").out.decode().split())
+            for part in ("KIND:%value", "mse:%mask", "--ignore-index=-100", "%layer*.weight", "--inputs",
+                         "as written, and where the graph is differentiated they train"):
+                self.assertIn(part, text, verb)
+
+
+if __name__ == "__main__":
+    command.main()
