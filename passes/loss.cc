@@ -148,7 +148,7 @@ std::string floatOutputs(const Graph &g) {
 llvm::Expected<ValueId> lossOperand(const Graph &g, llvm::StringRef kind, llvm::StringRef value) {
   if (value.empty() && g.outputs().empty())
     return makeError("--loss={0} takes the first output, and the graph has none; name a value with "
-                     "--loss={0}:%value",
+                     "--loss={0}:%value, or --loss=%value",
                      kind);
   auto y = value.empty() ? llvm::Expected<ValueId>(g.outputs()[0]) : namedValue(g, value);
   if (y && !isFloat(g.type(*y).dtype))
