@@ -107,9 +107,10 @@ Graph inTraining(const Graph &g) {
 }
 
 // A node that draws in training alone is, outside it, its operand.
-bool isIdleDrop(const Node &n) {
+bool isIdleDrop(const Graph &g, NodeId id) {
+  const Node &n = g.node(id);
   return n.op->is(kDependsOnMode) && n.op->is(kRandom) && !n.attrs.getBool("training") &&
-         !n.isClone();
+         !n.isClone() && n.firstResult != g.loss && !llvm::is_contained(g.outputs(), n.firstResult);
 }
 
 } // namespace
@@ -125,12 +126,17 @@ Graph withMode(const Graph &g, Mode mode) {
   return mode == Mode::Eval ? inEval(withoutDrawnMasks(g)) : inTraining(g);
 }
 
-Graph withoutIdleDrops(const Graph &g) {
+Graph withoutIdleDrops(Graph g) {
+  std::vector<bool> isIdle(g.numNodes());
+  for (uint32_t i = 0; i < g.numNodes(); ++i)
+    isIdle[i] = isIdleDrop(g, NodeId(i));
+  if (!llvm::is_contained(isIdle, true))
+    return g;
   Rebuilder r(g);
   r.copyInputs();
   for (uint32_t i = 0; i < g.numNodes(); ++i) {
     const Node &n = g.node(NodeId(i));
-    if (isIdleDrop(n) && !llvm::is_contained(g.outputs(), n.firstResult) && n.firstResult != g.loss)
+    if (isIdle[i])
       r.setMap(n.firstResult, r.map(n.operands[0]));
     else
       r.copyNode(NodeId(i));

@@ -22,6 +22,6 @@ Graph withMode(const Graph &g, Mode mode);
 
 // Without the nodes that drop nothing because they do not train: their results are their operands.
 // Outputs keep theirs.
-Graph withoutIdleDrops(const Graph &g);
+Graph withoutIdleDrops(Graph g);
 
 } // namespace isthmus

@@ -146,9 +146,10 @@ private:
     plan::Evaluation e = plan::evaluate(p_.problem, s);
     if (!e.error.empty())
       return note("internal: a schedule was not valid: " + e.error);
+    const bool isOwn = !leastTried_; // the policy's own choice comes first
     leastTried_ = std::min(leastTried_.value_or(e.peakBytes), e.peakBytes);
     // What saves no memory is not worth its time. (Keeping everything takes none.)
-    bool isFree = !improved_ && e.recomputed == 0 && e.peakBytes == result_.planned.peakBytes;
+    const bool isFree = isOwn && e.recomputed == 0 && e.peakBytes == result_.planned.peakBytes;
     if (e.peakBytes >= result_.planned.peakBytes && !isFree)
       return;
     improved_ = true;

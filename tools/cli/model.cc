@@ -211,7 +211,8 @@ llvm::Expected<Graph> differentiated(Graph g, const ModelOptions &o, const Given
           "grad` differentiates again");
     return g;
   }
-  g = inTrainingMode(std::move(g), o);
+  if (hasLoss(g, o)) // else there is nothing to say of training
+    g = inTrainingMode(std::move(g), o);
   if (llvm::Error e = differentiateLoss(g, o, given))
     return e;
   return g;
@@ -247,7 +248,7 @@ Form formOf(const Graph &g) {
 Graph inForm(Graph g, const Form &form) {
   if (wasPlanned(g))
     return g;
-  g = withoutIdleDrops(g);
+  g = withoutIdleDrops(std::move(g));
   if (convolvesChannelsFirst(g, form.channelsLast)) {
     g = withChannelsLast(g);
     g.meta[kLayout] = kLastLayout;

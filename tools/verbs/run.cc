@@ -190,7 +190,9 @@ VerbBody setUp(CLI::App &app) {
 } // namespace
 
 const Verb kRun = {
-    "run", "executes a model's training step and measures its peak",
+    "run",
+    "executes a model and measures its peak: the training step of a loss, else the forward part as "
+    "it is written",
     "isthmus run resnet50.onnx --dim N=4 --loss=cross_entropy --policy=memory --steps=3", setUp};
 
 } // namespace isthmus
