@@ -212,11 +212,13 @@ void Import::checkDeclared(const std::string &name, const Operand &o, const std:
     return;
   const onnx::TensorShapeProto &s = t.shape();
   // PyTorch's older exporter declares sizes behind a Transpose with negative axes from memory that
-  // nobody wrote.
-  bool isUnwritten = m_.proto->producer_name() == "pytorch" &&
-                     llvm::any_of(s.dim(), [](const auto &d) { return d.dim_value() > INT32_MAX; });
-  const bool hasSymbols = !p_.inputs.symbols.empty();
-  const bool isDoubt = hasSymbols && !isUnwritten && isOutput_.count(name);
+  // nobody wrote; and the rank of what a Reshape by computed sizes gives as that of another value.
+  const bool isByTorch = m_.proto->producer_name() == "pytorch";
+  const bool isUnwritten =
+      isByTorch && llvm::any_of(s.dim(), [](const auto &d) { return d.dim_value() > INT32_MAX; });
+  const bool hasSymbols = !p_.inputs.symbols.empty(), hasRank = s.dim_size() == type.rank();
+  const bool isDoubt =
+      hasSymbols && isOutput_.count(name) && !isUnwritten && (hasRank || !isByTorch);
   auto differs = [&](const std::string &says, int axis) {
     if (!hasSymbols && !isUnwritten)
       return complain(says);
@@ -227,7 +229,7 @@ void Import::checkDeclared(const std::string &name, const Operand &o, const std:
     else
       state_.notes.add("declared", name, message);
   };
-  if (s.dim_size() != type.rank())
+  if (!hasRank)
     return differs("of rank " + std::to_string(s.dim_size()), -1);
   for (int i = 0; i < s.dim_size(); ++i) {
     if (!s.dim(i).has_dim_value() || s.dim(i).dim_value() < 0 ||

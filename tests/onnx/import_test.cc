@@ -682,6 +682,23 @@ TEST(Names, SizesThatNobodyWroteAreNoted) {
   EXPECT_NE(m.errorOf().find("declares 'y' of size 7 on axis 0"), std::string::npos);
 }
 
+// Nor does its shape inference see through a Reshape by computed sizes, where some are open.
+TEST(Names, RanksThatPyTorchGuessesAreNoted) {
+  ModelMaker m;
+  m.input("x", {"N", 3});
+  m.node("Relu", {"x"}, {"y"});
+  m.output("y");
+  auto &t = *m.graph().mutable_output(0)->mutable_type()->mutable_tensor_type();
+  t.set_elem_type(Proto::FLOAT);
+  t.mutable_shape()->add_dim()->set_dim_param("N");
+  EXPECT_NE(m.errorOf({.dims = {{"N", 2}}}).find("of rank 1, but it is 'f32[2, 3]'"),
+            std::string::npos);
+  m.model.set_producer_name("pytorch");
+  EXPECT_EQ(rowsOf(m.graphOf({.dims = {{"N", 2}}})), "relu");
+  t.mutable_shape()->add_dim()->set_dim_value(4);
+  EXPECT_NE(m.errorOf({.dims = {{"N", 2}}}).find("of size 4 on axis 1"), std::string::npos);
+}
+
 TEST(Names, OutputListedTwiceIsOne) {
   ModelMaker m;
   m.input("x", {2});
