@@ -10,6 +10,7 @@
 #include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 namespace isthmus {
@@ -104,6 +105,8 @@ public:
   explicit Staged(const NewFile &file) : file_(file), target_(resolved(file.path)) {}
   Staged(const Staged &) = delete;
   ~Staged() {
+    if (fd_ >= 0)
+      ::close(fd_);
     if (temporary_.empty())
       return;
     ::unlink(temporary_.c_str());
@@ -124,6 +127,9 @@ public:
   llvm::Error takePlace() {
     if (isDirect_)
       return writeDirectly();
+    if (temporary_.empty())
+      if (llvm::Error e = giveName())
+        return e;
     if (::rename(temporary_.c_str(), target_.c_str()) != 0)
       return cannot("write", file_.path, lastError());
     llvm::sys::DontRemoveFileOnSignal(temporary_);
@@ -135,30 +141,50 @@ public:
 
 private:
   llvm::Error fillTemporary() {
-    int fd = -1;
-    do { // until the name is new
+    // Without a name at first, where the file system can: not even a kill leaves it behind.
+    if (llvm::sys::fs::exists("/proc/self/fd"))
+      fd_ = ::open(folderOf(target_).c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
+    if (fd_ < 0)
+      if (llvm::Error e = makeNamed())
+        return e;
+    if (llvm::Error e = writeTo(fd_, file_.path, file_.write))
+      return e;
+    // Its bytes are on the disk before its name is: a machine that stops here leaves the old file.
+    if (::fchmod(fd_, modeFor(target_)) != 0 || ::fsync(fd_) != 0)
+      return cannot("write", file_.path, lastError());
+    return llvm::Error::success();
+  }
+
+  llvm::Error makeNamed() {
+    return withNewName([&](const char *name) {
+      fd_ = ::open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+      return fd_ >= 0;
+    });
+  }
+  llvm::Error giveName() {
+    const std::string self = "/proc/self/fd/" + std::to_string(fd_);
+    return withNewName([&](const char *name) {
+      return ::linkat(AT_FDCWD, self.c_str(), AT_FDCWD, name, AT_SYMLINK_FOLLOW) == 0;
+    });
+  }
+
+  // Makes the temporary file under a name that is new. A signal at any time leaves none behind: the
+  // name is known before there is a file of it.
+  llvm::Error withNewName(llvm::function_ref<bool(const char *name)> make) {
+    for (;;) {
       uint64_t number = 0;
       if (::getrandom(&number, sizeof number, 0) != sizeof number)
         return cannot("write", file_.path, lastError());
       temporary_ = pathBeside(target_, ".isthmus-" + llvm::utohexstr(number, true) + ".tmp");
-      // Before it is made, so that a signal at any time leaves none behind.
       llvm::sys::RemoveFileOnSignal(temporary_);
-      fd = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-      if (fd < 0) {
-        std::error_code ec = lastError();
-        llvm::sys::DontRemoveFileOnSignal(temporary_);
-        temporary_.clear();
-        if (ec != std::errc::file_exists)
-          return cannot("write", file_.path, ec);
-      }
-    } while (fd < 0);
-    auto close = llvm::make_scope_exit([&] { ::close(fd); });
-    if (llvm::Error e = writeTo(fd, file_.path, file_.write))
-      return e;
-    // Its bytes are on the disk before its name is: a machine that stops here leaves the old file.
-    if (::fchmod(fd, modeFor(target_)) != 0 || ::fsync(fd) != 0)
-      return cannot("write", file_.path, lastError());
-    return llvm::Error::success();
+      if (make(temporary_.c_str()))
+        return llvm::Error::success();
+      std::error_code ec = lastError();
+      llvm::sys::DontRemoveFileOnSignal(temporary_);
+      temporary_.clear();
+      if (ec != std::errc::file_exists)
+        return cannot("write", file_.path, ec);
+    }
   }
 
   llvm::Error writeDirectly() {
@@ -174,6 +200,7 @@ private:
 
   const NewFile &file_;
   std::string target_, temporary_;
+  int fd_ = -1;
   bool isDirect_ = false;
 };
 
@@ -201,12 +228,21 @@ private:
 } // namespace
 
 llvm::Expected<Buffer> readFile(llvm::StringRef path) {
+  if (path != "-" && isMemoryDevice(path)) // some have no end
+    return makeError("cannot read '{0}': expected a file or a pipe, found a device", path);
   auto buffer = path == "-" ? llvm::MemoryBuffer::getSTDIN()
                             : llvm::MemoryBuffer::getFile(path, /*IsText=*/false,
                                                           /*RequiresNullTerminator=*/false);
   if (!buffer)
     return cannot("read", path == "-" ? "standard input" : path, buffer.getError());
   return std::move(*buffer);
+}
+
+bool isMemoryDevice(llvm::StringRef path) {
+  constexpr unsigned kMemory = 1; // as Linux numbers devices
+  struct stat status;
+  return ::stat(path.str().c_str(), &status) == 0 && S_ISCHR(status.st_mode) &&
+         major(status.st_rdev) == kMemory;
 }
 
 llvm::Expected<Buffer> readRegularFile(llvm::StringRef path) {

@@ -10,12 +10,15 @@
 
 namespace isthmus {
 
-// The bytes of a file, mapped where it is large; of standard input if `path` is "-". An error names
-// the path and says why.
+// The bytes of a file or a pipe, mapped where it is large; of standard input if `path` is "-". An
+// error names the path and says why.
 llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> readFile(llvm::StringRef path);
 
 // The same for what must be a regular file: a pipe or a device may block, or never end.
 llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> readRegularFile(llvm::StringRef path);
+
+// /dev/null, /dev/zero and their like, which keep nothing that is written to them.
+bool isMemoryDevice(llvm::StringRef path);
 
 // A file that a model names, which was read from `folder`: a regular one that lies in the folder or
 // below, links followed, unless it may lie anywhere.

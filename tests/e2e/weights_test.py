@@ -86,6 +86,7 @@ class Pairs(Weights):
             process.send_signal(signal.SIGKILL)
             process.wait(timeout=60)
             self.check_whole(i)
+        self.assertEqual([name for name in os.listdir(self.dir) if "tmp" in name], [], "not even a kill leaves files behind")
 
 
 class Places(Weights):
@@ -141,6 +142,13 @@ class Places(Weights):
                 self.named(weights)
                 self.refused("run", "sub/n.isth", "--allow-outside", says=["regular file"])
                 self.refused("run", "sub/n.isth")
+
+    def test_models_without_end(self):
+        os.symlink("/dev/zero", self.path("zero.isth"))
+        os.symlink("/dev/zero", self.path("zero.onnx"))
+        for model in "zero.isth", "zero.onnx":
+            self.refused("run", model, says=[model, "device"])
+        self.refused("plan", "/dev/zero", "--budget=50%", says=["/dev/zero", "device"])
 
     def test_external_data_of_onnx(self):
         self.write("w.bin", bytes(24))

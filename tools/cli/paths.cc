@@ -5,20 +5,9 @@
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/FileSystem.h"
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
 namespace isthmus {
-
-namespace {
-
-// Takes what is written and keeps none of it.
-bool isSink(const struct stat &s) {
-  constexpr unsigned kMemoryDevices = 1; // /dev/null, /dev/zero, /dev/full
-  return S_ISCHR(s.st_mode) && major(s.st_rdev) == kMemoryDevices;
-}
-
-} // namespace
 
 CommandPaths::File CommandPaths::describe(const std::string &what, const std::string &path,
                                           int stream) {
@@ -26,7 +15,7 @@ CommandPaths::File CommandPaths::describe(const std::string &what, const std::st
   if ((path == "-" ? ::fstat(stream, &s) : ::stat(path.c_str(), &s)) != 0)
     return {what, path, fileIdentity(path), /*isRegular=*/path != "-"};
   std::string identity =
-      path != "-" && isSink(s) ? "" : llvm::formatv("{0}:{1}", s.st_dev, s.st_ino).str();
+      path != "-" && isMemoryDevice(path) ? "" : llvm::formatv("{0}:{1}", s.st_dev, s.st_ino).str();
   return {what, path, identity, bool(S_ISREG(s.st_mode))};
 }
 
