@@ -221,10 +221,9 @@ std::string headerOf(llvm::ArrayRef<const NamedTensor *> order,
 std::string digestOf(llvm::ArrayRef<NamedTensor> tensors) {
   std::string all;
   for (const NamedTensor *t : inOrder(tensors)) {
-    llvm::StringRef bytes = bytesOf(t->tensor);
-    for (llvm::StringRef part : {llvm::StringRef(t->name), llvm::StringRef(t->tensor.type.str())})
-      all += std::to_string(part.size()) + ":" + part.str();
-    all += llvm::utohexstr(llvm::xxHash64(bytes));
+    for (const std::string &part : {t->name, t->tensor.type.str()})
+      all += std::to_string(part.size()) + ":" + part;
+    all += llvm::utohexstr(llvm::xxHash64(bytesOf(t->tensor))) + ";";
   }
   return llvm::formatv("{0:x-16}", llvm::xxHash64(all)).str();
 }

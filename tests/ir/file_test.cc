@@ -122,9 +122,8 @@ TEST_F(File, OneFileHasOneIdentity) {
   ASSERT_EQ(::link(in("a").c_str(), in("hard").c_str()), 0);
   ASSERT_EQ(::symlink(".", in("here").c_str()), 0);
   for (const char *name : {"link", "hard", "here/a",
-                           "here/../"
-                           "here/link",
-                           "./a"})
+
+                           "here/link", "./a"})
     EXPECT_EQ(fileIdentity(in(name)), fileIdentity(in("a"))) << name;
   for (const char *name : {"dangling", "here/new", "here/here/dangling", "none/../new"})
     EXPECT_EQ(fileIdentity(in(name)), fileIdentity(in("new"))) << name;
