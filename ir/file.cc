@@ -116,7 +116,10 @@ public:
   // What is no regular file has no place to take: it is written when its turn comes.
   llvm::Error fill() {
     llvm::sys::fs::file_status status;
-    bool exists = !llvm::sys::fs::status(target_, status) && llvm::sys::fs::exists(status);
+    std::error_code ec = llvm::sys::fs::status(target_, status);
+    if (ec == std::errc::too_many_symbolic_link_levels)
+      return cannot("write", file_.path, ec);
+    bool exists = !ec && llvm::sys::fs::exists(status);
     if (exists && llvm::sys::fs::is_directory(status))
       return cannot("write", file_.path, std::make_error_code(std::errc::is_a_directory));
     isDirect_ =
@@ -317,6 +320,8 @@ llvm::Error checkCanBeWritten(llvm::StringRef path) {
     return S_ISDIR(status.st_mode)
                ? cannot("write", path, std::make_error_code(std::errc::is_a_directory))
                : llvm::Error::success();
+  if (errno == ELOOP)
+    return cannot("write", path, lastError());
   if (::stat((folderOf(target) + "/.").c_str(), &status) != 0)
     return cannot("write", path, lastError());
   return llvm::Error::success();

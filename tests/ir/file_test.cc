@@ -128,6 +128,9 @@ TEST_F(File, OneFileHasOneIdentity) {
   for (const char *name : {"dangling", "here/new", "here/here/dangling", "none/../new"})
     EXPECT_EQ(fileIdentity(in(name)), fileIdentity(in("new"))) << name;
   EXPECT_NE(fileIdentity(in("new")), fileIdentity(in("newer")));
+  ASSERT_EQ(::symlink("circle", in("circle").c_str()), 0);
+  EXPECT_NE(llvm::toString(writeFileAtomically(in("circle"), "x")), "");
+  EXPECT_NE(llvm::toString(checkCanBeWritten(in("circle"))), "");
   write("dangling", "made"); // through the link
   EXPECT_EQ(contents(in("new")), "made");
 }
