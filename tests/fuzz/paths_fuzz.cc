@@ -108,6 +108,8 @@ void checkCommand(Bytes bytes) {
   for (unsigned n = 1 + bytes.next() % 5; n && !bytes.empty(); --n) {
     unsigned kind = bytes.next() % 8;
     std::string path = bytes.path();
+    if (path == "-")
+      continue; // standard input and output, which hold nothing to compare
     if (kind < 3) {
       inputs.push_back(path);
       paths.reads("input", path);
