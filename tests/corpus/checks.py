@@ -1,0 +1,215 @@
+"""What is asked of each file: five questions, a line in the table."""
+
+import os
+import shutil
+from dataclasses import dataclass, field
+
+import numpy as np
+import onnx
+import onnx_side
+import program
+from onnx_side import floats
+
+FORWARD = 1e-4  # errors as shares of the largest magnitude of a tensor
+GRADIENT = 2e-3
+MOST_BY_DIFFERENCES = 16  # gradients of a file that are held against differences, at eight runs each
+DIFFERENCES = 3e-2  # of gradients against differences of a loss in f32
+SMALLEST = 1e-4  # a gradient below this share of the largest one is mostly rounding
+
+
+@dataclass
+class Case:
+    """One file: what it is fed and how it is trained."""
+
+    name: str
+    export: str
+    path: str
+    inputs: dict  # arrays
+    goal: dict  # the input that the loss adds
+    loss: list  # the options that make it a training step
+    dims: list = field(default_factory=list)
+
+
+@dataclass
+class Row:
+    name: str
+    export: str
+    figures: dict = field(default_factory=dict)
+    failures: list = field(default_factory=list)  # (question, what is wrong, command)
+    notes: list = field(default_factory=list)
+    outcome: str = ""  # why nothing was asked
+
+    def fail(self, question, text, call=None):
+        self.failures.append((question, text, call.line if call else ""))
+
+
+def difference(got, want, scale=0.0):
+    """How far off, as a share of the largest magnitude that is wanted, or of `scale` where that is larger."""
+    if got.shape != want.shape:
+        return float("inf")
+    if want.dtype.kind not in "f":
+        return 0.0 if np.array_equal(got, want) else float("inf")
+    got, want = got.astype(np.float64), want.astype(np.float64)
+    finite = np.isfinite(want)
+    if not (np.array_equal(finite, np.isfinite(got)) and np.array_equal(got[~finite], want[~finite], equal_nan=True)):
+        return float("inf")
+    if not finite.any():
+        return 0.0
+    return float(np.abs(got[finite] - want[finite]).max() / max(scale, np.abs(want[finite]).max(), 1e-30))
+
+
+class Checker:
+    def __init__(self, case, binary, folder):
+        self.case = case
+        shutil.rmtree(folder, ignore_errors=True)
+        self.program = program.Program(binary, folder)
+        self.row = Row(case.name, case.export)
+        self.model = onnx.load(case.path)
+        self.inputs = self.program.write_inputs("inputs", case.inputs)
+        self.feed = self.program.write_inputs("training", {**case.inputs, **case.goal})
+        self.options = [f"--dim={d}" for d in case.dims]
+        self.row.figures["nodes"] = len(self.model.graph.node)
+
+    def run_step(self, name, *more):
+        """(call, outputs) of a training step of the file."""
+        folder = self.program.path(name)
+        call = self.program.call("run", self.case.path, *self.options, *self.case.loss, *more, self.feed, f"--outputs={folder}", f"--report={folder}.json")
+        return call, program.outputs(folder) if call.code == 0 else None
+
+    # (a)
+    def forward(self):
+        """Against ONNX Runtime, as written. False if there is no use in asking more."""
+        folder = self.program.path("forward")
+        call = self.program.call("run", self.case.path, *self.options, self.inputs, f"--outputs={folder}")
+        if call.code != 0:
+            self.row.fail("forward", call.error(), call)
+            return False
+        got = program.outputs(folder)
+        try:
+            self.session = onnx_side.session(self.case.path)
+            want = onnx_side.run(self.session, self.case.inputs)
+        except Exception as error:  # the file is at fault, or ONNX Runtime: nothing to compare with
+            self.row.notes.append(f"ONNX Runtime does not run it: {str(error)[:200]}")
+            self.session = None
+            return True
+        worst = 0.0
+        for name, value in want.items():
+            if name not in got:
+                self.row.fail("forward", f"there is no output '{name}'", call)
+                continue
+            off = difference(got[name], np.asarray(value))
+            worst = max(worst, off)
+            if off > FORWARD:
+                self.row.fail("forward", f"'{name}' is off by {off:.2g} of its largest", call)
+        self.row.figures["forward"] = worst
+        return True
+
+    # (d)
+    def plans(self):
+        for question, wanted in (("memory", ["--policy=memory"]), ("budget", ["--budget=50%"])):
+            call, made = self.optimised(question, wanted, "isth")
+            if call.code == 3 and question == "budget":
+                call, made = self.optimised(question, ["--budget=min"], "isth")
+            if call.code != 0:
+                self.row.fail(question, call.error(), call)
+                continue
+            planned = program.report(made + ".json")
+            verify = self.program.call("verify", self.case.path, made, *self.options, *self.case.loss)
+            if verify.code != 0:
+                self.row.fail(question, "verify: " + verify.error(), verify)
+            ran = self.program.call("run", made, self.feed, f"--report={made}.run.json")
+            if ran.code != 0:
+                self.row.fail(question, "run: " + ran.error(), ran)
+                continue
+            found = program.report(made + ".run.json")
+            if not found["measured_peak_bytes"] == found["predicted_peak_bytes"] == planned["predicted_peak_bytes"]:
+                self.row.fail(question, f"planned {planned['predicted_peak_bytes']}, predicted {found['predicted_peak_bytes']}, measured {found['measured_peak_bytes']} bytes", ran)
+            self.row.figures[question] = found["measured_peak_bytes"] / max(1, planned["baseline_peak_bytes"])
+            if planned["predicted_peak_bytes"] > planned["baseline_peak_bytes"]:
+                self.row.fail(question, f"{planned['predicted_peak_bytes']} bytes, more than the {planned['baseline_peak_bytes']} without a plan", call)
+            if question == "memory" and planned["predicted_peak_bytes"] >= planned["baseline_peak_bytes"] and planned["recompute_overhead"] > 0:
+                self.row.fail(question, f"saves nothing and costs {planned['recompute_overhead']:.0%}", call)
+
+    def optimised(self, name, wanted, form):
+        path = self.program.path(f"{name}.{form}")
+        return self.program.call("opt", self.case.path, *self.options, *self.case.loss, *wanted, "-o", path, f"--report={path}.json"), path
+
+    # (e)
+    def written(self, step):
+        """The rewritten graph as ONNX, by ONNX Runtime, against our own step of the file."""
+        call, path = self.optimised("rewritten", ["--policy=memory"], "onnx")
+        if call.code != 0:
+            self.row.fail("onnx", call.error(), call)
+            return
+        try:
+            got = onnx_side.run(onnx_side.session(path), {**self.case.inputs, **self.case.goal})
+        except Exception as error:
+            self.row.fail("onnx", f"ONNX Runtime refuses it: {str(error)[:300]}", call)
+            return
+        largest = largest_gradient(step)
+        worst = 0.0
+        for name, value in got.items():
+            if name in step and not np.isnan(step[name]).any():
+                off = difference(np.asarray(value), step[name], SMALLEST * largest if name.startswith("grad.") else 0)
+                worst = max(worst, off)
+                if off > GRADIENT:
+                    self.row.fail("onnx", f"'{name}' is off by {off:.2g} by ONNX Runtime", call)
+        missing = [n for n in step if n not in got]
+        if missing:
+            self.row.fail("onnx", f"lacks the outputs {missing[:5]}", call)
+        self.row.figures["onnx"] = worst
+
+    # (b), (c)
+    def by_differences(self, names, step, call):
+        """Gradients by constants of the file, against differences of the loss that ONNX Runtime's outputs have."""
+        values = floats(self.model)
+        names = [n for n in names if n in values]
+        names = names[:: -(-len(names) // MOST_BY_DIFFERENCES)] if names else []
+        if not names or not self.session:
+            return
+        session = onnx_side.session(onnx_side.with_open(self.model, names))
+        feed = {**self.case.inputs, **{n: values[n] for n in names}}
+        worst = 0.0
+        for name in names:
+            gradient = step[f"grad.{name}"].astype(np.float64)
+            size = np.sqrt((gradient**2).sum())
+            if size < 1e-12:
+                size, direction = 0.0, np.random.default_rng(0).standard_normal(gradient.shape)
+                direction /= np.sqrt((direction**2).sum())
+            else:
+                direction = gradient / size
+            off = np.inf
+            for h in (1e-4, 1e-3, 1e-2, 1e-5):  # too small drowns in rounding, too large leaves the tangent; each model has its own
+                off = min(off, self.slope_error(session, feed, name, direction, size, h))
+                if off < DIFFERENCES / 3:
+                    break
+            worst = max(worst, off)
+            if off > DIFFERENCES:
+                self.row.fail("gradients", f"'grad.{name}' is off by {off:.2g}, by differences of the loss", call)
+        self.row.figures["differences"] = worst
+
+    def slope_error(self, session, feed, name, direction, slope, h):
+        value = feed[name]
+        h *= max(1e-2, float(np.sqrt((value.astype(np.float64) ** 2).sum())))
+        at = [self.loss_of(onnx_side.run(session, {**feed, name: (value + s * h * direction).astype(value.dtype)})) for s in (-2, -1, 1, 2)]
+        found = (at[0] - 8 * at[1] + 8 * at[2] - at[3]) / (12 * h)
+        noise = 3e-7 * abs(at[1]) / h  # what f32 lets one see
+        return max(0.0, abs(found - slope) - 3 * noise) / max(abs(slope), abs(found), 1e-6)
+
+    def loss_of(self, outputs):
+        first = np.asarray(next(iter(outputs.values()))).astype(np.float64)
+        if "target" in self.case.goal:
+            return float(((first - self.case.goal["target"]) ** 2).mean())
+        axis = next((int(o.split("=")[1]) for o in self.case.loss if o.startswith("--class-axis=")), 1)
+        first = np.moveaxis(first, axis, -1)
+        top = first.max(-1, keepdims=True)
+        logs = first - top - np.log(np.exp(first - top).sum(-1, keepdims=True))
+        return float(-np.take_along_axis(logs, self.case.goal["labels"][..., None], -1).mean())
+
+
+def largest_gradient(step):
+    return max([float(np.abs(v).max(initial=0)) for n, v in step.items() if n.startswith("grad.")], default=0.0)
+
+
+def learned_in(step):
+    return [n.removeprefix("grad.") for n in step if n.startswith("grad.")]

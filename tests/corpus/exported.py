@@ -1,0 +1,148 @@
+"""Questions to an export whose module is at hand: what is learned, and every gradient against PyTorch's."""
+
+import matching
+import numpy as np
+import onnx
+import onnx_side
+import reference
+from checks import GRADIENT, SMALLEST, difference, learned_in
+
+
+class Truth:
+    """What PyTorch knows of one module; shared by all of its exports."""
+
+    def __init__(self, model, module, inputs, goal):
+        self.model, self.module, self.inputs, self.goal = model, module, inputs, goal
+        self.parameters = {n: matching.array(p) for n, p in module.named_parameters()}
+        every = dict(module.named_parameters(remove_duplicate=False))
+        self.names = {n: next(m for m, q in module.named_parameters() if q is p) for n, p in every.items()}  # a tied name to the first
+        self.buffers = {n for n, _ in module.named_buffers()}
+        self.forms = list(matching.forms(module, inputs))
+        self.norms = reference.batch_norms(module)
+        self.steps = {}
+
+    def step(self, training, frozen=frozenset()):
+        key = training, frozen
+        if key not in self.steps:
+            self.steps[key] = reference.step(self.model, self.module, self.inputs, self.goal, training, frozen)
+            again = reference.step(self.model, self.module, self.inputs, self.goal, training, frozen)
+            assert again.loss == self.steps[key].loss, f"{self.model.name} draws numbers"
+        return self.steps[key]
+
+
+def norms_left_out(truth, model):
+    """The batch norms that the exporter computed with: the file has no BatchNormalization with their averages."""
+    constants = onnx_side.floats(model)
+    present = [constants[n] for n in onnx_side.averages(model) if n in constants]
+    return frozenset(n for n, m in truth.norms.items() if not any(np.array_equal(matching.array(m.running_mean), a) for a in present))
+
+
+def check(checker, truth, moved_path):
+    """`moved_path`: the export of the same module with other parameters, which shows what is made of them."""
+    row = checker.row
+    values = onnx_side.floats(checker.model)
+    call, step = checker.run_step("train")
+    if step is None:
+        row.fail("learned", call.error(), call)
+        return None
+    row.notes += [n for n in call.notes() if n not in row.notes]
+
+    matches = {}
+    for name in learned_in(step):
+        first = truth.names.get(name, name)
+        value = values.get(name)
+        if value is None and first in truth.parameters:
+            value = truth.parameters[first]
+        matches[name] = [] if value is None else matching.match(first, value, truth.forms, truth.parameters)
+    learned(checker, truth, call, step, matches, values, moved_path)
+
+    frozen = norms_left_out(truth, checker.model)
+    gradients(checker, truth.step(True, frozen), "train", call, step, matches, truth)
+    evaluated, other = step, call
+    if truth.norms:
+        other, evaluated = checker.run_step("eval", "--eval")
+        if evaluated is None:
+            row.fail("gradients", other.error(), other)
+        else:
+            gradients(checker, truth.step(False), "eval", other, evaluated, matches, truth)
+    if evaluated is not None:
+        checker.by_differences([n for n, m in matches.items() if not m], evaluated, other)
+    return step
+
+
+def learned(checker, truth, call, step, matches, values, moved_path):
+    """Every parameter that the loss depends on is learned once, and nothing else is; or a note says why."""
+    row = checker.row
+    other = onnx_side.floats(onnx.load(moved_path)) if moved_path else {}
+    talk = "\n".join(call.notes())
+
+    def told(name):
+        return f"'{name}'" in talk
+
+    signature = onnx_side.has_signature(checker.model)
+    readers, wrong, computed = {}, 0, 0
+    named = {truth.names.get(n) for n in matches}
+    for name, found in matches.items():
+        for parameter in {p for i, f in enumerate(found) for p in f.parameters if i == 0 or p not in named}:
+            readers.setdefault(parameter, []).append(name)
+        if found:
+            continue
+        is_moved = name in other and name in values and not np.array_equal(other[name], values[name])
+        if is_moved:
+            computed += 1  # a tensor that the exporter computed of parameters
+        elif name in truth.buffers and not signature and not any(w in name for w in ("running_", "num_batches")) and not told(name):
+            row.figures["buffers"] = row.figures.get("buffers", 0) + 1  # nothing in the file tells it from a parameter
+        elif not told(name):
+            wrong += 1
+            row.fail("learned", f"'{name}' {list(step['grad.' + name].shape)} is learned and is no parameter{' but a buffer' if name in truth.buffers else ''}", call)
+    for parameter, names in readers.items():
+        if len(names) > 1 and not all(told(n) for n in names):
+            wrong += 1
+            row.fail("learned", f"'{parameter}' is learned {len(names)} times, as {', '.join(names[:6])}", call)
+    gradients = truth.step(False).gradients
+    wanted = [n for n, g in gradients.items() if g is not None]
+    missing = [n for n in wanted if n not in readers]
+    for parameter in missing:
+        # A tensor of the file with its value, or its name, that is not learned.
+        there = [n for n in values if n not in matches and any(parameter in f.parameters for f in matching.match(truth.names.get(n, n), values[n], truth.forms, truth.parameters))]
+        if told(parameter) or any(told(n) for n in there):
+            continue
+        if there:
+            wrong += 1
+            row.fail("learned", f"'{parameter}' is in the file as {', '.join(there[:4])} and is not learned, and no note says so", call)
+        elif signature and "that the exporter names are not in the file" not in talk:
+            wrong += 1
+            row.fail("learned", f"'{parameter}' is not learned, and no note says so", call)
+    moving = [n for n in values if n in other and values[n].shape == other[n].shape and not np.array_equal(values[n], other[n])]
+    for name in moving:
+        is_copy = any(n in matches and np.array_equal(values[n].ravel(), values[name].ravel()) for n in values if n != name and values[n].size == values[name].size)
+        if name not in matches and not is_copy and not told(name) and not any(g is None and np.array_equal(truth.parameters[p].ravel(), values[name].ravel()) for p, g in gradients.items()):
+            wrong += 1
+            row.fail("learned", f"'{name}' {list(values[name].shape)} is made of parameters and is not learned, and no note says so", call)
+    row.figures["parameters"] = len(wanted)
+    row.figures["learned"] = len([p for p in wanted if p in readers])
+    row.figures["computed"] = computed
+    row.figures["not learned"] = len(missing)
+
+
+def gradients(checker, want, mode, call, step, matches, truth):
+    row = checker.row
+    largest = max([float(np.abs(g).max(initial=0)) for g in want.gradients.values() if g is not None], default=0)
+    off = abs(float(step["loss"]) - want.loss) / max(abs(want.loss), 1e-6)
+    if off > GRADIENT:
+        row.fail("gradients", f"{mode}: the loss is {float(step['loss']):.6g}, PyTorch's {want.loss:.6g}", call)
+    worst = 0.0
+    named = {truth.names.get(n) for n in matches}
+    for name, found in matches.items():
+        got = step[f"grad.{name}"]
+        if not found or any(want.gradients[p] is None for f in found for p in f.parameters):
+            continue
+        # Equal parameters that the exporter merged are one in the file; those with a name there answer for themselves.
+        apart = [f for f in found[1:] if not any(p in named for p in f.parameters)]
+        expected = sum(f.gradient(want.gradients).reshape(got.shape) for f in found[:1] + apart)
+        off = difference(got, np.asarray(expected), SMALLEST * largest)
+        worst = max(worst, off)
+        if off > GRADIENT:
+            ratio = float((got * expected).sum() / max(1e-30, (expected * expected).sum()))
+            row.fail("gradients", f"{mode}: 'grad.{name}' is off by {off:.2g} of its largest ({ratio:.2f} of PyTorch's by {', '.join(found[0].parameters)})", call)
+    row.figures[mode] = worst

@@ -1,0 +1,99 @@
+"""Which parameters of PyTorch a tensor of an exported file is: by name, by value, or by what exporters compute.
+
+An exporter may keep a parameter, rename it, transpose it, reorder a recurrent layer's gates, merge equal ones, or
+multiply a batch norm into a convolution. Each of these maps the parameter's gradient too. What is made of parameters in
+any other way has no counterpart, and its gradient is compared with differences of the loss.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from reference import batch_norms, convolutions_before_norms
+from torch import nn
+
+
+@dataclass
+class Form:
+    """A tensor that an exporter may write in a parameter's place, and how a gradient by the parameters becomes its."""
+
+    label: str
+    parameters: tuple  # names
+    value: np.ndarray
+    gradient: object  # {name: array} -> array
+    is_exact: bool = True  # bit for bit; otherwise to rounding
+
+
+def array(t):
+    return t.detach().numpy()
+
+
+def forms(module, inputs):
+    """All forms of all parameters, likely ones first."""
+    found = []
+    parameters = {n: array(p) for n, p in module.named_parameters()}
+    for name, value in parameters.items():
+        found.append(Form("renamed", (name,), value, lambda g, n=name: g[n]))
+        if value.ndim == 2:
+            found.append(Form("transposed", (name,), value.T, lambda g, n=name: g[n].T))
+    names = {id(p): n for n, p in module.named_parameters()}
+    for part in module.modules():
+        if isinstance(part, (nn.LSTM, nn.GRU, nn.RNN)):
+            found += recurrent_forms(part, names)
+    norms = batch_norms(module)
+    parts = dict(module.named_modules())
+    for norm, conv in convolutions_before_norms(module, inputs).items():
+        found += fused_forms(norms[norm], parts[conv], names)
+    return found
+
+
+def recurrent_forms(layer, names):
+    """W, R and B of ONNX: its order of gates, a leading axis of directions, both biases in one."""
+    hidden = layer.hidden_size
+    order = {nn.LSTM: (0, 3, 1, 2), nn.GRU: (1, 0, 2), nn.RNN: (0,)}[type(layer)]
+    rows = np.concatenate([np.arange(g * hidden, (g + 1) * hidden) for g in order])
+    directions = ["", "_reverse"] if layer.bidirectional else [""]
+    for level in range(layer.num_layers):
+        def both(kind):
+            return [names[id(getattr(layer, f"{kind}_l{level}{d}"))] for d in directions]
+
+        values = {n: array(p) for p, n in ((getattr(layer, f"{kind}_l{level}{d}"), names[id(getattr(layer, f"{kind}_l{level}{d}"))])
+                                           for kind in ("weight_ih", "weight_hh", "bias_ih", "bias_hh") for d in directions)}
+        for kind in ("weight_ih", "weight_hh"):
+            def weights(v, used=both(kind)):
+                return np.stack([v[n][rows] for n in used])
+
+            yield Form("gates reordered", tuple(both(kind)), weights(values), weights)
+
+        def biases(v, inner=both("bias_ih"), outer=both("bias_hh")):
+            return np.stack([np.concatenate([v[i][rows], v[o][rows]]) for i, o in zip(inner, outer)])
+
+        yield Form("gates reordered", tuple(both("bias_ih") + both("bias_hh")), biases(values), biases)
+
+
+def fused_forms(norm, conv, names):
+    """The weight and bias of a convolution that a batch norm's averages, scale and shift went into."""
+    if norm.weight is None or norm.running_var is None:
+        return
+    factor = array(norm.weight) / np.sqrt(array(norm.running_var) + norm.eps)
+    shape = (-1,) + (1,) * (conv.weight.dim() - 1)
+    weight, shift = names[id(conv.weight)], names[id(norm.bias)]
+    yield Form("batch norm folded", (weight,), array(conv.weight) * factor.reshape(shape), lambda g: g[weight] / factor.reshape(shape), is_exact=False)
+    before = array(conv.bias) if conv.bias is not None else 0
+    yield Form("batch norm folded", (shift,), (before - array(norm.running_mean)) * factor + array(norm.bias), lambda g: g[shift], is_exact=False)
+
+
+def match(parameter, value, known, parameters):
+    """The forms that a tensor of the file is: none, one, or, where the exporter merged equal parameters, several. The
+    parameter of its own name comes first."""
+    exact = [f for f in known if f.is_exact and squeezed(f.value) == squeezed(value) and np.array_equal(f.value.reshape(value.shape), value)]
+    if parameter in parameters:
+        own = [f for f in exact if f.parameters == (parameter,)][:1]
+        exact = own + [f for f in exact if parameter not in f.parameters]
+    if exact:
+        return exact
+    return [f for f in known if not f.is_exact and f.value.shape == value.shape and np.allclose(f.value, value, rtol=1e-4, atol=1e-6)][:1]
+
+
+def squeezed(a):
+    return tuple(d for d in a.shape if d != 1)

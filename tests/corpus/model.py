@@ -1,0 +1,71 @@
+"""What the corpus knows of a model that it makes: how it is made, what it is fed, and how it is trained."""
+
+from dataclasses import dataclass, field
+from typing import Callable
+
+import torch
+from torch import nn
+
+
+@dataclass
+class Model:
+    """`make` gives a module; it and the inputs are drawn from one seed."""
+
+    name: str
+    make: Callable[[], nn.Module]
+    inputs: dict  # name to tensor, or to a function that draws one; the order is that of forward's arguments
+    loss: str = "mse"
+    class_axis: int = 1
+    outputs: tuple = ("y",)
+    is_woken: bool = True  # whether parameters of zeros and ones are given other values
+    without: dict = field(default_factory=dict)  # an export's name to why it is left out
+
+    def draw(self):
+        """(module, inputs)"""
+        torch.manual_seed(0)
+        module = self.make()
+        if self.is_woken:
+            wake(module)
+        return module, {name: make() if callable(make) else make for name, make in self.inputs.items()}
+
+
+def wake(module):
+    """Gives parameters that start at zero or one other values, and averages of batch norms too: exporters merge equal
+    tensors, and a gradient by a factor of zero shows nothing."""
+    done = set()
+    for parameter in module.parameters():
+        if parameter.is_floating_point() and id(parameter) not in done and is_constant(parameter):
+            done.add(id(parameter))
+            with torch.no_grad():
+                parameter.add_(0.1 * torch.randn_like(parameter))
+    for name, buffer in module.named_buffers():
+        if name.endswith("running_mean"):
+            buffer.add_(0.1 * torch.randn_like(buffer))
+        if name.endswith("running_var"):
+            buffer.mul_(1 + 0.2 * torch.rand_like(buffer))
+
+
+def is_constant(tensor):
+    return tensor.numel() > 0 and bool((tensor == tensor.flatten()[0]).all())
+
+
+class Picked(nn.Module):
+    """A model of keyword arguments and many results, as one of positional arguments and few results."""
+
+    def __init__(self, model, names, pick):
+        super().__init__()
+        self.model, self.names, self.pick = model, names, pick
+
+    def forward(self, *args):
+        return self.pick(self.model(**dict(zip(self.names, args))))
+
+
+def rows(*shape):
+    return lambda: torch.randn(shape)
+
+
+FIRST_WORD = 4  # those before may be padding, whose row PyTorch does not learn; no file says which row that is
+
+
+def ids(limit, *shape):
+    return lambda: torch.randint(FIRST_WORD, limit, shape)
