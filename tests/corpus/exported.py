@@ -11,21 +11,21 @@ from checks import GRADIENT, SMALLEST, difference, learned_in
 class Truth:
     """What PyTorch knows of one module; shared by all of its exports."""
 
-    def __init__(self, model, module, inputs, goal):
-        self.model, self.module, self.inputs, self.goal = model, module, inputs, goal
+    def __init__(self, model, module, draws):
+        self.model, self.module, self.draws = model, module, draws
         self.parameters = {n: matching.array(p) for n, p in module.named_parameters()}
         every = dict(module.named_parameters(remove_duplicate=False))
         self.names = {n: next(m for m, q in module.named_parameters() if q is p) for n, p in every.items()}  # a tied name to the first
         self.buffers = {n for n, _ in module.named_buffers()}
-        self.forms = list(matching.forms(module, inputs))
+        self.forms = list(matching.forms(module, draws[0][0]))
         self.norms = reference.batch_norms(module)
         self.steps = {}
 
-    def step(self, training, frozen=frozenset()):
-        key = training, frozen
+    def step(self, draw, training, frozen=frozenset()):
+        key = draw, training, frozen
         if key not in self.steps:
-            self.steps[key] = reference.step(self.model, self.module, self.inputs, self.goal, training, frozen)
-            again = reference.step(self.model, self.module, self.inputs, self.goal, training, frozen)
+            self.steps[key] = reference.step(self.model, self.module, *self.draws[draw], training, frozen)
+            again = reference.step(self.model, self.module, *self.draws[draw], training, frozen)
             assert again.loss == self.steps[key].loss, f"{self.model.name} draws numbers"
         return self.steps[key]
 
@@ -41,10 +41,10 @@ def check(checker, truth, moved_path):
     """`moved_path`: the export of the same module with other parameters, which shows what is made of them."""
     row = checker.row
     values = onnx_side.floats(checker.model)
-    call, step = checker.run_step("train")
+    call, step = checker.run_step()
     if step is None:
         row.fail("learned", call.error(), call)
-        return None
+        return False
     row.notes += [n for n in call.notes() if n not in row.notes]
 
     matches = {}
@@ -55,19 +55,13 @@ def check(checker, truth, moved_path):
             value = truth.parameters[first]
         matches[name] = [] if value is None else matching.match(first, value, truth.forms, truth.parameters)
     learned(checker, truth, call, step, matches, values, moved_path)
-
     frozen = norms_left_out(truth, checker.model)
-    gradients(checker, truth.step(True, frozen), "train", call, step, matches, truth)
-    evaluated, other = step, call
+    checker.until_passed(lambda: gradients(checker, truth, matches, "train", frozen))
     if truth.norms:
-        other, evaluated = checker.run_step("eval", "--eval")
-        if evaluated is None:
-            row.fail("gradients", other.error(), other)
-        else:
-            gradients(checker, truth.step(False), "eval", other, evaluated, matches, truth)
-    if evaluated is not None:
-        checker.by_differences([n for n, m in matches.items() if not m], evaluated, other)
-    return step
+        checker.until_passed(lambda: gradients(checker, truth, matches, "eval"))
+    unmatched = [n for n, m in matches.items() if not m]
+    checker.until_passed(lambda: checker.by_differences(unmatched))
+    return True
 
 
 def learned(checker, truth, call, step, matches, values, moved_path):
@@ -99,7 +93,7 @@ def learned(checker, truth, call, step, matches, values, moved_path):
         if len(names) > 1 and not all(told(n) for n in names):
             wrong += 1
             row.fail("learned", f"'{parameter}' is learned {len(names)} times, as {', '.join(names[:6])}", call)
-    gradients = truth.step(False).gradients
+    gradients = truth.step(0, False).gradients
     wanted = [n for n, g in gradients.items() if g is not None]
     missing = [n for n in wanted if n not in readers]
     for parameter in missing:
@@ -125,8 +119,14 @@ def learned(checker, truth, call, step, matches, values, moved_path):
     row.figures["not learned"] = len(missing)
 
 
-def gradients(checker, want, mode, call, step, matches, truth):
+def gradients(checker, truth, matches, mode, frozen=frozenset()):
+    """Loss and gradients against PyTorch's. `frozen`: batch norms that the file has no longer."""
     row = checker.row
+    call, step = checker.run_step(*(["--eval"] if mode == "eval" else []))
+    if step is None:
+        row.fail("gradients", call.error(), call)
+        return
+    want = truth.step(checker.draw, mode == "train", frozen)
     largest = max([float(np.abs(g).max(initial=0)) for g in want.gradients.values() if g is not None], default=0)
     off = abs(float(step["loss"]) - want.loss) / max(abs(want.loss), 1e-6)
     if off > GRADIENT:

@@ -13,7 +13,7 @@ class Model:
 
     name: str
     make: Callable[[], nn.Module]
-    inputs: dict  # name to tensor, or to a function that draws one; the order is that of forward's arguments
+    inputs: dict  # name to a function that draws a tensor; the order is that of forward's arguments
     loss: str = "mse"
     class_axis: int = 1
     outputs: tuple = ("y",)
@@ -26,7 +26,10 @@ class Model:
         module = self.make()
         if self.is_woken:
             wake(module)
-        return module, {name: make() if callable(make) else make for name, make in self.inputs.items()}
+        return module, self.draw_inputs()
+
+    def draw_inputs(self):
+        return {name: make() for name, make in self.inputs.items()}
 
 
 def wake(module):
