@@ -1,11 +1,20 @@
 """Questions to an export whose module is at hand: what is learned, and every gradient against PyTorch's."""
 
+import re
+
 import matching
 import numpy as np
 import onnx
 import onnx_side
 import reference
 from checks import GRADIENT, SMALLEST, difference, learned_in
+
+
+# The kinds of notes that explain a difference; each names one tensor and counts the others.
+LEFT_OUT = r"constants, not parameters"
+TAKEN_IN = r"parameters, although|parameters of their own|parameters in place of"
+APART = r"parameters of their own"
+ABSENT = r"parameters that the exporter names|parameters in place of|one parameter|constants, not parameters: the exporter computed"
 
 
 class Truth:
@@ -64,18 +73,33 @@ def check(checker, truth, moved_path):
     return True
 
 
+class Notes:
+    def __init__(self, lines):
+        self.lines = lines
+
+    def count(self, kind):
+        """How many tensors the notes of a kind are about."""
+        total = 0
+        for line in self.lines:
+            if re.search(kind, line):
+                more = re.search(r", and (\d+) more$", line)
+                total += 1 + int(more[1] if more else 0)
+        return total
+
+    def unexplained(self, kind, found):
+        """Of {name: text} the texts whose name no note has, unless notes of the kind count as many."""
+        left = {n: text for n, text in found.items() if not any(f"'{n}'" in line for line in self.lines)}
+        return [] if len(found) <= self.count(kind) else list(left.values())
+
+
 def learned(checker, truth, call, step, matches, values, moved_path):
     """Every parameter that the loss depends on is learned once, and nothing else is; or a note says why."""
     row = checker.row
     other = onnx_side.floats(onnx.load(moved_path)) if moved_path else {}
-    talk = "\n".join(call.notes())
-
-    def told(name):
-        return f"'{name}'" in talk
-
+    notes = Notes(call.notes())
     signature = onnx_side.has_signature(checker.model)
-    readers, wrong, computed = {}, 0, 0
     named = {truth.names.get(n) for n in matches}
+    readers, computed, strange, apart, absent, unread = {}, 0, {}, {}, {}, {}
     for name, found in matches.items():
         for parameter in {p for i, f in enumerate(found) for p in f.parameters if i == 0 or p not in named}:
             readers.setdefault(parameter, []).append(name)
@@ -84,35 +108,31 @@ def learned(checker, truth, call, step, matches, values, moved_path):
         is_moved = name in other and name in values and not np.array_equal(other[name], values[name])
         if is_moved:
             computed += 1  # a tensor that the exporter computed of parameters
-        elif name in truth.buffers and not signature and not any(w in name for w in ("running_", "num_batches")) and not told(name):
+        elif name in truth.buffers and not signature and not any(w in name for w in ("running_", "num_batches")):
             row.figures["buffers"] = row.figures.get("buffers", 0) + 1  # nothing in the file tells it from a parameter
-        elif not told(name):
-            wrong += 1
-            row.fail("learned", f"'{name}' {list(step['grad.' + name].shape)} is learned and is no parameter{' but a buffer' if name in truth.buffers else ''}", call)
+        else:
+            strange[name] = f"'{name}' {list(step['grad.' + name].shape)} is learned and is no parameter{' but a buffer' if name in truth.buffers else ''}"
     for parameter, names in readers.items():
-        if len(names) > 1 and not all(told(n) for n in names):
-            wrong += 1
-            row.fail("learned", f"'{parameter}' is learned {len(names)} times, as {', '.join(names[:6])}", call)
+        if len(names) > 1:
+            apart.update({n: f"'{parameter}' is learned {len(names)} times, as {', '.join(names[:6])}" for n in names[1:]})
     gradients = truth.step(0, False).gradients
     wanted = [n for n, g in gradients.items() if g is not None]
+    unused = [n for n, g in gradients.items() if g is None]
     missing = [n for n in wanted if n not in readers]
     for parameter in missing:
-        # A tensor of the file with its value, or its name, that is not learned.
         there = [n for n in values if n not in matches and any(parameter in f.parameters for f in matching.match(truth.names.get(n, n), values[n], truth.forms, truth.parameters))]
-        if told(parameter) or any(told(n) for n in there):
-            continue
         if there:
-            wrong += 1
-            row.fail("learned", f"'{parameter}' is in the file as {', '.join(there[:4])} and is not learned, and no note says so", call)
-        elif signature and "that the exporter names are not in the file" not in talk:
-            wrong += 1
-            row.fail("learned", f"'{parameter}' is not learned, and no note says so", call)
-    moving = [n for n in values if n in other and values[n].shape == other[n].shape and not np.array_equal(values[n], other[n])]
-    for name in moving:
-        is_copy = any(n in matches and np.array_equal(values[n].ravel(), values[name].ravel()) for n in values if n != name and values[n].size == values[name].size)
-        if name not in matches and not is_copy and not told(name) and not any(g is None and np.array_equal(truth.parameters[p].ravel(), values[name].ravel()) for p, g in gradients.items()):
-            wrong += 1
-            row.fail("learned", f"'{name}' {list(values[name].shape)} is made of parameters and is not learned, and no note says so", call)
+            unread[there[0]] = f"'{parameter}' is in the file as {', '.join(there[:4])} and is not learned"
+        elif signature:
+            absent[parameter] = f"'{parameter}' is not in the file and is not learned"
+    for name in (n for n in values if n in other and values[n].shape == other[n].shape and not np.array_equal(values[n], other[n])):
+        is_copy = any(n in matches and values[n].size == values[name].size and np.array_equal(np.sort(values[n].ravel()), np.sort(values[name].ravel())) for n in values if n != name)
+        is_unused = any(truth.parameters[p].size == values[name].size and np.array_equal(truth.parameters[p].ravel(), values[name].ravel()) for p in unused)
+        if name not in matches and name not in unread and not is_copy and not is_unused:
+            unread[name] = f"'{name}' {list(values[name].shape)} is made of parameters and is not learned"
+    for kind, found in ((TAKEN_IN, strange), (APART, apart), (ABSENT, absent), (LEFT_OUT, unread)):
+        for text in notes.unexplained(kind, found):
+            row.fail("learned", f"{text}, and no note says so", call)
     row.figures["parameters"] = len(wanted)
     row.figures["learned"] = len([p for p in wanted if p in readers])
     row.figures["computed"] = computed
@@ -139,8 +159,12 @@ def gradients(checker, truth, matches, mode, frozen=frozenset()):
             continue
         # Equal parameters that the exporter merged are one in the file; those with a name there answer for themselves.
         apart = [f for f in found[1:] if not any(p in named for p in f.parameters)]
-        expected = sum(f.gradient(want.gradients).reshape(got.shape) for f in found[:1] + apart)
-        off = difference(got, np.asarray(expected), SMALLEST * largest)
+        expected = [np.asarray(f.gradient(want.gradients)) for f in found[:1] + apart]
+        if any(e.size != got.size for e in expected):
+            row.fail("gradients", f"{mode}: 'grad.{name}' has the shape {list(got.shape)}, PyTorch's {list(expected[0].shape)}", call)
+            continue
+        expected = sum(e.reshape(got.shape) for e in expected)
+        off = difference(got, expected, SMALLEST * largest)
         worst = max(worst, off)
         if off > GRADIENT:
             ratio = float((got * expected).sum() / max(1e-30, (expected * expected).sum()))

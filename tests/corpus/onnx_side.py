@@ -1,5 +1,6 @@
 """What stands in an ONNX file, and what ONNX Runtime makes of it."""
 
+import numpy as np
 import onnx
 import onnxruntime
 from onnx import numpy_helper
@@ -20,7 +21,7 @@ def constants(model):
 
 def floats(model):
     """{name: array} of the constants of float."""
-    return {n: numpy_helper.to_array(t) for n, t in constants(model).items() if t.data_type in FLOATS}
+    return {n: np.asarray(numpy_helper.to_array(t)) for n, t in constants(model).items() if t.data_type in FLOATS}
 
 
 def averages(model):
@@ -45,7 +46,7 @@ def run(session, inputs):
     """{name: array}; of the inputs, those that the model has."""
     known = {i.name for i in session.get_inputs()} | {i.name for i in session.get_overridable_initializers()}
     names = [o.name for o in session.get_outputs()]
-    return dict(zip(names, session.run(names, {n: v for n, v in inputs.items() if n in known})))
+    return dict(zip(names, session.run(names, {n: np.asarray(v) for n, v in inputs.items() if n in known})))
 
 
 def with_open(model, names):
