@@ -80,7 +80,7 @@ def ask_wheel(model, options):
     elif model.refused:
         yield refused(Case(name, "wheel", path, [({}, {})], []), model, options)
     else:
-        case = Case(name, "wheel", path, drawn(model, path), list(model.loss), list(model.dims))
+        case = Case(name, "wheel", path, drawn(model, path), list(model.loss), list(model.dims), model.needs_inputs)
         yield asked(case, options, trained)
 
 
