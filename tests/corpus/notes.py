@@ -1,0 +1,28 @@
+"""What the program says of a file's parameters: which differences from PyTorch's its notes explain."""
+
+import re
+
+# The kinds of notes that explain a difference; each names one tensor and counts the others.
+LEFT_OUT = r"constants, not parameters"
+TAKEN_IN = r"parameters, although|parameters of their own|parameters in place of"
+APART = r"parameters of their own"
+ABSENT = r"parameters that the exporter names|parameters in place of|one parameter|constants, not parameters: the exporter computed"
+
+
+class Notes:
+    def __init__(self, lines):
+        self.lines = lines
+
+    def count(self, kind):
+        """How many tensors the notes of a kind are about."""
+        total = 0
+        for line in self.lines:
+            if re.search(kind, line):
+                more = re.search(r", and (\d+) more$", line)
+                total += 1 + int(more[1] if more else 0)
+        return total
+
+    def unexplained(self, kind, found):
+        """Of {name: text} the texts whose name no note has, unless notes of the kind count as many."""
+        left = {n: text for n, text in found.items() if not any(f"'{n}'" in line for line in self.lines)}
+        return [] if len(found) <= self.count(kind) else list(left.values())
