@@ -1,6 +1,5 @@
 """What is asked of each file: five questions, a line in the table."""
 
-import os
 import shutil
 from dataclasses import dataclass, field
 
@@ -103,7 +102,16 @@ class Checker:
         key = self.draw, more
         if key not in self.steps:
             folder = self.program.path("-".join(["step", str(self.draw), *(m.strip("-") for m in more)]))
-            call = self.program.call("run", self.case.path, *self.options, *self.case.loss, *more, self.feed, f"--outputs={folder}", f"--report={folder}.json")
+            call = self.program.call(
+                "run",
+                self.case.path,
+                *self.options,
+                *self.case.loss,
+                *more,
+                self.feed,
+                f"--outputs={folder}",
+                f"--report={folder}.json",
+            )
             self.steps[key] = call, program.outputs(folder) if call.code == 0 else None
         return self.steps[key]
 
@@ -154,11 +162,23 @@ class Checker:
                 continue
             found = program.report(made + ".run.json")
             if not found["measured_peak_bytes"] == found["predicted_peak_bytes"] == planned["predicted_peak_bytes"]:
-                self.row.fail(question, f"planned {planned['predicted_peak_bytes']}, predicted {found['predicted_peak_bytes']}, measured {found['measured_peak_bytes']} bytes", ran)
+                self.row.fail(
+                    question,
+                    f"planned {planned['predicted_peak_bytes']}, predicted {found['predicted_peak_bytes']}, measured {found['measured_peak_bytes']} bytes",
+                    ran,
+                )
             self.row.figures[question] = found["measured_peak_bytes"] / max(1, planned["baseline_peak_bytes"])
             if planned["predicted_peak_bytes"] > planned["baseline_peak_bytes"]:
-                self.row.fail(question, f"{planned['predicted_peak_bytes']} bytes, more than the {planned['baseline_peak_bytes']} without a plan", call)
-            if question == "memory" and planned["predicted_peak_bytes"] >= planned["baseline_peak_bytes"] and planned["recompute_overhead"] > 0:
+                self.row.fail(
+                    question,
+                    f"{planned['predicted_peak_bytes']} bytes, more than the {planned['baseline_peak_bytes']} without a plan",
+                    call,
+                )
+            if (
+                question == "memory"
+                and planned["predicted_peak_bytes"] >= planned["baseline_peak_bytes"]
+                and planned["recompute_overhead"] > 0
+            ):
                 self.row.fail(question, f"saves nothing and costs {planned['recompute_overhead']:.0%}", call)
 
     def needed(self):
@@ -166,7 +186,20 @@ class Checker:
 
     def optimised(self, name, wanted, form):
         path = self.program.path(f"{name}.{form}")
-        return self.program.call("opt", self.case.path, *self.options, *self.case.loss, *wanted, *self.needed(), "-o", path, f"--report={path}.json"), path
+        return (
+            self.program.call(
+                "opt",
+                self.case.path,
+                *self.options,
+                *self.case.loss,
+                *wanted,
+                *self.needed(),
+                "-o",
+                path,
+                f"--report={path}.json",
+            ),
+            path,
+        )
 
     # (e)
     def written(self):
@@ -222,7 +255,12 @@ class Checker:
             else:
                 direction = gradient / size
             off = np.inf
-            for h in (1e-4, 1e-3, 1e-2, 1e-5):  # too small drowns in rounding, too large leaves the tangent; each model has its own
+            for h in (
+                1e-4,
+                1e-3,
+                1e-2,
+                1e-5,
+            ):  # too small drowns in rounding, too large leaves the tangent; each model has its own
                 off = min(off, self.slope_error(session, feed, name, direction, size, h))
                 if off < DIFFERENCES / 3:
                     break
@@ -234,7 +272,10 @@ class Checker:
     def slope_error(self, session, feed, name, direction, slope, h):
         value = feed[name]
         h *= max(1e-2, float(np.sqrt((value.astype(np.float64) ** 2).sum())))
-        at = [self.loss_of(onnx_side.run(session, {**feed, name: (value + s * h * direction).astype(value.dtype)})) for s in (-2, -1, 1, 2)]
+        at = [
+            self.loss_of(onnx_side.run(session, {**feed, name: (value + s * h * direction).astype(value.dtype)}))
+            for s in (-2, -1, 1, 2)
+        ]
         found = (at[0] - 8 * at[1] + 8 * at[2] - at[3]) / (12 * h)
         noise = 3e-7 * abs(at[1]) / h  # what f32 lets one see
         return max(0.0, abs(found - slope) - 3 * noise) / max(abs(slope), abs(found), 1e-6)

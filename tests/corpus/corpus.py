@@ -141,7 +141,10 @@ def drawn(model, path):
     draws = []
     for seed in range(DRAWS):
         noise = np.random.default_rng(seed)
-        inputs = {n: v if v.dtype.kind != "f" or not seed else (v * (1 + 0.05 * noise.standard_normal(v.shape))).astype(v.dtype) for n, v in model.inputs.items()}
+        inputs = {
+            n: v if v.dtype.kind != "f" or not seed else (v * (1 + 0.05 * noise.standard_normal(v.shape))).astype(v.dtype)
+            for n, v in model.inputs.items()
+        }
         first = np.asarray(next(iter(onnx_side.run(session, inputs).values())))
         draws.append((inputs, {"target": first + 0.5 * noise.standard_normal(first.shape).astype(first.dtype)}))
     return draws

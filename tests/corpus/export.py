@@ -41,6 +41,7 @@ def export(module, inputs, outputs, folder, name):
     paths = [f"{folder}/{name}.{kind}.onnx" for kind in NEWER]
     program = None
     for (kind, optimize), path in zip(NEWER.items(), paths):
+
         def write(path):
             nonlocal program
             if program is None:
@@ -69,8 +70,26 @@ class ExportError(str):
 
 
 def older(module, inputs, outputs, path, fold):
-    torch.onnx.export(module, tuple(inputs.values()), path, dynamo=False, opset_version=17, do_constant_folding=fold, input_names=list(inputs), output_names=list(outputs))
+    torch.onnx.export(
+        module,
+        tuple(inputs.values()),
+        path,
+        dynamo=False,
+        opset_version=17,
+        do_constant_folding=fold,
+        input_names=list(inputs),
+        output_names=list(outputs),
+    )
 
 
 def newer(module, inputs, outputs):
-    return torch.onnx.export(module, tuple(inputs.values()), dynamo=True, optimize=False, opset_version=20, input_names=list(inputs), output_names=list(outputs), verbose=False)
+    return torch.onnx.export(
+        module,
+        tuple(inputs.values()),
+        dynamo=True,
+        optimize=False,
+        opset_version=20,
+        input_names=list(inputs),
+        output_names=list(outputs),
+        verbose=False,
+    )

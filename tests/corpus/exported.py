@@ -16,7 +16,9 @@ class Truth:
         self.model, self.module, self.draws = model, module, draws
         self.parameters = {n: matching.array(p) for n, p in module.named_parameters()}
         every = dict(module.named_parameters(remove_duplicate=False))
-        self.names = {n: next(m for m, q in module.named_parameters() if q is p) for n, p in every.items()}  # a tied name to the first
+        self.names = {
+            n: next(m for m, q in module.named_parameters() if q is p) for n, p in every.items()
+        }  # a tied name to the first
         self.buffers = {n for n, _ in module.named_buffers()}
         self.forms = list(matching.forms(module, draws[0][0]))
         self.norms = reference.batch_norms(module)
@@ -35,7 +37,9 @@ def norms_left_out(truth, model):
     """The batch norms that the exporter computed with: the file has no BatchNormalization with their averages."""
     constants = onnx_side.floats(model)
     present = [constants[n] for n in onnx_side.averages(model) if n in constants]
-    return frozenset(n for n, m in truth.norms.items() if not any(np.array_equal(matching.array(m.running_mean), a) for a in present))
+    return frozenset(
+        n for n, m in truth.norms.items() if not any(np.array_equal(matching.array(m.running_mean), a) for a in present)
+    )
 
 
 def check(checker, truth, moved_path):
@@ -84,7 +88,9 @@ def learned(checker, truth, call, step, matches, values, moved_path):
         elif name in truth.buffers and not signature and not any(w in name for w in ("running_", "num_batches")):
             row.figures["buffers"] = row.figures.get("buffers", 0) + 1  # nothing in the file tells it from a parameter
         else:
-            strange[name] = f"'{name}' {list(step['grad.' + name].shape)} is learned and is no parameter{' but a buffer' if name in truth.buffers else ''}"
+            strange[name] = (
+                f"'{name}' {list(step['grad.' + name].shape)} is learned and is no parameter{' but a buffer' if name in truth.buffers else ''}"
+            )
     for parameter, names in readers.items():
         if len(names) > 1:
             apart.update({n: f"'{parameter}' is learned {len(names)} times, as {', '.join(names[:6])}" for n in names[1:]})
@@ -93,14 +99,33 @@ def learned(checker, truth, call, step, matches, values, moved_path):
     unused = [n for n, g in gradients.items() if g is None]
     missing = [n for n in wanted if n not in readers]
     for parameter in missing:
-        there = [n for n in values if n not in matches and any(parameter in f.parameters for f in matching.match(truth.names.get(n, n), values[n], truth.forms, truth.parameters))]
+        there = [
+            n
+            for n in values
+            if n not in matches
+            and any(
+                parameter in f.parameters for f in matching.match(truth.names.get(n, n), values[n], truth.forms, truth.parameters)
+            )
+        ]
         if there:
             unread[there[0]] = f"'{parameter}' is in the file as {', '.join(there[:4])} and is not learned"
         elif signature:
             absent[parameter] = f"'{parameter}' is not in the file and is not learned"
-    for name in (n for n in values if n in other and values[n].shape == other[n].shape and not np.array_equal(values[n], other[n])):
-        is_copy = any(n in matches and values[n].size == values[name].size and np.array_equal(np.sort(values[n].ravel()), np.sort(values[name].ravel())) for n in values if n != name)
-        is_unused = any(truth.parameters[p].size == values[name].size and np.array_equal(truth.parameters[p].ravel(), values[name].ravel()) for p in unused)
+    for name in (
+        n for n in values if n in other and values[n].shape == other[n].shape and not np.array_equal(values[n], other[n])
+    ):
+        is_copy = any(
+            n in matches
+            and values[n].size == values[name].size
+            and np.array_equal(np.sort(values[n].ravel()), np.sort(values[name].ravel()))
+            for n in values
+            if n != name
+        )
+        is_unused = any(
+            truth.parameters[p].size == values[name].size and np.array_equal(truth.parameters[p].ravel(), values[name].ravel())
+            for p in unused
+        )
+        is_copy = is_copy or any(np.array_equal(values[n].ravel(), values[name].ravel()) for n in unread if n in values)
         if name not in matches and name not in unread and not is_copy and not is_unused:
             unread[name] = f"'{name}' {list(values[name].shape)} is made of parameters and is not learned"
     for kind, found in ((TAKEN_IN, strange), (APART, apart), (ABSENT, absent), (LEFT_OUT, unread)):
@@ -134,12 +159,18 @@ def gradients(checker, truth, matches, mode, frozen=frozenset()):
         apart = [f for f in found[1:] if not any(p in named for p in f.parameters)]
         expected = [np.asarray(f.gradient(want.gradients)) for f in found[:1] + apart]
         if any(e.size != got.size for e in expected):
-            row.fail("gradients", f"{mode}: 'grad.{name}' has the shape {list(got.shape)}, PyTorch's {list(expected[0].shape)}", call)
+            row.fail(
+                "gradients", f"{mode}: 'grad.{name}' has the shape {list(got.shape)}, PyTorch's {list(expected[0].shape)}", call
+            )
             continue
         expected = sum(e.reshape(got.shape) for e in expected)
         off = difference(got, expected, SMALLEST * largest)
         worst = max(worst, off)
         if off > GRADIENT:
             ratio = float((got * expected).sum() / max(1e-30, (expected * expected).sum()))
-            row.fail("gradients", f"{mode}: 'grad.{name}' is off by {off:.2g} of its largest ({ratio:.2f} of PyTorch's by {', '.join(found[0].parameters)})", call)
+            row.fail(
+                "gradients",
+                f"{mode}: 'grad.{name}' is off by {off:.2g} of its largest ({ratio:.2f} of PyTorch's by {', '.join(found[0].parameters)})",
+                call,
+            )
     row.figures[mode] = worst

@@ -84,8 +84,12 @@ class MatchingTest(command.TestCase):
 
 
 class NotesTest(command.TestCase):
-    NOTES = Notes(["note: constants, not parameters, by the exporter's graph signature: 'table' (BUFFER), and 2 more",
-                   "note: parameters that the exporter names and the file does not hold: 'a.bias'"])
+    NOTES = Notes(
+        [
+            "note: constants, not parameters, by the exporter's graph signature: 'table' (BUFFER), and 2 more",
+            "note: parameters that the exporter names and the file does not hold: 'a.bias'",
+        ]
+    )
 
     def test_a_note_explains_what_it_names_and_as_many_as_it_counts(self):
         self.assertEqual(self.NOTES.unexplained(LEFT_OUT, {"table": "t"}), [])

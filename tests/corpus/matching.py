@@ -8,7 +8,6 @@ any other way has no counterpart, and its gradient is compared with differences 
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from reference import batch_norms, convolutions_before_norms
 from torch import nn
 
@@ -54,12 +53,20 @@ def recurrent_forms(layer, names):
     rows = np.concatenate([np.arange(g * hidden, (g + 1) * hidden) for g in order])
     directions = ["", "_reverse"] if layer.bidirectional else [""]
     for level in range(layer.num_layers):
+
         def both(kind):
             return [names[id(getattr(layer, f"{kind}_l{level}{d}"))] for d in directions]
 
-        values = {n: array(p) for p, n in ((getattr(layer, f"{kind}_l{level}{d}"), names[id(getattr(layer, f"{kind}_l{level}{d}"))])
-                                           for kind in ("weight_ih", "weight_hh", "bias_ih", "bias_hh") for d in directions)}
+        values = {
+            n: array(p)
+            for p, n in (
+                (getattr(layer, f"{kind}_l{level}{d}"), names[id(getattr(layer, f"{kind}_l{level}{d}"))])
+                for kind in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+                for d in directions
+            )
+        }
         for kind in ("weight_ih", "weight_hh"):
+
             def weights(v, used=both(kind)):
                 return np.stack([v[n][rows] for n in used])
 
@@ -78,21 +85,39 @@ def fused_forms(norm, conv, names):
     factor = array(norm.weight) / np.sqrt(array(norm.running_var) + norm.eps)
     shape = (-1,) + (1,) * (conv.weight.dim() - 1)
     weight, shift = names[id(conv.weight)], names[id(norm.bias)]
-    yield Form("batch norm folded", (weight,), array(conv.weight) * factor.reshape(shape), lambda g: g[weight] / factor.reshape(shape), is_exact=False)
+    yield Form(
+        "batch norm folded",
+        (weight,),
+        array(conv.weight) * factor.reshape(shape),
+        lambda g: g[weight] / factor.reshape(shape),
+        is_exact=False,
+    )
     before = array(conv.bias) if conv.bias is not None else 0
-    yield Form("batch norm folded", (shift,), (before - array(norm.running_mean)) * factor + array(norm.bias), lambda g: g[shift], is_exact=False)
+    yield Form(
+        "batch norm folded",
+        (shift,),
+        (before - array(norm.running_mean)) * factor + array(norm.bias),
+        lambda g: g[shift],
+        is_exact=False,
+    )
 
 
 def match(parameter, value, known, parameters):
     """The forms that a tensor of the file is: none, one, or, where the exporter merged equal parameters, several. The
     parameter of its own name comes first."""
-    exact = [f for f in known if f.is_exact and squeezed(f.value) == squeezed(value) and np.array_equal(f.value.reshape(value.shape), value)]
+    exact = [
+        f
+        for f in known
+        if f.is_exact and squeezed(f.value) == squeezed(value) and np.array_equal(f.value.reshape(value.shape), value)
+    ]
     if parameter in parameters:
         own = [f for f in exact if f.parameters == (parameter,)][:1]
         exact = own + [f for f in exact if parameter not in f.parameters]
     if exact:
         return exact
-    return [f for f in known if not f.is_exact and f.value.shape == value.shape and np.allclose(f.value, value, rtol=1e-4, atol=1e-6)][:1]
+    return [
+        f for f in known if not f.is_exact and f.value.shape == value.shape and np.allclose(f.value, value, rtol=1e-4, atol=1e-6)
+    ][:1]
 
 
 def squeezed(a):

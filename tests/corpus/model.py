@@ -1,6 +1,6 @@
 """What the corpus knows of a model that it makes: how it is made, what it is fed, and how it is trained."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Callable
 
 import torch
@@ -16,9 +16,7 @@ class Model:
     inputs: dict  # name to a function that draws a tensor; the order is that of forward's arguments
     loss: str = "mse"
     class_axis: int = 1
-    outputs: tuple = ("y",)
     is_woken: bool = True  # whether parameters of zeros and ones are given other values
-    without: dict = field(default_factory=dict)  # an export's name to why it is left out
 
     def draw(self):
         """(module, inputs)"""

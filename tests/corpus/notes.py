@@ -6,7 +6,9 @@ import re
 LEFT_OUT = r"constants, not parameters"
 TAKEN_IN = r"parameters, although|parameters of their own|parameters in place of"
 APART = r"parameters of their own"
-ABSENT = r"parameters that the exporter names|parameters in place of|one parameter|constants, not parameters: the exporter computed"
+ABSENT = (
+    r"parameters that the exporter names|parameters in place of|one parameter|constants, not parameters: the exporter computed"
+)
 
 
 class Notes:

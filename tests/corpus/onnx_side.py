@@ -39,7 +39,9 @@ def session(model, optimize=True):
     options.log_severity_level = 4
     if not optimize:
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    return onnxruntime.InferenceSession(model if isinstance(model, str) else model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    return onnxruntime.InferenceSession(
+        model if isinstance(model, str) else model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
 
 
 def run(session, inputs):

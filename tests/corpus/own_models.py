@@ -123,7 +123,14 @@ class SmallUnet(nn.Module):
         super().__init__()
 
         def block(i, o):
-            return nn.Sequential(nn.Conv2d(i, o, 3, padding=1), nn.BatchNorm2d(o), nn.ReLU(), nn.Conv2d(o, o, 3, padding=1), nn.GroupNorm(2, o), nn.SiLU())
+            return nn.Sequential(
+                nn.Conv2d(i, o, 3, padding=1),
+                nn.BatchNorm2d(o),
+                nn.ReLU(),
+                nn.Conv2d(o, o, 3, padding=1),
+                nn.GroupNorm(2, o),
+                nn.SiLU(),
+            )
 
         self.down1, self.down2, self.middle = block(3, 8), block(8, 16), block(16, 16)
         self.up2, self.up1 = nn.ConvTranspose2d(16, 16, 2, stride=2), nn.ConvTranspose2d(8, 8, 2, stride=2)
@@ -144,7 +151,11 @@ class Weighted(nn.Module):
         super().__init__()
         self.a = nn.utils.parametrizations.weight_norm(nn.Linear(6, 8))
         self.a.parametrizations.weight.original0.data.mul_(1.3)  # else the weight would be its own direction
-        self.low, self.high, self.bias = nn.Parameter(torch.randn(3, 2)), nn.Parameter(torch.randn(2, 8)), nn.Parameter(torch.randn(1, 3))
+        self.low, self.high, self.bias = (
+            nn.Parameter(torch.randn(3, 2)),
+            nn.Parameter(torch.randn(2, 8)),
+            nn.Parameter(torch.randn(1, 3)),
+        )
         self.register_buffer("keep", (torch.rand(8) > 0.3).float())
 
     def forward(self, x):

@@ -4,7 +4,7 @@ import json
 import os
 import shlex
 import subprocess
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -42,7 +42,9 @@ class Program:
         common = COMMON if verb in ("run", "opt", "verify", "import") else []
         made = Call([self.binary, verb, *map(str, args), *common])
         try:
-            done = subprocess.run(made.command, capture_output=True, timeout=TIMEOUT, env={**os.environ, "OMP_WAIT_POLICY": "passive"})
+            done = subprocess.run(
+                made.command, capture_output=True, timeout=TIMEOUT, env={**os.environ, "OMP_WAIT_POLICY": "passive"}
+            )
             made.code, made.talk = done.returncode, done.stderr.decode(errors="replace")
         except subprocess.TimeoutExpired:
             made.code = None

@@ -1,9 +1,8 @@
 """PyTorch's side: outputs, loss and gradients of a module, and what the tensors of an exported file are made of."""
 
 import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional as F

