@@ -2,11 +2,10 @@
 
 import matching
 import numpy as np
-import onnx
 import onnx_side
 import reference
 from checks import GRADIENT, SMALLEST, difference, learned_in
-from notes import ABSENT, APART, LEFT_OUT, TAKEN_IN, Notes
+from learned import Learned
 
 
 class Truth:
@@ -59,7 +58,7 @@ def check(checker, truth, moved_path):
         if value is None and first in truth.parameters:
             value = truth.parameters[first]
         matches[name] = [] if value is None else matching.match(first, value, truth.forms, truth.parameters)
-    learned(checker, truth, call, step, matches, values, moved_path)
+    Learned(checker, truth, step, matches, values, moved_path).ask(call)
     frozen = norms_left_out(truth, checker.model)
     checker.until_passed(lambda: gradients(checker, truth, matches, "train", frozen))
     if truth.norms:
@@ -67,74 +66,6 @@ def check(checker, truth, moved_path):
     unmatched = [n for n, m in matches.items() if not m]
     checker.until_passed(lambda: checker.by_differences(unmatched))
     return True
-
-
-def learned(checker, truth, call, step, matches, values, moved_path):
-    """Every parameter that the loss depends on is learned once, and nothing else is; or a note says why."""
-    row = checker.row
-    other = onnx_side.floats(onnx.load(moved_path)) if moved_path else {}
-    notes = Notes(call.notes())
-    signature = onnx_side.has_signature(checker.model)
-    named = {truth.names.get(n) for n in matches}
-    readers, computed, strange, apart, absent, unread = {}, 0, {}, {}, {}, {}
-    for name, found in matches.items():
-        for parameter in {p for i, f in enumerate(found) for p in f.parameters if i == 0 or p not in named}:
-            readers.setdefault(parameter, []).append(name)
-        if found:
-            continue
-        is_moved = name in other and name in values and not np.array_equal(other[name], values[name])
-        if is_moved:
-            computed += 1  # a tensor that the exporter computed of parameters
-        elif name in truth.buffers and not signature and not any(w in name for w in ("running_", "num_batches")):
-            row.figures["buffers"] = row.figures.get("buffers", 0) + 1  # nothing in the file tells it from a parameter
-        else:
-            strange[name] = (
-                f"'{name}' {list(step['grad.' + name].shape)} is learned and is no parameter{' but a buffer' if name in truth.buffers else ''}"
-            )
-    for parameter, names in readers.items():
-        if len(names) > 1:
-            apart.update({n: f"'{parameter}' is learned {len(names)} times, as {', '.join(names[:6])}" for n in names[1:]})
-    gradients = truth.step(0, False).gradients
-    wanted = [n for n, g in gradients.items() if g is not None]
-    unused = [n for n, g in gradients.items() if g is None]
-    missing = [n for n in wanted if n not in readers]
-    for parameter in missing:
-        there = [
-            n
-            for n in values
-            if n not in matches
-            and any(
-                parameter in f.parameters for f in matching.match(truth.names.get(n, n), values[n], truth.forms, truth.parameters)
-            )
-        ]
-        if there:
-            unread[there[0]] = f"'{parameter}' is in the file as {', '.join(there[:4])} and is not learned"
-        elif signature:
-            absent[parameter] = f"'{parameter}' is not in the file and is not learned"
-    for name in (
-        n for n in values if n in other and values[n].shape == other[n].shape and not np.array_equal(values[n], other[n])
-    ):
-        is_copy = any(
-            n in matches
-            and values[n].size == values[name].size
-            and np.array_equal(np.sort(values[n].ravel()), np.sort(values[name].ravel()))
-            for n in values
-            if n != name
-        )
-        is_unused = any(
-            truth.parameters[p].size == values[name].size and np.array_equal(truth.parameters[p].ravel(), values[name].ravel())
-            for p in unused
-        )
-        is_copy = is_copy or any(np.array_equal(values[n].ravel(), values[name].ravel()) for n in unread if n in values)
-        if name not in matches and name not in unread and not is_copy and not is_unused:
-            unread[name] = f"'{name}' {list(values[name].shape)} is made of parameters and is not learned"
-    for kind, found in ((TAKEN_IN, strange), (APART, apart), (ABSENT, absent), (LEFT_OUT, unread)):
-        for text in notes.unexplained(kind, found):
-            row.fail("learned", f"{text}, and no note says so", call)
-    row.figures["parameters"] = len(wanted)
-    row.figures["learned"] = len([p for p in wanted if p in readers])
-    row.figures["computed"] = computed
-    row.figures["not learned"] = len(missing)
 
 
 def gradients(checker, truth, matches, mode, frozen=frozenset()):
