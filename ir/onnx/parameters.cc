@@ -328,6 +328,8 @@ void RoleFinder::tieIdentities() {
 std::string howText(const Rearrangement &how, const Tensor &a, const Tensor &b) {
   if (!how.perm.empty())
     return " transposed";
+  if (a.type == b.type)
+    return "";
   return a.type.dtype != b.type.dtype ? " as " + dtypeName(b.type.dtype).str() : " reshaped";
 }
 
@@ -358,8 +360,9 @@ void RoleFinder::tieRearranged() {
             (!a.parameter.empty() && !b.parameter.empty() && a.parameter != b.parameter))
           continue;
         auto how = rearrangement(*a.data, *b.data);
-        // Equal tensors of one shape start equal, no more.
-        if (!how || (how->perm.empty() && a.data->type == b.data->type))
+        // Equal tensors of one shape start equal, no more, unless they were made of one parameter.
+        bool areOne = !a.parameter.empty() && a.parameter == b.parameter;
+        if (!how || (how->perm.empty() && a.data->type == b.data->type && !areOne))
           continue;
         told_.add(Decision::TiedRearranged, "'" + b.role.name + "' is '" + a.role.name + "'" +
                                                 howText(*how, *a.data, *b.data));
@@ -448,7 +451,7 @@ void RoleFinder::learnElsewhere(Roles &roles) {
   // Of tensors, not numbers: these are what a network without initializers computes with.
   auto isWeight = [&](const onnx::TensorProto &t, const std::string &name) {
     return isFloatType(t.data_type()) && t.dims_size() > 0 && readers_.learned.count(name) &&
-           readers_.weights.count(name) && !readers_.frequencies.count(name);
+           readers_.weightsOfFed.count(name) && !readers_.frequencies.count(name);
   };
   bool hasWeights = llvm::any_of(all_, [&](const Candidate &c) {
     return c.role.role == Role::Parameter && readers_.weights.count(c.role.name);

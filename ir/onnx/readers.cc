@@ -127,22 +127,27 @@ void Search::lookAtNode(const onnx::NodeProto &n, int64_t opset, Readers &r) {
   bool isFed = isWithin_ || llvm::any_of(n.output(), [&](const std::string &out) {
                  return fed_.count(out) != 0;
                });
-  uint32_t weights = op && isFed ? op->weights : 0;
+  uint32_t weights = op ? op->weights : 0;
   if (n.op_type() == "Mul" || n.op_type() == "Add")
     for (int j = 0; j < std::min(2, n.input_size()); ++j)
       if (normed_.count(n.input(j)))
         weights |= 1u << (1 - j);
   uint32_t closed = op && castsToOther(n) ? kAllOperands : op ? op->notLearned : 0;
-  bool passesWeight = op && onlyRearranges(n.op_type()) && n.output_size() == 1 &&
-                      r.weights.count(n.output(0)) != 0;
+  bool rearranges = op && onlyRearranges(n.op_type()) && n.output_size() == 1;
   for (int j = 0; j < n.input_size(); ++j) {
     const std::string &in = n.input(j);
     uint32_t bit = 1u << std::min(j, 31);
     const std::string *inner = body && j < f->input_size() ? &f->input(j) : nullptr;
     if (isReached && !(closed & bit) && !(inner && !body->learned.count(*inner)))
       r.learned.insert(in);
-    if (weights & bit || (j == 0 && passesWeight) || (inner && body->weights.count(*inner)))
+    auto passes = [&](llvm::StringSet<> Readers::*set) {
+      return (j == 0 && rearranges && (r.*set).count(n.output(0))) ||
+             (inner && (body->*set).count(*inner));
+    };
+    if (weights & bit || passes(&Readers::weights))
       r.weights.insert(in);
+    if ((isFed && weights & bit) || passes(&Readers::weightsOfFed))
+      r.weightsOfFed.insert(in);
     if ((op && n.op_type() == "BatchNormalization" && (j == 3 || j == 4)) ||
         (inner && body->averaged.count(*inner)))
       r.averaged.insert(in);

@@ -10,9 +10,10 @@ namespace isthmus::onnx_import {
 struct Readers {
   llvm::StringSet<> learned;  // a gradient can flow from it to an output
   llvm::StringSet<> averaged; // a batch normalization takes it as its mean or variance
-  // Operands that hold weights (OnnxOp::weights), directly or through a cast or another shape, of
-  // operators that work on what the model is fed.
+  // Operands that hold weights (OnnxOp::weights), directly or through a cast or another shape.
   llvm::StringSet<> weights;
+  // Those of operators that work on what the model is fed, and not on constants alone.
+  llvm::StringSet<> weightsOfFed;
   // It reaches the rest of the model through sines and cosines alone, and nothing that a float
   // input decides comes in before: the frequencies of rotary or sinusoidal positions.
   llvm::StringSet<> frequencies;

@@ -41,6 +41,55 @@ class Meaning(cli_cases.Case):
         return self.write(name, "isthmus 1\ngraph @g {\n" + "".join(f"  {line}\n" for line in lines) + "}\n")
 
 
+class Parameters(Meaning):
+    """What is learned, and what is one parameter: gradients tell."""
+
+    def setUp(self):
+        super().setUp()
+        table = [0.5, -1.0, 2.0, 1.5, 3.0, -2.0]
+        transposed = [0.5, 2.0, 3.0, -1.0, 1.5, -2.0]
+        self.write("m.onnx", model(
+            [node("Gather", ["embed.weight", "ids"], ["h"]), node("MatMul", ["h", "onnx::MatMul_9"], ["a"]),
+             node("Mul", ["a", "onnx::Mul_3"], ["b"]), node("Mul", ["b", "logit_scale"], ["y"])],
+            [value_info("ids", [2], INT64)], [value_info("y", [2, 3])],
+            [tensor("embed.weight", [3, 2], table), tensor("onnx::MatMul_9", [2, 3], transposed),
+             tensor("onnx::Mul_3", [], [0.5]), tensor("logit_scale", [], [2.0])]))
+        self.write("in/ids.npy", npy("i64", (2,), [2, 0]))
+
+    def gradients(self, *args):
+        got = self.values("m.onnx", "--loss=mean", "--inputs=in", *args)
+        return {name[len("grad."):]: value for name, value in got.items() if name.startswith("grad.")}
+
+    def test_a_tied_head_adds_to_the_gradient_of_its_embedding(self):
+        tied, apart = self.gradients(), self.gradients("--untie=onnx::MatMul_9")
+        self.assertEqual(sorted(tied), ["embed.weight", "logit_scale"])
+        self.assertEqual(sorted(apart), ["embed.weight", "logit_scale", "onnx::MatMul_9"])
+        for row in range(3):
+            for column in range(2):
+                self.assertAlmostEqual(tied["embed.weight"][row * 2 + column],
+                                       apart["embed.weight"][row * 2 + column] + apart["onnx::MatMul_9"][column * 3 + row],
+                                       places=6)
+        self.assertEqual(self.gradients("--untie=onnx*", "--tie=embed.weight,onnx::MatMul_9"), tied)
+
+    def test_every_decision_is_told(self):
+        talk = self.report("run", "m.onnx", "--loss=mean")["talk"]
+        self.assertIn("'onnx::MatMul_9' is 'embed.weight' transposed", talk)
+        self.assertIn("single numbers without a name of the model's own (--wrt=NAME learns one): 'onnx::Mul_3'", talk)
+        self.assertIn("'logit_scale'", talk)
+
+    def test_wrt_names_what_is_learned(self):
+        self.assertEqual(sorted(self.gradients("--wrt=onnx::Mul_3,embed*")), ["embed.weight", "onnx::Mul_3"])
+
+    def test_what_cannot_be_tied(self):
+        self.fails(2, ["--tie expects two names"], "run", "m.onnx", "--loss=mean", "--tie=embed.weight")
+        self.fails(1, ["'onnx::Mul_3' is f32[]", "their numbers differ"],
+                   "run", "m.onnx", "--loss=mean", "--tie=embed.weight,onnx::Mul_3")
+        self.fails(1, ["no tensor of the file is called 'embed'", "did you mean 'embed.weight'"],
+                   "run", "m.onnx", "--loss=mean", "--untie=embed")
+        self.isth("input %x : f32[2]", "%y = relu(%x) : f32[2]", "output %y")
+        self.fails(2, ["every parameter has one name"], "run", "m.isth", "--untie=x")
+
+
 class Mode(Meaning):
     def setUp(self):
         super().setUp()

@@ -213,6 +213,19 @@ TEST(Parameters, ScaleAndShiftBehindANormAreWeights) {
             "ones:f32[2] zeros:f32[2] onnx::Mul_7:f32[4, 1] onnx::Add_8:f32[4, 1]");
 }
 
+// Neither factor depends on an input: positions under learned projections.
+TEST(Parameters, ProductsOfParametersReadWeights) {
+  ModelMaker m;
+  m.input("x", {2, 2});
+  m.init("table.weight", {2, 2});
+  m.init("onnx::MatMul_7", {2, 2}, {1, 2, 4, 3});
+  m.node("MatMul", {"table.weight", "onnx::MatMul_7"}, {"a"});
+  m.node("MatMul", {"x", "a"}, {"y"});
+  m.output("y");
+  EXPECT_EQ(inputsOf(m.graphOf(), InputKind::Param),
+            "table.weight:f32[2, 2] onnx::MatMul_7:f32[2, 2]");
+}
+
 // A batch norm that is written out: its averages are no parameters.
 TEST(Parameters, FrozenStatisticsAreConstants) {
   ModelMaker m;
@@ -519,6 +532,23 @@ TEST(Ties, EqualTensorsOfOneShapeAreNotTied) {
   m.output("y");
   EXPECT_EQ(inputsOf(m.graphOf(), InputKind::Param), "a:f32[2, 2] b:f32[2, 2]");
   EXPECT_EQ(inputsOf(m.graphOf({.ties = {{"a", "b"}}}), InputKind::Param), "a:f32[2, 2]");
+}
+
+// What the exporter made of one parameter in several places is one parameter.
+TEST(Ties, CopiesMadeOfOneParameterAreTied) {
+  ModelMaker m;
+  m.input("x", {2, 2});
+  for (const char *name : {"val_0", "val_1"})
+    m.init(name, {2, 2});
+  m.node("MatMul", {"x", "val_0"}, {"a"});
+  m.node("MatMul", {"a", "val_1"}, {"y"});
+  m.output("y");
+  setSignature(m, "p_w: PARAMETER target='w'\n");
+  for (const char *name : {"val_0", "val_1"})
+    setFoldedFrom(m, name, "['w']");
+  Notes notes;
+  EXPECT_EQ(inputsOf(graphWithNotes(m, notes), InputKind::Param), "val_0:f32[2, 2]");
+  areAbout(notes, {"'val_1' is 'val_0'", "'val_0' of 'w'"});
 }
 
 // --- Weights that are no initializers
