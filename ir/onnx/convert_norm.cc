@@ -18,13 +18,18 @@ bool writtenForTraining(NodeContext &n) {
   return n.numOutputs() > 1;
 }
 
+// Whether it is carried from step to step, and so has to be moved.
+bool isState(const NodeContext &n, const Operand &o) {
+  const Input *input = o.value ? n.state.graph.inputOf(o.value) : nullptr;
+  return input && input->kind == InputKind::State;
+}
+
 // One more step of the average: `momentum` is the share of the old one, as in ONNX. ONNX and the
 // row both take the population's variance.
 Operand moved(NodeContext &n, const Operand &old, const Operand &now, double momentum) {
   Attrs attrs{{"momentum", momentum}};
   auto &latest = n.state.runningAverages;
-  if (n.failed() || !old.value || !n.state.graph.inputOf(old.value) ||
-      n.state.graph.inputOf(old.value)->kind != InputKind::State)
+  if (n.failed() || !isState(n, old))
     return n.wants(1) || n.wants(2)
                ? n.emitAll("running_average", {old, now}, attrs, Phase::Update)[0]
                : Operand();
@@ -54,8 +59,10 @@ void convertBatchNorm(NodeContext &n) {
   Dims dims = x.type.dims;
   if (dims.size() == 1) // one channel, by the definition
     x = n.reshape(x, {dims[0], 1});
-  auto y = n.emitAll("batch_norm", {x, n.in(1), n.in(2), oldMean, oldVar},
-                     {{"epsilon", epsilon}, {"training", training}, {"momentum", momentum}});
+  Attrs attrs{{"epsilon", epsilon}, {"training", training}};
+  if (isState(n, oldMean) || isState(n, oldVar))
+    attrs.set("momentum", momentum);
+  auto y = n.emitAll("batch_norm", {x, n.in(1), n.in(2), oldMean, oldVar}, std::move(attrs));
   if (n.failed())
     return;
   n.result(0, n.reshape(y[0], dims));

@@ -102,9 +102,8 @@ ExporterRecords::Call ExporterRecords::callBehind(const onnx::NodeProto &n) cons
     args = args.split('%').second;
     llvm::StringRef word = args.take_while([](char c) { return llvm::isAlnum(c) || c == '_'; });
     auto it = targets_.find(word);
-    if (it != targets_.end() && isParameter(it->second) &&
-        !llvm::is_contained(call.parameters, it->second))
-      call.parameters.push_back(it->second);
+    if (it != targets_.end() && isParameter(it->second))
+      call.parameters.insert(it->second);
   }
   return call;
 }

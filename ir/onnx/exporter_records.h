@@ -3,6 +3,7 @@
 #pragma once
 
 #include "ir/onnx/model.h"
+#include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringSet.h"
 
 namespace isthmus::onnx_import {
@@ -36,7 +37,7 @@ public:
   // nodes can stand for one call: `call` tells them apart. Empty where it is not recorded.
   struct Call {
     llvm::StringRef name;
-    std::vector<std::string> parameters;
+    llvm::SetVector<llvm::StringRef> parameters; // refer to the records
   };
   Call callBehind(const onnx::NodeProto &n) const;
 

@@ -22,41 +22,42 @@ public:
   }
   std::string next(const std::string &base) {
     std::string name = base;
-    for (unsigned i = 2; !taken_.insert(name).second; ++i)
+    for (unsigned &i = next_.try_emplace(base, 2).first->second; !taken_.insert(name).second; ++i)
       name = base + "." + std::to_string(i);
     return name;
   }
 
 private:
   llvm::StringSet<> taken_;
+  llvm::StringMap<unsigned> next_; // suffix to try
 };
 
-void replaceInput(onnx::NodeProto &n, const std::string &from, const std::string &to) {
+void replaceInputs(onnx::NodeProto &n, const llvm::StringMap<std::string> &copies) {
   for (std::string &in : *n.mutable_input())
-    if (in == from)
-      in = to;
+    if (auto it = copies.find(in); it != copies.end())
+      in = it->second;
 }
 
 // One call of the program: the nodes that stand for it, and what each side says that it reads.
 struct CallReads {
   std::vector<onnx::NodeProto *> nodes;
-  std::vector<std::string> parameters;   // by the records
-  std::vector<std::string> initializers; // by the nodes
+  llvm::SetVector<llvm::StringRef> parameters;   // by the records
+  llvm::SetVector<llvm::StringRef> initializers; // by the nodes
 };
 
 // Takes the parameters out that some initializer clearly is, and puts those in `matched`; what is
 // left on both sides was merged.
 void dropMatched(CallReads &call, const ExporterRecords &records, llvm::StringSet<> &matched) {
-  llvm::erase_if(call.initializers, [&](const std::string &name) {
+  llvm::StringSet<> parameters;
+  call.initializers.remove_if([&](llvm::StringRef name) {
     const ExporterRecords::Folded *f = records.foldedFrom(name);
-    const std::string &is = f && f->from.size() == 1 ? f->from[0] : name;
-    auto it = llvm::find(call.parameters, is);
-    if (it == call.parameters.end())
+    llvm::StringRef is = f && f->from.size() == 1 ? llvm::StringRef(f->from[0]) : name;
+    if (!call.parameters.count(is) || !parameters.insert(is).second)
       return false;
-    call.parameters.erase(it);
     matched.insert(name);
     return true;
   });
+  call.parameters.remove_if([&](llvm::StringRef p) { return parameters.count(p) != 0; });
 }
 
 } // namespace
@@ -89,8 +90,8 @@ std::vector<TensorCopy> separateByRecords(Model &m, const ExporterRecords &recor
     call.nodes.push_back(&n);
     call.parameters = std::move(behind.parameters);
     for (const std::string &in : n.input())
-      if (there.count(in) && !llvm::is_contained(call.initializers, in))
-        call.initializers.push_back(in);
+      if (auto it = there.find(in); it != there.end()) // names of nodes' inputs will change
+        call.initializers.insert(it->first());
   }
 
   llvm::StringSet<> matched;
@@ -103,20 +104,23 @@ std::vector<TensorCopy> separateByRecords(Model &m, const ExporterRecords &recor
     // Somewhere a merged tensor is read as the parameter that it was.
     bool clear =
         call.parameters.size() == call.initializers.size() &&
-        llvm::none_of(call.parameters, [&](const std::string &p) { return found.count(p) != 0; }) &&
-        llvm::all_of(call.initializers,
-                     [&](const std::string &i) { return matched.count(i) != 0; });
-    for (size_t i = 0; clear && i < call.parameters.size(); ++i) {
-      const std::string &parameter = call.parameters[i], &merged = call.initializers[i];
+        llvm::none_of(call.parameters, [&](llvm::StringRef p) { return found.count(p) != 0; }) &&
+        llvm::all_of(call.initializers, [&](llvm::StringRef i) { return matched.count(i) != 0; });
+    if (!clear)
+      continue;
+    llvm::StringMap<std::string> replaced;
+    for (size_t i = 0; i < call.parameters.size(); ++i) {
+      const std::string parameter = call.parameters[i].str(), merged = call.initializers[i].str();
       std::string &copy = copyFor[{parameter, merged}];
       if (copy.empty()) {
         // A tensor that was transposed has another shape than the parameter, so not its name.
         copy = names.next(records.isParameter(merged) ? parameter : merged);
         copies.push_back({copy, merged, parameter});
       }
-      for (onnx::NodeProto *n : call.nodes)
-        replaceInput(*n, merged, copy);
+      replaced[merged] = copy;
     }
+    for (onnx::NodeProto *n : call.nodes)
+      replaceInputs(*n, replaced);
   }
   return copies;
 }
@@ -133,13 +137,15 @@ std::vector<TensorCopy> separateReaders(Model &m, llvm::ArrayRef<NamePattern> pa
       wanted.insert(t.name());
   for (onnx::NodeProto &n : *m.proto->mutable_graph()->mutable_node()) {
     llvm::StringSet<> here;
+    llvm::StringMap<std::string> replaced;
     for (int i = 0; i < n.input_size(); ++i) {
       const std::string name = n.input(i);
       if (!wanted.count(name) || !here.insert(name).second || seen.insert(name).second)
         continue;
       copies.push_back({names.next(name), name, ""});
-      replaceInput(n, name, copies.back().name);
+      replaced[name] = copies.back().name;
     }
+    replaceInputs(n, replaced);
   }
   return copies;
 }

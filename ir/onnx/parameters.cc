@@ -97,6 +97,7 @@ private:
   void findSineAndCosine();
 
   void tieIdentities();
+  std::optional<Rearrangement> tieOf(const Candidate &a, const Candidate &b) const;
   void tieRearranged();
   llvm::Error tieAsAsked();
   void makeSame(Candidate &b, const Candidate &a, Rearrangement how);
@@ -104,6 +105,10 @@ private:
 
   void learnElsewhere(Roles &roles);
   void tellLost();
+
+  // Few tensors are made of one, and a file with very many that begin and end alike must not take
+  // for ever.
+  static constexpr size_t kMostAlike = 64;
 
   Model &m_;
   const llvm::StringMap<Tensor> &data_;
@@ -285,18 +290,23 @@ Role RoleFinder::roleByName(Candidate &c) {
 void RoleFinder::findSineAndCosine() {
   if (records_.hasSignature())
     return;
-  std::vector<const Candidate *> starts; // of the cosine of zero, or the sine
-  for (const Candidate &c : all_)
-    if (c.data && isFloat(c.data->type.dtype) && c.data->type.rank() >= 2 &&
-        c.data->type.elements() > 0)
-      if (double first = elementAsDouble(*c.data, 0); first == 0 || first == 1)
-        starts.push_back(&c);
-  for (size_t i = 0; i < starts.size(); ++i)
-    for (size_t j = 0; j < i; ++j)
-      if (looksLikeSineAndCosine(*starts[i]->data, *starts[j]->data)) {
-        positions_.insert(starts[i]->role.name);
-        positions_.insert(starts[j]->role.name);
+  std::map<std::string, std::vector<const Candidate *>> byType;
+  for (const Candidate &c : all_) {
+    if (!c.data || !isFloat(c.data->type.dtype) || c.data->type.rank() < 2 ||
+        c.data->type.elements() == 0)
+      continue;
+    double first = elementAsDouble(*c.data, 0); // the sine of zero, or the cosine
+    if (first != 0 && first != 1)
+      continue;
+    std::vector<const Candidate *> &alike = byType[c.data->type.str()];
+    for (const Candidate *other : alike)
+      if (looksLikeSineAndCosine(*c.data, *other->data)) {
+        positions_.insert(c.role.name);
+        positions_.insert(other->role.name);
       }
+    if (alike.size() < kMostAlike)
+      alike.push_back(&c);
+  }
 }
 
 // --- One tensor, one parameter
@@ -333,43 +343,48 @@ std::string howText(const Rearrangement &how, const Tensor &a, const Tensor &b) 
   return a.type.dtype != b.type.dtype ? " as " + dtypeName(b.type.dtype).str() : " reshaped";
 }
 
+// Whether `b` is what `a` is, rearranged. Equal tensors of one shape start equal, no more, unless
+// they were made of one parameter.
+std::optional<Rearrangement> RoleFinder::tieOf(const Candidate &a, const Candidate &b) const {
+  bool areOne = !a.parameter.empty() && a.parameter == b.parameter;
+  if (!a.parameter.empty() && !b.parameter.empty() && !areOne)
+    return std::nullopt;
+  auto how = rearrangement(*a.data, *b.data);
+  if (how && how->perm.empty() && a.data->type == b.data->type && !areOne)
+    return std::nullopt;
+  return how;
+}
+
 // Exporters fold a transpose, a reshape or a cast of a weight into a second tensor, and leave the
 // weight itself where something else reads it.
 void RoleFinder::tieRearranged() {
-  auto mayBeTied = [&](const Candidate &c) {
-    return c.data && isFloat(c.data->type.dtype) && readers_.learned.count(c.role.name) &&
-           c.role.role != Role::State && c.role.sameAs.empty() && !allElementsEqual(*c.data) &&
-           !matchesAny(options_.untie, c.role.name);
-  };
-  std::map<int64_t, std::vector<Candidate *>> bySize;
+  std::vector<Candidate *> tensors;
   for (Candidate &c : all_)
-    if (mayBeTied(c))
-      bySize[c.data->type.elements()].push_back(&c);
-  for (auto &[size, group] : bySize) {
-    // Parameters come first, and of these names of the model's own: a person looks for those.
-    auto rank = [](const Candidate *c) {
-      return std::pair(c->role.role != Role::Parameter, isMadeUp(c->role.name));
-    };
-    llvm::stable_sort(group,
-                      [&](const Candidate *a, const Candidate *b) { return rank(a) < rank(b); });
-    for (size_t j = 1; j < group.size(); ++j) {
-      Candidate &b = *group[j];
-      for (size_t i = 0; i < j; ++i) {
-        const Candidate &a = *group[i];
-        if (a.role.role != Role::Parameter || !a.role.sameAs.empty() ||
-            (!a.parameter.empty() && !b.parameter.empty() && a.parameter != b.parameter))
-          continue;
-        auto how = rearrangement(*a.data, *b.data);
-        // Equal tensors of one shape start equal, no more, unless they were made of one parameter.
-        bool areOne = !a.parameter.empty() && a.parameter == b.parameter;
-        if (!how || (how->perm.empty() && a.data->type == b.data->type && !areOne))
-          continue;
-        told_.add(Decision::TiedRearranged, "'" + b.role.name + "' is '" + a.role.name + "'" +
-                                                howText(*how, *a.data, *b.data));
-        makeSame(b, a, std::move(*how));
+    if (c.data && isFloat(c.data->type.dtype) && readers_.learned.count(c.role.name) &&
+        c.role.role != Role::State && !allElementsEqual(*c.data) &&
+        !matchesAny(options_.untie, c.role.name))
+      tensors.push_back(&c);
+  // Parameters come first, and of these names of the model's own: a person looks for those.
+  auto rank = [](const Candidate *c) {
+    return std::pair(c->role.role != Role::Parameter, isMadeUp(c->role.name));
+  };
+  llvm::stable_sort(tensors,
+                    [&](const Candidate *a, const Candidate *b) { return rank(a) < rank(b); });
+  std::map<RearrangementKey, std::vector<const Candidate *>> originals;
+  for (Candidate *b : tensors) {
+    std::optional<Rearrangement> how;
+    for (const Candidate *a : originals[keyOf(*b->data, b->data->type.dtype)])
+      if ((how = tieOf(*a, *b))) {
+        told_.add(Decision::TiedRearranged, "'" + b->role.name + "' is '" + a->role.name + "'" +
+                                                howText(*how, *a->data, *b->data));
+        makeSame(*b, *a, std::move(*how));
         break;
       }
-    }
+    if (how || b->role.role != Role::Parameter)
+      continue;
+    for (DType as : {DType::F32, DType::F64, DType::F16, DType::BF16})
+      if (auto &same = originals[keyOf(*b->data, as)]; same.size() < kMostAlike)
+        same.push_back(b);
   }
 }
 
@@ -489,7 +504,7 @@ void RoleFinder::tellLost() {
   bool hasCalls = false;
   for (const onnx::NodeProto &n : m_.graph().node()) {
     there.insert(n.output().begin(), n.output().end());
-    for (std::string &p : records_.callBehind(n).parameters) {
+    for (llvm::StringRef p : records_.callBehind(n).parameters) {
       hasCalls = true;
       called.insert(p);
     }
