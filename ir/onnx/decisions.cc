@@ -57,19 +57,11 @@ constexpr Text kTexts[] = {
 
 } // namespace
 
-std::vector<std::string> Decisions::notes() const {
-  std::vector<std::string> out;
-  for (const Text &text : kTexts) {
-    const std::string *first = nullptr;
-    size_t count = 0;
+void Decisions::tell(Notes &notes) const {
+  for (const Text &text : kTexts)
     for (const Found &f : found_)
-      if (f.kind == text.kind && count++ == 0)
-        first = &f.subject;
-    if (count)
-      out.push_back(std::string(text.what) + ": " + *first +
-                    (count > 1 ? ", and " + std::to_string(count - 1) + " more" : ""));
-  }
-  return out;
+      if (f.kind == text.kind)
+        notes.add(text.what, f.name, std::string(text.what) + ": '" + f.name + "'" + f.detail);
 }
 
 } // namespace isthmus::onnx_import

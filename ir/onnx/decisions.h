@@ -1,9 +1,7 @@
 // What the importer decided for the user, told in one line for each kind of decision.
 #pragma once
 
-#include "llvm/ADT/StringRef.h"
-#include <string>
-#include <vector>
+#include "ir/onnx/notes.h"
 
 namespace isthmus::onnx_import {
 
@@ -31,14 +29,19 @@ enum class Decision : uint8_t {
 
 class Decisions {
 public:
-  void add(Decision kind, std::string subject) { found_.push_back({kind, std::move(subject)}); }
-  // "WHAT: SUBJECT, and N more".
-  std::vector<std::string> notes() const;
+  // `detail` follows the name: " of 'linear.weight'".
+  void add(Decision kind, std::string name, std::string detail = "") {
+    found_.push_back({kind, std::move(name), std::move(detail)});
+  }
+  void addAll(const Decisions &others) {
+    found_.insert(found_.end(), others.found_.begin(), others.found_.end());
+  }
+  void tell(Notes &notes) const;
 
 private:
   struct Found {
     Decision kind;
-    std::string subject;
+    std::string name, detail;
   };
   std::vector<Found> found_;
 };

@@ -420,7 +420,7 @@ llvm::Expected<Graph> importModel(Model &m, const OnnxOptions &options) {
     if (g && !attempt.doubts().empty())
       if (llvm::Error e = settle(p, asConstants, attempt, *g, aboutShapes))
         return e;
-    for (const std::string &note : p.roles.notes)
+    for (const std::string &note : p.roles.notes.lines())
       if (g)
         tell(note);
     for (const std::string &note : attempt.notes())

@@ -77,7 +77,7 @@ private:
     std::string parameter;        // what the exporter's records call it; may be empty
     bool followsOrigin = false;   // a copy for one more reader
     // What to tell, unless it turns out to be another tensor's parameter.
-    std::vector<std::pair<Decision, std::string>> told;
+    Decisions told;
   };
 
   void collect();
@@ -91,7 +91,7 @@ private:
   Role roleOfUnnamed(Candidate &c);
   Role roleByName(Candidate &c);
   Role constant(Decision why, Candidate &c) {
-    c.told.push_back({why, "'" + c.role.name + "'"});
+    c.told.add(why, c.role.name);
     return Role::Constant;
   }
   void findSineAndCosine();
@@ -154,10 +154,9 @@ void RoleFinder::collect() {
   }
   for (TensorCopy &copy : separate) {
     if (!copy.parameter.empty())
-      told_.add(Decision::SplitByRecords,
-                "'" + copy.parameter +
-                    (copy.name == copy.parameter ? "'" : "', as '" + copy.name + "'") +
-                    " beside '" + copy.of + "'");
+      told_.add(Decision::SplitByRecords, copy.parameter,
+                (copy.name == copy.parameter ? "" : ", as '" + copy.name + "'") + " beside '" +
+                    copy.of + "'");
     all_.push_back(make(copy.name, copy.of, copy.parameter));
     all_.back().followsOrigin = copy.parameter.empty();
     byName_[copy.name] = all_.size() - 1;
@@ -230,7 +229,7 @@ Role RoleFinder::roleByRules(Candidate &c) {
 Role RoleFinder::roleBySignature(Candidate &c, llvm::StringRef kind) {
   if (kind == "PARAMETER")
     return Role::Parameter;
-  c.told.push_back({Decision::NotBySignature, "'" + c.role.name + "' (" + kind.str() + ")"});
+  c.told.add(Decision::NotBySignature, c.role.name, " (" + kind.str() + ")");
   return Role::Constant;
 }
 
@@ -242,7 +241,7 @@ Role RoleFinder::roleOfUnnamed(Candidate &c) {
     bool mayBeLearned =
         records_.isOfFusedNode(c.role.name) || (!records_.tellsFolding() && isMadeUp(c.role.name));
     if (isWeight && c.data->type.rank() > 0 && mayBeLearned) {
-      c.told.push_back({Decision::LearnedInPlace, "'" + c.role.name + "'"});
+      c.told.add(Decision::LearnedInPlace, c.role.name);
       return Role::Parameter;
     }
     // Numbers in the program are too many to tell.
@@ -257,9 +256,9 @@ Role RoleFinder::roleOfUnnamed(Candidate &c) {
       f->from.size() == 1 && isRearranging(c.role.name) &&
       llvm::all_of(f->between, [](const std::string &s) { return isRearranging(s); });
   inPlace_.insert(f->from.begin(), f->from.end());
-  c.told.push_back(
-      {isRearranged || isWeight ? Decision::LearnedInPlace : Decision::NotComputedFromParameters,
-       "'" + c.role.name + "' of '" + llvm::join(f->from, "', '") + "'"});
+  c.told.add(isRearranged || isWeight ? Decision::LearnedInPlace
+                                      : Decision::NotComputedFromParameters,
+             c.role.name, " of '" + llvm::join(f->from, "', '") + "'");
   return isRearranged || isWeight ? Role::Parameter : Role::Constant;
 }
 
@@ -278,11 +277,11 @@ Role RoleFinder::roleByName(Candidate &c) {
   if (isMadeUp(name) && !isWeight)
     return constant(Decision::NotNamed, c);
   if (c.data->type.rank() == 0)
-    c.told.push_back({Decision::LearnedNumber, "'" + name + "'"});
+    c.told.add(Decision::LearnedNumber, name);
   auto stem = llvm::StringRef(name).rsplit('.').first;
   if (auto it = byName_.find((stem + kVariance).str());
       it != byName_.end() && !readers_.averaged.count(all_[it->second].role.name))
-    c.told.push_back({Decision::FrozenNormScale, "'" + name + "'"});
+    c.told.add(Decision::FrozenNormScale, name);
   return Role::Parameter;
 }
 
@@ -327,12 +326,12 @@ void RoleFinder::tieIdentities() {
     auto it = byName_.find(n.input(0));
     if (it != byName_.end() && all_[it->second].role.role == Role::Parameter &&
         !records_.hasSignature())
-      told_.add(Decision::TiedByIdentity, "'" + n.output(0) + "' is '" + n.input(0) + "'");
+      told_.add(Decision::TiedByIdentity, n.output(0), " is '" + n.input(0) + "'");
   }
   for (const Candidate &c : all_)
     if (c.role.name != c.role.of && c.parameter.empty() && c.role.role == Role::Parameter &&
         !matchesAny(options_.untie, c.role.name) && !matchesAny(options_.untie, c.role.of))
-      told_.add(Decision::SplitEqual, "'" + c.role.name + "' beside '" + c.role.of + "'");
+      told_.add(Decision::SplitEqual, c.role.name, " beside '" + c.role.of + "'");
 }
 
 std::string howText(const Rearrangement &how, const Tensor &a, const Tensor &b) {
@@ -375,8 +374,8 @@ void RoleFinder::tieRearranged() {
     std::optional<Rearrangement> how;
     for (const Candidate *a : originals[keyOf(*b->data, b->data->type.dtype)])
       if ((how = tieOf(*a, *b))) {
-        told_.add(Decision::TiedRearranged, "'" + b->role.name + "' is '" + a->role.name + "'" +
-                                                howText(*how, *a->data, *b->data));
+        told_.add(Decision::TiedRearranged, b->role.name,
+                  " is '" + a->role.name + "'" + howText(*how, *a->data, *b->data));
         makeSame(*b, *a, std::move(*how));
         break;
       }
@@ -482,7 +481,7 @@ void RoleFinder::learnElsewhere(Roles &roles) {
         continue;
       roles.learnedElsewhere.insert(&n);
       if (!asked)
-        told_.add(Decision::LearnedConstantNode, "'" + n.output(0) + "'");
+        told_.add(Decision::LearnedConstantNode, n.output(0));
     }
   };
   forEachGraphWithin(m_.graph(), [&](const onnx::GraphProto &g) {
@@ -511,7 +510,7 @@ void RoleFinder::tellLost() {
   }
   for (const std::string &p : records_.parameters())
     if (!there.count(p) && !inPlace_.count(p))
-      told_.add(hasCalls && !called.count(p) ? Decision::OtherName : Decision::Lost, "'" + p + "'");
+      told_.add(hasCalls && !called.count(p) ? Decision::OtherName : Decision::Lost, p);
 }
 
 llvm::Expected<Roles> RoleFinder::find() {
@@ -530,13 +529,12 @@ llvm::Expected<Roles> RoleFinder::find() {
   tellLost();
   for (const Candidate &c : all_)
     if (c.role.sameAs.empty())
-      for (const auto &[kind, subject] : c.told)
-        told_.add(kind, subject);
+      told_.addAll(c.told);
   for (bool isSame : {false, true})
     for (Candidate &c : all_)
       if (!c.role.sameAs.empty() == isSame)
         roles.tensors.push_back(c.role);
-  roles.notes = told_.notes();
+  told_.tell(roles.notes);
   return roles;
 }
 

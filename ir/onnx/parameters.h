@@ -4,6 +4,7 @@
 
 #include "ir/onnx/import.h"
 #include "ir/onnx/model.h"
+#include "ir/onnx/notes.h"
 #include "ir/onnx/rearranged.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/StringMap.h"
@@ -28,7 +29,7 @@ struct Roles {
   std::vector<InitializerRole> tensors;
   // Constant nodes and initializers of graphs within nodes that are learned.
   llvm::DenseSet<const void *> learnedElsewhere;
-  std::vector<std::string> notes; // one for each kind of decision, with a count
+  Notes notes; // of every decision
 };
 
 // `data` holds the initializers that could be read. Nodes of the model may be given other names to

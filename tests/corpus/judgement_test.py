@@ -86,7 +86,7 @@ class MatchingTest(command.TestCase):
 class NotesTest(command.TestCase):
     NOTES = Notes(
         [
-            "note: constants, not parameters, by the exporter's graph signature: 'table' (BUFFER), and 2 more",
+            "note: constants, not parameters, by the exporter's graph signature: 'table' (BUFFER); the same holds for 2 others: 'a', 'b'",
             "note: parameters that the exporter names and the file does not hold: 'a.bias'",
         ]
     )

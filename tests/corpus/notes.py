@@ -20,7 +20,7 @@ class Notes:
         total = 0
         for line in self.lines:
             if re.search(kind, line):
-                more = re.search(r", and (\d+) more$", line)
+                more = re.search(r"; the same holds for (\d+) others?: ", line)
                 total += 1 + int(more[1] if more else 0)
         return total
 

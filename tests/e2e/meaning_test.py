@@ -326,7 +326,8 @@ class Said(Meaning):
                                    [tensor("w", [3], [1.0, 2.0, 3.0]), *masks]))
         said = [line for line in self.run_ok("import", "m.onnx").err.splitlines() if "mask" in line]
         self.assertEqual(len(said), 1, said)
-        self.assertIn("as masks do (--wrt=NAME learns one): 'mask0', and 6 more", said[0])
+        self.assertIn("as masks do (--wrt=NAME learns one): 'mask0'; the same holds for 6 others: "
+                      "'mask1', 'mask2', 'mask3', 'mask4', 'mask5', ...", said[0])
 
     def test_help_tells_the_mode_and_the_loss(self):
         for verb in "run", "opt", "import", "explain", "verify", "grad", "dot":

@@ -167,7 +167,8 @@ TEST(Parameters, MasksAndNumbersAreConstants) {
   EXPECT_EQ(inputsOf(g, InputKind::Param), "w:f32[2, 2] logit_scale:f32[]");
   EXPECT_EQ(inputsOf(g, InputKind::Const),
             "additive:f32[2, 2] mask:bool[2, 2] masked_bias:f32[] table:i64[2]");
-  areAbout(notes, {"'logit_scale'", "'onnx::Mul_7'", "'additive', and 1 more"});
+  areAbout(notes, {"'logit_scale'", "'onnx::Mul_7'",
+                   "'additive'; the same holds for 1 other: 'masked_bias'"});
   // What is asked for is learned, whatever the rules say.
   Graph asked = m.graphOf({.learn = parseNameList("onnx::Mul_*,w")});
   EXPECT_EQ(inputsOf(asked, InputKind::Param), "w:f32[2, 2] logit_scale:f32[] onnx::Mul_7:f32[1]");
@@ -238,7 +239,7 @@ TEST(Parameters, FrozenStatisticsAreConstants) {
   m.output("y");
   Notes notes;
   EXPECT_EQ(inputsOf(graphWithNotes(m, notes), InputKind::Param), "n.weight:f32[2]");
-  areAbout(notes, {"'n.weight'", "'n.running_mean', and 1 more"});
+  areAbout(notes, {"'n.weight'", "'n.running_mean'; the same holds for 1 other: 'n.running_var'"});
 }
 
 TEST(Parameters, FrequenciesAndTablesOfPositionsAreConstants) {
@@ -274,7 +275,7 @@ TEST(Parameters, FrequenciesAndTablesOfPositionsAreConstants) {
   m.output("y");
   Notes notes;
   EXPECT_EQ(inputsOf(graphWithNotes(m, notes), InputKind::Param), "learned_pe:f32[1, 4, 6]");
-  areAbout(notes, {"'inv_freq', and 3 more"});
+  areAbout(notes, {"'inv_freq'; the same holds for 3 others: "});
 }
 
 // Learned layers in front of a sine are no frequencies.
@@ -333,7 +334,8 @@ TEST(Parameters, WhatIsFoldedFromParametersIsLearnedInTheirPlace) {
   setFoldedFrom(m, "val_5", "['f', 'g', 'mul']"); // not of parameters alone
   Notes notes;
   EXPECT_EQ(inputsOf(graphWithNotes(m, notes), InputKind::Param), "val_0:f32[2, 2] t_1:f32[2, 2]");
-  areAbout(notes, {"'val_0' of 'w', and 1 more", "'cos', and 1 more", "'exp' of 's'", "'g'"});
+  areAbout(notes, {"'val_0' of 'w'; the same holds for 1 other: 't_1'",
+                   "'cos'; the same holds for 1 other: 'val_5'", "'exp' of 's'", "'g'"});
 }
 
 TEST(Parameters, TellsWhatTheExporterTookAway) {
@@ -348,7 +350,7 @@ TEST(Parameters, TellsWhatTheExporterTookAway) {
   Notes notes;
   graphWithNotes(m, notes);
   areAbout(notes, {"does not hold"});
-  EXPECT_NE(notes[0].find("'c', and 1 more"), std::string::npos) << notes[0];
+  EXPECT_NE(notes[0].find("'c'; the same holds for 1 other: 'b'"), std::string::npos) << notes[0];
 }
 
 // The optimizer of PyTorch's newer exporter lets all readers of equal parameters read one of them.
@@ -385,7 +387,8 @@ TEST(Parameters, MergedParametersAreToldApartByRecords) {
   EXPECT_EQ(reads("h4"), "b");
   EXPECT_EQ(reads("h5"), "b");
   EXPECT_EQ(reads("y"), "a");
-  areAbout(notes, {"'v', as 'val_0.2' beside 'val_0', and 1 more", "'tied'", "'val_0' of 'w'"});
+  areAbout(notes, {"'v', as 'val_0.2' beside 'val_0'; the same holds for 1 other: 'b'", "'tied'",
+                   "'val_0' of 'w'"});
 }
 
 // --- One tensor, one parameter
@@ -504,7 +507,7 @@ TEST(Ties, ReshapedAndCastCopiesAreTheSameParameter) {
   Notes notes;
   Graph g = graphWithNotes(m, notes);
   EXPECT_EQ(inputsOf(g, InputKind::Param), "gamma:f32[2] other:f32[2, 1]");
-  areAbout(notes, {"'half' is 'gamma' as f16, and 1 more"});
+  areAbout(notes, {"'half' is 'gamma' as f16; the same holds for 1 other: 'onnx::Mul_3'"});
   auto y = numbers(outputsOf(g, {{"x", floats({2, 1, 2}, {1, 1, 1, 1})}})[0]);
   EXPECT_NEAR(y[0], 0.1 * 0.1 * 0.1 * 0.1, 1e-6); // gamma[0], onnx::Mul_3[0], half[0], other[0]
 }
@@ -817,8 +820,7 @@ TEST_F(ExternalData, LiesBesideTheModelOnly) {
   for (const char *bad : {"/etc/passwd", "../w.data", "a/../../w.data", ""}) {
     w->clear_external_data();
     set("location", bad);
-    EXPECT_NE(error().find("file beside the model, got"), std::string::npos)
-        << error();
+    EXPECT_NE(error().find("file beside the model, got"), std::string::npos) << error();
   }
   w->clear_external_data();
   set("location", "none.data");
