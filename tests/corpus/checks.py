@@ -13,6 +13,8 @@ FORWARD = 1e-4  # errors as shares of the largest magnitude of a tensor
 GRADIENT = 2e-3
 MOST_BY_DIFFERENCES = 10  # gradients of a file that are held against differences, at eight runs each
 DIFFERENCES = 3e-2  # of gradients against differences of a loss in f32
+ROUNDING = 10  # times what the program's own f32 and f64 results differ by: two ways to round differ by that
+SMALL_OUTPUT = 2e-3  # ONNX Runtime's own functions are off by 1e-7 of one where their results are small
 SMALLEST = 1e-3  # a gradient below this share of the largest one is mostly rounding
 
 
@@ -115,13 +117,22 @@ class Checker:
             self.steps[key] = call, program.outputs(folder) if call.code == 0 else None
         return self.steps[key]
 
+    def rounding(self, name, got, scale=0.0, *more):
+        """How far off rounding alone takes a result of the step: by the same step in f64. What is wrong in both stays wrong."""
+        _, wide = self.run_step(*more, "--precision=f64")
+        return ROUNDING * difference(got, wide[name], scale) if wide and name in wide else 0.0
+
     # (a)
     def forward(self):
         """Against ONNX Runtime, as written. False if there is no use in asking more."""
         folder = self.program.path("forward")
         call = self.program.call("run", self.case.path, *self.options, self.forward_feed, f"--outputs={folder}")
         if call.code != 0:
-            self.row.fail("forward", call.error(), call)
+            refusal = onnx_side.refusal(self.case.path)
+            if refusal:
+                self.row.outcome = f"skipped: ONNX Runtime refuses it too: {refusal[:120]}"
+            else:
+                self.row.fail("forward", call.error(), call)
             return False
         got = program.outputs(folder)
         try:
@@ -136,12 +147,19 @@ class Checker:
             if name not in got:
                 self.row.fail("forward", f"there is no output '{name}'", call)
                 continue
-            off = difference(got[name], np.asarray(value))
+            off = difference(got[name], np.asarray(value), SMALL_OUTPUT)
             worst = max(worst, off)
-            if off > FORWARD:
+            if off > FORWARD and off > self.forward_rounding(name, got[name]):
                 self.row.fail("forward", f"'{name}' is off by {off:.2g} of its largest", call)
         self.row.figures["forward"] = worst
         return True
+
+    def forward_rounding(self, name, got):
+        folder = self.program.path("forward-f64")
+        call = self.program.call(
+            "run", self.case.path, *self.options, self.forward_feed, "--precision=f64", f"--outputs={folder}"
+        )
+        return ROUNDING * difference(got, program.outputs(folder)[name]) if call.code == 0 else 0.0
 
     # (d)
     def plans(self):
@@ -222,9 +240,10 @@ class Checker:
         worst = 0.0
         for name, value in got.items():
             if name in step and not np.isnan(step[name]).any():
-                off = difference(np.asarray(value), step[name], SMALLEST * largest if name.startswith("grad.") else 0)
+                scale = SMALLEST * largest if name.startswith("grad.") else 0
+                off = difference(np.asarray(value), step[name], scale)
                 worst = max(worst, off)
-                if off > GRADIENT:
+                if off > GRADIENT and off > self.rounding(name, step[name], scale):
                     self.row.fail("onnx", f"'{name}' is off by {off:.2g} by ONNX Runtime", call)
         missing = [n for n in step if n not in got]
         if missing:

@@ -71,7 +71,8 @@ def check(checker, truth, moved_path):
 def gradients(checker, truth, matches, mode, frozen=frozenset()):
     """Loss and gradients against PyTorch's. `frozen`: batch norms that the file has no longer."""
     row = checker.row
-    call, step = checker.run_step(*(["--eval"] if mode == "eval" else []))
+    more = ["--eval"] if mode == "eval" else []
+    call, step = checker.run_step(*more)
     if step is None:
         row.fail("gradients", call.error(), call)
         return
@@ -97,7 +98,7 @@ def gradients(checker, truth, matches, mode, frozen=frozenset()):
         expected = sum(e.reshape(got.shape) for e in expected)
         off = difference(got, expected, SMALLEST * largest)
         worst = max(worst, off)
-        if off > GRADIENT:
+        if off > GRADIENT and off > checker.rounding(f"grad.{name}", got, SMALLEST * largest, *more):
             ratio = float((got * expected).sum() / max(1e-30, (expected * expected).sum()))
             row.fail(
                 "gradients",

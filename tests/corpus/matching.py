@@ -105,6 +105,8 @@ def fused_forms(norm, conv, names):
 def match(parameter, value, known, parameters):
     """The forms that a tensor of the file is: none, one, or, where the exporter merged equal parameters, several. The
     parameter of its own name comes first."""
+    # A weight that is computed from others (weight norm) may begin with the very numbers of one of them.
+    known = [f for f in known if not any(".parametrizations." in p and p != parameter for p in f.parameters)]
     exact = [
         f
         for f in known

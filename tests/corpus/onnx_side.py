@@ -44,6 +44,15 @@ def session(model, optimize=True):
     )
 
 
+def refusal(path):
+    """Why ONNX Runtime does not load the file; empty if it does."""
+    try:
+        session(path)
+        return ""
+    except Exception as error:  # the file is at fault
+        return str(error).splitlines()[0]
+
+
 def run(session, inputs):
     """{name: array}; of the inputs, those that the model has."""
     known = {i.name for i in session.get_inputs()} | {i.name for i in session.get_overridable_initializers()}

@@ -52,7 +52,7 @@ def write(rows, folder):
     """Writes corpus.txt, .csv and .json, prints failures and the count. The exit status."""
     rows = sorted(rows, key=lambda r: (r.name, r.export))
     failed = [r for r in rows if r.failures]
-    skipped = [r for r in rows if r.outcome.startswith("not exported")]
+    skipped = [r for r in rows if r.outcome.startswith(("not exported", "skipped"))]
     text = [head(), *map(line, rows), ""]
     for row in failed:
         text.append(f"{row.name} {row.export}")
