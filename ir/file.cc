@@ -144,7 +144,8 @@ public:
 
 private:
   llvm::Error fillTemporary() {
-    // Without a name at first, where the file system can: not even a kill leaves it behind.
+    // Without a name until it takes its place, where the file system can: a kill leaves nothing
+    // behind, but in the moment between its naming and its renaming.
     if (llvm::sys::fs::exists("/proc/self/fd"))
       fd_ = ::open(folderOf(target_).c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
     if (fd_ < 0)

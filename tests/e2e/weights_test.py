@@ -74,6 +74,16 @@ class Pairs(Weights):
             self.assertTrue(self.check_whole(i), "a pair is whole: one writer at a time puts files in their places")
 
     def test_killed(self):
+        self.end_imports_by(signal.SIGKILL)
+
+    def test_interrupted(self):
+        for number in signal.SIGINT, signal.SIGTERM:
+            self.end_imports_by(number)
+            left = [name for name in os.listdir(self.dir) if "tmp" in name]
+            self.assertEqual(left, [], "a signal that can be handled leaves no file behind")
+
+    def end_imports_by(self, number):
+        """Signals that arrive at many moments of an import onto an old pair: whatever is there then is a whole pair."""
         self.model("a.onnx", 1.0, size=200000)
         self.model("b.onnx", 2.0, size=200000)
         self.run_ok("import", "a.onnx", "-o", "m.isth")
@@ -83,10 +93,9 @@ class Pairs(Weights):
         for i in range(30):
             process = subprocess.Popen(self.imported("b.onnx" if i % 2 else "a.onnx"), cwd=self.dir, stderr=subprocess.DEVNULL)
             time.sleep(whole * (0.5 + i / 40))
-            process.send_signal(signal.SIGKILL)
+            process.send_signal(number)
             process.wait(timeout=60)
             self.check_whole(i)
-        self.assertEqual([name for name in os.listdir(self.dir) if "tmp" in name], [], "not even a kill leaves files behind")
 
 
 class Places(Weights):
