@@ -175,10 +175,14 @@ bool RoleFinder::isSplitIdentity(const onnx::NodeProto &n, const Tensor *data) c
   return data && isFloat(data->type.dtype) && allElementsEqual(*data);
 }
 
+bool isIdentity(const onnx::NodeProto &n) {
+  return n.op_type() == "Identity" && isDefaultDomain(n.domain()) && n.input_size() == 1 &&
+         n.output_size() == 1;
+}
+
 void RoleFinder::addIdentities() {
   for (const onnx::NodeProto &n : m_.graph().node()) {
-    if (n.op_type() != "Identity" || !isDefaultDomain(n.domain()) || n.input_size() != 1 ||
-        n.output_size() != 1)
+    if (!isIdentity(n))
       continue;
     auto it = byName_.find(n.input(0));
     if (it == byName_.end())
@@ -320,8 +324,8 @@ void RoleFinder::makeSame(Candidate &b, const Candidate &a, Rearrangement how) {
 // Those that the signature tells are the model's own, as clones are.
 void RoleFinder::tieIdentities() {
   for (const onnx::NodeProto &n : m_.graph().node()) {
-    if (n.op_type() != "Identity" || n.input_size() != 1 || n.output_size() != 1 ||
-        byName_.count(n.output(0)) || llvm::StringRef(n.output(0)).startswith("/"))
+    if (!isIdentity(n) || byName_.count(n.output(0)) ||
+        llvm::StringRef(n.output(0)).startswith("/"))
       continue;
     auto it = byName_.find(n.input(0));
     if (it != byName_.end() && all_[it->second].role.role == Role::Parameter &&
@@ -435,7 +439,7 @@ llvm::Error RoleFinder::checkAsked() const {
     for (const Candidate &c : all_)
       known.push_back(c.role.name);
     for (const onnx::NodeProto &n : m_.graph().node())
-      if (n.op_type() == "Identity" && n.output_size() == 1)
+      if (isIdentity(n))
         known.push_back(n.output(0));
     return makeError("--untie: no tensor of the file is called '{0}'{1}", p.text,
                      didYouMean(p.text, known));

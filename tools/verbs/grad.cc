@@ -56,12 +56,10 @@ llvm::Error grad(const Options &o) {
   auto given = readInputs(o.model.inputs);
   if (!given)
     return given.takeError();
-  CommandPaths paths;
-  paths.reads("MODEL", o.model.model);
-  addGraphPaths(paths, o.output, o.weights);
-  if (llvm::Error e = paths.check())
-    return e;
-  auto loaded = loadModel(o.model, paths, *given);
+  auto paths = pathsToGraph(o.model.model, o.output, o.weights);
+  if (!paths)
+    return paths.takeError();
+  auto loaded = loadModel(o.model, *paths, *given);
   if (!loaded)
     return loaded.takeError();
   Graph g = inTrainingMode(originalOf(*loaded), o.model);

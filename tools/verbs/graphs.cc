@@ -23,12 +23,10 @@ llvm::Error import(const ImportOptions &o) {
   auto given = readInputs(o.model.inputs);
   if (!given)
     return given.takeError();
-  CommandPaths paths;
-  paths.reads("MODEL", o.model.model);
-  addGraphPaths(paths, o.output, o.weights);
-  if (llvm::Error e = paths.check())
-    return e;
-  auto g = loadModel(o.model, paths, *given);
+  auto paths = pathsToGraph(o.model.model, o.output, o.weights);
+  if (!paths)
+    return paths.takeError();
+  auto g = loadModel(o.model, *paths, *given);
   if (!g)
     return g.takeError();
   return writeGraph(*g, o.output, o.weights);
