@@ -1,7 +1,7 @@
 // Values by lists of names with wildcards, as `--checkpoints` takes them.
 
+#include "passes/names.h"
 #include "ir/name_list.h"
-#include "passes/policy.h"
 
 #include "llvm/ADT/STLExtras.h"
 

@@ -4,7 +4,7 @@
 #include "ir/ops/families.h"
 #include "ir/text/parser.h"
 #include "kernels/cpu.h"
-#include "passes/differentiate.h"
+#include "passes/differentiate/differentiate.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringExtras.h"
 

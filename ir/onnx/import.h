@@ -3,8 +3,8 @@
 // All sizes are bound at import, so every value has a constant type and whatever depends on
 // constants and shapes alone is computed here. Float initializers become parameters (see
 // parameters.h), batch norm's running averages become state. Names are those of the model. Layers
-// train or infer as the file says; passes/mode.h makes them do either. No protobuf shows in this
-// header.
+// train or infer as the file says; passes/differentiate/mode.h makes them do either. No protobuf
+// shows in this header.
 #pragma once
 
 #include "ir/constant_folder.h"

@@ -5,7 +5,7 @@
 
 #include "ir/check.h"
 #include "ir/diagnostics.h"
-#include "passes/joint_graph.h"
+#include "passes/inspect/joint_graph.h"
 #include "passes/plan/bound.h"
 #include "passes/plan/planner.h"
 

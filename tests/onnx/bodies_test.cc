@@ -1,6 +1,6 @@
 // Functions, branches, loops and sequences: bodies translated in their places.
 
-#include "passes/mode.h"
+#include "passes/differentiate/mode.h"
 #include "tests/onnx/model_maker.h"
 #include <cstring>
 #include <gtest/gtest.h>

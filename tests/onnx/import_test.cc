@@ -1,6 +1,6 @@
 // What becomes of inputs, initializers and names, and of a training mode.
 
-#include "passes/mode.h"
+#include "passes/differentiate/mode.h"
 #include "tests/onnx/model_maker.h"
 #include <fstream>
 #include <gtest/gtest.h>

@@ -2,7 +2,7 @@
 // infinities, ties, zeros among factors, indices out of range, sets of no elements.
 
 #include "kernels/plain/register.h"
-#include "passes/differentiate.h"
+#include "passes/differentiate/differentiate.h"
 #include "tests/testing/example.h"
 #include "tests/testing/interpret.h"
 #include <cmath>

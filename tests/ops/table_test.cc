@@ -5,10 +5,10 @@
 #include "ir/graph.h"
 #include "ir/op_registry.h"
 #include "kernels/plain/register.h"
-#include "passes/differentiate.h"
-#include "tools/random/draw.h"
+#include "passes/differentiate/differentiate.h"
 #include "tests/testing/example.h"
 #include "tests/testing/interpret.h"
+#include "tools/random/draw.h"
 #include <cmath>
 #include <gtest/gtest.h>
 #include <map>

@@ -1,6 +1,6 @@
-#include "passes/convert.h"
+#include "passes/lower/convert.h"
 
-#include "passes/differentiate.h"
+#include "passes/differentiate/differentiate.h"
 #include "tests/passes/small_graphs.h"
 #include "tools/zoo/zoo.h"
 #include <cmath>

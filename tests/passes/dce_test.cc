@@ -1,4 +1,4 @@
-#include "passes/dce.h"
+#include "passes/simplify/dce.h"
 
 #include "tests/passes/small_graphs.h"
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "passes/dot.h"
+#include "passes/inspect/dot.h"
 
 #include "tests/passes/small_graphs.h"
 #include "tools/zoo/zoo.h"

@@ -1,7 +1,7 @@
 #include "ir/text/parser.h"
 #include "ir/verifier.h"
-#include "passes/differentiate.h"
-#include "passes/mode.h"
+#include "passes/differentiate/differentiate.h"
+#include "passes/differentiate/mode.h"
 #include "tests/passes/small_graphs.h"
 #include "llvm/ADT/STLExtras.h"
 #include <gtest/gtest.h>

@@ -1,13 +1,13 @@
 // What is live, what becomes of tensors, and why, on graphs small enough to know the answer; sums
 // on random ones.
 
-#include "passes/bottleneck_choice.h"
-#include "passes/dce.h"
-#include "passes/differentiate.h"
-#include "passes/explain.h"
-#include "passes/place.h"
+#include "passes/checkpoint/bottleneck_choice.h"
+#include "passes/differentiate/differentiate.h"
+#include "passes/inspect/explain.h"
+#include "passes/place/place.h"
 #include "passes/plan/keep.h"
-#include "passes/rematerialize.h"
+#include "passes/rewrite/rematerialize.h"
+#include "passes/simplify/dce.h"
 #include "tests/passes/random_problem.h"
 #include "tests/passes/small_graphs.h"
 #include "tools/random/random_graph.h"

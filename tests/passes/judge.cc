@@ -4,7 +4,7 @@
 // and an empty line. Prints a line for each schedule: peak, cost, overhead, runs again, copies; or
 // "invalid: " and why.
 
-#include "passes/joint_graph.h"
+#include "passes/inspect/joint_graph.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/raw_ostream.h"
 #include <iostream>

@@ -1,9 +1,9 @@
 // The losses of --loss against their formulas, and their gradients against central differences.
 
-#include "passes/loss.h"
+#include "passes/differentiate/loss.h"
 
 #include "kernels/plain/register.h"
-#include "passes/differentiate.h"
+#include "passes/differentiate/differentiate.h"
 #include "tests/testing/interpret.h"
 #include "tools/random/draw.h"
 #include <cmath>

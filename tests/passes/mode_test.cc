@@ -1,4 +1,4 @@
-#include "passes/mode.h"
+#include "passes/differentiate/mode.h"
 
 #include "tests/passes/small_graphs.h"
 #include "tools/zoo/zoo.h"

@@ -1,6 +1,6 @@
 // Packing: what it gives is legal, of few blocks the least, and of many the peak or nearly so.
 
-#include "passes/place.h"
+#include "passes/place/place.h"
 
 #include <gtest/gtest.h>
 #include <numeric>

@@ -1,8 +1,8 @@
 // Where results may lie: over an operand that dies, or beside it.
 
-#include "passes/place.h"
+#include "passes/place/place.h"
 
-#include "passes/problem.h"
+#include "passes/rewrite/problem.h"
 #include "tests/passes/small_graphs.h"
 #include "gtest/gtest.h"
 

@@ -1,7 +1,7 @@
 // The planner's evaluation against a slow simulation that shares nothing with it, on random
 // problems.
 
-#include "passes/place.h"
+#include "passes/place/place.h"
 #include "passes/plan/keep.h"
 #include "tests/passes/random_problem.h"
 #include "gtest/gtest.h"

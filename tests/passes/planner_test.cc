@@ -1,8 +1,8 @@
 // The planner on random problems. Every schedule is judged by a simulation that shares nothing with
 // it.
 
-#include "passes/budget.h"
-#include "passes/joint_graph.h"
+#include "passes/compile/budget.h"
+#include "passes/inspect/joint_graph.h"
 #include "passes/plan/bound.h"
 #include "passes/plan/editor.h"
 #include "passes/plan/planner.h"

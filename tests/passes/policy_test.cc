@@ -1,11 +1,12 @@
 // Bottlenecks and the fixed policies on graphs small enough to know the answer.
 
 #include "ir/builder.h"
-#include "passes/bottlenecks.h"
-#include "passes/differentiate.h"
-#include "passes/frontier.h"
-#include "passes/policy.h"
-#include "passes/rematerialize.h"
+#include "passes/checkpoint/bottlenecks.h"
+#include "passes/checkpoint/frontier.h"
+#include "passes/checkpoint/policy.h"
+#include "passes/differentiate/differentiate.h"
+#include "passes/names.h"
+#include "passes/rewrite/rematerialize.h"
 #include "gtest/gtest.h"
 
 using namespace isthmus;

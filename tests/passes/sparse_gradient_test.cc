@@ -1,11 +1,11 @@
 // Gradients of tables that are read by index: rows stay rows until something dense must be made.
 
 #include "kernels/plain/register.h"
-#include "passes/dce.h"
-#include "passes/differentiate.h"
+#include "passes/differentiate/differentiate.h"
+#include "passes/simplify/dce.h"
 #include "tests/passes/small_graphs.h"
-#include "tools/random/draw.h"
 #include "tests/testing/interpret.h"
+#include "tools/random/draw.h"
 #include "gtest/gtest.h"
 
 using namespace isthmus;

@@ -1,7 +1,7 @@
 // Gradients of first and second order against differences.
 
-#include "passes/dce.h"
-#include "passes/differentiate.h"
+#include "passes/differentiate/differentiate.h"
+#include "passes/simplify/dce.h"
 #include "tests/random/check_graph.h"
 #include "tests/random/joint_graphs.h"
 #include "tests/random/smooth.h"

@@ -4,7 +4,7 @@
 #include "ir/text/parser.h"
 #include "ir/text/printer.h"
 #include "ir/verifier.h"
-#include "passes/dce.h"
+#include "passes/simplify/dce.h"
 #include "tests/random/joint_graphs.h"
 #include "tests/random/smooth.h"
 

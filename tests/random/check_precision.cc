@@ -1,7 +1,7 @@
 // Graphs in other types than their own.
 
 #include "ir/verifier.h"
-#include "passes/convert.h"
+#include "passes/lower/convert.h"
 #include "tests/random/check_graph.h"
 #include "tests/random/joint_graphs.h"
 #include "tests/random/smooth.h"

@@ -1,6 +1,6 @@
 #include "tests/random/joint_graphs.h"
 
-#include "passes/differentiate.h"
+#include "passes/differentiate/differentiate.h"
 
 namespace isthmus {
 

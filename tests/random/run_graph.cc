@@ -2,7 +2,7 @@
 
 #include "kernels/cpu.h"
 #include "kernels/plain/register.h"
-#include "passes/place.h"
+#include "passes/place/place.h"
 #include "runtime/cpu_device.h"
 #include "runtime/executor.h"
 #include "tests/testing/interpret.h"

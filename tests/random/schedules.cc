@@ -1,7 +1,7 @@
 #include "tests/random/schedules.h"
 
+#include "passes/checkpoint/policy.h"
 #include "passes/plan/keep.h"
-#include "passes/policy.h"
 #include "tools/random/random_graph.h"
 
 namespace isthmus {

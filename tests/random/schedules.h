@@ -1,7 +1,7 @@
 // Schedules over a training graph: those that policies choose, and random ones that none would.
 #pragma once
 
-#include "passes/problem.h"
+#include "passes/rewrite/problem.h"
 #include <string>
 
 namespace isthmus {

@@ -5,7 +5,7 @@
 
 #include "ir/text/parser.h"
 #include "kernels/plain/register.h"
-#include "passes/place.h"
+#include "passes/place/place.h"
 #include "runtime/cpu_device.h"
 #include "runtime/executor.h"
 #include "tools/random/draw.h"

@@ -2,9 +2,9 @@
 // inputs.
 
 #include "kernels/plain/register.h"
-#include "passes/differentiate.h"
-#include "tools/random/draw.h"
+#include "passes/differentiate/differentiate.h"
 #include "tests/testing/interpret.h"
+#include "tools/random/draw.h"
 #include "tools/random/random_graph.h"
 #include <cmath>
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 #include "tools/zoo/zoo.h"
 
-#include "passes/differentiate.h"
+#include "passes/differentiate/differentiate.h"
 #include <gtest/gtest.h>
 #include <set>
 

@@ -1,7 +1,7 @@
 #include "tools/cli/execute.h"
 
 #include "ir/element.h"
-#include "passes/bottlenecks.h"
+#include "passes/checkpoint/bottlenecks.h"
 #include "tools/cli/console.h"
 #include <chrono>
 

@@ -1,7 +1,7 @@
 // What `explain` says, as text for a person and as JSON.
 #pragma once
 
-#include "passes/explain.h"
+#include "passes/inspect/explain.h"
 #include "tools/cli/planned.h"
 
 namespace isthmus {

@@ -1,6 +1,6 @@
 // Reasons, in words.
 
-#include "passes/bottleneck_choice.h"
+#include "passes/checkpoint/bottleneck_choice.h"
 #include "tools/cli/explanation.h"
 
 namespace isthmus {

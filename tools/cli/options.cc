@@ -2,8 +2,8 @@
 
 #include "ir/name_list.h"
 #include "ir/type.h"
-#include "passes/loss.h"
-#include "passes/policy.h"
+#include "passes/checkpoint/policy.h"
+#include "passes/differentiate/loss.h"
 #include "tools/cli/budget.h"
 #include "tools/cli/console.h"
 #include "llvm/ADT/StringRef.h"

@@ -3,7 +3,7 @@
 #include "ir/file.h"
 #include "ir/onnx/export/exporter.h"
 #include "ir/text/isth_file.h"
-#include "passes/dot.h"
+#include "passes/inspect/dot.h"
 #include "tools/cli/console.h"
 #include "tools/cli/feeds.h"
 

@@ -1,11 +1,11 @@
 #include "tools/cli/planned.h"
 
-#include "passes/budget.h"
-#include "passes/dce.h"
-#include "passes/original.h"
-#include "passes/place.h"
+#include "passes/compile/budget.h"
+#include "passes/place/place.h"
 #include "passes/plan/bound.h"
-#include "passes/rematerialize.h"
+#include "passes/rewrite/original.h"
+#include "passes/rewrite/rematerialize.h"
+#include "passes/simplify/dce.h"
 #include "tools/cli/budget.h"
 #include "tools/cli/model.h"
 #include <chrono>

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "ir/layout.h"
+#include "passes/checkpoint/policy.h"
 #include "passes/plan/planner.h"
-#include "passes/policy.h"
 #include "runtime/device.h"
 #include "tools/cli/console.h"
 #include "tools/cli/interrupt.h"

@@ -1,8 +1,8 @@
 // Whole training graphs: networks of the zoo, and random ones over every row of the op table.
 
-#include "passes/channels_last.h"
-#include "passes/convert.h"
-#include "passes/differentiate.h"
+#include "passes/differentiate/differentiate.h"
+#include "passes/lower/channels_last.h"
+#include "passes/lower/convert.h"
 #include "tools/cli/model.h"
 #include "tools/random/random_table_graph.h"
 #include "tools/selftest/selftest.h"

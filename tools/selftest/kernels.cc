@@ -3,7 +3,7 @@
 #include "ir/builder.h"
 #include "ir/op_registry.h"
 #include "ir/text/parser.h"
-#include "passes/convert.h"
+#include "passes/lower/convert.h"
 #include "tools/selftest/selftest.h"
 
 namespace isthmus {

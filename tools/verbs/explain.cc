@@ -1,6 +1,6 @@
 #include "ir/file.h"
-#include "passes/dce.h"
-#include "passes/original.h"
+#include "passes/rewrite/original.h"
+#include "passes/simplify/dce.h"
 #include "tools/cli/explanation.h"
 #include "tools/cli/step.h"
 #include "tools/verbs/verbs.h"

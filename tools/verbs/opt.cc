@@ -1,6 +1,6 @@
 #include "ir/file.h"
 #include "ir/text/isth_file.h"
-#include "passes/dot.h"
+#include "passes/inspect/dot.h"
 #include "tools/cli/console.h"
 #include "tools/cli/output.h"
 #include "tools/cli/planned.h"

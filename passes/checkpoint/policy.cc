@@ -1,0 +1,239 @@
+#include "passes/checkpoint/policy.h"
+#include "passes/names.h"
+
+#include "passes/checkpoint/bottleneck_choice.h"
+#include "passes/checkpoint/bottlenecks.h"
+#include "passes/checkpoint/frontier.h"
+#include "passes/plan/keep.h"
+#include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/STLExtras.h"
+
+namespace isthmus {
+namespace {
+
+constexpr llvm::StringRef kNames[] = {"none", "speed", "memory", "collection"};
+
+class Planner {
+public:
+  Planner(const Graph &g, const GraphProblem &p, const PolicyOptions &o)
+      : g_(g), p_(p), o_(o), roots_(storageRoots(g)) {}
+
+  llvm::Expected<PolicyResult> run() {
+    result_.schedule = plan::sourceOrder(p_.problem);
+    result_.baseline = plan::evaluate(p_.problem, result_.schedule);
+    if (!result_.baseline.error.empty())
+      return makeErrorCode(5, "internal: the source order is not valid: {0}",
+                           result_.baseline.error);
+    result_.planned = result_.baseline;
+    result_.policyUsed = policyName(o_.policy).str();
+    if (o_.policy == Policy::None)
+      return std::move(result_);
+    if (!g_.hasBackward())
+      return makeError("a policy needs a graph with a backward pass; give the loss with --loss");
+
+    auto chosen = choose();
+    if (!chosen)
+      return chosen.takeError();
+    std::vector<ValueId> kept = withoutEnds(*chosen);
+    if (o_.policy != Policy::Memory && kept.empty())
+      return makeError(
+          "no checkpoints are left: policy '{0}' found {1} values, all of them inputs or outputs",
+          policyName(o_.policy), chosen->size());
+    if (kept.empty()) {
+      note("no bottleneck was found: there is a way round every value; segments that keep their "
+           "whole frontier are "
+           "tried");
+    } else {
+      consider(kept, policyName(o_.policy).str());
+    }
+    bool gains = result_.planned.peakBytes < result_.baseline.peakBytes;
+    if (o_.policy == Policy::Memory && (!isEnough_ || !gains))
+      considerFrontiers(/*hadBottlenecks=*/!kept.empty());
+    conclude();
+    return std::move(result_);
+  }
+
+private:
+  void note(std::string text) { result_.notes.push_back(std::move(text)); }
+
+  llvm::Expected<std::vector<ValueId>> choose() {
+    if (o_.policy == Policy::Speed)
+      return contractions();
+    if (o_.policy == Policy::Memory)
+      return someBottlenecks();
+    if (!o_.checkpoints.empty())
+      return matchValues(g_, o_.checkpoints);
+    return marked();
+  }
+
+  bool isForwardResult(ValueId v) const {
+    NodeId def = g_.value(v).def;
+    return def && g_.node(def).phase == Phase::Forward;
+  }
+
+  llvm::Expected<std::vector<ValueId>> contractions() const {
+    std::vector<ValueId> out;
+    for (uint32_t i = 0; i < g_.numNodes(); ++i)
+      if (const Node &n = g_.node(NodeId(i)); n.op->is(kContraction) && n.phase == Phase::Forward)
+        for (uint32_t r = 0; r < n.numResults; ++r) // attention's lse spares its second run
+          out.push_back(n.result(r));
+    if (out.empty())
+      return makeError(
+          "policy 'speed' found no convolution or matrix product; use --policy=memory, or name "
+          "checkpoints with --checkpoints");
+    return out;
+  }
+
+  llvm::Expected<std::vector<ValueId>> marked() const {
+    std::vector<ValueId> out;
+    for (uint32_t i = 0; i < g_.numNodes(); ++i)
+      if (const Node &n = g_.node(NodeId(i)); n.hasMark("checkpoint"))
+        for (uint32_t r = 0; r < n.numResults; ++r)
+          out.push_back(n.result(r));
+    if (out.empty())
+      return makeError("policy 'collection' found no node marked #checkpoint; mark some in the "
+                       "file, or name them "
+                       "with --checkpoints");
+    return out;
+  }
+
+  std::vector<ValueId> someBottlenecks() {
+    BottleneckChoice choice = chooseBottlenecks(g_, roots_);
+    isEnough_ = choice.isEnough;
+    return choice.taken();
+  }
+
+  // Inputs are always there, and outputs stay in any case.
+  std::vector<ValueId> withoutEnds(const std::vector<ValueId> &chosen) {
+    std::vector<ValueId> out;
+    const llvm::DenseSet<ValueId> all(g_.outputs().begin(), g_.outputs().end());
+    size_t inputs = 0, outputs = 0, later = 0;
+    ValueId loss = lossOf(g_);
+    for (ValueId v : chosen) {
+      if (!g_.value(roots_[v.index]).def)
+        ++inputs;
+      else if (v == loss || all.count(v))
+        ++outputs;
+      else if (!isForwardResult(v))
+        ++later;
+      else
+        out.push_back(v);
+    }
+    if (inputs)
+      note(std::to_string(inputs) +
+           " of the checkpoints are graph inputs, which are always there; left out");
+    if (outputs)
+      note(std::to_string(outputs) +
+           " of the checkpoints are outputs, which stay in any case; left out");
+    if (later)
+      note(std::to_string(later) +
+           " of the checkpoints are not made by the forward part; left out");
+    return out;
+  }
+
+  // Scores keeping exactly `kept`, and takes it if it is the best so far.
+  void consider(const std::vector<ValueId> &kept, const std::string &name) {
+    if (keep_.empty())
+      keepIndependentOfParameters();
+    std::vector<plan::Read> added;
+    for (ValueId v : kept)
+      if (plan::Read r = p_.readOf(g_, roots_[v.index]); !keep_[r.op][r.output]) {
+        keep_[r.op][r.output] = true;
+        added.push_back(r);
+      }
+    plan::Schedule s = plan::scheduleKeeping(p_.problem, keep_);
+    for (const plan::Read &r : added)
+      keep_[r.op][r.output] = false;
+    plan::Evaluation e = plan::evaluate(p_.problem, s);
+    if (!e.error.empty())
+      return note("internal: a schedule was not valid: " + e.error);
+    const bool isOwn = !leastTried_; // the policy's own choice comes first
+    leastTried_ = std::min(leastTried_.value_or(e.peakBytes), e.peakBytes);
+    // What saves no memory is not worth its time. (Keeping everything takes none.)
+    const bool isFree = isOwn && e.recomputed == 0 && e.peakBytes == result_.planned.peakBytes;
+    if (e.peakBytes >= result_.planned.peakBytes && !isFree)
+      return;
+    improved_ = true;
+    result_.schedule = std::move(s);
+    result_.planned = e;
+    result_.checkpoints = kept;
+    result_.policyUsed = name;
+  }
+
+  // The original recomputes only what depends on the values differentiated by.
+  void keepIndependentOfParameters() {
+    keep_.resize(p_.problem.ops.size());
+    for (size_t i = 0; i < keep_.size(); ++i)
+      keep_[i].assign(std::max<size_t>(1, p_.problem.ops[i].outputBytes.size()), false);
+    std::vector<bool> depends = dependsOnParameters(g_);
+    for (uint32_t n = 0; n < g_.numNodes(); ++n) {
+      const Node &node = g_.node(NodeId(n));
+      for (uint32_t r = 0; r < node.numResults; ++r)
+        if (!depends[node.result(r).index] && !node.op->is(kView))
+          keep_[p_.opOf(NodeId(n))][r] = true;
+    }
+  }
+
+  void considerFrontiers(bool hadBottlenecks) {
+    for (const std::vector<ValueId> &kept : frontierCuts(g_, roots_))
+      consider(kept, "memory (frontiers)");
+    if (hadBottlenecks && result_.policyUsed == "memory (frontiers)")
+      note("the bottlenecks leave most of the network in one piece; segments that keep their whole "
+           "frontier need less");
+  }
+
+  void conclude() {
+    if (!improved_) {
+      std::string least = leastTried_ ? " (" + std::to_string(*leastTried_) + " bytes against " +
+                                            std::to_string(result_.baseline.peakBytes) + ")"
+                                      : "";
+      note("policy '" + policyName(o_.policy).str() +
+           "' would save no memory beside no checkpointing" + least + "; nothing is recomputed");
+      result_.policyUsed = "none";
+    } else if (result_.planned.recomputed == 0) {
+      note("everything that the backward part reads is kept: there is nothing to recompute");
+    }
+  }
+
+  const Graph &g_;
+  const GraphProblem &p_;
+  const PolicyOptions &o_;
+  std::vector<ValueId> roots_;
+  std::vector<std::vector<bool>> keep_; // by op and output: what every policy keeps
+  PolicyResult result_;
+  std::optional<int64_t> leastTried_; // the peak of the best choice, taken or not
+  bool isEnough_ = true;              // sqrt(N) bottlenecks or more, and they divide the network
+  bool improved_ = false;
+};
+
+} // namespace
+
+std::optional<Policy> parsePolicy(llvm::StringRef name) {
+  for (size_t i = 0; i < std::size(kNames); ++i)
+    if (kNames[i] == name)
+      return static_cast<Policy>(i);
+  return std::nullopt;
+}
+
+std::vector<bool> dependsOnParameters(const Graph &g) {
+  std::vector<bool> depends(g.numValues(), false);
+  for (const Input &i : g.inputs())
+    depends[i.value.index] =
+        i.kind == InputKind::Param || bool(g.find("grad." + g.valueName(i.value).str()));
+  for (uint32_t n = 0; n < g.numNodes(); ++n) {
+    const Node &node = g.node(NodeId(n));
+    bool any = llvm::any_of(node.operands, [&](ValueId v) { return depends[v.index]; });
+    for (uint32_t r = 0; r < node.numResults; ++r)
+      depends[node.result(r).index] = any;
+  }
+  return depends;
+}
+
+llvm::StringRef policyName(Policy p) { return kNames[static_cast<size_t>(p)]; }
+
+llvm::Expected<PolicyResult> planPolicy(const Graph &g, const GraphProblem &p,
+                                        const PolicyOptions &options) {
+  return Planner(g, p, options).run();
+}
+
+} // namespace isthmus

@@ -1,0 +1,46 @@
+// The fixed policies of gradient-checkpointing (memory_saving_gradients.py), on any graph.
+//
+//   none        keeps everything
+//   speed       keeps what convolutions and matrix products give
+//   memory      keeps about sqrt(N) bottlenecks
+//   collection  keeps what is marked #checkpoint, or what a list of names says
+//
+// A policy chooses checkpoints; all other forward values that the backward pass reads are
+// recomputed. Every choice is scored on the problem before it is taken: one that would save no
+// memory beside no checkpointing is not, and nothing is recomputed.
+#pragma once
+
+#include "passes/rewrite/problem.h"
+
+namespace isthmus {
+
+enum class Policy : uint8_t { None, Speed, Memory, Collection };
+std::optional<Policy> parsePolicy(llvm::StringRef name);
+llvm::StringRef policyName(Policy p);
+
+struct PolicyOptions {
+  Policy policy = Policy::None;
+  // For Collection: names of values or nodes, `%` optional, `*` and `?` as in a shell, "quotes"
+  // around odd ones, comma between. Empty: what is marked #checkpoint.
+  std::string checkpoints;
+};
+
+struct PolicyResult {
+  plan::Schedule schedule;
+  plan::Evaluation baseline; // of the source order
+  plan::Evaluation planned;
+  std::vector<ValueId> checkpoints; // kept, in order; empty where nothing is recomputed
+  std::string policyUsed;           // "memory", "memory (frontiers)", "none", ...
+  std::vector<std::string> notes;   // for the person: what was left out, what was taken instead
+};
+
+// `g` is differentiated and has no clones; `p` is its problem. Errors: a pattern that matches
+// nothing, `collection` without a mark, no checkpoint left, nothing to checkpoint.
+llvm::Expected<PolicyResult> planPolicy(const Graph &g, const GraphProblem &p,
+                                        const PolicyOptions &options);
+
+// By value: whether it depends on a parameter, or on an input that the graph differentiates by.
+// What does not is kept by every policy.
+std::vector<bool> dependsOnParameters(const Graph &g);
+
+} // namespace isthmus

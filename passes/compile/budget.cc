@@ -1,0 +1,126 @@
+#include "passes/compile/budget.h"
+
+#include "passes/place/place.h"
+#include "passes/plan/bound.h"
+#include "passes/rewrite/rematerialize.h"
+#include <utility>
+
+namespace isthmus {
+namespace {
+
+int64_t arenaOf(const plan::Problem &p, const plan::Schedule &s, const plan::Evaluation &judged,
+                const PackOptions &options) {
+  std::vector<Block> blocks;
+  for (const plan::Lifetime &l : plan::lifetimes(p, s))
+    blocks.push_back({l.bytes, l.first, l.last});
+  return pack(blocks, judged.peakBytes, options);
+}
+
+// How hard the plans of one search are packed, as shares of its own effort.
+class PackingEfforts {
+public:
+  PackingEfforts(const plan::Problem &p, const plan::PlanOptions &o)
+      : effort_(plan::effortOf(o, p.ops.size())), most_(5 + 1e-4 * double(p.ops.size())) {}
+
+  // The best plan is worth more than those after it, which cost more; of the least arena, of which
+  // `enough` is not known, there are few.
+  PackOptions next(int64_t enough) {
+    double share = enough == 0 ? 0.1 : std::exchange(isFirst_, false) ? 0.12 : 0.05;
+    return {.enough = enough, .effort = std::min(share * effort_, most_)};
+  }
+
+private:
+  double effort_, most_; // an interrupt is not heeded before a packing ends
+  bool isFirst_ = true;
+};
+
+} // namespace
+
+plan::PlanResult replayed(const plan::Problem &p, const plan::Schedule &s,
+                          const plan::PlanOptions &options) {
+  plan::PlanResult r;
+  r.schedule = s;
+  r.planned = plan::evaluate(p, s);
+  r.baseline = plan::evaluate(p, plan::sourceOrder(p));
+  r.arenaBytes = arenaOf(p, s, r.planned, {.enough = options.budgetBytes});
+  r.isWithin = options.smallest || r.arenaBytes <= options.budgetBytes;
+  r.smallestBytes = r.arenaBytes;
+  r.lowestPeak = plan::lowestPeak(p);
+  r.leastCost = plan::leastCostAtAll(p);
+  return r;
+}
+
+plan::PlanResult planArena(const plan::Problem &p, plan::PlanOptions o) {
+  PackingEfforts efforts(p, o);
+  o.arenaOf = [&](const plan::Schedule &s, const plan::Evaluation &judged, int64_t enough) {
+    return arenaOf(p, s, judged, efforts.next(enough));
+  };
+  return plan::planWithin(p, o);
+}
+
+void makeMonotone(const plan::Problem &p, std::vector<CurvePoint> &falling) {
+  for (size_t i = falling.size(); i-- > 1;) {
+    const plan::PlanResult &less = falling[i].plan;
+    plan::PlanResult &more = falling[i - 1].plan;
+    if (!less.isWithin || (more.isWithin && more.planned.cost <= less.planned.cost))
+      continue;
+    more = less;
+    more.leastCost = plan::leastCostAtAll(p); // what holds for less room need not for more
+    more.pricePerByte = 0;
+  }
+}
+
+std::vector<CurvePoint> planCurve(const plan::Problem &p, const std::vector<int64_t> &budgets,
+                                  const plan::PlanOptions &options) {
+  std::vector<CurvePoint> curve;
+  bool isStopped = false;
+  for (int64_t budget : budgets) {
+    plan::PlanOptions o = options;
+    o.budgetBytes = budget;
+    const double done = double(curve.size()) / double(budgets.size());
+    if (options.progress)
+      o.progress = [&](plan::PlanProgress now) {
+        now.share = done + now.share / double(budgets.size());
+        isStopped = !options.progress(now);
+        return !isStopped;
+      };
+    curve.push_back({budget, planArena(p, o)});
+    if (!curve.back().plan.isWithin || isStopped)
+      break;
+  }
+  makeMonotone(p, curve);
+  return curve;
+}
+
+llvm::Expected<PlannedGraph> planGraph(const Graph &g, const GraphProblem &p, const Target &target,
+                                       plan::PlanOptions o) {
+  struct Placed {
+    plan::Schedule schedule;
+    Layout layout;
+  };
+  std::vector<Placed> all;
+  llvm::Error error = llvm::Error::success();
+  PackingEfforts efforts(p.problem, o);
+  o.arenaOf = [&](const plan::Schedule &s, const plan::Evaluation &, int64_t enough) -> int64_t {
+    auto layout = place(rematerialize(g, p, s), target, efforts.next(enough));
+    if (!layout) {
+      error = llvm::joinErrors(std::move(error), layout.takeError());
+      return 0;
+    }
+    all.push_back({s, std::move(*layout)});
+    return all.back().layout.arenaBytes;
+  };
+  PlannedGraph out;
+  out.plan = plan::planWithin(p.problem, o);
+  if (error)
+    return error;
+  if (const std::string &why = out.plan.planned.error; !why.empty())
+    return makeErrorCode(5, "internal: a plan is not valid: {0}; please report this", why);
+  out.graph = rematerialize(g, p, out.plan.schedule);
+  for (Placed &placed : all)
+    if (placed.schedule == out.plan.schedule && placed.layout.arenaBytes == out.plan.arenaBytes)
+      out.layout = std::move(placed.layout);
+  return out;
+}
+
+} // namespace isthmus

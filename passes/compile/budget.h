@@ -1,0 +1,42 @@
+// Plans whose arena stays within a byte budget: the planner, with packing.
+#pragma once
+
+#include "ir/layout.h"
+#include "passes/plan/planner.h"
+#include "passes/rewrite/problem.h"
+
+namespace isthmus {
+
+// Plans with `arenaOf` by packing alone, for a problem that has no graph.
+plan::PlanResult planArena(const plan::Problem &p, plan::PlanOptions options);
+
+// A plan that somebody made: judged, placed, and held against `options.budgetBytes`. The schedule
+// is valid by plan::evaluate.
+plan::PlanResult replayed(const plan::Problem &p, const plan::Schedule &s,
+                          const plan::PlanOptions &options);
+
+struct CurvePoint {
+  int64_t budgetBytes = 0;
+  plan::PlanResult plan;
+};
+// Plans for each of the budgets, which fall, as `options` say but for the budget. None costs more
+// than one for less; after the first that cannot be met no other is tried. `options.progress` sees
+// one search after the other as parts of one.
+std::vector<CurvePoint> planCurve(const plan::Problem &p, const std::vector<int64_t> &budgets,
+                                  const plan::PlanOptions &options);
+
+// Takes the plan of a smaller budget wherever it costs less.
+void makeMonotone(const plan::Problem &p, std::vector<CurvePoint> &falling);
+
+struct PlannedGraph {
+  plan::PlanResult plan;
+  Graph graph;
+  Layout layout;
+};
+
+// `g` is an original (no clones), `p` its problem on `target`. Errors: a node that the target
+// cannot run.
+llvm::Expected<PlannedGraph> planGraph(const Graph &g, const GraphProblem &p, const Target &target,
+                                       plan::PlanOptions options);
+
+} // namespace isthmus

@@ -1,0 +1,200 @@
+#include "passes/differentiate/loss.h"
+
+#include "ir/builder.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+
+namespace isthmus {
+namespace {
+
+// The axis other than `axis` without which `t` has the labels' sizes: the last of them.
+std::optional<int64_t> axisThatFits(const Type &t, int64_t axis, const Type &labels) {
+  for (int64_t k = t.rank(); k-- > 0;) {
+    Dims dims = t.dims;
+    dims.erase(dims.begin() + k);
+    if (k != axis && dims == labels.dims)
+      return k;
+  }
+  return std::nullopt;
+}
+
+llvm::Expected<ValueId> crossEntropy(Graph &g, ValueId y, const LossOptions &o) {
+  const Type &t = g.type(y);
+  if (o.classAxis < -t.rank() || o.classAxis >= t.rank())
+    return makeError("--loss=cross_entropy expects the classes on axis {0} of '%{1}', which is of "
+                     "type {2}; give another with --class-axis",
+                     o.classAxis, g.valueName(y), t.str());
+  int64_t axis = o.classAxis < 0 ? o.classAxis + t.rank() : o.classAxis;
+  Type wanted(DType::I64, t.dims);
+  wanted.dims.erase(wanted.dims.begin() + axis);
+  if (o.labels && o.labels->dims != wanted.dims)
+    if (auto other = axisThatFits(t, axis, *o.labels))
+      return makeError(
+          "with the classes on axis {0} of '%{1}', which is of type {2}, labels of type "
+          "{3} are expected, and those given are of type {4}: they fit classes on axis "
+          "{5}; give --class-axis={5}",
+          axis, g.valueName(y), t.str(), wanted.str(), o.labels->str(), *other);
+  auto labels = g.addInput(InputKind::Input, "labels", wanted);
+  if (!labels)
+    return labels.takeError();
+  Attrs attrs{{"axis", o.classAxis}};
+  if (o.ignoreIndex)
+    attrs.set("ignore", Ints{*o.ignoreIndex});
+  // Not by a builder: a value without classes, and a label that is too large, are the user's.
+  auto node = g.addNode(OpRegistry::get().at("cross_entropy"), {y, *labels}, std::move(attrs),
+                        {std::string("loss")});
+  if (!node)
+    return node.takeError();
+  return g.node(*node).firstResult;
+}
+
+// --- Losses against a target of the output's type: the mean of what each element makes of both.
+// Names are those of the nodes.
+
+ValueId squaredError(Builder &b, ValueId y, ValueId t) {
+  return b.create("square", {b.create("sub", {y, t}, {}, "loss.error")}, {}, "loss.square");
+}
+
+ValueId absoluteError(Builder &b, ValueId y, ValueId t) {
+  return b.create("abs", {b.create("sub", {y, t}, {}, "loss.error")}, {}, "loss.abs");
+}
+
+// Huber 1964: half the square of errors up to one, linear beyond. With c the error clamped to [-1,
+// 1] it is c (error - c / 2).
+ValueId huber(Builder &b, ValueId y, ValueId t) {
+  ValueId error = b.create("sub", {y, t}, {}, "loss.error");
+  ValueId c = b.create("clamp", {error}, {{"min", -1.0}, {"max", 1.0}}, "loss.clamped");
+  ValueId half = b.create("affine", {c}, {{"scale", 0.5}}, "loss.half");
+  return b.create("mul", {c, b.create("sub", {error, half}, {}, "loss.rest")}, {}, "loss.each");
+}
+
+// -(t log y + (1 - t) log(1 - y)). Logarithms are no less than -100, as PyTorch has them.
+ValueId binaryCrossEntropy(Builder &b, ValueId y, ValueId t) {
+  auto logarithm = [&](ValueId v) {
+    return b.create("clamp", {b.create("log", {v}, {}, "loss.log")}, {{"min", -100.0}},
+                    "loss.bounded");
+  };
+  Attrs oneLess{{"scale", -1.0}, {"shift", 1.0}};
+  ValueId yes = b.create("mul", {t, logarithm(y)}, {}, "loss.yes");
+  ValueId not_y = b.create("affine", {y}, oneLess, "loss.not_y");
+  ValueId not_t = b.create("affine", {t}, oneLess, "loss.not_t");
+  ValueId no = b.create("mul", {not_t, logarithm(not_y)}, {}, "loss.no");
+  return b.create("neg", {b.create("add", {yes, no}, {}, "loss.log_likelihood")}, {}, "loss.each");
+}
+
+// The same of y = sigmoid(x), from x: softplus(x) - t x, which is finite for all x.
+ValueId binaryCrossEntropyOfLogits(Builder &b, ValueId x, ValueId t) {
+  ValueId product = b.create("mul", {x, t}, {}, "loss.product");
+  return b.create("sub", {b.create("softplus", {x}, {}, "loss.softplus"), product}, {},
+                  "loss.each");
+}
+
+// t (log t - y) for log-probabilities y; zero where t is.
+ValueId divergence(Builder &b, ValueId y, ValueId t) {
+  const Type type = b.type(y), scalar(type.dtype, {});
+  ValueId zero = b.full(scalar, 0), one = b.full(scalar, 1);
+  ValueId positive = b.create("greater", {t, zero}, {}, "loss.positive");
+  ValueId safe = b.create("where", {positive, t, one}, {}, "loss.safe");
+  ValueId ratio =
+      b.create("sub", {b.create("log", {safe}, {}, "loss.log"), y}, {}, "loss.log_ratio");
+  return b.create("where", {positive, b.create("mul", {t, ratio}, {}, "loss.product"), zero}, {},
+                  "loss.each");
+}
+
+struct ElementLoss {
+  const char *name;
+  ValueId (*each)(Builder &, ValueId y, ValueId target);
+};
+constexpr ElementLoss kElementLosses[] = {
+    {"mse", squaredError},       {"l1", absoluteError},  {"huber", huber},
+    {"bce", binaryCrossEntropy}, {"kl_div", divergence}, {"bce_logits", binaryCrossEntropyOfLogits},
+};
+
+llvm::Expected<ValueId> elementLoss(Graph &g, ValueId y, const ElementLoss &loss) {
+  auto target = g.addInput(InputKind::Input, "target", g.type(y));
+  if (!target)
+    return target.takeError();
+  Builder b(g);
+  return b.create("mean", {loss.each(b, y, *target)}, {}, "loss");
+}
+
+llvm::Expected<ValueId> namedValue(const Graph &g, llvm::StringRef name) {
+  llvm::StringRef bare = name.drop_front().trim('"');
+  ValueId v = g.find(bare);
+  if (!v) {
+    std::vector<llvm::StringRef> known;
+    for (uint32_t i = 0; i < g.numValues(); ++i)
+      known.push_back(g.value(ValueId(i)).name);
+    return makeError("no value is called '%{0}'{1}", bare, didYouMean(bare, known));
+  }
+  if (const Input *input = g.inputOf(v))
+    return makeError(
+        "'%{0}' is an input of the graph ({1}), and a loss is a value that is computed; "
+        "name another",
+        bare, inputKindName(input->kind));
+  return v;
+}
+
+// "; floating-point outputs are '%a', '%b'", or nothing.
+std::string floatOutputs(const Graph &g) {
+  std::vector<std::string> names;
+  for (ValueId v : g.outputs())
+    if (isFloat(g.type(v).dtype))
+      names.push_back("'%" + g.valueName(v).str() + "'");
+  return names.empty() ? "" : "; floating-point outputs are " + llvm::join(names, ", ");
+}
+
+// What a kind of loss is taken of.
+llvm::Expected<ValueId> lossOperand(const Graph &g, llvm::StringRef kind, llvm::StringRef value) {
+  if (value.empty() && g.outputs().empty())
+    return makeError("--loss={0} takes the first output, and the graph has none; name a value with "
+                     "--loss={0}:%value, or --loss=%value",
+                     kind);
+  auto y = value.empty() ? llvm::Expected<ValueId>(g.outputs()[0]) : namedValue(g, value);
+  if (y && !isFloat(g.type(*y).dtype))
+    return makeError(
+        "--loss={0} expects a floating-point value, and {1} '%{2}' is of type {3}; name "
+        "another with --loss={0}:%value{4}",
+        kind, value.empty() ? "the first output" : "the value", g.valueName(*y), g.type(*y).str(),
+        floatOutputs(g));
+  return y;
+}
+
+llvm::Expected<ValueId> makeLoss(Graph &g, const LossOptions &o) {
+  auto [kind, value] = splitLoss(o.loss);
+  if (kind.empty())
+    return namedValue(g, value);
+  std::vector<llvm::StringRef> known = {"cross_entropy", "mean"};
+  for (const ElementLoss &loss : kElementLosses)
+    known.push_back(loss.name);
+  if (!llvm::is_contained(known, kind) || (o.loss.size() > kind.size() && !value.startswith("%")))
+    return makeErrorCode(2, "--loss expects {0}, KIND:%value or %value, got '{1}'{2}", kLossNames,
+                         o.loss, didYouMean(kind, known));
+  auto y = lossOperand(g, kind, value);
+  if (!y)
+    return y.takeError();
+  if (kind == "cross_entropy")
+    return crossEntropy(g, *y, o);
+  for (const ElementLoss &loss : kElementLosses)
+    if (kind == loss.name)
+      return elementLoss(g, *y, loss);
+  return Builder(g).create("mean", {*y}, {}, "loss");
+}
+
+} // namespace
+
+std::pair<llvm::StringRef, llvm::StringRef> splitLoss(llvm::StringRef loss) {
+  return loss.startswith("%") ? std::pair(llvm::StringRef(), loss) : loss.split(':');
+}
+
+llvm::Expected<ValueId> attachLoss(Graph &g, const LossOptions &options) {
+  auto loss = makeLoss(g, options);
+  if (!loss)
+    return loss.takeError();
+  g.loss = *loss;
+  if (!llvm::is_contained(g.outputs(), *loss))
+    g.addOutput(*loss);
+  return *loss;
+}
+
+} // namespace isthmus

@@ -1,0 +1,147 @@
+#include "passes/differentiate/mode.h"
+
+#include "ir/builder.h"
+#include "ir/check.h"
+#include "ir/ops/averages.h"
+#include "passes/rebuild.h"
+#include "passes/simplify/dce.h"
+#include "passes/simplify/drawn_masks.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringSet.h"
+
+namespace isthmus {
+namespace {
+
+// Whether an output is the new value of a state input.
+bool isNewState(const Graph &g, ValueId v) {
+  NodeId def = g.value(v).def;
+  return def && g.node(def).phase == Phase::Update && g.valueName(v).startswith("state.");
+}
+
+NodeId copyWithMode(Rebuilder &r, NodeId id, Mode mode) {
+  const Node &n = r.from().node(id);
+  if (!n.op->is(kDependsOnMode))
+    return r.copyNode(id);
+  Attrs attrs = n.attrs;
+  attrs.set("training", mode == Mode::Training);
+  auto copy = r.copyNodeWith(id, std::move(attrs));
+  if (!copy)
+    ISTHMUS_CHECK(false, "the mode changed a type: " + llvm::toString(copy.takeError()));
+  return *copy;
+}
+
+Graph inEval(const Graph &g) {
+  std::vector<ValueId> outputs;
+  for (ValueId v : g.outputs())
+    if (!isNewState(g, v))
+      outputs.push_back(v);
+  llvm::BitVector live = liveNodes(g, outputs);
+  Rebuilder r(g);
+  r.copyInputs();
+  for (uint32_t i = 0; i < g.numNodes(); ++i)
+    if (live.test(i))
+      copyWithMode(r, NodeId(i), Mode::Eval);
+  return r.finish(outputs);
+}
+
+// Moves the averages that `from` reads and does not move.
+class Averages {
+public:
+  explicit Averages(Rebuilder &r) : r_(r) {
+    for (ValueId v : r.from().outputs())
+      if (isNewState(r.from(), v))
+        moved_.insert(r.from().valueName(v));
+  }
+
+  // After node `id` was copied.
+  void moveBy(NodeId id) {
+    const Node &n = r_.from().node(id);
+    if (n.phase != Phase::Forward || n.isClone())
+      return;
+    for (AveragedStatistic s : averagedStatistics(*n.op)) {
+      ValueId old = n.operands[s.old], now = r_.map(n.result(s.now));
+      const Input *input = r_.from().inputOf(old);
+      if (input && input->kind == InputKind::State &&
+          !moved_.count(("state." + r_.from().valueName(old)).str()))
+        move(n, old, now);
+    }
+  }
+
+  // Names the latest values and makes them outputs.
+  void finish(Graph &g) const {
+    for (auto [old, latest] : latest_) {
+      g.rename(latest, g.uniqueName("state." + r_.from().valueName(old).str()));
+      g.addOutput(latest);
+    }
+  }
+
+private:
+  // A layer that is used twice moves its averages twice.
+  void move(const Node &n, ValueId old, ValueId now) {
+    ValueId &latest = latest_.insert({old, r_.map(old)}).first->second;
+    Builder b(r_.to(), Phase::Update);
+    b.device = n.device;
+    b.loc = n.loc;
+    std::string name = r_.freshName(r_.from().valueName(n.firstResult).str() + ".running_average");
+    latest = b.create("running_average", {latest, now},
+                      {{"momentum", n.attrs.getFloat("momentum")}}, name);
+  }
+
+  Rebuilder &r_;
+  llvm::StringSet<> moved_;
+  llvm::MapVector<ValueId, ValueId> latest_; // in the order of the first update
+};
+
+Graph inTraining(const Graph &g) {
+  Rebuilder r(g);
+  r.copyInputs();
+  Averages averages(r);
+  for (uint32_t i = 0; i < g.numNodes(); ++i) {
+    copyWithMode(r, NodeId(i), Mode::Training);
+    averages.moveBy(NodeId(i));
+  }
+  Graph out = r.finish();
+  averages.finish(out);
+  return out;
+}
+
+// A node that draws in training alone is, outside it, its operand.
+bool isIdleDrop(const Graph &g, NodeId id) {
+  const Node &n = g.node(id);
+  return n.op->is(kDependsOnMode) && n.op->is(kRandom) && !n.attrs.getBool("training") &&
+         !n.isClone() && n.firstResult != g.loss && !llvm::is_contained(g.outputs(), n.firstResult);
+}
+
+} // namespace
+
+bool dependsOnMode(const Graph &g) {
+  for (uint32_t i = 0; i < g.numNodes(); ++i)
+    if (g.node(NodeId(i)).op->is(kDependsOnMode))
+      return true;
+  return false;
+}
+
+Graph withMode(const Graph &g, Mode mode) {
+  return mode == Mode::Eval ? inEval(withoutDrawnMasks(g)) : inTraining(g);
+}
+
+Graph withoutIdleDrops(Graph g) {
+  std::vector<bool> isIdle(g.numNodes());
+  for (uint32_t i = 0; i < g.numNodes(); ++i)
+    isIdle[i] = isIdleDrop(g, NodeId(i));
+  if (!llvm::is_contained(isIdle, true))
+    return g;
+  Rebuilder r(g);
+  r.copyInputs();
+  for (uint32_t i = 0; i < g.numNodes(); ++i) {
+    const Node &n = g.node(NodeId(i));
+    if (isIdle[i])
+      r.setMap(n.firstResult, r.map(n.operands[0]));
+    else
+      r.copyNode(NodeId(i));
+  }
+  return r.finish();
+}
+
+} // namespace isthmus

@@ -1,0 +1,420 @@
+#include "passes/inspect/dot.h"
+
+#include "llvm/ADT/BitVector.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/ConvertUTF.h"
+#include "llvm/Support/raw_ostream.h"
+#include <array>
+#include <map>
+
+namespace isthmus {
+namespace {
+
+// How a node looks, and in which column it stands.
+enum class Role : uint8_t { Input, Forward, Boundary, Clone, Backward, Update };
+constexpr size_t kRoles = 6;
+
+struct Style {
+  const char *title; // of the column and in the legend
+  const char *fill, *line;
+  const char *extra; // attributes of the node
+};
+
+constexpr Style kStyles[kRoles] = {
+    {"input", "#FFFFFF", "#5A6570", "shape=box, style=\"filled,rounded\", penwidth=1.5"},
+    {"forward", "#DDEAF8", "#3F74AE", ""},
+    {"boundary (stop_gradient)", "#FFFFFF", "#C08A10", "style=\"filled,dashed\""},
+    {"recomputed", "#FFEFC4", "#C08A10", ""},
+    {"backward", "#F8DFDA", "#B4564A", ""},
+    {"update", "#E9E6F2", "#7A6BA8", ""},
+};
+constexpr const char *kKeptFill = "#BFE6B5", *kKeptLine = "#2F7D22";
+
+// Nodes from which on speed of layout goes before beauty: dot then takes a minute for 10,000 nodes.
+constexpr size_t kLargeGraph = 3000;
+
+// For HTML-like labels and quoted strings alike. What is no UTF-8, or cannot be seen, becomes '?'.
+std::string escaped(llvm::StringRef text) {
+  std::string out;
+  for (size_t i = 0; i < text.size();) {
+    unsigned char c = static_cast<unsigned char>(text[i]);
+    size_t length = llvm::getNumBytesForUTF8(c);
+    const auto *at = reinterpret_cast<const llvm::UTF8 *>(text.data()) + i;
+    if (c < 0x20 || c == 0x7f || i + length > text.size() ||
+        !llvm::isLegalUTF8Sequence(at, at + length)) {
+      out += '?';
+      ++i;
+      continue;
+    }
+    switch (c) {
+    case '&':
+      out += "&amp;";
+      break;
+    case '<':
+      out += "&lt;";
+      break;
+    case '>':
+      out += "&gt;";
+      break;
+    case '"':
+      out += "&quot;";
+      break;
+    case '\\':
+      out += "&#92;";
+      break;
+    default:
+      out += text.substr(i, length);
+    }
+    i += length;
+  }
+  return out;
+}
+
+// Long names are told by their ends, which differ.
+std::string shortened(llvm::StringRef name) {
+  constexpr size_t kMost = 40;
+  return name.size() <= kMost ? name.str()
+                              : (name.take_front(12) + "..." + name.take_back(kMost - 15)).str();
+}
+
+class Drawing {
+public:
+  Drawing(const Graph &g, const DotOptions &options)
+      : g_(g), os_(text_), kept_(static_cast<unsigned>(g.numValues())),
+        outputs_(static_cast<unsigned>(g.numValues())), isLarge_(g.numNodes() > kLargeGraph) {
+    for (ValueId v : options.kept)
+      kept_.set(v.index);
+    for (uint32_t i = 0; i < g.numNodes(); ++i) {
+      const Node &n = g.node(NodeId(i));
+      if (n.isBoundary())
+        kept_.set(n.passes.index);
+      if (n.hasMark("checkpoint"))
+        kept_.set(n.firstResult.index);
+    }
+    for (ValueId v : g.outputs())
+      outputs_.set(v.index);
+    groupUpdates();
+  }
+
+  std::string draw() {
+    begin();
+    for (const Input &input : g_.inputs())
+      if (isDrawn(input))
+        drawInput(input);
+    for (Role role : {Role::Forward, Role::Clone, Role::Backward, Role::Update})
+      drawColumn(role);
+    for (uint32_t i = 0; i < g_.numNodes(); ++i)
+      if (boxes_[i] == NodeId(i))
+        drawEdges(NodeId(i));
+    drawLegend();
+    os_ << "}\n";
+    return std::move(os_.str());
+  }
+
+private:
+  Role roleOf(const Node &n) const {
+    if (n.isBoundary())
+      return Role::Boundary;
+    if (n.isClone())
+      return Role::Clone;
+    return n.phase == Phase::Forward    ? Role::Forward
+           : n.phase == Phase::Backward ? Role::Backward
+                                        : Role::Update;
+  }
+  // Boundaries stand with the clones that read them.
+  static Role columnOf(Role r) { return r == Role::Boundary ? Role::Clone : r; }
+
+  // Updates of one op that nobody reads, made from results of one node (running averages are), are
+  // one box.
+  void groupUpdates() {
+    llvm::BitVector isRead(static_cast<unsigned>(g_.numNodes()));
+    for (uint32_t i = 0; i < g_.numNodes(); ++i)
+      for (ValueId v : g_.node(NodeId(i)).operands)
+        if (NodeId def = g_.value(v).def)
+          isRead.set(def.index);
+    std::map<std::pair<const OpDef *, NodeId>, NodeId>
+        first; // only looked up: its order does not matter
+    for (uint32_t i = 0; i < g_.numNodes(); ++i) {
+      NodeId id(i);
+      boxes_.push_back(id);
+      const Node &n = g_.node(id);
+      if (roleOf(n) != Role::Update || isRead.test(i) || !n.after.empty())
+        continue;
+      NodeId source;
+      for (ValueId v : n.operands)
+        if (NodeId def = g_.value(v).def)
+          source = def;
+      if (!source)
+        continue;
+      boxes_[i] = first.try_emplace({n.op, source}, id).first->second;
+      members_[boxes_[i]].push_back(id);
+    }
+  }
+
+  // What is fed, and what the graph gives back as it came.
+  bool isDrawn(const Input &i) const {
+    return i.kind == InputKind::Input || outputs_.test(i.value.index);
+  }
+
+  bool isKept(const Node &n) const {
+    for (uint32_t i = 0; i < n.numResults; ++i)
+      if (kept_.test(n.result(i).index))
+        return true;
+    return false;
+  }
+  bool isOutput(const Node &n) const {
+    for (uint32_t i = 0; i < n.numResults; ++i)
+      if (outputs_.test(n.result(i).index))
+        return true;
+    return false;
+  }
+
+  void begin() {
+    os_ << "// " << escaped(g_.name) << ", drawn by isthmus\n"
+        << "digraph G {\n"
+        << "  graph [rankdir=TB, newrank=true, fontname=\"Helvetica\", fontsize=16, labelloc=t, "
+           "nodesep=0.25, "
+        << "ranksep=0.3, outputorder=edgesfirst, label=<<b>" << escaped(g_.name)
+        << "</b>: " << g_.numNodes() << " nodes>";
+    if (isLarge_)
+      os_ << ", splines=line, nslimit=0.1, nslimit1=0.1, mclimit=0.01";
+    os_ << "]\n"
+        << "  node [shape=box, style=\"filled,rounded\", fontname=\"Helvetica\", fontsize=11, "
+           "margin=\"0.1,0.04\", "
+        << "height=0.3]\n"
+        << "  edge [color=\"#55606A\", arrowsize=0.6]\n";
+  }
+
+  static std::string small(const std::string &escapedText) {
+    return "<br/><font point-size=\"9\" color=\"#4A4A4A\">" + escapedText + "</font>";
+  }
+
+  void drawInput(const Input &input) {
+    bool kept = kept_.test(input.value.index);
+    const Style &s = kStyles[size_t(Role::Input)];
+    used_[size_t(Role::Input)] = true;
+    os_ << "  v" << input.value.index << " [" << s.extra << ", fillcolor=\""
+        << (kept ? kKeptFill : s.fill) << "\", color=\"" << (kept ? kKeptLine : s.line)
+        << "\", label=<<b>" << inputKindName(input.kind).str() << "</b> "
+        << escaped(shortened(g_.valueName(input.value)))
+        << small(escaped(g_.type(input.value).str())) << ">]\n";
+    anyKept_ |= kept;
+  }
+
+  std::string label(NodeId id) {
+    const Node &n = g_.node(id);
+    // A boundary is known by what it passes, and has its type.
+    if (n.isBoundary())
+      return "<b>boundary</b> of " + escaped(shortened(g_.valueName(n.passes)));
+    auto group = members_.find(id);
+    if (group != members_.end() && group->second.size() > 1) {
+      std::string out =
+          "<b>" + escaped(n.op->name) + "</b> x " + std::to_string(group->second.size());
+      for (NodeId member : llvm::makeArrayRef(group->second).take_front(4))
+        out += small(escaped(shortened(g_.nodeName(member))));
+      return out + (group->second.size() > 4 ? small("...") : "");
+    }
+    std::string out =
+        "<b>" + escaped(n.op->name) + "</b> " + escaped(shortened(g_.valueName(n.firstResult)));
+    std::string types;
+    for (uint32_t i = 0; i < n.numResults && i < 4; ++i)
+      types += (i == 0 ? "" : ", ") + escaped(g_.type(n.result(i)).str());
+    if (n.numResults > 4)
+      types += ", ...";
+    out += small(types);
+    if (!isLarge_)
+      for (InputKind kind :
+           {InputKind::Input, InputKind::Param, InputKind::State, InputKind::Const})
+        out += inputsLine(n, kind);
+    return out;
+  }
+
+  // "param .weight f32[64, 3, 7, 7], .bias f32[64]": names that begin as the node's leave that out.
+  std::string inputsLine(const Node &n, InputKind kind) {
+    std::string line;
+    llvm::StringRef own = g_.valueName(n.isClone() ? g_.node(n.origin).firstResult : n.firstResult);
+    for (ValueId v : n.operands) {
+      const Input *input = g_.inputOf(v);
+      if (!input || input->kind != kind || isDrawn(*input))
+        continue;
+      llvm::StringRef name = g_.valueName(v);
+      if (name.startswith(own) && name.drop_front(own.size()).startswith("."))
+        name = name.drop_front(own.size());
+      line +=
+          (line.empty() ? "" : ", ") + escaped(shortened(name)) + " " + escaped(g_.type(v).str());
+    }
+    if (line.empty())
+      return "";
+    return "<br/><font point-size=\"9\" color=\"#7A6A3A\">" + inputKindName(kind).str() + " " +
+           line + "</font>";
+  }
+
+  // All that there is to know, shown where the mouse rests.
+  std::string tooltip(NodeId id) const {
+    const Node &n = g_.node(id);
+    std::string out = "#" + std::to_string(id.index) + " " + n.op->name + "(";
+    for (size_t i = 0; i < n.operands.size() && i < 16; ++i)
+      out += (i == 0 ? "%" : ", %") + g_.valueName(n.operands[i]).str();
+    out += n.operands.size() > 16 ? ", ...)" : ")";
+    for (const auto &[name, value] : n.attrs)
+      out += " " + name + "=" + attrText(value);
+    if (n.isClone())
+      out += " recomputes %" + g_.nodeName(n.origin).str();
+    for (const std::string &m : n.marks)
+      out += " #" + m;
+    if (!n.device.empty())
+      out += " @" + n.device;
+    return escaped(out);
+  }
+
+  void drawNode(NodeId id) {
+    const Node &n = g_.node(id);
+    Role role = roleOf(n);
+    const Style &s = kStyles[size_t(role)];
+    used_[size_t(role)] = true;
+    bool kept = isKept(n), output = isOutput(n);
+    os_ << "    n" << id.index << " [fillcolor=\"" << (kept ? kKeptFill : s.fill) << "\", color=\""
+        << (kept ? kKeptLine : s.line) << '"';
+    if (kept)
+      os_ << ", penwidth=2.5";
+    if (output)
+      os_ << ", peripheries=2";
+    if (*s.extra)
+      os_ << ", " << s.extra;
+    os_ << ", label=<" << label(id) << '>';
+    if (!isLarge_)
+      os_ << ", tooltip=\"" << tooltip(id) << '"';
+    os_ << "]\n";
+    anyKept_ |= kept;
+    anyOutput_ |= output;
+  }
+
+  void drawColumn(Role column) {
+    std::vector<NodeId> nodes;
+    for (uint32_t i = 0; i < g_.numNodes(); ++i)
+      if (boxes_[i] == NodeId(i) && columnOf(roleOf(g_.node(NodeId(i)))) == column)
+        nodes.push_back(NodeId(i));
+    if (nodes.empty())
+      return;
+    const Style &s = kStyles[size_t(column)];
+    // A net that is all forward needs no frame to say so.
+    bool framed = column != Role::Forward || nodes.size() != g_.numNodes();
+    if (framed)
+      os_ << "  subgraph cluster_" << phaseTag(column) << " {\n    label=\"" << s.title
+          << "\"; color=\"" << s.line << "\"; fontcolor=\"" << s.line
+          << "\"; style=\"rounded\"; penwidth=0.8; margin=12;\n";
+    for (NodeId id : nodes)
+      drawNode(id);
+    if (framed)
+      os_ << "  }\n";
+    if (column == Role::Clone)
+      for (NodeId id : nodes)
+        if (const Node &n = g_.node(id); n.isClone())
+          sameHeight_.emplace_back(n.origin, id);
+  }
+
+  static const char *phaseTag(Role column) {
+    return column == Role::Forward    ? "forward"
+           : column == Role::Clone    ? "recomputed"
+           : column == Role::Backward ? "backward"
+                                      : "update";
+  }
+
+  void edge(const std::string &from, NodeId to, llvm::StringRef attrs) {
+    os_ << "  " << from << " -> n" << to.index;
+    if (!attrs.empty())
+      os_ << " [" << attrs << ']';
+    os_ << '\n';
+  }
+
+  void drawEdges(NodeId id) {
+    const Node &n = g_.node(id);
+    Role column = columnOf(roleOf(n));
+    llvm::SmallVector<std::pair<uint32_t, bool>, 8>
+        drawn; // sources, so that reading twice is one edge
+    for (ValueId v : n.operands) {
+      NodeId def = g_.value(v).def;
+      if (const Input *input = g_.inputOf(v); input && !isDrawn(*input))
+        continue;
+      std::pair<uint32_t, bool> source(def ? def.index : v.index, bool(def));
+      if (llvm::is_contained(drawn, source))
+        continue;
+      drawn.push_back(source);
+      if (!def) {
+        edge("v" + std::to_string(v.index), id,
+             column == Role::Forward ? "" : "constraint=false, color=\"#B5BCC4\"");
+        continue;
+      }
+      drawDataEdge(def, id, columnOf(roleOf(g_.node(def))), column);
+    }
+    for (NodeId before : n.after) {
+      anyAfter_ = true;
+      edge("n" + std::to_string(boxes_[before.index].index), id,
+           "style=dashed, color=\"#9AA3AB\", arrowhead=open, constraint=false");
+    }
+  }
+
+  void drawDataEdge(NodeId def, NodeId id, Role from, Role to) {
+    std::string source = "n" + std::to_string(def.index);
+    if (from == to && to == Role::Backward) {
+      // Upwards: the layout sees the edge the other way round.
+      os_ << "  n" << id.index << " -> " << source << " [dir=back]\n";
+      return;
+    }
+    if (from == to) {
+      edge(source, id, "");
+      return;
+    }
+    // From one column to another: at the same height if that can be.
+    bool fromKept = isKept(g_.node(def));
+    std::string attrs =
+        std::string("minlen=0, color=\"") + (fromKept ? kKeptLine : "#B5BCC4") + '"';
+    if (to == Role::Clone)
+      attrs += ", constraint=false";
+    edge(source, id, attrs);
+  }
+
+  void drawLegend() {
+    if (llvm::none_of(used_, [](bool b) { return b; }))
+      return; // an empty graph; and Graphviz takes no empty table
+    for (auto [origin, clone] : sameHeight_)
+      os_ << "  {rank=same; n" << origin.index << "; n" << clone.index << "}\n";
+    os_ << "  legend [shape=plain, style=\"\", label=<<table border=\"0\" cellborder=\"0\" "
+           "cellspacing=\"3\">";
+    auto row = [&](const char *fill, const char *line, const char *text, const char *style) {
+      os_ << "<tr><td border=\"1\" width=\"28\" height=\"12\" bgcolor=\"" << fill << "\" color=\""
+          << line << "\" style=\"" << style << "\"></td><td align=\"left\">" << text
+          << "</td></tr>";
+    };
+    for (size_t r = 0; r < kRoles; ++r)
+      if (used_[r])
+        row(kStyles[r].fill, kStyles[r].line, kStyles[r].title,
+            r == size_t(Role::Boundary) ? "dashed" : "rounded");
+    if (anyKept_)
+      row(kKeptFill, kKeptLine, "kept (checkpoint)", "rounded");
+    if (anyOutput_)
+      os_ << "<tr><td>double line</td><td align=\"left\">graph output</td></tr>";
+    if (anyAfter_)
+      os_ << "<tr><td>dashed arrow</td><td align=\"left\">runs after, reads nothing</td></tr>";
+    os_ << "</table>>]\n";
+  }
+
+  const Graph &g_;
+  std::string text_;
+  llvm::raw_string_ostream os_;
+  llvm::BitVector kept_, outputs_;                // by value
+  std::vector<NodeId> boxes_;                     // by node: the node whose box stands for it
+  std::map<NodeId, std::vector<NodeId>> members_; // of the boxes of updates
+  bool isLarge_;
+  std::array<bool, kRoles> used_{};
+  bool anyKept_ = false, anyOutput_ = false, anyAfter_ = false;
+  std::vector<std::pair<NodeId, NodeId>> sameHeight_;
+};
+
+} // namespace
+
+std::string dotText(const Graph &g, const DotOptions &options) {
+  return Drawing(g, options).draw();
+}
+
+} // namespace isthmus

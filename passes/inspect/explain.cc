@@ -1,0 +1,379 @@
+#include "passes/inspect/explain.h"
+#include "passes/names.h"
+
+#include "passes/checkpoint/bottleneck_choice.h"
+#include "passes/checkpoint/bottlenecks.h"
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/MathExtras.h"
+
+namespace isthmus {
+namespace {
+
+using plan::OpIndex;
+using plan::Read;
+using plan::StorageCopy;
+using Kind = TensorFate::Kind;
+using Why = BottleneckFate::Why;
+
+class Explainer {
+public:
+  Explainer(const Graph &g, const Graph &original, const Target &t, const ExplainOptions &o)
+      : g_(g), original_(original), target_(t), o_(o), roots_(storageRoots(g)) {}
+
+  llvm::Expected<Explanation> run() {
+    auto problem = extractProblem(g_, target_);
+    if (!problem)
+      return problem.takeError();
+    p_ = std::move(*problem);
+    residency_ = residencyOf(g_, p_);
+    out_.planned = residency_.peak(g_, p_);
+    if (llvm::Error e = baseline())
+      return e;
+    findMost();
+    groupCopies();
+    addTotals();
+    if (llvm::Error e = chooseTensors())
+      return e;
+    explainBottlenecks();
+    return std::move(out_);
+  }
+
+private:
+  llvm::Error baseline() {
+    auto p = extractProblem(original_, target_);
+    if (!p)
+      return p.takeError();
+    out_.baseline = residencyOf(original_, *p).peak(original_, *p);
+    for (const plan::Op &op : p->problem.ops)
+      out_.baselineUs += op.persistent ? 0 : op.cost;
+    for (const plan::Op &op : p_.problem.ops)
+      out_.plannedUs += op.persistent ? 0 : op.cost;
+    return llvm::Error::success();
+  }
+
+  // --- What becomes of each tensor
+  ValueId firstRunOf(ValueId v) const {
+    while (NodeId def = g_.value(v).def) {
+      const Node &n = g_.node(def);
+      if (!n.isClone())
+        break;
+      v = g_.node(n.origin).result(g_.value(v).resultIndex);
+    }
+    return v;
+  }
+
+  void groupCopies() {
+    dependsOnParameters_ = dependsOnParameters(g_);
+    isCheckpoint_.assign(g_.numValues(), false);
+    for (ValueId v : o_.checkpoints)
+      isCheckpoint_[roots_[v.index].index] = true;
+    copyOf_.assign(g_.numValues(), kNone);
+    copiesOf_.resize(g_.numValues());
+    for (size_t i = 0; i < residency_.copies.size(); ++i) {
+      ValueId v = residency_.value(g_, p_, i);
+      copyOf_[v.index] = uint32_t(i);
+      copiesOf_[firstRunOf(v).index].push_back(uint32_t(i));
+    }
+  }
+
+  // Of each 2^k nodes in a row, the most that is live.
+  void findMost() {
+    most_ = {residency_.live};
+    for (size_t width = 1; 2 * width <= residency_.live.size(); width *= 2) {
+      const std::vector<int64_t> &half = most_.back();
+      std::vector<int64_t> whole;
+      for (size_t i = 0; i + 2 * width <= residency_.live.size(); ++i)
+        whole.push_back(std::max(half[i], half[i + width]));
+      most_.push_back(std::move(whole));
+    }
+  }
+
+  // Between two nodes, themselves left out.
+  Gap gap(uint32_t from, uint32_t to) const {
+    if (to <= from + 1)
+      return {from, to, 0};
+    const unsigned k = llvm::Log2_32(to - from - 1);
+    return {from, to, std::max(most_[k][from + 1], most_[k][to - (1u << k)])};
+  }
+
+  Kind kindOf(llvm::ArrayRef<uint32_t> copies) const {
+    if (copies.size() > 1)
+      return Kind::Recomputed;
+    switch (residency_.kind(g_, p_, copies[0])) {
+    case LiveKind::Saved:
+      return Kind::Kept;
+    case LiveKind::ParameterGradient:
+    case LiveKind::OtherOutput:
+      return Kind::Output;
+    case LiveKind::Passing:
+      return Kind::Passing;
+    default:
+      return Kind::Gradient;
+    }
+  }
+
+  // `v` is a storage's first value, made by a first run.
+  TensorFate fateOf(ValueId v) const {
+    const std::vector<uint32_t> &copies = copiesOf_[v.index];
+    const plan::Op &op = p_.problem.ops[p_.opOf(g_.value(v).def)];
+    TensorFate f;
+    f.value = v;
+    f.kind = kindOf(copies);
+    f.bytes = residency_.copies[copies[0]].bytes;
+    f.recomputations = unsigned(copies.size() - 1);
+    f.runUs = op.cost;
+    f.addedUs = op.cost * f.recomputations;
+    f.mayRunAgain = op.recomputable;
+    f.isCheckpoint = isCheckpoint_[v.index];
+    f.dependsOnParameters = dependsOnParameters_[v.index];
+    f.first = residency_.copies[copies[0]].first;
+    for (uint32_t i : copies) {
+      const StorageCopy &c = residency_.copies[i];
+      if (c.first > f.last && i != copies[0])
+        f.away.push_back(gap(f.last, c.first));
+      uint32_t from = c.first;
+      for (uint32_t use : c.uses) {
+        if (g_.node(NodeId(use)).op->is(kView) && use != c.last)
+          continue; // who reads the view counts
+        Gap waits = gap(from, use);
+        if (!f.kept || std::pair(waits.live, waits.to - waits.from) >
+                           std::pair(f.kept->live, f.kept->to - f.kept->from))
+          f.kept = waits;
+        from = use;
+      }
+      f.last = std::max(f.last, c.last);
+      f.isAtPeak |= out_.planned.node && c.first <= out_.planned.node.index &&
+                    out_.planned.node.index <= c.last;
+    }
+    return f;
+  }
+
+  void addTotals() {
+    for (uint32_t v = 0; v < g_.numValues(); ++v) {
+      if (copiesOf_[v].empty())
+        continue;
+      int64_t bytes = residency_.copies[copiesOf_[v][0]].bytes;
+      Explanation::Total &t = out_.totals[size_t(kindOf(copiesOf_[v]))];
+      t.tensors += bytes > 0;
+      t.bytes += bytes;
+    }
+    for (uint32_t i = 0; i < g_.numNodes(); ++i)
+      out_.recomputations += g_.node(NodeId(i)).isClone() && !g_.node(NodeId(i)).op->is(kView);
+  }
+
+  llvm::Error chooseTensors() {
+    std::vector<ValueId> told;
+    if (!o_.of.empty()) {
+      auto named = matchValues(g_, o_.of);
+      if (!named)
+        return named.takeError();
+      std::vector<bool> seen(g_.numValues(), false);
+      for (ValueId v : *named) {
+        ValueId first = storageOf(v);
+        if (copiesOf_[first.index].empty() || seen[first.index])
+          continue; // always there
+        seen[first.index] = true;
+        told.push_back(first);
+      }
+      if (told.empty())
+        return makeError("'{0}' names parameters and inputs alone, which are always there; name "
+                         "what a node makes",
+                         o_.of);
+    } else {
+      for (uint32_t v = 0; v < g_.numValues(); ++v) {
+        if (copiesOf_[v].empty() || bytesOf(ValueId(v)) == 0)
+          continue;
+        Kind k = kindOf(copiesOf_[v]);
+        if (k == Kind::Kept || k == Kind::Recomputed)
+          told.push_back(ValueId(v));
+      }
+    }
+    llvm::stable_sort(told, [&](ValueId a, ValueId b) { return bytesOf(a) > bytesOf(b); });
+    if (o_.of.empty() && told.size() > o_.top)
+      told.resize(o_.top);
+    for (ValueId v : told)
+      out_.tensors.push_back(atLength(fateOf(v)));
+    return llvm::Error::success();
+  }
+
+  int64_t bytesOf(ValueId v) const { return residency_.copies[copiesOf_[v.index][0]].bytes; }
+
+  // The value at the root of its views and boundaries, in the first run.
+  ValueId storageOf(ValueId v) const { return firstRunOf(roots_[v.index]); }
+
+  // --- What another choice would cost
+  TensorFate atLength(TensorFate f) const {
+    if (f.kept && f.mayRunAgain && f.kind != Kind::Output && f.kept->to > f.kept->from + 1)
+      f.remake = remake(f);
+    return f;
+  }
+
+  // Runs that bring back what `op` reads before node `before`, and then its own.
+  class Again {
+  public:
+    Again(const Explainer &e, uint32_t before) : e_(e), before_(before) {}
+
+    // False if something may not run again, or it takes too much.
+    bool add(OpIndex op) {
+      constexpr size_t kMost = 1000;
+      if (!e_.p_.problem.ops[op].recomputable || depth_ >= kMost || runs.size() >= kMost)
+        return false;
+      ++depth_;
+      for (const Read &r : e_.p_.problem.ops[op].inputs)
+        if (!isThere(r) && !llvm::is_contained(runs, r.op) && !add(r.op))
+          return false;
+      --depth_;
+      runs.push_back(op);
+      return true;
+    }
+
+    plan::Schedule runs;
+
+  private:
+    bool isThere(const Read &r) const {
+      if (!e_.p_.isNode(r.op))
+        return true;
+      ValueId v = e_.g_.node(e_.p_.nodeOf(r.op)).result(r.output);
+      uint32_t copy = e_.copyOf_[e_.roots_[v.index].index];
+      return copy == kNone || e_.residency_.copies[copy].last >= before_;
+    }
+
+    const Explainer &e_;
+    uint32_t before_;
+    size_t depth_ = 0;
+  };
+
+  // Drops the copy that is kept in that gap.
+  std::optional<Remake> remake(const TensorFate &f) const {
+    const uint32_t before = f.kept->to;
+    auto holder = llvm::find_if(copiesOf_[f.value.index], [&](uint32_t i) {
+      return residency_.copies[i].first <= f.kept->from && residency_.copies[i].last >= before;
+    });
+    if (holder == copiesOf_[f.value.index].end())
+      return std::nullopt;
+    const uint32_t copy = *holder;
+    Again again(*this, before);
+    if (!again.add(residency_.copies[copy].made.op))
+      return std::nullopt;
+    Remake out;
+    for (OpIndex op : again.runs) {
+      out.runs += !p_.problem.ops[op].isView();
+      out.us += p_.problem.ops[op].cost;
+    }
+    // Views of the old copy that are read later are made anew, of the new one; those that are made
+    // while it waits are read only later.
+    llvm::DenseMap<OpIndex, bool> isReadLater;
+    for (uint32_t i = before; i < g_.numNodes(); ++i)
+      for (const Read &r : p_.problem.ops[p_.opOf(NodeId(i))].inputs)
+        isReadLater[r.op] = true;
+    const ValueId made = residency_.value(g_, p_, copy);
+    plan::Schedule s;
+    for (uint32_t i = 0; i < before; ++i) {
+      const OpIndex op = p_.opOf(NodeId(i));
+      const bool isViewOfIt =
+          p_.problem.ops[op].isView() && roots_[g_.node(NodeId(i)).firstResult.index] == made;
+      if (!isViewOfIt || i <= f.kept->from)
+        s.push_back(op);
+      if (isViewOfIt && (isReadLater.count(op) || i > f.kept->from) &&
+          !llvm::is_contained(again.runs, op))
+        again.runs.push_back(op);
+    }
+    s.insert(s.end(), again.runs.begin(), again.runs.end());
+    for (uint32_t i = before; i < g_.numNodes(); ++i)
+      s.push_back(p_.opOf(NodeId(i)));
+    plan::Evaluation e = plan::evaluate(p_.problem, s);
+    if (!e.error.empty())
+      return std::nullopt;
+    out.peakBytes = e.peakBytes;
+    return out;
+  }
+
+  // --- Bottlenecks
+  void explainBottlenecks() {
+    std::vector<ValueId> originalRoots = storageRoots(original_);
+    BottleneckChoice choice = chooseBottlenecks(original_, originalRoots);
+    out_.checkpointTarget = choice.target;
+    out_.checkpointStep = choice.step;
+    ValueId loss = lossOf(original_);
+    for (const BottleneckChoice::Candidate &c : choice.candidates) {
+      ValueId v = g_.find(original_.valueName(c.value));
+      if (!v)
+        continue;
+      ValueId storage = storageOf(v);
+      if (copiesOf_[storage.index].empty())
+        continue; // a view of an input
+      BottleneckFate b;
+      b.value = v;
+      b.tensor = fateOf(storage);
+      bool isEnd = c.value == loss || llvm::is_contained(original_.outputs(), c.value);
+      b.why = isEnd ? Why::End : whyOf(c.fate, b.tensor);
+      out_.bottlenecks.push_back(std::move(b));
+    }
+    std::vector<BottleneckFate *> bySize;
+    for (BottleneckFate &b : out_.bottlenecks)
+      bySize.push_back(&b);
+    llvm::stable_sort(bySize, [](const BottleneckFate *a, const BottleneckFate *b) {
+      return a->tensor.bytes > b->tensor.bytes;
+    });
+    for (BottleneckFate *b : bySize) {
+      if (b->why == Why::Price && numTold_++ < o_.top)
+        b->tensor = atLength(std::move(b->tensor));
+    }
+  }
+
+  Why whyOf(BottleneckChoice::Fate byRules, const TensorFate &f) const {
+    if (o_.policy == Policy::None)
+      return Why::Price;
+    if (o_.policyUsed == "none")
+      return Why::NoGain;
+    if (f.isCheckpoint)
+      return Why::Taken;
+    if (o_.policy == Policy::Speed)
+      return Why::NotProduct;
+    if (o_.policy == Policy::Collection)
+      return Why::NotNamed;
+    if (o_.policyUsed != policyName(Policy::Memory))
+      return Why::NotInCut;
+    switch (byRules) {
+    case BottleneckChoice::Fate::Taken:
+      return Why::Taken;
+    case BottleneckChoice::Fate::NotForward:
+    case BottleneckChoice::Fate::KindOfOp:
+      return Why::KindOfOp;
+    case BottleneckChoice::Fate::Small:
+      return Why::Small;
+    case BottleneckChoice::Fate::SameStorage:
+      return Why::SameStorage;
+    case BottleneckChoice::Fate::NotRead:
+      return Why::NotRead;
+    case BottleneckChoice::Fate::InSegment:
+      return Why::InSegment;
+    }
+    return Why::Price;
+  }
+
+  static constexpr uint32_t kNone = ~0u;
+
+  const Graph &g_, &original_;
+  const Target &target_;
+  const ExplainOptions &o_;
+  std::vector<ValueId> roots_;
+  GraphProblem p_;
+  Residency residency_;
+  std::vector<std::vector<int64_t>> most_;
+  size_t numTold_ = 0;
+  std::vector<uint32_t> copyOf_;                // by root: its copy, or kNone
+  std::vector<std::vector<uint32_t>> copiesOf_; // by root of a first run: copies, in order
+  std::vector<bool> dependsOnParameters_, isCheckpoint_;
+  Explanation out_;
+};
+
+} // namespace
+
+llvm::Expected<Explanation> explain(const Graph &g, const Graph &original, const Target &target,
+                                    const ExplainOptions &options) {
+  return Explainer(g, original, target, options).run();
+}
+
+} // namespace isthmus

@@ -1,0 +1,75 @@
+#include "passes/inspect/residency.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+namespace isthmus {
+
+llvm::StringRef liveKindText(LiveKind k) {
+  static constexpr llvm::StringRef kTexts[kNumLiveKinds] = {
+      "saved activations",   "recomputed",    "passing activations", "gradients of activations",
+      "parameter gradients", "other outputs", "workspace",           "other"};
+  return kTexts[size_t(k)];
+}
+
+LiveKind Residency::kind(const Graph &g, const GraphProblem &p, size_t copy) const {
+  const plan::StorageCopy &c = copies[copy];
+  const Node &n = g.node(p.nodeOf(c.made.op));
+  if (c.isOutput)
+    return n.phase == Phase::Backward ? LiveKind::ParameterGradient : LiveKind::OtherOutput;
+  if (n.isClone())
+    return LiveKind::Recomputed;
+  if (n.phase == Phase::Backward)
+    return LiveKind::ActivationGradient;
+  if (n.phase == Phase::Update)
+    return LiveKind::Other;
+  bool isSaved = llvm::any_of(
+      c.uses, [&](uint32_t step) { return g.node(NodeId(step)).phase == Phase::Backward; });
+  return isSaved ? LiveKind::Saved : LiveKind::Passing;
+}
+
+PeakContents Residency::peak(const Graph &g, const GraphProblem &p) const {
+  PeakContents out;
+  if (live.empty())
+    return out;
+  const uint32_t at = uint32_t(std::max_element(live.begin(), live.end()) - live.begin());
+  out.bytes = live[at];
+  out.node = NodeId(at);
+  for (size_t i = 0; i < copies.size(); ++i) {
+    const plan::StorageCopy &c = copies[i];
+    if (at < c.first || at > c.last)
+      continue;
+    bool isTaken = c.heir != plan::StorageCopy::kNoHeir && c.last == at;
+    int64_t bytes = c.bytes - (isTaken ? copies[c.heir].bytes : 0);
+    LiveKind k = kind(g, p, i);
+    out.bytesOf[size_t(k)] += bytes;
+    if (bytes > 0)
+      out.tensors.push_back({value(g, p, i), k, bytes, c.first, c.last});
+  }
+  int64_t workspace = p.problem.rounded(p.problem.ops[p.opOf(out.node)].workspace);
+  out.bytesOf[size_t(LiveKind::Workspace)] += workspace;
+  if (workspace > 0)
+    out.tensors.push_back({ValueId(), LiveKind::Workspace, workspace, at, at});
+  llvm::stable_sort(out.tensors,
+                    [](const LiveTensor &a, const LiveTensor &b) { return a.bytes > b.bytes; });
+  return out;
+}
+
+Residency residencyOf(const Graph &g, const GraphProblem &p) {
+  Residency out;
+  out.copies = plan::storageCopies(p.problem, plan::sourceOrder(p.problem));
+  std::vector<int64_t> change(g.numNodes() + 1, 0);
+  for (const plan::StorageCopy &c : out.copies) {
+    change[c.first] += c.bytes;
+    change[c.last + 1] -= c.bytes;
+  }
+  int64_t there = 0;
+  for (uint32_t i = 0; i < g.numNodes(); ++i)
+    out.live.push_back((there += change[i]) +
+                       p.problem.rounded(p.problem.ops[p.opOf(NodeId(i))].workspace));
+  for (const plan::StorageCopy &c : out.copies)
+    if (c.heir != plan::StorageCopy::kNoHeir)
+      out.live[c.last] -= out.copies[c.heir].bytes;
+  return out;
+}
+
+} // namespace isthmus

@@ -1,0 +1,112 @@
+#include "passes/lower/convert.h"
+
+#include "ir/check.h"
+#include "ir/element.h"
+#include "ir/half.h"
+#include "passes/rebuild.h"
+#include "llvm/ADT/BitVector.h"
+
+namespace isthmus {
+namespace {
+
+void writeElement(DType type, char *data, int64_t i, double value) {
+  switch (type) {
+  case DType::F32:
+    reinterpret_cast<float *>(data)[i] = static_cast<float>(value);
+    return;
+  case DType::F64:
+    reinterpret_cast<double *>(data)[i] = value;
+    return;
+  case DType::BF16:
+    reinterpret_cast<uint16_t *>(data)[i] = floatToBF16(static_cast<float>(value));
+    return;
+  case DType::F16:
+    reinterpret_cast<uint16_t *>(data)[i] = floatToF16(static_cast<float>(value));
+    return;
+  default:
+    ISTHMUS_UNREACHABLE("not a float type");
+  }
+}
+
+Tensor converted(const Tensor &from, DType to) {
+  if (from.type.dtype == to)
+    return from;
+  return Tensor::make(from.type.with(to), [&](char *data) {
+    for (int64_t i = 0, n = from.type.elements(); i < n; ++i)
+      writeElement(to, data, i, elementAsDouble(from, i));
+  });
+}
+
+// By convention of the op table an attribute `type` names the element type of the result.
+Attrs converted(Attrs attrs, DType to) {
+  const Attr *type = attrs.find("type");
+  if (type && kindOf(*type) == AttrKind::String)
+    if (auto named = parseDType(std::get<std::string>(*type)); named && isFloat(*named))
+      attrs.set("type", dtypeName(to).str());
+  return attrs;
+}
+
+// Nodes that something refers to by more than their value.
+llvm::BitVector neededNodes(const Graph &g) {
+  llvm::BitVector needed(static_cast<unsigned>(g.numNodes()));
+  for (ValueId v : g.outputs())
+    if (g.value(v).def)
+      needed.set(g.value(v).def.index);
+  for (uint32_t i = 0; i < g.numNodes(); ++i) {
+    const Node &n = g.node(NodeId(i));
+    if (n.isClone()) {
+      needed.set(i);
+      needed.set(n.origin.index);
+    }
+    if (!n.marks.empty() || !n.after.empty())
+      needed.set(i);
+    for (NodeId before : n.after)
+      needed.set(before.index);
+  }
+  if (g.loss && g.value(g.loss).def)
+    needed.set(g.value(g.loss).def.index);
+  return needed;
+}
+
+bool isFloatCast(const Graph &g, const Node &n) {
+  return n.op->name == "cast" && isFloat(g.type(n.operands[0]).dtype) &&
+         isFloat(g.type(n.firstResult).dtype);
+}
+
+} // namespace
+
+llvm::Expected<Graph> withPrecision(const Graph &g, DType to) {
+  ISTHMUS_CHECK(isFloat(to), "a precision that is no float type");
+  Rebuilder r(g);
+  for (const Input &input : g.inputs()) {
+    Type type = g.type(input.value);
+    Initializer init = input.init;
+    if (isFloat(type.dtype) && type.dtype != to) {
+      type = type.with(to);
+      if (init.kind == Initializer::Kind::Data) {
+        if (!init.data)
+          return makeError(
+              "the values of '{0}' cannot be converted to {1}: the weights file was not read",
+              g.valueName(input.value), dtypeName(to));
+        init.data = converted(init.data, to);
+        init.key.clear(); // the weights file has it in the other type
+      }
+    }
+    r.copyInput(input, type, std::move(init));
+  }
+  llvm::BitVector needed = neededNodes(g);
+  for (uint32_t i = 0; i < g.numNodes(); ++i) {
+    const Node &n = g.node(NodeId(i));
+    if (isFloatCast(g, n) && !needed.test(i)) {
+      r.setMap(n.firstResult, r.map(n.operands[0]));
+      continue;
+    }
+    auto copy = r.copyNodeWith(NodeId(i), converted(n.attrs, to));
+    if (!copy)
+      return addNote(locate(copy.takeError(), g.whereIs(NodeId(i))),
+                     llvm::formatv("while converting the graph to {0}", dtypeName(to)).str());
+  }
+  return r.finish();
+}
+
+} // namespace isthmus

@@ -1,0 +1,115 @@
+#include "passes/lower/fuse_bias.h"
+
+#include "ir/builder.h"
+#include "passes/rebuild.h"
+#include "llvm/ADT/BitVector.h"
+#include "llvm/ADT/DenseMap.h"
+
+namespace isthmus {
+namespace {
+
+// Results that have readers beyond the nodes that take them as operands.
+llvm::BitVector namedElsewhere(const Graph &g) {
+  llvm::BitVector named(static_cast<unsigned>(g.numValues()));
+  for (ValueId v : g.outputs())
+    named.set(v.index);
+  if (g.loss)
+    named.set(g.loss.index);
+  for (uint32_t i = 0; i < g.numNodes(); ++i)
+    for (NodeId before : g.node(NodeId(i)).after)
+      named.set(g.node(before).firstResult.index);
+  return named;
+}
+
+// A value that is the same for every row of a product: one element for each column.
+bool isRow(const Type &t, const Type &product) {
+  return t.rank() > 0 && t.dims.back() == product.dims.back() &&
+         t.elements() == product.dims.back();
+}
+
+class FuseBias {
+public:
+  explicit FuseBias(const Graph &g) : g_(g), uses_(g), named_(namedElsewhere(g)), r_(g) {}
+
+  Graph run() {
+    for (uint32_t i = 0; i < g_.numNodes(); ++i)
+      findSum(NodeId(i));
+    r_.copyInputs();
+    for (uint32_t i = 0; i < g_.numNodes(); ++i) {
+      auto found = sums_.find(i);
+      if (found == sums_.end())
+        r_.copyNode(NodeId(i));
+      else if (const Sum &s = found->second; !r_.map(s.add) && r_.map(s.bias))
+        fuse(s); // at the product's place, or where the bias comes later at the add's
+    }
+    return r_.finish();
+  }
+
+private:
+  struct Sum {
+    NodeId product, add;
+    ValueId bias;
+  };
+
+  void findSum(NodeId id) {
+    const Node &n = g_.node(id);
+    if (n.op->name != "add" || !n.after.empty())
+      return;
+    for (size_t side : {0, 1}) {
+      ValueId y = n.operands[side], bias = n.operands[1 - side];
+      if (!canAddTo(y, n) || !isRow(g_.type(bias), g_.type(y)))
+        continue;
+      NodeId product = g_.value(y).def;
+      sums_[product.index] = sums_[id.index] = {product, id, bias};
+      return;
+    }
+  }
+
+  bool canAddTo(ValueId y, const Node &add) const {
+    NodeId def = g_.value(y).def;
+    if (!def)
+      return false;
+    const Node &product = g_.node(def);
+    return product.op->name == "matmul" && product.operands.size() == 2 &&
+           g_.type(y) == g_.type(add.firstResult) && uses_.of(y).size() == 1 &&
+           !named_.test(y.index) && product.marks.empty() && product.after.empty() &&
+           product.phase == add.phase && product.device == add.device;
+  }
+
+  void fuse(const Sum &s) {
+    const Node &add = g_.node(s.add), &product = g_.node(s.product);
+    const std::string name = g_.nodeName(s.add).str();
+    Builder b(r_.to(), add.phase);
+    b.device = add.device;
+    b.loc = add.loc;
+    ValueId bias = r_.map(s.bias);
+    const int64_t columns = b.type(bias).dims.back();
+    if (b.type(bias).rank() > 1)
+      bias = b.create("reshape", {bias}, {{"dims", Ints{columns}}}, r_.freshName(name + ".bias"));
+    NodeId fused =
+        b.createNode("matmul", {r_.map(product.operands[0]), r_.map(product.operands[1]), bias},
+                     product.attrs, name);
+    r_.to().editNode(fused).marks = add.marks;
+    r_.setMap(s.add, fused);
+  }
+
+  const Graph &g_;
+  const Uses uses_;
+  const llvm::BitVector named_;
+  Rebuilder r_;
+  llvm::DenseMap<uint32_t, Sum> sums_; // by either node
+};
+
+// Its nodes stand for those of another graph.
+bool isRewritten(const Graph &g) {
+  for (uint32_t i = 0; i < g.numNodes(); ++i)
+    if (g.node(NodeId(i)).isClone() || g.node(NodeId(i)).sourceIndex)
+      return true;
+  return false;
+}
+
+} // namespace
+
+Graph withFusedBias(const Graph &g) { return isRewritten(g) ? g : FuseBias(g).run(); }
+
+} // namespace isthmus

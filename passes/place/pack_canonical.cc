@@ -1,0 +1,387 @@
+// Packing by searching through orders from the bottom up.
+//
+// Any placement can be pressed down until each block lies on the floor or on another one, so it is
+// enough to place blocks in the order of their offsets, each as low as those below it allow. Depth
+// first, the block that takes most bytes and steps before others that may lie equally low; the
+// search turns back where a step cannot hold any more what is still to come, and what shares no
+// step any more is searched apart. Blocks of steps where that happened come earlier next time.
+//
+// After Moffitt 2023, "MiniMalloc: a lightweight memory allocator for hardware-accelerated machine
+// learning". The test of a step is that of one machine with release dates (Carlier 1982); weights
+// of failures are those of Boussemart et al. 2004, "Boosting systematic search by weighting
+// constraints".
+
+#include "passes/place/pack_search.h"
+#include "llvm/ADT/STLExtras.h"
+
+#include <cmath>
+
+namespace isthmus {
+namespace {
+
+constexpr size_t kMostBlocks = 4000; // memory is quadratic in them, and the stack linear
+constexpr double kWorkPerDive = 2;   // times their square
+constexpr int64_t kFirstFailures = 64;
+constexpr double kFailureWeight = 0.1;
+constexpr double kNoise = 0.6;
+
+class Canonical {
+public:
+  Canonical(Packing &p, int64_t leastBytes) : p_(p), offsets_(p.blocks.size(), kUnplaced) {
+    const size_t n = p.blocks.size();
+    for (uint32_t i = 0; i < n; ++i)
+      if (p.blocks[i].bytes >= leastBytes)
+        all_.push_back(i);
+    findCliques();
+    findKinds();
+    rank_.resize(n);
+    failures_.assign(n, 0);
+    isPlaced_.resize(n);
+    lowest_.resize(n);
+    coming_.resize(cliques_.size());
+    isSuspect_.resize(cliques_.size());
+  }
+
+  // What counts besides former failures.
+  enum class Rank : uint8_t { Area, Life, Bytes };
+  struct Limits {
+    int64_t failures, untilWork;
+  };
+  enum class Outcome : uint8_t { Found, Impossible, Unknown };
+
+  // For a placement of that height; with noise each time in another order.
+  Outcome search(int64_t height, Rank by, double noise, Limits limits) {
+    height_ = height;
+    limits_ = limits;
+    isStopped_ = false;
+    setRanks(by, noise);
+    std::fill(isPlaced_.begin(), isPlaced_.end(), false);
+    std::fill(lowest_.begin(), lowest_.end(), 0);
+    std::fill(isSuspect_.begin(), isSuspect_.end(), false);
+    std::fill(coming_.begin(), coming_.end(), 0);
+    for (uint32_t i : all_)
+      come(i, bytes(i));
+    trail_.clear();
+    p_.work += 20 * int64_t(all_.size());
+    if (placeParts(all_, 0))
+      return Outcome::Found;
+    return isStopped_ ? Outcome::Unknown : Outcome::Impossible;
+  }
+
+  const std::vector<int64_t> &offsets() const { return offsets_; } // of those searched
+
+private:
+  // Sets of blocks that are live together, of which none contains another, by time; a block's life
+  // becomes a range of these. Sorts all blocks by it.
+  void findCliques() {
+    const size_t n = p_.blocks.size();
+    from_.resize(n);
+    to_.resize(n);
+    llvm::stable_sort(
+        all_, [&](uint32_t a, uint32_t b) { return p_.blocks[a].first < p_.blocks[b].first; });
+    std::vector<uint32_t> live;
+    for (uint32_t i : all_) {
+      auto isDead = [&](uint32_t j) { return p_.blocks[j].last < p_.blocks[i].first; };
+      if (llvm::any_of(live, isDead)) {
+        cliques_.push_back(live);
+        llvm::erase_if(live, isDead);
+      }
+      live.push_back(i);
+    }
+    cliques_.push_back(live);
+    for (uint32_t s = cliques_.size(); s-- > 0;)
+      for (uint32_t i : cliques_[s])
+        from_[i] = s;
+    for (uint32_t s = 0; s < cliques_.size(); ++s) {
+      for (uint32_t i : cliques_[s])
+        to_[i] = s;
+      p_.work += 4 * int64_t(cliques_[s].size());
+    }
+  }
+
+  // Blocks of one size and life are of one kind: which of them lies lowest does not matter.
+  void findKinds() {
+    auto key = [&](uint32_t i) { return std::tuple(from_[i], to_[i], bytes(i)); };
+    std::vector<uint32_t> order = all_;
+    llvm::stable_sort(order, [&](uint32_t a, uint32_t b) { return key(a) < key(b); });
+    kind_.resize(p_.blocks.size());
+    for (size_t k = 0; k < order.size(); ++k)
+      kind_[order[k]] =
+          k > 0 && key(order[k]) == key(order[k - 1]) ? kind_[order[k - 1]] : order[k];
+  }
+
+  void setRanks(Rank by, double noise) {
+    for (uint32_t i : all_) {
+      double life = double(to_[i] - from_[i]) + 1, size = double(bytes(i));
+      double value = by == Rank::Life ? life : by == Rank::Bytes ? size : life * size;
+      rank_[i] = value * (1 + failures_[i]) * (1 + noise * double(p_.below(1 << 20)) / (1 << 20));
+    }
+    for (uint32_t i : all_)
+      rank_[i] = rank_[kind_[i]];
+  }
+
+  int64_t bytes(uint32_t i) const { return p_.blocks[i].bytes; }
+  int64_t lowest(uint32_t i, int64_t floor) const { return std::max(lowest_[i], floor); }
+
+  // Places the rest, sorted by life, none below `floor`: parts that share no step one by one.
+  bool placeParts(const std::vector<uint32_t> &rest, int64_t floor) {
+    uint32_t reach = 0;
+    size_t begin = 0;
+    for (size_t k = 0; k < rest.size(); ++k) {
+      if (k > begin && from_[rest[k]] > reach) {
+        if (!place({rest.begin() + begin, rest.begin() + k}, floor))
+          return false;
+        begin = k;
+      }
+      reach = k == begin ? to_[rest[k]] : std::max(reach, to_[rest[k]]);
+    }
+    if (begin == 0)
+      return rest.empty() || place(rest, floor);
+    return place({rest.begin() + begin, rest.end()}, floor);
+  }
+
+  bool place(const std::vector<uint32_t> &part, int64_t floor) {
+    p_.work += 20 + int64_t(part.size());
+    if (limits_.failures <= 0 || p_.work >= limits_.untilWork) {
+      isStopped_ = true;
+      return false;
+    }
+    const size_t mark = trail_.size();
+    if (!mayFit(part, floor)) {
+      undo(mark);
+      return false;
+    }
+    std::vector<uint32_t> candidates = lowestOf(part, floor), rest;
+    for (size_t k = 0; k < candidates.size() && !isStopped_; ++k) {
+      uint32_t i = candidates[k];
+      if (k > 0 && kind_[i] == kind_[candidates[k - 1]])
+        continue;
+      const size_t before = trail_.size();
+      put(i, lowest(i, floor), part, rest);
+      if (placeParts(rest, offsets_[i]))
+        return true;
+      undo(before);
+    }
+    undo(mark);
+    return false;
+  }
+
+  bool mayFit(const std::vector<uint32_t> &part, int64_t floor) {
+    const uint32_t first = from_[part[0]];
+    uint32_t last = 0;
+    for (uint32_t i : part)
+      last = std::max(last, to_[i]);
+    p_.work += (last - first) / 8;
+    for (uint32_t s = first; s <= last; ++s) {
+      bool isBad = floor + coming_[s] > height_;
+      if (!isBad && isSuspect_[s]) {
+        isBad = !mayFit(s, floor);
+        isSuspect_[s] = false;
+        trail_.push_back({s, kSuspect, true});
+      }
+      if (!isBad)
+        continue;
+      --limits_.failures;
+      for (uint32_t i : cliques_[s])
+        if (!isPlaced_[i])
+          failures_[i] += kFailureWeight;
+      return false;
+    }
+    return true;
+  }
+
+  // Whether those to come fit at one step, one on the other, none below the floor and none below
+  // those placed that it meets at any step.
+  bool mayFit(uint32_t s, int64_t floor) {
+    // Sorted by insertion, since the order is nearly that of last time.
+    std::vector<uint32_t> &order = cliques_[s];
+    size_t count = 0, moves = 0;
+    for (size_t k = 0; k < order.size(); ++k) {
+      uint32_t i = order[k];
+      if (isPlaced_[i])
+        continue;
+      order[k] = order[count];
+      size_t to = count++;
+      for (; to > 0 && lowest_[order[to - 1]] > lowest_[i]; --to, ++moves)
+        order[to] = order[to - 1];
+      order[to] = i;
+    }
+    int64_t top = floor;
+    for (size_t k = 0; k < count; ++k)
+      top = std::max(top, lowest_[order[k]]) + bytes(order[k]);
+    p_.work += int64_t(2 + order.size() / 2 + count + moves);
+    return top <= height_;
+  }
+
+  // Those that may lie lowest of a part, the best first: no other fits below them.
+  std::vector<uint32_t> lowestOf(const std::vector<uint32_t> &part, int64_t floor) const {
+    int64_t leastTop = INT64_MAX;
+    for (uint32_t i : part)
+      leastTop = std::min(leastTop, lowest(i, floor) + bytes(i));
+    std::vector<uint32_t> result;
+    for (uint32_t i : part)
+      if (lowest(i, floor) < leastTop)
+        result.push_back(i);
+    auto key = [&](uint32_t i) { return std::tuple(lowest(i, floor), -rank_[i], kind_[i], i); };
+    llvm::sort(result, [&](uint32_t a, uint32_t b) { return key(a) < key(b); });
+    p_.work += 8 * int64_t(result.size());
+    return result;
+  }
+
+  void put(uint32_t i, int64_t at, const std::vector<uint32_t> &part, std::vector<uint32_t> &rest) {
+    const int64_t top = at + bytes(i);
+    offsets_[i] = at;
+    isPlaced_[i] = true;
+    come(i, -bytes(i));
+    trail_.push_back({i, kPlaced, 0});
+    suspect(from_[i], to_[i] + 1, top);
+    rest.clear();
+    for (uint32_t other : part) {
+      if (other == i)
+        continue;
+      rest.push_back(other);
+      if (from_[other] <= to_[i] && from_[i] <= to_[other] && lowest_[other] < top) {
+        trail_.push_back({other, kLowest, lowest_[other]});
+        lowest_[other] = top;
+        suspect(from_[other], from_[i], top);
+        suspect(to_[i] + 1, to_[other] + 1, top);
+      }
+    }
+    p_.work += int64_t(part.size());
+  }
+
+  void come(uint32_t i, int64_t bytes) {
+    for (uint32_t s = from_[i]; s <= to_[i]; ++s)
+      coming_[s] += bytes;
+  }
+
+  // Steps where a block to come cannot lie below `lowest` any more.
+  void suspect(uint32_t from, uint32_t to, int64_t lowest) {
+    for (uint32_t s = from; s < to; ++s)
+      if (coming_[s] > height_ - lowest && !isSuspect_[s]) {
+        isSuspect_[s] = true;
+        trail_.push_back({s, kSuspect, false});
+      }
+    p_.work += from < to ? (to - from) / 8 : 0;
+  }
+
+  enum What : uint8_t { kLowest, kPlaced, kSuspect };
+  struct Change {
+    uint32_t which; // block or clique
+    What what;
+    int64_t before;
+  };
+
+  void undo(size_t mark) {
+    for (; trail_.size() > mark; trail_.pop_back()) {
+      const auto [which, what, before] = trail_.back();
+      if (what == kLowest) {
+        lowest_[which] = before;
+      } else if (what == kSuspect) {
+        isSuspect_[which] = before != 0;
+      } else {
+        isPlaced_[which] = false;
+        come(which, bytes(which));
+      }
+    }
+  }
+
+  Packing &p_;
+  int64_t height_ = 0;
+  Limits limits_{};
+  bool isStopped_ = false;
+
+  std::vector<uint32_t> all_;
+  std::vector<std::vector<uint32_t>> cliques_;
+  std::vector<uint32_t> from_, to_, kind_; // by block
+  std::vector<double> rank_, failures_;    // by block
+  std::vector<uint8_t> isPlaced_;
+  std::vector<int64_t> lowest_; // by block: where those placed that it meets end
+  std::vector<int64_t> offsets_;
+  std::vector<int64_t> coming_;    // by clique: bytes to come
+  std::vector<uint8_t> isSuspect_; // by clique: these may not fit
+  std::vector<Change> trail_;
+};
+
+// Blocks below it are not searched for, where there are too many.
+int64_t leastBytes(const Packing &p, int64_t work) {
+  auto most = static_cast<size_t>(std::sqrt(double(std::max<int64_t>(work, 1)) / kWorkPerDive));
+  most = std::min(std::max<size_t>(most, 1), kMostBlocks);
+  if (p.blocks.size() <= most)
+    return 0;
+  std::vector<int64_t> sizes;
+  for (const Block &b : p.blocks)
+    sizes.push_back(b.bytes);
+  std::nth_element(sizes.begin(), sizes.begin() + most, sizes.end(), std::greater<>());
+  return sizes[most] + 1;
+}
+
+// At what height, for how long: the peak first, then halfway to the best so far, and so on; then
+// all again, for longer.
+class Heights {
+public:
+  Heights(Packing &p, int64_t untilWork)
+      : p_(p), search_(p, leastBytes(p, untilWork - p.work)), limits_{kFirstFailures, untilWork},
+        impossible_(p.peak - 1), close_(p.peak / 200) {}
+
+  void run(int64_t enough) {
+    for (int round = 0; goOn(0); ++round) {
+      attempt(p_.peak, round);
+      if (p_.least > enough)
+        attempt(enough, round);
+      for (int64_t low = p_.peak; goOn(close_) && low + close_ < p_.least;) {
+        low = std::max(low, impossible_);
+        int64_t height = low + (p_.least - low) / 2;
+        if (!attempt(height, round))
+          low = height;
+      }
+      if (p_.least <= enough)
+        return;
+      limits_.failures *= 2;
+      close_ /= 2;
+    }
+  }
+
+private:
+  bool goOn(int64_t close) const {
+    return p_.work < limits_.untilWork && p_.least > impossible_ + 1 + close;
+  }
+
+  bool attempt(int64_t height, int round) {
+    using Rank = Canonical::Rank;
+    using Outcome = Canonical::Outcome;
+    for (Rank by : {Rank::Area, Rank::Life, Rank::Bytes}) {
+      if (height <= impossible_ || height >= p_.least || p_.work >= limits_.untilWork)
+        return false;
+      switch (search_.search(height, by, round > 0 ? kNoise : 0, limits_)) {
+      case Outcome::Found: {
+        std::vector<int64_t> offsets = search_.offsets();
+        placeOnTop(p_, offsets);
+        p_.offer(offsets);
+        return true;
+      }
+      case Outcome::Impossible:
+        impossible_ = height;
+        return false;
+      case Outcome::Unknown:
+        if (round == 0)
+          return false;
+      }
+    }
+    return false;
+  }
+
+  Packing &p_;
+  Canonical search_;
+  Canonical::Limits limits_;
+  int64_t impossible_; // the largest such height
+  int64_t close_;
+};
+
+} // namespace
+
+void packCanonical(Packing &p, int64_t enough, int64_t untilWork) {
+  Heights(p, untilWork).run(enough);
+}
+
+} // namespace isthmus

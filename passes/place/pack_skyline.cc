@@ -1,0 +1,242 @@
+// Packing from the floor up: the lowest valley of the skyline is filled first.
+//
+// The skyline is the height to which each step is taken. In its lowest valley, a stretch of steps
+// of one height, goes the block of highest rank whose life lies within; where there is none, the
+// valley is raised to the lower of its neighbours (Burke, Kendall and Whitwell 2004, "A new
+// placement heuristic for the orthogonal stock-cutting problem", with time for the sheet's width).
+// First the rank is bytes times steps. Then what came to lie above the height that is wanted
+// ranks higher next time, again and again, with a little noise (Joslin and Clements 1999, "Squeaky
+// wheel optimization"). One filling takes some n log n, so there can be many.
+
+#include "passes/place/pack_search.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/MathExtras.h"
+
+#include <limits>
+#include <queue>
+
+namespace isthmus {
+namespace {
+
+constexpr float kComplaint = 0.3f; // what a block above the height gains, as a share of its area
+constexpr float kNoise = 0.15f;
+
+// Blocks by their first step; of those in a range that end before some step, the one of highest
+// rank: a tree of maxima that is searched by branch and bound.
+class Waiting {
+public:
+  explicit Waiting(const std::vector<Block> &blocks) {
+    for (uint32_t i = 0; i < blocks.size(); ++i)
+      order_.push_back(i);
+    llvm::stable_sort(order_,
+                      [&](uint32_t a, uint32_t b) { return blocks[a].first < blocks[b].first; });
+    for (uint32_t i : order_)
+      numSteps_ = std::max(numSteps_, blocks[i].last + 1);
+    begins_.assign(numSteps_ + 1, 0);
+    for (const Block &b : blocks)
+      ++begins_[b.first + 1];
+    for (uint32_t s = 0; s < numSteps_; ++s)
+      begins_[s + 1] += begins_[s];
+    leaves_ = static_cast<uint32_t>(llvm::PowerOf2Ceil(std::max<size_t>(1, blocks.size())));
+    nodes_.resize(2 * leaves_);
+  }
+
+  uint32_t numSteps() const { return numSteps_; }
+
+  // All wait again.
+  template <typename Rank> void fill(const std::vector<Block> &blocks, Rank rank) {
+    std::fill(nodes_.begin() + leaves_, nodes_.end(), Node());
+    for (uint32_t k = 0; k < order_.size(); ++k)
+      nodes_[leaves_ + k] = {rank(order_[k]), blocks[order_[k]].last};
+    for (uint32_t n = leaves_; n-- > 1;)
+      nodes_[n] = both(nodes_[2 * n], nodes_[2 * n + 1]);
+  }
+
+  // Takes the best of those that live within the half-open range of steps; kNone without.
+  static constexpr uint32_t kNone = ~0u;
+  uint32_t take(uint32_t begin, uint32_t end, int64_t &work) {
+    best_ = kNone;
+    bestRank_ = -1;
+    visits_ = 0;
+    search(1, 0, leaves_, begins_[begin], begins_[end], end);
+    work += visits_;
+    if (best_ == kNone)
+      return kNone;
+    uint32_t n = leaves_ + best_;
+    nodes_[n] = Node();
+    while (n /= 2)
+      nodes_[n] = both(nodes_[2 * n], nodes_[2 * n + 1]);
+    return order_[best_];
+  }
+
+private:
+  struct Node {
+    float rank = -1;     // the highest below
+    uint32_t last = ~0u; // the earliest
+  };
+  static Node both(Node a, Node b) { return {std::max(a.rank, b.rank), std::min(a.last, b.last)}; }
+
+  void search(uint32_t node, uint32_t low, uint32_t high, uint32_t from, uint32_t to,
+              uint32_t end) {
+    ++visits_;
+    if (low >= to || high <= from || nodes_[node].rank <= bestRank_ || nodes_[node].last >= end)
+      return;
+    if (high - low == 1) {
+      best_ = low;
+      bestRank_ = nodes_[node].rank;
+      return;
+    }
+    const uint32_t left = 2 * node, right = left + 1, middle = (low + high) / 2;
+    if (nodes_[left].rank >= nodes_[right].rank) {
+      search(left, low, middle, from, to, end);
+      search(right, middle, high, from, to, end);
+    } else {
+      search(right, middle, high, from, to, end);
+      search(left, low, middle, from, to, end);
+    }
+  }
+
+  std::vector<uint32_t> order_;  // blocks by first step
+  std::vector<uint32_t> begins_; // by step, into `order_`
+  std::vector<Node> nodes_;      // of the tree; the root is 1
+  uint32_t numSteps_ = 0, leaves_ = 1;
+  uint32_t best_ = kNone, visits_ = 0; // while it searches
+  float bestRank_ = -1;
+};
+
+// The height taken at each step, as valleys and hills in the order of time.
+class Skyline {
+public:
+  using Index = uint32_t;
+  static constexpr Index kNone = ~0u;
+  struct Stretch {
+    uint32_t begin, end; // steps, half-open
+    int64_t height;
+    Index before = kNone, after = kNone;
+    bool isGone = false;
+  };
+
+  explicit Skyline(uint32_t numSteps) { add(0, numSteps, 0); }
+
+  Index lowest() {
+    for (;; queue_.pop()) {
+      const auto [height, i] = queue_.top();
+      if (!all_[i].isGone && all_[i].height == height)
+        return i;
+    }
+  }
+  const Stretch &operator[](Index i) const { return all_[i]; }
+
+  // To the lower of the heights beside it.
+  void level(Index i) { raise(i, std::min(heightOf(all_[i].before), heightOf(all_[i].after))); }
+
+  // A block on a part of it; the rest stays on either side.
+  void put(Index i, uint32_t begin, uint32_t end, int64_t bytes) {
+    const Stretch was = all_[i];
+    if (was.begin < begin) {
+      Index left = add(was.begin, begin, was.height);
+      join(was.before, left);
+      join(left, i);
+      all_[i].begin = begin;
+    }
+    if (end < was.end) {
+      Index right = add(end, was.end, was.height);
+      join(right, was.after);
+      join(i, right);
+      all_[i].end = end;
+    }
+    raise(i, was.height + std::min(bytes, Packing::kHighest - was.height));
+  }
+
+private:
+  Index add(uint32_t begin, uint32_t end, int64_t height) {
+    all_.push_back({begin, end, height});
+    Index i = static_cast<Index>(all_.size() - 1);
+    queue_.push({height, i});
+    return i;
+  }
+  int64_t heightOf(Index i) const {
+    return i == kNone ? std::numeric_limits<int64_t>::max() : all_[i].height;
+  }
+  void join(Index left, Index right) {
+    if (left != kNone)
+      all_[left].after = right;
+    if (right != kNone)
+      all_[right].before = left;
+  }
+
+  // And takes in what is as high beside it.
+  void raise(Index i, int64_t to) {
+    Stretch &s = all_[i];
+    s.height = to;
+    if (heightOf(s.before) == to) {
+      Stretch &gone = all_[s.before];
+      gone.isGone = true;
+      s.begin = gone.begin;
+      join(gone.before, i);
+    }
+    if (heightOf(s.after) == to) {
+      Stretch &gone = all_[s.after];
+      gone.isGone = true;
+      s.end = gone.end;
+      join(i, gone.after);
+    }
+    queue_.push({to, i});
+  }
+
+  using Item = std::pair<int64_t, Index>;
+  std::vector<Stretch> all_;
+  std::priority_queue<Item, std::vector<Item>, std::greater<Item>> queue_;
+};
+
+class Filling {
+public:
+  explicit Filling(Packing &p)
+      : p_(p), waiting_(p.blocks), complaints_(p.blocks.size(), 0), offsets_(p.blocks.size()) {}
+
+  // Blocks above the height complain.
+  void fill(int64_t height, float noise) {
+    waiting_.fill(p_.blocks, [&](uint32_t i) { return rank(i, noise); });
+    Skyline sky(waiting_.numSteps());
+    p_.work += 60 * int64_t(p_.blocks.size());
+    for (size_t left = p_.blocks.size(); left > 0;) {
+      Skyline::Index at = sky.lowest();
+      const Skyline::Stretch valley = sky[at];
+      uint32_t i = waiting_.take(valley.begin, valley.end, p_.work);
+      if (i == Waiting::kNone) {
+        sky.level(at);
+        continue;
+      }
+      const Block &b = p_.blocks[i];
+      offsets_[i] = valley.height;
+      sky.put(at, b.first, b.last + 1, b.bytes);
+      if (b.bytes > height - valley.height)
+        complaints_[i] += kComplaint;
+      --left;
+    }
+    p_.offer(offsets_);
+  }
+
+private:
+  float rank(uint32_t i, float noise) {
+    const Block &b = p_.blocks[i];
+    float area = float(b.bytes) * float(b.last - b.first + 1);
+    float blur = noise > 0 ? noise * float(p_.below(1 << 20)) / float(1 << 20) : 0;
+    return area * (1 + complaints_[i]) * (1 + blur);
+  }
+
+  Packing &p_;
+  Waiting waiting_;
+  std::vector<float> complaints_;
+  std::vector<int64_t> offsets_;
+};
+
+} // namespace
+
+void packSkyline(Packing &p, int64_t enough, int64_t untilWork) {
+  Filling f(p);
+  for (float noise = 0; p.least > enough && (noise == 0 || p.work < untilWork); noise = kNoise)
+    f.fill(enough, noise);
+}
+
+} // namespace isthmus

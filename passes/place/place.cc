@@ -1,0 +1,130 @@
+#include "passes/place/place.h"
+
+#include "passes/rewrite/problem.h"
+#include "llvm/ADT/STLExtras.h"
+
+namespace isthmus {
+namespace {
+
+// One block for each storage, or chain of storages that take each other over; then one for each
+// workspace.
+class Placement {
+public:
+  Placement(const Graph &g, const Target &t, const PackOptions &options)
+      : g_(g), t_(t), options_(options), roots_(storageRoots(g)), lastUse_(g.numValues(), 0),
+        isOutput_(g.numValues(), false), blockOf_(g.numValues(), kNone) {}
+
+  llvm::Expected<Layout> run() {
+    findLifetimes();
+    layout_.workspaceOffset.assign(g_.numNodes(), Layout::kPersistent);
+    for (uint32_t i = 0; i < g_.numNodes(); ++i) {
+      NodeId id(i);
+      if (g_.node(id).op->is(kView))
+        continue;
+      takeOver(id);
+      makeStorages(id);
+      auto workspace = t_.workspaceBytes(g_.call(id));
+      if (!workspace)
+        return locate(workspace.takeError(), g_.whereIs(id));
+      if (*workspace > 0) {
+        workspaces_.emplace_back(id, blocks_.size());
+        blocks_.push_back({t_.rounded(*workspace), i, i});
+      }
+    }
+    layout_.peakBytes = peak();
+    layout_.arenaBytes = pack(blocks_, layout_.peakBytes, options_);
+    if (layout_.arenaBytes == INT64_MAX)
+      return makeError("the arena would take over 2^62 bytes, the most that is supported; make "
+                       "sizes smaller");
+    layout_.valueOffset.assign(g_.numValues(), Layout::kPersistent);
+    for (uint32_t v = 0; v < g_.numValues(); ++v)
+      if (uint32_t b = blockOf_[roots_[v].index]; b != kNone)
+        layout_.valueOffset[v] = blocks_[b].offset;
+    for (auto [id, block] : workspaces_)
+      layout_.workspaceOffset[id.index] = blocks_[block].offset;
+    return std::move(layout_);
+  }
+
+private:
+  static constexpr uint32_t kNone = ~0u;
+
+  void findLifetimes() {
+    for (uint32_t i = 0; i < g_.numNodes(); ++i) {
+      const Node &n = g_.node(NodeId(i));
+      for (uint32_t r = 0; r < n.numResults; ++r)
+        use(n.result(r), i);
+      for (ValueId v : n.operands)
+        use(v, i);
+    }
+    for (ValueId v : g_.outputs())
+      isOutput_[roots_[v.index].index] = true;
+  }
+
+  void use(ValueId v, uint32_t node) {
+    uint32_t &last = lastUse_[roots_[v.index].index];
+    last = std::max(last, node);
+  }
+
+  uint32_t endOf(ValueId root) const {
+    return isOutput_[root.index] ? static_cast<uint32_t>(g_.numNodes()) : lastUse_[root.index];
+  }
+
+  // Results that overwrite a dying operand join its block, each block once.
+  void takeOver(NodeId id) {
+    const Node &n = g_.node(id);
+    llvm::SmallVector<uint32_t, 2> taken;
+    for (const InPlace &pair : inPlacePairs(g_, id, roots_)) {
+      ValueId root = roots_[n.operands[pair.operand].index], result = n.result(pair.result);
+      uint32_t block = blockOf_[root.index];
+      bool hasBytes = block != kNone; // nothing takes no place
+      if (!hasBytes || endOf(root) != id.index || blockOf_[result.index] != kNone ||
+          llvm::is_contained(taken, block))
+        continue;
+      taken.push_back(block);
+      blockOf_[result.index] = block;
+      blocks_[block].last = endOf(result);
+    }
+  }
+
+  void makeStorages(NodeId id) {
+    const Node &n = g_.node(id);
+    for (uint32_t r = 0; r < n.numResults; ++r) {
+      ValueId v = n.result(r);
+      if (blockOf_[v.index] != kNone || g_.type(v).bytes() == 0)
+        continue;
+      blockOf_[v.index] = static_cast<uint32_t>(blocks_.size());
+      blocks_.push_back({t_.rounded(g_.type(v).bytes()), id.index, endOf(v)});
+    }
+  }
+
+  int64_t peak() const {
+    std::vector<int64_t> change(g_.numNodes() + 2, 0);
+    for (const Block &b : blocks_) {
+      change[b.first] += b.bytes;
+      change[b.last + 1] -= b.bytes;
+    }
+    int64_t live = 0, most = 0;
+    for (int64_t c : change)
+      most = std::max(most, live += c);
+    return most;
+  }
+
+  const Graph &g_;
+  const Target &t_;
+  const PackOptions &options_;
+  std::vector<ValueId> roots_;
+  std::vector<uint32_t> lastUse_; // by root
+  std::vector<bool> isOutput_;    // by root
+  std::vector<uint32_t> blockOf_; // by root
+  std::vector<Block> blocks_;
+  std::vector<std::pair<NodeId, size_t>> workspaces_;
+  Layout layout_;
+};
+
+} // namespace
+
+llvm::Expected<Layout> place(const Graph &g, const Target &t, const PackOptions &options) {
+  return Placement(g, t, options).run();
+}
+
+} // namespace isthmus

@@ -1,0 +1,41 @@
+#include "passes/simplify/dce.h"
+
+#include "passes/rebuild.h"
+
+namespace isthmus {
+
+llvm::BitVector liveNodes(const Graph &g, llvm::ArrayRef<ValueId> outputs) {
+  llvm::BitVector live(static_cast<unsigned>(g.numNodes()));
+  auto use = [&](ValueId v) {
+    if (v && g.value(v).def)
+      live.set(g.value(v).def.index);
+  };
+  for (ValueId v : outputs)
+    use(v);
+  use(g.loss);
+  // Whatever a node refers to comes before it, so one walk backwards finds all.
+  for (uint32_t i = static_cast<uint32_t>(g.numNodes()); i-- > 0;) {
+    if (!live.test(i))
+      continue;
+    const Node &n = g.node(NodeId(i));
+    for (ValueId v : n.operands)
+      use(v);
+    use(n.passes);
+    if (n.origin)
+      live.set(n.origin.index);
+  }
+  return live;
+}
+
+llvm::BitVector liveNodes(const Graph &g) { return liveNodes(g, g.outputs()); }
+
+Graph withoutDeadNodes(const Graph &g) {
+  llvm::BitVector live = liveNodes(g);
+  Rebuilder r(g);
+  r.copyInputs();
+  for (unsigned i : live.set_bits())
+    r.copyNode(NodeId(i));
+  return r.finish();
+}
+
+} // namespace isthmus
