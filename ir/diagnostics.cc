@@ -17,7 +17,7 @@ void DiagError::log(llvm::raw_ostream &os) const {
     first = false;
     if (!d.where.empty())
       os << d.where << ": ";
-    os << "error: " << d.message;
+    os << "error: " << d.message << remediesText(d.remedies);
     if (!d.excerpt.empty())
       os << '\n' << llvm::StringRef(d.excerpt).rtrim('\n');
     for (const Note &n : d.notes)
@@ -49,7 +49,7 @@ std::string plainMessage(llvm::Error e) {
       std::move(e),
       [&](const DiagError &d) {
         for (const Diag &each : d.diags)
-          add(each.message);
+          add(each.message + remediesText(each.remedies));
       },
       [&](const llvm::ErrorInfoBase &other) { add(other.message()); });
   return all;
@@ -58,6 +58,19 @@ std::string plainMessage(llvm::Error e) {
 llvm::Error addNote(llvm::Error e, llvm::StringRef note) {
   return changed(std::move(e),
                  [&](DiagError &d) { d.diags.back().notes.emplace_back(note.str()); });
+}
+
+llvm::Error addRemedy(llvm::Error e, Remedy remedy) {
+  return changed(std::move(e),
+                 [&](DiagError &d) { d.diags.back().remedies.push_back(std::move(remedy)); });
+}
+
+std::string remediesText(llvm::ArrayRef<Remedy> remedies) {
+  std::string text;
+  for (const Remedy &r : remedies)
+    text += (text.empty() ? "; " : ", or ") + (r.purpose.empty() ? "give it" : r.purpose) +
+            " (option " + r.option + (r.value.empty() ? "" : " = " + r.value) + ")";
+  return text;
 }
 
 std::string didYouMean(llvm::StringRef name, llvm::ArrayRef<llvm::StringRef> known,

@@ -5,9 +5,11 @@
 // found and what to do.
 #pragma once
 
+#include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
 #include "llvm/Support/FormatVariadic.h"
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -30,44 +32,83 @@ struct Note {
   std::string message;
 };
 
+// What would mend it: an option, by the name that it has at every door ("class-axis"), and what to
+// give there. Each door spells it in its own way ("--class-axis=1").
+struct Remedy {
+  std::string option;
+  std::string value;   // empty: another than was given
+  std::string purpose; // "name another value"; empty: "give it"
+};
+
+// What a person should know although nothing failed.
+struct Remark {
+  Remark(std::string text) : text(std::move(text)) {}
+  Remark(const char *text) : text(text) {}
+  Remark(std::string text, Remedy remedy) : text(std::move(text)), remedies{std::move(remedy)} {}
+
+  std::string text;
+  std::vector<Remedy> remedies; // to have it otherwise
+};
+using NoteSink = std::function<void(const Remark &)>;
+
 struct Diag {
   std::string where; // "mlp.isth:7:8" or `net.onnx: node "conv1" (Conv, #3)`; may be empty
   std::string message;
   std::string excerpt; // the quoted line and its caret, or empty; ends in a newline
   std::vector<Note> notes;
+  std::vector<Remedy> remedies; // any of them would do
 };
 
-// Bad input (exit 1) unless `exitCode` says otherwise: 2 usage, 3 budget, 4 results differ, 5
-// device or bug.
+enum class ErrorKind : uint8_t {
+  BadInput,    // wrong, unreadable or incomplete
+  Unsupported, // right, but we cannot do it
+  CannotBeMet, // a budget or a limit
+  Interrupted, // by whoever asked
+  Device,      // missing, failed or out of memory
+  Internal     // a bug of ours
+};
+
 class DiagError : public llvm::ErrorInfo<DiagError> {
 public:
   static char ID;
-  explicit DiagError(std::vector<Diag> d, int code = 1) : diags(std::move(d)), exitCode(code) {}
+  explicit DiagError(std::vector<Diag> d, ErrorKind kind = ErrorKind::BadInput)
+      : diags(std::move(d)), kind(kind) {}
   void log(llvm::raw_ostream &os) const override;
   std::error_code convertToErrorCode() const override { return llvm::inconvertibleErrorCode(); }
 
-  std::vector<Diag> diags;
-  int exitCode;
+  std::vector<Diag> diags; // one or more
+  ErrorKind kind;
 };
 
-// An error with one message and no place.
-template <typename... Args> llvm::Error makeError(const char *format, Args &&...args) {
+// A diagnostic with one message and no place.
+template <typename... Args> Diag makeDiag(const char *format, Args &&...args) {
   Diag d;
   d.message = llvm::formatv(format, std::forward<Args>(args)...).str();
-  return llvm::make_error<DiagError>(std::vector<Diag>{std::move(d)});
+  return d;
 }
-// The same with an exit code of its own.
 template <typename... Args>
-llvm::Error makeErrorCode(int code, const char *format, Args &&...args) {
-  Diag d;
-  d.message = llvm::formatv(format, std::forward<Args>(args)...).str();
-  return llvm::make_error<DiagError>(std::vector<Diag>{std::move(d)}, code);
+llvm::Error makeError(ErrorKind kind, const char *format, Args &&...args) {
+  return llvm::make_error<DiagError>(std::vector{makeDiag(format, std::forward<Args>(args)...)},
+                                     kind);
+}
+template <typename... Args> llvm::Error makeError(const char *format, Args &&...args) {
+  return makeError(ErrorKind::BadInput, format, std::forward<Args>(args)...);
+}
+// A bug of ours, told as one.
+template <typename... Args> llvm::Error internalError(const char *format, Args &&...args) {
+  Diag d = makeDiag(format, std::forward<Args>(args)...);
+  d.message = "internal: " + d.message + "; please report this";
+  return llvm::make_error<DiagError>(std::vector{std::move(d)}, ErrorKind::Internal);
 }
 
 // Adds a place to each diagnostic of `e` that has none.
 llvm::Error locate(llvm::Error e, llvm::StringRef where);
 // Adds a note to the last diagnostic of `e`.
 llvm::Error addNote(llvm::Error e, llvm::StringRef note);
+// The same with a remedy.
+llvm::Error addRemedy(llvm::Error e, Remedy remedy);
+// The text without a door: "; give another axis (option class-axis)" for each, or "".
+std::string remediesText(llvm::ArrayRef<Remedy> remedies);
 // What went wrong and nothing else, for use within another message: no "error:", places or notes.
 std::string plainMessage(llvm::Error e);
 

@@ -33,6 +33,8 @@ public:
   std::string difference() {
     if (a_.name != b_.name)
       return "the graphs' names: " + a_.name + " and " + b_.name;
+    if (!(a_.record == b_.record))
+      return "the record";
     if (a_.meta != b_.meta)
       return "meta";
     if (a_.weightsFile != b_.weightsFile)
@@ -55,6 +57,9 @@ public:
       return "the loss";
     if (!sameValues(a_.outputs(), b_.outputs()))
       return "the outputs";
+    for (size_t i = 0; i < a_.outputs().size(); ++i)
+      if (!sameRole(a_.role(i), b_.role(i)))
+        return "the role of output '" + valueText(a_.valueName(a_.outputs()[i])) + "'";
     return "";
   }
 
@@ -65,6 +70,10 @@ private:
   bool sameValues(llvm::ArrayRef<ValueId> x, llvm::ArrayRef<ValueId> y) const {
     return std::equal(x.begin(), x.end(), y.begin(), y.end(),
                       [&](ValueId v, ValueId w) { return sameValue(v, w); });
+  }
+
+  bool sameRole(const OutputRole &x, const OutputRole &y) const {
+    return x.kind == y.kind && x.order == y.order && sameValue(x.of, y.of);
   }
 
   std::string inputDifference(const Input &x, const Input &y) const {
@@ -99,13 +108,13 @@ private:
     }
     if (x.phase != y.phase)
       return "phase";
-    if (x.origin != y.origin)
+    if (x.from.origin != y.from.origin)
       return "origin";
-    if (!sameValue(x.passes, y.passes))
-      return "value passed by the boundary";
-    if (x.after != y.after)
+    if (!sameValue(x.from.restores, y.from.restores))
+      return "value that it restores";
+    if (x.from.after != y.from.after)
       return "nodes to run after";
-    if (x.sourceIndex != y.sourceIndex)
+    if (x.from.sourceIndex != y.from.sourceIndex)
       return "place in the source";
     if (x.device != y.device)
       return "device";

@@ -23,9 +23,10 @@ bool Node::hasMark(llvm::StringRef m) const {
 
 // Names live in the map's keys, so a copy points its values at keys of its own.
 Graph::Graph(const Graph &o)
-    : name(o.name), sourceFile(o.sourceFile), fromOnnx(o.fromOnnx), meta(o.meta),
+    : name(o.name), sourceFile(o.sourceFile), fromOnnx(o.fromOnnx), record(o.record), meta(o.meta),
       weightsFile(o.weightsFile), weightsDigest(o.weightsDigest), loss(o.loss), nodes_(o.nodes_),
-      values_(o.values_), inputs_(o.inputs_), outputs_(o.outputs_), byName_(o.byName_) {
+      values_(o.values_), inputs_(o.inputs_), outputs_(o.outputs_), roles_(o.roles_),
+      byName_(o.byName_) {
   for (const auto &entry : byName_)
     values_[entry.second.index].name = entry.first();
 }

@@ -10,6 +10,7 @@
 #include "ir/ids.h"
 #include "ir/initializer.h"
 #include "ir/op_def.h"
+#include "ir/record.h"
 #include "ir/tensor.h"
 #include "ir/type.h"
 #include "llvm/ADT/StringMap.h"
@@ -40,6 +41,19 @@ struct Value {
   Loc loc; // of inputs; that of a result is its node's
 };
 
+// Where a node comes from, beyond what its operands say. The rewrite makes it, other passes keep
+// it.
+struct Provenance {
+  NodeId origin; // a clone runs the op of this earlier node again, and its results stand for its
+  // The value that the node's first result stands for, made in another way: passed on by a
+  // boundary, derived by an inverse, copied back from the host.
+  ValueId restores;
+  // Nodes that must have run before, beyond what the operands ask for.
+  llvm::SmallVector<NodeId, 0> after;
+  // The place in the graph that was rewritten, where it is not simply the order here.
+  std::optional<uint32_t> sourceIndex;
+};
+
 struct Node {
   const OpDef *op = nullptr;
   llvm::SmallVector<ValueId, 4> operands;
@@ -48,22 +62,30 @@ struct Node {
   Phase phase = Phase::Forward;
   Attrs attrs;
 
-  // A clone recomputes `origin`, an earlier node; for a boundary (a stop_gradient made by the
-  // rewrite) `passes` is the forward value that it stands for.
-  NodeId origin;
-  ValueId passes;
-  // Nodes that must have run before, beyond what the operands ask for.
-  llvm::SmallVector<NodeId, 0> after;
-  // The place in the graph that was rewritten, where it is not simply the order here.
-  std::optional<uint32_t> sourceIndex;
+  Provenance from;
   std::vector<std::string> marks; // without '#'
   std::string device;             // "cpu:0", or empty
   Loc loc;
 
   ValueId result(uint32_t i) const { return ValueId(firstResult.index + i); }
-  bool isClone() const { return bool(origin); }
-  bool isBoundary() const { return bool(passes); }
+  bool isClone() const { return bool(from.origin); }
+  bool isStandIn() const { return bool(from.restores); }
+  // A stand-in that cuts no gradient, although its op is a stop_gradient.
+  bool isBoundary() const { return isStandIn() && op->is(kStopsGradient); }
   bool hasMark(llvm::StringRef m) const;
+};
+
+// What an output is to whoever runs the graph.
+enum class OutputKind : uint8_t {
+  Result,
+  Gradient, // of the loss by the value `of`; `order` is 2 for a gradient of gradients, ...
+  NextState // the next step's value of the state input `of`
+};
+struct OutputRole {
+  OutputKind kind = OutputKind::Result;
+  ValueId of;
+  unsigned order = 1;
+  friend bool operator==(const OutputRole &, const OutputRole &) = default;
 };
 
 class Graph {
@@ -77,7 +99,8 @@ public:
   std::string name;
   std::string sourceFile;                  // for diagnostics; "" if made in memory
   bool fromOnnx = false;                   // how `Loc` is to be read
-  std::map<std::string, std::string> meta; // facts recorded by passes: target, policy, budget
+  GraphRecord record;                      // how it came to be as it is
+  std::map<std::string, std::string> meta; // facts that others left in its file
   std::string weightsFile;   // where initializers with a key lie, as the text names it
   std::string weightsDigest; // of what lies there, as the text says; empty: anything may
   ValueId loss;              // the value that the file names as the loss, if any
@@ -95,8 +118,12 @@ public:
   llvm::ArrayRef<Input> inputs() const { return inputs_; }
   const Input *inputOf(ValueId v) const; // null if `v` is a node's result
   llvm::ArrayRef<ValueId> outputs() const { return outputs_; }
+  const OutputRole &role(size_t output) const { return roles_[output]; }
+  bool isLoss(size_t output) const { return outputs_[output] == loss; }
   bool hasBackward() const; // has nodes of phase Backward: was differentiated
   bool hasClones() const;   // was rewritten
+  // A plan decided its order or its clones.
+  bool wasPlanned() const { return record.wasPlanned() || hasClones(); }
   OpCall call(NodeId n) const;
   std::string whereIs(Loc loc) const;  // "file:line:col", or ""
   std::string whereIs(NodeId n) const; // the same for a node, naming it where there is no line
@@ -115,8 +142,15 @@ public:
     return nodes_[n.index];
   } // not its op, operands, attributes or results
   Input &editInput(size_t i) { return inputs_[i]; }
-  void addOutput(ValueId v) { outputs_.push_back(v); }
-  void setOutputs(llvm::ArrayRef<ValueId> vs) { outputs_.assign(vs.begin(), vs.end()); }
+  void addOutput(ValueId v, OutputRole role = {}) {
+    outputs_.push_back(v);
+    roles_.push_back(role);
+  }
+  void setRole(size_t output, OutputRole role) { roles_[output] = role; }
+  void clearOutputs() {
+    outputs_.clear();
+    roles_.clear();
+  }
   // Gives `v` the name `name`, which must be free.
   void rename(ValueId v, llvm::StringRef name);
   std::string uniqueName(llvm::StringRef base) const;
@@ -128,6 +162,7 @@ private:
   std::deque<Value> values_;
   std::vector<Input> inputs_;
   std::vector<ValueId> outputs_;
+  std::vector<OutputRole> roles_; // of the outputs
   llvm::StringMap<ValueId> byName_;
   mutable llvm::StringMap<unsigned> nextSuffix_; // only a hint, to keep uniqueName linear
 };

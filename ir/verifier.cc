@@ -78,8 +78,8 @@ private:
     if (operandsAreThere && options_.inferTypes)
       checkMeaning(id);
     checkOrigin(id);
-    checkBoundary(id);
-    for (NodeId a : n.after)
+    checkStandIn(id);
+    for (NodeId a : n.from.after)
       if (!(a < id))
         report(id, "'{0}' is to run after '{1}', which does not come before it", name(id),
                a.index < g_.numNodes() ? name(a) : "?");
@@ -116,45 +116,40 @@ private:
     const Node &n = g_.node(id);
     if (!n.isClone())
       return;
-    if (!(n.origin < id)) {
+    if (!(n.from.origin < id)) {
       report(id, "'{0}' is a clone of a node that does not come before it", name(id));
       return;
     }
-    const Node &o = g_.node(n.origin);
-    std::string both = "'" + name(id) + "' is a clone of '" + name(n.origin) + "'";
+    const Node &o = g_.node(n.from.origin);
+    std::string both = "'" + name(id) + "' is a clone of '" + name(n.from.origin) + "'";
     if (o.isClone())
-      report(id, "{0}, which is a clone itself; expected the first, '{1}'", both, name(o.origin));
+      report(id, "{0}, which is a clone itself; expected the first, '{1}'", both,
+             name(o.from.origin));
     if (o.op != n.op)
       report(id, "{0}, but its op is '{1}', not '{2}'", both, n.op->name, o.op->name);
     else if (!identical(o.attrs, n.attrs))
       report(id, "{0}, but has other attributes", both);
-    OpCall a = g_.call(id), b = g_.call(n.origin);
+    OpCall a = g_.call(id), b = g_.call(n.from.origin);
     if (a.results != b.results)
       report(id, "{0}, but gives other types", both);
   }
 
-  void checkBoundary(NodeId id) {
+  void checkStandIn(NodeId id) {
     const Node &n = g_.node(id);
-    if (!n.isBoundary())
+    if (!n.isStandIn())
       return;
-    if (!n.op->is(kStopsGradient)) {
-      report(id, "'{0}' is a boundary, so expected 'stop_gradient', got '{1}'", name(id),
-             n.op->name);
-      return;
-    }
-    if (!isValue(n.passes) || !isBefore(n.passes, id)) {
-      report(id, "boundary '{0}' stands for a value that does not come before it", name(id));
+    if (!isValue(n.from.restores) || !isBefore(n.from.restores, id)) {
+      report(id, "'{0}' restores a value that does not come before it", name(id));
       return;
     }
-    if (g_.type(n.passes) != g_.type(n.firstResult))
-      report(id, "boundary '{0}' of {1} stands for '{2}' of {3}", name(id),
-             g_.type(n.firstResult).str(), name(n.passes), g_.type(n.passes).str());
-    NodeId def = g_.value(n.passes).def;
-    if (def && (g_.node(def).isClone() || g_.node(def).isBoundary()))
-      report(
-          id,
-          "boundary '{0}' stands for '{1}', which is a {2}; expected the value that was first made",
-          name(id), name(n.passes), g_.node(def).isClone() ? "clone's" : "boundary's");
+    if (g_.type(n.from.restores) != g_.type(n.firstResult))
+      report(id, "'{0}' of {1} restores '{2}' of {3}", name(id), g_.type(n.firstResult).str(),
+             name(n.from.restores), g_.type(n.from.restores).str());
+    NodeId def = g_.value(n.from.restores).def;
+    if (def && (g_.node(def).isClone() || g_.node(def).isStandIn()))
+      report(id, "'{0}' restores '{1}', which {2}; expected the value that was first made",
+             name(id), name(n.from.restores),
+             g_.node(def).isClone() ? "a clone made" : "restores another");
   }
 
   void checkMarks(NodeId id) {

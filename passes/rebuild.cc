@@ -10,11 +10,12 @@ Rebuilder::Rebuilder(const Graph &from)
       hasSourceOrder_(false) {
   to_.sourceFile = from.sourceFile;
   to_.fromOnnx = from.fromOnnx;
+  to_.record = from.record;
   to_.meta = from.meta;
   to_.weightsFile = from.weightsFile;
   to_.weightsDigest = from.weightsDigest;
   for (uint32_t i = 0; i < from.numNodes(); ++i)
-    hasSourceOrder_ |= from.node(NodeId(i)).sourceIndex.has_value();
+    hasSourceOrder_ |= from.node(NodeId(i)).from.sourceIndex.has_value();
 }
 
 void Rebuilder::setMap(NodeId old, NodeId now) {
@@ -76,11 +77,11 @@ llvm::Expected<NodeId> Rebuilder::copyNodeWith(NodeId id, Attrs attrs) {
   n.marks = old.marks;
   n.device = old.device;
   n.loc = old.loc;
-  n.sourceIndex = old.sourceIndex;
+  n.from.sourceIndex = old.from.sourceIndex;
   // In a graph with a source order, a node without a number stands at its own place: where that
   // changes, it must be written down.
-  if (hasSourceOrder_ && !old.sourceIndex && !old.isClone() && !old.isBoundary() && *copy != id)
-    n.sourceIndex = id.index;
+  if (hasSourceOrder_ && !old.from.sourceIndex && !old.isClone() && !old.isStandIn() && *copy != id)
+    n.from.sourceIndex = id.index;
   setMap(id, *copy);
   copies_.emplace_back(id, *copy);
   return *copy;
@@ -93,28 +94,41 @@ NodeId Rebuilder::copyNode(NodeId id) {
   return *copy;
 }
 
-Graph Rebuilder::finish() { return finish(from_.outputs()); }
+Graph Rebuilder::finish() {
+  finishNodes();
+  for (size_t i = 0; i < from_.outputs().size(); ++i)
+    addOutput(from_.outputs()[i], from_.role(i));
+  return std::move(to_);
+}
 
-Graph Rebuilder::finish(llvm::ArrayRef<ValueId> outputs) {
+Graph Rebuilder::finish(llvm::ArrayRef<OldOutput> outputs) {
+  finishNodes();
+  for (const OldOutput &o : outputs)
+    addOutput(o.value, o.role);
+  return std::move(to_);
+}
+
+void Rebuilder::addOutput(ValueId old, OutputRole role) {
+  ISTHMUS_CHECK(map(old), "output '" + from_.valueName(old).str() + "' was left out");
+  role.of = map(role.of);
+  to_.addOutput(map(old), role.of || role.kind == OutputKind::Result ? role : OutputRole());
+}
+
+void Rebuilder::finishNodes() {
   // Only now, since a reordering pass copies nodes before those that they refer to.
   for (auto [oldId, newId] : copies_) {
     const Node &old = from_.node(oldId);
     Node &n = to_.editNode(newId);
-    n.origin = map(old.origin);
-    n.passes = map(old.passes);
-    ISTHMUS_CHECK(bool(n.origin) == bool(old.origin) && bool(n.passes) == bool(old.passes),
+    n.from.origin = map(old.from.origin);
+    n.from.restores = map(old.from.restores);
+    ISTHMUS_CHECK(n.isClone() == old.isClone() && n.isStandIn() == old.isStandIn(),
                   "'" + from_.nodeName(oldId).str() + "' was kept without what it stands for");
-    for (NodeId before : old.after)
+    for (NodeId before : old.from.after)
       if (NodeId mapped = map(before);
-          mapped && mapped < newId && !llvm::is_contained(n.after, mapped))
-        n.after.push_back(mapped);
-  }
-  for (ValueId v : outputs) {
-    ISTHMUS_CHECK(map(v), "output '" + from_.valueName(v).str() + "' was left out");
-    to_.addOutput(map(v));
+          mapped && mapped < newId && !llvm::is_contained(n.from.after, mapped))
+        n.from.after.push_back(mapped);
   }
   to_.loss = map(from_.loss);
-  return std::move(to_);
 }
 
 } // namespace isthmus

@@ -51,9 +51,16 @@ public:
   // to nodes that were left out are dropped, and so is a loss. Outputs must be mapped, and so must
   // what the clones and boundaries that were copied refer to.
   Graph finish();
-  Graph finish(llvm::ArrayRef<ValueId> outputs); // values of `from`
+  // The same with these outputs, values of `from`.
+  struct OldOutput {
+    ValueId value;
+    OutputRole role;
+  };
+  Graph finish(llvm::ArrayRef<OldOutput> outputs);
 
 private:
+  void finishNodes();
+  void addOutput(ValueId old, OutputRole role);
   void freeName(llvm::StringRef name);
 
   const Graph &from_;

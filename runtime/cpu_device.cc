@@ -61,8 +61,9 @@ public:
     void *p =
         bytes > available ? nullptr : std::aligned_alloc(kPage, size_t(bytes / kPage + 1) * kPage);
     if (!p)
-      return makeErrorCode(5, "cpu:0: out of memory: {0:F1} MiB asked for, {1:F1} MiB available",
-                           bytes / 1048576.0, available / 1048576.0);
+      return makeError(ErrorKind::Device,
+                       "cpu:0: out of memory: {0:F1} MiB asked for, {1:F1} MiB available",
+                       bytes / 1048576.0, available / 1048576.0);
     return static_cast<char *>(p);
   }
   void release(DeviceAddress p) override { std::free(p); }

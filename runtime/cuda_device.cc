@@ -42,17 +42,17 @@ llvm::Expected<const IsthmusCudaInterface *> loadInterface() {
   std::string why;
   void *handle = openLibrary(why); // stays loaded: the CUDA runtime cannot be unloaded safely
   if (!handle)
-    return makeErrorCode(5, "{0}", why);
+    return makeError(ErrorKind::Device, "{0}", why);
   auto entry =
       reinterpret_cast<const IsthmusCudaInterface *(*)()>(dlsym(handle, "isthmus_cuda_interface"));
   if (!entry)
-    return makeErrorCode(5, "{0} has no isthmus_cuda_interface", kLibrary);
+    return makeError(ErrorKind::Device, "{0} has no isthmus_cuda_interface", kLibrary);
   const IsthmusCudaInterface *interface = entry();
   if (interface->version != ISTHMUS_CUDA_INTERFACE_VERSION)
-    return makeErrorCode(5,
-                         "{0} is of interface version {1}, and this program "
-                         "expects {2}; install both from one build",
-                         kLibrary, interface->version, ISTHMUS_CUDA_INTERFACE_VERSION);
+    return makeError(ErrorKind::Device,
+                     "{0} is of interface version {1}, and this program "
+                     "expects {2}; install both from one build",
+                     kLibrary, interface->version, ISTHMUS_CUDA_INTERFACE_VERSION);
   return interface;
 }
 
@@ -109,9 +109,9 @@ public:
       llvm::consumeError(m.takeError());
       return failed(why);
     }
-    return makeErrorCode(5, "{0}: out of memory: {1:F1} MiB asked for, {2:F1} of {3:F1} MiB free",
-                         name_, bytes / 1048576.0, (*m)->freeBytes / 1048576.0,
-                         (*m)->totalBytes / 1048576.0);
+    return makeError(ErrorKind::Device,
+                     "{0}: out of memory: {1:F1} MiB asked for, {2:F1} of {3:F1} MiB free", name_,
+                     bytes / 1048576.0, (*m)->freeBytes / 1048576.0, (*m)->totalBytes / 1048576.0);
   }
   llvm::Expected<std::optional<DeviceMemory>> memory() override {
     DeviceMemory m = {};
@@ -161,7 +161,7 @@ private:
   class Recorded;
 
   llvm::Error failed(const std::string &what) const {
-    return makeErrorCode(5, "{0}: {1}", name_, what);
+    return makeError(ErrorKind::Device, "{0}: {1}", name_, what);
   }
   llvm::Error checked(const char *failure) const {
     return failure ? failed(failure) : llvm::Error::success();
@@ -224,13 +224,13 @@ llvm::Expected<std::unique_ptr<Device>> makeCudaDevice(const CudaOptions &option
   const IsthmusCudaInterface &cuda = **interface;
   int32_t count = 0;
   if (const char *failure = cuda.countDevices(&count))
-    return makeErrorCode(5, "{0} ({1})", failure, cuda.description);
+    return makeError(ErrorKind::Device, "{0} ({1})", failure, cuda.description);
   if (options.index < 0 || options.index >= count)
-    return makeErrorCode(5, "there is no GPU {0}: {1} found", options.index, count);
+    return makeError(ErrorKind::Device, "there is no GPU {0}: {1} found", options.index, count);
   IsthmusCudaOptions opened = {options.tf32};
   IsthmusCudaDevice *device = nullptr;
   if (const char *failure = cuda.open(options.index, &opened, &device))
-    return makeErrorCode(5, "{0}", failure);
+    return makeError(ErrorKind::Device, "{0}", failure);
   return std::make_unique<CudaDevice>(cuda, device, options);
 }
 

@@ -3,6 +3,7 @@
 #include "ir/check.h"
 #include "ir/diagnostics.h"
 #include "tools/cli/console.h"
+#include "tools/cli/exit.h"
 #include "tools/cli/interrupt.h"
 #include "tools/cli/process.h"
 #include "tools/verbs/verbs.h"
@@ -46,7 +47,7 @@ std::string unknownArgument(const CLI::App &verb, llvm::StringRef given) {
 
 // CLI11 reports by exceptions; they end here. Everything wrong with the command line is exit
 // code 2.
-int usageError(CLI::App &app, const CLI::ParseError &e, llvm::StringRef firstArgument) {
+int reportUsage(CLI::App &app, const CLI::ParseError &e, llvm::StringRef firstArgument) {
   if (e.get_exit_code() == 0) { // --help, --version
     std::ostringstream text;
     app.exit(e, text, text);
@@ -63,7 +64,7 @@ int usageError(CLI::App &app, const CLI::ParseError &e, llvm::StringRef firstArg
   else if (message.size() > 1 &&
            !std::isupper(static_cast<unsigned char>(message[1]))) // names in capitals stay
     message[0] = llvm::toLower(message[0]);
-  Console::get().report(makeErrorCode(2, "{0}", message));
+  Console::get().report(usageError("{0}", message));
   Console::get().note("`isthmus " + (verb ? verb->get_name() + " " : "") +
                       "--help` lists the options");
   return 2;
@@ -87,7 +88,7 @@ int runCommand(int argc, char **argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &e) {
-    return usageError(app, e, argc > 1 ? argv[1] : "");
+    return reportUsage(app, e, argc > 1 ? argv[1] : "");
   }
   if (llvm::Error e = body())
     return Console::get().report(std::move(e));

@@ -285,7 +285,7 @@ void Import::addOutputs() {
 void Import::addNewAverages() {
   for (auto [old, latest] : state_.runningAverages) {
     g_.rename(latest, values_.freshName("state." + g_.valueName(old).str()));
-    g_.addOutput(latest);
+    g_.addOutput(latest, {OutputKind::NextState, old});
   }
 }
 

@@ -2,8 +2,10 @@
 
 #include "ir/onnx/rows.h"
 #include "ir/onnx/tensor_data.h"
+#include "ir/text/cursor.h"
 #include "ir/text/parser.h"
 #include "ir/verifier.h"
+#include "ir/version1.h"
 #include "llvm/ADT/StringSet.h"
 
 namespace isthmus::onnx_import {
@@ -24,6 +26,8 @@ private:
   llvm::Error readNode(int index);
   llvm::Expected<CallText> rowOfNode(const onnx::NodeProto &n);
   llvm::Error readClauses(const Metadata &meta, Node &node);
+  llvm::Expected<OutputRole> readRole(const Metadata &meta);
+  llvm::Error readRecord(llvm::StringRef text);
   llvm::Expected<ValueId> value(llvm::StringRef name) {
     if (ValueId v = g_.find(name))
       return v;
@@ -145,22 +149,51 @@ llvm::Error ReadBack::readClauses(const Metadata &meta, Node &node) {
     auto v = value(name);
     if (!v)
       return v.takeError();
-    node.origin = g_.value(*v).def;
+    node.from.origin = g_.value(*v).def;
   }
-  if (auto name = getMeta(meta, kPasses); !name.empty()) {
+  auto restores = getMeta(meta, kRestores);
+  if (auto name = restores.empty() ? getMeta(meta, kPasses) : restores; !name.empty()) {
     auto v = value(name);
     if (!v)
       return v.takeError();
-    node.passes = *v;
+    node.from.restores = *v;
   }
   uint32_t source;
   if (!getMeta(meta, kSource).getAsInteger(10, source))
-    node.sourceIndex = source;
+    node.from.sourceIndex = source;
   llvm::SmallVector<llvm::StringRef, 4> marks;
   getMeta(meta, kMarks).split(marks, ' ', -1, /*KeepEmpty=*/false);
   for (llvm::StringRef mark : marks)
     node.marks.push_back(mark.str());
   node.device = getMeta(meta, kDevice).str();
+  return llvm::Error::success();
+}
+
+llvm::Expected<OutputRole> ReadBack::readRole(const Metadata &meta) {
+  OutputRole role;
+  llvm::StringRef gradient = getMeta(meta, kGradient), next = getMeta(meta, kNext);
+  if (gradient.empty() && next.empty())
+    return role;
+  role.kind = gradient.empty() ? OutputKind::NextState : OutputKind::Gradient;
+  auto of = value(gradient.empty() ? next : gradient);
+  if (!of)
+    return of.takeError();
+  role.of = *of;
+  if (llvm::StringRef order = getMeta(meta, kOrder);
+      !order.empty() && (order.getAsInteger(10, role.order) || role.order < 1))
+    return makeError("the order of a gradient is a number from 1 on, got '{0}'", order);
+  return role;
+}
+
+llvm::Error ReadBack::readRecord(llvm::StringRef text) {
+  Cursor c(text, "record");
+  Attrs attrs;
+  if (!c.parseAttrs("record", recordDefs(), attrs))
+    return c.takeError();
+  auto record = recordFrom(attrs);
+  if (!record)
+    return record.takeError();
+  g_.record = std::move(*record);
   return llvm::Error::success();
 }
 
@@ -203,7 +236,7 @@ llvm::Error ReadBack::readNode(int index) {
   for (uint32_t i = 0; i < made.numResults; ++i)
     if (g_.valueName(made.result(i)) != names[i])
       return makeError("its result '{0}' has the name of another value", names[i]);
-  made.after.assign(before.begin(), before.end());
+  made.from.after.assign(before.begin(), before.end());
   made.loc = {uint32_t(index) + 1, 0};
   return readClauses(meta, made);
 }
@@ -220,7 +253,10 @@ llvm::Expected<Graph> ReadBack::run() {
     auto out = value(v.name());
     if (!out)
       return out.takeError();
-    g_.addOutput(*out);
+    auto role = readRole(v.metadata_props());
+    if (!role)
+      return role.takeError();
+    g_.addOutput(*out, *role);
   }
   for (const onnx::StringStringEntryProto &e : m_.proto->metadata_props()) {
     llvm::StringRef key = e.key();
@@ -228,6 +264,13 @@ llvm::Expected<Graph> ReadBack::run() {
       g_.meta[key.str()] = e.value();
     else if (key == kLoss)
       g_.loss = g_.find(e.value());
+    else if (key == kRecord)
+      if (llvm::Error failed = readRecord(e.value()))
+        return failed;
+  }
+  if (getMeta(m_.proto->metadata_props(), kFormat) == "1") {
+    rolesByName(g_);
+    recordFromMeta(g_);
   }
   if (llvm::Error e = verify(g_))
     return e;
@@ -236,7 +279,10 @@ llvm::Expected<Graph> ReadBack::run() {
 
 } // namespace
 
-bool isOurs(const Model &m) { return getMeta(m.proto->metadata_props(), kFormat) == "1"; }
+bool isOurs(const Model &m) {
+  llvm::StringRef format = getMeta(m.proto->metadata_props(), kFormat);
+  return format == "1" || format == "2";
+}
 
 std::optional<Graph> readBack(const Model &m, const llvm::StringMap<Tensor> &data,
                               std::string &why) {

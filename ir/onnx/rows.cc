@@ -138,8 +138,6 @@ llvm::Expected<Attrs> readAttrs(const OpDef &op, const onnx::NodeProto &n) {
 
 // --- Texts
 
-namespace {
-
 std::string attrsText(const Attrs &attrs) {
   std::string out;
   for (const auto &[name, value] : attrs)
@@ -147,9 +145,7 @@ std::string attrsText(const Attrs &attrs) {
   return out.empty() ? out : out + "}";
 }
 
-std::string hash(llvm::StringRef bytes) { return llvm::utohexstr(llvm::xxHash64(bytes)); }
-
-} // namespace
+static std::string hash(llvm::StringRef bytes) { return llvm::utohexstr(llvm::xxHash64(bytes)); }
 
 std::string callText(const OpCall &call) {
   std::string out = call.op->name + "(";

@@ -17,16 +17,21 @@ constexpr int64_t kDomainVersion = 1;
 // Keys of metadata.
 constexpr llvm::StringLiteral kFormat("isthmus.format"); // of the model: our version of all this
 constexpr llvm::StringLiteral kMeta("isthmus.meta.");    // of the model: a fact about the graph
+constexpr llvm::StringLiteral kRecord("isthmus.record"); // of the model: GraphRecord, from format 2
 constexpr llvm::StringLiteral kLoss("isthmus.loss");     // of the model
-constexpr llvm::StringLiteral kKind("isthmus.kind");     // of inputs and initializers
-constexpr llvm::StringLiteral kPlace("isthmus.place");   // the same: their order
-constexpr llvm::StringLiteral kInit("isthmus.init");     // "normal {std = 0.1}"
-constexpr llvm::StringLiteral kRow("isthmus.row");       // of standard operators
-constexpr llvm::StringLiteral kCheck("isthmus.check");   // a hash of what `kRow` or `kInit` told of
-constexpr llvm::StringLiteral kAfter("isthmus.after");   // how many operands are nodes to run after
+constexpr llvm::StringLiteral kGradient("isthmus.gradient"); // of an output: of which value
+constexpr llvm::StringLiteral kNext("isthmus.next");         // the same, of which state
+constexpr llvm::StringLiteral kOrder("isthmus.order");       // of a gradient, where it is not 1
+constexpr llvm::StringLiteral kKind("isthmus.kind");         // of inputs and initializers
+constexpr llvm::StringLiteral kPlace("isthmus.place");       // the same: their order
+constexpr llvm::StringLiteral kInit("isthmus.init");         // "normal {std = 0.1}"
+constexpr llvm::StringLiteral kRow("isthmus.row");           // of standard operators
+constexpr llvm::StringLiteral kCheck("isthmus.check"); // a hash of what `kRow` or `kInit` told of
+constexpr llvm::StringLiteral kAfter("isthmus.after"); // how many operands are nodes to run after
 constexpr llvm::StringLiteral kPhase("isthmus.phase");
 constexpr llvm::StringLiteral kOrigin("isthmus.origin");
-constexpr llvm::StringLiteral kPasses("isthmus.passes");
+constexpr llvm::StringLiteral kRestores("isthmus.restores");
+constexpr llvm::StringLiteral kPasses("isthmus.passes"); // the same, in format 1
 constexpr llvm::StringLiteral kSource("isthmus.source");
 constexpr llvm::StringLiteral kMarks("isthmus.marks");
 constexpr llvm::StringLiteral kDevice("isthmus.device");
@@ -51,6 +56,8 @@ std::string callText(const OpCall &call);
 std::string checkOf(const onnx::NodeProto &n);
 std::string checkOf(const Tensor &t);
 
+// " {mean = 0.0, seed = 3}", or "".
+std::string attrsText(const Attrs &attrs);
 // "normal {mean = 0.0, seed = 3, std = 0.1}"
 std::string initText(const Initializer &init);
 llvm::Expected<Initializer> readInit(llvm::StringRef text);

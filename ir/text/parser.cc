@@ -4,6 +4,7 @@
 #include "ir/text/cursor.h"
 #include "ir/text/spelling.h"
 #include "ir/verifier.h"
+#include "ir/version1.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/StringSet.h"
 
@@ -17,7 +18,8 @@ bool beginsStatement(const Token &t) {
          (t.kind == Tok::Word && llvm::is_contained(kStatements, t.text));
 }
 bool beginsHeader(const Token &t) {
-  return t.kind == Tok::Word && (t.text == "weights" || t.text == "meta" || t.text == "graph");
+  return t.kind == Tok::Word &&
+         (t.text == "weights" || t.text == "record" || t.text == "meta" || t.text == "graph");
 }
 
 // A node's line as it is written, before any name is looked up. Reused from line to line.
@@ -40,6 +42,10 @@ public:
   llvm::Expected<Graph> run() {
     if (parseVersion() && parseHeader() && parseBody())
       parseEnd();
+    if (version_ == 1) {
+      rolesByName(g_);
+      recordFromMeta(g_);
+    }
     if (!c_.failed())
       checkWhole();
     if (c_.failed())
@@ -52,6 +58,7 @@ private:
   bool parseHeader(); // up to and with the graph's opening brace
   bool parseHeaderStatement();
   bool parseWeightsFile();
+  bool parseRecord();
   bool parseGraphLine();
   bool parseBody(); // up to and with the closing brace
   void parseEnd();
@@ -63,12 +70,14 @@ private:
   bool parseWeights(const Token &name, const Type &type, Initializer &init);
   bool parseLoss();
   bool parseOutput();
+  bool parseRole(OutputRole &role);
   bool parseNode();
   bool parseNodeLine();
   bool buildNode(NodeId &id);
   bool checkDeclared(NodeId id);
   bool parseClauses(Node &n);
   bool parseClause(Node &n);
+  bool parseProvenance(Provenance &from, bool &isOne);
 
   bool endStatement(const char *alsoWanted = "");
   llvm::StringRef nameOf(const Token &t) { return isthmus::nameOf(t, scratch_); }
@@ -83,6 +92,7 @@ private:
   Cursor c_;
   WeightLookup lookup_;
   Graph g_;
+  int version_ = kTextVersion;
   llvm::StringSet<> poisoned_;
   llvm::DenseSet<ValueId> outputs_;
   NodeLine line_;
@@ -96,14 +106,15 @@ private:
 bool Parser::parseVersion() {
   c_.skipNewlines();
   if (!c_.atWord("isthmus"))
-    return c_.error(c_.tok(), "expected 'isthmus 1', with which every .isth file begins, got " +
+    return c_.error(c_.tok(), "expected 'isthmus 2', with which every .isth file begins, got " +
                                   shown(c_.tok()));
   c_.advance();
   if (!c_.at(Tok::Number))
-    return c_.unexpected("the version of the text form, 1");
-  if (c_.tok().text != "1")
-    return c_.error(c_.tok(), "expected version 1 of the text form, got " + shown(c_.tok()) +
+    return c_.unexpected("the version of the text form, 1 or 2");
+  if (c_.tok().text != "1" && c_.tok().text != "2")
+    return c_.error(c_.tok(), "expected version 1 or 2 of the text form, got " + shown(c_.tok()) +
                                   "; a newer isthmus may read it");
+  version_ = c_.tok().text == "1" ? 1 : 2;
   c_.advance();
   return endStatement();
 }
@@ -128,6 +139,8 @@ bool Parser::parseHeader() {
 bool Parser::parseHeaderStatement() {
   if (c_.acceptWord("weights"))
     return parseWeightsFile();
+  if (version_ > 1 && c_.acceptWord("record"))
+    return parseRecord();
   if (c_.acceptWord("meta")) {
     Token key = c_.tok();
     if (!c_.accept(Tok::Word) && !c_.expect(Tok::String, "a word or a string"))
@@ -142,7 +155,21 @@ bool Parser::parseHeaderStatement() {
     return g_.meta.try_emplace(name, nameOf(value).str()).second ||
            c_.error(key, "meta " + shown(key) + " is given twice");
   }
-  return c_.unexpected("'graph @name {', 'weights' or 'meta'");
+  return c_.unexpected("'graph @name {', 'weights', 'record' or 'meta'");
+}
+
+bool Parser::parseRecord() {
+  Token t = c_.tok();
+  if (!(g_.record == GraphRecord()))
+    return c_.error(t, "a record is given already");
+  Attrs attrs;
+  if (!c_.parseAttrs("record", recordDefs(), attrs))
+    return false;
+  auto record = recordFrom(attrs);
+  if (!record)
+    return c_.error(t, record.takeError());
+  g_.record = std::move(*record);
+  return true;
 }
 
 bool Parser::parseWeightsFile() {
@@ -356,8 +383,33 @@ bool Parser::parseOutput() {
     return false;
   if (!outputs_.insert(v).second)
     return c_.error(name, shown(name) + " is an output already");
-  g_.addOutput(v);
-  return endStatement();
+  OutputRole role;
+  if (version_ > 1 && !parseRole(role))
+    return false;
+  g_.addOutput(v, role);
+  return endStatement(version_ > 1 ? "gradient(...), next(...) or " : "");
+}
+
+// `gradient(%w)`, `gradient(%w, 2)` or `next(%mean)`; nothing for a result.
+bool Parser::parseRole(OutputRole &role) {
+  if (c_.acceptWord("gradient"))
+    role.kind = OutputKind::Gradient;
+  else if (c_.acceptWord("next"))
+    role.kind = OutputKind::NextState;
+  else
+    return true;
+  if (!c_.expect(Tok::LParen, "'(' and the value that it belongs to"))
+    return false;
+  Token of = c_.tok();
+  if (!c_.expect(Tok::Value, "a name such as '%w'") || !findValue(of, role.of))
+    return false;
+  if (role.kind == OutputKind::Gradient && c_.accept(Tok::Comma)) {
+    int64_t order = 0;
+    if (!c_.parseInteger(order, 1, 1000, "the order of the gradient"))
+      return false;
+    role.order = unsigned(order);
+  }
+  return c_.expect(Tok::RParen, "')'");
 }
 
 // --- Nodes
@@ -510,7 +562,7 @@ bool Parser::findNode(ValueId &v, NodeId &n) {
 
 bool Parser::parseClause(Node &n) {
   Token t = c_.tok();
-  enum : unsigned { kPhase = 1, kClone = 2, kBoundary = 4, kAfter = 8, kAt = 16, kDevice = 32 };
+  enum : unsigned { kPhase = 1, kFrom = 2, kDevice = 4 };
   auto once = [&](unsigned bit, const char *what) {
     if (clauses_ & bit)
       return c_.error(t, std::string("the node has ") + what + " already");
@@ -535,45 +587,66 @@ bool Parser::parseClause(Node &n) {
       return c_.error(t, "expected a device such as '@cpu:0', got " + shown(t));
     return once(kDevice, "a device");
   }
+  bool isOne = false;
+  if (version_ > 1 && c_.acceptWord("from"))
+    return once(kFrom, "'from'") &&
+           c_.list(Tok::LParen, Tok::RParen, "'(' and where the node comes from", [&] {
+             bool ok = parseProvenance(n.from, isOne);
+             return isOne ? ok : c_.unexpected("clone(...), restores(...), after(...) or at(...)");
+           });
+  if (version_ == 1)
+    if (bool ok = parseProvenance(n.from, isOne); isOne)
+      return ok;
+  std::string types = line_.types.empty() ? "': type', " : "";
+  return c_.unexpected(types +
+                       (version_ > 1 ? "a phase, from(...), a device, a mark"
+                                     : "a phase, clone(...), boundary(...), after(...), "
+                                       "at(...), a device, a mark") +
+                       " or the end of the line");
+}
+
+// An item of `from(clone(%a), restores(%b), after(%c, %d), at(17))`; in version 1 each is a clause
+// of its own, and `restores` is called `boundary`. `isOne`: there was one, and the result is
+// whether it is right.
+bool Parser::parseProvenance(Provenance &from, bool &isOne) {
+  Token t = c_.tok();
+  isOne = true;
+  auto once = [&](bool isGiven) {
+    return !isGiven || c_.error(t, "the node has " + shown(t) + " already");
+  };
   ValueId v;
-  if (c_.acceptWord("clone")) {
-    return once(kClone, "an origin") &&
-           c_.expect(Tok::LParen, "'(' and the node that is recomputed") && findNode(v, n.origin) &&
-           c_.expect(Tok::RParen, "')'");
-  }
-  if (c_.acceptWord("boundary")) {
-    if (!once(kBoundary, "a value that it passes") ||
-        !c_.expect(Tok::LParen, "'(' and the value that it passes"))
+  if (c_.acceptWord("clone"))
+    return once(bool(from.origin)) &&
+           c_.expect(Tok::LParen, "'(' and the node that is recomputed") &&
+           findNode(v, from.origin) && c_.expect(Tok::RParen, "')'");
+  if (c_.acceptWord(version_ > 1 ? "restores" : "boundary")) {
+    if (!once(bool(from.restores)) || !c_.expect(Tok::LParen, "'(' and the value that it restores"))
       return false;
     Token value = c_.tok();
-    return c_.expect(Tok::Value, "a name such as '%x'") && findValue(value, n.passes) &&
+    return c_.expect(Tok::Value, "a name such as '%x'") && findValue(value, from.restores) &&
            c_.expect(Tok::RParen, "')'");
   }
-  if (c_.acceptWord("after")) {
-    return once(kAfter, "'after'") &&
+  if (c_.acceptWord("after"))
+    return once(!from.after.empty()) &&
            c_.list(Tok::LParen, Tok::RParen, "'(' and the nodes to run before", [&] {
-             NodeId before;
-             if (!findNode(v, before))
+             NodeId earlier;
+             if (!findNode(v, earlier))
                return false;
-             n.after.push_back(before);
+             from.after.push_back(earlier);
              return true;
            });
-  }
   if (c_.acceptWord("at")) {
     int64_t index = 0;
-    if (!once(kAt, "a place in the source") ||
+    if (!once(from.sourceIndex.has_value()) ||
         !c_.expect(Tok::LParen, "'(' and the place in the source") ||
         !c_.parseInteger(index, 0, UINT32_MAX, "the place in the source") ||
         !c_.expect(Tok::RParen, "')'"))
       return false;
-    n.sourceIndex = uint32_t(index);
+    from.sourceIndex = uint32_t(index);
     return true;
   }
-  std::string types = line_.types.empty() ? "': type', " : "";
-  return c_.unexpected(
-      types +
-      "a phase, clone(...), boundary(...), after(...), at(...), a device, a mark or the end "
-      "of the line");
+  isOne = false;
+  return true;
 }
 
 } // namespace

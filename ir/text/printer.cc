@@ -15,6 +15,8 @@ public:
 private:
   void printInput(const Input &input, const std::string &key);
   void printElements(const Tensor &data);
+  void printRole(const OutputRole &role);
+  void printProvenance(const Provenance &from);
   void printAttrs(const Attrs &attrs, llvm::ArrayRef<AttrDef> defs);
   void printName(llvm::StringRef name) {
     if (isBareName(name))
@@ -40,10 +42,15 @@ private:
 void Printer::printWhole(const WeightPlaces *places) {
   const std::string &weights = places ? places->file : g_.weightsFile;
   const std::string &digest = places ? places->digest : g_.weightsDigest;
-  os_ << "isthmus 1\n";
+  os_ << "isthmus " << kTextVersion << '\n';
   if (!weights.empty())
     os_ << "weights " << quoted(weights) << (digest.empty() ? "" : " digest " + quoted(digest))
         << '\n';
+  if (Attrs record = recordAttrs(g_.record); !record.empty()) {
+    os_ << "record";
+    printAttrs(record, recordDefs());
+    os_ << '\n';
+  }
   for (const auto &[key, value] : g_.meta)
     os_ << "meta " << (isWord(key) ? key : quoted(key)) << " = " << quoted(value) << '\n';
   os_ << "graph @";
@@ -61,9 +68,10 @@ void Printer::printWhole(const WeightPlaces *places) {
     printValue(g_.loss);
     os_ << '\n';
   }
-  for (ValueId v : g_.outputs()) {
+  for (size_t i = 0; i < g_.outputs().size(); ++i) {
     os_ << "  output ";
-    printValue(v);
+    printValue(g_.outputs()[i]);
+    printRole(g_.role(i));
     os_ << '\n';
   }
   os_ << "}\n";
@@ -115,6 +123,49 @@ void Printer::printAttrs(const Attrs &attrs, llvm::ArrayRef<AttrDef> defs) {
     os_ << '}';
 }
 
+void Printer::printRole(const OutputRole &role) {
+  if (role.kind == OutputKind::Result)
+    return;
+  os_ << (role.kind == OutputKind::Gradient ? " gradient(" : " next(");
+  printValue(role.of);
+  if (role.order != 1)
+    os_ << ", " << role.order;
+  os_ << ')';
+}
+
+void Printer::printProvenance(const Provenance &from) {
+  const char *before = " from(";
+  auto begin = [&](const char *what) {
+    os_ << before << what << '(';
+    before = ", ";
+  };
+  if (from.origin) {
+    begin("clone");
+    printValue(g_.node(from.origin).firstResult);
+    os_ << ')';
+  }
+  if (from.restores) {
+    begin("restores");
+    printValue(from.restores);
+    os_ << ')';
+  }
+  for (size_t i = 0; i < from.after.size(); ++i) {
+    if (i == 0)
+      begin("after");
+    else
+      os_ << ", ";
+    printValue(g_.node(from.after[i]).firstResult);
+  }
+  if (!from.after.empty())
+    os_ << ')';
+  if (from.sourceIndex) {
+    begin("at");
+    os_ << *from.sourceIndex << ')';
+  }
+  if (*before == ',')
+    os_ << ')';
+}
+
 void Printer::printNode(NodeId id) {
   const Node &n = g_.node(id);
   for (uint32_t i = 0; i < n.numResults; ++i) {
@@ -134,24 +185,7 @@ void Printer::printNode(NodeId id) {
   }
   if (n.phase != Phase::Forward)
     os_ << ' ' << phaseName(n.phase);
-  if (n.isClone()) {
-    os_ << " clone(";
-    printValue(g_.node(n.origin).firstResult);
-    os_ << ')';
-  }
-  if (n.isBoundary()) {
-    os_ << " boundary(";
-    printValue(n.passes);
-    os_ << ')';
-  }
-  for (size_t i = 0; i < n.after.size(); ++i) {
-    os_ << (i ? ", " : " after(");
-    printValue(g_.node(n.after[i]).firstResult);
-  }
-  if (!n.after.empty())
-    os_ << ')';
-  if (n.sourceIndex)
-    os_ << " at(" << *n.sourceIndex << ')';
+  printProvenance(n.from);
   if (!n.device.empty())
     os_ << " @" << n.device;
   for (const std::string &m : n.marks)

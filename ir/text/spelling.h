@@ -8,6 +8,8 @@
 
 namespace isthmus {
 
+constexpr int kTextVersion = 2; // that is printed; 1 is read too
+
 bool isNameChar(char c);              // [A-Za-z0-9_.$-]
 bool isBareName(llvm::StringRef s);   // one or more of them: needs no quotes
 bool isDeviceName(llvm::StringRef s); // one or more of them or ':', such as "cpu:0"

@@ -9,7 +9,7 @@ namespace isthmus {
 namespace {
 
 bool isForward(const Graph &g, NodeId n) {
-  return g.node(n).phase == Phase::Forward && !g.node(n).isClone() && !g.node(n).isBoundary();
+  return g.node(n).phase == Phase::Forward && !g.node(n).isClone() && !g.node(n).isStandIn();
 }
 
 // Forward ancestors of the values in which the forward part ends.

@@ -22,14 +22,14 @@ public:
     result_.schedule = plan::sourceOrder(p_.problem);
     result_.baseline = plan::evaluate(p_.problem, result_.schedule);
     if (!result_.baseline.error.empty())
-      return makeErrorCode(5, "internal: the source order is not valid: {0}",
-                           result_.baseline.error);
+      return internalError("the source order is not valid: {0}", result_.baseline.error);
     result_.planned = result_.baseline;
     result_.policyUsed = policyName(o_.policy).str();
     if (o_.policy == Policy::None)
       return std::move(result_);
     if (!g_.hasBackward())
-      return makeError("a policy needs a graph with a backward pass; give the loss with --loss");
+      return addRemedy(makeError("a policy needs a graph with a backward pass"),
+                       {"loss", "", "give the loss"});
 
     auto chosen = choose();
     if (!chosen)
@@ -78,9 +78,9 @@ private:
         for (uint32_t r = 0; r < n.numResults; ++r) // attention's lse spares its second run
           out.push_back(n.result(r));
     if (out.empty())
-      return makeError(
-          "policy 'speed' found no convolution or matrix product; use --policy=memory, or name "
-          "checkpoints with --checkpoints");
+      return addRemedy(addRemedy(makeError("policy 'speed' found no convolution or matrix product"),
+                                 {"policy", "memory", "keep bottlenecks"}),
+                       {"checkpoints", "", "name checkpoints"});
     return out;
   }
 
@@ -91,9 +91,8 @@ private:
         for (uint32_t r = 0; r < n.numResults; ++r)
           out.push_back(n.result(r));
     if (out.empty())
-      return makeError("policy 'collection' found no node marked #checkpoint; mark some in the "
-                       "file, or name them "
-                       "with --checkpoints");
+      return addRemedy(makeError("policy 'collection' found no node marked #checkpoint"),
+                       {"checkpoints", "", "name some"});
     return out;
   }
 
@@ -218,8 +217,10 @@ std::optional<Policy> parsePolicy(llvm::StringRef name) {
 std::vector<bool> dependsOnParameters(const Graph &g) {
   std::vector<bool> depends(g.numValues(), false);
   for (const Input &i : g.inputs())
-    depends[i.value.index] =
-        i.kind == InputKind::Param || bool(g.find("grad." + g.valueName(i.value).str()));
+    depends[i.value.index] = i.kind == InputKind::Param;
+  for (size_t i = 0; i < g.outputs().size(); ++i)
+    if (const OutputRole &role = g.role(i); role.kind == OutputKind::Gradient && g.inputOf(role.of))
+      depends[role.of.index] = true;
   for (uint32_t n = 0; n < g.numNodes(); ++n) {
     const Node &node = g.node(NodeId(n));
     bool any = llvm::any_of(node.operands, [&](ValueId v) { return depends[v.index]; });

@@ -97,8 +97,8 @@ private:
       Diag d;
       d.where = g_.whereIs(id);
       d.message = "'" + n.op->name + "' has no gradient, and one is needed through '%" +
-                  g_.nodeName(id).str() +
-                  "'; choose other values with --wrt, or put a stop_gradient before it";
+                  g_.nodeName(id).str() + "', unless a stop_gradient stands before it";
+      d.remedies.push_back({"wrt", "", "choose other values"});
       missing.push_back(std::move(d));
     }
   }
@@ -140,19 +140,12 @@ llvm::Error checkFloat(const Graph &g, llvm::ArrayRef<ValueId> vs, const char *w
   return llvm::Error::success();
 }
 
-// 1 for a graph without gradients, 2 for one that has outputs `grad.*`, and so on.
+// 1 for a graph without gradients among its outputs, 2 for one that has those of the first order.
 unsigned nextOrder(const Graph &g) {
   unsigned order = 1;
-  for (ValueId v : g.outputs()) {
-    llvm::StringRef name = g.valueName(v);
-    unsigned found = 1;
-    if (!name.consume_front("grad"))
-      continue;
-    if (!name.startswith(".") && name.consumeInteger(10, found))
-      continue;
-    if (name.startswith("."))
-      order = std::max(order, found + 1);
-  }
+  for (size_t i = 0; i < g.outputs().size(); ++i)
+    if (g.role(i).kind == OutputKind::Gradient)
+      order = std::max(order, g.role(i).order + 1);
   return order;
 }
 
@@ -182,7 +175,7 @@ llvm::Expected<ValueList> gradients(Graph &g, llvm::ArrayRef<ValueId> ys,
   }
   d.backpropagate(0, last, wanted, grads);
   if (!d.missing.empty())
-    return llvm::make_error<DiagError>(std::move(d.missing));
+    return llvm::make_error<DiagError>(std::move(d.missing), ErrorKind::Unsupported);
 
   ValueList out;
   for (ValueId x : xs)
@@ -205,7 +198,7 @@ void addGradientOutputs(Graph &g, llvm::ArrayRef<ValueId> xs, llvm::ArrayRef<Val
       taken.insert(v);
     }
     g.rename(v, g.uniqueName(prefix + g.valueName(xs[i]).str()));
-    g.addOutput(v);
+    g.addOutput(v, {OutputKind::Gradient, xs[i], order});
   }
 }
 

@@ -21,19 +21,21 @@ std::optional<int64_t> axisThatFits(const Type &t, int64_t axis, const Type &lab
 llvm::Expected<ValueId> crossEntropy(Graph &g, ValueId y, const LossOptions &o) {
   const Type &t = g.type(y);
   if (o.classAxis < -t.rank() || o.classAxis >= t.rank())
-    return makeError("--loss=cross_entropy expects the classes on axis {0} of '%{1}', which is of "
-                     "type {2}; give another with --class-axis",
-                     o.classAxis, g.valueName(y), t.str());
+    return addRemedy(makeError("cross_entropy expects the classes on axis {0} of '%{1}', which is "
+                               "of type {2}",
+                               o.classAxis, g.valueName(y), t.str()),
+                     {"class-axis", "", "give another"});
   int64_t axis = o.classAxis < 0 ? o.classAxis + t.rank() : o.classAxis;
   Type wanted(DType::I64, t.dims);
   wanted.dims.erase(wanted.dims.begin() + axis);
   if (o.labels && o.labels->dims != wanted.dims)
     if (auto other = axisThatFits(t, axis, *o.labels))
-      return makeError(
-          "with the classes on axis {0} of '%{1}', which is of type {2}, labels of type "
-          "{3} are expected, and those given are of type {4}: they fit classes on axis "
-          "{5}; give --class-axis={5}",
-          axis, g.valueName(y), t.str(), wanted.str(), o.labels->str(), *other);
+      return addRemedy(
+          makeError("with the classes on axis {0} of '%{1}', which is of type {2}, labels of type "
+                    "{3} are expected, and those given are of type {4}: they fit classes on axis "
+                    "{5}",
+                    axis, g.valueName(y), t.str(), wanted.str(), o.labels->str(), *other),
+          {"class-axis", std::to_string(*other), ""});
   auto labels = g.addInput(InputKind::Input, "labels", wanted);
   if (!labels)
     return labels.takeError();
@@ -101,37 +103,44 @@ ValueId divergence(Builder &b, ValueId y, ValueId t) {
                   "loss.each");
 }
 
-struct ElementLoss {
-  const char *name;
-  ValueId (*each)(Builder &, ValueId y, ValueId target);
+using ElementLoss = ValueId (*)(Builder &, ValueId y, ValueId target);
+struct LossRow {
+  LossKind kind;
+  llvm::StringLiteral name;
+  ElementLoss each; // of those against a target
 };
-constexpr ElementLoss kElementLosses[] = {
-    {"mse", squaredError},       {"l1", absoluteError},  {"huber", huber},
-    {"bce", binaryCrossEntropy}, {"kl_div", divergence}, {"bce_logits", binaryCrossEntropyOfLogits},
+constexpr LossRow kLosses[] = {
+    {LossKind::CrossEntropy, "cross_entropy", nullptr},
+    {LossKind::Mse, "mse", squaredError},
+    {LossKind::L1, "l1", absoluteError},
+    {LossKind::Huber, "huber", huber},
+    {LossKind::Bce, "bce", binaryCrossEntropy},
+    {LossKind::BceLogits, "bce_logits", binaryCrossEntropyOfLogits},
+    {LossKind::KlDiv, "kl_div", divergence},
+    {LossKind::Mean, "mean", nullptr},
 };
 
-llvm::Expected<ValueId> elementLoss(Graph &g, ValueId y, const ElementLoss &loss) {
+llvm::Expected<ValueId> elementLoss(Graph &g, ValueId y, ElementLoss each) {
   auto target = g.addInput(InputKind::Input, "target", g.type(y));
   if (!target)
     return target.takeError();
   Builder b(g);
-  return b.create("mean", {loss.each(b, y, *target)}, {}, "loss");
+  return b.create("mean", {each(b, y, *target)}, {}, "loss");
 }
 
 llvm::Expected<ValueId> namedValue(const Graph &g, llvm::StringRef name) {
-  llvm::StringRef bare = name.drop_front().trim('"');
-  ValueId v = g.find(bare);
+  ValueId v = g.find(name);
   if (!v) {
     std::vector<llvm::StringRef> known;
     for (uint32_t i = 0; i < g.numValues(); ++i)
       known.push_back(g.value(ValueId(i)).name);
-    return makeError("no value is called '%{0}'{1}", bare, didYouMean(bare, known));
+    return makeError("no value is called '%{0}'{1}", name, didYouMean(name, known));
   }
   if (const Input *input = g.inputOf(v))
     return makeError(
         "'%{0}' is an input of the graph ({1}), and a loss is a value that is computed; "
         "name another",
-        bare, inputKindName(input->kind));
+        name, inputKindName(input->kind));
   return v;
 }
 
@@ -145,46 +154,60 @@ std::string floatOutputs(const Graph &g) {
 }
 
 // What a kind of loss is taken of.
-llvm::Expected<ValueId> lossOperand(const Graph &g, llvm::StringRef kind, llvm::StringRef value) {
-  if (value.empty() && g.outputs().empty())
-    return makeError("--loss={0} takes the first output, and the graph has none; name a value with "
-                     "--loss={0}:%value, or --loss=%value",
-                     kind);
-  auto y = value.empty() ? llvm::Expected<ValueId>(g.outputs()[0]) : namedValue(g, value);
+llvm::Expected<ValueId> lossOperand(const Graph &g, const LossOptions &o) {
+  const std::string kind = lossName(o.kind).str();
+  if (o.value.empty() && g.outputs().empty())
+    return addRemedy(makeError("the loss {0} takes the first output, and the graph has none", kind),
+                     {"loss", kind + ":%value", "name a value"});
+  auto y = o.value.empty() ? llvm::Expected<ValueId>(g.outputs()[0]) : namedValue(g, o.value);
   if (y && !isFloat(g.type(*y).dtype))
-    return makeError(
-        "--loss={0} expects a floating-point value, and {1} '%{2}' is of type {3}; name "
-        "another with --loss={0}:%value{4}",
-        kind, value.empty() ? "the first output" : "the value", g.valueName(*y), g.type(*y).str(),
-        floatOutputs(g));
+    return addRemedy(
+        makeError("the loss {0} expects a floating-point value, and {1} '%{2}' is of type {3}{4}",
+                  kind, o.value.empty() ? "the first output" : "the value", g.valueName(*y),
+                  g.type(*y).str(), floatOutputs(g)),
+        {"loss", kind + ":%value", "name another"});
   return y;
 }
 
 llvm::Expected<ValueId> makeLoss(Graph &g, const LossOptions &o) {
-  auto [kind, value] = splitLoss(o.loss);
-  if (kind.empty())
-    return namedValue(g, value);
-  std::vector<llvm::StringRef> known = {"cross_entropy", "mean"};
-  for (const ElementLoss &loss : kElementLosses)
-    known.push_back(loss.name);
-  if (!llvm::is_contained(known, kind) || (o.loss.size() > kind.size() && !value.startswith("%")))
-    return makeErrorCode(2, "--loss expects {0}, KIND:%value or %value, got '{1}'{2}", kLossNames,
-                         o.loss, didYouMean(kind, known));
-  auto y = lossOperand(g, kind, value);
+  if (o.kind == LossKind::Value)
+    return namedValue(g, o.value);
+  auto y = lossOperand(g, o);
   if (!y)
     return y.takeError();
-  if (kind == "cross_entropy")
+  if (o.kind == LossKind::CrossEntropy)
     return crossEntropy(g, *y, o);
-  for (const ElementLoss &loss : kElementLosses)
-    if (kind == loss.name)
-      return elementLoss(g, *y, loss);
+  for (const LossRow &row : kLosses)
+    if (row.kind == o.kind && row.each)
+      return elementLoss(g, *y, row.each);
   return Builder(g).create("mean", {*y}, {}, "loss");
 }
 
 } // namespace
 
-std::pair<llvm::StringRef, llvm::StringRef> splitLoss(llvm::StringRef loss) {
-  return loss.startswith("%") ? std::pair(llvm::StringRef(), loss) : loss.split(':');
+llvm::StringRef lossName(LossKind k) {
+  for (const LossRow &row : kLosses)
+    if (row.kind == k)
+      return row.name;
+  return "";
+}
+
+llvm::Expected<LossOptions> parseLoss(llvm::StringRef text) {
+  auto [kind, value] = text.startswith("%") ? std::pair(llvm::StringRef(), text) : text.split(':');
+  LossOptions o;
+  o.value = value.drop_while([](char c) { return c == '%'; }).trim('"').str();
+  if (kind.empty() && value.startswith("%"))
+    return o;
+  std::vector<llvm::StringRef> known;
+  for (const LossRow &row : kLosses) {
+    known.push_back(row.name);
+    if (row.name == kind && (text == kind || value.startswith("%"))) {
+      o.kind = row.kind;
+      return o;
+    }
+  }
+  return makeError("a loss is one of {0}, KIND:%value or %value; got '{1}'{2}", kLossNames, text,
+                   didYouMean(kind, known));
 }
 
 llvm::Expected<ValueId> attachLoss(Graph &g, const LossOptions &options) {

@@ -6,18 +6,12 @@
 #include "passes/rebuild.h"
 #include "passes/simplify/dce.h"
 #include "passes/simplify/drawn_masks.h"
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/ADT/StringSet.h"
 
 namespace isthmus {
 namespace {
-
-// Whether an output is the new value of a state input.
-bool isNewState(const Graph &g, ValueId v) {
-  NodeId def = g.value(v).def;
-  return def && g.node(def).phase == Phase::Update && g.valueName(v).startswith("state.");
-}
 
 NodeId copyWithMode(Rebuilder &r, NodeId id, Mode mode) {
   const Node &n = r.from().node(id);
@@ -32,11 +26,14 @@ NodeId copyWithMode(Rebuilder &r, NodeId id, Mode mode) {
 }
 
 Graph inEval(const Graph &g) {
-  std::vector<ValueId> outputs;
-  for (ValueId v : g.outputs())
-    if (!isNewState(g, v))
-      outputs.push_back(v);
-  llvm::BitVector live = liveNodes(g, outputs);
+  std::vector<ValueId> kept;
+  std::vector<Rebuilder::OldOutput> outputs;
+  for (size_t i = 0; i < g.outputs().size(); ++i)
+    if (g.role(i).kind != OutputKind::NextState) {
+      kept.push_back(g.outputs()[i]);
+      outputs.push_back({g.outputs()[i], g.role(i)});
+    }
+  llvm::BitVector live = liveNodes(g, kept);
   Rebuilder r(g);
   r.copyInputs();
   for (uint32_t i = 0; i < g.numNodes(); ++i)
@@ -49,9 +46,9 @@ Graph inEval(const Graph &g) {
 class Averages {
 public:
   explicit Averages(Rebuilder &r) : r_(r) {
-    for (ValueId v : r.from().outputs())
-      if (isNewState(r.from(), v))
-        moved_.insert(r.from().valueName(v));
+    for (size_t i = 0; i < r.from().outputs().size(); ++i)
+      if (r.from().role(i).kind == OutputKind::NextState)
+        moved_.insert(r.from().role(i).of);
   }
 
   // After node `id` was copied.
@@ -62,8 +59,7 @@ public:
     for (AveragedStatistic s : averagedStatistics(*n.op)) {
       ValueId old = n.operands[s.old], now = r_.map(n.result(s.now));
       const Input *input = r_.from().inputOf(old);
-      if (input && input->kind == InputKind::State &&
-          !moved_.count(("state." + r_.from().valueName(old)).str()))
+      if (input && input->kind == InputKind::State && !moved_.count(old))
         move(n, old, now);
     }
   }
@@ -72,7 +68,7 @@ public:
   void finish(Graph &g) const {
     for (auto [old, latest] : latest_) {
       g.rename(latest, g.uniqueName("state." + r_.from().valueName(old).str()));
-      g.addOutput(latest);
+      g.addOutput(latest, {OutputKind::NextState, r_.map(old)});
     }
   }
 
@@ -89,7 +85,7 @@ private:
   }
 
   Rebuilder &r_;
-  llvm::StringSet<> moved_;
+  llvm::DenseSet<ValueId> moved_;
   llvm::MapVector<ValueId, ValueId> latest_; // in the order of the first update
 };
 

@@ -87,7 +87,7 @@ public:
     for (uint32_t i = 0; i < g.numNodes(); ++i) {
       const Node &n = g.node(NodeId(i));
       if (n.isBoundary())
-        kept_.set(n.passes.index);
+        kept_.set(n.from.restores.index);
       if (n.hasMark("checkpoint"))
         kept_.set(n.firstResult.index);
     }
@@ -138,7 +138,7 @@ private:
       NodeId id(i);
       boxes_.push_back(id);
       const Node &n = g_.node(id);
-      if (roleOf(n) != Role::Update || isRead.test(i) || !n.after.empty())
+      if (roleOf(n) != Role::Update || isRead.test(i) || !n.from.after.empty())
         continue;
       NodeId source;
       for (ValueId v : n.operands)
@@ -205,7 +205,7 @@ private:
     const Node &n = g_.node(id);
     // A boundary is known by what it passes, and has its type.
     if (n.isBoundary())
-      return "<b>boundary</b> of " + escaped(shortened(g_.valueName(n.passes)));
+      return "<b>boundary</b> of " + escaped(shortened(g_.valueName(n.from.restores)));
     auto group = members_.find(id);
     if (group != members_.end() && group->second.size() > 1) {
       std::string out =
@@ -232,7 +232,8 @@ private:
   // "param .weight f32[64, 3, 7, 7], .bias f32[64]": names that begin as the node's leave that out.
   std::string inputsLine(const Node &n, InputKind kind) {
     std::string line;
-    llvm::StringRef own = g_.valueName(n.isClone() ? g_.node(n.origin).firstResult : n.firstResult);
+    llvm::StringRef own =
+        g_.valueName(n.isClone() ? g_.node(n.from.origin).firstResult : n.firstResult);
     for (ValueId v : n.operands) {
       const Input *input = g_.inputOf(v);
       if (!input || input->kind != kind || isDrawn(*input))
@@ -259,7 +260,7 @@ private:
     for (const auto &[name, value] : n.attrs)
       out += " " + name + "=" + attrText(value);
     if (n.isClone())
-      out += " recomputes %" + g_.nodeName(n.origin).str();
+      out += " recomputes %" + g_.nodeName(n.from.origin).str();
     for (const std::string &m : n.marks)
       out += " #" + m;
     if (!n.device.empty())
@@ -310,7 +311,7 @@ private:
     if (column == Role::Clone)
       for (NodeId id : nodes)
         if (const Node &n = g_.node(id); n.isClone())
-          sameHeight_.emplace_back(n.origin, id);
+          sameHeight_.emplace_back(n.from.origin, id);
   }
 
   static const char *phaseTag(Role column) {
@@ -347,7 +348,7 @@ private:
       }
       drawDataEdge(def, id, columnOf(roleOf(g_.node(def))), column);
     }
-    for (NodeId before : n.after) {
+    for (NodeId before : n.from.after) {
       anyAfter_ = true;
       edge("n" + std::to_string(boxes_[before.index].index), id,
            "style=dashed, color=\"#9AA3AB\", arrowhead=open, constraint=false");

@@ -58,7 +58,7 @@ private:
       const Node &n = g_.node(def);
       if (!n.isClone())
         break;
-      v = g_.node(n.origin).result(g_.value(v).resultIndex);
+      v = g_.node(n.from.origin).result(g_.value(v).resultIndex);
     }
     return v;
   }

@@ -155,9 +155,10 @@ llvm::Expected<std::string> renderSvg(llvm::StringRef dot, int limitSeconds) {
   Pipe in, out, err;
   Child child;
   if (!in.open() || !out.open() || !err.open())
-    return makeErrorCode(5, "cannot make a pipe to '{0}': {1}", *program, std::strerror(errno));
+    return makeError(ErrorKind::Device, "cannot make a pipe to '{0}': {1}", *program,
+                     std::strerror(errno));
   if (int code = startChild(child, *program, in, out, err, guard.old()))
-    return makeErrorCode(5, "cannot start '{0}': {1}", *program, std::strerror(code));
+    return makeError(ErrorKind::Device, "cannot start '{0}': {1}", *program, std::strerror(code));
   in.closeRead();
   out.closeWrite();
   err.closeWrite();

@@ -325,7 +325,7 @@ Graph withChannelsLast(const Graph &g) {
   constexpr DType kFloats[] = {DType::F64, DType::F32, DType::BF16, DType::F16};
   bool isRewritten = g.hasClones();
   for (uint32_t i = 0; i < g.numNodes(); ++i)
-    isRewritten |= g.node(NodeId(i)).sourceIndex.has_value();
+    isRewritten |= g.node(NodeId(i)).from.sourceIndex.has_value();
   if (isRewritten || !convolvesChannelsFirst(g, kFloats))
     return g;
   return Mover(g).run();

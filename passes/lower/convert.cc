@@ -56,11 +56,11 @@ llvm::BitVector neededNodes(const Graph &g) {
     const Node &n = g.node(NodeId(i));
     if (n.isClone()) {
       needed.set(i);
-      needed.set(n.origin.index);
+      needed.set(n.from.origin.index);
     }
-    if (!n.marks.empty() || !n.after.empty())
+    if (!n.marks.empty() || !n.from.after.empty())
       needed.set(i);
-    for (NodeId before : n.after)
+    for (NodeId before : n.from.after)
       needed.set(before.index);
   }
   if (g.loss && g.value(g.loss).def)

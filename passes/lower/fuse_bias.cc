@@ -16,7 +16,7 @@ llvm::BitVector namedElsewhere(const Graph &g) {
   if (g.loss)
     named.set(g.loss.index);
   for (uint32_t i = 0; i < g.numNodes(); ++i)
-    for (NodeId before : g.node(NodeId(i)).after)
+    for (NodeId before : g.node(NodeId(i)).from.after)
       named.set(g.node(before).firstResult.index);
   return named;
 }
@@ -53,7 +53,7 @@ private:
 
   void findSum(NodeId id) {
     const Node &n = g_.node(id);
-    if (n.op->name != "add" || !n.after.empty())
+    if (n.op->name != "add" || !n.from.after.empty())
       return;
     for (size_t side : {0, 1}) {
       ValueId y = n.operands[side], bias = n.operands[1 - side];
@@ -72,7 +72,7 @@ private:
     const Node &product = g_.node(def);
     return product.op->name == "matmul" && product.operands.size() == 2 &&
            g_.type(y) == g_.type(add.firstResult) && uses_.of(y).size() == 1 &&
-           !named_.test(y.index) && product.marks.empty() && product.after.empty() &&
+           !named_.test(y.index) && product.marks.empty() && product.from.after.empty() &&
            product.phase == add.phase && product.device == add.device;
   }
 
@@ -103,7 +103,7 @@ private:
 // Its nodes stand for those of another graph.
 bool isRewritten(const Graph &g) {
   for (uint32_t i = 0; i < g.numNodes(); ++i)
-    if (g.node(NodeId(i)).isClone() || g.node(NodeId(i)).sourceIndex)
+    if (g.node(NodeId(i)).isClone() || g.node(NodeId(i)).from.sourceIndex)
       return true;
   return false;
 }

@@ -11,9 +11,9 @@ ValueId originalValue(const Graph &g, ValueId v) {
   while (NodeId def = g.value(v).def) {
     const Node &n = g.node(def);
     if (n.isClone())
-      v = g.node(n.origin).result(g.value(v).resultIndex);
-    else if (n.isBoundary())
-      v = n.passes;
+      v = g.node(n.from.origin).result(g.value(v).resultIndex);
+    else if (n.isStandIn())
+      v = n.from.restores;
     else
       break;
   }
@@ -25,10 +25,11 @@ ValueId originalValue(const Graph &g, ValueId v) {
 Graph originalOf(const Graph &g) {
   std::vector<NodeId> order;
   for (uint32_t i = 0; i < g.numNodes(); ++i)
-    if (const Node &n = g.node(NodeId(i)); !n.isClone() && !n.isBoundary())
+    if (const Node &n = g.node(NodeId(i)); !n.isClone() && !n.isStandIn())
       order.push_back(NodeId(i));
   llvm::stable_sort(order, [&](NodeId a, NodeId b) {
-    return g.node(a).sourceIndex.value_or(a.index) < g.node(b).sourceIndex.value_or(b.index);
+    return g.node(a).from.sourceIndex.value_or(a.index) <
+           g.node(b).from.sourceIndex.value_or(b.index);
   });
 
   Rebuilder r(g);
@@ -37,16 +38,17 @@ Graph originalOf(const Graph &g) {
     for (ValueId v : g.node(id).operands)
       r.setMap(v, r.map(originalValue(g, v)));
     NodeId copy = r.copyNode(id);
-    r.to().editNode(copy).sourceIndex.reset();
+    r.to().editNode(copy).from.sourceIndex.reset();
   }
-  llvm::SmallVector<ValueId, 8> outputs;
-  for (ValueId v : g.outputs())
-    outputs.push_back(originalValue(g, v));
+  std::vector<Rebuilder::OldOutput> outputs;
+  for (size_t i = 0; i < g.outputs().size(); ++i)
+    outputs.push_back({originalValue(g, g.outputs()[i]), g.role(i)});
   if (g.loss)
     r.setMap(g.loss, r.map(originalValue(g, g.loss)));
   Graph out = r.finish(outputs);
-  for (const char *key : {"target", "policy", "budget"})
-    out.meta.erase(key);
+  out.record.policy.clear();
+  out.record.target.clear();
+  out.record.budgetBytes.reset();
   return out;
 }
 

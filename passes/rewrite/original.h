@@ -6,7 +6,7 @@
 namespace isthmus {
 
 // Leaves out clones and boundaries: who read them reads the origin, or the value passed. Nodes are
-// in the source order again, and what the rewrite recorded in `meta` is gone. A graph without
+// in the source order again, and the record knows nothing of a plan. A graph without
 // clones comes back as it is.
 Graph originalOf(const Graph &g);
 

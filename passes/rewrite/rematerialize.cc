@@ -33,7 +33,7 @@ public:
     if (!inOrder)
       for (uint32_t i = 0; i < g_.numNodes(); ++i)
         if (first_[i])
-          r_.to().editNode(first_[i]).sourceIndex = i;
+          r_.to().editNode(first_[i]).from.sourceIndex = i;
     keepLoss();
     return r_.finish();
   }
@@ -65,11 +65,11 @@ private:
     if (!made)
       ISTHMUS_CHECK(false, "a clone does not fit: " + llvm::toString(made.takeError()));
     Node &c = to.editNode(*made);
-    c.origin = first_[id.index];
+    c.from.origin = first_[id.index];
     c.device = n.device;
     c.loc = n.loc;
     if (!readsClone && lastBackward_)
-      c.after.push_back(lastBackward_);
+      c.from.after.push_back(lastBackward_);
     for (uint32_t i = 0; i < n.numResults; ++i)
       r_.setMap(n.result(i), c.result(i));
   }
@@ -85,7 +85,7 @@ private:
       b.loc = def.loc;
       NodeId id =
           b.createNode("stop_gradient", {v}, {}, r_.freshName(to.valueName(v).str() + ".sg"));
-      to.editNode(id).passes = v;
+      to.editNode(id).from.restores = v;
       it->second = to.node(id).firstResult;
     }
     return it->second;

@@ -20,9 +20,9 @@ llvm::BitVector liveNodes(const Graph &g, llvm::ArrayRef<ValueId> outputs) {
     const Node &n = g.node(NodeId(i));
     for (ValueId v : n.operands)
       use(v);
-    use(n.passes);
-    if (n.origin)
-      live.set(n.origin.index);
+    use(n.from.restores);
+    if (n.from.origin)
+      live.set(n.from.origin.index);
   }
   return live;
 }

@@ -18,7 +18,7 @@ namespace {
 
 std::string text(size_t nodes) {
   std::string t =
-      "isthmus 1\nmeta target = \"cpu avx2 threads=2\"\ngraph @deep {\n"
+      "isthmus 2\nrecord {policy = memory, target = \"cpu avx2 threads=2\"}\ngraph @deep {\n"
       "  input %x : f32[32, 256]\n  param %w : f32[256, 256] = normal {seed = 1, std = 0.05}\n"
       "  param %g : f32[256] = fill {value = 1.0}\n  param %b : f32[256] = fill {value = 0.0}\n";
   std::string last = "%x";

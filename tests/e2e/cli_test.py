@@ -157,7 +157,7 @@ class Graphs(Case):
     def test_pipes(self):
         piped = self.run_ok("zoo", *ZOO["cnn"]).out
         piped = self.run_ok("opt", "-", "--loss=mean", "--policy=memory", "-o", "-", stdin=piped).out
-        self.assertTrue(piped.startswith(b"isthmus 1\n"))
+        self.assertTrue(piped.startswith(b"isthmus 2\n"))
         through_pipes = self.outputs("-", stdin=piped)
         model, loss = self.zoo("cnn")
         self.assert_same(through_pipes, self.outputs(model, *loss))
@@ -371,7 +371,7 @@ class Inputs(Case):
                     self.run_ok("verify", model, out, *loss)
                     self.run_ok("verify", out, model, *loss, "--layout=channels-first")
                     self.assert_same(self.outputs(out), self.outputs(model, *loss, f"--layout={layout}"))
-        self.assertIn(b'meta layout = "channels-last"', self.read("out.isth"))
+        self.assertIn(b"record {layout = channels-last}", self.read("out.isth"))
         self.assertIn("channels_last = true", self.read("out.isth").decode())
         talk = self.run_ok("run", "out.isth", "--layout=channels-first").err
         self.assertIn("planned channels-last", talk)
@@ -501,7 +501,7 @@ class Talk(Case):
         for args in (["opt", model, "--loss=mse", "--policy=memory"], ["import", model], ["grad", model, "--loss=mse"], ["zoo", "mlp"]):
             with self.subTest(args[0]):
                 out = self.run_ok(*args).out.decode()
-                self.assertTrue(out.startswith("isthmus 1\n") and out.endswith("\n}\n"), out[:200])
+                self.assertTrue(out.startswith("isthmus 2\n") and out.endswith("\n}\n"), out[:200])
 
     def on_terminal(self, *args, env):
         """What the command writes to stderr where that is a terminal."""
@@ -614,7 +614,7 @@ class WrittenFiles(Case):
         self.assertEqual(result.code, 1)
         self.assertEqual(self.read("out.isth"), b"precious")
         self.run_ok("opt", "mlp.isth", "--loss=mean", "-o", "out.isth")
-        self.assertTrue(self.read("out.isth").startswith(b"isthmus 1\n"))
+        self.assertTrue(self.read("out.isth").startswith(b"isthmus 2\n"))
         self.assertEqual(sorted(os.listdir(self.dir)), ["mlp.isth", "out.isth"])
 
     def test_permissions_follow_the_umask(self):

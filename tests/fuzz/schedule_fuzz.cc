@@ -1,7 +1,7 @@
 // Any bytes: reading them as a schedule either fails with a message that names the file, or gives
 // one that is the same after it is printed and read again, and that is judged without harm.
 //
-// FUZZ: sources=passes/joint_graph.cc passes/plan/*.cc
+// FUZZ: sources=passes/inspect/joint_graph.cc passes/plan/*.cc
 
 #include "ir/check.h"
 #include "ir/diagnostics.h"

@@ -30,7 +30,7 @@ Found foundIn(llvm::StringRef text) {
   if (g)
     return out;
   llvm::handleAllErrors(g.takeError(), [&](const DiagError &e) {
-    EXPECT_EQ(e.exitCode, 1);
+    EXPECT_EQ(e.kind, ErrorKind::BadInput);
     for (const Diag &d : e.diags) {
       llvm::StringRef where = d.where;
       unsigned line = 0;

@@ -26,22 +26,29 @@ void decorate(Graph &g, uint64_t seed) {
       if (random.oneIn(2)) {
         NodeId boundary =
             llvm::cantFail(g.addNode(stop, {v}, {}, g.valueName(v).str() + ".sg", Phase::Backward));
-        g.editNode(boundary).passes = v;
+        g.editNode(boundary).from.restores = v;
         v = g.node(boundary).firstResult;
       }
     NodeId clone = llvm::cantFail(
         g.addNode(*n.op, operands, n.attrs, g.nodeName(origin).str() + ".re", Phase::Backward));
     Node &c = g.editNode(clone);
-    c.origin = origin;
+    c.from.origin = origin;
     for (size_t a = random.below(3); a > 0; --a)
-      c.after.push_back(NodeId(uint32_t(random.below(clone.index))));
+      c.from.after.push_back(NodeId(uint32_t(random.below(clone.index))));
     if (random.oneIn(2))
-      c.sourceIndex = uint32_t(random.below(1000));
+      c.from.sourceIndex = uint32_t(random.below(1000));
     if (random.oneIn(3))
       c.device = "cpu:" + std::to_string(random.below(2));
     if (random.oneIn(3))
       c.marks = {"b", "a"};
   }
+  g.record.policy = random.oneIn(2) ? "memory" : "";
+  g.record.channelsLast = random.oneIn(2);
+  if (random.oneIn(2))
+    g.record.budgetBytes = int64_t(random.below(1 << 20)) + 1;
+  for (size_t i = 0; i < g.outputs().size(); ++i)
+    if (random.oneIn(3))
+      g.setRole(i, {OutputKind::Gradient, g.inputs()[0].value, unsigned(1 + random.below(3))});
   g.meta["seed \"\n"] = std::to_string(seed);
 }
 
@@ -74,8 +81,9 @@ TEST(RandomText, TheSameSeedGivesTheSameGraph) {
 
 // What the printer writes, the comparison sees: a difference anywhere is found.
 TEST(RandomText, EqualityFindsEveryDifference) {
-  const std::string text = R"(isthmus 1
+  const std::string text = R"(isthmus 2
 weights "w"
+record {policy = memory}
 meta a = "1"
 graph @g {
   input %x : f32[2]
@@ -83,11 +91,11 @@ graph @g {
   const %c : f32[2] = [1.0, 2.0]
   param %f : f32[2] = file "f"
   %a = affine(%x) {shift = 0.0} : f32[2]
-  %b = affine(%x) : f32[2] backward clone(%a) after(%a) at(3) @cpu:0 #m
-  %s = stop_gradient(%a) : f32[2] backward boundary(%a)
+  %b = affine(%x) : f32[2] backward from(clone(%a), after(%a), at(3)) @cpu:0 #m
+  %s = stop_gradient(%a) : f32[2] backward from(restores(%a))
   %d = add(%w, %c) : f32[2]
   loss %d
-  output %a
+  output %a gradient(%x)
 }
 )";
   const std::pair<const char *, const char *> edits[] = {
@@ -99,19 +107,24 @@ graph @g {
       {"= normal", "= uniform"},
       {"1.0, 2.0", "1.0, -2.0"},
       {"file \"f\"", "file \"g\""},
-      {"clone(%a) ", ""},
-      {"after(%a)", ""},
+      {"clone(%a), ", ""},
+      {"after(%a), ", ""},
       {"at(3)", "at(4)"},
       {"@cpu:0", "@cpu:1"},
       {"#m", "#n"},
-      {"backward clone", "update clone"},
-      {"backward boundary(%a)", "backward boundary(%x)"},
+      {"backward from(clone", "update from(clone"},
+      {"restores(%a)", "restores(%x)"},
       {"add(%w, %c)", "sub(%w, %c)"},
       {"add(%w, %c)", "add(%c, %w)"},
       {"%d = add", "%dd = add"},
       {"loss %d", "loss %a"},
       {"output %a", "output %s"},
-      {"  output %a\n", ""},
+      {"  output %a gradient(%x)\n", ""},
+      {" gradient(%x)", ""},
+      {"gradient(%x)", "gradient(%x, 2)"},
+      {"gradient(%x)", "next(%x)"},
+      {"gradient(%x)", "gradient(%w)"},
+      {"policy = memory", "policy = speed"},
       {"{shift = 0.0}", "{shift = -0.0}"}};
   Graph a = llvm::cantFail(parseGraph(text, "a"));
   for (auto [from, to] : edits) {

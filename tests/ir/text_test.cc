@@ -27,9 +27,10 @@ void expectCanonical(const std::string &text) {
 }
 
 TEST(Text, EveryClause) {
-  expectCanonical(R"(isthmus 1
+  expectCanonical(R"(isthmus 2
 weights "mlp weights.safetensors" digest "0123456789abcdef"
-meta budget = "50%"
+record {bias = fused, budget = 4096, layout = channels-last, mode = as-written, policy = "memory (frontiers)", target = "cpu avx2"}
+meta answer = "42"
 meta "odd key" = "a \22quoted\22 \\ value\0a"
 graph @mlp {
   input %x : f32[32, 784]
@@ -46,15 +47,63 @@ graph @mlp {
   const %hf : f16[3] = [65504.0, 5.9604645e-08, 0.099975586]
   const %"a/b:0" : u8[2] = [0, 255]
   %h = add(%w, %w2) : f32[784, 256] #checkpoint #other
-  %h.re = add(%w, %w2) : f32[784, 256] backward clone(%h) at(3) @cpu:0
-  %h.sg = stop_gradient(%h) : f32[784, 256] backward boundary(%h) at(17)
-  %"%r\e9" = relu(%h.sg) : f32[784, 256] update after(%h, %h.re)
+  %h.re = add(%w, %w2) : f32[784, 256] backward from(clone(%h), at(3)) @cpu:0
+  %h.sg = stop_gradient(%h) : f32[784, 256] backward from(restores(%h), at(17))
+  %"%r\e9" = relu(%h.sg) : f32[784, 256] update from(after(%h, %h.re))
   %g = gelu(%h) {approximate = tanh} : f32[784, 256]
   %c = clamp(%h) {max = 1.0} : f32[784, 256]
   %i = cast(%c) {type = i64} : i64[784, 256]
   loss %g
   output %g
-  output %"%r\e9"
+  output %c gradient(%w)
+  output %h gradient(%w, 2)
+  output %"%r\e9" next(%s)
+}
+)");
+}
+
+// What version 1 spelled into names, `meta` and clauses of their own are fields.
+TEST(Text, Version1) {
+  Graph g = parsed(R"(isthmus 1
+meta answer = "42"
+meta bias = "fused"
+meta layout = "channels-last"
+meta mode = "eval"
+meta policy = "memory"
+meta target = "cpu avx2"
+graph @g {
+  param %w : f32[2]
+  state %s : f32[2]
+  %a = exp(%w) : f32[2]
+  %a.sg = stop_gradient(%a) : f32[2] backward boundary(%a) after(%a)
+  %a.re = exp(%w) : f32[2] backward clone(%a) at(3)
+  %grad.w = mul(%a.re, %a.sg) : f32[2] backward
+  %grad2.w = neg(%grad.w) : f32[2] backward
+  %state.s = neg(%s) : f32[2] update
+  %grad.gone = neg(%s) : f32[2]
+  output %grad.w
+  output %grad2.w
+  output %state.s
+  output %grad.gone
+}
+)");
+  EXPECT_EQ(graphText(g), R"(isthmus 2
+record {bias = fused, layout = channels-last, mode = eval, policy = memory, target = "cpu avx2"}
+meta answer = "42"
+graph @g {
+  param %w : f32[2]
+  state %s : f32[2]
+  %a = exp(%w) : f32[2]
+  %a.sg = stop_gradient(%a) : f32[2] backward from(restores(%a), after(%a))
+  %a.re = exp(%w) : f32[2] backward from(clone(%a), at(3))
+  %grad.w = mul(%a.re, %a.sg) : f32[2] backward
+  %grad2.w = neg(%grad.w) : f32[2] backward
+  %state.s = neg(%s) : f32[2] update
+  %grad.gone = neg(%s) : f32[2]
+  output %grad.w gradient(%w)
+  output %grad2.w gradient(%w, 2)
+  output %state.s next(%s)
+  output %grad.gone
 }
 )");
 }

@@ -137,7 +137,7 @@ Graph small() {
                                 {{"axes", Ints{1}}, {"keepdims", true}}, std::string("z")));
   g.addOutput(g.node(z).result(0));
   g.loss = g.node(z).result(0);
-  g.meta["policy"] = "memory";
+  g.record.policy = "memory";
   return g;
 }
 

@@ -52,7 +52,7 @@ Values gradient(llvm::StringRef text, std::vector<Values> values, size_t by) {
   ValueId seed = llvm::cantFail(g.addInput(InputKind::Input, "seed", g.type(y)));
   at[seed] = fromDoubles(g.type(y), Values(size_t(g.type(y).elements()), 1));
   auto grads = llvm::cantFail(gradients(g, {y}, {in[by]}, {seed}));
-  g.setOutputs({grads[0]});
+  setOutputs(g, {grads[0]});
   return toDoubles(llvm::cantFail(interpret(kernels(), g, at, {1, {}}))[0]);
 }
 

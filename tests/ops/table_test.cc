@@ -277,7 +277,7 @@ llvm::Expected<std::optional<Function>> checkGradients(const Function &f) {
       where[i] = outputs.size();
       outputs.push_back((*grads)[i]);
     }
-  g.setOutputs(outputs);
+  setOutputs(g, outputs);
   auto found = llvm::cantFail(interpret(kernels(), g, d.at, kOneThread));
   const double h = 1e-5;
   for (size_t i = 0; i < xs.size(); ++i) {

@@ -150,7 +150,7 @@ void check(Graph g, bool second = true) {
 Graph zoo(llvm::StringRef name, const ZooOptions &options) {
   Graph g = llvm::cantFail(buildZoo(name, options));
   if (!g.loss)
-    llvm::cantFail(attachLoss(g, {"mean"}).takeError());
+    llvm::cantFail(attachLoss(g, {LossKind::Mean}).takeError());
   return llvm::cantFail(withPrecision(g, DType::F64));
 }
 
@@ -498,7 +498,7 @@ TEST(ChannelsLast, LeavesWhatWasRewritten) {
   ValueId y = k.conv(addInput(k.g, "x", Type(DType::F64, {2, 3, 8, 6})), 4, 3);
   ValueId again =
       k.b.create("conv", k.g.node(k.g.value(y).def).operands, k.g.node(k.g.value(y).def).attrs);
-  nodeOf(k.g, again).origin = k.g.value(y).def;
+  nodeOf(k.g, again).from.origin = k.g.value(y).def;
   k.g.addOutput(k.b.add(y, again));
   std::string why;
   EXPECT_TRUE(equalGraphs(withChannelsLast(k.g), k.g, &why)) << why;

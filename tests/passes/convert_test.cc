@@ -130,12 +130,12 @@ TEST(Convert, KeepsCastsThatAreReferredTo) {
   ValueId output = b.create("cast", {x}, {{"type", "f64"}}, "output");
   ValueId origin = b.create("cast", {x}, {{"type", "f64"}}, "origin");
   ValueId clone = b.create("cast", {x}, {{"type", "f64"}}, "clone");
-  nodeOf(g, clone).origin = g.value(origin).def;
+  nodeOf(g, clone).from.origin = g.value(origin).def;
   ValueId marked = b.create("cast", {x}, {{"type", "f64"}}, "marked");
   nodeOf(g, marked).marks = {"checkpoint"};
   ValueId before = b.create("cast", {x}, {{"type", "f64"}}, "before");
   ValueId sum = b.create("concat", {origin, clone, marked, before}, {{"axis", 0}}, "sum");
-  nodeOf(g, sum).after = {g.value(before).def};
+  nodeOf(g, sum).from.after = {g.value(before).def};
   g.addOutput(output);
   g.addOutput(sum);
   Graph out = converted(g, DType::F32);

@@ -18,14 +18,14 @@ TEST(Dce, DropsWhatReachesNoOutput) {
   b.create("tanh", {b.create("tanh", {x}, {}, "dead")}, {}, "dead2");
   ValueId y = b.create("neg", {a}, {}, "b");
   g.addOutput(y);
-  nodeOf(g, y).after = {g.value(g.find("dead")).def, g.value(a).def};
+  nodeOf(g, y).from.after = {g.value(g.find("dead")).def, g.value(a).def};
 
   Graph out = withoutDeadNodes(g);
   EXPECT_EQ(nodeNames(out), (Names{"a", "b"}));
   EXPECT_EQ(out.inputs().size(), 2u);
   EXPECT_EQ(out.valueName(out.inputs()[1].value), g.valueName(unused));
-  EXPECT_EQ(nodeOf(out, "b").after.size(), 1u);
-  EXPECT_EQ(nodeOf(out, "b").after[0], out.value(out.find("a")).def);
+  EXPECT_EQ(nodeOf(out, "b").from.after.size(), 1u);
+  EXPECT_EQ(nodeOf(out, "b").from.after[0], out.value(out.find("a")).def);
 }
 
 TEST(Dce, KeepsTheLossAndAllResultsOfALiveNode) {
@@ -51,15 +51,15 @@ TEST(Dce, KeepsWhatALiveCloneRefersTo) {
   ValueId pre = b.create("exp", {x}, {}, "pre");
   ValueId a = b.create("tanh", {pre}, {}, "a");
   ValueId boundary = b.create("stop_gradient", {pre}, {}, "boundary");
-  nodeOf(g, boundary).passes = pre;
+  nodeOf(g, boundary).from.restores = pre;
   ValueId clone = b.create("tanh", {boundary}, {}, "clone");
-  nodeOf(g, clone).origin = g.value(a).def;
+  nodeOf(g, clone).from.origin = g.value(a).def;
   ValueId deadClone = b.create("tanh", {boundary}, {}, "dead");
-  nodeOf(g, deadClone).origin = g.value(a).def;
+  nodeOf(g, deadClone).from.origin = g.value(a).def;
   g.addOutput(clone);
   Graph out = withoutDeadNodes(g);
   EXPECT_EQ(nodeNames(out), (Names{"pre", "a", "boundary", "clone"}));
-  EXPECT_EQ(nodeOf(out, "clone").origin, out.value(out.find("a")).def);
+  EXPECT_EQ(nodeOf(out, "clone").from.origin, out.value(out.find("a")).def);
 }
 
 TEST(Dce, LeavesALiveGraphAlone) {

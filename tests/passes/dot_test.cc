@@ -45,10 +45,10 @@ struct Rewritten {
     y = build.create("neg", {b}, {}, "y");
     build.phase = Phase::Backward;
     boundary = build.create("stop_gradient", {a}, {}, "a.boundary");
-    nodeOf(g, boundary).passes = a;
+    nodeOf(g, boundary).from.restores = a;
     again = build.create("tanh", {boundary}, {}, "b.re");
-    nodeOf(g, again).origin = g.value(b).def;
-    nodeOf(g, again).after = {g.value(y).def};
+    nodeOf(g, again).from.origin = g.value(b).def;
+    nodeOf(g, again).from.after = {g.value(y).def};
     d = build.create("mul", {again, y}, {}, "d");
     build.phase = Phase::Update;
     ValueId update = build.create("sub", {w, d}, {}, "state.w");

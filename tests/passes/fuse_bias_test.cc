@@ -160,7 +160,7 @@ TEST(FuseBias, LeavesARewrittenGraph) {
   output %h
   output %clone
 )");
-  nodeOf(g, g.find("clone")).origin = g.value(g.find("h")).def;
+  nodeOf(g, g.find("clone")).from.origin = g.value(g.find("h")).def;
   EXPECT_EQ(graphText(withFusedBias(g)), graphText(g));
 }
 

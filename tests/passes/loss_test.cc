@@ -30,6 +30,8 @@ double interpreted(const Graph &g, const std::vector<std::vector<double>> &input
   return toDoubles(outputs[0])[0];
 }
 
+LossOptions named(llvm::StringRef loss) { return llvm::cantFail(parseLoss(loss)); }
+
 struct Case {
   const char *name;
   double (*each)(double y, double t);
@@ -74,15 +76,15 @@ TEST_P(Loss, IsTheMeanOfItsFormula) {
   ValueId y =
       llvm::cantFail(g.addInput(InputKind::Input, "y", Type(DType::F64, {int64_t(c.y.size())})));
   g.addOutput(y);
-  ValueId loss = llvm::cantFail(attachLoss(g, {c.name}));
-  g.setOutputs({loss});
+  ValueId loss = llvm::cantFail(attachLoss(g, named(c.name)));
+  setOutputs(g, {loss});
   double want = 0;
   for (size_t i = 0; i < c.y.size(); ++i)
     want += c.each(c.y[i], c.t[i]) / double(c.y.size());
   EXPECT_NEAR(interpreted(g, {c.y, c.t}), want, 1e-12 * (1 + std::fabs(want)));
 
   auto grads = llvm::cantFail(gradients(g, {loss}, {y}));
-  g.setOutputs({loss, grads[0]});
+  setOutputs(g, {loss, grads[0]});
   std::vector<double> gradient;
   interpreted(g, {c.y, c.t}, &gradient);
   for (size_t i = 0; i < c.y.size(); ++i) {
@@ -104,9 +106,9 @@ Graph twoOutputs() {
 
 TEST(LossOf, AValueThatIsNamed) {
   Graph g = twoOutputs();
-  ValueId loss = llvm::cantFail(attachLoss(g, {"mse:%computed"}));
+  ValueId loss = llvm::cantFail(attachLoss(g, named("mse:%computed")));
   EXPECT_EQ(g.type(g.find("target")), g.type(g.find("computed")));
-  g.setOutputs({loss});
+  setOutputs(g, {loss});
   std::vector<double> zeros(6, 0), y{1, 2, 3, 4, 5, 6};
   EXPECT_NEAR(interpreted(g, {zeros, y, zeros}), 91. / 6, 1e-12);
 }
@@ -116,11 +118,11 @@ TEST(LossOf, LabelsThatDoNotCount) {
   Graph g;
   ValueId y = llvm::cantFail(g.addInput(InputKind::Input, "y", Type(DType::F64, {3, 2})));
   g.addOutput(y);
-  LossOptions options{"cross_entropy"};
+  LossOptions options{LossKind::CrossEntropy};
   options.ignoreIndex = -100;
   ValueId loss = llvm::cantFail(attachLoss(g, options));
   auto grads = llvm::cantFail(gradients(g, {loss}, {y}));
-  g.setOutputs({loss, grads[0]});
+  setOutputs(g, {loss, grads[0]});
   std::vector<double> gradient, logits{0, 0, 5, -7, 0, 0};
   EXPECT_NEAR(interpreted(g, {logits, {0, -100, 1}}, &gradient), std::log(2.0), 1e-12);
   const std::vector<double> want{-0.25, 0.25, 0, 0, 0.25, -0.25};
@@ -133,22 +135,24 @@ TEST(LossOf, LabelsThatFitAnotherAxis) {
   auto message = [](Dims labels) {
     Graph g;
     g.addOutput(llvm::cantFail(g.addInput(InputKind::Input, "y", Type(DType::F32, {2, 5, 7}))));
-    LossOptions options{"cross_entropy"};
-    Type given(DType::I64, labels);
-    options.labels = &given;
+    LossOptions options{LossKind::CrossEntropy};
+    options.labels = Type(DType::I64, labels);
     auto loss = attachLoss(g, options);
     return loss ? "" : llvm::toString(loss.takeError());
   };
   EXPECT_EQ(message({2, 7}), "");
   EXPECT_EQ(message({3, 3}), ""); // told where they are fed
-  EXPECT_NE(message({2, 5}).find("give --class-axis=2"), std::string::npos) << message({2, 5});
-  EXPECT_NE(message({5, 7}).find("give --class-axis=0"), std::string::npos) << message({5, 7});
+  EXPECT_NE(message({2, 5}).find("class-axis = 2"), std::string::npos) << message({2, 5});
+  EXPECT_NE(message({5, 7}).find("class-axis = 0"), std::string::npos) << message({5, 7});
 }
 
 TEST(LossOf, WhatIsNone) {
-  auto message = [](const char *loss) {
+  auto message = [](const char *loss) -> std::string {
     Graph g = twoOutputs();
-    auto value = attachLoss(g, {loss});
+    auto options = parseLoss(loss);
+    if (!options)
+      return llvm::toString(options.takeError());
+    auto value = attachLoss(g, *options);
     return value ? "" : llvm::toString(value.takeError());
   };
   EXPECT_EQ(message("%computed"), "");

@@ -1,7 +1,7 @@
 // The planner on random problems. Every schedule is judged by a simulation that shares nothing with
 // it.
 
-#include "passes/compile/budget.h"
+#include "passes/compile/within_budget.h"
 #include "passes/inspect/joint_graph.h"
 #include "passes/plan/bound.h"
 #include "passes/plan/editor.h"

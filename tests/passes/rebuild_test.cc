@@ -20,15 +20,15 @@ struct Rewritten {
     boundary = build.create("stop_gradient", {x}, {}, "x.boundary");
     clone = build.create("exp", {boundary}, {}, "a.clone");
     c = build.create("neg", {clone}, {}, "c");
-    g.editNode(node(boundary)).passes = x;
-    g.editNode(node(boundary)).after = {node(b)};
-    g.editNode(node(clone)).origin = node(a);
+    g.editNode(node(boundary)).from.restores = x;
+    g.editNode(node(boundary)).from.after = {node(b)};
+    g.editNode(node(clone)).from.origin = node(a);
     g.editNode(node(clone)).phase = Phase::Backward;
     g.editNode(node(b)).marks = {"checkpoint"};
     g.editNode(node(b)).device = "cpu:1";
     g.editNode(node(b)).loc = {7, 3};
-    g.editNode(node(c)).sourceIndex = 2;
-    g.meta["policy"] = "memory";
+    g.editNode(node(c)).from.sourceIndex = 2;
+    g.record.policy = "memory";
     g.addOutput(c);
     g.addOutput(b);
     g.loss = b;
@@ -56,17 +56,17 @@ TEST(Rebuild, CopiesEverythingThatANodeCarries) {
     EXPECT_EQ(now.operands, old.operands);
     EXPECT_EQ(now.attrs, old.attrs);
     EXPECT_EQ(now.phase, old.phase);
-    EXPECT_EQ(now.origin, old.origin);
-    EXPECT_EQ(now.passes, old.passes);
-    EXPECT_EQ(now.after, old.after);
-    EXPECT_EQ(now.sourceIndex, old.sourceIndex);
+    EXPECT_EQ(now.from.origin, old.from.origin);
+    EXPECT_EQ(now.from.restores, old.from.restores);
+    EXPECT_EQ(now.from.after, old.from.after);
+    EXPECT_EQ(now.from.sourceIndex, old.from.sourceIndex);
     EXPECT_EQ(now.marks, old.marks);
     EXPECT_EQ(now.device, old.device);
     EXPECT_EQ(now.loc.line, old.loc.line);
     EXPECT_EQ(now.loc.column, old.loc.column);
   }
   EXPECT_EQ(g.name, "rewritten");
-  EXPECT_EQ(g.meta, w.g.meta);
+  EXPECT_EQ(g.record, w.g.record);
   EXPECT_EQ(g.loss, w.g.loss);
   EXPECT_EQ(g.outputs().vec(), w.g.outputs().vec());
 }
@@ -85,12 +85,12 @@ TEST(Rebuild, DropsEdgesToNodesLeftOut) {
   EXPECT_FALSE(g.find("b"));
   EXPECT_FALSE(g.loss);
   const Node &boundary = g.node(g.value(g.find("x.boundary")).def);
-  EXPECT_TRUE(boundary.after.empty());
-  EXPECT_EQ(boundary.passes, g.find("x"));
+  EXPECT_TRUE(boundary.from.after.empty());
+  EXPECT_EQ(boundary.from.restores, g.find("x"));
   const Node &clone = g.node(g.value(g.find("a.clone")).def);
-  EXPECT_EQ(clone.origin, g.value(g.find("a")).def);
-  EXPECT_EQ(clone.sourceIndex, std::nullopt);
-  EXPECT_EQ(g.node(g.value(g.find("c")).def).sourceIndex, 2u);
+  EXPECT_EQ(clone.from.origin, g.value(g.find("a")).def);
+  EXPECT_EQ(clone.from.sourceIndex, std::nullopt);
+  EXPECT_EQ(g.node(g.value(g.find("c")).def).from.sourceIndex, 2u);
 }
 
 // The original got back: clones stand for their origins, boundaries for what they pass.
@@ -101,9 +101,9 @@ TEST(Rebuild, MapsOneValueToAnother) {
   for (uint32_t i = 0; i < w.g.numNodes(); ++i) {
     const Node &n = w.g.node(NodeId(i));
     if (n.isClone())
-      r.setMap(NodeId(i), r.map(n.origin));
+      r.setMap(NodeId(i), r.map(n.from.origin));
     else if (n.isBoundary())
-      r.setMap(n.firstResult, r.map(n.passes));
+      r.setMap(n.firstResult, r.map(n.from.restores));
     else
       r.copyNode(NodeId(i));
   }

@@ -5,6 +5,7 @@
 #include "tests/random/check_graph.h"
 #include "tests/random/joint_graphs.h"
 #include "tests/random/smooth.h"
+#include "tests/testing/interpret.h"
 #include <cmath>
 
 namespace isthmus {
@@ -50,7 +51,7 @@ llvm::Expected<Slope> slope(GraphRunner &runner, const Graph &g, llvm::ArrayRef<
       found.push_back(v);
       by.push_back(xs[i]);
     }
-  d.setOutputs(found);
+  setOutputs(d, found);
   auto values = runner.reference(d, inputs);
   if (!values)
     return values.takeError();
@@ -77,7 +78,7 @@ std::string GraphChecker::directional(const Graph &g, llvm::ArrayRef<ValueId> xs
   if (!analytic)
     return toString(analytic.takeError());
   Graph f = g;
-  f.setOutputs({g.loss});
+  setOutputs(f, {g.loss});
   f = withoutDeadNodes(f);
   double largest = 0;
   std::string tried;
@@ -137,7 +138,7 @@ std::string GraphChecker::second(const Case &c) {
   if (!sum)
     return "";
   g.loss = sum;
-  g.setOutputs({sum});
+  setOutputs(g, {sum});
   ++counts.second;
   if (std::string d = excused(withoutDeadNodes(g), directional(g, xs, inputs, c.seed + 1));
       !d.empty())

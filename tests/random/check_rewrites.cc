@@ -10,6 +10,7 @@
 #include "tests/random/check_graph.h"
 #include "tests/random/joint_graphs.h"
 #include "tests/random/schedules.h"
+#include "tests/testing/interpret.h"
 
 namespace isthmus {
 
@@ -68,7 +69,7 @@ std::string GraphChecker::twice(const Case &c) {
   // Of some, only the newest gradients are outputs, so that what is older may be recomputed.
   Graph first = c.training;
   if (c.seed / 8 % 2)
-    first.setOutputs(gradientOutputs(c.training));
+    setOutputs(first, gradientOutputs(c.training));
   auto second = secondOrder(first);
   if (!second)
     return "no second gradient: " + toString(second.takeError());
@@ -80,7 +81,7 @@ std::string GraphChecker::twice(const Case &c) {
     return d;
   Graph g = *second;
   if (c.seed / 4 % 2)
-    g.setOutputs(second->outputs().take_back(gradientOutputs(first).size()));
+    setOutputs(g, second->outputs().take_back(gradientOutputs(first).size()));
   if (c.seed % 2)
     g = withoutDeadNodes(g);
   counts.twiceNodes += g.numNodes();

@@ -4,8 +4,8 @@
 #include "ir/op_registry.h"
 #include "ir/text/printer.h"
 #include "tests/random/check_graph.h"
-#include "tools/random/random_table_graph.h"
 #include "tests/testing/reduce_graph.h"
+#include "tools/random/random_table_graph.h"
 #include <csignal>
 #include <cstdlib>
 #include <gtest/gtest.h>

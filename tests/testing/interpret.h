@@ -24,4 +24,12 @@ llvm::Expected<std::vector<Tensor>> interpret(const KernelTable &kernels, const 
                                               const llvm::DenseMap<ValueId, Tensor> &inputs,
                                               const InterpretOptions &options = {});
 
+// Makes these the graph's only outputs.
+inline void setOutputs(Graph &g, llvm::ArrayRef<ValueId> outputs) {
+  const std::vector<ValueId> all(outputs.begin(), outputs.end()); // they may be the graph's own
+  g.clearOutputs();
+  for (ValueId v : all)
+    g.addOutput(v);
+}
+
 } // namespace isthmus

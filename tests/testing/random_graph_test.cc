@@ -60,7 +60,9 @@ TEST(RandomGraph, StaysFinite) {
         if (isFloat(g.type(n.result(r)).dtype))
           all.push_back(n.result(r));
     }
-    g.setOutputs(all);
+    g.clearOutputs();
+    for (ValueId v : all)
+      g.addOutput(v);
     auto values = interpret(kernels, g, drawInputs(g, seed));
     ASSERT_TRUE(bool(values)) << llvm::toString(values.takeError());
     for (size_t i = 0; i < all.size(); ++i)

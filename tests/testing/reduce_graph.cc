@@ -116,7 +116,13 @@ private:
       return std::nullopt;
     if (loss && !r.map(loss))
       return std::nullopt;
-    Graph out = r.finish(outputs);
+    std::vector<Rebuilder::OldOutput> old;
+    for (ValueId v : outputs) {
+      const auto *at = llvm::find(g_.outputs(), v);
+      old.push_back(
+          {v, at == g_.outputs().end() ? OutputRole() : g_.role(at - g_.outputs().begin())});
+    }
+    Graph out = r.finish(old);
     out.loss = r.map(loss);
     return out;
   }

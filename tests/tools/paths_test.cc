@@ -1,5 +1,6 @@
 // What one command reads and writes: which paths are one file, and what may not be.
 
+#include "tools/cli/exit.h"
 #include "tools/cli/paths.h"
 
 #include "ir/file.h"
@@ -27,7 +28,7 @@ protected:
   // The exit code of the check, 0 where there is no error.
   static int codeOf(const CommandPaths &paths) {
     int code = 0;
-    llvm::handleAllErrors(paths.check(), [&](const DiagError &e) { code = e.exitCode; });
+    llvm::handleAllErrors(paths.check(), [&](const DiagError &e) { code = exitCodeOf(e); });
     return code;
   }
 

@@ -1,3 +1,4 @@
+#include "tools/cli/exit.h"
 #include "tools/zoo/zoo.h"
 
 #include "passes/differentiate/differentiate.h"
@@ -23,7 +24,7 @@ std::pair<std::string, int> failure(llvm::StringRef name, const ZooOptions &opti
     return {"no error", 0};
   std::pair<std::string, int> out;
   llvm::handleAllErrors(g.takeError(), [&](const DiagError &e) {
-    out = {e.diags[0].message, e.exitCode};
+    out = {e.diags[0].message, exitCodeOf(e)};
   });
   return out;
 }

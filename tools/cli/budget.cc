@@ -1,5 +1,6 @@
 #include "tools/cli/budget.h"
 
+#include "tools/cli/exit.h"
 #include "llvm/ADT/StringSwitch.h"
 #include <cmath>
 
@@ -12,10 +13,9 @@ llvm::Expected<Budget> parseBudget(llvm::StringRef text, llvm::StringRef option)
     return budget;
   }
   auto malformed = [&] {
-    return makeErrorCode(2,
-                         "{0} expects a size such as 2GiB, 500MB or a number of bytes, a share of "
-                         "the baseline such as 50%, or min; got '{1}'",
-                         option, text);
+    return usageError("{0} expects a size such as 2GiB, 500MB or a number of bytes, a share of "
+                      "the baseline such as 50%, or min; got '{1}'",
+                      option, text);
   };
   llvm::StringRef digits = text.take_while([](char c) { return llvm::isDigit(c) || c == '.'; });
   llvm::StringRef unit = text.drop_front(digits.size()).trim();

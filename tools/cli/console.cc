@@ -1,5 +1,7 @@
 #include "tools/cli/console.h"
 
+#include "tools/cli/exit.h"
+
 #include "llvm/Support/Format.h"
 #include "llvm/Support/raw_ostream.h"
 #include <cerrno>
@@ -41,7 +43,8 @@ void Console::clearBar() {
   barShown_ = false;
 }
 
-void Console::note(const std::string &text) {
+void Console::note(const Remark &remark) {
+  const std::string text = remark.text + flagsText(remark.remedies);
   if (quiet_ || !told_.insert(text).second)
     return;
   clearBar();
@@ -66,10 +69,10 @@ int Console::report(llvm::Error e) {
   llvm::handleAllErrors(
       std::move(e),
       [&](const DiagError &d) {
-        code = d.exitCode;
+        code = exitCodeOf(d);
         for (const Diag &each : d.diags) {
           os << (each.where.empty() ? "" : paint("1", each.where + ": "))
-             << paint("1;31", "error: ") << each.message << '\n'
+             << paint("1;31", "error: ") << each.message << flagsText(each.remedies) << '\n'
              << each.excerpt;
           if (!each.excerpt.empty() && each.excerpt.back() != '\n')
             os << '\n';
@@ -112,27 +115,6 @@ void ProgressBar::at(size_t done) {
   bar.resize(30, '.');
   talk(llvm::formatv("\r\033[K{0} [{1}] {2} %  {3}", what_, bar, percent, elapsed).str());
   console.barShown_ = true;
-}
-
-std::string bytesText(int64_t bytes) {
-  static constexpr const char *units[] = {"KiB", "MiB", "GiB", "TiB", "PiB"};
-  if (bytes < 1024)
-    return std::to_string(bytes) + " B";
-  double value = double(bytes);
-  int unit = -1;
-  while (value >= 1024 && unit < 4) {
-    value /= 1024;
-    ++unit;
-  }
-  return llvm::formatv("{0:F1} {1}", value, units[unit]).str();
-}
-
-std::string secondsText(double s) {
-  if (s < 1e-3)
-    return llvm::formatv("{0:F1} us", s * 1e6).str();
-  if (s < 1)
-    return llvm::formatv("{0:F1} ms", s * 1e3).str();
-  return llvm::formatv("{0:F2} s", s).str();
 }
 
 } // namespace isthmus

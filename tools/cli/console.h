@@ -3,6 +3,7 @@
 #pragma once
 
 #include "ir/diagnostics.h"
+#include "ir/units.h"
 #include <chrono>
 #include <set>
 #include <string>
@@ -21,7 +22,7 @@ public:
   void setProgress(Progress p) { progress_ = p; }
   void setQuiet(bool quiet) { quiet_ = quiet; } // notes are not printed
 
-  void note(const std::string &text); // the same text once
+  void note(const Remark &remark); // the same once; remedies as flags
   void warn(const std::string &text);
   void line(const std::string &text); // as it is
   // Prints the error and gives the exit code that it stands for.
@@ -50,10 +51,5 @@ private:
   size_t total_;
   std::chrono::steady_clock::time_point start_, last_;
 };
-
-// "512.0 MiB", "1.5 GiB", "640 B".
-std::string bytesText(int64_t bytes);
-// "12.3 ms", "4.56 s".
-std::string secondsText(double seconds);
 
 } // namespace isthmus

@@ -3,6 +3,7 @@
 #include "kernels/cpu.h"
 #include "runtime/cpu_device.h"
 #include "runtime/cuda_device.h"
+#include "tools/cli/exit.h"
 
 namespace isthmus {
 
@@ -12,8 +13,8 @@ llvm::Expected<std::unique_ptr<Device>> cudaDevice(llvm::StringRef name, const C
   auto device = makeCudaDevice(o);
   if (device)
     return device;
-  return addNote(makeErrorCode(5, "device '{0}' is not available: {1}", name,
-                               plainMessage(device.takeError())),
+  return addNote(makeError(ErrorKind::Device, "device '{0}' is not available: {1}", name,
+                           plainMessage(device.takeError())),
                  "--device=cpu runs the same graph");
 }
 
@@ -31,8 +32,8 @@ llvm::Expected<std::unique_ptr<Device>> openDevice(llvm::StringRef name,
   cuda.tf32 = options.tf32;
   if (name == "cuda" || (name.startswith("cuda:") && !name.substr(5).getAsInteger(10, cuda.index)))
     return cudaDevice(name, cuda);
-  return makeErrorCode(2, "--device expects cpu, cuda, cuda:N or counting, got '{0}'{1}", name,
-                       didYouMean(name, {"cpu", "cuda", "counting"}));
+  return usageError("--device expects cpu, cuda, cuda:N or counting, got '{0}'{1}", name,
+                    didYouMean(name, {"cpu", "cuda", "counting"}));
 }
 
 } // namespace isthmus

@@ -28,25 +28,25 @@ double sumOf(const Tensor &t) {
 
 } // namespace
 
-llvm::Expected<std::unique_ptr<Executor>> execute(const Planned &p, Device &device,
+llvm::Expected<std::unique_ptr<Executor>> execute(const Compiled &c, Device &device,
                                                   const ExecuteOptions &o, Report &report) {
   auto before = device.memory();
   if (!before)
     return before.takeError();
-  auto e = Executor::create(p.graph, p.layout, device);
+  auto e = Executor::create(c.graph, c.layout, device);
   if (!e)
     return e.takeError();
   if (device.computes())
-    if (llvm::Error err = feedAll(p.graph, **e, o))
+    if (llvm::Error err = feedAll(c.graph, **e, o))
       return err;
 
-  ValueId loss = lossOf(p.graph);
-  bool fetchesLoss = loss && device.computes() && isFloat(p.graph.type(loss).dtype) &&
-                     llvm::is_contained(p.graph.outputs(), loss);
-  ProgressBar bar("running", p.graph.numNodes() * size_t(o.steps));
+  ValueId loss = lossOf(c.graph);
+  bool fetchesLoss = loss && device.computes() && isFloat(c.graph.type(loss).dtype) &&
+                     llvm::is_contained(c.graph.outputs(), loss);
+  ProgressBar bar("running", c.graph.numNodes() * size_t(o.steps));
   for (int step = 0; step < o.steps; ++step) {
     auto start = std::chrono::steady_clock::now();
-    auto progress = [&](size_t done) { bar.at(p.graph.numNodes() * size_t(step) + done); };
+    auto progress = [&](size_t done) { bar.at(c.graph.numNodes() * size_t(step) + done); };
     // The same step each time: random ops are keyed by step 0.
     if (llvm::Error err = (*e)->step({o.seed, 0}, progress))
       return err;
@@ -66,9 +66,8 @@ llvm::Expected<std::unique_ptr<Executor>> execute(const Planned &p, Device &devi
     report.deviceMemoryBytes = (*before)->freeBytes - (*after)->freeBytes;
   report.measuredPeakBytes = {(*e)->measuredPeakBytes()};
   if ((*e)->measuredPeakBytes() != report.predictedPeakBytes)
-    return makeErrorCode(
-        5, "internal: the measured peak is {0} bytes, the predicted one {1}; please report this",
-        (*e)->measuredPeakBytes(), report.predictedPeakBytes);
+    return internalError("the measured peak is {0} bytes, the predicted one {1}",
+                         (*e)->measuredPeakBytes(), report.predictedPeakBytes);
   return e;
 }
 

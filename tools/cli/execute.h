@@ -2,8 +2,8 @@
 #pragma once
 
 #include "runtime/executor.h"
+#include "tools/cli/compiled.h"
 #include "tools/cli/feeds.h"
-#include "tools/cli/planned.h"
 
 namespace isthmus {
 
@@ -14,9 +14,9 @@ struct ExecuteOptions {
 };
 
 // Feeds inputs and repeats the same step from the same state; fills the run's part of `report`. The
-// executor comes back for its outputs. `p` and `device` must outlive it. The measured peak is
+// executor comes back for its outputs. `c` and `device` must outlive it. The measured peak is
 // checked against the predicted one.
-llvm::Expected<std::unique_ptr<Executor>> execute(const Planned &p, Device &device,
+llvm::Expected<std::unique_ptr<Executor>> execute(const Compiled &c, Device &device,
                                                   const ExecuteOptions &o, Report &report);
 
 } // namespace isthmus

@@ -2,13 +2,12 @@
 #pragma once
 
 #include "passes/inspect/explain.h"
-#include "tools/cli/planned.h"
+#include "tools/cli/compiled.h"
 
 namespace isthmus {
 
 struct ExplainedPlan {
-  const Planned &plan;
-  const Graph &original;
+  const Compiled &plan;
   const Explanation &why;
   const ExplainOptions &options;
   std::string model, target;

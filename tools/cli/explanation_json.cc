@@ -29,7 +29,7 @@ public:
   explicit Writer(const ExplainedPlan &e) : e_(e), g_(e.plan.graph) {}
 
   Json run() {
-    const Report &r = e_.plan.report;
+    const Figures &r = e_.plan.figures;
     Json j;
     j["schema"] = "isthmus.explain/1";
     j["model"] = e_.model;
@@ -42,7 +42,7 @@ public:
     j["planned_us"] = e_.why.plannedUs;
     j["recompute_overhead"] = r.recomputeOverhead;
     j["recomputations"] = e_.why.recomputations;
-    j["baseline"] = peak(e_.original, e_.why.baseline);
+    j["baseline"] = peak(e_.plan.original, e_.why.baseline);
     j["planned"] = peak(g_, e_.why.planned);
     for (size_t k = 0; k < std::size(kFateKeys); ++k)
       j["totals"][kFateKeys[k]] = {{"tensors", e_.why.totals[k].tensors},
@@ -155,10 +155,10 @@ private:
         saved > 0 ? Json((e_.why.plannedUs - e_.why.baselineUs) / (double(saved) / double(1 << 20)))
                   : Json();
     const bool isPriced = e_.usPerMiB().has_value();
-    const bool isLeast = e_.plan.report.smallestBudgetBytes == e_.plan.budgetBytes;
+    const bool isLeast = e_.plan.figures.smallestBudgetBytes == e_.plan.budgetBytes;
     j["method"] = isPriced ? Json("the bound's price at the budget") : Json();
     j["us_per_mib_at_budget"] = isPriced ? Json(*e_.usPerMiB()) : Json();
-    j["lower_bound_overhead"] = isPriced ? Json(*e_.plan.report.lowerBoundOverhead) : Json();
+    j["lower_bound_overhead"] = isPriced ? Json(*e_.plan.figures.lowerBoundOverhead) : Json();
     j["more"] = isPriced ? other(1) : Json();
     j["less"] = isPriced && !isLeast ? other(-1) : Json();
     return j;

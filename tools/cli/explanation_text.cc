@@ -58,7 +58,7 @@ private:
   void section(const std::string &title) { out_ += (out_.empty() ? "" : "\n") + title + "\n"; }
 
   void plan() {
-    const Report &r = e_.plan.report;
+    const Figures &r = e_.plan.figures;
     section("Plan (" + policyText() + ")");
     Table t({false, false});
     t.row({"peak", bytesText(r.baselinePeakBytes) + " without recomputation, " +
@@ -97,7 +97,7 @@ private:
     t.row({"in all", sizeText(a.bytes), "", sizeText(b.bytes), ""});
     out_ += t.text();
     if (a.node && b.node)
-      out_ += "  without recomputation while " + nodeText(e_.original, a.node) +
+      out_ += "  without recomputation while " + nodeText(e_.plan.original, a.node) +
               " runs,\n  planned while " + nodeText(g_, b.node) + " runs\n";
   }
 
@@ -218,8 +218,8 @@ private:
       out_ += llvm::formatv("  one MiB more or less at this budget: {0:F1} us a step\n"
                             "  (by the bound: no plan in this order adds less than {1:F2} %, and "
                             "this one adds {2:F2} %)\n",
-                            *worth, 100 * *e_.plan.report.lowerBoundOverhead,
-                            100 * e_.plan.report.recomputeOverhead);
+                            *worth, 100 * *e_.plan.figures.lowerBoundOverhead,
+                            100 * e_.plan.figures.recomputeOverhead);
     else if (e_.plan.budgetBytes)
       out_ += "  the bound on the cost tells nothing of a price at this budget\n";
   }

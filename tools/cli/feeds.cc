@@ -263,6 +263,11 @@ const Given *givenFor(const GivenInputs &given, llvm::StringRef name, llvm::Stri
   return it == given.end() ? nullptr : &it->second;
 }
 
+const Tensor *tensorFor(const GivenInputs &given, llvm::StringRef input) {
+  const Given *found = givenFor(given, input, fileName(input));
+  return found && found->tensor ? &found->tensor : nullptr;
+}
+
 llvm::Expected<std::vector<Tensor>> makeInputs(const Graph &g, const GivenInputs &given,
                                                uint64_t seed) {
   std::vector<llvm::StringRef> names;

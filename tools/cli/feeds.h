@@ -28,6 +28,9 @@ llvm::Expected<GivenInputs> readInputs(const std::string &dir);
 // The one for the input `name`, by this name or by that of its `file`; null if there is none.
 const Given *givenFor(const GivenInputs &given, llvm::StringRef name, llvm::StringRef file);
 
+// What is given for an input; null if nothing is, or its file is broken.
+const Tensor *tensorFor(const GivenInputs &given, llvm::StringRef input);
+
 // A tensor for each graph input, in order: the given one, else the default. Errors: a given one of
 // another type, or one that names no input.
 llvm::Expected<std::vector<Tensor>> makeInputs(const Graph &g, const GivenInputs &given,

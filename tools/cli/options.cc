@@ -6,6 +6,7 @@
 #include "passes/differentiate/loss.h"
 #include "tools/cli/budget.h"
 #include "tools/cli/console.h"
+#include "tools/cli/exit.h"
 #include "llvm/ADT/StringRef.h"
 #include <cmath>
 
@@ -126,7 +127,7 @@ CLI::Option *addEffortOption(CLI::App &verb, double &effort) {
       ->check(positiveNumber());
 }
 
-void addPlanOptions(CLI::App &verb, PlanOptions &o) {
+void addPlanFlags(CLI::App &verb, PlanFlags &o) {
   const char *group = "Plan options";
   verb.add_option("--policy", o.policy, "none, speed, memory or collection; default: none")
       ->group(group);
@@ -151,14 +152,20 @@ void addPlanOptions(CLI::App &verb, PlanOptions &o) {
 
 llvm::Error checkOptions(const ModelOptions &o) {
   if (o.eval && o.asWritten)
-    return makeErrorCode(2, "--eval and --as-written exclude each other; give one");
-  if (o.ignoreIndex && splitLoss(o.loss).first != "cross_entropy")
-    return makeErrorCode(2, "--ignore-index is for labels, so it goes with --loss=cross_entropy");
+    return usageError("--eval and --as-written exclude each other; give one");
+  LossKind kind = LossKind::Value;
+  if (!o.loss.empty()) {
+    auto loss = parseLoss(o.loss);
+    if (!loss)
+      return usageError("--loss: {0}", plainMessage(loss.takeError()));
+    kind = loss->kind;
+  }
+  if (o.ignoreIndex && kind != LossKind::CrossEntropy)
+    return usageError("--ignore-index is for labels, so it goes with --loss=cross_entropy");
   if (!o.precision.empty() && o.precision != kTf32) {
     auto type = parseDType(o.precision);
     if (!type || !isFloat(*type))
-      return makeErrorCode(2, "--precision expects f32, f64, bf16, f16 or tf32, got '{0}'",
-                           o.precision);
+      return usageError("--precision expects f32, f64, bf16, f16 or tf32, got '{0}'", o.precision);
   }
   Console::get().setProgress(o.progress == "plain"  ? Progress::Plain
                              : o.progress == "none" ? Progress::None
@@ -166,11 +173,11 @@ llvm::Error checkOptions(const ModelOptions &o) {
   return llvm::Error::success();
 }
 
-llvm::Error checkOptions(const PlanOptions &o) {
+llvm::Error checkOptions(const PlanFlags &o) {
   int ways = !o.policy.empty() + o.checkpointsGiven + !o.budget.empty();
   if (ways > 1)
-    return makeErrorCode(2, "--policy, --checkpoints and --budget are ways to choose what is kept; "
-                            "give one of them");
+    return usageError("--policy, --checkpoints and --budget are ways to choose what is kept; "
+                      "give one of them");
   if (!o.budget.empty())
     if (auto budget = parseBudget(o.budget); !budget)
       return budget.takeError();
@@ -179,12 +186,11 @@ llvm::Error checkOptions(const PlanOptions &o) {
     if (!limit)
       return limit.takeError();
     if (limit->kind != Budget::Bytes)
-      return makeErrorCode(2, "--memory-limit expects a size such as 2GiB, got '{0}'",
-                           o.memoryLimit);
+      return usageError("--memory-limit expects a size such as 2GiB, got '{0}'", o.memoryLimit);
   }
   if (!o.policy.empty() && !parsePolicy(o.policy))
-    return makeErrorCode(2, "--policy expects none, speed, memory or collection, got '{0}'{1}",
-                         o.policy, didYouMean(o.policy, {"none", "speed", "memory", "collection"}));
+    return usageError("--policy expects none, speed, memory or collection, got '{0}'{1}", o.policy,
+                      didYouMean(o.policy, {"none", "speed", "memory", "collection"}));
   return llvm::Error::success();
 }
 
@@ -193,10 +199,9 @@ llvm::Expected<std::vector<std::pair<std::string, std::string>>> tiesOf(const Mo
   for (const std::string &text : o.ties) {
     std::vector<NamePattern> names = parseNameList(text);
     if (names.size() != 2)
-      return makeErrorCode(2,
-                           "--tie expects two names with a comma between, such as "
-                           "--tie=embed.weight,head.weight, got '{0}'",
-                           text);
+      return usageError("--tie expects two names with a comma between, such as "
+                        "--tie=embed.weight,head.weight, got '{0}'",
+                        text);
     out.push_back({names[0].text, names[1].text});
   }
   return out;
@@ -208,8 +213,8 @@ llvm::Expected<std::map<std::string, int64_t>> dimBindings(const ModelOptions &o
     auto [name, size] = llvm::StringRef(text).rsplit('=');
     int64_t value = 0;
     if (name.empty() || size.getAsInteger(10, value) || value <= 0)
-      return makeErrorCode(
-          2, "--dim expects NAME=SIZE with a positive size, such as --dim N=8, got '{0}'", text);
+      return usageError(
+          "--dim expects NAME=SIZE with a positive size, such as --dim N=8, got '{0}'", text);
     out[name.str()] = value;
   }
   return out;

@@ -35,21 +35,21 @@ struct ModelOptions {
   std::string progress = "auto";
 };
 
-struct PlanOptions {
+// How a plan is chosen, as it was typed.
+struct PlanFlags {
   std::string policy; // empty: none
   std::string checkpoints;
   bool checkpointsGiven = false;
   std::string budget, memoryLimit; // empty: none
   double effort = 0;               // 0: by the size of the graph
-  uint64_t seed = 0;
   bool any() const { return !policy.empty() || checkpointsGiven || hasBudget(); }
   bool hasBudget() const { return !budget.empty() || !memoryLimit.empty(); }
 };
 
-// Checks that need more than one option at a time, and sets the console's progress. Errors have
-// exit code 2.
+// Checks that need more than one option at a time, and sets the console's progress. Errors are
+// usage errors.
 llvm::Error checkOptions(const ModelOptions &o);
-llvm::Error checkOptions(const PlanOptions &o);
+llvm::Error checkOptions(const PlanFlags &o);
 
 // {"A", "B"} from "A,B"; names may stand in quotes.
 llvm::Expected<std::vector<std::pair<std::string, std::string>>> tiesOf(const ModelOptions &o);

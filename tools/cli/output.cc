@@ -5,24 +5,25 @@
 #include "ir/text/isth_file.h"
 #include "passes/inspect/dot.h"
 #include "tools/cli/console.h"
+#include "tools/cli/exit.h"
 #include "tools/cli/feeds.h"
 
 namespace isthmus {
 
 llvm::Error checkGraphPath(llvm::StringRef path, llvm::StringRef weights) {
   if (weights == "-")
-    return makeErrorCode(2, "--weights expects a file, and '-' is none");
+    return usageError("--weights expects a file, and '-' is none");
   if (path.empty() || path == "-" || path.endswith(".isth") || path.endswith(".onnx"))
     return llvm::Error::success();
-  return makeErrorCode(
-      2, "a graph is written to a file whose name ends in .isth or .onnx, got '{0}'", path);
+  return usageError("a graph is written to a file whose name ends in .isth or .onnx, got '{0}'",
+                    path);
 }
 
 llvm::Error checkPicturePath(llvm::StringRef path) {
   if (path.empty() || path == "-" || path.endswith(".dot") || path.endswith(".svg"))
     return llvm::Error::success();
-  return makeErrorCode(
-      2, "a picture is written to a file whose name ends in .dot or .svg, got '{0}'", path);
+  return usageError("a picture is written to a file whose name ends in .dot or .svg, got '{0}'",
+                    path);
 }
 
 void addGraphPaths(CommandPaths &paths, const std::string &path, const std::string &weights) {
@@ -49,10 +50,9 @@ llvm::Expected<CommandPaths> pathsToGraph(const std::string &model, const std::s
 llvm::Error writeGraph(const Graph &g, const std::string &path, const std::string &weights) {
   if (llvm::StringRef(path).endswith(".onnx")) {
     if (!weights.empty())
-      return makeErrorCode(2,
-                           "--weights goes with an .isth; large weights of '{0}' go to "
-                           "'{0}.data'",
-                           path);
+      return usageError("--weights goes with an .isth; large weights of '{0}' go to "
+                        "'{0}.data'",
+                        path);
     OnnxExportOptions options;
     options.draw = [&](const Input &input) { return defaultInput(g, input, /*seed=*/0); };
     options.note = [](const std::string &text) { Console::get().note(text); };

@@ -1,6 +1,7 @@
 #include "tools/cli/paths.h"
 
 #include "ir/file.h"
+#include "tools/cli/exit.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/FileSystem.h"
@@ -52,13 +53,13 @@ llvm::Error CommandPaths::checkAreOwn() const {
     if (out.identity.empty())
       continue;
     if (const File *in = read.lookup(out.identity))
-      return makeErrorCode(
-          2, "{0} would write '{1}', which is also read, as {2} ('{3}'); give it another name",
+      return usageError(
+          "{0} would write '{1}', which is also read, as {2} ('{3}'); give it another name",
           out.what, out.path, in->what, in->path);
     auto [other, isNew] = written.try_emplace(out.identity, &out);
     if (!isNew)
-      return makeErrorCode(2, "{0} ('{1}') and {2} ('{3}') are one file; give each its own",
-                           other->second->what, other->second->path, out.what, out.path);
+      return usageError("{0} ('{1}') and {2} ('{3}') are one file; give each its own",
+                        other->second->what, other->second->path, out.what, out.path);
   }
   return llvm::Error::success();
 }

@@ -2,7 +2,7 @@
 
 #include "ir/file.h"
 #include "ir/json.h"
-#include "tools/cli/planned.h"
+#include "tools/cli/compiled.h"
 #include <cmath>
 
 namespace isthmus {

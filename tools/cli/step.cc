@@ -5,8 +5,8 @@
 
 namespace isthmus {
 
-llvm::Expected<StepToPlan> stepToPlan(const ModelOptions &model, const PlanOptions &plan,
-                                      const std::string &deviceName, CommandPaths &paths) {
+llvm::Expected<StepToCompile> stepToCompile(const ModelOptions &model, const PlanFlags &plan,
+                                            const std::string &deviceName, CommandPaths &paths) {
   if (llvm::Error e = checkOptions(model))
     return e;
   if (llvm::Error e = checkOptions(plan))
@@ -23,13 +23,12 @@ llvm::Expected<StepToPlan> stepToPlan(const ModelOptions &model, const PlanOptio
   auto g = loadModel(model, paths, *given);
   if (!g)
     return g.takeError();
-  g = differentiated(std::move(*g), model, *given);
-  if (!g)
-    return g.takeError();
-  Graph graph = lowered(std::move(*g), model, (*device)->target());
-  StepToPlan step{std::move(*device), std::move(graph), plan};
-  step.plan.seed = model.seed;
-  return step;
+  if (llvm::Error e = checkDifferentiates(*g, model))
+    return e;
+  auto options = compileOptions(model, plan, *given);
+  if (!options)
+    return options.takeError();
+  return StepToCompile{std::move(*device), std::move(*g), std::move(*options)};
 }
 
 } // namespace isthmus

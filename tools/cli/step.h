@@ -1,21 +1,20 @@
 // What the verbs that plan a training step begin with.
 #pragma once
 
-#include "ir/graph.h"
 #include "runtime/device.h"
-#include "tools/cli/options.h"
+#include "tools/cli/compiled.h"
 #include "tools/cli/paths.h"
 
 namespace isthmus {
 
-struct StepToPlan {
+struct StepToCompile {
   std::unique_ptr<Device> device; // that sizes and workspaces are meant for
-  Graph graph;                    // differentiated
-  PlanOptions plan;               // with the model's seed
+  Graph graph;                    // as the file has it
+  CompileOptions options;
 };
 
-// Checks the options and the command's paths, then opens the device and loads the model.
-llvm::Expected<StepToPlan> stepToPlan(const ModelOptions &model, const PlanOptions &plan,
-                                      const std::string &device, CommandPaths &paths);
+// Checks the flags and the command's paths, then opens the device and loads the model.
+llvm::Expected<StepToCompile> stepToCompile(const ModelOptions &model, const PlanFlags &plan,
+                                            const std::string &device, CommandPaths &paths);
 
 } // namespace isthmus

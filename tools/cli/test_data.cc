@@ -1,6 +1,7 @@
 #include "tools/cli/test_data.h"
 
 #include "ir/element.h"
+#include "tools/cli/exit.h"
 #include "llvm/Support/FileSystem.h"
 #include <cmath>
 
@@ -98,8 +99,8 @@ GivenInputs givenBy(const TestSet &set, llvm::ArrayRef<std::string> inputNames) 
 
 llvm::Error checkOutputs(const TestSet &set, const Graph &g, Executor &e, Tolerance tolerance) {
   if (set.outputs.size() > g.outputs().size())
-    return makeErrorCode(4, "{0}: holds {1} outputs, and the model has {2}", set.dir,
-                         set.outputs.size(), g.outputs().size());
+    return differsError("{0}: holds {1} outputs, and the model has {2}", set.dir,
+                        set.outputs.size(), g.outputs().size());
   std::vector<Diag> diags;
   for (size_t i = 0; i < set.outputs.size(); ++i) {
     ValueId v = g.outputs()[i];
@@ -115,7 +116,7 @@ llvm::Error checkOutputs(const TestSet &set, const Graph &g, Executor &e, Tolera
     diags.push_back(std::move(diag));
   }
   if (!diags.empty())
-    return llvm::make_error<DiagError>(std::move(diags), 4);
+    return llvm::make_error<ExitError>(std::move(diags), kDiffers);
   return llvm::Error::success();
 }
 

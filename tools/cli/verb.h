@@ -8,7 +8,7 @@ namespace isthmus {
 
 // Options that several verbs take, with their help texts.
 void addModelOptions(CLI::App &verb, ModelOptions &o);
-void addPlanOptions(CLI::App &verb, PlanOptions &o);
+void addPlanFlags(CLI::App &verb, PlanFlags &o);
 CLI::Option *addEffortOption(CLI::App &verb, double &effort);
 // A file or a folder; an empty name is an error.
 CLI::Option *addPathOption(CLI::App &verb, const std::string &names, std::string &path,

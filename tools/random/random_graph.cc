@@ -286,7 +286,7 @@ private:
     NodeId n = b_.createNode("running_average", {state, now}, {{"momentum", 0.75}},
                              "state." + g_.valueName(state).str());
     b_.phase = Phase::Forward;
-    updated_.push_back(g_.node(n).firstResult);
+    updated_.push_back({g_.node(n).firstResult, state});
   }
 
   void softmax(Kept k) {
@@ -332,8 +332,8 @@ private:
     g_.addOutput(total);
     if (ValueId last = kept_.back().v; random_.oneIn(2) && g_.value(last).def)
       g_.addOutput(last);
-    for (ValueId v : updated_)
-      g_.addOutput(v);
+    for (auto [now, state] : updated_)
+      g_.addOutput(now, {OutputKind::NextState, state});
   }
 
   const RandomGraphOptions o_;
@@ -341,7 +341,7 @@ private:
   Graph g_;
   Builder b_;
   std::vector<Kept> kept_;
-  std::vector<ValueId> updated_;
+  std::vector<std::pair<ValueId, ValueId>> updated_; // and the state
   int64_t stream_ = 0;
 };
 

@@ -236,7 +236,9 @@ private:
     g().loss = total;
     ValueList outputs = {total};
     outputs.append(g().outputs().begin(), g().outputs().end());
-    g().setOutputs(outputs);
+    g().clearOutputs();
+    for (ValueId v : outputs)
+      g().addOutput(v);
   }
 
   // A weighted mean more, of the value or of its squashed self.

@@ -1,9 +1,7 @@
 // Whole training graphs: networks of the zoo, and random ones over every row of the op table.
 
-#include "passes/differentiate/differentiate.h"
 #include "passes/lower/channels_last.h"
 #include "passes/lower/convert.h"
-#include "tools/cli/model.h"
 #include "tools/random/random_table_graph.h"
 #include "tools/selftest/selftest.h"
 #include <cmath>
@@ -14,17 +12,17 @@ llvm::Error Selftest::checkNetwork(const std::string &name, const ZooOptions &op
   auto forward = buildZoo(name, options);
   if (!forward)
     return forward.takeError();
-  ModelOptions model;
-  model.model = name;
-  model.loss = forward->loss ? "" : "mean";
-  auto g = differentiated(std::move(*forward), model, {});
+  StepOptions step;
+  if (!forward->loss)
+    step.loss = LossOptions{LossKind::Mean};
+  auto g = trainingStep(std::move(*forward), step);
   if (!g)
     return g.takeError();
-  g = lowered(std::move(*g), model, device_.target());
-  auto want = outputsOf(*g, {}, device_);
+  g = lowered(std::move(*g), loweringFor(device_.target(), ChannelLayout::Auto));
+  auto want = outputsOf(*g, AsItIs(), device_);
   if (!want)
     return want.takeError();
-  if (llvm::Error e = checkPolicies(name, *g, {"speed", "memory"}, *want))
+  if (llvm::Error e = checkPolicies(name, *g, {Policy::Speed, Policy::Memory}, *want))
     return e;
   return convolvesChannelsFirst(*g, {DType::F32}) ? checkChannelsLast(name, *g, want->front())
                                                   : llvm::Error::success();
@@ -36,12 +34,12 @@ llvm::Error Selftest::checkChannelsLast(const std::string &name, const Graph &wi
   if (!g)
     return g.takeError();
   *g = withChannelsLast(*g);
-  auto want = outputsOf(*g, {}, device_);
+  auto want = outputsOf(*g, AsItIs(), device_);
   if (!want)
     return want.takeError();
   const std::string form = name + " in bf16, channels last";
   check(isClose(want->front(), y, 0.25), form + ": another result");
-  return checkPolicies(form, *g, {"memory"}, *want);
+  return checkPolicies(form, *g, {Policy::Memory}, *want);
 }
 
 void Selftest::checkNetworks() {
@@ -80,23 +78,22 @@ RandomTableOptions optionsOf(uint64_t seed) {
 } // namespace
 
 llvm::Error Selftest::checkRandomGraph(uint64_t seed) {
-  ModelOptions model;
-  model.model = "random";
-  model.wrt = "all";
-  auto g = differentiated(randomTableGraph(optionsOf(seed)).graph, model, {});
+  StepOptions step;
+  step.wrt.kind = Wrt::Kind::All;
+  auto g = trainingStep(randomTableGraph(optionsOf(seed)).graph, step);
   if (!g)
     return g.takeError();
   const std::string name = "random graph " + std::to_string(seed);
-  auto exact = outputsOf(*g, {}, reference_);
-  g = lowered(std::move(*g), model, device_.target());
-  auto got = outputsOf(*g, {}, device_);
+  auto exact = outputsOf(*g, AsItIs(), reference_);
+  g = lowered(std::move(*g), loweringFor(device_.target(), ChannelLayout::Auto));
+  auto got = outputsOf(*g, AsItIs(), device_);
   if (!exact || !got)
     return llvm::joinErrors(exact.takeError(), got.takeError());
   constexpr double kTolerance = 1e-7; // sums of sums, and functions that are steep
   for (size_t i = 0; i < exact->size(); ++i)
     check(isClose((*got)[i], (*exact)[i], kTolerance),
           name + ": output '" + g->valueName(g->outputs()[i]).str() + "'");
-  return checkPolicies(name, *g, {"memory"}, *got);
+  return checkPolicies(name, *g, {Policy::Memory}, *got);
 }
 
 void Selftest::checkRandomGraphs(size_t count) {

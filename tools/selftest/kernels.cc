@@ -54,14 +54,14 @@ llvm::Error Selftest::checkKernel(const OpDef &op, const std::string &example) {
   auto single = withPrecision(*exact, DType::F32);
   if (!single)
     return single.takeError();
-  auto want = outputsOf(*exact, {}, reference_);
+  auto want = outputsOf(*exact, AsItIs(), reference_);
   if (!want)
     return want.takeError();
-  auto inDouble = outputsOf(*exact, {}, device_);
+  auto inDouble = outputsOf(*exact, AsItIs(), device_);
   if (!inDouble)
     return inDouble.takeError();
   check(areClose(*inDouble, *want, kDouble), "kernel of " + example);
-  auto inSingle = outputsOf(*single, {}, device_);
+  auto inSingle = outputsOf(*single, AsItIs(), device_);
   if (!inSingle)
     return inSingle.takeError();
   check(areClose(*inSingle, *want, kSingle), "kernel of " + example + " in f32");

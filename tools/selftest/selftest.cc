@@ -18,17 +18,21 @@ void Selftest::check(llvm::Error e, const std::string &what) {
     check(false, what + ": " + plainMessage(std::move(e)));
 }
 
-llvm::Expected<std::vector<Tensor>> outputsOf(const Graph &g, const PlanOptions &plan,
+llvm::Expected<std::vector<Tensor>> outputsOf(const Graph &g, const PlanChoice &plan,
                                               Device &device, Report *report) {
-  auto p = planned(g, plan, device.target());
-  if (!p)
-    return p.takeError();
-  Report r = p->report;
-  auto e = execute(*p, device, {}, r);
+  CompileOptions o;
+  o.differentiates = false;
+  o.lowering = LoweringOptions(); // the graph has the form that is tested
+  o.plan = plan;
+  auto c = compile(g, o, device.target());
+  if (!c)
+    return c.takeError();
+  Report r(c->figures);
+  auto e = execute(*c, device, {}, r);
   if (!e)
     return e.takeError();
   std::vector<Tensor> out;
-  for (ValueId v : p->graph.outputs()) {
+  for (ValueId v : c->graph.outputs()) {
     auto t = (*e)->fetch(v);
     if (!t)
       return t.takeError();
@@ -56,19 +60,16 @@ bool isClose(const Tensor &got, const Tensor &want, double tolerance) {
 }
 
 llvm::Error Selftest::checkPolicies(const std::string &name, const Graph &g,
-                                    llvm::ArrayRef<const char *> policies,
-                                    llvm::ArrayRef<Tensor> want) {
-  for (const char *policy : policies) {
-    PlanOptions plan;
-    plan.policy = policy;
+                                    llvm::ArrayRef<Policy> policies, llvm::ArrayRef<Tensor> want) {
+  for (Policy policy : policies) {
     Report report;
-    auto got = outputsOf(g, plan, device_, &report);
+    auto got = outputsOf(g, PolicyOptions{policy, ""}, device_, &report);
     if (!got)
       return got.takeError();
     bool equal = true;
     for (size_t i = 0; i < want.size(); ++i)
       equal &= sameBits((*got)[i], want[i]);
-    const std::string under = name + " under " + policy;
+    const std::string under = name + " under " + policyName(policy).str();
     check(equal, under + ": not the same bits");
     check(report.measuredPeakBytes.front() == report.predictedPeakBytes, under + ": peak");
     check(report.predictedPeakBytes <= report.baselinePeakBytes, under + ": above the baseline");
@@ -79,10 +80,10 @@ llvm::Error Selftest::checkPolicies(const std::string &name, const Graph &g,
 // What else a driver takes for a run: it rounds allocations up, and keeps recorded steps.
 constexpr int64_t kDriverBytes = int64_t(32) << 20;
 
-llvm::Error Selftest::checkMemoryOf(const Planned &p) {
+llvm::Error Selftest::checkMemoryOf(const Compiled &c) {
   auto taken = [&](int steps) -> llvm::Expected<int64_t> {
-    Report r = p.report;
-    if (auto e = execute(p, device_, {steps}, r); !e)
+    Report r(c.figures);
+    if (auto e = execute(c, device_, {steps}, r); !e)
       return e.takeError();
     return *r.deviceMemoryBytes;
   };
@@ -95,7 +96,7 @@ llvm::Error Selftest::checkMemoryOf(const Planned &p) {
   auto often = taken(3);
   if (!often)
     return often.takeError();
-  int64_t promised = p.report.arenaBytes + p.report.persistentBytes;
+  int64_t promised = c.figures.arenaBytes + c.figures.persistentBytes;
   check(*once >= promised && *once <= promised + kDriverBytes,
         llvm::formatv("the device says that a run took {0} bytes; {1} were planned", *once,
                       promised));
@@ -113,8 +114,10 @@ void Selftest::checkMemory() {
   auto g = buildZoo("mlp", {{"batch", "262144"}, {"width", "16"}, {"shape", "16"}});
   if (!g)
     return check(g.takeError(), "mlp");
-  auto p = planned(*g, {}, device_.target());
-  check(p ? checkMemoryOf(*p) : p.takeError(), "memory");
+  CompileOptions o;
+  o.differentiates = false;
+  auto c = compile(std::move(*g), o, device_.target());
+  check(c ? checkMemoryOf(*c) : c.takeError(), "memory");
 }
 
 void Selftest::checkOutOfMemory() {
@@ -130,7 +133,7 @@ void Selftest::checkOutOfMemory() {
   auto g = buildZoo("mlp", {{"batch", "4"}});
   if (!g)
     return check(g.takeError(), "mlp");
-  auto again = outputsOf(*g, {}, device_);
+  auto again = outputsOf(*g, AsItIs(), device_);
   check(bool(again), "a step after running out of memory");
   if (!again)
     llvm::consumeError(again.takeError());

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "runtime/device.h"
-#include "tools/cli/planned.h"
+#include "tools/cli/compiled.h"
 #include "tools/zoo/zoo.h"
 #include <string>
 
@@ -36,20 +36,21 @@ private:
   void check(llvm::Error e, const std::string &what);
 
   llvm::Error checkKernel(const OpDef &op, const std::string &example);
-  llvm::Error checkMemoryOf(const Planned &p);
+  llvm::Error checkMemoryOf(const Compiled &c);
   llvm::Error checkNetwork(const std::string &name, const ZooOptions &options);
   // `y`: the first output in f32.
   llvm::Error checkChannelsLast(const std::string &name, const Graph &g, const Tensor &y);
   llvm::Error checkRandomGraph(uint64_t seed);
   llvm::Error checkPolicies(const std::string &name, const Graph &g,
-                            llvm::ArrayRef<const char *> policies, llvm::ArrayRef<Tensor> want);
+                            llvm::ArrayRef<Policy> policies, llvm::ArrayRef<Tensor> want);
 
   Device &device_, &reference_;
   size_t passed_ = 0, failed_ = 0;
 };
 
-// The graph's outputs after a step on drawn inputs; its figures into `report`, if given.
-llvm::Expected<std::vector<Tensor>> outputsOf(const Graph &g, const PlanOptions &plan,
+// The graph's outputs after a step on drawn inputs, as it is or, with a policy, planned; its
+// figures into `report`, if given.
+llvm::Expected<std::vector<Tensor>> outputsOf(const Graph &g, const PlanChoice &plan,
                                               Device &device, Report *report = nullptr);
 
 // Whether all elements agree within `tolerance` of the tensor's largest, or of one; elements that

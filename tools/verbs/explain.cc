@@ -1,6 +1,4 @@
 #include "ir/file.h"
-#include "passes/rewrite/original.h"
-#include "passes/simplify/dce.h"
 #include "tools/cli/explanation.h"
 #include "tools/cli/step.h"
 #include "tools/verbs/verbs.h"
@@ -11,20 +9,18 @@ namespace {
 
 struct Options {
   ModelOptions model;
-  PlanOptions plan;
+  PlanFlags plan;
   std::string device = "cpu", of;
   size_t top = 10;
   bool json = false;
 };
 
-ExplainOptions explainOptions(const Options &o, const PlanOptions &plan, const Planned &p) {
+ExplainOptions explainOptions(const Options &o, const PlanChoice &plan, const Compiled &c) {
   ExplainOptions out;
-  if (plan.checkpointsGiven)
-    out.policy = Policy::Collection;
-  else if (!plan.policy.empty())
-    out.policy = *parsePolicy(plan.policy);
-  out.policyUsed = p.report.policyUsed;
-  out.checkpoints = p.checkpoints;
+  if (const auto *policy = std::get_if<PolicyOptions>(&plan))
+    out.policy = policy->policy;
+  out.policyUsed = c.figures.policyUsed;
+  out.checkpoints = c.checkpoints;
   out.top = o.top;
   out.of = o.of;
   return out;
@@ -32,41 +28,38 @@ ExplainOptions explainOptions(const Options &o, const PlanOptions &plan, const P
 
 llvm::Error explainPlan(const Options &o) {
   CommandPaths paths;
-  auto step = stepToPlan(o.model, o.plan, o.device, paths);
+  auto step = stepToCompile(o.model, o.plan, o.device, paths);
   if (!step)
     return step.takeError();
-  auto &[device, g, plan] = *step;
-  if (!plan.any() && g.hasClones())
+  auto &[device, g, compile] = *step;
+  if (!o.plan.any() && g.hasClones())
     Console::get().note("the graph is rewritten already, and is explained as it is; with "
                         "--policy, --checkpoints or --budget it is planned anew");
-  else if (!plan.any())
-    plan.policy = "none";
+  else if (!o.plan.any())
+    compile.plan = PolicyOptions();
   const Target &target = device->target();
-  auto p = planned(g, plan, target);
-  if (!p)
-    return p.takeError();
+  auto c = compiled(std::move(g), compile, target);
+  if (!c)
+    return c.takeError();
 
-  const Graph original = withoutDeadNodes(originalOf(g));
-  const ExplainOptions options = explainOptions(o, plan, *p);
-  auto why = explain(p->graph, original, target, options);
+  const ExplainOptions options = explainOptions(o, compile.plan, *c);
+  auto why = explain(c->graph, c->original, target, options);
   if (!why)
     return why.takeError();
-  if (why->planned.bytes != p->report.predictedPeakBytes ||
-      why->baseline.bytes != p->report.baselinePeakBytes)
-    return makeErrorCode(5,
-                         "internal: what is live adds up to {0} and {1} bytes, and the peaks are "
-                         "{2} and {3}; please report this",
-                         why->baseline.bytes, why->planned.bytes, p->report.baselinePeakBytes,
-                         p->report.predictedPeakBytes);
-  ExplainedPlan e{*p, original, *why, options, o.model.model, target.name};
+  if (why->planned.bytes != c->figures.predictedPeakBytes ||
+      why->baseline.bytes != c->figures.baselinePeakBytes)
+    return internalError("what is live adds up to {0} and {1} bytes, and the peaks are {2} and {3}",
+                         why->baseline.bytes, why->planned.bytes, c->figures.baselinePeakBytes,
+                         c->figures.predictedPeakBytes);
+  ExplainedPlan e{*c, *why, options, o.model.model, target.name};
   llvm::outs() << (o.json ? explanationJson(e) : explanationText(e));
-  return p->wasInterrupted ? interruptedError() : llvm::Error::success();
+  return c->wasInterrupted ? interruptedError() : llvm::Error::success();
 }
 
 VerbBody setUp(CLI::App &app) {
   auto o = std::make_shared<Options>();
   addModelOptions(app, o->model);
-  addPlanOptions(app, o->plan);
+  addPlanFlags(app, o->plan);
   app.add_option("--device", o->device, "the device that sizes and workspaces are meant for")
       ->capture_default_str();
   app.add_option("--top", o->top, "how many tensors are told of, the largest first")

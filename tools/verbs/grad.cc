@@ -1,10 +1,6 @@
-#include "ir/builder.h"
-#include "passes/checkpoint/policy.h"
-#include "passes/differentiate/differentiate.h"
-#include "passes/names.h"
-#include "passes/rewrite/original.h"
-#include "passes/simplify/dce.h"
-#include "tools/cli/console.h"
+#include "passes/compile/gradient.h"
+#include "tools/cli/compiled.h"
+#include "tools/cli/exit.h"
 #include "tools/cli/model.h"
 #include "tools/cli/output.h"
 #include "tools/verbs/verbs.h"
@@ -17,29 +13,6 @@ struct Options {
   std::string ys, xs, gradYs = "ones", output, weights;
 };
 
-llvm::Error byValues(Graph &g, const Options &o) {
-  auto ys = matchValues(g, o.ys);
-  if (!ys)
-    return ys.takeError();
-  auto xs = matchValues(g, o.xs);
-  if (!xs)
-    return xs.takeError();
-  ValueList seeds;
-  if (o.gradYs == "inputs")
-    for (ValueId y : *ys) {
-      auto seed =
-          g.addInput(InputKind::Input, g.uniqueName("seed." + g.valueName(y).str()), g.type(y));
-      if (!seed)
-        return seed.takeError();
-      seeds.push_back(*seed);
-    }
-  auto grads = gradients(g, *ys, *xs, seeds);
-  if (!grads)
-    return grads.takeError();
-  addGradientOutputs(g, *xs, *grads);
-  return llvm::Error::success();
-}
-
 llvm::Error grad(const Options &o) {
   if (llvm::Error e = checkOptions(o.model))
     return e;
@@ -47,26 +20,28 @@ llvm::Error grad(const Options &o) {
     return e;
   bool values = !o.ys.empty() || !o.xs.empty();
   if (values && (o.ys.empty() || o.xs.empty()))
-    return makeErrorCode(2, "--ys and --xs go together; '{0}' is missing",
-                         o.ys.empty() ? "--ys" : "--xs");
+    return usageError("--ys and --xs go together; '{0}' is missing",
+                      o.ys.empty() ? "--ys" : "--xs");
   if (values && (!o.model.loss.empty() || !o.model.wrt.empty()))
-    return makeErrorCode(2,
-                         "--loss with --wrt and --ys with --xs are two ways to say it; give one");
+    return usageError("--loss with --wrt and --ys with --xs are two ways to say it; give one");
   if (o.gradYs != "ones" && !values)
-    return makeErrorCode(2, "--grad-ys goes with --ys and --xs");
+    return usageError("--grad-ys goes with --ys and --xs");
   auto given = readInputs(o.model.inputs);
   if (!given)
     return given.takeError();
   auto paths = pathsToGraph(o.model.model, o.output, o.weights);
   if (!paths)
     return paths.takeError();
-  auto loaded = loadModel(o.model, *paths, *given);
-  if (!loaded)
-    return loaded.takeError();
-  Graph g = inTrainingMode(originalOf(*loaded), o.model);
-  if (llvm::Error e = values ? byValues(g, o) : differentiateLoss(g, o.model, *given))
-    return e;
-  return writeGraph(withoutDeadNodes(g), o.output, o.weights);
+  auto g = loadModel(o.model, *paths, *given);
+  if (!g)
+    return g.takeError();
+  auto options = compileOptions(o.model, {}, *given);
+  if (!options)
+    return options.takeError();
+  g = withGradients(std::move(*g), *options, {o.ys, o.xs, o.gradYs == "inputs"});
+  if (!g)
+    return g.takeError();
+  return writeGraph(*g, o.output, o.weights);
 }
 
 VerbBody setUp(CLI::App &app) {

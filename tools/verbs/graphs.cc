@@ -1,6 +1,6 @@
 // Verbs that make a graph or show one: import, zoo, dot.
 
-#include "tools/cli/console.h"
+#include "tools/cli/compiled.h"
 #include "tools/cli/model.h"
 #include "tools/cli/output.h"
 #include "tools/verbs/verbs.h"
@@ -9,6 +9,21 @@
 
 namespace isthmus {
 namespace {
+
+// The model, in the precision and mode asked for.
+llvm::Expected<Graph> preparedModel(const ModelOptions &o, CommandPaths &paths,
+                                    const GivenInputs &given, bool differentiates) {
+  auto g = loadModel(o, paths, given);
+  if (!g)
+    return g;
+  auto options = compileOptions(o, {}, given);
+  if (!options)
+    return options.takeError();
+  options->differentiates = differentiates;
+  if (llvm::Error e = differentiates ? checkDifferentiates(*g, o) : llvm::Error::success())
+    return e;
+  return prepared(std::move(*g), *options);
+}
 
 struct ImportOptions {
   ModelOptions model;
@@ -26,7 +41,7 @@ llvm::Error import(const ImportOptions &o) {
   auto paths = pathsToGraph(o.model.model, o.output, o.weights);
   if (!paths)
     return paths.takeError();
-  auto g = loadModel(o.model, *paths, *given);
+  auto g = preparedModel(o.model, *paths, *given, /*differentiates=*/false);
   if (!g)
     return g.takeError();
   return writeGraph(*g, o.output, o.weights);
@@ -102,14 +117,9 @@ llvm::Error dot(const DotCall &o) {
   paths.writes("-o", o.output.empty() ? "-" : o.output);
   if (llvm::Error e = paths.check())
     return e;
-  auto g = loadModel(o.model, paths, *given);
+  auto g = preparedModel(o.model, paths, *given, /*differentiates=*/!o.model.loss.empty());
   if (!g)
     return g.takeError();
-  if (!o.model.loss.empty()) {
-    g = differentiated(std::move(*g), o.model, *given);
-    if (!g)
-      return g.takeError();
-  }
   return writePicture(*g, {}, o.output);
 }
 

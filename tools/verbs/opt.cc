@@ -1,9 +1,5 @@
-#include "ir/file.h"
-#include "ir/text/isth_file.h"
-#include "passes/inspect/dot.h"
 #include "tools/cli/console.h"
 #include "tools/cli/output.h"
-#include "tools/cli/planned.h"
 #include "tools/cli/step.h"
 #include "tools/verbs/verbs.h"
 
@@ -12,7 +8,7 @@ namespace {
 
 struct Options {
   ModelOptions model;
-  PlanOptions plan;
+  PlanFlags plan;
   std::string device = "cpu", output, weights, dot, report;
 };
 
@@ -27,36 +23,36 @@ llvm::Error opt(const Options &o) {
     addGraphPaths(paths, o.output, o.weights);
   paths.writes("--dot", o.dot);
   paths.writes("--report", o.report);
-  auto step = stepToPlan(o.model, o.plan, o.device, paths);
+  auto step = stepToCompile(o.model, o.plan, o.device, paths);
   if (!step)
     return step.takeError();
-  auto &[device, g, plan] = *step;
-  if (!plan.any())
-    plan.policy = "none"; // a rewritten graph is planned anew, not kept
-  auto p = planned(g, plan, device->target(), o.report);
-  if (!p)
-    return p.takeError();
+  auto &[device, g, options] = *step;
+  if (!o.plan.any())
+    options.plan = PolicyOptions(); // a rewritten graph is planned anew, not kept
+  auto c = compiled(std::move(g), options, device->target(), o.report);
+  if (!c)
+    return c.takeError();
   if (!o.dot.empty())
-    if (llvm::Error e = writePicture(p->graph, p->checkpoints, o.dot))
+    if (llvm::Error e = writePicture(c->graph, c->checkpoints, o.dot))
       return e;
-  if (llvm::Error e = writeReport(p->report, o.report))
+  if (llvm::Error e = writeReport(Report(c->figures), o.report))
     return e;
   if (writesGraph)
-    if (llvm::Error e = writeGraph(p->graph, o.output, o.weights))
+    if (llvm::Error e = writeGraph(c->graph, o.output, o.weights))
       return e;
-  const Report &r = p->report;
+  const Figures &r = c->figures;
   Console::get().line(
       llvm::formatv("peak {0} -> {1}, arena {2}, {3} clones, added cost {4:F1} % (policy {5})",
                     bytesText(r.baselinePeakBytes), bytesText(r.predictedPeakBytes),
                     bytesText(r.arenaBytes), r.clones, 100 * r.recomputeOverhead, r.policyUsed)
           .str());
-  return p->wasInterrupted ? interruptedError() : llvm::Error::success();
+  return c->wasInterrupted ? interruptedError() : llvm::Error::success();
 }
 
 VerbBody setUp(CLI::App &app) {
   auto o = std::make_shared<Options>();
   addModelOptions(app, o->model);
-  addPlanOptions(app, o->plan);
+  addPlanFlags(app, o->plan);
   app.add_option("--device", o->device, "the device that sizes and workspaces are meant for")
       ->capture_default_str();
   addPathOption(app, "-o,--output", o->output,

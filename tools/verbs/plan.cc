@@ -1,10 +1,10 @@
 #include "ir/file.h"
 #include "ir/json.h"
-#include "passes/compile/budget.h"
+#include "passes/compile/within_budget.h"
 #include "passes/inspect/joint_graph.h"
 #include "tools/cli/budget.h"
+#include "tools/cli/compiled.h"
 #include "tools/cli/paths.h"
-#include "tools/cli/planned.h"
 #include "tools/verbs/verbs.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/raw_ostream.h"
@@ -135,7 +135,8 @@ llvm::Error runPlan(const Options &o) {
   options.budgetBytes = budget->of(baseline.peakBytes);
   options.effort = o.effort;
   options.seed = o.seed;
-  WatchedSearch search(options);
+  WatchedSearch search;
+  options.progress = search.progress();
   options.smallest = budget->kind == Budget::Smallest;
   plan::PlanResult found;
   if (o.replay.empty()) {
@@ -157,13 +158,12 @@ llvm::Error runPlan(const Options &o) {
   Report r = reportOf(p, found);
   r.planSeconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (!found.planned.error.empty())
-    return makeErrorCode(5, "internal: the plan is not valid: {0}; please report this",
-                         found.planned.error);
+    return internalError("the plan is not valid: {0}", found.planned.error);
   if (llvm::Error e = writeReport(r, o.report))
     return e;
   if (!found.isWithin)
-    return search.wasInterrupted() ? interruptedBefore(options.budgetBytes)
-                                   : notWithin(r, options.budgetBytes);
+    return search.wasInterrupted() ? interruptedBefore(r, options.budgetBytes)
+                                   : budgetNotMet(r, options.budgetBytes);
   if (writesSchedule(o))
     if (llvm::Error e = writeSchedule(*g, found.schedule, o.output))
       return e;

@@ -2,6 +2,7 @@
 #include "tools/cli/console.h"
 #include "tools/cli/devices.h"
 #include "tools/cli/execute.h"
+#include "tools/cli/exit.h"
 #include "tools/cli/feeds.h"
 #include "tools/cli/model.h"
 #include "tools/cli/test_data.h"
@@ -13,7 +14,7 @@ namespace {
 
 struct Options {
   ModelOptions model;
-  PlanOptions plan;
+  PlanFlags plan;
   std::string device = "cpu", outputs, testData, report;
   Tolerance tolerance;
   int steps = 1;
@@ -50,20 +51,16 @@ CommandPaths pathsOf(const Options &o, const GivenInputs &given) {
   return paths;
 }
 
-llvm::Expected<Graph> stepOf(const Options &o, CommandPaths &paths, const GivenInputs &given) {
-  auto g = loadModel(o.model, paths, given);
-  if (!g)
-    return g.takeError();
+// Whether the forward part alone runs: nothing that was typed or that the file names asks for more.
+bool isForwardOnly(const Options &o, const Graph &g, const StepOptions &step) {
   if (!o.testData.empty())
-    return g;
-  bool forwardOnly =
-      !g->hasBackward() && !hasLoss(*g, o.model) && o.model.wrt.empty() && !o.plan.any();
-  if (!forwardOnly)
-    return differentiated(std::move(*g), o.model, given);
+    return true;
+  if (g.hasBackward() || hasLoss(g, step) || !o.model.wrt.empty() || o.plan.any())
+    return false;
   Console::get().note(
       "no loss is given (--loss) or named in the file: the forward part alone runs, " +
       std::string(o.model.eval ? "for inference" : "as written"));
-  return g;
+  return true;
 }
 
 // One run: of a test set, whose outputs are then checked, or where that is null of what --inputs
@@ -73,33 +70,37 @@ llvm::Error runOnce(const Options &o, Device &device, const GivenInputs &given,
   CommandPaths paths = pathsOf(o, given);
   if (llvm::Error e = paths.check())
     return e;
-  auto g = stepOf(o, paths, given);
+  auto g = loadModel(o.model, paths, given);
   if (!g)
     return g.takeError();
+  auto options = compileOptions(o.model, o.plan, given);
+  if (!options)
+    return options.takeError();
+  options->differentiates = !isForwardOnly(o, *g, options->step);
+  if (options->differentiates)
+    if (llvm::Error e = checkDifferentiates(*g, o.model))
+      return e;
+  auto c = compiled(std::move(*g), *options, device.target(), o.report);
+  if (!c)
+    return c.takeError();
+  if (c->wasInterrupted)
+    return interruptedError();
   if (!o.outputs.empty())
-    for (const std::string &file : outputFiles(*g, o.outputs))
+    for (const std::string &file : outputFiles(c->graph, o.outputs))
       paths.writes("--outputs", file);
   if (llvm::Error e = paths.check())
     return e;
-  PlanOptions how = o.plan;
-  how.seed = o.model.seed;
-  auto plan =
-      planned(lowered(std::move(*g), o.model, device.target()), how, device.target(), o.report);
-  if (!plan)
-    return plan.takeError();
-  if (plan->wasInterrupted)
-    return interruptedError();
-  Report report = plan->report;
-  auto executor = execute(*plan, device, {o.steps, o.model.seed, given}, report);
+  Report report(c->figures);
+  auto executor = execute(*c, device, {o.steps, o.model.seed, given}, report);
   if (!executor)
     return executor.takeError();
   if (!o.outputs.empty())
-    if (llvm::Error e = writeOutputs(plan->graph, **executor, o.outputs))
+    if (llvm::Error e = writeOutputs(c->graph, **executor, o.outputs))
       return e;
   if (llvm::Error e = writeReport(report, o.report))
     return e;
   if (test)
-    return checkOutputs(*test, plan->graph, **executor, o.tolerance);
+    return checkOutputs(*test, c->graph, **executor, o.tolerance);
   summarize(report, device.name());
   return llvm::Error::success();
 }
@@ -133,13 +134,13 @@ llvm::Error runTests(const Options &o, Device &device) {
 llvm::Error checkTogether(const Options &o, const Device &device) {
   if (!o.testData.empty() &&
       !(o.model.inputs.empty() && o.model.loss.empty() && o.model.wrt.empty() && !o.model.eval))
-    return makeErrorCode(2, "--test-data has inputs of its own and is a forward run as written, so "
-                            "--inputs, --loss, --wrt and --eval have no meaning beside it");
+    return usageError("--test-data has inputs of its own and is a forward run as written, so "
+                      "--inputs, --loss, --wrt and --eval have no meaning beside it");
   for (const auto &[option, value] :
        {std::pair("--outputs", &o.outputs), {"--test-data", &o.testData}})
     if (!value->empty() && !device.computes())
-      return makeErrorCode(2, "{0} needs a device that computes, and '{1}' only counts", option,
-                           o.device);
+      return usageError("{0} needs a device that computes, and '{1}' only counts", option,
+                        o.device);
   return llvm::Error::success();
 }
 
@@ -168,7 +169,7 @@ llvm::Error run(Options o) {
 VerbBody setUp(CLI::App &app) {
   auto o = std::make_shared<Options>();
   addModelOptions(app, o->model);
-  addPlanOptions(app, o->plan);
+  addPlanFlags(app, o->plan);
   app.add_option("--device", o->device,
                  "cpu, cuda, cuda:N, or counting, which only keeps the books")
       ->capture_default_str();

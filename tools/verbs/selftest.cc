@@ -5,6 +5,7 @@
 #include "runtime/cpu_device.h"
 #include "tools/cli/console.h"
 #include "tools/cli/devices.h"
+#include "tools/cli/exit.h"
 #include "tools/verbs/verbs.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -22,7 +23,7 @@ llvm::Error selftest(const Options &o) {
   if (!device)
     return device.takeError();
   if (!(*device)->computes())
-    return makeErrorCode(2, "'{0}' does not compute, so there is nothing to test", o.device);
+    return usageError("'{0}' does not compute, so there is nothing to test", o.device);
   KernelTable plain;
   registerPlainKernels(plain);
   auto reference = makeCpuDevice(plain, o.threads);
@@ -35,7 +36,7 @@ llvm::Error selftest(const Options &o) {
   test.checkOutOfMemory();
   llvm::outs() << test.passed() << " passed, " << test.failed() << " failed\n";
   if (test.failed())
-    return makeErrorCode(4, "{0} checks failed on {1}", test.failed(), (*device)->name());
+    return differsError("{0} checks failed on {1}", test.failed(), (*device)->name());
   return llvm::Error::success();
 }
 

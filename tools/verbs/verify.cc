@@ -1,6 +1,7 @@
 #include "tools/cli/console.h"
 #include "tools/cli/devices.h"
 #include "tools/cli/execute.h"
+#include "tools/cli/exit.h"
 #include "tools/cli/model.h"
 #include "tools/verbs/verbs.h"
 #include <array>
@@ -27,60 +28,65 @@ ModelOptions optionsFor(const std::string &path, const Options &o) {
   return model;
 }
 
-// Model options are for whichever of the two is forward. Beside one that is differentiated, or
-// where there is a loss, it is differentiated; two forward graphs without a loss run as they are
-// written.
-llvm::Expected<std::array<Graph, 2>> bothSides(const Options &o, const GivenInputs &given) {
-  const ModelOptions options[] = {optionsFor(o.model.model, o), optionsFor(o.other, o)};
-  std::array<Graph, 2> sides;
+// Both graphs, and how both are compiled: model options are for whichever of the two is forward.
+struct Sides {
+  std::array<Graph, 2> graphs;
+  std::array<CompileOptions, 2> options;
+};
+
+// Beside a graph that is differentiated, or where there is a loss, the other is differentiated; two
+// forward graphs without a loss run as they are written.
+llvm::Expected<Sides> bothSides(const Options &o, const GivenInputs &given) {
+  Sides sides;
   CommandPaths paths; // nothing is written
   bool differentiates = !o.model.wrt.empty();
   for (size_t i : {0, 1}) {
-    auto g = loadModel(options[i], paths, given);
+    const ModelOptions model = optionsFor(i == 0 ? o.model.model : o.other, o);
+    auto g = loadModel(model, paths, given);
     if (!g)
       return g.takeError();
-    sides[i] = std::move(*g);
-    differentiates |= sides[i].hasBackward() || hasLoss(sides[i], options[i]);
+    auto options = compileOptions(model, {}, given);
+    if (!options)
+      return options.takeError();
+    differentiates |= g->hasBackward() || hasLoss(*g, options->step);
+    sides.graphs[i] = std::move(*g);
+    sides.options[i] = std::move(*options);
   }
-  if (sides[0].hasBackward() && sides[1].hasBackward() &&
+  const auto &[first, second] = sides.graphs;
+  if (first.hasBackward() && second.hasBackward() &&
       (!o.model.loss.empty() || !o.model.wrt.empty()))
-    return makeErrorCode(
-        2, "both graphs are differentiated already, so --loss and --wrt have no meaning here");
-  for (size_t i : {0, 1}) {
-    if (sides[i].hasBackward() || !differentiates)
-      continue;
-    auto g = differentiated(std::move(sides[i]), options[i], given);
-    if (!g)
-      return g.takeError();
-    sides[i] = std::move(*g);
-  }
+    return usageError(
+        "both graphs are differentiated already, so --loss and --wrt have no meaning here");
   if (!differentiates)
     Console::get().note("no loss is given (--loss) or named in the files: the forward parts run, " +
                         std::string(o.model.eval ? "for inference" : "as written"));
+  for (CompileOptions &options : sides.options) {
+    options.differentiates = differentiates;
+    // Both in one form: a graph that was planned has its own.
+    if (first.wasPlanned() || second.wasPlanned()) {
+      options.lowering = loweringOf(first.wasPlanned() ? first.record : second.record);
+      options.exactOnly = false;
+    }
+  }
   return sides;
 }
 
-// Both in one form: a graph that was planned has its own.
-Form formOfBoth(const Graph &a, const Graph &b, const ModelOptions &o, const Target &target) {
-  return wasPlanned(a) ? formOf(a) : wasPlanned(b) ? formOf(b) : formFor(o, target);
-}
-
 // Every output, after running the graph as it is.
-llvm::Expected<Results> resultsOf(const Graph &g, const Options &o, const GivenInputs &given,
-                                  Device &device) {
-  auto p = planned(g, {}, device.target());
-  if (!p)
-    return p.takeError();
-  Report report = p->report;
-  auto e = execute(*p, device, {o.steps, o.model.seed, given}, report);
+llvm::Expected<Results> resultsOf(Graph g, const CompileOptions &options, const Options &o,
+                                  const GivenInputs &given, Device &device) {
+  auto c = compiled(std::move(g), options, device.target());
+  if (!c)
+    return c.takeError();
+  Report report(c->figures);
+  auto e = execute(*c, device, {o.steps, o.model.seed, given}, report);
   if (!e)
     return e.takeError();
   Results out;
-  for (ValueId v : p->graph.outputs()) {
+  for (ValueId v : c->graph.outputs()) {
     auto t = (*e)->fetch(v);
     if (!t)
       return t.takeError();
-    out[p->graph.valueName(v).str()] = std::move(*t);
+    out[c->graph.valueName(v).str()] = std::move(*t);
   }
   return out;
 }
@@ -105,24 +111,22 @@ llvm::Error verifyBoth(const Options &o) {
   if (llvm::Error e = checkOptions(o.model))
     return e;
   if (o.model.model == "-" && o.other == "-")
-    return makeErrorCode(2, "only one of the two models can come from standard input");
+    return usageError("only one of the two models can come from standard input");
   auto device = openDevice(o.device, deviceOptions(o.model));
   if (!device)
     return device.takeError();
   if (!(*device)->computes())
-    return makeErrorCode(2, "verify needs a device that computes, and '{0}' only counts", o.device);
+    return usageError("verify needs a device that computes, and '{0}' only counts", o.device);
   auto given = readInputs(o.model.inputs);
   if (!given)
     return given.takeError();
   auto sides = bothSides(o, *given);
   if (!sides)
     return sides.takeError();
-  auto &[first, second] = *sides;
-  Form form = formOfBoth(first, second, o.model, (*device)->target());
-  auto a = resultsOf(inForm(std::move(first), form), o, *given, **device);
+  auto a = resultsOf(std::move(sides->graphs[0]), sides->options[0], o, *given, **device);
   if (!a)
     return a.takeError();
-  auto b = resultsOf(inForm(std::move(second), form), o, *given, **device);
+  auto b = resultsOf(std::move(sides->graphs[1]), sides->options[1], o, *given, **device);
   if (!b)
     return b.takeError();
 
@@ -143,7 +147,7 @@ llvm::Error verifyBoth(const Options &o) {
     if (!a->count(name))
       differs("output '%" + name + "' of '" + o.other + "' is not in '" + o.model.model + "'");
   if (!diags.empty())
-    return llvm::make_error<DiagError>(std::move(diags), 4);
+    return llvm::make_error<ExitError>(std::move(diags), kDiffers);
   Console::get().line(llvm::formatv("{0} outputs are equal bit for bit", a->size()).str());
   return llvm::Error::success();
 }

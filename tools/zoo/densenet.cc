@@ -1,6 +1,7 @@
 // Huang et al. 2017, Densely Connected Convolutional Networks, table 1: every layer of a block
 // reads all that came before it in the block.
 
+#include "tools/cli/exit.h"
 #include "tools/zoo/model.h"
 #include <array>
 
@@ -20,7 +21,7 @@ llvm::Expected<Blocks> blocksFor(int64_t depth) {
   case 264:
     return Blocks{6, 12, 64, 48};
   default:
-    return makeErrorCode(2, "densenet expects a --depth of 121, 169, 201 or 264, got {0}", depth);
+    return usageError("densenet expects a --depth of 121, 169, 201 or 264, got {0}", depth);
   }
 }
 
@@ -49,8 +50,8 @@ llvm::Expected<Graph> buildDensenet(const Sizes &s) {
   if (!blocks)
     return blocks.takeError();
   if (s.shape[1] < 29 || s.shape[2] < 29) // five halvings
-    return makeErrorCode(2, "densenet expects a --shape of at least Cx29x29, got {0}x{1}x{2}",
-                         s.shape[0], s.shape[1], s.shape[2]);
+    return usageError("densenet expects a --shape of at least Cx29x29, got {0}x{1}x{2}", s.shape[0],
+                      s.shape[1], s.shape[2]);
   int64_t widest = 128 * s.width; // no block ends with as many channels
   if (llvm::Error e = checkElements(
           "an activation", {s.batch, std::max(8 * s.width, s.shape[0]), s.shape[1], s.shape[2]}))

@@ -5,6 +5,7 @@
 // The result is [batch * tokens, vocab]: cross entropy takes its classes from axis 1, as for every
 // model here.
 
+#include "tools/cli/exit.h"
 #include "tools/zoo/model.h"
 #include <cmath>
 
@@ -97,13 +98,12 @@ private:
 
 llvm::Expected<Graph> buildGpt2(const Sizes &s) {
   if (s.width % s.heads)
-    return makeErrorCode(2, "gpt2 expects --width to be a multiple of --heads, got {0} and {1}",
-                         s.width, s.heads);
+    return usageError("gpt2 expects --width to be a multiple of --heads, got {0} and {1}", s.width,
+                      s.heads);
   if (s.fused && s.dropout != 0)
-    return makeErrorCode(2,
-                         "gpt2 with --fused=1 expects --dropout=0, since its attention has no "
-                         "weights to drop any of, got {0}",
-                         floatText(s.dropout));
+    return usageError("gpt2 with --fused=1 expects --dropout=0, since its attention has no "
+                      "weights to drop any of, got {0}",
+                      floatText(s.dropout));
   if (llvm::Error e =
           checkElements("an activation", {s.batch, s.tokens, std::max(4 * s.width, s.vocab)}))
     return e;

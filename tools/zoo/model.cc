@@ -1,6 +1,7 @@
 #include "tools/zoo/model.h"
 
 #include "ir/check.h"
+#include "tools/cli/exit.h"
 #include "llvm/ADT/StringExtras.h"
 #include <cmath>
 #include <cstdio>
@@ -39,11 +40,9 @@ llvm::Error checkElements(llvm::StringRef what, std::initializer_list<int64_t> s
   std::string text;
   for (int64_t s : sizes)
     text += (text.empty() ? "" : " x ") + std::to_string(s);
-  return makeErrorCode(
-      2,
-      "{0} of {1} elements is more than the 2^44 that a tensor of the zoo may have; "
-      "give smaller sizes",
-      what, text);
+  return usageError("{0} of {1} elements is more than the 2^44 that a tensor of the zoo may have; "
+                    "give smaller sizes",
+                    what, text);
 }
 
 Dims Sizes::batched(llvm::ArrayRef<int64_t> rest) const {
@@ -118,8 +117,9 @@ ValueId Model::batchNorm(ValueId x, const std::string &name) {
   NodeId node = b.createNode("batch_norm", {x, scale, bias, mean, var}, {}, name);
   b.phase = Phase::Update;
   ValueId nowMean = g_.node(node).result(1), nowVar = g_.node(node).result(2);
-  addOutput(op("running_average", {mean, nowMean}, "state." + name + ".running_mean"));
-  addOutput(op("running_average", {var, nowVar}, "state." + name + ".running_var"));
+  for (auto [state, now] : {std::pair(mean, nowMean), {var, nowVar}})
+    addOutput(op("running_average", {state, now}, "state." + g_.valueName(state).str()),
+              {OutputKind::NextState, state});
   b.phase = Phase::Forward;
   return g_.node(node).firstResult;
 }
@@ -150,8 +150,8 @@ ValueId Model::globalPool(ValueId x, const std::string &name) {
 Graph Model::finish(ValueId y) {
   g_.rename(y, "y");
   g_.addOutput(y);
-  for (ValueId v : outputs_)
-    g_.addOutput(v);
+  for (auto [v, role] : outputs_)
+    g_.addOutput(v, role);
   return std::move(g_);
 }
 

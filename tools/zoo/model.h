@@ -74,11 +74,11 @@ public:
   // Names `y`, makes it the first output, and gives the graph.
   Graph finish(ValueId y);
 
-  void addOutput(ValueId v) { outputs_.push_back(v); }
+  void addOutput(ValueId v, OutputRole role = {}) { outputs_.emplace_back(v, role); }
   void setLoss(ValueId v) { g_.loss = v; }
 
 private:
-  std::vector<ValueId> outputs_; // after `y`
+  std::vector<std::pair<ValueId, OutputRole>> outputs_; // after `y`
   int64_t streams_ = 0;
 };
 

@@ -1,5 +1,6 @@
 // Nets that are one chain of layers: mlp, cnn, vgg16.
 
+#include "tools/cli/exit.h"
 #include "tools/zoo/model.h"
 
 namespace isthmus::zoo {
@@ -8,8 +9,7 @@ namespace {
 llvm::Error checkHalvings(const Sizes &s, int64_t halvings) {
   for (size_t axis : {1, 2})
     if (s.shape[axis] >> halvings == 0)
-      return makeErrorCode(
-          2,
+      return usageError(
           "the net halves height and width {0} times and expects {1} pixels at least, got "
           "--shape={2}x{3}x{4}",
           halvings, int64_t(1) << halvings, s.shape[0], s.shape[1], s.shape[2]);
@@ -39,8 +39,8 @@ llvm::Expected<Graph> buildMlp(const Sizes &s) {
 
 llvm::Expected<Graph> buildCnn(const Sizes &s) {
   if (s.depth > 20)
-    return makeErrorCode(2, "--depth expects 20 stages at most, each halving the picture, got {0}",
-                         s.depth);
+    return usageError("--depth expects 20 stages at most, each halving the picture, got {0}",
+                      s.depth);
   if (llvm::Error e = checkHalvings(s, s.depth))
     return e;
   int64_t widest = s.width << s.depth, pixels = s.shape[1] * s.shape[2];

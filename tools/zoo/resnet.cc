@@ -2,6 +2,7 @@
 // the 3x3 convolution of a bottleneck; section 4.2 for CIFAR, with projections where the width
 // changes.
 
+#include "tools/cli/exit.h"
 #include "tools/zoo/model.h"
 #include <array>
 
@@ -50,8 +51,7 @@ llvm::Expected<Plan> planFor(int64_t depth, bool small) {
     --below;
   while (!cifarPlan(above))
     ++above;
-  return makeErrorCode(
-      2,
+  return usageError(
       "resnet expects a --depth of 18, 34, 50, 101, 152 or, in CIFAR's family, 6n+2 or 9n+2, "
       "got {0}; near it {1} {2}",
       depth, below < depth && below >= 8 ? "are " + std::to_string(below) + " and" : "is", above);

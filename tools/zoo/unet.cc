@@ -1,6 +1,7 @@
 // Ronneberger et al. 2015, with padded convolutions: every skip has the size of what it is joined
 // to.
 
+#include "tools/cli/exit.h"
 #include "tools/zoo/model.h"
 
 namespace isthmus::zoo {
@@ -16,13 +17,12 @@ ValueId doubleConv(Model &m, ValueId x, int64_t channels, const std::string &in)
 
 llvm::Expected<Graph> buildUnet(const Sizes &s) {
   if (s.depth > 20)
-    return makeErrorCode(2, "--depth expects 20 halvings at most, got {0}", s.depth);
+    return usageError("--depth expects 20 halvings at most, got {0}", s.depth);
   int64_t step = int64_t(1) << s.depth;
   if (s.shape[1] % step || s.shape[2] % step)
-    return makeErrorCode(2,
-                         "a unet of depth {0} expects height and width to be multiples of {1}, got "
-                         "--shape={2}x{3}x{4}",
-                         s.depth, step, s.shape[0], s.shape[1], s.shape[2]);
+    return usageError("a unet of depth {0} expects height and width to be multiples of {1}, got "
+                      "--shape={2}x{3}x{4}",
+                      s.depth, step, s.shape[0], s.shape[1], s.shape[2]);
   int64_t widest = s.width << s.depth;
   int64_t channels = std::max({2 * s.width, s.shape[0], s.classes});
   if (llvm::Error e = checkElements("an activation", {s.batch, channels, s.shape[1], s.shape[2]}))

@@ -5,6 +5,7 @@
 // constant: half the squared error plus the divergence from a standard normal, summed over an
 // example, averaged over them.
 
+#include "tools/cli/exit.h"
 #include "tools/zoo/model.h"
 
 namespace isthmus::zoo {
@@ -73,13 +74,12 @@ llvm::Expected<Graph> buildFlat(const Sizes &s) {
 
 llvm::Expected<Graph> buildPictures(const Sizes &s) {
   if (s.depth > 20)
-    return makeErrorCode(2, "--depth expects 20 halvings at most, got {0}", s.depth);
+    return usageError("--depth expects 20 halvings at most, got {0}", s.depth);
   int64_t step = int64_t(1) << s.depth;
   if (s.shape[1] % step || s.shape[2] % step)
-    return makeErrorCode(2,
-                         "a vae of depth {0} expects height and width to be multiples of {1}, got "
-                         "--shape={2}x{3}x{4}",
-                         s.depth, step, s.shape[0], s.shape[1], s.shape[2]);
+    return usageError("a vae of depth {0} expects height and width to be multiples of {1}, got "
+                      "--shape={2}x{3}x{4}",
+                      s.depth, step, s.shape[0], s.shape[1], s.shape[2]);
   int64_t widest = s.width << (s.depth - 1),
           bottom = productOf({widest, s.shape[1] / step, s.shape[2] / step});
   if (llvm::Error e = checkElements(

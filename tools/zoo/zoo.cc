@@ -1,6 +1,7 @@
 #include "tools/zoo/zoo.h"
 
 #include "ir/check.h"
+#include "tools/cli/exit.h"
 #include "tools/zoo/model.h"
 #include "llvm/ADT/StringExtras.h"
 
@@ -142,8 +143,7 @@ const Entry *findModel(llvm::StringRef name) {
 llvm::Expected<int64_t> parseCount(llvm::StringRef option, llvm::StringRef text, int64_t most) {
   int64_t n;
   if (text.getAsInteger(10, n) || n < 1 || n > most)
-    return makeErrorCode(2, "--{0} expects a whole number from 1 to {1}, got '{2}'", option, most,
-                         text);
+    return usageError("--{0} expects a whole number from 1 to {1}, got '{2}'", option, most, text);
   return n;
 }
 
@@ -151,7 +151,7 @@ llvm::Expected<Dims> parseShape(llvm::StringRef text, bool picturesOnly) {
   const char *want =
       picturesOnly ? "three sizes, CxHxW, such as 3x224x224" : "a size, or three such as 3x224x224";
   auto wrong = [&] {
-    return makeErrorCode(2, "--shape expects {0}, each from 1 to 1048576, got '{1}'", want, text);
+    return usageError("--shape expects {0}, each from 1 to 1048576, got '{1}'", want, text);
   };
   Dims dims;
   for (llvm::StringRef part : llvm::split(text, 'x')) {
@@ -168,13 +168,13 @@ llvm::Expected<Dims> parseShape(llvm::StringRef text, bool picturesOnly) {
 llvm::Expected<double> parseRatio(llvm::StringRef option, llvm::StringRef text) {
   double ratio;
   if (text.getAsDouble(ratio) || !(ratio >= 0 && ratio < 1))
-    return makeErrorCode(2, "--{0} expects a ratio in [0, 1), got '{1}'", option, text);
+    return usageError("--{0} expects a ratio in [0, 1), got '{1}'", option, text);
   return ratio;
 }
 
 llvm::Expected<bool> parseBool(llvm::StringRef option, llvm::StringRef text) {
   if (text != "0" && text != "1")
-    return makeErrorCode(2, "--{0} expects 0 or 1, got '{1}'", option, text);
+    return usageError("--{0} expects 0 or 1, got '{1}'", option, text);
   return text == "1";
 }
 
@@ -200,8 +200,8 @@ llvm::Expected<Sizes> parseOptions(const Entry &e, const ZooOptions &given) {
     known.push_back(o.name);
   for (const auto &[name, text] : given)
     if (!llvm::is_contained(known, name))
-      return makeErrorCode(2, "{0} has no option --{1}; it has --{2}{3}", e.model.name, name,
-                           llvm::join(known, ", --"), didYouMean(name, known));
+      return usageError("{0} has no option --{1}; it has --{2}{3}", e.model.name, name,
+                        llvm::join(known, ", --"), didYouMean(name, known));
   Sizes s;
   for (const ZooOption &o : e.model.options) {
     auto it = given.find(o.name);

@@ -43,6 +43,7 @@ private:
   std::string functionFor(const OpCall &call, size_t after, const std::optional<Body> &body,
                           llvm::ArrayRef<Name> formals, llvm::ArrayRef<Name> results);
   void addClauses(const Node &n, Metadata &meta) const;
+  void addRole(const OutputRole &role, Metadata &meta) const;
   std::string partFor(const onnx::TensorProto &constant);
   std::string name(ValueId v) const { return g_.valueName(v).str(); }
 
@@ -196,7 +197,7 @@ std::string Exporter::partFor(const onnx::TensorProto &constant) {
 // ONNX would not tell apart from others.
 bool Exporter::addStandard(const Node &n, const OpCall &call, Body body,
                            llvm::ArrayRef<Name> formals) {
-  if (body.nodes.size() != 1 || n.op->is(kStopsGradient) || !n.after.empty())
+  if (body.nodes.size() != 1 || n.op->is(kStopsGradient) || !n.from.after.empty())
     return false;
   onnx::NodeProto &made = body.nodes[0];
   llvm::StringMap<const onnx::TensorProto *> constants;
@@ -269,11 +270,11 @@ void Exporter::addClauses(const Node &n, Metadata &meta) const {
   if (n.phase != Phase::Forward)
     setMeta(meta, kPhase, phaseName(n.phase));
   if (n.isClone())
-    setMeta(meta, kOrigin, g_.nodeName(n.origin));
-  if (n.isBoundary())
-    setMeta(meta, kPasses, g_.valueName(n.passes));
-  if (n.sourceIndex)
-    setMeta(meta, kSource, std::to_string(*n.sourceIndex));
+    setMeta(meta, kOrigin, g_.nodeName(n.from.origin));
+  if (n.isStandIn())
+    setMeta(meta, kRestores, g_.valueName(n.from.restores));
+  if (n.from.sourceIndex)
+    setMeta(meta, kSource, std::to_string(*n.from.sourceIndex));
   std::string marks;
   for (const std::string &m : n.marks)
     marks += (marks.empty() ? "" : " ") + m;
@@ -281,14 +282,22 @@ void Exporter::addClauses(const Node &n, Metadata &meta) const {
     setMeta(meta, kMarks, marks);
   if (!n.device.empty())
     setMeta(meta, kDevice, n.device);
-  if (!n.after.empty())
-    setMeta(meta, kAfter, std::to_string(n.after.size()));
+  if (!n.from.after.empty())
+    setMeta(meta, kAfter, std::to_string(n.from.after.size()));
 }
 
 // The stream that the node draws from, if it draws.
 std::optional<int64_t> streamOf(const Node &n) {
   bool draws = n.op->is(kRandom) && !(n.op->is(kDependsOnMode) && !n.attrs.getBool("training"));
   return draws ? std::optional<int64_t>(n.attrs.getInt("stream")) : std::nullopt;
+}
+
+void Exporter::addRole(const OutputRole &role, Metadata &meta) const {
+  if (role.kind == OutputKind::Result)
+    return;
+  setMeta(meta, role.kind == OutputKind::Gradient ? kGradient : kNext, g_.valueName(role.of));
+  if (role.order != 1)
+    setMeta(meta, kOrder, std::to_string(role.order));
 }
 
 void Exporter::addNode(NodeId id) {
@@ -318,10 +327,10 @@ void Exporter::addNode(NodeId id) {
   onnx::NodeProto made;
   made.set_domain(kDomain.str());
   made.set_name(name(n.firstResult));
-  made.set_op_type(functionFor(call, n.after.size(), body, formals, results));
+  made.set_op_type(functionFor(call, n.from.after.size(), body, formals, results));
   for (ValueId v : n.operands)
     made.add_input(name(v));
-  for (NodeId before : n.after)
+  for (NodeId before : n.from.after)
     made.add_input(g_.nodeName(before).str());
   for (uint32_t i = 0; i < n.numResults; ++i)
     made.add_output(name(n.result(i)));
@@ -338,7 +347,9 @@ llvm::Error Exporter::run(const std::string &dataFile) {
   own.set_domain(kDomain.str());
   own.set_version(kDomainVersion);
   Metadata &meta = *model_.mutable_metadata_props();
-  setMeta(meta, kFormat, "1");
+  setMeta(meta, kFormat, "2");
+  if (Attrs record = recordAttrs(g_.record); !record.empty())
+    setMeta(meta, kRecord, attrsText(record));
   for (const auto &[key, value] : g_.meta)
     setMeta(meta, kMeta.str() + key, value);
   if (g_.loss)
@@ -353,9 +364,12 @@ llvm::Error Exporter::run(const std::string &dataFile) {
   for (uint32_t i = 0; i < g_.numNodes(); ++i)
     addNode(NodeId(i));
   std::set<unsigned> outputs;
-  for (ValueId v : g_.outputs()) {
+  for (size_t i = 0; i < g_.outputs().size(); ++i) {
+    ValueId v = g_.outputs()[i];
     outputs.insert(v.index);
-    declare(v, *graph().add_output());
+    onnx::ValueInfoProto &info = *graph().add_output();
+    declare(v, info);
+    addRole(g_.role(i), *info.mutable_metadata_props());
   }
   for (uint32_t i = 0; i < g_.numValues(); ++i)
     if (g_.value(ValueId(i)).def && !outputs.count(i))

@@ -1,4 +1,4 @@
-#include "passes/compile/budget.h"
+#include "passes/compile/within_budget.h"
 
 #include "passes/place/place.h"
 #include "passes/plan/bound.h"
@@ -115,7 +115,7 @@ llvm::Expected<PlannedGraph> planGraph(const Graph &g, const GraphProblem &p, co
   if (error)
     return error;
   if (const std::string &why = out.plan.planned.error; !why.empty())
-    return makeErrorCode(5, "internal: a plan is not valid: {0}; please report this", why);
+    return internalError("a plan is not valid: {0}", why);
   out.graph = rematerialize(g, p, out.plan.schedule);
   for (Placed &placed : all)
     if (placed.schedule == out.plan.schedule && placed.layout.arenaBytes == out.plan.arenaBytes)

@@ -1,0 +1,48 @@
+#include "passes/compile/compile.h"
+
+#include "passes/compile/planning.h"
+#include "passes/differentiate/mode.h"
+#include "passes/lower/convert.h"
+
+namespace isthmus {
+
+llvm::Expected<Graph> prepared(Graph g, const CompileOptions &o) {
+  if (o.step.mode == ModeSource::Eval) {
+    g = withMode(g, Mode::Eval);
+    g.record.mode = ModeSource::Eval;
+  }
+  if (o.precision) {
+    auto converted = withPrecision(g, *o.precision);
+    if (!converted)
+      return converted;
+    g = std::move(*converted);
+  }
+  return o.differentiates ? trainingStep(std::move(g), o.step) : llvm::Expected<Graph>(std::move(g));
+}
+
+namespace {
+
+LoweringOptions loweringChosen(const Graph &g, const CompileOptions &o, const Target &target) {
+  if (o.exactOnly)
+    return {};
+  if (g.wasPlanned() && o.layout != ChannelLayout::Auto &&
+      (o.layout == ChannelLayout::Last) != g.record.channelsLast)
+    o.note("the graph was planned channels " +
+           std::string(g.record.channelsLast ? "last" : "first") + " and stays so");
+  return o.lowering ? *o.lowering : loweringFor(target, o.layout);
+}
+
+} // namespace
+
+llvm::Expected<Compiled> compile(Graph forward, const CompileOptions &o, const Target &target) {
+  auto g = prepared(std::move(forward), o);
+  if (!g)
+    return g.takeError();
+  if (!g->wasPlanned())
+    *g = withoutIdleDrops(std::move(*g));
+  LoweringOptions lowering = loweringChosen(*g, o, target);
+  *g = lowered(std::move(*g), lowering);
+  return planned(std::move(*g), o, target); // the plan, the rewrite and the layout
+}
+
+} // namespace isthmus

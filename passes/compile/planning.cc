@@ -1,0 +1,262 @@
+#include "passes/compile/planning.h"
+
+#include "ir/units.h"
+#include "passes/compile/within_budget.h"
+#include "passes/place/place.h"
+#include "passes/plan/bound.h"
+#include "passes/rewrite/original.h"
+#include "passes/rewrite/rematerialize.h"
+#include "passes/simplify/dce.h"
+#include <chrono>
+
+namespace isthmus {
+
+char NotWithin::ID = 0;
+
+namespace {
+
+size_t countClones(const Graph &g) {
+  size_t n = 0;
+  for (uint32_t i = 0; i < g.numNodes(); ++i)
+    n += g.node(NodeId(i)).isClone();
+  return n;
+}
+
+// The budget and the limit on memory as one figure.
+struct Limit {
+  bool smallest = false;
+  int64_t bytes = INT64_MAX;
+  bool isOfMemory = false; // the limit on memory decides
+};
+
+class Planning {
+public:
+  Planning(Graph given, const CompileOptions &o, const Target &target)
+      : given_(std::move(given)), o_(o), target_(target),
+        start_(std::chrono::steady_clock::now()) {}
+
+  llvm::Expected<Compiled> run() {
+    out_.original = withoutDeadNodes(originalOf(given_));
+    auto problem = extractProblem(out_.original, target_);
+    if (!problem)
+      return problem.takeError();
+    problem_ = std::move(*problem);
+    figures().mode = modeText(given_).str();
+    figures().persistentBytes = persistentBytes(out_.original, target_);
+    figures().lowerBoundBytes = plan::lowestPeak(problem_.problem);
+    bool searches = std::holds_alternative<Budget>(o_.plan) ||
+                    (std::holds_alternative<AsItIs>(o_.plan) && o_.memoryLimitBytes);
+    if (llvm::Error e = searches ? withinBudget() : byPolicy())
+      return e;
+    if (llvm::Error e = finish())
+      return e;
+    if (llvm::Error e = checkLimit())
+      return e;
+    return std::move(out_);
+  }
+
+private:
+  Figures &figures() { return out_.figures; }
+
+  void setFigures(const plan::Evaluation &baseline, const plan::Evaluation &planned) {
+    Figures &f = figures();
+    f.baselinePeakBytes = baseline.peakBytes;
+    f.predictedPeakBytes = planned.peakBytes;
+    f.outputBytes = planned.outputBytes;
+    f.recomputeOverhead = plan::overhead(planned.cost, baseline.cost);
+  }
+
+  // The baseline's peak must be known.
+  Limit limit() {
+    Limit limit;
+    if (const auto *budget = std::get_if<Budget>(&o_.plan)) {
+      limit.smallest = budget->kind == Budget::Smallest;
+      if (!limit.smallest)
+        limit.bytes = budget->of(figures().baselinePeakBytes);
+    }
+    if (o_.memoryLimitBytes) {
+      const int64_t left = std::max<int64_t>(0, *o_.memoryLimitBytes - figures().persistentBytes);
+      limit.isOfMemory = left < limit.bytes;
+      limit.bytes = std::min(limit.bytes, left);
+    }
+    return limit;
+  }
+
+  void record(const std::string &policyUsed) {
+    figures().policyUsed = policyUsed;
+    out_.graph.record.policy = policyUsed;
+    out_.graph.record.target = target_.name;
+    out_.graph.record.budgetBytes = out_.budgetBytes;
+  }
+
+  llvm::Error withinBudget() {
+    plan::Evaluation baseline =
+        plan::evaluate(problem_.problem, plan::sourceOrder(problem_.problem));
+    setFigures(baseline, baseline);
+    const Limit most = limit();
+    plan::PlanOptions options;
+    options.budgetBytes = most.bytes;
+    options.smallest = most.smallest;
+    options.effort = o_.effort;
+    options.seed = o_.seed;
+    options.progress = [&](const plan::PlanProgress &now) {
+      out_.wasInterrupted |= o_.progress && !o_.progress(now);
+      return !out_.wasInterrupted;
+    };
+    auto found = planGraph(out_.original, problem_, target_, options);
+    if (!found)
+      return found.takeError();
+    if (found->plan.smallestBytes > 0)
+      figures().smallestBudgetBytes = found->plan.smallestBytes;
+    if (!found->plan.isWithin) {
+      stopClock();
+      if (out_.wasInterrupted)
+        return interruptedBefore(figures(), most.bytes);
+      return most.isOfMemory ? memoryNotMet() : budgetNotMet(figures(), most.bytes);
+    }
+    setFigures(baseline, found->plan.planned);
+    setBound(figures(), found->plan);
+    out_.pricePerByte = found->plan.pricePerByte;
+    out_.budgetBytes = most.smallest ? found->plan.smallestBytes : most.bytes;
+    out_.graph = std::move(found->graph);
+    out_.layout = std::move(found->layout);
+    record("budget");
+    return llvm::Error::success();
+  }
+
+  llvm::Error byPolicy() {
+    const auto *policy = std::get_if<PolicyOptions>(&o_.plan);
+    auto plan = planPolicy(out_.original, problem_, policy ? *policy : PolicyOptions());
+    if (!plan)
+      return plan.takeError();
+    for (const std::string &note : plan->notes)
+      o_.note(note);
+    if (given_.wasPlanned() && !policy) {
+      if (llvm::Error e = asItIs(plan->baseline))
+        return e;
+    } else {
+      setFigures(plan->baseline, plan->planned);
+      out_.graph = rematerialize(out_.original, problem_, plan->schedule);
+      record(plan->policyUsed);
+      for (ValueId v : plan->checkpoints)
+        if (ValueId now = out_.graph.find(out_.original.valueName(v)))
+          out_.checkpoints.push_back(now);
+    }
+    auto layout = place(out_.graph, target_);
+    if (!layout)
+      return layout.takeError();
+    out_.layout = std::move(*layout);
+    return llvm::Error::success();
+  }
+
+  // A graph that was planned, kept.
+  llvm::Error asItIs(const plan::Evaluation &baseline) {
+    const GraphRecord &r = given_.record;
+    if (!r.target.empty() && r.target != target_.name)
+      o_.note("the graph was rewritten for '" + r.target +
+              "'; sizes and places are found anew for '" + target_.name + "'");
+    auto problem = extractProblem(given_, target_);
+    if (!problem)
+      return problem.takeError();
+    setFigures(baseline, plan::evaluate(problem->problem, plan::sourceOrder(problem->problem)));
+    figures().policyUsed = r.policy.empty() ? "as written" : r.policy;
+    out_.graph = std::move(given_);
+    return llvm::Error::success();
+  }
+
+  void stopClock() {
+    figures().planSeconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  }
+
+  llvm::Error finish() {
+    Figures &f = figures();
+    if (out_.layout.peakBytes != f.predictedPeakBytes)
+      return internalError("the plan's peak is {0} bytes, the layout's {1}", f.predictedPeakBytes,
+                           out_.layout.peakBytes);
+    f.arenaBytes = out_.layout.arenaBytes;
+    f.nodes = out_.graph.numNodes();
+    f.clones = countClones(out_.graph);
+    stopClock();
+    if (f.predictedPeakBytes > (1 << 20) &&
+        double(f.arenaBytes) > 1.01 * double(f.predictedPeakBytes))
+      o_.note("the arena is " + bytesText(f.arenaBytes - f.predictedPeakBytes) +
+              " larger than the peak: the least that was found");
+    return llvm::Error::success();
+  }
+
+  // A search within a budget has seen to it; a policy has not, nor a search for the least.
+  llvm::Error checkLimit() {
+    const Limit most = limit();
+    const Figures &f = figures();
+    if (f.arenaBytes <= most.bytes)
+      return llvm::Error::success();
+    if (most.smallest)
+      return most.isOfMemory ? memoryNotMet() : budgetNotMet(f, most.bytes);
+    Diag d = makeDiag("a memory limit of {0} ({1} bytes) cannot be met by the policy: parameters "
+                      "and inputs, which are always there, take {2}, and the arena {3}",
+                      bytesText(*o_.memoryLimitBytes), *o_.memoryLimitBytes,
+                      bytesText(f.persistentBytes), bytesText(f.arenaBytes));
+    d.remedies = {{"memory-limit", std::to_string(f.arenaBytes + f.persistentBytes), ""}};
+    if (most.bytes > 0)
+      d.remedies.push_back({"budget", "min", "search for what fits, without the policy,"});
+    return llvm::make_error<NotWithin>(std::move(d), ErrorKind::CannotBeMet, f);
+  }
+
+  // The figures have the least arena that was found.
+  llvm::Error memoryNotMet() {
+    const Figures &f = figures();
+    Diag d = makeDiag("a memory limit of {0} ({1} bytes) cannot be met: parameters and inputs, "
+                      "which are always there, take {2}, and the arena {3} at the least that was "
+                      "found, where no schedule needs less than {4}",
+                      bytesText(*o_.memoryLimitBytes), *o_.memoryLimitBytes,
+                      bytesText(f.persistentBytes), bytesText(*f.smallestBudgetBytes),
+                      bytesText(*f.lowerBoundBytes));
+    d.remedies = {
+        {"memory-limit", std::to_string(f.persistentBytes + *f.smallestBudgetBytes), ""},
+        {"effort", "", "search longer"}};
+    return llvm::make_error<NotWithin>(std::move(d), ErrorKind::CannotBeMet, f);
+  }
+
+  Graph given_;
+  const CompileOptions &o_;
+  const Target &target_;
+  std::chrono::steady_clock::time_point start_;
+  GraphProblem problem_;
+  Compiled out_;
+};
+
+} // namespace
+
+llvm::Expected<Compiled> planned(Graph given, const CompileOptions &o, const Target &target) {
+  return Planning(std::move(given), o, target).run();
+}
+
+void setBound(Figures &f, const plan::PlanResult &found) {
+  if (!found.isWithin)
+    return;
+  f.lowerBoundOverhead = std::nullopt;
+  if (found.leastCost)
+    f.lowerBoundOverhead = plan::overhead(*found.leastCost, found.baseline.cost);
+  if (f.lowerBoundOverhead > 1e-12)
+    f.boundModel = "plan-order";
+}
+
+llvm::Error budgetNotMet(const Figures &f, int64_t budget) {
+  Diag d = makeDiag("a budget of {0} ({1} bytes) cannot be met: the smallest that was found is {2} "
+                    "({3} bytes), and no schedule needs less than {4}",
+                    bytesText(budget), budget, bytesText(*f.smallestBudgetBytes),
+                    *f.smallestBudgetBytes, bytesText(*f.lowerBoundBytes));
+  d.remedies = {{"budget", std::to_string(*f.smallestBudgetBytes), ""},
+                {"effort", "", "search longer"}};
+  return llvm::make_error<NotWithin>(std::move(d), ErrorKind::CannotBeMet, f);
+}
+
+llvm::Error interruptedBefore(const Figures &f, int64_t budget) {
+  return llvm::make_error<NotWithin>(
+      makeDiag("interrupted before a plan within {0} ({1} bytes) was found", bytesText(budget),
+               budget),
+      ErrorKind::Interrupted, f);
+}
+
+} // namespace isthmus

@@ -1,0 +1,142 @@
+#include "passes/differentiate/training_step.h"
+
+#include "passes/differentiate/differentiate.h"
+#include "passes/differentiate/mode.h"
+#include "passes/names.h"
+#include "llvm/ADT/STLExtras.h"
+
+namespace isthmus {
+namespace {
+
+void tell(const NoteSink &note, Remark remark) {
+  if (note)
+    note(remark);
+}
+
+// "parameters", "inputs", ...: what `wrt` stands for.
+const char *wrtText(const Wrt &wrt) {
+  switch (wrt.kind) {
+  case Wrt::Kind::Params:
+    return "parameter";
+  case Wrt::Kind::Inputs:
+    return "input";
+  case Wrt::Kind::All:
+    return "parameter or input";
+  case Wrt::Kind::Named:
+    return "value that was named to differentiate by";
+  }
+  return "";
+}
+
+llvm::Expected<std::vector<ValueId>> valuesOf(const Graph &g, const Wrt &wrt) {
+  if (wrt.kind == Wrt::Kind::Named)
+    return matchValues(g, wrt.names);
+  std::vector<ValueId> out;
+  for (const Input &i : g.inputs()) {
+    bool wanted = (i.kind == InputKind::Param && wrt.kind != Wrt::Kind::Inputs) ||
+                  (i.kind == InputKind::Input && wrt.kind != Wrt::Kind::Params);
+    if (wanted && isFloat(g.type(i.value).dtype))
+      out.push_back(i.value);
+  }
+  if (out.empty())
+    return addRemedy(makeError("the graph has no floating-point {0}", wrtText(wrt)),
+                     {"wrt", "%a,%b", "name what to differentiate by"});
+  return out;
+}
+
+// Tells what the options leave to a rule.
+void noteLoss(const Graph &g, const StepOptions &o, ValueId loss) {
+  std::vector<std::string> floats;
+  for (ValueId v : g.outputs())
+    if (isFloat(g.type(v).dtype) && v != loss &&
+        (!g.value(v).def || g.node(g.value(v).def).phase == Phase::Forward))
+      floats.push_back("%" + g.valueName(v).str());
+  if (o.loss && o.loss->kind != LossKind::Value && o.loss->value.empty() && floats.size() > 1) {
+    const std::string kind = lossName(o.loss->kind).str();
+    tell(o.note,
+         {"the loss " + kind + " takes the first of " + std::to_string(floats.size()) +
+              " floating-point outputs, " + floats[0],
+          {"loss", kind + ":" + floats[1], "take another"}});
+  }
+  if (int64_t n = g.type(loss).elements(); n != 1)
+    tell(o.note, "'%" + g.valueName(loss).str() + "' has " + std::to_string(n) +
+                     " elements: their sum is differentiated, and is the loss that is reported");
+}
+
+llvm::Expected<ValueId> lossToDifferentiate(Graph &g, const StepOptions &o) {
+  if (o.loss)
+    return attachLoss(g, *o.loss);
+  if (g.loss)
+    return g.loss;
+  return locate(addRemedy(makeError("the graph names no loss"),
+                          {"loss", kLossNames.str() + ", KIND:%value or %value", "give one"}),
+                g.sourceFile);
+}
+
+} // namespace
+
+bool hasLoss(const Graph &g, const StepOptions &o) { return g.loss || o.loss; }
+
+llvm::StringRef modeText(const Graph &g) {
+  switch (g.record.mode) {
+  case ModeSource::Eval:
+    return "eval";
+  case ModeSource::AsWritten:
+    return "as-written";
+  case ModeSource::Rule:
+    break;
+  }
+  return g.hasBackward() ? "train" : "as-written";
+}
+
+Graph inTrainingMode(Graph g, const StepOptions &o) {
+  if (g.hasBackward() || o.mode == ModeSource::Eval)
+    return g;
+  g.record.mode = o.mode;
+  if (o.mode == ModeSource::AsWritten || !dependsOnMode(g))
+    return g;
+  Remark remark("the graph is differentiated, so it trains: batch norm uses the batch's statistics "
+                "and moves its averages, dropout drops");
+  remark.remedies = {{"eval", "", "infer"}, {"as-written", "", "do as the file says"}};
+  tell(o.note, remark);
+  return withMode(g, Mode::Training);
+}
+
+llvm::Error differentiateLoss(Graph &g, const StepOptions &o) {
+  // What is differentiated by is looked up first, since the loss may add inputs of its own; but
+  // what is wrong with the loss is told first.
+  auto xs = valuesOf(g, o.wrt);
+  auto y = lossToDifferentiate(g, o);
+  if (!y) {
+    if (!xs)
+      llvm::consumeError(xs.takeError());
+    return y.takeError();
+  }
+  if (!xs)
+    return xs.takeError();
+  noteLoss(g, o, *y);
+  auto grads = gradients(g, {*y}, *xs);
+  if (!grads)
+    return grads.takeError();
+  if (llvm::none_of(*grads, [](ValueId v) { return bool(v); })) {
+    llvm::Error e = makeError("no gradient of '%{0}' reaches a {1}: it depends on none, or only "
+                              "through ops without a gradient",
+                              g.valueName(*y), wrtText(o.wrt));
+    return addRemedy(addRemedy(std::move(e), {"loss", "", "name another value"}),
+                     {"wrt", "", "name others to differentiate by"});
+  }
+  addGradientOutputs(g, *xs, *grads);
+  return llvm::Error::success();
+}
+
+llvm::Expected<Graph> trainingStep(Graph g, const StepOptions &o) {
+  if (g.hasBackward())
+    return g;
+  if (hasLoss(g, o)) // else there is nothing to say of training
+    g = inTrainingMode(std::move(g), o);
+  if (llvm::Error e = differentiateLoss(g, o))
+    return e;
+  return g;
+}
+
+} // namespace isthmus

@@ -1,0 +1,96 @@
+#include "tools/cli/compiled.h"
+
+#include "ir/file.h"
+#include "tools/cli/budget.h"
+
+namespace isthmus {
+namespace {
+
+llvm::Expected<std::optional<LossOptions>> lossOf(const ModelOptions &o, const GivenInputs &given) {
+  if (o.loss.empty())
+    return std::nullopt;
+  auto loss = parseLoss(o.loss);
+  if (!loss)
+    return loss.takeError();
+  loss->classAxis = o.classAxis;
+  loss->ignoreIndex = o.ignoreIndex;
+  if (const Tensor *labels = tensorFor(given, "labels"))
+    loss->labels = labels->type;
+  return *loss;
+}
+
+Wrt wrtOf(const std::string &text) {
+  if (text.empty() || text == "params")
+    return {Wrt::Kind::Params, ""};
+  if (text == "inputs")
+    return {Wrt::Kind::Inputs, ""};
+  if (text == "all")
+    return {Wrt::Kind::All, ""};
+  return {Wrt::Kind::Named, text};
+}
+
+// Of flags that were checked.
+PlanChoice planOf(const PlanFlags &o) {
+  if (o.checkpointsGiven)
+    return PolicyOptions{Policy::Collection, o.checkpoints};
+  if (!o.policy.empty())
+    return PolicyOptions{*parsePolicy(o.policy), ""};
+  if (!o.budget.empty())
+    return llvm::cantFail(parseBudget(o.budget));
+  return AsItIs();
+}
+
+} // namespace
+
+llvm::Expected<CompileOptions> compileOptions(const ModelOptions &model, const PlanFlags &plan,
+                                              const GivenInputs &given) {
+  CompileOptions o;
+  if (!model.precision.empty())
+    o.precision = model.precision == kTf32 ? DType::F32 : *parseDType(model.precision);
+  auto loss = lossOf(model, given);
+  if (!loss)
+    return loss.takeError();
+  o.step.loss = std::move(*loss);
+  o.step.wrt = wrtOf(model.wrt);
+  o.step.mode = model.eval        ? ModeSource::Eval
+                : model.asWritten ? ModeSource::AsWritten
+                                  : ModeSource::Rule;
+  o.step.note = [](const Remark &r) { Console::get().note(r); };
+  o.exactOnly = model.asWritten;
+  o.layout = model.layout == kLastLayout    ? ChannelLayout::Last
+             : model.layout == kFirstLayout ? ChannelLayout::First
+                                            : ChannelLayout::Auto;
+  o.plan = planOf(plan);
+  if (!plan.memoryLimit.empty())
+    o.memoryLimitBytes = llvm::cantFail(parseBudget(plan.memoryLimit)).bytes;
+  o.effort = plan.effort;
+  o.seed = model.seed;
+  return o;
+}
+
+std::function<bool(const plan::PlanProgress &)> WatchedSearch::progress() {
+  return [this](const plan::PlanProgress &now) {
+    bar_.at(static_cast<size_t>(double(kParts) * now.share));
+    return !wasInterrupted();
+  };
+}
+
+llvm::Expected<Compiled> compiled(Graph g, CompileOptions o, const Target &target,
+                                  const std::string &reportPath) {
+  WatchedSearch search;
+  o.progress = search.progress();
+  auto c = compile(std::move(g), o, target);
+  if (c)
+    return c;
+  return llvm::handleErrors(c.takeError(), [&](std::unique_ptr<NotWithin> e) -> llvm::Error {
+    if (llvm::Error failed = writeReport(Report(e->figures), reportPath))
+      return failed;
+    return llvm::Error(std::move(e));
+  });
+}
+
+llvm::Error interruptedError() {
+  return makeError(ErrorKind::Interrupted, "interrupted: the best plan until then was taken");
+}
+
+} // namespace isthmus

@@ -1,0 +1,51 @@
+// The library's road as the user meets it: a bar while a plan is searched for, Ctrl-C that ends the
+// search with the best so far, notes on the console, and a report in any case.
+#pragma once
+
+#include "passes/compile/compile.h"
+#include "tools/cli/console.h"
+#include "tools/cli/feeds.h"
+#include "tools/cli/interrupt.h"
+#include "tools/cli/options.h"
+
+namespace isthmus {
+
+struct Report : Figures {
+  std::vector<int64_t> measuredPeakBytes;   // empty, or of the run
+  std::optional<int64_t> deviceMemoryBytes; // what the device had less after the run, by its count
+  std::vector<double> stepSeconds, loss;
+
+  Report() = default;
+  explicit Report(const Figures &f) : Figures(f) {}
+};
+
+// Writes it whole or not at all; an empty path writes nothing.
+llvm::Error writeReport(const Report &r, const std::string &path);
+
+// What the flags ask of the library. `given` tells the type of the labels.
+llvm::Expected<CompileOptions> compileOptions(const ModelOptions &model, const PlanFlags &plan,
+                                              const GivenInputs &given);
+
+// compile(), watched. What is known of a plan that was not found goes to `reportPath`, if that is
+// not empty.
+llvm::Expected<Compiled> compiled(Graph g, CompileOptions o, const Target &target,
+                                  const std::string &reportPath = "");
+
+// Shows a search for a plan, and notes an interrupt. Must outlive the search.
+class WatchedSearch {
+public:
+  WatchedSearch() : bar_("planning", kParts) {}
+  bool wasInterrupted() const { return interrupt_.happened(); }
+  // False once there was an interrupt.
+  std::function<bool(const plan::PlanProgress &)> progress();
+
+private:
+  InterruptNoted interrupt_;
+  static constexpr size_t kParts = 1000;
+  ProgressBar bar_;
+};
+
+// After the products of an interrupted search are written.
+llvm::Error interruptedError();
+
+} // namespace isthmus

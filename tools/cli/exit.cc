@@ -1,0 +1,42 @@
+#include "tools/cli/exit.h"
+
+namespace isthmus {
+
+char ExitError::ID = 0;
+
+int exitCodeOf(const DiagError &e) {
+  if (e.isA(ExitError::classID()))
+    return static_cast<const ExitError &>(e).code;
+  switch (e.kind) {
+  case ErrorKind::BadInput:
+  case ErrorKind::Unsupported:
+    return kBadInput;
+  case ErrorKind::CannotBeMet:
+    return kNotMet;
+  case ErrorKind::Interrupted:
+    return kInterrupted;
+  case ErrorKind::Device:
+  case ErrorKind::Internal:
+    return kFailed;
+  }
+  return kFailed;
+}
+
+namespace {
+// "--class-axis", "--class-axis=1", "--dim N=8".
+std::string flag(const Remedy &r) {
+  if (r.value.empty())
+    return "--" + r.option;
+  return "--" + r.option + (llvm::StringRef(r.value).contains('=') ? " " : "=") + r.value;
+}
+} // namespace
+
+std::string flagsText(llvm::ArrayRef<Remedy> remedies) {
+  std::string text;
+  for (const Remedy &r : remedies)
+    text += (text.empty() ? "; " : ", or ") +
+            (r.purpose.empty() ? "give " : r.purpose + " with ") + flag(r);
+  return text;
+}
+
+} // namespace isthmus
