@@ -1,5 +1,6 @@
 #include "ir/name_list.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include <algorithm>
 
 namespace isthmus {
@@ -29,6 +30,10 @@ bool matchesWild(llvm::StringRef pattern, llvm::StringRef text) {
 
 bool NamePattern::matches(llvm::StringRef name) const {
   return isWild() ? matchesWild(text, name) : name == text;
+}
+
+bool matchesAny(llvm::ArrayRef<NamePattern> patterns, llvm::StringRef name) {
+  return llvm::any_of(patterns, [&](const NamePattern &p) { return p.matches(name); });
 }
 
 std::vector<NamePattern> parseNameList(llvm::StringRef list) {

@@ -1,6 +1,7 @@
 // Lists of names with wildcards, as a person writes them: `relu1, block*, %"a,b"`.
 #pragma once
 
+#include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"
 #include <string>
 #include <vector>
@@ -15,6 +16,8 @@ struct NamePattern {
   // `*` matches any text, `?` any one character.
   bool matches(llvm::StringRef name) const;
 };
+
+bool matchesAny(llvm::ArrayRef<NamePattern> patterns, llvm::StringRef name);
 
 // A leading `%` of a name is dropped. Quotes stand around a name with commas or wildcards in it.
 std::vector<NamePattern> parseNameList(llvm::StringRef list);

@@ -6,7 +6,7 @@
 #include "ir/onnx/import.h"
 
 #include "ir/onnx/op_table.h"
-#include "ir/onnx/parameters.h"
+#include "ir/onnx/parameters/roles.h"
 #include "ir/onnx/problems.h"
 #include "ir/onnx/read_back.h"
 #include "ir/onnx/symbols.h"

@@ -2,9 +2,9 @@
 //
 // All sizes are bound at import, so every value has a constant type and whatever depends on
 // constants and shapes alone is computed here. Float initializers become parameters (see
-// parameters.h), batch norm's running averages become state. Names are those of the model. Layers
-// train or infer as the file says; passes/differentiate/mode.h makes them do either. No protobuf
-// shows in this header.
+// parameters/roles.h), batch norm's running averages become state. Names are those of the model.
+// Layers train or infer as the file says; passes/differentiate/mode.h makes them do either. No
+// protobuf shows in this header.
 #pragma once
 
 #include "ir/constant_folder.h"
@@ -26,9 +26,9 @@ struct OnnxOptions {
   // constants: a note says which. Without `data` only the shape is known.
   std::function<const Tensor *(llvm::StringRef input)> inputValue;
   ConstantFolder fold; // without one, shapes computed in the model are errors
-  // Tensors of the file that are parameters whatever the rules say (parameters.h), names that are
-  // parameters of their own although they stand for one tensor, and pairs of names that stand for
-  // one parameter.
+  // Tensors of the file that are parameters whatever the rules say (parameters/roles.h), names that
+  // are parameters of their own although they stand for one tensor, and pairs of names that stand
+  // for one parameter.
   std::vector<NamePattern> learn, untie;
   std::vector<std::pair<std::string, std::string>> ties;
   // Share of what a file of no size may ask for: constants folded, nodes of loops and functions.

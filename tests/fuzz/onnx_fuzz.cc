@@ -2,7 +2,7 @@
 // a place, or gives a legal graph, which survives being exported. Constants are folded by the plain
 // kernels, as in the command line.
 //
-// FUZZ: sources=ir/onnx/*.cc ir/onnx/export/*.cc kernels/fold.cc kernels/plain/*.cc runtime/kernel.cc
+// FUZZ: sources=ir/onnx/*.cc ir/onnx/parameters/*.cc ir/onnx/export/*.cc kernels/fold.cc kernels/plain/*.cc runtime/kernel.cc
 // FUZZ: libraries=-lprotobuf
 // FUZZ: flags=-Itests/fuzz/no_openmp
 // FUZZ: protos=onnx/onnx.proto

@@ -1,4 +1,4 @@
-#include "ir/onnx/exporter_records.h"
+#include "ir/onnx/parameters/exporter_records.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"

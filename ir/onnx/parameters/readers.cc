@@ -1,4 +1,4 @@
-#include "ir/onnx/readers.h"
+#include "ir/onnx/parameters/readers.h"
 
 #include "ir/onnx/op_table.h"
 #include "ir/onnx/tensor_data.h"

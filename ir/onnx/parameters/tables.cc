@@ -1,4 +1,4 @@
-#include "ir/onnx/tables.h"
+#include "ir/onnx/parameters/tables.h"
 
 #include "ir/element.h"
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "ir/onnx/merged.h"
+#include "ir/onnx/parameters/merged.h"
 
 #include "ir/onnx/tensor_data.h"
 #include "llvm/ADT/MapVector.h"
@@ -132,8 +132,7 @@ std::vector<TensorCopy> separateReaders(Model &m, llvm::ArrayRef<NamePattern> pa
   FreeNames names(m);
   llvm::StringSet<> wanted, seen;
   for (const onnx::TensorProto &t : m.graph().initializer())
-    if (isFloatType(t.data_type()) &&
-        llvm::any_of(patterns, [&](const NamePattern &p) { return p.matches(t.name()); }))
+    if (isFloatType(t.data_type()) && matchesAny(patterns, t.name()))
       wanted.insert(t.name());
   for (onnx::NodeProto &n : *m.proto->mutable_graph()->mutable_node()) {
     llvm::StringSet<> here;

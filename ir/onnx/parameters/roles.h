@@ -5,7 +5,7 @@
 #include "ir/onnx/import.h"
 #include "ir/onnx/model.h"
 #include "ir/onnx/notes.h"
-#include "ir/onnx/rearranged.h"
+#include "ir/onnx/parameters/rearranged.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/StringMap.h"
 

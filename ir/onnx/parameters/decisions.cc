@@ -1,4 +1,4 @@
-#include "ir/onnx/decisions.h"
+#include "ir/onnx/parameters/decisions.h"
 
 namespace isthmus::onnx_import {
 namespace {

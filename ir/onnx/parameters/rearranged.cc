@@ -1,4 +1,4 @@
-#include "ir/onnx/rearranged.h"
+#include "ir/onnx/parameters/rearranged.h"
 
 #include "ir/element.h"
 #include "ir/half.h"

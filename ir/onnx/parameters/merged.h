@@ -2,7 +2,7 @@
 #pragma once
 
 #include "ir/name_list.h"
-#include "ir/onnx/exporter_records.h"
+#include "ir/onnx/parameters/exporter_records.h"
 
 namespace isthmus::onnx_import {
 

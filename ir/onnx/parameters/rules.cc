@@ -1,0 +1,164 @@
+#include "ir/onnx/parameters/rules.h"
+
+#include "ir/element.h"
+#include "ir/onnx/parameters/tables.h"
+#include "ir/onnx/parameters/tensor_names.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+#include <map>
+
+namespace isthmus::onnx_import {
+namespace {
+
+class Rules {
+public:
+  explicit Rules(Candidates &candidates)
+      : candidates_(candidates), records_(candidates.records()), readers_(candidates.readers()) {
+    if (!records_.hasSignature())
+      findSineAndCosine();
+  }
+
+  void decide(Candidate &c);
+  llvm::StringSet<> takeInPlace() { return std::move(inPlace_); }
+
+private:
+  void findSineAndCosine();
+  Role byRules(Candidate &c);
+  Role bySignature(Candidate &c, llvm::StringRef kind);
+  Role ofUnnamed(Candidate &c);
+  Role byName(Candidate &c);
+  Role constant(Decision why, Candidate &c) {
+    c.told.add(why, c.role.name);
+    return Role::Constant;
+  }
+
+  Candidates &candidates_;
+  const ExporterRecords &records_;
+  const Readers &readers_;
+  llvm::StringSet<> positions_; // sines and cosines, told by their contents
+  llvm::StringSet<> inPlace_;   // parameters that are learned as something made of them
+};
+
+// Tables of sines and of cosines come in pairs.
+void Rules::findSineAndCosine() {
+  std::map<std::string, std::vector<const Candidate *>> byType;
+  for (const Candidate &c : candidates_.all()) {
+    if (!c.isFloating() || c.data->type.rank() < 2 || c.data->type.elements() == 0)
+      continue;
+    double first = elementAsDouble(*c.data, 0); // the sine of zero, or the cosine
+    if (first != 0 && first != 1)
+      continue;
+    std::vector<const Candidate *> &alike = byType[c.data->type.str()];
+    for (const Candidate *other : alike)
+      if (looksLikeSineAndCosine(*c.data, *other->data)) {
+        positions_.insert(c.role.name);
+        positions_.insert(other->role.name);
+      }
+    if (alike.size() < kMostAlike)
+      alike.push_back(&c);
+  }
+}
+
+void Rules::decide(Candidate &c) {
+  bool isAverage = c.isFloating() && readers_.averaged.count(c.role.name);
+  if (!c.ours.empty()) {
+    c.role.role = c.ours == inputKindName(InputKind::Param)   ? Role::Parameter
+                  : c.ours == inputKindName(InputKind::State) ? Role::State
+                                                              : Role::Constant;
+    return;
+  }
+  if (c.isFloating() && matchesAny(candidates_.options().learn, c.role.name))
+    c.role.role = Role::Parameter;
+  else if (!c.isFloating() || !readers_.learned.count(c.role.name))
+    c.role.role = isAverage ? Role::State : Role::Constant;
+  else
+    c.role.role = byRules(c);
+  if (c.role.role == Role::Constant && isAverage)
+    c.role.role = Role::State;
+  c.role.alsoState = isAverage && c.role.role == Role::Parameter;
+}
+
+// Of a float tensor that gradients reach.
+Role Rules::byRules(Candidate &c) {
+  if (c.followsOrigin)
+    return candidates_.find(c.role.of)->role.role;
+  if (!records_.hasSignature())
+    return byName(c);
+  bool isCopy = c.role.name != c.role.of;
+  llvm::StringRef kind = records_.kindOf(c.role.name);
+  if (isCopy && kind.empty())
+    kind = records_.kindOf(c.parameter);
+  if (!kind.empty())
+    return bySignature(c, kind);
+  return ofUnnamed(c);
+}
+
+Role Rules::bySignature(Candidate &c, llvm::StringRef kind) {
+  if (kind == "PARAMETER")
+    return Role::Parameter;
+  c.told.add(Decision::NotBySignature, c.role.name, " (" + kind.str() + ")");
+  return Role::Constant;
+}
+
+// What the exporter's optimizer made, as the signature does not name it.
+Role Rules::ofUnnamed(Candidate &c) {
+  const ExporterRecords::Folded *f = records_.foldedFrom(c.role.name);
+  bool isWeight = readers_.weights.count(c.role.name) != 0;
+  if (!f) {
+    bool mayBeLearned =
+        records_.isOfFusedNode(c.role.name) || (!records_.tellsFolding() && isMadeUp(c.role.name));
+    if (isWeight && c.data->type.rank() > 0 && mayBeLearned) {
+      c.told.add(Decision::LearnedInPlace, c.role.name);
+      return Role::Parameter;
+    }
+    // Numbers in the program are too many to tell.
+    return c.data->type.elements() == 1 ? Role::Constant : constant(Decision::NotComputed, c);
+  }
+  bool fromParameters = !f->from.empty() && llvm::all_of(f->from, [&](const std::string &source) {
+    return records_.isParameter(source);
+  });
+  if (!fromParameters)
+    return constant(Decision::NotComputed, c);
+  bool isRearranged =
+      f->from.size() == 1 && isRearranging(c.role.name) &&
+      llvm::all_of(f->between, [](const std::string &s) { return isRearranging(s); });
+  inPlace_.insert(f->from.begin(), f->from.end());
+  c.told.add(isRearranged || isWeight ? Decision::LearnedInPlace
+                                      : Decision::NotComputedFromParameters,
+             c.role.name, " of '" + llvm::join(f->from, "', '") + "'");
+  return isRearranged || isWeight ? Role::Parameter : Role::Constant;
+}
+
+// Without a signature: by names, readers and contents.
+Role Rules::byName(Candidate &c) {
+  const std::string &name = c.role.name;
+  bool isWeight = readers_.weights.count(name) != 0;
+  if (isNamedAverage(name))
+    return constant(Decision::NotAverage, c);
+  if (readers_.frequencies.count(name) || positions_.count(name) || looksLikePositions(*c.data))
+    return constant(Decision::NotTable, c);
+  if (!isWeight && looksLikeMask(*c.data))
+    return constant(Decision::NotMask, c);
+  if (c.data->type.elements() == 1 && !isIdentifier(name) && !(isWeight && c.data->type.rank()))
+    return constant(Decision::NotNumber, c);
+  if (isMadeUp(name) && !isWeight)
+    return constant(Decision::NotNamed, c);
+  if (c.data->type.rank() == 0)
+    c.told.add(Decision::LearnedNumber, name);
+  auto stem = llvm::StringRef(name).rsplit('.').first;
+  if (const Candidate *variance = candidates_.find((stem + kVarianceSuffix).str());
+      variance && !readers_.averaged.count(variance->role.name))
+    c.told.add(Decision::FrozenNormScale, name);
+  return Role::Parameter;
+}
+
+} // namespace
+
+llvm::StringSet<> decideRoles(Candidates &candidates) {
+  Rules rules(candidates);
+  for (Candidate &c : candidates.all())
+    rules.decide(c);
+  return rules.takeInPlace();
+}
+
+} // namespace isthmus::onnx_import

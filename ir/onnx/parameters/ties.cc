@@ -1,0 +1,166 @@
+#include "ir/onnx/parameters/ties.h"
+
+#include "ir/onnx/parameters/tensor_names.h"
+#include "ir/onnx/tensor_data.h"
+#include "llvm/ADT/STLExtras.h"
+#include <map>
+
+namespace isthmus::onnx_import {
+namespace {
+
+void makeSame(Candidate &b, const Candidate &a, Rearrangement how) {
+  b.role.role = Role::Parameter;
+  b.role.sameAs = a.role.name;
+  b.role.how = std::move(how);
+}
+
+// The translation follows Identities; this only tells those of parameters.
+void tellIdentities(const Candidates &candidates, Decisions &told) {
+  // Those of a file with a signature are the model's own, as clones are.
+  if (candidates.records().hasSignature())
+    return;
+  for (const onnx::NodeProto &n : candidates.model().graph().node()) {
+    if (!isIdentity(n) || candidates.find(n.output(0)) ||
+        llvm::StringRef(n.output(0)).startswith("/"))
+      continue;
+    const Candidate *of = candidates.find(n.input(0));
+    if (of && of->role.role == Role::Parameter)
+      told.add(Decision::TiedByIdentity, n.output(0), " is '" + n.input(0) + "'");
+  }
+}
+
+void tellCopies(const Candidates &candidates, Decisions &told) {
+  const std::vector<NamePattern> &untie = candidates.options().untie;
+  for (const Candidate &c : candidates.all())
+    if (c.role.name != c.role.of && c.parameter.empty() && c.role.role == Role::Parameter &&
+        !matchesAny(untie, c.role.name) && !matchesAny(untie, c.role.of))
+      told.add(Decision::SplitEqual, c.role.name, " beside '" + c.role.of + "'");
+}
+
+std::string howText(const Rearrangement &how, const Tensor &a, const Tensor &b) {
+  if (!how.perm.empty())
+    return " transposed";
+  if (a.type == b.type)
+    return "";
+  return a.type.dtype != b.type.dtype ? " as " + dtypeName(b.type.dtype).str() : " reshaped";
+}
+
+// Whether `b` is what `a` is, rearranged. Equal tensors of one shape start equal, no more, unless
+// they were made of one parameter.
+std::optional<Rearrangement> tieOf(const Candidate &a, const Candidate &b) {
+  bool areOne = !a.parameter.empty() && a.parameter == b.parameter;
+  if (!a.parameter.empty() && !b.parameter.empty() && !areOne)
+    return std::nullopt;
+  auto how = rearrangement(*a.data, *b.data);
+  if (how && how->perm.empty() && a.data->type == b.data->type && !areOne)
+    return std::nullopt;
+  return how;
+}
+
+// Tensors that may be one parameter, in the order in which they are asked. Parameters come first,
+// and of these names of the model's own: a person looks for those.
+std::vector<Candidate *> tieable(Candidates &candidates) {
+  std::vector<Candidate *> tensors;
+  for (Candidate &c : candidates.all())
+    if (c.isFloating() && candidates.readers().learned.count(c.role.name) &&
+        c.role.role != Role::State && !allElementsEqual(*c.data) &&
+        !matchesAny(candidates.options().untie, c.role.name))
+      tensors.push_back(&c);
+  auto rank = [](const Candidate *c) {
+    return std::pair(c->role.role != Role::Parameter, isMadeUp(c->role.name));
+  };
+  llvm::stable_sort(tensors,
+                    [&](const Candidate *a, const Candidate *b) { return rank(a) < rank(b); });
+  return tensors;
+}
+
+// Exporters fold a transpose, a reshape or a cast of a weight into a second tensor, and leave the
+// weight itself where something else reads it.
+void tieRearranged(Candidates &candidates, Decisions &told) {
+  std::map<RearrangementKey, std::vector<const Candidate *>> originals;
+  for (Candidate *b : tieable(candidates)) {
+    std::optional<Rearrangement> how;
+    for (const Candidate *a : originals[keyOf(*b->data, b->data->type.dtype)])
+      if ((how = tieOf(*a, *b))) {
+        told.add(Decision::TiedRearranged, b->role.name,
+                 " is '" + a->role.name + "'" + howText(*how, *a->data, *b->data));
+        makeSame(*b, *a, std::move(*how));
+        break;
+      }
+    if (how || b->role.role != Role::Parameter)
+      continue;
+    for (DType as : {DType::F32, DType::F64, DType::F16, DType::BF16})
+      if (auto &same = originals[keyOf(*b->data, as)]; same.size() < kMostAlike)
+        same.push_back(b);
+  }
+}
+
+llvm::Error checkUntie(const Candidates &candidates) {
+  for (const NamePattern &p : candidates.options().untie) {
+    bool found = llvm::any_of(candidates.all(), [&](const Candidate &c) {
+      return p.matches(c.role.name) || p.matches(c.role.of);
+    });
+    if (found)
+      continue;
+    std::vector<llvm::StringRef> known = candidates.names();
+    for (const onnx::NodeProto &n : candidates.model().graph().node())
+      if (isIdentity(n))
+        known.push_back(n.output(0));
+    return makeError("--untie: no tensor of the file is called '{0}'{1}", p.text,
+                     didYouMean(p.text, known));
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error tieAsAsked(Candidates &candidates) {
+  for (const auto &[to, name] : candidates.options().ties) {
+    for (const std::string &each : {to, name})
+      if (!candidates.find(each))
+        return makeError("--tie={0},{1}: no tensor of the file is called '{2}'{3}", to, name, each,
+                         didYouMean(each, candidates.names()));
+    Candidate &a = *candidates.find(to), &b = *candidates.find(name);
+    if (&a == &b || !a.data || !b.data)
+      continue;
+    auto how = rearrangement(*a.data, *b.data);
+    if (!how || !a.isFloating())
+      return makeError("--tie={0},{1} expects tensors that are equal bit for bit, or one that is "
+                       "the other transposed, reshaped or cast; '{0}' is {2} and '{1}' is {3}, and "
+                       "their numbers differ",
+                       to, name, a.data->type.str(), b.data->type.str());
+    a.role.role = Role::Parameter;
+    a.role.sameAs.clear();
+    makeSame(b, a, std::move(*how));
+  }
+  return llvm::Error::success();
+}
+
+// What was seen through a tensor that is now seen through another one follows it.
+llvm::Error followTies(Candidates &candidates) {
+  for (Candidate &c : candidates.all())
+    while (!c.role.sameAs.empty()) {
+      const Candidate &a = *candidates.find(c.role.sameAs);
+      if (a.role.sameAs.empty())
+        break;
+      const Candidate &root = *candidates.find(a.role.sameAs);
+      auto how = rearrangement(*root.data, *c.data);
+      if (!how || &root == &c)
+        return makeError("--tie: '{0}' and '{1}' are tied in a circle", c.role.name, a.role.name);
+      makeSame(c, root, std::move(*how));
+    }
+  return llvm::Error::success();
+}
+
+} // namespace
+
+llvm::Error tieCandidates(Candidates &candidates, Decisions &told) {
+  tellIdentities(candidates, told);
+  tellCopies(candidates, told);
+  tieRearranged(candidates, told);
+  if (llvm::Error e = checkUntie(candidates))
+    return e;
+  if (llvm::Error e = tieAsAsked(candidates))
+    return e;
+  return followTies(candidates);
+}
+
+} // namespace isthmus::onnx_import
