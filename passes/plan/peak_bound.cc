@@ -28,6 +28,7 @@
 //   - Small storages count no bytes and are always there (which only lowers need()).
 #include "passes/plan/peak_bound.h"
 
+#include "passes/plan/random.h"
 #include "passes/plan/sizes.h"
 
 #include <algorithm>
@@ -158,13 +159,9 @@ class Search {
 public:
   explicit Search(const Moves &m)
       : moves_(m), solo_(m.needs.ops.size(), kNever), in_(m.needs.storages.size(), 0) {
-    uint64_t seed = 1;
-    for (size_t s = 0; s < m.needs.storages.size(); ++s) { // SplitMix64
-      seed += 0x9e3779b97f4a7c15;
-      uint64_t z = (seed ^ (seed >> 30)) * 0xbf58476d1ce4e5b9;
-      z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-      code_.push_back(z ^ (z >> 31));
-    }
+    Random random{1};
+    for (size_t s = 0; s < m.needs.storages.size(); ++s)
+      code_.push_back(random.next());
     maxElements_ = (size_t(1) << 22) + 64 * m.needs.storages.size();
   }
 

@@ -1,6 +1,7 @@
 #include "tools/random/draw.h"
 
 #include "ir/check.h"
+#include "ir/splitmix64.h"
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -8,14 +9,6 @@
 
 namespace isthmus {
 namespace {
-
-// SplitMix64 (Steele, Lea and Flood, 2014).
-uint64_t next(uint64_t &state) {
-  uint64_t z = (state += 0x9E3779B97F4A7C15);
-  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9;
-  z = (z ^ (z >> 27)) * 0x94D049BB133111EB;
-  return z ^ (z >> 31);
-}
 
 // Of the 16-bit floats, written apart from the kernels' conversions: by the compiler, and by halves
 // of a float.
@@ -87,7 +80,7 @@ Tensor draw(const Type &type, uint64_t seed, const DrawRange &range) {
   return Tensor::make(type, [&](char *data) {
     uint64_t state = seed;
     for (int64_t i = 0; i < type.elements(); ++i) {
-      uint64_t word = next(state);
+      uint64_t word = nextSplitMix64(state);
       double v =
           isFloat(type.dtype) ? range.low + (range.high - range.low) * double(word >> 11) * 0x1p-53
           : type.dtype == DType::Bool ? double(word >> 63)

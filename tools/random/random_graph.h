@@ -7,6 +7,7 @@
 #pragma once
 
 #include "ir/graph.h"
+#include "ir/splitmix64.h"
 
 namespace isthmus {
 
@@ -26,16 +27,10 @@ struct RandomGraphOptions {
 // of the nodes.
 Graph randomGraph(const RandomGraphOptions &options);
 
-// SplitMix64 (Steele, Lea and Flood, 2014).
 class Random {
 public:
   explicit Random(uint64_t seed) : state_(seed) {}
-  uint64_t next() {
-    uint64_t z = (state_ += 0x9e3779b97f4a7c15);
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-    return z ^ (z >> 31);
-  }
+  uint64_t next() { return nextSplitMix64(state_); }
   size_t below(size_t n) { return next() % n; }
   bool oneIn(size_t n) { return below(n) == 0; }
   template <typename List> const auto &of(const List &l) { return l[below(std::size(l))]; }
