@@ -1,7 +1,7 @@
 #include "ir/onnx/tensor_data.h"
 
 #include "ir/diagnostics.h"
-#include "ir/half.h"
+#include "ir/element.h"
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -209,41 +209,12 @@ Tensor intsTensor(llvm::ArrayRef<int64_t> values) {
   });
 }
 
-namespace {
-
-template <typename T> void store(char *out, T v) { std::memcpy(out, &v, sizeof v); }
-
-} // namespace
-
-Tensor scalarTensor(DType dtype, double value) {
-  return Tensor::make(Type(dtype, {}), [&](char *out) {
-    switch (dtype) {
-    case DType::F32:
-      return store(out, float(value));
-    case DType::F64:
-      return store(out, value);
-    case DType::BF16:
-      return store(out, floatToBF16(float(value)));
-    case DType::F16:
-      return store(out, floatToF16(float(value)));
-    case DType::I32:
-      return store(out, int32_t(value));
-    case DType::I64:
-      return store(out, int64_t(value));
-    case DType::U8:
-      return store(out, uint8_t(value));
-    case DType::Bool:
-      return store(out, value != 0);
-    }
-  });
-}
+Tensor scalarTensor(DType dtype, double value) { return floatsTensor(Type(dtype, {}), {value}); }
 
 Tensor floatsTensor(const Type &type, llvm::ArrayRef<double> values) {
   return Tensor::make(type, [&](char *out) {
-    int64_t width = dtypeBytes(type.dtype);
     for (size_t i = 0; i < values.size(); ++i)
-      std::memcpy(out + int64_t(i) * width, scalarTensor(type.dtype, values[i]).data,
-                  size_t(width));
+      setElement(type.dtype, out, int64_t(i), values[i]);
   });
 }
 

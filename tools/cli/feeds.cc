@@ -2,9 +2,9 @@
 
 #include "ir/element.h"
 #include "ir/file.h"
-#include "ir/half.h"
 #include "ir/json.h"
-#include "ir/text/spelling.h"
+#include "ir/spelling.h"
+#include "ir/splitmix64.h"
 #include "tools/cli/npy.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSet.h"
@@ -15,56 +15,19 @@
 namespace isthmus {
 namespace {
 
-// SplitMix64 (Steele, Lea, Flood 2014): draw i of a stream is a hash of both, so draws need no
-// state.
-uint64_t hashed(uint64_t x) {
-  x += 0x9e3779b97f4a7c15ull;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
-  return x ^ (x >> 31);
-}
-
+// Draw i of a stream is a hash of both, so draws need no state.
 struct Draws {
   uint64_t stream;
-  Draws(uint64_t seed, llvm::StringRef name) : stream(hashed(seed)) {
+  Draws(uint64_t seed, llvm::StringRef name) : stream(splitMix64(seed)) {
     for (char c : name)
-      stream = hashed(stream ^ static_cast<unsigned char>(c));
+      stream = splitMix64(stream ^ static_cast<unsigned char>(c));
   }
-  uint64_t bits(uint64_t i) const { return hashed(stream + i); }
+  uint64_t bits(uint64_t i) const { return splitMix64(stream + i); }
   double uniform(uint64_t i) const { return (double(bits(i) >> 11) + 0.5) * 0x1p-53; } // in (0, 1)
   double normal(uint64_t i) const { // Box and Muller 1958
     return std::sqrt(-2 * std::log(uniform(2 * i))) * std::cos(2 * M_PI * uniform(2 * i + 1));
   }
 };
-
-// Element i of a tensor of any element type.
-void store(DType t, char *to, int64_t i, double value) {
-  float f = static_cast<float>(value);
-  switch (t) {
-  case DType::F32:
-    reinterpret_cast<float *>(to)[i] = f;
-    break;
-  case DType::F64:
-    reinterpret_cast<double *>(to)[i] = value;
-    break;
-  case DType::BF16:
-    reinterpret_cast<uint16_t *>(to)[i] = floatToBF16(f);
-    break;
-  case DType::F16:
-    reinterpret_cast<uint16_t *>(to)[i] = floatToF16(f);
-    break;
-  case DType::I32:
-    reinterpret_cast<int32_t *>(to)[i] = static_cast<int32_t>(value);
-    break;
-  case DType::I64:
-    reinterpret_cast<int64_t *>(to)[i] = static_cast<int64_t>(value);
-    break;
-  case DType::U8:
-  case DType::Bool:
-    reinterpret_cast<uint8_t *>(to)[i] = static_cast<uint8_t>(value);
-    break;
-  }
-}
 
 // A number that is drawn has the digits that a file of f32 holds: it is the same in every
 // precision.
@@ -73,7 +36,7 @@ double drawn(double value) { return static_cast<float>(value); }
 template <typename Value> Tensor filled(const Type &type, Value value) {
   return Tensor::make(type, [&](char *to) {
     for (int64_t i = 0, n = type.elements(); i < n; ++i)
-      store(type.dtype, to, i, value(i));
+      setElement(type.dtype, to, i, value(i));
   });
 }
 
