@@ -47,6 +47,11 @@ bool Graph::hasClones() const {
   return llvm::any_of(nodes_, [](const Node &n) { return n.isClone(); });
 }
 
+bool Graph::isRewritten() const {
+  return llvm::any_of(nodes_,
+                      [](const Node &n) { return n.isClone() || n.from.sourceIndex.has_value(); });
+}
+
 OpCall Graph::call(NodeId id) const {
   const Node &n = node(id);
   OpCall c;

@@ -119,9 +119,9 @@ public:
   const Input *inputOf(ValueId v) const; // null if `v` is a node's result
   llvm::ArrayRef<ValueId> outputs() const { return outputs_; }
   const OutputRole &role(size_t output) const { return roles_[output]; }
-  bool isLoss(size_t output) const { return outputs_[output] == loss; }
   bool hasBackward() const; // has nodes of phase Backward: was differentiated
-  bool hasClones() const;   // was rewritten
+  bool hasClones() const;
+  bool isRewritten() const; // its nodes stand for those of another graph, in another order or twice
   // A plan decided its order or its clones.
   bool wasPlanned() const { return record.wasPlanned() || hasClones(); }
   OpCall call(NodeId n) const;

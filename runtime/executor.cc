@@ -1,6 +1,7 @@
 #include "runtime/executor.h"
 
 #include "ir/check.h"
+#include "ir/storage.h"
 #include "llvm/ADT/STLExtras.h"
 
 namespace isthmus {
@@ -17,12 +18,8 @@ llvm::Expected<std::unique_ptr<Executor>> Executor::create(const Graph &graph, c
 
 Executor::Executor(const Graph &graph, const Layout &layout, Device &device)
     : graph_(graph), layout_(layout), device_(device), arena_(layout.arenaBytes),
-      roots_(graph.numValues()), fed_(graph.inputs().size(), false), reads_(graph.numValues(), 0) {
-  for (uint32_t i = 0; i < graph.numValues(); ++i) {
-    const Value &v = graph.value(ValueId(i));
-    bool isView = v.def && graph.node(v.def).op->is(kView);
-    roots_[i] = isView ? roots_[graph.node(v.def).operands[0].index] : ValueId(i);
-  }
+      roots_(storageRoots(graph)), fed_(graph.inputs().size(), false),
+      reads_(graph.numValues(), 0) {
   for (uint32_t i = 0; i < graph.numNodes(); ++i)
     for (ValueId v : graph.node(NodeId(i)).operands)
       ++reads_[roots_[v.index].index];

@@ -2,13 +2,11 @@
 #pragma once
 
 #include "ir/graph.h"
+#include "ir/storage.h"
 #include "ir/target.h"
 #include "passes/plan/problem.h"
 
 namespace isthmus {
-
-// Which storage each value lies in: the value at the root of its views.
-std::vector<ValueId> storageRoots(const Graph &g);
 
 // The pairs of a node's row that hold here: result and operand are of one size to the byte, neither
 // is a view of something persistent, and no other operand shares the storage (but for elementwise

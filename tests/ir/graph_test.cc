@@ -1,0 +1,52 @@
+// What a graph tells of itself.
+#include "ir/storage.h"
+#include "ir/text/parser.h"
+#include <gtest/gtest.h>
+
+namespace isthmus {
+namespace {
+
+Graph parsed(llvm::StringRef body) {
+  std::string text = "isthmus 1\ngraph @g {\n" + body.str() + "}\n";
+  auto g = parseGraph(text, "g.isth");
+  EXPECT_TRUE(bool(g)) << llvm::toString(g.takeError());
+  return std::move(*g);
+}
+
+std::string rootOf(const Graph &g, llvm::StringRef name) {
+  return g.valueName(storageRoots(g)[g.find(name).index]).str();
+}
+
+TEST(Storage, AViewLiesWhereItsOperandDoes) {
+  Graph g = parsed("  input %x : f32[2, 3]\n"
+                   "  %a = exp(%x)\n"
+                   "  %b = reshape(%a) {dims = [6]}\n"
+                   "  %c = reshape(%b) {dims = [3, 2]}\n"
+                   "  %d = exp(%c)\n"
+                   "  %e = reshape(%x) {dims = [6]}\n"
+                   "  output %d\n"
+                   "  output %e\n");
+  EXPECT_EQ(rootOf(g, "b"), "a");
+  EXPECT_EQ(rootOf(g, "c"), "a");
+  EXPECT_EQ(rootOf(g, "d"), "d");
+  EXPECT_EQ(rootOf(g, "e"), "x");
+}
+
+TEST(Graph, IsRewrittenWhereNodesStandForThoseOfAnother) {
+  Graph g = parsed("  input %x : f32[2]\n"
+                   "  %a = exp(%x)\n"
+                   "  %b = exp(%a)\n"
+                   "  output %b\n");
+  EXPECT_FALSE(g.isRewritten());
+  Graph moved = g;
+  moved.editNode(NodeId(1)).sourceIndex = 0;
+  EXPECT_TRUE(moved.isRewritten());
+  EXPECT_FALSE(moved.hasClones());
+  Graph cloned = g;
+  cloned.editNode(NodeId(1)).origin = NodeId(0);
+  EXPECT_TRUE(cloned.isRewritten());
+  EXPECT_TRUE(cloned.hasClones());
+}
+
+} // namespace
+} // namespace isthmus
