@@ -5,14 +5,8 @@
 
 namespace isthmus {
 
-std::string (*beforeBugExit)() = nullptr;
-
 void bugFound(const char *file, int line, const char *what, const std::string &message) {
   std::fprintf(stderr, "error: internal: %s (%s, at %s:%d)\n", message.c_str(), what, file, line);
-  if (auto hook = beforeBugExit) {
-    beforeBugExit = nullptr; // a failure inside the hook must not come back here for ever
-    std::fprintf(stderr, "note: %s\n", hook().c_str());
-  }
   std::fprintf(stderr, "note: this is a bug in isthmus; please report it with the command line\n");
   std::fflush(stderr);
   std::_Exit(5);

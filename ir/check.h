@@ -6,11 +6,9 @@
 namespace isthmus {
 
 // Prints the condition, the message and a request for a report, then ends the process with exit
-// code 5. `beforeBugExit`, when set, runs first: the command line saves the graph there and returns
-// a line that says where.
+// code 5.
 [[noreturn]] void bugFound(const char *file, int line, const char *what,
                            const std::string &message);
-extern std::string (*beforeBugExit)();
 
 } // namespace isthmus
 
