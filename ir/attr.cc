@@ -1,7 +1,7 @@
 #include "ir/attr.h"
 
 #include "ir/check.h"
-#include "ir/text/spelling.h"
+#include "ir/spelling.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MathExtras.h"
 #include <charconv>

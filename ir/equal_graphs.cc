@@ -1,6 +1,6 @@
 #include "ir/equal_graphs.h"
 
-#include "ir/text/spelling.h"
+#include "ir/spelling.h"
 #include "llvm/ADT/STLExtras.h"
 
 namespace isthmus {

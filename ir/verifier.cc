@@ -1,7 +1,7 @@
 #include "ir/verifier.h"
 
 #include "ir/rank.h"
-#include "ir/text/spelling.h"
+#include "ir/spelling.h"
 #include "llvm/ADT/DenseSet.h"
 
 namespace isthmus {

@@ -77,7 +77,7 @@ llvm::Expected<Initializer> ReadBack::initializer(llvm::StringRef name, const Me
   auto data = data_.find(name);
   llvm::StringRef text = getMeta(meta, kInit);
   if (!text.empty() && (data == data_.end() || checkOf(data->second) == getMeta(meta, kCheck)))
-    return text == "none" ? llvm::Expected<Initializer>(Initializer()) : readInit(text);
+    return text == "none" ? llvm::Expected<Initializer>(Initializer()) : parseInitializer(text);
   Initializer init;
   if (data != data_.end()) {
     init.kind = Initializer::Kind::Data;

@@ -2,8 +2,6 @@
 
 #include "ir/onnx/tensor_data.h"
 #include "ir/op_registry.h"
-#include "ir/text/cursor.h"
-#include "ir/text/parser.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/xxhash.h"
 
@@ -165,19 +163,6 @@ std::string checkOf(const Tensor &t) { return hash(llvm::StringRef(t.data, size_
 
 std::string initText(const Initializer &init) {
   return initializerName(init.kind).str() + attrsText(init.args);
-}
-
-llvm::Expected<Initializer> readInit(llvm::StringRef text) {
-  Initializer init;
-  Cursor c(text, "initializer");
-  for (auto kind : {Initializer::Kind::Fill, Initializer::Kind::Normal, Initializer::Kind::Uniform})
-    if (c.acceptWord(initializerName(kind))) {
-      init.kind = kind;
-      if (!c.parseAttrs(initializerName(kind), initializerArgs(kind), init.args))
-        return c.takeError();
-      return init;
-    }
-  return makeError("'{0}' is no initializer", text);
 }
 
 int elementCode(DType t) {

@@ -58,9 +58,8 @@ std::string checkOf(const Tensor &t);
 
 // " {mean = 0.0, seed = 3}", or "".
 std::string attrsText(const Attrs &attrs);
-// "normal {mean = 0.0, seed = 3, std = 0.1}"
+// "normal {mean = 0.0, seed = 3, std = 0.1}", as parseInitializer reads it.
 std::string initText(const Initializer &init);
-llvm::Expected<Initializer> readInit(llvm::StringRef text);
 
 int elementCode(DType t); // of onnx::TensorProto
 

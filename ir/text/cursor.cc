@@ -1,7 +1,7 @@
 #include "ir/text/cursor.h"
 
 #include "ir/rank.h"
-#include "ir/text/spelling.h"
+#include "ir/spelling.h"
 #include <charconv>
 #include <cmath>
 

@@ -4,7 +4,7 @@
 #include "ir/safetensors.h"
 #include "ir/text/parser.h"
 #include "ir/text/printer.h"
-#include "ir/text/spelling.h"
+#include "ir/spelling.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 

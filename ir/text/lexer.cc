@@ -1,6 +1,6 @@
 #include "ir/text/lexer.h"
 
-#include "ir/text/spelling.h"
+#include "ir/spelling.h"
 #include "llvm/ADT/StringExtras.h"
 
 namespace isthmus {

@@ -1,8 +1,8 @@
 #include "ir/text/parser.h"
 
 #include "ir/op_registry.h"
+#include "ir/spelling.h"
 #include "ir/text/cursor.h"
-#include "ir/text/spelling.h"
 #include "ir/verifier.h"
 #include "ir/version1.h"
 #include "llvm/ADT/DenseSet.h"
@@ -309,26 +309,32 @@ bool Parser::parseInput(InputKind kind) {
   return false;
 }
 
-bool Parser::parseInitializer(const Token &name, const Type &type, Initializer &init) {
+// Reads the name of what draws or fills an input, if there is one.
+std::optional<Initializer::Kind> acceptGenerator(Cursor &c) {
   using Kind = Initializer::Kind;
+  for (Kind k : {Kind::Fill, Kind::Normal, Kind::Uniform})
+    if (c.acceptWord(initializerName(k)))
+      return k;
+  return std::nullopt;
+}
+
+bool Parser::parseInitializer(const Token &name, const Type &type, Initializer &init) {
   Token t = c_.tok();
   if (c_.at(Tok::LBracket)) {
-    init.kind = Kind::Data;
+    init.kind = Initializer::Kind::Data;
     return c_.parseElements(type, init.data);
   }
   if (c_.acceptWord("file"))
     return parseWeights(name, type, init);
   if (c_.atWord("zeros") || c_.atWord("ones")) {
-    init.kind = Kind::Fill;
+    init.kind = Initializer::Kind::Fill;
     init.args.set("value", c_.atWord("ones") ? 1.0 : 0.0);
     c_.advance();
     return true;
   }
-  for (Kind k : {Kind::Fill, Kind::Normal, Kind::Uniform}) {
-    if (!c_.acceptWord(initializerName(k)))
-      continue;
-    init.kind = k;
-    if (!c_.parseAttrs(initializerName(k), initializerArgs(k), init.args))
+  if (auto kind = acceptGenerator(c_)) {
+    init.kind = *kind;
+    if (!c_.parseAttrs(initializerName(*kind), initializerArgs(*kind), init.args))
       return false;
     if (llvm::Error e = completeInitializer(init, type))
       return c_.error(t, std::move(e));
@@ -679,6 +685,22 @@ llvm::Expected<CallText> parseCall(llvm::StringRef text) {
   if (!parse())
     return c.takeError();
   return call;
+}
+
+llvm::Expected<Initializer> parseInitializer(llvm::StringRef text) {
+  Cursor c(text, "initializer");
+  Initializer init;
+  auto parse = [&] {
+    auto kind = acceptGenerator(c);
+    if (!kind)
+      return c.unexpected("normal, uniform or fill");
+    init.kind = *kind;
+    return c.parseAttrs(initializerName(*kind), initializerArgs(*kind), init.args) &&
+           (c.at(Tok::End) || c.unexpected("the end"));
+  };
+  if (!parse())
+    return c.takeError();
+  return init;
 }
 
 llvm::Expected<Type> parseType(llvm::StringRef text) {

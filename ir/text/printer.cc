@@ -1,6 +1,6 @@
 #include "ir/text/printer.h"
 
-#include "ir/text/spelling.h"
+#include "ir/spelling.h"
 
 namespace isthmus {
 namespace {

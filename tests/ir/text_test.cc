@@ -147,4 +147,17 @@ graph @g {
 )");
 }
 
+// As metadata of other files hold them.
+TEST(Text, AnInitializerOnItsOwn) {
+  auto init = parseInitializer("normal {std = 0.5, seed = 3}");
+  ASSERT_TRUE(bool(init)) << llvm::toString(init.takeError());
+  EXPECT_EQ(init->kind, Initializer::Kind::Normal);
+  EXPECT_EQ(init->args.getFloat("std"), 0.5);
+  for (const char *bad : {"", "file", "fill {std = 1.0}", "fill {value = 1.0} fill"}) {
+    auto none = parseInitializer(bad);
+    EXPECT_FALSE(bool(none)) << bad;
+    llvm::consumeError(none.takeError());
+  }
+}
+
 } // namespace

@@ -1,4 +1,4 @@
-#include "ir/text/spelling.h"
+#include "ir/spelling.h"
 
 #include "ir/attr.h"
 #include "ir/check.h"
