@@ -5,6 +5,15 @@
 
 namespace isthmus {
 
+llvm::BitVector namedValues(const Graph &g) {
+  llvm::BitVector named(static_cast<unsigned>(g.numValues()));
+  for (ValueId v : g.outputs())
+    named.set(v.index);
+  if (g.loss)
+    named.set(g.loss.index);
+  return named;
+}
+
 Rebuilder::Rebuilder(const Graph &from)
     : from_(from), to_(from.name), values_(from.numValues()), nodes_(from.numNodes()),
       hasSourceOrder_(false) {

@@ -14,8 +14,13 @@
 #pragma once
 
 #include "ir/graph.h"
+#include "llvm/ADT/BitVector.h"
 
 namespace isthmus {
+
+// By value: outputs and the loss, which are asked for by name. A pass that puts something else in
+// their place gives it that name.
+llvm::BitVector namedValues(const Graph &g);
 
 class Rebuilder {
 public:

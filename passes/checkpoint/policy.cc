@@ -207,6 +207,8 @@ private:
 
 } // namespace
 
+llvm::ArrayRef<llvm::StringRef> policyNames() { return kNames; }
+
 std::optional<Policy> parsePolicy(llvm::StringRef name) {
   for (size_t i = 0; i < std::size(kNames); ++i)
     if (kNames[i] == name)

@@ -15,6 +15,7 @@
 namespace isthmus {
 
 enum class Policy : uint8_t { None, Speed, Memory, Collection };
+llvm::ArrayRef<llvm::StringRef> policyNames(); // in the order of Policy
 std::optional<Policy> parsePolicy(llvm::StringRef name);
 llvm::StringRef policyName(Policy p);
 

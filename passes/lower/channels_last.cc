@@ -80,13 +80,7 @@ std::optional<Reduced> movedReduction(const Node &n, int64_t rank) {
 class Mover {
 public:
   explicit Mover(const Graph &g)
-      : g_(g), r_(g), b_(r_.to()), twins_(g.numValues()),
-        isAsked_(static_cast<unsigned>(g.numValues())) {
-    for (ValueId v : g.outputs())
-      isAsked_.set(v.index);
-    if (g.loss)
-      isAsked_.set(g.loss.index);
-  }
+      : g_(g), r_(g), b_(r_.to()), twins_(g.numValues()), isNamed_(namedValues(g)) {}
 
   Graph run() {
     r_.copyInputs();
@@ -222,13 +216,13 @@ private:
         giveTwin(n.result(i));
   }
 
-  // What was copied for `v` is its twin. Where `v` itself is asked for, it has the name.
+  // What was copied for `v` is its twin. Where `v` is asked for by name, it has the name.
   void giveTwin(ValueId v) {
     ValueId twin = twins_[v.index] = r_.map(v);
     ISTHMUS_CHECK(r_.to().type(twin) == channelsLast(type(v)),
                   "'" + g_.valueName(v).str() + "' has neither form");
     r_.setMap(v, ValueId());
-    if (!isAsked_.test(v.index))
+    if (!isNamed_.test(v.index))
       return;
     std::string name = g_.valueName(v).str();
     r_.to().rename(twin, r_.freshName(name + ".channels_last"));
@@ -287,7 +281,7 @@ private:
   bool undoes(NodeId id) {
     const Node &n = g_.node(id);
     if (n.op->name != "transpose" || !hasForms(type(n.firstResult)) || !n.marks.empty() ||
-        isAsked_.test(n.firstResult.index))
+        isNamed_.test(n.firstResult.index))
       return false;
     const Ints &perm = n.attrs.getInts("perm");
     ValueId x = n.operands[0];
@@ -305,7 +299,7 @@ private:
   Builder b_;
   std::vector<ValueId> twins_; // by old id
   llvm::DenseMap<std::pair<ValueId, int64_t>, ValueId> besides_;
-  llvm::BitVector isAsked_; // outputs and the loss
+  llvm::BitVector isNamed_; // outputs and the loss
   NodeId reader_;           // the node at hand
 };
 
@@ -323,10 +317,7 @@ bool convolvesChannelsFirst(const Graph &g, llvm::ArrayRef<DType> types) {
 
 Graph withChannelsLast(const Graph &g) {
   constexpr DType kFloats[] = {DType::F64, DType::F32, DType::BF16, DType::F16};
-  bool isRewritten = g.hasClones();
-  for (uint32_t i = 0; i < g.numNodes(); ++i)
-    isRewritten |= g.node(NodeId(i)).from.sourceIndex.has_value();
-  if (isRewritten || !convolvesChannelsFirst(g, kFloats))
+  if (g.isRewritten() || !convolvesChannelsFirst(g, kFloats))
     return g;
   return Mover(g).run();
 }

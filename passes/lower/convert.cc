@@ -2,38 +2,18 @@
 
 #include "ir/check.h"
 #include "ir/element.h"
-#include "ir/half.h"
 #include "passes/rebuild.h"
 #include "llvm/ADT/BitVector.h"
 
 namespace isthmus {
 namespace {
 
-void writeElement(DType type, char *data, int64_t i, double value) {
-  switch (type) {
-  case DType::F32:
-    reinterpret_cast<float *>(data)[i] = static_cast<float>(value);
-    return;
-  case DType::F64:
-    reinterpret_cast<double *>(data)[i] = value;
-    return;
-  case DType::BF16:
-    reinterpret_cast<uint16_t *>(data)[i] = floatToBF16(static_cast<float>(value));
-    return;
-  case DType::F16:
-    reinterpret_cast<uint16_t *>(data)[i] = floatToF16(static_cast<float>(value));
-    return;
-  default:
-    ISTHMUS_UNREACHABLE("not a float type");
-  }
-}
-
 Tensor converted(const Tensor &from, DType to) {
   if (from.type.dtype == to)
     return from;
   return Tensor::make(from.type.with(to), [&](char *data) {
     for (int64_t i = 0, n = from.type.elements(); i < n; ++i)
-      writeElement(to, data, i, elementAsDouble(from, i));
+      setElement(to, data, i, elementAsDouble(from, i));
   });
 }
 

@@ -10,11 +10,7 @@ namespace {
 
 // Results that have readers beyond the nodes that take them as operands.
 llvm::BitVector namedElsewhere(const Graph &g) {
-  llvm::BitVector named(static_cast<unsigned>(g.numValues()));
-  for (ValueId v : g.outputs())
-    named.set(v.index);
-  if (g.loss)
-    named.set(g.loss.index);
+  llvm::BitVector named = namedValues(g);
   for (uint32_t i = 0; i < g.numNodes(); ++i)
     for (NodeId before : g.node(NodeId(i)).from.after)
       named.set(g.node(before).firstResult.index);
@@ -100,16 +96,8 @@ private:
   llvm::DenseMap<uint32_t, Sum> sums_; // by either node
 };
 
-// Its nodes stand for those of another graph.
-bool isRewritten(const Graph &g) {
-  for (uint32_t i = 0; i < g.numNodes(); ++i)
-    if (g.node(NodeId(i)).isClone() || g.node(NodeId(i)).from.sourceIndex)
-      return true;
-  return false;
-}
-
 } // namespace
 
-Graph withFusedBias(const Graph &g) { return isRewritten(g) ? g : FuseBias(g).run(); }
+Graph withFusedBias(const Graph &g) { return g.isRewritten() ? g : FuseBias(g).run(); }
 
 } // namespace isthmus

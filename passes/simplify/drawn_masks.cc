@@ -342,12 +342,7 @@ bool drawsNumbers(const Graph &g) {
 Graph withoutDrawnMasks(const Graph &g) {
   if (!drawsNumbers(g) || g.hasClones())
     return g;
-  llvm::DenseMap<ValueId, bool> named;
-  for (ValueId v : g.outputs())
-    named[v] = true;
-  if (g.loss)
-    named[g.loss] = true;
-
+  llvm::BitVector named = namedValues(g);
   Finder finder(g);
   Rebuilder r(g);
   r.copyInputs();
@@ -366,7 +361,7 @@ Graph withoutDrawnMasks(const Graph &g) {
     b.loc = n.loc;
     if (r.to().type(now) != g.type(y))
       now = b.broadcastTo(now, g.type(y).dims);
-    if (named.count(y) || !n.marks.empty()) {
+    if (named.test(y.index) || !n.marks.empty()) {
       NodeId same = b.createNode("identity", {now}, {}, g.valueName(y));
       r.to().editNode(same).marks = n.marks;
       now = r.to().node(same).firstResult;

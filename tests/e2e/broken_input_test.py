@@ -92,7 +92,7 @@ class Usage(Broken):
         self.fails(2, "--budget", "opt", self.mlp(), "--loss=mean", "--budget=-5")
 
     def test_unknown_policy(self):
-        self.fails(2, ["memori", "none, speed, memory or collection", "did you mean 'memory'"],
+        self.fails(2, ["memori", "none, speed, memory, collection", "did you mean 'memory'"],
                    "opt", self.mlp(), "--loss=mean", "--policy=memori")
 
     def test_unknown_loss(self):

@@ -36,6 +36,15 @@ struct Rewritten {
   NodeId node(ValueId v) const { return g.value(v).def; }
 };
 
+TEST(Rebuild, OutputsAndTheLossAreNamed) {
+  Rewritten w;
+  w.g.loss = w.a;
+  llvm::BitVector named = namedValues(w.g);
+  EXPECT_EQ(named.count(), 3u);
+  for (ValueId v : {w.a, w.b, w.c})
+    EXPECT_TRUE(named.test(v.index)) << w.g.valueName(v).str();
+}
+
 TEST(Rebuild, CopiesEverythingThatANodeCarries) {
   Rewritten w;
   Rebuilder r(w.g);

@@ -129,7 +129,8 @@ CLI::Option *addEffortOption(CLI::App &verb, double &effort) {
 
 void addPlanFlags(CLI::App &verb, PlanFlags &o) {
   const char *group = "Plan options";
-  verb.add_option("--policy", o.policy, "none, speed, memory or collection; default: none")
+  verb.add_option("--policy", o.policy,
+                  "one of " + llvm::join(policyNames(), ", ") + "; default: none")
       ->group(group);
   verb.add_option_function<std::string>(
           "--checkpoints",
@@ -189,8 +190,9 @@ llvm::Error checkOptions(const PlanFlags &o) {
       return usageError("--memory-limit expects a size such as 2GiB, got '{0}'", o.memoryLimit);
   }
   if (!o.policy.empty() && !parsePolicy(o.policy))
-    return usageError("--policy expects none, speed, memory or collection, got '{0}'{1}", o.policy,
-                      didYouMean(o.policy, {"none", "speed", "memory", "collection"}));
+    return usageError("--policy expects one of {0}, got '{1}'{2}",
+                         llvm::join(policyNames(), ", "), o.policy,
+                         didYouMean(o.policy, policyNames()));
   return llvm::Error::success();
 }
 
