@@ -19,6 +19,6 @@ std::string dotText(const Graph &g, const DotOptions &options = {});
 
 // The picture as SVG, by the program `dot` on the PATH. Errors: it is missing, fails, or takes
 // longer than the limit (large graphs do).
-llvm::Expected<std::string> renderSvg(llvm::StringRef dot, int limitSeconds = 120);
+llvm::Expected<std::string> renderSvg(llvm::StringRef dot, unsigned limitSeconds = 120);
 
 } // namespace isthmus

@@ -3,6 +3,8 @@
 #include "tests/passes/small_graphs.h"
 #include "tools/zoo/zoo.h"
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <gtest/gtest.h>
 
 namespace isthmus {
@@ -159,19 +161,35 @@ TEST(RenderSvg, SurvivesAProgramThatDoesNotRead) {
   llvm::consumeError(failed.takeError());
 }
 
+// What renderSvg says where the only programs are those of a folder with this script as `dot`; an
+// empty one stands for none.
+std::string failureWith(const std::string &script, unsigned limitSeconds = 120) {
+  std::string folder = testing::TempDir() + "programs", path = std::getenv("PATH");
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directory(folder);
+  if (!script.empty()) {
+    std::ofstream(folder + "/dot") << "#!/bin/sh\n" << script << "\n";
+    std::filesystem::permissions(folder + "/dot", std::filesystem::perms::owner_all);
+  }
+  setenv("PATH", folder.c_str(), 1);
+  auto failed = renderSvg("digraph { a -> b }", limitSeconds);
+  setenv("PATH", path.c_str(), 1);
+  EXPECT_FALSE(bool(failed));
+  return failed ? "" : llvm::toString(failed.takeError());
+}
+
 TEST(RenderSvg, GivesUpInTime) {
-  auto failed = renderSvg("digraph { a -> b }", /*limitSeconds=*/0);
-  ASSERT_FALSE(bool(failed));
-  EXPECT_NE(llvm::toString(failed.takeError()).find("within 0 seconds"), std::string::npos);
+  EXPECT_NE(failureWith("exec /bin/sleep 60", /*limitSeconds=*/1).find("within 1 seconds"),
+            std::string::npos);
+}
+
+TEST(RenderSvg, TellsOfASignal) {
+  EXPECT_NE(failureWith("kill -SEGV $$").find("'dot' failed: Segmentation fault"),
+            std::string::npos);
 }
 
 TEST(RenderSvg, TellsHowToGetGraphviz) {
-  std::string path = std::getenv("PATH");
-  setenv("PATH", "/nonexistent", 1);
-  auto failed = renderSvg("digraph {}");
-  setenv("PATH", path.c_str(), 1);
-  ASSERT_FALSE(bool(failed));
-  EXPECT_NE(llvm::toString(failed.takeError()).find("install Graphviz"), std::string::npos);
+  EXPECT_NE(failureWith("").find("install Graphviz"), std::string::npos);
 }
 
 } // namespace
