@@ -1,6 +1,7 @@
 // What the sweep over the op table cannot know: values worked out by hand, borders of types,
 // distributions.
 
+#include "ir/half.h"
 #include "kernels/element/philox.h"
 #include "kernels/element/dtype.h"
 #include "kernels/element/functions.h"
@@ -64,6 +65,27 @@ TEST(Cast, EveryHalfIsItself) { // against the compiler's own conversions
          {got, got * 1.0002f, got * 0.9998f, got + 0x1p-25f, got - 0x1p-25f, got * 1.00048828125f})
       EXPECT_EQ(element::F16(near).bits, std::bit_cast<uint16_t>(static_cast<_Float16>(near)))
           << bits << " " << near;
+  }
+}
+
+// The kernels' conversions, which have no branches, and those of files.
+TEST(Cast, SixteenBitsAreConvertedAlikeEverywhere) {
+  for (uint32_t bits = 0; bits < 65536; ++bits) {
+    uint16_t word = static_cast<uint16_t>(bits);
+    element::F16 h;
+    BF16 b;
+    h.bits = b.bits = word;
+    float f16 = h, bf16 = b;
+    if (!std::isnan(f16)) {
+      EXPECT_EQ(bitsOfFloat(f16ToFloat(word)), bitsOfFloat(f16)) << bits;
+    }
+    EXPECT_EQ(bitsOfFloat(bf16ToFloat(word)), bitsOfFloat(bf16)) << bits;
+    for (float near : {f16, bf16, f16 * 1.0002f, f16 + 0x1p-25f, f16 * 1.00048828125f,
+                       bf16 * 1.001f, bf16 * 1.00390625f})
+      if (!std::isnan(near)) {
+        EXPECT_EQ(floatToF16(near), element::F16(near).bits) << near;
+        EXPECT_EQ(floatToBF16(near), BF16(near).bits) << near;
+      }
   }
 }
 
