@@ -62,7 +62,6 @@ public:
   double getFloat(llvm::StringRef n) const { return get<double>(n); }
   const std::string &getString(llvm::StringRef n) const { return get<std::string>(n); }
   const Ints &getInts(llvm::StringRef n) const { return get<Ints>(n); }
-  const Floats &getFloats(llvm::StringRef n) const { return get<Floats>(n); }
 
   auto begin() const { return items_.begin(); }
   auto end() const { return items_.end(); }

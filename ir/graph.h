@@ -141,7 +141,6 @@ public:
   Node &editNode(NodeId n) {
     return nodes_[n.index];
   } // not its op, operands, attributes or results
-  Input &editInput(size_t i) { return inputs_[i]; }
   void addOutput(ValueId v, OutputRole role = {}) {
     outputs_.push_back(v);
     roles_.push_back(role);

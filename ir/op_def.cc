@@ -46,7 +46,7 @@ llvm::Error InferContext::expectInteger(size_t i) const {
 llvm::Expected<int64_t> InferContext::axis(int64_t axis, int64_t rank) const {
   if (axis < -rank || axis >= rank)
     return error("expects an axis in [{0}, {1}), got {2}", -rank, rank, axis);
-  return axis < 0 ? axis + rank : axis;
+  return axisFromFront(axis, rank);
 }
 
 llvm::Expected<Ints> InferContext::axes(const Ints &given, int64_t rank) const {

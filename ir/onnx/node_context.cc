@@ -3,6 +3,7 @@
 #include "ir/onnx/dependencies.h"
 #include "ir/onnx/translate.h"
 #include "ir/op_registry.h"
+#include "ir/rank.h"
 #include "llvm/ADT/STLExtras.h"
 #include <cmath>
 
@@ -227,7 +228,7 @@ std::optional<Ints> NodeContext::axes(size_t i, int64_t newOpset) {
 
 int64_t NodeContext::axis(int64_t axis, int64_t rank) {
   if (axis >= -rank && axis < rank)
-    return axis < 0 ? axis + rank : axis;
+    return axisFromFront(axis, rank);
   fail("expects an axis in [{0}, {1}), got {2}", -rank, rank, axis);
   return 0;
 }

@@ -3,13 +3,13 @@
 // Indices out of range read nothing and write nothing.
 
 #include "ir/ops/indexing.h"
+#include "ir/rank.h"
 
 namespace isthmus {
 namespace {
 
 int64_t axisOf(const Attrs &attrs, const Type &t) {
-  int64_t a = attrs.getInt("axis");
-  return a < 0 ? a + t.rank() : a;
+  return axisFromFront(attrs.getInt("axis"), t.rank());
 }
 
 // --- Shape rules

@@ -5,6 +5,7 @@
 // labels' size, which is small beside that of x.
 
 #include "ir/ops/families.h"
+#include "ir/rank.h"
 #include "llvm/ADT/STLExtras.h"
 
 namespace isthmus {
@@ -13,8 +14,7 @@ namespace {
 DType lossType(DType t) { return t == DType::F64 ? DType::F64 : DType::F32; }
 
 int64_t axisOf(const Attrs &attrs, int64_t rank) {
-  int64_t axis = attrs.getInt("axis");
-  return axis < 0 ? axis + rank : axis;
+  return axisFromFront(attrs.getInt("axis"), rank);
 }
 
 // --- Shape rules

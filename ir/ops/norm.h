@@ -2,6 +2,7 @@
 #pragma once
 
 #include "ir/ops/families.h"
+#include "ir/rank.h"
 
 namespace isthmus {
 
@@ -46,8 +47,7 @@ struct Layer {
   Ints inner, outer;
 
   Layer(Builder &b, const Type &x, int64_t axis) : b(b), x(x.with(statisticsType(x.dtype))) {
-    if (axis < 0)
-      axis += x.rank();
+    axis = axisFromFront(axis, x.rank());
     for (int64_t a = 0; a < x.rank(); ++a)
       (a < axis ? outer : inner).push_back(a);
     for (int64_t a : inner)

@@ -2,6 +2,7 @@
 // product is found without a division.
 
 #include "ir/ops/scan.h"
+#include "ir/rank.h"
 
 namespace isthmus {
 namespace {
@@ -30,8 +31,7 @@ llvm::Expected<TypeList> inferRecurrence(const InferContext &c) {
 // Moved one place along the scan, or against it; zero comes in.
 ValueId shifted(Builder &b, ValueId v, const Attrs &attrs, bool along) {
   const Dims dims = b.type(v).dims;
-  int64_t axis = attrs.getInt("axis");
-  size_t a = size_t(axis < 0 ? axis + int64_t(dims.size()) : axis);
+  size_t a = size_t(axisFromFront(attrs.getInt("axis"), b.type(v).rank()));
   if (dims[a] == 0)
     return v;
   bool up = along != attrs.getBool("reverse");

@@ -2,6 +2,7 @@
 // so gradients of every order exist.
 
 #include "ir/ops/indexing.h"
+#include "ir/rank.h"
 #include "llvm/ADT/STLExtras.h"
 #include <algorithm>
 
@@ -305,8 +306,7 @@ llvm::Expected<TypeList> inferConcat(const InferContext &c) {
 }
 
 int64_t axisOf(const Attrs &attrs, const Type &t) {
-  int64_t a = attrs.getInt("axis");
-  return a < 0 ? a + t.rank() : a;
+  return axisFromFront(attrs.getInt("axis"), t.rank());
 }
 
 ValueList vjpConcat(VjpContext &c) {

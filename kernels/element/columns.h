@@ -2,6 +2,7 @@
 #pragma once
 
 #include "ir/op_def.h"
+#include "ir/rank.h"
 #include "kernels/element/portable.h"
 
 namespace isthmus::element {
@@ -9,8 +10,7 @@ namespace isthmus::element {
 // Column c begins at `start(c)` and steps by `step`.
 struct Columns {
   Columns(const OpCall &call, const Type &t) {
-    int64_t axis = call.attrs->getInt("axis");
-    axis = axis < 0 ? axis + t.rank() : axis;
+    int64_t axis = axisFromFront(call.attrs->getInt("axis"), t.rank());
     length = t.dims[axis];
     for (int64_t i = 0; i < t.rank(); ++i)
       if (i != axis)

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "ir/op_def.h"
+#include "ir/rank.h"
 #include "kernels/element/broadcast.h"
 #include "kernels/element/dtype.h"
 #include "kernels/element/portable.h"
@@ -46,8 +47,7 @@ template <typename T> T nothing(DType t) {
 }
 
 inline int64_t axisOf(const OpCall &call, const Type &t) {
-  int64_t axis = call.attrs->getInt("axis");
-  return axis < 0 ? axis + t.rank() : axis;
+  return axisFromFront(call.attrs->getInt("axis"), t.rank());
 }
 inline int64_t product(llvm::ArrayRef<int64_t> dims) {
   int64_t n = 1;

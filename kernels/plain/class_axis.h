@@ -2,8 +2,9 @@
 // a time; along another, a piece of neighbouring columns.
 #pragma once
 
-#include "kernels/plain/dispatch.h"
+#include "ir/rank.h"
 #include "kernels/element/functions.h"
+#include "kernels/plain/dispatch.h"
 #include "kernels/plain/sums.h"
 
 namespace isthmus::plain {
@@ -13,8 +14,7 @@ struct ClassShape {
   int64_t outer = 1, classes = 1, inner = 1;
 
   ClassShape(const Type &x, int64_t axis) {
-    if (axis < 0)
-      axis += x.rank();
+    axis = axisFromFront(axis, x.rank());
     for (int64_t a = 0; a < x.rank(); ++a)
       (a < axis ? outer : a == axis ? classes : inner) *= x.dims[a];
   }

@@ -1,6 +1,7 @@
 // What the kernels of the normalisations share.
 #pragma once
 
+#include "ir/rank.h"
 #include "kernels/plain/dispatch.h"
 #include "kernels/plain/sums.h"
 
@@ -19,8 +20,9 @@ struct LayerShape {
   int64_t outer = 1, inner = 1;
 
   LayerShape(const Type &x, int64_t axis) {
+    axis = axisFromFront(axis, x.rank());
     for (int64_t a = 0; a < x.rank(); ++a)
-      (a < (axis < 0 ? axis + x.rank() : axis) ? outer : inner) *= x.dims[a];
+      (a < axis ? outer : inner) *= x.dims[a];
   }
   template <typename F> void forEachRow(F f) const {
     parallelFor(outer, std::max<int64_t>(1, kGrain / std::max<int64_t>(1, inner)),

@@ -1,6 +1,7 @@
 // Choice by order.
 
 #include "kernels/element/order.h"
+#include "kernels/element/columns.h"
 #include "kernels/plain/dispatch.h"
 #include "kernels/plain/register.h"
 #include <numeric>
@@ -12,17 +13,14 @@ namespace {
 // workspace.
 class TopK : public PreparedKernel {
 public:
-  TopK(const OpCall &call, int threads) : attrs_(*call.attrs), call_(call), threads_(threads) {
+  TopK(const OpCall &call, int threads)
+      : attrs_(*call.attrs), call_(call), threads_(threads), from_(call, call.operands[0]),
+        to_(call, call.results[0]) {
     call_.attrs = &attrs_;
-    const Type &x = call.operands[0];
-    int64_t axis = call.attrs->getInt("axis");
-    axis = axis < 0 ? axis + x.rank() : axis;
-    length_ = x.dims[axis];
-    for (int64_t i = 0; i < x.rank(); ++i)
-      if (i != axis)
-        (i < axis ? outer_ : inner_) *= x.dims[i];
   }
-  int64_t workspaceBytes() const override { return threads_ * length_ * int64_t(sizeof(int64_t)); }
+  int64_t workspaceBytes() const override {
+    return threads_ * from_.length * int64_t(sizeof(int64_t));
+  }
 
   void run(const KernelArgs &args) override {
     dispatchNumber(call_.operands[0].dtype,
@@ -36,20 +34,21 @@ private:
     const T *x = operand<T>(args, 0);
     T *values = result<T>(args, 0);
     int64_t *indices = result<int64_t>(args, 1);
-    parallelFor(outer_ * inner_, kGrain / (8 * length_ + 1) + 1, [&](int64_t begin, int64_t end) {
-      int64_t *places = static_cast<int64_t *>(args.workspace) + omp_get_thread_num() * length_;
+    const int64_t grain = kGrain / (8 * from_.length + 1) + 1;
+    parallelFor(from_.count(), grain, [&](int64_t begin, int64_t end) {
+      int64_t *places =
+          static_cast<int64_t *>(args.workspace) + omp_get_thread_num() * from_.length;
       for (int64_t column = begin; column < end; ++column) {
-        int64_t o = column / inner_, i = column % inner_;
-        const T *from = x + o * length_ * inner_ + i;
+        const T *from = x + from_.start(column);
         auto before = [&](int64_t a, int64_t b) {
-          Compute<T> va(from[a * inner_]), vb(from[b * inner_]);
+          Compute<T> va(from[a * from_.step]), vb(from[b * from_.step]);
           return precedes(va, a, vb, b, largest);
         };
-        std::iota(places, places + length_, 0);
-        std::partial_sort(places, places + k, places + length_, before);
+        std::iota(places, places + from_.length, 0);
+        std::partial_sort(places, places + k, places + from_.length, before);
         for (int64_t j = 0; j < k; ++j) {
-          int64_t at = (o * k + j) * inner_ + i;
-          values[at] = from[places[j] * inner_];
+          int64_t at = to_.start(column) + j * to_.step;
+          values[at] = from[places[j] * from_.step];
           indices[at] = places[j];
         }
       }
@@ -59,7 +58,7 @@ private:
   Attrs attrs_;
   OpCall call_;
   int threads_;
-  int64_t outer_ = 1, inner_ = 1, length_;
+  Columns from_, to_;
 };
 
 std::unique_ptr<PreparedKernel> prepareTopK(const OpCall &call, const KernelOptions &options) {

@@ -7,6 +7,7 @@
 #include "ir/builder.h"
 #include "ir/check.h"
 #include "ir/ops/channels.h"
+#include "ir/rank.h"
 #include "passes/rebuild.h"
 #include "passes/simplify/dce.h"
 #include "llvm/ADT/BitVector.h"
@@ -23,7 +24,7 @@ bool canMove(const Node &n) { return n.op->attr(kChannelsLast) && !isChannelsLas
 
 // Where an axis, perhaps counted from the end, is with channels last.
 int64_t moved(int64_t axis, int64_t rank) {
-  axis = axis < 0 ? axis + rank : axis;
+  axis = axisFromFront(axis, rank);
   return axis == 0 ? 0 : axis == 1 ? rank - 1 : axis - 1;
 }
 
@@ -65,7 +66,7 @@ std::optional<Reduced> movedReduction(const Node &n, int64_t rank) {
   Reduced to = {{}, false};
   llvm::SmallVector<bool, 8> isGone(size_t(rank), n.attrs.getInts("axes").empty());
   for (int64_t a : n.attrs.getInts("axes")) {
-    isGone[size_t(a < 0 ? a + rank : a)] = true;
+    isGone[size_t(axisFromFront(a, rank))] = true;
     to.axes.push_back(moved(a, rank));
   }
   bool placesStay = llvm::is_contained(llvm::makeArrayRef(isGone).drop_front(2), false);

@@ -1,6 +1,7 @@
 // Choosing elements and putting them in place, as standard operators.
 
 #include "ir/onnx/export/body.h"
+#include "ir/rank.h"
 
 namespace isthmus::onnx_export {
 namespace {
@@ -8,8 +9,7 @@ namespace {
 using Names = std::vector<Name>;
 
 int64_t axisOf(const RowWriter &w, const Type &x) {
-  int64_t axis = w.attrs.getInt("axis");
-  return axis < 0 ? axis + x.rank() : axis;
+  return axisFromFront(w.attrs.getInt("axis"), x.rank());
 }
 
 Name filled(const RowWriter &w, DType type, llvm::ArrayRef<int64_t> dims) {

@@ -1,6 +1,7 @@
 // Losses of labels, as standard operators.
 
 #include "ir/onnx/export/body.h"
+#include "ir/rank.h"
 
 namespace isthmus::onnx_export {
 namespace {
@@ -19,8 +20,8 @@ struct Labels {
 
   Labels(const RowWriter &w, const Type &x, size_t operand)
       : w(w), b(w.b), x(x), type(x.dtype == DType::F64 ? DType::F64 : DType::F32),
-        labels(w.cast(w.x(operand), w.dtype(operand), DType::I64)), axis(w.attrs.getInt("axis")) {
-    axis = axis < 0 ? axis + x.rank() : axis;
+        labels(w.cast(w.x(operand), w.dtype(operand), DType::I64)),
+        axis(axisFromFront(w.attrs.getInt("axis"), x.rank())) {
     for (int64_t ignored : w.attrs.getInts("ignore")) {
       Name other = b.emit("Not", {b.emit("Equal", {labels, b.integer(ignored)})});
       counted = counted.empty() ? other : b.emit("And", {counted, other});

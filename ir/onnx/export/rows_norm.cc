@@ -1,6 +1,7 @@
 // Normalizations and softmax, as standard operators.
 
 #include "ir/onnx/export/body.h"
+#include "ir/rank.h"
 
 namespace isthmus::onnx_export {
 namespace {
@@ -50,7 +51,7 @@ Names layerNorm(const RowWriter &w) {
   }
   if (w.results[1].dtype != x.dtype)
     return {};
-  Ints axes = sequence(axis < 0 ? axis + x.rank() : axis, x.rank());
+  Ints axes = sequence(axisFromFront(axis, x.rank()), x.rank());
   Name mean = reduce(w, "ReduceMean", w.x(0), axes, true);
   Name centred = w.b.emit("Sub", {w.x(0), mean});
   Name var = reduce(w, "ReduceMean", w.b.emit("Mul", {centred, centred}), axes, true);

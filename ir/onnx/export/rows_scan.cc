@@ -3,6 +3,7 @@
 #include "ir/builder.h"
 #include "ir/onnx/export/body.h"
 #include "ir/onnx/tensor_data.h"
+#include "ir/rank.h"
 #include <cmath>
 
 namespace isthmus::onnx_export {
@@ -21,8 +22,7 @@ struct Along {
 
   explicit Along(const RowWriter &w) : w(w), reverse(w.attrs.getBool("reverse")) {
     const Type &x = w.type(0);
-    int64_t axis = w.attrs.getInt("axis");
-    axis = axis < 0 ? axis + x.rank() : axis;
+    int64_t axis = axisFromFront(w.attrs.getInt("axis"), x.rank());
     length = x.dims[size_t(axis)];
     rest = x.dims;
     rest.erase(rest.begin() + axis);

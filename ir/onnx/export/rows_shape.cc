@@ -3,6 +3,7 @@
 #include "ir/builder.h"
 #include "ir/onnx/export/body.h"
 #include "ir/onnx/tensor_data.h"
+#include "ir/rank.h"
 #include <numeric>
 
 namespace isthmus::onnx_export {
@@ -124,7 +125,7 @@ Names maxGrad(const RowWriter &w) {
   const Type &x = w.type(1);
   llvm::SmallVector<bool, 8> isReduced(size_t(x.rank()), w.attrs.getInts("axes").empty());
   for (int64_t a : w.attrs.getInts("axes"))
-    isReduced[size_t(a < 0 ? a + x.rank() : a)] = true;
+    isReduced[size_t(axisFromFront(a, x.rank()))] = true;
   Ints perm, last, outer, moved;
   for (int64_t i = 0; i < x.rank(); ++i)
     (isReduced[size_t(i)] ? last : perm).push_back(i);
