@@ -2,7 +2,6 @@
 
 #include "ir/onnx/rows.h"
 #include "ir/onnx/tensor_data.h"
-#include "ir/text/cursor.h"
 #include "ir/text/parser.h"
 #include "ir/verifier.h"
 #include "ir/version1.h"
@@ -186,11 +185,7 @@ llvm::Expected<OutputRole> ReadBack::readRole(const Metadata &meta) {
 }
 
 llvm::Error ReadBack::readRecord(llvm::StringRef text) {
-  Cursor c(text, "record");
-  Attrs attrs;
-  if (!c.parseAttrs("record", recordDefs(), attrs))
-    return c.takeError();
-  auto record = recordFrom(attrs);
+  auto record = parseRecord(text);
   if (!record)
     return record.takeError();
   g_.record = std::move(*record);

@@ -2,9 +2,9 @@
 
 #include "ir/file.h"
 #include "ir/safetensors.h"
+#include "ir/spelling.h"
 #include "ir/text/parser.h"
 #include "ir/text/printer.h"
-#include "ir/spelling.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 

@@ -703,6 +703,14 @@ llvm::Expected<Initializer> parseInitializer(llvm::StringRef text) {
   return init;
 }
 
+llvm::Expected<GraphRecord> parseRecord(llvm::StringRef text) {
+  Cursor c(text, "record");
+  Attrs attrs;
+  if (!c.parseAttrs("record", recordDefs(), attrs) || !(c.at(Tok::End) || c.unexpected("the end")))
+    return c.takeError();
+  return recordFrom(attrs);
+}
+
 llvm::Expected<Type> parseType(llvm::StringRef text) {
   Cursor c(text, "type");
   Type type;

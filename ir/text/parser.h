@@ -28,6 +28,9 @@ llvm::Expected<CallText> parseCall(llvm::StringRef text);
 // What draws or fills an input: "normal {std = 0.1}". Not data.
 llvm::Expected<Initializer> parseInitializer(llvm::StringRef text);
 
+// "{policy = memory}"
+llvm::Expected<GraphRecord> parseRecord(llvm::StringRef text);
+
 llvm::Expected<Type> parseType(llvm::StringRef text);
 
 } // namespace isthmus
