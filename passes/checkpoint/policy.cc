@@ -4,7 +4,7 @@
 #include "passes/checkpoint/bottleneck_choice.h"
 #include "passes/checkpoint/bottlenecks.h"
 #include "passes/checkpoint/frontier.h"
-#include "passes/plan/keep.h"
+#include "passes/plan/checkpoint_schedule.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
 
@@ -140,7 +140,7 @@ private:
         keep_[r.op][r.output] = true;
         added.push_back(r);
       }
-    plan::Schedule s = plan::scheduleKeeping(p_.problem, keep_);
+    plan::Schedule s = plan::checkpointSchedule(p_.problem, keep_);
     for (const plan::Read &r : added)
       keep_[r.op][r.output] = false;
     plan::Evaluation e = plan::evaluate(p_.problem, s);

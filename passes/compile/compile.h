@@ -46,10 +46,10 @@ struct CompileOptions {
 
   PlanChoice plan;
   std::optional<int64_t> memoryLimitBytes; // of parameters, inputs and arena together
-  double effort = 0;                       // see plan::PlanOptions
+  double effort = 0;                       // see plan::SearchOptions
   uint64_t seed = 0;                       // of the search
   // Called now and then while a plan is searched for; false ends the search with the best so far.
-  std::function<bool(const plan::PlanProgress &)> progress;
+  std::function<bool(const plan::SearchProgress &)> progress;
 
   void note(const Remark &remark) const {
     if (step.note)

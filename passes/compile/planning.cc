@@ -94,12 +94,12 @@ private:
         plan::evaluate(problem_.problem, plan::sourceOrder(problem_.problem));
     setFigures(baseline, baseline);
     const Limit most = limit();
-    plan::PlanOptions options;
+    plan::SearchOptions options;
     options.budgetBytes = most.bytes;
     options.smallest = most.smallest;
     options.effort = o_.effort;
     options.seed = o_.seed;
-    options.progress = [&](const plan::PlanProgress &now) {
+    options.progress = [&](const plan::SearchProgress &now) {
       out_.wasInterrupted |= o_.progress && !o_.progress(now);
       return !out_.wasInterrupted;
     };

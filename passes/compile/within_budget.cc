@@ -19,7 +19,7 @@ int64_t arenaOf(const plan::Problem &p, const plan::Schedule &s, const plan::Eva
 // How hard the plans of one search are packed, as shares of its own effort.
 class PackingEfforts {
 public:
-  PackingEfforts(const plan::Problem &p, const plan::PlanOptions &o)
+  PackingEfforts(const plan::Problem &p, const plan::SearchOptions &o)
       : effort_(plan::effortOf(o, p.ops.size())), most_(5 + 1e-4 * double(p.ops.size())) {}
 
   // The best plan is worth more than those after it, which cost more; of the least arena, of which
@@ -37,7 +37,7 @@ private:
 } // namespace
 
 plan::PlanResult replayed(const plan::Problem &p, const plan::Schedule &s,
-                          const plan::PlanOptions &options) {
+                          const plan::SearchOptions &options) {
   plan::PlanResult r;
   r.schedule = s;
   r.planned = plan::evaluate(p, s);
@@ -50,7 +50,7 @@ plan::PlanResult replayed(const plan::Problem &p, const plan::Schedule &s,
   return r;
 }
 
-plan::PlanResult planArena(const plan::Problem &p, plan::PlanOptions o) {
+plan::PlanResult planArena(const plan::Problem &p, plan::SearchOptions o) {
   PackingEfforts efforts(p, o);
   o.arenaOf = [&](const plan::Schedule &s, const plan::Evaluation &judged, int64_t enough) {
     return arenaOf(p, s, judged, efforts.next(enough));
@@ -71,15 +71,15 @@ void makeMonotone(const plan::Problem &p, std::vector<CurvePoint> &falling) {
 }
 
 std::vector<CurvePoint> planCurve(const plan::Problem &p, const std::vector<int64_t> &budgets,
-                                  const plan::PlanOptions &options) {
+                                  const plan::SearchOptions &options) {
   std::vector<CurvePoint> curve;
   bool isStopped = false;
   for (int64_t budget : budgets) {
-    plan::PlanOptions o = options;
+    plan::SearchOptions o = options;
     o.budgetBytes = budget;
     const double done = double(curve.size()) / double(budgets.size());
     if (options.progress)
-      o.progress = [&](plan::PlanProgress now) {
+      o.progress = [&](plan::SearchProgress now) {
         now.share = done + now.share / double(budgets.size());
         isStopped = !options.progress(now);
         return !isStopped;
@@ -93,7 +93,7 @@ std::vector<CurvePoint> planCurve(const plan::Problem &p, const std::vector<int6
 }
 
 llvm::Expected<PlannedGraph> planGraph(const Graph &g, const GraphProblem &p, const Target &target,
-                                       plan::PlanOptions o) {
+                                       plan::SearchOptions o) {
   struct Placed {
     plan::Schedule schedule;
     Layout layout;

@@ -8,12 +8,12 @@
 namespace isthmus {
 
 // Plans with `arenaOf` by packing alone, for a problem that has no graph.
-plan::PlanResult planArena(const plan::Problem &p, plan::PlanOptions options);
+plan::PlanResult planArena(const plan::Problem &p, plan::SearchOptions options);
 
 // A plan that somebody made: judged, placed, and held against `options.budgetBytes`. The schedule
 // is valid by plan::evaluate.
 plan::PlanResult replayed(const plan::Problem &p, const plan::Schedule &s,
-                          const plan::PlanOptions &options);
+                          const plan::SearchOptions &options);
 
 struct CurvePoint {
   int64_t budgetBytes = 0;
@@ -23,7 +23,7 @@ struct CurvePoint {
 // than one for less; after the first that cannot be met no other is tried. `options.progress` sees
 // one search after the other as parts of one.
 std::vector<CurvePoint> planCurve(const plan::Problem &p, const std::vector<int64_t> &budgets,
-                                  const plan::PlanOptions &options);
+                                  const plan::SearchOptions &options);
 
 // Takes the plan of a smaller budget wherever it costs less.
 void makeMonotone(const plan::Problem &p, std::vector<CurvePoint> &falling);
@@ -37,6 +37,6 @@ struct PlannedGraph {
 // `g` is an original (no clones), `p` its problem on `target`. Errors: a node that the target
 // cannot run.
 llvm::Expected<PlannedGraph> planGraph(const Graph &g, const GraphProblem &p, const Target &target,
-                                       plan::PlanOptions options);
+                                       plan::SearchOptions options);
 
 } // namespace isthmus

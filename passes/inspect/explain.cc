@@ -10,9 +10,9 @@
 namespace isthmus {
 namespace {
 
+using plan::Instance;
 using plan::OpIndex;
 using plan::Read;
-using plan::StorageCopy;
 using Kind = TensorFate::Kind;
 using Why = BottleneckFate::Why;
 
@@ -46,9 +46,9 @@ private:
       return p.takeError();
     out_.baseline = residencyOf(original_, *p).peak(original_, *p);
     for (const plan::Op &op : p->problem.ops)
-      out_.baselineUs += op.persistent ? 0 : op.cost;
+      out_.baselineUs += op.isPinned ? 0 : op.cost;
     for (const plan::Op &op : p_.problem.ops)
-      out_.plannedUs += op.persistent ? 0 : op.cost;
+      out_.plannedUs += op.isPinned ? 0 : op.cost;
     return llvm::Error::success();
   }
 
@@ -129,7 +129,7 @@ private:
     f.dependsOnParameters = dependsOnParameters_[v.index];
     f.first = residency_.copies[copies[0]].first;
     for (uint32_t i : copies) {
-      const StorageCopy &c = residency_.copies[i];
+      const Instance &c = residency_.copies[i];
       if (c.first > f.last && i != copies[0])
         f.away.push_back(gap(f.last, c.first));
       uint32_t from = c.first;

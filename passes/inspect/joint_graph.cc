@@ -126,19 +126,19 @@ private:
     Op &op = out_.problem.ops[i];
     if (const Json *name = get(n, "name"); name && name->is_string())
       op.name = name->get<std::string>();
-    op.persistent = flag(i, n, "persistent", false);
+    op.isPinned = flag(i, n, "persistent", false);
     op.recomputable = flag(i, n, "recomputable", true);
     op.cost = time(i, n, "cost");
     const Json *phase = get(n, "phase");
-    op.phase = phase && *phase == "backward" ? plan::Phase::Backward
-               : phase && *phase == "update" ? plan::Phase::Update
-                                             : plan::Phase::Forward;
+    op.phase = phase && *phase == "backward" ? plan::OpPhase::Backward
+               : phase && *phase == "update" ? plan::OpPhase::Update
+                                             : plan::OpPhase::Forward;
     for (const char *key : {"workspace", "may_reuse", "of", "kind", "bus_us", "direction"})
       if (!isSecond_ && get(n, key))
         return failAt(
             i, "key '{0}' belongs to format joint-graph/2, and this file is joint-graph/1", key);
     op.workspace = int64_t(number(i, n, "workspace", 0));
-    op.isOptional = get(n, "of") || get(n, "kind");
+    op.isAlternative = get(n, "of") || get(n, "kind");
     isView_.push_back(flag(i, n, "view", false));
     if (const Json *list = get(n, "out_bytes"); list && !isView_.back()) {
       if (!list->is_array())
@@ -162,7 +162,7 @@ private:
     const Json &n = (*nodes_)[i];
     const Json *kind = get(n, "kind"), *inputs = get(n, "inputs");
     Op &op = out_.problem.ops[i];
-    if (op.isOptional && (isView_[i] || op.persistent))
+    if (op.isAlternative && (isView_[i] || op.isPinned))
       return failAt(i, "a node with 'of' or 'kind' may be no view and not persistent");
     if (!kind)
       return;
@@ -177,21 +177,22 @@ private:
       if (starts_[first])
         return failAt(i, "node {0} has a wait already", first);
       starts_[first] = true;
-      op.copy = Op::Copy::WaitToHost; // until its start is known
+      op.transfer = Op::Transfer::WaitOffload; // until its start is known
       return;
     }
     const Json *direction = get(n, "direction");
     if (!direction || (*direction != "to_host" && *direction != "to_device"))
       return failAt(i, "expected 'direction' to be to_host or to_device, found {0}",
                     direction ? direction->dump() : "nothing");
-    op.copy = *direction == "to_host" ? Op::Copy::StartToHost : Op::Copy::StartToDevice;
-    op.busTime = time(i, n, "bus_us");
+    op.transfer =
+        *direction == "to_host" ? Op::Transfer::StartOffload : Op::Transfer::StartPrefetch;
+    op.transferTime = time(i, n, "bus_us");
     if (inputs->size() > 1)
       failAt(i, "expected one input, found {0}: a copy_start reads what it copies alone",
              inputs->size());
     if (get(n, "of"))
       failAt(i, "'of' belongs to the wait of a copy");
-    if (op.copy == Op::Copy::StartToHost)
+    if (op.transfer == Op::Transfer::StartOffload)
       takeNoBytes(i);
   }
 
@@ -199,7 +200,7 @@ private:
     Op &op = out_.problem.ops[i];
     if (op.outputBytes != std::vector<int64_t>{0})
       failAt(i, "expected no bytes of its own, as a wait or a copy to_host");
-    if (op.isStart())
+    if (op.startsTransfer())
       op.outputBytes.clear();
   }
 
@@ -211,18 +212,18 @@ private:
   void pairCopy(size_t i) {
     Op &op = out_.problem.ops[i];
     const bool hasOf = get((*nodes_)[i], "of");
-    if (op.isStart() && !starts_[i])
+    if (op.startsTransfer() && !starts_[i])
       return failAt(i, "a copy_start has no copy_wait");
-    if (op.copy != Op::Copy::WaitToHost)
+    if (op.transfer != Op::Transfer::WaitOffload)
       return;
     takeNoBytes(i);
     const Op &start = firstInput(i);
-    if (!start.isStart())
+    if (!start.startsTransfer())
       return failAt(i, "expected the first input of a copy_wait to be its copy_start");
-    if (hasOf != (start.copy == Op::Copy::StartToDevice))
+    if (hasOf != (start.transfer == Op::Transfer::StartPrefetch))
       return failAt(i, "'of' belongs to the wait of a copy to_device, and to no other");
     if (hasOf) {
-      op.copy = Op::Copy::WaitToDevice;
+      op.transfer = Op::Transfer::WaitPrefetch;
       op.outputBytes = start.outputBytes;
     }
   }
@@ -230,11 +231,12 @@ private:
   // What optional nodes may read, and what may read them.
   void checkRead(size_t i, size_t position, size_t u) {
     const Op &op = out_.problem.ops[i], &from = out_.problem.ops[u];
-    if (from.isOptional && !op.isOptional)
+    if (from.isAlternative && !op.isAlternative)
       failAt(i, "reads node {0}, which is optional, and is not", u);
-    if (from.isStart() && !(op.isWait() && position == 0))
+    if (from.startsTransfer() && !(op.waitsForTransfer() && position == 0))
       failAt(i, "reads node {0}, a copy_start; its copy_wait alone may", u);
-    if ((from.copy == Op::Copy::WaitToHost) != (op.copy == Op::Copy::StartToDevice))
+    if ((from.transfer == Op::Transfer::WaitOffload) !=
+        (op.transfer == Op::Transfer::StartPrefetch))
       failAt(i,
              "what is on the host is read by copies to_device alone, and they by nothing else; "
              "found node {0}",
@@ -254,7 +256,7 @@ private:
     if (!error_.empty())
       return;
     const Op &from = out_.problem.ops[op.of];
-    if (from.isView() || from.persistent || from.isOptional)
+    if (from.isView() || from.isPinned || from.isAlternative)
       return failAt(i, "'of': node {0} has no storage of its own that a run makes", op.of);
     std::vector<int64_t> made = from.outputBytes;
     if (isOne) {
@@ -285,7 +287,7 @@ private:
       uint64_t u = numberIn(i, input, "inputs", numNodes() - 1);
       if (!error_.empty())
         return;
-      if (u >= i && !op.isOptional)
+      if (u >= i && !op.isAlternative)
         return failAt(i, "reads node {0}, which does not come before it", u);
       const Op &from = out_.problem.ops[u];
       checkRead(i, firstRead.size(), u);
@@ -293,16 +295,16 @@ private:
       bool isBase = isView_[i] && (base == ~0ull ? firstRead.size() == 1 : u == base);
       if (isBase)
         op.viewOf = firstRead.back();
-      if (isBase && index && !from.persistent) {
+      if (isBase && index && !from.isPinned) {
         uint64_t slot =
             numberIn(i, *index, "index", std::max<size_t>(from.outputBytes.size(), 1) - 1);
         op.inputs.push_back({OpIndex(u), uint32_t(slot)});
-      } else if (isBase && from.outputBytes.size() > 1 && !from.persistent) {
+      } else if (isBase && from.outputBytes.size() > 1 && !from.isPinned) {
         return failAt(i, "a view of node {0}, which has {1} outputs, needs an 'index'", u,
                       from.outputBytes.size());
       } else {
         size_t width =
-            from.persistent || isView_[u] ? 1 : std::max<size_t>(from.outputBytes.size(), 1);
+            from.isPinned || isView_[u] ? 1 : std::max<size_t>(from.outputBytes.size(), 1);
         for (uint32_t o = 0; o < width; ++o)
           op.inputs.push_back({OpIndex(u), o});
       }
@@ -323,8 +325,8 @@ private:
       if (!error_.empty() || op.outputBytes.empty() || firstRead.empty())
         return failAt(i, "may_reuse of a node without outputs or inputs");
       const Op &from = out_.problem.ops[op.inputs[firstRead[p]].op];
-      if (from.persistent || from.isView() || from.outputBytes.size() == 1) // exactly one storage
-        op.mayReuse.push_back({uint32_t(o), firstRead[p]});
+      if (from.isPinned || from.isView() || from.outputBytes.size() == 1) // exactly one storage
+        op.donations.push_back({uint32_t(o), firstRead[p]});
     }
   }
 
@@ -336,7 +338,7 @@ private:
       if (!o.is_number_unsigned() || o.get<uint64_t>() >= numNodes())
         return fail("expected 'outputs' to be ids of nodes, found {0}", o.dump());
       OpIndex u = o.get<OpIndex>();
-      if (out_.problem.ops[u].isOptional)
+      if (out_.problem.ops[u].isAlternative)
         return fail("expected no optional node among 'outputs', found {0}", u);
       size_t width = isView_[u] ? 1 : std::max<size_t>(out_.problem.ops[u].outputBytes.size(), 1);
       for (uint32_t k = 0; k < width; ++k)
@@ -347,7 +349,8 @@ private:
         if (!o.is_number_unsigned() || o.get<uint64_t>() >= numNodes())
           return fail("expected 'forward_outputs' to be ids of nodes, found {0}", o.dump());
         OpIndex u = o.get<OpIndex>();
-        if (out_.problem.ops[u].isOptional || out_.problem.ops[u].phase != plan::Phase::Forward)
+        if (out_.problem.ops[u].isAlternative ||
+            out_.problem.ops[u].phase != plan::OpPhase::Forward)
           return fail("node {0} cannot be a forward output", u);
         out_.problem.forwardOutputs.push_back(u);
       }

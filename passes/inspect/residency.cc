@@ -12,7 +12,7 @@ llvm::StringRef liveKindText(LiveKind k) {
 }
 
 LiveKind Residency::kind(const Graph &g, const GraphProblem &p, size_t copy) const {
-  const plan::StorageCopy &c = copies[copy];
+  const plan::Instance &c = copies[copy];
   const Node &n = g.node(p.nodeOf(c.made.op));
   if (c.isOutput)
     return n.phase == Phase::Backward ? LiveKind::ParameterGradient : LiveKind::OtherOutput;
@@ -35,11 +35,11 @@ PeakContents Residency::peak(const Graph &g, const GraphProblem &p) const {
   out.bytes = live[at];
   out.node = NodeId(at);
   for (size_t i = 0; i < copies.size(); ++i) {
-    const plan::StorageCopy &c = copies[i];
+    const plan::Instance &c = copies[i];
     if (at < c.first || at > c.last)
       continue;
-    bool isTaken = c.heir != plan::StorageCopy::kNoHeir && c.last == at;
-    int64_t bytes = c.bytes - (isTaken ? copies[c.heir].bytes : 0);
+    bool isTaken = c.donatedTo != plan::Instance::kNotDonated && c.last == at;
+    int64_t bytes = c.bytes - (isTaken ? copies[c.donatedTo].bytes : 0);
     LiveKind k = kind(g, p, i);
     out.bytesOf[size_t(k)] += bytes;
     if (bytes > 0)
@@ -56,9 +56,9 @@ PeakContents Residency::peak(const Graph &g, const GraphProblem &p) const {
 
 Residency residencyOf(const Graph &g, const GraphProblem &p) {
   Residency out;
-  out.copies = plan::storageCopies(p.problem, plan::sourceOrder(p.problem));
+  out.copies = plan::instancesOf(p.problem, plan::sourceOrder(p.problem));
   std::vector<int64_t> change(g.numNodes() + 1, 0);
-  for (const plan::StorageCopy &c : out.copies) {
+  for (const plan::Instance &c : out.copies) {
     change[c.first] += c.bytes;
     change[c.last + 1] -= c.bytes;
   }
@@ -66,9 +66,9 @@ Residency residencyOf(const Graph &g, const GraphProblem &p) {
   for (uint32_t i = 0; i < g.numNodes(); ++i)
     out.live.push_back((there += change[i]) +
                        p.problem.rounded(p.problem.ops[p.opOf(NodeId(i))].workspace));
-  for (const plan::StorageCopy &c : out.copies)
-    if (c.heir != plan::StorageCopy::kNoHeir)
-      out.live[c.last] -= out.copies[c.heir].bytes;
+  for (const plan::Instance &c : out.copies)
+    if (c.donatedTo != plan::Instance::kNotDonated)
+      out.live[c.last] -= out.copies[c.donatedTo].bytes;
   return out;
 }
 

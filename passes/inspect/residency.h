@@ -37,7 +37,7 @@ struct PeakContents {
 
 // Copies of storages, and what is live, by node: nodes run in order of the graph, each once.
 struct Residency {
-  std::vector<plan::StorageCopy> copies;
+  std::vector<plan::Instance> copies;
   std::vector<int64_t> live; // by node
 
   ValueId value(const Graph &g, const GraphProblem &p, size_t copy) const {

@@ -27,7 +27,7 @@ public:
     missing_.assign(p_.ops.size(), 0);
     todo_.clear();
     for (OpIndex i = 0; i < p_.ops.size(); ++i)
-      missing_[i] = p_.ops[i].persistent ? 0 : uint32_t(p_.ops[i].inputs.size());
+      missing_[i] = p_.ops[i].isPinned ? 0 : uint32_t(p_.ops[i].inputs.size());
     for (OpIndex i = 0; i < p_.ops.size(); ++i)
       if (missing_[i] == 0 && i != banned)
         run(i);
@@ -35,7 +35,7 @@ public:
       uint32_t s = todo_.back();
       todo_.pop_back();
       for (OpIndex i : readers_[s])
-        if (!p_.ops[i].persistent && --missing_[i] == 0 && i != banned)
+        if (!p_.ops[i].isPinned && --missing_[i] == 0 && i != banned)
           run(i);
     }
     auto isThere = [&](const Read &r) { return has_[slot(r)] != 0; };
@@ -105,7 +105,7 @@ bool hasOtherWays(const Problem &p) {
     return r;
   };
   return std::any_of(p.ops.begin(), p.ops.end(), [&](const Op &op) {
-    if (op.of == Op::kNone || op.copy == Op::Copy::None)
+    if (op.of == Op::kNone || op.transfer == Op::Transfer::None)
       return op.of != Op::kNone;
     // Back to what was copied to the host.
     const Op &onHost = p.ops[p.ops[op.inputs[0].op].inputs[0].op];
@@ -134,7 +134,7 @@ std::optional<double> leastCostAtAll(const Problem &p) {
 int64_t lowestPeak(const Problem &p) {
   constexpr double kWork = 3e6; // a tenth of a unit of effort
   Needs needs(p);
-  if (hasOptional(p))
+  if (hasAlternatives(p))
     return peakWithOthers(p, needs);
   return leastPeak(needs, structuralPeak(needs),
                    static_cast<uint64_t>(defaultEffort(needs.ops.size()) * kWork));

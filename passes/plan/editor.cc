@@ -125,7 +125,7 @@ bool Editor::isDroppable(const Gap &gap) const { return gap.copy != kNone; }
 bool Editor::mayTakeOver(RunId r, uint32_t storage) const {
   if (r == t_.end())
     return false;
-  const auto &pairs = g_.ops[t_.opOf(r)].mayReuse;
+  const auto &pairs = g_.ops[t_.opOf(r)].donations;
   return std::any_of(pairs.begin(), pairs.end(), [&](const auto &p) { return p.read == storage; });
 }
 

@@ -5,8 +5,8 @@
 namespace isthmus::plan {
 namespace {
 
-// Every run of an op makes copies; every copy refers to a storage, of its own or, for views and
-// waits, another's.
+// Runs a schedule in thought. Each step binds its outputs to instances: new ones or, for views and
+// waits, those of its inputs.
 class Simulation {
 public:
   Simulation(const Problem &p, const Schedule &s) : p_(p), s_(s) {}
@@ -23,11 +23,11 @@ public:
       return {};
     uint32_t end = static_cast<uint32_t>(s_.size() - 1);
     std::vector<Lifetime> all;
-    for (const Storage &s : storages_)
+    for (const Span &s : instances_)
       all.push_back({s.bytes, s.born, s.lives ? end : s.lastRead});
-    // An heir is made later than what it takes over, so that chains end in their first.
-    for (size_t i = heirs_.size(); i-- > 0;) {
-      auto [from, to] = heirs_[i];
+    // A donation goes from an earlier instance to a later one: the first of a chain stands for all.
+    for (size_t i = donated_.size(); i-- > 0;) {
+      auto [from, to] = donated_[i];
       all[from].last = std::max(all[from].last, all[to].last);
       all[to].bytes = 0;
     }
@@ -39,14 +39,14 @@ public:
     return all;
   }
 
-  std::vector<StorageCopy> copies() {
+  std::vector<Instance> instances() {
     if (!run().error.empty() || s_.empty())
       return {};
     uint32_t end = static_cast<uint32_t>(s_.size() - 1);
-    std::vector<StorageCopy> all(storages_.size());
+    std::vector<Instance> all(instances_.size());
     for (uint32_t step = 0; step <= end; ++step) {
       for (uint32_t m = firstMade_[step]; m < firstMade_[step + 1]; ++m) {
-        const Storage &s = storages_[m];
+        const Span &s = instances_[m];
         all[m] = {.made = {s_[step], m - firstMade_[step]},
                   .bytes = s.bytes,
                   .first = step,
@@ -54,20 +54,20 @@ public:
                   .isOutput = s.lives};
       }
       for (uint32_t r = firstRead_[step]; r < firstRead_[step + 1]; ++r)
-        if (reads_[r] != kPersistent)
+        if (reads_[r] != kPinned)
           if (auto &uses = all[reads_[r]].uses; uses.empty() || uses.back() != step)
             uses.push_back(step);
     }
-    for (auto [from, to] : heirs_)
-      all[from].heir = to;
+    for (auto [from, to] : donated_)
+      all[from].donatedTo = to;
     return all;
   }
 
 private:
-  static constexpr uint32_t kNone = ~0u;       // no copy yet
-  static constexpr uint32_t kPersistent = ~1u; // bound to something that is always there
+  static constexpr uint32_t kNone = ~0u;   // no instance yet
+  static constexpr uint32_t kPinned = ~1u; // bound to something pinned
 
-  struct Storage {
+  struct Span {
     int64_t bytes;
     uint32_t born, lastRead; // steps
     bool lives;              // to the end
@@ -76,37 +76,37 @@ private:
   // What Problem::order asks of this step; empty if all is well.
   std::string wrongOrder(OpIndex id, bool again) {
     const Op &op = p_.ops[id];
-    if (p_.order == Order::Fixed && !again && !op.isOptional) {
+    if (p_.order == Order::Fixed && !again && !op.isAlternative) {
       if (id < highest_)
         return "'" + op.name + "' runs first after '" + p_.ops[highest_].name +
                "', and the order is fixed";
       highest_ = id;
     }
-    if (numMissing_ > 0 && op.phase != Phase::Forward)
+    if (numMissing_ > 0 && op.phase != OpPhase::Forward)
       return "'" + op.name + "' is not of the forward phase, and forward output '" +
              firstMissing().name + "' is not computed";
     return "";
   }
 
-  // Gives false, having failed, where there is nothing to read.
+  // False, with the error set, if an input has no instance.
   bool readInputs(uint32_t step) {
     const Op &op = p_.ops[s_[step]];
-    auto read = [&](uint32_t storage) {
-      if (storage != kPersistent && storage != kNone)
-        storages_[storage].lastRead = step;
-      reads_.push_back(storage);
-      return storage != kNone;
+    auto read = [&](uint32_t instance) {
+      if (instance != kPinned && instance != kNone)
+        instances_[instance].lastRead = step;
+      reads_.push_back(instance);
+      return instance != kNone;
     };
     for (const Read &r : op.inputs) {
-      bool isThere = true;
-      if (p_.ops[r.op].copy == Op::Copy::StartToHost) { // holds what it read
-        isThere = !newest_[r.op].empty();
-        for (uint32_t storage : newest_[r.op])
-          read(storage);
+      bool hasInstance = true;
+      if (p_.ops[r.op].transfer == Op::Transfer::StartOffload) { // held by the start
+        hasInstance = !newest_[r.op].empty();
+        for (uint32_t instance : newest_[r.op])
+          read(instance);
       } else {
-        isThere = read(newest_[r.op][r.output]);
+        hasInstance = read(newest_[r.op][r.output]);
       }
-      if (!isThere) {
+      if (!hasInstance) {
         fail("'" + op.name + "' reads '" + p_.ops[r.op].name + "' before it has run");
         return false;
       }
@@ -114,21 +114,21 @@ private:
     return true;
   }
 
-  // What the outputs of this step are bound to; storages of its own, but for views and waits.
+  // Binds the outputs of this step.
   void makeOutputs(uint32_t step) {
     OpIndex id = s_[step];
     const Op &op = p_.ops[id];
     std::vector<uint32_t> &mine = newest_[id];
     if (op.isView()) {
       mine[0] = reads_[firstRead_[step] + op.viewOf];
-    } else if (op.copy == Op::Copy::StartToHost) {
+    } else if (op.transfer == Op::Transfer::StartOffload) {
       mine.assign(reads_.begin() + firstRead_[step], reads_.end());
-    } else if (op.copy == Op::Copy::WaitToDevice) {
+    } else if (op.transfer == Op::Transfer::WaitPrefetch) {
       mine = newest_[op.inputs[0].op];
     } else {
       for (size_t o = 0; o < op.outputBytes.size(); ++o) {
-        mine[o] = static_cast<uint32_t>(storages_.size());
-        storages_.push_back({p_.rounded(op.outputBytes[o]), step, step, false});
+        mine[o] = static_cast<uint32_t>(instances_.size());
+        instances_.push_back({p_.rounded(op.outputBytes[o]), step, step, false});
       }
     }
     if (op.of == Op::kNone)
@@ -140,22 +140,22 @@ private:
       theirs[op.ofOutput] = mine[0];
   }
 
-  // The clock of the ops that compute, and one for each direction of the bus.
+  // Advances the clock of the ops that compute, or that of a direction of the link.
   std::string spendTime(OpIndex id) {
     constexpr double kNotUnderWay = -1;
     const Op &op = p_.ops[id];
     completion_.resize(p_.ops.size(), kNotUnderWay);
-    if (op.isStart()) {
+    if (op.startsTransfer()) {
       if (completion_[id] != kNotUnderWay)
-        return "copy '" + op.name + "' is under way already";
-      double &bus = bus_[op.copy == Op::Copy::StartToDevice];
-      completion_[id] = bus = std::max(bus, result_.cost) + op.busTime;
-      ++result_.copies;
+        return "transfer '" + op.name + "' is under way already";
+      double &link = linkFree_[op.transfer == Op::Transfer::StartPrefetch];
+      completion_[id] = link = std::max(link, result_.cost) + op.transferTime;
+      ++result_.transfers;
       ++underWay_;
-    } else if (op.isWait()) {
+    } else if (op.waitsForTransfer()) {
       double &completion = completion_[op.inputs[0].op];
       if (completion == kNotUnderWay)
-        return "'" + op.name + "' waits for a copy that is not under way";
+        return "'" + op.name + "' waits for a transfer that is not under way";
       result_.cost = std::max(result_.cost, completion);
       completion = kNotUnderWay;
       --underWay_;
@@ -167,13 +167,13 @@ private:
 
   void countRun(OpIndex id) {
     const Op &op = p_.ops[id];
-    if (op.isView() || op.copy != Op::Copy::None)
+    if (op.isView() || op.transfer != Op::Transfer::None)
       return;
     if (uint32_t &runs = runs_[op.of == Op::kNone ? id : op.of]; runs++ > 0)
       ++result_.recomputed;
   }
 
-  bool isThere(OpIndex id) const {
+  bool hasInstance(OpIndex id) const {
     return std::find(newest_[id].begin(), newest_[id].end(), kNone) == newest_[id].end();
   }
 
@@ -181,7 +181,7 @@ private:
   void findForwardOutputs() {
     isMissing_.assign(p_.ops.size(), 0);
     auto miss = [&](OpIndex i) {
-      if (p_.ops[i].persistent || isMissing_[i])
+      if (p_.ops[i].isPinned || isMissing_[i])
         return;
       isMissing_[i] = 1;
       forwardOutputs_.push_back(i);
@@ -189,7 +189,7 @@ private:
     for (OpIndex i : p_.forwardOutputs)
       miss(i);
     for (const Read &r : p_.outputs)
-      if (p_.ops[r.op].phase == Phase::Forward)
+      if (p_.ops[r.op].phase == OpPhase::Forward)
         miss(r.op);
     numMissing_ = forwardOutputs_.size();
   }
@@ -200,13 +200,13 @@ private:
   }
 
   void noteForwardOutput(OpIndex id) {
-    if (numMissing_ == 0 || id == Op::kNone || !isMissing_[id] || !isThere(id))
+    if (numMissing_ == 0 || id == Op::kNone || !isMissing_[id] || !hasInstance(id))
       return;
     isMissing_[id] = 0;
     --numMissing_;
   }
 
-  // First pass: binds reads to storages and finds each storage's last read.
+  // First pass: binds reads to instances and finds each instance's last read.
   void bind() {
     newest_.resize(p_.ops.size());
     std::vector<char> ran(p_.ops.size(), 0);
@@ -214,12 +214,12 @@ private:
     if (p_.order == Order::Phases)
       findForwardOutputs();
     for (size_t i = 0; i < p_.ops.size(); ++i)
-      if (p_.ops[i].copy != Op::Copy::StartToHost)
+      if (p_.ops[i].transfer != Op::Transfer::StartOffload)
         newest_[i].assign(std::max<size_t>(1, p_.ops[i].outputBytes.size()),
-                          p_.ops[i].persistent ? kPersistent : kNone);
+                          p_.ops[i].isPinned ? kPinned : kNone);
     for (uint32_t step = 0; step < s_.size(); ++step) {
       OpIndex id = s_[step];
-      if (id >= p_.ops.size() || p_.ops[id].persistent)
+      if (id >= p_.ops.size() || p_.ops[id].isPinned)
         return fail("step " + std::to_string(step) + " runs op " + std::to_string(id) +
                     ", which cannot run");
       const Op &op = p_.ops[id];
@@ -231,7 +231,7 @@ private:
       firstRead_.push_back(static_cast<uint32_t>(reads_.size()));
       if (!readInputs(step))
         return;
-      firstMade_.push_back(static_cast<uint32_t>(storages_.size()));
+      firstMade_.push_back(static_cast<uint32_t>(instances_.size()));
       makeOutputs(step);
       countRun(id);
       if (std::string why = spendTime(id); !why.empty())
@@ -240,17 +240,17 @@ private:
       noteForwardOutput(op.of);
     }
     firstRead_.push_back(static_cast<uint32_t>(reads_.size()));
-    firstMade_.push_back(static_cast<uint32_t>(storages_.size()));
+    firstMade_.push_back(static_cast<uint32_t>(instances_.size()));
     if (underWay_)
-      return fail("a copy is never waited for");
+      return fail("a transfer is never waited for");
     if (numMissing_ > 0)
       return fail("forward output '" + firstMissing().name + "' is never computed");
     for (const Read &r : p_.outputs) {
-      uint32_t storage = newest_[r.op][r.output];
-      if (storage == kNone)
+      uint32_t instance = newest_[r.op][r.output];
+      if (instance == kNone)
         return fail("output '" + p_.ops[r.op].name + "' is never computed");
-      if (storage != kPersistent)
-        storages_[storage].lives = true;
+      if (instance != kPinned)
+        instances_[instance].lives = true;
     }
   }
 
@@ -262,11 +262,11 @@ private:
       const Op &op = p_.ops[s_[step]];
       uint32_t made = firstMade_[step], madeEnd = firstMade_[step + 1];
       for (uint32_t m = made; m < madeEnd; ++m)
-        live = saturatingSum(live, storages_[m].bytes);
+        live = saturatingSum(live, instances_[m].bytes);
       if (saturatingSum(live, p_.rounded(op.workspace)) > kMostBytes)
         return fail("more than 2^62 bytes are live at step " + std::to_string(step) + ", '" +
                     op.name + "'");
-      int64_t now = live + p_.rounded(op.workspace) - takenOver(step);
+      int64_t now = live + p_.rounded(op.workspace) - donatedAt(step);
       if (now > result_.peakBytes) {
         result_.peakBytes = now;
         result_.peakStep = step;
@@ -275,38 +275,38 @@ private:
       std::sort(readSorted.begin(), readSorted.end());
       readSorted.erase(std::unique(readSorted.begin(), readSorted.end()), readSorted.end());
       for (uint32_t r : readSorted)
-        if (r != kPersistent && diesAt(r, step))
-          live -= storages_[r].bytes;
+        if (r != kPinned && diesAt(r, step))
+          live -= instances_[r].bytes;
       for (uint32_t m = made; m < madeEnd; ++m) // never read
-        if (storages_[m].lastRead == step && !storages_[m].lives)
-          live -= storages_[m].bytes;
+        if (instances_[m].lastRead == step && !instances_[m].lives)
+          live -= instances_[m].bytes;
     }
     result_.outputBytes = live;
   }
 
-  bool diesAt(uint32_t storage, uint32_t step) const {
-    const Storage &s = storages_[storage];
+  bool diesAt(uint32_t instance, uint32_t step) const {
+    const Span &s = instances_[instance];
     return s.born < step && s.lastRead == step && !s.lives;
   }
 
-  // Bytes that outputs of this step share with inputs that die here.
-  int64_t takenOver(uint32_t step) {
+  // Bytes that inputs which die here donate to outputs of this step.
+  int64_t donatedAt(uint32_t step) {
     const Op &op = p_.ops[s_[step]];
     int64_t bytes = 0;
-    taken_.clear();
-    if (!op.mayReuse.empty())
-      isOverwriting_.assign(op.outputBytes.size(), 0);
-    for (const Op::Reuse &reuse : op.mayReuse) {
-      uint32_t storage = reads_[firstRead_[step] + reuse.input];
-      if (storage == kPersistent || !diesAt(storage, step) || isOverwriting_[reuse.output] ||
-          std::find(taken_.begin(), taken_.end(), storage) != taken_.end())
+    givers_.clear();
+    if (!op.donations.empty())
+      hasBytes_.assign(op.outputBytes.size(), 0);
+    for (const Op::Donation &donation : op.donations) {
+      uint32_t instance = reads_[firstRead_[step] + donation.input];
+      if (instance == kPinned || !diesAt(instance, step) || hasBytes_[donation.output] ||
+          std::find(givers_.begin(), givers_.end(), instance) != givers_.end())
         continue;
-      int64_t need = storages_[firstMade_[step] + reuse.output].bytes;
-      if (storages_[storage].bytes < need)
+      int64_t need = instances_[firstMade_[step] + donation.output].bytes;
+      if (instances_[instance].bytes < need)
         continue;
-      isOverwriting_[reuse.output] = 1;
-      taken_.push_back(storage);
-      heirs_.push_back({storage, firstMade_[step] + reuse.output});
+      hasBytes_[donation.output] = 1;
+      givers_.push_back(instance);
+      donated_.push_back({instance, firstMade_[step] + donation.output});
       bytes += need;
     }
     return bytes;
@@ -317,16 +317,16 @@ private:
   const Problem &p_;
   const Schedule &s_;
   Evaluation result_;
-  std::vector<std::vector<uint32_t>> newest_; // by op and output: the storage of the newest copy
-  std::vector<Storage> storages_;
-  std::vector<uint32_t> reads_;                 // storages read, step by step
-  std::vector<uint32_t> firstRead_, firstMade_; // by step, into reads_ and storages_
-  std::vector<uint32_t> taken_;
-  std::vector<char> isOverwriting_;                  // by output of the step
-  std::vector<std::pair<uint32_t, uint32_t>> heirs_; // storages: taken over, by whom
-  std::vector<uint32_t> runs_;                       // by op, with its other forms
-  double bus_[2] = {0, 0};                           // until when each direction is taken
-  std::vector<double> completion_;                   // by start, while it is under way
+  std::vector<std::vector<uint32_t>> newest_; // by op and output: the newest instance
+  std::vector<Span> instances_;
+  std::vector<uint32_t> reads_;                 // instances read, step by step
+  std::vector<uint32_t> firstRead_, firstMade_; // by step, into reads_ and instances_
+  std::vector<uint32_t> givers_;
+  std::vector<char> hasBytes_; // by output of the step: it has donated bytes
+  std::vector<std::pair<uint32_t, uint32_t>> donated_; // instances: from, to
+  std::vector<uint32_t> runs_;                         // by op, with its other forms
+  double linkFree_[2] = {0, 0};                        // when each direction of the link is free
+  std::vector<double> completion_;                     // by start, while it is under way
   size_t underWay_ = 0;
   OpIndex highest_ = 0; // the last first run, of a fixed order
   // Of an order by phases.
@@ -340,7 +340,7 @@ private:
 Schedule sourceOrder(const Problem &p) {
   Schedule s;
   for (OpIndex i = 0; i < p.ops.size(); ++i)
-    if (!p.ops[i].persistent && !p.ops[i].isOptional)
+    if (!p.ops[i].isPinned && !p.ops[i].isAlternative)
       s.push_back(i);
   return s;
 }
@@ -351,8 +351,8 @@ std::vector<Lifetime> lifetimes(const Problem &p, const Schedule &s) {
   return Simulation(p, s).lifetimes();
 }
 
-std::vector<StorageCopy> storageCopies(const Problem &p, const Schedule &s) {
-  return Simulation(p, s).copies();
+std::vector<Instance> instancesOf(const Problem &p, const Schedule &s) {
+  return Simulation(p, s).instances();
 }
 
 } // namespace isthmus::plan

@@ -153,7 +153,7 @@ public:
       // It takes over the bytes of `from`, unless that is kept.
       uint32_t from = kNone;
       bool isOne = true;
-      for (const Needs::Op::Reuse &pair : op.mayReuse)
+      for (const Needs::Op::Donation &pair : op.donations)
         if (pair.made == m) {
           isOne = from == kNone || from == pair.read;
           from = pair.read;

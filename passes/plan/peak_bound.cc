@@ -82,7 +82,7 @@ public:
       price += has(r) ? 0 : bytes(r);
     for (uint32_t m = op.firstMade; m < op.firstMade + op.numMade; ++m) {
       price += has(m) ? 0 : bytes(m);
-      for (const Needs::Op::Reuse &pair : op.mayReuse)
+      for (const Needs::Op::Donation &pair : op.donations)
         if (pair.made == m && !has(pair.read)) {
           price -= bytes(m);
           break;
@@ -388,7 +388,7 @@ private:
         continue;
       last = x;
       const Needs::Op &op = moves_.needs.ops[x];
-      work_ += moves_.reads(x).size() + op.numMade + op.mayReuse.size();
+      work_ += moves_.reads(x).size() + op.numMade + op.donations.size();
       if (moves_.isOnce(x) & dependsOnBut(x))
         continue;
       int64_t after = live;

@@ -19,7 +19,7 @@ constexpr uint64_t kWorkDown = 12'000;
 class Planner {
 public:
   // With `known`, the problem's optional ops may be used, and what is known is a plan without.
-  Planner(const Problem &p, const PlanOptions &o, const PlanResult *known = nullptr)
+  Planner(const Problem &p, const SearchOptions &o, const PlanResult *known = nullptr)
       : p_(p), o_(o), known_(known), g_(p, /*optional=*/known != nullptr),
         effort_(effortOf(o, g_.numDefault)) {}
 
@@ -333,7 +333,7 @@ private:
     constexpr double kBoundShare = 0.2;
     const int64_t budget = o_.smallest ? result_.arenaBytes : o_.budgetBytes;
     const double cost = result_.planned.cost;
-    if (hasOptional(p_)) {
+    if (hasAlternatives(p_)) {
       result_.leastCost = leastCostAtAll(p_);
       return;
     }
@@ -343,7 +343,7 @@ private:
   }
 
   const Problem &p_;
-  const PlanOptions &o_;
+  const SearchOptions &o_;
   const PlanResult *known_;
   StorageGraph g_;
   double effort_;
@@ -372,7 +372,7 @@ double defaultEffort(size_t numOps) {
   return 0;
 }
 
-double effortOf(const PlanOptions &o, size_t numOps) {
+double effortOf(const SearchOptions &o, size_t numOps) {
   return o.effort > 0 ? o.effort : defaultEffort(numOps);
 }
 
@@ -389,7 +389,7 @@ static PlanResult better(PlanResult a, PlanResult b, bool smallest) {
 
 #ifndef NDEBUG
 // Whether a plan is what it says, by the judge.
-static bool isAsClaimed(const Problem &p, const PlanOptions &o, const PlanResult &r) {
+static bool isAsClaimed(const Problem &p, const SearchOptions &o, const PlanResult &r) {
   Evaluation judged = evaluate(p, r.schedule);
   if (!judged.error.empty())
     return false;
@@ -400,11 +400,11 @@ static bool isAsClaimed(const Problem &p, const PlanOptions &o, const PlanResult
 }
 #endif
 
-PlanResult planWithin(const Problem &p, const PlanOptions &options) {
+PlanResult planWithin(const Problem &p, const SearchOptions &options) {
   PlanResult r = Planner(p, options).run();
   const std::optional<double> least = leastCostAtAll(p);
   const bool isBest = least && r.isWithin && !options.smallest && r.planned.cost <= *least;
-  if (hasOptional(p) && !isBest) {
+  if (hasAlternatives(p) && !isBest) {
     Planner more(p, options, &r);
     if (more.usesOptional())
       r = better(std::move(r), more.run(), options.smallest);

@@ -1,10 +1,10 @@
 // The planner: the fastest schedule found whose arena stays within a budget.
 //
-// Any storage may be dropped in any gap between its uses and made again any number of times, and
-// ops may change places. Several greedy descents give starts, annealing improves them; every
-// schedule is priced exactly. One whose storages cannot be placed within the budget is tightened,
-// from where it stands, and placed again. The same problem, budget, effort and seed give the same
-// plan on every machine: limits are counts of work.
+// Any storage may be evicted in any interval between its uses and rematerialized any number of
+// times, and ops may change places. Several greedy searches give starts, simulated annealing
+// improves them; every schedule is priced exactly. One whose storages cannot be placed within the
+// budget is tightened, from where it stands, and placed again. The same problem, budget, effort and
+// seed give the same plan on every machine: limits are counts of work.
 #pragma once
 
 #include "passes/plan/problem.h"
@@ -14,22 +14,22 @@
 
 namespace isthmus::plan {
 
-struct PlanProgress {
+struct SearchProgress {
   double share = 0; // of the work allowed
   double cost = 0;  // of the best within the budget so far, microseconds; 0: none yet
 };
 
-struct PlanOptions {
-  int64_t budgetBytes = 0; // what the arena must not exceed; workspaces count, what is always there
-                           // does not
-  bool smallest = false;   // instead: the least that is found
+struct SearchOptions {
+  int64_t budgetBytes = 0; // the most that the arena may have; workspaces count, pinned storages
+                           // do not
+  bool smallest = false;   // instead: the least arena that is found
   double effort = 0;       // about seconds of one common core; 0: by the size of the problem
   uint64_t seed = 0;
   // The arena that a schedule needs once its storages have offsets; one of `enough` bytes will do.
   // 0 if it cannot be placed at all. Empty: its peak.
   std::function<int64_t(const Schedule &, const Evaluation &, int64_t enough)> arenaOf;
   // Called now and then; false ends the search with the best so far. May be empty.
-  std::function<bool(const PlanProgress &)> progress;
+  std::function<bool(const SearchProgress &)> progress;
 };
 
 struct PlanResult {
@@ -53,8 +53,8 @@ struct PlanResult {
 };
 
 double defaultEffort(size_t numOps);
-double effortOf(const PlanOptions &options, size_t numOps);
+double effortOf(const SearchOptions &options, size_t numOps);
 
-PlanResult planWithin(const Problem &p, const PlanOptions &options);
+PlanResult planWithin(const Problem &p, const SearchOptions &options);
 
 } // namespace isthmus::plan

@@ -1,10 +1,11 @@
 // The planner's whole view of a graph: ops with costs and workspaces, the bytes they make, who
 // reads them. It knows nothing of tensors, so any framework can fill one in. Standard library only.
 //
-// The meaning of a schedule is that of the joint-graph format: reads bind to the newest copy, a
-// storage is freed after its last read, inputs and outputs of the running op are all live. Copies
-// to the host and back go over one bus for each direction, in the order of their starts, beside
-// the ops that compute.
+// The meaning of a schedule is that of the joint-graph format. A schedule is a list of steps, each
+// of which runs one op and makes an instance of each of its storages. A read binds to the newest
+// instance, an instance is freed after its last read, and inputs and outputs of the running op are
+// all live. Transfers to the host and back queue up in the order of their starts, one queue for
+// each direction, beside the ops that compute.
 #pragma once
 
 #include <cstdint>
@@ -22,49 +23,56 @@ struct Read {
   friend bool operator==(const Read &a, const Read &b) = default;
 };
 
-enum class Phase : uint8_t { Forward, Backward, Update };
+enum class OpPhase : uint8_t { Forward, Backward, Update };
 
 struct Op {
   std::string name;
-  Phase phase = Phase::Forward;
+  OpPhase phase = OpPhase::Forward;
   double cost = 0;       // microseconds
   int64_t workspace = 0; // bytes live while it runs, and only then
   std::vector<Read> inputs;
   std::vector<int64_t> outputBytes; // one storage each; 0 for a view
 
-  // The single output refers to the storage of this input, in the copy from which the view was
+  // The single output refers to the storage of this input, in the instance from which the view was
   // made.
   static constexpr uint32_t kNoView = ~0u;
   uint32_t viewOf = kNoView;
 
-  bool persistent = false;  // always live and never run: parameters, graph inputs; not charged
+  bool isPinned = false;    // always live and never run: parameters, graph inputs; not charged
   bool recomputable = true; // may run more than once
 
-  // Another way to make a tensor, or a copy to the host or back: in no schedule unless a plan asks
-  // for it, and read by such ops alone. It may come before what it reads.
-  bool isOptional = false;
-  // Of an optional op: what it makes is a new copy of all outputs of this op, or of one.
+  // Belongs to an alternative: another form of an op, or a transfer to the host or back. No
+  // schedule has to run it, and only other such ops read it. It may come before what it reads.
+  bool isAlternative = false;
+  // The op for which it is an alternative: it makes a new instance of all outputs of that op, or of
+  // one.
   static constexpr uint32_t kNone = ~0u, kAllOutputs = ~0u;
   OpIndex of = kNone;
   uint32_t ofOutput = kAllOutputs;
 
-  // A copy is a start, which takes no time but on the bus, and a wait for it, whose first input it
-  // is. What a copy to the host reads stays until the wait has run. The wait's only output, of 0
-  // bytes, is what is on the host then, never freed; starts to the device alone read it. Such a
-  // start allocates its outputs; its wait, whose outputs they are, makes them copies of `of`.
-  enum class Copy : uint8_t { None, StartToHost, WaitToHost, StartToDevice, WaitToDevice };
-  Copy copy = Copy::None;
-  double busTime = 0; // of a start, microseconds
+  // A transfer is two ops: a start, which takes time on the link alone, and a wait, whose first
+  // input is the start. An offload holds what it reads until its wait has run. That wait's only
+  // output, of 0 bytes, stands for the host's memory, which is never freed; only starts of
+  // prefetches read it. The start of a prefetch allocates its outputs; its wait, which reads them,
+  // makes them instances of `of`.
+  enum class Transfer : uint8_t { None, StartOffload, WaitOffload, StartPrefetch, WaitPrefetch };
+  Transfer transfer = Transfer::None;
+  double transferTime = 0; // of a start, microseconds
 
-  bool isStart() const { return copy == Copy::StartToHost || copy == Copy::StartToDevice; }
-  bool isWait() const { return copy == Copy::WaitToHost || copy == Copy::WaitToDevice; }
+  bool startsTransfer() const {
+    return transfer == Transfer::StartOffload || transfer == Transfer::StartPrefetch;
+  }
+  bool waitsForTransfer() const {
+    return transfer == Transfer::WaitOffload || transfer == Transfer::WaitPrefetch;
+  }
 
-  // Output `output` takes over the storage of input `input` where that dies here and is as large.
-  struct Reuse {
+  // Input `input` donates its bytes to output `output` if its last read is here and it is large
+  // enough.
+  struct Donation {
     uint32_t output;
     uint32_t input;
   };
-  std::vector<Reuse> mayReuse;
+  std::vector<Donation> donations;
 
   bool isView() const { return viewOf != kNoView; }
 };
@@ -77,7 +85,7 @@ enum class Order : uint8_t {
 };
 
 struct Problem {
-  std::vector<Op> ops; // in source order: inputs come before, but for optional ops
+  std::vector<Op> ops; // in source order: inputs come before, except for alternatives
   std::vector<Read> outputs;
   Order order = Order::Free;
   std::vector<OpIndex> forwardOutputs; // of Order::Phases, beside forward ops among the outputs
@@ -86,24 +94,24 @@ struct Problem {
   int64_t rounded(int64_t bytes) const { return (bytes + alignment - 1) / alignment * alignment; }
 };
 
-inline bool hasOptional(const Problem &p) {
+inline bool hasAlternatives(const Problem &p) {
   for (const Op &op : p.ops)
-    if (op.isOptional)
+    if (op.isAlternative)
       return true;
   return false;
 }
 
-// Which ops run, in order; an op that comes again is a recomputation.
+// The op that each step runs; an op that comes again is a recomputation.
 using Schedule = std::vector<OpIndex>;
 
 struct Evaluation {
   std::string error; // empty, or why the schedule is not valid; then nothing else holds
   int64_t peakBytes = 0;
   size_t peakStep = 0;
-  double cost = 0;         // microseconds, with what is spent on waiting for copies
+  double cost = 0;         // microseconds, with transfer stalls
   int64_t outputBytes = 0; // live at the end
-  size_t recomputed = 0;   // runs beyond the first, of an op and its other forms; without views
-  size_t copies = 0;       // to the host and back
+  size_t recomputed = 0;   // steps beyond the first of an op and its other forms; without views
+  size_t transfers = 0;    // offloads and prefetches
 };
 
 // The share of `baseline` that is added to it; nothing is added to nothing, nor by the same ops in
@@ -119,30 +127,29 @@ Schedule sourceOrder(const Problem &p);
 // Peak and cost of a schedule. Linear in its length and the number of reads.
 Evaluation evaluate(const Problem &p, const Schedule &s);
 
-// When a copy of a storage is there, or a workspace.
+// When an instance of a storage is live, or a workspace.
 struct Lifetime {
   int64_t bytes;        // rounded; more than 0
   uint32_t first, last; // steps, both included
 };
 
-// Of a valid schedule, for whoever places it. Results that take over an operand's storage share one
-// lifetime with it.
+// Of a valid schedule, for placing. Instances joined by donations share one lifetime.
 std::vector<Lifetime> lifetimes(const Problem &p, const Schedule &s);
 
-// One copy of one storage, for whoever explains a schedule.
-struct StorageCopy {
-  static constexpr uint32_t kNoHeir = ~0u;
-  Read made;                    // the op and the output that it is of
-  int64_t bytes = 0;            // rounded; may be 0
-  uint32_t first = 0, last = 0; // steps, both included
-  bool isOutput = false;        // stays to the end
-  std::vector<uint32_t> uses;   // steps that read it, or a view of it; ascending
-  uint32_t heir = kNoHeir;      // the copy that takes over its bytes, at `last`
+// One instance of one storage, for explaining a schedule.
+struct Instance {
+  static constexpr uint32_t kNotDonated = ~0u;
+  Read made;                        // the op and its output
+  int64_t bytes = 0;                // rounded; may be 0
+  uint32_t first = 0, last = 0;     // steps, both included
+  bool isOutput = false;            // stays to the end
+  std::vector<uint32_t> uses;       // steps that read it, or a view of it; ascending
+  uint32_t donatedTo = kNotDonated; // the instance that takes over its bytes, at `last`
 };
 
-// Of a valid schedule, in the order in which they are made. At each step, the bytes of all copies
-// that are there, less those that an heir made then takes over, plus the step's workspace, are what
-// is live.
-std::vector<StorageCopy> storageCopies(const Problem &p, const Schedule &s);
+// Of a valid schedule, in the order in which steps make them. Live at a step are the bytes of all
+// instances between whose first and last step it lies, less those of instances that this step makes
+// in donated bytes, plus the step's workspace.
+std::vector<Instance> instancesOf(const Problem &p, const Schedule &s);
 
 } // namespace isthmus::plan

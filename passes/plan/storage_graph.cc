@@ -19,7 +19,7 @@ void StorageGraph::addOptional() {
     const plan::Op &op = p_.ops[i];
     if (op.of == plan::Op::kNone || !op.recomputable || firstOf_[op.of] == kNone)
       continue;
-    if (op.copy == plan::Op::Copy::WaitToDevice)
+    if (op.transfer == plan::Op::Transfer::WaitPrefetch)
       addCopyBack(i, toHost);
     else
       addForm(i);
@@ -32,7 +32,7 @@ void StorageGraph::addOptional() {
 
 bool StorageGraph::isUsable(const std::vector<Read> &inputs) const {
   return std::all_of(inputs.begin(), inputs.end(), [&](const Read &r) {
-    return p_.ops[r.op].persistent || (needed_[r.op] && !p_.ops[r.op].isOptional);
+    return p_.ops[r.op].isPinned || (needed_[r.op] && !p_.ops[r.op].isAlternative);
   });
 }
 
@@ -55,9 +55,9 @@ void StorageGraph::addForm(OpIndex i) {
   op.source = i;
   op.cost = from.cost;
   op.workspace = p_.rounded(from.workspace);
-  op.isBackward = from.phase != Phase::Forward;
+  op.isBackward = from.phase != OpPhase::Forward;
   op.reads = readsOf(p_, from);
-  op.mayReuse = reuseOf(p_, from, op.firstMade);
+  op.donations = reuseOf(p_, from, op.firstMade);
   ops.push_back(std::move(op));
 }
 
@@ -74,14 +74,14 @@ void StorageGraph::addCopyBack(OpIndex wait, std::vector<uint32_t> &toHost) {
   if (toHost[hostWait] == kNone) {
     Op out;
     out.reads = readsOf(p_, first);
-    out.isBackward = first.phase != Phase::Forward || onHost.phase != Phase::Forward;
+    out.isBackward = first.phase != OpPhase::Forward || onHost.phase != OpPhase::Forward;
     if (onHost.inputs.size() != 1 || !onHost.recomputable || !first.recomputable ||
         !isUsable(first.inputs) || out.reads.empty() || (out.isBackward && order == Order::Phases))
       return;
     out.source = hostWait;
     out.otherEnd = hostStart;
     out.bus = Op::Bus::ToHost;
-    out.busTime = first.busTime;
+    out.transferTime = first.transferTime;
     out.firstMade = uint32_t(storages.size());
     out.numMade = 1;
     toHost[hostWait] = uint32_t(ops.size());
@@ -91,8 +91,8 @@ void StorageGraph::addCopyBack(OpIndex wait, std::vector<uint32_t> &toHost) {
   back.source = start;
   back.otherEnd = wait;
   back.bus = Op::Bus::ToDevice;
-  back.busTime = from.busTime;
-  back.isBackward = from.phase != Phase::Forward || last.phase != Phase::Forward;
+  back.transferTime = from.transferTime;
+  back.isBackward = from.phase != OpPhase::Forward || last.phase != OpPhase::Forward;
   back.reads = {ops[toHost[hostWait]].firstMade};
   ops.push_back(std::move(back));
   hasCopies = true;
@@ -107,7 +107,7 @@ public:
     if (p.order != Order::Phases)
       return;
     auto wait = [&](OpIndex op) {
-      if (p_.ops[op].isView() && p_.ops[op].phase == Phase::Forward)
+      if (p_.ops[op].isView() && p_.ops[op].phase == OpPhase::Forward)
         waiting_.push_back(op);
     };
     for (OpIndex op : p.forwardOutputs)
@@ -117,7 +117,7 @@ public:
   }
 
   void run(OpIndex op) {
-    if (!p_.ops[op].isOptional)
+    if (!p_.ops[op].isAlternative)
       viewsBefore(op);
     forwardOutputs();
     for (const Read &r : p_.ops[op].inputs)
@@ -139,7 +139,7 @@ public:
 
   void renew(OpIndex op) {
     copy_[op] = ++numCopies_;
-    if (p_.ops[op].of != Op::kNone && !p_.ops[op].isStart())
+    if (p_.ops[op].of != Op::kNone && !p_.ops[op].startsTransfer())
       copy_[p_.ops[op].of] = numCopies_;
   }
 
@@ -162,7 +162,7 @@ public:
 
   bool isThere(OpIndex i) const {
     const Op &op = p_.ops[i];
-    return op.persistent || copy_[i] > 0 ||
+    return op.isPinned || copy_[i] > 0 ||
            (op.isView() && std::all_of(op.inputs.begin(), op.inputs.end(),
                                        [&](const Read &r) { return isThere(r.op); }));
   }
@@ -176,7 +176,7 @@ public:
       chain_.push_back(op);
       op = p_.ops[op].inputs[p_.ops[op].viewOf].op;
     }
-    uint64_t base = p_.ops[op].persistent ? 1 : copy_[op];
+    uint64_t base = p_.ops[op].isPinned ? 1 : copy_[op];
     while (!chain_.empty()) {
       OpIndex view = chain_.back();
       chain_.pop_back();

@@ -9,7 +9,7 @@ std::vector<char> neededOps(const Problem &p) {
   std::vector<char> needed(p.ops.size(), 0);
   std::vector<OpIndex> stack;
   auto need = [&](const Read &r) {
-    if (!needed[r.op] && !p.ops[r.op].persistent) {
+    if (!needed[r.op] && !p.ops[r.op].isPinned) {
       needed[r.op] = 1;
       stack.push_back(r.op);
     }
@@ -44,10 +44,10 @@ std::vector<uint32_t> Storages::readsOf(const Problem &p, const plan::Op &op) co
   return reads;
 }
 
-std::vector<Storages::Op::Reuse> Storages::reuseOf(const Problem &p, const plan::Op &op,
-                                                   uint32_t firstMade) const {
-  std::vector<Op::Reuse> pairs;
-  for (const plan::Op::Reuse &pair : op.mayReuse) {
+std::vector<Storages::Op::Donation> Storages::reuseOf(const Problem &p, const plan::Op &op,
+                                                      uint32_t firstMade) const {
+  std::vector<Op::Donation> pairs;
+  for (const plan::Op::Donation &pair : op.donations) {
     uint32_t read = storageOf(p, op.inputs[pair.input]), made = firstMade + pair.output;
     if (read != kNone && storages[read].bytes >= storages[made].bytes)
       pairs.push_back({made, read});
@@ -59,7 +59,7 @@ Storages::Storages(const Problem &p, Views views)
     : needed_(neededOps(p)), firstOf_(p.ops.size(), kNone), touches_(p.ops.size()) {
   for (OpIndex i = 0; i < p.ops.size(); ++i) {
     const plan::Op &from = p.ops[i];
-    if (from.persistent || !needed_[i])
+    if (from.isPinned || !needed_[i])
       continue;
     std::vector<uint32_t> reads = readsOf(p, from);
     if (from.isView()) {
@@ -79,14 +79,14 @@ Storages::Storages(const Problem &p, Views views)
     op.cost = from.cost;
     op.workspace = p.rounded(from.workspace);
     op.mayRepeat = from.recomputable;
-    op.isBackward = from.phase != Phase::Forward;
+    op.isBackward = from.phase != OpPhase::Forward;
     op.reads = std::move(reads);
     op.firstMade = firstOf_[i] = static_cast<uint32_t>(storages.size());
     op.numMade = static_cast<uint32_t>(std::max<size_t>(1, from.outputBytes.size()));
     storages.resize(storages.size() + op.numMade, {0, static_cast<uint32_t>(ops.size())});
     for (size_t k = 0; k < from.outputBytes.size(); ++k)
       storages[op.firstMade + k].bytes = p.rounded(from.outputBytes[k]);
-    op.mayReuse = reuseOf(p, from, op.firstMade);
+    op.donations = reuseOf(p, from, op.firstMade);
     ops.push_back(std::move(op));
   }
   for (const Read &r : p.outputs)

@@ -27,16 +27,16 @@ struct Storages {
     bool isBackward = false;
     std::vector<uint32_t> reads; // storages, each once
     uint32_t firstMade = 0, numMade = 0;
-    struct Reuse {
+    struct Donation {
       uint32_t made, read; // storages
     };
-    std::vector<Reuse> mayReuse; // `made` is no larger than `read`
+    std::vector<Donation> donations; // `made` is no larger than `read`
 
     // A copy to the host stands where its wait does, and makes a storage of 0 bytes, which is what
     // is on the host; one back stands where its start does. `source` is that end.
     enum class Bus : uint8_t { None, ToHost, ToDevice };
     Bus bus = Bus::None;
-    double busTime = 0;
+    double transferTime = 0;
     OpIndex otherEnd = 0; // of Problem::ops
   };
 
@@ -58,7 +58,7 @@ protected:
   // All that the op reads, each storage once.
   std::vector<uint32_t> readsOf(const Problem &p, const plan::Op &op) const;
   // Pairs of its outputs, the first of which is `firstMade`, and of what it reads.
-  std::vector<Op::Reuse> reuseOf(const Problem &p, const plan::Op &op, uint32_t firstMade) const;
+  std::vector<Op::Donation> reuseOf(const Problem &p, const plan::Op &op, uint32_t firstMade) const;
 
   // The last time that `readsOf` met each storage, and how often it was called.
   mutable std::vector<uint32_t> metAt_;

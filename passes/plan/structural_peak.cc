@@ -92,8 +92,8 @@ int64_t workingSet(const Needs &n, const Needs::Op &op) {
   for (uint32_t r : op.reads)
     read += n.storages[r].bytes;
   for (uint32_t m = op.firstMade; m < op.firstMade + op.numMade; ++m)
-    if (std::none_of(op.mayReuse.begin(), op.mayReuse.end(),
-                     [&](const Needs::Op::Reuse &pair) { return pair.made == m; }))
+    if (std::none_of(op.donations.begin(), op.donations.end(),
+                     [&](const Needs::Op::Donation &pair) { return pair.made == m; }))
       bytes += n.storages[m].bytes;
   return bytes + read;
 }

@@ -17,7 +17,7 @@ Timeline::Timeline(const StorageGraph &g) : g_(g) {
       endOp_.reads.push_back(s);
   endOp_.firstMade = static_cast<uint32_t>(g.storages.size());
   for (const StorageGraph::Op &op : g.ops)
-    hasReuse_ |= !op.mayReuse.empty();
+    hasReuse_ |= !op.donations.empty();
   std::vector<uint32_t> order(g.numDefault);
   for (uint32_t i = 0; i < order.size(); ++i)
     order[i] = i;
@@ -417,7 +417,7 @@ int64_t Timeline::sharedAt(RunId r) const {
   auto isIn = [](const std::vector<uint32_t> &list, uint32_t x) {
     return std::find(list.begin(), list.end(), x) != list.end();
   };
-  for (const auto &[madeHere, read] : o.mayReuse) {
+  for (const auto &[madeHere, read] : o.donations) {
     auto k = std::find(o.reads.begin(), o.reads.end(), read) - o.reads.begin();
     if (lastUse(readCopies_[runs_[r].firstRead + static_cast<size_t>(k)]) != r ||
         isIn(takenReads_, read) || isIn(takenMade_, madeHere))
@@ -431,7 +431,7 @@ int64_t Timeline::sharedAt(RunId r) const {
 
 void Timeline::refreshExtra(RunId r) {
   const StorageGraph::Op &o = op(runs_[r].op);
-  if (o.mayReuse.empty())
+  if (o.donations.empty())
     return;
   int64_t extra = o.workspace - sharedAt(r), change = extra - runs_[r].extra;
   if (!change)

@@ -92,9 +92,9 @@ double Timeline::stalls() const {
     const double now = run + waited;
     const StorageGraph::Op &o = op(runs_[e.run].op);
     if (e.kind == BusEvent::StartOut || e.kind == BusEvent::StartOutAfter)
-      completion_[e.run] = out = std::max(out, now) + o.busTime;
+      completion_[e.run] = out = std::max(out, now) + o.transferTime;
     else if (e.kind == BusEvent::Run && o.bus == Bus::ToDevice)
-      completion_[e.run] = back = std::max(back, now) + o.busTime;
+      completion_[e.run] = back = std::max(back, now) + o.transferTime;
     else // a wait
       waited += std::max(0.0, completion_[e.run] - now);
   }

@@ -43,7 +43,7 @@ uint32_t Editor::someWay(uint32_t storage) {
 double Editor::guess(const Way &way, RunId before) const {
   const StorageGraph::Op &o = g_.ops[way.op];
   if (g_.isCopyBack(o))
-    return o.busTime / 2;
+    return o.transferTime / 2;
   double cost = o.cost;
   for (uint32_t s : o.reads) {
     CopyId c = t_.newestBefore(s, before);

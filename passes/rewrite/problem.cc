@@ -47,7 +47,7 @@ llvm::Expected<GraphProblem> extractProblem(const Graph &g, const Target &t) {
   for (const Input &input : g.inputs()) {
     plan::Op op;
     op.name = g.valueName(input.value).str();
-    op.persistent = true;
+    op.isPinned = true;
     op.outputBytes = {g.type(input.value).bytes()};
     if (!sizes.allows(op))
       return locate(tooLarge(g, input.value), g.whereIs(g.value(input.value).loc));
@@ -65,7 +65,7 @@ llvm::Expected<GraphProblem> extractProblem(const Graph &g, const Target &t) {
     OpCall call = g.call(id);
     plan::Op op;
     op.name = g.nodeName(id).str();
-    op.phase = static_cast<plan::Phase>(n.phase);
+    op.phase = static_cast<plan::OpPhase>(n.phase);
     op.cost = 1e6 * t.seconds(call);
     for (ValueId v : n.operands)
       op.inputs.push_back(out.readOf(g, v));
@@ -83,7 +83,7 @@ llvm::Expected<GraphProblem> extractProblem(const Graph &g, const Target &t) {
       for (const Type &type : call.results)
         op.outputBytes.push_back(type.bytes());
       for (const InPlace &pair : inPlacePairs(g, id, roots))
-        op.mayReuse.push_back({pair.result, pair.operand});
+        op.donations.push_back({pair.result, pair.operand});
     }
     if (!sizes.allows(op))
       return locate(tooLarge(g, n.firstResult), g.whereIs(id));

@@ -7,7 +7,7 @@
 #include "passes/checkpoint/policy.h"
 #include "passes/differentiate/differentiate.h"
 #include "passes/place/place.h"
-#include "passes/plan/keep.h"
+#include "passes/plan/checkpoint_schedule.h"
 #include "passes/rewrite/original.h"
 #include "passes/rewrite/rematerialize.h"
 #include "passes/simplify/dce.h"
@@ -122,7 +122,7 @@ TEST_F(Rewrites, RandomKeepOrRecomputeChoicesGiveTheSameBits) {
       for (size_t o = 0; o < keep.back().size(); ++o)
         keep.back()[o] = random.oneIn(share);
     }
-    plan::Schedule s = plan::scheduleKeeping(p.problem, keep);
+    plan::Schedule s = plan::checkpointSchedule(p.problem, keep);
     recomputed += plan::evaluate(p.problem, s).recomputed;
     check(g, p, s, inputs, want);
     if (HasFatalFailure())
@@ -185,7 +185,7 @@ TEST_F(Rewrites, TheLossIsNoClone) {
   addGradientOutputs(g, {x}, grads);
   GraphProblem p = cantFail(extractProblem(g, device_->target()));
   std::vector<std::vector<bool>> none(p.problem.ops.size(), std::vector<bool>(1, false));
-  plan::Schedule s = plan::scheduleKeeping(p.problem, none);
+  plan::Schedule s = plan::checkpointSchedule(p.problem, none);
   Inputs inputs = drawInputs(g, 1);
   check(g, p, s, inputs, reference(g, inputs));
 

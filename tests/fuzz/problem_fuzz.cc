@@ -17,7 +17,7 @@ namespace {
 constexpr size_t kMostPlanned = 12, kOneOf = 16;
 
 void checkPlan(const plan::Problem &p, const plan::Evaluation &baseline) {
-  plan::PlanOptions options;
+  plan::SearchOptions options;
   options.budgetBytes = baseline.peakBytes / 4 * 3;
   options.effort = 1e-4;
   plan::PlanResult found = plan::planWithin(p, options);

@@ -7,7 +7,7 @@
 #include "ir/text/printer.h"
 #include "ir/verifier.h"
 #include "passes/differentiate/differentiate.h"
-#include "passes/plan/keep.h"
+#include "passes/plan/checkpoint_schedule.h"
 #include "passes/rewrite/rematerialize.h"
 #include "passes/simplify/dce.h"
 #include "tests/onnx/model_maker.h"
@@ -110,7 +110,7 @@ TEST(Export, RewrittenGraphsReadBack) {
     std::vector<std::vector<bool>> keep;
     for (const plan::Op &op : p.problem.ops)
       keep.emplace_back(std::max<size_t>(1, op.outputBytes.size()), random.oneIn(3));
-    Graph rewritten = rematerialize(g, p, plan::scheduleKeeping(p.problem, keep));
+    Graph rewritten = rematerialize(g, p, plan::checkpointSchedule(p.problem, keep));
     for (uint32_t i = 0; i < rewritten.numNodes(); ++i)
       clones += rewritten.node(NodeId(i)).isClone();
     expectRoundTrip(rewritten);

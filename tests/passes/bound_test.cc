@@ -80,7 +80,7 @@ TEST(LowestPeak, ByHand) {
   EXPECT_EQ(lowestPeak(p), 25); // a again at c: 20, then 25
   p.ops[0].recomputable = false;
   EXPECT_EQ(lowestPeak(p), 30); // a stays while c is made of b
-  p.ops[3].mayReuse = {{0, 0}};
+  p.ops[3].donations = {{0, 0}};
   EXPECT_EQ(lowestPeak(p), 30);
   p.ops[0].recomputable = true;
   EXPECT_EQ(lowestPeak(p), 20);
@@ -90,7 +90,7 @@ TEST(LowestPeak, ByHand) {
   EXPECT_EQ(lowestPeak(p), 30);
   // With another way to c, its op need not run, but that of b must: a, b and 7 bytes.
   p.ops.push_back(make({{0}}, {10}));
-  p.ops.back().isOptional = true;
+  p.ops.back().isAlternative = true;
   p.ops.back().of = 2;
   EXPECT_EQ(lowestPeak(p), 27);
   EXPECT_EQ(leastCostAtAll(p), std::nullopt);
@@ -181,7 +181,7 @@ Schedule anyOrder(const Problem &p, Rng &rng) {
   Schedule s;
   std::vector<char> there(p.ops.size(), 0);
   for (OpIndex i = 0; i < p.ops.size(); ++i)
-    there[i] = p.ops[i].persistent;
+    there[i] = p.ops[i].isPinned;
   for (bool isDone = false; !isDone;) {
     std::vector<OpIndex> ready;
     for (OpIndex i = 0; i < p.ops.size(); ++i)
@@ -311,7 +311,7 @@ TEST(LeastCost, ByHand) {
 TEST(LeastCost, AResultTakesOverOnlyWhatIsNotKept) {
   Problem p;
   p.ops = {make({}, {10}), make({{0}}, {10}), make({{1}, {0}}, {1})};
-  p.ops[1].mayReuse = {{0, 0}};
+  p.ops[1].donations = {{0, 0}};
   p.ops[1].workspace = 5;
   p.outputs = {{2}};
   // With the first result kept the second takes 25, otherwise 15; the third takes 21.

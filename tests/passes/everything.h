@@ -32,7 +32,7 @@ public:
       for (OpIndex i : p.forwardOutputs)
         addForwardOutput(i);
       for (const Read &r : p.outputs)
-        if (p.ops[r.op].phase == Phase::Forward)
+        if (p.ops[r.op].phase == OpPhase::Forward)
           addForwardOutput(r.op);
     }
     for (const Read &r : p.outputs)
@@ -75,14 +75,14 @@ private:
   };
 
   void addForwardOutput(OpIndex i) {
-    if (p_.ops[i].persistent)
+    if (p_.ops[i].isPinned)
       return;
     forwardOutputs_ |= bit(i);
     need(i);
   }
 
   void need(OpIndex i) {
-    if (needed_[i] || p_.ops[i].persistent)
+    if (needed_[i] || p_.ops[i].isPinned)
       return;
     needed_[i] = true;
     for (const Read &r : p_.ops[i].inputs)
@@ -96,7 +96,7 @@ private:
     State s;
     s.copy.assign(slotBytes_.size(), kNever);
     for (OpIndex i = 0; i < p_.ops.size(); ++i)
-      if (p_.ops[i].persistent)
+      if (p_.ops[i].isPinned)
         s.copy[firstSlot_[i]] = kPersistent;
     s.ahead.assign(2 + p_.ops.size(), 0);
     return s;
@@ -115,7 +115,7 @@ private:
   // Forward outputs are asked for even where no backward op runs.
   bool isEnd(const State &s) const {
     for (OpIndex i = 0; i < p_.ops.size(); ++i)
-      if (p_.ops[i].isStart() && isUnderWay(s, i))
+      if (p_.ops[i].startsTransfer() && isUnderWay(s, i))
         return false;
     return (s.ran & forwardOutputs_) == forwardOutputs_ &&
            std::all_of(p_.outputs.begin(), p_.outputs.end(),
@@ -147,8 +147,8 @@ private:
   // Whether the order lets `i` run now.
   bool isItsTurn(const State &s, OpIndex i) const {
     const Op &op = p_.ops[i];
-    if (op.isOptional)
-      return p_.order != Order::Phases || op.phase == Phase::Forward ||
+    if (op.isAlternative)
+      return p_.order != Order::Phases || op.phase == OpPhase::Forward ||
              (s.ran & forwardOutputs_) == forwardOutputs_;
     if (s.ran & bit(i))
       return op.recomputable;
@@ -162,12 +162,12 @@ private:
     }
     if (p_.order == Order::Fixed)
       return s.ran >> i == 0;
-    return op.phase == Phase::Forward || (s.ran & forwardOutputs_) == forwardOutputs_;
+    return op.phase == OpPhase::Forward || (s.ran & forwardOutputs_) == forwardOutputs_;
   }
 
   bool isRanKept(OpIndex i) const {
     const Op &op = p_.ops[i];
-    if (op.isOptional)
+    if (op.isAlternative)
       return false;
     return !op.recomputable || (order_ ? !op.isView() : p_.order == Order::Fixed) ||
            (forwardOutputs_ & bit(i));
@@ -177,17 +177,17 @@ private:
   template <typename Fn> void runCopy(const State &s, OpIndex i, Fn fn) const {
     const Op &op = p_.ops[i];
     const char read = s.copy[slot(op.inputs[0])];
-    if (read == kNever || (op.isStart() && isUnderWay(s, i)))
+    if (read == kNever || (op.startsTransfer() && isUnderWay(s, i)))
       return;
     State t = s;
-    if (op.isStart()) {
-      const bool isOut = op.copy == Op::Copy::StartToHost;
+    if (op.startsTransfer()) {
+      const bool isOut = op.transfer == Op::Transfer::StartOffload;
       t.copy[firstSlot_[i]] = isOut ? read : char(s.maker.size());
       if (!isOut)
         t.maker += char(firstSlot_[i]);
       char &bus = t.ahead[isOut ? 0 : 1];
       if (isTimed_)
-        t.ahead[2 + i] = bus = char(bus + int(op.busTime));
+        t.ahead[2 + i] = bus = char(bus + int(op.transferTime));
       const int64_t peak = live(t);
       return fn(tidied(std::move(t)), peak, 0);
     }
@@ -208,7 +208,7 @@ private:
   // By a copy that is under way.
   bool isHeld(const State &s, char copy) const {
     for (OpIndex i = 0; i < p_.ops.size(); ++i)
-      if (p_.ops[i].isStart() && s.copy[firstSlot_[i]] == copy)
+      if (p_.ops[i].startsTransfer() && s.copy[firstSlot_[i]] == copy)
         return true;
     return false;
   }
@@ -218,7 +218,7 @@ private:
     const Op &op = p_.ops[i];
     if (!needed_[i] || !isItsTurn(s, i))
       return;
-    if (op.copy != Op::Copy::None)
+    if (op.transfer != Op::Transfer::None)
       return runCopy(s, i, fn);
     std::string read;
     for (const Read &r : op.inputs) {
@@ -246,7 +246,7 @@ private:
       }
     pass(t, op.cost);
     for (OpIndex k = 0; k < p_.ops.size(); ++k)
-      if (p_.ops[k].isStart() && isUnderWay(t, k))
+      if (p_.ops[k].startsTransfer() && isUnderWay(t, k))
         mortal.erase(t.copy[firstSlot_[k]]);
     const int64_t most = live(t) + p_.rounded(op.workspace);
     std::vector<char> all(mortal.begin(), mortal.end());
@@ -260,7 +260,7 @@ private:
         }
       int64_t shared = 0;
       std::set<uint32_t> placed;
-      for (const Op::Reuse &r : op.mayReuse) {
+      for (const Op::Donation &r : op.donations) {
         char from = read[r.input];
         int64_t need = slotBytes_[firstSlot_[i] + r.output];
         if (from < 0 || !dies.count(from) || placed.count(r.output) ||

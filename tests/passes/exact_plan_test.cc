@@ -31,8 +31,8 @@ constexpr Expected kExpected[] = {{Order::Free, "free", 92, 95, 98},
 // Of the least, for the peak and for the cost of a plan that is not as good.
 constexpr double kWorstPeak = 1.8, kWorstCost = 2.2;
 
-PlanOptions options(int64_t budget) {
-  PlanOptions o;
+SearchOptions options(int64_t budget) {
+  SearchOptions o;
   o.budgetBytes = budget;
   o.effort = 0.01;
   return o;
@@ -43,22 +43,22 @@ std::string describe(const Problem &p) {
       "order " + std::to_string(int(p.order)) + ", alignment " + std::to_string(p.alignment) + "\n";
   for (OpIndex i = 0; i < p.ops.size(); ++i) {
     const Op &op = p.ops[i];
-    out += std::to_string(i) + (op.phase == Phase::Forward ? " fwd" : " bwd") + " reads";
+    out += std::to_string(i) + (op.phase == OpPhase::Forward ? " fwd" : " bwd") + " reads";
     for (const Read &r : op.inputs)
       out += " " + std::to_string(r.op) + "." + std::to_string(r.output);
     out += " bytes";
     for (int64_t b : op.outputBytes)
       out += " " + std::to_string(b);
     out += " cost " + std::to_string(int(op.cost)) + " workspace " + std::to_string(op.workspace);
-    for (const Op::Reuse &r : op.mayReuse)
+    for (const Op::Donation &r : op.donations)
       out += " reuse " + std::to_string(r.output) + "<-" + std::to_string(r.input);
     if (op.of != Op::kNone)
       out += " of " + std::to_string(op.of);
-    if (op.copy != Op::Copy::None)
-      out += " copy " + std::to_string(int(op.copy)) + " bus " + std::to_string(int(op.busTime));
+    if (op.transfer != Op::Transfer::None)
+      out += " copy " + std::to_string(int(op.transfer)) + " bus " +
+             std::to_string(int(op.transferTime));
     out += op.isView() ? " view of input " + std::to_string(op.viewOf) : std::string();
-    out +=
-        std::string(op.persistent ? " persistent" : "") + (op.recomputable ? "" : " once") + "\n";
+    out += std::string(op.isPinned ? " persistent" : "") + (op.recomputable ? "" : " once") + "\n";
   }
   out += "outputs";
   for (const Read &r : p.outputs)
@@ -108,7 +108,7 @@ void compare(const Problem &p, Rng &rng, Tally &tally) {
   ASSERT_LE(lowestPeak(p), least);
   ASSERT_LE(leastCostAtAll(p).value_or(0), all.leastCost(INT64_MAX) + 1e-9);
 
-  PlanOptions o = options(0);
+  SearchOptions o = options(0);
   o.smallest = true;
   PlanResult low = planWithin(p, o);
   ASSERT_EQ(low.planned.error, "") << text(low.schedule);

@@ -5,7 +5,7 @@
 #include "passes/differentiate/differentiate.h"
 #include "passes/inspect/explain.h"
 #include "passes/place/place.h"
-#include "passes/plan/keep.h"
+#include "passes/plan/checkpoint_schedule.h"
 #include "passes/rewrite/rematerialize.h"
 #include "passes/simplify/dce.h"
 #include "tests/passes/random_problem.h"
@@ -268,19 +268,19 @@ TEST(StorageCopies, AddUpToWhatIsLiveOnRandomProblems) {
         s.insert(s.begin() + int64_t(k) + 1, again);
     plan::Evaluation e = plan::evaluate(p, s);
     ASSERT_EQ(e.error, "");
-    std::vector<plan::StorageCopy> copies = plan::storageCopies(p, s);
+    std::vector<plan::Instance> copies = plan::instancesOf(p, s);
     std::vector<int64_t> live(s.size());
     for (size_t t = 0; t < s.size(); ++t)
       live[t] = p.rounded(p.ops[s[t]].workspace);
-    for (const plan::StorageCopy &c : copies) {
+    for (const plan::Instance &c : copies) {
       for (uint32_t t = c.first; t <= c.last; ++t)
         live[t] += c.bytes;
       ASSERT_TRUE(std::is_sorted(c.uses.begin(), c.uses.end()));
-      if (c.heir == plan::StorageCopy::kNoHeir)
+      if (c.donatedTo == plan::Instance::kNotDonated)
         continue;
       ++heirs;
-      ASSERT_EQ(copies[c.heir].first, c.last);
-      live[c.last] -= copies[c.heir].bytes;
+      ASSERT_EQ(copies[c.donatedTo].first, c.last);
+      live[c.last] -= copies[c.donatedTo].bytes;
     }
     auto most = std::max_element(live.begin(), live.end());
     ASSERT_EQ(*most, plan::Slow::peak(p, s)) << "problem " << i;
@@ -299,7 +299,7 @@ plan::Schedule randomSchedule(const plan::Problem &p, Random &random) {
       for (size_t o = 0; o < keep.back().size(); ++o)
         keep.back()[o] = random.oneIn(3);
     }
-    return plan::scheduleKeeping(p, keep);
+    return plan::checkpointSchedule(p, keep);
   }
   plan::Schedule s;
   for (plan::OpIndex op : plan::sourceOrder(p)) {

@@ -20,7 +20,7 @@ static std::string judged(const JointGraph &g, const std::string &line, double b
   if (!e.error.empty())
     return "invalid: " + e.error;
   return llvm::formatv("{0} {1:F9} {2:F12} {3} {4}", e.peakBytes, e.cost,
-                       plan::overhead(e.cost, baseline), e.recomputed, e.copies);
+                       plan::overhead(e.cost, baseline), e.recomputed, e.transfers);
 }
 
 int main() {

@@ -17,7 +17,7 @@ namespace {
 int numProblems(int sampled, int all) { return std::getenv("ISTHMUS_FULL") ? all : sampled; }
 
 PlanResult planned(const Problem &p, int64_t budget) {
-  PlanOptions o;
+  SearchOptions o;
   o.budgetBytes = budget;
   o.effort = 0.01;
   return planWithin(p, o);
@@ -106,14 +106,14 @@ TEST(Same, WithMoreThatIsAlwaysThere) {
   expectSame(2, [](Problem &p, Rng &rng) {
     Op weight;
     weight.name = "weight";
-    weight.persistent = true;
+    weight.isPinned = true;
     weight.outputBytes = {int64_t(1) << 40};
     std::vector<OpIndex> to;
     std::tie(p, to) = withOp(p, OpIndex(below(rng, 3)), weight);
     for (OpIndex k = 0; k < to.back(); ++k) // it comes before its readers
-      EXPECT_TRUE(p.ops[k].persistent);
+      EXPECT_TRUE(p.ops[k].isPinned);
     for (Op &op : p.ops)
-      if (!op.persistent && !op.isView() && below(rng, 2))
+      if (!op.isPinned && !op.isView() && below(rng, 2))
         op.inputs.push_back({to.back(), 0});
     return Change{to};
   });

@@ -2,7 +2,7 @@
 // problems.
 
 #include "passes/place/place.h"
-#include "passes/plan/keep.h"
+#include "passes/plan/checkpoint_schedule.h"
 #include "tests/passes/random_problem.h"
 #include "gtest/gtest.h"
 #include <numeric>
@@ -28,7 +28,7 @@ TEST(Evaluate, AgreesWithTheDefinitionOnRandomProblems) {
   size_t recomputations = 0;
   for (int i = 0; i < 3000; ++i) {
     Problem p = randomProblem(rng);
-    for (const Schedule &s : {sourceOrder(p), scheduleKeeping(p, randomKeep(p, rng))}) {
+    for (const Schedule &s : {sourceOrder(p), checkpointSchedule(p, randomKeep(p, rng))}) {
       Evaluation e = evaluate(p, s);
       ASSERT_EQ(e.error, "") << "problem " << i;
       ASSERT_EQ(e.peakBytes, Slow::peak(p, s)) << "problem " << i;
@@ -61,7 +61,7 @@ TEST(Evaluate, OutputsAreToldApartHoweverManyThereAre) {
   p.ops[0].outputBytes = p.ops[1].outputBytes = {64};
   p.ops[2].inputs = {{0, 0}, {1, 0}};
   p.ops[2].outputBytes.assign(70, 64);
-  p.ops[2].mayReuse = {{66, 0}, {2, 1}};
+  p.ops[2].donations = {{66, 0}, {2, 1}};
   for (uint32_t k = 0; k < 70; ++k)
     p.outputs.push_back({2, k});
   EXPECT_EQ(evaluate(p, {0, 1, 2}).peakBytes, 70 * 64);
@@ -88,7 +88,7 @@ TEST(Evaluate, MoreLiveBytesThan64BitsHoldIsAnError) {
 TEST(Keep, RecomputesSegmentsOfAChainOnce) {
   Problem p;
   Op in;
-  in.persistent = true;
+  in.isPinned = true;
   in.outputBytes = {10};
   p.ops.push_back(in);
   for (uint32_t i = 1; i <= 8; ++i) {
@@ -101,7 +101,7 @@ TEST(Keep, RecomputesSegmentsOfAChainOnce) {
   }
   for (uint32_t i = 8; i >= 1; --i) {
     Op b;
-    b.phase = plan::Phase::Backward;
+    b.phase = plan::OpPhase::Backward;
     b.inputs = {{i, 0}, {uint32_t(p.ops.size()) - 1, 0}};
     b.outputBytes = {10};
     b.cost = 1;
@@ -113,7 +113,7 @@ TEST(Keep, RecomputesSegmentsOfAChainOnce) {
 
   std::vector<std::vector<bool>> keep(p.ops.size(), {false});
   keep[4] = {true};
-  Schedule s = scheduleKeeping(p, keep);
+  Schedule s = checkpointSchedule(p, keep);
   Evaluation e = evaluate(p, s);
   // f8 is read while it is there no more: 5, 6, 7, 8 come again from 4; then 1, 2, 3.
   EXPECT_EQ(e.recomputed, 7u);

@@ -84,7 +84,7 @@ TEST(Timeline, IsExactWhereAnOpHasVeryManyOperands) {
     op.inputs = std::move(reads);
     op.outputBytes = {64};
     if (reuses)
-      op.mayReuse = {{0, 0}};
+      op.donations = {{0, 0}};
     p.ops.push_back(std::move(op));
     return Read{OpIndex(p.ops.size() - 1), 0};
   };
@@ -139,10 +139,10 @@ TEST(Timeline, IsExactWithOptionalOps) {
       ASSERT_EQ(judged.error, "") << "problem " << i << ", edit " << step;
       ASSERT_EQ(judged.peakBytes, e.timeline().peak()) << "problem " << i << ", edit " << step;
       ASSERT_NEAR(judged.cost, e.cost(), 1e-6) << "problem " << i << ", edit " << step;
-      copies += judged.copies;
+      copies += judged.transfers;
       stalled += e.cost() > e.timeline().runCost() + 1e-6;
       for (OpIndex op : s)
-        forms += p.ops[op].isOptional && p.ops[op].copy == Op::Copy::None;
+        forms += p.ops[op].isAlternative && p.ops[op].transfer == Op::Transfer::None;
     }
     Schedule s = g.scheduleOf(e.timeline().ops());
     ASSERT_EQ(Slow::peak(p, s), e.timeline().peak());
@@ -177,8 +177,8 @@ TEST(Timeline, UndoLeavesNoTrace) {
   }
 }
 
-PlanOptions options(int64_t budget) {
-  PlanOptions o;
+SearchOptions options(int64_t budget) {
+  SearchOptions o;
   o.budgetBytes = budget;
   o.effort = 0.004;
   return o;
@@ -189,7 +189,7 @@ Problem anyProblem(Rng &rng) {
   Problem p = randomProblem(rng, 12);
   p.order = rng() % 2 ? Order::Free : rng() % 2 ? Order::Fixed : Order::Phases;
   for (OpIndex i = 0; i < p.ops.size(); ++i)
-    if (!p.ops[i].persistent && p.ops[i].phase == plan::Phase::Forward && below(rng, 6) == 0)
+    if (!p.ops[i].isPinned && p.ops[i].phase == plan::OpPhase::Forward && below(rng, 6) == 0)
       p.forwardOutputs.push_back(i);
   if (below(rng, 2))
     addOptional(p, rng, 6);
@@ -204,7 +204,7 @@ TEST(Planner, MeetsBudgetsOrNamesTheSmallest) {
     Evaluation baseline = evaluate(p, sourceOrder(p));
     int64_t lowest = lowestPeak(p);
     ASSERT_LE(lowest, baseline.peakBytes);
-    PlanOptions o = options(lowest + int64_t(rng() % uint64_t(baseline.peakBytes - lowest + 1)));
+    SearchOptions o = options(lowest + int64_t(rng() % uint64_t(baseline.peakBytes - lowest + 1)));
     PlanResult r = planWithin(p, o);
     ASSERT_EQ(r.planned.error, "") << "problem " << i;
     ASSERT_EQ(evaluate(p, r.schedule).error, "") << "problem " << i;
@@ -240,7 +240,8 @@ TEST(Planner, IsNoWorseWithOptionalOps) {
     Problem p = randomProblem(rng, 12);
     p.order = rng() % 2 ? Order::Free : rng() % 2 ? Order::Fixed : Order::Phases;
     addOptional(p, rng, 8);
-    PlanOptions o = options(evaluate(p, sourceOrder(p)).peakBytes * int64_t(60 + rng() % 40) / 100);
+    SearchOptions o =
+        options(evaluate(p, sourceOrder(p)).peakBytes * int64_t(60 + rng() % 40) / 100);
     PlanResult without = planWithin(withoutOptional(p), o), with = planWithin(p, o);
     ASSERT_EQ(with.planned.error, "") << "problem " << i;
     ASSERT_TRUE(with.isWithin || !without.isWithin) << "problem " << i;
@@ -251,7 +252,7 @@ TEST(Planner, IsNoWorseWithOptionalOps) {
       ASSERT_LE(*with.leastCost, with.planned.cost + 1e-9) << "problem " << i;
     }
     met += with.isWithin;
-    copies += with.planned.copies > 0;
+    copies += with.planned.transfers > 0;
     better +=
         with.isWithin && (!without.isWithin || with.planned.cost < without.planned.cost - 1e-9);
   }
@@ -265,7 +266,7 @@ TEST(Planner, GivesTheSamePlanAgain) {
   Rng rng(4);
   for (int i = 0; i < 30; ++i) {
     Problem p = randomProblem(rng);
-    PlanOptions o = options(evaluate(p, sourceOrder(p)).peakBytes * 3 / 4);
+    SearchOptions o = options(evaluate(p, sourceOrder(p)).peakBytes * 3 / 4);
     ASSERT_EQ(planWithin(p, o).schedule, planWithin(p, o).schedule);
   }
 }
@@ -282,10 +283,10 @@ TEST(Planner, RecomputesNothingWithinTheBaseline) {
 TEST(Planner, StopsWhenAskedAndGivesTheBestSoFar) {
   Rng rng(6);
   Problem p = randomProblem(rng, 60);
-  PlanOptions o = options(evaluate(p, sourceOrder(p)).peakBytes * 9 / 10);
+  SearchOptions o = options(evaluate(p, sourceOrder(p)).peakBytes * 9 / 10);
   o.effort = 1e6; // weeks
   int asked = 0;
-  o.progress = [&](const PlanProgress &now) { return now.cost == 0 && ++asked < 100000; };
+  o.progress = [&](const SearchProgress &now) { return now.cost == 0 && ++asked < 100000; };
   PlanResult r = planWithin(p, o);
   EXPECT_EQ(r.planned.error, "");
 }
@@ -296,8 +297,8 @@ Problem chain(uint32_t n) {
   for (uint32_t i = 0; i <= 2 * n; ++i) {
     Op op;
     op.name = "op" + std::to_string(i);
-    op.persistent = i == 0;
-    op.phase = i <= n ? plan::Phase::Forward : plan::Phase::Backward;
+    op.isPinned = i == 0;
+    op.phase = i <= n ? plan::OpPhase::Forward : plan::OpPhase::Backward;
     op.cost = 1;
     op.outputBytes = {10};
     if (i > 0)
@@ -319,7 +320,7 @@ TEST(Planner, IsOptimalOnAChain) {
     double again; // runs, found by hand
   } cases[] = {{90, 0}, {80, 1}, {70, 2}, {60, 3}};
   for (auto [budget, again] : cases) {
-    PlanOptions o = options(budget);
+    SearchOptions o = options(budget);
     o.effort = 0.05;
     PlanResult r = planWithin(p, o);
     ASSERT_TRUE(r.isWithin) << budget;
@@ -333,7 +334,7 @@ TEST(Budget, TheArenaStaysWithin) {
   for (int i = 0, n = numProblems(400, 10000); i < n; ++i) {
     Problem p = anyProblem(rng);
     int64_t lowest = lowestPeak(p), most = evaluate(p, sourceOrder(p)).peakBytes;
-    PlanOptions o = options(lowest + int64_t(rng() % uint64_t(most - lowest + most / 4 + 1)));
+    SearchOptions o = options(lowest + int64_t(rng() % uint64_t(most - lowest + most / 4 + 1)));
     PlanResult r = planArena(p, o);
     ASSERT_EQ(evaluate(p, r.schedule).error, "") << "problem " << i;
     ASSERT_EQ(evaluate(p, r.schedule).peakBytes, r.planned.peakBytes) << "problem " << i;

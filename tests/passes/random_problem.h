@@ -23,14 +23,14 @@ inline Problem randomProblem(Rng &rng, size_t most = 20, bool plainViews = false
   for (size_t i = 0; i < 2; ++i) {
     Op in;
     in.name = "in" + std::to_string(i);
-    in.persistent = true;
+    in.isPinned = true;
     in.outputBytes = {100};
     p.ops.push_back(in);
   }
   for (size_t i = 2; i < total + 2; ++i) {
     Op op;
     op.name = "op" + std::to_string(i);
-    op.phase = i < forward + 2 ? plan::Phase::Forward : plan::Phase::Backward;
+    op.phase = i < forward + 2 ? plan::OpPhase::Forward : plan::OpPhase::Backward;
     op.cost = double(1 + below(rng, 9));
     op.recomputable = below(rng, 8) != 0;
     size_t reads = 1 + below(rng, 3);
@@ -50,7 +50,7 @@ inline Problem randomProblem(Rng &rng, size_t most = 20, bool plainViews = false
         op.outputBytes.push_back(int64_t(1 + below(rng, 60)));
       op.workspace = below(rng, 4) ? 0 : int64_t(below(rng, 40));
       if (below(rng, 2))
-        op.mayReuse.push_back({0, uint32_t(below(rng, op.inputs.size()))});
+        op.donations.push_back({0, uint32_t(below(rng, op.inputs.size()))});
     }
     p.ops.push_back(op);
   }
@@ -65,7 +65,7 @@ inline void addOptional(Problem &p, Rng &rng, uint64_t most) {
   const size_t numOps = p.ops.size();
   auto add = [&](Op op, std::vector<Read> inputs, std::vector<int64_t> bytes) {
     op.name = "optional" + std::to_string(p.ops.size());
-    op.isOptional = true;
+    op.isAlternative = true;
     op.inputs = std::move(inputs);
     op.outputBytes = std::move(bytes);
     p.ops.push_back(std::move(op));
@@ -73,12 +73,12 @@ inline void addOptional(Problem &p, Rng &rng, uint64_t most) {
   };
   for (uint64_t k = below(rng, most + 1); k > 0; --k) {
     OpIndex of = OpIndex(below(rng, numOps));
-    if (p.ops[of].persistent || p.ops[of].isView())
+    if (p.ops[of].isPinned || p.ops[of].isView())
       continue;
     std::vector<int64_t> bytes = p.ops[of].outputBytes;
     Op made;
     made.of = of;
-    made.phase = below(rng, 3) ? plan::Phase::Forward : plan::Phase::Backward;
+    made.phase = below(rng, 3) ? plan::OpPhase::Forward : plan::OpPhase::Backward;
     const bool isOne = bytes.size() > 1 && below(rng, 2);
     if (isOne) {
       made.ofOutput = uint32_t(below(rng, bytes.size()));
@@ -93,7 +93,7 @@ inline void addOptional(Problem &p, Rng &rng, uint64_t most) {
       made.cost = double(below(rng, 9));
       made.workspace = below(rng, 4) ? 0 : int64_t(below(rng, 40));
       if (!inputs.empty() && below(rng, 3) == 0)
-        made.mayReuse.push_back({0, 0});
+        made.donations.push_back({0, 0});
       add(made, inputs, bytes);
       continue;
     }
@@ -101,16 +101,16 @@ inline void addOptional(Problem &p, Rng &rng, uint64_t most) {
     for (uint32_t o = 0; o < bytes.size(); ++o)
       copied.push_back({of, isOne ? made.ofOutput : o});
     Op start;
-    start.copy = Op::Copy::StartToHost;
-    start.busTime = double(1 + below(rng, 9));
+    start.transfer = Op::Transfer::StartOffload;
+    start.transferTime = double(1 + below(rng, 9));
     OpIndex out = add(start, copied, {});
     Op wait;
-    wait.copy = Op::Copy::WaitToHost;
+    wait.transfer = Op::Transfer::WaitOffload;
     OpIndex onHost = add(wait, {{out, 0}}, {0});
-    start.copy = Op::Copy::StartToDevice;
+    start.transfer = Op::Transfer::StartPrefetch;
     start.phase = made.phase;
     OpIndex back = add(start, {{onHost, 0}}, bytes);
-    made.copy = Op::Copy::WaitToDevice;
+    made.transfer = Op::Transfer::WaitPrefetch;
     std::vector<Read> waited;
     for (uint32_t o = 0; o < bytes.size(); ++o)
       waited.push_back({back, o});
@@ -134,7 +134,7 @@ struct Slow {
     std::vector<std::vector<int>> read(s.size()), made(s.size());
     std::map<OpIndex, std::vector<int>> held; // by a start of a copy to the host
     for (OpIndex i = 0; i < p.ops.size(); ++i)
-      if (p.ops[i].persistent)
+      if (p.ops[i].isPinned)
         newest[{i, 0}] = -1;
     for (size_t t = 0; t < s.size(); ++t) {
       const Op &op = p.ops[s[t]];
@@ -152,14 +152,14 @@ struct Slow {
         read[t].push_back(c);
         touch(c);
       }
-      if (op.copy == Op::Copy::StartToHost)
+      if (op.transfer == Op::Transfer::StartOffload)
         held[s[t]] = read[t];
       if (op.isView()) {
         newest[{s[t], 0}] = read[t][op.viewOf];
         continue;
       }
       for (uint32_t o = 0; o < op.outputBytes.size(); ++o) {
-        if (op.copy == Op::Copy::WaitToDevice) {
+        if (op.transfer == Op::Transfer::WaitPrefetch) {
           newest[{s[t], o}] = read[t][o];
         } else {
           newest[{s[t], o}] = int(copies.size());
@@ -185,7 +185,7 @@ struct Slow {
           live += c.bytes;
       std::set<int> taken;
       std::set<uint32_t> placed;
-      for (const Op::Reuse &r : op.mayReuse) {
+      for (const Op::Donation &r : op.donations) {
         int c = read[t][r.input];
         if (c < 0 || taken.count(c) || placed.count(r.output) || !dies(copies[c], t) ||
             copies[c].bytes < copies[made[t][r.output]].bytes)

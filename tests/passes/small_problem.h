@@ -17,7 +17,7 @@ public:
       // Views, several outputs, workspaces, reuse, ops that must not run again, dead ones.
       Problem p = randomProblem(rng, 3);
       for (OpIndex i = 0; i < p.ops.size() && p.forwardOutputs.empty(); ++i)
-        if (!p.ops[i].persistent && p.ops[i].phase == Phase::Forward && below(rng, 3) == 0)
+        if (!p.ops[i].isPinned && p.ops[i].phase == OpPhase::Forward && below(rng, 3) == 0)
           p.forwardOutputs.push_back(i);
       return p;
     }
@@ -27,8 +27,8 @@ public:
 private:
   SmallProblem(Rng &rng, Shape shape, uint32_t leastLayers) : rng_(rng) {
     uint32_t layers = leastLayers + uint32_t(below(rng, 3));
-    std::vector<OpIndex> x = {add({}, Phase::Forward)};
-    p_.ops[0].persistent = true;
+    std::vector<OpIndex> x = {add({}, OpPhase::Forward)};
+    p_.ops[0].isPinned = true;
     for (uint32_t i = 0; i < layers; ++i) {
       std::vector<Read> reads = {{x.back(), 0}};
       if (shape == Shape::Dense)
@@ -36,7 +36,7 @@ private:
           reads.push_back({x[k], 0});
       if (shape == Shape::Skips && i >= (layers + 1) / 2)
         reads.push_back({x[layers - i], 0});
-      x.push_back(add(std::move(reads), Phase::Forward));
+      x.push_back(add(std::move(reads), OpPhase::Forward));
     }
     OpIndex g = x.back();
     for (uint32_t i = layers; i > 0; --i) {
@@ -47,14 +47,14 @@ private:
         reads.push_back({kept, 0});
       if (shape == Shape::Skips && i <= layers / 2)
         reads.push_back({x[layers - i], 0});
-      g = add(std::move(reads), Phase::Backward);
+      g = add(std::move(reads), OpPhase::Backward);
     }
     p_.outputs = {{g, 0}};
     if (below(rng, 3) == 0)
       p_.outputs.push_back({x.back(), 0});
   }
 
-  OpIndex add(std::vector<Read> reads, Phase phase) {
+  OpIndex add(std::vector<Read> reads, OpPhase phase) {
     Op op;
     op.name = "op" + std::to_string(p_.ops.size());
     op.phase = phase;
@@ -64,7 +64,7 @@ private:
     op.recomputable = below(rng_, 10) != 0;
     op.workspace = below(rng_, 4) ? 0 : int64_t(below(rng_, 30));
     if (!op.inputs.empty() && below(rng_, 4) == 0)
-      op.mayReuse.push_back({0, 0});
+      op.donations.push_back({0, 0});
     p_.ops.push_back(op);
     return OpIndex(p_.ops.size() - 1);
   }

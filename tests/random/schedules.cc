@@ -1,7 +1,7 @@
 #include "tests/random/schedules.h"
 
 #include "passes/checkpoint/policy.h"
-#include "passes/plan/keep.h"
+#include "passes/plan/checkpoint_schedule.h"
 #include "tools/random/random_graph.h"
 
 namespace isthmus {
@@ -15,7 +15,7 @@ plan::Schedule randomKeeping(const plan::Problem &p, Random &random) {
     for (size_t o = 0; o < keep.back().size(); ++o)
       keep.back()[o] = random.oneIn(share);
   }
-  return plan::scheduleKeeping(p, keep);
+  return plan::checkpointSchedule(p, keep);
 }
 
 // Any op that may, again at any place, any number of times.

@@ -68,8 +68,8 @@ llvm::Expected<CompileOptions> compileOptions(const ModelOptions &model, const P
   return o;
 }
 
-std::function<bool(const plan::PlanProgress &)> WatchedSearch::progress() {
-  return [this](const plan::PlanProgress &now) {
+std::function<bool(const plan::SearchProgress &)> WatchedSearch::progress() {
+  return [this](const plan::SearchProgress &now) {
     bar_.at(static_cast<size_t>(double(kParts) * now.share));
     return !wasInterrupted();
   };

@@ -37,7 +37,7 @@ public:
   WatchedSearch() : bar_("planning", kParts) {}
   bool wasInterrupted() const { return interrupt_.happened(); }
   // False once there was an interrupt.
-  std::function<bool(const plan::PlanProgress &)> progress();
+  std::function<bool(const plan::SearchProgress &)> progress();
 
 private:
   InterruptNoted interrupt_;

@@ -24,7 +24,7 @@ int64_t persistentOf(const plan::Problem &p) {
   int64_t bytes = 0;
   for (const plan::Op &op : p.ops)
     for (int64_t b : op.outputBytes)
-      bytes += op.persistent ? p.rounded(b) : 0;
+      bytes += op.isPinned ? p.rounded(b) : 0;
   return bytes;
 }
 
@@ -41,7 +41,7 @@ Report reportOf(const plan::Problem &p, const plan::PlanResult &found) {
     r.smallestBudgetBytes = found.smallestBytes;
   setBound(r, found);
   r.policyUsed = "budget";
-  r.nodes = llvm::count_if(p.ops, [](const plan::Op &op) { return !op.persistent; });
+  r.nodes = llvm::count_if(p.ops, [](const plan::Op &op) { return !op.isPinned; });
   r.clones = found.planned.recomputed;
   return r;
 }
@@ -55,7 +55,7 @@ llvm::Error writeSchedule(const JointGraph &g, const plan::Schedule &s, const st
 constexpr double kCurveShare = 0.25;
 
 // 95, 90, ... 5 % of the baseline, until one cannot be met; then `found` with them, by budget.
-std::vector<CurvePoint> curveAround(const plan::Problem &p, plan::PlanOptions options,
+std::vector<CurvePoint> curveAround(const plan::Problem &p, plan::SearchOptions options,
                                     const plan::PlanResult &found) {
   std::vector<int64_t> budgets;
   for (int share = 95; share > 0; share -= 5)
@@ -90,7 +90,7 @@ llvm::Error writeCurve(const JointGraph &g, const std::vector<CurvePoint> &curve
 }
 
 llvm::Expected<plan::PlanResult> replay(const JointGraph &g, const std::string &path,
-                                        const plan::PlanOptions &options) {
+                                        const plan::SearchOptions &options) {
   auto text = readFile(path);
   if (!text)
     return text.takeError();
@@ -131,7 +131,7 @@ llvm::Error runPlan(const Options &o) {
     return makeError("{0}: the order of the nodes is no schedule: {1}", o.problem, baseline.error);
 
   auto start = std::chrono::steady_clock::now();
-  plan::PlanOptions options;
+  plan::SearchOptions options;
   options.budgetBytes = budget->of(baseline.peakBytes);
   options.effort = o.effort;
   options.seed = o.seed;
@@ -170,8 +170,8 @@ llvm::Error runPlan(const Options &o) {
   std::string atLeast, copies;
   if (r.lowerBoundOverhead)
     atLeast = llvm::formatv(" (at least {0:F2} %)", 100 * *r.lowerBoundOverhead);
-  if (found.planned.copies)
-    copies = llvm::formatv(", {0} copies", found.planned.copies);
+  if (found.planned.transfers)
+    copies = llvm::formatv(", {0} copies", found.planned.transfers);
   Console::get().line(
       llvm::formatv(
           "peak {0} -> {1}, arena {2}, {3} ops run again{4}, added cost {5:F2} %{6} in {7}",
