@@ -8,10 +8,10 @@
 namespace isthmus::plan {
 namespace {
 
-// What can be made of what, whoever makes it.
-class Derivation {
+// Which outputs can be made without an op, by any alternatives.
+class Reachability {
 public:
-  explicit Derivation(const Problem &p) : p_(p), firstSlot_(1, 0) {
+  explicit Reachability(const Problem &p) : p_(p), firstSlot_(1, 0) {
     for (const Op &op : p.ops)
       firstSlot_.push_back(firstSlot_.back() +
                            uint32_t(std::max<size_t>(1, op.outputBytes.size())));
@@ -21,7 +21,7 @@ public:
         readers_[slot(r)].push_back(i);
   }
 
-  // Whether all outputs can be had although `op` never runs.
+  // Whether all outputs can be made although `op` never runs.
   bool canDoWithout(OpIndex banned) {
     has_.assign(readers_.size(), 0);
     missing_.assign(p_.ops.size(), 0);
@@ -38,8 +38,8 @@ public:
         if (!p_.ops[i].isPinned && --missing_[i] == 0 && i != banned)
           run(i);
     }
-    auto isThere = [&](const Read &r) { return has_[slot(r)] != 0; };
-    return std::all_of(p_.outputs.begin(), p_.outputs.end(), isThere) &&
+    auto isMade = [&](const Read &r) { return has_[slot(r)] != 0; };
+    return std::all_of(p_.outputs.begin(), p_.outputs.end(), isMade) &&
            (p_.order != Order::Phases ||
             std::all_of(p_.forwardOutputs.begin(), p_.forwardOutputs.end(), [&](OpIndex i) {
               return std::all_of(has_.begin() + firstSlot_[i], has_.begin() + firstSlot_[i + 1],
@@ -77,28 +77,22 @@ private:
 };
 
 // Of an op that no schedule can do without, the largest working set; all outputs.
-int64_t peakWithOthers(const Problem &p, const Needs &needs) {
+int64_t peakWithAlternatives(const Problem &p, const Needs &needs) {
   constexpr size_t kMostLookedAt = 64;
-  int64_t most = 0;
-  for (const Needs::Storage &s : needs.storages)
-    most += s.lives ? s.bytes : 0;
-  std::vector<std::pair<int64_t, uint32_t>> bySize;
-  for (uint32_t i = 0; i < needs.ops.size(); ++i)
-    bySize.push_back({-workingSet(needs, needs.ops[i]), i});
-  std::sort(bySize.begin(), bySize.end());
-  bySize.resize(std::min(bySize.size(), kMostLookedAt));
-  Derivation derivation(p);
-  for (auto [bytes, op] : bySize) {
-    if (-bytes <= most)
+  int64_t most = outputBytes(needs);
+  Reachability reachable(p);
+  for (const SizedTask &t : largestWorkingSets(needs, kMostLookedAt)) {
+    if (t.bytes <= most)
       break;
-    if (!derivation.canDoWithout(needs.ops[op].source))
-      most = -bytes;
+    if (!reachable.canDoWithout(needs.tasks[t.task].source))
+      most = t.bytes;
   }
   return most;
 }
 
-// Whether some op makes what another one makes, and is no copy of just that from the host.
-bool hasOtherWays(const Problem &p) {
+// Whether an alternative can stand for the first run of an op. The prefetch of what it made itself
+// cannot.
+bool canReplaceOps(const Problem &p) {
   auto base = [&](Read r) {
     while (p.ops[r.op].isView())
       r = p.ops[r.op].inputs[p.ops[r.op].viewOf];
@@ -107,12 +101,12 @@ bool hasOtherWays(const Problem &p) {
   return std::any_of(p.ops.begin(), p.ops.end(), [&](const Op &op) {
     if (op.of == Op::kNone || op.transfer == Op::Transfer::None)
       return op.of != Op::kNone;
-    // Back to what was copied to the host.
+    // A prefetch of what was offloaded.
     const Op &onHost = p.ops[p.ops[op.inputs[0].op].inputs[0].op];
-    const std::vector<Read> &copied = p.ops[onHost.inputs[0].op].inputs;
+    const std::vector<Read> &offloaded = p.ops[onHost.inputs[0].op].inputs;
     for (uint32_t k = 0; k < op.outputBytes.size(); ++k) {
       uint32_t output = op.ofOutput == Op::kAllOutputs ? k : op.ofOutput;
-      if (copied.size() <= k || base(copied[k]) != Read{op.of, output})
+      if (offloaded.size() <= k || base(offloaded[k]) != Read{op.of, output})
         return true;
     }
     return false;
@@ -122,7 +116,7 @@ bool hasOtherWays(const Problem &p) {
 } // namespace
 
 std::optional<double> leastCostAtAll(const Problem &p) {
-  if (hasOtherWays(p))
+  if (canReplaceOps(p))
     return std::nullopt;
   const std::vector<char> needed = neededOps(p);
   double sum = 0;
@@ -135,9 +129,9 @@ int64_t lowestPeak(const Problem &p) {
   constexpr double kWork = 3e6; // a tenth of a unit of effort
   Needs needs(p);
   if (hasAlternatives(p))
-    return peakWithOthers(p, needs);
+    return peakWithAlternatives(p, needs);
   return leastPeak(needs, structuralPeak(needs),
-                   static_cast<uint64_t>(defaultEffort(needs.ops.size()) * kWork));
+                   static_cast<uint64_t>(defaultEffort(needs.tasks.size()) * kWork));
 }
 
 } // namespace isthmus::plan

@@ -8,12 +8,12 @@
 namespace isthmus::plan {
 
 // No schedule, in whatever order and with whatever recomputation, has a lower peak. Takes a tenth
-// of the default effort at most. Where there are optional ops, no more than the working set of one
+// of the default effort at most. Where there are alternatives, no more than the working set of one
 // op that no schedule can do without, and all outputs.
 int64_t lowestPeak(const Problem &p);
 
 // No schedule costs less, whatever the budget: each op that the outputs need runs once. None where
-// there are other ways to make a tensor, with which some need not run.
+// alternatives may stand for some of them.
 std::optional<double> leastCostAtAll(const Problem &p);
 
 } // namespace isthmus::plan

@@ -1,6 +1,6 @@
-// The problem as the bounds see it: what a run really cannot do without. Unlike in StorageGraph,
+// The problem as the bounds see it: what a step really cannot do without. Unlike in StorageGraph,
 // which says what is enough for a search, a reader of a view needs nothing of the view's other
-// operands (they may be gone by then), and an op may run again although a view of it may not.
+// operands (they need not be live then), and an op may run again although a view of it may not.
 // Standard library only.
 #pragma once
 

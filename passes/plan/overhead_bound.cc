@@ -1,18 +1,18 @@
 // One moment is enough to prove most: the first run of an op e, when much is waiting.
 //
-// Take any valid schedule whose first runs have the given order. For the storages s that ops up to
-// e make, and for these ops v, let
+// Take any valid schedule whose first runs have the given order. For the storages s that tasks up
+// to e make, and for these tasks v, let
 //
-//   keep[s] = 1 if a copy of s is live right after the first run of e,
+//   keep[s] = 1 if an instance of s is live right after the first run of e,
 //   run[v]  = 1 if v runs again after it.
 //
-// While e runs, its operands, its results and its workspace are live, and all that is kept beside
-// them. A result may take over an operand's bytes only if the operand dies, that is, keep = 0 (if
-// an older copy of it is kept by a view, both are live, and the sum is no smaller). What is read
-// later was kept or was made again. So
+// While e runs, its operands, its results and its workspace are live, and all kept storages beside
+// them. An operand donates its bytes only if it dies, that is, keep = 0 (if a view keeps an older
+// instance of it, both are live, and the sum is no smaller). A storage that is read later was kept
+// or is rematerialized. So
 //
 //   1. sum of bytes[s] keep[s], over s that e neither reads nor makes, <= budget - what e needs
-//   2. keep[s] + run[maker(s)] >= 1, if an op after e reads s at its first run, or s is an output
+//   2. keep[s] + run[maker(s)] >= 1, if a task after e reads s at its first run, or s is an output
 //   3. run[v] <= keep[r] + run[maker(r)], for all r that v reads
 //   4. run[v] = 0, if v may run only once
 //
@@ -22,12 +22,12 @@
 // chain comes back in small fractions, one moment after the other, and each run is paid for in
 // small part.)
 //
-// With a price for the bytes (>= 0) and one for each pair of 3 (>= 0; "chain") every op decides
+// With a price for the bytes (>= 0) and one for each pair of 3 (>= 0; "chain") every task decides
 // alone, so any prices give a bound; subgradient steps find good ones (direction: averaged, as in
 // Barahona and Anbil's volume algorithm, 2000; length: Polyak's, for the best known cost). Where
 // single storages are large, branching on keep[s] closes the gap. The best of several moments
 // counts. The smallest storages, which all together are a small share of all bytes, count none and
-// are always there, and so are all but the two largest results of an op, which only lowers the
+// are always there, and so are all but the two largest results of a task, which only lowers the
 // bound.
 #include "passes/plan/overhead_bound.h"
 
@@ -48,14 +48,15 @@ constexpr size_t kBest = 3;     // of them are branched on
 constexpr size_t kFirstSteps = 120, kMoreSteps = 400, kBranchSteps = 60;
 constexpr uint64_t kStepsPerWork = 4;
 
-// Ops that may be dropped and made again, in the order of first runs.
+// Tasks whose results may be evicted and rematerialized, in the order of first runs. They and their
+// storages are numbered anew.
 struct Chains {
   struct Storage {
     int64_t bytes;
-    uint32_t op;
+    uint32_t maker;
     uint32_t lastRead; // position of the last first run that reads it; kNone: it lives to the end
   };
-  struct Op {
+  struct Maker {
     double cost;
     bool mayRepeat;
     uint32_t position;            // of its first run
@@ -63,30 +64,30 @@ struct Chains {
     uint32_t firstEdge, numEdges; // what it reads, if it may repeat
   };
   struct Edge {
-    uint32_t op, storage;
+    uint32_t maker, storage;
   };
 
-  std::vector<Op> ops;
+  std::vector<Maker> makers;
   std::vector<Storage> storages;
   std::vector<Edge> edges;
-  std::vector<uint32_t> indexOf; // by Needs' storages; kNone: left out
+  IdVector<StorageId, uint32_t> indexOf; // kNone: left out
 
-  Chains(const Needs &n, const std::vector<uint32_t> &order, int64_t small)
+  Chains(const Needs &n, const std::vector<TaskId> &order, int64_t small)
       : indexOf(n.storages.size(), kNone) {
-    std::vector<uint32_t> large;
+    std::vector<StorageId> large;
     for (uint32_t position = 0; position < order.size(); ++position) {
-      const Needs::Op &from = n.ops[order[position]];
+      const Needs::Task &from = n.tasks[order[position]];
       large.clear();
-      for (uint32_t m = from.firstMade; m < from.firstMade + from.numMade; ++m)
+      for (StorageId m : from.made())
         if (n.storages[m].bytes > small)
           large.push_back(m);
-      std::stable_sort(large.begin(), large.end(), [&](uint32_t a, uint32_t b) {
+      std::stable_sort(large.begin(), large.end(), [&](StorageId a, StorageId b) {
         return n.storages[a].bytes > n.storages[b].bytes;
       });
       large.resize(std::min<size_t>(large.size(), kMostResults));
-      uint32_t me = static_cast<uint32_t>(ops.size());
+      uint32_t me = static_cast<uint32_t>(makers.size());
       uint32_t firstEdge = static_cast<uint32_t>(edges.size());
-      for (uint32_t r : from.reads)
+      for (StorageId r : from.reads)
         if (uint32_t s = indexOf[r]; s != kNone) {
           if (storages[s].lastRead != kNone)
             storages[s].lastRead = position;
@@ -95,10 +96,10 @@ struct Chains {
         }
       if (large.empty())
         continue;
-      ops.push_back({from.cost, from.mayRepeat, position, static_cast<uint32_t>(storages.size()),
-                     static_cast<uint32_t>(large.size()), firstEdge,
-                     static_cast<uint32_t>(edges.size()) - firstEdge});
-      for (uint32_t m : large) {
+      makers.push_back({from.cost, from.mayRepeat, position, static_cast<uint32_t>(storages.size()),
+                        static_cast<uint32_t>(large.size()), firstEdge,
+                        static_cast<uint32_t>(edges.size()) - firstEdge});
+      for (StorageId m : large) {
         indexOf[m] = static_cast<uint32_t>(storages.size());
         storages.push_back({n.storages[m].bytes, me, n.storages[m].lives ? kNone : position});
       }
@@ -109,7 +110,7 @@ struct Chains {
 // The small problem of one moment.
 class Moment {
 public:
-  enum class Fixed : char { No, Dropped, Kept };
+  enum class Fixed : char { No, Evicted, Kept };
 
   struct Prices {
     double bytes = 0;         // per unit
@@ -119,19 +120,19 @@ public:
   struct Bound {
     double cost = 0; // added
     Prices prices;
-    uint32_t split = kNone; // the storage that is most kept as well as dropped
+    uint32_t split = kNone; // the storage that is most kept as well as evicted
   };
 
-  Moment(const Needs &n, const Chains &c, uint32_t e, uint32_t position, int64_t budget) : c_(c) {
-    auto isUpTo = [&](uint32_t op) { return c.ops[op].position <= position; };
-    auto count = [&](const auto &list, auto opOf) {
+  Moment(const Needs &n, const Chains &c, TaskId e, uint32_t position, int64_t budget) : c_(c) {
+    auto isUpTo = [&](uint32_t maker) { return c.makers[maker].position <= position; };
+    auto count = [&](const auto &list) {
       auto end = std::partition_point(list.begin(), list.end(),
-                                      [&](const auto &x) { return isUpTo(opOf(x)); });
+                                      [&](const auto &x) { return isUpTo(x.maker); });
       return static_cast<uint32_t>(end - list.begin());
     };
-    numStorages_ = count(c.storages, [](const Chains::Storage &s) { return s.op; });
-    numEdges_ = count(c.edges, [](const Chains::Edge &x) { return x.op; });
-    numOps_ = numStorages_ ? c.storages[numStorages_ - 1].op + 1 : 0;
+    numStorages_ = count(c.storages);
+    numEdges_ = count(c.edges);
+    numMakers_ = numStorages_ ? c.storages[numStorages_ - 1].maker + 1 : 0;
     unit_ = 1;
     for (uint32_t s = 0; s < numStorages_; ++s)
       unit_ += double(c.storages[s].bytes) / numStorages_;
@@ -139,26 +140,26 @@ public:
       hold_.push_back(double(c.storages[s].bytes) / unit_);
       isNeeded_.push_back(c.storages[s].lastRead == kNone || c.storages[s].lastRead > position);
     }
-    const Needs::Op &op = n.ops[e];
-    int64_t needs = op.workspace;
-    auto isThere = [&](uint32_t s) {
+    const Needs::Task &task = n.tasks[e];
+    int64_t needs = task.workspace;
+    auto isLive = [&](StorageId s) {
       needs += n.storages[s].bytes;
       if (c.indexOf[s] != kNone)
         hold_[c.indexOf[s]] = 0;
     };
-    for (uint32_t r : op.reads)
-      isThere(r);
-    for (uint32_t m = op.firstMade; m < op.firstMade + op.numMade; ++m) {
-      isThere(m);
-      // It takes over the bytes of `from`, unless that is kept.
-      uint32_t from = kNone;
+    for (StorageId r : task.reads)
+      isLive(r);
+    for (StorageId m : task.made()) {
+      isLive(m);
+      // `from` donates its bytes, unless it is kept.
+      StorageId from;
       bool isOne = true;
-      for (const Needs::Op::Donation &pair : op.donations)
-        if (pair.made == m) {
-          isOne = from == kNone || from == pair.read;
-          from = pair.read;
+      for (const Needs::Task::Donation &d : task.donations)
+        if (d.made == m) {
+          isOne = !from || from == d.read;
+          from = d.read;
         }
-      if (from == kNone)
+      if (!from)
         continue;
       needs -= n.storages[m].bytes;
       if (isOne && c.indexOf[from] != kNone)
@@ -169,7 +170,7 @@ public:
   }
 
   double pricePerByte(const Prices &p) const { return p.bytes / unit_; }
-  size_t size() const { return numOps_ + numStorages_ + 2 * numEdges_; }
+  size_t size() const { return numMakers_ + numStorages_ + 2 * numEdges_; }
   void fix(uint32_t storage, Fixed f) { fixed_[storage] = f; }
 
   // From the prices in `from` (none: from 0); the best prices met. `target`: what the added cost
@@ -181,7 +182,7 @@ public:
     if (from)
       now = *from;
     now.chain.resize(numEdges_, 0.f);
-    meanRun_.assign(numOps_, 0.f);
+    meanRun_.assign(numMakers_, 0.f);
     meanHave_.assign(numStorages_, 0.f);
     meanKeep_.assign(numStorages_, 0.f);
     meanOver_ = 0;
@@ -221,24 +222,24 @@ public:
   }
 
 private:
-  // What every op does at these prices, and what it costs all in all.
+  // What every maker does at these prices, and what it costs all in all.
   double decide(const Prices &p) {
     earns_.assign(numStorages_, 0);
     for (uint32_t x = 0; x < numEdges_; ++x)
       earns_[c_.edges[x].storage] += p.chain[x];
-    run_.assign(numOps_, 0);
+    run_.assign(numMakers_, 0);
     have_.assign(numStorages_, 0);
     keep_.assign(numStorages_, 0);
     over_ = -room_;
     double sum = -p.bytes * room_;
-    for (uint32_t i = 0; i < numOps_; ++i) {
-      const Chains::Op &op = c_.ops[i];
+    for (uint32_t i = 0; i < numMakers_; ++i) {
+      const Chains::Maker &op = c_.makers[i];
       double run = op.mayRepeat ? op.cost : kNever, stay = 0;
       for (uint32_t x = op.firstEdge; x < op.firstEdge + op.numEdges; ++x)
         run += p.chain[x];
       for (uint32_t s = op.storage; s < op.storage + op.num; ++s) {
         double held = hold_[s] * p.bytes, kept = held - earns_[s];
-        bool mustKeep = fixed_[s] == Fixed::Kept, mayKeep = fixed_[s] != Fixed::Dropped;
+        bool mustKeep = fixed_[s] == Fixed::Kept, mayKeep = fixed_[s] != Fixed::Evicted;
         run += (mustKeep ? held : 0) - earns_[s];
         keep_[s] = mustKeep || (mayKeep && (isNeeded_[s] || kept < 0));
         stay += keep_[s] ? kept : isNeeded_[s] ? kNever : 0;
@@ -267,7 +268,7 @@ private:
   }
 
   float excess(uint32_t edge) const {
-    return meanRun_[c_.edges[edge].op] - meanHave_[c_.edges[edge].storage];
+    return meanRun_[c_.edges[edge].maker] - meanHave_[c_.edges[edge].storage];
   }
 
   // Where to step to: a known cost, or a little more than what is proven.
@@ -293,14 +294,14 @@ private:
   static constexpr double kNever = 1e15; // more than any cost
 
   const Chains &c_;
-  uint32_t numOps_, numStorages_, numEdges_; // up to e
+  uint32_t numMakers_, numStorages_, numEdges_; // up to e
   double unit_, room_;
   std::vector<double> hold_; // by storage, what keeping it takes of the room
   std::vector<char> isNeeded_;
   std::vector<Fixed> fixed_;
 
   std::vector<double> earns_;
-  std::vector<char> run_, have_, keep_; // have: kept or made again
+  std::vector<char> run_, have_, keep_; // have: kept or rematerialized
   double over_ = 0;
   std::vector<float> meanRun_, meanHave_, meanKeep_;
   double meanOver_ = 0;
@@ -324,7 +325,7 @@ double branch(Moment &m, Moment::Bound root, double target, uint64_t until, uint
     for (const Fixing &f : node.fixings)
       m.fix(f.first, f.second);
     uint32_t split = node.bound.split;
-    for (Moment::Fixed f : {Moment::Fixed::Dropped, Moment::Fixed::Kept}) {
+    for (Moment::Fixed f : {Moment::Fixed::Evicted, Moment::Fixed::Kept}) {
       m.fix(split, f);
       Node child;
       child.bound = m.solve(&node.bound.prices, target, kBranchSteps, work);
@@ -340,29 +341,29 @@ double branch(Moment &m, Moment::Bound root, double target, uint64_t until, uint
   return open.top().bound.cost;
 }
 
-// Positions at which more would be live than the budget if all were kept that first runs read
-// later: `most` of them at most, the fullest of each stretch.
-std::vector<uint32_t> crowded(const Needs &n, const std::vector<uint32_t> &order, int64_t budget,
+// Positions at which more would be live than the budget if all storages were kept that first runs
+// read later: `most` of them at most, the fullest of each stretch.
+std::vector<uint32_t> crowded(const Needs &n, const std::vector<TaskId> &order, int64_t budget,
                               size_t most) {
-  std::vector<uint32_t> last(n.storages.size());
+  IdVector<StorageId, uint32_t> last(n.storages.size());
   std::vector<int64_t> change(order.size() + 1, 0);
   for (uint32_t i = 0; i < order.size(); ++i) {
-    const Needs::Op &op = n.ops[order[i]];
-    for (uint32_t m = op.firstMade; m < op.firstMade + op.numMade; ++m) {
+    const Needs::Task &task = n.tasks[order[i]];
+    for (StorageId m : task.made()) {
       change[i] += n.storages[m].bytes;
       last[m] = n.storages[m].lives ? static_cast<uint32_t>(order.size() - 1) : i;
     }
-    for (uint32_t r : op.reads)
+    for (StorageId r : task.reads)
       last[r] = std::max(last[r], i);
   }
-  for (uint32_t s = 0; s < n.storages.size(); ++s)
+  for (StorageId s : n.storages.ids())
     change[last[s] + 1] -= n.storages[s].bytes;
   std::vector<int64_t> live(order.size());
   std::vector<uint32_t> full, picked;
   int64_t sum = 0;
   for (uint32_t i = 0; i < order.size(); ++i) {
     sum += change[i];
-    live[i] = sum + n.ops[order[i]].workspace;
+    live[i] = sum + n.tasks[order[i]].workspace;
     if (live[i] > budget)
       full.push_back(i);
   }
@@ -395,19 +396,19 @@ int64_t smallBytes(const Needs &n) {
 OverheadBound leastCost(const Problem &p, const Schedule &plan, int64_t budgetBytes,
                         double bestKnownCost, uint64_t work) {
   Needs n(p);
-  std::vector<uint32_t> indexOf(p.ops.size(), kNone), order;
-  for (uint32_t i = 0; i < n.ops.size(); ++i)
-    indexOf[n.ops[i].source] = i;
+  std::vector<TaskId> taskOf(p.ops.size()), order;
+  for (TaskId t : n.tasks.ids())
+    taskOf[n.tasks[t].source] = t;
   OverheadBound result;
   double first = 0;
   for (OpIndex i : plan)
-    if (indexOf[i] != kNone) {
-      order.push_back(indexOf[i]);
+    if (taskOf[i]) {
+      order.push_back(taskOf[i]);
       first += p.ops[i].cost;
-      indexOf[i] = kNone;
+      taskOf[i] = {};
     }
   result.cost = first;
-  if (order.size() != n.ops.size())
+  if (order.size() != n.tasks.size())
     return result;
   double target = bestKnownCost > first ? bestKnownCost - first : first;
   Chains chains(n, order, smallBytes(n));
@@ -417,7 +418,7 @@ OverheadBound leastCost(const Problem &p, const Schedule &plan, int64_t budgetBy
   };
   std::vector<Tried> tried;
   uint64_t done = 0;
-  size_t size = chains.ops.size() + chains.storages.size() + 2 * chains.edges.size();
+  size_t size = chains.makers.size() + chains.storages.size() + 2 * chains.edges.size();
   uint64_t each = kFirstSteps * (size / kStepsPerWork + 1);
   size_t moments = static_cast<size_t>(std::clamp<uint64_t>(work / 2 / each, 1, kMoments));
   for (uint32_t position : crowded(n, order, budgetBytes, moments)) {
@@ -441,7 +442,7 @@ OverheadBound leastCost(const Problem &p, const Schedule &plan, int64_t budgetBy
     }
     if (cost > most) {
       most = cost;
-      result.at = n.ops[order[tried[k].position]].source;
+      result.at = n.tasks[order[tried[k].position]].source;
       result.pricePerByte = price;
     }
   }

@@ -1,31 +1,30 @@
 // Backwards from the outputs, over sets of storages that are live at one moment.
 //
-// Take any valid schedule and, after some step, a set D of copies that are live. Let X be the op
-// whose run made the youngest of them. While it ran, D, its operands and its results were live; and
-// before it, D without what it made and with its operands. Write L for the storages of D. Two
-// copies of one storage count once, so the bytes of L are no more than those of D. So with
+// Take any valid schedule and, after some step, a set D of instances that are live. Let X be the
+// task whose step made the youngest of them. While it ran, D, its operands and its results were
+// live; and before it, D without its results and with its operands. Write L for the storages of D.
+// Two instances of one storage count once, so the bytes of L are no more than those of D. So with
 //
-//   price(L, X) = bytes(L + reads(X) + makes(X)) + workspace(X) - what results may take over
+//   price(L, X) = bytes(L + reads(X) + makes(X)) + workspace(X) - bytes that may be donated
 //   need(L)     = min over X that make a member of L: max(price(L, X), need(L - makes(X) +
 //   reads(X))) need({})    = 0
 //
 // no schedule has a peak below need(outputs). All results of X leave L together, although some of
-// the copies may be older than the run: need() does not grow when L shrinks (the same moves serve a
-// subset, at no higher prices), so that is on the safe side. A result takes over an operand's bytes
-// only where the operand's copy dies; it does not if its storage is still in L. (If the member of L
-// is an older copy of it, kept by a view, both copies are live, which is more than what is
-// charged.)
+// the instances may be older than the step: need() does not grow when L shrinks (the same moves
+// serve a subset, at no higher prices), so that is on the safe side. An operand donates its bytes
+// only if its instance dies; it does not if its storage is still in L. (If the member of L is an
+// older instance of it, kept by a view, both are live, which is more than what is charged.)
 //
-// An op that may run only once makes all that depends on it later than itself. So it may be X only
-// if nothing else in L depends on it.
+// A task that may run only once runs before all tasks that depend on it. So it may be X only if
+// nothing else in L depends on it.
 //
-// need() is a bottleneck shortest path: best first, with the threshold rising. What keeps the
+// need() is a bottleneck shortest path: best first, with the threshold rising. Three rules keep the
 // number of sets small:
 //   - A set from which a subset is reached below the threshold is given up for the subset.
-//   - solo(X), a threshold at which the operands of X can be had from nothing, is found for one op
-//     after the other. With the rest of L as background, what X makes leaves L at once wherever
-//     bytes(rest) + solo(X) is within the threshold.
-//   - Small storages count no bytes and are always there (which only lowers need()).
+//   - solo(X), a threshold at which the operands of X can be made from nothing, is found for one
+//     task after the other. With the rest of L as background, the results of X leave L at once
+//     wherever bytes(rest) + solo(X) is within the threshold.
+//   - Small storages count no bytes and are always live (which only lowers need()).
 #include "passes/plan/peak_bound.h"
 
 #include "passes/plan/random.h"
@@ -46,107 +45,107 @@ constexpr int64_t kSmallShare = 1024;
 // A step here is a look at one member of a set.
 constexpr uint64_t kStepsPerWork = 2;
 
-// What the sets are made of: the ops and storages that count, and what one-time ops forbid.
+// What the sets are made of: the tasks and storages that count, and which moves tasks that may run
+// only once forbid.
 class Moves {
 public:
-  Moves(const Needs &n, int64_t small) : needs(n), ops_(n.ops.size()) {
+  Moves(const Needs &n, int64_t small) : needs(n), tasks_(n.tasks.size()) {
     for (const Needs::Storage &s : n.storages)
       bytes_.push_back(s.bytes > small ? s.bytes : 0);
-    for (size_t i = 0; i < n.ops.size(); ++i)
-      for (uint32_t r : n.ops[i].reads)
+    for (TaskId t : n.tasks.ids())
+      for (StorageId r : n.tasks[t].reads)
         if (counts(r))
-          ops_[i].reads.push_back(r);
+          tasks_[t].reads.push_back(r);
     findOneTime();
   }
 
   const Needs &needs;
 
-  int64_t bytes(uint32_t s) const { return bytes_[s]; }
-  bool counts(uint32_t s) const { return bytes_[s] > 0; }
-  uint32_t maker(uint32_t s) const { return needs.storages[s].maker; }
-  const std::vector<uint32_t> &reads(uint32_t op) const { return ops_[op].reads; }
+  int64_t bytes(StorageId s) const { return bytes_[s]; }
+  bool counts(StorageId s) const { return bytes_[s] > 0; }
+  TaskId maker(StorageId s) const { return needs.storages[s].maker; }
+  const std::vector<StorageId> &reads(TaskId t) const { return tasks_[t].reads; }
 
-  // One bit for each op that may run only once (the 64 with the largest results; others are taken
-  // to be repeatable): those that `op` is; those that it depends on.
-  uint64_t isOnce(uint32_t op) const { return ops_[op].isOnce; }
-  uint64_t dependsOn(uint32_t op) const { return ops_[op].dependsOn; }
-  // Those that nothing else needs while this storage is there: their only result, or the only
-  // result of the only reader of such a storage.
-  uint64_t seals(uint32_t s) const { return seals_.empty() ? 0 : seals_[s]; }
+  // One bit for each task that may run only once (the 64 with the largest results; others are taken
+  // to be repeatable): those that `t` is; those that it depends on.
+  uint64_t isOnce(TaskId t) const { return tasks_[t].isOnce; }
+  uint64_t dependsOn(TaskId t) const { return tasks_[t].dependsOn; }
+  // Those that nothing else needs while this storage is live: their only result, or the only result
+  // of the only reader of such a storage.
+  uint64_t seals(StorageId s) const { return seals_.empty() ? 0 : seals_[s]; }
 
   // price(L, X), where `has` says what is in L, of `live` bytes.
-  template <typename Has> int64_t price(uint32_t x, int64_t live, Has has) const {
-    const Needs::Op &op = needs.ops[x];
-    int64_t price = live + op.workspace;
-    for (uint32_t r : reads(x))
+  template <typename Has> int64_t price(TaskId x, int64_t live, Has has) const {
+    const Needs::Task &task = needs.tasks[x];
+    int64_t price = live + task.workspace;
+    for (StorageId r : reads(x))
       price += has(r) ? 0 : bytes(r);
-    for (uint32_t m = op.firstMade; m < op.firstMade + op.numMade; ++m) {
+    for (StorageId m : task.made()) {
       price += has(m) ? 0 : bytes(m);
-      for (const Needs::Op::Donation &pair : op.donations)
-        if (pair.made == m && !has(pair.read)) {
+      for (const Needs::Task::Donation &d : task.donations)
+        if (d.made == m && !has(d.read)) {
           price -= bytes(m);
           break;
         }
     }
-    return std::max(price, live); // two results may not take over one operand
+    return std::max(price, live); // one operand may not donate to two results
   }
 
 private:
-  struct Op {
-    std::vector<uint32_t> reads; // those that count
+  struct TaskMoves {
+    std::vector<StorageId> reads; // those that count
     uint64_t isOnce = 0, dependsOn = 0;
   };
 
   void findOneTime() {
-    std::vector<std::pair<int64_t, uint32_t>> once; // bytes made, op
-    for (uint32_t i = 0; i < ops_.size(); ++i) {
-      const Needs::Op &op = needs.ops[i];
+    std::vector<std::pair<int64_t, TaskId>> once; // bytes made, negative
+    for (TaskId t : needs.tasks.ids()) {
       int64_t made = 0;
-      for (uint32_t m = 0; m < op.numMade; ++m)
-        made += bytes(op.firstMade + m);
-      if (!op.mayRepeat && made > 0)
-        once.push_back({-made, i});
+      for (StorageId m : needs.tasks[t].made())
+        made += bytes(m);
+      if (!needs.tasks[t].mayRepeat && made > 0)
+        once.push_back({-made, t});
     }
     if (once.empty())
       return;
     std::sort(once.begin(), once.end());
     once.resize(std::min<size_t>(once.size(), 64));
     for (size_t k = 0; k < once.size(); ++k)
-      ops_[once[k].second].isOnce = uint64_t(1) << k;
-    std::vector<uint32_t> reader(bytes_.size(), kNone); // the only one, if it is
-    std::vector<char> isShared(bytes_.size(), 0);
-    for (uint32_t i = 0; i < ops_.size(); ++i)
-      for (uint32_t r : needs.ops[i].reads) { // small ones too
-        uint32_t from = maker(r);
-        ops_[i].dependsOn |= ops_[from].dependsOn | ops_[from].isOnce;
-        isShared[r] |= reader[r] != kNone;
-        reader[r] = i;
+      tasks_[once[k].second].isOnce = uint64_t(1) << k;
+    IdVector<StorageId, TaskId> reader(bytes_.size()); // the only one, if it is
+    IdVector<StorageId, char> isShared(bytes_.size(), 0);
+    for (TaskId t : needs.tasks.ids())
+      for (StorageId r : needs.tasks[t].reads) { // small ones too
+        const TaskMoves &from = tasks_[maker(r)];
+        tasks_[t].dependsOn |= from.dependsOn | from.isOnce;
+        isShared[r] |= bool(reader[r]);
+        reader[r] = t;
       }
     seals_.resize(bytes_.size());
     for (size_t k = 0; k < once.size(); ++k)
-      for (uint32_t op = once[k].second; op != kNone;) {
-        uint32_t s = onlyMade(op);
-        if (s == kNone)
+      for (TaskId t = once[k].second; t;) {
+        StorageId s = onlyMade(t);
+        if (!s)
           break;
         seals_[s] |= uint64_t(1) << k;
-        op = isShared[s] ? kNone : reader[s];
+        t = isShared[s] ? TaskId() : reader[s];
       }
   }
 
-  uint32_t onlyMade(uint32_t i) const {
-    uint32_t only = kNone;
-    for (uint32_t m = 0; m < needs.ops[i].numMade; ++m)
-      if (uint32_t s = needs.ops[i].firstMade + m; counts(s)) {
-        if (only != kNone)
-          return kNone;
+  StorageId onlyMade(TaskId t) const {
+    StorageId only;
+    for (StorageId s : needs.tasks[t].made())
+      if (counts(s)) {
+        if (only)
+          return {};
         only = s;
       }
     return only;
   }
 
-  std::vector<int64_t> bytes_;
-  std::vector<Op> ops_;
-  std::vector<uint64_t> seals_;
+  IdVector<StorageId, int64_t> bytes_;
+  IdVector<TaskId, TaskMoves> tasks_;
+  IdVector<StorageId, uint64_t> seals_;
 };
 
 // need(L) for one L after the other, with what is known of solo() by then.
@@ -158,7 +157,7 @@ private:
 class Search {
 public:
   explicit Search(const Moves &m)
-      : moves_(m), solo_(m.needs.ops.size(), kNever), in_(m.needs.storages.size(), 0) {
+      : moves_(m), solo_(m.needs.tasks.size(), kNever), in_(m.needs.storages.size(), 0) {
     Random random{1};
     for (size_t s = 0; s < m.needs.storages.size(); ++s)
       code_.push_back(random.next());
@@ -170,14 +169,14 @@ public:
     bool isFound;
   };
 
-  Result need(std::vector<uint32_t> set, int64_t floor, uint64_t work) {
+  Result need(std::vector<StorageId> set, int64_t floor, uint64_t work) {
     reset();
     threshold_ = floor;
     uint64_t until = work_ + work;
     std::sort(set.begin(), set.end());
     set_ = std::move(set);
     set_.erase(
-        std::remove_if(set_.begin(), set_.end(), [&](uint32_t s) { return !moves_.counts(s); }),
+        std::remove_if(set_.begin(), set_.end(), [&](StorageId s) { return !moves_.counts(s); }),
         set_.end());
     add(kNone, kStrip, floor);
     Move m;
@@ -186,25 +185,26 @@ public:
     return {threshold_, isFound_};
   }
 
-  void setSolo(uint32_t op, int64_t bytes) { solo_[op] = bytes; }
-  int64_t solo(uint32_t op) const { return solo_[op]; }
+  void setSolo(TaskId t, int64_t bytes) { solo_[t] = bytes; }
 
 private:
-  static constexpr uint32_t kStrip = ~0u; // instead of an op: takes out what solo() allows
+  static constexpr TaskId kStrip = {}; // instead of a task: takes out what solo() allows
 
   struct Set {
     uint32_t begin, size; // in elements_
     int64_t bytes;
     int64_t spare;      // it can be stripped from this threshold on
     uint64_t sum, bits; // of its members' codes: two sets with one sum are taken to be equal
-    uint32_t parent, op;
+    uint32_t parent;
+    TaskId task; // that led here from it
     uint32_t firstChild = kNone, nextSibling = kNone, firstParked = kNone;
     bool isDead = false;
   };
 
   struct Move {
     int64_t price, after; // bytes live after it, backwards
-    uint32_t set, op;
+    uint32_t set;
+    TaskId task;
     uint32_t serial;
   };
   struct DearerFirst {
@@ -218,7 +218,8 @@ private:
     }
   };
   struct Parked {
-    uint32_t set, op;
+    uint32_t set;
+    TaskId task;
     int64_t price;
     uint32_t next;
   };
@@ -249,7 +250,7 @@ private:
     m = blocked_.top();
     threshold_ = std::max(threshold_, m.price);
     if (sets_[m.set].spare <= threshold_) {
-      m.op = kStrip;
+      m.task = kStrip;
       sets_[m.set].spare = kNever;
     } else {
       blocked_.pop();
@@ -263,27 +264,27 @@ private:
       return;
     set_.assign(elements_.begin() + from.begin, elements_.begin() + from.begin + from.size);
     work_ += from.size + 4;
-    if (m.op != kStrip) {
+    if (m.task != kStrip) {
       set_.erase(std::remove_if(set_.begin(), set_.end(),
-                                [&](uint32_t s) { return moves_.maker(s) == m.op; }),
+                                [&](StorageId s) { return moves_.maker(s) == m.task; }),
                  set_.end());
       size_t old = set_.size();
-      for (uint32_t r : moves_.reads(m.op))
+      for (StorageId r : moves_.reads(m.task))
         if (!std::binary_search(set_.begin(), set_.begin() + old, r))
           set_.push_back(r);
       std::sort(set_.begin(), set_.end());
     }
-    add(m.set, m.op, m.price);
+    add(m.set, m.task, m.price);
   }
 
   // set_, reached from `parent`.
-  void add(uint32_t parent, uint32_t op, int64_t price) {
+  void add(uint32_t parent, TaskId task, int64_t price) {
     Set s;
     s.spare = strip();
     s.size = static_cast<uint32_t>(set_.size());
     s.bytes = 0;
     s.sum = s.bits = 0;
-    for (uint32_t x : set_) {
+    for (StorageId x : set_) {
       s.bytes += moves_.bytes(x);
       s.sum += code_[x];
       s.bits |= uint64_t(1) << (code_[x] >> 58);
@@ -311,22 +312,22 @@ private:
         if (a == above)
           above = kNone;
       if (above == kNone) {
-        park(within, parent, op, price);
+        park(within, parent, task, price);
       } else {
         if (sets_[above].parent != kNone)
-          park(within, sets_[above].parent, sets_[above].op, threshold_);
+          park(within, sets_[above].parent, sets_[above].task, threshold_);
         kill(above);
       }
       return;
     }
     if (above != kNone) {
       parent = sets_[above].parent;
-      op = sets_[above].op;
+      task = sets_[above].task;
       kill(above);
     }
     uint32_t me = static_cast<uint32_t>(sets_.size());
     s.parent = parent;
-    s.op = op;
+    s.task = task;
     s.begin = static_cast<uint32_t>(elements_.size());
     elements_.insert(elements_.end(), set_.begin(), set_.end());
     if (parent != kNone) {
@@ -338,15 +339,15 @@ private:
     expand(me);
   }
 
-  bool isSubset(const Set &a, const uint32_t *as, const Set &b, const uint32_t *bs) {
+  bool isSubset(const Set &a, const StorageId *as, const Set &b, const StorageId *bs) {
     if (a.size > b.size || a.bytes > b.bytes || (a.bits & ~b.bits))
       return false;
     work_ += a.size + b.size;
     return std::includes(bs, bs + b.size, as, as + a.size);
   }
 
-  void park(uint32_t at, uint32_t set, uint32_t op, int64_t price) {
-    parked_.push_back({set, op, price, sets_[at].firstParked});
+  void park(uint32_t at, uint32_t set, TaskId task, int64_t price) {
+    parked_.push_back({set, task, price, sets_[at].firstParked});
     sets_[at].firstParked = static_cast<uint32_t>(parked_.size() - 1);
   }
 
@@ -360,7 +361,7 @@ private:
         continue;
       s.isDead = true;
       for (uint32_t i = s.firstParked; i != kNone; i = parked_[i].next)
-        push({parked_[i].price, 0, parked_[i].set, parked_[i].op, 0});
+        push({parked_[i].price, 0, parked_[i].set, parked_[i].task, 0});
       for (uint32_t c = s.firstChild; c != kNone; c = sets_[c].nextSibling)
         stack_.push_back(c);
     }
@@ -377,28 +378,28 @@ private:
   void expand(uint32_t me) {
     int64_t live = sets_[me].bytes;
     ++stamp_;
-    for (uint32_t x : set_)
+    for (StorageId x : set_)
       in_[x] = stamp_;
-    auto has = [&](uint32_t s) { return in_[s] == stamp_; };
-    uint32_t last = kNone;
+    auto has = [&](StorageId s) { return in_[s] == stamp_; };
+    TaskId last;
     found_.clear();
     for (size_t k = set_.size(); k-- > 0;) {
-      uint32_t x = moves_.maker(set_[k]);
-      if (x == last) // results of one op are neighbours
+      TaskId x = moves_.maker(set_[k]);
+      if (x == last) // results of one task are neighbours
         continue;
       last = x;
-      const Needs::Op &op = moves_.needs.ops[x];
-      work_ += moves_.reads(x).size() + op.numMade + op.donations.size();
+      const Needs::Task &task = moves_.needs.tasks[x];
+      work_ += moves_.reads(x).size() + task.numMade + task.donations.size();
       if (moves_.isOnce(x) & dependsOnBut(x))
         continue;
       int64_t after = live;
       bool isSubset = true;
-      for (uint32_t r : moves_.reads(x))
+      for (StorageId r : moves_.reads(x))
         if (!has(r)) {
           after += moves_.bytes(r);
           isSubset = false;
         }
-      for (uint32_t m = op.firstMade; m < op.firstMade + op.numMade; ++m)
+      for (StorageId m : task.made())
         after -= has(m) ? moves_.bytes(m) : 0;
       Move move = {moves_.price(x, live, has), after, me, x, 0};
       if (isSubset && move.price <= threshold_) {
@@ -411,24 +412,24 @@ private:
       push(m);
   }
 
-  // What the members of set_ depend on, those that `op` makes left out.
-  uint64_t dependsOnBut(uint32_t op) {
-    if (!moves_.isOnce(op))
+  // What the members of set_ depend on, results of the task left out.
+  uint64_t dependsOnBut(TaskId t) {
+    if (!moves_.isOnce(t))
       return 0;
     uint64_t on = 0;
-    for (uint32_t s : set_)
-      if (moves_.maker(s) != op)
+    for (StorageId s : set_)
+      if (moves_.maker(s) != t)
         on |= moves_.dependsOn(moves_.maker(s));
     work_ += set_.size();
     return on;
   }
 
-  // Takes out of set_ what can be had with the rest as background; returns the threshold from which
-  // on something more can.
+  // Takes out of set_ what can be made with the rest as background; returns the threshold from
+  // which on something more can.
   int64_t strip() {
     int64_t live = 0;
     order_.clear();
-    for (uint32_t s : set_) {
+    for (StorageId s : set_) {
       live += moves_.bytes(s);
       const int64_t solo = solo_[moves_.maker(s)];
       order_.push_back({solo == kNever ? kNever : solo - moves_.bytes(s), s});
@@ -444,7 +445,7 @@ private:
         return kNever;
       if (int64_t needs = saturatingSum(live, order_[k].first); needs > threshold_)
         return needs;
-      uint32_t s = order_[k].second;
+      StorageId s = order_[k].second;
       live -= moves_.bytes(s);
       order_.erase(order_.begin() + k);
       set_.erase(std::lower_bound(set_.begin(), set_.end(), s));
@@ -452,24 +453,24 @@ private:
     }
   }
 
-  // Which one-time ops set_ depends on, by one member at least, by two at least; and which of them
-  // are sealed off.
+  // Which one-time tasks set_ depends on, by one member at least, by two at least; and which of
+  // them are sealed off.
   struct Dependence {
     uint64_t once = 0, twice = 0, sealed = 0;
 
-    // To have `s` with the others there, something would run again that they depend on.
-    bool forbids(const Moves &m, uint32_t s) const {
-      uint32_t op = m.maker(s);
-      uint64_t on = m.dependsOn(op), seals = m.seals(s);
+    // To make `s` while the others are live, a task would run again on which they depend.
+    bool forbids(const Moves &m, StorageId s) const {
+      TaskId t = m.maker(s);
+      uint64_t on = m.dependsOn(t), seals = m.seals(s);
       uint64_t others = twice | (once & ~on);
       // (A member that is a seal itself may come before the others.)
-      return (on | m.isOnce(op)) & others & ~(sealed & ~seals);
+      return (on | m.isOnce(t)) & others & ~(sealed & ~seals);
     }
   };
 
   Dependence dependence() {
     Dependence d;
-    for (uint32_t s : set_) {
+    for (StorageId s : set_) {
       uint64_t on = moves_.dependsOn(moves_.maker(s));
       d.twice |= d.once & on;
       d.once |= on;
@@ -480,14 +481,14 @@ private:
   }
 
   const Moves &moves_;
-  std::vector<int64_t> solo_;
-  std::vector<uint64_t> code_;
-  std::vector<uint64_t> in_; // the stamp of the last set that a storage was found in
-  uint64_t stamp_ = 0;       // never starts anew, so that no search has to clear `in_`
+  IdVector<TaskId, int64_t> solo_;
+  IdVector<StorageId, uint64_t> code_;
+  IdVector<StorageId, uint64_t> in_; // the stamp of the last set that a storage was found in
+  uint64_t stamp_ = 0;               // never starts anew, so that no search has to clear `in_`
   size_t maxElements_;
 
   std::vector<Set> sets_;
-  std::vector<uint32_t> elements_;
+  std::vector<StorageId> elements_;
   std::vector<Parked> parked_;
   std::priority_queue<Move, std::vector<Move>, LargerFirst> open_;
   std::priority_queue<Move, std::vector<Move>, DearerFirst> blocked_;
@@ -497,26 +498,27 @@ private:
   uint32_t serial_ = 0;
   uint64_t work_ = 0;
 
-  std::vector<uint32_t> set_, stack_;
+  std::vector<StorageId> set_;
+  std::vector<uint32_t> stack_;
   std::vector<Move> found_;
-  std::vector<std::pair<int64_t, uint32_t>> order_;
+  std::vector<std::pair<int64_t, StorageId>> order_;
 };
 
 } // namespace
 
 int64_t leastPeak(const Needs &n, int64_t known, uint64_t work) {
   work *= kStepsPerWork;
-  std::vector<uint32_t> outputs;
-  for (uint32_t s = 0; s < n.storages.size(); ++s)
+  std::vector<StorageId> outputs;
+  for (StorageId s : n.storages.ids())
     if (n.storages[s].lives)
       outputs.push_back(s);
   Moves moves(n, known / kSmallShare);
   Search search(moves);
-  std::vector<int64_t> least(n.ops.size()); // of solo()
-  uint64_t each = work / 8 / std::max<size_t>(n.ops.size(), 1);
-  for (uint32_t x = 0; x < n.ops.size(); ++x) {
-    int64_t floor = moves.price(x, 0, [](uint32_t) { return false; });
-    for (uint32_t r : moves.reads(x))
+  IdVector<TaskId, int64_t> least(n.tasks.size()); // of solo()
+  uint64_t each = work / 8 / std::max<size_t>(n.tasks.size(), 1);
+  for (TaskId x : n.tasks.ids()) {
+    int64_t floor = moves.price(x, 0, [](StorageId) { return false; });
+    for (StorageId r : moves.reads(x))
       floor = std::max(floor, least[moves.maker(r)]);
     Search::Result found = search.need(moves.reads(x), floor, each);
     least[x] = found.atLeast;

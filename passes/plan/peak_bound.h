@@ -5,12 +5,22 @@
 
 namespace isthmus::plan {
 
-// What is there while the op runs, at the least: its operands, results and workspace, less all
-// results that might take over an operand's bytes.
-int64_t workingSet(const Needs &needs, const Needs::Op &op);
+// What is live while the task runs, at the least: its operands, results and workspace, less all
+// results to which an operand might donate its bytes.
+int64_t workingSet(const Needs &needs, const Needs::Task &t);
 
-// No schedule has a lower peak: the largest working set of one op, with what must be kept meanwhile
-// because its maker may run only once; all outputs. A few passes over the graph.
+struct SizedTask {
+  int64_t bytes; // of its working set
+  TaskId task;
+};
+// So many tasks at most, the largest first.
+std::vector<SizedTask> largestWorkingSets(const Needs &needs, size_t most);
+
+// Of all outputs together.
+int64_t outputBytes(const Needs &needs);
+
+// No schedule has a lower peak: the largest working set of one task, with storages that must be
+// live meanwhile because their makers may run only once; all outputs. A few passes over the graph.
 int64_t structuralPeak(const Needs &needs);
 
 // No schedule has a lower peak. At least `known`, which must be such a bound already. The unit of

@@ -1,8 +1,9 @@
 #include "passes/plan/planner.h"
 
 #include "passes/plan/bound.h"
+#include "passes/plan/emit_schedule.h"
 #include "passes/plan/overhead_bound.h"
-#include "passes/plan/search.h"
+#include "passes/plan/peak_search.h"
 
 #include <algorithm>
 #include <cassert>
@@ -11,28 +12,24 @@
 namespace isthmus::plan {
 namespace {
 
-// One unit of effort; measured: a second of a core, more or less.
-constexpr double kWorkPerEffort = 3e7;
-// A greedy descent has done its part after this much for each storage that might be dropped.
-constexpr uint64_t kWorkDown = 12'000;
+// Streams of random numbers, beside those of PeakSearch.
+constexpr uint64_t kNearLeast = 300, kWithinLeast = 310, kTightened = 400;
 
-class Planner {
+// Searches for schedules by their peaks, places them, and tightens those whose arena exceeds the
+// budget.
+class ArenaSearch {
 public:
-  // With `known`, the problem's optional ops may be used, and what is known is a plan without.
-  Planner(const Problem &p, const SearchOptions &o, const PlanResult *known = nullptr)
-      : p_(p), o_(o), known_(known), g_(p, /*optional=*/known != nullptr),
-        effort_(effortOf(o, g_.numDefault)) {}
+  // With `known`, the problem's alternatives may be used, and `known` is a plan without them.
+  ArenaSearch(const Problem &p, const SearchOptions &o, const PlanResult *known = nullptr)
+      : p_(p), o_(o), known_(known), peaks_(p, o, known) {}
 
-  bool usesOptional() const { return g_.hasOptional(); }
+  bool usesAlternatives() const { return peaks_.graph().hasAlternatives(); }
 
   PlanResult run() {
     result_.baseline = evaluate(p_, sourceOrder(p_));
     result_.lowestPeak = known_ ? known_->lowestPeak : lowestPeak(p_);
-    ordered_ = inGoodOrder();
     if (!o_.smallest)
-      result_.isWithin =
-          (!known_ && result_.baseline.peakBytes <= o_.budgetBytes && tryPlace(inSourceOrder())) ||
-          search();
+      result_.isWithin = tryBaseline() || search();
     if (!result_.isWithin)
       searchSmallest();
     if (result_.isWithin)
@@ -41,27 +38,6 @@ public:
   }
 
 private:
-  bool mayReorder() const { return p_.order == Order::Free; }
-  // Of all the work allowed. (A share that is left is negative where the last search took more.)
-  uint64_t work(double share) const {
-    return static_cast<uint64_t>(std::max(share, 0.0) * effort_ * kWorkPerEffort);
-  }
-
-  // The source order, or a better one of the same ops.
-  std::vector<uint32_t> inGoodOrder() {
-    Editor e = editor(result_.baseline.peakBytes, 0);
-    if (mayReorder())
-      improveOrder(e);
-    return e.timeline().peak() < result_.baseline.peakBytes ? e.timeline().ops() : inSourceOrder();
-  }
-
-  std::vector<uint32_t> inSourceOrder() const {
-    std::vector<uint32_t> ops(g_.numDefault);
-    for (uint32_t i = 0; i < ops.size(); ++i)
-      ops[i] = i;
-    return ops;
-  }
-
   // --- Candidates
   struct Candidate {
     Schedule schedule;
@@ -71,12 +47,12 @@ private:
 
   // (Where the order is fixed, views run in their places too, which may let their bases live longer
   // than the search thought: the judge has the last word.)
-  Candidate placed(const std::vector<uint32_t> &ops, int64_t enough = 0) const {
+  Candidate placed(const std::vector<TaskId> &tasks, int64_t enough = 0) const {
     Candidate c;
-    c.schedule = g_.scheduleOf(ops);
+    c.schedule = emitSchedule(peaks_.graph(), tasks);
     c.judged = evaluate(p_, c.schedule);
     if (known_ && !c.judged.error.empty())
-      c.arenaBytes = INT64_MAX; // the judge has the last word
+      c.arenaBytes = INT64_MAX;
     else
       c.arenaBytes = o_.arenaOf ? o_.arenaOf(c.schedule, c.judged, enough) : c.judged.peakBytes;
     return c;
@@ -89,125 +65,45 @@ private:
   }
 
   bool isWithin(const Candidate &c) const { return c.arenaBytes <= o_.budgetBytes; }
+  bool hasPlan() const { return !result_.schedule.empty(); }
 
   // Takes it if its arena stays within the budget and it costs less than what was taken before;
   // false if it is not within.
-  bool tryPlace(const std::vector<uint32_t> &ops) {
-    Candidate c = placed(ops, o_.budgetBytes);
+  bool tryPlace(const std::vector<TaskId> &tasks) {
+    Candidate c = placed(tasks, o_.budgetBytes);
     bool ok = isWithin(c);
-    if (ok && (result_.schedule.empty() || c.judged.cost < result_.planned.cost))
+    if (ok && (!hasPlan() || c.judged.cost < result_.planned.cost))
       take(c);
     last_ = std::move(c);
     return ok;
   }
 
   // --- Searching
-  Editor editor(int64_t budget, uint64_t stream) {
-    Editor e(g_, budget, o_.seed * 1000 + stream, mayReorder());
-    return e;
-  }
-
-  // From here on the editor's work counts for `share` of all.
-  void follow(Editor &e, double share) {
-    double before = share_;
-    share_ += share;
-    uint64_t begin = e.work(), all = std::max<uint64_t>(work(share), 1);
-    e.goOn = [this, &e, before, share, begin, all] {
-      double done = before + share * double(e.work() - begin) / double(all);
-      if (o_.progress && !isStopped_)
-        isStopped_ = !o_.progress({std::min(done, 1.0), bestCost_});
-      return !isStopped_;
-    };
-  }
-
-  // From these ops on, at another budget.
-  Found improved(const std::vector<uint32_t> &ops, int64_t budget, double hot, double share,
-                 uint64_t stream) {
-    Editor e = editor(budget, stream);
-    e.assign(ops);
-    follow(e, share);
-    uint64_t begin = e.work();
-    if (!e.fits())
-      descend(e, /*siblings=*/false, 0, begin + work(share) / 2);
-    Found found;
-    anneal(e, hot, begin + work(share), found);
-    return found;
-  }
-
-  // The plan that is known, where it is within the budget.
-  Found known(int64_t budget) {
-    Found found;
-    if (!known_ || !known_->isWithin)
-      return found;
-    std::vector<uint32_t> indexOf(p_.ops.size(), ~0u), ops;
-    for (uint32_t i = 0; i < g_.numDefault; ++i)
-      indexOf[g_.ops[i].source] = i;
-    for (OpIndex i : known_->schedule)
-      if (indexOf[i] != ~0u)
-        ops.push_back(indexOf[i]);
-    Editor e = editor(budget, 400);
-    e.assign(ops);
-    found.offer(e);
-    return found;
-  }
-
-  // Starts of several kinds, each improved for a while; then the best of them for the rest.
-  Found searchPeak(int64_t budget, double share, uint64_t stream) {
-    struct Start {
-      bool ordered, siblings;
-      double noise, hot;
-    };
-    constexpr Start kStarts[] = {{true, false, 0, 0.01},
-                                 {false, true, 0, 0.05},
-                                 {true, true, 0.5, 0.2},
-                                 {false, false, 0.5, 1}};
-    constexpr double kHot[] = {0.2, 0.05, 0.02, 0.01};
-    double slice = share / double(std::size(kStarts) + std::size(kHot)), used = 0;
-    Found best = known(budget);
-    for (size_t i = 0; i < std::size(kStarts) && !isStopped_; ++i) {
-      const Start &s = kStarts[i];
-      Editor e = editor(budget, stream + i);
-      if (s.ordered == (stream % 2 == 0))
-        e.assign(ordered_);
-      follow(e, slice);
-      uint64_t begin = e.work();
-      // On large graphs the first way down takes all that there is time for.
-      uint64_t most = work(slice) / 2;
-      if (i == 0)
-        most = std::max(most, std::min(work(share) / 2, kWorkDown * e.candidates().size()));
-      descend(e, s.siblings, s.noise, begin + most);
-      Found found;
-      anneal(e, s.hot, std::max(e.work(), begin) + work(slice) / 2, found);
-      best.offer(std::move(found));
-      bestCost_ = best.ops.empty() ? 0 : best.cost;
-      used += double(e.work() - begin) / double(work(1));
-      if (used > share / 3)
-        break;
-    }
-    slice = (share - used) / double(std::size(kHot));
-    for (size_t i = 0; i < std::size(kHot) && !isStopped_ && !best.ops.empty(); ++i) {
-      best.offer(improved(best.ops, budget, kHot[i], slice, stream + 100 + i));
-      bestCost_ = best.cost;
-    }
-    return best;
+  bool tryBaseline() {
+    if (known_ || result_.baseline.peakBytes > o_.budgetBytes)
+      return false;
+    std::vector<TaskId> tasks;
+    for (TaskId t : peaks_.graph().tasks.ids())
+      tasks.push_back(t);
+    return tryPlace(tasks);
   }
 
   // Twice, from unlike starts: which one leads further is not known before. The cheaper plan is
   // placed first; one whose arena exceeds the budget is made tighter.
   bool search() {
     Found found[2];
-    found[0] = searchPeak(o_.budgetBytes, 0.5, 0);
-    if (!found[0].ops.empty())
-      found[1] = searchPeak(o_.budgetBytes, 0.3, 501);
+    found[0] = peaks_.within(o_.budgetBytes, 0.5, PeakSearch::Series::First);
+    if (found[0])
+      found[1] = peaks_.within(o_.budgetBytes, 0.3, PeakSearch::Series::Second);
     if (found[0].isBetter(found[1].cost, found[1].peak))
       std::swap(found[0], found[1]);
     int steps = 12;
     for (Found &f : found) {
-      const bool isCheaper = result_.schedule.empty() || f.cost < result_.planned.cost;
-      if (!f.ops.empty() && isCheaper && !tryPlace(f.ops))
+      const bool isCheaper = !hasPlan() || f.cost < result_.planned.cost;
+      if (f && isCheaper && !tryPlace(f.tasks))
         tighten(std::move(f), std::exchange(steps, 6));
     }
-    return !result_.schedule.empty();
+    return hasPlan();
   }
 
   // To lower peaks, from where it stands, in steps that grow, until it fits; from there on back up
@@ -219,19 +115,19 @@ private:
     int64_t peak = last_.judged.peakBytes, over = last_.arenaBytes - o_.budgetBytes;
     double reach = 1;
     Found within;
-    for (int i = 0; i < mostSteps && within.cost > enough && !isStopped_; ++i) {
-      const bool isFound = !within.ops.empty();
+    for (int i = 0; i < mostSteps && within.cost > enough && !peaks_.isStopped(); ++i) {
+      const bool isFound = bool(within);
       const int64_t room = o_.budgetBytes - result_.arenaBytes;
       const int64_t less = std::max(int64_t(double(over) * (0.5 + 0.2 * i)), p_.alignment);
       const int64_t target = isFound ? within.peak + int64_t(reach * double(room)) : peak - less;
       const Found &from = isFound && i % 2 == 0 ? within : now;
-      Found next = improved(from.ops, target, 0.02, kShare, 400 + uint64_t(i));
-      const bool isWorse = !result_.schedule.empty() && next.cost >= result_.planned.cost;
-      if (next.ops.empty() || (isWorse && !isFound))
+      Found next = peaks_.improved(from.tasks, target, 0.02, kShare, kTightened + uint64_t(i));
+      const bool isWorse = hasPlan() && next.cost >= result_.planned.cost;
+      if (!next || (isWorse && !isFound))
         break;
       if (isWorse)
         continue;
-      if (tryPlace(next.ops)) {
+      if (tryPlace(next.tasks)) {
         within = std::move(next);
         continue;
       }
@@ -245,70 +141,22 @@ private:
     }
   }
 
-  // Lowers the peak step by step, each time from where the last one was met, or else, where steps
-  // are large, from the beginning; smaller steps after each that was not. Then all again, with
-  // other choices.
-  std::vector<uint32_t> searchLeastPeak(double share) {
-    constexpr double kFarStep = 0.02, kLeastStep = 1e-3;
-    Editor e = editor(result_.baseline.peakBytes, 200);
-    follow(e, share);
-    e.assign(ordered_);
-    std::vector<uint32_t> least = ordered_;
-    const int64_t firstPeak = result_.baseline.peakBytes;
-    int64_t leastPeak = e.timeline().peak();
-    const uint64_t all = work(share), until = e.work() + all;
-    double noise = 0;
-    auto lower = [&](const std::vector<uint32_t> &from, bool siblings, int64_t target,
-                     uint64_t most) {
-      most += e.work();
-      e.setBudget(target);
-      e.assign(from);
-      descend(e, siblings, noise, most);
-      if (!e.fits())
-        annealDown(e, most);
-      if (e.timeline().peak() < leastPeak) {
-        leastPeak = e.timeline().peak();
-        least = e.timeline().ops();
-      }
-      return e.fits();
-    };
-    auto isDone = [&] {
-      return e.work() >= until || leastPeak <= result_.lowestPeak || isStopped_;
-    };
-    // What is far off is better reached in one go than step by step.
-    const double ofBound = double(result_.lowestPeak) / double(firstPeak);
-    lower(ordered_, false, int64_t(double(firstPeak) * std::pow(ofBound, 0.75)),
-          std::min(all / 3, kWorkDown * e.candidates().size()));
-    for (; !isDone(); noise = 0.5)
-      for (double step = 0.1; step > kLeastStep && !isDone();) {
-        const uint64_t slice = std::max<uint64_t>(all / 24, 1);
-        const int64_t target =
-            std::max(result_.lowestPeak, int64_t(double(leastPeak) * (1 - step)));
-        bool ok = lower(least, false, target, slice);
-        if (!ok && step > kFarStep)
-          ok = lower(ordered_, false, target, slice) || lower(inSourceOrder(), true, target, slice);
-        if (!ok)
-          step /= 2;
-      }
-    return least;
-  }
-
   // The least arena: of plans at the least peak and a little above it, which may lie better. Does
   // not depend on the budget asked for, so that what it finds is found again when it is asked for.
   void searchSmallest() {
-    share_ = 0;
-    std::vector<uint32_t> ops = searchLeastPeak(0.7);
-    Candidate least = placed(ops);
+    peaks_.restartProgress();
+    const std::vector<TaskId> tasks = peaks_.leastPeak(0.7, result_.lowestPeak);
+    Candidate least = placed(tasks);
     const int64_t leastPeak = least.judged.peakBytes;
     std::vector<Candidate> all;
     for (double above : {0.0, 0.01, 0.03}) {
       int64_t budget = leastPeak + int64_t(above * double(leastPeak));
       if (least.arenaBytes < budget)
         break;
-      Found found = improved(ops, budget, 0.05, 0.07, 300 + all.size());
-      if (found.ops.empty())
+      Found found = peaks_.improved(tasks, budget, 0.05, 0.07, kNearLeast + all.size());
+      if (!found)
         continue;
-      all.push_back(placed(found.ops));
+      all.push_back(placed(found.tasks));
       const Candidate &c = all.back();
       if (std::pair(c.arenaBytes, c.judged.cost) < std::pair(least.arenaBytes, least.judged.cost))
         least = c;
@@ -323,8 +171,8 @@ private:
         take(std::move(c));
     for (double part : {1.0, 0.5}) {
       int64_t room = int64_t(part * double(o_.budgetBytes - result_.smallestBytes));
-      Found found = improved(ops, leastPeak + room, 0.05, 0.1, 310);
-      if (!found.ops.empty() && tryPlace(found.ops))
+      Found found = peaks_.improved(tasks, leastPeak + room, 0.05, 0.1, kWithinLeast);
+      if (found && tryPlace(found.tasks))
         break;
     }
   }
@@ -337,7 +185,7 @@ private:
       result_.leastCost = leastCostAtAll(p_);
       return;
     }
-    OverheadBound b = leastCost(p_, result_.schedule, budget, cost, work(kBoundShare));
+    OverheadBound b = leastCost(p_, result_.schedule, budget, cost, peaks_.work(kBoundShare));
     result_.leastCost = std::min(b.cost, cost); // they sum in another order
     result_.pricePerByte = b.pricePerByte;
   }
@@ -345,11 +193,7 @@ private:
   const Problem &p_;
   const SearchOptions &o_;
   const PlanResult *known_;
-  StorageGraph g_;
-  double effort_;
-  std::vector<uint32_t> ordered_;
-  bool isStopped_ = false;
-  double share_ = 0, bestCost_ = 0;
+  PeakSearch peaks_;
   Candidate last_; // that was tried
   PlanResult result_;
 };
@@ -401,12 +245,12 @@ static bool isAsClaimed(const Problem &p, const SearchOptions &o, const PlanResu
 #endif
 
 PlanResult planWithin(const Problem &p, const SearchOptions &options) {
-  PlanResult r = Planner(p, options).run();
+  PlanResult r = ArenaSearch(p, options).run();
   const std::optional<double> least = leastCostAtAll(p);
   const bool isBest = least && r.isWithin && !options.smallest && r.planned.cost <= *least;
   if (hasAlternatives(p) && !isBest) {
-    Planner more(p, options, &r);
-    if (more.usesOptional())
+    ArenaSearch more(p, options, &r);
+    if (more.usesAlternatives())
       r = better(std::move(r), more.run(), options.smallest);
   }
   assert((!r.baseline.error.empty() || isAsClaimed(p, options, r)) && "a plan is not as it says");

@@ -28,69 +28,69 @@ std::vector<char> neededOps(const Problem &p) {
   return needed;
 }
 
-std::vector<uint32_t> Storages::readsOf(const Problem &p, const plan::Op &op) const {
-  std::vector<uint32_t> reads;
+std::vector<StorageId> Storages::readsOf(const Problem &p, const Op &op) const {
+  std::vector<StorageId> reads;
   metAt_.resize(storages.size(), 0);
   ++numCalls_;
-  auto add = [&](uint32_t s) {
-    if (s != kNone && std::exchange(metAt_[s], numCalls_) != numCalls_)
+  auto add = [&](StorageId s) {
+    if (s && std::exchange(metAt_[s], numCalls_) != numCalls_)
       reads.push_back(s);
   };
   for (const Read &r : op.inputs) {
     add(storageOf(p, r));
-    for (uint32_t s : touches_[r.op])
+    for (StorageId s : touches_[r.op])
       add(s);
   }
   return reads;
 }
 
-std::vector<Storages::Op::Donation> Storages::reuseOf(const Problem &p, const plan::Op &op,
-                                                      uint32_t firstMade) const {
-  std::vector<Op::Donation> pairs;
-  for (const plan::Op::Donation &pair : op.donations) {
-    uint32_t read = storageOf(p, op.inputs[pair.input]), made = firstMade + pair.output;
-    if (read != kNone && storages[read].bytes >= storages[made].bytes)
-      pairs.push_back({made, read});
+std::vector<Storages::Task::Donation> Storages::donationsOf(const Problem &p, const Op &op,
+                                                            StorageId firstMade) const {
+  std::vector<Task::Donation> donations;
+  for (const Op::Donation &d : op.donations) {
+    StorageId read = storageOf(p, op.inputs[d.input]), made = firstMade + d.output;
+    if (read && storages[read].bytes >= storages[made].bytes)
+      donations.push_back({made, read});
   }
-  return pairs;
+  return donations;
 }
 
 Storages::Storages(const Problem &p, Views views)
-    : needed_(neededOps(p)), firstOf_(p.ops.size(), kNone), touches_(p.ops.size()) {
+    : needed_(neededOps(p)), firstOf_(p.ops.size()), touches_(p.ops.size()) {
   for (OpIndex i = 0; i < p.ops.size(); ++i) {
-    const plan::Op &from = p.ops[i];
-    if (from.isPinned || !needed_[i])
+    const Op &op = p.ops[i];
+    if (op.isPinned || !needed_[i])
       continue;
-    std::vector<uint32_t> reads = readsOf(p, from);
-    if (from.isView()) {
-      firstOf_[i] = storageOf(p, from.inputs[from.viewOf]);
+    std::vector<StorageId> reads = readsOf(p, op);
+    if (op.isView()) {
+      firstOf_[i] = storageOf(p, op.inputs[op.viewOf]);
       if (views == Views::NeedAll) {
         touches_[i] = std::move(reads);
-        for (uint32_t s : touches_[i])
-          if (!from.recomputable) { // a new copy would need the view again
-            ops[storages[s].maker].mayRepeat = false;
-            storages[s].isPinned = true;
+        for (StorageId s : touches_[i])
+          if (!op.recomputable) { // a new instance would need the view again
+            tasks[storages[s].maker].mayRepeat = false;
+            storages[s].hasOneInstance = true;
           }
       }
       continue;
     }
-    Op op;
-    op.source = i;
-    op.cost = from.cost;
-    op.workspace = p.rounded(from.workspace);
-    op.mayRepeat = from.recomputable;
-    op.isBackward = from.phase != OpPhase::Forward;
-    op.reads = std::move(reads);
-    op.firstMade = firstOf_[i] = static_cast<uint32_t>(storages.size());
-    op.numMade = static_cast<uint32_t>(std::max<size_t>(1, from.outputBytes.size()));
-    storages.resize(storages.size() + op.numMade, {0, static_cast<uint32_t>(ops.size())});
-    for (size_t k = 0; k < from.outputBytes.size(); ++k)
-      storages[op.firstMade + k].bytes = p.rounded(from.outputBytes[k]);
-    op.donations = reuseOf(p, from, op.firstMade);
-    ops.push_back(std::move(op));
+    Task task;
+    task.source = i;
+    task.cost = op.cost;
+    task.workspace = p.rounded(op.workspace);
+    task.mayRepeat = op.recomputable;
+    task.isBackward = op.phase != OpPhase::Forward;
+    task.reads = std::move(reads);
+    task.firstMade = firstOf_[i] = storages.nextId();
+    task.numMade = static_cast<uint32_t>(std::max<size_t>(1, op.outputBytes.size()));
+    storages.resize(storages.size() + task.numMade, {0, tasks.nextId()});
+    for (size_t k = 0; k < op.outputBytes.size(); ++k)
+      storages[task.firstMade + k].bytes = p.rounded(op.outputBytes[k]);
+    task.donations = donationsOf(p, op, task.firstMade);
+    tasks.push_back(std::move(task));
   }
   for (const Read &r : p.outputs)
-    if (uint32_t s = storageOf(p, r); s != kNone)
+    if (StorageId s = storageOf(p, r))
       storages[s].lives = true;
 }
 

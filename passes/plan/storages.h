@@ -1,8 +1,9 @@
-// Who makes and who reads which storage: what the search and the bounds build on. Views are merged
-// into the storages that they refer to, what is always there and what nothing needs is left out,
-// sizes are rounded. Standard library only.
+// Which task makes and which tasks read each storage: what the search and the bounds build on.
+// Views are merged into the storages that they refer to, pinned storages and ops that no output
+// needs are left out, sizes are rounded. Standard library only.
 #pragma once
 
+#include "passes/plan/ids.h"
 #include "passes/plan/problem.h"
 
 namespace isthmus::plan {
@@ -13,60 +14,64 @@ std::vector<char> neededOps(const Problem &p);
 struct Storages {
   struct Storage {
     int64_t bytes = 0;
-    uint32_t maker = 0;    // the op here that makes it
-    bool lives = false;    // to the end
-    bool isPinned = false; // a view of it may not run again, so that there is no other copy
+    TaskId maker = TaskId(0);
+    bool lives = false;          // to the end
+    bool hasOneInstance = false; // at most: a view of it may not run again
   };
 
-  // Numbered anew, in source order; optional ones, if any, after all others.
-  struct Op {
+  // An op of the problem that is no view.
+  struct Task {
     OpIndex source = 0; // of Problem::ops
     double cost = 0;
     int64_t workspace = 0;
     bool mayRepeat = true;
     bool isBackward = false;
-    std::vector<uint32_t> reads; // storages, each once
-    uint32_t firstMade = 0, numMade = 0;
+    std::vector<StorageId> reads; // each once
+    StorageId firstMade = StorageId(0);
+    uint32_t numMade = 0;
     struct Donation {
-      uint32_t made, read; // storages
+      StorageId made, read;
     };
     std::vector<Donation> donations; // `made` is no larger than `read`
 
-    // A copy to the host stands where its wait does, and makes a storage of 0 bytes, which is what
-    // is on the host; one back stands where its start does. `source` is that end.
-    enum class Bus : uint8_t { None, ToHost, ToDevice };
-    Bus bus = Bus::None;
+    // A transfer is one task. An offload stands where its wait does and makes a storage of 0 bytes,
+    // which stands for the host's memory; a prefetch stands where its start does. `source` is that
+    // op.
+    enum class Transfer : uint8_t { None, Offload, Prefetch };
+    Transfer transfer = Transfer::None;
     double transferTime = 0;
     OpIndex otherEnd = 0; // of Problem::ops
+
+    IdRange<StorageId> made() const { return {firstMade, firstMade + numMade}; }
   };
 
-  std::vector<Op> ops;
-  std::vector<Storage> storages; // those of one op are neighbours
+  IdVector<TaskId, Task> tasks;          // in source order; alternatives, if any, after all others
+  IdVector<StorageId, Storage> storages; // those of one task are neighbours
 
 protected:
-  // A view may read more than its base, and may be one that must not run again. Either a reader of
-  // it needs only its base, and its base's maker may run again all the same; or a reader needs all
-  // that the view read, and nothing that it read is made again.
+  // A view may read more than its base, and it may be an op that must not run again. Either a
+  // reader of the view needs only its base, and the task that makes the base may run again all the
+  // same; or a reader needs all that the view reads, and nothing that it reads is rematerialized.
   enum class Views : uint8_t { NeedBase, NeedAll };
   Storages(const Problem &p, Views views);
 
-  static constexpr uint32_t kNone = ~0u;
-  // Of a read: its storage; kNone for what is always there, or not needed.
-  uint32_t storageOf(const Problem &p, const Read &r) const {
-    return firstOf_[r.op] == kNone ? kNone : firstOf_[r.op] + (p.ops[r.op].isView() ? 0 : r.output);
+  // The storage that a read refers to; none if it is pinned or not needed.
+  StorageId storageOf(const Problem &p, const Read &r) const {
+    return firstOf_[r.op] ? firstOf_[r.op] + (p.ops[r.op].isView() ? 0 : r.output) : StorageId();
   }
   // All that the op reads, each storage once.
-  std::vector<uint32_t> readsOf(const Problem &p, const plan::Op &op) const;
-  // Pairs of its outputs, the first of which is `firstMade`, and of what it reads.
-  std::vector<Op::Donation> reuseOf(const Problem &p, const plan::Op &op, uint32_t firstMade) const;
+  std::vector<StorageId> readsOf(const Problem &p, const Op &op) const;
+  // Donations to its outputs, the first of which is `firstMade`.
+  std::vector<Task::Donation> donationsOf(const Problem &p, const Op &op,
+                                          StorageId firstMade) const;
 
-  // The last time that `readsOf` met each storage, and how often it was called.
-  mutable std::vector<uint32_t> metAt_;
+  // The last call of `readsOf` that met each storage, and the number of calls.
+  mutable IdVector<StorageId, uint32_t> metAt_;
   mutable uint32_t numCalls_ = 0;
 
-  std::vector<char> needed_;                   // by Problem::ops
-  std::vector<uint32_t> firstOf_;              // its first storage, or what its view refers to
-  std::vector<std::vector<uint32_t>> touches_; // by view: what else reading it needs
+  std::vector<char> needed_;                    // by Problem::ops
+  std::vector<StorageId> firstOf_;              // by op: its first storage, or its view's
+  std::vector<std::vector<StorageId>> touches_; // by view: what else a read of it needs
 };
 
 } // namespace isthmus::plan

@@ -168,7 +168,7 @@ TEST(Planner, IsOptimalOnMostSmallProblemsWithOptionalOps) {
   Tally all;
   for (int i = 0, n = numProblems(60, 300); i < n; ++i) {
     Problem p = SmallProblem::make(rng, kShapes[below(rng, 2)], /*leastLayers=*/2);
-    addOptional(p, rng, 2);
+    addAlternatives(p, rng, 2);
     p.order = below(rng, 2) ? Order::Free : below(rng, 2) ? Order::Phases : Order::Fixed;
     compare(p, rng, all);
     ASSERT_FALSE(HasFatalFailure()) << "problem " << i << "\n" << describe(p);

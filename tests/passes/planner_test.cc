@@ -4,8 +4,9 @@
 #include "passes/compile/within_budget.h"
 #include "passes/inspect/joint_graph.h"
 #include "passes/plan/bound.h"
-#include "passes/plan/editor.h"
+#include "passes/plan/emit_schedule.h"
 #include "passes/plan/planner.h"
+#include "passes/plan/random_moves.h"
 #include "tests/passes/random_problem.h"
 #include "gtest/gtest.h"
 #include <cstdlib>
@@ -18,64 +19,65 @@ namespace {
 // ISTHMUS_FULL=1: all of them.
 int numProblems(int sampled, int all) { return std::getenv("ISTHMUS_FULL") ? all : sampled; }
 
-// One random edit, taken or undone. One that fails has to be undone.
-void edit(Editor &e, Rng &rng) {
+// One random move, taken or undone. One that fails has to be undone.
+void moveSomehow(SearchState &state, RandomMoves &moves, Rng &rng) {
   bool ok = false;
-  switch (rng() % (e.graph().hasOptional() ? 6 : 5)) {
+  switch (rng() % (state.graph().hasAlternatives() ? 6 : 5)) {
   case 0:
-    ok = e.removeSome();
+    ok = moves.removeRepeat();
     break;
   case 1:
-    ok = e.ruin();
+    ok = moves.ruin();
     break;
   case 2:
-    ok = e.dropSome(1e300);
+    ok = moves.evictOne(1e300);
     break;
   case 5:
-    ok = e.exchangeSome();
+    ok = moves.exchangeForm();
     break;
   case 3:
-    e.shiftSome(); // false: a change for the worse
+    moves.shiftStep(); // false: a change for the worse
     ok = true;
     break;
   default:
-    e.recreate(1e300, 3);
+    moves.recreate(1e300);
     ok = true;
   }
   if (ok && rng() % 3)
-    e.commit();
+    state.edits.commit();
   else
-    e.undo();
+    state.edits.undo();
 }
 
-TEST(Timeline, IsExactAfterEveryEdit) {
+TEST(EditableSchedule, IsExactAfterEveryEdit) {
   Rng rng(1);
   size_t longest = 0, repeats = 0;
   for (int i = 0, n = numProblems(300, 3000); i < n; ++i) {
     Problem p = randomProblem(rng, 10 + 40 * (i % 3), /*plainViews=*/true);
     StorageGraph g(p);
-    Timeline source(g);
-    Editor e(g, source.peak() * int64_t(30 + rng() % 60) / 100, rng(), true);
+    EditableSchedule source(g);
+    SearchState state(g, source.peak() * int64_t(30 + rng() % 60) / 100, rng(), true);
+    RandomMoves moves(state);
     for (int step = 0; step < 40; ++step) {
-      edit(e, rng);
-      Schedule s = g.scheduleOf(e.timeline().ops());
+      moveSomehow(state, moves, rng);
+      Schedule s = emitSchedule(g, state.schedule().tasks());
       Evaluation judged = evaluate(p, s);
       ASSERT_EQ(judged.error, "") << "problem " << i << ", edit " << step;
-      ASSERT_EQ(judged.peakBytes, e.timeline().peak()) << "problem " << i << ", edit " << step;
-      ASSERT_NEAR(judged.cost, e.cost(), 1e-6);
+      ASSERT_EQ(judged.peakBytes, state.schedule().peak()) << "problem " << i << ", edit " << step;
+      ASSERT_NEAR(judged.cost, state.cost(), 1e-6);
       repeats += judged.recomputed;
     }
-    Schedule s = g.scheduleOf(e.timeline().ops());
-    ASSERT_EQ(Slow::peak(p, s), e.timeline().peak());
+    Schedule s = emitSchedule(g, state.schedule().tasks());
+    ASSERT_EQ(Slow::peak(p, s), state.schedule().peak());
     longest = std::max(longest, s.size());
   }
   EXPECT_GT(repeats, 10000u); // the schedules are worth looking at
   EXPECT_GT(longest, 80u);
 }
 
-// A hundred operands die at `join`, until it runs again: then no reader of one of them takes it
-// over any more.
-TEST(Timeline, IsExactWhereAnOpHasVeryManyOperands) {
+// A hundred operands die at their readers, which take over their bytes, until `join` runs again:
+// then none of them does any more.
+TEST(EditableSchedule, IsExactWhereAnOpHasVeryManyOperands) {
   constexpr uint32_t kOperands = 100;
   Problem p;
   auto add = [&](std::vector<Read> reads, bool reuses) {
@@ -99,17 +101,17 @@ TEST(Timeline, IsExactWhereAnOpHasVeryManyOperands) {
   p.outputs = {end};
 
   StorageGraph g(p);
-  Timeline t(g);
+  EditableSchedule t(g);
   auto expectExact = [&] {
-    Timeline fresh(g);
-    fresh.assign(t.ops());
-    for (auto a = t.first(), b = fresh.first(); a != t.end(); a = t.next(a), b = fresh.next(b))
-      ASSERT_EQ(t.liveAt(a), fresh.liveAt(b));
-    ASSERT_EQ(t.peak(), evaluate(p, g.scheduleOf(t.ops())).peakBytes);
+    EditableSchedule fresh(g);
+    fresh.assign(t.tasks());
+    for (StepId a = t.first(), b = fresh.first(); a != t.end(); a = t.next(a), b = fresh.next(b))
+      ASSERT_EQ(t.profile().liveAt(a), fresh.profile().liveAt(b));
+    ASSERT_EQ(t.peak(), evaluate(p, emitSchedule(g, t.tasks())).peakBytes);
   };
   expectExact();
   const int64_t before = t.peak();
-  Timeline::RunId again = t.insert(join.op, t.previous(t.end()));
+  StepId again = t.insert(TaskId(join.op), t.previous(t.end()));
   expectExact();
   EXPECT_GT(t.peak(), before);
   t.remove(again);
@@ -117,63 +119,66 @@ TEST(Timeline, IsExactWhereAnOpHasVeryManyOperands) {
   EXPECT_EQ(t.peak(), before);
 }
 
-// With other forms of ops and copies to the host and back: also what is spent on waiting for these.
-TEST(Timeline, IsExactWithOptionalOps) {
+// With other forms of ops, offloads and prefetches: also the stalls.
+TEST(EditableSchedule, IsExactWithAlternatives) {
   Rng rng(8);
-  size_t copies = 0, forms = 0, stalled = 0;
+  size_t transfers = 0, forms = 0, stalled = 0;
   for (int i = 0, n = numProblems(400, 10000); i < n; ++i) {
     Problem p = randomProblem(rng, 10 + 20 * (i % 3), /*plainViews=*/true);
-    addOptional(p, rng, 8);
+    addAlternatives(p, rng, 8);
     p.order = rng() % 3 ? Order::Free : rng() % 2 ? Order::Phases : Order::Fixed;
     if (p.order == Order::Fixed) // in which views run in their places
       for (Op &op : p.ops)
         if (op.isView())
           p.order = Order::Phases;
-    StorageGraph g(p, /*optional=*/true);
-    Timeline source(g);
-    Editor e(g, source.peak() * int64_t(30 + rng() % 60) / 100, rng(), p.order == Order::Free);
+    StorageGraph g(p, /*withAlternatives=*/true);
+    EditableSchedule source(g);
+    SearchState state(g, source.peak() * int64_t(30 + rng() % 60) / 100, rng(),
+                      p.order == Order::Free);
+    RandomMoves moves(state);
     for (int step = 0; step < 40; ++step) {
-      edit(e, rng);
-      Schedule s = g.scheduleOf(e.timeline().ops());
+      moveSomehow(state, moves, rng);
+      Schedule s = emitSchedule(g, state.schedule().tasks());
       Evaluation judged = evaluate(p, s);
       ASSERT_EQ(judged.error, "") << "problem " << i << ", edit " << step;
-      ASSERT_EQ(judged.peakBytes, e.timeline().peak()) << "problem " << i << ", edit " << step;
-      ASSERT_NEAR(judged.cost, e.cost(), 1e-6) << "problem " << i << ", edit " << step;
-      copies += judged.transfers;
-      stalled += e.cost() > e.timeline().runCost() + 1e-6;
+      ASSERT_EQ(judged.peakBytes, state.schedule().peak()) << "problem " << i << ", edit " << step;
+      ASSERT_NEAR(judged.cost, state.cost(), 1e-6) << "problem " << i << ", edit " << step;
+      transfers += judged.transfers;
+      stalled += state.cost() > state.schedule().stepCost() + 1e-6;
       for (OpIndex op : s)
         forms += p.ops[op].isAlternative && p.ops[op].transfer == Op::Transfer::None;
     }
-    Schedule s = g.scheduleOf(e.timeline().ops());
-    ASSERT_EQ(Slow::peak(p, s), e.timeline().peak());
+    Schedule s = emitSchedule(g, state.schedule().tasks());
+    ASSERT_EQ(Slow::peak(p, s), state.schedule().peak());
   }
-  EXPECT_GT(copies, 2000u);
+  EXPECT_GT(transfers, 2000u);
   EXPECT_GT(forms, 2000u);
   EXPECT_GT(stalled, 500u);
 }
 
-TEST(Timeline, UndoLeavesNoTrace) {
+TEST(EditableSchedule, UndoLeavesNoTrace) {
   Rng rng(2);
   for (int i = 0; i < 200; ++i) {
     Problem p = randomProblem(rng);
     StorageGraph g(p);
-    Timeline source(g);
-    Editor e(g, source.peak() / 2, rng(), true);
+    EditableSchedule source(g);
+    SearchState state(g, source.peak() / 2, rng(), true);
+    RandomMoves moves(state);
     for (int step = 0; step < 20; ++step)
-      edit(e, rng);
-    e.commit();
-    std::vector<uint32_t> before = e.timeline().ops();
-    int64_t peak = e.timeline().peak();
+      moveSomehow(state, moves, rng);
+    state.edits.commit();
+    std::vector<TaskId> before = state.schedule().tasks();
+    int64_t peak = state.schedule().peak();
     for (int k = 0; k < 5; ++k) {
-      size_t mark = e.mark();
-      if (!e.dropSome(1e300))
-        e.undo(mark);
-      e.ruin();
-      e.recreate(1e300, 5);
+      size_t size = state.edits.size();
+      if (!moves.evictOne(1e300))
+        state.edits.undo(size);
+      moves.ruin();
+      moves.recreate(1e300);
     }
-    e.undo();
-    ASSERT_EQ(e.timeline().ops(), before);
-    ASSERT_EQ(e.timeline().peak(), peak);
+    state.edits.undo();
+    ASSERT_EQ(state.schedule().tasks(), before);
+    ASSERT_EQ(state.schedule().peak(), peak);
   }
 }
 
@@ -184,7 +189,7 @@ SearchOptions options(int64_t budget) {
   return o;
 }
 
-// Of all orders, with forward outputs; in some there are other forms of ops and copies to the host.
+// Of all orders, with forward outputs; in some there are alternatives.
 Problem anyProblem(Rng &rng) {
   Problem p = randomProblem(rng, 12);
   p.order = rng() % 2 ? Order::Free : rng() % 2 ? Order::Fixed : Order::Phases;
@@ -192,7 +197,7 @@ Problem anyProblem(Rng &rng) {
     if (!p.ops[i].isPinned && p.ops[i].phase == plan::OpPhase::Forward && below(rng, 6) == 0)
       p.forwardOutputs.push_back(i);
   if (below(rng, 2))
-    addOptional(p, rng, 6);
+    addAlternatives(p, rng, 6);
   return p;
 }
 
@@ -227,22 +232,22 @@ TEST(Planner, MeetsBudgetsOrNamesTheSmallest) {
 }
 
 // The same without them: their ops are there, and are of use for nothing.
-Problem withoutOptional(Problem p) {
+Problem withoutAlternatives(Problem p) {
   for (Op &op : p.ops)
     op.of = Op::kNone;
   return p;
 }
 
-TEST(Planner, IsNoWorseWithOptionalOps) {
+TEST(Planner, IsNoWorseWithAlternatives) {
   Rng rng(9);
   int better = 0, met = 0, copies = 0;
   for (int i = 0, n = numProblems(300, 10000); i < n; ++i) {
     Problem p = randomProblem(rng, 12);
     p.order = rng() % 2 ? Order::Free : rng() % 2 ? Order::Fixed : Order::Phases;
-    addOptional(p, rng, 8);
+    addAlternatives(p, rng, 8);
     SearchOptions o =
         options(evaluate(p, sourceOrder(p)).peakBytes * int64_t(60 + rng() % 40) / 100);
-    PlanResult without = planWithin(withoutOptional(p), o), with = planWithin(p, o);
+    PlanResult without = planWithin(withoutAlternatives(p), o), with = planWithin(p, o);
     ASSERT_EQ(with.planned.error, "") << "problem " << i;
     ASSERT_TRUE(with.isWithin || !without.isWithin) << "problem " << i;
     if (with.isWithin && without.isWithin) {
@@ -256,7 +261,7 @@ TEST(Planner, IsNoWorseWithOptionalOps) {
     better +=
         with.isWithin && (!without.isWithin || with.planned.cost < without.planned.cost - 1e-9);
   }
-  std::printf("%d within the budget, %d better than without, %d with copies\n", met, better,
+  std::printf("%d within the budget, %d better than without, %d with transfers\n", met, better,
               copies);
   EXPECT_GT(better, met / 5);
   EXPECT_GT(copies, met / 40);

@@ -61,7 +61,7 @@ inline Problem randomProblem(Rng &rng, size_t most = 20, bool plainViews = false
 
 // Other forms of some ops, and copies to the host and back; of one result where there are two, and
 // reading whatever there is. All may run again.
-inline void addOptional(Problem &p, Rng &rng, uint64_t most) {
+inline void addAlternatives(Problem &p, Rng &rng, uint64_t most) {
   const size_t numOps = p.ops.size();
   auto add = [&](Op op, std::vector<Read> inputs, std::vector<int64_t> bytes) {
     op.name = "optional" + std::to_string(p.ops.size());

@@ -1,0 +1,126 @@
+// A schedule that a search edits: a step may be inserted or removed anywhere, and the live bytes at
+// every step stay exact. Which step reads what, and how long every instance lives, follows from the
+// order alone: a read binds to the newest instance, and an instance lives from its step to its last
+// read.
+//
+// An edit costs O(log n) and the reads of the task.
+#pragma once
+
+#include "passes/plan/live_profile.h"
+#include "passes/plan/storage_graph.h"
+#include "passes/plan/transfers.h"
+
+namespace isthmus::plan {
+
+class EditableSchedule {
+public:
+  // The source order, to begin with.
+  explicit EditableSchedule(const StorageGraph &g);
+  EditableSchedule(const EditableSchedule &) = delete;
+
+  // Steps of these tasks; any schedule that is valid.
+  void assign(const std::vector<TaskId> &tasks);
+  // `before` runs just after the new step; every storage that the task reads has an instance there.
+  StepId insert(TaskId task, StepId before);
+  // The step's instances are not read, or there are older ones. Its id is given out again, last in,
+  // first out among those of its task.
+  void remove(StepId step);
+
+  const StorageGraph &graph() const { return g_; }
+  const LiveProfile &profile() const { return profile_; }
+  int64_t peak() const { return profile_.peak(); }
+  // With transfer stalls. `stepCost` is without.
+  double cost() const { return cost_ + stalls_.of(*this); }
+  double stepCost() const { return cost_; }
+  std::vector<TaskId> tasks() const; // in order
+
+  // --- Steps
+  TaskId taskOf(StepId r) const { return steps_[r].task; }
+  const StorageGraph::Task &task(StepId r) const { return task(steps_[r].task); }
+  LiveProfile::Position position(StepId r) const { return profile_.position(r); }
+  bool isBefore(StepId a, StepId b) const { return position(a) < position(b); }
+  StepId end() const { return end_; } // after all others; reads all storages that live to the end
+  StepId first() const { return profile_.first(); }
+  StepId next(StepId r) const { return profile_.next(r); }
+  StepId previous(StepId r) const { return profile_.previous(r); } // none at the first
+  bool isFirst(StepId r) const;                                    // of its task
+  const std::vector<StepId> &transfers() const { return transfers_; }
+
+  // --- Instances
+  InstanceId made(StepId r, uint32_t output) const { return steps_[r].firstMade + output; }
+  IdRange<InstanceId> made(StepId r) const {
+    return {steps_[r].firstMade, steps_[r].firstMade + task(r).numMade};
+  }
+  InstanceId read(StepId r, uint32_t input) const { return reads_[steps_[r].firstRead + input]; }
+  StepId maker(InstanceId c) const { return instances_[c].maker; }
+  StorageId storageOf(InstanceId c) const { return instances_[c].storage; }
+  const std::vector<StepId> &readers(InstanceId c) const {
+    return instances_[c].readers;
+  } // in order
+  // How many of its readers come before the position.
+  uint32_t numReadersBefore(InstanceId c, LiveProfile::Position position) const;
+  // Its last reader, or else its maker.
+  StepId lastUse(InstanceId c) const {
+    return instances_[c].readers.empty() ? instances_[c].maker : instances_[c].readers.back();
+  }
+  const std::vector<InstanceId> &instances(StorageId s) const { return ofStorage_[s]; } // in order
+  InstanceId newestBefore(StorageId s, StepId r) const; // none if there is none
+  InstanceId oldestAfter(StorageId s, StepId r) const;  // not `r`'s own
+  bool isUnread(StepId r) const;                        // all that it makes
+
+  WorkCount &work() const { return work_; }
+
+private:
+  struct Step {
+    TaskId task;
+    size_t firstRead = 0;
+    InstanceId firstMade;
+    int64_t extra = 0; // workspace less donated bytes
+  };
+  struct Instance {
+    StorageId storage;
+    StepId maker;
+    std::vector<StepId> readers;
+  };
+
+  static uint64_t editWork(const StorageGraph::Task &t);
+  const StorageGraph::Task &task(TaskId t) const {
+    return t.index < g_.tasks.size() ? g_.tasks[t] : endTask_;
+  }
+  StepId newStep(TaskId task);
+  void place(StepId r, StepId before);
+  void displace(StepId r);
+  // Returns what making the new instance adds to the live bytes of its step.
+  int64_t insertInstance(InstanceId fresh, StepId r);
+  void removeInstance(InstanceId gone, StepId r);
+  void rebind(const std::vector<StepId> &readers, StorageId s, InstanceId to);
+  void bindReads(StepId r);
+  int64_t donatedAt(StepId r) const;
+  void refreshExtra(StepId r);
+  void refreshTouched();
+  int64_t bytes(StorageId s) const { return g_.storages[s].bytes; }
+  int64_t bytes(InstanceId c) const { return bytes(instances_[c].storage); }
+  size_t rankOf(StorageId s, LiveProfile::Position position) const;
+
+  const StorageGraph &g_;
+  StorageGraph::Task endTask_;
+  mutable WorkCount work_;
+  LiveProfile profile_;
+  mutable TransferStalls stalls_;
+
+  IdVector<StepId, Step> steps_;
+  std::vector<InstanceId> reads_; // by step and input
+  IdVector<InstanceId, Instance> instances_;
+  IdVector<StorageId, std::vector<InstanceId>> ofStorage_;
+  IdVector<TaskId, std::vector<StepId>> free_; // ids of removed steps
+  StepId end_;
+  double cost_ = 0;
+  bool hasDonations_ = false;
+  std::vector<StepId> transfers_; // steps of offloads and prefetches, in no order
+
+  // Scratch space.
+  mutable std::vector<StorageId> givers_, takers_;
+  std::vector<StepId> touched_; // by the present edit: an instance's last use moves to or from it
+};
+
+} // namespace isthmus::plan

@@ -1,0 +1,95 @@
+// Where each step of a changing schedule stands, and the live bytes by step.
+//
+// Steps stand in chunks of a few dozen, with a tree of maxima above them. Inserting a step, erasing
+// one and changing the live bytes of all steps in a range cost O(log n).
+#pragma once
+
+#include "passes/plan/ids.h"
+
+namespace isthmus::plan {
+
+// Counts elementary steps of a search, for limits that are the same on every machine.
+struct WorkCount {
+  uint64_t done = 0;
+};
+
+class LiveProfile {
+public:
+  using Position = uint32_t; // compares as steps follow one another, until the next change
+  static constexpr Position kNowhere = ~0u;
+
+  // With `withDurations`, sums of the steps' durations are at hand, too.
+  LiveProfile(bool withDurations, WorkCount &work) : withDurations_(withDurations), work_(work) {}
+
+  // These steps, in order, each with its live bytes. `durations` may be empty without durations.
+  void assign(const std::vector<StepId> &order, const std::vector<int64_t> &live,
+              const std::vector<double> &durations);
+  // `step` comes just before `before`, with the live bytes of that plus `change`. `step` is new or
+  // was erased.
+  void insert(StepId step, StepId before, int64_t change, double duration);
+  void erase(StepId step);
+
+  // --- Order
+  bool isPlaced(StepId r) const { return r.index < positions_.size() && positions_[r] != kNowhere; }
+  Position position(StepId r) const { return positions_[r]; }
+  StepId first() const;
+  StepId next(StepId r) const;     // none at the last
+  StepId previous(StepId r) const; // none at the first
+  std::vector<StepId> steps() const;
+
+  // --- Live bytes
+  void add(StepId step, int64_t bytes);
+  void addBetween(StepId after, StepId before, int64_t bytes); // both excluded
+  void addAfter(StepId after, StepId through, int64_t bytes);  // `after` excluded
+  int64_t liveAt(StepId r) const;
+  int64_t peak() const { return max_[1]; }
+  StepId peakStep() const; // the first at the peak
+  // The most live bytes after `after` and before `before`; 0 if no step is between them.
+  int64_t maxBetween(StepId after, StepId before) const;
+  // Sum over stretches of the schedule, some hundreds, of what the highest step of each has beyond
+  // the budget. (The peak alone would not tell that one of two equal hills is gone.)
+  int64_t excessOver(int64_t budget) const { return excessOver(budget, 1, 0); }
+
+  // Sums durations from the first step on, position by position.
+  class Clock {
+  public:
+    explicit Clock(const LiveProfile &p) : p_(p) {}
+    // The sum over all steps before the position, which must not fall.
+    double until(Position position);
+
+  private:
+    const LiveProfile &p_;
+    double sum_ = 0;
+    uint32_t chunk_ = 0;
+    Position at_ = 0;
+  };
+  size_t numChunks() const { return numChunks_; }
+
+private:
+  static constexpr uint32_t kChunk = 32, kFill = 16;
+  static constexpr uint32_t kMostStretches = 512; // a power of two, as the tree's levels
+
+  void makeRoom(uint32_t chunk);
+  void spread(const std::vector<StepId> &order, const std::vector<int64_t> &live);
+  void addRange(Position from, Position to, int64_t bytes); // both included
+  void refreshChunk(uint32_t chunk);
+  void pull(uint32_t node);
+  int64_t above(uint32_t chunk) const;
+  int64_t excessOver(int64_t budget, uint32_t node, int64_t above) const;
+  int64_t excessInChunk(uint32_t chunk, int64_t budget) const;
+
+  const bool withDurations_;
+  WorkCount &work_;
+  IdVector<StepId, Position> positions_;
+  IdVector<StepId, double> durations_;
+  uint32_t numChunks_ = 0, leaves_ = 1;
+  std::vector<StepId> at_;              // by position
+  std::vector<int64_t> live_;           // by position, without what the tree adds
+  std::vector<uint32_t> size_;          // by chunk
+  std::vector<double> durationOfChunk_; // by chunk, with durations
+  std::vector<int64_t> max_, add_;      // a tree of maxima; node 1 is the root
+  std::vector<StepId> scratchOrder_;
+  std::vector<int64_t> scratchLive_;
+};
+
+} // namespace isthmus::plan

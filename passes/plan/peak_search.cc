@@ -1,0 +1,173 @@
+#include "passes/plan/peak_search.h"
+
+#include <algorithm>
+
+namespace isthmus::plan {
+namespace {
+
+// One unit of effort; measured: a second of a core, more or less.
+constexpr double kWorkPerEffort = 3e7;
+// A greedy search has done its part after this much for each storage that might be evicted.
+constexpr uint64_t kWorkPerCandidate = 12'000;
+// Streams of random numbers.
+constexpr uint64_t kFirstSeries = 0, kSecondSeries = 501, kImproved = 100, kLeastPeak = 200,
+                   kNoDraws = 400;
+
+struct Start {
+  bool isReordered; // otherwise it has the source order
+  GreedyOptions greedy;
+  double hot;
+};
+constexpr Start kStarts[] = {{true, {false, 0}, 0.01},
+                             {false, {true, 0}, 0.05},
+                             {true, {true, 0.5}, 0.2},
+                             {false, {false, 0.5}, 1}};
+
+} // namespace
+
+PeakSearch::PeakSearch(const Problem &p, const SearchOptions &o, const PlanResult *known)
+    : p_(p), o_(o), known_(known), g_(p, /*withAlternatives=*/known != nullptr),
+      effort_(effortOf(o, g_.numOriginal)),
+      baselinePeak_(evaluate(p, plan::sourceOrder(p)).peakBytes), ordered_(reordered()) {}
+
+uint64_t PeakSearch::work(double share) const {
+  return static_cast<uint64_t>(std::max(share, 0.0) * effort_ * kWorkPerEffort);
+}
+
+std::vector<TaskId> PeakSearch::sourceOrder() const {
+  std::vector<TaskId> tasks;
+  for (TaskId t : IdRange<TaskId>{TaskId(0), TaskId(g_.numOriginal)})
+    tasks.push_back(t);
+  return tasks;
+}
+
+std::vector<TaskId> PeakSearch::reordered() const {
+  SearchState s = state(baselinePeak_, kNoDraws);
+  if (mayReorder())
+    reorder(s);
+  return s.schedule().peak() < baselinePeak_ ? s.schedule().tasks() : sourceOrder();
+}
+
+// From here on the state's work counts for `share` of all.
+void PeakSearch::follow(SearchState &s, double share) {
+  double before = share_;
+  share_ += share;
+  uint64_t begin = s.work(), all = std::max<uint64_t>(work(share), 1);
+  s.goOn = [this, &s, before, share, begin, all] {
+    double done = before + share * double(s.work() - begin) / double(all);
+    if (o_.progress && !isStopped_)
+      isStopped_ = !o_.progress({std::min(done, 1.0), bestCost_});
+    return !isStopped_;
+  };
+}
+
+Found PeakSearch::improved(const std::vector<TaskId> &tasks, int64_t budget, double hot,
+                           double share, uint64_t stream) {
+  SearchState s = state(budget, stream);
+  s.assign(tasks);
+  follow(s, share);
+  uint64_t begin = s.work();
+  if (!s.fits())
+    searchGreedily(s, {}, begin + work(share) / 2);
+  Found found;
+  anneal(s, hot, begin + work(share), found);
+  return found;
+}
+
+// The known plan, where it is within the budget.
+Found PeakSearch::known(int64_t budget) const {
+  Found found;
+  if (!known_ || !known_->isWithin)
+    return found;
+  std::vector<TaskId> taskOf(p_.ops.size()), tasks;
+  for (TaskId t : sourceOrder())
+    taskOf[g_.tasks[t].source] = t;
+  for (OpIndex i : known_->schedule)
+    if (taskOf[i])
+      tasks.push_back(taskOf[i]);
+  SearchState s = state(budget, kNoDraws);
+  s.assign(tasks);
+  found.offer(s);
+  return found;
+}
+
+Found PeakSearch::within(int64_t budget, double share, Series series) {
+  constexpr double kHot[] = {0.2, 0.05, 0.02, 0.01};
+  const bool isSecond = series == Series::Second;
+  const uint64_t stream = isSecond ? kSecondSeries : kFirstSeries;
+  double slice = share / double(std::size(kStarts) + std::size(kHot)), used = 0;
+  Found best = known(budget);
+  for (size_t i = 0; i < std::size(kStarts) && !isStopped_; ++i) {
+    const Start &start = kStarts[i];
+    SearchState s = state(budget, stream + i);
+    if (start.isReordered != isSecond) // in the second series it is the other way round
+      s.assign(ordered_);
+    follow(s, slice);
+    uint64_t begin = s.work();
+    // On large graphs the first way down takes all that there is time for.
+    uint64_t most = work(slice) / 2;
+    if (i == 0)
+      most = std::max(most, std::min(work(share) / 2, kWorkPerCandidate * s.candidates().size()));
+    searchGreedily(s, start.greedy, begin + most);
+    Found found;
+    anneal(s, start.hot, std::max(s.work(), begin) + work(slice) / 2, found);
+    best.offer(std::move(found));
+    bestCost_ = best ? best.cost : 0;
+    used += double(s.work() - begin) / double(work(1));
+    if (used > share / 3)
+      break;
+  }
+  slice = (share - used) / double(std::size(kHot));
+  for (size_t i = 0; i < std::size(kHot) && !isStopped_ && best; ++i) {
+    best.offer(improved(best.tasks, budget, kHot[i], slice, stream + kImproved + i));
+    bestCost_ = best.cost;
+  }
+  return best;
+}
+
+// Lowers the peak step by step, each time from where the last one was met, or else, where steps are
+// large, from the beginning; smaller steps after each that was not. Then all again, with other
+// choices.
+std::vector<TaskId> PeakSearch::leastPeak(double share, int64_t lowestPeak) {
+  constexpr double kFarStep = 0.02, kLeastStep = 1e-3;
+  SearchState s = state(baselinePeak_, kLeastPeak);
+  follow(s, share);
+  s.assign(ordered_);
+  std::vector<TaskId> least = ordered_;
+  int64_t leastPeak = s.schedule().peak();
+  const uint64_t all = work(share), until = s.work() + all;
+  GreedyOptions greedy;
+  auto lower = [&](const std::vector<TaskId> &from, bool withSiblings, int64_t target,
+                   uint64_t most) {
+    most += s.work();
+    s.setBudget(target);
+    s.assign(from);
+    greedy.withSiblings = withSiblings;
+    searchGreedily(s, greedy, most);
+    if (!s.fits())
+      annealToBudget(s, most);
+    if (s.schedule().peak() < leastPeak) {
+      leastPeak = s.schedule().peak();
+      least = s.schedule().tasks();
+    }
+    return s.fits();
+  };
+  auto isDone = [&] { return s.work() >= until || leastPeak <= lowestPeak || isStopped_; };
+  // What is far off is better reached in one go than step by step.
+  const double ofBound = double(lowestPeak) / double(baselinePeak_);
+  lower(ordered_, false, int64_t(double(baselinePeak_) * std::pow(ofBound, 0.75)),
+        std::min(all / 3, kWorkPerCandidate * s.candidates().size()));
+  for (; !isDone(); greedy.noise = 0.5)
+    for (double step = 0.1; step > kLeastStep && !isDone();) {
+      const uint64_t slice = std::max<uint64_t>(all / 24, 1);
+      const int64_t target = std::max(lowestPeak, int64_t(double(leastPeak) * (1 - step)));
+      bool ok = lower(least, false, target, slice);
+      if (!ok && step > kFarStep)
+        ok = lower(ordered_, false, target, slice) || lower(sourceOrder(), true, target, slice);
+      if (!ok)
+        step /= 2;
+    }
+  return least;
+}
+
+} // namespace isthmus::plan

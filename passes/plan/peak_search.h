@@ -1,0 +1,52 @@
+// Searches for schedules whose peak, placing aside, stays within a budget, or is the least.
+#pragma once
+
+#include "passes/plan/planner.h"
+#include "passes/plan/searches.h"
+
+namespace isthmus::plan {
+
+class PeakSearch {
+public:
+  // With `known`, the problem's alternatives may be used, and `known` is a plan without them.
+  PeakSearch(const Problem &p, const SearchOptions &o, const PlanResult *known);
+
+  const StorageGraph &graph() const { return g_; }
+  bool isStopped() const { return isStopped_; }
+  // Of all the work allowed. (A share that is left is negative where the last search took more.)
+  uint64_t work(double share) const;
+
+  // Searches whose plans are compared start unlike one another, and draw from streams of their own.
+  enum class Series : uint8_t { First, Second };
+  // Starts of several kinds, each improved for a while; then the best of them for the rest.
+  Found within(int64_t budget, double share, Series series);
+  // From these tasks on, at another budget. Each `stream` draws other random numbers.
+  Found improved(const std::vector<TaskId> &tasks, int64_t budget, double hot, double share,
+                 uint64_t stream);
+  // The least peak that is found; no schedule has one below `lowestPeak`.
+  std::vector<TaskId> leastPeak(double share, int64_t lowestPeak);
+  // All that was done until now no longer counts for the progress that is shown.
+  void restartProgress() { share_ = 0; }
+
+private:
+  bool mayReorder() const { return p_.order == Order::Free; }
+  SearchState state(int64_t budget, uint64_t stream) const {
+    return SearchState(g_, budget, o_.seed * 1000 + stream, mayReorder());
+  }
+  std::vector<TaskId> sourceOrder() const;
+  std::vector<TaskId> reordered() const;
+  Found known(int64_t budget) const;
+  void follow(SearchState &s, double share);
+
+  const Problem &p_;
+  const SearchOptions &o_;
+  const PlanResult *known_;
+  StorageGraph g_;
+  double effort_;
+  int64_t baselinePeak_;
+  std::vector<TaskId> ordered_; // the source order, or a better one of the same tasks
+  bool isStopped_ = false;
+  double share_ = 0, bestCost_ = 0;
+};
+
+} // namespace isthmus::plan

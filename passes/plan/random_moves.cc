@@ -1,0 +1,277 @@
+#include "passes/plan/random_moves.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace isthmus::plan {
+namespace {
+
+// A look at a random storage takes a step for each so many that there are: the more there are, the
+// fewer of them are in the processor's cache.
+constexpr size_t kPerLook = 16384;
+
+} // namespace
+
+// --- Repeated steps
+
+StepId RandomMoves::randomRepeat(TaskId t) {
+  const std::vector<InstanceId> &instances = edits_.instancesOfSteps(t);
+  return s_.maker(instances[1 + random_.below(instances.size() - 1)]);
+}
+
+// A first guess, cheap: what it makes would have to live on from the older instance.
+bool RandomMoves::hasRoomWithout(StepId r) const {
+  int64_t need = 0;
+  for (uint32_t k = 0; k < s_.task(r).reads.size(); ++k)
+    if (s_.lastUse(s_.read(r, k)) == r)
+      need -= g_.storages[s_.task(r).reads[k]].bytes;
+  StepId from;
+  for (InstanceId c : s_.made(r)) {
+    if (s_.readers(c).empty())
+      continue;
+    StepId last = s_.lastUse(s_.newestBefore(s_.storageOf(c), r));
+    if (!from || s_.isBefore(from, last))
+      from = last;
+    need += g_.storages[s_.storageOf(c)].bytes;
+  }
+  return !from || s_.profile().maxBetween(from, r) + need <= state_.budget();
+}
+
+bool RandomMoves::removeRepeat() {
+  if (edits_.repeated().empty())
+    return false;
+  StepId r = randomRepeat(edits_.repeated()[random_.below(edits_.repeated().size())]);
+  if (!evictor_.rematerializer().isRemovable(r) || !hasRoomWithout(r))
+    return false;
+  edits_.remove(r);
+  edits_.removeUnread();
+  return true;
+}
+
+bool RandomMoves::ruin() {
+  if (edits_.repeated().empty())
+    return false;
+  TaskId t = edits_.repeated()[random_.below(edits_.repeated().size())];
+  int count = 1 + static_cast<int>(1.5 * random_.exponential());
+  for (int i = 0; i < count; ++i) {
+    if (edits_.numSteps(t) >= 2) {
+      StepId r = randomRepeat(t);
+      if (edits_.mayReorder() && random_.chance(0.3))
+        hoistReaders(r);
+      else if (evictor_.rematerializer().isRemovable(r))
+        edits_.remove(r);
+      edits_.removeUnread();
+    }
+    if (edits_.repeated().empty())
+      return true;
+    t = nearbyRepeated(t);
+  }
+  return true;
+}
+
+// Mostly the nearest of a few.
+TaskId RandomMoves::nearbyRepeated(TaskId t) {
+  const std::vector<TaskId> &repeated = edits_.repeated();
+  TaskId nearest = t;
+  uint32_t distance = ~0u;
+  for (int k = random_.chance(0.8) ? 6 : 1; k > 0; --k) {
+    TaskId other = repeated[random_.below(repeated.size())];
+    uint32_t d = other > t ? other.index - t.index : t.index - other.index;
+    if (d && d < distance) {
+      distance = d;
+      nearest = other;
+    }
+  }
+  return nearest;
+}
+
+bool RandomMoves::canRun(TaskId t, StepId before) const {
+  const std::vector<StorageId> &reads = g_.tasks[t].reads;
+  return std::all_of(reads.begin(), reads.end(),
+                     [&](StorageId s) { return bool(s_.newestBefore(s, before)); });
+}
+
+// Runs the readers of what a repeated step makes right after the older instance's last use.
+void RandomMoves::hoistReaders(StepId r) {
+  for (InstanceId c : s_.made(r)) {
+    InstanceId old = s_.newestBefore(s_.storageOf(c), r);
+    if (!old)
+      continue;
+    const std::vector<StepId> readers = s_.readers(c);
+    for (StepId reader : readers) {
+      if (reader == s_.end() || edits_.numSteps(s_.taskOf(reader)) != 1)
+        continue;
+      StepId place = s_.next(s_.lastUse(old));
+      if (!s_.isBefore(place, reader) || !canRun(s_.taskOf(reader), place))
+        continue;
+      edits_.insert(s_.taskOf(reader), place);
+      edits_.remove(reader);
+    }
+  }
+}
+
+// --- Moves of single steps
+
+bool RandomMoves::evictOne(double costLimit) {
+  if (state_.candidates().empty())
+    return false;
+  const std::vector<InstanceId> &instances =
+      s_.instances(state_.candidates()[random_.below(state_.candidates().size())]);
+  if (instances.empty()) // nothing that runs reads it
+    return false;
+  InstanceId c = instances[random_.below(instances.size())];
+  if (s_.readers(c).empty())
+    return false;
+  IdleInterval idle = random_.chance(0.6) ? evictor_.widestInterval(c)
+                                          : IdleInterval{c, random_.below(s_.readers(c).size())};
+  EvictOptions o;
+  o.method = evictor_.rematerializer().randomMethod(s_.storageOf(c));
+  o.costLimit = costLimit;
+  o.isGreedy = false;
+  return idle && evictor_.evict(idle, o);
+}
+
+// Where a step may go without changing what reads what.
+RandomMoves::Range RandomMoves::rangeOf(StepId r) const {
+  Range range{0, s_.position(s_.end())};
+  auto notBefore = [&](LiveProfile::Position p) { range.low = std::max(range.low, p); };
+  auto notAfter = [&](StepId x) { range.high = std::min(range.high, s_.position(x)); };
+  const std::vector<StorageId> &reads = s_.task(r).reads;
+  for (uint32_t k = 0; k < reads.size(); ++k) {
+    notBefore(s_.position(s_.maker(s_.read(r, k))) + 1);
+    if (InstanceId next = s_.oldestAfter(reads[k], r))
+      notAfter(s_.maker(next));
+  }
+  for (InstanceId c : s_.made(r)) {
+    if (!s_.readers(c).empty())
+      notAfter(s_.readers(c).front());
+    if (InstanceId old = s_.newestBefore(s_.storageOf(c), r))
+      notBefore(s_.position(s_.lastUse(old)) + 1);
+    if (InstanceId next = s_.oldestAfter(s_.storageOf(c), r))
+      notAfter(s_.maker(next));
+  }
+  return range;
+}
+
+// Prefers places where less is live at high water.
+bool RandomMoves::shiftStep() {
+  const uint32_t first = edits_.mayReorder() ? 0 : g_.numOriginal; // task that may change places
+  if (first == g_.tasks.size())
+    return false;
+  const TaskId t(first + random_.below(g_.tasks.size() - first));
+  const std::vector<InstanceId> &instances = s_.instances(g_.tasks[t].firstMade);
+  if (instances.empty())
+    return false;
+  StepId r = s_.maker(instances[random_.below(instances.size())]);
+  if (s_.taskOf(r).index < first)
+    return false;
+  const Range range = rangeOf(r);
+  const bool isLater = random_.chance(0.5);
+  const uint32_t places = 1 + static_cast<uint32_t>(12 * random_.exponential());
+  const int64_t water = state_.budget() - state_.budget() / 5;
+  int64_t before = 0, after = 0;
+  auto above = [&](StepId x) { return std::max<int64_t>(0, s_.profile().liveAt(x) - water); };
+  state_.addWork(places);
+
+  // The steps that it passes are those from `begin` to `end`.
+  StepId begin, end, x = r;
+  for (uint32_t i = 0; i < places; ++i) {
+    x = isLater ? s_.next(x) : s_.previous(x);
+    if (!x || s_.position(x) >= range.high || s_.position(x) < range.low)
+      break;
+    before += above(x);
+    (isLater ? end : begin) = x;
+    if (StepId &other = isLater ? begin : end; !other)
+      other = x;
+  }
+  if (!begin || (!isLater && evictor_.rematerializer().isTooEarly(s_.taskOf(r), begin)))
+    return false;
+  before += above(r);
+  StepId fresh = edits_.move(r, isLater ? s_.next(end) : begin);
+  StepId from = isLater ? begin : fresh, to = isLater ? fresh : end;
+  for (x = from;; x = s_.next(x)) {
+    after += above(x);
+    if (x == to)
+      break;
+  }
+  return after < before || (after == before && random_.chance(0.5)) ||
+         random_.chance(std::exp(-double(after - before) / (0.02 * double(state_.budget()))));
+}
+
+bool RandomMoves::exchangeForm() {
+  if (!g_.hasAlternatives())
+    return false;
+  const TaskId form(g_.numOriginal + random_.below(g_.tasks.size() - g_.numOriginal));
+  if (g_.tasks[form].transfer != StorageGraph::Task::Transfer::None)
+    return false;
+  const StorageId made = g_.tasks[form].firstMade;
+  const std::vector<InstanceId> &instances = s_.instances(made);
+  if (instances.empty()) // nothing that runs reads it
+    return false;
+  StepId r = s_.maker(instances[random_.below(instances.size())]);
+  const TaskId own = g_.storages[made].maker, was = s_.taskOf(r), now = was == form ? own : form;
+  const StorageGraph::Task &to = g_.tasks[now], &from = g_.tasks[was];
+  if (to.firstMade != from.firstMade || to.numMade != from.numMade ||
+      evictor_.rematerializer().isTooEarly(now, r) || (!to.mayRepeat && edits_.numSteps(own) > 1) ||
+      !canRun(now, r))
+    return false;
+  edits_.insert(now, r);
+  edits_.remove(r);
+  edits_.removeUnread();
+  return true;
+}
+
+// --- Recreation
+
+// Of a few evictions at the peak, the one with the largest fall of the excess for its cost.
+RandomMoves::Eviction RandomMoves::bestAtPeak(int64_t excessBefore, double costLimit) {
+  constexpr int kTries = 10;
+  const double costBefore = state_.cost();
+  Eviction best;
+  EvictOptions o;
+  o.costLimit = costLimit;
+  o.isGreedy = random_.chance(0.7);
+  const size_t logSize = edits_.size();
+  const StepId peak = s_.profile().peakStep();
+  for (int attempt = 0, tried = 0; attempt < 8 * kTries && tried < kTries; ++attempt) {
+    state_.addWork(1 + state_.candidates().size() / kPerLook);
+    IdleInterval idle =
+        evictor_.intervalAt(state_.candidates()[random_.below(state_.candidates().size())], peak);
+    if (!idle)
+      continue;
+    ++tried;
+    o.extendOperands = random_.chance(0.3);
+    o.method = evictor_.rematerializer().randomMethod(s_.storageOf(idle.instance));
+    Random atFirst = random_;
+    if (evictor_.evict(idle, o)) {
+      int64_t gain = excessBefore - state_.excess();
+      double score = gain <= 0 ? 0 : double(gain) / std::max(state_.cost() - costBefore, 1e-6);
+      if (score > best.score)
+        best = {idle, o, atFirst, score};
+    }
+    edits_.undo(logSize);
+  }
+  return best;
+}
+
+bool RandomMoves::recreate(double costLimit) {
+  constexpr int kMostRounds = 200;
+  if (state_.candidates().empty())
+    return state_.fits();
+  for (int round = 0; round < kMostRounds; ++round) {
+    const int64_t excess = state_.excess();
+    if (excess == 0)
+      return true;
+    if (state_.cost() > costLimit)
+      return false;
+    Eviction best = bestAtPeak(excess, costLimit);
+    if (!best.idle)
+      return false;
+    Random now = std::exchange(random_, best.random);
+    evictor_.evict(best.idle, best.options); // makes the same choices again
+    random_ = now;
+  }
+  return false;
+}
+
+} // namespace isthmus::plan

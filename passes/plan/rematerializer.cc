@@ -1,0 +1,242 @@
+#include "passes/plan/rematerializer.h"
+
+#include <algorithm>
+
+namespace isthmus::plan {
+namespace {
+
+// An eviction that needs more edits or deeper chains than these is given up.
+constexpr size_t kMostEdits = 200;
+constexpr int kDeepest = 60;
+// An end of a transfer is moved so often at most, each time by the stall that is left.
+constexpr int kMostMoves = 3;
+
+} // namespace
+
+// --- Methods
+
+uint32_t Rematerializer::numMethods(StorageId s) const {
+  uint32_t n = g_.tasks[g_.storages[s].maker].mayRepeat;
+  for (TaskId t : g_.alternatives(s))
+    n += g_.isPrefetch(g_.tasks[t]) ? 2 : 1;
+  return n;
+}
+
+Method Rematerializer::method(StorageId s, uint32_t k) const {
+  const TaskId own = g_.storages[s].maker;
+  if (g_.tasks[own].mayRepeat && k-- == 0)
+    return {own};
+  for (TaskId t : g_.alternatives(s)) {
+    if (k-- == 0)
+      return {t};
+    if (g_.isPrefetch(g_.tasks[t]) && k-- == 0)
+      return {t, /*isTight=*/true};
+  }
+  return {};
+}
+
+uint32_t Rematerializer::randomMethod(StorageId s) {
+  return g_.alternatives(s).empty() || state_.random.chance(0.3)
+             ? EvictOptions::kBestMethod
+             : state_.random.below(numMethods(s));
+}
+
+// Its own step, and one for each operand that is not live. How much of a transfer will be hidden is
+// not known, so half of its time counts.
+double Rematerializer::guessCost(const Method &m, StepId before) const {
+  const StorageGraph::Task &t = g_.tasks[m.task];
+  if (g_.isPrefetch(t))
+    return t.transferTime / 2;
+  double cost = t.cost;
+  for (StorageId s : t.reads) {
+    InstanceId c = s_.newestBefore(s, before);
+    if (!c)
+      return 1e300;
+    if (s_.isBefore(s_.lastUse(c), before) && !state_.isSmall(s))
+      cost += state_.makingCost(s);
+  }
+  return cost;
+}
+
+Method Rematerializer::choose(StorageId s, StepId before, const EvictOptions &o) {
+  if (g_.alternatives(s).empty())
+    return {g_.storages[s].maker};
+  const uint32_t n = numMethods(s);
+  if (!o.isGreedy && state_.random.chance(0.3))
+    return method(s, state_.random.below(n));
+  Method best;
+  double least = 1e301;
+  for (uint32_t k = 0; k < n; ++k)
+    if (Method m = method(s, k); guessCost(m, before) < least) {
+      least = guessCost(m, before);
+      best = m;
+    }
+  return best;
+}
+
+bool Rematerializer::rematerialize(StorageId s, StepId before, const EvictOptions &o, int depth) {
+  Method m = depth == 0 && o.method != EvictOptions::kBestMethod ? method(s, o.method)
+                                                                 : choose(s, before, o);
+  return g_.isPrefetch(g_.tasks[m.task]) ? prefetch(m, before, o)
+                                         : recompute(m.task, before, o, depth);
+}
+
+// In an order by phases, alternatives of the backward phase come after the first backward step.
+bool Rematerializer::isTooEarly(TaskId t, StepId before) const {
+  if (g_.order != Order::Phases || !g_.isAlternative(t) || !g_.tasks[t].isBackward)
+    return false;
+  if (!g_.firstBackward)
+    return true;
+  InstanceId first = s_.instances(g_.tasks[g_.firstBackward].firstMade).front();
+  return s_.position(before) <= s_.position(s_.maker(first));
+}
+
+// Where other forms make single results there need not be an older instance of every result.
+bool Rematerializer::isRemovable(StepId r) const {
+  if (g_.hasAlternatives())
+    for (InstanceId c : s_.made(r))
+      if (!s_.readers(c).empty() && !s_.newestBefore(s_.storageOf(c), r))
+        return false;
+  return true;
+}
+
+// --- Recomputation
+
+bool Rematerializer::recompute(TaskId t, StepId before, const EvictOptions &o, int depth) {
+  const StorageGraph::Task &task = g_.tasks[t];
+  if (!task.mayRepeat || isTooEarly(t, before) || depth > kDeepest ||
+      edits_.size() > logSizeBefore_ + kMostEdits || s_.stepCost() + task.cost > o.costLimit)
+    return false;
+  for (StorageId s : task.reads)
+    if (!provideOperand(s, before, o, depth))
+      return false;
+  edits_.insert(t, before);
+  return s_.stepCost() <= o.costLimit;
+}
+
+// An operand that is not live lives on where there is room for it, or is rematerialized in turn.
+bool Rematerializer::provideOperand(StorageId s, StepId before, const EvictOptions &o, int depth) {
+  Random &random = state_.random;
+  InstanceId c = s_.newestBefore(s, before);
+  if (!c)
+    return false;
+  if (!s_.isBefore(s_.lastUse(c), before) || state_.isSmall(s) || !g_.canRematerialize(s))
+    return true;
+  InstanceId later = s_.oldestAfter(s, before);
+  if (later && isRemovable(s_.maker(later)) && (o.isGreedy || random.chance(0.85))) {
+    edits_.remove(s_.maker(later)); // it comes again anyway: earlier, then
+    return rematerialize(s, before, o, depth + 1);
+  }
+  const bool hasRoom =
+      s_.profile().maxBetween(s_.lastUse(c), before) + g_.storages[s].bytes <= state_.budget();
+  if ((o.extendOperands && depth == 0) || (hasRoom && (o.isGreedy || random.chance(0.7)))) {
+    extended.push_back(s);
+    return true;
+  }
+  return (hasRoom && !random.chance(0.9)) || rematerialize(s, before, o, depth + 1);
+}
+
+// --- Transfers
+
+// The last step before `before` that makes or reads the storage's newest instance; none without an
+// instance.
+StepId Rematerializer::lastUseBefore(StorageId s, StepId before) const {
+  InstanceId c = s_.newestBefore(s, before);
+  if (!c)
+    return {};
+  StepId last = s_.maker(c);
+  for (StepId r : s_.readers(c)) {
+    if (!s_.isBefore(r, before))
+      break;
+    last = r;
+  }
+  return last;
+}
+
+// An offload whose wait comes as soon after the last use as the transfer is complete. If it
+// `isTight` and there is no room to keep the storage until then, the wait is a stall.
+StepId Rematerializer::offload(TaskId t, StepId before, bool isTight) {
+  StepId after;
+  for (StorageId s : g_.tasks[t].reads) {
+    StepId use = lastUseBefore(s, before);
+    if (!use)
+      return {};
+    if (!after || s_.isBefore(after, use))
+      after = use;
+  }
+  const double costBefore = state_.cost();
+  StepId r = edits_.insert(t, s_.next(after));
+  if (InstanceId later = s_.oldestAfter(g_.tasks[t].firstMade, r)) {
+    if (s_.maker(later) == before)
+      return {};                    // its operands would be made of its own result
+    edits_.remove(s_.maker(later)); // it is offloaded later anyway: earlier, then
+  }
+  return waitLater(r, before, isTight, costBefore);
+}
+
+StepId Rematerializer::waitLater(StepId r, StepId before, bool isTight, double costBefore) {
+  for (int i = 0; i < kMostMoves; ++i) {
+    double stall = state_.cost() - costBefore;
+    StepId place = r;
+    for (StepId x = s_.next(r); stall > 1e-9 && x != before; x = s_.next(x)) {
+      state_.addWork(1);
+      if (isTight && s_.profile().liveAt(x) > state_.budget())
+        break;
+      stall -= s_.task(x).cost;
+      place = s_.next(x);
+    }
+    if (place == r)
+      break;
+    r = edits_.move(r, place);
+  }
+  return r;
+}
+
+// A prefetch that is waited for just before `before`. It starts earlier by the time that it takes
+// or, if it `isTight`, as early as there is room for.
+bool Rematerializer::prefetch(const Method &m, StepId before, const EvictOptions &o) {
+  const StorageGraph::Task &t = g_.tasks[m.task];
+  const double costBefore = state_.cost();
+  const StorageId onHost = t.reads[0];
+  StepId after; // the step that the start has to come after
+  if (InstanceId c = s_.newestBefore(onHost, before)) {
+    after = s_.maker(c);
+  } else {
+    after = offload(g_.storages[onHost].maker, before, m.isTight);
+    if (!after)
+      return false;
+  }
+  for (StorageId s : t.made())
+    if (StepId use = lastUseBefore(s, before); use && s_.isBefore(after, use))
+      after = use;
+  if (isTooEarly(m.task, before))
+    return false;
+  startEarlier(edits_.insert(m.task, before), after, m, costBefore);
+  return s_.stepCost() <= o.costLimit;
+}
+
+StepId Rematerializer::startEarlier(StepId fetch, StepId after, const Method &m,
+                                    double costBefore) {
+  int64_t bytes = 0;
+  for (StorageId s : g_.tasks[m.task].made())
+    bytes += g_.storages[s].bytes;
+  for (int i = 0; i < kMostMoves; ++i) {
+    double stall = state_.cost() - costBefore;
+    if (stall <= 1e-9)
+      break;
+    StepId place = fetch;
+    for (StepId x = s_.previous(fetch); x && x != after && stall > 0; x = s_.previous(x)) {
+      state_.addWork(1);
+      if ((m.isTight && s_.profile().liveAt(x) + bytes > state_.budget()) || isTooEarly(m.task, x))
+        break;
+      stall -= s_.task(x).cost;
+      place = x;
+    }
+    if (place == fetch)
+      break;
+    fetch = edits_.move(fetch, place);
+  }
+  return fetch;
+}
+
+} // namespace isthmus::plan

@@ -1,0 +1,46 @@
+#include "passes/plan/search_state.h"
+
+#include <algorithm>
+
+namespace isthmus::plan {
+namespace {
+
+// Small storages have at most this share of the budget each, and together this share of it where
+// memory is tightest.
+constexpr int64_t kSmallShare = 2000, kAllSmallShare = 200;
+
+} // namespace
+
+SearchState::SearchState(const StorageGraph &g, int64_t budget, uint64_t seed, bool mayReorder)
+    : edits(g, mayReorder), random{seed}, g_(g) {
+  const EditableSchedule &s = schedule();
+  const LiveProfile::Position peak = s.position(profile().peakStep());
+  for (StorageId storage : g.storages.ids()) {
+    if (s.instances(storage).empty())
+      continue; // on the host
+    InstanceId c = s.instances(storage).front();
+    if (s.position(s.maker(c)) <= peak && s.position(s.lastUse(c)) >= peak)
+      bytesAtPeak_.push_back(g.storages[storage].bytes);
+  }
+  std::sort(bytesAtPeak_.begin(), bytesAtPeak_.end());
+  setBudget(budget);
+}
+
+int64_t SearchState::leastWorthwhile() const {
+  int64_t room = budget_ / kAllSmallShare;
+  for (int64_t bytes : bytesAtPeak_)
+    if (bytes > budget_ / kSmallShare || (room -= bytes) < 0)
+      return std::max<int64_t>(1, std::min(bytes, budget_ / kSmallShare));
+  return std::max<int64_t>(1, budget_ / kSmallShare);
+}
+
+void SearchState::setBudget(int64_t bytes) {
+  budget_ = bytes;
+  leastBytes_ = leastWorthwhile();
+  candidates_.clear();
+  for (StorageId s : g_.storages.ids())
+    if (!isSmall(s) && g_.canRematerialize(s))
+      candidates_.push_back(s);
+}
+
+} // namespace isthmus::plan

@@ -1,0 +1,58 @@
+// What all searches share: a schedule with undo, the budget of its peak, the storages that are
+// worth an eviction, random choices, and the limit of work.
+#pragma once
+
+#include "passes/plan/edit_log.h"
+#include "passes/plan/random.h"
+
+#include <functional>
+
+namespace isthmus::plan {
+
+class SearchState {
+public:
+  // The source order, to begin with. `mayReorder`: first steps may change places.
+  SearchState(const StorageGraph &g, int64_t budget, uint64_t seed, bool mayReorder);
+  void assign(const std::vector<TaskId> &tasks) { edits.assign(tasks); }
+
+  EditLog edits;
+  Random random;
+
+  const StorageGraph &graph() const { return g_; }
+  const EditableSchedule &schedule() const { return edits.schedule(); }
+  const LiveProfile &profile() const { return schedule().profile(); }
+  double cost() const { return schedule().cost(); }
+
+  int64_t budget() const { return budget_; }
+  void setBudget(int64_t bytes);
+  bool fits() const { return schedule().peak() <= budget_; }
+  int64_t excess() const { return profile().excessOver(budget_); }
+
+  // Small storages always stay: bringing them back is not worth a step.
+  bool isSmall(StorageId s) const { return g_.storages[s].bytes < leastBytes_; }
+  // Those that are not small, and can be rematerialized.
+  const std::vector<StorageId> &candidates() const { return candidates_; }
+  double makingCost(StorageId s) const { return g_.tasks[g_.storages[s].maker].cost; }
+
+  uint64_t work() const { return schedule().work().done; }
+  void addWork(uint64_t steps) const { schedule().work().done += steps; }
+  // Asked now and then by searches; false ends them. May be empty.
+  std::function<bool()> goOn;
+  bool isOver(uint64_t untilWork) {
+    if (goOn && ++asked_ % 64 == 0 && !goOn())
+      isStopped_ = true;
+    return isStopped_ || work() >= untilWork;
+  }
+
+private:
+  int64_t leastWorthwhile() const;
+
+  const StorageGraph &g_;
+  int64_t budget_ = 0, leastBytes_ = 0;
+  std::vector<int64_t> bytesAtPeak_; // of the source order, sorted
+  std::vector<StorageId> candidates_;
+  uint64_t asked_ = 0;
+  bool isStopped_ = false;
+};
+
+} // namespace isthmus::plan

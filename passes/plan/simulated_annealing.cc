@@ -1,0 +1,107 @@
+#include "passes/plan/random_moves.h"
+#include "passes/plan/searches.h"
+
+#include <algorithm>
+
+namespace isthmus::plan {
+namespace {
+
+constexpr double kCold = 0.003; // the last temperature
+constexpr double kFewSteps = 8; // of mean cost, that one move on the way down may add in any case
+
+class Annealing {
+public:
+  Annealing(SearchState &state, double hot, uint64_t untilWork, Found &found)
+      : state_(state), moves_(state), random_(state.random), hot_(hot), until_(untilWork),
+        found_(found) {
+    for (StorageId s : state.candidates())
+      mean_ += state.makingCost(s);
+    mean_ /= double(std::max<size_t>(1, state.candidates().size()));
+  }
+
+  void toBudget() {
+    total_ = std::max(1e-9, state_.cost());
+    start_ = state_.work();
+    while (!state_.fits() && !state_.isOver(until_))
+      moveToBudget();
+  }
+
+  void run() {
+    toBudget();
+    start_ = state_.work(); // temperatures begin here
+    found_.offer(state_);
+    while (!state_.isOver(until_))
+      moveWithin();
+  }
+
+private:
+  double progress() const {
+    return std::min(1.0, double(state_.work() - start_) /
+                             double(std::max<uint64_t>(1, until_ - start_)));
+  }
+
+  // Above the budget: what counts is the excess, and a little the cost.
+  void moveToBudget() {
+    auto energy = [&] {
+      return double(state_.excess()) / double(state_.budget() + 1) + 0.01 * state_.cost() / total_;
+    };
+    double allowed = energy() + 0.02 * (1 - progress()) * random_.exponential();
+    double limit = state_.cost() + 0.1 * total_ + kFewSteps * mean_;
+    state_.addWork(4);
+    bool ok = true;
+    if (random_.chance(0.7)) {
+      if (random_.chance(0.8))
+        moves_.ruin();
+      moves_.recreate(limit);
+    } else {
+      ok = moves_.shiftStep();
+    }
+    if (ok && energy() <= allowed)
+      state_.edits.commit();
+    else
+      state_.edits.undo();
+  }
+
+  void moveWithin() {
+    double temperature = mean_ * hot_ * std::pow(kCold / hot_, progress());
+    double limit = state_.cost() + temperature * random_.exponential();
+    state_.addWork(4);
+    if (randomMove(limit) && state_.fits() && state_.cost() <= limit) {
+      state_.edits.commit();
+      found_.offer(state_);
+    } else {
+      state_.edits.undo();
+    }
+  }
+
+  bool randomMove(double limit) {
+    if (state_.graph().hasAlternatives() && random_.chance(0.1))
+      return moves_.exchangeForm();
+    double kind = random_.unit();
+    return kind < 0.2    ? moves_.removeRepeat()
+           : kind < 0.6  ? moves_.ruin() && moves_.recreate(limit)
+           : kind < 0.75 ? moves_.evictOne(limit)
+                         : moves_.shiftStep();
+  }
+
+  SearchState &state_;
+  RandomMoves moves_;
+  Random &random_;
+  double hot_;
+  uint64_t until_, start_ = 0;
+  Found &found_;
+  double mean_ = 0, total_ = 0; // microseconds
+};
+
+} // namespace
+
+void anneal(SearchState &state, double hot, uint64_t untilWork, Found &found) {
+  Annealing(state, hot, untilWork, found).run();
+}
+
+void annealToBudget(SearchState &state, uint64_t untilWork) {
+  Found none;
+  Annealing(state, kCold, untilWork, none).toBudget();
+}
+
+} // namespace isthmus::plan
