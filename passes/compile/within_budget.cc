@@ -3,7 +3,6 @@
 #include "passes/place/place.h"
 #include "passes/plan/bound.h"
 #include "passes/rewrite/rematerialize.h"
-#include <utility>
 
 namespace isthmus {
 namespace {
@@ -16,23 +15,10 @@ int64_t arenaOf(const plan::Problem &p, const plan::Schedule &s, const plan::Eva
   return pack(blocks, judged.peakBytes, options);
 }
 
-// How hard the plans of one search are packed, as shares of its own effort.
-class PackingEfforts {
-public:
-  PackingEfforts(const plan::Problem &p, const plan::SearchOptions &o)
-      : effort_(plan::effortOf(o, p.ops.size())), most_(5 + 1e-4 * double(p.ops.size())) {}
-
-  // The best plan is worth more than those after it, which cost more; of the least arena, of which
-  // `enough` is not known, there are few.
-  PackOptions next(int64_t enough) {
-    double share = enough == 0 ? 0.1 : std::exchange(isFirst_, false) ? 0.12 : 0.05;
-    return {.enough = enough, .effort = std::min(share * effort_, most_)};
-  }
-
-private:
-  double effort_, most_; // an interrupt is not heeded before a packing ends
-  bool isFirst_ = true;
-};
+PackOptions packOptions(const plan::Problem &p, const plan::PlacingLimits &limits) {
+  const double most = 5 + 1e-4 * double(p.ops.size()); // an interrupt waits for a packing to end
+  return {.enough = limits.enough, .effort = std::min(limits.effort, most)};
+}
 
 } // namespace
 
@@ -51,9 +37,9 @@ plan::PlanResult replayed(const plan::Problem &p, const plan::Schedule &s,
 }
 
 plan::PlanResult planArena(const plan::Problem &p, plan::SearchOptions o) {
-  PackingEfforts efforts(p, o);
-  o.arenaOf = [&](const plan::Schedule &s, const plan::Evaluation &judged, int64_t enough) {
-    return arenaOf(p, s, judged, efforts.next(enough));
+  o.arenaOf = [&](const plan::Schedule &s, const plan::Evaluation &judged,
+                  const plan::PlacingLimits &limits) {
+    return arenaOf(p, s, judged, packOptions(p, limits));
   };
   return plan::planWithin(p, o);
 }
@@ -100,9 +86,9 @@ llvm::Expected<PlannedGraph> planGraph(const Graph &g, const GraphProblem &p, co
   };
   std::vector<Placed> all;
   llvm::Error error = llvm::Error::success();
-  PackingEfforts efforts(p.problem, o);
-  o.arenaOf = [&](const plan::Schedule &s, const plan::Evaluation &, int64_t enough) -> int64_t {
-    auto layout = place(rematerialize(g, p, s), target, efforts.next(enough));
+  o.arenaOf = [&](const plan::Schedule &s, const plan::Evaluation &,
+                  const plan::PlacingLimits &limits) -> int64_t {
+    auto layout = place(rematerialize(g, p, s), target, packOptions(p.problem, limits));
     if (!layout) {
       error = llvm::joinErrors(std::move(error), layout.takeError());
       return 0;

@@ -1,5 +1,7 @@
 #include "passes/plan/edit_log.h"
 
+#include <cassert>
+
 namespace isthmus::plan {
 namespace {
 
@@ -88,6 +90,18 @@ void EditLog::undo(size_t toSize) {
     else
       s_.insert(e.task, e.before);
     noteRepeats(e.task);
+  }
+  suspects_.clear();
+}
+
+void EditLog::redo(const std::vector<Edit> &edits) {
+  for (const Edit &e : edits) {
+    if (!e.isInsertion) {
+      remove(e.step);
+    } else {
+      [[maybe_unused]] StepId r = insert(e.task, e.before);
+      assert(r == e.step && "the schedule is not what it was");
+    }
   }
   suspects_.clear();
 }

@@ -23,8 +23,16 @@ public:
   void removeUnread();
   void mayBeUnread(StepId r) { suspects_.push_back(r); }
 
+  struct Edit {
+    bool isInsertion;
+    TaskId task;
+    StepId step, before;
+  };
   size_t size() const { return log_.size(); }
+  std::vector<Edit> since(size_t size) const { return {log_.begin() + size, log_.end()}; }
   void undo(size_t toSize = 0);
+  // Edits that were made here and undone.
+  void redo(const std::vector<Edit> &edits);
   void commit() { log_.clear(); }
 
   // Original tasks of which there are two steps or more, those of other forms included.
@@ -35,11 +43,6 @@ public:
   size_t numSteps(TaskId t) const { return instancesOfSteps(t).size(); }
 
 private:
-  struct Edit {
-    bool isInsertion;
-    TaskId task;
-    StepId step, before;
-  };
   // Of the task's results, the one of which there are most instances.
   StorageId mostMade(TaskId t) const;
   void noteRepeats(TaskId t);

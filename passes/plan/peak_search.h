@@ -13,6 +13,7 @@ public:
 
   const StorageGraph &graph() const { return g_; }
   bool isStopped() const { return isStopped_; }
+  double effort() const { return effort_; }
   // Of all the work allowed. (A share that is left is negative where the last search took more.)
   uint64_t work(double share) const;
 

@@ -12,6 +12,11 @@
 namespace isthmus::plan {
 namespace {
 
+// Shares of the effort. The best plan is packed harder than those after it, which cost more.
+constexpr double kFirstSearch = 0.5, kSecondSearch = 0.3, kBound = 0.2;
+constexpr double kPlacing = 0.12, kPlacingAgain = 0.05, kPlacingLeast = 0.1;
+constexpr double kTightenSearch = 0.02, kTightenPlacing = 0.025;
+
 // Streams of random numbers, beside those of PeakSearch.
 constexpr uint64_t kNearLeast = 300, kWithinLeast = 310, kTightened = 400;
 
@@ -47,14 +52,16 @@ private:
 
   // (Where the order is fixed, views run in their places too, which may let their bases live longer
   // than the search thought: the judge has the last word.)
-  Candidate placed(const std::vector<TaskId> &tasks, int64_t enough = 0) const {
+  Candidate placed(const std::vector<TaskId> &tasks, int64_t enough, double share) const {
     Candidate c;
     c.schedule = emitSchedule(peaks_.graph(), tasks);
     c.judged = evaluate(p_, c.schedule);
     if (known_ && !c.judged.error.empty())
       c.arenaBytes = INT64_MAX;
     else
-      c.arenaBytes = o_.arenaOf ? o_.arenaOf(c.schedule, c.judged, enough) : c.judged.peakBytes;
+      c.arenaBytes = o_.arenaOf
+                         ? o_.arenaOf(c.schedule, c.judged, {enough, share * peaks_.effort()})
+                         : c.judged.peakBytes;
     return c;
   }
 
@@ -69,8 +76,8 @@ private:
 
   // Takes it if its arena stays within the budget and it costs less than what was taken before;
   // false if it is not within.
-  bool tryPlace(const std::vector<TaskId> &tasks) {
-    Candidate c = placed(tasks, o_.budgetBytes);
+  bool tryPlace(const std::vector<TaskId> &tasks, double share) {
+    Candidate c = placed(tasks, o_.budgetBytes, share);
     bool ok = isWithin(c);
     if (ok && (!hasPlan() || c.judged.cost < result_.planned.cost))
       take(c);
@@ -85,52 +92,57 @@ private:
     std::vector<TaskId> tasks;
     for (TaskId t : peaks_.graph().tasks.ids())
       tasks.push_back(t);
-    return tryPlace(tasks);
+    return tryPlace(tasks, kPlacing);
   }
 
-  // Twice, from unlike starts: which one leads further is not known before. The cheaper plan is
-  // placed first; one whose arena exceeds the budget is made tighter.
+  // Twice, from unlike starts: which one leads further is not known before. But where the first
+  // plan's arena exceeds the budget, the rest goes into tightening it.
   bool search() {
-    Found found[2];
-    found[0] = peaks_.within(o_.budgetBytes, 0.5, PeakSearch::Series::First);
-    if (found[0])
-      found[1] = peaks_.within(o_.budgetBytes, 0.3, PeakSearch::Series::Second);
-    if (found[0].isBetter(found[1].cost, found[1].peak))
-      std::swap(found[0], found[1]);
-    int steps = 12;
-    for (Found &f : found) {
-      const bool isCheaper = !hasPlan() || f.cost < result_.planned.cost;
-      if (f && isCheaper && !tryPlace(f.tasks))
-        tighten(std::move(f), std::exchange(steps, 6));
+    Found first = peaks_.within(o_.budgetBytes, kFirstSearch, PeakSearch::Series::First);
+    if (!first)
+      return false;
+    if (!tryPlace(first.tasks, kPlacing)) {
+      tighten(std::move(first), kSecondSearch);
+      return hasPlan();
     }
-    return hasPlan();
+    Found second = peaks_.within(o_.budgetBytes, kSecondSearch, PeakSearch::Series::Second);
+    if (first.isBetter(second.cost, second.peak) && !tryPlace(second.tasks, kPlacingAgain))
+      tighten(std::move(second), kPlacing);
+    return true;
   }
 
   // To lower peaks, from where it stands, in steps that grow, until it fits; from there on back up
   // by what room is left, since plans of much the same peak may lie better or worse, from the plan
-  // that fits and the last that did not in turn; until little is left to gain.
-  void tighten(Found now, int mostSteps) {
-    constexpr double kShare = 0.03;
+  // that fits and the last that did not in turn; until little is left to gain, or the share is used
+  // up. As long as no plan fits there are some more steps: the search for the smallest budget,
+  // which comes next, takes longer.
+  void tighten(Found now, double share) {
+    constexpr int kStepsWithoutPlan = 16;
     const double enough = now.cost + 0.01 * (now.cost - result_.baseline.cost);
     int64_t peak = last_.judged.peakBytes, over = last_.arenaBytes - o_.budgetBytes;
     double reach = 1;
     Found within;
-    for (int i = 0; i < mostSteps && within.cost > enough && !peaks_.isStopped(); ++i) {
+    for (int i = 0; (share > 0 || (!hasPlan() && i < kStepsWithoutPlan)) && within.cost > enough &&
+                    !peaks_.isStopped();
+         ++i) {
       const bool isFound = bool(within);
       const int64_t room = o_.budgetBytes - result_.arenaBytes;
       const int64_t less = std::max(int64_t(double(over) * (0.5 + 0.2 * i)), p_.alignment);
       const int64_t target = isFound ? within.peak + int64_t(reach * double(room)) : peak - less;
       const Found &from = isFound && i % 2 == 0 ? within : now;
-      Found next = peaks_.improved(from.tasks, target, 0.02, kShare, kTightened + uint64_t(i));
-      const bool isWorse = hasPlan() && next.cost >= result_.planned.cost;
+      Found next =
+          peaks_.improved(from.tasks, target, 0.02, kTightenSearch, kTightened + uint64_t(i));
+      share -= kTightenSearch;
+      const bool isWorse = hasPlan() && next.cost >= result_.planned.cost * (1 - 1e-9);
       if (!next || (isWorse && !isFound))
         break;
       if (isWorse)
         continue;
-      if (tryPlace(next.tasks)) {
+      if (tryPlace(next.tasks, kTightenPlacing)) {
         within = std::move(next);
         continue;
       }
+      share -= kTightenPlacing; // packing that finds no arena takes all that it may
       reach /= 2;
       if (!isFound) {
         peak = std::min(target, last_.judged.peakBytes);
@@ -146,7 +158,7 @@ private:
   void searchSmallest() {
     peaks_.restartProgress();
     const std::vector<TaskId> tasks = peaks_.leastPeak(0.7, result_.lowestPeak);
-    Candidate least = placed(tasks);
+    Candidate least = placed(tasks, 0, kPlacingLeast);
     const int64_t leastPeak = least.judged.peakBytes;
     std::vector<Candidate> all;
     for (double above : {0.0, 0.01, 0.03}) {
@@ -156,7 +168,7 @@ private:
       Found found = peaks_.improved(tasks, budget, 0.05, 0.07, kNearLeast + all.size());
       if (!found)
         continue;
-      all.push_back(placed(found.tasks));
+      all.push_back(placed(found.tasks, 0, kPlacingLeast));
       const Candidate &c = all.back();
       if (std::pair(c.arenaBytes, c.judged.cost) < std::pair(least.arenaBytes, least.judged.cost))
         least = c;
@@ -172,20 +184,19 @@ private:
     for (double part : {1.0, 0.5}) {
       int64_t room = int64_t(part * double(o_.budgetBytes - result_.smallestBytes));
       Found found = peaks_.improved(tasks, leastPeak + room, 0.05, 0.1, kWithinLeast);
-      if (found && tryPlace(found.tasks))
+      if (found && tryPlace(found.tasks, kPlacingAgain))
         break;
     }
   }
 
   void bound() {
-    constexpr double kBoundShare = 0.2;
     const int64_t budget = o_.smallest ? result_.arenaBytes : o_.budgetBytes;
     const double cost = result_.planned.cost;
     if (hasAlternatives(p_)) {
       result_.leastCost = leastCostAtAll(p_);
       return;
     }
-    OverheadBound b = leastCost(p_, result_.schedule, budget, cost, peaks_.work(kBoundShare));
+    OverheadBound b = leastCost(p_, result_.schedule, budget, cost, peaks_.work(kBound));
     result_.leastCost = std::min(b.cost, cost); // they sum in another order
     result_.pricePerByte = b.pricePerByte;
   }

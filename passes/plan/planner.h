@@ -19,15 +19,21 @@ struct SearchProgress {
   double cost = 0;  // of the best within the budget so far, microseconds; 0: none yet
 };
 
+// How hard to look for a small arena.
+struct PlacingLimits {
+  int64_t enough = 0; // an arena of so many bytes will do; 0: the smaller the better
+  double effort = 0;  // as in SearchOptions
+};
+
 struct SearchOptions {
   int64_t budgetBytes = 0; // the most that the arena may have; workspaces count, pinned storages
                            // do not
   bool smallest = false;   // instead: the least arena that is found
   double effort = 0;       // about seconds of one common core; 0: by the size of the problem
   uint64_t seed = 0;
-  // The arena that a schedule needs once its storages have offsets; one of `enough` bytes will do.
-  // 0 if it cannot be placed at all. Empty: its peak.
-  std::function<int64_t(const Schedule &, const Evaluation &, int64_t enough)> arenaOf;
+  // The arena that a schedule needs once its storages have offsets, or 0 if it cannot be placed at
+  // all. Empty: its peak.
+  std::function<int64_t(const Schedule &, const Evaluation &, const PlacingLimits &)> arenaOf;
   // Called now and then; false ends the search with the best so far. May be empty.
   std::function<bool(const SearchProgress &)> progress;
 };

@@ -1,4 +1,4 @@
-// A small generator whose whole state is one number, so that a choice can be made again.
+// A small generator of random numbers.
 #pragma once
 
 #include "ir/splitmix64.h"

@@ -1,7 +1,6 @@
 #include "passes/plan/random_moves.h"
 
 #include <algorithm>
-#include <utility>
 
 namespace isthmus::plan {
 namespace {
@@ -224,10 +223,11 @@ bool RandomMoves::exchangeForm() {
 // --- Recreation
 
 // Of a few evictions at the peak, the one with the largest fall of the excess for its cost.
-RandomMoves::Eviction RandomMoves::bestAtPeak(int64_t excessBefore, double costLimit) {
+std::vector<EditLog::Edit> RandomMoves::bestAtPeak(int64_t excessBefore, double costLimit) {
   constexpr int kTries = 10;
   const double costBefore = state_.cost();
-  Eviction best;
+  std::vector<EditLog::Edit> best;
+  double bestScore = 0;
   EvictOptions o;
   o.costLimit = costLimit;
   o.isGreedy = random_.chance(0.7);
@@ -242,12 +242,13 @@ RandomMoves::Eviction RandomMoves::bestAtPeak(int64_t excessBefore, double costL
     ++tried;
     o.extendOperands = random_.chance(0.3);
     o.method = evictor_.rematerializer().randomMethod(s_.storageOf(idle.instance));
-    Random atFirst = random_;
     if (evictor_.evict(idle, o)) {
       int64_t gain = excessBefore - state_.excess();
       double score = gain <= 0 ? 0 : double(gain) / std::max(state_.cost() - costBefore, 1e-6);
-      if (score > best.score)
-        best = {idle, o, atFirst, score};
+      if (score > bestScore) {
+        bestScore = score;
+        best = edits_.since(logSize);
+      }
     }
     edits_.undo(logSize);
   }
@@ -264,12 +265,10 @@ bool RandomMoves::recreate(double costLimit) {
       return true;
     if (state_.cost() > costLimit)
       return false;
-    Eviction best = bestAtPeak(excess, costLimit);
-    if (!best.idle)
+    const std::vector<EditLog::Edit> best = bestAtPeak(excess, costLimit);
+    if (best.empty())
       return false;
-    Random now = std::exchange(random_, best.random);
-    evictor_.evict(best.idle, best.options); // makes the same choices again
-    random_ = now;
+    edits_.redo(best);
   }
   return false;
 }

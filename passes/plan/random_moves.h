@@ -29,13 +29,8 @@ private:
   };
   Range rangeOf(StepId r) const;
   bool canRun(TaskId t, StepId before) const;
-  struct Eviction {
-    IdleInterval idle;
-    EvictOptions options;
-    Random random; // at its beginning, so that it can be done again
-    double score = 0;
-  };
-  Eviction bestAtPeak(int64_t excessBefore, double costLimit);
+  // Empty if no eviction gains anything.
+  std::vector<EditLog::Edit> bestAtPeak(int64_t excessBefore, double costLimit);
 
   SearchState &state_;
   const StorageGraph &g_;
