@@ -4,11 +4,18 @@
 
 namespace isthmus {
 
+double Target::flopsPerSecondOf(const OpCall &call) const {
+  if (!call.op->is(kContraction) || call.operands.empty())
+    return flopsPerSecond;
+  double rate = contractionFlopsPerSecond[size_t(call.operands[0].dtype)];
+  return rate > 0 ? rate : flopsPerSecond;
+}
+
 double Target::seconds(const OpCall &call) const {
   if (call.op->is(kView))
     return 0;
   Cost c = costOf(call);
-  return launchSeconds + std::max(c.flops / flopsPerSecond, c.bytes / bytesPerSecond);
+  return launchSeconds + std::max(c.flops / flopsPerSecondOf(call), c.bytes / bytesPerSecond);
 }
 
 } // namespace isthmus

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "ir/graph.h"
+#include <array>
 
 namespace isthmus {
 
@@ -20,6 +21,9 @@ struct Target {
   double flopsPerSecond = 100e9;
   double bytesPerSecond = 10e9;
   double launchSeconds = 2e-6;
+  // Of convolutions and matrix products, by the dtype of the first operand: units of their own
+  // compute them on some devices. Zero: as other arithmetic.
+  std::array<double, 8> contractionFlopsPerSecond = {};
 
   // Types of elements whose convolutions are faster with channels last (ir/ops/channels.h).
   std::vector<DType> channelsLast;
@@ -28,6 +32,7 @@ struct Target {
   llvm::Expected<int64_t> workspaceBytes(const OpCall &call) const {
     return workspace ? workspace(call) : 0;
   }
+  double flopsPerSecondOf(const OpCall &call) const;
   double seconds(const OpCall &call) const;
 };
 

@@ -2,6 +2,7 @@
 
 #include "ir/check.h"
 #include "runtime/flat_call.h"
+#include "llvm/ADT/STLExtras.h"
 #include <cstdlib>
 #include <dlfcn.h>
 #include <unistd.h>
@@ -60,16 +61,32 @@ class CudaDevice;
 
 class LibraryKernel : public PreparedKernel {
 public:
-  LibraryKernel(IsthmusCudaKernel *kernel, int64_t workspaceBytes)
-      : kernel(kernel), workspaceBytes_(workspaceBytes) {}
-  int64_t workspaceBytes() const override { return workspaceBytes_; }
+  LibraryKernel(const IsthmusCudaInterface &cuda, IsthmusCudaKernel *kernel)
+      : kernel(kernel), cuda_(cuda) {
+    readInfo();
+  }
+  int64_t workspaceBytes() const override { return info_.workspaceBytes; }
+  bool isSubstitute() const override { return info_.isSubstitute != 0; }
   void run(const KernelArgs &) override { ISTHMUS_UNREACHABLE("run but through its device"); }
 
+  bool wasLaunched() const { return wasLaunched_; }
+  void launched() {
+    if (!wasLaunched_)
+      readInfo(); // the first launch may have taken another kernel
+    wasLaunched_ = true;
+  }
+
   IsthmusCudaKernel *const kernel; // the library's
-  bool wasLaunched = false;
 
 private:
-  int64_t workspaceBytes_;
+  void readInfo() {
+    cuda_.describeKernel(kernel, &info_);
+    library = info_.library;
+  }
+
+  const IsthmusCudaInterface &cuda_;
+  IsthmusCudaKernelInfo info_ = {};
+  bool wasLaunched_ = false;
 };
 
 class CudaDevice : public Device {
@@ -81,6 +98,9 @@ public:
     target_.name = std::string("cuda ") + info.target;
     target_.flopsPerSecond = info.flopsPerSecond;
     target_.bytesPerSecond = info.bytesPerSecond;
+    llvm::copy(info.contractionFlopsPerSecond, target_.contractionFlopsPerSecond.begin());
+    records_ = info.records != 0;
+    waitsForEach_ = !records_;
     // cuDNN's kernels for tensor cores read and write channels last; others it puts copies around.
     target_.channelsLast = {DType::BF16, DType::F16};
     if (o.tf32)
@@ -131,34 +151,47 @@ public:
     std::unique_ptr<LibraryKernel> &kernel = prepared_[callKey(call)];
     if (!kernel) {
       IsthmusCudaKernel *made = nullptr;
-      int64_t workspaceBytes = 0;
       FlatCall flat(call);
-      if (const char *failure = cuda_.prepare(device_, &flat.view(), &made, &workspaceBytes))
+      if (const char *failure = cuda_.prepare(device_, &flat.view(), &made))
         return failed(failure);
-      kernel = std::make_unique<LibraryKernel>(made, workspaceBytes);
-      ++neverLaunched_;
+      kernel = std::make_unique<LibraryKernel>(cuda_, made);
     }
     return kernel.get();
   }
 
   llvm::Error begin(const RandomKey &random) override {
+    ++steps_;
     return checked(cuda_.begin(device_, random.seed, random.step));
   }
   llvm::Error launch(PreparedKernel &prepared, KernelArgs args) override {
     auto &kernel = static_cast<LibraryKernel &>(prepared);
-    neverLaunched_ -= !kernel.wasLaunched;
-    kernel.wasLaunched = true;
-    return checked(cuda_.launch(device_, kernel.kernel, args.operands.data(),
-                                int64_t(args.operands.size()), args.results.data(),
-                                int64_t(args.results.size()), args.workspace));
+    const char *failure =
+        cuda_.launch(device_, kernel.kernel, args.operands.data(), int64_t(args.operands.size()),
+                     args.results.data(), int64_t(args.results.size()), args.workspace);
+    if (failure)
+      return inStep(failure);
+    kernel.launched();
+    return llvm::Error::success();
   }
-  llvm::Error finish() override { return checked(cuda_.finish(device_)); }
+  llvm::Error finish() override {
+    const char *failure = cuda_.finish(device_);
+    return failure ? inStep(failure) : llvm::Error::success();
+  }
 
   llvm::Expected<std::unique_ptr<Recording>>
-  record(llvm::function_ref<llvm::Error()> launches) override;
+  record(llvm::ArrayRef<PreparedKernel *> kernels,
+         llvm::function_ref<llvm::Error()> launches) override;
+
+  std::vector<std::string> takeNotes() override {
+    while (const char *note = cuda_.takeNote(device_))
+      notes_.push_back(name_ + ": " + note);
+    return std::exchange(notes_, {});
+  }
 
 private:
   class Recorded;
+
+  llvm::Error capture(llvm::function_ref<llvm::Error()> launches, std::unique_ptr<Recorded> &made);
 
   llvm::Error failed(const std::string &what) const {
     return makeError(ErrorKind::Device, "{0}: {1}", name_, what);
@@ -166,13 +199,25 @@ private:
   llvm::Error checked(const char *failure) const {
     return failure ? failed(failure) : llvm::Error::success();
   }
+  // A kernel runs after it was launched, and its fault is told by a later call.
+  llvm::Error inStep(const std::string &what) const {
+    llvm::Error e = failed(llvm::formatv("step {0}: {1}", steps_, what).str());
+    if (waitsForEach_)
+      return e;
+    return addNote(std::move(e), "the fault may be of any kernel of this step up to here; "
+                                 "ISTHMUS_CUDA_SYNC=1 waits for each, and then the error names the "
+                                 "node");
+  }
 
   const IsthmusCudaInterface &cuda_;
   IsthmusCudaDevice *const device_;
   const std::string name_;
   Target target_;
   llvm::StringMap<std::unique_ptr<LibraryKernel>> prepared_;
-  size_t neverLaunched_ = 0; // of them
+  bool records_ = true;
+  bool waitsForEach_ = false;
+  int64_t steps_ = 0; // begun, since the device was opened
+  std::vector<std::string> notes_;
 };
 
 class CudaDevice::Recorded : public Recording {
@@ -189,33 +234,53 @@ private:
   IsthmusCudaRecording *const recording_;
 };
 
-// While there are kernels that never ran, a step is run as it is: their code is loaded at the first
-// launch, which a recording need not allow. A recorded step is run at once: recording alone
-// computes nothing.
-llvm::Expected<std::unique_ptr<Recording>>
-CudaDevice::record(llvm::function_ref<llvm::Error()> launches) {
-  if (neverLaunched_ > 0) {
-    if (llvm::Error e = launches())
-      return e;
-    return nullptr;
-  }
+// Records the launches; whatever fails is undone.
+llvm::Error CudaDevice::capture(llvm::function_ref<llvm::Error()> launches,
+                                std::unique_ptr<Recorded> &made) {
   if (llvm::Error e = checked(cuda_.startRecording(device_)))
     return e;
   llvm::Error launched = launches();
   IsthmusCudaRecording *recording = nullptr;
   llvm::Error ended = checked(cuda_.endRecording(device_, &recording));
-  if (launched || ended) {
-    if (recording)
-      cuda_.dropRecording(recording);
-    return llvm::joinErrors(std::move(launched), std::move(ended));
+  if (recording)
+    made = std::make_unique<Recorded>(*this, recording);
+  return llvm::joinErrors(std::move(launched), std::move(ended));
+}
+
+// A step whose kernels have not all run before is run as it is: their code is loaded at the first
+// launch, which a recording need not allow. A recorded step is run at once, because recording alone
+// computes nothing. Where it cannot be recorded or started, nothing has run yet: then its kernels
+// are launched one by one, in this step and all later ones.
+llvm::Expected<std::unique_ptr<Recording>>
+CudaDevice::record(llvm::ArrayRef<PreparedKernel *> kernels,
+                   llvm::function_ref<llvm::Error()> launches) {
+  bool allRan = llvm::all_of(kernels, [](const PreparedKernel *k) {
+    return !k || static_cast<const LibraryKernel *>(k)->wasLaunched();
+  });
+  if (records_ && allRan) {
+    std::unique_ptr<Recorded> made;
+    llvm::Error failed = capture(launches, made);
+    if (!failed)
+      failed = made->replay();
+    if (!failed)
+      return std::unique_ptr<Recording>(std::move(made));
+    records_ = false;
+    notes_.push_back("steps are run kernel by kernel, because recording one failed: " +
+                     plainMessage(std::move(failed)));
   }
-  std::unique_ptr<Recording> made = std::make_unique<Recorded>(*this, recording);
-  if (llvm::Error e = made->replay())
+  if (llvm::Error e = launches())
     return e;
-  return made;
+  return nullptr;
 }
 
 } // namespace
+
+llvm::Expected<std::string> cudaLibraries() {
+  auto interface = loadInterface();
+  if (!interface)
+    return interface.takeError();
+  return std::string((*interface)->libraries());
+}
 
 llvm::Expected<std::unique_ptr<Device>> makeCudaDevice(const CudaOptions &options) {
   auto interface = loadInterface();

@@ -16,4 +16,8 @@ struct CudaOptions {
 // another version, no driver, no such GPU.
 llvm::Expected<std::unique_ptr<Device>> makeCudaDevice(const CudaOptions &options);
 
+// NVIDIA's libraries as the device's library finds them, one a line: where each is, or where it was
+// looked for. Needs no GPU; an error where the device's library cannot be loaded.
+llvm::Expected<std::string> cudaLibraries();
+
 } // namespace isthmus

@@ -13,7 +13,7 @@ extern "C" {
 #endif
 
 /* Raised by every change of what is below. */
-#define ISTHMUS_CUDA_INTERFACE_VERSION 2
+#define ISTHMUS_CUDA_INTERFACE_VERSION 3
 
 typedef struct IsthmusCudaDevice IsthmusCudaDevice;
 typedef struct IsthmusCudaKernel IsthmusCudaKernel;
@@ -42,10 +42,19 @@ typedef struct {
 } IsthmusCall;
 
 typedef struct {
-  char name[256];      /* "NVIDIA H200" */
-  char target[256];    /* what kernels and workspaces follow from: "cuda sm_90 cudnn=9.13 ..." */
+  char name[256];   /* "NVIDIA H200" */
+  char target[256]; /* what kernels and workspaces follow from: "cuda sm_90 cudnn=9.13 ..." */
   double flopsPerSecond, bytesPerSecond;
+  /* Of convolutions and products of matrices, by the operands' dtype; 0: as other arithmetic. */
+  double contractionFlopsPerSecond[8];
+  int32_t records; /* whether steps can be recorded */
 } IsthmusCudaInfo;
+
+typedef struct {
+  int64_t workspaceBytes;
+  const char *library;  /* "cudnn", "cublasLt", "cuda" */
+  int32_t isSubstitute; /* whether it is a slow kernel in place of a library's */
+} IsthmusCudaKernelInfo;
 
 typedef struct {
   int32_t tf32; /* whether f32 products may round their operands to tf32 */
@@ -54,6 +63,8 @@ typedef struct {
 typedef struct {
   uint32_t version;
   const char *description; /* toolkit and architectures, for people */
+  /* NVIDIA's libraries, one a line: where each was found, or where it was looked for. */
+  const char *(*libraries)(void);
 
   const char *(*countDevices)(int32_t *count);
   const char *(*open)(int32_t index, const IsthmusCudaOptions *, IsthmusCudaDevice **);
@@ -66,16 +77,21 @@ typedef struct {
   const char *(*write)(IsthmusCudaDevice *, void *to, const void *from, int64_t bytes);
   const char *(*read)(IsthmusCudaDevice *, void *to, const void *from, int64_t bytes);
 
-  /* A kernel belongs to the device. */
-  const char *(*prepare)(IsthmusCudaDevice *, const IsthmusCall *, IsthmusCudaKernel **,
-                         int64_t *workspaceBytes);
+  /* A kernel belongs to the device. What is told of it may change at its first launch, but for its
+   * workspace. */
+  const char *(*prepare)(IsthmusCudaDevice *, const IsthmusCall *, IsthmusCudaKernel **);
+  void (*describeKernel)(const IsthmusCudaKernel *, IsthmusCudaKernelInfo *);
   const char *(*begin)(IsthmusCudaDevice *, uint64_t seed, uint64_t step);
   const char *(*launch)(IsthmusCudaDevice *, IsthmusCudaKernel *, const void *const *operands,
                         int64_t numOperands, void *const *results, int64_t numResults,
                         void *workspace);
   const char *(*finish)(IsthmusCudaDevice *);
 
-  /* What is launched between the two is recorded, and runs when it is replayed. */
+  /* What people should know of a kernel or library, once; null when all is told. */
+  const char *(*takeNote)(IsthmusCudaDevice *);
+
+  /* What is launched between the two is recorded, and runs when it is replayed. After a failure of
+   * these the device goes on as before the recording. */
   const char *(*startRecording)(IsthmusCudaDevice *);
   const char *(*endRecording)(IsthmusCudaDevice *, IsthmusCudaRecording **);
   const char *(*replay)(IsthmusCudaDevice *, IsthmusCudaRecording *);

@@ -56,15 +56,20 @@ public:
   virtual llvm::Error launch(PreparedKernel &kernel, KernelArgs args) = 0;
   virtual llvm::Error finish() = 0;
 
-  // Makes the launches of a step through `launches`. A device that can run the same kernels on the
-  // same addresses again faster than one by one gives back what does so; others null, and those
-  // that are not ready to: they are asked again at the next step.
+  // Makes the launches of a step, those of `kernels`, through `launches`. A device that can run the
+  // same kernels on the same addresses again faster than one by one gives back what does so; others
+  // null, and those that are not ready to: they are asked again at the next step. `launches` is
+  // called a second time where its launches were to be recorded and that failed.
   virtual llvm::Expected<std::unique_ptr<Recording>>
-  record(llvm::function_ref<llvm::Error()> launches) {
+  record(llvm::ArrayRef<PreparedKernel *> kernels, llvm::function_ref<llvm::Error()> launches) {
+    (void)kernels;
     if (llvm::Error e = launches())
       return e;
     return nullptr;
   }
+
+  // What people should know of the device and its libraries, and did not stop it: each text once.
+  virtual std::vector<std::string> takeNotes() { return {}; }
 };
 
 } // namespace isthmus

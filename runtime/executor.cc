@@ -98,7 +98,7 @@ llvm::Error Executor::step(const RandomKey &random, const std::function<void(siz
       return e;
     return device_.finish();
   }
-  auto recorded = device_.record([&] { return runNodes(progress); });
+  auto recorded = device_.record(kernels_, [&] { return runNodes(progress); });
   if (!recorded)
     return recorded.takeError();
   recorded_ = std::move(*recorded);
@@ -194,6 +194,18 @@ void Executor::giveBackDead(NodeId id, int64_t workspace) {
     if (!n.op->is(kView) && reads_[v.index] == 0)
       arena_.giveBack(layout_.valueOffset[v.index], storageBytes(v));
   }
+}
+
+KernelCounts Executor::kernelCounts() const {
+  KernelCounts counts;
+  for (const PreparedKernel *kernel : kernels_) {
+    if (!kernel)
+      continue;
+    if (!kernel->library.empty())
+      ++counts.byLibrary[kernel->library.str()];
+    counts.substitutes += kernel->isSubstitute();
+  }
+  return counts;
 }
 
 llvm::Expected<Tensor> Executor::fetch(ValueId v) {

@@ -5,8 +5,15 @@
 #include "ir/layout.h"
 #include "runtime/arena.h"
 #include "runtime/device.h"
+#include <map>
 
 namespace isthmus {
+
+// Nodes by the library whose kernels they run on, and those on slow ones in place of a library's.
+struct KernelCounts {
+  std::map<std::string, size_t> byLibrary;
+  size_t substitutes = 0;
+};
 
 class Executor {
 public:
@@ -28,6 +35,8 @@ public:
   // The value of an output after a step.
   llvm::Expected<Tensor> fetch(ValueId v);
 
+  // After a step: a device may change kernels at their first launch.
+  KernelCounts kernelCounts() const;
   int64_t arenaBytes() const { return layout_.arenaBytes; }
   int64_t measuredPeakBytes() const { return arena_.peakBytes(); }
 

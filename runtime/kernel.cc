@@ -14,15 +14,48 @@ std::string callKey(const OpCall &call) {
   return key;
 }
 
-llvm::Expected<std::unique_ptr<PreparedKernel>>
-KernelTable::prepare(const OpCall &call, const KernelOptions &options) const {
-  for (const Kernel &k : of(call.op->name))
-    if (auto prepared = k.prepare(call, options))
-      return prepared;
+namespace {
+
+std::string operandTypes(const OpCall &call) {
   std::string types;
   for (const Type &t : call.operands)
     types += (types.empty() ? "" : ", ") + t.str();
-  return makeError("no kernel for '{0}' on ({1})", call.op->name, types);
+  return "(" + types + ")";
+}
+
+llvm::Error noKernel(const OpCall &call) {
+  return makeError("no kernel for '{0}' on {1}", call.op->name, operandTypes(call));
+}
+
+std::unique_ptr<PreparedKernel> prepareOne(const Kernel &k, const OpCall &call,
+                                           const KernelOptions &options) {
+  auto prepared = k.prepare(call, options);
+  if (prepared)
+    prepared->library = k.library;
+  return prepared;
+}
+
+} // namespace
+
+std::string callText(const OpCall &call) { return call.op->name + operandTypes(call); }
+
+llvm::Expected<std::unique_ptr<PreparedKernel>>
+KernelTable::prepare(const OpCall &call, const KernelOptions &options) const {
+  for (const Kernel &k : of(call.op->name))
+    if (auto prepared = prepareOne(k, call, options))
+      return prepared;
+  return noKernel(call);
+}
+
+llvm::Expected<std::vector<std::unique_ptr<PreparedKernel>>>
+KernelTable::prepareAll(const OpCall &call, const KernelOptions &options) const {
+  std::vector<std::unique_ptr<PreparedKernel>> all;
+  for (const Kernel &k : of(call.op->name))
+    if (auto prepared = prepareOne(k, call, options))
+      all.push_back(std::move(prepared));
+  if (all.empty())
+    return noKernel(call);
+  return all;
 }
 
 namespace {

@@ -34,10 +34,15 @@ public:
   // Bytes of scratch memory while it runs; known before anything is planned.
   virtual int64_t workspaceBytes() const { return 0; }
   virtual void run(const KernelArgs &args) = 0;
+  // Whether it is a slow kernel in place of a library's, which refused the call or failed.
+  virtual bool isSubstitute() const { return false; }
+
+  llvm::StringRef library; // whose kernel it is, as the table names it
 };
 
 // Calls of one key share a kernel: networks repeat their layers.
 std::string callKey(const OpCall &call);
+std::string callText(const OpCall &call); // "conv(f32[1,3,8,8], f32[4,3,3,3])", for people
 
 struct KernelOptions {
   int threads = 1;             // of a CPU
@@ -60,6 +65,9 @@ public:
   // The first kernel that takes the call; an error that names op and types if none does.
   llvm::Expected<std::unique_ptr<PreparedKernel>> prepare(const OpCall &call,
                                                           const KernelOptions &options) const;
+  // All that take the call, best first; the same error if none does.
+  llvm::Expected<std::vector<std::unique_ptr<PreparedKernel>>>
+  prepareAll(const OpCall &call, const KernelOptions &options) const;
 
 private:
   llvm::StringMap<std::vector<Kernel>> byOp_;

@@ -182,6 +182,9 @@ public:
         chunks_(chunksOf(shape_, mostScores)), maskHeads_(shape_.maskHeads()) {}
 
   int64_t workspaceBytes() const override { return memory_.bytes(); }
+  bool isSubstitute() const override {
+    return llvm::any_of(all_, [](const PreparedKernel *p) { return p->isSubstitute(); });
+  }
 
 protected:
   using Product = std::unique_ptr<PreparedKernel>;
@@ -213,6 +216,7 @@ protected:
     call.results = {Type(to, {x.dims[0], x.dims[tx ? 2 : 1], y.dims[ty ? 1 : 2]})};
     Product p = prepareProduct(call, queue_, alignment());
     productBytes_ = std::max(productBytes_, p->workspaceBytes());
+    all_.push_back(p.get());
     return p;
   }
   void multiply(const Product &p, const void *x, const void *y, void *to,
@@ -273,6 +277,7 @@ private:
   }
 
   int64_t productBytes_ = 0, productMemory_ = 0;
+  std::vector<const PreparedKernel *> all_; // products
 };
 
 // Products for each size of a chunk.

@@ -1,6 +1,9 @@
 // Convolutions where cuDNN does not take them: a thread for each element of the result, or for the
 // weights' gradient a team.
 
+#include "kernels/cuda/bias.h"
+#include "kernels/cuda/candidates.h"
+#include "kernels/cuda/map.h"
 #include "kernels/cuda/planes.h"
 #include "kernels/cuda/reduce.h"
 #include "kernels/cuda/register.h"
@@ -169,12 +172,41 @@ struct ConvWeightGrad {
   }
 };
 
+// Elements lie in packs of sixteen bytes, which may hold several channels.
+template <typename T>
+void addBiasOf(const Queue &queue, const T *bias, int64_t channels, int64_t inner, int64_t n,
+               T *y) {
+  constexpr int N = kPackOf<T, T>;
+  Divisor byChannels(channels), byInner(inner);
+  forEach(queue, (n + N - 1) / N, [=] ISTHMUS_GPU(int64_t p) {
+    int64_t within, channel;
+    byChannels(byInner(p * N, &within), &channel);
+    Pack<T, N> pack = loadPack<N>(y, p, n);
+    for (int i = 0; i < N; ++i) {
+      pack.element[i] = T(Compute<T>(pack.element[i]) + Compute<T>(bias[channel]));
+      if (++within == inner) {
+        within = 0;
+        channel = channel + 1 == channels ? 0 : channel + 1;
+      }
+    }
+    storePack(y, p, n, pack);
+  });
+}
+
 } // namespace
 
+void addBias(const Queue &queue, DType type, const void *bias, int64_t channels, int64_t inner,
+             int64_t n, void *y) {
+  dispatchFloat(type, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    addBiasOf<T>(queue, static_cast<const T *>(bias), channels, inner, n, static_cast<T *>(y));
+  });
+}
+
 void registerConv(KernelTable &table) {
-  table.add({"conv", "cuda", prepareGrid<runByOperand<Conv>>});
-  table.add({"conv_transpose", "cuda", prepareGrid<runByOperand<ConvTranspose>>});
-  table.add({"conv_weight_grad", "cuda", prepareGrid<runByOperand<ConvWeightGrad>>});
+  table.add({"conv", kOwnLibrary, prepareGrid<runByOperand<Conv>>});
+  table.add({"conv_transpose", kOwnLibrary, prepareGrid<runByOperand<ConvTranspose>>});
+  table.add({"conv_weight_grad", kOwnLibrary, prepareGrid<runByOperand<ConvWeightGrad>>});
 }
 
 } // namespace isthmus::cuda

@@ -2,6 +2,7 @@
 // the transpose, y^T = op(b)^T op(a)^T, with the operands as they lie. A bias, one element for each
 // of our columns, is then one for each of its rows, which is what its epilogue adds.
 
+#include "kernels/cuda/candidates.h"
 #include "kernels/cuda/libraries.h"
 #include "kernels/cuda/products.h"
 #include "kernels/element/broadcast.h"
@@ -34,26 +35,28 @@ std::optional<ElementTypes> typesOf(DType t, bool tf32) {
 }
 
 // Handles that end with their owner.
-template <typename T, cublasStatus_t (*destroy)(T)> struct Handle {
+template <typename T, auto destroy> struct Handle {
   T it = nullptr;
   Handle() = default;
   Handle(const Handle &) = delete;
   ~Handle() {
     if (it)
-      destroy(it);
+      (cublasLt()->*destroy)(it);
   }
 };
-using Layout = Handle<cublasLtMatrixLayout_t, cublasLtMatrixLayoutDestroy>;
-using Operation = Handle<cublasLtMatmulDesc_t, cublasLtMatmulDescDestroy>;
-using Preference = Handle<cublasLtMatmulPreference_t, cublasLtMatmulPreferenceDestroy>;
+using Layout = Handle<cublasLtMatrixLayout_t, &CublasLt::cublasLtMatrixLayoutDestroy>;
+using Operation = Handle<cublasLtMatmulDesc_t, &CublasLt::cublasLtMatmulDescDestroy>;
+using Preference = Handle<cublasLtMatmulPreference_t, &CublasLt::cublasLtMatmulPreferenceDestroy>;
 
+// One of the algorithms that the library proposes for a call. Where none adds the bias, the product
+// is added to a result that holds it.
 class CublasMatmul : public PreparedKernel {
 public:
   CublasMatmul(const OpCall &call, const Queue &queue, const ElementTypes &types,
-               cudaDataType_t resultType, int64_t alignment)
+               cudaDataType_t resultType, int64_t alignment, bool addsBias)
       : queue_(queue), types_(types), resultType_(resultType),
         bytes_(dtypeBytes(call.operands[0].dtype)), resultBytes_(dtypeBytes(call.results[0].dtype)),
-        hasBias_(call.operands.size() > 2), alignment_(alignment) {
+        hasBias_(call.operands.size() > 2), addsBias_(addsBias), alignment_(alignment) {
     const Type &a = call.operands[0], &b = call.operands[1], &y = call.results[0];
     transposeA_ = call.attrs->getBool("transpose_a");
     transposeB_ = call.attrs->getBool("transpose_b");
@@ -63,16 +66,17 @@ public:
     divideBatch(a, b, y);
   }
 
-  // False if the library has no algorithm for it. Where it has none that adds a bias, the product
-  // is added to a result that holds the bias.
-  bool choose() {
+  // The library's algorithms, best first; none where it does not take the call.
+  std::vector<cublasLtMatmulHeuristicResult_t> proposals() {
     if (!describe())
-      return false;
-    if (hasBias_ && setBias(reinterpret_cast<const void *>(alignment_)) &&
-        setEpilogue(CUBLASLT_EPILOGUE_BIAS) && findAlgorithm())
-      return true;
-    addsBias_ = false;
-    return setBias(nullptr) && setEpilogue(CUBLASLT_EPILOGUE_DEFAULT) && findAlgorithm();
+      return {};
+    return findAlgorithms();
+  }
+  // False where the algorithm is not to be had after all.
+  bool choose(const cublasLtMatmulHeuristicResult_t &proposal) {
+    algorithm_ = proposal.algo;
+    workspaceBytes_ = int64_t(proposal.workspaceSize);
+    return describe();
   }
 
   int64_t workspaceBytes() const override { return workspaceWithSlack(workspaceBytes_); }
@@ -100,18 +104,20 @@ public:
 
 private:
   static constexpr int64_t kMostBytes = int64_t(32) << 20; // what NVIDIA advises for Hopper
+  static constexpr int kMostProposals = 4;
 
-  bool findAlgorithm() {
+  std::vector<cublasLtMatmulHeuristicResult_t> findAlgorithms() {
+    const CublasLt &c = *cublasLt();
     Preference preference;
-    if (cublasLtMatmulPreferenceCreate(&preference.it) != CUBLAS_STATUS_SUCCESS)
-      return false;
+    if (c.cublasLtMatmulPreferenceCreate(&preference.it) != CUBLAS_STATUS_SUCCESS)
+      return {};
     uint64_t most = uint64_t(kMostBytes);
     // Splits of the inner axis that meet in place depend on who comes first; those that meet in the
     // workspace do not.
     uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
     uint32_t alignment = alignmentOfPointers();
     auto set = [&](cublasLtMatmulPreferenceAttributes_t what, const auto &value) {
-      return cublasLtMatmulPreferenceSetAttribute(preference.it, what, &value, sizeof value) ==
+      return c.cublasLtMatmulPreferenceSetAttribute(preference.it, what, &value, sizeof value) ==
              CUBLAS_STATUS_SUCCESS;
     };
     if (!set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, most) ||
@@ -120,17 +126,17 @@ private:
         !set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment) ||
         !set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment) ||
         !set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment))
-      return false;
+      return {};
     int found = 0;
-    cublasLtMatmulHeuristicResult_t best;
-    if (cublasLtMatmulAlgoGetHeuristic(librariesOf(queue_).cublasLt, operation_.it, first_.it,
-                                       second_.it, result_.it, result_.it, preference.it, 1, &best,
-                                       &found) != CUBLAS_STATUS_SUCCESS ||
-        found == 0 || best.state != CUBLAS_STATUS_SUCCESS)
-      return false;
-    algorithm_ = best.algo;
-    workspaceBytes_ = int64_t(best.workspaceSize);
-    return true;
+    std::vector<cublasLtMatmulHeuristicResult_t> proposals(kMostProposals);
+    if (c.cublasLtMatmulAlgoGetHeuristic(librariesOf(queue_).cublasLt, operation_.it, first_.it,
+                                         second_.it, result_.it, result_.it, preference.it,
+                                         kMostProposals, proposals.data(),
+                                         &found) != CUBLAS_STATUS_SUCCESS)
+      return {};
+    proposals.resize(size_t(found));
+    llvm::erase_if(proposals, [](const auto &p) { return p.state != CUBLAS_STATUS_SUCCESS; });
+    return proposals;
   }
 
   // One call multiplies a run of matrices with fixed steps between them, which is the last axis of
@@ -165,20 +171,23 @@ private:
 
   static bool makeLayout(Layout &layout, cudaDataType_t type, int64_t rows, int64_t columns,
                          int64_t batch, int64_t step) {
-    if (cublasLtMatrixLayoutCreate(&layout.it, type, uint64_t(rows), uint64_t(columns), rows) !=
+    const CublasLt &c = *cublasLt();
+    if (c.cublasLtMatrixLayoutCreate(&layout.it, type, uint64_t(rows), uint64_t(columns), rows) !=
         CUBLAS_STATUS_SUCCESS)
       return false;
     int32_t count = int32_t(batch);
-    return cublasLtMatrixLayoutSetAttribute(layout.it, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count,
-                                            sizeof count) == CUBLAS_STATUS_SUCCESS &&
-           cublasLtMatrixLayoutSetAttribute(layout.it, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET,
-                                            &step, sizeof step) == CUBLAS_STATUS_SUCCESS;
+    return c.cublasLtMatrixLayoutSetAttribute(layout.it, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count,
+                                              sizeof count) == CUBLAS_STATUS_SUCCESS &&
+           c.cublasLtMatrixLayoutSetAttribute(layout.it,
+                                              CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &step,
+                                              sizeof step) == CUBLAS_STATUS_SUCCESS;
   }
 
   // b comes first: a matrix [r, c] row by row is one [c, r] column by column.
   bool describe() {
-    if (together_ > INT32_MAX || cublasLtMatmulDescCreate(&operation_.it, types_.compute,
-                                                          types_.scale) != CUBLAS_STATUS_SUCCESS)
+    if (together_ > INT32_MAX ||
+        cublasLt()->cublasLtMatmulDescCreate(&operation_.it, types_.compute, types_.scale) !=
+            CUBLAS_STATUS_SUCCESS)
       return false;
     cublasOperation_t first = transposeB_ ? CUBLAS_OP_T : CUBLAS_OP_N,
                       second = transposeA_ ? CUBLAS_OP_T : CUBLAS_OP_N;
@@ -188,11 +197,13 @@ private:
                       transposeB_ ? columns_ : inner_, together_, stepB_) &&
            makeLayout(second_, types_.element, transposeA_ ? rows_ : inner_,
                       transposeA_ ? inner_ : rows_, together_, stepA_) &&
-           makeLayout(result_, resultType_, columns_, rows_, together_, rows_ * columns_);
+           makeLayout(result_, resultType_, columns_, rows_, together_, rows_ * columns_) &&
+           setBias(addsBias_ ? reinterpret_cast<const void *>(alignment_) : nullptr) &&
+           setEpilogue(addsBias_ ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT);
   }
 
   template <typename T> bool setOperation(cublasLtMatmulDescAttributes_t what, const T &value) {
-    return cublasLtMatmulDescSetAttribute(operation_.it, what, &value, sizeof value) ==
+    return cublasLt()->cublasLtMatmulDescSetAttribute(operation_.it, what, &value, sizeof value) ==
            CUBLAS_STATUS_SUCCESS;
   }
   bool setEpilogue(cublasLtEpilogue_t epilogue) {
@@ -217,20 +228,19 @@ private:
     float one = 1, kept = hasBias_ && !addsBias_ ? 1 : 0; // of what the result holds
     double wideOne = one, wideKept = kept;
     bool wide = types_.scale == CUDA_R_64F;
-    cublasStatus_t s = cublasLtMatmul(
+    cublasStatus_t s = cublasLt()->cublasLtMatmul(
         librariesOf(queue_).cublasLt, operation_.it, wide ? (void *)&wideOne : &one, b, first_.it,
         a, second_.it, wide ? (void *)&wideKept : &kept, y, result_.it, y, result_.it, &algorithm_,
         alignedWorkspace(workspace), size_t(workspaceBytes_), streamOf(queue_));
     if (s != CUBLAS_STATUS_SUCCESS)
-      queue_.failure = cublasLtGetStatusString(s);
+      queue_.failure = cublasLt()->cublasLtGetStatusString(s);
   }
 
   const Queue &queue_;
   const ElementTypes types_;
   const cudaDataType_t resultType_;
   const int64_t bytes_, resultBytes_; // of an element
-  const bool hasBias_;
-  bool addsBias_ = hasBias_; // the library, as it stores the result
+  const bool hasBias_, addsBias_;     // `adds`: the library, as it stores the result
   const int64_t alignment_;
   bool transposeA_, transposeB_;
   int64_t rows_, columns_, inner_;
@@ -243,6 +253,7 @@ private:
 };
 
 constexpr int64_t kArenaAlignment = 64;
+constexpr const char *kCublasLt = "cublasLt";
 
 std::unique_ptr<PreparedKernel> prepareMatmul(const OpCall &call, const KernelOptions &options) {
   return prepareCublasProduct(call, *static_cast<const Queue *>(options.queue), kArenaAlignment);
@@ -254,14 +265,32 @@ std::unique_ptr<PreparedKernel> prepareCublasProduct(const OpCall &call, const Q
                                                      int64_t alignment) {
   auto types = typesOf(call.operands[0].dtype, queue.tf32);
   auto result = typesOf(call.results[0].dtype, queue.tf32);
-  if (!types || !result || call.operands[0].elements() == 0 || call.operands[1].elements() == 0)
+  if (!librariesOf(queue).cublasLt || !types || !result || call.operands[0].elements() == 0 ||
+      call.operands[1].elements() == 0)
     return nullptr;
-  auto kernel = std::make_unique<CublasMatmul>(call, queue, *types, result->element, alignment);
-  if (!kernel->choose())
-    return nullptr;
-  return kernel;
+  std::vector<std::unique_ptr<PreparedKernel>> kernels;
+  bool hasBias = call.operands.size() > 2;
+  for (bool addsBias : {true, false}) {
+    if (addsBias && !hasBias)
+      continue;
+    auto make = [&] {
+      return std::make_unique<CublasMatmul>(call, queue, *types, result->element, alignment,
+                                            addsBias);
+    };
+    for (const cublasLtMatmulHeuristicResult_t &proposal : make()->proposals()) {
+      auto kernel = make();
+      kernel->library = kCublasLt;
+      if (kernel->choose(proposal))
+        kernels.push_back(std::move(kernel));
+    }
+  }
+  if (!kernels.empty())
+    return std::make_unique<Candidates>(queue, callText(call), std::move(kernels));
+  queue.note(callText(call) + ": cuBLASLt has no algorithm that gives the same bits every time, so "
+                              "our own kernel, which is slow, runs");
+  return nullptr;
 }
 
-void registerCublasMatmul(KernelTable &table) { table.add({"matmul", "cublasLt", prepareMatmul}); }
+void registerCublasMatmul(KernelTable &table) { table.add({"matmul", kCublasLt, prepareMatmul}); }
 
 } // namespace isthmus::cuda

@@ -1,5 +1,10 @@
 // Convolutions by cuDNN: conv, its transpose (the gradient for x) and its gradient for w.
+//
+// The library proposes algorithms, best first. Each that gives the same bits every time and says
+// how much scratch memory it wants is a candidate, because a proposal need not run.
 
+#include "kernels/cuda/bias.h"
+#include "kernels/cuda/candidates.h"
 #include "kernels/cuda/libraries.h"
 #include "kernels/element/conv_shape.h"
 #include <optional>
@@ -7,24 +12,24 @@
 namespace isthmus::cuda {
 namespace {
 
-template <typename T, cudnnStatus_t (*create)(T *), cudnnStatus_t (*destroy)(T)> struct Handle {
+template <typename T, auto create, auto destroy> struct Handle {
   T it = nullptr;
   Handle() {
-    if (create(&it) != CUDNN_STATUS_SUCCESS)
+    if ((cudnn()->*create)(&it) != CUDNN_STATUS_SUCCESS)
       it = nullptr;
   }
   Handle(const Handle &) = delete;
   ~Handle() {
     if (it)
-      destroy(it);
+      (cudnn()->*destroy)(it);
   }
 };
-using TensorHandle =
-    Handle<cudnnTensorDescriptor_t, cudnnCreateTensorDescriptor, cudnnDestroyTensorDescriptor>;
-using FilterHandle =
-    Handle<cudnnFilterDescriptor_t, cudnnCreateFilterDescriptor, cudnnDestroyFilterDescriptor>;
-using ConvHandle = Handle<cudnnConvolutionDescriptor_t, cudnnCreateConvolutionDescriptor,
-                          cudnnDestroyConvolutionDescriptor>;
+using TensorHandle = Handle<cudnnTensorDescriptor_t, &Cudnn::cudnnCreateTensorDescriptor,
+                            &Cudnn::cudnnDestroyTensorDescriptor>;
+using FilterHandle = Handle<cudnnFilterDescriptor_t, &Cudnn::cudnnCreateFilterDescriptor,
+                            &Cudnn::cudnnDestroyFilterDescriptor>;
+using ConvHandle = Handle<cudnnConvolutionDescriptor_t, &Cudnn::cudnnCreateConvolutionDescriptor,
+                          &Cudnn::cudnnDestroyConvolutionDescriptor>;
 
 std::optional<cudnnDataType_t> typeOf(DType t) {
   switch (t) {
@@ -43,50 +48,54 @@ std::optional<cudnnDataType_t> typeOf(DType t) {
 
 enum class Which : uint8_t { Forward, Transpose, WeightGrad };
 
-class CudnnConv : public PreparedKernel {
+// A call as the library describes it. x is the operand of conv and y its result, whichever of them
+// is computed here.
+class Described {
 public:
-  CudnnConv(Which which, const OpCall &call, const Queue &queue)
-      : which_(which), queue_(queue), dtype_(call.results[0].dtype), shape_(convShape(call)),
-        hasBias_(call.operands.size() > 2), channelsLast_(isChannelsLast(*call.attrs)) {
-    spatialAxes_ = int(std::max<size_t>(2, call.operands[0].dims.size() - 2));
-  }
+  Described(Which which, const OpCall &call)
+      : which(which), dtype(call.results[0].dtype), shape(convShape(call)),
+        hasBias(call.operands.size() > 2), channelsLast(isChannelsLast(*call.attrs)),
+        spatialAxes_(int(std::max<size_t>(2, call.operands[0].dims.size() - 2))) {}
 
   // False if the library does not take the call.
-  bool choose() { return describe() && findAlgorithm(); }
-
-  int64_t workspaceBytes() const override { return workspaceWithSlack(workspaceBytes_); }
-
-  void run(const KernelArgs &args) override {
-    const float one = 1, zero = 0;
-    const double wideOne = 1, wideZero = 0;
-    bool wide = dtype_ == DType::F64;
-    const void *alpha = wide ? (const void *)&wideOne : &one;
-    const void *beta = wide ? (const void *)&wideZero : &zero;
-    cudnnHandle_t cudnn = librariesOf(queue_).cudnn;
-    const void *first = args.operands[0], *second = args.operands[1];
-    void *to = args.results[0], *workspace = alignedWorkspace(args.workspace);
-    size_t bytes = size_t(workspaceBytes_);
-    cudnnStatus_t s = CUDNN_STATUS_SUCCESS;
-    switch (which_) {
-    case Which::Forward:
-      s = cudnnConvolutionForward(cudnn, alpha, x_.it, first, w_.it, second, conv_.it, forward_,
-                                  workspace, bytes, beta, y_.it, to);
-      break;
-    case Which::Transpose:
-      s = cudnnConvolutionBackwardData(cudnn, alpha, w_.it, second, y_.it, first, conv_.it, data_,
-                                       workspace, bytes, beta, x_.it, to);
-      break;
-    case Which::WeightGrad:
-      s = cudnnConvolutionBackwardFilter(cudnn, alpha, x_.it, second, y_.it, first, conv_.it,
-                                         filter_, workspace, bytes, beta, w_.it, to);
-      break;
-    }
-    if (s == CUDNN_STATUS_SUCCESS && hasBias_)
-      s = cudnnAddTensor(cudnn, alpha, bias_.it, args.operands[2], alpha,
-                         which_ == Which::Forward ? y_.it : x_.it, to);
-    if (s != CUDNN_STATUS_SUCCESS)
-      queue_.failure = cudnnGetErrorString(s);
+  bool describe() {
+    return x.it && y.it && w.it && setTensor(x, shape.batch, shape.channels, shape.in) &&
+           setTensor(y, shape.batch, shape.outChannels, shape.out) && setFilter();
   }
+
+  bool describe(ConvHandle &conv, cudnnMathType_t math) const {
+    int rank = spatialAxes_, lead = 3 - rank;
+    int pad[3], stride[3], dilation[3];
+    for (int i = 0; i < rank; ++i) {
+      pad[i] = int(shape.pad[lead + i]);
+      stride[i] = int(shape.stride[lead + i]);
+      dilation[i] = int(shape.dilation[lead + i]);
+    }
+    cudnnDataType_t compute = dtype == DType::F64 ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT;
+    const Cudnn &c = *cudnn();
+    return conv.it &&
+           c.cudnnSetConvolutionNdDescriptor(conv.it, rank, pad, stride, dilation,
+                                             CUDNN_CROSS_CORRELATION,
+                                             compute) == CUDNN_STATUS_SUCCESS &&
+           c.cudnnSetConvolutionGroupCount(conv.it, int(shape.groups)) == CUDNN_STATUS_SUCCESS &&
+           c.cudnnSetConvolutionMathType(conv.it, math) == CUDNN_STATUS_SUCCESS &&
+           givesItsSize(conv);
+  }
+
+  void addBiasTo(void *to, const void *bias, const Queue &queue) const {
+    bool forward = which == Which::Forward;
+    int64_t channels = forward ? shape.outChannels : shape.channels;
+    int64_t plane = forward ? shape.outPlane() : shape.inPlane();
+    addBias(queue, dtype, bias, channels, channelsLast ? 1 : plane, shape.batch * channels * plane,
+            to);
+  }
+
+  const Which which;
+  const DType dtype;
+  const ConvShape shape;
+  const bool hasBias, channelsLast;
+  TensorHandle x, y;
+  FilterHandle w;
 
 private:
   // [first, second, spatial...], the spatial axes being the last ones of three. Descriptors have
@@ -95,128 +104,205 @@ private:
     int dims[5] = {int(first), int(second)}, strides[5];
     int rank = 2 + spatialAxes_;
     for (int i = 0; i < spatialAxes_; ++i)
-      dims[2 + i] = spatial ? int(spatial[3 - spatialAxes_ + i]) : 1;
+      dims[2 + i] = int(spatial[3 - spatialAxes_ + i]);
     int64_t stride = 1;
     auto put = [&](int i) {
       strides[i] = int(stride);
       stride *= dims[i];
     };
-    if (channelsLast_)
+    if (channelsLast)
       put(1);
     for (int i = rank; i-- > 0;)
-      if (i != 1 || !channelsLast_)
+      if (i != 1 || !channelsLast)
         put(i);
     return stride <= INT32_MAX && // the library's indices
-           cudnnSetTensorNdDescriptor(tensor.it, *typeOf(dtype_), rank, dims, strides) ==
+           cudnn()->cudnnSetTensorNdDescriptor(tensor.it, *typeOf(dtype), rank, dims, strides) ==
                CUDNN_STATUS_SUCCESS;
   }
 
-  bool describe() {
-    if (!x_.it || !y_.it || !w_.it || !bias_.it || !conv_.it)
-      return false;
-    const ConvShape &s = shape_;
-    if (!setTensor(x_, s.batch, s.channels, s.in) ||
-        !setTensor(y_, s.batch, s.outChannels, s.out) ||
-        (hasBias_ &&
-         !setTensor(bias_, 1, which_ == Which::Forward ? s.outChannels : s.channels, nullptr)))
-      return false;
-    int rank = spatialAxes_, lead = 3 - rank;
-    int dims[5] = {int(s.outChannels), int(s.groupChannels())}, pad[3], stride[3], dilation[3];
-    for (int i = 0; i < rank; ++i) {
-      dims[2 + i] = int(s.kernel[lead + i]);
-      pad[i] = int(s.pad[lead + i]);
-      stride[i] = int(s.stride[lead + i]);
-      dilation[i] = int(s.dilation[lead + i]);
-    }
-    cudnnDataType_t compute = dtype_ == DType::F64 ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT;
-    if (cudnnSetFilterNdDescriptor(w_.it, *typeOf(dtype_),
-                                   channelsLast_ ? CUDNN_TENSOR_NHWC : CUDNN_TENSOR_NCHW, 2 + rank,
-                                   dims) != CUDNN_STATUS_SUCCESS ||
-        cudnnSetConvolutionNdDescriptor(conv_.it, rank, pad, stride, dilation,
-                                        CUDNN_CROSS_CORRELATION, compute) != CUDNN_STATUS_SUCCESS ||
-        cudnnSetConvolutionGroupCount(conv_.it, int(s.groups)) != CUDNN_STATUS_SUCCESS ||
-        cudnnSetConvolutionMathType(conv_.it, mathType()) != CUDNN_STATUS_SUCCESS)
-      return false;
-    // Its convolutions pad both ends alike: with other padding the result has another size.
-    int got[5] = {};
-    if (cudnnGetConvolutionNdForwardOutputDim(conv_.it, x_.it, w_.it, 2 + rank, got) !=
+  bool setFilter() {
+    int dims[5] = {int(shape.outChannels), int(shape.groupChannels())};
+    for (int i = 0; i < spatialAxes_; ++i)
+      dims[2 + i] = int(shape.kernel[3 - spatialAxes_ + i]);
+    return cudnn()->cudnnSetFilterNdDescriptor(w.it, *typeOf(dtype),
+                                               channelsLast ? CUDNN_TENSOR_NHWC : CUDNN_TENSOR_NCHW,
+                                               2 + spatialAxes_, dims) == CUDNN_STATUS_SUCCESS;
+  }
+
+  // Its convolutions pad both ends alike: with other padding the result has another size.
+  bool givesItsSize(const ConvHandle &conv) const {
+    int rank = spatialAxes_, got[5] = {};
+    if (cudnn()->cudnnGetConvolutionNdForwardOutputDim(conv.it, x.it, w.it, 2 + rank, got) !=
         CUDNN_STATUS_SUCCESS)
       return false;
     for (int i = 0; i < rank; ++i)
-      if (got[2 + i] != s.out[lead + i])
+      if (got[2 + i] != shape.out[3 - rank + i])
         return false;
     return true;
   }
 
-  cudnnMathType_t mathType() const {
-    if (dtype_ == DType::F32 && !queue_.tf32)
-      return CUDNN_FMA_MATH; // the default rounds operands to tf32
-    return dtype_ == DType::F64 ? CUDNN_DEFAULT_MATH : CUDNN_TENSOR_OP_MATH;
+  const int spatialAxes_;
+};
+
+// Some algorithm for the call, under a type of arithmetic.
+class CudnnConv : public PreparedKernel {
+public:
+  CudnnConv(std::shared_ptr<const Described> call, const Queue &queue, int algorithm)
+      : call_(std::move(call)), queue_(queue), algorithm_(algorithm) {}
+
+  // False if the algorithm is not to be had so: the library's word for its scratch memory counts,
+  // and not that of the proposal, which may be of other arithmetic.
+  bool choose(cudnnMathType_t math) {
+    size_t bytes = 0;
+    if (!call_->describe(conv_, math) || sizeOfWorkspace(&bytes) != CUDNN_STATUS_SUCCESS ||
+        bytes > size_t(kMostWorkspaceBytes))
+      return false;
+    workspaceBytes_ = int64_t(bytes);
+    return true;
   }
 
-  // The first of the library's proposals, best first, that gives the same bits every time.
-  template <typename Perf, typename Algorithm>
-  bool take(const Perf *found, int count, Algorithm &algorithm) {
-    for (int i = 0; i < count; ++i)
-      if (found[i].status == CUDNN_STATUS_SUCCESS && found[i].determinism == CUDNN_DETERMINISTIC &&
-          int64_t(found[i].memory) <= kMostWorkspaceBytes &&
-          (found[i].mathType == mathType() || dtype_ != DType::F32)) {
-        algorithm = found[i].algo;
-        workspaceBytes_ = int64_t(found[i].memory);
-        return cudnnSetConvolutionMathType(conv_.it, found[i].mathType) == CUDNN_STATUS_SUCCESS;
-      }
-    return false;
+  int64_t workspaceBytes() const override { return workspaceWithSlack(workspaceBytes_); }
+
+  void run(const KernelArgs &args) override {
+    if (cudnnStatus_t s = convolve(args); s != CUDNN_STATUS_SUCCESS)
+      queue_.failure = cudnn()->cudnnGetErrorString(s);
+    else if (call_->hasBias)
+      call_->addBiasTo(args.results[0], args.operands[2], queue_);
   }
 
-  bool findAlgorithm() {
-    cudnnHandle_t cudnn = librariesOf(queue_).cudnn;
-    int count = 0;
-    constexpr int kMost = 16;
-    if (which_ == Which::Forward) {
-      cudnnConvolutionFwdAlgoPerf_t found[kMost];
-      return cudnnGetConvolutionForwardAlgorithm_v7(cudnn, x_.it, w_.it, conv_.it, y_.it, kMost,
-                                                    &count, found) == CUDNN_STATUS_SUCCESS &&
-             take(found, count, forward_);
+private:
+  cudnnConvolutionFwdAlgo_t forward() const { return cudnnConvolutionFwdAlgo_t(algorithm_); }
+  cudnnConvolutionBwdDataAlgo_t data() const { return cudnnConvolutionBwdDataAlgo_t(algorithm_); }
+  cudnnConvolutionBwdFilterAlgo_t filter() const {
+    return cudnnConvolutionBwdFilterAlgo_t(algorithm_);
+  }
+
+  cudnnStatus_t sizeOfWorkspace(size_t *bytes) const {
+    cudnnHandle_t handle = librariesOf(queue_).cudnn;
+    const Cudnn &c = *cudnn();
+    auto x = call_->x.it, y = call_->y.it;
+    auto w = call_->w.it;
+    switch (call_->which) {
+    case Which::Forward:
+      return c.cudnnGetConvolutionForwardWorkspaceSize(handle, x, w, conv_.it, y, forward(), bytes);
+    case Which::Transpose:
+      return c.cudnnGetConvolutionBackwardDataWorkspaceSize(handle, w, y, conv_.it, x, data(),
+                                                            bytes);
+    case Which::WeightGrad:
+      return c.cudnnGetConvolutionBackwardFilterWorkspaceSize(handle, x, y, conv_.it, w, filter(),
+                                                              bytes);
     }
-    if (which_ == Which::Transpose) {
-      cudnnConvolutionBwdDataAlgoPerf_t found[kMost];
-      return cudnnGetConvolutionBackwardDataAlgorithm_v7(cudnn, w_.it, y_.it, conv_.it, x_.it,
-                                                         kMost, &count,
-                                                         found) == CUDNN_STATUS_SUCCESS &&
-             take(found, count, data_);
-    }
-    cudnnConvolutionBwdFilterAlgoPerf_t found[kMost];
-    return cudnnGetConvolutionBackwardFilterAlgorithm_v7(cudnn, x_.it, y_.it, conv_.it, w_.it,
-                                                         kMost, &count,
-                                                         found) == CUDNN_STATUS_SUCCESS &&
-           take(found, count, filter_);
+    return CUDNN_STATUS_NOT_SUPPORTED;
   }
 
-  const Which which_;
+  cudnnStatus_t convolve(const KernelArgs &args) const {
+    const float one = 1, zero = 0;
+    const double wideOne = 1, wideZero = 0;
+    bool wide = call_->dtype == DType::F64;
+    const void *alpha = wide ? (const void *)&wideOne : &one;
+    const void *beta = wide ? (const void *)&wideZero : &zero;
+    cudnnHandle_t handle = librariesOf(queue_).cudnn;
+    const Cudnn &c = *cudnn();
+    auto x = call_->x.it, y = call_->y.it;
+    auto w = call_->w.it;
+    const void *first = args.operands[0], *second = args.operands[1];
+    void *to = args.results[0], *workspace = alignedWorkspace(args.workspace);
+    size_t bytes = size_t(workspaceBytes_);
+    switch (call_->which) {
+    case Which::Forward:
+      return c.cudnnConvolutionForward(handle, alpha, x, first, w, second, conv_.it, forward(),
+                                       workspace, bytes, beta, y, to);
+    case Which::Transpose:
+      return c.cudnnConvolutionBackwardData(handle, alpha, w, second, y, first, conv_.it, data(),
+                                            workspace, bytes, beta, x, to);
+    case Which::WeightGrad:
+      return c.cudnnConvolutionBackwardFilter(handle, alpha, x, second, y, first, conv_.it,
+                                              filter(), workspace, bytes, beta, w, to);
+    }
+    return CUDNN_STATUS_NOT_SUPPORTED;
+  }
+
+  const std::shared_ptr<const Described> call_;
   const Queue &queue_;
-  const DType dtype_;
-  const ConvShape shape_;
-  const bool hasBias_, channelsLast_;
-  int spatialAxes_;
-  TensorHandle x_, y_, bias_; // x of conv and what it makes, whichever of them is computed here
-  FilterHandle w_;
-  ConvHandle conv_;
-  cudnnConvolutionFwdAlgo_t forward_ = {};
-  cudnnConvolutionBwdDataAlgo_t data_ = {};
-  cudnnConvolutionBwdFilterAlgo_t filter_ = {};
+  const int algorithm_; // of the kind that the call is of
+  ConvHandle conv_;     // with its type of arithmetic
   int64_t workspaceBytes_ = 0;
 };
+
+// The type of arithmetic to propose algorithms for.
+cudnnMathType_t mathOf(DType t, const Queue &queue) {
+  if (t == DType::F32 && !queue.tf32)
+    return CUDNN_FMA_MATH; // the default rounds operands to tf32
+  return t == DType::F64 ? CUDNN_DEFAULT_MATH : CUDNN_TENSOR_OP_MATH;
+}
+
+// Proposals of a kind, best first, as candidates.
+template <typename Perf>
+void addCandidates(const std::shared_ptr<const Described> &call, const Queue &queue,
+                   const Perf *found, int count,
+                   std::vector<std::unique_ptr<PreparedKernel>> &kernels) {
+  for (int i = 0; i < count; ++i) {
+    const Perf &p = found[i];
+    if (p.status != CUDNN_STATUS_SUCCESS || p.determinism != CUDNN_DETERMINISTIC ||
+        p.mathType ==
+            CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION) // narrower than the precision asked for
+      continue;
+    bool isStrict = call->dtype == DType::F32 && !queue.tf32;
+    auto kernel = std::make_unique<CudnnConv>(call, queue, int(p.algo));
+    kernel->library = "cudnn";
+    if (kernel->choose(isStrict ? CUDNN_FMA_MATH : p.mathType))
+      kernels.push_back(std::move(kernel));
+  }
+}
+
+cudnnStatus_t propose(const std::shared_ptr<const Described> &call, const Queue &queue,
+                      std::vector<std::unique_ptr<PreparedKernel>> &kernels) {
+  constexpr int kMost = 32;
+  ConvHandle conv;
+  if (!call->describe(conv, mathOf(call->dtype, queue)))
+    return CUDNN_STATUS_NOT_SUPPORTED;
+  cudnnHandle_t handle = librariesOf(queue).cudnn;
+  const Cudnn &c = *cudnn();
+  auto x = call->x.it, y = call->y.it;
+  auto w = call->w.it;
+  int count = 0;
+  auto ask = [&](auto *found, auto function, auto a, auto b, auto result) {
+    cudnnStatus_t s = function(handle, a, b, conv.it, result, kMost, &count, found);
+    if (s == CUDNN_STATUS_SUCCESS)
+      addCandidates(call, queue, found, count, kernels);
+    return s;
+  };
+  if (call->which == Which::Forward) {
+    cudnnConvolutionFwdAlgoPerf_t found[kMost];
+    return ask(found, c.cudnnGetConvolutionForwardAlgorithm_v7, x, w, y);
+  }
+  if (call->which == Which::Transpose) {
+    cudnnConvolutionBwdDataAlgoPerf_t found[kMost];
+    return ask(found, c.cudnnGetConvolutionBackwardDataAlgorithm_v7, w, y, x);
+  }
+  cudnnConvolutionBwdFilterAlgoPerf_t found[kMost];
+  return ask(found, c.cudnnGetConvolutionBackwardFilterAlgorithm_v7, x, y, w);
+}
 
 template <Which which>
 std::unique_ptr<PreparedKernel> prepareConv(const OpCall &call, const KernelOptions &options) {
   const Queue &queue = *static_cast<const Queue *>(options.queue);
-  if (!typeOf(call.results[0].dtype) || call.operands[0].elements() == 0 ||
-      call.operands[1].elements() == 0 || call.results[0].elements() == 0)
+  if (!librariesOf(queue).cudnn || !typeOf(call.results[0].dtype) ||
+      call.operands[0].elements() == 0 || call.operands[1].elements() == 0 ||
+      call.results[0].elements() == 0)
     return nullptr;
-  auto kernel = std::make_unique<CudnnConv>(which, call, queue);
-  if (!kernel->choose())
-    return nullptr;
-  return kernel;
+  auto described = std::make_shared<Described>(which, call);
+  std::vector<std::unique_ptr<PreparedKernel>> kernels;
+  cudnnStatus_t s =
+      described->describe() ? propose(described, queue, kernels) : CUDNN_STATUS_NOT_SUPPORTED;
+  if (queue.launchFailure)
+    queue.launchFailure(); // of proposals that were tried and refused
+  if (!kernels.empty())
+    return std::make_unique<Candidates>(queue, callText(call), std::move(kernels));
+  queue.note(callText(call) + ": cuDNN has no algorithm that gives the same bits every time (" +
+             (s == CUDNN_STATUS_SUCCESS ? "none is proposed" : cudnn()->cudnnGetErrorString(s)) +
+             "), so our own kernel, which is slow, runs");
+  return nullptr;
 }
 
 } // namespace

@@ -6,17 +6,20 @@
 #pragma once
 
 #include "kernels/cuda/queue.h"
+#include <array>
 #include <string>
 
 namespace isthmus::cuda {
 
 struct GpuProperties {
-  std::string name;        // "NVIDIA H200"
-  std::string target;      // what its kernels and their workspaces follow from: "sm_90 cudnn=9.13"
+  std::string name;   // "NVIDIA H200"
+  std::string target; // what its kernels and their workspaces follow from: "sm_90 cudnn=9.13"
   double flopsPerSecond = 0, bytesPerSecond = 0;
+  std::array<double, 8> contractionFlopsPerSecond = {}; // by dtype; zero: as other arithmetic
 };
 
 const char *gpuDescription(); // toolkit and architectures, for people
+std::string gpuLibraries();   // NVIDIA's, one a line: where each is, or where it was looked for
 const char *gpuCount(int *count);
 const char *gpuSelect(int index);
 
@@ -28,14 +31,19 @@ const char *gpuMemory(int64_t *freeBytes, int64_t *totalBytes);
 const char *gpuAllocate(int64_t bytes, void **address); // of 256 bytes' alignment
 void gpuRelease(void *address);
 
-// In the order of the queue. `from` may be reused at once after copying in; what is copied out is
-// there on return.
+const char *gpuAllocateHost(int64_t bytes, void **address); // of the host, which the GPU can read
+void gpuReleaseHost(void *address);
+
+// In the order of the queue. `from` may be reused after copying in, and what is copied out is there
+// on return.
 const char *gpuCopyIn(const Queue &queue, void *to, const void *from, int64_t bytes);
+// Without waiting: `from`, which is of gpuAllocateHost, stays as it is until the queue is empty.
+const char *gpuCopyHostIn(const Queue &queue, void *to, const void *from, int64_t bytes);
 const char *gpuCopyOut(const Queue &queue, void *to, const void *from, int64_t bytes);
-const char *gpuLaunchFailure(); // of the launch before, if any
+const char *gpuLaunchFailure(); // of the launches before, if any, which is then forgotten
 const char *gpuWait(const Queue &queue);
 
-// Launches between the two are recorded instead of run.
+// Launches between the two are recorded instead of run. A failure leaves nothing behind.
 struct GpuRecording;
 const char *gpuStartRecording(Queue &queue);
 const char *gpuEndRecording(Queue &queue, GpuRecording **recording);

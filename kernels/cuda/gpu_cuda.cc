@@ -2,6 +2,8 @@
 
 #include "kernels/cuda/gpu.h"
 #include "kernels/cuda/libraries.h"
+#include "kernels/cuda/nvidia.h"
+#include "kernels/cuda/rates.h"
 
 #include <cuda_runtime_api.h>
 
@@ -11,12 +13,30 @@ namespace {
 const char *said(cudaError_t e) { return e == cudaSuccess ? nullptr : cudaGetErrorString(e); }
 cudaStream_t stream(const Queue &queue) { return static_cast<cudaStream_t>(queue.stream); }
 
-// f32 multiply-adds that a multiprocessor of each generation starts in a cycle (CUDA C++
-// Programming Guide, arithmetic instructions).
-int lanesPerMultiprocessor(int major, int minor) {
-  if (major == 7 || (major == 8 && minor == 0))
-    return 64;
-  return 128;
+// As said, and forgotten: what is told here must not be found by a later call.
+const char *saidOnce(cudaError_t e) {
+  if (e != cudaSuccess)
+    cudaGetLastError();
+  return said(e);
+}
+
+// A clock in hertz; where the driver does not tell it, one that is common.
+double hertz(cudaDeviceAttr which, int index, double common) {
+  int kilohertz = 0;
+  if (saidOnce(cudaDeviceGetAttribute(&kilohertz, which, index)) || kilohertz <= 0)
+    return common;
+  return 1e3 * kilohertz;
+}
+
+GpuRates ratesOf(const cudaDeviceProp &p, int index, bool tf32) {
+  GpuShape shape;
+  shape.major = p.major;
+  shape.minor = p.minor;
+  shape.multiprocessors = p.multiProcessorCount;
+  shape.hertz = hertz(cudaDevAttrClockRate, index, 1.5e9);
+  shape.memoryHertz = hertz(cudaDevAttrMemoryClockRate, index, 2e9);
+  shape.memoryBits = p.memoryBusWidth;
+  return gpuRates(shape, tf32);
 }
 
 } // namespace
@@ -26,28 +46,24 @@ const char *gpuDescription() {
 }
 const char *gpuCount(int *count) { return said(cudaGetDeviceCount(count)); }
 const char *gpuSelect(int index) { return said(cudaSetDevice(index)); }
+std::string gpuLibraries() { return nvidiaLibraries(); }
 
 const char *gpuOpen(int index, Queue &queue, GpuProperties &properties) {
   cudaDeviceProp p;
   if (const char *failure = said(cudaGetDeviceProperties(&p, index)))
     return failure;
-  int clockKHz = 0, memoryClockKHz = 0;
-  cudaDeviceGetAttribute(&clockKHz, cudaDevAttrClockRate, index);
-  cudaDeviceGetAttribute(&memoryClockKHz, cudaDevAttrMemoryClockRate, index);
   cudaStream_t made;
   if (const char *failure = said(cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking)))
     return failure;
   queue.stream = made;
   queue.multiprocessors = p.multiProcessorCount;
-  std::string versions;
-  if (const char *failure = openLibraries(queue, versions))
-    return failure;
   properties.name = p.name;
-  properties.target =
-      "sm_" + std::to_string(10 * p.major + p.minor) + " " + std::string(p.name) + " " + versions;
-  properties.flopsPerSecond =
-      2e3 * clockKHz * p.multiProcessorCount * lanesPerMultiprocessor(p.major, p.minor);
-  properties.bytesPerSecond = 2e3 * memoryClockKHz * p.memoryBusWidth / 8;
+  properties.target = "sm_" + std::to_string(10 * p.major + p.minor) + " " + std::string(p.name) +
+                      openLibraries(queue);
+  GpuRates rates = ratesOf(p, index, queue.tf32);
+  properties.flopsPerSecond = rates.flopsPerSecond;
+  properties.bytesPerSecond = rates.bytesPerSecond;
+  properties.contractionFlopsPerSecond = rates.contractionFlopsPerSecond;
   return nullptr;
 }
 void gpuClose(Queue &queue) {
@@ -63,15 +79,20 @@ const char *gpuMemory(int64_t *freeBytes, int64_t *totalBytes) {
   return failure;
 }
 const char *gpuAllocate(int64_t bytes, void **address) {
-  cudaError_t e = cudaMalloc(address, size_t(bytes));
-  if (e != cudaSuccess)
-    cudaGetLastError(); // a failed allocation harms nothing: it must not be found by the next call
-  return said(e);
+  return saidOnce(cudaMalloc(address, size_t(bytes)));
 }
 void gpuRelease(void *address) { cudaFree(address); }
+const char *gpuAllocateHost(int64_t bytes, void **address) {
+  return saidOnce(cudaMallocHost(address, size_t(bytes)));
+}
+void gpuReleaseHost(void *address) { cudaFreeHost(address); }
 
 const char *gpuCopyIn(const Queue &queue, void *to, const void *from, int64_t bytes) {
-  // From pageable memory: staged before the call returns.
+  if (const char *failure = gpuCopyHostIn(queue, to, from, bytes))
+    return failure;
+  return gpuWait(queue); // pageable memory need not have been read when the call returns
+}
+const char *gpuCopyHostIn(const Queue &queue, void *to, const void *from, int64_t bytes) {
   return said(cudaMemcpyAsync(to, from, size_t(bytes), cudaMemcpyHostToDevice, stream(queue)));
 }
 const char *gpuCopyOut(const Queue &queue, void *to, const void *from, int64_t bytes) {
@@ -88,22 +109,22 @@ struct GpuRecording {
 };
 
 const char *gpuStartRecording(Queue &queue) {
-  return said(cudaStreamBeginCapture(stream(queue), cudaStreamCaptureModeThreadLocal));
+  return saidOnce(cudaStreamBeginCapture(stream(queue), cudaStreamCaptureModeThreadLocal));
 }
 const char *gpuEndRecording(Queue &queue, GpuRecording **recording) {
   cudaGraph_t graph = nullptr;
-  if (const char *failure = said(cudaStreamEndCapture(stream(queue), &graph)))
+  if (const char *failure = saidOnce(cudaStreamEndCapture(stream(queue), &graph)))
     return failure;
   cudaGraphExec_t executable = nullptr;
   cudaError_t e = cudaGraphInstantiate(&executable, graph, 0);
   cudaGraphDestroy(graph);
   if (e != cudaSuccess)
-    return said(e);
+    return saidOnce(e);
   *recording = new GpuRecording{executable};
   return nullptr;
 }
 const char *gpuReplay(const Queue &queue, GpuRecording &recording) {
-  return said(cudaGraphLaunch(recording.graph, stream(queue)));
+  return saidOnce(cudaGraphLaunch(recording.graph, stream(queue)));
 }
 void gpuDrop(GpuRecording *recording) {
   cudaGraphExecDestroy(recording->graph);

@@ -2,24 +2,71 @@
 // replayed. What it cannot show is what only a GPU can get wrong.
 
 #include "kernels/cuda/gpu.h"
+#include "kernels/cuda/products.h"
 #include "kernels/cuda/register.h"
 
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <string>
 
 namespace isthmus::cuda {
 namespace {
 
+constexpr const char *kStandInLibrary = "stand-in";
 constexpr int64_t kMemoryBytes = int64_t(2) << 30; // of each of the two devices
 std::map<void *, int64_t> allocations;
 int64_t allocatedBytes = 0;
+bool somethingRuns = false; // was launched, and nobody has waited for it
+
+// What is to go wrong: names in $ISTHMUS_STAND_IN_FAULTS, which a test sets.
+bool fails(const char *what) {
+  const char *faults = std::getenv("ISTHMUS_STAND_IN_FAULTS");
+  return faults &&
+         (" " + std::string(faults) + " ").find(" " + std::string(what) + " ") != std::string::npos;
+}
+
+// Products of a library, which can be told to fail. They are what our own gives.
+class LibraryProduct : public PreparedKernel {
+public:
+  LibraryProduct(const OpCall &call, const Queue &queue, bool runs)
+      : own_(prepareOwnProduct(call, queue)), queue_(queue), runs_(runs) {}
+  void run(const KernelArgs &args) override {
+    if (runs_)
+      own_->run(args);
+    else
+      queue_.failure = "the stand-in's library was told to fail";
+  }
+
+private:
+  std::unique_ptr<PreparedKernel> own_;
+  const Queue &queue_;
+  bool runs_;
+};
+
+std::unique_ptr<PreparedKernel> prepareLibraryProduct(const OpCall &call,
+                                                      const KernelOptions &options) {
+  const Queue &queue = *static_cast<const Queue *>(options.queue);
+  if (fails("refuse-products")) {
+    queue.note(callText(call) + ": the stand-in's library was told to refuse");
+    return nullptr;
+  }
+  std::vector<std::unique_ptr<PreparedKernel>> kernels;
+  for (const char *fault : {"first-product", "second-product"}) {
+    kernels.push_back(std::make_unique<LibraryProduct>(call, queue, !fails(fault)));
+    kernels.back()->library = kStandInLibrary;
+  }
+  return std::make_unique<Candidates>(queue, callText(call), std::move(kernels));
+}
 
 } // namespace
 
-void registerLibraryKernels(KernelTable &) {}
+void registerLibraryKernels(KernelTable &table) {
+  table.add({"matmul", kStandInLibrary, prepareLibraryProduct});
+}
 
 const char *gpuDescription() { return "stand-in on the CPU"; }
+std::string gpuLibraries() { return ""; }
 const char *gpuCount(int *count) {
   *count = 2;
   return nullptr;
@@ -28,7 +75,7 @@ const char *gpuSelect(int) { return nullptr; }
 
 const char *gpuOpen(int, Queue &queue, GpuProperties &properties) {
   queue.multiprocessors = 4;
-  properties = {"stand-in", "stand-in", 1e11, 1e10};
+  properties = {"stand-in", "stand-in", 1e11, 1e10, {}};
   return nullptr;
 }
 void gpuClose(Queue &) {}
@@ -52,22 +99,40 @@ void gpuRelease(void *address) {
   std::free(address);
 }
 
+const char *gpuAllocateHost(int64_t bytes, void **address) {
+  *address = std::malloc(size_t(bytes));
+  return *address ? nullptr : "out of memory";
+}
+void gpuReleaseHost(void *address) { std::free(address); }
+
 const char *gpuCopyIn(const Queue &, void *to, const void *from, int64_t bytes) {
   std::memcpy(to, from, size_t(bytes));
   return nullptr;
+}
+const char *gpuCopyHostIn(const Queue &queue, void *to, const void *from, int64_t bytes) {
+  return gpuCopyIn(queue, to, from, bytes);
 }
 const char *gpuCopyOut(const Queue &, void *to, const void *from, int64_t bytes) {
   std::memcpy(to, from, size_t(bytes));
   return nullptr;
 }
-const char *gpuLaunchFailure() { return nullptr; }
-const char *gpuWait(const Queue &) { return nullptr; }
+const char *gpuLaunchFailure() {
+  somethingRuns = true;
+  return nullptr;
+}
+const char *gpuWait(const Queue &) {
+  return std::exchange(somethingRuns, false) && fails("kernel")
+             ? "the stand-in was told to fail a kernel"
+             : nullptr;
+}
 
 struct GpuRecording {
   std::vector<std::function<void()>> launches;
 };
 
 const char *gpuStartRecording(Queue &queue) {
+  if (fails("start-recording"))
+    return "the stand-in was told not to record";
   queue.recording = new std::vector<std::function<void()>>;
   return nullptr;
 }
@@ -75,9 +140,15 @@ const char *gpuEndRecording(Queue &queue, GpuRecording **recording) {
   *recording = new GpuRecording{std::move(*queue.recording)};
   delete queue.recording;
   queue.recording = nullptr;
+  if (fails("end-recording")) {
+    gpuDrop(std::exchange(*recording, nullptr));
+    return "the stand-in was told to end no recording";
+  }
   return nullptr;
 }
 const char *gpuReplay(const Queue &, GpuRecording &recording) {
+  if (fails("replay"))
+    return "the stand-in was told not to replay";
   for (const auto &launch : recording.launches)
     launch();
   return nullptr;

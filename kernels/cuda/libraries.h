@@ -3,21 +3,21 @@
 // give the same bits on every run are taken; so a clone computes what its origin did.
 #pragma once
 
+#include "kernels/cuda/nvidia.h"
 #include "kernels/cuda/queue.h"
 #include "runtime/kernel.h"
-#include <cublasLt.h>
 #include <cuda_runtime_api.h>
-#include <cudnn.h>
 
 namespace isthmus::cuda {
 
+// Handles of the device. Null where there is no such library, or where it does not start.
 struct Libraries {
   cublasLtHandle_t cublasLt = nullptr;
   cudnnHandle_t cudnn = nullptr; // on the queue's stream
 };
 
-// Makes the handles. Null, or what went wrong.
-const char *openLibraries(Queue &queue, std::string &versions);
+// Makes the handles; what is missing is noted. The libraries' versions, which kernels follow from.
+std::string openLibraries(Queue &queue);
 void closeLibraries(Queue &queue);
 
 inline Libraries &librariesOf(const Queue &queue) {

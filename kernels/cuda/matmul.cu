@@ -106,11 +106,13 @@ void repeatRow(const Queue &queue, const void *row, int64_t columns, int64_t byt
 }
 
 void registerMatmul(KernelTable &table) {
-  table.add({"matmul", "cuda", prepareGrid<runByOperand<Matmul>>});
+  table.add({"matmul", kOwnLibrary, prepareGrid<runByOperand<Matmul>>});
 }
 
 std::unique_ptr<PreparedKernel> prepareOwnProduct(const OpCall &call, const Queue &queue) {
-  return std::make_unique<GridKernel>(call, queue, runByOperand<Matmul>, 0);
+  auto kernel = std::make_unique<GridKernel>(call, queue, runByOperand<Matmul>, 0);
+  kernel->library = kOwnLibrary;
+  return kernel;
 }
 
 } // namespace isthmus::cuda

@@ -2,11 +2,13 @@
 // its random numbers, which lies in the device's memory so that a recorded step can be run again
 // with another.
 
+#include "kernels/cuda/candidates.h"
 #include "kernels/cuda/gpu.h"
 #include "kernels/cuda/register.h"
 #include "runtime/flat_call.h"
 #include "llvm/ADT/StringMap.h"
 #include <cstdio>
+#include <cstdlib>
 
 using isthmus::KernelArgs;
 using isthmus::KernelTable;
@@ -26,7 +28,10 @@ struct IsthmusCudaDevice {
   int index = 0;
   Queue queue;
   GpuProperties properties;
-  RandomKey *random = nullptr; // on the device
+  RandomKey *random = nullptr;     // on the device
+  RandomKey *nextRandom = nullptr; // of the host, from where it is copied
+  bool waitsForEach = false;       // launches are not left to run while others are made
+  size_t notesTold = 0;
   llvm::StringMap<std::unique_ptr<IsthmusCudaKernel>> kernels;
 };
 
@@ -52,6 +57,8 @@ const KernelTable &kernels() {
   return *table;
 }
 
+const char *libraries() { return kept(gpuLibraries()); }
+
 const char *countDevices(int32_t *count) {
   int n = 0;
   const char *failure = gpuCount(&n);
@@ -64,6 +71,8 @@ void closeDevice(IsthmusCudaDevice *d) {
   d->kernels.clear();
   if (d->random)
     gpuRelease(d->random);
+  if (d->nextRandom)
+    gpuReleaseHost(d->nextRandom);
   gpuClose(d->queue);
   delete d;
 }
@@ -74,17 +83,24 @@ const char *openDevice(int32_t index, const IsthmusCudaOptions *options, Isthmus
   auto d = std::make_unique<IsthmusCudaDevice>();
   d->index = index;
   d->queue.tf32 = options->tf32 != 0;
+  d->queue.launchFailure = gpuLaunchFailure;
+  const char *sync = std::getenv("ISTHMUS_CUDA_SYNC");
+  d->waitsForEach = sync && *sync && std::string(sync) != "0";
   if (const char *failure = gpuOpen(index, d->queue, d->properties))
     return failed("opening the device", failure);
   if (d->queue.tf32) // other kernels, with other workspaces
     d->properties.target += " tf32";
-  void *random = nullptr;
-  if (const char *failure = gpuAllocate(sizeof(RandomKey), &random)) {
+  void *random = nullptr, *nextRandom = nullptr;
+  const char *failure = gpuAllocate(sizeof(RandomKey), &random);
+  d->random = static_cast<RandomKey *>(random);
+  if (!failure)
+    failure = gpuAllocateHost(sizeof(RandomKey), &nextRandom);
+  d->nextRandom = static_cast<RandomKey *>(nextRandom);
+  if (failure) {
     const char *message = failed("opening the device", failure);
     closeDevice(d.release());
     return message;
   }
-  d->random = static_cast<RandomKey *>(random);
   *out = d.release();
   return nullptr;
 }
@@ -95,6 +111,9 @@ void describe(IsthmusCudaDevice *d, IsthmusCudaInfo *info) {
   std::snprintf(info->target, sizeof info->target, "%s", d->properties.target.c_str());
   info->flopsPerSecond = d->properties.flopsPerSecond;
   info->bytesPerSecond = d->properties.bytesPerSecond;
+  std::copy(d->properties.contractionFlopsPerSecond.begin(),
+            d->properties.contractionFlopsPerSecond.end(), info->contractionFlopsPerSecond);
+  info->records = !d->waitsForEach;
 }
 
 const char *memory(IsthmusCudaDevice *d, int64_t *freeBytes, int64_t *totalBytes) {
@@ -118,30 +137,49 @@ const char *readFrom(IsthmusCudaDevice *d, void *to, const void *from, int64_t b
   return failed("copying from the device", gpuCopyOut(d->queue, to, from, bytes));
 }
 
-const char *prepare(IsthmusCudaDevice *d, const IsthmusCall *flat, IsthmusCudaKernel **out,
-                    int64_t *workspaceBytes) {
+// Kernels that libraries may refuse, or fail at the first launch, are followed by our own.
+llvm::Expected<std::unique_ptr<PreparedKernel>> prepareBest(const isthmus::OpCall &call,
+                                                            const Queue &queue) {
+  isthmus::KernelOptions options;
+  options.queue = &queue;
+  bool mayBeOfLibrary = kernels().of(call.op->name).size() > 1 && isFloat(call.operands[0].dtype) &&
+                        call.results[0].elements() > 0;
+  if (!mayBeOfLibrary)
+    return kernels().prepare(call, options);
+  auto all = kernels().prepareAll(call, options);
+  if (!all)
+    return all.takeError();
+  return std::make_unique<Candidates>(queue, callText(call), std::move(*all));
+}
+
+const char *prepare(IsthmusCudaDevice *d, const IsthmusCall *flat, IsthmusCudaKernel **out) {
   gpuSelect(d->index);
   auto owned = isthmus::fromFlat(*flat);
   if (!owned)
     return kept(isthmus::plainMessage(owned.takeError()));
   std::unique_ptr<IsthmusCudaKernel> &k = d->kernels[isthmus::callKey((*owned)->call)];
   if (!k) {
-    isthmus::KernelOptions options;
-    options.queue = &d->queue;
-    auto made = kernels().prepare((*owned)->call, options);
+    auto made = prepareBest((*owned)->call, d->queue);
     if (!made)
       return kept(isthmus::plainMessage(made.takeError()));
     k = std::make_unique<IsthmusCudaKernel>(IsthmusCudaKernel{std::move(*made)});
   }
   *out = k.get();
-  *workspaceBytes = k->kernel->workspaceBytes();
   return nullptr;
+}
+void describeKernel(const IsthmusCudaKernel *k, IsthmusCudaKernelInfo *info) {
+  info->workspaceBytes = k->kernel->workspaceBytes();
+  info->library = k->kernel->library.data(); // of a table, which stays
+  info->isSubstitute = k->kernel->isSubstitute();
 }
 
 const char *begin(IsthmusCudaDevice *d, uint64_t seed, uint64_t step) {
   gpuSelect(d->index);
-  RandomKey key = {seed, step};
-  return failed("copying to the device", gpuCopyIn(d->queue, d->random, &key, sizeof key));
+  if (const char *failure = gpuWait(d->queue)) // the key before may still be on its way
+    return failed("waiting for what was before", failure);
+  *d->nextRandom = {seed, step};
+  return failed("copying to the device",
+                gpuCopyHostIn(d->queue, d->random, d->nextRandom, sizeof(RandomKey)));
 }
 const char *launch(IsthmusCudaDevice *d, IsthmusCudaKernel *k, const void *const *operands,
                    int64_t numOperands, void *const *results, int64_t numResults, void *workspace) {
@@ -153,12 +191,21 @@ const char *launch(IsthmusCudaDevice *d, IsthmusCudaKernel *k, const void *const
   args.random = d->random;
   d->queue.failure = nullptr;
   k->kernel->run(args);
-  const char *failure = d->queue.failure ? d->queue.failure : gpuLaunchFailure();
+  const char *ofLaunch = gpuLaunchFailure();
+  const char *failure = d->queue.failure ? d->queue.failure : ofLaunch;
+  if (!failure && d->waitsForEach)
+    return failed("running a kernel", gpuWait(d->queue));
   return failed("launching a kernel", failure);
 }
 const char *finish(IsthmusCudaDevice *d) {
   gpuSelect(d->index);
   return failed("waiting for the step", gpuWait(d->queue));
+}
+
+const char *takeNote(IsthmusCudaDevice *d) {
+  if (d->notesTold == d->queue.notes.size())
+    return nullptr;
+  return d->queue.notes[d->notesTold++].c_str();
 }
 
 const char *startRecording(IsthmusCudaDevice *d) {
@@ -189,6 +236,7 @@ isthmus_cuda_interface(void) {
   static const IsthmusCudaInterface interface = {
       ISTHMUS_CUDA_INTERFACE_VERSION,
       gpuDescription(),
+      libraries,
       countDevices,
       openDevice,
       closeDevice,
@@ -199,9 +247,11 @@ isthmus_cuda_interface(void) {
       writeTo,
       readFrom,
       prepare,
+      describeKernel,
       begin,
       launch,
       finish,
+      takeNote,
       startRecording,
       endRecording,
       replay,

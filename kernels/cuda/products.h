@@ -1,6 +1,7 @@
 // Products of matrices as parts of other kernels: by a library where there is one, else by our own.
 #pragma once
 
+#include "kernels/cuda/candidates.h"
 #include "kernels/cuda/queue.h"
 #include "runtime/kernel.h"
 
@@ -16,10 +17,13 @@ void repeatRow(const Queue &queue, const void *row, int64_t columns, int64_t byt
 // Of a call of matmul. `alignment`, a power of two up to 64, divides all addresses in bytes.
 inline std::unique_ptr<PreparedKernel> prepareProduct(const OpCall &call, const Queue &queue,
                                                       int64_t alignment) {
-  if (queue.prepareProduct)
-    if (auto kernel = queue.prepareProduct(call, queue, alignment))
-      return kernel;
-  return prepareOwnProduct(call, queue);
+  if (!queue.prepareProduct)
+    return prepareOwnProduct(call, queue);
+  std::vector<std::unique_ptr<PreparedKernel>> kernels;
+  if (auto kernel = queue.prepareProduct(call, queue, alignment))
+    kernels.push_back(std::move(kernel));
+  kernels.push_back(prepareOwnProduct(call, queue));
+  return std::make_unique<Candidates>(queue, callText(call), std::move(kernels));
 }
 
 } // namespace isthmus::cuda

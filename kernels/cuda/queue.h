@@ -2,9 +2,11 @@
 // stand-in that runs them at once or writes them down for a recording.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 namespace isthmus {
@@ -27,8 +29,18 @@ struct Queue {
   // The first thing that went wrong in a kernel since the device last looked. Static or of the
   // library.
   mutable const char *failure = nullptr;
+  // What went wrong in the launches before, by the driver's word; then it is forgotten. Null where
+  // nobody can be asked.
+  const char *(*launchFailure)() = nullptr;
+  // What people should know, each text once: which library refused or failed a call.
+  mutable std::vector<std::string> notes;
   // Stand-in only: launches are appended instead of run while this is set.
   std::vector<std::function<void()>> *recording = nullptr;
+
+  void note(const std::string &text) const {
+    if (std::find(notes.begin(), notes.end(), text) == notes.end())
+      notes.push_back(text);
+  }
 };
 
 } // namespace isthmus::cuda

@@ -3,6 +3,7 @@
 
 #include "ir/ops/channels.h"
 #include "ir/ops/window.h"
+#include "kernels/cuda/bias.h"
 #include "kernels/cuda/products.h"
 #include "tests/kernels/compare.h"
 
@@ -138,6 +139,31 @@ TEST(GridMatmul, RepeatsARow) {
   checkRepeatedRow<double>({1.5, -2, 3});
   checkRepeatedRow<float>({4, 5});
   checkRepeatedRow<uint16_t>({6, 7, 8, 9, 10});
+}
+
+// A bias added to what a library convolved, in packs that hold several channels or end short.
+void checkBias(DType type, int64_t images, int64_t channels, int64_t plane, bool last) {
+  Type yType(type, {images, last ? plane : channels, last ? channels : plane});
+  Type biasType(type, {channels});
+  Tensor y = draw(yType, 1), bias = draw(biasType, 2);
+  std::vector<double> want = toDoubles(y), b = toDoubles(bias);
+  for (size_t i = 0; i < want.size(); ++i)
+    want[i] += b[i / size_t(last ? 1 : plane) % size_t(channels)];
+  Tensor got = Tensor::make(yType, [&](char *to) {
+    std::memcpy(to, y.data, size_t(y.bytes()));
+    cuda::addBias({}, type, bias.data, channels, last ? 1 : plane, yType.elements(), to);
+  });
+  EXPECT_TRUE(sameBits(got, fromDoubles(yType, want))) << yType.str();
+}
+TEST(GridConv, AddsABias) {
+  for (DType type : {DType::F64, DType::BF16, DType::F16})
+    for (bool last : {false, true}) {
+      checkBias(type, 3, 5, 7, last);
+      checkBias(type, 2, 64, 100, last);
+      checkBias(type, 1, 1, 9, last);
+      checkBias(type, 300, 3, 1, last);
+      checkBias(type, 0, 3, 4, last);
+    }
 }
 
 // Matrices that need other pivots than the first, some that have no inverse, many, and large ones.

@@ -59,7 +59,8 @@ struct Running {
   Graph graph;
   std::unique_ptr<Executor> executor;
 
-  explicit Running(Device &device) : graph(llvm::cantFail(parseGraph(kGraph, "test", nullptr))) {
+  explicit Running(Device &device, const char *text = kGraph)
+      : graph(llvm::cantFail(parseGraph(text, "test", nullptr))) {
     executor = llvm::cantFail(
         Executor::create(graph, llvm::cantFail(place(graph, device.target())), device));
   }
@@ -110,6 +111,129 @@ TEST(CudaDevice, NamesAnOpThatHasNoKernel) {
   auto kernel = device->prepare(call);
   ASSERT_FALSE(bool(kernel));
   expectPart(llvm::toString(kernel.takeError()), "cuda:0: unknown op 'no_such_op'");
+}
+
+// What the stand-in is told to get wrong, while this is there.
+class Faults {
+public:
+  explicit Faults(const std::string &names) { setenv("ISTHMUS_STAND_IN_FAULTS", names.c_str(), 1); }
+  ~Faults() { unsetenv("ISTHMUS_STAND_IN_FAULTS"); }
+};
+
+std::vector<Tensor> onCpu(const char *graph, uint64_t seed) {
+  KernelTable kernels;
+  registerPlainKernels(kernels);
+  auto cpu = makeCpuDevice(kernels, 1);
+  return Running(*cpu, graph).step(seed);
+}
+
+void expectSame(llvm::ArrayRef<Tensor> got, llvm::ArrayRef<Tensor> want) {
+  for (size_t i = 0; i < want.size(); ++i)
+    EXPECT_TRUE(sameBits(got[i], want[i])) << "output " << i;
+}
+
+// A step that cannot be recorded runs all the same, and so do all later ones, which is told once.
+TEST(CudaDevice, RunsStepsThatCannotBeRecorded) {
+  for (const char *fault : {"start-recording", "end-recording", "replay"}) {
+    SCOPED_TRACE(fault);
+    auto device = standIn();
+    Running running(*device);
+    Faults faults(fault);
+    for (uint64_t seed : {1, 2, 3, 4})
+      expectSame(running.step(seed), onCpu(kGraph, seed));
+    std::vector<std::string> notes = device->takeNotes();
+    ASSERT_EQ(notes.size(), 1u);
+    expectPart(notes[0], "run kernel by kernel, because recording one failed: cuda:0: ");
+    EXPECT_TRUE(device->takeNotes().empty());
+  }
+}
+
+// A kernel that was prepared and never launched, such as one of a run that had no memory, is no
+// reason not to record the steps of others.
+TEST(CudaDevice, RecordsBesideKernelsThatNeverRan) {
+  auto device = standIn();
+  auto g = llvm::cantFail(parseGraph(R"(isthmus 1
+graph @g {
+  input %x : f32[7]
+  %y = exp(%x)
+  output %y
+})",
+                                     "test", nullptr));
+  llvm::cantFail(device->prepare(g.call(NodeId(0))));
+  Running running(*device);
+  Faults faults("replay"); // tells that there was a recording
+  running.step(1);
+  EXPECT_TRUE(device->takeNotes().empty());
+  running.step(2);
+  EXPECT_EQ(device->takeNotes().size(), 1u);
+}
+
+constexpr const char *kProduct = R"(isthmus 1
+graph @g {
+  input %x : f32[5, 30]
+  input %w : f32[30, 4]
+  %y = matmul(%x, %w)
+  %z = exp(%y)
+  output %z
+})";
+
+// What a library proposes need not run: its next choice does, and in the end our own kernel, which
+// is counted and told once. Clones and later steps keep to what ran first.
+TEST(CudaDevice, FallsBackFromLibrariesThatFail) {
+  struct Case {
+    const char *faults, *library;
+    std::vector<std::string> notes;
+  };
+  const Case cases[] = {
+      {"", "stand-in", {}},
+      {"first-product", "stand-in", {"so its next choice runs"}},
+      {"first-product second-product",
+       "cuda",
+       {"so its next choice runs", "so our own kernel, which is slow, runs"}},
+      {"refuse-products", "cuda", {"was told to refuse"}},
+  };
+  for (const Case &c : cases) {
+    SCOPED_TRACE(c.faults);
+    Faults faults(c.faults);
+    auto device = standIn();
+    Running running(*device, kProduct);
+    for (uint64_t seed : {1, 2, 3})
+      expectSame(running.step(seed), onCpu(kProduct, seed));
+    KernelCounts counts = running.executor->kernelCounts();
+    bool isOwn = std::string(c.library) == "cuda";
+    EXPECT_EQ(counts.byLibrary[c.library], isOwn ? 2u : 1u); // exp is our own
+    EXPECT_EQ(counts.substitutes, isOwn ? 1u : 0u);
+    std::vector<std::string> notes = device->takeNotes();
+    ASSERT_EQ(notes.size(), c.notes.size());
+    for (size_t i = 0; i < notes.size(); ++i) {
+      expectPart(notes[i], "cuda:0: matmul(f32[5, 30], f32[30, 4]): ");
+      expectPart(notes[i], c.notes[i]);
+    }
+  }
+}
+
+// A kernel's fault shows after it was launched: the error names the step, and, where each launch is
+// waited for, the node.
+TEST(CudaDevice, NamesTheStepOfAFault) {
+  auto faultOf = [](Device &device) {
+    Running running(device);
+    running.step(1);
+    Faults faults("kernel");
+    llvm::Error e = running.executor->step({});
+    EXPECT_TRUE(bool(e));
+    return llvm::toString(std::move(e));
+  };
+  auto device = standIn();
+  std::string later = faultOf(*device);
+  expectPart(later, "cuda:0: step 2: waiting for the step: the stand-in was told to fail a kernel");
+  expectPart(later, "ISTHMUS_CUDA_SYNC=1");
+  setenv("ISTHMUS_CUDA_SYNC", "1", 1);
+  device = standIn();
+  std::string atOnce = faultOf(*device);
+  unsetenv("ISTHMUS_CUDA_SYNC");
+  expectPart(atOnce, "test:5:");
+  expectPart(atOnce, "step 2: running a kernel: the stand-in was told to fail a kernel");
+  EXPECT_EQ(atOnce.find("ISTHMUS_CUDA_SYNC"), std::string::npos);
 }
 
 // What is there of the device's memory at the end is what there was at the beginning.

@@ -1,6 +1,9 @@
-"""cuda_library: .cu files through nvcc, for use in `deps` of C++ targets."""
+"""cuda_library: .cu files through nvcc, for use in `deps` of C++ targets.
 
-load("@cuda//:info.bzl", "HOME")
+The output group `resources` has what the assembler says of each kernel: registers, spills, shared memory.
+"""
+
+load("@cuda//:info.bzl", "GENERATION", "HOME")
 
 # GPUs from 7.5 to 10.0; 8.6, 8.9 and 10.3 run the machine code of 8.0 and 10.0.
 GENERATIONS = ["75", "80", "90", "100"]
@@ -13,11 +16,15 @@ _ALL = [_code_for(g) for g in GENERATIONS] + [
     "-gencode=arch=compute_%s,code=compute_%s" % (GENERATIONS[-1], GENERATIONS[-1]),
 ]
 
-# PTX alone, which the driver compiles when a kernel is first run, for minutes in all: quick to build.
-_PORTABLE = ["-gencode=arch=compute_75,code=compute_75"]
+# PTX, which the driver compiles when a kernel is first run, for minutes in all; and machine code for one generation made
+# of it, which takes little more to build and shows what the assembler makes of our kernels.
+_PORTABLE = ["-gencode=arch=compute_75,code=[compute_75,sm_90]"]
+
+# What is built where nothing is asked for: machine code for this machine's GPU, where there is one.
+DEFAULT = GENERATION or "portable"
 
 ARCHITECTURES = dict(
-    {g: [_code_for(g)] for g in GENERATIONS},
+    {g: [_code_for(g)] for g in GENERATIONS + ([GENERATION] if GENERATION else [])},
     all = _ALL,
     portable = _PORTABLE,
 )
@@ -33,7 +40,16 @@ _FLAGS = [
     "-Xcompiler=-fvisibility=hidden",
     # Functions that only some instances use; signs of unsigned integers, in functions of any number.
     "--diag-suppress=177,186",
+    "-Xptxas=-v",
 ]
+
+# What the assembler says goes to the first argument; all else that nvcc says, to people.
+_COMPILE = """
+said=$1; shift
+"$@" 2>"$said"; status=$?
+grep -v -e '^ptxas info' -e '^ *[0-9]* bytes stack frame' "$said" >&2
+exit $status
+"""
 
 def _cuda_library_impl(ctx):
     cc = cc_common.merge_cc_infos(cc_infos = [d[CcInfo] for d in ctx.attr.deps])
@@ -44,15 +60,18 @@ def _cuda_library_impl(ctx):
     for path in context.system_includes.to_list():
         includes += ["-isystem", path]
     objects = []
+    resources = []
     for src in ctx.files.srcs:
         obj = ctx.actions.declare_file(ctx.label.name + "/" + src.basename + ".o")
+        said = ctx.actions.declare_file(ctx.label.name + "/" + src.basename + ".resources")
         objects.append(obj)
-        ctx.actions.run(
-            executable = HOME + "/bin/nvcc",
-            arguments = _FLAGS + ARCHITECTURES[ctx.attr.architectures] + includes +
+        resources.append(said)
+        ctx.actions.run_shell(
+            command = _COMPILE,
+            arguments = [said.path, HOME + "/bin/nvcc"] + _FLAGS + ARCHITECTURES[ctx.attr.architectures] + includes +
                         ["-I", ".", "-c", src.path, "-o", obj.path],
             inputs = depset([src] + ctx.files.hdrs, transitive = [context.headers]),
-            outputs = [obj],
+            outputs = [obj, said],
             mnemonic = "Nvcc",
             progress_message = "Compiling %s with nvcc" % src.short_path,
             use_default_shell_env = True,
@@ -78,7 +97,10 @@ def _cuda_library_impl(ctx):
         disallow_dynamic_library = True,
         alwayslink = True,
     )
-    return [CcInfo(compilation_context = context, linking_context = linking)]
+    return [
+        CcInfo(compilation_context = context, linking_context = linking),
+        OutputGroupInfo(resources = depset(resources)),
+    ]
 
 cuda_library = rule(
     implementation = _cuda_library_impl,

@@ -1,12 +1,13 @@
 """The CUDA toolkit of this machine, or an empty stand-in where there is none.
 
 Looked for at $CUDA_HOME, where `nvcc` is on the PATH, and at /usr/local/cuda. The repository has
-`info.bzl` (IS_FOUND, HOME, VERSION) and the libraries :cudart, :cublasLt and :cudnn.
+`info.bzl` (IS_FOUND, HOME, VERSION, and GENERATION: of this machine's GPU as nvcc names it, "90", or "" where there is
+none) and the library :cudart, with the headers of cuBLASLt and cuDNN.
 """
 
 _LIBRARY = """
 cc_library(
-    name = {name},
+    name = "cudart",
     hdrs = {hdrs},
     includes = {includes},
     linkopts = {linkopts},
@@ -29,30 +30,32 @@ def _version(ctx, home):
     said = ctx.execute([home + "/bin/nvcc", "--version"]).stdout
     return said.split("release ")[1].split(",")[0] if "release " in said else "of unknown version"
 
+def _generation(ctx, home):
+    driver = ctx.which("nvidia-smi")
+    if not driver:
+        return ""
+    said = ctx.execute([driver, "--query-gpu=compute_cap", "--format=csv,noheader"]).stdout
+    generation = said.split("\n")[0].strip().replace(".", "")
+    compiled = ctx.execute([home + "/bin/nvcc", "--list-gpu-code"]).stdout.split()
+    return generation if "sm_" + generation in compiled else ""
+
 def _cuda_toolkit_impl(ctx):
     home = _home(ctx)
-    ctx.file("info.bzl", "IS_FOUND = %s\nHOME = %r\nVERSION = %r\n" % (
+    ctx.file("info.bzl", "IS_FOUND = %s\nHOME = %r\nVERSION = %r\nGENERATION = %r\n" % (
         bool(home),
         home or "",
         _version(ctx, home) if home else "",
+        _generation(ctx, home) if home else "",
     ))
     if home:
         ctx.symlink(home + "/include", "include")
     lib = (home or "") + "/lib64"
-    flags = {
-        "cudart": [lib + "/libcudart_static.a", "-lrt", "-ldl", "-lpthread"],
-        "cublasLt": [lib + "/libcublasLt.so"],
-        "cudnn": [lib + "/libcudnn.so"],
-    }
-    ctx.file("BUILD", "".join([
-        _LIBRARY.format(
-            name = repr(name),
-            hdrs = 'glob(["include/*.h", "include/*.hpp", "include/crt/*", "include/cooperative_groups/**"])' if home else "[]",
-            includes = '["include"]' if home else "[]",
-            linkopts = repr(linkopts if home else []),
-        )
-        for name, linkopts in flags.items()
-    ]))
+    # cuBLASLt and cuDNN are loaded where they are used (kernels/cuda/nvidia.h): their headers are enough.
+    ctx.file("BUILD", _LIBRARY.format(
+        hdrs = 'glob(["include/*.h", "include/*.hpp", "include/crt/*", "include/cooperative_groups/**"])' if home else "[]",
+        includes = '["include"]' if home else "[]",
+        linkopts = repr([lib + "/libcudart_static.a", "-lrt", "-ldl", "-lpthread"] if home else []),
+    ))
 
 cuda_toolkit = repository_rule(
     implementation = _cuda_toolkit_impl,

@@ -7,6 +7,7 @@
 #include "tools/cli/feeds.h"
 #include "tools/cli/interrupt.h"
 #include "tools/cli/options.h"
+#include <map>
 
 namespace isthmus {
 
@@ -14,6 +15,9 @@ struct Report : Figures {
   std::vector<int64_t> measuredPeakBytes;   // empty, or of the run
   std::optional<int64_t> deviceMemoryBytes; // what the device had less after the run, by its count
   std::vector<double> stepSeconds, loss;
+  std::map<std::string, size_t> kernels;   // of the run: nodes by the library that ran them
+  std::optional<size_t> substituteKernels; // nodes on a slow kernel in place of a library's
+  std::vector<std::string> deviceNotes;
 
   Report() = default;
   explicit Report(const Figures &f) : Figures(f) {}

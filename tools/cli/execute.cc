@@ -43,13 +43,21 @@ llvm::Expected<std::unique_ptr<Executor>> execute(const Compiled &c, Device &dev
   ValueId loss = lossOf(c.graph);
   bool fetchesLoss = loss && device.computes() && isFloat(c.graph.type(loss).dtype) &&
                      llvm::is_contained(c.graph.outputs(), loss);
+  auto tell = [&] {
+    for (const std::string &note : device.takeNotes()) {
+      Console::get().note(note);
+      report.deviceNotes.push_back(note);
+    }
+  };
   ProgressBar bar("running", c.graph.numNodes() * size_t(o.steps));
   for (int step = 0; step < o.steps; ++step) {
     auto start = std::chrono::steady_clock::now();
     auto progress = [&](size_t done) { bar.at(c.graph.numNodes() * size_t(step) + done); };
     // The same step each time: random ops are keyed by step 0.
-    if (llvm::Error err = (*e)->step({o.seed, 0}, progress))
-      return err;
+    llvm::Error failed = (*e)->step({o.seed, 0}, progress);
+    tell();
+    if (failed)
+      return failed;
     report.stepSeconds.push_back(
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
     if (fetchesLoss) {
@@ -65,6 +73,9 @@ llvm::Expected<std::unique_ptr<Executor>> execute(const Compiled &c, Device &dev
   if (*before && *after)
     report.deviceMemoryBytes = (*before)->freeBytes - (*after)->freeBytes;
   report.measuredPeakBytes = {(*e)->measuredPeakBytes()};
+  KernelCounts counts = (*e)->kernelCounts();
+  report.kernels = std::move(counts.byLibrary);
+  report.substituteKernels = counts.substitutes;
   if ((*e)->measuredPeakBytes() != report.predictedPeakBytes)
     return internalError("the measured peak is {0} bytes, the predicted one {1}",
                          (*e)->measuredPeakBytes(), report.predictedPeakBytes);

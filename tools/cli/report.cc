@@ -50,6 +50,9 @@ Json asJson(const Report &r) {
   j["device_memory_bytes"] = orNull(r.deviceMemoryBytes);
   j["step_seconds"] = numbers(r.stepSeconds);
   j["loss"] = numbers(r.loss);
+  j["kernels"] = r.kernels.empty() ? Json() : Json(r.kernels);
+  j["substitute_kernels"] = r.substituteKernels ? Json(*r.substituteKernels) : Json();
+  j["device_notes"] = r.deviceNotes;
   return j;
 }
 

@@ -2,6 +2,7 @@
 
 #include "ir/op_registry.h"
 #include "kernels/cpu.h"
+#include "runtime/cuda_device.h"
 #include "tools/cli/console.h"
 #include "tools/cli/devices.h"
 #include "tools/verbs/verbs.h"
@@ -37,23 +38,46 @@ llvm::Error ops() {
   return llvm::Error::success();
 }
 
+// What it is, or why it is not available.
+llvm::Expected<std::string> deviceText(const char *name) {
+  auto device = openDevice(name);
+  if (!device) {
+    std::string why = plainMessage(device.takeError());
+    return llvm::StringRef(why).split("is ").second.str();
+  }
+  std::string text = (*device)->target().name;
+  auto memory = (*device)->memory();
+  if (!memory)
+    return memory.takeError();
+  if (*memory)
+    text += ", " + bytesText((*memory)->freeBytes) + " of " + bytesText((*memory)->totalBytes) +
+            " free";
+  for (const std::string &note : (*device)->takeNotes())
+    text += "\n          " + note;
+  return text;
+}
+
+// Where the CUDA device looks for NVIDIA's libraries; nothing where its own library is missing.
+void listCudaLibraries() {
+  auto libraries = cudaLibraries();
+  if (!libraries)
+    return llvm::consumeError(libraries.takeError());
+  llvm::StringRef rest = *libraries;
+  while (!rest.empty()) {
+    auto [line, others] = rest.split('\n');
+    llvm::outs() << "          " << line << '\n';
+    rest = others;
+  }
+}
+
 llvm::Error devices() {
   for (const char *name : {"cpu", "counting", "cuda"}) {
-    auto device = openDevice(name);
-    if (!device) {
-      std::string why = plainMessage(device.takeError());
-      llvm::outs() << llvm::formatv("{0,-10}{1}\n", name, llvm::StringRef(why).split("is ").second);
-      continue;
-    }
-    std::string text = (*device)->target().name;
-    auto memory = (*device)->memory();
-    if (!memory)
-      return memory.takeError();
-    if (*memory)
-      text += ", " + bytesText((*memory)->freeBytes) + " of " + bytesText((*memory)->totalBytes) +
-              " free";
-    llvm::outs() << llvm::formatv("{0,-10}{1}\n", name, text);
+    auto text = deviceText(name);
+    if (!text)
+      return text.takeError();
+    llvm::outs() << llvm::formatv("{0,-10}{1}\n", name, *text);
   }
+  listCudaLibraries();
   return llvm::Error::success();
 }
 

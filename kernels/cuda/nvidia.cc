@@ -1,0 +1,118 @@
+#include "kernels/cuda/nvidia.h"
+
+#include "kernels/cuda/library_search.h"
+#include <cstdlib>
+#include <cuda_runtime_api.h>
+#include <dlfcn.h>
+
+namespace isthmus::cuda {
+namespace {
+
+constexpr int kToolkit = CUDART_VERSION / 1000;
+
+std::string ourFolder() {
+  Dl_info info;
+  if (!dladdr(reinterpret_cast<const void *>(&nvidiaLibraries), &info) || !info.dli_fname)
+    return ".";
+  std::string path = info.dli_fname;
+  size_t slash = path.rfind('/');
+  return slash == std::string::npos ? "." : path.substr(0, slash);
+}
+
+const std::vector<std::string> &folders() {
+  static const std::vector<std::string> all =
+      libraryFolders({ourFolder(),
+                      [](const char *name) {
+                        const char *value = std::getenv(name);
+                        return std::string(value ? value : "");
+                      },
+                      ""});
+  return all;
+}
+
+template <typename F> bool bind(void *handle, const char *name, F &function) {
+  function = reinterpret_cast<F>(dlsym(handle, name));
+  return function != nullptr;
+}
+
+// What speaks against a library made for another toolkit: it would look for that one's libraries.
+std::string refusalOfToolkit(size_t version) {
+  if (int(version / 1000) == kToolkit)
+    return "";
+  return "is for CUDA " + std::to_string(version / 1000) + ", and this is " +
+         std::to_string(kToolkit);
+}
+
+#define ISTHMUS_BIND(name)                                                                         \
+  if (!bind(handle, #name, table.name))                                                            \
+    return std::string("has no ") + #name;
+
+std::string bindAll(void *handle, Cudnn &table) {
+  ISTHMUS_CUDNN_FUNCTIONS(ISTHMUS_BIND)
+  if (table.cudnnGetVersion() / 10000 != CUDNN_MAJOR)
+    return "is cuDNN " + std::to_string(table.cudnnGetVersion()) + ", and " +
+           std::to_string(CUDNN_MAJOR) + " is expected";
+  return refusalOfToolkit(table.cudnnGetCudartVersion());
+}
+std::string bindAll(void *handle, CublasLt &table) {
+  ISTHMUS_CUBLASLT_FUNCTIONS(ISTHMUS_BIND)
+  return refusalOfToolkit(table.cublasLtGetCudartVersion());
+}
+#undef ISTHMUS_BIND
+
+template <typename Table> struct Loaded {
+  std::string name;
+  FoundLibrary found;
+  Table table;
+
+  explicit Loaded(const std::string &library) : name(library) {
+    found = findLibrary(name, ourFolder(), folders(),
+                        [&](void *handle) { return bindAll(handle, table); });
+  }
+  const Table *orNull() const { return found.handle ? &table : nullptr; }
+};
+
+struct Nothing {};
+std::string bindAll(void *, Nothing &) { return ""; }
+
+const Loaded<CublasLt> &loadedCublasLt() {
+  static const Loaded<CublasLt> loaded("libcublasLt.so." + std::to_string(kToolkit));
+  return loaded;
+}
+// cuDNN compiles some kernels where it runs, by a library that it then asks for by name, as it does
+// for cuBLASLt. Those that are loaded need not be on its path.
+const Loaded<Nothing> &loadedCompiler() {
+  static const Loaded<Nothing> loaded("libnvrtc.so." + std::to_string(kToolkit));
+  return loaded;
+}
+const Loaded<Cudnn> &loadedCudnn() {
+  loadedCublasLt();
+  loadedCompiler();
+  static const Loaded<Cudnn> loaded("libcudnn.so." + std::to_string(CUDNN_MAJOR));
+  return loaded;
+}
+
+std::string line(const std::string &name, const FoundLibrary &found) {
+  if (found.handle)
+    return name + ": " + found.path + "\n";
+  std::string text = name + ": not found";
+  for (const std::string &why : found.refused)
+    text += "; " + why;
+  text += "; looked for on the loader's path";
+  for (const std::string &folder : folders())
+    text += ", in " + folder;
+  return text + "\n";
+}
+
+} // namespace
+
+const CublasLt *cublasLt() { return loadedCublasLt().orNull(); }
+const Cudnn *cudnn() { return loadedCudnn().orNull(); }
+
+std::string nvidiaLibraries() {
+  return line(loadedCublasLt().name, loadedCublasLt().found) +
+         line(loadedCudnn().name, loadedCudnn().found) +
+         line(loadedCompiler().name, loadedCompiler().found);
+}
+
+} // namespace isthmus::cuda

@@ -1,0 +1,59 @@
+#include "kernels/cuda/rates.h"
+
+#include "ir/type.h"
+
+namespace isthmus::cuda {
+namespace {
+
+// Multiply-adds that a multiprocessor starts in a cycle: of f32, and of products in f64, tf32 and
+// 16 bits (bf16 where it has units for it). From the CUDA C++ Programming Guide's table of
+// arithmetic instructions, and for matrix units from each generation's white paper: what makes the
+// advertised rates, such as 989e12 operations a second in bf16 of an H100 (132 multiprocessors,
+// 1.83 GHz).
+struct Generation {
+  int major, minor; // the first that it holds for, within the major one
+  int f32, f64, tf32, bf16, f16;
+};
+constexpr Generation kGenerations[] = {
+    {7, 0, 64, 32, 64, 64, 512},        // V100
+    {7, 5, 64, 2, 64, 64, 512},         // T4
+    {8, 0, 64, 64, 512, 1024, 1024},    // A100
+    {8, 6, 128, 2, 128, 256, 256},      // A40, RTX 30
+    {8, 9, 128, 2, 256, 512, 512},      // L40, RTX 40
+    {9, 0, 128, 128, 1024, 2048, 2048}, // H100, H200
+    {10, 0, 128, 64, 2048, 4096, 4096}, // B200
+    {10, 3, 128, 2, 2048, 4096, 4096},  // B300
+    {11, 0, 128, 2, 1024, 2048, 2048},  // Thor
+    {12, 0, 128, 2, 128, 256, 256},     // RTX 50
+};
+
+// Of later generations the last known.
+const Generation &generationOf(int major, int minor) {
+  const Generation *found = kGenerations;
+  for (const Generation &g : kGenerations)
+    if (g.major < major || (g.major == major && g.minor <= minor))
+      found = &g;
+  return *found;
+}
+
+} // namespace
+
+GpuRates gpuRates(const GpuShape &shape, bool tf32) {
+  const Generation &g = generationOf(shape.major, shape.minor);
+  auto rate = [&](int multiplyAdds) {
+    return 2.0 * multiplyAdds * shape.multiprocessors * shape.hertz;
+  };
+  GpuRates r;
+  r.flopsPerSecond = rate(g.f32);
+  r.bytesPerSecond = 2 * shape.memoryHertz * (shape.memoryBits > 0 ? shape.memoryBits : 256) / 8;
+  auto set = [&](DType t, int multiplyAdds) {
+    r.contractionFlopsPerSecond[size_t(t)] = rate(multiplyAdds);
+  };
+  set(DType::F32, tf32 ? g.tf32 : g.f32);
+  set(DType::F64, g.f64);
+  set(DType::BF16, g.bf16);
+  set(DType::F16, g.f16);
+  return r;
+}
+
+} // namespace isthmus::cuda

@@ -1,0 +1,2 @@
+// A library that has nothing but itself, for a test that looks for one.
+extern "C" int played() { return 1; }
