@@ -2,6 +2,7 @@
 
 #include "passes/lower/channels_last.h"
 #include "passes/lower/convert.h"
+#include "tools/random/draw.h"
 #include "tools/random/random_table_graph.h"
 #include "tools/selftest/selftest.h"
 #include <cmath>
@@ -40,6 +41,38 @@ llvm::Error Selftest::checkChannelsLast(const std::string &name, const Graph &wi
   const std::string form = name + " in bf16, channels last";
   check(isClose(want->front(), y, 0.25), form + ": another result");
   return checkPolicies(form, *g, {Policy::Memory}, *want);
+}
+
+llvm::Error Selftest::checkRecording(const std::string &name, const ZooOptions &options) {
+  auto forward = buildZoo(name, options);
+  if (!forward)
+    return forward.takeError();
+  StepOptions step;
+  if (!forward->loss)
+    step.loss = LossOptions{LossKind::Mean};
+  auto g = trainingStep(std::move(*forward), step);
+  if (!g)
+    return g.takeError();
+  auto once = outputsOf(*g, AsItIs(), device_);
+  if (!once)
+    return once.takeError();
+  Report report;
+  auto often = outputsOf(*g, AsItIs(), device_, &report, /*steps=*/4);
+  if (!often)
+    return often.takeError();
+  for (size_t i = 0; i < once->size(); ++i)
+    check(sameBits((*often)[i], (*once)[i]), name + ": repeated steps give other bits");
+  for (const std::string &note : report.deviceNotes)
+    check(!llvm::StringRef(note).contains("recording one failed"), name + ": " + note);
+  return llvm::Error::success();
+}
+
+void Selftest::checkRecording() {
+  const std::pair<const char *, ZooOptions> networks[] = {
+      {"mlp", {{"batch", "64"}}}, {"cnn", {{"batch", "2"}}}, {"vae", {{"batch", "4"}}}, // draws
+  };
+  for (const auto &[name, options] : networks)
+    check(checkRecording(name, options), name);
 }
 
 void Selftest::checkNetworks() {

@@ -19,7 +19,7 @@ void Selftest::check(llvm::Error e, const std::string &what) {
 }
 
 llvm::Expected<std::vector<Tensor>> outputsOf(const Graph &g, const PlanChoice &plan,
-                                              Device &device, Report *report) {
+                                              Device &device, Report *report, int steps) {
   CompileOptions o;
   o.differentiates = false;
   o.lowering = LoweringOptions(); // the graph has the form that is tested
@@ -28,7 +28,7 @@ llvm::Expected<std::vector<Tensor>> outputsOf(const Graph &g, const PlanChoice &
   if (!c)
     return c.takeError();
   Report r(c->figures);
-  auto e = execute(*c, device, {}, r);
+  auto e = execute(*c, device, {steps}, r);
   if (!e)
     return e.takeError();
   std::vector<Tensor> out;

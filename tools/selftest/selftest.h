@@ -14,8 +14,11 @@ public:
   // `reference` computes with the plain kernels; both outlive the test.
   Selftest(Device &device, Device &reference) : device_(device), reference_(reference) {}
 
-  // Every example of the op table: in f64 and f32 what the reference has in f64.
-  void checkKernels();
+  // Every example of the op table, or of the ops named: in f64 and f32 what the reference has in
+  // f64, and in 16 bits what it has of the same operands.
+  void checkKernels(llvm::ArrayRef<std::string> ops = {});
+  // Steps that are repeated, as a device may record them: the bits of a single one.
+  void checkRecording();
   // Small networks: under every policy the bits of no policy, the peak that was predicted and no
   // more than the baseline's. Those with convolutions also as a GPU's tensor cores want them.
   void checkNetworks();
@@ -36,6 +39,8 @@ private:
   void check(llvm::Error e, const std::string &what);
 
   llvm::Error checkKernel(const OpDef &op, const std::string &example);
+  llvm::Error checkNarrow(const Graph &exact, const OpDef &op, const std::string &example);
+  llvm::Error checkRecording(const std::string &name, const ZooOptions &options);
   llvm::Error checkMemoryOf(const Compiled &c);
   llvm::Error checkNetwork(const std::string &name, const ZooOptions &options);
   // `y`: the first output in f32.
@@ -48,10 +53,11 @@ private:
   size_t passed_ = 0, failed_ = 0;
 };
 
-// The graph's outputs after a step on drawn inputs, as it is or, with a policy, planned; its
+// The graph's outputs after some steps on drawn inputs, as it is or, with a policy, planned; their
 // figures into `report`, if given.
 llvm::Expected<std::vector<Tensor>> outputsOf(const Graph &g, const PlanChoice &plan,
-                                              Device &device, Report *report = nullptr);
+                                              Device &device, Report *report = nullptr,
+                                              int steps = 1);
 
 // Whether all elements agree within `tolerance` of the tensor's largest, or of one; elements that
 // are no floats must be equal. The types may differ in precision.
