@@ -1,0 +1,82 @@
+"""The report of a GPU, on the library that plays one: steps, failures that stop no others, limits of time."""
+
+import os
+import subprocess
+import sys
+import tarfile
+import tempfile
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "e2e"))
+import command  # noqa: E402
+
+REPORT = os.path.abspath("tests/bench/step_time/gpu_report")  # tests run in the root of the runfiles
+LIBRARY = os.path.abspath("kernels/cuda/libisthmus_cuda_stand_in.so")
+
+
+class Report(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.dir = folder.name
+
+    def report(self, *args, program=command.BINARY):
+        """(exit code, output, report.md) of the script in an environment that has nothing else."""
+        env = {"PATH": "/usr/bin:/bin", "ISTHMUS_CUDA_LIBRARY": LIBRARY}
+        done = subprocess.run(
+            ["bash", REPORT, f"--isthmus={program}", f"--out={self.dir}/out", "--small", *args],
+            cwd=self.dir, env=env, capture_output=True, text=True,
+        )  # fmt: skip
+        path = f"{self.dir}/out/report.md"
+        text = open(path).read() if os.path.exists(path) else ""
+        return done.returncode, done.stdout + done.stderr, text
+
+    def program(self, body):
+        """The program under test, but for what `body` does first."""
+        path = f"{self.dir}/program"
+        with open(path, "w") as file:
+            file.write(f'#!/bin/bash\n{body}\nexec {command.BINARY} "$@"\n')
+        os.chmod(path, 0o755)
+        return path
+
+    def test_steps(self):
+        code, out, text = self.report("devices", "families", "libraries", "recording", "rates")
+        self.assertEqual(code, 0, out)
+        self.assertEqual(out.strip(), text.strip())
+        for step in "devices", "families", "libraries", "recording", "rates":
+            self.assertRegex(text, rf"(?m)^{step}: passed, \d+ s$")
+        self.assertIn("cuda stand-in, 2.0 GiB of 2.0 GiB free", text)
+        self.assertRegex(text, r"(?m)^kernels +\d+ passed, 0 failed")
+        self.assertRegex(text, r'(?m)^product, bf16: \{"cuda":\d+,"stand-in":2\}, [0-9.]+ ms$')
+        self.assertRegex(text, r"(?m)^matmul 128 in bf16 +[0-9.]+ ms")
+        with tarfile.open(f"{self.dir}/out/results.tar.gz") as results:
+            self.assertIn("results/families.txt", results.getnames())
+            self.assertIn("results/files/product.bf16.json", results.getnames())
+
+    def test_a_failure_stops_no_other_step(self):
+        code, out, text = self.report("recording", "libraries", program=self.program("[[ $1 == selftest ]] && exit 4"))
+        self.assertEqual(code, 1, out)
+        self.assertRegex(text, r"(?m)^recording: FAILED, exit code 4")
+        self.assertRegex(text, r"(?m)^libraries: passed")
+
+    def test_a_library_that_does_not_run_is_a_failure(self):
+        faults = "export ISTHMUS_STAND_IN_FAULTS='first-product second-product'"
+        code, out, text = self.report("libraries", program=self.program(faults))
+        self.assertEqual(code, 1, out)
+        self.assertIn("a library refused or failed it", text)
+        self.assertIn("so our own kernel, which is slow, runs", text)
+
+    def test_time(self):
+        code, out, text = self.report("families", "recording", "--limit=12", program=self.program("[[ $1 == selftest ]] && sleep 60"))
+        self.assertEqual(code, 1, out)
+        self.assertRegex(text, r"(?m)^families: ran past its \d+ s")
+        self.assertRegex(text, r"(?m)^recording: not begun, the time is up$")
+
+    def test_unknown_step(self):
+        code, out, _ = self.report("no_such_step")
+        self.assertEqual(code, 2, out)
+        self.assertIn("there is no step 'no_such_step'", out)
+
+
+if __name__ == "__main__":
+    command.main()
