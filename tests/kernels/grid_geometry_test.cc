@@ -59,6 +59,32 @@ TEST(Geometry, TeamsFitTheirRows) {
   EXPECT_LE(geometryOfTeams(int64_t(1) << 40, 1, 200).blocks, INT32_MAX);
 }
 
+// Of tensors with more elements than an int counts, on the smallest and the largest GPU, cut up as
+// elements, packs of them, or rows of any length: within what a launch may ask for (CUDA C++
+// Programming Guide, compute capabilities), and no index leaves 64 bits.
+TEST(Geometry, StaysWithinTheLimitsOfLaunches) {
+  constexpr int64_t kMostBlocks = INT32_MAX, kMostThreads = 1024;
+  for (int64_t n : {int64_t(1) << 31, (int64_t(1) << 31) + 1, int64_t(1) << 33, int64_t(1) << 40})
+    for (int multiprocessors : {1, 16, 132, 192}) {
+      auto check = [&](const Geometry &g, int64_t count, int64_t perBlock) {
+        EXPECT_GE(g.blocks, 1);
+        EXPECT_LE(g.blocks, kMostBlocks);
+        EXPECT_LE(int64_t(g.lanes) * g.teams, kMostThreads);
+        EXPECT_LE(int64_t(g.lanes) * g.teams, kMaxLanes); // __launch_bounds__
+        // The last index that a thread looks at before it stops.
+        EXPECT_LT(count, INT64_MAX - g.blocks * perBlock);
+      };
+      for (int64_t pack : {1, 2, 4, 8}) {
+        Geometry g = geometryOfEach((n + pack - 1) / pack, multiprocessors);
+        check(g, n, g.lanes);
+      }
+      for (int64_t length = 1; length <= n; length *= 8) {
+        Geometry g = geometryOfTeams(n / length, length, multiprocessors);
+        check(g, n / length, g.teams);
+      }
+    }
+}
+
 TEST(Divisor, DividesAsTheProcessorDoes) {
   for (int trial = 0; trial < 200000; ++trial) {
     int64_t by = 1 + below(int64_t(1) << (1 + below(61)));
