@@ -273,15 +273,16 @@ llvm::Expected<Buffer> readFileBeside(llvm::StringRef folder, llvm::StringRef na
   if (name.empty() || name.contains('\0'))
     return makeError("expects the name of a file beside the model, got '{0}'",
                      name.split('\0').first);
-  const char *advice = "--allow-outside lets it lie elsewhere";
+  const Remedy advice = {"allow-outside", "", "let it lie elsewhere"};
   bool isNamedOutside = llvm::sys::path::is_absolute(name) || climbs(name);
   if (isNamedOutside && outside == Outside::Refused)
-    return makeError("expects a file beside the model, got '{0}'; {1}", name, advice);
+    return addRemedy(makeError("expects a file beside the model, got '{0}'", name), advice);
   std::string path = folder == "." ? name.str() : pathBeside(folder.str() + "/", name);
   // A link may stand for the file, but not lead out of the folder.
   if (outside == Outside::Refused && !pathWithin(folder, path))
-    return makeError("expects a file beside the model, and '{0}' is a link to one elsewhere; {1}",
-                     name, advice);
+    return addRemedy(
+        makeError("expects a file beside the model, and '{0}' is a link to one elsewhere", name),
+        advice);
   return readRegularFile(path);
 }
 

@@ -61,7 +61,8 @@ llvm::Error Executor::allocate() {
   inputBase_ = *inputs;
   auto arena = device_.allocate(layout_.arenaBytes);
   if (!arena)
-    return addNote(arena.takeError(), "this is the arena; a smaller --budget makes it smaller");
+    return addRemedy(addNote(arena.takeError(), "this is the arena"),
+                     {"budget", "", "make it smaller"});
   arenaBase_ = *arena;
   return llvm::Error::success();
 }

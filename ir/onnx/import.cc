@@ -50,7 +50,7 @@ public:
 
   llvm::Expected<Graph> run();
   const std::set<std::string> &toBind() const { return state_.toBind; }
-  std::vector<std::string> notes() const { return state_.notes.lines(); }
+  std::vector<Remark> notes() const { return state_.notes.lines(); }
   const std::vector<Doubt> &doubts() const { return doubts_; }
 
 private:
@@ -390,7 +390,7 @@ llvm::Expected<Graph> importModel(Model &m, const OnnxOptions &options) {
       p.problems.add(locate(tensor.takeError(), m.file + ": initializer \"" + t.name() + "\""),
                      m.file);
   }
-  auto tell = [&](const std::string &note) {
+  auto tell = [&](const Remark &note) {
     if (options.note)
       options.note(note);
   };
@@ -420,12 +420,12 @@ llvm::Expected<Graph> importModel(Model &m, const OnnxOptions &options) {
     if (g && !attempt.doubts().empty())
       if (llvm::Error e = settle(p, asConstants, attempt, *g, aboutShapes))
         return e;
-    for (const std::string &note : p.roles.notes.lines())
+    for (const Remark &note : p.roles.notes.lines())
       if (g)
         tell(note);
-    for (const std::string &note : attempt.notes())
+    for (const Remark &note : attempt.notes())
       tell(note);
-    for (const std::string &note : aboutShapes.lines())
+    for (const Remark &note : aboutShapes.lines())
       tell(note);
     return g;
   }

@@ -34,7 +34,7 @@ struct OnnxOptions {
   // Share of what a file of no size may ask for: constants folded, nodes of loops and functions.
   // Fuzzers take little of it, so that inputs which go to the limits do not take their time.
   double allowance = 1;
-  std::function<void(const std::string &)> note; // is told what the user should know; may be empty
+  NoteSink note; // is told what the user should know; may be empty
   Outside outside = Outside::Refused;            // where external data may lie
   std::function<void(const std::string &)>
       reads; // is told the files of external data; may be empty

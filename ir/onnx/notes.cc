@@ -7,10 +7,11 @@ namespace {
 constexpr size_t kMostNamed = 5;
 }
 
-void Notes::add(const std::string &kind, const std::string &subject, const std::string &text) {
+void Notes::add(const std::string &kind, const std::string &subject, const std::string &text,
+                const Remedy &otherwise) {
   auto [it, isNew] = index_.try_emplace(kind, lines_.size());
   if (isNew) {
-    lines_.push_back({text, {}, 0});
+    lines_.push_back({text, otherwise, {}, 0});
     return;
   }
   if (subject.empty()) // the same text again
@@ -21,14 +22,16 @@ void Notes::add(const std::string &kind, const std::string &subject, const std::
   ++line.more;
 }
 
-std::vector<std::string> Notes::lines() const {
-  std::vector<std::string> out;
+std::vector<Remark> Notes::lines() const {
+  std::vector<Remark> out;
   for (const Line &line : lines_) {
-    out.push_back(line.text);
+    out.push_back(line.otherwise.option.empty() ? Remark(line.text)
+                                                : Remark(line.text, line.otherwise));
     if (line.more)
-      out.back() += "; the same holds for " + std::to_string(line.more) +
-                    (line.more == 1 ? " other: " : " others: ") + llvm::join(line.others, ", ") +
-                    (line.more > line.others.size() ? ", ..." : "");
+      out.back().text += "; the same holds for " + std::to_string(line.more) +
+                         (line.more == 1 ? " other: " : " others: ") +
+                         llvm::join(line.others, ", ") +
+                         (line.more > line.others.size() ? ", ..." : "");
   }
   return out;
 }

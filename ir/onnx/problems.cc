@@ -20,8 +20,12 @@ void Problems::add(std::string where, std::string kind, std::string message) {
 
 void Problems::add(llvm::Error e, llvm::StringRef where) {
   llvm::handleAllErrors(std::move(e), [&](const DiagError &d) {
-    for (const Diag &each : d.diags)
+    for (const Diag &each : d.diags) {
+      const size_t before = found_.size();
       add(each.where.empty() ? where.str() : each.where, "", each.message);
+      if (found_.size() > before)
+        found_.back().diag.remedies = each.remedies;
+    }
   });
 }
 

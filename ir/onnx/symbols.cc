@@ -38,13 +38,14 @@ std::map<std::string, int64_t> sizes(const Model &m, const OnnxOptions &options)
 }
 
 llvm::Error unbound(const std::vector<std::string> &names) {
-  std::string list, flags;
-  for (const std::string &n : names) {
+  std::string list;
+  for (const std::string &n : names)
     list += (list.empty() ? "'" : ", '") + n + "'";
-    flags += " --dim " + n + "=...";
-  }
-  return makeError("the model leaves the size{0} {1} open; give{2}", names.size() == 1 ? "" : "s",
-                   list, flags);
+  llvm::Error e =
+      makeError("the model leaves the size{0} {1} open", names.size() == 1 ? "" : "s", list);
+  for (const std::string &n : names)
+    e = addRemedy(std::move(e), {"dim", n + "=...", ""});
+  return e;
 }
 
 // What is bound must be there.

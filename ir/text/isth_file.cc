@@ -105,10 +105,10 @@ llvm::Error placeOnStdout(const Graph &g, WeightPlaces &places) {
     bytesWithoutFile += isInFile ? 0 : i.init.data.bytes();
   }
   if (bytesWithoutFile > kMostBytesOnStdout)
-    return makeError("{0} bytes of weights are too many for standard output, which takes {1}; name "
-                     "a file for them "
-                     "with --weights=FILE",
-                     bytesWithoutFile, kMostBytesOnStdout);
+    return addRemedy(makeError("{0} bytes of weights are too many for standard output, which takes "
+                               "{1}",
+                               bytesWithoutFile, kMostBytesOnStdout),
+                     {"weights", "FILE", "name a file for them"});
   if (bytes <= kMostBytesOnStdout && !mustRefer)
     return llvm::Error::success();
   std::string file = pathBeside(g.sourceFile, g.weightsFile);

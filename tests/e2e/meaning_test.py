@@ -74,7 +74,7 @@ class Parameters(Meaning):
     def test_every_decision_is_told(self):
         talk = self.report("run", "m.onnx", "--loss=mean")["talk"]
         self.assertIn("'onnx::MatMul_9' is 'embed.weight' transposed", talk)
-        self.assertIn("single numbers without a name of the model's own (--wrt=NAME learns one): 'onnx::Mul_3'", talk)
+        self.assertIn("single numbers without a name of the model's own: 'onnx::Mul_3'", talk)
         self.assertIn("'logit_scale'", talk)
 
     def test_wrt_names_what_is_learned(self):
@@ -326,7 +326,7 @@ class Said(Meaning):
                                    [tensor("w", [3], [1.0, 2.0, 3.0]), *masks]))
         said = [line for line in self.run_ok("import", "m.onnx").err.splitlines() if "mask" in line]
         self.assertEqual(len(said), 1, said)
-        self.assertIn("as masks do (--wrt=NAME learns one): 'mask0'; the same holds for 6 others: "
+        self.assertIn("as masks do: 'mask0'; the same holds for 6 others: "
                       "'mask1', 'mask2', 'mask3', 'mask4', 'mask5', ...", said[0])
 
     def test_help_tells_the_mode_and_the_loss(self):

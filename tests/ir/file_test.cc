@@ -368,7 +368,7 @@ TEST_F(Isth, OnStandardOutputLargeWeightsAreReferredTo) {
   EXPECT_EQ(
       onStdout(huge),
       "error: 1049605 bytes of weights are too many for standard output, which takes 1048576; "
-      "name a file for them with --weights=FILE");
+      "name a file for them (option weights = FILE)");
   ASSERT_EQ(llvm::toString(saveIsth(huge, in("m.isth"))), "");
   std::string text = onStdout(loaded(in("m.isth")));
   EXPECT_NE(text.find("weights \"" + in("m.safetensors") + "\" digest \""), std::string::npos)

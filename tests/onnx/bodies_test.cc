@@ -281,7 +281,7 @@ TEST(Branches, AConditionMustBeKnown) {
   Tensor yes = Tensor::make(Type(DType::Bool, {}), [](char *to) { *to = 1; });
   std::vector<std::string> notes;
   OnnxOptions options{.inputValue = giving({{"c", yes}}),
-                      .note = [&](const std::string &s) { notes.push_back(s); }};
+                      .note = [&](const Remark &r) { notes.push_back(r.text); }};
   EXPECT_EQ(rowsOf(m.graphOf(options)), "add");
   ASSERT_EQ(notes.size(), 1u);
   EXPECT_EQ(notes[0].find("the input 'c' is taken as a constant"), 0u);
@@ -496,7 +496,7 @@ TEST(KnownInputs, BecomeConstants) {
       reshaping().graphOf({.inputValue = giving({{"x", Tensor{Type(DType::F32, {2, 6}), nullptr}},
                                                  {"shape", ints({3, 4})},
                                                  {"reps", ints({1, 2})}}),
-                           .note = [&](const std::string &s) { notes.push_back(s); }});
+                           .note = [&](const Remark &r) { notes.push_back(r.text); }});
   EXPECT_EQ(g.type(g.find("y")).str(), "f32[3, 8]");
   EXPECT_EQ(inputsOf(g, InputKind::Input), "x:f32[2, 6] shape:i64[2] reps:i64[2]"); // fed, not read
   ASSERT_EQ(notes.size(), 1u); // of both inputs

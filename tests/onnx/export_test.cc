@@ -30,7 +30,8 @@ std::string bytesOf(const Graph &g, OnnxExportOptions options = {}) {
 
 Graph readBack(const std::string &bytes, std::string *notes = nullptr) {
   OnnxOptions options;
-  options.note = [&](const std::string &text) {
+  options.note = [&](const Remark &remark) {
+    const std::string &text = remark.text;
     if (notes)
       *notes += text;
     else

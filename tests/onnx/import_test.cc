@@ -67,9 +67,9 @@ TEST(Import, KeepsNamesAndBindsSizes) {
 TEST(Import, NamesUnboundSizesAllAtOnce) {
   ModelMaker m = layer();
   m.input("z", {"N", "M", 2, "H"});
-  EXPECT_EQ(
-      m.errorOf({.dims = {{"M", 2}}}),
-      "m.onnx: error: the model leaves the sizes 'N', 'H' open; give --dim N=... --dim H=...");
+  EXPECT_EQ(m.errorOf({.dims = {{"M", 2}}}),
+            "m.onnx: error: the model leaves the sizes 'N', 'H' open; give it (option dim = "
+            "N=...), or give it (option dim = H=...)");
 }
 
 TEST(Import, RefusesSizesThatAreNotThere) {
@@ -107,7 +107,7 @@ TEST(Import, OpsetsFromSevenToAnyLaterOneLoad) {
     ModelMaker m = layer();
     m.model.mutable_opset_import(0)->set_version(opset);
     std::string notes;
-    Graph g = m.graphOf({.dims = {{"N", 1}}, .note = [&](const std::string &s) { notes += s; }});
+    Graph g = m.graphOf({.dims = {{"N", 1}}, .note = [&](const Remark &r) { notes += r.text; }});
     EXPECT_EQ(rowsOf(g), "matmul add relu");
     EXPECT_EQ(notes.find("is of opset 99, newer than") != std::string::npos, opset == 99) << notes;
   }
@@ -118,7 +118,7 @@ TEST(Import, OpsetsFromSevenToAnyLaterOneLoad) {
 using Notes = std::vector<std::string>;
 
 Graph graphWithNotes(const ModelMaker &m, Notes &notes, OnnxOptions options = {}) {
-  options.note = [&](const std::string &s) { notes.push_back(s); };
+  options.note = [&](const Remark &r) { notes.push_back(r.text); };
   return m.graphOf(std::move(options));
 }
 

@@ -32,10 +32,15 @@ std::string flag(const Remedy &r) {
 } // namespace
 
 std::string flagsText(llvm::ArrayRef<Remedy> remedies) {
-  std::string text;
-  for (const Remedy &r : remedies)
-    text += (text.empty() ? "; " : ", or ") +
-            (r.purpose.empty() ? "give " : r.purpose + " with ") + flag(r);
+  std::string text, last;
+  for (const Remedy &r : remedies) {
+    if (r.option == last) // what is to be given more than once
+      text += " " + flag(r);
+    else
+      text += (text.empty() ? "; " : ", or ") +
+              (r.purpose.empty() ? "give " : r.purpose + " with ") + flag(r);
+    last = r.option;
+  }
   return text;
 }
 

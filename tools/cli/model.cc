@@ -34,7 +34,7 @@ llvm::Expected<Graph> readOnnx(const ModelOptions &o, CommandPaths &paths,
   if (!isKeywordOfWrt(o.wrt))
     onnx.learn = parseNameList(o.wrt);
   onnx.fold = foldWithPlainKernels;
-  onnx.note = [](const std::string &text) { Console::get().note(text); };
+  onnx.note = [](const Remark &r) { Console::get().note(r); };
   onnx.inputValue = [&](llvm::StringRef input) { return tensorFor(given, input); };
   onnx.outside = outsideOf(o);
   onnx.reads = [&](const std::string &path) { paths.reads("external data of " + o.model, path); };

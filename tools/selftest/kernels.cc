@@ -121,10 +121,10 @@ llvm::Error Selftest::checkNarrow(const Graph &exact, const OpDef &op, const std
       return g.takeError();
     if (!*g)
       continue;
-    auto want = outputsOf(**g, {}, reference_);
+    auto want = outputsOf(**g, AsItIs(), reference_);
     if (!want)
       return want.takeError();
-    auto got = outputsOf(**g, {}, device_);
+    auto got = outputsOf(**g, AsItIs(), device_);
     if (!got)
       return got.takeError();
     check(areClose(*got, *want, tolerance),

@@ -48,11 +48,11 @@ llvm::Error checkNames(const Options &o) {
     names.push_back(p.name);
   for (const std::string &name : o.only)
     if (!llvm::is_contained(names, name))
-      return makeErrorCode(2, "--only expects {0}, got '{1}'{2}", llvm::join(names, ", "), name,
+      return usageError("--only expects {0}, got '{1}'{2}", llvm::join(names, ", "), name,
                            didYouMean(name, names));
   for (const std::string &name : o.ops)
     if (!OpRegistry::get().find(name))
-      return makeErrorCode(2, "--ops expects names of ops, got '{0}'; `isthmus ops` lists them",
+      return usageError("--ops expects names of ops, got '{0}'; `isthmus ops` lists them",
                            name);
   return llvm::Error::success();
 }

@@ -116,17 +116,18 @@ llvm::Error tieAsAsked(Candidates &candidates) {
   for (const auto &[to, name] : candidates.options().ties) {
     for (const std::string &each : {to, name})
       if (!candidates.find(each))
-        return makeError("--tie={0},{1}: no tensor of the file is called '{2}'{3}", to, name, each,
-                         didYouMean(each, candidates.names()));
+        return makeError("'{0}' and '{1}' cannot be tied: no tensor of the file is called '{2}'{3}",
+                         to, name, each, didYouMean(each, candidates.names()));
     Candidate &a = *candidates.find(to), &b = *candidates.find(name);
     if (&a == &b || !a.data || !b.data)
       continue;
     auto how = rearrangement(*a.data, *b.data);
     if (!how || !a.isFloating())
-      return makeError("--tie={0},{1} expects tensors that are equal bit for bit, or one that is "
-                       "the other transposed, reshaped or cast; '{0}' is {2} and '{1}' is {3}, and "
-                       "their numbers differ",
-                       to, name, a.data->type.str(), b.data->type.str());
+      return makeError(
+          "'{0}' and '{1}' cannot be tied: expected tensors that are equal bit for bit, or one "
+          "that is the other transposed, reshaped or cast; they are {2} and {3}, and "
+          "their numbers differ",
+          to, name, a.data->type.str(), b.data->type.str());
     a.role.role = Role::Parameter;
     a.role.sameAs.clear();
     makeSame(b, a, std::move(*how));
