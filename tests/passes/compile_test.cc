@@ -1,0 +1,189 @@
+// The whole road, as whoever embeds the library takes it.
+
+#include "passes/compile/compile.h"
+#include "passes/compile/gradient.h"
+#include "tools/zoo/zoo.h"
+#include "gtest/gtest.h"
+
+namespace isthmus {
+namespace {
+
+Graph zoo(llvm::StringRef name, const ZooOptions &options) {
+  return llvm::cantFail(buildZoo(name, options));
+}
+Graph smallNet() { return zoo("resnet", {{"depth", "20"}, {"batch", "2"}, {"shape", "3x16x16"}}); }
+
+CompileOptions crossEntropy() {
+  CompileOptions o;
+  o.step.loss = LossOptions{LossKind::CrossEntropy};
+  return o;
+}
+
+// The kind of error and its text, or "" for none.
+struct Failure {
+  ErrorKind kind = ErrorKind::Internal;
+  std::string text;
+  std::vector<std::string> options; // of its remedies
+};
+template <typename T> Failure failureOf(llvm::Expected<T> e) {
+  Failure f;
+  if (e)
+    return f;
+  llvm::handleAllErrors(e.takeError(), [&](const DiagError &d) {
+    f.kind = d.kind;
+    f.text = d.diags.front().message;
+    for (const Remedy &r : d.diags.front().remedies)
+      f.options.push_back(r.option);
+  });
+  return f;
+}
+
+std::vector<OutputKind> kindsOf(const Graph &g) {
+  std::vector<OutputKind> kinds;
+  for (size_t i = 0; i < g.outputs().size(); ++i)
+    kinds.push_back(g.role(i).kind);
+  return kinds;
+}
+
+TEST(Compile, AForwardGraphWithinABudget) {
+  CompileOptions o = crossEntropy();
+  std::vector<std::string> notes;
+  o.step.note = [&](const Remark &r) { notes.push_back(r.text); };
+  auto all = llvm::cantFail(compile(smallNet(), o, Target()));
+  o.plan = Budget{Budget::Share, 0, 0.6};
+  auto c = llvm::cantFail(compile(smallNet(), o, Target()));
+  EXPECT_EQ(c.figures.baselinePeakBytes, all.figures.predictedPeakBytes);
+  EXPECT_EQ(c.budgetBytes, int64_t(0.6 * double(c.figures.baselinePeakBytes)));
+  EXPECT_LE(c.layout.arenaBytes, *c.budgetBytes);
+  EXPECT_EQ(c.layout.peakBytes, c.figures.predictedPeakBytes);
+  EXPECT_GT(c.figures.clones, 0u);
+  EXPECT_EQ(c.figures.mode, "train");
+  EXPECT_EQ(c.graph.record.policy, "budget");
+  EXPECT_EQ(c.graph.record.target, Target().name);
+  EXPECT_EQ(c.graph.record.budgetBytes, c.budgetBytes);
+  EXPECT_FALSE(c.original.hasClones());
+  EXPECT_EQ(kindsOf(c.graph), kindsOf(c.original));
+  ASSERT_EQ(notes.size(), 2u); // one for each of the two
+  EXPECT_NE(notes[0].find("it trains"), std::string::npos);
+
+  // Again, what was planned: as it is, and anew to the same.
+  o.plan = AsItIs();
+  o.step.loss.reset();
+  auto kept = llvm::cantFail(compile(c.graph, o, Target()));
+  EXPECT_EQ(kept.figures.predictedPeakBytes, c.figures.predictedPeakBytes);
+  EXPECT_EQ(kept.figures.clones, c.figures.clones);
+  o.plan = Budget{Budget::Share, 0, 0.6};
+  auto again = llvm::cantFail(compile(c.graph, o, Target()));
+  EXPECT_EQ(again.figures.arenaBytes, c.figures.arenaBytes);
+}
+
+TEST(Compile, WhatCannotBeMetTellsWhatCan) {
+  CompileOptions o = crossEntropy();
+  o.plan = Budget{Budget::Bytes, 1, 0};
+  auto c = compile(smallNet(), o, Target());
+  ASSERT_FALSE(bool(c));
+  int64_t smallest = 0;
+  llvm::handleAllErrors(c.takeError(), [&](const NotWithin &e) {
+    EXPECT_EQ(e.kind, ErrorKind::CannotBeMet);
+    ASSERT_EQ(e.diags.size(), 1u);
+    ASSERT_FALSE(e.diags[0].remedies.empty());
+    EXPECT_EQ(e.diags[0].remedies[0].option, "budget");
+    smallest = *e.figures.smallestBudgetBytes;
+    EXPECT_EQ(e.diags[0].remedies[0].value, std::to_string(smallest));
+    EXPECT_GE(smallest, *e.figures.lowerBoundBytes);
+  });
+  o.plan = Budget{Budget::Bytes, smallest, 0};
+  EXPECT_LE(llvm::cantFail(compile(smallNet(), o, Target())).layout.arenaBytes, smallest);
+}
+
+TEST(Compile, ALimitOnMemoryCountsWhatIsAlwaysThere) {
+  CompileOptions o = crossEntropy();
+  auto all = llvm::cantFail(compile(smallNet(), o, Target()));
+  o.memoryLimitBytes = all.figures.persistentBytes + all.figures.arenaBytes - 64;
+  auto c = llvm::cantFail(compile(smallNet(), o, Target()));
+  EXPECT_LE(c.figures.persistentBytes + c.layout.arenaBytes, *o.memoryLimitBytes);
+  o.plan = PolicyOptions(); // keeps everything, and does not search
+  Failure f = failureOf(compile(smallNet(), o, Target()));
+  EXPECT_EQ(f.kind, ErrorKind::CannotBeMet);
+  EXPECT_EQ(f.options, (std::vector<std::string>{"memory-limit", "budget"}));
+}
+
+TEST(Compile, WhoAsksMayStop) {
+  CompileOptions o = crossEntropy();
+  o.plan = Budget{Budget::Bytes, 1, 0};
+  o.progress = [](const plan::SearchProgress &) { return false; };
+  EXPECT_EQ(failureOf(compile(smallNet(), o, Target())).kind, ErrorKind::Interrupted);
+}
+
+TEST(Compile, ErrorsHaveAKind) {
+  CompileOptions o;
+  Failure noLoss = failureOf(compile(smallNet(), o, Target()));
+  EXPECT_EQ(noLoss.kind, ErrorKind::BadInput);
+  EXPECT_EQ(noLoss.text, "the graph names no loss");
+  EXPECT_EQ(noLoss.options, std::vector<std::string>{"loss"});
+
+  o = crossEntropy();
+  o.step.loss->classAxis = 7;
+  Failure axis = failureOf(compile(smallNet(), o, Target()));
+  EXPECT_EQ(axis.kind, ErrorKind::BadInput);
+  EXPECT_EQ(axis.options, std::vector<std::string>{"class-axis"});
+  EXPECT_EQ(axis.text.find("--"), std::string::npos) << "flags are the command line's";
+}
+
+// A graph that asks for it is lowered, unless the caller wants the very bits.
+TEST(Compile, ExactPassesAlone) {
+  Target target;
+  target.fusesBias = true;
+  target.channelsLast = {DType::F32};
+  CompileOptions o = crossEntropy();
+  auto fast = llvm::cantFail(compile(smallNet(), o, target));
+  EXPECT_TRUE(fast.graph.record.channelsLast);
+  EXPECT_TRUE(fast.graph.record.fusedBias);
+  o.exactOnly = true;
+  auto exact = llvm::cantFail(compile(smallNet(), o, target));
+  EXPECT_FALSE(exact.graph.record.channelsLast);
+  EXPECT_FALSE(exact.graph.record.fusedBias);
+  o.lowering = LoweringOptions();
+  o.exactOnly = false;
+  auto plain = llvm::cantFail(compile(smallNet(), o, target));
+  EXPECT_EQ(plain.graph.numNodes(), exact.graph.numNodes());
+}
+
+// Roles tell what an output is, whatever it is called.
+TEST(Compile, OutputsHaveRoles) {
+  auto c = llvm::cantFail(compile(smallNet(), crossEntropy(), Target()));
+  const Graph &g = c.graph;
+  size_t gradients = 0, states = 0;
+  for (size_t i = 0; i < g.outputs().size(); ++i) {
+    const OutputRole &role = g.role(i);
+    gradients += role.kind == OutputKind::Gradient;
+    states += role.kind == OutputKind::NextState;
+    if (role.kind == OutputKind::Gradient) {
+      EXPECT_EQ(g.type(role.of), g.type(g.outputs()[i]));
+      EXPECT_EQ(g.inputOf(role.of)->kind, InputKind::Param);
+      EXPECT_EQ(role.order, 1u);
+    } else if (role.kind == OutputKind::NextState) {
+      EXPECT_EQ(g.inputOf(role.of)->kind, InputKind::State);
+    }
+  }
+  size_t params = 0, averages = 0;
+  for (const Input &input : g.inputs()) {
+    params += input.kind == InputKind::Param;
+    averages += input.kind == InputKind::State;
+  }
+  EXPECT_EQ(gradients, params);
+  EXPECT_EQ(states, averages);
+
+  GradientOptions second;
+  CompileOptions o;
+  o.step.loss = LossOptions{LossKind::Value, "loss"};
+  auto twice = llvm::cantFail(withGradients(c.graph, o, second));
+  size_t ofSecond = 0;
+  for (size_t i = 0; i < twice.outputs().size(); ++i)
+    ofSecond += twice.role(i).order == 2;
+  EXPECT_EQ(ofSecond, params);
+  EXPECT_FALSE(twice.hasClones());
+}
+
+} // namespace
+} // namespace isthmus
