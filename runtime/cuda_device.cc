@@ -226,7 +226,8 @@ public:
       : device_(device), recording_(recording) {}
   ~Recorded() override { device_.cuda_.dropRecording(recording_); }
   llvm::Error replay() override {
-    return device_.checked(device_.cuda_.replay(device_.device_, recording_));
+    const char *failure = device_.cuda_.replay(device_.device_, recording_);
+    return failure ? device_.inStep(failure) : llvm::Error::success();
   }
 
 private:

@@ -44,7 +44,12 @@ GpuRates ratesOf(const cudaDeviceProp &p, int index, bool tf32) {
 const char *gpuDescription() {
   return "CUDA " ISTHMUS_CUDA_VERSION ", " ISTHMUS_CUDA_ARCHITECTURES;
 }
-const char *gpuCount(int *count) { return said(cudaGetDeviceCount(count)); }
+const char *gpuCount(int *count) {
+  int driver = 0; // the latest CUDA that it is for
+  if (cudaDriverGetVersion(&driver) == cudaSuccess && driver == 0)
+    return "there is no NVIDIA driver (libcuda.so.1)"; // which the runtime would call too old
+  return saidOnce(cudaGetDeviceCount(count));
+}
 const char *gpuSelect(int index) { return said(cudaSetDevice(index)); }
 std::string gpuLibraries() { return nvidiaLibraries(); }
 

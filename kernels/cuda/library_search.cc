@@ -156,4 +156,14 @@ FoundLibrary findLibrary(const std::string &name, const std::string &ourFolder,
   return result;
 }
 
+std::vector<std::string> librariesBeside(const std::string &path, const std::string &prefix) {
+  std::vector<std::string> found;
+  std::error_code error;
+  for (fs::directory_iterator i(fs::path(path).parent_path(), error), end; !error && i != end;
+       i.increment(error))
+    if (i->path().filename().string().rfind(prefix, 0) == 0)
+      found.push_back(i->path().string());
+  return found;
+}
+
 } // namespace isthmus::cuda

@@ -31,4 +31,7 @@ FoundLibrary findLibrary(const std::string &name, const std::string &ourFolder,
                          const std::vector<std::string> &folders,
                          const std::function<std::string(void *handle)> &refusal);
 
+// Files in the folder of the library `path` whose names begin so.
+std::vector<std::string> librariesBeside(const std::string &path, const std::string &prefix);
+
 } // namespace isthmus::cuda

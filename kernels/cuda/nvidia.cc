@@ -80,9 +80,16 @@ const Loaded<CublasLt> &loadedCublasLt() {
   return loaded;
 }
 // cuDNN compiles some kernels where it runs, by a library that it then asks for by name, as it does
-// for cuBLASLt. Those that are loaded need not be on its path.
+// for cuBLASLt, and that asks for one beside it. Those that are loaded need not be on their path.
 const Loaded<Nothing> &loadedCompiler() {
-  static const Loaded<Nothing> loaded("libnvrtc.so." + std::to_string(kToolkit));
+  static const Loaded<Nothing> loaded = [] {
+    Loaded<Nothing> compiler("libnvrtc.so." + std::to_string(kToolkit));
+    if (compiler.found.handle)
+      for (const std::string &beside :
+           librariesBeside(compiler.found.path, "libnvrtc-builtins.so."))
+        dlopen(beside.c_str(), RTLD_NOW | RTLD_LOCAL);
+    return compiler;
+  }();
   return loaded;
 }
 const Loaded<Cudnn> &loadedCudnn() {

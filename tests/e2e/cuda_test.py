@@ -96,6 +96,42 @@ class Runs(CudaCase):
             report = json.loads(self.read("r.json"))
             self.assertEqual(report["measured_peak_bytes"], report["predicted_peak_bytes"])
 
+    def test_whose_kernels_ran(self):
+        """The report counts nodes by the library that ran them, and those that a library was to run and did not; that is told."""
+        options = ["run", self.mlp(), "--loss=mse", "--device=cuda", "--steps=3", "--report=r.json"]
+        want = self.run_ok(*options, env=STAND_IN)
+        report = json.loads(self.read("r.json"))
+        products = report["kernels"]["stand-in"]
+        self.assertGreater(products, 0)
+        self.assertEqual((report["substitute_kernels"], report["device_notes"]), (0, []))
+        self.assertNotIn("note", want.err)
+        losses = report["loss"]
+        for faults, told in ("first-product second-product", "so our own kernel, which is slow, runs"), ("refuse-products", "refuse"):
+            result = self.run_ok(*options, env={**STAND_IN, "ISTHMUS_STAND_IN_FAULTS": faults})
+            report = json.loads(self.read("r.json"))
+            self.assertEqual(report["substitute_kernels"], products)
+            self.assertNotIn("stand-in", report["kernels"])
+            self.assertEqual(report["loss"], losses)
+            self.assertTrue(any(told in note for note in report["device_notes"]), report["device_notes"])
+            for note in report["device_notes"]:
+                self.assertEqual(result.err.count(note), 1)
+        self.run_ok("run", options[1], "--loss=mse", "--report=r.json")  # on the CPU
+        report = json.loads(self.read("r.json"))
+        self.assertLessEqual(set(report["kernels"]), {"plain", "onednn", "gemm"})
+        self.assertEqual(report["substitute_kernels"], 0)
+
+    def test_a_step_that_cannot_be_recorded(self):
+        options = ["run", self.mlp(), "--loss=mse", "--device=cuda", "--steps=4", "--report=r.json"]
+        result = self.run_ok(*options, env={**STAND_IN, "ISTHMUS_STAND_IN_FAULTS": "end-recording"})
+        self.assertEqual(result.err.count("steps are run kernel by kernel, because recording one failed"), 1)
+        self.assertEqual(len(set(json.loads(self.read("r.json"))["loss"])), 1)
+
+    def test_parts_of_the_selftest(self):
+        out = self.on_cuda("selftest", "--only=kernels,memory", "--ops=matmul,exp").out.decode()
+        self.assertRegex(out, r"^kernels +\d+ passed, 0 failed, [0-9.]+ s\nmemory +\d+ passed, 0 failed, [0-9.]+ s\n\d+ passed, 0 failed\n$")
+        for wrong in "--only=kernel", "--ops=matmuls":
+            self.assertEqual(command.run("selftest", wrong, cwd=self.dir).code, 2)
+
     def test_tf32_is_another_target(self):
         self.on_cuda("opt", self.chain(), "--loss=mean", "--policy=memory", "--precision=tf32", "-o", "out.isth")
         self.assertIn(b"cuda stand-in tf32", self.read("out.isth"))

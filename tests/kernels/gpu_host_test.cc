@@ -169,6 +169,16 @@ TEST_F(Folders, HoldLibrariesThatAreRefused) {
   EXPECT_EQ(one.path, b + "/" + name);
 }
 
+TEST_F(Folders, HoldWhatLibrariesAskFor) {
+  make("/lib");
+  const std::string folder = root_.string() + "/lib/";
+  for (const char *name : {"libnvrtc.so.13", "libnvrtc-builtins.so.13.2", "libother.so"})
+    std::ofstream(folder + name);
+  EXPECT_EQ(librariesBeside(folder + "libnvrtc.so.13", "libnvrtc-builtins.so."),
+            Names{folder + "libnvrtc-builtins.so.13.2"});
+  EXPECT_TRUE(librariesBeside("/no/such/folder/libnvrtc.so.13", "lib").empty());
+}
+
 // Kernels that say what they are asked.
 class Played : public PreparedKernel {
 public:

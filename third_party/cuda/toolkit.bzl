@@ -5,6 +5,8 @@ Looked for at $CUDA_HOME, where `nvcc` is on the PATH, and at /usr/local/cuda. T
 none) and the library :cudart, with the headers of cuBLASLt and cuDNN.
 """
 
+load(":generation.bzl", "generation_of")
+
 _LIBRARY = """
 cc_library(
     name = "cudart",
@@ -34,10 +36,10 @@ def _generation(ctx, home):
     driver = ctx.which("nvidia-smi")
     if not driver:
         return ""
-    said = ctx.execute([driver, "--query-gpu=compute_cap", "--format=csv,noheader"]).stdout
-    generation = said.split("\n")[0].strip().replace(".", "")
-    compiled = ctx.execute([home + "/bin/nvcc", "--list-gpu-code"]).stdout.split()
-    return generation if "sm_" + generation in compiled else ""
+    return generation_of(
+        ctx.execute([driver, "--query-gpu=compute_cap", "--format=csv,noheader"]).stdout,
+        ctx.execute([home + "/bin/nvcc", "--list-gpu-code"]).stdout,
+    )
 
 def _cuda_toolkit_impl(ctx):
     home = _home(ctx)

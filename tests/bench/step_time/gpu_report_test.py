@@ -20,9 +20,9 @@ class Report(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.dir = folder.name
 
-    def report(self, *args, program=command.BINARY):
+    def report(self, *args, program=command.BINARY, path=""):
         """(exit code, output, report.md) of the script in an environment that has nothing else."""
-        env = {"PATH": "/usr/bin:/bin", "ISTHMUS_CUDA_LIBRARY": LIBRARY}
+        env = {"PATH": f"{path}/usr/bin:/bin", "ISTHMUS_CUDA_LIBRARY": LIBRARY}
         done = subprocess.run(
             ["bash", REPORT, f"--isthmus={program}", f"--out={self.dir}/out", "--small", *args],
             cwd=self.dir, env=env, capture_output=True, text=True,
@@ -65,6 +65,26 @@ class Report(unittest.TestCase):
         self.assertEqual(code, 1, out)
         self.assertIn("a library refused or failed it", text)
         self.assertIn("so our own kernel, which is slow, runs", text)
+
+    def test_sanitizers(self):
+        """Each tool is run over the program; of what it finds cuda-gdb is asked."""
+        for name, body in {
+            "compute-sanitizer": 'echo "tool $2"; while [[ $1 != /* ]]; do shift; done; "$@"; [[ $* == *recording* ]] || exit 99',
+            "cuda-gdb": 'echo "debugs with ISTHMUS_CUDA_SYNC=$ISTHMUS_CUDA_SYNC: ${*: -4}"',
+        }.items():
+            with open(f"{self.dir}/{name}", "w") as file:
+                file.write(f"#!/bin/bash\n{body}\n")
+            os.chmod(f"{self.dir}/{name}", 0o755)
+        code, out, text = self.report("--sanitize", "memcheck", path=f"{self.dir}:")
+        self.assertEqual(code, 1, out)
+        self.assertIn("tool memcheck", text)
+        self.assertRegex(text, r"(?m)^recording +\d+ passed, 0 failed")
+        self.assertRegex(text, r"debugs with ISTHMUS_CUDA_SYNC=1: .*selftest --device=cuda --only=kernels --ops=relu,")
+        self.assertEqual(text.count("debugs"), 1)
+        self.assertNotIn("racecheck", text)
+        code, out, _ = self.report("--sanitize")
+        self.assertEqual(code, 0, out)
+        self.assertEqual(out.count("there is no compute-sanitizer here: left out"), 4)
 
     def test_time(self):
         code, out, text = self.report("families", "recording", "--limit=12", program=self.program("[[ $1 == selftest ]] && sleep 60"))
