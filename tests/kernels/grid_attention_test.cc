@@ -125,5 +125,49 @@ TEST(GridAttention, OfARowThatSeesNoKeyIsNan) {
   }
 }
 
+// Products of a library that fails are ours instead, which is no reason for another result, and is
+// told.
+class Failing : public PreparedKernel {
+public:
+  explicit Failing(const cuda::Queue &queue) : queue_(queue) { library = "a library"; }
+  void run(const KernelArgs &) override { queue_.failure = "no"; }
+
+private:
+  const cuda::Queue &queue_;
+};
+
+TEST(GridAttention, RunsOnOurOwnProductsWhereALibrarysFail) {
+  auto e = parseExample("attention(f32[2, 5, 3], f32[2, 4, 3], f32[2, 4, 2]) {scale = 1}");
+  auto operands = drawOperands(*e);
+  auto want = llvm::cantFail(interpretCall(plainKernels(), e->call, operands, kOptions));
+  cuda::Queue queue;
+  queue.prepareProduct = [](const OpCall &, const cuda::Queue &q,
+                            int64_t) -> std::unique_ptr<PreparedKernel> {
+    return std::make_unique<Failing>(q);
+  };
+  KernelOptions options;
+  options.queue = &queue;
+  auto kernel = llvm::cantFail(gridKernels().prepare(e->call, options));
+  EXPECT_FALSE(kernel->isSubstitute());
+  std::vector<Tensor> results;
+  llvm::SmallVector<const void *, 4> in;
+  llvm::SmallVector<void *, 4> out;
+  for (const Tensor &t : operands)
+    in.push_back(t.data);
+  for (const Tensor &t : want) {
+    results.push_back(Tensor::make(t.type, [](char *) {}));
+    out.push_back(const_cast<char *>(results.back().data));
+  }
+  Tensor workspace = Tensor::make(Type(DType::U8, {kernel->workspaceBytes()}), [](char *) {});
+  kernel->run({in, out, const_cast<char *>(workspace.data), nullptr});
+  for (size_t r = 0; r < want.size(); ++r)
+    expectClose(results[r], want[r]);
+  EXPECT_TRUE(kernel->isSubstitute());
+  EXPECT_EQ(queue.failure, nullptr);
+  ASSERT_EQ(queue.notes.size(), 2u); // of scores, and of what they weigh
+  EXPECT_EQ(queue.notes[0], "matmul(f32[2, 5, 3], f32[2, 4, 3]): a library fails (no), so our own "
+                            "kernel, which is slow, runs");
+}
+
 } // namespace
 } // namespace isthmus::testing
