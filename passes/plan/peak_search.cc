@@ -17,11 +17,14 @@ struct Start {
   bool isReordered; // otherwise it has the source order
   GreedyOptions greedy;
   double hot;
+  // In the second series the greedy search goes down to this share of the budget, and annealing
+  // comes back up: a good plan for less memory may be out of reach from above.
+  double overshoot;
 };
-constexpr Start kStarts[] = {{true, {false, 0}, 0.01},
-                             {false, {true, 0}, 0.05},
-                             {true, {true, 0.5}, 0.2},
-                             {false, {false, 0.5}, 1}};
+constexpr Start kStarts[] = {{true, {false, 0}, 0.01, 0.97},
+                             {false, {true, 0}, 0.05, 0.92},
+                             {true, {true, 0.5}, 0.2, 0.86},
+                             {false, {false, 0.5}, 1, 0.8}};
 
 } // namespace
 
@@ -99,7 +102,8 @@ Found PeakSearch::within(int64_t budget, double share, Series series) {
   Found best = known(budget);
   for (size_t i = 0; i < std::size(kStarts) && !isStopped_; ++i) {
     const Start &start = kStarts[i];
-    SearchState s = state(budget, stream + i);
+    SearchState s =
+        state(isSecond ? int64_t(start.overshoot * double(budget)) : budget, stream + i);
     if (start.isReordered != isSecond) // in the second series it is the other way round
       s.assign(ordered_);
     follow(s, slice);
@@ -109,6 +113,7 @@ Found PeakSearch::within(int64_t budget, double share, Series series) {
     if (i == 0)
       most = std::max(most, std::min(work(share) / 2, kWorkPerCandidate * s.candidates().size()));
     searchGreedily(s, start.greedy, begin + most);
+    s.setBudget(budget);
     Found found;
     anneal(s, start.hot, std::max(s.work(), begin) + work(slice) / 2, found);
     best.offer(std::move(found));
@@ -128,13 +133,13 @@ Found PeakSearch::within(int64_t budget, double share, Series series) {
 // Lowers the peak step by step, each time from where the last one was met, or else, where steps are
 // large, from the beginning; smaller steps after each that was not. Then all again, with other
 // choices.
-std::vector<TaskId> PeakSearch::leastPeak(double share, int64_t lowestPeak) {
+std::vector<Found> PeakSearch::down(double share, int64_t lowestPeak) {
   constexpr double kFarStep = 0.02, kLeastStep = 1e-3;
+  constexpr uint64_t kParts = 12; // of the work, for one way to one peak
   SearchState s = state(baselinePeak_, kLeastPeak);
   follow(s, share);
   s.assign(ordered_);
-  std::vector<TaskId> least = ordered_;
-  int64_t leastPeak = s.schedule().peak();
+  std::vector<Found> met = {{ordered_, s.cost(), s.schedule().peak()}};
   const uint64_t all = work(share), until = s.work() + all;
   GreedyOptions greedy;
   auto lower = [&](const std::vector<TaskId> &from, bool withSiblings, int64_t target,
@@ -146,28 +151,26 @@ std::vector<TaskId> PeakSearch::leastPeak(double share, int64_t lowestPeak) {
     searchGreedily(s, greedy, most);
     if (!s.fits())
       annealToBudget(s, most);
-    if (s.schedule().peak() < leastPeak) {
-      leastPeak = s.schedule().peak();
-      least = s.schedule().tasks();
-    }
+    if (s.schedule().peak() < met.back().peak)
+      met.push_back({s.schedule().tasks(), s.cost(), s.schedule().peak()});
     return s.fits();
   };
-  auto isDone = [&] { return s.work() >= until || leastPeak <= lowestPeak || isStopped_; };
+  auto isDone = [&] { return s.work() >= until || met.back().peak <= lowestPeak || isStopped_; };
   // What is far off is better reached in one go than step by step.
   const double ofBound = double(lowestPeak) / double(baselinePeak_);
   lower(ordered_, false, int64_t(double(baselinePeak_) * std::pow(ofBound, 0.75)),
         std::min(all / 3, kWorkPerCandidate * s.candidates().size()));
   for (; !isDone(); greedy.noise = 0.5)
     for (double step = 0.1; step > kLeastStep && !isDone();) {
-      const uint64_t slice = std::max<uint64_t>(all / 24, 1);
-      const int64_t target = std::max(lowestPeak, int64_t(double(leastPeak) * (1 - step)));
-      bool ok = lower(least, false, target, slice);
+      const uint64_t slice = std::max<uint64_t>(all / kParts, 1);
+      const int64_t target = std::max(lowestPeak, int64_t(double(met.back().peak) * (1 - step)));
+      bool ok = lower(std::vector(met.back().tasks), false, target, slice);
       if (!ok && step > kFarStep)
         ok = lower(ordered_, false, target, slice) || lower(sourceOrder(), true, target, slice);
       if (!ok)
         step /= 2;
     }
-  return least;
+  return met;
 }
 
 } // namespace isthmus::plan

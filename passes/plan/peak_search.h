@@ -24,8 +24,9 @@ public:
   // From these tasks on, at another budget. Each `stream` draws other random numbers.
   Found improved(const std::vector<TaskId> &tasks, int64_t budget, double hot, double share,
                  uint64_t stream);
-  // The least peak that is found; no schedule has one below `lowestPeak`.
-  std::vector<TaskId> leastPeak(double share, int64_t lowestPeak);
+  // Down to the least peak that is found; no schedule has one below `lowestPeak`. All schedules met
+  // on the way, each with a lower peak than the one before.
+  std::vector<Found> down(double share, int64_t lowestPeak);
   // All that was done until now no longer counts for the progress that is shown.
   void restartProgress() { share_ = 0; }
 

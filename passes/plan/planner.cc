@@ -157,7 +157,8 @@ private:
   // not depend on the budget asked for, so that what it finds is found again when it is asked for.
   void searchSmallest() {
     peaks_.restartProgress();
-    const std::vector<TaskId> tasks = peaks_.leastPeak(0.7, result_.lowestPeak);
+    const std::vector<Found> met = peaks_.down(0.7, result_.lowestPeak);
+    const std::vector<TaskId> &tasks = met.back().tasks;
     Candidate least = placed(tasks, 0, kPlacingLeast);
     const int64_t leastPeak = least.judged.peakBytes;
     std::vector<Candidate> all;
@@ -182,11 +183,21 @@ private:
       if (isWithin(c) && c.judged.cost < result_.planned.cost)
         take(std::move(c));
     for (double part : {1.0, 0.5}) {
-      int64_t room = int64_t(part * double(o_.budgetBytes - result_.smallestBytes));
-      Found found = peaks_.improved(tasks, leastPeak + room, 0.05, 0.1, kWithinLeast);
+      const int64_t room = int64_t(part * double(o_.budgetBytes - result_.smallestBytes));
+      const Found &from = cheapestWithin(met, leastPeak + room);
+      Found found = peaks_.improved(from.tasks, leastPeak + room, 0.05, 0.1, kWithinLeast);
       if (found && tryPlace(found.tasks, kPlacingAgain))
         break;
     }
+  }
+
+  // The last one is within.
+  static const Found &cheapestWithin(const std::vector<Found> &met, int64_t budget) {
+    const Found *best = &met.back();
+    for (const Found &f : met)
+      if (f.peak <= budget && best->isBetter(f.cost, f.peak))
+        best = &f;
+    return *best;
   }
 
   void bound() {
