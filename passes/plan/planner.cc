@@ -13,9 +13,9 @@ namespace isthmus::plan {
 namespace {
 
 // Shares of the effort. The best plan is packed harder than those after it, which cost more.
-constexpr double kFirstSearch = 0.5, kSecondSearch = 0.3, kBound = 0.2;
+constexpr double kFirstSearch = 0.5, kSecondSearch = 0.3, kTighten = 0.35, kBound = 0.2;
 constexpr double kPlacing = 0.12, kPlacingAgain = 0.05, kPlacingLeast = 0.1;
-constexpr double kTightenSearch = 0.02, kTightenPlacing = 0.025;
+constexpr double kTightenSearch = 0.03, kTightenPlacing = 0.05;
 
 // Streams of random numbers, beside those of PeakSearch.
 constexpr uint64_t kNearLeast = 300, kWithinLeast = 310, kTightened = 400;
@@ -95,34 +95,34 @@ private:
     return tryPlace(tasks, kPlacing);
   }
 
-  // Twice, from unlike starts: which one leads further is not known before. But where the first
-  // plan's arena exceeds the budget, the rest goes into tightening it.
+  // Twice, from unlike starts: which one leads further is not known before. The cheaper plan is
+  // placed first; one whose arena exceeds the budget is tightened.
   bool search() {
-    Found first = peaks_.within(o_.budgetBytes, kFirstSearch, PeakSearch::Series::First);
-    if (!first)
+    Found cheaper = peaks_.within(o_.budgetBytes, kFirstSearch, PeakSearch::Series::First), other;
+    if (!cheaper)
       return false;
-    if (!tryPlace(first.tasks, kPlacing)) {
-      tighten(std::move(first), kSecondSearch);
-      return hasPlan();
-    }
-    Found second = peaks_.within(o_.budgetBytes, kSecondSearch, PeakSearch::Series::Second);
-    if (first.isBetter(second.cost, second.peak) && !tryPlace(second.tasks, kPlacingAgain))
-      tighten(std::move(second), kPlacing);
-    return true;
+    other = peaks_.within(o_.budgetBytes, kSecondSearch, PeakSearch::Series::Second);
+    if (cheaper.isBetter(other.cost, other.peak))
+      std::swap(cheaper, other);
+    if (!tryPlace(cheaper.tasks, kPlacing))
+      tighten(std::move(cheaper), kTighten, 10);
+    const bool isWorthPlacing = other && (!hasPlan() || other.cost < result_.planned.cost);
+    if (isWorthPlacing && !tryPlace(other.tasks, kPlacingAgain) && !hasPlan())
+      tighten(std::move(other), kTighten, 3);
+    return hasPlan();
   }
 
   // To lower peaks, from where it stands, in steps that grow, until it fits; from there on back up
   // by what room is left, since plans of much the same peak may lie better or worse, from the plan
   // that fits and the last that did not in turn; until little is left to gain, or the share is used
-  // up. As long as no plan fits there are some more steps: the search for the smallest budget,
-  // which comes next, takes longer.
-  void tighten(Found now, double share) {
-    constexpr int kStepsWithoutPlan = 16;
+  // up. As long as no plan fits there are `leastSteps`, since the search for the smallest budget,
+  // which would come next, takes longer.
+  void tighten(Found now, double share, int leastSteps) {
     const double enough = now.cost + 0.01 * (now.cost - result_.baseline.cost);
     int64_t peak = last_.judged.peakBytes, over = last_.arenaBytes - o_.budgetBytes;
     double reach = 1;
     Found within;
-    for (int i = 0; (share > 0 || (!hasPlan() && i < kStepsWithoutPlan)) && within.cost > enough &&
+    for (int i = 0; (share > 0 || (!hasPlan() && i < leastSteps)) && within.cost > enough &&
                     !peaks_.isStopped();
          ++i) {
       const bool isFound = bool(within);

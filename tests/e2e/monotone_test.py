@@ -1,0 +1,62 @@
+#!/usr/bin/env python3
+"""More memory never costs more, also where each budget is searched for on its own."""
+
+import json
+import os
+import unittest
+
+import cli_cases
+import command
+from vgg import vgg_with_batch_norm
+
+SHARED = os.environ.get("ISTHMUS_SHARED", "")
+# As shares of the original cost. The promise is 0.002.
+TOLERANCE = 0.001
+
+
+class Monotone(cli_cases.Case):
+    def overheads(self, command_line, shares, effort):
+        """By share of the baseline; None where the budget is not met."""
+        found = {}
+        for share in shares:
+            result = command.run(*command_line, f"--budget={share}%", f"--effort={effort}", "--report=r.json",
+                                 "-o", "out.json" if command_line[0] == "plan" else "out.isth", cwd=self.dir)
+            self.assertIn(result.code, (0, 3), result)
+            found[share] = json.loads(self.read("r.json"))["recompute_overhead"] if result.code == 0 else None
+        return found
+
+    def assert_never_rises(self, command_line, shares, effort):
+        least = None
+        found = self.overheads(command_line, shares, effort)
+        for share in sorted(shares):
+            cost = found[share]
+            if least is None:
+                least = cost
+                continue
+            self.assertIsNotNone(cost, f"{share} % is not met, and less memory is: {found}")
+            self.assertLessEqual(cost, least + TOLERANCE, f"{share} % costs more than less memory: {found}")
+            least = min(least, cost)
+        self.assertIsNotNone(least, found)
+
+    def test_huge_first_layers(self):
+        """Few tensors make the peak, and each eviction alone gains nothing: good plans are hard to reach from above."""
+        self.write("vgg.isth", vgg_with_batch_norm(depth=13, batch=32, size=224))
+        self.assert_never_rises(["opt", "vgg.isth", "--loss=cross_entropy"], range(34, 45), effort=1)
+
+    def test_models_of_the_zoo(self):
+        for name in "cnn", "unet", "gpt2", "resnet":
+            with self.subTest(name):
+                file, loss = self.zoo(name)
+                self.assert_never_rises(["opt", file, *loss], (95, 90, 80, 70, 60), effort=0.3)
+
+    @unittest.skipUnless(os.path.isdir(os.path.join(SHARED, "graphs")), "needs the shared graphs")
+    def test_real_graphs(self):
+        graphs = os.path.join(SHARED, "graphs")
+        for name in sorted(os.listdir(graphs)):
+            if name.endswith(".json") and name != "figures.json":
+                with self.subTest(name):
+                    self.assert_never_rises(["plan", os.path.join(graphs, name)], (90, 75, 60, 50, 45, 40, 35), effort=0.5)
+
+
+if __name__ == "__main__":
+    command.main()
