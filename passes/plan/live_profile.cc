@@ -8,6 +8,7 @@ namespace isthmus::plan {
 namespace {
 
 constexpr int64_t kEmpty = INT64_MIN / 4;
+constexpr uint32_t kDeepTree = 2048; // leaves
 
 } // namespace
 
@@ -246,7 +247,8 @@ void LiveProfile::addRange(Position from, Position to, int64_t b) {
       live_[i] += b;
     refreshChunk(chunk);
   };
-  work_.done += 4;
+  // Of a deep tree more of the way to the root lies outside the processor's cache.
+  work_.done += leaves_ > kDeepTree ? 5 : 4;
   if (first == last)
     return part(first, from, to + 1);
   part(first, from, (first + 1) * kChunk);

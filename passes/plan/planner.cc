@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cmath>
 #include <utility>
 
 namespace isthmus::plan {
@@ -146,7 +147,7 @@ private:
       reach /= 2;
       if (!isFound) {
         peak = std::min(target, last_.judged.peakBytes);
-        over = std::min(over, last_.arenaBytes - o_.budgetBytes);
+        over = int64_t(std::sqrt(double(over) * double(last_.arenaBytes - o_.budgetBytes)));
         reach = 1;
         now = std::move(next);
       }
