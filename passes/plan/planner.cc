@@ -243,7 +243,7 @@ double effortOf(const SearchOptions &o, size_t numOps) {
   return o.effort > 0 ? o.effort : defaultEffort(numOps);
 }
 
-// Of two searches for the same.
+// The better of two plans for the same budget.
 static PlanResult better(PlanResult a, PlanResult b, bool smallest) {
   const bool isSecond =
       a.isWithin && b.isWithin && !smallest

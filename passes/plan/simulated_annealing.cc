@@ -7,7 +7,7 @@ namespace isthmus::plan {
 namespace {
 
 constexpr double kCold = 0.003; // the last temperature
-constexpr double kFewSteps = 8; // of mean cost, that one move on the way down may add in any case
+constexpr double kFewSteps = 8; // of mean cost: one move above the budget may add them in any case
 
 class Annealing {
 public:

@@ -8,8 +8,8 @@
 namespace isthmus::plan {
 
 // The most bytes that all storages of a problem may have together with its largest workspace, each
-// rounded up. No schedule in which a storage has one copy at a time comes above it; in others the
-// judge looks.
+// rounded up. No schedule in which a storage has one instance at a time comes above it; in others
+// the judge looks.
 constexpr int64_t kMostBytes = int64_t(1) << 62;
 
 // Of sizes, which are not negative: too much stays too much.

@@ -182,6 +182,36 @@ TEST(EditableSchedule, UndoLeavesNoTrace) {
   }
 }
 
+TEST(EditLog, RedoesWhatWasUndone) {
+  Rng rng(12);
+  int redone = 0;
+  for (int i = 0; i < 200; ++i) {
+    Problem p = randomProblem(rng, 30);
+    StorageGraph g(p);
+    EditableSchedule source(g);
+    SearchState state(g, source.peak() / 2, rng(), true);
+    RandomMoves moves(state);
+    for (int step = 0; step < 10; ++step)
+      moveSomehow(state, moves, rng);
+    state.edits.commit();
+    moves.ruin();
+    moves.recreate(1e300);
+    const std::vector<EditLog::Edit> edits = state.edits.since(0);
+    const std::vector<TaskId> after = state.schedule().tasks();
+    const int64_t peak = state.schedule().peak();
+    state.edits.undo();
+    for (int k = 0; k < 5; ++k) { // other edits in between, all undone
+      moves.evictOne(1e300);
+      state.edits.undo();
+    }
+    state.edits.redo(edits);
+    ASSERT_EQ(state.schedule().tasks(), after) << "problem " << i;
+    ASSERT_EQ(state.schedule().peak(), peak) << "problem " << i;
+    redone += !edits.empty();
+  }
+  EXPECT_GT(redone, 50);
+}
+
 SearchOptions options(int64_t budget) {
   SearchOptions o;
   o.budgetBytes = budget;
@@ -283,6 +313,29 @@ TEST(Planner, RecomputesNothingWithinTheBaseline) {
   PlanResult r = planWithin(p, options(baseline.peakBytes));
   EXPECT_TRUE(r.isWithin);
   EXPECT_EQ(r.planned.recomputed, 0u);
+}
+
+// Where every arena is larger than its peak, plans are tightened, and packed several times.
+TEST(Planner, PacksWithinAShareOfTheEffort) {
+  Rng rng(10);
+  int tightened = 0;
+  for (int i = 0; i < 60; ++i) {
+    Problem p = randomProblem(rng, 40);
+    SearchOptions o = options(evaluate(p, sourceOrder(p)).peakBytes * 8 / 10);
+    double spent = 0;
+    int packed = 0;
+    o.arenaOf = [&](const Schedule &, const Evaluation &judged, const PlacingLimits &limits) {
+      spent += limits.effort;
+      ++packed;
+      return judged.peakBytes + judged.peakBytes / 20;
+    };
+    PlanResult r = planWithin(p, o);
+    if (r.smallestBytes > 0)
+      continue; // the smallest budget was looked for
+    EXPECT_LE(spent, 0.75 * o.effort) << "problem " << i;
+    tightened += packed > 2;
+  }
+  EXPECT_GT(tightened, 5);
 }
 
 TEST(Planner, StopsWhenAskedAndGivesTheBestSoFar) {
