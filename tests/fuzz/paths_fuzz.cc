@@ -3,7 +3,7 @@
 // every output with what was written to it. And any name of a file beside a model: what is read
 // lies in the model's folder.
 //
-// FUZZ: sources=tools/cli/paths.cc
+// FUZZ: sources=tools/cli/paths.cc tools/cli/exit.cc
 
 #include "ir/check.h"
 #include "ir/file.h"
@@ -27,7 +27,7 @@ public:
     fs::path base = fs::exists("/dev/shm") ? "/dev/shm" : fs::temp_directory_path();
     ISTHMUS_CHECK(!llvm::sys::fs::createUniqueDirectory((base / "paths").string(), made),
                   "a folder");
-    root_ = made.str().str();
+    root_ = fs::canonical(made.str().str());
   }
   ~Folder() { fs::remove_all(root_); }
 
@@ -55,6 +55,15 @@ public:
 
   static void write(const fs::path &path, const std::string &text) { std::ofstream(path) << text; }
   const fs::path &root() const { return root_; }
+
+  // Whether the path leads to a place in here, links followed. Others are not ours to write to.
+  bool holds(const std::string &path) const {
+    std::error_code loop;
+    fs::path real = fs::weakly_canonical(path, loop);
+    if (loop)
+      real = (fs::current_path() / path).lexically_normal();
+    return llvm::StringRef(real.string()).startswith((root_ / "").string());
+  }
 
 private:
   fs::path root_;
@@ -101,7 +110,7 @@ struct Output {
   bool isFolder;
 };
 
-void checkCommand(Bytes bytes) {
+void checkCommand(Bytes bytes, const Folder &folder) {
   CommandPaths paths;
   std::vector<std::string> inputs;
   std::vector<Output> outputs;
@@ -110,6 +119,8 @@ void checkCommand(Bytes bytes) {
     std::string path = bytes.path();
     if (path == "-")
       continue; // standard input and output, which hold nothing to compare
+    if (!folder.holds(path))
+      continue;
     if (kind < 3) {
       inputs.push_back(path);
       paths.reads("input", path);
@@ -167,6 +178,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (bytes.next() % 4 == 0)
     checkBeside(bytes, folder);
   else
-    checkCommand(bytes);
+    checkCommand(bytes, folder);
   return 0;
 }
