@@ -319,7 +319,7 @@ TEST(Planner, RecomputesNothingWithinTheBaseline) {
 TEST(Planner, PacksWithinAShareOfTheEffort) {
   Rng rng(10);
   int tightened = 0;
-  for (int i = 0; i < 60; ++i) {
+  for (int i = 0; i < 300; ++i) {
     Problem p = randomProblem(rng, 40);
     SearchOptions o = options(evaluate(p, sourceOrder(p)).peakBytes * 8 / 10);
     double spent = 0;
