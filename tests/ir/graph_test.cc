@@ -39,11 +39,11 @@ TEST(Graph, IsRewrittenWhereNodesStandForThoseOfAnother) {
                    "  output %b\n");
   EXPECT_FALSE(g.isRewritten());
   Graph moved = g;
-  moved.editNode(NodeId(1)).sourceIndex = 0;
+  moved.editNode(NodeId(1)).from.sourceIndex = 0;
   EXPECT_TRUE(moved.isRewritten());
   EXPECT_FALSE(moved.hasClones());
   Graph cloned = g;
-  cloned.editNode(NodeId(1)).origin = NodeId(0);
+  cloned.editNode(NodeId(1)).from.origin = NodeId(0);
   EXPECT_TRUE(cloned.isRewritten());
   EXPECT_TRUE(cloned.hasClones());
 }

@@ -27,7 +27,7 @@ void expectCanonical(const std::string &text) {
 }
 
 TEST(Text, EveryClause) {
-  expectCanonical(R"(isthmus 2
+  expectCanonical(R"isth(isthmus 2
 weights "mlp weights.safetensors" digest "0123456789abcdef"
 record {bias = fused, budget = 4096, layout = channels-last, mode = as-written, policy = "memory (frontiers)", target = "cpu avx2"}
 meta answer = "42"
@@ -59,7 +59,7 @@ graph @mlp {
   output %h gradient(%w, 2)
   output %"%r\e9" next(%s)
 }
-)");
+)isth");
 }
 
 // What version 1 spelled into names, `meta` and clauses of their own are fields.

@@ -708,7 +708,7 @@ TEST(Names, SizesThatNobodyWroteAreNoted) {
   auto &size = *t.mutable_shape()->add_dim();
   size.set_dim_value(2297668033614959926);
   std::vector<std::string> notes;
-  EXPECT_EQ(rowsOf(m.graphOf({.note = [&](const std::string &s) { notes.push_back(s); }})), "relu");
+  EXPECT_EQ(rowsOf(m.graphOf({.note = [&](const Remark &r) { notes.push_back(r.text); }})), "relu");
   ASSERT_EQ(notes.size(), 1u);
   EXPECT_NE(notes[0].find("declares 'y' of size"), std::string::npos) << notes[0];
   size.set_dim_value(7);
@@ -739,7 +739,7 @@ TEST(Names, OutputListedTwiceIsOne) {
   m.output("y");
   m.output("y");
   std::vector<std::string> notes;
-  EXPECT_EQ(outputNames(m.graphOf({.note = [&](const std::string &s) { notes.push_back(s); }})),
+  EXPECT_EQ(outputNames(m.graphOf({.note = [&](const Remark &r) { notes.push_back(r.text); }})),
             Names{"y"});
   ASSERT_EQ(notes.size(), 1u);
   EXPECT_NE(notes[0].find("'y' is listed twice"), std::string::npos) << notes[0];

@@ -88,7 +88,7 @@ TEST(Rebuild, DropsEdgesToNodesLeftOut) {
   for (uint32_t i = 0; i < w.g.numNodes(); ++i)
     if (NodeId(i) != w.node(w.b))
       r.copyNode(NodeId(i));
-  Graph g = r.finish({w.c});
+  Graph g = r.finish({{w.c, {}}});
 
   EXPECT_EQ(g.numNodes(), 4u);
   EXPECT_FALSE(g.find("b"));
