@@ -5,7 +5,7 @@
 namespace isthmus {
 namespace {
 
-constexpr llvm::StringRef kModes[] = {"", "eval", "as-written"}; // by ModeSource
+constexpr llvm::StringRef kModes[] = {"", "eval", "as_written"}; // by ModeSource
 
 } // namespace
 
@@ -13,8 +13,8 @@ llvm::ArrayRef<AttrDef> recordDefs() {
   static const AttrDef defs[] = {
       {"bias", AttrKind::String, Attr(std::string()), "fused: products add their biases"},
       {"budget", AttrKind::Int, Attr(int64_t(0)), "bytes that the arena was to stay within"},
-      {"layout", AttrKind::String, Attr(std::string()), "channels-last: of convolutions"},
-      {"mode", AttrKind::String, Attr(std::string()), "eval or as-written, where asked for"},
+      {"layout", AttrKind::String, Attr(std::string()), "channels_last: of convolutions"},
+      {"mode", AttrKind::String, Attr(std::string()), "eval or as_written, where asked for"},
       {"policy", AttrKind::String, Attr(std::string()), "that planned the graph"},
       {"target", AttrKind::String, Attr(std::string()), "for which it was planned"},
   };
@@ -31,7 +31,7 @@ Attrs recordAttrs(const GraphRecord &r) {
   text("target", r.target);
   if (r.budgetBytes)
     a.set("budget", *r.budgetBytes);
-  text("layout", r.channelsLast ? "channels-last" : "");
+  text("layout", r.channelsLast ? "channels_last" : "");
   text("bias", r.fusedBias ? "fused" : "");
   text("mode", kModes[static_cast<size_t>(r.mode)]);
   return a;
@@ -51,14 +51,14 @@ llvm::Expected<GraphRecord> recordFrom(const Attrs &a) {
       return makeError("record: '{0}' is '{1}' or is not there, got '{2}'", name, word, got);
     return llvm::Error::success();
   };
-  if (llvm::Error e = either("layout", "channels-last", r.channelsLast))
+  if (llvm::Error e = either("layout", "channels_last", r.channelsLast))
     return e;
   if (llvm::Error e = either("bias", "fused", r.fusedBias))
     return e;
   const std::string mode = text("mode");
   const auto *known = llvm::find(kModes, llvm::StringRef(mode));
   if (known == std::end(kModes))
-    return makeError("record: 'mode' is 'eval', 'as-written' or is not there, got '{0}'", mode);
+    return makeError("record: 'mode' is 'eval', 'as_written' or is not there, got '{0}'", mode);
   r.mode = static_cast<ModeSource>(known - std::begin(kModes));
   return r;
 }

@@ -168,7 +168,11 @@ ExternalFiles::open(const std::string &location) {
         "its data is in another file, '{0}', and this model was not read from a folder", location);
   auto bytes = readFileBeside(folder_, location, outside_);
   if (!bytes)
-    return makeError("its external data: {0}", plainMessage(bytes.takeError()));
+    return llvm::handleErrors(bytes.takeError(), [](std::unique_ptr<DiagError> e) -> llvm::Error {
+      for (Diag &d : e->diags)
+        d.message = "its external data: " + d.message;
+      return llvm::Error(std::move(e));
+    });
   if (told_)
     told_(pathBeside(folder_ + "/", location));
   return open_[location] = std::move(*bytes);

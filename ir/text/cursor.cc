@@ -20,12 +20,12 @@ std::string shown(const Token &t) {
   return shown(t.text);
 }
 
-std::string messageOf(llvm::Error e) {
-  std::string message;
+Diag firstOf(llvm::Error e) {
+  Diag first;
   llvm::handleAllErrors(
-      std::move(e), [&](const DiagError &d) { message = d.diags.front().message; },
-      [&](const llvm::ErrorInfoBase &other) { message = other.message(); });
-  return message;
+      std::move(e), [&](const DiagError &d) { first = d.diags.front(); },
+      [&](const llvm::ErrorInfoBase &other) { first.message = other.message(); });
+  return first;
 }
 
 // --- Tokens
@@ -90,7 +90,12 @@ bool Cursor::error(llvm::StringRef part, Loc loc, std::string message, std::vect
   return false;
 }
 
-bool Cursor::error(const Token &t, llvm::Error e) { return error(t, messageOf(std::move(e))); }
+bool Cursor::error(const Token &t, llvm::Error e) {
+  Diag first = firstOf(std::move(e));
+  error(t, std::move(first.message));
+  diags_.back().remedies = std::move(first.remedies);
+  return false;
+}
 
 bool Cursor::unexpected(const std::string &wanted) {
   if (at(Tok::Bad))

@@ -40,7 +40,7 @@ public:
   bool error(const Token &t, std::string message, std::vector<Note> notes = {}) {
     return error(t.text, t.loc, std::move(message), std::move(notes));
   }
-  bool error(const Token &t, llvm::Error e);  // the error's own message, placed at `t`
+  bool error(const Token &t, llvm::Error e);  // the error's own message and remedies, placed at `t`
   bool unexpected(const std::string &wanted); // "expected <wanted>, got <the current token>"
   bool failed() const { return !diags_.empty(); }
   bool full() const { return diags_.size() > kMostDiags; } // enough: stop parsing
@@ -73,7 +73,7 @@ private:
 
 std::string shown(const Token &t);       // "'relu'", "the end of the line"
 std::string shown(llvm::StringRef text); // in quotes, cut if long
-std::string messageOf(llvm::Error e);    // of its first diagnostic
+Diag firstOf(llvm::Error e);             // its first diagnostic
 
 template <typename Item> bool Cursor::list(Tok opening, Tok closing, const char *what, Item item) {
   if (!at(opening))

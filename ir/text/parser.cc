@@ -359,10 +359,10 @@ bool Parser::parseWeights(const Token &name, const Type &type, Initializer &init
   auto tensor = lookup_(g_.weightsFile, g_.weightsDigest, init.key);
   if (!tensor) {
     // Told once where it is about the whole file.
-    std::string message = messageOf(tensor.takeError());
-    bool isNew = message != lookupError_;
-    lookupError_ = message;
-    return isNew && c_.error(key, std::move(message));
+    Diag d = firstOf(tensor.takeError());
+    bool isNew = d.message != lookupError_;
+    lookupError_ = d.message;
+    return isNew && c_.error(key, llvm::make_error<DiagError>(std::vector{std::move(d)}));
   }
   if (tensor->type != type)
     return c_.error(key, shown(name) + " is " + type.str() + ", but the weights file has " +
@@ -500,7 +500,7 @@ bool Parser::buildNode(NodeId &id) {
     if (!line_.operands.empty())
       end = line_.callEnd.text.end();
     return c_.error(llvm::StringRef(begin, end - begin), line_.opToken.loc,
-                    messageOf(node.takeError()), notesOn(operands));
+                    firstOf(node.takeError()).message, notesOn(operands));
   }
   id = *node;
   g_.editNode(id).loc = line_.opToken.loc;

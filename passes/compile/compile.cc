@@ -27,7 +27,7 @@ LoweringOptions loweringChosen(const Graph &g, const CompileOptions &o, const Ta
     return {};
   if (g.wasPlanned() && o.layout != ChannelLayout::Auto &&
       (o.layout == ChannelLayout::Last) != g.record.channelsLast)
-    o.note("the graph was planned channels " +
+    o.note("the graph was planned channels-" +
            std::string(g.record.channelsLast ? "last" : "first") + " and stays so");
   return o.lowering ? *o.lowering : loweringFor(target, o.layout);
 }

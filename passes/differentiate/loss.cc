@@ -157,8 +157,10 @@ std::string floatOutputs(const Graph &g) {
 llvm::Expected<ValueId> lossOperand(const Graph &g, const LossOptions &o) {
   const std::string kind = lossName(o.kind).str();
   if (o.value.empty() && g.outputs().empty())
-    return addRemedy(makeError("the loss {0} takes the first output, and the graph has none", kind),
-                     {"loss", kind + ":%value", "name a value"});
+    return addRemedy(
+        addRemedy(makeError("the loss {0} takes the first output, and the graph has none", kind),
+                  {"loss", kind + ":%value", "name a value"}),
+        {"loss", "%value", "differentiate one itself"});
   auto y = o.value.empty() ? llvm::Expected<ValueId>(g.outputs()[0]) : namedValue(g, o.value);
   if (y && !isFloat(g.type(*y).dtype))
     return addRemedy(

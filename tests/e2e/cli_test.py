@@ -371,7 +371,7 @@ class Inputs(Case):
                     self.run_ok("verify", model, out, *loss)
                     self.run_ok("verify", out, model, *loss, "--layout=channels-first")
                     self.assert_same(self.outputs(out), self.outputs(model, *loss, f"--layout={layout}"))
-        self.assertIn(b"record {layout = channels-last}", self.read("out.isth"))
+        self.assertIn(b"record {layout = channels_last", self.read("out.isth"))
         self.assertIn("channels_last = true", self.read("out.isth").decode())
         talk = self.run_ok("run", "out.isth", "--layout=channels-first").err
         self.assertIn("planned channels-last", talk)

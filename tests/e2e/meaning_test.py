@@ -82,7 +82,7 @@ class Parameters(Meaning):
 
     def test_what_cannot_be_tied(self):
         self.fails(2, ["--tie expects two names"], "run", "m.onnx", "--loss=mean", "--tie=embed.weight")
-        self.fails(1, ["'onnx::Mul_3' is f32[]", "their numbers differ"],
+        self.fails(1, ["'embed.weight' and 'onnx::Mul_3' cannot be tied", "f32[]", "their numbers differ"],
                    "run", "m.onnx", "--loss=mean", "--tie=embed.weight,onnx::Mul_3")
         self.fails(1, ["no tensor of the file is called 'embed'", "did you mean 'embed.weight'"],
                    "run", "m.onnx", "--loss=mean", "--untie=embed")
@@ -171,7 +171,7 @@ class Loss(Meaning):
 
     def test_of_another_output(self):
         r = self.report("run", self.heads(), "--loss=mse")
-        self.assertIn("--loss=mse takes the first of 2 floating-point outputs, %a; --loss=mse:%b takes another", r["talk"])
+        self.assertIn("the loss mse takes the first of 2 floating-point outputs, %a; take another with --loss=mse:%b", r["talk"])
         self.write("in/target.npy", npy("f32", (2, 3), [0.0] * 6))
         self.write("in/x.npy", npy("f32", (2, 3), [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]))
         r = self.report("run", "m.isth", "--loss=mse:%b", "--inputs=in")
@@ -186,12 +186,12 @@ class Loss(Meaning):
         self.fails(1, ["'%w' is an input of the graph (param)"], "run", "m.isth", "--loss=mean:%w")
         self.fails(1, ["no gradient of '%c' reaches a parameter"], "run", "m.isth", "--loss=%c")
         self.run_ok("run", "m.isth", "--loss=%c", "--wrt=%x")
-        self.fails(1, ["no gradient of '%a' reaches what --wrt=%v names"], "run", "m.isth", "--loss=%a", "--wrt=%v")
+        self.fails(1, ["no gradient of '%a' reaches a value that was named to differentiate by"], "run", "m.isth", "--loss=%a", "--wrt=%v")
         self.fails(1, ["no gradient of '%loss' reaches a parameter"], "run", "m.isth", "--loss=mean:%stopped")
         self.fails(1, ["'%ids' is of type i64", "'%a', '%b'"], "run", "m.isth", "--loss=mean:%ids")
         self.fails(1, ["no value is called '%aa'; did you mean"], "run", "m.isth", "--loss=mean:%aa")
         for bad in "mean:b", "mean:", "mse%b", "median":
-            self.fails(2, ["--loss expects", "KIND:%value"], "run", "m.isth", f"--loss={bad}")
+            self.fails(2, ["--loss: a loss is one of", "KIND:%value"], "run", "m.isth", f"--loss={bad}")
 
     def test_an_output_of_integers_is_blamed(self):
         """Also where nothing else is floating-point."""
@@ -303,13 +303,13 @@ class Said(Meaning):
     def test_a_memory_limit_below_what_is_always_there(self):
         self.chain()
         r = self.report("opt", "chain.isth", "--loss=mean", "--policy=none")
-        err = self.fails(3, ["--memory-limit=1000 cannot be met: parameters and inputs, which are always there, take", "give --memory-limit="],
+        err = self.fails(3, ["a memory limit of 1000 B (1000 bytes) cannot be met: parameters and inputs, which are always there, take", "give --memory-limit="],
                          "opt", "chain.isth", "--loss=mean", "--memory-limit=1000", "--effort=1", "--report=r.json")
         self.assertNotIn("budget", err)
         advice = int(err.split("give --memory-limit=")[1].split(",")[0])
         self.assertEqual(advice, r["persistent_bytes"] + json.loads(self.read("r.json"))["smallest_budget_bytes"])
         self.run_ok("opt", "chain.isth", "--loss=mean", f"--memory-limit={advice}", "--effort=1", "-o", "o.isth")
-        self.fails(3, ["--memory-limit=1000 cannot be met by the policy"], "opt", "chain.isth", "--loss=mean", "--memory-limit=1000",
+        self.fails(3, ["a memory limit of 1000 B (1000 bytes) cannot be met by the policy"], "opt", "chain.isth", "--loss=mean", "--memory-limit=1000",
                    "--policy=none")
 
     def test_a_policy_that_saves_nothing(self):

@@ -29,7 +29,7 @@ void expectCanonical(const std::string &text) {
 TEST(Text, EveryClause) {
   expectCanonical(R"isth(isthmus 2
 weights "mlp weights.safetensors" digest "0123456789abcdef"
-record {bias = fused, budget = 4096, layout = channels-last, mode = as-written, policy = "memory (frontiers)", target = "cpu avx2"}
+record {bias = fused, budget = 4096, layout = channels_last, mode = as_written, policy = "memory (frontiers)", target = "cpu avx2"}
 meta answer = "42"
 meta "odd key" = "a \22quoted\22 \\ value\0a"
 graph @mlp {
@@ -88,7 +88,7 @@ graph @g {
 }
 )");
   EXPECT_EQ(graphText(g), R"(isthmus 2
-record {bias = fused, layout = channels-last, mode = eval, policy = memory, target = "cpu avx2"}
+record {bias = fused, layout = channels_last, mode = eval, policy = memory, target = "cpu avx2"}
 meta answer = "42"
 graph @g {
   param %w : f32[2]
@@ -125,7 +125,7 @@ graph @g { // comment
 }
 // behind
 )");
-  EXPECT_EQ(graphText(g), R"(isthmus 1
+  EXPECT_EQ(graphText(g), R"(isthmus 2
 graph @g {
   const %a : f32[2, 3] = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
   param %z : f32[] = fill {value = 0.0}
@@ -138,7 +138,7 @@ graph @g {
 }
 
 TEST(Text, NegativeZeroIsNotTheDefault) {
-  expectCanonical(R"(isthmus 1
+  expectCanonical(R"(isthmus 2
 graph @g {
   input %x : f32[2]
   %y = affine(%x) {shift = -0.0} : f32[2]

@@ -90,7 +90,7 @@ TEST(Import, UnnamedSizesAreCalledByInputAndAxis) {
       ->mutable_shape()
       ->mutable_dim(0)
       ->clear_dim_param();
-  EXPECT_NE(m.errorOf().find("--dim x.0=..."), std::string::npos);
+  EXPECT_NE(m.errorOf().find("dim = x.0=..."), std::string::npos);
   EXPECT_EQ(
       m.graphOf({.dims = {{"x.0", 2}}}).type(m.graphOf({.dims = {{"x.0", 2}}}).find("x")).str(),
       "f32[2, 3]");

@@ -11,7 +11,7 @@ namespace {
 Graph zoo(llvm::StringRef name, const ZooOptions &options) {
   return llvm::cantFail(buildZoo(name, options));
 }
-Graph smallNet() { return zoo("resnet", {{"depth", "20"}, {"batch", "2"}, {"shape", "3x16x16"}}); }
+Graph smallNet() { return zoo("resnet", {{"depth", "20"}, {"batch", "2"}, {"shape", "3x32x32"}}); }
 
 CompileOptions crossEntropy() {
   CompileOptions o;

@@ -34,7 +34,7 @@ std::string flag(const Remedy &r) {
 std::string flagsText(llvm::ArrayRef<Remedy> remedies) {
   std::string text, last;
   for (const Remedy &r : remedies) {
-    if (r.option == last) // what is to be given more than once
+    if (r.option == last && r.purpose.empty()) // what is to be given more than once
       text += " " + flag(r);
     else
       text += (text.empty() ? "; " : ", or ") +
