@@ -5,9 +5,22 @@
 
 namespace isthmus {
 
-// Prints the condition, the message and a request for a report, then ends the process with exit
-// code 5.
-[[noreturn]] void bugFound(const char *file, int line, const char *what,
+struct Bug {
+  const char *file;
+  int line;
+  const char *condition; // that does not hold
+  std::string message;
+};
+
+std::string bugText(const Bug &bug); // "internal: MESSAGE (CONDITION, at FILE:LINE)"
+
+// Is told of a bug, on the thread that met it, and does not return: it ends the process or that
+// thread, or throws. Without one the bug is told on stderr, and the process aborts as at an
+// assertion. To be set once, by the program that the library is part of, before it is used.
+using BugHandler = void (*)(const Bug &);
+void setBugHandler(BugHandler handler);
+
+[[noreturn]] void bugFound(const char *file, int line, const char *condition,
                            const std::string &message);
 
 } // namespace isthmus

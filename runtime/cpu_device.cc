@@ -1,9 +1,9 @@
 #include "runtime/cpu_device.h"
+#include "runtime/team.h"
 
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
-#include <omp.h>
 #include <thread>
 
 namespace isthmus {
@@ -79,7 +79,7 @@ public:
   llvm::Expected<PreparedKernel *> prepare(const OpCall &call) override {
     std::unique_ptr<PreparedKernel> &kernel = prepared_[callKey(call)];
     if (!kernel) {
-      omp_set_num_threads(options_.threads);
+      TeamSize team(options_.threads);
       auto made = kernels_.prepare(call, options_);
       if (!made)
         return made.takeError();
@@ -92,7 +92,7 @@ public:
     return llvm::Error::success();
   }
   llvm::Error launch(PreparedKernel &kernel, KernelArgs args) override {
-    omp_set_num_threads(options_.threads);
+    TeamSize team(options_.threads);
     args.random = &random_;
     kernel.run(args);
     return llvm::Error::success();

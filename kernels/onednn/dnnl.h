@@ -4,7 +4,7 @@
 
 #include "ir/type.h"
 #include "runtime/kernel.h"
-#include <omp.h>
+#include "runtime/team.h"
 #include <oneapi/dnnl/dnnl.hpp>
 #include <optional>
 
@@ -72,21 +72,10 @@ template <typename PrimitiveDesc> bool findImplementation(PrimitiveDesc &pd) {
   return true;
 }
 
-// Sets the number of threads that oneDNN, which runs on OpenMP, sees in this scope.
-class Threads {
-public:
-  explicit Threads(int n) : before_(omp_get_max_threads()) { omp_set_num_threads(n); }
-  ~Threads() { omp_set_num_threads(before_); }
-  Threads(const Threads &) = delete;
-
-private:
-  int before_;
-};
-
 // Runs `make`, which gives a kernel or null; null too where oneDNN cannot do what was asked.
 template <typename Make>
 std::unique_ptr<PreparedKernel> orNull(const KernelOptions &options, Make make) {
-  Threads scope(options.threads);
+  TeamSize team(options.threads);
   try {
     return make();
   } catch (const dnnl::error &) {

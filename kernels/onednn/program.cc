@@ -81,7 +81,7 @@ bool Program::isDue(When when, int64_t round) const {
 }
 
 void Program::run(const KernelArgs &args) {
-  Threads scope(threads_);
+  TeamSize team(threads_);
   auto *workspace = static_cast<char *>(args.workspace);
   llvm::SmallVector<char *, 8> address(buffers_.size());
   for (int64_t round = 0; round < rounds_; ++round) {

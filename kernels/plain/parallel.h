@@ -3,6 +3,7 @@
 #pragma once
 
 #include "runtime/kernel.h"
+#include "runtime/team.h"
 #include <algorithm>
 #include <omp.h>
 #include <type_traits>
@@ -16,10 +17,8 @@ public:
       : inner_(std::move(inner)), threads_(threads) {}
   int64_t workspaceBytes() const override { return inner_->workspaceBytes(); }
   void run(const KernelArgs &args) override {
-    int before = omp_get_max_threads(); // a setting of the calling thread alone
-    omp_set_num_threads(threads_);
+    TeamSize team(threads_);
     inner_->run(args);
-    omp_set_num_threads(before);
   }
 
 private:

@@ -26,8 +26,8 @@ public:
     if (!problem)
       return problem.takeError();
     p_ = std::move(*problem);
-    residency_ = residencyOf(g_, p_);
-    out_.planned = residency_.peak(g_, p_);
+    liveSets_ = liveSetsOf(g_, p_);
+    out_.planned = liveSets_.peak(g_, p_);
     if (llvm::Error e = baseline())
       return e;
     findMost();
@@ -44,7 +44,7 @@ private:
     auto p = extractProblem(original_, target_);
     if (!p)
       return p.takeError();
-    out_.baseline = residencyOf(original_, *p).peak(original_, *p);
+    out_.baseline = liveSetsOf(original_, *p).peak(original_, *p);
     for (const plan::Op &op : p->problem.ops)
       out_.baselineUs += op.isPinned ? 0 : op.cost;
     for (const plan::Op &op : p_.problem.ops)
@@ -68,39 +68,39 @@ private:
     isCheckpoint_.assign(g_.numValues(), false);
     for (ValueId v : o_.checkpoints)
       isCheckpoint_[roots_[v.index].index] = true;
-    copyOf_.assign(g_.numValues(), kNone);
-    copiesOf_.resize(g_.numValues());
-    for (size_t i = 0; i < residency_.copies.size(); ++i) {
-      ValueId v = residency_.value(g_, p_, i);
-      copyOf_[v.index] = uint32_t(i);
-      copiesOf_[firstRunOf(v).index].push_back(uint32_t(i));
+    instanceOf_.assign(g_.numValues(), kNone);
+    instancesOf_.resize(g_.numValues());
+    for (size_t i = 0; i < liveSets_.instances.size(); ++i) {
+      ValueId v = liveSets_.value(g_, p_, i);
+      instanceOf_[v.index] = uint32_t(i);
+      instancesOf_[firstRunOf(v).index].push_back(uint32_t(i));
     }
   }
 
   // Of each 2^k nodes in a row, the most that is live.
   void findMost() {
-    most_ = {residency_.live};
-    for (size_t width = 1; 2 * width <= residency_.live.size(); width *= 2) {
+    most_ = {liveSets_.live};
+    for (size_t width = 1; 2 * width <= liveSets_.live.size(); width *= 2) {
       const std::vector<int64_t> &half = most_.back();
       std::vector<int64_t> whole;
-      for (size_t i = 0; i + 2 * width <= residency_.live.size(); ++i)
+      for (size_t i = 0; i + 2 * width <= liveSets_.live.size(); ++i)
         whole.push_back(std::max(half[i], half[i + width]));
       most_.push_back(std::move(whole));
     }
   }
 
   // Between two nodes, themselves left out.
-  Gap gap(uint32_t from, uint32_t to) const {
+  IdleInterval gap(uint32_t from, uint32_t to) const {
     if (to <= from + 1)
       return {from, to, 0};
     const unsigned k = llvm::Log2_32(to - from - 1);
     return {from, to, std::max(most_[k][from + 1], most_[k][to - (1u << k)])};
   }
 
-  Kind kindOf(llvm::ArrayRef<uint32_t> copies) const {
-    if (copies.size() > 1)
+  Kind kindOf(llvm::ArrayRef<uint32_t> instances) const {
+    if (instances.size() > 1)
       return Kind::Recomputed;
-    switch (residency_.kind(g_, p_, copies[0])) {
+    switch (liveSets_.kind(g_, p_, instances[0])) {
     case LiveKind::Saved:
       return Kind::Kept;
     case LiveKind::ParameterGradient:
@@ -115,28 +115,28 @@ private:
 
   // `v` is a storage's first value, made by a first run.
   TensorFate fateOf(ValueId v) const {
-    const std::vector<uint32_t> &copies = copiesOf_[v.index];
+    const std::vector<uint32_t> &instances = instancesOf_[v.index];
     const plan::Op &op = p_.problem.ops[p_.opOf(g_.value(v).def)];
     TensorFate f;
     f.value = v;
-    f.kind = kindOf(copies);
-    f.bytes = residency_.copies[copies[0]].bytes;
-    f.recomputations = unsigned(copies.size() - 1);
+    f.kind = kindOf(instances);
+    f.bytes = liveSets_.instances[instances[0]].bytes;
+    f.recomputations = unsigned(instances.size() - 1);
     f.runUs = op.cost;
     f.addedUs = op.cost * f.recomputations;
     f.mayRunAgain = op.recomputable;
     f.isCheckpoint = isCheckpoint_[v.index];
     f.dependsOnParameters = dependsOnParameters_[v.index];
-    f.first = residency_.copies[copies[0]].first;
-    for (uint32_t i : copies) {
-      const Instance &c = residency_.copies[i];
-      if (c.first > f.last && i != copies[0])
+    f.first = liveSets_.instances[instances[0]].first;
+    for (uint32_t i : instances) {
+      const Instance &c = liveSets_.instances[i];
+      if (c.first > f.last && i != instances[0])
         f.away.push_back(gap(f.last, c.first));
       uint32_t from = c.first;
       for (uint32_t use : c.uses) {
         if (g_.node(NodeId(use)).op->is(kView) && use != c.last)
           continue; // who reads the view counts
-        Gap waits = gap(from, use);
+        IdleInterval waits = gap(from, use);
         if (!f.kept || std::pair(waits.live, waits.to - waits.from) >
                            std::pair(f.kept->live, f.kept->to - f.kept->from))
           f.kept = waits;
@@ -151,10 +151,10 @@ private:
 
   void addTotals() {
     for (uint32_t v = 0; v < g_.numValues(); ++v) {
-      if (copiesOf_[v].empty())
+      if (instancesOf_[v].empty())
         continue;
-      int64_t bytes = residency_.copies[copiesOf_[v][0]].bytes;
-      Explanation::Total &t = out_.totals[size_t(kindOf(copiesOf_[v]))];
+      int64_t bytes = liveSets_.instances[instancesOf_[v][0]].bytes;
+      Explanation::Total &t = out_.totals[size_t(kindOf(instancesOf_[v]))];
       t.tensors += bytes > 0;
       t.bytes += bytes;
     }
@@ -171,7 +171,7 @@ private:
       std::vector<bool> seen(g_.numValues(), false);
       for (ValueId v : *named) {
         ValueId first = storageOf(v);
-        if (copiesOf_[first.index].empty() || seen[first.index])
+        if (instancesOf_[first.index].empty() || seen[first.index])
           continue; // always there
         seen[first.index] = true;
         told.push_back(first);
@@ -182,9 +182,9 @@ private:
                          o_.of);
     } else {
       for (uint32_t v = 0; v < g_.numValues(); ++v) {
-        if (copiesOf_[v].empty() || bytesOf(ValueId(v)) == 0)
+        if (instancesOf_[v].empty() || bytesOf(ValueId(v)) == 0)
           continue;
-        Kind k = kindOf(copiesOf_[v]);
+        Kind k = kindOf(instancesOf_[v]);
         if (k == Kind::Kept || k == Kind::Recomputed)
           told.push_back(ValueId(v));
       }
@@ -197,7 +197,7 @@ private:
     return llvm::Error::success();
   }
 
-  int64_t bytesOf(ValueId v) const { return residency_.copies[copiesOf_[v.index][0]].bytes; }
+  int64_t bytesOf(ValueId v) const { return liveSets_.instances[instancesOf_[v.index][0]].bytes; }
 
   // The value at the root of its views and boundaries, in the first run.
   ValueId storageOf(ValueId v) const { return firstRunOf(roots_[v.index]); }
@@ -235,8 +235,8 @@ private:
       if (!e_.p_.isNode(r.op))
         return true;
       ValueId v = e_.g_.node(e_.p_.nodeOf(r.op)).result(r.output);
-      uint32_t copy = e_.copyOf_[e_.roots_[v.index].index];
-      return copy == kNone || e_.residency_.copies[copy].last >= before_;
+      uint32_t instance = e_.instanceOf_[e_.roots_[v.index].index];
+      return instance == kNone || e_.liveSets_.instances[instance].last >= before_;
     }
 
     const Explainer &e_;
@@ -244,30 +244,30 @@ private:
     size_t depth_ = 0;
   };
 
-  // Drops the copy that is kept in that gap.
+  // Evicts the instance in that idle interval.
   std::optional<Remake> remake(const TensorFate &f) const {
     const uint32_t before = f.kept->to;
-    auto holder = llvm::find_if(copiesOf_[f.value.index], [&](uint32_t i) {
-      return residency_.copies[i].first <= f.kept->from && residency_.copies[i].last >= before;
+    auto holder = llvm::find_if(instancesOf_[f.value.index], [&](uint32_t i) {
+      return liveSets_.instances[i].first <= f.kept->from && liveSets_.instances[i].last >= before;
     });
-    if (holder == copiesOf_[f.value.index].end())
+    if (holder == instancesOf_[f.value.index].end())
       return std::nullopt;
-    const uint32_t copy = *holder;
+    const uint32_t instance = *holder;
     Again again(*this, before);
-    if (!again.add(residency_.copies[copy].made.op))
+    if (!again.add(liveSets_.instances[instance].made.op))
       return std::nullopt;
     Remake out;
     for (OpIndex op : again.runs) {
       out.runs += !p_.problem.ops[op].isView();
       out.us += p_.problem.ops[op].cost;
     }
-    // Views of the old copy that are read later are made anew, of the new one; those that are made
-    // while it waits are read only later.
+    // Views of the old instance that are read later are made anew, of the new one; those that are
+    // made while it waits are read only later.
     llvm::DenseMap<OpIndex, bool> isReadLater;
     for (uint32_t i = before; i < g_.numNodes(); ++i)
       for (const Read &r : p_.problem.ops[p_.opOf(NodeId(i))].inputs)
         isReadLater[r.op] = true;
-    const ValueId made = residency_.value(g_, p_, copy);
+    const ValueId made = liveSets_.value(g_, p_, instance);
     plan::Schedule s;
     for (uint32_t i = 0; i < before; ++i) {
       const OpIndex op = p_.opOf(NodeId(i));
@@ -301,7 +301,7 @@ private:
       if (!v)
         continue;
       ValueId storage = storageOf(v);
-      if (copiesOf_[storage.index].empty())
+      if (instancesOf_[storage.index].empty())
         continue; // a view of an input
       BottleneckFate b;
       b.value = v;
@@ -360,11 +360,11 @@ private:
   const ExplainOptions &o_;
   std::vector<ValueId> roots_;
   GraphProblem p_;
-  Residency residency_;
+  LiveSets liveSets_;
   std::vector<std::vector<int64_t>> most_;
   size_t numTold_ = 0;
-  std::vector<uint32_t> copyOf_;                // by root: its copy, or kNone
-  std::vector<std::vector<uint32_t>> copiesOf_; // by root of a first run: copies, in order
+  std::vector<uint32_t> instanceOf_;               // by root: its instance, or kNone
+  std::vector<std::vector<uint32_t>> instancesOf_; // by root of a first run: instances, in order
   std::vector<bool> dependsOnParameters_, isCheckpoint_;
   Explanation out_;
 };

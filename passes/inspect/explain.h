@@ -2,17 +2,17 @@
 #pragma once
 
 #include "passes/checkpoint/policy.h"
-#include "passes/inspect/residency.h"
+#include "passes/inspect/live_sets.h"
 
 namespace isthmus {
 
 // Between two uses of a tensor; `from` and `to` are nodes.
-struct Gap {
+struct IdleInterval {
   uint32_t from = 0, to = 0;
   int64_t live = 0; // the most that is live in between
 };
 
-// Dropping a tensor in a gap, all else being as it is.
+// Evicting a tensor in an idle interval, all else being as it is.
 struct Remake {
   unsigned runs = 0; // beside its own, what it is made from where that is gone by then
   double us = 0;
@@ -36,9 +36,9 @@ struct TensorFate {
   uint32_t first = 0, last = 0; // of all its copies
   bool mayRunAgain = false, isCheckpoint = false, isAtPeak = false;
   bool dependsOnParameters = true;
-  std::optional<Gap> kept;      // between two uses of one copy: where the most is live
-  std::vector<Gap> away;        // times between copies in which there is none
-  std::optional<Remake> remake; // of `kept`, of tensors that are told at length
+  std::optional<IdleInterval> kept; // between two uses of one copy: where the most is live
+  std::vector<IdleInterval> away;   // times between copies in which there is none
+  std::optional<Remake> remake;     // of `kept`, of tensors that are told at length
 };
 
 // A bottleneck: an articulation point of the forward part.

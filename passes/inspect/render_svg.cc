@@ -53,9 +53,11 @@ llvm::Expected<std::string> renderSvg(llvm::StringRef dot, unsigned limitSeconds
         ".dot file and draw it elsewhere");
   SharedBytes in, out, err;
   if (!in.isOpen() || !out.isOpen() || !err.isOpen())
-    return makeError(ErrorKind::Device, "no memory to share with '{0}': {1}", *program, std::strerror(errno));
+    return makeError(ErrorKind::Device, "no memory to share with '{0}': {1}", *program,
+                     std::strerror(errno));
   if (std::error_code ec = in.write(dot))
-    return makeError(ErrorKind::Device, "no memory to share with '{0}': {1}", *program, ec.message());
+    return makeError(ErrorKind::Device, "no memory to share with '{0}': {1}", *program,
+                     ec.message());
 
   const std::string from = in.path(), to = out.path(), talk = err.path();
   std::string problem;

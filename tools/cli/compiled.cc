@@ -2,6 +2,7 @@
 
 #include "ir/file.h"
 #include "tools/cli/budget.h"
+#include "tools/cli/bug.h"
 
 namespace isthmus {
 namespace {
@@ -79,14 +80,17 @@ llvm::Expected<Compiled> compiled(Graph g, CompileOptions o, const Target &targe
                                   const std::string &reportPath) {
   WatchedSearch search;
   o.progress = search.progress();
+  const Graph given = g; // for a report
+  GraphAtHand atHand(given);
   auto c = compile(std::move(g), o, target);
   if (c)
     return c;
-  return llvm::handleErrors(c.takeError(), [&](std::unique_ptr<NotWithin> e) -> llvm::Error {
-    if (llvm::Error failed = writeReport(Report(e->figures), reportPath))
-      return failed;
-    return llvm::Error(std::move(e));
-  });
+  return llvm::handleErrors(withSavedGraph(c.takeError()),
+                            [&](std::unique_ptr<NotWithin> e) -> llvm::Error {
+                              if (llvm::Error failed = writeReport(Report(e->figures), reportPath))
+                                return failed;
+                              return llvm::Error(std::move(e));
+                            });
 }
 
 llvm::Error interruptedError() {

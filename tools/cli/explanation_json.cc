@@ -87,7 +87,7 @@ private:
     return j;
   }
 
-  Json gap(const Gap &g) const {
+  Json gap(const IdleInterval &g) const {
     return {{"from", node(g_, g.from)},
             {"to", node(g_, g.to)},
             {"nodes", g.to - g.from},
@@ -112,7 +112,7 @@ private:
     j["is_checkpoint"] = f.isCheckpoint;
     j["kept"] = f.kept ? gap(*f.kept) : Json();
     j["away"] = Json::array();
-    for (const Gap &g : f.away) {
+    for (const IdleInterval &g : f.away) {
       Json away = gap(g);
       away["byte_nodes"] = f.bytes * int64_t(g.to - g.from);
       j["away"].push_back(std::move(away));

@@ -70,16 +70,16 @@ std::string priceText(const ExplainedPlan &e, const TensorFate &f) {
 }
 
 // Of a tensor that is recomputed: the time between two copies where keeping it would weigh most.
-const Gap *worstAway(const TensorFate &f) {
-  const Gap *worst = nullptr;
-  for (const Gap &g : f.away)
+const IdleInterval *worstAway(const TensorFate &f) {
+  const IdleInterval *worst = nullptr;
+  for (const IdleInterval &g : f.away)
     if (!worst || g.live > worst->live)
       worst = &g;
   return worst;
 }
 
 std::string keptInsteadText(const ExplainedPlan &e, const TensorFate &f) {
-  const Gap *worst = worstAway(f);
+  const IdleInterval *worst = worstAway(f);
   if (!worst)
     return "its copies are there at the same time";
   Bar bar = barOf(e);
@@ -91,7 +91,7 @@ std::string keptInsteadText(const ExplainedPlan &e, const TensorFate &f) {
 }
 
 std::string awayText(const ExplainedPlan &e, const TensorFate &f) {
-  const Gap *worst = worstAway(f);
+  const IdleInterval *worst = worstAway(f);
   return (worst ? "away " + span(e, worst->from, worst->to) + "; " : "") + keptInsteadText(e, f);
 }
 

@@ -1,5 +1,6 @@
 #include "tools/cli/process.h"
 
+#include "tools/cli/bug.h"
 #include "tools/cli/console.h"
 #include "llvm/Support/ErrorHandling.h"
 #include "llvm/Support/Signals.h"
@@ -82,6 +83,7 @@ std::atomic<bool> isGuarded{false};
 
 void guardProcess() {
   isGuarded = true;
+  guardBugs();
   openStandardDescriptors();
   std::signal(SIGPIPE, SIG_IGN);
   std::set_new_handler(outOfMemory);

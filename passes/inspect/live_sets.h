@@ -36,19 +36,19 @@ struct PeakContents {
 };
 
 // Copies of storages, and what is live, by node: nodes run in order of the graph, each once.
-struct Residency {
-  std::vector<plan::Instance> copies;
+struct LiveSets {
+  std::vector<plan::Instance> instances;
   std::vector<int64_t> live; // by node
 
-  ValueId value(const Graph &g, const GraphProblem &p, size_t copy) const {
-    const plan::Read &made = copies[copy].made;
+  ValueId value(const Graph &g, const GraphProblem &p, size_t instance) const {
+    const plan::Read &made = instances[instance].made;
     return g.node(p.nodeOf(made.op)).result(made.output);
   }
-  LiveKind kind(const Graph &g, const GraphProblem &p, size_t copy) const;
+  LiveKind kind(const Graph &g, const GraphProblem &p, size_t instance) const;
   PeakContents peak(const Graph &g, const GraphProblem &p) const;
 };
 
 // `p` is the problem of `g`.
-Residency residencyOf(const Graph &g, const GraphProblem &p);
+LiveSets liveSetsOf(const Graph &g, const GraphProblem &p);
 
 } // namespace isthmus

@@ -1,4 +1,4 @@
-#include "passes/inspect/residency.h"
+#include "passes/inspect/live_sets.h"
 
 #include "llvm/ADT/STLExtras.h"
 
@@ -11,8 +11,8 @@ llvm::StringRef liveKindText(LiveKind k) {
   return kTexts[size_t(k)];
 }
 
-LiveKind Residency::kind(const Graph &g, const GraphProblem &p, size_t copy) const {
-  const plan::Instance &c = copies[copy];
+LiveKind LiveSets::kind(const Graph &g, const GraphProblem &p, size_t instance) const {
+  const plan::Instance &c = instances[instance];
   const Node &n = g.node(p.nodeOf(c.made.op));
   if (c.isOutput)
     return n.phase == Phase::Backward ? LiveKind::ParameterGradient : LiveKind::OtherOutput;
@@ -27,19 +27,19 @@ LiveKind Residency::kind(const Graph &g, const GraphProblem &p, size_t copy) con
   return isSaved ? LiveKind::Saved : LiveKind::Passing;
 }
 
-PeakContents Residency::peak(const Graph &g, const GraphProblem &p) const {
+PeakContents LiveSets::peak(const Graph &g, const GraphProblem &p) const {
   PeakContents out;
   if (live.empty())
     return out;
   const uint32_t at = uint32_t(std::max_element(live.begin(), live.end()) - live.begin());
   out.bytes = live[at];
   out.node = NodeId(at);
-  for (size_t i = 0; i < copies.size(); ++i) {
-    const plan::Instance &c = copies[i];
+  for (size_t i = 0; i < instances.size(); ++i) {
+    const plan::Instance &c = instances[i];
     if (at < c.first || at > c.last)
       continue;
     bool isTaken = c.donatedTo != plan::Instance::kNotDonated && c.last == at;
-    int64_t bytes = c.bytes - (isTaken ? copies[c.donatedTo].bytes : 0);
+    int64_t bytes = c.bytes - (isTaken ? instances[c.donatedTo].bytes : 0);
     LiveKind k = kind(g, p, i);
     out.bytesOf[size_t(k)] += bytes;
     if (bytes > 0)
@@ -54,11 +54,11 @@ PeakContents Residency::peak(const Graph &g, const GraphProblem &p) const {
   return out;
 }
 
-Residency residencyOf(const Graph &g, const GraphProblem &p) {
-  Residency out;
-  out.copies = plan::instancesOf(p.problem, plan::sourceOrder(p.problem));
+LiveSets liveSetsOf(const Graph &g, const GraphProblem &p) {
+  LiveSets out;
+  out.instances = plan::instancesOf(p.problem, plan::sourceOrder(p.problem));
   std::vector<int64_t> change(g.numNodes() + 1, 0);
-  for (const plan::Instance &c : out.copies) {
+  for (const plan::Instance &c : out.instances) {
     change[c.first] += c.bytes;
     change[c.last + 1] -= c.bytes;
   }
@@ -66,9 +66,9 @@ Residency residencyOf(const Graph &g, const GraphProblem &p) {
   for (uint32_t i = 0; i < g.numNodes(); ++i)
     out.live.push_back((there += change[i]) +
                        p.problem.rounded(p.problem.ops[p.opOf(NodeId(i))].workspace));
-  for (const plan::Instance &c : out.copies)
+  for (const plan::Instance &c : out.instances)
     if (c.donatedTo != plan::Instance::kNotDonated)
-      out.live[c.last] -= out.copies[c.donatedTo].bytes;
+      out.live[c.last] -= out.instances[c.donatedTo].bytes;
   return out;
 }
 
