@@ -160,7 +160,7 @@ void bench(const Layer &layer, const char *op, int64_t batch, int threads,
   Bytes a(call.operands[0].bytes()), b(call.operands[1].bytes()), out(call.results[0].bytes());
   const void *operands[] = {a.data, b.data};
   void *results[] = {out.data};
-  onednn::Threads scope(threads);
+  TeamSize team(threads);
   std::string best;
   double bare = bestOf(op, convShape(call), best), flops = costOf(call).flops;
   bool isTaken = false;
