@@ -3,6 +3,7 @@
 #include "ir/onnx/op_table.h"
 #include <cmath>
 #include <cstring>
+#include <type_traits>
 
 namespace isthmus::onnx_import {
 namespace {
@@ -86,6 +87,16 @@ template <typename T> std::optional<int64_t> rangeLength(T start, T limit, T del
   }
 }
 
+// Number `i` of a range. Of integers it lies between start and limit although the product need not,
+// so unsigned numbers, which wrap, give it.
+template <typename T> T numberOf(T start, T delta, int64_t i) {
+  if constexpr (std::is_integral_v<T>)
+    return static_cast<T>(static_cast<uint64_t>(start) +
+                          static_cast<uint64_t>(i) * static_cast<uint64_t>(delta));
+  else
+    return start + static_cast<T>(i) * delta;
+}
+
 template <typename T> void range(NodeContext &n, DType dtype) {
   auto value = [&](size_t i) {
     T v;
@@ -101,7 +112,7 @@ template <typename T> void range(NodeContext &n, DType dtype) {
                   n.state.model.fileBytes);
   n.result(0, n.constant(Tensor::make(Type(dtype, {*length}), [&](char *out) {
     for (int64_t i = 0; i < *length; ++i) {
-      T v = static_cast<T>(start + static_cast<T>(i) * delta);
+      T v = numberOf(start, delta, i);
       std::memcpy(out + size_t(i) * sizeof v, &v, sizeof v);
     }
   })));

@@ -409,6 +409,13 @@ const Case kConstants[] = {
      {},
      {2},
      {3, 1}},
+    // Twice the delta is 2^63, which no i64 is; the numbers all are.
+    {"Range",
+     11,
+     {{{}, {-0x1p63}, Proto::INT64}, {{}, {0x1p62}, Proto::INT64}, {{}, {0x1p62}, Proto::INT64}},
+     {},
+     {3},
+     {-0x1p63, -0x1p62, 0}},
     {"Mod", 13, {{{3}, {7, -7, 6}, Proto::INT64}, {{}, {3}, Proto::INT64}}, {}, {3}, {1, 2, 0}},
     {"Mod",
      13,
