@@ -2,7 +2,7 @@
 
 Usage: report_table.py FOLDER PLANNED:RUN...
 
-For every policy there are FOLDER/PLANNED-POLICY.plan.json, written by `isthmus opt`, and FOLDER/RUN-POLICY.run.json, written
+For every budget and policy there are FOLDER/PLANNED-POLICY.plan.json, written by `isthmus opt`, and FOLDER/RUN-POLICY.run.json, written
 by `isthmus run` on a batch that may be smaller. "planned" columns come from the first, "run" columns from the second.
 """
 
@@ -11,8 +11,8 @@ import os
 import statistics
 import sys
 
-POLICIES = ("none", "speed", "memory", "list")
-HEAD = ("model", "policy", "baseline", "predicted", "arena", "added", "run as", "predicted", "measured", "arena", "step")
+POLICIES = ("none", "60%", "50%", "min", "speed", "memory", "list")
+HEAD = ("model", "budget, policy", "baseline", "predicted", "arena", "added", "run as", "predicted", "measured", "arena", "step")
 
 
 def mib(n):
