@@ -17,7 +17,8 @@ llvm::Expected<Graph> prepared(Graph g, const CompileOptions &o) {
       return converted;
     g = std::move(*converted);
   }
-  return o.differentiates ? trainingStep(std::move(g), o.step) : llvm::Expected<Graph>(std::move(g));
+  return o.differentiates ? trainingStep(std::move(g), o.step)
+                          : llvm::Expected<Graph>(std::move(g));
 }
 
 namespace {

@@ -1,6 +1,6 @@
 // The whole road from a graph, forward or not, to one that can run: in the element type and mode
-// asked for, differentiated, lowered for a target, planned, rewritten, and with a place in the arena
-// for every storage.
+// asked for, differentiated, lowered for a target, planned, rewritten, and with a place in the
+// arena for every storage.
 //
 // Nothing here prints, ends the process or keeps state. Errors are DiagErrors in the library's
 // words; what each kind of them means to a process is its own affair.
@@ -54,6 +54,11 @@ struct CompileOptions {
   void note(const Remark &remark) const {
     if (step.note)
       step.note(remark);
+  }
+  // Whether a plan is searched for: within a budget, or within a limit on memory alone.
+  bool searches() const {
+    return std::holds_alternative<Budget>(plan) ||
+           (std::holds_alternative<AsItIs>(plan) && memoryLimitBytes);
   }
 };
 

@@ -10,7 +10,7 @@ namespace isthmus {
 struct Figures {
   int64_t baselinePeakBytes = 0, predictedPeakBytes = 0, arenaBytes = 0, persistentBytes = 0,
           outputBytes = 0;
-  double recomputeOverhead = 0; // the share of the original cost that is added
+  double recomputeOverhead = 0;                 // the share of the original cost that is added
   std::optional<double> lowerBoundOverhead = 0; // of schedules such as `boundModel` says; if known
   std::string boundModel = "any-order";         // none costs less than running everything once
   std::optional<int64_t> lowerBoundBytes, smallestBudgetBytes; // where known

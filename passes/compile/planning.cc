@@ -32,8 +32,8 @@ struct Limit {
 class Planning {
 public:
   Planning(Graph given, const CompileOptions &o, const Target &target)
-      : given_(std::move(given)), o_(o), target_(target),
-        start_(std::chrono::steady_clock::now()) {}
+      : given_(std::move(given)), o_(o), target_(target), start_(std::chrono::steady_clock::now()) {
+  }
 
   llvm::Expected<Compiled> run() {
     out_.original = withoutDeadNodes(originalOf(given_));
@@ -44,9 +44,7 @@ public:
     figures().mode = modeText(given_).str();
     figures().persistentBytes = persistentBytes(out_.original, target_);
     figures().lowerBoundBytes = plan::lowestPeak(problem_.problem);
-    bool searches = std::holds_alternative<Budget>(o_.plan) ||
-                    (std::holds_alternative<AsItIs>(o_.plan) && o_.memoryLimitBytes);
-    if (llvm::Error e = searches ? withinBudget() : byPolicy())
+    if (llvm::Error e = o_.searches() ? withinBudget() : byPolicy())
       return e;
     if (llvm::Error e = finish())
       return e;
@@ -212,9 +210,8 @@ private:
                       bytesText(*o_.memoryLimitBytes), *o_.memoryLimitBytes,
                       bytesText(f.persistentBytes), bytesText(*f.smallestBudgetBytes),
                       bytesText(*f.lowerBoundBytes));
-    d.remedies = {
-        {"memory-limit", std::to_string(f.persistentBytes + *f.smallestBudgetBytes), ""},
-        {"effort", "", "search longer"}};
+    d.remedies = {{"memory-limit", std::to_string(f.persistentBytes + *f.smallestBudgetBytes), ""},
+                  {"effort", "", "search longer"}};
     return llvm::make_error<NotWithin>(std::move(d), ErrorKind::CannotBeMet, f);
   }
 

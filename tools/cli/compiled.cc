@@ -20,6 +20,8 @@ llvm::Expected<std::optional<LossOptions>> lossOf(const ModelOptions &o, const G
   return *loss;
 }
 
+} // namespace
+
 Wrt wrtOf(const std::string &text) {
   if (text.empty() || text == "params")
     return {Wrt::Kind::Params, ""};
@@ -29,6 +31,8 @@ Wrt wrtOf(const std::string &text) {
     return {Wrt::Kind::All, ""};
   return {Wrt::Kind::Named, text};
 }
+
+namespace {
 
 // Of flags that were checked.
 PlanChoice planOf(const PlanFlags &o) {
@@ -78,13 +82,16 @@ std::function<bool(const plan::SearchProgress &)> WatchedSearch::progress() {
 
 llvm::Expected<Compiled> compiled(Graph g, CompileOptions o, const Target &target,
                                   const std::string &reportPath) {
-  WatchedSearch search;
-  o.progress = search.progress();
+  std::optional<WatchedSearch> search; // without a search, an interrupt ends the process
+  if (o.searches())
+    o.progress = search.emplace().progress();
   const Graph given = g; // for a report
   GraphAtHand atHand(given);
   auto c = compile(std::move(g), o, target);
-  if (c)
+  if (c) {
+    c->wasInterrupted |= search && search->wasInterrupted(); // after the search, too
     return c;
+  }
   return llvm::handleErrors(withSavedGraph(c.takeError()),
                             [&](std::unique_ptr<NotWithin> e) -> llvm::Error {
                               if (llvm::Error failed = writeReport(Report(e->figures), reportPath))

@@ -26,6 +26,8 @@ struct Report : Figures {
 // Writes it whole or not at all; an empty path writes nothing.
 llvm::Error writeReport(const Report &r, const std::string &path);
 
+Wrt wrtOf(const std::string &text); // of --wrt
+
 // What the flags ask of the library. `given` tells the type of the labels.
 llvm::Expected<CompileOptions> compileOptions(const ModelOptions &model, const PlanFlags &plan,
                                               const GivenInputs &given);

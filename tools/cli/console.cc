@@ -51,11 +51,6 @@ void Console::note(const Remark &remark) {
   talk(paint("36", "note: ") + text + "\n");
 }
 
-void Console::warn(const std::string &text) {
-  clearBar();
-  talk(paint("35", "warning: ") + text + "\n");
-}
-
 void Console::line(const std::string &text) {
   clearBar();
   talk(text + "\n");

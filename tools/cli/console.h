@@ -23,7 +23,6 @@ public:
   void setQuiet(bool quiet) { quiet_ = quiet; } // notes are not printed
 
   void note(const Remark &remark); // the same once; remedies as flags
-  void warn(const std::string &text);
   void line(const std::string &text); // as it is
   // Prints the error and gives the exit code that it stands for.
   int report(llvm::Error e);

@@ -5,15 +5,11 @@
 #include "ir/verifier.h"
 #include "kernels/fold.h"
 #include "passes/simplify/dce.h"
-#include "tools/cli/console.h"
+#include "tools/cli/compiled.h"
 #include "tools/cli/exit.h"
 
 namespace isthmus {
 namespace {
-
-bool isKeywordOfWrt(llvm::StringRef wrt) {
-  return wrt.empty() || wrt == "params" || wrt == "inputs" || wrt == "all";
-}
 
 Outside outsideOf(const ModelOptions &o) {
   return o.allowOutside ? Outside::Allowed : Outside::Refused;
@@ -31,8 +27,8 @@ llvm::Expected<Graph> readOnnx(const ModelOptions &o, CommandPaths &paths,
     return ties.takeError();
   onnx.ties = std::move(*ties);
   onnx.untie = parseNameList(o.untie);
-  if (!isKeywordOfWrt(o.wrt))
-    onnx.learn = parseNameList(o.wrt);
+  if (Wrt wrt = wrtOf(o.wrt); wrt.kind == Wrt::Kind::Named)
+    onnx.learn = parseNameList(wrt.names);
   onnx.fold = foldWithPlainKernels;
   onnx.note = [](const Remark &r) { Console::get().note(r); };
   onnx.inputValue = [&](llvm::StringRef input) { return tensorFor(given, input); };

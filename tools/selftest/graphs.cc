@@ -9,14 +9,19 @@
 
 namespace isthmus {
 
-llvm::Error Selftest::checkNetwork(const std::string &name, const ZooOptions &options) {
+// A network's training step; of one that names no loss, by the mean of its output.
+static llvm::Expected<Graph> zooStep(const std::string &name, const ZooOptions &options) {
   auto forward = buildZoo(name, options);
   if (!forward)
     return forward.takeError();
   StepOptions step;
   if (!forward->loss)
     step.loss = LossOptions{LossKind::Mean};
-  auto g = trainingStep(std::move(*forward), step);
+  return trainingStep(std::move(*forward), step);
+}
+
+llvm::Error Selftest::checkNetwork(const std::string &name, const ZooOptions &options) {
+  auto g = zooStep(name, options);
   if (!g)
     return g.takeError();
   g = lowered(std::move(*g), loweringFor(device_.target(), ChannelLayout::Auto));
@@ -44,13 +49,7 @@ llvm::Error Selftest::checkChannelsLast(const std::string &name, const Graph &wi
 }
 
 llvm::Error Selftest::checkRecording(const std::string &name, const ZooOptions &options) {
-  auto forward = buildZoo(name, options);
-  if (!forward)
-    return forward.takeError();
-  StepOptions step;
-  if (!forward->loss)
-    step.loss = LossOptions{LossKind::Mean};
-  auto g = trainingStep(std::move(*forward), step);
+  auto g = zooStep(name, options);
   if (!g)
     return g.takeError();
   auto once = outputsOf(*g, AsItIs(), device_);
