@@ -63,6 +63,8 @@ void setElement(DType t, char *data, int64_t i, double v) {
     return store(data, i, uint8_t(v));
   case DType::Bool:
     return store(data, i, uint8_t(v != 0));
+  case DType::Token:
+    return;
   }
 }
 

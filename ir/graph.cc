@@ -111,6 +111,9 @@ llvm::Expected<ValueId> Graph::addInput(InputKind kind, llvm::StringRef wanted, 
                      kMaxRank);
   if (!type.isValid())
     return makeError("'{0}' has a negative size or one over 2^60 bytes: {1}", wanted, type.str());
+  if (!type.isPlain())
+    return makeError("'{0}' is given from outside, as a tensor in the device's memory; got {1}",
+                     wanted, type.str());
   if (llvm::Error e = completeInitializer(init, type))
     return e;
   ValueId v = addValue(wanted, type);

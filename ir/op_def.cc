@@ -152,6 +152,11 @@ llvm::Expected<TypeList> inferTypes(const OpDef &op, const Attrs &attrs,
     return makeError("'{0}' expects {1} operands ({2}), got {3}", op.name, want, op.operands,
                      operands.size());
   }
+  const bool isOrdered = op.effect == Effect::Ordered;
+  for (size_t i = 0; i < operands.size() && !isOrdered; ++i)
+    if (!operands[i].isPlain())
+      return makeError("'{0}' expects tensors in the device's memory, got '{1}' as operand {2}",
+                       op.name, operands[i].str(), i);
   auto types = op.infer(InferContext(op, attrs, operands));
   if (!types)
     return types.takeError();
@@ -164,6 +169,8 @@ llvm::Expected<TypeList> inferTypes(const OpDef &op, const Attrs &attrs,
     else if (!t.isValid())
       return makeError("'{0}' would give a result of {1}: its size is negative or over 2^60 bytes",
                        op.name, t.str());
+    else if (!t.isPlain() && !isOrdered)
+      return makeError("'{0}' gives tensors in the device's memory, not '{1}'", op.name, t.str());
   return types;
 }
 

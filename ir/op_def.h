@@ -124,16 +124,29 @@ struct AttrDef {
 
 enum Trait : uint32_t {
   kElementwise =
-      1 << 0,       // every result element depends on the operand elements at its own index alone
-  kView = 1 << 1,   // result 0 has the bytes of operand 0: no storage, no work
-  kRandom = 1 << 2, // draws from the keyed generator; has an int attribute `stream`
-  kContraction = 1 << 3, // convolution or matrix product: what the policy `speed` keeps
+      1 << 0,     // every result element depends on the operand elements at its own index alone
+  kView = 1 << 1, // result 0 has the bytes of operand 0: no storage, no work
+  kContraction = 1 << 2, // convolution or matrix product: what the policy `speed` keeps
   kNotACheckpoint =
-      1 << 4, // the policy `memory` does not keep its results (losses, norms, dropout, casts)
-  kStopsGradient = 1 << 5, // gradients of every order end here
-  kDependsOnMode = 1 << 6, // has a bool attribute `training`
-  kIndexTuples = 1 << 7,   // reads indices into several axes from one operand: `indexBound` is the
+      1 << 3, // the policy `memory` does not keep its results (losses, norms, dropout, casts)
+  kStopsGradient = 1 << 4, // gradients of every order end here
+  kDependsOnMode = 1 << 5, // has a bool attribute `training`
+  kIndexTuples = 1 << 6,   // reads indices into several axes from one operand: `indexBound` is the
                            // least of their sizes, and an index beyond it may be right
+  kTransfer = 1 << 7,      // copies operand 0 into another memory, beside the nodes that follow:
+                           // result 0 is complete where result 1, a token, was waited for
+  kWait = 1 << 8,          // waits for operand 1, a token, which came with operand 0
+};
+
+// What a node does beside giving its results. Whatever it is, order alone never changes a result:
+// who must come before whom follows from what they read.
+enum class Effect : uint8_t {
+  Pure,
+  Draws,  // from the generator keyed by seed, step and the int attribute `stream`: a clone draws
+          // the same numbers
+  Ordered // something goes on beside the nodes that follow, or outside of the graph. The row's
+          // results say so by a token, and whoever depends on it reads that. Only such rows take
+          // or give tokens, or what is not in the device's memory.
 };
 
 // What gradients of integer or discontinuous ops are: none, and that is right, not missing.
@@ -142,6 +155,13 @@ enum class Differentiable : uint8_t { Yes, ZeroGradient, Missing };
 struct InPlace {
   uint32_t result;
   uint32_t operand;
+};
+
+// Operand `operand` may be what `op` gives of it, where that says all that is asked of it. `op`
+// takes one operand, and no attributes.
+struct Encoding {
+  uint32_t operand;
+  std::string op;
 };
 
 struct OpDef {
@@ -154,6 +174,10 @@ struct OpDef {
   std::string results;
   std::vector<AttrDef> attrs;
   uint32_t traits = 0;
+  Effect effect = Effect::Pure;
+  // A second run would be felt outside (a message sent twice): no plan repeats it. Drawing again
+  // and copying again are not felt.
+  bool runsOnce = false;
 
   // The types of the results. Attributes are complete (defaults filled in) and of the right kinds.
   llvm::Expected<TypeList> (*infer)(const InferContext &) = nullptr;
@@ -181,6 +205,10 @@ struct OpDef {
 
   // Results that a kernel may write over an operand of the same size.
   std::vector<InPlace> inPlace;
+
+  // Smaller values that may stand in place of an operand: every result keeps its bits (the lossless
+  // encodings of Gist, Jain et al., ISCA 2018).
+  std::vector<Encoding> encodings;
 
   // Exclusive upper bound of the values that integer operand i may hold (an index), for drawing
   // inputs.

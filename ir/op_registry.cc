@@ -34,7 +34,10 @@ void checkRow(const OpDef &row) {
   std::string where = "row '" + row.name + "'";
   ISTHMUS_CHECK(!row.name.empty() && !row.doc.empty() && row.infer, where + " lacks a cell");
   ISTHMUS_CHECK(!row.resultNames.empty(), where + " has no result");
-  ISTHMUS_CHECK(!row.is(kRandom) || row.attr("stream"), where + " draws without a stream");
+  ISTHMUS_CHECK((row.effect == Effect::Draws) == (row.attr("stream") != nullptr),
+                where + " draws without a stream, or has one and does not draw");
+  ISTHMUS_CHECK(!row.runsOnce || row.effect == Effect::Ordered,
+                where + " runs once, and nothing says in which order");
   ISTHMUS_CHECK(!row.is(kDependsOnMode) || row.attr("training"), where + " has no mode");
 }
 
@@ -77,6 +80,8 @@ void OpRegistry::add(OpDef row) {
   bool isNew = byName_.try_emplace(p->name, std::move(owned)).second;
   ISTHMUS_CHECK(isNew, "two rows '" + p->name + "'");
   rows_.push_back(p);
+  if (p->effect != Effect::Ordered)
+    computed_.push_back(p);
 }
 
 void OpRegistry::add(std::vector<OpDef> rows) {

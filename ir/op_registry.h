@@ -13,14 +13,16 @@ public:
   const OpDef *find(llvm::StringRef name) const;               // null if there is none
   const OpDef &at(llvm::StringRef name) const;                 // must be there
   llvm::ArrayRef<const OpDef *> rows() const { return rows_; } // in order of registration
-  std::string nearNames(llvm::StringRef name) const;           // "; did you mean ...?" or ""
+  // Those that compute, by kernels or as views; others are the device's own work.
+  llvm::ArrayRef<const OpDef *> computedRows() const { return computed_; }
+  std::string nearNames(llvm::StringRef name) const; // "; did you mean ...?" or ""
 
   // For the families: checks the row and derives its operand list. `row` is moved in.
   void add(OpDef row);
   void add(std::vector<OpDef> rows);
 
 private:
-  std::vector<const OpDef *> rows_;
+  std::vector<const OpDef *> rows_, computed_;
   llvm::StringMap<std::unique_ptr<OpDef>> byName_;
 };
 

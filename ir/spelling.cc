@@ -140,6 +140,8 @@ void appendElement(DType t, const char *p, std::string &out) {
   case DType::Bool:
     out += *p ? "true" : "false";
     return;
+  case DType::Token:
+    break;
   }
   ISTHMUS_UNREACHABLE("element type");
 }
@@ -180,6 +182,8 @@ llvm::StringRef readElement(DType t, llvm::StringRef text, char *element) {
       return "true or false";
     *element = text == "true";
     return "";
+  case DType::Token:
+    break;
   }
   ISTHMUS_UNREACHABLE("element type");
 }

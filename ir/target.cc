@@ -12,10 +12,14 @@ double Target::flopsPerSecondOf(const OpCall &call) const {
 }
 
 double Target::seconds(const OpCall &call) const {
-  if (call.op->is(kView))
+  if (call.op->is(kView) || call.op->is(kTransfer))
     return 0;
   Cost c = costOf(call);
   return launchSeconds + std::max(c.flops / flopsPerSecondOf(call), c.bytes / bytesPerSecond);
+}
+
+double Target::transferSeconds(int64_t bytes) const {
+  return launchSeconds + double(bytes) / linkBytesPerSecond;
 }
 
 } // namespace isthmus

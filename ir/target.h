@@ -25,6 +25,9 @@ struct Target {
   // compute them on some devices. Zero: as other arithmetic.
   std::array<double, 8> contractionFlopsPerSecond = {};
 
+  // Of the link to the host's memory, each way; zero where there is none.
+  double linkBytesPerSecond = 0;
+
   // Types of elements whose convolutions are faster with channels last (ir/ops/channels.h).
   std::vector<DType> channelsLast;
 
@@ -33,7 +36,8 @@ struct Target {
     return workspace ? workspace(call) : 0;
   }
   double flopsPerSecondOf(const OpCall &call) const;
-  double seconds(const OpCall &call) const;
+  double seconds(const OpCall &call) const; // of the units that compute
+  double transferSeconds(int64_t bytes) const;
 };
 
 } // namespace isthmus

@@ -9,9 +9,10 @@ struct DTypeInfo {
   bool isFloat;
 };
 
-constexpr DTypeInfo kInfo[] = {{"f32", 4, true}, {"f64", 8, true},  {"bf16", 2, true},
-                               {"f16", 2, true}, {"i32", 4, false}, {"i64", 8, false},
-                               {"u8", 1, false}, {"bool", 1, false}};
+constexpr DTypeInfo kInfo[] = {{"f32", 4, true}, {"f64", 8, true},   {"bf16", 2, true},
+                               {"f16", 2, true}, {"i32", 4, false},  {"i64", 8, false},
+                               {"u8", 1, false}, {"bool", 1, false}, {"token", 0, false}};
+static_assert(std::size(kInfo) == kNumDTypes);
 
 const DTypeInfo &info(DType t) { return kInfo[static_cast<size_t>(t)]; }
 
@@ -52,7 +53,7 @@ bool Type::isValid() const {
 }
 
 std::string Type::str() const {
-  std::string s = dtypeName(dtype).str() + "[";
+  std::string s = (memory == Memory::Host ? "host " : "") + dtypeName(dtype).str() + "[";
   for (size_t i = 0; i < dims.size(); ++i)
     s += (i ? ", " : "") + std::to_string(dims[i]);
   return s + "]";

@@ -3,6 +3,7 @@
 #include "ir/rank.h"
 #include "ir/spelling.h"
 #include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/STLExtras.h"
 
 namespace isthmus {
 namespace {
@@ -77,6 +78,8 @@ private:
     }
     if (operandsAreThere && options_.inferTypes)
       checkMeaning(id);
+    if (operandsAreThere)
+      checkTokens(id);
     checkOrigin(id);
     checkStandIn(id);
     for (NodeId a : n.from.after)
@@ -112,6 +115,51 @@ private:
                name(n.result(r)), call.results[r].str());
   }
 
+  bool isToken(ValueId v) const { return g_.type(v).dtype == DType::Token; }
+  // The token among the node's results, its last; none if what it gives is there at once.
+  ValueId tokenOf(NodeId id) const {
+    const Node &n = g_.node(id);
+    ValueId last = n.result(n.numResults - 1);
+    return isToken(last) ? last : ValueId();
+  }
+
+  // What comes with a token is read by waits for it alone, which hold what it is made of.
+  void checkTokens(NodeId id) {
+    const Node &n = g_.node(id);
+    if (n.op->is(kWait))
+      checkWait(id);
+    for (size_t i = 0; i < n.operands.size(); ++i) {
+      const ValueId v = n.operands[i];
+      const NodeId def = g_.value(v).def;
+      if (def && !isToken(v) && tokenOf(def) && !(n.op->is(kWait) && i == 0))
+        report(id,
+               "'{0}' reads '{1}', which may not be complete; expected it to read what a wait "
+               "for '{2}' gives",
+               name(id), name(v), name(tokenOf(def)));
+    }
+  }
+
+  void checkWait(NodeId id) {
+    const Node &n = g_.node(id);
+    if (n.operands.size() < 2)
+      return; // said by its shape rule
+    const NodeId made = g_.value(n.operands[0]).def;
+    const ValueId token = made ? tokenOf(made) : ValueId();
+    if (!token || n.operands[1] != token) {
+      report(id, "'{0}' waits for '{1}', which did not come with '{2}'", name(id),
+             name(n.operands[1]), name(n.operands[0]));
+      return;
+    }
+    isWaitedFor_.insert(token);
+    auto held = llvm::makeArrayRef(n.operands).drop_front(2);
+    for (ValueId v : g_.node(made).operands)
+      if (!isToken(v) && !llvm::is_contained(held, v))
+        report(id,
+               "'{0}' does not hold '{1}', which '{2}' may still be reading; expected it among "
+               "its operands",
+               name(id), name(v), name(made));
+  }
+
   void checkOrigin(NodeId id) {
     const Node &n = g_.node(id);
     if (!n.isClone())
@@ -134,6 +182,15 @@ private:
       report(id, "{0}, but gives other types", both);
   }
 
+  // As it is, in the host's memory, or encoded: whether that will do, the shape rules of
+  // its readers say.
+  bool mayStandIn(const Node &n) const {
+    const Type &type = g_.type(n.firstResult), &whole = g_.type(n.from.restores);
+    const bool isEncoded = n.operands.size() == 1 && isValue(n.operands[0]) &&
+                           g_.type(n.operands[0]) == whole && type.dims == whole.dims;
+    return type.in(Memory::Device) == whole || isEncoded;
+  }
+
   void checkStandIn(NodeId id) {
     const Node &n = g_.node(id);
     if (!n.isStandIn())
@@ -142,7 +199,7 @@ private:
       report(id, "'{0}' restores a value that does not come before it", name(id));
       return;
     }
-    if (g_.type(n.from.restores) != g_.type(n.firstResult))
+    if (!mayStandIn(n))
       report(id, "'{0}' of {1} restores '{2}' of {3}", name(id), g_.type(n.firstResult).str(),
              name(n.from.restores), g_.type(n.from.restores).str());
     NodeId def = g_.value(n.from.restores).def;
@@ -171,9 +228,16 @@ private:
     if (g_.loss && !isValue(g_.loss))
       report(NodeId(), "the loss is no value of the graph");
     llvm::DenseSet<ValueId> seen;
+    for (uint32_t i = 0; i < g_.numNodes(); ++i)
+      if (ValueId token = tokenOf(NodeId(i)); token && !isWaitedFor_.count(token))
+        report(NodeId(i), "nothing waits for '{0}', so '{1}' may go on for ever", name(token),
+               name(NodeId(i)));
     for (ValueId v : g_.outputs()) {
       if (!isValue(v))
         report(NodeId(), "an output is no value of the graph");
+      else if (!g_.type(v).isPlain())
+        report(NodeId(), "output '{0}' is to be a tensor in the device's memory, and is {1}",
+               name(v), g_.type(v).str());
       else if (!seen.insert(v).second)
         report(NodeId(), "'{0}' is an output twice", name(v));
     }
@@ -181,6 +245,7 @@ private:
 
   const Graph &g_;
   VerifyOptions options_;
+  llvm::DenseSet<ValueId> isWaitedFor_;
   std::vector<Violation> found_;
 };
 

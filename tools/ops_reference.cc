@@ -31,6 +31,7 @@ constexpr Family kFamilies[] = {
     {"Random", registerRandomOps},
     {"Optimizers", registerOptimizerOps},
     {"Control", registerControlOps},
+    {"Transfers", registerTransferOps},
 };
 
 struct TraitText {
@@ -41,7 +42,6 @@ struct TraitText {
 constexpr TraitText kTraits[] = {
     {kElementwise, "elementwise"},
     {kView, "a view: the result has the operand's bytes, and nothing is computed"},
-    {kRandom, "draws random numbers by its `stream`"},
     {kContraction, "a contraction: the policy `speed` keeps its results"},
     {kNotACheckpoint, "never a checkpoint of the policy `memory`"},
     {kStopsGradient, "gradients of every order end here"},
@@ -263,6 +263,12 @@ std::string exampleText(const std::string &text) {
 // Text for a table's cell.
 std::string cell(llvm::StringRef text) { return llvm::join(llvm::split(text, '|'), "\\|"); }
 
+void writeComputed(const OpDef &op, llvm::raw_ostream &os) {
+  os << "- Types: " << typesText(op) << ".\n";
+  os << "- Kernels on the CPU: " << kernelsText(op) << ".\n";
+  os << "- Gradient: " << gradientText(op) << "\n";
+}
+
 void writeRow(const OpDef &op, llvm::raw_ostream &os) {
   os << "### " << op.name << "\n\n" << code(signature(op)) << "\n\n" << op.doc << "\n\n";
   if (!op.attrs.empty()) {
@@ -279,13 +285,21 @@ void writeRow(const OpDef &op, llvm::raw_ostream &os) {
       traits.push_back(t.text);
   if (!traits.empty())
     os << "- Traits: " << llvm::join(traits, "; ") << ".\n";
-  os << "- Types: " << typesText(op) << ".\n";
-  os << "- Kernels on the CPU: " << kernelsText(op) << ".\n";
-  os << "- Gradient: " << gradientText(op) << "\n";
+  if (op.effect == Effect::Draws)
+    os << "- Effect: draws random numbers by its `stream`.\n";
+  if (op.effect == Effect::Ordered)
+    os << "- Effect: goes on beside the nodes that follow, as its token says; the device's own "
+          "work, "
+          "for tensors of any type.\n";
+  else
+    writeComputed(op, os);
   if (op.inverse)
     os << "- Inverse: " << inverseText(op) << ".\n";
   if (!op.inPlace.empty())
     os << "- In place: " << inPlaceText(op) << ".\n";
+  for (const Encoding &e : op.encodings)
+    os << "- Encoding: " << code(op.operandNames[e.operand]) << " may be what " << code(e.op)
+       << " gives of it, bit for bit.\n";
   if (!op.examples.empty()) {
     os << "\n```\n";
     for (const std::string &text : op.examples)

@@ -33,7 +33,7 @@ std::optional<Dependencies> dependenciesOf(const Graph &g, ValueId v, Folding &l
       continue;
     }
     const Node &n = g.node(g.value(at).def);
-    found.isDrawn |= n.op->is(kRandom);
+    found.isDrawn |= n.op->effect == Effect::Draws;
     todo.insert(todo.end(), n.operands.begin(), n.operands.end());
   }
   llvm::sort(found.inputs, [](ValueId a, ValueId b) { return a.index < b.index; });

@@ -18,7 +18,7 @@ bool Folding::look(int64_t elements) {
 
 std::optional<TensorList> Folding::run(const OpDef &op, const Attrs &attrs,
                                        llvm::ArrayRef<Tensor> operands) {
-  if (op.is(kRandom))
+  if (op.effect != Effect::Pure)
     return std::nullopt;
   OpCall call;
   call.op = &op;

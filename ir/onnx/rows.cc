@@ -183,6 +183,8 @@ int elementCode(DType t) {
     return onnx::TensorProto::UINT8;
   case DType::Bool:
     return onnx::TensorProto::BOOL;
+  case DType::Token:
+    break;
   }
   return onnx::TensorProto::UNDEFINED;
 }

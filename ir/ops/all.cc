@@ -17,6 +17,7 @@ void registerAllOps(OpRegistry &r) {
   registerLossOps(r);
   registerRandomOps(r);
   registerOptimizerOps(r);
+  registerTransferOps(r);
 }
 
 } // namespace isthmus

@@ -174,6 +174,10 @@ ValueList vjpLeakyRelu(VjpContext &c) {
 ValueList vjpSameRow(VjpContext &c, const char *row) {
   return {c.wants(0) ? c.b.create(row, {c.grad(0), c.operand(1)}, c.attrs) : ValueId(), ValueId()};
 }
+llvm::Expected<TypeList> inferReluGrad(const InferContext &c) {
+  const bool isMask = c.operand(1) == c.operand(0).with(DType::Bool);
+  return isMask && isFloat(c.operand(0).dtype) ? TypeList{c.operand(0)} : inferGradPair(c);
+}
 ValueList vjpReluGrad(VjpContext &c) { return vjpSameRow(c, "relu_grad"); }
 ValueList vjpClampGrad(VjpContext &c) { return vjpSameRow(c, "clamp_grad"); }
 ValueList vjpLeakyReluGrad(VjpContext &c) { return vjpSameRow(c, "leaky_relu_grad"); }
@@ -341,8 +345,14 @@ void registerElementwiseOps(OpRegistry &r) {
   r.add(with(unary("leaky_relu", "The operand where positive, else alpha times it.", vjpLeakyRelu),
              alpha));
 
-  r.add(gradRow("relu_grad", "g where v, the result or operand of relu, is positive; else zero.",
-                vjpReluGrad, nullptr));
+  OpDef reluGrad = gradRow("relu_grad",
+                           "g where v, the result or operand of relu, is positive, or the mask of "
+                           "where it was; else zero.",
+                           vjpReluGrad, nullptr);
+  reluGrad.infer = inferReluGrad;
+  reluGrad.encodings = {{1, "is_positive"}};
+  reluGrad.examples.push_back("relu_grad(f64[2, 3], bool[2, 3])");
+  r.add(std::move(reluGrad));
   r.add(gradRow("tanh_grad", "g (1 - v^2), v being tanh's result.", nullptr, expandTanhGrad));
   r.add(gradRow("sigmoid_grad", "g v (1 - v), v being sigmoid's result.", nullptr,
                 expandSigmoidGrad));

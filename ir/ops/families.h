@@ -14,12 +14,13 @@ void registerMatmulOps(OpRegistry &r);
 void registerConvOps(OpRegistry &r);
 void registerPoolOps(OpRegistry &r);
 void registerInterpolateOps(OpRegistry &r); // resampling at places that are operands
-void registerNormOps(OpRegistry &r);    // batch and layer norm, running averages
-void registerSoftmaxOps(OpRegistry &r); // softmax, log_softmax
+void registerNormOps(OpRegistry &r);        // batch and layer norm, running averages
+void registerSoftmaxOps(OpRegistry &r);     // softmax, log_softmax
 void registerAttentionOps(OpRegistry &r);
-void registerLossOps(OpRegistry &r);    // cross_entropy, nll
-void registerRandomOps(OpRegistry &r);  // dropout, uniform, normal
+void registerLossOps(OpRegistry &r);   // cross_entropy, nll
+void registerRandomOps(OpRegistry &r); // dropout, uniform, normal
 void registerOptimizerOps(OpRegistry &r);
-void registerControlOps(OpRegistry &r); // identity, stop_gradient
+void registerControlOps(OpRegistry &r);  // identity, stop_gradient
+void registerTransferOps(OpRegistry &r); // copies to the host's memory and back
 
 } // namespace isthmus

@@ -102,6 +102,7 @@ void registerMathOps(OpRegistry &r) {
   r.add(step("ceil", "The smallest whole number that is no smaller."));
   r.add(step("round", "The nearest whole number; of two as near, the even one."));
   r.add(is("is_nan", "Whether it is no number."));
+  r.add(is("is_positive", "Whether it is above zero."));
   OpDef infinite = with(is("is_inf", "Whether it is infinite."),
                         {{"positive", AttrKind::Bool, true, "whether infinity counts"},
                          {"negative", AttrKind::Bool, true, "whether minus infinity counts"}});

@@ -1,6 +1,6 @@
 // Ops that draw random numbers. The generator is keyed by the run's seed and step and by the
-// attribute `stream`, and counts by the element's row-major index (kernels/element/philox.h): a clone draws
-// the same numbers.
+// attribute `stream`, and counts by the element's row-major index (kernels/element/philox.h): a
+// clone draws the same numbers.
 
 #include "ir/ops/families.h"
 #include <cmath>
@@ -76,7 +76,8 @@ void registerRandomOps(OpRegistry &r) {
           .attrs = {{"ratio", AttrKind::Float, 0.5, "the share that is dropped, in [0, 1)"},
                     kStream,
                     {"training", AttrKind::Bool, true, "whether anything is dropped"}},
-          .traits = kRandom | kNotACheckpoint | kDependsOnMode,
+          .traits = kNotACheckpoint | kDependsOnMode,
+          .effect = Effect::Draws,
           .infer = inferDropout,
           .vjp = vjpDropout,
           .cost = costDropout,
@@ -94,7 +95,7 @@ void registerRandomOps(OpRegistry &r) {
                     {"low", AttrKind::Float, 0.0, "the least"},
                     {"high", AttrKind::Float, 1.0, "the upper end, which is not drawn"},
                     kStream},
-          .traits = kRandom,
+          .effect = Effect::Draws,
           .infer = inferUniform,
           .differentiable = Differentiable::ZeroGradient,
           .cost = costDraw,
@@ -109,7 +110,7 @@ void registerRandomOps(OpRegistry &r) {
                     {"mean", AttrKind::Float, 0.0, "the mean"},
                     {"std", AttrKind::Float, 1.0, "the standard deviation"},
                     kStream},
-          .traits = kRandom,
+          .effect = Effect::Draws,
           .infer = inferNormal,
           .differentiable = Differentiable::ZeroGradient,
           .cost = costNormal,

@@ -119,11 +119,14 @@ void Cursor::recover(const char *start, bool (*beginsStatement)(const Token &)) 
 // --- Pieces
 
 bool Cursor::parseType(Type &type) {
+  const bool isOnHost = atWord("host");
+  if (isOnHost)
+    advance();
   auto dtype = at(Tok::Word) ? parseDType(tok_.text) : std::nullopt;
   if (!dtype)
     return unexpected(
-        "a type such as 'f32[32, 784]' (of f32, f64, bf16, f16, i32, i64, u8 or bool)");
-  type = Type(*dtype, {});
+        "a type such as 'f32[32, 784]' (of f32, f64, bf16, f16, i32, i64, u8, bool or token)");
+  type = Type(*dtype, {}).in(isOnHost ? Memory::Host : Memory::Device);
   advance();
   return list(Tok::LBracket, Tok::RBracket, "'[' and the sizes ('[]' for a scalar)", [&] {
     int64_t d;

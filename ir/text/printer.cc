@@ -29,7 +29,7 @@ private:
     printName(g_.valueName(v));
   }
   void printType(const Type &t) {
-    os_ << dtypeName(t.dtype) << '[';
+    os_ << (t.memory == Memory::Host ? "host " : "") << dtypeName(t.dtype) << '[';
     for (size_t i = 0; i < t.dims.size(); ++i)
       os_ << (i ? ", " : "") << t.dims[i];
     os_ << ']';

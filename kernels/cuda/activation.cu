@@ -42,6 +42,21 @@ template <typename F> void runGrad(const Launch &l) {
   });
 }
 
+// The second operand may be the mask of where it was positive. Elements are only moved, and zero is
+// all bits zero.
+template <typename T> void masked(const Launch &l) {
+  const T *g = l.operand<T>(0);
+  const bool *mask = l.operand<bool>(1);
+  T *dx = l.result<T>(0);
+  forEach(l.queue, l.call.results[0].elements(),
+          [=] ISTHMUS_GPU(int64_t i) { dx[i] = mask[i] ? g[i] : T(0); });
+}
+void runReluGrad(const Launch &l) {
+  if (l.call.operands[1].dtype != DType::Bool)
+    return runGrad<ReluGrad>(l);
+  dispatchSize(l.call.results[0].dtype, [&](auto tag) { masked<typename decltype(tag)::type>(l); });
+}
+
 void runGeluGrad(const Launch &l) {
   usesTanh(l) ? runGrad<GeluTanhGrad>(l) : runGrad<GeluErfGrad>(l);
 }
@@ -117,7 +132,7 @@ void registerActivation(KernelTable &table) {
   table.add({"hard_swish_grad", "cuda", prepareGrid<runGrad<HardSwishGrad>>});
   table.add({"elu_grad", "cuda", prepareGrid<runEluGrad>});
   table.add({"swish_grad", "cuda", prepareGrid<runSwishGrad>});
-  table.add({"relu_grad", "cuda", prepareGrid<runGrad<ReluGrad>>});
+  table.add({"relu_grad", "cuda", prepareGrid<runReluGrad>});
   table.add({"tanh_grad", "cuda", prepareGrid<runGrad<TanhGrad>>});
   table.add({"sigmoid_grad", "cuda", prepareGrid<runGrad<SigmoidGrad>>});
   table.add({"silu_grad", "cuda", prepareGrid<runGrad<SiluGrad>>});

@@ -89,6 +89,8 @@ template <typename V> ISTHMUS_GPU void writeAs(DType t, void *y, int64_t i, V v)
     return write(static_cast<uint8_t *>(y));
   case DType::Bool:
     return write(static_cast<bool *>(y));
+  case DType::Token:
+    return;
   }
 }
 

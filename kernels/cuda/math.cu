@@ -36,6 +36,7 @@ template <typename F> void runIs(const Launch &l, F f) {
   });
 }
 void runIsNaN(const Launch &l) { runIs(l, IsNaN()); }
+void runIsPositive(const Launch &l) { runIs(l, IsPositive()); }
 void runIsInf(const Launch &l) {
   runIs(l, IsInf{l.call.attrs->getBool("positive"), l.call.attrs->getBool("negative")});
 }
@@ -59,6 +60,7 @@ void registerMath(KernelTable &table) {
   table.add({"round", "cuda", prepareGrid<runFunction<Round>>});
   table.add({"mod", "cuda", prepareGrid<runMod>});
   table.add({"is_nan", "cuda", prepareGrid<runIsNaN>});
+  table.add({"is_positive", "cuda", prepareGrid<runIsPositive>});
   table.add({"is_inf", "cuda", prepareGrid<runIsInf>});
 }
 

@@ -75,6 +75,9 @@ struct Mod { // the divisor's sign
 struct IsNaN {
   template <typename T> ISTHMUS_DEVICE bool operator()(T x) const { return x != x; }
 };
+struct IsPositive {
+  template <typename T> ISTHMUS_DEVICE bool operator()(T x) const { return x > 0; }
+};
 struct IsInf {
   bool positive, negative;
   template <typename T> ISTHMUS_DEVICE bool operator()(T x) const {

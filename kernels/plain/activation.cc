@@ -37,6 +37,26 @@ template <typename F> void runGrad(const OpCall &call, const KernelArgs &args) {
   });
 }
 
+// The second operand may be the mask of where it was positive. Elements are only moved, and zero is
+// all bits zero.
+void runReluGrad(const OpCall &call, const KernelArgs &args) {
+  if (call.operands[1].dtype != DType::Bool)
+    return runGrad<ReluGrad>(call, args);
+  dispatchSize(call.results[0].dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const T *g = operand<T>(args, 0);
+    const uint8_t *mask = operand<uint8_t>(args, 1);
+    T *dx = result<T>(args, 0);
+    parallelFor(call.results[0].elements(), kGrain, [=](int64_t begin, int64_t end) {
+      vectorised([=] {
+#pragma GCC ivdep
+        for (int64_t i = begin; i < end; ++i)
+          dx[i] = mask[i] ? g[i] : T(0);
+      });
+    });
+  });
+}
+
 void runGeluGrad(const OpCall &call, const KernelArgs &args) {
   usesTanh(call) ? runGrad<GeluTanhGrad>(call, args) : runGrad<GeluErfGrad>(call, args);
 }
@@ -136,7 +156,7 @@ void registerPlainActivation(KernelTable &table) {
   table.add({"hard_swish_grad", "plain", prepareThreaded<runGrad<HardSwishGrad>>});
   table.add({"elu_grad", "plain", prepareThreaded<runEluGrad>});
   table.add({"swish_grad", "plain", prepareThreaded<runSwishGrad>});
-  table.add({"relu_grad", "plain", prepareThreaded<runGrad<ReluGrad>>});
+  table.add({"relu_grad", "plain", prepareThreaded<runReluGrad>});
   table.add({"tanh_grad", "plain", prepareThreaded<runGrad<TanhGrad>>});
   table.add({"sigmoid_grad", "plain", prepareThreaded<runGrad<SigmoidGrad>>});
   table.add({"silu_grad", "plain", prepareThreaded<runGrad<SiluGrad>>});

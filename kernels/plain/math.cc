@@ -35,12 +35,16 @@ template <typename F> void runIs(const OpCall &call, const KernelArgs &args, F f
     const T *x = operand<T>(args, 0);
     bool *y = result<bool>(args, 0);
     parallelFor(call.results[0].elements(), kGrain, [=](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i)
-        y[i] = f(Compute<T>(x[i]));
+      if constexpr (kIsHalf<T>)
+        for (int64_t i = begin; i < end; ++i)
+          y[i] = f(float(x[i]));
+      else
+        mapRow(x + begin, y + begin, end - begin, f);
     });
   });
 }
 void runIsNaN(const OpCall &call, const KernelArgs &args) { runIs(call, args, IsNaN()); }
+void runIsPositive(const OpCall &call, const KernelArgs &args) { runIs(call, args, IsPositive()); }
 void runIsInf(const OpCall &call, const KernelArgs &args) {
   runIs(call, args, IsInf{call.attrs->getBool("positive"), call.attrs->getBool("negative")});
 }
@@ -68,6 +72,7 @@ void registerPlainMath(KernelTable &table) {
   table.add({"round", "plain", prepareThreaded<runFunction<Round>>});
   table.add({"mod", "plain", prepareThreaded<runMod>});
   table.add({"is_nan", "plain", prepareThreaded<runIsNaN>});
+  table.add({"is_positive", "plain", prepareThreaded<runIsPositive>});
   table.add({"is_inf", "plain", prepareThreaded<runIsInf>});
 }
 

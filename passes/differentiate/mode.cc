@@ -105,8 +105,9 @@ Graph inTraining(const Graph &g) {
 // A node that draws in training alone is, outside it, its operand.
 bool isIdleDrop(const Graph &g, NodeId id) {
   const Node &n = g.node(id);
-  return n.op->is(kDependsOnMode) && n.op->is(kRandom) && !n.attrs.getBool("training") &&
-         !n.isClone() && n.firstResult != g.loss && !llvm::is_contained(g.outputs(), n.firstResult);
+  return n.op->is(kDependsOnMode) && n.op->effect == Effect::Draws &&
+         !n.attrs.getBool("training") && !n.isClone() && n.firstResult != g.loss &&
+         !llvm::is_contained(g.outputs(), n.firstResult);
 }
 
 } // namespace

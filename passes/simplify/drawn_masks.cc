@@ -332,7 +332,7 @@ ValueId Finder::droppedFrom(Form f, ValueId y) const {
 
 bool drawsNumbers(const Graph &g) {
   for (uint32_t i = 0; i < g.numNodes(); ++i)
-    if (g.node(NodeId(i)).op->is(kRandom) && !g.node(NodeId(i)).op->is(kDependsOnMode))
+    if (g.node(NodeId(i)).op->effect == Effect::Draws && !g.node(NodeId(i)).op->is(kDependsOnMode))
       return true;
   return false;
 }

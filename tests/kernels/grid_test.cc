@@ -9,7 +9,7 @@ namespace {
 
 std::vector<std::string> names() {
   std::vector<std::string> names;
-  for (const OpDef *op : OpRegistry::get().rows())
+  for (const OpDef *op : OpRegistry::get().computedRows())
     if (!op->is(kView))
       names.push_back(op->name);
   return names;

@@ -153,7 +153,7 @@ TEST(Zoo, DropoutOnlyWhereAskedFor) {
   Graph mlp = make("mlp", {{"depth", "4"}, {"dropout", "0.25"}});
   std::set<int64_t> streams;
   for (uint32_t i = 0; i < mlp.numNodes(); ++i)
-    if (const Node &n = mlp.node(NodeId(i)); n.op->is(kRandom)) {
+    if (const Node &n = mlp.node(NodeId(i)); n.op->effect == Effect::Draws) {
       EXPECT_EQ(n.attrs.getFloat("ratio"), 0.25);
       streams.insert(n.attrs.getInt("stream"));
     }

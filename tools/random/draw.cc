@@ -41,6 +41,8 @@ double element(const Tensor &t, int64_t i) {
     return t.as<uint8_t>()[i];
   case DType::Bool:
     return t.as<uint8_t>()[i];
+  case DType::Token:
+    break;
   }
   ISTHMUS_UNREACHABLE("element type");
 }
@@ -70,6 +72,8 @@ void setElement(DType t, char *data, int64_t i, double v) {
     return;
   case DType::Bool:
     reinterpret_cast<uint8_t *>(data)[i] = v != 0;
+    return;
+  case DType::Token:
     return;
   }
 }

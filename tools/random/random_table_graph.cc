@@ -20,7 +20,7 @@ public:
   RandomTableGraph run() {
     for (size_t i = 0, n = 1 + random_.below(2); i < n; ++i)
       m_.keep(m_.drawnInput(InputKind::Input, Type(o_.dtype, smallDims()), -2, 2));
-    llvm::ArrayRef<const OpDef *> rows = OpRegistry::get().rows();
+    llvm::ArrayRef<const OpDef *> rows = OpRegistry::get().computedRows();
     for (unsigned i = 0; i < o_.steps; ++i) {
       // Every second step takes its turn, so that a few hundred graphs have every row.
       bool turn = i % 2 == 0;
@@ -55,7 +55,7 @@ private:
     Call call;
     call.text = llvm::cantFail(parseCall(text));
     call.given.resize(call.text.operands.size());
-    if (call.text.attrs.find("stream") && op.is(kRandom))
+    if (call.text.attrs.find("stream") && op.effect == Effect::Draws)
       call.text.attrs.set("stream", stream_++);
     auto results = inferred(call);
     if (!results)
@@ -165,7 +165,7 @@ private:
 
   // State that a row writes anew: optimizers, running averages, sums.
   void update() {
-    const OpDef &op = *random_.of(OpRegistry::get().rows());
+    const OpDef &op = *random_.of(OpRegistry::get().computedRows());
     bool overFirst = llvm::any_of(op.inPlace, [](InPlace p) { return !p.result && !p.operand; });
     std::optional<Call> call = fromExample(op);
     if (!call || !overFirst || call->given.size() < 2 || !isFloat(call->text.operands[0].dtype) ||

@@ -32,6 +32,8 @@ llvm::Error ops() {
       kernels += (kernels.empty() ? "" : ", ") + k.library.str();
     if (op->is(kView))
       kernels = "view";
+    else if (op->is(kTransfer))
+      kernels = "the device's";
     llvm::outs() << llvm::formatv("{0,-20}{1,-10}{2,-9}{3,-16}{4}\n", op->name, gradientText(*op),
                                   op->inverse ? "yes" : "-", kernels, op->operands);
   }

@@ -288,7 +288,8 @@ void Exporter::addClauses(const Node &n, Metadata &meta) const {
 
 // The stream that the node draws from, if it draws.
 std::optional<int64_t> streamOf(const Node &n) {
-  bool draws = n.op->is(kRandom) && !(n.op->is(kDependsOnMode) && !n.attrs.getBool("training"));
+  bool draws =
+      n.op->effect == Effect::Draws && !(n.op->is(kDependsOnMode) && !n.attrs.getBool("training"));
   return draws ? std::optional<int64_t>(n.attrs.getInt("stream")) : std::nullopt;
 }
 

@@ -160,6 +160,8 @@ Names leakyRelu(const RowWriter &w) {
 // --- Gradients, of which there is a choice between g and something else
 
 Names reluGrad(const RowWriter &w) {
+  if (w.dtype(1) == DType::Bool)
+    return {w.b.emit("Where", {w.x(1), w.x(0), w.number(0)})};
   return {w.b.emit("Where", {w.b.emit("Greater", {w.x(1), w.number(0)}), w.x(0), w.number(0)})};
 }
 Names leakyReluGrad(const RowWriter &w) {
@@ -227,6 +229,7 @@ Names log1p(const RowWriter &w) {
 Names expm1(const RowWriter &w) {
   return {w.b.emit("Sub", {w.b.emit("Exp", {w.x(0)}), w.number(1)})};
 }
+Names isPositive(const RowWriter &w) { return {w.b.emit("Greater", {w.x(0), w.number(0)})}; }
 Names isInf(const RowWriter &w) {
   return {w.b.emit("IsInf", {w.x(0)},
                    {{"detect_positive", int64_t(w.attrs.getBool("positive"))},
@@ -348,6 +351,7 @@ constexpr ExportRow kRows[] = {
     {"shift_right", shiftRight},
     {"log1p", log1p},
     {"expm1", expm1},
+    {"is_positive", isPositive},
     {"is_inf", isInf},
     {"mod", mod},
     {"elu", elu},
