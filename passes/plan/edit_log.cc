@@ -81,8 +81,10 @@ void EditLog::removeUnread() {
 }
 
 // In reverse, so that every step gets its id back: the schedule gives ids out last in, first out.
-void EditLog::undo(size_t toSize) {
-  while (log_.size() > toSize) {
+void EditLog::undo(size_t toSize) { undoTo({toSize, 0}); }
+
+void EditLog::undoTo(const Mark &m) {
+  while (log_.size() > m.size) {
     Edit e = log_.back();
     log_.pop_back();
     if (e.isInsertion)
@@ -91,7 +93,7 @@ void EditLog::undo(size_t toSize) {
       s_.insert(e.task, e.before);
     noteRepeats(e.task);
   }
-  suspects_.clear();
+  suspects_.resize(m.numSuspects);
 }
 
 void EditLog::redo(const std::vector<Edit> &edits) {

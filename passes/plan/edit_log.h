@@ -31,6 +31,12 @@ public:
   size_t size() const { return log_.size(); }
   std::vector<Edit> since(size_t size) const { return {log_.begin() + size, log_.end()}; }
   void undo(size_t toSize = 0);
+  // The same in the midst of edits: what may be unread by those before still may.
+  struct Mark {
+    size_t size, numSuspects;
+  };
+  Mark mark() const { return {log_.size(), suspects_.size()}; }
+  void undoTo(const Mark &m);
   // Edits that were made here and undone.
   void redo(const std::vector<Edit> &edits);
   void commit() { log_.clear(); }

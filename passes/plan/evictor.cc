@@ -59,7 +59,8 @@ bool Evictor::makeAgain(const IdleInterval &idle, const EvictOptions &o) {
   StepId before = s_.readers(idle.instance)[idle.reader];
   if (idle.reader == 0)
     edits_.mayBeUnread(s_.maker(idle.instance)); // it is only made later
-  if (!remat_.rematerialize(s_.storageOf(idle.instance), before, o))
+  const StorageId s = s_.storageOf(idle.instance);
+  if (!remat_.exchangeReader(before, s, o) && !remat_.rematerialize(s, before, o))
     return false;
   edits_.removeUnread();
   return true;

@@ -201,9 +201,10 @@ bool RandomMoves::exchangeForm() {
   if (!g_.hasAlternatives())
     return false;
   const TaskId form(g_.numOriginal + random_.below(g_.tasks.size() - g_.numOriginal));
-  if (g_.tasks[form].transfer != StorageGraph::Task::Transfer::None)
-    return false;
   const StorageId made = g_.tasks[form].firstMade;
+  if (g_.tasks[form].transfer != StorageGraph::Task::Transfer::None ||
+      g_.storages[made].maker == form)
+    return false;
   const std::vector<InstanceId> &instances = s_.instances(made);
   if (instances.empty()) // nothing that runs reads it
     return false;
@@ -211,8 +212,8 @@ bool RandomMoves::exchangeForm() {
   const TaskId own = g_.storages[made].maker, was = s_.taskOf(r), now = was == form ? own : form;
   const StorageGraph::Task &to = g_.tasks[now], &from = g_.tasks[was];
   if (to.firstMade != from.firstMade || to.numMade != from.numMade ||
-      evictor_.rematerializer().isTooEarly(now, r) || (!to.mayRepeat && edits_.numSteps(own) > 1) ||
-      !canRun(now, r))
+      !evictor_.rematerializer().mayExchange(r) || evictor_.rematerializer().isTooEarly(now, r) ||
+      (!to.mayRepeat && edits_.numSteps(own) > 1) || !canRun(now, r))
     return false;
   edits_.insert(now, r);
   edits_.remove(r);

@@ -107,19 +107,25 @@ bool Rematerializer::recompute(TaskId t, StepId before, const EvictOptions &o, i
   if (!task.mayRepeat || isTooEarly(t, before) || depth > kDeepest ||
       edits_.size() > logSizeBefore_ + kMostEdits || s_.stepCost() + task.cost > o.costLimit)
     return false;
-  for (StorageId s : task.reads)
-    if (!provideOperand(s, before, o, depth))
-      return false;
+  if (!provideAll(task.reads, before, o, depth))
+    return false;
   edits_.insert(t, before);
   return s_.stepCost() <= o.costLimit;
+}
+
+bool Rematerializer::provideAll(const std::vector<StorageId> &reads, StepId before,
+                                const EvictOptions &o, int depth) {
+  return std::all_of(reads.begin(), reads.end(),
+                     [&](StorageId s) { return provideOperand(s, before, o, depth); });
 }
 
 // An operand that is not live lives on where there is room for it, or is rematerialized in turn.
 bool Rematerializer::provideOperand(StorageId s, StepId before, const EvictOptions &o, int depth) {
   Random &random = state_.random;
   InstanceId c = s_.newestBefore(s, before);
-  if (!c)
-    return false;
+  if (!c) // what only forms read is made while what it is made of is there
+    return g_.isAlternative(g_.storages[s].maker) &&
+           bool(insertAtLastUse(g_.storages[s].maker, before));
   if (!s_.isBefore(s_.lastUse(c), before) || state_.isSmall(s) || !g_.canRematerialize(s))
     return true;
   InstanceId later = s_.oldestAfter(s, before);
@@ -134,6 +140,64 @@ bool Rematerializer::provideOperand(StorageId s, StepId before, const EvictOptio
     return true;
   }
   return (hasRoom && !random.chance(0.9)) || rematerialize(s, before, o, depth + 1);
+}
+
+// Right after the last use, before `before`, of what the task reads; none if that is not there.
+StepId Rematerializer::insertAtLastUse(TaskId t, StepId before) {
+  StepId after;
+  for (StorageId s : g_.tasks[t].reads) {
+    StepId use = lastUseBefore(s, before);
+    if (!use)
+      return {};
+    if (!after || s_.isBefore(after, use))
+      after = use;
+  }
+  return after ? edits_.insert(t, s_.next(after)) : StepId();
+}
+
+// --- Other forms of the reader
+
+// Of what the form reads and nothing has made.
+double Rematerializer::helpersCost(TaskId form, StepId before) const {
+  double cost = 0;
+  for (StorageId s : g_.tasks[form].reads)
+    if (TaskId maker = g_.storages[s].maker; g_.isAlternative(maker) && !s_.newestBefore(s, before))
+      cost += g_.tasks[maker].cost;
+  return cost;
+}
+
+// Where the order is fixed, a later step of the op itself would be its first.
+bool Rematerializer::mayExchange(StepId r) const {
+  return g_.order != Order::Fixed || !s_.isFirst(r);
+}
+
+bool Rematerializer::exchangeReader(StepId reader, StorageId s, const EvictOptions &o) {
+  if (!g_.hasForms() || reader == s_.end() || !mayExchange(reader) ||
+      (!o.isGreedy && state_.random.chance(0.5)))
+    return false;
+  const TaskId was = s_.taskOf(reader), own = g_.storages[g_.tasks[was].firstMade].maker;
+  const auto [begin, end] = g_.formsOf(own);
+  for (auto it = begin; it != end; ++it) {
+    const TaskId form = it->second;
+    const StorageGraph::Task &t = g_.tasks[form];
+    if (form == was || std::find(t.reads.begin(), t.reads.end(), s) != t.reads.end() ||
+        isTooEarly(form, reader) || (!t.mayRepeat && edits_.numSteps(own) > 1))
+      continue;
+    const double cost = t.cost - g_.tasks[was].cost + helpersCost(form, reader);
+    if (o.isGreedy && cost > guessCost(choose(s, reader, o), reader))
+      continue;
+    const EditLog::Mark mark = edits_.mark();
+    const size_t numExtended = extended.size();
+    if (provideAll(t.reads, reader, o, 0)) {
+      edits_.insert(form, reader);
+      edits_.remove(reader);
+      if (s_.stepCost() <= o.costLimit)
+        return true;
+    }
+    edits_.undoTo(mark);
+    extended.resize(numExtended);
+  }
+  return false;
 }
 
 // --- Transfers
@@ -156,16 +220,10 @@ StepId Rematerializer::lastUseBefore(StorageId s, StepId before) const {
 // An offload whose wait comes as soon after the last use as the transfer is complete. If it
 // `isTight` and there is no room to keep the storage until then, the wait is a stall.
 StepId Rematerializer::offload(TaskId t, StepId before, bool isTight) {
-  StepId after;
-  for (StorageId s : g_.tasks[t].reads) {
-    StepId use = lastUseBefore(s, before);
-    if (!use)
-      return {};
-    if (!after || s_.isBefore(after, use))
-      after = use;
-  }
   const double costBefore = state_.cost();
-  StepId r = edits_.insert(t, s_.next(after));
+  StepId r = insertAtLastUse(t, before);
+  if (!r)
+    return {};
   if (InstanceId later = s_.oldestAfter(g_.tasks[t].firstMade, r)) {
     if (s_.maker(later) == before)
       return {};                    // its operands would be made of its own result

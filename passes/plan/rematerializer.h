@@ -43,6 +43,13 @@ public:
   uint32_t numMethods(StorageId s) const;
   uint32_t randomMethod(StorageId s); // kBestMethod where there is no choice
 
+  // Puts another form of a step in its place, one that does not read `s`, if that seems better than
+  // to make `s` again before it; false if there is none, or it cannot be done.
+  bool exchangeReader(StepId reader, StorageId s, const EvictOptions &o);
+
+  // Whether another form may stand in the step's place.
+  bool mayExchange(StepId r) const;
+
   // Whether older instances can serve the step's readers.
   bool isRemovable(StepId r) const;
   // Whether the order by phases forbids the task there.
@@ -54,6 +61,10 @@ private:
   double guessCost(const Method &m, StepId before) const;
   bool rematerialize(StorageId s, StepId before, const EvictOptions &o, int depth);
   bool recompute(TaskId t, StepId before, const EvictOptions &o, int depth);
+  StepId insertAtLastUse(TaskId t, StepId before);
+  double helpersCost(TaskId form, StepId before) const;
+  bool provideAll(const std::vector<StorageId> &reads, StepId before, const EvictOptions &o,
+                  int depth);
   bool provideOperand(StorageId s, StepId before, const EvictOptions &o, int depth);
   bool prefetch(const Method &m, StepId before, const EvictOptions &o);
   StepId startEarlier(StepId fetch, StepId after, const Method &m, double costBefore);

@@ -26,10 +26,12 @@ void StorageGraph::addAlternatives() {
     else
       addForm(i);
   }
+  std::stable_sort(forms_.begin(), forms_.end(),
+                   [](const auto &a, const auto &b) { return a.first < b.first; });
   alternatives_.resize(storages.size());
   for (TaskId t : IdRange<TaskId>{TaskId(numOriginal), tasks.nextId()})
-    if (tasks[t].transfer != Task::Transfer::Offload)
-      for (StorageId s : tasks[t].made())
+    for (StorageId s : tasks[t].made())
+      if (storages[s].maker != t)
         alternatives_[s].push_back(t);
 }
 
@@ -37,6 +39,38 @@ bool StorageGraph::isUsable(const std::vector<Read> &inputs) const {
   return std::all_of(inputs.begin(), inputs.end(), [&](const Read &r) {
     return p_.ops[r.op].isPinned || (needed_[r.op] && !p_.ops[r.op].isAlternative);
   });
+}
+
+// What a form reads that no original op makes: an op that is an alternative to none, which reads
+// what original ops make. False if the input is neither that nor usable as it is.
+bool StorageGraph::addHelper(const Read &input) {
+  const Op &op = p_.ops[input.op];
+  const bool isHelper =
+      op.isAlternative && op.of == Op::kNone && op.transfer == Op::Transfer::None && !op.isView();
+  if (!isHelper || firstOf_[input.op])
+    return isHelper || isUsable({input});
+  if (!op.recomputable || !isUsable(op.inputs))
+    return false;
+  Task task = taskOf(input.op);
+  task.firstMade = firstOf_[input.op] = storages.nextId();
+  task.numMade = uint32_t(op.outputBytes.size());
+  for (int64_t bytes : op.outputBytes)
+    storages.push_back({p_.rounded(bytes), tasks.nextId()});
+  task.donations = donationsOf(p_, op, task.firstMade);
+  tasks.push_back(std::move(task));
+  return true;
+}
+
+// Without what it makes.
+Storages::Task StorageGraph::taskOf(OpIndex i) const {
+  const Op &op = p_.ops[i];
+  Task task;
+  task.source = i;
+  task.cost = op.cost;
+  task.workspace = p_.rounded(op.workspace);
+  task.isBackward = op.phase != OpPhase::Forward;
+  task.reads = readsOf(p_, op);
+  return task;
 }
 
 bool StorageGraph::setMade(const Op &from, Task &task) const {
@@ -52,15 +86,19 @@ bool StorageGraph::setMade(const Op &from, Task &task) const {
 
 void StorageGraph::addForm(OpIndex i) {
   const Op &op = p_.ops[i];
-  Task task;
-  if (!isUsable(op.inputs) || !setMade(op, task))
+  Task made;
+  if (!setMade(op, made))
     return;
-  task.source = i;
-  task.cost = op.cost;
-  task.workspace = p_.rounded(op.workspace);
-  task.isBackward = op.phase != OpPhase::Forward;
-  task.reads = readsOf(p_, op);
+  for (const Read &r : op.inputs)
+    if (!addHelper(r))
+      return;
+  Task task = taskOf(i);
+  task.firstMade = made.firstMade;
+  task.numMade = made.numMade;
   task.donations = donationsOf(p_, op, task.firstMade);
+  const TaskId own = storages[task.firstMade].maker;
+  if (task.numMade == tasks[own].numMade)
+    forms_.push_back({own, tasks.nextId()});
   tasks.push_back(std::move(task));
 }
 

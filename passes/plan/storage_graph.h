@@ -4,12 +4,16 @@
 
 #include "passes/plan/storages.h"
 
+#include <algorithm>
+#include <utility>
+
 namespace isthmus::plan {
 
 struct StorageGraph : Storages {
   // `withAlternatives`: with the problem's alternatives, where they have the plain form that
   // networks have: none reads what another one makes, except for prefetches, which read what is on
-  // the host; all may run again; prefetches make one storage, and waits wait for nothing else.
+  // the host, and forms, which may read what an alternative to nothing makes of original storages;
+  // all may run again; prefetches make one storage, and waits wait for nothing else.
   // Alternatives that do not have it are left out.
   explicit StorageGraph(const Problem &p, bool withAlternatives = false);
 
@@ -25,6 +29,13 @@ struct StorageGraph : Storages {
     static const std::vector<TaskId> kNoTasks;
     return hasAlternatives() ? alternatives_[s] : kNoTasks;
   }
+  // The other forms of an original task, which make all that it makes: pairs of it and the form.
+  using Forms = std::vector<std::pair<TaskId, TaskId>>;
+  std::pair<Forms::const_iterator, Forms::const_iterator> formsOf(TaskId t) const {
+    return std::equal_range(forms_.begin(), forms_.end(), std::pair(t, TaskId()),
+                            [](const auto &a, const auto &b) { return a.first < b.first; });
+  }
+  bool hasForms() const { return !forms_.empty(); }
   static bool isPrefetch(const Task &t) { return t.transfer == Task::Transfer::Prefetch; }
   bool canRematerialize(StorageId s) const {
     return tasks[storages[s].maker].mayRepeat || !alternatives(s).empty();
@@ -35,6 +46,8 @@ struct StorageGraph : Storages {
 private:
   void addAlternatives();
   bool isUsable(const std::vector<Read> &inputs) const;
+  bool addHelper(const Read &input);
+  Task taskOf(OpIndex i) const;
   // Sets the storages of which the task makes new instances; false if there may be none.
   bool setMade(const Op &from, Task &task) const;
   void addForm(OpIndex i);
@@ -42,6 +55,7 @@ private:
 
   const Problem &p_;
   IdVector<StorageId, std::vector<TaskId>> alternatives_;
+  Forms forms_; // sorted
 };
 
 } // namespace isthmus::plan

@@ -94,6 +94,13 @@ inline void addAlternatives(Problem &p, Rng &rng, uint64_t most) {
       made.workspace = below(rng, 4) ? 0 : int64_t(below(rng, 40));
       if (!inputs.empty() && below(rng, 3) == 0)
         made.donations.push_back({0, 0});
+      if (!inputs.empty() && below(rng, 2)) { // in place of an input, something made of it
+        Op helper;
+        helper.cost = double(below(rng, 4));
+        helper.phase = below(rng, 2) ? plan::OpPhase::Forward : made.phase;
+        Read &read = inputs[below(rng, inputs.size())];
+        read = {add(helper, {read}, {int64_t(1 + below(rng, 20))}), 0};
+      }
       add(made, inputs, bytes);
       continue;
     }
