@@ -1,4 +1,5 @@
 #include "runtime/cpu_device.h"
+#include "runtime/link.h"
 #include "runtime/team.h"
 
 #include <cstdlib>
@@ -37,8 +38,11 @@ int64_t availableBytes() {
 
 class CpuDevice : public Device {
 public:
-  CpuDevice(const KernelTable &kernels, int threads) : kernels_(kernels) {
-    options_.threads = threads > 0 ? threads : omp_get_num_procs();
+  CpuDevice(const KernelTable &kernels, const CpuOptions &o)
+      : kernels_(kernels), slowedTo_(o.linkBytesPerSecond) {
+    constexpr double kCopied = 5e9; // what one thread copies in a second
+    options_.threads = o.threads > 0 ? o.threads : omp_get_num_procs();
+    target_.linkBytesPerSecond = slowedTo_ > 0 ? slowedTo_ : kCopied;
     target_.name =
         std::string("cpu ") + instructionSet() + " threads=" + std::to_string(options_.threads);
     target_.flopsPerSecond = 50e9 * options_.threads;
@@ -76,6 +80,9 @@ public:
     return llvm::Error::success();
   }
 
+  llvm::Expected<DeviceAddress> allocateOnHost(int64_t bytes) override { return allocate(bytes); }
+  void releaseOnHost(DeviceAddress p) override { release(p); }
+
   llvm::Expected<PreparedKernel *> prepare(const OpCall &call) override {
     std::unique_ptr<PreparedKernel> &kernel = prepared_[callKey(call)];
     if (!kernel) {
@@ -97,14 +104,31 @@ public:
     kernel.run(args);
     return llvm::Error::success();
   }
+  llvm::Error startTransfer(const TransferArgs &t) override {
+    linkOf(t.direction).start(t.id, t.to, t.from, t.bytes);
+    return llvm::Error::success();
+  }
+  llvm::Error waitForTransfer(uint32_t id) override {
+    for (std::optional<LinkThread> &link : links_)
+      if (link)
+        link->waitFor(id);
+    return llvm::Error::success();
+  }
   llvm::Error finish() override { return llvm::Error::success(); }
 
 protected:
+  LinkThread &linkOf(TransferDirection d) {
+    std::optional<LinkThread> &link = links_[size_t(d)];
+    return link ? *link : link.emplace(slowedTo_);
+  }
+
   const KernelTable &kernels_;
   KernelOptions options_;
   RandomKey random_;
   Target target_;
   llvm::StringMap<std::unique_ptr<PreparedKernel>> prepared_;
+  double slowedTo_;                    // bytes per second of each link; 0: not slowed
+  std::optional<LinkThread> links_[2]; // by direction, once there is something to copy
 };
 
 class CountingDevice : public CpuDevice {
@@ -125,16 +149,17 @@ public:
     return llvm::Error::success();
   }
   llvm::Error launch(PreparedKernel &, KernelArgs) override { return llvm::Error::success(); }
+  llvm::Error startTransfer(const TransferArgs &) override { return llvm::Error::success(); }
 };
 
 } // namespace
 
-std::unique_ptr<Device> makeCpuDevice(const KernelTable &kernels, int threads) {
-  return std::make_unique<CpuDevice>(kernels, threads);
+std::unique_ptr<Device> makeCpuDevice(const KernelTable &kernels, const CpuOptions &o) {
+  return std::make_unique<CpuDevice>(kernels, o);
 }
 
-std::unique_ptr<Device> makeCountingDevice(const KernelTable &kernels, int threads) {
-  return std::make_unique<CountingDevice>(kernels, threads);
+std::unique_ptr<Device> makeCountingDevice(const KernelTable &kernels, const CpuOptions &o) {
+  return std::make_unique<CountingDevice>(kernels, o);
 }
 
 } // namespace isthmus

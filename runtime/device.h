@@ -20,6 +20,8 @@ struct DeviceMemory {
   int64_t freeBytes, totalBytes;
 };
 
+enum class TransferDirection : uint8_t { ToHost, ToDevice };
+
 // The launches of a step, between `begin` and `finish`. Ends before its device.
 class Recording {
 public:
@@ -47,6 +49,14 @@ public:
   // nothing.
   virtual llvm::Expected<std::optional<DeviceMemory>> memory() { return std::nullopt; }
 
+  // The host's memory that transfers go to, for devices whose target has a link.
+  virtual llvm::Expected<DeviceAddress> allocateOnHost(int64_t bytes) {
+    return makeError(ErrorKind::Device,
+                     "{0} has no link to the host's memory: {1} bytes asked for there", name(),
+                     bytes);
+  }
+  virtual void releaseOnHost(DeviceAddress address) { (void)address; }
+
   // A kernel for the call, owned by the device and shared by equal calls.
   virtual llvm::Expected<PreparedKernel *> prepare(const OpCall &call) = 0;
 
@@ -54,6 +64,28 @@ public:
   // they write is there after `finish`. `launch` fills in `args.random`.
   virtual llvm::Error begin(const RandomKey &random) = 0;
   virtual llvm::Error launch(PreparedKernel &kernel, KernelArgs args) = 0;
+
+  // Transfers of a step, in the order of their starts, those of each direction one after the other.
+  // One begins after what was launched before it, and goes on beside what is launched after it.
+  // What it writes is there for what is launched after the wait. `id` tells those under way apart;
+  // each is waited for.
+  struct TransferArgs {
+    uint32_t id;
+    TransferDirection direction;
+    DeviceAddress to;
+    const char *from;
+    int64_t bytes;
+  };
+  virtual llvm::Error startTransfer(const TransferArgs &t) {
+    return makeError(ErrorKind::Device,
+                     "{0} has no link to the host's memory: {1} bytes were to go "
+                     "over it",
+                     name(), t.bytes);
+  }
+  virtual llvm::Error waitForTransfer(uint32_t id) {
+    (void)id;
+    return llvm::Error::success();
+  }
   virtual llvm::Error finish() = 0;
 
   // Makes the launches of a step, those of `kernels`, through `launches`. A device that can run the

@@ -18,7 +18,7 @@ llvm::Expected<std::unique_ptr<Executor>> Executor::create(const Graph &graph, c
 
 Executor::Executor(const Graph &graph, const Layout &layout, Device &device)
     : graph_(graph), layout_(layout), device_(device), arena_(layout.arenaBytes),
-      roots_(storageRoots(graph)), fed_(graph.inputs().size(), false),
+      onHost_(layout.hostBytes), roots_(storageRoots(graph)), fed_(graph.inputs().size(), false),
       reads_(graph.numValues(), 0) {
   for (uint32_t i = 0; i < graph.numNodes(); ++i)
     for (ValueId v : graph.node(NodeId(i)).operands)
@@ -33,13 +33,15 @@ Executor::~Executor() {
     device_.release(arenaBase_);
   if (inputBase_)
     device_.release(inputBase_);
+  if (hostBase_)
+    device_.releaseOnHost(hostBase_);
 }
 
 llvm::Error Executor::prepare() {
   kernels_.resize(graph_.numNodes());
   for (uint32_t i = 0; i < graph_.numNodes(); ++i) {
     NodeId id(i);
-    if (graph_.node(id).op->is(kView))
+    if (graph_.node(id).op->is(kView) || graph_.node(id).op->is(kTransfer))
       continue;
     auto kernel = device_.prepare(graph_.call(id));
     if (!kernel)
@@ -64,6 +66,12 @@ llvm::Error Executor::allocate() {
     return addRemedy(addNote(arena.takeError(), "this is the arena"),
                      {"budget", "", "make it smaller"});
   arenaBase_ = *arena;
+  if (layout_.hostBytes == 0)
+    return llvm::Error::success();
+  auto host = device_.allocateOnHost(layout_.hostBytes);
+  if (!host)
+    return addNote(host.takeError(), "this is what goes to the host's memory and back");
+  hostBase_ = *host;
   return llvm::Error::success();
 }
 
@@ -71,8 +79,19 @@ DeviceAddress Executor::addressOf(ValueId v) const {
   ValueId root = roots_[v.index];
   if (!graph_.value(root).def)
     return inputBase_ + inputOffset_[graph_.value(root).resultIndex];
-  int64_t offset = layout_.valueOffset[root.index];
-  return arenaBase_ + (offset < 0 ? 0 : offset); // only empty tensors have none
+  const bool isOnHost = graph_.type(root).memory == Memory::Host;
+  const int64_t offset = std::max<int64_t>(0, offsetOf(root)); // only empty tensors have none
+  return (isOnHost ? hostBase_ : arenaBase_) + offset;
+}
+
+Arena &Executor::booksOf(ValueId root) {
+  return graph_.type(root).memory == Memory::Host ? onHost_ : arena_;
+}
+
+bool Executor::isAtOnePlace(ValueId a, ValueId b) const {
+  return graph_.value(a).def && graph_.value(b).def &&
+         graph_.type(a).memory == graph_.type(b).memory && storageBytes(a) > 0 &&
+         storageBytes(a) == storageBytes(b) && offsetOf(a) == offsetOf(b);
 }
 
 int64_t Executor::storageBytes(ValueId root) const {
@@ -109,6 +128,7 @@ llvm::Error Executor::step(const RandomKey &random, const std::function<void(siz
 llvm::Error Executor::runNodes(const std::function<void(size_t)> &progress) {
   readsLeft_ = reads_;
   arena_.reset();
+  onHost_.reset();
   for (uint32_t i = 0; i < graph_.numNodes(); ++i) {
     if (llvm::Error e = runNode(NodeId(i)))
       return locate(std::move(e), graph_.whereIs(NodeId(i)));
@@ -120,15 +140,25 @@ llvm::Error Executor::runNodes(const std::function<void(size_t)> &progress) {
 
 llvm::Error Executor::runNode(NodeId id) {
   const Node &n = graph_.node(id);
-  PreparedKernel *kernel = kernels_[id.index];
-  if (!kernel) { // a view: only the books change
+  if (n.op->is(kWait))
+    if (llvm::Error e = device_.waitForTransfer(graph_.value(n.operands[0]).def.index))
+      return e;
+  if (n.op->is(kView)) { // only the books change
     giveBackDead(id, 0);
     return llvm::Error::success();
   }
-  int64_t workspace = device_.target().rounded(kernel->workspaceBytes());
-  if (llvm::Error e = takeResults(id, &workspace))
+  const PreparedKernel *kernel = kernels_[id.index];
+  const int64_t workspace = kernel ? device_.target().rounded(kernel->workspaceBytes()) : 0;
+  if (llvm::Error e = takeResults(id, workspace))
     return e;
+  if (llvm::Error e = kernel ? launch(id, workspace) : startTransfer(id))
+    return e;
+  giveBackDead(id, workspace);
+  return llvm::Error::success();
+}
 
+llvm::Error Executor::launch(NodeId id, int64_t workspace) {
+  const Node &n = graph_.node(id);
   llvm::SmallVector<const void *, 8> operands;
   llvm::SmallVector<void *, 4> results;
   for (ValueId v : n.operands)
@@ -139,10 +169,19 @@ llvm::Error Executor::runNode(NodeId id) {
   args.operands = operands;
   args.results = results;
   args.workspace = workspace ? arenaBase_ + layout_.workspaceOffset[id.index] : nullptr;
-  if (llvm::Error e = device_.launch(*kernel, args))
-    return e;
-  giveBackDead(id, workspace);
-  return llvm::Error::success();
+  return device_.launch(*kernels_[id.index], args);
+}
+
+llvm::Error Executor::startTransfer(NodeId id) {
+  const Node &n = graph_.node(id);
+  const ValueId from = n.operands[0], to = n.firstResult;
+  const bool isToHost = graph_.type(to).memory == Memory::Host;
+  return device_.startTransfer(
+      {.id = id.index,
+       .direction = isToHost ? TransferDirection::ToHost : TransferDirection::ToDevice,
+       .to = addressOf(to),
+       .from = addressOf(from),
+       .bytes = graph_.type(to).bytes()});
 }
 
 bool Executor::diesHere(NodeId id, ValueId root) const {
@@ -151,26 +190,39 @@ bool Executor::diesHere(NodeId id, ValueId root) const {
   return readsLeft_[root.index] == here;
 }
 
-// A result takes bytes of its own, or those of an operand that dies here and lies at the same
-// place.
-llvm::Error Executor::takeResults(NodeId id, int64_t *workspace) {
+// Asked of the row, and not of whoever made the layout. The kernel may read all of every operand
+// until its end, but for elementwise ops, which have read an element of each when they write it.
+bool Executor::mayOverwrite(NodeId id, uint32_t result, uint32_t operand) const {
+  const Node &n = graph_.node(id);
+  const bool isAllowed = llvm::any_of(n.op->inPlace, [&](const InPlace &pair) {
+    return pair.result == result && pair.operand == operand;
+  });
+  const ValueId root = roots_[n.operands[operand].index];
+  const bool isSoleReader =
+      llvm::count_if(n.operands, [&](ValueId v) { return roots_[v.index] == root; }) == 1;
+  return isAllowed && graph_.value(root).def && diesHere(id, root) &&
+         graph_.type(root).bytes() == graph_.type(n.result(result)).bytes() &&
+         (isSoleReader || n.op->is(kElementwise));
+}
+
+// A result takes bytes of its own, or those of an operand that dies here, lies at the same place
+// and may be overwritten.
+llvm::Error Executor::takeResults(NodeId id, int64_t workspace) {
   const Node &n = graph_.node(id);
   for (uint32_t r = 0; r < n.numResults; ++r) {
-    ValueId v = n.result(r);
-    int64_t offset = layout_.valueOffset[v.index], bytes = storageBytes(v);
-    for (ValueId operand : n.operands) {
-      ValueId root = roots_[operand.index];
-      if (graph_.value(root).def && layout_.valueOffset[root.index] == offset &&
-          storageBytes(root) == bytes && diesHere(id, root)) {
-        arena_.giveBack(offset, bytes);
+    const ValueId v = n.result(r);
+    const int64_t bytes = storageBytes(v);
+    for (uint32_t k = 0; k < n.operands.size(); ++k)
+      if (ValueId root = roots_[n.operands[k].index];
+          isAtOnePlace(root, v) && mayOverwrite(id, r, k)) {
+        booksOf(v).giveBack(offsetOf(v), bytes);
         break;
       }
-    }
-    if (llvm::Error e = arena_.take(offset, bytes))
+    if (llvm::Error e = booksOf(v).take(offsetOf(v), bytes))
       return e;
   }
-  if (*workspace > 0)
-    return arena_.take(layout_.workspaceOffset[id.index], *workspace);
+  if (workspace > 0)
+    return arena_.take(layout_.workspaceOffset[id.index], workspace);
   return llvm::Error::success();
 }
 
@@ -180,20 +232,19 @@ void Executor::giveBackDead(NodeId id, int64_t workspace) {
     arena_.giveBack(layout_.workspaceOffset[id.index], workspace);
   auto isOverwritten = [&](ValueId root) {
     for (uint32_t r = 0; r < n.numResults; ++r)
-      if (!n.op->is(kView) && storageBytes(n.result(r)) > 0 &&
-          layout_.valueOffset[n.result(r).index] == layout_.valueOffset[root.index])
+      if (!n.op->is(kView) && isAtOnePlace(n.result(r), root))
         return true;
     return false;
   };
   for (ValueId v : n.operands) {
     ValueId root = roots_[v.index];
     if (--readsLeft_[root.index] == 0 && graph_.value(root).def && !isOverwritten(root))
-      arena_.giveBack(layout_.valueOffset[root.index], storageBytes(root));
+      booksOf(root).giveBack(offsetOf(root), storageBytes(root));
   }
   for (uint32_t r = 0; r < n.numResults; ++r) {
     ValueId v = n.result(r);
     if (!n.op->is(kView) && reads_[v.index] == 0)
-      arena_.giveBack(layout_.valueOffset[v.index], storageBytes(v));
+      booksOf(v).giveBack(offsetOf(v), storageBytes(v));
   }
 }
 

@@ -17,9 +17,10 @@ struct KernelCounts {
 
 class Executor {
 public:
-  // Prepares every kernel, then makes the one allocation for the arena and one for the graph's
-  // inputs. `graph` and `device` must outlive the executor. Errors (exit code 5 where the device
-  // fails): no kernel, a layout made for another target, memory.
+  // Prepares every kernel, then makes the one allocation for the arena, one for the graph's inputs,
+  // and one in the host's memory where something goes there. `graph` and `device` must outlive the
+  // executor. Errors (exit code 5 where the device fails): no kernel, a layout made for another
+  // target, memory.
   static llvm::Expected<std::unique_ptr<Executor>> create(const Graph &graph, const Layout &layout,
                                                           Device &device);
   ~Executor();
@@ -39,6 +40,7 @@ public:
   KernelCounts kernelCounts() const;
   int64_t arenaBytes() const { return layout_.arenaBytes; }
   int64_t measuredPeakBytes() const { return arena_.peakBytes(); }
+  int64_t hostBytes() const { return layout_.hostBytes; } // taken of the host's memory
 
 private:
   Executor(const Graph &graph, const Layout &layout, Device &device);
@@ -46,17 +48,23 @@ private:
   llvm::Error allocate();
   llvm::Error runNodes(const std::function<void(size_t)> &progress);
   llvm::Error runNode(NodeId id);
-  llvm::Error takeResults(NodeId id, int64_t *workspace);
+  llvm::Error launch(NodeId id, int64_t workspace);
+  llvm::Error startTransfer(NodeId id);
+  llvm::Error takeResults(NodeId id, int64_t workspace);
   void giveBackDead(NodeId id, int64_t workspace);
   bool diesHere(NodeId id, ValueId root) const;
+  bool mayOverwrite(NodeId id, uint32_t result, uint32_t operand) const;
+  bool isAtOnePlace(ValueId a, ValueId b) const;
   int64_t storageBytes(ValueId root) const;
+  int64_t offsetOf(ValueId root) const { return layout_.valueOffset[root.index]; }
+  Arena &booksOf(ValueId root);
   DeviceAddress addressOf(ValueId v) const;
 
   const Graph &graph_;
   const Layout layout_;
   Device &device_;
-  Arena arena_;
-  DeviceAddress arenaBase_ = nullptr, inputBase_ = nullptr;
+  Arena arena_, onHost_;
+  DeviceAddress arenaBase_ = nullptr, inputBase_ = nullptr, hostBase_ = nullptr;
   std::vector<ValueId> roots_;            // by value: at the root of its views
   std::vector<int64_t> inputOffset_;      // by index of the graph input
   std::vector<bool> fed_;                 // likewise

@@ -13,6 +13,7 @@
 #include "passes/differentiate/training_step.h"
 #include "passes/lower/lowering.h"
 #include "passes/plan/planner.h"
+#include "passes/rewrite/problem.h"
 #include <variant>
 
 namespace isthmus {
@@ -45,6 +46,7 @@ struct CompileOptions {
   bool exactOnly = false; // no pass that changes rounding, whatever the target would gain
 
   PlanChoice plan;
+  Ways ways;                               // of a plan that is searched for
   std::optional<int64_t> memoryLimitBytes; // of parameters, inputs and arena together
   double effort = 0;                       // see plan::SearchOptions
   uint64_t seed = 0;                       // of the search

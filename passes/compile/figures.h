@@ -17,6 +17,8 @@ struct Figures {
   std::string policyUsed = "none";
   std::string mode; // "train", "eval" or "as-written"
   size_t nodes = 0, clones = 0;
+  int64_t hostBytes = 0; // taken of the host's memory, by what goes there and comes back
+  size_t transfers = 0;  // to the host and back
   double planSeconds = 0;
 };
 

@@ -15,10 +15,10 @@ char NotWithin::ID = 0;
 
 namespace {
 
-size_t countClones(const Graph &g) {
+template <typename F> size_t countNodes(const Graph &g, F counts) {
   size_t n = 0;
   for (uint32_t i = 0; i < g.numNodes(); ++i)
-    n += g.node(NodeId(i)).isClone();
+    n += counts(g.node(NodeId(i)));
   return n;
 }
 
@@ -37,7 +37,7 @@ public:
 
   llvm::Expected<Compiled> run() {
     out_.original = withoutDeadNodes(originalOf(given_));
-    auto problem = extractProblem(out_.original, target_);
+    auto problem = extractProblem(out_.original, target_, o_.searches() ? o_.ways : Ways());
     if (!problem)
       return problem.takeError();
     problem_ = std::move(*problem);
@@ -174,7 +174,9 @@ private:
                            out_.layout.peakBytes);
     f.arenaBytes = out_.layout.arenaBytes;
     f.nodes = out_.graph.numNodes();
-    f.clones = countClones(out_.graph);
+    f.clones = countNodes(out_.graph, [](const Node &n) { return n.isClone(); });
+    f.transfers = countNodes(out_.graph, [](const Node &n) { return n.op->is(kTransfer); });
+    f.hostBytes = out_.layout.hostBytes;
     stopClock();
     if (f.predictedPeakBytes > (1 << 20) &&
         double(f.arenaBytes) > 1.01 * double(f.predictedPeakBytes))

@@ -11,8 +11,8 @@ namespace isthmus {
 namespace {
 
 // How a node looks, and in which column it stands.
-enum class Role : uint8_t { Input, Forward, Boundary, Clone, Backward, Update };
-constexpr size_t kRoles = 6;
+enum class Role : uint8_t { Input, Forward, Boundary, Clone, Backward, Update, Transfer, Encoded };
+constexpr size_t kRoles = 8;
 
 struct Style {
   const char *title; // of the column and in the legend
@@ -27,6 +27,8 @@ constexpr Style kStyles[kRoles] = {
     {"recomputed", "#FFEFC4", "#C08A10", ""},
     {"backward", "#F8DFDA", "#B4564A", ""},
     {"update", "#E9E6F2", "#7A6BA8", ""},
+    {"copied to the host and back", "#CFEDEA", "#1F7A72", "style=\"filled,rounded,dashed\""},
+    {"encoded", "#EDEDE4", "#6B6B45", "style=\"filled,rounded,dashed\""},
 };
 constexpr const char *kKeptFill = "#BFE6B5", *kKeptLine = "#2F7D22";
 
@@ -117,12 +119,20 @@ private:
       return Role::Boundary;
     if (n.isClone())
       return Role::Clone;
+    if (n.op->effect == Effect::Ordered)
+      return Role::Transfer;
+    if (n.isStandIn())
+      return Role::Encoded;
     return n.phase == Phase::Forward    ? Role::Forward
            : n.phase == Phase::Backward ? Role::Backward
                                         : Role::Update;
   }
-  // Boundaries stand with the clones that read them.
-  static Role columnOf(Role r) { return r == Role::Boundary ? Role::Clone : r; }
+  // Boundaries stand with the clones that read them, and so does what comes back from the host.
+  Role columnOf(const Node &n) const {
+    const Role r = roleOf(n);
+    const bool isStandIn = r == Role::Boundary || r == Role::Transfer || r == Role::Encoded;
+    return !isStandIn ? r : n.phase == Phase::Forward ? Role::Forward : Role::Clone;
+  }
 
   // Updates of one op that nobody reads, made from results of one node (running averages are), are
   // one box.
@@ -293,7 +303,7 @@ private:
   void drawColumn(Role column) {
     std::vector<NodeId> nodes;
     for (uint32_t i = 0; i < g_.numNodes(); ++i)
-      if (boxes_[i] == NodeId(i) && columnOf(roleOf(g_.node(NodeId(i)))) == column)
+      if (boxes_[i] == NodeId(i) && columnOf(g_.node(NodeId(i))) == column)
         nodes.push_back(NodeId(i));
     if (nodes.empty())
       return;
@@ -330,7 +340,7 @@ private:
 
   void drawEdges(NodeId id) {
     const Node &n = g_.node(id);
-    Role column = columnOf(roleOf(n));
+    Role column = columnOf(n);
     llvm::SmallVector<std::pair<uint32_t, bool>, 8>
         drawn; // sources, so that reading twice is one edge
     for (ValueId v : n.operands) {
@@ -346,7 +356,7 @@ private:
              column == Role::Forward ? "" : "constraint=false, color=\"#B5BCC4\"");
         continue;
       }
-      drawDataEdge(def, id, columnOf(roleOf(g_.node(def))), column);
+      drawDataEdge(def, id, columnOf(g_.node(def)), column);
     }
     for (NodeId before : n.from.after) {
       anyAfter_ = true;

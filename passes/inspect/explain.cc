@@ -47,18 +47,27 @@ private:
     out_.baseline = liveSetsOf(original_, *p).peak(original_, *p);
     for (const plan::Op &op : p->problem.ops)
       out_.baselineUs += op.isPinned ? 0 : op.cost;
-    for (const plan::Op &op : p_.problem.ops)
-      out_.plannedUs += op.isPinned ? 0 : op.cost;
+    out_.plannedUs = plan::evaluate(p_.problem, plan::sourceOrder(p_.problem)).cost;
     return llvm::Error::success();
   }
 
   // --- What becomes of each tensor
+  bool isFetch(const Node &n) const {
+    return n.op->is(kTransfer) && n.isStandIn() && g_.type(n.firstResult).isPlain();
+  }
+  size_t countFetches(llvm::ArrayRef<uint32_t> instances) const {
+    return size_t(llvm::count_if(
+        instances, [&](uint32_t i) { return liveSets_.kind(g_, p_, i) == LiveKind::Fetched; }));
+  }
   ValueId firstRunOf(ValueId v) const {
     while (NodeId def = g_.value(v).def) {
       const Node &n = g_.node(def);
-      if (!n.isClone())
+      if (n.isClone())
+        v = g_.node(n.from.origin).result(g_.value(v).resultIndex);
+      else if (isFetch(n))
+        v = n.from.restores;
+      else
         break;
-      v = g_.node(n.from.origin).result(g_.value(v).resultIndex);
     }
     return v;
   }
@@ -99,7 +108,7 @@ private:
 
   Kind kindOf(llvm::ArrayRef<uint32_t> instances) const {
     if (instances.size() > 1)
-      return Kind::Recomputed;
+      return countFetches(instances) > 0 ? Kind::Fetched : Kind::Recomputed;
     switch (liveSets_.kind(g_, p_, instances[0])) {
     case LiveKind::Saved:
       return Kind::Kept;
@@ -121,7 +130,9 @@ private:
     f.value = v;
     f.kind = kindOf(instances);
     f.bytes = liveSets_.instances[instances[0]].bytes;
-    f.recomputations = unsigned(instances.size() - 1);
+    f.fetches = unsigned(countFetches(instances));
+    f.recomputations = unsigned(instances.size() - 1) - f.fetches;
+    f.linkUs = f.fetches ? 1e6 * target_.transferSeconds(g_.type(v).bytes()) : 0;
     f.runUs = op.cost;
     f.addedUs = op.cost * f.recomputations;
     f.mayRunAgain = op.recomputable;
@@ -185,7 +196,7 @@ private:
         if (instancesOf_[v].empty() || bytesOf(ValueId(v)) == 0)
           continue;
         Kind k = kindOf(instancesOf_[v]);
-        if (k == Kind::Kept || k == Kind::Recomputed)
+        if (k == Kind::Kept || k == Kind::Recomputed || k == Kind::Fetched)
           told.push_back(ValueId(v));
       }
     }

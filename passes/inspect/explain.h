@@ -23,14 +23,17 @@ struct TensorFate {
   enum class Kind : uint8_t {
     Kept,       // made once, saved for the backward pass
     Recomputed, // made more than once
+    Fetched,    // copied to the host's memory and back; perhaps made more than once, too
     Output,     // stays to the end
     Passing,    // made once by a forward node, and read by forward nodes alone
     Gradient    // made once by a backward or an update node
   };
+  static constexpr size_t kNumKinds = 6;
   ValueId value; // in the graph that is explained, as the first run makes it
   Kind kind = Kind::Passing;
   int64_t bytes = 0;
-  unsigned recomputations = 0;
+  unsigned recomputations = 0, fetches = 0;
+  double linkUs = 0;            // a copy over the link, one way
   double runUs = 0;             // one run of its node
   double addedUs = 0;           // of its node's recomputations
   uint32_t first = 0, last = 0; // of all its copies
@@ -78,8 +81,8 @@ struct Explanation {
     size_t tensors = 0;
     int64_t bytes = 0;
   };
-  std::array<Total, 5> totals{};   // by TensorFate::Kind
-  size_t recomputations = 0;       // runs beyond the first, views left out
+  std::array<Total, TensorFate::kNumKinds> totals{}; // by TensorFate::Kind
+  size_t recomputations = 0;                         // runs beyond the first, views left out
   std::vector<TensorFate> tensors; // those told: kept and recomputed ones, or those asked for
   std::vector<BottleneckFate> bottlenecks; // in order
   double checkpointTarget = 0;             // of the policy `memory`: about so many checkpoints

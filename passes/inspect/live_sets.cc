@@ -5,9 +5,15 @@
 namespace isthmus {
 
 llvm::StringRef liveKindText(LiveKind k) {
-  static constexpr llvm::StringRef kTexts[kNumLiveKinds] = {
-      "saved activations",   "recomputed",    "passing activations", "gradients of activations",
-      "parameter gradients", "other outputs", "workspace",           "other"};
+  static constexpr llvm::StringRef kTexts[kNumLiveKinds] = {"saved activations",
+                                                            "recomputed",
+                                                            "fetched",
+                                                            "passing activations",
+                                                            "gradients of activations",
+                                                            "parameter gradients",
+                                                            "other outputs",
+                                                            "workspace",
+                                                            "other"};
   return kTexts[size_t(k)];
 }
 
@@ -18,6 +24,8 @@ LiveKind LiveSets::kind(const Graph &g, const GraphProblem &p, size_t instance) 
     return n.phase == Phase::Backward ? LiveKind::ParameterGradient : LiveKind::OtherOutput;
   if (n.isClone())
     return LiveKind::Recomputed;
+  if (n.op->is(kTransfer) && n.isStandIn())
+    return LiveKind::Fetched;
   if (n.phase == Phase::Backward)
     return LiveKind::ActivationGradient;
   if (n.phase == Phase::Update)

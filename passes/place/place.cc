@@ -7,7 +7,7 @@ namespace isthmus {
 namespace {
 
 // One block for each storage, or chain of storages that take each other over; then one for each
-// workspace.
+// workspace. What lies in the host's memory is placed there, by itself.
 class Placement {
 public:
   Placement(const Graph &g, const Target &t, const PackOptions &options)
@@ -23,30 +23,37 @@ public:
         continue;
       takeOver(id);
       makeStorages(id);
+      if (g_.node(id).op->is(kTransfer)) // the device's own work, without scratch
+        continue;
       auto workspace = t_.workspaceBytes(g_.call(id));
       if (!workspace)
         return locate(workspace.takeError(), g_.whereIs(id));
       if (*workspace > 0) {
-        workspaces_.emplace_back(id, blocks_.size());
-        blocks_.push_back({t_.rounded(*workspace), i, i});
+        workspaces_.emplace_back(id, inArena().size());
+        inArena().push_back({t_.rounded(*workspace), i, i});
       }
     }
-    layout_.peakBytes = peak();
-    layout_.arenaBytes = pack(blocks_, layout_.peakBytes, options_);
-    if (layout_.arenaBytes == INT64_MAX)
+    layout_.peakBytes = peakOf(inArena());
+    layout_.arenaBytes = pack(inArena(), layout_.peakBytes, options_);
+    layout_.hostBytes = pack(blocksIn(Memory::Host), peakOf(blocksIn(Memory::Host)));
+    if (layout_.arenaBytes == INT64_MAX || layout_.hostBytes == INT64_MAX)
       return makeError("the arena would take over 2^62 bytes, the most that is supported; make "
                        "sizes smaller");
     layout_.valueOffset.assign(g_.numValues(), Layout::kPersistent);
     for (uint32_t v = 0; v < g_.numValues(); ++v)
       if (uint32_t b = blockOf_[roots_[v].index]; b != kNone)
-        layout_.valueOffset[v] = blocks_[b].offset;
+        layout_.valueOffset[v] = blocksOf(ValueId(v))[b].offset;
     for (auto [id, block] : workspaces_)
-      layout_.workspaceOffset[id.index] = blocks_[block].offset;
+      layout_.workspaceOffset[id.index] = inArena()[block].offset;
     return std::move(layout_);
   }
 
 private:
   static constexpr uint32_t kNone = ~0u;
+
+  std::vector<Block> &blocksIn(Memory m) { return blocks_[size_t(m)]; }
+  std::vector<Block> &blocksOf(ValueId v) { return blocksIn(g_.type(v).memory); }
+  std::vector<Block> &inArena() { return blocksIn(Memory::Device); }
 
   void findLifetimes() {
     for (uint32_t i = 0; i < g_.numNodes(); ++i) {
@@ -82,7 +89,7 @@ private:
         continue;
       taken.push_back(block);
       blockOf_[result.index] = block;
-      blocks_[block].last = endOf(result);
+      blocksOf(result)[block].last = endOf(result);
     }
   }
 
@@ -92,14 +99,15 @@ private:
       ValueId v = n.result(r);
       if (blockOf_[v.index] != kNone || g_.type(v).bytes() == 0)
         continue;
-      blockOf_[v.index] = static_cast<uint32_t>(blocks_.size());
-      blocks_.push_back({t_.rounded(g_.type(v).bytes()), id.index, endOf(v)});
+      std::vector<Block> &blocks = blocksOf(v);
+      blockOf_[v.index] = static_cast<uint32_t>(blocks.size());
+      blocks.push_back({t_.rounded(g_.type(v).bytes()), id.index, endOf(v)});
     }
   }
 
-  int64_t peak() const {
+  int64_t peakOf(const std::vector<Block> &blocks) const {
     std::vector<int64_t> change(g_.numNodes() + 2, 0);
-    for (const Block &b : blocks_) {
+    for (const Block &b : blocks) {
       change[b.first] += b.bytes;
       change[b.last + 1] -= b.bytes;
     }
@@ -115,8 +123,8 @@ private:
   std::vector<ValueId> roots_;
   std::vector<uint32_t> lastUse_; // by root
   std::vector<bool> isOutput_;    // by root
-  std::vector<uint32_t> blockOf_; // by root
-  std::vector<Block> blocks_;
+  std::vector<uint32_t> blockOf_; // by root, in its memory
+  std::vector<Block> blocks_[2];  // by memory
   std::vector<std::pair<NodeId, size_t>> workspaces_;
   Layout layout_;
 };

@@ -25,9 +25,10 @@ int64_t pack(std::vector<Block> &blocks, int64_t peak, const PackOptions &option
 
 // Storages live from the node that makes them to the last that reads them or a view of them,
 // outputs to the end; a workspace while its node runs. Results share an operand's bytes wherever
-// its row allows and it dies there. The arena is within 1 % of the peak on all graphs known; where
-// that cannot be reached, the least found. Errors: a node that the target cannot run; an arena of
-// over 2^62 bytes. (`extractProblem` says where the sizes themselves are too large.)
+// its row allows and it dies there. What lies in the host's memory is placed there likewise. The
+// arena is within 1 % of the peak on all graphs known; where that cannot be reached, the least
+// found. Errors: a node that the target cannot run; an arena of over 2^62 bytes. (`extractProblem`
+// says where the sizes themselves are too large.)
 llvm::Expected<Layout> place(const Graph &g, const Target &t, const PackOptions &options = {});
 
 } // namespace isthmus

@@ -1,6 +1,7 @@
 #include "passes/rewrite/problem.h"
 
 #include "passes/plan/sizes.h"
+#include "passes/rewrite/alternatives.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
 
@@ -31,67 +32,144 @@ plan::Read GraphProblem::readOf(const Graph &g, ValueId v) const {
   return {opOf(value.def), value.resultIndex};
 }
 
-static llvm::Error tooLarge(const Graph &g, ValueId v) {
-  return makeError("with '%{0}', of type {1}, all tensors together need over 2^62 bytes, the most "
-                   "that is supported; make sizes smaller",
-                   g.valueName(v), g.type(v).str());
-}
+namespace {
 
-llvm::Expected<GraphProblem> extractProblem(const Graph &g, const Target &t) {
-  GraphProblem out;
-  out.numInputs = static_cast<uint32_t>(g.inputs().size());
-  out.problem.alignment = t.alignment;
-  std::vector<plan::Op> &ops = out.problem.ops;
-  plan::SizeLimit sizes(out.problem);
-  ops.reserve(out.numInputs + g.numNodes());
-  for (const Input &input : g.inputs()) {
-    plan::Op op;
-    op.name = g.valueName(input.value).str();
-    op.isPinned = true;
-    op.outputBytes = {g.type(input.value).bytes()};
-    if (!sizes.allows(op))
-      return locate(tooLarge(g, input.value), g.whereIs(g.value(input.value).loc));
-    ops.push_back(std::move(op));
+class Extraction {
+public:
+  Extraction(const Graph &g, const Target &t, const Ways &ways)
+      : g_(g), t_(t), ways_(ways), roots_(storageRoots(g)), sizes_(out_.problem),
+        isOutput_(g.numValues(), false), numWaits_(g.numValues(), 0) {}
+
+  llvm::Expected<GraphProblem> run() {
+    out_.numInputs = static_cast<uint32_t>(g_.inputs().size());
+    out_.numNodes = static_cast<uint32_t>(g_.numNodes());
+    out_.problem.alignment = t_.alignment;
+    out_.problem.ops.reserve(out_.numInputs + out_.numNodes);
+    lookAhead();
+    for (const Input &input : g_.inputs())
+      if (llvm::Error e = addInput(input))
+        return e;
+    for (uint32_t i = 0; i < g_.numNodes(); ++i)
+      if (llvm::Error e = addNode(NodeId(i)))
+        return e;
+    for (ValueId v : g_.outputs())
+      out_.problem.outputs.push_back(out_.readOf(g_, v));
+    if (llvm::Error e = addAlternatives(out_, g_, t_, ways_))
+      return e;
+    return std::move(out_);
   }
 
-  llvm::DenseSet<ValueId> isOutput(g.outputs().begin(), g.outputs().end());
-  std::vector<ValueId> roots = storageRoots(g);
-  llvm::DenseSet<ValueId> outputRoots;
-  for (ValueId v : g.outputs())
-    outputRoots.insert(roots[v.index]);
-  for (uint32_t i = 0; i < g.numNodes(); ++i) {
-    NodeId id(i);
-    const Node &n = g.node(id);
-    OpCall call = g.call(id);
+private:
+  void lookAhead() {
+    for (ValueId v : g_.outputs()) {
+      isOutput_[v.index] = true;
+      isOutput_[roots_[v.index].index] = true;
+    }
+    for (uint32_t i = 0; i < g_.numNodes(); ++i)
+      if (const Node &n = g_.node(NodeId(i)); n.op->is(kWait))
+        ++numWaits_[n.operands[1].index];
+  }
+
+  // The start of a rewrite's transfer, or its wait: time passes on the link, and beside it.
+  bool isFollowed(const Node &n) const {
+    const Node &start = n.op->is(kWait) ? g_.node(g_.value(n.operands[0]).def) : n;
+    return start.op->is(kTransfer) && n.isStandIn() && numWaits_[start.result(1).index] == 1;
+  }
+
+  llvm::Error addOp(plan::Op op, ValueId made, const std::string &where) {
+    if (!sizes_.allows(op))
+      return locate(makeError("with '%{0}', of type {1}, all tensors together need over 2^62 "
+                              "bytes, the most that is supported; make sizes smaller",
+                              g_.valueName(made), g_.type(made).str()),
+                    where);
+    out_.problem.ops.push_back(std::move(op));
+    return llvm::Error::success();
+  }
+
+  llvm::Error addInput(const Input &input) {
     plan::Op op;
-    op.name = g.nodeName(id).str();
+    op.name = g_.valueName(input.value).str();
+    op.isPinned = true;
+    op.outputBytes = {g_.type(input.value).bytes()};
+    return addOp(std::move(op), input.value, g_.whereIs(g_.value(input.value).loc));
+  }
+
+  llvm::Error addNode(NodeId id) {
+    const Node &n = g_.node(id);
+    const OpCall call = g_.call(id);
+    plan::Op op;
+    op.name = g_.nodeName(id).str();
     op.phase = static_cast<plan::OpPhase>(n.phase);
-    op.cost = 1e6 * t.seconds(call);
+    op.cost = 1e6 * t_.seconds(call);
     for (ValueId v : n.operands)
-      op.inputs.push_back(out.readOf(g, v));
-    op.recomputable = n.phase != Phase::Update;
-    for (uint32_t r = 0; r < n.numResults; ++r)
-      if (isOutput.count(n.result(r)) || outputRoots.count(n.result(r)))
-        op.recomputable = false;
-    if (n.op->is(kView)) {
+      op.inputs.push_back(out_.readOf(g_, v));
+    op.recomputable = (ways_.recompute || n.op->is(kView)) && mayRunAgain(n);
+    if ((n.op->is(kTransfer) || n.op->is(kWait)) && isFollowed(n)) {
+      follow(n, op);
+    } else if (n.op->is(kView)) {
       op.viewOf = 0;
     } else {
-      auto workspace = t.workspaceBytes(call);
-      if (!workspace)
-        return locate(workspace.takeError(), g.whereIs(id));
-      op.workspace = *workspace;
+      if (n.op->is(kTransfer)) // whoever wrote it may wait where he likes
+        op.cost = 1e6 * t_.transferSeconds(call.results[0].bytes());
+      else if (llvm::Error e = setWorkspace(op, call))
+        return locate(std::move(e), g_.whereIs(id));
       for (const Type &type : call.results)
-        op.outputBytes.push_back(type.bytes());
-      for (const InPlace &pair : inPlacePairs(g, id, roots))
+        op.outputBytes.push_back(type.bytesIn(Memory::Device));
+      for (const InPlace &pair : inPlacePairs(g_, id, roots_))
         op.donations.push_back({pair.result, pair.operand});
     }
-    if (!sizes.allows(op))
-      return locate(tooLarge(g, n.firstResult), g.whereIs(id));
-    ops.push_back(std::move(op));
+    return addOp(std::move(op), n.firstResult, g_.whereIs(id));
   }
-  for (ValueId v : g.outputs())
-    out.problem.outputs.push_back(out.readOf(g, v));
-  return out;
+
+  llvm::Error setWorkspace(plan::Op &op, const OpCall &call) {
+    auto workspace = t_.workspaceBytes(call);
+    if (!workspace)
+      return workspace.takeError();
+    op.workspace = *workspace;
+    return llvm::Error::success();
+  }
+
+  // Views take nothing, and run again with their base.
+  bool mayRunAgain(const Node &n) const {
+    bool may = n.phase != Phase::Update && !n.op->runsOnce && !n.op->is(kTransfer);
+    for (uint32_t r = 0; r < n.numResults; ++r)
+      may &= !isOutput_[n.result(r).index];
+    return may;
+  }
+
+  void follow(const Node &n, plan::Op &op) {
+    using Transfer = plan::Op::Transfer;
+    const bool isWait = n.op->is(kWait);
+    const Node &start = isWait ? g_.node(g_.value(n.operands[0]).def) : n;
+    const Type &made = g_.type(start.firstResult);
+    const bool isToHost = made.memory == Memory::Host;
+    op.cost = 0;
+    op.inputs.resize(1); // of a wait, the start; what else it holds the start holds too
+    if (isWait) {
+      op.transfer = isToHost ? Transfer::WaitOffload : Transfer::WaitPrefetch;
+      op.outputBytes = {0};
+      return;
+    }
+    op.transfer = isToHost ? Transfer::StartOffload : Transfer::StartPrefetch;
+    op.transferTime = 1e6 * t_.transferSeconds(made.bytes());
+    if (!isToHost)
+      op.outputBytes = {made.bytes()};
+  }
+
+  const Graph &g_;
+  const Target &t_;
+  const Ways &ways_;
+  GraphProblem out_;
+  std::vector<ValueId> roots_;
+  plan::SizeLimit sizes_;
+  std::vector<bool> isOutput_;     // by value: it, or a view of it
+  std::vector<uint32_t> numWaits_; // by value: for a token
+};
+
+} // namespace
+
+llvm::Expected<GraphProblem> extractProblem(const Graph &g, const Target &t, const Ways &ways) {
+  return Extraction(g, t, ways).run();
 }
 
 int64_t persistentBytes(const Graph &g, const Target &t) {

@@ -8,24 +8,60 @@
 
 namespace isthmus {
 
+// How a tensor that the backward pass reads may come back, where it does not stay.
+struct Ways {
+  bool recompute = true;
+  bool fetch = false;  // it goes to the host's memory and back, where the target has a link
+  bool encode = false; // a smaller value stays in its place, where the reader's row knows one
+  int64_t hostBytes = INT64_MAX; // the most that all that may go to the host takes there
+};
+
+// What the rewrite makes of a run of an op of the problem.
+struct Derivation {
+  enum Kind : uint8_t {
+    Input, // nothing: it is there
+    Node,  // the node, or from the second run on a clone of it
+    StartOffload,
+    WaitOffload,
+    StartPrefetch,
+    WaitPrefetch,
+    Encode,     // `encoding` of `value`
+    FromEncoded // the node, with `encoding` of `value` as operand `operand`
+  };
+  Kind kind = Input;
+  NodeId node;
+  ValueId value; // that is copied or encoded
+  uint32_t operand = 0;
+  const OpDef *encoding = nullptr;
+};
+
+struct GraphProblem {
+  plan::Problem problem;
+  // Ops below `numInputs` are the graph's inputs, then come its nodes, in order, and then, by
+  // `alternatives`, other ways to have what they make.
+  uint32_t numInputs = 0, numNodes = 0;
+  std::vector<Derivation> alternatives;
+
+  plan::OpIndex opOf(NodeId n) const { return numInputs + n.index; }
+  NodeId nodeOf(plan::OpIndex op) const { return NodeId(op - numInputs); }
+  bool isNode(plan::OpIndex op) const { return op >= numInputs && op < numInputs + numNodes; }
+  Derivation derivationOf(plan::OpIndex op) const {
+    if (op >= numInputs + numNodes)
+      return alternatives[op - numInputs - numNodes];
+    return isNode(op) ? Derivation{Derivation::Node, nodeOf(op)} : Derivation();
+  }
+  plan::Read readOf(const Graph &g, ValueId v) const;
+};
+
+// Any graph that verifies; of a rewritten one clones are ops like others, and so are its transfers,
+// which take their time on the link. Errors: a node that the target cannot run; ways that the
+// target lacks. What makes a graph output, and what updates state, may run only once.
+llvm::Expected<GraphProblem> extractProblem(const Graph &g, const Target &t, const Ways &ways = {});
+
 // The pairs of a node's row that hold here: result and operand are of one size to the byte, neither
 // is a view of something persistent, and no other operand shares the storage (but for elementwise
 // ops, where each element is read before it is written).
 llvm::SmallVector<InPlace, 2> inPlacePairs(const Graph &g, NodeId n, llvm::ArrayRef<ValueId> roots);
-
-struct GraphProblem {
-  plan::Problem problem;
-  uint32_t numInputs = 0; // ops below this are the graph's inputs, the others its nodes, in order
-
-  plan::OpIndex opOf(NodeId n) const { return numInputs + n.index; }
-  NodeId nodeOf(plan::OpIndex op) const { return NodeId(op - numInputs); }
-  bool isNode(plan::OpIndex op) const { return op >= numInputs; }
-  plan::Read readOf(const Graph &g, ValueId v) const;
-};
-
-// Any graph that verifies; of a rewritten one the clones are ops like others. Errors: a node that
-// the target cannot run. What makes a graph output, and what updates state, may run only once.
-llvm::Expected<GraphProblem> extractProblem(const Graph &g, const Target &t);
 
 // Bytes of all graph inputs, each rounded up to the target's alignment.
 int64_t persistentBytes(const Graph &g, const Target &t);

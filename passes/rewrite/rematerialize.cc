@@ -16,21 +16,9 @@ public:
 
   Graph run() {
     r_.copyInputs();
-    bool inOrder = true;
-    NodeId last;
-    for (plan::OpIndex op : s_) {
-      NodeId id = p_.nodeOf(op);
-      if (first_[id.index]) {
-        clone(id);
-        continue;
-      }
-      first_[id.index] = r_.copyNode(id);
-      if (g_.node(id).phase == Phase::Backward)
-        lastBackward_ = first_[id.index];
-      inOrder &= !last || last < id;
-      last = id;
-    }
-    if (!inOrder)
+    for (plan::OpIndex op : s_)
+      emit(p_.derivationOf(op));
+    if (!isInOrder_)
       for (uint32_t i = 0; i < g_.numNodes(); ++i)
         if (first_[i])
           r_.to().editNode(first_[i]).from.sourceIndex = i;
@@ -39,6 +27,39 @@ public:
   }
 
 private:
+  void emit(const Derivation &d) {
+    switch (d.kind) {
+    case Derivation::Input:
+      ISTHMUS_UNREACHABLE("a schedule runs a graph input");
+    case Derivation::Node:
+      return emitNode(d.node);
+    case Derivation::StartOffload:
+      return startOffload(d.value);
+    case Derivation::WaitOffload:
+      return waitOffload(d.value);
+    case Derivation::StartPrefetch:
+      return startPrefetch(d.value);
+    case Derivation::WaitPrefetch:
+      return waitPrefetch(d.value);
+    case Derivation::Encode:
+      return encode(d);
+    case Derivation::FromEncoded:
+      return fromEncoded(d);
+    }
+  }
+
+  // --- Nodes and clones
+
+  void emitNode(NodeId id) {
+    if (first_[id.index])
+      return clone(id);
+    first_[id.index] = r_.copyNode(id);
+    if (g_.node(id).phase == Phase::Backward)
+      lastBackward_ = first_[id.index];
+    isInOrder_ &= !last_ || last_ < id;
+    last_ = id;
+  }
+
   // The loss is what is differentiated, not a copy of it that the backward pass made for itself.
   void keepLoss() {
     NodeId def = g_.loss ? g_.value(g_.loss).def : NodeId();
@@ -55,7 +76,8 @@ private:
       ValueId now = r_.map(v);
       NodeId def = to.value(now).def;
       readsClone |= def && to.node(def).isClone();
-      bool isCheckpoint = def && !to.node(def).isClone() && to.node(def).phase == Phase::Forward;
+      bool isCheckpoint = def && !to.node(def).isClone() && !to.node(def).isStandIn() &&
+                          to.node(def).phase == Phase::Forward;
       operands.push_back(isCheckpoint ? boundary(now) : now);
     }
     llvm::SmallVector<std::string, 2> names;
@@ -76,19 +98,84 @@ private:
 
   // The stop_gradient through which clones read `v`, a value of the new graph.
   ValueId boundary(ValueId v) {
-    auto [it, isNew] = boundaries_.try_emplace(v);
-    if (isNew) {
-      Graph &to = r_.to();
-      Builder b(to, Phase::Backward);
-      const Node &def = to.node(to.value(v).def);
-      b.device = def.device;
-      b.loc = def.loc;
-      NodeId id =
-          b.createNode("stop_gradient", {v}, {}, r_.freshName(to.valueName(v).str() + ".sg"));
-      to.editNode(id).from.restores = v;
-      it->second = to.node(id).firstResult;
-    }
-    return it->second;
+    ValueId &passed = boundaries_[v];
+    if (!passed)
+      passed = r_.to().node(standIn("stop_gradient", v, {v}, ".sg", Phase::Backward)).firstResult;
+    return passed;
+  }
+
+  // --- Stand-ins
+
+  // What the first run of its node made of a value of `g`.
+  ValueId firstMade(ValueId v) {
+    const Value &old = g_.value(v);
+    return r_.to().node(first_[old.def.index]).result(old.resultIndex);
+  }
+
+  // A node of `op` whose first result stands for `whole`, a value that was first made.
+  NodeId standIn(llvm::StringRef op, ValueId whole, llvm::ArrayRef<ValueId> operands,
+                 const char *suffix, Phase phase) {
+    Graph &to = r_.to();
+    Builder b(to, phase);
+    const Node &def = to.node(to.value(whole).def);
+    b.device = def.device;
+    b.loc = def.loc;
+    NodeId id = b.createNode(op, operands, {}, r_.freshName(to.valueName(whole).str() + suffix));
+    to.editNode(id).from.restores = whole;
+    return id;
+  }
+
+  struct Transfer {
+    ValueId from, to, token; // of the new graph
+  };
+
+  NodeId startTransfer(llvm::StringRef op, ValueId v, ValueId from, const char *suffix,
+                       const char *tokenSuffix, Phase phase, Transfer &t) {
+    const ValueId whole = firstMade(v);
+    const NodeId id = standIn(op, whole, {from}, suffix, phase);
+    t = {from, r_.to().node(id).result(0), r_.to().node(id).result(1)};
+    r_.to().rename(t.token, r_.freshName(r_.to().valueName(whole).str() + tokenSuffix));
+    return id;
+  }
+
+  ValueId waitFor(ValueId v, const Transfer &t, const char *suffix, Phase phase) {
+    const NodeId id = standIn("wait", firstMade(v), {t.to, t.token, t.from}, suffix, phase);
+    return r_.to().node(id).firstResult;
+  }
+
+  void startOffload(ValueId v) {
+    startTransfer("copy_to_host", v, r_.map(v), ".host", ".sent", phaseOf(v), underWay_[v]);
+  }
+  void waitOffload(ValueId v) { onHost_[v] = waitFor(v, underWay_[v], ".kept", phaseOf(v)); }
+  void startPrefetch(ValueId v) {
+    const NodeId id = startTransfer("copy_to_device", v, onHost_[v], ".back", ".got",
+                                    Phase::Backward, comingBack_[v]);
+    if (lastBackward_)
+      r_.to().editNode(id).from.after.push_back(lastBackward_);
+  }
+  void waitPrefetch(ValueId v) {
+    r_.setMap(v, waitFor(v, comingBack_[v], ".again", Phase::Backward));
+  }
+
+  Phase phaseOf(ValueId v) const { return g_.node(g_.value(v).def).phase; }
+
+  // --- Encodings
+
+  ValueId &encoded(const Derivation &d) { return encoded_[{d.value.index, d.encoding}]; }
+
+  void encode(const Derivation &d) {
+    const NodeId id = standIn(d.encoding->name, firstMade(d.value), {r_.map(d.value)}, ".encoded",
+                              phaseOf(d.value));
+    encoded(d) = r_.to().node(id).firstResult;
+  }
+
+  // The node reads what is encoded. (Of its other operands none is the same value: then the
+  // encoding would stand for it there, too.)
+  void fromEncoded(const Derivation &d) {
+    const ValueId now = r_.map(d.value);
+    r_.setMap(d.value, encoded(d));
+    emitNode(d.node);
+    r_.setMap(d.value, now);
   }
 
   const Graph &g_;
@@ -97,7 +184,11 @@ private:
   Rebuilder r_;
   std::vector<NodeId> first_; // by old id: the node made by the first run
   llvm::DenseMap<ValueId, ValueId> boundaries_;
-  NodeId lastBackward_;
+  llvm::DenseMap<ValueId, Transfer> underWay_, comingBack_; // by value of `g`: the newest
+  llvm::DenseMap<ValueId, ValueId> onHost_;
+  llvm::DenseMap<std::pair<uint32_t, const OpDef *>, ValueId> encoded_;
+  NodeId lastBackward_, last_; // of the new graph; of `g`
+  bool isInOrder_ = true;
 };
 
 } // namespace

@@ -6,10 +6,10 @@
 // LAYER)
 
 #include "ir/op_registry.h"
+#include "kernels/element/conv_shape.h"
 #include "kernels/gemm/register.h"
 #include "kernels/onednn/dnnl.h"
 #include "kernels/onednn/register.h"
-#include "kernels/element/conv_shape.h"
 #include "kernels/plain/register.h"
 #include <cstdio>
 #include <cstdlib>

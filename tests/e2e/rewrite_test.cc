@@ -27,7 +27,7 @@ class Rewrites : public ::testing::Test {
 protected:
   Rewrites() {
     registerPlainKernels(kernels_);
-    device_ = makeCpuDevice(kernels_, 2);
+    device_ = makeCpuDevice(kernels_, {2});
   }
 
   // A random graph with the gradients of its loss by all parameters.

@@ -2,9 +2,9 @@
 // distributions.
 
 #include "ir/half.h"
-#include "kernels/element/philox.h"
 #include "kernels/element/dtype.h"
 #include "kernels/element/functions.h"
+#include "kernels/element/philox.h"
 #include "kernels/plain/register.h"
 #include "tests/testing/example.h"
 #include "tests/testing/interpret.h"
@@ -212,11 +212,11 @@ TEST(Math, FloatFunctionsAreAccurate) {
   EXPECT_LT(worst([](float x) { return element::logOf(x); }, [](double x) { return std::log(x); },
                   1e-3, 5, 0.01),
             8);
-  EXPECT_LT(worst([](float x) { return element::logOf(x); }, [](double x) { return std::log(x); }, 1,
-                  1e30, 0.01),
+  EXPECT_LT(worst([](float x) { return element::logOf(x); }, [](double x) { return std::log(x); },
+                  1, 1e30, 0.01),
             4);
-  EXPECT_LT(worst([](float x) { return element::erfOf(x); }, [](double x) { return std::erf(x); }, -5,
-                  5, kNormal),
+  EXPECT_LT(worst([](float x) { return element::erfOf(x); }, [](double x) { return std::erf(x); },
+                  -5, 5, kNormal),
             8);
   EXPECT_EQ(element::logOf(0.0f), -INFINITY);
   EXPECT_EQ(element::logOf(INFINITY), INFINITY);

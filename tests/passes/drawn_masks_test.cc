@@ -130,7 +130,7 @@ TEST(DrawnMasks, GoFromGradientsToo) {
   Graph eval = withMode(g, Mode::Eval);
   llvm::cantFail(verify(eval));
   for (uint32_t i = 0; i < eval.numNodes(); ++i)
-    EXPECT_FALSE(eval.node(NodeId(i)).op->is(kRandom));
+    EXPECT_FALSE(eval.node(NodeId(i)).op->effect == Effect::Draws);
   EXPECT_EQ(outputNames(eval), outputNames(g));
 }
 

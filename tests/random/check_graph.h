@@ -1,16 +1,20 @@
 // Everything that is promised of a training graph, held against it.
 #pragma once
 
+#include "passes/rewrite/problem.h"
 #include "tests/random/run_graph.h"
 
 namespace isthmus {
 
 // In how many graphs a comparison was made, of those where it is made only if nothing jumps.
+struct RewriteCounts {
+  size_t rewrites = 0, clones = 0, transfers = 0, encodings = 0;
+};
 struct CheckCounts {
-  size_t graphs = 0, rewrites = 0, first = 0, second = 0, precision = 0, halves = 0, nodes = 0;
-  // Second-order graphs, their nodes, their rewrites, the clones in those, and rewritten
-  // first-order graphs that were differentiated.
-  size_t twice = 0, twiceNodes = 0, twiceRewrites = 0, twiceClones = 0, again = 0;
+  size_t graphs = 0, first = 0, second = 0, precision = 0, halves = 0, nodes = 0;
+  RewriteCounts firstOrder, secondOrder;
+  // Second-order graphs, their nodes, and rewritten first-order graphs that were differentiated.
+  size_t twice = 0, twiceNodes = 0, again = 0;
   // Differences that did not agree with a gradient, of functions that jump.
   size_t excused = 0;
 };
@@ -21,8 +25,9 @@ public:
   //   text       it verifies, and so does its differentiation; printed and parsed they are equal
   //   run        the executor gives the bits of the interpreter on the plain kernels, and agrees
   //              with it on the fast ones; all is finite
-  //   rewrites   graphs rewritten by every policy, by random checkpoints and by random schedules
-  //              give the bits of the original, with the peak that was predicted
+  //   rewrites   graphs rewritten by every policy, by random checkpoints and by random schedules,
+  //              with transfers and encodings too, give the bits of the original, with the peak
+  //              that was predicted
   //   first      f64: the gradient is a directional central difference of the loss
   //   second     f64: likewise the gradient of the gradient's product with a vector, and the
   //              executor gives the interpreter's bits of it
@@ -61,7 +66,10 @@ private:
   std::string halves(const Case &c);
 
   std::string rewritesOf(const Graph &g, const NamedTensors &inputs, uint64_t seed,
-                         size_t &numRewrites, size_t &numClones);
+                         RewriteCounts &counts);
+  std::string rewriteOf(const Graph &g, const GraphProblem &p, const plan::Schedule &schedule,
+                        Device &device, const NamedTensors &inputs, const std::vector<Tensor> &want,
+                        RewriteCounts &counts);
   std::string again(const Graph &first, const Graph &second, const NamedTensors &inputs,
                     uint64_t seed);
   std::string directional(const Graph &g, llvm::ArrayRef<ValueId> xs, const NamedTensors &inputs,

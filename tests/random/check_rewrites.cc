@@ -11,22 +11,27 @@
 #include "tests/random/joint_graphs.h"
 #include "tests/random/schedules.h"
 #include "tests/testing/interpret.h"
+#include <cmath>
 
 namespace isthmus {
 
 using llvm::toString;
 
-static size_t countClones(const Graph &g) {
+namespace {
+
+template <typename F> size_t countNodes(const Graph &g, F counts) {
   size_t n = 0;
   for (uint32_t i = 0; i < g.numNodes(); ++i)
-    n += g.node(NodeId(i)).isClone();
+    n += counts(g.node(NodeId(i)));
   return n;
 }
 
+} // namespace
+
 // Each rewritten graph gives the bits of `g`, within the peak that was predicted, and `g` can be
-// got back from it.
+// got back from it. Some have transfers and encoded operands.
 std::string GraphChecker::rewritesOf(const Graph &g, const NamedTensors &inputs, uint64_t seed,
-                                     size_t &numRewrites, size_t &numClones) {
+                                     RewriteCounts &counts) {
   const bool useFast = seed % 4 == 3;
   Device &device = useFast ? runner_.fast() : runner_.plain();
   auto want = useFast ? runner_.execute(g, device, inputs) : runner_.reference(g, inputs);
@@ -38,29 +43,59 @@ std::string GraphChecker::rewritesOf(const Graph &g, const NamedTensors &inputs,
   auto schedules = schedulesOf(g, *p, seed);
   if (!schedules)
     return toString(schedules.takeError());
-  for (auto &[what, schedule] : *schedules) {
-    plan::Evaluation predicted = plan::evaluate(p->problem, schedule);
-    if (!predicted.error.empty())
-      return what + ": " + predicted.error;
-    Graph rewritten = rematerialize(g, *p, schedule);
-    if (llvm::Error e = verify(rewritten))
-      return what + ": " + toString(std::move(e));
-    auto got = runner_.execute(rewritten, device, inputs, predicted.peakBytes);
-    if (!got)
-      return what + ": " + toString(got.takeError());
-    if (std::string d = bitsDiffer(g, *got, *want); !d.empty())
-      return what + ": " + d;
-    if (!equalGraphs(originalOf(rewritten), g, nullptr))
-      return what + ": the original of the rewritten graph is not the graph";
-    ++numRewrites;
-    numClones += countClones(rewritten);
-  }
+  auto all = extractProblem(g, device.target(), {true, true, true});
+  if (!all)
+    return toString(all.takeError());
+  for (auto &[problem, list] :
+       {std::pair(&*p, *schedules), {&*all, schedulesOfAllWays(*all, seed)}})
+    for (auto &[what, schedule] : list)
+      if (std::string why = rewriteOf(g, *problem, schedule, device, inputs, *want, counts);
+          !why.empty())
+        return what + ": " + why;
+  return "";
+}
+
+std::string GraphChecker::rewriteOf(const Graph &g, const GraphProblem &p,
+                                    const plan::Schedule &schedule, Device &device,
+                                    const NamedTensors &inputs, const std::vector<Tensor> &want,
+                                    RewriteCounts &counts) {
+  plan::Evaluation predicted = plan::evaluate(p.problem, schedule);
+  if (!predicted.error.empty())
+    return predicted.error;
+  Graph rewritten = rematerialize(g, p, schedule);
+  if (llvm::Error e = verify(rewritten))
+    return toString(std::move(e));
+  auto got = runner_.execute(rewritten, device, inputs, predicted.peakBytes);
+  if (!got)
+    return toString(got.takeError());
+  if (std::string d = bitsDiffer(g, *got, want); !d.empty())
+    return d;
+  Graph needed = g; // a plan leaves out what no output needs
+  if (!rewritten.loss)
+    needed.loss = {};
+  if (!equalGraphs(withoutDeadNodes(originalOf(rewritten)), withoutDeadNodes(needed), nullptr))
+    return "the original of the rewritten graph is not the graph";
+  // As it is, in its own order: what it was predicted to take.
+  auto asItIs = extractProblem(rewritten, device.target());
+  if (!asItIs)
+    return toString(asItIs.takeError());
+  const plan::Evaluation again =
+      plan::evaluate(asItIs->problem, plan::sourceOrder(asItIs->problem));
+  if (again.peakBytes != predicted.peakBytes || std::abs(again.cost - predicted.cost) > 1e-6)
+    return "the rewritten graph is to take " + std::to_string(again.peakBytes) + " bytes and " +
+           std::to_string(again.cost) + " us, and was predicted to take " +
+           std::to_string(predicted.peakBytes) + " and " + std::to_string(predicted.cost);
+  ++counts.rewrites;
+  counts.clones += countNodes(rewritten, [](const Node &n) { return n.isClone(); });
+  counts.transfers += countNodes(rewritten, [](const Node &n) { return n.op->is(kTransfer); });
+  counts.encodings += countNodes(rewritten, [](const Node &n) {
+    return n.isStandIn() && n.op->effect == Effect::Pure && !n.isBoundary();
+  });
   return "";
 }
 
 std::string GraphChecker::rewrites(const Case &c) {
-  size_t clones = 0;
-  return rewritesOf(c.training, c.inputs, c.seed, counts.rewrites, clones);
+  return rewritesOf(c.training, c.inputs, c.seed, counts.firstOrder);
 }
 
 // --- Second order
@@ -85,7 +120,7 @@ std::string GraphChecker::twice(const Case &c) {
   if (c.seed % 2)
     g = withoutDeadNodes(g);
   counts.twiceNodes += g.numNodes();
-  return rewritesOf(g, inputs, c.seed, counts.twiceRewrites, counts.twiceClones);
+  return rewritesOf(g, inputs, c.seed, counts.secondOrder);
 }
 
 // Rewritten, `first` has the second gradients that it has as it is: `second`. It goes by way of its

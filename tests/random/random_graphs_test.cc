@@ -80,25 +80,29 @@ TEST(RandomGraphs, KeepAllPromises) {
       const CheckCounts &n = checker.counts;
       std::fprintf(
           stderr,
-          "%llu graphs: %zu nodes, %zu calls of %zu rows, %zu rewrites, %zu gradients, %zu "
-          "second gradients (%zu excused), %zu in f32, %zu in 16 bits; %zu of second order: %zu "
-          "nodes, %zu rewrites with %zu clones, %zu rewritten and differentiated; %zu failures\n",
+          "%llu graphs: %zu nodes, %zu calls of %zu rows, %zu rewrites with %zu transfers and %zu "
+          "encodings, %zu gradients, %zu second gradients (%zu excused), %zu in f32, %zu in 16 "
+          "bits; %zu of second order: %zu nodes, %zu rewrites with %zu clones, %zu rewritten and "
+          "differentiated; %zu failures\n",
           static_cast<unsigned long long>(seed + 1 - firstSeed), n.nodes, total, calls.size(),
-          n.rewrites, n.first, n.second, n.excused, n.precision, n.halves, n.twice, n.twiceNodes,
-          n.twiceRewrites, n.twiceClones, n.again, failures);
+          n.firstOrder.rewrites, n.firstOrder.transfers, n.firstOrder.encodings, n.first, n.second,
+          n.excused, n.precision, n.halves, n.twice, n.twiceNodes, n.secondOrder.rewrites,
+          n.secondOrder.clones, n.again, failures);
     }
   }
   if (failures > 0 || graphsWanted() < 300)
     return;
-  for (const OpDef *row : OpRegistry::get().rows())
+  for (const OpDef *row : OpRegistry::get().computedRows())
     EXPECT_GT(calls[row->name], 0u) << row->name << " is in no graph";
   // Most graphs can be compared with differences, and some in f32.
   EXPECT_GT(checker.counts.first, checker.counts.graphs / 3);
   EXPECT_GT(checker.counts.halves, checker.counts.graphs / 3);
   EXPECT_LT(checker.counts.excused, checker.counts.graphs / 50);
   EXPECT_GT(checker.counts.precision, checker.counts.graphs / 20);
-  EXPECT_GT(checker.counts.twiceRewrites, checker.counts.twice * 3);
-  EXPECT_GT(checker.counts.twiceClones, checker.counts.twice * 20);
+  EXPECT_GT(checker.counts.firstOrder.transfers, checker.counts.graphs);
+  EXPECT_GT(checker.counts.firstOrder.encodings, checker.counts.graphs / 60);
+  EXPECT_GT(checker.counts.secondOrder.rewrites, checker.counts.twice * 3);
+  EXPECT_GT(checker.counts.secondOrder.clones, checker.counts.twice * 20);
   EXPECT_GT(checker.counts.again, checker.counts.twice * 3);
 }
 

@@ -64,8 +64,8 @@ std::string errorsOf(Outputs &a, Outputs &b) {
 
 GraphRunner::GraphRunner() {
   registerPlainKernels(plain_);
-  plainDevice_ = makeCpuDevice(plain_, 2);
-  fastDevice_ = makeCpuDevice(cpuKernels(), 2);
+  plainDevice_ = makeCpuDevice(plain_, {2});
+  fastDevice_ = makeCpuDevice(cpuKernels(), {2});
 }
 
 Outputs GraphRunner::reference(const Graph &g, const NamedTensors &inputs) {

@@ -17,4 +17,7 @@ struct NamedSchedule {
 llvm::Expected<std::vector<NamedSchedule>> schedulesOf(const Graph &g, const GraphProblem &p,
                                                        uint64_t seed);
 
+// Of a problem with alternatives: one with these among it at random, and one of a short search.
+std::vector<NamedSchedule> schedulesOfAllWays(const GraphProblem &p, uint64_t seed);
+
 } // namespace isthmus

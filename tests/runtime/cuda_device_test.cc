@@ -80,7 +80,7 @@ struct Running {
 TEST(CudaDevice, RunsARecordedStepOnNewInputs) {
   KernelTable kernels;
   registerPlainKernels(kernels);
-  auto cuda = standIn(), cpu = makeCpuDevice(kernels, 1);
+  auto cuda = standIn(), cpu = makeCpuDevice(kernels, {1});
   Running onCuda(*cuda), onCpu(*cpu);
   for (uint64_t seed : {1, 2, 3, 4}) {
     auto got = onCuda.step(seed), want = onCpu.step(seed);
@@ -123,7 +123,7 @@ public:
 std::vector<Tensor> onCpu(const char *graph, uint64_t seed) {
   KernelTable kernels;
   registerPlainKernels(kernels);
-  auto cpu = makeCpuDevice(kernels, 1);
+  auto cpu = makeCpuDevice(kernels, {1});
   return Running(*cpu, graph).step(seed);
 }
 

@@ -56,7 +56,7 @@ struct Outcome {
 Outcome runWith(const Graph &g, PolicyOptions policy) {
   KernelTable kernels;
   registerPlainKernels(kernels);
-  auto device = makeCpuDevice(kernels, 2);
+  auto device = makeCpuDevice(kernels, {2});
   GraphProblem p = cantFail(extractProblem(g, device->target()));
   PolicyResult plan = cantFail(planPolicy(g, p, policy));
   Graph rewritten = rematerialize(g, p, plan.schedule);
@@ -101,7 +101,7 @@ TEST(Mlp, TheOriginalComesBackFromTheRewrittenGraph) {
   Mlp mlp(6, 256, 64);
   KernelTable kernels;
   registerPlainKernels(kernels);
-  auto device = makeCpuDevice(kernels, 1);
+  auto device = makeCpuDevice(kernels, {1});
   GraphProblem p = cantFail(extractProblem(mlp.g, device->target()));
   PolicyResult plan = cantFail(planPolicy(mlp.g, p, {Policy::Memory, ""}));
   Graph rewritten = rematerialize(mlp.g, p, plan.schedule);
@@ -120,7 +120,7 @@ TEST(Policy, SaysWhatIsWrong) {
   Mlp mlp(2, 4, 4);
   KernelTable kernels;
   registerPlainKernels(kernels);
-  auto device = makeCpuDevice(kernels, 1);
+  auto device = makeCpuDevice(kernels, {1});
   GraphProblem p = cantFail(extractProblem(mlp.g, device->target()));
   auto message = [&](PolicyOptions o) {
     return llvm::toString(planPolicy(mlp.g, p, o).takeError());

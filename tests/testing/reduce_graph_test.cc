@@ -3,8 +3,8 @@
 #include "ir/builder.h"
 #include "ir/verifier.h"
 #include "passes/rebuild.h"
-#include "tools/random/random_table_graph.h"
 #include "tests/testing/reduce_graph.h"
+#include "tools/random/random_table_graph.h"
 #include "llvm/ADT/STLExtras.h"
 #include <gtest/gtest.h>
 

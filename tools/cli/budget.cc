@@ -47,4 +47,13 @@ llvm::Expected<Budget> parseBudget(llvm::StringRef text, llvm::StringRef option)
   return budget;
 }
 
+llvm::Expected<int64_t> parseSize(llvm::StringRef text, llvm::StringRef option) {
+  auto size = parseBudget(text, option);
+  if (!size)
+    return size.takeError();
+  if (size->kind != Budget::Bytes)
+    return usageError("{0} expects a size such as 2GiB, got '{1}'", option, text);
+  return size->bytes;
+}
+
 } // namespace isthmus

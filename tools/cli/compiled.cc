@@ -3,6 +3,7 @@
 #include "ir/file.h"
 #include "tools/cli/budget.h"
 #include "tools/cli/bug.h"
+#include "llvm/ADT/STLExtras.h"
 
 namespace isthmus {
 namespace {
@@ -45,6 +46,16 @@ PlanChoice planOf(const PlanFlags &o) {
   return AsItIs();
 }
 
+Ways waysOf(const PlanFlags &o) {
+  Ways ways;
+  if (!o.allow.empty())
+    ways = {llvm::is_contained(o.allow, kRecompute), llvm::is_contained(o.allow, kFetch),
+            llvm::is_contained(o.allow, kEncode)};
+  if (!o.hostMemory.empty())
+    ways.hostBytes = llvm::cantFail(parseSize(o.hostMemory, "--host-memory"));
+  return ways;
+}
+
 } // namespace
 
 llvm::Expected<CompileOptions> compileOptions(const ModelOptions &model, const PlanFlags &plan,
@@ -66,8 +77,9 @@ llvm::Expected<CompileOptions> compileOptions(const ModelOptions &model, const P
              : model.layout == kFirstLayout ? ChannelLayout::First
                                             : ChannelLayout::Auto;
   o.plan = planOf(plan);
+  o.ways = waysOf(plan);
   if (!plan.memoryLimit.empty())
-    o.memoryLimitBytes = llvm::cantFail(parseBudget(plan.memoryLimit)).bytes;
+    o.memoryLimitBytes = llvm::cantFail(parseSize(plan.memoryLimit, "--memory-limit"));
   o.effort = plan.effort;
   o.seed = model.seed;
   return o;

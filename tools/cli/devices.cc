@@ -3,6 +3,7 @@
 #include "kernels/cpu.h"
 #include "runtime/cpu_device.h"
 #include "runtime/cuda_device.h"
+#include "tools/cli/budget.h"
 #include "tools/cli/exit.h"
 
 namespace isthmus {
@@ -20,16 +21,25 @@ llvm::Expected<std::unique_ptr<Device>> cudaDevice(llvm::StringRef name, const C
 
 } // namespace
 
-DeviceOptions deviceOptions(const ModelOptions &o) { return {o.threads, o.precision == kTf32}; }
+DeviceOptions deviceOptions(const ModelOptions &o, const PlanFlags &plan) {
+  DeviceOptions d{o.threads, o.precision == kTf32};
+  if (!plan.link.empty())
+    d.linkBytesPerSecond = double(llvm::cantFail(parseSize(plan.link, "--link")));
+  return d;
+}
 
 llvm::Expected<std::unique_ptr<Device>> openDevice(llvm::StringRef name,
                                                    const DeviceOptions &options) {
+  const CpuOptions cpu{options.threads, options.linkBytesPerSecond};
   if (name == "cpu" || name == "cpu:0")
-    return makeCpuDevice(cpuKernels(), options.threads);
+    return makeCpuDevice(cpuKernels(), cpu);
   if (name == "counting")
-    return makeCountingDevice(cpuKernels(), options.threads);
+    return makeCountingDevice(cpuKernels(), cpu);
   CudaOptions cuda;
   cuda.tf32 = options.tf32;
+  if (name.startswith("cuda") && options.linkBytesPerSecond > 0)
+    return usageError("--link is for cpu and counting; copies to the host and back are not there "
+                      "yet on cuda");
   if (name == "cuda" || (name.startswith("cuda:") && !name.substr(5).getAsInteger(10, cuda.index)))
     return cudaDevice(name, cuda);
   return usageError("--device expects cpu, cuda, cuda:N or counting, got '{0}'{1}", name,

@@ -9,10 +9,17 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr const char *kKindKeys[kNumLiveKinds] = {
-    "saved_activations",   "recomputed",    "passing_activations", "activation_gradients",
-    "parameter_gradients", "other_outputs", "workspace",           "other"};
-constexpr const char *kFateKeys[] = {"kept", "recomputed", "output", "passing", "gradient"};
+constexpr const char *kKindKeys[kNumLiveKinds] = {"saved_activations",
+                                                  "recomputed",
+                                                  "fetched",
+                                                  "passing_activations",
+                                                  "activation_gradients",
+                                                  "parameter_gradients",
+                                                  "other_outputs",
+                                                  "workspace",
+                                                  "other"};
+constexpr const char *kFateKeys[] = {"kept",   "recomputed", "fetched",
+                                     "output", "passing",    "gradient"};
 constexpr const char *kWhyKeys[] = {"taken",        "end",        "small",      "kind_of_op",
                                     "same_storage", "not_read",   "in_segment", "not_product",
                                     "not_named",    "not_in_cut", "no_gain",    "price"};
@@ -104,6 +111,8 @@ private:
     j["fate"] = kFateKeys[size_t(f.kind)];
     j["at_peak"] = f.isAtPeak;
     j["recomputations"] = f.recomputations;
+    j["fetches"] = f.fetches;
+    j["link_us"] = f.linkUs;
     j["run_us"] = f.runUs;
     j["added_us"] = f.addedUs;
     j["added_share"] = e_.why.baselineUs > 0 ? f.addedUs / e_.why.baselineUs : 0;

@@ -134,9 +134,9 @@ private:
   }
 
   static std::string kindText(LiveKind k) {
-    static const char *const kShort[kNumLiveKinds] = {
-        "saved",  "recomputed", "passing", "gradient", "parameter gradient",
-        "output", "workspace",  "other"};
+    static const char *const kShort[kNumLiveKinds] = {"saved",   "recomputed", "fetched",
+                                                      "passing", "gradient",   "parameter gradient",
+                                                      "output",  "workspace",  "other"};
     return kShort[size_t(k)];
   }
 
@@ -147,7 +147,8 @@ private:
 
   void fates() {
     section("What becomes of the tensors");
-    static const char *const kTexts[] = {"kept for the backward pass", "recomputed", "outputs",
+    static const char *const kTexts[] = {"kept for the backward pass",      "recomputed",
+                                         "copied to the host and back",     "outputs",
                                          "not needed by the backward pass", "gradients"};
     Table totals({false, true, true, false});
     for (size_t k = 0; k < std::size(kTexts); ++k)
@@ -162,7 +163,8 @@ private:
                             "--of=NAME)",
                             e_.why.tensors.size(),
                             e_.why.totals[size_t(TensorFate::Kind::Kept)].tensors +
-                                e_.why.totals[size_t(TensorFate::Kind::Recomputed)].tensors));
+                                e_.why.totals[size_t(TensorFate::Kind::Recomputed)].tensors +
+                                e_.why.totals[size_t(TensorFate::Kind::Fetched)].tensors));
     else
       section("Named (" + std::to_string(e_.why.tensors.size()) + ")");
     for (const TensorFate &f : e_.why.tensors) {

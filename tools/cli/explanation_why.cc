@@ -106,17 +106,26 @@ std::optional<double> ExplainedPlan::usPerMiB() const {
   return plan.pricePerByte * double(1 << 20);
 }
 
+static std::string timesText(unsigned n) {
+  return n == 1 ? "once" : n == 2 ? "twice" : std::to_string(n) + " times";
+}
+
+static std::string recomputedText(const ExplainedPlan &e, const TensorFate &f) {
+  return llvm::formatv("recomputed {0}, +{1} ({2:F2} % of a step)", timesText(f.recomputations),
+                       timeText(f.addedUs), 100 * f.addedUs / e.why.baselineUs);
+}
+
 std::string fateText(const ExplainedPlan &e, const TensorFate &f) {
   switch (f.kind) {
   case TensorFate::Kind::Kept:
     return f.kept ? "kept, unused " + span(e, f.kept->from, f.kept->to)
                   : "kept " + span(e, f.first, f.last);
   case TensorFate::Kind::Recomputed:
-    return llvm::formatv("recomputed {0}, +{1} ({2:F2} % of a step)",
-                         f.recomputations == 1   ? "once"
-                         : f.recomputations == 2 ? "twice"
-                                                 : std::to_string(f.recomputations) + " times",
-                         timeText(f.addedUs), 100 * f.addedUs / e.why.baselineUs);
+    return recomputedText(e, f);
+  case TensorFate::Kind::Fetched:
+    return llvm::formatv("copied to the host and back {0}, {1} on the link each way{2}",
+                         timesText(f.fetches), timeText(f.linkUs),
+                         f.recomputations ? "; " + recomputedText(e, f) : "");
   case TensorFate::Kind::Output:
     return "an output: there from " + name(e, f.first) + " to the end";
   case TensorFate::Kind::Passing:
@@ -128,7 +137,7 @@ std::string fateText(const ExplainedPlan &e, const TensorFate &f) {
 }
 
 std::string whyText(const ExplainedPlan &e, const TensorFate &f) {
-  if (f.kind == TensorFate::Kind::Recomputed)
+  if (f.kind == TensorFate::Kind::Recomputed || f.kind == TensorFate::Kind::Fetched)
     return (e.isByPolicy() ? "no checkpoint; " : "") + awayText(e, f);
   if (f.kind != TensorFate::Kind::Kept)
     return "";

@@ -7,6 +7,7 @@
 #include "tools/cli/budget.h"
 #include "tools/cli/console.h"
 #include "tools/cli/exit.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringRef.h"
 #include <cmath>
 
@@ -149,6 +150,37 @@ void addPlanFlags(CLI::App &verb, PlanFlags &o) {
                   "what parameters, inputs and arena together must not exceed: 2GiB, 500MB, bytes")
       ->group(group);
   addEffortOption(verb, o.effort)->group(group);
+  verb.add_option("--allow", o.allow,
+                  "how tensors may come back within a budget, comma between: recompute; fetch, "
+                  "from the host's memory; encode, by a smaller value that will do, such as a "
+                  "mask; default: recompute")
+      ->group(group)
+      ->delimiter(',')
+      ->check(CLI::IsMember({kRecompute, kFetch, kEncode}));
+  verb.add_option("--host-memory", o.hostMemory,
+                  "what --allow=fetch may take of the host's memory: 2GiB, 500MB, bytes; default: "
+                  "what it needs")
+      ->group(group);
+  verb.add_option(
+          "--link", o.link,
+          "the link to the host's memory, each way, as bytes a second, such as 25GB; a cpu, "
+          "which has none, copies no faster than that; default: what the device has")
+      ->group(group);
+}
+
+static llvm::Error checkWays(const PlanFlags &o) {
+  const bool fetches = llvm::is_contained(o.allow, kFetch);
+  if (!o.allow.empty() && !o.hasBudget())
+    return usageError("--allow says how a plan within a budget is made; give --budget or "
+                      "--memory-limit with it");
+  if (!o.hostMemory.empty() && !fetches)
+    return usageError("--host-memory bounds what is fetched, so it goes with --allow=fetch");
+  for (const auto &[option, text] :
+       {std::pair("--host-memory", &o.hostMemory), {"--link", &o.link}})
+    if (!text->empty())
+      if (auto size = parseSize(*text, option); !size)
+        return size.takeError();
+  return llvm::Error::success();
 }
 
 llvm::Error checkOptions(const ModelOptions &o) {
@@ -183,16 +215,15 @@ llvm::Error checkOptions(const PlanFlags &o) {
     if (auto budget = parseBudget(o.budget); !budget)
       return budget.takeError();
   if (!o.memoryLimit.empty()) {
-    auto limit = parseBudget(o.memoryLimit, "--memory-limit");
+    auto limit = parseSize(o.memoryLimit, "--memory-limit");
     if (!limit)
       return limit.takeError();
-    if (limit->kind != Budget::Bytes)
-      return usageError("--memory-limit expects a size such as 2GiB, got '{0}'", o.memoryLimit);
   }
+  if (llvm::Error e = checkWays(o))
+    return e;
   if (!o.policy.empty() && !parsePolicy(o.policy))
-    return usageError("--policy expects one of {0}, got '{1}'{2}",
-                         llvm::join(policyNames(), ", "), o.policy,
-                         didYouMean(o.policy, policyNames()));
+    return usageError("--policy expects one of {0}, got '{1}'{2}", llvm::join(policyNames(), ", "),
+                      o.policy, didYouMean(o.policy, policyNames()));
   return llvm::Error::success();
 }
 

@@ -16,6 +16,9 @@ constexpr const char *kTf32 = "tf32";
 constexpr const char *kAutoLayout = "auto", *kFirstLayout = "channels-first",
                      *kLastLayout = "channels-last";
 
+// Words of --allow.
+constexpr const char *kRecompute = "recompute", *kFetch = "fetch", *kEncode = "encode";
+
 struct ModelOptions {
   std::string model; // path, or "-"
   std::string loss;  // empty: what the file names
@@ -42,6 +45,8 @@ struct PlanFlags {
   bool checkpointsGiven = false;
   std::string budget, memoryLimit; // empty: none
   double effort = 0;               // 0: by the size of the graph
+  std::vector<std::string> allow;  // ways for tensors to come back; empty: recompute
+  std::string hostMemory, link;    // empty: no bound; as fast as the device says
   bool any() const { return !policy.empty() || checkpointsGiven || hasBudget(); }
   bool hasBudget() const { return !budget.empty() || !memoryLimit.empty(); }
 };

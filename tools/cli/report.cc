@@ -44,6 +44,8 @@ Json asJson(const Report &r) {
   j["mode"] = r.mode.empty() ? Json() : Json(r.mode);
   j["nodes"] = r.nodes;
   j["clones"] = r.clones;
+  j["transfers"] = r.transfers;
+  j["host_bytes"] = r.hostBytes;
   j["plan_seconds"] = number(r.planSeconds);
   j["measured_peak_bytes"] =
       r.measuredPeakBytes.empty() ? Json() : Json(r.measuredPeakBytes.front());

@@ -14,7 +14,7 @@ llvm::Expected<StepToCompile> stepToCompile(const ModelOptions &model, const Pla
   paths.reads("MODEL", model.model);
   if (llvm::Error e = paths.check())
     return e;
-  auto device = openDevice(deviceName, deviceOptions(model));
+  auto device = openDevice(deviceName, deviceOptions(model, plan));
   if (!device)
     return device.takeError();
   auto given = readInputs(model.inputs);

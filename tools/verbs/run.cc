@@ -151,7 +151,7 @@ llvm::Error run(Options o) {
     return e;
   if (llvm::Error e = checkOutputsFolder(o.outputs)) // before the work, not after
     return e;
-  auto device = openDevice(o.device, deviceOptions(o.model));
+  auto device = openDevice(o.device, deviceOptions(o.model, o.plan));
   if (!device)
     return device.takeError();
   if (llvm::Error e = checkTogether(o, **device))

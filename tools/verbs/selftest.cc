@@ -49,11 +49,10 @@ llvm::Error checkNames(const Options &o) {
   for (const std::string &name : o.only)
     if (!llvm::is_contained(names, name))
       return usageError("--only expects {0}, got '{1}'{2}", llvm::join(names, ", "), name,
-                           didYouMean(name, names));
+                        didYouMean(name, names));
   for (const std::string &name : o.ops)
     if (!OpRegistry::get().find(name))
-      return usageError("--ops expects names of ops, got '{0}'; `isthmus ops` lists them",
-                           name);
+      return usageError("--ops expects names of ops, got '{0}'; `isthmus ops` lists them", name);
   return llvm::Error::success();
 }
 
@@ -78,7 +77,7 @@ llvm::Error selftest(const Options &o) {
     return usageError("'{0}' does not compute, so there is nothing to test", o.device);
   KernelTable plain;
   registerPlainKernels(plain);
-  auto reference = makeCpuDevice(plain, o.threads);
+  auto reference = makeCpuDevice(plain, {o.threads});
   Console::get().setQuiet(true); // that a small network has nothing to gain is no news here
   Selftest test(**device, *reference);
   for (const Part &part : parts())
