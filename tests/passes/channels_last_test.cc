@@ -1,3 +1,5 @@
+// What networks compute with channels last; where they are transposed is shown in golden/.
+
 #include "passes/lower/channels_last.h"
 
 #include "ir/equal_graphs.h"
@@ -30,13 +32,6 @@ const KernelTable &kernels() {
 
 std::vector<Tensor> outputsOf(const Graph &g, const NamedTensors &inputs) {
   return llvm::cantFail(interpret(kernels(), g, byValue(g, inputs), {1, {7, 3}}));
-}
-
-size_t count(const Graph &g, llvm::StringRef op) {
-  size_t n = 0;
-  for (uint32_t i = 0; i < g.numNodes(); ++i)
-    n += g.node(NodeId(i)).op->name == op;
-  return n;
 }
 
 ValueList paramsOf(const Graph &g) {
@@ -398,110 +393,6 @@ TEST(ChannelsLast, GraphsOverTheWholeTable) {
       return;
   }
   EXPECT_GT(moving, 20u);
-}
-
-// --- What it leaves, and how many transposes it makes
-
-struct Block {
-  Graph g{"block"};
-  Builder b{g};
-  size_t weights = 0;
-
-  ValueId conv(ValueId x, int64_t channels, int64_t kernel) {
-    Dims w = {channels, g.type(x).dims[1], kernel, kernel};
-    weights += kernel > 1; // else there is nothing to move
-    return b.create("conv",
-                    {x, addInput(g, g.uniqueName("w"), Type(DType::F64, w), InputKind::Param)},
-                    {{"pads", Ints(4, kernel / 2)}});
-  }
-  ValueId norm(ValueId x) {
-    Type t(DType::F64, {g.type(x).dims[1]});
-    ValueList operands = {x};
-    for (const char *name : {"scale", "bias", "mean", "var"})
-      operands.push_back(addInput(g, g.uniqueName(name), t, InputKind::Param));
-    return b.create("batch_norm", operands);
-  }
-};
-
-TEST(ChannelsLast, NothingIsTransposedWithinABlock) {
-  Block k;
-  Builder &b = k.b;
-  ValueId x = addInput(k.g, "x", Type(DType::F64, {2, 3, 8, 6}));
-  ValueId y = b.create("relu", {k.norm(k.conv(x, 4, 3))});
-  ValueId z = k.norm(k.conv(b.create("relu", {k.norm(k.conv(y, 6, 1))}), 4, 3));
-  y = b.create("relu", {b.add(z, y)});
-  y = b.create("concat", {y, b.create("sigmoid", {k.conv(y, 2, 3)})}, {{"axis", int64_t(1)}});
-  ValueId bias = addInput(k.g, "bias.c", Type(DType::F64, {6, 1, 1}), InputKind::Param);
-  y = b.create("identity", {b.add(y, bias)});
-  y = b.add(k.conv(y, 6, 3), y);
-  y = b.create("mean", {y}, {{"axes", Ints{2, 3}}}); // [N, C], which has one form
-  k.g.loss = b.create("mean", {b.create("square", {y})});
-  k.g.addOutput(k.g.loss);
-  EXPECT_EQ(count(moved(k.g), "transpose"), 1 + k.weights); // x and weights
-  differentiate(k.g);
-  Graph to = moved(k.g);
-  EXPECT_EQ(count(to, "transpose"), 1 + 2 * k.weights); // their gradients
-  expectClose(to, k.g);
-}
-
-TEST(ChannelsLast, ConvNextTransposesNothingMore) {
-  Block k;
-  Builder &b = k.b;
-  ValueId x = addInput(k.g, "x", Type(DType::F64, {2, 3, 8, 6}));
-  ValueId y = b.transpose(k.conv(x, 4, 3), {0, 2, 3, 1});
-  y = b.create("layer_norm", {y, addInput(k.g, "s", Type(DType::F64, {4}), InputKind::Param)});
-  y = b.create("matmul", {y, addInput(k.g, "m", Type(DType::F64, {4, 4}), InputKind::Param)});
-  y = k.conv(b.transpose(b.create("gelu", {y}), {0, 3, 1, 2}), 2, 3);
-  k.g.loss = b.create("mean", {y});
-  k.g.addOutput(k.g.loss);
-  EXPECT_EQ(count(moved(k.g), "transpose"), 1 + k.weights);
-  differentiate(k.g);
-  size_t before = count(withoutDeadNodes(k.g), "transpose");
-  Graph to = moved(k.g);
-  EXPECT_EQ(count(to, "transpose"), before - 4 + 1 + 2 * k.weights); // two there, two back
-  expectClose(to, k.g);
-}
-
-TEST(ChannelsLast, PoolsStandBetweenTransposes) {
-  Block k;
-  ValueId x = addInput(k.g, "x", Type(DType::F64, {2, 3, 8, 6}));
-  ValueId y = k.b.create("max_pool", {k.conv(x, 4, 3)}, {{"kernel", Ints{2, 2}}});
-  k.g.loss = k.b.create("mean", {k.conv(y, 4, 3)});
-  k.g.addOutput(k.g.loss);
-  EXPECT_EQ(count(moved(k.g), "transpose"), 3 + k.weights);
-}
-
-TEST(ChannelsLast, OutputsKeepNamesAndTypes) {
-  Block k;
-  ValueId y = k.conv(addInput(k.g, "x", Type(DType::F64, {2, 3, 8, 6})), 4, 3);
-  nodeOf(k.g, y).marks.push_back("checkpoint");
-  std::string name = k.g.valueName(y).str();
-  k.g.addOutput(y);
-  Graph to = moved(k.g);
-  EXPECT_EQ(to.type(to.find(name)).str(), "f64[2, 4, 8, 6]");
-  EXPECT_EQ(to.type(to.find(name + ".channels_last")).str(), "f64[2, 8, 6, 4]");
-  EXPECT_TRUE(nodeOf(to, name + ".channels_last").hasMark("checkpoint"));
-  expectClose(to, k.g);
-}
-
-TEST(ChannelsLast, LeavesWhatHasNoConvolution) {
-  Block k;
-  ValueId y = k.norm(addInput(k.g, "x", Type(DType::F64, {2, 3, 8, 6})));
-  k.g.addOutput(y);
-  std::string why;
-  EXPECT_TRUE(equalGraphs(withChannelsLast(k.g), k.g, &why)) << why;
-  EXPECT_FALSE(convolvesChannelsFirst(k.g, {DType::F64}));
-}
-
-TEST(ChannelsLast, LeavesWhatWasRewritten) {
-  Block k;
-  ValueId y = k.conv(addInput(k.g, "x", Type(DType::F64, {2, 3, 8, 6})), 4, 3);
-  ValueId again =
-      k.b.create("conv", k.g.node(k.g.value(y).def).operands, k.g.node(k.g.value(y).def).attrs);
-  nodeOf(k.g, again).from.origin = k.g.value(y).def;
-  k.g.addOutput(k.b.add(y, again));
-  std::string why;
-  EXPECT_TRUE(equalGraphs(withChannelsLast(k.g), k.g, &why)) << why;
 }
 
 } // namespace

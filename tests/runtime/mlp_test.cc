@@ -7,7 +7,6 @@
 #include "passes/checkpoint/policy.h"
 #include "passes/differentiate/differentiate.h"
 #include "passes/place/place.h"
-#include "passes/rewrite/original.h"
 #include "passes/rewrite/rematerialize.h"
 #include "runtime/cpu_device.h"
 #include "runtime/executor.h"
@@ -56,7 +55,7 @@ struct Outcome {
 Outcome runWith(const Graph &g, PolicyOptions policy) {
   KernelTable kernels;
   registerPlainKernels(kernels);
-  auto device = makeCpuDevice(kernels, {2});
+  auto device = makeCpuDevice(kernels, 2);
   GraphProblem p = cantFail(extractProblem(g, device->target()));
   PolicyResult plan = cantFail(planPolicy(g, p, policy));
   Graph rewritten = rematerialize(g, p, plan.schedule);
@@ -95,42 +94,6 @@ TEST(Mlp, EveryPolicyGivesTheSameBitsWithinItsPeak) {
   for (PolicyOptions o :
        {PolicyOptions{Policy::Memory, ""}, PolicyOptions{Policy::Collection, "h2,%h5,h8"}})
     EXPECT_LT(runWith(mlp.g, o).measured, none.measured);
-}
-
-TEST(Mlp, TheOriginalComesBackFromTheRewrittenGraph) {
-  Mlp mlp(6, 256, 64);
-  KernelTable kernels;
-  registerPlainKernels(kernels);
-  auto device = makeCpuDevice(kernels, {1});
-  GraphProblem p = cantFail(extractProblem(mlp.g, device->target()));
-  PolicyResult plan = cantFail(planPolicy(mlp.g, p, {Policy::Memory, ""}));
-  Graph rewritten = rematerialize(mlp.g, p, plan.schedule);
-  ASSERT_TRUE(rewritten.hasClones());
-  Graph back = originalOf(rewritten);
-  ASSERT_EQ(back.numNodes(), mlp.g.numNodes());
-  for (uint32_t i = 0; i < back.numNodes(); ++i) {
-    EXPECT_EQ(back.nodeName(NodeId(i)), mlp.g.nodeName(NodeId(i)));
-    for (size_t o = 0; o < back.node(NodeId(i)).operands.size(); ++o)
-      EXPECT_EQ(back.valueName(back.node(NodeId(i)).operands[o]),
-                mlp.g.valueName(mlp.g.node(NodeId(i)).operands[o]));
-  }
-}
-
-TEST(Policy, SaysWhatIsWrong) {
-  Mlp mlp(2, 4, 4);
-  KernelTable kernels;
-  registerPlainKernels(kernels);
-  auto device = makeCpuDevice(kernels, {1});
-  GraphProblem p = cantFail(extractProblem(mlp.g, device->target()));
-  auto message = [&](PolicyOptions o) {
-    return llvm::toString(planPolicy(mlp.g, p, o).takeError());
-  };
-  EXPECT_EQ(message({Policy::Collection, "h7"}),
-            "error: no value or node is called 'h7'; did you mean 'h0', 'h1' or 'x'?");
-  EXPECT_NE(message({Policy::Collection, ""}).find("no node marked #checkpoint"),
-            std::string::npos);
-  EXPECT_NE(message({Policy::Collection, "x,loss"}).find("no checkpoints are left"),
-            std::string::npos);
 }
 
 } // namespace
