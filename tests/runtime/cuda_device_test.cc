@@ -1,5 +1,6 @@
 // The CUDA device as a program sees it: how its library is found and refused; and, with the
-// stand-in that plays a GPU on the CPU, memory, recorded steps and running out.
+// stand-in that plays a GPU on the CPU, what becomes of faults. What it has in common with other
+// devices is tested with them (device_contract_test.cc).
 
 #include "runtime/cuda_device.h"
 
@@ -75,44 +76,6 @@ struct Running {
   }
 };
 
-// The first step loads the kernels, the second is recorded, and the others run the recording, on
-// what the inputs hold then.
-TEST(CudaDevice, RunsARecordedStepOnNewInputs) {
-  KernelTable kernels;
-  registerPlainKernels(kernels);
-  auto cuda = standIn(), cpu = makeCpuDevice(kernels, {1});
-  Running onCuda(*cuda), onCpu(*cpu);
-  for (uint64_t seed : {1, 2, 3, 4}) {
-    auto got = onCuda.step(seed), want = onCpu.step(seed);
-    for (size_t i = 0; i < want.size(); ++i)
-      EXPECT_TRUE(sameBits(got[i], want[i])) << "seed " << seed << ", output " << i;
-  }
-  EXPECT_EQ(onCuda.executor->measuredPeakBytes(), onCpu.executor->measuredPeakBytes());
-}
-
-TEST(CudaDevice, SaysHowMuchWasAskedForAndGoesOn) {
-  auto device = standIn();
-  auto huge = device->allocate(int64_t(1) << 40);
-  ASSERT_FALSE(bool(huge));
-  std::string message = llvm::toString(huge.takeError());
-  expectPart(message, "cuda:0: out of memory: 1048576.0 MiB asked for, 2048.0 of 2048.0 MiB free");
-  Running running(*device);
-  running.step(1);
-}
-
-TEST(CudaDevice, NamesAnOpThatHasNoKernel) {
-  auto device = standIn();
-  OpCall call;
-  OpDef op;
-  op.name = "no_such_op";
-  Attrs none;
-  call.op = &op;
-  call.attrs = &none;
-  auto kernel = device->prepare(call);
-  ASSERT_FALSE(bool(kernel));
-  expectPart(llvm::toString(kernel.takeError()), "cuda:0: unknown op 'no_such_op'");
-}
-
 // What the stand-in is told to get wrong, while this is there.
 class Faults {
 public:
@@ -123,7 +86,7 @@ public:
 std::vector<Tensor> onCpu(const char *graph, uint64_t seed) {
   KernelTable kernels;
   registerPlainKernels(kernels);
-  auto cpu = makeCpuDevice(kernels, {1});
+  auto cpu = makeCpuDevice(kernels, 1);
   return Running(*cpu, graph).step(seed);
 }
 
@@ -234,25 +197,6 @@ TEST(CudaDevice, NamesTheStepOfAFault) {
   expectPart(atOnce, "test:5:");
   expectPart(atOnce, "step 2: running a kernel: the stand-in was told to fail a kernel");
   EXPECT_EQ(atOnce.find("ISTHMUS_CUDA_SYNC"), std::string::npos);
-}
-
-// What is there of the device's memory at the end is what there was at the beginning.
-TEST(CudaDevice, GivesAllMemoryBack) {
-  useLibrary(kStandIn);
-  auto freeBytes = [] {
-    auto device = standIn();
-    auto all = device->allocate(int64_t(1) << 40);
-    std::string message = llvm::toString(all.takeError());
-    return message.substr(message.find("asked for"));
-  };
-  std::string before = freeBytes();
-  {
-    auto device = standIn();
-    Running running(*device);
-    running.step(1);
-    running.step(2);
-  }
-  EXPECT_EQ(freeBytes(), before);
 }
 
 } // namespace

@@ -1,0 +1,481 @@
+// What runtime/device.h promises, of every device: the CPU, the one that only counts, the CUDA
+// device over the stand-in that plays a GPU; and over a GPU, in a program of its own. What only one
+// device has is tested beside it (cuda_device_test.cc).
+
+#include "ir/text/parser.h"
+#include "kernels/cpu.h"
+#include "passes/place/place.h"
+#include "runtime/cpu_device.h"
+#include "runtime/cuda_device.h"
+#include "runtime/executor.h"
+#include "tests/testing/example.h"
+#include "tools/random/draw.h"
+#include <cstdlib>
+#include <gtest/gtest.h>
+#include <regex>
+
+namespace isthmus {
+namespace {
+
+// --- The devices
+
+llvm::Expected<std::unique_ptr<Device>> cudaOf(const char *library) {
+  setenv("ISTHMUS_CUDA_LIBRARY", library, 1); // tests run in the root of the runfiles
+  return makeCudaDevice({});
+}
+
+struct Maker {
+  const char *name;
+  llvm::Expected<std::unique_ptr<Device>> (*make)();
+};
+
+const std::vector<Maker> kComputing = {
+#ifdef ISTHMUS_ON_A_GPU
+    {"cuda", [] { return cudaOf("kernels/cuda/libisthmus_cuda.so"); }},
+#else
+    {"cpu",
+     []() -> llvm::Expected<std::unique_ptr<Device>> { return makeCpuDevice(cpuKernels(), 2); }},
+    {"cuda_stand_in", [] { return cudaOf("kernels/cuda/libisthmus_cuda_stand_in.so"); }},
+#endif
+};
+
+std::vector<Maker> all() {
+  std::vector<Maker> makers = kComputing;
+#ifndef ISTHMUS_ON_A_GPU
+  makers.push_back({"counting", []() -> llvm::Expected<std::unique_ptr<Device>> {
+                      return makeCountingDevice(cpuKernels(), 2);
+                    }});
+#endif
+  return makers;
+}
+
+class EveryDevice : public testing::TestWithParam<Maker> {
+protected:
+  void SetUp() override {
+    auto made = GetParam().make();
+    if (!made)
+      GTEST_SKIP() << llvm::toString(made.takeError());
+    device = std::move(*made);
+  }
+  std::unique_ptr<Device> another() { return llvm::cantFail(GetParam().make()); }
+
+  std::unique_ptr<Device> device;
+};
+// Those that compute.
+class Computing : public EveryDevice {};
+
+std::string nameOf(const testing::TestParamInfo<Maker> &info) { return info.param.name; }
+INSTANTIATE_TEST_SUITE_P(On, EveryDevice, testing::ValuesIn(all()), nameOf);
+INSTANTIATE_TEST_SUITE_P(On, Computing, testing::ValuesIn(kComputing), nameOf);
+
+// --- Graphs on a device, without an executor: every value has memory of its own
+
+class Bench {
+public:
+  Bench(Device &device, const std::string &lines)
+      : device_(device),
+        g_(llvm::cantFail(parseGraph("isthmus 2\ngraph @g {\n" + lines + "}\n", "test"))) {
+    for (uint32_t v = 0; v < g_.numValues(); ++v)
+      at_.push_back(llvm::cantFail(device.allocate(g_.type(ValueId(v)).bytes())));
+    for (uint32_t n = 0; n < g_.numNodes(); ++n) {
+      kernels_.push_back(llvm::cantFail(device.prepare(g_.call(NodeId(n)))));
+      scratch_.push_back(llvm::cantFail(device.allocate(kernels_.back()->workspaceBytes())));
+    }
+  }
+  ~Bench() {
+    recording_.reset();
+    for (DeviceAddress address : at_)
+      device_.release(address);
+    for (DeviceAddress address : scratch_)
+      device_.release(address);
+  }
+
+  void write(const char *name, const Tensor &t) {
+    llvm::cantFail(device_.write(at_[g_.find(name).index], t.data, t.bytes()));
+  }
+  Tensor read(const char *name) const {
+    ValueId v = g_.find(name);
+    return Tensor::make(g_.type(v), [&](char *to) {
+      llvm::cantFail(device_.read(to, at_[v.index], g_.type(v).bytes()));
+    });
+  }
+  llvm::Error launchAll() {
+    for (uint32_t i = 0; i < g_.numNodes(); ++i) {
+      const Node &n = g_.node(NodeId(i));
+      llvm::SmallVector<const void *, 4> operands;
+      llvm::SmallVector<void *, 2> results;
+      for (ValueId v : n.operands)
+        operands.push_back(at_[v.index]);
+      for (uint32_t r = 0; r < n.numResults; ++r)
+        results.push_back(at_[n.result(r).index]);
+      if (llvm::Error e = device_.launch(*kernels_[i], {operands, results, scratch_[i], nullptr}))
+        return e;
+    }
+    return llvm::Error::success();
+  }
+  // Kernel by kernel.
+  void step(RandomKey key) {
+    llvm::cantFail(device_.begin(key));
+    llvm::cantFail(launchAll());
+    llvm::cantFail(device_.finish());
+  }
+  // As the executor does it; `launches` stands in place of launchAll.
+  llvm::Error recordedStep(RandomKey key, llvm::function_ref<llvm::Error()> launches) {
+    llvm::cantFail(device_.begin(key));
+    if (recording_) {
+      llvm::cantFail(recording_->replay());
+    } else {
+      auto made = device_.record(kernels_, launches);
+      if (!made)
+        return made.takeError();
+      recording_ = std::move(*made);
+    }
+    return device_.finish();
+  }
+
+private:
+  Device &device_;
+  Graph g_;
+  std::vector<DeviceAddress> at_, scratch_; // by value, by node
+  std::vector<PreparedKernel *> kernels_;
+  std::unique_ptr<Recording> recording_;
+};
+
+Tensor floats(std::initializer_list<double> values) {
+  return fromDoubles(Type(DType::F32, {int64_t(values.size())}), values);
+}
+
+// --- Memory
+
+TEST_P(EveryDevice, AllocatesNothingToo) {
+  DeviceAddress none = llvm::cantFail(device->allocate(0)),
+                more = llvm::cantFail(device->allocate(0));
+  char byte = 7;
+  llvm::cantFail(device->write(none, &byte, 0));
+  llvm::cantFail(device->read(&byte, more, 0));
+  EXPECT_EQ(byte, 7);
+  device->release(none);
+  device->release(more);
+}
+
+TEST_P(EveryDevice, AlignsWhatItAllocates) {
+  for (int64_t bytes : {0, 1, 63, 4097}) {
+    DeviceAddress address = llvm::cantFail(device->allocate(bytes));
+    EXPECT_EQ(uintptr_t(address) % uintptr_t(device->target().alignment), 0u) << bytes;
+    device->release(address);
+  }
+}
+
+TEST_P(Computing, ReadsBackWhatWasWrittenAnywhere) {
+  constexpr int64_t kBytes = 5000;
+  DeviceAddress memory = llvm::cantFail(device->allocate(kBytes));
+  std::string want(kBytes, '\0'), got(kBytes, '\1');
+  llvm::cantFail(device->write(memory, want.data(), kBytes));
+  char next = 0;
+  for (int64_t offset : {0, 1, 63, 64, 1021, 4093})
+    for (int64_t bytes : {907, 64, 3, 1}) { // each beside what the one before it left
+      std::string piece(size_t(bytes), ++next);
+      want.replace(size_t(offset), piece.size(), piece);
+      llvm::cantFail(device->write(memory + offset, piece.data(), bytes));
+      llvm::cantFail(device->read(piece.data(), memory + offset, bytes));
+      EXPECT_EQ(piece, std::string(size_t(bytes), next)) << bytes << " at " << offset;
+    }
+  llvm::cantFail(device->read(got.data(), memory, kBytes));
+  EXPECT_EQ(got, want) << "what lies beside was written too";
+  device->release(memory);
+}
+
+// The device that only counts has no memory, so that large models are counted on small machines.
+TEST_P(EveryDevice, SaysHowMuchWasAskedForAndGoesOn) {
+  constexpr int64_t kHuge = int64_t(1) << 60;
+  auto huge = device->allocate(kHuge);
+  ASSERT_EQ(bool(huge), !device->computes());
+  if (!huge)
+    llvm::handleAllErrors(huge.takeError(), [&](const DiagError &e) {
+      EXPECT_EQ(e.kind, ErrorKind::Device);
+      const std::string &text = e.diags[0].message;
+      std::smatch found;
+      ASSERT_TRUE(std::regex_match(
+          text, found,
+          std::regex(R"((.+): out of memory: ([\d.]+) MiB asked for, ([\d.]+) .*MiB \w+)")))
+          << text;
+      EXPECT_EQ(found[1], device->name());
+      EXPECT_EQ(std::stod(found[2]), double(kHuge >> 20));
+      EXPECT_GT(std::stod(found[3]), 0);
+    });
+  Bench bench(*device, "input %x : f32[3]\n%y = affine(%x) {scale = 2.0}\noutput %y\n");
+  bench.write("x", floats({1, 2, 3}));
+  bench.step({});
+  if (device->computes()) {
+    EXPECT_TRUE(sameBits(bench.read("y"), floats({2, 4, 6})));
+  }
+}
+
+// What a device takes for itself, for kernels and for whoever allocates comes back. The first round
+// loads what libraries keep.
+TEST_P(EveryDevice, GivesAllMemoryBack) {
+  if (!llvm::cantFail(device->memory()))
+    GTEST_SKIP() << device->name() << " shares its memory, or has none";
+  auto freeBytes = [&] { return llvm::cantFail(device->memory())->freeBytes; };
+  EXPECT_LE(freeBytes(), llvm::cantFail(device->memory())->totalBytes);
+  constexpr int64_t kBytes = int64_t(64) << 20;
+  int64_t before = 0;
+  for (int round : {0, 1}) {
+    before = freeBytes();
+    auto other = another();
+    Bench bench(*other, "input %x : f32[64, 64]\n%y = matmul(%x, %x)\noutput %y\n");
+    for (uint64_t step : {0, 1, 2})
+      llvm::cantFail(bench.recordedStep({0, step}, [&] { return bench.launchAll(); }));
+    DeviceAddress much = llvm::cantFail(other->allocate(kBytes));
+    if (round == 1) {
+      EXPECT_LE(freeBytes(), before - kBytes);
+    }
+    other->release(much);
+  }
+  EXPECT_EQ(freeBytes(), before);
+}
+
+// --- Kernels
+
+TEST_P(EveryDevice, PreparesEqualCallsOnce) {
+  auto prepared = [&](const char *text) {
+    return llvm::cantFail(device->prepare(parseExample(text)->call));
+  };
+  PreparedKernel *kernel = prepared("affine(f32[3]) {scale = 2}");
+  EXPECT_EQ(prepared("affine(f32[3]) {scale = 2}"), kernel);
+  EXPECT_NE(prepared("affine(f32[3]) {scale = 3}"), kernel);
+  EXPECT_NE(prepared("affine(f32[4]) {scale = 2}"), kernel);
+  EXPECT_NE(prepared("affine(f64[3]) {scale = 2}"), kernel);
+}
+
+TEST_P(EveryDevice, NamesAnOpThatHasNoKernel) {
+  OpDef op;
+  op.name = "no_such_op";
+  Attrs none;
+  OpCall call;
+  call.op = &op;
+  call.attrs = &none;
+  std::string messages[2];
+  if (auto kernel = device->prepare(call); !kernel)
+    messages[0] = llvm::toString(kernel.takeError());
+  if (auto bytes = device->target().workspaceBytes(call); !bytes)
+    messages[1] = llvm::toString(bytes.takeError());
+  for (const std::string &m : messages)
+    EXPECT_NE(m.find("'no_such_op'"), std::string::npos) << m;
+  llvm::cantFail(device->prepare(parseExample("exp(f32[3])")->call)); // the device goes on
+}
+
+// A plan is made with what the target says, and run with what the kernel wants.
+TEST_P(EveryDevice, PlansWithTheWorkspacesOfItsKernels) {
+  int64_t most = 0;
+  for (const char *text :
+       {"exp(f32[100])", "matmul(f32[64, 64], f32[64, 64])", "softmax(f32[64, 64])",
+        "conv(f32[2, 8, 20, 20], f32[16, 8, 3, 3])",
+        "conv_weight_grad(f32[2, 16, 18, 18], f32[2, 8, 20, 20]) {kernel = [3, 3]}",
+        "attention(f32[2, 70, 16], f32[2, 70, 16], f32[2, 70, 16]) {scale = 0.25}",
+        "top_k(f32[10, 1000]) {k = 3}", "cumsum(f32[10, 1000])"}) {
+    auto e = parseExample(text);
+    int64_t bytes = llvm::cantFail(device->target().workspaceBytes(e->call));
+    EXPECT_EQ(bytes, llvm::cantFail(device->prepare(e->call))->workspaceBytes()) << text;
+    most = std::max(most, bytes);
+  }
+  EXPECT_GT(most, 0) << "no kernel here has a workspace";
+}
+
+// --- Steps
+
+// Each launch reads what those before it wrote; between them nobody waits.
+TEST_P(Computing, RunsLaunchesInTheirOrder) {
+  std::string lines = "input %v0 : f32[4]\n";
+  std::vector<double> want = {1, 2, 3, 4};
+  for (int i = 0; i < 40; ++i) {
+    std::string from = "%v" + std::to_string(i), to = "%v" + std::to_string(i + 1);
+    lines += to + (i % 2 ? " = affine(" + from + ") {shift = -7.0}\n"
+                         : " = affine(" + from + ") {scale = -0.5, shift = 3.0}\n");
+    for (double &w : want)
+      w = i % 2 ? double(float(w - 7)) : double(float(-0.5 * w + 3));
+  }
+  Bench bench(*device, lines + "output %v40\n");
+  bench.write("v0", floats({1, 2, 3, 4}));
+  bench.step({});
+  std::vector<double> got = toDoubles(bench.read("v40"));
+  for (size_t i = 0; i < want.size(); ++i)
+    EXPECT_FLOAT_EQ(float(got[i]), float(want[i])) << i;
+}
+
+TEST_P(Computing, DrawsByTheKeyOfTheStep) {
+  Bench bench(*device, "%a = uniform() {dims = [500], stream = 0}\n"
+                       "%b = uniform() {dims = [500], stream = 1}\noutput %a\noutput %b\n");
+  auto drawn = [&](RandomKey key) {
+    bench.step(key);
+    return bench.read("a");
+  };
+  Tensor first = drawn({1, 0}), other = bench.read("b");
+  EXPECT_FALSE(sameBits(first, other)) << "by stream";
+  EXPECT_FALSE(sameBits(first, drawn({2, 0}))) << "by seed";
+  EXPECT_FALSE(sameBits(first, drawn({1, 1}))) << "by step";
+  EXPECT_TRUE(sameBits(first, drawn({1, 0})));
+  // On any device of the kind the same.
+  auto second = another();
+  Bench again(*second, "%a = uniform() {dims = [500], stream = 0}\noutput %a\n");
+  again.step({1, 0});
+  EXPECT_TRUE(sameBits(first, again.read("a")));
+}
+
+constexpr const char *kDropsAndMultiplies = "input %x : f32[5, 30]\ninput %w : f32[30, 4]\n"
+                                            "%d = dropout(%x) {stream = 3}\n"
+                                            "%p = matmul(%d, %w)\n%y = exp(%p)\noutput %y\n";
+
+void feed(Bench &bench, uint64_t seed) {
+  bench.write("x", draw(Type(DType::F32, {5, 30}), seed));
+  bench.write("w", draw(Type(DType::F32, {30, 4}), seed + 1));
+}
+
+// What a recording runs are the same kernels, on what the inputs and the key are then.
+TEST_P(Computing, RecordsStepsOfTheSameBits) {
+  auto second = another();
+  Bench recorded(*device, kDropsAndMultiplies), plain(*second, kDropsAndMultiplies);
+  for (uint64_t step = 0; step < 5; ++step) {
+    feed(recorded, step);
+    feed(plain, step);
+    llvm::cantFail(recorded.recordedStep({9, step}, [&] { return recorded.launchAll(); }));
+    plain.step({9, step});
+    EXPECT_TRUE(sameBits(recorded.read("y"), plain.read("y"))) << "step " << step;
+  }
+}
+
+// Launches that fail are an error of `record`, or are made a second time where they were to be
+// recorded; in both cases the device goes on. What people should know of it is told once.
+TEST_P(Computing, GoesOnAfterLaunchesThatFail) {
+  auto second = another();
+  Bench bench(*device, kDropsAndMultiplies), plain(*second, kDropsAndMultiplies);
+  for (uint64_t step = 0; step < 5; ++step) {
+    feed(bench, step);
+    feed(plain, step);
+    plain.step({9, step});
+    int calls = 0;
+    llvm::Error e = bench.recordedStep({9, step}, [&]() -> llvm::Error {
+      if (++calls == 1 && step == 1) // the second step, when kernels are there
+        return makeError("the test's launches fail");
+      return bench.launchAll();
+    });
+    const bool failed = bool(e);
+    const std::string message = llvm::toString(std::move(e));
+    EXPECT_EQ(failed, step == 1 && calls == 1);
+    EXPECT_LE(calls, step == 1 ? 2 : 1);
+    if (failed) {
+      EXPECT_NE(message.find("the test's launches fail"), std::string::npos) << message;
+    } else {
+      EXPECT_TRUE(sameBits(bench.read("y"), plain.read("y"))) << "step " << step;
+    }
+    std::vector<std::string> notes = device->takeNotes();
+    EXPECT_EQ(notes.size(), step == 1 && !failed ? 1u : 0u);
+    EXPECT_TRUE(device->takeNotes().empty());
+  }
+}
+
+// --- Whole graphs
+
+constexpr const char *kOddSizes = R"(isthmus 2
+graph @g {
+  input %x : f32[1, 3, 11, 9]
+  param %w : f32[5, 3, 3, 3]
+  input %few : bool[3]
+  %c = conv(%x, %w) {pads = [1, 1, 1, 1]}
+  %r = relu(%c)
+  %p = max_pool(%r) {kernel = [2, 2]}
+  %n = not(%few)
+  %s = mean(%p)
+  output %s
+  output %n
+  output %r
+})";
+
+// The peak that happens is the one that the layout promised, wherever in the arena things lie: also
+// where all are moved up by one place.
+TEST_P(EveryDevice, NeedsThePeakOfTheLayout) {
+  Graph g = llvm::cantFail(parseGraph(kOddSizes, "test"));
+  const int64_t place = device->target().alignment;
+  Layout layout = llvm::cantFail(isthmus::place(g, device->target()));
+  for (int64_t up : {int64_t(0), place}) {
+    layout.arenaBytes += up;
+    for (std::vector<int64_t> *offsets : {&layout.valueOffset, &layout.workspaceOffset})
+      for (int64_t &offset : *offsets)
+        offset += offset < 0 ? 0 : up;
+    auto executor = llvm::cantFail(Executor::create(g, layout, *device));
+    for (const Input &in : g.inputs())
+      llvm::cantFail(executor->feed(in.value, draw(g.type(in.value), 1, {0, 1, 2})));
+    for (uint64_t step : {0, 1, 2})
+      llvm::cantFail(executor->step({0, step}));
+    EXPECT_EQ(executor->measuredPeakBytes(), layout.peakBytes);
+    EXPECT_EQ(executor->arenaBytes(), layout.arenaBytes);
+  }
+}
+
+#ifndef ISTHMUS_ON_A_GPU
+
+// So what is counted is what the CPU needs.
+TEST(CountingDevice, IsTheCpuToPlans) {
+  auto cpu = makeCpuDevice(cpuKernels(), 2), counting = makeCountingDevice(cpuKernels(), 2);
+  Graph g = llvm::cantFail(parseGraph(kOddSizes, "test"));
+  EXPECT_EQ(counting->target().name, cpu->target().name);
+  EXPECT_EQ(llvm::cantFail(place(g, counting->target())).peakBytes,
+            llvm::cantFail(place(g, cpu->target())).peakBytes);
+  EXPECT_EQ(counting->target().seconds(g.call(NodeId(0))),
+            cpu->target().seconds(g.call(NodeId(0))));
+}
+
+// A kernel that notes where it is run and wants 100 bytes beside.
+std::vector<const void *> places;
+
+class Noting : public PreparedKernel {
+public:
+  int64_t workspaceBytes() const override { return 100; }
+  void run(const KernelArgs &args) override {
+    for (const void *p : args.operands)
+      places.push_back(p);
+    for (void *p : args.results)
+      places.push_back(p);
+    places.push_back(args.workspace);
+  }
+};
+
+// Whatever their sizes, tensors and workspaces begin where the target wants them.
+TEST(Executor, AlignsWhatKernelsSee) {
+  KernelTable kernels;
+  for (const char *op : {"neg", "concat"})
+    kernels.add(
+        {op, "test", [](const OpCall &, const KernelOptions &) -> std::unique_ptr<PreparedKernel> {
+           return std::make_unique<Noting>();
+         }});
+  auto cpu = makeCpuDevice(kernels, 1);
+  Graph g = llvm::cantFail(parseGraph(R"(isthmus 2
+graph @g {
+  input %x : f32[3]
+  input %y : bool[1]
+  input %z : f64[5]
+  %a = neg(%x)
+  %b = neg(%z)
+  %c = concat(%a, %x)
+  %d = concat(%b, %z)
+  output %c
+  output %d
+})",
+                                      "test"));
+  Layout layout = llvm::cantFail(place(g, cpu->target()));
+  auto executor = llvm::cantFail(Executor::create(g, layout, *cpu));
+  for (const Input &in : g.inputs())
+    llvm::cantFail(executor->feed(in.value, draw(g.type(in.value), 1, {0, 1, 2})));
+  llvm::cantFail(executor->step({}));
+  EXPECT_EQ(places.size(), 14u);
+  for (const void *p : places) {
+    EXPECT_NE(p, nullptr);
+    EXPECT_EQ(uintptr_t(p) % uintptr_t(cpu->target().alignment), 0u);
+  }
+  EXPECT_EQ(executor->measuredPeakBytes(), layout.peakBytes);
+}
+
+#endif
+
+} // namespace
+} // namespace isthmus
