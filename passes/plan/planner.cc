@@ -30,6 +30,7 @@ public:
       : p_(p), o_(o), known_(known), peaks_(p, o, known) {}
 
   bool usesAlternatives() const { return peaks_.graph().hasAlternatives(); }
+  bool isStopped() const { return peaks_.isStopped(); }
 
   PlanResult run() {
     result_.baseline = evaluate(p_, sourceOrder(p_));
@@ -268,10 +269,11 @@ static bool isAsClaimed(const Problem &p, const SearchOptions &o, const PlanResu
 #endif
 
 PlanResult planWithin(const Problem &p, const SearchOptions &options) {
-  PlanResult r = ArenaSearch(p, options).run();
+  ArenaSearch first(p, options);
+  PlanResult r = first.run();
   const std::optional<double> least = leastCostAtAll(p);
   const bool isBest = least && r.isWithin && !options.smallest && r.planned.cost <= *least;
-  if (hasAlternatives(p) && !isBest) {
+  if (hasAlternatives(p) && !isBest && !first.isStopped()) {
     ArenaSearch more(p, options, &r);
     if (more.usesAlternatives())
       r = better(std::move(r), more.run(), options.smallest);
