@@ -108,13 +108,6 @@ TEST(Compile, ALimitOnMemoryCountsWhatIsAlwaysThere) {
   EXPECT_EQ(f.options, (std::vector<std::string>{"memory-limit", "budget"}));
 }
 
-TEST(Compile, WhoAsksMayStop) {
-  CompileOptions o = crossEntropy();
-  o.plan = Budget{Budget::Bytes, 1, 0};
-  o.progress = [](const plan::SearchProgress &) { return false; };
-  EXPECT_EQ(failureOf(compile(smallNet(), o, Target())).kind, ErrorKind::Interrupted);
-}
-
 TEST(Compile, ErrorsHaveAKind) {
   CompileOptions o;
   Failure noLoss = failureOf(compile(smallNet(), o, Target()));

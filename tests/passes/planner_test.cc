@@ -344,17 +344,6 @@ TEST(Planner, PacksWithinAShareOfTheEffort) {
   EXPECT_GT(tightened, 5);
 }
 
-TEST(Planner, StopsWhenAskedAndGivesTheBestSoFar) {
-  Rng rng(6);
-  Problem p = randomProblem(rng, 60);
-  SearchOptions o = options(evaluate(p, sourceOrder(p)).peakBytes * 9 / 10);
-  o.effort = 1e6; // weeks
-  int asked = 0;
-  o.progress = [&](const SearchProgress &now) { return now.cost == 0 && ++asked < 100000; };
-  PlanResult r = planWithin(p, o);
-  EXPECT_EQ(r.planned.error, "");
-}
-
 // A chain of n ops of equal size and cost, and a backward chain that reads each in reverse.
 Problem chain(uint32_t n) {
   Problem p;

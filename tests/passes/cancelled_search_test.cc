@@ -1,0 +1,263 @@
+// Searches that are asked to stop: at once, when the first plan is there, and midway. What they
+// give is a plan by the judge, says truthfully whether it is within the budget, and is the same
+// whenever the search is stopped at the same place; and who has said stop is not asked again.
+
+#include "ir/equal_graphs.h"
+#include "ir/verifier.h"
+#include "passes/compile/compile.h"
+#include "passes/compile/within_budget.h"
+#include "passes/plan/bound.h"
+#include "tests/passes/random_problem.h"
+#include "tools/zoo/zoo.h"
+#include "gtest/gtest.h"
+
+using namespace isthmus;
+using namespace isthmus::plan;
+
+namespace {
+
+// Says stop once, at the `at`-th question or when a plan is there, and counts.
+struct Caller {
+  static constexpr size_t kNever = ~size_t(0);
+  size_t at = kNever;
+  bool atPlan = false;
+  size_t asked = 0, askedAgain = 0; // after it said stop
+  bool saidStop = false;
+  double lastCost = 0;
+
+  bool answer(const SearchProgress &now) {
+    ++asked;
+    askedAgain += saidStop;
+    if (asked != at && !(atPlan && now.cost > 0 && !saidStop))
+      return true;
+    lastCost = now.cost;
+    saidStop = true;
+    return false;
+  }
+};
+
+// Where to stop a search that, left alone, asks `questions` times.
+std::vector<Caller> places(size_t questions) {
+  std::vector<Caller> callers;
+  for (size_t at : {size_t(1), questions / 4, questions / 2, questions * 9 / 10})
+    if (at > 0)
+      callers.push_back({at});
+  callers.push_back({Caller::kNever, /*atPlan=*/true});
+  return callers;
+}
+
+SearchOptions searchOf(int64_t budget, Caller &caller) {
+  SearchOptions o;
+  o.budgetBytes = budget;
+  o.effort = 0.01;
+  o.progress = [&caller](const SearchProgress &now) { return caller.answer(now); };
+  return o;
+}
+
+void expectTruthful(const Problem &p, const PlanResult &r, const SearchOptions &o) {
+  const Evaluation judged = evaluate(p, r.schedule);
+  ASSERT_EQ(judged.error, "");
+  EXPECT_EQ(judged.peakBytes, r.planned.peakBytes);
+  EXPECT_EQ(judged.cost, r.planned.cost);
+  EXPECT_EQ(Slow::peak(p, r.schedule), r.planned.peakBytes);
+  EXPECT_GE(r.arenaBytes, r.planned.peakBytes);
+  EXPECT_GE(r.planned.peakBytes, r.lowestPeak);
+  EXPECT_EQ(r.isWithin, o.smallest || r.arenaBytes <= o.budgetBytes);
+  if (!r.isWithin) {
+    EXPECT_GT(r.smallestBytes, o.budgetBytes);
+  }
+  if (r.leastCost) {
+    EXPECT_LE(*r.leastCost, r.planned.cost + 1e-9);
+  }
+}
+
+void expectSame(const PlanResult &a, const PlanResult &b) {
+  EXPECT_EQ(a.schedule, b.schedule);
+  EXPECT_EQ(a.arenaBytes, b.arenaBytes);
+  EXPECT_EQ(a.smallestBytes, b.smallestBytes);
+}
+
+Problem anyProblem(Rng &rng) {
+  Problem p = randomProblem(rng, 30, /*plainViews=*/true);
+  p.order = rng() % 3 == 0 ? Order::Fixed : rng() % 2 ? Order::Phases : Order::Free;
+  if (rng() % 2)
+    addAlternatives(p, rng, 6);
+  return p;
+}
+
+TEST(CancelledSearch, GivesAPlanThatIsWhatItSays) {
+  Rng rng(11);
+  size_t within = 0, over = 0, early = 0;
+  for (int i = 0; i < 60; ++i) {
+    const Problem p = anyProblem(rng);
+    const int64_t most = evaluate(p, sourceOrder(p)).peakBytes, least = lowestPeak(p);
+    const int64_t budget = least + (most - least) * int64_t(rng() % 10) / 10;
+    Caller whole;
+    SearchOptions o = searchOf(budget, whole);
+    o.smallest = rng() % 4 == 0;
+    planWithin(p, o);
+    for (Caller &caller : places(whole.asked)) {
+      SCOPED_TRACE(testing::Message() << "problem " << i << ", question " << caller.at);
+      Caller again = caller;
+      SearchOptions first = searchOf(budget, caller), second = searchOf(budget, again);
+      first.smallest = second.smallest = o.smallest;
+      const PlanResult r = planWithin(p, first);
+      expectTruthful(p, r, first);
+      expectSame(r, planWithin(p, second));
+      if (!r.isWithin) { // what it gives as the smallest budget is one
+        SearchOptions met = o;
+        met.budgetBytes = r.smallestBytes;
+        met.progress = nullptr;
+        EXPECT_TRUE(planWithin(p, met).isWithin) << r.smallestBytes;
+      }
+      EXPECT_EQ(caller.askedAgain, 0u);
+      EXPECT_EQ(caller.asked, again.asked);
+      // The plan that it was told of is there, or a better one. (Where the order is fixed, views
+      // hold their bases longer than a search knows.)
+      if (caller.lastCost > 0 && p.order != Order::Fixed) {
+        EXPECT_TRUE(r.isWithin);
+        EXPECT_LE(r.planned.cost, caller.lastCost * (1 + 1e-9));
+      }
+      within += r.isWithin;
+      over += !r.isWithin;
+      early += caller.asked < whole.asked;
+      if (HasFailure())
+        return;
+    }
+  }
+  EXPECT_GT(within, 100u);
+  EXPECT_GT(over, 20u);
+  EXPECT_GT(early, 150u); // searches that ended before their time
+}
+
+// With an effort of weeks: that it comes to an end is the proof.
+TEST(CancelledSearch, EndsLongBeforeItsTime) {
+  Rng rng(6);
+  for (int i = 0; i < 20; ++i) {
+    const Problem p = anyProblem(rng);
+    const int64_t most = evaluate(p, sourceOrder(p)).peakBytes, least = lowestPeak(p);
+    for (size_t at : {1, 100}) {
+      Caller caller{at};
+      SearchOptions o = searchOf(least + (most - least) * 7 / 10, caller);
+      o.effort = 1e6;
+      expectTruthful(p, planWithin(p, o), o);
+      EXPECT_EQ(caller.asked, at);
+    }
+  }
+}
+
+// The points until then, each with a plan as good as those of smaller budgets; no search is begun
+// after it was stopped.
+TEST(CancelledSearch, EndsACurve) {
+  Rng rng(12);
+  size_t whole = 0, parts = 0;
+  for (int i = 0; i < 15; ++i) {
+    const Problem p = anyProblem(rng);
+    const int64_t most = evaluate(p, sourceOrder(p)).peakBytes, least = lowestPeak(p);
+    std::vector<int64_t> budgets;
+    for (int64_t part : {9, 7, 5, 3})
+      budgets.push_back(least + (most - least) * part / 10);
+    auto curveOf = [&](Caller &caller) { return planCurve(p, budgets, searchOf(0, caller)); };
+    Caller patient;
+    const size_t all = curveOf(patient).size();
+    for (Caller &caller : places(patient.asked)) {
+      SCOPED_TRACE(testing::Message() << "problem " << i << ", question " << caller.at);
+      Caller again = caller;
+      const std::vector<CurvePoint> curve = curveOf(caller), second = curveOf(again);
+      ASSERT_EQ(curve.size(), second.size());
+      ASSERT_FALSE(curve.empty());
+      EXPECT_LE(curve.size(), all);
+      EXPECT_EQ(caller.askedAgain, 0u);
+      for (size_t k = 0; k < curve.size(); ++k) {
+        EXPECT_EQ(curve[k].budgetBytes, budgets[k]);
+        SearchOptions o;
+        o.budgetBytes = budgets[k];
+        expectTruthful(p, curve[k].plan, o);
+        expectSame(curve[k].plan, second[k].plan);
+        if (k > 0 && curve[k].plan.isWithin) {
+          EXPECT_TRUE(curve[k - 1].plan.isWithin);
+          EXPECT_LE(curve[k - 1].plan.planned.cost, curve[k].plan.planned.cost);
+        }
+      }
+      ++(curve.size() == all ? whole : parts);
+      if (HasFailure())
+        return;
+    }
+  }
+  EXPECT_GT(whole, 5u);
+  EXPECT_GT(parts, 20u);
+}
+
+// --- The whole road
+
+struct Stopped {
+  Caller caller;
+  std::optional<Compiled> compiled;
+  std::optional<ErrorKind> error;
+  Figures figures; // also of what was not met
+};
+
+Stopped compiled(PlanChoice plan, Caller caller) {
+  Stopped s;
+  CompileOptions o;
+  o.step.loss = LossOptions{LossKind::CrossEntropy};
+  o.plan = std::move(plan);
+  o.effort = 0.1;
+  o.progress = [&](const SearchProgress &now) { return caller.answer(now); };
+  auto c = compile(
+      llvm::cantFail(buildZoo("resnet", {{"depth", "8"}, {"batch", "2"}, {"shape", "3x32x32"}})), o,
+      Target());
+  if (c) {
+    s.figures = c->figures;
+    s.compiled = std::move(*c);
+  } else {
+    llvm::handleAllErrors(c.takeError(), [&](const NotWithin &e) {
+      s.error = e.kind;
+      s.figures = e.figures;
+    });
+  }
+  s.caller = caller;
+  return s;
+}
+
+TEST(CancelledSearch, IsToldByCompile) {
+  const PlanChoice budgets[] = {Budget{Budget::Share, 0, 0.8}, Budget{Budget::Smallest},
+                                Budget{Budget::Bytes, 1, 0}};
+  size_t plans = 0, none = 0;
+  for (const PlanChoice &plan : budgets) {
+    const Stopped whole = compiled(plan, {});
+    if (whole.compiled) {
+      EXPECT_FALSE(whole.compiled->wasInterrupted);
+    } else {
+      EXPECT_EQ(whole.error, ErrorKind::CannotBeMet);
+    }
+    for (const Caller &caller : places(whole.caller.asked)) {
+      SCOPED_TRACE(testing::Message() << "question " << caller.at << " of " << whole.caller.asked);
+      const Stopped s = compiled(plan, caller), again = compiled(plan, caller);
+      EXPECT_EQ(s.caller.askedAgain, 0u);
+      EXPECT_EQ(s.error, again.error);
+      ASSERT_EQ(bool(s.compiled), bool(again.compiled));
+      if (!s.compiled) {
+        EXPECT_EQ(s.error, s.caller.saidStop ? ErrorKind::Interrupted : ErrorKind::CannotBeMet);
+        EXPECT_EQ(s.figures.baselinePeakBytes, whole.figures.baselinePeakBytes);
+        none += s.caller.saidStop;
+        continue;
+      }
+      const Compiled &c = *s.compiled;
+      EXPECT_EQ(c.wasInterrupted, s.caller.saidStop);
+      EXPECT_EQ(llvm::toString(verify(c.graph)), "");
+      EXPECT_EQ(c.layout.peakBytes, c.figures.predictedPeakBytes);
+      if (c.budgetBytes) {
+        EXPECT_LE(c.layout.arenaBytes, *c.budgetBytes);
+      }
+      std::string why;
+      EXPECT_TRUE(equalGraphs(c.original, whole.compiled->original, &why)) << why;
+      EXPECT_TRUE(equalGraphs(c.graph, again.compiled->graph, &why)) << why;
+      plans += s.caller.saidStop;
+    }
+  }
+  EXPECT_GT(plans, 4u);
+  EXPECT_GT(none, 2u);
+}
+
+} // namespace
