@@ -270,6 +270,16 @@ std::string commented(const char *what, llvm::StringRef text) {
   return out;
 }
 
+std::string diffOf(const std::string &expected, const std::string &got) {
+  auto linesOf = [](const std::string &text) {
+    std::vector<std::string> lines;
+    for (llvm::StringRef line : llvm::split(llvm::StringRef(text).rtrim(), '\n'))
+      lines.push_back(line.str());
+    return lines;
+  };
+  return testing::internal::edit_distance::CreateUnifiedDiff(linesOf(expected), linesOf(got));
+}
+
 // What the file should say from BECOMES, STAYS or FAILS on.
 std::string outcomeOf(const Case &c, Graph given) {
   const std::string before = graphText(given);
@@ -299,7 +309,8 @@ TEST_P(Golden, IsWhatThePassMakes) {
       << "the first line says what the case shows";
 
   const std::string outcome = outcomeOf(*c, std::move(*given));
-  EXPECT_EQ(c->outcome, outcome) << "expected by " << c->file << ", and given by the pass now";
+  EXPECT_TRUE(c->outcome == outcome) << c->file << " (-) and what the pass makes of it (+):\n"
+                                     << diffOf(c->outcome, outcome);
   if (updates && c->outcome != outcome)
     std::ofstream(folder() + "/" + c->file) << c->given << outcome;
 }
