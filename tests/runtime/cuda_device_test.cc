@@ -86,7 +86,7 @@ public:
 std::vector<Tensor> onCpu(const char *graph, uint64_t seed) {
   KernelTable kernels;
   registerPlainKernels(kernels);
-  auto cpu = makeCpuDevice(kernels, 1);
+  auto cpu = makeCpuDevice(kernels, {1});
   return Running(*cpu, graph).step(seed);
 }
 

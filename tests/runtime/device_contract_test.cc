@@ -34,7 +34,7 @@ const std::vector<Maker> kComputing = {
     {"cuda", [] { return cudaOf("kernels/cuda/libisthmus_cuda.so"); }},
 #else
     {"cpu",
-     []() -> llvm::Expected<std::unique_ptr<Device>> { return makeCpuDevice(cpuKernels(), 2); }},
+     []() -> llvm::Expected<std::unique_ptr<Device>> { return makeCpuDevice(cpuKernels(), {2}); }},
     {"cuda_stand_in", [] { return cudaOf("kernels/cuda/libisthmus_cuda_stand_in.so"); }},
 #endif
 };
@@ -43,7 +43,7 @@ std::vector<Maker> all() {
   std::vector<Maker> makers = kComputing;
 #ifndef ISTHMUS_ON_A_GPU
   makers.push_back({"counting", []() -> llvm::Expected<std::unique_ptr<Device>> {
-                      return makeCountingDevice(cpuKernels(), 2);
+                      return makeCountingDevice(cpuKernels(), {2});
                     }});
 #endif
   return makers;
@@ -416,7 +416,7 @@ TEST_P(EveryDevice, NeedsThePeakOfTheLayout) {
 
 // So what is counted is what the CPU needs.
 TEST(CountingDevice, IsTheCpuToPlans) {
-  auto cpu = makeCpuDevice(cpuKernels(), 2), counting = makeCountingDevice(cpuKernels(), 2);
+  auto cpu = makeCpuDevice(cpuKernels(), {2}), counting = makeCountingDevice(cpuKernels(), {2});
   Graph g = llvm::cantFail(parseGraph(kOddSizes, "test"));
   EXPECT_EQ(counting->target().name, cpu->target().name);
   EXPECT_EQ(llvm::cantFail(place(g, counting->target())).peakBytes,
@@ -448,7 +448,7 @@ TEST(Executor, AlignsWhatKernelsSee) {
         {op, "test", [](const OpCall &, const KernelOptions &) -> std::unique_ptr<PreparedKernel> {
            return std::make_unique<Noting>();
          }});
-  auto cpu = makeCpuDevice(kernels, 1);
+  auto cpu = makeCpuDevice(kernels, {1});
   Graph g = llvm::cantFail(parseGraph(R"(isthmus 2
 graph @g {
   input %x : f32[3]

@@ -55,7 +55,7 @@ struct Outcome {
 Outcome runWith(const Graph &g, PolicyOptions policy) {
   KernelTable kernels;
   registerPlainKernels(kernels);
-  auto device = makeCpuDevice(kernels, 2);
+  auto device = makeCpuDevice(kernels, {2});
   GraphProblem p = cantFail(extractProblem(g, device->target()));
   PolicyResult plan = cantFail(planPolicy(g, p, policy));
   Graph rewritten = rematerialize(g, p, plan.schedule);
