@@ -98,6 +98,7 @@ public:
     target_.name = std::string("cuda ") + info.target;
     target_.flopsPerSecond = info.flopsPerSecond;
     target_.bytesPerSecond = info.bytesPerSecond;
+    target_.linkBytesPerSecond = info.linkBytesPerSecond;
     llvm::copy(info.contractionFlopsPerSecond, target_.contractionFlopsPerSecond.begin());
     records_ = info.records != 0;
     waitsForEach_ = !records_;
@@ -145,6 +146,23 @@ public:
   }
   llvm::Error read(void *to, DeviceAddress from, int64_t bytes) override {
     return checked(cuda_.read(device_, to, from, bytes));
+  }
+
+  llvm::Expected<DeviceAddress> allocateOnHost(int64_t bytes) override {
+    void *address = nullptr;
+    if (const char *failure = cuda_.allocateOnHost(device_, bytes, &address))
+      return failed(llvm::formatv("{0} ({1:F1} MiB asked for)", failure, bytes / 1048576.0).str());
+    return static_cast<DeviceAddress>(address);
+  }
+  void releaseOnHost(DeviceAddress address) override { cuda_.releaseOnHost(device_, address); }
+  llvm::Error startTransfer(const TransferArgs &t) override {
+    const bool isToHost = t.direction == TransferDirection::ToHost;
+    const char *failure = cuda_.startTransfer(device_, t.id, isToHost, t.to, t.from, t.bytes);
+    return failure ? inStep(failure) : llvm::Error::success();
+  }
+  llvm::Error waitForTransfer(uint32_t id) override {
+    const char *failure = cuda_.waitForTransfer(device_, id);
+    return failure ? inStep(failure) : llvm::Error::success();
   }
 
   llvm::Expected<PreparedKernel *> prepare(const OpCall &call) override {

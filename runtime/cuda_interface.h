@@ -13,7 +13,7 @@ extern "C" {
 #endif
 
 /* Raised by every change of what is below. */
-#define ISTHMUS_CUDA_INTERFACE_VERSION 3
+#define ISTHMUS_CUDA_INTERFACE_VERSION 4
 
 typedef struct IsthmusCudaDevice IsthmusCudaDevice;
 typedef struct IsthmusCudaKernel IsthmusCudaKernel;
@@ -45,6 +45,7 @@ typedef struct {
   char name[256];   /* "NVIDIA H200" */
   char target[256]; /* what kernels and workspaces follow from: "cuda sm_90 cudnn=9.13 ..." */
   double flopsPerSecond, bytesPerSecond;
+  double linkBytesPerSecond; /* to the host's memory, each way */
   /* Of convolutions and products of matrices, by the operands' dtype; 0: as other arithmetic. */
   double contractionFlopsPerSecond[8];
   int32_t records; /* whether steps can be recorded */
@@ -86,6 +87,13 @@ typedef struct {
                         int64_t numOperands, void *const *results, int64_t numResults,
                         void *workspace);
   const char *(*finish)(IsthmusCudaDevice *);
+
+  /* Copies to the host's memory and back, beside the launches, as in runtime/device.h. */
+  const char *(*allocateOnHost)(IsthmusCudaDevice *, int64_t bytes, void **address);
+  void (*releaseOnHost)(IsthmusCudaDevice *, void *address);
+  const char *(*startTransfer)(IsthmusCudaDevice *, uint32_t id, int32_t toHost, void *to,
+                               const void *from, int64_t bytes);
+  const char *(*waitForTransfer)(IsthmusCudaDevice *, uint32_t id);
 
   /* What people should know of a kernel or library, once; null when all is told. */
   const char *(*takeNote)(IsthmusCudaDevice *);

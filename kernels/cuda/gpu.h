@@ -14,7 +14,7 @@ namespace isthmus::cuda {
 struct GpuProperties {
   std::string name;   // "NVIDIA H200"
   std::string target; // what its kernels and their workspaces follow from: "sm_90 cudnn=9.13"
-  double flopsPerSecond = 0, bytesPerSecond = 0;
+  double flopsPerSecond = 0, bytesPerSecond = 0, linkBytesPerSecond = 0;
   std::array<double, 8> contractionFlopsPerSecond = {}; // by dtype; zero: as other arithmetic
 };
 
@@ -42,6 +42,17 @@ const char *gpuCopyHostIn(const Queue &queue, void *to, const void *from, int64_
 const char *gpuCopyOut(const Queue &queue, void *to, const void *from, int64_t bytes);
 const char *gpuLaunchFailure(); // of the launches before, if any, which is then forgotten
 const char *gpuWait(const Queue &queue);
+
+// Copies between the GPU's memory and that of gpuAllocateHost, beside the queue: each direction in the
+// order of its starts. One begins after what was launched before it; what is launched after the wait
+// runs after it. The host waits for neither. `id` tells those under way apart. They are recorded
+// like launches.
+struct GpuLink;
+const char *gpuOpenLink(GpuLink **link);
+void gpuCloseLink(GpuLink *link);
+const char *gpuStartTransfer(const Queue &queue, GpuLink &link, uint32_t id, bool toHost, void *to,
+                             const void *from, int64_t bytes);
+const char *gpuWaitForTransfer(const Queue &queue, GpuLink &link, uint32_t id);
 
 // Launches between the two are recorded instead of run. A failure leaves nothing behind.
 struct GpuRecording;

@@ -6,6 +6,7 @@
 #include "kernels/cuda/rates.h"
 
 #include <cuda_runtime_api.h>
+#include <map>
 
 namespace isthmus::cuda {
 namespace {
@@ -68,6 +69,7 @@ const char *gpuOpen(int index, Queue &queue, GpuProperties &properties) {
   GpuRates rates = ratesOf(p, index, queue.tf32);
   properties.flopsPerSecond = rates.flopsPerSecond;
   properties.bytesPerSecond = rates.bytesPerSecond;
+  properties.linkBytesPerSecond = rates.linkBytesPerSecond;
   properties.contractionFlopsPerSecond = rates.contractionFlopsPerSecond;
   return nullptr;
 }
@@ -108,6 +110,61 @@ const char *gpuCopyOut(const Queue &queue, void *to, const void *from, int64_t b
 }
 const char *gpuLaunchFailure() { return said(cudaGetLastError()); }
 const char *gpuWait(const Queue &queue) { return said(cudaStreamSynchronize(stream(queue))); }
+
+struct GpuLink {
+  cudaStream_t toHost = nullptr, toDevice = nullptr;
+  cudaEvent_t before = nullptr;              // what was launched on the queue until a start
+  std::map<uint32_t, cudaEvent_t> completed; // by id
+};
+
+static const char *newEvent(cudaEvent_t *event) {
+  return saidOnce(cudaEventCreateWithFlags(event, cudaEventDisableTiming));
+}
+
+const char *gpuOpenLink(GpuLink **out) {
+  auto *link = new GpuLink;
+  const char *failure = saidOnce(cudaStreamCreateWithFlags(&link->toHost, cudaStreamNonBlocking));
+  if (!failure)
+    failure = saidOnce(cudaStreamCreateWithFlags(&link->toDevice, cudaStreamNonBlocking));
+  if (!failure)
+    failure = newEvent(&link->before);
+  if (failure)
+    gpuCloseLink(link);
+  else
+    *out = link;
+  return failure;
+}
+void gpuCloseLink(GpuLink *link) {
+  for (const auto &[id, event] : link->completed)
+    cudaEventDestroy(event);
+  if (link->before)
+    cudaEventDestroy(link->before);
+  for (cudaStream_t s : {link->toHost, link->toDevice})
+    if (s)
+      cudaStreamDestroy(s);
+  delete link;
+}
+
+const char *gpuStartTransfer(const Queue &queue, GpuLink &link, uint32_t id, bool toHost, void *to,
+                             const void *from, int64_t bytes) {
+  cudaStream_t way = toHost ? link.toHost : link.toDevice;
+  cudaEvent_t &completed = link.completed[id];
+  const char *failure = completed ? nullptr : newEvent(&completed);
+  if (!failure)
+    failure = saidOnce(cudaEventRecord(link.before, stream(queue)));
+  if (!failure)
+    failure = saidOnce(cudaStreamWaitEvent(way, link.before, 0));
+  if (!failure)
+    failure = saidOnce(cudaMemcpyAsync(
+        to, from, size_t(bytes), toHost ? cudaMemcpyDeviceToHost : cudaMemcpyHostToDevice, way));
+  return failure ? failure : saidOnce(cudaEventRecord(completed, way));
+}
+const char *gpuWaitForTransfer(const Queue &queue, GpuLink &link, uint32_t id) {
+  auto started = link.completed.find(id);
+  if (started == link.completed.end())
+    return nullptr;
+  return saidOnce(cudaStreamWaitEvent(stream(queue), started->second, 0));
+}
 
 struct GpuRecording {
   cudaGraphExec_t graph;

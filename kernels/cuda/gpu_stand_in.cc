@@ -75,7 +75,7 @@ const char *gpuSelect(int) { return nullptr; }
 
 const char *gpuOpen(int, Queue &queue, GpuProperties &properties) {
   queue.multiprocessors = 4;
-  properties = {"stand-in", "stand-in", 1e11, 1e10, {}};
+  properties = {"stand-in", "stand-in", 1e11, 1e10, 1e9, {}};
   return nullptr;
 }
 void gpuClose(Queue &) {}
@@ -124,6 +124,41 @@ const char *gpuWait(const Queue &) {
   return std::exchange(somethingRuns, false) && fails("kernel")
              ? "the stand-in was told to fail a kernel"
              : nullptr;
+}
+
+// A copy is made when it is waited for: what is read before, or overwritten meanwhile, shows.
+struct GpuLink {
+  struct Copy {
+    void *to;
+    const void *from;
+    int64_t bytes;
+  };
+  std::map<uint32_t, Copy> underWay;
+};
+const char *gpuOpenLink(GpuLink **link) {
+  *link = new GpuLink;
+  return nullptr;
+}
+void gpuCloseLink(GpuLink *link) { delete link; }
+const char *gpuStartTransfer(const Queue &, GpuLink &link, uint32_t id, bool, void *to,
+                             const void *from, int64_t bytes) {
+  if (fails("transfer"))
+    return "the stand-in was told to fail a transfer";
+  link.underWay[id] = {to, from, bytes};
+  return nullptr;
+}
+const char *gpuWaitForTransfer(const Queue &queue, GpuLink &link, uint32_t id) {
+  auto started = link.underWay.find(id);
+  if (started == link.underWay.end())
+    return nullptr;
+  const GpuLink::Copy copy = started->second;
+  link.underWay.erase(started);
+  auto make = [copy] { std::memcpy(copy.to, copy.from, size_t(copy.bytes)); };
+  if (queue.recording)
+    queue.recording->push_back(make);
+  else
+    make();
+  return nullptr;
 }
 
 struct GpuRecording {

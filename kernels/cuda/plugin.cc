@@ -28,6 +28,7 @@ struct IsthmusCudaDevice {
   int index = 0;
   Queue queue;
   GpuProperties properties;
+  GpuLink *link = nullptr;         // to the host's memory, once it is used
   RandomKey *random = nullptr;     // on the device
   RandomKey *nextRandom = nullptr; // of the host, from where it is copied
   bool waitsForEach = false;       // launches are not left to run while others are made
@@ -69,6 +70,8 @@ const char *countDevices(int32_t *count) {
 void closeDevice(IsthmusCudaDevice *d) {
   gpuSelect(d->index);
   d->kernels.clear();
+  if (d->link)
+    gpuCloseLink(d->link);
   if (d->random)
     gpuRelease(d->random);
   if (d->nextRandom)
@@ -111,6 +114,7 @@ void describe(IsthmusCudaDevice *d, IsthmusCudaInfo *info) {
   std::snprintf(info->target, sizeof info->target, "%s", d->properties.target.c_str());
   info->flopsPerSecond = d->properties.flopsPerSecond;
   info->bytesPerSecond = d->properties.bytesPerSecond;
+  info->linkBytesPerSecond = d->properties.linkBytesPerSecond;
   std::copy(d->properties.contractionFlopsPerSecond.begin(),
             d->properties.contractionFlopsPerSecond.end(), info->contractionFlopsPerSecond);
   info->records = !d->waitsForEach;
@@ -202,6 +206,29 @@ const char *finish(IsthmusCudaDevice *d) {
   return failed("waiting for the step", gpuWait(d->queue));
 }
 
+const char *allocateOnHost(IsthmusCudaDevice *d, int64_t bytes, void **address) {
+  gpuSelect(d->index);
+  return failed("allocating in the host's memory", gpuAllocateHost(bytes > 0 ? bytes : 1, address));
+}
+void releaseOnHost(IsthmusCudaDevice *d, void *address) {
+  gpuSelect(d->index);
+  gpuReleaseHost(address);
+}
+const char *startTransfer(IsthmusCudaDevice *d, uint32_t id, int32_t toHost, void *to,
+                          const void *from, int64_t bytes) {
+  gpuSelect(d->index);
+  if (!d->link)
+    if (const char *failure = gpuOpenLink(&d->link))
+      return failed("opening the link to the host", failure);
+  return failed("copying to the host or back",
+                gpuStartTransfer(d->queue, *d->link, id, toHost != 0, to, from, bytes));
+}
+const char *waitForTransfer(IsthmusCudaDevice *d, uint32_t id) {
+  gpuSelect(d->index);
+  return d->link ? failed("waiting for a copy", gpuWaitForTransfer(d->queue, *d->link, id))
+                 : nullptr;
+}
+
 const char *takeNote(IsthmusCudaDevice *d) {
   if (d->notesTold == d->queue.notes.size())
     return nullptr;
@@ -251,6 +278,10 @@ isthmus_cuda_interface(void) {
       begin,
       launch,
       finish,
+      allocateOnHost,
+      releaseOnHost,
+      startTransfer,
+      waitForTransfer,
       takeNote,
       startRecording,
       endRecording,

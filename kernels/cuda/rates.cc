@@ -43,7 +43,11 @@ GpuRates gpuRates(const GpuShape &shape, bool tf32) {
   auto rate = [&](int multiplyAdds) {
     return 2.0 * multiplyAdds * shape.multiprocessors * shape.hertz;
   };
+  // Of pinned memory over 16 lanes of PCI Express 3, 4 or 5, as generations came to have them, less
+  // a fifth for its protocol.
+  const double linkGigabytes = g.major < 8 ? 12.5 : g.major < 9 ? 25 : 50;
   GpuRates r;
+  r.linkBytesPerSecond = 1e9 * linkGigabytes;
   r.flopsPerSecond = rate(g.f32);
   r.bytesPerSecond = 2 * shape.memoryHertz * (shape.memoryBits > 0 ? shape.memoryBits : 256) / 8;
   auto set = [&](DType t, int multiplyAdds) {

@@ -16,6 +16,7 @@ struct GpuShape {
 
 struct GpuRates {
   double flopsPerSecond = 0, bytesPerSecond = 0;        // f32 arithmetic; memory
+  double linkBytesPerSecond = 0;                        // to the host's memory, each way
   std::array<double, 8> contractionFlopsPerSecond = {}; // by ir/type.h's dtype; zero: the same
 };
 

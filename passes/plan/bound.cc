@@ -4,6 +4,7 @@
 #include "passes/plan/planner.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace isthmus::plan {
 namespace {
@@ -90,9 +91,8 @@ int64_t peakWithAlternatives(const Problem &p, const Needs &needs) {
   return most;
 }
 
-// Whether an alternative can stand for the first run of an op. The prefetch of what it made itself
-// cannot.
-bool canReplaceOps(const Problem &p) {
+// Whether a prefetch can stand for the first run of an op. That of what it made itself cannot.
+bool canFetchFirst(const Problem &p) {
   auto base = [&](Read r) {
     while (p.ops[r.op].isView())
       r = p.ops[r.op].inputs[p.ops[r.op].viewOf];
@@ -100,7 +100,7 @@ bool canReplaceOps(const Problem &p) {
   };
   return std::any_of(p.ops.begin(), p.ops.end(), [&](const Op &op) {
     if (op.of == Op::kNone || op.transfer == Op::Transfer::None)
-      return op.of != Op::kNone;
+      return false;
     // A prefetch of what was offloaded.
     const Op &onHost = p.ops[p.ops[op.inputs[0].op].inputs[0].op];
     const std::vector<Read> &offloaded = p.ops[onHost.inputs[0].op].inputs;
@@ -113,16 +113,86 @@ bool canReplaceOps(const Problem &p) {
   });
 }
 
+// The ops that run in every schedule, themselves or by another form, and the least that each takes.
+class LeastCost {
+public:
+  explicit LeastCost(const Problem &p) : p_(p), forms_(p.ops.size()) {
+    for (OpIndex i = 0; i < p.ops.size(); ++i)
+      if (const Op &op = p.ops[i]; op.of != Op::kNone && op.transfer == Op::Transfer::None)
+        forms_[op.of].push_back(i);
+  }
+
+  double sum() {
+    for (const Read &r : p_.outputs)
+      need(r.op);
+    for (OpIndex i : p_.forwardOutputs)
+      if (p_.order == Order::Phases)
+        need(i);
+    double cost = 0;
+    while (!todo_.empty()) {
+      const OpIndex op = todo_.back();
+      todo_.pop_back();
+      for (OpIndex read : alwaysRead(op))
+        need(read);
+    }
+    for (OpIndex i = 0; i < p_.ops.size(); ++i)
+      cost += isNeeded_[i] ? leastOf(i) : 0;
+    return cost;
+  }
+
+private:
+  void need(OpIndex i) {
+    if (p_.ops[i].isPinned || isNeeded_[i])
+      return;
+    isNeeded_[i] = 1;
+    todo_.push_back(i);
+  }
+
+  double leastOf(OpIndex i) const {
+    double least = p_.ops[i].cost;
+    for (OpIndex form : forms_[i])
+      least = std::min(least, p_.ops[form].cost);
+    return least;
+  }
+
+  // Sorted. Of what is an alternative to nothing, also what that reads.
+  std::vector<OpIndex> readsOf(OpIndex i) const {
+    std::vector<OpIndex> reads;
+    for (const Read &r : p_.ops[i].inputs) {
+      reads.push_back(r.op);
+      if (const Op &from = p_.ops[r.op]; from.isAlternative && from.of == Op::kNone)
+        for (const Read &below : from.inputs)
+          reads.push_back(below.op);
+    }
+    std::sort(reads.begin(), reads.end());
+    return reads;
+  }
+
+  // By the op and all its forms.
+  std::vector<OpIndex> alwaysRead(OpIndex i) const {
+    std::vector<OpIndex> common = readsOf(i);
+    for (OpIndex form : forms_[i]) {
+      const std::vector<OpIndex> reads = readsOf(form);
+      std::vector<OpIndex> both;
+      std::set_intersection(common.begin(), common.end(), reads.begin(), reads.end(),
+                            std::back_inserter(both));
+      common = std::move(both);
+    }
+    return common;
+  }
+
+  const Problem &p_;
+  std::vector<std::vector<OpIndex>> forms_; // by op
+  std::vector<char> isNeeded_ = std::vector<char>(p_.ops.size(), 0);
+  std::vector<OpIndex> todo_;
+};
+
 } // namespace
 
 std::optional<double> leastCostAtAll(const Problem &p) {
-  if (canReplaceOps(p))
+  if (canFetchFirst(p))
     return std::nullopt;
-  const std::vector<char> needed = neededOps(p);
-  double sum = 0;
-  for (OpIndex i = 0; i < p.ops.size(); ++i)
-    sum += needed[i] ? p.ops[i].cost : 0;
-  return sum;
+  return LeastCost(p).sum();
 }
 
 int64_t lowestPeak(const Problem &p) {

@@ -12,8 +12,8 @@ namespace isthmus::plan {
 // op that no schedule can do without, and all outputs.
 int64_t lowestPeak(const Problem &p);
 
-// No schedule costs less, whatever the budget: each op that the outputs need runs once. None where
-// alternatives may stand for some of them.
+// No schedule costs less, whatever the budget: each op that the outputs need, whichever forms of ops
+// are taken, runs once, by its cheapest form. None where a prefetch may stand for an op's first run.
 std::optional<double> leastCostAtAll(const Problem &p);
 
 } // namespace isthmus::plan

@@ -50,8 +50,8 @@ struct PlanResult {
   int64_t lowestPeak = 0; // no schedule goes below
   // No schedule within the budget whose ops run first in this one's order costs less, microseconds
   // ("plan-order"; of any order where that is what running everything once costs); and what one
-  // byte more would save of it. None without a plan within the budget, or where alternatives
-  // may stand for the first run of some ops.
+  // byte more would save of it. With alternatives: no schedule at all (leastCostAtAll). None
+  // without a plan within the budget, or where that knows none.
   std::optional<double> leastCost;
   double pricePerByte = 0;
 

@@ -61,6 +61,24 @@ class Runs(CudaCase):
                     self.assertEqual(len(set(report["loss"])), 1)
                     self.assertEqual(report["device_memory_bytes"], report["arena_bytes"] + report["persistent_bytes"])
 
+    def test_tensors_go_to_the_host_and_back(self):
+        """In steps run one by one and recorded; the peak is as predicted, and the bits are those of a step that keeps all."""
+        model, options = self.zoo("unet")
+        want = self.outputs(model, *options, "--device=cuda", env=STAND_IN)
+        ways = ["--budget=70%", "--allow=recompute,fetch", "--report=r.json"]
+        got = self.outputs(model, *options, *ways, "--device=cuda", "--steps=4", env=STAND_IN)
+        self.assert_same(got, want)
+        report = json.loads(self.read("r.json"))
+        self.assertEqual(report["measured_peak_bytes"], report["predicted_peak_bytes"])
+        self.assertEqual(len(set(report["loss"])), 1)
+        self.assertGreater(report["transfers"], 0)
+        self.assertGreater(report["host_bytes"], 0)
+        self.assertEqual(report["device_notes"], [])
+        faults = {**STAND_IN, "ISTHMUS_STAND_IN_FAULTS": "transfer"}
+        result = command.run("run", model, *options, *ways, "--device=cuda", cwd=self.dir, env=faults)
+        self.assertEqual(result.code, 5, result)
+        self.assertIn("copying to the host or back: the stand-in was told to fail a transfer", result.err)
+
     def test_a_plan_for_a_gpu_is_told_on_a_cpu(self):
         self.on_cuda("opt", self.chain(), "--loss=mean", "--policy=memory", "-o", "out.isth")
         self.assertIn(b"cuda stand-in", self.read("out.isth"))

@@ -93,7 +93,13 @@ TEST(LowestPeak, ByHand) {
   p.ops.back().isAlternative = true;
   p.ops.back().of = 2;
   EXPECT_EQ(lowestPeak(p), 27);
-  EXPECT_EQ(leastCostAtAll(p), std::nullopt);
+  for (Op &op : p.ops)
+    op.cost = 3;
+  p.ops.back().cost = 2; // cheaper than the op of c, in whose place it runs
+  EXPECT_EQ(leastCostAtAll(p), 3 + 3 + 2 + 3);
+  p.outputs.pop_back(); // and b is not needed then
+  EXPECT_EQ(leastCostAtAll(p), 3 + 2 + 3);
+  p.outputs.push_back({1});
   p.ops.back().of = 1; // b and c beside each other
   EXPECT_EQ(lowestPeak(p), 20);
 }

@@ -38,8 +38,7 @@ llvm::Expected<std::unique_ptr<Device>> openDevice(llvm::StringRef name,
   CudaOptions cuda;
   cuda.tf32 = options.tf32;
   if (name.startswith("cuda") && options.linkBytesPerSecond > 0)
-    return usageError("--link is for cpu and counting; copies to the host and back are not there "
-                      "yet on cuda");
+    return usageError("--link is for cpu and counting; cuda has a link of its own");
   if (name == "cuda" || (name.startswith("cuda:") && !name.substr(5).getAsInteger(10, cuda.index)))
     return cudaDevice(name, cuda);
   return usageError("--device expects cpu, cuda, cuda:N or counting, got '{0}'{1}", name,
