@@ -172,31 +172,36 @@ bool Rematerializer::mayExchange(StepId r) const {
 }
 
 bool Rematerializer::exchangeReader(StepId reader, StorageId s, const EvictOptions &o) {
-  if (!g_.hasForms() || reader == s_.end() || !mayExchange(reader) ||
-      (!o.isGreedy && state_.random.chance(0.5)))
+  if (!g_.hasForms() || reader == s_.end() || !mayExchange(reader))
     return false;
   const TaskId was = s_.taskOf(reader), own = g_.storages[g_.tasks[was].firstMade].maker;
   const auto [begin, end] = g_.formsOf(own);
   for (auto it = begin; it != end; ++it) {
-    const TaskId form = it->second;
-    const StorageGraph::Task &t = g_.tasks[form];
-    if (form == was || std::find(t.reads.begin(), t.reads.end(), s) != t.reads.end() ||
-        isTooEarly(form, reader) || (!t.mayRepeat && edits_.numSteps(own) > 1))
+    const StorageGraph::Task &t = g_.tasks[it->second];
+    const bool readsIt = std::find(t.reads.begin(), t.reads.end(), s) != t.reads.end();
+    if (it->second == was || readsIt || isTooEarly(it->second, reader) ||
+        (!t.mayRepeat && edits_.numSteps(own) > 1))
       continue;
-    const double cost = t.cost - g_.tasks[was].cost + helpersCost(form, reader);
-    if (o.isGreedy && cost > guessCost(choose(s, reader, o), reader))
-      continue;
-    const EditLog::Mark mark = edits_.mark();
-    const size_t numExtended = extended.size();
-    if (provideAll(t.reads, reader, o, 0)) {
-      edits_.insert(form, reader);
-      edits_.remove(reader);
-      if (s_.stepCost() <= o.costLimit)
-        return true;
-    }
-    edits_.undoTo(mark);
-    extended.resize(numExtended);
+    const double cost = t.cost - g_.tasks[was].cost + helpersCost(it->second, reader);
+    const bool isBetter =
+        o.isGreedy ? cost <= guessCost(choose(s, reader, o), reader) : state_.random.chance(0.5);
+    if (isBetter && exchange(reader, it->second, o))
+      return true;
   }
+  return false;
+}
+
+bool Rematerializer::exchange(StepId r, TaskId form, const EvictOptions &o) {
+  const EditLog::Mark mark = edits_.mark();
+  const size_t numExtended = extended.size();
+  if (provideAll(g_.tasks[form].reads, r, o, 0)) {
+    edits_.insert(form, r);
+    edits_.remove(r);
+    if (s_.stepCost() <= o.costLimit)
+      return true;
+  }
+  edits_.undoTo(mark);
+  extended.resize(numExtended);
   return false;
 }
 

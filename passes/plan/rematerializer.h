@@ -61,6 +61,7 @@ private:
   double guessCost(const Method &m, StepId before) const;
   bool rematerialize(StorageId s, StepId before, const EvictOptions &o, int depth);
   bool recompute(TaskId t, StepId before, const EvictOptions &o, int depth);
+  bool exchange(StepId r, TaskId form, const EvictOptions &o);
   StepId insertAtLastUse(TaskId t, StepId before);
   double helpersCost(TaskId form, StepId before) const;
   bool provideAll(const std::vector<StorageId> &reads, StepId before, const EvictOptions &o,

@@ -63,7 +63,7 @@ class Runs(CudaCase):
 
     def test_tensors_go_to_the_host_and_back(self):
         """In steps run one by one and recorded; the peak is as predicted, and the bits are those of a step that keeps all."""
-        model, options = self.zoo("unet")
+        model, options = self.zoo("resnet")
         want = self.outputs(model, *options, "--device=cuda", env=STAND_IN)
         ways = ["--budget=70%", "--allow=recompute,fetch", "--report=r.json"]
         got = self.outputs(model, *options, *ways, "--device=cuda", "--steps=4", env=STAND_IN)
