@@ -311,8 +311,8 @@ private:
     // A net that is all forward needs no frame to say so.
     bool framed = column != Role::Forward || nodes.size() != g_.numNodes();
     if (framed)
-      os_ << "  subgraph cluster_" << phaseTag(column) << " {\n    label=\"" << s.title
-          << "\"; color=\"" << s.line << "\"; fontcolor=\"" << s.line
+      os_ << "  subgraph cluster_" << phaseTag(column) << " {\n    label=\""
+          << titleOf(column, nodes) << "\"; color=\"" << s.line << "\"; fontcolor=\"" << s.line
           << "\"; style=\"rounded\"; penwidth=0.8; margin=12;\n";
     for (NodeId id : nodes)
       drawNode(id);
@@ -322,6 +322,15 @@ private:
       for (NodeId id : nodes)
         if (const Node &n = g_.node(id); n.isClone())
           sameHeight_.emplace_back(n.from.origin, id);
+  }
+
+  const char *titleOf(Role column, llvm::ArrayRef<NodeId> nodes) const {
+    auto is = [&](Role r) {
+      return llvm::any_of(nodes, [&](NodeId id) { return roleOf(g_.node(id)) == r; });
+    };
+    if (column != Role::Clone || !is(Role::Transfer))
+      return kStyles[size_t(column)].title;
+    return is(Role::Clone) ? "recomputed or fetched" : "fetched";
   }
 
   static const char *phaseTag(Role column) {
