@@ -7,6 +7,7 @@
 #include "tools/cli/interrupt.h"
 #include "tools/cli/process.h"
 #include "tools/verbs/verbs.h"
+#include "tools/version.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Signals.h"
 #include "llvm/Support/raw_ostream.h"
@@ -16,8 +17,6 @@
 using namespace isthmus;
 
 namespace {
-
-constexpr const char *kVersion = "0.1.0";
 
 const Verb *const kVerbs[] = {&kOpt,    &kRun, &kPlan, &kExplain, &kVerify,  &kGrad,
                               &kImport, &kZoo, &kDot,  &kOps,     &kDevices, &kSelftest};

@@ -1,0 +1,245 @@
+/* The C library as a C program meets it. */
+
+#include "tools/c/isthmus.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int failures = 0;
+
+#define EXPECT(condition)                                                                          \
+  do {                                                                                             \
+    if (!(condition)) {                                                                            \
+      printf("%s:%d: expected %s\n", __FILE__, __LINE__, #condition);                              \
+      ++failures;                                                                                  \
+    }                                                                                              \
+  } while (0)
+
+/* The call, which hands on `&error`, fails so and says so. */
+#define EXPECT_ERROR(call, want, part)                                                             \
+  do {                                                                                             \
+    isthmus_error *error = NULL;                                                                   \
+    const isthmus_status got = (call);                                                             \
+    if (got != (want) || !strstr(isthmus_error_message(error), part)) {                            \
+      printf("%s:%d: expected status %d and '%s', got %d and '%s'\n", __FILE__, __LINE__,          \
+             (int)(want), part, (int)got, isthmus_error_message(error));                           \
+      ++failures;                                                                                  \
+    }                                                                                              \
+    isthmus_error_free(error);                                                                     \
+  } while (0)
+
+/* x -> a -> b -> c, each of 100 bytes, and backward ops d of c and b, e of d and a. */
+enum { kOps = 6 };
+static const double kCost[kOps] = {0, 2, 3, 5, 4, 4};
+static const uint8_t kPhase[kOps] = {0, 0, 0, 0, 1, 1};
+static const uint8_t kFlags[kOps] = {ISTHMUS_PINNED, 0, 0, 0, 0, 0};
+static const size_t kOutputBegin[kOps + 1] = {0, 1, 2, 3, 4, 5, 6};
+static const int64_t kOutputBytes[kOps] = {100, 100, 100, 100, 100, 10};
+static const size_t kInputBegin[kOps + 1] = {0, 0, 1, 2, 3, 5, 7};
+static const uint32_t kInputOp[7] = {0, 1, 2, 3, 2, 4, 1};
+static const uint32_t kOutputOp[1] = {5};
+
+static isthmus_arrays smallArrays(void) {
+  isthmus_arrays a;
+  memset(&a, 0, sizeof a);
+  a.size = sizeof a;
+  a.num_ops = kOps;
+  a.cost = kCost;
+  a.phase = kPhase;
+  a.flags = kFlags;
+  a.output_begin = kOutputBegin;
+  a.output_bytes = kOutputBytes;
+  a.input_begin = kInputBegin;
+  a.input_op = kInputOp;
+  a.num_outputs = 1;
+  a.output_op = kOutputOp;
+  return a;
+}
+
+static int32_t never(void *user, double share, double cost) {
+  (void)share;
+  (void)cost;
+  ++*(int *)user;
+  return 0;
+}
+
+static void testProblem(void) {
+  const isthmus_arrays arrays = smallArrays();
+  isthmus_problem *problem = NULL;
+  isthmus_plan *plan = NULL, *again = NULL;
+  isthmus_error *error = NULL;
+  isthmus_plan_options options;
+  isthmus_figures figures;
+  size_t steps = 0, i;
+  const uint32_t *schedule;
+  double cost = 0;
+
+  EXPECT(isthmus_problem_from_arrays(&arrays, &problem, &error) == ISTHMUS_OK);
+  EXPECT(!error);
+  isthmus_plan_options_init(&options, sizeof options);
+  options.budget_bytes = 300; /* 400 are live in the order given, at op 4 */
+  options.effort = 0.01;
+  EXPECT(isthmus_plan_make(problem, &options, &plan, &error) == ISTHMUS_OK);
+  figures.size = sizeof figures;
+  EXPECT(isthmus_plan_figures(plan, &figures, &error) == ISTHMUS_OK);
+  EXPECT(figures.baseline_peak_bytes == 400);
+  EXPECT(figures.peak_bytes <= 300);
+  EXPECT(figures.recomputed >= 1);
+  EXPECT(figures.baseline_cost == 18 && figures.cost > 18);
+  EXPECT(figures.output_bytes == 10);
+  schedule = isthmus_plan_schedule(plan, &steps);
+  EXPECT(steps > kOps - 1);
+  for (i = 0; i < steps; ++i)
+    cost += kCost[schedule[i]];
+  EXPECT(cost == figures.cost);
+
+  /* The judge says the same of the schedule alone. */
+  EXPECT(isthmus_plan_from_schedule(problem, schedule, steps, &again, &error) == ISTHMUS_OK);
+  EXPECT(isthmus_plan_figures(again, &figures, NULL) == ISTHMUS_OK);
+  EXPECT(figures.cost == cost && figures.peak_bytes <= 300);
+  isthmus_plan_free(again);
+  EXPECT_ERROR(isthmus_plan_from_schedule(problem, schedule, steps - 1, &again, &error),
+               ISTHMUS_BAD_INPUT, "the schedule is not valid");
+  EXPECT(!again);
+  isthmus_plan_free(plan);
+
+  options.budget_bytes = 250;
+  EXPECT_ERROR(isthmus_plan_make(problem, &options, &plan, &error), ISTHMUS_CANNOT_BE_MET,
+               "(250 bytes) cannot be met");
+  EXPECT(plan && isthmus_plan_figures(plan, &figures, NULL) == ISTHMUS_OK);
+  EXPECT(figures.smallest_peak_bytes > 250);
+  EXPECT(figures.lower_bound_bytes > 0 && figures.lower_bound_bytes <= figures.smallest_peak_bytes);
+  isthmus_plan_free(plan);
+
+  isthmus_problem_free(problem);
+}
+
+static void testWrongProblems(void) {
+  isthmus_arrays a = smallArrays();
+  isthmus_problem *problem = NULL;
+  uint32_t later[7] = {0, 1, 3, 3, 2, 4, 1};
+  double costs[kOps] = {0, 2, NAN, 5, 4, 4};
+  int64_t bytes[kOps] = {100, 100, -1, 100, 100, 10};
+
+  a.size = 8;
+  EXPECT_ERROR(isthmus_problem_from_arrays(&a, &problem, &error), ISTHMUS_BAD_CALL, "'size'");
+  a = smallArrays();
+  a.input_op = later;
+  EXPECT_ERROR(isthmus_problem_from_arrays(&a, &problem, &error), ISTHMUS_BAD_INPUT,
+               "op 3: it reads op 3, which does not come before it");
+  a = smallArrays();
+  a.cost = costs;
+  EXPECT_ERROR(isthmus_problem_from_arrays(&a, &problem, &error), ISTHMUS_BAD_INPUT, "cost");
+  a = smallArrays();
+  a.output_bytes = bytes;
+  EXPECT_ERROR(isthmus_problem_from_arrays(&a, &problem, &error), ISTHMUS_BAD_INPUT, "-1 bytes");
+  a = smallArrays();
+  a.cost = NULL;
+  EXPECT_ERROR(isthmus_problem_from_arrays(&a, &problem, &error), ISTHMUS_BAD_INPUT, "null");
+  EXPECT_ERROR(isthmus_problem_from_arrays(NULL, &problem, &error), ISTHMUS_BAD_CALL,
+               "'arrays' is null");
+  EXPECT(isthmus_problem_from_arrays(&a, &problem, NULL) ==
+         ISTHMUS_BAD_INPUT); /* nobody asks why */
+  EXPECT_ERROR(isthmus_problem_from_json("[1, 2", 5, &problem, &error), ISTHMUS_BAD_INPUT,
+               "the problem");
+  EXPECT(!problem);
+}
+
+static const char kMlp[] = "isthmus 2\n"
+                           "graph @mlp {\n"
+                           "  input %x : f32[64, 256]\n"
+                           "  param %w : f32[256, 256] = normal {std = 0.05, seed = 1}\n"
+                           "  %a = matmul(%x, %w)\n"
+                           "  %b = gelu(%a)\n"
+                           "  %c = matmul(%b, %w)\n"
+                           "  %d = gelu(%c)\n"
+                           "  %e = matmul(%d, %w)\n"
+                           "  %f = gelu(%e)\n"
+                           "  output %f\n"
+                           "}\n";
+
+/* Of a search that may take days. */
+static void testCancelled(const isthmus_problem *problem) {
+  isthmus_plan *plan = NULL;
+  isthmus_plan_options options;
+  int asked = 0;
+  isthmus_status got;
+  isthmus_plan_options_init(&options, sizeof options);
+  options.budget_share = 0.9;
+  options.effort = 1e6;
+  options.progress = never;
+  options.user = &asked;
+  got = isthmus_plan_make(problem, &options, &plan, NULL);
+  EXPECT(asked == 1);
+  EXPECT(got == (plan ? ISTHMUS_OK : ISTHMUS_CANCELLED));
+  isthmus_plan_free(plan);
+}
+
+static void testGraph(void) {
+  isthmus_graph *forward = NULL, *step = NULL, *small = NULL, *parsed = NULL;
+  isthmus_problem *problem = NULL, *other = NULL;
+  isthmus_plan *plan = NULL;
+  isthmus_text *text = NULL, *dot = NULL;
+  isthmus_error *error = NULL;
+  isthmus_plan_options options;
+  const isthmus_arrays arrays = smallArrays();
+  size_t length = 0;
+
+  EXPECT(isthmus_graph_from_text(kMlp, sizeof kMlp - 1, &forward, &error) == ISTHMUS_OK);
+  EXPECT(isthmus_graph_differentiate(forward, "mean", NULL, &step, &error) == ISTHMUS_OK);
+  EXPECT(isthmus_problem_of_graph(step, &problem, &error) == ISTHMUS_OK);
+  isthmus_plan_options_init(&options, sizeof options);
+  options.budget_share = 0.9;
+  options.effort = 0.05;
+  EXPECT(isthmus_plan_make(problem, &options, &plan, &error) == ISTHMUS_OK);
+  EXPECT(isthmus_graph_rematerialize(problem, plan, &small, &error) == ISTHMUS_OK);
+  testCancelled(problem);
+  EXPECT(isthmus_graph_print(small, ISTHMUS_TEXT, &text, &error) == ISTHMUS_OK);
+  EXPECT(isthmus_graph_print(small, ISTHMUS_DOT, &dot, &error) == ISTHMUS_OK);
+  EXPECT(strstr(isthmus_text_data(text, &length), "clone(") != NULL);
+  EXPECT(length == strlen(isthmus_text_data(text, NULL)));
+  EXPECT(strncmp(isthmus_text_data(dot, NULL), "// mlp", 6) == 0);
+  EXPECT(isthmus_graph_from_text(isthmus_text_data(text, NULL), length, &parsed, &error) ==
+         ISTHMUS_OK);
+
+  /* Handles do not refer to one another: the problem goes on without the graph. */
+  isthmus_graph_free(step);
+  isthmus_graph_free(small);
+  EXPECT(isthmus_graph_rematerialize(problem, plan, &small, &error) == ISTHMUS_OK);
+
+  EXPECT(isthmus_problem_from_arrays(&arrays, &other, &error) == ISTHMUS_OK);
+  isthmus_graph_free(small);
+  EXPECT_ERROR(isthmus_graph_rematerialize(other, plan, &small, &error), ISTHMUS_BAD_CALL,
+               "the problem was not made of a graph");
+  EXPECT_ERROR(
+      isthmus_graph_from_text("isthmus 2\ngraph @g {\n  %x = nosuch()\n}\n", 40, &step, &error),
+      ISTHMUS_BAD_INPUT, "nosuch");
+  EXPECT_ERROR(isthmus_graph_differentiate(forward, "entropy", NULL, &step, &error),
+               ISTHMUS_BAD_INPUT, "entropy");
+  EXPECT_ERROR(isthmus_graph_load("/no/such.isth", &step, &error), ISTHMUS_BAD_INPUT,
+               "/no/such.isth");
+  isthmus_text_free(text);
+  isthmus_text_free(dot);
+  isthmus_plan_free(plan);
+  isthmus_problem_free(problem);
+  isthmus_problem_free(other);
+  isthmus_graph_free(parsed);
+  isthmus_graph_free(forward);
+}
+
+int main(void) {
+  EXPECT(isthmus_abi_version() == ISTHMUS_ABI_VERSION);
+  EXPECT(strchr(isthmus_version(), '.') != NULL);
+  testProblem();
+  testWrongProblems();
+  testGraph();
+  /* Null is allowed where handles are freed. */
+  isthmus_error_free(NULL);
+  isthmus_text_free(NULL);
+  isthmus_plan_free(NULL);
+  isthmus_problem_free(NULL);
+  isthmus_graph_free(NULL);
+  printf(failures ? "%d failed\n" : "all as expected\n", failures);
+  return failures != 0;
+}

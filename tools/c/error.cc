@@ -1,0 +1,67 @@
+#include "ir/check.h"
+#include "tools/c/handles.h"
+#include "tools/version.h"
+
+namespace isthmus::c {
+
+isthmus_status fail(isthmus_status status, std::string message, isthmus_error **error) {
+  if (error)
+    *error = new (std::nothrow) isthmus_error{std::move(message)};
+  return status;
+}
+
+static isthmus_status statusOf(ErrorKind kind) {
+  switch (kind) {
+  case ErrorKind::BadInput:
+    return ISTHMUS_BAD_INPUT;
+  case ErrorKind::Unsupported:
+    return ISTHMUS_UNSUPPORTED;
+  case ErrorKind::CannotBeMet:
+    return ISTHMUS_CANNOT_BE_MET;
+  case ErrorKind::Interrupted:
+    return ISTHMUS_CANCELLED;
+  case ErrorKind::Device:
+  case ErrorKind::Internal:
+    return ISTHMUS_INTERNAL;
+  }
+  return ISTHMUS_INTERNAL;
+}
+
+isthmus_status fail(llvm::Error e, isthmus_error **error) {
+  isthmus_status status = ISTHMUS_BAD_INPUT;
+  llvm::Error seen = llvm::handleErrors(std::move(e), [&](std::unique_ptr<DiagError> d) {
+    status = statusOf(d->kind);
+    return llvm::Error(std::move(d));
+  });
+  return fail(status, plainMessage(std::move(seen)), error);
+}
+
+isthmus_status isNull(const char *name, isthmus_error **error) {
+  return fail(ISTHMUS_BAD_CALL, std::string("'") + name + "' is null", error);
+}
+
+// The library's own copy of the handler: a host's other copy of our code is not touched.
+void expectBugs() {
+  static const bool isSet = [] {
+    setBugHandler([](const Bug &bug) { throw FoundBug{bugText(bug)}; });
+    return true;
+  }();
+  (void)isSet;
+}
+
+} // namespace isthmus::c
+
+int32_t isthmus_abi_version(void) { return ISTHMUS_ABI_VERSION; }
+const char *isthmus_version(void) { return isthmus::kVersion; }
+
+const char *isthmus_error_message(const isthmus_error *error) {
+  return error ? error->message.c_str() : "";
+}
+void isthmus_error_free(isthmus_error *error) { delete error; }
+
+const char *isthmus_text_data(const isthmus_text *text, size_t *length) {
+  if (length)
+    *length = text ? text->data.size() : 0;
+  return text ? text->data.c_str() : "";
+}
+void isthmus_text_free(isthmus_text *text) { delete text; }
