@@ -69,13 +69,18 @@ StepId EditLog::move(StepId r, StepId before) {
   return fresh;
 }
 
+// Whether what it makes is made by no original op.
+bool EditLog::isOfAlternativesAlone(TaskId t) const {
+  return g_.isAlternative(g_.storages[g_.tasks[t].firstMade].maker);
+}
+
 void EditLog::removeUnread() {
   while (!suspects_.empty()) {
     StepId r = suspects_.back();
     suspects_.pop_back();
     if (!s_.profile().isPlaced(r) || r == s_.end() || !s_.isUnread(r))
       continue;
-    if (mayReorder_ || !s_.isFirst(r) || g_.isAlternative(s_.taskOf(r)))
+    if (mayReorder_ || !s_.isFirst(r) || isOfAlternativesAlone(s_.taskOf(r)))
       remove(r);
   }
 }

@@ -51,6 +51,7 @@ public:
 private:
   // Of the task's results, the one of which there are most instances.
   StorageId mostMade(TaskId t) const;
+  bool isOfAlternativesAlone(TaskId t) const;
   void noteRepeats(TaskId t);
 
   EditableSchedule s_;
