@@ -47,6 +47,10 @@ TEST(Graph, IsRewrittenWhereNodesStandForThoseOfAnother) {
   cloned.editNode(NodeId(1)).from.origin = NodeId(0);
   EXPECT_TRUE(cloned.isRewritten());
   EXPECT_TRUE(cloned.hasClones());
+  Graph fetched = g;
+  fetched.editNode(NodeId(1)).from.restores = g.find("a");
+  EXPECT_TRUE(fetched.isRewritten());
+  EXPECT_FALSE(fetched.hasClones());
 }
 
 // The parser says so of a text, at its place.
