@@ -422,10 +422,10 @@ TEST_P(EveryDevice, SaysThatItHasNoLink) {
   if (auto host = device->allocateOnHost(1000); !host)
     messages[0] = plainMessage(host.takeError());
   messages[1] = plainMessage(device->startTransfer({.id = 0,
-                                                      .direction = TransferDirection::ToHost,
-                                                      .to = nullptr,
-                                                      .from = nullptr,
-                                                      .bytes = 1000}));
+                                                    .direction = TransferDirection::ToHost,
+                                                    .to = nullptr,
+                                                    .from = nullptr,
+                                                    .bytes = 1000}));
   for (const std::string &m : messages)
     EXPECT_EQ(m.find(device->name() + " has no link to the host's memory: 1000 bytes"), 0u) << m;
 }
