@@ -171,6 +171,12 @@ bool Rematerializer::mayExchange(StepId r) const {
   return g_.order != Order::Fixed || !s_.isFirst(r);
 }
 
+// Of bringing the storage back for the reader as it is.
+double Rematerializer::costInstead(StorageId s, StepId reader, const EvictOptions &o) {
+  const Method m = choose(s, reader, o);
+  return state_.prefersTransfers && g_.isPrefetch(g_.tasks[m.task]) ? 0 : guessCost(m, reader);
+}
+
 bool Rematerializer::exchangeReader(StepId reader, StorageId s, const EvictOptions &o) {
   if (!g_.hasForms() || reader == s_.end() || !mayExchange(reader) ||
       (!o.isGreedy && state_.random.chance(0.5)))
@@ -184,7 +190,7 @@ bool Rematerializer::exchangeReader(StepId reader, StorageId s, const EvictOptio
         isTooEarly(form, reader) || (!t.mayRepeat && edits_.numSteps(own) > 1))
       continue;
     const double cost = t.cost - g_.tasks[was].cost + helpersCost(form, reader);
-    if (o.isGreedy && cost > guessCost(choose(s, reader, o), reader))
+    if (o.isGreedy && cost > costInstead(s, reader, o))
       continue;
     const EditLog::Mark mark = edits_.mark();
     const size_t numExtended = extended.size();

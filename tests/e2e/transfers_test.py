@@ -185,6 +185,15 @@ class Runs(Transfers):
         self.check_figures(r)
         self.assertGreaterEqual(r["step_seconds"][0], r["host_bytes"] / rate)
 
+    def test_encodings_beside_a_fast_link_cost_little(self):
+        """A transfer that is hidden costs nothing: the cheap encoding does not always stand in its way."""
+        for budget in "60%", "50%":
+            with self.subTest(budget):
+                fetch = self.report("opt", self.net(), WRT, FETCH, f"--budget={budget}", "-o", "x.isth")
+                both = self.report("opt", "net.isth", WRT, ALL, f"--budget={budget}", "-o", "x.isth")
+                self.assertLess(fetch["recompute_overhead"], 0.005)
+                self.assertLess(both["recompute_overhead"], 0.007)
+
     def test_the_arena_is_close_to_the_peak(self):
         """Also where the plan's peak lies well below the budget, which any arena up to it would keep."""
         self.run_ok("zoo", "resnet", "--depth=20", "--batch=8", "--shape=3x32x32", "-o", "resnet.isth")
@@ -225,6 +234,8 @@ class Shown(Transfers):
         self.assertEqual(text.count(legend), 1)
         self.assertGreater(len(transfers), 0)
         self.assertEqual(text.count("#CFEDEA"), len(transfers) + 1, "each, and the legend")
+        self.planned(FETCH, "--budget=60%", "--dot=fetched.dot")
+        self.assertIn('label="fetched"', self.read("fetched.dot").decode())
         self.run_ok("dot", "net.isth", "-o", "plain.dot")
         self.assertNotIn(legend, self.read("plain.dot").decode())
         if not shutil.which("dot"):
