@@ -311,8 +311,8 @@ private:
     // A net that is all forward needs no frame to say so.
     bool framed = column != Role::Forward || nodes.size() != g_.numNodes();
     if (framed)
-      os_ << "  subgraph cluster_" << phaseTag(column) << " {\n    label=\"" << s.title
-          << "\"; color=\"" << s.line << "\"; fontcolor=\"" << s.line
+      os_ << "  subgraph cluster_" << phaseTag(column) << " {\n    label=\""
+          << titleOf(column, nodes) << "\"; color=\"" << s.line << "\"; fontcolor=\"" << s.line
           << "\"; style=\"rounded\"; penwidth=0.8; margin=12;\n";
     for (NodeId id : nodes)
       drawNode(id);
@@ -322,6 +322,15 @@ private:
       for (NodeId id : nodes)
         if (const Node &n = g_.node(id); n.isClone())
           sameHeight_.emplace_back(n.from.origin, id);
+  }
+
+  // What is made again and what comes back from the host stand in one column.
+  llvm::StringRef titleOf(Role column, llvm::ArrayRef<NodeId> nodes) const {
+    auto isClone = [&](NodeId id) { return g_.node(id).isClone() || g_.node(id).isBoundary(); };
+    const bool anyClone = llvm::any_of(nodes, isClone), onlyClones = llvm::all_of(nodes, isClone);
+    return column != Role::Clone || onlyClones ? kStyles[size_t(column)].title
+           : anyClone                          ? "recomputed or fetched"
+                                               : "fetched";
   }
 
   static const char *phaseTag(Role column) {
