@@ -126,7 +126,7 @@ class Runs(Transfers):
                 from_file = self.report("run", "small.isth", "--steps=2")
                 for r in at_once, from_file:
                     self.check_figures(r)
-                    for key in "predicted_peak_bytes", "arena_bytes", "host_bytes", "transfers", "clones", "loss":
+                    for key in "predicted_peak_bytes", "host_bytes", "transfers", "clones", "loss":
                         self.assertEqual(r[key], at_once[key], key)
                     self.assertAlmostEqual(r["recompute_overhead"], planned["recompute_overhead"], 9)
                 self.assertEqual(planned["host_bytes"], from_file["host_bytes"])
