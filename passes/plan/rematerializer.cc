@@ -142,7 +142,8 @@ bool Rematerializer::provideOperand(StorageId s, StepId before, const EvictOptio
   return (hasRoom && !random.chance(0.9)) || rematerialize(s, before, o, depth + 1);
 }
 
-// Right after the last use, before `before`, of what the task reads; none if that is not there.
+// Right after the last use, before `before`, of what the task reads; none if that is not there, or
+// if that is too early.
 StepId Rematerializer::insertAtLastUse(TaskId t, StepId before) {
   StepId after;
   for (StorageId s : g_.tasks[t].reads) {
@@ -152,7 +153,7 @@ StepId Rematerializer::insertAtLastUse(TaskId t, StepId before) {
     if (!after || s_.isBefore(after, use))
       after = use;
   }
-  return after ? edits_.insert(t, s_.next(after)) : StepId();
+  return after && !isTooEarly(t, s_.next(after)) ? edits_.insert(t, s_.next(after)) : StepId();
 }
 
 // --- Other forms of the reader
