@@ -69,9 +69,10 @@ StepId EditLog::move(StepId r, StepId before) {
   return fresh;
 }
 
-// Whether what it makes is made by no original op.
-bool EditLog::isOfAlternativesAlone(TaskId t) const {
-  return g_.isAlternative(g_.storages[g_.tasks[t].firstMade].maker);
+// The first step of what an original op makes, be it of another form of that op.
+bool EditLog::hasItsPlace(StepId r) const {
+  return !mayReorder_ && s_.isFirst(r) &&
+         !g_.isAlternative(g_.storages[s_.task(r).firstMade].maker);
 }
 
 void EditLog::removeUnread() {
@@ -80,7 +81,7 @@ void EditLog::removeUnread() {
     suspects_.pop_back();
     if (!s_.profile().isPlaced(r) || r == s_.end() || !s_.isUnread(r))
       continue;
-    if (mayReorder_ || !s_.isFirst(r) || isOfAlternativesAlone(s_.taskOf(r)))
+    if (!hasItsPlace(r))
       remove(r);
   }
 }

@@ -22,6 +22,8 @@ public:
   // Removes steps of which nothing is read any more, by removals and by what `mayBeUnread` named.
   void removeUnread();
   void mayBeUnread(StepId r) { suspects_.push_back(r); }
+  // Whether the problem's order keeps the step where it is.
+  bool hasItsPlace(StepId r) const;
 
   struct Edit {
     bool isInsertion;
@@ -51,7 +53,6 @@ public:
 private:
   // Of the task's results, the one of which there are most instances.
   StorageId mostMade(TaskId t) const;
-  bool isOfAlternativesAlone(TaskId t) const;
   void noteRepeats(TaskId t);
 
   EditableSchedule s_;

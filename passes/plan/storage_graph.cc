@@ -79,7 +79,10 @@ Storages::Task StorageGraph::taskOf(OpIndex i) const {
   task.cost = op.cost;
   task.workspace = p_.rounded(op.workspace);
   task.mayRepeat = op.recomputable;
-  task.isBackward = op.phase != OpPhase::Forward;
+  auto isBackward = [](const Op &o) { return o.phase != OpPhase::Forward; };
+  task.isBackward = isBackward(op) || std::any_of(op.inputs.begin(), op.inputs.end(), [&](Read r) {
+                      return isBackward(p_.ops[r.op]); // be it a view of what a forward op made
+                    });
   task.reads = readsOf(p_, op);
   return task;
 }
