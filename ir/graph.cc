@@ -48,8 +48,9 @@ bool Graph::hasClones() const {
 }
 
 bool Graph::isRewritten() const {
-  return llvm::any_of(nodes_,
-                      [](const Node &n) { return n.isClone() || n.from.sourceIndex.has_value(); });
+  return llvm::any_of(nodes_, [](const Node &n) {
+    return n.isClone() || n.isStandIn() || n.from.sourceIndex.has_value();
+  });
 }
 
 OpCall Graph::call(NodeId id) const {

@@ -227,6 +227,9 @@ private:
   void checkEnds() {
     if (g_.loss && !isValue(g_.loss))
       report(NodeId(), "the loss is no value of the graph");
+    else if (g_.loss && !g_.type(g_.loss).isPlain())
+      report(NodeId(), "the loss '{0}' is to be a tensor in the device's memory, and is {1}",
+             name(g_.loss), g_.type(g_.loss).str());
     llvm::DenseSet<ValueId> seen;
     for (uint32_t i = 0; i < g_.numNodes(); ++i)
       if (ValueId token = tokenOf(NodeId(i)); token && !isWaitedFor_.count(token))

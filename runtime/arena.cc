@@ -4,18 +4,30 @@
 
 namespace isthmus {
 
-llvm::Error Arena::take(int64_t offset, int64_t bytes) {
+static std::string textOf(const Arena::Owner &o) {
+  return llvm::formatv("{0}'%{1}'", o.what, o.name).str();
+}
+
+std::map<int64_t, Arena::Use>::const_iterator Arena::overlapping(int64_t offset,
+                                                                 int64_t bytes) const {
+  auto next = inUse_.lower_bound(offset);
+  if (next != inUse_.begin() && std::prev(next)->second.end > offset)
+    return std::prev(next);
+  return next != inUse_.end() && next->first < offset + bytes ? next : inUse_.end();
+}
+
+llvm::Error Arena::take(int64_t offset, int64_t bytes, Owner owner) {
   if (bytes == 0)
     return llvm::Error::success();
   if (offset < 0 || offset + bytes > bytes_)
-    return internalError("bytes [{0}, {1}) lie outside the arena of {2}", offset, offset + bytes,
-                         bytes_);
-  auto next = inUse_.lower_bound(offset);
-  bool hitsNext = next != inUse_.end() && next->first < offset + bytes;
-  bool hitsPrevious = next != inUse_.begin() && std::prev(next)->second > offset;
-  if (hitsNext || hitsPrevious)
-    return internalError("bytes [{0}, {1}) of the arena are in use", offset, offset + bytes);
-  inUse_.emplace_hint(next, offset, offset + bytes);
+    return internalError("the layout has {0} at bytes [{1}, {2}) of {3}, which has {4}",
+                         textOf(owner), offset, offset + bytes, name_, bytes_);
+  if (auto other = overlapping(offset, bytes); other != inUse_.end())
+    return internalError("the layout has {0} at bytes [{1}, {2}) of {3}, and {4}, which is in use "
+                         "and must not be overwritten, at [{5}, {6})",
+                         textOf(owner), offset, offset + bytes, name_, textOf(other->second.owner),
+                         other->first, other->second.end);
+  inUse_[offset] = {offset + bytes, owner};
   live_ += bytes;
   peak_ = std::max(peak_, live_);
   return llvm::Error::success();
@@ -25,7 +37,7 @@ void Arena::giveBack(int64_t offset, int64_t bytes) {
   if (bytes == 0)
     return;
   auto it = inUse_.find(offset);
-  ISTHMUS_CHECK(it != inUse_.end() && it->second == offset + bytes,
+  ISTHMUS_CHECK(it != inUse_.end() && it->second.end == offset + bytes,
                 "bytes given back that were not taken");
   inUse_.erase(it);
   live_ -= bytes;

@@ -49,13 +49,9 @@ public:
   // nothing.
   virtual llvm::Expected<std::optional<DeviceMemory>> memory() { return std::nullopt; }
 
-  // The host's memory that transfers go to, for devices whose target has a link.
-  virtual llvm::Expected<DeviceAddress> allocateOnHost(int64_t bytes) {
-    return makeError(ErrorKind::Device,
-                     "{0} has no link to the host's memory: {1} bytes asked for there", name(),
-                     bytes);
-  }
-  virtual void releaseOnHost(DeviceAddress address) { (void)address; }
+  // The host's memory that transfers go to. Errors as of `allocate`.
+  virtual llvm::Expected<DeviceAddress> allocateOnHost(int64_t bytes) = 0;
+  virtual void releaseOnHost(DeviceAddress address) = 0;
 
   // A kernel for the call, owned by the device and shared by equal calls.
   virtual llvm::Expected<PreparedKernel *> prepare(const OpCall &call) = 0;
@@ -76,16 +72,9 @@ public:
     const char *from;
     int64_t bytes;
   };
-  virtual llvm::Error startTransfer(const TransferArgs &t) {
-    return makeError(ErrorKind::Device,
-                     "{0} has no link to the host's memory: {1} bytes were to go "
-                     "over it",
-                     name(), t.bytes);
-  }
-  virtual llvm::Error waitForTransfer(uint32_t id) {
-    (void)id;
-    return llvm::Error::success();
-  }
+  virtual llvm::Error startTransfer(const TransferArgs &t) = 0;
+  virtual llvm::Error waitForTransfer(uint32_t id) = 0;
+
   virtual llvm::Error finish() = 0;
 
   // Makes the launches of a step, those of `kernels`, through `launches`. A device that can run the

@@ -17,9 +17,9 @@ llvm::Expected<std::unique_ptr<Executor>> Executor::create(const Graph &graph, c
 }
 
 Executor::Executor(const Graph &graph, const Layout &layout, Device &device)
-    : graph_(graph), layout_(layout), device_(device), arena_(layout.arenaBytes),
-      onHost_(layout.hostBytes), roots_(storageRoots(graph)), fed_(graph.inputs().size(), false),
-      reads_(graph.numValues(), 0) {
+    : graph_(graph), layout_(layout), device_(device), arena_("the arena", layout.arenaBytes),
+      onHost_("the host's memory", layout.hostBytes), roots_(storageRoots(graph)),
+      fed_(graph.inputs().size(), false), reads_(graph.numValues(), 0) {
   for (uint32_t i = 0; i < graph.numNodes(); ++i)
     for (ValueId v : graph.node(NodeId(i)).operands)
       ++reads_[roots_[v.index].index];
@@ -130,12 +130,21 @@ llvm::Error Executor::runNodes(const std::function<void(size_t)> &progress) {
   arena_.reset();
   onHost_.reset();
   for (uint32_t i = 0; i < graph_.numNodes(); ++i) {
-    if (llvm::Error e = runNode(NodeId(i)))
+    if (llvm::Error e = runNode(NodeId(i))) {
+      endTransfersBefore(NodeId(i));
       return locate(std::move(e), graph_.whereIs(NodeId(i)));
+    }
     if (progress)
       progress(i + 1);
   }
   return llvm::Error::success();
+}
+
+// Of a step that ends early: nothing is to be copied into memory that was given back.
+void Executor::endTransfersBefore(NodeId end) {
+  for (uint32_t i = 0; i < end.index; ++i)
+    if (graph_.node(NodeId(i)).op->is(kTransfer))
+      llvm::consumeError(device_.waitForTransfer(i));
 }
 
 llvm::Error Executor::runNode(NodeId id) {
@@ -218,11 +227,12 @@ llvm::Error Executor::takeResults(NodeId id, int64_t workspace) {
         booksOf(v).giveBack(offsetOf(v), bytes);
         break;
       }
-    if (llvm::Error e = booksOf(v).take(offsetOf(v), bytes))
+    if (llvm::Error e = booksOf(v).take(offsetOf(v), bytes, {graph_.valueName(v)}))
       return e;
   }
   if (workspace > 0)
-    return arena_.take(layout_.workspaceOffset[id.index], workspace);
+    return arena_.take(layout_.workspaceOffset[id.index], workspace,
+                       {graph_.nodeName(id), "the workspace of "});
   return llvm::Error::success();
 }
 

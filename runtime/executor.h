@@ -48,6 +48,7 @@ private:
   llvm::Error allocate();
   llvm::Error runNodes(const std::function<void(size_t)> &progress);
   llvm::Error runNode(NodeId id);
+  void endTransfersBefore(NodeId end);
   llvm::Error launch(NodeId id, int64_t workspace);
   llvm::Error startTransfer(NodeId id);
   llvm::Error takeResults(NodeId id, int64_t workspace);

@@ -82,6 +82,7 @@ private:
   bool endStatement(const char *alsoWanted = "");
   llvm::StringRef nameOf(const Token &t) { return isthmus::nameOf(t, scratch_); }
   bool checkIsNew(const Token &t);
+  bool checkIsPlain(const Token &name, ValueId v, const char *role);
   bool findValue(const Token &t, ValueId &v);
   bool findNode(ValueId &v, NodeId &n);
   std::vector<Note> notesOn(llvm::ArrayRef<ValueId> operands);
@@ -371,6 +372,15 @@ bool Parser::parseWeights(const Token &name, const Type &type, Initializer &init
   return true;
 }
 
+bool Parser::checkIsPlain(const Token &name, ValueId v, const char *role) {
+  const Type &type = g_.type(v);
+  return type.isPlain() ||
+         c_.error(name, llvm::formatv("expected {0} to be a tensor in the device's memory, got {1} "
+                                      "of type {2}",
+                                      role, shown(name), type.str())
+                            .str());
+}
+
 bool Parser::parseLoss() {
   Token name = c_.tok();
   ValueId v;
@@ -378,6 +388,8 @@ bool Parser::parseLoss() {
     return false;
   if (g_.loss)
     return c_.error(name, "the loss is named already: '" + valueText(g_.valueName(g_.loss)) + "'");
+  if (!checkIsPlain(name, v, "the loss"))
+    return false;
   g_.loss = v;
   return endStatement();
 }
@@ -389,6 +401,8 @@ bool Parser::parseOutput() {
     return false;
   if (!outputs_.insert(v).second)
     return c_.error(name, shown(name) + " is an output already");
+  if (!checkIsPlain(name, v, "an output"))
+    return false;
   OutputRole role;
   if (version_ > 1 && !parseRole(role))
     return false;

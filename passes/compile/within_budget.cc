@@ -78,6 +78,20 @@ std::vector<CurvePoint> planCurve(const plan::Problem &p, const std::vector<int6
   return curve;
 }
 
+// A search takes any arena within its budget; where the peak lies well below that, one close to the
+// peak is looked for once there is a plan.
+static llvm::Error placeCloser(PlannedGraph &planned, const Target &target) {
+  constexpr double kClose = 1.01;
+  if (double(planned.layout.arenaBytes) <= kClose * double(planned.layout.peakBytes))
+    return llvm::Error::success();
+  auto layout = place(planned.graph, target);
+  if (!layout)
+    return layout.takeError();
+  if (layout->arenaBytes < planned.layout.arenaBytes)
+    planned.layout = std::move(*layout);
+  return llvm::Error::success();
+}
+
 llvm::Expected<PlannedGraph> planGraph(const Graph &g, const GraphProblem &p, const Target &target,
                                        plan::SearchOptions o) {
   struct Placed {
@@ -106,6 +120,9 @@ llvm::Expected<PlannedGraph> planGraph(const Graph &g, const GraphProblem &p, co
   for (Placed &placed : all)
     if (placed.schedule == out.plan.schedule && placed.layout.arenaBytes == out.plan.arenaBytes)
       out.layout = std::move(placed.layout);
+  if (out.plan.isWithin && !o.smallest)
+    if (llvm::Error e = placeCloser(out, target))
+      return e;
   return out;
 }
 

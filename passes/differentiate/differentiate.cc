@@ -134,9 +134,10 @@ private:
 
 llvm::Error checkFloat(const Graph &g, llvm::ArrayRef<ValueId> vs, const char *what) {
   for (ValueId v : vs)
-    if (!isFloat(g.type(v).dtype))
-      return makeError("{0} '%{1}' is of type {2}; gradients need floating-point values", what,
-                       g.valueName(v), g.type(v).str());
+    if (const Type &type = g.type(v); !isFloat(type.dtype) || !type.isPlain())
+      return makeError("{0} '%{1}' is of type {2}; gradients need floating-point values{3}", what,
+                       g.valueName(v), type.str(),
+                       type.memory == Memory::Host ? " in the device's memory" : "");
   return llvm::Error::success();
 }
 

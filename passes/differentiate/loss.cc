@@ -141,6 +141,10 @@ llvm::Expected<ValueId> namedValue(const Graph &g, llvm::StringRef name) {
         "'%{0}' is an input of the graph ({1}), and a loss is a value that is computed; "
         "name another",
         name, inputKindName(input->kind));
+  if (g.type(v).memory != Memory::Device)
+    return makeError("'%{0}', of type {1}, is no longer in the device's memory, where a loss is "
+                     "computed; name the value that was copied",
+                     name, g.type(v).str());
   return v;
 }
 

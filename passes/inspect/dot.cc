@@ -324,13 +324,13 @@ private:
           sameHeight_.emplace_back(n.from.origin, id);
   }
 
-  const char *titleOf(Role column, llvm::ArrayRef<NodeId> nodes) const {
-    auto is = [&](Role r) {
-      return llvm::any_of(nodes, [&](NodeId id) { return roleOf(g_.node(id)) == r; });
-    };
-    if (column != Role::Clone || !is(Role::Transfer))
-      return kStyles[size_t(column)].title;
-    return is(Role::Clone) ? "recomputed or fetched" : "fetched";
+  // What is made again and what comes back from the host stand in one column.
+  llvm::StringRef titleOf(Role column, llvm::ArrayRef<NodeId> nodes) const {
+    auto isClone = [&](NodeId id) { return g_.node(id).isClone() || g_.node(id).isBoundary(); };
+    const bool anyClone = llvm::any_of(nodes, isClone), onlyClones = llvm::all_of(nodes, isClone);
+    return column != Role::Clone || onlyClones ? kStyles[size_t(column)].title
+           : anyClone                          ? "recomputed or fetched"
+                                               : "fetched";
   }
 
   static const char *phaseTag(Role column) {

@@ -14,8 +14,9 @@ int64_t lowestPeak(const Problem &p);
 // The same as if there were no alternatives.
 int64_t lowestPeakOfOriginals(const Problem &p);
 
-// No schedule costs less, whatever the budget: each op that the outputs need, whichever forms of ops
-// are taken, runs once, by its cheapest form. None where a prefetch may stand for an op's first run.
+// No schedule costs less, whatever the budget: each op that the outputs need, whichever forms of
+// ops are taken, runs once, by its cheapest form. None where a prefetch may stand for an op's first
+// run.
 std::optional<double> leastCostAtAll(const Problem &p);
 
 } // namespace isthmus::plan

@@ -69,11 +69,10 @@ StepId EditLog::move(StepId r, StepId before) {
   return fresh;
 }
 
-bool EditLog::isFixed(StepId r) const {
-  const StorageGraph::Task &t = s_.task(r);
-  const bool isOriginalOrForm = t.transfer == StorageGraph::Task::Transfer::None &&
-                                !g_.isAlternative(g_.storages[t.firstMade].maker);
-  return !mayReorder_ && isOriginalOrForm && s_.isFirst(r);
+// The first step of what an original op makes, be it of another form of that op.
+bool EditLog::hasItsPlace(StepId r) const {
+  return !mayReorder_ && s_.isFirst(r) &&
+         !g_.isAlternative(g_.storages[s_.task(r).firstMade].maker);
 }
 
 void EditLog::removeUnread() {
@@ -82,7 +81,7 @@ void EditLog::removeUnread() {
     suspects_.pop_back();
     if (!s_.profile().isPlaced(r) || r == s_.end() || !s_.isUnread(r))
       continue;
-    if (!isFixed(r))
+    if (!hasItsPlace(r))
       remove(r);
   }
 }

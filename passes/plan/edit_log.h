@@ -13,8 +13,6 @@ public:
 
   const EditableSchedule &schedule() const { return s_; }
   bool mayReorder() const { return mayReorder_; }
-  // Where steps keep their order: the first of an original task, or a form in its place.
-  bool isFixed(StepId r) const;
 
   StepId insert(TaskId task, StepId before);
   void remove(StepId r);
@@ -24,6 +22,8 @@ public:
   // Removes steps of which nothing is read any more, by removals and by what `mayBeUnread` named.
   void removeUnread();
   void mayBeUnread(StepId r) { suspects_.push_back(r); }
+  // Whether the problem's order keeps the step where it is.
+  bool hasItsPlace(StepId r) const;
 
   struct Edit {
     bool isInsertion;

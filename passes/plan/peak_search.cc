@@ -104,6 +104,7 @@ Found PeakSearch::within(int64_t budget, double share, Series series) {
     const Start &start = kStarts[i];
     SearchState s =
         state(isSecond ? int64_t(start.overshoot * double(budget)) : budget, stream + i);
+    s.prefersTransfers = isSecond;
     if (start.isReordered != isSecond) // in the second series it is the other way round
       s.assign(ordered_);
     follow(s, slice);

@@ -25,17 +25,19 @@ constexpr uint64_t kNearLeast = 300, kWithinLeast = 310, kTightened = 400;
 // budget.
 class ArenaSearch {
 public:
-  // With `known`, the problem's alternatives may be used, and `known` is a plan without them.
-  ArenaSearch(const Problem &p, const SearchOptions &o, const PlanResult *known = nullptr)
-      : p_(p), o_(o), known_(known), peaks_(p, o, known) {}
+  // `lowestPeak`: no plan that it finds needs less. With `known`, the problem's alternatives may be
+  // used, and `known` is a plan without them.
+  ArenaSearch(const Problem &p, const SearchOptions &o, int64_t lowestPeak,
+              const PlanResult *known = nullptr)
+      : p_(p), o_(o), known_(known), peaks_(p, o, known) {
+    result_.lowestPeak = lowestPeak;
+  }
 
   bool usesAlternatives() const { return peaks_.graph().hasAlternatives(); }
   bool isStopped() const { return peaks_.isStopped(); }
 
   PlanResult run() {
     result_.baseline = evaluate(p_, sourceOrder(p_));
-    // Of what this search may use: the first one finds what it finds without alternatives.
-    result_.lowestPeak = known_ ? known_->lowestPeak : lowestPeakOfOriginals(p_);
     if (!o_.smallest)
       result_.isWithin = tryBaseline() || search();
     if (!result_.isWithin)
@@ -270,17 +272,18 @@ static bool isAsClaimed(const Problem &p, const SearchOptions &o, const PlanResu
 #endif
 
 PlanResult planWithin(const Problem &p, const SearchOptions &options) {
-  ArenaSearch first(p, options);
+  const int64_t lowest = lowestPeak(p);
+  // The same search as where there are no alternatives.
+  ArenaSearch first(p, options, hasAlternatives(p) ? lowestPeakOfOriginals(p) : lowest);
   PlanResult r = first.run();
-  if (hasAlternatives(p))
-    r.lowestPeak = lowestPeak(p);
   const std::optional<double> least = leastCostAtAll(p);
   const bool isBest = least && r.isWithin && !options.smallest && r.planned.cost <= *least;
   if (hasAlternatives(p) && !isBest && !first.isStopped()) {
-    ArenaSearch more(p, options, &r);
+    ArenaSearch more(p, options, lowest, &r);
     if (more.usesAlternatives())
       r = better(std::move(r), more.run(), options.smallest);
   }
+  r.lowestPeak = lowest;
   assert((!r.baseline.error.empty() || isAsClaimed(p, options, r)) && "a plan is not as it says");
   return r;
 }

@@ -162,7 +162,7 @@ bool RandomMoves::shiftStep() {
   if (instances.empty())
     return false;
   StepId r = s_.maker(instances[random_.below(instances.size())]);
-  if (s_.taskOf(r).index < first || edits_.isFixed(r))
+  if (s_.taskOf(r).index < first || edits_.hasItsPlace(r))
     return false;
   const Range range = rangeOf(r);
   const bool isLater = random_.chance(0.5);

@@ -143,7 +143,7 @@ bool Rematerializer::provideOperand(StorageId s, StepId before, const EvictOptio
 }
 
 // Right after the last use, before `before`, of what the task reads; none if that is not there, or
-// the task may not run so early.
+// if that is too early.
 StepId Rematerializer::insertAtLastUse(TaskId t, StepId before) {
   StepId after;
   for (StorageId s : g_.tasks[t].reads) {
@@ -153,9 +153,7 @@ StepId Rematerializer::insertAtLastUse(TaskId t, StepId before) {
     if (!after || s_.isBefore(after, use))
       after = use;
   }
-  if (!after || isTooEarly(t, s_.next(after)))
-    return {};
-  return edits_.insert(t, s_.next(after));
+  return after && !isTooEarly(t, s_.next(after)) ? edits_.insert(t, s_.next(after)) : StepId();
 }
 
 // --- Other forms of the reader
@@ -174,6 +172,12 @@ bool Rematerializer::mayExchange(StepId r) const {
   return g_.order != Order::Fixed || !s_.isFirst(r);
 }
 
+// Of bringing the storage back for the reader as it is.
+double Rematerializer::costInstead(StorageId s, StepId reader, const EvictOptions &o) {
+  const Method m = choose(s, reader, o);
+  return state_.prefersTransfers && g_.isPrefetch(g_.tasks[m.task]) ? 0 : guessCost(m, reader);
+}
+
 bool Rematerializer::exchangeReader(StepId reader, StorageId s, const EvictOptions &o) {
   if (!g_.hasForms() || reader == s_.end() || !mayExchange(reader))
     return false;
@@ -187,7 +191,7 @@ bool Rematerializer::exchangeReader(StepId reader, StorageId s, const EvictOptio
       continue;
     const double cost = t.cost - g_.tasks[was].cost + helpersCost(it->second, reader);
     const bool isBetter =
-        o.isGreedy ? cost <= guessCost(choose(s, reader, o), reader) : state_.random.chance(0.5);
+        o.isGreedy ? cost <= costInstead(s, reader, o) : state_.random.chance(0.5);
     if (isBetter && exchange(reader, it->second, o))
       return true;
   }

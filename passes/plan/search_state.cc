@@ -39,7 +39,7 @@ void SearchState::setBudget(int64_t bytes) {
   leastBytes_ = leastWorthwhile();
   candidates_.clear();
   for (StorageId s : g_.storages.ids())
-    if (!isSmall(s) && g_.canRematerialize(s))
+    if (!isSmall(s) && g_.canEvict(s))
       candidates_.push_back(s);
 }
 

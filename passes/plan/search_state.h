@@ -28,9 +28,12 @@ public:
   bool fits() const { return schedule().peak() <= budget_; }
   int64_t excess() const { return profile().excessOver(budget_); }
 
+  // Whether a transfer is thought to be hidden where another form of the reader is the choice.
+  bool prefersTransfers = false;
+
   // Small storages always stay: bringing them back is not worth a step.
   bool isSmall(StorageId s) const { return g_.storages[s].bytes < leastBytes_; }
-  // Those that are not small, and can be rematerialized.
+  // Those that are not small, and can be evicted.
   const std::vector<StorageId> &candidates() const { return candidates_; }
   double makingCost(StorageId s) const { return g_.tasks[g_.storages[s].maker].cost; }
 

@@ -19,20 +19,30 @@ void StorageGraph::addAlternatives() {
   std::vector<TaskId> offloads(p_.ops.size()); // by their wait
   for (OpIndex i = 0; i < p_.ops.size(); ++i) {
     const Op &op = p_.ops[i];
-    if (op.of == Op::kNone || !op.recomputable || !firstOf_[op.of])
+    if (op.of == Op::kNone || !firstOf_[op.of])
       continue;
-    if (op.transfer == Op::Transfer::WaitPrefetch)
-      addPrefetch(i, offloads);
-    else
+    if (op.transfer != Op::Transfer::WaitPrefetch)
       addForm(i);
+    else if (op.recomputable)
+      addPrefetch(i, offloads);
   }
   std::stable_sort(forms_.begin(), forms_.end(),
                    [](const auto &a, const auto &b) { return a.first < b.first; });
   alternatives_.resize(storages.size());
   for (TaskId t : IdRange<TaskId>{TaskId(numOriginal), tasks.nextId()})
     for (StorageId s : tasks[t].made())
-      if (storages[s].maker != t)
+      if (storages[s].maker != t && tasks[t].mayRepeat)
         alternatives_[s].push_back(t);
+  findSpared();
+}
+
+void StorageGraph::findSpared() {
+  isSpared_.resize(storages.size());
+  for (const auto &[own, form] : forms_) {
+    const std::vector<StorageId> &reads = tasks[form].reads;
+    for (StorageId s : tasks[own].reads)
+      isSpared_[s] |= std::find(reads.begin(), reads.end(), s) == reads.end();
+  }
 }
 
 bool StorageGraph::isUsable(const std::vector<Read> &inputs) const {
@@ -68,7 +78,11 @@ Storages::Task StorageGraph::taskOf(OpIndex i) const {
   task.source = i;
   task.cost = op.cost;
   task.workspace = p_.rounded(op.workspace);
-  task.isBackward = op.phase != OpPhase::Forward;
+  task.mayRepeat = op.recomputable;
+  auto isBackward = [](const Op &o) { return o.phase != OpPhase::Forward; };
+  task.isBackward = isBackward(op) || std::any_of(op.inputs.begin(), op.inputs.end(), [&](Read r) {
+                      return isBackward(p_.ops[r.op]); // be it a view of what a forward op made
+                    });
   task.reads = readsOf(p_, op);
   return task;
 }

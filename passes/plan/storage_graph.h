@@ -13,7 +13,7 @@ struct StorageGraph : Storages {
   // `withAlternatives`: with the problem's alternatives, where they have the plain form that
   // networks have: none reads what another one makes, except for prefetches, which read what is on
   // the host, and forms, which may read what an alternative to nothing makes of original storages;
-  // all may run again; prefetches make one storage, and waits wait for nothing else.
+  // all but forms may run again; prefetches make one storage, and waits wait for nothing else.
   // Alternatives that do not have it are left out.
   explicit StorageGraph(const Problem &p, bool withAlternatives = false);
 
@@ -24,7 +24,7 @@ struct StorageGraph : Storages {
 
   bool hasAlternatives() const { return tasks.size() > numOriginal; }
   bool isAlternative(TaskId t) const { return t.index >= numOriginal; }
-  // The alternatives that make the storage.
+  // The alternatives that may make another instance of the storage.
   const std::vector<TaskId> &alternatives(StorageId s) const {
     static const std::vector<TaskId> kNoTasks;
     return hasAlternatives() ? alternatives_[s] : kNoTasks;
@@ -40,6 +40,8 @@ struct StorageGraph : Storages {
   bool canRematerialize(StorageId s) const {
     return tasks[storages[s].maker].mayRepeat || !alternatives(s).empty();
   }
+  // Also where some reader has a form that can do without it.
+  bool canEvict(StorageId s) const { return canRematerialize(s) || (hasForms() && isSpared_[s]); }
   const Problem &problem() const { return p_; }
   const std::vector<char> &neededOps() const { return needed_; }
 
@@ -51,11 +53,13 @@ private:
   // Sets the storages of which the task makes new instances; false if there may be none.
   bool setMade(const Op &from, Task &task) const;
   void addForm(OpIndex i);
+  void findSpared();
   void addPrefetch(OpIndex wait, std::vector<TaskId> &offloads);
 
   const Problem &p_;
   IdVector<StorageId, std::vector<TaskId>> alternatives_;
   Forms forms_; // sorted
+  IdVector<StorageId, char> isSpared_;
 };
 
 } // namespace isthmus::plan

@@ -70,7 +70,7 @@ def examples():
     """(row, operand types, attributes, number of results) of the op table's examples."""
     for line in lines_of_page():
         found = re.fullmatch(r"(\w+)\((.*?)\)(?: (\{.*\}))? : (.*)\n", line)
-        if found:
+        if found and not re.search(r"\bhost |\btoken\[", line):  # transfers: see check_net
             types = re.findall(r"(\w+)\[([\d, ]*)\]", found[2])
             yield (found[1], [(k, [int(d) for d in dims.split(",") if d.strip()]) for k, dims in types],
                    found[3] or "", len(re.findall(r"\]", found[4])))
@@ -264,6 +264,9 @@ class Exported(command.TestCase):
         for policy in "none", "memory":
             self.run_ok("opt", "net.onnx", f"--loss={loss}", f"--policy={policy}", "-o", f"{policy}.onnx")
             self.assertEqual(self.compare(f"{policy}.onnx", 2e-3, 2e-4), [])
+        self.run_ok("opt", "net.onnx", f"--loss={loss}", "--budget=min", "--allow=fetch,encode", "--effort=0.2", "-o", "fetched.onnx")
+        self.assertEqual(self.compare("fetched.onnx", 2e-3, 2e-4), [])
+        self.assertIn(b"copy_to_device", self.read("fetched.onnx"))
         # And back into the text, the same graph.
         self.run_ok("import", "memory.onnx", "-o", "back.isth")
         self.run_ok("opt", "net.isth", f"--loss={loss}", "--policy=memory", "-o", "direct.isth")
@@ -315,6 +318,8 @@ def add_rows():
             for kind in [k for k in takes[row] if k not in done]:
                 typed = [(*in_type(row, types, attrs, kind), results) for types, attrs, results in calls]
                 right = next((call for call in typed if self.is_right(row, *call)), None)
+                if not right and any(kind in dict(types) for types, *_ in calls):
+                    continue  # it is another operand's, as in that example
                 self.assertTrue(right, f"no example of {row} is right in {kind}")
                 check(*right, whole=kind)
             if missing:

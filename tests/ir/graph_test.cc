@@ -1,6 +1,7 @@
 // What a graph tells of itself.
 #include "ir/storage.h"
 #include "ir/text/parser.h"
+#include "ir/verifier.h"
 #include <gtest/gtest.h>
 
 namespace isthmus {
@@ -46,6 +47,31 @@ TEST(Graph, IsRewrittenWhereNodesStandForThoseOfAnother) {
   cloned.editNode(NodeId(1)).from.origin = NodeId(0);
   EXPECT_TRUE(cloned.isRewritten());
   EXPECT_TRUE(cloned.hasClones());
+  Graph fetched = g;
+  fetched.editNode(NodeId(1)).from.restores = g.find("a");
+  EXPECT_TRUE(fetched.isRewritten());
+  EXPECT_FALSE(fetched.hasClones());
+}
+
+// The parser says so of a text, at its place.
+TEST(Graph, GivesWhatIsOnTheDevice) {
+  Graph g = parsed("  input %x : f32[2]\n"
+                   "  %h, %sent = copy_to_host(%x)\n"
+                   "  %kept = wait(%h, %sent, %x)\n"
+                   "  %y = neg(%x)\n"
+                   "  output %y\n");
+  EXPECT_TRUE(violationsOf(g).empty());
+  g.loss = g.find("kept");
+  g.addOutput(g.find("kept"));
+  g.addOutput(g.find("sent"));
+  std::vector<std::string> messages;
+  for (const Violation &v : violationsOf(g))
+    messages.push_back(v.message);
+  EXPECT_EQ(messages,
+            (std::vector<std::string>{
+                "the loss '%kept' is to be a tensor in the device's memory, and is host f32[2]",
+                "output '%kept' is to be a tensor in the device's memory, and is host f32[2]",
+                "output '%sent' is to be a tensor in the device's memory, and is token[]"}));
 }
 
 } // namespace

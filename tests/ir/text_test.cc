@@ -62,6 +62,23 @@ graph @mlp {
 )isth");
 }
 
+// Types tell in whose memory a tensor lies, and what is a token.
+TEST(Text, Transfers) {
+  expectCanonical(R"(isthmus 2
+graph @g {
+  input %x : f32[8, 4]
+  %h = exp(%x) : f32[8, 4]
+  %h.host, %h.sent = copy_to_host(%h) : host f32[8, 4], token[]
+  %h.kept = wait(%h.host, %h.sent, %h) : host f32[8, 4] from(restores(%h))
+  %s, %s.sent = copy_to_host(%x) : host f32[8, 4], token[]
+  %s.kept = wait(%s, %s.sent, %x, %h) : host f32[8, 4]
+  %h.back, %h.got = copy_to_device(%h.kept) : f32[8, 4], token[] backward from(restores(%h), after(%h))
+  %h.again = wait(%h.back, %h.got, %h.kept) : f32[8, 4] backward from(restores(%h))
+  output %h.again
+}
+)");
+}
+
 // What version 1 spelled into names, `meta` and clauses of their own are fields.
 TEST(Text, Version1) {
   Graph g = parsed(R"(isthmus 1

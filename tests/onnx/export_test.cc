@@ -4,6 +4,7 @@
 #include "ir/equal_graphs.h"
 #include "ir/onnx/export/exporter.h"
 #include "ir/op_registry.h"
+#include "ir/text/parser.h"
 #include "ir/text/printer.h"
 #include "ir/verifier.h"
 #include "passes/differentiate/differentiate.h"
@@ -99,6 +100,45 @@ TEST(Export, RandomGraphsReadBack) {
     if (HasFailure())
       return;
   }
+}
+
+constexpr const char *kTransfers = R"(isthmus 2
+graph @g {
+  input %x : f32[8]
+  %a = relu(%x) : f32[8]
+  %a.host, %a.sent = copy_to_host(%a) : host f32[8], token[] from(restores(%a))
+  %m = is_positive(%a) : bool[8] from(restores(%a))
+  %a.kept = wait(%a.host, %a.sent, %a) : host f32[8] from(restores(%a))
+  %y = sum(%a) : f32[]
+  %dy = broadcast(%y) {dims = [8]} : f32[8] backward
+  %a.back, %a.got = copy_to_device(%a.kept) : f32[8], token[] backward from(restores(%a), after(%dy))
+  %da = relu_grad(%dy, %m) : f32[8] backward
+  %a.again = wait(%a.back, %a.got, %a.kept) : f32[8] backward from(restores(%a))
+  %dx = mul(%da, %a.again) : f32[8] backward
+  loss %y
+  output %y
+  output %dx gradient(%x)
+}
+)";
+
+// Memories and tokens are told by the rows; for other tools, which know neither, copies are
+// Identities.
+TEST(Export, TransfersReadBackAndRunElsewhere) {
+  Graph g = cantFail(parseGraph(kTransfers, "test"));
+  ASSERT_EQ(toString(verify(g)), "");
+  OnnxExportOptions options;
+  options.note = [](const std::string &note) { ADD_FAILURE() << note; };
+  onnx::ModelProto m;
+  ASSERT_TRUE(m.ParseFromString(bytesOf(g, options)));
+  Graph back = readBack(m.SerializeAsString());
+  EXPECT_EQ(graphText(back), kTransfers);
+  for (const auto &info : m.graph().value_info())
+    EXPECT_NE(info.type().tensor_type().elem_type(), onnx::TensorProto::UNDEFINED) << info.name();
+  for (const auto &f : m.functions())
+    if (f.name() == "copy_to_host") {
+      ASSERT_EQ(f.node_size(), 3);
+      EXPECT_EQ(f.node(1).op_type(), "Identity");
+    }
 }
 
 TEST(Export, RewrittenGraphsReadBack) {

@@ -34,6 +34,7 @@
 #include "passes/simplify/dce.h"
 #include "passes/simplify/drawn_masks.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
@@ -90,7 +91,11 @@ struct Run {
   std::vector<ValueId> values(const std::string &names) {
     return llvm::cantFail(matchValues(graph, names));
   }
-  GraphProblem problem() { return llvm::cantFail(extractProblem(graph, Target())); }
+  GraphProblem problem(const Ways &ways = {}) {
+    Target t;
+    t.linkBytesPerSecond = t.bytesPerSecond;
+    return llvm::cantFail(extractProblem(graph, t, ways));
+  }
 };
 
 llvm::Expected<Graph> inMode(Run &r) {
@@ -169,18 +174,34 @@ llvm::Expected<Graph> byPolicy(Run &r) {
   return rematerialize(r.graph, p, planned->schedule);
 }
 
-// `runs` names the nodes in the order in which they run.
+llvm::Expected<Ways> waysOf(const std::string &names) {
+  Ways ways{.recompute = false};
+  for (llvm::StringRef name : llvm::split(names, ','))
+    if (bool *way = llvm::StringSwitch<bool *>(name)
+                        .Case("recompute", &ways.recompute)
+                        .Case("fetch", &ways.fetch)
+                        .Case("encode", &ways.encode)
+                        .Default(nullptr))
+      *way = true;
+    else
+      return makeError("there is no way '{0}'", name);
+  return ways;
+}
+
+// `runs` names the ops of the problem in the order in which they run: the nodes, and where `ways`
+// allow them, the alternatives.
 llvm::Expected<Graph> bySchedule(Run &r) {
   auto runs = r.options.need("runs");
-  if (!runs)
-    return runs.takeError();
-  GraphProblem p = r.problem();
+  auto ways = waysOf(r.options.take("ways").value_or("recompute"));
+  if (!runs || !ways)
+    return llvm::joinErrors(runs.takeError(), ways.takeError());
+  GraphProblem p = r.problem(*ways);
   plan::Schedule s;
   for (llvm::StringRef name : llvm::split(*runs, ',')) {
-    ValueId v = r.graph.find(name);
-    if (!v || !r.graph.value(v).def)
-      return makeError("no node is called '{0}'", name);
-    s.push_back(p.opOf(r.graph.value(v).def));
+    auto op = llvm::find_if(p.problem.ops, [&](const plan::Op &o) { return o.name == name; });
+    if (op == p.problem.ops.end() || op->isPinned)
+      return makeError("no op is called '{0}'", name);
+    s.push_back(plan::OpIndex(op - p.problem.ops.begin()));
   }
   plan::Evaluation e = plan::evaluate(p.problem, s);
   if (!e.error.empty())

@@ -2,6 +2,7 @@
 
 #include "passes/differentiate/loss.h"
 
+#include "ir/text/parser.h"
 #include "kernels/plain/register.h"
 #include "passes/differentiate/differentiate.h"
 #include "tests/testing/interpret.h"
@@ -160,6 +161,33 @@ TEST(LossOf, WhatIsNone) {
   EXPECT_NE(message("l1:%second").find("is an input of the graph"), std::string::npos);
   EXPECT_NE(message("l1:second").find("KIND:%value"), std::string::npos);
   EXPECT_NE(message("l1:%compute").find("did you mean 'computed'"), std::string::npos);
+}
+
+// A copy in the host's memory is no value to compute with, and nothing flows through transfers.
+TEST(Loss, IsOfAValueOnTheDevice) {
+  Graph g = llvm::cantFail(parseGraph(R"(isthmus 2
+graph @g {
+  param %x : f32[2]
+  %a = exp(%x)
+  %h, %sent = copy_to_host(%a)
+  %kept = wait(%h, %sent, %a)
+  output %a
+})",
+                                      "g"));
+  const ValueId x = g.find("x"), kept = g.find("kept"), a = g.find("a");
+  for (const char *loss : {"%kept", "mean:%kept", "mse:%kept"}) {
+    Graph to = g;
+    auto made = attachLoss(to, named(loss));
+    EXPECT_EQ(made ? "" : plainMessage(made.takeError()),
+              "'%kept', of type host f32[2], is no longer in the device's memory, where a loss is "
+              "computed; name the value that was copied");
+  }
+  for (auto [ys, xs, what] : {std::tuple(kept, x, "differentiate"), {a, kept, "differentiate by"}})
+    EXPECT_EQ(llvm::toString(gradients(g, {ys}, {xs}).takeError()),
+              llvm::formatv("error: the value to {0} '%kept' is of type host f32[2]; gradients "
+                            "need floating-point values in the device's memory",
+                            what)
+                  .str());
 }
 
 } // namespace

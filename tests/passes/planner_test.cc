@@ -268,6 +268,39 @@ Problem withoutAlternatives(Problem p) {
   return p;
 }
 
+// `end` reads `large` beyond the workspace of `between`; its form reads a tenth of it. Neither may
+// run twice: the form runs in the place of its op.
+TEST(Planner, UsesFormsThatMayNotRepeat) {
+  Problem p;
+  auto add = [&](const char *name, std::vector<Read> reads, int64_t bytes) -> Op & {
+    Op op;
+    op.name = name;
+    op.cost = 1;
+    op.recomputable = false;
+    op.inputs = std::move(reads);
+    op.outputBytes = {bytes};
+    p.ops.push_back(std::move(op));
+    return p.ops.back();
+  };
+  add("large", {}, 100);
+  add("first", {{0, 0}}, 10);
+  add("between", {{1, 0}}, 10).workspace = 80;
+  add("end", {{0, 0}, {2, 0}}, 5);
+  p.outputs = {{3, 0}};
+  Op &small = add("small", {{0, 0}}, 10);
+  small.isAlternative = small.recomputable = true;
+  Op &form = add("form of end", {{4, 0}, {2, 0}}, 5);
+  form.isAlternative = true;
+  form.of = 3;
+  EXPECT_FALSE(planWithin(withoutAlternatives(p), options(120)).isWithin);
+  const PlanResult r = planWithin(p, options(120));
+  ASSERT_TRUE(r.isWithin);
+  EXPECT_EQ(r.planned.peakBytes, 120);
+  EXPECT_EQ(r.planned.recomputed, 0u);
+  EXPECT_EQ(std::count(r.schedule.begin(), r.schedule.end(), 3u), 0);
+  EXPECT_EQ(std::count(r.schedule.begin(), r.schedule.end(), 5u), 1);
+}
+
 TEST(Planner, IsNoWorseWithAlternatives) {
   Rng rng(9);
   int better = 0, met = 0, copies = 0, helped = 0;

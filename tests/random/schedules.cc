@@ -90,7 +90,7 @@ private:
   bool runInPlaceOf(plan::OpIndex op) {
     for (plan::OpIndex form : alternatives_) {
       if (p_.ops[form].of != op || p_.ops[form].transfer != plan::Op::Transfer::None ||
-          !p_.ops[form].recomputable || random_.oneIn(2))
+          random_.oneIn(2))
         continue;
       for (const plan::Read &r : p_.ops[form].inputs)
         if (p_.ops[r.op].isAlternative && !hasRun_[r.op] && canRun(r.op))

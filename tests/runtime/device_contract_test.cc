@@ -99,18 +99,12 @@ public:
       llvm::cantFail(device_.read(to, at_[v.index], g_.type(v).bytes()));
     });
   }
+  DeviceAddress at(const char *name) const { return at_[g_.find(name).index]; }
+  llvm::Error launch(const char *name) { return launch(g_.value(g_.find(name)).def); }
   llvm::Error launchAll() {
-    for (uint32_t i = 0; i < g_.numNodes(); ++i) {
-      const Node &n = g_.node(NodeId(i));
-      llvm::SmallVector<const void *, 4> operands;
-      llvm::SmallVector<void *, 2> results;
-      for (ValueId v : n.operands)
-        operands.push_back(at_[v.index]);
-      for (uint32_t r = 0; r < n.numResults; ++r)
-        results.push_back(at_[n.result(r).index]);
-      if (llvm::Error e = device_.launch(*kernels_[i], {operands, results, scratch_[i], nullptr}))
+    for (uint32_t i = 0; i < g_.numNodes(); ++i)
+      if (llvm::Error e = launch(NodeId(i)))
         return e;
-    }
     return llvm::Error::success();
   }
   // Kernel by kernel.
@@ -134,6 +128,17 @@ public:
   }
 
 private:
+  llvm::Error launch(NodeId id) {
+    const Node &n = g_.node(id);
+    llvm::SmallVector<const void *, 4> operands;
+    llvm::SmallVector<void *, 2> results;
+    for (ValueId v : n.operands)
+      operands.push_back(at_[v.index]);
+    for (uint32_t r = 0; r < n.numResults; ++r)
+      results.push_back(at_[n.result(r).index]);
+    return device_.launch(*kernels_[id.index], {operands, results, scratch_[id.index], nullptr});
+  }
+
   Device &device_;
   Graph g_;
   std::vector<DeviceAddress> at_, scratch_; // by value, by node
@@ -374,6 +379,41 @@ TEST_P(Computing, GoesOnAfterLaunchesThatFail) {
   }
 }
 
+// --- Transfers
+
+// There, then over what was there, and back: each copy begins after what was launched before it,
+// and what it brings is there for what is launched after its wait.
+TEST_P(EveryDevice, CopiesToTheHostAndBack) {
+  EXPECT_GT(device->target().linkBytesPerSecond, 0);
+  Bench bench(*device, "input %x : f32[3]\n%y = affine(%x) {scale = 2.0}\n"
+                       "%z = affine(%y) {shift = 1.0}\noutput %z\n");
+  DeviceAddress host = llvm::cantFail(device->allocateOnHost(12));
+  for (uint32_t step : {0, 1, 2}) { // of the same ids
+    bench.write("x", floats({1, 2, double(step)}));
+    llvm::cantFail(device->begin({0, step}));
+    llvm::cantFail(bench.launch("y"));
+    llvm::cantFail(device->startTransfer({.id = 4,
+                                          .direction = TransferDirection::ToHost,
+                                          .to = host,
+                                          .from = bench.at("y"),
+                                          .bytes = 12}));
+    llvm::cantFail(device->waitForTransfer(4));
+    bench.write("y", floats({0, 0, 0}));
+    llvm::cantFail(device->startTransfer({.id = 5,
+                                          .direction = TransferDirection::ToDevice,
+                                          .to = bench.at("y"),
+                                          .from = host,
+                                          .bytes = 12}));
+    llvm::cantFail(device->waitForTransfer(5));
+    llvm::cantFail(bench.launch("z"));
+    llvm::cantFail(device->finish());
+    if (device->computes()) {
+      EXPECT_TRUE(sameBits(bench.read("z"), floats({3, 5, 2.0 * step + 1}))) << "step " << step;
+    }
+  }
+  device->releaseOnHost(host);
+}
+
 // --- Whole graphs
 
 constexpr const char *kOddSizes = R"(isthmus 2
@@ -409,6 +449,47 @@ TEST_P(EveryDevice, NeedsThePeakOfTheLayout) {
       llvm::cantFail(executor->step({0, step}));
     EXPECT_EQ(executor->measuredPeakBytes(), layout.peakBytes);
     EXPECT_EQ(executor->arenaBytes(), layout.arenaBytes);
+  }
+}
+
+constexpr const char *kThereAndBack = R"(isthmus 2
+graph @g {
+  input %x : f32[33, 7]
+  %h = exp(%x)
+  %h.host, %h.sent = copy_to_host(%h)
+  %a = neg(%h)
+  %h.kept = wait(%h.host, %h.sent, %h)
+  %b = mul(%a, %a)
+  %h.back, %h.got = copy_to_device(%h.kept)
+  %c = sum(%b)
+  %h.again = wait(%h.back, %h.got, %h.kept)
+  %d = mul(%h.again, %b)
+  output %c
+  output %d
+})";
+
+// What went there and came back has its bits, and its place in the arena was free between.
+TEST_P(EveryDevice, RunsGraphsWithTransfers) {
+  EXPECT_GT(device->target().linkBytesPerSecond, 0);
+  Graph g = llvm::cantFail(parseGraph(kThereAndBack, "test"));
+  const Layout layout = llvm::cantFail(place(g, device->target()));
+  const int64_t bytes = device->target().rounded(4 * 33 * 7);
+  EXPECT_EQ(layout.hostBytes, bytes);
+  EXPECT_EQ(layout.peakBytes, 2 * bytes + device->target().rounded(4));
+  auto executor = llvm::cantFail(Executor::create(g, layout, *device));
+  EXPECT_EQ(executor->hostBytes(), bytes);
+  for (uint64_t step : {0, 1, 2}) {
+    const Tensor x = draw(g.type(g.inputs()[0].value), step);
+    llvm::cantFail(executor->feed(g.inputs()[0].value, x));
+    llvm::cantFail(executor->step({0, step}));
+    EXPECT_EQ(executor->measuredPeakBytes(), layout.peakBytes);
+    if (!device->computes())
+      continue;
+    Bench plain(*device, "input %x : f32[33, 7]\n%h = exp(%x)\n%a = neg(%h)\n%b = mul(%a, %a)\n"
+                         "%d = mul(%h, %b)\noutput %d\n");
+    plain.write("x", x);
+    plain.step({0, step});
+    EXPECT_TRUE(sameBits(llvm::cantFail(executor->fetch(g.find("d"))), plain.read("d")));
   }
 }
 

@@ -10,5 +10,7 @@ llvm::Expected<Budget> parseBudget(llvm::StringRef text, llvm::StringRef option 
 
 // A size alone, in bytes.
 llvm::Expected<int64_t> parseSize(llvm::StringRef text, llvm::StringRef option);
+// Bytes a second: "25GB", "25GB/s".
+llvm::Expected<double> parseRate(llvm::StringRef text, llvm::StringRef option);
 
 } // namespace isthmus

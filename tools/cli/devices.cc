@@ -24,7 +24,7 @@ llvm::Expected<std::unique_ptr<Device>> cudaDevice(llvm::StringRef name, const C
 DeviceOptions deviceOptions(const ModelOptions &o, const PlanFlags &plan) {
   DeviceOptions d{o.threads, o.precision == kTf32};
   if (!plan.link.empty())
-    d.linkBytesPerSecond = double(llvm::cantFail(parseSize(plan.link, "--link")));
+    d.linkBytesPerSecond = llvm::cantFail(parseRate(plan.link, "--link"));
   return d;
 }
 

@@ -2,6 +2,7 @@
 
 #include "tools/cli/explanation.h"
 #include "llvm/ADT/STLExtras.h"
+#include <cmath>
 
 namespace isthmus {
 namespace {
@@ -68,13 +69,20 @@ private:
     if (e_.plan.budgetBytes)
       arena += ", of a budget of " + bytesText(*e_.plan.budgetBytes);
     t.row({"arena", arena});
-    t.row({"time", timeText(e_.why.plannedUs) + " a step, " +
-                       timeText(e_.why.plannedUs - e_.why.baselineUs) + " of it added (+" +
-                       percent(e_.why.plannedUs - e_.why.baselineUs, e_.why.baselineUs) +
-                       "), as estimated for " + e_.target});
+    t.row({"time", timeText(e_.why.plannedUs) + " a step, " + overheadText() +
+                       ", as estimated for " + e_.target});
     t.row({"besides", bytesText(r.persistentBytes) +
                           " of parameters and inputs, always there and not in the peak"});
     out_ += t.text();
+  }
+
+  // Encodings may take less time than what they stand for.
+  std::string overheadText() const {
+    const double share = e_.plan.figures.recomputeOverhead;
+    const std::string time = timeText(std::abs(share) * e_.why.baselineUs),
+                      percents = percent(std::abs(share), 1);
+    return share < 0 ? time + " less than without a plan (-" + percents + ")"
+                     : time + " of it added (+" + percents + ")";
   }
 
   std::string policyText() const {

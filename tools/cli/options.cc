@@ -76,11 +76,13 @@ void addModelOptions(CLI::App &verb, ModelOptions &o) {
       ->group(group);
   verb.add_option("--dim", o.dims, "size of a symbolic dimension, as N=8; repeatable")
       ->group(group)
-      ->take_all();
+      ->take_all()
+      ->allow_extra_args(false);
   verb.add_option("--tie", o.ties,
                   "two tensors of an .onnx file that are one parameter, as A,B; repeatable")
       ->group(group)
-      ->take_all();
+      ->take_all()
+      ->allow_extra_args(false);
   verb.add_option("--untie", o.untie,
                   "tensors of an .onnx file that are learned on their own though they are equal to "
                   "others: names with * and ?, comma between")
@@ -156,6 +158,7 @@ void addPlanFlags(CLI::App &verb, PlanFlags &o) {
                   "mask; default: recompute")
       ->group(group)
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->check(CLI::IsMember({kRecompute, kFetch, kEncode}));
   verb.add_option("--host-memory", o.hostMemory,
                   "what --allow=fetch may take of the host's memory: 2GiB, 500MB, bytes; default: "
@@ -175,11 +178,12 @@ static llvm::Error checkWays(const PlanFlags &o) {
                       "--memory-limit with it");
   if (!o.hostMemory.empty() && !fetches)
     return usageError("--host-memory bounds what is fetched, so it goes with --allow=fetch");
-  for (const auto &[option, text] :
-       {std::pair("--host-memory", &o.hostMemory), {"--link", &o.link}})
-    if (!text->empty())
-      if (auto size = parseSize(*text, option); !size)
-        return size.takeError();
+  if (!o.hostMemory.empty())
+    if (auto size = parseSize(o.hostMemory, "--host-memory"); !size)
+      return size.takeError();
+  if (!o.link.empty())
+    if (auto rate = parseRate(o.link, "--link"); !rate)
+      return rate.takeError();
   return llvm::Error::success();
 }
 

@@ -32,7 +32,7 @@ llvm::Error explainPlan(const Options &o) {
   if (!step)
     return step.takeError();
   auto &[device, g, compile] = *step;
-  if (!o.plan.any() && g.hasClones())
+  if (!o.plan.any() && g.wasPlanned())
     Console::get().note("the graph is rewritten already, and is explained as it is; with "
                         "--policy, --checkpoints or --budget it is planned anew");
   else if (!o.plan.any())

@@ -41,10 +41,15 @@ llvm::Error opt(const Options &o) {
     if (llvm::Error e = writeGraph(c->graph, o.output, o.weights))
       return e;
   const Figures &r = c->figures;
+  std::string transfers;
+  if (r.transfers)
+    transfers =
+        llvm::formatv(", {0} transfers ({1} on the host)", r.transfers, bytesText(r.hostBytes));
   Console::get().line(
-      llvm::formatv("peak {0} -> {1}, arena {2}, {3} clones, added cost {4:F1} % (policy {5})",
+      llvm::formatv("peak {0} -> {1}, arena {2}, {3} clones{4}, added cost {5:F1} % (policy {6})",
                     bytesText(r.baselinePeakBytes), bytesText(r.predictedPeakBytes),
-                    bytesText(r.arenaBytes), r.clones, 100 * r.recomputeOverhead, r.policyUsed)
+                    bytesText(r.arenaBytes), r.clones, transfers, 100 * r.recomputeOverhead,
+                    r.policyUsed)
           .str());
   return c->wasInterrupted ? interruptedError() : llvm::Error::success();
 }

@@ -32,6 +32,9 @@ void summarize(const Report &r, const std::string &device) {
   row("measured peak", bytesText(r.measuredPeakBytes.front()) + " (on " + device + ")");
   row("arena", bytesText(r.arenaBytes));
   row("parameters, inputs", bytesText(r.persistentBytes));
+  if (r.transfers)
+    row("on the host",
+        llvm::formatv("{0}, {1} transfers", bytesText(r.hostBytes), r.transfers).str());
   row("added cost", llvm::formatv("{0:F1} %", 100 * r.recomputeOverhead).str());
   std::vector<double> s = r.stepSeconds;
   std::sort(s.begin(), s.end());

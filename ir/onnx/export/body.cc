@@ -173,7 +173,7 @@ const llvm::StringMap<const ExportRow *> &table() {
   static const auto *const made = [] {
     auto *t = new llvm::StringMap<const ExportRow *>;
     for (ExportRows rows : {elementwiseRows(), shapeRows(), windowRows(), normRows(), lossRows(),
-                            indexingRows(), scanRows(), randomRows()})
+                            indexingRows(), scanRows(), randomRows(), transferRows()})
       for (const ExportRow &r : rows)
         (*t)[r.row] = &r;
     return t;

@@ -99,6 +99,7 @@ ExportRows lossRows();
 ExportRows indexingRows();
 ExportRows scanRows();
 ExportRows randomRows();
+ExportRows transferRows();
 
 // Writes one row into `b`: by the table, else by the rows that its expansion has. Nothing where
 // neither is there.
