@@ -227,6 +227,10 @@ class Exported(command.TestCase):
                 self.check(row, attrs, *inputs)
                 model = onnx.load(self.path("row.onnx"))
                 self.assertEqual([n.domain for n in model.graph.node], [""])
+                for node in model.graph.node:  # else the evaluator draws anew each time, now and then far out
+                    if "Random" in node.op_type or node.op_type == "Dropout":
+                        seed = 7 if node.op_type == "Dropout" else 7.0
+                        node.attribute.append(onnx.helper.make_attribute("seed", seed))
                 theirs = onnx.reference.ReferenceEvaluator(model).run(None, {"in0": ones} if inputs else {})[0]
                 ours = self.first_output()
                 for statistic in np.mean, np.std, np.min, np.max:
