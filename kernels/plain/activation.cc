@@ -37,8 +37,9 @@ template <typename F> void runGrad(const OpCall &call, const KernelArgs &args) {
   });
 }
 
-// The second operand may be the mask of where it was positive. Elements are only moved, and zero is
-// all bits zero.
+// The second operand may be the mask of where it was positive, of zeros and ones. Zero is all bits
+// zero, so each element's bits are cut by all ones or none: a branch would keep the compiler from
+// vectorising.
 void runReluGrad(const OpCall &call, const KernelArgs &args) {
   if (call.operands[1].dtype != DType::Bool)
     return runGrad<ReluGrad>(call, args);
@@ -51,7 +52,7 @@ void runReluGrad(const OpCall &call, const KernelArgs &args) {
       vectorised([=] {
 #pragma GCC ivdep
         for (int64_t i = begin; i < end; ++i)
-          dx[i] = mask[i] ? g[i] : T(0);
+          dx[i] = g[i] & T(0 - T(mask[i]));
       });
     });
   });

@@ -76,6 +76,8 @@ int main(int argc, char **argv) {
              "relu(f16[16777216])",
              "affine(f32[16777216]) {scale = 2.0}",
              "relu_grad(f32[16777216], f32[16777216])",
+             "relu_grad(f32[16777216], bool[16777216])",
+             "is_positive(f32[16777216])",
              "where(bool[16777216], f32[16777216], f32[])",
              "less(f32[16777216], f32[16777216])",
              "cast(f32[16777216]) {type = bf16}",
