@@ -52,8 +52,9 @@ class Partitioner(hooks.CustomPartitionerFn):
         if isinstance(joint_inputs, list) and not joint_inputs:  # the body of a subgraph, which the graph outside calls as one op
             return hooks.min_cut(gm, joint_inputs, num_fwd_outputs=num_fwd_outputs, static_lifetime_input_indices=static)
         start = time.perf_counter()
-        prepare(gm, num_fwd_outputs)
-        joint = extract(gm, num_fwd_outputs, self._costs_of(gm), self._allowed)
+        fuses = self.options.kernels == "inductor"
+        gm = prepare(gm, num_fwd_outputs, fuses=fuses)
+        joint = extract(gm, num_fwd_outputs, self._costs_of(gm), self._allowed, fuses=fuses)
         found = self._plan(joint)
         forward, backward = modules.split(
             gm, joint, found.schedule, num_fwd_outputs=num_fwd_outputs, static_lifetime_input_indices=static
