@@ -42,7 +42,7 @@ public:
       result_.isWithin = tryBaseline() || search();
     if (!result_.isWithin)
       searchSmallest();
-    if (result_.isWithin)
+    if (result_.isWithin && !isStopped()) // who ends a search does not wait for more
       bound();
     return std::move(result_);
   }
