@@ -12,8 +12,34 @@ Nothing here imports NumPy or PyTorch.
 
 from ._library import version as _version
 from .errors import BadInput, Cancelled, CannotBeMet, Error, Internal, Unsupported
+from .graph import Graph
 from .planning import Figures, Plan, plan
 from .problem import Op, Problem
 
-__all__ = ["BadInput", "Cancelled", "CannotBeMet", "Error", "Figures", "Internal", "Op", "Plan", "Problem", "Unsupported", "plan"]
+__all__ = [
+    "BadInput",
+    "Cancelled",
+    "CannotBeMet",
+    "Error",
+    "Figures",
+    "Graph",
+    "Internal",
+    "Op",
+    "Plan",
+    "Problem",
+    "RunFigures",
+    "Session",
+    "Tensor",
+    "Unsupported",
+    "plan",
+]
 __version__ = _version()
+
+
+def __getattr__(name: str) -> object:
+    """Of the library that runs graphs, which is loaded with the first of them."""
+    if name in ("RunFigures", "Session", "Tensor"):
+        from . import session
+
+        return getattr(session, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -94,7 +94,28 @@ def plan(problem: ProblemLike, budget: BudgetLike, effort: float = 0.0, seed: in
     Raises CannotBeMet, whose `plan` is that of the least peak found; Cancelled, where `progress` ended the search before there was
     a plan. Other threads run meanwhile, and Ctrl-C ends the search.
     """
-    whole = _problem_of(problem)
+    return search(_problem_of(problem)._handle(), budget, effort, seed, progress)
+
+
+def search(problem: _library.Handle, budget: BudgetLike, effort: float, seed: int, progress: ProgressFunction | None) -> Plan:
+    """`plan` of a problem that the library has."""
+    options = _options(budget, effort, seed)
+    if progress is not None and not callable(progress):
+        raise TypeError(f"progress is a function of two numbers, got {type(progress).__name__}")
+
+    def body(callback: Any) -> _library.Handle:
+        options.progress = callback
+        return _library.make("plan", "plan_make", problem, options)
+
+    try:
+        return Plan(Watched(body, progress).run())
+    except CannotBeMet as error:
+        made = error.__dict__.pop("made", None)
+        error.plan = Plan(made) if made else None
+        raise
+
+
+def _options(budget: BudgetLike, effort: float, seed: int) -> _library.PlanOptions:
     wanted = parse_budget(budget)
     if not isinstance(effort, numbers.Real) or isinstance(effort, bool):
         raise TypeError(f"effort is a number, got {type(effort).__name__}")
@@ -103,25 +124,11 @@ def plan(problem: ProblemLike, budget: BudgetLike, effort: float = 0.0, seed: in
     seed = operator.index(seed)
     if not 0 <= seed < 2**64:
         raise BadInput(f"a seed is a whole number from 0 to 2^64 - 1, got {seed}")
-    if progress is not None and not callable(progress):
-        raise TypeError(f"progress is a function of two numbers, got {type(progress).__name__}")
-
     options = _library.default_plan_options()
     options.budget_bytes = -1 if wanted.bytes is None else wanted.bytes
     options.budget_share = wanted.share or 0.0
     options.effort, options.seed = float(effort), seed
-    handle = whole._handle()
-
-    def search(callback: Any) -> _library.Handle:
-        options.progress = callback
-        return _library.make("plan", "plan_make", handle, options)
-
-    try:
-        return Plan(Watched(search, progress).run())
-    except CannotBeMet as error:
-        made = error.__dict__.pop("made", None)
-        error.plan = Plan(made) if made else None
-        raise
+    return options
 
 
 def _problem_of(problem: ProblemLike) -> Problem:
