@@ -79,8 +79,7 @@ std::vector<CurvePoint> planCurve(const plan::Problem &p, const std::vector<int6
 // A search takes any arena within its budget; where the peak lies well below that, one close to the
 // peak is looked for once there is a plan.
 static llvm::Error placeCloser(PlannedGraph &planned, const Target &target) {
-  constexpr double kClose = 1.01;
-  if (double(planned.layout.arenaBytes) <= kClose * double(planned.layout.peakBytes))
+  if (isCloseToPeak(planned.layout.arenaBytes, planned.layout.peakBytes))
     return llvm::Error::success();
   auto layout = place(planned.graph, target);
   if (!layout)

@@ -31,6 +31,11 @@ std::vector<CurvePoint> planCurve(const plan::Problem &p, const std::vector<int6
 // Takes the plan of a smaller budget wherever it costs less.
 void makeMonotone(const plan::Problem &p, std::vector<CurvePoint> &falling);
 
+// Whether an arena is as small as one would ask for: within 1 % of the peak.
+inline bool isCloseToPeak(int64_t arenaBytes, int64_t peakBytes) {
+  return double(arenaBytes) <= 1.01 * double(peakBytes);
+}
+
 struct PlannedGraph {
   plan::PlanResult plan;
   Graph graph;
