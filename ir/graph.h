@@ -14,6 +14,7 @@
 #include "ir/tensor.h"
 #include "ir/type.h"
 #include "llvm/ADT/StringMap.h"
+#include <algorithm>
 #include <deque>
 #include <map>
 
@@ -107,6 +108,9 @@ public:
 
   // --- Reading
   size_t numNodes() const { return nodes_.size(); }
+  template <typename F> size_t countNodes(F counts) const {
+    return size_t(std::count_if(nodes_.begin(), nodes_.end(), counts));
+  }
   size_t numValues() const { return values_.size(); }
   const Node &node(NodeId n) const { return nodes_[n.index]; }
   const Value &value(ValueId v) const { return values_[v.index]; }

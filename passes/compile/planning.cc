@@ -15,13 +15,6 @@ char NotWithin::ID = 0;
 
 namespace {
 
-template <typename F> size_t countNodes(const Graph &g, F counts) {
-  size_t n = 0;
-  for (uint32_t i = 0; i < g.numNodes(); ++i)
-    n += counts(g.node(NodeId(i)));
-  return n;
-}
-
 // The budget and the limit on memory as one figure.
 struct Limit {
   bool smallest = false;
@@ -43,7 +36,6 @@ public:
     problem_ = std::move(*problem);
     figures().mode = modeText(given_).str();
     figures().persistentBytes = persistentBytes(out_.original, target_);
-    figures().lowerBoundBytes = plan::lowestPeak(problem_.problem);
     if (llvm::Error e = o_.searches() ? withinBudget() : byPolicy())
       return e;
     if (llvm::Error e = finish())
@@ -104,6 +96,7 @@ private:
     auto found = planGraph(out_.original, problem_, target_, options);
     if (!found)
       return found.takeError();
+    figures().lowerBoundBytes = found->plan.lowestPeak;
     if (found->plan.smallestBytes > 0)
       figures().smallestBudgetBytes = found->plan.smallestBytes;
     if (!found->plan.isWithin) {
@@ -127,6 +120,7 @@ private:
     auto plan = planPolicy(out_.original, problem_, policy ? *policy : PolicyOptions());
     if (!plan)
       return plan.takeError();
+    figures().lowerBoundBytes = plan::lowestPeak(problem_.problem);
     for (const std::string &note : plan->notes)
       o_.note(note);
     if (given_.wasPlanned() && !policy) {
@@ -174,12 +168,11 @@ private:
                            out_.layout.peakBytes);
     f.arenaBytes = out_.layout.arenaBytes;
     f.nodes = out_.graph.numNodes();
-    f.clones = countNodes(out_.graph, [](const Node &n) { return n.isClone(); });
-    f.transfers = countNodes(out_.graph, [](const Node &n) { return n.op->is(kTransfer); });
+    f.clones = out_.graph.countNodes([](const Node &n) { return n.isClone(); });
+    f.transfers = out_.graph.countNodes([](const Node &n) { return n.op->is(kTransfer); });
     f.hostBytes = out_.layout.hostBytes;
     stopClock();
-    if (f.predictedPeakBytes > (1 << 20) &&
-        double(f.arenaBytes) > 1.01 * double(f.predictedPeakBytes))
+    if (f.predictedPeakBytes > (1 << 20) && !isCloseToPeak(f.arenaBytes, f.predictedPeakBytes))
       o_.note("the arena is " + bytesText(f.arenaBytes - f.predictedPeakBytes) +
               " larger than the peak: the least that was found");
     return llvm::Error::success();
@@ -229,16 +222,6 @@ private:
 
 llvm::Expected<Compiled> planned(Graph given, const CompileOptions &o, const Target &target) {
   return Planning(std::move(given), o, target).run();
-}
-
-void setBound(Figures &f, const plan::PlanResult &found) {
-  if (!found.isWithin)
-    return;
-  f.lowerBoundOverhead = std::nullopt;
-  if (found.leastCost)
-    f.lowerBoundOverhead = plan::overhead(*found.leastCost, found.baseline.cost);
-  if (f.lowerBoundOverhead > 1e-12)
-    f.boundModel = "plan-order";
 }
 
 llvm::Error budgetNotMet(const Figures &f, int64_t budget) {

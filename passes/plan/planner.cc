@@ -288,4 +288,20 @@ PlanResult planWithin(const Problem &p, const SearchOptions &options) {
   return r;
 }
 
+PlanResult judgedPlan(const Problem &p, Schedule schedule, const SearchOptions &options) {
+  PlanResult r;
+  r.schedule = std::move(schedule);
+  r.planned = evaluate(p, r.schedule);
+  if (!r.planned.error.empty())
+    return r;
+  r.baseline = evaluate(p, sourceOrder(p));
+  r.arenaBytes = options.arenaOf
+                     ? options.arenaOf(r.schedule, r.planned, {.enough = options.budgetBytes})
+                     : r.planned.peakBytes;
+  r.isWithin = options.smallest || r.arenaBytes <= options.budgetBytes;
+  r.lowestPeak = lowestPeak(p);
+  r.leastCost = leastCostAtAll(p);
+  return r;
+}
+
 } // namespace isthmus::plan

@@ -63,4 +63,9 @@ double effortOf(const SearchOptions &options, size_t numOps);
 
 PlanResult planWithin(const Problem &p, const SearchOptions &options);
 
+// The plan that somebody's schedule is: judged, placed by `options.arenaOf`, and held against
+// `options.budgetBytes`. Where the schedule is not valid, `planned.error` says why, and nothing
+// else holds.
+PlanResult judgedPlan(const Problem &p, Schedule schedule, const SearchOptions &options);
+
 } // namespace isthmus::plan

@@ -11,12 +11,16 @@ LIBRARY, HEADER = (os.path.abspath(p) for p in sys.argv[1:3])
 
 class Library(unittest.TestCase):
     def test_symbols_are_those_of_the_header(self):
-        out = subprocess.run(["nm", "-D", "--defined-only", LIBRARY], capture_output=True, text=True, check=True).stdout
+        out = subprocess.run(["nm", "-D", "--defined-only", "--extern-only", LIBRARY], capture_output=True, text=True, check=True).stdout
         shown = {line.split()[-1].split("@")[0] for line in out.splitlines()}
         with open(HEADER) as file:
             declared = set(re.findall(r"\b(isthmus_\w+)\(", file.read()))
         self.assertEqual(shown, declared)
         self.assertLessEqual(len(shown), 25)
+
+    def test_assertions_are_its_own(self):
+        out = subprocess.run(["nm", "-D", LIBRARY], capture_output=True, text=True, check=True).stdout
+        self.assertNotIn("__assert_fail", out)
 
     def test_needs_what_every_system_has(self):
         out = subprocess.run(["objdump", "-p", LIBRARY], capture_output=True, text=True, check=True).stdout

@@ -17,17 +17,6 @@ namespace isthmus {
 
 using llvm::toString;
 
-namespace {
-
-template <typename F> size_t countNodes(const Graph &g, F counts) {
-  size_t n = 0;
-  for (uint32_t i = 0; i < g.numNodes(); ++i)
-    n += counts(g.node(NodeId(i)));
-  return n;
-}
-
-} // namespace
-
 // Each rewritten graph gives the bits of `g`, within the peak that was predicted, and `g` can be
 // got back from it. Some have transfers and encoded operands.
 std::string GraphChecker::rewritesOf(const Graph &g, const NamedTensors &inputs, uint64_t seed,
@@ -86,9 +75,9 @@ std::string GraphChecker::rewriteOf(const Graph &g, const GraphProblem &p,
            std::to_string(again.cost) + " us, and was predicted to take " +
            std::to_string(predicted.peakBytes) + " and " + std::to_string(predicted.cost);
   ++counts.rewrites;
-  counts.clones += countNodes(rewritten, [](const Node &n) { return n.isClone(); });
-  counts.transfers += countNodes(rewritten, [](const Node &n) { return n.op->is(kTransfer); });
-  counts.encodings += countNodes(rewritten, [](const Node &n) {
+  counts.clones += rewritten.countNodes([](const Node &n) { return n.isClone(); });
+  counts.transfers += rewritten.countNodes([](const Node &n) { return n.op->is(kTransfer); });
+  counts.encodings += rewritten.countNodes([](const Node &n) {
     return n.isStandIn() && n.op->effect == Effect::Pure && !n.isBoundary();
   });
   return "";

@@ -1,4 +1,3 @@
-#include "ir/check.h"
 #include "tools/c/handles.h"
 #include "tools/version.h"
 
@@ -40,13 +39,14 @@ isthmus_status isNull(const char *name, isthmus_error **error) {
   return fail(ISTHMUS_BAD_CALL, std::string("'") + name + "' is null", error);
 }
 
-// The library's own copy of the handler: a host's other copy of our code is not touched.
-void expectBugs() {
-  static const bool isSet = [] {
-    setBugHandler([](const Bug &bug) { throw FoundBug{bugText(bug)}; });
-    return true;
-  }();
-  (void)isSet;
+isthmus_status wrongSize(const char *structure, size_t size, size_t least, size_t most,
+                         isthmus_error **error) {
+  return fail(ISTHMUS_BAD_CALL,
+              llvm::formatv("'size' of {0} is {1}, and this library knows sizes from {2} to {3}: "
+                            "it is to be sizeof({0})",
+                            structure, size, least, most)
+                  .str(),
+              error);
 }
 
 } // namespace isthmus::c

@@ -1,0 +1,14 @@
+"""Any PyTorch model within a byte budget.
+
+    model = torch.compile(model, backend="isthmus", options={"budget": "2GiB"})
+
+The training step's graph is planned: what the forward computes is kept for the backward, or computed again there, so that the peak of the
+step stays within the budget at the least cost that is found.
+"""
+
+from .backend import backend
+from .options import Options
+from .partitioner import Partitioner
+from .reports import GraphReport, Report, report, reset
+
+__all__ = ["GraphReport", "Options", "Partitioner", "Report", "backend", "report", "reset"]

@@ -1,0 +1,35 @@
+"""The backend that torch.compile calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
+from typing import Any
+
+from torch import fx
+
+from ..errors import BadInput
+from . import hooks
+from .options import Options
+from .partitioner import Partitioner
+
+# Kernels of several layers that inductor merges into one would hold what all of them read: it may do so only where that costs no memory.
+_INDUCTOR = {"fusion_memory_timeline_peak_memory_increase_gb": 0.0}
+
+
+def backend(
+    gm: fx.GraphModule,
+    example_inputs: Sequence[Any],
+    *,
+    mode: str | None = None,
+    options: Mapping[str, Any] | None = None,
+    name: str | None = None,
+) -> Callable[..., Any]:
+    """torch.compile(model, backend="isthmus", options={"budget": "2GiB"}); options are those of `Options`."""
+    if mode not in (None, "default"):
+        raise BadInput(f"the backend 'isthmus' has no modes, got '{mode}': use options, or isthmus.torch.Partitioner with stock inductor")
+    o = Options.of(options)
+    partitioner = Partitioner(**{f.name: getattr(o, f.name) for f in fields(o)})
+    if o.kernels == "aot_eager":
+        return hooks.aot_eager(gm, example_inputs, partitioner)
+    return hooks.compile_with_inductor(gm, example_inputs, partitioner, {**_INDUCTOR, **o.inductor})

@@ -1,0 +1,111 @@
+"""What an op costs: the longer of its arithmetic and its memory traffic, and what a launch takes; or what was measured."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import fx
+from torch.utils import _pytree as pytree
+
+from ..errors import BadInput
+from . import hooks
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Rates of a device. They are round figures of a common one, not measured here: ranks must come to equal plans."""
+
+    flops_per_us: float
+    bytes_per_us: float
+    launch_us: float
+
+
+_CPU = Machine(flops_per_us=200e3, bytes_per_us=20e3, launch_us=3)
+_GPU = Machine(flops_per_us=60e6, bytes_per_us=2e6, launch_us=5)
+_HALVES = 8  # products of 16 bits a GPU does in the time of one of 32
+
+
+def tensors_in(value: Any) -> Iterator[torch.Tensor]:
+    return (t for t in pytree.tree_leaves(value) if isinstance(t, torch.Tensor))
+
+
+def sized(n: Any) -> int:
+    """An int, or the hint of a symbolic one."""
+    return n if isinstance(n, int) else int(n.node.hint if n.node.has_hint() else 1)
+
+
+def bytes_of(t: torch.Tensor) -> int:
+    count = 1
+    for size in t.shape:
+        count *= sized(size)
+    return count * t.element_size()
+
+
+def signature(node: fx.Node) -> str:
+    """What an op's time depends on: its name, the shapes and dtypes of its operands, and its other arguments."""
+
+    def text(x: Any) -> str:
+        if isinstance(x, fx.Node):
+            x = x.meta.get("val")
+        if isinstance(x, torch.Tensor):
+            return f"{str(x.dtype).removeprefix('torch.')}[{','.join(str(sized(s)) for s in x.shape)}]"
+        if isinstance(x, (list, tuple)):
+            return f"({','.join(map(text, x))})"
+        return str(x)
+
+    arguments = [*map(text, node.args), *(f"{k}={text(v)}" for k, v in node.kwargs.items())]
+    return f"{node.target}({', '.join(arguments)})"
+
+
+@dataclass
+class Costs:
+    """Microseconds of ops, of the table where it has an op, otherwise estimated; and what they allocate while they run."""
+
+    table: dict[str, float] = field(default_factory=dict)
+    workspaces: dict[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Costs:
+        try:
+            file = json.loads(Path(path).read_text())
+            table = {str(k): float(v) for k, v in file["ops"].items()}
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as e:
+            raise BadInput(f"{path}: expected costs as isthmus.torch.measure writes them, found: {e}") from None
+        if any(not 0 <= v < float("inf") for v in table.values()):
+            raise BadInput(f"{path}: every cost is to be a number of microseconds")
+        return cls(table)
+
+    def of(self, node: fx.Node) -> float:
+        measured = self.table.get(signature(node)) if self.table else None
+        return self._estimated(node) if measured is None else measured
+
+    def workspace(self, node: fx.Node) -> int:
+        return self.workspaces.get(signature(node), 0) if self.workspaces else 0
+
+    def _estimated(self, node: fx.Node) -> float:
+        outputs = list(tensors_in(node.meta.get("val")))
+        operands = [t for a in node.all_input_nodes for t in tensors_in(a.meta.get("val"))]
+        on_gpu = any(t.device.type != "cpu" for t in outputs + operands)
+        machine = _GPU if on_gpu else _CPU
+        halves = _HALVES if on_gpu and any(t.dtype in (torch.float16, torch.bfloat16) for t in outputs) else 1
+        traffic = sum(map(bytes_of, outputs + operands))
+        arithmetic = flops_of(node) / (machine.flops_per_us * halves)
+        return max(arithmetic, traffic / machine.bytes_per_us) + machine.launch_us
+
+
+def flops_of(node: fx.Node) -> int:
+    packet = getattr(node.target, "_overloadpacket", None)
+    count = hooks.flop_registry.get(packet)
+    if count is None:
+        return 0
+
+    def value(x: Any) -> Any:
+        return x.meta.get("val") if isinstance(x, fx.Node) else x
+
+    args, kwargs = pytree.tree_map_only(fx.Node, value, (node.args, dict(node.kwargs)))
+    return sized(count(*args, **kwargs, out_val=node.meta.get("val")))

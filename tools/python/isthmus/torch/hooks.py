@@ -1,0 +1,212 @@
+"""Every private part of PyTorch that the package touches, and the check that this PyTorch has been tested.
+
+Nothing else in the package names a private module. A PyTorch that was not tested is refused: a hook that changed its meaning would give wrong
+gradients, not an error.
+"""
+
+from __future__ import annotations
+
+import bisect
+import contextlib
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import fx
+
+from ..errors import Unsupported
+
+TESTED = ("2.15",)
+
+if not any(torch.__version__.startswith(version + ".") for version in TESTED):
+    raise Unsupported(
+        f"isthmus.torch was tested with PyTorch {', '.join(TESTED)} and found {torch.__version__}: "
+        f"install PyTorch {TESTED[-1]}, or a later version of isthmus"
+    )
+
+from torch._dynamo.backends.common import aot_autograd  # noqa: E402
+from torch._guards import CompileContext  # noqa: E402
+from torch._functorch import config as functorch_config  # noqa: E402
+from torch._functorch.compile_utils import fx_graph_cse  # noqa: E402
+from torch._functorch.partitioners import (  # noqa: E402
+    _extract_fwd_bwd_modules,
+    _extract_fwd_bwd_outputs,
+    _is_primal,
+    _is_tangent,
+    is_rng_op,
+    is_sym_node,
+    min_cut_rematerialization_partition,
+)
+from torch._inductor.custom_graph_pass import CustomPartitionerFn  # noqa: E402
+from torch._prims.rng_prims import run_and_save_rng_state, run_with_rng_state  # noqa: E402
+from torch._subclasses.fake_tensor import unset_fake_temporarily  # noqa: E402
+from torch.utils._ordered_set import OrderedSet  # noqa: E402
+from torch.utils._python_dispatch import _disable_current_modes  # noqa: E402
+from torch.utils.checkpoint import CheckpointPolicy  # noqa: E402
+from torch.utils.flop_counter import flop_registry  # noqa: E402
+
+__all__ = [
+    "Allocations",
+    "CheckpointPolicy",
+    "CustomPartitionerFn",
+    "allocations_on_cpu",
+    "aot_eager",
+    "compilation",
+    "compile_with_inductor",
+    "flop_registry",
+    "is_rng_op",
+    "is_sym_node",
+    "min_cut",
+    "outputs_of",
+    "outside_of_tracing",
+    "run_and_save_rng_state",
+    "run_with_rng_state",
+    "simplify",
+    "split",
+    "state_like",
+    "storage_id",
+    "tangents",
+]
+
+min_cut = min_cut_rematerialization_partition
+
+
+def outputs_of(gm: fx.GraphModule, num_fwd_outputs: int) -> tuple[list[Any], list[Any]]:
+    """What the forward and the backward of a joint graph return: nodes, or constants such as None."""
+    forward, backward, _, _ = _extract_fwd_bwd_outputs(gm, num_fwd_outputs=num_fwd_outputs)
+    return list(forward), list(backward)
+
+
+def tangents(graph: fx.Graph) -> list[fx.Node]:
+    return [n for n in graph.nodes if _is_tangent(n)]
+
+
+def storage_id(value: torch.Tensor) -> int:
+    """Equal for tensors that share a storage, as long as both live."""
+    return value.untyped_storage()._cdata
+
+
+def simplify(gm: fx.GraphModule, num_fwd_outputs: int) -> None:
+    """Removes what is dead and what is computed twice, as PyTorch's own partitioner does before it begins."""
+    gm.graph.eliminate_dead_code()
+    if functorch_config.cse:
+        # A value that the backward needs is never merged with one that only the forward does, so that it is not saved for nothing.
+        _, outputs = outputs_of(gm, num_fwd_outputs)
+        needed: set[fx.Node] = set()
+        stack = [o for o in outputs if isinstance(o, fx.Node)]
+        while stack:
+            node = stack.pop()
+            if node not in needed:
+                needed.add(node)
+                stack.extend(node.all_input_nodes)
+        gm.graph = fx_graph_cse(gm.graph, extra_node_key=lambda n: n in needed)
+    gm.recompile()
+
+
+def split(
+    gm: fx.GraphModule,
+    graph: fx.Graph,
+    saved: Sequence[fx.Node],
+    *,
+    num_fwd_outputs: int,
+    static_lifetime_input_indices: Sequence[int] | None,
+) -> tuple[fx.GraphModule, fx.GraphModule]:
+    """Forward and backward of a joint graph whose nodes are tagged with the module that they belong to."""
+    joint = fx.GraphModule(gm, graph)
+    static = set(static_lifetime_input_indices or ())
+    primals = [n for n in graph.nodes if _is_primal(n)]
+    return _extract_fwd_bwd_modules(
+        joint,
+        [n for n in saved if not is_sym_node(n)],
+        saved_sym_nodes=[n for n in saved if is_sym_node(n)],
+        saved_opaque_nodes=[],
+        num_fwd_outputs=num_fwd_outputs,
+        static_lifetime_input_nodes=OrderedSet(p for i, p in enumerate(primals) if i in static),
+    )
+
+
+def state_like(value: torch.Tensor) -> torch.Tensor:
+    """A fake tensor of the size of the generator's state of the device on which `value` lies."""
+    with value.fake_mode:  # type: ignore[attr-defined]
+        if value.device.type == "cpu":
+            return torch.empty(torch.get_rng_state().shape, dtype=torch.uint8)
+        return torch.empty(torch.get_device_module(value.device).get_rng_state().shape, dtype=torch.uint8)
+
+
+def _boxed(gm: fx.GraphModule, _inputs: Sequence[Any]) -> Callable[..., Any]:
+    # Boxed: the list of arguments is emptied by the call, so that what was saved dies at its last use and not at the end.
+    gm.graph.set_codegen(fx.graph._BoxedCodeGen())
+    gm.recompile()
+    forward = gm.forward
+
+    def run(arguments: list[Any]) -> Any:
+        return forward(arguments)
+
+    run._boxed_call = True  # type: ignore[attr-defined]
+    return run
+
+
+def aot_eager(gm: fx.GraphModule, inputs: Sequence[Any], partition: Callable[..., Any]) -> Callable[..., Any]:
+    """PyTorch's own kernels, one call an op."""
+    return aot_autograd(fw_compiler=_boxed, bw_compiler=_boxed, partition_fn=partition, keep_inference_input_mutations=True)(gm, inputs)
+
+
+def compile_with_inductor(
+    gm: fx.GraphModule, inputs: Sequence[Any], partitioner: CustomPartitionerFn, config: dict[str, Any]
+) -> Callable[..., Any]:
+    from torch._inductor.compile_fx import compile_fx
+
+    return compile_fx(gm, inputs, config_patches={**config, "custom_partitioner_fn": partitioner})
+
+
+@contextlib.contextmanager
+def outside_of_tracing() -> Iterator[None]:
+    """Ops in the block run for real, also while PyTorch traces."""
+    with unset_fake_temporarily(), _disable_current_modes():
+        yield
+
+
+class Allocations:
+    """What was allocated while a block ran. Results are there once it has ended."""
+
+    _MARK = "isthmus::part"
+
+    def __init__(self) -> None:
+        self.peak = 0
+        """The most bytes above those at the start."""
+        self.peaks: list[int] = []
+        """The same of each `part`, above those at its start."""
+
+    @contextlib.contextmanager
+    def part(self) -> Iterator[None]:
+        with torch.profiler.record_function(self._MARK):
+            yield
+
+    def _read(self, events: Sequence[Any]) -> None:
+        cpu = torch._C._autograd.DeviceType.CPU
+        memory = [e for e in events if e.name() == "[memory]" and e.device_type() == cpu]
+        memory.sort(key=lambda e: e.start_ns())
+        parts = sorted((e.start_ns(), e.end_ns()) for e in events if e.name() == self._MARK)
+        self.peak = self._peak(memory)
+        times = [e.start_ns() for e in memory]
+        for begin, end in parts:
+            self.peaks.append(self._peak(memory[bisect.bisect_left(times, begin) : bisect.bisect_right(times, end)]))
+
+    @staticmethod
+    def _peak(memory: Sequence[Any]) -> int:
+        return max(itertools.accumulate((e.nbytes() for e in memory), initial=0))
+
+
+@contextlib.contextmanager
+def allocations_on_cpu() -> Iterator[Allocations]:
+    """By PyTorch's own allocator of the CPU, as its profiler sees it; what libraries allocate for themselves is not seen."""
+    allocations = Allocations()
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profiler:
+        yield allocations
+    allocations._read(profiler.profiler.kineto_results.events())  # type: ignore[union-attr]
+
+
+def compilation() -> str:
+    """Which frame PyTorch compiles, and for which time: "0/1"; "" outside of a compilation."""
+    return str(CompileContext.current_compile_id() or "")

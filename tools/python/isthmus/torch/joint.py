@@ -1,0 +1,356 @@
+"""A joint graph of PyTorch as a problem: ops with costs, the bytes of their storages, who reads them.
+
+Storages are told apart by aliasing of the tensors in `meta["val"]`, so a view is what shares its operand's. Ops that draw, communicate or
+act on the world read an empty output of the one before, which keeps the order of their first runs.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import fx
+
+from ..errors import Unsupported
+from ..problem import Problem
+from . import hooks, rules
+from .costs import Costs, sized, tensors_in
+
+Read = tuple[int, int]
+_ALIGNMENT = {"cpu": 64}
+_ALIGNMENT_ELSEWHERE = 512
+
+
+def prepare(gm: fx.GraphModule, num_fwd_outputs: int) -> None:
+    """Simplifies a joint graph, and gives readers in the backward of an input that the forward changes a copy of what it was."""
+    hooks.simplify(gm, num_fwd_outputs)
+    graph = gm.graph
+    changed = {n.args[0] for n in graph.nodes if rules.is_copy_into(n) and not rules.must_be_in_backward(n)}
+    after = after_tangents(graph)
+    for source in changed:
+        if isinstance(source, fx.Node) and source.op == "placeholder":
+            _read_copy_in_backward(graph, source, after)
+    graph.lint()
+
+
+def after_tangents(graph: fx.Graph) -> set[fx.Node]:
+    """Nodes that cannot run before the backward begins."""
+    after = set(hooks.tangents(graph))
+    for node in graph.nodes:
+        if any(a in after for a in node.all_input_nodes) or rules.must_be_in_backward(node):
+            after.add(node)
+    after -= {n for n in after if n.op == "output"}
+    return after
+
+
+def _read_copy_in_backward(graph: fx.Graph, source: fx.Node, after: set[fx.Node]) -> None:
+    aliases = {source}
+    key = _storage(source.meta.get("val"))
+    for node in graph.nodes:
+        if node.op == "call_function" and not rules.is_copy_into(node) and _storage(node.meta.get("val")) == key:
+            aliases.add(node)
+    readers = [n for n in graph.nodes if n in after and n not in aliases and any(a in aliases for a in n.all_input_nodes)]
+    if not readers:
+        return
+    first = next(n for n in graph.nodes if n.op != "placeholder")
+    with graph.inserting_before(first):
+        copy = graph.call_function(torch.ops.aten.clone.default, (source,))
+    copy.meta = dict(source.meta)
+    copy.meta["val"] = source.meta["val"].clone()
+    copy.meta.pop("is_static_input", None)
+    copies = {source: copy}
+
+    def of_copy(alias: fx.Node) -> fx.Node:
+        if alias not in copies:
+            with graph.inserting_after(alias):
+                again = graph.node_copy(alias, lambda a: of_copy(a) if a in aliases else a)
+            values = [a.meta["val"] for a in again.all_input_nodes if a in copies.values()]
+            with values[0].fake_mode:
+                args, kwargs = fx.node.map_arg((again.args, again.kwargs), lambda a: a.meta["val"])
+                again.meta = {**alias.meta, "val": again.target(*args, **kwargs)}  # type: ignore[operator]
+            copies[alias] = again
+        return copies[alias]
+
+    for reader in readers:
+        for a in list(reader.all_input_nodes):
+            if a in aliases:
+                reader.replace_input_with(a, of_copy(a))
+
+
+def _storage(value: Any) -> Any:
+    if not isinstance(value, torch.Tensor):
+        return None
+    try:
+        return hooks.storage_id(value)
+    except NotImplementedError:
+        raise Unsupported(f"a {type(value).__name__} has no storage of its own, and the planner counts storages") from None
+
+
+@dataclass
+class Step:
+    """What running an op of the problem emits: nodes of the joint graph, in this order."""
+
+    nodes: list[fx.Node]
+    draws: bool = False
+
+
+@dataclass
+class Joint:
+    """The problem of a joint graph, and the way back from a schedule to nodes."""
+
+    problem: Problem
+    steps: list[Step]
+    """Of each op; without nodes, where it is pinned."""
+    reserved_bytes: int
+    """Tangents, and states of generators: always counted, never planned."""
+    forward: list[Any]
+    backward: list[Any]
+    symbolic: bool
+    """Sizes were hints."""
+    views: set[fx.Node] = field(default_factory=set)
+
+
+def extract(gm: fx.GraphModule, num_fwd_outputs: int, costs: Costs, allowed: frozenset[str]) -> Joint:
+    """Of a graph that `prepare` has been given."""
+    return _Extraction(gm, num_fwd_outputs, costs, allowed).run()
+
+
+class _Extraction:
+    def __init__(self, gm: fx.GraphModule, num_fwd_outputs: int, costs: Costs, allowed: frozenset[str]) -> None:
+        self.graph = gm.graph
+        self.costs, self.allowed = costs, allowed
+        self.forward, self.backward = hooks.outputs_of(gm, num_fwd_outputs)
+        self.after = after_tangents(self.graph)
+        values = [t for n in self.graph.nodes for t in tensors_in(n.meta.get("val"))]
+        devices = {t.device.type for t in values}
+        self.problem = Problem(
+            "joint graph", order="phases", alignment=max([_ALIGNMENT.get(d, _ALIGNMENT_ELSEWHERE) for d in devices], default=64)
+        )
+        self.joint = Joint(self.problem, [], 0, self.forward, self.backward, False)
+        self.where: dict[fx.Node, list[Read]] = {}  # what a reader of a node reads; more than one, of a tuple
+        self.by_storage: dict[Any, Read] = {}
+        self.last: dict[str, Read] = {}  # of each kind of ordered op
+        self.forward_outputs: set[int] = set()
+        self.copies: list[Read] = []  # into inputs; each of 0 bytes
+
+    def run(self) -> Joint:
+        self._find_mutations()
+        self.kept = self._kept_to_the_end()
+        for node in self._in_phases():
+            if node.op == "placeholder":
+                self._add_input(node)
+            elif node.op == "get_attr":
+                self._add_pinned(node, 0)
+            elif node.op == "call_function":
+                if node not in self.where:
+                    self._add_op(node)
+            elif node.op != "output":
+                raise Unsupported(f"'{node.name}': a node of kind '{node.op}' in a joint graph is not known")
+        outputs = [o for o in self.forward + self.backward if isinstance(o, fx.Node)]
+        reads = [r for o in outputs for r in self.where[o]]
+        acts = self.copies + list(self.last.values())
+        self.problem.outputs = list(dict.fromkeys(r for r in reads + acts if not self.problem[r[0]].pinned))
+        self.problem.forward_outputs = sorted(
+            self.forward_outputs | {r[0] for o in self.forward if isinstance(o, fx.Node) for r in self.where[o] if self._is_forward(r[0])}
+        )
+        return self.joint
+
+    def _is_forward(self, op: int) -> bool:
+        return not self.problem[op].pinned and self.problem[op].phase == "forward"
+
+    # --- what is known before
+
+    def _find_mutations(self) -> None:
+        """Readers of a storage that is written into come before, and never again."""
+        self.written: dict[Any, fx.Node] = {}
+        for node in self.graph.nodes:
+            if node.op != "call_function":
+                continue
+            if rules.is_copy_into(node):
+                key = _storage(node.args[0].meta.get("val"))
+                if key in self.written:
+                    raise Unsupported(f"'{node.args[0]}' is written into twice in one step, which is not supported")
+                self.written[key] = node
+            elif rules.mutates(node):
+                raise Unsupported(f"'{rules.name_of(node)}' writes into its operand, which is supported of copy_ alone")
+        self.readers: dict[Any, list[Read]] = {key: [] for key in self.written}
+
+    def _in_phases(self) -> list[fx.Node]:
+        """The nodes in an order in which all that the forward needs comes before the rest, which stays as it is."""
+        nodes = list(self.graph.nodes)
+        needed = {n for n in nodes if n.op in ("placeholder", "get_attr")}
+        stack = [o for o in self.forward if isinstance(o, fx.Node)]
+        stack += [n for n in nodes if n.op == "call_function" and n not in self.after and (self._acts(n) or self._written_operands(n))]
+        while stack:
+            node = stack.pop()
+            if node not in needed:
+                needed.add(node)
+                stack.extend(node.all_input_nodes)
+        return [n for n in nodes if n in needed] + [n for n in nodes if n not in needed]
+
+    def _acts(self, node: fx.Node) -> bool:
+        return rules.mutates(node) or rules.draws(node) or rules.communicates(node) or node.is_impure()
+
+    def _kept_to_the_end(self) -> set[Any]:
+        """Storages of what the forward returns: the caller holds them, so an instance of their own would be another's."""
+        return {_storage(t) for o in self.forward if isinstance(o, fx.Node) for t in tensors_in(o.meta.get("val"))}
+
+    # --- ops
+
+    def _bytes(self, t: torch.Tensor) -> int:
+        n = t.untyped_storage().nbytes()
+        if not isinstance(n, int):
+            self.joint.symbolic = True
+        return sized(n)
+
+    def _add(self, step: Step, *args: Any, **kwargs: Any) -> int:
+        self.joint.steps.append(step)
+        return self.problem.add(*args, **kwargs)
+
+    def _add_pinned(self, node: fx.Node, size: int) -> Read:
+        read = (self._add(Step([]), node.name, bytes=size, pinned=True), 0)
+        self.where[node] = [read]
+        return read
+
+    def _add_input(self, node: fx.Node) -> None:
+        values = list(tensors_in(node.meta.get("val")))
+        size = sum(map(self._bytes, values))
+        read = self._add_pinned(node, size)
+        for t in values:
+            self.by_storage.setdefault(_storage(t), read)
+        if node in self.after:
+            aligned = self.problem.alignment
+            self.joint.reserved_bytes += -(-size // aligned) * aligned
+
+    def _projections(self, node: fx.Node) -> Iterator[fx.Node]:
+        """Nodes that take a result out of a tuple; of a tuple in a tuple too."""
+        if isinstance(node.meta.get("val"), (tuple, list)):
+            for user in node.users:
+                if user.target is operator.getitem:
+                    yield user
+                    yield from self._projections(user)
+
+    def _add_op(self, node: fx.Node) -> None:
+        projections = list(self._projections(node))
+        results = [n for n in projections if not isinstance(n.meta.get("val"), (tuple, list))] if projections else [node]
+        aliases = [n for n in results if self._aliased(n) is not None and not rules.is_copy_into(node)]
+        if aliases and len(aliases) == len(results) and not rules.draws(node):
+            for n in aliases:
+                self._add_view(n, [node, *self._path(node, n)], node)
+            for n in [node, *projections]:
+                self.where.setdefault(n, [r for a in aliases for r in self.where[a]])
+            return
+        op = self._add_computation(node, [node, *projections], [n for n in results if n not in aliases])
+        for n in aliases:  # the tuple's other results are made by the op; this one is its operand
+            self._add_view(n, [], node, also=(op, 0))
+        made = [(op, k) for k in range(max(1, len(results) - len(aliases)))]
+        for n in [node, *projections]:
+            self.where.setdefault(n, made)
+
+    def _path(self, node: fx.Node, result: fx.Node) -> list[fx.Node]:
+        path = []
+        while result is not node:
+            path.append(result)
+            result = result.args[0]  # type: ignore[assignment]
+        return path[::-1]
+
+    def _aliased(self, node: fx.Node) -> Read | None:
+        if rules.waits(node):
+            return self.where[node.all_input_nodes[0]][0]
+        return self.by_storage.get(_storage(node.meta.get("val")))
+
+    def _reads(self, node: fx.Node) -> list[Read]:
+        return list(dict.fromkeys(r for a in node.all_input_nodes for r in self.where[a]))
+
+    def _phase(self, node: fx.Node) -> str:
+        return "backward" if node in self.after else "forward"
+
+    def _add_view(self, result: fx.Node, nodes: list[fx.Node], producer: fx.Node, also: Read | None = None) -> None:
+        base = self._aliased(result)
+        assert base is not None
+        reads = self._reads(producer)
+        of = next((k for k, r in enumerate(reads) if self._root(r) == self._root(base)), None)
+        if of is None:
+            reads.append(base)
+            of = len(reads) - 1
+        if also:
+            reads.append(also)
+        again = also is None and (rules.may_repeat(producer, self.allowed))
+        op = self._add(Step(nodes), result.name, reads, phase=self._phase(result), view_of=of, recomputable=again)
+        self.where[result] = [(op, 0)]
+        if rules.waits(result):
+            self.by_storage.setdefault(_storage(result.meta.get("val")), (op, 0))
+            self._keep_order("communication", op, (op, 0), result)
+        self.joint.views.update(nodes)
+
+    def _root(self, read: Read) -> Read:
+        op = self.problem[read[0]]
+        while op.view_of is not None:
+            read = op.reads[op.view_of]
+            op = self.problem[read[0]]
+        return read
+
+    def _add_computation(self, node: fx.Node, nodes: list[fx.Node], fresh: list[fx.Node]) -> int:
+        values = [n.meta.get("val") for n in fresh]
+        sizes = [self._bytes(v) if isinstance(v, torch.Tensor) and not rules.is_copy_into(node) else 0 for v in values]
+        if len(fresh) == 1 and fresh[0] is node and isinstance(values[0], (tuple, list)):  # whole, to an op that takes a tuple
+            sizes = [self._bytes(t) for t in tensors_in(values[0])]
+        reads = self._reads(node)
+        touched = self._written_operands(node)
+        kinds = [k for k, does in (("draw", rules.draws(node)), ("communication", rules.communicates(node))) if does]
+        if not fresh or node.is_impure() and not kinds:
+            kinds.append("act")
+        reads += [self.last[k] for k in kinds if k in self.last]
+        if rules.is_copy_into(node):
+            reads += self.readers[_storage(node.args[0].meta.get("val"))]  # type: ignore[union-attr]
+        again = rules.may_repeat(node, self.allowed) and not touched and not rules.is_copy_into(node)
+        again = again and all(isinstance(v, torch.Tensor) for v in values)  # an int is kept as an int
+        again = again and not any(_storage(v) in self.kept for v in values)
+        op = self._add(
+            Step(nodes, rules.draws(node)),
+            node.name,
+            list(dict.fromkeys(reads)),
+            cost=self.costs.of(node),
+            bytes=(sizes or [0]) + ([0] if kinds or touched else []),
+            phase=self._phase(node),
+            recomputable=again,
+            workspace=self.costs.workspace(node),
+        )
+        self._note(node, op, fresh, kinds, touched, again)
+        return op
+
+    def _note(self, node: fx.Node, op: int, fresh: list[fx.Node], kinds: list[str], touched: list[Any], again: bool) -> None:
+        """Enters an op that was added where later ones look."""
+        token = (op, len(self.problem[op].bytes) - 1)
+        for k, n in enumerate(fresh):
+            self.where[n] = [(op, k)]
+            if isinstance(n.meta.get("val"), torch.Tensor) and not rules.is_copy_into(node):
+                self.by_storage.setdefault(_storage(n.meta["val"]), (op, k))
+        for kind in kinds:
+            self._keep_order(kind, op, token, node)
+        for key in touched:
+            self.readers[key].append(token)
+        if rules.is_copy_into(node):
+            self.copies.append((op, 0))
+            if node not in self.after:
+                self.forward_outputs.add(op)
+        if rules.draws(node) and again:
+            state = hooks.state_like(next(tensors_in(node.meta["val"])))
+            self.joint.reserved_bytes += -(-state.numel() // self.problem.alignment) * self.problem.alignment
+
+    def _keep_order(self, kind: str, op: int, token: Read, node: fx.Node) -> None:
+        self.last[kind] = token
+        if node not in self.after:
+            self.forward_outputs.add(op)
+
+    def _written_operands(self, node: fx.Node) -> list[Any]:
+        """Storages that this op reads and that are written into later."""
+        keys = [_storage(t) for a in node.all_input_nodes for t in tensors_in(a.meta.get("val"))]
+        touched = [k for k in dict.fromkeys(keys) if k in self.written and self.written[k] is not node]
+        for k in touched:
+            if self.written[k] not in self.after and node in self.after:
+                raise Unsupported(f"'{node.name}' reads in the backward what the forward has written into")
+        return touched

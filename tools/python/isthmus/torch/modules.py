@@ -1,0 +1,181 @@
+"""A schedule as a forward and a backward module.
+
+A new joint graph is built whose nodes stand in the order of the schedule, each tagged with the module that it belongs to; PyTorch's own
+function then cuts it. What runs again is a clone, `NAME_recompute_K`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import operator
+
+import torch
+from torch import fx
+from torch.utils import _pytree as pytree
+
+from ..errors import Internal
+from . import hooks
+from .joint import Joint, Step
+
+_FORWARD, _BACKWARD = "must_be_in_forward", "must_be_in_backward"
+
+
+def split(
+    gm: fx.GraphModule,
+    joint: Joint,
+    schedule: Sequence[int],
+    *,
+    num_fwd_outputs: int,
+    static_lifetime_input_indices: Sequence[int] | None,
+) -> tuple[fx.GraphModule, fx.GraphModule]:
+    emitter = _Emitter(gm, joint, schedule)
+    graph, saved = emitter.run()
+    forward, backward = hooks.split(
+        gm, graph, saved, num_fwd_outputs=num_fwd_outputs, static_lifetime_input_indices=static_lifetime_input_indices
+    )
+    _check(graph, forward, backward)
+    return forward, backward
+
+
+def _check(graph: fx.Graph, forward: fx.GraphModule, backward: fx.GraphModule) -> None:
+    """The modules run what the schedule says, in its order; views that nothing reads are left out."""
+    for tag, module in ((_FORWARD, forward), (_BACKWARD, backward)):
+        names = [n.name for n in module.graph.nodes if n.op == "call_function"]
+        there = set(names)
+        wanted = [n for n in graph.nodes if n.op == "call_function" and n.meta.get("partitioner_tag") == tag]
+        missing = [n.name for n in wanted if n.name not in there and any(u.name in there for u in n.users)]
+        if missing or names != [n.name for n in wanted if n.name in there]:
+            raise Internal(f"PyTorch has cut the graph into other modules than the schedule's: {missing[:5]}")
+
+
+class _Emitter:
+    def __init__(self, gm: fx.GraphModule, joint: Joint, schedule: Sequence[int]) -> None:
+        self.old, self.joint, self.schedule = gm.graph, joint, schedule
+        self.new = fx.Graph()
+        self.env: dict[fx.Node, fx.Node] = {}  # the newest of each node
+        self.tag = _FORWARD
+        self.made_by: dict[fx.Node, fx.Node] = {}  # a new node's old one
+        self.saved: dict[fx.Node, None] = {}
+        self.in_backward: dict[fx.Node, fx.Node] = {}  # views of the forward, made again
+        self.states: dict[fx.Node, fx.Node] = {}  # of draws, when they ran first
+        self.runs: Counter[int] = Counter()
+        self.total = Counter(schedule)
+
+    def run(self) -> tuple[fx.Graph, list[fx.Node]]:
+        for node in self.old.nodes:
+            if node.op == "placeholder":
+                self._copy(node, lambda a: a)
+        missing = set(self.joint.problem.forward_outputs)
+        forward = None if missing else self._forward_results()
+        for op in self.schedule:
+            self._emit(self.joint.steps[op], again=self.runs[op] > 0, comes_again=self.total[op] > 1)
+            self.runs[op] += 1
+            missing.discard(op)
+            if forward is None and not missing:
+                forward = self._forward_results()
+        if forward is None:
+            raise Internal("the schedule does not compute what the forward returns")
+        backward = [self._value(o) if isinstance(o, fx.Node) else o for o in self.joint.backward]
+        old_output = next(n for n in self.old.nodes if n.op == "output")
+        output = self.new.output(tuple(forward + backward))
+        output.meta = dict(old_output.meta)
+        self.new.lint()
+        return self.new, list(self.saved)
+
+    def _forward_results(self) -> list[Any]:
+        """What the forward returns, once it is all there. The backward begins."""
+        results = [self._value(o) if isinstance(o, fx.Node) else o for o in self.joint.forward]
+        self.tag = _BACKWARD
+        return results
+
+    def _value(self, old: fx.Node) -> fx.Node:
+        """What a node that is emitted now reads for `old`."""
+        if old not in self.env and old.op == "get_attr":
+            return self._copy(old, lambda a: a)
+        node = self.env[old]
+        return node if self.tag == _FORWARD else self._across(node)
+
+    def _across(self, node: fx.Node) -> fx.Node:
+        """The same value within the backward: itself, or saved, or, of a view, the view made again of what is saved."""
+        if node.op == "get_attr" or node.meta.get("partitioner_tag") == _BACKWARD:
+            return node
+        if node.op == "placeholder":
+            if node not in self.tangents:
+                self.saved[node] = None
+            return node
+        old = self.made_by[node]
+        if old in self.joint.views or isinstance(node.meta.get("val"), (tuple, list)):
+            again = self.in_backward.get(node)
+            if again is None:
+                operands = {a: self._across(a) for a in node.all_input_nodes}
+                again = self._insert(old, node, lambda a: operands[a], f"{node.name}_in_backward")
+                self.in_backward[node] = again
+            return again
+        self.saved[node] = None
+        return node
+
+    def _emit(self, step: Step, *, again: bool, comes_again: bool) -> None:
+        for node in step.nodes:
+            if node is step.nodes[0] and step.draws and comes_again:
+                self._draw(node, again)
+            else:
+                self._copy(node, self._value, again)
+
+    def _copy(self, old: fx.Node, value: Callable[[fx.Node], fx.Node], again: bool = False) -> fx.Node:
+        name = f"{old.name}_recompute_{self._count(old)}" if again else None
+        node = self._insert(old, old, value, name)
+        self.env[old] = node
+        return node
+
+    def _count(self, old: fx.Node) -> int:
+        self.clones = getattr(self, "clones", Counter())
+        self.clones[old] += 1
+        return int(self.clones[old])
+
+    def _insert(self, old: fx.Node, like: fx.Node, value: Callable[[fx.Node], fx.Node], name: str | None) -> fx.Node:
+        # Operands first: one may have to be made.
+        operands = {a: value(a) for a in like.all_input_nodes}
+        node = self.new.node_copy(like, lambda a: operands[a])
+        if name:
+            node._rename(name)
+        node.meta = dict(old.meta)
+        if node.op == "call_function":
+            node.meta["partitioner_tag"] = self.tag
+            node.meta.pop("recompute", None)
+        elif node.op == "get_attr":
+            node.meta.pop("partitioner_tag", None)
+        self.made_by[node] = old
+        return node
+
+    def _draw(self, old: fx.Node, again: bool) -> None:
+        """A draw that comes again: its first run keeps the generator's state, the others are given it."""
+        operands = {a: self._value(a) for a in old.all_input_nodes}
+        args, kwargs = fx.node.map_arg((old.args, dict(old.kwargs)), lambda a: operands[a])
+        if again:
+            state = self._across(self.states[old]) if self.tag == _BACKWARD else self.states[old]
+            node = self.new.call_function(hooks.run_with_rng_state, (state, old.target, *args), kwargs)
+            node._rename(f"{old.name}_recompute_{self._count(old)}")
+            node.meta = {**old.meta, "partitioner_tag": self.tag}
+        else:
+            state_value = hooks.state_like(next(t for t in pytree.tree_leaves(old.meta["val"]) if isinstance(t, torch.Tensor)))
+            both = self.new.call_function(hooks.run_and_save_rng_state, (old.target, *args), kwargs)
+            both.meta = {**old.meta, "val": (state_value, old.meta["val"]), "partitioner_tag": self.tag}
+            state = self.new.call_function(operator.getitem, (both, 0))
+            state.meta = {"val": state_value, "partitioner_tag": self.tag}
+            state._rename(f"{old.name}_state")
+            node = self.new.call_function(operator.getitem, (both, 1))
+            node.meta = {**old.meta, "partitioner_tag": self.tag}
+            self.states[old] = state
+            self.made_by[both] = self.made_by[state] = old
+        node.meta.pop("recompute", None)
+        self.env[old] = node
+        self.made_by[node] = old
+
+    @property
+    def tangents(self) -> set[fx.Node]:
+        if not hasattr(self, "_tangents"):
+            self._tangents = set(hooks.tangents(self.new))
+        return self._tangents

@@ -1,0 +1,59 @@
+"""What a user may ask for, checked before anything else is done."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from ..budget import Budget, BudgetLike, parse_budget
+from ..errors import BadInput
+
+KERNELS = ("aot_eager", "inductor")
+
+
+@dataclass(frozen=True)
+class Options:
+    """budget: bytes as a number or as "2GiB", a share of the graph's own peak such as "50%", or "min", the least that is found.
+    kernels: "aot_eager", PyTorch's own, the same bits as without `torch.compile`; or "inductor".
+    effort: about seconds of planning on one core; 0: by the number of ops.
+    seed: of the search.
+    costs: a file of `isthmus.torch.measure`, or "measured": each op is timed here as its graph is compiled. Without it they are estimated.
+    allow_recompute: custom ops that give the same bits each time they run, as ops or as names such as "mylib::gelu".
+    inductor: settings of inductor, where it is used.
+    """
+
+    budget: BudgetLike
+    kernels: str = "aot_eager"
+    effort: float = 0.0
+    seed: int = 0
+    costs: str | Path | None = None
+    allow_recompute: Iterable[Any] = ()
+    inductor: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        parse_budget(self.budget)
+        if self.kernels not in KERNELS:
+            raise BadInput(f"kernels are {' or '.join(map(repr, KERNELS))}; got {self.kernels!r}")
+        if not isinstance(self.effort, (int, float)) or not 0 <= self.effort < math.inf:
+            raise BadInput(f"effort is a number from 0 on, got {self.effort!r}")
+        if self.inductor and self.kernels != "inductor":
+            raise BadInput("settings of inductor were given, and kernels are 'aot_eager'")
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any] | None) -> Options:
+        """Of the dictionary that torch.compile is given."""
+        given = dict(options or {})
+        names = [f.name for f in fields(cls)]
+        for name in given:
+            if name not in names:
+                raise BadInput(f"'{name}' is no option of the backend 'isthmus': those are {', '.join(names)}")
+        if "budget" not in given:
+            raise BadInput("""the backend 'isthmus' needs a budget, such as options={"budget": "2GiB"}, {"budget": "50%"} or {"budget": "min"}""")
+        return cls(**given)
+
+    @property
+    def parsed(self) -> Budget:
+        return parse_budget(self.budget)

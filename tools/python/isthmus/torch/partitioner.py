@@ -1,0 +1,128 @@
+"""The partitioner: takes a joint graph, plans it, and gives back a forward and a backward module."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from torch import fx
+
+from .. import __version__
+from ..errors import CannotBeMet
+from ..planning import Plan, plan
+from . import hooks, measuring, modules, reports, rules
+from .costs import Costs, bytes_of, tensors_in
+from .joint import Joint, extract, prepare
+from .options import Options
+
+
+class Partitioner(hooks.CustomPartitionerFn):
+    """For `torch.compile(model, options={"custom_partitioner_fn": isthmus.torch.Partitioner(budget="2GiB", kernels="inductor")})`; the
+    backend "isthmus" makes its own. It is plain data, and may be pickled."""
+
+    def __init__(self, budget: Any, **options: Any) -> None:
+        """Options are those of the backend."""
+        self.options = Options(budget=budget, **options)
+        self._allowed = rules.allowed_targets(self.options.allow_recompute)
+        costs = self.options.costs
+        self._costs = Costs() if costs in (None, "measured") else Costs.load(costs)
+
+    def uuid(self) -> str:
+        """What compiled code depends on. Never None: code that another process kept would be taken whatever made it."""
+        o = self.options
+        digest = hashlib.sha256()
+        for part in (__version__, _sources(), o.budget, o.kernels, o.effort, o.seed, o.costs == "measured", sorted(self._allowed), sorted(self._costs.table.items())):
+            digest.update(repr(part).encode())
+        return digest.hexdigest()
+
+    def __call__(
+        self,
+        gm: fx.GraphModule,
+        joint_inputs: Sequence[object],
+        *,
+        num_fwd_outputs: int,
+        static_lifetime_input_indices: Sequence[int] | None = None,
+        **others: Any,
+    ) -> tuple[fx.GraphModule, fx.GraphModule]:
+        static = list(static_lifetime_input_indices or ())
+        if isinstance(joint_inputs, list) and not joint_inputs:  # the body of a subgraph, which the graph outside calls as one op
+            return hooks.min_cut(gm, joint_inputs, num_fwd_outputs=num_fwd_outputs, static_lifetime_input_indices=static)
+        start = time.perf_counter()
+        prepare(gm, num_fwd_outputs)
+        joint = extract(gm, num_fwd_outputs, self._costs_of(gm), self._allowed)
+        found = self._plan(joint)
+        forward, backward = modules.split(
+            gm, joint, found.schedule, num_fwd_outputs=num_fwd_outputs, static_lifetime_input_indices=static
+        )
+        self._report(joint, found, forward, num_fwd_outputs, time.perf_counter() - start)
+        return forward, backward
+
+    def _costs_of(self, gm: fx.GraphModule) -> Costs:
+        times = self.options.costs == "measured"
+        measured = measuring.known(gm.graph.nodes, runs=3 if times else 0)
+        workspaces = {key: m.workspace_bytes for key, m in measured.items() if m.workspace_bytes}
+        table = {key: m.us for key, m in measured.items() if m.us is not None} if times else self._costs.table
+        return Costs(table, workspaces)
+
+    def _budget(self, joint: Joint) -> int | str:
+        """What is left for the plan once what is reserved is taken off."""
+        wanted = self.options.parsed
+        if wanted.bytes is not None:
+            return max(0, wanted.bytes - joint.reserved_bytes)
+        if wanted.share is not None:
+            return max(0, int(wanted.share * self._baseline(joint)) - joint.reserved_bytes)
+        return "min"
+
+    def _baseline(self, joint: Joint) -> int:
+        order = [i for i, op in enumerate(joint.problem) if not op.pinned]
+        return Plan.from_schedule(joint.problem, order).figures.baseline_peak_bytes + joint.reserved_bytes
+
+    def _plan(self, joint: Joint) -> Plan:
+        budget = self._budget(joint)
+        try:
+            return plan(joint.problem, budget, effort=self.options.effort, seed=self.options.seed)
+        except CannotBeMet as e:
+            assert e.plan is not None and e.plan.figures.smallest_peak_bytes is not None
+            least = e.plan.figures.smallest_peak_bytes + joint.reserved_bytes
+            error = CannotBeMet(
+                f"a budget of {self.options.budget} cannot be met: the least peak that was found for this graph is {least} bytes "
+                f"({least / reports.MIB:.1f} MiB), {least / self._baseline(joint):.1%} of its own; "
+                f"""ask for that or more, or for options={{"budget": "min"}}"""
+            )
+            error.plan = e.plan
+            raise error from None
+
+    def _report(self, joint: Joint, found: Plan, forward: fx.GraphModule, num_fwd_outputs: int, seconds: float) -> None:
+        figures, wanted = found.figures, self.options.parsed
+        output = next(n for n in forward.graph.nodes if n.op == "output")
+        saved = [a for a in output.args[0][num_fwd_outputs:] if isinstance(a, fx.Node) and a.op != "placeholder"]
+        baseline = figures.baseline_peak_bytes + joint.reserved_bytes
+        budget = int(wanted.share * baseline) if wanted.share is not None else wanted.bytes
+        graph = reports.GraphReport(
+            name=f"graph {hooks.compilation() or reports.count()}",
+            ops=sum(bool(s.nodes) for s in joint.steps),
+            budget_bytes=budget,
+            baseline_peak_bytes=baseline,
+            planned_peak_bytes=figures.peak_bytes + joint.reserved_bytes,
+            lower_bound_bytes=None if figures.lower_bound_bytes is None else figures.lower_bound_bytes + joint.reserved_bytes,
+            added_cost=figures.recompute_overhead,
+            recomputed=figures.recomputed,
+            saved_bytes=sum(bytes_of(t) for n in saved for t in tensors_in(n.meta.get("val"))),
+            plan_seconds=seconds,
+            symbolic=joint.symbolic,
+        )
+        if joint.symbolic:
+            warnings.warn(f"{graph.name} has symbolic sizes: it was planned for the sizes of this call, and others have another peak", stacklevel=2)
+        reports.add(graph)
+
+
+def _sources() -> str:
+    """A digest of this package's own files: a change of them makes other modules."""
+    digest = hashlib.sha256()
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
