@@ -16,6 +16,9 @@ import time
 import unittest
 
 import isthmus
+import joint_graphs
+from isthmus import _library
+from isthmus.planning import search
 
 PACKAGE = os.path.dirname(isthmus.__file__)
 
@@ -87,6 +90,14 @@ def random_problem(rng):
     last = len(problem) - 1
     problem.outputs = [(last, rng.randrange(len(problem[last].bytes))), rng.randrange(1, last + 1)]
     return problem
+
+
+def planned(handle, seed):
+    try:
+        plan = search(handle, "70%", 0.002, seed, None)
+    except isthmus.CannotBeMet as error:
+        plan = error.plan
+    return plan.schedule, plan.figures
 
 
 class Plans(unittest.TestCase):
@@ -254,6 +265,8 @@ class Problems(unittest.TestCase):
             (isthmus.BadInput, "what is pinned has one output, got 2", ([], 0, [8, 8]), {"pinned": True}),
             (TypeError, "may_reuse of op 'a' is a list of pairs", ([x], 1, 8), {"may_reuse": [0]}),
             (isthmus.BadInput, "the read in may_reuse of op 'a'", ([x], 1, 8), {"may_reuse": [(0, 1)]}),
+            (isthmus.BadInput, "the kind of op 'a' is one of computes, starts_offload", ([x], 1, 8), {"kind": "copies"}),
+            (isthmus.BadInput, "op 'a' reads op 7", ([x], 1, 8), {"of": 7}),
         ):
             with self.subTest(message), self.assertRaisesRegex(error, message):
                 problem.add("a", *arguments, **options)
@@ -318,6 +331,28 @@ class Problems(unittest.TestCase):
 
         self.assertEqual((peak(False), peak(True)), (200, 100))
 
+    def test_a_tensor_goes_to_the_host_and_back(self):
+        problem = isthmus.Problem("offload", alignment=1)
+        x = problem.add("x", bytes=100, pinned=True)
+        kept = problem.add("kept", [x], 1000, 100)
+        value = kept
+        for i in range(4):
+            value = problem.add(f"f{i}", [value], 10, 100)
+        last = problem.add("last", [value, kept], 1, 100)
+        problem.outputs = [last]
+        start = problem.add("to", [kept], kind="starts_offload", transfer_time=5)
+        wait = problem.add("there", [start], kind="waits_offload")
+        back = problem.add("from", [wait], 0, 100, kind="starts_prefetch", transfer_time=5)
+        end = problem.add("back", [back], kind="waits_prefetch", of=kept)
+        with_all = isthmus.Plan.from_schedule(problem, [1, start, 2, wait, 3, 4, back, 5, end, last])
+        self.assertEqual((with_all.figures.transfers, with_all.figures.recomputed), (2, 0))
+        self.assertEqual(isthmus.Problem.from_json(problem.to_json()).to_json(), problem.to_json())
+        without = isthmus.Plan.from_schedule(problem, [1, 2, 3, 4, 5, last])
+        self.assertEqual((without.figures.transfers, with_all.figures.cost), (0, without.figures.cost))
+        problem.add("wrong", [back])
+        with self.assertRaisesRegex(isthmus.BadInput, "wrong"):
+            isthmus.plan(problem, "min")
+
     def test_text_there_and_back(self):
         rng = random.Random(2)
         for _ in range(60):
@@ -332,6 +367,20 @@ class Problems(unittest.TestCase):
             if len(back) == len(problem):  # no output is read alone where there are several
                 self.assertEqual((again.peak_bytes, again.cost), (figures.peak_bytes, figures.cost))
             self.assertEqual(again.baseline_cost, figures.baseline_cost)
+
+    def test_the_text_of_a_file_says_what_the_file_does(self):
+        rng = random.Random(5)
+        with_optional = 0
+        for number in range(150):
+            graph = joint_graphs.random_problem(rng, number)
+            problem = isthmus.Problem.from_dict(graph)
+            again = isthmus.Problem.from_json(problem.to_json())
+            self.assertEqual((list(again), again.to_json()), (list(problem), problem.to_json()))
+            with_optional += any(op.is_optional for op in problem)
+            text = json.dumps(graph).encode()
+            read_by_the_library = _library.make("problem", "problem_from_json", text, len(text))
+            self.assertEqual(planned(problem._handle(), number), planned(read_by_the_library, number))
+        self.assertGreater(with_optional, 50)
 
     def test_all_that_an_op_has_is_in_the_text(self):
         problem = isthmus.Problem("all", order="phases")

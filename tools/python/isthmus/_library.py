@@ -9,6 +9,7 @@ from typing import Any
 from ._shared_library import OUT, Handle, SharedLibrary
 
 TEXT, DOT = 0, 1  # forms of a graph
+NONE = 2**32 - 1
 
 
 class Arrays(ctypes.Structure):
@@ -33,6 +34,13 @@ class Arrays(ctypes.Structure):
         ("num_forward_outputs", c_size_t),
         ("forward_outputs", POINTER(c_uint32)),
         ("alignment", c_int64),
+        ("donation_begin", POINTER(c_size_t)),
+        ("donation_output", POINTER(c_uint32)),
+        ("donation_input", POINTER(c_uint32)),
+        ("kind", POINTER(c_uint8)),
+        ("of_op", POINTER(c_uint32)),
+        ("of_output", POINTER(c_uint32)),
+        ("transfer_time", POINTER(c_double)),
     ]
 
 
@@ -48,6 +56,7 @@ class PlanOptions(ctypes.Structure):
         ("seed", c_uint64),
         ("progress", Progress),
         ("user", c_void_p),
+        ("place", c_int32),
     ]
 
 
@@ -79,7 +88,8 @@ _library = SharedLibrary(
         "plan_from_schedule": [c_void_p, POINTER(c_uint32), c_size_t, OUT],
         "plan_figures": [c_void_p, POINTER(PlanFigures)],
         "graph_from_text": [c_char_p, c_size_t, OUT],
-        "graph_load": [c_char_p, OUT],
+        "graph_load": [c_char_p, c_char_p, OUT],
+        "graph_save": [c_void_p, c_char_p],
         "graph_differentiate": [c_void_p, c_char_p, c_char_p, OUT],
         "problem_of_graph": [c_void_p, OUT],
         "graph_rematerialize": [c_void_p, c_void_p, OUT],

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 from ctypes import POINTER, c_char_p, c_double, c_int32, c_int64, c_size_t, c_uint64, c_void_p
-from typing import Any
 
 from ._shared_library import OUT, Handle, SharedLibrary
 
@@ -48,7 +47,6 @@ _library = SharedLibrary(
     1,
     {
         "open": [c_char_p, POINTER(Options), OUT],
-        "open_text": [c_char_p, c_size_t, POINTER(Options), OUT],
         "set": [c_void_p, c_char_p, c_int32, c_int32, POINTER(c_int64), c_void_p],
         "step": [c_void_p, c_uint64],
         "get": [c_void_p, c_char_p, c_void_p, c_size_t],
@@ -73,8 +71,8 @@ def default_options() -> Options:
     return options
 
 
-def opened(name: str, *arguments: Any) -> Handle:
-    return _library.make("close", name, *arguments)
+def opened(path: bytes, options: Options) -> Handle:
+    return _library.make("close", "open", path, options)
 
 
 def tensors(name: str, session: Handle) -> list[TensorInfo]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 import os
-from typing import TYPE_CHECKING, Iterable
+from typing import TYPE_CHECKING, Iterable, Mapping
 
 from . import _library
 from ._watched import ProgressFunction
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Graph:
-    """A graph of the text form, which does not change: what is made of it is another graph."""
+    """A graph of the text form or of ONNX, which does not change: what is made of it is another graph."""
 
     def __init__(self, handle: _library.Handle, plan: Plan | None = None) -> None:
         """Use `Graph.load`, `Graph.from_text` or the methods of another graph."""
@@ -26,9 +27,10 @@ class Graph:
         self._plan = plan
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Graph:
-        """Of a file .isth, with the weights that it names."""
-        return cls(_library.make("graph", "graph_load", os.fsencode(os.fspath(path))))
+    def load(cls, path: str | os.PathLike[str], sizes: Mapping[str, int] | None = None) -> Graph:
+        """Of a file .isth or .onnx. `sizes` binds the sizes that an ONNX model leaves open, as {"batch": 32}."""
+        bound = ",".join(f"{name}={operator.index(size)}" for name, size in sizes.items()).encode() if sizes else None
+        return cls(_library.make("graph", "graph_load", os.fsencode(os.fspath(path)), bound))
 
     @classmethod
     def from_text(cls, text: str) -> Graph:
@@ -59,6 +61,10 @@ class Graph:
     def plan(self) -> Plan | None:
         """Of a graph that `optimize` has made. Its schedule counts the original's inputs first, and then its nodes."""
         return self._plan
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """As .isth or .onnx, by the end of the path, whole or not at all. Large weights go to a file beside it."""
+        _library.call("graph_save", self._handle, os.fsencode(os.fspath(path)))
 
     def to_text(self) -> str:
         """In the text form, with all weights inline."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import json
 import math
 import numbers
 import operator
@@ -12,10 +11,11 @@ from dataclasses import dataclass
 from typing import Any, Iterable, Iterator, Mapping, Sequence, SupportsIndex, Union
 
 from . import _library
-from .errors import BadInput, Unsupported
+from .errors import BadInput
 
 PHASES = ("forward", "backward", "update")
 ORDERS = ("free", "phases", "fixed")
+KINDS = ("computes", "starts_offload", "waits_offload", "starts_prefetch", "waits_prefetch")
 _MOST_BYTES = 2**62
 _MOST_ALIGNMENT = 2**30
 _PINNED, _RUNS_ONCE = 1, 2
@@ -39,6 +39,14 @@ class Op:
     workspace: int = 0
     view_of: int | None = None
     may_reuse: tuple[tuple[int, int], ...] = ()
+    kind: str = "computes"
+    of: int | tuple[int, int] | None = None
+    transfer_time: float = 0.0
+
+    @property
+    def is_optional(self) -> bool:
+        """No schedule has to run it."""
+        return self.of is not None or self.kind != "computes"
 
 
 class Problem:
@@ -72,6 +80,9 @@ class Problem:
         workspace: SupportsIndex = 0,
         view_of: SupportsIndex | None = None,
         may_reuse: Iterable[tuple[SupportsIndex, SupportsIndex]] = (),
+        kind: str = "computes",
+        of: ReadLike | None = None,
+        transfer_time: float = 0.0,
     ) -> int:
         """Adds an op and gives its number.
 
@@ -85,6 +96,13 @@ class Problem:
         workspace: bytes that are live while it runs.
         view_of: which of the reads its result shares the storage of; then it has no bytes of its own.
         may_reuse: pairs of an output and a read: where the read is the last of its storage, the output may take its bytes over.
+
+        Some ops are optional, and only such ops may read them. They are other ways to make what an op makes:
+        of: the op of which this is another form, or the op and which of its outputs; of the same bytes.
+        kind: what the op does. A copy to the host's memory and back is four ops: "starts_offload" reads what is copied;
+            "waits_offload" reads that; "starts_prefetch" reads that and has the bytes of what comes back; "waits_prefetch" reads that,
+            and is `of` the op that made it.
+        transfer_time: of starts, microseconds.
         """
         sizes = tuple(_sizes(bytes, f"op {name!r}"))
         reads = tuple(self._read(read, f"op {name!r}") for read in reads)
@@ -99,6 +117,9 @@ class Problem:
             workspace=_number(workspace, f"the workspace of op {name!r}", 0, _MOST_BYTES),
             view_of=None if view_of is None else _number(view_of, f"view_of of op {name!r}", 0, len(reads) - 1),
             may_reuse=tuple(_reuse(pair, len(sizes), len(reads), name) for pair in may_reuse),
+            kind=_kind(kind, name),
+            of=None if of is None else self._form_of(of, f"op {name!r}"),
+            transfer_time=_cost(transfer_time, name),
         )
         if op.view_of is not None and op.bytes != (0,):
             raise BadInput(f"op {name!r} is a view, which has no bytes of its own; got {bytes}")
@@ -108,6 +129,9 @@ class Problem:
             raise BadInput(f"op {name!r}: what is pinned has one output, got {len(op.bytes)}")
         if not op.bytes:
             raise BadInput(f"op {name!r} has no output; where nothing is made, that is one of 0 bytes")
+        return self._append(op)
+
+    def _append(self, op: Op) -> int:
         self._ops.append(op)
         self._made = None
         return len(self._ops) - 1
@@ -176,6 +200,8 @@ class Problem:
     @classmethod
     def from_dict(cls, graph: Mapping[str, Any]) -> Problem:
         """Of the content of such a file."""
+        import json
+
         try:
             text = json.dumps(dict(graph))
         except TypeError as error:
@@ -208,9 +234,19 @@ class Problem:
             raise TypeError(f"{reader}: a read is an op's number, or a pair of it and of an output's; got {read!r}") from None
         if not 0 <= op < len(self._ops):
             raise BadInput(f"{reader} reads op {op}, which does not come before it: there are {len(self._ops)}")
-        if not 0 <= output < len(self._ops[op].bytes):
-            raise BadInput(f"{reader} reads output {output} of {self._ops[op].name!r}, which has {len(self._ops[op].bytes)}")
+        if not 0 <= output < self._width(op):
+            raise BadInput(f"{reader} reads output {output} of {self._ops[op].name!r}, which has {self._width(op)}")
         return op, output
+
+    # How many outputs an op has. A wait for what comes back has those of its start.
+    def _width(self, number: int) -> int:
+        op = self._ops[number]
+        return len(self._ops[op.reads[0][0]].bytes) if op.kind == "waits_prefetch" and op.reads else len(op.bytes)
+
+    # The checked form of `of`: an op, or one of its outputs.
+    def _form_of(self, of: ReadLike, form: str) -> int | tuple[int, int]:
+        made = self._read(of, form)
+        return made if isinstance(of, tuple) else made[0]
 
     # The library's problem, made when it is first asked for.
     def _handle(self) -> _library.Handle:
@@ -259,6 +295,12 @@ def _phase(phase: Any, name: str) -> str:
     return str(phase)
 
 
+def _kind(kind: Any, name: str) -> str:
+    if kind not in KINDS:
+        raise BadInput(f"the kind of op {name!r} is one of {', '.join(KINDS)}; got {kind!r}")
+    return str(kind)
+
+
 def _reuse(pair: Any, outputs: int, reads: int, name: str) -> tuple[int, int]:
     if not isinstance(pair, (tuple, list)) or len(pair) != 2:
         raise TypeError(f"may_reuse of op {name!r} is a list of pairs of an output and a read, got {pair!r}")
@@ -277,16 +319,12 @@ def _begins(lists: Iterable[Sequence[Any]]) -> list[int]:
 
 def _made(problem: Problem) -> _library.Handle:
     ops = list(problem)
-    if any(op.may_reuse for op in ops):  # which the arrays cannot say
-        text = problem.to_json().encode()
-        if len(json.loads(text)["nodes"]) > len(ops):
-            raise Unsupported("may_reuse in a problem in which some of several outputs are read alone")
-        return _library.make("problem", "problem_from_json", text, len(text))
-
     def array(kind: Any, items: Sequence[Any]) -> Any:
         return (kind * max(1, len(items)))(*items)
 
     reads = [read for op in ops for read in op.reads]
+    donations = [pair for op in ops for pair in op.may_reuse]
+    forms = [(op.of, _library.NONE) if isinstance(op.of, int) else op.of or (_library.NONE, _library.NONE) for op in ops]
     arrays = _library.Arrays(
         size=ctypes.sizeof(_library.Arrays),
         num_ops=len(ops),
@@ -308,5 +346,12 @@ def _made(problem: Problem) -> _library.Handle:
         num_forward_outputs=len(problem.forward_outputs),
         forward_outputs=array(ctypes.c_uint32, problem.forward_outputs),
         alignment=problem.alignment,
+        donation_begin=array(ctypes.c_size_t, _begins(op.may_reuse for op in ops)),
+        donation_output=array(ctypes.c_uint32, [output for output, _ in donations]),
+        donation_input=array(ctypes.c_uint32, [read for _, read in donations]),
+        kind=array(ctypes.c_uint8, [KINDS.index(op.kind) for op in ops]),
+        of_op=array(ctypes.c_uint32, [op for op, _ in forms]),
+        of_output=array(ctypes.c_uint32, [output for _, output in forms]),
+        transfer_time=array(ctypes.c_double, [op.transfer_time for op in ops]),
     )
     return _library.make("problem", "problem_from_arrays", arrays)

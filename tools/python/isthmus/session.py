@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import operator
+import os
+import tempfile
 import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Mapping, SupportsIndex, Union
@@ -66,8 +68,10 @@ class Session:
         options.seed = _within(seed, "a seed", 2**64)
         options.threads = _within(threads, "a number of threads", 2**16)
         options.lowers = lowers
-        text = graph.to_text().encode("utf-8", "surrogateescape")
-        self._handle = _library.opened("open_text", text, len(text), options)
+        with tempfile.TemporaryDirectory(prefix="isthmus-") as folder:  # the library keeps what it has mapped
+            path = os.path.join(folder, "graph.isth")
+            graph.save(path)
+            self._handle = _library.opened(path.encode(), options)
         self.inputs, self.outputs = (_tensors(self._handle, function) for function in ("inputs", "outputs"))
         self._by_name = {tensor.name: tensor for tensor in self.inputs}
         self._keeps_state = keeps_state
