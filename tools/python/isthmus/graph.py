@@ -46,6 +46,8 @@ class Graph:
         loss: "cross_entropy", "mse", "mean" or "%value", as the command line's --loss; None: what the graph names.
         wrt: what gradients are taken for: names in a list, or in a string with commas and wildcards; None: all parameters.
         """
+        if not isinstance(loss, (str, type(None))):
+            raise TypeError(f"a loss is a string, got {type(loss).__name__}")
         names = None if wrt is None else _names(wrt).encode()
         return Graph(_library.make("graph", "graph_differentiate", self._handle, None if loss is None else loss.encode(), names))
 
