@@ -26,13 +26,17 @@ static isthmus_status statusOf(ErrorKind kind) {
   return ISTHMUS_INTERNAL;
 }
 
+// The message is the command line's, with places, quoted lines and notes.
 isthmus_status fail(llvm::Error e, isthmus_error **error) {
   isthmus_status status = ISTHMUS_BAD_INPUT;
   llvm::Error seen = llvm::handleErrors(std::move(e), [&](std::unique_ptr<DiagError> d) {
     status = statusOf(d->kind);
     return llvm::Error(std::move(d));
   });
-  return fail(status, plainMessage(std::move(seen)), error);
+  const std::string text = toString(std::move(seen));
+  llvm::StringRef message = text;
+  message.consume_front("error: ");
+  return fail(status, message.str(), error);
 }
 
 isthmus_status isNull(const char *name, isthmus_error **error) {

@@ -12,7 +12,6 @@
 #include "passes/simplify/dce.h"
 #include "tools/c/handles.h"
 #include "tools/cli/default_input.h"
-#include <google/protobuf/stubs/logging.h>
 
 using namespace isthmus;
 using namespace isthmus::c;
@@ -52,17 +51,7 @@ static llvm::Expected<std::map<std::string, int64_t>> sizesOf(llvm::StringRef te
   return sizes;
 }
 
-// Errors say what protobuf would log.
-static void silenceProtobuf() {
-  static const bool isSilent = [] {
-    google::protobuf::SetLogHandler(nullptr);
-    return true;
-  }();
-  (void)isSilent;
-}
-
 static llvm::Expected<Graph> loadOnnx(const std::string &path, const char *sizes) {
-  silenceProtobuf();
   OnnxOptions options;
   if (sizes) {
     auto dims = sizesOf(sizes);
@@ -104,7 +93,6 @@ static llvm::Error saved(const Graph &g, llvm::StringRef path) {
     return saveIsth(g, path);
   if (!path.endswith(".onnx"))
     return neitherSuffix(path);
-  silenceProtobuf();
   OnnxExportOptions options;
   options.draw = [&](const Input &input) { return defaultInput(g, input, /*seed=*/0); };
   return saveOnnx(g, path, options);
