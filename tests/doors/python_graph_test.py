@@ -100,7 +100,9 @@ class Graphs(unittest.TestCase):
         with self.assertRaisesRegex(TypeError, "a graph's text is a string"):
             isthmus.Graph.from_text(MLP.encode())
         with self.assertRaises(isthmus.BadInput):
-            isthmus.Graph.from_text("\0\ud800")
+            isthmus.Graph.from_text("\0")
+        with self.assertRaises(ValueError):
+            isthmus.Graph.from_text("\ud800")
 
     def test_copies(self):
         graph = isthmus.Graph.from_text(MLP)

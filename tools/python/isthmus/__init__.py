@@ -15,6 +15,7 @@ from .errors import BadInput, Cancelled, CannotBeMet, Error, Internal, Unsupport
 from .graph import Graph
 from .planning import Figures, Plan, plan
 from .problem import Op, Problem
+from .session import RunFigures, Session, Tensor
 
 __all__ = [
     "BadInput",
@@ -35,11 +36,3 @@ __all__ = [
 ]
 __version__ = _version()
 
-
-def __getattr__(name: str) -> object:
-    """Of the library that runs graphs, which is loaded with the first of them."""
-    if name in ("RunFigures", "Session", "Tensor"):
-        from . import session
-
-        return getattr(session, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -11,11 +11,12 @@ from ._watched import ProgressFunction
 from .budget import BudgetLike
 from .errors import BadInput
 from .planning import Plan, search
+from .session import Session, Tensor
 
 if TYPE_CHECKING:
     import numpy
 
-    from .session import Feeds, Tensor
+    from .session import Feeds
 
 
 class Graph:
@@ -78,7 +79,7 @@ class Graph:
 
     @property
     def inputs(self) -> list[Tensor]:
-        """Inputs, parameters and constants, in the graph's order. (Of the library that runs graphs, as outputs and run.)"""
+        """Inputs, parameters and constants, in the graph's order. (They are told, as `outputs`, by the library that runs graphs.)"""
         return self._signature()[0]
 
     @property
@@ -92,13 +93,9 @@ class Graph:
             its name draw.
         threads: 0: one for each core.
         """
-        from .session import Session
-
         return Session(self, seed=seed, threads=threads).run(feeds)
 
     def _signature(self) -> tuple[list[Tensor], list[Tensor]]:
-        from .session import Session
-
         session = Session(self)
         return session.inputs, session.outputs
 

@@ -127,7 +127,7 @@ class Session:
         data = numpy.require(given.astype(wanted, copy=False), requirements=["C", "A"])
         sizes = (ctypes.c_int64 * max(1, data.ndim))(*data.shape)
         dtype = "f32" if tensor.dtype == "bf16" else tensor.dtype
-        _library.call("set", self._handle, name.encode(), _DTYPES.index(dtype), data.ndim, sizes, data.ctypes.data)
+        _library.call("set", self._handle, name.encode("utf-8", "surrogateescape"), _DTYPES.index(dtype), data.ndim, sizes, data.ctypes.data)
 
 
 # Whether floats lose nothing but digits, and integers nothing.
