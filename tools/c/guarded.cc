@@ -11,7 +11,6 @@
 #include <csetjmp>
 #include <cstdlib>
 #include <exception>
-#include <google/protobuf/stubs/logging.h>
 #include <new>
 
 namespace isthmus::c {
@@ -48,8 +47,8 @@ void leave(std::string why) {
   std::abort();
 }
 
-// From here on they lead back, and protobuf logs nothing. The library has its own copies of all
-// these handlers: those of a host are not touched.
+// From here on they lead back. The library has its own copies of all these handlers: those of a host
+// are not touched.
 void expectBugs() {
   static const bool isSet = [] {
     setBugHandler([](const Bug &bug) { leave(bugText(bug)); });
@@ -58,7 +57,6 @@ void expectBugs() {
     llvm::install_bad_alloc_error_handler(
         [](void *, const char *, bool) { leave("there is no memory left"); });
     std::set_terminate(onTermination);
-    google::protobuf::SetLogHandler(nullptr);
     return true;
   }();
   (void)isSet;

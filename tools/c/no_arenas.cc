@@ -5,6 +5,7 @@
 #include "ir/check.h"
 #include <cstdio>
 #include <google/protobuf/arena.h>
+#include <google/protobuf/stubs/logging.h>
 
 [[noreturn]] static void noArena() {
   ISTHMUS_UNREACHABLE("there are no arenas of protobuf in this library");
@@ -28,8 +29,10 @@ __thread ThreadSafeArena::ThreadCache ThreadSafeArena::thread_cache_ = {};
 
 } // namespace google::protobuf
 
-// Nothing is logged to it (guarded.cc).
 extern "C" {
 extern __attribute__((visibility("hidden"))) FILE *isthmus_protobuf_stderr;
 FILE *isthmus_protobuf_stderr = stderr;
 }
+
+// Nor is anything logged: the library prints nothing.
+static const bool isSilent = (google::protobuf::SetLogHandler(nullptr), true);
