@@ -15,6 +15,9 @@ import command  # noqa: E402
 
 command.with_python_of_torch()
 
+for variable in ("ISTHMUS_LIBRARY", "ISTHMUS_RUN_LIBRARY"):
+    os.environ[variable] = os.path.abspath(os.environ[variable])  # another folder will be the current one
+
 
 def snippets(text):
     """Each with what the page shows of its output: what stands right behind it."""

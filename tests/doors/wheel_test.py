@@ -107,7 +107,7 @@ class Wheel(unittest.TestCase):
                 "[Tensor(name='y', kind='output', dtype='f32', shape=(3,))]",
                 "numpy",
                 "[('torch_dynamo_backends', 'isthmus', 'isthmus.torch:backend')]",
-                "True ['torch ; extra == \"torch\"', 'numpy ; extra == \"run\"']",
+                "True ['torch; extra == \"torch\"', 'numpy; extra == \"run\"']",
                 "True",
             ],
         )
