@@ -92,8 +92,6 @@ llvm::Expected<Compiled> compile(Graph g, const CompileOptions &o, const Target 
 // differentiated.
 llvm::Expected<Graph> prepared(Graph g, const CompileOptions &o);
 
-// The figures of a search for a plan.
-void setBound(Figures &f, const plan::PlanResult &found);
 llvm::Error budgetNotMet(const Figures &f, int64_t budgetBytes);
 llvm::Error interruptedBefore(const Figures &f, int64_t budgetBytes);
 

@@ -1,6 +1,8 @@
 // What a plan promises.
 #pragma once
 
+#include "passes/plan/planner.h"
+
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -21,5 +23,10 @@ struct Figures {
   size_t transfers = 0;  // to the host and back
   double planSeconds = 0;
 };
+
+// Of a plan for a problem, whether or not that was made of a graph.
+Figures figuresOf(const plan::Problem &p, const plan::PlanResult &found);
+// What a search found about costs that cannot be gone below.
+void setBound(Figures &f, const plan::PlanResult &found);
 
 } // namespace isthmus

@@ -224,16 +224,6 @@ llvm::Expected<Compiled> planned(Graph given, const CompileOptions &o, const Tar
   return Planning(std::move(given), o, target).run();
 }
 
-void setBound(Figures &f, const plan::PlanResult &found) {
-  if (!found.isWithin)
-    return;
-  f.lowerBoundOverhead = std::nullopt;
-  if (found.leastCost)
-    f.lowerBoundOverhead = plan::overhead(*found.leastCost, found.baseline.cost);
-  if (f.lowerBoundOverhead > 1e-12)
-    f.boundModel = "plan-order";
-}
-
 llvm::Error budgetNotMet(const Figures &f, int64_t budget) {
   Diag d = makeDiag("a budget of {0} ({1} bytes) cannot be met: the smallest that was found is {2} "
                     "({3} bytes), and no schedule needs less than {4}",

@@ -7,14 +7,6 @@
 namespace isthmus {
 namespace {
 
-int64_t arenaOf(const plan::Problem &p, const plan::Schedule &s, const plan::Evaluation &judged,
-                const PackOptions &options) {
-  std::vector<Block> blocks;
-  for (const plan::Lifetime &l : plan::lifetimes(p, s))
-    blocks.push_back({l.bytes, l.first, l.last});
-  return pack(blocks, judged.peakBytes, options);
-}
-
 PackOptions packOptions(const plan::Problem &p, const plan::PlacingLimits &limits) {
   const double most = 5 + 1e-4 * double(p.ops.size()); // an interrupt waits for a packing to end
   return {.enough = limits.enough, .effort = std::min(limits.effort, most)};
@@ -22,26 +14,32 @@ PackOptions packOptions(const plan::Problem &p, const plan::PlacingLimits &limit
 
 } // namespace
 
-plan::PlanResult replayed(const plan::Problem &p, const plan::Schedule &s,
-                          const plan::SearchOptions &options) {
-  plan::PlanResult r;
-  r.schedule = s;
-  r.planned = plan::evaluate(p, s);
-  r.baseline = plan::evaluate(p, plan::sourceOrder(p));
-  r.arenaBytes = arenaOf(p, s, r.planned, {.enough = options.budgetBytes});
-  r.isWithin = options.smallest || r.arenaBytes <= options.budgetBytes;
+plan::PlanResult replayed(const plan::Problem &p, plan::Schedule s, plan::SearchOptions o) {
+  o.arenaOf = [&](const plan::Schedule &s, const plan::Evaluation &judged,
+                  const plan::PlacingLimits &limits) {
+    return placeSchedule(p, s, judged.peakBytes, {.enough = limits.enough}).arenaBytes;
+  };
+  plan::PlanResult r = plan::judgedPlan(p, std::move(s), o);
   r.smallestBytes = r.arenaBytes;
-  r.lowestPeak = plan::lowestPeak(p);
-  r.leastCost = plan::leastCostAtAll(p);
   return r;
 }
 
-plan::PlanResult planArena(const plan::Problem &p, plan::SearchOptions o) {
+PlacedPlan planArena(const plan::Problem &p, plan::SearchOptions o) {
+  struct Placed {
+    plan::Schedule schedule;
+    ScheduleLayout layout;
+  };
+  std::vector<Placed> all;
   o.arenaOf = [&](const plan::Schedule &s, const plan::Evaluation &judged,
                   const plan::PlacingLimits &limits) {
-    return arenaOf(p, s, judged, packOptions(p, limits));
+    all.push_back({s, placeSchedule(p, s, judged.peakBytes, packOptions(p, limits))});
+    return all.back().layout.arenaBytes;
   };
-  return plan::planWithin(p, o);
+  PlacedPlan out{plan::planWithin(p, o), {}};
+  for (Placed &placed : all)
+    if (placed.layout.arenaBytes == out.plan.arenaBytes && placed.schedule == out.plan.schedule)
+      out.layout = std::move(placed.layout);
+  return out;
 }
 
 void makeMonotone(const plan::Problem &p, std::vector<CurvePoint> &falling) {
@@ -70,7 +68,7 @@ std::vector<CurvePoint> planCurve(const plan::Problem &p, const std::vector<int6
         isStopped = !options.progress(now);
         return !isStopped;
       };
-    curve.push_back({budget, planArena(p, o)});
+    curve.push_back({budget, planArena(p, o).plan});
     if (!curve.back().plan.isWithin || isStopped)
       break;
   }

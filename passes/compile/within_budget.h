@@ -2,18 +2,21 @@
 #pragma once
 
 #include "ir/layout.h"
+#include "passes/place/place_schedule.h"
 #include "passes/plan/planner.h"
 #include "passes/rewrite/problem.h"
 
 namespace isthmus {
 
+struct PlacedPlan {
+  plan::PlanResult plan;
+  ScheduleLayout layout; // of its schedule, with its arena
+};
 // Plans with `arenaOf` by packing alone, for a problem that has no graph.
-plan::PlanResult planArena(const plan::Problem &p, plan::SearchOptions options);
+PlacedPlan planArena(const plan::Problem &p, plan::SearchOptions options);
 
-// A plan that somebody made: judged, placed, and held against `options.budgetBytes`. The schedule
-// is valid by plan::evaluate.
-plan::PlanResult replayed(const plan::Problem &p, const plan::Schedule &s,
-                          const plan::SearchOptions &options);
+// plan::judgedPlan with `arenaOf` by packing alone; its arena is the least that is known.
+plan::PlanResult replayed(const plan::Problem &p, plan::Schedule s, plan::SearchOptions options);
 
 struct CurvePoint {
   int64_t budgetBytes = 0;

@@ -2,6 +2,7 @@
 
 #include "ir/diagnostics.h"
 #include "ir/json.h"
+#include "passes/plan/alternatives.h"
 #include "passes/plan/sizes.h"
 #include "llvm/ADT/STLExtras.h"
 
@@ -32,6 +33,8 @@ public:
       readOf(i);
     if (error_.empty())
       readOutputs();
+    if (error_.empty())
+      checkAlternatives();
     if (!error_.empty())
       return makeError("{0}: {1}", file_, error_);
     return std::move(out_);
@@ -162,8 +165,6 @@ private:
     const Json &n = (*nodes_)[i];
     const Json *kind = get(n, "kind"), *inputs = get(n, "inputs");
     Op &op = out_.problem.ops[i];
-    if (op.isAlternative && (isView_[i] || op.isPinned))
-      return failAt(i, "a node with 'of' or 'kind' may be no view and not persistent");
     if (!kind)
       return;
     if (*kind != "copy_start" && *kind != "copy_wait")
@@ -228,21 +229,6 @@ private:
     }
   }
 
-  // What optional nodes may read, and what may read them.
-  void checkRead(size_t i, size_t position, size_t u) {
-    const Op &op = out_.problem.ops[i], &from = out_.problem.ops[u];
-    if (from.isAlternative && !op.isAlternative)
-      failAt(i, "reads node {0}, which is optional, and is not", u);
-    if (from.startsTransfer() && !(op.waitsForTransfer() && position == 0))
-      failAt(i, "reads node {0}, a copy_start; its copy_wait alone may", u);
-    if ((from.transfer == Op::Transfer::WaitOffload) !=
-        (op.transfer == Op::Transfer::StartPrefetch))
-      failAt(i,
-             "what is on the host is read by copies to_device alone, and they by nothing else; "
-             "found node {0}",
-             u);
-  }
-
   // `of`, a node or [node, output].
   void readOf(size_t i) {
     const Json *of = get((*nodes_)[i], "of");
@@ -253,24 +239,13 @@ private:
     if (isOne && of->size() != 2)
       return failAt(i, "expected 'of' to be a node, or [node, output], found {0}", of->dump());
     op.of = OpIndex(numberIn(i, isOne ? (*of)[0] : *of, "of", numNodes() - 1));
-    if (!error_.empty())
-      return;
-    const Op &from = out_.problem.ops[op.of];
-    if (from.isView() || from.isPinned || from.isAlternative)
-      return failAt(i, "'of': node {0} has no storage of its own that a run makes", op.of);
-    std::vector<int64_t> made = from.outputBytes;
-    if (isOne) {
-      op.ofOutput = uint32_t(numberIn(i, (*of)[1], "of", made.size() - 1));
-      if (error_.empty())
-        made = {made[op.ofOutput]};
-    }
-    auto rounded = [&](std::vector<int64_t> sizes) {
-      for (int64_t &bytes : sizes)
-        bytes = out_.problem.rounded(bytes);
-      return sizes;
-    };
-    if (rounded(op.outputBytes) != rounded(made))
-      failAt(i, "its bytes are not those of node {0}, of which it makes a copy", op.of);
+    if (isOne)
+      op.ofOutput = uint32_t(numberIn(i, (*of)[1], "of", Op::kAllOutputs - 1));
+  }
+
+  void checkAlternatives() {
+    if (auto fault = plan::faultOfAlternatives(out_.problem))
+      failAt(fault->op, "{0}", fault->why);
   }
 
   // Inputs, once all nodes are known. A read of a node without an index touches all its outputs.
@@ -290,7 +265,6 @@ private:
       if (u >= i && !op.isAlternative)
         return failAt(i, "reads node {0}, which does not come before it", u);
       const Op &from = out_.problem.ops[u];
-      checkRead(i, firstRead.size(), u);
       firstRead.push_back(uint32_t(op.inputs.size()));
       bool isBase = isView_[i] && (base == ~0ull ? firstRead.size() == 1 : u == base);
       if (isBase)
@@ -338,8 +312,6 @@ private:
       if (!o.is_number_unsigned() || o.get<uint64_t>() >= numNodes())
         return fail("expected 'outputs' to be ids of nodes, found {0}", o.dump());
       OpIndex u = o.get<OpIndex>();
-      if (out_.problem.ops[u].isAlternative)
-        return fail("expected no optional node among 'outputs', found {0}", u);
       size_t width = isView_[u] ? 1 : std::max<size_t>(out_.problem.ops[u].outputBytes.size(), 1);
       for (uint32_t k = 0; k < width; ++k)
         out_.problem.outputs.push_back({u, k});
@@ -348,11 +320,7 @@ private:
       for (const Json &o : *forward) {
         if (!o.is_number_unsigned() || o.get<uint64_t>() >= numNodes())
           return fail("expected 'forward_outputs' to be ids of nodes, found {0}", o.dump());
-        OpIndex u = o.get<OpIndex>();
-        if (out_.problem.ops[u].isAlternative ||
-            out_.problem.ops[u].phase != plan::OpPhase::Forward)
-          return fail("node {0} cannot be a forward output", u);
-        out_.problem.forwardOutputs.push_back(u);
+        out_.problem.forwardOutputs.push_back(o.get<OpIndex>());
       }
   }
 

@@ -42,7 +42,7 @@ public:
       result_.isWithin = tryBaseline() || search();
     if (!result_.isWithin)
       searchSmallest();
-    if (result_.isWithin)
+    if (result_.isWithin && !isStopped()) // who ends a search does not wait for more
       bound();
     return std::move(result_);
   }
@@ -285,6 +285,22 @@ PlanResult planWithin(const Problem &p, const SearchOptions &options) {
   }
   r.lowestPeak = lowest;
   assert((!r.baseline.error.empty() || isAsClaimed(p, options, r)) && "a plan is not as it says");
+  return r;
+}
+
+PlanResult judgedPlan(const Problem &p, Schedule schedule, const SearchOptions &options) {
+  PlanResult r;
+  r.schedule = std::move(schedule);
+  r.planned = evaluate(p, r.schedule);
+  if (!r.planned.error.empty())
+    return r;
+  r.baseline = evaluate(p, sourceOrder(p));
+  r.arenaBytes = options.arenaOf
+                     ? options.arenaOf(r.schedule, r.planned, {.enough = options.budgetBytes})
+                     : r.planned.peakBytes;
+  r.isWithin = options.smallest || r.arenaBytes <= options.budgetBytes;
+  r.lowestPeak = lowestPeak(p);
+  r.leastCost = leastCostAtAll(p);
   return r;
 }
 

@@ -51,7 +51,7 @@ struct PlanResult {
   // No schedule within the budget whose ops run first in this one's order costs less, microseconds
   // ("plan-order"; of any order where that is what running everything once costs); and what one
   // byte more would save of it. With alternatives: no schedule at all (leastCostAtAll). None
-  // without a plan within the budget, or where that knows none.
+  // without a plan within the budget, where that knows none, or where the search was ended.
   std::optional<double> leastCost;
   double pricePerByte = 0;
 
@@ -62,5 +62,10 @@ double defaultEffort(size_t numOps);
 double effortOf(const SearchOptions &options, size_t numOps);
 
 PlanResult planWithin(const Problem &p, const SearchOptions &options);
+
+// The plan that somebody's schedule is: judged, placed by `options.arenaOf`, and held against
+// `options.budgetBytes`. Where the schedule is not valid, `planned.error` says why, and nothing
+// else holds.
+PlanResult judgedPlan(const Problem &p, Schedule schedule, const SearchOptions &options);
 
 } // namespace isthmus::plan

@@ -2,6 +2,7 @@
 
 #include "tools/c/isthmus.h"
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,11 +58,67 @@ static isthmus_arrays smallArrays(void) {
   return a;
 }
 
+static void expectReport(const isthmus_problem *problem, const isthmus_plan *plan,
+                         const char *part) {
+  isthmus_text *text = NULL;
+  EXPECT(isthmus_plan_report(problem, plan, &text, NULL) == ISTHMUS_OK);
+  if (!strstr(isthmus_text_data(text, NULL), part)) {
+    printf("expected '%s' in '%s'\n", part, isthmus_text_data(text, NULL));
+    ++failures;
+  }
+  isthmus_text_free(text);
+}
+
 static int32_t never(void *user, double share, double cost) {
   (void)share;
   (void)cost;
   ++*(int *)user;
   return 0;
+}
+
+/* The plan of the problem above within 300 bytes. */
+static void testReport(const isthmus_problem *problem, isthmus_plan *plan) {
+  const isthmus_block *blocks = NULL;
+  size_t count = 0;
+  int64_t arena = 0;
+  char expected[64];
+
+  expectReport(problem, plan, "\"schema\": \"isthmus.report/1\"");
+  expectReport(problem, plan, "\"arena_bytes\": null");
+  expectReport(problem, plan, "\"baseline_peak_bytes\": 400");
+  expectReport(problem, plan, "\"persistent_bytes\": 100");
+  expectReport(problem, plan, "\"policy_used\": \"budget\"");
+  EXPECT(isthmus_plan_layout(problem, plan, &blocks, &count, &arena, NULL) == ISTHMUS_OK);
+  EXPECT(count >= kOps - 1 && arena >= 300);
+  sprintf(expected, "\"arena_bytes\": %ld", (long)arena);
+  expectReport(problem, plan, expected);
+}
+
+/* What a program that was compiled when structs were smaller gives. */
+static void testSmallerStructs(void) {
+  isthmus_arrays arrays = smallArrays();
+  isthmus_problem *problem = NULL;
+  isthmus_plan *plan = NULL;
+  isthmus_plan_options options;
+  const size_t before = offsetof(isthmus_plan_options, place);
+  arrays.size = offsetof(isthmus_arrays, donation_begin);
+  arrays.donation_begin = (const size_t *)8; /* not of the struct that the program knows */
+  EXPECT(isthmus_problem_from_arrays(&arrays, &problem, NULL) == ISTHMUS_OK);
+  options.place = 77;
+  isthmus_plan_options_init(&options, before);
+  EXPECT(options.place == 77 && options.size == before);
+  options.budget_share = 1;
+  EXPECT(isthmus_plan_make(problem, &options, &plan, NULL) == ISTHMUS_OK);
+  isthmus_plan_free(plan);
+  options.size = sizeof options + 8;
+  EXPECT_ERROR(isthmus_plan_make(problem, &options, &plan, &error), ISTHMUS_BAD_CALL,
+               "sizeof(isthmus_plan_options)");
+  options.size = before - 8;
+  EXPECT_ERROR(isthmus_plan_make(problem, &options, &plan, &error), ISTHMUS_BAD_CALL, "'size'");
+  arrays.size = sizeof arrays + 8;
+  isthmus_problem_free(problem);
+  EXPECT_ERROR(isthmus_problem_from_arrays(&arrays, &problem, &error), ISTHMUS_BAD_CALL,
+               "sizeof(isthmus_arrays)");
 }
 
 static void testProblem(void) {
@@ -102,6 +159,7 @@ static void testProblem(void) {
   EXPECT_ERROR(isthmus_plan_from_schedule(problem, schedule, steps - 1, &again, &error),
                ISTHMUS_BAD_INPUT, "the schedule is not valid");
   EXPECT(!again);
+  testReport(problem, plan);
   isthmus_plan_free(plan);
 
   options.budget_bytes = 250;
@@ -176,6 +234,43 @@ static void testCancelled(const isthmus_problem *problem) {
   isthmus_plan_free(plan);
 }
 
+/* Saved and loaded, in both formats, a graph is the same: it prints the same. */
+static void testFiles(const isthmus_graph *graph) {
+  const char *const folder = getenv("TEST_TMPDIR");
+  const char *const names[] = {"graph.isth", "graph.onnx"};
+  isthmus_graph *loaded = NULL;
+  isthmus_text *before = NULL, *after = NULL;
+  char path[4096];
+  size_t i;
+  EXPECT(isthmus_graph_print(graph, ISTHMUS_TEXT, &before, NULL) == ISTHMUS_OK);
+  for (i = 0; i < 2; ++i) {
+    snprintf(path, sizeof path, "%s/%s", folder ? folder : ".", names[i]);
+    EXPECT(isthmus_graph_save(graph, path, NULL) == ISTHMUS_OK);
+    EXPECT(isthmus_graph_load(path, NULL, &loaded, NULL) == ISTHMUS_OK);
+    EXPECT(isthmus_graph_print(loaded, ISTHMUS_TEXT, &after, NULL) == ISTHMUS_OK);
+    /* A model holds drawn weights as data: from the first node on the text is the same. */
+    EXPECT(strcmp(strstr(isthmus_text_data(before, NULL), "%a = "),
+                  strstr(isthmus_text_data(after, NULL), "%a = ")) == 0);
+    isthmus_text_free(after);
+    isthmus_graph_free(loaded);
+    remove(path);
+  }
+  isthmus_text_free(before);
+  EXPECT_ERROR(isthmus_graph_save(graph, "graph.txt", &error), ISTHMUS_BAD_INPUT,
+               "neither an .onnx nor an .isth");
+  EXPECT_ERROR(isthmus_graph_save(graph, "-", &error), ISTHMUS_BAD_INPUT, "neither");
+  EXPECT_ERROR(isthmus_graph_save(graph, "/no/such/folder/g.isth", &error), ISTHMUS_BAD_INPUT,
+               "/no/such/folder");
+  EXPECT_ERROR(isthmus_graph_load("-", NULL, &loaded, &error), ISTHMUS_BAD_INPUT, "neither");
+  EXPECT_ERROR(isthmus_graph_load("/no/such.onnx", NULL, &loaded, &error), ISTHMUS_BAD_INPUT,
+               "/no/such.onnx");
+  EXPECT_ERROR(isthmus_graph_load("/no/such.onnx", "batch", &loaded, &error), ISTHMUS_BAD_INPUT,
+               "NAME=SIZE");
+  EXPECT_ERROR(isthmus_graph_load("/no/such.isth", "batch=2", &loaded, &error), ISTHMUS_BAD_CALL,
+               "constant");
+  EXPECT(!loaded);
+}
+
 static void testGraph(void) {
   isthmus_graph *forward = NULL, *step = NULL, *small = NULL, *parsed = NULL;
   isthmus_problem *problem = NULL, *other = NULL;
@@ -202,6 +297,11 @@ static void testGraph(void) {
   EXPECT(strncmp(isthmus_text_data(dot, NULL), "// mlp", 6) == 0);
   EXPECT(isthmus_graph_from_text(isthmus_text_data(text, NULL), length, &parsed, &error) ==
          ISTHMUS_OK);
+  isthmus_text_free(text);
+
+  testFiles(small);
+  EXPECT_ERROR(isthmus_graph_print(small, (isthmus_form)7, &text, &error), ISTHMUS_BAD_CALL,
+               "'form'");
 
   /* Handles do not refer to one another: the problem goes on without the graph. */
   isthmus_graph_free(step);
@@ -214,12 +314,11 @@ static void testGraph(void) {
                "the problem was not made of a graph");
   EXPECT_ERROR(
       isthmus_graph_from_text("isthmus 2\ngraph @g {\n  %x = nosuch()\n}\n", 40, &step, &error),
-      ISTHMUS_BAD_INPUT, "nosuch");
+      ISTHMUS_BAD_INPUT, "the text:3:8: error: ");
   EXPECT_ERROR(isthmus_graph_differentiate(forward, "entropy", NULL, &step, &error),
                ISTHMUS_BAD_INPUT, "entropy");
-  EXPECT_ERROR(isthmus_graph_load("/no/such.isth", &step, &error), ISTHMUS_BAD_INPUT,
+  EXPECT_ERROR(isthmus_graph_load("/no/such.isth", NULL, &step, &error), ISTHMUS_BAD_INPUT,
                "/no/such.isth");
-  isthmus_text_free(text);
   isthmus_text_free(dot);
   isthmus_plan_free(plan);
   isthmus_problem_free(problem);
@@ -232,6 +331,7 @@ int main(void) {
   EXPECT(isthmus_abi_version() == ISTHMUS_ABI_VERSION);
   EXPECT(strchr(isthmus_version(), '.') != NULL);
   testProblem();
+  testSmallerStructs();
   testWrongProblems();
   testGraph();
   /* Null is allowed where handles are freed. */

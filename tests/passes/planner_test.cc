@@ -421,7 +421,7 @@ TEST(Budget, TheArenaStaysWithin) {
     Problem p = anyProblem(rng);
     int64_t lowest = lowestPeak(p), most = evaluate(p, sourceOrder(p)).peakBytes;
     SearchOptions o = options(lowest + int64_t(rng() % uint64_t(most - lowest + most / 4 + 1)));
-    PlanResult r = planArena(p, o);
+    PlanResult r = planArena(p, o).plan;
     ASSERT_EQ(evaluate(p, r.schedule).error, "") << "problem " << i;
     ASSERT_EQ(evaluate(p, r.schedule).peakBytes, r.planned.peakBytes) << "problem " << i;
     ASSERT_GE(r.arenaBytes, r.planned.peakBytes) << "problem " << i;
@@ -432,7 +432,7 @@ TEST(Budget, TheArenaStaysWithin) {
     }
     ++refused;
     ASSERT_GT(r.smallestBytes, o.budgetBytes) << "problem " << i;
-    PlanResult again = planArena(p, options(r.smallestBytes));
+    PlanResult again = planArena(p, options(r.smallestBytes)).plan;
     ASSERT_TRUE(again.isWithin) << "problem " << i << ": " << r.smallestBytes;
     ASSERT_LE(again.arenaBytes, r.smallestBytes) << "problem " << i;
   }

@@ -1,4 +1,3 @@
-#include "ir/check.h"
 #include "tools/c/handles.h"
 #include "tools/version.h"
 
@@ -27,26 +26,31 @@ static isthmus_status statusOf(ErrorKind kind) {
   return ISTHMUS_INTERNAL;
 }
 
+// The message is the command line's, with places, quoted lines and notes.
 isthmus_status fail(llvm::Error e, isthmus_error **error) {
   isthmus_status status = ISTHMUS_BAD_INPUT;
   llvm::Error seen = llvm::handleErrors(std::move(e), [&](std::unique_ptr<DiagError> d) {
     status = statusOf(d->kind);
     return llvm::Error(std::move(d));
   });
-  return fail(status, plainMessage(std::move(seen)), error);
+  const std::string text = toString(std::move(seen));
+  llvm::StringRef message = text;
+  message.consume_front("error: ");
+  return fail(status, message.str(), error);
 }
 
 isthmus_status isNull(const char *name, isthmus_error **error) {
   return fail(ISTHMUS_BAD_CALL, std::string("'") + name + "' is null", error);
 }
 
-// The library's own copy of the handler: a host's other copy of our code is not touched.
-void expectBugs() {
-  static const bool isSet = [] {
-    setBugHandler([](const Bug &bug) { throw FoundBug{bugText(bug)}; });
-    return true;
-  }();
-  (void)isSet;
+isthmus_status wrongSize(const char *structure, size_t size, size_t least, size_t most,
+                         isthmus_error **error) {
+  return fail(ISTHMUS_BAD_CALL,
+              llvm::formatv("'size' of {0} is {1}, and this library knows sizes from {2} to {3}: "
+                            "it is to be sizeof({0})",
+                            structure, size, least, most)
+                  .str(),
+              error);
 }
 
 } // namespace isthmus::c

@@ -1,13 +1,17 @@
+#include "ir/onnx/export/exporter.h"
+#include "ir/onnx/import.h"
 #include "ir/text/isth_file.h"
 #include "ir/text/parser.h"
 #include "ir/text/printer.h"
 #include "ir/verifier.h"
+#include "kernels/fold.h"
 #include "passes/compile/compile.h"
 #include "passes/inspect/dot.h"
 #include "passes/rewrite/original.h"
 #include "passes/rewrite/rematerialize.h"
 #include "passes/simplify/dce.h"
 #include "tools/c/handles.h"
+#include "tools/cli/default_input.h"
 
 using namespace isthmus;
 using namespace isthmus::c;
@@ -15,6 +19,8 @@ using namespace isthmus::c;
 static isthmus_status given(llvm::Expected<Graph> g, isthmus_graph **graph, isthmus_error **error) {
   if (!g)
     return fail(g.takeError(), error);
+  if (llvm::Error e = verify(*g))
+    return fail(std::move(e), error);
   return give(graph, std::move(*g));
 }
 
@@ -28,12 +34,77 @@ isthmus_status isthmus_graph_from_text(const char *text, size_t length, isthmus_
   });
 }
 
-isthmus_status isthmus_graph_load(const char *path, isthmus_graph **graph, isthmus_error **error) {
+// "batch=32,length=128"
+static llvm::Expected<std::map<std::string, int64_t>> sizesOf(llvm::StringRef text) {
+  std::map<std::string, int64_t> sizes;
+  llvm::SmallVector<llvm::StringRef> items;
+  text.split(items, ',', -1, /*KeepEmpty=*/false);
+  for (llvm::StringRef item : items) {
+    auto [name, size] = item.trim().rsplit('=');
+    int64_t value = 0;
+    if (name.empty() || size.getAsInteger(10, value) || value <= 0)
+      return makeError("expected sizes as NAME=SIZE with commas between, such as "
+                       "\"batch=32,length=128\", found '{0}'",
+                       item);
+    sizes[name.str()] = value;
+  }
+  return sizes;
+}
+
+static llvm::Expected<Graph> loadOnnx(const std::string &path, const char *sizes) {
+  OnnxOptions options;
+  if (sizes) {
+    auto dims = sizesOf(sizes);
+    if (!dims)
+      return dims.takeError();
+    options.dims = std::move(*dims);
+  }
+  options.fold = foldWithPlainKernels;
+  auto g = importOnnx(path, options);
+  if (!g)
+    return g.takeError();
+  return withoutDeadNodes(*g);
+}
+
+static llvm::Error neitherSuffix(llvm::StringRef path) {
+  return makeError("'{0}' is neither an .onnx nor an .isth file; the name tells the format", path);
+}
+
+isthmus_status isthmus_graph_load(const char *path, const char *sizes, isthmus_graph **graph,
+                                  isthmus_error **error) {
   return guarded(error, [&] {
     ISTHMUS_NOT_NULL(graph);
     *graph = nullptr;
     ISTHMUS_NOT_NULL(path);
-    return given(loadIsth(path), graph, error);
+    const llvm::StringRef name = path;
+    if (name.endswith(".onnx"))
+      return given(loadOnnx(path, sizes), graph, error);
+    if (!name.endswith(".isth"))
+      return fail(neitherSuffix(name), error);
+    if (sizes)
+      return fail(ISTHMUS_BAD_CALL, "the sizes of an .isth file are constant: none can be bound",
+                  error);
+    return given(loadIsth(name), graph, error);
+  });
+}
+
+static llvm::Error saved(const Graph &g, llvm::StringRef path) {
+  if (path.endswith(".isth"))
+    return saveIsth(g, path);
+  if (!path.endswith(".onnx"))
+    return neitherSuffix(path);
+  OnnxExportOptions options;
+  options.draw = [&](const Input &input) { return defaultInput(g, input, /*seed=*/0); };
+  return saveOnnx(g, path, options);
+}
+
+isthmus_status isthmus_graph_save(const isthmus_graph *graph, const char *path,
+                                  isthmus_error **error) {
+  return guarded(error, [&] {
+    ISTHMUS_NOT_NULL(graph);
+    ISTHMUS_NOT_NULL(path);
+    llvm::Error e = saved(graph->graph, path);
+    return e ? fail(std::move(e), error) : ISTHMUS_OK;
   });
 }
 
@@ -82,10 +153,9 @@ isthmus_status isthmus_graph_rematerialize(const isthmus_problem *problem, const
     ISTHMUS_NOT_NULL(plan);
     if (!problem->graph)
       return fail(ISTHMUS_BAD_CALL, "the problem was not made of a graph", error);
-    const plan::Schedule &s = plan->result.schedule;
-    if (plan::Evaluation e = plan::evaluate(problem->problem(), s); !e.error.empty())
-      return fail(ISTHMUS_BAD_CALL, "the plan is of another problem: " + e.error, error);
-    return given(rematerialize(*problem->graph, problem->of, s), graph, error);
+    if (isthmus_status status = checkFits(*problem, *plan, error))
+      return status;
+    return given(rematerialize(*problem->graph, problem->of, plan->result.schedule), graph, error);
   });
 }
 

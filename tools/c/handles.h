@@ -2,11 +2,15 @@
 #pragma once
 
 #include "ir/diagnostics.h"
+#include "passes/place/place_schedule.h"
 #include "passes/plan/planner.h"
 #include "passes/rewrite/problem.h"
+#include "tools/c/guarded.h"
 #include "tools/c/isthmus.h"
+#include <algorithm>
+#include <cstring>
 #include <memory>
-#include <new>
+#include <optional>
 
 struct isthmus_error {
   std::string message;
@@ -29,34 +33,13 @@ struct isthmus_problem {
 
 struct isthmus_plan {
   isthmus::plan::PlanResult result;
+  bool isGiven = false; // by somebody's schedule
+  double seconds = 0;   // that the search took
+  std::optional<isthmus::ScheduleLayout> layout;
+  std::vector<isthmus_block> blocks; // of the layout
 };
 
 namespace isthmus::c {
-
-isthmus_status fail(isthmus_status status, std::string message, isthmus_error **error);
-isthmus_status fail(llvm::Error e, isthmus_error **error); // its kind says the status
-
-// A bug of ours, on its way to the function that was called.
-struct FoundBug {
-  std::string text;
-};
-void expectBugs(); // from here on they are thrown
-
-// Runs a function's body; nothing is thrown beyond it.
-template <typename Body> isthmus_status guarded(isthmus_error **error, Body body) {
-  if (error)
-    *error = nullptr;
-  expectBugs();
-  try {
-    return body();
-  } catch (const FoundBug &bug) {
-    return fail(ISTHMUS_INTERNAL, bug.text, error);
-  } catch (const std::bad_alloc &) {
-    return fail(ISTHMUS_INTERNAL, "there is no memory left", error);
-  } catch (const std::exception &e) {
-    return fail(ISTHMUS_INTERNAL, std::string("internal: ") + e.what(), error);
-  }
-}
 
 // Gives a new handle to the caller.
 template <typename Handle, typename... Args> isthmus_status give(Handle **to, Args &&...args) {
@@ -64,7 +47,24 @@ template <typename Handle, typename... Args> isthmus_status give(Handle **to, Ar
   return ISTHMUS_OK;
 }
 
+// OK if the plan is one of the problem.
+isthmus_status checkFits(const isthmus_problem &problem, const isthmus_plan &plan,
+                         isthmus_error **error);
+
 isthmus_status isNull(const char *name, isthmus_error **error);
+
+// The library's form of a struct that a program gave: what the program's smaller one lacks is as in
+// `all`. Nothing where its size is below `least`, that of the first form, or above this library's.
+template <typename Struct>
+std::optional<Struct> grown(const Struct &given, size_t least, Struct all = {}) {
+  if (given.size < least || given.size > sizeof(Struct))
+    return std::nullopt;
+  std::memcpy(&all, &given, given.size);
+  all.size = sizeof all;
+  return all;
+}
+isthmus_status wrongSize(const char *structure, size_t size, size_t least, size_t most,
+                         isthmus_error **error);
 
 } // namespace isthmus::c
 

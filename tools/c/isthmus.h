@@ -1,17 +1,18 @@
 /* Isthmus in C: a planner for problems that any framework can fill in, and the rewrite of graphs in
- * the text form. C99 and C++; nothing of C++ crosses it.
+ * the text form or in ONNX. C99 and C++; nothing of C++ crosses it.
  *
  *   isthmus_graph *forward, *step, *small;
  *   isthmus_problem *problem;
  *   isthmus_plan *plan;
  *   isthmus_plan_options options;
- *   isthmus_graph_load("model.isth", &forward, &error);
+ *   isthmus_graph_load("model.onnx", "batch=32", &forward, &error);
  *   isthmus_graph_differentiate(forward, "cross_entropy", NULL, &step, &error);
  *   isthmus_problem_of_graph(step, &problem, &error);
  *   isthmus_plan_options_init(&options, sizeof options);
  *   options.budget_share = 0.5;
  *   isthmus_plan_make(problem, &options, &plan, &error);
  *   isthmus_graph_rematerialize(problem, plan, &small, &error);
+ *   isthmus_graph_save(small, "small.onnx", &error);
  *
  * Every function that can fail returns a status; with one that is not ISTHMUS_OK, `*error`, where
  * `error` is not null, is an error to be freed, and what was to be made is null unless its function
@@ -33,7 +34,8 @@ extern "C" {
 #define ISTHMUS_API __attribute__((visibility("default")))
 
 /* Raised by every change after which a program must be compiled anew. Structs begin with their
- * size, so that they can grow without one. */
+ * size, so that they can grow without one: what a program's smaller struct does not have is null, 0
+ * or the default. */
 #define ISTHMUS_ABI_VERSION 1
 ISTHMUS_API int32_t isthmus_abi_version(void);
 ISTHMUS_API const char *isthmus_version(void); /* "0.1.0" */
@@ -71,18 +73,38 @@ typedef enum { ISTHMUS_FORWARD = 0, ISTHMUS_BACKWARD = 1, ISTHMUS_UPDATE = 2 } i
  * outputs (outputs of that phase, and `forward_outputs`) are there; the order given. */
 typedef enum { ISTHMUS_ANY_ORDER = 0, ISTHMUS_BY_PHASES = 1, ISTHMUS_AS_GIVEN = 2 } isthmus_order;
 
+/* What an op does. A host copy is two pairs of ops: an offload, which goes to the host, and a
+ * prefetch, which comes back, each with a start, which takes time on the link alone, and a wait,
+ * whose first input is output 0 of the start. */
+typedef enum {
+  ISTHMUS_COMPUTES = 0,
+  ISTHMUS_STARTS_OFFLOAD = 1,  /* reads outputs of one op, which stay live until the wait */
+  ISTHMUS_WAITS_OFFLOAD = 2,   /* what it makes is on the host; starts of prefetches may read it */
+  ISTHMUS_STARTS_PREFETCH = 3, /* reads such a wait; its outputs have the bytes of what returns */
+  ISTHMUS_WAITS_PREFETCH = 4   /* makes them instances of what it is `of` */
+} isthmus_kind;
+
+#define ISTHMUS_NONE UINT32_MAX
+
 /* Ops are numbered in an order in which all that an op reads comes before it. Lists of lists are
  * one list, and where the entries of each op begin in it: op i has those from begin[i] to
- * begin[i + 1] - 1, so `begin` has num_ops + 1 entries. Pointers that may be null say so. */
+ * begin[i + 1] - 1, so `begin` has num_ops + 1 entries. Pointers that may be null say so.
+ *
+ * An op that makes no bytes of its own has one output, of 0 bytes: a view, the start of an offload,
+ * a wait, and what makes nothing at all.
+ *
+ * Alternatives are ops that no schedule has to run, and that only alternatives may read: other
+ * forms of an op, and host copies. One that is `of` another makes a new instance of all outputs of
+ * that op, or of one, with the same bytes. They may come before what they read. */
 typedef struct {
   size_t size; /* sizeof(isthmus_arrays) */
   size_t num_ops;
-  const double *cost;         /* microseconds */
-  const int64_t *workspace;   /* bytes live while the op runs; null: none */
-  const uint8_t *phase;       /* of isthmus_phase; null: forward */
-  const uint8_t *flags;       /* null: none */
-  const char *const *names;   /* for messages; null: numbers */
-  const size_t *output_begin; /* an op that is a view has one output, of 0 bytes */
+  const double *cost;       /* microseconds */
+  const int64_t *workspace; /* bytes live while the op runs; null: none */
+  const uint8_t *phase;     /* of isthmus_phase; null: forward */
+  const uint8_t *flags;     /* null: none */
+  const char *const *names; /* for messages; null: numbers */
+  const size_t *output_begin;
   const int64_t *output_bytes;
   const size_t *input_begin;
   const uint32_t *input_op, *input_output; /* input_output null: each reads output 0 */
@@ -94,6 +116,18 @@ typedef struct {
   size_t num_forward_outputs;
   const uint32_t *forward_outputs;
   int64_t alignment; /* sizes are rounded up to it; 0: 1 */
+
+  /* Donations: output donation_output[k] of the op takes over the bytes of its input
+   * donation_input[k], both counted within the op, wherever that is its last reader and it is large
+   * enough. They are tried in the order given. Null: none. */
+  const size_t *donation_begin;
+  const uint32_t *donation_output, *donation_input;
+
+  const uint8_t *kind;   /* of isthmus_kind; null: all compute */
+  const uint32_t *of_op; /* the op of which this is another form; ISTHMUS_NONE: of none. Null: no op
+                            is one of another. */
+  const uint32_t *of_output;   /* its output; ISTHMUS_NONE: all. Null: all, of each. */
+  const double *transfer_time; /* of starts, microseconds; null: 0 */
 } isthmus_arrays;
 
 ISTHMUS_API isthmus_status isthmus_problem_from_arrays(const isthmus_arrays *arrays,
@@ -121,6 +155,8 @@ typedef struct {
   uint64_t seed;
   isthmus_progress progress; /* null: none */
   void *user;                /* handed to it */
+  int32_t place; /* not 0: the arena of isthmus_plan_layout stays within the budget, not only the
+                    peak; for who places as that says. Searching takes longer. */
 } isthmus_plan_options;
 /* All defaults: the least peak, effort by size, seed 0. `size` is sizeof(isthmus_plan_options). */
 ISTHMUS_API void isthmus_plan_options_init(isthmus_plan_options *options, size_t size);
@@ -151,13 +187,43 @@ typedef struct {
 ISTHMUS_API isthmus_status isthmus_plan_figures(const isthmus_plan *plan, isthmus_figures *figures,
                                                 isthmus_error **error);
 
-/* --- Graphs in the text form (docs/language.md) */
+/* The same and more as JSON, with the keys of the command line's --report (isthmus.report/1). What
+ * is not known is null: `arena_bytes` as long as the plan has no layout. */
+ISTHMUS_API isthmus_status isthmus_plan_report(const isthmus_problem *problem,
+                                               const isthmus_plan *plan, isthmus_text **text,
+                                               isthmus_error **error);
+
+/* Where in the arena something lies, and in which steps of the schedule: from the first to the
+ * last, both included. */
+typedef struct {
+  uint32_t op;     /* that the first step runs */
+  uint32_t output; /* of the op, of which this is an instance; ISTHMUS_NONE: its workspace */
+  uint32_t first_step, last_step;
+  int64_t bytes, offset;
+} isthmus_block;
+
+/* Places all that the plan of this problem makes: an instance for each output of each step, in
+ * order, and the workspace after those of its step. Steps that make no bytes of their own have no
+ * instances. What is live at once does not overlap, but for an instance whose bytes were donated:
+ * it lies where the one that it takes over does, which ends at the step where it begins. The blocks
+ * belong to the plan; they are found by the first call, which may take as long as the search. */
+ISTHMUS_API isthmus_status isthmus_plan_layout(const isthmus_problem *problem, isthmus_plan *plan,
+                                               const isthmus_block **blocks, size_t *num_blocks,
+                                               int64_t *arena_bytes, isthmus_error **error);
+
+/* --- Graphs, of the text form (docs/language.md) or of ONNX */
 
 typedef struct isthmus_graph isthmus_graph;
 
 ISTHMUS_API isthmus_status isthmus_graph_from_text(const char *text, size_t length,
                                                    isthmus_graph **graph, isthmus_error **error);
-ISTHMUS_API isthmus_status isthmus_graph_load(const char *path, isthmus_graph **graph,
+/* Of a file .isth or .onnx. `sizes` binds the sizes that an ONNX model leaves open, as
+ * "batch=32,length=128"; null: none. */
+ISTHMUS_API isthmus_status isthmus_graph_load(const char *path, const char *sizes,
+                                              isthmus_graph **graph, isthmus_error **error);
+/* As .isth or .onnx, by the end of the path, whole or not at all. Large weights go to a file beside
+ * it, NAME.safetensors or NAME.onnx.data. */
+ISTHMUS_API isthmus_status isthmus_graph_save(const isthmus_graph *graph, const char *path,
                                               isthmus_error **error);
 ISTHMUS_API void isthmus_graph_free(isthmus_graph *graph);
 

@@ -1,19 +1,50 @@
 #include "ir/units.h"
-#include "passes/plan/bound.h"
+#include "passes/compile/compile.h"
+#include "passes/compile/figures_json.h"
+#include "passes/compile/within_budget.h"
 #include "tools/c/handles.h"
+#include <chrono>
 #include <cmath>
-#include <cstring>
 #include <limits>
 
 using namespace isthmus;
 using namespace isthmus::c;
 
-void isthmus_plan_options_init(isthmus_plan_options *options, size_t size) {
+static isthmus_plan_options defaults() {
   isthmus_plan_options all = {};
   all.size = sizeof all;
   all.budget_bytes = -1;
-  if (options)
-    std::memcpy(options, &all, std::min(size, sizeof all));
+  return all;
+}
+
+void isthmus_plan_options_init(isthmus_plan_options *options, size_t size) {
+  if (!options || size < sizeof options->size)
+    return;
+  const isthmus_plan_options all = defaults();
+  std::memset(options, 0, size);
+  std::memcpy(options, &all, std::min(size, sizeof all));
+  options->size = size;
+}
+
+// Searches for a plan; sets `isCancelled` once the progress function has said so.
+static isthmus_plan search(const plan::Problem &p, const isthmus_plan_options &given,
+                           plan::SearchOptions o, bool &isCancelled) {
+  if (given.progress)
+    o.progress = [&](const plan::SearchProgress &now) {
+      isCancelled |= !given.progress(given.user, now.share, now.cost);
+      return !isCancelled;
+    };
+  const auto start = std::chrono::steady_clock::now();
+  isthmus_plan plan;
+  if (given.place) {
+    PlacedPlan found = planArena(p, o);
+    plan.result = std::move(found.plan);
+    plan.layout = std::move(found.layout);
+  } else {
+    plan.result = plan::planWithin(p, o);
+  }
+  plan.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return plan;
 }
 
 isthmus_status isthmus_plan_make(const isthmus_problem *problem,
@@ -24,44 +55,39 @@ isthmus_status isthmus_plan_make(const isthmus_problem *problem,
     *plan = nullptr;
     ISTHMUS_NOT_NULL(problem);
     ISTHMUS_NOT_NULL(options);
-    if (options->size != sizeof *options)
-      return fail(ISTHMUS_BAD_CALL,
-                  "'size' of isthmus_plan_options is not that of this library: "
-                  "isthmus_plan_options_init sets it",
-                  error);
-    const bool isShare = options->budget_bytes < 0;
-    if (!(options->budget_share >= 0) || std::isinf(options->budget_share) ||
-        !(options->effort >= 0) || std::isinf(options->effort))
+    constexpr size_t kLeast = offsetof(isthmus_plan_options, place);
+    const auto given = grown(*options, kLeast, defaults());
+    if (!given)
+      return wrongSize("isthmus_plan_options", options->size, kLeast, sizeof *options, error);
+    const bool isShare = given->budget_bytes < 0;
+    if (!(given->budget_share >= 0) || std::isinf(given->budget_share) || !(given->effort >= 0) ||
+        std::isinf(given->effort))
       return fail(ISTHMUS_BAD_CALL, "'budget_share' and 'effort' are to be numbers from 0 on",
                   error);
     const plan::Problem &p = problem->problem();
     const int64_t baseline = plan::evaluate(p, plan::sourceOrder(p)).peakBytes;
     plan::SearchOptions o;
-    o.smallest = isShare && options->budget_share == 0;
+    o.smallest = isShare && given->budget_share == 0;
     o.budgetBytes =
-        isShare ? int64_t(options->budget_share * double(baseline)) : options->budget_bytes;
-    o.effort = options->effort;
-    o.seed = options->seed;
+        isShare ? Budget{Budget::Share, 0, given->budget_share}.of(baseline) : given->budget_bytes;
+    o.effort = given->effort;
+    o.seed = given->seed;
     bool isCancelled = false;
-    if (options->progress)
-      o.progress = [&](const plan::SearchProgress &now) {
-        isCancelled |= !options->progress(options->user, now.share, now.cost);
-        return !isCancelled;
-      };
-    plan::PlanResult r = plan::planWithin(p, o);
-    const bool isWithin = r.isWithin;
-    const int64_t least = r.smallestBytes;
+    isthmus_plan found = search(p, *given, o, isCancelled);
+    const bool isWithin = found.result.isWithin;
+    const int64_t least = found.result.smallestBytes;
     if (!isWithin && isCancelled)
       return fail(ISTHMUS_CANCELLED,
                   "cancelled before a plan within " + bytesText(o.budgetBytes) + " was found",
                   error);
-    give(plan, std::move(r));
+    give(plan, std::move(found));
     if (isWithin)
       return ISTHMUS_OK;
     return fail(ISTHMUS_CANNOT_BE_MET,
-                llvm::formatv("a budget of {0} ({1} bytes) cannot be met: the least peak that was "
-                              "found is {2} ({3} bytes)",
-                              bytesText(o.budgetBytes), o.budgetBytes, bytesText(least), least)
+                llvm::formatv("a budget of {0} ({1} bytes) cannot be met: the least {2} that was "
+                              "found is {3} ({4} bytes)",
+                              bytesText(o.budgetBytes), o.budgetBytes,
+                              given->place ? "arena" : "peak", bytesText(least), least)
                     .str(),
                 error);
   });
@@ -76,18 +102,15 @@ isthmus_status isthmus_plan_from_schedule(const isthmus_problem *problem, const 
     ISTHMUS_NOT_NULL(problem);
     if (num_ops > 0)
       ISTHMUS_NOT_NULL(ops);
-    const plan::Problem &p = problem->problem();
-    plan::PlanResult r;
-    r.schedule.assign(ops, ops + num_ops);
-    r.planned = plan::evaluate(p, r.schedule);
-    if (!r.planned.error.empty())
-      return fail(ISTHMUS_BAD_INPUT, "the schedule is not valid: " + r.planned.error, error);
-    r.baseline = plan::evaluate(p, plan::sourceOrder(p));
-    r.arenaBytes = r.planned.peakBytes;
-    r.isWithin = true;
-    r.lowestPeak = plan::lowestPeak(p);
-    r.leastCost = plan::leastCostAtAll(p);
-    return give(plan, std::move(r));
+    plan::SearchOptions anyBudget;
+    anyBudget.smallest = true;
+    isthmus_plan judged;
+    judged.isGiven = true;
+    judged.result =
+        plan::judgedPlan(problem->problem(), plan::Schedule(ops, ops + num_ops), anyBudget);
+    if (const std::string &why = judged.result.planned.error; !why.empty())
+      return fail(ISTHMUS_BAD_INPUT, "the schedule is not valid: " + why, error);
+    return give(plan, std::move(judged));
   });
 }
 
@@ -105,7 +128,7 @@ isthmus_status isthmus_plan_figures(const isthmus_plan *plan, isthmus_figures *f
     ISTHMUS_NOT_NULL(plan);
     ISTHMUS_NOT_NULL(figures);
     if (figures->size != sizeof *figures)
-      return fail(ISTHMUS_BAD_CALL, "'size' of isthmus_figures is not that of this library", error);
+      return wrongSize("isthmus_figures", figures->size, sizeof *figures, sizeof *figures, error);
     const plan::PlanResult &r = plan->result;
     figures->baseline_peak_bytes = r.baseline.peakBytes;
     figures->peak_bytes = r.planned.peakBytes;
@@ -119,5 +142,35 @@ isthmus_status isthmus_plan_figures(const isthmus_plan *plan, isthmus_figures *f
     figures->recomputed = r.planned.recomputed;
     figures->transfers = r.planned.transfers;
     return ISTHMUS_OK;
+  });
+}
+
+isthmus_status isthmus::c::checkFits(const isthmus_problem &problem, const isthmus_plan &plan,
+                                     isthmus_error **error) {
+  const plan::Evaluation e = plan::evaluate(problem.problem(), plan.result.schedule);
+  if (e.error.empty() && e.peakBytes == plan.result.planned.peakBytes)
+    return ISTHMUS_OK;
+  return fail(ISTHMUS_BAD_CALL,
+              "the plan is of another problem: " +
+                  (e.error.empty() ? "its peak is not that of this one" : e.error),
+              error);
+}
+
+isthmus_status isthmus_plan_report(const isthmus_problem *problem, const isthmus_plan *plan,
+                                   isthmus_text **text, isthmus_error **error) {
+  return guarded(error, [&] {
+    ISTHMUS_NOT_NULL(text);
+    *text = nullptr;
+    ISTHMUS_NOT_NULL(problem);
+    ISTHMUS_NOT_NULL(plan);
+    if (isthmus_status status = checkFits(*problem, *plan, error))
+      return status;
+    Figures figures = figuresOf(problem->problem(), plan->result);
+    figures.planSeconds = plan->seconds;
+    if (plan->isGiven)
+      figures.policyUsed = "given";
+    nlohmann::ordered_json j = figuresJson(figures);
+    j["arena_bytes"] = plan->layout ? nlohmann::ordered_json(plan->layout->arenaBytes) : nullptr;
+    return give(text, jsonText(j, 2) + "\n");
   });
 }

@@ -1,5 +1,5 @@
 #include "passes/inspect/joint_graph.h"
-#include "passes/plan/bound.h"
+#include "passes/plan/alternatives.h"
 #include "passes/plan/sizes.h"
 #include "tools/c/handles.h"
 #include <cmath>
@@ -15,26 +15,18 @@ public:
   explicit Reader(const isthmus_arrays &a) : a_(a) {}
 
   llvm::Expected<plan::Problem> run() {
-    if (!a_.cost || !a_.output_begin || !a_.output_bytes || !a_.input_begin || !a_.input_op ||
-        (a_.num_outputs > 0 && !a_.output_op) ||
-        (a_.num_forward_outputs > 0 && !a_.forward_outputs))
-      return makeError("arrays that may not be null are: cost, output_begin, output_bytes, "
-                       "input_begin, input_op, output_op and forward_outputs");
-    if (a_.num_ops >= UINT32_MAX)
-      return makeError("at most 2^32 - 2 ops are supported, got {0}", a_.num_ops);
-    if (a_.order < ISTHMUS_ANY_ORDER || a_.order > ISTHMUS_AS_GIVEN)
-      return makeError("'order' is {0}, which is none of isthmus_order", a_.order);
-    if (a_.alignment < 0 || a_.alignment > int64_t(1) << 30)
-      return makeError("'alignment' is to be from 0 to 2^30, got {0}", a_.alignment);
-    p_.alignment = std::max<int64_t>(1, a_.alignment);
-    p_.order = a_.order == ISTHMUS_BY_PHASES  ? plan::Order::Phases
-               : a_.order == ISTHMUS_AS_GIVEN ? plan::Order::Fixed
-                                              : plan::Order::Free;
+    if (llvm::Error e = readTop())
+      return e;
     for (size_t i = 0; i < a_.num_ops; ++i)
       if (llvm::Error e = addOp(i))
         return e;
+    for (size_t i = 0; i < a_.num_ops; ++i)
+      if (llvm::Error e = link(i))
+        return e;
     if (llvm::Error e = addOutputs())
       return e;
+    if (auto fault = plan::faultOfAlternatives(p_))
+      return failed(fault->op, "{0}", fault->why);
     return std::move(p_);
   }
 
@@ -47,13 +39,36 @@ private:
                      llvm::formatv(format, std::forward<Args>(args)...).str());
   }
 
+  llvm::Error readTop() {
+    if (!a_.cost || !a_.output_begin || !a_.output_bytes || !a_.input_begin || !a_.input_op ||
+        (a_.num_outputs > 0 && !a_.output_op) ||
+        (a_.num_forward_outputs > 0 && !a_.forward_outputs) ||
+        (a_.donation_begin && (!a_.donation_output || !a_.donation_input)))
+      return makeError("arrays that may not be null are: cost, output_begin, output_bytes, "
+                       "input_begin, input_op, output_op, forward_outputs where there are some, "
+                       "and with donation_begin donation_output and donation_input");
+    if (a_.num_ops >= UINT32_MAX)
+      return makeError("at most 2^32 - 2 ops are supported, got {0}", a_.num_ops);
+    if (a_.order < ISTHMUS_ANY_ORDER || a_.order > ISTHMUS_AS_GIVEN)
+      return makeError("'order' is {0}, which is none of isthmus_order", a_.order);
+    if (a_.alignment < 0 || a_.alignment > int64_t(1) << 30)
+      return makeError("'alignment' is to be from 0 to 2^30, got {0}", a_.alignment);
+    p_.alignment = std::max<int64_t>(1, a_.alignment);
+    p_.order = a_.order == ISTHMUS_BY_PHASES  ? plan::Order::Phases
+               : a_.order == ISTHMUS_AS_GIVEN ? plan::Order::Fixed
+                                              : plan::Order::Free;
+    return llvm::Error::success();
+  }
+
+  // --- What an op is by itself; a view is known by viewOf, whose input is read later
+
   llvm::Error addOp(size_t i) {
     plan::Op op;
     op.name = nameOf(i);
     op.cost = a_.cost[i];
     op.workspace = a_.workspace ? a_.workspace[i] : 0;
     const unsigned phase = a_.phase ? a_.phase[i] : 0, flags = a_.flags ? a_.flags[i] : 0;
-    if (!(op.cost >= 0) || std::isinf(op.cost))
+    if (!isTime(op.cost))
       return failed(i, "its cost is to be a number from 0 on, got {0}", op.cost);
     if (op.workspace < 0)
       return failed(i, "its workspace is negative: {0}", op.workspace);
@@ -64,51 +79,51 @@ private:
     op.phase = static_cast<plan::OpPhase>(phase);
     op.isPinned = flags & ISTHMUS_PINNED;
     op.recomputable = !(flags & ISTHMUS_RUNS_ONCE);
-    if (a_.output_begin[i] > a_.output_begin[i + 1] || a_.input_begin[i] > a_.input_begin[i + 1])
+    if (a_.output_begin[i] > a_.output_begin[i + 1] || a_.input_begin[i] > a_.input_begin[i + 1] ||
+        (a_.donation_begin && a_.donation_begin[i] > a_.donation_begin[i + 1]))
       return failed(i, "its lists end before they begin");
-    if (llvm::Error e = addInputs(i, op))
+    if (llvm::Error e = addAlternative(i, op))
       return e;
     return addBytes(i, op);
   }
 
-  llvm::Error addInputs(size_t i, plan::Op &op) {
-    for (size_t k = a_.input_begin[i]; k < a_.input_begin[i + 1]; ++k) {
-      const plan::Read r{a_.input_op[k], a_.input_output ? a_.input_output[k] : 0};
-      if (llvm::Error e = checkRead(i, r, i))
-        return e;
-      op.inputs.push_back(r);
-    }
+  llvm::Error addAlternative(size_t i, plan::Op &op) {
+    const unsigned kind = a_.kind ? a_.kind[i] : unsigned(ISTHMUS_COMPUTES);
+    if (kind > ISTHMUS_WAITS_PREFETCH)
+      return failed(i, "its kind is {0}, which is none of isthmus_kind", kind);
+    op.transfer = static_cast<plan::Op::Transfer>(kind);
+    if (op.startsTransfer() && a_.transfer_time)
+      op.transferTime = a_.transfer_time[i];
+    if (!isTime(op.transferTime))
+      return failed(i, "its transfer time is to be a number from 0 on, got {0}", op.transferTime);
+    op.of = a_.of_op ? a_.of_op[i] : plan::Op::kNone;
+    if (op.of != plan::Op::kNone && a_.of_output)
+      op.ofOutput = a_.of_output[i];
+    op.isAlternative = op.transfer != plan::Op::Transfer::None || op.of != plan::Op::kNone;
+    return llvm::Error::success();
+  }
+
+  llvm::Error addBytes(size_t i, plan::Op &op) {
+    const int64_t numInputs = int64_t(a_.input_begin[i + 1] - a_.input_begin[i]);
     const int32_t view = a_.view_of ? a_.view_of[i] : -1;
-    if (view < -1 || view >= int64_t(op.inputs.size()))
-      return failed(i, "it is a view of its input {0}, and has {1}", view, op.inputs.size());
+    if (view < -1 || view >= numInputs)
+      return failed(i, "it is a view of its input {0}, and has {1}", view, numInputs);
     if (view >= 0)
       op.viewOf = uint32_t(view);
     if (op.isView() && op.isPinned)
       return failed(i, "a view cannot be pinned; what it is a view of can");
-    return llvm::Error::success();
-  }
-
-  // `before`: the op that reads; ops from there on do not come before it.
-  llvm::Error checkRead(size_t i, const plan::Read &r, size_t before) {
-    if (r.op >= before)
-      return failed(i, "it reads op {0}, which does not come before it", r.op);
-    const plan::Op &from = p_.ops[r.op];
-    const size_t outputs = from.isView() ? 1 : from.outputBytes.size();
-    return r.output < outputs ? llvm::Error::success()
-                              : failed(i, "it reads output {0} of '{1}', which has {2}", r.output,
-                                       from.name, outputs);
-  }
-
-  llvm::Error addBytes(size_t i, plan::Op &op) {
     for (size_t k = a_.output_begin[i]; k < a_.output_begin[i + 1]; ++k) {
       if (a_.output_bytes[k] < 0)
         return failed(i, "an output has {0} bytes", a_.output_bytes[k]);
       op.outputBytes.push_back(a_.output_bytes[k]);
     }
-    if (op.isView() ? op.outputBytes != std::vector<int64_t>{0} : op.outputBytes.empty())
-      return failed(i, op.isView() ? "a view has one output, of 0 bytes"
-                                   : "it has no output; where nothing is made, that is 0 bytes");
-    if (op.isView())
+    const bool makesNothing =
+        op.isView() || op.waitsForTransfer() || op.transfer == plan::Op::Transfer::StartOffload;
+    if (makesNothing ? op.outputBytes != std::vector<int64_t>{0} : op.outputBytes.empty())
+      return failed(
+          i, makesNothing ? "a view, the start of an offload and a wait have one output, of 0 bytes"
+                          : "it has no output; where nothing is made, that is 0 bytes");
+    if (op.isView() || op.transfer == plan::Op::Transfer::StartOffload)
       op.outputBytes.clear();
     if (op.isPinned && op.outputBytes.size() != 1)
       return failed(i, "what is pinned has one output, got {0}", op.outputBytes.size());
@@ -116,6 +131,60 @@ private:
       return failed(i, "all storages together need over 2^62 bytes, the most that is supported");
     p_.ops.push_back(std::move(op));
     return llvm::Error::success();
+  }
+
+  // --- What ops are to one another, once all are known
+
+  llvm::Error link(size_t i) {
+    plan::Op &op = p_.ops[i];
+    for (size_t k = a_.input_begin[i]; k < a_.input_begin[i + 1]; ++k) {
+      const plan::Read r{a_.input_op[k], a_.input_output ? a_.input_output[k] : 0};
+      if (llvm::Error e = checkRead(i, r, op.isAlternative ? p_.ops.size() : i))
+        return e;
+      op.inputs.push_back(r);
+    }
+    if (op.transfer == plan::Op::Transfer::WaitPrefetch)
+      if (llvm::Error e = takeWhatReturns(i))
+        return e;
+    for (size_t k = a_.donation_begin ? a_.donation_begin[i] : 0;
+         a_.donation_begin && k < a_.donation_begin[i + 1]; ++k) {
+      const plan::Op::Donation d{a_.donation_output[k], a_.donation_input[k]};
+      if (d.output >= op.outputBytes.size() || d.input >= op.inputs.size())
+        return failed(i,
+                      "its input {0} donates to its output {1}, and it has {2} inputs and {3} "
+                      "outputs with bytes of their own",
+                      d.input, d.output, op.inputs.size(), op.outputBytes.size());
+      op.donations.push_back(d);
+    }
+    return llvm::Error::success();
+  }
+
+  // The wait for a prefetch reads all outputs of its start, and makes them what it is of.
+  llvm::Error takeWhatReturns(size_t i) {
+    plan::Op &op = p_.ops[i];
+    if (op.inputs.empty() || op.inputs[0].output != 0)
+      return failed(i, "the first input of a wait is to be output 0 of its start");
+    const plan::Op &start = p_.ops[op.inputs[0].op];
+    op.outputBytes = start.outputBytes;
+    std::vector<plan::Read> all;
+    for (uint32_t o = 0; o < start.outputBytes.size(); ++o)
+      all.push_back({op.inputs[0].op, o});
+    op.inputs.erase(op.inputs.begin());
+    op.inputs.insert(op.inputs.begin(), all.begin(), all.end());
+    return llvm::Error::success();
+  }
+
+  // `before`: ops from there on do not come before the reader.
+  llvm::Error checkRead(size_t i, const plan::Read &r, size_t before) {
+    if (r.op >= p_.ops.size())
+      return failed(i, "it reads op {0}, and there are {1}", r.op, p_.ops.size());
+    if (r.op >= before)
+      return failed(i, "it reads op {0}, which does not come before it", r.op);
+    const plan::Op &from = p_.ops[r.op];
+    const size_t outputs = std::max<size_t>(1, from.outputBytes.size()); // 1 of a view
+    return r.output < outputs ? llvm::Error::success()
+                              : failed(i, "it reads output {0} of '{1}', which has {2}", r.output,
+                                       from.name, outputs);
   }
 
   llvm::Error addOutputs() {
@@ -130,12 +199,14 @@ private:
     }
     for (size_t k = 0; k < a_.num_forward_outputs; ++k) {
       const uint32_t op = a_.forward_outputs[k];
-      if (op >= p_.ops.size() || p_.ops[op].phase != plan::OpPhase::Forward)
-        return makeError("forward output {0} is no op of the forward phase", op);
+      if (op >= p_.ops.size())
+        return makeError("a forward output is op {0}, and there are {1}", op, p_.ops.size());
       p_.forwardOutputs.push_back(op);
     }
     return llvm::Error::success();
   }
+
+  static bool isTime(double t) { return t >= 0 && !std::isinf(t); }
 
   const isthmus_arrays &a_;
   plan::Problem p_;
@@ -161,9 +232,11 @@ isthmus_status isthmus_problem_from_arrays(const isthmus_arrays *arrays, isthmus
     ISTHMUS_NOT_NULL(problem);
     *problem = nullptr;
     ISTHMUS_NOT_NULL(arrays);
-    if (arrays->size != sizeof *arrays)
-      return fail(ISTHMUS_BAD_CALL, "'size' of isthmus_arrays is not that of this library", error);
-    return made(Reader(*arrays).run(), problem, error);
+    constexpr size_t kLeast = offsetof(isthmus_arrays, donation_begin);
+    auto all = grown(*arrays, kLeast);
+    if (!all)
+      return wrongSize("isthmus_arrays", arrays->size, kLeast, sizeof *arrays, error);
+    return made(Reader(*all).run(), problem, error);
   });
 }
 

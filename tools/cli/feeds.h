@@ -3,15 +3,10 @@
 
 #include "ir/graph.h"
 #include "runtime/executor.h"
+#include "tools/cli/default_input.h"
 #include <map>
 
 namespace isthmus {
-
-// What an input holds when no file gives it: its initializer; else drawn from the seed and the
-// name, floats standard normal and integers in the range that their readers allow. Draws do not
-// depend on the element type beyond rounding, so a run in f64 starts from f32 numbers. An error if
-// its data was not loaded.
-llvm::Expected<Tensor> defaultInput(const Graph &g, const Input &input, uint64_t seed);
 
 // Tensors for graph inputs, by the name that a file of theirs has (`fileNames`).
 struct Given {

@@ -1,55 +1,28 @@
 // The report, a contract with who reads it: keys are only ever added.
 
 #include "ir/file.h"
-#include "ir/json.h"
+#include "passes/compile/figures_json.h"
 #include "tools/cli/compiled.h"
-#include <cmath>
 
 namespace isthmus {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json number(double d) {
-  if (std::isfinite(d))
-    return d;
-  return std::isnan(d) ? "nan" : d < 0 ? "-inf" : "inf";
-}
-
 Json numbers(const std::vector<double> &list) {
   if (list.empty())
     return nullptr;
   Json out = Json::array();
   for (double d : list)
-    out.push_back(number(d));
+    out.push_back(jsonNumber(d));
   return out;
 }
 
-Json orNull(const std::optional<int64_t> &n) { return n ? Json(*n) : Json(); }
-
 Json asJson(const Report &r) {
-  Json j;
-  j["schema"] = "isthmus.report/1";
-  j["baseline_peak_bytes"] = r.baselinePeakBytes;
-  j["predicted_peak_bytes"] = r.predictedPeakBytes;
-  j["arena_bytes"] = r.arenaBytes;
-  j["persistent_bytes"] = r.persistentBytes;
-  j["output_bytes"] = r.outputBytes;
-  j["recompute_overhead"] = number(r.recomputeOverhead);
-  j["lower_bound_overhead"] = r.lowerBoundOverhead ? number(*r.lowerBoundOverhead) : Json();
-  j["lower_bound_bytes"] = orNull(r.lowerBoundBytes);
-  j["bound_model"] = r.boundModel;
-  j["smallest_budget_bytes"] = orNull(r.smallestBudgetBytes);
-  j["policy_used"] = r.policyUsed;
-  j["mode"] = r.mode.empty() ? Json() : Json(r.mode);
-  j["nodes"] = r.nodes;
-  j["clones"] = r.clones;
-  j["transfers"] = r.transfers;
-  j["host_bytes"] = r.hostBytes;
-  j["plan_seconds"] = number(r.planSeconds);
+  Json j = figuresJson(r);
   j["measured_peak_bytes"] =
       r.measuredPeakBytes.empty() ? Json() : Json(r.measuredPeakBytes.front());
-  j["device_memory_bytes"] = orNull(r.deviceMemoryBytes);
+  j["device_memory_bytes"] = r.deviceMemoryBytes ? Json(*r.deviceMemoryBytes) : Json();
   j["step_seconds"] = numbers(r.stepSeconds);
   j["loss"] = numbers(r.loss);
   j["kernels"] = r.kernels.empty() ? Json() : Json(r.kernels);

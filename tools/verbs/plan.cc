@@ -20,32 +20,6 @@ struct Options {
 
 bool writesSchedule(const Options &o) { return !o.output.empty() || o.report.empty(); }
 
-int64_t persistentOf(const plan::Problem &p) {
-  int64_t bytes = 0;
-  for (const plan::Op &op : p.ops)
-    for (int64_t b : op.outputBytes)
-      bytes += op.isPinned ? p.rounded(b) : 0;
-  return bytes;
-}
-
-Report reportOf(const plan::Problem &p, const plan::PlanResult &found) {
-  Report r;
-  r.baselinePeakBytes = found.baseline.peakBytes;
-  r.predictedPeakBytes = found.planned.peakBytes;
-  r.arenaBytes = found.arenaBytes;
-  r.persistentBytes = persistentOf(p);
-  r.outputBytes = found.planned.outputBytes;
-  r.recomputeOverhead = found.overhead();
-  r.lowerBoundBytes = found.lowestPeak;
-  if (found.smallestBytes > 0)
-    r.smallestBudgetBytes = found.smallestBytes;
-  setBound(r, found);
-  r.policyUsed = "budget";
-  r.nodes = llvm::count_if(p.ops, [](const plan::Op &op) { return !op.isPinned; });
-  r.clones = found.planned.recomputed;
-  return r;
-}
-
 llvm::Error writeSchedule(const JointGraph &g, const plan::Schedule &s, const std::string &path) {
   std::string text = printSchedule(g.name, s);
   return writeFileAtomically(path.empty() ? "-" : path, text);
@@ -97,9 +71,10 @@ llvm::Expected<plan::PlanResult> replay(const JointGraph &g, const std::string &
   auto s = parseSchedule((*text)->getBuffer(), path, g.name);
   if (!s)
     return s.takeError();
-  if (plan::Evaluation e = plan::evaluate(g.problem, *s); !e.error.empty())
-    return makeError("{0}: the schedule is not valid: {1}", path, e.error);
-  return replayed(g.problem, *s, options);
+  plan::PlanResult r = replayed(g.problem, std::move(*s), options);
+  if (const std::string &why = r.planned.error; !why.empty())
+    return makeError("{0}: the schedule is not valid: {1}", path, why);
+  return r;
 }
 
 llvm::Error runPlan(const Options &o) {
@@ -140,7 +115,7 @@ llvm::Error runPlan(const Options &o) {
   options.smallest = budget->kind == Budget::Smallest;
   plan::PlanResult found;
   if (o.replay.empty()) {
-    found = planArena(p, options);
+    found = planArena(p, options).plan;
   } else {
     auto old = replay(*g, o.replay, options);
     if (!old)
@@ -155,7 +130,7 @@ llvm::Error runPlan(const Options &o) {
     if (llvm::Error e = writeCurve(*g, curve, o.curve))
       return e;
   }
-  Report r = reportOf(p, found);
+  Report r(figuresOf(p, found));
   r.planSeconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (!found.planned.error.empty())
     return internalError("the plan is not valid: {0}", found.planned.error);

@@ -1,0 +1,45 @@
+#include "passes/compile/figures.h"
+
+#include <algorithm>
+
+namespace isthmus {
+
+static int64_t persistentOf(const plan::Problem &p) {
+  int64_t bytes = 0;
+  for (const plan::Op &op : p.ops)
+    for (int64_t b : op.outputBytes)
+      bytes += op.isPinned ? p.rounded(b) : 0;
+  return bytes;
+}
+
+Figures figuresOf(const plan::Problem &p, const plan::PlanResult &found) {
+  Figures f;
+  f.baselinePeakBytes = found.baseline.peakBytes;
+  f.predictedPeakBytes = found.planned.peakBytes;
+  f.arenaBytes = found.arenaBytes;
+  f.persistentBytes = persistentOf(p);
+  f.outputBytes = found.planned.outputBytes;
+  f.recomputeOverhead = found.overhead();
+  f.lowerBoundBytes = found.lowestPeak;
+  if (found.smallestBytes > 0)
+    f.smallestBudgetBytes = found.smallestBytes;
+  setBound(f, found);
+  f.policyUsed = "budget";
+  f.nodes = size_t(
+      std::count_if(p.ops.begin(), p.ops.end(), [](const plan::Op &op) { return !op.isPinned; }));
+  f.clones = found.planned.recomputed;
+  f.transfers = found.planned.transfers;
+  return f;
+}
+
+void setBound(Figures &f, const plan::PlanResult &found) {
+  if (!found.isWithin)
+    return;
+  f.lowerBoundOverhead = std::nullopt;
+  if (found.leastCost)
+    f.lowerBoundOverhead = plan::overhead(*found.leastCost, found.baseline.cost);
+  if (f.lowerBoundOverhead > 1e-12)
+    f.boundModel = "plan-order";
+}
+
+} // namespace isthmus

@@ -1,0 +1,40 @@
+#include "passes/compile/figures_json.h"
+
+#include <cmath>
+
+namespace isthmus {
+
+using Json = nlohmann::ordered_json;
+
+Json jsonNumber(double d) {
+  if (std::isfinite(d))
+    return d;
+  return std::isnan(d) ? "nan" : d < 0 ? "-inf" : "inf";
+}
+
+static Json orNull(const std::optional<int64_t> &n) { return n ? Json(*n) : Json(); }
+
+Json figuresJson(const Figures &f) {
+  Json j;
+  j["schema"] = "isthmus.report/1";
+  j["baseline_peak_bytes"] = f.baselinePeakBytes;
+  j["predicted_peak_bytes"] = f.predictedPeakBytes;
+  j["arena_bytes"] = f.arenaBytes;
+  j["persistent_bytes"] = f.persistentBytes;
+  j["output_bytes"] = f.outputBytes;
+  j["recompute_overhead"] = jsonNumber(f.recomputeOverhead);
+  j["lower_bound_overhead"] = f.lowerBoundOverhead ? jsonNumber(*f.lowerBoundOverhead) : Json();
+  j["lower_bound_bytes"] = orNull(f.lowerBoundBytes);
+  j["bound_model"] = f.boundModel;
+  j["smallest_budget_bytes"] = orNull(f.smallestBudgetBytes);
+  j["policy_used"] = f.policyUsed;
+  j["mode"] = f.mode.empty() ? Json() : Json(f.mode);
+  j["nodes"] = f.nodes;
+  j["clones"] = f.clones;
+  j["transfers"] = f.transfers;
+  j["host_bytes"] = f.hostBytes;
+  j["plan_seconds"] = jsonNumber(f.planSeconds);
+  return j;
+}
+
+} // namespace isthmus

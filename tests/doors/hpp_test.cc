@@ -1,0 +1,228 @@
+// isthmus.hpp as a program of C++17 meets it.
+
+#include "tools/c/isthmus.hpp"
+#include "gtest/gtest.h"
+#include <thread>
+
+namespace {
+
+using isthmus::Op;
+using isthmus::Output;
+
+// A chain of layers; each gradient reads the one before, whose bytes it may take over, and what a
+// layer read.
+isthmus::ProblemBuilder chain(int layers) {
+  isthmus::ProblemBuilder b;
+  std::vector<Output> made = {b.pinned(1000, "x")};
+  for (int i = 0; i < layers; ++i) {
+    Op op;
+    op.cost = 2;
+    op.bytes = {1000};
+    op.inputs = {made.back()};
+    made.push_back({b.add(op), 0});
+  }
+  Output gradient = made.back();
+  for (int i = layers; i > 0; --i) {
+    Op op;
+    op.cost = 4;
+    op.bytes = {1000};
+    op.phase = ISTHMUS_BACKWARD;
+    op.inputs = {gradient, made[size_t(i) - 1]};
+    op.donations = {{0, 0}};
+    gradient = {b.add(op), 0};
+  }
+  b.output(gradient);
+  return b;
+}
+
+TEST(Hpp, PlansWhatABuilderMade) {
+  const isthmus::Problem problem = chain(12).build();
+  isthmus::PlanOptions options;
+  options.budgetBytes = 7000;
+  options.place = true;
+  isthmus::Plan plan = problem.plan(options);
+  const isthmus::Figures f = plan.figures();
+  EXPECT_EQ(f.baseline_peak_bytes, 12000);
+  EXPECT_LE(f.peak_bytes, 7000);
+  EXPECT_GT(f.recomputed, 0u);
+  EXPECT_EQ(plan.schedule().size(), 24 + f.recomputed);
+  const isthmus::Layout layout = plan.layout();
+  EXPECT_LE(layout.arenaBytes, 7000);
+  EXPECT_EQ(layout.blocks.size(), plan.schedule().size());
+  EXPECT_NE(plan.report().find("\"arena_bytes\": " + std::to_string(layout.arenaBytes)),
+            std::string::npos);
+
+  // The judge of a schedule finds the same.
+  EXPECT_EQ(problem.judge(plan.schedule()).figures().cost, f.cost);
+  EXPECT_THROW(problem.judge({1, 1}), isthmus::Error);
+}
+
+TEST(Hpp, CopiesToTheHostAndOtherFormsAreTaken) {
+  isthmus::ProblemBuilder b;
+  const Output x = b.pinned(8);
+  Op op;
+  op.cost = 100;
+  op.bytes = {1000};
+  op.inputs = {x};
+  op.runsOnce = true;
+  const std::uint32_t a = b.add(op);
+  op.cost = 10;
+  op.runsOnce = false;
+  op.inputs = {{a, 0}};
+  op.bytes = {900};
+  const Output big = {b.add(op), 0};
+  const Output looked = b.view({0, {}, {big}});
+  op.inputs = {looked};
+  op.bytes = {10};
+  op.phase = ISTHMUS_BACKWARD;
+  const Output small = {b.add(op), 0};
+  op.bytes = {1500};
+  op.inputs = {small};
+  const Output bigger = {b.add(op), 0};
+  op.bytes = {10};
+  op.inputs = {bigger};
+  const Output last = {b.add(op), 0};
+  op.inputs = {last, {a, 0}};
+  b.output({b.add(op), 0});
+  isthmus::PlanOptions options;
+  options.budgetBytes = 1950;
+  EXPECT_THROW(b.build().plan(options), isthmus::BudgetError);
+
+  isthmus::ProblemBuilder withCopy = b;
+  withCopy.addHostCopy({a, 0}, 5, 5);
+  EXPECT_EQ(withCopy.build().plan(options).figures().transfers, 2u);
+
+  // Another form of `a`, which may run again, at its price.
+  op = Op();
+  op.cost = 120;
+  op.bytes = {1000};
+  op.inputs = {x};
+  op.phase = ISTHMUS_BACKWARD;
+  b.addAlternative(a, op);
+  const isthmus::Figures f = b.build().plan(options).figures();
+  EXPECT_EQ(f.transfers, 0u);
+  EXPECT_EQ(f.cost, f.baseline_cost + 120);
+}
+
+TEST(Hpp, ErrorsAreExceptions) {
+  isthmus::PlanOptions options;
+  options.budgetBytes = 100;
+  const isthmus::Problem problem = chain(12).build();
+  try {
+    problem.plan(options);
+    FAIL();
+  } catch (const isthmus::BudgetError &e) {
+    EXPECT_EQ(e.status(), ISTHMUS_CANNOT_BE_MET);
+    EXPECT_NE(std::string(e.what()).find("(100 bytes) cannot be met"), std::string::npos);
+    EXPECT_EQ(e.least().figures().peak_bytes, e.least().figures().smallest_peak_bytes);
+  }
+  try {
+    isthmus::Graph::parse("isthmus 2\ngraph @g {\n  %y = oops(%x)\n}\n");
+    FAIL();
+  } catch (const isthmus::Error &e) {
+    EXPECT_EQ(e.status(), ISTHMUS_BAD_INPUT);
+    EXPECT_NE(std::string(e.what()).find("oops"), std::string::npos);
+  }
+  isthmus::ProblemBuilder wrong;
+  Op op;
+  op.inputs = {{0, 0}};
+  op.name = "reads itself";
+  wrong.add(op);
+  EXPECT_THROW(
+      {
+        try {
+          wrong.build();
+        } catch (const isthmus::Error &e) {
+          EXPECT_NE(std::string(e.what()).find("reads itself: "), std::string::npos);
+          throw;
+        }
+      },
+      isthmus::Error);
+  EXPECT_THROW(isthmus::Problem::fromJson("{"), isthmus::Error);
+  EXPECT_THROW(problem.judge({}).graph(), isthmus::Error);
+
+  const isthmus::Problem empty = isthmus::ProblemBuilder().build();
+  EXPECT_TRUE(empty.plan(isthmus::PlanOptions()).schedule().empty());
+}
+
+TEST(Hpp, WhatTheProgressFunctionThrowsComesOut) {
+  struct Mine {};
+  isthmus::PlanOptions options;
+  options.budgetShare = 0.6;
+  options.effort = 1e6;
+  options.progress = [](double, double) -> bool { throw Mine(); };
+  EXPECT_THROW(chain(30).build().plan(options), Mine);
+  options.progress = [](double, double) { return false; };
+  try {
+    chain(30).build().plan(options);
+  } catch (const isthmus::Error &e) {
+    EXPECT_EQ(e.status(), ISTHMUS_CANCELLED);
+  }
+}
+
+const char *const kModel = R"(isthmus 2
+graph @g {
+  input %x : f32[64, 256]
+  param %w : f32[256, 256] = normal {std = 0.1, seed = 1}
+  %a = matmul(%x, %w)
+  %b = gelu(%a)
+  %c = matmul(%b, %w)
+  %d = gelu(%c)
+  %e = matmul(%d, %w)
+  %f = gelu(%e)
+  output %f
+}
+)";
+
+TEST(Hpp, GraphsGoThere) {
+  const isthmus::Graph step = isthmus::Graph::parse(kModel).differentiate("mean");
+  isthmus::PlanOptions options;
+  options.budgetShare = 0.9;
+  const isthmus::Plan plan = step.problem().plan(options); // which keeps the problem
+  const isthmus::Graph small = plan.graph();
+  EXPECT_NE(small.text().find("clone("), std::string::npos);
+  EXPECT_EQ(small.dot().find("// g"), 0u);
+  const std::string path = testing::TempDir() + "small.isth";
+  small.save(path);
+  EXPECT_EQ(isthmus::Graph::load(path).text(), small.text());
+}
+
+// Each with handles of its own: the plans are those of one thread alone.
+TEST(Hpp, ThreadsPlanAtOnce) {
+  auto all = [](unsigned seed) {
+    std::vector<std::string> out;
+    for (unsigned i = 0; i < 4; ++i) {
+      isthmus::PlanOptions options;
+      options.budgetShare = 0.5 + 0.1 * i;
+      options.effort = 0.01;
+      options.seed = seed;
+      options.place = i % 2;
+      try {
+        isthmus::Plan plan = chain(10 + int(i)).build().plan(options);
+        const std::vector<std::uint32_t> s = plan.schedule();
+        out.emplace_back(s.begin(), s.end());
+        out.push_back(std::to_string(plan.layout().arenaBytes));
+      } catch (const isthmus::Error &e) {
+        out.push_back(e.what());
+      }
+      const isthmus::Graph step = isthmus::Graph::parse(kModel).differentiate("mean");
+      options.budgetShare = 0.9;
+      out.push_back(step.problem().plan(options).graph().text());
+      EXPECT_THROW(isthmus::Graph::parse("isthmus 2\ngraph @g {\n  output %x\n}\n"),
+                   isthmus::Error);
+    }
+    return out;
+  };
+  constexpr unsigned kThreads = 6;
+  std::vector<std::vector<std::string>> expected, got(kThreads);
+  for (unsigned t = 0; t < kThreads; ++t)
+    expected.push_back(all(t));
+  std::vector<std::thread> threads;
+  for (unsigned t = 0; t < kThreads; ++t)
+    threads.emplace_back([&, t] { got[t] = all(t); });
+  for (std::thread &t : threads)
+    t.join();
+  EXPECT_EQ(got, expected);
+}
+
+} // namespace

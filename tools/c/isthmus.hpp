@@ -1,0 +1,459 @@
+// Isthmus in C++17: handles that own what they name, errors as exceptions. A header over isthmus.h
+// alone, which tells what each thing means; nothing of the standard library crosses into the
+// library, so that a program may have one of its own.
+//
+//   isthmus::Graph step = isthmus::Graph::load("model.onnx", "batch=32").differentiate("mean");
+//   isthmus::PlanOptions options;
+//   options.budgetShare = 0.5;
+//   isthmus::Plan plan = step.problem().plan(options);
+//   plan.graph().save("small.onnx");
+//
+// Handles move, and those of problems are shared by their plans. Different threads may use
+// different handles at once.
+#ifndef ISTHMUS_HPP
+#define ISTHMUS_HPP
+
+#include "isthmus.h"
+
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace isthmus {
+
+inline std::string version() { return isthmus_version(); }
+
+// What a function of the library says where it fails.
+class Error : public std::runtime_error {
+public:
+  Error(isthmus_status status, const std::string &message)
+      : std::runtime_error(message), status_(status) {}
+  isthmus_status status() const { return status_; }
+
+private:
+  isthmus_status status_;
+};
+
+namespace detail {
+
+template <typename Handle> struct Free;
+template <> struct Free<isthmus_error> {
+  void operator()(isthmus_error *p) const { isthmus_error_free(p); }
+};
+template <> struct Free<isthmus_text> {
+  void operator()(isthmus_text *p) const { isthmus_text_free(p); }
+};
+template <> struct Free<isthmus_graph> {
+  void operator()(isthmus_graph *p) const { isthmus_graph_free(p); }
+};
+template <> struct Free<isthmus_problem> {
+  void operator()(isthmus_problem *p) const { isthmus_problem_free(p); }
+};
+template <> struct Free<isthmus_plan> {
+  void operator()(isthmus_plan *p) const { isthmus_plan_free(p); }
+};
+template <typename Handle> using Owned = std::unique_ptr<Handle, Free<Handle>>;
+
+inline void check(isthmus_status status, isthmus_error *error) {
+  const Owned<isthmus_error> owned(error);
+  if (status != ISTHMUS_OK)
+    throw Error(status, isthmus_error_message(error));
+}
+
+// Calls a function that ends in an error alone.
+template <typename Function, typename... Args> void call(Function f, Args... args) {
+  isthmus_error *error = nullptr;
+  const isthmus_status status = f(args..., &error);
+  check(status, error);
+}
+
+// Calls a function that ends in what it makes and an error.
+template <typename Handle, typename Function, typename... Args>
+Owned<Handle> make(Function f, Args... args) {
+  Handle *made = nullptr;
+  isthmus_error *error = nullptr;
+  const isthmus_status status = f(args..., &made, &error);
+  Owned<Handle> owned(made);
+  check(status, error);
+  return owned;
+}
+
+inline std::string string(const isthmus_text &text) {
+  std::size_t length = 0;
+  const char *data = isthmus_text_data(&text, &length);
+  return {data, length};
+}
+
+} // namespace detail
+
+// Output `output` of op `op`.
+struct Output {
+  std::uint32_t op = 0, output = 0;
+};
+
+struct PlanOptions {
+  std::int64_t budgetBytes = -1; // -1: see budgetShare
+  double budgetShare = 0;        // of the peak without recomputation; 0: the least that is found
+  double effort = 0;             // about seconds; 0: by the number of ops
+  std::uint64_t seed = 0;
+  bool place = false; // the arena of Plan::layout stays within the budget, not only the peak
+  // Is told the share of the search that is done, and the best cost; false cancels. What it throws
+  // ends the search and comes out of Problem::plan.
+  std::function<bool(double share, double bestCost)> progress;
+};
+
+using Figures = isthmus_figures;
+using Block = isthmus_block;
+
+struct Layout {
+  std::vector<Block> blocks;
+  std::int64_t arenaBytes = 0;
+};
+
+class Problem;
+
+// A graph of the text form or of ONNX.
+class Graph {
+public:
+  static Graph parse(std::string_view text) {
+    return Graph(detail::make<isthmus_graph>(isthmus_graph_from_text, text.data(), text.size()));
+  }
+  // `sizes` binds the sizes that an ONNX model leaves open: "batch=32,length=128".
+  static Graph load(const std::string &path, const std::string &sizes = "") {
+    return Graph(detail::make<isthmus_graph>(isthmus_graph_load, path.c_str(),
+                                             sizes.empty() ? nullptr : sizes.c_str()));
+  }
+  void save(const std::string &path) const {
+    detail::call(isthmus_graph_save, handle(), path.c_str());
+  }
+
+  // Without a loss, that which the graph names; without names, for all parameters.
+  Graph differentiate(const std::string &loss = "", const std::string &wrt = "") const {
+    return Graph(detail::make<isthmus_graph>(isthmus_graph_differentiate, handle(),
+                                             loss.empty() ? nullptr : loss.c_str(),
+                                             wrt.empty() ? nullptr : wrt.c_str()));
+  }
+  Problem problem() const;
+
+  std::string text() const { return printed(ISTHMUS_TEXT); }
+  std::string dot() const { return printed(ISTHMUS_DOT); }
+
+  const isthmus_graph *handle() const { return handle_.get(); }
+
+private:
+  friend class Plan;
+  explicit Graph(detail::Owned<isthmus_graph> handle) : handle_(std::move(handle)) {}
+  std::string printed(isthmus_form form) const {
+    return detail::string(*detail::make<isthmus_text>(isthmus_graph_print, handle(), form));
+  }
+
+  detail::Owned<isthmus_graph> handle_;
+};
+
+// A schedule for a problem, which it keeps.
+class Plan {
+public:
+  // The ops as they run; one that comes again is a recomputation.
+  std::vector<std::uint32_t> schedule() const {
+    std::size_t steps = 0;
+    const std::uint32_t *ops = isthmus_plan_schedule(handle(), &steps);
+    return {ops, ops + steps};
+  }
+  Figures figures() const {
+    Figures f = {};
+    f.size = sizeof f;
+    detail::call(isthmus_plan_figures, handle(), &f);
+    return f;
+  }
+  // As JSON, with the keys of the command line's --report.
+  std::string report() const {
+    return detail::string(
+        *detail::make<isthmus_text>(isthmus_plan_report, problem_.get(), handle()));
+  }
+  // Where in an arena all lies that the schedule makes. The first call may take as long as
+  // planning.
+  Layout layout() {
+    Layout out;
+    const Block *blocks = nullptr;
+    std::size_t count = 0;
+    detail::call(isthmus_plan_layout, problem_.get(), handle_.get(), &blocks, &count,
+                 &out.arenaBytes);
+    out.blocks.assign(blocks, blocks + count);
+    return out;
+  }
+  // The graph that runs by the plan, where the problem was made of one.
+  Graph graph() const {
+    return Graph(
+        detail::make<isthmus_graph>(isthmus_graph_rematerialize, problem_.get(), handle()));
+  }
+
+  const isthmus_plan *handle() const { return handle_.get(); }
+
+private:
+  friend class Problem;
+  Plan(std::shared_ptr<const isthmus_problem> problem, detail::Owned<isthmus_plan> handle)
+      : problem_(std::move(problem)), handle_(std::move(handle)) {}
+
+  std::shared_ptr<const isthmus_problem> problem_;
+  detail::Owned<isthmus_plan> handle_;
+};
+
+// No plan within the budget was found. `least` is that of the least peak.
+class BudgetError : public Error {
+public:
+  BudgetError(const std::string &message, Plan least)
+      : Error(ISTHMUS_CANNOT_BE_MET, message), least_(std::make_shared<Plan>(std::move(least))) {}
+  Plan &least() const { return *least_; }
+
+private:
+  std::shared_ptr<Plan> least_;
+};
+
+class Problem {
+public:
+  // Of the formats joint-graph/1 and joint-graph/2.
+  static Problem fromJson(std::string_view json) {
+    return Problem(
+        detail::make<isthmus_problem>(isthmus_problem_from_json, json.data(), json.size()));
+  }
+  explicit Problem(const isthmus_arrays &arrays)
+      : Problem(detail::make<isthmus_problem>(isthmus_problem_from_arrays, &arrays)) {}
+
+  // Throws a BudgetError where the budget cannot be met.
+  Plan plan(const PlanOptions &options) const {
+    Progress progress{options.progress, nullptr};
+    isthmus_plan_options given;
+    isthmus_plan_options_init(&given, sizeof given);
+    given.budget_bytes = options.budgetBytes;
+    given.budget_share = options.budgetShare;
+    given.effort = options.effort;
+    given.seed = options.seed;
+    given.place = options.place;
+    if (options.progress) {
+      given.progress = Progress::call;
+      given.user = &progress;
+    }
+    isthmus_plan *made = nullptr;
+    isthmus_error *error = nullptr;
+    const isthmus_status status = isthmus_plan_make(handle(), &given, &made, &error);
+    const detail::Owned<isthmus_error> why(error);
+    Plan plan(handle_, detail::Owned<isthmus_plan>(made));
+    if (progress.thrown)
+      std::rethrow_exception(progress.thrown);
+    if (status == ISTHMUS_CANNOT_BE_MET)
+      throw BudgetError(isthmus_error_message(error), std::move(plan));
+    if (status != ISTHMUS_OK)
+      throw Error(status, isthmus_error_message(error));
+    return plan;
+  }
+
+  // Somebody else's schedule, judged.
+  Plan judge(const std::vector<std::uint32_t> &schedule) const {
+    return Plan(handle_, detail::make<isthmus_plan>(isthmus_plan_from_schedule, handle(),
+                                                    schedule.data(), schedule.size()));
+  }
+
+  const isthmus_problem *handle() const { return handle_.get(); }
+
+private:
+  friend class Graph;
+  explicit Problem(detail::Owned<isthmus_problem> handle) : handle_(std::move(handle)) {}
+
+  // Exceptions do not pass through the library.
+  struct Progress {
+    const std::function<bool(double, double)> &tell;
+    std::exception_ptr thrown;
+
+    static std::int32_t call(void *user, double share, double bestCost) {
+      Progress &progress = *static_cast<Progress *>(user);
+      try {
+        return progress.tell(share, bestCost);
+      } catch (...) {
+        progress.thrown = std::current_exception();
+        return 0;
+      }
+    }
+  };
+
+  std::shared_ptr<const isthmus_problem> handle_;
+};
+
+inline Problem Graph::problem() const {
+  return Problem(detail::make<isthmus_problem>(isthmus_problem_of_graph, handle()));
+}
+
+// What an op of a problem is; what is not set is as usual.
+struct Op {
+  double cost = 0;                 // microseconds
+  std::vector<std::int64_t> bytes; // of each output; none: it makes nothing
+  std::vector<Output> inputs;
+  isthmus_phase phase = ISTHMUS_FORWARD;
+  std::int64_t workspace = 0; // bytes live while it runs
+  bool runsOnce = false;      // it must not run again
+  std::string name;           // for messages; empty: its number
+
+  // Input `input` gives its bytes to output `output` wherever this op is its last reader.
+  struct Donation {
+    std::uint32_t output = 0, input = 0;
+  };
+  std::vector<Donation> donations;
+};
+
+// Fills in a problem, op by op; what an op reads is there before it.
+class ProblemBuilder {
+public:
+  // What is always live and never runs: parameters, inputs. Not charged.
+  Output pinned(std::int64_t bytes, std::string name = "") {
+    Op op;
+    op.bytes = {bytes};
+    op.name = std::move(name);
+    return {append(op, Row{ISTHMUS_PINNED}), 0};
+  }
+
+  // Gives its number; Output{number, k} is its k-th output.
+  std::uint32_t add(const Op &op) { return append(op, Row{}); }
+
+  // A name for the bytes of its input `of`.
+  Output view(Op op, std::uint32_t of = 0) {
+    op.bytes.clear();
+    Row row;
+    row.viewOf = std::int32_t(of);
+    return {append(op, row), 0};
+  }
+
+  // Another form of an op: it makes all that `of` makes, or output `output` of it.
+  std::uint32_t addAlternative(std::uint32_t of, const Op &op,
+                               std::uint32_t output = ISTHMUS_NONE) {
+    Row row;
+    row.of = of;
+    row.ofOutput = output;
+    return append(op, row);
+  }
+
+  // What is made there may go to the host's memory and come back, in so many microseconds each way.
+  // `phase` is that of the way back.
+  void addHostCopy(Output of, double timeOut, double timeBack,
+                   isthmus_phase phase = ISTHMUS_BACKWARD) {
+    Op op;
+    op.phase = isthmus_phase(phase_.at(of.op));
+    op.inputs = {of};
+    op.inputs = {{append(op, Row{0, ISTHMUS_STARTS_OFFLOAD, timeOut}), 0}};
+    op.inputs = {{append(op, Row{0, ISTHMUS_WAITS_OFFLOAD}), 0}};
+    op.phase = phase;
+    op.bytes = {outputBytes_.at(outputBegin_.at(of.op) + of.output)};
+    op.inputs = {{append(op, Row{0, ISTHMUS_STARTS_PREFETCH, timeBack}), 0}};
+    op.bytes.clear();
+    Row row{0, ISTHMUS_WAITS_PREFETCH};
+    row.of = of.op;
+    row.ofOutput = of.output;
+    append(op, row);
+  }
+
+  // What must be there at the end.
+  void output(Output o) {
+    outputOp_.push_back(o.op);
+    outputOutput_.push_back(o.output);
+  }
+  void forwardOutput(std::uint32_t op) { forwardOutputs_.push_back(op); }
+
+  isthmus_order order = ISTHMUS_ANY_ORDER;
+  std::int64_t alignment = 1; // sizes are rounded up to it
+
+  Problem build() const {
+    std::vector<const char *> names;
+    for (const std::string &name : names_)
+      names.push_back(name.empty() ? nullptr : name.c_str());
+    isthmus_arrays a = {};
+    a.size = sizeof a;
+    a.num_ops = cost_.size();
+    a.cost = listOf(cost_);
+    a.workspace = listOf(workspace_);
+    a.phase = listOf(phase_);
+    a.flags = listOf(flags_);
+    a.names = listOf(names);
+    a.output_begin = outputBegin_.data();
+    a.output_bytes = listOf(outputBytes_);
+    a.input_begin = inputBegin_.data();
+    a.input_op = listOf(inputOp_);
+    a.input_output = listOf(inputOutput_);
+    a.view_of = listOf(viewOf_);
+    a.num_outputs = outputOp_.size();
+    a.output_op = listOf(outputOp_);
+    a.output_output = listOf(outputOutput_);
+    a.order = order;
+    a.num_forward_outputs = forwardOutputs_.size();
+    a.forward_outputs = listOf(forwardOutputs_);
+    a.alignment = alignment;
+    a.donation_begin = donationBegin_.data();
+    a.donation_output = listOf(donationOutput_);
+    a.donation_input = listOf(donationInput_);
+    a.kind = listOf(kind_);
+    a.of_op = listOf(ofOp_);
+    a.of_output = listOf(ofOutput_);
+    a.transfer_time = listOf(transferTime_);
+    return Problem(a);
+  }
+
+private:
+  // What makes an op other than a common one.
+  struct Row {
+    unsigned flags = 0;
+    isthmus_kind kind = ISTHMUS_COMPUTES;
+    double transferTime = 0;
+    std::int32_t viewOf = -1;
+    std::uint32_t of = ISTHMUS_NONE, ofOutput = ISTHMUS_NONE;
+  };
+
+  std::uint32_t append(const Op &op, const Row &row) {
+    cost_.push_back(op.cost);
+    workspace_.push_back(op.workspace);
+    phase_.push_back(std::uint8_t(op.phase));
+    flags_.push_back(std::uint8_t(row.flags | (op.runsOnce ? ISTHMUS_RUNS_ONCE : 0)));
+    names_.push_back(op.name);
+    outputBytes_.insert(outputBytes_.end(), op.bytes.begin(), op.bytes.end());
+    if (op.bytes.empty())
+      outputBytes_.push_back(0);
+    outputBegin_.push_back(outputBytes_.size());
+    for (const Output &input : op.inputs) {
+      inputOp_.push_back(input.op);
+      inputOutput_.push_back(input.output);
+    }
+    inputBegin_.push_back(inputOp_.size());
+    viewOf_.push_back(row.viewOf);
+    for (const Op::Donation &d : op.donations) {
+      donationOutput_.push_back(d.output);
+      donationInput_.push_back(d.input);
+    }
+    donationBegin_.push_back(donationOutput_.size());
+    kind_.push_back(std::uint8_t(row.kind));
+    ofOp_.push_back(row.of);
+    ofOutput_.push_back(row.ofOutput);
+    transferTime_.push_back(row.transferTime);
+    return std::uint32_t(cost_.size() - 1);
+  }
+
+  // A list without entries is not null.
+  template <typename T> static const T *listOf(const std::vector<T> &list) {
+    static const T none = {};
+    return list.empty() ? &none : list.data();
+  }
+
+  std::vector<double> cost_, transferTime_;
+  std::vector<std::int64_t> workspace_, outputBytes_;
+  std::vector<std::uint8_t> phase_, flags_, kind_;
+  std::vector<std::string> names_;
+  std::vector<std::size_t> outputBegin_ = {0}, inputBegin_ = {0}, donationBegin_ = {0};
+  std::vector<std::uint32_t> inputOp_, inputOutput_, outputOp_, outputOutput_, forwardOutputs_,
+      donationOutput_, donationInput_, ofOp_, ofOutput_;
+  std::vector<std::int32_t> viewOf_;
+};
+
+} // namespace isthmus
+
+#endif
