@@ -6,6 +6,7 @@ The training step's graph is planned: what the forward computes is kept for the 
 step stays within the budget at the least cost that is found.
 """
 
+from . import hooks
 from .backend import backend
 from .explanation import Explanation, GraphExplanation, explain
 from .cost_file import measure
@@ -28,3 +29,5 @@ __all__ = [
     "report",
     "reset",
 ]
+
+hooks.register("isthmus", backend)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import bisect
 import contextlib
+import importlib.metadata
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -27,6 +28,7 @@ if not any(torch.__version__.startswith(version + ".") for version in TESTED):
 
 from torch._dynamo.backends.common import aot_autograd  # noqa: E402
 from torch._guards import CompileContext  # noqa: E402
+from torch._dynamo.backends.registry import _COMPILER_FNS  # noqa: E402
 from torch._functorch import config as functorch_config  # noqa: E402
 from torch._functorch.compile_utils import fx_graph_cse  # noqa: E402
 from torch._functorch.partitioners import (  # noqa: E402
@@ -63,6 +65,7 @@ __all__ = [
     "min_cut",
     "outputs_of",
     "outside_of_tracing",
+    "register",
     "run_and_save_rng_state",
     "run_with_rng_state",
     "simplify",
@@ -240,6 +243,13 @@ def allocations_on_cpu() -> Iterator[Allocations]:
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profiler:
         yield allocations
     allocations._read(profiler.profiler.kineto_results.events())  # type: ignore[union-attr]
+
+
+def register(name: str, backend: Callable[..., Any]) -> None:
+    """For a package that no wheel has installed, whose entry point would tell PyTorch of it."""
+    installed = {e.name for e in importlib.metadata.entry_points(group="torch_dynamo_backends")}
+    if name not in installed and name not in _COMPILER_FNS:
+        torch._dynamo.register_backend(backend, name=name)
 
 
 def compilation() -> str:

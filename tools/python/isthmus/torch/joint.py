@@ -223,6 +223,12 @@ class _Extraction:
             self.joint.symbolic = True
         return sized(n)
 
+    def _made_bytes(self, node: fx.Node, result: fx.Node) -> int:
+        """Of a result of an op, itself or taken out of its tuple: the storage that the kernel makes, where that is known."""
+        position = result.args[1] if result is not node and result.args[0] is node else 0
+        known = self.costs.storage(node, position) if isinstance(position, int) else 0
+        return max(known, self._bytes(result.meta["val"]))
+
     def _add(self, step: Step, *args: Any, **kwargs: Any) -> int:
         self.joint.steps.append(step)
         return self.problem.add(*args, **kwargs)
@@ -378,7 +384,7 @@ class _Extraction:
 
     def _add_computation(self, node: fx.Node, nodes: list[fx.Node], fresh: list[fx.Node]) -> int:
         values = [n.meta.get("val") for n in fresh]
-        sizes = [self._bytes(v) if isinstance(v, torch.Tensor) and not rules.is_copy_into(node) else 0 for v in values]
+        sizes = [self._made_bytes(node, n) if isinstance(n.meta.get("val"), torch.Tensor) and not rules.is_copy_into(node) else 0 for n in fresh]
         if len(fresh) == 1 and fresh[0] is node and isinstance(values[0], (tuple, list)):  # whole, to an op that takes a tuple
             sizes = [self._bytes(t) for t in tensors_in(values[0])]
         reads = self._reads(node)

@@ -67,7 +67,7 @@ class Partitioner(hooks.CustomPartitionerFn):
         measured = measuring.known(gm.graph.nodes, runs=3 if times else 0)
         workspaces = {key: m.workspace_bytes for key, m in measured.items() if m.workspace_bytes}
         table = {key: m.us for key, m in measured.items() if m.us is not None} if times else self._costs.table
-        return Costs(table, workspaces)
+        return Costs(table, workspaces, {key: m.storage_bytes for key, m in measured.items()})
 
     def _budget(self, joint: Joint) -> int | str:
         """What is left for the plan once what is reserved is taken off."""
