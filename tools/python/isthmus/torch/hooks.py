@@ -195,7 +195,9 @@ def compile_with_inductor(
 ) -> Callable[..., Any]:
     from torch._inductor.compile_fx import compile_fx
 
-    return compile_fx(gm, inputs, config_patches={**config, "custom_partitioner_fn": partitioner})
+    # What was cut is not taken from a cache of an earlier process, which knows nothing of its plan: report would be empty. Kernels are.
+    with functorch_config.patch(enable_autograd_cache=False):
+        return compile_fx(gm, inputs, config_patches={**config, "custom_partitioner_fn": partitioner})
 
 
 @contextlib.contextmanager

@@ -160,10 +160,11 @@ class _Extraction:
             elif node.op == "call_function":
                 if node in self.where:
                     continue
-                if node in group_of:
-                    self._add_group(group_of[node])
-                else:
+                group = group_of.get(node)
+                if group is None:
                     self._add_op(node)
+                elif node is group[-1]:  # by then the views that its members read are there
+                    self._add_group(group)
             elif node.op != "output":
                 raise Unsupported(f"'{node.name}': a node of kind '{node.op}' in a joint graph is not known")
         outputs = [o for o in self.forward + self.backward if isinstance(o, fx.Node)]

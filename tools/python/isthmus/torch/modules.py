@@ -69,15 +69,19 @@ class _Emitter:
             if node.op == "placeholder":
                 self._copy(node, lambda a: a)
         missing = set(self.joint.problem.forward_outputs)
-        forward = None if missing else self._forward_results()
+        forward = None
         for op in self.schedule:
+            # What comes next and could run in the forward does: a mask is then saved in place of what it is computed of, which inductor
+            # would keep until the mask is used.
+            if forward is None and not missing and self.joint.problem[op].phase == "backward":
+                forward = self._forward_results()
             self._emit(self.joint.steps[op], again=self.runs[op] > 0, comes_again=self.total[op] > 1)
             self.runs[op] += 1
             missing.discard(op)
-            if forward is None and not missing:
-                forward = self._forward_results()
-        if forward is None:
+        if missing:
             raise Internal("the schedule does not compute what the forward returns")
+        if forward is None:
+            forward = self._forward_results()
         backward = [self._value(o) if isinstance(o, fx.Node) else o for o in self.joint.backward]
         old_output = next(n for n in self.old.nodes if n.op == "output")
         output = self.new.output(tuple(forward + backward))
