@@ -427,7 +427,7 @@ class Interrupted(unittest.TestCase):
         def progress(share, best_cost):
             seen.append((share, best_cost, threading.current_thread()))
 
-        plan = isthmus.plan(chain(40), "30%", effort=0.2, progress=progress)
+        plan = isthmus.plan(chain(40), "30%", effort=0.5, progress=progress)
         self.assertGreater(len(seen), 3)
         shares = [share for share, _, _ in seen]
         self.assertEqual(shares, sorted(shares))
@@ -482,6 +482,11 @@ print(len(isthmus.plan(problem, "90%", effort=0.01).schedule) > 0, flush=True)
             self.assertLess(time.monotonic() - begin, 2)
         out, err = child.communicate(timeout=60)
         self.assertEqual((out, err, child.returncode), ("True\n", "", 0))
+
+    def test_progress_is_told_now_and_then_since_the_search_waits_for_the_interpreter(self):
+        calls = []
+        isthmus.plan(chain(100), "30%", effort=0.5, progress=lambda share, cost: calls.append(time.monotonic()))
+        self.assertGreater(min(b - a for a, b in zip(calls, calls[1:])), 0.02)
 
     def test_other_threads_run_meanwhile(self):
         count, done = 0, threading.Event()

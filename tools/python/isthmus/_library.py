@@ -57,6 +57,7 @@ class PlanOptions(ctypes.Structure):
         ("progress", Progress),
         ("user", c_void_p),
         ("place", c_int32),
+        ("progress_seconds", c_double),
     ]
 
 

@@ -16,6 +16,10 @@ from .budget import BudgetLike, parse_budget
 from .errors import BadInput, CannotBeMet
 from .problem import Problem
 
+# Between two calls of the progress function, for which the search waits until other threads of Python let go of the interpreter.
+# Short enough for Ctrl-C.
+_PROGRESS_SECONDS = 0.05
+
 ProblemLike = Union[Problem, Mapping[str, Any], str, "os.PathLike[str]"]
 
 
@@ -128,6 +132,7 @@ def _options(budget: BudgetLike, effort: float, seed: int) -> _library.PlanOptio
     options.budget_bytes = -1 if wanted.bytes is None else wanted.bytes
     options.budget_share = wanted.share or 0.0
     options.effort, options.seed = float(effort), seed
+    options.progress_seconds = _PROGRESS_SECONDS
     return options
 
 
