@@ -179,6 +179,26 @@ class Runs(command.TestCase):
             thread.join()
         self.assertEqual(wrong, [])
 
+    def test_in_a_child_that_was_forked(self):
+        program = f"""
+import isthmus, numpy, os
+graph = isthmus.Graph.from_text({SUM!r})
+feeds = {{"x": numpy.ones((2, 3))}}
+before = graph.run(feeds, threads=2)["y"]
+if os.fork() == 0:
+    try:
+        graph.run(feeds, threads=2)
+    except isthmus.Unsupported as error:
+        print(error, flush=True)
+    print(numpy.array_equal(graph.run(feeds, threads=1)["y"], before), flush=True)
+    os._exit(0)
+os.wait()
+print(numpy.array_equal(graph.run(feeds, threads=2)["y"], before))
+"""
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment, timeout=60)
+        self.assertRegex(done.stdout, "this process was forked after a graph had run.*\nTrue\nTrue\n", done.stderr)
+
     def test_beside_torch_which_brings_its_own_onednn_and_openmp(self):
         program = """
 import isthmus, numpy, torch
