@@ -80,13 +80,13 @@ def random_problem(rng):
     problem.add("x", bytes=rng.randint(1, 500), pinned=True)
     for i in range(rng.randint(6, 20)):
         reads = [(op, rng.randrange(len(problem[op].bytes)))
-                 for op in {rng.randrange(len(problem)) for _ in range(rng.randint(0, 2))} | {len(problem) - 1}]  # fmt: skip
+                 for op in {rng.randrange(len(problem)) for _ in range(rng.randint(0, 2))} | {len(problem) - 1}]
         if rng.random() < 0.2:
             problem.add(f"view{i}", reads, rng.choice([0, 1]), view_of=rng.randrange(len(reads)))
         else:
             sizes = [rng.randint(0, 500) for _ in range(rng.choice([1, 1, 1, 2, 3]))]
             problem.add(f"op{i}", reads, rng.randint(1, 9), sizes, recomputable=rng.random() < 0.9,
-                        workspace=rng.choice([0, 0, rng.randint(1, 300)]))  # fmt: skip
+                        workspace=rng.choice([0, 0, rng.randint(1, 300)]))
     last = len(problem) - 1
     problem.outputs = [(last, rng.randrange(len(problem[last].bytes))), rng.randrange(1, last + 1)]
     return problem
@@ -120,7 +120,7 @@ class Plans(unittest.TestCase):
         baseline = isthmus.plan(problem, "100%", effort=0.01)
         self.assertEqual(baseline.figures.peak_bytes, 13000)
         for budget, most in ((7000, 7000), ("7000", 7000), ("7000B", 7000), ("7kB", 7000), ("7 KiB", 7168), ("60.5%", 7865),
-                             ("0.007MB", 7000), ("1GiB", 13000)):  # fmt: skip
+                             ("0.007MB", 7000), ("1GiB", 13000)):
             with self.subTest(budget):
                 plan = isthmus.plan(problem, budget, effort=0.05)
                 self.assertLessEqual(plan.figures.peak_bytes, most)
@@ -472,7 +472,7 @@ print(len(isthmus.plan(problem, "90%", effort=0.01).schedule) > 0, flush=True)
 """
         path = os.pathsep.join([os.path.dirname(os.path.abspath(__file__)), *sys.path])
         child = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                                 env={**os.environ, "PYTHONPATH": path})  # fmt: skip
+                                 env={**os.environ, "PYTHONPATH": path})
         for _ in range(2):
             self.assertEqual(child.stdout.readline(), "plans\n")
             time.sleep(0.5)
@@ -509,7 +509,7 @@ class Package(unittest.TestCase):
             environment = {k: v for k, v in os.environ.items() if k != "ISTHMUS_LIBRARY"}
             path = os.pathsep.join(sys.path)
             return subprocess.run([sys.executable, "-c", "import isthmus"], capture_output=True, text=True,
-                                  env={**environment, "PYTHONPATH": path, **variables}).stderr  # fmt: skip
+                                  env={**environment, "PYTHONPATH": path, **variables}).stderr
 
         self.assertRegex(tried(), r"ImportError: isthmus found no libisthmus.so(.|\n)*\$ISTHMUS_LIBRARY: not set")
         self.assertRegex(tried(ISTHMUS_LIBRARY="/no/such.so"), r"/no/such.so \(\$ISTHMUS_LIBRARY\): there is no such file")

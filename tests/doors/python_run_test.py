@@ -4,7 +4,6 @@ import os
 import subprocess
 import sys
 import threading
-import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "e2e"))
 import command  # noqa: E402
@@ -44,7 +43,9 @@ class Runs(command.TestCase):
         for name in NETWORKS:
             with self.subTest(name):
                 forward = self.zoo(name)
-                self.assert_same_bits(forward.run(seed=3, threads=THREADS), self.outputs_of_the_command(forward, "--seed=3", "--as-written"))
+                self.assert_same_bits(
+                    forward.run(seed=3, threads=THREADS), self.outputs_of_the_command(forward, "--seed=3", "--as-written")
+                )
                 step = forward.differentiate("cross_entropy")
                 as_written = step.run(seed=3, threads=THREADS)
                 self.assertTrue(np.isfinite(as_written["loss"]))
@@ -73,7 +74,7 @@ class Runs(command.TestCase):
         np.testing.assert_array_equal(out["p"], np.float32([100, 1]))
         # What is converted, and arrays that do not lie as NumPy's usual ones.
         for given in (x.astype(np.float64), x.astype(np.int64), x.tolist(), np.asfortranarray(x), np.repeat(x, 2, axis=1)[:, ::2],
-                      np.frombuffer(b"\0" + x.tobytes(), np.uint8)[1:].view(np.float32).reshape(2, 3)):  # fmt: skip
+                      np.frombuffer(b"\0" + x.tobytes(), np.uint8)[1:].view(np.float32).reshape(2, 3)):
             np.testing.assert_array_equal(graph.run({"x": given, "labels": np.array([2, 0], np.uint8)})["y"], out["y"])
         np.testing.assert_array_equal(graph.run({"x": x, "w": np.ones(3)})["y"], x)
         for error, message, feeds in (
@@ -110,15 +111,16 @@ class Runs(command.TestCase):
     def test_inputs_and_outputs(self):
         graph = isthmus.Graph.from_text(SUM)
         self.assertEqual([(t.name, t.kind, t.dtype, t.shape) for t in graph.inputs],
-                         [("x", "input", "f32", (2, 3)), ("w", "param", "f32", (3,)), ("labels", "input", "i64", (2,))])  # fmt: skip
+                         [("x", "input", "f32", (2, 3)), ("w", "param", "f32", (3,)), ("labels", "input", "i64", (2,))])
         self.assertEqual([(t.name, t.kind, t.dtype, t.shape) for t in graph.outputs],
-                         [("y", "output", "f32", (2, 3)), ("p", "output", "f32", (2,))])  # fmt: skip
+                         [("y", "output", "f32", (2, 3)), ("p", "output", "f32", (2,))])
 
     def test_large_weights_go_along(self):
         import tempfile
 
         numbers = np.random.default_rng(1).standard_normal(5000).astype(np.float32)
-        text = f"isthmus 2\ngraph @g {{\n  input %x : f32[5000]\n  const %w : f32[5000] = {[float(n) for n in numbers]}\n  %y = mul(%x, %w)\n  output %y\n}}\n"
+        weights = f"const %w : f32[5000] = {[float(n) for n in numbers]}"
+        text = f"isthmus 2\ngraph @g {{\n  input %x : f32[5000]\n  {weights}\n  %y = mul(%x, %w)\n  output %y\n}}\n"
         before = set(os.listdir(tempfile.gettempdir()))
         session = isthmus.Session(isthmus.Graph.from_text(text))
         self.assertEqual({name for name in os.listdir(tempfile.gettempdir()) if name.startswith("isthmus-")} - before, set())

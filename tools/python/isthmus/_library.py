@@ -125,13 +125,14 @@ def text(name: str, *arguments: Any) -> bytes:
 
 
 def version() -> str:
-    return _library.plain("version").decode()
+    text: bytes = _library.plain("version")
+    return text.decode()
 
 
 def schedule_of(plan: Handle) -> list[int]:
     length = c_size_t()
     steps = _library.plain("plan_schedule", plan, length)
-    return steps[: length.value]
+    return list(steps[: length.value])
 
 
 def default_plan_options() -> PlanOptions:

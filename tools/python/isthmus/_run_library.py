@@ -85,4 +85,4 @@ def tensors(name: str, session: Handle) -> list[TensorInfo]:
     """They are the session's, and live as long."""
     count = c_size_t()
     first = _library().plain(name, session, count)
-    return first[: count.value]
+    return list(first[: count.value])

@@ -7,6 +7,7 @@ import os
 from typing import TYPE_CHECKING, Iterable, Mapping
 
 from . import _library
+from ._shared_library import Handle
 from ._watched import ProgressFunction
 from .budget import BudgetLike
 from .errors import BadInput
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 class Graph:
     """A graph of the text form or of ONNX, which does not change: what is made of it is another graph."""
 
-    def __init__(self, handle: _library.Handle, plan: Plan | None = None) -> None:
+    def __init__(self, handle: Handle, plan: Plan | None = None) -> None:
         """Use `Graph.load`, `Graph.from_text` or the methods of another graph."""
         self._handle = handle
         self._plan = plan

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Iterable, Mapping, SupportsIndex, Union
 
 from . import _library
+from ._shared_library import Handle
 from ._watched import ProgressFunction, Watched
 from .budget import BudgetLike, parse_budget
 from .errors import BadInput, CannotBeMet
@@ -54,7 +55,7 @@ class Figures:
 class Plan:
     """A schedule of a problem's ops, and what it promises. It does not refer to the problem."""
 
-    def __init__(self, handle: _library.Handle) -> None:
+    def __init__(self, handle: Handle) -> None:
         """Use `plan` or `Plan.from_schedule`."""
         self._handle = handle
         self._figures = _figures(handle)
@@ -101,13 +102,13 @@ def plan(problem: ProblemLike, budget: BudgetLike, effort: float = 0.0, seed: in
     return search(_problem_of(problem)._handle(), budget, effort, seed, progress)
 
 
-def search(problem: _library.Handle, budget: BudgetLike, effort: float, seed: int, progress: ProgressFunction | None) -> Plan:
+def search(problem: Handle, budget: BudgetLike, effort: float, seed: int, progress: ProgressFunction | None) -> Plan:
     """`plan` of a problem that the library has."""
     options = _options(budget, effort, seed)
     if progress is not None and not callable(progress):
         raise TypeError(f"progress is a function of two numbers, got {type(progress).__name__}")
 
-    def body(callback: Any) -> _library.Handle:
+    def body(callback: Any) -> Handle:
         options.progress = callback
         return _library.make("plan", "plan_make", problem, options)
 
@@ -146,10 +147,10 @@ def _problem_of(problem: ProblemLike) -> Problem:
     raise TypeError(f"a problem is an isthmus.Problem, or the path or content of a joint-graph file; got {type(problem).__name__}")
 
 
-def _figures(handle: _library.Handle) -> Figures:
+def _figures(handle: Handle) -> Figures:
     f = _library.PlanFigures(size=ctypes.sizeof(_library.PlanFigures))
     _library.call("plan_figures", handle, f)
-    known = {name: getattr(f, name) for name, _ in f._fields_ if name != "size"}
+    known = {name: getattr(f, name) for name, *_ in f._fields_ if name != "size"}
     for name in ("lower_bound_bytes", "smallest_peak_bytes"):
         known[name] = None if known[name] < 0 else known[name]
     if math.isnan(known["lower_bound_cost"]):

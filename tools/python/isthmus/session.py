@@ -8,7 +8,7 @@ import os
 import tempfile
 import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Mapping, SupportsIndex, Union
+from typing import TYPE_CHECKING, Any, Mapping, SupportsIndex
 
 from . import _run_library as _library
 from .errors import BadInput
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 # By the library's number. NumPy has no bf16: such tensors are f32 here.
 _DTYPES = ("f32", "f64", "bf16", "f16", "i32", "i64", "u8", "bool")
 _NUMPY = {"f32": "float32", "f64": "float64", "bf16": "float32", "f16": "float16", "i32": "int32", "i64": "int64", "u8": "uint8",
-          "bool": "bool"}  # fmt: skip
+          "bool": "bool"}
 _KINDS = ("input", "param", "state", "const", "output")
 
 
@@ -108,7 +108,7 @@ class Session:
         report = _library.Report(size=ctypes.sizeof(_library.Report))
         with self._lock:
             _library.call("figures", self._handle, report)
-        return RunFigures(**{name: getattr(report, name) for name, _ in report._fields_ if name != "size"})
+        return RunFigures(**{name: getattr(report, name) for name, *_ in report._fields_ if name != "size"})
 
     def _set(self, name: str, array: ArrayLike) -> None:
         import numpy
@@ -127,7 +127,9 @@ class Session:
         data = numpy.require(given.astype(wanted, copy=False), requirements=["C", "A"])
         sizes = (ctypes.c_int64 * max(1, data.ndim))(*data.shape)
         dtype = "f32" if tensor.dtype == "bf16" else tensor.dtype
-        _library.call("set", self._handle, name.encode("utf-8", "surrogateescape"), _DTYPES.index(dtype), data.ndim, sizes, data.ctypes.data)
+        _library.call(
+            "set", self._handle, name.encode("utf-8", "surrogateescape"), _DTYPES.index(dtype), data.ndim, sizes, data.ctypes.data
+        )
 
 
 # Whether floats lose nothing but digits, and integers nothing.
