@@ -2,6 +2,7 @@
 
 import ast
 import copy
+import ctypes
 import gzip
 import json
 import os
@@ -228,6 +229,17 @@ class Plans(unittest.TestCase):
         empty = isthmus.plan(isthmus.Problem(), "min")
         self.assertEqual((empty.schedule, empty.figures.peak_bytes), ([], 0))
 
+    def test_a_handle_is_no_address(self):
+        for wrong in (None, "x", b"x", 0, 1 << 40):
+            with self.subTest(wrong), self.assertRaises(TypeError):
+                isthmus.Plan(wrong)
+            with self.subTest(wrong), self.assertRaises(TypeError):
+                isthmus.Graph(wrong)
+            with self.subTest(wrong), self.assertRaises(TypeError):
+                isthmus.Session(wrong)
+            with self.subTest(wrong), self.assertRaisesRegex(ctypes.ArgumentError, "expected what the library made"):
+                _library.call("plan_figures", wrong, None)
+
     def test_copies(self):
         plan = isthmus.plan(chain(2), "100%", effort=0.01)
         self.assertEqual(copy.copy(plan).schedule, plan.schedule)
@@ -250,6 +262,8 @@ class Problems(unittest.TestCase):
             (TypeError, "iterable", (3,), {}),
             (isthmus.BadInput, "cost of op 'a' .* got -1", ([x], -1), {}),
             (isthmus.BadInput, "cost of op 'a' .* got nan", ([x], float("nan")), {}),
+            (isthmus.BadInput, "cost of op 'a' .* got 1e.308", ([x], 1e308), {}),
+            (isthmus.BadInput, "cost of op 'a' .* got inf", ([x], 10**400), {}),
             (TypeError, "cost of op 'a' .* got str", ([x], "2"), {}),
             (isthmus.BadInput, "bytes of op 'a' .* got -8", ([x], 1, -8), {}),
             (isthmus.BadInput, "bytes of op 'a' .* got 18446744073709551624", ([x], 1, 2**64 + 8), {}),

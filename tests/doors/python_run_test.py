@@ -89,6 +89,8 @@ class Runs(command.TestCase):
         ):
             with self.subTest(message), self.assertRaisesRegex(error, message):
                 graph.run(feeds)
+        with self.assertRaisesRegex(TypeError, "feeds are a mapping"):
+            graph.run([x])
         with self.assertRaises(isthmus.BadInput):
             graph.run(seed=-1)
         with self.assertRaises(isthmus.BadInput):
@@ -107,6 +109,14 @@ class Runs(command.TestCase):
         graph = isthmus.Graph.from_text("isthmus 2\ngraph @g {\n  input %x : f32[]\n  %y = neg(%x)\n  output %y\n}\n")
         y = graph.run({"x": 3})["y"]
         self.assertEqual((y.shape, float(y)), ((), -3))
+
+    def test_sizes_of_zero_and_sizes_without_end(self):
+        graph = isthmus.Graph.from_text("isthmus 2\ngraph @g {\n  input %x : f32[0, 3]\n  %y = neg(%x)\n  output %y\n}\n")
+        self.assertEqual(graph.run({"x": np.zeros((0, 3))})["y"].shape, (0, 3))
+        graph = isthmus.Graph.from_text("isthmus 2\ngraph @g {\n  input %x : f32[1000000, 1000000]\n  %y = neg(%x)\n  output %y\n}\n")
+        self.assertEqual(graph.inputs[0].shape, (10**6, 10**6))
+        with self.assertRaisesRegex(isthmus.Internal, "out of memory: .* asked for"):
+            graph.run()
 
     def test_inputs_and_outputs(self):
         graph = isthmus.Graph.from_text(SUM)

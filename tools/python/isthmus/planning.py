@@ -57,6 +57,8 @@ class Plan:
 
     def __init__(self, handle: Handle) -> None:
         """Use `plan` or `Plan.from_schedule`."""
+        if not isinstance(handle, Handle):
+            raise TypeError(f"isthmus.plan and Plan.from_schedule make plans; got {type(handle).__name__}")
         self._handle = handle
         self._figures = _figures(handle)
 

@@ -19,6 +19,7 @@ ORDERS = ("free", "phases", "fixed")
 KINDS = ("computes", "starts_offload", "waits_offload", "starts_prefetch", "waits_prefetch")
 _MOST_BYTES = 2**62
 _MOST_ALIGNMENT = 2**30
+_MOST_TIME = 1e300  # so that sums are finite
 _PINNED, _RUNS_ONCE = 1, 2
 
 ReadLike = Union[SupportsIndex, "tuple[SupportsIndex, SupportsIndex]"]
@@ -279,15 +280,19 @@ def _sizes(bytes: Any, what: str) -> Iterator[int]:
     many: Sequence[Any] = [bytes] if hasattr(bytes, "__index__") else bytes
     if isinstance(many, (str, float)) or not hasattr(many, "__iter__"):
         raise TypeError(f"the bytes of {what} are a whole number or a list of them, got {type(bytes).__name__}")
-    return (_number(each, f"the bytes of {what}", 0, _MOST_BYTES) for each in many)
+    return (_number(each, f"a size in the bytes of {what}", 0, _MOST_BYTES) for each in many)
 
 
 def _cost(cost: Any, name: str) -> float:
     if not isinstance(cost, numbers.Real):
         raise TypeError(f"the cost of op {name!r} is a number of microseconds, got {type(cost).__name__}")
-    if not 0 <= float(cost) < math.inf:
-        raise BadInput(f"the cost of op {name!r} is a number of microseconds from 0 on, got {cost}")
-    return float(cost)
+    try:
+        time = float(cost)  # type: ignore[arg-type]
+    except OverflowError:
+        time = math.inf
+    if not 0 <= time < _MOST_TIME:
+        raise BadInput(f"the cost of op {name!r} is a number of microseconds from 0 to {_MOST_TIME:g}, got {time}")
+    return time
 
 
 def _phase(phase: Any, name: str) -> str:

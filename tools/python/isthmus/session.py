@@ -64,6 +64,10 @@ class Session:
         lowers: a graph that `optimize` has not made may be computed in the way that is fastest here, with another rounding, as the
             command line does.
         """
+        from .graph import Graph
+
+        if not isinstance(graph, Graph):
+            raise TypeError(f"a session runs an isthmus.Graph, got {type(graph).__name__}")
         options = _library.default_options()
         options.seed = _within(seed, "a seed", 2**64)
         options.threads = _within(threads, "a number of threads", 2**16)
@@ -87,8 +91,10 @@ class Session:
         """One step: sets inputs, runs the graph and gives all outputs by name."""
         import numpy
 
+        if not isinstance(feeds, (Mapping, type(None))):
+            raise TypeError(f"feeds are a mapping from names to arrays, got {type(feeds).__name__}")
         with self._lock:
-            for name, array in dict(feeds or {}).items():
+            for name, array in (feeds or {}).items():
                 self._set(name, array)
             _library.call("step", self._handle, self._steps if self._keeps_state else 0)
             outputs = {}
