@@ -64,10 +64,13 @@ def signature(node: fx.Node) -> str:
 
 @dataclass
 class Costs:
-    """Microseconds of ops, of the table where it has an op, otherwise estimated; and what they allocate while they run."""
+    """Microseconds of ops, of the table where it has an op, otherwise estimated; and what they allocate."""
 
     table: dict[str, float] = field(default_factory=dict)
     workspaces: dict[str, int] = field(default_factory=dict)
+    """Bytes that an op has while it runs."""
+    storages: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    """Bytes of the storages of its results, in their order."""
 
     @classmethod
     def load(cls, path: str | Path) -> Costs:
@@ -84,8 +87,19 @@ class Costs:
         measured = self.table.get(signature(node)) if self.table else None
         return self._estimated(node) if measured is None else measured
 
+    def of_group(self, operands: list[fx.Node], results: list[fx.Node]) -> float:
+        """Of nodes that are one kernel: it reads the operands and writes the results, and what is between stays in registers."""
+        values = [t for n in dict.fromkeys(operands + results) for t in tensors_in(n.meta.get("val"))]
+        machine = _GPU if any(t.device.type != "cpu" for t in values) else _CPU
+        return sum(map(bytes_of, values)) / machine.bytes_per_us + machine.launch_us
+
     def workspace(self, node: fx.Node) -> int:
         return self.workspaces.get(signature(node), 0) if self.workspaces else 0
+
+    def storage(self, node: fx.Node, result: int) -> int:
+        """Of one of its results; 0: not known."""
+        known = self.storages.get(signature(node), ()) if self.storages else ()
+        return known[result] if result < len(known) else 0
 
     def _estimated(self, node: fx.Node) -> float:
         outputs = list(tensors_in(node.meta.get("val")))

@@ -21,6 +21,8 @@ class Measured:
     """Allocated while the op runs and freed by its end, on top of its results."""
     us: float | None
     """The least of the timed runs; None: not timed."""
+    storage_bytes: tuple[int, ...]
+    """Of each result: a kernel may have made a larger one than its tensor needs, as the loss of mse_loss has."""
 
 
 def measure(nodes: Iterable[fx.Node], *, runs: int) -> dict[str, Measured]:
@@ -41,8 +43,8 @@ def measure(nodes: Iterable[fx.Node], *, runs: int) -> dict[str, Measured]:
             if seconds is not None:
                 calls[key] = (node, seconds)
         workspaces = _workspaces([node for node, _ in calls.values()])
-        for (key, (_, seconds)), workspace in zip(calls.items(), workspaces):
-            found[key] = Measured(workspace, seconds * 1e6 if runs else None)
+        for (key, (_, seconds)), (workspace, storages) in zip(calls.items(), workspaces):
+            found[key] = Measured(workspace, seconds * 1e6 if runs else None, storages)
     return found
 
 
@@ -50,13 +52,8 @@ _known: dict[tuple[str, bool], Measured | None] = {}
 
 
 def known(nodes: Iterable[fx.Node], *, runs: int) -> dict[str, Measured]:
-    """As `measure`, with what this process has measured before. Ops that do one element after the other are not run where nothing is
-    timed: they allocate their results alone."""
-    keys = {}
-    for node in nodes:
-        tags = getattr(node.target, "tags", ())
-        if node.op == "call_function" and (runs or torch.Tag.pointwise not in tags):
-            keys[signature(node)] = node
+    """As `measure`, with what this process has measured before."""
+    keys = {signature(node): node for node in nodes if node.op == "call_function"}
     new = {key: node for key, node in keys.items() if (key, runs > 0) not in _known}
     found = measure(new.values(), runs=runs)
     _known.update({(key, runs > 0): found.get(key) for key in new})
@@ -111,34 +108,42 @@ def _timed(node: fx.Node, runs: int) -> float | None:
         return None
 
 
-def _workspaces(nodes: list[fx.Node]) -> list[int]:
+_Allocated = tuple[int, tuple[int, ...]]  # for itself, and for each result
+
+
+def _workspaces(nodes: list[fx.Node]) -> list[_Allocated]:
     on_cpu = [n for n in nodes if not _devices(tensors_in(n.meta.get("val")))]
     found = dict(zip(on_cpu, _on_cpu(on_cpu)))
     return [found[n] if n in found else _on_cuda(n) for n in nodes]
 
 
-def _on_cpu(nodes: list[fx.Node]) -> list[int]:
-    peaks = []
+def _on_cpu(nodes: list[fx.Node]) -> list[_Allocated]:
+    made = []
     with hooks.allocations_on_cpu() as allocations:
         for node in nodes:
             args, kwargs = _operands(node)
             with allocations.part():
                 results = node.target(*args, **kwargs)  # type: ignore[operator]
-            peaks.append(_bytes(results))
+            made.append((_bytes(results), _storages(results)))
             del results
-    return [max(0, peak - made) for peak, made in zip(allocations.peaks, peaks)]
+    return [(max(0, peak - total), storages) for peak, (total, storages) in zip(allocations.peaks, made)]
 
 
-def _on_cuda(node: fx.Node) -> int:
+def _on_cuda(node: fx.Node) -> _Allocated:
     args, kwargs = _operands(node)
     torch.cuda.synchronize()
     torch.cuda.reset_peak_memory_stats()
     before = torch.cuda.memory_stats()["requested_bytes.all.current"]
     results = node.target(*args, **kwargs)  # type: ignore[operator]
-    return max(0, torch.cuda.memory_stats()["requested_bytes.all.peak"] - before - _bytes(results))
+    peak = torch.cuda.memory_stats()["requested_bytes.all.peak"] - before
+    return max(0, peak - _bytes(results)), _storages(results)
 
 
 def _bytes(results: Any) -> int:
     """Of the storages that were made; a view's operand is counted too, and then the workspace comes out as 0, which it is."""
     storages = {hooks.storage_id(t): t.untyped_storage().nbytes() for t in tensors_in(results)}
     return sum(storages.values())
+
+
+def _storages(results: Any) -> tuple[int, ...]:
+    return tuple(t.untyped_storage().nbytes() for t in tensors_in(results))
