@@ -6,7 +6,7 @@ import sys
 import tempfile
 import unittest
 
-LIBRARY, HEADER, C_TEST_SOURCE, ISTHMUS = (os.path.abspath(p) for p in sys.argv[1:5])
+LIBRARY, HEADER, C_TEST_SOURCE, HPP_TEST, ISTHMUS = (os.path.abspath(p) for p in sys.argv[1:6])
 FOLDER = os.environ["TEST_TMPDIR"]
 
 # LLVM's and protobuf's own libraries are loaded first, with names for all to see, and used before, between and after.
@@ -133,6 +133,11 @@ class Host(unittest.TestCase):
         self.assertRegex(done.stderr, r"definitely lost: 0 bytes|All heap blocks were freed")
         self.assertRegex(done.stderr, r"indirectly lost: 0 bytes|All heap blocks were freed")
         self.assertIn("ERROR SUMMARY: 0 errors", done.stderr)
+
+    def test_helgrind_finds_no_race(self):
+        done = run(["valgrind", "--tool=helgrind", "--history-level=approx", "--error-exitcode=9", HPP_TEST, "--gtest_filter=*ThreadsCallAgain"])
+        self.assertEqual(done.returncode, 0, done.stderr[-3000:])
+        self.assertIn("[  PASSED  ] 1 test", done.stdout)
 
 
 if __name__ == "__main__":
