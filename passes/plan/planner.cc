@@ -1,6 +1,7 @@
 #include "passes/plan/planner.h"
 
 #include "passes/plan/bound.h"
+#include "passes/plan/dead_runs.h"
 #include "passes/plan/emit_schedule.h"
 #include "passes/plan/overhead_bound.h"
 #include "passes/plan/peak_search.h"
@@ -42,7 +43,7 @@ public:
       result_.isWithin = tryBaseline() || search();
     if (!result_.isWithin)
       searchSmallest();
-    if (result_.isWithin)
+    if (result_.isWithin && !isStopped()) // who ends a search does not wait for more
       bound();
     return std::move(result_);
   }
@@ -59,7 +60,7 @@ private:
   // than the search thought: the judge has the last word.)
   Candidate placed(const std::vector<TaskId> &tasks, int64_t enough, double share) const {
     Candidate c;
-    c.schedule = emitSchedule(peaks_.graph(), tasks);
+    c.schedule = withoutDeadRuns(p_, emitSchedule(peaks_.graph(), tasks));
     c.judged = evaluate(p_, c.schedule);
     if (known_ && !c.judged.error.empty())
       c.arenaBytes = INT64_MAX;

@@ -51,7 +51,7 @@ struct PlanResult {
   // No schedule within the budget whose ops run first in this one's order costs less, microseconds
   // ("plan-order"; of any order where that is what running everything once costs); and what one
   // byte more would save of it. With alternatives: no schedule at all (leastCostAtAll). None
-  // without a plan within the budget, or where that knows none.
+  // without a plan within the budget, where that knows none, or where the search was ended.
   std::optional<double> leastCost;
   double pricePerByte = 0;
 

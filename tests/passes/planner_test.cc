@@ -4,6 +4,7 @@
 #include "passes/compile/within_budget.h"
 #include "passes/inspect/joint_graph.h"
 #include "passes/plan/bound.h"
+#include "passes/plan/dead_runs.h"
 #include "passes/plan/emit_schedule.h"
 #include "passes/plan/planner.h"
 #include "passes/plan/random_moves.h"
@@ -47,6 +48,61 @@ void moveSomehow(SearchState &state, RandomMoves &moves, Rng &rng) {
     state.edits.commit();
   else
     state.edits.undo();
+}
+
+// The source order, with any op run again that may at any place after its first run.
+Schedule withRandomRuns(const Problem &p, Rng &rng) {
+  Schedule s;
+  std::vector<OpIndex> ran;
+  for (OpIndex i : sourceOrder(p)) {
+    if (!ran.empty() && rng() % 2)
+      s.push_back(ran[rng() % ran.size()]);
+    s.push_back(i);
+    if (p.ops[i].recomputable)
+      ran.push_back(i);
+  }
+  return s;
+}
+
+TEST(DeadRuns, NothingIsLeftThatNobodyNeeds) {
+  Rng rng(7);
+  size_t removed = 0;
+  for (int i = 0; i < 1000; ++i) {
+    Problem p = randomProblem(rng);
+    if (p.ops.empty())
+      continue;
+    p.order = i % 3 == 0 ? Order::Free : i % 3 == 1 ? Order::Phases : Order::Fixed;
+    const Schedule s = withRandomRuns(p, rng), less = withoutDeadRuns(p, s);
+    const Evaluation before = evaluate(p, s), after = evaluate(p, less);
+    if (!before.error.empty())
+      continue;
+    ASSERT_EQ(after.error, "") << "problem " << i;
+    EXPECT_LE(after.cost, before.cost) << "problem " << i;
+    EXPECT_LE(after.peakBytes, before.peakBytes) << "problem " << i;
+    EXPECT_EQ(withoutDeadRuns(p, less), less) << "problem " << i;
+    removed += s.size() - less.size();
+  }
+  EXPECT_GT(removed, 1000u);
+}
+
+// A gradient that is read at the end alone is not made early and then again.
+TEST(DeadRuns, FirstRunsToo) {
+  Problem p;
+  for (const char *name : {"x", "f", "g", "h"}) {
+    Op op;
+    op.name = name;
+    op.cost = 1;
+    op.outputBytes = {8};
+    op.isPinned = p.ops.empty();
+    if (!p.ops.empty())
+      op.inputs = {{0, 0}};
+    p.ops.push_back(op);
+  }
+  p.ops[3].inputs = {{2, 0}};
+  p.outputs = {{1, 0}, {3, 0}};
+  EXPECT_EQ(withoutDeadRuns(p, {1, 2, 3, 1}), (Schedule{2, 3, 1}));
+  p.order = Order::Fixed;
+  EXPECT_EQ(withoutDeadRuns(p, {1, 2, 3, 1}), (Schedule{1, 2, 3, 1}));
 }
 
 TEST(EditableSchedule, IsExactAfterEveryEdit) {

@@ -1,6 +1,7 @@
 #include "tools/cli/default_input.h"
 
 #include "ir/diagnostics.h"
+#include "ir/element.h"
 #include "ir/splitmix64.h"
 #include <cmath>
 
@@ -25,6 +26,30 @@ struct Draws {
 // precision.
 double drawn(double value) { return static_cast<float>(value); }
 
+// An operand that is read as an index.
+struct IndexReader {
+  OpCall call;
+  size_t operand;
+  int64_t bound;
+
+  bool takes(int64_t index) const {
+    if (call.op->is(kIndexTuples)) // some of its numbers may be larger than others
+      return true;
+    if (call.op->takesIndex)
+      return call.op->takesIndex(call, operand, index);
+    return index < bound && index >= -bound;
+  }
+};
+
+// With element i made of `value(i)`.
+template <typename Value> Tensor filled(const Type &type, Value value) {
+  return Tensor::make(type, [&](char *to) {
+    for (int64_t i = 0, n = type.elements(); i < n; ++i)
+      setElement(type.dtype, to, i, value(i));
+  });
+}
+
+// Those that read `v`. Reshaped labels are bounded by who reads the reshape.
 void findIndexReaders(const Graph &g, ValueId v, std::vector<IndexReader> &out) {
   for (uint32_t i = 0; i < g.numNodes(); ++i) {
     const Node &n = g.node(NodeId(i));
@@ -40,21 +65,35 @@ void findIndexReaders(const Graph &g, ValueId v, std::vector<IndexReader> &out) 
   }
 }
 
-} // namespace
-
-bool IndexReader::takes(int64_t index) const {
-  if (call.op->is(kIndexTuples)) // some of its numbers may be larger than others
-    return true;
-  if (call.op->takesIndex)
-    return call.op->takesIndex(call, operand, index);
-  return index < bound && index >= -bound;
-}
-
 std::vector<IndexReader> indexReaders(const Graph &g, ValueId v) {
   std::vector<IndexReader> out;
   findIndexReaders(g, v, out);
   return out;
 }
+
+// Numbers are of f32 on disk, and NumPy has no bf16: f32 serves in every precision.
+Tensor inPrecision(Tensor t, DType to) {
+  if (t.type.dtype != DType::F32 || !isFloat(to) || to == DType::F32)
+    return t;
+  return filled(Type(to, t.type.dims), [&](int64_t i) { return double(t.as<float>()[i]); });
+}
+
+// An index out of range would make NaNs.
+llvm::Error checkIndices(const Graph &g, const Input &input, const Tensor &t) {
+  if (isFloat(t.type.dtype))
+    return llvm::Error::success();
+  for (const IndexReader &reader : indexReaders(g, input.value))
+    for (int64_t i = 0, n = t.type.elements(); i < n; ++i)
+      if (int64_t index = elementAsInt(t, i); !reader.takes(index))
+        return makeError(
+            "input '%{0}' is read by '{1}' as {2} below {3}, and its element {4} is {5}",
+            g.valueName(input.value), reader.call.op->name,
+            reader.call.op->takesIndex ? "a label from 0 on and" : "an index", reader.bound, i,
+            index);
+  return llvm::Error::success();
+}
+
+} // namespace
 
 llvm::Expected<Tensor> defaultInput(const Graph &g, const Input &input, uint64_t seed) {
   const Type &type = g.type(input.value);
@@ -67,32 +106,42 @@ llvm::Expected<Tensor> defaultInput(const Graph &g, const Input &input, uint64_t
     return init.data;
   case Initializer::Kind::Fill: {
     double value = init.args.getFloat("value");
-    return filledTensor(type, [&](int64_t) { return value; });
+    return filled(type, [&](int64_t) { return value; });
   }
   case Initializer::Kind::Normal: {
     Draws draws(static_cast<uint64_t>(init.args.getInt("seed")), name);
     double mean = init.args.getFloat("mean"), std = init.args.getFloat("std");
-    return filledTensor(type, [&](int64_t i) { return drawn(mean + std * draws.normal(i)); });
+    return filled(type, [&](int64_t i) { return drawn(mean + std * draws.normal(i)); });
   }
   case Initializer::Kind::Uniform: {
     Draws draws(static_cast<uint64_t>(init.args.getInt("seed")), name);
     double low = init.args.getFloat("low"), high = init.args.getFloat("high");
-    return filledTensor(type,
-                        [&](int64_t i) { return drawn(low + (high - low) * draws.uniform(i)); });
+    return filled(type, [&](int64_t i) { return drawn(low + (high - low) * draws.uniform(i)); });
   }
   case Initializer::Kind::None:
     break;
   }
   Draws draws(seed, name);
   if (isFloat(type.dtype))
-    return filledTensor(type, [&](int64_t i) { return drawn(draws.normal(i)); });
+    return filled(type, [&](int64_t i) { return drawn(draws.normal(i)); });
   int64_t bound = INT64_MAX; // the least that any reader sets
   for (const IndexReader &reader : indexReaders(g, input.value))
     bound = std::min(bound, reader.bound);
   int64_t limit = type.dtype == DType::Bool ? 2
                   : bound == INT64_MAX      ? 256
                                             : std::max<int64_t>(bound, 1);
-  return filledTensor(type, [&](int64_t i) { return double(draws.bits(i) % uint64_t(limit)); });
+  return filled(type, [&](int64_t i) { return double(draws.bits(i) % uint64_t(limit)); });
+}
+
+llvm::Expected<Tensor> givenInput(const Graph &g, const Input &input, Tensor given) {
+  const Type &type = g.type(input.value);
+  Tensor t = inPrecision(std::move(given), type.dtype);
+  if (t.type != type)
+    return makeError("input '%{0}' is of type {1}, and what is given is of type {2}",
+                     g.valueName(input.value), type.str(), t.type.str());
+  if (llvm::Error e = checkIndices(g, input, t))
+    return e;
+  return t;
 }
 
 } // namespace isthmus

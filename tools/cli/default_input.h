@@ -1,7 +1,6 @@
-// What graph inputs hold where no file says so.
+// What graph inputs hold, by themselves or when something is given.
 #pragma once
 
-#include "ir/element.h"
 #include "ir/graph.h"
 #include "ir/tensor.h"
 
@@ -13,24 +12,8 @@ namespace isthmus {
 // its data was not loaded.
 llvm::Expected<Tensor> defaultInput(const Graph &g, const Input &input, uint64_t seed);
 
-// An operand that is read as an index.
-struct IndexReader {
-  OpCall call;
-  size_t operand;
-  int64_t bound;
-
-  bool takes(int64_t index) const;
-};
-
-// Those that read `v`. Reshaped labels are bounded by who reads the reshape.
-std::vector<IndexReader> indexReaders(const Graph &g, ValueId v);
-
-// With element i made of `value(i)`.
-template <typename Value> Tensor filledTensor(const Type &type, Value value) {
-  return Tensor::make(type, [&](char *to) {
-    for (int64_t i = 0, n = type.elements(); i < n; ++i)
-      setElement(type.dtype, to, i, value(i));
-  });
-}
+// A tensor that is given to an input, as the graph wants it: f32 serves in every precision of
+// floats. Errors: another type, an index out of the range that its readers allow.
+llvm::Expected<Tensor> givenInput(const Graph &g, const Input &input, Tensor given);
 
 } // namespace isthmus

@@ -13,47 +13,15 @@
 namespace isthmus {
 namespace {
 
-// A file of f32 serves a run in every precision: a model's numbers are of f32 on disk, and NumPy
-// has no bf16.
-Tensor inPrecision(Tensor t, DType to) {
-  if (t.type.dtype != DType::F32 || !isFloat(to) || to == DType::F32)
-    return t;
-  return filledTensor(Type(to, t.type.dims), [&](int64_t i) { return double(t.as<float>()[i]); });
-}
-
-// An index out of range makes NaNs; where a file has one, that is told.
-llvm::Error checkIndices(const Graph &g, const Input &input, const Tensor &t,
-                         const std::string &from) {
-  if (isFloat(t.type.dtype))
-    return llvm::Error::success();
-  for (const IndexReader &reader : indexReaders(g, input.value))
-    for (int64_t i = 0, n = t.type.elements(); i < n; ++i)
-      if (int64_t index = elementAsInt(t, i); !reader.takes(index))
-        return makeError("{0}: input '%{1}' is read by '{2}' as {3} below {4}, and element {5} of "
-                         "the file is {6}",
-                         from, g.valueName(input.value), reader.call.op->name,
-                         reader.call.op->takesIndex ? "a label from 0 on and" : "an index",
-                         reader.bound, i, index);
-  return llvm::Error::success();
-}
-
-// A given tensor as the graph wants it.
 llvm::Expected<Tensor> asInput(const Graph &g, const Input &input, const Given &given) {
-  const Type &type = g.type(input.value);
   if (!given.problem.empty())
     return makeError("{0}: {1}", given.from, given.problem);
-  Tensor t = inPrecision(given.tensor, type.dtype);
-  if (t.type != type)
-    return makeError("{0}: input '%{1}' is of type {2}, the file holds {3}", given.from,
-                     g.valueName(input.value), type.str(), t.type.str());
-  if (llvm::Error e = checkIndices(g, input, t, given.from))
-    return e;
+  auto t = givenInput(g, input, given.tensor);
+  if (!t)
+    return makeError("{0}: {1}", given.from, plainMessage(t.takeError()));
   return t;
 }
 
-} // namespace
-
-namespace {
 // 255 bytes are what file systems take; '.npy' and a number for a collision come behind it.
 constexpr size_t kLongestStem = 230;
 

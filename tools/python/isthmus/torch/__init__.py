@@ -7,8 +7,24 @@ step stays within the budget at the least cost that is found.
 """
 
 from .backend import backend
+from .explanation import Explanation, GraphExplanation, explain
+from .cost_file import measure
+from .peak import measured_peak
 from .options import Options
 from .partitioner import Partitioner
 from .reports import GraphReport, Report, report, reset
 
-__all__ = ["GraphReport", "Options", "Partitioner", "Report", "backend", "report", "reset"]
+__all__ = [
+    "Explanation",
+    "GraphExplanation",
+    "GraphReport",
+    "Options",
+    "Partitioner",
+    "Report",
+    "backend",
+    "explain",
+    "measure",
+    "measured_peak",
+    "report",
+    "reset",
+]

@@ -84,6 +84,12 @@ class Costs:
         measured = self.table.get(signature(node)) if self.table else None
         return self._estimated(node) if measured is None else measured
 
+    def of_group(self, operands: list[fx.Node], results: list[fx.Node]) -> float:
+        """Of nodes that are one kernel: it reads the operands and writes the results, and what is between stays in registers."""
+        values = [t for n in dict.fromkeys(operands + results) for t in tensors_in(n.meta.get("val"))]
+        machine = _GPU if any(t.device.type != "cpu" for t in values) else _CPU
+        return sum(map(bytes_of, values)) / machine.bytes_per_us + machine.launch_us
+
     def workspace(self, node: fx.Node) -> int:
         return self.workspaces.get(signature(node), 0) if self.workspaces else 0
 

@@ -39,6 +39,7 @@ from torch._functorch.partitioners import (  # noqa: E402
     min_cut_rematerialization_partition,
 )
 from torch._inductor.custom_graph_pass import CustomPartitionerFn  # noqa: E402
+from torch._inductor.fx_passes.fusion_regions import is_fusible_node as is_fusible  # noqa: E402
 from torch._prims.rng_prims import run_and_save_rng_state, run_with_rng_state  # noqa: E402
 from torch._subclasses.fake_tensor import unset_fake_temporarily  # noqa: E402
 from torch.utils._ordered_set import OrderedSet  # noqa: E402
@@ -55,8 +56,10 @@ __all__ = [
     "compilation",
     "compile_with_inductor",
     "flop_registry",
+    "is_fusible",
     "is_rng_op",
     "is_sym_node",
+    "joined",
     "min_cut",
     "outputs_of",
     "outside_of_tracing",
@@ -102,6 +105,38 @@ def simplify(gm: fx.GraphModule, num_fwd_outputs: int) -> None:
                 stack.extend(node.all_input_nodes)
         gm.graph = fx_graph_cse(gm.graph, extra_node_key=lambda n: n in needed)
     gm.recompile()
+
+
+def joined(gm: fx.GraphModule, forward: fx.GraphModule, backward: fx.GraphModule, num_fwd_outputs: int) -> fx.GraphModule:
+    """The joint graph that runs one module after the other. What the backward computes again is there a second time."""
+    graph = fx.Graph()
+    env: dict[fx.Node, fx.Node] = {}
+
+    def copy(node: fx.Node) -> None:
+        env[node] = graph.node_copy(node, lambda a: env[a])
+        env[node].meta = dict(node.meta)
+
+    outputs = next(n for n in forward.graph.nodes if n.op == "output").args[0]
+    saved = {a.name: a for a in outputs[num_fwd_outputs:] if isinstance(a, fx.Node)}
+    placeholders = [n for n in backward.graph.nodes if n.op == "placeholder"]
+    for node in [*forward.graph.nodes, *backward.graph.nodes]:
+        if node.op == "placeholder" and (node.graph is forward.graph or node.name not in saved):
+            copy(node)
+    for node in forward.graph.nodes:
+        if node.op not in ("placeholder", "output"):
+            copy(node)
+    for node in placeholders:
+        if node.name in saved:
+            env[node] = env[saved[node.name]]
+    for node in backward.graph.nodes:
+        if node.op not in ("placeholder", "output"):
+            copy(node)
+    gradients = next(n for n in backward.graph.nodes if n.op == "output").args[0]
+    old = next(n for n in gm.graph.nodes if n.op == "output")
+    results = fx.node.map_arg((tuple(outputs[:num_fwd_outputs]) + tuple(gradients),), lambda a: env[a])
+    graph.output(*results).meta = dict(old.meta)
+    graph.lint()
+    return fx.GraphModule(gm, graph)
 
 
 def split(

@@ -24,8 +24,12 @@ _ALIGNMENT = {"cpu": 64}
 _ALIGNMENT_ELSEWHERE = 512
 
 
-def prepare(gm: fx.GraphModule, num_fwd_outputs: int) -> None:
-    """Simplifies a joint graph, and gives readers in the backward of an input that the forward changes a copy of what it was."""
+def prepare(gm: fx.GraphModule, num_fwd_outputs: int, *, fuses: bool) -> fx.GraphModule:
+    """Simplifies a joint graph, and gives readers in the backward of an input that the forward changes a copy of what it was.
+
+    fuses: chains of ops become one kernel, so that much of what the backward computes again costs nothing. PyTorch's own cut knows what;
+    its two modules, joined, are where planning begins.
+    """
     hooks.simplify(gm, num_fwd_outputs)
     graph = gm.graph
     changed = {n.args[0] for n in graph.nodes if rules.is_copy_into(n) and not rules.must_be_in_backward(n)}
@@ -34,6 +38,7 @@ def prepare(gm: fx.GraphModule, num_fwd_outputs: int) -> None:
         if isinstance(source, fx.Node) and source.op == "placeholder":
             _read_copy_in_backward(graph, source, after)
     graph.lint()
+    return hooks.joined(gm, *hooks.min_cut(gm, None, num_fwd_outputs=num_fwd_outputs), num_fwd_outputs) if fuses else gm
 
 
 def after_tangents(graph: fx.Graph) -> set[fx.Node]:
@@ -52,7 +57,11 @@ def _read_copy_in_backward(graph: fx.Graph, source: fx.Node, after: set[fx.Node]
     for node in graph.nodes:
         if node.op == "call_function" and not rules.is_copy_into(node) and _storage(node.meta.get("val")) == key:
             aliases.add(node)
-    readers = [n for n in graph.nodes if n in after and n not in aliases and any(a in aliases for a in n.all_input_nodes)]
+    readers = [n for n in graph.nodes if n not in aliases and any(a in aliases for a in n.all_input_nodes)]
+    for reader in readers:
+        if reader not in after and not rules.is_copy_into(reader):
+            reader.meta["recompute"] = hooks.CheckpointPolicy.MUST_SAVE  # run again, it would read what is there then
+    readers = [n for n in readers if n in after]
     if not readers:
         return
     first = next(n for n in graph.nodes if n.op != "placeholder")
@@ -61,6 +70,7 @@ def _read_copy_in_backward(graph: fx.Graph, source: fx.Node, after: set[fx.Node]
     copy.meta = dict(source.meta)
     copy.meta["val"] = source.meta["val"].clone()
     copy.meta.pop("is_static_input", None)
+    copy.meta["recompute"] = hooks.CheckpointPolicy.MUST_SAVE
     copies = {source: copy}
 
     def of_copy(alias: fx.Node) -> fx.Node:
@@ -113,14 +123,15 @@ class Joint:
     views: set[fx.Node] = field(default_factory=set)
 
 
-def extract(gm: fx.GraphModule, num_fwd_outputs: int, costs: Costs, allowed: frozenset[str]) -> Joint:
-    """Of a graph that `prepare` has been given."""
-    return _Extraction(gm, num_fwd_outputs, costs, allowed).run()
+def extract(gm: fx.GraphModule, num_fwd_outputs: int, costs: Costs, allowed: frozenset[str], *, fuses: bool) -> Joint:
+    """Of a graph that `prepare` has made. fuses: neighbours that become one kernel are one op."""
+    return _Extraction(gm, num_fwd_outputs, costs, allowed, fuses).run()
 
 
 class _Extraction:
-    def __init__(self, gm: fx.GraphModule, num_fwd_outputs: int, costs: Costs, allowed: frozenset[str]) -> None:
+    def __init__(self, gm: fx.GraphModule, num_fwd_outputs: int, costs: Costs, allowed: frozenset[str], fuses: bool) -> None:
         self.graph = gm.graph
+        self.fuses = fuses
         self.costs, self.allowed = costs, allowed
         self.forward, self.backward = hooks.outputs_of(gm, num_fwd_outputs)
         self.after = after_tangents(self.graph)
@@ -139,13 +150,19 @@ class _Extraction:
     def run(self) -> Joint:
         self._find_mutations()
         self.kept = self._kept_to_the_end()
-        for node in self._in_phases():
+        nodes = self._in_phases()
+        group_of = self._groups(nodes) if self.fuses else {}
+        for node in nodes:
             if node.op == "placeholder":
                 self._add_input(node)
             elif node.op == "get_attr":
                 self._add_pinned(node, 0)
             elif node.op == "call_function":
-                if node not in self.where:
+                if node in self.where:
+                    continue
+                if node in group_of:
+                    self._add_group(group_of[node])
+                else:
                     self._add_op(node)
             elif node.op != "output":
                 raise Unsupported(f"'{node.name}': a node of kind '{node.op}' in a joint graph is not known")
@@ -249,6 +266,72 @@ class _Extraction:
         made = [(op, k) for k in range(max(1, len(results) - len(aliases)))]
         for n in [node, *projections]:
             self.where.setdefault(n, made)
+
+    # --- groups of nodes that become one kernel
+
+    def _groups(self, nodes: list[fx.Node]) -> dict[fx.Node, list[fx.Node]]:
+        """Connected nodes of each run of neighbours that inductor can fuse. Views of what is there before stay by themselves."""
+        made: set[Any] = set()
+        runs: list[list[fx.Node]] = [[]]
+        for node in nodes:
+            if not self._fuses(node) or (runs[-1] and (runs[-1][-1] in self.after) != (node in self.after)):
+                runs.append([])
+                made = set()
+            if self._fuses(node):
+                key = _storage(node.meta.get("val"))
+                is_view = any(_storage(t) == key for a in node.all_input_nodes for t in tensors_in(a.meta.get("val")))
+                if not is_view:
+                    made.add(key)
+                if key in made:
+                    runs[-1].append(node)
+        group_of: dict[fx.Node, list[fx.Node]] = {}
+        for run in runs:
+            for node in run:
+                group = [node]
+                for a in node.all_input_nodes:
+                    other = group_of.get(a)
+                    if other is not None and other is not group and other[0] in run:
+                        for member in group:
+                            group_of[member] = other
+                        other.extend(m for m in group if m not in other)
+                        group = other
+                group_of[node] = group
+        position = {n: i for i, n in enumerate(nodes)}
+        for group in {id(g): g for g in group_of.values()}.values():
+            group.sort(key=position.__getitem__)
+        return {n: g for n, g in group_of.items() if len(g) > 1}
+
+    def _fuses(self, node: fx.Node) -> bool:
+        if node.op != "call_function" or not isinstance(node.meta.get("val"), torch.Tensor) or self._acts(node):
+            return False
+        return hooks.is_fusible(node) and rules.may_repeat(node, self.allowed) and not self._written_operands(node)
+
+    def _add_group(self, group: list[fx.Node]) -> None:
+        members = set(group)
+        outside = [n for n in group if any(u not in members for u in n.users)]
+        outputs = {_storage(n.meta["val"]): n.meta["val"] for n in outside}
+        if not outputs:
+            raise Unsupported(f"'{group[-1].name}' is computed and read by nothing")
+        reads = list(dict.fromkeys(r for n in group for a in n.all_input_nodes if a not in members for r in self.where[a]))
+        op = self._add(
+            Step(group),
+            group[-1].name,
+            reads,
+            cost=self.costs.of_group([a for n in group for a in n.all_input_nodes if a not in members], outside),
+            bytes=[self._bytes(t) for t in outputs.values()],
+            phase=self._phase(group[-1]),
+            recomputable=not any(key in self.kept for key in outputs),
+        )
+        order = {key: k for k, key in enumerate(outputs)}
+        first: dict[Any, fx.Node] = {}
+        for n in group:
+            key = _storage(n.meta["val"])
+            if key in first:  # a view of what the group makes, which can be made again of that
+                self.joint.views.add(n)
+            first.setdefault(key, n)
+            self.where[n] = [(op, order[key])] if key in order else []
+            if key in order:
+                self.by_storage.setdefault(key, (op, order[key]))
 
     def _path(self, node: fx.Node, result: fx.Node) -> list[fx.Node]:
         path = []

@@ -50,13 +50,8 @@ _known: dict[tuple[str, bool], Measured | None] = {}
 
 
 def known(nodes: Iterable[fx.Node], *, runs: int) -> dict[str, Measured]:
-    """As `measure`, with what this process has measured before. Ops that do one element after the other are not run where nothing is
-    timed: they allocate their results alone."""
-    keys = {}
-    for node in nodes:
-        tags = getattr(node.target, "tags", ())
-        if node.op == "call_function" and (runs or torch.Tag.pointwise not in tags):
-            keys[signature(node)] = node
+    """As `measure`, with what this process has measured before."""
+    keys = {signature(node): node for node in nodes if node.op == "call_function"}
     new = {key: node for key, node in keys.items() if (key, runs > 0) not in _known}
     found = measure(new.values(), runs=runs)
     _known.update({(key, runs > 0): found.get(key) for key in new})

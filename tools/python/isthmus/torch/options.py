@@ -22,6 +22,8 @@ class Options:
     seed: of the search.
     costs: a file of `isthmus.torch.measure`, or "measured": each op is timed here as its graph is compiled. Without it they are estimated.
     allow_recompute: custom ops that give the same bits each time they run, as ops or as names such as "mylib::gelu".
+    strict: a graph that cannot be run within the budget is an error; otherwise it gets the least peak that is found, with a warning, which a
+        model that breaks into several graphs may want.
     inductor: settings of inductor, where it is used.
     """
 
@@ -31,6 +33,7 @@ class Options:
     seed: int = 0
     costs: str | Path | None = None
     allow_recompute: Iterable[Any] = ()
+    strict: bool = True
     inductor: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -52,8 +52,9 @@ class Partitioner(hooks.CustomPartitionerFn):
         if isinstance(joint_inputs, list) and not joint_inputs:  # the body of a subgraph, which the graph outside calls as one op
             return hooks.min_cut(gm, joint_inputs, num_fwd_outputs=num_fwd_outputs, static_lifetime_input_indices=static)
         start = time.perf_counter()
-        prepare(gm, num_fwd_outputs)
-        joint = extract(gm, num_fwd_outputs, self._costs_of(gm), self._allowed)
+        fuses = self.options.kernels == "inductor"
+        gm = prepare(gm, num_fwd_outputs, fuses=fuses)
+        joint = extract(gm, num_fwd_outputs, self._costs_of(gm), self._allowed, fuses=fuses)
         found = self._plan(joint)
         forward, backward = modules.split(
             gm, joint, found.schedule, num_fwd_outputs=num_fwd_outputs, static_lifetime_input_indices=static
@@ -88,22 +89,32 @@ class Partitioner(hooks.CustomPartitionerFn):
         except CannotBeMet as e:
             assert e.plan is not None and e.plan.figures.smallest_peak_bytes is not None
             least = e.plan.figures.smallest_peak_bytes + joint.reserved_bytes
-            error = CannotBeMet(
+            why = (
                 f"a budget of {self.options.budget} cannot be met: the least peak that was found for this graph is {least} bytes "
-                f"({least / reports.MIB:.1f} MiB), {least / self._baseline(joint):.1%} of its own; "
-                f"""ask for that or more, or for options={{"budget": "min"}}"""
+                f"({least / reports.MIB:.1f} MiB), {least / self._baseline(joint):.1%} of its own"
             )
+            if not self.options.strict:
+                warnings.warn(f"{why}; that is taken", stacklevel=2)
+                return e.plan
+            error = CannotBeMet(f"""{why}; ask for that or more, for options={{"budget": "min"}}, or for "strict": False, which takes the least""")
             error.plan = e.plan
             raise error from None
 
-    def _report(self, joint: Joint, found: Plan, forward: fx.GraphModule, num_fwd_outputs: int, seconds: float) -> None:
+    def _report(self, joint: Joint, found: Plan, *others: Any) -> reports.GraphReport:
+        graph = self._figures(joint, found, *others)
+        if joint.symbolic:
+            warnings.warn(f"graph {graph.name} has symbolic sizes: it was planned for those of this call, and others have another peak", stacklevel=2)
+        reports.add(graph)
+        return graph
+
+    def _figures(self, joint: Joint, found: Plan, forward: fx.GraphModule, num_fwd_outputs: int, seconds: float) -> reports.GraphReport:
         figures, wanted = found.figures, self.options.parsed
         output = next(n for n in forward.graph.nodes if n.op == "output")
         saved = [a for a in output.args[0][num_fwd_outputs:] if isinstance(a, fx.Node) and a.op != "placeholder"]
         baseline = figures.baseline_peak_bytes + joint.reserved_bytes
         budget = int(wanted.share * baseline) if wanted.share is not None else wanted.bytes
-        graph = reports.GraphReport(
-            name=f"graph {hooks.compilation() or reports.count()}",
+        return reports.GraphReport(
+            name=hooks.compilation() or str(reports.count()),
             ops=sum(bool(s.nodes) for s in joint.steps),
             budget_bytes=budget,
             baseline_peak_bytes=baseline,
@@ -115,9 +126,6 @@ class Partitioner(hooks.CustomPartitionerFn):
             plan_seconds=seconds,
             symbolic=joint.symbolic,
         )
-        if joint.symbolic:
-            warnings.warn(f"{graph.name} has symbolic sizes: it was planned for the sizes of this call, and others have another peak", stacklevel=2)
-        reports.add(graph)
 
 
 def _sources() -> str:

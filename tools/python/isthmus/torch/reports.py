@@ -10,7 +10,7 @@ MIB = 1 << 20
 
 @dataclass(frozen=True)
 class GraphReport:
-    """A graph's plan. Bytes are those of storages, with tangents and states of generators; parameters and inputs are not counted."""
+    """A graph's plan. Its name is PyTorch's: which frame, and which of its compilations. Bytes are those of storages, with tangents and states of generators; parameters and inputs are not counted."""
 
     name: str
     ops: int
@@ -33,7 +33,7 @@ class GraphReport:
     def __str__(self) -> str:
         budget = "min" if self.budget_bytes is None else f"{self.budget_bytes / MIB:.1f} MiB"
         return (
-            f"{self.name}: {self.ops} ops, budget {budget}, planned {self.planned_peak_bytes / MIB:.1f} MiB of "
+            f"graph {self.name}: {self.ops} ops, budget {budget}, planned {self.planned_peak_bytes / MIB:.1f} MiB of "
             f"{self.baseline_peak_bytes / MIB:.1f} MiB, {self.recomputed} recomputed, +{self.added_cost:.1%} time, "
             f"planned in {self.plan_seconds:.1f} s{', sizes are hints' if self.symbolic else ''}"
         )

@@ -1,0 +1,120 @@
+"""The wheel: what is in it, that it is made the same twice, and that it works in an environment that has nothing else."""
+
+import base64
+import csv
+import hashlib
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+import zipfile
+
+WHEEL_TOOL, BUILT = os.path.abspath(sys.argv[1]), os.getcwd()  # runfiles are laid out as bazel-bin is
+
+# Run in a folder that has nothing to do with the wheel's.
+STRANGER = """
+import sys
+import isthmus
+print([name for name in ("numpy", "torch") if name in sys.modules])
+problem = isthmus.Problem("chain")
+values = [problem.add("x", bytes=1024, pinned=True)]
+for i in range(8):
+    values.append(problem.add(f"f{i}", [values[-1]], 1, 1024))
+gradient = values[-1]
+for i in reversed(range(8)):
+    gradient = problem.add(f"b{i}", [gradient, values[i]], 1, 1024, phase="backward")
+problem.outputs = [gradient]
+plan = isthmus.plan(problem, "60%", effort=0.05)
+print(plan.figures.peak_bytes <= 0.6 * plan.figures.baseline_peak_bytes)
+graph = isthmus.Graph.from_text("isthmus 2\\ngraph @g {\\n  input %x : f32[3]\\n  %y = neg(%x)\\n  output %y\\n}\\n")
+print(graph.outputs)
+try:
+    graph.run()
+except ModuleNotFoundError as error:
+    print(error.name)
+import importlib.metadata as metadata
+points = metadata.distribution("isthmus").entry_points
+print([(point.group, point.name, point.value) for point in points])
+print(metadata.version("isthmus") == isthmus.__version__, metadata.requires("isthmus"))
+print(isthmus.__file__.startswith(sys.prefix))
+"""
+
+
+class Wheel(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.folder = folder.name
+        cls.path = cls.made("one")
+
+    @classmethod
+    def made(cls, name):
+        command = [sys.executable, WHEEL_TOOL, f"--built={BUILT}", f"--out={os.path.join(cls.folder, name)}"]
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    def test_made_twice_it_is_the_same(self):
+        again = self.made("two")
+        self.assertEqual(os.path.basename(again), os.path.basename(self.path))
+        with open(self.path, "rb") as one, open(again, "rb") as two:
+            self.assertEqual(one.read(), two.read())
+        self.assertEqual(os.listdir(os.path.dirname(again)), [os.path.basename(again)])
+
+    def test_the_record_is_true(self):
+        with zipfile.ZipFile(self.path) as archive:
+            names = archive.namelist()
+            (record,) = [name for name in names if name.endswith("/RECORD")]
+            rows = list(csv.reader(archive.read(record).decode().splitlines()))
+            self.assertEqual(sorted(row[0] for row in rows), sorted(names))
+            for name, digest, size in rows:
+                if name != record:
+                    content = archive.read(name)
+                    expected = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).decode().rstrip("=")
+                    self.assertEqual((digest, int(size)), (f"sha256={expected}", len(content)))
+
+    def test_what_is_in_it(self):
+        self.assertRegex(os.path.basename(self.path), r"^isthmus-\d+\.\d+\.\d+-py3-none-manylinux_2_\d+_x86_64\.whl$")
+        with zipfile.ZipFile(self.path) as archive:
+            names = set(archive.namelist())
+            (tags,) = [archive.read(name).decode() for name in names if name.endswith("/WHEEL")]
+        self.assertLessEqual({f"isthmus/{name}" for name in ("__init__.py", "py.typed", "libisthmus.so", "libisthmus_run.so")}, names)
+        self.assertIn("isthmus/torch/__init__.py", names)
+        self.assertFalse([name for name in names if "pycache" in name])
+        self.assertIn(f"Tag: {os.path.basename(self.path)[:-4].split('-', 2)[2]}\n", tags)
+
+    def test_in_an_environment_that_has_nothing_else(self):
+        environment, elsewhere = os.path.join(self.folder, "environment"), os.path.join(self.folder, "else where")
+        os.mkdir(elsewhere)
+        variables = {"PATH": os.environ["PATH"], "HOME": elsewhere}
+        python = os.path.join(environment, "bin", "python")
+
+        def run(*command):
+            done = subprocess.run(command, cwd=elsewhere, env=variables, capture_output=True, text=True)
+            self.assertEqual(done.returncode, 0, f"{command}\n{done.stdout}{done.stderr}")
+            return done.stdout
+
+        run(sys.executable, "-m", "venv", environment)
+        run(python, "-m", "pip", "install", "--quiet", "--no-index", "--disable-pip-version-check", self.path)
+        run(python, "-m", "pip", "check", "--disable-pip-version-check")
+        self.assertEqual(
+            run(python, "-c", STRANGER).splitlines(),
+            [
+                "[]",
+                "True",
+                "[Tensor(name='y', kind='output', dtype='f32', shape=(3,))]",
+                "numpy",
+                "[('torch_dynamo_backends', 'isthmus', 'isthmus.torch:backend')]",
+                "True ['torch; extra == \"torch\"', 'numpy; extra == \"run\"']",
+                "True",
+            ],
+        )
+        run(python, "-m", "pip", "uninstall", "--quiet", "--yes", "isthmus")
+        found = subprocess.run([python, "-c", "import isthmus"], cwd=elsewhere, env=variables, capture_output=True, text=True)
+        self.assertIn("No module named 'isthmus'", found.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])

@@ -1,0 +1,78 @@
+#include "tools/c/run/session.h"
+
+#include "kernels/cpu.h"
+#include "runtime/cpu_device.h"
+#include "tools/cli/default_input.h"
+#include <chrono>
+#include <cstring>
+
+namespace isthmus {
+
+Session::Session(Graph g, const SessionOptions &options)
+    : graph_(std::move(g)), options_(options),
+      device_(makeCpuDevice(cpuKernels(), {.threads = options.threads})) {}
+
+// With bytes of its own.
+static Tensor copied(const Tensor &t) {
+  return Tensor::make(t.type, [&](char *to) {
+    if (t.bytes() > 0)
+      std::memcpy(to, t.data, size_t(t.bytes()));
+  });
+}
+
+llvm::Error Session::set(const Input &input, Tensor given) {
+  auto t = givenInput(graph_, input, std::move(given));
+  if (!t)
+    return t.takeError();
+  llvm::StringRef name = graph_.valueName(input.value);
+  if (executor_)
+    return executor_->feed(compiled_->graph.find(name), *t);
+  given_[name.str()] = copied(*t);
+  return llvm::Error::success();
+}
+
+llvm::Error Session::prepare() {
+  CompileOptions o;
+  o.differentiates = false;
+  o.exactOnly = !options_.lowers;
+  auto compiled = compile(graph_, o, device_->target());
+  if (!compiled)
+    return compiled.takeError();
+  compiled_ = std::move(*compiled);
+  auto executor = Executor::create(compiled_->graph, compiled_->layout, *device_);
+  if (!executor)
+    return executor.takeError();
+  for (const Input &input : compiled_->graph.inputs()) {
+    auto given = given_.find(compiled_->graph.valueName(input.value).str());
+    auto t = given != given_.end() ? llvm::Expected<Tensor>(given->second)
+                                   : defaultInput(compiled_->graph, input, options_.seed);
+    if (!t)
+      return t.takeError();
+    if (llvm::Error e = (*executor)->feed(input.value, *t))
+      return e;
+  }
+  given_.clear();
+  executor_ = std::move(*executor);
+  return llvm::Error::success();
+}
+
+llvm::Error Session::step(uint64_t number) {
+  if (!executor_)
+    if (llvm::Error e = prepare())
+      return e;
+  const auto start = std::chrono::steady_clock::now();
+  if (llvm::Error e = executor_->step({options_.seed, number}))
+    return e;
+  stepSeconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  hasRun_ = true;
+  if (measuredPeakBytes() != figures().predictedPeakBytes)
+    return internalError("the measured peak is {0} bytes, the predicted one {1}",
+                         measuredPeakBytes(), figures().predictedPeakBytes);
+  return llvm::Error::success();
+}
+
+llvm::Expected<Tensor> Session::get(size_t output) const {
+  return executor_->fetch(compiled_->graph.outputs()[output]);
+}
+
+} // namespace isthmus

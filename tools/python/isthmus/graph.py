@@ -1,0 +1,118 @@
+"""Graphs: loaded, differentiated, planned within a budget, written, drawn, run."""
+
+from __future__ import annotations
+
+import operator
+import os
+from typing import TYPE_CHECKING, Iterable, Mapping
+
+from . import _library
+from ._watched import ProgressFunction
+from .budget import BudgetLike
+from .errors import BadInput
+from .planning import Plan, search
+from .session import Session, Tensor
+
+if TYPE_CHECKING:
+    import numpy
+
+    from .session import Feeds
+
+
+class Graph:
+    """A graph of the text form or of ONNX, which does not change: what is made of it is another graph."""
+
+    def __init__(self, handle: _library.Handle, plan: Plan | None = None) -> None:
+        """Use `Graph.load`, `Graph.from_text` or the methods of another graph."""
+        self._handle = handle
+        self._plan = plan
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], sizes: Mapping[str, int] | None = None) -> Graph:
+        """Of a file .isth or .onnx. `sizes` binds the sizes that an ONNX model leaves open, as {"batch": 32}."""
+        bound = ",".join(f"{name}={operator.index(size)}" for name, size in sizes.items()).encode() if sizes else None
+        return cls(_library.make("graph", "graph_load", os.fsencode(os.fspath(path)), bound))
+
+    @classmethod
+    def from_text(cls, text: str) -> Graph:
+        """Of the text form (docs/language.md), with its weights inline."""
+        if not isinstance(text, str):
+            raise TypeError(f"a graph's text is a string, got {type(text).__name__}")
+        content = text.encode("utf-8", "surrogateescape")
+        return cls(_library.make("graph", "graph_from_text", content, len(content)))
+
+    def differentiate(self, loss: str | None = None, wrt: str | Iterable[str] | None = None) -> Graph:
+        """The training step: this graph with the gradients of its loss as outputs `grad.NAME`.
+
+        loss: "cross_entropy", "mse", "mean" or "%value", as the command line's --loss; None: what the graph names.
+        wrt: what gradients are taken for: names in a list, or in a string with commas and wildcards; None: all parameters.
+        """
+        if not isinstance(loss, (str, type(None))):
+            raise TypeError(f"a loss is a string, got {type(loss).__name__}")
+        names = None if wrt is None else _names(wrt).encode()
+        return Graph(_library.make("graph", "graph_differentiate", self._handle, None if loss is None else loss.encode(), names))
+
+    def optimize(self, budget: BudgetLike, effort: float = 0.0, seed: int = 0, progress: ProgressFunction | None = None) -> Graph:
+        """The graph that computes the same, bit by bit, with a peak within the budget. Its `plan` says how; the arguments and what is
+        raised are those of `isthmus.plan`. A graph that was planned before is planned anew, from its original.
+        """
+        problem = _library.make("problem", "problem_of_graph", self._handle)
+        plan = search(problem, budget, effort, seed, progress)
+        return Graph(_library.make("graph", "graph_rematerialize", problem, plan._handle), plan)
+
+    @property
+    def plan(self) -> Plan | None:
+        """Of a graph that `optimize` has made. Its schedule counts the original's inputs first, and then its nodes."""
+        return self._plan
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """As .isth or .onnx, by the end of the path, whole or not at all. Large weights go to a file beside it."""
+        _library.call("graph_save", self._handle, os.fsencode(os.fspath(path)))
+
+    def to_text(self) -> str:
+        """In the text form, with all weights inline."""
+        return _library.text("graph_print", self._handle, _library.TEXT).decode("utf-8", "surrogateescape")
+
+    def to_dot(self) -> str:
+        """A picture for Graphviz: the forward pass on the left, the backward pass on the right, what is recomputed between them."""
+        return _library.text("graph_print", self._handle, _library.DOT).decode("utf-8", "replace")
+
+    @property
+    def inputs(self) -> list[Tensor]:
+        """Inputs, parameters and constants, in the graph's order. (They are told, as `outputs`, by the library that runs graphs.)"""
+        return self._signature()[0]
+
+    @property
+    def outputs(self) -> list[Tensor]:
+        return self._signature()[1]
+
+    def run(self, feeds: Feeds | None = None, *, seed: int = 0, threads: int = 0) -> dict[str, numpy.ndarray]:
+        """Runs the graph once on the CPU and gives all outputs by name, as NumPy arrays.
+
+        feeds: arrays for inputs, and for parameters to override; what is missing holds what the graph says, else what `seed` and
+            its name draw.
+        threads: 0: one for each core.
+        """
+        return Session(self, seed=seed, threads=threads).run(feeds)
+
+    def _signature(self) -> tuple[list[Tensor], list[Tensor]]:
+        session = Session(self)
+        return session.inputs, session.outputs
+
+    def __repr__(self) -> str:
+        return f"<isthmus.Graph{'' if self._plan is None else f' by {self._plan!r}'}>"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Graph.from_text, (self.to_text(),)
+
+
+def _names(wrt: str | Iterable[str]) -> str:
+    if isinstance(wrt, str):
+        return wrt
+    names = list(wrt)
+    for name in names:
+        if not isinstance(name, str):
+            raise TypeError(f"wrt is a list of names, and one is of type {type(name).__name__}")
+        if '"' in name:
+            raise BadInput(f"a name in wrt holds a quote, which a list cannot: {name!r}")
+    return ",".join(f'"{name}"' for name in names)  # quoted: no wildcards

@@ -1,0 +1,219 @@
+"""Problems as text: the joint-graph format, in which every op reads all outputs of another."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NamedTuple
+
+from . import _library
+from .problem import PHASES, Op, Problem
+
+# Kinds of ops as (kind, direction).
+_KINDS = {
+    "starts_offload": ("copy_start", "to_host"),
+    "waits_offload": ("copy_wait", "to_host"),
+    "starts_prefetch": ("copy_start", "to_device"),
+    "waits_prefetch": ("copy_wait", "to_device"),
+}
+
+
+def to_json(problem: Problem) -> str:
+    return _Writer(problem).run()
+
+
+def from_json(text: str | bytes) -> Problem:
+    if isinstance(text, str):
+        text = text.encode("utf-8", "surrogatepass")
+    if not isinstance(text, bytes):
+        raise TypeError(f"a problem's text is a string or bytes, got {type(text).__name__}")
+    _library.make("problem", "problem_from_json", text, len(text))  # says what is wrong with it
+    return _Reader(json.loads(text)).run()
+
+
+class _Writer:
+    """Makes nodes of ops, and one more for an output that is read alone where there are several."""
+
+    def __init__(self, problem: Problem) -> None:
+        self._problem = problem
+        self._nodes: list[dict[str, Any]] = []
+        self._node_of: list[int] = []  # by op
+        self._view_of_output: dict[tuple[int, int], int] = {}  # nodes
+
+    def run(self) -> str:
+        problem = self._problem
+        for op in problem:
+            self._add(op)
+        content = {
+            "format": "joint-graph/2",
+            "name": problem.name,
+            "order": problem.order,
+            "alignment": problem.alignment,
+            "outputs": self._whole(problem.outputs),
+            "forward_outputs": [self._node_of[op] for op in problem.forward_outputs],
+            "inputs": [node["id"] for node in self._nodes if node.get("persistent")],
+            "params": [],
+            "grads": [],
+            "persistent_bytes": sum(op.bytes[0] for op in problem if op.pinned),
+        }
+        for node in self._nodes:  # what is optional may read ops that come later
+            for key in ("inputs", "view_of", "of"):
+                if key in node:
+                    node[key] = self._resolved(node[key])
+        return json.dumps({**content, "nodes": self._nodes}, ensure_ascii=False)
+
+    def _add(self, op: Op) -> None:
+        inputs, position = self._inputs(op)
+        node = {"op": "input" if op.pinned else "op", "name": op.name, "phase": op.phase, "inputs": inputs, "bytes": sum(op.bytes),
+                "view": op.view_of is not None, "cost": op.cost, "recomputable": op.recomputable}  # fmt: skip
+        if len(op.bytes) > 1:
+            node["out_bytes"] = list(op.bytes)
+        if op.view_of is not None:
+            node["view_of"] = inputs[position[op.view_of]]
+            base, output = op.reads[op.view_of]
+            if self._problem._width(base) > 1:
+                node["index"] = output
+        if op.pinned:
+            node["persistent"] = True
+        if op.workspace:
+            node["workspace"] = op.workspace
+        if op.may_reuse:
+            node["may_reuse"] = [[output, position[read]] for output, read in op.may_reuse]
+        if op.of is not None:
+            node["of"] = _Node(op.of) if isinstance(op.of, int) else [_Node(op.of[0]), op.of[1]]
+        if op.kind in _KINDS:
+            node["kind"], node["direction"] = _KINDS[op.kind]
+        if op.kind.startswith("starts_"):
+            node["bus_us"] = op.transfer_time
+        self._node_of.append(self._append(node))
+
+    # What a node reads, and for each read that is not one of several of the same node where it is among these.
+    def _inputs(self, op: Op) -> tuple[list[_Node | int], dict[int, int]]:
+        alone = {read for _, read in op.may_reuse}
+        inputs: list[_Node | int] = []
+        position: dict[int, int] = {}
+        read = 0
+        while read < len(op.reads):
+            made, output = op.reads[read]
+            width = self._problem._width(made)
+            position[read] = len(inputs)
+            if read == op.view_of or (read == 0 and op.kind == "waits_prefetch"):  # these say which output themselves
+                inputs.append(_Node(made))
+            elif _reads_all(op, read, width) and not (alone | {op.view_of}) & set(range(read, read + width)):
+                inputs.append(_Node(made))
+                read += width - 1
+            else:
+                inputs.append(self._single(made, output))
+            read += 1
+        return inputs, position
+
+    def _append(self, node: dict[str, Any]) -> int:
+        self._nodes.append({"id": len(self._nodes), **node})
+        return len(self._nodes) - 1
+
+    # What to read for one output.
+    def _single(self, op: int, output: int) -> _Node | int:
+        if self._problem._width(op) == 1:
+            return _Node(op)
+        if (op, output) not in self._view_of_output:
+            made = self._problem[op]
+            self._view_of_output[op, output] = self._append(
+                {"op": "getitem", "name": f"{made.name}.{output}", "phase": made.phase, "inputs": [_Node(op)], "bytes": 0,
+                 "view": True, "index": output, "cost": 0.0, "recomputable": True}  # fmt: skip
+            )
+        return self._view_of_output[op, output]
+
+    # Ids for reads of the problem itself.
+    def _whole(self, reads: tuple[tuple[int, int], ...]) -> list[int]:
+        wanted = set(reads)
+        ids: dict[int, None] = {}
+        for op, output in reads:
+            whole = all((op, k) in wanted for k in range(self._problem._width(op)))
+            ids[self._resolved(_Node(op) if whole else self._single(op, output))] = None
+        return list(ids)
+
+    def _resolved(self, reference: Any) -> Any:
+        if isinstance(reference, list):
+            return [self._resolved(each) for each in reference]
+        return self._node_of[reference.op] if isinstance(reference, _Node) else reference
+
+
+class _Node(NamedTuple):
+    """The node of an op, whose id may not be known yet."""
+
+    op: int
+
+
+def _reads_all(op: Op, begin: int, width: int) -> bool:
+    made = op.reads[begin][0]
+    return op.reads[begin : begin + width] == tuple((made, output) for output in range(width))
+
+
+class _Reader:
+    """Makes ops of nodes that the library has found to be right."""
+
+    def __init__(self, graph: dict[str, Any]) -> None:
+        self._graph = graph
+        self._nodes = graph["nodes"]
+
+    def run(self) -> Problem:
+        graph = self._graph
+        problem = Problem(graph["name"], order=graph.get("order", "free"), alignment=graph.get("alignment", 1))
+        for node in self._nodes:
+            problem._append(self._op(node))
+        problem.outputs = [read for number in graph["outputs"] for read in self._whole(number)]
+        problem.forward_outputs = graph.get("forward_outputs", [])
+        return problem
+
+    def _op(self, node: dict[str, Any]) -> Op:
+        kind = self._kind(node)
+        is_view = node.get("view", False)
+        base = node.get("view_of", node["inputs"][0] if node["inputs"] else None) if is_view else None
+        reads: list[tuple[int, int]] = []
+        first: list[int] = []  # by input, where its reads begin
+        view_of = None
+        for position, number in enumerate(node["inputs"]):
+            first.append(len(reads))
+            if number == base:
+                view_of = len(reads)
+            if number == base and "index" in node and not self._nodes[number].get("persistent"):
+                reads.append((number, node["index"]))
+            elif kind == "waits_prefetch" and position == 0:  # of all that its start copies
+                reads.append((number, 0))
+            else:
+                reads += self._whole(number)
+        of = node.get("of")
+        return Op(
+            name=node["name"] if isinstance(node.get("name"), str) else f"node {node['id']}",
+            reads=tuple(reads),
+            cost=float(node["cost"]),
+            bytes=self._bytes(node),
+            phase=node["phase"] if node.get("phase") in PHASES else "forward",
+            pinned=node.get("persistent", False),
+            recomputable=node.get("recomputable", True),
+            workspace=node.get("workspace", 0),
+            view_of=view_of,
+            may_reuse=tuple((output, first[at]) for output, at in node.get("may_reuse", []) if self._width(node["inputs"][at]) == 1),
+            kind=kind,
+            of=tuple(of) if isinstance(of, list) else of,
+            transfer_time=float(node.get("bus_us", 0)) if kind.startswith("starts_") else 0.0,
+        )
+
+    def _whole(self, number: int) -> list[tuple[int, int]]:
+        return [(number, output) for output in range(self._width(number))]
+
+    def _width(self, number: int) -> int:
+        node = self._nodes[number]
+        return len(self._bytes(self._nodes[node["inputs"][0]] if self._kind(node) == "waits_prefetch" else node))
+
+    @staticmethod
+    def _bytes(node: dict[str, Any]) -> tuple[int, ...]:
+        sizes = [0] if node.get("view") else node.get("out_bytes") or [node.get("bytes", 0)]
+        return (sum(sizes),) if node.get("persistent") else tuple(sizes)
+
+    @staticmethod
+    def _kind(node: dict[str, Any]) -> str:
+        if node.get("kind") == "copy_wait":
+            return "waits_prefetch" if "of" in node else "waits_offload"
+        if node.get("kind") == "copy_start":
+            return "starts_offload" if node["direction"] == "to_host" else "starts_prefetch"
+        return "computes"

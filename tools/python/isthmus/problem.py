@@ -1,0 +1,357 @@
+"""Problems: ops with costs, the bytes that each makes, and who reads what."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import numbers
+import operator
+import os
+from dataclasses import dataclass
+from typing import Any, Iterable, Iterator, Mapping, Sequence, SupportsIndex, Union
+
+from . import _library
+from .errors import BadInput
+
+PHASES = ("forward", "backward", "update")
+ORDERS = ("free", "phases", "fixed")
+KINDS = ("computes", "starts_offload", "waits_offload", "starts_prefetch", "waits_prefetch")
+_MOST_BYTES = 2**62
+_MOST_ALIGNMENT = 2**30
+_PINNED, _RUNS_ONCE = 1, 2
+
+ReadLike = Union[SupportsIndex, "tuple[SupportsIndex, SupportsIndex]"]
+
+
+@dataclass(frozen=True)
+class Op:
+    """One op of a problem, as `Problem.add` takes it."""
+
+    name: str
+    reads: tuple[tuple[int, int], ...]
+    """Ops and which of their outputs."""
+    cost: float
+    bytes: tuple[int, ...]
+    """Of each output. A view has one, of 0 bytes."""
+    phase: str = "forward"
+    pinned: bool = False
+    recomputable: bool = True
+    workspace: int = 0
+    view_of: int | None = None
+    may_reuse: tuple[tuple[int, int], ...] = ()
+    kind: str = "computes"
+    of: int | tuple[int, int] | None = None
+    transfer_time: float = 0.0
+
+    @property
+    def is_optional(self) -> bool:
+        """No schedule has to run it."""
+        return self.of is not None or self.kind != "computes"
+
+
+class Problem:
+    """What the planner knows of a graph. Ops are added in an order in which all that an op reads comes before it."""
+
+    def __init__(self, name: str = "problem", *, order: str = "free", alignment: int = 64) -> None:
+        """order: which orders of first runs are allowed. "free": any; "phases": only ops of the forward phase until the forward
+            outputs are there; "fixed": the order in which the ops are added.
+        alignment: sizes are rounded up to it.
+        """
+        self.name = _text(name, "a problem's name")
+        if order not in ORDERS:
+            raise BadInput(f"an order is one of {', '.join(ORDERS)}; got {order!r}")
+        self._order = order
+        self._alignment = _number(alignment, "the alignment", 1, _MOST_ALIGNMENT)
+        self._ops: list[Op] = []
+        self._outputs: tuple[tuple[int, int], ...] = ()
+        self._forward_outputs: tuple[int, ...] = ()
+        self._made: _library.Handle | None = None
+
+    def add(
+        self,
+        name: str,
+        reads: Iterable[ReadLike] = (),
+        cost: float = 0.0,
+        bytes: SupportsIndex | Iterable[SupportsIndex] = 0,
+        *,
+        phase: str = "forward",
+        pinned: bool = False,
+        recomputable: bool = True,
+        workspace: SupportsIndex = 0,
+        view_of: SupportsIndex | None = None,
+        may_reuse: Iterable[tuple[SupportsIndex, SupportsIndex]] = (),
+        kind: str = "computes",
+        of: ReadLike | None = None,
+        transfer_time: float = 0.0,
+    ) -> int:
+        """Adds an op and gives its number.
+
+        name: for messages.
+        reads: ops that were added before, each by its number, or by its number and which of its outputs.
+        cost: microseconds.
+        bytes: what it makes; a list for an op with several outputs.
+        phase: "forward", "backward" or "update".
+        pinned: it is always there and never runs, as inputs and parameters; it is not charged to the peak.
+        recomputable: it may run more than once.
+        workspace: bytes that are live while it runs.
+        view_of: which of the reads its result shares the storage of; then it has no bytes of its own.
+        may_reuse: pairs of an output and a read: where the read is the last of its storage, the output may take its bytes over.
+
+        Some ops are optional, and only such ops may read them. They are other ways to make what an op makes:
+        of: the op of which this is another form, or the op and which of its outputs; of the same bytes.
+        kind: what the op does. A copy to the host's memory and back is four ops: "starts_offload" reads what is copied;
+            "waits_offload" reads that; "starts_prefetch" reads that and has the bytes of what comes back; "waits_prefetch" reads that,
+            and is `of` the op that made it.
+        transfer_time: of starts, microseconds.
+        """
+        sizes = tuple(_sizes(bytes, f"op {name!r}"))
+        reads = tuple(self._read(read, f"op {name!r}") for read in reads)
+        op = Op(
+            name=_text(name, "an op's name"),
+            reads=reads,
+            cost=_cost(cost, name),
+            bytes=sizes,
+            phase=_phase(phase, name),
+            pinned=bool(pinned),
+            recomputable=bool(recomputable),
+            workspace=_number(workspace, f"the workspace of op {name!r}", 0, _MOST_BYTES),
+            view_of=None if view_of is None else _number(view_of, f"view_of of op {name!r}", 0, len(reads) - 1),
+            may_reuse=tuple(_reuse(pair, len(sizes), len(reads), name) for pair in may_reuse),
+            kind=_kind(kind, name),
+            of=None if of is None else self._form_of(of, f"op {name!r}"),
+            transfer_time=_cost(transfer_time, name),
+        )
+        if op.view_of is not None and op.bytes != (0,):
+            raise BadInput(f"op {name!r} is a view, which has no bytes of its own; got {bytes}")
+        if op.view_of is not None and op.pinned:
+            raise BadInput(f"op {name!r}: a view cannot be pinned; what it is a view of can")
+        if op.pinned and len(op.bytes) != 1:
+            raise BadInput(f"op {name!r}: what is pinned has one output, got {len(op.bytes)}")
+        if not op.bytes:
+            raise BadInput(f"op {name!r} has no output; where nothing is made, that is one of 0 bytes")
+        return self._append(op)
+
+    def _append(self, op: Op) -> int:
+        self._ops.append(op)
+        self._made = None
+        return len(self._ops) - 1
+
+    @property
+    def order(self) -> str:
+        return self._order
+
+    @property
+    def alignment(self) -> int:
+        return self._alignment
+
+    @property
+    def outputs(self) -> tuple[tuple[int, int], ...]:
+        """What must be there at the end: ops, or ops and which of their outputs. Set as a whole."""
+        return self._outputs
+
+    @outputs.setter
+    def outputs(self, reads: Iterable[ReadLike]) -> None:
+        self._outputs = tuple(self._read(read, "the list of outputs") for read in reads)
+        self._made = None
+
+    @property
+    def forward_outputs(self) -> tuple[int, ...]:
+        """With order "phases": ops of the forward phase that must have run before any other phase, beside those among the outputs."""
+        return self._forward_outputs
+
+    @forward_outputs.setter
+    def forward_outputs(self, ops: Iterable[SupportsIndex]) -> None:
+        numbers = tuple(self._read(op, "the list of forward outputs")[0] for op in ops)
+        for number in numbers:
+            if self._ops[number].phase != "forward":
+                raise BadInput(f"op {number}, {self._ops[number].name!r}, is no op of the forward phase, and so no forward output")
+        self._forward_outputs = numbers
+        self._made = None
+
+    def __len__(self) -> int:
+        return len(self._ops)
+
+    def __getitem__(self, number: SupportsIndex) -> Op:
+        return self._ops[operator.index(number)]
+
+    def __iter__(self) -> Iterator[Op]:
+        return iter(self._ops)
+
+    def __repr__(self) -> str:
+        return f"<isthmus.Problem {self.name!r}: {len(self._ops)} ops>"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_made": None}
+
+    def to_json(self) -> str:
+        """The problem in the joint-graph format. An op there reads all outputs of another: where one here reads some of several, it
+        does so through a view, a node of its own, and the nodes' numbers are then not the ops'."""
+        from .joint_graph import to_json
+
+        return to_json(self)
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Problem:
+        """Of the formats joint-graph/1 and joint-graph/2."""
+        from .joint_graph import from_json
+
+        return from_json(text)
+
+    @classmethod
+    def from_dict(cls, graph: Mapping[str, Any]) -> Problem:
+        """Of the content of such a file."""
+        import json
+
+        try:
+            text = json.dumps(dict(graph))
+        except TypeError as error:
+            raise TypeError(f"the problem is not what a joint-graph file holds: {error}") from None
+        return cls.from_json(text)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Problem:
+        """Of a file, which may be gzipped."""
+        import gzip
+
+        path = os.fspath(path)
+        try:
+            with open(path, "rb") as file:
+                content = file.read()
+            if content[:2] == b"\x1f\x8b":
+                content = gzip.decompress(content)
+        except (OSError, EOFError) as error:
+            raise BadInput(f"cannot read {path!r}: {getattr(error, 'strerror', None) or error}") from error
+        return cls.from_json(content)
+
+    # The checked form of a read.
+    def _read(self, read: ReadLike, reader: str) -> tuple[int, int]:
+        pair = read if isinstance(read, tuple) else (read, 0)
+        if len(pair) != 2:
+            raise TypeError(f"{reader}: a read is an op's number, or a pair of it and of an output's; got {read!r}")
+        try:
+            op, output = (operator.index(part) for part in pair)
+        except TypeError:
+            raise TypeError(f"{reader}: a read is an op's number, or a pair of it and of an output's; got {read!r}") from None
+        if not 0 <= op < len(self._ops):
+            raise BadInput(f"{reader} reads op {op}, which does not come before it: there are {len(self._ops)}")
+        if not 0 <= output < self._width(op):
+            raise BadInput(f"{reader} reads output {output} of {self._ops[op].name!r}, which has {self._width(op)}")
+        return op, output
+
+    # How many outputs an op has. A wait for what comes back has those of its start.
+    def _width(self, number: int) -> int:
+        op = self._ops[number]
+        return len(self._ops[op.reads[0][0]].bytes) if op.kind == "waits_prefetch" and op.reads else len(op.bytes)
+
+    # The checked form of `of`: an op, or one of its outputs.
+    def _form_of(self, of: ReadLike, form: str) -> int | tuple[int, int]:
+        made = self._read(of, form)
+        return made if isinstance(of, tuple) else made[0]
+
+    # The library's problem, made when it is first asked for.
+    def _handle(self) -> _library.Handle:
+        made = self._made
+        if made is None:
+            made = self._made = _made(self)
+        return made
+
+
+def _text(text: Any, what: str) -> str:
+    if not isinstance(text, str):
+        raise TypeError(f"{what} is a string, got {type(text).__name__}")
+    if "\0" in text:
+        raise BadInput(f"{what} holds a zero byte: {text!r}")
+    return text
+
+
+def _number(number: Any, what: str, least: int, most: int) -> int:
+    try:
+        value = operator.index(number)
+    except TypeError:
+        raise TypeError(f"{what} is a whole number, got {type(number).__name__}") from None
+    if not least <= value <= most:
+        raise BadInput(f"{what} is to be from {least} to {most}, got {value}")
+    return value
+
+
+def _sizes(bytes: Any, what: str) -> Iterator[int]:
+    many: Sequence[Any] = [bytes] if hasattr(bytes, "__index__") else bytes
+    if isinstance(many, (str, float)) or not hasattr(many, "__iter__"):
+        raise TypeError(f"the bytes of {what} are a whole number or a list of them, got {type(bytes).__name__}")
+    return (_number(each, f"the bytes of {what}", 0, _MOST_BYTES) for each in many)
+
+
+def _cost(cost: Any, name: str) -> float:
+    if not isinstance(cost, numbers.Real):
+        raise TypeError(f"the cost of op {name!r} is a number of microseconds, got {type(cost).__name__}")
+    if not 0 <= cost < math.inf:
+        raise BadInput(f"the cost of op {name!r} is a number of microseconds from 0 on, got {cost}")
+    return float(cost)
+
+
+def _phase(phase: Any, name: str) -> str:
+    if phase not in PHASES:
+        raise BadInput(f"the phase of op {name!r} is one of {', '.join(PHASES)}; got {phase!r}")
+    return str(phase)
+
+
+def _kind(kind: Any, name: str) -> str:
+    if kind not in KINDS:
+        raise BadInput(f"the kind of op {name!r} is one of {', '.join(KINDS)}; got {kind!r}")
+    return str(kind)
+
+
+def _reuse(pair: Any, outputs: int, reads: int, name: str) -> tuple[int, int]:
+    if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+        raise TypeError(f"may_reuse of op {name!r} is a list of pairs of an output and a read, got {pair!r}")
+    return (
+        _number(pair[0], f"the output in may_reuse of op {name!r}", 0, outputs - 1),
+        _number(pair[1], f"the read in may_reuse of op {name!r}", 0, reads - 1),
+    )
+
+
+def _begins(lists: Iterable[Sequence[Any]]) -> list[int]:
+    begins = [0]
+    for each in lists:
+        begins.append(begins[-1] + len(each))
+    return begins
+
+
+def _made(problem: Problem) -> _library.Handle:
+    ops = list(problem)
+    def array(kind: Any, items: Sequence[Any]) -> Any:
+        return (kind * max(1, len(items)))(*items)
+
+    reads = [read for op in ops for read in op.reads]
+    donations = [pair for op in ops for pair in op.may_reuse]
+    forms = [(op.of, _library.NONE) if isinstance(op.of, int) else op.of or (_library.NONE, _library.NONE) for op in ops]
+    arrays = _library.Arrays(
+        size=ctypes.sizeof(_library.Arrays),
+        num_ops=len(ops),
+        cost=array(ctypes.c_double, [op.cost for op in ops]),
+        workspace=array(ctypes.c_int64, [op.workspace for op in ops]),
+        phase=array(ctypes.c_uint8, [PHASES.index(op.phase) for op in ops]),
+        flags=array(ctypes.c_uint8, [_PINNED * op.pinned | _RUNS_ONCE * (not op.recomputable) for op in ops]),
+        names=array(ctypes.c_char_p, [op.name.encode("utf-8", "replace") for op in ops]),
+        output_begin=array(ctypes.c_size_t, _begins(op.bytes for op in ops)),
+        output_bytes=array(ctypes.c_int64, [size for op in ops for size in op.bytes]),
+        input_begin=array(ctypes.c_size_t, _begins(op.reads for op in ops)),
+        input_op=array(ctypes.c_uint32, [op for op, _ in reads]),
+        input_output=array(ctypes.c_uint32, [output for _, output in reads]),
+        view_of=array(ctypes.c_int32, [-1 if op.view_of is None else op.view_of for op in ops]),
+        num_outputs=len(problem.outputs),
+        output_op=array(ctypes.c_uint32, [op for op, _ in problem.outputs]),
+        output_output=array(ctypes.c_uint32, [output for _, output in problem.outputs]),
+        order=ORDERS.index(problem.order),
+        num_forward_outputs=len(problem.forward_outputs),
+        forward_outputs=array(ctypes.c_uint32, problem.forward_outputs),
+        alignment=problem.alignment,
+        donation_begin=array(ctypes.c_size_t, _begins(op.may_reuse for op in ops)),
+        donation_output=array(ctypes.c_uint32, [output for output, _ in donations]),
+        donation_input=array(ctypes.c_uint32, [read for _, read in donations]),
+        kind=array(ctypes.c_uint8, [KINDS.index(op.kind) for op in ops]),
+        of_op=array(ctypes.c_uint32, [op for op, _ in forms]),
+        of_output=array(ctypes.c_uint32, [output for _, output in forms]),
+        transfer_time=array(ctypes.c_double, [op.transfer_time for op in ops]),
+    )
+    return _library.make("problem", "problem_from_arrays", arrays)

@@ -1,0 +1,66 @@
+"""Costs measured on this device, as a file that plans can be made with again."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import fx
+
+from ..errors import BadInput
+from . import hooks, measuring
+from .explanation import traced
+from .joint import prepare
+from .partitioner import Partitioner
+
+
+class _Collector(Partitioner):
+    """Keeps the ops that it sees, and cuts as PyTorch does."""
+
+    def __init__(self) -> None:
+        super().__init__("100%")
+        self.nodes: list[fx.Node] = []
+
+    def __call__(self, gm: fx.GraphModule, joint_inputs: Sequence[object], *, num_fwd_outputs: int, **others: Any) -> Any:
+        gm = prepare(gm, num_fwd_outputs, fuses=False)
+        self.nodes += gm.graph.nodes
+        return hooks.min_cut(gm, joint_inputs, num_fwd_outputs=num_fwd_outputs)
+
+
+def measure(model: Callable[..., Any], *inputs: Any, path: str | os.PathLike[str], runs: int = 5) -> int:
+    """Times every op of model(*inputs) and of its backward, and writes the costs to `path`; gives the number of distinct ops.
+
+    Each op runs alone on made-up operands of its shapes, a few times, and the shortest counts. Give the file as the option "costs". All
+    ranks of one training should be given the same.
+    """
+    if not callable(model):
+        raise BadInput(f"measure takes a model or a function and its inputs, got {type(model).__name__}")
+    if runs < 1:
+        raise BadInput(f"each op is timed at least once, got runs={runs}")
+    collector = _Collector()
+    traced(model, inputs, collector)
+    found = measuring.measure(collector.nodes, runs=runs)
+    if not found:
+        raise BadInput("nothing was measured: no graph with a backward was compiled")
+    _write(Path(path), {"device": _device(), "torch": torch.__version__, "ops": {key: round(m.us or 0, 3) for key, m in sorted(found.items())}})
+    return len(found)
+
+
+def _device() -> str:
+    return torch.cuda.get_device_name() if torch.cuda.is_available() else f"{platform.processor() or platform.machine()}, {torch.get_num_threads()} threads"
+
+
+def _write(path: Path, content: dict[str, Any]) -> None:
+    """Whole, or not at all."""
+    try:
+        with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=path.name, delete=False) as file:
+            json.dump(content, file, indent=1)
+        os.replace(file.name, path)
+    except OSError as e:
+        raise BadInput(f"cannot write {str(path)!r}: {e.strerror}") from None

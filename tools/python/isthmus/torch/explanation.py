@@ -1,0 +1,168 @@
+"""What a plan does with every tensor that the backward needs, what memory costs, and the same as a picture."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from ..budget import BudgetLike
+from ..errors import BadInput, CannotBeMet
+from ..planning import Plan, plan
+from . import hooks
+from .joint import Joint
+from .partitioner import Partitioner
+from .reports import MIB, GraphReport
+
+_SHARES = (90, 80, 70, 60, 50, 40, 30)
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A tensor that the forward makes and the backward reads."""
+
+    name: str
+    op: str
+    module: str
+    """The module of the model whose forward made it; "" where it is not known."""
+    bytes: int
+    runs: int
+    """How often it is computed in a step; 1: it is kept."""
+    us: float
+    """Of all runs beyond the first."""
+
+
+@dataclass(frozen=True)
+class Price:
+    """What a smaller peak costs."""
+
+    peak_bytes: int
+    added_cost: float
+
+
+@dataclass(frozen=True)
+class GraphExplanation:
+    report: GraphReport
+    tensors: tuple[Tensor, ...]
+    """The largest first."""
+    prices: tuple[Price, ...]
+    """Of plans for smaller and smaller budgets."""
+    _dot: str = field(repr=False, default="")
+
+    def __str__(self) -> str:
+        again = [t for t in self.tensors if t.runs > 1]
+        lines = [
+            str(self.report),
+            f"  kept        {len(self.tensors) - len(again):5}  {sum(t.bytes for t in self.tensors if t.runs == 1) / MIB:9.1f} MiB",
+            f"  recomputed  {len(again):5}  {sum(t.bytes for t in again) / MIB:9.1f} MiB  {sum(t.us for t in again) / 1e3:.2f} ms",
+            "",
+            f"  {'MiB':>9}  {'runs':>4}  {'added ms':>8}  tensor",
+        ]
+        for t in self.tensors[:20]:
+            lines.append(f"  {t.bytes / MIB:9.2f}  {t.runs:4}  {t.us / 1e3:8.3f}  {t.name} ({t.op}{', ' + t.module if t.module else ''})")
+        if len(self.tensors) > 20:
+            lines.append(f"  and {len(self.tensors) - 20} smaller ones")
+        lines += ["", f"  {'peak MiB':>9}  {'of all':>6}  {'added':>6}"]
+        for p in self.prices:
+            lines.append(f"  {p.peak_bytes / MIB:9.1f}  {p.peak_bytes / max(1, self.report.baseline_peak_bytes):6.0%}  {p.added_cost:6.1%}")
+        return "\n".join(lines)
+
+    def to_dot(self) -> str:
+        """The ops and what they read: those of the forward white, of the backward blue, those that run again orange, with how often."""
+        return self._dot
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """One of each graph into which the model breaks."""
+
+    graphs: tuple[GraphExplanation, ...]
+
+    def __str__(self) -> str:
+        return "\n\n".join(map(str, self.graphs)) or "no graph with a backward was compiled: nothing that was called needs a gradient"
+
+
+class _Recorder(Partitioner):
+    """Plans as the partitioner does, and keeps what it has planned."""
+
+    def __init__(self, budget: BudgetLike, **options: Any) -> None:
+        super().__init__(budget, **options)
+        self.planned: list[tuple[Joint, Plan, GraphReport]] = []
+
+    def _report(self, joint: Joint, found: Plan, *others: Any) -> GraphReport:
+        graph = self._figures(joint, found, *others)
+        self.planned.append((joint, found, graph))
+        return graph
+
+
+def explain(model: Callable[..., Any], *inputs: Any, budget: BudgetLike = "min", prices: bool = True, **options: Any) -> Explanation:
+    """Traces model(*inputs) and plans it; the model runs forward once, and nothing of it changes but what a forward changes.
+
+    budget and options are those of the backend. prices: also plans for shares of the peak; it takes a few times as long.
+    """
+    if not callable(model):
+        raise BadInput(f"explain takes a model or a function and its inputs, got {type(model).__name__}")
+    recorder = _Recorder(budget, **options)
+    traced(model, inputs, recorder)
+    return Explanation(tuple(_explained(*planned, prices, recorder.options.effort) for planned in recorder.planned))
+
+
+def traced(model: Callable[..., Any], inputs: tuple[Any, ...], partitioner: Partitioner) -> None:
+    """Has the partitioner see each of the model's graphs, by a forward whose compiled code is thrown away."""
+    torch._dynamo.reset()
+    try:
+        compiled = torch.compile(model, backend=lambda gm, examples: hooks.aot_eager(gm, examples, partitioner))
+        with torch.enable_grad():
+            compiled(*inputs)
+    except Exception as e:
+        raise getattr(e, "inner_exception", e) from None
+    finally:
+        torch._dynamo.reset()
+
+
+def _explained(joint: Joint, found: Plan, report: GraphReport, prices: bool, effort: float) -> GraphExplanation:
+    runs = Counter(found.schedule)
+    problem = joint.problem
+    read_later = {r[0] for i, op in enumerate(problem) if op.phase == "backward" for r in op.reads}
+    tensors = []
+    for i, op in enumerate(problem):
+        if op.pinned or op.phase != "forward" or op.view_of is not None or i not in read_later or not sum(op.bytes):
+            continue
+        node = joint.steps[i].nodes[0]
+        modules = node.meta.get("nn_module_stack") or {}
+        module = str(list(modules.values())[-1][0]) if modules else ""
+        tensors.append(Tensor(op.name, str(node.target), module.removeprefix("L['self']."), sum(op.bytes), runs[i], (runs[i] - 1) * op.cost))
+    tensors.sort(key=lambda t: (-t.bytes, t.name))
+    return GraphExplanation(report, tuple(tensors), _prices(joint, effort) if prices else (), _dot(joint, runs))
+
+
+def _prices(joint: Joint, effort: float) -> tuple[Price, ...]:
+    found: list[Price] = []
+
+    def add(p: Plan) -> None:
+        price = Price(p.figures.peak_bytes + joint.reserved_bytes, p.figures.recompute_overhead)
+        if price not in found:
+            found.append(price)
+
+    for share in _SHARES:
+        try:
+            add(plan(joint.problem, f"{share}%", effort=effort))
+        except CannotBeMet as e:
+            assert e.plan is not None
+            add(e.plan)
+            break
+    return tuple(found)
+
+
+def _dot(joint: Joint, runs: Counter[int]) -> str:
+    lines = ["digraph step {", '  node [shape=box, style=filled, fillcolor=white, fontname="Helvetica"];']
+    for i, op in enumerate(joint.problem):
+        name = op.name.replace('"', "'")
+        again = f"\\n{runs[i]} runs" if runs[i] > 1 else ""
+        shape = ", shape=ellipse" if op.pinned else ", fillcolor=orange" if again else ", fillcolor=lightblue" if op.phase != "forward" else ""
+        lines.append(f'  {i} [label="{name}{again}"{shape}];')
+        lines += [f"  {r} -> {i};" for r in dict.fromkeys(read[0] for read in op.reads)]
+    return "\n".join([*lines, "}", ""])
