@@ -441,7 +441,7 @@ class Interrupted(unittest.TestCase):
         def progress(share, best_cost):
             seen.append((share, best_cost, threading.current_thread()))
 
-        plan = isthmus.plan(chain(40), "30%", effort=0.5, progress=progress)
+        plan = isthmus.plan(chain(40), "30%", effort=2, progress=progress)
         self.assertGreater(len(seen), 3)
         shares = [share for share, _, _ in seen]
         self.assertEqual(shares, sorted(shares))
@@ -455,7 +455,7 @@ class Interrupted(unittest.TestCase):
             isthmus.plan(chain(200), "20%", effort=1e6, progress=lambda share, cost: False)
         plan = isthmus.plan(chain(40), "30%", effort=10, progress=lambda share, cost: cost == 0)
         self.assertLessEqual(plan.figures.peak_bytes, 0.3 * plan.figures.baseline_peak_bytes)
-        self.assertLess(time.monotonic() - begin, 8)
+        self.assertLess(time.monotonic() - begin, 30)
 
     def test_what_progress_raises_is_raised(self):
         class Mine(Exception):
@@ -493,13 +493,14 @@ print(len(isthmus.plan(problem, "90%", effort=0.01).schedule) > 0, flush=True)
             begin = time.monotonic()
             child.send_signal(signal.SIGINT)
             self.assertEqual(child.stdout.readline(), "interrupted\n")
-            self.assertLess(time.monotonic() - begin, 2)
-        out, err = child.communicate(timeout=60)
+            self.assertLess(time.monotonic() - begin, 5)
+        with child:  # (communicate would leave out what readline has read ahead)
+            out, err = child.stdout.read(), child.stderr.read()
         self.assertEqual((out, err, child.returncode), ("True\n", "", 0))
 
     def test_progress_is_told_now_and_then_since_the_search_waits_for_the_interpreter(self):
         calls = []
-        isthmus.plan(chain(100), "30%", effort=0.5, progress=lambda share, cost: calls.append(time.monotonic()))
+        isthmus.plan(chain(100), "30%", effort=2, progress=lambda share, cost: calls.append(time.monotonic()))
         self.assertGreater(min(b - a for a, b in zip(calls, calls[1:])), 0.02)
 
     def test_other_threads_run_meanwhile(self):
