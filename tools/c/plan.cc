@@ -35,9 +35,9 @@ static isthmus_plan search(const plan::Problem &p, const isthmus_plan_options &g
   const std::chrono::duration<double> pause(std::min(given.progress_seconds, 1e6));
   if (given.progress)
     o.progress = [&](const plan::SearchProgress &now) {
-      if (const auto time = Clock::now(); time >= next) {
+      if (Clock::now() >= next) {
         isCancelled |= !given.progress(given.user, now.share, now.cost);
-        next = time + std::chrono::duration_cast<Clock::duration>(pause);
+        next = Clock::now() + std::chrono::duration_cast<Clock::duration>(pause);
       }
       return !isCancelled;
     };
