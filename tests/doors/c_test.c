@@ -217,6 +217,30 @@ static const char kMlp[] = "isthmus 2\n"
                            "  output %f\n"
                            "}\n";
 
+static int32_t always(void *user, double share, double cost) {
+  return never(user, share, cost) + 1;
+}
+
+/* Of a search that asks thousands of times. */
+static void testProgressPause(const isthmus_problem *problem) {
+  isthmus_plan *plan = NULL;
+  isthmus_plan_options options;
+  int asked = 0, askedOften = 0;
+  isthmus_plan_options_init(&options, sizeof options);
+  options.effort = 0.5;
+  options.progress = always;
+  options.user = &askedOften;
+  EXPECT(isthmus_plan_make(problem, &options, &plan, NULL) == ISTHMUS_OK && askedOften > 1);
+  isthmus_plan_free(plan);
+  options.user = &asked;
+  options.progress_seconds = 1e300;
+  EXPECT(isthmus_plan_make(problem, &options, &plan, NULL) == ISTHMUS_OK && asked == 1);
+  isthmus_plan_free(plan);
+  options.progress_seconds = -1;
+  EXPECT_ERROR(isthmus_plan_make(problem, &options, &plan, &error), ISTHMUS_BAD_CALL,
+               "'progress_seconds'");
+}
+
 /* Of a search that may take days. */
 static void testCancelled(const isthmus_problem *problem) {
   isthmus_plan *plan = NULL;
@@ -290,6 +314,7 @@ static void testGraph(void) {
   EXPECT(isthmus_plan_make(problem, &options, &plan, &error) == ISTHMUS_OK);
   EXPECT(isthmus_graph_rematerialize(problem, plan, &small, &error) == ISTHMUS_OK);
   testCancelled(problem);
+  testProgressPause(problem);
   EXPECT(isthmus_graph_print(small, ISTHMUS_TEXT, &text, &error) == ISTHMUS_OK);
   EXPECT(isthmus_graph_print(small, ISTHMUS_DOT, &dot, &error) == ISTHMUS_OK);
   EXPECT(strstr(isthmus_text_data(text, &length), "clone(") != NULL);

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import zipfile
 
 INSTALL, PAGE = (os.path.abspath(p) for p in sys.argv[1:3])
 # What was built, and the sources, lie as in the workspace.
@@ -20,8 +21,16 @@ foreach(language c cpp)
   add_executable(plan_${language} plan.${language})
   target_link_libraries(plan_${language} PRIVATE isthmus::isthmus)
 endforeach()
+add_executable(run run.c)
+target_link_libraries(run PRIVATE isthmus::run)
 set_target_properties(plan_c PROPERTIES C_STANDARD 99 C_STANDARD_REQUIRED ON C_EXTENSIONS OFF)
 set_target_properties(plan_cpp PROPERTIES CXX_STANDARD 17 CXX_STANDARD_REQUIRED ON CXX_EXTENSIONS OFF)
+"""
+
+
+RUN = """#include <isthmus_run.h>
+#include <stdio.h>
+int main(void) { return puts(isthmus_run_version()) < 0; }
 """
 
 
@@ -30,21 +39,33 @@ def run(command, **options):
 
 
 class Installed(unittest.TestCase):
+    """Each test has a copy of one installation: it may be moved as a whole."""
+
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.fresh = os.path.join(folder.name, "fresh")
+        cls.install(cls.fresh)
+
+    @staticmethod
+    def install(prefix):
+        done = run([INSTALL, f"--prefix={prefix}", f"--built={BUILT}"])
+        assert done.returncode == 0, done.stderr
+
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.folder = os.path.join(folder.name, "a folder")
         self.prefix = os.path.join(folder.name, "an installation")
         os.mkdir(self.folder)
-        self.install()
+        shutil.copytree(self.fresh, self.prefix, symlinks=True)
         with open(PAGE) as file:
             self.programs = re.findall(r"```(c|cpp)\n(.*?)```\s+It prints `([^`]*)`", file.read(), re.S)
+        self.assertEqual(len(self.programs), 2)
         for language, program, _ in self.programs:
             self.write(f"plan.{language}", program)
-
-    def install(self):
-        done = run([INSTALL, f"--prefix={self.prefix}", f"--built={BUILT}"])
-        self.assertEqual(done.returncode, 0, done.stderr)
+        self.write("run.c", RUN)
 
     def write(self, name, text):
         with open(os.path.join(self.folder, name), "w") as file:
@@ -68,6 +89,7 @@ class Installed(unittest.TestCase):
         self.good(["cmake", "-S", ".", "-B", "out", f"-DCMAKE_PREFIX_PATH={self.prefix}"])
         self.good(["cmake", "--build", "out"])
         self.check_programs(os.path.join(self.folder, "out"))
+        self.assertEqual(self.good([os.path.join(self.folder, "out", "run")], env={}), "0.1.0\n")
 
     def test_cmake_is_told_of_another_version(self):
         for wanted in ("0.2", "1.0", "0.1.99"):
@@ -89,15 +111,16 @@ class Installed(unittest.TestCase):
         done = self.good([os.path.join(self.prefix, "bin", "isthmus"), "--version"])
         self.assertIn(version, done)
 
-    def test_it_may_be_moved(self):
-        moved = os.path.join(self.folder, "moved")
-        shutil.move(self.prefix, moved)
-        self.prefix = moved
-        self.test_cmake_finds_it()
-        self.test_pkg_config_finds_it()
+    def test_the_wheel_is_one(self):
+        (wheel,) = [f for f in self.files() if f.endswith(".whl")]
+        self.assertRegex(wheel, r"^share/isthmus/isthmus-0\.1\.0-")
+        with zipfile.ZipFile(os.path.join(self.prefix, wheel)) as file:
+            self.assertIn("isthmus/__init__.py", file.namelist())
 
     def test_it_replaces_an_older_one_while_that_is_used(self):
         before = self.files()
+        with open(os.path.join(self.prefix, "share", "isthmus", "isthmus-0.0.1-py3-none-any.whl"), "w"):
+            pass
         library = os.path.join(self.prefix, "lib", "libisthmus.so.0.1.0")
         with open(library, "rb") as used:
             whole = used.read()
@@ -105,7 +128,7 @@ class Installed(unittest.TestCase):
             header = os.path.join(self.prefix, "include", "isthmus.h")
             with open(header, "w") as file:
                 file.write("older")
-            self.install()
+            self.install(self.prefix)
             self.assertEqual(used.read(), whole)
             self.assertFalse(os.path.samestat(os.fstat(used.fileno()), os.stat(library)))
         self.assertEqual(self.files(), before)

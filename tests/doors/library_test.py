@@ -28,7 +28,9 @@ class Library(unittest.TestCase):
         out = subprocess.run(["objdump", "-p", LIBRARY], capture_output=True, text=True, check=True).stdout
         needed = set(re.findall(r"NEEDED\s+(\S+)", out))
         self.assertLessEqual(NEEDED, needed)
-        self.assertLessEqual(needed - NEEDED, {"libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "ld-linux-x86-64.so.2", "libgcc_s.so.1"})
+        self.assertLessEqual(
+            needed - NEEDED, {"libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "ld-linux-x86-64.so.2", "libgcc_s.so.1"}
+        )
 
 
 if __name__ == "__main__":

@@ -65,6 +65,12 @@ class Graphs(unittest.TestCase):
             with self.subTest(message), self.assertRaisesRegex(error, message):
                 forward.differentiate(*arguments)
 
+    def test_a_step_is_not_differentiated_again(self):
+        step = isthmus.Graph.from_text(MLP).differentiate("mean")
+        for again in (step, step.optimize("80%", effort=0.05)):
+            with self.assertRaisesRegex(isthmus.BadInput, "differentiated already"):
+                again.differentiate("mean")
+
     def test_a_budget_that_cannot_be_met(self):
         step = isthmus.Graph.from_text(MLP).differentiate("mean")
         with self.assertRaisesRegex(isthmus.CannotBeMet, "the least peak that was found is") as caught:
@@ -89,6 +95,8 @@ class Graphs(unittest.TestCase):
             (isthmus.BadInput, "no/such", lambda: step.save("/no/such/step.isth")),
             (isthmus.BadInput, "sizes of an .isth file are constant", lambda: isthmus.Graph.load(self.path("step.isth"), {"n": 2})),
             (TypeError, "int", lambda: isthmus.Graph.load(3)),
+            (TypeError, "sizes are a mapping", lambda: isthmus.Graph.load(self.path("step.isth"), 3)),
+            (isthmus.BadInput, "zero byte", lambda: isthmus.Graph.load("a\0.isth")),
         ):
             with self.subTest(message), self.assertRaisesRegex(error, message):
                 use()

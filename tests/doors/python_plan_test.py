@@ -2,6 +2,7 @@
 
 import ast
 import copy
+import ctypes
 import gzip
 import json
 import os
@@ -80,13 +81,13 @@ def random_problem(rng):
     problem.add("x", bytes=rng.randint(1, 500), pinned=True)
     for i in range(rng.randint(6, 20)):
         reads = [(op, rng.randrange(len(problem[op].bytes)))
-                 for op in {rng.randrange(len(problem)) for _ in range(rng.randint(0, 2))} | {len(problem) - 1}]  # fmt: skip
+                 for op in {rng.randrange(len(problem)) for _ in range(rng.randint(0, 2))} | {len(problem) - 1}]
         if rng.random() < 0.2:
             problem.add(f"view{i}", reads, rng.choice([0, 1]), view_of=rng.randrange(len(reads)))
         else:
             sizes = [rng.randint(0, 500) for _ in range(rng.choice([1, 1, 1, 2, 3]))]
             problem.add(f"op{i}", reads, rng.randint(1, 9), sizes, recomputable=rng.random() < 0.9,
-                        workspace=rng.choice([0, 0, rng.randint(1, 300)]))  # fmt: skip
+                        workspace=rng.choice([0, 0, rng.randint(1, 300)]))
     last = len(problem) - 1
     problem.outputs = [(last, rng.randrange(len(problem[last].bytes))), rng.randrange(1, last + 1)]
     return problem
@@ -120,7 +121,7 @@ class Plans(unittest.TestCase):
         baseline = isthmus.plan(problem, "100%", effort=0.01)
         self.assertEqual(baseline.figures.peak_bytes, 13000)
         for budget, most in ((7000, 7000), ("7000", 7000), ("7000B", 7000), ("7kB", 7000), ("7 KiB", 7168), ("60.5%", 7865),
-                             ("0.007MB", 7000), ("1GiB", 13000)):  # fmt: skip
+                             ("0.007MB", 7000), ("1GiB", 13000)):
             with self.subTest(budget):
                 plan = isthmus.plan(problem, budget, effort=0.05)
                 self.assertLessEqual(plan.figures.peak_bytes, most)
@@ -228,6 +229,17 @@ class Plans(unittest.TestCase):
         empty = isthmus.plan(isthmus.Problem(), "min")
         self.assertEqual((empty.schedule, empty.figures.peak_bytes), ([], 0))
 
+    def test_a_handle_is_no_address(self):
+        for wrong in (None, "x", b"x", 0, 1 << 40):
+            with self.subTest(wrong), self.assertRaises(TypeError):
+                isthmus.Plan(wrong)
+            with self.subTest(wrong), self.assertRaises(TypeError):
+                isthmus.Graph(wrong)
+            with self.subTest(wrong), self.assertRaises(TypeError):
+                isthmus.Session(wrong)
+            with self.subTest(wrong), self.assertRaisesRegex(ctypes.ArgumentError, "expected what the library made"):
+                _library.call("plan_figures", wrong, None)
+
     def test_copies(self):
         plan = isthmus.plan(chain(2), "100%", effort=0.01)
         self.assertEqual(copy.copy(plan).schedule, plan.schedule)
@@ -250,6 +262,8 @@ class Problems(unittest.TestCase):
             (TypeError, "iterable", (3,), {}),
             (isthmus.BadInput, "cost of op 'a' .* got -1", ([x], -1), {}),
             (isthmus.BadInput, "cost of op 'a' .* got nan", ([x], float("nan")), {}),
+            (isthmus.BadInput, "cost of op 'a' .* got 1e.308", ([x], 1e308), {}),
+            (isthmus.BadInput, "cost of op 'a' .* got inf", ([x], 10**400), {}),
             (TypeError, "cost of op 'a' .* got str", ([x], "2"), {}),
             (isthmus.BadInput, "bytes of op 'a' .* got -8", ([x], 1, -8), {}),
             (isthmus.BadInput, "bytes of op 'a' .* got 18446744073709551624", ([x], 1, 2**64 + 8), {}),
@@ -427,7 +441,7 @@ class Interrupted(unittest.TestCase):
         def progress(share, best_cost):
             seen.append((share, best_cost, threading.current_thread()))
 
-        plan = isthmus.plan(chain(40), "30%", effort=0.2, progress=progress)
+        plan = isthmus.plan(chain(40), "30%", effort=2, progress=progress)
         self.assertGreater(len(seen), 3)
         shares = [share for share, _, _ in seen]
         self.assertEqual(shares, sorted(shares))
@@ -441,7 +455,7 @@ class Interrupted(unittest.TestCase):
             isthmus.plan(chain(200), "20%", effort=1e6, progress=lambda share, cost: False)
         plan = isthmus.plan(chain(40), "30%", effort=10, progress=lambda share, cost: cost == 0)
         self.assertLessEqual(plan.figures.peak_bytes, 0.3 * plan.figures.baseline_peak_bytes)
-        self.assertLess(time.monotonic() - begin, 8)
+        self.assertLess(time.monotonic() - begin, 30)
 
     def test_what_progress_raises_is_raised(self):
         class Mine(Exception):
@@ -472,16 +486,22 @@ print(len(isthmus.plan(problem, "90%", effort=0.01).schedule) > 0, flush=True)
 """
         path = os.pathsep.join([os.path.dirname(os.path.abspath(__file__)), *sys.path])
         child = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                                 env={**os.environ, "PYTHONPATH": path})  # fmt: skip
+                                 env={**os.environ, "PYTHONPATH": path})
         for _ in range(2):
             self.assertEqual(child.stdout.readline(), "plans\n")
             time.sleep(0.5)
             begin = time.monotonic()
             child.send_signal(signal.SIGINT)
             self.assertEqual(child.stdout.readline(), "interrupted\n")
-            self.assertLess(time.monotonic() - begin, 2)
-        out, err = child.communicate(timeout=60)
+            self.assertLess(time.monotonic() - begin, 5)
+        with child:  # (communicate would leave out what readline has read ahead)
+            out, err = child.stdout.read(), child.stderr.read()
         self.assertEqual((out, err, child.returncode), ("True\n", "", 0))
+
+    def test_progress_is_told_now_and_then_since_the_search_waits_for_the_interpreter(self):
+        calls = []
+        isthmus.plan(chain(100), "30%", effort=2, progress=lambda share, cost: calls.append(time.monotonic()))
+        self.assertGreater(min(b - a for a, b in zip(calls, calls[1:])), 0.045)
 
     def test_other_threads_run_meanwhile(self):
         count, done = 0, threading.Event()
@@ -504,7 +524,7 @@ class Package(unittest.TestCase):
             environment = {k: v for k, v in os.environ.items() if k != "ISTHMUS_LIBRARY"}
             path = os.pathsep.join(sys.path)
             return subprocess.run([sys.executable, "-c", "import isthmus"], capture_output=True, text=True,
-                                  env={**environment, "PYTHONPATH": path, **variables}).stderr  # fmt: skip
+                                  env={**environment, "PYTHONPATH": path, **variables}).stderr
 
         self.assertRegex(tried(), r"ImportError: isthmus found no libisthmus.so(.|\n)*\$ISTHMUS_LIBRARY: not set")
         self.assertRegex(tried(ISTHMUS_LIBRARY="/no/such.so"), r"/no/such.so \(\$ISTHMUS_LIBRARY\): there is no such file")

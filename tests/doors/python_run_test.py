@@ -4,7 +4,6 @@ import os
 import subprocess
 import sys
 import threading
-import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "e2e"))
 import command  # noqa: E402
@@ -44,7 +43,9 @@ class Runs(command.TestCase):
         for name in NETWORKS:
             with self.subTest(name):
                 forward = self.zoo(name)
-                self.assert_same_bits(forward.run(seed=3, threads=THREADS), self.outputs_of_the_command(forward, "--seed=3", "--as-written"))
+                self.assert_same_bits(
+                    forward.run(seed=3, threads=THREADS), self.outputs_of_the_command(forward, "--seed=3", "--as-written")
+                )
                 step = forward.differentiate("cross_entropy")
                 as_written = step.run(seed=3, threads=THREADS)
                 self.assertTrue(np.isfinite(as_written["loss"]))
@@ -73,7 +74,7 @@ class Runs(command.TestCase):
         np.testing.assert_array_equal(out["p"], np.float32([100, 1]))
         # What is converted, and arrays that do not lie as NumPy's usual ones.
         for given in (x.astype(np.float64), x.astype(np.int64), x.tolist(), np.asfortranarray(x), np.repeat(x, 2, axis=1)[:, ::2],
-                      np.frombuffer(b"\0" + x.tobytes(), np.uint8)[1:].view(np.float32).reshape(2, 3)):  # fmt: skip
+                      np.frombuffer(b"\0" + x.tobytes(), np.uint8)[1:].view(np.float32).reshape(2, 3)):
             np.testing.assert_array_equal(graph.run({"x": given, "labels": np.array([2, 0], np.uint8)})["y"], out["y"])
         np.testing.assert_array_equal(graph.run({"x": x, "w": np.ones(3)})["y"], x)
         for error, message, feeds in (
@@ -88,6 +89,8 @@ class Runs(command.TestCase):
         ):
             with self.subTest(message), self.assertRaisesRegex(error, message):
                 graph.run(feeds)
+        with self.assertRaisesRegex(TypeError, "feeds are a mapping"):
+            graph.run([x])
         with self.assertRaises(isthmus.BadInput):
             graph.run(seed=-1)
         with self.assertRaises(isthmus.BadInput):
@@ -107,18 +110,27 @@ class Runs(command.TestCase):
         y = graph.run({"x": 3})["y"]
         self.assertEqual((y.shape, float(y)), ((), -3))
 
+    def test_sizes_of_zero_and_sizes_without_end(self):
+        graph = isthmus.Graph.from_text("isthmus 2\ngraph @g {\n  input %x : f32[0, 3]\n  %y = neg(%x)\n  output %y\n}\n")
+        self.assertEqual(graph.run({"x": np.zeros((0, 3))})["y"].shape, (0, 3))
+        graph = isthmus.Graph.from_text("isthmus 2\ngraph @g {\n  input %x : f32[1000000, 1000000]\n  %y = neg(%x)\n  output %y\n}\n")
+        self.assertEqual(graph.inputs[0].shape, (10**6, 10**6))
+        with self.assertRaisesRegex(isthmus.Internal, "out of memory: .* asked for"):
+            graph.run()
+
     def test_inputs_and_outputs(self):
         graph = isthmus.Graph.from_text(SUM)
         self.assertEqual([(t.name, t.kind, t.dtype, t.shape) for t in graph.inputs],
-                         [("x", "input", "f32", (2, 3)), ("w", "param", "f32", (3,)), ("labels", "input", "i64", (2,))])  # fmt: skip
+                         [("x", "input", "f32", (2, 3)), ("w", "param", "f32", (3,)), ("labels", "input", "i64", (2,))])
         self.assertEqual([(t.name, t.kind, t.dtype, t.shape) for t in graph.outputs],
-                         [("y", "output", "f32", (2, 3)), ("p", "output", "f32", (2,))])  # fmt: skip
+                         [("y", "output", "f32", (2, 3)), ("p", "output", "f32", (2,))])
 
     def test_large_weights_go_along(self):
         import tempfile
 
         numbers = np.random.default_rng(1).standard_normal(5000).astype(np.float32)
-        text = f"isthmus 2\ngraph @g {{\n  input %x : f32[5000]\n  const %w : f32[5000] = {[float(n) for n in numbers]}\n  %y = mul(%x, %w)\n  output %y\n}}\n"
+        weights = f"const %w : f32[5000] = {[float(n) for n in numbers]}"
+        text = f"isthmus 2\ngraph @g {{\n  input %x : f32[5000]\n  {weights}\n  %y = mul(%x, %w)\n  output %y\n}}\n"
         before = set(os.listdir(tempfile.gettempdir()))
         session = isthmus.Session(isthmus.Graph.from_text(text))
         self.assertEqual({name for name in os.listdir(tempfile.gettempdir()) if name.startswith("isthmus-")} - before, set())
@@ -178,6 +190,26 @@ class Runs(command.TestCase):
         for thread in threads:
             thread.join()
         self.assertEqual(wrong, [])
+
+    def test_in_a_child_that_was_forked(self):
+        program = f"""
+import isthmus, numpy, os
+graph = isthmus.Graph.from_text({SUM!r})
+feeds = {{"x": numpy.ones((2, 3))}}
+before = graph.run(feeds, threads=2)["y"]
+if os.fork() == 0:
+    try:
+        graph.run(feeds, threads=2)
+    except isthmus.Unsupported as error:
+        print(error, flush=True)
+    print(numpy.array_equal(graph.run(feeds, threads=1)["y"], before), flush=True)
+    os._exit(0)
+os.wait()
+print(numpy.array_equal(graph.run(feeds, threads=2)["y"], before))
+"""
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment, timeout=60)
+        self.assertRegex(done.stdout, "this process was forked after a graph had run.*\nTrue\nTrue\n", done.stderr)
 
     def test_beside_torch_which_brings_its_own_onednn_and_openmp(self):
         program = """

@@ -117,6 +117,8 @@ isthmus_status isthmus_graph_differentiate(const isthmus_graph *graph, const cha
     ISTHMUS_NOT_NULL(step);
     *step = nullptr;
     ISTHMUS_NOT_NULL(graph);
+    if (graph->graph.hasBackward())
+      return fail(ISTHMUS_BAD_INPUT, "the graph is differentiated already", error);
     CompileOptions o;
     if (loss) {
       auto parsed = parseLoss(loss);

@@ -157,6 +157,7 @@ typedef struct {
   void *user;                /* handed to it */
   int32_t place; /* not 0: the arena of isthmus_plan_layout stays within the budget, not only the
                     peak; for who places as that says. Searching takes longer. */
+  double progress_seconds; /* so long at least between two calls of `progress`; 0: as they come */
 } isthmus_plan_options;
 /* All defaults: the least peak, effort by size, seed 0. `size` is sizeof(isthmus_plan_options). */
 ISTHMUS_API void isthmus_plan_options_init(isthmus_plan_options *options, size_t size);

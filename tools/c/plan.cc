@@ -29,12 +29,18 @@ void isthmus_plan_options_init(isthmus_plan_options *options, size_t size) {
 // Searches for a plan; sets `isCancelled` once the progress function has said so.
 static isthmus_plan search(const plan::Problem &p, const isthmus_plan_options &given,
                            plan::SearchOptions o, bool &isCancelled) {
+  using Clock = std::chrono::steady_clock;
+  const auto start = Clock::now();
+  Clock::time_point next = start;
+  const std::chrono::duration<double> pause(std::min(given.progress_seconds, 1e6));
   if (given.progress)
     o.progress = [&](const plan::SearchProgress &now) {
-      isCancelled |= !given.progress(given.user, now.share, now.cost);
+      if (Clock::now() >= next) {
+        isCancelled |= !given.progress(given.user, now.share, now.cost);
+        next = Clock::now() + std::chrono::duration_cast<Clock::duration>(pause);
+      }
       return !isCancelled;
     };
-  const auto start = std::chrono::steady_clock::now();
   isthmus_plan plan;
   if (given.place) {
     PlacedPlan found = planArena(p, o);
@@ -60,10 +66,11 @@ isthmus_status isthmus_plan_make(const isthmus_problem *problem,
     if (!given)
       return wrongSize("isthmus_plan_options", options->size, kLeast, sizeof *options, error);
     const bool isShare = given->budget_bytes < 0;
-    if (!(given->budget_share >= 0) || std::isinf(given->budget_share) || !(given->effort >= 0) ||
-        std::isinf(given->effort))
-      return fail(ISTHMUS_BAD_CALL, "'budget_share' and 'effort' are to be numbers from 0 on",
-                  error);
+    for (double number : {given->budget_share, given->effort, given->progress_seconds})
+      if (!(number >= 0) || std::isinf(number))
+        return fail(ISTHMUS_BAD_CALL,
+                    "'budget_share', 'effort' and 'progress_seconds' are to be numbers from 0 on",
+                    error);
     const plan::Problem &p = problem->problem();
     const int64_t baseline = plan::evaluate(p, plan::sourceOrder(p)).peakBytes;
     plan::SearchOptions o;

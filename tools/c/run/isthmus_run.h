@@ -13,7 +13,8 @@
  * The manners are those of isthmus.h: every function that can fail returns a status, and where
  * `error` is not null, `*error` is an error to be freed. Strings are UTF-8. Nothing is printed, and
  * no process ended. Different threads may use different sessions at once. A process that was forked
- * after a session has run a step cannot run steps: OpenMP's threads are not in it. */
+ * after a step of more than one thread can run steps of one thread alone: OpenMP's threads are not
+ * in it. */
 #ifndef ISTHMUS_RUN_H
 #define ISTHMUS_RUN_H
 

@@ -3,8 +3,10 @@
 #include "kernels/cpu.h"
 #include "runtime/cpu_device.h"
 #include "tools/cli/default_input.h"
+#include <atomic>
 #include <chrono>
 #include <cstring>
+#include <unistd.h>
 
 namespace isthmus {
 
@@ -56,7 +58,23 @@ llvm::Error Session::prepare() {
   return llvm::Error::success();
 }
 
+// OpenMP's threads are not in a process that was forked, which would wait for them for ever.
+static llvm::Error checkHasTeam(int threads) {
+  static std::atomic<pid_t> owner = 0; // of the threads that OpenMP keeps
+  if (threads == 1)
+    return llvm::Error::success();
+  pid_t none = 0;
+  const pid_t self = getpid();
+  if (owner.compare_exchange_strong(none, self) || none == self)
+    return llvm::Error::success();
+  return makeError(ErrorKind::Unsupported,
+                   "this process was forked after a graph had run, and OpenMP's threads are not in "
+                   "it: run graphs with 1 thread here, or start processes without fork");
+}
+
 llvm::Error Session::step(uint64_t number) {
+  if (llvm::Error e = checkHasTeam(options_.threads))
+    return e;
   if (!executor_)
     if (llvm::Error e = prepare())
       return e;

@@ -35,4 +35,3 @@ __all__ = [
     "plan",
 ]
 __version__ = _version()
-

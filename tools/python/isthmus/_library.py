@@ -57,6 +57,7 @@ class PlanOptions(ctypes.Structure):
         ("progress", Progress),
         ("user", c_void_p),
         ("place", c_int32),
+        ("progress_seconds", c_double),
     ]
 
 
@@ -84,24 +85,24 @@ _library = SharedLibrary(
     {
         "problem_from_arrays": [POINTER(Arrays), OUT],
         "problem_from_json": [c_char_p, c_size_t, OUT],
-        "plan_make": [c_void_p, POINTER(PlanOptions), OUT],
-        "plan_from_schedule": [c_void_p, POINTER(c_uint32), c_size_t, OUT],
-        "plan_figures": [c_void_p, POINTER(PlanFigures)],
+        "plan_make": [Handle, POINTER(PlanOptions), OUT],
+        "plan_from_schedule": [Handle, POINTER(c_uint32), c_size_t, OUT],
+        "plan_figures": [Handle, POINTER(PlanFigures)],
         "graph_from_text": [c_char_p, c_size_t, OUT],
         "graph_load": [c_char_p, c_char_p, OUT],
-        "graph_save": [c_void_p, c_char_p],
-        "graph_differentiate": [c_void_p, c_char_p, c_char_p, OUT],
-        "problem_of_graph": [c_void_p, OUT],
-        "graph_rematerialize": [c_void_p, c_void_p, OUT],
-        "graph_print": [c_void_p, c_int32, OUT],
+        "graph_save": [Handle, c_char_p],
+        "graph_differentiate": [Handle, c_char_p, c_char_p, OUT],
+        "problem_of_graph": [Handle, OUT],
+        "graph_rematerialize": [Handle, Handle, OUT],
+        "graph_print": [Handle, c_int32, OUT],
     },
     {
-        "text_data": (c_void_p, [c_void_p, POINTER(c_size_t)]),
+        "text_data": (c_void_p, [Handle, POINTER(c_size_t)]),
         "text_free": (None, [c_void_p]),
         "problem_free": (None, [c_void_p]),
         "plan_options_init": (None, [POINTER(PlanOptions), c_size_t]),
         "plan_free": (None, [c_void_p]),
-        "plan_schedule": (POINTER(c_uint32), [c_void_p, POINTER(c_size_t)]),
+        "plan_schedule": (POINTER(c_uint32), [Handle, POINTER(c_size_t)]),
         "graph_free": (None, [c_void_p]),
     },
     "Install the wheel, which has one, or set $ISTHMUS_LIBRARY to the path of one.",
@@ -124,13 +125,14 @@ def text(name: str, *arguments: Any) -> bytes:
 
 
 def version() -> str:
-    return _library.plain("version").decode()
+    text: bytes = _library.plain("version")
+    return text.decode()
 
 
 def schedule_of(plan: Handle) -> list[int]:
     length = c_size_t()
     steps = _library.plain("plan_schedule", plan, length)
-    return steps[: length.value]
+    return list(steps[: length.value])
 
 
 def default_plan_options() -> PlanOptions:

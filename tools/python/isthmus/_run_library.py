@@ -51,16 +51,16 @@ def _library() -> SharedLibrary:
         1,
         {
             "open": [c_char_p, POINTER(Options), OUT],
-            "set": [c_void_p, c_char_p, c_int32, c_int32, POINTER(c_int64), c_void_p],
-            "step": [c_void_p, c_uint64],
-            "get": [c_void_p, c_char_p, c_void_p, c_size_t],
-            "figures": [c_void_p, POINTER(Report)],
+            "set": [Handle, c_char_p, c_int32, c_int32, POINTER(c_int64), c_void_p],
+            "step": [Handle, c_uint64],
+            "get": [Handle, c_char_p, c_void_p, c_size_t],
+            "figures": [Handle, POINTER(Report)],
         },
         {
             "options_init": (None, [POINTER(Options), c_size_t]),
             "close": (None, [c_void_p]),
-            "inputs": (POINTER(TensorInfo), [c_void_p, POINTER(c_size_t)]),
-            "outputs": (POINTER(TensorInfo), [c_void_p, POINTER(c_size_t)]),
+            "inputs": (POINTER(TensorInfo), [Handle, POINTER(c_size_t)]),
+            "outputs": (POINTER(TensorInfo), [Handle, POINTER(c_size_t)]),
         },
         "Running graphs needs it, and with it libgomp.so.1 and libdnnl.so.2 (on Debian and Ubuntu: apt install libgomp1 libdnnl2); "
         "all else works without.",
@@ -85,4 +85,4 @@ def tensors(name: str, session: Handle) -> list[TensorInfo]:
     """They are the session's, and live as long."""
     count = c_size_t()
     first = _library().plain(name, session, count)
-    return first[: count.value]
+    return list(first[: count.value])

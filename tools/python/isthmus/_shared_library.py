@@ -32,6 +32,13 @@ class Handle:
     def __del__(self) -> None:
         self._free(self._as_parameter_)
 
+    @classmethod
+    def from_param(cls, given: Any) -> c_void_p:
+        """As the type of a function's parameter: what ctypes passes. Anything else would be taken for an address."""
+        if not isinstance(given, Handle):
+            raise TypeError(f"expected what the library made, got {type(given).__name__}")
+        return given._as_parameter_
+
     def __reduce__(self) -> Any:
         raise TypeError("what the library made lives in this process: it can be neither pickled nor copied deeply")
 

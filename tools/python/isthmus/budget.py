@@ -11,7 +11,7 @@ from .errors import BadInput
 BudgetLike = Union[str, SupportsIndex]
 
 _UNITS = {"B": 1, "kB": 10**3, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12,
-          "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}  # fmt: skip
+          "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 _MOST_BYTES = 2**62
 
 
@@ -35,8 +35,10 @@ def parse_budget(budget: BudgetLike) -> Budget:
             raise TypeError(f"a budget is a number of bytes or a string such as '2GiB', '60%' or 'min'; got {type(budget).__name__}")
         parsed = Budget(bytes=bytes) if 0 <= bytes < _MOST_BYTES else None
     if parsed is None:
-        raise BadInput("a budget is a size such as '2GiB', '500MB' or a number of bytes, a share of the peak without recomputation "
-                       f"such as '60%', or 'min'; got {budget!r}")
+        raise BadInput(
+            "a budget is a size such as '2GiB', '500MB' or a number of bytes, a share of the peak without recomputation "
+            f"such as '60%', or 'min'; got {budget!r}"
+        )
     return parsed
 
 

@@ -7,6 +7,7 @@ import os
 from typing import TYPE_CHECKING, Iterable, Mapping
 
 from . import _library
+from ._shared_library import Handle
 from ._watched import ProgressFunction
 from .budget import BudgetLike
 from .errors import BadInput
@@ -22,16 +23,20 @@ if TYPE_CHECKING:
 class Graph:
     """A graph of the text form or of ONNX, which does not change: what is made of it is another graph."""
 
-    def __init__(self, handle: _library.Handle, plan: Plan | None = None) -> None:
+    def __init__(self, handle: Handle, plan: Plan | None = None) -> None:
         """Use `Graph.load`, `Graph.from_text` or the methods of another graph."""
+        if not isinstance(handle, Handle):
+            raise TypeError(f"Graph.load and Graph.from_text make graphs; got {type(handle).__name__}")
         self._handle = handle
         self._plan = plan
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], sizes: Mapping[str, int] | None = None) -> Graph:
         """Of a file .isth or .onnx. `sizes` binds the sizes that an ONNX model leaves open, as {"batch": 32}."""
+        if not isinstance(sizes, (Mapping, type(None))):
+            raise TypeError(f"sizes are a mapping such as {{'batch': 32}}, got {type(sizes).__name__}")
         bound = ",".join(f"{name}={operator.index(size)}" for name, size in sizes.items()).encode() if sizes else None
-        return cls(_library.make("graph", "graph_load", os.fsencode(os.fspath(path)), bound))
+        return cls(_library.make("graph", "graph_load", _encoded(path), bound))
 
     @classmethod
     def from_text(cls, text: str) -> Graph:
@@ -67,7 +72,7 @@ class Graph:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """As .isth or .onnx, by the end of the path, whole or not at all. Large weights go to a file beside it."""
-        _library.call("graph_save", self._handle, os.fsencode(os.fspath(path)))
+        _library.call("graph_save", self._handle, _encoded(path))
 
     def to_text(self) -> str:
         """In the text form, with all weights inline."""
@@ -104,6 +109,13 @@ class Graph:
 
     def __reduce__(self) -> tuple[object, ...]:
         return Graph.from_text, (self.to_text(),)
+
+
+def _encoded(path: str | os.PathLike[str]) -> bytes:
+    encoded = os.fsencode(path)
+    if b"\0" in encoded:
+        raise BadInput(f"a path holds a zero byte: {path!r}")
+    return encoded
 
 
 def _names(wrt: str | Iterable[str]) -> str:

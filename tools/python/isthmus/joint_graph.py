@@ -63,8 +63,16 @@ class _Writer:
 
     def _add(self, op: Op) -> None:
         inputs, position = self._inputs(op)
-        node = {"op": "input" if op.pinned else "op", "name": op.name, "phase": op.phase, "inputs": inputs, "bytes": sum(op.bytes),
-                "view": op.view_of is not None, "cost": op.cost, "recomputable": op.recomputable}  # fmt: skip
+        node: dict[str, Any] = {
+            "op": "input" if op.pinned else "op",
+            "name": op.name,
+            "phase": op.phase,
+            "inputs": inputs,
+            "bytes": sum(op.bytes),
+            "view": op.view_of is not None,
+            "cost": op.cost,
+            "recomputable": op.recomputable,
+        }
         if len(op.bytes) > 1:
             node["out_bytes"] = list(op.bytes)
         if op.view_of is not None:
@@ -117,8 +125,17 @@ class _Writer:
         if (op, output) not in self._view_of_output:
             made = self._problem[op]
             self._view_of_output[op, output] = self._append(
-                {"op": "getitem", "name": f"{made.name}.{output}", "phase": made.phase, "inputs": [_Node(op)], "bytes": 0,
-                 "view": True, "index": output, "cost": 0.0, "recomputable": True}  # fmt: skip
+                {
+                    "op": "getitem",
+                    "name": f"{made.name}.{output}",
+                    "phase": made.phase,
+                    "inputs": [_Node(op)],
+                    "bytes": 0,
+                    "view": True,
+                    "index": output,
+                    "cost": 0.0,
+                    "recomputable": True,
+                }
             )
         return self._view_of_output[op, output]
 

@@ -11,10 +11,15 @@ from dataclasses import dataclass
 from typing import Any, Iterable, Mapping, SupportsIndex, Union
 
 from . import _library
+from ._shared_library import Handle
 from ._watched import ProgressFunction, Watched
 from .budget import BudgetLike, parse_budget
 from .errors import BadInput, CannotBeMet
 from .problem import Problem
+
+# Between two calls of the progress function, for which the search waits until other threads of Python let go of the interpreter.
+# Short enough for Ctrl-C.
+_PROGRESS_SECONDS = 0.05
 
 ProblemLike = Union[Problem, Mapping[str, Any], str, "os.PathLike[str]"]
 
@@ -50,8 +55,10 @@ class Figures:
 class Plan:
     """A schedule of a problem's ops, and what it promises. It does not refer to the problem."""
 
-    def __init__(self, handle: _library.Handle) -> None:
+    def __init__(self, handle: Handle) -> None:
         """Use `plan` or `Plan.from_schedule`."""
+        if not isinstance(handle, Handle):
+            raise TypeError(f"isthmus.plan and Plan.from_schedule make plans; got {type(handle).__name__}")
         self._handle = handle
         self._figures = _figures(handle)
 
@@ -97,13 +104,13 @@ def plan(problem: ProblemLike, budget: BudgetLike, effort: float = 0.0, seed: in
     return search(_problem_of(problem)._handle(), budget, effort, seed, progress)
 
 
-def search(problem: _library.Handle, budget: BudgetLike, effort: float, seed: int, progress: ProgressFunction | None) -> Plan:
+def search(problem: Handle, budget: BudgetLike, effort: float, seed: int, progress: ProgressFunction | None) -> Plan:
     """`plan` of a problem that the library has."""
     options = _options(budget, effort, seed)
     if progress is not None and not callable(progress):
         raise TypeError(f"progress is a function of two numbers, got {type(progress).__name__}")
 
-    def body(callback: Any) -> _library.Handle:
+    def body(callback: Any) -> Handle:
         options.progress = callback
         return _library.make("plan", "plan_make", problem, options)
 
@@ -128,6 +135,7 @@ def _options(budget: BudgetLike, effort: float, seed: int) -> _library.PlanOptio
     options.budget_bytes = -1 if wanted.bytes is None else wanted.bytes
     options.budget_share = wanted.share or 0.0
     options.effort, options.seed = float(effort), seed
+    options.progress_seconds = _PROGRESS_SECONDS
     return options
 
 
@@ -141,10 +149,10 @@ def _problem_of(problem: ProblemLike) -> Problem:
     raise TypeError(f"a problem is an isthmus.Problem, or the path or content of a joint-graph file; got {type(problem).__name__}")
 
 
-def _figures(handle: _library.Handle) -> Figures:
+def _figures(handle: Handle) -> Figures:
     f = _library.PlanFigures(size=ctypes.sizeof(_library.PlanFigures))
     _library.call("plan_figures", handle, f)
-    known = {name: getattr(f, name) for name, _ in f._fields_ if name != "size"}
+    known = {name: getattr(f, name) for name, *_ in f._fields_ if name != "size"}
     for name in ("lower_bound_bytes", "smallest_peak_bytes"):
         known[name] = None if known[name] < 0 else known[name]
     if math.isnan(known["lower_bound_cost"]):

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Iterable, Iterator, Mapping, Sequence, SupportsIndex, Union
 
 from . import _library
+from ._shared_library import Handle
 from .errors import BadInput
 
 PHASES = ("forward", "backward", "update")
@@ -18,6 +19,7 @@ ORDERS = ("free", "phases", "fixed")
 KINDS = ("computes", "starts_offload", "waits_offload", "starts_prefetch", "waits_prefetch")
 _MOST_BYTES = 2**62
 _MOST_ALIGNMENT = 2**30
+_MOST_TIME = 1e300  # so that sums are finite
 _PINNED, _RUNS_ONCE = 1, 2
 
 ReadLike = Union[SupportsIndex, "tuple[SupportsIndex, SupportsIndex]"]
@@ -65,7 +67,7 @@ class Problem:
         self._ops: list[Op] = []
         self._outputs: tuple[tuple[int, int], ...] = ()
         self._forward_outputs: tuple[int, ...] = ()
-        self._made: _library.Handle | None = None
+        self._made: Handle | None = None
 
     def add(
         self,
@@ -105,18 +107,18 @@ class Problem:
         transfer_time: of starts, microseconds.
         """
         sizes = tuple(_sizes(bytes, f"op {name!r}"))
-        reads = tuple(self._read(read, f"op {name!r}") for read in reads)
+        checked = tuple(self._read(read, f"op {name!r}") for read in reads)
         op = Op(
             name=_text(name, "an op's name"),
-            reads=reads,
+            reads=checked,
             cost=_cost(cost, name),
             bytes=sizes,
             phase=_phase(phase, name),
             pinned=bool(pinned),
             recomputable=bool(recomputable),
             workspace=_number(workspace, f"the workspace of op {name!r}", 0, _MOST_BYTES),
-            view_of=None if view_of is None else _number(view_of, f"view_of of op {name!r}", 0, len(reads) - 1),
-            may_reuse=tuple(_reuse(pair, len(sizes), len(reads), name) for pair in may_reuse),
+            view_of=None if view_of is None else _number(view_of, f"view_of of op {name!r}", 0, len(checked) - 1),
+            may_reuse=tuple(_reuse(pair, len(sizes), len(checked), name) for pair in may_reuse),
             kind=_kind(kind, name),
             of=None if of is None else self._form_of(of, f"op {name!r}"),
             transfer_time=_cost(transfer_time, name),
@@ -249,7 +251,7 @@ class Problem:
         return made if isinstance(of, tuple) else made[0]
 
     # The library's problem, made when it is first asked for.
-    def _handle(self) -> _library.Handle:
+    def _handle(self) -> Handle:
         made = self._made
         if made is None:
             made = self._made = _made(self)
@@ -278,15 +280,19 @@ def _sizes(bytes: Any, what: str) -> Iterator[int]:
     many: Sequence[Any] = [bytes] if hasattr(bytes, "__index__") else bytes
     if isinstance(many, (str, float)) or not hasattr(many, "__iter__"):
         raise TypeError(f"the bytes of {what} are a whole number or a list of them, got {type(bytes).__name__}")
-    return (_number(each, f"the bytes of {what}", 0, _MOST_BYTES) for each in many)
+    return (_number(each, f"a size in the bytes of {what}", 0, _MOST_BYTES) for each in many)
 
 
 def _cost(cost: Any, name: str) -> float:
     if not isinstance(cost, numbers.Real):
         raise TypeError(f"the cost of op {name!r} is a number of microseconds, got {type(cost).__name__}")
-    if not 0 <= cost < math.inf:
-        raise BadInput(f"the cost of op {name!r} is a number of microseconds from 0 on, got {cost}")
-    return float(cost)
+    try:
+        time = float(cost)  # type: ignore[arg-type]
+    except OverflowError:
+        time = math.inf
+    if not 0 <= time < _MOST_TIME:
+        raise BadInput(f"the cost of op {name!r} is a number of microseconds from 0 to {_MOST_TIME:g}, got {time}")
+    return time
 
 
 def _phase(phase: Any, name: str) -> str:
@@ -317,8 +323,9 @@ def _begins(lists: Iterable[Sequence[Any]]) -> list[int]:
     return begins
 
 
-def _made(problem: Problem) -> _library.Handle:
+def _made(problem: Problem) -> Handle:
     ops = list(problem)
+
     def array(kind: Any, items: Sequence[Any]) -> Any:
         return (kind * max(1, len(items)))(*items)
 

@@ -8,7 +8,7 @@ import os
 import tempfile
 import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Mapping, SupportsIndex, Union
+from typing import TYPE_CHECKING, Any, Mapping, SupportsIndex
 
 from . import _run_library as _library
 from .errors import BadInput
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 # By the library's number. NumPy has no bf16: such tensors are f32 here.
 _DTYPES = ("f32", "f64", "bf16", "f16", "i32", "i64", "u8", "bool")
 _NUMPY = {"f32": "float32", "f64": "float64", "bf16": "float32", "f16": "float16", "i32": "int32", "i64": "int64", "u8": "uint8",
-          "bool": "bool"}  # fmt: skip
+          "bool": "bool"}
 _KINDS = ("input", "param", "state", "const", "output")
 
 
@@ -64,6 +64,10 @@ class Session:
         lowers: a graph that `optimize` has not made may be computed in the way that is fastest here, with another rounding, as the
             command line does.
         """
+        from .graph import Graph
+
+        if not isinstance(graph, Graph):
+            raise TypeError(f"a session runs an isthmus.Graph, got {type(graph).__name__}")
         options = _library.default_options()
         options.seed = _within(seed, "a seed", 2**64)
         options.threads = _within(threads, "a number of threads", 2**16)
@@ -87,8 +91,10 @@ class Session:
         """One step: sets inputs, runs the graph and gives all outputs by name."""
         import numpy
 
+        if not isinstance(feeds, (Mapping, type(None))):
+            raise TypeError(f"feeds are a mapping from names to arrays, got {type(feeds).__name__}")
         with self._lock:
-            for name, array in dict(feeds or {}).items():
+            for name, array in (feeds or {}).items():
                 self._set(name, array)
             _library.call("step", self._handle, self._steps if self._keeps_state else 0)
             outputs = {}
@@ -108,7 +114,7 @@ class Session:
         report = _library.Report(size=ctypes.sizeof(_library.Report))
         with self._lock:
             _library.call("figures", self._handle, report)
-        return RunFigures(**{name: getattr(report, name) for name, _ in report._fields_ if name != "size"})
+        return RunFigures(**{name: getattr(report, name) for name, *_ in report._fields_ if name != "size"})
 
     def _set(self, name: str, array: ArrayLike) -> None:
         import numpy
@@ -127,7 +133,9 @@ class Session:
         data = numpy.require(given.astype(wanted, copy=False), requirements=["C", "A"])
         sizes = (ctypes.c_int64 * max(1, data.ndim))(*data.shape)
         dtype = "f32" if tensor.dtype == "bf16" else tensor.dtype
-        _library.call("set", self._handle, name.encode("utf-8", "surrogateescape"), _DTYPES.index(dtype), data.ndim, sizes, data.ctypes.data)
+        _library.call(
+            "set", self._handle, name.encode("utf-8", "surrogateescape"), _DTYPES.index(dtype), data.ndim, sizes, data.ctypes.data
+        )
 
 
 # Whether floats lose nothing but digits, and integers nothing.
