@@ -80,6 +80,11 @@ TEST(CLibrary, TakesArraysOfAnyNumbers) {
     std::vector<size_t> outputBegin = {0}, inputBegin = {0};
     std::vector<uint32_t> inputOp, inputOutput, outputOp;
     std::vector<int32_t> viewOf;
+    std::vector<size_t> donationBegin = {0};
+    std::vector<uint32_t> donationOutput, donationInput, ofOp, ofOutput;
+    std::vector<uint8_t> kind;
+    std::vector<double> transferTime;
+    const bool hasAlternatives = random() % 2;
     for (size_t op = 0; op < n; ++op) {
       cost.push_back(double(below(9)) - (isWild && random() % 50 == 0 ? 100 : 0));
       workspace.push_back(int64_t(below(50)) - (isWild && random() % 50 == 0 ? 100 : 0));
@@ -95,6 +100,16 @@ TEST(CLibrary, TakesArraysOfAnyNumbers) {
       for (size_t k = isView || op == 0 ? 1 : 1 + below(2); k > 0; --k)
         bytes.push_back(isView ? 0 : int64_t(below(100)));
       outputBegin.push_back(bytes.size());
+      for (size_t k = below(3); k > 0 && inputBegin[op] < inputBegin[op + 1]; --k) {
+        donationOutput.push_back(uint32_t(below(2)));
+        donationInput.push_back(uint32_t(below(inputBegin[op + 1] - inputBegin[op])));
+      }
+      donationBegin.push_back(donationOutput.size());
+      const bool isAlternative = hasAlternatives && op > 1 && below(3) == 0;
+      kind.push_back(uint8_t(isAlternative && isWild ? below(5) : 0));
+      ofOp.push_back(isAlternative ? uint32_t(below(op)) : ISTHMUS_NONE);
+      ofOutput.push_back(below(2) ? ISTHMUS_NONE : uint32_t(below(2)));
+      transferTime.push_back(double(below(5)));
     }
     outputOp.push_back(uint32_t(below(n)));
     isthmus_arrays a = {};
@@ -113,6 +128,13 @@ TEST(CLibrary, TakesArraysOfAnyNumbers) {
     a.num_outputs = 1;
     a.output_op = outputOp.data();
     a.order = int32_t(below(3));
+    a.donation_begin = donationBegin.data();
+    a.donation_output = donationOutput.data() ? donationOutput.data() : outputOp.data();
+    a.donation_input = donationInput.data() ? donationInput.data() : outputOp.data();
+    a.kind = kind.data();
+    a.of_op = ofOp.data();
+    a.of_output = ofOutput.data();
+    a.transfer_time = transferTime.data();
     isthmus_problem *problem = nullptr;
     isthmus_error *error = nullptr;
     const isthmus_status status = isthmus_problem_from_arrays(&a, &problem, &error);
@@ -138,6 +160,10 @@ TEST(CLibrary, TakesArraysOfAnyNumbers) {
     ASSERT_EQ(isthmus_plan_from_schedule(problem, schedule, steps, &judged, nullptr), ISTHMUS_OK)
         << i;
     isthmus_plan_free(judged);
+    const isthmus_block *blocks = nullptr;
+    size_t count = 0;
+    int64_t arena = 0;
+    ASSERT_EQ(isthmus_plan_layout(problem, plan, &blocks, &count, &arena, nullptr), ISTHMUS_OK);
     isthmus_plan_free(plan);
     isthmus_problem_free(problem);
   }

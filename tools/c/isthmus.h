@@ -179,7 +179,7 @@ typedef struct {
   size_t size; /* set before the call */
   int64_t baseline_peak_bytes, peak_bytes, output_bytes;
   int64_t lower_bound_bytes;   /* no schedule has a lower peak; -1: not known */
-  int64_t smallest_peak_bytes; /* the least found; -1: not looked for */
+  int64_t smallest_peak_bytes; /* the least found, with `place` of the arena; -1: not looked for */
   double baseline_cost, cost;  /* microseconds */
   double
       lower_bound_cost; /* of schedules whose first runs are in this one's order; NaN: not known */
@@ -204,10 +204,11 @@ typedef struct {
 } isthmus_block;
 
 /* Places all that the plan of this problem makes: an instance for each output of each step, in
- * order, and the workspace after those of its step. Steps that make no bytes of their own have no
- * instances. What is live at once does not overlap, but for an instance whose bytes were donated:
- * it lies where the one that it takes over does, which ends at the step where it begins. The blocks
- * belong to the plan; they are found by the first call, which may take as long as the search. */
+ * order, and the workspace after those of its step. Views, starts of offloads and waits for
+ * prefetches make no instances of their own; one of 0 bytes lies at 0. What is live at once does
+ * not overlap, but for an instance whose bytes were donated: it lies where the one that it takes
+ * over does, which ends at the step where it begins. The blocks belong to the plan; they are found
+ * by the first call, which may take as long as the search. */
 ISTHMUS_API isthmus_status isthmus_plan_layout(const isthmus_problem *problem, isthmus_plan *plan,
                                                const isthmus_block **blocks, size_t *num_blocks,
                                                int64_t *arena_bytes, isthmus_error **error);
