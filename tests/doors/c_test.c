@@ -325,8 +325,7 @@ static void testGraph(void) {
   isthmus_text_free(text);
 
   testFiles(small);
-  EXPECT_ERROR(isthmus_graph_print(small, (isthmus_form)7, &text, &error), ISTHMUS_BAD_CALL,
-               "'form'");
+  EXPECT_ERROR(isthmus_graph_print(small, 7, &text, &error), ISTHMUS_BAD_CALL, "'form' is 7");
 
   /* Handles do not refer to one another: the problem goes on without the graph. */
   isthmus_graph_free(step);

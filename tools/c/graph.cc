@@ -161,8 +161,8 @@ isthmus_status isthmus_graph_rematerialize(const isthmus_problem *problem, const
   });
 }
 
-isthmus_status isthmus_graph_print(const isthmus_graph *graph, isthmus_form form,
-                                   isthmus_text **text, isthmus_error **error) {
+isthmus_status isthmus_graph_print(const isthmus_graph *graph, int32_t form, isthmus_text **text,
+                                   isthmus_error **error) {
   return guarded(error, [&] {
     ISTHMUS_NOT_NULL(text);
     *text = nullptr;
@@ -173,6 +173,7 @@ isthmus_status isthmus_graph_print(const isthmus_graph *graph, isthmus_form form
     case ISTHMUS_DOT:
       return give(text, dotText(graph->graph));
     }
-    return fail(ISTHMUS_BAD_CALL, "'form' is none of isthmus_form", error);
+    return fail(ISTHMUS_BAD_CALL,
+                llvm::formatv("'form' is {0}, which is none of isthmus_form", form).str(), error);
   });
 }

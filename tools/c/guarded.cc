@@ -47,8 +47,8 @@ void leave(std::string why) {
   std::abort();
 }
 
-// From here on they lead back. The library has its own copies of all these handlers: those of a host
-// are not touched.
+// From here on they lead back. The library has its own copies of all these handlers: those of a
+// host are not touched.
 void expectBugs() {
   static const bool isSet = [] {
     setBugHandler([](const Bug &bug) { leave(bugText(bug)); });

@@ -246,7 +246,8 @@ ISTHMUS_API isthmus_status isthmus_graph_rematerialize(const isthmus_problem *pr
                                                        isthmus_error **error);
 
 typedef enum { ISTHMUS_TEXT = 0, ISTHMUS_DOT = 1 } isthmus_form;
-ISTHMUS_API isthmus_status isthmus_graph_print(const isthmus_graph *graph, isthmus_form form,
+/* `form` is of isthmus_form. */
+ISTHMUS_API isthmus_status isthmus_graph_print(const isthmus_graph *graph, int32_t form,
                                                isthmus_text **text, isthmus_error **error);
 
 #ifdef __cplusplus
