@@ -32,6 +32,7 @@ def prepare(gm: fx.GraphModule, num_fwd_outputs: int, *, fuses: bool) -> fx.Grap
     """
     hooks.simplify(gm, num_fwd_outputs)
     graph = gm.graph
+    _check_storages(graph)
     changed = {n.args[0] for n in graph.nodes if rules.is_copy_into(n) and not rules.must_be_in_backward(n)}
     after = after_tangents(graph)
     for source in changed:
@@ -91,12 +92,21 @@ def _read_copy_in_backward(graph: fx.Graph, source: fx.Node, after: set[fx.Node]
 
 
 def _storage(value: Any) -> Any:
-    if not isinstance(value, torch.Tensor):
-        return None
-    try:
-        return hooks.storage_id(value)
-    except NotImplementedError:
-        raise Unsupported(f"a {type(value).__name__} has no storage of its own, and the planner counts storages") from None
+    return hooks.storage_id(value) if isinstance(value, torch.Tensor) else None
+
+
+def _check_storages(graph: fx.Graph) -> None:
+    """Storages are what is counted, and what tells views apart."""
+    for node in graph.nodes:
+        for t in tensors_in(node.meta.get("val")):
+            try:
+                hooks.storage_id(t)
+            except NotImplementedError:
+                who = f"'{rules.name_of(node)}' makes" if node.op == "call_function" else f"the input '{node.name}' is"
+                raise Unsupported(
+                    f"{who} a tensor of layout {str(t.layout).removeprefix('torch.')}, which has no storage that could be planned: "
+                    f"keep it out of what is compiled, with torch.compiler.disable for one"
+                ) from None
 
 
 @dataclass
