@@ -33,4 +33,6 @@ def backend(
     partitioner = Partitioner(**{f.name: getattr(o, f.name) for f in fields(o)})
     if o.kernels == "aot_eager":
         return hooks.aot_eager(gm, example_inputs, partitioner)
-    return hooks.compile_with_inductor(gm, example_inputs, partitioner, {**_INDUCTOR, **o.inductor})
+    # A rank that found its code in a cache would not come to where the others agree on a plan.
+    caches = {"force_disable_caches": True} if o.sync else {}
+    return hooks.compile_with_inductor(gm, example_inputs, partitioner, {**_INDUCTOR, **caches, **o.inductor})

@@ -46,14 +46,26 @@ def bytes_of(t: torch.Tensor) -> int:
     return count * t.element_size()
 
 
+def _is_dense(t: torch.Tensor) -> bool:
+    """Row after row. Asked of hints: `is_contiguous` would add a guard to what is being compiled."""
+    stride = 1
+    for size, found in zip(reversed(t.shape), reversed(t.stride())):
+        if sized(size) != 1 and sized(found) != stride:
+            return False
+        stride *= sized(size)
+    return True
+
+
 def signature(node: fx.Node) -> str:
-    """What an op's time depends on: its name, the shapes and dtypes of its operands, and its other arguments."""
+    """What an op's time and workspace depend on: its name, the shapes, dtypes and strides of its operands, and its other arguments."""
 
     def text(x: Any) -> str:
         if isinstance(x, fx.Node):
             x = x.meta.get("val")
         if isinstance(x, torch.Tensor):
-            return f"{str(x.dtype).removeprefix('torch.')}[{','.join(str(sized(s)) for s in x.shape)}]"
+            shape = f"{str(x.dtype).removeprefix('torch.')}[{','.join(str(sized(s)) for s in x.shape)}]"
+            # A convolution of channels_last, for one, takes another way than one of contiguous tensors.
+            return shape if _is_dense(x) else f"{shape}:({','.join(str(sized(s)) for s in x.stride())})"
         if isinstance(x, (list, tuple)):
             return f"({','.join(map(text, x))})"
         return str(x)

@@ -32,6 +32,7 @@ def prepare(gm: fx.GraphModule, num_fwd_outputs: int, *, fuses: bool) -> fx.Grap
     """
     hooks.simplify(gm, num_fwd_outputs)
     graph = gm.graph
+    _check_storages(graph)
     changed = {n.args[0] for n in graph.nodes if rules.is_copy_into(n) and not rules.must_be_in_backward(n)}
     after = after_tangents(graph)
     for source in changed:
@@ -91,12 +92,21 @@ def _read_copy_in_backward(graph: fx.Graph, source: fx.Node, after: set[fx.Node]
 
 
 def _storage(value: Any) -> Any:
-    if not isinstance(value, torch.Tensor):
-        return None
-    try:
-        return hooks.storage_id(value)
-    except NotImplementedError:
-        raise Unsupported(f"a {type(value).__name__} has no storage of its own, and the planner counts storages") from None
+    return hooks.storage_id(value) if isinstance(value, torch.Tensor) else None
+
+
+def _check_storages(graph: fx.Graph) -> None:
+    """Storages are what is counted, and what tells views apart."""
+    for node in graph.nodes:
+        for t in tensors_in(node.meta.get("val")):
+            try:
+                hooks.storage_id(t)
+            except NotImplementedError:
+                who = f"'{rules.name_of(node)}' makes" if node.op == "call_function" else f"the input '{node.name}' is"
+                raise Unsupported(
+                    f"{who} a tensor of layout {str(t.layout).removeprefix('torch.')}, which has no storage that could be planned: "
+                    f"keep it out of what is compiled, with torch.compiler.disable for one"
+                ) from None
 
 
 @dataclass
@@ -407,10 +417,27 @@ class _Extraction:
             bytes=(sizes or [0]) + ([0] if kinds or touched else []),
             phase=self._phase(node),
             recomputable=again,
-            workspace=self.costs.workspace(node),
+            workspace=self.costs.workspace(node) + self._unread(node),
         )
         self._note(node, op, fresh, kinds, touched, again)
         return op
+
+    def _unread(self, node: fx.Node) -> int:
+        """Bytes that are there while the op runs and no longer: results that nothing takes out of its tuple; of a draw that may be
+        replayed, the generator's state, which is put back afterwards."""
+        results = node.meta.get("val")
+        unread = 0
+        if isinstance(results, (tuple, list)):
+            taken = {u.args[1] for u in node.users if u.target is operator.getitem}
+            if len(taken) == len(node.users):
+                unread = sum(self._bytes(t) for k, r in enumerate(results) if k not in taken for t in tensors_in(r))
+        if rules.draws(node) and rules.may_repeat(node, self.allowed):
+            unread += self._state_bytes(node)
+        return unread
+
+    def _state_bytes(self, node: fx.Node) -> int:
+        size = hooks.state_like(next(tensors_in(node.meta["val"]))).numel()
+        return -(-size // self.problem.alignment) * self.problem.alignment
 
     def _note(self, node: fx.Node, op: int, fresh: list[fx.Node], kinds: list[str], touched: list[Any], again: bool) -> None:
         """Enters an op that was added where later ones look."""
@@ -428,8 +455,7 @@ class _Extraction:
             if node not in self.after:
                 self.forward_outputs.add(op)
         if rules.draws(node) and again:
-            state = hooks.state_like(next(tensors_in(node.meta["val"])))
-            self.joint.reserved_bytes += -(-state.numel() // self.problem.alignment) * self.problem.alignment
+            self.joint.reserved_bytes += self._state_bytes(node)
 
     def _keep_order(self, kind: str, op: int, token: Read, node: fx.Node) -> None:
         self.last[kind] = token

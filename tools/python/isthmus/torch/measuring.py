@@ -92,10 +92,10 @@ def _wait(node: fx.Node) -> None:
 
 
 def _timed(node: fx.Node, runs: int) -> float | None:
-    """The shortest of some runs, seconds; None where the op refuses its operands."""
+    """The shortest of some runs, seconds; None where the op refuses its operands, or its results have no storages."""
     try:
         args, kwargs = _operands(node)
-        node.target(*args, **kwargs)  # type: ignore[operator]
+        _bytes(node.target(*args, **kwargs))  # type: ignore[operator]
         least = float("inf")
         for _ in range(runs):
             _wait(node)

@@ -24,6 +24,8 @@ class Options:
     allow_recompute: custom ops that give the same bits each time they run, as ops or as names such as "mylib::gelu".
     strict: a graph that cannot be run within the budget is an error; otherwise it gets the least peak that is found, with a warning, which a
         model that breaks into several graphs may want.
+    sync: ranks of torch.distributed take rank 0's plans; where their graphs or budgets differ, all of them raise. Without it each rank plans
+        for itself, which is safe, and equal where the graphs, the budgets and the costs are.
     inductor: settings of inductor, where it is used.
     """
 
@@ -34,6 +36,7 @@ class Options:
     costs: str | Path | None = None
     allow_recompute: Iterable[Any] = ()
     strict: bool = True
+    sync: bool = False
     inductor: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -14,7 +14,7 @@ from torch import fx
 from .. import __version__
 from ..errors import CannotBeMet
 from ..planning import Plan, plan
-from . import hooks, measuring, modules, reports, rules
+from . import agreement, hooks, measuring, modules, reports, rules
 from .costs import Costs, bytes_of, tensors_in
 from .joint import Joint, extract, prepare
 from .options import Options
@@ -35,7 +35,7 @@ class Partitioner(hooks.CustomPartitionerFn):
         """What compiled code depends on. Never None: code that another process kept would be taken whatever made it."""
         o = self.options
         digest = hashlib.sha256()
-        for part in (__version__, _sources(), o.budget, o.kernels, o.effort, o.seed, o.costs == "measured", sorted(self._allowed), sorted(self._costs.table.items())):
+        for part in (__version__, _sources(), o.budget, o.kernels, o.effort, o.seed, o.sync, o.costs == "measured", sorted(self._allowed), sorted(self._costs.table.items())):
             digest.update(repr(part).encode())
         return digest.hexdigest()
 
@@ -55,7 +55,7 @@ class Partitioner(hooks.CustomPartitionerFn):
         fuses = self.options.kernels == "inductor"
         gm = prepare(gm, num_fwd_outputs, fuses=fuses)
         joint = extract(gm, num_fwd_outputs, self._costs_of(gm), self._allowed, fuses=fuses)
-        found = self._plan(joint)
+        found = agreement.agreed(joint.problem, self.options.budget, lambda: self._plan(joint)) if self.options.sync else self._plan(joint)
         forward, backward = modules.split(
             gm, joint, found.schedule, num_fwd_outputs=num_fwd_outputs, static_lifetime_input_indices=static
         )

@@ -1,0 +1,478 @@
+"""Programs that went wrong in PyTorch's own partitioner, or that are hard for any: gradients, buffers and draws are eager's, bit for bit."""
+
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "e2e"))
+os.environ["OMP_NUM_THREADS"] = "1"
+import command  # noqa: E402
+
+command.with_python_of_torch()
+
+import functools  # noqa: E402
+import unittest  # noqa: E402
+import warnings  # noqa: E402
+
+import torch  # noqa: E402
+from torch import nn  # noqa: E402
+from torch._functorch.aot_autograd import aot_function  # noqa: E402
+from torch.nn import functional as F  # noqa: E402
+from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts  # noqa: E402
+
+import isthmus  # noqa: E402
+import isthmus.torch  # noqa: E402
+from training import SLACK, differences, refusal, same, train, with_isthmus  # noqa: E402
+
+torch.set_num_threads(1)
+aten = torch.ops.aten
+
+
+class Body(nn.Module):
+    """A function of parameters and buffers; its result, or results, are the losses."""
+
+    def __init__(self, function, **parts):
+        super().__init__()
+        self.function = function
+        for name, part in parts.items():
+            if isinstance(part, torch.Tensor) and not isinstance(part, nn.Parameter):
+                self.register_buffer(name, part)
+            else:
+                setattr(self, name, part)
+
+    def forward(self):
+        losses = self.function(self)
+        return losses if isinstance(losses, (list, tuple)) else [losses]
+
+
+def linears(count, width):
+    torch.manual_seed(0)
+    return nn.ModuleList([nn.Linear(width, width) for _ in range(count)])
+
+
+class Troubles(unittest.TestCase):
+    def setUp(self):
+        torch.compiler.reset()
+        isthmus.torch.reset()
+
+    def holds(self, model, *budgets, **options):
+        """Equal to eager and within the plan at each budget; of the last one the graph's plan, and of all what was measured."""
+        want = train(model, lambda m: m())
+        peaks = []
+        for budget in budgets:
+            with self.subTest(budget=budget):
+                got = train(model, lambda m: m(), compiled=with_isthmus(budget, **options))
+                (graph,) = isthmus.torch.report().graphs
+                self.assertEqual(differences(want, got), [])
+                self.assertLessEqual(got.peak, (1 + SLACK) * graph.planned_peak_bytes)
+                peaks.append(got.peak)
+        return graph, peaks
+
+    def test_dropout_at_every_budget(self):
+        def function(self):
+            h = self.x
+            for layer in self.layers:
+                h = h + F.dropout(F.gelu(layer(h)), 0.3)
+            return F.dropout(h, 0.1).square().mean()
+
+        model = Body(function, layers=linears(6, 64), x=torch.randn(256, 64))
+        graph, _ = self.holds(model, "100%", "80%", "60%", "min")
+        self.assertGreater(graph.recomputed, 6)
+
+    def test_a_smaller_budget_never_has_a_larger_peak(self):
+        """Six blocks of an MLP, where `activation_memory_budget` went up and down: 146, 94, 80, 64, 90, 56, 134, 188 MB."""
+
+        def function(self):
+            h = self.x
+            for norm, up, down in zip(self.norms, self.up, self.down):
+                h = h + down(F.gelu(up(norm(h))))
+            return h.square().mean()
+
+        torch.manual_seed(0)
+        width, inner, blocks = 64, 256, 6
+        model = Body(
+            function,
+            norms=nn.ModuleList([nn.LayerNorm(width) for _ in range(blocks)]),
+            up=nn.ModuleList([nn.Linear(width, inner) for _ in range(blocks)]),
+            down=nn.ModuleList([nn.Linear(inner, width) for _ in range(blocks)]),
+            x=torch.randn(1024, width),
+        )
+        _, peaks = self.holds(model, "100%", "70%", "50%", "40%", "min")
+        for before, after in zip(peaks, peaks[1:]):
+            self.assertLessEqual(after, before)
+        self.assertLess(peaks[-1], 0.3 * peaks[0])
+
+    def test_a_buffer_that_changes_after_it_was_read(self):
+        """`y = sin(k * b) * x; b.add_(1)`: the backward of PyTorch's own partitioner computed sin of the new b."""
+
+        def function(self):
+            y = torch.sin(self.b * 1.5) * self.p
+            loss = (y * y.cos()).sum()
+            self.b.add_(1)
+            return loss
+
+        torch.manual_seed(0)
+        model = Body(function, b=torch.ones(1000), p=nn.Parameter(torch.randn(1000)))
+        self.holds(model, "100%", "min")
+
+    def test_views_of_a_buffer_that_changes(self):
+        def function(self):
+            h = self.x
+            for layer in self.layers:
+                h = layer(h) * torch.exp(self.b.view(8, 8).t().reshape(64) * 0.1)
+            self.b.mul_(0.9).add_(h.detach().mean(0))
+            return h.square().mean()
+
+        torch.manual_seed(0)
+        model = Body(function, layers=linears(4, 64), b=torch.ones(64), x=torch.randn(128, 64))
+        self.holds(model, "100%", "75%", "min")
+
+    def test_an_input_that_changes(self):
+        def step(x, w, compiled):
+            seen = x.clone()
+            y = compiled(seen, w)
+            y.sum().backward()
+            return y.detach(), seen, w.grad
+
+        def function(x, w):
+            y = torch.tanh(x.sin() * w).exp()
+            x.mul_(2)
+            return y * x.cos()
+
+        torch.manual_seed(0)
+        x = torch.randn(500)
+        want = step(x, torch.ones(500, requires_grad=True), function)
+        got = step(x, torch.ones(500, requires_grad=True), with_isthmus("min")(function))
+        self.assertTrue(all(map(same, want, got)))
+
+    def test_an_output_that_is_saved_and_then_changed(self):
+        """The caller writes into what the graph returned, which the backward reads: eager says so, and so does the backend."""
+
+        def function(x):
+            return torch.exp(x)
+
+        for call in (function, with_isthmus("100%")(function), with_isthmus("min")(function)):
+            x = torch.ones(100, requires_grad=True)
+            y = call(x)
+            with torch.no_grad():
+                y.mul_(2)
+            with self.assertRaisesRegex(RuntimeError, "modified by an inplace operation"):
+                y.sum().backward()
+
+    def test_blocks_that_run_twice(self):
+        def function(self):
+            h = self.x
+            for _ in range(2):
+                for layer in self.layers:
+                    h = h + F.dropout(torch.tanh(layer(h)), 0.1)
+            return h.square().mean()
+
+        torch.manual_seed(0)
+        model = Body(function, layers=linears(4, 64), x=torch.randn(256, 64))
+        self.holds(model, "100%", "60%", "min")
+
+    def test_tags_of_checkpoints(self):
+        """What must be saved is never computed again; the rest of a checkpointed region is free, and its bits are eager's."""
+
+        def policy(kept, ctx, op, *args, **kwargs):
+            return CheckpointPolicy.MUST_SAVE if op in kept else CheckpointPolicy.MUST_RECOMPUTE
+
+        def block(layer, h):
+            return F.dropout(torch.sin(layer(h)), 0.1).tanh()
+
+        def function(self):
+            h = self.x
+            for layer in self.layers:
+                contexts = functools.partial(create_selective_checkpoint_contexts, functools.partial(policy, self.kept))
+                h = h + checkpoint(block, layer, h, use_reentrant=False, context_fn=contexts)
+            return h.square().mean()
+
+        def plain(self):
+            h = self.x
+            for layer in self.layers:
+                h = h + checkpoint(block, layer, h, use_reentrant=False)
+            return h.square().mean()
+
+        torch.manual_seed(0)
+        x = torch.randn(256, 64)
+        for kept in ((), (aten.addmm.default,), (aten.sin.default, aten.addmm.default)):
+            with self.subTest(kept=kept):
+                model = Body(function, layers=linears(4, 64), x=x)
+                model.kept = kept
+                ran = []
+                with ops_of_backwards(ran):
+                    graph, _ = self.holds(model, "min")
+                self.assertGreater(graph.recomputed, 0)
+                for op in kept:
+                    self.assertNotIn(op, ran, "was to be kept")
+        self.holds(Body(plain, layers=linears(4, 64), x=x), "60%")
+
+    def test_symbolic_sizes(self):
+        layers = linears(3, 32)
+
+        def function(x):
+            h = x
+            for layer in layers:
+                h = torch.tanh(layer(h)).exp()
+            return h.view(-1, 8).square().mean() * x.shape[0]
+
+        call = torch.compile(function, backend=isthmus.torch.backend, dynamic=True, fullgraph=True, options={"budget": "min"})
+        with warnings.catch_warnings(record=True) as heard:
+            warnings.simplefilter("always")
+            for rows in (64, 96, 7, 200):
+                results = []
+                for f in (function, call):
+                    layers.zero_grad()
+                    loss = f(torch.linspace(-1, 1, rows * 32).view(rows, 32))
+                    loss.backward()
+                    results.append([loss.detach(), *(p.grad.clone() for p in layers.parameters())])
+                self.assertTrue(all(map(same, *results)), f"for {rows} rows")
+        graphs = isthmus.torch.report().graphs
+        self.assertEqual(len(graphs), 1, "one plan serves all sizes")
+        self.assertTrue(graphs[0].symbolic)
+        self.assertTrue(any("symbolic sizes" in str(w.message) for w in heard))
+
+    def test_autocast(self):
+        def function(self):
+            h = self.x
+            with torch.autocast("cpu", torch.bfloat16):
+                for layer in self.layers:
+                    h = h + F.gelu(layer(F.layer_norm(h, (64,))))
+            return h.float().square().mean()
+
+        torch.manual_seed(0)
+        model = Body(function, layers=linears(5, 64), x=torch.randn(256, 64))
+        self.holds(model, "100%", "60%", "min")
+
+    def test_backward_twice(self):
+        """With retain_graph as eager; without, PyTorch's own error."""
+        layers = linears(4, 32)
+
+        def function(x):
+            for layer in layers:
+                x = F.dropout(torch.sin(layer(x)), 0.2)
+            return x.square().sum()
+
+        def twice(f):
+            torch.manual_seed(2)
+            layers.zero_grad()
+            loss = f(torch.ones(64, 32))
+            loss.backward(retain_graph=True)
+            loss.backward()
+            with self.assertRaisesRegex(RuntimeError, "second time"):
+                loss.backward()
+            return [p.grad.clone() for p in layers.parameters()]
+
+        want = twice(function)
+        for budget in ("100%", "min"):
+            self.assertTrue(all(map(same, want, twice(with_isthmus(budget)(function)))), budget)
+
+    def test_two_steps_before_their_backwards(self):
+        """States of draws and what was saved belong to a call, not to the graph."""
+        layers = linears(4, 32)
+
+        def function(x):
+            for layer in layers:
+                x = F.dropout(torch.sin(layer(x)), 0.2)
+            return x.square().sum()
+
+        def both(f):
+            torch.manual_seed(2)
+            layers.zero_grad()
+            first, second = f(torch.ones(64, 32)), f(torch.full((64, 32), 0.5))
+            first.backward()
+            second.backward()
+            return [p.grad.clone() for p in layers.parameters()]
+
+        self.assertTrue(all(map(same, both(function), both(with_isthmus("min")(function)))))
+
+    def test_no_gradient(self):
+        """Without parameters that need one, under no_grad and in eval mode there is nothing to plan, and the results are eager's."""
+        net = nn.Sequential(nn.Linear(32, 64), nn.BatchNorm1d(64), nn.ReLU(), nn.Dropout(0.5), nn.Linear(64, 8))
+        x = torch.randn(16, 32)
+        call = with_isthmus("min")(net)
+        frozen = nn.Sequential(nn.Linear(32, 8), nn.Tanh()).requires_grad_(False)
+        self.assertTrue(same(frozen(x), with_isthmus("min")(frozen)(x)))
+        net.eval()
+        with torch.no_grad():
+            self.assertTrue(same(net(x), call(x)))
+        with torch.inference_mode():
+            self.assertTrue(same(net(x), call(x)))
+        self.assertEqual(isthmus.torch.report().graphs, ())
+        loss = call(x).sum()  # the same module, where gradients are wanted
+        loss.backward()
+        self.assertEqual(len(isthmus.torch.report().graphs), 1)
+
+    def test_a_custom_op_that_writes_into_its_operand(self):
+        torch.library.define("isthmus_test::double", "(Tensor(a!) x) -> ()")
+        torch.library.impl("isthmus_test::double", "CompositeExplicitAutograd", lambda x: [x.mul_(2), None][1])
+        torch.library.register_fake("isthmus_test::double", lambda x: None)
+
+        def function(self):
+            loss = 0
+            for layer in self.layers:
+                y = self.x * 0.5
+                torch.ops.isthmus_test.double.default(y)
+                loss = loss + torch.sin(layer(y)).exp().sum()
+            torch.ops.isthmus_test.double.default(self.b)
+            return loss * self.b.sin().mean()
+
+        self.holds(Body(function, layers=linears(3, 32), x=torch.randn(64, 32), b=torch.ones(32)), "100%", "min")
+
+    def test_a_gradient_of_an_input(self):
+        def function(x):
+            return torch.sin(x).exp().tanh().square().sum()
+
+        x = torch.randn(1000, requires_grad=True)
+        want = torch.autograd.grad(function(x), x)[0]
+        self.assertTrue(same(want, torch.autograd.grad(with_isthmus("min")(function)(x), x)[0]))
+
+    def test_a_gradient_of_a_gradient_is_refused_by_pytorch(self):
+        x = torch.randn(10, requires_grad=True)
+        (g,) = torch.autograd.grad(with_isthmus("min")(lambda x: torch.sin(x).exp().sum())(x), x, create_graph=True)
+        with self.assertRaisesRegex(RuntimeError, "double backward"):
+            g.sum().backward()
+
+    def test_int_results_and_none_gradients(self):
+        def function(self):
+            values, places = self.layer(self.x).sort(-1)
+            unused = self.unused.sum() * 0
+            del unused
+            return [values[:, -3:].exp().sum(), places[:, -1].float().mean()]
+
+        torch.manual_seed(0)
+        model = Body(function, layer=nn.Linear(32, 32), unused=nn.Linear(2, 2).weight, x=torch.randn(64, 32))
+        self.holds(model, "min")
+
+
+class ops_of_backwards:
+    """Collects the ops of each backward module that is made meanwhile."""
+
+    def __init__(self, into):
+        self.into = into
+
+    def __enter__(self):
+        self.split = isthmus.torch.modules.split
+
+        def split(*args, **kwargs):
+            forward, backward = self.split(*args, **kwargs)
+            self.into += [n.target for n in backward.graph.nodes]
+            return forward, backward
+
+        isthmus.torch.modules.split = split
+
+    def __exit__(self, *_):
+        isthmus.torch.modules.split = self.split
+
+
+class Errors(unittest.TestCase):
+    """What a stranger does wrong, or meets."""
+
+    def error(self, function, *inputs, **options):
+        torch.compiler.reset()
+        with self.assertRaises(Exception) as caught:
+            torch.compile(function, backend=isthmus.torch.backend, options=options or None)(*inputs).sum().backward()
+        error = refusal(caught.exception)
+        self.assertIsInstance(error, isthmus.Error, f"{caught.exception!r}")
+        return error
+
+    def setUp(self):
+        self.x = torch.randn(64, 64, requires_grad=True)
+
+    def test_options(self):
+        for options, kind, text in (
+            ({"budget": "50%", "bugdet": 1}, isthmus.BadInput, "'bugdet' is no option of the backend 'isthmus': those are budget, kernels"),
+            ({}, isthmus.BadInput, "needs a budget, such as"),
+            ({"kernels": "aot_eager"}, isthmus.BadInput, "needs a budget, such as"),
+            ({"budget": "much"}, isthmus.BadInput, "much"),
+            ({"budget": -1}, isthmus.BadInput, "-1"),
+            ({"budget": "50%", "kernels": "triton"}, isthmus.BadInput, "kernels are 'aot_eager' or 'inductor'; got 'triton'"),
+            ({"budget": "50%", "effort": -1}, isthmus.BadInput, "effort is a number from 0 on, got -1"),
+            ({"budget": "50%", "costs": "/nowhere.json"}, isthmus.BadInput, "/nowhere.json"),
+            ({"budget": "50%", "inductor": {"x": 1}}, isthmus.BadInput, "settings of inductor"),
+            ({"budget": "50%", "allow_recompute": [3]}, isthmus.BadInput, "allow_recompute takes ops, or names"),
+            ({"budget": "50%", "sync": True}, isthmus.BadInput, "there is no process group"),
+        ):
+            with self.subTest(options=options):
+                error = self.error(torch.sin, self.x, **options)
+                self.assertIsInstance(error, kind)
+                self.assertIn(text, str(error))
+
+    def test_a_mode(self):
+        with self.assertRaises(Exception) as caught:
+            torch.compile(torch.sin, backend=isthmus.torch.backend, mode="max-autotune")(self.x)
+        self.assertIn("has no modes, got 'max-autotune'", str(refusal(caught.exception)))
+
+    def test_an_impossible_budget_names_the_least(self):
+        def function(x):
+            return torch.sin(x).exp().tanh()
+
+        error = self.error(function, self.x, budget=100)
+        self.assertIsInstance(error, isthmus.CannotBeMet)
+        least = int(str(error).partition("the least peak that was found for this graph is ")[2].split()[0])
+        isthmus.torch.reset()
+        with_isthmus(least)(function)(self.x).sum().backward()  # what it names can be had
+        (graph,) = isthmus.torch.report().graphs
+        self.assertEqual(graph.planned_peak_bytes, least)
+        error = self.error(function, self.x, budget=least - 64)
+        self.assertIsInstance(error, isthmus.CannotBeMet)
+
+    def test_an_op_that_cannot_be_planned_is_named(self):
+        """Dynamo keeps sparse tensors out of its graphs; other ways to a joint graph do not."""
+
+        def function(x):
+            return torch.sparse.mm(x.detach().to_sparse(), x).sin()
+
+        with self.assertRaisesRegex(isthmus.Unsupported, "'aten::_to_sparse' makes a tensor of layout sparse_coo"):
+            aot_function(function, fw_compiler=lambda gm, inputs: gm, partition_fn=isthmus.torch.Partitioner("min"))(self.x)
+
+    def test_an_op_whose_results_pytorch_cannot_trace_is_pytorchs_error(self):
+        """Its results have no storages to measure, which is no error of the backend's own."""
+        with self.assertRaisesRegex(RuntimeError, "Mkldnn"):
+            with_isthmus("min")(lambda x: x.to_mkldnn().relu().to_dense().sin())(self.x).sum().backward()
+
+    def test_custom_ops(self):
+        """One that is not allowed to run again runs once; one that is may, and then less is kept."""
+        runs = []
+
+        @torch.library.custom_op("isthmus_test::swish", mutates_args=())
+        def swish(x: torch.Tensor) -> torch.Tensor:
+            runs.append(1)
+            return x * x.sigmoid()
+
+        @swish.register_fake
+        def _(x):
+            return torch.empty_like(x)
+
+        def setup(ctx, inputs, output):
+            ctx.save_for_backward(inputs[0])
+
+        def backward(ctx, g):
+            (x,) = ctx.saved_tensors
+            s = x.sigmoid()
+            return g * (s + x * s * (1 - s))
+
+        swish.register_autograd(backward, setup_context=setup)
+
+        def function(x):
+            for _ in range(6):
+                x = torch.sin(swish(x))
+            return x
+
+        counts, peaks = {}, {}
+        (want,) = torch.autograd.grad(function(self.x).sum(), self.x)
+        for name, allowed in (("kept", ()), ("op", (swish,)), ("name", ("isthmus_test::swish",)), ("overload", (torch.ops.isthmus_test.swish.default,))):
+            call = with_isthmus("min", allow_recompute=allowed)(function)
+            call(self.x).sum().backward()
+            runs.clear()
+            self.assertTrue(same(want, torch.autograd.grad(call(self.x).sum(), self.x)[0]))
+            counts[name] = len(runs)
+            peaks[name] = isthmus.torch.report().planned_peak_bytes
+        self.assertEqual(counts["kept"], 6)
+        self.assertGreater(counts["op"], 6)
+        self.assertEqual(counts["op"], counts["name"])
+        self.assertEqual(counts["op"], counts["overload"])
+        self.assertLess(peaks["op"], peaks["kept"])
+
+
+if __name__ == "__main__":
+    command.main()

@@ -1,0 +1,67 @@
+"""Ranks of torch.distributed that run one plan: rank 0's."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from typing import Any
+
+from torch import distributed
+
+from .. import errors
+from ..errors import BadInput, Internal
+from ..planning import Plan
+from ..problem import Problem
+from . import hooks
+
+
+def agreed(problem: Problem, budget: Any, planned: Callable[[], Plan]) -> Plan:
+    """The plan that rank 0 makes with `planned`. Every rank of the default group calls this for each of its graphs, in the same order.
+
+    Where ranks have other problems or budgets, or rank 0 finds no plan, all of them raise.
+    """
+    if not (distributed.is_available() and distributed.is_initialized()):
+        raise BadInput("sync=True makes ranks of torch.distributed agree, and there is no process group: call init_process_group first, or leave it out")
+    with hooks.outside_of_tracing():
+        _compare({"graph": digest(problem), "budget": repr(budget)})
+        return _from_rank_0(problem, planned)
+
+
+def digest(problem: Problem) -> str:
+    """Of what a schedule needs to fit. Costs and workspaces are left out: ranks may have measured them."""
+    made = hashlib.sha256(repr((problem.order, problem.alignment, problem.outputs, problem.forward_outputs)).encode())
+    for op in problem:
+        made.update(repr((op.name, op.reads, op.bytes, op.phase, op.pinned, op.recomputable, op.view_of)).encode())
+    return made.hexdigest()
+
+
+def _compare(mine: dict[str, str]) -> None:
+    all_ranks: list[Any] = [None] * distributed.get_world_size()
+    distributed.all_gather_object(all_ranks, mine)
+    for what in mine:
+        others = [rank for rank, theirs in enumerate(all_ranks) if theirs[what] != all_ranks[0][what]]
+        if others:
+            ranks = f"rank{'s' if len(others) > 1 else ''} {', '.join(map(str, others))}"
+            values = "" if what == "graph" else f" ({all_ranks[others[0]][what]}, and {all_ranks[0][what]} on rank 0)"
+            raise BadInput(
+                f"sync=True takes rank 0's plan everywhere, and the {what} of {ranks} is not rank 0's{values}: "
+                f"give all ranks the same model, shapes and options, or leave sync out; plans may differ between ranks"
+            )
+
+
+def _from_rank_0(problem: Problem, planned: Callable[[], Plan]) -> Plan:
+    if distributed.get_rank() == 0:
+        try:
+            plan = planned()
+        except BaseException as e:
+            distributed.broadcast_object_list([{"error": type(e).__name__, "text": str(e)}], src=0)
+            raise
+        distributed.broadcast_object_list([{"schedule": plan.schedule}], src=0)
+        return plan
+    received: list[Any] = [None]
+    distributed.broadcast_object_list(received, src=0)
+    answer = received[0]
+    if "error" in answer:
+        kind = getattr(errors, answer["error"], Internal)
+        raise kind(f"rank 0 found no plan: {answer['text']}")
+    return Plan.from_schedule(problem, answer["schedule"])
