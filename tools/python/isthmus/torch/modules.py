@@ -6,11 +6,10 @@ function then cuts it. What runs again is a clone, `NAME_recompute_K`.
 
 from __future__ import annotations
 
+import operator
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
-
-import operator
 
 import torch
 from torch import fx
@@ -63,11 +62,13 @@ class _Emitter:
         self.states: dict[fx.Node, fx.Node] = {}  # of draws, when they ran first
         self.runs: Counter[int] = Counter()
         self.total = Counter(schedule)
+        self.clones: Counter[fx.Node] = Counter()
 
     def run(self) -> tuple[fx.Graph, list[fx.Node]]:
         for node in self.old.nodes:
             if node.op == "placeholder":
                 self._copy(node, lambda a: a)
+        self.tangents = set(hooks.tangents(self.new))
         missing = set(self.joint.problem.forward_outputs)
         forward = None
         for op in self.schedule:
@@ -135,9 +136,8 @@ class _Emitter:
         return node
 
     def _count(self, old: fx.Node) -> int:
-        self.clones = getattr(self, "clones", Counter())
         self.clones[old] += 1
-        return int(self.clones[old])
+        return self.clones[old]
 
     def _insert(self, old: fx.Node, like: fx.Node, value: Callable[[fx.Node], fx.Node], name: str | None) -> fx.Node:
         # Operands first: one may have to be made.
@@ -177,9 +177,3 @@ class _Emitter:
         node.meta.pop("recompute", None)
         self.env[old] = node
         self.made_by[node] = old
-
-    @property
-    def tangents(self) -> set[fx.Node]:
-        if not hasattr(self, "_tangents"):
-            self._tangents = set(hooks.tangents(self.new))
-        return self._tangents
