@@ -60,7 +60,7 @@ def _read_copy_in_backward(graph: fx.Graph, source: fx.Node, after: set[fx.Node]
             aliases.add(node)
     readers = [n for n in graph.nodes if n not in aliases and any(a in aliases for a in n.all_input_nodes)]
     for reader in readers:
-        if reader not in after and not rules.is_copy_into(reader):
+        if reader not in after and not rules.is_copy_into(reader) and not rules.is_batch_norm_in_training(reader):
             reader.meta["recompute"] = hooks.CheckpointPolicy.MUST_SAVE  # run again, it would read what is there then
     readers = [n for n in readers if n in after]
     if not readers:
@@ -406,7 +406,8 @@ class _Extraction:
         reads += [self.last[k] for k in kinds if k in self.last]
         if rules.is_copy_into(node):
             reads += self.readers[_storage(node.args[0].meta.get("val"))]  # type: ignore[union-attr]
-        again = rules.may_repeat(node, self.allowed) and not touched and not rules.is_copy_into(node)
+        averages = rules.is_batch_norm_in_training(node)
+        again = rules.may_repeat(node, self.allowed) and (not touched or averages) and not rules.is_copy_into(node)
         again = again and all(isinstance(v, torch.Tensor) for v in values)  # an int is kept as an int
         again = again and not any(_storage(v) in self.kept for v in values)
         op = self._add(
@@ -456,6 +457,9 @@ class _Extraction:
                 self.forward_outputs.add(op)
         if rules.draws(node) and again:
             self.joint.reserved_bytes += self._state_bytes(node)
+        if rules.is_batch_norm_in_training(node) and again:  # the next averages are those of the first run, wherever it runs again
+            aligned = self.problem.alignment
+            self.joint.reserved_bytes += sum(-(-self._bytes(t) // aligned) * aligned for t in tensors_in(node.meta["val"][3:]))
 
     def _keep_order(self, kind: str, op: int, token: Read, node: fx.Node) -> None:
         self.last[kind] = token

@@ -16,7 +16,7 @@ from torch import fx
 from torch.utils import _pytree as pytree
 
 from ..errors import Internal
-from . import hooks
+from . import hooks, rules
 from .joint import Joint, Step
 
 _FORWARD, _BACKWARD = "must_be_in_forward", "must_be_in_backward"
@@ -126,6 +126,10 @@ class _Emitter:
         for node in step.nodes:
             if node is step.nodes[0] and step.draws and comes_again:
                 self._draw(node, again)
+            elif again and rules.is_batch_norm_in_training(node):
+                self._normalize_again(node)
+            elif again and self._is_average(node):
+                continue  # it is that of the first run
             else:
                 self._copy(node, self._value, again)
 
@@ -153,6 +157,20 @@ class _Emitter:
             node.meta.pop("partitioner_tag", None)
         self.made_by[node] = old
         return node
+
+    @staticmethod
+    def _is_average(node: fx.Node) -> bool:
+        of = node.args[0] if node.target is operator.getitem else None
+        return isinstance(of, fx.Node) and rules.is_batch_norm_in_training(of) and node.args[1] in (3, 4)
+
+    def _normalize_again(self, old: fx.Node) -> None:
+        values = {a: self._value(a) for a in (old.args[0], old.args[1], old.args[2]) if isinstance(a, fx.Node)}
+        node = rules.without_averages(self.new, tuple(values.get(a, None) if isinstance(a, fx.Node) else a for a in old.args))
+        node._rename(f"{old.name}_recompute_{self._count(old)}")
+        node.meta = {**old.meta, "val": old.meta["val"][:3], "partitioner_tag": self.tag}
+        node.meta.pop("recompute", None)
+        self.env[old] = node
+        self.made_by[node] = old
 
     def _draw(self, old: fx.Node, again: bool) -> None:
         """A draw that comes again: its first run keeps the generator's state, the others are given it."""

@@ -84,6 +84,17 @@ def must_be_in_backward(node: fx.Node) -> bool:
     return tag == "must_be_in_backward" or (tag == "is_backward" and (mutates(node) or draws(node) or communicates(node)))
 
 
+def is_batch_norm_in_training(node: fx.Node) -> bool:
+    """It normalizes by the batch; the averages that it also reads and changes are for later."""
+    return node.target is torch.ops.aten._native_batch_norm_legit_functional.default and node.args[5] is True
+
+
+def without_averages(graph: fx.Graph, args: tuple[Any, ...]) -> fx.Node:
+    """The same batch norm, the first three of its results: the averages may have changed since it first ran."""
+    x, weight, bias, _, _, training, momentum, eps = args
+    return graph.call_function(torch.ops.aten._native_batch_norm_legit.no_stats, (x, weight, bias, training, momentum, eps))
+
+
 def may_repeat(node: fx.Node, allowed: frozenset[str]) -> bool:
     """It gives the same bits each time, and does nothing else. Draws are handled apart: a replayed state makes them repeat."""
     if node.meta.get("recompute") in _KEPT or is_seed(node):
