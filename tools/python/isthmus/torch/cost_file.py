@@ -16,7 +16,7 @@ from torch import fx
 from ..errors import BadInput
 from . import hooks, measuring
 from .explanation import traced
-from .joint import prepare
+from .preparation import prepare
 from .partitioner import Partitioner
 
 

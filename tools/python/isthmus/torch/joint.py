@@ -18,95 +18,11 @@ from ..errors import Unsupported
 from ..problem import Problem
 from . import hooks, rules
 from .costs import Costs, sized, tensors_in
+from .preparation import after_tangents, storage_of
 
 Read = tuple[int, int]
 _ALIGNMENT = {"cpu": 64}
 _ALIGNMENT_ELSEWHERE = 512
-
-
-def prepare(gm: fx.GraphModule, num_fwd_outputs: int, *, fuses: bool) -> fx.GraphModule:
-    """Simplifies a joint graph, and gives readers in the backward of an input that the forward changes a copy of what it was.
-
-    fuses: chains of ops become one kernel, so that much of what the backward computes again costs nothing. PyTorch's own cut knows what;
-    its two modules, joined, are where planning begins.
-    """
-    hooks.simplify(gm, num_fwd_outputs)
-    graph = gm.graph
-    _check_storages(graph)
-    changed = {n.args[0] for n in graph.nodes if rules.is_copy_into(n) and not rules.must_be_in_backward(n)}
-    after = after_tangents(graph)
-    for source in changed:
-        if isinstance(source, fx.Node) and source.op == "placeholder":
-            _read_copy_in_backward(graph, source, after)
-    graph.lint()
-    return hooks.joined(gm, *hooks.min_cut(gm, None, num_fwd_outputs=num_fwd_outputs), num_fwd_outputs) if fuses else gm
-
-
-def after_tangents(graph: fx.Graph) -> set[fx.Node]:
-    """Nodes that cannot run before the backward begins."""
-    after = set(hooks.tangents(graph))
-    for node in graph.nodes:
-        if any(a in after for a in node.all_input_nodes) or rules.must_be_in_backward(node):
-            after.add(node)
-    after -= {n for n in after if n.op == "output"}
-    return after
-
-
-def _read_copy_in_backward(graph: fx.Graph, source: fx.Node, after: set[fx.Node]) -> None:
-    aliases = {source}
-    key = _storage(source.meta.get("val"))
-    for node in graph.nodes:
-        if node.op == "call_function" and not rules.is_copy_into(node) and _storage(node.meta.get("val")) == key:
-            aliases.add(node)
-    readers = [n for n in graph.nodes if n not in aliases and any(a in aliases for a in n.all_input_nodes)]
-    for reader in readers:
-        if reader not in after and not rules.is_copy_into(reader) and not rules.is_batch_norm_in_training(reader):
-            reader.meta["recompute"] = hooks.CheckpointPolicy.MUST_SAVE  # run again, it would read what is there then
-    readers = [n for n in readers if n in after]
-    if not readers:
-        return
-    first = next(n for n in graph.nodes if n.op != "placeholder")
-    with graph.inserting_before(first):
-        copy = graph.call_function(torch.ops.aten.clone.default, (source,))
-    copy.meta = dict(source.meta)
-    copy.meta["val"] = source.meta["val"].clone()
-    copy.meta.pop("is_static_input", None)
-    copy.meta["recompute"] = hooks.CheckpointPolicy.MUST_SAVE
-    copies = {source: copy}
-
-    def of_copy(alias: fx.Node) -> fx.Node:
-        if alias not in copies:
-            with graph.inserting_after(alias):
-                again = graph.node_copy(alias, lambda a: of_copy(a) if a in aliases else a)
-            values = [a.meta["val"] for a in again.all_input_nodes if a in copies.values()]
-            with values[0].fake_mode:
-                args, kwargs = fx.node.map_arg((again.args, again.kwargs), lambda a: a.meta["val"])
-                again.meta = {**alias.meta, "val": again.target(*args, **kwargs)}  # type: ignore[operator]
-            copies[alias] = again
-        return copies[alias]
-
-    for reader in readers:
-        for a in list(reader.all_input_nodes):
-            if a in aliases:
-                reader.replace_input_with(a, of_copy(a))
-
-
-def _storage(value: Any) -> Any:
-    return hooks.storage_id(value) if isinstance(value, torch.Tensor) else None
-
-
-def _check_storages(graph: fx.Graph) -> None:
-    """Storages are what is counted, and what tells views apart."""
-    for node in graph.nodes:
-        for t in tensors_in(node.meta.get("val")):
-            try:
-                hooks.storage_id(t)
-            except NotImplementedError:
-                who = f"'{rules.name_of(node)}' makes" if node.op == "call_function" else f"the input '{node.name}' is"
-                raise Unsupported(
-                    f"{who} a tensor of layout {str(t.layout).removeprefix('torch.')}, which has no storage that could be planned: "
-                    f"keep it out of what is compiled, with torch.compiler.disable for one"
-                ) from None
 
 
 @dataclass
@@ -198,7 +114,7 @@ class _Extraction:
             if node.op != "call_function":
                 continue
             if rules.is_copy_into(node):
-                key = _storage(node.args[0].meta.get("val"))
+                key = storage_of(node.args[0].meta.get("val"))
                 if key in self.written:
                     raise Unsupported(f"'{node.args[0]}' is written into twice in one step, which is not supported")
                 self.written[key] = node
@@ -224,7 +140,7 @@ class _Extraction:
 
     def _kept_to_the_end(self) -> set[Any]:
         """Storages of what the forward returns: the caller holds them, so an instance of their own would be another's."""
-        return {_storage(t) for o in self.forward if isinstance(o, fx.Node) for t in tensors_in(o.meta.get("val"))}
+        return {storage_of(t) for o in self.forward if isinstance(o, fx.Node) for t in tensors_in(o.meta.get("val"))}
 
     # --- ops
 
@@ -254,7 +170,7 @@ class _Extraction:
         size = sum(map(self._bytes, values))
         read = self._add_pinned(node, size)
         for t in values:
-            self.by_storage.setdefault(_storage(t), read)
+            self.by_storage.setdefault(storage_of(t), read)
         if node in self.after:
             aligned = self.problem.alignment
             self.joint.reserved_bytes += -(-size // aligned) * aligned
@@ -295,8 +211,8 @@ class _Extraction:
                 runs.append([])
                 made = set()
             if self._fuses(node):
-                key = _storage(node.meta.get("val"))
-                is_view = any(_storage(t) == key for a in node.all_input_nodes for t in tensors_in(a.meta.get("val")))
+                key = storage_of(node.meta.get("val"))
+                is_view = any(storage_of(t) == key for a in node.all_input_nodes for t in tensors_in(a.meta.get("val")))
                 if not is_view:
                     made.add(key)
                 if key in made:
@@ -326,7 +242,7 @@ class _Extraction:
     def _add_group(self, group: list[fx.Node]) -> None:
         members = set(group)
         outside = [n for n in group if any(u not in members for u in n.users)]
-        outputs = {_storage(n.meta["val"]): n.meta["val"] for n in outside}
+        outputs = {storage_of(n.meta["val"]): n.meta["val"] for n in outside}
         if not outputs:
             raise Unsupported(f"'{group[-1].name}' is computed and read by nothing")
         reads = list(dict.fromkeys(r for n in group for a in n.all_input_nodes if a not in members for r in self.where[a]))
@@ -342,7 +258,7 @@ class _Extraction:
         order = {key: k for k, key in enumerate(outputs)}
         first: dict[Any, fx.Node] = {}
         for n in group:
-            key = _storage(n.meta["val"])
+            key = storage_of(n.meta["val"])
             if key in first:  # a view of what the group makes, which can be made again of that
                 self.joint.views.add(n)
             first.setdefault(key, n)
@@ -360,7 +276,7 @@ class _Extraction:
     def _aliased(self, node: fx.Node) -> Read | None:
         if rules.waits(node):
             return self.where[node.all_input_nodes[0]][0]
-        return self.by_storage.get(_storage(node.meta.get("val")))
+        return self.by_storage.get(storage_of(node.meta.get("val")))
 
     def _reads(self, node: fx.Node) -> list[Read]:
         return list(dict.fromkeys(r for a in node.all_input_nodes for r in self.where[a]))
@@ -382,7 +298,7 @@ class _Extraction:
         op = self._add(Step(nodes), result.name, reads, phase=self._phase(result), view_of=of, recomputable=again)
         self.where[result] = [(op, 0)]
         if rules.waits(result):
-            self.by_storage.setdefault(_storage(result.meta.get("val")), (op, 0))
+            self.by_storage.setdefault(storage_of(result.meta.get("val")), (op, 0))
             self._keep_order("communication", op, (op, 0), result)
         self.joint.views.update(nodes)
 
@@ -405,11 +321,11 @@ class _Extraction:
             kinds.append("act")
         reads += [self.last[k] for k in kinds if k in self.last]
         if rules.is_copy_into(node):
-            reads += self.readers[_storage(node.args[0].meta.get("val"))]  # type: ignore[union-attr]
+            reads += self.readers[storage_of(node.args[0].meta.get("val"))]  # type: ignore[union-attr]
         averages = rules.is_batch_norm_in_training(node)
         again = rules.may_repeat(node, self.allowed) and (not touched or averages) and not rules.is_copy_into(node)
         again = again and all(isinstance(v, torch.Tensor) for v in values)  # an int is kept as an int
-        again = again and not any(_storage(v) in self.kept for v in values)
+        again = again and not any(storage_of(v) in self.kept for v in values)
         op = self._add(
             Step(nodes, rules.draws(node)),
             node.name,
@@ -446,7 +362,7 @@ class _Extraction:
         for k, n in enumerate(fresh):
             self.where[n] = [(op, k)]
             if isinstance(n.meta.get("val"), torch.Tensor) and not rules.is_copy_into(node):
-                self.by_storage.setdefault(_storage(n.meta["val"]), (op, k))
+                self.by_storage.setdefault(storage_of(n.meta["val"]), (op, k))
         for kind in kinds:
             self._keep_order(kind, op, token, node)
         for key in touched:
@@ -468,7 +384,7 @@ class _Extraction:
 
     def _written_operands(self, node: fx.Node) -> list[Any]:
         """Storages that this op reads and that are written into later."""
-        keys = [_storage(t) for a in node.all_input_nodes for t in tensors_in(a.meta.get("val"))]
+        keys = [storage_of(t) for a in node.all_input_nodes for t in tensors_in(a.meta.get("val"))]
         touched = [k for k in dict.fromkeys(keys) if k in self.written and self.written[k] is not node]
         for k in touched:
             if self.written[k] not in self.after and node in self.after:

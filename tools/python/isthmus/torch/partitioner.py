@@ -16,8 +16,9 @@ from ..errors import CannotBeMet
 from ..planning import Plan, plan
 from . import agreement, hooks, measuring, modules, reports, rules
 from .costs import Costs, bytes_of, tensors_in
-from .joint import Joint, extract, prepare
+from .joint import Joint, extract
 from .options import Options
+from .preparation import prepare
 
 
 class Partitioner(hooks.CustomPartitionerFn):

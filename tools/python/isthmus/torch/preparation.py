@@ -1,0 +1,99 @@
+"""What is done to a joint graph before it is a problem."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import fx
+
+from ..errors import Unsupported
+from . import hooks, rules
+from .costs import tensors_in
+
+
+def prepare(gm: fx.GraphModule, num_fwd_outputs: int, *, fuses: bool) -> fx.GraphModule:
+    """Simplifies a joint graph, and gives readers in the backward of an input that the forward changes a copy of what it was.
+
+    fuses: chains of ops become one kernel, so that much of what the backward computes again costs nothing. PyTorch's own cut knows what;
+    its two modules, joined, are where planning begins.
+    """
+    hooks.simplify(gm, num_fwd_outputs)
+    graph = gm.graph
+    _check_storages(graph)
+    changed = dict.fromkeys(n.args[0] for n in graph.nodes if rules.is_copy_into(n) and not rules.must_be_in_backward(n))
+    after = after_tangents(graph)
+    for source in changed:
+        if isinstance(source, fx.Node) and source.op == "placeholder":
+            _read_copy_in_backward(graph, source, after)
+    graph.lint()
+    return hooks.joined(gm, *hooks.min_cut(gm, None, num_fwd_outputs=num_fwd_outputs), num_fwd_outputs) if fuses else gm
+
+
+def after_tangents(graph: fx.Graph) -> set[fx.Node]:
+    """Nodes that cannot run before the backward begins."""
+    after = set(hooks.tangents(graph))
+    for node in graph.nodes:
+        if any(a in after for a in node.all_input_nodes) or rules.must_be_in_backward(node):
+            after.add(node)
+    after -= {n for n in after if n.op == "output"}
+    return after
+
+
+def _read_copy_in_backward(graph: fx.Graph, source: fx.Node, after: set[fx.Node]) -> None:
+    """Readers in the backward get a copy that is made before all else; those in the forward never run again."""
+    aliases = {source}
+    key = storage_of(source.meta.get("val"))
+    for node in graph.nodes:
+        if node.op == "call_function" and not rules.is_copy_into(node) and storage_of(node.meta.get("val")) == key:
+            aliases.add(node)
+    readers = [n for n in graph.nodes if n not in aliases and any(a in aliases for a in n.all_input_nodes)]
+    for reader in readers:
+        if reader not in after and not rules.is_copy_into(reader) and not rules.is_batch_norm_in_training(reader):
+            reader.meta["recompute"] = hooks.CheckpointPolicy.MUST_SAVE  # run again, it would read what is there then
+    readers = [n for n in readers if n in after]
+    if not readers:
+        return
+    first = next(n for n in graph.nodes if n.op != "placeholder")
+    with graph.inserting_before(first):
+        copy = graph.call_function(torch.ops.aten.clone.default, (source,))
+    copy.meta = dict(source.meta)
+    copy.meta["val"] = source.meta["val"].clone()
+    copy.meta.pop("is_static_input", None)
+    copy.meta["recompute"] = hooks.CheckpointPolicy.MUST_SAVE
+    copies = {source: copy}
+
+    def of_copy(alias: fx.Node) -> fx.Node:
+        if alias not in copies:
+            with graph.inserting_after(alias):
+                again = graph.node_copy(alias, lambda a: of_copy(a) if a in aliases else a)
+            values = [a.meta["val"] for a in again.all_input_nodes if a in copies.values()]
+            with values[0].fake_mode:
+                args, kwargs = fx.node.map_arg((again.args, again.kwargs), lambda a: a.meta["val"])
+                again.meta = {**alias.meta, "val": again.target(*args, **kwargs)}  # type: ignore[operator]
+            copies[alias] = again
+        return copies[alias]
+
+    for reader in readers:
+        for a in list(reader.all_input_nodes):
+            if a in aliases:
+                reader.replace_input_with(a, of_copy(a))
+
+
+def storage_of(value: Any) -> Any:
+    """Equal for tensors that share one; None for what is no tensor."""
+    return hooks.storage_id(value) if isinstance(value, torch.Tensor) else None
+
+
+def _check_storages(graph: fx.Graph) -> None:
+    """Storages are what is counted, and what tells views apart."""
+    for node in graph.nodes:
+        for t in tensors_in(node.meta.get("val")):
+            try:
+                hooks.storage_id(t)
+            except NotImplementedError:
+                who = f"'{rules.name_of(node)}' makes" if node.op == "call_function" else f"the input '{node.name}' is"
+                raise Unsupported(
+                    f"{who} a tensor of layout {str(t.layout).removeprefix('torch.')}, which has no storage that could be planned: "
+                    f"keep it out of what is compiled, with torch.compiler.disable for one"
+                ) from None
