@@ -10,7 +10,6 @@ from typing import Any
 import torch
 
 import isthmus.torch
-from isthmus.torch import hooks
 
 Model = torch.nn.Module
 LossOf = Callable[[Model], Sequence[torch.Tensor]]
@@ -50,15 +49,14 @@ def train(model: Model, loss_of: LossOf, steps: int = 3, compiled: Callable[[Any
         step()
         optimizer.step()
     optimizer.zero_grad(set_to_none=True)
-    with hooks.allocations_on_cpu() as allocations:
-        step()
+    peak = isthmus.torch.measured_peak(step)
     return Trained(
         losses,
         [None if p.grad is None else p.grad.clone() for p in parameters],
         [p.detach().clone() for p in parameters],
         [b.clone() for b in model.buffers()],
         torch.rand(1),
-        allocations.peak,
+        peak,
     )
 
 

@@ -8,11 +8,11 @@ step stays within the budget at the least cost that is found.
 
 from . import hooks
 from .backend import backend
-from .explanation import Explanation, GraphExplanation, explain
 from .cost_file import measure
-from .peak import measured_peak
+from .explanation import Explanation, GraphExplanation, explain
 from .options import Options
 from .partitioner import Partitioner
+from .peak import measured_peak
 from .reports import GraphReport, Report, report, reset
 
 __all__ = [

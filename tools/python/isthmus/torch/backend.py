@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
 from typing import Any
 
 from torch import fx
@@ -29,8 +28,8 @@ def backend(
     """torch.compile(model, backend="isthmus", options={"budget": "2GiB"}); options are those of `Options`."""
     if mode not in (None, "default"):
         raise BadInput(f"the backend 'isthmus' has no modes, got '{mode}': use options, or isthmus.torch.Partitioner with stock inductor")
-    o = Options.of(options)
-    partitioner = Partitioner(**{f.name: getattr(o, f.name) for f in fields(o)})
+    partitioner = Partitioner(**Options.named(options))
+    o = partitioner.options
     if o.kernels == "aot_eager":
         return hooks.aot_eager(gm, example_inputs, partitioner)
     # A rank that found its code in a cache would not come to where the others agree on a plan.

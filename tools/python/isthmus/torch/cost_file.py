@@ -16,8 +16,8 @@ from torch import fx
 from ..errors import BadInput
 from . import hooks, measuring
 from .explanation import traced
-from .preparation import prepare
 from .partitioner import Partitioner
+from .preparation import prepare
 
 
 class _Collector(Partitioner):
@@ -37,7 +37,7 @@ def measure(model: Callable[..., Any], *inputs: Any, path: str | os.PathLike[str
     """Times every op of model(*inputs) and of its backward, and writes the costs to `path`; gives the number of distinct ops.
 
     Each op runs alone on made-up operands of its shapes, a few times, and the shortest counts. Give the file as the option "costs". All
-    ranks of one training should be given the same.
+    ranks of one training should be given the same. What PyTorch has compiled so far it will compile again.
     """
     if not callable(model):
         raise BadInput(f"measure takes a model or a function and its inputs, got {type(model).__name__}")

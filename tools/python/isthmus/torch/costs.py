@@ -83,6 +83,7 @@ class Costs:
     """Bytes that an op has while it runs."""
     storages: dict[str, tuple[int, ...]] = field(default_factory=dict)
     """Bytes of the storages of its results, in their order."""
+    _signatures: dict[fx.Node, str] = field(default_factory=dict)
 
     @classmethod
     def load(cls, path: str | Path) -> Costs:
@@ -96,7 +97,7 @@ class Costs:
         return cls(table)
 
     def of(self, node: fx.Node) -> float:
-        measured = self.table.get(signature(node)) if self.table else None
+        measured = self.table.get(self._signature(node)) if self.table else None
         return self._estimated(node) if measured is None else measured
 
     def of_group(self, operands: list[fx.Node], results: list[fx.Node]) -> float:
@@ -106,12 +107,17 @@ class Costs:
         return sum(map(bytes_of, values)) / machine.bytes_per_us + machine.launch_us
 
     def workspace(self, node: fx.Node) -> int:
-        return self.workspaces.get(signature(node), 0) if self.workspaces else 0
+        return self.workspaces.get(self._signature(node), 0) if self.workspaces else 0
 
     def storage(self, node: fx.Node, result: int) -> int:
         """Of one of its results; 0: not known."""
-        known = self.storages.get(signature(node), ()) if self.storages else ()
+        known = self.storages.get(self._signature(node), ()) if self.storages else ()
         return known[result] if result < len(known) else 0
+
+    def _signature(self, node: fx.Node) -> str:
+        if node not in self._signatures:
+            self._signatures[node] = signature(node)
+        return self._signatures[node]
 
     def _estimated(self, node: fx.Node) -> float:
         outputs = list(tensors_in(node.meta.get("val")))

@@ -99,7 +99,8 @@ class _Recorder(Partitioner):
 
 
 def explain(model: Callable[..., Any], *inputs: Any, budget: BudgetLike = "min", prices: bool = True, **options: Any) -> Explanation:
-    """Traces model(*inputs) and plans it; the model runs forward once, and nothing of it changes but what a forward changes.
+    """Traces model(*inputs) and plans it; the model runs forward once, and nothing of it changes but what a forward changes. What PyTorch has
+    compiled so far it will compile again.
 
     budget and options are those of the backend. prices: also plans for shares of the peak; it takes a few times as long.
     """

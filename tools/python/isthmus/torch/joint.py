@@ -172,8 +172,7 @@ class _Extraction:
         for t in values:
             self.by_storage.setdefault(storage_of(t), read)
         if node in self.after:
-            aligned = self.problem.alignment
-            self.joint.reserved_bytes += -(-size // aligned) * aligned
+            self._reserve(size)
 
     def _projections(self, node: fx.Node) -> Iterator[fx.Node]:
         """Nodes that take a result out of a tuple; of a tuple in a tuple too."""
@@ -352,9 +351,14 @@ class _Extraction:
             unread += self._state_bytes(node)
         return unread
 
-    def _state_bytes(self, node: fx.Node) -> int:
-        size = hooks.state_like(next(tensors_in(node.meta["val"]))).numel()
+    def _aligned(self, size: int) -> int:
         return -(-size // self.problem.alignment) * self.problem.alignment
+
+    def _reserve(self, size: int) -> None:
+        self.joint.reserved_bytes += self._aligned(size)
+
+    def _state_bytes(self, node: fx.Node) -> int:
+        return self._aligned(hooks.state_like(next(tensors_in(node.meta["val"]))).numel())
 
     def _note(self, node: fx.Node, op: int, fresh: list[fx.Node], kinds: list[str], touched: list[Any], again: bool) -> None:
         """Enters an op that was added where later ones look."""
@@ -372,10 +376,10 @@ class _Extraction:
             if node not in self.after:
                 self.forward_outputs.add(op)
         if rules.draws(node) and again:
-            self.joint.reserved_bytes += self._state_bytes(node)
+            self._reserve(self._state_bytes(node))
         if rules.is_batch_norm_in_training(node) and again:  # the next averages are those of the first run, wherever it runs again
-            aligned = self.problem.alignment
-            self.joint.reserved_bytes += sum(-(-self._bytes(t) // aligned) * aligned for t in tensors_in(node.meta["val"][3:]))
+            for t in tensors_in(node.meta["val"][3:]):
+                self._reserve(self._bytes(t))
 
     def _keep_order(self, kind: str, op: int, token: Read, node: fx.Node) -> None:
         self.last[kind] = token

@@ -13,6 +13,7 @@ from torch.utils import _pytree as pytree
 
 from . import hooks, rules
 from .costs import signature, sized, tensors_in
+from .peak import on_gpu
 
 
 @dataclass(frozen=True)
@@ -131,11 +132,8 @@ def _on_cpu(nodes: list[fx.Node]) -> list[_Allocated]:
 
 def _on_cuda(node: fx.Node) -> _Allocated:
     args, kwargs = _operands(node)
-    torch.cuda.synchronize()
-    torch.cuda.reset_peak_memory_stats()
-    before = torch.cuda.memory_stats()["requested_bytes.all.current"]
-    results = node.target(*args, **kwargs)  # type: ignore[operator]
-    peak = torch.cuda.memory_stats()["requested_bytes.all.peak"] - before
+    (device, *_) = _devices(tensors_in(node.meta.get("val")))
+    peak, results = on_gpu(lambda: node.target(*args, **kwargs), device)  # type: ignore[operator]
     return max(0, peak - _bytes(results)), _storages(results)
 
 

@@ -49,8 +49,8 @@ class Options:
             raise BadInput("settings of inductor were given, and kernels are 'aot_eager'")
 
     @classmethod
-    def of(cls, options: Mapping[str, Any] | None) -> Options:
-        """Of the dictionary that torch.compile is given."""
+    def named(cls, options: Mapping[str, Any] | None) -> dict[str, Any]:
+        """The dictionary that torch.compile is given, with no unknown name in it, and with a budget."""
         given = dict(options or {})
         names = [f.name for f in fields(cls)]
         for name in given:
@@ -58,7 +58,7 @@ class Options:
                 raise BadInput(f"'{name}' is no option of the backend 'isthmus': those are {', '.join(names)}")
         if "budget" not in given:
             raise BadInput("""the backend 'isthmus' needs a budget, such as options={"budget": "2GiB"}, {"budget": "50%"} or {"budget": "min"}""")
-        return cls(**given)
+        return given
 
     @property
     def parsed(self) -> Budget:

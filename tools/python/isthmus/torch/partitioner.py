@@ -92,7 +92,7 @@ class Partitioner(hooks.CustomPartitionerFn):
             least = e.plan.figures.smallest_peak_bytes + joint.reserved_bytes
             why = (
                 f"a budget of {self.options.budget} cannot be met: the least peak that was found for this graph is {least} bytes "
-                f"({least / reports.MIB:.1f} MiB), {least / self._baseline(joint):.1%} of its own"
+                f"({least / reports.MIB:.1f} MiB), {least / (e.plan.figures.baseline_peak_bytes + joint.reserved_bytes):.1%} of its own"
             )
             if not self.options.strict:
                 warnings.warn(f"{why}; that is taken", stacklevel=2)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
 from . import hooks
+
+Result = TypeVar("Result")
 
 
 def measured_peak(step: Callable[[], Any], device: str | torch.device = "cpu") -> int:
@@ -20,9 +22,14 @@ def measured_peak(step: Callable[[], Any], device: str | torch.device = "cpu") -
         with hooks.allocations_on_cpu() as allocations:
             step()
         return allocations.peak
+    return on_gpu(step, device)[0]
+
+
+def on_gpu(step: Callable[[], Result], device: str | torch.device) -> tuple[int, Result]:
+    """The peak above the bytes at the start, and what the step gives."""
     torch.cuda.synchronize(device)
     torch.cuda.reset_peak_memory_stats(device)
     before = torch.cuda.memory_stats(device)["requested_bytes.all.current"]
-    step()
+    result = step()
     torch.cuda.synchronize(device)
-    return int(torch.cuda.memory_stats(device)["requested_bytes.all.peak"]) - before
+    return int(torch.cuda.memory_stats(device)["requested_bytes.all.peak"]) - before, result

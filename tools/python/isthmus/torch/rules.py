@@ -75,10 +75,6 @@ def waits(node: fx.Node) -> bool:
     return communicates(node) and node.target._opname == "wait_tensor"  # type: ignore[union-attr]
 
 
-def is_backward_tagged(node: fx.Node) -> bool:
-    return node.meta.get("partitioner_tag") in ("is_backward", "must_be_in_backward")
-
-
 def must_be_in_backward(node: fx.Node) -> bool:
     tag = node.meta.get("partitioner_tag")
     return tag == "must_be_in_backward" or (tag == "is_backward" and (mutates(node) or draws(node) or communicates(node)))
