@@ -2,6 +2,7 @@
 
 #include "ir/rank.h"
 #include "ir/spelling.h"
+#include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
 
@@ -183,12 +184,27 @@ private:
   }
 
   // As it is, in the host's memory, or encoded: whether that will do, the shape rules of
-  // its readers say.
-  bool mayStandIn(const Node &n) const {
+  // its readers say. Or it only helps: what it gives is read by other stand-ins alone.
+  bool mayStandIn(const Node &n) {
     const Type &type = g_.type(n.firstResult), &whole = g_.type(n.from.restores);
     const bool isEncoded = n.operands.size() == 1 && isValue(n.operands[0]) &&
                            g_.type(n.operands[0]) == whole && type.dims == whole.dims;
-    return type.in(Memory::Device) == whole || isEncoded;
+    return type.in(Memory::Device) == whole || isEncoded || !isReadAsIs(n.firstResult);
+  }
+
+  // By a node that is no stand-in, or as an output.
+  bool isReadAsIs(ValueId v) {
+    if (readAsIs_.empty()) {
+      readAsIs_.resize(g_.numValues());
+      for (uint32_t i = 0; i < g_.numNodes(); ++i)
+        for (ValueId read : g_.node(NodeId(i)).operands)
+          if (isValue(read) && !g_.node(NodeId(i)).isStandIn())
+            readAsIs_.set(read.index);
+      for (ValueId read : g_.outputs())
+        if (isValue(read))
+          readAsIs_.set(read.index);
+    }
+    return readAsIs_.test(v.index);
   }
 
   void checkStandIn(NodeId id) {
@@ -249,6 +265,7 @@ private:
   const Graph &g_;
   VerifyOptions options_;
   llvm::DenseSet<ValueId> isWaitedFor_;
+  llvm::BitVector readAsIs_; // by value; empty: not asked for yet
   std::vector<Violation> found_;
 };
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 namespace isthmus::plan {
 namespace {
@@ -116,11 +117,7 @@ bool canFetchFirst(const Problem &p) {
 // The ops that run in every schedule, themselves or by another form, and the least that each takes.
 class LeastCost {
 public:
-  explicit LeastCost(const Problem &p) : p_(p), forms_(p.ops.size()) {
-    for (OpIndex i = 0; i < p.ops.size(); ++i)
-      if (const Op &op = p.ops[i]; op.of != Op::kNone && op.transfer == Op::Transfer::None)
-        forms_[op.of].push_back(i);
-  }
+  explicit LeastCost(const Problem &p) : p_(p), forms_(p.ops.size()) { findForms(); }
 
   double sum() {
     for (const Read &r : p_.outputs)
@@ -148,6 +145,45 @@ private:
     todo_.push_back(i);
   }
 
+  // An inverse, which reads what cannot be made without the op that it is of, never makes the
+  // first instance, so that it stands for no run of that op: the first alternative that did would
+  // read what was made of an earlier instance. What reads later ops may be one, and is a form if it
+  // turns out not to be.
+  void findForms() {
+    std::vector<OpIndex> maybeInverse;
+    for (OpIndex i = 0; i < p_.ops.size(); ++i)
+      if (const Op &op = p_.ops[i]; op.of != Op::kNone && op.transfer == Op::Transfer::None) {
+        const std::vector<OpIndex> reads = readsOf(i);
+        if (std::any_of(reads.begin(), reads.end(), [&](OpIndex r) { return r > op.of; }))
+          maybeInverse.push_back(i);
+        else
+          forms_[op.of].push_back(i);
+      }
+    for (bool isAny = true; std::exchange(isAny, false);)
+      std::erase_if(maybeInverse, [&](OpIndex i) {
+        if (needsFirst(p_.ops[i].of, i))
+          return false;
+        forms_[p_.ops[i].of].push_back(i);
+        return isAny = true;
+      });
+  }
+
+  // Whether nothing that `reader` reads can be there before `op` has run. Looks at a few ops.
+  bool needsFirst(OpIndex op, OpIndex reader) const {
+    constexpr size_t kMost = 64;
+    std::vector<OpIndex> seen = readsOf(reader);
+    for (size_t i = 0; i < seen.size() && i < kMost; ++i) {
+      if (seen[i] == op)
+        return true;
+      if (p_.ops[seen[i]].isAlternative || seen[i] < op)
+        continue;
+      for (OpIndex r : alwaysRead(seen[i]))
+        if (std::find(seen.begin(), seen.end(), r) == seen.end())
+          seen.push_back(r);
+    }
+    return false;
+  }
+
   double leastOf(OpIndex i) const {
     double least = p_.ops[i].cost;
     for (OpIndex form : forms_[i])
@@ -155,17 +191,21 @@ private:
     return least;
   }
 
-  // Sorted. Of what is an alternative to nothing, also what that reads.
+  // Sorted. Of what is an alternative to nothing, also what that reads, to some depth.
   std::vector<OpIndex> readsOf(OpIndex i) const {
+    constexpr int kDeepest = 8;
     std::vector<OpIndex> reads;
-    for (const Read &r : p_.ops[i].inputs) {
-      reads.push_back(r.op);
-      if (const Op &from = p_.ops[r.op]; from.isAlternative && from.of == Op::kNone)
-        for (const Read &below : from.inputs)
-          reads.push_back(below.op);
-    }
+    addReads(i, kDeepest, reads);
     std::sort(reads.begin(), reads.end());
     return reads;
+  }
+
+  void addReads(OpIndex i, int depth, std::vector<OpIndex> &reads) const {
+    for (const Read &r : p_.ops[i].inputs) {
+      reads.push_back(r.op);
+      if (const Op &from = p_.ops[r.op]; from.isAlternative && from.of == Op::kNone && depth > 0)
+        addReads(r.op, depth - 1, reads);
+    }
   }
 
   // By the op and all its forms.

@@ -1,5 +1,7 @@
 #include "passes/plan/peak_search.h"
 
+#include "passes/plan/priced_schedule.h"
+
 #include <algorithm>
 
 namespace isthmus::plan {
@@ -9,6 +11,9 @@ namespace {
 constexpr double kWorkPerEffort = 3e7;
 // A greedy search has done its part after this much for each storage that might be evicted.
 constexpr uint64_t kWorkPerCandidate = 12'000;
+// Of memory, as shares of what everything costs: what hardly anything is evicted for, and what
+// hardly anything is held for.
+constexpr double kLeastPrice = 1.0 / 16, kMostPrice = 1 << 14;
 // Streams of random numbers.
 constexpr uint64_t kFirstSeries = 0, kSecondSeries = 501, kImproved = 100, kLeastPeak = 200,
                    kNoDraws = 400;
@@ -31,7 +36,8 @@ constexpr Start kStarts[] = {{true, {false, 0}, 0.01, 0.97},
 PeakSearch::PeakSearch(const Problem &p, const SearchOptions &o, const PlanResult *known)
     : p_(p), o_(o), known_(known), g_(p, /*withAlternatives=*/known != nullptr),
       effort_(effortOf(o, g_.numOriginal)),
-      baselinePeak_(evaluate(p, plan::sourceOrder(p)).peakBytes), ordered_(reordered()) {}
+      baselinePeak_(evaluate(p, plan::sourceOrder(p)).peakBytes),
+      baselineCost_(evaluate(p, plan::sourceOrder(p)).cost), ordered_(reordered()) {}
 
 uint64_t PeakSearch::work(double share) const {
   return static_cast<uint64_t>(std::max(share, 0.0) * effort_ * kWorkPerEffort);
@@ -94,12 +100,59 @@ Found PeakSearch::known(int64_t budget) const {
   return found;
 }
 
+// --- Schedules for a price of memory
+
+// All tasks alike: what is held long is what lowers the peak, wherever that comes to lie.
+std::vector<double> PeakSearch::shares(const std::vector<TaskId> &order) const {
+  return std::vector<double>(order.size(), 1 / double(order.size()));
+}
+
+// A price of one is that at which all that is live at the peak, held throughout, costs as much as
+// everything once.
+Found PeakSearch::forPrice(double price) {
+  const std::vector<TaskId> order = sourceOrder();
+  const double one = baselineCost_ / double(std::max<int64_t>(1, baselinePeak_));
+  PricedSchedule found = scheduleForPrice(g_, order, shares(order), price * one);
+  SearchState s = state(baselinePeak_, kNoDraws);
+  s.assign(found.tasks);
+  return {std::move(found.tasks), s.cost(), s.schedule().peak()};
+}
+
+// From all that is held to hardly anything.
+std::vector<Found> PeakSearch::pricedDown() {
+  std::vector<Found> found;
+  for (double price = kLeastPrice; price <= kMostPrice && !isStopped_; price *= 2)
+    found.push_back(forPrice(price));
+  return found;
+}
+
+// The cheapest within the budget, at about the least price that leads there.
+Found PeakSearch::priced(int64_t budget) {
+  constexpr int kHalvings = 6;
+  Found best;
+  double price = kLeastPrice;
+  for (; price <= kMostPrice && !best && !isStopped_; price *= 2)
+    if (Found f = forPrice(price); f.peak <= budget)
+      best = std::move(f);
+  double step = 0.5;
+  for (int i = 0; i < kHalvings && best && !isStopped_; ++i, step /= 2) {
+    Found f = forPrice(price * (1 - step));
+    if (f.peak > budget)
+      continue;
+    price *= 1 - step;
+    best.offer(std::move(f));
+  }
+  return best;
+}
+
 Found PeakSearch::within(int64_t budget, double share, Series series) {
   constexpr double kHot[] = {0.2, 0.05, 0.02, 0.01};
   const bool isSecond = series == Series::Second;
   const uint64_t stream = isSecond ? kSecondSeries : kFirstSeries;
   double slice = share / double(std::size(kStarts) + std::size(kHot)), used = 0;
   Found best = known(budget);
+  if (g_.hasInverses())
+    best.offer(priced(budget));
   for (size_t i = 0; i < std::size(kStarts) && !isStopped_; ++i) {
     const Start &start = kStarts[i];
     SearchState s =
@@ -157,6 +210,10 @@ std::vector<Found> PeakSearch::down(double share, int64_t lowestPeak) {
     return s.fits();
   };
   auto isDone = [&] { return s.work() >= until || met.back().peak <= lowestPeak || isStopped_; };
+  if (g_.hasInverses())
+    for (Found &f : pricedDown())
+      if (f.peak < met.back().peak)
+        met.push_back(std::move(f));
   // What is far off is better reached in one go than step by step.
   const double ofBound = double(lowestPeak) / double(baselinePeak_);
   lower(ordered_, false, int64_t(double(baselinePeak_) * std::pow(ofBound, 0.75)),

@@ -38,6 +38,10 @@ private:
   std::vector<TaskId> sourceOrder() const;
   std::vector<TaskId> reordered() const;
   Found known(int64_t budget) const;
+  std::vector<double> shares(const std::vector<TaskId> &order) const;
+  Found forPrice(double price);
+  Found priced(int64_t budget);
+  std::vector<Found> pricedDown();
   void follow(SearchState &s, double share);
 
   const Problem &p_;
@@ -46,6 +50,7 @@ private:
   StorageGraph g_;
   double effort_;
   int64_t baselinePeak_;
+  double baselineCost_;
   std::vector<TaskId> ordered_; // the source order, or a better one of the same tasks
   bool isStopped_ = false;
   double share_ = 0, bestCost_ = 0;

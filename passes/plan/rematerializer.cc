@@ -123,9 +123,8 @@ bool Rematerializer::provideAll(const std::vector<StorageId> &reads, StepId befo
 bool Rematerializer::provideOperand(StorageId s, StepId before, const EvictOptions &o, int depth) {
   Random &random = state_.random;
   InstanceId c = s_.newestBefore(s, before);
-  if (!c) // what only forms read is made while what it is made of is there
-    return g_.isAlternative(g_.storages[s].maker) &&
-           bool(insertAtLastUse(g_.storages[s].maker, before));
+  if (!c)
+    return g_.isAlternative(g_.storages[s].maker) && makeHelper(s, before, o, depth);
   if (!s_.isBefore(s_.lastUse(c), before) || state_.isSmall(s) || !g_.canRematerialize(s))
     return true;
   InstanceId later = s_.oldestAfter(s, before);
@@ -140,6 +139,18 @@ bool Rematerializer::provideOperand(StorageId s, StepId before, const EvictOptio
     return true;
   }
   return (hasRoom && !random.chance(0.9)) || rematerialize(s, before, o, depth + 1);
+}
+
+// What only alternatives read is made while what it is made of is there: where it is needed if that
+// lives on from there, or has to be made for it as well.
+bool Rematerializer::makeHelper(StorageId s, StepId before, const EvictOptions &o, int depth) {
+  const TaskId t = g_.storages[s].maker;
+  const std::vector<StorageId> &reads = g_.tasks[t].reads;
+  const bool isHere = std::all_of(reads.begin(), reads.end(), [&](StorageId read) {
+    InstanceId c = s_.newestBefore(read, before);
+    return !c || s_.isBefore(before, s_.lastUse(c));
+  });
+  return isHere ? recompute(t, before, o, depth + 1) : bool(insertAtLastUse(t, before));
 }
 
 // Right after the last use, before `before`, of what the task reads; none if that is not there, or

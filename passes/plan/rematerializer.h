@@ -68,6 +68,7 @@ private:
   bool provideAll(const std::vector<StorageId> &reads, StepId before, const EvictOptions &o,
                   int depth);
   bool provideOperand(StorageId s, StepId before, const EvictOptions &o, int depth);
+  bool makeHelper(StorageId s, StepId before, const EvictOptions &o, int depth);
   bool prefetch(const Method &m, StepId before, const EvictOptions &o);
   StepId startEarlier(StepId fetch, StepId after, const Method &m, double costBefore);
   StepId offload(TaskId t, StepId before, bool isTight);

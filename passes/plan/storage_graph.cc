@@ -51,16 +51,21 @@ bool StorageGraph::isUsable(const std::vector<Read> &inputs) const {
   });
 }
 
-// What a form reads that no original op makes: an op that is an alternative to none, which reads
-// what original ops make. False if the input is neither that nor usable as it is.
-bool StorageGraph::addHelper(const Read &input) {
+// What an alternative reads that no original op makes: an op that is an alternative to none, which
+// reads what original ops and others like it make. False if the input is neither that nor usable as
+// it is. (Some that somebody wrote read one another in a circle.)
+bool StorageGraph::addHelper(const Read &input, int depth) {
+  constexpr int kDeepest = 32;
   const Op &op = p_.ops[input.op];
   const bool isHelper =
       op.isAlternative && op.of == Op::kNone && op.transfer == Op::Transfer::None && !op.isView();
   if (!isHelper || firstOf_[input.op])
     return isHelper || isUsable({input});
-  if (!op.recomputable || !isUsable(op.inputs))
+  if (!op.recomputable || depth > kDeepest)
     return false;
+  for (const Read &r : op.inputs)
+    if (!addHelper(r, depth + 1))
+      return false;
   Task task = taskOf(input.op);
   task.firstMade = firstOf_[input.op] = storages.nextId();
   task.numMade = uint32_t(op.outputBytes.size());
@@ -111,9 +116,17 @@ void StorageGraph::addForm(OpIndex i) {
   task.numMade = made.numMade;
   task.donations = donationsOf(p_, op, task.firstMade);
   const TaskId own = storages[task.firstMade].maker;
-  if (task.numMade == tasks[own].numMade)
+  const bool isInverse = readsLaterOps(op, op.of);
+  hasInverses_ |= isInverse;
+  if (task.numMade == tasks[own].numMade && !isInverse)
     forms_.push_back({own, tasks.nextId()});
   tasks.push_back(std::move(task));
+}
+
+bool StorageGraph::readsLaterOps(const Op &op, OpIndex than) const {
+  return std::any_of(op.inputs.begin(), op.inputs.end(), [&](const Read &r) {
+    return p_.ops[r.op].isAlternative ? readsLaterOps(p_.ops[r.op], than) : r.op > than;
+  });
 }
 
 // Adds the offload too, unless another prefetch has brought it along.

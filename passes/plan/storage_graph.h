@@ -12,9 +12,9 @@ namespace isthmus::plan {
 struct StorageGraph : Storages {
   // `withAlternatives`: with the problem's alternatives, where they have the plain form that
   // networks have: none reads what another one makes, except for prefetches, which read what is on
-  // the host, and forms, which may read what an alternative to nothing makes of original storages;
-  // all but forms may run again; prefetches make one storage, and waits wait for nothing else.
-  // Alternatives that do not have it are left out.
+  // the host, and what is an alternative to nothing, a helper: others may read what it makes of
+  // original storages and of what helpers make. All but forms may run again; prefetches make one
+  // storage, and waits wait for nothing else. Alternatives that do not have it are left out.
   explicit StorageGraph(const Problem &p, bool withAlternatives = false);
 
   Order order;
@@ -29,13 +29,15 @@ struct StorageGraph : Storages {
     static const std::vector<TaskId> kNoTasks;
     return hasAlternatives() ? alternatives_[s] : kNoTasks;
   }
-  // The other forms of an original task, which make all that it makes: pairs of it and the form.
+  // The other forms of an original task, which make all that it makes and can run in its place:
+  // pairs of it and the form. An inverse cannot; it reads what is made of what it makes.
   using Forms = std::vector<std::pair<TaskId, TaskId>>;
   std::pair<Forms::const_iterator, Forms::const_iterator> formsOf(TaskId t) const {
     return std::equal_range(forms_.begin(), forms_.end(), std::pair(t, TaskId()),
                             [](const auto &a, const auto &b) { return a.first < b.first; });
   }
   bool hasForms() const { return !forms_.empty(); }
+  bool hasInverses() const { return hasInverses_; }
   static bool isPrefetch(const Task &t) { return t.transfer == Task::Transfer::Prefetch; }
   bool canRematerialize(StorageId s) const {
     return tasks[storages[s].maker].mayRepeat || !alternatives(s).empty();
@@ -48,17 +50,20 @@ struct StorageGraph : Storages {
 private:
   void addAlternatives();
   bool isUsable(const std::vector<Read> &inputs) const;
-  bool addHelper(const Read &input);
+  bool addHelper(const Read &input, int depth = 0);
   Task taskOf(OpIndex i) const;
   // Sets the storages of which the task makes new instances; false if there may be none.
   bool setMade(const Op &from, Task &task) const;
   void addForm(OpIndex i);
+  // Itself, or what it reads of helpers.
+  bool readsLaterOps(const Op &op, OpIndex than) const;
   void findSpared();
   void addPrefetch(OpIndex wait, std::vector<TaskId> &offloads);
 
   const Problem &p_;
   IdVector<StorageId, std::vector<TaskId>> alternatives_;
   Forms forms_; // sorted
+  bool hasInverses_ = false;
   IdVector<StorageId, char> isSpared_;
 };
 

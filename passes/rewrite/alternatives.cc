@@ -1,6 +1,7 @@
 #include "passes/rewrite/alternatives.h"
 
 #include "ir/op_registry.h"
+#include "passes/rewrite/inverses.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/STLExtras.h"
 
@@ -202,6 +203,8 @@ llvm::Error addAlternatives(GraphProblem &p, const Graph &g, const Target &t, co
       return e;
   if (ways.fetch)
     all.addFetches(ways.hostBytes);
+  if (ways.invert)
+    return addInverses(p, g, t);
   return llvm::Error::success();
 }
 

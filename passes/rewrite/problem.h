@@ -5,6 +5,7 @@
 #include "ir/storage.h"
 #include "ir/target.h"
 #include "passes/plan/problem.h"
+#include "passes/rewrite/inverse_rules.h"
 
 namespace isthmus {
 
@@ -13,6 +14,7 @@ struct Ways {
   bool recompute = true;
   bool fetch = false;  // it goes to the host's memory and back, where the target has a link
   bool encode = false; // a smaller value stays in its place, where the reader's row knows one
+  bool invert = false; // from what was made of it, by the inverse of a reader's row; this rounds
   int64_t hostBytes = INT64_MAX; // the most that all that may go to the host takes there
 };
 
@@ -25,14 +27,16 @@ struct Derivation {
     WaitOffload,
     StartPrefetch,
     WaitPrefetch,
-    Encode,     // `encoding` of `value`
-    FromEncoded // the node, with `encoding` of `value` as operand `operand`
+    Encode,      // `encoding` of `value`
+    FromEncoded, // the node, with `encoding` of `value` as operand `operand`
+    Inverse      // the node of `GraphProblem::inverses`, for `value`
   };
   Kind kind = Input;
   NodeId node;
-  ValueId value; // that is copied or encoded
+  ValueId value; // that is copied, encoded or rebuilt
   uint32_t operand = 0;
   const OpDef *encoding = nullptr;
+  ValueId made; // of `inverses`: what stands for `value` once the node has run; none: not yet
 };
 
 struct GraphProblem {
@@ -41,6 +45,7 @@ struct GraphProblem {
   // `alternatives`, other ways to have what they make.
   uint32_t numInputs = 0, numNodes = 0;
   std::vector<Derivation> alternatives;
+  InverseRules inverses;
 
   plan::OpIndex opOf(NodeId n) const { return numInputs + n.index; }
   NodeId nodeOf(plan::OpIndex op) const { return NodeId(op - numInputs); }

@@ -45,6 +45,8 @@ private:
       return encode(d);
     case Derivation::FromEncoded:
       return fromEncoded(d);
+    case Derivation::Inverse:
+      return invert(d);
     }
   }
 
@@ -114,13 +116,13 @@ private:
 
   // A node of `op` whose first result stands for `whole`, a value that was first made.
   NodeId standIn(llvm::StringRef op, ValueId whole, llvm::ArrayRef<ValueId> operands,
-                 const char *suffix, Phase phase) {
+                 const char *suffix, Phase phase, const Attrs &attrs = {}) {
     Graph &to = r_.to();
     Builder b(to, phase);
     const Node &def = to.node(to.value(whole).def);
     b.device = def.device;
     b.loc = def.loc;
-    NodeId id = b.createNode(op, operands, {}, r_.freshName(to.valueName(whole).str() + suffix));
+    NodeId id = b.createNode(op, operands, attrs, r_.freshName(to.valueName(whole).str() + suffix));
     to.editNode(id).from.restores = whole;
     return id;
   }
@@ -178,6 +180,48 @@ private:
     r_.setMap(d.value, now);
   }
 
+  // --- Inverses
+
+  // Views of the rules take nothing: those that the node reads come just before it, those that its
+  // result passes right after it.
+  void invert(const Derivation &d) {
+    const ValueId whole = firstMade(d.value);
+    const NodeId id = ruleNode(d.node, whole);
+    const Graph &rules = p_.inverses.nodes;
+    const Node &rule = rules.node(d.node);
+    for (uint32_t k = 0; k < rule.numResults; ++k)
+      ruleMade_[rule.result(k)] = r_.to().node(id).result(k);
+    if (d.made)
+      r_.setMap(d.value, ruleValue(d.made, whole));
+  }
+
+  NodeId ruleNode(NodeId id, ValueId whole) {
+    const Node &rule = p_.inverses.nodes.node(id);
+    ValueList operands;
+    for (ValueId v : rule.operands)
+      operands.push_back(ruleValue(v, whole));
+    const NodeId made =
+        standIn(rule.op->name, whole, operands, ".inv", Phase::Backward, rule.attrs);
+    if (lastBackward_ && llvm::none_of(operands, [&](ValueId v) { return isMadeAgain(v); }))
+      r_.to().editNode(made).from.after.push_back(lastBackward_);
+    return made;
+  }
+
+  bool isMadeAgain(ValueId v) {
+    const NodeId def = r_.to().value(v).def;
+    return def && (r_.to().node(def).isClone() || r_.to().node(def).isStandIn());
+  }
+
+  // What stands in the new graph for a value of the rules.
+  ValueId ruleValue(ValueId v, ValueId whole) {
+    const NodeId def = p_.inverses.nodes.value(v).def;
+    if (!def)
+      return r_.map(p_.inverses.standsFor[v.index]);
+    if (!p_.inverses.nodes.node(def).op->is(kView))
+      return ruleMade_.lookup(v);
+    return r_.to().node(ruleNode(def, whole)).result(0);
+  }
+
   const Graph &g_;
   const GraphProblem &p_;
   const plan::Schedule &s_;
@@ -186,6 +230,7 @@ private:
   llvm::DenseMap<ValueId, ValueId> boundaries_;
   llvm::DenseMap<ValueId, Transfer> underWay_, comingBack_; // by value of `g`: the newest
   llvm::DenseMap<ValueId, ValueId> onHost_;
+  llvm::DenseMap<ValueId, ValueId> ruleMade_; // by value of the rules: the newest
   llvm::DenseMap<std::pair<uint32_t, const OpDef *>, ValueId> encoded_;
   NodeId lastBackward_, last_; // of the new graph; of `g`
   bool isInOrder_ = true;

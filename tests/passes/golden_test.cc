@@ -181,6 +181,7 @@ llvm::Expected<Ways> waysOf(const std::string &names) {
                         .Case("recompute", &ways.recompute)
                         .Case("fetch", &ways.fetch)
                         .Case("encode", &ways.encode)
+                        .Case("invert", &ways.invert)
                         .Default(nullptr))
       *way = true;
     else

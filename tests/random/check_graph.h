@@ -8,7 +8,7 @@ namespace isthmus {
 
 // In how many graphs a comparison was made, of those where it is made only if nothing jumps.
 struct RewriteCounts {
-  size_t rewrites = 0, clones = 0, transfers = 0, encodings = 0;
+  size_t rewrites = 0, clones = 0, transfers = 0, encodings = 0, inverses = 0;
 };
 struct CheckCounts {
   size_t graphs = 0, first = 0, second = 0, precision = 0, halves = 0, nodes = 0;
@@ -27,7 +27,7 @@ public:
   //              with it on the fast ones; all is finite
   //   rewrites   graphs rewritten by every policy, by random checkpoints and by random schedules,
   //              with transfers and encodings too, give the bits of the original, with the peak
-  //              that was predicted
+  //              that was predicted; with inverses, those of the interpreter on the same graph
   //   first      f64: the gradient is a directional central difference of the loss
   //   second     f64: likewise the gradient of the gradient's product with a vector, and the
   //              executor gives the interpreter's bits of it
@@ -68,7 +68,7 @@ private:
   std::string rewritesOf(const Graph &g, const NamedTensors &inputs, uint64_t seed,
                          RewriteCounts &counts);
   std::string rewriteOf(const Graph &g, const GraphProblem &p, const plan::Schedule &schedule,
-                        Device &device, const NamedTensors &inputs, const std::vector<Tensor> &want,
+                        Device &device, const NamedTensors &inputs, const std::vector<Tensor> *want,
                         RewriteCounts &counts);
   std::string again(const Graph &first, const Graph &second, const NamedTensors &inputs,
                     uint64_t seed);

@@ -18,7 +18,8 @@ namespace isthmus {
 using llvm::toString;
 
 // Each rewritten graph gives the bits of `g`, within the peak that was predicted, and `g` can be
-// got back from it. Some have transfers and encoded operands.
+// got back from it. Some have transfers and encoded operands; those that have inverses give the
+// interpreter's bits.
 std::string GraphChecker::rewritesOf(const Graph &g, const NamedTensors &inputs, uint64_t seed,
                                      RewriteCounts &counts) {
   const bool useFast = seed % 4 == 3;
@@ -32,21 +33,28 @@ std::string GraphChecker::rewritesOf(const Graph &g, const NamedTensors &inputs,
   auto schedules = schedulesOf(g, *p, seed);
   if (!schedules)
     return toString(schedules.takeError());
-  auto all = extractProblem(g, device.target(), {true, true, true});
-  if (!all)
-    return toString(all.takeError());
+  Ways ways{.fetch = true, .encode = true};
+  auto exact = extractProblem(g, device.target(), ways);
+  ways = {.encode = true, .invert = true}; // the interpreter knows no transfers
+  auto all = extractProblem(g, runner_.plain().target(), ways);
+  if (!exact || !all)
+    return toString(llvm::joinErrors(exact.takeError(), all.takeError()));
   for (auto &[problem, list] :
-       {std::pair(&*p, *schedules), {&*all, schedulesOfAllWays(*all, seed)}})
+       {std::pair(&*p, *schedules), {&*exact, schedulesOfAllWays(*exact, seed)}})
     for (auto &[what, schedule] : list)
-      if (std::string why = rewriteOf(g, *problem, schedule, device, inputs, *want, counts);
+      if (std::string why = rewriteOf(g, *problem, schedule, device, inputs, &*want, counts);
           !why.empty())
         return what + ": " + why;
+  for (auto &[what, schedule] : schedulesOfAllWays(*all, seed))
+    if (std::string why = rewriteOf(g, *all, schedule, runner_.plain(), inputs, nullptr, counts);
+        !why.empty())
+      return what + ", inverses too: " + why;
   return "";
 }
 
 std::string GraphChecker::rewriteOf(const Graph &g, const GraphProblem &p,
                                     const plan::Schedule &schedule, Device &device,
-                                    const NamedTensors &inputs, const std::vector<Tensor> &want,
+                                    const NamedTensors &inputs, const std::vector<Tensor> *want,
                                     RewriteCounts &counts) {
   plan::Evaluation predicted = plan::evaluate(p.problem, schedule);
   if (!predicted.error.empty())
@@ -57,7 +65,11 @@ std::string GraphChecker::rewriteOf(const Graph &g, const GraphProblem &p,
   auto got = runner_.execute(rewritten, device, inputs, predicted.peakBytes);
   if (!got)
     return toString(got.takeError());
-  if (std::string d = bitsDiffer(g, *got, want); !d.empty())
+  // Inverses round, some of them much: what the graph that has them says is what it gives.
+  auto said = want ? *want : runner_.reference(rewritten, inputs);
+  if (!said)
+    return toString(said.takeError());
+  if (std::string d = bitsDiffer(rewritten, *got, *said); !d.empty())
     return d;
   Graph needed = g; // a plan leaves out what no output needs
   if (!rewritten.loss)
@@ -78,7 +90,12 @@ std::string GraphChecker::rewriteOf(const Graph &g, const GraphProblem &p,
   counts.clones += rewritten.countNodes([](const Node &n) { return n.isClone(); });
   counts.transfers += rewritten.countNodes([](const Node &n) { return n.op->is(kTransfer); });
   counts.encodings += rewritten.countNodes([](const Node &n) {
-    return n.isStandIn() && n.op->effect == Effect::Pure && !n.isBoundary();
+    return n.isStandIn() && n.op->effect == Effect::Pure && !n.isBoundary() &&
+           n.phase == Phase::Forward;
+  });
+  counts.inverses += rewritten.countNodes([](const Node &n) {
+    return n.isStandIn() && n.op->effect == Effect::Pure && !n.isBoundary() &&
+           n.phase == Phase::Backward;
   });
   return "";
 }

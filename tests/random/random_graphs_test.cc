@@ -80,14 +80,15 @@ TEST(RandomGraphs, KeepAllPromises) {
       const CheckCounts &n = checker.counts;
       std::fprintf(
           stderr,
-          "%llu graphs: %zu nodes, %zu calls of %zu rows, %zu rewrites with %zu transfers and %zu "
-          "encodings, %zu gradients, %zu second gradients (%zu excused), %zu in f32, %zu in 16 "
+          "%llu graphs: %zu nodes, %zu calls of %zu rows, %zu rewrites with %zu transfers, %zu "
+          "encodings and %zu inverses, %zu gradients, %zu second gradients (%zu excused), %zu in "
+          "f32, %zu in 16 "
           "bits; %zu of second order: %zu nodes, %zu rewrites with %zu clones, %zu rewritten and "
           "differentiated; %zu failures\n",
           static_cast<unsigned long long>(seed + 1 - firstSeed), n.nodes, total, calls.size(),
-          n.firstOrder.rewrites, n.firstOrder.transfers, n.firstOrder.encodings, n.first, n.second,
-          n.excused, n.precision, n.halves, n.twice, n.twiceNodes, n.secondOrder.rewrites,
-          n.secondOrder.clones, n.again, failures);
+          n.firstOrder.rewrites, n.firstOrder.transfers, n.firstOrder.encodings,
+          n.firstOrder.inverses, n.first, n.second, n.excused, n.precision, n.halves, n.twice,
+          n.twiceNodes, n.secondOrder.rewrites, n.secondOrder.clones, n.again, failures);
     }
   }
   if (failures > 0 || graphsWanted() < 300)
@@ -101,6 +102,7 @@ TEST(RandomGraphs, KeepAllPromises) {
   EXPECT_GT(checker.counts.precision, checker.counts.graphs / 20);
   EXPECT_GT(checker.counts.firstOrder.transfers, checker.counts.graphs);
   EXPECT_GT(checker.counts.firstOrder.encodings, checker.counts.graphs / 60);
+  EXPECT_GT(checker.counts.firstOrder.inverses, checker.counts.graphs);
   EXPECT_GT(checker.counts.secondOrder.rewrites, checker.counts.twice * 3);
   EXPECT_GT(checker.counts.secondOrder.clones, checker.counts.twice * 20);
   EXPECT_GT(checker.counts.again, checker.counts.twice * 3);

@@ -48,9 +48,12 @@ PlanChoice planOf(const PlanFlags &o) {
 
 Ways waysOf(const PlanFlags &o) {
   Ways ways;
-  if (!o.allow.empty())
-    ways = {llvm::is_contained(o.allow, kRecompute), llvm::is_contained(o.allow, kFetch),
-            llvm::is_contained(o.allow, kEncode)};
+  if (!o.allow.empty()) {
+    ways.recompute = llvm::is_contained(o.allow, kRecompute);
+    ways.fetch = llvm::is_contained(o.allow, kFetch);
+    ways.encode = llvm::is_contained(o.allow, kEncode);
+    ways.invert = llvm::is_contained(o.allow, kInvert);
+  }
   if (!o.hostMemory.empty())
     ways.hostBytes = llvm::cantFail(parseSize(o.hostMemory, "--host-memory"));
   return ways;

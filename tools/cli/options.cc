@@ -152,14 +152,15 @@ void addPlanFlags(CLI::App &verb, PlanFlags &o) {
                   "what parameters, inputs and arena together must not exceed: 2GiB, 500MB, bytes")
       ->group(group);
   addEffortOption(verb, o.effort)->group(group);
-  verb.add_option("--allow", o.allow,
-                  "how tensors may come back within a budget, comma between: recompute; fetch, "
-                  "from the host's memory; encode, by a smaller value that will do, such as a "
-                  "mask; default: recompute")
+  verb.add_option(
+          "--allow", o.allow,
+          "how tensors may come back within a budget, comma between: recompute; invert, "
+          "from what was made of them, which rounds; fetch, from the host's memory; encode, "
+          "by a smaller value that will do, such as a mask; default: recompute")
       ->group(group)
       ->delimiter(',')
       ->allow_extra_args(false)
-      ->check(CLI::IsMember({kRecompute, kFetch, kEncode}));
+      ->check(CLI::IsMember({kRecompute, kInvert, kFetch, kEncode}));
   verb.add_option("--host-memory", o.hostMemory,
                   "what --allow=fetch may take of the host's memory: 2GiB, 500MB, bytes; default: "
                   "what it needs")

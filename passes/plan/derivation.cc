@@ -1,0 +1,157 @@
+#include "passes/plan/derivation.h"
+
+#include <algorithm>
+
+namespace isthmus::plan {
+namespace {
+
+// Trees that reach over more storages are not looked for.
+constexpr size_t kMostWanted = 2000;
+
+} // namespace
+
+const std::vector<TaskId> &Derivations::cheapest(StorageId s, const Terms &terms) {
+  wanted_.clear();
+  offers_.clear();
+  out_.clear();
+  placeOf(s, 0, terms);
+  if (wanted_[0].price > 0) {
+    collect(terms);
+    settle();
+    emit();
+  }
+  for (const Wanted &w : wanted_)
+    place_[w.storage] = kNowhere;
+  work_ += wanted_.size() + offers_.size();
+  return out_;
+}
+
+// --- A heap of prices, the least on top
+
+void Derivations::push(double price, uint32_t at) {
+  heap_.push_back({price, at});
+  std::push_heap(heap_.begin(), heap_.end(), std::greater<>());
+}
+
+std::pair<double, uint32_t> Derivations::pop() {
+  std::pop_heap(heap_.begin(), heap_.end(), std::greater<>());
+  auto top = heap_.back();
+  heap_.pop_back();
+  return top;
+}
+
+// --- What might be of use, from the root down
+
+uint32_t Derivations::placeOf(StorageId s, double above, const Terms &terms) {
+  uint32_t &at = place_[s];
+  if (at == kNowhere) {
+    at = uint32_t(wanted_.size());
+    wanted_.push_back({s, above, terms.priceAsIs(s)});
+  } else if (above < wanted_[at].above) {
+    wanted_[at].above = above;
+  } else {
+    return at;
+  }
+  if (!wanted_[at].isExpanded && wanted_[at].price > 0)
+    push(above, at);
+  return at;
+}
+
+// A tree costs at least what its tasks on the way to a storage do: none through storages where that
+// is as much as reading the root as it is.
+void Derivations::collect(const Terms &terms) {
+  while (!heap_.empty()) {
+    auto [above, at] = pop();
+    if (wanted_[at].isExpanded || above > wanted_[at].above)
+      continue;
+    if (above >= wanted_[0].price || wanted_.size() > kMostWanted)
+      break;
+    wanted_[at].isExpanded = true;
+    expand(at, terms);
+  }
+  heap_.clear();
+}
+
+void Derivations::expand(uint32_t at, const Terms &terms) {
+  const StorageId s = wanted_[at].storage;
+  addOffer(g_.storages[s].maker, at, terms);
+  for (TaskId t : g_.alternatives(s))
+    addOffer(t, at, terms);
+}
+
+void Derivations::addOffer(TaskId t, uint32_t from, const Terms &terms) {
+  const StorageGraph::Task &task = g_.tasks[t];
+  const double above = wanted_[from].above + task.cost;
+  if (!task.mayRepeat || task.transfer != StorageGraph::Task::Transfer::None ||
+      above >= wanted_[0].price || !terms.mayRun(t))
+    return;
+  const uint32_t offer = uint32_t(offers_.size());
+  offers_.push_back({t, task.cost, uint32_t(task.reads.size())});
+  for (StorageId read : task.reads) {
+    const uint32_t at = placeOf(read, above, terms); // may move `wanted_`
+    wanted_[at].readBy.push_back(offer);
+  }
+}
+
+// --- What each costs, from the leaves up
+
+void Derivations::settle() {
+  for (uint32_t at = 0; at < wanted_.size(); ++at)
+    push(wanted_[at].price, at);
+  for (uint32_t i = 0; i < offers_.size(); ++i)
+    if (offers_[i].missing == 0)
+      make(i);
+  while (!heap_.empty()) {
+    auto [price, at] = pop();
+    Wanted &w = wanted_[at];
+    if (w.isSettled || price > w.price)
+      continue;
+    w.isSettled = true;
+    if (at == 0)
+      break;
+    for (uint32_t i : w.readBy) {
+      offers_[i].price += price;
+      if (--offers_[i].missing == 0)
+        make(i);
+    }
+  }
+  heap_.clear();
+}
+
+void Derivations::make(uint32_t offer) {
+  const Offer &o = offers_[offer];
+  for (StorageId s : g_.tasks[o.task].made())
+    if (const uint32_t at = place_[s]; at != kNowhere && o.price < wanted_[at].price) {
+      wanted_[at].price = o.price;
+      wanted_[at].offer = offer;
+      push(o.price, at);
+    }
+}
+
+// Depth first: what a task reads is made before it, and once.
+void Derivations::emit() {
+  struct Frame {
+    uint32_t at;
+    size_t next = 0;
+  };
+  std::vector<Frame> stack = {{0}};
+  while (!stack.empty()) {
+    Frame &f = stack.back();
+    Wanted &w = wanted_[f.at];
+    const std::vector<StorageId> *reads =
+        w.offer == kNoOffer ? nullptr : &g_.tasks[offers_[w.offer].task].reads;
+    if (reads && f.next < reads->size()) {
+      stack.push_back({place_[(*reads)[f.next++]]});
+      continue;
+    }
+    if (reads) {
+      out_.push_back(offers_[w.offer].task);
+      for (StorageId s : g_.tasks[out_.back()].made())
+        if (place_[s] != kNowhere)
+          wanted_[place_[s]].offer = kNoOffer; // it is there now
+    }
+    stack.pop_back();
+  }
+}
+
+} // namespace isthmus::plan

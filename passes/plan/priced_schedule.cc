@@ -1,0 +1,81 @@
+#include "passes/plan/priced_schedule.h"
+
+#include "passes/plan/derivation.h"
+
+#include <limits>
+
+namespace isthmus::plan {
+namespace {
+
+class Scheduler {
+public:
+  Scheduler(const StorageGraph &g, const std::vector<double> &shares, double pricePerByte)
+      : g_(g), derivations_(g), shares_(shares), pricePerByte_(pricePerByte),
+        usedAt_(g.storages.size(), kNever) {
+    terms_.priceAsIs = [this](StorageId s) { return priceOfHolding(s); };
+    terms_.mayRun = [this](TaskId t) { return mayRun(t); };
+  }
+
+  PricedSchedule run(const std::vector<TaskId> &order) {
+    for (size_t i = 0; i < order.size(); ++i) {
+      for (StorageId s : g_.tasks[order[i]].reads)
+        provide(s);
+      runTask(order[i]);
+      isBackward_ |= g_.tasks[order[i]].isBackward;
+      now_ += shares_[i];
+    }
+    out_.work = derivations_.work();
+    return std::move(out_);
+  }
+
+private:
+  static constexpr double kNever = -1;
+
+  // Outputs are held to the end in any case.
+  double priceOfHolding(StorageId s) const {
+    if (usedAt_[s] == kNever)
+      return std::numeric_limits<double>::infinity();
+    return g_.storages[s].lives
+               ? 0
+               : pricePerByte_ * double(g_.storages[s].bytes) * (now_ - usedAt_[s]);
+  }
+
+  // In an order by phases, alternatives of the backward phase come after its first step.
+  bool mayRun(TaskId t) const {
+    return g_.order != Order::Phases || !g_.isAlternative(t) || !g_.tasks[t].isBackward ||
+           isBackward_;
+  }
+
+  void provide(StorageId s) {
+    const std::vector<TaskId> tasks = derivations_.cheapest(s, terms_);
+    for (TaskId t : tasks)
+      runTask(t);
+  }
+
+  void runTask(TaskId t) {
+    out_.tasks.push_back(t);
+    for (StorageId s : g_.tasks[t].reads)
+      usedAt_[s] = now_;
+    for (StorageId s : g_.tasks[t].made())
+      usedAt_[s] = now_;
+  }
+
+  const StorageGraph &g_;
+  Derivations derivations_;
+  Derivations::Terms terms_;
+  const std::vector<double> &shares_;
+  const double pricePerByte_;
+  IdVector<StorageId, double> usedAt_; // the newest instance, last; in shares of the order
+  double now_ = 0;
+  bool isBackward_ = false; // the first backward task has run
+  PricedSchedule out_;
+};
+
+} // namespace
+
+PricedSchedule scheduleForPrice(const StorageGraph &g, const std::vector<TaskId> &order,
+                                const std::vector<double> &shares, double pricePerByte) {
+  return Scheduler(g, shares, pricePerByte).run(order);
+}
+
+} // namespace isthmus::plan

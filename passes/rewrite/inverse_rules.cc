@@ -1,0 +1,149 @@
+#include "passes/rewrite/inverse_rules.h"
+
+#include "ir/builder.h"
+#include "ir/storage.h"
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/STLExtras.h"
+
+namespace isthmus {
+namespace {
+
+class RuleWriter {
+public:
+  RuleWriter(const Graph &g, const InverseRuleOptions &o)
+      : b_(out_.nodes, Phase::Backward), g_(g), o_(o), roots_(storageRoots(g)) {}
+
+  InverseRules run() {
+    for (uint32_t i = 0; i < g_.numNodes(); ++i) {
+      const Node &n = g_.node(NodeId(i));
+      for (uint32_t k = 0; mayBeUndone(n) && k < n.operands.size(); ++k)
+        if (isWorthRebuilding(n, k))
+          addRule(NodeId(i), k);
+    }
+    return std::move(out_);
+  }
+
+private:
+  bool mayBeUndone(const Node &n) const {
+    return n.op->inverse && n.phase == Phase::Forward && n.op->effect == Effect::Pure &&
+           !n.isClone() && !n.isStandIn() && (o_.ofViews || !n.op->is(kView));
+  }
+
+  // (What another operand is, too, cannot be told from the result.)
+  bool isWorthRebuilding(const Node &reader, uint32_t operand) const {
+    const ValueId v = reader.operands[operand];
+    return g_.type(v).isPlain() && g_.type(v).bytes() > 0 && llvm::count(reader.operands, v) == 1 &&
+           o_.isWanted(roots_[v.index]);
+  }
+
+  // What stands in the rules for a value of the graph.
+  ValueId given(ValueId v) {
+    ValueId &in = given_[v];
+    if (!in) {
+      in = llvm::cantFail(out_.nodes.addInput(InputKind::Input, g_.valueName(v), g_.type(v)));
+      out_.standsFor.resize(out_.nodes.numValues());
+      out_.standsFor[in.index] = v;
+    }
+    return in;
+  }
+
+  // Operand `k` of the node; `result`: what stands for its first result, if not that itself.
+  ValueId undone(NodeId id, uint32_t k, ValueId result = {}) {
+    const Node &n = g_.node(id);
+    InverseContext c{b_, n.attrs, {}, {}, g_.type(n.operands[k])};
+    for (uint32_t i = 0; i < n.operands.size(); ++i)
+      c.operands.push_back(i == k ? ValueId() : given(n.operands[i]));
+    for (uint32_t r = 0; r < n.numResults; ++r)
+      c.results.push_back(result && r == 0 ? result : given(n.result(r)));
+    return n.op->inverse(c, k);
+  }
+
+  // None if there is no rule, or if a view that the value passed has none.
+  ValueId rebuilt(NodeId reader, uint32_t operand) {
+    ValueId v = g_.node(reader).operands[operand], back = undone(reader, operand);
+    while (back && v != roots_[v.index]) {
+      const NodeId view = g_.value(v).def;
+      if (!g_.node(view).op->inverse || g_.node(view).numResults != 1)
+        return {};
+      v = g_.node(view).operands[0];
+      back = undone(view, 0, back);
+    }
+    return back;
+  }
+
+  void addRule(NodeId reader, uint32_t operand) {
+    const uint32_t first = uint32_t(out_.nodes.numNodes());
+    const ValueId root = roots_[g_.node(reader).operands[operand].index];
+    const ValueId made = rebuilt(reader, operand);
+    for (uint32_t i = first; i < out_.nodes.numNodes(); ++i)
+      shareNode(NodeId(i));
+    if (made && out_.nodes.type(made) == g_.type(root))
+      out_.rules.push_back({reader, root, shared(made)});
+  }
+
+  // An equal node over the same persistent values, if there is one, stands for this one.
+  void shareNode(NodeId id) {
+    for (ValueId &v : out_.nodes.editNode(id).operands)
+      v = shared(v);
+    const Node &n = out_.nodes.node(id);
+    if (!llvm::all_of(n.operands, [&](ValueId v) { return isPersistent(v); }))
+      return;
+    for (NodeId other : persistent_)
+      if (const Node &o = out_.nodes.node(other);
+          o.op == n.op && o.operands == n.operands && identical(o.attrs, n.attrs)) {
+        for (uint32_t r = 0; r < n.numResults; ++r)
+          shared_[n.result(r)] = o.result(r);
+        return;
+      }
+    persistent_.push_back(id);
+  }
+  ValueId shared(ValueId v) const {
+    auto it = shared_.find(v);
+    return it == shared_.end() ? v : it->second;
+  }
+  bool isPersistent(ValueId v) const {
+    if (NodeId def = out_.nodes.value(v).def)
+      return llvm::is_contained(persistent_, def);
+    return !g_.value(roots_[out_.standsFor[v.index].index]).def;
+  }
+
+  InverseRules out_;
+  Builder b_;
+  const Graph &g_;
+  const InverseRuleOptions &o_;
+  std::vector<ValueId> roots_;
+  llvm::DenseMap<ValueId, ValueId> given_;  // by value of the graph
+  llvm::DenseMap<ValueId, ValueId> shared_; // by result of a node for which another stands
+  std::vector<NodeId> persistent_;          // nodes over persistent values alone
+};
+
+} // namespace
+
+InverseRules inverseRules(const Graph &g, const InverseRuleOptions &o) {
+  return RuleWriter(g, o).run();
+}
+
+ValueId InverseRules::baseOf(ValueId v) const {
+  for (NodeId def = nodes.value(v).def; def && nodes.node(def).op->is(kView);
+       def = nodes.value(v).def)
+    v = nodes.node(def).operands[0];
+  return v;
+}
+
+std::vector<NodeId> InverseRules::nodesOf(const InverseRule &rule) const {
+  llvm::DenseSet<uint32_t> seen;
+  std::vector<NodeId> found;
+  auto need = [&](ValueId v) {
+    if (NodeId def = nodes.value(v).def; def && seen.insert(def.index).second)
+      found.push_back(def);
+  };
+  need(rule.made);
+  for (size_t i = 0; i < found.size(); ++i)
+    for (ValueId v : nodes.node(found[i]).operands)
+      need(v);
+  llvm::sort(found); // a node's operands come before it
+  return found;
+}
+
+} // namespace isthmus
