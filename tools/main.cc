@@ -18,7 +18,7 @@ using namespace isthmus;
 
 namespace {
 
-const Verb *const kVerbs[] = {&kOpt,    &kRun, &kPlan, &kExplain, &kVerify,  &kGrad,
+const Verb *const kVerbs[] = {&kOpt,    &kRun, &kPlan, &kExplain, &kVerify,  &kGrad,    &kInvert,
                               &kImport, &kZoo, &kDot,  &kOps,     &kDevices, &kSelftest};
 
 std::string unknownVerb(llvm::StringRef given) {

@@ -15,7 +15,7 @@ import onnx_file
 from cli_cases import MLP, ZOO, Case
 from command import npy, read_npy
 
-VERBS = ["opt", "run", "plan", "explain", "verify", "grad", "import", "zoo", "dot", "ops", "devices", "selftest"]
+VERBS = ["opt", "run", "plan", "explain", "verify", "grad", "invert", "import", "zoo", "dot", "ops", "devices", "selftest"]
 
 class Reports(Case):
     INTEGERS = ["baseline_peak_bytes", "predicted_peak_bytes", "arena_bytes", "persistent_bytes", "output_bytes", "nodes", "clones"]

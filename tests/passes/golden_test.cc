@@ -21,6 +21,7 @@
 #include "ir/text/printer.h"
 #include "ir/verifier.h"
 #include "passes/checkpoint/policy.h"
+#include "passes/compile/inverted.h"
 #include "passes/differentiate/differentiate.h"
 #include "passes/differentiate/mode.h"
 #include "passes/differentiate/training_step.h"
@@ -211,6 +212,13 @@ llvm::Expected<Graph> bySchedule(Run &r) {
   return rematerialize(r.graph, p, s);
 }
 
+llvm::Expected<Graph> inverse(Run &r) {
+  auto ys = r.options.need("ys"), xs = r.options.need("xs");
+  if (!ys || !xs)
+    return llvm::joinErrors(ys.takeError(), xs.takeError());
+  return inverted(r.graph, {}, *ys, *xs);
+}
+
 using Pass = llvm::Expected<Graph> (*)(Run &);
 const std::map<std::string, Pass> kPasses = {
     {"mode", inMode},
@@ -225,6 +233,7 @@ const std::map<std::string, Pass> kPasses = {
     {"fused-bias", [](Run &r) -> llvm::Expected<Graph> { return withFusedBias(r.graph); }},
     {"policy", byPolicy},
     {"schedule", bySchedule},
+    {"invert", inverse},
     {"original", [](Run &r) -> llvm::Expected<Graph> { return originalOf(r.graph); }},
 };
 

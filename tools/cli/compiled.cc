@@ -49,10 +49,10 @@ PlanChoice planOf(const PlanFlags &o) {
 Ways waysOf(const PlanFlags &o) {
   Ways ways;
   if (!o.allow.empty()) {
-    ways.recompute = llvm::is_contained(o.allow, kRecompute);
-    ways.fetch = llvm::is_contained(o.allow, kFetch);
-    ways.encode = llvm::is_contained(o.allow, kEncode);
-    ways.invert = llvm::is_contained(o.allow, kInvert);
+    ways.recompute = llvm::is_contained(o.allow, kRecomputeWay);
+    ways.fetch = llvm::is_contained(o.allow, kFetchWay);
+    ways.encode = llvm::is_contained(o.allow, kEncodeWay);
+    ways.invert = llvm::is_contained(o.allow, kInvertWay);
   }
   if (!o.hostMemory.empty())
     ways.hostBytes = llvm::cantFail(parseSize(o.hostMemory, "--host-memory"));

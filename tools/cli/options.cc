@@ -160,7 +160,7 @@ void addPlanFlags(CLI::App &verb, PlanFlags &o) {
       ->group(group)
       ->delimiter(',')
       ->allow_extra_args(false)
-      ->check(CLI::IsMember({kRecompute, kInvert, kFetch, kEncode}));
+      ->check(CLI::IsMember({kRecomputeWay, kInvertWay, kFetchWay, kEncodeWay}));
   verb.add_option("--host-memory", o.hostMemory,
                   "what --allow=fetch may take of the host's memory: 2GiB, 500MB, bytes; default: "
                   "what it needs")
@@ -173,7 +173,7 @@ void addPlanFlags(CLI::App &verb, PlanFlags &o) {
 }
 
 static llvm::Error checkWays(const PlanFlags &o) {
-  const bool fetches = llvm::is_contained(o.allow, kFetch);
+  const bool fetches = llvm::is_contained(o.allow, kFetchWay);
   if (!o.allow.empty() && !o.hasBudget())
     return usageError("--allow says how a plan within a budget is made; give --budget or "
                       "--memory-limit with it");

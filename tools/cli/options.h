@@ -17,8 +17,8 @@ constexpr const char *kAutoLayout = "auto", *kFirstLayout = "channels-first",
                      *kLastLayout = "channels-last";
 
 // Words of --allow.
-constexpr const char *kRecompute = "recompute", *kInvert = "invert", *kFetch = "fetch",
-                     *kEncode = "encode";
+constexpr const char *kRecomputeWay = "recompute", *kInvertWay = "invert", *kFetchWay = "fetch",
+                     *kEncodeWay = "encode";
 
 struct ModelOptions {
   std::string model; // path, or "-"

@@ -1,0 +1,301 @@
+#include "passes/invert/invert.h"
+
+#include "ir/spelling.h"
+#include "ir/storage.h"
+#include "passes/rebuild.h"
+#include "passes/rewrite/inverse_rules.h"
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/STLExtras.h"
+#include <queue>
+
+namespace isthmus {
+namespace {
+
+// A step makes values of the graph of others: a node runs, or a rule rebuilds an operand.
+struct Step {
+  NodeId node; // of the graph; none: a rule
+  const InverseRule *rule = nullptr;
+  std::vector<ValueId> reads, makes; // each once
+  double cost = 0;
+};
+
+// Which values can be had, and by which step: always the one that leads there at the least cost,
+// where what a step reads is had side by side (Knuth's generalization of Dijkstra's algorithm).
+class Inversion {
+public:
+  Inversion(const Graph &g, llvm::ArrayRef<ValueId> ys, llvm::ArrayRef<ValueId> xs)
+      : g_(g), ys_(ys.begin(), ys.end()), xs_(xs.begin(), xs.end()),
+        rules_(inverseRules(g, {[](ValueId) { return true; }, /*ofViews=*/true})),
+        by_(g.numValues()), isKnown_(g.numValues(), false), readers_(g.numValues()) {}
+
+  llvm::Expected<Graph> run() {
+    findUnknown();
+    listSteps();
+    search();
+    for (ValueId x : xs_)
+      if (!isKnown_[x.index])
+        return notFound(x);
+    return build();
+  }
+
+private:
+  // --- What is given
+
+  // `xs`, and the inputs that they were made of.
+  void findUnknown() {
+    isUnknown_.assign(g_.numValues(), false);
+    std::vector<ValueId> todo(xs_.begin(), xs_.end());
+    for (ValueId v : todo)
+      isUnknown_[v.index] = true;
+    for (size_t i = 0; i < todo.size(); ++i)
+      if (NodeId def = g_.value(todo[i]).def)
+        for (ValueId v : g_.node(def).operands) {
+          const Input *input = g_.inputOf(v);
+          const bool isGiven = input && input->kind != InputKind::Input;
+          if (!isGiven && !isUnknown_[v.index] && !llvm::is_contained(ys_, v)) {
+            isUnknown_[v.index] = true;
+            todo.push_back(v);
+          }
+        }
+  }
+
+  bool isGiven(ValueId v) const {
+    return llvm::is_contained(ys_, v) || (!g_.value(v).def && !isUnknown_[v.index]);
+  }
+
+  // --- Steps
+
+  void listSteps() {
+    for (uint32_t i = 0; i < g_.numNodes(); ++i) {
+      const Node &n = g_.node(NodeId(i));
+      if (n.phase != Phase::Forward || n.op->effect == Effect::Ordered)
+        continue;
+      Step s;
+      s.node = NodeId(i);
+      for (ValueId v : n.operands)
+        if (!llvm::is_contained(s.reads, v))
+          s.reads.push_back(v);
+      for (uint32_t r = 0; r < n.numResults; ++r)
+        s.makes.push_back(n.result(r));
+      s.cost = priceOf(g_.call(NodeId(i)));
+      add(std::move(s));
+    }
+    for (const InverseRule &rule : rules_.rules) {
+      Step s;
+      s.rule = &rule;
+      s.makes = {rule.rebuilds};
+      for (NodeId id : rules_.nodesOf(rule)) {
+        s.cost += priceOf(rules_.nodes.call(id));
+        for (ValueId v : rules_.nodes.node(id).operands)
+          addRead(s, v);
+      }
+      addRead(s, rule.made);
+      add(std::move(s));
+    }
+  }
+
+  void addRead(Step &s, ValueId ofRules) const {
+    if (rules_.nodes.value(ofRules).def)
+      return;
+    const ValueId v = rules_.standsFor[ofRules.index];
+    if (!llvm::is_contained(s.reads, v))
+      s.reads.push_back(v);
+  }
+
+  static double priceOf(const OpCall &call) {
+    const Cost c = costOf(call);
+    return 1 + c.flops + c.bytes;
+  }
+
+  void add(Step s) {
+    for (ValueId v : s.reads)
+      readers_[v.index].push_back(steps_.size());
+    missing_.push_back(s.reads.size());
+    steps_.push_back(std::move(s));
+  }
+
+  // --- The search
+
+  void search() {
+    using Entry = std::pair<double, size_t>; // a step, once all that it reads is known
+    std::priority_queue<Entry, std::vector<Entry>, std::greater<>> ready;
+    auto know = [&](ValueId v, double price) {
+      if (isKnown_[v.index])
+        return;
+      isKnown_[v.index] = true;
+      for (size_t s : readers_[v.index])
+        if (--missing_[s] == 0)
+          ready.push({price + steps_[s].cost, s});
+    };
+    for (size_t s = 0; s < steps_.size(); ++s)
+      if (missing_[s] == 0)
+        ready.push({steps_[s].cost, s});
+    for (uint32_t i = 0; i < g_.numValues(); ++i)
+      if (isGiven(ValueId(i)))
+        know(ValueId(i), 0);
+    while (!ready.empty()) {
+      auto [price, s] = ready.top();
+      ready.pop();
+      for (ValueId v : steps_[s].makes)
+        if (!isKnown_[v.index]) {
+          by_[v.index] = s + 1;
+          know(v, price);
+        }
+    }
+  }
+
+  // --- What is in the way
+
+  // The nodes whose results are known, or were given, although an operand is not.
+  llvm::Error notFound(ValueId x) const {
+    constexpr size_t kMost = 4;
+    std::string why;
+    size_t count = 0;
+    for (uint32_t i = 0; i < g_.numNodes(); ++i) {
+      const Node &n = g_.node(NodeId(i));
+      if (n.phase != Phase::Forward)
+        continue;
+      bool isMade = true, lacks = false;
+      for (uint32_t r = 0; r < n.numResults; ++r)
+        isMade &= isKnown_[n.result(r).index];
+      for (ValueId v : n.operands)
+        lacks |= !isKnown_[v.index];
+      if (isMade && lacks && ++count <= kMost)
+        why += (count > 1 ? ", '" : " '") + valueText(g_.nodeName(NodeId(i))) + "' (" + n.op->name +
+               ")";
+    }
+    std::string names;
+    for (ValueId y : ys_)
+      names += (names.empty() ? "'" : ", '") + valueText(g_.valueName(y)) + "'";
+    if (count == 0)
+      return makeError(ErrorKind::Unsupported,
+                       "'{0}' cannot be had from {1}: nothing that was made of it is known; give "
+                       "all that the graph makes of it",
+                       valueText(g_.valueName(x)), names);
+    if (count > kMost)
+      why += " and " + std::to_string(count - kMost) + " others";
+    return makeError(ErrorKind::Unsupported,
+                     "'{0}' cannot be had from {1}: no rule undoes{2} with what is known there",
+                     valueText(g_.valueName(x)), names, why);
+  }
+
+  // --- The graph
+
+  // What has to run for `xs`, in an order in which each step finds what it reads.
+  std::vector<size_t> neededSteps() const {
+    struct Frame {
+      size_t step, next = 0;
+    };
+    std::vector<size_t> order;
+    std::vector<char> isListed(steps_.size(), 0);
+    std::vector<Frame> stack;
+    auto need = [&](ValueId v) {
+      if (by_[v.index] && !isListed[by_[v.index] - 1]) {
+        isListed[by_[v.index] - 1] = 1;
+        stack.push_back({by_[v.index] - 1});
+      }
+    };
+    for (ValueId x : xs_) {
+      need(x);
+      while (!stack.empty()) {
+        Frame &f = stack.back();
+        if (f.next < steps_[f.step].reads.size()) {
+          need(steps_[f.step].reads[f.next++]);
+          continue;
+        }
+        order.push_back(f.step);
+        stack.pop_back();
+      }
+    }
+    return order;
+  }
+
+  llvm::Expected<Graph> build() {
+    const std::vector<size_t> order = neededSteps();
+    std::vector<bool> isRead(g_.numValues(), false);
+    for (size_t s : order)
+      for (ValueId v : steps_[s].reads)
+        isRead[v.index] = true;
+    Rebuilder r(g_);
+    for (ValueId y : ys_)
+      if (g_.value(y).def) {
+        auto in = r.to().addInput(InputKind::Input, g_.valueName(y), g_.type(y));
+        if (!in)
+          return in.takeError();
+        r.setMap(y, *in);
+      }
+    for (const Input &input : g_.inputs())
+      if (isGiven(input.value) &&
+          (isRead[input.value.index] || llvm::is_contained(ys_, input.value)))
+        r.copyInput(input, g_.type(input.value), input.init);
+    for (size_t s : order)
+      run(steps_[s], r);
+    std::vector<Rebuilder::OldOutput> outputs;
+    for (ValueId x : xs_)
+      outputs.push_back({x, {}});
+    Graph out = r.finish(outputs);
+    out.name = g_.name + ".inverse";
+    out.loss = {};
+    return out;
+  }
+
+  // What another step made stays as it is.
+  void run(const Step &s, Rebuilder &r) {
+    llvm::SmallVector<std::pair<ValueId, ValueId>, 4> stays;
+    const size_t me = size_t(&s - steps_.data()) + 1;
+    for (ValueId v : s.makes)
+      if (by_[v.index] != me && r.map(v))
+        stays.push_back({v, r.map(v)});
+    if (s.node)
+      r.copyNode(s.node);
+    else
+      r.setMap(s.rule->rebuilds, rebuild(*s.rule, r));
+    for (auto [v, now] : stays)
+      r.setMap(v, now);
+  }
+
+  ValueId rebuild(const InverseRule &rule, Rebuilder &r) {
+    auto now = [&](ValueId v) {
+      return rules_.nodes.value(v).def ? made_.lookup(v) : r.map(rules_.standsFor[v.index]);
+    };
+    for (NodeId id : rules_.nodesOf(rule)) {
+      const Node &n = rules_.nodes.node(id);
+      if (made_.count(n.firstResult)) // shared
+        continue;
+      llvm::SmallVector<ValueId, 4> operands;
+      for (ValueId v : n.operands)
+        operands.push_back(now(v));
+      llvm::SmallVector<std::string, 2> names;
+      for (uint32_t k = 0; k < n.numResults; ++k)
+        names.push_back(r.freshName(g_.valueName(rule.rebuilds).str() + ".inv"));
+      const NodeId to =
+          llvm::cantFail(r.to().addNode(*n.op, operands, n.attrs, names, Phase::Forward));
+      for (uint32_t k = 0; k < n.numResults; ++k)
+        made_[n.result(k)] = r.to().node(to).result(k);
+    }
+    const ValueId made = now(rule.made);
+    const llvm::StringRef name = g_.valueName(rule.rebuilds);
+    if (r.to().value(made).def && !r.to().find(name))
+      r.to().rename(made, name);
+    return made;
+  }
+
+  const Graph &g_;
+  const std::vector<ValueId> ys_, xs_;
+  const InverseRules rules_;
+  std::vector<Step> steps_;
+  std::vector<size_t> missing_; // by step: reads that are not known
+  std::vector<size_t> by_;      // by value: the step that makes it, from 1
+  std::vector<bool> isKnown_, isUnknown_;
+  std::vector<std::vector<size_t>> readers_; // by value: steps
+  llvm::DenseMap<ValueId, ValueId> made_;    // by value of the rules
+};
+
+} // namespace
+
+llvm::Expected<Graph> inverseOf(const Graph &g, llvm::ArrayRef<ValueId> ys,
+                                llvm::ArrayRef<ValueId> xs) {
+  return Inversion(g, ys, xs).run();
+}
+
+} // namespace isthmus
