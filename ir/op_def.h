@@ -15,6 +15,7 @@ namespace isthmus {
 
 class Builder;
 class Graph;
+class ValueFacts;
 struct Node;
 struct OpDef;
 
@@ -96,7 +97,9 @@ struct ExpandContext {
   ValueList operands;
 };
 
-// Handed to an inverse rule: `results` are the node's results, other operands may be read.
+// Handed to an inverse rule: `results` are the node's results, other operands may be read. A rule
+// that reads weights alone in some of its nodes (the inverse of a matrix) has them first, so that
+// they may run once for all.
 struct InverseContext {
   Builder &b;
   const Attrs &attrs;
@@ -137,6 +140,9 @@ enum Trait : uint32_t {
                            // result 0 is complete where result 1, a token, was waited for
   kWait = 1 << 8,          // waits for operand 1, a token, which came with operand 0
 };
+
+// What is known of the elements of a value, NaN apart. Each says more than the one before.
+enum class Sign : uint8_t { Any, NonZero, Positive };
 
 // What a node does beside giving its results. Whatever it is, order alone never changes a result:
 // who must come before whom follows from what they read.
@@ -197,8 +203,20 @@ struct OpDef {
   // not.
   ValueId (*sumWith)(Builder &, NodeId n, ValueId other) = nullptr;
 
-  // Operand i rebuilt from the results and the other operands; null where there is no inverse.
+  // Operand i rebuilt from the results and the other operands; null where there is no inverse. None
+  // where there is none for this operand, these attributes or these types.
   ValueId (*inverse)(InverseContext &, size_t operand) = nullptr;
+  // Whether a graph promises what the inverse in operand i takes for granted of the node's other
+  // operands: a factor that is never zero, a matrix that is a weight. Null: it takes nothing for
+  // granted.
+  bool (*inverseHolds)(const ValueFacts &, const Node &, size_t operand) = nullptr;
+  // Whether operands come back bit for bit, -0 and NaN included. Otherwise they are rounded:
+  // elements of f32, drawn as the row's examples are, come back within `inverseError` (1 + |x|).
+  bool inverseKeepsBits = false;
+  double inverseError = 1e-6;
+
+  // What is known of all results, by what is known of each operand; null: nothing.
+  Sign (*sign)(const Attrs &, llvm::ArrayRef<Sign> operands) = nullptr;
 
   // Null: one flop for each result element, and the bytes of all operands and results.
   Cost (*cost)(const OpCall &) = nullptr;

@@ -137,7 +137,7 @@ std::string gradientText(const OpDef &op) {
   return out + (g.secondExists ? "; differentiable again." : "; not differentiable again.");
 }
 
-// Which operands can be rebuilt, and by what.
+// Which operands can be rebuilt, by what, and how well.
 std::string inverseText(const OpDef &op) {
   std::vector<std::string> found;
   OpNames ops;
@@ -161,7 +161,14 @@ std::string inverseText(const OpDef &op) {
         found.push_back(name);
     }
   }
-  return codes(found) + (ops.empty() ? "" : ", by " + codes(ops));
+  std::string out = codes(found) + (ops.empty() ? "" : ", by " + codes(ops));
+  if (op.inverseKeepsBits)
+    out += "; bit for bit";
+  else
+    out += llvm::formatv("; rounded, f32 to {0} of 1 + |x| for operands in [{1}, {2}]",
+                         floatText(op.inverseError), floatText(op.low), floatText(op.high))
+               .str();
+  return out + (op.inverseHolds ? "; only where the graph promises that it exists" : "");
 }
 
 // Whether a call is right, and computed. Only plain kernels are asked: what others take depends on
@@ -331,9 +338,11 @@ std::string opsReference() {
         "without a value must be\n"
      << "given. Broadcasting is numpy's. Examples are calls on operand types, with the types of "
         "the results; the tests\n"
-     << "run each of them. \"Inverse\" names the operands that can be rebuilt from the result, "
-        "\"In place\" the results\n"
-     << "that a kernel may write over an operand.\n\n";
+     << "run each of them. \"Inverse\" names the operands that can be rebuilt from the result, and "
+        "how well; some are asked for\n"
+     << "only where the graph promises what they need: a factor that is never zero (an "
+        "exponential, a weight), a matrix that\n"
+     << "is a weight. \"In place\" names the results that a kernel may write over an operand.\n\n";
   for (size_t i = 0; i < families.size(); ++i) {
     os << "- **" << kFamilies[i].title << "**:";
     const char *separator = " ";

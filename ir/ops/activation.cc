@@ -17,6 +17,12 @@ llvm::Expected<TypeList> inferElu(const InferContext &c) {
   return inferUnary(c);
 }
 
+llvm::Expected<TypeList> inferEluInverse(const InferContext &c) {
+  if (c.attrs.getFloat("alpha") == 0)
+    return c.error("expects an alpha other than 0, by which elu has no inverse");
+  return inferElu(c);
+}
+
 llvm::Expected<TypeList> inferPrelu(const InferContext &c) {
   if (llvm::Error e = c.expectFloat(0))
     return e;
@@ -106,6 +112,32 @@ ValueList expandHardSwishGrad(ExpandContext &c) { // h + x h', h = hard_sigmoid(
   return {b.mul(c.operands[0], b.add(h, b.mul(x, slope)))};
 }
 
+// --- Inverses, and a row that is there for one
+
+ValueId inverseElu(InverseContext &c, size_t) {
+  return c.attrs.getFloat("alpha") == 0 ? ValueId()
+                                        : c.b.create("elu_inverse", {c.results[0]}, c.attrs);
+}
+ValueId inverseEluInverse(InverseContext &c, size_t) {
+  return c.b.create("elu", {c.results[0]}, c.attrs);
+}
+// x / scale above zero, else width log(1 + x / (scale alpha))
+ValueList expandEluInverse(ExpandContext &c) {
+  Builder &b = c.b;
+  ValueId x = c.operands[0];
+  double alpha = c.attrs.getFloat("alpha"), scale = c.attrs.getFloat("scale"),
+         width = c.attrs.getFloat("width");
+  ValueId low = b.scale(b.create("clamp", {x}, between(-INFINITY, 0)), 1 / (scale * alpha));
+  ValueId bent = b.scale(b.create("log1p", {low}), width);
+  ValueId positive = b.create("greater", {x, b.zeros(Type(b.type(x).dtype, {}))});
+  return {b.create("where", {positive, b.scale(x, 1 / scale), bent})};
+}
+ValueId inverseSoftsign(InverseContext &c, size_t) { // y / (1 - |y|)
+  ValueId y = c.results[0];
+  ValueId size = c.b.create("abs", {y});
+  return c.b.div(y, c.b.create("affine", {size}, {{"scale", -1.0}, {"shift", 1.0}}));
+}
+
 } // namespace
 
 void registerActivationOps(OpRegistry &r) {
@@ -120,8 +152,17 @@ void registerActivationOps(OpRegistry &r) {
                  vjpElu),
            bends, {"elu(f64[2, 3])", "elu(f64[2, 5]) {alpha = 1.5, scale = 2.0, width = 0.5}"});
   elu.infer = inferElu;
-  r.add(std::move(elu));
-  r.add(unary("softsign", "x / (1 + |x|).", vjpSoftsign, -2, 2, nullptr));
+  r.add(withInverse(std::move(elu), inverseElu));
+  OpDef eluInverse = with(
+      unary("elu_inverse", "The inverse of elu with the same attributes, alpha not being zero.",
+            nullptr, -0.8, 2),
+      bends,
+      {"elu_inverse(f64[2, 3])", "elu_inverse(f64[2, 5]) {alpha = 1.5, scale = 2.0, width = 0.5}"});
+  eluInverse.infer = inferEluInverse;
+  eluInverse.expand = expandEluInverse;
+  r.add(withInverse(std::move(eluInverse), inverseEluInverse));
+  r.add(withInverse(unary("softsign", "x / (1 + |x|).", vjpSoftsign, -2, 2, nullptr),
+                    inverseSoftsign));
   r.add(unary("mish", "x tanh(softplus(x)).", vjpMish));
   std::vector<AttrDef> alpha = {{"alpha", AttrKind::Float, 1.0, "what x is multiplied by inside"}};
   r.add(with(unary("swish", "x sigmoid(alpha x).", vjpSwish), alpha,

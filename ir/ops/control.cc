@@ -1,6 +1,7 @@
 // Ops that compute nothing: they say something about a value to the passes.
 
 #include "ir/ops/families.h"
+#include "ir/ops/signs.h"
 
 namespace isthmus {
 namespace {
@@ -22,6 +23,8 @@ void registerControlOps(OpRegistry &r) {
         .infer = inferSame,
         .vjp = vjpIdentity,
         .inverse = inverseIdentity,
+        .inverseKeepsBits = true,
+        .sign = signOfOperands,
         .examples = {"identity(f64[2, 3])"}},
        {.name = "stop_gradient",
         .doc =
@@ -32,6 +35,9 @@ void registerControlOps(OpRegistry &r) {
         .traits = kView | kStopsGradient,
         .infer = inferSame,
         .differentiable = Differentiable::ZeroGradient,
+        .inverse = inverseIdentity,
+        .inverseKeepsBits = true,
+        .sign = signOfOperands,
         .examples = {"stop_gradient(f64[2, 3])"}}});
 }
 

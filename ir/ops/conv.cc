@@ -8,6 +8,8 @@
 #include "ir/ops/channels.h"
 #include "ir/ops/families.h"
 #include "ir/ops/window.h"
+#include "ir/value_facts.h"
+#include "llvm/ADT/STLExtras.h"
 
 namespace isthmus {
 namespace {
@@ -240,6 +242,49 @@ ValueList vjpConvWeightGrad(VjpContext &c) { // grad(0) has w's shape
                      : ValueId()};
 }
 
+// --- Inverses: of a window of one element that stands on every one. Then the three rows multiply
+// the channels of each pixel by a matrix, or by one for each group.
+
+bool isProductPerPixel(const InverseContext &c, const Type &w) {
+  auto all = [&](const char *name, int64_t value) {
+    return llvm::all_of(c.attrs.getInts(name), [&](int64_t i) { return i == value; });
+  };
+  int64_t axis = channelAxis(c.attrs, w.rank());
+  for (int64_t a = 1; a < w.rank(); ++a)
+    if (a != axis && w.dims[a] != 1)
+      return false;
+  return all("strides", 1) && all("pads", 0) && w.dims[0] % c.attrs.getInt("groups") == 0 &&
+         w.dims[0] / c.attrs.getInt("groups") == w.dims[axis];
+}
+
+// The row `op` with the inverse of `w`, and with the bias that this takes away. The matrices
+// multiply columns of channels, or `transposed` do.
+ValueId inversePerPixel(InverseContext &c, size_t wanted, const char *op, bool transposed) {
+  Builder &b = c.b;
+  if (wanted != 0 || !isProductPerPixel(c, b.type(c.operands[1])))
+    return ValueId();
+  const Dims dims = b.type(c.operands[1]).dims;
+  int64_t groups = c.attrs.getInt("groups"), each = dims[0] / groups;
+  ValueId inverse = b.create("inverse", {b.reshape(c.operands[1], {groups, each, each})});
+  ValueList operands = {c.results[0], b.reshape(inverse, dims)};
+  if (c.operands.size() > 2) {
+    ValueId bias = b.reshape(c.operands[2], {groups, each, 1});
+    bias = b.create("matmul", {inverse, bias}, {{"transpose_a", transposed}});
+    operands.push_back(b.neg(b.reshape(bias, {dims[0]})));
+  }
+  return b.create(op, operands, windowAttrs(c.attrs));
+}
+
+ValueId inverseConv(InverseContext &c, size_t wanted) {
+  return inversePerPixel(c, wanted, "conv", false);
+}
+ValueId inverseConvTranspose(InverseContext &c, size_t wanted) {
+  return inversePerPixel(c, wanted, "conv_transpose", true);
+}
+bool filterIsWeight(const ValueFacts &facts, const Node &n, size_t) {
+  return facts.isWeight(n.operands[1]);
+}
+
 // --- Cost: every element of g meets every weight of its output channel.
 
 Cost costOfForm(const OpCall &c, const Type &g, const Type &w) {
@@ -294,6 +339,9 @@ void registerConvOps(OpRegistry &r) {
           .traits = kContraction,
           .infer = inferConv,
           .vjp = vjpConv,
+          .inverse = inverseConv,
+          .inverseHolds = filterIsWeight,
+          .inverseError = 1e-5,
           .cost = costConv,
           .examples =
               {"conv(f64[2, 3, 7], f64[4, 3, 3])",
@@ -315,7 +363,9 @@ void registerConvOps(OpRegistry &r) {
                "strides = [1, 2], dilations = [2, 1]}",
                "conv(f64[2, 3, 4, 5], f64[6, 1, 1, 5]) {channels_last = true}",
                "conv(f64[1, 4, 3, 5, 2], f64[2, 2, 3, 2, 2]) {channels_last = true, strides = [1, "
-               "2, 2], pads = [0, 1, 1, 1, 1, 0]}"}},
+               "2, 2], pads = [0, 1, 1, 1, 1, 0]}",
+               "conv(f64[2, 4, 3, 2], f64[4, 2, 1, 1], f64[4]) {groups = 2}",
+               "conv(f64[2, 5, 3], f64[3, 1, 3]) {channels_last = true}"}},
          {.name = "conv_transpose",
           .doc = "The transpose of conv: the gradient of conv for x, given that of its result. "
                  "Also a layer of its "
@@ -328,6 +378,9 @@ void registerConvOps(OpRegistry &r) {
           .traits = kContraction,
           .infer = inferConvTranspose,
           .vjp = vjpConvTranspose,
+          .inverse = inverseConvTranspose,
+          .inverseHolds = filterIsWeight,
+          .inverseError = 1e-5,
           .cost = costConvTranspose,
           .examples = {"conv_transpose(f64[2, 4, 5], f64[4, 3, 3], f64[3])",
                        "conv_transpose(f64[2, 4, 4], f64[4, 3, 3]) {strides = [2], pads = [1, 0], "
@@ -345,7 +398,9 @@ void registerConvOps(OpRegistry &r) {
                        "conv_transpose(f64[1, 3, 2, 6], f64[6, 3, 2, 2], f64[4]) {channels_last = "
                        "true, groups = 2, strides = [2, 1], pads = [1, 0, 0, 1]}",
                        "conv_transpose(f64[1, 2, 2, 3, 2], f64[2, 2, 2, 2, 3]) {channels_last = "
-                       "true, dilations = [1, 2, 1]}"}},
+                       "true, dilations = [1, 2, 1]}",
+                       "conv_transpose(f64[2, 4, 3], f64[4, 2, 1], f64[4]) {groups = 2}",
+                       "conv_transpose(f64[2, 5, 3], f64[3, 1, 3]) {channels_last = true}"}},
          {.name = "conv_weight_grad",
           .doc = "The gradient of conv for w, given that of its result and x.",
           .operands = "g x",

@@ -3,6 +3,8 @@
 // node and no temporaries; those rows have gradients in turn.
 
 #include "ir/ops/elementwise_rows.h"
+#include "ir/ops/signs.h"
+#include "ir/value_facts.h"
 #include <algorithm>
 #include <cmath>
 
@@ -166,8 +168,11 @@ ValueList vjpGelu(VjpContext &c) {
 ValueList vjpClamp(VjpContext &c) {
   return {c.b.create("clamp_grad", {c.grad(0), c.operand(0)}, c.attrs)};
 }
+// With a slope that is not negative the result is positive where the operand is: then the operand
+// need not be kept.
 ValueList vjpLeakyRelu(VjpContext &c) {
-  return {c.b.create("leaky_relu_grad", {c.grad(0), c.operand(0)}, c.attrs)};
+  ValueId v = c.attrs.getFloat("alpha") >= 0 ? c.result(0) : c.operand(0);
+  return {c.b.create("leaky_relu_grad", {c.grad(0), v}, c.attrs)};
 }
 
 // Rows f_grad(g, x) of piecewise linear f: linear in g, piecewise constant in x.
@@ -219,22 +224,79 @@ ValueList expandGeluGrad(ExpandContext &c) {
 
 // --- Inverses
 
+// Whether the operand was not repeated along any axis.
+bool isWhole(const InverseContext &c) { return c.b.type(c.results[0]) == c.want; }
+
 ValueId inverseAdd(InverseContext &c, size_t i) {
-  return c.b.type(c.results[0]) == c.want ? c.b.sub(c.results[0], c.operands[1 - i]) : ValueId();
+  return isWhole(c) ? c.b.sub(c.results[0], c.operands[1 - i]) : ValueId();
 }
 ValueId inverseSub(InverseContext &c, size_t i) {
-  if (c.b.type(c.results[0]) != c.want)
+  if (!isWhole(c))
     return ValueId();
   return i == 0 ? c.b.add(c.results[0], c.operands[1]) : c.b.sub(c.operands[0], c.results[0]);
 }
-ValueId inverseNeg(InverseContext &c, size_t) { return c.b.neg(c.results[0]); }
-ValueId inverseExp(InverseContext &c, size_t) { return c.b.create("log", {c.results[0]}); }
+// Integers lose bits in a product or a quotient.
+ValueId inverseMul(InverseContext &c, size_t i) {
+  return isWhole(c) && isFloat(c.want.dtype) ? c.b.div(c.results[0], c.operands[1 - i]) : ValueId();
+}
+ValueId inverseDiv(InverseContext &c, size_t i) {
+  if (!isWhole(c) || !isFloat(c.want.dtype))
+    return ValueId();
+  return i == 0 ? c.b.mul(c.results[0], c.operands[1]) : c.b.div(c.operands[0], c.results[0]);
+}
+bool otherIsNeverZero(const ValueFacts &facts, const Node &n, size_t i) {
+  return facts.isNeverZero(n.operands[1 - i]);
+}
+
+constexpr char kLog[] = "log", kExp[] = "exp", kSquare[] = "square", kReciprocal[] = "reciprocal",
+               kAtanh[] = "atanh", kLogit[] = "logit", kSoftplusInverse[] = "softplus_inverse",
+               kNeg[] = "neg";
+
+ValueId inverseRsqrt(InverseContext &c, size_t) { // over the square: x = y^-2
+  return c.b.create("reciprocal", {c.b.create("square", {c.results[0]})});
+}
+ValueId inverseLeakyRelu(InverseContext &c, size_t) {
+  double alpha = c.attrs.getFloat("alpha");
+  if (!(alpha > 0))
+    return ValueId();
+  return c.b.create("leaky_relu", {c.results[0]}, {{"alpha", 1 / alpha}});
+}
+// Of floats alone: a type that holds all values of another gives them back.
+ValueId inverseCast(InverseContext &c, size_t) {
+  DType from = c.want.dtype, to = c.b.type(c.results[0]).dtype;
+  bool holdsAll = from == to || (isFloat(from) && to == DType::F64) ||
+                  (isFloat(from) && from != DType::F64 && to == DType::F32);
+  return holdsAll ? c.b.cast(c.results[0], from) : ValueId();
+}
 ValueId inverseAffine(InverseContext &c, size_t) {
   double s = c.attrs.getFloat("scale");
-  if (s == 0)
+  if (s == 0 || !isFloat(c.want.dtype))
     return ValueId();
   return c.b.create("affine", {c.results[0]},
                     {{"scale", 1 / s}, {"shift", -c.attrs.getFloat("shift") / s}});
+}
+
+// --- Signs
+
+Sign signAdd(const Attrs &, llvm::ArrayRef<Sign> s) {
+  return s[0] == Sign::Positive && s[1] == Sign::Positive ? Sign::Positive : Sign::Any;
+}
+Sign signMaximum(const Attrs &, llvm::ArrayRef<Sign> s) {
+  return s[0] == Sign::Positive || s[1] == Sign::Positive ? Sign::Positive : Sign::Any;
+}
+Sign signAffine(const Attrs &attrs, llvm::ArrayRef<Sign> s) {
+  double scale = attrs.getFloat("scale"), shift = attrs.getFloat("shift");
+  if (s[0] == Sign::Positive && scale >= 0 && shift >= 0 && scale + shift > 0)
+    return Sign::Positive;
+  return s[0] != Sign::Any && scale != 0 && shift == 0 ? Sign::NonZero : Sign::Any;
+}
+Sign signClamp(const Attrs &attrs, llvm::ArrayRef<Sign>) {
+  return attrs.getFloat("min") > 0 ? Sign::Positive : Sign::Any;
+}
+// Whole numbers round to zero.
+Sign signCast(const Attrs &attrs, llvm::ArrayRef<Sign> s) {
+  auto to = parseDType(attrs.getString("type"));
+  return to && isFloat(*to) ? s[0] : Sign::Any;
 }
 
 // --- Rows
@@ -246,23 +308,30 @@ OpDef ofNumbers(OpDef row) {
   return row;
 }
 
-OpDef withInverse(OpDef row, ValueId (*inverse)(InverseContext &, size_t)) {
-  row.inverse = inverse;
-  return row;
-}
-
 } // namespace
 
 void registerElementwiseOps(OpRegistry &r) {
-  r.add(withInverse(binary("add", "The sum, with numpy's broadcasting.", vjpAdd), inverseAdd));
+  r.add(withSign(
+      withInverse(binary("add", "The sum, with numpy's broadcasting.", vjpAdd), inverseAdd),
+      signAdd));
   r.add(
       withInverse(binary("sub", "The difference, with numpy's broadcasting.", vjpSub), inverseSub));
-  r.add(binary("mul", "The product, with numpy's broadcasting.", vjpMul));
-  r.add(binary("div", "The quotient, with numpy's broadcasting; integers round towards zero.",
-               vjpDiv, 0.5, 2));
+  OpDef mul =
+      withInverse(binary("mul", "The product, with numpy's broadcasting.", vjpMul), inverseMul);
+  mul.inverseHolds = otherIsNeverZero;
+  r.add(withSign(std::move(mul), signOfOperands));
+  OpDef div = withInverse(
+      binary("div", "The quotient, with numpy's broadcasting; integers round towards zero.", vjpDiv,
+             0.5, 2),
+      inverseDiv);
+  div.inverseHolds = otherIsNeverZero;
+  div.sign = signOfOperands;
+  r.add(std::move(div));
   r.add(binary("pow", "The power a to the b, with numpy's broadcasting.", vjpPow, 0.5, 2));
-  r.add(binary("maximum", "The larger of two, with numpy's broadcasting; NaN if either is.",
-               vjpMaximum));
+  r.add(
+      withSign(binary("maximum", "The larger of two, with numpy's broadcasting; NaN if either is.",
+                      vjpMaximum),
+               signMaximum));
   r.add(binary("minimum", "The smaller of two, with numpy's broadcasting; NaN if either is.",
                vjpMinimum));
 
@@ -293,6 +362,9 @@ void registerElementwiseOps(OpRegistry &r) {
         .traits = kElementwise | kNotACheckpoint,
         .infer = inferCast,
         .vjp = vjpCast,
+        .inverse = inverseCast,
+        .inverseKeepsBits = true,
+        .sign = signCast,
         .examples = {"cast(f64[2, 3]) {type = f32}", "cast(i64[3]) {type = f64}",
                      "cast(f64[2, 3]) {type = f64}"}},
        {.name = "affine",
@@ -305,29 +377,44 @@ void registerElementwiseOps(OpRegistry &r) {
         .infer = inferNumber,
         .vjp = vjpAffine,
         .inverse = inverseAffine,
+        .sign = signAffine,
         .inPlace = overFirst(),
         .examples = {"affine(f64[2, 3]) {scale = -1.5, shift = 0.25}"}}});
 
-  r.add(withInverse(ofNumbers(unary("neg", "The negative.", vjpNeg, -2, 2, nullptr)), inverseNeg));
-  r.add(ofNumbers(unary("abs", "The absolute value.", vjpAbs, -2, 2, nullptr)));
+  OpDef neg = withInverse(ofNumbers(unary("neg", "The negative.", vjpNeg, -2, 2, nullptr)),
+                          inverseBy<kNeg>);
+  neg.inverseKeepsBits = true;
+  r.add(withSign(std::move(neg), signIfNonZero));
+  r.add(
+      withSign(ofNumbers(unary("abs", "The absolute value.", vjpAbs, -2, 2, nullptr)), signOfSize));
   OpDef sign = ofNumbers(unary("sign", "-1, 0 or 1.", nullptr, -2, 2, nullptr));
   sign.differentiable = Differentiable::ZeroGradient;
   r.add(std::move(sign));
-  r.add(withInverse(unary("exp", "The exponential.", vjpExp), inverseExp));
-  r.add(unary("log", "The natural logarithm.", vjpLog, 0.5, 2));
-  r.add(unary("sqrt", "The square root.", vjpSqrt, 0.5, 2));
-  r.add(unary("rsqrt", "One over the square root.", vjpRsqrt, 0.5, 2));
-  r.add(unary("reciprocal", "One over the operand.", vjpReciprocal, 0.5, 2));
-  r.add(ofNumbers(unary("square", "The square.", vjpSquare, -2, 2, nullptr)));
+  r.add(withSign(withInverse(unary("exp", "The exponential.", vjpExp), inverseBy<kLog>),
+                 signPositive));
+  r.add(withInverse(unary("log", "The natural logarithm.", vjpLog, 0.5, 2), inverseBy<kExp>));
+  r.add(
+      withSign(withInverse(unary("sqrt", "The square root.", vjpSqrt, 0.5, 2), inverseBy<kSquare>),
+               signOfOperands));
+  r.add(withSign(
+      withInverse(unary("rsqrt", "One over the square root.", vjpRsqrt, 0.5, 2), inverseRsqrt),
+      signPositive));
+  r.add(withSign(withInverse(unary("reciprocal", "One over the operand.", vjpReciprocal, 0.5, 2),
+                             inverseBy<kReciprocal>),
+                 signOfOperands));
+  r.add(withSign(ofNumbers(unary("square", "The square.", vjpSquare, -2, 2, nullptr)), signOfSize));
   r.add(unary("sin", "The sine of radians.", vjpSin));
   r.add(unary("cos", "The cosine of radians.", vjpCos));
   r.add(unary("erf", "The Gauss error function.", vjpErf));
-  r.add(unary("softplus", "log(1 + exp(x)).", vjpSoftplus));
+  r.add(withSign(
+      withInverse(unary("softplus", "log(1 + exp(x)).", vjpSoftplus), inverseBy<kSoftplusInverse>),
+      signPositive));
 
   r.add(
       ofNumbers(unary("relu", "The operand where positive, else zero.", vjpRelu, -2, 2, nullptr)));
-  r.add(unary("tanh", "The hyperbolic tangent.", vjpTanh));
-  r.add(unary("sigmoid", "1 / (1 + exp(-x)).", vjpSigmoid));
+  r.add(withInverse(unary("tanh", "The hyperbolic tangent.", vjpTanh), inverseBy<kAtanh>));
+  r.add(withSign(withInverse(unary("sigmoid", "1 / (1 + exp(-x)).", vjpSigmoid), inverseBy<kLogit>),
+                 signPositive));
   r.add(unary("silu", "x * sigmoid(x).", vjpSilu));
   std::vector<AttrDef> approximate = {{"approximate", AttrKind::String, std::string("none"),
                                        "none: by erf; tanh: the approximation by tanh"}};
@@ -341,9 +428,12 @@ void registerElementwiseOps(OpRegistry &r) {
       with(unary("clamp", "The operand, no less than min and no more than max.", vjpClamp), bounds,
            {"clamp(f64[2, 5]) {min = 0.0, max = 1.0}"});
   clamp.infer = inferClamp;
+  clamp.sign = signClamp;
   r.add(std::move(clamp));
-  r.add(with(unary("leaky_relu", "The operand where positive, else alpha times it.", vjpLeakyRelu),
-             alpha));
+  r.add(withInverse(
+      with(unary("leaky_relu", "The operand where positive, else alpha times it.", vjpLeakyRelu),
+           alpha, {"leaky_relu(f64[2, 3])", "leaky_relu(f64[2, 3]) {alpha = -0.25}"}),
+      inverseLeakyRelu));
 
   OpDef reluGrad = gradRow("relu_grad",
                            "g where v, the result or operand of relu, is positive, or the mask of "

@@ -152,6 +152,16 @@ OpDef gradRow(const char *name, const char *doc, ValueList (*vjp)(VjpContext &),
   return row;
 }
 
+OpDef withInverse(OpDef row, ValueId (*inverse)(InverseContext &, size_t)) {
+  row.inverse = inverse;
+  return row;
+}
+
+OpDef withSign(OpDef row, Sign (*sign)(const Attrs &, llvm::ArrayRef<Sign>)) {
+  row.sign = sign;
+  return row;
+}
+
 OpDef with(OpDef row, std::vector<AttrDef> attrs, std::vector<std::string> examples) {
   row.attrs = std::move(attrs);
   if (!examples.empty())

@@ -31,6 +31,13 @@ OpDef compare(const char *name, const char *doc);
 OpDef gradRow(const char *name, const char *doc, ValueList (*vjp)(VjpContext &),
               ValueList (*expand)(ExpandContext &), std::vector<AttrDef> attrs = {});
 OpDef with(OpDef row, std::vector<AttrDef> attrs, std::vector<std::string> examples = {});
+OpDef withInverse(OpDef row, ValueId (*inverse)(InverseContext &, size_t));
+OpDef withSign(OpDef row, Sign (*sign)(const Attrs &, llvm::ArrayRef<Sign>));
+
+// An inverse that is another row of one operand.
+template <const char *row> ValueId inverseBy(InverseContext &c, size_t) {
+  return c.b.create(row, {c.results[0]});
+}
 
 // --- Parts of the family that are files of their own
 void registerMathOps(OpRegistry &r);       // math.cc: functions of one number, rounding, remainders

@@ -23,8 +23,8 @@ llvm::Expected<TypeList> inferDet(const InferContext &c) {
   return TypeList{c.operand(0).with(llvm::makeArrayRef(c.operand(0).dims).drop_back(2))};
 }
 
-// g det(A) A^-T (Jacobi's formula). Of a singular matrix, whose inverse is not there, it is NaN.
-ValueList vjpDet(VjpContext &c) {
+// g A^-T, g being one number for each matrix.
+ValueId timesInverse(VjpContext &c, ValueId g) {
   Builder &b = c.b;
   Dims dims = c.type(c.operand(0)).dims;
   Ints swap;
@@ -33,7 +33,15 @@ ValueList vjpDet(VjpContext &c) {
   std::swap(swap[dims.size() - 1], swap[dims.size() - 2]);
   ValueId turned = b.transpose(b.create("inverse", {c.operand(0)}), swap);
   dims[dims.size() - 1] = dims[dims.size() - 2] = 1;
-  return {b.mul(b.reshape(b.mul(c.grad(0), c.result(0)), dims), turned)};
+  return b.mul(b.reshape(g, dims), turned);
+}
+
+// g det(A) A^-T (Jacobi's formula). Of a singular matrix, whose inverse is not there, it is NaN.
+ValueList vjpDet(VjpContext &c) { return {timesInverse(c, c.b.mul(c.grad(0), c.result(0)))}; }
+ValueList vjpLogAbsDet(VjpContext &c) { return {timesInverse(c, c.grad(0))}; }
+
+ValueList expandLogAbsDet(ExpandContext &c) {
+  return {c.b.create("log", {c.b.create("abs", {c.b.create("det", {c.operands[0]})})})};
 }
 
 ValueList vjpInverse(VjpContext &c) { // -Y^T g Y^T
@@ -54,23 +62,36 @@ Cost costSquare(const OpCall &c) {
 } // namespace
 
 void registerLinalgOps(OpRegistry &r) {
-  r.add({{.name = "det",
-          .doc = "The determinants of the matrices in the last two axes.",
-          .operands = "x",
-          .results = "y",
-          .infer = inferDet,
-          .vjp = vjpDet,
-          .cost = costSquare,
-          .examples = {"det(f64[3, 3])", "det(f64[2, 2, 2])", "det(f64[1, 1])"}},
-         {.name = "inverse",
-          .doc = "The inverses of the matrices in the last two axes; NaN of one that has none.",
-          .operands = "x",
-          .results = "y",
-          .infer = inferSquare,
-          .vjp = vjpInverse,
-          .inverse = inverseInverse,
-          .cost = costSquare,
-          .examples = {"inverse(f64[2, 2])", "inverse(f64[2, 3, 3])"}}});
+  r.add(
+      {{.name = "det",
+        .doc = "The determinants of the matrices in the last two axes.",
+        .operands = "x",
+        .results = "y",
+        .infer = inferDet,
+        .vjp = vjpDet,
+        .cost = costSquare,
+        .examples = {"det(f64[3, 3])", "det(f64[2, 2, 2])", "det(f64[1, 1])"}},
+       {.name = "logabsdet",
+        .doc = "The logarithms of the absolute determinants of the matrices in the last two axes, "
+               "also where the determinants themselves are too large or too small for a float; "
+               "minus infinity of a singular one.",
+        .operands = "x",
+        .results = "y",
+        .infer = inferDet,
+        .vjp = vjpLogAbsDet,
+        .expand = expandLogAbsDet,
+        .cost = costSquare,
+        .examples = {"logabsdet(f64[3, 3])", "logabsdet(f64[2, 2, 2])", "logabsdet(f64[1, 1])"}},
+       {.name = "inverse",
+        .doc = "The inverses of the matrices in the last two axes; NaN of one that has none.",
+        .operands = "x",
+        .results = "y",
+        .infer = inferSquare,
+        .vjp = vjpInverse,
+        .inverse = inverseInverse,
+        .inverseError = 1e-5,
+        .cost = costSquare,
+        .examples = {"inverse(f64[2, 2])", "inverse(f64[2, 3, 3])"}}});
 }
 
 } // namespace isthmus

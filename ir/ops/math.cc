@@ -2,6 +2,7 @@
 // number one is.
 
 #include "ir/ops/elementwise_rows.h"
+#include "ir/ops/signs.h"
 #include <cmath>
 
 namespace isthmus {
@@ -55,10 +56,20 @@ ValueList vjpMod(VjpContext &c) {
   return out;
 }
 
-ValueId inverseLog1p(InverseContext &c, size_t) { return c.b.create("expm1", {c.results[0]}); }
-ValueId inverseExpm1(InverseContext &c, size_t) { return c.b.create("log1p", {c.results[0]}); }
-ValueId inverseSinh(InverseContext &c, size_t) { return c.b.create("asinh", {c.results[0]}); }
-ValueId inverseAsinh(InverseContext &c, size_t) { return c.b.create("sinh", {c.results[0]}); }
+// --- Inverses, and rows that are there for them
+
+constexpr char kLog1p[] = "log1p", kExpm1[] = "expm1", kSinh[] = "sinh", kAsinh[] = "asinh",
+               kCosh[] = "cosh", kTanh[] = "tanh", kSin[] = "sin", kCos[] = "cos", kTan[] = "tan",
+               kSigmoid[] = "sigmoid", kSoftplus[] = "softplus";
+
+ValueList expandLogit(ExpandContext &c) { // log(x / (1 - x))
+  ValueId x = c.operands[0];
+  return {c.b.create("log", {c.b.div(x, c.b.shift(c.b.neg(x), 1))})};
+}
+ValueList expandSoftplusInverse(ExpandContext &c) { // x + log(1 - exp(-x))
+  ValueId x = c.operands[0], rest = c.b.neg(c.b.create("expm1", {c.b.neg(x)}));
+  return {c.b.add(x, c.b.create("log", {rest}))};
+}
 
 llvm::Expected<TypeList> inferIs(const InferContext &c) {
   if (llvm::Error e = c.expectFloat(0))
@@ -82,21 +93,35 @@ OpDef is(const char *name, const char *doc) {
 } // namespace
 
 void registerMathOps(OpRegistry &r) {
-  auto inverted = [](OpDef row, ValueId (*inverse)(InverseContext &, size_t)) {
-    row.inverse = inverse;
-    return row;
-  };
-  r.add(inverted(unary("log1p", "log(1 + x), exact near zero.", vjpLog1p, -0.5, 2), inverseLog1p));
-  r.add(inverted(unary("expm1", "exp(x) - 1, exact near zero.", vjpExpm1), inverseExpm1));
+  r.add(withInverse(unary("log1p", "log(1 + x), exact near zero.", vjpLog1p, -0.5, 2),
+                    inverseBy<kExpm1>));
+  r.add(withInverse(unary("expm1", "exp(x) - 1, exact near zero.", vjpExpm1), inverseBy<kLog1p>));
   r.add(unary("tan", "The tangent of radians.", vjpTan, -1, 1));
-  r.add(unary("asin", "The angle in radians whose sine is x.", vjpAsin, -0.8, 0.8));
-  r.add(unary("acos", "The angle in radians whose cosine is x.", vjpAcos, -0.8, 0.8));
-  r.add(unary("atan", "The angle in radians whose tangent is x.", vjpAtan));
-  r.add(inverted(unary("sinh", "The hyperbolic sine.", vjpSinh), inverseSinh));
-  r.add(unary("cosh", "The hyperbolic cosine.", vjpCosh));
-  r.add(inverted(unary("asinh", "The inverse of the hyperbolic sine.", vjpAsinh), inverseAsinh));
-  r.add(unary("acosh", "The inverse of the hyperbolic cosine, from x = 1 on.", vjpAcosh, 1.3, 3));
-  r.add(unary("atanh", "The inverse of the hyperbolic tangent.", vjpAtanh, -0.8, 0.8));
+  r.add(withInverse(unary("asin", "The angle in radians whose sine is x.", vjpAsin, -0.8, 0.8),
+                    inverseBy<kSin>));
+  r.add(withInverse(unary("acos", "The angle in radians whose cosine is x.", vjpAcos, -0.8, 0.8),
+                    inverseBy<kCos>));
+  r.add(withInverse(unary("atan", "The angle in radians whose tangent is x.", vjpAtan),
+                    inverseBy<kTan>));
+  r.add(withInverse(unary("sinh", "The hyperbolic sine.", vjpSinh), inverseBy<kAsinh>));
+  r.add(withSign(unary("cosh", "The hyperbolic cosine.", vjpCosh), signPositive));
+  r.add(withInverse(unary("asinh", "The inverse of the hyperbolic sine.", vjpAsinh),
+                    inverseBy<kSinh>));
+  r.add(withInverse(
+      unary("acosh", "The inverse of the hyperbolic cosine, from x = 1 on.", vjpAcosh, 1.3, 3),
+      inverseBy<kCosh>));
+  r.add(withInverse(unary("atanh", "The inverse of the hyperbolic tangent.", vjpAtanh, -0.8, 0.8),
+                    inverseBy<kTanh>));
+  OpDef logit = withInverse(
+      unary("logit", "log(x / (1 - x)): the inverse of the sigmoid.", nullptr, 0.1, 0.9),
+      inverseBy<kSigmoid>);
+  logit.expand = expandLogit;
+  r.add(std::move(logit));
+  OpDef softplusInverse = withInverse(
+      unary("softplus_inverse", "log(exp(x) - 1): the inverse of softplus.", nullptr, 0.1, 3),
+      inverseBy<kSoftplus>);
+  softplusInverse.expand = expandSoftplusInverse;
+  r.add(std::move(softplusInverse));
 
   r.add(step("floor", "The largest whole number that is no larger."));
   r.add(step("ceil", "The smallest whole number that is no smaller."));

@@ -1,6 +1,7 @@
 // The matrix product, with a bias where one is given. Its gradients are matrix products again.
 
 #include "ir/ops/linalg.h"
+#include "ir/value_facts.h"
 #include <algorithm>
 
 namespace isthmus {
@@ -86,6 +87,48 @@ ValueList vjpMatmul(VjpContext &c) {
   return out;
 }
 
+// --- Inverses: op(A) = Y op(B)^-1 and op(B) = op(A)^-1 Y of a square factor, whose inverse is made
+// once for all products by it.
+
+bool isSquare(const Type &t) { return t.dims.back() == t.dims[t.dims.size() - 2]; }
+
+// What `bias` becomes when what it was added to is multiplied by this matrix from the right: the
+// rounding is that of the bias alone, and no product is stored without it.
+ValueId biasTaken(Builder &b, ValueId bias, ValueId inverse, bool transposed) {
+  int64_t n = b.type(bias).dims[0];
+  return b.neg(b.reshape(matmul(b, b.reshape(bias, {1, n}), false, inverse, transposed), {n}));
+}
+
+ValueId inverseMatmul(InverseContext &c, size_t wanted) {
+  if (wanted > 1)
+    return ValueId();
+  Builder &b = c.b;
+  bool transposed[] = {c.attrs.getBool("transpose_a"), c.attrs.getBool("transpose_b")};
+  ValueId known = c.operands[1 - wanted], y = c.results[0];
+  bool turned = transposed[wanted], knownTurned = transposed[1 - wanted];
+  // What is wanted, as it was multiplied, has the shape of the result, if it served no whole batch.
+  Dims rows = c.want.dims;
+  if (turned)
+    std::swap(rows[rows.size() - 1], rows[rows.size() - 2]);
+  if (!isSquare(b.type(known)) || rows != b.type(y).dims)
+    return ValueId();
+  ValueId inverse = b.create("inverse", {known});
+  if (c.operands.size() > 2) {
+    if (wanted == 0 && !turned && b.type(known).rank() == 2)
+      return b.create("matmul", {y, inverse, biasTaken(b, c.operands[2], inverse, knownTurned)},
+                      {{"transpose_b", knownTurned}});
+    y = b.sub(y, c.operands[2]);
+  }
+  bool fromRight = (wanted == 0) != turned; // a transposed product has its factors swapped
+  return fromRight ? matmul(b, y, turned, inverse, knownTurned != turned)
+                   : matmul(b, inverse, knownTurned != turned, y, turned);
+}
+
+// The inverse of what is computed from examples need not be there, and costs more than it saves.
+bool otherIsWeight(const ValueFacts &facts, const Node &n, size_t wanted) {
+  return wanted <= 1 && facts.isWeight(n.operands[1 - wanted]);
+}
+
 Cost costMatmul(const OpCall &c) {
   Matrix a = matrixOf(c.operands[0], c.attrs->getBool("transpose_a"));
   Cost cost;
@@ -112,6 +155,9 @@ void registerMatmulOps(OpRegistry &r) {
           .traits = kContraction,
           .infer = inferMatmul,
           .vjp = vjpMatmul,
+          .inverse = inverseMatmul,
+          .inverseHolds = otherIsWeight,
+          .inverseError = 1e-5,
           .cost = costMatmul,
           .examples = {
               "matmul(f64[2, 3], f64[3, 4])",
@@ -133,7 +179,12 @@ void registerMatmulOps(OpRegistry &r) {
               "matmul(f64[2, 1, 3, 2], f64[3, 3, 2], f64[2]) {transpose_a = true}",
               "matmul(f64[1, 3], f64[3, 1], f64[1])",
               "matmul(f64[2, 0], f64[0, 3], f64[3])",
-              "matmul(f64[9, 33], f64[17, 33], f64[17]) {transpose_b = true}"}}});
+              "matmul(f64[9, 33], f64[17, 33], f64[17]) {transpose_b = true}",
+              "matmul(f64[2, 2, 3], f64[3, 3], f64[3]) {transpose_b = true}",
+              "matmul(f64[3, 2], f64[3, 3]) {transpose_a = true}",
+              "matmul(f64[3, 2], f64[3, 3], f64[3]) {transpose_a = true, transpose_b = true}",
+              "matmul(f64[2, 3, 3], f64[2, 4, 3]) {transpose_a = true, transpose_b = true}",
+              "matmul(f64[3, 3], f64[3, 4], f64[4])"}}});
   registerLinalgOps(r);
 }
 

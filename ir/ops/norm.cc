@@ -41,7 +41,9 @@ llvm::Error expectMomentum(const InferContext &c) {
   return c.error("expects a momentum in [0, 1], got {0}", floatText(momentum));
 }
 
-llvm::Expected<TypeList> inferBatchNormFirst(const InferContext &c) {
+// The tensor, with its channels on axis 1, and what there is for each of them: the types of the
+// tensor, of the mean and of the variance.
+llvm::Expected<TypeList> inferNormalised(const InferContext &c) {
   if (llvm::Error e = c.expectFloat(0))
     return e;
   if (llvm::Error e = c.expectRank(0, 2, 64))
@@ -50,9 +52,13 @@ llvm::Expected<TypeList> inferBatchNormFirst(const InferContext &c) {
     return e;
   if (llvm::Error e = expectEpsilon(c))
     return e;
+  return TypeList{c.operand(0), c.operand(3), c.operand(4)};
+}
+
+llvm::Expected<TypeList> inferBatchNormFirst(const InferContext &c) {
   if (llvm::Error e = expectMomentum(c))
     return e;
-  return TypeList{c.operand(0), c.operand(3), c.operand(4)};
+  return inferNormalised(c);
 }
 
 llvm::Expected<TypeList> inferBatchNormGradFirst(const InferContext &c) {
@@ -71,6 +77,12 @@ llvm::Expected<TypeList> inferBatchNormGradFirst(const InferContext &c) {
 
 llvm::Expected<TypeList> inferBatchNorm(const InferContext &c) {
   return inferEitherWay(c, inferBatchNormFirst);
+}
+llvm::Expected<TypeList> inferBatchNormInverse(const InferContext &c) {
+  return inferEitherWay(c, [](const InferContext &first) -> llvm::Expected<TypeList> {
+    auto like = inferNormalised(first);
+    return like ? TypeList{first.operand(0)} : std::move(like);
+  });
 }
 llvm::Expected<TypeList> inferBatchNormGrad(const InferContext &c) {
   return inferEitherWay(c, inferBatchNormGradFirst);
@@ -220,6 +232,47 @@ ValueList expandBatchNormGrad(ExpandContext &c) {
   return {b.cast(dx, x.dtype), dScale, dBias};
 }
 
+// --- Inverses. A scale that is zero loses its channel.
+
+ValueId inverseBatchNorm(InverseContext &c, size_t wanted) {
+  if (wanted != 0)
+    return ValueId();
+  ValueId mean = c.results[1], var = c.results[2];
+  if (!c.attrs.getBool("training")) { // what is there anyway
+    mean = c.operands[3];
+    var = c.operands[4];
+  }
+  Attrs attrs = c.attrs;
+  attrs.erase("momentum");
+  attrs.erase("training");
+  return c.b.create("batch_norm_inverse", {c.results[0], c.operands[1], c.operands[2], mean, var},
+                    attrs);
+}
+
+ValueList
+expandBatchNormInverse(ExpandContext &c) { // (y - bias) / scale sqrt(var + epsilon) + mean
+  Builder &b = c.b;
+  const Type y = b.type(c.operands[0]);
+  Channels ch(b, y, b.type(c.operands[1]).dtype, c.attrs);
+  ValueId deviation = b.create("sqrt", {b.shift(c.operands[4], c.attrs.getFloat("epsilon"))});
+  ValueId centred = b.sub(b.cast(c.operands[0], ch.x.dtype), ch.spread(c.operands[2]));
+  ValueId x =
+      b.add(b.mul(centred, ch.spread(b.div(deviation, c.operands[1]))), ch.spread(c.operands[3]));
+  return {b.cast(x, y.dtype)};
+}
+
+ValueId inverseLayerNorm(InverseContext &c, size_t wanted) {
+  if (wanted != 0)
+    return ValueId();
+  Builder &b = c.b;
+  Layer layer(b, c.want, c.attrs.getInt("axis"));
+  ValueId x = layer.wide(c.results[0]);
+  if (c.operands.size() > 2)
+    x = b.sub(x, layer.wide(c.operands[2]));
+  x = b.div(b.div(x, layer.wide(c.operands[1])), c.results[2]);
+  return b.cast(b.add(x, c.results[1]), c.want.dtype);
+}
+
 // --- Layer norm's gradients
 
 ValueList vjpLayerNorm(VjpContext &c) {
@@ -273,6 +326,11 @@ ValueList vjpRunningAverage(VjpContext &c) {
 
 Cost costForward(const OpCall &c) { return costNorm(c, 0, 6); }
 Cost costBackward(const OpCall &c) { return costNorm(c, 1, 10); } // g too is read twice
+Cost costInverse(const OpCall &c) { // one reading: the statistics are there
+  Cost cost = costNorm(c, 0, 3);
+  cost.bytes -= double(c.operands[0].bytes());
+  return cost;
+}
 
 // --- Rows
 
@@ -306,6 +364,9 @@ void registerNormOps(OpRegistry &r) {
         .traits = kNotACheckpoint | kDependsOnMode,
         .infer = inferBatchNorm,
         .vjp = vjpBatchNorm,
+        .inverse = inverseBatchNorm,
+        .inverseHolds = scaleIsNeverZero,
+        .inverseError = 2e-6,
         .cost = costForward,
         .inPlace = {{0, 0}},
         .examples = {"batch_norm(f64[3, 2, 2, 3], f64[2], f64[2], f64[2], f64[2])",
@@ -315,6 +376,24 @@ void registerNormOps(OpRegistry &r) {
                      "true}",
                      "batch_norm(f64[2, 4, 3], f64[3], f64[3], f64[3], f64[3]) {channels_last = "
                      "true, training = false}"},
+        .low = 0.5,
+        .high = 2},
+       {.name = "batch_norm_inverse",
+        .doc = "The operand of batch_norm from its result, by the mean and the variance that it "
+               "took: y less bias, over scale, times the standard deviation, plus the mean.",
+        .operands = "y scale bias mean var",
+        .results = "x",
+        .attrs = {kEpsilon, channelsLastAttr()},
+        .traits = kNotACheckpoint,
+        .infer = inferBatchNormInverse,
+        .expand = expandBatchNormInverse,
+        .cost = costInverse,
+        .inPlace = {{0, 0}},
+        .examples = {"batch_norm_inverse(f64[3, 2, 2, 3], f64[2], f64[2], f64[2], f64[2])",
+                     "batch_norm_inverse(f64[4, 3], f64[3], f64[3], f64[3], f64[3]) {epsilon = "
+                     "0.1}",
+                     "batch_norm_inverse(f64[3, 2, 3, 2], f64[2], f64[2], f64[2], f64[2]) "
+                     "{channels_last = true}"},
         .low = 0.5,
         .high = 2},
        {.name = "batch_norm_grad",
@@ -353,6 +432,9 @@ void registerNormOps(OpRegistry &r) {
         .attrs = {kAxis, kEpsilon},
         .infer = inferLayerNorm,
         .vjp = vjpLayerNorm,
+        .inverse = inverseLayerNorm,
+        .inverseHolds = scaleIsNeverZero,
+        .inverseError = 4e-6,
         .cost = costForward,
         .inPlace = {{0, 0}},
         .examples = {"layer_norm(f64[2, 3, 4], f64[4], f64[4])", "layer_norm(f64[3, 5], f64[5])",

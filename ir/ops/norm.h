@@ -3,12 +3,18 @@
 
 #include "ir/ops/families.h"
 #include "ir/rank.h"
+#include "ir/value_facts.h"
 
 namespace isthmus {
 
 void addRmsNorm(OpRegistry &r);   // rms_norm.cc
 void addGroupNorm(OpRegistry &r); // group_norm.cc
 void addLrn(OpRegistry &r);       // lrn.cc
+
+// Of a norm whose operand 1 is its scale: where that is zero, its elements are lost.
+inline bool scaleIsNeverZero(const ValueFacts &facts, const Node &n, size_t) {
+  return facts.isNeverZero(n.operands[1]);
+}
 
 // What statistics of elements of type `t` are of.
 inline DType statisticsType(DType t) { return t == DType::F64 ? DType::F64 : DType::F32; }

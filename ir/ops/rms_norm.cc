@@ -76,6 +76,14 @@ ValueList expandRmsNormGrad(ExpandContext &c) {
   return {b.cast(b.mul(rstd, inner), x.dtype), b.cast(layer.total(b.mul(g, normal)), scaleType)};
 }
 
+ValueId inverseRmsNorm(InverseContext &c, size_t wanted) {
+  if (wanted != 0)
+    return ValueId();
+  Layer layer(c.b, c.want, c.attrs.getInt("axis"));
+  ValueId normal = c.b.div(layer.wide(c.results[0]), layer.wide(c.operands[1]));
+  return c.b.cast(c.b.div(normal, c.results[1]), c.want.dtype);
+}
+
 Cost costForward(const OpCall &c) { return costNorm(c, 0, 4); }
 Cost costBackward(const OpCall &c) { return costNorm(c, 1, 8); }
 
@@ -96,6 +104,9 @@ void addRmsNorm(OpRegistry &r) {
         .infer = inferRmsNorm,
         .vjp = vjpRmsNorm,
         .expand = expandRmsNorm,
+        .inverse = inverseRmsNorm,
+        .inverseHolds = scaleIsNeverZero,
+        .inverseError = 4e-6,
         .cost = costForward,
         .inPlace = {{0, 0}},
         .examples = {"rms_norm(f64[2, 3, 4], f64[4])",

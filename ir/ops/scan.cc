@@ -88,6 +88,31 @@ ValueList vjpRecurrence(VjpContext &c) {
   return out;
 }
 
+// --- Inverses
+
+// The differences of neighbours; an exclusive sum leaves the last element out.
+ValueId inverseCumsum(InverseContext &c, size_t) {
+  ValueId y = c.results[0];
+  return c.attrs.getBool("exclusive") ? ValueId()
+                                      : c.b.sub(y, shifted(c.b, y, c.attrs, /*along=*/true));
+}
+
+// b_i = y_i - a_i y_{i-1}; the factor may be zero, so a is lost.
+ValueId inverseRecurrence(InverseContext &c, size_t wanted) {
+  if (wanted != 0)
+    return ValueId();
+  Builder &b = c.b;
+  ValueId y = c.results[0], a = c.operands[1];
+  bool previous =
+      c.attrs.getBool("previous"); // then factors and cuts are those of the place before
+  ValueId more = b.mul(a, previous ? y : shifted(b, y, c.attrs, /*along=*/true));
+  if (c.operands.size() > 2)
+    more = b.create("where", {c.operands[2], b.zeros(Type(c.want.dtype, {})), more});
+  if (previous)
+    more = shifted(b, more, c.attrs, /*along=*/true);
+  return b.sub(y, more);
+}
+
 } // namespace
 
 void registerScanOps(OpRegistry &r) {
@@ -98,9 +123,11 @@ void registerScanOps(OpRegistry &r) {
   struct {
     const char *name, *doc;
     ValueList (*vjp)(VjpContext &);
-  } rows[] = {{"cumsum", "The sum of the elements up to each, along an axis.", vjpCumsum},
-              {"cumprod", "The product of the elements up to each, along an axis.", vjpCumprod}};
-  for (auto [name, doc, vjp] : rows) {
+    ValueId (*inverse)(InverseContext &, size_t);
+  } rows[] = {
+      {"cumsum", "The sum of the elements up to each, along an axis.", vjpCumsum, inverseCumsum},
+      {"cumprod", "The product of the elements up to each, along an axis.", vjpCumprod, nullptr}};
+  for (auto [name, doc, vjp, inverse] : rows) {
     OpDef row;
     row.name = name;
     row.doc = doc;
@@ -109,6 +136,7 @@ void registerScanOps(OpRegistry &r) {
     row.attrs = {axis, exclusive, reverse};
     row.infer = inferScan;
     row.vjp = vjp;
+    row.inverse = inverse;
     row.inPlace = {{0, 0}};
     for (const char *rest :
          {"(f64[5])", "(f64[2, 3]) {axis = 1}", "(f64[2, 3]) {axis = -2, reverse = true}",
@@ -128,6 +156,7 @@ void registerScanOps(OpRegistry &r) {
                     {"previous", AttrKind::Bool, false, "the factor is that of the place before"}},
           .infer = inferRecurrence,
           .vjp = vjpRecurrence,
+          .inverse = inverseRecurrence,
           .inPlace = {{0, 0}, {0, 1}},
           .examples = {"recurrence(f64[5], f64[5])",
                        "recurrence(f64[2, 3], f64[2, 3]) {axis = 1, previous = true}",

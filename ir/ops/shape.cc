@@ -2,7 +2,9 @@
 // so gradients of every order exist.
 
 #include "ir/ops/indexing.h"
+#include "ir/ops/signs.h"
 #include "ir/rank.h"
+#include "ir/value_facts.h"
 #include "llvm/ADT/STLExtras.h"
 #include <algorithm>
 
@@ -86,6 +88,22 @@ llvm::Expected<TypeList> inferBroadcast(const InferContext &c) {
 }
 
 ValueList vjpBroadcast(VjpContext &c) { return {c.b.sumTo(c.grad(0), c.type(c.operand(0)).dims)}; }
+// The first of all copies.
+ValueId inverseBroadcast(InverseContext &c, size_t) {
+  const Dims dims = c.b.type(c.results[0]).dims;
+  size_t lead = dims.size() - c.want.dims.size();
+  Ints limits = ints(dims);
+  for (size_t i = 0; i < dims.size(); ++i) {
+    int64_t size = i < lead ? 1 : c.want.dims[i - lead];
+    if (size > dims[i]) // there is none
+      return ValueId();
+    limits[i] = size;
+  }
+  ValueId first = c.results[0];
+  if (limits != ints(dims))
+    first = c.b.create("slice", {first}, {{"starts", Ints(dims.size(), 0)}, {"limits", limits}});
+  return c.b.reshape(first, c.want.dims);
+}
 Cost costBroadcast(const OpCall &c) {
   return {0, double(c.operands[0].bytes() + c.results[0].bytes())};
 }
@@ -204,6 +222,12 @@ ValueList vjpSlice(VjpContext &c) {
     high[i] = x.dims[i] - starts[i] - c.type(g).dims[i];
   }
   return {padZeros(c.b, g, starts, high)};
+}
+
+// A slice that leaves nothing out turns some axes round: by itself it turns them back.
+ValueId inverseSlice(InverseContext &c, size_t) {
+  return c.b.type(c.results[0]) == c.want ? c.b.create("slice", {c.results[0]}, c.attrs)
+                                          : ValueId();
 }
 
 // --- pad
@@ -401,6 +425,39 @@ ValueList vjpGather(VjpContext &c) {
   return out;
 }
 
+// Indices that name each place of the axis once put the elements in another order; their own order
+// puts them back.
+ValueId inverseGather(InverseContext &c, size_t wanted) {
+  if (wanted != 0)
+    return ValueId();
+  int64_t axis = axisOf(c.attrs, c.want);
+  const Type &indices = c.b.type(c.operands[1]);
+  if (indices.rank() != 1 || indices.dims[0] != c.want.dims[axis])
+    return ValueId();
+  NodeId order =
+      c.b.createNode("top_k", {c.operands[1]}, {{"k", indices.dims[0]}, {"largest", false}});
+  return c.b.create("gather", {c.results[0], c.b.graph().node(order).result(1)}, {{"axis", axis}});
+}
+
+template <typename T> bool isPermutation(const Tensor &indices) {
+  int64_t n = indices.type.elements();
+  std::vector<bool> isThere(size_t(n), false);
+  for (int64_t i = 0; i < n; ++i) {
+    int64_t index = indices.as<T>()[i];
+    if (index < 0 || index >= n || isThere[size_t(index)])
+      return false;
+    isThere[size_t(index)] = true;
+  }
+  return true;
+}
+bool isPermutingGather(const ValueFacts &facts, const Node &n, size_t) {
+  const Tensor *indices = facts.constant(n.operands[1]);
+  if (!indices)
+    return false;
+  return indices->type.dtype == DType::I64 ? isPermutation<int64_t>(*indices)
+                                           : isPermutation<int32_t>(*indices);
+}
+
 Cost costGather(const OpCall &c) {
   Cost cost = copyOf(c.results[0]);
   cost.bytes += double(c.operands[1].bytes());
@@ -538,6 +595,8 @@ std::vector<OpDef> movingRows() {
        .infer = inferReshape,
        .vjp = vjpReshape,
        .inverse = inverseReshape,
+       .inverseKeepsBits = true,
+       .sign = signOfOperands,
        .examples = {"reshape(f64[2, 6]) {dims = [3, 4]}", "reshape(f64[2, 3]) {dims = [6]}",
                     "reshape(f64[1, 1]) {dims = []}", "reshape(f64[0, 3]) {dims = [5, 0]}"}},
       {.name = "transpose",
@@ -548,6 +607,8 @@ std::vector<OpDef> movingRows() {
        .infer = inferTranspose,
        .vjp = vjpTranspose,
        .inverse = inverseTranspose,
+       .inverseKeepsBits = true,
+       .sign = signOfOperands,
        .cost = costTranspose,
        .examples = {"transpose(f64[3, 4]) {perm = [1, 0]}",
                     "transpose(f64[2, 3, 4]) {perm = [2, 0, 1]}",
@@ -563,6 +624,9 @@ std::vector<OpDef> movingRows() {
        .attrs = {{"dims", AttrKind::IntList, {}, "the dimensions of the result"}},
        .infer = inferBroadcast,
        .vjp = vjpBroadcast,
+       .inverse = inverseBroadcast,
+       .inverseKeepsBits = true,
+       .sign = signOfOperands,
        .cost = costBroadcast,
        .examples = {"broadcast(f64[3]) {dims = [2, 3]}", "broadcast(f64[2, 1]) {dims = [2, 3]}",
                     "broadcast(f64[]) {dims = [2, 2]}",
@@ -585,6 +649,9 @@ std::vector<OpDef> movingRows() {
              AxisRole::EachAxis}},
        .infer = inferSlice,
        .vjp = vjpSlice,
+       .inverse = inverseSlice,
+       .inverseKeepsBits = true,
+       .sign = signOfOperands,
        .cost = costFirstResult,
        .examples = {"slice(f64[4, 5]) {starts = [1, 0], limits = [3, 5]}",
                     "slice(f64[7, 5]) {starts = [1, 0], limits = [7, 5], steps = [2, 3]}",
@@ -593,6 +660,7 @@ std::vector<OpDef> movingRows() {
                     "slice(f64[4]) {starts = [2], limits = [2]}",
                     "slice(f64[3, 4]) {starts = [1, 2], limits = [3, 3]}",
                     "slice(f64[]) {starts = [], limits = []}",
+                    "slice(f64[3, 4]) {starts = [2, 0], limits = [-1, 4], steps = [-1, 1]}",
                     "slice(f64[5]) {starts = [1], limits = [4], steps = [7]}"}},
       {.name = "pad",
        .doc = "The operand with elements added before and after it on each axis: one value "
@@ -608,6 +676,7 @@ std::vector<OpDef> movingRows() {
        .infer = inferPad,
        .vjp = vjpPad,
        .inverse = inversePad,
+       .inverseKeepsBits = true,
        .cost = costBroadcast,
        .examples = {"pad(f64[2, 3]) {low = [1, 0], high = [0, 2]}",
                     "pad(f64[3]) {low = [2], high = [1], value = 1.5}",
@@ -627,6 +696,8 @@ std::vector<OpDef> joiningRows() {
            .infer = inferConcat,
            .vjp = vjpConcat,
            .inverse = inverseConcat,
+           .inverseKeepsBits = true,
+           .sign = signOfOperands,
            .cost = costFirstResult,
            .examples = {"concat(f64[2, 3], f64[1, 3]) {axis = 0}",
                         "concat(f64[2, 3], f64[2, 1], f64[2, 2]) {axis = -1}", "concat(f64[3])",
@@ -644,6 +715,8 @@ std::vector<OpDef> joiningRows() {
            .infer = inferSplit,
            .vjp = vjpSplit,
            .inverse = inverseSplit,
+           .inverseKeepsBits = true,
+           .sign = signOfOperands,
            .cost = costFirstOperand,
            .examples = {"split(f64[4, 3]) {sizes = [1, 3]}",
                         "split(f64[2, 6]) {axis = 1, sizes = [2, 1, 3]}",
@@ -658,11 +731,14 @@ std::vector<OpDef> joiningRows() {
            .attrs = {kAxis},
            .infer = inferGather,
            .vjp = vjpGather,
+           .inverse = inverseGather,
+           .inverseHolds = isPermutingGather,
+           .inverseKeepsBits = true,
            .cost = costGather,
            .indexBound = boundGather,
            .examples = {"gather(f64[5, 3], i64[4])", "gather(f64[2, 5], i64[2, 3]) {axis = 1}",
                         "gather(f64[5, 2], i32[])", "gather(f64[2, 4, 3], i64[6]) {axis = -2}",
-                        "gather(i64[5], i64[3])"}},
+                        "gather(i64[5], i64[3])", "gather(f64[2, 3], i64[3]) {axis = 1}"}},
           {.name = "scatter_rows",
            .doc = "Zeros, or the base, to which each row is added at its index on an axis, in the "
                   "order of the rows: the transpose of gather. Rows with an index out of range are "

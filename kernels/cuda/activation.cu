@@ -93,6 +93,7 @@ void runThresholdedRelu(const Launch &l) { runNumbered<ThresholdedRelu>(l, "alph
 void runShrink(const Launch &l) { runNumbered<Shrink>(l, "lambda", "bias"); }
 void runClampGrad(const Launch &l) { runNumberedGrad<ClampGrad>(l, "min", "max"); }
 void runLeakyReluGrad(const Launch &l) { runNumberedGrad<LeakyReluGrad>(l, "alpha"); }
+void runEluInverse(const Launch &l) { runNumbered<EluInverse>(l, "alpha", "scale", "width"); }
 void runEluGrad(const Launch &l) { runNumberedGrad<EluGrad>(l, "alpha", "scale", "width"); }
 void runSwishGrad(const Launch &l) { runNumberedGrad<SwishGrad>(l, "alpha"); }
 
@@ -101,7 +102,7 @@ void runSwishGrad(const Launch &l) { runNumberedGrad<SwishGrad>(l, "alpha"); }
 void registerActivation(KernelTable &table) {
   table.add({"neg", "cuda", prepareGrid<runNumber<Neg>>});
   table.add({"abs", "cuda", prepareGrid<runNumber<Abs>>});
-  table.add({"sign", "cuda", prepareGrid<runNumber<Sign>>});
+  table.add({"sign", "cuda", prepareGrid<runNumber<SignOf>>});
   table.add({"exp", "cuda", prepareGrid<runUnary<Exp>>});
   table.add({"log", "cuda", prepareGrid<runUnary<Log>>});
   table.add({"sqrt", "cuda", prepareGrid<runUnary<Sqrt>>});
@@ -122,6 +123,7 @@ void registerActivation(KernelTable &table) {
   table.add({"mish", "cuda", prepareGrid<runUnary<Mish>>});
   table.add({"hard_swish", "cuda", prepareGrid<runUnary<HardSwish>>});
   table.add({"elu", "cuda", prepareGrid<runElu>});
+  table.add({"elu_inverse", "cuda", prepareGrid<runEluInverse>});
   table.add({"swish", "cuda", prepareGrid<runSwish>});
   table.add({"hard_sigmoid", "cuda", prepareGrid<runHardSigmoid>});
   table.add({"thresholded_relu", "cuda", prepareGrid<runThresholdedRelu>});

@@ -7,19 +7,19 @@
 namespace isthmus::cuda {
 namespace {
 
-struct Matrices {
-  int64_t count = 1, n, width; // of the rows that are worked on: of twice n for an inverse
-  bool inverse;
+enum class Wanted { Det, LogAbsDet, Inverse };
 
-  explicit Matrices(const OpCall &call)
-      : n(call.operands[0].dims.back()), inverse(call.op->name == "inverse") {
+struct Matrices {
+  int64_t count = 1, n;
+
+  explicit Matrices(const OpCall &call) : n(call.operands[0].dims.back()) {
     for (int64_t d : llvm::makeArrayRef(call.operands[0].dims).drop_back(2))
       count *= d;
-    width = inverse ? 2 * n : n;
   }
   // Few large ones share the memory that many small ones would each take.
   ISTHMUS_DEVICE int64_t teams() const { return std::min<int64_t>(count, 1024); }
-  ISTHMUS_DEVICE int64_t scratch() const { return n * width + n; } // with a column of factors
+  // The matrix, a column of factors, and the two lists of an inverse.
+  ISTHMUS_DEVICE int64_t scratch() const { return n * n + 3 * n; }
 };
 
 struct Pivot {
@@ -27,87 +27,121 @@ struct Pivot {
   int64_t row;
 };
 
-template <typename T> struct Eliminate {
+template <typename T, Wanted wanted> struct Eliminate {
   Matrices m;
   const T *x;
   T *y;
   double *memory;
 
   ISTHMUS_GPU void operator()(int64_t t, const Team &team) const {
+    int64_t each = wanted == Wanted::Inverse ? m.n * m.n : 1;
     for (int64_t i = t; i < m.count; i += m.teams())
-      one(team, x + i * m.n * m.n, y + i * (m.inverse ? m.n * m.n : 1), memory + t * m.scratch());
+      one(team, x + i * m.n * m.n, y + i * each, memory + t * m.scratch());
   }
 
-  // Eliminates below the diagonal of the left part of `a`, for an inverse above it too; its
-  // determinant.
-  ISTHMUS_GPU double eliminate(const Team &team, double *a, double *factor) const {
-    int64_t n = m.n, width = m.width;
-    double det = 1;
-    for (int64_t k = 0; k < n; ++k) {
-      double first = a[k * width + k]; // NaN stays the pivot where it is the first
-      // The first of the largest: NaN further on is never larger.
-      Pivot pivot = team.reduce(
-          n - k, Pivot{-1, n},
-          [&](Pivot p, int64_t i) {
-            return larger(p, {std::fabs(a[(k + i) * width + k]), k + i});
-          },
-          [&](Pivot p, Pivot q) { return larger(p, q); });
-      int64_t row = first != first || pivot.row == n ? k : pivot.row;
-      if (row != k) {
-        team.forEach(width, [&](int64_t j) {
-          double v = a[k * width + j];
-          a[k * width + j] = a[row * width + j];
-          a[row * width + j] = v;
-        });
-        det = -det;
-      }
-      double p = a[k * width + k];
-      det *= p;
-      if (p == 0 && !m.inverse)
-        return det;
-      int64_t from = m.inverse ? 0 : k + 1;
-      team.forEach(n - from, [&](int64_t i) { factor[i] = a[(from + i) * width + k] / p; });
-      int64_t right = width - k - 1; // the column itself is not read again
-      team.forEach((n - from) * right, [&](int64_t e) {
-        int64_t i = e / right, j = k + 1 + e % right;
-        if (from + i != k)
-          a[(from + i) * width + j] -= factor[i] * a[k * width + j];
-      });
-    }
-    return det;
-  }
   static ISTHMUS_GPU Pivot larger(Pivot p, Pivot q) {
     return q.size > p.size || (q.size == p.size && q.row < p.row) ? q : p;
   }
 
+  // Brings the largest of column k, from row k on, to row k; gives the row where it was.
+  ISTHMUS_GPU int64_t swapPivot(const Team &team, double *a, int64_t k) const {
+    int64_t n = m.n;
+    double first = a[k * n + k]; // NaN stays the pivot where it is the first
+    // The first of the largest: NaN further on is never larger.
+    Pivot pivot = team.reduce(
+        n - k, Pivot{-1, n},
+        [&](Pivot p, int64_t i) {
+          return larger(p, {std::fabs(a[(k + i) * n + k]), k + i});
+        },
+        [&](Pivot p, Pivot q) { return larger(p, q); });
+    int64_t row = first != first || pivot.row == n ? k : pivot.row;
+    if (row != k)
+      team.forEach(n, [&](int64_t j) {
+        double v = a[k * n + j];
+        a[k * n + j] = a[row * n + j];
+        a[row * n + j] = v;
+      });
+    return row;
+  }
+
+  // Eliminates below the diagonal; the determinant, or the logarithm of its size.
+  ISTHMUS_GPU double triangulate(const Team &team, double *a, double *factor) const {
+    int64_t n = m.n;
+    double det = 1, sum = 0;
+    for (int64_t k = 0; k < n; ++k) {
+      bool swapped = swapPivot(team, a, k) != k;
+      double p = a[k * n + k];
+      det *= swapped ? -p : p;
+      if constexpr (wanted == Wanted::LogAbsDet)
+        sum += std::log(std::fabs(p));
+      if (p == 0)
+        break;
+      int64_t from = k + 1, width = n - from; // the column itself is not read again
+      team.forEach(width, [&](int64_t i) { factor[i] = a[(from + i) * n + k] / p; });
+      team.forEach(width * width, [&](int64_t e) {
+        int64_t i = e / width, j = from + e % width;
+        a[(from + i) * n + j] -= factor[i] * a[k * n + j];
+      });
+    }
+    return wanted == Wanted::LogAbsDet ? sum : det;
+  }
+
+  // The inverse in place, its columns in the order of `order`; false where there is none.
+  ISTHMUS_GPU bool invert(const Team &team, double *a, double *factor, int64_t *order) const {
+    int64_t n = m.n, *rows = order + n;
+    for (int64_t k = 0; k < n; ++k) {
+      int64_t row = swapPivot(team, a, k);
+      double p = a[k * n + k];
+      if (p == 0 || p != p)
+        return false;
+      if (team.isFirst())
+        rows[k] = row;
+      team.forEach(n, [&](int64_t i) { factor[i] = a[i * n + k]; });
+      team.forEach(n, [&](int64_t j) { a[k * n + j] = (j == k ? 1 : a[k * n + j]) / p; });
+      team.forEach(n * n, [&](int64_t e) {
+        int64_t i = e / n, j = e % n;
+        if (i != k)
+          a[e] = (j == k ? 0 : a[e]) - factor[i] * a[k * n + j];
+      });
+    }
+    if (team.isFirst()) {
+      for (int64_t k = 0; k < n; ++k)
+        order[k] = k;
+      for (int64_t k = n; k-- > 0;) {
+        int64_t v = order[k];
+        order[k] = order[rows[k]];
+        order[rows[k]] = v;
+      }
+    }
+    team.wait();
+    return true;
+  }
+
   ISTHMUS_GPU void one(const Team &team, const T *from, T *to, double *a) const {
     using C = Compute<T>;
-    int64_t n = m.n, width = m.width;
+    int64_t n = m.n;
     team.wait(); // until nobody reads the matrix before
-    team.forEach(n * width, [&](int64_t e) {
-      int64_t i = e / width, j = e % width;
-      a[e] = j < n ? double(C(from[i * n + j])) : j == n + i ? 1 : 0;
-    });
-    double det = eliminate(team, a, a + n * width);
-    if (!m.inverse) {
+    team.forEach(n * n, [&](int64_t e) { a[e] = double(C(from[e])); });
+    double *factor = a + n * n;
+    if constexpr (wanted == Wanted::Inverse) {
+      auto *order = reinterpret_cast<int64_t *>(factor + n);
+      bool isThere = invert(team, a, factor, order);
+      team.forEach(n * n, [&](int64_t e) {
+        to[e] = T(isThere ? C(a[e / n * n + order[e % n]]) : std::numeric_limits<C>::quiet_NaN());
+      });
+    } else {
+      double v = triangulate(team, a, factor);
       if (team.isFirst())
-        *to = T(C(det));
-      return;
+        *to = T(C(v));
     }
-    bool singular = det == 0 || det != det;
-    team.forEach(n * n, [&](int64_t e) {
-      int64_t i = e / n, j = e % n;
-      double v = a[i * width + n + j] / a[i * width + i];
-      to[e] = T(singular ? std::numeric_limits<C>::quiet_NaN() : C(v));
-    });
   }
 };
 
-struct Elimination {
+template <Wanted wanted> struct Elimination {
   template <typename T> static void run(const Launch &l) {
     Matrices m(l.call);
-    forEachTeam(l.queue, m.teams(), m.n * m.width,
-                Eliminate<T>{m, l.operand<T>(0), l.result<T>(0), l.workspace<double>()});
+    forEachTeam(l.queue, m.teams(), m.n * m.n,
+                Eliminate<T, wanted>{m, l.operand<T>(0), l.result<T>(0), l.workspace<double>()});
   }
 };
 int64_t workspaceOf(const OpCall &call) {
@@ -115,11 +149,16 @@ int64_t workspaceOf(const OpCall &call) {
   return m.teams() * m.scratch() * int64_t(sizeof(double));
 }
 
+template <Wanted wanted> void add(KernelTable &table, const char *op) {
+  table.add({op, "cuda", prepareGrid<runByOperand<Elimination<wanted>>, workspaceOf>});
+}
+
 } // namespace
 
 void registerLinalg(KernelTable &table) {
-  table.add({"det", "cuda", prepareGrid<runByOperand<Elimination>, workspaceOf>});
-  table.add({"inverse", "cuda", prepareGrid<runByOperand<Elimination>, workspaceOf>});
+  add<Wanted::Det>(table, "det");
+  add<Wanted::LogAbsDet>(table, "logabsdet");
+  add<Wanted::Inverse>(table, "inverse");
 }
 
 } // namespace isthmus::cuda

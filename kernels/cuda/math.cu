@@ -55,6 +55,8 @@ void registerMath(KernelTable &table) {
   table.add({"asinh", "cuda", prepareGrid<runFunction<Asinh>>});
   table.add({"acosh", "cuda", prepareGrid<runFunction<Acosh>>});
   table.add({"atanh", "cuda", prepareGrid<runFunction<Atanh>>});
+  table.add({"logit", "cuda", prepareGrid<runFunction<Logit>>});
+  table.add({"softplus_inverse", "cuda", prepareGrid<runFunction<SoftplusInverse>>});
   table.add({"floor", "cuda", prepareGrid<runFunction<Floor>>});
   table.add({"ceil", "cuda", prepareGrid<runFunction<Ceil>>});
   table.add({"round", "cuda", prepareGrid<runFunction<Round>>});

@@ -37,6 +37,27 @@ template <typename T, typename P> struct BatchNormOp {
   }
 };
 
+// A channel is an output, and nothing is summed. x may lie over y.
+template <typename T, typename P> struct BatchNormInverseOp {
+  static constexpr bool kWrites = true;
+  using C = Compute<T>;
+  struct State {};
+  const T *y;
+  const P *scale, *bias, *mean, *var;
+  T *x;
+  C epsilon;
+
+  ISTHMUS_GPU State start() const { return {}; }
+  ISTHMUS_GPU State fold(State, State) const { return {}; }
+  template <typename E> ISTHMUS_GPU State collect(const E &, int64_t) const { return {}; }
+  ISTHMUS_GPU void finish(int64_t, State) const {}
+  template <typename E> ISTHMUS_GPU void apply(const E &elements, int64_t out, State) const {
+    C factor = std::sqrt(C(var[out]) + epsilon) / C(scale[out]), less = C(bias[out]),
+      add = C(mean[out]);
+    elements.write(x, [&](int64_t at, int64_t) { return T((C(y[at]) - less) * factor + add); });
+  }
+};
+
 // dx = scale rstd (g - sumG / count - (x - mean) rstd^2 sumGX / count); it may lie over g or x.
 template <typename T, typename P> struct BatchNormGradOp {
   static constexpr bool kWrites = true;
@@ -100,6 +121,15 @@ struct BatchNorm {
   }
 };
 
+struct BatchNormInverse {
+  template <typename T, typename P> static void run(const Launch &l) {
+    applyBy(l.queue, overChannel(l.call, 0),
+            BatchNormInverseOp<T, P>{l.operand<T>(0), l.operand<P>(1), l.operand<P>(2),
+                                     l.operand<P>(3), l.operand<P>(4), l.result<T>(0),
+                                     Compute<T>(l.call.attrs->getFloat("epsilon"))});
+  }
+};
+
 struct BatchNormGrad {
   template <typename T, typename P> static void run(const Launch &l) {
     const Attrs &attrs = *l.call.attrs;
@@ -127,6 +157,7 @@ struct RunningAverages {
 
 void registerNorm(KernelTable &table) {
   table.add({"batch_norm", "cuda", prepareGrid<runNorm<BatchNorm, 0>, BatchNorm::workspace>});
+  table.add({"batch_norm_inverse", "cuda", prepareGrid<runNorm<BatchNormInverse, 0>>});
   table.add({"batch_norm_grad", "cuda",
              prepareGrid<runNorm<BatchNormGrad, 1>, BatchNormGrad::workspace>});
   table.add({"running_average", "cuda", prepareGrid<runByOperand<RunningAverages>>});

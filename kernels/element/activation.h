@@ -22,7 +22,7 @@ struct Abs {
       return std::fabs(x);
   }
 };
-struct Sign {
+struct SignOf {
   template <typename T> ISTHMUS_DEVICE T operator()(T x) const {
     return x > 0 ? T(1) : x < 0 ? T(-1) : x;
   }
@@ -173,6 +173,13 @@ template <typename C> struct Elu {
   ISTHMUS_DEVICE C operator()(C x) const {
     C low = x > 0 ? C(0) : x; // beyond, the exponential may be infinite
     return x > 0 ? scale * x : scale * alpha * expm1Of(low / width);
+  }
+};
+template <typename C> struct EluInverse {
+  C alpha, scale, width;
+  ISTHMUS_DEVICE C operator()(C y) const {
+    C low = y > 0 ? C(0) : y;
+    return y > 0 ? y / scale : width * std::log1p(low / (scale * alpha));
   }
 };
 template <typename C> struct EluGrad { // from the result

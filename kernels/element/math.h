@@ -39,6 +39,12 @@ struct Acosh {
 struct Atanh {
   template <typename T> ISTHMUS_DEVICE T operator()(T x) const { return std::atanh(x); }
 };
+struct Logit {
+  template <typename T> ISTHMUS_DEVICE T operator()(T x) const { return logOf(x / (T(1) - x)); }
+};
+struct SoftplusInverse {
+  template <typename T> ISTHMUS_DEVICE T operator()(T x) const { return x + logOf(-expm1Of(-x)); }
+};
 struct Floor {
   template <typename T> ISTHMUS_DEVICE T operator()(T x) const { return std::floor(x); }
 };

@@ -110,6 +110,9 @@ void runClampGrad(const OpCall &call, const KernelArgs &args) {
 void runLeakyReluGrad(const OpCall &call, const KernelArgs &args) {
   runNumberedGrad<LeakyReluGrad>(call, args, "alpha");
 }
+void runEluInverse(const OpCall &call, const KernelArgs &args) {
+  runNumbered<EluInverse>(call, args, "alpha", "scale", "width");
+}
 void runEluGrad(const OpCall &call, const KernelArgs &args) {
   runNumberedGrad<EluGrad>(call, args, "alpha", "scale", "width");
 }
@@ -126,7 +129,7 @@ void registerPlainActivation(KernelTable &table) {
   using namespace plain;
   table.add({"neg", "plain", prepareThreaded<runNumber<Neg>>});
   table.add({"abs", "plain", prepareThreaded<runNumber<Abs>>});
-  table.add({"sign", "plain", prepareThreaded<runNumber<Sign>>});
+  table.add({"sign", "plain", prepareThreaded<runNumber<SignOf>>});
   table.add({"exp", "plain", prepareThreaded<runUnary<Exp>>});
   table.add({"log", "plain", prepareThreaded<runUnary<Log>>});
   table.add({"sqrt", "plain", prepareThreaded<runUnary<Sqrt>>});
@@ -147,6 +150,7 @@ void registerPlainActivation(KernelTable &table) {
   table.add({"mish", "plain", prepareThreaded<runUnary<Mish>>});
   table.add({"hard_swish", "plain", prepareThreaded<runUnary<HardSwish>>});
   table.add({"elu", "plain", prepareThreaded<runElu>});
+  table.add({"elu_inverse", "plain", prepareThreaded<runEluInverse>});
   table.add({"swish", "plain", prepareThreaded<runSwish>});
   table.add({"hard_sigmoid", "plain", prepareThreaded<runHardSigmoid>});
   table.add({"thresholded_relu", "plain", prepareThreaded<runThresholdedRelu>});

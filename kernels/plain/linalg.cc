@@ -7,43 +7,91 @@
 namespace isthmus::plain {
 namespace {
 
-// Eliminates below (and above, with `full`) the diagonal of the n x n left part of `a`, whose rows
-// have `width` elements; gives the determinant of that part. With `full` the left becomes diagonal,
-// and each row is divided by its pivot.
-double eliminate(double *a, int64_t n, int64_t width, bool full) {
-  double det = 1;
+// Brings the largest of column k, from row k on, to row k; gives the row where it was.
+int64_t swapPivot(double *a, int64_t n, int64_t k) {
+  int64_t pivot = k;
+  for (int64_t i = k + 1; i < n; ++i)
+    if (std::fabs(a[i * n + k]) > std::fabs(a[pivot * n + k]))
+      pivot = i;
+  if (pivot != k)
+    std::swap_ranges(a + k * n, a + (k + 1) * n, a + pivot * n);
+  return pivot;
+}
+
+// Eliminates below the diagonal of the n x n matrix `a`; take(pivot, whether rows were swapped) is
+// called for each row, until a pivot is zero.
+template <typename Take> void triangulate(double *a, int64_t n, Take take) {
   for (int64_t k = 0; k < n; ++k) {
-    int64_t pivot = k;
-    for (int64_t i = k + 1; i < n; ++i)
-      if (std::fabs(a[i * width + k]) > std::fabs(a[pivot * width + k]))
-        pivot = i;
-    if (pivot != k) {
-      std::swap_ranges(a + k * width, a + (k + 1) * width, a + pivot * width);
-      det = -det;
-    }
-    double p = a[k * width + k];
-    det *= p;
-    if (p == 0 && !full)
-      return det; // zero
-    for (int64_t i = full ? 0 : k + 1; i < n; ++i) {
-      if (i == k)
-        continue;
-      double factor = a[i * width + k] / p;
-      for (int64_t j = k; j < width; ++j)
-        a[i * width + j] -= factor * a[k * width + j];
-    }
+    bool swapped = swapPivot(a, n, k) != k;
+    const double p = a[k * n + k];
+    take(p, swapped);
+    if (p == 0)
+      return;
+    vectorised([=] {
+      for (int64_t i = k + 1; i < n; ++i) {
+        const double factor = a[i * n + k] / p, *from = a + k * n;
+        double *row = a + i * n;
+#pragma GCC ivdep
+        for (int64_t j = k + 1; j < n; ++j)
+          row[j] -= factor * from[j];
+      }
+    });
   }
-  for (int64_t k = 0; full && k < n; ++k)
-    for (int64_t j = n; j < width; ++j)
-      a[k * width + j] /= a[k * width + k];
+}
+
+double determinant(double *a, int64_t n) {
+  double det = 1;
+  triangulate(a, n, [&](double p, bool swapped) { det *= swapped ? -p : p; });
   return det;
 }
 
-class Elimination : public PreparedKernel {
+double logAbsDeterminant(double *a, int64_t n) {
+  double sum = 0;
+  triangulate(a, n, [&](double p, bool) { sum += std::log(std::fabs(p)); });
+  return sum;
+}
+
+// Gauss and Jordan's elimination in place: what a column of the unit matrix would become takes the
+// place of the column that is done. The inverse has its columns in another order, that of `order`
+// (n numbers). False where there is none.
+bool invert(double *a, int64_t n, int64_t *order) {
+  int64_t *rows = order + n; // where each pivot came from
+  for (int64_t k = 0; k < n; ++k) {
+    rows[k] = swapPivot(a, n, k);
+    const double p = a[k * n + k];
+    if (p == 0 || p != p)
+      return false;
+    vectorised([=] {
+      double *from = a + k * n;
+      from[k] = 1;
+#pragma GCC ivdep
+      for (int64_t j = 0; j < n; ++j)
+        from[j] /= p;
+      for (int64_t i = 0; i < n; ++i) {
+        if (i == k)
+          continue;
+        double *row = a + i * n;
+        const double factor = row[k];
+        row[k] = 0;
+#pragma GCC ivdep
+        for (int64_t j = 0; j < n; ++j)
+          row[j] -= factor * from[j];
+      }
+    });
+  }
+  for (int64_t k = 0; k < n; ++k)
+    order[k] = k;
+  for (int64_t k = n; k-- > 0;)
+    std::swap(order[k], order[rows[k]]);
+  return true;
+}
+
+enum class Wanted { Det, LogAbsDet, Inverse };
+
+template <Wanted wanted> class Elimination : public PreparedKernel {
 public:
   Elimination(const OpCall &call, int threads)
-      : attrs_(*call.attrs), call_(call), threads_(threads), inverse_(call.op->name == "inverse"),
-        n_(call.operands[0].dims.back()) {
+      : attrs_(*call.attrs), call_(call), threads_(threads), n_(call.operands[0].dims.back()) {
     call_.attrs = &attrs_;
   }
   int64_t workspaceBytes() const override { return threads_ * scratch() * int64_t(sizeof(double)); }
@@ -59,47 +107,43 @@ public:
       parallelFor(matrices, kGrain / (n_ * n_ * n_ + 1) + 1, [&](int64_t begin, int64_t end) {
         double *a = static_cast<double *>(args.workspace) + omp_get_thread_num() * scratch();
         for (int64_t m = begin; m < end; ++m)
-          one(x + m * n_ * n_, inverse_ ? y + m * n_ * n_ : y + m, a);
+          one(x + m * n_ * n_, y + m * (wanted == Wanted::Inverse ? n_ * n_ : 1), a);
       });
     });
   }
 
 private:
-  int64_t width() const { return inverse_ ? 2 * n_ : n_; }
-  int64_t scratch() const { return n_ * width(); }
+  // The matrix, and the two lists of an inverse.
+  int64_t scratch() const { return n_ * n_ + (wanted == Wanted::Inverse ? 2 * n_ : 0); }
 
   template <typename T> void one(const T *x, T *y, double *a) const {
     using C = Compute<T>;
-    std::fill_n(a, scratch(), 0.0);
-    for (int64_t i = 0; i < n_; ++i) {
-      for (int64_t j = 0; j < n_; ++j)
-        a[i * width() + j] = double(C(x[i * n_ + j]));
-      if (inverse_)
-        a[i * width() + n_ + i] = 1;
+    for (int64_t i = 0; i < n_ * n_; ++i)
+      a[i] = double(C(x[i]));
+    if constexpr (wanted == Wanted::Inverse) {
+      static_assert(sizeof(int64_t) == sizeof(double));
+      auto *order = reinterpret_cast<int64_t *>(a + n_ * n_);
+      bool isThere = invert(a, n_, order);
+      for (int64_t i = 0; i < n_; ++i)
+        for (int64_t j = 0; j < n_; ++j)
+          y[i * n_ + j] =
+              T(isThere ? C(a[i * n_ + order[j]]) : std::numeric_limits<C>::quiet_NaN());
+    } else {
+      *y = T(C(wanted == Wanted::Det ? determinant(a, n_) : logAbsDeterminant(a, n_)));
     }
-    double det = eliminate(a, n_, width(), inverse_);
-    if (!inverse_) {
-      *y = T(C(det));
-      return;
-    }
-    bool singular = det == 0 || det != det;
-    for (int64_t i = 0; i < n_; ++i)
-      for (int64_t j = 0; j < n_; ++j)
-        y[i * n_ + j] =
-            T(singular ? std::numeric_limits<C>::quiet_NaN() : C(a[i * width() + n_ + j]));
   }
 
   Attrs attrs_;
   OpCall call_;
   int threads_;
-  bool inverse_;
   int64_t n_;
 };
 
+template <Wanted wanted>
 std::unique_ptr<PreparedKernel> prepareElimination(const OpCall &call,
                                                    const KernelOptions &options) {
-  return std::make_unique<ThreadedKernel>(std::make_unique<Elimination>(call, options.threads),
-                                          options.threads);
+  return std::make_unique<ThreadedKernel>(
+      std::make_unique<Elimination<wanted>>(call, options.threads), options.threads);
 }
 
 } // namespace
@@ -108,8 +152,10 @@ std::unique_ptr<PreparedKernel> prepareElimination(const OpCall &call,
 namespace isthmus {
 
 void registerPlainLinalg(KernelTable &table) {
-  table.add({"det", "plain", plain::prepareElimination});
-  table.add({"inverse", "plain", plain::prepareElimination});
+  using namespace plain;
+  table.add({"det", "plain", prepareElimination<Wanted::Det>});
+  table.add({"logabsdet", "plain", prepareElimination<Wanted::LogAbsDet>});
+  table.add({"inverse", "plain", prepareElimination<Wanted::Inverse>});
 }
 
 } // namespace isthmus

@@ -67,6 +67,8 @@ void registerPlainMath(KernelTable &table) {
   table.add({"asinh", "plain", prepareThreaded<runFunction<Asinh>>});
   table.add({"acosh", "plain", prepareThreaded<runFunction<Acosh>>});
   table.add({"atanh", "plain", prepareThreaded<runFunction<Atanh>>});
+  table.add({"logit", "plain", prepareThreaded<runFunction<Logit>>});
+  table.add({"softplus_inverse", "plain", prepareThreaded<runFunction<SoftplusInverse>>});
   table.add({"floor", "plain", prepareThreaded<runFunction<Floor>>});
   table.add({"ceil", "plain", prepareThreaded<runFunction<Ceil>>});
   table.add({"round", "plain", prepareThreaded<runFunction<Round>>});

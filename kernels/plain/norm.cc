@@ -88,6 +88,29 @@ struct BatchNorm { // T: of x; P: of the vectors
   }
 };
 
+struct BatchNormInverse {
+  template <typename T, typename P> static void run(const OpCall &call, const KernelArgs &args) {
+    using C = Compute<T>;
+    const ChannelShape s(call.operands[0], *call.attrs);
+    const double epsilon = call.attrs->getFloat("epsilon");
+    const T *y = operand<T>(args, 0);
+    const P *scale = operand<P>(args, 1), *bias = operand<P>(args, 2);
+    const P *means = operand<P>(args, 3), *vars = operand<P>(args, 4);
+    T *x = result<T>(args, 0);
+    forEachChannel(s, [&](int64_t c) {
+      const C factor = C(std::sqrt(double(vars[c]) + epsilon) / double(scale[c])),
+              less = C(bias[c]), add = C(means[c]);
+      for (int64_t n = 0; n < s.batch; ++n) {
+        const T *from = y + s.row(n, c);
+        T *to = x + s.row(n, c);
+#pragma GCC ivdep
+        for (int64_t i = 0; i < s.inner; ++i)
+          to[i] = T((C(from[i]) - less) * factor + add);
+      }
+    });
+  }
+};
+
 struct BatchNormGrad {
   template <typename T, typename P> static void run(const OpCall &call, const KernelArgs &args) {
     using C = Compute<T>;
@@ -203,6 +226,7 @@ namespace isthmus {
 void registerPlainNorm(KernelTable &table) {
   using namespace plain;
   table.add({"batch_norm", "plain", prepareThreaded<runNorm<BatchNorm, 0>>});
+  table.add({"batch_norm_inverse", "plain", prepareThreaded<runNorm<BatchNormInverse, 0>>});
   table.add({"batch_norm_grad", "plain", prepareThreaded<runNorm<BatchNormGrad, 1>>});
   table.add({"layer_norm", "plain", prepareThreaded<runNorm<LayerNorm, 0>>});
   table.add({"layer_norm_grad", "plain", prepareThreaded<runNorm<LayerNormGrad, 1>>});

@@ -50,12 +50,28 @@ void expectBitsOfPlain(const std::string &text) {
 
 TEST(GridMap, Functions) {
   const Texts shapes = {"(f64[1003])", "(f64[7, 3, 5])", "(f64[])", "(f64[0])"};
-  for (const char *op :
-       {"neg",  "abs",        "sign",     "exp",   "log",    "sqrt",  "rsqrt", "reciprocal",
-        "sin",  "cos",        "erf",      "relu",  "square", "tanh",  "silu",  "sigmoid",
-        "gelu", "softplus",   "softsign", "mish",  "elu",    "swish", "log1p", "leaky_relu",
-        "tan",  "hard_swish", "expm1",    "asin",  "acos",   "atan",  "sinh",  "thresholded_relu",
-        "cosh", "asinh",      "acosh",    "atanh", "floor",  "ceil",  "round", "hard_sigmoid"})
+  for (const char *op : {"neg",        "abs",
+                         "sign",       "exp",
+                         "log",        "sqrt",
+                         "rsqrt",      "reciprocal",
+                         "sin",        "cos",
+                         "erf",        "relu",
+                         "square",     "tanh",
+                         "silu",       "sigmoid",
+                         "gelu",       "softplus",
+                         "softsign",   "mish",
+                         "elu",        "swish",
+                         "log1p",      "leaky_relu",
+                         "tan",        "hard_swish",
+                         "expm1",      "asin",
+                         "acos",       "atan",
+                         "sinh",       "thresholded_relu",
+                         "cosh",       "asinh",
+                         "acosh",      "atanh",
+                         "floor",      "ceil",
+                         "round",      "hard_sigmoid",
+                         "logit",      "softplus_inverse",
+                         "elu_inverse"})
     expectAllLikePlain(op, shapes, "");
   expectAllLikePlain("gelu", shapes, " {approximate = tanh}");
   expectAllLikePlain("shrink", shapes, " {lambda = 0.3, bias = 0.1}");

@@ -192,6 +192,7 @@ TEST(GridNorm, Channels) {
           std::string x = of + "[" + dims + "]", c = ", " + vector + "[" + channels + "]";
           expectLikePlain("batch_norm(" + x + c + c + c + c + ")" + training, t);
           expectLikePlain("batch_norm_grad(" + x + ", " + x + c + c + c + ")" + training, t);
+          expectLikePlain("batch_norm_inverse(" + x + c + c + c + c + ")", t);
         }
 }
 
@@ -209,6 +210,7 @@ TEST(GridNorm, ChannelsLast) {
         std::string attrs = std::string(" {channels_last = true") + training;
         expectLikePlain("batch_norm(" + x + c + c + c + c + ")" + attrs, t);
         expectLikePlain("batch_norm_grad(" + x + ", " + x + c + c + c + ")" + attrs, t);
+        expectLikePlain("batch_norm_inverse(" + x + c + c + c + c + ") {channels_last = true}", t);
       }
 }
 

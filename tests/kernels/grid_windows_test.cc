@@ -170,7 +170,7 @@ TEST(GridConv, AddsABias) {
 TEST(GridLinalg, Matrices) {
   for (std::string type : {"f64[40, 40]", "f64[3000, 2, 2]", "f64[2, 3, 17, 17]", "f64[5, 1, 1]",
                            "f64[0, 3, 3]", "f32[100, 100]", "f64[2, 0, 0]"})
-    for (const char *op : {"det", "inverse"}) {
+    for (const char *op : {"det", "logabsdet", "inverse"}) {
       SCOPED_TRACE(op + type);
       auto e = parseExample(std::string(op) + "(" + type + ")");
       std::vector<double> x = toDoubles(drawOperands(*e)[0]);

@@ -33,7 +33,8 @@ ValueId OperandMaker::operand(const OpCall &call, size_t i, ValueId given) {
   bool mayBeRaw = low == kLow && high == kHigh &&
                   (op.is(kView) || (op.is(kElementwise) && op.operandNames.size() > 1));
   ValueId v = floatOperand(type, low, high, given, mayBeRaw);
-  return op.name == "inverse" || op.name == "det" ? dominant(v) : v;
+  bool ofMatrices = op.name == "inverse" || op.name == "det" || op.name == "logabsdet";
+  return ofMatrices ? dominant(v) : v;
 }
 
 ValueId OperandMaker::anyFloat() {
