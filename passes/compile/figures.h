@@ -21,6 +21,7 @@ struct Figures {
   size_t nodes = 0, clones = 0;
   int64_t hostBytes = 0; // taken of the host's memory, by what goes there and comes back
   size_t transfers = 0;  // to the host and back
+  size_t inversions = 0; // storages rebuilt from what was made of them
   double planSeconds = 0;
 };
 

@@ -32,6 +32,7 @@ Json figuresJson(const Figures &f) {
   j["nodes"] = f.nodes;
   j["clones"] = f.clones;
   j["transfers"] = f.transfers;
+  j["inversions"] = f.inversions;
   j["host_bytes"] = f.hostBytes;
   j["plan_seconds"] = jsonNumber(f.planSeconds);
   return j;

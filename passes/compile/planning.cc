@@ -170,6 +170,7 @@ private:
     f.nodes = out_.graph.numNodes();
     f.clones = out_.graph.countNodes([](const Node &n) { return n.isClone(); });
     f.transfers = out_.graph.countNodes([](const Node &n) { return n.op->is(kTransfer); });
+    f.inversions = inversesIn(out_.graph).size();
     f.hostBytes = out_.layout.hostBytes;
     stopClock();
     if (f.predictedPeakBytes > (1 << 20) && !isCloseToPeak(f.arenaBytes, f.predictedPeakBytes))

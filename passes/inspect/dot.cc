@@ -11,8 +11,18 @@ namespace isthmus {
 namespace {
 
 // How a node looks, and in which column it stands.
-enum class Role : uint8_t { Input, Forward, Boundary, Clone, Backward, Update, Transfer, Encoded };
-constexpr size_t kRoles = 8;
+enum class Role : uint8_t {
+  Input,
+  Forward,
+  Boundary,
+  Clone,
+  Backward,
+  Update,
+  Transfer,
+  Encoded,
+  Inverse
+};
+constexpr size_t kRoles = 9;
 
 struct Style {
   const char *title; // of the column and in the legend
@@ -29,6 +39,7 @@ constexpr Style kStyles[kRoles] = {
     {"update", "#E9E6F2", "#7A6BA8", ""},
     {"copied to the host and back", "#CFEDEA", "#1F7A72", "style=\"filled,rounded,dashed\""},
     {"encoded", "#EDEDE4", "#6B6B45", "style=\"filled,rounded,dashed\""},
+    {"rebuilt by an inverse", "#EAD9F2", "#7B3F98", "style=\"filled,rounded\""},
 };
 constexpr const char *kKeptFill = "#BFE6B5", *kKeptLine = "#2F7D22";
 
@@ -122,15 +133,22 @@ private:
     if (n.op->effect == Effect::Ordered)
       return Role::Transfer;
     if (n.isStandIn())
-      return Role::Encoded;
+      return isEncoding(n) ? Role::Encoded : Role::Inverse;
     return n.phase == Phase::Forward    ? Role::Forward
            : n.phase == Phase::Backward ? Role::Backward
                                         : Role::Update;
   }
-  // Boundaries stand with the clones that read them, and so does what comes back from the host.
+  // It keeps the sizes of what it stands for.
+  bool isEncoding(const Node &n) const {
+    const Type &type = g_.type(n.firstResult), &whole = g_.type(n.from.restores);
+    return type.dims == whole.dims && type.dtype != whole.dtype;
+  }
+  // Boundaries stand with the clones that read them, and so does what comes back from the host or
+  // by an inverse.
   Role columnOf(const Node &n) const {
     const Role r = roleOf(n);
-    const bool isStandIn = r == Role::Boundary || r == Role::Transfer || r == Role::Encoded;
+    const bool isStandIn =
+        r == Role::Boundary || r == Role::Transfer || r == Role::Encoded || r == Role::Inverse;
     return !isStandIn ? r : n.phase == Phase::Forward ? Role::Forward : Role::Clone;
   }
 
@@ -329,8 +347,8 @@ private:
     auto isClone = [&](NodeId id) { return g_.node(id).isClone() || g_.node(id).isBoundary(); };
     const bool anyClone = llvm::any_of(nodes, isClone), onlyClones = llvm::all_of(nodes, isClone);
     return column != Role::Clone || onlyClones ? kStyles[size_t(column)].title
-           : anyClone                          ? "recomputed or fetched"
-                                               : "fetched";
+           : anyClone                          ? "recomputed, fetched or rebuilt"
+                                               : "fetched or rebuilt";
   }
 
   static const char *phaseTag(Role column) {

@@ -3,7 +3,9 @@
 
 #include "passes/checkpoint/bottleneck_choice.h"
 #include "passes/checkpoint/bottlenecks.h"
+#include "passes/rewrite/original.h"
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -55,16 +57,16 @@ private:
   bool isFetch(const Node &n) const {
     return n.op->is(kTransfer) && n.isStandIn() && g_.type(n.firstResult).isPlain();
   }
-  size_t countFetches(llvm::ArrayRef<uint32_t> instances) const {
-    return size_t(llvm::count_if(
-        instances, [&](uint32_t i) { return liveSets_.kind(g_, p_, i) == LiveKind::Fetched; }));
+  size_t count(llvm::ArrayRef<uint32_t> instances, LiveKind kind) const {
+    return size_t(
+        llvm::count_if(instances, [&](uint32_t i) { return liveSets_.kind(g_, p_, i) == kind; }));
   }
   ValueId firstRunOf(ValueId v) const {
     while (NodeId def = g_.value(v).def) {
       const Node &n = g_.node(def);
       if (n.isClone())
         v = g_.node(n.from.origin).result(g_.value(v).resultIndex);
-      else if (isFetch(n))
+      else if (isFetch(n) || inverses_.count(def))
         v = n.from.restores;
       else
         break;
@@ -73,6 +75,8 @@ private:
   }
 
   void groupCopies() {
+    for (NodeId id : inversesIn(g_)) // the last may be a view of what the inverse made
+      inverses_.insert(g_.value(roots_[g_.node(id).firstResult.index]).def);
     dependsOnParameters_ = dependsOnParameters(g_);
     isCheckpoint_.assign(g_.numValues(), false);
     for (ValueId v : o_.checkpoints)
@@ -108,7 +112,9 @@ private:
 
   Kind kindOf(llvm::ArrayRef<uint32_t> instances) const {
     if (instances.size() > 1)
-      return countFetches(instances) > 0 ? Kind::Fetched : Kind::Recomputed;
+      return count(instances, LiveKind::Fetched) > 0   ? Kind::Fetched
+             : count(instances, LiveKind::Rebuilt) > 0 ? Kind::Rebuilt
+                                                       : Kind::Recomputed;
     switch (liveSets_.kind(g_, p_, instances[0])) {
     case LiveKind::Saved:
       return Kind::Kept;
@@ -130,8 +136,12 @@ private:
     f.value = v;
     f.kind = kindOf(instances);
     f.bytes = liveSets_.instances[instances[0]].bytes;
-    f.fetches = unsigned(countFetches(instances));
-    f.recomputations = unsigned(instances.size() - 1) - f.fetches;
+    f.fetches = unsigned(count(instances, LiveKind::Fetched));
+    f.rebuildings = unsigned(count(instances, LiveKind::Rebuilt));
+    f.recomputations = unsigned(instances.size() - 1) - f.fetches - f.rebuildings;
+    for (uint32_t i : instances)
+      if (liveSets_.kind(g_, p_, i) == LiveKind::Rebuilt)
+        f.rebuildUs += p_.problem.ops[liveSets_.instances[i].made.op].cost;
     f.linkUs = f.fetches ? 1e6 * target_.transferSeconds(g_.type(v).bytes()) : 0;
     f.runUs = op.cost;
     f.addedUs = op.cost * f.recomputations;
@@ -196,7 +206,7 @@ private:
         if (instancesOf_[v].empty() || bytesOf(ValueId(v)) == 0)
           continue;
         Kind k = kindOf(instancesOf_[v]);
-        if (k == Kind::Kept || k == Kind::Recomputed || k == Kind::Fetched)
+        if (k == Kind::Kept || k == Kind::Recomputed || k == Kind::Fetched || k == Kind::Rebuilt)
           told.push_back(ValueId(v));
       }
     }
@@ -374,6 +384,7 @@ private:
   LiveSets liveSets_;
   std::vector<std::vector<int64_t>> most_;
   size_t numTold_ = 0;
+  llvm::DenseSet<NodeId> inverses_;
   std::vector<uint32_t> instanceOf_;               // by root: its instance, or kNone
   std::vector<std::vector<uint32_t>> instancesOf_; // by root of a first run: instances, in order
   std::vector<bool> dependsOnParameters_, isCheckpoint_;

@@ -24,18 +24,20 @@ struct TensorFate {
     Kept,       // made once, saved for the backward pass
     Recomputed, // made more than once
     Fetched,    // copied to the host's memory and back; perhaps made more than once, too
+    Rebuilt,    // from what was made of it; perhaps made more than once, too
     Output,     // stays to the end
     Passing,    // made once by a forward node, and read by forward nodes alone
     Gradient    // made once by a backward or an update node
   };
-  static constexpr size_t kNumKinds = 6;
+  static constexpr size_t kNumKinds = 7;
   ValueId value; // in the graph that is explained, as the first run makes it
   Kind kind = Kind::Passing;
   int64_t bytes = 0;
-  unsigned recomputations = 0, fetches = 0;
+  unsigned recomputations = 0, fetches = 0, rebuildings = 0;
   double linkUs = 0;            // a copy over the link, one way
   double runUs = 0;             // one run of its node
   double addedUs = 0;           // of its node's recomputations
+  double rebuildUs = 0;         // of its inverses
   uint32_t first = 0, last = 0; // of all its copies
   bool mayRunAgain = false, isCheckpoint = false, isAtPeak = false;
   bool dependsOnParameters = true;

@@ -8,6 +8,7 @@ llvm::StringRef liveKindText(LiveKind k) {
   static constexpr llvm::StringRef kTexts[kNumLiveKinds] = {"saved activations",
                                                             "recomputed",
                                                             "fetched",
+                                                            "rebuilt by inverses",
                                                             "passing activations",
                                                             "gradients of activations",
                                                             "parameter gradients",
@@ -26,6 +27,8 @@ LiveKind LiveSets::kind(const Graph &g, const GraphProblem &p, size_t instance) 
     return LiveKind::Recomputed;
   if (n.op->is(kTransfer) && n.isStandIn())
     return LiveKind::Fetched;
+  if (n.isStandIn() && !n.isBoundary() && n.phase == Phase::Backward)
+    return LiveKind::Rebuilt;
   if (n.phase == Phase::Backward)
     return LiveKind::ActivationGradient;
   if (n.phase == Phase::Update)

@@ -11,6 +11,7 @@ enum class LiveKind : uint8_t {
   Saved,              // made by a forward node, read by the backward pass
   Recomputed,         // made by a clone
   Fetched,            // copied back from the host's memory
+  Rebuilt,            // by an inverse, or on the way to one
   Passing,            // made by a forward node, read by forward nodes alone
   ActivationGradient, // made by a backward node, and no output
   ParameterGradient,  // made by a backward node, and an output
@@ -18,7 +19,7 @@ enum class LiveKind : uint8_t {
   Workspace,
   Other // made by an update node, and no output
 };
-constexpr size_t kNumLiveKinds = 9;
+constexpr size_t kNumLiveKinds = 10;
 llvm::StringRef liveKindText(LiveKind k); // "saved activations"
 
 struct LiveTensor {

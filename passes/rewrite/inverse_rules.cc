@@ -2,6 +2,7 @@
 
 #include "ir/builder.h"
 #include "ir/storage.h"
+#include "ir/value_facts.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
@@ -12,13 +13,13 @@ namespace {
 class RuleWriter {
 public:
   RuleWriter(const Graph &g, const InverseRuleOptions &o)
-      : b_(out_.nodes, Phase::Backward), g_(g), o_(o), roots_(storageRoots(g)) {}
+      : b_(out_.nodes, Phase::Backward), g_(g), o_(o), roots_(storageRoots(g)), facts_(g) {}
 
   InverseRules run() {
     for (uint32_t i = 0; i < g_.numNodes(); ++i) {
       const Node &n = g_.node(NodeId(i));
       for (uint32_t k = 0; mayBeUndone(n) && k < n.operands.size(); ++k)
-        if (isWorthRebuilding(n, k))
+        if (isWorthRebuilding(n, k) && holds(n, k))
           addRule(NodeId(i), k);
     }
     return std::move(out_);
@@ -35,6 +36,10 @@ private:
     const ValueId v = reader.operands[operand];
     return g_.type(v).isPlain() && g_.type(v).bytes() > 0 && llvm::count(reader.operands, v) == 1 &&
            o_.isWanted(roots_[v.index]);
+  }
+
+  bool holds(const Node &n, uint32_t operand) const {
+    return !n.op->inverseHolds || n.op->inverseHolds(facts_, n, operand);
   }
 
   // What stands in the rules for a value of the graph.
@@ -64,7 +69,7 @@ private:
     ValueId v = g_.node(reader).operands[operand], back = undone(reader, operand);
     while (back && v != roots_[v.index]) {
       const NodeId view = g_.value(v).def;
-      if (!g_.node(view).op->inverse || g_.node(view).numResults != 1)
+      if (!g_.node(view).op->inverse || g_.node(view).numResults != 1 || !holds(g_.node(view), 0))
         return {};
       v = g_.node(view).operands[0];
       back = undone(view, 0, back);
@@ -82,30 +87,30 @@ private:
       out_.rules.push_back({reader, root, shared(made)});
   }
 
-  // An equal node over the same persistent values, if there is one, stands for this one.
+  // An equal node over the same weights, if there is one, stands for this one.
   void shareNode(NodeId id) {
     for (ValueId &v : out_.nodes.editNode(id).operands)
       v = shared(v);
     const Node &n = out_.nodes.node(id);
-    if (!llvm::all_of(n.operands, [&](ValueId v) { return isPersistent(v); }))
+    if (!llvm::all_of(n.operands, [&](ValueId v) { return isWeight(v); }))
       return;
-    for (NodeId other : persistent_)
+    for (NodeId other : ofWeights_)
       if (const Node &o = out_.nodes.node(other);
           o.op == n.op && o.operands == n.operands && identical(o.attrs, n.attrs)) {
         for (uint32_t r = 0; r < n.numResults; ++r)
           shared_[n.result(r)] = o.result(r);
         return;
       }
-    persistent_.push_back(id);
+    ofWeights_.push_back(id);
   }
   ValueId shared(ValueId v) const {
     auto it = shared_.find(v);
     return it == shared_.end() ? v : it->second;
   }
-  bool isPersistent(ValueId v) const {
+  bool isWeight(ValueId v) const {
     if (NodeId def = out_.nodes.value(v).def)
-      return llvm::is_contained(persistent_, def);
-    return !g_.value(roots_[out_.standsFor[v.index].index]).def;
+      return llvm::is_contained(ofWeights_, def);
+    return facts_.isWeight(out_.standsFor[v.index]);
   }
 
   InverseRules out_;
@@ -113,9 +118,10 @@ private:
   const Graph &g_;
   const InverseRuleOptions &o_;
   std::vector<ValueId> roots_;
+  const ValueFacts facts_;
   llvm::DenseMap<ValueId, ValueId> given_;  // by value of the graph
   llvm::DenseMap<ValueId, ValueId> shared_; // by result of a node for which another stands
-  std::vector<NodeId> persistent_;          // nodes over persistent values alone
+  std::vector<NodeId> ofWeights_;           // nodes over weights alone
 };
 
 } // namespace

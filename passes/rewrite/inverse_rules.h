@@ -20,7 +20,7 @@ struct InverseRules {
   // The value, or else the operand of the views that it passed.
   ValueId baseOf(ValueId v) const;
   // The nodes that a rule runs, views included, each after those that it reads. Rules share nodes
-  // over persistent values (the inverse of a weight).
+  // over weights (their inverses).
   std::vector<NodeId> nodesOf(const InverseRule &rule) const;
 };
 
@@ -30,8 +30,8 @@ struct InverseRuleOptions {
   bool ofViews = false; // also of nodes that are views
 };
 
-// Of forward nodes that are no clones. What passed views before a node read it is rebuilt through
-// the views' own inverses.
+// Of forward nodes that are no clones, where the graph promises what the row's rule takes for
+// granted. What passed views before a node read it is rebuilt through the views' own inverses.
 InverseRules inverseRules(const Graph &g, const InverseRuleOptions &o);
 
 } // namespace isthmus

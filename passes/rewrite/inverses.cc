@@ -15,14 +15,17 @@ public:
   InverseOps(GraphProblem &p, const Graph &g, const Target &t)
       : p_(p), rules_(p.inverses), g_(g), t_(t), roots_(storageRoots(g)) {}
 
-  llvm::Error run() {
-    std::vector<bool> isOutput(g_.numValues(), false);
+  llvm::Error run(llvm::ArrayRef<std::string> never) {
+    std::vector<bool> stays(g_.numValues(), false);
     for (ValueId v : g_.outputs())
-      isOutput[roots_[v.index].index] = true;
+      stays[roots_[v.index].index] = true;
+    for (const std::string &name : never)
+      if (ValueId v = g_.find(name))
+        stays[roots_[v.index].index] = true;
     InverseRuleOptions o;
     o.isWanted = [&](ValueId root) {
       const NodeId def = g_.value(root).def;
-      return def && g_.node(def).phase == Phase::Forward && !isOutput[root.index] &&
+      return def && g_.node(def).phase == Phase::Forward && !stays[root.index] &&
              !g_.node(def).isClone() && !g_.node(def).isStandIn();
     };
     rules_ = inverseRules(g_, o);
@@ -116,8 +119,9 @@ private:
 
 } // namespace
 
-llvm::Error addInverses(GraphProblem &p, const Graph &g, const Target &t) {
-  return InverseOps(p, g, t).run();
+llvm::Error addInverses(GraphProblem &p, const Graph &g, const Target &t,
+                        llvm::ArrayRef<std::string> never) {
+  return InverseOps(p, g, t).run(never);
 }
 
 } // namespace isthmus

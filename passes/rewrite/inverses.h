@@ -6,8 +6,10 @@
 
 namespace isthmus {
 
-// Appends them to `p`, whose `inverses` they are. Each node of a rule is an op of its own, but for
-// views; what several rules share is one op. Errors: a node that the target cannot run.
-llvm::Error addInverses(GraphProblem &p, const Graph &g, const Target &t);
+// Appends them to `p`, whose `inverses` they are, but for those of the values named. Each node of a
+// rule is an op of its own, but for views; what several rules share is one op. Errors: a node that
+// the target cannot run.
+llvm::Error addInverses(GraphProblem &p, const Graph &g, const Target &t,
+                        llvm::ArrayRef<std::string> never);
 
 } // namespace isthmus

@@ -4,9 +4,7 @@
 #include "llvm/ADT/STLExtras.h"
 
 namespace isthmus {
-namespace {
 
-// The value of the original graph that `v` is a copy of.
 ValueId originalValue(const Graph &g, ValueId v) {
   while (NodeId def = g.value(v).def) {
     const Node &n = g.node(def);
@@ -20,7 +18,37 @@ ValueId originalValue(const Graph &g, ValueId v) {
   return v;
 }
 
-} // namespace
+std::vector<NodeId> inversesIn(const Graph &g) {
+  std::vector<bool> onlyHelps(g.numNodes(), false); // read for what it restores itself
+  std::vector<NodeId> found;
+  for (uint32_t i = uint32_t(g.numNodes()); i-- > 0;) {
+    const Node &n = g.node(NodeId(i));
+    if (!n.isStandIn() || n.isBoundary() || n.op->effect != Effect::Pure)
+      continue;
+    const Type &type = g.type(n.firstResult), &whole = g.type(n.from.restores);
+    const bool isEncoding = type.dims == whole.dims && type.dtype != whole.dtype;
+    for (ValueId v : n.operands)
+      if (NodeId def = g.value(v).def;
+          def && !isEncoding && g.node(def).from.restores == n.from.restores)
+        onlyHelps[def.index] = true;
+    if (type == whole && !onlyHelps[i])
+      found.push_back(NodeId(i));
+  }
+  std::reverse(found.begin(), found.end());
+  return found;
+}
+
+llvm::BitVector dependOnInverses(const Graph &g) {
+  llvm::BitVector depend(unsigned(g.numValues()));
+  for (NodeId id : inversesIn(g))
+    depend.set(g.node(id).firstResult.index);
+  for (uint32_t i = 0; i < g.numNodes(); ++i) {
+    const Node &n = g.node(NodeId(i));
+    if (llvm::any_of(n.operands, [&](ValueId v) { return depend.test(v.index); }))
+      depend.set(n.firstResult.index, n.firstResult.index + n.numResults);
+  }
+  return depend;
+}
 
 Graph originalOf(const Graph &g) {
   std::vector<NodeId> order;

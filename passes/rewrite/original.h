@@ -2,6 +2,7 @@
 #pragma once
 
 #include "ir/graph.h"
+#include "llvm/ADT/BitVector.h"
 
 namespace isthmus {
 
@@ -9,5 +10,16 @@ namespace isthmus {
 // in the source order again, and the record knows nothing of a plan. A graph without
 // clones comes back as it is.
 Graph originalOf(const Graph &g);
+
+// The value of the original that `v` is an instance of: `v` itself where that is one.
+ValueId originalValue(const Graph &g, ValueId v);
+
+// The nodes that complete a rebuilding by inverses: their first results stand for what they
+// restore, which they were not made from. (Nodes that only help are not among them.)
+std::vector<NodeId> inversesIn(const Graph &g);
+
+// By value: whether an inverse is among what it was made from, so that it is rounded otherwise than
+// in the original.
+llvm::BitVector dependOnInverses(const Graph &g);
 
 } // namespace isthmus

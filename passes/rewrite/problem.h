@@ -15,7 +15,8 @@ struct Ways {
   bool fetch = false;  // it goes to the host's memory and back, where the target has a link
   bool encode = false; // a smaller value stays in its place, where the reader's row knows one
   bool invert = false; // from what was made of it, by the inverse of a reader's row; this rounds
-  int64_t hostBytes = INT64_MAX; // the most that all that may go to the host takes there
+  std::vector<std::string> neverInverted; // by name: values whose inverses round too much
+  int64_t hostBytes = INT64_MAX;          // the most that all that may go to the host takes there
 };
 
 // What the rewrite makes of a run of an op of the problem.

@@ -18,6 +18,9 @@ struct Report : Figures {
   std::map<std::string, size_t> kernels;   // of the run: nodes by the library that ran them
   std::optional<size_t> substituteKernels; // nodes on a slow kernel in place of a library's
   std::vector<std::string> deviceNotes;
+  // Of what is rebuilt, by name: how far its inverse was from it on the first step, as a share of
+  // its largest element.
+  std::map<std::string, double> inverseErrors;
 
   Report() = default;
   explicit Report(const Figures &f) : Figures(f) {}

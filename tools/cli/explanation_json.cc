@@ -12,13 +12,14 @@ using Json = nlohmann::ordered_json;
 constexpr const char *kKindKeys[kNumLiveKinds] = {"saved_activations",
                                                   "recomputed",
                                                   "fetched",
+                                                  "rebuilt",
                                                   "passing_activations",
                                                   "activation_gradients",
                                                   "parameter_gradients",
                                                   "other_outputs",
                                                   "workspace",
                                                   "other"};
-constexpr const char *kFateKeys[] = {"kept",   "recomputed", "fetched",
+constexpr const char *kFateKeys[] = {"kept",   "recomputed", "fetched", "rebuilt",
                                      "output", "passing",    "gradient"};
 constexpr const char *kWhyKeys[] = {"taken",        "end",        "small",      "kind_of_op",
                                     "same_storage", "not_read",   "in_segment", "not_product",
@@ -112,6 +113,8 @@ private:
     j["at_peak"] = f.isAtPeak;
     j["recomputations"] = f.recomputations;
     j["fetches"] = f.fetches;
+    j["rebuildings"] = f.rebuildings;
+    j["rebuild_us"] = f.rebuildUs;
     j["link_us"] = f.linkUs;
     j["run_us"] = f.runUs;
     j["added_us"] = f.addedUs;

@@ -142,9 +142,9 @@ private:
   }
 
   static std::string kindText(LiveKind k) {
-    static const char *const kShort[kNumLiveKinds] = {"saved",   "recomputed", "fetched",
-                                                      "passing", "gradient",   "parameter gradient",
-                                                      "output",  "workspace",  "other"};
+    static const char *const kShort[kNumLiveKinds] = {
+        "saved",    "recomputed",         "fetched", "rebuilt",   "passing",
+        "gradient", "parameter gradient", "output",  "workspace", "other"};
     return kShort[size_t(k)];
   }
 
@@ -155,9 +155,13 @@ private:
 
   void fates() {
     section("What becomes of the tensors");
-    static const char *const kTexts[] = {"kept for the backward pass",      "recomputed",
-                                         "copied to the host and back",     "outputs",
-                                         "not needed by the backward pass", "gradients"};
+    static const char *const kTexts[] = {"kept for the backward pass",
+                                         "recomputed",
+                                         "copied to the host and back",
+                                         "rebuilt by inverses",
+                                         "outputs",
+                                         "not needed by the backward pass",
+                                         "gradients"};
     Table totals({false, true, true, false});
     for (size_t k = 0; k < std::size(kTexts); ++k)
       if (const Explanation::Total &t = e_.why.totals[k]; t.tensors)
@@ -172,7 +176,8 @@ private:
                             e_.why.tensors.size(),
                             e_.why.totals[size_t(TensorFate::Kind::Kept)].tensors +
                                 e_.why.totals[size_t(TensorFate::Kind::Recomputed)].tensors +
-                                e_.why.totals[size_t(TensorFate::Kind::Fetched)].tensors));
+                                e_.why.totals[size_t(TensorFate::Kind::Fetched)].tensors +
+                                e_.why.totals[size_t(TensorFate::Kind::Rebuilt)].tensors));
     else
       section("Named (" + std::to_string(e_.why.tensors.size()) + ")");
     for (const TensorFate &f : e_.why.tensors) {

@@ -126,6 +126,11 @@ std::string fateText(const ExplainedPlan &e, const TensorFate &f) {
     return llvm::formatv("copied to the host and back {0}, {1} on the link each way{2}",
                          timesText(f.fetches), timeText(f.linkUs),
                          f.recomputations ? "; " + recomputedText(e, f) : "");
+  case TensorFate::Kind::Rebuilt:
+    return llvm::formatv("rebuilt by its inverse {0}, +{1} ({2:F2} % of a step){3}",
+                         timesText(f.rebuildings), timeText(f.rebuildUs),
+                         100 * f.rebuildUs / e.why.baselineUs,
+                         f.recomputations ? "; " + recomputedText(e, f) : "");
   case TensorFate::Kind::Output:
     return "an output: there from " + name(e, f.first) + " to the end";
   case TensorFate::Kind::Passing:
@@ -137,7 +142,8 @@ std::string fateText(const ExplainedPlan &e, const TensorFate &f) {
 }
 
 std::string whyText(const ExplainedPlan &e, const TensorFate &f) {
-  if (f.kind == TensorFate::Kind::Recomputed || f.kind == TensorFate::Kind::Fetched)
+  if (f.kind == TensorFate::Kind::Recomputed || f.kind == TensorFate::Kind::Fetched ||
+      f.kind == TensorFate::Kind::Rebuilt)
     return (e.isByPolicy() ? "no checkpoint; " : "") + awayText(e, f);
   if (f.kind != TensorFate::Kind::Kept)
     return "";

@@ -161,6 +161,12 @@ void addPlanFlags(CLI::App &verb, PlanFlags &o) {
       ->delimiter(',')
       ->allow_extra_args(false)
       ->check(CLI::IsMember({kRecomputeWay, kInvertWay, kFetchWay, kEncodeWay}));
+  verb.add_option(
+          "--max-inverse-error", o.maxInverseError,
+          "with --allow=invert: how far what is rebuilt may be from what it was, as a share "
+          "of its largest element, measured on the first step; what is further comes back "
+          "in another way; default: 1e-3")
+      ->group(group);
   verb.add_option("--host-memory", o.hostMemory,
                   "what --allow=fetch may take of the host's memory: 2GiB, 500MB, bytes; default: "
                   "what it needs")
@@ -177,6 +183,12 @@ static llvm::Error checkWays(const PlanFlags &o) {
   if (!o.allow.empty() && !o.hasBudget())
     return usageError("--allow says how a plan within a budget is made; give --budget or "
                       "--memory-limit with it");
+  if (o.maxInverseError && !llvm::is_contained(o.allow, kInvertWay))
+    return usageError("--max-inverse-error bounds what inverses may be off by, so it goes with "
+                      "--allow=invert");
+  if (o.maxInverseError && !(*o.maxInverseError >= 0))
+    return usageError("--max-inverse-error expects a share from 0 on, such as 1e-3, got {0}",
+                      floatText(*o.maxInverseError));
   if (!o.hostMemory.empty() && !fetches)
     return usageError("--host-memory bounds what is fetched, so it goes with --allow=fetch");
   if (!o.hostMemory.empty())

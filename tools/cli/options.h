@@ -48,6 +48,7 @@ struct PlanFlags {
   double effort = 0;               // 0: by the size of the graph
   std::vector<std::string> allow;  // ways for tensors to come back; empty: recompute
   std::string hostMemory, link;    // empty: no bound; as fast as the device says
+  std::optional<double> maxInverseError;
   bool any() const { return !policy.empty() || checkpointsGiven || hasBudget(); }
   bool hasBudget() const { return !budget.empty() || !memoryLimit.empty(); }
 };

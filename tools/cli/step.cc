@@ -28,7 +28,7 @@ llvm::Expected<StepToCompile> stepToCompile(const ModelOptions &model, const Pla
   auto options = compileOptions(model, plan, *given);
   if (!options)
     return options.takeError();
-  return StepToCompile{std::move(*device), std::move(*g), std::move(*options)};
+  return StepToCompile{std::move(*device), std::move(*g), std::move(*options), std::move(*given)};
 }
 
 } // namespace isthmus

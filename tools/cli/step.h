@@ -11,6 +11,7 @@ struct StepToCompile {
   std::unique_ptr<Device> device; // that sizes and workspaces are meant for
   Graph graph;                    // as the file has it
   CompileOptions options;
+  GivenInputs given; // for its inputs
 };
 
 // Checks the flags and the command's paths, then opens the device and loads the model.

@@ -1,5 +1,6 @@
 #include "ir/file.h"
 #include "tools/cli/explanation.h"
+#include "tools/cli/inverse_error.h"
 #include "tools/cli/step.h"
 #include "tools/verbs/verbs.h"
 #include "llvm/Support/raw_ostream.h"
@@ -31,14 +32,16 @@ llvm::Error explainPlan(const Options &o) {
   auto step = stepToCompile(o.model, o.plan, o.device, paths);
   if (!step)
     return step.takeError();
-  auto &[device, g, compile] = *step;
+  auto &[device, g, compile, given] = *step;
   if (!o.plan.any() && g.wasPlanned())
     Console::get().note("the graph is rewritten already, and is explained as it is; with "
                         "--policy, --checkpoints or --budget it is planned anew");
   else if (!o.plan.any())
     compile.plan = PolicyOptions();
   const Target &target = device->target();
-  auto c = compiled(std::move(g), compile, target);
+  std::map<std::string, double> errors;
+  auto c = compiledWithin(std::move(g), compile, *device, inverseCheck(o.model, o.plan, given), "",
+                          errors);
   if (!c)
     return c.takeError();
 

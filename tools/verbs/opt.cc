@@ -1,4 +1,5 @@
 #include "tools/cli/console.h"
+#include "tools/cli/inverse_error.h"
 #include "tools/cli/output.h"
 #include "tools/cli/step.h"
 #include "tools/verbs/verbs.h"
@@ -26,29 +27,35 @@ llvm::Error opt(const Options &o) {
   auto step = stepToCompile(o.model, o.plan, o.device, paths);
   if (!step)
     return step.takeError();
-  auto &[device, g, options] = *step;
+  auto &[device, g, options, given] = *step;
   if (!o.plan.any())
     options.plan = PolicyOptions(); // a rewritten graph is planned anew, not kept
-  auto c = compiled(std::move(g), options, device->target(), o.report);
+  std::map<std::string, double> errors;
+  auto c = compiledWithin(std::move(g), options, *device, inverseCheck(o.model, o.plan, given),
+                          o.report, errors);
   if (!c)
     return c.takeError();
   if (!o.dot.empty())
     if (llvm::Error e = writePicture(c->graph, c->checkpoints, o.dot))
       return e;
-  if (llvm::Error e = writeReport(Report(c->figures), o.report))
+  Report report(c->figures);
+  report.inverseErrors = std::move(errors);
+  if (llvm::Error e = writeReport(report, o.report))
     return e;
   if (writesGraph)
     if (llvm::Error e = writeGraph(c->graph, o.output, o.weights))
       return e;
   const Figures &r = c->figures;
-  std::string transfers;
+  std::string others;
   if (r.transfers)
-    transfers =
+    others =
         llvm::formatv(", {0} transfers ({1} on the host)", r.transfers, bytesText(r.hostBytes));
+  if (r.inversions)
+    others += llvm::formatv(", {0} inverses", r.inversions);
   Console::get().line(
       llvm::formatv("peak {0} -> {1}, arena {2}, {3} clones{4}, added cost {5:F1} % (policy {6})",
                     bytesText(r.baselinePeakBytes), bytesText(r.predictedPeakBytes),
-                    bytesText(r.arenaBytes), r.clones, transfers, 100 * r.recomputeOverhead,
+                    bytesText(r.arenaBytes), r.clones, others, 100 * r.recomputeOverhead,
                     r.policyUsed)
           .str());
   return c->wasInterrupted ? interruptedError() : llvm::Error::success();

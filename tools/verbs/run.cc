@@ -4,6 +4,7 @@
 #include "tools/cli/execute.h"
 #include "tools/cli/exit.h"
 #include "tools/cli/feeds.h"
+#include "tools/cli/inverse_error.h"
 #include "tools/cli/model.h"
 #include "tools/cli/test_data.h"
 #include "tools/verbs/verbs.h"
@@ -35,6 +36,12 @@ void summarize(const Report &r, const std::string &device) {
   if (r.transfers)
     row("on the host",
         llvm::formatv("{0}, {1} transfers", bytesText(r.hostBytes), r.transfers).str());
+  if (r.inversions) {
+    double most = 0;
+    for (const auto &[name, error] : r.inverseErrors)
+      most = std::max(most, error);
+    row("inverses", llvm::formatv("{0}, off by {1:e1} at most", r.inversions, most).str());
+  }
   row("added cost", llvm::formatv("{0:F1} %", 100 * r.recomputeOverhead).str());
   std::vector<double> s = r.stepSeconds;
   std::sort(s.begin(), s.end());
@@ -83,7 +90,9 @@ llvm::Error runOnce(const Options &o, Device &device, const GivenInputs &given,
   if (options->differentiates)
     if (llvm::Error e = checkDifferentiates(*g, o.model))
       return e;
-  auto c = compiled(std::move(*g), *options, device.target(), o.report);
+  std::map<std::string, double> errors;
+  auto c = compiledWithin(std::move(*g), *options, device, inverseCheck(o.model, o.plan, given),
+                          o.report, errors);
   if (!c)
     return c.takeError();
   if (c->wasInterrupted)
@@ -94,6 +103,7 @@ llvm::Error runOnce(const Options &o, Device &device, const GivenInputs &given,
   if (llvm::Error e = paths.check())
     return e;
   Report report(c->figures);
+  report.inverseErrors = std::move(errors);
   auto executor = execute(*c, device, {o.steps, o.model.seed, given}, report);
   if (!executor)
     return executor.takeError();

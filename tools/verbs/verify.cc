@@ -1,3 +1,5 @@
+#include "ir/element.h"
+#include "passes/rewrite/original.h"
 #include "tools/cli/console.h"
 #include "tools/cli/devices.h"
 #include "tools/cli/execute.h"
@@ -5,6 +7,7 @@
 #include "tools/cli/model.h"
 #include "tools/verbs/verbs.h"
 #include <array>
+#include <cmath>
 #include <cstring>
 
 namespace isthmus {
@@ -13,10 +16,15 @@ namespace {
 struct Options {
   ModelOptions model;
   std::string other, device = "cpu";
+  double maxInverseError = 1e-3;
   int steps = 1;
 };
 
-using Results = std::map<std::string, Tensor>;
+struct Result {
+  Tensor tensor;
+  bool isRounded = false; // otherwise than as written, by an inverse
+};
+using Results = std::map<std::string, Result>;
 
 bool isOnnx(llvm::StringRef path) { return path.endswith(".onnx"); }
 
@@ -82,11 +90,12 @@ llvm::Expected<Results> resultsOf(Graph g, const CompileOptions &options, const 
   if (!e)
     return e.takeError();
   Results out;
+  const llvm::BitVector isRounded = dependOnInverses(c->graph);
   for (ValueId v : c->graph.outputs()) {
     auto t = (*e)->fetch(v);
     if (!t)
       return t.takeError();
-    out[c->graph.valueName(v).str()] = std::move(*t);
+    out[c->graph.valueName(v).str()] = {std::move(*t), isRounded.test(v.index)};
   }
   return out;
 }
@@ -104,6 +113,36 @@ std::string difference(const Tensor &a, const Tensor &b) {
     }
   return llvm::formatv("{0} of {1} elements differ, the first at index {2}", count,
                        a.type.elements(), first)
+      .str();
+}
+
+// The largest difference, as a share of the largest element.
+double relativeError(const Tensor &a, const Tensor &b) {
+  double most = 0, scale = 0;
+  for (int64_t i = 0; i < a.type.elements(); ++i) {
+    const double x = elementAsDouble(a, i), y = elementAsDouble(b, i);
+    if (std::isnan(x) != std::isnan(y))
+      return INFINITY;
+    if (!std::isnan(x) && x != y)
+      most = std::max(most, std::fabs(x - y));
+    scale = std::max(scale, std::fabs(x));
+  }
+  return most == 0 ? 0 : most / scale;
+}
+
+// What differs more than it may; `worst` is the largest error of those that may.
+std::string compare(const Result &a, const Result &b, double maxError, double &worst) {
+  if (!a.isRounded && !b.isRounded)
+    return difference(a.tensor, b.tensor);
+  if (a.tensor.type != b.tensor.type || !isFloat(a.tensor.type.dtype))
+    return difference(a.tensor, b.tensor);
+  const double error = relativeError(a.tensor, b.tensor);
+  worst = std::max(worst, error);
+  if (error <= maxError)
+    return "";
+  return llvm::formatv("it depends on inverses, and is off by {0:e1} of its largest element; "
+                       "--max-inverse-error allows {1:e1}",
+                       error, maxError)
       .str();
 }
 
@@ -131,6 +170,8 @@ llvm::Error verifyBoth(const Options &o) {
     return b.takeError();
 
   std::vector<Diag> diags;
+  double worst = 0;
+  size_t numRounded = 0;
   auto differs = [&](std::string message) {
     Diag d;
     d.message = std::move(message);
@@ -138,9 +179,10 @@ llvm::Error verifyBoth(const Options &o) {
   };
   for (const auto &[name, t] : *a) {
     auto it = b->find(name);
+    numRounded += it != b->end() && (t.isRounded || it->second.isRounded);
     if (it == b->end())
       differs("output '%" + name + "' of '" + o.model.model + "' is not in '" + o.other + "'");
-    else if (std::string d = difference(t, it->second); !d.empty())
+    else if (std::string d = compare(t, it->second, o.maxInverseError, worst); !d.empty())
       differs("output '%" + name + "': " + d);
   }
   for (const auto &[name, t] : *b)
@@ -148,7 +190,13 @@ llvm::Error verifyBoth(const Options &o) {
       differs("output '%" + name + "' of '" + o.other + "' is not in '" + o.model.model + "'");
   if (!diags.empty())
     return llvm::make_error<ExitError>(std::move(diags), kDiffers);
-  Console::get().line(llvm::formatv("{0} outputs are equal bit for bit", a->size()).str());
+  std::string told = llvm::formatv("{0} outputs are equal bit for bit", a->size() - numRounded);
+  if (numRounded > 0)
+    told +=
+        llvm::formatv("; {0} depend on inverses, and are off by {1:e1} of their largest element "
+                      "at most",
+                      numRounded, worst);
+  Console::get().line(told);
   return llvm::Error::success();
 }
 
@@ -157,6 +205,11 @@ VerbBody setUp(CLI::App &app) {
   addModelOptions(app, o->model);
   app.add_option("OTHER", o->other, "the model to compare with")->required();
   app.add_option("--device", o->device, "where both run")->capture_default_str();
+  app.add_option("--max-inverse-error", o->maxInverseError,
+                 "how far outputs that depend on inverses may be off, as a share of their largest "
+                 "element; all others are compared bit by bit")
+      ->capture_default_str()
+      ->check(CLI::NonNegativeNumber);
   app.add_option("--steps", o->steps, "how often to repeat the step")
       ->capture_default_str()
       ->check(positiveInteger());

@@ -1,0 +1,76 @@
+#include "passes/rewrite/inverse_errors.h"
+
+#include "ir/builder.h"
+#include "passes/rebuild.h"
+#include "passes/rewrite/original.h"
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/STLExtras.h"
+
+namespace isthmus {
+namespace {
+
+// The largest element, without sign, in f64: what is left of two halves is measured too.
+ValueId largest(Builder &b, ValueId v) {
+  return b.create("max", {b.create("abs", {b.cast(v, DType::F64)})});
+}
+
+// The entries of which any was read on the way to the node.
+class Sources {
+public:
+  explicit Sources(const Graph &g) : g_(g), of_(g.numNodes()) {}
+
+  // Nodes come in order. What an entry rebuilds stands for it alone.
+  const std::vector<size_t> &at(NodeId id) {
+    std::vector<size_t> &all = of_[id.index];
+    for (ValueId v : g_.node(id).operands)
+      if (NodeId def = g_.value(v).def) {
+        if (auto entry = entries_.find(def); entry != entries_.end())
+          all.push_back(entry->second);
+        else if (g_.node(def).isStandIn() || g_.node(def).isClone())
+          llvm::append_range(all, of_[def.index]);
+      }
+    llvm::sort(all);
+    all.erase(std::unique(all.begin(), all.end()), all.end());
+    return all;
+  }
+  void setEntry(NodeId id, size_t entry) { entries_[id] = entry; }
+
+private:
+  const Graph &g_;
+  std::vector<std::vector<size_t>> of_;
+  llvm::DenseMap<NodeId, size_t> entries_;
+};
+
+} // namespace
+
+InverseErrors withInverseErrors(const Graph &g) {
+  InverseErrors out;
+  Rebuilder r(g);
+  r.copyInputs();
+  Sources sources(g);
+  Builder b(r.to(), Phase::Backward);
+  const std::vector<NodeId> inverses = inversesIn(g);
+  std::vector<ValueId> asked;
+  for (uint32_t i = 0; i < g.numNodes(); ++i) {
+    const NodeId id(i);
+    r.copyNode(id);
+    const std::vector<size_t> &from = sources.at(id);
+    const ValueId made = g.node(id).firstResult, value = g.node(id).from.restores;
+    if (!llvm::is_contained(inverses, id) || !isFloat(g.type(made).dtype))
+      continue;
+    sources.setEntry(id, out.all.size());
+    InverseErrors::Of of{value, id, {}, {}, from};
+    of.most = largest(b, b.sub(r.map(made), r.map(value)));
+    of.scale = largest(b, r.map(value));
+    asked.push_back(of.most);
+    asked.push_back(of.scale);
+    out.all.push_back(std::move(of));
+  }
+  out.graph = r.finish(llvm::ArrayRef<Rebuilder::OldOutput>());
+  out.graph.loss = {};
+  for (ValueId v : asked)
+    out.graph.addOutput(v, {});
+  return out;
+}
+
+} // namespace isthmus

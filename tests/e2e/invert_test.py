@@ -1,0 +1,175 @@
+"""Inverses: plans that rebuild tensors from what was made of them, and graphs that go back."""
+
+import json
+import os
+import re
+import unittest
+
+import command
+from cli_cases import Case
+from command import npy, read_npy
+
+BATCH, WIDTH, HIDDEN = 512, 16, 32
+
+
+def flow(depth, dtype="f32", coupling="additive"):
+    """Couplings: a net moves, or scales and moves, one half by the other, and the halves change places."""
+    half = WIDTH // 2
+    head = ["isthmus 2", "graph @flow {", f"  input %x : {dtype}[{BATCH}, {WIDTH}]"]
+    body, last, scales = [], "%x", []
+    for k in range(depth):
+        p = f"b{k}"
+        out = half if coupling == "additive" else WIDTH
+        head += [f"  param %{p}.w1 : {dtype}[{half}, {HIDDEN}] = normal {{std = 0.3, seed = {2 * k}}}",
+                 f"  param %{p}.w2 : {dtype}[{HIDDEN}, {out}] = normal {{std = 0.2, seed = {2 * k + 1}}}"]
+        body += [f"  %{p}.x1, %{p}.x2 = split({last}) {{axis = 1, sizes = [{half}, {half}]}}",
+                 f"  %{p}.m = matmul(%{p}.x1, %{p}.w1)", f"  %{p}.h = relu(%{p}.m)", f"  %{p}.o = matmul(%{p}.h, %{p}.w2)"]
+        if coupling == "additive":
+            body += [f"  %{p}.y2 = add(%{p}.x2, %{p}.o)"]
+        else:
+            body += [f"  %{p}.r, %{p}.t = split(%{p}.o) {{axis = 1, sizes = [{half}, {half}]}}", f"  %{p}.s = tanh(%{p}.r)",
+                     f"  %{p}.e = exp(%{p}.s)", f"  %{p}.u = mul(%{p}.x2, %{p}.e)", f"  %{p}.y2 = add(%{p}.u, %{p}.t)",
+                     f"  %{p}.logdet = mean(%{p}.s)"]
+            scales.append(f"%{p}.logdet")
+        body += [f"  %{p}.y = concat(%{p}.y2, %{p}.x1) {{axis = 1}}"]
+        last = f"%{p}.y"
+    body += [f"  %z = affine({last}) {{scale = 0.5}}", "  %square = square(%z)", "  %nll0 = mean(%square)"]
+    for i, scale in enumerate(scales):
+        body += [f"  %nll{i + 1} = sub(%nll{i}, {scale})"]
+    nll = f"%nll{len(scales)}"
+    return "\n".join([*head, *body, f"  loss {nll}", f"  output {nll}", "}", ""])
+
+
+ALLOW = "--allow=recompute,invert"
+QUICK = "--effort=0.5"
+
+
+class Inverses(Case):
+    def flow(self, depth, **how):
+        return self.write("flow.isth", flow(depth, **how))
+
+    def gradients(self, *args):
+        """Outputs by name, and the report."""
+        report = self.report("run", "flow.isth", "--outputs=out", "--threads=1", *args)
+        out = {f: read_npy(self.read(os.path.join("out", f))) for f in os.listdir(os.path.join(self.dir, "out")) if f.endswith(".npy")}
+        return out, report
+
+    def error(self, want, got):
+        """The largest difference, as a share of the largest element."""
+        self.assertEqual(want.keys(), got.keys())
+        worst = 0
+        for name, (shape, a) in want.items():
+            self.assertEqual(shape, got[name][0])
+            scale = max(map(abs, a)) or 1
+            worst = max(worst, max(abs(x - y) for x, y in zip(a, got[name][1])) / scale)
+        return worst
+
+
+class Plans(Inverses):
+    def test_memory_does_not_grow_with_depth(self):
+        peaks = {}
+        for depth in 8, 32:
+            self.flow(depth)
+            r = self.report("opt", "flow.isth", QUICK, "--budget=min", ALLOW, "-o", "small.isth")
+            without = self.report("opt", "flow.isth", QUICK, "--budget=min", "-o", "other.isth")
+            peaks[depth] = r["predicted_peak_bytes"] - r["output_bytes"]
+            self.assertLess(r["predicted_peak_bytes"], without["predicted_peak_bytes"])
+            self.assertGreater(r["inversions"], depth)
+            self.assertEqual(without["inversions"], 0)
+        self.assertLess(peaks[32], 1.3 * peaks[8])
+
+    def test_gradients(self):
+        for coupling in "additive", "affine":
+            for dtype, bound in ("f32", 1e-4), ("f64", 1e-10):
+                with self.subTest(f"{coupling} {dtype}"):
+                    self.flow(6, dtype=dtype, coupling=coupling)
+                    want, _ = self.gradients()
+                    got, r = self.gradients("--budget=min", ALLOW, QUICK)
+                    self.assertGreater(r["inversions"], 6)
+                    self.assertEqual(r["measured_peak_bytes"], r["predicted_peak_bytes"])
+                    self.assertLess(r["predicted_peak_bytes"], 0.5 * r["baseline_peak_bytes"])
+                    self.assertLess(self.error(want, got), bound)
+                    self.assertGreaterEqual(len(r["inverse_errors"]), 6)
+                    self.assertLess(max(r["inverse_errors"].values()), bound)
+
+    def test_an_error_that_is_too_large_falls_back(self):
+        self.flow(6, coupling="affine")
+        want, _ = self.gradients()
+        got, r = self.gradients("--budget=60%", ALLOW, QUICK, "--max-inverse-error=0")
+        exact = {name for name, error in r["inverse_errors"].items() if error == 0} if r["inverse_errors"] else set()
+        self.assertEqual(len(exact), len(r["inverse_errors"] or {}))
+        self.assertEqual(self.error(want, got), 0)
+        without = self.report("run", "flow.isth", "--budget=60%", QUICK, "--threads=1")
+        self.assertLessEqual(r["recompute_overhead"], without["recompute_overhead"] + 1e-9)
+
+    def test_the_rewritten_graph_is_a_graph(self):
+        self.flow(4, coupling="affine")
+        self.run_ok("opt", "flow.isth", QUICK, "--budget=min", ALLOW, "-o", "small.isth", "--dot=small.dot")
+        text = self.read("small.isth").decode()
+        self.assertIn("from(restores(", text)
+        self.assertIn("rebuilt by an inverse", self.read("small.dot").decode())
+        # It is verified within the error, and by none at all it is not.
+        self.assertIn("depend on inverses", self.run_ok("verify", "flow.isth", "small.isth").err)
+        refused = command.run("verify", "flow.isth", "small.isth", "--max-inverse-error=0", cwd=self.dir)
+        self.assertEqual(refused.code, 4)
+        self.assertIn("it depends on inverses", refused.err)
+        # Planned again it is planned from the original, and so is its gradient.
+        self.run_ok("opt", "small.isth", "--policy=none", "-o", "back.isth")
+        self.run_ok("opt", "flow.isth", "--policy=none", "-o", "none.isth")
+        self.assertEqual(self.read("back.isth"), self.read("none.isth"))
+        # Through ONNX and back it stays what it is.
+        self.run_ok("opt", "flow.isth", QUICK, "--budget=min", ALLOW, "-o", "small.onnx")
+        self.run_ok("import", "small.onnx", "-o", "again.isth")
+        self.assertEqual(text.count("restores("), self.read("again.isth").decode().count("restores("))
+
+    def test_explain(self):
+        self.flow(6)
+        told = json.loads(self.run_ok("explain", "flow.isth", QUICK, "--budget=min", ALLOW, "--json", "--top=100").out)
+        self.assertGreater(told["totals"]["rebuilt"]["tensors"], 0)
+        self.assertGreater(sum(t["rebuildings"] for t in told["tensors"]), 0)
+        text = self.run_ok("explain", "flow.isth", QUICK, "--budget=min", ALLOW, "--top=30").out.decode()
+        self.assertIn("rebuilt by its inverse once", text)
+
+    def test_usage(self):
+        self.flow(1)
+        for args, says in [(["--max-inverse-error=1e-3"], "it goes with --allow=invert"),
+                           ([ALLOW, "--max-inverse-error=-1"], "--max-inverse-error expects a share from 0 on"),
+                           ([ALLOW, "--max-inverse-error=nan"], "--max-inverse-error expects a share from 0 on"),
+                           ([ALLOW, "--max-inverse-error=much"], "--max-inverse-error")]:
+            with self.subTest(args):
+                result = command.run("opt", "flow.isth", "--budget=50%", *args, "-o", "x.isth", cwd=self.dir)
+                self.assertEqual(result.code, 2, result)
+                self.assertIn(says, result.err)
+
+
+class Invert(Inverses):
+    def test_there_and_back(self):
+        for coupling in "additive", "affine":
+            with self.subTest(coupling):
+                self.flow(5, dtype="f64", coupling=coupling)
+                text = self.read("flow.isth").decode().replace("  output %nll", "  output %z\n  output %nll")
+                self.write("flow.isth", text)
+                self.run_ok("run", "flow.isth", "--as-written", "--outputs=there", "--wrt=%x")
+                self.run_ok("invert", "flow.isth", "--ys=%z", "--xs=%x", "-o", "back.isth")
+                os.makedirs(os.path.join(self.dir, "given"), exist_ok=True)
+                self.write("given/z.npy", self.read("there/z.npy"))
+                self.run_ok("run", "back.isth", "--inputs=given", "--outputs=back")
+                self.run_ok("run", "flow.isth", "--as-written", "--wrt=%x", "--outputs=again", "--inputs=back")
+                (shape, z), (_, again) = read_npy(self.read("there/z.npy")), read_npy(self.read("again/z.npy"))
+                self.assertEqual(shape, (BATCH, WIDTH))
+                self.assertLess(max(abs(a - b) for a, b in zip(z, again)), 1e-12)
+
+    def test_refusals(self):
+        self.flow(2)
+        for args, code, says in [(["--ys=%b1.y"], 2, "--xs is required"), (["--ys=%nope", "--xs=%x"], 1, "nope"),
+                                 (["--ys=%nll0", "--xs=%x"], 1, "no rule undoes '%nll0' (mean)"),
+                                 (["--ys=%b1.y", "--xs=%x", "--loss=mean"], 2, "an inverse has no loss")]:
+            with self.subTest(args):
+                result = command.run("invert", "flow.isth", *args, "-o", "x.isth", cwd=self.dir)
+                self.assertEqual(result.code, code, result)
+                self.assertIn(says, result.err)
+                self.assertNotIn("x.isth", self.files())
+
+
+if __name__ == "__main__":
+    unittest.main()
