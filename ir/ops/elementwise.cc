@@ -244,6 +244,10 @@ ValueId inverseDiv(InverseContext &c, size_t i) {
     return ValueId();
   return i == 0 ? c.b.mul(c.results[0], c.operands[1]) : c.b.div(c.operands[0], c.results[0]);
 }
+// Of a divisor that is zero nothing is left to be rebuilt.
+bool inverseDivHolds(const ValueFacts &facts, const Node &n, size_t i) {
+  return i == 0 || facts.isNeverZero(n.operands[0]);
+}
 bool otherIsNeverZero(const ValueFacts &facts, const Node &n, size_t i) {
   return facts.isNeverZero(n.operands[1 - i]);
 }
@@ -324,7 +328,7 @@ void registerElementwiseOps(OpRegistry &r) {
       binary("div", "The quotient, with numpy's broadcasting; integers round towards zero.", vjpDiv,
              0.5, 2),
       inverseDiv);
-  div.inverseHolds = otherIsNeverZero;
+  div.inverseHolds = inverseDivHolds;
   div.sign = signOfOperands;
   r.add(std::move(div));
   r.add(binary("pow", "The power a to the b, with numpy's broadcasting.", vjpPow, 0.5, 2));
