@@ -23,8 +23,9 @@ def log_scaled(x, log_scale):
     return x * log_scale.exp(), log_scale.sum() * x[0, 0].numel()
 
 
-def couple(p, x, name, net, additive, moves_first):
+def couple(p, x, name, net, o, moves_first=False):
     """The result, and the log-determinant summed over the batch."""
+    additive, couplings = o["coupling"] == "additive", o["depth"] * o.get("levels", 1)
     half = x.shape[1] // 2
     first, second = x[:, :half], x[:, half:]
     stays, moves = (second, first) if moves_first else (first, second)
@@ -32,7 +33,7 @@ def couple(p, x, name, net, additive, moves_first):
     logdet = by.new_zeros(())
     if not additive:
         parts = by.shape[1] // 2
-        log_scale = torch.tanh(by[:, parts:])
+        log_scale = torch.tanh(by[:, parts:]) * min(1, 16 / couplings)
         logdet = log_scale.sum()
         moves, by = moves * log_scale.exp(), by[:, :parts]
     moves = moves + by
@@ -55,7 +56,7 @@ def nice(p, x, o):
         return h @ p[f"{name}fc3.weight"] + p[f"{name}fc3.bias"]
 
     for i in range(1, o["depth"] + 1):
-        x, logdet = couple(p, x, f"coupling{i}", net, o["coupling"] == "additive", i % 2 == 0)
+        x, logdet = couple(p, x, f"coupling{i}", net, o, i % 2 == 0)
         of_data += logdet
     z, of_weights = log_scaled(x, p["scaling.log_scale"])
     return likelihood(z, of_data, of_weights)
@@ -87,7 +88,7 @@ def realnvp(p, x, o):
         return conv(p, h, f"{name}conv4")
 
     def step(x, i, name):
-        return (*couple(p, x, f"{name}coupling", net, o["coupling"] == "additive", i % 2 == 0), 0)
+        return (*couple(p, x, f"{name}coupling", net, o, i % 2 == 0), 0)
 
     return multi_scale(p, x, o, step)
 
@@ -102,7 +103,7 @@ def glow(p, x, o):
         w = p[f"{name}mix.weight"]
         x = F.conv2d(x, w[:, :, None, None])
         weights = weights + torch.linalg.slogdet(w)[1] * x[0, 0].numel()
-        return (*couple(p, x, f"{name}coupling", net, o["coupling"] == "additive", False), weights)
+        return (*couple(p, x, f"{name}coupling", net, o), weights)
 
     return multi_scale(p, x, o, step)
 
@@ -293,6 +294,9 @@ class Invertible(command.TestCase):
                 with self.subTest(net=net.__name__, coupling=coupling):
                     self.setUp()
                     self.check_zoo(net, depth=3, width=6, coupling=coupling, **sizes)
+
+    def test_couplings_of_deep_flows(self):
+        self.check_zoo(nice, shape="6", depth=20, width=5, coupling="affine")
 
     def test_reversible_networks(self):
         for net in CLASSIFIERS:

@@ -50,7 +50,10 @@ private:
   // The rule's nodes, in a graph of their own; it counts where all that they read is known.
   llvm::Error backwards(const Node &n, size_t wanted) {
     ValueId v = n.operands[wanted];
-    if (known_.count(v) || !n.op->inverse || n.phase != Phase::Forward ||
+    bool hasResult = false; // of which every rule reads one
+    for (uint32_t r = 0; r < n.numResults; ++r)
+      hasResult |= known_.count(n.result(r)) != 0;
+    if (known_.count(v) || !hasResult || !n.op->inverse || n.phase != Phase::Forward ||
         (n.op->inverseHolds && !n.op->inverseHolds(facts_, n, wanted)))
       return llvm::Error::success();
     Graph scratch;

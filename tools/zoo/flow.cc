@@ -53,7 +53,9 @@ ValueId Flow::couple(ValueId x, Coupling how, Net net, const std::string &name) 
   ValueId by = net(stays, how.additive ? channels : 2 * channels, name + ".net.");
   if (!how.additive) {
     auto [shift, raw] = m_.halves(by, name + ".parts");
-    ValueId log = m_.op("tanh", {raw}, name + ".log_scale");
+    ValueId log = m_.op("tanh", {raw}, name + (range_ == 1 ? ".log_scale" : ".tanh"));
+    if (range_ != 1)
+      log = m_.op("affine", {log}, name + ".log_scale", {{"scale", range_}});
     addLogDet(ofData_, m_.op("sum", {log}, name + ".logdet"), name + ".logdet.sum");
     moves = m_.op("mul", {moves, m_.op("exp", {log}, name + ".scale")}, name + ".scaled");
     by = shift;

@@ -7,12 +7,15 @@
 
 #include "tools/zoo/model.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
+#include <algorithm>
 
 namespace isthmus::zoo {
 
 class Flow {
 public:
-  Flow(Model &m, int64_t batch) : m_(m), batch_(batch) {}
+  // Of this many couplings.
+  Flow(Model &m, int64_t batch, int64_t couplings)
+      : m_(m), batch_(batch), range_(std::min(1.0, 16 / double(couplings))) {}
 
   // (x + bias) exp(log_scale), one of each per channel, zeros at first. Where data are to choose
   // them, as Glow has it, whoever trains feeds them: a graph has no first step of its own.
@@ -25,9 +28,10 @@ public:
   // net(half, channels, name): what the other half is moved by.
   using Net = llvm::function_ref<ValueId(ValueId, int64_t, const std::string &)>;
   // Leaves one half of the channels as it is, from which follows how the other is moved: by a sum,
-  // or by exp(tanh(r)) times it plus a sum. The factor lies between 1/e and e, and is one where the
-  // net gives zeros, so that hundreds of couplings neither grow nor shrink what goes through them,
-  // and dividing by it loses no more than two bits.
+  // or by exp(a tanh(r)) times it plus a sum. The factor is one where the net gives zeros, so that
+  // deep flows neither grow nor shrink at first what goes through them. With a = 1 it lies between
+  // 1/e and e; of more than 16 couplings a is 16 over their number, so that all of them together
+  // stay within e^16: with a = 1 the inverse of 256 of random nets is lost, in f64 too.
   struct Coupling {
     bool additive;
     bool movesFirst; // half of the channels; the second otherwise
@@ -47,6 +51,7 @@ private:
 
   Model &m_;
   int64_t batch_;
+  double range_;               // a
   int64_t features_ = 0;       // of an example, in z
   ValueList latents_;          // [N, features]
   ValueId ofData_, ofWeights_; // log-determinants: summed over the batch, and of each example

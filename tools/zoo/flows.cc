@@ -23,7 +23,7 @@ llvm::Error checkPictures(llvm::StringRef model, const Sizes &s) {
 // Each level: pixels become channels, steps, and half of the channels is done; at the last all are.
 template <typename Step> Graph multiScale(const char *name, const Sizes &s, Step step) {
   Model m(name);
-  Flow flow(m, s.batch);
+  Flow flow(m, s.batch, productOf({s.depth, s.levels}));
   ValueId x = m.input("x", DType::F32, s.batched(s.shape));
   for (int64_t level = 1; level <= s.levels; ++level) {
     std::string in = "level" + std::to_string(level) + ".";
@@ -51,7 +51,7 @@ llvm::Expected<Graph> buildNice(const Sizes &s) {
   if (llvm::Error e = checkElements("a weight", {std::max(features, s.width), s.width}))
     return e;
   Model m("nice");
-  Flow flow(m, s.batch);
+  Flow flow(m, s.batch, s.depth);
   ValueId x = m.flatten(m.input("x", DType::F32, s.batched(s.shape)), "flat");
   auto net = [&](ValueId half, int64_t to, const std::string &in) {
     for (const char *i : {"1", "2"})

@@ -31,7 +31,9 @@ ZooOption classes(const char *byDefault) {
 }
 ZooOption levels(const char *byDefault, const char *doc) { return {"levels", byDefault, doc}; }
 ZooOption coupling(const char *byDefault) {
-  return {"coupling", byDefault, "affine: times exp(tanh(r)), plus a sum; additive: the sum alone"};
+  return {"coupling", byDefault,
+          "affine: times exp(a tanh(r)), plus a sum, a being 1, or 16 over the number of couplings "
+          "where there are more; additive: the sum alone"};
 }
 ZooOption dropout(const char *byDefault, const char *doc) { return {"dropout", byDefault, doc}; }
 
