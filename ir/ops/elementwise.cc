@@ -460,8 +460,10 @@ void registerElementwiseOps(OpRegistry &r) {
                             vjpClampGrad, nullptr, bounds);
   clampGrad.examples = {"clamp_grad(f64[2, 5], f64[2, 5]) {min = 0.0, max = 1.0}"};
   r.add(std::move(clampGrad));
-  r.add(gradRow("leaky_relu_grad", "g where v is positive, else alpha times g.", vjpLeakyReluGrad,
-                nullptr, alpha));
+  r.add(gradRow("leaky_relu_grad",
+                "g where v, the operand of leaky_relu, or its result where alpha is not negative, "
+                "is positive, else alpha times g.",
+                vjpLeakyReluGrad, nullptr, alpha));
 
   registerMathOps(r);
   registerBitOps(r);
