@@ -244,6 +244,10 @@ ValueId inverseDiv(InverseContext &c, size_t i) {
     return ValueId();
   return i == 0 ? c.b.mul(c.results[0], c.operands[1]) : c.b.div(c.operands[0], c.results[0]);
 }
+// Of a divisor that is zero nothing is left to be rebuilt.
+bool inverseDivHolds(const ValueFacts &facts, const Node &n, size_t i) {
+  return i == 0 || facts.isNeverZero(n.operands[0]);
+}
 bool otherIsNeverZero(const ValueFacts &facts, const Node &n, size_t i) {
   return facts.isNeverZero(n.operands[1 - i]);
 }
@@ -324,7 +328,7 @@ void registerElementwiseOps(OpRegistry &r) {
       binary("div", "The quotient, with numpy's broadcasting; integers round towards zero.", vjpDiv,
              0.5, 2),
       inverseDiv);
-  div.inverseHolds = otherIsNeverZero;
+  div.inverseHolds = inverseDivHolds;
   div.sign = signOfOperands;
   r.add(std::move(div));
   r.add(binary("pow", "The power a to the b, with numpy's broadcasting.", vjpPow, 0.5, 2));
@@ -456,8 +460,10 @@ void registerElementwiseOps(OpRegistry &r) {
                             vjpClampGrad, nullptr, bounds);
   clampGrad.examples = {"clamp_grad(f64[2, 5], f64[2, 5]) {min = 0.0, max = 1.0}"};
   r.add(std::move(clampGrad));
-  r.add(gradRow("leaky_relu_grad", "g where v is positive, else alpha times g.", vjpLeakyReluGrad,
-                nullptr, alpha));
+  r.add(gradRow("leaky_relu_grad",
+                "g where v, the operand of leaky_relu, or its result where alpha is not negative, "
+                "is positive, else alpha times g.",
+                vjpLeakyReluGrad, nullptr, alpha));
 
   registerMathOps(r);
   registerBitOps(r);

@@ -36,7 +36,7 @@ def chain(depth):
     return "\n".join([*lines, f"  output %{last}", "}"]) + "\n"
 
 
-# Small nets of the zoo, one for each thing that can go wrong: skips, batch norm, dropout, random numbers.
+# Small nets of the zoo, one for each thing that can go wrong: skips, batch norm, dropout, random numbers, inverses.
 ZOO = {
     "mlp": ["mlp", "--batch=64", "--dropout=0.3"],
     "cnn": ["cnn", "--batch=2"],
@@ -46,6 +46,8 @@ ZOO = {
     "gpt2_fused": ["gpt2", "--depth=2", "--width=64", "--heads=4", "--batch=1", "--tokens=32", "--vocab=128", "--fused=1",
                    "--dropout=0"],
     "vae": ["vae", "--batch=2"],
+    "glow": ["glow", "--batch=2", "--depth=2", "--levels=2", "--width=8", "--shape=1x8x8"],
+    "revnet": ["revnet", "--batch=2", "--depth=1", "--levels=2", "--width=8", "--shape=3x8x8"],
 }
 
 

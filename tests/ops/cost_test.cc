@@ -23,6 +23,14 @@ const Case kCases[] = {
     {"matmul(f32[5, 3, 8, 16], f32[3, 16, 4])", 2 * 15 * 8 * 4 * 16,
      4 * (15 * 8 * 16 + 3 * 16 * 4 + 15 * 8 * 4)}, // the second is read once for all five
 
+    // Elimination: as many multiply-adds as the cube of the rows, a third for a determinant.
+    {"inverse(f32[5, 6, 6])", 2 * 5 * 216, 4 * 2 * 5 * 36},
+    {"logabsdet(f32[2, 6, 6])", 2 * 2 * 72, 4 * (2 * 36 + 2)},
+
+    // Batch norm backwards: a difference, a product and a sum for each element, read once.
+    {"batch_norm_inverse(f32[2, 3, 4], f32[3], f32[3], f32[3], f32[3])", 3 * 24,
+     4 * (2 * 24 + 4 * 3)},
+
     // Convolutions: 2 for each multiply-add that the result of conv takes, here [2, 6, 5, 9] of
     // windows of 3 x 2 over 4 / 2 channels, whichever of the three tensors is the result.
     {"conv(f32[2, 4, 9, 12], f32[6, 2, 3, 2]) {groups = 2, strides = [2, 1], pads = [1, 0, 1, 0], "

@@ -2,6 +2,7 @@
 #include "tools/zoo/zoo.h"
 
 #include "passes/differentiate/differentiate.h"
+#include <cmath>
 #include <gtest/gtest.h>
 #include <set>
 
@@ -37,6 +38,8 @@ int64_t parameters(const Graph &g) {
   return n;
 }
 
+bool isFlow(llvm::StringRef name) { return name == "nice" || name == "realnvp" || name == "glow"; }
+
 int countOps(const Graph &g, llvm::StringRef op) {
   int count = 0;
   for (uint32_t i = 0; i < g.numNodes(); ++i)
@@ -58,6 +61,8 @@ ZooOptions smallOptions(llvm::StringRef name) {
     return {{"batch", "4"}};
   if (name == "vae")
     return {{"batch", "2"}};
+  if (name == "glow")
+    return {{"batch", "2"}, {"shape", "3x8x8"}, {"depth", "2"}, {"width", "16"}};
   return {{"batch", "2"}, {"shape", "3x32x32"}};
 }
 
@@ -143,6 +148,65 @@ TEST(Zoo, Results) {
   EXPECT_EQ(typeOf(make("vae"), "y"), "f32[32, 1, 28, 28]");
   EXPECT_EQ(typeOf(make("vae", {{"shape", "784"}, {"width", "400"}}), "y"), "f32[32, 784]");
   EXPECT_EQ(typeOf(make("vae", {{"depth", "1"}, {"shape", "3x32x32"}}), "loss"), "f32[]");
+  for (auto [flow, coupling] : {std::pair("nice", "additive"),
+                                {"nice", "affine"},
+                                {"realnvp", "additive"},
+                                {"realnvp", "affine"},
+                                {"glow", "additive"},
+                                {"glow", "affine"}}) {
+    Graph g =
+        make(flow, {{"depth", "2"}, {"shape", "3x16x16"}, {"batch", "5"}, {"coupling", coupling}});
+    for (const char *scalar : {"nll", "logdet", "latent"})
+      EXPECT_EQ(typeOf(g, scalar), "f32[]") << flow;
+    EXPECT_EQ(typeOf(g, "z"), "f32[5, 768]") << flow;
+    EXPECT_EQ(g.loss, g.find("nll")) << flow;
+  }
+  for (const char *net : {"revnet", "irevnet", "iresnet"})
+    EXPECT_EQ(typeOf(make(net, {{"depth", "1"}, {"classes", "7"}}), "y"), "f32[32, 7]") << net;
+}
+
+// What the papers count, where the net here has no more and no less.
+TEST(Zoo, FlowsAndReversibleNets) {
+  // NICE's table 1 has 4 couplings of 1000 units for MNIST; 2 hidden layers here.
+  EXPECT_EQ(parameters(make("nice")),
+            4 * (392 * 1000 + 1000 + 1000 * 1000 + 1000 + 1000 * 392 + 392) + 784);
+  // A level of Glow has 4 C, 8 C, ... channels: a bias and a scale of each, their matrix, the net.
+  int64_t glow = 0;
+  for (int64_t c : {12, 24, 48})
+    glow += 32 * (2 * c + c * c + 9 * (c / 2) * 512 + 512 + 512 * 512 + 512 + 9 * 512 * c + c);
+  EXPECT_EQ(parameters(make("glow")), glow);
+  Graph additive = make("glow", {{"coupling", "additive"}});
+  EXPECT_EQ(countOps(additive, "tanh"), 0);
+  EXPECT_EQ(countOps(make("glow"), "tanh"), 32 * 3);
+  EXPECT_EQ(countOps(additive, "logabsdet"), 32 * 3);
+  // RevNet-38 of Gomez et al.: convolutions, and one linear layer.
+  EXPECT_EQ(countOps(make("revnet"), "conv"), 3 * 3 * 4 + 3);
+  EXPECT_EQ(countOps(make("irevnet"), "conv"), 6 * 3 * 3);
+  Graph iresnet = make("iresnet");
+  EXPECT_EQ(iresnet.countNodes([](const Node &n) { return n.hasMark("contraction"); }), 7u * 3);
+}
+
+// The first weights of an invertible convolution turn, and do not stretch.
+TEST(Zoo, RotationsAreOrthogonal) {
+  for (const char *channels : {"1", "3", "40"}) {
+    Graph g = make("glow", {{"shape", std::string(channels) + "x2x2"},
+                            {"levels", "1"},
+                            {"depth", "1"},
+                            {"width", "8"}});
+    const Tensor &w = g.inputOf(g.find("level1.step1.mix.weight"))->init.data;
+    int64_t n = w.type.dims[0];
+    ASSERT_EQ(n, 4 * std::stoi(channels));
+    double offDiagonal = 0;
+    for (int64_t i = 0; i < n; ++i)
+      for (int64_t j = 0; j < n; ++j) {
+        double dot = 0;
+        for (int64_t k = 0; k < n; ++k)
+          dot += double(w.as<float>()[i * n + k]) * w.as<float>()[j * n + k];
+        EXPECT_NEAR(dot, i == j, 1e-6);
+        offDiagonal += i == j ? 0 : std::fabs(w.as<float>()[i * n + j]);
+      }
+    EXPECT_GT(offDiagonal, 0.3 * double(n)); // it mixes them
+  }
 }
 
 TEST(Zoo, DropoutOnlyWhereAskedFor) {
@@ -160,16 +224,16 @@ TEST(Zoo, DropoutOnlyWhereAskedFor) {
   EXPECT_EQ(streams.size(), 3u);
 }
 
-// Every model: `y` first, states behind; no loss but vae's; seeds by name; gradients reach every
-// parameter.
+// Every model: `y` first, states behind; no loss but vae's and flows'; seeds by name; gradients
+// reach every parameter.
 TEST(Zoo, EveryModelKeepsTheRules) {
   for (const ZooModel &model : zooModels()) {
     SCOPED_TRACE(model.name);
     Graph g = make(model.name, smallOptions(model.name)),
           same = make(model.name, smallOptions(model.name));
     ASSERT_FALSE(g.outputs().empty());
-    EXPECT_EQ(g.valueName(g.outputs()[0]), "y");
-    EXPECT_EQ(bool(g.loss), model.name == "vae");
+    EXPECT_EQ(g.valueName(g.outputs()[0]), isFlow(model.name) ? "nll" : "y");
+    EXPECT_EQ(bool(g.loss), model.name == "vae" || isFlow(model.name));
     EXPECT_FALSE(g.hasBackward());
     size_t states = 0, newStates = 0;
     for (const Input &i : g.inputs())
@@ -192,6 +256,9 @@ TEST(Zoo, EveryModelKeepsTheRules) {
         ++drawn;
         seeds.insert(init.args.getInt("seed"));
         EXPECT_GT(init.args.getFloat("std"), 0);
+      } else if (init.kind == Initializer::Kind::Data) {
+        EXPECT_EQ(llvm::StringRef(init.data.data, size_t(init.data.bytes())),
+                  llvm::StringRef(same.inputs()[i].init.data.data, size_t(init.data.bytes())));
       } else if (g.inputs()[i].kind != InputKind::Input) {
         EXPECT_EQ(init.kind, Initializer::Kind::Fill);
       }
@@ -222,7 +289,8 @@ TEST(Zoo, Errors) {
   using Failure = std::pair<std::string, int>;
   EXPECT_EQ(failure("resnt", {}),
             Failure("the zoo has no model 'resnt'; it has mlp, cnn, resnet, vgg16, unet, "
-                    "mobilenetv2, densenet, gpt2, vae; did you mean 'resnet'?",
+                    "mobilenetv2, densenet, gpt2, vae, nice, realnvp, glow, revnet, irevnet, "
+                    "iresnet; did you mean 'resnet', 'revnet' or 'iresnet'?",
                     1));
   EXPECT_EQ(failure("mlp", {{"tokens", "8"}}),
             Failure("mlp has no option --tokens; it has --depth, --width, --batch, --shape, "
@@ -250,6 +318,18 @@ TEST(Zoo, Errors) {
       Failure(
           "a unet of depth 4 expects height and width to be multiples of 16, got --shape=3x100x64",
           2));
+  EXPECT_EQ(failure("glow", {{"shape", "3x12x32"}}),
+            Failure("a glow of 3 levels expects height and width to be multiples of 8, got "
+                    "--shape=3x12x32",
+                    2));
+  EXPECT_EQ(failure("realnvp", {{"coupling", "additve"}}),
+            Failure("--coupling expects affine or additive, got 'additve'", 2));
+  EXPECT_EQ(failure("glow", {{"levels", "11"}}),
+            Failure("--levels expects a whole number from 1 to 10, got '11'", 2));
+  EXPECT_EQ(failure("revnet", {{"width", "31"}}),
+            Failure("revnet expects an even --width, which it splits, got 31", 2));
+  EXPECT_EQ(failure("nice", {{"shape", "1"}}),
+            Failure("nice expects 2 features or more, which it splits, got --shape=1", 2));
   EXPECT_EQ(failure("vgg16", {{"shape", "3x16x64"}}),
             Failure("the net halves height and width 5 times and expects 32 pixels at least, got "
                     "--shape=3x16x64",
@@ -287,6 +367,10 @@ TEST(Zoo, HugeSizes) {
         huge[o.name] = "20";
       else if (o.name == "fused")
         huge[o.name] = "0";
+      else if (o.name == "coupling")
+        huge[o.name] = "affine";
+      else if (o.name == "levels")
+        huge[o.name] = "3";
       else if (o.name != "depth" && o.name != "dropout")
         huge[o.name] = "1048576";
     auto [message, code] = failure(model.name, huge);

@@ -21,7 +21,7 @@ using VerbBody = std::function<llvm::Error()>;
 struct Verb {
   const char *name;
   const char *doc;     // one line
-  const char *example; // one command, shown by --help
+  const char *example; // a command, or a few, one a line; shown by --help
   VerbBody (*setUp)(CLI::App &app);
 };
 

@@ -135,7 +135,9 @@ VerbBody setUpDot(CLI::App &app) {
 const Verb kImport = {"import", "turns an ONNX file into the text form",
                       "isthmus import resnet18.onnx --dim N=8 -o resnet18.isth", setUpImport};
 const Verb kZoo = {"zoo", "makes a graph of a well-known network",
-                   "isthmus zoo resnet --depth=50 --batch=8 -o resnet50.isth", setUpZoo};
+                   "isthmus zoo resnet --depth=50 --batch=8 -o resnet50.isth\n"
+                   "  isthmus zoo glow --depth=8 --levels=2 --width=64 --shape=1x8x8 -o glow.isth",
+                   setUpZoo};
 const Verb kDot = {"dot", "draws a graph", "isthmus dot mlp.isth --loss=mean -o mlp.svg", setUpDot};
 
 } // namespace isthmus

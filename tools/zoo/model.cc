@@ -1,6 +1,7 @@
 #include "tools/zoo/model.h"
 
 #include "ir/check.h"
+#include "ir/splitmix64.h"
 #include "tools/cli/exit.h"
 #include "llvm/ADT/StringExtras.h"
 #include <cmath>
@@ -45,6 +46,16 @@ llvm::Error checkElements(llvm::StringRef what, std::initializer_list<int64_t> s
                     what, text);
 }
 
+llvm::Error checkHalvings(llvm::StringRef model, const Sizes &s, int64_t times) {
+  int64_t step = int64_t(1) << times;
+  if (s.shape[1] % step == 0 && s.shape[2] % step == 0)
+    return llvm::Error::success();
+  return usageError("a {0} of {1} {2} expects height and width to be multiples of {3}, got "
+                    "--shape={4}x{5}x{6}",
+                    model, times, times == 1 ? "level" : "levels", step, s.shape[0], s.shape[1],
+                    s.shape[2]);
+}
+
 Dims Sizes::batched(llvm::ArrayRef<int64_t> rest) const {
   Dims d = {batch};
   d.append(rest.begin(), rest.end());
@@ -71,9 +82,63 @@ ValueId Model::fillInput(InputKind kind, const std::string &name, llvm::ArrayRef
   return llvm::cantFail(g_.addInput(kind, name, Type(DType::F32, dims), std::move(init)));
 }
 
+ValueId Model::weightParam(const std::string &name, llvm::ArrayRef<int64_t> dims, double gain,
+                           double fan) {
+  return gain == 0 ? fillInput(InputKind::Param, name, dims, 0)
+                   : normalParam(name, dims, std::sqrt(gain / fan));
+}
+
+// Householder's reflections I - 2 v v^T / (v^T v), as many as there are dimensions, or 64. Sums of
+// uniform numbers stand for normal ones, so that all is exact arithmetic and the same everywhere.
+ValueId Model::rotationParam(const std::string &name, int64_t size) {
+  size_t n = size_t(size);
+  std::vector<double> q(n * n, 0), v(n);
+  for (size_t i = 0; i < n; ++i)
+    q[i * n + i] = 1;
+  uint64_t state = uint64_t(seedOf(name));
+  for (int64_t k = 0; k < std::min<int64_t>(size, 64); ++k) {
+    double square = 0;
+    for (double &e : v) {
+      e = -6;
+      for (int draws = 0; draws < 12; ++draws)
+        e += double(nextSplitMix64(state) >> 11) * 0x1p-53;
+      square += e * e;
+    }
+    for (size_t i = 0; i < n; ++i) {
+      double along = 0;
+      for (size_t j = 0; j < n; ++j)
+        along += q[i * n + j] * v[j];
+      for (size_t j = 0; j < n; ++j)
+        q[i * n + j] -= 2 * along / square * v[j];
+    }
+  }
+  Initializer init;
+  init.kind = Initializer::Kind::Data;
+  init.data = Tensor::make(Type(DType::F32, {size, size}), [&](char *bytes) {
+    std::copy(q.begin(), q.end(), reinterpret_cast<float *>(bytes));
+  });
+  return llvm::cantFail(
+      g_.addInput(InputKind::Param, name, Type(DType::F32, {size, size}), std::move(init)));
+}
+
+ValueId Model::squeeze(ValueId x, const std::string &name) {
+  Dims d = dims(x);
+  ValueId apart =
+      op("reshape", {x}, name + ".apart", {{"dims", Ints{d[0], d[1], d[2] / 2, 2, d[3] / 2, 2}}});
+  ValueId moved = op("transpose", {apart}, name + ".moved", {{"perm", Ints{0, 1, 3, 5, 2, 4}}});
+  return op("reshape", {moved}, name, {{"dims", Ints{d[0], 4 * d[1], d[2] / 2, d[3] / 2}}});
+}
+
+std::pair<ValueId, ValueId> Model::halves(ValueId x, const std::string &name) {
+  int64_t channels = dim(x, 1), half = channels / 2;
+  NodeId node = b.createNode("split", {x},
+                             {{"axis", int64_t(1)}, {"sizes", Ints{half, channels - half}}}, name);
+  return {g_.node(node).result(0), g_.node(node).result(1)};
+}
+
 ValueId Model::linear(ValueId x, int64_t features, const std::string &name, double gain) {
   int64_t from = dim(x, 1);
-  ValueId w = normalParam(name + ".weight", {from, features}, std::sqrt(gain / double(from)));
+  ValueId w = weightParam(name + ".weight", {from, features}, gain, double(from));
   ValueId bias = fillInput(InputKind::Param, name + ".bias", {features}, 0);
   return op("add", {op("matmul", {x, w}, name + ".product"), bias}, name);
 }
@@ -82,7 +147,7 @@ ValueId Model::conv(ValueId x, int64_t channels, const std::string &name, Conv o
   int64_t from = dim(x, 1) / o.groups;
   double fan = double(from * o.kernel * o.kernel);
   ValueList operands = {
-      x, normalParam(name + ".weight", {channels, from, o.kernel, o.kernel}, std::sqrt(2 / fan))};
+      x, weightParam(name + ".weight", {channels, from, o.kernel, o.kernel}, o.gain, fan)};
   if (o.bias)
     operands.push_back(fillInput(InputKind::Param, name + ".bias", {channels}, 0));
   int64_t pad = o.kernel / 2;
@@ -147,8 +212,8 @@ ValueId Model::globalPool(ValueId x, const std::string &name) {
   return op("mean", {x}, name, {{"axes", Ints{2, 3}}});
 }
 
-Graph Model::finish(ValueId y) {
-  g_.rename(y, "y");
+Graph Model::finish(ValueId y, llvm::StringRef name) {
+  g_.rename(y, name);
   g_.addOutput(y);
   for (auto [v, role] : outputs_)
     g_.addOutput(v, role);

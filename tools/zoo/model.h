@@ -8,10 +8,11 @@ namespace isthmus::zoo {
 // The options of a model, parsed, with defaults filled in. Only what the model lists is there.
 struct Sizes {
   int64_t depth = 0, width = 0, batch = 0, classes = 0, heads = 0, tokens = 0, vocab = 0,
-          latent = 0;
+          latent = 0, levels = 0;
   Dims shape; // of one example, without the batch
   double dropout = 0;
-  bool fused = false; // attention is one op
+  bool fused = false;    // attention is one op
+  bool additive = false; // couplings only add
   bool depthGiven = false, widthGiven = false, classesGiven = false,
        shapeGiven = false; // rather than by default
 
@@ -21,6 +22,9 @@ struct Sizes {
 // An error (exit 2) if the product is over 2^44 elements, more than any machine holds. Models call
 // it with the sizes of their largest tensors before they build any.
 llvm::Error checkElements(llvm::StringRef what, std::initializer_list<int64_t> sizes);
+
+// An error (exit 2) unless height and width can be halved `times` times.
+llvm::Error checkHalvings(llvm::StringRef model, const Sizes &s, int64_t times);
 
 // The product, or INT64_MAX where that is too small.
 int64_t productOf(llvm::ArrayRef<int64_t> sizes);
@@ -42,6 +46,9 @@ public:
 
   ValueId input(llvm::StringRef name, DType type, llvm::ArrayRef<int64_t> dims);
   ValueId normalParam(const std::string &name, llvm::ArrayRef<int64_t> dims, double std);
+  // Of weights whose sums have `fan` terms, `gain` being as of `linear`.
+  ValueId weightParam(const std::string &name, llvm::ArrayRef<int64_t> dims, double gain,
+                      double fan);
   ValueId fillInput(InputKind kind, const std::string &name, llvm::ArrayRef<int64_t> dims,
                     double value);
 
@@ -51,15 +58,22 @@ public:
   }
   ValueId relu(ValueId x, const std::string &name) { return op("relu", {x}, name); }
   // x W + b over the last axis of [rows, features]; He's initialization: `gain` 2 before a relu, 1
-  // elsewhere.
+  // elsewhere; 0 stands for weights of zeros.
   ValueId linear(ValueId x, int64_t features, const std::string &name, double gain = 2);
 
   struct Conv {
     int64_t kernel = 3, stride = 1, groups = 1;
     bool bias = true;
+    double gain = 2; // as of `linear`
   };
   // Padded so that stride 1 keeps the size; square kernels on [N, C, H, W].
   ValueId conv(ValueId x, int64_t channels, const std::string &name, Conv options);
+  // Four pixels become four channels of one: [N, C, H, W] to [N, 4 C, H / 2, W / 2].
+  ValueId squeeze(ValueId x, const std::string &name);
+  // The channels in two halves; of an odd number, the second is larger.
+  std::pair<ValueId, ValueId> halves(ValueId x, const std::string &name);
+  // A matrix that turns without stretching: a product of random reflections.
+  ValueId rotationParam(const std::string &name, int64_t size);
   // Doubles height and width, with a 2x2 kernel and bias.
   ValueId upConv(ValueId x, int64_t channels, const std::string &name);
   ValueId maxPool(ValueId x, int64_t kernel, int64_t stride, int64_t pad, const std::string &name);
@@ -71,8 +85,8 @@ public:
   ValueId globalPool(ValueId x, const std::string &name); // [N, C, H, W] to [N, C]
   int64_t nextStream() { return ++streams_; }
 
-  // Names `y`, makes it the first output, and gives the graph.
-  Graph finish(ValueId y);
+  // Names the first output, and gives the graph.
+  Graph finish(ValueId y, llvm::StringRef name = "y");
 
   void addOutput(ValueId v, OutputRole role = {}) { outputs_.emplace_back(v, role); }
   void setLoss(ValueId v) { g_.loss = v; }
@@ -92,5 +106,11 @@ llvm::Expected<Graph> buildMobilenetV2(const Sizes &s);
 llvm::Expected<Graph> buildDensenet(const Sizes &s);
 llvm::Expected<Graph> buildGpt2(const Sizes &s);
 llvm::Expected<Graph> buildVae(const Sizes &s);
+llvm::Expected<Graph> buildNice(const Sizes &s);
+llvm::Expected<Graph> buildRealNvp(const Sizes &s);
+llvm::Expected<Graph> buildGlow(const Sizes &s);
+llvm::Expected<Graph> buildRevNet(const Sizes &s);
+llvm::Expected<Graph> buildIRevNet(const Sizes &s);
+llvm::Expected<Graph> buildIResNet(const Sizes &s);
 
 } // namespace isthmus::zoo

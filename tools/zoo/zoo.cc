@@ -10,6 +10,8 @@ namespace {
 
 using zoo::Sizes;
 
+constexpr int64_t kMaxLevels = 10; // halvings: a picture that is larger fits into no memory
+
 struct Entry {
   ZooModel model;
   llvm::Expected<Graph> (*build)(const Sizes &);
@@ -26,6 +28,12 @@ ZooOption shape(const char *byDefault,
 }
 ZooOption classes(const char *byDefault) {
   return {"classes", byDefault, "classes, the last size of y"};
+}
+ZooOption levels(const char *byDefault, const char *doc) { return {"levels", byDefault, doc}; }
+ZooOption coupling(const char *byDefault) {
+  return {"coupling", byDefault,
+          "affine: times exp(a tanh(r)), plus a sum, a being 1, or 16 over the number of couplings "
+          "where there are more; additive: the sum alone"};
 }
 ZooOption dropout(const char *byDefault, const char *doc) { return {"dropout", byDefault, doc}; }
 
@@ -127,6 +135,64 @@ const std::vector<Entry> &entries() {
        zoo::buildVae,
        10000,
        false},
+      {{"nice",
+        "a flow of couplings of flat examples (Dinh et al. 2015); its loss is their negative "
+        "log-likelihood",
+        {depth("4", "couplings, whose halves take turns"),
+         width("1000", "features of the two hidden layers of a coupling's net"), batch("32"),
+         shape("784", "features, or CxHxW, flattened"), coupling("additive")}},
+       zoo::buildNice,
+       100000,
+       false},
+      {{"realnvp",
+        "a multi-scale flow of couplings (Dinh et al. 2017) with residual nets",
+        {depth("4", "couplings of a level, whose halves take turns"),
+         levels("2", "each halves height and width; all but the last pass half of the channels on "
+                     "to z"),
+         width("64", "channels inside of a coupling's net"), batch("32"), shape("3x32x32"),
+         coupling("affine")}},
+       zoo::buildRealNvp,
+       100000,
+       true},
+      {{"glow",
+        "a multi-scale flow (Kingma and Dhariwal 2018): actnorm, which starts as the identity, "
+        "invertible 1x1 convolutions, couplings",
+        {depth("32", "steps of a level"),
+         levels("3", "each halves height and width; all but the last pass half of the channels on "
+                     "to z"),
+         width("512", "channels inside of a coupling's net"), batch("32"), shape("3x32x32"),
+         coupling("affine")}},
+       zoo::buildGlow,
+       100000,
+       true},
+      {{"revnet",
+        "reversible residual nets with batch norm (Gomez et al. 2017)",
+        {depth("3", "blocks of a stage, of four convolutions; of three stages 3 make RevNet-38, 9 "
+                    "RevNet-110"),
+         levels("3", "stages; height and width are halved between them"),
+         width("32", "channels of the first stage; doubled from one to the next"), batch("32"),
+         shape("3x32x32"), classes("10")}},
+       zoo::buildRevNet,
+       100000,
+       true},
+      {{"irevnet",
+        "residual nets that lose nothing up to their last pooling (Jacobsen et al. 2018), with "
+        "batch norm",
+        {depth("6", "blocks of a stage, of three convolutions"),
+         levels("3", "stages; each halves height and width, and has four times the channels"),
+         width("24", "channels inside of a block of the first stage; doubled from one to the next"),
+         batch("32"), shape("3x32x32"), classes("10")}},
+       zoo::buildIRevNet,
+       100000,
+       true},
+      {{"iresnet",
+        "residual nets whose branches are contractions (Behrmann et al. 2019)",
+        {depth("7", "blocks of a stage, of two convolutions"),
+         levels("3", "stages; each halves height and width, and has four times the channels"),
+         width("32", "channels inside of a block"), batch("32"), shape("3x32x32"), classes("10")}},
+       zoo::buildIResNet,
+       100000,
+       true},
   };
   return *list;
 }
@@ -178,6 +244,12 @@ llvm::Expected<bool> parseBool(llvm::StringRef option, llvm::StringRef text) {
   return text == "1";
 }
 
+llvm::Expected<bool> parseCoupling(llvm::StringRef text) {
+  if (text != "affine" && text != "additive")
+    return usageError("--coupling expects affine or additive, got '{0}'", text);
+  return text == "additive";
+}
+
 llvm::Error setOption(Sizes &s, const Entry &e, llvm::StringRef option, llvm::StringRef text) {
   if (option == "shape")
     return parseShape(text, e.picturesOnly).moveInto(s.shape);
@@ -185,6 +257,10 @@ llvm::Error setOption(Sizes &s, const Entry &e, llvm::StringRef option, llvm::St
     return parseRatio(option, text).moveInto(s.dropout);
   if (option == "fused")
     return parseBool(option, text).moveInto(s.fused);
+  if (option == "coupling")
+    return parseCoupling(text).moveInto(s.additive);
+  if (option == "levels")
+    return parseCount(option, text, kMaxLevels).moveInto(s.levels);
   for (auto [name, to] : {std::pair("depth", &s.depth), std::pair("width", &s.width),
                           std::pair("batch", &s.batch), std::pair("classes", &s.classes),
                           std::pair("heads", &s.heads), std::pair("tokens", &s.tokens),

@@ -1,9 +1,11 @@
 // Models to try things on, made in memory: `isthmus zoo NAME --depth=50`.
 //
 // A model is a forward graph. Its inputs are `x` (or `ids`), its first output is `y`; batch norm's
-// new averages are outputs `state.NAME`. It has no loss, but for those that cannot do without one
-// (vae). Parameters are drawn by initializers whose seeds follow from their names, so that a model
-// is the same wherever it is made.
+// new averages are outputs `state.NAME`. It has no loss, but for those that cannot do without one:
+// vae, and flows, whose outputs are the loss `nll` (mean negative log-likelihood, nats an example),
+// its parts `logdet` and `latent` (nll = latent - logdet), and `z`. Parameters are drawn by
+// initializers whose seeds follow from their names, so that a model is the same wherever it is
+// made.
 #pragma once
 
 #include "ir/graph.h"
