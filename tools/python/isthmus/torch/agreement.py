@@ -15,19 +15,20 @@ from ..problem import Problem
 from . import hooks
 
 
-def agreed(problem: Problem, budget: Any, planned: Callable[[], Plan]) -> Plan:
+def agreed(problem: Problem, budget: Any, planned: Callable[[], Plan], digest: str | None = None) -> Plan:
     """The plan that rank 0 makes with `planned`. Every rank of the default group calls this for each of its graphs, in the same order.
+    digest: of what must be the same on all of them; None: the problem.
 
     Where ranks have other problems or budgets, or rank 0 finds no plan, all of them raise.
     """
     if not (distributed.is_available() and distributed.is_initialized()):
         raise BadInput("sync=True makes ranks of torch.distributed agree, and there is no process group: call init_process_group first, or leave it out")
     with hooks.outside_of_tracing():
-        _compare({"graph": digest(problem), "budget": repr(budget)})
+        _compare({"graph": digest or digest_of(problem), "budget": repr(budget)})
         return _from_rank_0(problem, planned)
 
 
-def digest(problem: Problem) -> str:
+def digest_of(problem: Problem) -> str:
     """Of what a schedule needs to fit. Costs and workspaces are left out: ranks may have measured them."""
     made = hashlib.sha256(repr((problem.order, problem.alignment, problem.outputs, problem.forward_outputs)).encode())
     for op in problem:

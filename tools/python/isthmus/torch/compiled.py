@@ -1,0 +1,159 @@
+"""A graph that the backend has compiled, in one way or in several: the same ops, recomputed otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from torch import fx
+
+from ..errors import Internal
+from ..planning import Plan, plan
+from . import agreement, hooks, reports
+from .joint import Joint
+from .partitioner import Partitioner
+from .recording import device_of
+from .step_plan import Part, Schedule
+from .steps import Steps, steps_of
+
+Compile = Callable[[Partitioner, hooks.Watch, hooks.Watch], Callable[..., Any]]
+
+
+class Compiled:
+    """What torch.compile calls in place of a graph."""
+
+    def __init__(self, gm: fx.GraphModule, inputs: Sequence[Any], partitioner: Partitioner, compile: Callable[..., Any]) -> None:
+        """compile: of a graph, inputs, a partitioner and two watches, a callable."""
+        self.device = device_of(inputs)
+        self.part: Part | None = None
+        """None: nothing in it needs a gradient."""
+        self.num_outputs = 0
+        self._region = hooks.Region(gm, inputs)
+        self._compile = compile
+        self._partitioner = partitioner
+        partitioner.ends = hooks.break_after(gm)
+        self._steps: Steps = steps_of(partitioner.options, partitioner.uuid())
+        self._steps.interrupt()
+        self._scheduled: dict[Schedule, Callable[..., Any]] = {}
+        self._reports: dict[Schedule, reports.GraphReport] = {}
+        self._least: Callable[..., Any] | None = None
+        # Others will want their share of the bytes.
+        self.has_least = self._steps.has_bytes and bool(partitioner.ends or hooks.buckets_follow() or self._steps.has_others)
+        kind = _Least if self.has_least else _First
+        self.first = self._made(kind(self, partitioner), gm, inputs)
+        if self.has_least:
+            self._least = self.first
+
+    def __call__(self, *arguments: Any) -> Any:
+        if self.part is None:
+            return self.first(*arguments)
+        call = self._steps.begin(self)
+        self._steps.current = call
+        try:
+            results = call.run(*arguments)
+        finally:
+            self._steps.current = None
+        self._steps.follow(call, results)
+        return results
+
+    def least(self) -> Callable[..., Any]:
+        """With the least peak of its own."""
+        if self._least is None:
+            self._least = self._again(_Least(self, self._partitioner))
+        return self._least
+
+    def scheduled(self, schedule: Schedule) -> Callable[..., Any]:
+        if schedule not in self._scheduled:
+            self._scheduled[schedule] = self._again(_Scheduled(self, self._partitioner, schedule))
+        return self._scheduled[schedule]
+
+    def _again(self, partitioner: Partitioner) -> Callable[..., Any]:
+        self._steps.interrupt()
+        with self._region.again():
+            return self._made(partitioner, self._region.gm, self._region.inputs)
+
+    def _made(self, partitioner: Partitioner, gm: fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
+        return self._compile(gm, inputs, partitioner, self._watch_forward, self._watch_backward)
+
+    def _watch_forward(self, run: hooks.Boxed) -> hooks.Boxed:
+        def watched(arguments: list[Any]) -> Any:
+            with self._steps.forward(self, arguments) as noted:
+                results = run(arguments)
+                noted.extend(results)
+            return results
+
+        return watched
+
+    def _watch_backward(self, run: hooks.Boxed) -> hooks.Boxed:
+        def watched(arguments: list[Any]) -> Any:
+            with self._steps.backward(arguments) as noted:
+                results = run(arguments)
+                noted.extend(results)
+            return results
+
+        return watched
+
+    def note(self, joint: Joint, graph: fx.Graph, name: str) -> None:
+        """What the graph is, which is the same however it is compiled."""
+        self.part = Part.of(name, joint, graph)
+        self.num_outputs = len(joint.forward)
+
+    def note_report(self, schedule: Schedule, report: reports.GraphReport) -> None:
+        self._reports[schedule] = report
+
+    def report_of(self, schedule: Schedule) -> reports.GraphReport:
+        """Of one that `scheduled` has been asked for."""
+        return self._reports[schedule]
+
+
+class _First(Partitioner):
+    """Plans the graph by itself, and notes what a plan of the step needs to know of it."""
+
+    def __init__(self, graph: Compiled, like: Partitioner) -> None:
+        self.__dict__.update(like.__dict__)
+        self._graph = graph
+
+    def __deepcopy__(self, memo: Any) -> _First:
+        return self  # inductor copies its settings
+
+    def _find(self, joint: Joint, graph: fx.Graph) -> tuple[Plan, int | None]:
+        self._graph.note(joint, graph, self._name())
+        return super()._find(joint, graph)
+
+
+class _Least(_First):
+    """For a graph that has not all bytes of the budget: the least peak."""
+
+    def _plan(self, joint: Joint) -> Plan:
+        least = plan(joint.problem, "min", effort=self.options.effort, seed=self.options.seed)
+        budget = self._budget(joint)
+        if isinstance(budget, int) and least.figures.peak_bytes > budget and self.options.strict:
+            return super()._plan(joint)  # which says so
+        return least
+
+
+class _Scheduled(_First):
+    """Cuts a graph that is compiled again by its part of the step's plan."""
+
+    def __init__(self, graph: Compiled, like: Partitioner, schedule: Schedule) -> None:
+        super().__init__(graph, like)
+        self._schedule = schedule
+
+    def uuid(self) -> str:
+        return f"{super().uuid()} {hash(self._schedule)}"
+
+    def _find(self, joint: Joint, graph: fx.Graph) -> tuple[Plan, int | None]:
+        part = self._graph.part
+        if part is None or agreement.digest_of(joint.problem) != agreement.digest_of(part.problem):
+            raise Internal("PyTorch has traced a graph again and come to another one")
+        s = self._schedule
+        return Plan.from_schedule(joint.problem, s.forward + s.backward), len(s.forward)
+
+    def _name(self) -> str:
+        assert self._graph.part is not None
+        return self._graph.part.name
+
+    def _report(self, joint: Joint, found: Plan, *others: Any) -> reports.GraphReport:
+        report = self._figures(joint, found, *others)
+        self._graph.note_report(self._schedule, report)
+        return report
