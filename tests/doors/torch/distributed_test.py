@@ -184,7 +184,7 @@ def functional_collectives_at_other_budgets(rank):
 def schedules():
     """Those that become modules meanwhile."""
     found, split = [], modules.split
-    modules.split = lambda gm, joint, schedule, **others: (found.append(list(schedule)), split(gm, joint, schedule, **others))[1]
+    modules.split = lambda gm, joint, schedule, *others, **named: (found.append(list(schedule)), split(gm, joint, schedule, *others, **named))[1]
     try:
         yield found
     finally:

@@ -12,7 +12,6 @@ from ..planning import Plan, plan
 from . import agreement, hooks, reports
 from .joint import Joint
 from .partitioner import Partitioner
-from .recording import device_of
 from .step_plan import Part, Schedule
 from .steps import Steps, steps_of
 
@@ -24,7 +23,6 @@ class Compiled:
 
     def __init__(self, gm: fx.GraphModule, inputs: Sequence[Any], partitioner: Partitioner, compile: Callable[..., Any]) -> None:
         """compile: of a graph, inputs, a partitioner and two watches, a callable."""
-        self.device = device_of(inputs)
         self.part: Part | None = None
         """None: nothing in it needs a gradient."""
         self.num_outputs = 0
@@ -33,7 +31,6 @@ class Compiled:
         self._partitioner = partitioner
         partitioner.ends = hooks.break_after(gm)
         self._steps: Steps = steps_of(partitioner.options, partitioner.uuid())
-        self._steps.interrupt()
         self._scheduled: dict[Schedule, Callable[..., Any]] = {}
         self._reports: dict[Schedule, reports.GraphReport] = {}
         self._least: Callable[..., Any] | None = None
@@ -47,12 +44,9 @@ class Compiled:
     def __call__(self, *arguments: Any) -> Any:
         if self.part is None:
             return self.first(*arguments)
-        call = self._steps.begin(self)
-        self._steps.current = call
-        try:
+        call = self._steps.begin(self, arguments)
+        with self._steps.running(call):
             results = call.run(*arguments)
-        finally:
-            self._steps.current = None
         self._steps.follow(call, results)
         return results
 
@@ -68,7 +62,6 @@ class Compiled:
         return self._scheduled[schedule]
 
     def _again(self, partitioner: Partitioner) -> Callable[..., Any]:
-        self._steps.interrupt()
         with self._region.again():
             return self._made(partitioner, self._region.gm, self._region.inputs)
 

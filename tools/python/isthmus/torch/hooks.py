@@ -69,11 +69,11 @@ __all__ = [
     "is_rng_op",
     "is_sym_node",
     "joined",
+    "kept_for_backward",
     "min_cut",
     "node_of_call",
     "outputs_of",
     "outside_of_tracing",
-    "profiler_is_on",
     "register",
     "run_and_save_rng_state",
     "run_with_rng_state",
@@ -304,8 +304,24 @@ def node_of_call(results: Any) -> Any:
 _SEEN = "_isthmus_seen"
 
 
-def profiler_is_on() -> bool:
-    return bool(torch.autograd._profiler_enabled())
+def kept_for_backward(results: Any) -> Iterator[torch.Tensor]:
+    """What ops keep that have run between compiled graphs and led to these tensors. What hooks have packed away is left where it is."""
+    stack = [t.grad_fn for t in results if isinstance(t, torch.Tensor) and t.grad_fn is not None]
+    visited = set(stack)
+    while stack:
+        node = stack.pop()
+        if hasattr(node, _SEEN):
+            continue
+        for name in dir(node):
+            if name.startswith("_raw_saved_"):
+                saved = getattr(node, name)
+                for each in saved if isinstance(saved, (list, tuple)) else (saved,):
+                    if isinstance(each, torch._C._autograd.SavedTensor) and each.unpack_hook is None and isinstance(each.data, torch.Tensor):
+                        yield each.data
+        for before, _ in node.next_functions:
+            if before is not None and before not in visited:
+                visited.add(before)
+                stack.append(before)
 
 
 @contextlib.contextmanager
@@ -325,8 +341,6 @@ class Allocations:
         """The most bytes above those at the start."""
         self.peaks: list[int] = []
         """The same of each `part`, above those at its start."""
-        self.live: list[tuple[int, int]] = []
-        """Bytes above those at the start, where each `part` begins and the most before that since the last one's end."""
 
     @contextlib.contextmanager
     def part(self) -> Iterator[None]:
@@ -338,15 +352,14 @@ class Allocations:
         memory = [e for e in events if e.name() == "[memory]" and e.device_type() == cpu]
         memory.sort(key=lambda e: e.start_ns())
         parts = sorted((e.start_ns(), e.end_ns()) for e in events if e.name() == self._MARK)
+        self.peak = self._peak(memory)
         times = [e.start_ns() for e in memory]
-        live = list(itertools.accumulate((e.nbytes() for e in memory), initial=0))
-        self.peak = max(live)
-        since = 0
         for begin, end in parts:
-            first, last = bisect.bisect_left(times, begin), bisect.bisect_right(times, end)
-            self.peaks.append(max(live[first : last + 1]) - live[first])
-            self.live.append((live[first], max(live[since : first + 1])))
-            since = last
+            self.peaks.append(self._peak(memory[bisect.bisect_left(times, begin) : bisect.bisect_right(times, end)]))
+
+    @staticmethod
+    def _peak(memory: Sequence[Any]) -> int:
+        return max(itertools.accumulate((e.nbytes() for e in memory), initial=0))
 
 
 @contextlib.contextmanager

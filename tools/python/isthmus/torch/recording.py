@@ -10,14 +10,12 @@ from typing import Any, Protocol
 import torch
 
 from . import hooks
-from .costs import tensors_in
 
 
 class Graph(Protocol):
     """A compiled graph, which a step may call more than once."""
 
     num_outputs: int
-    device: torch.device
 
 
 @dataclass(frozen=True)
@@ -30,7 +28,7 @@ class Segment:
 
 @dataclass(eq=False)
 class Value:
-    """A storage that a forward takes, returns or saves, and that dies within the step or was made in it."""
+    """A storage of the step: a forward returns or saves it, or takes it from outside."""
 
     ref: hooks.StorageWeakRef
     bytes: int
@@ -56,11 +54,8 @@ class Record:
     """Of each call."""
     segments: list[Segment] = field(default_factory=list)
     values: list[Value] = field(default_factory=list)
-    around: list[int] = field(default_factory=list)
-    """Of each segment, bytes at its begin that the graphs do not decide about: what the backwards have made, what ops between the graphs
-    keep for theirs."""
-    between: list[int] = field(default_factory=list)
-    """Of each segment, bytes that were live before it, since the one before, and no longer."""
+    gradients: list[int] = field(default_factory=list)
+    """Of each segment, bytes of gradients that are there at its begin."""
 
     def segment_of(self, call: int, is_forward: bool) -> int | None:
         segment = Segment(call, is_forward)
@@ -68,50 +63,44 @@ class Record:
 
 
 class Recorder:
-    """Fills a record while a step runs. forwards: how many calls are expected; bytes are counted until the last of them has ended."""
+    """Fills a record while a step runs. Storages are watched and not kept alive."""
 
-    def __init__(self, forwards: int, device: torch.device) -> None:
+    def __init__(self) -> None:
         self.record = Record()
-        self._forwards = forwards
-        self._live = _Profiled() if device.type == "cpu" else _Counted(device)
         self._known: dict[int, Value] = {}  # by the address of the storage, which no other has as long as it is watched
         self._gradients: dict[int, tuple[hooks.StorageWeakRef, int]] = {}
-        self._taken: list[tuple[int, int]] = []  # of the forward that runs: addresses and positions of arguments
-        self._known_bytes: list[int] = []  # of each forward: of the values that are live as it begins
         self._saved: list[int] = []  # of each call, how much it keeps for its backward
-        self._ended = 0
-        self._live.start()
 
     @contextlib.contextmanager
-    def forward(self, graph: Graph, arguments: list[Any]) -> Iterator[list[Any]]:
-        """What the forward gives is to be put into the list that the block is given."""
+    def forward(self, graph: Graph, arguments: list[Any], kept: Iterable[torch.Tensor]) -> Iterator[list[Any]]:
+        """What the forward gives is to be put into the list that the block is given. kept: for the backwards of what ran before, outside."""
         record = self.record
         call = len(record.graphs)
         record.graphs.append(graph)
         segment = self._begin(Segment(call, True))
+        taken: set[int] = set()
         for position, (address, tensor) in enumerate(_storages(arguments)):
-            if tensor is None:
-                continue
-            value = self._known.get(address)
-            if value is None and segment > 0:  # what the first takes was there before the step
-                value = self._add(Value(hooks.StorageWeakRef(tensor.untyped_storage()), _bytes(tensor), segment, given=True), address)
-            if value is not None:
-                value.arguments.append((call, position))
-            self._taken.append((address, position))
-        self._known_bytes.append(sum(v.bytes for v in record.values if v.died is None))
-        record.around.append(0)
+            if tensor is not None:
+                taken.add(address)
+                value = self._given(segment, address, tensor)
+                if value is not None:
+                    value.arguments.append((call, position))
+        for address, tensor in _storages(kept):
+            if tensor is not None:
+                self._given(segment, address, tensor)
         results: list[Any] = []
-        with self._live.part():
-            yield results
-        self._note_results(call, segment, graph, results)
-        self._taken = []
+        yield results
+        self._note_results(call, segment, graph, results, taken)
         self._saved.append(len(results) - graph.num_outputs)
-        self._ended += 1
-        if self._ended == self._forwards:
-            self._live.stop()
 
-    def _note_results(self, call: int, segment: int, graph: Graph, results: list[Any]) -> None:
-        taken = {address for address, _ in self._taken}
+    def _given(self, segment: int, address: int, tensor: torch.Tensor) -> Value | None:
+        if address in self._known:
+            return self._known[address]
+        if segment == 0:  # what the first takes was there before the step
+            return None
+        return self._add(Value(hooks.StorageWeakRef(tensor.untyped_storage()), _bytes(tensor), segment, given=True), address)
+
+    def _note_results(self, call: int, segment: int, graph: Graph, results: list[Any], taken: set[int]) -> None:
         for position, (address, tensor) in enumerate(_storages(results)):
             if tensor is None:
                 continue
@@ -127,23 +116,28 @@ class Recorder:
 
     def backward(self, call: int, arguments: list[Any]) -> None:
         """arguments: what was saved, and then the tangents."""
-        self._begin(Segment(call, False))
-        tangents = arguments[self._saved[call] :]
+        segment = self._begin(Segment(call, False))
         there = {address: size for address, (ref, size) in self._gradients.items() if not ref.expired()}
-        for address, tensor in _storages(tangents):
+        for address, tensor in _storages(arguments[self._saved[call] :]):
             if tensor is not None and address not in self._known:
                 there[address] = _bytes(tensor)
-        self.record.around.append(sum(there.values()))
+        self.record.gradients[segment] = sum(there.values())
 
     def backward_ended(self, gradients: Iterable[Any]) -> None:
         for address, tensor in _storages(gradients):
             if tensor is not None and address not in self._known:
                 self._gradients[address] = (hooks.StorageWeakRef(tensor.untyped_storage()), _bytes(tensor))
 
+    def end(self) -> Record:
+        """After the step."""
+        self._look(len(self.record.segments))
+        return self.record
+
     def _begin(self, segment: Segment) -> int:
         number = len(self.record.segments)
         self._look(number)
         self.record.segments.append(segment)
+        self.record.gradients.append(0)
         return number
 
     def _look(self, segment: int) -> None:
@@ -157,26 +151,6 @@ class Recorder:
         self.record.values.append(value)
         return value
 
-    def end(self) -> Record:
-        """After the step."""
-        self._live.stop()
-        record = self.record
-        self._look(len(record.segments))
-        record.between = [0] * len(record.segments)
-        forwards = [k for k, s in enumerate(record.segments) if s.is_forward]
-        outside: dict[int, int] = {}
-        for k, known, (live, before) in zip(forwards, self._known_bytes, self._live.found(), strict=True):
-            call = record.segments[k].call
-            outside[call] = max(0, live - known)
-            record.between[k] = max(0, before - live)
-        for k, segment in enumerate(record.segments):
-            # What ops before this call keep for their backward is there until its own has run.
-            record.around[k] += outside[segment.call]
-        return record
-
-    def drop(self) -> None:
-        self._live.stop()
-
 
 def _storages(values: Iterable[Any]) -> Iterator[tuple[int, torch.Tensor | None]]:
     """The address of the storage of each; 0 and None for what has none."""
@@ -189,56 +163,3 @@ def _storages(values: Iterable[Any]) -> Iterator[tuple[int, torch.Tensor | None]
 
 def _bytes(tensor: torch.Tensor) -> int:
     return tensor.untyped_storage().nbytes()
-
-
-def device_of(values: Iterable[Any]) -> torch.device:
-    """That of the first tensor which is not on the CPU, if there is one."""
-    devices = [t.device for t in tensors_in(list(values))]
-    return next((d for d in devices if d.type != "cpu"), torch.device("cpu"))
-
-
-class _Profiled:
-    """Live bytes by the profiler. It is on from the first forward's begin to the last one's end."""
-
-    def __init__(self) -> None:
-        self._open = contextlib.ExitStack()
-        self._allocations: hooks.Allocations | None = None
-
-    def start(self) -> None:
-        self._allocations = self._open.enter_context(hooks.allocations_on_cpu())
-
-    def part(self) -> contextlib.AbstractContextManager[None]:
-        assert self._allocations is not None
-        return self._allocations.part()
-
-    def stop(self) -> None:
-        self._open.close()
-
-    def found(self) -> list[tuple[int, int]]:
-        assert self._allocations is not None
-        return self._allocations.live
-
-
-class _Counted:
-    """Live bytes by the counter of the device's allocator."""
-
-    def __init__(self, device: torch.device) -> None:
-        self._device = device
-        self._live: list[tuple[int, int]] = []
-
-    def start(self) -> None:
-        self._start = self._now()
-
-    def _now(self) -> int:
-        return int(torch.cuda.memory_stats(self._device)["requested_bytes.all.current"])
-
-    def part(self) -> contextlib.AbstractContextManager[None]:
-        live = self._now() - self._start
-        self._live.append((live, live))
-        return contextlib.nullcontext()
-
-    def stop(self) -> None:
-        pass
-
-    def found(self) -> list[tuple[int, int]]:
-        return self._live

@@ -55,7 +55,7 @@ class GraphReport:
 
 @dataclass(frozen=True)
 class StepReport:
-    """The plan of a step that runs several graphs. Bytes are those of `GraphReport`, and what else is there while the graphs run."""
+    """The plan of a step that runs several graphs. Bytes are those of `GraphReport`; what ops between the graphs keep is among them."""
 
     parts: tuple[GraphReport, ...]
     """Of each call of a graph, in the order of the forwards; planned peaks are those of the graphs by themselves."""
@@ -63,9 +63,6 @@ class StepReport:
     """None: the least that was found."""
     baseline_peak_bytes: int
     planned_peak_bytes: int
-    around_bytes: int
-    """The most that is there within a call and that the graphs do not decide about: gradients made before, what ops between the graphs
-    keep."""
     added_cost: float
     recomputed: int
     plan_seconds: float
@@ -74,7 +71,7 @@ class StepReport:
         budget = "min" if self.budget_bytes is None else f"{self.budget_bytes / MIB:.1f} MiB"
         lines = [
             f"step of {len(self.parts)} graphs: budget {budget}, planned {self.planned_peak_bytes / MIB:.1f} MiB of "
-            f"{self.baseline_peak_bytes / MIB:.1f} MiB, {self.around_bytes / MIB:.1f} MiB around the graphs, {self.recomputed} recomputed, "
+            f"{self.baseline_peak_bytes / MIB:.1f} MiB, {self.recomputed} recomputed, "
             f"+{self.added_cost:.1%} time, planned in {self.plan_seconds:.1f} s"
         ]
         for part in self.parts:
@@ -87,7 +84,7 @@ class Report:
     """Of all that was planned since the last `reset`."""
 
     graphs: tuple[GraphReport, ...]
-    """Each by itself, in their order. Where a step runs several, that is the plan of its first two runs."""
+    """Each by itself, in their order. Where a step runs several, that is the plan of its first run."""
     steps: tuple[StepReport, ...] = ()
 
     @property
@@ -103,7 +100,7 @@ class Report:
         frames = {g.name.partition("/")[0] for g in self.graphs}
         lines = [*map(str, self.steps), *alone]
         if alone and len(frames) > 1:
-            lines.append("a step that runs several graphs is planned as one when it has run twice")
+            lines.append("a step that runs several graphs is planned as one when it has run once")
         return "\n".join(lines)
 
 

@@ -3,7 +3,8 @@
 The problem is the concatenation of theirs, in the order in which the step runs them: forwards, then backwards. An op of a graph runs within
 the graph's own forward or backward, between two marks: empty outputs, of which the first ops of each part read the one before. What a graph
 keeps for its backward therefore lives while the others run. What it returns lives as long as was seen, and where another graph takes it,
-it is the same storage there. What the graphs do not decide about is there while each part runs.
+it is the same storage there. Gradients that backwards have made, and what ops between the graphs keep for their own backward, are there
+for as long as was seen; what those ops need while they run is not known.
 """
 
 from __future__ import annotations
@@ -100,12 +101,11 @@ class StepProblem:
         part, number = self.parts[call], self._number[call]
         phase = "forward" if is_forward or not self._phased else "backward"
         begin = self.problem.add(
-            f"around {segment}",
+            f"begin {segment}",
             [self._ends[-1]] if self._ends else [],
-            bytes=[self.record.around[segment], 0],
+            bytes=[self.record.gradients[segment], 0],
             phase=phase,
             recomputable=False,
-            workspace=self.record.between[segment],
         )
         self._begins.append([begin])
         if is_forward:

@@ -1,8 +1,7 @@
 """Steps of training that run several graphs, and their one plan.
 
-The first step finds out which graphs there are, the second is recorded, and before the third it is planned as one. Until then each graph
-has the budget to itself; where that is a number of bytes and others are known to run beside it, it gets its least. A step ends when
-no forward waits for its backward.
+The first step is recorded, and before the second it is planned as one. In the first, each graph has the budget to itself; where that is
+a number of bytes and others are known to run beside it, it gets its least. A step ends when no forward waits for its backward.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import contextlib
 import time
 import warnings
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -62,7 +61,9 @@ class Steps:
         self._calls: list[Call] = []
         self._plans: list[StepPlan] = []
         self._recorder: Recorder | None = None
-        self._expected = 0  # forwards of the step that is to be recorded; 0: none is
+        self._settled = False
+        """What ran last has its plan."""
+        self._arguments: Sequence[Any] = ()  # of the graph whose forward begins
         self._refused: CannotBeMet | None = None
         self._has_warned = False
 
@@ -75,25 +76,19 @@ class Steps:
         """Graphs whose forward waits for its backward."""
         return any(c.waits for c in self._calls)
 
-    def interrupt(self) -> None:
-        """Something is compiled: what this step needs is not what later ones do."""
-        if self._recorder is not None:
-            self._recorder.drop()
-            self._recorder = None
-
     # --- forwards
 
-    def begin(self, graph: Compiled) -> Call:
+    def begin(self, graph: Compiled, arguments: Sequence[Any]) -> Call:
         if self._calls and not self.has_others:
             self._end()
         if self._refused is not None:
             raise self._refused
         run = self._variant(graph)
-        # Ranks that agree on a plan all come to it in the same step.
-        if not self._calls and self._expected and (self.options.sync or not hooks.profiler_is_on()):
-            self._recorder = Recorder(self._expected, graph.device)
+        if not self._calls and not self._settled:
+            self._recorder = Recorder()
         call = Call(graph, len(self._calls), run)
         self._calls.append(call)
+        self._arguments = arguments if self._recorder is not None else ()
         return call
 
     def _variant(self, graph: Compiled) -> Callable[..., Any]:
@@ -103,6 +98,14 @@ class Steps:
             if len(graphs) > position and graphs[position] is graph and all(c.graph is g for c, g in zip(self._calls, graphs)):
                 return graph.scheduled(found.schedules[position])
         return graph.least() if self.has_bytes and self.has_others else graph.first
+
+    @contextlib.contextmanager
+    def running(self, call: Call) -> Iterator[None]:
+        self.current = call
+        try:
+            yield
+        finally:
+            self.current, self._arguments = None, ()
 
     def follow(self, call: Call, results: Any) -> None:
         """Sees to it that the backward of a call is noticed."""
@@ -122,7 +125,8 @@ class Steps:
         if recorder is None or self.current is None or self.current.graph is not graph:
             yield []
             return
-        with recorder.forward(graph, arguments) as results:
+        kept, self._arguments = hooks.kept_for_backward(self._arguments), ()
+        with recorder.forward(graph, arguments, kept) as results:
             yield results
 
     # --- backwards
@@ -152,23 +156,22 @@ class Steps:
         record = recorder.end() if recorder is not None else None
         if not any(c.had_backward for c in calls):
             return
-        if record is not None and len(record.graphs) == len(calls) == self._expected:
-            self._expected = 0
-            self._make_plan(record)
-            return
         graphs = [c.graph for c in calls]
         planned = any([g() for g in p.graphs] == graphs for p in self._plans)
         alone = len(calls) == 1 and not calls[0].graph.has_least
-        self._expected = 0 if planned or alone else len(calls)
-        if self._expected and len(self._plans) >= _MOST_PLANS:
-            self._expected = 0
-            if not self._has_warned:
-                self._has_warned = True
-                warnings.warn(
-                    f"the steps differ: {_MOST_PLANS} sequences of graphs have been planned, and now another one runs, whose peak may be "
-                    f"above the budget",
-                    stacklevel=2,
-                )
+        self._settled = planned or alone
+        if self._settled or record is None or record.graphs != graphs:
+            return
+        if len(self._plans) < _MOST_PLANS:
+            self._make_plan(record)
+            self._settled = True
+        elif not self._has_warned:
+            self._has_warned = True
+            warnings.warn(
+                f"the steps differ: {_MOST_PLANS} sequences of graphs have been planned, and now another one runs, whose peak may be above the "
+                f"budget",
+                stacklevel=2,
+            )
 
     def _make_plan(self, record: Record) -> None:
         start = time.perf_counter()
@@ -189,7 +192,6 @@ class Steps:
                 budget_bytes=asked,
                 baseline_peak_bytes=baseline,
                 planned_peak_bytes=whole.figures.peak_bytes + step.reserved_bytes,
-                around_bytes=max(record.around),
                 added_cost=whole.figures.recompute_overhead,
                 recomputed=whole.figures.recomputed,
                 plan_seconds=time.perf_counter() - start,
