@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import fx
 
-from ..errors import Internal
+from ..errors import CannotBeMet, Internal
 from ..planning import Plan, plan
 from . import agreement, hooks, reports
 from .joint import Joint
@@ -35,10 +35,10 @@ class Compiled:
         self._reports: dict[Schedule, reports.GraphReport] = {}
         self._least: Callable[..., Any] | None = None
         # Others will want their share of the bytes.
-        self.has_least = self._steps.has_bytes and bool(partitioner.ends or hooks.buckets_follow() or self._steps.has_others)
-        kind = _Least if self.has_least else _First
+        self.has_others = bool(partitioner.ends or hooks.buckets_follow() or self._steps.has_others)
+        kind = _Least if self.has_others else _OfGraph
         self.first = self._made(kind(self, partitioner), gm, inputs)
-        if self.has_least:
+        if self.has_others:
             self._least = self.first
 
     def __call__(self, *arguments: Any) -> Any:
@@ -99,25 +99,40 @@ class Compiled:
         return self._reports[schedule]
 
 
-class _First(Partitioner):
-    """Plans the graph by itself, and notes what a plan of the step needs to know of it."""
+class _OfGraph(Partitioner):
+    """Plans the graph by itself. The first time, it notes what a plan of the step needs to know of it."""
 
     def __init__(self, graph: Compiled, like: Partitioner) -> None:
         self.__dict__.update(like.__dict__)
         self._graph = graph
+        self._is_first = graph.part is None
 
-    def __deepcopy__(self, memo: Any) -> _First:
+    def __deepcopy__(self, memo: Any) -> _OfGraph:
         return self  # inductor copies its settings
 
     def _find(self, joint: Joint, graph: fx.Graph) -> tuple[Plan, int | None]:
-        self._graph.note(joint, graph, self._name())
+        if self._is_first:
+            self._graph.note(joint, graph, self._name())
         return super()._find(joint, graph)
 
+    def _name(self) -> str:
+        return super()._name() if self._graph.part is None else self._graph.part.name
 
-class _Least(_First):
-    """For a graph that has not all bytes of the budget: the least peak."""
+    def _report(self, joint: Joint, found: Plan, *others: Any) -> reports.GraphReport:
+        return super()._report(joint, found, *others) if self._is_first else self._figures(joint, found, *others)
+
+
+class _Least(_OfGraph):
+    """For one of several graphs. Of a budget in bytes it has what the others leave, which is not known: it gets its least peak. A share is
+    of the whole step's peak, and another graph may have room for what this one cannot save."""
 
     def _plan(self, joint: Joint) -> Plan:
+        if self.options.parsed.share is not None:
+            try:
+                return super()._plan(joint)
+            except CannotBeMet as e:
+                assert e.plan is not None
+                return e.plan
         least = plan(joint.problem, "min", effort=self.options.effort, seed=self.options.seed)
         budget = self._budget(joint)
         if isinstance(budget, int) and least.figures.peak_bytes > budget and self.options.strict:
@@ -125,7 +140,7 @@ class _Least(_First):
         return least
 
 
-class _Scheduled(_First):
+class _Scheduled(_OfGraph):
     """Cuts a graph that is compiled again by its part of the step's plan."""
 
     def __init__(self, graph: Compiled, like: Partitioner, schedule: Schedule) -> None:
@@ -141,10 +156,6 @@ class _Scheduled(_First):
             raise Internal("PyTorch has traced a graph again and come to another one")
         s = self._schedule
         return Plan.from_schedule(joint.problem, s.forward + s.backward), len(s.forward)
-
-    def _name(self) -> str:
-        assert self._graph.part is not None
-        return self._graph.part.name
 
     def _report(self, joint: Joint, found: Plan, *others: Any) -> reports.GraphReport:
         report = self._figures(joint, found, *others)

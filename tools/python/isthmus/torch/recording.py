@@ -129,9 +129,14 @@ class Recorder:
                 self._gradients[address] = (hooks.StorageWeakRef(tensor.untyped_storage()), _bytes(tensor))
 
     def end(self) -> Record:
-        """After the step."""
-        self._look(len(self.record.segments))
-        return self.record
+        """After the step. A backward that did not run may run the next time: it is taken to come last."""
+        record = self.record
+        self._look(len(record.segments))
+        for call in range(len(record.graphs)):
+            if record.segment_of(call, False) is None:
+                record.segments.append(Segment(call, False))
+                record.gradients.append(record.gradients[-1])
+        return record
 
     def _begin(self, segment: Segment) -> int:
         number = len(self.record.segments)

@@ -114,7 +114,7 @@ class StepProblem:
             if op.pinned or (op.phase == "forward") != is_forward:
                 continue
             reads = [self._read(call, r) for r in op.reads]
-            if not any(r[0] in self._local and self._local[r[0]][0] == call for r in reads):
+            if not any(r[0] > begin for r in reads):  # none of this part's ops, which come after its begin
                 reads.append((begin, 1))
             number[i] = self.problem.add(
                 f"{op.name} of call {call}", reads, op.cost, op.bytes, phase=phase, recomputable=op.recomputable, workspace=op.workspace,

@@ -158,7 +158,7 @@ class Steps:
             return
         graphs = [c.graph for c in calls]
         planned = any([g() for g in p.graphs] == graphs for p in self._plans)
-        alone = len(calls) == 1 and not calls[0].graph.has_least
+        alone = len(calls) == 1 and not calls[0].graph.has_others
         self._settled = planned or alone
         if self._settled or record is None or record.graphs != graphs:
             return
