@@ -31,6 +31,7 @@ class Compiled:
         self._partitioner = partitioner
         partitioner.ends = hooks.break_after(gm)
         self._steps: Steps = steps_of(partitioner.options, partitioner.uuid())
+        self._steps.compiles()
         self._scheduled: dict[Schedule, Callable[..., Any]] = {}
         self._reports: dict[Schedule, reports.GraphReport] = {}
         self._least: Callable[..., Any] | None = None
@@ -53,6 +54,7 @@ class Compiled:
     def least(self) -> Callable[..., Any]:
         """With the least peak of its own."""
         if self._least is None:
+            self._steps.compiles()
             self._least = self._again(_Least(self, self._partitioner))
         return self._least
 

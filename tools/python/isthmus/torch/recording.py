@@ -46,6 +46,15 @@ class Value:
     """The segment at whose begin it was gone; None: it outlived the step."""
 
 
+@dataclass(frozen=True)
+class Tangent:
+    """A gradient that a backward takes, and that it may let go of when it has read it."""
+
+    bytes: int
+    positions: tuple[int, ...]
+    """Among the tangents: several may share a storage."""
+
+
 @dataclass
 class Record:
     """What happened in a step."""
@@ -55,11 +64,16 @@ class Record:
     segments: list[Segment] = field(default_factory=list)
     values: list[Value] = field(default_factory=list)
     gradients: list[int] = field(default_factory=list)
-    """Of each segment, bytes of gradients that are there at its begin."""
+    """Of each segment, bytes of gradients that are there from its begin to its end."""
+    tangents: list[list[Tangent]] = field(default_factory=list)
+    """Of each segment, those of its arguments that only it holds."""
 
     def segment_of(self, call: int, is_forward: bool) -> int | None:
         segment = Segment(call, is_forward)
         return self.segments.index(segment) if segment in self.segments else None
+
+
+_Watched = tuple[hooks.StorageWeakRef, int]  # with its bytes
 
 
 class Recorder:
@@ -68,7 +82,7 @@ class Recorder:
     def __init__(self) -> None:
         self.record = Record()
         self._known: dict[int, Value] = {}  # by the address of the storage, which no other has as long as it is watched
-        self._gradients: dict[int, tuple[hooks.StorageWeakRef, int]] = {}
+        self._gradients: dict[int, _Watched] = {}
         self._saved: list[int] = []  # of each call, how much it keeps for its backward
 
     @contextlib.contextmanager
@@ -114,19 +128,29 @@ class Recorder:
             elif value.segment == segment and not value.given:
                 value.outputs.append(position)
 
-    def backward(self, call: int, arguments: list[Any]) -> None:
-        """arguments: what was saved, and then the tangents."""
+    @contextlib.contextmanager
+    def backward(self, call: int, arguments: list[Any]) -> Iterator[list[Any]]:
+        """arguments: what was saved, and then the tangents. What the backward gives is to be put into the list that the block is given."""
         segment = self._begin(Segment(call, False))
-        there = {address: size for address, (ref, size) in self._gradients.items() if not ref.expired()}
-        for address, tensor in _storages(arguments[self._saved[call] :]):
-            if tensor is not None and address not in self._known:
-                there[address] = _bytes(tensor)
-        self.record.gradients[segment] = sum(there.values())
-
-    def backward_ended(self, gradients: Iterable[Any]) -> None:
-        for address, tensor in _storages(gradients):
+        earlier = {address: watched for address, watched in self._gradients.items() if not watched[0].expired()}
+        tangents = self._tangents(call, arguments, earlier)
+        results: list[Any] = []
+        yield results
+        for address, tensor in _storages(results):
             if tensor is not None and address not in self._known:
                 self._gradients[address] = (hooks.StorageWeakRef(tensor.untyped_storage()), _bytes(tensor))
+        let_go = [address for address in tangents if earlier[address][0].expired()]
+        self.record.tangents[segment] = [Tangent(earlier[address][1], tuple(tangents[address])) for address in let_go]
+        self.record.gradients[segment] = sum(size for address, (_, size) in earlier.items() if address not in let_go)
+
+    def _tangents(self, call: int, arguments: list[Any], watched: dict[int, _Watched]) -> dict[int, list[int]]:
+        """The positions of those of each storage, which is watched from now on. No tensor is held when this returns."""
+        found: dict[int, list[int]] = {}
+        for position, (address, tensor) in enumerate(_storages(arguments[self._saved[call] :])):
+            if tensor is not None and address not in self._known:
+                found.setdefault(address, []).append(position)
+                watched.setdefault(address, (hooks.StorageWeakRef(tensor.untyped_storage()), _bytes(tensor)))
+        return found
 
     def end(self) -> Record:
         """After the step. A backward that did not run may run the next time: it is taken to come last."""
@@ -136,6 +160,7 @@ class Recorder:
             if record.segment_of(call, False) is None:
                 record.segments.append(Segment(call, False))
                 record.gradients.append(record.gradients[-1])
+                record.tangents.append([])
         return record
 
     def _begin(self, segment: Segment) -> int:
@@ -143,6 +168,7 @@ class Recorder:
         self._look(number)
         self.record.segments.append(segment)
         self.record.gradients.append(0)
+        self.record.tangents.append([])
         return number
 
     def _look(self, segment: int) -> None:

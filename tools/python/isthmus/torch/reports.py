@@ -84,7 +84,7 @@ class Report:
     """Of all that was planned since the last `reset`."""
 
     graphs: tuple[GraphReport, ...]
-    """Each by itself, in their order. Where a step runs several, that is the plan of its first run."""
+    """Each by itself, in their order. Where a step runs several, that is the plan of its first two runs."""
     steps: tuple[StepReport, ...] = ()
 
     @property
@@ -100,7 +100,7 @@ class Report:
         frames = {g.name.partition("/")[0] for g in self.graphs}
         lines = [*map(str, self.steps), *alone]
         if alone and len(frames) > 1:
-            lines.append("a step that runs several graphs is planned as one when it has run once")
+            lines.append("a step that runs several graphs is planned as one when it has run twice")
         return "\n".join(lines)
 
 

@@ -35,6 +35,8 @@ class Part:
     """What stands for each in the problem."""
     results: tuple[Read | None, ...]
     """Of the forward."""
+    tangents: tuple[int, ...]
+    """Their ops."""
     states_bytes: int
     """Reserved for states of generators."""
 
@@ -45,6 +47,7 @@ class Part:
             joint.problem,
             tuple(joint.where[n][0] for n in hooks.inputs_of(graph)),
             tuple(joint.where[o][0] if isinstance(o, fx.Node) else None for o in joint.forward),
+            tuple(joint.where[n][0][0] for n in hooks.tangents(graph)),
             joint.reserved_bytes - joint.tangent_bytes,
         )
 
@@ -99,7 +102,7 @@ class StepProblem:
     def _add_segment(self, segment: int) -> None:
         call, is_forward = self.record.segments[segment].call, self.record.segments[segment].is_forward
         part, number = self.parts[call], self._number[call]
-        phase = "forward" if is_forward or not self._phased else "backward"
+        phase = self._phase(is_forward)
         begin = self.problem.add(
             f"begin {segment}",
             [self._ends[-1]] if self._ends else [],
@@ -110,6 +113,8 @@ class StepProblem:
         self._begins.append([begin])
         if is_forward:
             self._add_inputs(segment, call, begin)
+        else:
+            self._add_tangents(segment, call, begin)
         for i, op in enumerate(part.problem):
             if op.pinned or (op.phase == "forward") != is_forward:
                 continue
@@ -150,6 +155,19 @@ class StepProblem:
                     self._pinned_as[call, i] = self._values[value]
                 else:
                     number[i] = self.problem.add(f"{op.name} of call {call}", bytes=op.bytes, pinned=True)
+
+    def _add_tangents(self, segment: int, call: int, begin: int) -> None:
+        """What the backward takes and nobody else holds is there until it is read for the last time."""
+        ops = self.parts[call].tangents
+        for tangent in self.record.tangents[segment]:
+            made = self.problem.add(f"tangent {len(self.problem)}", [(begin, 1)], bytes=tangent.bytes, phase=self._phase(False), recomputable=False)
+            self._begins[segment].append(made)
+            for position in tangent.positions:
+                if position < len(ops):
+                    self._pinned_as[call, ops[position]] = (made, 0)
+
+    def _phase(self, is_forward: bool) -> str:
+        return "forward" if is_forward or not self._phased else "backward"
 
     def _read(self, call: int, read: Read) -> Read:
         known = self._pinned_as.get((call, read[0]))

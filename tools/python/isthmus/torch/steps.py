@@ -1,7 +1,7 @@
 """Steps of training that run several graphs, and their one plan.
 
-The first step is recorded, and before the second it is planned as one. In the first, each graph has the budget to itself; where that is
-a number of bytes and others are known to run beside it, it gets its least. A step ends when no forward waits for its backward.
+The first step that compiles nothing is recorded, and before the next it is planned as one. Until then each graph has the budget to itself;
+where that is a number of bytes and others are known to run beside it, it gets its least. A step ends when no forward waits for its backward.
 """
 
 from __future__ import annotations
@@ -63,6 +63,8 @@ class Steps:
         self._recorder: Recorder | None = None
         self._settled = False
         """What ran last has its plan."""
+        self._compiles = False
+        """In this step something is compiled, and tracing holds tensors for longer than they would live."""
         self._arguments: Sequence[Any] = ()  # of the graph whose forward begins
         self._refused: CannotBeMet | None = None
         self._has_warned = False
@@ -76,6 +78,9 @@ class Steps:
         """Graphs whose forward waits for its backward."""
         return any(c.waits for c in self._calls)
 
+    def compiles(self) -> None:
+        self._compiles, self._recorder = True, None
+
     # --- forwards
 
     def begin(self, graph: Compiled, arguments: Sequence[Any]) -> Call:
@@ -84,7 +89,7 @@ class Steps:
         if self._refused is not None:
             raise self._refused
         run = self._variant(graph)
-        if not self._calls and not self._settled:
+        if not self._calls and not self._settled and not self._compiles:
             self._recorder = Recorder()
         call = Call(graph, len(self._calls), run)
         self._calls.append(call)
@@ -135,23 +140,21 @@ class Steps:
     def backward(self, arguments: list[Any]) -> Iterator[list[Any]]:
         """What the backward gives is to be put into the list that the block is given."""
         call, self._in_backward = self._in_backward, None
-        results: list[Any] = []
         again = call is None or call.had_backward
         if call is not None:
             call.had_backward = True
-        if self._recorder is None or call is None or again:
-            yield results
+        recorder = self._recorder
+        if recorder is None or call is None or again:
+            yield []
             return
-        self._recorder.backward(call.position, arguments)
-        yield results
-        if self._recorder is not None:
-            self._recorder.backward_ended(results)
+        with recorder.backward(call.position, arguments) as results:
+            yield results
 
     # --- steps
 
     def _end(self) -> None:
         """A step is over, and another begins."""
-        calls, self._calls = self._calls, []
+        calls, self._calls, self._compiles = self._calls, [], False
         recorder, self._recorder = self._recorder, None
         record = recorder.end() if recorder is not None else None
         if not any(c.had_backward for c in calls):
