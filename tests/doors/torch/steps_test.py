@@ -148,5 +148,134 @@ class Steps(unittest.TestCase):
                 self.holds(model, lambda m: [m(x)], budget, 2)
 
 
+    def test_a_graph_that_is_called_several_times_has_a_plan_for_each(self):
+        torch.manual_seed(0)
+        model, x = SameGraph(), data()
+        want = train(model, lambda m: [m(x)])
+        budget = 3 << 20
+        torch.compiler.reset()
+        isthmus.torch.reset()
+        model.compile_blocks(budget=budget)
+        got = train(model, lambda m: [m(x)], steps=3)
+        self.assertEqual(differences(want, got), [])
+        step = self.peak_holds(got.peak, 4)
+        self.assertEqual(step.budget_bytes, budget)
+        self.assertEqual(len(isthmus.torch.report().graphs), 1)
+        self.assertGreater(len({part.saved_bytes for part in step.parts}), 1, "the calls were to keep different amounts")
+
+    def test_forwards_may_run_between_backwards(self):
+        """As under pipelining: the second of three micro-batches goes forward before the first goes backward."""
+        torch.manual_seed(0)
+        model, batches = nn.Sequential(block(), block()), [data(128) for _ in range(3)]
+
+        def run(call):
+            model.zero_grad()
+            torch.manual_seed(1)
+            waiting, losses = [], []
+            for x in [*batches, None]:
+                if x is not None:
+                    waiting.append(call(x).square().mean())
+                if len(waiting) == 2 or x is None:
+                    losses.append(waiting[0].detach())
+                    waiting.pop(0).backward()
+            return losses + [p.grad.clone() for p in model.parameters()]
+
+        want = run(model)
+        call = in_pieces("min")(model)
+        for _ in range(3):
+            self.assertTrue(all(map(torch.equal, want, run(call))))
+        model.zero_grad()
+        self.peak_holds(isthmus.torch.measured_peak(lambda: run(call)), 3, slack=0.1)
+
+    def test_other_sequences_of_graphs_have_plans_of_their_own(self):
+        torch.manual_seed(0)
+        parts = nn.ModuleList([block(), block(), block()])
+        calls = [in_pieces("min")(parts[0]), *(torch.compile(p, backend=isthmus.torch.backend, options={"budget": "min"}) for p in parts[1:])]
+        x = data()
+
+        def run(first, second, third):
+            parts.zero_grad()
+            torch.manual_seed(1)
+            loss = (third(second(first(x))) if third else second(first(x))).square().mean()
+            loss.backward()
+            return [loss.detach(), *(p.grad.clone() for p in parts.parameters() if p.grad is not None)]
+
+        for _ in range(4):
+            for third in (True, False):
+                want = run(*parts[:2], parts[2] if third else None)
+                got = run(*calls[:2], calls[2] if third else None)
+                self.assertTrue(all(map(torch.equal, want, got)))
+        self.assertEqual(sorted(len(step.parts) for step in isthmus.torch.report().steps), [2, 3])
+
+    def test_forwards_without_a_backward_change_nothing(self):
+        torch.manual_seed(0)
+        model, x = Halves(), data()
+        model.eval()
+        call = in_pieces("60%")(model)
+        for _ in range(3):
+            self.assertTrue(torch.equal(call(x), model(x)))
+        self.assertEqual(isthmus.torch.report().steps, ())
+        with torch.no_grad():
+            self.assertTrue(torch.equal(call(x), model(x)))
+
+    def test_a_budget_that_the_step_cannot_meet_names_the_least(self):
+        torch.manual_seed(0)
+        model, x = Halves(), data()
+        least = self.holds(model, lambda m: [m(x)], "min", 2).planned_peak_bytes
+        alone = max(g.planned_peak_bytes for g in isthmus.torch.report().graphs)
+        self.assertLess(alone, least)
+        budget = (alone + least) // 2  # enough for each graph, and not for both
+        with self.assertRaises(isthmus.CannotBeMet) as caught:
+            train(model, lambda m: [m(x)], compiled=in_pieces(budget))
+        self.assertIn("the step runs 2 graphs", str(caught.exception))
+        self.assertIn(f"{least} bytes", str(caught.exception))
+        with self.assertWarnsRegex(UserWarning, "that is taken"):
+            got = train(model, lambda m: [m(x)], compiled=in_pieces(budget, strict=False))
+        (step,) = isthmus.torch.report().steps
+        self.assertEqual(step.planned_peak_bytes, least)
+        self.assertLessEqual(got.peak, least)
+
+    def test_the_first_step_keeps_to_a_budget_in_bytes(self):
+        """Before the step is known each graph that is known to have others beside it has its least peak."""
+        torch.manual_seed(0)
+        model, x = Halves(), data()
+        budget = self.holds(model, lambda m: [m(x)], "60%", 2).budget_bytes
+        model.zero_grad()
+        call = in_pieces(budget)(model)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            loss = call(x)
+        kept = sum(g.saved_bytes for g in isthmus.torch.report().graphs)
+        loss.backward()
+        self.assertLess(kept, budget)
+        self.assertEqual([g.budget_bytes for g in isthmus.torch.report().graphs], [budget, budget])
+
+    def test_breaks_are_named(self):
+        torch.manual_seed(0)
+        model, x = Halves(), data()
+        self.holds(model, lambda m: [m(x)], "60%", 2)
+        report = isthmus.torch.report()
+        explained = isthmus.torch.explain(model, x, prices=False)
+        for graphs in (report.graphs, report.steps[0].parts, [g.report for g in explained.graphs]):
+            first, second = graphs
+            self.assertIn("graph_break()", first.ends)
+            self.assertRegex(first.ends, r"steps_test\.py:\d+ in forward")
+            self.assertEqual(second.ends, "")
+        for text in (str(report), str(explained)):
+            self.assertIn("ends early: Call to `torch._dynamo.graph_break()`", text)
+        self.assertIn("step of 2 graphs", str(report))
+
+    def test_inductor(self):
+        torch.manual_seed(0)
+        model, x = Halves(4), data()
+        whole, less = (train(model, lambda m: [m(x)], compiled=in_pieces(b, kernels="inductor")) for b in ("100%", "60%"))
+        (step,) = isthmus.torch.report().steps
+        self.assertLessEqual(abs(less.peak / step.planned_peak_bytes - 1), 0.1)
+        self.assertLess(less.peak, 0.7 * whole.peak)
+        for want, got in zip(whole.gradients, less.gradients, strict=True):
+            self.assertLessEqual((want - got).norm(), 1e-4 * want.norm() + 1e-7)
+        self.assertTrue(torch.equal(whole.draw, less.draw))
+
+
 if __name__ == "__main__":
     unittest.main(argv=sys.argv[:1])

@@ -56,8 +56,9 @@ class Partitioner(hooks.CustomPartitionerFn):
             return hooks.min_cut(gm, joint_inputs, num_fwd_outputs=num_fwd_outputs, static_lifetime_input_indices=static)
         start = time.perf_counter()
         fuses = self.options.kernels == "inductor"
-        gm = prepare(gm, num_fwd_outputs, fuses=fuses)
-        joint = extract(gm, num_fwd_outputs, self._costs_of(gm), self._allowed, fuses=fuses)
+        with agreement.failing_together(self.options.sync):
+            gm = prepare(gm, num_fwd_outputs, fuses=fuses)
+            joint = extract(gm, num_fwd_outputs, self._costs_of(gm), self._allowed, fuses=fuses)
         found, boundary = self._find(joint, gm.graph)
         forward, backward = modules.split(
             gm, joint, found.schedule, boundary, num_fwd_outputs=num_fwd_outputs, static_lifetime_input_indices=static

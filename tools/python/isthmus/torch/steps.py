@@ -179,7 +179,8 @@ class Steps:
     def _make_plan(self, record: Record) -> None:
         start = time.perf_counter()
         graphs: list[Any] = record.graphs
-        step = StepProblem(record, [g.part for g in graphs])
+        with agreement.failing_together(self.options.sync):
+            step = StepProblem(record, [g.part for g in graphs])
         baseline = step.in_order().figures.peak_bytes + step.reserved_bytes
         wanted = self.options.parsed
         asked = wanted.bytes if wanted.share is None else int(wanted.share * baseline)
