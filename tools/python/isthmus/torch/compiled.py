@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -29,7 +30,8 @@ class Compiled:
         self._region = hooks.Region(gm, inputs)
         self._compile = compile
         self._partitioner = partitioner
-        partitioner.ends = hooks.break_after(gm)
+        self._hints = hooks.hints_of(self._region.inputs)
+        partitioner.ends, partitioner.sizes = hooks.break_after(gm), tuple(self._hints.values())
         self._steps: Steps = steps_of(partitioner.options, partitioner.uuid())
         self._steps.compiles()
         self._scheduled: dict[Schedule, Callable[..., Any]] = {}
@@ -45,11 +47,25 @@ class Compiled:
     def __call__(self, *arguments: Any) -> Any:
         if self.part is None:
             return self.first(*arguments)
+        if self._hints:
+            self._compare_sizes(self.part, arguments)
         call = self._steps.begin(self, arguments)
         with self._steps.running(call):
             results = call.run(*arguments)
         self._steps.follow(call, results)
         return results
+
+    def _compare_sizes(self, part: Part, arguments: Sequence[Any]) -> None:
+        """A plan is for the sizes of one call. It is right for others, and what it promises is not."""
+        larger = {name: int(arguments[k]) for k, (name, hint) in self._hints.items() if int(arguments[k]) > hint}
+        if larger and reports.note_larger(part.name, larger):
+            planned = ", ".join(f"{name}={hint}" for name, hint in self._hints.values())
+            found = ", ".join(f"{name}={size}" for name, size in larger.items())
+            warnings.warn(
+                f"graph {part.name} was planned for {planned} and runs with {found}: its peak may be above the budget; to have a plan for each "
+                f"size, compile with dynamic=False, or call it with the largest first",
+                stacklevel=2,
+            )
 
     def least(self) -> Callable[..., Any]:
         """With the least peak of its own."""

@@ -64,6 +64,7 @@ __all__ = [
     "compilation",
     "compile_with_inductor",
     "flop_registry",
+    "hints_of",
     "inputs_of",
     "is_fusible",
     "is_rng_op",
@@ -276,6 +277,11 @@ def break_after(gm: fx.GraphModule) -> str:
     explanation = next((line.removeprefix("Explanation:").strip() for line in lines if line.startswith("Explanation:")), "")
     places = [f"{frame.filename}:{frame.lineno} in {frame.name}" for frame in why.user_stack]
     return f"{lines[0]}{': ' + explanation if explanation else ''} ({', called at '.join(reversed(places))})"
+
+
+def hints_of(inputs: Sequence[Any]) -> dict[int, tuple[str, int]]:
+    """Of each input that is a symbolic size, by its position: what it is called, and the size of the call for which is compiled."""
+    return {k: (str(i), int(i.node.hint)) for k, i in enumerate(inputs) if isinstance(i, torch.SymInt) and i.node.has_hint()}
 
 
 def buckets_follow() -> bool:

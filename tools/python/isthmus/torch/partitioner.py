@@ -30,6 +30,8 @@ class Partitioner(hooks.CustomPartitionerFn):
         self.options = Options(budget=budget, **options)
         self.ends = ""
         """Where and why what is compiled ends before its function does."""
+        self.sizes: tuple[tuple[str, int], ...] = ()
+        """Symbolic ones, and what they are in the call that is planned."""
         self._allowed = rules.allowed_targets(self.options.allow_recompute)
         costs = self.options.costs
         self._costs = Costs() if costs in (None, "measured") else Costs.load(costs)
@@ -112,8 +114,12 @@ class Partitioner(hooks.CustomPartitionerFn):
 
     def _report(self, joint: Joint, found: Plan, *others: Any) -> reports.GraphReport:
         graph = self._figures(joint, found, *others)
-        if joint.symbolic:
-            warnings.warn(f"graph {graph.name} has symbolic sizes: it was planned for those of this call, and others have another peak", stacklevel=2)
+        if joint.symbolic and reports.is_first_symbolic():
+            warnings.warn(
+                f"graph {graph.name} has symbolic sizes: it is planned for those of this call, as are other such graphs, and other sizes have "
+                f"another peak",
+                stacklevel=2,
+            )
         reports.add(graph)
         return graph
 
@@ -129,6 +135,7 @@ class Partitioner(hooks.CustomPartitionerFn):
         return reports.GraphReport(
             name=self._name(),
             ends=self.ends,
+            sizes=self.sizes,
             ops=sum(bool(s.nodes) for s in joint.steps),
             budget_bytes=budget,
             baseline_peak_bytes=baseline,

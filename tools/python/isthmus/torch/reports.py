@@ -33,20 +33,27 @@ class GraphReport:
     """Sizes are hints: for other ones the plan is right, and its peak another."""
     ends: str = ""
     """Where and why PyTorch ended the graph before the function that is compiled; "" where it did not."""
+    sizes: tuple[tuple[str, int], ...] = ()
+    """What symbolic sizes were in the call that was planned."""
 
     def __str__(self) -> str:
         budget = "min" if self.budget_bytes is None else f"{self.budget_bytes / MIB:.1f} MiB"
         return (
             f"graph {self.name}: {self.ops} ops, budget {budget}, planned {self.planned_peak_bytes / MIB:.1f} MiB of "
             f"{self.baseline_peak_bytes / MIB:.1f} MiB, {self.recomputed} recomputed, +{self.added_cost:.1%} time, "
-            f"planned in {self.plan_seconds:.1f} s{', sizes are hints' if self.symbolic else ''}{self._break()}"
+            f"planned in {self.plan_seconds:.1f} s{self._planned_for()}{self._break()}"
         )
+
+    def _planned_for(self) -> str:
+        if not self.symbolic:
+            return ""
+        return f", for {', '.join(f'{name}={size}' for name, size in self.sizes) or 'the sizes of its first call'}"
 
     def as_part(self) -> str:
         """What the graph has of the plan of a step."""
         return (
             f"graph {self.name}: {self.ops} ops, keeps {self.saved_bytes / MIB:.1f} MiB for its backward, {self.recomputed} recomputed, "
-            f"+{self.added_cost:.1%} time{self._break()}"
+            f"+{self.added_cost:.1%} time{self._planned_for()}{self._break()}"
         )
 
     def _break(self) -> str:
@@ -86,6 +93,8 @@ class Report:
     graphs: tuple[GraphReport, ...]
     """Each by itself, in their order. Where a step runs several, that is the plan of its first two runs."""
     steps: tuple[StepReport, ...] = ()
+    larger: tuple[tuple[str, str], ...] = ()
+    """Graphs that have run with larger sizes than were planned, and those sizes: their peak is not the planned one."""
 
     @property
     def planned_peak_bytes(self) -> int:
@@ -99,6 +108,7 @@ class Report:
         alone = [str(g) for g in self.graphs if g.name not in in_steps]
         frames = {g.name.partition("/")[0] for g in self.graphs}
         lines = [*map(str, self.steps), *alone]
+        lines += [f"graph {name} has run with larger sizes than was planned, {sizes}: its peak may be above the budget" for name, sizes in self.larger]
         if alone and len(frames) > 1:
             lines.append("a step that runs several graphs is planned as one when it has run twice")
         return "\n".join(lines)
@@ -107,6 +117,8 @@ class Report:
 _lock = threading.Lock()
 _graphs: list[GraphReport] = []
 _steps: list[StepReport] = []
+_larger: dict[str, dict[str, int]] = {}
+_symbolic = False
 
 
 def add(graph: GraphReport) -> None:
@@ -117,6 +129,23 @@ def add(graph: GraphReport) -> None:
 def add_step(step: StepReport) -> None:
     with _lock:
         _steps.append(step)
+
+
+def note_larger(graph: str, sizes: dict[str, int]) -> bool:
+    """Of a call of a graph that was planned for smaller ones. True: the first such call."""
+    with _lock:
+        known = _larger.setdefault(graph, {})
+        is_first = not known
+        known.update({name: max(size, known.get(name, 0)) for name, size in sizes.items()})
+        return is_first
+
+
+def is_first_symbolic() -> bool:
+    """Since the last `reset`."""
+    global _symbolic
+    with _lock:
+        was, _symbolic = _symbolic, True
+        return not was
 
 
 def next_name() -> str:
@@ -130,11 +159,14 @@ def next_name() -> str:
 def report() -> Report:
     """What was planned since the last `reset`. Graphs are compiled at the first step, so ask after it."""
     with _lock:
-        return Report(tuple(_graphs), tuple(_steps))
+        larger = tuple((name, ", ".join(f"{n}={size}" for n, size in sizes.items())) for name, sizes in _larger.items())
+        return Report(tuple(_graphs), tuple(_steps), larger)
 
 
 def reset() -> None:
-    """Forgets the graphs so far. Beside it, `torch.compiler.reset()` makes PyTorch compile again."""
+    global _symbolic
     with _lock:
         _graphs.clear()
         _steps.clear()
+        _larger.clear()
+        _symbolic = False

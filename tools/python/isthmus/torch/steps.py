@@ -63,6 +63,8 @@ class Steps:
         self._recorder: Recorder | None = None
         self._settled = False
         """What ran last has its plan."""
+        self._varies = False
+        """Steps have run other graphs than those planned before."""
         self._compiles = False
         """In this step something is compiled, and tracing holds tensors for longer than they would live."""
         self._arguments: Sequence[Any] = ()  # of the graph whose forward begins
@@ -79,7 +81,7 @@ class Steps:
         return any(c.waits for c in self._calls)
 
     def compiles(self) -> None:
-        self._compiles, self._recorder = True, None
+        self._compiles, self._recorder, self._refused = True, None, None
 
     # --- forwards
 
@@ -89,7 +91,7 @@ class Steps:
         if self._refused is not None:
             raise self._refused
         run = self._variant(graph)
-        if not self._calls and not self._settled and not self._compiles:
+        if not self._calls and not self._compiles and (self._varies or not self._settled):
             self._recorder = Recorder()
         call = Call(graph, len(self._calls), run)
         self._calls.append(call)
@@ -162,6 +164,7 @@ class Steps:
         graphs = [c.graph for c in calls]
         planned = any([g() for g in p.graphs] == graphs for p in self._plans)
         alone = len(calls) == 1 and not calls[0].graph.has_others
+        self._varies = (self._varies or self._settled and not (planned or alone)) and len(self._plans) < _MOST_PLANS
         self._settled = planned or alone
         if self._settled or record is None or record.graphs != graphs:
             return
@@ -231,9 +234,16 @@ class Steps:
 _of_options: weakref.WeakValueDictionary[str, Steps] = weakref.WeakValueDictionary()
 
 
-def steps_of(options: Options, key: str) -> Steps:
-    """key: equal for equal options."""
+def steps_of(options: Options, costs: str) -> Steps:
+    """costs: equal for equal tables."""
+    key = f"{costs} {options.strict}"
     found = _of_options.get(key)
     if found is None:
         found = _of_options[key] = Steps(options)
     return found
+
+
+def reset() -> None:
+    """Forgets what was planned so far. Beside it, `torch.compiler.reset()` makes PyTorch compile again."""
+    reports.reset()
+    _of_options.clear()
