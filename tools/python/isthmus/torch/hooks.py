@@ -273,7 +273,11 @@ def break_after(gm: fx.GraphModule) -> str:
     why = getattr(gm, "compile_subgraph_reason", None)
     if why is None or not why.graph_break:
         return ""
-    lines = [line.strip() for line in str(why.reason).splitlines()]
+    lines = [line.strip() for line in str(why.reason).splitlines()] or [""]
+    if lines[0].startswith("generic_jump"):
+        lines = ["Data-dependent branching"]
+    elif lines[0] == "step_unsupported":
+        lines = ["Something that cannot be traced; TORCH_LOGS=graph_breaks shows what"]
     explanation = next((line.removeprefix("Explanation:").strip() for line in lines if line.startswith("Explanation:")), "")
     places = [f"{frame.filename}:{frame.lineno} in {frame.name}" for frame in why.user_stack]
     return f"{lines[0]}{': ' + explanation if explanation else ''} ({', called at '.join(reversed(places))})"
