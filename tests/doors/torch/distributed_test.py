@@ -16,6 +16,7 @@ import datetime  # noqa: E402
 import json  # noqa: E402
 import subprocess  # noqa: E402
 import tempfile  # noqa: E402
+import time  # noqa: E402
 import traceback  # noqa: E402
 import unittest  # noqa: E402
 
@@ -184,7 +185,7 @@ def functional_collectives_at_other_budgets(rank):
 def schedules():
     """Those that become modules meanwhile."""
     found, split = [], modules.split
-    modules.split = lambda gm, joint, schedule, **others: (found.append(list(schedule)), split(gm, joint, schedule, **others))[1]
+    modules.split = lambda gm, joint, schedule, *others, **named: (found.append(list(schedule)), split(gm, joint, schedule, *others, **named))[1]
     try:
         yield found
     finally:
@@ -237,6 +238,62 @@ def impossible_in_sync(rank):
     return refused(rank, WIDTH, "1KiB")
 
 
+def one_rank_fails_in_sync(rank):
+    """Rank 1 cannot even state its problem; the other must not wait for it until the group's time is up."""
+    joint = isthmus.torch.partitioner.extract
+
+    def extract(*args, **named):
+        raise isthmus.Unsupported("made up for rank 1")
+
+    if rank == 1:
+        isthmus.torch.partitioner.extract = extract
+    start = time.monotonic()
+    try:
+        return {**refused(rank, WIDTH, "60%"), "seconds": time.monotonic() - start}
+    finally:
+        isthmus.torch.partitioner.extract = joint
+
+
+def with_outside(call, model, budget, x):
+    """What three steps give, the measured peak of a further one, and the plan of the whole step."""
+    found = step(call, model, x)
+
+    def once():
+        call(x).square().mean().backward()
+
+    model.zero_grad()
+    return found, isthmus.torch.measured_peak(once), isthmus.torch.report()
+
+
+def buckets_in_one_budget(rank, **options):
+    """DDP cuts the model into one graph a bucket."""
+    model, x = stack(width=160), batch(rank, 160, rows=1024)
+    want_of = DistributedDataParallel(copy.deepcopy(model), bucket_cap_mb=1)
+    want = step(want_of, want_of, x)
+    got_of = DistributedDataParallel(model, bucket_cap_mb=1)
+    got, peak, report = with_outside(compiled(got_of, "60%", strict=False, **options), got_of, "60%", x)
+    (plan,) = report.steps
+    return {
+        **compared(want, got),
+        "parts": len(plan.parts),
+        "peak": peak,
+        "planned step": plan.planned_peak_bytes,
+        "budget": plan.budget_bytes,
+        "each": [(p.recomputed, p.saved_bytes) for p in plan.parts],
+    }
+
+
+def buckets_in_one_budget_in_sync(rank):
+    costs = isthmus.torch.partitioner.Costs
+    of = costs.of
+    if rank == 1:
+        costs.of = lambda self, node: 1.0 if "mm" in str(node.target) else 1e6
+    try:
+        return buckets_in_one_budget(rank, sync=True)
+    finally:
+        costs.of = of
+
+
 CASES = [
     ddp_in_buckets,
     ddp_in_one_graph,
@@ -250,6 +307,9 @@ CASES = [
     other_graphs_in_sync,
     other_budgets_in_sync,
     impossible_in_sync,
+    one_rank_fails_in_sync,
+    buckets_in_one_budget,
+    buckets_in_one_budget_in_sync,
 ]
 
 
@@ -340,6 +400,24 @@ class Distributed(unittest.TestCase):
             for result in self.found(case):
                 self.assertEqual(result["error"], "BadInput", result)
                 self.assertIn(what, result["text"])
+
+    def test_in_sync_a_rank_that_fails_is_not_waited_for(self):
+        failed, other = self.found(one_rank_fails_in_sync)[::-1]
+        self.assertEqual(failed["error"], "Unsupported", failed)
+        self.assertEqual(other["error"], "BadInput", other)
+        self.assertIn("rank 1", other["text"])
+        self.assertIn("made up for rank 1", other["text"])
+        self.assertLess(other["seconds"], WAIT.total_seconds() / 2)
+
+    def test_buckets_share_one_budget(self):
+        for case in (buckets_in_one_budget, buckets_in_one_budget_in_sync):
+            results = self.holds(case, least_graphs=2)
+            for result in results:
+                self.assertGreater(result["parts"], 1)
+                self.assertLessEqual(result["peak"], result["planned step"])
+                self.assertGreaterEqual(result["peak"], 0.95 * result["planned step"])
+                self.assertLessEqual(result["planned step"], result["budget"])
+        self.assertEqual(results[0]["each"], results[1]["each"], "in sync, all ranks have the plan of rank 0")
 
     def test_in_sync_an_impossible_budget_is_an_error_on_all_ranks(self):
         for result in self.found(impossible_in_sync):

@@ -171,10 +171,11 @@ class Troubles(unittest.TestCase):
         self.holds(model, "100%", "60%", "min")
 
     def test_tags_of_checkpoints(self):
-        """What must be saved is never computed again; the rest of a checkpointed region is free, and its bits are eager's."""
+        """What must be saved is never computed again; the rest of a checkpointed region is free, and its bits are eager's. What must be
+        offloaded is saved where it is: PyTorch does not move it either."""
 
-        def policy(kept, ctx, op, *args, **kwargs):
-            return CheckpointPolicy.MUST_SAVE if op in kept else CheckpointPolicy.MUST_RECOMPUTE
+        def policy(tag, kept, ctx, op, *args, **kwargs):
+            return tag if op in kept else CheckpointPolicy.MUST_RECOMPUTE
 
         def block(layer, h):
             return F.dropout(torch.sin(layer(h)), 0.1).tanh()
@@ -182,7 +183,7 @@ class Troubles(unittest.TestCase):
         def function(self):
             h = self.x
             for layer in self.layers:
-                contexts = functools.partial(create_selective_checkpoint_contexts, functools.partial(policy, self.kept))
+                contexts = functools.partial(create_selective_checkpoint_contexts, functools.partial(policy, self.tag, self.kept))
                 h = h + checkpoint(block, layer, h, use_reentrant=False, context_fn=contexts)
             return h.square().mean()
 
@@ -194,10 +195,16 @@ class Troubles(unittest.TestCase):
 
         torch.manual_seed(0)
         x = torch.randn(256, 64)
-        for kept in ((), (aten.addmm.default,), (aten.sin.default, aten.addmm.default)):
-            with self.subTest(kept=kept):
+        save, offload = CheckpointPolicy.MUST_SAVE, CheckpointPolicy.MUST_CPU_OFFLOAD
+        for tag, kept in (
+            (save, ()),
+            (save, (aten.addmm.default,)),
+            (save, (aten.sin.default, aten.addmm.default)),
+            (offload, (aten.sin.default, aten.addmm.default)),
+        ):
+            with self.subTest(tag=tag, kept=kept):
                 model = Body(function, layers=linears(4, 64), x=x)
-                model.kept = kept
+                model.tag, model.kept = tag, kept
                 ran = []
                 with ops_of_backwards(ran):
                     graph, _ = self.holds(model, "min")

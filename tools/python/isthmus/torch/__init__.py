@@ -13,7 +13,8 @@ from .explanation import Explanation, GraphExplanation, explain
 from .options import Options
 from .partitioner import Partitioner
 from .peak import measured_peak
-from .reports import GraphReport, Report, report, reset
+from .reports import GraphReport, Report, StepReport, report
+from .steps import reset
 
 __all__ = [
     "Explanation",
@@ -22,6 +23,7 @@ __all__ = [
     "Options",
     "Partitioner",
     "Report",
+    "StepReport",
     "backend",
     "explain",
     "measure",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from torch import distributed
@@ -14,20 +15,35 @@ from ..planning import Plan
 from ..problem import Problem
 from . import hooks
 
+_FAILED = "failed"
 
-def agreed(problem: Problem, budget: Any, planned: Callable[[], Plan]) -> Plan:
+
+def agreed(problem: Problem, budget: Any, planned: Callable[[], Plan], digest: str | None = None) -> Plan:
     """The plan that rank 0 makes with `planned`. Every rank of the default group calls this for each of its graphs, in the same order.
+    digest: of what must be the same on all of them; None: the problem.
 
     Where ranks have other problems or budgets, or rank 0 finds no plan, all of them raise.
     """
-    if not (distributed.is_available() and distributed.is_initialized()):
+    if not _has_group():
         raise BadInput("sync=True makes ranks of torch.distributed agree, and there is no process group: call init_process_group first, or leave it out")
     with hooks.outside_of_tracing():
-        _compare({"graph": digest(problem), "budget": repr(budget)})
+        _compare({"graph": digest or digest_of(problem), "budget": repr(budget)})
         return _from_rank_0(problem, planned)
 
 
-def digest(problem: Problem) -> str:
+@contextlib.contextmanager
+def failing_together(in_sync: bool) -> Iterator[None]:
+    """What fails in the block, before this rank comes to `agreed`, is told to the others, which would wait for it there."""
+    try:
+        yield
+    except Exception as e:
+        if in_sync and _has_group():
+            with hooks.outside_of_tracing():
+                distributed.all_gather_object([None] * distributed.get_world_size(), {_FAILED: f"{type(e).__name__}: {e}"})
+        raise
+
+
+def digest_of(problem: Problem) -> str:
     """Of what a schedule needs to fit. Costs and workspaces are left out: ranks may have measured them."""
     made = hashlib.sha256(repr((problem.order, problem.alignment, problem.outputs, problem.forward_outputs)).encode())
     for op in problem:
@@ -35,9 +51,19 @@ def digest(problem: Problem) -> str:
     return made.hexdigest()
 
 
+def _has_group() -> bool:
+    return distributed.is_available() and distributed.is_initialized()
+
+
 def _compare(mine: dict[str, str]) -> None:
     all_ranks: list[Any] = [None] * distributed.get_world_size()
     distributed.all_gather_object(all_ranks, mine)
+    for rank, theirs in enumerate(all_ranks):
+        if _FAILED in theirs:
+            raise BadInput(
+                f"sync=True takes rank 0's plan everywhere, and rank {rank} has none to compare: it failed with {theirs[_FAILED]}; mend that "
+                f"there, or leave sync out, so that the other ranks plan without it"
+            )
     for what in mine:
         others = [rank for rank, theirs in enumerate(all_ranks) if theirs[what] != all_ranks[0][what]]
         if others:

@@ -9,6 +9,7 @@ from torch import fx
 
 from ..errors import BadInput
 from . import hooks
+from .compiled import Compiled
 from .options import Options
 from .partitioner import Partitioner
 
@@ -29,9 +30,11 @@ def backend(
     if mode not in (None, "default"):
         raise BadInput(f"the backend 'isthmus' has no modes, got '{mode}': use options, or isthmus.torch.Partitioner with stock inductor")
     partitioner = Partitioner(**Options.named(options))
+    return Compiled(gm, example_inputs, partitioner, hooks.aot_eager if partitioner.options.kernels == "aot_eager" else _by_inductor)
+
+
+def _by_inductor(gm: fx.GraphModule, inputs: Sequence[Any], partitioner: Partitioner, *watches: hooks.Watch) -> Callable[..., Any]:
     o = partitioner.options
-    if o.kernels == "aot_eager":
-        return hooks.aot_eager(gm, example_inputs, partitioner)
     # A rank that found its code in a cache would not come to where the others agree on a plan.
     caches = {"force_disable_caches": True} if o.sync else {}
-    return hooks.compile_with_inductor(gm, example_inputs, partitioner, {**_INDUCTOR, **caches, **o.inductor})
+    return hooks.compile_with_inductor(gm, inputs, partitioner, {**_INDUCTOR, **caches, **o.inductor}, *watches)

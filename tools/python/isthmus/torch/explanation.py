@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from torch import fx
 
 from ..budget import BudgetLike
 from ..errors import BadInput, CannotBeMet
@@ -115,7 +116,12 @@ def traced(model: Callable[..., Any], inputs: tuple[Any, ...], partitioner: Part
     """Has the partitioner see each of the model's graphs, by a forward whose compiled code is thrown away."""
     torch._dynamo.reset()
     try:
-        compiled = torch.compile(model, backend=lambda gm, examples: hooks.aot_eager(gm, examples, partitioner))
+
+        def compile(gm: fx.GraphModule, examples: Sequence[Any]) -> Callable[..., Any]:
+            partitioner.ends = hooks.break_after(gm)
+            return hooks.aot_eager(gm, examples, partitioner)
+
+        compiled = torch.compile(model, backend=compile)
         with torch.enable_grad():
             compiled(*inputs)
     except Exception as e:

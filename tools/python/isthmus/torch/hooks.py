@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import bisect
 import contextlib
+import copy
 import importlib.metadata
 import itertools
 from collections.abc import Callable, Iterator, Sequence
@@ -27,7 +28,7 @@ if not any(torch.__version__.startswith(version + ".") for version in TESTED):
     )
 
 from torch._dynamo.backends.common import aot_autograd  # noqa: E402
-from torch._guards import CompileContext  # noqa: E402
+from torch._guards import CompileContext, TracingContext, tracing  # noqa: E402
 from torch._dynamo.backends.registry import _COMPILER_FNS  # noqa: E402
 from torch._functorch import config as functorch_config  # noqa: E402
 from torch._functorch.compile_utils import fx_graph_cse  # noqa: E402
@@ -44,6 +45,7 @@ from torch._inductor.custom_graph_pass import CustomPartitionerFn  # noqa: E402
 from torch._inductor.fx_passes.fusion_regions import is_fusible_node as is_fusible  # noqa: E402
 from torch._prims.rng_prims import run_and_save_rng_state, run_with_rng_state  # noqa: E402
 from torch._subclasses.fake_tensor import unset_fake_temporarily  # noqa: E402
+from torch.multiprocessing.reductions import StorageWeakRef  # noqa: E402
 from torch.utils._ordered_set import OrderedSet  # noqa: E402
 from torch.utils._python_dispatch import _disable_current_modes  # noqa: E402
 from torch.utils.checkpoint import CheckpointPolicy  # noqa: E402
@@ -53,16 +55,24 @@ __all__ = [
     "Allocations",
     "CheckpointPolicy",
     "CustomPartitionerFn",
+    "Region",
+    "StorageWeakRef",
     "allocations_on_cpu",
     "aot_eager",
+    "break_after",
+    "buckets_follow",
     "compilation",
     "compile_with_inductor",
     "flop_registry",
+    "hints_of",
+    "inputs_of",
     "is_fusible",
     "is_rng_op",
     "is_sym_node",
     "joined",
+    "kept_for_backward",
     "min_cut",
+    "node_of_call",
     "outputs_of",
     "outside_of_tracing",
     "register",
@@ -82,6 +92,11 @@ def outputs_of(gm: fx.GraphModule, num_fwd_outputs: int) -> tuple[list[Any], lis
     """What the forward and the backward of a joint graph return: nodes, or constants such as None."""
     forward, backward, _, _ = _extract_fwd_bwd_outputs(gm, num_fwd_outputs=num_fwd_outputs)
     return list(forward), list(backward)
+
+
+def inputs_of(graph: fx.Graph) -> list[fx.Node]:
+    """What the forward of a joint graph is called with, in this order."""
+    return [n for n in graph.nodes if _is_primal(n)]
 
 
 def tangents(graph: fx.Graph) -> list[fx.Node]:
@@ -172,32 +187,151 @@ def state_like(value: torch.Tensor) -> torch.Tensor:
         return torch.empty(torch.get_device_module(value.device).get_rng_state().shape, dtype=torch.uint8)
 
 
-def _boxed(gm: fx.GraphModule, _inputs: Sequence[Any]) -> Callable[..., Any]:
-    # Boxed: the list of arguments is emptied by the call, so that what was saved dies at its last use and not at the end.
-    gm.graph.set_codegen(fx.graph._BoxedCodeGen())
-    gm.recompile()
-    forward = gm.forward
+Boxed = Callable[[list[Any]], Any]
+"""A compiled forward or backward. It empties the list of its arguments, so that what was saved dies at its last use and not at the end."""
+Watch = Callable[[Boxed], Boxed]
 
-    def run(arguments: list[Any]) -> Any:
-        return forward(arguments)
 
+def _unwatched(run: Boxed) -> Boxed:
+    return run
+
+
+def _boxed(run: Boxed) -> Boxed:
     run._boxed_call = True  # type: ignore[attr-defined]
     return run
 
 
-def aot_eager(gm: fx.GraphModule, inputs: Sequence[Any], partition: Callable[..., Any]) -> Callable[..., Any]:
+def _by_ops(gm: fx.GraphModule) -> Boxed:
+    gm.graph.set_codegen(fx.graph._BoxedCodeGen())
+    gm.recompile()
+    forward = gm.forward
+    return lambda arguments: forward(arguments)
+
+
+def aot_eager(
+    gm: fx.GraphModule,
+    inputs: Sequence[Any],
+    partition: Callable[..., Any],
+    watch_forward: Watch = _unwatched,
+    watch_backward: Watch = _unwatched,
+) -> Callable[..., Any]:
     """PyTorch's own kernels, one call an op."""
-    return aot_autograd(fw_compiler=_boxed, bw_compiler=_boxed, partition_fn=partition, keep_inference_input_mutations=True)(gm, inputs)
+    return aot_autograd(
+        fw_compiler=lambda gm, _: _boxed(watch_forward(_by_ops(gm))),
+        bw_compiler=lambda gm, _: _boxed(watch_backward(_by_ops(gm))),
+        inference_compiler=lambda gm, _: _boxed(_by_ops(gm)),
+        partition_fn=partition,
+        keep_inference_input_mutations=True,
+    )(gm, inputs)
 
 
 def compile_with_inductor(
-    gm: fx.GraphModule, inputs: Sequence[Any], partitioner: CustomPartitionerFn, config: dict[str, Any]
+    gm: fx.GraphModule,
+    inputs: Sequence[Any],
+    partitioner: CustomPartitionerFn,
+    config: dict[str, Any],
+    watch_forward: Watch = _unwatched,
+    watch_backward: Watch = _unwatched,
 ) -> Callable[..., Any]:
-    from torch._inductor.compile_fx import compile_fx
+    from torch._inductor.compile_fx import compile_fx, compile_fx_inner
 
+    def inner(gm: fx.GraphModule, inputs: Sequence[Any], **options: Any) -> Any:
+        made = compile_fx_inner(gm, inputs, **options)
+        if options.get("is_inference"):
+            return made
+        return _boxed((watch_backward if options.get("is_backward") else watch_forward)(made))
+
+    watched = watch_forward is not _unwatched or watch_backward is not _unwatched
     # What was cut is not taken from a cache of an earlier process, which knows nothing of its plan: report would be empty. Kernels are.
     with functorch_config.patch(enable_autograd_cache=False):
-        return compile_fx(gm, inputs, config_patches={**config, "custom_partitioner_fn": partitioner})
+        return compile_fx(
+            fx.GraphModule(gm, copy.deepcopy(gm.graph)) if watched else gm,  # it changes the graph, which may be compiled again
+            inputs,
+            inner_compile=inner if watched else compile_fx_inner,
+            config_patches={**config, "custom_partitioner_fn": partitioner},
+        )
+
+
+class Region:
+    """A graph that PyTorch has captured, which may be compiled again once that is over: what PyTorch knows of it meanwhile is kept."""
+
+    def __init__(self, gm: fx.GraphModule, inputs: Sequence[Any]) -> None:
+        self.gm = gm
+        placeholders = [n for n in gm.graph.nodes if n.op == "placeholder"]
+        # The tensors of the tracing: real ones would be kept alive.
+        self.inputs = [n.meta.get("example_value", i) for n, i in zip(placeholders, inputs, strict=True)]
+        self._context = TracingContext.try_get()
+
+    @contextlib.contextmanager
+    def again(self) -> Iterator[None]:
+        with torch.enable_grad(), tracing(self._context):
+            yield
+
+
+def break_after(gm: fx.GraphModule) -> str:
+    """Where and why what PyTorch has captured ends before its function does; "" where it does not."""
+    why = getattr(gm, "compile_subgraph_reason", None)
+    if why is None or not why.graph_break:
+        return ""
+    lines = [line.strip() for line in str(why.reason).splitlines()] or [""]
+    if lines[0].startswith("generic_jump"):
+        lines = ["Data-dependent branching"]
+    elif lines[0] == "step_unsupported":
+        lines = ["Something that cannot be traced; TORCH_LOGS=graph_breaks shows what"]
+    explanation = next((line.removeprefix("Explanation:").strip() for line in lines if line.startswith("Explanation:")), "")
+    places = [f"{frame.filename}:{frame.lineno} in {frame.name}" for frame in why.user_stack]
+    return f"{lines[0]}{': ' + explanation if explanation else ''} ({', called at '.join(reversed(places))})"
+
+
+def hints_of(inputs: Sequence[Any]) -> dict[int, tuple[str, int]]:
+    """Of each input that is a symbolic size, by its position: what it is called, and the size of the call for which is compiled."""
+    return {k: (str(i), int(i.node.hint)) for k, i in enumerate(inputs) if isinstance(i, torch.SymInt) and i.node.has_hint()}
+
+
+def buckets_follow() -> bool:
+    """What is compiled now is one of the parts into which PyTorch cuts a model under DistributedDataParallel."""
+    from torch.nn.parallel import DistributedDataParallel
+
+    active = DistributedDataParallel._get_active_ddp_module() if torch.distributed.is_available() else None
+    return active is not None and bool(torch._dynamo.config.optimize_ddp)
+
+
+def node_of_call(results: Any) -> Any:
+    """The node that runs the backward of a compiled graph which has just given these results; None where none needs a gradient.
+
+    What is at hand may be a view of what the graph has made, so the nodes before it are looked at too.
+    """
+    found = [t.grad_fn for t in results if isinstance(t, torch.Tensor) and t.grad_fn is not None]
+    for _ in range(4):
+        for node in found:
+            if type(node).__name__ == "CompiledFunctionBackward" and not hasattr(node, _SEEN):
+                setattr(node, _SEEN, True)
+                return node
+        found = [before for node in found if not hasattr(node, _SEEN) for before, _ in node.next_functions if before is not None]
+    return None
+
+
+_SEEN = "_isthmus_seen"
+
+
+def kept_for_backward(results: Any) -> Iterator[torch.Tensor]:
+    """What ops keep that have run between compiled graphs and led to these tensors. What hooks have packed away is left where it is."""
+    stack = [t.grad_fn for t in results if isinstance(t, torch.Tensor) and t.grad_fn is not None]
+    visited = set(stack)
+    while stack:
+        node = stack.pop()
+        if hasattr(node, _SEEN):
+            continue
+        for name in dir(node):
+            if name.startswith("_raw_saved_"):
+                saved = getattr(node, name)
+                for each in saved if isinstance(saved, (list, tuple)) else (saved,):
+                    if isinstance(each, torch._C._autograd.SavedTensor) and each.unpack_hook is None and isinstance(each.data, torch.Tensor):
+                        yield each.data
+        for before, _ in node.next_functions:
+            if before is not None and before not in visited:
+                visited.add(before)
+                stack.append(before)
 
 
 @contextlib.contextmanager

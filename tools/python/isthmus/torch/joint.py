@@ -47,6 +47,10 @@ class Joint:
     symbolic: bool
     """Sizes were hints."""
     views: set[fx.Node] = field(default_factory=set)
+    tangent_bytes: int = 0
+    """Of what is reserved."""
+    where: dict[fx.Node, list[Read]] = field(default_factory=dict)
+    """What stands for a node in the problem; several of a tuple."""
 
 
 def extract(gm: fx.GraphModule, num_fwd_outputs: int, costs: Costs, allowed: frozenset[str], *, fuses: bool) -> Joint:
@@ -67,7 +71,7 @@ class _Extraction:
             "joint graph", order="phases", alignment=max([_ALIGNMENT.get(d, _ALIGNMENT_ELSEWHERE) for d in devices], default=64)
         )
         self.joint = Joint(self.problem, [], 0, self.forward, self.backward, False)
-        self.where: dict[fx.Node, list[Read]] = {}  # what a reader of a node reads; more than one, of a tuple
+        self.where = self.joint.where
         self.by_storage: dict[Any, Read] = {}
         self.last: dict[str, Read] = {}  # of each kind of ordered op
         self.forward_outputs: set[int] = set()
@@ -173,6 +177,7 @@ class _Extraction:
             self.by_storage.setdefault(storage_of(t), read)
         if node in self.after:
             self._reserve(size)
+            self.joint.tangent_bytes += self._aligned(size)
 
     def _projections(self, node: fx.Node) -> Iterator[fx.Node]:
         """Nodes that take a result out of a tuple; of a tuple in a tuple too."""

@@ -26,11 +26,13 @@ def split(
     gm: fx.GraphModule,
     joint: Joint,
     schedule: Sequence[int],
+    boundary: int | None = None,
     *,
     num_fwd_outputs: int,
     static_lifetime_input_indices: Sequence[int] | None,
 ) -> tuple[fx.GraphModule, fx.GraphModule]:
-    emitter = _Emitter(gm, joint, schedule)
+    """boundary: how many steps the forward runs; None: those before the first that only the backward can run."""
+    emitter = _Emitter(gm, joint, schedule, boundary)
     graph, saved = emitter.run()
     forward, backward = hooks.split(
         gm, graph, saved, num_fwd_outputs=num_fwd_outputs, static_lifetime_input_indices=static_lifetime_input_indices
@@ -51,8 +53,8 @@ def _check(graph: fx.Graph, forward: fx.GraphModule, backward: fx.GraphModule) -
 
 
 class _Emitter:
-    def __init__(self, gm: fx.GraphModule, joint: Joint, schedule: Sequence[int]) -> None:
-        self.old, self.joint, self.schedule = gm.graph, joint, schedule
+    def __init__(self, gm: fx.GraphModule, joint: Joint, schedule: Sequence[int], boundary: int | None) -> None:
+        self.old, self.joint, self.schedule, self.boundary = gm.graph, joint, schedule, boundary
         self.new = fx.Graph()
         self.env: dict[fx.Node, fx.Node] = {}  # the newest of each node
         self.tag = _FORWARD
@@ -71,10 +73,8 @@ class _Emitter:
         self.tangents = set(hooks.tangents(self.new))
         missing = set(self.joint.problem.forward_outputs)
         forward = None
-        for op in self.schedule:
-            # What comes next and could run in the forward does: a mask is then saved in place of what it is computed of, which inductor
-            # would keep until the mask is used.
-            if forward is None and not missing and self.joint.problem[op].phase == "backward":
+        for position, op in enumerate(self.schedule):
+            if forward is None and self._ends_forward(position, bool(missing)):
                 forward = self._forward_results()
             self._emit(self.joint.steps[op], again=self.runs[op] > 0, comes_again=self.total[op] > 1)
             self.runs[op] += 1
@@ -89,6 +89,13 @@ class _Emitter:
         output.meta = dict(old_output.meta)
         self.new.lint()
         return self.new, list(self.saved)
+
+    def _ends_forward(self, position: int, something_missing: bool) -> bool:
+        if self.boundary is not None:
+            return position == self.boundary
+        # What comes next and could run in the forward does: a mask is then saved in place of what it is computed of, which inductor
+        # would keep until the mask is used.
+        return not something_missing and self.joint.problem[self.schedule[position]].phase == "backward"
 
     def _forward_results(self) -> list[Any]:
         """What the forward returns, once it is all there. The backward begins."""

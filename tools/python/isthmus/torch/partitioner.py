@@ -28,6 +28,10 @@ class Partitioner(hooks.CustomPartitionerFn):
     def __init__(self, budget: Any, **options: Any) -> None:
         """Options are those of the backend."""
         self.options = Options(budget=budget, **options)
+        self.ends = ""
+        """Where and why what is compiled ends before its function does."""
+        self.sizes: tuple[tuple[str, int], ...] = ()
+        """Symbolic ones, and what they are in the call that is planned."""
         self._allowed = rules.allowed_targets(self.options.allow_recompute)
         costs = self.options.costs
         self._costs = Costs() if costs in (None, "measured") else Costs.load(costs)
@@ -54,14 +58,21 @@ class Partitioner(hooks.CustomPartitionerFn):
             return hooks.min_cut(gm, joint_inputs, num_fwd_outputs=num_fwd_outputs, static_lifetime_input_indices=static)
         start = time.perf_counter()
         fuses = self.options.kernels == "inductor"
-        gm = prepare(gm, num_fwd_outputs, fuses=fuses)
-        joint = extract(gm, num_fwd_outputs, self._costs_of(gm), self._allowed, fuses=fuses)
-        found = agreement.agreed(joint.problem, self.options.budget, lambda: self._plan(joint)) if self.options.sync else self._plan(joint)
+        with agreement.failing_together(self.options.sync):
+            gm = prepare(gm, num_fwd_outputs, fuses=fuses)
+            joint = extract(gm, num_fwd_outputs, self._costs_of(gm), self._allowed, fuses=fuses)
+        found, boundary = self._find(joint, gm.graph)
         forward, backward = modules.split(
-            gm, joint, found.schedule, num_fwd_outputs=num_fwd_outputs, static_lifetime_input_indices=static
+            gm, joint, found.schedule, boundary, num_fwd_outputs=num_fwd_outputs, static_lifetime_input_indices=static
         )
         self._report(joint, found, forward, num_fwd_outputs, time.perf_counter() - start)
         return forward, backward
+
+    def _find(self, joint: Joint, graph: fx.Graph) -> tuple[Plan, int | None]:
+        """The plan, and how many of its steps are the forward's, where that is not for the modules to say."""
+        if self.options.sync:
+            return agreement.agreed(joint.problem, self.options.budget, lambda: self._plan(joint)), None
+        return self._plan(joint), None
 
     def _costs_of(self, gm: fx.GraphModule) -> Costs:
         times = self.options.costs == "measured"
@@ -103,10 +114,17 @@ class Partitioner(hooks.CustomPartitionerFn):
 
     def _report(self, joint: Joint, found: Plan, *others: Any) -> reports.GraphReport:
         graph = self._figures(joint, found, *others)
-        if joint.symbolic:
-            warnings.warn(f"graph {graph.name} has symbolic sizes: it was planned for those of this call, and others have another peak", stacklevel=2)
+        if joint.symbolic and reports.is_first_symbolic():
+            warnings.warn(
+                f"graph {graph.name} has symbolic sizes: it is planned for those of this call, as are other such graphs, and other sizes have "
+                f"another peak",
+                stacklevel=2,
+            )
         reports.add(graph)
         return graph
+
+    def _name(self) -> str:
+        return reports.next_name()
 
     def _figures(self, joint: Joint, found: Plan, forward: fx.GraphModule, num_fwd_outputs: int, seconds: float) -> reports.GraphReport:
         figures, wanted = found.figures, self.options.parsed
@@ -115,7 +133,9 @@ class Partitioner(hooks.CustomPartitionerFn):
         baseline = figures.baseline_peak_bytes + joint.reserved_bytes
         budget = int(wanted.share * baseline) if wanted.share is not None else wanted.bytes
         return reports.GraphReport(
-            name=hooks.compilation() or str(reports.count()),
+            name=self._name(),
+            ends=self.ends,
+            sizes=self.sizes,
             ops=sum(bool(s.nodes) for s in joint.steps),
             budget_bytes=budget,
             baseline_peak_bytes=baseline,

@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass
 
+from . import hooks
+
 MIB = 1 << 20
 
 
@@ -29,40 +31,94 @@ class GraphReport:
     plan_seconds: float
     symbolic: bool
     """Sizes are hints: for other ones the plan is right, and its peak another."""
+    ends: str = ""
+    """Where and why PyTorch ended the graph before the function that is compiled; "" where it did not."""
+    sizes: tuple[tuple[str, int], ...] = ()
+    """What symbolic sizes were in the call that was planned."""
 
     def __str__(self) -> str:
         budget = "min" if self.budget_bytes is None else f"{self.budget_bytes / MIB:.1f} MiB"
         return (
             f"graph {self.name}: {self.ops} ops, budget {budget}, planned {self.planned_peak_bytes / MIB:.1f} MiB of "
             f"{self.baseline_peak_bytes / MIB:.1f} MiB, {self.recomputed} recomputed, +{self.added_cost:.1%} time, "
-            f"planned in {self.plan_seconds:.1f} s{', sizes are hints' if self.symbolic else ''}"
+            f"planned in {self.plan_seconds:.1f} s{self._planned_for()}{self._break()}"
         )
+
+    def _planned_for(self) -> str:
+        if not self.symbolic:
+            return ""
+        return f", for {', '.join(f'{name}={size}' for name, size in self.sizes) or 'the sizes of its first call'}"
+
+    def as_part(self) -> str:
+        """What the graph has of the plan of a step."""
+        return (
+            f"graph {self.name}: {self.ops} ops, keeps {self.saved_bytes / MIB:.1f} MiB for its backward, {self.recomputed} recomputed, "
+            f"+{self.added_cost:.1%} time{self._planned_for()}{self._break()}"
+        )
+
+    def _break(self) -> str:
+        return f"\n  ends early: {self.ends}" if self.ends else ""
+
+
+@dataclass(frozen=True)
+class StepReport:
+    """The plan of a step that runs several graphs. Bytes are those of `GraphReport`; what ops between the graphs keep is among them."""
+
+    parts: tuple[GraphReport, ...]
+    """Of each call of a graph, in the order of the forwards; planned peaks are those of the graphs by themselves."""
+    budget_bytes: int | None
+    """None: the least that was found."""
+    baseline_peak_bytes: int
+    planned_peak_bytes: int
+    added_cost: float
+    recomputed: int
+    plan_seconds: float
+
+    def __str__(self) -> str:
+        budget = "min" if self.budget_bytes is None else f"{self.budget_bytes / MIB:.1f} MiB"
+        lines = [
+            f"step of {len(self.parts)} graphs: budget {budget}, planned {self.planned_peak_bytes / MIB:.1f} MiB of "
+            f"{self.baseline_peak_bytes / MIB:.1f} MiB, {self.recomputed} recomputed, "
+            f"+{self.added_cost:.1%} time, planned in {self.plan_seconds:.1f} s"
+        ]
+        for part in self.parts:
+            lines += [f"  {line}" for line in part.as_part().splitlines()]
+        return "\n".join(lines)
 
 
 @dataclass(frozen=True)
 class Report:
-    """Of all graphs that were planned since the last `reset`, in their order."""
+    """Of all that was planned since the last `reset`."""
 
     graphs: tuple[GraphReport, ...]
+    """Each by itself, in their order. Where a step runs several, that is the plan of its first two runs."""
+    steps: tuple[StepReport, ...] = ()
+    larger: tuple[tuple[str, str], ...] = ()
+    """Graphs that have run with larger sizes than were planned, and those sizes: their peak is not the planned one."""
 
     @property
     def planned_peak_bytes(self) -> int:
-        """Of the largest. Where a step breaks into several graphs, what one leaves for its backward lives while the next ones run,
-        so a step may need as much as their sum."""
-        return max((g.planned_peak_bytes for g in self.graphs), default=0)
+        """Of the newest plan of a whole step, or else of the largest graph."""
+        return self.steps[-1].planned_peak_bytes if self.steps else max((g.planned_peak_bytes for g in self.graphs), default=0)
 
     def __str__(self) -> str:
         if not self.graphs:
             return "nothing has been planned: no graph with a backward was compiled"
-        lines = [str(g) for g in self.graphs]
+        in_steps = {part.name for step in self.steps for part in step.parts}
+        alone = [str(g) for g in self.graphs if g.name not in in_steps]
         frames = {g.name.partition("/")[0] for g in self.graphs}
-        if len(frames) > 1:
-            lines.append(f"the step breaks into {len(frames)} graphs, each with the budget to itself (fullgraph=True names the breaks)")
+        lines = [*map(str, self.steps), *alone]
+        lines += [f"graph {name} has run with larger sizes than was planned, {sizes}: its peak may be above the budget" for name, sizes in self.larger]
+        if alone and len(frames) > 1:
+            lines.append("a step that runs several graphs is planned as one when it has run twice")
         return "\n".join(lines)
 
 
 _lock = threading.Lock()
 _graphs: list[GraphReport] = []
+_steps: list[StepReport] = []
+_larger: dict[str, dict[str, int]] = {}
+_symbolic = False
 
 
 def add(graph: GraphReport) -> None:
@@ -70,17 +126,47 @@ def add(graph: GraphReport) -> None:
         _graphs.append(graph)
 
 
-def count() -> int:
-    return len(_graphs)
+def add_step(step: StepReport) -> None:
+    with _lock:
+        _steps.append(step)
+
+
+def note_larger(graph: str, sizes: dict[str, int]) -> bool:
+    """Of a call of a graph that was planned for smaller ones. True: the first such call."""
+    with _lock:
+        known = _larger.setdefault(graph, {})
+        is_first = not known
+        known.update({name: max(size, known.get(name, 0)) for name, size in sizes.items()})
+        return is_first
+
+
+def is_first_symbolic() -> bool:
+    """Since the last `reset`."""
+    global _symbolic
+    with _lock:
+        was, _symbolic = _symbolic, True
+        return not was
+
+
+def next_name() -> str:
+    """Of a graph that is being compiled: PyTorch's, with a number where PyTorch cuts one into several."""
+    name = hooks.compilation() or "stock"
+    with _lock:
+        others = sum(g.name == name or g.name.startswith(f"{name}.") for g in _graphs)
+    return f"{name}.{others}" if others else name
 
 
 def report() -> Report:
     """What was planned since the last `reset`. Graphs are compiled at the first step, so ask after it."""
     with _lock:
-        return Report(tuple(_graphs))
+        larger = tuple((name, ", ".join(f"{n}={size}" for n, size in sizes.items())) for name, sizes in _larger.items())
+        return Report(tuple(_graphs), tuple(_steps), larger)
 
 
 def reset() -> None:
-    """Forgets the graphs so far. Beside it, `torch.compiler.reset()` makes PyTorch compile again."""
+    global _symbolic
     with _lock:
         _graphs.clear()
+        _steps.clear()
+        _larger.clear()
+        _symbolic = False

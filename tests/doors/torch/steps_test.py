@@ -1,0 +1,314 @@
+"""Steps that run several graphs within one budget: losses, gradients, buffers and the next draw are eager's bit for bit, and the measured
+peak of the whole step is the planned one, never above the budget."""
+
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "e2e"))
+os.environ["OMP_NUM_THREADS"] = "1"
+import command  # noqa: E402
+
+command.with_python_of_torch()
+
+import unittest  # noqa: E402
+import warnings  # noqa: E402
+
+import torch  # noqa: E402
+from torch import nn  # noqa: E402
+
+import isthmus  # noqa: E402
+import isthmus.torch  # noqa: E402
+from training import differences, refusal, train  # noqa: E402
+
+torch.set_num_threads(1)
+WIDTH = 64
+
+
+def block(width=WIDTH):
+    return nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Dropout(0.1), nn.Linear(4 * width, width), nn.LayerNorm(width))
+
+
+class Halves(nn.Module):
+    """PyTorch's tracer breaks off in its middle."""
+
+    def __init__(self, blocks=6):
+        super().__init__()
+        self.first = nn.ModuleList([block() for _ in range(blocks // 2)])
+        self.second = nn.ModuleList([block() for _ in range(blocks // 2)])
+
+    def forward(self, x):
+        for layer in self.first:
+            x = x + layer(x)
+        torch._dynamo.graph_break()
+        for layer in self.second:
+            x = x + layer(x)
+        return x.square().mean()
+
+
+class AcrossBreaks(nn.Module):
+    """Three graphs; the third reads what the first returns, and a buffer counts. Each reads it once: gradients of several readers are added
+    up within a graph first, and so by any backend in another order than eager's."""
+
+    def __init__(self):
+        super().__init__()
+        self.parts = nn.ModuleList([block() for _ in range(5)])
+        self.register_buffer("mean", torch.zeros(WIDTH))
+
+    def forward(self, x):
+        early = x + self.parts[1](torch.tanh(self.parts[0](x)))
+        torch._dynamo.graph_break()
+        x = self.parts[2](early)
+        self.mean.lerp_(x.detach().mean(0), 0.1)
+        torch._dynamo.graph_break()
+        x = self.parts[4](x + self.parts[3](x)) + early.sin()
+        return x.square().mean()
+
+
+class Recurrent(nn.Module):
+    """PyTorch's tracer does not enter an LSTM: it runs between two graphs, and keeps what it needs for its own backward."""
+
+    def __init__(self):
+        super().__init__()
+        self.before, self.lstm, self.after = block(), nn.LSTM(WIDTH, WIDTH, batch_first=True), nn.Sequential(block(), block())
+
+    def forward(self, x):
+        x = self.before(x.view(-1, WIDTH)).tanh().view(-1, 32, WIDTH)
+        x, _ = self.lstm(x)
+        return self.after(x.reshape(-1, WIDTH)).square().mean()
+
+
+class SameGraph(nn.Module):
+    """Blocks that are compiled one by one: PyTorch compiles the first, and calls the same code for all."""
+
+    def __init__(self, blocks=4):
+        super().__init__()
+        self.blocks = nn.ModuleList([block() for _ in range(blocks)])
+
+        self.is_compiled = False
+
+    def compile_blocks(self, **options):
+        for each in () if self.is_compiled else self.blocks:
+            each.compile(backend=isthmus.torch.backend, options=options)
+        self.is_compiled = True
+        return self
+
+    def forward(self, x):
+        for each in self.blocks:
+            x = each(x) + x
+        return x.square().mean()
+
+
+def data(rows=384):
+    return torch.randn(rows, WIDTH)
+
+
+def in_pieces(budget, **options):
+    """For `train`: compiled as PyTorch cuts it, within a budget for all of the pieces."""
+    torch.compiler.reset()
+    isthmus.torch.reset()
+    return lambda f: torch.compile(f, backend=isthmus.torch.backend, options={"budget": budget, **options})
+
+
+class Steps(unittest.TestCase):
+    def holds(self, model, loss_of, budget, graphs, slack=0.05, **options):
+        want = train(model, loss_of)
+        got = train(model, loss_of, compiled=in_pieces(budget, **options))
+        self.assertEqual(differences(want, got), [])
+        return self.peak_holds(got.peak, graphs, slack)
+
+    def peak_holds(self, peak, graphs, slack=0.05):
+        (step,) = isthmus.torch.report().steps
+        self.assertEqual(len(step.parts), graphs)
+        self.assertLessEqual(peak, step.planned_peak_bytes)
+        self.assertGreaterEqual(peak, (1 - slack) * step.planned_peak_bytes)
+        if step.budget_bytes is not None:
+            self.assertLessEqual(step.planned_peak_bytes, step.budget_bytes)
+        return step
+
+    def test_a_model_that_breaks_has_one_budget(self):
+        torch.manual_seed(0)
+        model, x = Halves(), data()
+        whole = self.holds(model, lambda m: [m(x)], "100%", 2)
+        self.assertEqual(whole.recomputed, 0)
+        for budget in ("60%", whole.baseline_peak_bytes // 2, "min"):
+            with self.subTest(budget=budget):
+                step = self.holds(model, lambda m: [m(x)], budget, 2)
+                self.assertEqual(step.baseline_peak_bytes, whole.baseline_peak_bytes)
+                self.assertGreater(step.recomputed, 0)
+        self.assertLess(step.planned_peak_bytes, 0.35 * whole.baseline_peak_bytes)
+
+    def test_what_passes_between_graphs_is_counted_once(self):
+        torch.manual_seed(0)
+        model, x = AcrossBreaks(), data()
+        for budget in ("100%", "70%", "min"):
+            with self.subTest(budget=budget):
+                self.holds(model, lambda m: [m(x)], budget, 3)
+
+    def test_ops_between_graphs_keep_what_they_need(self):
+        torch.manual_seed(0)
+        model, x = Recurrent(), data(16 * 32)
+        for budget in ("100%", "75%"):
+            with self.subTest(budget=budget):
+                self.holds(model, lambda m: [m(x)], budget, 2)
+
+
+    def test_a_graph_that_is_called_several_times_has_a_plan_for_each(self):
+        torch.manual_seed(0)
+        model, x = SameGraph(), data()
+        want = train(model, lambda m: [m(x)])
+        budget = 3 << 20
+        torch.compiler.reset()
+        isthmus.torch.reset()
+        got = train(model, lambda m: [m.compile_blocks(budget=budget)(x)])
+        self.assertEqual(differences(want, got), [])
+        step = self.peak_holds(got.peak, 4)
+        self.assertEqual(step.budget_bytes, budget)
+        self.assertLess(len(isthmus.torch.report().graphs), 4, "PyTorch was to compile one graph for several blocks")
+        self.assertGreater(len({part.saved_bytes for part in step.parts}), 1, "the calls were to keep different amounts")
+
+    def test_forwards_may_run_between_backwards(self):
+        """As under pipelining: the second of three micro-batches goes forward before the first goes backward."""
+        torch.manual_seed(0)
+        model, batches = Halves(), [data(128) for _ in range(3)]
+
+        def run(call):
+            model.zero_grad()
+            torch.manual_seed(1)
+            waiting, losses = [], []
+            for x in [*batches, None]:
+                if x is not None:
+                    waiting.append(call(x))
+                if len(waiting) == 2 or x is None:
+                    losses.append(waiting[0].detach())
+                    waiting.pop(0).backward()
+            return losses + [p.grad.clone() for p in model.parameters()]
+
+        want = run(model)
+        call = in_pieces("min")(model)
+        for _ in range(3):
+            self.assertTrue(all(map(torch.equal, want, run(call))))
+        model.zero_grad()
+        self.peak_holds(isthmus.torch.measured_peak(lambda: run(call)), 6, slack=0.1)
+
+    def test_other_sequences_of_graphs_have_plans_of_their_own(self):
+        torch.manual_seed(0)
+        parts = nn.ModuleList([block(), block(), block()])
+        calls = [in_pieces("min")(parts[0]), *(torch.compile(p, backend=isthmus.torch.backend, options={"budget": "min"}) for p in parts[1:])]
+        x = data()
+
+        def run(first, second, third):
+            parts.zero_grad()
+            torch.manual_seed(1)
+            loss = (third(second(first(x))) if third else second(first(x))).square().mean()
+            loss.backward()
+            return [loss.detach(), *(p.grad.clone() for p in parts.parameters() if p.grad is not None)]
+
+        for _ in range(4):
+            for third in (True, False):
+                want = run(*parts[:2], parts[2] if third else None)
+                got = run(*calls[:2], calls[2] if third else None)
+                self.assertTrue(all(map(torch.equal, want, got)))
+        self.assertEqual(sorted(len(step.parts) for step in isthmus.torch.report().steps), [2, 3])
+
+    def test_forwards_without_a_backward_change_nothing(self):
+        torch.manual_seed(0)
+        model, x = Halves(), data()
+        model.eval()
+        call = in_pieces("60%")(model)
+        for _ in range(3):
+            self.assertTrue(torch.equal(call(x), model(x)))
+        self.assertEqual(isthmus.torch.report().steps, ())
+        with torch.no_grad():
+            self.assertTrue(torch.equal(call(x), model(x)))
+
+    def test_a_budget_that_the_step_cannot_meet_names_the_least(self):
+        torch.manual_seed(0)
+        model, x = Halves(), data()
+        least = self.holds(model, lambda m: [m(x)], "min", 2).planned_peak_bytes
+        alone = max(g.planned_peak_bytes for g in isthmus.torch.report().graphs)
+        self.assertLess(alone, least)
+        budget = (alone + least) // 2  # enough for each graph, and not for both
+        with self.assertRaises(isthmus.CannotBeMet) as caught:
+            train(model, lambda m: [m(x)], compiled=in_pieces(budget))
+        self.assertIn("the step runs 2 graphs", str(caught.exception))
+        self.assertIn(f"{least} bytes", str(caught.exception))
+        with self.assertWarnsRegex(UserWarning, "that is taken"):
+            got = train(model, lambda m: [m(x)], compiled=in_pieces(budget, strict=False))
+        (step,) = isthmus.torch.report().steps
+        self.assertEqual(step.planned_peak_bytes, least)
+        self.assertLessEqual(got.peak, least)
+
+    def test_the_first_step_keeps_to_a_budget_in_bytes(self):
+        """Before the step is known each graph that is known to have others beside it has its least peak."""
+        torch.manual_seed(0)
+        model, x = Halves(), data()
+        budget = self.holds(model, lambda m: [m(x)], "60%", 2).budget_bytes
+        model.zero_grad()
+        call = in_pieces(budget)(model)
+        loss = call(x)
+        kept = sum(g.saved_bytes for g in isthmus.torch.report().graphs)
+        loss.backward()
+        self.assertLess(kept, budget)
+        self.assertEqual([g.budget_bytes for g in isthmus.torch.report().graphs], [budget, budget])
+
+    def test_breaks_are_named(self):
+        torch.manual_seed(0)
+        model, x = Halves(), data()
+        self.holds(model, lambda m: [m(x)], "60%", 2)
+        report = isthmus.torch.report()
+        explained = isthmus.torch.explain(model, x, prices=False)
+        for graphs in (report.graphs, report.steps[0].parts, [g.report for g in explained.graphs]):
+            first, second = graphs
+            self.assertIn("graph_break()", first.ends)
+            self.assertRegex(first.ends, r"steps_test\.py:\d+ in forward")
+            self.assertEqual(second.ends, "")
+        for text in (str(report), str(explained)):
+            self.assertIn("ends early: Call to `torch._dynamo.graph_break()`", text)
+        self.assertIn("step of 2 graphs", str(report))
+
+    def test_inductor(self):
+        torch.manual_seed(0)
+        model, x = Halves(4), data()
+        whole, less = (train(model, lambda m: [m(x)], compiled=in_pieces(b, kernels="inductor")) for b in ("100%", "60%"))
+        (step,) = isthmus.torch.report().steps
+        self.assertLessEqual(less.peak, 1.08 * step.planned_peak_bytes)
+        self.assertLess(less.peak, 0.7 * whole.peak)
+        for want, got in zip(whole.gradients, less.gradients, strict=True):
+            self.assertLessEqual((want - got).norm(), 1e-4 * want.norm() + 1e-7)
+        self.assertTrue(torch.equal(whole.draw, less.draw))
+
+
+class Sizes(unittest.TestCase):
+    def test_other_batches_are_right_and_said_to_have_another_peak(self):
+        torch.manual_seed(0)
+        model = nn.Sequential(block(), block())
+        batches = [data(128), data(96), data(192), data(160)]
+
+        def run(call):
+            model.zero_grad()
+            torch.manual_seed(1)
+            for x in batches:
+                call(x).square().mean().backward()
+            return [p.grad.clone() for p in model.parameters()]
+
+        want = run(model)
+        torch.compiler.reset()
+        isthmus.torch.reset()
+        call = torch.compile(model, backend=isthmus.torch.backend, options={"budget": "2MiB"}, dynamic=True)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            got = run(call)
+        self.assertTrue(all(map(torch.equal, want, got)))
+        said = [str(w.message) for w in caught]
+        self.assertEqual(sum("has symbolic sizes" in each for each in said), 1, said)
+        (larger,) = [each for each in said if "its peak may be above the budget" in each]
+        self.assertRegex(larger, r"was planned for s\d+=128 and runs with s\d+=192")
+        report = isthmus.torch.report()
+        (graph,) = report.graphs
+        self.assertEqual([size for _, size in graph.sizes], [128])
+        self.assertRegex(str(report), r"for s\d+=128")
+        self.assertRegex(str(report), r"has run with larger sizes than was planned, s\d+=192")
+
+
+if __name__ == "__main__":
+    command.main()

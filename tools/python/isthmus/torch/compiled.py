@@ -1,0 +1,181 @@
+"""A graph that the backend has compiled, in one way or in several: the same ops, recomputed otherwise."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from torch import fx
+
+from ..errors import CannotBeMet, Internal
+from ..planning import Plan, plan
+from . import agreement, hooks, reports
+from .joint import Joint
+from .partitioner import Partitioner
+from .step_plan import Part, Schedule
+from .steps import Steps, steps_of
+
+Compile = Callable[[Partitioner, hooks.Watch, hooks.Watch], Callable[..., Any]]
+
+
+class Compiled:
+    """What torch.compile calls in place of a graph."""
+
+    def __init__(self, gm: fx.GraphModule, inputs: Sequence[Any], partitioner: Partitioner, compile: Callable[..., Any]) -> None:
+        """compile: of a graph, inputs, a partitioner and two watches, a callable."""
+        self.part: Part | None = None
+        """None: nothing in it needs a gradient."""
+        self.num_outputs = 0
+        self._region = hooks.Region(gm, inputs)
+        self._compile = compile
+        self._partitioner = partitioner
+        self._hints = hooks.hints_of(self._region.inputs)
+        partitioner.ends, partitioner.sizes = hooks.break_after(gm), tuple(self._hints.values())
+        self._steps: Steps = steps_of(partitioner.options, partitioner.uuid())
+        self._steps.compiles()
+        self._scheduled: dict[Schedule, Callable[..., Any]] = {}
+        self._reports: dict[Schedule, reports.GraphReport] = {}
+        self._least: Callable[..., Any] | None = None
+        # Others will want their share of the bytes.
+        self.has_others = bool(partitioner.ends or hooks.buckets_follow() or self._steps.has_others)
+        kind = _Least if self.has_others else _OfGraph
+        self.first = self._made(kind(self, partitioner), gm, inputs)
+        if self.has_others:
+            self._least = self.first
+
+    def __call__(self, *arguments: Any) -> Any:
+        if self.part is None:
+            return self.first(*arguments)
+        if self._hints:
+            self._compare_sizes(self.part, arguments)
+        call = self._steps.begin(self, arguments)
+        with self._steps.running(call):
+            results = call.run(*arguments)
+        self._steps.follow(call, results)
+        return results
+
+    def _compare_sizes(self, part: Part, arguments: Sequence[Any]) -> None:
+        """A plan is for the sizes of one call. It is right for others, and what it promises is not."""
+        larger = {name: int(arguments[k]) for k, (name, hint) in self._hints.items() if int(arguments[k]) > hint}
+        if larger and reports.note_larger(part.name, larger):
+            planned = ", ".join(f"{name}={hint}" for name, hint in self._hints.values())
+            found = ", ".join(f"{name}={size}" for name, size in larger.items())
+            warnings.warn(
+                f"graph {part.name} was planned for {planned} and runs with {found}: its peak may be above the budget; to have a plan for each "
+                f"size, compile with dynamic=False, or call it with the largest first",
+                stacklevel=2,
+            )
+
+    def least(self) -> Callable[..., Any]:
+        """With the least peak of its own."""
+        if self._least is None:
+            self._steps.compiles()
+            self._least = self._again(_Least(self, self._partitioner))
+        return self._least
+
+    def scheduled(self, schedule: Schedule) -> Callable[..., Any]:
+        if schedule not in self._scheduled:
+            self._scheduled[schedule] = self._again(_Scheduled(self, self._partitioner, schedule))
+        return self._scheduled[schedule]
+
+    def _again(self, partitioner: Partitioner) -> Callable[..., Any]:
+        with self._region.again():
+            return self._made(partitioner, self._region.gm, self._region.inputs)
+
+    def _made(self, partitioner: Partitioner, gm: fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
+        return self._compile(gm, inputs, partitioner, self._watch_forward, self._watch_backward)
+
+    def _watch_forward(self, run: hooks.Boxed) -> hooks.Boxed:
+        def watched(arguments: list[Any]) -> Any:
+            with self._steps.forward(self, arguments) as noted:
+                results = run(arguments)
+                noted.extend(results)
+            return results
+
+        return watched
+
+    def _watch_backward(self, run: hooks.Boxed) -> hooks.Boxed:
+        def watched(arguments: list[Any]) -> Any:
+            with self._steps.backward(arguments) as noted:
+                results = run(arguments)
+                noted.extend(results)
+            return results
+
+        return watched
+
+    def note(self, joint: Joint, graph: fx.Graph, name: str) -> None:
+        """What the graph is, which is the same however it is compiled."""
+        self.part = Part.of(name, joint, graph)
+        self.num_outputs = len(joint.forward)
+
+    def note_report(self, schedule: Schedule, report: reports.GraphReport) -> None:
+        self._reports[schedule] = report
+
+    def report_of(self, schedule: Schedule) -> reports.GraphReport:
+        """Of one that `scheduled` has been asked for."""
+        return self._reports[schedule]
+
+
+class _OfGraph(Partitioner):
+    """Plans the graph by itself. The first time, it notes what a plan of the step needs to know of it."""
+
+    def __init__(self, graph: Compiled, like: Partitioner) -> None:
+        self.__dict__.update(like.__dict__)
+        self._graph = graph
+        self._is_first = graph.part is None
+
+    def __deepcopy__(self, memo: Any) -> _OfGraph:
+        return self  # inductor copies its settings
+
+    def _find(self, joint: Joint, graph: fx.Graph) -> tuple[Plan, int | None]:
+        if self._is_first:
+            self._graph.note(joint, graph, self._name())
+        return super()._find(joint, graph)
+
+    def _name(self) -> str:
+        return super()._name() if self._graph.part is None else self._graph.part.name
+
+    def _report(self, joint: Joint, found: Plan, *others: Any) -> reports.GraphReport:
+        return super()._report(joint, found, *others) if self._is_first else self._figures(joint, found, *others)
+
+
+class _Least(_OfGraph):
+    """For one of several graphs. Of a budget in bytes it has what the others leave, which is not known: it gets its least peak. A share is
+    of the whole step's peak, and another graph may have room for what this one cannot save."""
+
+    def _plan(self, joint: Joint) -> Plan:
+        if self.options.parsed.share is not None:
+            try:
+                return super()._plan(joint)
+            except CannotBeMet as e:
+                assert e.plan is not None
+                return e.plan
+        least = plan(joint.problem, "min", effort=self.options.effort, seed=self.options.seed)
+        budget = self._budget(joint)
+        if isinstance(budget, int) and least.figures.peak_bytes > budget and self.options.strict:
+            return super()._plan(joint)  # which says so
+        return least
+
+
+class _Scheduled(_OfGraph):
+    """Cuts a graph that is compiled again by its part of the step's plan."""
+
+    def __init__(self, graph: Compiled, like: Partitioner, schedule: Schedule) -> None:
+        super().__init__(graph, like)
+        self._schedule = schedule
+
+    def uuid(self) -> str:
+        return f"{super().uuid()} {hash(self._schedule)}"
+
+    def _find(self, joint: Joint, graph: fx.Graph) -> tuple[Plan, int | None]:
+        part = self._graph.part
+        if part is None or agreement.digest_of(joint.problem) != agreement.digest_of(part.problem):
+            raise Internal("PyTorch has traced a graph again and come to another one")
+        s = self._schedule
+        return Plan.from_schedule(joint.problem, s.forward + s.backward), len(s.forward)
+
+    def _report(self, joint: Joint, found: Plan, *others: Any) -> reports.GraphReport:
+        report = self._figures(joint, found, *others)
+        self._graph.note_report(self._schedule, report)
+        return report

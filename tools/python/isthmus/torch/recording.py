@@ -1,0 +1,196 @@
+"""One step of training as its compiled graphs see it: which of them run, in which order, and which storages live in between."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import torch
+
+from . import hooks
+
+
+class Graph(Protocol):
+    """A compiled graph, which a step may call more than once."""
+
+    num_outputs: int
+
+
+@dataclass(frozen=True)
+class Segment:
+    """The forward or the backward of one call of a graph."""
+
+    call: int
+    is_forward: bool
+
+
+@dataclass(eq=False)
+class Value:
+    """A storage of the step: a forward returns or saves it, or takes it from outside."""
+
+    ref: hooks.StorageWeakRef
+    bytes: int
+    segment: int
+    """The first that has it."""
+    outputs: list[int] = field(default_factory=list)
+    """Positions among what its forward returns; none: it is only saved, or it comes from outside."""
+    given: bool = False
+    """It was made outside of the graphs."""
+    arguments: list[tuple[int, int]] = field(default_factory=list)
+    """Calls that take it, and in which position."""
+    savers: set[int] = field(default_factory=set)
+    """Calls that keep it for their backward."""
+    died: int | None = None
+    """The segment at whose begin it was gone; None: it outlived the step."""
+
+
+@dataclass(frozen=True)
+class Tangent:
+    """A gradient that a backward takes, and that it may let go of when it has read it."""
+
+    bytes: int
+    positions: tuple[int, ...]
+    """Among the tangents: several may share a storage."""
+
+
+@dataclass
+class Record:
+    """What happened in a step."""
+
+    graphs: list[Graph] = field(default_factory=list)
+    """Of each call."""
+    segments: list[Segment] = field(default_factory=list)
+    values: list[Value] = field(default_factory=list)
+    gradients: list[int] = field(default_factory=list)
+    """Of each segment, bytes of gradients that are there from its begin to its end."""
+    tangents: list[list[Tangent]] = field(default_factory=list)
+    """Of each segment, those of its arguments that only it holds."""
+
+    def segment_of(self, call: int, is_forward: bool) -> int | None:
+        segment = Segment(call, is_forward)
+        return self.segments.index(segment) if segment in self.segments else None
+
+
+_Watched = tuple[hooks.StorageWeakRef, int]  # with its bytes
+
+
+class Recorder:
+    """Fills a record while a step runs. Storages are watched and not kept alive."""
+
+    def __init__(self) -> None:
+        self.record = Record()
+        self._known: dict[int, Value] = {}  # by the address of the storage, which no other has as long as it is watched
+        self._gradients: dict[int, _Watched] = {}
+        self._saved: list[int] = []  # of each call, how much it keeps for its backward
+
+    @contextlib.contextmanager
+    def forward(self, graph: Graph, arguments: list[Any], kept: Iterable[torch.Tensor]) -> Iterator[list[Any]]:
+        """What the forward gives is to be put into the list that the block is given. kept: for the backwards of what ran before, outside."""
+        record = self.record
+        call = len(record.graphs)
+        record.graphs.append(graph)
+        segment = self._begin(Segment(call, True))
+        taken: set[int] = set()
+        for position, (address, tensor) in enumerate(_storages(arguments)):
+            if tensor is not None:
+                taken.add(address)
+                value = self._given(segment, address, tensor)
+                if value is not None:
+                    value.arguments.append((call, position))
+        for address, tensor in _storages(kept):
+            if tensor is not None:
+                self._given(segment, address, tensor)
+        results: list[Any] = []
+        yield results
+        self._note_results(call, segment, graph, results, taken)
+        self._saved.append(len(results) - graph.num_outputs)
+
+    def _given(self, segment: int, address: int, tensor: torch.Tensor) -> Value | None:
+        if address in self._known:
+            return self._known[address]
+        if segment == 0:  # what the first takes was there before the step
+            return None
+        return self._add(Value(hooks.StorageWeakRef(tensor.untyped_storage()), _bytes(tensor), segment, given=True), address)
+
+    def _note_results(self, call: int, segment: int, graph: Graph, results: list[Any], taken: set[int]) -> None:
+        for position, (address, tensor) in enumerate(_storages(results)):
+            if tensor is None:
+                continue
+            value = self._known.get(address)
+            if value is None and address not in taken:
+                value = self._add(Value(hooks.StorageWeakRef(tensor.untyped_storage()), _bytes(tensor), segment), address)
+            if value is None:
+                continue
+            if position >= graph.num_outputs:
+                value.savers.add(call)
+            elif value.segment == segment and not value.given:
+                value.outputs.append(position)
+
+    @contextlib.contextmanager
+    def backward(self, call: int, arguments: list[Any]) -> Iterator[list[Any]]:
+        """arguments: what was saved, and then the tangents. What the backward gives is to be put into the list that the block is given."""
+        segment = self._begin(Segment(call, False))
+        earlier = {address: watched for address, watched in self._gradients.items() if not watched[0].expired()}
+        tangents = self._tangents(call, arguments, earlier)
+        results: list[Any] = []
+        yield results
+        for address, tensor in _storages(results):
+            if tensor is not None and address not in self._known:
+                self._gradients[address] = (hooks.StorageWeakRef(tensor.untyped_storage()), _bytes(tensor))
+        let_go = [address for address in tangents if earlier[address][0].expired()]
+        self.record.tangents[segment] = [Tangent(earlier[address][1], tuple(tangents[address])) for address in let_go]
+        self.record.gradients[segment] = sum(size for address, (_, size) in earlier.items() if address not in let_go)
+
+    def _tangents(self, call: int, arguments: list[Any], watched: dict[int, _Watched]) -> dict[int, list[int]]:
+        """The positions of those of each storage, which is watched from now on. No tensor is held when this returns."""
+        found: dict[int, list[int]] = {}
+        for position, (address, tensor) in enumerate(_storages(arguments[self._saved[call] :])):
+            if tensor is not None and address not in self._known:
+                found.setdefault(address, []).append(position)
+                watched.setdefault(address, (hooks.StorageWeakRef(tensor.untyped_storage()), _bytes(tensor)))
+        return found
+
+    def end(self) -> Record:
+        """After the step. A backward that did not run may run the next time: it is taken to come last."""
+        record = self.record
+        self._look(len(record.segments))
+        for call in range(len(record.graphs)):
+            if record.segment_of(call, False) is None:
+                record.segments.append(Segment(call, False))
+                record.gradients.append(record.gradients[-1])
+                record.tangents.append([])
+        return record
+
+    def _begin(self, segment: Segment) -> int:
+        number = len(self.record.segments)
+        self._look(number)
+        self.record.segments.append(segment)
+        self.record.gradients.append(0)
+        self.record.tangents.append([])
+        return number
+
+    def _look(self, segment: int) -> None:
+        for address, value in list(self._known.items()):
+            if value.ref.expired():
+                value.died = segment
+                del self._known[address]
+
+    def _add(self, value: Value, address: int) -> Value:
+        self._known[address] = value
+        self.record.values.append(value)
+        return value
+
+
+def _storages(values: Iterable[Any]) -> Iterator[tuple[int, torch.Tensor | None]]:
+    """The address of the storage of each; 0 and None for what has none."""
+    for value in values:
+        try:
+            yield (hooks.storage_id(value), value) if isinstance(value, torch.Tensor) else (0, None)
+        except NotImplementedError:
+            yield 0, None
+
+
+def _bytes(tensor: torch.Tensor) -> int:
+    return tensor.untyped_storage().nbytes()

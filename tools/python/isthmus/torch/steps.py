@@ -1,0 +1,249 @@
+"""Steps of training that run several graphs, and their one plan.
+
+The first step that compiles nothing is recorded, and before the next it is planned as one. Until then each graph has the budget to itself;
+where that is a number of bytes and others are known to run beside it, it gets its least. A step ends when no forward waits for its backward.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+import warnings
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ..errors import CannotBeMet
+from ..planning import Plan, plan
+from ..problem import Problem
+from . import agreement, hooks, reports
+from .options import Options
+from .recording import Record, Recorder
+from .step_plan import Schedule, StepProblem
+
+if TYPE_CHECKING:
+    from .compiled import Compiled
+
+_MOST_PLANS = 8
+
+
+@dataclass(eq=False)
+class Call:
+    """One run of a graph's forward, and later of its backward."""
+
+    graph: Compiled
+    position: int
+    run: Callable[..., Any]
+    node: weakref.ref[Any] | None = None
+    had_backward: bool = False
+
+    @property
+    def waits(self) -> bool:
+        """For its backward, which may still come."""
+        return not self.had_backward and self.node is not None and self.node() is not None
+
+
+@dataclass(frozen=True)
+class StepPlan:
+    graphs: tuple[weakref.ref[Compiled], ...]
+    schedules: tuple[Schedule, ...]
+
+
+class Steps:
+    """Of the graphs that share a budget: those compiled with equal options."""
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        self.current: Call | None = None
+        """Whose forward runs."""
+        self._in_backward: Call | None = None
+        self._calls: list[Call] = []
+        self._plans: list[StepPlan] = []
+        self._recorder: Recorder | None = None
+        self._settled = False
+        """What ran last has its plan."""
+        self._varies = False
+        """Steps have run other graphs than those planned before."""
+        self._compiles = False
+        """In this step something is compiled, and tracing holds tensors for longer than they would live."""
+        self._arguments: Sequence[Any] = ()  # of the graph whose forward begins
+        self._refused: CannotBeMet | None = None
+        self._has_warned = False
+
+    @property
+    def has_bytes(self) -> bool:
+        return self.options.parsed.bytes is not None
+
+    @property
+    def has_others(self) -> bool:
+        """Graphs whose forward waits for its backward."""
+        return any(c.waits for c in self._calls)
+
+    def compiles(self) -> None:
+        self._compiles, self._recorder, self._refused = True, None, None
+
+    # --- forwards
+
+    def begin(self, graph: Compiled, arguments: Sequence[Any]) -> Call:
+        if self._calls and not self.has_others:
+            self._end()
+        if self._refused is not None:
+            raise self._refused
+        run = self._variant(graph)
+        if not self._calls and not self._compiles and (self._varies or not self._settled):
+            self._recorder = Recorder()
+        call = Call(graph, len(self._calls), run)
+        self._calls.append(call)
+        self._arguments = arguments if self._recorder is not None else ()
+        return call
+
+    def _variant(self, graph: Compiled) -> Callable[..., Any]:
+        position = len(self._calls)
+        for found in reversed(self._plans):
+            graphs = [g() for g in found.graphs[: position + 1]]
+            if len(graphs) > position and graphs[position] is graph and all(c.graph is g for c, g in zip(self._calls, graphs)):
+                return graph.scheduled(found.schedules[position])
+        return graph.least() if self.has_bytes and self.has_others else graph.first
+
+    @contextlib.contextmanager
+    def running(self, call: Call) -> Iterator[None]:
+        self.current = call
+        try:
+            yield
+        finally:
+            self.current, self._arguments = None, ()
+
+    def follow(self, call: Call, results: Any) -> None:
+        """Sees to it that the backward of a call is noticed."""
+        node = hooks.node_of_call(results)
+        if node is None:
+            return
+        call.node = weakref.ref(node)
+
+        def begins(gradients: Any) -> None:
+            self._in_backward = call
+
+        node.register_prehook(begins)
+
+    @contextlib.contextmanager
+    def forward(self, graph: Compiled, arguments: list[Any]) -> Iterator[list[Any]]:
+        recorder = self._recorder
+        if recorder is None or self.current is None or self.current.graph is not graph:
+            yield []
+            return
+        kept, self._arguments = hooks.kept_for_backward(self._arguments), ()
+        with recorder.forward(graph, arguments, kept) as results:
+            yield results
+
+    # --- backwards
+
+    @contextlib.contextmanager
+    def backward(self, arguments: list[Any]) -> Iterator[list[Any]]:
+        """What the backward gives is to be put into the list that the block is given."""
+        call, self._in_backward = self._in_backward, None
+        again = call is None or call.had_backward
+        if call is not None:
+            call.had_backward = True
+        recorder = self._recorder
+        if recorder is None or call is None or again:
+            yield []
+            return
+        with recorder.backward(call.position, arguments) as results:
+            yield results
+
+    # --- steps
+
+    def _end(self) -> None:
+        """A step is over, and another begins."""
+        calls, self._calls, self._compiles = self._calls, [], False
+        recorder, self._recorder = self._recorder, None
+        record = recorder.end() if recorder is not None else None
+        if not any(c.had_backward for c in calls):
+            return
+        graphs = [c.graph for c in calls]
+        planned = any([g() for g in p.graphs] == graphs for p in self._plans)
+        alone = len(calls) == 1 and not calls[0].graph.has_others
+        self._varies = (self._varies or self._settled and not (planned or alone)) and len(self._plans) < _MOST_PLANS
+        self._settled = planned or alone
+        if self._settled or record is None or record.graphs != graphs:
+            return
+        if len(self._plans) < _MOST_PLANS:
+            self._make_plan(record)
+            self._settled = True
+        elif not self._has_warned:
+            self._has_warned = True
+            warnings.warn(
+                f"the steps differ: {_MOST_PLANS} sequences of graphs have been planned, and now another one runs, whose peak may be above the "
+                f"budget",
+                stacklevel=2,
+            )
+
+    def _make_plan(self, record: Record) -> None:
+        start = time.perf_counter()
+        graphs: list[Any] = record.graphs
+        with agreement.failing_together(self.options.sync):
+            step = StepProblem(record, [g.part for g in graphs])
+        baseline = step.in_order().figures.peak_bytes + step.reserved_bytes
+        wanted = self.options.parsed
+        asked = wanted.bytes if wanted.share is None else int(wanted.share * baseline)
+        budget = "min" if asked is None else max(0, asked - step.reserved_bytes)
+        whole = self._planned(step, budget, baseline)
+        schedules = step.divide(whole.schedule)
+        for graph, schedule in zip(graphs, schedules):
+            graph.scheduled(schedule)
+        self._plans.append(StepPlan(tuple(weakref.ref(g) for g in graphs), tuple(schedules)))
+        reports.add_step(
+            reports.StepReport(
+                parts=tuple(g.report_of(s) for g, s in zip(graphs, schedules)),
+                budget_bytes=asked,
+                baseline_peak_bytes=baseline,
+                planned_peak_bytes=whole.figures.peak_bytes + step.reserved_bytes,
+                added_cost=whole.figures.recompute_overhead,
+                recomputed=whole.figures.recomputed,
+                plan_seconds=time.perf_counter() - start,
+            )
+        )
+
+    def _planned(self, step: StepProblem, budget: int | str, baseline: int) -> Plan:
+        def make(problem: Problem, wanted: int | str) -> Plan:
+            return plan(problem, wanted, effort=self.options.effort, seed=self.options.seed)
+
+        try:
+            if self.options.sync:
+                return agreement.agreed(step.problem, self.options.budget, lambda: step.plan(budget, make), digest=step.digest())
+            return step.plan(budget, make)
+        except CannotBeMet as e:
+            if e.plan is None:
+                raise
+            least = (e.plan.figures.smallest_peak_bytes or e.plan.figures.peak_bytes) + step.reserved_bytes
+            why = (
+                f"a budget of {self.options.budget} cannot be met: the step runs {len(step.parts)} graphs, and the least peak that was found for all of "
+                f"it is {least} bytes ({least / reports.MIB:.1f} MiB), {least / baseline:.1%} of its own"
+            )
+            if not self.options.strict:
+                warnings.warn(f"{why}; that is taken", stacklevel=2)
+                return step.joined(step.divide(e.plan.schedule))
+            self._refused = CannotBeMet(
+                f"""{why}; ask for that or more, for options={{"budget": "min"}}, or for "strict": False, which takes the least"""
+            )
+            self._refused.plan = e.plan
+            raise self._refused from None
+
+
+_of_options: weakref.WeakValueDictionary[str, Steps] = weakref.WeakValueDictionary()
+
+
+def steps_of(options: Options, costs: str) -> Steps:
+    """costs: equal for equal tables."""
+    key = f"{costs} {options.strict}"
+    found = _of_options.get(key)
+    if found is None:
+        found = _of_options[key] = Steps(options)
+    return found
+
+
+def reset() -> None:
+    """Forgets what was planned so far. Beside it, `torch.compiler.reset()` makes PyTorch compile again."""
+    reports.reset()
+    _of_options.clear()
