@@ -54,7 +54,9 @@ private:
     if (!workspace)
       return workspace.takeError();
     Op op;
-    op.name = (g_.valueName(rule.rebuilds) + ".inv").str();
+    op.name = (g_.valueName(rule.rebuilds) + ".from." + g_.nodeName(rule.reader) +
+               (isLast ? "" : ".helper"))
+                  .str();
     op.phase = plan::OpPhase::Backward;
     op.isAlternative = true;
     op.cost = 1e6 * t_.seconds(call);

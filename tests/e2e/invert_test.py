@@ -7,9 +7,9 @@ import unittest
 
 import command
 from cli_cases import Case
-from command import npy, read_npy
+from command import read_npy
 
-BATCH, WIDTH, HIDDEN = 512, 16, 32
+BATCH, WIDTH, HIDDEN = 512, 32, 8
 
 
 def flow(depth, dtype="f32", coupling="additive"):
@@ -21,7 +21,7 @@ def flow(depth, dtype="f32", coupling="additive"):
         p = f"b{k}"
         out = half if coupling == "additive" else WIDTH
         head += [f"  param %{p}.w1 : {dtype}[{half}, {HIDDEN}] = normal {{std = 0.3, seed = {2 * k}}}",
-                 f"  param %{p}.w2 : {dtype}[{HIDDEN}, {out}] = normal {{std = 0.2, seed = {2 * k + 1}}}"]
+                 f"  param %{p}.w2 : {dtype}[{HIDDEN}, {out}] = normal {{std = 0.1, seed = {2 * k + 1}}}"]
         body += [f"  %{p}.x1, %{p}.x2 = split({last}) {{axis = 1, sizes = [{half}, {half}]}}",
                  f"  %{p}.m = matmul(%{p}.x1, %{p}.w1)", f"  %{p}.h = relu(%{p}.m)", f"  %{p}.o = matmul(%{p}.h, %{p}.w2)"]
         if coupling == "additive":
@@ -51,8 +51,11 @@ class Inverses(Case):
     def gradients(self, *args):
         """Outputs by name, and the report."""
         report = self.report("run", "flow.isth", "--outputs=out", "--threads=1", *args)
-        out = {f: read_npy(self.read(os.path.join("out", f))) for f in os.listdir(os.path.join(self.dir, "out")) if f.endswith(".npy")}
-        return out, report
+        return {f: self.npy("out", f) for f in os.listdir(self.path("out")) if f.endswith(".npy")}, report
+
+    def npy(self, *path):
+        """Shape and elements."""
+        return read_npy(self.path(os.path.join(*path)))[1:]
 
     def error(self, want, got):
         """The largest difference, as a share of the largest element."""
@@ -68,7 +71,7 @@ class Inverses(Case):
 class Plans(Inverses):
     def test_memory_does_not_grow_with_depth(self):
         peaks = {}
-        for depth in 8, 32:
+        for depth in 16, 48:
             self.flow(depth)
             r = self.report("opt", "flow.isth", QUICK, "--budget=min", ALLOW, "-o", "small.isth")
             without = self.report("opt", "flow.isth", QUICK, "--budget=min", "-o", "other.isth")
@@ -76,20 +79,20 @@ class Plans(Inverses):
             self.assertLess(r["predicted_peak_bytes"], without["predicted_peak_bytes"])
             self.assertGreater(r["inversions"], depth)
             self.assertEqual(without["inversions"], 0)
-        self.assertLess(peaks[32], 1.3 * peaks[8])
+        self.assertLess(peaks[48], 1.1 * peaks[16])
 
     def test_gradients(self):
         for coupling in "additive", "affine":
             for dtype, bound in ("f32", 1e-4), ("f64", 1e-10):
                 with self.subTest(f"{coupling} {dtype}"):
-                    self.flow(6, dtype=dtype, coupling=coupling)
+                    self.flow(16, dtype=dtype, coupling=coupling)
                     want, _ = self.gradients()
                     got, r = self.gradients("--budget=min", ALLOW, QUICK)
                     self.assertGreater(r["inversions"], 6)
                     self.assertEqual(r["measured_peak_bytes"], r["predicted_peak_bytes"])
                     self.assertLess(r["predicted_peak_bytes"], 0.5 * r["baseline_peak_bytes"])
                     self.assertLess(self.error(want, got), bound)
-                    self.assertGreaterEqual(len(r["inverse_errors"]), 6)
+                    self.assertGreater(len(r["inverse_errors"]), 6)
                     self.assertLess(max(r["inverse_errors"].values()), bound)
 
     def test_an_error_that_is_too_large_falls_back(self):
@@ -123,7 +126,7 @@ class Plans(Inverses):
         self.assertEqual(text.count("restores("), self.read("again.isth").decode().count("restores("))
 
     def test_explain(self):
-        self.flow(6)
+        self.flow(16)
         told = json.loads(self.run_ok("explain", "flow.isth", QUICK, "--budget=min", ALLOW, "--json", "--top=100").out)
         self.assertGreater(told["totals"]["rebuilt"]["tensors"], 0)
         self.assertGreater(sum(t["rebuildings"] for t in told["tensors"]), 0)
@@ -155,7 +158,7 @@ class Invert(Inverses):
                 self.write("given/z.npy", self.read("there/z.npy"))
                 self.run_ok("run", "back.isth", "--inputs=given", "--outputs=back")
                 self.run_ok("run", "flow.isth", "--as-written", "--wrt=%x", "--outputs=again", "--inputs=back")
-                (shape, z), (_, again) = read_npy(self.read("there/z.npy")), read_npy(self.read("again/z.npy"))
+                (shape, z), (_, again) = self.npy("there", "z.npy"), self.npy("again", "z.npy")
                 self.assertEqual(shape, (BATCH, WIDTH))
                 self.assertLess(max(abs(a - b) for a, b in zip(z, again)), 1e-12)
 
