@@ -18,7 +18,7 @@
 namespace isthmus {
 namespace {
 
-constexpr float kComplaint = 0.3f; // what a block above the height gains, as a share of its area
+constexpr float kComplaint = 3.0f; // what a block above the height gains, as a share of its area
 constexpr float kNoise = 0.15f;
 
 // Blocks by their first step; of those in a range that end before some step, the one of highest
