@@ -20,8 +20,8 @@ constexpr double kFirstSearch = 0.5, kSecondSearch = 0.3, kPlacing = 0.12;
 constexpr double kTighten = 0.2, kTightenSearch = 0.03;
 constexpr double kBound = 0.2, kBoundIfTightened = 0.1;
 // Of a search for the smallest budget, which comes after one that met none.
-constexpr double kDown = 0.7, kNearLeast = 0.05, kPlacingLeast = 0.06;
-constexpr double kWithinLeast = 0.08, kPlacingWithin = 0.05;
+constexpr double kDown = 0.7, kNearLeast = 0.07, kPlacingLeast = 0.1;
+constexpr double kWithinLeast = 0.1, kPlacingWithin = 0.05;
 
 // As long as no plan fits there are so many steps of tightening, since the search for the smallest
 // budget, which would come next, takes longer.
