@@ -18,7 +18,10 @@
 namespace isthmus {
 namespace {
 
-constexpr float kComplaint = 0.3f; // what a block above the height gains, as a share of its area
+// What a block above the height gains, as a share of its area: much in the first fillings, since of
+// many blocks there are few fillings, and less and less in later ones.
+constexpr float kFirstComplaint = 3, kLeastComplaint = 0.3f;
+constexpr float kFewFillings = 32;
 constexpr float kNoise = 0.15f;
 
 // Blocks by their first step; of those in a range that end before some step, the one of highest
@@ -197,6 +200,8 @@ public:
   // Blocks above the height complain.
   void fill(int64_t height, float noise) {
     waiting_.fill(p_.blocks, [&](uint32_t i) { return rank(i, noise); });
+    const float complaint =
+        std::max(kLeastComplaint, kFirstComplaint / (1 + float(++numFillings_) / kFewFillings));
     Skyline sky(waiting_.numSteps());
     p_.work += 60 * int64_t(p_.blocks.size());
     for (size_t left = p_.blocks.size(); left > 0;) {
@@ -211,7 +216,7 @@ public:
       offsets_[i] = valley.height;
       sky.put(at, b.first, b.last + 1, b.bytes);
       if (b.bytes > height - valley.height)
-        complaints_[i] += kComplaint;
+        complaints_[i] += complaint;
       --left;
     }
     p_.offer(offsets_);
@@ -227,6 +232,7 @@ private:
 
   Packing &p_;
   Waiting waiting_;
+  uint32_t numFillings_ = 0;
   std::vector<float> complaints_;
   std::vector<int64_t> offsets_;
 };

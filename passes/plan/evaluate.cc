@@ -18,27 +18,6 @@ public:
     return result_;
   }
 
-  std::vector<Lifetime> lifetimes() {
-    if (!run().error.empty() || s_.empty())
-      return {};
-    uint32_t end = static_cast<uint32_t>(s_.size() - 1);
-    std::vector<Lifetime> all;
-    for (const Span &s : instances_)
-      all.push_back({s.bytes, s.born, s.lives ? end : s.lastRead});
-    // A donation goes from an earlier instance to a later one: the first of a chain stands for all.
-    for (size_t i = donated_.size(); i-- > 0;) {
-      auto [from, to] = donated_[i];
-      all[from].last = std::max(all[from].last, all[to].last);
-      all[to].bytes = 0;
-    }
-    for (uint32_t step = 0; step <= end; ++step)
-      all.push_back({p_.rounded(p_.ops[s_[step]].workspace), step, step});
-    all.erase(
-        std::remove_if(all.begin(), all.end(), [](const Lifetime &l) { return l.bytes <= 0; }),
-        all.end());
-    return all;
-  }
-
   std::vector<Instance> instances() {
     if (!run().error.empty() || s_.empty())
       return {};
@@ -346,10 +325,6 @@ Schedule sourceOrder(const Problem &p) {
 }
 
 Evaluation evaluate(const Problem &p, const Schedule &s) { return Simulation(p, s).run(); }
-
-std::vector<Lifetime> lifetimes(const Problem &p, const Schedule &s) {
-  return Simulation(p, s).lifetimes();
-}
 
 std::vector<Instance> instancesOf(const Problem &p, const Schedule &s) {
   return Simulation(p, s).instances();

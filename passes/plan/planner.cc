@@ -14,13 +14,21 @@
 namespace isthmus::plan {
 namespace {
 
-// Shares of the effort. The best plan is packed harder than those after it, which cost more.
-constexpr double kFirstSearch = 0.5, kSecondSearch = 0.3, kTighten = 0.35, kBound = 0.2;
-constexpr double kPlacing = 0.12, kPlacingAgain = 0.05, kPlacingLeast = 0.1;
-constexpr double kTightenSearch = 0.03, kTightenPlacing = 0.05;
+// Shares of the effort. What is placed again and again is packed as hard as the first plan: whether
+// an arena is found is a matter of luck, and a step further down costs more than another packing.
+constexpr double kFirstSearch = 0.5, kSecondSearch = 0.3, kPlacing = 0.12;
+constexpr double kTighten = 0.2, kTightenSearch = 0.03;
+constexpr double kBound = 0.2, kBoundIfTightened = 0.1;
+// Of a search for the smallest budget, which comes after one that met none.
+constexpr double kDown = 0.7, kNearLeast = 0.07, kPlacingLeast = 0.1;
+constexpr double kWithinLeast = 0.1, kPlacingWithin = 0.05;
+
+// As long as no plan fits there are so many steps of tightening, since the search for the smallest
+// budget, which would come next, takes longer.
+constexpr int kLeastSteps = 3;
 
 // Streams of random numbers, beside those of PeakSearch.
-constexpr uint64_t kNearLeast = 300, kWithinLeast = 310, kTightened = 400;
+constexpr uint64_t kNearLeastStream = 300, kWithinLeastStream = 310, kTightenedStream = 400;
 
 // Searches for schedules by their peaks, places them, and tightens those whose arena exceeds the
 // budget.
@@ -111,44 +119,41 @@ private:
     if (cheaper.isBetter(other.cost, other.peak))
       std::swap(cheaper, other);
     if (!tryPlace(cheaper.tasks, kPlacing))
-      tighten(std::move(cheaper), kTighten, 10);
-    const bool isWorthPlacing = other && (!hasPlan() || other.cost < result_.planned.cost);
-    if (isWorthPlacing && !tryPlace(other.tasks, kPlacingAgain) && !hasPlan())
-      tighten(std::move(other), kTighten, 3);
+      tighten(std::move(cheaper), kTighten);
     return hasPlan();
   }
 
   // To lower peaks, from where it stands, in steps that grow, until it fits; from there on back up
   // by what room is left, since plans of much the same peak may lie better or worse, from the plan
   // that fits and the last that did not in turn; until little is left to gain, or the share is used
-  // up. As long as no plan fits there are `leastSteps`, since the search for the smallest budget,
-  // which would come next, takes longer.
-  void tighten(Found now, double share, int leastSteps) {
+  // up. The first step takes off the whole excess.
+  void tighten(Found now, double share) {
+    isTightened_ = true;
     const double enough = now.cost + 0.01 * (now.cost - result_.baseline.cost);
     int64_t peak = last_.judged.peakBytes, over = last_.arenaBytes - o_.budgetBytes;
     double reach = 1;
     Found within;
-    for (int i = 0; (share > 0 || (!hasPlan() && i < leastSteps)) && within.cost > enough &&
+    for (int i = 0; (share > 0 || (!hasPlan() && i < kLeastSteps)) && within.cost > enough &&
                     !peaks_.isStopped();
          ++i) {
       const bool isFound = bool(within);
       const int64_t room = o_.budgetBytes - result_.arenaBytes;
-      const int64_t less = std::max(int64_t(double(over) * (0.5 + 0.2 * i)), p_.alignment);
+      const int64_t less = std::max(int64_t(double(over) * (1 + 0.5 * i)), p_.alignment);
       const int64_t target = isFound ? within.peak + int64_t(reach * double(room)) : peak - less;
       const Found &from = isFound && i % 2 == 0 ? within : now;
       Found next =
-          peaks_.improved(from.tasks, target, 0.02, kTightenSearch, kTightened + uint64_t(i));
+          peaks_.improved(from.tasks, target, 0.02, kTightenSearch, kTightenedStream + uint64_t(i));
       share -= kTightenSearch;
       const bool isWorse = hasPlan() && next.cost >= result_.planned.cost * (1 - 1e-9);
       if (!next || (isWorse && !isFound))
         break;
       if (isWorse)
         continue;
-      if (tryPlace(next.tasks, kTightenPlacing)) {
+      if (tryPlace(next.tasks, kPlacing)) {
         within = std::move(next);
         continue;
       }
-      share -= kTightenPlacing; // packing that finds no arena takes all that it may
+      share -= kPlacing; // packing that finds no arena takes all that it may
       reach /= 2;
       if (!isFound) {
         peak = std::min(target, last_.judged.peakBytes);
@@ -163,7 +168,7 @@ private:
   // not depend on the budget asked for, so that what it finds is found again when it is asked for.
   void searchSmallest() {
     peaks_.restartProgress();
-    const std::vector<Found> met = peaks_.down(0.7, result_.lowestPeak);
+    const std::vector<Found> met = peaks_.down(kDown, result_.lowestPeak);
     const std::vector<TaskId> &tasks = met.back().tasks;
     Candidate least = placed(tasks, 0, kPlacingLeast);
     const int64_t leastPeak = least.judged.peakBytes;
@@ -172,7 +177,7 @@ private:
       int64_t budget = leastPeak + int64_t(above * double(leastPeak));
       if (least.arenaBytes < budget)
         break;
-      Found found = peaks_.improved(tasks, budget, 0.05, 0.07, kNearLeast + all.size());
+      Found found = peaks_.improved(tasks, budget, 0.05, kNearLeast, kNearLeastStream + all.size());
       if (!found)
         continue;
       all.push_back(placed(found.tasks, 0, kPlacingLeast));
@@ -191,8 +196,9 @@ private:
     for (double part : {1.0, 0.5}) {
       const int64_t room = int64_t(part * double(o_.budgetBytes - result_.smallestBytes));
       const Found &from = cheapestWithin(met, leastPeak + room);
-      Found found = peaks_.improved(from.tasks, leastPeak + room, 0.05, 0.1, kWithinLeast);
-      if (found && tryPlace(found.tasks, kPlacingAgain))
+      Found found =
+          peaks_.improved(from.tasks, leastPeak + room, 0.05, kWithinLeast, kWithinLeastStream);
+      if (found && tryPlace(found.tasks, kPlacingWithin))
         break;
     }
   }
@@ -213,7 +219,8 @@ private:
       result_.leastCost = leastCostAtAll(p_);
       return;
     }
-    OverheadBound b = leastCost(p_, result_.schedule, budget, cost, peaks_.work(kBound));
+    OverheadBound b = leastCost(p_, result_.schedule, budget, cost,
+                                peaks_.work(isTightened_ ? kBoundIfTightened : kBound));
     result_.leastCost = std::min(b.cost, cost); // they sum in another order
     result_.pricePerByte = b.pricePerByte;
   }
@@ -223,6 +230,7 @@ private:
   const PlanResult *known_;
   PeakSearch peaks_;
   Candidate last_; // that was tried
+  bool isTightened_ = false;
   PlanResult result_;
 };
 

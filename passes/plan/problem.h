@@ -127,16 +127,7 @@ Schedule sourceOrder(const Problem &p);
 // Peak and cost of a schedule. Linear in its length and the number of reads.
 Evaluation evaluate(const Problem &p, const Schedule &s);
 
-// When an instance of a storage is live, or a workspace.
-struct Lifetime {
-  int64_t bytes;        // rounded; more than 0
-  uint32_t first, last; // steps, both included
-};
-
-// Of a valid schedule, for placing. Instances joined by donations share one lifetime.
-std::vector<Lifetime> lifetimes(const Problem &p, const Schedule &s);
-
-// One instance of one storage, for explaining a schedule.
+// One instance of one storage, for placing and explaining a schedule.
 struct Instance {
   static constexpr uint32_t kNotDonated = ~0u;
   Read made;                        // the op and its output

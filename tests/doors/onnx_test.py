@@ -11,6 +11,7 @@ import onnx_file  # noqa: E402
 
 LIBRARY, ISTHMUS = (os.path.abspath(p) for p in sys.argv[1:3])
 FOLDER = os.environ["TEST_TMPDIR"]
+NOTES = 2  # ISTHMUS_NOTES
 
 
 class Library:
@@ -37,9 +38,9 @@ class Library:
     def save(self, graph, path):
         self.call("isthmus_graph_save", graph, path.encode())
 
-    def text(self, graph):
+    def text(self, graph, form=0):
         text = ctypes.c_void_p()
-        self.call("isthmus_graph_print", graph, 0, ctypes.byref(text))
+        self.call("isthmus_graph_print", graph, form, ctypes.byref(text))
         return self.c.isthmus_text_data(text, None).decode()
 
 
@@ -94,6 +95,14 @@ class Onnx(unittest.TestCase):
         with open(ours, "rb") as file:
             self.assertEqual(onnx_file.float_initializers(file.read())["w"], expected["w"])
         self.assertIn("matmul", self.by_command("import", ours))
+
+    def test_notes_of_an_import_reach_the_caller(self):
+        info = onnx_file.value_info
+        model = onnx_file.model([onnx_file.node("Relu", ["x"], ["y"])], [info("x", [2])], [info("y", [2]), info("y", [2])])
+        graph = self.library.load(path_of("twice.onnx", model))
+        self.assertEqual(self.library.text(graph, NOTES), "'y' is listed twice among the outputs, and is taken once\n")
+        plain = self.library.load(path_of("flattened.onnx", flattened()), b"batch size=5")
+        self.assertEqual(self.library.text(plain, NOTES), "")
 
     def test_an_open_size_that_nobody_binds_is_named(self):
         path = path_of("open.onnx", flattened())

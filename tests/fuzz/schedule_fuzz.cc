@@ -7,6 +7,8 @@
 #include "ir/diagnostics.h"
 #include "passes/inspect/joint_graph.h"
 
+#include <algorithm>
+
 using namespace isthmus;
 
 namespace {
@@ -39,11 +41,17 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   plan::Evaluation e = plan::evaluate(problem(), *s);
   if (!e.error.empty())
     return 0;
-  int64_t most = 0; // what is live adds up to the peak
-  std::vector<int64_t> live(s->size() + 1);
-  for (const plan::Lifetime &l : plan::lifetimes(problem(), *s))
-    for (uint32_t step = l.first; step <= l.last && step < s->size(); ++step)
-      most = std::max(most, live[step] += l.bytes);
+  std::vector<int64_t> live; // by step; what is live adds up to the peak
+  for (plan::OpIndex i : *s)
+    live.push_back(problem().rounded(problem().ops[i].workspace));
+  const std::vector<plan::Instance> instances = plan::instancesOf(problem(), *s);
+  for (const plan::Instance &made : instances) {
+    for (uint32_t step = made.first; step <= made.last; ++step)
+      live[step] += made.bytes;
+    if (made.donatedTo != plan::Instance::kNotDonated)
+      live[made.last] -= instances[made.donatedTo].bytes;
+  }
+  const int64_t most = live.empty() ? 0 : *std::max_element(live.begin(), live.end());
   ISTHMUS_CHECK(most == e.peakBytes, "the peak");
   return 0;
 }

@@ -196,6 +196,28 @@ TEST(Pack, ManyBlocksOfFewSizesAreWithinTwoPercent) {
   }
 }
 
+// Thousands of blocks leave time for few fillings, as where the planner places one plan after the
+// other.
+TEST(Pack, FewFillingsComeWithinTwoPercent) {
+  Rng rng(7);
+  const uint32_t steps = 3000;
+  for (int i = 0; i < 6; ++i) {
+    std::vector<Block> blocks;
+    auto add = [&](int64_t bytes, uint32_t first, uint64_t life) {
+      blocks.push_back({bytes, first, std::min(first + uint32_t(life), steps)});
+    };
+    for (uint32_t t = 0; t < steps; ++t) {
+      const int64_t unit = 1 << 19;
+      const uint64_t life = below(rng, 4) ? below(rng, 12) : below(rng, 1500);
+      add(below(rng, 8) ? unit : below(rng, 3) ? 4 * unit : 8 * unit, t, life);
+      if (t % 40 == 0)
+        add(32 * unit, t, below(rng, 120));
+    }
+    int64_t peak = peakOf(blocks), top = pack(blocks, peak, {.effort = 0.2});
+    EXPECT_LE(double(top), 1.015 * double(peak)) << "instance " << i;
+  }
+}
+
 TEST(Pack, NothingIsPlacedBeyond62Bits) {
   constexpr int64_t kHalf = int64_t(1) << 61;
   std::vector<Block> fit = {{kHalf, 0, 1}, {kHalf, 0, 1}};

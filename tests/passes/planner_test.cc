@@ -427,8 +427,8 @@ TEST(Planner, PacksWithinAShareOfTheEffort) {
     PlanResult r = planWithin(p, o);
     if (r.smallestBytes > 0)
       continue; // the smallest budget was looked for
-    EXPECT_LE(spent, 0.75 * o.effort) << "problem " << i;
-    tightened += packed > 2;
+    EXPECT_LE(spent, 0.5 * o.effort) << "problem " << i;
+    tightened += packed > 1;
   }
   EXPECT_GT(tightened, 5);
 }

@@ -16,12 +16,13 @@
 using namespace isthmus;
 using namespace isthmus::c;
 
-static isthmus_status given(llvm::Expected<Graph> g, isthmus_graph **graph, isthmus_error **error) {
+static isthmus_status given(llvm::Expected<Graph> g, isthmus_graph **graph, isthmus_error **error,
+                            std::string notes = {}) {
   if (!g)
     return fail(g.takeError(), error);
   if (llvm::Error e = verify(*g))
     return fail(std::move(e), error);
-  return give(graph, std::move(*g));
+  return give(graph, std::move(*g), std::move(notes));
 }
 
 isthmus_status isthmus_graph_from_text(const char *text, size_t length, isthmus_graph **graph,
@@ -51,8 +52,10 @@ static llvm::Expected<std::map<std::string, int64_t>> sizesOf(llvm::StringRef te
   return sizes;
 }
 
-static llvm::Expected<Graph> loadOnnx(const std::string &path, const char *sizes) {
+static llvm::Expected<Graph> loadOnnx(const std::string &path, const char *sizes,
+                                      std::string &notes) {
   OnnxOptions options;
+  options.note = [&](const Remark &r) { notes += r.text + "\n"; };
   if (sizes) {
     auto dims = sizesOf(sizes);
     if (!dims)
@@ -77,8 +80,11 @@ isthmus_status isthmus_graph_load(const char *path, const char *sizes, isthmus_g
     *graph = nullptr;
     ISTHMUS_NOT_NULL(path);
     const llvm::StringRef name = path;
-    if (name.endswith(".onnx"))
-      return given(loadOnnx(path, sizes), graph, error);
+    if (name.endswith(".onnx")) {
+      std::string notes;
+      auto g = loadOnnx(path, sizes, notes);
+      return given(std::move(g), graph, error, std::move(notes));
+    }
     if (!name.endswith(".isth"))
       return fail(neitherSuffix(name), error);
     if (sizes)
@@ -172,6 +178,8 @@ isthmus_status isthmus_graph_print(const isthmus_graph *graph, int32_t form, ist
       return give(text, graphText(graph->graph));
     case ISTHMUS_DOT:
       return give(text, dotText(graph->graph));
+    case ISTHMUS_NOTES:
+      return give(text, graph->notes);
     }
     return fail(ISTHMUS_BAD_CALL,
                 llvm::formatv("'form' is {0}, which is none of isthmus_form", form).str(), error);

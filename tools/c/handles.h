@@ -22,6 +22,7 @@ struct isthmus_text {
 
 struct isthmus_graph {
   isthmus::Graph graph;
+  std::string notes = {}; // of its import, a line each
 };
 
 struct isthmus_problem {

@@ -245,7 +245,9 @@ ISTHMUS_API isthmus_status isthmus_graph_rematerialize(const isthmus_problem *pr
                                                        isthmus_graph **graph,
                                                        isthmus_error **error);
 
-typedef enum { ISTHMUS_TEXT = 0, ISTHMUS_DOT = 1 } isthmus_form;
+/* Notes are what a user should know of how isthmus_graph_load read an ONNX model, a line each; none
+ * of a graph that was made in another way. */
+typedef enum { ISTHMUS_TEXT = 0, ISTHMUS_DOT = 1, ISTHMUS_NOTES = 2 } isthmus_form;
 /* `form` is of isthmus_form. */
 ISTHMUS_API isthmus_status isthmus_graph_print(const isthmus_graph *graph, int32_t form,
                                                isthmus_text **text, isthmus_error **error);

@@ -143,6 +143,8 @@ public:
 
   std::string text() const { return printed(ISTHMUS_TEXT); }
   std::string dot() const { return printed(ISTHMUS_DOT); }
+  // What a user should know of how an ONNX model was read, a line each.
+  std::string notes() const { return printed(ISTHMUS_NOTES); }
 
   const isthmus_graph *handle() const { return handle_.get(); }
 

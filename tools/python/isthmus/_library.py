@@ -8,7 +8,7 @@ from typing import Any
 
 from ._shared_library import OUT, Handle, SharedLibrary
 
-TEXT, DOT = 0, 1  # forms of a graph
+TEXT, DOT, NOTES = 0, 1, 2  # forms of a graph
 NONE = 2**32 - 1
 
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import typing
-
-if typing.TYPE_CHECKING:
-    from .planning import Plan
+from typing import Any
 
 
 class Error(Exception):
@@ -17,9 +14,9 @@ class BadInput(Error, ValueError):
 
 
 class CannotBeMet(Error):
-    """No plan within the budget was found. `plan` is the one of the least peak that was."""
+    """No plan within the budget was found. `plan` is the one of the least peak that was, an `isthmus.Plan`, or None."""
 
-    plan: Plan | None = None
+    plan: Any = None  # plans are made by a module that raises these errors
 
 
 class Unsupported(Error, NotImplementedError):

@@ -83,6 +83,11 @@ class Graph:
         return _library.text("graph_print", self._handle, _library.DOT).decode("utf-8", "replace")
 
     @property
+    def notes(self) -> list[str]:
+        """What a user should know of how `Graph.load` read an ONNX model; empty for a graph that was made in another way."""
+        return _library.text("graph_print", self._handle, _library.NOTES).decode("utf-8", "replace").splitlines()
+
+    @property
     def inputs(self) -> list[Tensor]:
         """Inputs, parameters and constants, in the graph's order. (They are told, as `outputs`, by the library that runs graphs.)"""
         return self._signature()[0]

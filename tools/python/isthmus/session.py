@@ -8,7 +8,7 @@ import os
 import tempfile
 import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Mapping, SupportsIndex
+from typing import TYPE_CHECKING, Any, Mapping, Protocol, SupportsIndex, runtime_checkable
 
 from . import _run_library as _library
 from .errors import BadInput
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     import numpy
     from numpy.typing import ArrayLike
 
-    from .graph import Graph
-
     Feeds = Mapping[str, ArrayLike]
 
 # By the library's number. NumPy has no bf16: such tensors are f32 here.
@@ -26,6 +24,15 @@ _DTYPES = ("f32", "f64", "bf16", "f16", "i32", "i64", "u8", "bool")
 _NUMPY = {"f32": "float32", "f64": "float64", "bf16": "float32", "f16": "float16", "i32": "int32", "i64": "int64", "u8": "uint8",
           "bool": "bool"}
 _KINDS = ("input", "param", "state", "const", "output")
+
+
+@runtime_checkable
+class Runnable(Protocol):
+    """What a session asks of an `isthmus.Graph`, whose module knows this one."""
+
+    def to_text(self) -> str: ...
+
+    def save(self, path: str | os.PathLike[str]) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -58,15 +65,13 @@ class Session:
     before has left, and draws other random numbers; without, all steps are the same step.
     """
 
-    def __init__(self, graph: Graph, *, seed: int = 0, threads: int = 0, keeps_state: bool = False, lowers: bool = False) -> None:
+    def __init__(self, graph: Runnable, *, seed: int = 0, threads: int = 0, keeps_state: bool = False, lowers: bool = False) -> None:
         """seed: of what random ops draw, and of inputs that nothing is given for.
         threads: 0: one for each core that this process may use.
         lowers: a graph that `optimize` has not made may be computed in the way that is fastest here, with another rounding, as the
             command line does.
         """
-        from .graph import Graph
-
-        if not isinstance(graph, Graph):
+        if not isinstance(graph, Runnable):
             raise TypeError(f"a session runs an isthmus.Graph, got {type(graph).__name__}")
         options = _library.default_options()
         options.seed = _within(seed, "a seed", 2**64)
