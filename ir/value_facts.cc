@@ -23,9 +23,26 @@ ValueFacts::ValueFacts(const Graph &g) : g_(g), facts_(g.numValues()) {
   }
 }
 
-const Tensor *ValueFacts::constant(ValueId v) const {
+template <typename T> static bool namesEachOnce(const Tensor &t) {
+  int64_t n = t.type.elements();
+  std::vector<bool> isNamed(size_t(n), false);
+  for (int64_t i = 0; i < n; ++i) {
+    int64_t place = t.as<T>()[i];
+    if (place < 0 || place >= n || isNamed[size_t(place)])
+      return false;
+    isNamed[size_t(place)] = true;
+  }
+  return true;
+}
+
+bool ValueFacts::isPermutation(ValueId v) const {
   const Input *in = g_.inputOf(v);
-  return in && in->kind == InputKind::Const && in->init.data ? &in->init.data : nullptr;
+  if (!in || in->kind != InputKind::Const || !in->init.data)
+    return false;
+  DType t = in->init.data.type.dtype;
+  return t == DType::I64   ? namesEachOnce<int64_t>(in->init.data)
+         : t == DType::I32 ? namesEachOnce<int32_t>(in->init.data)
+                           : false;
 }
 
 } // namespace isthmus

@@ -17,8 +17,8 @@ public:
   // Weights count as never zero, and square ones as invertible: networks that divide by a weight
   // are written so, and what comes of a zero is measured, as rounding is.
   bool isNeverZero(ValueId v) const { return isWeight(v) || facts_[v.index].sign != Sign::Any; }
-  // The elements of a constant that lies in the graph; null of other values.
-  const Tensor *constant(ValueId v) const;
+  // A constant whose integers are those from 0 on, each once.
+  bool isPermutation(ValueId v) const;
 
 private:
   struct Facts {

@@ -72,6 +72,19 @@ llvm::Expected<TypeList> inferGatherNd(const InferContext &c) {
   return TypeList{to};
 }
 
+// Places of one axis, each named once: the order of the indices puts the elements back. As
+// exporters write a permutation of channels.
+ValueId inverseGatherNd(InverseContext &c, size_t wanted) {
+  if (wanted != 0 || c.b.type(c.results[0]) != c.want)
+    return ValueId();
+  const Type indices = c.b.type(c.operands[1]);
+  if (indices.rank() != 2 || indices.dims[1] != 1 || indices.dims[0] != c.want.dims[0])
+    return ValueId();
+  ValueId list = c.b.reshape(c.operands[1], {indices.dims[0]});
+  NodeId order = c.b.createNode("top_k", {list}, {{"k", indices.dims[0]}, {"largest", false}});
+  return c.b.create("gather", {c.results[0], c.b.graph().node(order).result(1)});
+}
+
 // The updates are of type `want`.
 llvm::Expected<TypeList> checkScatter(const InferContext &c, const Type &want) {
   const std::string &how = c.attrs.getString("reduction");
@@ -269,12 +282,15 @@ void registerIndexingOps(OpRegistry &r) {
           .traits = kIndexTuples,
           .infer = inferGatherNd,
           .vjp = vjpGatherNd,
+          .inverse = inverseGatherNd,
+          .inverseHolds = indicesArePermutation,
+          .inverseKeepsBits = true,
           .cost = costGather,
           .indexBound = boundNd,
           .examples = {"gather_nd(f64[3, 4], i64[5, 2])", "gather_nd(f64[4, 3, 2], i64[2, 3, 1])",
                        "gather_nd(f64[2, 3, 4, 2], i32[2, 5, 2]) {batch_dims = 1}",
                        "gather_nd(f64[4, 3], i64[6, 1]) {last_only = true}",
-                       "gather_nd(bool[3, 4], i64[5, 2])"}},
+                       "gather_nd(f64[4, 3], i64[4, 1])", "gather_nd(bool[3, 4], i64[5, 2])"}},
          {.name = "scatter_elements",
           .doc = "The data, where each update is put at its own place, but on one axis at the "
                  "index given there. Indices are read as in gather_elements; out of range they are "

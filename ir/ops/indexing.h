@@ -3,11 +3,17 @@
 
 #include "ir/builder.h"
 #include "ir/ops/families.h"
+#include "ir/value_facts.h"
 
 namespace isthmus {
 
 void registerIndexingOps(OpRegistry &r); // gather_elements, gather_nd, scatter_elements, scatter_nd
 void registerOrderOps(OpRegistry &r);    // top_k
+
+// Of a gather, whose indices are operand 1: each place is named once, so that no element is lost.
+inline bool indicesArePermutation(const ValueFacts &facts, const Node &n, size_t) {
+  return facts.isPermutation(n.operands[1]);
+}
 
 // scatter_product.cc: numbers that tell where each update goes, equal for equal places. Of elements
 // they have the dims of the indices; of slices they are [batches, tuples].

@@ -4,7 +4,6 @@
 #include "ir/ops/indexing.h"
 #include "ir/ops/signs.h"
 #include "ir/rank.h"
-#include "ir/value_facts.h"
 #include "llvm/ADT/STLExtras.h"
 #include <algorithm>
 
@@ -439,25 +438,6 @@ ValueId inverseGather(InverseContext &c, size_t wanted) {
   return c.b.create("gather", {c.results[0], c.b.graph().node(order).result(1)}, {{"axis", axis}});
 }
 
-template <typename T> bool isPermutation(const Tensor &indices) {
-  int64_t n = indices.type.elements();
-  std::vector<bool> isThere(size_t(n), false);
-  for (int64_t i = 0; i < n; ++i) {
-    int64_t index = indices.as<T>()[i];
-    if (index < 0 || index >= n || isThere[size_t(index)])
-      return false;
-    isThere[size_t(index)] = true;
-  }
-  return true;
-}
-bool isPermutingGather(const ValueFacts &facts, const Node &n, size_t) {
-  const Tensor *indices = facts.constant(n.operands[1]);
-  if (!indices)
-    return false;
-  return indices->type.dtype == DType::I64 ? isPermutation<int64_t>(*indices)
-                                           : isPermutation<int32_t>(*indices);
-}
-
 Cost costGather(const OpCall &c) {
   Cost cost = copyOf(c.results[0]);
   cost.bytes += double(c.operands[1].bytes());
@@ -732,7 +712,7 @@ std::vector<OpDef> joiningRows() {
            .infer = inferGather,
            .vjp = vjpGather,
            .inverse = inverseGather,
-           .inverseHolds = isPermutingGather,
+           .inverseHolds = indicesArePermutation,
            .inverseKeepsBits = true,
            .cost = costGather,
            .indexBound = boundGather,

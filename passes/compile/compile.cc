@@ -3,6 +3,7 @@
 #include "passes/compile/planning.h"
 #include "passes/differentiate/mode.h"
 #include "passes/lower/convert.h"
+#include "passes/simplify/joined_slices.h"
 
 namespace isthmus {
 
@@ -17,8 +18,11 @@ llvm::Expected<Graph> prepared(Graph g, const CompileOptions &o) {
       return converted;
     g = std::move(*converted);
   }
-  return o.differentiates ? trainingStep(std::move(g), o.step)
-                          : llvm::Expected<Graph>(std::move(g));
+  if (!o.differentiates)
+    return g;
+  if (!o.exactOnly && !g.hasBackward())
+    g = withJoinedSlices(g);
+  return trainingStep(std::move(g), o.step);
 }
 
 namespace {

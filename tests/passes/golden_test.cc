@@ -34,6 +34,7 @@
 #include "passes/rewrite/rematerialize.h"
 #include "passes/simplify/dce.h"
 #include "passes/simplify/drawn_masks.h"
+#include "passes/simplify/joined_slices.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/FileSystem.h"
@@ -227,6 +228,7 @@ const std::map<std::string, Pass> kPasses = {
     {"gradients", gradientsOf},
     {"dead-code", [](Run &r) -> llvm::Expected<Graph> { return withoutDeadNodes(r.graph); }},
     {"drawn-masks", [](Run &r) -> llvm::Expected<Graph> { return withoutDrawnMasks(r.graph); }},
+    {"joined-slices", [](Run &r) -> llvm::Expected<Graph> { return withJoinedSlices(r.graph); }},
     {"precision", inPrecision},
     {"lowering", lowering},
     {"channels-last", [](Run &r) -> llvm::Expected<Graph> { return withChannelsLast(r.graph); }},

@@ -244,25 +244,29 @@ TEST(Invertible, NothingIsDividedByWhatMayBeZero) {
   }
 }
 
+// Of one axis, by `gather`, or of the first one by tuples of one index.
 TEST(Invertible, GatherOfAPermutation) {
-  for (bool isPermutation : {true, false}) {
-    Graph g;
-    Builder b(g);
-    Type type(DType::F32, {2, 5, 3}), list(DType::I64, {5});
-    ValueId x = llvm::cantFail(g.addInput(InputKind::Input, "x", type));
-    Initializer data;
-    data.kind = Initializer::Kind::Data;
-    data.data = fromDoubles(list, {3, 0, 4, isPermutation ? 1.0 : 4.0, 2});
-    ValueId indices = llvm::cantFail(g.addInput(InputKind::Const, "indices", list, data));
-    ValueId y = b.create("gather", {x, indices}, {{"axis", int64_t(1)}});
-    Values known = {{x, draw(type, 1, {-1, 1})}, {indices, data.data}};
-    Values all = llvm::cantFail(deriveValues(kernels(), g, known));
-    Values back = llvm::cantFail(deriveValues(kernels(), g, {{indices, data.data}, {y, all[y]}}));
-    ASSERT_EQ(back.count(x), isPermutation ? 1u : 0u);
-    if (isPermutation) {
-      EXPECT_TRUE(sameBits(back[x], known[x]));
+  for (bool isPermutation : {true, false})
+    for (bool isTuples : {true, false}) {
+      Graph g;
+      Builder b(g);
+      Type type = isTuples ? Type(DType::F32, {5, 3}) : Type(DType::F32, {2, 5, 3});
+      Type list = isTuples ? Type(DType::I64, {5, 1}) : Type(DType::I64, {5});
+      ValueId x = llvm::cantFail(g.addInput(InputKind::Input, "x", type));
+      Initializer data;
+      data.kind = Initializer::Kind::Data;
+      data.data = fromDoubles(list, {3, 0, 4, isPermutation ? 1.0 : 4.0, 2});
+      ValueId indices = llvm::cantFail(g.addInput(InputKind::Const, "indices", list, data));
+      ValueId y = isTuples ? b.create("gather_nd", {x, indices})
+                           : b.create("gather", {x, indices}, {{"axis", int64_t(1)}});
+      Values known = {{x, draw(type, 1, {-1, 1})}, {indices, data.data}};
+      Values all = llvm::cantFail(deriveValues(kernels(), g, known));
+      Values back = llvm::cantFail(deriveValues(kernels(), g, {{indices, data.data}, {y, all[y]}}));
+      ASSERT_EQ(back.count(x), isPermutation ? 1u : 0u);
+      if (isPermutation) {
+        EXPECT_TRUE(sameBits(back[x], known[x]));
+      }
     }
-  }
 }
 
 // A matrix that was computed from examples is no weight: nothing is multiplied by its inverse.
