@@ -44,6 +44,8 @@ llvm::Error checkNumbers(const TrainFlags &f) {
   if (!f.betas.empty() && !betasOf(f.betas))
     return usageError("--betas expects two shares in [0, 1), such as 0.9,0.999, got '{0}'",
                       f.betas);
+  if (f.warmup < 0)
+    return usageError("--warmup expects a number of steps, from 0 on, got {0}", f.warmup);
   if (f.levels != 0 && f.levels < 2)
     return usageError("--levels expects how many different numbers there are, 2 or more, got {0}",
                       f.levels);

@@ -349,7 +349,6 @@ void addOptimizerOptions(CLI::App &app, TrainFlags &f) {
       ->group(group);
   app.add_option("--warmup", f.warmup, "steps of a line up to --lr, before the schedule begins")
       ->capture_default_str()
-      ->check(CLI::NonNegativeNumber)
       ->group(group);
 }
 
