@@ -342,13 +342,23 @@ private:
           sameHeight_.emplace_back(n.from.origin, id);
   }
 
-  // What is made again and what comes back from the host stand in one column.
-  llvm::StringRef titleOf(Role column, llvm::ArrayRef<NodeId> nodes) const {
-    auto isClone = [&](NodeId id) { return g_.node(id).isClone() || g_.node(id).isBoundary(); };
-    const bool anyClone = llvm::any_of(nodes, isClone), onlyClones = llvm::all_of(nodes, isClone);
-    return column != Role::Clone || onlyClones ? kStyles[size_t(column)].title
-           : anyClone                          ? "recomputed, fetched or rebuilt"
-                                               : "fetched or rebuilt";
+  // What is made again, what comes back from the host and what is rebuilt stand in one column.
+  std::string titleOf(Role column, llvm::ArrayRef<NodeId> nodes) const {
+    if (column != Role::Clone)
+      return kStyles[size_t(column)].title;
+    bool recomputed = false, fetched = false, rebuilt = false;
+    for (NodeId id : nodes) {
+      const Role r = roleOf(g_.node(id));
+      recomputed |= r == Role::Clone || r == Role::Boundary;
+      rebuilt |= r == Role::Inverse;
+      fetched |= r == Role::Transfer || r == Role::Encoded;
+    }
+    std::string title;
+    for (auto [is, word] :
+         {std::pair(recomputed, "recomputed"), {fetched, "fetched"}, {rebuilt, "rebuilt"}})
+      if (is)
+        title += (title.empty() ? "" : " or ") + std::string(word);
+    return title;
   }
 
   static const char *phaseTag(Role column) {

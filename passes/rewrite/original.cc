@@ -27,11 +27,15 @@ std::vector<NodeId> inversesIn(const Graph &g) {
       continue;
     const Type &type = g.type(n.firstResult), &whole = g.type(n.from.restores);
     const bool isEncoding = type.dims == whole.dims && type.dtype != whole.dtype;
-    for (ValueId v : n.operands)
-      if (NodeId def = g.value(v).def;
-          def && !isEncoding && g.node(def).from.restores == n.from.restores)
+    bool isMadeOfIt = false; // what helps may be
+    for (ValueId v : n.operands) {
+      const NodeId def = g.value(v).def;
+      isMadeOfIt |= v == n.from.restores ||
+                    (def && g.node(def).isClone() && originalValue(g, v) == n.from.restores);
+      if (def && !isEncoding && g.node(def).from.restores == n.from.restores)
         onlyHelps[def.index] = true;
-    if (type == whole && !onlyHelps[i])
+    }
+    if (type == whole && !isMadeOfIt && !onlyHelps[i])
       found.push_back(NodeId(i));
   }
   std::reverse(found.begin(), found.end());

@@ -185,7 +185,8 @@ private:
   // Views of the rules take nothing: those that the node reads come just before it, those that its
   // result passes right after it.
   void invert(const Derivation &d) {
-    const ValueId whole = firstMade(d.value);
+    const ValueId whole =
+        first_[g_.value(d.value).def.index] ? firstMade(d.value) : firstRead(d.node);
     const NodeId id = ruleNode(d.node, whole);
     const Graph &rules = p_.inverses.nodes;
     const Node &rule = rules.node(d.node);
@@ -193,6 +194,16 @@ private:
       ruleMade_[rule.result(k)] = r_.to().node(id).result(k);
     if (d.made)
       r_.setMap(d.value, ruleValue(d.made, whole));
+  }
+
+  // What only helps, such as the inverse of a weight, may run before what it helps to rebuild. It
+  // is then said to stand for what it is made from.
+  ValueId firstRead(NodeId rule) {
+    ValueId v = p_.inverses.nodes.node(rule).operands[0];
+    while (NodeId def = p_.inverses.nodes.value(v).def)
+      v = p_.inverses.nodes.node(def).operands[0];
+    v = p_.inverses.standsFor[v.index];
+    return g_.value(v).def ? firstMade(v) : r_.map(v);
   }
 
   NodeId ruleNode(NodeId id, ValueId whole) {

@@ -57,12 +57,12 @@ class Resume(TrainCase):
         self.assertEqual({k: metadata.get(f"isthmus.{k}") for k in want}, want)
 
     def test_killed(self):
-        kills, steps = (100, 4000) if FULL else (6, 300)
+        kills, steps = (100, 4000) if FULL else (6, 3000)
         run = self.run_of("--lr=0.01")
         want = self.saved("whole.safetensors", *run, f"--steps={steps}")
         got, killed = self.kill_and_resume(kills, run, steps)
         print(f"    {killed} of {kills} kills came before the end")
-        self.assertGreater(killed, kills // 2)
+        self.assertGreater(killed, kills // 2 if FULL else 0)
         self.assertEqual(got, want)
 
     def test_interrupt_saves(self):
