@@ -61,8 +61,8 @@ def _compare(mine: dict[str, str]) -> None:
     for rank, theirs in enumerate(all_ranks):
         if _FAILED in theirs:
             raise BadInput(
-                f"sync=True takes rank 0's plan everywhere, and rank {rank} has none to compare: it failed with {theirs[_FAILED]}; mend that "
-                f"there, or leave sync out, so that the other ranks plan without it"
+                f"sync=True takes rank 0's plan everywhere, and rank {rank} has none to compare: it failed with "
+                f"{theirs[_FAILED]}; mend that there, or leave sync out, so that the other ranks plan without it"
             )
     for what in mine:
         others = [rank for rank, theirs in enumerate(all_ranks) if theirs[what] != all_ranks[0][what]]

@@ -32,9 +32,9 @@ class Measured:
 def measure(nodes: Iterable[fx.Node], *, runs: int) -> dict[str, Measured]:
     """Of each signature once. Ops that cannot run on made-up operands are left out. runs: how often each is timed, 0: not at all.
 
-    Strides that kernels give their results and that PyTorch's tracing does not foresee are noted at the nodes, and are those of the operands
-    of what reads them. The generators' states are those of before afterwards. Beside what is there, memory is taken for one op's operands at
-    a time.
+    Strides that kernels give their results and that PyTorch's tracing does not foresee are noted at the nodes, and are those of the
+    operands of what reads them. The generators' states are those of before afterwards. Beside what is there, memory is taken for one op's
+    operands at a time.
     """
     return _measure(nodes, runs, {})
 
