@@ -216,12 +216,20 @@ class Steps:
         )
 
     def _planned(self, step: StepProblem, budget: int | str, baseline: int) -> Plan:
+        if not self.options.sync:
+            return self._planned_here(step, budget, baseline)
+        # What is around the graphs may differ between ranks, and so the problems.
+        return step.joined(
+            agreement.agreed_schedule(
+                step.digest(), self.options.budget, lambda: step.divide(self._planned_here(step, budget, baseline).schedule)
+            )
+        )
+
+    def _planned_here(self, step: StepProblem, budget: int | str, baseline: int) -> Plan:
         def make(problem: Problem, wanted: int | str) -> Plan:
             return plan(problem, wanted, effort=self.options.effort, seed=self.options.seed)
 
         try:
-            if self.options.sync:
-                return agreement.agreed(step.problem, self.options.budget, lambda: step.plan(budget, make), digest=step.digest())
             return step.plan(budget, make)
         except CannotBeMet as e:
             if e.plan is None:
