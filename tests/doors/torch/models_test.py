@@ -213,6 +213,24 @@ class Models(unittest.TestCase):
         self.assertGreater(len(again), 4)
         self.assertLess(graph.report.planned_peak_bytes, 0.4 * graph.report.baseline_peak_bytes)
 
+    def test_strides_that_tracing_does_not_foresee(self):
+        """Tracing takes what roll makes of channels_last for contiguous. What reads it allocates otherwise."""
+
+        class Rolled(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.conv = nn.Conv2d(16, 32, 3, padding=1)
+
+            def forward(self, x):
+                return F.avg_pool2d(self.conv(x.contiguous(memory_format=torch.channels_last)).roll(1, 2), 2)
+
+        torch.manual_seed(0)
+        x = torch.randn(4, 16, 24, 24)
+        got = Outcome(Rolled(), lambda m: m(x).square().mean(), "100%")
+        planned = got.graphs[0].planned_peak_bytes
+        self.assertLessEqual(got.measured, planned)
+        self.assertGreaterEqual(got.measured, 0.99 * planned)
+
     def test_transformer_with_dropout(self):
         self.check(lambda: token_task(Transformer(), 100))
 

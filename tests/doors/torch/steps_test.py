@@ -193,7 +193,8 @@ class Steps(unittest.TestCase):
     def test_other_sequences_of_graphs_have_plans_of_their_own(self):
         torch.manual_seed(0)
         parts = nn.ModuleList([block(), block(), block()])
-        calls = [in_pieces("min")(parts[0]), *(torch.compile(p, backend=isthmus.torch.backend, options={"budget": "min"}) for p in parts[1:])]
+        compiled = in_pieces("min")
+        calls = [compiled(part) for part in parts]
         x = data()
 
         def run(first, second, third):
@@ -220,6 +221,25 @@ class Steps(unittest.TestCase):
         self.assertEqual(isthmus.torch.report().steps, ())
         with torch.no_grad():
             self.assertTrue(torch.equal(call(x), model(x)))
+
+    def test_results_that_are_kept_do_not_hold_up_steps(self):
+        """The step after a forward whose result is kept and never goes backward; and what it keeps is given up waiting for."""
+        torch.manual_seed(0)
+        model, x = Halves(4), data(64)
+        call = in_pieces("min")(model)
+        kept = call(x)
+        for _ in range(20):
+            torch.manual_seed(1)
+            model.zero_grad()
+            call(x).backward()
+        got = [p.grad.clone() for p in model.parameters()]
+        model.zero_grad()
+        torch.manual_seed(1)
+        model(x).backward()
+        self.assertTrue(all(torch.equal(p.grad, g) for p, g in zip(model.parameters(), got, strict=True)))
+        self.assertEqual([len(step.parts) for step in isthmus.torch.report().steps], [2])
+        model.zero_grad()
+        kept.backward()
 
     def test_a_budget_that_the_step_cannot_meet_names_the_least(self):
         torch.manual_seed(0)

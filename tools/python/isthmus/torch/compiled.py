@@ -62,8 +62,8 @@ class Compiled:
             planned = ", ".join(f"{name}={hint}" for name, hint in self._hints.values())
             found = ", ".join(f"{name}={size}" for name, size in larger.items())
             warnings.warn(
-                f"graph {part.name} was planned for {planned} and runs with {found}: its peak may be above the budget; to have a plan for each "
-                f"size, compile with dynamic=False, or call it with the largest first",
+                f"graph {part.name} was planned for {planned} and runs with {found}: its peak may be above the budget; to have a "
+                f"plan for each size, compile with dynamic=False, or call it with the largest first",
                 stacklevel=2,
             )
 

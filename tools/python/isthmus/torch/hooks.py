@@ -326,7 +326,8 @@ def kept_for_backward(results: Any) -> Iterator[torch.Tensor]:
             if name.startswith("_raw_saved_"):
                 saved = getattr(node, name)
                 for each in saved if isinstance(saved, (list, tuple)) else (saved,):
-                    if isinstance(each, torch._C._autograd.SavedTensor) and each.unpack_hook is None and isinstance(each.data, torch.Tensor):
+                    is_plain = isinstance(each, torch._C._autograd.SavedTensor) and each.unpack_hook is None
+                    if is_plain and isinstance(each.data, torch.Tensor):
                         yield each.data
         for before, _ in node.next_functions:
             if before is not None and before not in visited:

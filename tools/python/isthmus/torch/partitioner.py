@@ -116,8 +116,8 @@ class Partitioner(hooks.CustomPartitionerFn):
         graph = self._figures(joint, found, *others)
         if joint.symbolic and reports.is_first_symbolic():
             warnings.warn(
-                f"graph {graph.name} has symbolic sizes: it is planned for those of this call, as are other such graphs, and other sizes have "
-                f"another peak",
+                f"graph {graph.name} has symbolic sizes: it is planned for those of this call, as are other such graphs, and other sizes "
+                f"have another peak",
                 stacklevel=2,
             )
         reports.add(graph)

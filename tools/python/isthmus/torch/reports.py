@@ -108,7 +108,8 @@ class Report:
         alone = [str(g) for g in self.graphs if g.name not in in_steps]
         frames = {g.name.partition("/")[0] for g in self.graphs}
         lines = [*map(str, self.steps), *alone]
-        lines += [f"graph {name} has run with larger sizes than was planned, {sizes}: its peak may be above the budget" for name, sizes in self.larger]
+        for name, sizes in self.larger:
+            lines.append(f"graph {name} has run with larger sizes than was planned, {sizes}: its peak may be above the budget")
         if alone and len(frames) > 1:
             lines.append("a step that runs several graphs is planned as one when it has run twice")
         return "\n".join(lines)
