@@ -16,7 +16,7 @@ from torch import fx
 
 from ..errors import Unsupported
 from ..problem import Problem
-from . import hooks, rules
+from . import groups, hooks, rules
 from .costs import Costs, sized, tensors_in
 from .preparation import after_tangents, storage_of
 
@@ -77,7 +77,7 @@ class _Extraction:
         self._find_mutations()
         self.kept = self._kept_to_the_end()
         nodes = self._in_phases()
-        group_of = self._groups(nodes) if self.fuses else {}
+        group_of = groups.find(nodes, self._fuses, self.after.__contains__) if self.fuses else {}
         for node in nodes:
             if node.op == "placeholder":
                 self._add_input(node)
@@ -201,42 +201,10 @@ class _Extraction:
 
     # --- groups of nodes that become one kernel
 
-    def _groups(self, nodes: list[fx.Node]) -> dict[fx.Node, list[fx.Node]]:
-        """Connected nodes of each run of neighbours that inductor can fuse. Views of what is there before stay by themselves."""
-        made: set[Any] = set()
-        runs: list[list[fx.Node]] = [[]]
-        for node in nodes:
-            if not self._fuses(node) or (runs[-1] and (runs[-1][-1] in self.after) != (node in self.after)):
-                runs.append([])
-                made = set()
-            if self._fuses(node):
-                key = storage_of(node.meta.get("val"))
-                is_view = any(storage_of(t) == key for a in node.all_input_nodes for t in tensors_in(a.meta.get("val")))
-                if not is_view:
-                    made.add(key)
-                if key in made:
-                    runs[-1].append(node)
-        group_of: dict[fx.Node, list[fx.Node]] = {}
-        for run in runs:
-            for node in run:
-                group = [node]
-                for a in node.all_input_nodes:
-                    other = group_of.get(a)
-                    if other is not None and other is not group and other[0] in run:
-                        for member in group:
-                            group_of[member] = other
-                        other.extend(m for m in group if m not in other)
-                        group = other
-                group_of[node] = group
-        position = {n: i for i, n in enumerate(nodes)}
-        for group in {id(g): g for g in group_of.values()}.values():
-            group.sort(key=position.__getitem__)
-        return {n: g for n, g in group_of.items() if len(g) > 1}
-
     def _fuses(self, node: fx.Node) -> bool:
-        if node.op != "call_function" or not isinstance(node.meta.get("val"), torch.Tensor) or self._acts(node):
+        if not groups.is_fusible(node) or self._acts(node):
             return False
-        return hooks.is_fusible(node) and rules.may_repeat(node, self.allowed) and not self._written_operands(node)
+        return rules.may_repeat(node, self.allowed) and not self._written_operands(node)
 
     def _add_group(self, group: list[fx.Node]) -> None:
         members = set(group)
