@@ -39,14 +39,18 @@ def sized(n: Any) -> int:
     return n if isinstance(n, int) else int(n.node.hint if n.node.has_hint() else 1)
 
 
-def bytes_of(t: torch.Tensor) -> int:
+def elements_of(t: torch.Tensor) -> int:
     count = 1
     for size in t.shape:
         count *= sized(size)
-    return count * t.element_size()
+    return count
 
 
-def _is_dense(t: torch.Tensor) -> bool:
+def bytes_of(t: torch.Tensor) -> int:
+    return elements_of(t) * t.element_size()
+
+
+def is_dense(t: torch.Tensor) -> bool:
     """Row after row. Asked of hints: `is_contiguous` would add a guard to what is being compiled."""
     stride = 1
     for size, found in zip(reversed(t.shape), reversed(t.stride())):
@@ -65,7 +69,7 @@ def signature(node: fx.Node) -> str:
         if isinstance(x, torch.Tensor):
             shape = f"{str(x.dtype).removeprefix('torch.')}[{','.join(str(sized(s)) for s in x.shape)}]"
             # A convolution of channels_last, for one, takes another way than one of contiguous tensors.
-            return shape if _is_dense(x) else f"{shape}:({','.join(str(sized(s)) for s in x.stride())})"
+            return shape if is_dense(x) else f"{shape}:({','.join(str(sized(s)) for s in x.stride())})"
         if isinstance(x, (list, tuple)):
             return f"({','.join(map(text, x))})"
         return str(x)

@@ -12,7 +12,7 @@ import torch
 from torch import fx
 
 from . import hooks
-from .costs import tensors_in
+from .costs import bytes_of, elements_of, is_dense, sized, tensors_in
 from .preparation import storage_of
 
 Group = list[fx.Node]
@@ -64,3 +64,40 @@ def _runs(nodes: Sequence[fx.Node], fuses: Callable[[fx.Node], bool], part: Call
             if key in made:
                 runs[-1].append(node)
     return runs
+
+
+def reuses(group: Group, stored: Sequence[fx.Node], operands: Sequence[fx.Node | None]) -> list[tuple[int, int]]:
+    """Which result may take over the bytes of which operand, that inductor computes in place: pairs of their places in the lists.
+
+    It does so where the one is read only where the other is written: element by element, row after row, in the same dtype.
+    """
+    members = set(group)
+    pairs = []
+    for r, operand in enumerate(operands):
+        if operand is None or not _fills_its_storage(operand):
+            continue
+        reached, stack = set(), [operand]
+        elementwise = True
+        while stack and elementwise:
+            for user in stack.pop().users:
+                if user in members and user not in reached:
+                    elementwise = _keeps_places(user, operand)
+                    reached.add(user)
+                    stack += [user] if user not in stored else []
+        if elementwise:
+            value = operand.meta["val"]
+            pairs += [(k, r) for k, s in enumerate(stored) if s in reached and s.meta["val"].dtype == value.dtype]
+    return pairs
+
+
+def _fills_its_storage(node: fx.Node) -> bool:
+    value = node.meta.get("val")
+    return isinstance(value, torch.Tensor) and is_dense(value) and bytes_of(value) == sized(value.untyped_storage().nbytes())
+
+
+def _keeps_places(node: fx.Node, like: fx.Node) -> bool:
+    """Element k of its result is computed of element k of what it reads, or is it."""
+    target, value = node.target, node.meta["val"]
+    if not isinstance(target, torch._ops.OpOverload) or not (torch.Tag.pointwise in target.tags or target.is_view):
+        return False
+    return is_dense(value) and elements_of(value) == elements_of(like.meta["val"])

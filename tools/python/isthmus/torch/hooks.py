@@ -31,6 +31,7 @@ from torch._guards import CompileContext  # noqa: E402
 from torch._dynamo.backends.registry import _COMPILER_FNS  # noqa: E402
 from torch._functorch import config as functorch_config  # noqa: E402
 from torch._functorch.compile_utils import fx_graph_cse  # noqa: E402
+from torch._higher_order_ops.flex_gemm import _PRESERVE_FLEX_GEMM_GEMM_OP  # noqa: E402
 from torch._functorch.partitioners import (  # noqa: E402
     _extract_fwd_bwd_modules,
     _extract_fwd_bwd_outputs,
@@ -62,6 +63,8 @@ __all__ = [
     "is_rng_op",
     "is_sym_node",
     "joined",
+    "keep_apart",
+    "keep_in_memory",
     "min_cut",
     "outputs_of",
     "outside_of_tracing",
@@ -162,6 +165,17 @@ def split(
         num_fwd_outputs=num_fwd_outputs,
         static_lifetime_input_nodes=OrderedSet(p for i, p in enumerate(primals) if i in static),
     )
+
+
+def keep_in_memory(node: fx.Node) -> None:
+    """Inductor, which would make a node part of whatever reads it and keep what it reads until then, writes its result where the node stands."""
+    node.meta["inductor_realize_to_strides"] = True
+
+
+def keep_apart(node: fx.Node) -> None:
+    """Inductor does not make one op of a product and of a sum that reads it."""
+    if node.target is torch.ops.aten.mm.default:
+        node.meta[_PRESERVE_FLEX_GEMM_GEMM_OP] = True
 
 
 def state_like(value: torch.Tensor) -> torch.Tensor:

@@ -31,6 +31,8 @@ class Step:
 
     nodes: list[fx.Node]
     draws: bool = False
+    stored: list[fx.Node] = field(default_factory=list)
+    """Of those that could be parts of other kernels: what the plan counts on to be in memory once the step has run."""
 
 
 @dataclass
@@ -213,25 +215,37 @@ class _Extraction:
         if not outputs:
             raise Unsupported(f"'{group[-1].name}' is computed and read by nothing")
         reads = list(dict.fromkeys(r for n in group for a in n.all_input_nodes if a not in members for r in self.where[a]))
+        first: dict[Any, fx.Node] = {}
+        for n in group:
+            first.setdefault(storage_of(n.meta["val"]), n)
+        stored = [first[key] for key in outputs]
         op = self._add(
-            Step(group),
+            Step(group, stored=stored),
             group[-1].name,
             reads,
             cost=self.costs.of_group([a for n in group for a in n.all_input_nodes if a not in members], outside),
             bytes=[self._bytes(t) for t in outputs.values()],
             phase=self._phase(group[-1]),
             recomputable=not any(key in self.kept for key in outputs),
+            may_reuse=groups.reuses(group, stored, self._operands(group, reads)),
         )
         order = {key: k for k, key in enumerate(outputs)}
-        first: dict[Any, fx.Node] = {}
         for n in group:
             key = storage_of(n.meta["val"])
-            if key in first:  # a view of what the group makes, which can be made again of that
+            if n is not first[key]:  # a view of what the group makes, which can be made again of that
                 self.joint.views.add(n)
-            first.setdefault(key, n)
             self.where[n] = [(op, order[key])] if key in order else []
             if key in order:
                 self.by_storage.setdefault(key, (op, order[key]))
+
+    def _operands(self, nodes: list[fx.Node], reads: list[Read]) -> list[fx.Node | None]:
+        """The node that is read, of each read; None where that is several of one storage."""
+        found: dict[Read, list[fx.Node]] = {}
+        for a in dict.fromkeys(a for n in nodes for a in n.all_input_nodes if a not in nodes):
+            for r in self.where[a]:
+                found.setdefault(self._root(r), []).append(a)
+        readers = [found.get(self._root(r), []) for r in reads]
+        return [a[0] if len(a) == 1 else None for a in readers]
 
     def _path(self, node: fx.Node, result: fx.Node) -> list[fx.Node]:
         path = []
@@ -293,15 +307,18 @@ class _Extraction:
         again = rules.may_repeat(node, self.allowed) and (not touched or averages) and not rules.is_copy_into(node)
         again = again and all(isinstance(v, torch.Tensor) for v in values)  # an int is kept as an int
         again = again and not any(storage_of(v) in self.kept for v in values)
+        reads = list(dict.fromkeys(reads))
+        stored = [node] if self.fuses and self._fuses(node) and fresh == [node] else []
         op = self._add(
-            Step(nodes, rules.draws(node)),
+            Step(nodes, rules.draws(node), stored),
             node.name,
-            list(dict.fromkeys(reads)),
+            reads,
             cost=self.costs.of(node),
             bytes=(sizes or [0]) + ([0] if kinds or touched else []),
             phase=self._phase(node),
             recomputable=again,
             workspace=self.costs.workspace(node) + self._unread(node),
+            may_reuse=groups.reuses([node], stored, self._operands([node], reads)) if stored else (),
         )
         self._note(node, op, fresh, kinds, touched, again)
         return op
