@@ -1,6 +1,6 @@
 """Every private part of PyTorch that the package touches, and the check that this PyTorch has been tested.
 
-Nothing else in the package names a private module. A PyTorch that was not tested is refused: a hook that changed its meaning would give wrong
+Nothing else in the package names a private module, but `inductor`. A PyTorch that was not tested is refused: a hook that changed its meaning would give wrong
 gradients, not an error.
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import bisect
 import contextlib
+import copy
 import importlib.metadata
 import itertools
 from collections.abc import Callable, Iterator, Sequence
@@ -209,9 +210,17 @@ def compile_with_inductor(
 ) -> Callable[..., Any]:
     from torch._inductor.compile_fx import compile_fx
 
+    from . import inductor
+
+    def compile(more: dict[str, Any]) -> Callable[..., Any]:
+        graph = fx.GraphModule(gm, copy.deepcopy(gm.graph))  # it is changed, and may be compiled again
+        graph.meta = dict(gm.meta)
+        return compile_fx(graph, inputs, config_patches={**config, "custom_partitioner_fn": partitioner, **more})
+
     # What was cut is not taken from a cache of an earlier process, which knows nothing of its plan: report would be empty. Kernels are.
-    with functorch_config.patch(enable_autograd_cache=False):
-        return compile_fx(gm, inputs, config_patches={**config, "custom_partitioner_fn": partitioner})
+    # The backward is compiled with the forward, and not when it first runs: it may tell that another plan is needed.
+    with functorch_config.patch(enable_autograd_cache=False, force_non_lazy_backward_lowering=True):
+        return inductor.within_limits(partitioner, compile)
 
 
 @contextlib.contextmanager
