@@ -114,9 +114,26 @@ def _watch(graph: Any, limits: Limits) -> None:
         return generate(*args, **kwargs)
 
     graph.wrapper_code.generate = generate_and_count
+    _fuse_within(graph.scheduler, limits.planned_bytes - limits.beside(graph.is_backward))
     for device in graph.device_types:
         if device == "cpu":
             _end_functions_in_time(graph, limits, ended)
+
+
+def _fuse_within(scheduler: Any, room: int) -> None:
+    """Inductor refuses to fuse what would raise the peak of all. That is counted before kernels are there that compute in place, so it is more
+    than the plan's: here nothing is fused that needs more than both the plan's peak and what its neighbourhood needed before."""
+    check = scheduler._can_fuse_peak_memory_check
+
+    def check_in_place(state: Any, node1: Any, node2: Any) -> Any:
+        may, update = check(state, node1, node2)
+        if may and update is not None:
+            before = max(state.baseline_live_after[update.region_start : update.region_end + 1])
+            if update.peak > max(before, room):
+                return False, None
+        return may, update
+
+    scheduler._can_fuse_peak_memory_check = check_in_place
 
 
 def _end_functions_in_time(graph: Any, limits: Limits, ended: list[Any]) -> None:
