@@ -212,6 +212,10 @@ def compile_with_inductor(
 
     from . import inductor
 
+    if all(i.device.type == "cpu" for i in inputs if isinstance(i, torch.Tensor)):
+        # It would be decided anew for a backward that convolves again: other bits than the first time, and copies in another layout.
+        config = {"layout_optimization": False, **config}
+
     def compile(more: dict[str, Any]) -> Callable[..., Any]:
         graph = fx.GraphModule(gm, copy.deepcopy(gm.graph))  # it is changed, and may be compiled again
         graph.meta = dict(gm.meta)

@@ -209,6 +209,9 @@ class _Code:
         if name in self.bytes or name in self.reuses or buffer.get_aliases() or buffer.get_mutations() or not self._is_allocated(name, node):
             return 0
         layout = buffer.node.get_output_spec()
+        if isinstance(layout, ir.MultiOutputLayout):  # the results are nodes of their own
+            users = [u.node for u in buffer.users if isinstance(getattr(u.node, "node", None), ir.MultiOutput)]
+            return sum(self._allocate(result, user) for user in users for result in user.get_outputs())
         if isinstance(layout, ir.NonOwningLayout):  # a part of a buffer, which is made with its first part
             whole = layout.view.data.data
             whole = self.scheduler.name_to_buf.get(whole.get_name())
@@ -219,11 +222,11 @@ class _Code:
         return self.bytes[name]
 
     def _is_allocated(self, name: str, node: Any) -> bool:
-        if name in self.graph.removed_buffers:
-            return False
+        if node.is_extern() or name in self.graph.removed_buffers:
+            return node.is_extern()
         if self.is_generated:
             return name in self.graph.wrapper_code.allocated
-        return node.is_extern() or not self.scheduler.can_buffer_be_removed_through_fusion(name, node.get_operation_names())
+        return not self.scheduler.can_buffer_be_removed_through_fusion(name, node.get_operation_names())
 
     def _free(self, name: str) -> int:
         buffer = self.scheduler.name_to_buf.get(name)
@@ -234,7 +237,8 @@ class _Code:
     def _workspace(self, node: Any) -> int:
         if not node.is_extern():
             return 0
-        origin = node.node.get_origin_node()
+        operation = getattr(node.node, "op_overload", None)
+        origin = node.node.get_origin_node() or next((n for n in node.node.get_origins() if n.target is operation), None)
         return self.limits.workspace(origin) if origin is not None else 0
 
     @staticmethod
