@@ -58,6 +58,21 @@ class RandomModels(unittest.TestCase):
             self.assertLessEqual(graph.planned_peak_bytes, graph.budget_bytes)
         return budget == "60%"
 
+    def test_by_inductor(self):
+        """Its compiler takes long: a few models, as little memory as is found. What it computes is near eager's, and draws are its own."""
+        for seed in SEEDS[:3]:
+            model = RandomModel(seed, 4)
+            with self.subTest(seed=seed, layers=model.names):
+                whole = train(model, lambda m: m(), steps=1, compiled=with_isthmus("100%", kernels="inductor"))
+                less = train(model, lambda m: m(), steps=1, compiled=with_isthmus("min", kernels="inductor"))
+                (graph,) = isthmus.torch.report().graphs
+                self.assertLessEqual(less.peak, 1.08 * graph.planned_peak_bytes)
+                for want, got in zip(whole.gradients, less.gradients, strict=True):
+                    self.assertEqual(want is None, got is None)
+                    if want is not None:
+                        self.assertLessEqual((want - got).norm(), 1e-3 * want.norm() + 1e-6)
+                self.assertTrue(torch.equal(whole.draw, less.draw))
+
     @unittest.skipIf(MOST_LAYERS == 14, "for the test's own seeds")
     def test_all_layers_come(self):
         names = {name for seed in SEEDS for name in RandomModel(seed, MOST_LAYERS).names}
