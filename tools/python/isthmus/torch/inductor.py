@@ -205,17 +205,17 @@ class _Code:
     def _allocate(self, buffer: Any, node: Any) -> int:
         from torch._inductor import ir
 
-        name = buffer.get_name()
-        if name in self.bytes or name in self.reuses or buffer.get_aliases() or buffer.get_mutations() or not self._is_allocated(name, node):
+        name, layout = buffer.get_name(), buffer.node.get_output_spec()
+        if name in self.bytes or name in self.reuses or not self._is_allocated(name, node):
             return 0
-        layout = buffer.node.get_output_spec()
         if isinstance(layout, ir.MultiOutputLayout):  # the results are nodes of their own
             users = [u.node for u in buffer.users if isinstance(getattr(u.node, "node", None), ir.MultiOutput)]
             return sum(self._allocate(result, user) for user in users for result in user.get_outputs())
-        if isinstance(layout, ir.NonOwningLayout):  # a part of a buffer, which is made with its first part
-            whole = layout.view.data.data
-            whole = self.scheduler.name_to_buf.get(whole.get_name())
+        if isinstance(layout, ir.NonOwningLayout):  # a part of a concatenation, all of which is made with its first part
+            whole = self.scheduler.name_to_buf.get(layout.view.data.data.get_name())
             return self._allocate(whole, node) if whole is not None else 0
+        if buffer.get_aliases() or buffer.get_mutations():
+            return 0
         if not isinstance(layout, ir.Layout) or isinstance(layout, ir.MutationLayoutSHOULDREMOVE):
             return 0
         self.bytes[name] = self._storage(buffer.node)
