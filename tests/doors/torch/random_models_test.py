@@ -59,19 +59,20 @@ class RandomModels(unittest.TestCase):
         return budget == "60%"
 
     def test_by_inductor(self):
-        """Its compiler takes long: a few models, as little memory as is found. What it computes is near eager's, and draws are its own."""
-        for seed in SEEDS[:3]:
+        """Its compiler takes long: two models of few layers. What it computes is what it does at 100 %, and no budget is exceeded."""
+        for seed in SEEDS[:2]:
             model = RandomModel(seed, 4)
-            with self.subTest(seed=seed, layers=model.names):
-                whole = train(model, lambda m: m(), steps=1, compiled=with_isthmus("100%", kernels="inductor"))
-                less = train(model, lambda m: m(), steps=1, compiled=with_isthmus("min", kernels="inductor"))
-                (graph,) = isthmus.torch.report().graphs
-                self.assertLessEqual(less.peak, 1.08 * graph.planned_peak_bytes)
-                for want, got in zip(whole.gradients, less.gradients, strict=True):
-                    self.assertEqual(want is None, got is None)
-                    if want is not None:
-                        self.assertLessEqual((want - got).norm(), 1e-3 * want.norm() + 1e-6)
-                self.assertTrue(torch.equal(whole.draw, less.draw))
+            whole = train(model, lambda m: m(), steps=1, compiled=with_isthmus("100%", kernels="inductor"))
+            for budget in ("80%", "min"):
+                with self.subTest(seed=seed, budget=budget, layers=model.names):
+                    less = train(model, lambda m: m(), steps=1, compiled=with_isthmus(budget, kernels="inductor"))
+                    (graph,) = isthmus.torch.report().graphs
+                    # The parts of a concatenation are written into the whole, which is there from the first one on: more than is planned.
+                    self.assertLessEqual(less.peak, graph.budget_bytes or 1.15 * graph.planned_peak_bytes)
+                    for want, got in zip(whole.gradients, less.gradients, strict=True):
+                        self.assertEqual(want is None, got is None)
+                        self.assertTrue(want is None or (want - got).norm() <= 1e-4 * want.norm() + 1e-7)
+                    self.assertTrue(torch.equal(whole.draw, less.draw))
 
     @unittest.skipIf(MOST_LAYERS == 14, "for the test's own seeds")
     def test_all_layers_come(self):

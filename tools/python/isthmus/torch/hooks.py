@@ -1,7 +1,7 @@
 """Every private part of PyTorch that the package touches, and the check that this PyTorch has been tested.
 
-Nothing else in the package names a private module, but `inductor`. A PyTorch that was not tested is refused: a hook that changed its meaning would give wrong
-gradients, not an error.
+Nothing else in the package names a private module, but `inductor`. A PyTorch that was not tested is refused: a hook that changed its
+meaning would give wrong gradients, not an error.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ def split(
 
 
 def keep_in_memory(node: fx.Node) -> None:
-    """Inductor, which would make a node part of whatever reads it and keep what it reads until then, writes its result where the node stands."""
+    """Inductor, which would make a node part of whatever reads it and keep its operands until then, writes its result where it stands."""
     node.meta["inductor_realize_to_strides"] = True
 
 

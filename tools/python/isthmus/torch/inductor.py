@@ -1,4 +1,4 @@
-"""How much memory the code takes that inductor has generated, before any of it is compiled; and another plan where that is above the budget.
+"""How much memory the code takes that inductor has generated, before it is compiled; and another plan where that is above the budget.
 
 With `hooks` the only module that touches private parts of PyTorch. Inductor moves ops as it fuses them, and computes some in place. When
 the code of a graph is there, what it allocates and frees, and when, is known to the byte; but for what kernels allocate themselves.
@@ -110,7 +110,8 @@ def _watch(graph: Any, limits: Limits) -> None:
     ended: list[Any] = []
 
     def generate_and_count(*args: Any, **kwargs: Any) -> Any:
-        limits.note(graph.is_backward, _peak(_Code(graph, limits, is_generated=True), set(map(id, ended))) + limits.beside(graph.is_backward))
+        peak = _peak(_Code(graph, limits, is_generated=True), set(map(id, ended)))
+        limits.note(graph.is_backward, peak + limits.beside(graph.is_backward))
         return generate(*args, **kwargs)
 
     graph.wrapper_code.generate = generate_and_count
@@ -121,8 +122,8 @@ def _watch(graph: Any, limits: Limits) -> None:
 
 
 def _fuse_within(scheduler: Any, room: int) -> None:
-    """Inductor refuses to fuse what would raise the peak of all. That is counted before kernels are there that compute in place, so it is more
-    than the plan's: here nothing is fused that needs more than both the plan's peak and what its neighbourhood needed before."""
+    """Inductor refuses to fuse what would raise the peak of all. That is counted before kernels are there that compute in place, so
+    it is more than the plan's: here nothing is fused that needs more than both the plan's peak and what its neighbourhood needed before."""
     check = scheduler._can_fuse_peak_memory_check
 
     def check_in_place(state: Any, node1: Any, node2: Any) -> Any:

@@ -95,8 +95,8 @@ class Partitioner(hooks.CustomPartitionerFn):
             return
         least = min(self._found_peaks)
         why = (
-            f"a budget of {self.options.budget} cannot be met: with what inductor makes of {len(self._found_peaks)} plans the least peak is "
-            f"{least} bytes ({least / reports.MIB:.1f} MiB)"
+            f"a budget of {self.options.budget} cannot be met: with what inductor makes of {len(self._found_peaks)} plans the least peak "
+            f"is {least} bytes ({least / reports.MIB:.1f} MiB)"
         )
         if self.options.strict:
             raise CannotBeMet(f"""{why}; ask for that or more, or for options={{"budget": "min"}}, or for "kernels": "aot_eager\"""")
