@@ -40,7 +40,7 @@ def measure(nodes: Iterable[fx.Node], *, runs: int) -> dict[str, Measured]:
     with hooks.outside_of_tracing(), torch.random.fork_rng(devices=_devices(values)), torch.no_grad():
         calls = {}
         for key, node in distinct.items():
-            seconds = _timed(node, max(1, runs))  # once beside timing, for what is allocated once for all
+            seconds = _timed(node, runs)  # also where nothing is timed: what is allocated once for all is then there
             if seconds is not None:
                 calls[key] = (node, seconds)
         workspaces = _workspaces([node for node, _ in calls.values()])
@@ -93,7 +93,7 @@ def _wait(node: fx.Node) -> None:
 
 
 def _timed(node: fx.Node, runs: int) -> float | None:
-    """The shortest of some runs, seconds; None where the op refuses its operands, or its results have no storages."""
+    """The shortest of some runs after a first one, seconds; None where the op refuses its operands, or its results have no storages."""
     try:
         args, kwargs = _operands(node)
         _bytes(node.target(*args, **kwargs))  # type: ignore[operator]
