@@ -4,6 +4,7 @@ number are those of plain PyTorch, bit by bit, and the measured peak is the plan
 import os
 import sys
 import unittest
+from unittest import mock
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "e2e"))
 import command  # noqa: E402
@@ -17,6 +18,7 @@ from torch import nn  # noqa: E402
 
 import isthmus  # noqa: E402
 import isthmus.torch  # noqa: E402
+from isthmus.torch import inductor  # noqa: E402
 from training import differences, train, with_isthmus  # noqa: E402
 
 torch.set_num_threads(1)
@@ -249,20 +251,89 @@ class Models(unittest.TestCase):
 
 
 class Inductor(unittest.TestCase):
-    """Inductor's compiler takes long: one model. Its kernels may round otherwise in another company."""
+    """Inductor's compiler takes long: two models. Its kernels may round otherwise in another company."""
+
+    def check(self, task, *budgets):
+        torch.manual_seed(0)
+        model, loss_of = task()
+        whole = self.planned_and_measured(Outcome(model, loss_of, "100%", "inductor"))
+        for budget in budgets:
+            with self.subTest(budget=budget):
+                less = self.planned_and_measured(Outcome(model, loss_of, budget, "inductor"))
+                self.assertLess(less.measured, 0.8 * whole.measured)
+                for want, gradient in zip(whole.gradients, less.gradients, strict=True):
+                    self.assertLessEqual((want - gradient).norm(), 1e-4 * want.norm() + 1e-7)
+                self.assertTrue(torch.equal(whole.trained.draw, less.trained.draw))
+
+    def planned_and_measured(self, got):
+        (graph,) = got.graphs
+        if graph.budget_bytes is not None:
+            self.assertLessEqual(graph.planned_peak_bytes, graph.budget_bytes)
+            self.assertLessEqual(got.measured, graph.budget_bytes)
+        self.assertLessEqual(abs(got.measured / graph.planned_peak_bytes - 1), 0.05)
+        if graph.inductor_peak_bytes is not None:  # it is not known of code that an earlier run of this test has left in a cache
+            self.assertLessEqual(abs(got.measured / graph.inductor_peak_bytes - 1), 0.01)
+        return got
 
     def test_transformer(self):
+        self.check(lambda: token_task(Transformer(layers=2), 100), "70%", "min")
+
+    def test_unet(self):
+        self.check(segmentation_task, "min")
+
+
+class Replanning(unittest.TestCase):
+    """What inductor's code takes is made out to be more than it is."""
+
+    def setUp(self):
         torch.manual_seed(0)
-        model, loss_of = token_task(Transformer(layers=2), 100)
-        whole, less = (Outcome(model, loss_of, budget, "inductor") for budget in ("100%", "60%"))
-        for got in whole, less:
-            (graph,) = got.graphs
-            self.assertLessEqual(graph.planned_peak_bytes, graph.budget_bytes)
-            self.assertLessEqual(abs(got.measured / graph.planned_peak_bytes - 1), 0.08)  # kernels are not all as was thought
-        self.assertLess(less.measured, 0.7 * whole.measured)
-        for want, gradient in zip(whole.gradients, less.gradients, strict=True):
-            self.assertLessEqual((want - gradient).norm(), 1e-4 * want.norm() + 1e-7)
-        self.assertTrue(torch.equal(whole.trained.draw, less.trained.draw))
+        self.layers = nn.ModuleList([nn.Linear(64, 64) for _ in range(6)])
+        self.x = torch.randn(256, 64)
+
+    def loss(self):
+        h = self.x
+        for layer in self.layers:
+            h = h + torch.tanh(layer(h)).exp()
+        return h.square().mean()
+
+    def run_with(self, extra_bytes, **options):
+        """The graph's report, and how often inductor's code was counted to its end."""
+        counted = []
+        peak = inductor._peak
+
+        def more(*args):
+            counted.append(peak(*args) + extra_bytes)
+            return counted[-1]
+
+        call = with_isthmus("80%", kernels="inductor", inductor={"force_disable_caches": True}, **options)(self.loss)
+        with mock.patch.object(inductor, "_peak", more):
+            call().backward()
+        (graph,) = isthmus.torch.report().graphs
+        return graph, counted
+
+    def test_what_fits_is_compiled_once(self):
+        graph, counted = self.run_with(0)
+        self.assertEqual(len(counted), 2)  # forward and backward
+        self.assertLessEqual(graph.inductor_peak_bytes, graph.budget_bytes)
+
+    def test_the_excess_comes_off_the_plan(self):
+        before, _ = self.run_with(0)
+        graph, counted = self.run_with(before.budget_bytes // 20)
+        self.assertGreater(len(counted), 2)
+        self.assertEqual(graph.budget_bytes, before.budget_bytes)
+        self.assertLess(graph.planned_peak_bytes, before.planned_peak_bytes)
+        self.assertLessEqual(graph.inductor_peak_bytes, graph.budget_bytes)
+
+    def test_after_two_more_plans_it_is_an_error(self):
+        with self.assertRaises(torch._dynamo.exc.BackendCompilerFailed) as caught:
+            self.run_with(1 << 30)
+        self.assertIsInstance(caught.exception.inner_exception, isthmus.CannotBeMet)
+        self.assertIn("with what inductor makes of 3 plans the least peak is", str(caught.exception.inner_exception))
+
+    def test_or_a_warning(self):
+        with self.assertWarnsRegex(UserWarning, "the last one is taken"):
+            graph, _ = self.run_with(1 << 30, strict=False)
+        self.assertGreater(graph.inductor_peak_bytes, 1 << 30)
 
 
 class Answers(unittest.TestCase):

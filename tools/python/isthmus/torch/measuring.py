@@ -65,7 +65,7 @@ def _measure(nodes: Iterable[fx.Node], runs: int, known: dict[str, Measured | No
             key = signature(node)
             seen[key] = None
             if key not in known and key not in calls:
-                run = _timed(node, max(1, runs))  # once beside timing, for what is allocated once for all
+                run = _timed(node, runs)  # also where nothing is timed: what is allocated once for all is then there
                 if run is None:
                     known[key] = None
                 else:
@@ -136,7 +136,7 @@ def _wait(node: fx.Node) -> None:
 @dataclass(frozen=True)
 class _Run:
     seconds: float
-    """The shortest of some."""
+    """The shortest of some after a first one."""
     strides: tuple[tuple[int, ...], ...]
 
 
