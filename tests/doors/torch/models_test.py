@@ -15,6 +15,7 @@ os.environ["ISTHMUS_LIBRARY"] = os.path.abspath(os.environ["ISTHMUS_LIBRARY"])
 import torch  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
 from torch import nn  # noqa: E402
+from torch._inductor.utils import fresh_cache  # noqa: E402
 
 import isthmus  # noqa: E402
 import isthmus.torch  # noqa: E402
@@ -281,6 +282,15 @@ class Inductor(unittest.TestCase):
     def test_unet(self):
         self.check(segmentation_task, "min")
 
+    def test_code_is_found_in_inductors_caches(self):
+        torch.manual_seed(0)
+        model, x = nn.Sequential(nn.Linear(64, 64), nn.GELU(), nn.Linear(64, 64)), torch.randn(256, 64)
+        with fresh_cache():
+            for hits in (0, 2):  # a forward and a backward
+                torch._dynamo.utils.counters.clear()
+                with_isthmus("min", kernels="inductor")(lambda: model(x).square().mean())().backward()
+                self.assertEqual(torch._dynamo.utils.counters["inductor"]["fxgraph_cache_hit"], hits)
+
 
 class Replanning(unittest.TestCase):
     """What inductor's code takes is made out to be more than it is."""
@@ -368,6 +378,17 @@ class Answers(unittest.TestCase):
                 file.write("{}")
             with self.assertRaisesRegex(isthmus.BadInput, "expected costs"):
                 isthmus.torch.Partitioner("50%", costs=path)
+
+    def test_graphs_that_stock_inductor_compiles_are_each_reported(self):
+        torch.manual_seed(0)
+        model, x = CustomFunction(), torch.randn(32, 64)
+        torch.compiler.reset()
+        isthmus.torch.reset()
+        call = torch.compile(options={"custom_partitioner_fn": isthmus.torch.Partitioner("min", kernels="inductor")})
+        with fresh_cache():  # what an earlier run of this test has left in one is not planned
+            for loss in (lambda: model(x).square().mean(), lambda: model(x).exp().mean()):
+                call(loss)().backward()
+        self.assertEqual(len(isthmus.torch.report().graphs), 2)
 
     def test_a_budget_that_cannot_be_met_names_the_least(self):
         torch.manual_seed(0)

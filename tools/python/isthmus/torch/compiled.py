@@ -126,6 +126,10 @@ class _OfGraph(Partitioner):
         self._graph = graph
         self._is_first = graph.part is None
 
+    def __getstate__(self) -> dict[str, Any]:
+        """It is never unpickled: inductor only wants to know which one it is."""
+        return {"uuid": self.uuid()}
+
     def _find(self, joint: Joint, graph: fx.Graph) -> tuple[Plan, int | None]:
         if self._is_first:
             self._graph.note(joint, graph, self._name())

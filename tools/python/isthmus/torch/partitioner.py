@@ -46,7 +46,8 @@ class Partitioner(hooks.CustomPartitionerFn):
         self._reported: reports.GraphReport | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "limits": None}
+        """Nothing that differs between runs of a program: inductor pickles its settings to find code in its caches."""
+        return {**self.__dict__, "limits": None, "_reported": None}
 
     def __deepcopy__(self, memo: Any) -> Partitioner:
         return self  # inductor copies its settings
