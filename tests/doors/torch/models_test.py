@@ -306,7 +306,7 @@ class Replanning(unittest.TestCase):
             h = h + torch.tanh(layer(h)).exp()
         return h.square().mean()
 
-    def run_with(self, extra_bytes, **options):
+    def run_with(self, extra_bytes, budget="80%", **options):
         """The graph's report, and how often inductor's code was counted to its end."""
         counted = []
         peak = inductor._peak
@@ -315,7 +315,7 @@ class Replanning(unittest.TestCase):
             counted.append(peak(*args) + extra_bytes)
             return counted[-1]
 
-        call = with_isthmus("80%", kernels="inductor", inductor={"force_disable_caches": True}, **options)(self.loss)
+        call = with_isthmus(budget, kernels="inductor", inductor={"force_disable_caches": True}, **options)(self.loss)
         with mock.patch.object(inductor, "_peak", more):
             call().backward()
         (graph,) = isthmus.torch.report().graphs
@@ -334,11 +334,17 @@ class Replanning(unittest.TestCase):
         self.assertLess(graph.planned_peak_bytes, before.planned_peak_bytes)
         self.assertLessEqual(graph.inductor_peak_bytes, graph.budget_bytes)
 
-    def test_after_two_more_plans_it_is_an_error(self):
+    def test_a_budget_that_the_least_plan_meets_is_met(self):
+        """However much too small the plans were made for before."""
+        least, _ = self.run_with(0, budget="min")
+        graph, _ = self.run_with(1 << 30, budget=least.inductor_peak_bytes + (1 << 30))
+        self.assertLessEqual(graph.inductor_peak_bytes, graph.budget_bytes)
+
+    def test_after_three_more_plans_it_is_an_error(self):
         with self.assertRaises(torch._dynamo.exc.BackendCompilerFailed) as caught:
             self.run_with(1 << 30)
         self.assertIsInstance(caught.exception.inner_exception, isthmus.CannotBeMet)
-        self.assertIn("with what inductor makes of 3 plans the least peak is", str(caught.exception.inner_exception))
+        self.assertIn("with what inductor makes of 4 plans the least peak is", str(caught.exception.inner_exception))
 
     def test_or_a_warning(self):
         with self.assertWarnsRegex(UserWarning, "the last one is taken"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import time
 import warnings
@@ -22,7 +23,7 @@ from .joint import Joint, extract
 from .options import Options
 from .preparation import prepare, storage_of
 
-_REPLANS = 2  # at most
+_REPLANS = 3  # at most; the last of them for the least peak
 
 
 class Partitioner(hooks.CustomPartitionerFn):
@@ -141,7 +142,7 @@ class Partitioner(hooks.CustomPartitionerFn):
         return Plan.from_schedule(joint.problem, order).figures.baseline_peak_bytes + joint.reserved_bytes
 
     def _plan(self, joint: Joint) -> Plan:
-        budget = self._budget(joint)
+        budget = self._budget(joint) if len(self._found_peaks) < _REPLANS else "min"
         try:
             return plan(joint.problem, budget, effort=self.options.effort, seed=self.options.seed)
         except CannotBeMet as e:
@@ -215,6 +216,7 @@ def _held_bytes(forward: fx.GraphModule, num_fwd_outputs: int) -> int:
     return sum(size for key, size in storages(output.args[0][:num_fwd_outputs]).items() if key not in others)
 
 
+@functools.cache
 def _sources() -> str:
     """A digest of this package's own files: a change of them makes other modules."""
     digest = hashlib.sha256()
