@@ -287,7 +287,7 @@ class Steps(unittest.TestCase):
     def test_inductor(self):
         torch.manual_seed(0)
         model, x = Halves(4), data()
-        options = {"kernels": "inductor", "inductor": {"force_disable_caches": True}}  # which have code that is not counted again
+        options = {"kernels": "inductor", "inductor": {"fx_graph_cache": False}}  # what comes from it is not counted
         whole, less = (train(model, lambda m: [m(x)], compiled=in_pieces(b, **options)) for b in ("100%", "60%"))
         (step,) = isthmus.torch.report().steps
         for part in step.parts:
