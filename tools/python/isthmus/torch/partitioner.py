@@ -57,7 +57,8 @@ class Partitioner(hooks.CustomPartitionerFn):
         """What compiled code depends on. Never None: code that another process kept would be taken whatever made it."""
         o = self.options
         digest = hashlib.sha256()
-        given = (o.budget, o.kernels, o.effort, o.seed, o.sync, o.costs == "measured", sorted(self._allowed), sorted(self._costs.table.items()))
+        costs = (o.costs == "measured", sorted(self._costs.table.items()))
+        given = (o.budget, o.kernels, o.effort, o.seed, o.sync, *costs, sorted(self._allowed))
         # Code that was taken although it is above the budget is not to be found where that is an error.
         for part in (__version__, _sources(), *given, self._is_bounded):
             digest.update(repr(part).encode())
