@@ -270,6 +270,30 @@ KernelCounts Executor::kernelCounts() const {
   return counts;
 }
 
+llvm::Error Executor::carryState() {
+  if (!device_.computes())
+    return llvm::Error::success();
+  std::vector<std::pair<ValueId, Tensor>> fromInputs; // read before one of them is written
+  for (size_t i = 0; i < graph_.outputs().size(); ++i) {
+    const OutputRole &role = graph_.role(i);
+    const ValueId now = graph_.outputs()[i];
+    if (role.kind != OutputKind::NextState || !graph_.inputOf(role.of) ||
+        addressOf(now) == addressOf(role.of))
+      continue;
+    auto t = fetch(now);
+    if (!t)
+      return t.takeError();
+    if (!graph_.value(roots_[now.index]).def)
+      fromInputs.push_back({role.of, std::move(*t)});
+    else if (llvm::Error e = feed(role.of, *t))
+      return e;
+  }
+  for (const auto &[input, t] : fromInputs)
+    if (llvm::Error e = feed(input, t))
+      return e;
+  return llvm::Error::success();
+}
+
 llvm::Expected<Tensor> Executor::fetch(ValueId v) {
   llvm::Error failed = llvm::Error::success();
   Tensor t = Tensor::make(graph_.type(v), [&](char *to) {

@@ -33,7 +33,10 @@ public:
   // device runs a recorded step as a whole.
   llvm::Error step(const RandomKey &random, const std::function<void(size_t)> &progress = {});
 
-  // The value of an output after a step.
+  // After a step: inputs of which the graph gives the next state hold that from now on.
+  llvm::Error carryState();
+
+  // The value of an output after a step, or of an input.
   llvm::Expected<Tensor> fetch(ValueId v);
 
   // After a step: a device may change kernels at their first launch.

@@ -1,12 +1,13 @@
 #include "passes/plan/derivation.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace isthmus::plan {
 namespace {
 
 // Trees that reach over more storages are not looked for.
-constexpr size_t kMostWanted = 2000;
+constexpr size_t kMostWanted = 4000;
 
 } // namespace
 
@@ -14,11 +15,21 @@ const std::vector<TaskId> &Derivations::cheapest(StorageId s, const Terms &terms
   wanted_.clear();
   offers_.clear();
   out_.clear();
+  other_.clear();
   placeOf(s, 0, terms);
-  if (wanted_[0].price > 0) {
+  wanted_[0].asIs *= terms.bias;
+  const double asIs = wanted_[0].asIs;
+  if (asIs > 0) {
     collect(terms);
-    settle();
-    emit();
+    settle(Of::Sum);
+    double price = emit(out_);
+    settle(Of::Most);
+    if (double other = emit(other_); other < price) {
+      price = other;
+      std::swap(out_, other_);
+    }
+    if (price >= asIs)
+      out_.clear();
   }
   for (const Wanted &w : wanted_)
     place_[w.storage] = kNowhere;
@@ -46,13 +57,14 @@ uint32_t Derivations::placeOf(StorageId s, double above, const Terms &terms) {
   uint32_t &at = place_[s];
   if (at == kNowhere) {
     at = uint32_t(wanted_.size());
-    wanted_.push_back({s, above, terms.priceAsIs(s)});
+    const double asIs = terms.priceAsIs(s);
+    wanted_.push_back({s, above, asIs, asIs});
   } else if (above < wanted_[at].above) {
     wanted_[at].above = above;
   } else {
     return at;
   }
-  if (!wanted_[at].isExpanded && wanted_[at].price > 0)
+  if (!wanted_[at].isExpanded && wanted_[at].asIs > 0)
     push(above, at);
   return at;
 }
@@ -64,7 +76,7 @@ void Derivations::collect(const Terms &terms) {
     auto [above, at] = pop();
     if (wanted_[at].isExpanded || above > wanted_[at].above)
       continue;
-    if (above >= wanted_[0].price || wanted_.size() > kMostWanted)
+    if (above >= wanted_[0].asIs || wanted_.size() > kMostWanted)
       break;
     wanted_[at].isExpanded = true;
     expand(at, terms);
@@ -83,7 +95,7 @@ void Derivations::addOffer(TaskId t, uint32_t from, const Terms &terms) {
   const StorageGraph::Task &task = g_.tasks[t];
   const double above = wanted_[from].above + task.cost;
   if (!task.mayRepeat || task.transfer != StorageGraph::Task::Transfer::None ||
-      above >= wanted_[0].price || !terms.mayRun(t))
+      above >= wanted_[0].asIs || !terms.mayRun(t))
     return;
   const uint32_t offer = uint32_t(offers_.size());
   offers_.push_back({t, task.cost, uint32_t(task.reads.size())});
@@ -95,12 +107,21 @@ void Derivations::addOffer(TaskId t, uint32_t from, const Terms &terms) {
 
 // --- What each costs, from the leaves up
 
-void Derivations::settle() {
-  for (uint32_t at = 0; at < wanted_.size(); ++at)
-    push(wanted_[at].price, at);
-  for (uint32_t i = 0; i < offers_.size(); ++i)
+void Derivations::settle(Of reads) {
+  for (uint32_t at = 0; at < wanted_.size(); ++at) {
+    Wanted &w = wanted_[at];
+    w.price = w.asIs;
+    w.offer = kNoOffer;
+    w.isSettled = false;
+    push(w.price, at);
+  }
+  for (uint32_t i = 0; i < offers_.size(); ++i) {
+    const StorageGraph::Task &task = g_.tasks[offers_[i].task];
+    offers_[i].price = task.cost;
+    offers_[i].missing = uint32_t(task.reads.size());
     if (offers_[i].missing == 0)
       make(i);
+  }
   while (!heap_.empty()) {
     auto [price, at] = pop();
     Wanted &w = wanted_[at];
@@ -110,9 +131,14 @@ void Derivations::settle() {
     if (at == 0)
       break;
     for (uint32_t i : w.readBy) {
-      offers_[i].price += price;
-      if (--offers_[i].missing == 0)
-        make(i);
+      Offer &o = offers_[i];
+      if (reads == Of::Sum)
+        o.price += price;
+      if (--o.missing > 0)
+        continue;
+      if (reads == Of::Most) // the last is the most
+        o.price += price;
+      make(i);
     }
   }
   heap_.clear();
@@ -128,13 +154,15 @@ void Derivations::make(uint32_t offer) {
     }
 }
 
-// Depth first: what a task reads is made before it, and once.
-void Derivations::emit() {
+// Depth first: what a task reads is made before it, and once. Returns the price of all: of each
+// task, and of each storage that is read as it is.
+double Derivations::emit(std::vector<TaskId> &out) {
   struct Frame {
     uint32_t at;
     size_t next = 0;
   };
   std::vector<Frame> stack = {{0}};
+  double price = 0;
   while (!stack.empty()) {
     Frame &f = stack.back();
     Wanted &w = wanted_[f.at];
@@ -145,13 +173,21 @@ void Derivations::emit() {
       continue;
     }
     if (reads) {
-      out_.push_back(offers_[w.offer].task);
-      for (StorageId s : g_.tasks[out_.back()].made())
-        if (place_[s] != kNowhere)
-          wanted_[place_[s]].offer = kNoOffer; // it is there now
+      out.push_back(offers_[w.offer].task);
+      price += g_.tasks[out.back()].cost;
+      for (StorageId s : g_.tasks[out.back()].made())
+        if (const uint32_t at = place_[s]; at != kNowhere) {
+          wanted_[at].offer = kNoOffer; // it is there now
+          wanted_[at].isPaid = true;
+        }
+    } else if (!std::exchange(w.isPaid, true)) {
+      price += w.asIs;
     }
     stack.pop_back();
   }
+  for (Wanted &w : wanted_)
+    w.isPaid = false;
+  return price;
 }
 
 } // namespace isthmus::plan

@@ -11,9 +11,8 @@ namespace {
 constexpr double kWorkPerEffort = 3e7;
 // A greedy search has done its part after this much for each storage that might be evicted.
 constexpr uint64_t kWorkPerCandidate = 12'000;
-// Of memory, as shares of what everything costs: what hardly anything is evicted for, and what
-// hardly anything is held for.
-constexpr double kLeastPrice = 1.0 / 16, kMostPrice = 1 << 14;
+// Schedules for a price of memory are looked for until so much of the work is done.
+constexpr double kPriced = 0.1;
 // Streams of random numbers.
 constexpr uint64_t kFirstSeries = 0, kSecondSeries = 501, kImproved = 100, kLeastPeak = 200,
                    kNoDraws = 400;
@@ -102,46 +101,61 @@ Found PeakSearch::known(int64_t budget) const {
 
 // --- Schedules for a price of memory
 
-// All tasks alike: what is held long is what lowers the peak, wherever that comes to lie.
-std::vector<double> PeakSearch::shares(const std::vector<TaskId> &order) const {
-  return std::vector<double>(order.size(), 1 / double(order.size()));
-}
-
 // A price of one is that at which all that is live at the peak, held throughout, costs as much as
-// everything once.
-Found PeakSearch::forPrice(double price) {
-  const std::vector<TaskId> order = sourceOrder();
+// everything once. Returns the place in the order where the peak is.
+uint32_t PeakSearch::addForPrice(const std::vector<double> &shares, double price, double bias) {
   const double one = baselineCost_ / double(std::max<int64_t>(1, baselinePeak_));
-  PricedSchedule found = scheduleForPrice(g_, order, shares(order), price * one);
+  PricedSchedule found = scheduleForPrice(g_, sourceOrder(), {price * one, shares, bias});
   SearchState s = state(baselinePeak_, kNoDraws);
   s.assign(found.tasks);
-  return {std::move(found.tasks), s.cost(), s.schedule().peak()};
+  pricedWork_ += found.work;
+  const std::vector<StepId> steps = s.profile().steps();
+  const size_t peak =
+      size_t(std::find(steps.begin(), steps.end(), s.profile().peakStep()) - steps.begin());
+  priced_.push_back({std::move(found.tasks), s.cost(), s.schedule().peak()});
+  return peak < found.places.size() ? found.places[peak] : uint32_t(shares.size() - 1);
 }
 
-// From all that is held to hardly anything.
-std::vector<Found> PeakSearch::pricedDown() {
-  std::vector<Found> found;
-  for (double price = kLeastPrice; price <= kMostPrice && !isStopped_; price *= 2)
-    found.push_back(forPrice(price));
-  return found;
-}
-
-// The cheapest within the budget, at about the least price that leads there.
-Found PeakSearch::priced(int64_t budget) {
-  constexpr int kHalvings = 6;
-  Found best;
-  double price = kLeastPrice;
-  for (; price <= kMostPrice && !best && !isStopped_; price *= 2)
-    if (Found f = forPrice(price); f.peak <= budget)
-      best = std::move(f);
-  double step = 0.5;
-  for (int i = 0; i < kHalvings && best && !isStopped_; ++i, step /= 2) {
-    Found f = forPrice(price * (1 - step));
-    if (f.peak > budget)
-      continue;
-    price *= 1 - step;
-    best.offer(std::move(f));
+// From all that is held to hardly anything. First what is held long is dear, wherever the peak
+// comes to lie; then what is held where it was: at the peak, and where that went when it was
+// lowered there.
+void PeakSearch::findPriced() {
+  constexpr double kPrices[] = {0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000}, kBiases[] = {1, 8};
+  constexpr int kMostPeaks = 3;
+  if (!priced_.empty())
+    return;
+  const size_t n = g_.numOriginal;
+  std::vector<double> shares(n, 1 / double(n));
+  auto isOver = [&] { return isStopped_ || pricedWork_ > work(kPriced); };
+  uint32_t peak = 0;
+  auto addAll = [&] {
+    int64_t least = INT64_MAX;
+    for (double bias : kBiases)
+      for (double price : kPrices) {
+        if (isOver())
+          return;
+        const uint32_t at = addForPrice(shares, price, bias);
+        if (priced_.back().peak < least)
+          peak = at;
+        least = std::min(least, priced_.back().peak);
+      }
+  };
+  addAll();
+  shares.assign(n, 0);
+  peak = addForPrice(shares, 0, 1);
+  for (int i = 0; i < kMostPeaks && shares[peak] == 0 && !isOver(); ++i) {
+    shares[peak] = 1;
+    addAll();
   }
+}
+
+// The cheapest within the budget.
+Found PeakSearch::priced(int64_t budget) {
+  findPriced();
+  Found best;
+  for (const Found &f : priced_)
+    if (f.peak <= budget)
+      best.offer(f);
   return best;
 }
 
@@ -210,10 +224,12 @@ std::vector<Found> PeakSearch::down(double share, int64_t lowestPeak) {
     return s.fits();
   };
   auto isDone = [&] { return s.work() >= until || met.back().peak <= lowestPeak || isStopped_; };
-  if (g_.hasInverses())
-    for (Found &f : pricedDown())
+  if (g_.hasInverses()) {
+    findPriced();
+    for (const Found &f : priced_)
       if (f.peak < met.back().peak)
-        met.push_back(std::move(f));
+        met.push_back(f);
+  }
   // What is far off is better reached in one go than step by step.
   const double ofBound = double(lowestPeak) / double(baselinePeak_);
   lower(ordered_, false, int64_t(double(baselinePeak_) * std::pow(ofBound, 0.75)),

@@ -38,10 +38,9 @@ private:
   std::vector<TaskId> sourceOrder() const;
   std::vector<TaskId> reordered() const;
   Found known(int64_t budget) const;
-  std::vector<double> shares(const std::vector<TaskId> &order) const;
-  Found forPrice(double price);
+  uint32_t addForPrice(const std::vector<double> &shares, double price, double bias);
+  void findPriced();
   Found priced(int64_t budget);
-  std::vector<Found> pricedDown();
   void follow(SearchState &s, double share);
 
   const Problem &p_;
@@ -54,6 +53,8 @@ private:
   std::vector<TaskId> ordered_; // the source order, or a better one of the same tasks
   bool isStopped_ = false;
   double share_ = 0, bestCost_ = 0;
+  std::vector<Found> priced_; // schedules for prices of memory; empty: not looked for yet
+  uint64_t pricedWork_ = 0;
 };
 
 } // namespace isthmus::plan

@@ -9,22 +9,23 @@ namespace {
 
 class Scheduler {
 public:
-  Scheduler(const StorageGraph &g, const std::vector<double> &shares, double pricePerByte)
-      : g_(g), derivations_(g), shares_(shares), pricePerByte_(pricePerByte),
-        usedAt_(g.storages.size(), kNever) {
+  Scheduler(const StorageGraph &g, const MemoryPrice &price)
+      : g_(g), derivations_(g), price_(price), usedAt_(g.storages.size(), kNever) {
+    terms_.bias = price.bias;
     terms_.priceAsIs = [this](StorageId s) { return priceOfHolding(s); };
     terms_.mayRun = [this](TaskId t) { return mayRun(t); };
   }
 
   PricedSchedule run(const std::vector<TaskId> &order) {
     for (size_t i = 0; i < order.size(); ++i) {
+      place_ = uint32_t(i);
       for (StorageId s : g_.tasks[order[i]].reads)
         provide(s);
       runTask(order[i]);
       isBackward_ |= g_.tasks[order[i]].isBackward;
-      now_ += shares_[i];
+      now_ += price_.shares[i];
     }
-    out_.work = derivations_.work();
+    out_.work = derivations_.work() + out_.tasks.size();
     return std::move(out_);
   }
 
@@ -37,7 +38,7 @@ private:
       return std::numeric_limits<double>::infinity();
     return g_.storages[s].lives
                ? 0
-               : pricePerByte_ * double(g_.storages[s].bytes) * (now_ - usedAt_[s]);
+               : price_.perByte * double(g_.storages[s].bytes) * (now_ - usedAt_[s]);
   }
 
   // In an order by phases, alternatives of the backward phase come after its first step.
@@ -54,6 +55,7 @@ private:
 
   void runTask(TaskId t) {
     out_.tasks.push_back(t);
+    out_.places.push_back(place_);
     for (StorageId s : g_.tasks[t].reads)
       usedAt_[s] = now_;
     for (StorageId s : g_.tasks[t].made())
@@ -63,10 +65,10 @@ private:
   const StorageGraph &g_;
   Derivations derivations_;
   Derivations::Terms terms_;
-  const std::vector<double> &shares_;
-  const double pricePerByte_;
+  const MemoryPrice &price_;
   IdVector<StorageId, double> usedAt_; // the newest instance, last; in shares of the order
   double now_ = 0;
+  uint32_t place_ = 0;
   bool isBackward_ = false; // the first backward task has run
   PricedSchedule out_;
 };
@@ -74,8 +76,8 @@ private:
 } // namespace
 
 PricedSchedule scheduleForPrice(const StorageGraph &g, const std::vector<TaskId> &order,
-                                const std::vector<double> &shares, double pricePerByte) {
-  return Scheduler(g, shares, pricePerByte).run(order);
+                                const MemoryPrice &price) {
+  return Scheduler(g, price).run(order);
 }
 
 } // namespace isthmus::plan

@@ -1,4 +1,5 @@
-"""Runs the commands of docs/tutorial.md, or another page, in order, in an empty folder, as a reader would."""
+"""Runs the commands of docs/tutorial.md, or another page, in order, in an empty folder, as a reader would; or in one that
+a program has filled with what the page speaks of."""
 
 import os
 import re
@@ -8,7 +9,7 @@ import sys
 import tempfile
 import unittest
 
-ISTHMUS, PAGE = (os.path.abspath(p) for p in sys.argv[1:3])
+ISTHMUS, PAGE, *MAKERS = (os.path.abspath(p) for p in sys.argv[1:])
 FEWEST = 10 if PAGE.endswith("tutorial.md") else 3
 
 
@@ -26,6 +27,8 @@ class Tutorial(unittest.TestCase):
             lines = list(commands(f.read()))
         self.assertGreater(len(lines), FEWEST)
         with tempfile.TemporaryDirectory() as folder:
+            for maker in MAKERS:
+                subprocess.run([sys.executable, maker], cwd=folder, check=True)
             for line, headings in lines:
                 words = shlex.split(line)
                 self.assertEqual(words[0], "isthmus", line)

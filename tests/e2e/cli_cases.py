@@ -1,8 +1,13 @@
 """Small models, and what tests do with them through the command line."""
 
+import fcntl
 import json
 import os
+import pty
 import shutil
+import struct
+import subprocess
+import termios
 
 import command
 
@@ -76,6 +81,26 @@ class Case(command.TestCase):
         names = json.loads(self.read("outputs/names.json"))
         self.assertEqual(sorted(os.listdir(self.path("outputs"))), sorted([*names, "names.json"]))
         return {name: self.read(f"outputs/{file}") for file, name in names.items()}
+
+    def on_terminal(self, *args, env, columns=80):
+        """The exit code, and what the command writes to stderr where that is a terminal so wide."""
+        primary, secondary = pty.openpty()
+        fcntl.ioctl(secondary, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+        process = subprocess.Popen([command.BINARY, *args], cwd=self.dir, stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.DEVNULL, stderr=secondary,
+                                   env={**env, **command.QUIET_THREADS})
+        os.close(secondary)
+        output = b""
+        while True:
+            try:
+                block = os.read(primary, 65536)
+            except OSError:  # all of it is closed
+                break
+            if not block:
+                break
+            output += block
+        os.close(primary)
+        return process.wait(), output
 
     def assert_same(self, a, b):
         """Two results of outputs(), bit by bit."""

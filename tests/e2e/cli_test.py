@@ -2,7 +2,6 @@
 
 import json
 import os
-import pty
 import re
 import shutil
 import signal
@@ -15,7 +14,7 @@ import onnx_file
 from cli_cases import MLP, ZOO, Case
 from command import npy, read_npy
 
-VERBS = ["opt", "run", "plan", "explain", "verify", "grad", "invert", "import", "zoo", "dot", "ops", "devices", "selftest"]
+VERBS = ["opt", "run", "train", "plan", "explain", "verify", "grad", "invert", "import", "zoo", "dot", "ops", "devices", "selftest"]
 
 class Reports(Case):
     INTEGERS = ["baseline_peak_bytes", "predicted_peak_bytes", "arena_bytes", "persistent_bytes", "output_bytes", "nodes", "clones"]
@@ -502,25 +501,6 @@ class Talk(Case):
             with self.subTest(args[0]):
                 out = self.run_ok(*args).out.decode()
                 self.assertTrue(out.startswith("isthmus 2\n") and out.endswith("\n}\n"), out[:200])
-
-    def on_terminal(self, *args, env):
-        """What the command writes to stderr where that is a terminal."""
-        primary, secondary = pty.openpty()
-        process = subprocess.Popen([command.BINARY, *args], cwd=self.dir, stdin=subprocess.DEVNULL,
-                                   stdout=subprocess.DEVNULL, stderr=secondary,
-                                   env={**env, **command.QUIET_THREADS})
-        os.close(secondary)
-        output = b""
-        while True:
-            try:
-                block = os.read(primary, 65536)
-            except OSError:  # all of it is closed
-                break
-            if not block:
-                break
-            output += block
-        os.close(primary)
-        return process.wait(), output
 
     def test_colour_on_terminals_only(self):
         env = {k: v for k, v in os.environ.items() if k != "NO_COLOR"}

@@ -8,6 +8,7 @@ import os
 
 import command
 from cli_cases import ZOO, Case
+from training import NET, examples, npz
 
 LIBRARY = os.path.abspath(
     os.environ.get("ISTHMUS_STAND_IN") or "kernels/cuda/libisthmus_cuda_stand_in.so"  # tests run in the root of the runfiles
@@ -78,6 +79,23 @@ class Runs(CudaCase):
         result = command.run("run", model, *options, *ways, "--device=cuda", cwd=self.dir, env=faults)
         self.assertEqual(result.code, 5, result)
         self.assertIn("copying to the host or back: the stand-in was told to fail a transfer", result.err)
+
+    def test_training(self):
+        """Steps of every optimizer on recorded launches, with what is carried between them, and an evaluation after each epoch."""
+        x, y = examples(48)
+        data = self.write("d.npz", npz(x_train=x, y_train=y, x_test=x, y_test=y))
+        model = self.write("net.isth", NET.format(batch=16))
+        for optimizer in ["--optimizer=sgd", "--momentum=0.9"], ["--optimizer=adam", "--clip-norm=0.5"], ["--optimizer=adamw"]:
+            with self.subTest(optimizer):
+                args = ["train", model, "--loss=cross_entropy", f"--data={data}", "--steps=9", "--report=r.json", *optimizer]
+                self.run_ok(*args)
+                want = json.loads(self.read("r.json"))
+                self.on_cuda(*args)
+                got = json.loads(self.read("r.json"))
+                for a, b in zip(got["loss"], want["loss"], strict=True):
+                    self.assertAlmostEqual(a, b, 4)
+                self.assertEqual([e["accuracy"] for e in got["evaluations"]], [e["accuracy"] for e in want["evaluations"]])
+                self.assertEqual(got["measured_peak_bytes"], got["predicted_peak_bytes"])
 
     def test_a_plan_for_a_gpu_is_told_on_a_cpu(self):
         self.on_cuda("opt", self.chain(), "--loss=mean", "--policy=memory", "-o", "out.isth")

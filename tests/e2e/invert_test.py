@@ -71,21 +71,21 @@ class Inverses(Case):
 class Plans(Inverses):
     def test_memory_does_not_grow_with_depth(self):
         peaks = {}
-        for depth in 16, 48:
+        for depth in 32, 96:
             self.flow(depth)
             r = self.report("opt", "flow.isth", QUICK, "--budget=min", ALLOW, "-o", "small.isth")
             without = self.report("opt", "flow.isth", QUICK, "--budget=min", "-o", "other.isth")
             peaks[depth] = r["predicted_peak_bytes"] - r["output_bytes"]
-            self.assertLess(r["predicted_peak_bytes"], without["predicted_peak_bytes"])
+            self.assertLess(r["predicted_peak_bytes"], 0.7 * without["predicted_peak_bytes"])
             self.assertGreater(r["inversions"], depth)
             self.assertEqual(without["inversions"], 0)
-        self.assertLess(peaks[48], 1.1 * peaks[16])
+        self.assertLess(peaks[96], 1.5 * peaks[32], "three times as deep")
 
     def test_gradients(self):
         for coupling in "additive", "affine":
-            for dtype, bound in ("f32", 1e-4), ("f64", 1e-10):
+            for dtype, bound in ("f32", 2e-3), ("f64", 1e-10):  # what rounding makes of 32 couplings
                 with self.subTest(f"{coupling} {dtype}"):
-                    self.flow(16, dtype=dtype, coupling=coupling)
+                    self.flow(32, dtype=dtype, coupling=coupling)
                     want, _ = self.gradients()
                     got, r = self.gradients("--budget=min", ALLOW, QUICK)
                     self.assertGreater(r["inversions"], 6)
@@ -106,11 +106,11 @@ class Plans(Inverses):
         self.assertLessEqual(r["recompute_overhead"], without["recompute_overhead"] + 1e-9)
 
     def test_the_rewritten_graph_is_a_graph(self):
-        self.flow(4, coupling="affine")
+        self.flow(24, coupling="affine")
         self.run_ok("opt", "flow.isth", QUICK, "--budget=min", ALLOW, "-o", "small.isth", "--dot=small.dot")
         text = self.read("small.isth").decode()
         self.assertIn("from(restores(", text)
-        self.assertIn("rebuilt by an inverse", self.read("small.dot").decode())
+        self.assertTrue(b"rebuilt by an inverse" in self.read("small.dot"), "the legend")
         # It is verified within the error, and by none at all it is not.
         self.assertIn("depend on inverses", self.run_ok("verify", "flow.isth", "small.isth").err)
         refused = command.run("verify", "flow.isth", "small.isth", "--max-inverse-error=0", cwd=self.dir)
@@ -126,7 +126,7 @@ class Plans(Inverses):
         self.assertEqual(text.count("restores("), self.read("again.isth").decode().count("restores("))
 
     def test_explain(self):
-        self.flow(16)
+        self.flow(32)
         told = json.loads(self.run_ok("explain", "flow.isth", QUICK, "--budget=min", ALLOW, "--json", "--top=100").out)
         self.assertGreater(told["totals"]["rebuilt"]["tensors"], 0)
         self.assertGreater(sum(t["rebuildings"] for t in told["tensors"]), 0)

@@ -35,6 +35,8 @@
 #include "passes/simplify/dce.h"
 #include "passes/simplify/drawn_masks.h"
 #include "passes/simplify/joined_slices.h"
+#include "passes/train/evaluation.h"
+#include "passes/train/updates.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/FileSystem.h"
@@ -213,6 +215,30 @@ llvm::Expected<Graph> bySchedule(Run &r) {
   return rematerialize(r.graph, p, s);
 }
 
+llvm::Expected<Graph> updatesOn(Run &r) {
+  OptimizerOptions o;
+  auto name = r.options.need("optimizer");
+  if (!name)
+    return name.takeError();
+  o.kind = *parseOptimizer(*name);
+  auto takeNumber = [&](const char *option, double otherwise) {
+    auto text = r.options.take(option);
+    return text ? std::atof(text->c_str()) : otherwise;
+  };
+  o.momentum = takeNumber("momentum", 0);
+  o.weightDecay = takeNumber("weight-decay", 0);
+  if (double norm = takeNumber("clip-norm", 0); norm > 0)
+    o.clipNorm = norm;
+  auto updated = withUpdates(r.graph, o);
+  if (!updated)
+    return updated.takeError();
+  r.notes.push_back(llvm::formatv("{0} parameters, {1} bytes of gradients, {2} of state; %{3}",
+                                  updated->parameters, updated->gradientBytes,
+                                  updated->optimizerBytes, updated->graph.valueName(updated->rate))
+                        .str());
+  return updated->graph;
+}
+
 llvm::Expected<Graph> inverse(Run &r) {
   auto ys = r.options.need("ys"), xs = r.options.need("xs");
   if (!ys || !xs)
@@ -226,6 +252,13 @@ const std::map<std::string, Pass> kPasses = {
     {"idle-drops", [](Run &r) -> llvm::Expected<Graph> { return withoutIdleDrops(r.graph); }},
     {"training-step", stepOf},
     {"gradients", gradientsOf},
+    {"updates", updatesOn},
+    {"evaluation",
+     [](Run &r) -> llvm::Expected<Graph> {
+       return evaluationOf(r.graph, r.options.take("mode") == "as-written"
+                                        ? EvaluationMode::AsWritten
+                                        : EvaluationMode::Inference);
+     }},
     {"dead-code", [](Run &r) -> llvm::Expected<Graph> { return withoutDeadNodes(r.graph); }},
     {"drawn-masks", [](Run &r) -> llvm::Expected<Graph> { return withoutDrawnMasks(r.graph); }},
     {"joined-slices", [](Run &r) -> llvm::Expected<Graph> { return withJoinedSlices(r.graph); }},

@@ -2,10 +2,12 @@
 
 #include "tools/cli/exit.h"
 
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/raw_ostream.h"
 #include <cerrno>
 #include <cstdlib>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 namespace isthmus {
@@ -14,6 +16,12 @@ bool isTerminal() { return isatty(STDERR_FILENO) != 0; }
 bool wantsColour() {
   const char *no = std::getenv("NO_COLOR");
   return isTerminal() && !(no && *no);
+}
+
+size_t terminalColumns() {
+  constexpr size_t kUsual = 80;
+  struct winsize size = {};
+  return ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : kUsual;
 }
 } // namespace
 
@@ -89,7 +97,7 @@ ProgressBar::ProgressBar(std::string what, size_t total)
 
 ProgressBar::~ProgressBar() { Console::get().clearBar(); }
 
-void ProgressBar::at(size_t done) {
+void ProgressBar::at(size_t done, llvm::ArrayRef<std::string> details) {
   Console &console = Console::get();
   bool plain = console.progress_ == Progress::Plain;
   if (console.progress_ == Progress::None || (!plain && (!isTerminal() || std::getenv("NO_COLOR"))))
@@ -100,16 +108,32 @@ void ProgressBar::at(size_t done) {
     return;
   last_ = now;
   unsigned percent = total_ ? static_cast<unsigned>(100 * done / total_) : 100;
-  std::string elapsed = secondsText(std::chrono::duration<double>(now - start_).count());
+  std::vector<std::string> parts(details.begin(), details.end());
+  parts.push_back(secondsText(std::chrono::duration<double>(now - start_).count()));
   if (plain) {
-    talk(llvm::formatv("{0}: {1} of {2} ({3} %), {4}\n", what_, done, total_, percent, elapsed)
+    talk(llvm::formatv("{0}: {1} of {2} ({3} %), {4}\n", what_, done, total_, percent,
+                       llvm::join(parts, ", "))
              .str());
     return;
   }
-  std::string bar(percent * 30 / 100, '#');
-  bar.resize(30, '.');
-  talk(llvm::formatv("\r\033[K{0} [{1}] {2} %  {3}", what_, bar, percent, elapsed).str());
+  talk("\r\033[K" + barText(percent, parts));
   console.barShown_ = true;
+}
+
+std::string ProgressBar::barText(unsigned percent, llvm::ArrayRef<std::string> details) const {
+  constexpr size_t kBar = 30, kLeastBar = 8;
+  const size_t columns = terminalColumns() - 1; // the cursor stands behind the text
+  std::string text = llvm::formatv(" {0} %", percent).str();
+  for (const std::string &part : details)
+    if (what_.size() + text.size() + part.size() + 2 <= columns)
+      text += "  " + part;
+  const size_t left = columns - std::min(columns, what_.size() + text.size() + 3); // " [" and "]"
+  if (left < kLeastBar)
+    return (what_ + text).substr(0, columns);
+  const size_t width = std::min(left, kBar);
+  std::string bar(percent * width / 100, '#');
+  bar.resize(width, '.');
+  return what_ + " [" + bar + "]" + text;
 }
 
 } // namespace isthmus

@@ -4,6 +4,7 @@
 
 #include "ir/diagnostics.h"
 #include "ir/units.h"
+#include "llvm/ADT/ArrayRef.h"
 #include <chrono>
 #include <set>
 #include <string>
@@ -22,7 +23,7 @@ public:
   void setProgress(Progress p) { progress_ = p; }
   void setQuiet(bool quiet) { quiet_ = quiet; } // notes are not printed
 
-  void note(const Remark &remark); // the same once; remedies as flags
+  void note(const Remark &remark);    // the same once; remedies as flags
   void line(const std::string &text); // as it is
   // Prints the error and gives the exit code that it stands for.
   int report(llvm::Error e);
@@ -37,15 +38,18 @@ private:
   std::set<std::string> told_; // notes
 };
 
-// A bar for work of a known length; shown on a terminal, or with --progress=plain as a line every
-// few seconds. Quick work shows nothing.
+// A bar for work of a known length; shown on a terminal, on one line of it however narrow that is,
+// or with --progress=plain as a line every few seconds. Quick work shows nothing.
 class ProgressBar {
 public:
   ProgressBar(std::string what, size_t total);
   ~ProgressBar();
-  void at(size_t done);
+  // `details`, the most telling first, follow as far as there is room.
+  void at(size_t done, llvm::ArrayRef<std::string> details = {});
 
 private:
+  std::string barText(unsigned percent, llvm::ArrayRef<std::string> details) const;
+
   std::string what_;
   size_t total_;
   std::chrono::steady_clock::time_point start_, last_;

@@ -78,21 +78,6 @@ Tensor inPrecision(Tensor t, DType to) {
   return filled(Type(to, t.type.dims), [&](int64_t i) { return double(t.as<float>()[i]); });
 }
 
-// An index out of range would make NaNs.
-llvm::Error checkIndices(const Graph &g, const Input &input, const Tensor &t) {
-  if (isFloat(t.type.dtype))
-    return llvm::Error::success();
-  for (const IndexReader &reader : indexReaders(g, input.value))
-    for (int64_t i = 0, n = t.type.elements(); i < n; ++i)
-      if (int64_t index = elementAsInt(t, i); !reader.takes(index))
-        return makeError(
-            "input '%{0}' is read by '{1}' as {2} below {3}, and its element {4} is {5}",
-            g.valueName(input.value), reader.call.op->name,
-            reader.call.op->takesIndex ? "a label from 0 on and" : "an index", reader.bound, i,
-            index);
-  return llvm::Error::success();
-}
-
 } // namespace
 
 llvm::Expected<Tensor> defaultInput(const Graph &g, const Input &input, uint64_t seed) {
@@ -131,6 +116,20 @@ llvm::Expected<Tensor> defaultInput(const Graph &g, const Input &input, uint64_t
                   : bound == INT64_MAX      ? 256
                                             : std::max<int64_t>(bound, 1);
   return filled(type, [&](int64_t i) { return double(draws.bits(i) % uint64_t(limit)); });
+}
+
+llvm::Error checkIndices(const Graph &g, const Input &input, const Tensor &t) {
+  if (isFloat(t.type.dtype))
+    return llvm::Error::success();
+  for (const IndexReader &reader : indexReaders(g, input.value))
+    for (int64_t i = 0, n = t.type.elements(); i < n; ++i)
+      if (int64_t index = elementAsInt(t, i); !reader.takes(index))
+        return makeError(
+            "input '%{0}' is read by '{1}' as {2} below {3}, and its element {4} is {5}",
+            g.valueName(input.value), reader.call.op->name,
+            reader.call.op->takesIndex ? "a label from 0 on and" : "an index", reader.bound, i,
+            index);
+  return llvm::Error::success();
 }
 
 llvm::Expected<Tensor> givenInput(const Graph &g, const Input &input, Tensor given) {

@@ -16,4 +16,8 @@ llvm::Expected<Tensor> defaultInput(const Graph &g, const Input &input, uint64_t
 // floats. Errors: another type, an index out of the range that its readers allow.
 llvm::Expected<Tensor> givenInput(const Graph &g, const Input &input, Tensor given);
 
+// That every element of `t`, integers for the input, may be read as its readers do: an index out of
+// range would make NaNs.
+llvm::Error checkIndices(const Graph &g, const Input &input, const Tensor &t);
+
 } // namespace isthmus

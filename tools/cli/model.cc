@@ -7,6 +7,7 @@
 #include "passes/simplify/dce.h"
 #include "tools/cli/compiled.h"
 #include "tools/cli/exit.h"
+#include "tools/cli/parameters.h"
 
 namespace isthmus {
 namespace {
@@ -50,6 +51,7 @@ llvm::Expected<Graph> loadModel(const ModelOptions &o, CommandPaths &paths,
                      o.model);
   for (const auto &[name, each] : given)
     paths.reads("--inputs", each.from);
+  paths.reads("--load", o.load);
   auto g = isOnnx ? readOnnx(o, paths, given) : loadIsth(o.model, outsideOf(o));
   if (!g)
     return g.takeError();
@@ -64,6 +66,8 @@ llvm::Expected<Graph> loadModel(const ModelOptions &o, CommandPaths &paths,
     return usageError("--dim binds symbolic sizes of .onnx files; those of an .isth are constant");
   if (llvm::Error e = verify(*g))
     return e;
+  if (!o.load.empty())
+    return withParameters(*g, o.load);
   return g;
 }
 

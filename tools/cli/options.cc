@@ -74,6 +74,10 @@ void addModelOptions(CLI::App &verb, ModelOptions &o) {
                 "a folder with NAME.npy for graph inputs and parameters: what a run is fed, the "
                 "rest being drawn, and what decides sizes that an .onnx leaves to the run")
       ->group(group);
+  addPathOption(verb, "--load", o.load,
+                "a .safetensors file with the model's parameters and running averages, as `train "
+                "--save` writes it, in place of those that the model has")
+      ->group(group);
   verb.add_option("--dim", o.dims, "size of a symbolic dimension, as N=8; repeatable")
       ->group(group)
       ->take_all()

@@ -27,6 +27,7 @@ struct ModelOptions {
   std::optional<int64_t> ignoreIndex; // a label that does not count
   std::string wrt;                    // empty: params
   std::string inputs;                 // a folder; empty: none
+  std::string load;                   // a file with parameters; empty: none
   std::vector<std::string> dims;
   std::vector<std::string> ties; // "A,B"
   std::string untie;             // names, comma between

@@ -2,14 +2,13 @@
 
 #include "ir/file.h"
 #include "passes/compile/figures_json.h"
-#include "tools/cli/compiled.h"
+#include "tools/cli/report_json.h"
 
 namespace isthmus {
-namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json numbers(const std::vector<double> &list) {
+Json jsonNumbers(const std::vector<double> &list) {
   if (list.empty())
     return nullptr;
   Json out = Json::array();
@@ -18,13 +17,13 @@ Json numbers(const std::vector<double> &list) {
   return out;
 }
 
-Json asJson(const Report &r) {
+Json reportJson(const Report &r) {
   Json j = figuresJson(r);
   j["measured_peak_bytes"] =
       r.measuredPeakBytes.empty() ? Json() : Json(r.measuredPeakBytes.front());
   j["device_memory_bytes"] = r.deviceMemoryBytes ? Json(*r.deviceMemoryBytes) : Json();
-  j["step_seconds"] = numbers(r.stepSeconds);
-  j["loss"] = numbers(r.loss);
+  j["step_seconds"] = jsonNumbers(r.stepSeconds);
+  j["loss"] = jsonNumbers(r.loss);
   j["kernels"] = r.kernels.empty() ? Json() : Json(r.kernels);
   j["substitute_kernels"] = r.substituteKernels ? Json(*r.substituteKernels) : Json();
   j["device_notes"] = r.deviceNotes;
@@ -34,12 +33,10 @@ Json asJson(const Report &r) {
   return j;
 }
 
-} // namespace
-
 llvm::Error writeReport(const Report &r, const std::string &path) {
   if (path.empty())
     return llvm::Error::success();
-  return writeFileAtomically(path, jsonText(asJson(r), 2) + "\n");
+  return writeFileAtomically(path, jsonText(reportJson(r), 2) + "\n");
 }
 
 } // namespace isthmus

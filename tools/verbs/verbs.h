@@ -5,7 +5,7 @@
 
 namespace isthmus {
 
-extern const Verb kOpt, kRun, kPlan, kExplain, kVerify, kGrad, kInvert, kImport, kZoo, kDot, kOps,
-    kDevices, kSelftest;
+extern const Verb kOpt, kRun, kTrain, kPlan, kExplain, kVerify, kGrad, kInvert, kImport, kZoo, kDot,
+    kOps, kDevices, kSelftest;
 
 } // namespace isthmus

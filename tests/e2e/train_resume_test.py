@@ -1,0 +1,132 @@
+"""Checkpoints of training: a run that was stopped, at whatever moment, goes on to the bits of one that never was."""
+
+import os
+import signal
+
+import command
+from training import TrainCase, tensors
+
+FULL = bool(os.environ.get("ISTHMUS_FULL"))
+
+
+class Resume(TrainCase):
+    def run_of(self, *more):
+        return [self.net(), "--loss=cross_entropy", f"--data={self.data()}", "--threads=1", "--seed=3", *more]
+
+    def saved(self, name, *args):
+        self.run_ok("train", *args, f"--save={name}")
+        return self.read(name)
+
+    def test_goes_on(self):
+        """In the middle of an epoch and at its end, with every optimizer."""
+        for optimizer in ["sgd", "--momentum=0.9"], ["adam"], ["adamw", "--clip-norm=0.5"]:
+            run = self.run_of("--lr=0.01", f"--optimizer={optimizer[0]}", *optimizer[1:])
+            want = self.saved("whole.safetensors", *run, "--steps=20")
+            for stop in 1, 6, 13:
+                with self.subTest(optimizer=optimizer, stop=stop):
+                    self.saved("part.safetensors", *run, f"--steps={stop}")
+                    got = self.saved("rest.safetensors", *[a for a in run if a != "--seed=3"], "--steps=20",
+                                     "--resume=part.safetensors")
+                    self.assertEqual(got, want)
+
+    def test_schedule_and_memory_do_not_matter(self):
+        """The rate is a function of the step, and a plan is no part of the state."""
+        run = self.run_of("--schedule=cosine", "--warmup=4", "--steps=20")
+        want = self.saved("whole.safetensors", *run)
+        process = self.start(*run, "--save=part.safetensors", "--save-every=1")
+        self.wait_for("part.safetensors", process)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        self.assertEqual(self.saved("part.safetensors", *run, "--resume=part.safetensors", "--memory=sqrt"), want)
+
+    def test_with_inverses(self):
+        """What is rebuilt is rounded, and is so in the same way after the stop: the plan is of the first step's examples."""
+        run = [*self.flow(), "--threads=1", "--memory=constant", "--effort=0.5", "--precision=f32"]
+        want = self.saved("whole.safetensors", *run, "--steps=12")
+        self.saved("part.safetensors", *run, "--steps=7")
+        self.assertEqual(self.saved("rest.safetensors", *run, "--steps=12", "--resume=part.safetensors"), want)
+
+    def test_what_is_saved(self):
+        self.saved("w.safetensors", *self.run_of("--steps=8"))
+        found, metadata = tensors(self.read("w.safetensors"))
+        parameters = {"w1", "b1", "scale", "shift", "w2"}
+        self.assertEqual(set(found), parameters | {"mean", "var", "optimizer.step"} |
+                         {f"optimizer.{s}.{p}" for s in ("mean", "square") for p in parameters})
+        self.assertEqual(found["optimizer.step"][2], (8).to_bytes(8, "little"))
+        want = {"step": "8", "epoch": "1", "position": "32", "seed": "3", "examples": "100", "batch": "16", "optimizer": "adam"}
+        self.assertEqual({k: metadata.get(f"isthmus.{k}") for k in want}, want)
+
+    def test_killed(self):
+        kills, steps = (100, 4000) if FULL else (6, 300)
+        run = self.run_of("--lr=0.01")
+        want = self.saved("whole.safetensors", *run, f"--steps={steps}")
+        got, killed = self.kill_and_resume(kills, run, steps)
+        print(f"    {killed} of {kills} kills came before the end")
+        self.assertGreater(killed, kills // 2)
+        self.assertEqual(got, want)
+
+    def test_interrupt_saves(self):
+        """The last whole step, and exit code 130; also where the file would come at the end alone."""
+        for often in "--save-every=1", "--save-every=100000":
+            with self.subTest(often):
+                run = self.run_of("--lr=0.01")
+                process = self.start(*run, "--steps=100000", "--save=part.safetensors", often, "--progress=plain")
+                if often == "--save-every=1":
+                    self.wait_for("part.safetensors", process)
+                else:
+                    process.stderr.readline()  # a note
+                    process.stderr.readline()
+                    process.stderr.readline()  # epoch 1: it is running
+                process.send_signal(signal.SIGINT)
+                said = process.stderr.read().decode()
+                self.assertEqual(process.wait(), 130, said)
+                step = int(tensors(self.read("part.safetensors"))[1]["isthmus.step"])
+                self.assertGreater(step, 0)
+                self.assertIn(f"interrupted after step {step} of 100000; --resume=part.safetensors goes on from there", said)
+                want = self.saved("whole.safetensors", *run, f"--steps={step + 5}")
+                self.assertEqual(self.saved("rest.safetensors", *run, f"--steps={step + 5}", "--resume=part.safetensors"), want)
+                os.remove(self.path("part.safetensors"))
+
+    def test_nothing_left(self):
+        run = self.run_of("--steps=4")
+        want = self.saved("w.safetensors", *run)
+        self.assertEqual(self.saved("again.safetensors", *run, "--resume=w.safetensors"), want)
+
+    def test_of_another_run(self):
+        """What it was, what it is, and exit code 1 (2 for what was typed)."""
+        run = self.run_of("--steps=4")
+        self.saved("w.safetensors", *run)
+        resume = "--resume=w.safetensors"
+        for change, words, code in ((run + ["--optimizer=sgd"], "--optimizer adam, and this run has sgd", 1),
+                                    ([a.replace("=3", "=4") for a in run], "--seed=4 is not that of", 2)):
+            with self.subTest(words):
+                result = command.run("train", *change, resume, cwd=self.dir)
+                self.assertEqual((result.code, words in result.err), (code, True), result)
+        result = command.run("train", self.net(batch=10), "--loss=cross_entropy", "--data=data.npz", resume, cwd=self.dir)
+        self.assertEqual(result.code, 1, result)
+        self.assertIn("a batch of 16, and this run has 10", result.err)
+        self.data(count=99)
+        result = command.run("train", *run[:2], "--data=data.npz", resume, cwd=self.dir)
+        self.assertIn("examples: 100, and this run has 99", self.read_error(result))
+
+    def read_error(self, result):
+        self.assertEqual(result.code, 1, result)
+        return result.err
+
+    def test_of_no_checkpoint(self):
+        run = self.run_of("--steps=4")
+        self.saved("w.safetensors", *run)
+        whole = self.read("w.safetensors")
+        for name, content in ("short", whole[:-1]), ("empty", b""), ("text", b"hello"):
+            with self.subTest(name):
+                self.write("bad.safetensors", content)
+                self.read_error(command.run("train", *run, "--resume=bad.safetensors", cwd=self.dir))
+        self.read_error(command.run("train", *run, "--resume=none.safetensors", cwd=self.dir))
+        with self.subTest("metadata that contradict each other"):
+            self.write("bad.safetensors", whole.replace(b'"isthmus.epoch":"0"', b'"isthmus.epoch":"7"'))
+            self.assertIn("is not where its metadata says",
+                          self.read_error(command.run("train", *run, "--resume=bad.safetensors", cwd=self.dir)))
+
+
+if __name__ == "__main__":
+    command.main()

@@ -1,0 +1,128 @@
+#include "tools/train/checkpoint.h"
+
+#include "ir/element.h"
+#include "llvm/ADT/StringSet.h"
+#include <cmath>
+
+namespace isthmus {
+namespace {
+
+// Keys of the file's metadata.
+constexpr const char *kStep = "isthmus.step", *kEpoch = "isthmus.epoch",
+                     *kPosition = "isthmus.position", *kSeed = "isthmus.seed",
+                     *kExamples = "isthmus.examples", *kBatch = "isthmus.batch",
+                     *kOptimizer = "isthmus.optimizer";
+
+std::vector<ValueId> carriedBy(const Graph &g) {
+  std::vector<ValueId> out;
+  for (const Input &input : g.inputs())
+    if (input.kind == InputKind::Param || input.kind == InputKind::State)
+      out.push_back(input.value);
+  return out;
+}
+
+bool isFinite(const Tensor &t) {
+  for (int64_t i = 0, n = t.type.elements(); i < n; ++i)
+    if (!std::isfinite(elementAsDouble(t, i)))
+      return false;
+  return true;
+}
+
+template <typename Number>
+llvm::Error readNumber(const Safetensors &file, llvm::StringRef path, const char *key,
+                       Number &number) {
+  auto it = file.metadata().find(key);
+  if (it == file.metadata().end() || llvm::StringRef(it->second).getAsInteger(10, number))
+    return makeError("{0}: expected a file that `train --save` wrote, and its metadata has no "
+                     "number '{1}'",
+                     path, key);
+  return llvm::Error::success();
+}
+
+llvm::Error differs(llvm::StringRef path, const char *what, const std::string &was,
+                    const std::string &now) {
+  return makeError("{0}: it was saved with {1} {2}, and this run has {3}; a run that goes on needs "
+                   "the same",
+                   path, what, was, now);
+}
+
+} // namespace
+
+bool isCheckpoint(const Safetensors &file) { return file.metadata().count(kStep) > 0; }
+
+llvm::Error saveCheckpoint(const std::string &path, const Graph &g, Executor &e,
+                           const RunState &state) {
+  std::vector<NamedTensor> tensors;
+  for (ValueId v : carriedBy(g)) {
+    auto t = e.fetch(v);
+    if (!t)
+      return t.takeError();
+    if (isFloat(t->type.dtype) && !isFinite(*t))
+      return makeError("after step {0} '%{1}' is not finite, so nothing is saved: the optimizer "
+                       "diverged; give a smaller --lr, or --clip-norm",
+                       state.step, g.valueName(v));
+    tensors.push_back({g.valueName(v).str(), std::move(*t)});
+  }
+  return writeSafetensors(path, tensors,
+                          {{kStep, std::to_string(state.step)},
+                           {kEpoch, std::to_string(state.epoch)},
+                           {kPosition, std::to_string(state.position)},
+                           {kSeed, std::to_string(state.seed)},
+                           {kExamples, std::to_string(state.examples)},
+                           {kBatch, std::to_string(state.batch)},
+                           {kOptimizer, state.optimizer}});
+}
+
+llvm::Expected<RunState> readCheckpoint(const std::string &path) {
+  auto file = Safetensors::open(path);
+  if (!file)
+    return file.takeError();
+  RunState s;
+  for (auto [key, number] :
+       {std::pair(kStep, &s.step), std::pair(kEpoch, &s.epoch), std::pair(kPosition, &s.position),
+        std::pair(kExamples, &s.examples), std::pair(kBatch, &s.batch)})
+    if (llvm::Error e = readNumber(*file, path, key, *number))
+      return e;
+  if (llvm::Error e = readNumber(*file, path, kSeed, s.seed))
+    return e;
+  if (auto it = file->metadata().find(kOptimizer); it != file->metadata().end())
+    s.optimizer = it->second;
+  return s;
+}
+
+llvm::Error checkGoesOn(const std::string &path, const RunState &saved, const RunState &now) {
+  if (saved.optimizer != now.optimizer)
+    return differs(path, "--optimizer", saved.optimizer, now.optimizer);
+  if (saved.examples != now.examples)
+    return differs(path, "examples:", std::to_string(saved.examples), std::to_string(now.examples));
+  if (saved.batch != now.batch)
+    return differs(path, "a batch of", std::to_string(saved.batch), std::to_string(now.batch));
+  const int64_t each = now.examples / now.batch;
+  if (saved.step < 0 || saved.epoch != saved.step / each ||
+      saved.position != saved.step % each * now.batch)
+    return makeError("{0}: step {1} of {2} a epoch is not where its metadata says, epoch {3} and "
+                     "example {4}",
+                     path, saved.step, each, saved.epoch, saved.position);
+  return llvm::Error::success();
+}
+
+llvm::Error restore(const std::string &path, const Graph &g, Executor &e) {
+  auto file = Safetensors::open(path);
+  if (!file)
+    return file.takeError();
+  llvm::StringSet<> taken;
+  for (ValueId v : carriedBy(g)) {
+    auto t = file->find(g.valueName(v));
+    if (!t)
+      return addNote(t.takeError(), "it is none of this model and optimizer");
+    if (llvm::Error failed = e.feed(v, *t))
+      return locate(std::move(failed), path);
+    taken.insert(g.valueName(v));
+  }
+  for (const Safetensors::Entry &entry : file->entries())
+    if (!taken.count(entry.name))
+      return makeError("{0}: '{1}' is none of this model and optimizer", path, entry.name);
+  return llvm::Error::success();
+}
+
+} // namespace isthmus

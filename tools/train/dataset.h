@@ -1,0 +1,74 @@
+// The examples of a run: arrays of an .npz file for the inputs of a graph.
+#pragma once
+
+#include "ir/safetensors.h"
+#include "runtime/executor.h"
+#include "tools/cli/feeds.h"
+#include "tools/cli/npz.h"
+
+namespace isthmus {
+
+// Which arrays of a file are meant. For the input `x`, the graph's first, and its labels: `x`,
+// `x_train` and `y_train`; `x_test` and `y_test`; or in a file of its own either.
+enum class Split : uint8_t { Train, Test, Own };
+
+struct DataOptions {
+  uint64_t seed = 0;
+  // The first input has whole numbers from 0 on and below this, and is fed (number + noise) /
+  // levels - 1/2, with uniform noise in [0, 1): likelihoods of densities are then bounds of those
+  // of the numbers (Theis et al. 2016). 0: it is fed as it is.
+  int64_t levels = 0;
+};
+
+class Dataset {
+public:
+  // Whether the file has an array for the first input.
+  static bool isIn(const Npz &file, const Graph &g, Split split);
+  // For each input that is fed at every step, but for those that are `given` once and for all.
+  // Errors: an input without an array; one of another shape or of a type that does not convert;
+  // labels and levels out of range; too few examples for a batch.
+  static llvm::Expected<Dataset> of(const Npz &file, const Graph &g, Split split,
+                                    const GivenInputs &given, const DataOptions &o);
+
+  int64_t examples() const { return examples_; }
+  int64_t batch() const { return batch_; }
+  int64_t elementsOfExample() const; // of the first input
+  int64_t wholeBatches() const { return examples_ / batch_; }
+
+  // These examples, a batch of them, as the inputs take them, by the inputs' names. The noise is a
+  // function of the seed and `draw`.
+  std::vector<NamedTensor> batchOf(llvm::ArrayRef<int64_t> examples, uint64_t draw) const;
+  // Feeds them to `e`, which runs `g`.
+  llvm::Error feed(Executor &e, const Graph &g, llvm::ArrayRef<int64_t> examples,
+                   uint64_t draw) const;
+
+private:
+  struct Array {
+    std::string input; // its name
+    Type type;         // the input's
+    Tensor data;       // all examples
+    std::string name;  // in the file
+  };
+  llvm::Error add(const Npz &file, const Graph &g, const Input &input, const std::string &array);
+  llvm::Error checkFits(const std::string &path, const Array &a) const;
+  llvm::Error checkLevels(const std::string &path) const;
+  Tensor batchOf(const Array &a, llvm::ArrayRef<int64_t> examples, uint64_t draw) const;
+
+  DataOptions o_;
+  std::vector<Array> arrays_;
+  int64_t examples_ = 0, batch_ = 0;
+};
+
+// The order of the examples in each epoch: drawn from the seed and the number of the epoch.
+class Shuffle {
+public:
+  Shuffle(uint64_t seed, int64_t examples) : seed_(seed), order_(size_t(examples)) {}
+  llvm::ArrayRef<int64_t> epoch(int64_t number);
+
+private:
+  uint64_t seed_;
+  int64_t drawn_ = -1; // the epoch that `order_` is of
+  std::vector<int64_t> order_;
+};
+
+} // namespace isthmus

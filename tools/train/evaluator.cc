@@ -1,0 +1,153 @@
+#include "tools/train/evaluator.h"
+
+#include "ir/element.h"
+#include "ir/storage.h"
+#include "passes/checkpoint/bottlenecks.h"
+#include "llvm/ADT/STLExtras.h"
+#include <cmath>
+#include <numeric>
+
+namespace isthmus {
+namespace {
+
+// Elements before, of, and after an axis.
+struct Split3 {
+  int64_t outer = 1, size = 1, inner = 1;
+};
+Split3 splitAt(const Type &t, int64_t axis) {
+  Split3 s;
+  for (int64_t i = 0; i < t.rank(); ++i)
+    (i < axis ? s.outer : i == axis ? s.size : s.inner) *= t.dims[size_t(i)];
+  return s;
+}
+
+int64_t bestClass(const Tensor &scores, const Split3 &s, int64_t outer, int64_t inner) {
+  int64_t best = 0;
+  double most = -INFINITY;
+  for (int64_t k = 0; k < s.size; ++k)
+    if (double v = elementAsDouble(scores, (outer * s.size + k) * s.inner + inner); v > most) {
+      most = v;
+      best = k;
+    }
+  return best;
+}
+
+} // namespace
+
+double bitsPerDimension(double nats, int64_t elements, int64_t levels) {
+  return nats / (double(elements) * std::log(2.0)) + std::log2(double(levels));
+}
+
+// The first node that reads labels, of which its row knows which are classes.
+std::optional<Evaluator::Scored> Evaluator::findScored(const Graph &g) {
+  const std::vector<ValueId> roots = storageRoots(g);
+  for (uint32_t i = 0; i < g.numNodes(); ++i) {
+    const Node &n = g.node(NodeId(i));
+    const Attr *axis = n.attrs.find("axis");
+    if (!n.op->takesIndex || !axis || n.operands.size() < 2)
+      continue;
+    ValueId scores = n.operands[0], labels = roots[n.operands[1].index];
+    const int64_t rank = g.type(scores).rank(), at = std::get<int64_t>(*axis);
+    if (g.inputOf(labels) && isFloat(g.type(scores).dtype))
+      return Scored{scores, labels, at < 0 ? at + rank : at};
+  }
+  return std::nullopt;
+}
+
+llvm::Expected<std::unique_ptr<Evaluator>> Evaluator::create(Graph forward, CompileOptions o,
+                                                             const GivenInputs &given, Dataset data,
+                                                             int64_t levels, Device &device) {
+  std::unique_ptr<Evaluator> e(new Evaluator(std::move(data), levels, device));
+  if (auto scored = findScored(forward);
+      scored && !llvm::is_contained(forward.outputs(), scored->scores))
+    forward.addOutput(scored->scores);
+  o.plan = AsItIs();
+  o.memoryLimitBytes.reset();
+  e->seed_ = o.seed;
+  auto c = compile(std::move(forward), o, device.target());
+  if (!c)
+    return c.takeError();
+  e->c_ = std::move(*c);
+  e->scored_ = findScored(e->c_.graph);
+  if (e->scored_ && !llvm::is_contained(e->c_.graph.outputs(), e->scored_->scores))
+    e->scored_.reset(); // another form of them, by the layout that suits the device
+  auto inputs = makeInputs(e->c_.graph, given, o.seed);
+  if (!inputs)
+    return inputs.takeError();
+  e->inputs_ = std::move(*inputs);
+  return e;
+}
+
+// What is learned and carried from `from`, and the rest as it stays.
+llvm::Error Evaluator::feedCarried(Executor &to, Executor &from, const Graph &g) const {
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    const Input &input = c_.graph.inputs()[i];
+    const ValueId trained = g.find(c_.graph.valueName(input.value));
+    const bool isCarried = input.kind == InputKind::Param || input.kind == InputKind::State;
+    auto t = isCarried && trained ? from.fetch(trained) : llvm::Expected<Tensor>(inputs_[i]);
+    if (!t)
+      return t.takeError();
+    if (llvm::Error e = to.feed(input.value, *t))
+      return e;
+  }
+  return llvm::Error::success();
+}
+
+// Among the labels of the first `examples` of a batch.
+llvm::Expected<int64_t> Evaluator::countRight(Executor &e, int64_t examples) const {
+  auto scores = e.fetch(scored_->scores), labels = e.fetch(scored_->labels);
+  if (!scores || !labels)
+    return llvm::joinErrors(scores.takeError(), labels.takeError());
+  const Split3 s = splitAt(scores->type, scored_->axis);
+  const int64_t count = labels->type.elements() / data_.batch() * examples;
+  int64_t right = 0;
+  for (int64_t i = 0; i < count; ++i)
+    right += bestClass(*scores, s, i / s.inner, i % s.inner) == elementAsInt(*labels, i);
+  return right;
+}
+
+llvm::Expected<Evaluation> Evaluator::run(Executor &trained, const Graph &g) const {
+  auto e = Executor::create(c_.graph, c_.layout, device_);
+  if (!e)
+    return e.takeError();
+  if (llvm::Error failed = feedCarried(**e, trained, g))
+    return failed;
+  const ValueId loss = lossOf(c_.graph);
+  const int64_t n = data_.examples(), size = data_.batch();
+  double total = 0;
+  int64_t right = 0, labels = 0;
+  std::vector<int64_t> batch(static_cast<size_t>(size));
+  for (int64_t first = 0; first < n; first += size) {
+    const int64_t own = std::min(size, n - first); // others fill the last batch
+    for (int64_t i = 0; i < size; ++i)
+      batch[size_t(i)] = (first + i) % n;
+    if (llvm::Error failed = data_.feed(**e, c_.graph, batch, uint64_t(~first)))
+      return failed;
+    if (llvm::Error failed = (*e)->step({seed_, uint64_t(first)}))
+      return failed;
+    if (scored_) {
+      auto found = countRight(**e, own);
+      if (!found)
+        return found.takeError();
+      right += *found;
+      labels += c_.graph.type(scored_->labels).elements() / size * own;
+    }
+    if (!loss || own < size)
+      continue;
+    auto value = (*e)->fetch(loss);
+    if (!value)
+      return value.takeError();
+    for (int64_t i = 0; i < value->type.elements(); ++i)
+      total += elementAsDouble(*value, i);
+  }
+  Evaluation out;
+  if (loss)
+    out.loss = total / double(data_.wholeBatches());
+  if (labels > 0)
+    out.accuracy = double(right) / double(labels);
+  if (loss && levels_ > 0)
+    out.bitsPerDimension = bitsPerDimension(*out.loss, data_.elementsOfExample(), levels_);
+  return out;
+}
+
+} // namespace isthmus

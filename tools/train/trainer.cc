@@ -1,0 +1,152 @@
+#include "tools/train/trainer.h"
+
+#include "ir/element.h"
+#include "passes/checkpoint/bottlenecks.h"
+#include <chrono>
+#include <cmath>
+
+namespace isthmus {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double secondsSince(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+std::string figure(double d) { return llvm::formatv("{0:F4}", d).str(); }
+
+// "epoch 3, step 66: test loss 0.1234, accuracy 97.5 %".
+std::string textOf(const Evaluation &v) {
+  std::string text = llvm::formatv("epoch {0}, step {1}:", v.epoch, v.step).str();
+  if (v.loss)
+    text += " test loss " + figure(*v.loss);
+  if (v.accuracy)
+    text += llvm::formatv("{0} accuracy {1:F2} %", v.loss ? "," : "", 100 * *v.accuracy).str();
+  if (v.bitsPerDimension)
+    text += ", " + figure(*v.bitsPerDimension) + " bits per dimension";
+  return text;
+}
+
+} // namespace
+
+// Feeds and runs one step, and gives its loss; NaN where the graph has none.
+llvm::Expected<double> Trainer::step(const RunState &state, Shuffle &shuffle) {
+  llvm::ArrayRef<int64_t> batch =
+      shuffle.epoch(state.epoch).slice(size_t(state.position), size_t(state.batch));
+  if (llvm::Error failed = data_.feed(e_, c_.graph, batch, uint64_t(state.step)))
+    return failed;
+  const double rate = o_.rate.at(state.step);
+  if (llvm::Error failed = e_.feed(rate_, Tensor::make(c_.graph.type(rate_), [&](char *to) {
+                                     setElement(DType::F64, to, 0, rate);
+                                   })))
+    return failed;
+  if (llvm::Error failed = e_.step({state.seed, uint64_t(state.step)}))
+    return failed;
+  auto value = e_.fetch(lossOf(c_.graph));
+  if (!value)
+    return value.takeError();
+  double sum = 0; // what is differentiated where a loss has several elements
+  for (int64_t i = 0, n = value->type.elements(); i < n; ++i)
+    sum += elementAsDouble(*value, i);
+  return sum;
+}
+
+llvm::Error Trainer::notFinite(const RunState &state, double loss) const {
+  const std::string kept = o_.save.empty() ? "nothing is saved (--save)"
+                           : savedStep_ >= 0
+                               ? llvm::formatv("'{0}' has step {1}", o_.save, savedStep_).str()
+                               : llvm::formatv("nothing is written to '{0}'", o_.save).str();
+  return makeError("the loss is {0} at step {1}: the run diverged, and ends here; {2}; give a "
+                   "smaller --lr than {3}, --warmup or --clip-norm",
+                   std::isnan(loss) ? "not a number" : "infinite", state.step + 1, kept,
+                   floatText(o_.rate.most));
+}
+
+llvm::Error Trainer::save(const RunState &state) {
+  if (o_.save.empty() || savedStep_ == state.step)
+    return llvm::Error::success();
+  llvm::Error failed = saveCheckpoint(o_.save, c_.graph, e_, state);
+  if (failed && interrupt_.happened()) { // a signal takes away the file that is being written
+    llvm::consumeError(std::move(failed));
+    failed = saveCheckpoint(o_.save, c_.graph, e_, state);
+  }
+  if (failed)
+    return failed;
+  savedStep_ = state.step;
+  return llvm::Error::success();
+}
+
+// After the last whole step is saved.
+llvm::Error Trainer::interrupted(const RunState &state) {
+  if (llvm::Error failed = save(state))
+    return failed;
+  return makeError(ErrorKind::Interrupted, "interrupted after step {0} of {1}; {2}", state.step,
+                   o_.rate.steps,
+                   o_.save.empty() ? "nothing is saved (--save)"
+                                   : "--resume=" + o_.save + " goes on from there");
+}
+
+llvm::Error Trainer::evaluate(const RunState &state, TrainReport &report) {
+  if (!evaluator_)
+    return llvm::Error::success();
+  auto v = evaluator_->run(e_, c_.graph);
+  if (!v)
+    return v.takeError();
+  v->epoch = state.epoch;
+  v->step = state.step;
+  Console::get().line(textOf(*v));
+  report.evaluations.push_back(*v);
+  return llvm::Error::success();
+}
+
+// Evaluates and saves where that is due.
+llvm::Error Trainer::finishStep(RunState &state, TrainReport &report) {
+  ++state.step;
+  state.position += state.batch;
+  const bool endsEpoch = state.position + state.batch > state.examples;
+  if (endsEpoch) { // the rest is left out
+    ++state.epoch;
+    state.position = 0;
+  }
+  if (endsEpoch || state.step == o_.rate.steps)
+    if (llvm::Error failed = evaluate(state, report))
+      return failed;
+  const bool isDue = o_.saveEvery > 0 ? state.step % o_.saveEvery == 0 : endsEpoch;
+  return isDue ? save(state) : llvm::Error::success();
+}
+
+llvm::Error Trainer::run(RunState &state, TrainReport &report) {
+  Shuffle shuffle(state.seed, state.examples);
+  ProgressBar bar("training", size_t(o_.rate.steps));
+  const auto start = Clock::now();
+  const int64_t first = state.step;
+  while (state.step < o_.rate.steps) {
+    const auto stepStart = Clock::now();
+    auto loss = step(state, shuffle);
+    if (!loss)
+      return loss.takeError();
+    if (!std::isfinite(*loss))
+      return notFinite(state, *loss);
+    if (llvm::Error failed = e_.carryState())
+      return failed;
+    report.stepSeconds.push_back(secondsSince(stepStart));
+    report.loss.push_back(*loss);
+    report.learningRate.push_back(o_.rate.at(state.step));
+    if (o_.levels > 0)
+      report.bitsPerDimension.push_back(
+          bitsPerDimension(*loss, data_.elementsOfExample(), o_.levels));
+    report.measuredPeakBytes = {e_.measuredPeakBytes()};
+    if (llvm::Error failed = finishStep(state, report))
+      return failed;
+    bar.at(size_t(state.step),
+           {"loss " + figure(*loss),
+            llvm::formatv("{0:F1} steps/s", double(state.step - first) / secondsSince(start)).str(),
+            "peak " + bytesText(e_.measuredPeakBytes())});
+    if (interrupt_.happened() && state.step < o_.rate.steps)
+      return interrupted(state);
+  }
+  return save(state);
+}
+
+} // namespace isthmus

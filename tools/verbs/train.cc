@@ -1,0 +1,377 @@
+#include "ir/file.h"
+#include "passes/checkpoint/bottlenecks.h"
+#include "passes/rewrite/original.h"
+#include "passes/train/evaluation.h"
+#include "tools/cli/exit.h"
+#include "tools/cli/inverse_error.h"
+#include "tools/cli/step.h"
+#include "tools/train/flags.h"
+#include "tools/verbs/verbs.h"
+#include "llvm/ADT/STLExtras.h"
+#include <algorithm>
+
+namespace isthmus {
+namespace {
+
+// What a run is made of, one after the other.
+class TrainVerb {
+public:
+  explicit TrainVerb(TrainFlags f) : f_(std::move(f)) {}
+
+  llvm::Error run() {
+    if (llvm::Error e = settle(f_))
+      return e;
+    if (llvm::Error e = readSavedState())
+      return e;
+    if (llvm::Error e = loadModel())
+      return e;
+    if (llvm::Error e = openData())
+      return e;
+    if (llvm::Error e = addUpdates())
+      return e;
+    if (llvm::Error e = compileStep())
+      return e;
+    if (llvm::Error e = prepareEvaluation())
+      return e;
+    if (llvm::Error e = prepareExecutor())
+      return e;
+    return device().computes() ? train() : count();
+  }
+
+private:
+  Device &device() { return *step_->device; }
+
+  // A run that goes on draws from the seed that it began with.
+  llvm::Error readSavedState() {
+    if (f_.resume.empty())
+      return llvm::Error::success();
+    if (llvm::Error e = readCheckpoint(f_.resume).moveInto(saved_.emplace()))
+      return e;
+    if (f_.model.seed != 0 && f_.model.seed != saved_->seed)
+      return usageError("--seed={0} is not that of '{1}', which began with {2}; leave it out",
+                        f_.model.seed, f_.resume, saved_->seed);
+    f_.model.seed = saved_->seed;
+    return llvm::Error::success();
+  }
+
+  llvm::Error loadModel() {
+    CommandPaths paths;
+    paths.reads("--data", f_.data);
+    paths.reads("--eval-data", f_.evalData);
+    // A run may go on in the file that it came from: that is read before it is written.
+    if (f_.save.empty() || f_.resume.empty() || fileIdentity(f_.save) != fileIdentity(f_.resume))
+      paths.reads("--resume", f_.resume);
+    paths.writes("--save", f_.save);
+    paths.writes("--report", f_.report);
+    auto step = stepToCompile(f_.model, f_.plan, f_.device, paths);
+    if (!step)
+      return step.takeError();
+    step_ = std::move(*step);
+    auto g = prepared(std::move(step_->graph), step_->options);
+    if (!g)
+      return g.takeError();
+    // From here on the graph is in its precision and mode, and differentiated.
+    step_->graph = g->wasPlanned() ? originalOf(*g) : std::move(*g);
+    step_->options.precision.reset();
+    step_->options.differentiates = false;
+    step_->options.step.mode = ModeSource::Rule;
+    if (!f_.plan.any())
+      step_->options.plan = PolicyOptions(); // not the plan that a file came with
+    return llvm::Error::success();
+  }
+
+  llvm::Error openData() {
+    auto file = Npz::open(f_.data);
+    if (!file)
+      return file.takeError();
+    const DataOptions options{f_.model.seed, f_.levels};
+    const Graph &g = step_->graph;
+    auto open = [&](const Npz &from, Split split, std::optional<Dataset> &to) -> llvm::Error {
+      auto data = Dataset::of(from, g, split, step_->given, options);
+      if (!data)
+        return data.takeError();
+      to = std::move(*data);
+      return llvm::Error::success();
+    };
+    if (llvm::Error e = open(*file, Split::Train, data_))
+      return e;
+    if (int64_t rest = data_->examples() % data_->batch())
+      Console::get().note(
+          llvm::formatv("{0} examples make {1} batches of {2} an epoch; the {3} that are left are "
+                        "left out, others in each epoch",
+                        data_->examples(), data_->wholeBatches(), data_->batch(), rest)
+              .str());
+    if (f_.evalData.empty())
+      return Dataset::isIn(*file, g, Split::Test) ? open(*file, Split::Test, tests_)
+                                                  : llvm::Error::success();
+    auto own = Npz::open(f_.evalData);
+    if (!own)
+      return own.takeError();
+    return open(*own, Split::Own, tests_);
+  }
+
+  llvm::Error addUpdates() {
+    Graph &g = step_->graph;
+    const ValueId loss = lossOf(g);
+    if (!loss || !isFloat(g.type(loss).dtype))
+      return addRemedy(locate(makeError("the graph names no loss"), g.sourceFile),
+                       {"loss", "cross_entropy", ""});
+    if (!llvm::is_contained(g.outputs(), loss))
+      g.addOutput(loss);
+    const OptimizerOptions options = optimizerOf(f_);
+    auto updated = withUpdates(g, options);
+    if (!updated)
+      return updated.takeError();
+    updated_ = std::move(*updated);
+    if (options.clipNorm)
+      Console::get().note("clipping by their norm needs all gradients before the first update: " +
+                          bytesText(updated_.gradientBytes) + " at once");
+    return llvm::Error::success();
+  }
+
+  // Inverses are measured on the run's first examples, also where it goes on from later ones: the
+  // plan is then the same.
+  llvm::Error compileStep() {
+    GivenInputs first = step_->given;
+    Shuffle shuffle(f_.model.seed, data_->examples());
+    for (NamedTensor &t : data_->batchOf(shuffle.epoch(0).take_front(size_t(data_->batch())), 0))
+      first[t.name] = Given{std::move(t.tensor), f_.data};
+    std::map<std::string, double> errors;
+    auto c = compiledWithin(updated_.graph, step_->options, device(),
+                            inverseCheck(f_.model, f_.plan, first), f_.report, errors);
+    if (!c)
+      return c.takeError();
+    if (c->wasInterrupted)
+      return interruptedError();
+    c_ = std::move(*c);
+    report_.emplace(c_.figures);
+    report_->inverseErrors = std::move(errors);
+    report_->optimizer = f_.optimizer;
+    report_->optimizerBytes = updated_.optimizerBytes;
+    report_->gradientBytes = updated_.gradientBytes;
+    report_->holdsAllGradients = f_.clipNorm.has_value();
+    report_->examples = data_->examples();
+    report_->batch = data_->batch();
+    return llvm::Error::success();
+  }
+
+  llvm::Error prepareEvaluation() {
+    if (!tests_)
+      return llvm::Error::success();
+    const auto mode = f_.model.asWritten ? EvaluationMode::AsWritten : EvaluationMode::Inference;
+    CompileOptions options = step_->options;
+    options.step.note = {}; // what is told of the step holds here too
+    auto evaluator = Evaluator::create(evaluationOf(step_->graph, mode), options, step_->given,
+                                       std::move(*tests_), f_.levels, device());
+    if (!evaluator)
+      return evaluator.takeError();
+    evaluator_ = std::move(*evaluator);
+    report_->evaluationArenaBytes = evaluator_->arenaBytes();
+    return llvm::Error::success();
+  }
+
+  llvm::Error prepareExecutor() {
+    auto e = Executor::create(c_.graph, c_.layout, device());
+    if (!e)
+      return e.takeError();
+    executor_ = std::move(*e);
+    if (!device().computes())
+      return llvm::Error::success();
+    auto inputs = makeInputs(c_.graph, step_->given, f_.model.seed);
+    if (!inputs)
+      return inputs.takeError();
+    for (size_t i = 0; i < inputs->size(); ++i)
+      if (llvm::Error failed = executor_->feed(c_.graph.inputs()[i].value, (*inputs)[i]))
+        return failed;
+    return llvm::Error::success();
+  }
+
+  llvm::Expected<RunState> startingState() {
+    RunState now;
+    now.seed = f_.model.seed;
+    now.examples = data_->examples();
+    now.batch = data_->batch();
+    now.optimizer = f_.optimizer;
+    if (!saved_)
+      return now;
+    if (llvm::Error e = checkGoesOn(f_.resume, *saved_, now))
+      return e;
+    if (llvm::Error e = restore(f_.resume, c_.graph, *executor_))
+      return e;
+    return *saved_;
+  }
+
+  llvm::Error train() {
+    auto options = trainerOptions(f_, data_->wholeBatches());
+    if (!options)
+      return options.takeError();
+    auto state = startingState();
+    if (!state)
+      return state.takeError();
+    report_->firstStep = state->step;
+    if (state->step >= options->rate.steps)
+      Console::get().note(llvm::formatv("'{0}' has step {1}, and the run has {2}: nothing is left "
+                                        "to do",
+                                        f_.resume, state->step, options->rate.steps)
+                              .str());
+    const ValueId rate = c_.graph.find(updated_.graph.valueName(updated_.rate));
+    llvm::Error failed =
+        Trainer(c_, *executor_, rate, *data_, evaluator_.get(), *options).run(*state, *report_);
+    KernelCounts counts = executor_->kernelCounts();
+    report_->kernels = std::move(counts.byLibrary);
+    report_->substituteKernels = counts.substitutes;
+    for (const std::string &note : device().takeNotes()) {
+      Console::get().note(note);
+      report_->deviceNotes.push_back(note);
+    }
+    failed = llvm::joinErrors(std::move(failed), writeTrainReport(*report_, f_.report));
+    if (failed)
+      return failed;
+    summarize(*state);
+    return checkPeak();
+  }
+
+  // A device that only counts runs one step.
+  llvm::Error count() {
+    if (llvm::Error e = executor_->step({f_.model.seed, 0}))
+      return e;
+    report_->measuredPeakBytes = {executor_->measuredPeakBytes()};
+    if (llvm::Error e = writeTrainReport(*report_, f_.report))
+      return e;
+    summarize({});
+    return checkPeak();
+  }
+
+  llvm::Error checkPeak() const {
+    const std::vector<int64_t> &measured = report_->measuredPeakBytes;
+    if (!measured.empty() && measured.front() != report_->predictedPeakBytes)
+      return internalError("the measured peak is {0} bytes, the predicted one {1}",
+                           measured.front(), report_->predictedPeakBytes);
+    return llvm::Error::success();
+  }
+
+  void summarize(const RunState &state) {
+    auto row = [](const char *name, const std::string &value) {
+      Console::get().line(llvm::formatv("{0,-20}{1}", name, value).str());
+    };
+    const TrainReport &r = *report_;
+    auto fromTo = [&](const char *name, const std::vector<double> &list) {
+      if (!list.empty())
+        row(name, llvm::formatv("{0:F4} to {1:F4}", list.front(), list.back()).str());
+    };
+    fromTo("loss", r.loss);
+    fromTo("bits per dimension", r.bitsPerDimension);
+    if (state.step > 0)
+      row("steps", llvm::formatv("{0}, {1} epochs", state.step, state.epoch).str());
+    row("baseline peak", bytesText(r.baselinePeakBytes));
+    row("predicted peak", bytesText(r.predictedPeakBytes));
+    if (!r.measuredPeakBytes.empty())
+      row("measured peak",
+          bytesText(r.measuredPeakBytes.front()) + " (on " + device().name() + ")");
+    row("parameters, inputs", bytesText(r.persistentBytes));
+    if (r.inversions) {
+      double most = 0;
+      for (const auto &[name, error] : r.inverseErrors)
+        most = std::max(most, error);
+      row("inverses", llvm::formatv("{0}, off by {1:e1} at most", r.inversions, most).str());
+    }
+    row("added cost", llvm::formatv("{0:F1} %", 100 * r.recomputeOverhead).str());
+    std::vector<double> s = r.stepSeconds;
+    std::sort(s.begin(), s.end());
+    if (!s.empty())
+      row("step time", secondsText(s[s.size() / 2]));
+    if (!f_.save.empty() && state.step > 0)
+      row("saved", f_.save);
+  }
+
+  TrainFlags f_;
+  std::optional<RunState> saved_;     // of --resume
+  std::optional<StepToCompile> step_; // its graph: a training step with gradients
+  std::optional<Dataset> data_, tests_;
+  UpdatedGraph updated_;
+  Compiled c_;
+  std::optional<TrainReport> report_;
+  std::unique_ptr<Evaluator> evaluator_; // where there are tests
+  std::unique_ptr<Executor> executor_;
+};
+
+// Under a group of its own, so that --help shows what belongs together.
+void addRunOptions(CLI::App &app, TrainFlags &f) {
+  addPathOption(
+      app, "--data", f.data,
+      "an .npz file with an array for each input: of the input's name, or x_train for the "
+      "first and y_train for labels; the first size counts examples")
+      ->required();
+  addPathOption(app, "--eval-data", f.evalData,
+                "an .npz file to evaluate on after each epoch; default: x_test and y_test of "
+                "--data, if they are there");
+  app.add_option(
+      "--levels", f.levels,
+      "dequantise: the first input has whole numbers from 0 on and below this, and gets "
+      "(number + noise) / levels - 1/2; the loss is then told in bits per dimension too");
+  app.add_option("--steps", f.steps, "steps of the whole run")->check(positiveInteger());
+  app.add_option("--epochs", f.epochs, "in place of --steps: times through the data; default: 10")
+      ->check(positiveInteger());
+  addPathOption(app, "--save", f.save,
+                "a .safetensors file for parameters, the optimizer's state and where the run is; "
+                "written at the end of each epoch, and where Ctrl-C ends the run");
+  app.add_option("--save-every", f.saveEvery, "steps from one save to the next, in place of epochs")
+      ->check(positiveInteger());
+  addPathOption(app, "--resume", f.resume,
+                "go on from a file that --save wrote; may be that of --save");
+  app.add_option("--device", f.device,
+                 "cpu, cuda, cuda:N, or counting, which only keeps the books of one step")
+      ->capture_default_str();
+  addPathOption(app, "--report", f.report, "a JSON file for the figures");
+}
+
+void addOptimizerOptions(CLI::App &app, TrainFlags &f) {
+  const char *group = "Optimizer options";
+  auto number = [&](const char *name, std::optional<double> &value, const char *doc) {
+    app.add_option(name, value, doc)->group(group);
+  };
+  app.add_option("--optimizer", f.optimizer, "sgd, adam or adamw, by PyTorch's formulas")
+      ->capture_default_str()
+      ->group(group);
+  number("--lr", f.rate, "learning rate; default: 0.001, for sgd 0.01");
+  number("--momentum", f.momentum, "for sgd; default: 0");
+  app.add_flag("--nesterov", f.nesterov, "Nesterov's form of momentum")->group(group);
+  app.add_option("--betas", f.betas, "for adam and adamw, as B1,B2; default: 0.9,0.999")
+      ->group(group);
+  number("--eps", f.epsilon, "for adam and adamw; default: 1e-08");
+  number("--weight-decay", f.weightDecay, "default: 0, for adamw 0.01");
+  number("--clip-norm", f.clipNorm,
+         "gradients are scaled down to this norm of all of them together; default: they are not");
+  app.add_option("--schedule", f.schedule,
+                 "constant; cosine or linear, down to 0 at the last step; or step, a tenth at half "
+                 "of the run and again at three quarters")
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--warmup", f.warmup, "steps of a line up to --lr, before the schedule begins")
+      ->capture_default_str()
+      ->group(group);
+}
+
+VerbBody setUp(CLI::App &app) {
+  auto f = std::make_shared<TrainFlags>();
+  addModelOptions(app, f->model);
+  addRunOptions(app, *f);
+  addOptimizerOptions(app, *f);
+  addPlanFlags(app, f->plan);
+  app.add_option("--memory", f->memory,
+                 "linear: everything is kept; sqrt: as --policy=memory; constant: as --budget=min "
+                 "--allow=recompute,invert; or a budget: 2GiB, 500MB, bytes, 50% of linear, min; "
+                 "default: linear")
+      ->group("Plan options");
+  return [f] { return TrainVerb(*f).run(); };
+}
+
+} // namespace
+
+const Verb kTrain = {
+    "train", "trains a model on arrays of an .npz file, within as much memory as it is given",
+    "isthmus train model.onnx --dim N=64 --loss=cross_entropy --data=digits.npz --epochs=20 "
+    "--memory=50% --save=model.safetensors",
+    setUp};
+
+} // namespace isthmus
