@@ -1,15 +1,18 @@
 """Peak and time of a training step within a budget, beside PyTorch's own ways: plain, `torch.utils.checkpoint` of every block, and
 `activation_memory_budget` at several shares. Isthmus is given the very bytes that each of these took, and must need less time.
 
-Usage: against_pytorch.py [--models=NAME,...] [--kernels=aot_eager|inductor] [--rounds=N] [--threads=N]
+Usage: against_pytorch.py [--models=NAME,...] [--kernels=aot_eager|inductor] [--shares=S,...] [--budgets=B,...] [--rounds=N] [--threads=N]
 
-Times are medians of rounds in which all take turns, as ratios to the plain step (aot_eager) or to inductor's own (inductor). Needs
-PyTorch and the package: PYTHONPATH=tools/python ISTHMUS_LIBRARY=bazel-bin/tools/c/libisthmus.so.
+Times are processor seconds of the process, medians of rounds in which all take turns, as ratios to the plain step (aot_eager) or to
+inductor's own (inductor). Needs PyTorch and the package: PYTHONPATH=tools/python ISTHMUS_LIBRARY=bazel-bin/tools/c/libisthmus.so; for the
+models of torchvision and transformers, the Python of `tools/setup --corpus`.
 """
 
 import argparse
 import copy
+import functools
 import itertools
+import math
 import statistics
 import time
 import types
@@ -22,7 +25,6 @@ from torch.utils.checkpoint import checkpoint
 import isthmus
 import isthmus.torch
 
-SHARES = (0.75, 0.5, 0.25, 0.0)
 
 
 class Attention(nn.Module):
@@ -102,7 +104,100 @@ def mlp():
     return model, lambda m, **o: m(x, **o).square().mean()
 
 
-MODELS = {"mlp": mlp, "resnet": resnet, "transformer": transformer}
+def checkpointed(model, kind):
+    """Modules of this kind are checkpointed where the step is called with saves=True."""
+    blocks = [m for m in model.modules() if type(m).__name__ == kind]
+    assert blocks, kind
+
+    def step(loss_of):
+        def with_or_without(m, saves=False):
+            own = [b for b in m.modules() if type(b).__name__ == kind]
+            for b in own:
+                forward = functools.partial(type(b).forward, b)
+                b.forward = functools.partial(checkpoint, forward, use_reentrant=False) if saves else forward
+            return loss_of(m)
+
+        return with_or_without
+
+    return step
+
+
+def picture(name, kind, batch, side, **options):
+    import torchvision
+
+    model = getattr(torchvision.models, name)(**options)
+    x, y = torch.randn(batch, 3, side, side), torch.randint(0, 1000, (batch,))
+    return model, checkpointed(model, kind)(lambda m: F.cross_entropy(m(x), y))
+
+
+def vit():
+    sizes = dict(image_size=128, patch_size=16, num_layers=12, num_heads=6, hidden_dim=192, mlp_dim=768, dropout=0.1)
+    return picture("VisionTransformer", "EncoderBlock", 4, 128, **sizes)
+
+
+def words(config, model_class, kind, batch, length):
+    import transformers
+
+    model = getattr(transformers, model_class)(getattr(transformers, config[0])(**config[1])).train()
+    x = torch.randint(0, 8000, (batch, length))
+    return model, checkpointed(model, kind)(lambda m: F.cross_entropy(m(input_ids=x).logits.flatten(0, 1), x.flatten()))
+
+
+def gpt2():
+    sizes = dict(n_layer=12, n_embd=256, n_head=8, vocab_size=8000, n_positions=128, use_cache=False)
+    return words(("GPT2Config", sizes), "GPT2LMHeadModel", "GPT2Block", 4, 128)
+
+
+def bert():
+    sizes = dict(num_hidden_layers=12, hidden_size=256, num_attention_heads=8, intermediate_size=1024, vocab_size=8000)
+    return words(("BertConfig", sizes), "BertForMaskedLM", "BertLayer", 4, 128)
+
+
+class Level(nn.Module):
+    def __init__(self, before, after):
+        super().__init__()
+        self.net = nn.Sequential(conv(before, after), conv(after, after))
+
+    def forward(self, x):
+        return self.net(x)
+
+
+class UNet(nn.Module):
+    """Four levels of two convolutions each, down and up again."""
+
+    def __init__(self, width):
+        super().__init__()
+        widths = [3, width, 2 * width, 4 * width, 8 * width]
+        self.down = nn.ModuleList([Level(a, b) for a, b in zip(widths, widths[1:])])
+        self.up = nn.ModuleList([Level(3 * w, w) for w in widths[-2:0:-1]])
+        self.head = nn.Conv2d(width, 2, 1)
+
+    def forward(self, x):
+        kept = []
+        for level, down in enumerate(self.down):
+            x = down(F.max_pool2d(x, 2) if level else x)
+            kept.append(x)
+        for up, skip in zip(self.up, kept[-2::-1]):
+            x = up(torch.cat([F.interpolate(x, scale_factor=2), skip], 1))
+        return self.head(x)
+
+
+def unet():
+    model, x, y = UNet(16), torch.randn(2, 3, 128, 128), torch.randint(0, 2, (2, 128, 128))
+    return model, checkpointed(model, "Level")(lambda m: F.cross_entropy(m(x), y))
+
+
+MODELS = {
+    "mlp": mlp,
+    "resnet": resnet,
+    "transformer": transformer,
+    "resnet50": lambda: picture("resnet50", "Bottleneck", 4, 128),
+    "densenet121": lambda: picture("densenet121", "_DenseLayer", 4, 96),
+    "vit": vit,
+    "unet": unet,
+    "gpt2": gpt2,
+    "bert": bert,
+}
 
 
 def own_code(function):
@@ -137,22 +232,23 @@ class Way:
         return self
 
     def timed(self):
-        start = time.perf_counter()
+        start = time.process_time()
         self.run()
-        self.times.append(time.perf_counter() - start)
+        self.times.append(time.process_time() - start)
 
 
-def pytorchs(model, loss_of, kernels):
+def pytorchs(model, loss_of, kernels, shares):
     yield Way("plain", model, loss_of).measure()
     yield Way("checkpoint of every block", model, loss_of, saves=True).measure()
-    for share in (1.0, *SHARES):
+    for share in shares:
         with torch._functorch.config.patch(activation_memory_budget=share):
             yield Way(f"activation_memory_budget {share}", model, loss_of).compiled(backend=kernels).measure()
 
 
 def ours(model, loss_of, kernels, budget):
+    """None where it cannot be met. budget: bytes, or a word."""
     try:
-        way = Way(f"isthmus, {budget / 2**20:.1f} MiB", model, loss_of)
+        way = Way(f"isthmus, {budget if isinstance(budget, str) else f'{budget / 2**20:.1f} MiB'}", model, loss_of)
         return way.compiled(backend="isthmus", options={"budget": budget, "kernels": kernels}).measure()
     except Exception as e:
         if isinstance(getattr(e, "inner_exception", e), isthmus.CannotBeMet):
@@ -160,35 +256,57 @@ def ours(model, loss_of, kernels, budget):
         raise
 
 
+def compare(name, options):
+    """Prints a table, and gives pairs of added times: of an `activation_memory_budget` that saves memory, and of Isthmus within its peak."""
+    torch.manual_seed(0)
+    torch._dynamo.reset()
+    model, loss_of = MODELS[name]()
+    theirs = list(pytorchs(model, loss_of, options.kernels, [1.0, *map(float, options.shares.split(","))]))
+    pairs = [(way, ours(model, loss_of, options.kernels, way.peak)) for way in theirs]
+    own = [w for w in (ours(model, loss_of, options.kernels, b) for b in options.budgets.split(",")) if w]
+    ways = [w for pair in pairs for w in pair if w] + own
+    for _ in range(options.rounds):
+        for way in ways:
+            way.timed()
+    base = next(w for w in theirs if w.name == ("plain" if options.kernels == "aot_eager" else "activation_memory_budget 1.0"))
+
+    def ratios(way):
+        return [a / b for a, b in zip(way.times, base.times)]
+
+    def row(way):
+        found = ratios(way)
+        return f"{way.peak / 2**20:7.1f} MiB  {statistics.median(found):.3f} ({min(found):.2f} to {max(found):.2f})"
+
+    print(f"{name}, {options.kernels}: time beside '{base.name}', {1000 * statistics.median(base.times):.0f} ms")
+    for way, mine in pairs:
+        print(f"  {way.name:32} {row(way)}   isthmus within that: {row(mine) if mine else 'cannot be met'}")
+    for way in own:
+        print(f"  {way.name:32} {row(way)}")
+    least = min(w.peak for w in theirs if w.name in ("plain", "activation_memory_budget 1.0"))
+    added = [(statistics.median(ratios(a)), statistics.median(ratios(b))) for a, b in pairs if b and "budget" in a.name and a.peak < 0.99 * least]
+    print("", flush=True)
+    return added
+
+
+def mean_of(ratios):
+    return math.exp(statistics.fmean(map(math.log, ratios))) - 1
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--models", default=",".join(MODELS))
     parser.add_argument("--kernels", default="aot_eager", choices=("aot_eager", "inductor"))
+    parser.add_argument("--shares", default="0.75,0.5,0.25,0", help="of activation_memory_budget")
+    parser.add_argument("--budgets", default="70%,50%,30%,min", help="of Isthmus, beside the peaks of PyTorch's ways")
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--threads", type=int, default=1)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    for name in options.models.split(","):
-        torch.manual_seed(0)
-        torch._dynamo.reset()
-        model, loss_of = MODELS[name]()
-        theirs = list(pytorchs(model, loss_of, options.kernels))
-        pairs = [(way, ours(model, loss_of, options.kernels, way.peak)) for way in theirs]
-        least = Way("isthmus, min", model, loss_of).compiled(backend="isthmus", options={"budget": "min", "kernels": options.kernels}).measure()
-        ways = [w for pair in pairs for w in pair if w] + [least]
-        for _ in range(options.rounds):
-            for way in ways:
-                way.timed()
-        base = next(w for w in theirs if w.name == ("plain" if options.kernels == "aot_eager" else "activation_memory_budget 1.0"))
-
-        def row(way):
-            ratios = [a / b for a, b in zip(way.times, base.times)]
-            return f"{way.peak / 2**20:7.1f} MiB  {statistics.median(ratios):.3f} ({min(ratios):.2f} to {max(ratios):.2f})"
-
-        print(f"{name}, {options.kernels}: time beside '{base.name}', {1000 * statistics.median(base.times):.0f} ms")
-        for way, mine in pairs:
-            print(f"  {way.name:32} {row(way)}   isthmus within that: {row(mine) if mine else 'cannot be met'}")
-        print(f"  {least.name:32} {row(least)}", flush=True)
+    added = [pair for name in options.models.split(",") for pair in compare(name, options)]
+    if added:
+        stock, mine = zip(*added)
+        means = f"activation_memory_budget {mean_of(stock):.1%}, Isthmus at its peaks {mean_of(mine):.1%}"
+        print(f"time added, geometric mean of {len(added)} points: {means}")
 
 
 if __name__ == "__main__":

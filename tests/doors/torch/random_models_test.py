@@ -58,6 +58,22 @@ class RandomModels(unittest.TestCase):
             self.assertLessEqual(graph.planned_peak_bytes, graph.budget_bytes)
         return budget == "60%"
 
+    def test_by_inductor(self):
+        """Its compiler takes long: two models of few layers. What it computes is what it does at 100 %, and no budget is exceeded."""
+        for seed in SEEDS[:2]:
+            model = RandomModel(seed, 4)
+            whole = train(model, lambda m: m(), steps=1, compiled=with_isthmus("100%", kernels="inductor"))
+            for budget in ("80%", "min"):
+                with self.subTest(seed=seed, budget=budget, layers=model.names):
+                    less = train(model, lambda m: m(), steps=1, compiled=with_isthmus(budget, kernels="inductor"))
+                    (graph,) = isthmus.torch.report().graphs
+                    # The parts of a concatenation are written into the whole, which is there from the first one on: more than is planned.
+                    self.assertLessEqual(less.peak, graph.budget_bytes or 1.15 * graph.planned_peak_bytes)
+                    for want, got in zip(whole.gradients, less.gradients, strict=True):
+                        self.assertEqual(want is None, got is None)
+                        self.assertTrue(want is None or (want - got).norm() <= 1e-4 * want.norm() + 1e-7)
+                    self.assertTrue(torch.equal(whole.draw, less.draw))
+
     @unittest.skipIf(MOST_LAYERS == 14, "for the test's own seeds")
     def test_all_layers_come(self):
         names = {name for seed in SEEDS for name in RandomModel(seed, MOST_LAYERS).names}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 from torch import distributed
 
@@ -16,19 +16,31 @@ from ..problem import Problem
 from . import hooks
 
 _FAILED = "failed"
+Schedule = TypeVar("Schedule")
 
 
-def agreed(problem: Problem, budget: Any, planned: Callable[[], Plan], digest: str | None = None) -> Plan:
+def agreed(problem: Problem, budget: Any, planned: Callable[[], Plan]) -> Plan:
     """The plan that rank 0 makes with `planned`. Every rank of the default group calls this for each of its graphs, in the same order.
-    digest: of what must be the same on all of them; None: the problem.
 
     Where ranks have other problems or budgets, or rank 0 finds no plan, all of them raise.
     """
+    made: list[Plan] = []
+
+    def schedule() -> list[int]:
+        made.append(planned())
+        return list(made[0].schedule)
+
+    found = agreed_schedule(digest_of(problem), budget, schedule)
+    return made[0] if made else Plan.from_schedule(problem, found)
+
+
+def agreed_schedule(digest: str, budget: Any, planned: Callable[[], Schedule]) -> Schedule:
+    """What `planned` gives on rank 0. digest: of what it is a schedule of, which must be the same on all ranks."""
     if not _has_group():
         raise BadInput("sync=True makes ranks of torch.distributed agree, and there is no process group: call init_process_group first, or leave it out")
     with hooks.outside_of_tracing():
-        _compare({"graph": digest or digest_of(problem), "budget": repr(budget)})
-        return _from_rank_0(problem, planned)
+        _compare({"graph": digest, "budget": repr(budget)})
+        return _from_rank_0(planned)
 
 
 @contextlib.contextmanager
@@ -61,8 +73,8 @@ def _compare(mine: dict[str, str]) -> None:
     for rank, theirs in enumerate(all_ranks):
         if _FAILED in theirs:
             raise BadInput(
-                f"sync=True takes rank 0's plan everywhere, and rank {rank} has none to compare: it failed with {theirs[_FAILED]}; mend that "
-                f"there, or leave sync out, so that the other ranks plan without it"
+                f"sync=True takes rank 0's plan everywhere, and rank {rank} has none to compare: it failed with "
+                f"{theirs[_FAILED]}; mend that there, or leave sync out, so that the other ranks plan without it"
             )
     for what in mine:
         others = [rank for rank, theirs in enumerate(all_ranks) if theirs[what] != all_ranks[0][what]]
@@ -75,19 +87,19 @@ def _compare(mine: dict[str, str]) -> None:
             )
 
 
-def _from_rank_0(problem: Problem, planned: Callable[[], Plan]) -> Plan:
+def _from_rank_0(planned: Callable[[], Schedule]) -> Schedule:
     if distributed.get_rank() == 0:
         try:
-            plan = planned()
+            schedule = planned()
         except BaseException as e:
             distributed.broadcast_object_list([{"error": type(e).__name__, "text": str(e)}], src=0)
             raise
-        distributed.broadcast_object_list([{"schedule": plan.schedule}], src=0)
-        return plan
+        distributed.broadcast_object_list([{"schedule": schedule}], src=0)
+        return schedule
     received: list[Any] = [None]
     distributed.broadcast_object_list(received, src=0)
     answer = received[0]
     if "error" in answer:
         kind = getattr(errors, answer["error"], Internal)
         raise kind(f"rank 0 found no plan: {answer['text']}")
-    return Plan.from_schedule(problem, answer["schedule"])
+    return answer["schedule"]

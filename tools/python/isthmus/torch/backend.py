@@ -15,7 +15,7 @@ from .partitioner import Partitioner
 
 # Kernels of several layers that inductor merges into one would hold what all of them read: it may do so only where that costs no memory.
 # It also holds dead buffers until it needs others of their size; PyTorch's allocator does that too, without holding them.
-_INDUCTOR = {"fusion_memory_timeline_peak_memory_increase_gb": 0.0, "allow_buffer_reuse": False}
+_INDUCTOR = {"fusion_memory_timeline_peak_memory_increase_gb": 0.0, "allow_buffer_reuse": False, "reorder_for_peak_memory": False}
 
 
 def backend(

@@ -62,8 +62,8 @@ class Compiled:
             planned = ", ".join(f"{name}={hint}" for name, hint in self._hints.values())
             found = ", ".join(f"{name}={size}" for name, size in larger.items())
             warnings.warn(
-                f"graph {part.name} was planned for {planned} and runs with {found}: its peak may be above the budget; to have a plan for each "
-                f"size, compile with dynamic=False, or call it with the largest first",
+                f"graph {part.name} was planned for {planned} and runs with {found}: its peak may be above the budget; to have a "
+                f"plan for each size, compile with dynamic=False, or call it with the largest first",
                 stacklevel=2,
             )
 
@@ -122,11 +122,13 @@ class _OfGraph(Partitioner):
 
     def __init__(self, graph: Compiled, like: Partitioner) -> None:
         self.__dict__.update(like.__dict__)
+        self._found_peaks = []
         self._graph = graph
         self._is_first = graph.part is None
 
-    def __deepcopy__(self, memo: Any) -> _OfGraph:
-        return self  # inductor copies its settings
+    def __getstate__(self) -> dict[str, Any]:
+        """It is never unpickled: inductor only wants to know which one it is."""
+        return {"uuid": self.uuid()}
 
     def _find(self, joint: Joint, graph: fx.Graph) -> tuple[Plan, int | None]:
         if self._is_first:
@@ -143,6 +145,10 @@ class _OfGraph(Partitioner):
 class _Least(_OfGraph):
     """For one of several graphs. Of a budget in bytes it has what the others leave, which is not known: it gets its least peak. A share is
     of the whole step's peak, and another graph may have room for what this one cannot save."""
+
+    def __init__(self, graph: Compiled, like: Partitioner) -> None:
+        super().__init__(graph, like)
+        self._is_bounded = self._is_bounded and self.options.parsed.share is None
 
     def _plan(self, joint: Joint) -> Plan:
         if self.options.parsed.share is not None:
@@ -164,6 +170,7 @@ class _Scheduled(_OfGraph):
     def __init__(self, graph: Compiled, like: Partitioner, schedule: Schedule) -> None:
         super().__init__(graph, like)
         self._schedule = schedule
+        self._is_bounded = False  # what the graph has of the budget is in its schedule
 
     def uuid(self) -> str:
         return f"{super().uuid()} {hash(self._schedule)}"
@@ -177,5 +184,10 @@ class _Scheduled(_OfGraph):
 
     def _report(self, joint: Joint, found: Plan, *others: Any) -> reports.GraphReport:
         report = self._figures(joint, found, *others)
-        self._graph.note_report(self._schedule, report)
+        self._note(report)
         return report
+
+    def _note(self, graph: reports.GraphReport, in_place_of: reports.GraphReport | None = None) -> None:
+        """It is told of with the step."""
+        self._graph.note_report(self._schedule, graph)
+        self._reported = graph

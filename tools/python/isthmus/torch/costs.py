@@ -39,18 +39,32 @@ def sized(n: Any) -> int:
     return n if isinstance(n, int) else int(n.node.hint if n.node.has_hint() else 1)
 
 
-def bytes_of(t: torch.Tensor) -> int:
+def elements_of(t: torch.Tensor) -> int:
     count = 1
     for size in t.shape:
         count *= sized(size)
-    return count * t.element_size()
+    return count
 
 
-def _is_dense(t: torch.Tensor) -> bool:
+def bytes_of(t: torch.Tensor) -> int:
+    return elements_of(t) * t.element_size()
+
+
+STRIDES = "isthmus_strides"
+"""In a node's meta: the strides of each of its results, where kernels give others than PyTorch's tracing has."""
+
+
+def strides_of(node: fx.Node) -> tuple[int, ...]:
+    """Of the tensor that a node is."""
+    known = node.meta.get(STRIDES)
+    return known[0] if known else tuple(map(sized, node.meta["val"].stride()))
+
+
+def is_dense(t: torch.Tensor, strides: tuple[int, ...] | None = None) -> bool:
     """Row after row. Asked of hints: `is_contiguous` would add a guard to what is being compiled."""
     stride = 1
-    for size, found in zip(reversed(t.shape), reversed(t.stride())):
-        if sized(size) != 1 and sized(found) != stride:
+    for size, found in zip(reversed(t.shape), reversed(strides or tuple(map(sized, t.stride())))):
+        if sized(size) != 1 and found != stride:
             return False
         stride *= sized(size)
     return True
@@ -60,12 +74,15 @@ def signature(node: fx.Node) -> str:
     """What an op's time and workspace depend on: its name, the shapes, dtypes and strides of its operands, and its other arguments."""
 
     def text(x: Any) -> str:
+        strides = None
         if isinstance(x, fx.Node):
+            strides = strides_of(x) if isinstance(x.meta.get("val"), torch.Tensor) else None
             x = x.meta.get("val")
         if isinstance(x, torch.Tensor):
+            strides = strides or tuple(map(sized, x.stride()))
             shape = f"{str(x.dtype).removeprefix('torch.')}[{','.join(str(sized(s)) for s in x.shape)}]"
             # A convolution of channels_last, for one, takes another way than one of contiguous tensors.
-            return shape if _is_dense(x) else f"{shape}:({','.join(str(sized(s)) for s in x.stride())})"
+            return shape if is_dense(x, strides) else f"{shape}:({','.join(map(str, strides))})"
         if isinstance(x, (list, tuple)):
             return f"({','.join(map(text, x))})"
         return str(x)

@@ -1,7 +1,7 @@
 """Every private part of PyTorch that the package touches, and the check that this PyTorch has been tested.
 
-Nothing else in the package names a private module. A PyTorch that was not tested is refused: a hook that changed its meaning would give wrong
-gradients, not an error.
+Nothing else in the package names a private module, but `inductor`. A PyTorch that was not tested is refused: a hook that changed its
+meaning would give wrong gradients, not an error.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from torch._guards import CompileContext, TracingContext, tracing  # noqa: E402
 from torch._dynamo.backends.registry import _COMPILER_FNS  # noqa: E402
 from torch._functorch import config as functorch_config  # noqa: E402
 from torch._functorch.compile_utils import fx_graph_cse  # noqa: E402
+from torch._higher_order_ops.flex_gemm import _PRESERVE_FLEX_GEMM_GEMM_OP  # noqa: E402
 from torch._functorch.partitioners import (  # noqa: E402
     _extract_fwd_bwd_modules,
     _extract_fwd_bwd_outputs,
@@ -70,6 +71,8 @@ __all__ = [
     "is_rng_op",
     "is_sym_node",
     "joined",
+    "keep_apart",
+    "keep_in_memory",
     "kept_for_backward",
     "min_cut",
     "node_of_call",
@@ -179,6 +182,17 @@ def split(
     )
 
 
+def keep_in_memory(node: fx.Node) -> None:
+    """Inductor, which would make a node part of whatever reads it and keep its operands until then, writes its result where it stands."""
+    node.meta["inductor_realize_to_strides"] = True
+
+
+def keep_apart(node: fx.Node) -> None:
+    """Inductor does not make one op of a product and of a sum that reads it."""
+    if node.target is torch.ops.aten.mm.default:
+        node.meta[_PRESERVE_FLEX_GEMM_GEMM_OP] = True
+
+
 def state_like(value: torch.Tensor) -> torch.Tensor:
     """A fake tensor of the size of the generator's state of the device on which `value` lies."""
     with value.fake_mode:  # type: ignore[attr-defined]
@@ -235,21 +249,27 @@ def compile_with_inductor(
 ) -> Callable[..., Any]:
     from torch._inductor.compile_fx import compile_fx, compile_fx_inner
 
+    from . import inductor
+
+    if all(i.device.type == "cpu" for i in inputs if isinstance(i, torch.Tensor)):
+        # It would be decided anew for a backward that convolves again: other bits than the first time, and copies in another layout.
+        config = {"layout_optimization": False, **config}
+
     def inner(gm: fx.GraphModule, inputs: Sequence[Any], **options: Any) -> Any:
         made = compile_fx_inner(gm, inputs, **options)
         if options.get("is_inference"):
             return made
         return _boxed((watch_backward if options.get("is_backward") else watch_forward)(made))
 
-    watched = watch_forward is not _unwatched or watch_backward is not _unwatched
+    def compile(more: dict[str, Any]) -> Callable[..., Any]:
+        graph = fx.GraphModule(gm, copy.deepcopy(gm.graph))  # it is changed, and may be compiled again
+        graph.meta = dict(gm.meta)
+        return compile_fx(graph, inputs, inner_compile=inner, config_patches={**config, "custom_partitioner_fn": partitioner, **more})
+
     # What was cut is not taken from a cache of an earlier process, which knows nothing of its plan: report would be empty. Kernels are.
-    with functorch_config.patch(enable_autograd_cache=False):
-        return compile_fx(
-            fx.GraphModule(gm, copy.deepcopy(gm.graph)) if watched else gm,  # it changes the graph, which may be compiled again
-            inputs,
-            inner_compile=inner if watched else compile_fx_inner,
-            config_patches={**config, "custom_partitioner_fn": partitioner},
-        )
+    # The backward is compiled with the forward, and not when it first runs: it may tell that another plan is needed.
+    with functorch_config.patch(enable_autograd_cache=False, force_non_lazy_backward_lowering=True):
+        return inductor.within_limits(partitioner, compile)
 
 
 class Region:
@@ -326,7 +346,8 @@ def kept_for_backward(results: Any) -> Iterator[torch.Tensor]:
             if name.startswith("_raw_saved_"):
                 saved = getattr(node, name)
                 for each in saved if isinstance(saved, (list, tuple)) else (saved,):
-                    if isinstance(each, torch._C._autograd.SavedTensor) and each.unpack_hook is None and isinstance(each.data, torch.Tensor):
+                    is_plain = isinstance(each, torch._C._autograd.SavedTensor) and each.unpack_hook is None
+                    if is_plain and isinstance(each.data, torch.Tensor):
                         yield each.data
         for before, _ in node.next_functions:
             if before is not None and before not in visited:

@@ -16,7 +16,7 @@ from torch import fx
 
 from ..errors import Unsupported
 from ..problem import Problem
-from . import hooks, rules
+from . import groups, hooks, rules
 from .costs import Costs, sized, tensors_in
 from .preparation import after_tangents, storage_of
 
@@ -31,6 +31,8 @@ class Step:
 
     nodes: list[fx.Node]
     draws: bool = False
+    stored: list[fx.Node] = field(default_factory=list)
+    """Of those that could be parts of other kernels: what the plan counts on to be in memory once the step has run."""
 
 
 @dataclass
@@ -81,7 +83,7 @@ class _Extraction:
         self._find_mutations()
         self.kept = self._kept_to_the_end()
         nodes = self._in_phases()
-        group_of = self._groups(nodes) if self.fuses else {}
+        group_of = groups.find(nodes, self._fuses, self.after.__contains__) if self.fuses else {}
         for node in nodes:
             if node.op == "placeholder":
                 self._add_input(node)
@@ -206,42 +208,10 @@ class _Extraction:
 
     # --- groups of nodes that become one kernel
 
-    def _groups(self, nodes: list[fx.Node]) -> dict[fx.Node, list[fx.Node]]:
-        """Connected nodes of each run of neighbours that inductor can fuse. Views of what is there before stay by themselves."""
-        made: set[Any] = set()
-        runs: list[list[fx.Node]] = [[]]
-        for node in nodes:
-            if not self._fuses(node) or (runs[-1] and (runs[-1][-1] in self.after) != (node in self.after)):
-                runs.append([])
-                made = set()
-            if self._fuses(node):
-                key = storage_of(node.meta.get("val"))
-                is_view = any(storage_of(t) == key for a in node.all_input_nodes for t in tensors_in(a.meta.get("val")))
-                if not is_view:
-                    made.add(key)
-                if key in made:
-                    runs[-1].append(node)
-        group_of: dict[fx.Node, list[fx.Node]] = {}
-        for run in runs:
-            for node in run:
-                group = [node]
-                for a in node.all_input_nodes:
-                    other = group_of.get(a)
-                    if other is not None and other is not group and other[0] in run:
-                        for member in group:
-                            group_of[member] = other
-                        other.extend(m for m in group if m not in other)
-                        group = other
-                group_of[node] = group
-        position = {n: i for i, n in enumerate(nodes)}
-        for group in {id(g): g for g in group_of.values()}.values():
-            group.sort(key=position.__getitem__)
-        return {n: g for n, g in group_of.items() if len(g) > 1}
-
     def _fuses(self, node: fx.Node) -> bool:
-        if node.op != "call_function" or not isinstance(node.meta.get("val"), torch.Tensor) or self._acts(node):
+        if not groups.is_fusible(node) or self._acts(node):
             return False
-        return hooks.is_fusible(node) and rules.may_repeat(node, self.allowed) and not self._written_operands(node)
+        return rules.may_repeat(node, self.allowed) and not self._written_operands(node)
 
     def _add_group(self, group: list[fx.Node]) -> None:
         members = set(group)
@@ -250,25 +220,37 @@ class _Extraction:
         if not outputs:
             raise Unsupported(f"'{group[-1].name}' is computed and read by nothing")
         reads = list(dict.fromkeys(r for n in group for a in n.all_input_nodes if a not in members for r in self.where[a]))
+        first: dict[Any, fx.Node] = {}
+        for n in group:
+            first.setdefault(storage_of(n.meta["val"]), n)
+        stored = [first[key] for key in outputs]
         op = self._add(
-            Step(group),
+            Step(group, stored=stored),
             group[-1].name,
             reads,
             cost=self.costs.of_group([a for n in group for a in n.all_input_nodes if a not in members], outside),
             bytes=[self._bytes(t) for t in outputs.values()],
             phase=self._phase(group[-1]),
             recomputable=not any(key in self.kept for key in outputs),
+            may_reuse=groups.reuses(group, stored, self._operands(group, reads)),
         )
         order = {key: k for k, key in enumerate(outputs)}
-        first: dict[Any, fx.Node] = {}
         for n in group:
             key = storage_of(n.meta["val"])
-            if key in first:  # a view of what the group makes, which can be made again of that
+            if n is not first[key]:  # a view of what the group makes, which can be made again of that
                 self.joint.views.add(n)
-            first.setdefault(key, n)
             self.where[n] = [(op, order[key])] if key in order else []
             if key in order:
                 self.by_storage.setdefault(key, (op, order[key]))
+
+    def _operands(self, nodes: list[fx.Node], reads: list[Read]) -> list[fx.Node | None]:
+        """The node that is read, of each read; None where that is several of one storage."""
+        found: dict[Read, list[fx.Node]] = {}
+        for a in dict.fromkeys(a for n in nodes for a in n.all_input_nodes if a not in nodes):
+            for r in self.where[a]:
+                found.setdefault(self._root(r), []).append(a)
+        readers = [found.get(self._root(r), []) for r in reads]
+        return [a[0] if len(a) == 1 else None for a in readers]
 
     def _path(self, node: fx.Node, result: fx.Node) -> list[fx.Node]:
         path = []
@@ -330,15 +312,18 @@ class _Extraction:
         again = rules.may_repeat(node, self.allowed) and (not touched or averages) and not rules.is_copy_into(node)
         again = again and all(isinstance(v, torch.Tensor) for v in values)  # an int is kept as an int
         again = again and not any(storage_of(v) in self.kept for v in values)
+        reads = list(dict.fromkeys(reads))
+        stored = [node] if self.fuses and self._fuses(node) and fresh == [node] else []
         op = self._add(
-            Step(nodes, rules.draws(node)),
+            Step(nodes, rules.draws(node), stored),
             node.name,
-            list(dict.fromkeys(reads)),
+            reads,
             cost=self.costs.of(node),
             bytes=(sizes or [0]) + ([0] if kinds or touched else []),
             phase=self._phase(node),
             recomputable=again,
             workspace=self.costs.workspace(node) + self._unread(node),
+            may_reuse=groups.reuses([node], stored, self._operands([node], reads)) if stored else (),
         )
         self._note(node, op, fresh, kinds, touched, again)
         return op

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +13,7 @@ from torch import fx
 from torch.utils import _pytree as pytree
 
 from . import hooks, rules
-from .costs import signature, sized, tensors_in
+from .costs import STRIDES, signature, sized, strides_of, tensors_in
 from .peak import on_gpu
 
 
@@ -24,29 +25,18 @@ class Measured:
     """The least of the timed runs; None: not timed."""
     storage_bytes: tuple[int, ...]
     """Of each result: a kernel may have made a larger one than its tensor needs, as the loss of mse_loss has."""
+    strides: tuple[tuple[int, ...], ...]
+    """Of each result."""
 
 
 def measure(nodes: Iterable[fx.Node], *, runs: int) -> dict[str, Measured]:
     """Of each signature once. Ops that cannot run on made-up operands are left out. runs: how often each is timed, 0: not at all.
 
-    The generators' states are those of before afterwards. Beside what is there, memory is taken for one op's operands at a time.
+    Strides that kernels give their results and that PyTorch's tracing does not foresee are noted at the nodes, and are those of the
+    operands of what reads them. The generators' states are those of before afterwards. Beside what is there, memory is taken for one op's
+    operands at a time.
     """
-    distinct: dict[str, fx.Node] = {}
-    for node in nodes:
-        if node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload) and not rules.communicates(node) and not rules.mutates(node):
-            distinct.setdefault(signature(node), node)
-    values = [t for n in distinct.values() for t in tensors_in(n.meta.get("val"))]
-    found: dict[str, Measured] = {}
-    with hooks.outside_of_tracing(), torch.random.fork_rng(devices=_devices(values)), torch.no_grad():
-        calls = {}
-        for key, node in distinct.items():
-            seconds = _timed(node, max(1, runs))  # once beside timing, for what is allocated once for all
-            if seconds is not None:
-                calls[key] = (node, seconds)
-        workspaces = _workspaces([node for node, _ in calls.values()])
-        for (key, (_, seconds)), (workspace, storages) in zip(calls.items(), workspaces):
-            found[key] = Measured(workspace, seconds * 1e6 if runs else None, storages)
-    return found
+    return _measure(nodes, runs, {})
 
 
 _known: dict[tuple[str, bool], Measured | None] = {}
@@ -54,21 +44,71 @@ _known: dict[tuple[str, bool], Measured | None] = {}
 
 def known(nodes: Iterable[fx.Node], *, runs: int) -> dict[str, Measured]:
     """As `measure`, with what this process has measured before."""
-    keys = {signature(node): node for node in nodes if node.op == "call_function"}
-    new = {key: node for key, node in keys.items() if (key, runs > 0) not in _known}
-    found = measure(new.values(), runs=runs)
-    _known.update({(key, runs > 0): found.get(key) for key in new})
-    return {key: m for key in keys if (m := _known[key, runs > 0]) is not None}
+    before = {key: m for (key, timed), m in _known.items() if timed == (runs > 0)}
+    found = _measure(nodes, runs, before)
+    _known.update({(key, runs > 0): m for key, m in before.items()})
+    return found
+
+
+def _measure(nodes: Iterable[fx.Node], runs: int, known: dict[str, Measured | None]) -> dict[str, Measured]:
+    """known: of signatures; what is found is added. None: it cannot run."""
+    nodes = list(nodes)
+    values = [t for n in nodes for t in tensors_in(n.meta.get("val"))]
+    seen: dict[str, None] = {}
+    with hooks.outside_of_tracing(), torch.random.fork_rng(devices=_devices(values)), torch.no_grad():
+        calls: dict[str, tuple[fx.Node, _Run]] = {}
+        for node in nodes:
+            if node.target is operator.getitem:
+                _note_item(node)
+            if not _is_measured(node):
+                continue
+            key = signature(node)
+            seen[key] = None
+            if key not in known and key not in calls:
+                run = _timed(node, runs)  # also where nothing is timed: what is allocated once for all is then there
+                if run is None:
+                    known[key] = None
+                else:
+                    calls[key] = (node, run)
+            done = calls[key][1].strides if key in calls else known[key].strides if known[key] else None  # type: ignore[union-attr]
+            if done is not None:
+                _note(node, done)
+        workspaces = _workspaces([node for node, _ in calls.values()])
+        for (key, (_, run)), (workspace, storages) in zip(calls.items(), workspaces):
+            known[key] = Measured(workspace, run.seconds * 1e6 if runs else None, storages, run.strides)
+    return {key: m for key in seen if (m := known[key]) is not None}
+
+
+def _is_measured(node: fx.Node) -> bool:
+    is_op = node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload)
+    return is_op and not rules.communicates(node) and not rules.mutates(node)
+
+
+def _note(node: fx.Node, strides: Sequence[tuple[int, ...]]) -> None:
+    """The strides of the results, where tracing has others."""
+    traced = [tuple(map(sized, t.stride())) for t in tensors_in(node.meta.get("val"))]
+    if len(traced) == len(strides) and traced != list(strides):
+        node.meta[STRIDES] = tuple(strides)
+
+
+def _note_item(node: fx.Node) -> None:
+    of, k = node.args
+    strides = of.meta.get(STRIDES) if isinstance(of, fx.Node) else None
+    whole = of.meta.get("val") if isinstance(of, fx.Node) else None
+    if strides is None or not isinstance(k, int) or not isinstance(whole, (tuple, list)) or not isinstance(whole[k], torch.Tensor):
+        return
+    position = sum(isinstance(t, torch.Tensor) for t in whole[:k])  # of those that have strides
+    _note(node, [strides[position]])
 
 
 def _devices(values: Iterable[torch.Tensor]) -> list[torch.device]:
     return list({t.device for t in values if t.device.type == "cuda"})
 
 
-def _made_up(value: Any) -> Any:
+def _made_up(value: Any, strides: Sequence[int] | None = None) -> Any:
     """A tensor of that shape, strides and dtype: small numbers, or zeros where it may hold indices."""
     if isinstance(value, torch.Tensor):
-        shape, stride = [sized(s) for s in value.shape], [sized(s) for s in value.stride()]
+        shape, stride = [sized(s) for s in value.shape], strides or [sized(s) for s in value.stride()]
         made = torch.empty_strided(shape, stride, dtype=value.dtype, device=value.device)
         return made.uniform_(0.25, 0.75) if value.dtype.is_floating_point else made.zero_()
     return sized(value) if isinstance(value, torch.SymInt) else value
@@ -80,7 +120,8 @@ def _operands(node: fx.Node) -> tuple[tuple[Any, ...], dict[str, Any]]:
     def value(x: Any) -> Any:
         if isinstance(x, fx.Node):
             if x not in made:
-                made[x] = pytree.tree_map(_made_up, x.meta.get("val"))
+                whole = x.meta.get("val")
+                made[x] = _made_up(whole, strides_of(x)) if isinstance(whole, torch.Tensor) else pytree.tree_map(_made_up, whole)
             return made[x]
         return x
 
@@ -92,11 +133,21 @@ def _wait(node: fx.Node) -> None:
         torch.cuda.synchronize()
 
 
-def _timed(node: fx.Node, runs: int) -> float | None:
-    """The shortest of some runs, seconds; None where the op refuses its operands, or its results have no storages."""
+@dataclass(frozen=True)
+class _Run:
+    seconds: float
+    """The shortest of some after a first one."""
+    strides: tuple[tuple[int, ...], ...]
+
+
+def _timed(node: fx.Node, runs: int) -> _Run | None:
+    """None where the op refuses its operands, or its results have no storages."""
     try:
         args, kwargs = _operands(node)
-        _bytes(node.target(*args, **kwargs))  # type: ignore[operator]
+        results = node.target(*args, **kwargs)  # type: ignore[operator]
+        _bytes(results)
+        strides = tuple(tuple(t.stride()) for t in tensors_in(results))
+        del results
         least = float("inf")
         for _ in range(runs):
             _wait(node)
@@ -104,7 +155,7 @@ def _timed(node: fx.Node, runs: int) -> float | None:
             node.target(*args, **kwargs)  # type: ignore[operator]
             _wait(node)
             least = min(least, time.perf_counter() - start)
-        return least
+        return _Run(least, strides)
     except (RuntimeError, ValueError, TypeError, IndexError, NotImplementedError):
         return None
 

@@ -87,6 +87,7 @@ class _Emitter:
         old_output = next(n for n in self.old.nodes if n.op == "output")
         output = self.new.output(tuple(forward + backward))
         output.meta = dict(old_output.meta)
+        self._keep_products_apart()
         self.new.lint()
         return self.new, list(self.saved)
 
@@ -96,6 +97,15 @@ class _Emitter:
         # What comes next and could run in the forward does: a mask is then saved in place of what it is computed of, which inductor
         # would keep until the mask is used.
         return not something_missing and self.joint.problem[self.schedule[position]].phase == "backward"
+
+    def _keep_products_apart(self) -> None:
+        """Inductor makes one op of a product and a sum, at the place of the sum: until then the factors would have to be kept."""
+        following: fx.Node | None = None
+        for node in reversed(self.new.nodes):
+            if following is not None and following not in node.users:
+                hooks.keep_apart(node)
+            if self.made_by.get(node) not in self.joint.views:
+                following = node
 
     def _forward_results(self) -> list[Any]:
         """What the forward returns, once it is all there. The backward begins."""
@@ -138,7 +148,9 @@ class _Emitter:
             elif again and self._is_average(node):
                 continue  # it is that of the first run
             else:
-                self._copy(node, self._value, again)
+                made = self._copy(node, self._value, again)
+                if node in step.stored and any(isinstance(a.meta.get("val"), torch.Tensor) for a in node.all_input_nodes):
+                    hooks.keep_in_memory(made)
 
     def _copy(self, old: fx.Node, value: Callable[[fx.Node], fx.Node], again: bool = False) -> fx.Node:
         name = f"{old.name}_recompute_{self._count(old)}" if again else None

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import time
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +17,13 @@ from .. import __version__
 from ..errors import CannotBeMet
 from ..planning import Plan, plan
 from . import agreement, hooks, measuring, modules, reports, rules
-from .costs import Costs, bytes_of, tensors_in
+from .costs import Costs, bytes_of, sized, tensors_in
+from .inductor import Limits
 from .joint import Joint, extract
 from .options import Options
-from .preparation import prepare
+from .preparation import prepare, storage_of
+
+_REPLANS = 3  # at most; the last of them for the least peak
 
 
 class Partitioner(hooks.CustomPartitionerFn):
@@ -35,12 +40,27 @@ class Partitioner(hooks.CustomPartitionerFn):
         self._allowed = rules.allowed_targets(self.options.allow_recompute)
         costs = self.options.costs
         self._costs = Costs() if costs in (None, "measured") else Costs.load(costs)
+        self.limits: Limits | None = None
+        self._excess_bytes = 0  # which the budget is lowered by, as inductor's code took more than was planned
+        self._found_peaks: list[int] = []  # of inductor's code, where they were above the budget
+        self._is_bounded = not self.options.sync  # ranks would not plan again together
+        self._reported: reports.GraphReport | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Nothing that differs between runs of a program: inductor pickles its settings to find code in its caches."""
+        return {**self.__dict__, "limits": None, "_reported": None}
+
+    def __deepcopy__(self, memo: Any) -> Partitioner:
+        return self  # inductor copies its settings
 
     def uuid(self) -> str:
         """What compiled code depends on. Never None: code that another process kept would be taken whatever made it."""
         o = self.options
         digest = hashlib.sha256()
-        for part in (__version__, _sources(), o.budget, o.kernels, o.effort, o.seed, o.sync, o.costs == "measured", sorted(self._allowed), sorted(self._costs.table.items())):
+        costs = (o.costs == "measured", sorted(self._costs.table.items()))
+        given = (o.budget, o.kernels, o.effort, o.seed, o.sync, *costs, sorted(self._allowed))
+        # Code that was taken although it is above the budget is not to be found where that is an error.
+        for part in (__version__, _sources(), *given, self._is_bounded):
             digest.update(repr(part).encode())
         return digest.hexdigest()
 
@@ -60,12 +80,20 @@ class Partitioner(hooks.CustomPartitionerFn):
         fuses = self.options.kernels == "inductor"
         with agreement.failing_together(self.options.sync):
             gm = prepare(gm, num_fwd_outputs, fuses=fuses)
-            joint = extract(gm, num_fwd_outputs, self._costs_of(gm), self._allowed, fuses=fuses)
+            costs = self._costs_of(gm)
+            joint = extract(gm, num_fwd_outputs, costs, self._allowed, fuses=fuses)
         found, boundary = self._find(joint, gm.graph)
         forward, backward = modules.split(
             gm, joint, found.schedule, boundary, num_fwd_outputs=num_fwd_outputs, static_lifetime_input_indices=static
         )
-        self._report(joint, found, forward, num_fwd_outputs, time.perf_counter() - start)
+        report = self._report(joint, found, forward, num_fwd_outputs, time.perf_counter() - start)
+        self.limits = Limits(
+            planned_bytes=report.planned_peak_bytes,
+            most_bytes=report.budget_bytes if self._is_bounded else None,
+            beside_forward_bytes=joint.reserved_bytes,
+            beside_backward_bytes=joint.reserved_bytes + _held_bytes(forward, num_fwd_outputs),
+            workspace=costs.workspace,
+        )
         return forward, backward
 
     def _find(self, joint: Joint, graph: fx.Graph) -> tuple[Plan, int | None]:
@@ -73,6 +101,28 @@ class Partitioner(hooks.CustomPartitionerFn):
         if self.options.sync:
             return agreement.agreed(joint.problem, self.options.budget, lambda: self._plan(joint)), None
         return self._plan(joint), None
+
+    def plan_for_less(self, excess_bytes: int) -> None:
+        """Inductor's code takes more than the budget."""
+        assert self.limits is not None and self.limits.most_bytes is not None
+        self._found_peaks.append(self.limits.most_bytes + excess_bytes)
+        if len(self._found_peaks) <= _REPLANS:
+            self._excess_bytes += excess_bytes
+            return
+        least = min(self._found_peaks)
+        why = (
+            f"a budget of {self.options.budget} cannot be met: with what inductor makes of {len(self._found_peaks)} plans the least peak "
+            f"is {least} bytes ({least / reports.MIB:.1f} MiB)"
+        )
+        if self.options.strict:
+            raise CannotBeMet(f"""{why}; ask for that or more, or for options={{"budget": "min"}}, or for "kernels": "aot_eager\"""")
+        warnings.warn(f"{why}; the last one is taken", stacklevel=2)
+        self._is_bounded = False
+
+    def compiled(self) -> None:
+        """By inductor, as `limits` tell."""
+        if self._reported is not None and self.limits is not None:
+            self._note(replace(self._reported, inductor_peak_bytes=self.limits.peak_bytes), in_place_of=self._reported)
 
     def _costs_of(self, gm: fx.GraphModule) -> Costs:
         times = self.options.costs == "measured"
@@ -85,9 +135,9 @@ class Partitioner(hooks.CustomPartitionerFn):
         """What is left for the plan once what is reserved is taken off."""
         wanted = self.options.parsed
         if wanted.bytes is not None:
-            return max(0, wanted.bytes - joint.reserved_bytes)
+            return max(0, wanted.bytes - self._excess_bytes - joint.reserved_bytes)
         if wanted.share is not None:
-            return max(0, int(wanted.share * self._baseline(joint)) - joint.reserved_bytes)
+            return max(0, int(wanted.share * self._baseline(joint)) - self._excess_bytes - joint.reserved_bytes)
         return "min"
 
     def _baseline(self, joint: Joint) -> int:
@@ -95,11 +145,13 @@ class Partitioner(hooks.CustomPartitionerFn):
         return Plan.from_schedule(joint.problem, order).figures.baseline_peak_bytes + joint.reserved_bytes
 
     def _plan(self, joint: Joint) -> Plan:
-        budget = self._budget(joint)
+        budget = self._budget(joint) if len(self._found_peaks) < _REPLANS else "min"
         try:
             return plan(joint.problem, budget, effort=self.options.effort, seed=self.options.seed)
         except CannotBeMet as e:
             assert e.plan is not None and e.plan.figures.smallest_peak_bytes is not None
+            if self._excess_bytes:
+                return e.plan  # that of which inductor makes the least, as far as is known
             least = e.plan.figures.smallest_peak_bytes + joint.reserved_bytes
             why = (
                 f"a budget of {self.options.budget} cannot be met: the least peak that was found for this graph is {least} bytes "
@@ -116,12 +168,17 @@ class Partitioner(hooks.CustomPartitionerFn):
         graph = self._figures(joint, found, *others)
         if joint.symbolic and reports.is_first_symbolic():
             warnings.warn(
-                f"graph {graph.name} has symbolic sizes: it is planned for those of this call, as are other such graphs, and other sizes have "
-                f"another peak",
+                f"graph {graph.name} has symbolic sizes: it is planned for those of this call, as are other such graphs, and other sizes "
+                f"have another peak",
                 stacklevel=2,
             )
-        reports.add(graph)
+        self._note(graph, in_place_of=self._reported if self._found_peaks else None)
         return graph
+
+    def _note(self, graph: reports.GraphReport, in_place_of: reports.GraphReport | None = None) -> None:
+        """in_place_of: what was told of the graph before."""
+        reports.add(graph, in_place_of=in_place_of)
+        self._reported = graph
 
     def _name(self) -> str:
         return reports.next_name()
@@ -149,6 +206,20 @@ class Partitioner(hooks.CustomPartitionerFn):
         )
 
 
+def _held_bytes(forward: fx.GraphModule, num_fwd_outputs: int) -> int:
+    """Of what the forward returns to its caller and does not save for the backward, which runs beside it."""
+    (output,) = (n for n in forward.graph.nodes if n.op == "output")
+    inputs = [n for n in forward.graph.nodes if n.op == "placeholder"]
+
+    def storages(nodes: Sequence[Any]) -> dict[Any, int]:
+        values = [t for n in nodes if isinstance(n, fx.Node) for t in tensors_in(n.meta.get("val"))]
+        return {storage_of(t): sized(t.untyped_storage().nbytes()) for t in values}
+
+    others = storages(output.args[0][num_fwd_outputs:]).keys() | storages(inputs).keys()
+    return sum(size for key, size in storages(output.args[0][:num_fwd_outputs]).items() if key not in others)
+
+
+@functools.cache
 def _sources() -> str:
     """A digest of this package's own files: a change of them makes other modules."""
     digest = hashlib.sha256()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -22,10 +23,11 @@ def prepare(gm: fx.GraphModule, num_fwd_outputs: int, *, fuses: bool) -> fx.Grap
     graph = gm.graph
     _check_storages(graph)
     changed = dict.fromkeys(n.args[0] for n in graph.nodes if rules.is_copy_into(n) and not rules.must_be_in_backward(n))
+    sources = [n for n in changed if isinstance(n, fx.Node) and n.op == "placeholder"]
     after = after_tangents(graph)
-    for source in changed:
-        if isinstance(source, fx.Node) and source.op == "placeholder":
-            _read_copy_in_backward(graph, source, after)
+    aliases = _aliases(graph, sources)
+    for source in sources:
+        _read_copy_in_backward(graph, source, aliases[storage_of(source.meta.get("val"))], after)
     graph.lint()
     return hooks.joined(gm, *hooks.min_cut(gm, None, num_fwd_outputs=num_fwd_outputs), num_fwd_outputs) if fuses else gm
 
@@ -40,14 +42,19 @@ def after_tangents(graph: fx.Graph) -> set[fx.Node]:
     return after
 
 
-def _read_copy_in_backward(graph: fx.Graph, source: fx.Node, after: set[fx.Node]) -> None:
+def _aliases(graph: fx.Graph, sources: Sequence[fx.Node]) -> dict[Any, dict[fx.Node, None]]:
+    """The views of each of these inputs, and itself, by their storage."""
+    found: dict[Any, dict[fx.Node, None]] = {storage_of(source.meta.get("val")): {source: None} for source in sources}
+    for node in graph.nodes if found else ():
+        key = storage_of(node.meta.get("val"))
+        if node.op == "call_function" and key in found and not rules.is_copy_into(node):
+            found[key][node] = None
+    return found
+
+
+def _read_copy_in_backward(graph: fx.Graph, source: fx.Node, aliases: dict[fx.Node, None], after: set[fx.Node]) -> None:
     """Readers in the backward get a copy that is made before all else; those in the forward never run again."""
-    aliases = {source}
-    key = storage_of(source.meta.get("val"))
-    for node in graph.nodes:
-        if node.op == "call_function" and not rules.is_copy_into(node) and storage_of(node.meta.get("val")) == key:
-            aliases.add(node)
-    readers = [n for n in graph.nodes if n not in aliases and any(a in aliases for a in n.all_input_nodes)]
+    readers = list(dict.fromkeys(user for a in aliases for user in a.users if user not in aliases))
     for reader in readers:
         if reader not in after and not rules.is_copy_into(reader) and not rules.is_batch_norm_in_training(reader):
             reader.meta["recompute"] = hooks.CheckpointPolicy.MUST_SAVE  # run again, it would read what is there then

@@ -87,7 +87,8 @@ class Recorder:
 
     @contextlib.contextmanager
     def forward(self, graph: Graph, arguments: list[Any], kept: Iterable[torch.Tensor]) -> Iterator[list[Any]]:
-        """What the forward gives is to be put into the list that the block is given. kept: for the backwards of what ran before, outside."""
+        """What the forward gives is to be put into the list that the block is given. kept: for the backwards of what ran before it,
+        outside."""
         record = self.record
         call = len(record.graphs)
         record.graphs.append(graph)

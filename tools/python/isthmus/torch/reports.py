@@ -35,12 +35,15 @@ class GraphReport:
     """Where and why PyTorch ended the graph before the function that is compiled; "" where it did not."""
     sizes: tuple[tuple[str, int], ...] = ()
     """What symbolic sizes were in the call that was planned."""
+    inductor_peak_bytes: int | None = None
+    """What inductor's code takes, as counted in it; None: it came from a cache, or other kernels are used."""
 
     def __str__(self) -> str:
         budget = "min" if self.budget_bytes is None else f"{self.budget_bytes / MIB:.1f} MiB"
+        by_inductor = "" if self.inductor_peak_bytes is None else f", {self.inductor_peak_bytes / MIB:.1f} MiB by inductor"
         return (
             f"graph {self.name}: {self.ops} ops, budget {budget}, planned {self.planned_peak_bytes / MIB:.1f} MiB of "
-            f"{self.baseline_peak_bytes / MIB:.1f} MiB, {self.recomputed} recomputed, +{self.added_cost:.1%} time, "
+            f"{self.baseline_peak_bytes / MIB:.1f} MiB{by_inductor}, {self.recomputed} recomputed, +{self.added_cost:.1%} time, "
             f"planned in {self.plan_seconds:.1f} s{self._planned_for()}{self._break()}"
         )
 
@@ -108,7 +111,8 @@ class Report:
         alone = [str(g) for g in self.graphs if g.name not in in_steps]
         frames = {g.name.partition("/")[0] for g in self.graphs}
         lines = [*map(str, self.steps), *alone]
-        lines += [f"graph {name} has run with larger sizes than was planned, {sizes}: its peak may be above the budget" for name, sizes in self.larger]
+        for name, sizes in self.larger:
+            lines.append(f"graph {name} has run with larger sizes than was planned, {sizes}: its peak may be above the budget")
         if alone and len(frames) > 1:
             lines.append("a step that runs several graphs is planned as one when it has run twice")
         return "\n".join(lines)
@@ -121,8 +125,13 @@ _larger: dict[str, dict[str, int]] = {}
 _symbolic = False
 
 
-def add(graph: GraphReport) -> None:
+def add(graph: GraphReport, in_place_of: GraphReport | None = None) -> None:
+    """in_place_of: one of a graph that was planned again."""
     with _lock:
+        for k, other in enumerate(_graphs):
+            if other is in_place_of:
+                _graphs[k] = graph
+                return
         _graphs.append(graph)
 
 

@@ -160,7 +160,9 @@ class StepProblem:
         """What the backward takes and nobody else holds is there until it is read for the last time."""
         ops = self.parts[call].tangents
         for tangent in self.record.tangents[segment]:
-            made = self.problem.add(f"tangent {len(self.problem)}", [(begin, 1)], bytes=tangent.bytes, phase=self._phase(False), recomputable=False)
+            made = self.problem.add(
+                f"tangent {len(self.problem)}", [(begin, 1)], bytes=tangent.bytes, phase=self._phase(False), recomputable=False
+            )
             self._begins[segment].append(made)
             for position in tangent.positions:
                 if position < len(ops):

@@ -1,7 +1,8 @@
 """Steps of training that run several graphs, and their one plan.
 
 The first step that compiles nothing is recorded, and before the next it is planned as one. Until then each graph has the budget to itself;
-where that is a number of bytes and others are known to run beside it, it gets its least. A step ends when no forward waits for its backward.
+where that is a number of bytes and others are known to run beside it, it gets its least. A step ends when no forward waits for its
+backward.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import contextlib
 import time
 import warnings
 import weakref
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from .compiled import Compiled
 
 _MOST_PLANS = 8
+_MOST_OVERTAKEN = 16
 
 
 @dataclass(eq=False)
@@ -77,8 +80,14 @@ class Steps:
 
     @property
     def has_others(self) -> bool:
-        """Graphs whose forward waits for its backward."""
-        return any(c.waits for c in self._calls)
+        """Forwards wait for their backward. One that its own graph has overtaken many times will not have one: its results are just kept."""
+        overtaken: Counter[Compiled] = Counter()
+        for call in reversed(self._calls):
+            if call.had_backward:
+                overtaken[call.graph] += 1
+            elif call.waits and overtaken[call.graph] < _MOST_OVERTAKEN:
+                return True
+        return False
 
     def compiles(self) -> None:
         self._compiles, self._recorder, self._refused = True, None, None
@@ -142,11 +151,11 @@ class Steps:
     def backward(self, arguments: list[Any]) -> Iterator[list[Any]]:
         """What the backward gives is to be put into the list that the block is given."""
         call, self._in_backward = self._in_backward, None
-        again = call is None or call.had_backward
+        is_first = call is not None and not call.had_backward and call in self._calls[call.position : call.position + 1]
         if call is not None:
             call.had_backward = True
         recorder = self._recorder
-        if recorder is None or call is None or again:
+        if recorder is None or call is None or not is_first:
             yield []
             return
         with recorder.backward(call.position, arguments) as results:
@@ -159,7 +168,7 @@ class Steps:
         calls, self._calls, self._compiles = self._calls, [], False
         recorder, self._recorder = self._recorder, None
         record = recorder.end() if recorder is not None else None
-        if not any(c.had_backward for c in calls):
+        if not any(c.had_backward for c in calls) or any(c.waits for c in calls):
             return
         graphs = [c.graph for c in calls]
         planned = any([g() for g in p.graphs] == graphs for p in self._plans)
@@ -174,8 +183,8 @@ class Steps:
         elif not self._has_warned:
             self._has_warned = True
             warnings.warn(
-                f"the steps differ: {_MOST_PLANS} sequences of graphs have been planned, and now another one runs, whose peak may be above the "
-                f"budget",
+                f"the steps differ: {_MOST_PLANS} sequences of graphs have been planned, and now another one runs, whose peak may be above "
+                f"the budget",
                 stacklevel=2,
             )
 
@@ -190,6 +199,7 @@ class Steps:
         budget = "min" if asked is None else max(0, asked - step.reserved_bytes)
         whole = self._planned(step, budget, baseline)
         schedules = step.divide(whole.schedule)
+        seconds = time.perf_counter() - start
         for graph, schedule in zip(graphs, schedules):
             graph.scheduled(schedule)
         self._plans.append(StepPlan(tuple(weakref.ref(g) for g in graphs), tuple(schedules)))
@@ -201,25 +211,33 @@ class Steps:
                 planned_peak_bytes=whole.figures.peak_bytes + step.reserved_bytes,
                 added_cost=whole.figures.recompute_overhead,
                 recomputed=whole.figures.recomputed,
-                plan_seconds=time.perf_counter() - start,
+                plan_seconds=seconds,
             )
         )
 
     def _planned(self, step: StepProblem, budget: int | str, baseline: int) -> Plan:
+        if not self.options.sync:
+            return self._planned_here(step, budget, baseline)
+        # What is around the graphs may differ between ranks, and so the problems.
+        return step.joined(
+            agreement.agreed_schedule(
+                step.digest(), self.options.budget, lambda: step.divide(self._planned_here(step, budget, baseline).schedule)
+            )
+        )
+
+    def _planned_here(self, step: StepProblem, budget: int | str, baseline: int) -> Plan:
         def make(problem: Problem, wanted: int | str) -> Plan:
             return plan(problem, wanted, effort=self.options.effort, seed=self.options.seed)
 
         try:
-            if self.options.sync:
-                return agreement.agreed(step.problem, self.options.budget, lambda: step.plan(budget, make), digest=step.digest())
             return step.plan(budget, make)
         except CannotBeMet as e:
             if e.plan is None:
                 raise
             least = (e.plan.figures.smallest_peak_bytes or e.plan.figures.peak_bytes) + step.reserved_bytes
             why = (
-                f"a budget of {self.options.budget} cannot be met: the step runs {len(step.parts)} graphs, and the least peak that was found for all of "
-                f"it is {least} bytes ({least / reports.MIB:.1f} MiB), {least / baseline:.1%} of its own"
+                f"a budget of {self.options.budget} cannot be met: the step runs {len(step.parts)} graphs, and the least peak that was found "
+                f"for all of it is {least} bytes ({least / reports.MIB:.1f} MiB), {least / baseline:.1%} of its own"
             )
             if not self.options.strict:
                 warnings.warn(f"{why}; that is taken", stacklevel=2)

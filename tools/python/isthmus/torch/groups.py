@@ -1,0 +1,103 @@
+"""Groups of neighbours that inductor makes one kernel: of an elementwise chain only what others read is ever in memory.
+
+A group is one op of the problem. Were its nodes ops of their own, a plan could keep what is never there, and count it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import fx
+
+from . import hooks
+from .costs import bytes_of, elements_of, is_dense, sized, tensors_in
+from .preparation import storage_of
+
+Group = list[fx.Node]
+"""In the order of the graph."""
+
+
+def is_fusible(node: fx.Node) -> bool:
+    """As far as inductor is concerned. Of several results, and of what is no tensor, there is no kernel that holds them inside."""
+    return node.op == "call_function" and isinstance(node.meta.get("val"), torch.Tensor) and hooks.is_fusible(node)
+
+
+def find(nodes: Sequence[fx.Node], fuses: Callable[[fx.Node], bool], part: Callable[[fx.Node], Any]) -> dict[fx.Node, Group]:
+    """The group of each node that has one: connected nodes of each run of neighbours that may be fused.
+
+    fuses: whether a node may be in a group. part: neighbours in different parts never are in one.
+    """
+    group_of: dict[fx.Node, Group] = {}
+    for run in _runs(nodes, fuses, part):
+        for node in run:
+            group = [node]
+            for a in node.all_input_nodes:
+                other = group_of.get(a)
+                if other is not None and other is not group and other[0] in run:
+                    for member in group:
+                        group_of[member] = other
+                    other.extend(m for m in group if m not in other)
+                    group = other
+            group_of[node] = group
+    position = {n: i for i, n in enumerate(nodes)}
+    for group in {id(g): g for g in group_of.values()}.values():
+        group.sort(key=position.__getitem__)
+    return {n: g for n, g in group_of.items() if len(g) > 1}
+
+
+def _runs(nodes: Sequence[fx.Node], fuses: Callable[[fx.Node], bool], part: Callable[[fx.Node], Any]) -> list[list[fx.Node]]:
+    """Neighbours with nothing between them that cannot be fused. Views of what is there before the run stay by themselves."""
+    made: set[Any] = set()
+    runs: list[list[fx.Node]] = [[]]
+    for node in nodes:
+        may = fuses(node)
+        if not may or (runs[-1] and part(runs[-1][-1]) != part(node)):
+            runs.append([])
+            made = set()
+        if may:
+            key = storage_of(node.meta.get("val"))
+            is_view = any(storage_of(t) == key for a in node.all_input_nodes for t in tensors_in(a.meta.get("val")))
+            if not is_view:
+                made.add(key)
+            if key in made:
+                runs[-1].append(node)
+    return runs
+
+
+def reuses(group: Group, stored: Sequence[fx.Node], operands: Sequence[fx.Node | None]) -> list[tuple[int, int]]:
+    """Which result may take over the bytes of which operand, that inductor computes in place: pairs of their places in the lists.
+
+    It does so where the one is read only where the other is written: element by element, row after row, in the same dtype.
+    """
+    members = set(group)
+    pairs = []
+    for r, operand in enumerate(operands):
+        if operand is None or not _fills_its_storage(operand):
+            continue
+        reached, stack = set(), [operand]
+        elementwise = True
+        while stack and elementwise:
+            for user in stack.pop().users:
+                if user in members and user not in reached:
+                    elementwise = _keeps_places(user, operand)
+                    reached.add(user)
+                    stack += [user] if user not in stored else []
+        if elementwise:
+            value = operand.meta["val"]
+            pairs += [(k, r) for k, s in enumerate(stored) if s in reached and s.meta["val"].dtype == value.dtype]
+    return pairs
+
+
+def _fills_its_storage(node: fx.Node) -> bool:
+    value = node.meta.get("val")
+    return isinstance(value, torch.Tensor) and is_dense(value) and bytes_of(value) == sized(value.untyped_storage().nbytes())
+
+
+def _keeps_places(node: fx.Node, like: fx.Node) -> bool:
+    """Element k of its result is computed of element k of what it reads, or is it."""
+    target, value = node.target, node.meta["val"]
+    if not isinstance(target, torch._ops.OpOverload) or not (torch.Tag.pointwise in target.tags or target.is_view):
+        return False
+    return is_dense(value) and elements_of(value) == elements_of(like.meta["val"])

@@ -1,0 +1,279 @@
+"""How much memory the code takes that inductor has generated, before it is compiled; and another plan where that is above the budget.
+
+With `hooks` the only module that touches private parts of PyTorch. Inductor moves ops as it fuses them, and computes some in place. When
+the code of a graph is there, what it allocates and frees, and when, is known to the byte; but for what kernels allocate themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import torch
+from torch import fx
+from torch._inductor.custom_graph_pass import CustomSchedulerPass
+
+_PERSISTENT = ("primals_", "tangents_", "fwd_rng_state", "bwd_rng_state")
+
+
+class AboveBudget(BaseException):
+    """Ends a compilation whose code would take more than it may. No Exception, which PyTorch would wrap or swallow."""
+
+
+@dataclass
+class Limits:
+    """What the code of a forward and of its backward may take, and what it takes."""
+
+    planned_bytes: int
+    most_bytes: int | None
+    """More is `AboveBudget`; None: it may take whatever it does."""
+    beside_forward_bytes: int
+    """What is there while the forward runs and that its code does not allocate."""
+    beside_backward_bytes: int
+    workspace: Callable[[fx.Node], int]
+    """Bytes that PyTorch's own kernel of a node takes while it runs."""
+    taken_bytes: dict[bool, int] = field(default_factory=dict)
+    """The peak of the forward, and of the backward, under True. Code that comes from a cache is not counted."""
+
+    def beside(self, is_backward: bool) -> int:
+        return self.beside_backward_bytes if is_backward else self.beside_forward_bytes
+
+    def note(self, is_backward: bool, peak: int) -> None:
+        self.taken_bytes[is_backward] = max(self.taken_bytes.get(is_backward, 0), peak)
+        if self.most_bytes is not None and peak > self.most_bytes:
+            raise AboveBudget
+
+    @property
+    def peak_bytes(self) -> int | None:
+        """None: not all of the code was counted."""
+        return max(self.taken_bytes.values()) if len(self.taken_bytes) == 2 else None
+
+
+class Replanned(Protocol):
+    """A partitioner that is told what inductor made of its plan."""
+
+    limits: Limits | None
+    """Of what was planned last."""
+
+    def uuid(self) -> str: ...
+
+    def plan_for_less(self, excess_bytes: int) -> None:
+        """The code would take so much more than it may. The partitioner is called again, unless this raises."""
+
+    def compiled(self) -> None:
+        """The code is there, and `limits` tell what it takes."""
+
+
+def within_limits(partitioner: Replanned, compile: Callable[[dict[str, Any]], Any]) -> Any:
+    """compile: with these settings of inductor; it calls the partitioner, where there is a backward."""
+    while True:
+        partitioner.limits = None
+        try:
+            made = compile({"_pre_fusion_custom_pass": Watch(partitioner)})
+        except AboveBudget:
+            limits = partitioner.limits
+            assert limits is not None and limits.most_bytes is not None
+            partitioner.plan_for_less(max(limits.taken_bytes.values()) - limits.most_bytes)
+            continue
+        if partitioner.limits is not None:
+            partitioner.limits.most_bytes = None  # a backward that is compiled only when it is called has no other plan
+            partitioner.compiled()
+        return made
+
+
+class Watch(CustomSchedulerPass):
+    """Has the memory of each graph that inductor compiles counted, once its code is generated."""
+
+    def __init__(self, partitioner: Replanned) -> None:
+        self._partitioner = partitioner
+
+    def uuid(self) -> str:
+        return self._partitioner.uuid()
+
+    def __deepcopy__(self, memo: Any) -> Watch:
+        return self  # inductor copies its settings
+
+    def __call__(self, nodes: list[Any]) -> list[Any]:
+        from torch._inductor.graph import SubgraphLowering
+        from torch._inductor.virtualized import V
+
+        limits = self._partitioner.limits
+        if limits is not None and not isinstance(V.graph, SubgraphLowering):
+            _watch(V.graph, limits)
+        return nodes
+
+
+def _watch(graph: Any, limits: Limits) -> None:
+    """Until the code is there, the order of the nodes and what is computed in place may change."""
+    generate = graph.wrapper_code.generate
+    ended: list[Any] = []
+
+    def generate_and_count(*args: Any, **kwargs: Any) -> Any:
+        peak = _peak(_Code(graph, limits, is_generated=True), set(map(id, ended)))
+        limits.note(graph.is_backward, peak + limits.beside(graph.is_backward))
+        return generate(*args, **kwargs)
+
+    graph.wrapper_code.generate = generate_and_count
+    _fuse_within(graph.scheduler, limits.planned_bytes - limits.beside(graph.is_backward))
+    for device in graph.device_types:
+        if device == "cpu":
+            _end_functions_in_time(graph, limits, ended)
+
+
+def _fuse_within(scheduler: Any, room: int) -> None:
+    """Inductor refuses to fuse what would raise the peak of all. That is counted before kernels are there that compute in place, so
+    it is more than the plan's: here nothing is fused that needs more than both the plan's peak and what its neighbourhood needed before."""
+    check = scheduler._can_fuse_peak_memory_check
+
+    def check_in_place(state: Any, node1: Any, node2: Any) -> Any:
+        may, update = check(state, node1, node2)
+        if may and update is not None:
+            before = max(state.baseline_live_after[update.region_start : update.region_end + 1])
+            if update.peak > max(before, room):
+                return False, None
+        return may, update
+
+    scheduler._can_fuse_peak_memory_check = check_in_place
+
+
+def _end_functions_in_time(graph: Any, limits: Limits, ended: list[Any]) -> None:
+    """On the CPU neighbours are one function of C++, at whose end all that they have read is freed. One ends where memory is short."""
+    backend = graph.scheduler.get_backend(torch.device("cpu"))
+    is_full = backend.ready_to_flush
+    ends: list[set[int]] = []
+
+    def ready_to_flush() -> bool:
+        if not ends:
+            room = limits.planned_bytes - limits.beside(graph.is_backward)
+            ends.append(_ends(_Code(graph, limits, is_generated=False), room))
+        node = graph.scheduler.current_node
+        if is_full() or id(node) in ends[0]:
+            ended.append(node)
+            return True
+        return False
+
+    backend.ready_to_flush = ready_to_flush
+
+
+@dataclass
+class _Use:
+    """Of memory by a node that inductor has scheduled."""
+
+    node: Any
+    allocated: int
+    workspace: int
+    freed: int
+    joins: bool
+    """It is one function with its neighbours that join too."""
+
+
+class _Code:
+    """Of a graph, what its nodes allocate and free, in their order."""
+
+    def __init__(self, graph: Any, limits: Limits, *, is_generated: bool) -> None:
+        """is_generated: before that, it is not known what is computed in place."""
+        self.graph, self.scheduler, self.limits, self.is_generated = graph, graph.scheduler, limits, is_generated
+        self.reuses = dict(graph.wrapper_code.reuses)
+        self.outputs = set(graph.get_output_names())
+        self.bytes: dict[str, int] = {}  # of what lives, by the name of the storage's first buffer
+        self.inputs = sum(self._of_input(name) for name in graph.graph_inputs)
+
+    def uses(self) -> Iterator[_Use]:
+        for node in self.scheduler.nodes:
+            allocated = sum(self._allocate(buffer, node) for buffer in node.get_outputs())
+            freed = sum(self._free(name) for name in node.last_usage)
+            yield _Use(node, allocated, self._workspace(node), freed, self._joins(node))
+
+    def _of_input(self, name: str) -> int:
+        from torch._inductor import ir
+
+        value = self.graph.graph_inputs[name]
+        if name.startswith(_PERSISTENT) or not isinstance(value, ir.TensorBox):
+            return 0
+        self.bytes[name] = self._storage(value.data.data)
+        return self.bytes[name]
+
+    def _storage(self, buffer: Any) -> int:
+        size = self.graph.sizevars.optimization_hint(self.graph.get_allocation_storage_size(buffer), fallback=0)
+        return int(size) * buffer.get_dtype().itemsize
+
+    def _root(self, name: str) -> str:
+        while name in self.reuses:
+            name = self.reuses[name]
+        return name
+
+    def _allocate(self, buffer: Any, node: Any) -> int:
+        from torch._inductor import ir
+
+        name, layout = buffer.get_name(), buffer.node.get_output_spec()
+        if name in self.bytes or name in self.reuses or not self._is_allocated(name, node):
+            return 0
+        if isinstance(layout, ir.MultiOutputLayout):  # the results are nodes of their own
+            users = [u.node for u in buffer.users if isinstance(getattr(u.node, "node", None), ir.MultiOutput)]
+            return sum(self._allocate(result, user) for user in users for result in user.get_outputs())
+        if isinstance(layout, ir.NonOwningLayout):  # a part of a concatenation, all of which is made with its first part
+            whole = self.scheduler.name_to_buf.get(layout.view.data.data.get_name())
+            return self._allocate(whole, node) if whole is not None else 0
+        if buffer.get_aliases() or buffer.get_mutations():
+            return 0
+        if not isinstance(layout, ir.Layout) or isinstance(layout, ir.MutationLayoutSHOULDREMOVE):
+            return 0
+        self.bytes[name] = self._storage(buffer.node)
+        return self.bytes[name]
+
+    def _is_allocated(self, name: str, node: Any) -> bool:
+        if node.is_extern() or name in self.graph.removed_buffers:
+            return node.is_extern()
+        if self.is_generated:
+            return name in self.graph.wrapper_code.allocated
+        return not self.scheduler.can_buffer_be_removed_through_fusion(name, node.get_operation_names())
+
+    def _free(self, name: str) -> int:
+        buffer = self.scheduler.name_to_buf.get(name)
+        if name in self.reuses.values() or name in self.outputs or (buffer is not None and not buffer.can_free()):
+            return 0
+        return self.bytes.pop(self._root(name), 0)
+
+    def _workspace(self, node: Any) -> int:
+        if not node.is_extern():
+            return 0
+        operation = getattr(node.node, "op_overload", None)
+        origin = node.node.get_origin_node() or next((n for n in node.node.get_origins() if n.target is operation), None)
+        return self.limits.workspace(origin) if origin is not None else 0
+
+    @staticmethod
+    def _joins(node: Any) -> bool:
+        device = node.get_device()
+        return device is not None and device.type == "cpu" and not node.is_extern() and not node.is_template()
+
+
+def _peak(code: _Code, ended: set[int]) -> int:
+    """ended: nodes after which a function ends."""
+    live, pending, peak = code.inputs, 0, 0
+    for use in code.uses():
+        if not use.joins:
+            live, pending = live - pending, 0
+        live += use.allocated
+        peak = max(peak, live + use.workspace)
+        pending += use.freed
+        if not use.joins or id(use.node) in ended:
+            live, pending = live - pending, 0
+    return peak
+
+
+def _ends(code: _Code, room: int) -> set[int]:
+    """After which nodes a function is to end, so that no more than `room` is needed where that is possible."""
+    ends: set[int] = set()
+    live, pending, before = code.inputs, 0, None
+    for use in code.uses():
+        if pending and (not use.joins or live + use.allocated > room):
+            live, pending = live - pending, 0
+            if before is not None and use.joins:
+                ends.add(id(before))
+        live += use.allocated
+        pending += use.freed
+        if not use.joins:
+            live, pending = live - pending, 0
+        before = use.node
+    return ends
