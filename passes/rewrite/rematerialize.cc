@@ -119,9 +119,10 @@ private:
                  const char *suffix, Phase phase, const Attrs &attrs = {}) {
     Graph &to = r_.to();
     Builder b(to, phase);
-    const Node &def = to.node(to.value(whole).def);
-    b.device = def.device;
-    b.loc = def.loc;
+    if (NodeId def = to.value(whole).def) {
+      b.device = to.node(def).device;
+      b.loc = to.node(def).loc;
+    }
     NodeId id = b.createNode(op, operands, attrs, r_.freshName(to.valueName(whole).str() + suffix));
     to.editNode(id).from.restores = whole;
     return id;
@@ -197,13 +198,19 @@ private:
   }
 
   // What only helps, such as the inverse of a weight, may run before what it helps to rebuild. It
-  // is then said to stand for what it is made from.
+  // is then said to stand for what it is made from, or, if it is made from nothing, for any value.
   ValueId firstRead(NodeId rule) {
-    ValueId v = p_.inverses.nodes.node(rule).operands[0];
-    while (NodeId def = p_.inverses.nodes.value(v).def)
-      v = p_.inverses.nodes.node(def).operands[0];
-    v = p_.inverses.standsFor[v.index];
-    return g_.value(v).def ? firstMade(v) : r_.map(v);
+    const Graph &rules = p_.inverses.nodes;
+    while (!rules.node(rule).operands.empty()) {
+      const ValueId v = rules.node(rule).operands[0];
+      if (NodeId def = rules.value(v).def) {
+        rule = def;
+        continue;
+      }
+      const ValueId read = p_.inverses.standsFor[v.index];
+      return g_.value(read).def ? firstMade(read) : r_.map(read);
+    }
+    return g_.inputs().empty() ? r_.to().node(NodeId(0)).firstResult : r_.map(g_.inputs()[0].value);
   }
 
   NodeId ruleNode(NodeId id, ValueId whole) {
