@@ -1,5 +1,7 @@
 #include "passes/inspect/dot.h"
 
+#include "passes/rewrite/original.h"
+
 #include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/ConvertUTF.h"
@@ -133,15 +135,10 @@ private:
     if (n.op->effect == Effect::Ordered)
       return Role::Transfer;
     if (n.isStandIn())
-      return isEncoding(n) ? Role::Encoded : Role::Inverse;
+      return isEncoding(g_, n) ? Role::Encoded : Role::Inverse;
     return n.phase == Phase::Forward    ? Role::Forward
            : n.phase == Phase::Backward ? Role::Backward
                                         : Role::Update;
-  }
-  // It keeps the sizes of what it stands for.
-  bool isEncoding(const Node &n) const {
-    const Type &type = g_.type(n.firstResult), &whole = g_.type(n.from.restores);
-    return type.dims == whole.dims && type.dtype != whole.dtype;
   }
   // Boundaries stand with the clones that read them, and so does what comes back from the host or
   // by an inverse.

@@ -34,9 +34,8 @@ constexpr Start kStarts[] = {{true, {false, 0}, 0.01, 0.97},
 
 PeakSearch::PeakSearch(const Problem &p, const SearchOptions &o, const PlanResult *known)
     : p_(p), o_(o), known_(known), g_(p, /*withAlternatives=*/known != nullptr),
-      effort_(effortOf(o, g_.numOriginal)),
-      baselinePeak_(evaluate(p, plan::sourceOrder(p)).peakBytes),
-      baselineCost_(evaluate(p, plan::sourceOrder(p)).cost), ordered_(reordered()) {}
+      effort_(effortOf(o, g_.numOriginal)), baseline_(evaluate(p, plan::sourceOrder(p))),
+      ordered_(reordered()) {}
 
 uint64_t PeakSearch::work(double share) const {
   return static_cast<uint64_t>(std::max(share, 0.0) * effort_ * kWorkPerEffort);
@@ -50,10 +49,10 @@ std::vector<TaskId> PeakSearch::sourceOrder() const {
 }
 
 std::vector<TaskId> PeakSearch::reordered() const {
-  SearchState s = state(baselinePeak_, kNoDraws);
+  SearchState s = state(baseline_.peakBytes, kNoDraws);
   if (mayReorder())
     reorder(s);
-  return s.schedule().peak() < baselinePeak_ ? s.schedule().tasks() : sourceOrder();
+  return s.schedule().peak() < baseline_.peakBytes ? s.schedule().tasks() : sourceOrder();
 }
 
 // From here on the state's work counts for `share` of all.
@@ -104,9 +103,9 @@ Found PeakSearch::known(int64_t budget) const {
 // A price of one is that at which all that is live at the peak, held throughout, costs as much as
 // everything once. Returns the place in the order where the peak is.
 uint32_t PeakSearch::addForPrice(const std::vector<double> &shares, double price, double bias) {
-  const double one = baselineCost_ / double(std::max<int64_t>(1, baselinePeak_));
+  const double one = baseline_.cost / double(std::max<int64_t>(1, baseline_.peakBytes));
   PricedSchedule found = scheduleForPrice(g_, sourceOrder(), {price * one, shares, bias});
-  SearchState s = state(baselinePeak_, kNoDraws);
+  SearchState s = state(baseline_.peakBytes, kNoDraws);
   s.assign(found.tasks);
   pricedWork_ += found.work;
   const std::vector<StepId> steps = s.profile().steps();
@@ -204,7 +203,7 @@ Found PeakSearch::within(int64_t budget, double share, Series series) {
 std::vector<Found> PeakSearch::down(double share, int64_t lowestPeak) {
   constexpr double kFarStep = 0.02, kLeastStep = 1e-3;
   constexpr uint64_t kParts = 12; // of the work, for one way to one peak
-  SearchState s = state(baselinePeak_, kLeastPeak);
+  SearchState s = state(baseline_.peakBytes, kLeastPeak);
   follow(s, share);
   s.assign(ordered_);
   std::vector<Found> met = {{ordered_, s.cost(), s.schedule().peak()}};
@@ -231,8 +230,8 @@ std::vector<Found> PeakSearch::down(double share, int64_t lowestPeak) {
         met.push_back(f);
   }
   // What is far off is better reached in one go than step by step.
-  const double ofBound = double(lowestPeak) / double(baselinePeak_);
-  lower(ordered_, false, int64_t(double(baselinePeak_) * std::pow(ofBound, 0.75)),
+  const double ofBound = double(lowestPeak) / double(baseline_.peakBytes);
+  lower(ordered_, false, int64_t(double(baseline_.peakBytes) * std::pow(ofBound, 0.75)),
         std::min(all / 3, kWorkPerCandidate * s.candidates().size()));
   for (; !isDone(); greedy.noise = 0.5)
     for (double step = 0.1; step > kLeastStep && !isDone();) {

@@ -48,8 +48,7 @@ private:
   const PlanResult *known_;
   StorageGraph g_;
   double effort_;
-  int64_t baselinePeak_;
-  double baselineCost_;
+  Evaluation baseline_;         // of the source order
   std::vector<TaskId> ordered_; // the source order, or a better one of the same tasks
   bool isStopped_ = false;
   double share_ = 0, bestCost_ = 0;

@@ -49,14 +49,16 @@ InverseErrors withInverseErrors(const Graph &g) {
   r.copyInputs();
   Sources sources(g);
   Builder b(r.to(), Phase::Backward);
-  const std::vector<NodeId> inverses = inversesIn(g);
+  llvm::BitVector isInverse{unsigned(g.numNodes())};
+  for (NodeId id : inversesIn(g))
+    isInverse.set(id.index);
   std::vector<ValueId> asked;
   for (uint32_t i = 0; i < g.numNodes(); ++i) {
     const NodeId id(i);
     r.copyNode(id);
     const std::vector<size_t> &from = sources.at(id);
     const ValueId made = g.node(id).firstResult, value = g.node(id).from.restores;
-    if (!llvm::is_contained(inverses, id) || !isFloat(g.type(made).dtype))
+    if (!isInverse.test(i) || !isFloat(g.type(made).dtype))
       continue;
     sources.setEntry(id, out.all.size());
     InverseErrors::Of of{value, id, {}, {}, from};

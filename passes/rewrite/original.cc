@@ -18,6 +18,11 @@ ValueId originalValue(const Graph &g, ValueId v) {
   return v;
 }
 
+bool isEncoding(const Graph &g, const Node &n) {
+  const Type &type = g.type(n.firstResult), &whole = g.type(n.from.restores);
+  return type.dims == whole.dims && type.dtype != whole.dtype;
+}
+
 std::vector<NodeId> inversesIn(const Graph &g) {
   std::vector<bool> onlyHelps(g.numNodes(), false); // read for what it restores itself
   std::vector<NodeId> found;
@@ -25,17 +30,15 @@ std::vector<NodeId> inversesIn(const Graph &g) {
     const Node &n = g.node(NodeId(i));
     if (!n.isStandIn() || n.isBoundary() || n.op->effect != Effect::Pure)
       continue;
-    const Type &type = g.type(n.firstResult), &whole = g.type(n.from.restores);
-    const bool isEncoding = type.dims == whole.dims && type.dtype != whole.dtype;
     bool isMadeOfIt = false; // what helps may be
     for (ValueId v : n.operands) {
       const NodeId def = g.value(v).def;
       isMadeOfIt |= v == n.from.restores ||
                     (def && g.node(def).isClone() && originalValue(g, v) == n.from.restores);
-      if (def && !isEncoding && g.node(def).from.restores == n.from.restores)
+      if (def && !isEncoding(g, n) && g.node(def).from.restores == n.from.restores)
         onlyHelps[def.index] = true;
     }
-    if (type == whole && !isMadeOfIt && !onlyHelps[i])
+    if (g.type(n.firstResult) == g.type(n.from.restores) && !isMadeOfIt && !onlyHelps[i])
       found.push_back(NodeId(i));
   }
   std::reverse(found.begin(), found.end());

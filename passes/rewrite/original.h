@@ -14,6 +14,10 @@ Graph originalOf(const Graph &g);
 // The value of the original that `v` is an instance of: `v` itself where that is one.
 ValueId originalValue(const Graph &g, ValueId v);
 
+// Whether a stand-in is an encoding: it keeps the sizes of what it stands for, and no more of its
+// elements than a reader asks.
+bool isEncoding(const Graph &g, const Node &standIn);
+
 // The nodes that complete a rebuilding by inverses: their first results stand for what they
 // restore, which they were not made from. (Nodes that only help are not among them.)
 std::vector<NodeId> inversesIn(const Graph &g);

@@ -26,6 +26,9 @@ struct Report : Figures {
   explicit Report(const Figures &f) : Figures(f) {}
 };
 
+// How many inverses there are, and how far they were off on the first step.
+std::string inversesText(const Report &r);
+
 // Writes it whole or not at all; an empty path writes nothing.
 llvm::Error writeReport(const Report &r, const std::string &path);
 

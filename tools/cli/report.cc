@@ -33,6 +33,13 @@ Json reportJson(const Report &r) {
   return j;
 }
 
+std::string inversesText(const Report &r) {
+  double most = 0;
+  for (const auto &[name, error] : r.inverseErrors)
+    most = std::max(most, error);
+  return llvm::formatv("{0}, off by {1:e1} at most", r.inversions, most).str();
+}
+
 llvm::Error writeReport(const Report &r, const std::string &path) {
   if (path.empty())
     return llvm::Error::success();

@@ -36,12 +36,8 @@ void summarize(const Report &r, const std::string &device) {
   if (r.transfers)
     row("on the host",
         llvm::formatv("{0}, {1} transfers", bytesText(r.hostBytes), r.transfers).str());
-  if (r.inversions) {
-    double most = 0;
-    for (const auto &[name, error] : r.inverseErrors)
-      most = std::max(most, error);
-    row("inverses", llvm::formatv("{0}, off by {1:e1} at most", r.inversions, most).str());
-  }
+  if (r.inversions)
+    row("inverses", inversesText(r));
   row("added cost", llvm::formatv("{0:F1} %", 100 * r.recomputeOverhead).str());
   std::vector<double> s = r.stepSeconds;
   std::sort(s.begin(), s.end());

@@ -269,12 +269,8 @@ private:
       row("measured peak",
           bytesText(r.measuredPeakBytes.front()) + " (on " + device().name() + ")");
     row("parameters, inputs", bytesText(r.persistentBytes));
-    if (r.inversions) {
-      double most = 0;
-      for (const auto &[name, error] : r.inverseErrors)
-        most = std::max(most, error);
-      row("inverses", llvm::formatv("{0}, off by {1:e1} at most", r.inversions, most).str());
-    }
+    if (r.inversions)
+      row("inverses", inversesText(r));
     row("added cost", llvm::formatv("{0:F1} %", 100 * r.recomputeOverhead).str());
     std::vector<double> s = r.stepSeconds;
     std::sort(s.begin(), s.end());
