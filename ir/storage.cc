@@ -1,14 +1,89 @@
 #include "ir/storage.h"
 
-namespace isthmus {
+#include "llvm/ADT/BitVector.h"
+#include "llvm/ADT/STLExtras.h"
 
-std::vector<ValueId> storageRoots(const Graph &g) {
+namespace isthmus {
+namespace {
+
+std::vector<ValueId> rootsOfViews(const Graph &g) {
   std::vector<ValueId> roots(g.numValues());
   for (uint32_t i = 0; i < g.numValues(); ++i) {
     const Value &v = g.value(ValueId(i));
     bool isView = v.def && g.node(v.def).op->is(kView);
     roots[i] = isView ? roots[g.node(v.def).operands[0].index] : ValueId(i);
   }
+  return roots;
+}
+
+class Overwrites {
+public:
+  Overwrites(const Graph &g, llvm::ArrayRef<ValueId> roots)
+      : g_(g), roots_(roots), isRead_(unsigned(g.numValues())), isOutput_(isRead_),
+        isTaken_(isRead_), nextOf_(g.numValues()), lastReader_(g.numValues()) {}
+
+  std::vector<Overwrite> find() {
+    for (size_t i = 0; i < g_.outputs().size(); ++i)
+      if (const OutputRole &role = g_.role(i); role.kind == OutputKind::NextState)
+        nextOf_[g_.outputs()[i].index] = role.of;
+    if (llvm::none_of(nextOf_, [](ValueId v) { return bool(v); })) // mostly
+      return {};
+    for (ValueId v : g_.outputs())
+      isOutput_.set(roots_[v.index].index);
+    for (uint32_t i = 0; i < g_.numNodes(); ++i)
+      for (ValueId v : g_.node(NodeId(i)).operands) {
+        isRead_.set(v.index);
+        lastReader_[roots_[v.index].index] = NodeId(i);
+      }
+    for (uint32_t i = 0; i < g_.numNodes(); ++i)
+      if (g_.node(NodeId(i)).phase == Phase::Update)
+        findOf(NodeId(i));
+    return std::move(found_);
+  }
+
+private:
+  void findOf(NodeId id) {
+    const Node &n = g_.node(id);
+    for (uint32_t r = 0; r < n.numResults; ++r)
+      if (isRead_[n.result(r).index])
+        return;
+    for (const InPlace &pair : n.op->inPlace) {
+      if (pair.operand >= n.operands.size())
+        continue;
+      const ValueId input = n.operands[pair.operand], now = n.result(pair.result);
+      const auto sharing =
+          llvm::count_if(n.operands, [&](ValueId v) { return roots_[v.index] == input; });
+      if (nextOf_[now.index] != input || isOutput_[input.index] || isTaken_[input.index] ||
+          isTaken_[now.index] || !g_.inputOf(input) || g_.type(input) != g_.type(now) ||
+          (sharing > 1 && !n.op->is(kElementwise)))
+        continue;
+      isTaken_.set(input.index);
+      isTaken_.set(now.index);
+      found_.push_back({id, pair.result, pair.operand, lastReader_[input.index]});
+    }
+  }
+
+  const Graph &g_;
+  llvm::ArrayRef<ValueId> roots_;
+  llvm::BitVector isRead_;         // by value
+  llvm::BitVector isOutput_;       // by root: it, or a view of it
+  llvm::BitVector isTaken_;        // by value: overwritten, or overwrites something
+  std::vector<ValueId> nextOf_;    // by value: the input of which it is the next value
+  std::vector<NodeId> lastReader_; // by root
+  std::vector<Overwrite> found_;
+};
+
+} // namespace
+
+std::vector<Overwrite> possibleOverwrites(const Graph &g) {
+  return Overwrites(g, rootsOfViews(g)).find();
+}
+
+std::vector<ValueId> storageRoots(const Graph &g) {
+  std::vector<ValueId> roots = rootsOfViews(g);
+  for (const Overwrite &o : Overwrites(g, roots).find())
+    if (const Node &n = g.node(o.node); o.isInPlace())
+      roots[n.result(o.result).index] = n.operands[o.operand];
   return roots;
 }
 

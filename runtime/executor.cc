@@ -3,6 +3,8 @@
 #include "ir/check.h"
 #include "ir/storage.h"
 #include "llvm/ADT/STLExtras.h"
+#include <cstring>
+#include <utility>
 
 namespace isthmus {
 
@@ -25,6 +27,10 @@ Executor::Executor(const Graph &graph, const Layout &layout, Device &device)
       ++reads_[roots_[v.index].index];
   for (ValueId v : graph.outputs())
     ++reads_[roots_[v.index].index];
+  for (uint32_t i = 0; i < graph.numValues(); ++i)
+    if (ValueId v(i);
+        graph.value(v).def && !graph.node(graph.value(v).def).op->is(kView) && isInInput(v))
+      overwritten_.push_back({roots_[i], {}});
 }
 
 Executor::~Executor() {
@@ -104,13 +110,34 @@ llvm::Error Executor::feed(ValueId v, const Tensor &t) {
     return makeError("input '%{0}' is of type {1}, got {2}", graph_.valueName(v),
                      graph_.type(v).str(), t.type.str());
   fed_[graph_.value(v).resultIndex] = true;
+  for (Overwritten &o : overwritten_)
+    if (o.input == v)
+      o.fed = t.owner ? t : Tensor::make(t.type, [&](char *to) {
+        std::memcpy(to, t.data, size_t(t.bytes())); // the caller's own bytes
+      });
   return device_.write(addressOf(v), t.data, t.bytes());
+}
+
+// What the last step overwrote holds again what was fed.
+llvm::Error Executor::restoreOverwritten() {
+  if (!device_.computes() || !std::exchange(holdsNext_, true))
+    return llvm::Error::success();
+  for (const Overwritten &o : overwritten_) {
+    if (!o.fed)
+      return makeError("the last step overwrote '%{0}'; carry its state on, or feed it",
+                       graph_.valueName(o.input));
+    if (llvm::Error e = device_.write(addressOf(o.input), o.fed.data, o.fed.bytes()))
+      return e;
+  }
+  return llvm::Error::success();
 }
 
 llvm::Error Executor::step(const RandomKey &random, const std::function<void(size_t)> &progress) {
   for (size_t i = 0; device_.computes() && i < fed_.size(); ++i)
     if (!fed_[i])
       return makeError("input '%{0}' was not given", graph_.valueName(graph_.inputs()[i].value));
+  if (llvm::Error e = restoreOverwritten())
+    return e;
   if (llvm::Error e = device_.begin(random))
     return e;
   if (recorded_) { // the same launches: the books would say the same again
@@ -221,6 +248,8 @@ llvm::Error Executor::takeResults(NodeId id, int64_t workspace) {
   for (uint32_t r = 0; r < n.numResults; ++r) {
     const ValueId v = n.result(r);
     const int64_t bytes = storageBytes(v);
+    if (isInInput(v))
+      continue;
     for (uint32_t k = 0; k < n.operands.size(); ++k)
       if (ValueId root = roots_[n.operands[k].index];
           isAtOnePlace(root, v) && mayOverwrite(id, r, k)) {
@@ -253,7 +282,7 @@ void Executor::giveBackDead(NodeId id, int64_t workspace) {
   }
   for (uint32_t r = 0; r < n.numResults; ++r) {
     ValueId v = n.result(r);
-    if (!n.op->is(kView) && reads_[v.index] == 0)
+    if (!n.op->is(kView) && !isInInput(v) && reads_[v.index] == 0)
       booksOf(v).giveBack(offsetOf(v), storageBytes(v));
   }
 }
@@ -291,6 +320,9 @@ llvm::Error Executor::carryState() {
   for (const auto &[input, t] : fromInputs)
     if (llvm::Error e = feed(input, t))
       return e;
+  for (Overwritten &o : overwritten_)
+    o.fed = {};
+  holdsNext_ = false;
   return llvm::Error::success();
 }
 

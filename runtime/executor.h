@@ -25,7 +25,8 @@ public:
                                                           Device &device);
   ~Executor();
 
-  // What graph input `v` holds from now on. Its type must be that of the graph.
+  // What graph input `v` holds from now on, at the beginning of each step: where a step overwrites
+  // it, `t` is kept until the state is carried on. Its type must be that of the graph.
   llvm::Error feed(ValueId v, const Tensor &t);
 
   // Runs all nodes. Every input must have been fed (but on a device that does not compute).
@@ -33,10 +34,11 @@ public:
   // device runs a recorded step as a whole.
   llvm::Error step(const RandomKey &random, const std::function<void(size_t)> &progress = {});
 
-  // After a step: inputs of which the graph gives the next state hold that from now on.
+  // After a step: inputs of which the graph gives the next state hold that from now on. Those that
+  // the step overwrote are to be carried on, or fed, after each step from then on.
   llvm::Error carryState();
 
-  // The value of an output after a step, or of an input.
+  // The value of an output after a step, or of an input; of one that the step overwrote, the next.
   llvm::Expected<Tensor> fetch(ValueId v);
 
   // After a step: a device may change kernels at their first launch.
@@ -56,6 +58,8 @@ private:
   llvm::Error startTransfer(NodeId id);
   llvm::Error takeResults(NodeId id, int64_t workspace);
   void giveBackDead(NodeId id, int64_t workspace);
+  llvm::Error restoreOverwritten();
+  bool isInInput(ValueId v) const { return !graph_.value(roots_[v.index]).def; }
   bool diesHere(NodeId id, ValueId root) const;
   bool mayOverwrite(NodeId id, uint32_t result, uint32_t operand) const;
   bool isAtOnePlace(ValueId a, ValueId b) const;
@@ -72,6 +76,12 @@ private:
   std::vector<ValueId> roots_;            // by value: at the root of its views
   std::vector<int64_t> inputOffset_;      // by index of the graph input
   std::vector<bool> fed_;                 // likewise
+  struct Overwritten {
+    ValueId input;
+    Tensor fed; // none once the state was carried on
+  };
+  std::vector<Overwritten> overwritten_; // inputs that a step leaves with their next state
+  bool holdsNext_ = false;               // they do, and it was not carried on
   std::vector<PreparedKernel *> kernels_; // by node; null for views
   std::unique_ptr<Recording> recorded_;   // of a step, where the device keeps one
   std::vector<uint32_t> reads_,

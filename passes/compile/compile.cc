@@ -4,6 +4,7 @@
 #include "passes/differentiate/mode.h"
 #include "passes/lower/convert.h"
 #include "passes/simplify/joined_slices.h"
+#include "passes/simplify/late_updates.h"
 
 namespace isthmus {
 
@@ -47,6 +48,8 @@ llvm::Expected<Compiled> compile(Graph forward, const CompileOptions &o, const T
     *g = withoutIdleDrops(std::move(*g));
   LoweringOptions lowering = loweringChosen(*g, o, target);
   *g = lowered(std::move(*g), lowering);
+  if (!g->wasPlanned())
+    *g = withLateUpdates(std::move(*g));
   return planned(std::move(*g), o, target); // the plan, the rewrite and the layout
 }
 

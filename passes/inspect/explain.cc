@@ -28,6 +28,7 @@ public:
     if (!problem)
       return problem.takeError();
     p_ = std::move(*problem);
+    overwriters_ = plan::overwritersOfReads(p_.problem);
     liveSets_ = liveSetsOf(g_, p_);
     out_.planned = liveSets_.peak(g_, p_);
     if (llvm::Error e = baseline())
@@ -238,7 +239,8 @@ private:
     // False if something may not run again, or it takes too much.
     bool add(OpIndex op) {
       constexpr size_t kMost = 1000;
-      if (!e_.p_.problem.ops[op].recomputable || depth_ >= kMost || runs.size() >= kMost)
+      if (!e_.p_.problem.ops[op].recomputable || depth_ >= kMost || runs.size() >= kMost ||
+          readsOverwritten(op))
         return false;
       ++depth_;
       for (const Read &r : e_.p_.problem.ops[op].inputs)
@@ -252,6 +254,11 @@ private:
     plan::Schedule runs;
 
   private:
+    bool readsOverwritten(OpIndex op) const {
+      return !e_.overwriters_.empty() && llvm::any_of(e_.overwriters_[op], [&](OpIndex by) {
+        return e_.p_.nodeOf(by).index < before_;
+      });
+    }
     bool isThere(const Read &r) const {
       if (!e_.p_.isNode(r.op))
         return true;
@@ -381,6 +388,7 @@ private:
   const ExplainOptions &o_;
   std::vector<ValueId> roots_;
   GraphProblem p_;
+  std::vector<std::vector<OpIndex>> overwriters_; // see plan::overwritersOfReads
   LiveSets liveSets_;
   std::vector<std::vector<int64_t>> most_;
   size_t numTold_ = 0;

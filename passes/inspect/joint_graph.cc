@@ -2,7 +2,7 @@
 
 #include "ir/diagnostics.h"
 #include "ir/json.h"
-#include "passes/plan/alternatives.h"
+#include "passes/plan/overwrites.h"
 #include "passes/plan/sizes.h"
 #include "llvm/ADT/STLExtras.h"
 
@@ -34,7 +34,7 @@ public:
     if (error_.empty())
       readOutputs();
     if (error_.empty())
-      checkAlternatives();
+      checkOps();
     if (!error_.empty())
       return makeError("{0}: {1}", file_, error_);
     return std::move(out_);
@@ -136,7 +136,8 @@ private:
     op.phase = phase && *phase == "backward" ? plan::OpPhase::Backward
                : phase && *phase == "update" ? plan::OpPhase::Update
                                              : plan::OpPhase::Forward;
-    for (const char *key : {"workspace", "may_reuse", "of", "kind", "bus_us", "direction"})
+    for (const char *key :
+         {"workspace", "may_reuse", "overwrites", "of", "kind", "bus_us", "direction"})
       if (!isSecond_ && get(n, key))
         return failAt(
             i, "key '{0}' belongs to format joint-graph/2, and this file is joint-graph/1", key);
@@ -243,8 +244,10 @@ private:
       op.ofOutput = uint32_t(numberIn(i, (*of)[1], "of", Op::kAllOutputs - 1));
   }
 
-  void checkAlternatives() {
+  void checkOps() {
     if (auto fault = plan::faultOfAlternatives(out_.problem))
+      failAt(fault->op, "{0}", fault->why);
+    if (auto fault = plan::faultOfOverwrites(out_.problem))
       failAt(fault->op, "{0}", fault->why);
   }
 
@@ -285,6 +288,7 @@ private:
     }
     if (isView_[i] && !op.isView())
       return failAt(i, "its base is not among its inputs");
+    readOverwrites(i, firstRead);
     const Json *reuse = get(n, "may_reuse");
     if (reuse && !reuse->is_array())
       return failAt(i, "expected 'may_reuse' to be a list of [output, input] pairs");
@@ -302,6 +306,19 @@ private:
       if (from.isPinned || from.isView() || from.outputBytes.size() == 1) // exactly one storage
         op.donations.push_back({uint32_t(o), firstRead[p]});
     }
+  }
+
+  // `firstRead`: by input of the node, the first of the reads that it stands for.
+  void readOverwrites(size_t i, llvm::ArrayRef<uint32_t> firstRead) {
+    const Json *list = get((*nodes_)[i], "overwrites");
+    if (list && !list->is_array())
+      return failAt(i, "expected 'overwrites' to be a list of inputs, found {0}", list->dump());
+    if (list && !list->empty() && firstRead.empty())
+      return failAt(i, "it overwrites an input, and has none");
+    for (size_t k = 0; list && k < list->size() && error_.empty(); ++k)
+      if (uint64_t input = numberIn(i, (*list)[k], "overwrites", firstRead.size() - 1);
+          error_.empty())
+        out_.problem.ops[i].overwrites.push_back(firstRead[input]);
   }
 
   void readOutputs() {

@@ -97,7 +97,8 @@ private:
     const Node &n = g_.node(id);
     for (uint32_t r = 0; r < n.numResults; ++r) {
       ValueId v = n.result(r);
-      if (blockOf_[v.index] != kNone || g_.type(v).bytes() == 0)
+      const bool isInPlace = roots_[v.index] != v; // of a graph input
+      if (isInPlace || blockOf_[v.index] != kNone || g_.type(v).bytes() == 0)
         continue;
       std::vector<Block> &blocks = blocksOf(v);
       blockOf_[v.index] = static_cast<uint32_t>(blocks.size());

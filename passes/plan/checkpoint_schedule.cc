@@ -1,5 +1,7 @@
 #include "passes/plan/checkpoint_schedule.h"
 
+#include "passes/plan/overwrites.h"
+
 #include <algorithm>
 
 namespace isthmus::plan {
@@ -89,7 +91,7 @@ private:
 } // namespace
 
 Schedule checkpointSchedule(const Problem &p, const std::vector<std::vector<bool>> &isCheckpoint) {
-  return Scheduler(p, isCheckpoint).run();
+  return withLateOverwrites(p, Scheduler(p, isCheckpoint).run());
 }
 
 } // namespace isthmus::plan

@@ -33,7 +33,7 @@ public:
                   .isOutput = s.lives};
       }
       for (uint32_t r = firstRead_[step]; r < firstRead_[step + 1]; ++r)
-        if (reads_[r] != kPinned)
+        if (!isPinned(reads_[r]))
           if (auto &uses = all[reads_[r]].uses; uses.empty() || uses.back() != step)
             uses.push_back(step);
     }
@@ -43,8 +43,9 @@ public:
   }
 
 private:
-  static constexpr uint32_t kNone = ~0u;   // no instance yet
-  static constexpr uint32_t kPinned = ~1u; // bound to something pinned
+  static constexpr uint32_t kNone = ~0u;        // no instance yet
+  static constexpr uint32_t kPinned = 1u << 31; // with the index of an op that is pinned
+  static bool isPinned(uint32_t instance) { return instance != kNone && (instance & kPinned); }
 
   struct Span {
     int64_t bytes;
@@ -67,11 +68,13 @@ private:
     return "";
   }
 
-  // False, with the error set, if an input has no instance.
+  // False, with the error set, if an input has no instance, or was overwritten.
   bool readInputs(uint32_t step) {
     const Op &op = p_.ops[s_[step]];
     auto read = [&](uint32_t instance) {
-      if (instance != kPinned && instance != kNone)
+      if (isPinned(instance))
+        readPinned(op, instance & ~kPinned);
+      else if (instance != kNone)
         instances_[instance].lastRead = step;
       reads_.push_back(instance);
       return instance != kNone;
@@ -90,7 +93,15 @@ private:
         return false;
       }
     }
-    return true;
+    for (uint32_t k : op.overwrites)
+      overwrittenBy_[op.inputs[k].op] = s_[step];
+    return result_.error.empty();
+  }
+
+  void readPinned(const Op &reader, OpIndex read) {
+    if (OpIndex by = overwrittenBy_[read]; by != Op::kNone)
+      fail("'" + reader.name + "' reads '" + p_.ops[read].name + "' after '" + p_.ops[by].name +
+           "' has overwritten it");
   }
 
   // Binds the outputs of this step.
@@ -195,7 +206,8 @@ private:
     for (size_t i = 0; i < p_.ops.size(); ++i)
       if (p_.ops[i].transfer != Op::Transfer::StartOffload)
         newest_[i].assign(std::max<size_t>(1, p_.ops[i].outputBytes.size()),
-                          p_.ops[i].isPinned ? kPinned : kNone);
+                          p_.ops[i].isPinned ? kPinned | uint32_t(i) : kNone);
+    overwrittenBy_.assign(p_.ops.size(), Op::kNone);
     for (uint32_t step = 0; step < s_.size(); ++step) {
       OpIndex id = s_[step];
       if (id >= p_.ops.size() || p_.ops[id].isPinned)
@@ -228,7 +240,9 @@ private:
       uint32_t instance = newest_[r.op][r.output];
       if (instance == kNone)
         return fail("output '" + p_.ops[r.op].name + "' is never computed");
-      if (instance != kPinned)
+      if (isPinned(instance) && overwrittenBy_[instance & ~kPinned] != Op::kNone)
+        return fail("output '" + p_.ops[r.op].name + "' is overwritten");
+      if (!isPinned(instance))
         instances_[instance].lives = true;
     }
   }
@@ -254,7 +268,7 @@ private:
       std::sort(readSorted.begin(), readSorted.end());
       readSorted.erase(std::unique(readSorted.begin(), readSorted.end()), readSorted.end());
       for (uint32_t r : readSorted)
-        if (r != kPinned && diesAt(r, step))
+        if (!isPinned(r) && diesAt(r, step))
           live -= instances_[r].bytes;
       for (uint32_t m = made; m < madeEnd; ++m) // never read
         if (instances_[m].lastRead == step && !instances_[m].lives)
@@ -277,7 +291,7 @@ private:
       hasBytes_.assign(op.outputBytes.size(), 0);
     for (const Op::Donation &donation : op.donations) {
       uint32_t instance = reads_[firstRead_[step] + donation.input];
-      if (instance == kPinned || !diesAt(instance, step) || hasBytes_[donation.output] ||
+      if (isPinned(instance) || !diesAt(instance, step) || hasBytes_[donation.output] ||
           std::find(givers_.begin(), givers_.end(), instance) != givers_.end())
         continue;
       int64_t need = instances_[firstMade_[step] + donation.output].bytes;
@@ -297,6 +311,7 @@ private:
   const Schedule &s_;
   Evaluation result_;
   std::vector<std::vector<uint32_t>> newest_; // by op and output: the newest instance
+  std::vector<OpIndex> overwrittenBy_;        // by op that is pinned, so far
   std::vector<Span> instances_;
   std::vector<uint32_t> reads_;                 // instances read, step by step
   std::vector<uint32_t> firstRead_, firstMade_; // by step, into reads_ and instances_

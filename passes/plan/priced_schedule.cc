@@ -2,6 +2,7 @@
 
 #include "passes/plan/derivation.h"
 
+#include <algorithm>
 #include <limits>
 
 namespace isthmus::plan {
@@ -41,10 +42,14 @@ private:
                : price_.perByte * double(g_.storages[s].bytes) * (now_ - usedAt_[s]);
   }
 
-  // In an order by phases, alternatives of the backward phase come after its first step.
+  // In an order by phases, alternatives of the backward phase come after its first step. What was
+  // overwritten is read no more.
   bool mayRun(TaskId t) const {
-    return g_.order != Order::Phases || !g_.isAlternative(t) || !g_.tasks[t].isBackward ||
-           isBackward_;
+    const std::vector<TaskId> &overwriters = g_.overwritersOf(t);
+    return (g_.order != Order::Phases || !g_.isAlternative(t) || !g_.tasks[t].isBackward ||
+            isBackward_) &&
+           std::none_of(overwriters.begin(), overwriters.end(),
+                        [&](TaskId by) { return usedAt_[g_.tasks[by].firstMade] != kNever; });
   }
 
   void provide(StorageId s) {

@@ -74,6 +74,10 @@ struct Op {
   };
   std::vector<Donation> donations;
 
+  // Inputs, each of something pinned, in whose bytes the op leaves results, which are outputs of 0
+  // bytes: it runs once, after all that reads them or views of them.
+  std::vector<uint32_t> overwrites;
+
   bool isView() const { return viewOf != kNoView; }
 };
 

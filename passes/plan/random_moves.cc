@@ -1,5 +1,7 @@
 #include "passes/plan/random_moves.h"
 
+#include "passes/plan/step_order.h"
+
 #include <algorithm>
 
 namespace isthmus::plan {
@@ -86,8 +88,9 @@ TaskId RandomMoves::nearbyRepeated(TaskId t) {
 
 bool RandomMoves::canRun(TaskId t, StepId before) const {
   const std::vector<StorageId> &reads = g_.tasks[t].reads;
-  return std::all_of(reads.begin(), reads.end(),
-                     [&](StorageId s) { return bool(s_.newestBefore(s, before)); });
+  return mayStand(s_, t, before) && std::all_of(reads.begin(), reads.end(), [&](StorageId s) {
+           return bool(s_.newestBefore(s, before));
+         });
 }
 
 // Runs the readers of what a repeated step makes right after the older instance's last use.
@@ -130,28 +133,6 @@ bool RandomMoves::evictOne(double costLimit) {
   return idle && evictor_.evict(idle, o);
 }
 
-// Where a step may go without changing what reads what.
-RandomMoves::Range RandomMoves::rangeOf(StepId r) const {
-  Range range{0, s_.position(s_.end())};
-  auto notBefore = [&](LiveProfile::Position p) { range.low = std::max(range.low, p); };
-  auto notAfter = [&](StepId x) { range.high = std::min(range.high, s_.position(x)); };
-  const std::vector<StorageId> &reads = s_.task(r).reads;
-  for (uint32_t k = 0; k < reads.size(); ++k) {
-    notBefore(s_.position(s_.maker(s_.read(r, k))) + 1);
-    if (InstanceId next = s_.oldestAfter(reads[k], r))
-      notAfter(s_.maker(next));
-  }
-  for (InstanceId c : s_.made(r)) {
-    if (!s_.readers(c).empty())
-      notAfter(s_.readers(c).front());
-    if (InstanceId old = s_.newestBefore(s_.storageOf(c), r))
-      notBefore(s_.position(s_.lastUse(old)) + 1);
-    if (InstanceId next = s_.oldestAfter(s_.storageOf(c), r))
-      notAfter(s_.maker(next));
-  }
-  return range;
-}
-
 // Prefers places where less is live at high water.
 bool RandomMoves::shiftStep() {
   const uint32_t first = edits_.mayReorder() ? 0 : g_.numOriginal; // task that may change places
@@ -164,7 +145,7 @@ bool RandomMoves::shiftStep() {
   StepId r = s_.maker(instances[random_.below(instances.size())]);
   if (s_.taskOf(r).index < first || edits_.hasItsPlace(r))
     return false;
-  const Range range = rangeOf(r);
+  const StepRange range = rangeOf(s_, r);
   const bool isLater = random_.chance(0.5);
   const uint32_t places = 1 + static_cast<uint32_t>(12 * random_.exponential());
   const int64_t water = state_.budget() - state_.budget() / 5;
@@ -183,7 +164,7 @@ bool RandomMoves::shiftStep() {
     if (StepId &other = isLater ? begin : end; !other)
       other = x;
   }
-  if (!begin || (!isLater && evictor_.rematerializer().isTooEarly(s_.taskOf(r), begin)))
+  if (!begin || (!isLater && !mayStand(s_, s_.taskOf(r), begin)))
     return false;
   before += above(r);
   StepId fresh = edits_.move(r, isLater ? s_.next(end) : begin);
@@ -212,8 +193,8 @@ bool RandomMoves::exchangeForm() {
   const TaskId own = g_.storages[made].maker, was = s_.taskOf(r), now = was == form ? own : form;
   const StorageGraph::Task &to = g_.tasks[now], &from = g_.tasks[was];
   if (to.firstMade != from.firstMade || to.numMade != from.numMade ||
-      !evictor_.rematerializer().mayExchange(r) || evictor_.rematerializer().isTooEarly(now, r) ||
-      (!to.mayRepeat && edits_.numSteps(own) > 1) || !canRun(now, r))
+      !evictor_.rematerializer().mayExchange(r) || (!to.mayRepeat && edits_.numSteps(own) > 1) ||
+      !canRun(now, r))
     return false;
   edits_.insert(now, r);
   edits_.remove(r);

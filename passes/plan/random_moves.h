@@ -24,10 +24,6 @@ private:
   TaskId nearbyRepeated(TaskId t);
   bool hasRoomWithout(StepId r) const;
   void hoistReaders(StepId r);
-  struct Range {
-    LiveProfile::Position low, high;
-  };
-  Range rangeOf(StepId r) const;
   bool canRun(TaskId t, StepId before) const;
   // Empty if no eviction gains anything.
   std::vector<EditLog::Edit> bestAtPeak(int64_t excessBefore, double costLimit);

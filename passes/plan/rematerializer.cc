@@ -1,5 +1,7 @@
 #include "passes/plan/rematerializer.h"
 
+#include "passes/plan/step_order.h"
+
 #include <algorithm>
 
 namespace isthmus::plan {
@@ -81,16 +83,6 @@ bool Rematerializer::rematerialize(StorageId s, StepId before, const EvictOption
                                          : recompute(m.task, before, o, depth);
 }
 
-// In an order by phases, alternatives of the backward phase come after the first backward step.
-bool Rematerializer::isTooEarly(TaskId t, StepId before) const {
-  if (g_.order != Order::Phases || !g_.isAlternative(t) || !g_.tasks[t].isBackward)
-    return false;
-  if (!g_.firstBackward)
-    return true;
-  InstanceId first = s_.instances(g_.tasks[g_.firstBackward].firstMade).front();
-  return s_.position(before) <= s_.position(s_.maker(first));
-}
-
 // Where other forms make single results there need not be an older instance of every result.
 bool Rematerializer::isRemovable(StepId r) const {
   if (g_.hasAlternatives())
@@ -104,7 +96,7 @@ bool Rematerializer::isRemovable(StepId r) const {
 
 bool Rematerializer::recompute(TaskId t, StepId before, const EvictOptions &o, int depth) {
   const StorageGraph::Task &task = g_.tasks[t];
-  if (!task.mayRepeat || isTooEarly(t, before) || depth > kDeepest ||
+  if (!task.mayRepeat || !mayStand(s_, t, before) || depth > kDeepest ||
       edits_.size() > logSizeBefore_ + kMostEdits || s_.stepCost() + task.cost > o.costLimit)
     return false;
   if (!provideAll(task.reads, before, o, depth))
@@ -154,7 +146,7 @@ bool Rematerializer::makeHelper(StorageId s, StepId before, const EvictOptions &
 }
 
 // Right after the last use, before `before`, of what the task reads; none if that is not there, or
-// if that is too early.
+// if it may not stand there.
 StepId Rematerializer::insertAtLastUse(TaskId t, StepId before) {
   StepId after;
   for (StorageId s : g_.tasks[t].reads) {
@@ -164,7 +156,7 @@ StepId Rematerializer::insertAtLastUse(TaskId t, StepId before) {
     if (!after || s_.isBefore(after, use))
       after = use;
   }
-  return after && !isTooEarly(t, s_.next(after)) ? edits_.insert(t, s_.next(after)) : StepId();
+  return after && mayStand(s_, t, s_.next(after)) ? edits_.insert(t, s_.next(after)) : StepId();
 }
 
 // --- Other forms of the reader
@@ -197,7 +189,7 @@ bool Rematerializer::exchangeReader(StepId reader, StorageId s, const EvictOptio
   for (auto it = begin; it != end; ++it) {
     const StorageGraph::Task &t = g_.tasks[it->second];
     const bool readsIt = std::find(t.reads.begin(), t.reads.end(), s) != t.reads.end();
-    if (it->second == was || readsIt || isTooEarly(it->second, reader) ||
+    if (it->second == was || readsIt || !mayStand(s_, it->second, reader) ||
         (!t.mayRepeat && edits_.numSteps(own) > 1))
       continue;
     const double cost = t.cost - g_.tasks[was].cost + helpersCost(it->second, reader);
@@ -290,7 +282,7 @@ bool Rematerializer::prefetch(const Method &m, StepId before, const EvictOptions
   for (StorageId s : t.made())
     if (StepId use = lastUseBefore(s, before); use && s_.isBefore(after, use))
       after = use;
-  if (isTooEarly(m.task, before))
+  if (!mayStand(s_, m.task, before))
     return false;
   startEarlier(edits_.insert(m.task, before), after, m, costBefore);
   return s_.stepCost() <= o.costLimit;
@@ -308,7 +300,8 @@ StepId Rematerializer::startEarlier(StepId fetch, StepId after, const Method &m,
     StepId place = fetch;
     for (StepId x = s_.previous(fetch); x && x != after && stall > 0; x = s_.previous(x)) {
       state_.addWork(1);
-      if ((m.isTight && s_.profile().liveAt(x) + bytes > state_.budget()) || isTooEarly(m.task, x))
+      if ((m.isTight && s_.profile().liveAt(x) + bytes > state_.budget()) ||
+          !mayStand(s_, m.task, x))
         break;
       stall -= s_.task(x).cost;
       place = x;

@@ -52,8 +52,6 @@ public:
 
   // Whether older instances can serve the step's readers.
   bool isRemovable(StepId r) const;
-  // Whether the order by phases forbids the task there.
-  bool isTooEarly(TaskId t, StepId before) const;
 
 private:
   Method method(StorageId s, uint32_t k) const;

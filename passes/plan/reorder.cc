@@ -6,6 +6,7 @@
 // updates are what moves most.)
 
 #include "passes/plan/searches.h"
+#include "passes/plan/step_order.h"
 
 #include <algorithm>
 
@@ -63,11 +64,12 @@ private:
       if (const auto &readers = s_.readers(c); !readers.empty())
         if (s_.isBefore(readers.front(), first))
           first = readers.front();
-    return first;
+    const StepId limit = limitsByOverwrites(s_, s_.taskOf(r)).before;
+    return limit && s_.isBefore(limit, first) ? limit : first;
   }
 
   StepId afterOperands(StepId r) const {
-    StepId last;
+    StepId last = limitsByOverwrites(s_, s_.taskOf(r)).after;
     for (uint32_t k = 0; k < s_.task(r).reads.size(); ++k)
       if (StepId m = s_.maker(s_.read(r, k)); !last || s_.isBefore(last, m))
         last = m;

@@ -1,5 +1,7 @@
 #include "passes/plan/storage_graph.h"
 
+#include "passes/plan/overwrites.h"
+
 #include <algorithm>
 
 namespace isthmus::plan {
@@ -13,6 +15,24 @@ StorageGraph::StorageGraph(const Problem &p, bool withAlternatives)
     }
   if (withAlternatives)
     addAlternatives();
+  findOverwrites();
+}
+
+void StorageGraph::findOverwrites() {
+  const std::vector<std::vector<OpIndex>> overwriters = overwritersOfReads(p_);
+  if (overwriters.empty())
+    return;
+  std::vector<TaskId> taskOf(p_.ops.size());
+  for (TaskId t : tasks.ids())
+    taskOf[tasks[t].source] = t;
+  overwriters_.resize(tasks.size());
+  readers_.resize(tasks.size());
+  for (TaskId t : tasks.ids())
+    for (OpIndex by : overwriters[tasks[t].source])
+      if (taskOf[by]) { // and is needed
+        overwriters_[t].push_back(taskOf[by]);
+        readers_[taskOf[by]].push_back(t);
+      }
 }
 
 void StorageGraph::addAlternatives() {

@@ -44,6 +44,11 @@ struct StorageGraph : Storages {
   }
   // Also where some reader has a form that can do without it.
   bool canEvict(StorageId s) const { return canRematerialize(s) || (hasForms() && isSpared_[s]); }
+  // Tasks that overwrite something pinned that the task reads, be it in a view: all its steps come
+  // before theirs.
+  const std::vector<TaskId> &overwritersOf(TaskId t) const { return of(overwriters_, t); }
+  // Tasks that read what the task overwrites.
+  const std::vector<TaskId> &readersOfOverwritten(TaskId t) const { return of(readers_, t); }
   const Problem &problem() const { return p_; }
   const std::vector<char> &neededOps() const { return needed_; }
 
@@ -59,12 +64,21 @@ private:
   bool readsLaterOps(const Op &op, OpIndex than) const;
   void findSpared();
   void addPrefetch(OpIndex wait, std::vector<TaskId> &offloads);
+  void findOverwrites();
+
+  using TaskLists =
+      IdVector<TaskId, std::vector<TaskId>>; // by task; empty where nothing overwrites
+  static const std::vector<TaskId> &of(const TaskLists &lists, TaskId t) {
+    static const std::vector<TaskId> kNoTasks;
+    return t.index < lists.size() ? lists[t] : kNoTasks;
+  }
 
   const Problem &p_;
   IdVector<StorageId, std::vector<TaskId>> alternatives_;
   Forms forms_; // sorted
   bool hasInverses_ = false;
   IdVector<StorageId, char> isSpared_;
+  TaskLists overwriters_, readers_;
 };
 
 } // namespace isthmus::plan

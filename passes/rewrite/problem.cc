@@ -14,10 +14,10 @@ llvm::SmallVector<InPlace, 2> inPlacePairs(const Graph &g, NodeId id,
   for (const InPlace &pair : n.op->inPlace) {
     if (pair.operand >= n.operands.size())
       continue;
-    ValueId root = roots[n.operands[pair.operand].index];
-    bool isPersistent = !g.value(root).def;
+    const ValueId root = roots[n.operands[pair.operand].index], made = n.result(pair.result);
+    bool isPersistent = !g.value(root).def || roots[made.index] != made;
     // Exactly: an operand that is broadcast may round up to the same size, and is read again.
-    bool sameSize = g.type(root).bytes() == g.type(n.result(pair.result)).bytes();
+    bool sameSize = g.type(root).bytes() == g.type(made).bytes();
     auto sharing = llvm::count_if(n.operands, [&](ValueId v) { return roots[v.index] == root; });
     if (!isPersistent && sameSize && (sharing == 1 || n.op->is(kElementwise)))
       pairs.push_back(pair);
@@ -113,12 +113,21 @@ private:
         op.cost = 1e6 * t_.transferSeconds(call.results[0].bytes());
       else if (llvm::Error e = setWorkspace(op, call))
         return locate(std::move(e), g_.whereIs(id));
-      for (const Type &type : call.results)
-        op.outputBytes.push_back(type.bytesIn(Memory::Device));
+      addResults(n, op);
       for (const InPlace &pair : inPlacePairs(g_, id, roots_))
         op.donations.push_back({pair.result, pair.operand});
     }
     return addOp(std::move(op), n.firstResult, g_.whereIs(id));
+  }
+
+  // Those that overwrite a graph input take nothing.
+  void addResults(const Node &n, plan::Op &op) const {
+    for (uint32_t r = 0; r < n.numResults; ++r) {
+      const ValueId v = n.result(r), root = roots_[v.index];
+      op.outputBytes.push_back(root == v ? g_.type(v).bytesIn(Memory::Device) : 0);
+      if (root != v)
+        op.overwrites.push_back(uint32_t(llvm::find(n.operands, root) - n.operands.begin()));
+    }
   }
 
   llvm::Error setWorkspace(plan::Op &op, const OpCall &call) {

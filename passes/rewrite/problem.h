@@ -65,7 +65,7 @@ struct GraphProblem {
 llvm::Expected<GraphProblem> extractProblem(const Graph &g, const Target &t, const Ways &ways = {});
 
 // The pairs of a node's row that hold here: result and operand are of one size to the byte, neither
-// is a view of something persistent, and no other operand shares the storage (but for elementwise
+// lies in something persistent, and no other operand shares the storage (but for elementwise
 // ops, where each element is read before it is written).
 llvm::SmallVector<InPlace, 2> inPlacePairs(const Graph &g, NodeId n, llvm::ArrayRef<ValueId> roots);
 

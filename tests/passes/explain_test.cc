@@ -6,6 +6,7 @@
 #include "passes/inspect/explain.h"
 #include "passes/place/place.h"
 #include "passes/plan/checkpoint_schedule.h"
+#include "passes/plan/overwrites.h"
 #include "passes/rewrite/rematerialize.h"
 #include "passes/simplify/dce.h"
 #include "tests/passes/random_problem.h"
@@ -308,7 +309,7 @@ plan::Schedule randomSchedule(const plan::Problem &p, Random &random) {
       if (plan::OpIndex again = s[random.below(s.size())]; p.ops[again].recomputable)
         s.push_back(again);
   }
-  return s;
+  return plan::withLateOverwrites(p, s);
 }
 
 void checkSums(const PeakContents &c, int64_t peak) {

@@ -125,6 +125,24 @@ void addModelOptions(CLI::App &verb, ModelOptions &o) {
       ->check(CLI::IsMember({"auto", "plain", "none"}));
 }
 
+void addOptimizerFlags(CLI::App &verb, OptimizerFlags &f, const char *doc) {
+  const char *group = "Optimizer options";
+  auto number = [&](const char *name, std::optional<double> &value, const char *help) {
+    verb.add_option(name, value, help)->group(group);
+  };
+  CLI::Option *kind = verb.add_option("--optimizer", f.optimizer, doc)->group(group);
+  if (!f.optimizer.empty())
+    kind->capture_default_str();
+  number("--momentum", f.momentum, "for sgd; default: 0");
+  verb.add_flag("--nesterov", f.nesterov, "Nesterov's form of momentum")->group(group);
+  verb.add_option("--betas", f.betas, "for adam and adamw, as B1,B2; default: 0.9,0.999")
+      ->group(group);
+  number("--eps", f.epsilon, "for adam and adamw; default: 1e-08");
+  number("--weight-decay", f.weightDecay, "default: 0, for adamw 0.01");
+  number("--clip-norm", f.clipNorm,
+         "gradients are scaled down to this norm of all of them together; default: they are not");
+}
+
 CLI::Option *addEffortOption(CLI::App &verb, double &effort) {
   return verb
       .add_option("--effort", effort,

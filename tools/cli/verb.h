@@ -2,6 +2,7 @@
 #pragma once
 
 #include "CLI/CLI.hpp"
+#include "tools/cli/optimizer_flags.h"
 #include "tools/cli/options.h"
 
 namespace isthmus {
@@ -9,6 +10,8 @@ namespace isthmus {
 // Options that several verbs take, with their help texts.
 void addModelOptions(CLI::App &verb, ModelOptions &o);
 void addPlanFlags(CLI::App &verb, PlanFlags &o);
+// The value of --optimizer until the user gives one is its default.
+void addOptimizerFlags(CLI::App &verb, OptimizerFlags &f, const char *doc);
 CLI::Option *addEffortOption(CLI::App &verb, double &effort);
 // A file or a folder; an empty name is an error.
 CLI::Option *addPathOption(CLI::App &verb, const std::string &names, std::string &path,

@@ -1,8 +1,7 @@
 // The options of `isthmus train`, as they were typed and as what they mean.
 #pragma once
 
-#include "passes/train/updates.h"
-#include "tools/cli/options.h"
+#include "tools/cli/optimizer_flags.h"
 #include "tools/train/trainer.h"
 
 namespace isthmus {
@@ -11,9 +10,9 @@ struct TrainFlags {
   ModelOptions model;
   PlanFlags plan;
   std::string data, evalData, memory, device = "cpu", save, resume, report;
-  std::string optimizer = "adam", betas, schedule = "constant";
-  bool nesterov = false;
-  std::optional<double> rate, momentum, epsilon, weightDecay, clipNorm;
+  OptimizerFlags optimizer = {.optimizer = "adam"};
+  std::string schedule = "constant";
+  std::optional<double> rate;
   int64_t warmup = 0, levels = 0, saveEvery = 0;
   std::optional<int64_t> steps, epochs;
 };
@@ -22,9 +21,8 @@ struct TrainFlags {
 // usage errors.
 llvm::Error settle(TrainFlags &f);
 
-// Of flags that were settled:
-OptimizerOptions optimizerOf(const TrainFlags &f);
-// for a data set with so many steps an epoch; an error if the warmup is longer than the run.
+// Of flags that were settled, for a data set with so many steps an epoch; an error if the warmup is
+// longer than the run.
 llvm::Expected<TrainerOptions> trainerOptions(const TrainFlags &f, int64_t stepsPerEpoch);
 
 } // namespace isthmus

@@ -2,6 +2,7 @@
 #include "tools/cli/compiled.h"
 #include "tools/cli/exit.h"
 #include "tools/cli/model.h"
+#include "tools/cli/optimizer_flags.h"
 #include "tools/cli/output.h"
 #include "tools/verbs/verbs.h"
 
@@ -10,6 +11,7 @@ namespace {
 
 struct Options {
   ModelOptions model;
+  OptimizerFlags optimizer;
   std::string ys, xs, gradYs = "ones", output, weights;
 };
 
@@ -26,6 +28,8 @@ llvm::Error grad(const Options &o) {
     return usageError("--loss with --wrt and --ys with --xs are two ways to say it; give one");
   if (o.gradYs != "ones" && !values)
     return usageError("--grad-ys goes with --ys and --xs");
+  if (llvm::Error e = checkOptimizer(o.optimizer))
+    return e;
   auto given = readInputs(o.model.inputs);
   if (!given)
     return given.takeError();
@@ -41,6 +45,12 @@ llvm::Error grad(const Options &o) {
   g = withGradients(std::move(*g), *options, {o.ys, o.xs, o.gradYs == "inputs"});
   if (!g)
     return g.takeError();
+  if (!o.optimizer.optimizer.empty()) {
+    auto updated = withUpdates(*g, optimizerOf(o.optimizer));
+    if (!updated)
+      return updated.takeError();
+    *g = std::move(updated->graph);
+  }
   return writeGraph(*g, o.output, o.weights);
 }
 
@@ -53,6 +63,9 @@ VerbBody setUp(CLI::App &app) {
                  "ones, or inputs: adds an input seed.NAME for each of --ys")
       ->capture_default_str()
       ->check(CLI::IsMember({"ones", "inputs"}));
+  addOptimizerFlags(app, o->optimizer,
+                    "sgd, adam or adamw: nodes that update the parameters take the place of their "
+                    "gradients, as in `train`; the rate is an input");
   addPathOption(app, "-o,--output", o->output,
                 "the differentiated graph, OUT.isth or OUT.onnx; default: standard output");
   addPathOption(app, "--weights", o->weights,

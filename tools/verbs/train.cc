@@ -118,7 +118,7 @@ private:
                        {"loss", "cross_entropy", ""});
     if (!llvm::is_contained(g.outputs(), loss))
       g.addOutput(loss);
-    const OptimizerOptions options = optimizerOf(f_);
+    const OptimizerOptions options = optimizerOf(f_.optimizer);
     auto updated = withUpdates(g, options);
     if (!updated)
       return updated.takeError();
@@ -146,10 +146,10 @@ private:
     c_ = std::move(*c);
     report_.emplace(c_.figures);
     report_->inverseErrors = std::move(errors);
-    report_->optimizer = f_.optimizer;
+    report_->optimizer = f_.optimizer.optimizer;
     report_->optimizerBytes = updated_.optimizerBytes;
     report_->gradientBytes = updated_.gradientBytes;
-    report_->holdsAllGradients = f_.clipNorm.has_value();
+    report_->holdsAllGradients = f_.optimizer.clipNorm.has_value();
     report_->examples = data_->examples();
     report_->batch = data_->batch();
     return llvm::Error::success();
@@ -191,7 +191,7 @@ private:
     now.seed = f_.model.seed;
     now.examples = data_->examples();
     now.batch = data_->batch();
-    now.optimizer = f_.optimizer;
+    now.optimizer = f_.optimizer.optimizer;
     if (!saved_)
       return now;
     if (llvm::Error e = checkGoesOn(f_.resume, *saved_, now))
@@ -321,23 +321,9 @@ void addRunOptions(CLI::App &app, TrainFlags &f) {
   addPathOption(app, "--report", f.report, "a JSON file for the figures");
 }
 
-void addOptimizerOptions(CLI::App &app, TrainFlags &f) {
+void addScheduleOptions(CLI::App &app, TrainFlags &f) {
   const char *group = "Optimizer options";
-  auto number = [&](const char *name, std::optional<double> &value, const char *doc) {
-    app.add_option(name, value, doc)->group(group);
-  };
-  app.add_option("--optimizer", f.optimizer, "sgd, adam or adamw, by PyTorch's formulas")
-      ->capture_default_str()
-      ->group(group);
-  number("--lr", f.rate, "learning rate; default: 0.001, for sgd 0.01");
-  number("--momentum", f.momentum, "for sgd; default: 0");
-  app.add_flag("--nesterov", f.nesterov, "Nesterov's form of momentum")->group(group);
-  app.add_option("--betas", f.betas, "for adam and adamw, as B1,B2; default: 0.9,0.999")
-      ->group(group);
-  number("--eps", f.epsilon, "for adam and adamw; default: 1e-08");
-  number("--weight-decay", f.weightDecay, "default: 0, for adamw 0.01");
-  number("--clip-norm", f.clipNorm,
-         "gradients are scaled down to this norm of all of them together; default: they are not");
+  app.add_option("--lr", f.rate, "learning rate; default: 0.001, for sgd 0.01")->group(group);
   app.add_option("--schedule", f.schedule,
                  "constant; cosine or linear, down to 0 at the last step; or step, a tenth at half "
                  "of the run and again at three quarters")
@@ -352,7 +338,8 @@ VerbBody setUp(CLI::App &app) {
   auto f = std::make_shared<TrainFlags>();
   addModelOptions(app, f->model);
   addRunOptions(app, *f);
-  addOptimizerOptions(app, *f);
+  addOptimizerFlags(app, f->optimizer, "sgd, adam or adamw, by PyTorch's formulas");
+  addScheduleOptions(app, *f);
   addPlanFlags(app, f->plan);
   app.add_option("--memory", f->memory,
                  "linear: everything is kept; sqrt: as --policy=memory; constant: as --budget=min "

@@ -1,0 +1,85 @@
+#include "passes/plan/overwrites.h"
+
+#include <algorithm>
+
+namespace isthmus::plan {
+
+std::vector<std::vector<OpIndex>> overwritersOfReads(const Problem &p) {
+  std::vector<OpIndex> by(p.ops.size(), Op::kNone); // by op that is pinned
+  bool any = false;
+  for (OpIndex i = 0; i < p.ops.size(); ++i)
+    for (uint32_t k : p.ops[i].overwrites) {
+      by[p.ops[i].inputs[k].op] = i;
+      any = true;
+    }
+  if (!any)
+    return {};
+  std::vector<std::vector<OpIndex>> out(p.ops.size());
+  for (OpIndex i = 0; i < p.ops.size(); ++i) {
+    std::vector<OpIndex> &mine = out[i];
+    for (const Read &r : p.ops[i].inputs) {
+      if (by[r.op] != Op::kNone && by[r.op] != i)
+        mine.push_back(by[r.op]);
+      if (p.ops[r.op].isView()) // which comes before its readers, and is no alternative
+        mine.insert(mine.end(), out[r.op].begin(), out[r.op].end());
+    }
+    std::sort(mine.begin(), mine.end());
+    mine.erase(std::unique(mine.begin(), mine.end()), mine.end());
+  }
+  return out;
+}
+
+namespace {
+
+std::string whyWrong(const Problem &p, const Op &op, std::vector<char> &isTaken) {
+  for (uint32_t k : op.overwrites) {
+    const Op &input = p.ops[op.inputs[k].op];
+    if (!input.isPinned)
+      return "it overwrites '" + input.name + "', which is not pinned";
+    if (isTaken[op.inputs[k].op]++)
+      return "'" + input.name + "' is overwritten twice";
+  }
+  if (!op.overwrites.empty() && (op.recomputable || op.isAlternative))
+    return "it overwrites something, and so it has to be an op that runs once";
+  return "";
+}
+
+} // namespace
+
+std::optional<Fault> faultOfOverwrites(const Problem &p) {
+  std::vector<char> isTaken(p.ops.size(), 0);
+  for (OpIndex i = 0; i < p.ops.size(); ++i)
+    if (std::string why = whyWrong(p, p.ops[i], isTaken); !why.empty())
+      return Fault{i, why};
+  const std::vector<std::vector<OpIndex>> overwriters = overwritersOfReads(p);
+  for (OpIndex i = 0; i < overwriters.size(); ++i)
+    for (OpIndex by : overwriters[i])
+      if (by < i && !p.ops[i].isAlternative)
+        return Fault{i, "it reads what '" + p.ops[by].name + "' has overwritten"};
+  for (const Read &r : p.outputs)
+    if (isTaken[r.op])
+      return Fault{r.op, "it is an output, and is overwritten"};
+  return std::nullopt;
+}
+
+Schedule withLateOverwrites(const Problem &p, const Schedule &s) {
+  const std::vector<std::vector<OpIndex>> overwriters = overwritersOfReads(p);
+  if (overwriters.empty())
+    return s;
+  std::vector<size_t> lastRead(p.ops.size(), 0); // of what the op overwrites, by others
+  for (size_t step = 0; step < s.size(); ++step)
+    for (OpIndex by : overwriters[s[step]])
+      lastRead[by] = step;
+  std::vector<std::vector<OpIndex>> waiting(s.size());
+  Schedule out;
+  for (size_t step = 0; step < s.size(); ++step) {
+    if (lastRead[s[step]] > step)
+      waiting[lastRead[s[step]]].push_back(s[step]);
+    else
+      out.push_back(s[step]);
+    out.insert(out.end(), waiting[step].begin(), waiting[step].end());
+  }
+  return out;
+}
+
+} // namespace isthmus::plan
