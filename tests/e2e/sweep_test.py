@@ -42,7 +42,7 @@ class SweepCase(Case):
     def sweep_error(self, *args, code=2):
         result = command.run("sweep", *args, cwd=self.dir)
         self.assertEqual((result.code, result.out), (code, b""), f"isthmus sweep {' '.join(args)}\n{result}")
-        self.assertTrue(result.err.startswith("error: "), result.err)
+        self.assertRegex(result.err, r"^(\S+: )?error: ")
         return result.err
 
     def made(self, name, *options):
@@ -166,8 +166,28 @@ class Files(SweepCase):
         self.assertIn("--batch sets 'N', and so does --dim N=4", self.sweep_error(self.onnx("N"), "--batch=2,3", "--dim", "N=4"))
 
     def test_constant_sizes(self):
-        self.assertIn("constant first sizes", self.sweep_error(self.onnx(4), "--loss=mean", "--batch=2,3", code=1))
-        self.assertIn("all sizes are constant", self.sweep_error(self.mlp(), "--loss=mean", "--batch=2,3"))
+        """The model with another first size: as the zoo makes it, and as an open one gets it."""
+        self.run_ok("zoo", "gpt2", "--depth=1", "--width=16", "--heads=2", "--tokens=8", "--vocab=40", "--batch=3", "-o", "g.isth")
+        self.run_ok("zoo", "cnn", "--width=8", "--shape=3x16x16", "--batch=3", "-o", "c.onnx")
+        for model, zoo in ("g.isth", ["zoo:gpt2", "--depth=1", "--width=16", "--heads=2", "--tokens=8", "--vocab=40"]), ("c.onnx", CNN[:-1]):
+            args = "--loss=cross_entropy", "--batch=2,5", "--policies=linear,sqrt"
+            got, want = self.sweep(model, *args)[0], self.sweep(*zoo, *args)[0]
+            for row in [*got, *want]:
+                del row["plan_seconds"]
+            self.assertEqual(got, want)
+        got, want = (self.sweep(self.onnx(first), "--loss=mean", "--batch=7", "--policies=linear")[0][0] for first in (4, "N"))
+        self.assertEqual(got["predicted_peak_bytes"], want["predicted_peak_bytes"])
+
+    def test_sizes_that_cannot_be(self):
+        model = self.write("m.isth", "isthmus 2\ngraph @g {\n  input %x : f32[4, 3]\n  param %p : f32[4, 3]\n  %y = add(%x, %p)\n"
+                                     "  output %y\n}\n")
+        result = command.run("sweep", model, "--loss=mean", "--batch=4,8", "--policies=linear", cwd=self.dir)
+        self.assertEqual(result.code, 1, result)
+        self.assertIn("m.isth:5", result.err)
+        self.assertIn("is of 4 examples, and was to be one of 8", result.err)
+        self.assertEqual(result.out.count(b"\n"), 2, "the row that could be is there")
+        self.run_ok("grad", model, "--loss=mean", "-o", "grad.isth")
+        self.assertIn("the forward graph that they were made of", self.sweep_error("grad.isth", "--batch=8,16", code=1))
         self.assertIn("whose depth is what it is", self.sweep_error(self.mlp(), "--loss=mean", "--depth=2,3"))
 
     def test_standard_input(self):

@@ -1,6 +1,7 @@
 #include "tools/sweep/subject.h"
 
 #include "ir/onnx/import.h"
+#include "passes/lower/batch.h"
 #include "passes/rewrite/original.h"
 #include "tools/cli/console.h"
 #include "tools/cli/exit.h"
@@ -75,31 +76,30 @@ llvm::Expected<Graph> SweepSubject::fileAt(const ModelSizes &sizes) {
                       "whose depth is what it is",
                       o_.model);
   ModelOptions o = o_;
-  if (sizes.batch) {
-    if (!llvm::StringRef(o_.model).endswith(".onnx"))
-      return usageError("--batch is for .onnx files with an open first size and for models of the "
-                        "zoo, such as zoo:resnet; in '{0}' all sizes are constant",
-                        o_.model);
-    auto names = onnxBatchSizes(o_.model);
-    if (!names)
-      return names.takeError();
-    if (names->empty())
-      return makeError("{0}: the model's inputs have constant first sizes, so --batch cannot set "
-                       "them; export it with an open (dynamic) one",
-                       o_.model);
-    for (const std::string &name : *names)
-      o.dims.push_back(name + "=" + std::to_string(*sizes.batch));
-    for (const std::string &dim : o_.dims)
-      if (llvm::is_contained(*names, llvm::StringRef(dim).rsplit('=').first))
-        return usageError("--batch sets '{0}', and so does --dim {1}; give one of them",
-                          llvm::StringRef(dim).rsplit('=').first, dim);
-  }
+  bool isOpen = false; // the batch, which the import then sets
+  if (sizes.batch && llvm::StringRef(o_.model).endswith(".onnx"))
+    if (llvm::Error e = bindBatch(*sizes.batch, o).moveInto(isOpen))
+      return e;
   auto g = loadModel(o, paths_, given_);
   if (!g)
     return g;
   if (llvm::Error e = checkDifferentiates(*g, o_))
     return e;
-  return g;
+  return sizes.batch && !isOpen ? withBatch(*g, *sizes.batch) : std::move(g);
+}
+
+// Whether the model leaves its first sizes open; they are then given.
+llvm::Expected<bool> SweepSubject::bindBatch(int64_t batch, ModelOptions &o) const {
+  auto names = onnxBatchSizes(o_.model);
+  if (!names)
+    return names.takeError();
+  for (const std::string &name : *names)
+    o.dims.push_back(name + "=" + std::to_string(batch));
+  for (const std::string &dim : o_.dims)
+    if (llvm::is_contained(*names, llvm::StringRef(dim).rsplit('=').first))
+      return usageError("--batch sets '{0}', and so does --dim {1}; give one of them",
+                        llvm::StringRef(dim).rsplit('=').first, dim);
+  return !names->empty();
 }
 
 llvm::Expected<Graph> SweepSubject::modelAt(const ModelSizes &sizes) {

@@ -41,6 +41,7 @@ private:
   llvm::Expected<Graph> modelAt(const ModelSizes &sizes);
   llvm::Expected<Graph> zooModelAt(const ModelSizes &sizes);
   llvm::Expected<Graph> fileAt(const ModelSizes &sizes);
+  llvm::Expected<bool> bindBatch(int64_t batch, ModelOptions &o) const;
   llvm::Error addUpdates();
 
   ModelOptions o_;

@@ -292,9 +292,7 @@ void addAxisOptions(CLI::App &app, Options &o) {
   };
   axis("--budgets", o.budgets,
        "budgets, as a list such as 90%,2GiB,min or a range such as 90%:30%:-10%");
-  axis("--batch", o.batch,
-       "examples in a batch, as a list or a range such as 8:64:8: of a model of the zoo, or the "
-       "open first size of an .onnx file")
+  axis("--batch", o.batch, "examples in a batch, as a list or a range such as 8:64:8")
       ->expected(0, 1);
   axis("--depth", o.depth, "of a model of the zoo: blocks, layers, as `isthmus zoo` tells")
       ->expected(0, 1);
