@@ -9,6 +9,7 @@ import pty
 import signal
 import subprocess
 import time
+import unittest
 import xml.etree.ElementTree
 import zipfile
 
@@ -117,6 +118,19 @@ class Rows(SweepCase):
                     self.assertGreater(float(row["step_seconds"]), 0)
                 else:
                     self.assertEqual(row["step_seconds"], "", "nothing is computed, so there is no time to tell")
+
+    @unittest.skipIf(command.IS_SANITIZED, "NOT RUN: address space is no measure of memory under AddressSanitizer")
+    def test_a_run_that_fails(self):
+        """Too large for the machine: the row keeps its plan and says why, the others run, and the exit code tells."""
+        rows, said = self.sweep("zoo:cnn", "--loss=cross_entropy", "--batch=8,8192,16", "--policies=linear", "--run", "--steps=2",
+                                "--threads=1", "--device=cpu", code=5, memory_limit=2000)
+        self.assertEqual([r["state"] for r in rows], ["planned", "failed", "planned"])
+        self.assertEqual([r["predicted_peak_bytes"] for r in rows if r["predicted_peak_bytes"] == r["measured_peak_bytes"]],
+                         [rows[0]["predicted_peak_bytes"], rows[2]["predicted_peak_bytes"]])
+        self.assertGreater(int(rows[1]["predicted_peak_bytes"]), 2 << 30)
+        self.assertEqual(rows[1]["measured_peak_bytes"] + rows[1]["step_seconds"], "")
+        self.assertIn("out of memory", rows[1]["problem"])
+        self.assertIn("error: batch 8192, linear: cpu:0: out of memory", said)
 
     def test_updates(self):
         """With an optimizer the step is that of train."""

@@ -66,7 +66,7 @@ llvm::Expected<bool> Fitting::fits(size_t index, const SweepMode &mode) {
   Console::get().setTask("");
   if (failed)
     return failed;
-  const bool does = row.isPlanned() && row.totalBytes() <= *table_.fitBytes;
+  const bool does = row.isPlanned && row.totalBytes() <= *table_.fitBytes;
   row.fits = does;
   table_.rows.push_back(std::move(row));
   return does;
@@ -113,7 +113,7 @@ std::string answerText(const FitAnswer &a, const SweepTable &t) {
     return text + "; no larger one was tried";
   const SweepRow &r = t.rows[*a.next];
   text +=
-      "; " + r.at + (r.isPlanned() ? " takes " + std::to_string(r.totalBytes()) : ": " + r.problem);
+      "; " + r.at + (r.isPlanned ? " takes " + std::to_string(r.totalBytes()) : ": " + r.problem);
   return text;
 }
 

@@ -13,7 +13,7 @@ namespace {
 // "of" the row, for whoever points at it.
 std::string tipOf(const SweepRow &r, const SweepTable &t) {
   std::string text = r.mode + ", " + axisName(t.axis).str() + " " + r.at;
-  if (!r.isPlanned())
+  if (!r.isPlanned)
     return text + "\n" + r.problem;
   const Figures &f = r.figures;
   text +=
@@ -23,6 +23,8 @@ std::string tipOf(const SweepRow &r, const SweepTable &t) {
       llvm::formatv("\nadded cost {0:F1} %, {1} clones", 100 * f.recomputeOverhead, f.clones).str();
   if (f.inversions)
     text += llvm::formatv(", {0} inverses", f.inversions).str();
+  if (!r.problem.empty())
+    text += "\n" + r.problem;
   if (r.stepSeconds)
     text += "\nstep time " + secondsText(*r.stepSeconds);
   return text;
@@ -38,7 +40,7 @@ ChartPanel panelOf(const SweepTable &t, std::string title, ChartUnit unit, Figur
     std::vector<ChartMark> &line = p.lines.emplace_back();
     for (const SweepRow &r : t.rows)
       if (r.mode == mode)
-        line.push_back({r.x, r.isPlanned() ? figure(r) : std::nullopt, tipOf(r, t)});
+        line.push_back({r.x, r.isPlanned ? figure(r) : std::nullopt, tipOf(r, t)});
   }
   return p;
 }

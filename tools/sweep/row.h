@@ -13,13 +13,13 @@ struct SweepRow {
   std::string mode; // the line that it is part of
   double x = 0; // where to draw it: the number, the budget as a share of the baseline or in bytes
   State state = State::Failed;
+  bool isPlanned = false;                   // also where its run failed
   std::string problem;                      // why there is no plan, or no run
-  Figures figures;                          // of Planned all, of NotMet what is known
+  Figures figures;                          // of a plan all, else what is known
   std::optional<int64_t> measuredPeakBytes; // where it ran
   std::optional<double> stepSeconds;        // likewise: the median of its steps
   std::optional<bool> fits;                 // in the bytes of --fit
 
-  bool isPlanned() const { return state == State::Planned; }
   int64_t totalBytes() const { return figures.arenaBytes + figures.persistentBytes; }
 };
 

@@ -36,9 +36,12 @@ llvm::Error Sweeping::checkPoints() {
     return subject_.resize(spec_.fixed);
   if (!subject_.isZoo())
     return llvm::Error::success();
-  for (int64_t count : spec_.counts)
+  for (int64_t count : spec_.counts) {
+    if (interrupt_.happened())
+      return interruptedError();
     if (llvm::Error e = subject_.resize(spec_.sizesAt(count)))
       return e;
+  }
   return llvm::Error::success();
 }
 
@@ -114,7 +117,7 @@ llvm::Error Sweeping::runAll(std::vector<Planned> &planned) {
       SweepRow &row = table_.rows[p.row];
       if (interrupt_.happened())
         return interruptedError();
-      if (!row.isPlanned()) // it failed in an earlier round
+      if (row.state == SweepRow::State::Failed) // in an earlier round
         continue;
       const Task task(llvm::formatv("{0} {1}, {2}, round {3} of {4}", axisName(spec_.axis), row.at,
                                     row.mode, round + 1, rounds)

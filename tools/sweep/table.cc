@@ -23,7 +23,7 @@ std::string stateText(const SweepRow &r) {
 
 // A figure that only a plan has.
 template <typename Text> auto ofPlan(Text text) {
-  return [text](const SweepRow &r) { return r.isPlanned() ? text(r) : std::string(); };
+  return [text](const SweepRow &r) { return r.isPlanned ? text(r) : std::string(); };
 }
 
 // Known where the graph was compiled, whether or not there is a plan.

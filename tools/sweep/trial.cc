@@ -42,6 +42,7 @@ llvm::Expected<std::optional<Compiled>> tryPlan(SweepSubject &subject, const Swe
   if (c->wasInterrupted)
     return interruptedError();
   row.state = SweepRow::State::Planned;
+  row.isPlanned = true;
   row.figures = c->figures;
   return std::optional<Compiled>(std::move(*c));
 }

@@ -191,7 +191,7 @@ llvm::Error verdict(const SweepTable &t) {
     if (r.state == SweepRow::State::Failed && !r.fits)
       return makeError(ErrorKind::Device, "{0} {1}, {2}: {3}", axisName(t.axis), r.at, r.mode,
                        r.problem);
-  auto isMet = [](const SweepRow &r) { return r.isPlanned() && r.fits.value_or(true); };
+  auto isMet = [](const SweepRow &r) { return r.isPlanned && r.fits.value_or(true); };
   if (llvm::any_of(t.rows, isMet))
     return llvm::Error::success();
   return makeError(ErrorKind::CannotBeMet,
