@@ -73,6 +73,13 @@ TEST(Scale, TicksAreRound) {
             "0 %, 0.5 %, 1 %");
 }
 
+TEST(Scale, NumbersAreShort) {
+  EXPECT_EQ(joined({0, 1023, 1023.4 * 1024, 8e6, 0x1p62}, ChartUnit::Bytes),
+            "0 B, 1023 B, 1023 KiB, 7.63 MiB, 4096 PiB");
+  EXPECT_EQ(joined({28.6925, 0.125, 1234}, ChartUnit::Percent), "28.7 %, 0.125 %, 1234 %");
+  EXPECT_EQ(joined({0, 2.5e-7, 0.0125, 90}, ChartUnit::Seconds), "0 s, 0.25 us, 12.5 ms, 90 s");
+}
+
 TEST(Scale, OneNumberStandsInTheMiddle) {
   for (double value : {0.0, 4.0, 1e12}) {
     const Scale s({value}, ChartUnit::Count, true, false);

@@ -22,7 +22,7 @@ double niceStep(double least, ChartUnit unit) {
 
 std::string withUnit(double value, const char *unit) {
   char text[32];
-  std::snprintf(text, sizeof text, "%.4g %s", value, unit);
+  std::snprintf(text, sizeof text, std::abs(value) < 999.5 ? "%.3g %s" : "%.0f %s", value, unit);
   return text;
 }
 
