@@ -323,6 +323,11 @@ class Errors(SweepCase):
             self.assertEqual(row["measured_peak_bytes"], row["predicted_peak_bytes"])
             self.assertGreater(float(row["step_seconds"]), 0)
 
+    def test_budgets_take_turns(self):
+        """All of them have steps when the first is far from its last."""
+        rows, _ = self.interrupted(5, *RESNET, "--batch=8", "--budgets=90%,1kB,70%", QUICK, "--run", "--steps=1000000")
+        self.assertEqual([(r["budget"], r["step_seconds"] != "") for r in rows], [("90%", True), ("1kB", False), ("70%", True)])
+
     def test_interrupted_fit(self):
         rows, said = self.interrupted(4, *CNN, "--fit=20MiB", "--batch", "--policies=linear,min", "--effort=100000")
         self.assertEqual({r["policy"] for r in rows}, {"linear"})

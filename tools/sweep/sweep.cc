@@ -48,21 +48,29 @@ llvm::Error Sweeping::checkPoints() {
 llvm::Error Sweeping::run() {
   if (llvm::Error e = checkPoints())
     return e;
-  for (size_t point = 0; point < spec_.points(); ++point)
-    if (llvm::Error e = sweepPoint(point))
+  // What is held beside each other runs by turns: the budgets of one model, the modes of one size.
+  const bool isOneModel = spec_.axis == SweepAxis::Budget;
+  std::vector<Planned> planned;
+  for (size_t point = 0; point < spec_.points(); ++point) {
+    if (llvm::Error e = planPoint(point, planned))
       return e;
+    if (isOneModel && point + 1 < spec_.points())
+      continue;
+    if (llvm::Error e = runAll(planned))
+      return e;
+    planned.clear();
+  }
   return llvm::Error::success();
 }
 
-llvm::Error Sweeping::sweepPoint(size_t point) {
+llvm::Error Sweeping::planPoint(size_t point, std::vector<Planned> &planned) {
   if (spec_.axis != SweepAxis::Budget)
     if (llvm::Error e = subject_.resize(spec_.sizesAt(spec_.counts[point])))
       return e;
-  std::vector<Planned> planned;
   for (const SweepMode &mode : spec_.modes)
     if (llvm::Error e = planAt(point, mode, planned))
       return e;
-  return spec_.runs ? runAll(planned) : llvm::Error::success();
+  return llvm::Error::success();
 }
 
 llvm::Error Sweeping::planAt(size_t point, const SweepMode &mode, std::vector<Planned> &planned) {
@@ -84,7 +92,7 @@ llvm::Error Sweeping::planAt(size_t point, const SweepMode &mode, std::vector<Pl
   if (!plan)
     return plan.takeError();
   place(row, *plan);
-  if (*plan)
+  if (*plan && spec_.runs)
     planned.push_back({table_.rows.size(), std::move(**plan), {}});
   table_.rows.push_back(std::move(row));
   return llvm::Error::success();
@@ -108,7 +116,7 @@ void Sweeping::place(SweepRow &row, const std::optional<Compiled> &plan) const {
     row.x = baseline > 0 ? 100 * bytes / baseline : 0;
 }
 
-// Rounds over the modes, one after the other, so that what else the machine does meets all of them.
+// Rounds over the plans, one step of each, so that what else the machine does meets all of them.
 // One arena is there at a time.
 llvm::Error Sweeping::runAll(std::vector<Planned> &planned) {
   const int rounds = device_.computes() ? spec_.steps : 1;

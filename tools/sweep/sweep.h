@@ -32,13 +32,13 @@ public:
   llvm::Error run();
 
 private:
-  struct Planned {
-    size_t row; // of the table
+  struct Planned { // to be run
+    size_t row;    // of the table
     Compiled plan;
     std::vector<double> seconds;
   };
   llvm::Error checkPoints();
-  llvm::Error sweepPoint(size_t point);
+  llvm::Error planPoint(size_t point, std::vector<Planned> &planned);
   llvm::Error planAt(size_t point, const SweepMode &mode, std::vector<Planned> &planned);
   llvm::Error runAll(std::vector<Planned> &planned);
   llvm::Error runOnce(Planned &p);
