@@ -449,6 +449,13 @@ llvm::Expected<Graph> importOnnxBytes(llvm::StringRef bytes, const std::string &
   return onnx_import::importModel(*model, options);
 }
 
+llvm::Expected<std::vector<std::string>> onnxBatchSizes(const std::string &path) {
+  auto model = onnx_import::loadModel(path);
+  if (!model)
+    return model.takeError();
+  return onnx_import::batchSizes(*model);
+}
+
 llvm::Expected<std::vector<std::string>> onnxInputNames(const std::string &path) {
   auto model = onnx_import::loadModel(path);
   if (!model)

@@ -34,8 +34,8 @@ struct OnnxOptions {
   // Share of what a file of no size may ask for: constants folded, nodes of loops and functions.
   // Fuzzers take little of it, so that inputs which go to the limits do not take their time.
   double allowance = 1;
-  NoteSink note; // is told what the user should know; may be empty
-  Outside outside = Outside::Refused;            // where external data may lie
+  NoteSink note;                      // is told what the user should know; may be empty
+  Outside outside = Outside::Refused; // where external data may lie
   std::function<void(const std::string &)>
       reads; // is told the files of external data; may be empty
 };
@@ -49,6 +49,11 @@ llvm::Expected<Graph> importOnnx(const std::string &path, const OnnxOptions &opt
 // error.
 llvm::Expected<Graph> importOnnxBytes(llvm::StringRef bytes, const std::string &name,
                                       const OnnxOptions &options);
+
+// The open sizes of first axes, by the names that `dims` takes: that of the first input that has
+// one, and all that have no name in the file, which cannot be told from it. Empty where the first
+// sizes are numbers.
+llvm::Expected<std::vector<std::string>> onnxBatchSizes(const std::string &path);
 
 // Names of the model's inputs, without those that are initializers.
 llvm::Expected<std::vector<std::string>> onnxInputNames(const std::string &path);

@@ -122,4 +122,21 @@ llvm::Expected<BoundInputs> bindInputs(const Model &m, const OnnxOptions &option
   return bound;
 }
 
+std::vector<std::string> batchSizes(const Model &m) {
+  llvm::StringSet<> initializers;
+  for (const onnx::TensorProto &t : m.graph().initializer())
+    initializers.insert(t.name());
+  std::vector<std::string> out;
+  for (const onnx::ValueInfoProto &v : m.graph().input()) {
+    const auto &shape = v.type().tensor_type().shape();
+    if (initializers.count(v.name()) || shape.dim_size() == 0)
+      continue;
+    auto symbol = symbolOf(shape.dim(0), v.name(), 0);
+    const bool isUnnamed = symbol && *symbol == v.name() + ".0";
+    if (symbol && (out.empty() || isUnnamed) && !llvm::is_contained(out, *symbol))
+      out.push_back(*symbol);
+  }
+  return out;
+}
+
 } // namespace isthmus::onnx_import

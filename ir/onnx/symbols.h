@@ -22,4 +22,7 @@ const Tensor *givenValue(const OnnxOptions &options, llvm::StringRef input);
 // One error names all sizes that are not bound, and one all that are bound but not there.
 llvm::Expected<BoundInputs> bindInputs(const Model &m, const OnnxOptions &options);
 
+// See onnxBatchSizes.
+std::vector<std::string> batchSizes(const Model &m);
+
 } // namespace isthmus::onnx_import

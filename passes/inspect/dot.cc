@@ -1,10 +1,10 @@
 #include "passes/inspect/dot.h"
 
+#include "passes/inspect/markup.h"
 #include "passes/rewrite/original.h"
 
 #include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/Support/ConvertUTF.h"
 #include "llvm/Support/raw_ostream.h"
 #include <array>
 #include <map>
@@ -47,43 +47,6 @@ constexpr const char *kKeptFill = "#BFE6B5", *kKeptLine = "#2F7D22";
 
 // Nodes from which on speed of layout goes before beauty: dot then takes a minute for 10,000 nodes.
 constexpr size_t kLargeGraph = 3000;
-
-// For HTML-like labels and quoted strings alike. What is no UTF-8, or cannot be seen, becomes '?'.
-std::string escaped(llvm::StringRef text) {
-  std::string out;
-  for (size_t i = 0; i < text.size();) {
-    unsigned char c = static_cast<unsigned char>(text[i]);
-    size_t length = llvm::getNumBytesForUTF8(c);
-    const auto *at = reinterpret_cast<const llvm::UTF8 *>(text.data()) + i;
-    if (c < 0x20 || c == 0x7f || i + length > text.size() ||
-        !llvm::isLegalUTF8Sequence(at, at + length)) {
-      out += '?';
-      ++i;
-      continue;
-    }
-    switch (c) {
-    case '&':
-      out += "&amp;";
-      break;
-    case '<':
-      out += "&lt;";
-      break;
-    case '>':
-      out += "&gt;";
-      break;
-    case '"':
-      out += "&quot;";
-      break;
-    case '\\':
-      out += "&#92;";
-      break;
-    default:
-      out += text.substr(i, length);
-    }
-    i += length;
-  }
-  return out;
-}
 
 // Long names are told by their ends, which differ.
 std::string shortened(llvm::StringRef name) {
@@ -195,11 +158,11 @@ private:
   }
 
   void begin() {
-    os_ << "// " << escaped(g_.name) << ", drawn by isthmus\n"
+    os_ << "// " << markupText(g_.name) << ", drawn by isthmus\n"
         << "digraph G {\n"
         << "  graph [rankdir=TB, newrank=true, fontname=\"Helvetica\", fontsize=16, labelloc=t, "
            "nodesep=0.25, "
-        << "ranksep=0.3, outputorder=edgesfirst, label=<<b>" << escaped(g_.name)
+        << "ranksep=0.3, outputorder=edgesfirst, label=<<b>" << markupText(g_.name)
         << "</b>: " << g_.numNodes() << " nodes>";
     if (isLarge_)
       os_ << ", splines=line, nslimit=0.1, nslimit1=0.1, mclimit=0.01";
@@ -221,8 +184,8 @@ private:
     os_ << "  v" << input.value.index << " [" << s.extra << ", fillcolor=\""
         << (kept ? kKeptFill : s.fill) << "\", color=\"" << (kept ? kKeptLine : s.line)
         << "\", label=<<b>" << inputKindName(input.kind).str() << "</b> "
-        << escaped(shortened(g_.valueName(input.value)))
-        << small(escaped(g_.type(input.value).str())) << ">]\n";
+        << markupText(shortened(g_.valueName(input.value)))
+        << small(markupText(g_.type(input.value).str())) << ">]\n";
     anyKept_ |= kept;
   }
 
@@ -230,20 +193,20 @@ private:
     const Node &n = g_.node(id);
     // A boundary is known by what it passes, and has its type.
     if (n.isBoundary())
-      return "<b>boundary</b> of " + escaped(shortened(g_.valueName(n.from.restores)));
+      return "<b>boundary</b> of " + markupText(shortened(g_.valueName(n.from.restores)));
     auto group = members_.find(id);
     if (group != members_.end() && group->second.size() > 1) {
       std::string out =
-          "<b>" + escaped(n.op->name) + "</b> x " + std::to_string(group->second.size());
+          "<b>" + markupText(n.op->name) + "</b> x " + std::to_string(group->second.size());
       for (NodeId member : llvm::makeArrayRef(group->second).take_front(4))
-        out += small(escaped(shortened(g_.nodeName(member))));
+        out += small(markupText(shortened(g_.nodeName(member))));
       return out + (group->second.size() > 4 ? small("...") : "");
     }
-    std::string out =
-        "<b>" + escaped(n.op->name) + "</b> " + escaped(shortened(g_.valueName(n.firstResult)));
+    std::string out = "<b>" + markupText(n.op->name) + "</b> " +
+                      markupText(shortened(g_.valueName(n.firstResult)));
     std::string types;
     for (uint32_t i = 0; i < n.numResults && i < 4; ++i)
-      types += (i == 0 ? "" : ", ") + escaped(g_.type(n.result(i)).str());
+      types += (i == 0 ? "" : ", ") + markupText(g_.type(n.result(i)).str());
     if (n.numResults > 4)
       types += ", ...";
     out += small(types);
@@ -266,8 +229,8 @@ private:
       llvm::StringRef name = g_.valueName(v);
       if (name.startswith(own) && name.drop_front(own.size()).startswith("."))
         name = name.drop_front(own.size());
-      line +=
-          (line.empty() ? "" : ", ") + escaped(shortened(name)) + " " + escaped(g_.type(v).str());
+      line += (line.empty() ? "" : ", ") + markupText(shortened(name)) + " " +
+              markupText(g_.type(v).str());
     }
     if (line.empty())
       return "";
@@ -290,7 +253,7 @@ private:
       out += " #" + m;
     if (!n.device.empty())
       out += " @" + n.device;
-    return escaped(out);
+    return markupText(out);
   }
 
   void drawNode(NodeId id) {

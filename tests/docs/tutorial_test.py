@@ -36,7 +36,7 @@ class Tutorial(unittest.TestCase):
                 self.assertEqual(done.returncode, 0, f"$ {line}\n{done.stdout}{done.stderr}")
                 for heading in headings:
                     self.assertIn(heading, done.stdout + done.stderr, line)
-                for product in re.findall(r"(?:-o |=)(\w+\.(?:isth|svg|json))", line):
+                for product in re.findall(r"(?:-o |=)(\w+\.(?:isth|svg|json|csv|html))", line):
                     self.assertGreater(os.path.getsize(os.path.join(folder, product)), 0, line)
 
 

@@ -30,6 +30,14 @@ std::pair<std::string, int> failure(llvm::StringRef name, const ZooOptions &opti
   return out;
 }
 
+std::vector<int64_t> depths(llvm::StringRef name, const ZooOptions &options, int64_t most) {
+  auto found = zooDepths(name, options, most);
+  if (found)
+    return *found;
+  ADD_FAILURE() << llvm::toString(found.takeError());
+  return {};
+}
+
 int64_t parameters(const Graph &g) {
   int64_t n = 0;
   for (const Input &i : g.inputs())
@@ -395,6 +403,44 @@ TEST(Zoo, TheListNamesEveryOption) {
       EXPECT_FALSE(o.doc.empty());
       EXPECT_NE(text.find("  --" + o.name + "=" + o.byDefault), std::string::npos);
     }
+  }
+}
+
+using Depths = std::vector<int64_t>;
+
+TEST(Depths, AreThoseOfOneFamily) {
+  EXPECT_EQ(depths("glow", {}, 4), (Depths{1, 2, 3, 4}));
+  EXPECT_EQ(depths("unet", {}, 1000).size(), 20u);
+  EXPECT_EQ(depths("densenet", {}, 250), (Depths{121, 169, 201}));
+  EXPECT_EQ(depths("resnet", {}, 1000), (Depths{18, 34, 50, 101, 152}));
+  EXPECT_EQ(depths("resnet", {{"depth", "50"}}, 100), (Depths{18, 34, 50}));
+  EXPECT_EQ(depths("resnet", {{"shape", "3x32x32"}}, 50), (Depths{8, 14, 20, 26, 32, 38, 44, 50}));
+  // A depth of both families is ImageNet's where pictures are not of 32 x 32.
+  EXPECT_EQ(depths("resnet", {{"shape", "1x8x8"}}, 60), (Depths{8, 14, 20, 26, 32, 38, 44, 56}));
+}
+
+// Each is there, and larger than the one before.
+TEST(Depths, CanBeBuilt) {
+  for (auto [name, options] : {std::pair<const char *, ZooOptions>("resnet", {{"batch", "1"}}),
+                               {"resnet", {{"batch", "1"}, {"shape", "1x8x8"}}},
+                               {"densenet", {{"batch", "1"}}},
+                               {"nice", {{"batch", "1"}, {"width", "8"}}}}) {
+    int64_t before = 0;
+    for (int64_t depth : depths(name, options, 300)) {
+      options["depth"] = std::to_string(depth);
+      const int64_t now = parameters(make(name, options));
+      EXPECT_GT(now, before) << name << " " << depth;
+      before = now;
+    }
+  }
+}
+
+TEST(Depths, WhatHasNone) {
+  for (auto [name, words] : {std::pair("vgg16", "vgg16 has no option --depth"),
+                             {"nothing", "the zoo has no model 'nothing'"}}) {
+    auto found = zooDepths(name, {}, 10);
+    ASSERT_FALSE(bool(found));
+    EXPECT_NE(llvm::toString(found.takeError()).find(words), std::string::npos);
   }
 }
 

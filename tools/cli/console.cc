@@ -110,30 +110,32 @@ void ProgressBar::at(size_t done, llvm::ArrayRef<std::string> details) {
   unsigned percent = total_ ? static_cast<unsigned>(100 * done / total_) : 100;
   std::vector<std::string> parts(details.begin(), details.end());
   parts.push_back(secondsText(std::chrono::duration<double>(now - start_).count()));
+  const std::string name = console.task_.empty() ? what_ : console.task_ + ": " + what_;
   if (plain) {
-    talk(llvm::formatv("{0}: {1} of {2} ({3} %), {4}\n", what_, done, total_, percent,
+    talk(llvm::formatv("{0}: {1} of {2} ({3} %), {4}\n", name, done, total_, percent,
                        llvm::join(parts, ", "))
              .str());
     return;
   }
-  talk("\r\033[K" + barText(percent, parts));
+  talk("\r\033[K" + barText(name, percent, parts));
   console.barShown_ = true;
 }
 
-std::string ProgressBar::barText(unsigned percent, llvm::ArrayRef<std::string> details) const {
+std::string ProgressBar::barText(const std::string &name, unsigned percent,
+                                 llvm::ArrayRef<std::string> details) {
   constexpr size_t kBar = 30, kLeastBar = 8;
   const size_t columns = terminalColumns() - 1; // the cursor stands behind the text
   std::string text = llvm::formatv(" {0} %", percent).str();
   for (const std::string &part : details)
-    if (what_.size() + text.size() + part.size() + 2 <= columns)
+    if (name.size() + text.size() + part.size() + 2 <= columns)
       text += "  " + part;
-  const size_t left = columns - std::min(columns, what_.size() + text.size() + 3); // " [" and "]"
+  const size_t left = columns - std::min(columns, name.size() + text.size() + 3); // " [" and "]"
   if (left < kLeastBar)
-    return (what_ + text).substr(0, columns);
+    return (name + text).substr(0, columns);
   const size_t width = std::min(left, kBar);
   std::string bar(percent * width / 100, '#');
   bar.resize(width, '.');
-  return what_ + " [" + bar + "]" + text;
+  return name + " [" + bar + "]" + text;
 }
 
 } // namespace isthmus

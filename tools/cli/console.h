@@ -21,7 +21,8 @@ public:
   static Console &get();
 
   void setProgress(Progress p) { progress_ = p; }
-  void setQuiet(bool quiet) { quiet_ = quiet; } // notes are not printed
+  void setTask(const std::string &task) { task_ = task; } // that bars are part of; may be empty
+  void setQuiet(bool quiet) { quiet_ = quiet; }           // notes are not printed
 
   void note(const Remark &remark);    // the same once; remedies as flags
   void line(const std::string &text); // as it is
@@ -36,6 +37,7 @@ private:
   Progress progress_ = Progress::Auto;
   bool barShown_ = false, quiet_ = false;
   std::set<std::string> told_; // notes
+  std::string task_;
 };
 
 // A bar for work of a known length; shown on a terminal, on one line of it however narrow that is,
@@ -48,7 +50,8 @@ public:
   void at(size_t done, llvm::ArrayRef<std::string> details = {});
 
 private:
-  std::string barText(unsigned percent, llvm::ArrayRef<std::string> details) const;
+  static std::string barText(const std::string &name, unsigned percent,
+                             llvm::ArrayRef<std::string> details);
 
   std::string what_;
   size_t total_;

@@ -6,21 +6,22 @@
 
 namespace isthmus {
 namespace {
-std::atomic<bool> isNoting{false}, hasHappened{false};
+std::atomic<int> noting{0}; // how many live
+std::atomic<bool> hasHappened{false};
 } // namespace
 
 void onInterrupt() {
-  if (!isNoting || hasHappened.exchange(true))
+  if (noting == 0 || hasHappened.exchange(true))
     std::_Exit(130);
 }
 
 InterruptNoted::InterruptNoted() {
-  hasHappened = false;
-  isNoting = true;
+  if (noting == 0)
+    hasHappened = false;
+  ++noting;
 }
 InterruptNoted::~InterruptNoted() {
-  isNoting = false;
-  if (hasHappened) // LLVM takes its handlers away before it calls one
+  if (--noting == 0 && hasHappened) // LLVM takes its handlers away before it calls one
     llvm::sys::SetInterruptFunction(onInterrupt);
 }
 bool InterruptNoted::happened() const { return hasHappened; }

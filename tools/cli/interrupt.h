@@ -6,7 +6,8 @@ namespace isthmus {
 
 void onInterrupt(); // the handler
 
-// While one of these lives, an interrupt is noted rather than obeyed; a second one is obeyed.
+// While one of these lives, an interrupt is noted rather than obeyed; a second one is obeyed. They
+// nest: what the outer one was told, the inner one knows.
 class InterruptNoted {
 public:
   InterruptNoted();

@@ -2,6 +2,7 @@
 
 #include "tools/cli/budget.h"
 #include "tools/cli/exit.h"
+#include "tools/cli/memory_mode.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include <cmath>
@@ -41,16 +42,8 @@ llvm::Error settleMemory(TrainFlags &f) {
   if (f.plan.any())
     return usageError("--memory and --policy, --checkpoints, --budget and --memory-limit are ways "
                       "to say how much memory to take; give one of them");
-  if (f.memory == "linear" || f.memory == "sqrt") {
-    f.plan.policy = f.memory == "linear" ? "none" : "memory";
+  if (setMemoryMode(f.plan, f.memory))
     return llvm::Error::success();
-  }
-  if (f.memory == "constant") {
-    f.plan.budget = "min";
-    if (f.plan.allow.empty())
-      f.plan.allow = {kRecomputeWay, kInvertWay};
-    return llvm::Error::success();
-  }
   auto budget = parseBudget(f.memory, "--memory");
   if (!budget)
     return addNote(budget.takeError(), "--memory also takes linear, sqrt and constant");

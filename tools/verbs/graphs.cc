@@ -3,8 +3,8 @@
 #include "tools/cli/compiled.h"
 #include "tools/cli/model.h"
 #include "tools/cli/output.h"
+#include "tools/cli/zoo_options.h"
 #include "tools/verbs/verbs.h"
-#include "tools/zoo/zoo.h"
 #include "llvm/Support/raw_ostream.h"
 
 namespace isthmus {
@@ -59,7 +59,7 @@ VerbBody setUpImport(CLI::App &app) {
 
 struct ZooCall {
   std::string name, output, weights;
-  std::map<std::string, std::string> options;
+  ZooOptions options;
 };
 
 llvm::Error zoo(const ZooCall &o) {
@@ -82,16 +82,7 @@ llvm::Error zoo(const ZooCall &o) {
 VerbBody setUpZoo(CLI::App &app) {
   auto o = std::make_shared<ZooCall>();
   app.add_option("NAME", o->name, "the model; without it, the list of models");
-  // Every option that some model takes; which model takes which is checked where it is built.
-  std::map<std::string, std::string> docs;
-  for (const ZooModel &model : zooModels())
-    for (const ZooOption &option : model.options)
-      docs.emplace(option.name, option.doc);
-  for (const auto &[name, doc] : docs)
-    app.add_option_function<std::string>(
-           "--" + name, [o, name = name](const std::string &value) { o->options[name] = value; },
-           doc)
-        ->group("Model options");
+  addZooOptions(app, o->options, "Model options");
   addPathOption(app, "-o,--output", o->output,
                 "the graph, OUT.isth or OUT.onnx; default: standard output");
   addPathOption(app, "--weights", o->weights,

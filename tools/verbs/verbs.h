@@ -6,6 +6,6 @@
 namespace isthmus {
 
 extern const Verb kOpt, kRun, kTrain, kPlan, kExplain, kVerify, kGrad, kInvert, kImport, kZoo, kDot,
-    kOps, kDevices, kSelftest;
+    kSweep, kOps, kDevices, kSelftest;
 
 } // namespace isthmus

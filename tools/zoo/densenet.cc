@@ -3,12 +3,15 @@
 
 #include "tools/cli/exit.h"
 #include "tools/zoo/model.h"
+#include <algorithm>
 #include <array>
 
 namespace isthmus::zoo {
 namespace {
 
 using Blocks = std::array<int64_t, 4>; // layers of each
+
+constexpr int64_t kDepths[] = {121, 169, 201, 264};
 
 llvm::Expected<Blocks> blocksFor(int64_t depth) {
   switch (depth) {
@@ -44,6 +47,10 @@ ValueId transition(Model &m, ValueId x, const std::string &in) {
 }
 
 } // namespace
+
+std::vector<int64_t> densenetDepths(const Sizes &, int64_t most) {
+  return {std::begin(kDepths), std::upper_bound(std::begin(kDepths), std::end(kDepths), most)};
+}
 
 llvm::Expected<Graph> buildDensenet(const Sizes &s) {
   auto blocks = blocksFor(s.depth);

@@ -113,4 +113,8 @@ llvm::Expected<Graph> buildRevNet(const Sizes &s);
 llvm::Expected<Graph> buildIRevNet(const Sizes &s);
 llvm::Expected<Graph> buildIResNet(const Sizes &s);
 
+// Of one family, up to `most`; see zooDepths.
+std::vector<int64_t> resnetDepths(const Sizes &s, int64_t most);
+std::vector<int64_t> densenetDepths(const Sizes &s, int64_t most);
+
 } // namespace isthmus::zoo

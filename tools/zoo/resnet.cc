@@ -57,6 +57,8 @@ llvm::Expected<Plan> planFor(int64_t depth, bool small) {
       depth, below < depth && below >= 8 ? "are " + std::to_string(below) + " and" : "is", above);
 }
 
+bool isSmall(const Sizes &s) { return s.shape[1] == 32 && s.shape[2] == 32; }
+
 ValueId convNorm(Model &m, ValueId x, int64_t channels, int64_t kernel, int64_t stride,
                  const std::string &in, const std::string &number) {
   x = m.conv(x, channels, in + "conv" + number,
@@ -83,9 +85,21 @@ ValueId block(Model &m, ValueId x, const Plan &plan, int64_t width, int64_t stri
 
 } // namespace
 
+// Small pictures: CIFAR's family, of basic blocks. Others: ImageNet's.
+std::vector<int64_t> resnetDepths(const Sizes &s, int64_t most) {
+  constexpr int64_t kMostOfImageNet = 152, kSmallPicture = 64;
+  const bool isCifar = s.shape[1] <= kSmallPicture && s.shape[2] <= kSmallPicture;
+  std::vector<int64_t> all;
+  for (int64_t depth = 8; depth <= (isCifar ? most : std::min(most, kMostOfImageNet)); ++depth)
+    if (isCifar ? (depth - 2) % 6 == 0 && (isSmall(s) || !imageNetPlan(depth))
+                : imageNetPlan(depth).has_value())
+      all.push_back(depth);
+  return all;
+}
+
 llvm::Expected<Graph> buildResnet(const Sizes &given) {
   Sizes s = given;
-  bool small = s.shape[1] == 32 && s.shape[2] == 32;
+  bool small = isSmall(s);
   // The table's defaults are those of ImageNet.
   auto plan = planFor(s.depthGiven || !small ? s.depth : 20, small);
   if (!plan)

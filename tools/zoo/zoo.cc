@@ -17,6 +17,8 @@ struct Entry {
   llvm::Expected<Graph> (*build)(const Sizes &);
   int64_t maxDepth;  // so that no option asks for more nodes than fit into memory
   bool picturesOnly; // --shape must be CxHxW
+  // Of one family, up to `most`; null where every depth is one.
+  std::vector<int64_t> (*depths)(const Sizes &, int64_t most) = nullptr;
 };
 
 ZooOption depth(const char *byDefault, const char *doc) { return {"depth", byDefault, doc}; }
@@ -70,7 +72,8 @@ const std::vector<Entry> &entries() {
          {"classes", "1000", "classes, the last size of y; CIFAR's: 10"}}},
        zoo::buildResnet,
        100000,
-       true},
+       true,
+       zoo::resnetDepths},
       {{"vgg16",
         "13 convolutions and three linear layers (Simonyan and Zisserman 2015)",
         {width("64",
@@ -104,7 +107,8 @@ const std::vector<Entry> &entries() {
          batch("32"), shape("3x224x224"), classes("1000")}},
        zoo::buildDensenet,
        1000,
-       true},
+       true,
+       zoo::densenetDepths},
       {{"gpt2",
         "a transformer decoder with a tied head (Radford et al. 2019); y is [batch * tokens, "
         "vocab]",
@@ -303,19 +307,41 @@ llvm::ArrayRef<ZooModel> zooModels() {
   return *models;
 }
 
+static llvm::Error noSuchModel(llvm::StringRef name) {
+  std::vector<llvm::StringRef> known;
+  for (const ZooModel &m : zooModels())
+    known.push_back(m.name);
+  return makeError("the zoo has no model '{0}'; it has {1}{2}", name, llvm::join(known, ", "),
+                   didYouMean(name, known));
+}
+
 llvm::Expected<Graph> buildZoo(llvm::StringRef name, const ZooOptions &options) {
   const Entry *e = findModel(name);
-  if (!e) {
-    std::vector<llvm::StringRef> known;
-    for (const ZooModel &m : zooModels())
-      known.push_back(m.name);
-    return makeError("the zoo has no model '{0}'; it has {1}{2}", name, llvm::join(known, ", "),
-                     didYouMean(name, known));
-  }
+  if (!e)
+    return noSuchModel(name);
   auto sizes = parseOptions(*e, options);
   if (!sizes)
     return sizes.takeError();
   return e->build(*sizes);
+}
+
+llvm::Expected<std::vector<int64_t>> zooDepths(llvm::StringRef name, const ZooOptions &options,
+                                               int64_t most) {
+  const Entry *e = findModel(name);
+  if (!e)
+    return noSuchModel(name);
+  ZooOptions some = options;
+  some.emplace("depth", "1"); // an error where there is none
+  auto sizes = parseOptions(*e, some);
+  if (!sizes)
+    return sizes.takeError();
+  most = std::min(most, e->maxDepth);
+  if (e->depths)
+    return e->depths(*sizes, most);
+  std::vector<int64_t> all;
+  for (int64_t depth = 1; depth <= most; ++depth)
+    all.push_back(depth);
+  return all;
 }
 
 std::string zooText() {

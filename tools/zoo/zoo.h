@@ -35,6 +35,11 @@ using ZooOptions = std::map<std::string, std::string>;
 // sizes that do not go together (exit 2).
 llvm::Expected<Graph> buildZoo(llvm::StringRef name, const ZooOptions &options = {});
 
+// Depths that a model can be made with, so that each is a deeper one of the same family, from the
+// least to `most`. Errors as of buildZoo, and a model without a --depth.
+llvm::Expected<std::vector<int64_t>> zooDepths(llvm::StringRef name, const ZooOptions &options,
+                                               int64_t most);
+
 // The list as text: each model with its line, its options, defaults and what they mean.
 std::string zooText();
 
