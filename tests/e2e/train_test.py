@@ -263,7 +263,7 @@ class Memory(TrainCase):
         for precision, bound in ("f64", 1e-6), ("f32", 1e-3):
             runs = {}
             for memory in "linear", "sqrt", "constant":
-                _, report = self.train("glow.isth", self.digits(), "--levels=17", "--lr=2e-3", "--steps=22", f"--memory={memory}",
+                _, report = self.train("glow.isth", self.digits(), "--levels=17", "--lr=1e-3", "--steps=22", f"--memory={memory}",
                                        "--effort=0.5", f"--precision={precision}", "--save=w.safetensors", loss=None)
                 runs[memory] = report, self.read("w.safetensors")
             (linear, weights), (sqrt, sqrt_weights), (constant, _) = runs.values()
