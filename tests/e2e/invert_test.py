@@ -197,7 +197,8 @@ class Bits(Inverses):
             if total:
                 body += [f"  %t{k} = add({total}, %n{k})"]
             total = f"%t{k}" if total else f"%n{k}"
-        self.write("flow.isth", "\n".join([*head, *body, f"  loss {total}", f"  output {total}", *[f"  output %m{k}" for k in range(8)], "}", ""]))
+        outputs = [f"  output {total}", *[f"  output %m{k}" for k in range(8)]]
+        self.write("flow.isth", "\n".join([*head, *body, f"  loss {total}", *outputs, "}", ""]))
 
     def check(self, op, last=lambda s: f"sin({s})"):
         """The names of values that came back by inverses; gradients are right."""
