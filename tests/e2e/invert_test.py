@@ -237,6 +237,36 @@ class Invert(Inverses):
                 self.assertEqual(shape, (BATCH, WIDTH))
                 self.assertLess(max(abs(a - b) for a, b in zip(z, again)), 1e-12)
 
+    def there_and_back(self, precision, iterations):
+        """How far what comes back of an i-ResNet's last sum is from its example, as a share of the largest element."""
+        exact = f"--precision={precision}"
+        self.run_ok("run", "net.isth", "--as-written", exact, "--outputs=there")
+        self.run_ok("invert", "net.isth", exact, "--ys=%stage2.3.sum", "--xs=%x", f"--iterations={iterations}", "-o", "back.isth")
+        os.makedirs(self.path("given"), exist_ok=True)
+        self.write("given/stage2.3.sum.npy", self.read("there/stage2.3.sum.npy"))
+        self.run_ok("run", "back.isth", "--inputs=given", "--outputs=back")
+        (shape, x), (_, back) = self.npy("there", "x.npy"), self.npy("back", "x.npy")
+        self.assertEqual(shape, (4, 3, 8, 8))
+        return max(abs(a - b) for a, b in zip(x, back)) / max(map(abs, x))
+
+    def test_contractions(self):
+        """Sums x + f(x) that are marked #contraction (Behrmann et al. 2019): the more iterations, the nearer, down to rounding."""
+        self.run_ok("zoo", "iresnet", "--depth=3", "--levels=2", "--width=8", "--batch=4", "--shape=3x8x8", "-o", "zoo.isth")
+        text = self.read("zoo.isth").decode()
+        self.write("net.isth", text.replace("  output %y\n", "  output %y\n  output %x\n  output %stage2.3.sum\n"))
+        errors = [self.there_and_back("f64", n) for n in (3, 10, 30, 100)]
+        for fewer, more in zip(errors, errors[1:]):
+            self.assertLess(more, max(0.2 * fewer, 1e-12))
+        self.assertLess(errors[-1], 1e-9)
+        self.assertLess(self.there_and_back("f32", 100), 1e-5)
+        # Without the mark nothing undoes such a sum; and a number of iterations is one.
+        self.write("plain.isth", text.replace(" #contraction", ""))
+        for args, code, says in [(["plain.isth"], 1, "no rule undoes '%stage1.1.sum' (add)"),
+                                 (["zoo.isth", "--iterations=0"], 2, "--iterations"), (["zoo.isth", "--iterations=few"], 2, "--iterations")]:
+            result = command.run("invert", *args, "--ys=%stage1.1.sum", "--xs=%x", "-o", "no.isth", cwd=self.dir)
+            self.assertEqual(result.code, code, result)
+            self.assertIn(says, result.err)
+
     def test_refusals(self):
         self.flow(2)
         for args, code, says in [(["--ys=%b1.y"], 2, "--xs is required"), (["--ys=%nope", "--xs=%x"], 1, "nope"),

@@ -35,7 +35,8 @@ from torch.utils.checkpoint import checkpoint
 from isthmus.torch import measured_peak
 
 Parameters = dict[str, Tensor]
-PARTS = ("actnorm.bias", "actnorm.log_scale", "mix.weight", *(f"coupling.net.conv{i}.{part}" for i in (1, 2, 3) for part in ("weight", "bias")))
+CONVOLUTIONS = [f"coupling.net.conv{i}.{part}" for i in (1, 2, 3) for part in ("weight", "bias")]
+PARTS = ("actnorm.bias", "actnorm.log_scale", "mix.weight", *CONVOLUTIONS)
 
 # --- The flow
 
