@@ -262,7 +262,8 @@ class Invert(Inverses):
         # Without the mark nothing undoes such a sum; and a number of iterations is one.
         self.write("plain.isth", text.replace(" #contraction", ""))
         for args, code, says in [(["plain.isth"], 1, "no rule undoes '%stage1.1.sum' (add)"),
-                                 (["zoo.isth", "--iterations=0"], 2, "--iterations"), (["zoo.isth", "--iterations=few"], 2, "--iterations")]:
+                                 (["zoo.isth", "--iterations=0"], 2, "--iterations"),
+                                 (["zoo.isth", "--iterations=few"], 2, "--iterations")]:
             result = command.run("invert", *args, "--ys=%stage1.1.sum", "--xs=%x", "-o", "no.isth", cwd=self.dir)
             self.assertEqual(result.code, code, result)
             self.assertIn(says, result.err)
