@@ -139,6 +139,10 @@ enum Trait : uint32_t {
   kTransfer = 1 << 7,      // copies operand 0 into another memory, beside the nodes that follow:
                            // result 0 is complete where result 1, a token, was waited for
   kWait = 1 << 8,          // waits for operand 1, a token, which came with operand 0
+  kTellsResultBits = 1 << 9,  // its gradient asks which elements of the result are the one bound
+                              // that many are: a result that was rounded again is not the same
+  kComparesOperands = 1 << 10 // asks which elements of its operands are equal: all of them must be
+                              // what the first runs of their nodes gave, to the last bit
 };
 
 // What is known of the elements of a value, NaN apart. Each says more than the one before.

@@ -46,6 +46,8 @@ constexpr TraitText kTraits[] = {
     {kNotACheckpoint, "never a checkpoint of the policy `memory`"},
     {kStopsGradient, "gradients of every order end here"},
     {kIndexTuples, "reads tuples of indices"},
+    {kTellsResultBits, "its gradient tells the result's bits: no inverse rebuilds it"},
+    {kComparesOperands, "compares the bits of its operands: no inverse helps to rebuild them"},
     {kDependsOnMode, "differs between training and inference"},
 };
 

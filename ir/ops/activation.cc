@@ -167,11 +167,14 @@ void registerActivationOps(OpRegistry &r) {
   std::vector<AttrDef> alpha = {{"alpha", AttrKind::Float, 1.0, "what x is multiplied by inside"}};
   r.add(with(unary("swish", "x sigmoid(alpha x).", vjpSwish), alpha,
              {"swish(f64[2, 3]) {alpha = 1.702}"}));
-  r.add(with(unary("hard_sigmoid", "alpha x + beta, no less than 0 and no more than 1.",
-                   vjpHardSigmoid, -4, 4, nullptr),
-             {{"alpha", AttrKind::Float, 0.2, "the slope"},
-              {"beta", AttrKind::Float, 0.5, "the value at zero"}},
-             {"hard_sigmoid(f64[2, 5])", "hard_sigmoid(f64[2, 5]) {alpha = 0.25, beta = 0.4}"}));
+  OpDef hardSigmoid =
+      with(unary("hard_sigmoid", "alpha x + beta, no less than 0 and no more than 1.",
+                 vjpHardSigmoid, -4, 4, nullptr),
+           {{"alpha", AttrKind::Float, 0.2, "the slope"},
+            {"beta", AttrKind::Float, 0.5, "the value at zero"}},
+           {"hard_sigmoid(f64[2, 5])", "hard_sigmoid(f64[2, 5]) {alpha = 0.25, beta = 0.4}"});
+  hardSigmoid.traits |= kTellsResultBits; // zeros and ones
+  r.add(std::move(hardSigmoid));
   r.add(unary("hard_swish", "x hard_sigmoid(x), with a slope of 1/6 inside.", vjpHardSwish, -4, 4,
               nullptr));
   r.add(with(unary("thresholded_relu", "The operand where above alpha, else zero.",

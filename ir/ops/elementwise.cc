@@ -339,7 +339,9 @@ void registerElementwiseOps(OpRegistry &r) {
   r.add(binary("minimum", "The smaller of two, with numpy's broadcasting; NaN if either is.",
                vjpMinimum));
 
-  r.add(compare("equal", "Whether two are equal."));
+  OpDef equal = compare("equal", "Whether two are equal.");
+  equal.traits |= kComparesOperands;
+  r.add(std::move(equal));
   r.add(compare("less", "Whether the first is smaller."));
   r.add(compare("less_equal", "Whether the first is smaller or equal."));
   r.add(compare("greater", "Whether the first is larger."));
@@ -414,8 +416,10 @@ void registerElementwiseOps(OpRegistry &r) {
       withInverse(unary("softplus", "log(1 + exp(x)).", vjpSoftplus), inverseBy<kSoftplusInverse>),
       signPositive));
 
-  r.add(
-      ofNumbers(unary("relu", "The operand where positive, else zero.", vjpRelu, -2, 2, nullptr)));
+  OpDef relu =
+      ofNumbers(unary("relu", "The operand where positive, else zero.", vjpRelu, -2, 2, nullptr));
+  relu.traits |= kTellsResultBits; // zeros
+  r.add(std::move(relu));
   r.add(withInverse(unary("tanh", "The hyperbolic tangent.", vjpTanh), inverseBy<kAtanh>));
   r.add(withSign(withInverse(unary("sigmoid", "1 / (1 + exp(-x)).", vjpSigmoid), inverseBy<kLogit>),
                  signPositive));

@@ -2,7 +2,7 @@
 
 #include "ir/spelling.h"
 #include "ir/storage.h"
-#include "passes/rebuild.h"
+#include "passes/invert/fixed_point.h"
 #include "passes/rewrite/inverse_rules.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/STLExtras.h"
@@ -11,10 +11,12 @@
 namespace isthmus {
 namespace {
 
-// A step makes values of the graph of others: a node runs, or a rule rebuilds an operand.
+// A step makes values of the graph of others: a node runs, a rule rebuilds an operand, or an
+// operand is iterated.
 struct Step {
   NodeId node; // of the graph; none: a rule
   const InverseRule *rule = nullptr;
+  const FixedPoint *fixedPoint = nullptr;
   std::vector<ValueId> reads, makes; // each once
   double cost = 0;
 };
@@ -23,10 +25,12 @@ struct Step {
 // where what a step reads is had side by side (Knuth's generalization of Dijkstra's algorithm).
 class Inversion {
 public:
-  Inversion(const Graph &g, llvm::ArrayRef<ValueId> ys, llvm::ArrayRef<ValueId> xs)
-      : g_(g), ys_(ys.begin(), ys.end()), xs_(xs.begin(), xs.end()),
+  Inversion(const Graph &g, llvm::ArrayRef<ValueId> ys, llvm::ArrayRef<ValueId> xs,
+            size_t iterations)
+      : g_(g), iterations_(iterations), ys_(ys.begin(), ys.end()), xs_(xs.begin(), xs.end()),
         rules_(inverseRules(g, {[](ValueId) { return true; }, /*ofViews=*/true})),
-        by_(g.numValues()), isKnown_(g.numValues(), false), readers_(g.numValues()) {}
+        fixedPoints_(fixedPointsOf(g)), by_(g.numValues()), isKnown_(g.numValues(), false),
+        readers_(g.numValues()) {}
 
   llvm::Expected<Graph> run() {
     findUnknown();
@@ -90,6 +94,16 @@ private:
           addRead(s, v);
       }
       addRead(s, rule.made);
+      add(std::move(s));
+    }
+    for (const FixedPoint &f : fixedPoints_) {
+      Step s;
+      s.fixedPoint = &f;
+      s.makes = {f.x};
+      s.reads = f.reads;
+      s.reads.push_back(g_.node(f.sum).firstResult);
+      for (NodeId id : f.nodes)
+        s.cost += double(iterations_) * priceOf(g_.call(id));
       add(std::move(s));
     }
   }
@@ -248,10 +262,29 @@ private:
         stays.push_back({v, r.map(v)});
     if (s.node)
       r.copyNode(s.node);
+    else if (s.fixedPoint)
+      runIterations(*s.fixedPoint, r);
     else
       r.setMap(s.rule->rebuilds, rebuild(*s.rule, r));
     for (auto [v, now] : stays)
       r.setMap(v, now);
+  }
+
+  // What the branch's nodes gave on the way to x is not what they give of it.
+  void runIterations(const FixedPoint &f, Rebuilder &r) {
+    std::vector<std::pair<ValueId, ValueId>> before;
+    for (NodeId id : f.nodes)
+      for (uint32_t k = 0; k < g_.node(id).numResults; ++k)
+        before.push_back({g_.node(id).result(k), r.map(g_.node(id).result(k))});
+    nameAs(f.x, iterate(f, iterations_, r), r);
+    for (auto [v, now] : before)
+      r.setMap(v, now);
+  }
+
+  void nameAs(ValueId old, ValueId now, Rebuilder &r) const {
+    const llvm::StringRef name = g_.valueName(old);
+    if (r.to().value(now).def && !r.to().find(name))
+      r.to().rename(now, name);
   }
 
   ValueId rebuild(const InverseRule &rule, Rebuilder &r) {
@@ -274,15 +307,15 @@ private:
         made_[n.result(k)] = r.to().node(to).result(k);
     }
     const ValueId made = now(rule.made);
-    const llvm::StringRef name = g_.valueName(rule.rebuilds);
-    if (r.to().value(made).def && !r.to().find(name))
-      r.to().rename(made, name);
+    nameAs(rule.rebuilds, made, r);
     return made;
   }
 
   const Graph &g_;
+  const size_t iterations_; // of each fixed point
   const std::vector<ValueId> ys_, xs_;
   const InverseRules rules_;
+  const std::vector<FixedPoint> fixedPoints_;
   std::vector<Step> steps_;
   std::vector<size_t> missing_; // by step: reads that are not known
   std::vector<size_t> by_;      // by value: the step that makes it, from 1
@@ -294,8 +327,8 @@ private:
 } // namespace
 
 llvm::Expected<Graph> inverseOf(const Graph &g, llvm::ArrayRef<ValueId> ys,
-                                llvm::ArrayRef<ValueId> xs) {
-  return Inversion(g, ys, xs).run();
+                                llvm::ArrayRef<ValueId> xs, size_t iterations) {
+  return Inversion(g, ys, xs, iterations).run();
 }
 
 } // namespace isthmus

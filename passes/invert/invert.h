@@ -11,7 +11,9 @@ namespace isthmus {
 // or other values; of the latter no input of kind `input` that they were made of is known.
 // The nodes are forward nodes of `g`, which run again as they are, and what rules make. An error of
 // kind Unsupported names the nodes that cannot be undone.
+// `iterations`: of each sum that is marked as a contraction's.
+constexpr size_t kUsualIterations = 100;
 llvm::Expected<Graph> inverseOf(const Graph &g, llvm::ArrayRef<ValueId> ys,
-                                llvm::ArrayRef<ValueId> xs);
+                                llvm::ArrayRef<ValueId> xs, size_t iterations = kUsualIterations);
 
 } // namespace isthmus

@@ -22,6 +22,7 @@ public:
     for (const std::string &name : never)
       if (ValueId v = g_.find(name))
         stays[roots_[v.index].index] = true;
+    keepComparedBits(stays);
     InverseRuleOptions o;
     o.isWanted = [&](ValueId root) {
       const NodeId def = g_.value(root).def;
@@ -36,6 +37,25 @@ public:
   }
 
 private:
+  // An inverse rounds, and a gradient may jump there: relu_grad takes a zero that came back as
+  // 1e-17 for positive, and max_grad finds no element that equals the largest one.
+  void keepComparedBits(std::vector<bool> &stays) const {
+    std::vector<bool> isCompared(g_.numValues(), false); // by root; or what that is made of
+    for (uint32_t i = uint32_t(g_.numNodes()); i-- > 0;) {
+      const Node &n = g_.node(NodeId(i));
+      bool isHere = n.op->is(kComparesOperands);
+      for (uint32_t r = 0; r < n.numResults; ++r) {
+        const ValueId root = roots_[n.result(r).index];
+        isHere |= isCompared[root.index];
+        if (n.op->is(kTellsResultBits) || isCompared[root.index])
+          stays[root.index] = true;
+      }
+      for (ValueId v : n.operands)
+        if (isHere)
+          isCompared[roots_[v.index].index] = true;
+    }
+  }
+
   llvm::Error addRule(const InverseRule &rule) {
     const NodeId last = rules_.nodes.value(rules_.baseOf(rule.made)).def;
     if (!last) // its bytes are those of the result

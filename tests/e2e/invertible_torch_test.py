@@ -228,6 +228,57 @@ LAYERS = {
 """, lambda p, x: (lambda h: (torch.cat([x[:, :2], x[:, 2:] * h[:, 2:].tanh().exp() + h[:, :2]], 1), h[:, 2:].tanh().sum()))(
         F.conv2d(x[:, :2], p["w"], padding=1))),
 }
+
+# Of 64 examples, their layers in a chain, with halves that change places between them: there inverses pay.
+LENGTHS = {**dict.fromkeys(LAYERS, 16), "additive_coupling": 32, "affine_coupling": 8}  # the last of which grows fast
+LEAST = {"f64": "min", "f32": "min"}
+# Clones of this net are cheap, and take the least; here inverses are cheaper.
+BUDGETS = {"additive_coupling": {"f64": "25%", "f32": "35%"}}
+TURN = """  %{k}.left, %{k}.right = split(%{k}.y) {{axis = 1, sizes = [2, 2]}}
+  %{k}.next = concat(%{k}.right, %{k}.left) {{axis = 1}}
+"""
+# And back, so that it can follow itself.
+UNSQUEEZE = """
+  %c = reshape(%y0) {dims = [64, 3, 2, 2, 2, 3]}
+  %u = transpose(%c) {perm = [0, 1, 4, 2, 5, 3]}
+  %y = reshape(%u) {dims = [64, 3, 4, 6]}
+"""
+
+
+def chain(name):
+    """The text of a graph, and the same in PyTorch."""
+    body, layer = LAYERS[name]
+    turns = name != "squeeze"
+    body = body.replace("[2, 4, 4, 4]", "[64, 4, 4, 4]").replace("[2, 3, ", "[64, 3, ").replace("[2, 12, ", "[64, 12, ")
+    if not turns:
+        body = body.replace("%y =", "%y0 =") + UNSQUEEZE
+    head, nodes, last, logdet = [], [], "%x", None
+    for k in range(LENGTHS[name]):
+        for line in body.strip().splitlines():
+            line = re.sub(r"%(?!x\b)(\w+)", rf"%{k}.\1", line.strip()).replace("%x", last)
+            if line.startswith("input"):
+                head += [line] if k == 0 else []
+            else:
+                (head if line.startswith("param") else nodes).append(line)
+        nodes += TURN.format(k=k).splitlines() if turns else []
+        last = f"%{k}.next" if turns else f"%{k}.y"
+        nodes += [f"%sum{k} = add({logdet}, %{k}.logdet)"] if logdet else []
+        logdet = f"%sum{k}" if logdet else f"%{k}.logdet"
+    text = "isthmus 1\ngraph @chain {\n" + "\n".join(head + nodes)
+    text += "\n" + LOSS_OF_A_LAYER.replace("%y", last).replace("%logdet", logdet) + "}\n"
+
+    def wanted(p, x):
+        total = 0
+        for k in range(LENGTHS[name]):
+            own = {n.removeprefix(f"{k}."): t for n, t in p.items() if n.startswith(f"{k}.")}
+            x, more = layer(own, x)
+            x = x.roll(2, 1) if turns else F.pixel_shuffle(x, 2)
+            total = total + more
+        return {"loss": x.sin().sum() - total}
+
+    return text, wanted
+
+
 LOSS_OF_A_LAYER = """  %wave = sin(%y)
   %sum = sum(%wave)
   %loss = sub(%sum, %logdet)
@@ -251,12 +302,13 @@ class Invertible(command.TestCase):
                 if re.search(r"(^|\.)bn\d?\.weight", name):
                     drawn += 1
                 if name in ("w", "mix.weight") or name.endswith(".mix.weight"):
-                    drawn += 2 * np.eye(*shape) if len(shape) == 2 else 0
+                    drawn = np.linalg.qr(drawn + 2 * np.eye(*shape))[0] if len(shape) == 2 else drawn
             found[name] = drawn.astype(np.float32)
         return found
 
-    def check(self, model, wanted, loss_options, labels=None):
-        """`wanted(parameters, x)` gives the outputs, "loss" among them or what `nll` or the cross entropy is taken of."""
+    def check(self, model, wanted, loss_options, labels=None, inverts=None):
+        """`wanted(parameters, x)` gives the outputs, "loss" among them or what `nll` or the cross entropy is taken of. inverts:
+        budgets, by precision, to try too, with tensors that come back by inverses."""
         arrays = self.draw(model)
         tensors = {n: torch.tensor(v, dtype=torch.float64).requires_grad_() for n, v in arrays.items()}
         outputs = wanted(tensors, tensors["x"])
@@ -272,21 +324,31 @@ class Invertible(command.TestCase):
                 np.save(self.path(f"{precision}/{n}.npy"), v.astype(kind))
             if labels is not None:
                 np.save(self.path(f"{precision}/labels.npy"), np.array(labels))
-            self.run_ok("run", model, *loss_options, "--wrt=all", f"--precision={precision}", f"--inputs={precision}", "--outputs=out")
-            names = json.loads(self.read("out/names.json"))
-            got = {n: np.load(self.path(f"out/{file}")).astype(np.float64) for file, n in names.items()}
-            self.assertEqual({n for n in got if n.startswith("grad.")}, {n for n in want if n.startswith("grad.")})
-            for n, w in want.items():
-                scale = max(1e-3 if precision == "f64" else 1e-2, float(np.abs(w).max()))
-                off = float(np.abs(got[n] - w).max())
-                self.assertLessEqual(off, relative * scale, f"{precision} {n}: off by {off}, of {scale}")
+            options = [model, *loss_options, "--wrt=all", f"--precision={precision}", f"--inputs={precision}"]
+            self.compare(want, options, precision, relative)
+            if inverts:
+                plan = [f"--budget={inverts[precision]}", "--allow=recompute,invert", "--effort=0.3"]
+                report = self.compare(want, [*options, *plan], precision, relative)
+                self.assertGreater(report["inversions"], 0)
 
-    def check_zoo(self, net, **options):
+    def compare(self, want, options, precision, relative):
+        self.run_ok("run", *options, "--outputs=out", "--report=report.json")
+        names = json.loads(self.read("out/names.json"))
+        got = {n: np.load(self.path(f"out/{file}")).astype(np.float64) for file, n in names.items()}
+        self.assertEqual({n for n in got if n.startswith("grad.")}, {n for n in want if n.startswith("grad.")})
+        for n, w in want.items():
+            scale = max(1e-3 if precision == "f64" else 1e-2, float(np.abs(w).max()))
+            off = float(np.abs(got[n] - w).max())
+            self.assertLessEqual(off, relative * scale, f"{precision} {n}: off by {off}, of {scale}")
+        return json.loads(self.read("report.json"))
+
+    def check_zoo(self, net, batch=3, inverts=None, **options):
         model = f"{net.__name__}.isth"
-        self.run_ok("zoo", net.__name__, "--batch=3", *[f"--{n}={v}" for n, v in options.items()], "-o", model)
+        self.run_ok("zoo", net.__name__, f"--batch={batch}", *[f"--{n}={v}" for n, v in options.items()], "-o", model)
         if net in FLOWS:
-            return self.check(model, lambda p, x: net(p, x, options), [])
-        return self.check(model, lambda p, x: net(p, x, options), ["--loss=cross_entropy"], labels=[2, 0, 1])
+            return self.check(model, lambda p, x: net(p, x, options), [], inverts=inverts)
+        return self.check(model, lambda p, x: net(p, x, options), ["--loss=cross_entropy"], labels=[i % 3 for i in range(batch)],
+                          inverts=inverts)
 
     def test_flows(self):
         for coupling in "affine", "additive":
@@ -316,6 +378,30 @@ class Invertible(command.TestCase):
                     return {"loss": y.sin().sum() - logdet}
 
                 self.check("layer.isth", wanted, [])
+
+    def test_layers_by_inverses(self):
+        for name in LAYERS:
+            with self.subTest(layer=name):
+                self.setUp()
+                text, wanted = chain(name)
+                self.write("chain.isth", text)
+                self.check("chain.isth", wanted, [], inverts=BUDGETS.get(name, LEAST))
+
+    def test_networks_by_inverses(self):
+        """Couplings, actnorm, squeezes, 1x1 convolutions and splits together; residual blocks of both kinds."""
+        flat, pictures = {"shape": "32", "width": 16}, {"shape": "3x8x8", "width": 4, "levels": 2}
+        for net, options in (
+            (nice, {**flat, "batch": 128, "depth": 24, "coupling": "additive"}),
+            (nice, {**flat, "batch": 128, "depth": 12, "coupling": "affine"}),
+            (realnvp, {**pictures, "batch": 32, "depth": 6, "coupling": "affine"}),
+            (glow, {**pictures, "batch": 32, "depth": 5, "coupling": "affine"}),
+            (glow, {**pictures, "batch": 32, "depth": 8, "coupling": "additive"}),
+            (revnet, {**pictures, "batch": 32, "depth": 5, "classes": 4}),
+            (irevnet, {**pictures, "batch": 32, "depth": 8, "classes": 4}),
+        ):
+            with self.subTest(net=net.__name__, **options):
+                self.setUp()
+                self.check_zoo(net, inverts=LEAST, **options)
 
 
 if __name__ == "__main__":

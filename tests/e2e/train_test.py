@@ -162,6 +162,17 @@ class Likelihood(TrainCase):
         self.assertGreater(report["evaluations"][-1]["bits_per_dimension"], 4)
         self.assertIn("bits per dimension", result.err)
 
+    def test_outputs_of_one_number(self):
+        """Their figures of each step, beside the loss; what the next step begins with is no result."""
+        text = FLOW.replace("  output %x\n", "  state %seen : f32[] = fill {value = 0}\n  %more = affine(%seen) {shift = 1}\n"
+                            "  %data = mean(%p)\n  output %x\n  output %data\n  output %more next(%seen)\n")
+        _, report = self.train(self.write("flow.isth", text), self.data(), "--levels=16", "--steps=4", "--lr=0", loss=None)
+        self.assertEqual(report["outputs"].keys(), {"data"})
+        for nats, part in zip(report["loss"], report["outputs"]["data"], strict=True):
+            self.assertAlmostEqual(nats, 6 * part, 5)  # the scales are ones, the mean is of six features
+        _, report = self.train(self.net(), TrainCase.data(self), "--steps=2")
+        self.assertEqual(report["outputs"], {})
+
     def test_noise_is_uniform(self):
         """Numbers are fed with noise that fills their interval, and the same for a seed."""
         levels, n = 4, 8
@@ -212,7 +223,7 @@ class Memory(TrainCase):
         self.assertLess(peak["min"], 0.6 * peak["linear"])
 
     def test_classifier_in_30_percent(self):
-        """41 convolutions for a while; to its end, with three seeds, in tests/bench/train."""
+        """41 convolutions for a while; to its end, with three seeds, in tests/bench/train/classifier."""
         model, data = self.classifier(batch=128, width=12, depth=38), self.digits()
         same = ["--epochs=4", "--optimizer=sgd", "--lr=0.1", "--momentum=0.9", "--schedule=cosine", "--warmup=11",
                 "--save=w.safetensors"]
@@ -244,6 +255,32 @@ class Memory(TrainCase):
         self.assertGreater(len(report["inverse_errors"]), 0)
         self.assertIn("inverses", result.err)
         self.assertLess(report["measured_peak_bytes"], runs["min"][1]["measured_peak_bytes"])
+
+    def test_likelihoods_of_digits(self):
+        """Bits per dimension of a multi-scale flow, and both parts of its loss: the square root to the bit, inverses as far as they
+        round. Every step is compared; whole runs are, in tests/bench/train/flows."""
+        self.run_ok("zoo", "glow", "--depth=12", "--levels=2", "--width=12", "--batch=64", "--shape=1x8x8", "-o", "glow.isth")
+        for precision, bound in ("f64", 1e-6), ("f32", 1e-3):
+            runs = {}
+            for memory in "linear", "sqrt", "constant":
+                _, report = self.train("glow.isth", self.digits(), "--levels=17", "--lr=1e-3", "--steps=22", f"--memory={memory}",
+                                       "--effort=0.5", f"--precision={precision}", "--save=w.safetensors", loss=None)
+                runs[memory] = report, self.read("w.safetensors")
+            (linear, weights), (sqrt, sqrt_weights), (constant, _) = runs.values()
+            self.assertEqual(sqrt_weights, weights)
+            for key in "loss", "bits_per_dimension", "outputs":
+                self.assertEqual(sqrt[key], linear[key])
+            self.assertGreater(constant["inversions"], 12)
+            self.assertLess(constant["measured_peak_bytes"], sqrt["measured_peak_bytes"])
+            self.assertEqual(constant["outputs"].keys(), {"logdet", "latent"})
+            self.assertLess(linear["bits_per_dimension"][-1], 4)  # it began above 5
+            pairs = [(linear["bits_per_dimension"], constant["bits_per_dimension"])]
+            pairs += [(linear["outputs"][name], constant["outputs"][name]) for name in ("logdet", "latent")]
+            for want, got in pairs:
+                self.assertEqual(len(got), 22)
+                for a, b in zip(want, got, strict=True):
+                    self.assertAlmostEqual(a, b, delta=bound * max(1, abs(a)))
+
 
 class Arrays(TrainCase):
     """What is fed, and what is said of what cannot be."""

@@ -372,6 +372,79 @@ TEST_P(OpTable, GradientsAreThoseOfDifferences) {
   EXPECT_GT(checked, 0u) << "no example with f64";
 }
 
+// The gradients by the operands, where the results that they read are as far off as an inverse may
+// leave them; first those of the very results.
+struct RoundedGradients {
+  std::vector<Tensor> exact, rounded;
+  bool compares = false; // operands of some node that takes part
+};
+
+llvm::Expected<RoundedGradients> roundedGradients(const Function &f) {
+  Graph g = f.graph;
+  llvm::DenseMap<ValueId, Tensor> at = f.at;
+  const size_t forward = g.numNodes();
+  ValueList xs, seeds, ys(g.outputs().begin(), g.outputs().end());
+  for (const Input &in : g.inputs())
+    if (g.type(in.value).dtype == DType::F64)
+      xs.push_back(in.value);
+  for (ValueId y : ys) {
+    seeds.push_back(llvm::cantFail(g.addInput(InputKind::Input, "w", g.type(y))));
+    at[seeds.back()] = draw(g.type(y), 77 + y.index);
+  }
+  auto grads = gradients(g, ys, xs, seeds);
+  if (!grads)
+    return grads.takeError();
+  RoundedGradients out;
+  for (bool rounds : {false, true}) {
+    llvm::DenseMap<ValueId, Tensor> now = at;
+    for (uint32_t i = 0; i < g.numNodes(); ++i) {
+      const Node &n = g.node(NodeId(i));
+      out.compares |= n.op->is(kComparesOperands);
+      llvm::SmallVector<Tensor, 4> operands;
+      for (ValueId v : n.operands)
+        operands.push_back(now.lookup(v));
+      auto results = interpretCall(kernels(), g.call(NodeId(i)), operands, kOneThread);
+      if (!results)
+        return results.takeError();
+      for (uint32_t r = 0; r < n.numResults; ++r) {
+        Tensor t = (*results)[r];
+        if (rounds && i < forward && isFloat(t.type.dtype)) {
+          std::vector<double> v = toDoubles(t);
+          for (size_t k = 0; k < v.size(); ++k)
+            v[k] += (k % 2 ? 1e-11 : -1e-11) * (1 + std::fabs(v[k]));
+          t = fromDoubles(t.type, v);
+        }
+        now[n.result(r)] = t;
+      }
+    }
+    for (ValueId v : *grads)
+      if (v)
+        (rounds ? out.rounded : out.exact).push_back(now.lookup(v));
+  }
+  return out;
+}
+
+// Plans may rebuild the results of all rows but those that say so by inverses, which round.
+TEST_P(OpTable, GradientsOfRoundedResultsAreNear) {
+  if (row().differentiable != Differentiable::Yes)
+    GTEST_SKIP() << "no gradient";
+  bool jumps = false, compares = false;
+  forEachExample([&](const Example &e, const std::vector<Tensor> &operands) {
+    auto f = functionOf(e, operands);
+    if (!f)
+      return;
+    auto g = roundedGradients(*f);
+    ASSERT_TRUE(bool(g)) << llvm::toString(g.takeError());
+    compares |= g->compares;
+    for (size_t i = 0; i < g->exact.size(); ++i) {
+      std::vector<double> exact = toDoubles(g->exact[i]), rounded = toDoubles(g->rounded[i]);
+      for (size_t k = 0; k < exact.size(); ++k)
+        jumps |= !(std::fabs(rounded[k] - exact[k]) <= 1e-6 * (1 + std::fabs(exact[k])));
+    }
+  });
+  EXPECT_EQ(jumps && !compares, row().is(kTellsResultBits));
+}
+
 // Where factors are zero, which random operands do not come upon: gradients up to the third order
 // against central differences of the order below. The function is linear in each operand.
 TEST(Products, HaveGradientsOfEveryOrderWhereFactorsAreZero) {

@@ -88,7 +88,7 @@ llvm::Expected<Compiled> compiledWithin(Graph g, CompileOptions o, Device &devic
     }
     Console::get().note(llvm::formatv("the inverses of {0} values are further than {1} from them, "
                                       "such as of '%{2}': planned again without",
-                                      names.size(), check.most, names.front())
+                                      names.size(), floatText(check.most), names.front())
                             .str());
     o.ways.neverInverted.insert(o.ways.neverInverted.end(), names.begin(), names.end());
     if (round == 0)

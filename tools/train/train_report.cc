@@ -34,6 +34,9 @@ llvm::Error writeTrainReport(const TrainReport &r, const std::string &path) {
   j["first_step"] = r.firstStep;
   j["learning_rate"] = jsonNumbers(r.learningRate);
   j["bits_per_dimension"] = jsonNumbers(r.bitsPerDimension);
+  j["outputs"] = Json::object();
+  for (const auto &[name, figures] : r.outputs)
+    j["outputs"][name] = jsonNumbers(figures);
   j["evaluations"] = Json::array();
   for (const Evaluation &e : r.evaluations)
     j["evaluations"].push_back(evaluationJson(e));

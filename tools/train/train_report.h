@@ -17,6 +17,8 @@ struct TrainReport : Report {
   int64_t examples = 0, batch = 0;
   int64_t firstStep = 0; // of this run; more than 0 where it goes on from a checkpoint
   std::vector<double> learningRate, bitsPerDimension; // by step, as `loss`
+  // Outputs of one number, by name: one figure a step, as `loss`, which is not among them.
+  std::map<std::string, std::vector<double>> outputs;
   std::vector<Evaluation> evaluations;
   int64_t evaluationArenaBytes = 0;
 };

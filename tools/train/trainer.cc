@@ -52,6 +52,23 @@ llvm::Expected<double> Trainer::step(const RunState &state, Shuffle &shuffle) {
   return sum;
 }
 
+// After a step, before its states are carried to the next one.
+llvm::Error Trainer::recordOutputs(TrainReport &report) {
+  const Graph &g = c_.graph;
+  for (size_t i = 0; i < g.outputs().size(); ++i) {
+    const ValueId v = g.outputs()[i];
+    const Type &type = g.type(v);
+    if (g.role(i).kind != OutputKind::Result || v == lossOf(g) || !isFloat(type.dtype) ||
+        type.elements() != 1)
+      continue;
+    auto value = e_.fetch(v);
+    if (!value)
+      return value.takeError();
+    report.outputs[g.valueName(v).str()].push_back(elementAsDouble(*value, 0));
+  }
+  return llvm::Error::success();
+}
+
 llvm::Error Trainer::notFinite(const RunState &state, double loss) const {
   const std::string kept = o_.save.empty() ? "nothing is saved (--save)"
                            : savedStep_ >= 0
@@ -128,6 +145,8 @@ llvm::Error Trainer::run(RunState &state, TrainReport &report) {
       return loss.takeError();
     if (!std::isfinite(*loss))
       return notFinite(state, *loss);
+    if (llvm::Error failed = recordOutputs(report))
+      return failed;
     if (llvm::Error failed = e_.carryState())
       return failed;
     report.stepSeconds.push_back(secondsSince(stepStart));

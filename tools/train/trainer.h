@@ -31,6 +31,7 @@ public:
 
 private:
   llvm::Expected<double> step(const RunState &state, Shuffle &shuffle);
+  llvm::Error recordOutputs(TrainReport &report);
   llvm::Error finishStep(RunState &state, TrainReport &report);
   llvm::Error evaluate(const RunState &state, TrainReport &report);
   llvm::Error save(const RunState &state);

@@ -11,6 +11,7 @@ namespace {
 struct Options {
   ModelOptions model;
   std::string ys, xs, output, weights;
+  size_t iterations = kUsualIterations;
 };
 
 llvm::Error invert(const Options &o) {
@@ -33,7 +34,7 @@ llvm::Error invert(const Options &o) {
   auto options = compileOptions(o.model, {}, *given);
   if (!options)
     return options.takeError();
-  auto inverse = inverted(std::move(*g), *options, o.ys, o.xs);
+  auto inverse = inverted(std::move(*g), *options, o.ys, o.xs, o.iterations);
   if (!inverse)
     return inverse.takeError();
   return writeGraph(*inverse, o.output, o.weights);
@@ -45,6 +46,12 @@ VerbBody setUp(CLI::App &app) {
   app.add_option("--ys", o->ys, "values that are known, as %z: the inputs of the inverse")
       ->required();
   app.add_option("--xs", o->xs, "values to be had from them, as %x: its outputs")->required();
+  app.add_option(
+         "--iterations", o->iterations,
+         "of x = y - f(x), for each sum y = x + f(x) that is marked #contraction; the error "
+         "of each is that of the last times f's Lipschitz constant")
+      ->check(positiveInteger())
+      ->capture_default_str();
   addPathOption(app, "-o,--output", o->output,
                 "the inverse, OUT.isth or OUT.onnx; default: standard output");
   addPathOption(app, "--weights", o->weights,
