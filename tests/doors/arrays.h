@@ -126,6 +126,8 @@ public:
     a_.of_op = ofOp_.data();
     a_.of_output = ofOutput_.data();
     a_.transfer_time = transferTime_.data();
+    a_.overwrite_begin = overwriteBegin_.data();
+    a_.overwrite_input = overwriteInput_.empty() ? &none_ : overwriteInput_.data();
     // Lists of which none has an entry are not null.
     if (donationOutput_.empty())
       a_.donation_output = a_.donation_input = &none_;
@@ -156,6 +158,8 @@ private:
       donationInput_.push_back(d.input);
     }
     donationBegin_.push_back(donationOutput_.size());
+    overwriteInput_.insert(overwriteInput_.end(), op.overwrites.begin(), op.overwrites.end());
+    overwriteBegin_.push_back(overwriteInput_.size());
     kind_.push_back(uint8_t(op.transfer));
     ofOp_.push_back(op.of);
     ofOutput_.push_back(op.ofOutput);
@@ -167,9 +171,10 @@ private:
   std::vector<double> cost_, transferTime_;
   std::vector<int64_t> workspace_, outputBytes_;
   std::vector<uint8_t> phase_, flags_, kind_;
-  std::vector<size_t> outputBegin_ = {0}, inputBegin_ = {0}, donationBegin_ = {0};
+  std::vector<size_t> outputBegin_ = {0}, inputBegin_ = {0}, donationBegin_ = {0},
+                      overwriteBegin_ = {0};
   std::vector<uint32_t> inputOp_, inputOutput_, outputOp_, outputOutput_, donationOutput_,
-      donationInput_, ofOp_, ofOutput_;
+      donationInput_, overwriteInput_, ofOp_, ofOutput_;
   std::vector<int32_t> viewOf_;
 };
 
@@ -191,7 +196,10 @@ inline std::string jsonNode(const plan::Problem &p, OpIndex i) {
       << ", \"inputs\": " << jsonList(inputs)
       << ", \"recomputable\": " << (op.recomputable ? "true" : "false")
       << ", \"workspace\": " << op.workspace << ", \"phase\": \""
-      << (op.phase == plan::OpPhase::Forward ? "forward" : "backward") << "\"";
+      << (op.phase == plan::OpPhase::Forward    ? "forward"
+          : op.phase == plan::OpPhase::Backward ? "backward"
+                                                : "update")
+      << "\"";
   if (op.isPinned)
     out << ", \"persistent\": true";
   if (op.isView()) {
@@ -207,6 +215,8 @@ inline std::string jsonNode(const plan::Problem &p, OpIndex i) {
   for (const Op::Donation &d : op.donations)
     donations.push_back("[" + std::to_string(d.output) + ", " + std::to_string(d.input) + "]");
   out << ", \"may_reuse\": " << jsonList(donations);
+  if (!op.overwrites.empty())
+    out << ", \"overwrites\": " << jsonList(op.overwrites);
   if (op.of != Op::kNone && op.ofOutput == Op::kAllOutputs)
     out << ", \"of\": " << op.of;
   else if (op.of != Op::kNone)

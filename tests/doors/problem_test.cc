@@ -59,6 +59,8 @@ plan::Problem drawn(plan::Rng &rng) {
     for (OpIndex i = 2; i < p.ops.size() && p.order == plan::Order::Phases; ++i)
       if (p.ops[i].phase == plan::OpPhase::Forward && plan::below(rng, 3) == 0)
         p.forwardOutputs.push_back(i);
+    if (plan::below(rng, 2))
+      plan::addOverwrites(p, rng);
     plan::addAlternatives(p, rng, 3);
     if (Sayable::is(p))
       return Sayable::of(p);

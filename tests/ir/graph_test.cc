@@ -8,7 +8,7 @@ namespace isthmus {
 namespace {
 
 Graph parsed(llvm::StringRef body) {
-  std::string text = "isthmus 1\ngraph @g {\n" + body.str() + "}\n";
+  std::string text = "isthmus 2\ngraph @g {\n" + body.str() + "}\n";
   auto g = parseGraph(text, "g.isth");
   EXPECT_TRUE(bool(g)) << llvm::toString(g.takeError());
   return std::move(*g);
@@ -31,6 +31,29 @@ TEST(Storage, AViewLiesWhereItsOperandDoes) {
   EXPECT_EQ(rootOf(g, "c"), "a");
   EXPECT_EQ(rootOf(g, "d"), "d");
   EXPECT_EQ(rootOf(g, "e"), "x");
+}
+
+TEST(Storage, AnUpdateLiesInTheInputThatNobodyReadsAfterIt) {
+  const std::string inputs = "  input %g : f32[4]\n"
+                             "  input %rate : f64[]\n"
+                             "  param %w : f32[4] = fill {value = 1.0}\n",
+                    update = "  %now = sgd(%w, %g, %rate) : f32[4] update\n",
+                    reader = "  %v = reshape(%w) {dims = [2, 2]}\n  %d = exp(%v)\n",
+                    outputs = "  output %d\n  output %now next(%w)\n";
+  Graph after = parsed(inputs + reader + update + outputs);
+  EXPECT_EQ(rootOf(after, "now"), "w");
+  ASSERT_EQ(possibleOverwrites(after).size(), 1u);
+  EXPECT_TRUE(possibleOverwrites(after)[0].isInPlace());
+  Graph before = parsed(inputs + update + reader + outputs);
+  EXPECT_EQ(rootOf(before, "now"), "now");
+  ASSERT_EQ(possibleOverwrites(before).size(), 1u);
+  EXPECT_EQ(before.nodeName(possibleOverwrites(before)[0].lastReader), "d");
+  EXPECT_EQ(rootOf(parsed(inputs + reader + update + outputs + "  output %w\n"), "now"), "now");
+  EXPECT_EQ(
+      rootOf(parsed(inputs + reader + update + "  %e = exp(%now)\n  output %e\n" + outputs), "now"),
+      "now");
+  EXPECT_EQ(rootOf(parsed(inputs + reader + update + "  output %d\n  output %now\n"), "now"),
+            "now");
 }
 
 TEST(Graph, IsRewrittenWhereNodesStandForThoseOfAnother) {

@@ -3,6 +3,7 @@
 
 #include "passes/place/place.h"
 #include "passes/plan/checkpoint_schedule.h"
+#include "passes/plan/overwrites.h"
 #include "tests/passes/random_problem.h"
 #include "gtest/gtest.h"
 #include <numeric>
@@ -28,6 +29,8 @@ TEST(Evaluate, AgreesWithTheDefinitionOnRandomProblems) {
   size_t recomputations = 0;
   for (int i = 0; i < 3000; ++i) {
     Problem p = randomProblem(rng);
+    if (i % 2)
+      addOverwrites(p, rng);
     for (const Schedule &s : {sourceOrder(p), checkpointSchedule(p, randomKeep(p, rng))}) {
       Evaluation e = evaluate(p, s);
       ASSERT_EQ(e.error, "") << "problem " << i;
@@ -52,6 +55,40 @@ TEST(Evaluate, NamesWhatIsWrong) {
   EXPECT_EQ(evaluate(p, {0}).error, "output 'b' is never computed");
   EXPECT_EQ(evaluate(p, {0, 1, 1}).error, "'b' runs twice, and must not");
   EXPECT_EQ(evaluate(p, {0, 1}).peakBytes, 8);
+}
+
+// w, which an update overwrites; f reads it in a view.
+TEST(Evaluate, NamesWhoReadsWhatWasOverwritten) {
+  Problem p;
+  p.ops.resize(4);
+  p.ops[0].name = "w";
+  p.ops[0].isPinned = true;
+  p.ops[0].outputBytes = {64};
+  p.ops[1].name = "view";
+  p.ops[1].inputs = {{0, 0}};
+  p.ops[1].viewOf = 0;
+  p.ops[2].name = "f";
+  p.ops[2].inputs = {{1, 0}};
+  p.ops[2].outputBytes = {8};
+  p.ops[3].name = "update";
+  p.ops[3].inputs = {{2, 0}, {0, 0}};
+  p.ops[3].outputBytes = {0};
+  p.ops[3].overwrites = {1};
+  p.ops[3].recomputable = false;
+  p.outputs = {{3, 0}};
+  EXPECT_EQ(evaluate(p, {1, 2, 3}).error, "");
+  EXPECT_EQ(evaluate(p, {1, 2, 3}).outputBytes, 0);
+  EXPECT_EQ(evaluate(p, {1, 2, 3, 2}).error, "'f' reads 'w' after 'update' has overwritten it");
+  EXPECT_EQ(withLateOverwrites(p, {1, 2, 3, 2}), (Schedule{1, 2, 2, 3}));
+  EXPECT_FALSE(faultOfOverwrites(p));
+  p.outputs.push_back({0, 0});
+  EXPECT_EQ(evaluate(p, {1, 2, 3}).error, "output 'w' is overwritten");
+  EXPECT_EQ(faultOfOverwrites(p)->why, "it is an output, and is overwritten");
+  p.outputs.pop_back();
+  p.ops[3].recomputable = true;
+  EXPECT_EQ(faultOfOverwrites(p)->op, 3u);
+  p.ops[3].overwrites = {0};
+  EXPECT_EQ(faultOfOverwrites(p)->why, "it overwrites 'f', which is not pinned");
 }
 
 // The third output and the 67th each take over an operand that dies.

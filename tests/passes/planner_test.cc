@@ -110,6 +110,8 @@ TEST(EditableSchedule, IsExactAfterEveryEdit) {
   size_t longest = 0, repeats = 0;
   for (int i = 0, n = numProblems(300, 3000); i < n; ++i) {
     Problem p = randomProblem(rng, 10 + 40 * (i % 3), /*plainViews=*/true);
+    if (i % 2)
+      addOverwrites(p, rng);
     StorageGraph g(p);
     EditableSchedule source(g);
     SearchState state(g, source.peak() * int64_t(30 + rng() % 60) / 100, rng(), true);
@@ -181,6 +183,8 @@ TEST(EditableSchedule, IsExactWithAlternatives) {
   size_t transfers = 0, forms = 0, stalled = 0;
   for (int i = 0, n = numProblems(400, 10000); i < n; ++i) {
     Problem p = randomProblem(rng, 10 + 20 * (i % 3), /*plainViews=*/true);
+    if (i % 2)
+      addOverwrites(p, rng);
     addAlternatives(p, rng, 8);
     p.order = rng() % 3 ? Order::Free : rng() % 2 ? Order::Phases : Order::Fixed;
     if (p.order == Order::Fixed) // in which views run in their places
@@ -282,6 +286,8 @@ Problem anyProblem(Rng &rng) {
   for (OpIndex i = 0; i < p.ops.size(); ++i)
     if (!p.ops[i].isPinned && p.ops[i].phase == plan::OpPhase::Forward && below(rng, 6) == 0)
       p.forwardOutputs.push_back(i);
+  if (below(rng, 2))
+    addOverwrites(p, rng);
   if (below(rng, 2))
     addAlternatives(p, rng, 6);
   return p;

@@ -59,6 +59,37 @@ inline Problem randomProblem(Rng &rng, size_t most = 20, bool plainViews = false
   return p;
 }
 
+// Updates of what is pinned, in its place, after all that reads it.
+inline void addOverwrites(Problem &p, Rng &rng) {
+  const size_t numOps = p.ops.size();
+  for (OpIndex pinned = 0; pinned < numOps && p.ops[pinned].isPinned; ++pinned) {
+    if (below(rng, 3) == 0)
+      continue;
+    Op op;
+    op.name = "update" + std::to_string(p.ops.size());
+    op.phase = OpPhase::Update;
+    op.cost = double(below(rng, 4));
+    op.recomputable = false;
+    op.inputs = {{OpIndex(numOps - 1 - below(rng, std::min<size_t>(numOps - 2, 8))), 0},
+                 {pinned, 0}};
+    op.outputBytes = {0};
+    op.overwrites = {1};
+    p.outputs.push_back({OpIndex(p.ops.size()), 0});
+    p.ops.push_back(op);
+  }
+  // Views of what is overwritten are no outputs.
+  std::vector<bool> isGone(p.ops.size());
+  for (OpIndex i = 0; i < p.ops.size(); ++i) {
+    for (uint32_t k : p.ops[i].overwrites)
+      isGone[p.ops[i].inputs[k].op] = true;
+  }
+  for (OpIndex i = 0; i < p.ops.size(); ++i)
+    if (p.ops[i].isView() && isGone[p.ops[i].inputs[p.ops[i].viewOf].op])
+      isGone[i] = true;
+  std::erase_if(p.outputs, [&](const Read &r) { return isGone[r.op]; });
+  std::erase_if(p.forwardOutputs, [&](OpIndex i) { return isGone[i]; });
+}
+
 // Other forms of some ops, and copies to the host and back; of one result where there are two, and
 // reading whatever there is. All may run again.
 inline void addAlternatives(Problem &p, Rng &rng, uint64_t most) {
@@ -73,7 +104,7 @@ inline void addAlternatives(Problem &p, Rng &rng, uint64_t most) {
   };
   for (uint64_t k = below(rng, most + 1); k > 0; --k) {
     OpIndex of = OpIndex(below(rng, numOps));
-    if (p.ops[of].isPinned || p.ops[of].isView())
+    if (p.ops[of].isPinned || p.ops[of].isView() || !p.ops[of].overwrites.empty())
       continue;
     std::vector<int64_t> bytes = p.ops[of].outputBytes;
     Op made;
@@ -126,7 +157,7 @@ inline void addAlternatives(Problem &p, Rng &rng, uint64_t most) {
 }
 
 // Peak by definition: at each step, every storage that exists and has a read at or after it, or is
-// running, or stays.
+// running, or stays. -1 where something reads what was overwritten.
 struct Slow {
   struct Copy {
     size_t born;
@@ -137,15 +168,18 @@ struct Slow {
 
   static int64_t peak(const Problem &p, const Schedule &s) {
     std::vector<Copy> copies;
-    std::map<std::pair<OpIndex, uint32_t>, int> newest; // -1: persistent
+    std::map<std::pair<OpIndex, uint32_t>, int> newest; // below 0: persistent
     std::vector<std::vector<int>> read(s.size()), made(s.size());
     std::map<OpIndex, std::vector<int>> held; // by a start of a copy to the host
     for (OpIndex i = 0; i < p.ops.size(); ++i)
       if (p.ops[i].isPinned)
-        newest[{i, 0}] = -1;
+        newest[{i, 0}] = -1 - int(i);
+    std::set<int> overwritten;
+    bool isValid = true;
     for (size_t t = 0; t < s.size(); ++t) {
       const Op &op = p.ops[s[t]];
       auto touch = [&](int c) {
+        isValid &= !overwritten.count(c);
         if (c >= 0)
           copies[c].reads.insert(t);
       };
@@ -159,6 +193,8 @@ struct Slow {
         read[t].push_back(c);
         touch(c);
       }
+      for (uint32_t k : op.overwrites)
+        overwritten.insert(read[t][k]);
       if (op.transfer == Op::Transfer::StartOffload)
         held[s[t]] = read[t];
       if (op.isView()) {
@@ -203,7 +239,7 @@ struct Slow {
       }
       most = std::max(most, live);
     }
-    return most;
+    return isValid ? most : -1;
   }
 };
 

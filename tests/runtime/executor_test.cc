@@ -219,5 +219,42 @@ TEST(HostMemory, IsNotWrittenAfterAStepThatFailed) {
             kSeconds);
 }
 
+// w' = w - rate g, in the place of w.
+TEST(Executor, FeedsAgainWhatAStepOverwrites) {
+  Graph g = parsed("  input %rate : f64[]\n  param %w : f32[16, 16] = fill {value = 1.0}\n"
+                   "  %now = sgd(%w, %x, %rate) : f32[16, 16] update\n  output %now next(%w)\n");
+  auto device = makeCpuDevice(cpuKernels(), {});
+  const Layout layout = cantFail(place(g, device->target()));
+  EXPECT_EQ(layout.arenaBytes, 0);
+  auto e = cantFail(Executor::create(g, layout, *device));
+  const ValueId w = g.find("w");
+  const Tensor first = draw(g.type(w), 2);
+  cantFail(e->feed(g.find("x"), draw(g.type(g.find("x")), 1)));
+  cantFail(e->feed(g.find("rate"), draw(g.type(g.find("rate")), 3)));
+  { // the caller's own bytes, which are gone after this
+    std::string bytes(first.data, size_t(first.bytes()));
+    cantFail(e->feed(w, Tensor{first.type, nullptr, bytes.data()}));
+  }
+  auto now = [&] {
+    const Tensor t = cantFail(e->fetch(g.find("now")));
+    return std::string(t.data, size_t(t.bytes()));
+  };
+  cantFail(e->step({}));
+  const std::string once = now();
+  EXPECT_NE(once, std::string(first.data, size_t(first.bytes())));
+  EXPECT_EQ(e->measuredPeakBytes(), 0);
+  cantFail(e->step({}));
+  EXPECT_EQ(now(), once);
+  cantFail(e->carryState());
+  cantFail(e->step({}));
+  const std::string twice = now();
+  EXPECT_NE(twice, once);
+  EXPECT_EQ(llvm::toString(e->step({})),
+            "the last step overwrote '%w'; carry its state on, or feed it");
+  cantFail(e->feed(w, first));
+  cantFail(e->step({}));
+  EXPECT_EQ(now(), once);
+}
+
 } // namespace
 } // namespace isthmus

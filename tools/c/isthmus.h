@@ -128,6 +128,12 @@ typedef struct {
                             is one of another. */
   const uint32_t *of_output;   /* its output; ISTHMUS_NONE: all. Null: all, of each. */
   const double *transfer_time; /* of starts, microseconds; null: 0 */
+
+  /* Inputs, each of something pinned, that the op overwrites, counted within the op: an output that
+   * takes their place has 0 bytes. It runs once, after all that reads them or views of them. Null:
+   * nothing is overwritten. */
+  const size_t *overwrite_begin;
+  const uint32_t *overwrite_input;
 } isthmus_arrays;
 
 ISTHMUS_API isthmus_status isthmus_problem_from_arrays(const isthmus_arrays *arrays,

@@ -305,6 +305,8 @@ struct Op {
     std::uint32_t output = 0, input = 0;
   };
   std::vector<Donation> donations;
+  std::vector<std::uint32_t>
+      overwrites; // inputs, of what is pinned, in whose place results are left
 };
 
 // Fills in a problem, op by op; what an op reads is there before it.
@@ -395,6 +397,8 @@ public:
     a.donation_begin = donationBegin_.data();
     a.donation_output = listOf(donationOutput_);
     a.donation_input = listOf(donationInput_);
+    a.overwrite_begin = overwriteBegin_.data();
+    a.overwrite_input = listOf(overwriteInput_);
     a.kind = listOf(kind_);
     a.of_op = listOf(ofOp_);
     a.of_output = listOf(ofOutput_);
@@ -433,6 +437,8 @@ private:
       donationInput_.push_back(d.input);
     }
     donationBegin_.push_back(donationOutput_.size());
+    overwriteInput_.insert(overwriteInput_.end(), op.overwrites.begin(), op.overwrites.end());
+    overwriteBegin_.push_back(overwriteInput_.size());
     kind_.push_back(std::uint8_t(row.kind));
     ofOp_.push_back(row.of);
     ofOutput_.push_back(row.ofOutput);
@@ -450,9 +456,10 @@ private:
   std::vector<std::int64_t> workspace_, outputBytes_;
   std::vector<std::uint8_t> phase_, flags_, kind_;
   std::vector<std::string> names_;
-  std::vector<std::size_t> outputBegin_ = {0}, inputBegin_ = {0}, donationBegin_ = {0};
+  std::vector<std::size_t> outputBegin_ = {0}, inputBegin_ = {0}, donationBegin_ = {0},
+                           overwriteBegin_ = {0};
   std::vector<std::uint32_t> inputOp_, inputOutput_, outputOp_, outputOutput_, forwardOutputs_,
-      donationOutput_, donationInput_, ofOp_, ofOutput_;
+      donationOutput_, donationInput_, overwriteInput_, ofOp_, ofOutput_;
   std::vector<std::int32_t> viewOf_;
 };
 

@@ -1,5 +1,5 @@
 #include "passes/inspect/joint_graph.h"
-#include "passes/plan/alternatives.h"
+#include "passes/plan/overwrites.h"
 #include "passes/plan/sizes.h"
 #include "tools/c/handles.h"
 #include <cmath>
@@ -27,6 +27,8 @@ public:
       return e;
     if (auto fault = plan::faultOfAlternatives(p_))
       return failed(fault->op, "{0}", fault->why);
+    if (auto fault = plan::faultOfOverwrites(p_))
+      return failed(fault->op, "{0}", fault->why);
     return std::move(p_);
   }
 
@@ -43,10 +45,12 @@ private:
     if (!a_.cost || !a_.output_begin || !a_.output_bytes || !a_.input_begin || !a_.input_op ||
         (a_.num_outputs > 0 && !a_.output_op) ||
         (a_.num_forward_outputs > 0 && !a_.forward_outputs) ||
-        (a_.donation_begin && (!a_.donation_output || !a_.donation_input)))
+        (a_.donation_begin && (!a_.donation_output || !a_.donation_input)) ||
+        (a_.overwrite_begin && !a_.overwrite_input))
       return makeError("arrays that may not be null are: cost, output_begin, output_bytes, "
                        "input_begin, input_op, output_op, forward_outputs where there are some, "
-                       "and with donation_begin donation_output and donation_input");
+                       "with donation_begin donation_output and donation_input, and with "
+                       "overwrite_begin overwrite_input");
     if (a_.num_ops >= UINT32_MAX)
       return makeError("at most 2^32 - 2 ops are supported, got {0}", a_.num_ops);
     if (a_.order < ISTHMUS_ANY_ORDER || a_.order > ISTHMUS_AS_GIVEN)
@@ -80,7 +84,8 @@ private:
     op.isPinned = flags & ISTHMUS_PINNED;
     op.recomputable = !(flags & ISTHMUS_RUNS_ONCE);
     if (a_.output_begin[i] > a_.output_begin[i + 1] || a_.input_begin[i] > a_.input_begin[i + 1] ||
-        (a_.donation_begin && a_.donation_begin[i] > a_.donation_begin[i + 1]))
+        (a_.donation_begin && a_.donation_begin[i] > a_.donation_begin[i + 1]) ||
+        (a_.overwrite_begin && a_.overwrite_begin[i] > a_.overwrite_begin[i + 1]))
       return failed(i, "its lists end before they begin");
     if (llvm::Error e = addAlternative(i, op))
       return e;
@@ -155,6 +160,13 @@ private:
                       "outputs with bytes of their own",
                       d.input, d.output, op.inputs.size(), op.outputBytes.size());
       op.donations.push_back(d);
+    }
+    for (size_t k = a_.overwrite_begin ? a_.overwrite_begin[i] : 0;
+         a_.overwrite_begin && k < a_.overwrite_begin[i + 1]; ++k) {
+      if (a_.overwrite_input[k] >= op.inputs.size())
+        return failed(i, "it overwrites its input {0}, and has {1}", a_.overwrite_input[k],
+                      op.inputs.size());
+      op.overwrites.push_back(a_.overwrite_input[k]);
     }
     return llvm::Error::success();
   }

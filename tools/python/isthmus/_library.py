@@ -41,6 +41,8 @@ class Arrays(ctypes.Structure):
         ("of_op", POINTER(c_uint32)),
         ("of_output", POINTER(c_uint32)),
         ("transfer_time", POINTER(c_double)),
+        ("overwrite_begin", POINTER(c_size_t)),
+        ("overwrite_input", POINTER(c_uint32)),
     ]
 
 

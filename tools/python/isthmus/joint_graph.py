@@ -86,6 +86,8 @@ class _Writer:
             node["workspace"] = op.workspace
         if op.may_reuse:
             node["may_reuse"] = [[output, position[read]] for output, read in op.may_reuse]
+        if op.overwrites:
+            node["overwrites"] = [position[read] for read in op.overwrites]
         if op.of is not None:
             node["of"] = _Node(op.of) if isinstance(op.of, int) else [_Node(op.of[0]), op.of[1]]
         if op.kind in _KINDS:
@@ -96,7 +98,7 @@ class _Writer:
 
     # What a node reads, and for each read that is not one of several of the same node where it is among these.
     def _inputs(self, op: Op) -> tuple[list[_Node | int], dict[int, int]]:
-        alone = {read for _, read in op.may_reuse}
+        alone = {read for _, read in op.may_reuse} | set(op.overwrites)
         inputs: list[_Node | int] = []
         position: dict[int, int] = {}
         read = 0
@@ -213,6 +215,7 @@ class _Reader:
             kind=kind,
             of=tuple(of) if isinstance(of, list) else of,
             transfer_time=float(node.get("bus_us", 0)) if kind.startswith("starts_") else 0.0,
+            overwrites=tuple(first[at] for at in node.get("overwrites", [])),
         )
 
     def _whole(self, number: int) -> list[tuple[int, int]]:

@@ -44,6 +44,7 @@ class Op:
     kind: str = "computes"
     of: int | tuple[int, int] | None = None
     transfer_time: float = 0.0
+    overwrites: tuple[int, ...] = ()
 
     @property
     def is_optional(self) -> bool:
@@ -85,6 +86,7 @@ class Problem:
         kind: str = "computes",
         of: ReadLike | None = None,
         transfer_time: float = 0.0,
+        overwrites: Iterable[SupportsIndex] = (),
     ) -> int:
         """Adds an op and gives its number.
 
@@ -98,6 +100,8 @@ class Problem:
         workspace: bytes that are live while it runs.
         view_of: which of the reads its result shares the storage of; then it has no bytes of its own.
         may_reuse: pairs of an output and a read: where the read is the last of its storage, the output may take its bytes over.
+        overwrites: which of the reads, each of something pinned, it leaves results in the place of, as an optimizer's update; the outputs
+            that do have 0 bytes. It is not recomputable, and comes after all that reads what it overwrites.
 
         Some ops are optional, and only such ops may read them. They are other ways to make what an op makes:
         of: the op of which this is another form, or the op and which of its outputs; of the same bytes.
@@ -122,6 +126,7 @@ class Problem:
             kind=_kind(kind, name),
             of=None if of is None else self._form_of(of, f"op {name!r}"),
             transfer_time=_cost(transfer_time, name),
+            overwrites=tuple(_number(read, f"overwrites of op {name!r}", 0, len(checked) - 1) for read in overwrites),
         )
         if op.view_of is not None and op.bytes != (0,):
             raise BadInput(f"op {name!r} is a view, which has no bytes of its own; got {bytes}")
@@ -360,5 +365,7 @@ def _made(problem: Problem) -> Handle:
         of_op=array(ctypes.c_uint32, [op for op, _ in forms]),
         of_output=array(ctypes.c_uint32, [output for _, output in forms]),
         transfer_time=array(ctypes.c_double, [op.transfer_time for op in ops]),
+        overwrite_begin=array(ctypes.c_size_t, _begins(op.overwrites for op in ops)),
+        overwrite_input=array(ctypes.c_uint32, [read for op in ops for read in op.overwrites]),
     )
     return _library.make("problem", "problem_from_arrays", arrays)
