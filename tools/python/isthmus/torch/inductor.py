@@ -6,6 +6,7 @@ the code of a graph is there, what it allocates and frees, and when, is known to
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -70,7 +71,8 @@ def within_limits(partitioner: Replanned, compile: Callable[[dict[str, Any]], An
     while True:
         partitioner.limits = None
         try:
-            made = compile({"_pre_fusion_custom_pass": Watch(partitioner)})
+            with _parts_apart():
+                made = compile({"_pre_fusion_custom_pass": Watch(partitioner)})
         except AboveBudget:
             limits = partitioner.limits
             assert limits is not None and limits.most_bytes is not None
@@ -80,6 +82,31 @@ def within_limits(partitioner: Replanned, compile: Callable[[dict[str, Any]], An
             partitioner.limits.most_bytes = None  # a backward that is compiled only when it is called has no other plan
             partitioner.compiled()
         return made
+
+
+@contextlib.contextmanager
+def _parts_apart() -> Iterator[None]:
+    """Inductor computes the parts of a concatenation where they stand in the whole, which then lives from the first part on. A plan takes
+    the parts for tensors of their own until they are concatenated: each is copied into the whole. Where memory allows, fusing joins the
+    copy with what computes the part again. What inductor asks here is which operands must not be computed in place, as they are written
+    into."""
+    from torch._inductor import graph
+    from torch._inductor.fx_utils import get_node_storage
+
+    find = graph.get_mutated_storages
+
+    def with_parts(gm: fx.GraphModule) -> Any:
+        found = find(gm)
+        for node in gm.graph.nodes:
+            if node.target is torch.ops.aten.cat.default:
+                found.update(s for s in map(get_node_storage, node.all_input_nodes) if s is not None)
+        return found
+
+    graph.get_mutated_storages = with_parts
+    try:
+        yield
+    finally:
+        graph.get_mutated_storages = find
 
 
 class Watch(CustomSchedulerPass):
@@ -132,9 +159,25 @@ def _fuse_within(scheduler: Any, room: int) -> None:
             before = max(state.baseline_live_after[update.region_start : update.region_end + 1])
             if update.peak > max(before, room):
                 return False, None
+            for whole, step in _wholes(scheduler, state, node1, node2):
+                if max(state.baseline_live_after[update.region_start : step + 1]) + whole > room:
+                    return False, None
         return may, update
 
     scheduler._can_fuse_peak_memory_check = check_in_place
+
+
+def _wholes(scheduler: Any, state: Any, *nodes: Any) -> Iterator[tuple[int, int]]:
+    """Of the concatenations into which these write, the bytes, and the place of the last part."""
+    from torch._inductor import ir
+
+    for buffer in (b for node in nodes for b in node.get_outputs()):
+        layout = buffer.node.get_output_spec()
+        if isinstance(layout, ir.NonOwningLayout):
+            whole = layout.view.data.data
+            step = scheduler._fusion_node_step(state, scheduler.name_to_buf[whole.get_name()].defining_op)
+            if step is not None:
+                yield _storage_bytes(whole), step
 
 
 def _end_functions_in_time(graph: Any, limits: Limits, ended: list[Any]) -> None:
@@ -168,6 +211,13 @@ class _Use:
     """It is one function with its neighbours that join too."""
 
 
+def _storage_bytes(buffer: Any) -> int:
+    from torch._inductor.virtualized import V
+
+    size = V.graph.sizevars.optimization_hint(V.graph.get_allocation_storage_size(buffer), fallback=0)
+    return int(size) * buffer.get_dtype().itemsize
+
+
 class _Code:
     """Of a graph, what its nodes allocate and free, in their order."""
 
@@ -191,12 +241,8 @@ class _Code:
         value = self.graph.graph_inputs[name]
         if name.startswith(_PERSISTENT) or not isinstance(value, ir.TensorBox):
             return 0
-        self.bytes[name] = self._storage(value.data.data)
+        self.bytes[name] = _storage_bytes(value.data.data)
         return self.bytes[name]
-
-    def _storage(self, buffer: Any) -> int:
-        size = self.graph.sizevars.optimization_hint(self.graph.get_allocation_storage_size(buffer), fallback=0)
-        return int(size) * buffer.get_dtype().itemsize
 
     def _root(self, name: str) -> str:
         while name in self.reuses:
@@ -219,7 +265,7 @@ class _Code:
             return 0
         if not isinstance(layout, ir.Layout) or isinstance(layout, ir.MutationLayoutSHOULDREMOVE):
             return 0
-        self.bytes[name] = self._storage(buffer.node)
+        self.bytes[name] = _storage_bytes(buffer.node)
         return self.bytes[name]
 
     def _is_allocated(self, name: str, node: Any) -> bool:
