@@ -7,6 +7,7 @@ the code of a graph is there, what it allocates and frees, and when, is known to
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -142,13 +143,13 @@ def _watch(graph: Any, limits: Limits) -> None:
         return generate(*args, **kwargs)
 
     graph.wrapper_code.generate = generate_and_count
-    _fuse_within(graph.scheduler, limits.planned_bytes - limits.beside(graph.is_backward))
+    _fuse_within(graph.scheduler, limits, limits.planned_bytes - limits.beside(graph.is_backward))
     for device in graph.device_types:
         if device == "cpu":
             _end_functions_in_time(graph, limits, ended)
 
 
-def _fuse_within(scheduler: Any, room: int) -> None:
+def _fuse_within(scheduler: Any, limits: Limits, room: int) -> None:
     """Inductor refuses to fuse what would raise the peak of all. That is counted before kernels are there that compute in place, so
     it is more than the plan's: here nothing is fused that needs more than both the plan's peak and what its neighbourhood needed before."""
     check = scheduler._can_fuse_peak_memory_check
@@ -156,28 +157,44 @@ def _fuse_within(scheduler: Any, room: int) -> None:
     def check_in_place(state: Any, node1: Any, node2: Any) -> Any:
         may, update = check(state, node1, node2)
         if may and update is not None:
-            before = max(state.baseline_live_after[update.region_start : update.region_end + 1])
-            if update.peak > max(before, room):
+            before = max(_with_workspaces(state, limits, update.region_start, update.region_end))
+            own = [_workspace(node, limits) for node in update.region_nodes]
+            if max(map(sum, itertools.zip_longest(update.live_after, own, fillvalue=0))) > max(before, room):
                 return False, None
-            for whole, step in _wholes(scheduler, state, node1, node2):
-                if max(state.baseline_live_after[update.region_start : step + 1]) + whole > room:
+            for whole, last in _wholes(scheduler, state, node1, node2):
+                if max(_with_workspaces(state, limits, update.region_start, last)) + whole > room:
                     return False, None
         return may, update
 
     scheduler._can_fuse_peak_memory_check = check_in_place
 
 
+def _with_workspaces(state: Any, limits: Limits, first: int, last: int) -> list[int]:
+    """What lives while the nodes in these places run. Inductor itself does not know of what kernels allocate for themselves."""
+    places = range(first, last + 1)
+    return [state.baseline_live_after[k] + (0 if state.nodes[k] is None else _workspace(state.nodes[k], limits)) for k in places]
+
+
+def _workspace(node: Any, limits: Limits) -> int:
+    inner = getattr(node, "node", None)
+    if inner is None or not node.is_extern():
+        return 0
+    operation = getattr(inner, "op_overload", None)
+    origin = inner.get_origin_node() or next((n for n in inner.get_origins() if n.target is operation), None)
+    return limits.workspace(origin) if origin is not None else 0
+
+
 def _wholes(scheduler: Any, state: Any, *nodes: Any) -> Iterator[tuple[int, int]]:
-    """Of the concatenations into which these write, the bytes, and the place of the last part."""
+    """Of the concatenations into which these write, the bytes, and the place where all parts are there."""
     from torch._inductor import ir
 
     for buffer in (b for node in nodes for b in node.get_outputs()):
         layout = buffer.node.get_output_spec()
         if isinstance(layout, ir.NonOwningLayout):
             whole = layout.view.data.data
-            step = scheduler._fusion_node_step(state, scheduler.name_to_buf[whole.get_name()].defining_op)
-            if step is not None:
-                yield _storage_bytes(whole), step
+            last = scheduler._fusion_node_step(state, scheduler.name_to_buf[whole.get_name()].defining_op)
+            if last is not None:
+                yield _storage_bytes(whole), last
 
 
 def _end_functions_in_time(graph: Any, limits: Limits, ended: list[Any]) -> None:
@@ -233,7 +250,7 @@ class _Code:
         for node in self.scheduler.nodes:
             allocated = sum(self._allocate(buffer, node) for buffer in node.get_outputs())
             freed = sum(self._free(name) for name in node.last_usage)
-            yield _Use(node, allocated, self._workspace(node), freed, self._joins(node))
+            yield _Use(node, allocated, _workspace(node, self.limits), freed, self._joins(node))
 
     def _of_input(self, name: str) -> int:
         from torch._inductor import ir
@@ -280,13 +297,6 @@ class _Code:
         if name in self.reuses.values() or name in self.outputs or (buffer is not None and not buffer.can_free()):
             return 0
         return self.bytes.pop(self._root(name), 0)
-
-    def _workspace(self, node: Any) -> int:
-        if not node.is_extern():
-            return 0
-        operation = getattr(node.node, "op_overload", None)
-        origin = node.node.get_origin_node() or next((n for n in node.node.get_origins() if n.target is operation), None)
-        return self.limits.workspace(origin) if origin is not None else 0
 
     @staticmethod
     def _joins(node: Any) -> bool:
