@@ -133,6 +133,13 @@ class Problem:
             raise BadInput(f"op {name!r} has no output; where nothing is made, that is one of 0 bytes")
         return self._append(op)
 
+    def copy(self) -> Problem:
+        """Another problem with the same content: ops that are added to the one are not in the other."""
+        made = Problem(self.name, order=self._order, alignment=self._alignment)
+        made._ops = list(self._ops)
+        made._outputs, made._forward_outputs = self._outputs, self._forward_outputs
+        return made
+
     def _append(self, op: Op) -> int:
         self._ops.append(op)
         self._made = None

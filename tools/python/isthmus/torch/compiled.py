@@ -36,6 +36,7 @@ class Compiled:
         self._steps.compiles()
         self._scheduled: dict[Schedule, Callable[..., Any]] = {}
         self._reports: dict[Schedule, reports.GraphReport] = {}
+        self._excess: dict[Schedule, tuple[int, int]] = {}
         self._least: Callable[..., Any] | None = None
         # Others will want their share of the bytes.
         self.has_others = bool(partitioner.ends or hooks.buckets_follow() or self._steps.has_others)
@@ -116,6 +117,13 @@ class Compiled:
         """Of one that `scheduled` has been asked for."""
         return self._reports[schedule]
 
+    def note_excess(self, schedule: Schedule, forward: int, backward: int) -> None:
+        self._excess[schedule] = (forward, backward)
+
+    def excess_of(self, schedule: Schedule) -> tuple[int, int]:
+        """Bytes that the code of the forward and of the backward takes above the plan of one that `scheduled` has been asked for."""
+        return self._excess.get(schedule, (0, 0))
+
 
 class _OfGraph(Partitioner):
     """Plans the graph by itself. The first time, it notes what a plan of the step needs to know of it."""
@@ -171,6 +179,7 @@ class _Scheduled(_OfGraph):
         super().__init__(graph, like)
         self._schedule = schedule
         self._is_bounded = False  # what the graph has of the budget is in its schedule
+        self._reserved_bytes = 0
 
     def uuid(self) -> str:
         return f"{super().uuid()} {hash(self._schedule)}"
@@ -185,7 +194,15 @@ class _Scheduled(_OfGraph):
     def _report(self, joint: Joint, found: Plan, *others: Any) -> reports.GraphReport:
         report = self._figures(joint, found, *others)
         self._note(report)
+        self._reserved_bytes = joint.reserved_bytes
         return report
+
+    def compiled(self) -> None:
+        super().compiled()
+        if self.limits is not None and self._graph.part is not None and len(self.limits.taken_bytes) == 2:
+            planned = self._schedule.peaks(self._graph.part.problem)
+            taken = self.limits.taken_bytes[False], self.limits.taken_bytes[True]
+            self._graph.note_excess(self._schedule, *(max(0, t - p - self._reserved_bytes) for t, p in zip(taken, planned)))
 
     def _note(self, graph: reports.GraphReport, in_place_of: reports.GraphReport | None = None) -> None:
         """It is told of with the step."""

@@ -16,6 +16,7 @@ import torch
 from torch import fx
 from torch._inductor.custom_graph_pass import CustomSchedulerPass
 
+MOST_REPLANS = 3  # where the code takes more than is planned; the last of them is for the least peak
 _PERSISTENT = ("primals_", "tangents_", "fwd_rng_state", "bwd_rng_state")
 
 
@@ -47,6 +48,12 @@ class Limits:
             raise AboveBudget
 
     @property
+    def excess_bytes(self) -> int:
+        """What the code takes above the most, as far as it was counted."""
+        taken = max(self.taken_bytes.values(), default=0)
+        return 0 if self.most_bytes is None else max(0, taken - self.most_bytes)
+
+    @property
     def peak_bytes(self) -> int | None:
         """None: not all of the code was counted."""
         return max(self.taken_bytes.values()) if len(self.taken_bytes) == 2 else None
@@ -59,6 +66,12 @@ class Replanned(Protocol):
     """Of what was planned last."""
 
     def uuid(self) -> str: ...
+
+    def failed(self, error: Exception) -> None:
+        """The compilation ends with this."""
+
+    def agreed_excess(self) -> int:
+        """By how much the code is above what it may take, here or with whom the partitioner shares its plans."""
 
     def plan_for_less(self, excess_bytes: int) -> None:
         """The code would take so much more than it may. The partitioner is called again, unless this raises."""
@@ -75,14 +88,18 @@ def within_limits(partitioner: Replanned, compile: Callable[[dict[str, Any]], An
             with _parts_apart():
                 made = compile({"_pre_fusion_custom_pass": Watch(partitioner)})
         except AboveBudget:
-            limits = partitioner.limits
-            assert limits is not None and limits.most_bytes is not None
-            partitioner.plan_for_less(max(limits.taken_bytes.values()) - limits.most_bytes)
-            continue
-        if partitioner.limits is not None:
+            made = None
+        except Exception as error:
+            partitioner.failed(error)
+            raise
+        if partitioner.limits is None:  # no backward, and so no plan
+            return made
+        excess = partitioner.agreed_excess()
+        if not excess:
             partitioner.limits.most_bytes = None  # a backward that is compiled only when it is called has no other plan
             partitioner.compiled()
-        return made
+            return made
+        partitioner.plan_for_less(excess)
 
 
 @contextlib.contextmanager

@@ -60,10 +60,28 @@ class Schedule:
     backward: tuple[int, ...]
 
 
+    def peaks(self, problem: Problem) -> tuple[int, int]:
+        """Of the forward and of the backward of a graph that runs by itself."""
+        return self._peak(problem, (), self.forward, self.backward), self._peak(problem, self.forward, self.backward, ())
+
+    @staticmethod
+    def _peak(problem: Problem, before: Sequence[int], within: Sequence[int], after: Sequence[int]) -> int:
+        """A load that is there from the first of some steps to the last, and is more than all else, puts the peak among them."""
+        loaded = problem.copy()
+        made = (problem[step] for step in (*before, *within, *after))
+        load = sum(sum(op.bytes) + op.workspace + problem.alignment * (len(op.bytes) + 1) for op in made)
+        load += -load % problem.alignment
+        phase = "forward" if not before else "backward"
+        begins = loaded.add("load", bytes=load, phase=phase)
+        ends = loaded.add("end of load", [begins], phase=phase)
+        return Plan.from_schedule(loaded, [*before, begins, *within, ends, *after]).figures.peak_bytes - load
+
+
 class StepProblem:
-    def __init__(self, record: Record, parts: list[Part]) -> None:
-        """parts: of each call of the record."""
+    def __init__(self, record: Record, parts: list[Part], excess: Sequence[int] = ()) -> None:
+        """parts: of each call of the record. excess: of each segment, bytes that its code takes above what is planned; none: 0."""
         self.record, self.parts = record, parts
+        self.excess = list(excess) or [0] * len(record.segments)
         self.reserved_bytes = sum(p.states_bytes for p in parts)
         forwards = [k for k, s in enumerate(record.segments) if s.is_forward]
         phased = forwards == list(range(len(forwards)))
@@ -106,7 +124,7 @@ class StepProblem:
         begin = self.problem.add(
             f"begin {segment}",
             [self._ends[-1]] if self._ends else [],
-            bytes=[self.record.gradients[segment], 0],
+            bytes=[self.record.gradients[segment] + self.excess[segment], 0],
             phase=phase,
             recomputable=False,
         )
@@ -228,6 +246,10 @@ class StepProblem:
             own = schedules[segment.call].forward if segment.is_forward else schedules[segment.call].backward
             steps += [*self._begins[k], *(self._number[segment.call][op] for op in own), self._ends[k]]
         return Plan.from_schedule(self.problem, steps)
+
+    def peak_with(self, excess: Sequence[int], schedules: list[Schedule]) -> int:
+        """When each call follows its own, and the code of each segment takes so much more than is planned."""
+        return StepProblem(self.record, self.parts, excess).joined(schedules).figures.peak_bytes + self.reserved_bytes
 
     def in_order(self) -> Plan:
         """Without recomputation."""
