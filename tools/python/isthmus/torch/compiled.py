@@ -179,7 +179,6 @@ class _Scheduled(_OfGraph):
         super().__init__(graph, like)
         self._schedule = schedule
         self._is_bounded = False  # what the graph has of the budget is in its schedule
-        self._reserved_bytes = 0
 
     def uuid(self) -> str:
         return f"{super().uuid()} {hash(self._schedule)}"
@@ -191,18 +190,27 @@ class _Scheduled(_OfGraph):
         s = self._schedule
         return Plan.from_schedule(joint.problem, s.forward + s.backward), len(s.forward)
 
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Each half has room for what it takes by the plan. Other graphs may have needed the tangents before: they die here."""
+        made = super().__call__(*args, **kwargs)
+        part = self._graph.part
+        if self.limits is not None and part is not None and self.options.kernels == "inductor":
+            self.limits.frees_tangents = True
+            for is_backward, peak in enumerate(part.peaks(self._schedule)):
+                self.limits.planned_bytes[bool(is_backward)] = peak + part.states_bytes
+                self.limits.beside_bytes[bool(is_backward)] -= part.tangents_bytes
+        return made
+
     def _report(self, joint: Joint, found: Plan, *others: Any) -> reports.GraphReport:
         report = self._figures(joint, found, *others)
         self._note(report)
-        self._reserved_bytes = joint.reserved_bytes
         return report
 
     def compiled(self) -> None:
         super().compiled()
-        if self.limits is not None and self._graph.part is not None and len(self.limits.taken_bytes) == 2:
-            planned = self._schedule.peaks(self._graph.part.problem)
-            taken = self.limits.taken_bytes[False], self.limits.taken_bytes[True]
-            self._graph.note_excess(self._schedule, *(max(0, t - p - self._reserved_bytes) for t, p in zip(taken, planned)))
+        limits = self.limits
+        if limits is not None and len(limits.taken_bytes) == 2:
+            self._graph.note_excess(self._schedule, *(max(0, limits.taken_bytes[k] - limits.planned_bytes[k]) for k in (False, True)))
 
     def _note(self, graph: reports.GraphReport, in_place_of: reports.GraphReport | None = None) -> None:
         """It is told of with the step."""

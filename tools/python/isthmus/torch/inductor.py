@@ -17,7 +17,8 @@ from torch import fx
 from torch._inductor.custom_graph_pass import CustomSchedulerPass
 
 MOST_REPLANS = 3  # where the code takes more than is planned; the last of them is for the least peak
-_PERSISTENT = ("primals_", "tangents_", "fwd_rng_state", "bwd_rng_state")
+_PERSISTENT = ("primals_", "fwd_rng_state", "bwd_rng_state")  # inputs that the code does not free, by the begin of their names
+_TANGENTS = "tangents_"
 
 
 class AboveBudget(BaseException):
@@ -26,21 +27,23 @@ class AboveBudget(BaseException):
 
 @dataclass
 class Limits:
-    """What the code of a forward and of its backward may take, and what it takes."""
+    """What the code of a forward and of its backward may take, and what it takes: of the forward under False, of the backward under True."""
 
-    planned_bytes: int
+    planned_bytes: dict[bool, int]
     most_bytes: int | None
     """More is `AboveBudget`; None: it may take whatever it does."""
-    beside_forward_bytes: int
-    """What is there while the forward runs and that its code does not allocate."""
-    beside_backward_bytes: int
+    beside_bytes: dict[bool, int]
+    """What is there while the code runs and that it neither allocates nor frees."""
     workspace: Callable[[fx.Node], int]
     """Bytes that PyTorch's own kernel of a node takes while it runs."""
+    frees_tangents: bool
+    """They die when they have been read for the last time. Otherwise they are among what is there beside."""
     taken_bytes: dict[bool, int] = field(default_factory=dict)
-    """The peak of the forward, and of the backward, under True. Code that comes from a cache is not counted."""
+    """The peaks. Code that comes from a cache is not counted."""
 
-    def beside(self, is_backward: bool) -> int:
-        return self.beside_backward_bytes if is_backward else self.beside_forward_bytes
+    def room(self, is_backward: bool) -> int:
+        """For what the code allocates."""
+        return self.planned_bytes[is_backward] - self.beside_bytes[is_backward]
 
     def note(self, is_backward: bool, peak: int) -> None:
         self.taken_bytes[is_backward] = max(self.taken_bytes.get(is_backward, 0), peak)
@@ -156,11 +159,11 @@ def _watch(graph: Any, limits: Limits) -> None:
 
     def generate_and_count(*args: Any, **kwargs: Any) -> Any:
         peak = _peak(_Code(graph, limits, is_generated=True), set(map(id, ended)))
-        limits.note(graph.is_backward, peak + limits.beside(graph.is_backward))
+        limits.note(graph.is_backward, peak + limits.beside_bytes[graph.is_backward])
         return generate(*args, **kwargs)
 
     graph.wrapper_code.generate = generate_and_count
-    _fuse_within(graph.scheduler, limits, limits.planned_bytes - limits.beside(graph.is_backward))
+    _fuse_within(graph.scheduler, limits, limits.room(graph.is_backward))
     for device in graph.device_types:
         if device == "cpu":
             _end_functions_in_time(graph, limits, ended)
@@ -222,8 +225,7 @@ def _end_functions_in_time(graph: Any, limits: Limits, ended: list[Any]) -> None
 
     def ready_to_flush() -> bool:
         if not ends:
-            room = limits.planned_bytes - limits.beside(graph.is_backward)
-            ends.append(_ends(_Code(graph, limits, is_generated=False), room))
+            ends.append(_ends(_Code(graph, limits, is_generated=False), limits.room(graph.is_backward)))
         node = graph.scheduler.current_node
         if is_full() or id(node) in ends[0]:
             ended.append(node)
@@ -273,7 +275,8 @@ class _Code:
         from torch._inductor import ir
 
         value = self.graph.graph_inputs[name]
-        if name.startswith(_PERSISTENT) or not isinstance(value, ir.TensorBox):
+        persistent = _PERSISTENT if self.limits.frees_tangents else (*_PERSISTENT, _TANGENTS)
+        if name.startswith(persistent) or not isinstance(value, ir.TensorBox):
             return 0
         self.bytes[name] = _storage_bytes(value.data.data)
         return self.bytes[name]

@@ -87,11 +87,11 @@ class Partitioner(hooks.CustomPartitionerFn):
         )
         report = self._report(joint, found, forward, num_fwd_outputs, time.perf_counter() - start)
         self.limits = Limits(
-            planned_bytes=report.planned_peak_bytes,
+            planned_bytes=dict.fromkeys((False, True), report.planned_peak_bytes),
             most_bytes=report.budget_bytes if self._is_bounded else None,
-            beside_forward_bytes=joint.reserved_bytes,
-            beside_backward_bytes=joint.reserved_bytes + _held_bytes(forward, num_fwd_outputs),
+            beside_bytes={False: joint.reserved_bytes, True: joint.reserved_bytes + _held_bytes(forward, num_fwd_outputs)},
             workspace=costs.workspace,
+            frees_tangents=False,
         )
         return forward, backward
 

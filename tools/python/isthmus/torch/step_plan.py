@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from torch import fx
 
@@ -39,6 +39,7 @@ class Part:
     """Their ops."""
     states_bytes: int
     """Reserved for states of generators."""
+    tangents_bytes: int
 
     @classmethod
     def of(cls, name: str, joint: Joint, graph: fx.Graph) -> Part:
@@ -49,7 +50,26 @@ class Part:
             tuple(joint.where[o][0] if isinstance(o, fx.Node) else None for o in joint.forward),
             tuple(joint.where[n][0][0] for n in hooks.tangents(graph)),
             joint.reserved_bytes - joint.tangent_bytes,
+            joint.tangent_bytes,
         )
+
+    def peaks(self, schedule: Schedule) -> tuple[int, int]:
+        """Of the forward and of the backward, by the ops alone; tangents die when they have been read."""
+        forward = self._peak((), schedule.forward, (*self.tangents, *schedule.backward))
+        return forward, self._peak(schedule.forward, (*self.tangents, *schedule.backward), ())
+
+    def _peak(self, before: Sequence[int], within: Sequence[int], after: Sequence[int]) -> int:
+        """A load that is there from the first of some steps to the last, and is more than all else, puts the peak among them."""
+        loaded = Problem(self.problem.name, order="free", alignment=self.problem.alignment)
+        for i, op in enumerate(self.problem):
+            loaded.append(replace(op, pinned=False, recomputable=False, phase="backward") if i in self.tangents else op)
+        loaded.outputs = self.problem.outputs
+        made = [loaded[step] for step in (*before, *within, *after)]
+        load = sum(sum(op.bytes) + op.workspace + loaded.alignment * (len(op.bytes) + 1) for op in made)
+        load += -load % loaded.alignment
+        begins = loaded.add("load", bytes=load)
+        ends = loaded.add("end of load", [begins])
+        return Plan.from_schedule(loaded, [*before, begins, *within, ends, *after]).figures.peak_bytes - load
 
 
 @dataclass(frozen=True)
@@ -58,23 +78,6 @@ class Schedule:
 
     forward: tuple[int, ...]
     backward: tuple[int, ...]
-
-
-    def peaks(self, problem: Problem) -> tuple[int, int]:
-        """Of the forward and of the backward of a graph that runs by itself."""
-        return self._peak(problem, (), self.forward, self.backward), self._peak(problem, self.forward, self.backward, ())
-
-    @staticmethod
-    def _peak(problem: Problem, before: Sequence[int], within: Sequence[int], after: Sequence[int]) -> int:
-        """A load that is there from the first of some steps to the last, and is more than all else, puts the peak among them."""
-        loaded = problem.copy()
-        made = (problem[step] for step in (*before, *within, *after))
-        load = sum(sum(op.bytes) + op.workspace + problem.alignment * (len(op.bytes) + 1) for op in made)
-        load += -load % problem.alignment
-        phase = "forward" if not before else "backward"
-        begins = loaded.add("load", bytes=load, phase=phase)
-        ends = loaded.add("end of load", [begins], phase=phase)
-        return Plan.from_schedule(loaded, [*before, begins, *within, ends, *after]).figures.peak_bytes - load
 
 
 class StepProblem:
