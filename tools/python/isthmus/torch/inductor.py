@@ -178,6 +178,7 @@ def _fuse_within(scheduler: Any, limits: Limits, room: int) -> None:
         may, update = check(state, node1, node2)
         if may and update is not None:
             before = max(_with_workspaces(state, limits, update.region_start, update.region_end))
+            update.live_after[update.candidate_step - update.region_start] -= _fused_away(scheduler, update.candidate)
             own = [_workspace(node, limits) for node in update.region_nodes]
             if max(map(sum, itertools.zip_longest(update.live_after, own, fillvalue=0))) > max(before, room):
                 return False, None
@@ -187,6 +188,13 @@ def _fuse_within(scheduler: Any, limits: Limits, room: int) -> None:
         return may, update
 
     scheduler._can_fuse_peak_memory_check = check_in_place
+
+
+def _fused_away(scheduler: Any, fused: Any) -> int:
+    """Bytes of what only the kernel itself reads, which inductor counts as if it were in memory."""
+    names = {node.get_name() for node in fused.get_nodes()}
+    gone = (b for b in fused.get_outputs() if scheduler.can_buffer_be_removed_through_fusion(b.get_name(), names))
+    return sum(b.mpi_buffer.size_alloc for b in gone)
 
 
 def _with_workspaces(state: Any, limits: Limits, first: int, last: int) -> list[int]:
