@@ -7,7 +7,6 @@ the code of a graph is there, what it allocates and frees, and when, is known to
 from __future__ import annotations
 
 import contextlib
-import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -171,23 +170,33 @@ def _watch(graph: Any, limits: Limits) -> None:
 
 def _fuse_within(scheduler: Any, limits: Limits, room: int) -> None:
     """Inductor refuses to fuse what would raise the peak of all. That is counted before kernels are there that compute in place, so
-    it is more than the plan's: here nothing is fused that needs more than both the plan's peak and what its neighbourhood needed before."""
+    it is more than the plan's: here nothing is fused for which any node around would need more than both the plan's peak and what it
+    needed before."""
     check = scheduler._can_fuse_peak_memory_check
 
     def check_in_place(state: Any, node1: Any, node2: Any) -> Any:
         may, update = check(state, node1, node2)
         if may and update is not None:
-            before = max(_with_workspaces(state, limits, update.region_start, update.region_end))
             update.live_after[update.candidate_step - update.region_start] -= _fused_away(scheduler, update.candidate)
-            own = [_workspace(node, limits) for node in update.region_nodes]
-            if max(map(sum, itertools.zip_longest(update.live_after, own, fillvalue=0))) > max(before, room):
+            if _rises_above(room, scheduler, state, update, limits):
                 return False, None
-            for whole, last in _wholes(scheduler, state, node1, node2):
-                if max(_with_workspaces(state, limits, update.region_start, last)) + whole > room:
-                    return False, None
         return may, update
 
     scheduler._can_fuse_peak_memory_check = check_in_place
+
+
+def _rises_above(room: int, scheduler: Any, state: Any, update: Any, limits: Limits) -> bool:
+    before = {k: state.baseline_live_after[k] + _workspace(state.nodes[k], limits) for k in range(update.region_start, update.region_end + 1)}
+    of_node = {id(state.nodes[k]): live for k, live in before.items() if state.nodes[k] is not None}
+    of_node[id(update.candidate)] = max(before[update.region_start], before[update.region_end])
+    for node, live in zip(update.region_nodes, update.live_after):
+        if live + _workspace(node, limits) > max(of_node[id(node)], room):
+            return True
+    for whole, last in _wholes(scheduler, state, update.node1, update.node2):
+        lives = (state.baseline_live_after[k] + _workspace(state.nodes[k], limits) for k in range(update.region_start, last + 1))
+        if max(lives) + whole > room:
+            return True
+    return False
 
 
 def _fused_away(scheduler: Any, fused: Any) -> int:
@@ -197,13 +206,8 @@ def _fused_away(scheduler: Any, fused: Any) -> int:
     return sum(b.mpi_buffer.size_alloc for b in gone)
 
 
-def _with_workspaces(state: Any, limits: Limits, first: int, last: int) -> list[int]:
-    """What lives while the nodes in these places run. Inductor itself does not know of what kernels allocate for themselves."""
-    places = range(first, last + 1)
-    return [state.baseline_live_after[k] + (0 if state.nodes[k] is None else _workspace(state.nodes[k], limits)) for k in places]
-
-
 def _workspace(node: Any, limits: Limits) -> int:
+    """What its kernel allocates for itself, of which inductor does not know. No node, as where two have become one: 0."""
     inner = getattr(node, "node", None)
     if inner is None or not node.is_extern():
         return 0
