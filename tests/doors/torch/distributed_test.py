@@ -315,8 +315,9 @@ def close(want, got):
     return len(want) == len(got) and all(bool((a - b).norm() <= 1e-4 * a.norm() + 1e-7) for a, b in zip(want, got))
 
 
-def whole_and_least(made, x):
-    """Of `made(budget)`, which gives a call and its model: gradients, and the measured and planned peak of the whole step at its least."""
+def whole_and_least(made, x, beside):
+    """Of `made(budget)`, which gives a call and its model: gradients, and the measured and planned peak of the whole step at its least.
+    beside: bytes that are allocated between the graphs, and are in no plan."""
     found = []
     for budget in ("100%", "min"):
         torch.compiler.reset()
@@ -331,17 +332,18 @@ def whole_and_least(made, x):
         "peak": peak,
         "planned step": plan.planned_peak_bytes,
         "parts": len(plan.parts),
+        "beside": beside,
     }
 
 
 def ddp_under_inductor(rank):
-    model, x = stack(2, width=256), batch(rank, 256, rows=512)
+    model, x = stack(2, width=160), batch(rank, 160, rows=2048)
 
     def made(budget):
         wrapped = DistributedDataParallel(copy.deepcopy(model), bucket_cap_mb=1)
         return compiled(wrapped, budget, **UNCACHED), wrapped
 
-    return whole_and_least(made, x)
+    return whole_and_least(made, x, beside=1 << 20)  # a bucket
 
 
 def fsdp2_under_inductor(rank):
@@ -355,7 +357,7 @@ def fsdp2_under_inductor(rank):
         whole = fully_shard(blocks)
         return whole, whole
 
-    return whole_and_least(made, x)
+    return whole_and_least(made, x, beside=sum(p.numel() * p.element_size() for p in model.parameters()))  # gathered
 
 
 def code_above_the_budget_on_one_rank(rank, made, **options):
@@ -560,7 +562,7 @@ class UnderInductor(Cases):
             for result in self.holds(case):
                 with self.subTest(case=case.__name__):
                     self.assertGreater(result["parts"], 1)
-                    self.assertLessEqual(result["peak"], result["planned step"])
+                    self.assertLessEqual(result["peak"], result["planned step"] + result["beside"])
                     self.assertGreaterEqual(result["peak"], 0.92 * result["planned step"])
 
     def test_in_sync_ranks_plan_again_together(self):
