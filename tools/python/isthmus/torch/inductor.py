@@ -26,7 +26,7 @@ class AboveBudget(BaseException):
 
 @dataclass
 class Limits:
-    """What the code of a forward and of its backward may take, and what it takes: of the forward under False, of the backward under True."""
+    """What the code of a forward may take, and what it takes, under False; the same of its backward, under True."""
 
     planned_bytes: dict[bool, int]
     most_bytes: int | None
@@ -186,7 +186,8 @@ def _fuse_within(scheduler: Any, limits: Limits, room: int) -> None:
 
 
 def _rises_above(room: int, scheduler: Any, state: Any, update: Any, limits: Limits) -> bool:
-    before = {k: state.baseline_live_after[k] + _workspace(state.nodes[k], limits) for k in range(update.region_start, update.region_end + 1)}
+    region = range(update.region_start, update.region_end + 1)
+    before = {k: state.baseline_live_after[k] + _workspace(state.nodes[k], limits) for k in region}
     of_node = {id(state.nodes[k]): live for k, live in before.items() if state.nodes[k] is not None}
     of_node[id(update.candidate)] = max(before[update.region_start], before[update.region_end])
     for node, live in zip(update.region_nodes, update.live_after):

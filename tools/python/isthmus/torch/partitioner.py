@@ -175,7 +175,9 @@ class Partitioner(hooks.CustomPartitionerFn):
             if not self.options.strict:
                 warnings.warn(f"{why}; that is taken", stacklevel=2)
                 return e.plan
-            error = CannotBeMet(f"""{why}; ask for that or more, for options={{"budget": "min"}}, or for "strict": False, which takes the least""")
+            error = CannotBeMet(
+                f"""{why}; ask for that or more, for options={{"budget": "min"}}, or for "strict": False, which takes the least"""
+            )
             error.plan = e.plan
             raise error from None
 

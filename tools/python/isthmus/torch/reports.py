@@ -12,7 +12,8 @@ MIB = 1 << 20
 
 @dataclass(frozen=True)
 class GraphReport:
-    """A graph's plan. Its name is PyTorch's: which frame, and which of its compilations. Bytes are those of storages, with tangents and states of generators; parameters and inputs are not counted."""
+    """A graph's plan. Its name is PyTorch's: which frame, and which of its compilations. Bytes are those of storages, with tangents and
+    states of generators; parameters and inputs are not counted."""
 
     name: str
     ops: int

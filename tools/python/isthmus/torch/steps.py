@@ -96,7 +96,7 @@ class Steps:
 
     @property
     def has_others(self) -> bool:
-        """Forwards wait for their backward. One that its own graph has overtaken many times will not have one: its results are just kept."""
+        """Forwards wait for their backward. One that its own graph has overtaken many times will have none: its results are just kept."""
         overtaken: Counter[Graph] = Counter()
         for call in reversed(self._calls):
             if call.had_backward:
@@ -267,8 +267,8 @@ class Steps:
         """None of the plans is within the budget once inductor has made code of it."""
         least = min(found_peaks)
         why = (
-            f"a budget of {self.options.budget} cannot be met: with what inductor makes of {len(found_peaks)} plans of the step the least peak "
-            f"is {least} bytes ({least / reports.MIB:.1f} MiB)"
+            f"a budget of {self.options.budget} cannot be met: with what inductor makes of {len(found_peaks)} plans of the step the least "
+            f"peak is {least} bytes ({least / reports.MIB:.1f} MiB)"
         )
         if not self.options.strict:
             warnings.warn(f"{why}; the last one is taken", stacklevel=2)
@@ -299,8 +299,8 @@ class Steps:
                 return step.joined(step.divide(e.plan.schedule))
             least = (e.plan.figures.smallest_peak_bytes or e.plan.figures.peak_bytes) + step.reserved_bytes
             why = (
-                f"a budget of {self.options.budget} cannot be met: the step runs {len(step.parts)} graphs, and the least peak that was found "
-                f"for all of it is {least} bytes ({least / reports.MIB:.1f} MiB), {least / baseline:.1%} of its own"
+                f"a budget of {self.options.budget} cannot be met: the step runs {len(step.parts)} graphs, and the least peak that was "
+                f"found for all of it is {least} bytes ({least / reports.MIB:.1f} MiB), {least / baseline:.1%} of its own"
             )
             if not self.options.strict:
                 warnings.warn(f"{why}; that is taken", stacklevel=2)
