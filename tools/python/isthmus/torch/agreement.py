@@ -38,7 +38,7 @@ def agreed_schedule(digest: str, budget: Any, planned: Callable[[], Schedule]) -
     """What `planned` gives on rank 0. digest: of what it is a schedule of, which must be the same on all ranks."""
     if not _has_group():
         raise BadInput(
-            "sync=True makes ranks of torch.distributed agree, and there is no process group: call init_process_group first, or leave it out"
+            "sync=True makes ranks of torch.distributed agree, and there is no process group: call init_process_group, or leave it out"
         )
     with hooks.outside_of_tracing():
         _compare({"graph": digest, "budget": repr(budget)})

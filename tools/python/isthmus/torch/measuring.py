@@ -106,7 +106,7 @@ def _devices(values: Iterable[torch.Tensor]) -> list[torch.device]:
 
 
 def _made_up(value: Any, strides: Sequence[int] | None = None) -> Any:
-    """A tensor of that shape, strides and dtype: of halves, or of zeros where it may hold indices. Drawing would take longer than most ops."""
+    """A tensor of that shape, strides and dtype: of halves, or of zeros where it may hold indices. Drawing takes longer than most ops."""
     if isinstance(value, torch.Tensor):
         shape, stride = [sized(s) for s in value.shape], strides or [sized(s) for s in value.stride()]
         made = torch.empty_strided(shape, stride, dtype=value.dtype, device=value.device)
