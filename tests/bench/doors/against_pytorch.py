@@ -193,7 +193,7 @@ MODELS = {
     "resnet": resnet,
     "transformer": transformer,
     "resnet50": lambda: picture("resnet50", "Bottleneck", 4, 128),
-    "densenet121": lambda: picture("densenet121", "_DenseLayer", 4, 96),
+    "densenet121": lambda: picture("densenet121", "_DenseBlock", 4, 96),
     "vit": vit,
     "unet": unet,
     "gpt2": gpt2,

@@ -125,8 +125,9 @@ def simplify(gm: fx.GraphModule, num_fwd_outputs: int) -> None:
             if node not in needed:
                 needed.add(node)
                 stack.extend(node.all_input_nodes)
-        gm.graph = fx_graph_cse(gm.graph, extra_node_key=lambda n: n in needed)
-    gm.recompile()
+        gm.graph = fx_graph_cse(gm.graph, extra_node_key=lambda n: n in needed)  # which also makes its code anew
+    else:
+        gm.recompile()
 
 
 def joined(gm: fx.GraphModule, forward: fx.GraphModule, backward: fx.GraphModule, num_fwd_outputs: int) -> fx.GraphModule:
