@@ -23,6 +23,7 @@ import traceback
 
 os.environ["OMP_NUM_THREADS"] = "1"  # two files at a time, one core each
 
+import compiled_step  # noqa: E402
 import export  # noqa: E402
 import exported  # noqa: E402
 import numpy as np  # noqa: E402
@@ -220,6 +221,8 @@ def main():
 
     jobs = [(m.name, ask_module, m) for m in MODELS if is_wanted(options, m.name, export.EXPORTS)]
     jobs += [(wheel_name(m), ask_wheel, m) for m in wheel_models.MODELS if is_wanted(options, wheel_name(m), ["wheel"])]
+    if is_wanted(options, compiled_step.NAME, [compiled_step.KIND]):
+        jobs.append((compiled_step.NAME, compiled_step.ask, compiled_step.NAME))
     if options.list:
         print("\n".join(name for name, _, _ in jobs))
         return 0

@@ -295,6 +295,39 @@ static void testFiles(const isthmus_graph *graph) {
   EXPECT(!loaded);
 }
 
+/* Workspaces of the machine are in the plan, and are refused where they do not fit the graph. */
+static void testTargets(const isthmus_graph *step) {
+  enum { kMost = 64 };
+  int64_t workspace[kMost] = {0};
+  isthmus_target target = {sizeof target, 0, workspace};
+  isthmus_problem *problem = NULL;
+  isthmus_error *error = NULL;
+  isthmus_status status = ISTHMUS_BAD_INPUT;
+
+  while (status != ISTHMUS_OK && target.num_ops < kMost) {
+    ++target.num_ops;
+    isthmus_error_free(error);
+    error = NULL;
+    status = isthmus_problem_of_graph(step, &target, &problem, &error);
+  }
+  EXPECT(status == ISTHMUS_OK);
+  isthmus_problem_free(problem);
+  problem = NULL;
+  workspace[target.num_ops - 1] = -1;
+  EXPECT(isthmus_problem_of_graph(step, &target, &problem, &error) == ISTHMUS_BAD_INPUT);
+  EXPECT(!problem && strstr(isthmus_error_message(error), "expected 0 or more"));
+  isthmus_error_free(error);
+  error = NULL;
+  workspace[target.num_ops - 1] = 0;
+  workspace[0] = 64; /* of an input */
+  EXPECT(isthmus_problem_of_graph(step, &target, &problem, &error) == ISTHMUS_BAD_INPUT);
+  isthmus_error_free(error);
+  error = NULL;
+  target.size = 1;
+  EXPECT(isthmus_problem_of_graph(step, &target, &problem, &error) == ISTHMUS_BAD_CALL);
+  isthmus_error_free(error);
+}
+
 static void testGraph(void) {
   isthmus_graph *forward = NULL, *step = NULL, *small = NULL, *parsed = NULL;
   isthmus_problem *problem = NULL, *other = NULL;
@@ -307,7 +340,8 @@ static void testGraph(void) {
 
   EXPECT(isthmus_graph_from_text(kMlp, sizeof kMlp - 1, &forward, &error) == ISTHMUS_OK);
   EXPECT(isthmus_graph_differentiate(forward, "mean", NULL, &step, &error) == ISTHMUS_OK);
-  EXPECT(isthmus_problem_of_graph(step, &problem, &error) == ISTHMUS_OK);
+  EXPECT(isthmus_problem_of_graph(step, NULL, &problem, &error) == ISTHMUS_OK);
+  testTargets(step);
   isthmus_plan_options_init(&options, sizeof options);
   options.budget_share = 0.9;
   options.effort = 0.05;

@@ -43,7 +43,7 @@ graph @g {
     figures.size = sizeof figures;
     ASSERT_EQ(isthmus_graph_from_text(text.data(), text.size(), &forward, nullptr), ISTHMUS_OK);
     ASSERT_EQ(isthmus_graph_differentiate(forward, "mean", "w", &step, nullptr), ISTHMUS_OK);
-    ASSERT_EQ(isthmus_problem_of_graph(step, &problem, nullptr), ISTHMUS_OK);
+    ASSERT_EQ(isthmus_problem_of_graph(step, nullptr, &problem, nullptr), ISTHMUS_OK);
     ASSERT_EQ(isthmus_plan_make(problem, &options, &plan, nullptr), ISTHMUS_OK);
     ASSERT_EQ(isthmus_plan_figures(plan, &figures, nullptr), ISTHMUS_OK);
     *peak = figures.peak_bytes;

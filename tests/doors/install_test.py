@@ -106,7 +106,7 @@ class Installed(unittest.TestCase):
             self.good([*compiler, f"plan.{language}", *flags, rpath, "-o", f"plan_{language}"])
         self.check_programs(self.folder)
         needed = self.good(["objdump", "-p", "plan_c"])
-        self.assertRegex(needed, r"NEEDED\s+libisthmus\.so\.1\n")
+        self.assertRegex(needed, r"NEEDED\s+libisthmus\.so\.2\n")
         version = self.good(["pkg-config", "--modversion", "isthmus"], env=env).strip()
         done = self.good([os.path.join(self.prefix, "bin", "isthmus"), "--version"])
         self.assertIn(version, done)
@@ -134,7 +134,7 @@ class Installed(unittest.TestCase):
         self.assertEqual(self.files(), before)
         with open(header) as file:
             self.assertNotEqual(file.read(), "older")
-        self.assertEqual(os.readlink(os.path.join(self.prefix, "lib", "libisthmus.so")), "libisthmus.so.1")
+        self.assertEqual(os.readlink(os.path.join(self.prefix, "lib", "libisthmus.so")), "libisthmus.so.2")
 
     def test_wrong_options_are_told(self):
         for options, part in (([], "--prefix=DIR"), (["--prefix="], "unknown option"), (["--prefx=/x"], "unknown option '--prefx=/x'")):

@@ -54,6 +54,25 @@ class Runs(command.TestCase):
                 lowered = isthmus.Session(step, seed=3, threads=THREADS, lowers=True).run()
                 self.assert_same_bits(lowered, self.outputs_of_the_command(step, "--seed=3"))
 
+    def test_a_plan_for_this_machine_keeps_its_budget_when_it_runs(self):
+        """What kernels of convolutions and products need while they run is in the plan."""
+        needed = False
+        for name in NETWORKS:
+            step = self.zoo(name).differentiate("cross_entropy")
+            for budget in ("70%", "min"):
+                with self.subTest(name, budget=budget):
+                    small = step.optimize(budget, effort=0.2, threads=THREADS)
+                    session = isthmus.Session(small, threads=THREADS)
+                    session.run()
+                    self.assertEqual(session.figures.measured_peak_bytes, small.plan.figures.peak_bytes)
+                    again = small.optimize(budget, effort=0.2, threads=THREADS, target="cpu")
+                    self.assertEqual(again.to_text(), small.to_text())
+                    common = step.optimize(budget, effort=0.2, target="common")
+                    needed |= common.plan.figures.baseline_peak_bytes < small.plan.figures.baseline_peak_bytes
+        self.assertTrue(needed, "some kernel was to need workspace")
+        with self.assertRaisesRegex(isthmus.BadInput, "a target is one of auto, cpu, common; got 'gpu'"):
+            step.optimize("70%", target="gpu")
+
     def test_a_plan_gives_the_bits_of_its_original(self):
         for name in NETWORKS:
             with self.subTest(name):

@@ -7,6 +7,7 @@
 #include "kernels/fold.h"
 #include "passes/compile/compile.h"
 #include "passes/inspect/dot.h"
+#include "passes/plan/sizes.h"
 #include "passes/rewrite/original.h"
 #include "passes/rewrite/rematerialize.h"
 #include "passes/simplify/dce.h"
@@ -138,8 +139,31 @@ isthmus_status isthmus_graph_differentiate(const isthmus_graph *graph, const cha
   });
 }
 
-isthmus_status isthmus_problem_of_graph(const isthmus_graph *graph, isthmus_problem **problem,
-                                        isthmus_error **error) {
+// Enters what the machine needs of each op.
+static llvm::Error setWorkspaces(plan::Problem &p, const isthmus_target &target) {
+  if (!target.workspace)
+    return llvm::Error::success();
+  if (target.num_ops != p.ops.size())
+    return makeError("the target has workspaces of {0} ops, and the problem of the graph has {1}",
+                     target.num_ops, p.ops.size());
+  plan::SizeLimit sizes(p);
+  for (size_t i = 0; i < p.ops.size(); ++i) {
+    plan::Op &op = p.ops[i];
+    op.workspace = target.workspace[i];
+    if (op.workspace < 0 || !sizes.allows(op))
+      return makeError("the target's workspace of op {0}, '{1}', is {2} bytes: expected 0 or more, "
+                       "and no more than 2^62 with all tensors",
+                       i, op.name, op.workspace);
+    if (op.workspace > 0 && (op.isPinned || op.isView()))
+      return makeError("the target has a workspace for op {0}, '{1}', which is {2} and runs no "
+                       "kernel",
+                       i, op.name, op.isPinned ? "an input" : "a view");
+  }
+  return llvm::Error::success();
+}
+
+isthmus_status isthmus_problem_of_graph(const isthmus_graph *graph, const isthmus_target *target,
+                                        isthmus_problem **problem, isthmus_error **error) {
   return guarded(error, [&] {
     ISTHMUS_NOT_NULL(problem);
     *problem = nullptr;
@@ -148,6 +172,12 @@ isthmus_status isthmus_problem_of_graph(const isthmus_graph *graph, isthmus_prob
     auto p = extractProblem(*original, Target());
     if (!p)
       return fail(p.takeError(), error);
+    if (target) {
+      if (target->size != sizeof *target)
+        return wrongSize("isthmus_target", target->size, sizeof *target, sizeof *target, error);
+      if (llvm::Error e = setWorkspaces(p->problem, *target))
+        return fail(std::move(e), error);
+    }
     return give(problem, std::move(*p), std::move(original));
   });
 }

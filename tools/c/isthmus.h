@@ -7,7 +7,7 @@
  *   isthmus_plan_options options;
  *   isthmus_graph_load("model.onnx", "batch=32", &forward, &error);
  *   isthmus_graph_differentiate(forward, "cross_entropy", NULL, &step, &error);
- *   isthmus_problem_of_graph(step, &problem, &error);
+ *   isthmus_problem_of_graph(step, NULL, &problem, &error);
  *   isthmus_plan_options_init(&options, sizeof options);
  *   options.budget_share = 0.5;
  *   isthmus_plan_make(problem, &options, &plan, &error);
@@ -36,7 +36,7 @@ extern "C" {
 /* Raised by every change after which a program must be compiled anew. Structs begin with their
  * size, so that they can grow without one: what a program's smaller struct does not have is null, 0
  * or the default. */
-#define ISTHMUS_ABI_VERSION 1
+#define ISTHMUS_ABI_VERSION 2
 ISTHMUS_API int32_t isthmus_abi_version(void);
 ISTHMUS_API const char *isthmus_version(void); /* "0.1.0" */
 
@@ -240,9 +240,19 @@ ISTHMUS_API void isthmus_graph_free(isthmus_graph *graph);
 ISTHMUS_API isthmus_status isthmus_graph_differentiate(const isthmus_graph *graph, const char *loss,
                                                        const char *wrt, isthmus_graph **step,
                                                        isthmus_error **error);
-/* The problem of the graph's original, for a common machine: sizes rounded up to 64 bytes, costs by
- * a roofline, no workspaces. Its ops are the graph's inputs and then its nodes. */
+/* What a machine needs beyond what the graph says. */
+typedef struct {
+  size_t size;
+  size_t num_ops;           /* of the problem */
+  const int64_t *workspace; /* of each, bytes that are live while it runs; isthmus_run_workspaces
+                               tells those of the machine that runs graphs here. Null: none */
+} isthmus_target;
+
+/* The problem of the graph's original: sizes rounded up to 64 bytes, costs by a roofline of a
+ * common machine. Its ops are the graph's inputs and then its nodes. `target` may be null: no
+ * workspaces. */
 ISTHMUS_API isthmus_status isthmus_problem_of_graph(const isthmus_graph *graph,
+                                                    const isthmus_target *target,
                                                     isthmus_problem **problem,
                                                     isthmus_error **error);
 /* What the plan of a problem that was made of a graph makes of that graph. */

@@ -287,7 +287,7 @@ private:
 };
 
 inline Problem Graph::problem() const {
-  return Problem(detail::make<isthmus_problem>(isthmus_problem_of_graph, handle()));
+  return Problem(detail::make<isthmus_problem>(isthmus_problem_of_graph, handle(), nullptr));
 }
 
 // What an op of a problem is; what is not set is as usual.

@@ -1,7 +1,8 @@
 """Peak and time of a training step within a budget, beside PyTorch's own ways: plain, `torch.utils.checkpoint` of every block, and
 `activation_memory_budget` at several shares. Isthmus is given the very bytes that each of these took, and must need less time.
 
-Usage: against_pytorch.py [--models=NAME,...] [--kernels=aot_eager|inductor] [--shares=S,...] [--budgets=B,...] [--rounds=N] [--threads=N]
+Usage: against_pytorch.py [--models=NAME,...] [--kernels=aot_eager|inductor] [--shares=S,...] [--budgets=B,...] [--rounds=N] [--costs=FILE|measured]
+    [--threads=N]
 
 Times are processor seconds of the process, medians of rounds in which all take turns, as ratios to the plain step (aot_eager) or to
 inductor's own (inductor). Needs PyTorch and the package: PYTHONPATH=tools/python ISTHMUS_LIBRARY=bazel-bin/tools/c/libisthmus.so; for the
@@ -192,7 +193,7 @@ MODELS = {
     "resnet": resnet,
     "transformer": transformer,
     "resnet50": lambda: picture("resnet50", "Bottleneck", 4, 128),
-    "densenet121": lambda: picture("densenet121", "_DenseLayer", 4, 96),
+    "densenet121": lambda: picture("densenet121", "_DenseBlock", 4, 96),
     "vit": vit,
     "unet": unet,
     "gpt2": gpt2,
@@ -245,11 +246,11 @@ def pytorchs(model, loss_of, kernels, shares):
             yield Way(f"activation_memory_budget {share}", model, loss_of).compiled(backend=kernels).measure()
 
 
-def ours(model, loss_of, kernels, budget):
+def ours(model, loss_of, kernels, budget, costs=None):
     """None where it cannot be met. budget: bytes, or a word."""
     try:
         way = Way(f"isthmus, {budget if isinstance(budget, str) else f'{budget / 2**20:.1f} MiB'}", model, loss_of)
-        return way.compiled(backend="isthmus", options={"budget": budget, "kernels": kernels}).measure()
+        return way.compiled(backend="isthmus", options={"budget": budget, "kernels": kernels, "costs": costs}).measure()
     except Exception as e:
         if isinstance(getattr(e, "inner_exception", e), isthmus.CannotBeMet):
             return None
@@ -262,8 +263,8 @@ def compare(name, options):
     torch._dynamo.reset()
     model, loss_of = MODELS[name]()
     theirs = list(pytorchs(model, loss_of, options.kernels, [1.0, *map(float, options.shares.split(","))]))
-    pairs = [(way, ours(model, loss_of, options.kernels, way.peak)) for way in theirs]
-    own = [w for w in (ours(model, loss_of, options.kernels, b) for b in options.budgets.split(",")) if w]
+    pairs = [(way, ours(model, loss_of, options.kernels, way.peak, options.costs)) for way in theirs]
+    own = [w for w in (ours(model, loss_of, options.kernels, b, options.costs) for b in options.budgets.split(",")) if w]
     ways = [w for pair in pairs for w in pair if w] + own
     for _ in range(options.rounds):
         for way in ways:
@@ -299,6 +300,7 @@ def main():
     parser.add_argument("--shares", default="0.75,0.5,0.25,0", help="of activation_memory_budget")
     parser.add_argument("--budgets", default="70%,50%,30%,min", help="of Isthmus, beside the peaks of PyTorch's ways")
     parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--costs", help="the option of Isthmus: a file, or measured")
     parser.add_argument("--threads", type=int, default=1)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)

@@ -6,7 +6,7 @@ import sys
 import unittest
 from unittest import mock
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "e2e"))
+sys.path.append(os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "e2e"))
 import command  # noqa: E402
 
 command.with_python_of_torch()
@@ -243,6 +243,22 @@ class Models(unittest.TestCase):
     def test_custom_function(self):
         self.check(lambda: vector_task(CustomFunction()))
 
+    def test_twenty_steps(self):
+        """Of an optimizer: what were off by one bit would grow."""
+        for name, task in (("resnet", lambda: image_task(ResNet())), ("transformer", lambda: token_task(Transformer(), 100))):
+            torch.manual_seed(0)
+            model, loss_of = task()
+            plain = train(model, lambda m: [loss_of(m)], steps=20)
+            self.assertEqual(len(plain.losses), 21)  # and that of the step whose peak is measured
+            self.assertLess(plain.losses[-1], plain.losses[0])
+            for budget in ("100%", "70%", "50%", "min"):
+                with self.subTest(model=name, budget=budget):
+                    got = train(model, lambda m: [loss_of(m)], steps=20, compiled=with_isthmus(budget))
+                    (graph,) = isthmus.torch.report().graphs
+                    self.assertEqual(differences(plain, got), [])
+                    self.assertLessEqual(got.peak, graph.planned_peak_bytes)
+                    self.assertEqual(graph.recomputed > 0, budget != "100%")
+
     def test_mutated_buffers(self):
         torch.manual_seed(0)
         model, loss_of = vector_task(Counter())
@@ -252,7 +268,7 @@ class Models(unittest.TestCase):
 
 
 class Inductor(unittest.TestCase):
-    """Inductor's compiler takes long: two models. Its kernels may round otherwise in another company."""
+    """Inductor's compiler takes long: small models. Its kernels may round otherwise in another company."""
 
     def outcome(self, model, loss_of, budget):
         # Code that comes from the cache is not counted.
@@ -275,7 +291,8 @@ class Inductor(unittest.TestCase):
         if graph.budget_bytes is not None:
             self.assertLessEqual(graph.planned_peak_bytes, graph.budget_bytes)
             self.assertLessEqual(got.measured, graph.budget_bytes)
-        self.assertLessEqual(abs(got.measured / graph.planned_peak_bytes - 1), 0.05)
+        self.assertLessEqual(got.measured, graph.planned_peak_bytes)
+        self.assertGreaterEqual(got.measured, 0.95 * graph.planned_peak_bytes)
         self.assertLessEqual(abs(got.measured / graph.inductor_peak_bytes - 1), 0.01)
         return got
 
@@ -284,6 +301,14 @@ class Inductor(unittest.TestCase):
 
     def test_unet(self):
         self.check(segmentation_task, "min")
+
+    def test_densenet(self):
+        """Inductor's kernels write the parts of a concatenation into the whole, where that costs no memory."""
+        self.check(lambda: image_task(DenseNet()), "min")
+
+    def test_recurrent(self):
+        """The gradients of the tokens are a concatenation of parts that are made one by one all through the backward."""
+        self.check(lambda: token_task(Recurrent(), length=10), "min")
 
     def test_code_is_found_in_inductors_caches(self):
         torch.manual_seed(0)

@@ -4,7 +4,7 @@ peak of the whole step is the planned one, never above the budget."""
 import os
 import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "e2e"))
+sys.path.append(os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "e2e"))
 os.environ["OMP_NUM_THREADS"] = "1"
 import command  # noqa: E402
 
@@ -12,12 +12,14 @@ command.with_python_of_torch()
 
 import unittest  # noqa: E402
 import warnings  # noqa: E402
+from unittest import mock  # noqa: E402
 
 import torch  # noqa: E402
 from torch import nn  # noqa: E402
 
 import isthmus  # noqa: E402
 import isthmus.torch  # noqa: E402
+from isthmus.torch import inductor  # noqa: E402
 from training import differences, refusal, train  # noqa: E402
 
 torch.set_num_threads(1)
@@ -284,6 +286,45 @@ class Steps(unittest.TestCase):
             self.assertIn("ends early: Call to `torch._dynamo.graph_break()`", text)
         self.assertIn("step of 2 graphs", str(report))
 
+    def test_inductor_at_the_least_peak(self):
+        """Inductor computes a gradient where a saved tensor was: that is the next graph's tangent."""
+        torch.manual_seed(0)
+        model, x = Halves(4), data()
+        got = train(model, lambda m: [m(x)], compiled=in_pieces("min", kernels="inductor", inductor={"fx_graph_cache": False}))
+        step = self.peak_holds(got.peak, 2)
+        self.assertLessEqual(got.peak, step.inductor_peak_bytes)
+
+    def replanned(self, extra_bytes, budget, **options):
+        """The plan of a step whose code is made out to take more than it does."""
+        torch.manual_seed(0)
+        model, x = Halves(2), data(128)
+        peak = inductor._peak
+        call = in_pieces(budget, kernels="inductor", inductor={"fx_graph_cache": False}, **options)(model)
+        with mock.patch.object(inductor, "_peak", lambda *args: peak(*args) + extra_bytes):
+            for _ in range(3):
+                model.zero_grad()
+                call(x).backward()
+        (step,) = isthmus.torch.report().steps
+        return step
+
+    def test_the_excess_of_inductors_code_comes_off_the_plan_of_the_step(self):
+        before = self.replanned(0, "75%")
+        self.assertLessEqual(before.inductor_peak_bytes, before.budget_bytes)
+        extra = before.budget_bytes // 20
+        step = self.replanned(extra, "75%")
+        self.assertEqual(step.budget_bytes, before.budget_bytes)
+        self.assertLessEqual(step.planned_peak_bytes, step.budget_bytes - extra)
+        self.assertLessEqual(step.inductor_peak_bytes, step.budget_bytes)
+        self.assertGreaterEqual(step.inductor_peak_bytes, step.planned_peak_bytes + extra)
+
+    def test_a_step_whose_code_is_above_the_budget_in_all_plans_is_an_error(self):
+        extra = 4 << 20
+        with self.assertRaisesRegex(isthmus.CannotBeMet, "with what inductor makes of 4 plans of the step the least peak is"):
+            self.replanned(extra, "100%", strict=True)
+        with self.assertWarnsRegex(UserWarning, "of 4 plans of the step .* the last one is taken"):
+            step = self.replanned(extra, "100%", strict=False)
+        self.assertGreater(step.inductor_peak_bytes, step.budget_bytes)
+
     def test_inductor(self):
         torch.manual_seed(0)
         model, x = Halves(4), data()
@@ -292,7 +333,7 @@ class Steps(unittest.TestCase):
         (step,) = isthmus.torch.report().steps
         for part in step.parts:
             self.assertLessEqual(abs(part.inductor_peak_bytes / part.planned_peak_bytes - 1), 0.1)
-        self.assertLessEqual(less.peak, 1.08 * step.planned_peak_bytes)
+        self.peak_holds(less.peak, 2)
         self.assertLess(less.peak, 0.7 * whole.peak)
         for want, got in zip(whole.gradients, less.gradients, strict=True):
             self.assertLessEqual((want - got).norm(), 1e-4 * want.norm() + 1e-7)

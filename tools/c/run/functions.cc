@@ -248,6 +248,27 @@ isthmus_run_status isthmus_run_get(const isthmus_run_session *session, const cha
   });
 }
 
+isthmus_run_status isthmus_run_workspaces(const isthmus_run_session *session, int64_t *bytes,
+                                          size_t count, isthmus_run_error **error) {
+  return run(error, [&] {
+    ISTHMUS_NOT_NULL(session);
+    ISTHMUS_NOT_NULL(bytes);
+    const Graph &g = session->session.graph();
+    const size_t inputs = g.inputs().size(), all = inputs + g.numNodes();
+    if (count != all)
+      return fail(ISTHMUS_BAD_CALL,
+                  "'count' is " + std::to_string(count) + ", and the graph has " +
+                      std::to_string(all) + " inputs and nodes",
+                  error);
+    auto workspaces = session->session.workspaces();
+    if (!workspaces)
+      return fail(workspaces.takeError(), error);
+    std::fill_n(bytes, inputs, 0);
+    llvm::copy(*workspaces, bytes + inputs);
+    return ISTHMUS_OK;
+  });
+}
+
 isthmus_run_status isthmus_run_figures(const isthmus_run_session *session,
                                        isthmus_run_report *report, isthmus_run_error **error) {
   return run(error, [&] {

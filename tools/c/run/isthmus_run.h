@@ -120,6 +120,12 @@ ISTHMUS_RUN_API isthmus_run_status isthmus_run_get(const isthmus_run_session *se
                                                    const char *name, void *to, size_t bytes,
                                                    isthmus_run_error **error);
 
+/* Bytes that this machine's kernels have while they run, beside what they read and make: of each
+ * input (0) and then of each node of the graph, as it was given. `count` is the number of both. */
+ISTHMUS_RUN_API isthmus_run_status isthmus_run_workspaces(const isthmus_run_session *session,
+                                                          int64_t *bytes, size_t count,
+                                                          isthmus_run_error **error);
+
 typedef struct {
   size_t size;                                       /* set before the call */
   int64_t predicted_peak_bytes, measured_peak_bytes; /* parameters and inputs left out */

@@ -33,6 +33,19 @@ llvm::Error Session::set(const Input &input, Tensor given) {
   return llvm::Error::success();
 }
 
+llvm::Expected<std::vector<int64_t>> Session::workspaces() const {
+  std::vector<int64_t> bytes;
+  for (uint32_t i = 0; i < graph_.numNodes(); ++i) {
+    const NodeId id(i);
+    const bool isView = graph_.node(id).op->is(kView);
+    auto workspace = isView ? 0 : device_->target().workspaceBytes(graph_.call(id));
+    if (!workspace)
+      return workspace.takeError();
+    bytes.push_back(*workspace);
+  }
+  return bytes;
+}
+
 llvm::Error Session::prepare() {
   CompileOptions o;
   o.differentiates = false;

@@ -25,6 +25,8 @@ public:
   // Everything is compiled and allocated by the first one.
   llvm::Error step(uint64_t number);
   bool hasRun() const { return hasRun_; }
+  // Of each node's kernel on this machine, as the graph was given.
+  llvm::Expected<std::vector<int64_t>> workspaces() const;
   // After a step: an output by its place in the graph, and figures.
   llvm::Expected<Tensor> get(size_t output) const;
   const Figures &figures() const { return compiled_->figures; }

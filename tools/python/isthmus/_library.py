@@ -46,6 +46,14 @@ class Arrays(ctypes.Structure):
     ]
 
 
+class Target(ctypes.Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("num_ops", c_size_t),
+        ("workspace", POINTER(c_int64)),
+    ]
+
+
 Progress = ctypes.CFUNCTYPE(c_int32, c_void_p, c_double, c_double)
 
 
@@ -83,7 +91,7 @@ _library = SharedLibrary(
     "libisthmus.so",
     "ISTHMUS_LIBRARY",
     "isthmus_",
-    1,
+    2,
     {
         "problem_from_arrays": [POINTER(Arrays), OUT],
         "problem_from_json": [c_char_p, c_size_t, OUT],
@@ -94,7 +102,7 @@ _library = SharedLibrary(
         "graph_load": [c_char_p, c_char_p, OUT],
         "graph_save": [Handle, c_char_p],
         "graph_differentiate": [Handle, c_char_p, c_char_p, OUT],
-        "problem_of_graph": [Handle, OUT],
+        "problem_of_graph": [Handle, POINTER(Target), OUT],
         "graph_rematerialize": [Handle, Handle, OUT],
         "graph_print": [Handle, c_int32, OUT],
     },

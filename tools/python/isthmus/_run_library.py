@@ -55,6 +55,7 @@ def _library() -> SharedLibrary:
             "step": [Handle, c_uint64],
             "get": [Handle, c_char_p, c_void_p, c_size_t],
             "figures": [Handle, POINTER(Report)],
+            "workspaces": [Handle, POINTER(c_int64), c_size_t],
         },
         {
             "options_init": (None, [POINTER(Options), c_size_t]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import operator
 import os
 from typing import TYPE_CHECKING, Iterable, Mapping
@@ -10,7 +11,7 @@ from . import _library
 from ._shared_library import Handle
 from ._watched import ProgressFunction
 from .budget import BudgetLike
-from .errors import BadInput
+from .errors import BadInput, Internal
 from .planning import Plan, search
 from .session import Session, Tensor
 
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
     import numpy
 
     from .session import Feeds
+
+
+_TARGETS = ("auto", "cpu", "common")
+_LITTLE_EFFORT = 0.01
 
 
 class Graph:
@@ -57,11 +62,31 @@ class Graph:
         names = None if wrt is None else _names(wrt).encode()
         return Graph(_library.make("graph", "graph_differentiate", self._handle, None if loss is None else loss.encode(), names))
 
-    def optimize(self, budget: BudgetLike, effort: float = 0.0, seed: int = 0, progress: ProgressFunction | None = None) -> Graph:
+    def optimize(
+        self,
+        budget: BudgetLike,
+        effort: float = 0.0,
+        seed: int = 0,
+        progress: ProgressFunction | None = None,
+        *,
+        target: str = "auto",
+        threads: int = 0,
+    ) -> Graph:
         """The graph that computes the same, bit by bit, with a peak within the budget. Its `plan` says how; the arguments and what is
         raised are those of `isthmus.plan`. A graph that was planned before is planned anew, from its original.
+
+        target: "cpu": what kernels need while they run on this machine is in the plan, so that `run` with as many threads keeps within
+            the budget; "common": kernels need nothing; "auto": the one where the library that runs graphs can be loaded, or else the other.
         """
-        problem = _library.make("problem", "problem_of_graph", self._handle)
+        if target not in _TARGETS:
+            raise BadInput(f"a target is one of {', '.join(_TARGETS)}; got {target!r}")
+        problem = _library.make("problem", "problem_of_graph", self._handle, None)
+        if target != "common":
+            try:
+                problem = _library.make("problem", "problem_of_graph", self._handle, _target(problem, threads))
+            except ImportError:
+                if target == "cpu":
+                    raise
         plan = search(problem, budget, effort, seed, progress)
         return Graph(_library.make("graph", "graph_rematerialize", problem, plan._handle), plan)
 
@@ -114,6 +139,22 @@ class Graph:
 
     def __reduce__(self) -> tuple[object, ...]:
         return Graph.from_text, (self.to_text(),)
+
+
+def _target(problem: Handle, threads: int) -> _library.Target:
+    """This machine, for the ops of the problem of a graph."""
+    as_is = search(problem, "100%", _LITTLE_EFFORT, 0, None)
+    steps = as_is.schedule
+    if len(set(steps)) != len(steps):
+        raise Internal("a plan without a budget computes something twice")
+    original = Graph(_library.make("graph", "graph_rematerialize", problem, as_is._handle))
+    if not steps:
+        return _library.Target(size=ctypes.sizeof(_library.Target))
+    workspaces = [0] * (1 + max(steps))  # inputs come first, and no node is left out
+    for step, workspace in zip(steps, Session(original, threads=threads).workspaces(len(steps)), strict=True):
+        workspaces[step] = workspace
+    array = (ctypes.c_int64 * max(1, len(workspaces)))(*workspaces)
+    return _library.Target(size=ctypes.sizeof(_library.Target), num_ops=len(workspaces), workspace=array)
 
 
 def _encoded(path: str | os.PathLike[str]) -> bytes:

@@ -178,7 +178,7 @@ class _Reader:
         graph = self._graph
         problem = Problem(graph["name"], order=graph.get("order", "free"), alignment=graph.get("alignment", 1))
         for node in self._nodes:
-            problem._append(self._op(node))
+            problem.append(self._op(node))
         problem.outputs = [read for number in graph["outputs"] for read in self._whole(number)]
         problem.forward_outputs = graph.get("forward_outputs", [])
         return problem

@@ -136,9 +136,10 @@ class Problem:
             raise BadInput(f"op {name!r}: what is pinned has one output, got {len(op.bytes)}")
         if not op.bytes:
             raise BadInput(f"op {name!r} has no output; where nothing is made, that is one of 0 bytes")
-        return self._append(op)
+        return self.append(op)
 
-    def _append(self, op: Op) -> int:
+    def append(self, op: Op) -> int:
+        """Adds an op of a problem whose ops before it are the same, and gives its number."""
         self._ops.append(op)
         self._made = None
         return len(self._ops) - 1

@@ -121,6 +121,14 @@ class Session:
             _library.call("figures", self._handle, report)
         return RunFigures(**{name: getattr(report, name) for name, *_ in report._fields_ if name != "size"})
 
+    def workspaces(self, nodes: int) -> list[int]:
+        """Bytes that each of the graph's nodes has while it runs here, beside what it reads and makes. nodes: how many there are."""
+        count = len(self.inputs) + nodes
+        found = (ctypes.c_int64 * count)()
+        with self._lock:
+            _library.call("workspaces", self._handle, found, count)
+        return list(found[len(self.inputs) :])
+
     def _set(self, name: str, array: ArrayLike) -> None:
         import numpy
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from torch import distributed
@@ -37,22 +37,35 @@ def agreed(problem: Problem, budget: Any, planned: Callable[[], Plan]) -> Plan:
 def agreed_schedule(digest: str, budget: Any, planned: Callable[[], Schedule]) -> Schedule:
     """What `planned` gives on rank 0. digest: of what it is a schedule of, which must be the same on all ranks."""
     if not _has_group():
-        raise BadInput("sync=True makes ranks of torch.distributed agree, and there is no process group: call init_process_group first, or leave it out")
+        raise BadInput(
+            "sync=True makes ranks of torch.distributed agree, and there is no process group: call init_process_group, or leave it out"
+        )
     with hooks.outside_of_tracing():
         _compare({"graph": digest, "budget": repr(budget)})
         return _from_rank_0(planned)
 
 
+def largest(mine: Sequence[int]) -> list[int]:
+    """Of each of these figures, the largest that a rank has. All ranks call this, and go on alike."""
+    with hooks.outside_of_tracing():
+        return [max(figures) for figures in zip(*(theirs["figures"] for theirs in _gathered({"figures": list(mine)})), strict=True)]
+
+
 @contextlib.contextmanager
 def failing_together(in_sync: bool) -> Iterator[None]:
-    """What fails in the block, before this rank comes to `agreed`, is told to the others, which would wait for it there."""
+    """What fails in the block, before this rank comes to where all agree, is told to the others, which would wait for it there."""
     try:
         yield
     except Exception as e:
         if in_sync and _has_group():
-            with hooks.outside_of_tracing():
-                distributed.all_gather_object([None] * distributed.get_world_size(), {_FAILED: f"{type(e).__name__}: {e}"})
+            tell_failure(e)
         raise
+
+
+def tell_failure(error: Exception) -> None:
+    """To the ranks that wait for this one to agree with them."""
+    with hooks.outside_of_tracing():
+        distributed.all_gather_object([None] * distributed.get_world_size(), {_FAILED: f"{type(error).__name__}: {error}"})
 
 
 def digest_of(problem: Problem) -> str:
@@ -67,7 +80,8 @@ def _has_group() -> bool:
     return distributed.is_available() and distributed.is_initialized()
 
 
-def _compare(mine: dict[str, str]) -> None:
+def _gathered(mine: dict[str, Any]) -> list[dict[str, Any]]:
+    """Of all ranks, unless one has failed."""
     all_ranks: list[Any] = [None] * distributed.get_world_size()
     distributed.all_gather_object(all_ranks, mine)
     for rank, theirs in enumerate(all_ranks):
@@ -76,6 +90,11 @@ def _compare(mine: dict[str, str]) -> None:
                 f"sync=True takes rank 0's plan everywhere, and rank {rank} has none to compare: it failed with "
                 f"{theirs[_FAILED]}; mend that there, or leave sync out, so that the other ranks plan without it"
             )
+    return all_ranks
+
+
+def _compare(mine: dict[str, str]) -> None:
+    all_ranks = _gathered(mine)
     for what in mine:
         others = [rank for rank, theirs in enumerate(all_ranks) if theirs[what] != all_ranks[0][what]]
         if others:

@@ -36,6 +36,7 @@ class Compiled:
         self._steps.compiles()
         self._scheduled: dict[Schedule, Callable[..., Any]] = {}
         self._reports: dict[Schedule, reports.GraphReport] = {}
+        self._excess: dict[Schedule, tuple[int, int]] = {}
         self._least: Callable[..., Any] | None = None
         # Others will want their share of the bytes.
         self.has_others = bool(partitioner.ends or hooks.buckets_follow() or self._steps.has_others)
@@ -45,7 +46,7 @@ class Compiled:
             self._least = self.first
 
     def __call__(self, *arguments: Any) -> Any:
-        if self.part is None:
+        if self.part is None or hooks.is_tried_out(arguments):
             return self.first(*arguments)
         if self._hints:
             self._compare_sizes(self.part, arguments)
@@ -116,6 +117,13 @@ class Compiled:
         """Of one that `scheduled` has been asked for."""
         return self._reports[schedule]
 
+    def note_excess(self, schedule: Schedule, forward: int, backward: int) -> None:
+        self._excess[schedule] = (forward, backward)
+
+    def excess_of(self, schedule: Schedule) -> tuple[int, int]:
+        """Bytes that the code of the forward and of the backward takes above the plan of one that `scheduled` has been asked for."""
+        return self._excess.get(schedule, (0, 0))
+
 
 class _OfGraph(Partitioner):
     """Plans the graph by itself. The first time, it notes what a plan of the step needs to know of it."""
@@ -182,10 +190,27 @@ class _Scheduled(_OfGraph):
         s = self._schedule
         return Plan.from_schedule(joint.problem, s.forward + s.backward), len(s.forward)
 
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Each half has room for what it takes by the plan. Other graphs may have needed the tangents before: they die here."""
+        made = super().__call__(*args, **kwargs)
+        part = self._graph.part
+        if self.limits is not None and part is not None and self.options.kernels == "inductor":
+            self.limits.frees_tangents = True
+            for is_backward, peak in enumerate(part.peaks(self._schedule)):
+                self.limits.planned_bytes[bool(is_backward)] = peak + part.states_bytes
+                self.limits.beside_bytes[bool(is_backward)] -= part.tangents_bytes
+        return made
+
     def _report(self, joint: Joint, found: Plan, *others: Any) -> reports.GraphReport:
         report = self._figures(joint, found, *others)
         self._note(report)
         return report
+
+    def compiled(self) -> None:
+        super().compiled()
+        limits = self.limits
+        if limits is not None and len(limits.taken_bytes) == 2:
+            self._graph.note_excess(self._schedule, *(max(0, limits.taken_bytes[k] - limits.planned_bytes[k]) for k in (False, True)))
 
     def _note(self, graph: reports.GraphReport, in_place_of: reports.GraphReport | None = None) -> None:
         """It is told of with the step."""

@@ -48,12 +48,15 @@ def measure(model: Callable[..., Any], *inputs: Any, path: str | os.PathLike[str
     found = measuring.measure(collector.nodes, runs=runs)
     if not found:
         raise BadInput("nothing was measured: no graph with a backward was compiled")
-    _write(Path(path), {"device": _device(), "torch": torch.__version__, "ops": {key: round(m.us or 0, 3) for key, m in sorted(found.items())}})
+    times = {key: round(m.us or 0, 3) for key, m in sorted(found.items())}
+    _write(Path(path), {"device": _device(), "torch": torch.__version__, "ops": times})
     return len(found)
 
 
 def _device() -> str:
-    return torch.cuda.get_device_name() if torch.cuda.is_available() else f"{platform.processor() or platform.machine()}, {torch.get_num_threads()} threads"
+    if torch.cuda.is_available():
+        return torch.cuda.get_device_name()
+    return f"{platform.processor() or platform.machine()}, {torch.get_num_threads()} threads"
 
 
 def _write(path: Path, content: dict[str, Any]) -> None:

@@ -25,9 +25,23 @@ class Machine:
     launch_us: float
 
 
-_CPU = Machine(flops_per_us=200e3, bytes_per_us=20e3, launch_us=3)
+_CPU = Machine(flops_per_us=100e3, bytes_per_us=20e3, launch_us=3)
 _GPU = Machine(flops_per_us=60e6, bytes_per_us=2e6, launch_us=5)
 _HALVES = 8  # products of 16 bits a GPU does in the time of one of 32
+# Of CPU kernels of attention, beside a product of as much arithmetic: exponentials, and small tiles.
+_ATTENTION_FACTOR = 2.5
+_DRAW_NS = 5.0  # nanoseconds for each element
+# Of CPU kernels that do more for an element than to read and write it: nanoseconds for each element of the first operand.
+_ELEMENT_NS = {
+    "aten::_native_batch_norm_legit": 1.3,
+    "aten::_native_batch_norm_legit_functional": 1.3,
+    "aten::_safe_softmax": 1.6,
+    "aten::_softmax": 1.6,
+    "aten::max_pool2d_with_indices": 0.8,
+}
+# The same of indexing, for each element that is fetched or put.
+_FETCH_NS = {"aten::_unsafe_index": 4.0, "aten::gather": 4.0, "aten::index": 4.0}
+_PUT_NS = {"aten::_unsafe_index_put": 9.0, "aten::index_put": 9.0, "aten::scatter": 9.0, "aten::scatter_add": 9.0}
 
 
 def tensors_in(value: Any) -> Iterator[torch.Tensor]:
@@ -144,7 +158,22 @@ class Costs:
         halves = _HALVES if on_gpu and any(t.dtype in (torch.float16, torch.bfloat16) for t in outputs) else 1
         traffic = sum(map(bytes_of, outputs + operands))
         arithmetic = flops_of(node) / (machine.flops_per_us * halves)
-        return max(arithmetic, traffic / machine.bytes_per_us) + machine.launch_us
+        if "attention_for_cpu" in str(node.target):
+            arithmetic *= _ATTENTION_FACTOR
+        work = 0.0 if on_gpu else element_us(node, outputs, operands)
+        return max(arithmetic, work, traffic / machine.bytes_per_us) + machine.launch_us
+
+
+def element_us(node: fx.Node, outputs: list[torch.Tensor], operands: list[torch.Tensor]) -> float:
+    """What a CPU's kernel takes for what it does with each element; 0 where that is nothing beside reading and writing it."""
+    schema = getattr(node.target, "_schema", None)
+    name = "" if schema is None else schema.name
+    ns = _ELEMENT_NS.get(name, 0.0) * (elements_of(operands[0]) if operands else 0)
+    ns += _FETCH_NS.get(name, 0.0) * sum(map(elements_of, outputs))
+    ns += _PUT_NS.get(name, 0.0) * (elements_of(operands[-1]) if operands else 0)
+    if hooks.is_rng_op(node):
+        ns += _DRAW_NS * max(map(elements_of, outputs), default=0)
+    return ns / 1e3
 
 
 def flops_of(node: fx.Node) -> int:

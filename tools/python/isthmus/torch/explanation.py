@@ -100,7 +100,7 @@ class _Recorder(Partitioner):
 
 
 def explain(model: Callable[..., Any], *inputs: Any, budget: BudgetLike = "min", prices: bool = True, **options: Any) -> Explanation:
-    """Traces model(*inputs) and plans it; the model runs forward once, and nothing of it changes but what a forward changes. What PyTorch has
+    """Traces model(*inputs) and plans it; the model runs forward once, and nothing changes but what a forward changes. What PyTorch has
     compiled so far it will compile again.
 
     budget and options are those of the backend. prices: also plans for shares of the peak; it takes a few times as long.
@@ -141,7 +141,8 @@ def _explained(joint: Joint, found: Plan, report: GraphReport, prices: bool, eff
         node = joint.steps[i].nodes[0]
         modules = node.meta.get("nn_module_stack") or {}
         module = str(list(modules.values())[-1][0]) if modules else ""
-        tensors.append(Tensor(op.name, str(node.target), module.removeprefix("L['self']."), sum(op.bytes), runs[i], (runs[i] - 1) * op.cost))
+        module = module.removeprefix("L['self'].")
+        tensors.append(Tensor(op.name, str(node.target), module, sum(op.bytes), runs[i], (runs[i] - 1) * op.cost))
     tensors.sort(key=lambda t: (-t.bytes, t.name))
     return GraphExplanation(report, tuple(tensors), _prices(joint, effort) if prices else (), _dot(joint, runs))
 
@@ -169,7 +170,8 @@ def _dot(joint: Joint, runs: Counter[int]) -> str:
     for i, op in enumerate(joint.problem):
         name = op.name.replace('"', "'")
         again = f"\\n{runs[i]} runs" if runs[i] > 1 else ""
-        shape = ", shape=ellipse" if op.pinned else ", fillcolor=orange" if again else ", fillcolor=lightblue" if op.phase != "forward" else ""
+        color = ", fillcolor=orange" if again else ", fillcolor=lightblue" if op.phase != "forward" else ""
+        shape = ", shape=ellipse" if op.pinned else color
         lines.append(f'  {i} [label="{name}{again}"{shape}];')
         lines += [f"  {r} -> {i};" for r in dict.fromkeys(read[0] for read in op.reads)]
     return "\n".join([*lines, "}", ""])

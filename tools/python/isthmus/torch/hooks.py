@@ -45,7 +45,7 @@ from torch._functorch.partitioners import (  # noqa: E402
 from torch._inductor.custom_graph_pass import CustomPartitionerFn  # noqa: E402
 from torch._inductor.fx_passes.fusion_regions import is_fusible_node as is_fusible  # noqa: E402
 from torch._prims.rng_prims import run_and_save_rng_state, run_with_rng_state  # noqa: E402
-from torch._subclasses.fake_tensor import unset_fake_temporarily  # noqa: E402
+from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily  # noqa: E402
 from torch.multiprocessing.reductions import StorageWeakRef  # noqa: E402
 from torch.utils._ordered_set import OrderedSet  # noqa: E402
 from torch.utils._python_dispatch import _disable_current_modes  # noqa: E402
@@ -70,6 +70,7 @@ __all__ = [
     "is_fusible",
     "is_rng_op",
     "is_sym_node",
+    "is_tried_out",
     "joined",
     "keep_apart",
     "keep_in_memory",
@@ -124,8 +125,9 @@ def simplify(gm: fx.GraphModule, num_fwd_outputs: int) -> None:
             if node not in needed:
                 needed.add(node)
                 stack.extend(node.all_input_nodes)
-        gm.graph = fx_graph_cse(gm.graph, extra_node_key=lambda n: n in needed)
-    gm.recompile()
+        gm.graph = fx_graph_cse(gm.graph, extra_node_key=lambda n: n in needed)  # which also makes its code anew
+    else:
+        gm.recompile()
 
 
 def joined(gm: fx.GraphModule, forward: fx.GraphModule, backward: fx.GraphModule, num_fwd_outputs: int) -> fx.GraphModule:
@@ -314,6 +316,11 @@ def buckets_follow() -> bool:
 
     active = DistributedDataParallel._get_active_ddp_module() if torch.distributed.is_available() else None
     return active is not None and bool(torch._dynamo.config.optimize_ddp)
+
+
+def is_tried_out(arguments: Sequence[Any]) -> bool:
+    """A compiled graph is called with tensors that hold nothing: PyTorch does so between DDP's buckets, and keeps what comes out."""
+    return any(isinstance(a, FakeTensor) for a in arguments)
 
 
 def node_of_call(results: Any) -> Any:

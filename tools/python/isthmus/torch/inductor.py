@@ -6,6 +6,7 @@ the code of a graph is there, what it allocates and frees, and when, is known to
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -14,7 +15,9 @@ import torch
 from torch import fx
 from torch._inductor.custom_graph_pass import CustomSchedulerPass
 
-_PERSISTENT = ("primals_", "tangents_", "fwd_rng_state", "bwd_rng_state")
+MOST_REPLANS = 3  # where the code takes more than is planned; the last of them is for the least peak
+_PERSISTENT = ("primals_", "fwd_rng_state", "bwd_rng_state")  # inputs that the code does not free, by the begin of their names
+_TANGENTS = "tangents_"
 
 
 class AboveBudget(BaseException):
@@ -23,26 +26,34 @@ class AboveBudget(BaseException):
 
 @dataclass
 class Limits:
-    """What the code of a forward and of its backward may take, and what it takes."""
+    """What the code of a forward may take, and what it takes, under False; the same of its backward, under True."""
 
-    planned_bytes: int
+    planned_bytes: dict[bool, int]
     most_bytes: int | None
     """More is `AboveBudget`; None: it may take whatever it does."""
-    beside_forward_bytes: int
-    """What is there while the forward runs and that its code does not allocate."""
-    beside_backward_bytes: int
+    beside_bytes: dict[bool, int]
+    """What is there while the code runs and that it neither allocates nor frees."""
     workspace: Callable[[fx.Node], int]
     """Bytes that PyTorch's own kernel of a node takes while it runs."""
+    frees_tangents: bool
+    """They die when they have been read for the last time. Otherwise they are among what is there beside."""
     taken_bytes: dict[bool, int] = field(default_factory=dict)
-    """The peak of the forward, and of the backward, under True. Code that comes from a cache is not counted."""
+    """The peaks. Code that comes from a cache is not counted."""
 
-    def beside(self, is_backward: bool) -> int:
-        return self.beside_backward_bytes if is_backward else self.beside_forward_bytes
+    def room(self, is_backward: bool) -> int:
+        """For what the code allocates."""
+        return self.planned_bytes[is_backward] - self.beside_bytes[is_backward]
 
     def note(self, is_backward: bool, peak: int) -> None:
         self.taken_bytes[is_backward] = max(self.taken_bytes.get(is_backward, 0), peak)
         if self.most_bytes is not None and peak > self.most_bytes:
             raise AboveBudget
+
+    @property
+    def excess_bytes(self) -> int:
+        """What the code takes above the most, as far as it was counted."""
+        taken = max(self.taken_bytes.values(), default=0)
+        return 0 if self.most_bytes is None else max(0, taken - self.most_bytes)
 
     @property
     def peak_bytes(self) -> int | None:
@@ -58,6 +69,12 @@ class Replanned(Protocol):
 
     def uuid(self) -> str: ...
 
+    def failed(self, error: Exception) -> None:
+        """The compilation ends with this."""
+
+    def agreed_excess(self) -> int:
+        """By how much the code is above what it may take, here or with whom the partitioner shares its plans."""
+
     def plan_for_less(self, excess_bytes: int) -> None:
         """The code would take so much more than it may. The partitioner is called again, unless this raises."""
 
@@ -70,16 +87,46 @@ def within_limits(partitioner: Replanned, compile: Callable[[dict[str, Any]], An
     while True:
         partitioner.limits = None
         try:
-            made = compile({"_pre_fusion_custom_pass": Watch(partitioner)})
+            with _parts_apart():
+                made = compile({"_pre_fusion_custom_pass": Watch(partitioner)})
         except AboveBudget:
-            limits = partitioner.limits
-            assert limits is not None and limits.most_bytes is not None
-            partitioner.plan_for_less(max(limits.taken_bytes.values()) - limits.most_bytes)
-            continue
-        if partitioner.limits is not None:
+            made = None
+        except Exception as error:
+            partitioner.failed(error)
+            raise
+        if partitioner.limits is None:  # no backward, and so no plan
+            return made
+        excess = partitioner.agreed_excess()
+        if not excess:
             partitioner.limits.most_bytes = None  # a backward that is compiled only when it is called has no other plan
             partitioner.compiled()
-        return made
+            return made
+        partitioner.plan_for_less(excess)
+
+
+@contextlib.contextmanager
+def _parts_apart() -> Iterator[None]:
+    """Inductor computes the parts of a concatenation where they stand in the whole, which then lives from the first part on. A plan takes
+    the parts for tensors of their own until they are concatenated: each is copied into the whole. Where memory allows, fusing joins the
+    copy with what computes the part again. What inductor asks here is which operands must not be computed in place, as they are written
+    into."""
+    from torch._inductor import graph
+    from torch._inductor.fx_utils import get_node_storage
+
+    find = graph.get_mutated_storages
+
+    def with_parts(gm: fx.GraphModule) -> Any:
+        found = find(gm)
+        for node in gm.graph.nodes:
+            if node.target is torch.ops.aten.cat.default:
+                found.update(s for s in map(get_node_storage, node.all_input_nodes) if s is not None)
+        return found
+
+    graph.get_mutated_storages = with_parts
+    try:
+        yield
+    finally:
+        graph.get_mutated_storages = find
 
 
 class Watch(CustomSchedulerPass):
@@ -111,30 +158,76 @@ def _watch(graph: Any, limits: Limits) -> None:
 
     def generate_and_count(*args: Any, **kwargs: Any) -> Any:
         peak = _peak(_Code(graph, limits, is_generated=True), set(map(id, ended)))
-        limits.note(graph.is_backward, peak + limits.beside(graph.is_backward))
+        limits.note(graph.is_backward, peak + limits.beside_bytes[graph.is_backward])
         return generate(*args, **kwargs)
 
     graph.wrapper_code.generate = generate_and_count
-    _fuse_within(graph.scheduler, limits.planned_bytes - limits.beside(graph.is_backward))
+    _fuse_within(graph.scheduler, limits, limits.room(graph.is_backward))
     for device in graph.device_types:
         if device == "cpu":
             _end_functions_in_time(graph, limits, ended)
 
 
-def _fuse_within(scheduler: Any, room: int) -> None:
+def _fuse_within(scheduler: Any, limits: Limits, room: int) -> None:
     """Inductor refuses to fuse what would raise the peak of all. That is counted before kernels are there that compute in place, so
-    it is more than the plan's: here nothing is fused that needs more than both the plan's peak and what its neighbourhood needed before."""
+    it is more than the plan's: here nothing is fused for which any node around would need more than both the plan's peak and what it
+    needed before."""
     check = scheduler._can_fuse_peak_memory_check
 
     def check_in_place(state: Any, node1: Any, node2: Any) -> Any:
         may, update = check(state, node1, node2)
         if may and update is not None:
-            before = max(state.baseline_live_after[update.region_start : update.region_end + 1])
-            if update.peak > max(before, room):
+            update.live_after[update.candidate_step - update.region_start] -= _fused_away(scheduler, update.candidate)
+            if _rises_above(room, scheduler, state, update, limits):
                 return False, None
         return may, update
 
     scheduler._can_fuse_peak_memory_check = check_in_place
+
+
+def _rises_above(room: int, scheduler: Any, state: Any, update: Any, limits: Limits) -> bool:
+    region = range(update.region_start, update.region_end + 1)
+    before = {k: state.baseline_live_after[k] + _workspace(state.nodes[k], limits) for k in region}
+    of_node = {id(state.nodes[k]): live for k, live in before.items() if state.nodes[k] is not None}
+    of_node[id(update.candidate)] = max(before[update.region_start], before[update.region_end])
+    for node, live in zip(update.region_nodes, update.live_after):
+        if live + _workspace(node, limits) > max(of_node[id(node)], room):
+            return True
+    for whole, last in _wholes(scheduler, state, update.node1, update.node2):
+        lives = (state.baseline_live_after[k] + _workspace(state.nodes[k], limits) for k in range(update.region_start, last + 1))
+        if max(lives) + whole > room:
+            return True
+    return False
+
+
+def _fused_away(scheduler: Any, fused: Any) -> int:
+    """Bytes of what only the kernel itself reads, which inductor counts as if it were in memory."""
+    names = {node.get_name() for node in fused.get_nodes()}
+    gone = (b for b in fused.get_outputs() if scheduler.can_buffer_be_removed_through_fusion(b.get_name(), names))
+    return sum(b.mpi_buffer.size_alloc for b in gone)
+
+
+def _workspace(node: Any, limits: Limits) -> int:
+    """What its kernel allocates for itself, of which inductor does not know. No node, as where two have become one: 0."""
+    inner = getattr(node, "node", None)
+    if inner is None or not node.is_extern():
+        return 0
+    operation = getattr(inner, "op_overload", None)
+    origin = inner.get_origin_node() or next((n for n in inner.get_origins() if n.target is operation), None)
+    return limits.workspace(origin) if origin is not None else 0
+
+
+def _wholes(scheduler: Any, state: Any, *nodes: Any) -> Iterator[tuple[int, int]]:
+    """Of the concatenations into which these write, the bytes, and the place where all parts are there."""
+    from torch._inductor import ir
+
+    for buffer in (b for node in nodes for b in node.get_outputs()):
+        layout = buffer.node.get_output_spec()
+        if isinstance(layout, ir.NonOwningLayout):
+            whole = layout.view.data.data
+            last = scheduler._fusion_node_step(state, scheduler.name_to_buf[whole.get_name()].defining_op)
+            if last is not None:
+                yield _storage_bytes(whole), last
 
 
 def _end_functions_in_time(graph: Any, limits: Limits, ended: list[Any]) -> None:
@@ -145,8 +238,7 @@ def _end_functions_in_time(graph: Any, limits: Limits, ended: list[Any]) -> None
 
     def ready_to_flush() -> bool:
         if not ends:
-            room = limits.planned_bytes - limits.beside(graph.is_backward)
-            ends.append(_ends(_Code(graph, limits, is_generated=False), room))
+            ends.append(_ends(_Code(graph, limits, is_generated=False), limits.room(graph.is_backward)))
         node = graph.scheduler.current_node
         if is_full() or id(node) in ends[0]:
             ended.append(node)
@@ -168,6 +260,13 @@ class _Use:
     """It is one function with its neighbours that join too."""
 
 
+def _storage_bytes(buffer: Any) -> int:
+    from torch._inductor.virtualized import V
+
+    size = V.graph.sizevars.optimization_hint(V.graph.get_allocation_storage_size(buffer), fallback=0)
+    return int(size) * buffer.get_dtype().itemsize
+
+
 class _Code:
     """Of a graph, what its nodes allocate and free, in their order."""
 
@@ -183,20 +282,17 @@ class _Code:
         for node in self.scheduler.nodes:
             allocated = sum(self._allocate(buffer, node) for buffer in node.get_outputs())
             freed = sum(self._free(name) for name in node.last_usage)
-            yield _Use(node, allocated, self._workspace(node), freed, self._joins(node))
+            yield _Use(node, allocated, _workspace(node, self.limits), freed, self._joins(node))
 
     def _of_input(self, name: str) -> int:
         from torch._inductor import ir
 
         value = self.graph.graph_inputs[name]
-        if name.startswith(_PERSISTENT) or not isinstance(value, ir.TensorBox):
+        persistent = _PERSISTENT if self.limits.frees_tangents else (*_PERSISTENT, _TANGENTS)
+        if name.startswith(persistent) or not isinstance(value, ir.TensorBox):
             return 0
-        self.bytes[name] = self._storage(value.data.data)
+        self.bytes[name] = _storage_bytes(value.data.data)
         return self.bytes[name]
-
-    def _storage(self, buffer: Any) -> int:
-        size = self.graph.sizevars.optimization_hint(self.graph.get_allocation_storage_size(buffer), fallback=0)
-        return int(size) * buffer.get_dtype().itemsize
 
     def _root(self, name: str) -> str:
         while name in self.reuses:
@@ -219,7 +315,7 @@ class _Code:
             return 0
         if not isinstance(layout, ir.Layout) or isinstance(layout, ir.MutationLayoutSHOULDREMOVE):
             return 0
-        self.bytes[name] = self._storage(buffer.node)
+        self.bytes[name] = _storage_bytes(buffer.node)
         return self.bytes[name]
 
     def _is_allocated(self, name: str, node: Any) -> bool:
@@ -234,13 +330,6 @@ class _Code:
         if name in self.reuses.values() or name in self.outputs or (buffer is not None and not buffer.can_free()):
             return 0
         return self.bytes.pop(self._root(name), 0)
-
-    def _workspace(self, node: Any) -> int:
-        if not node.is_extern():
-            return 0
-        operation = getattr(node.node, "op_overload", None)
-        origin = node.node.get_origin_node() or next((n for n in node.node.get_origins() if n.target is operation), None)
-        return self.limits.workspace(origin) if origin is not None else 0
 
     @staticmethod
     def _joins(node: Any) -> bool:

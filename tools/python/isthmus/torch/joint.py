@@ -297,7 +297,8 @@ class _Extraction:
 
     def _add_computation(self, node: fx.Node, nodes: list[fx.Node], fresh: list[fx.Node]) -> int:
         values = [n.meta.get("val") for n in fresh]
-        sizes = [self._made_bytes(node, n) if isinstance(n.meta.get("val"), torch.Tensor) and not rules.is_copy_into(node) else 0 for n in fresh]
+        makes = not rules.is_copy_into(node)
+        sizes = [self._made_bytes(node, n) if makes and isinstance(n.meta.get("val"), torch.Tensor) else 0 for n in fresh]
         if len(fresh) == 1 and fresh[0] is node and isinstance(values[0], (tuple, list)):  # whole, to an op that takes a tuple
             sizes = [self._bytes(t) for t in tensors_in(values[0])]
         reads = self._reads(node)

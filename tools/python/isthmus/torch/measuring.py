@@ -106,11 +106,11 @@ def _devices(values: Iterable[torch.Tensor]) -> list[torch.device]:
 
 
 def _made_up(value: Any, strides: Sequence[int] | None = None) -> Any:
-    """A tensor of that shape, strides and dtype: small numbers, or zeros where it may hold indices."""
+    """A tensor of that shape, strides and dtype: of halves, or of zeros where it may hold indices. Drawing takes longer than most ops."""
     if isinstance(value, torch.Tensor):
         shape, stride = [sized(s) for s in value.shape], strides or [sized(s) for s in value.stride()]
         made = torch.empty_strided(shape, stride, dtype=value.dtype, device=value.device)
-        return made.uniform_(0.25, 0.75) if value.dtype.is_floating_point else made.zero_()
+        return made.fill_(0.5) if value.dtype.is_floating_point else made.zero_()
     return sized(value) if isinstance(value, torch.SymInt) else value
 
 

@@ -22,10 +22,10 @@ class Options:
     seed: of the search.
     costs: a file of `isthmus.torch.measure`, or "measured": each op is timed here as its graph is compiled. Without it they are estimated.
     allow_recompute: custom ops that give the same bits each time they run, as ops or as names such as "mylib::gelu".
-    strict: a graph that cannot be run within the budget is an error; otherwise it gets the least peak that is found, with a warning, which a
-        model that breaks into several graphs may want.
-    sync: ranks of torch.distributed take rank 0's plans; where their graphs or budgets differ, all of them raise. Without it each rank plans
-        for itself, which is safe, and equal where the graphs, the budgets and the costs are.
+    strict: a graph that cannot be run within the budget is an error; otherwise it gets the least peak that is found, with a warning.
+    sync: ranks of torch.distributed take rank 0's plans, and plan again together where inductor's code of one is above the budget; where
+        their graphs or budgets differ, all of them raise. Without it each rank plans for itself, which is safe, and equal where the graphs,
+        the budgets and the costs are.
     inductor: settings of inductor, where it is used.
     """
 
@@ -57,7 +57,9 @@ class Options:
             if name not in names:
                 raise BadInput(f"'{name}' is no option of the backend 'isthmus': those are {', '.join(names)}")
         if "budget" not in given:
-            raise BadInput("""the backend 'isthmus' needs a budget, such as options={"budget": "2GiB"}, {"budget": "50%"} or {"budget": "min"}""")
+            raise BadInput(
+                """the backend 'isthmus' needs a budget, such as options={"budget": "2GiB"}, {"budget": "50%"} or {"budget": "min"}"""
+            )
         return given
 
     @property

@@ -18,12 +18,10 @@ from ..errors import CannotBeMet
 from ..planning import Plan, plan
 from . import agreement, hooks, measuring, modules, reports, rules
 from .costs import Costs, bytes_of, sized, tensors_in
-from .inductor import Limits
+from .inductor import MOST_REPLANS, Limits
 from .joint import Joint, extract
 from .options import Options
 from .preparation import prepare, storage_of
-
-_REPLANS = 3  # at most; the last of them for the least peak
 
 
 class Partitioner(hooks.CustomPartitionerFn):
@@ -43,7 +41,8 @@ class Partitioner(hooks.CustomPartitionerFn):
         self.limits: Limits | None = None
         self._excess_bytes = 0  # which the budget is lowered by, as inductor's code took more than was planned
         self._found_peaks: list[int] = []  # of inductor's code, where they were above the budget
-        self._is_bounded = not self.options.sync  # ranks would not plan again together
+        self._is_bounded = True
+        self._is_awaited = False  # ranks have agreed on a plan, and compare next what has become of it
         self._reported: reports.GraphReport | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -88,25 +87,41 @@ class Partitioner(hooks.CustomPartitionerFn):
         )
         report = self._report(joint, found, forward, num_fwd_outputs, time.perf_counter() - start)
         self.limits = Limits(
-            planned_bytes=report.planned_peak_bytes,
+            planned_bytes=dict.fromkeys((False, True), report.planned_peak_bytes),
             most_bytes=report.budget_bytes if self._is_bounded else None,
-            beside_forward_bytes=joint.reserved_bytes,
-            beside_backward_bytes=joint.reserved_bytes + _held_bytes(forward, num_fwd_outputs),
+            beside_bytes={False: joint.reserved_bytes, True: joint.reserved_bytes + _held_bytes(forward, num_fwd_outputs)},
             workspace=costs.workspace,
+            frees_tangents=False,
         )
         return forward, backward
 
     def _find(self, joint: Joint, graph: fx.Graph) -> tuple[Plan, int | None]:
         """The plan, and how many of its steps are the forward's, where that is not for the modules to say."""
-        if self.options.sync:
-            return agreement.agreed(joint.problem, self.options.budget, lambda: self._plan(joint)), None
-        return self._plan(joint), None
+        if not self.options.sync:
+            return self._plan(joint), None
+        found = agreement.agreed(joint.problem, self.options.budget, lambda: self._plan(joint))
+        self._is_awaited = True
+        return found, None
+
+    def failed(self, error: Exception) -> None:
+        if self._is_awaited and self._is_bounded:
+            agreement.tell_failure(error)
+
+    def agreed_excess(self) -> int:
+        """By how much inductor's code is above the budget: ranks in sync all have the largest of their figures, and plan again together."""
+        assert self.limits is not None
+        mine = self.limits.excess_bytes
+        if not (self.options.sync and self._is_bounded):
+            return mine
+        self._is_awaited = False
+        (excess,) = agreement.largest([mine])
+        return excess
 
     def plan_for_less(self, excess_bytes: int) -> None:
         """Inductor's code takes more than the budget."""
         assert self.limits is not None and self.limits.most_bytes is not None
         self._found_peaks.append(self.limits.most_bytes + excess_bytes)
-        if len(self._found_peaks) <= _REPLANS:
+        if len(self._found_peaks) <= MOST_REPLANS:
             self._excess_bytes += excess_bytes
             return
         least = min(self._found_peaks)
@@ -145,7 +160,7 @@ class Partitioner(hooks.CustomPartitionerFn):
         return Plan.from_schedule(joint.problem, order).figures.baseline_peak_bytes + joint.reserved_bytes
 
     def _plan(self, joint: Joint) -> Plan:
-        budget = self._budget(joint) if len(self._found_peaks) < _REPLANS else "min"
+        budget = self._budget(joint) if len(self._found_peaks) < MOST_REPLANS else "min"
         try:
             return plan(joint.problem, budget, effort=self.options.effort, seed=self.options.seed)
         except CannotBeMet as e:
@@ -160,7 +175,9 @@ class Partitioner(hooks.CustomPartitionerFn):
             if not self.options.strict:
                 warnings.warn(f"{why}; that is taken", stacklevel=2)
                 return e.plan
-            error = CannotBeMet(f"""{why}; ask for that or more, for options={{"budget": "min"}}, or for "strict": False, which takes the least""")
+            error = CannotBeMet(
+                f"""{why}; ask for that or more, for options={{"budget": "min"}}, or for "strict": False, which takes the least"""
+            )
             error.plan = e.plan
             raise error from None
 

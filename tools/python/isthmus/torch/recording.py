@@ -138,11 +138,22 @@ class Recorder:
         results: list[Any] = []
         yield results
         for address, tensor in _storages(results):
-            if tensor is not None and address not in self._known:
+            if tensor is not None and self._is_gradient(address, segment):
                 self._gradients[address] = (hooks.StorageWeakRef(tensor.untyped_storage()), _bytes(tensor))
         let_go = [address for address in tangents if earlier[address][0].expired()]
         self.record.tangents[segment] = [Tangent(earlier[address][1], tuple(tangents[address])) for address in let_go]
         self.record.gradients[segment] = sum(size for address, (_, size) in earlier.items() if address not in let_go)
+
+    def _is_gradient(self, address: int, segment: int) -> bool:
+        """Of a storage that a backward gives back. What the forward has only saved, inductor may have computed a gradient in."""
+        value = self._known.get(address)
+        if value is None:
+            return True
+        if value.given or value.outputs or value.arguments:
+            return False
+        value.died = segment + 1
+        del self._known[address]
+        return True
 
     def _tangents(self, call: int, arguments: list[Any], watched: dict[int, _Watched]) -> dict[int, list[int]]:
         """The positions of those of each storage, which is watched from now on. No tensor is held when this returns."""

@@ -12,7 +12,8 @@ MIB = 1 << 20
 
 @dataclass(frozen=True)
 class GraphReport:
-    """A graph's plan. Its name is PyTorch's: which frame, and which of its compilations. Bytes are those of storages, with tangents and states of generators; parameters and inputs are not counted."""
+    """A graph's plan. Its name is PyTorch's: which frame, and which of its compilations. Bytes are those of storages, with tangents and
+    states of generators; parameters and inputs are not counted."""
 
     name: str
     ops: int
@@ -76,12 +77,15 @@ class StepReport:
     added_cost: float
     recomputed: int
     plan_seconds: float
+    inductor_peak_bytes: int | None = None
+    """With what inductor's code takes above the plans of its graphs, as far as it was counted; None: other kernels are used."""
 
     def __str__(self) -> str:
         budget = "min" if self.budget_bytes is None else f"{self.budget_bytes / MIB:.1f} MiB"
+        by_inductor = "" if self.inductor_peak_bytes is None else f", {self.inductor_peak_bytes / MIB:.1f} MiB by inductor"
         lines = [
             f"step of {len(self.parts)} graphs: budget {budget}, planned {self.planned_peak_bytes / MIB:.1f} MiB of "
-            f"{self.baseline_peak_bytes / MIB:.1f} MiB, {self.recomputed} recomputed, "
+            f"{self.baseline_peak_bytes / MIB:.1f} MiB{by_inductor}, {self.recomputed} recomputed, "
             f"+{self.added_cost:.1%} time, planned in {self.plan_seconds:.1f} s"
         ]
         for part in self.parts:

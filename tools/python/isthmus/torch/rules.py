@@ -14,6 +14,7 @@ from . import hooks
 
 _NEVER_AGAIN = (torch.Tag.nondeterministic_bitwise, torch.Tag.data_dependent_output, torch.Tag.maybe_aliasing_or_mutating)
 _PURE_NAMESPACES = ("aten", "prims")
+_COMMUNICATION = ("_c10d_functional", "c10d", "_c10d_functional_autograd")
 _KEPT = (hooks.CheckpointPolicy.MUST_SAVE, hooks.CheckpointPolicy.MUST_CPU_OFFLOAD)
 # Seeds that inductor's own passes draw; what they seed is a pure function of them.
 _SEEDS = ("inductor_seeds", "inductor_seed")
@@ -67,7 +68,7 @@ def draws(node: fx.Node) -> bool:
 
 
 def communicates(node: fx.Node) -> bool:
-    return isinstance(node.target, torch._ops.OpOverload) and node.target.namespace in ("_c10d_functional", "c10d", "_c10d_functional_autograd")
+    return isinstance(node.target, torch._ops.OpOverload) and node.target.namespace in _COMMUNICATION
 
 
 def waits(node: fx.Node) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from torch import fx
 
@@ -39,6 +39,7 @@ class Part:
     """Their ops."""
     states_bytes: int
     """Reserved for states of generators."""
+    tangents_bytes: int
 
     @classmethod
     def of(cls, name: str, joint: Joint, graph: fx.Graph) -> Part:
@@ -49,7 +50,26 @@ class Part:
             tuple(joint.where[o][0] if isinstance(o, fx.Node) else None for o in joint.forward),
             tuple(joint.where[n][0][0] for n in hooks.tangents(graph)),
             joint.reserved_bytes - joint.tangent_bytes,
+            joint.tangent_bytes,
         )
+
+    def peaks(self, schedule: Schedule) -> tuple[int, int]:
+        """Of the forward and of the backward, by the ops alone; tangents die when they have been read."""
+        forward = self._peak((), schedule.forward, (*self.tangents, *schedule.backward))
+        return forward, self._peak(schedule.forward, (*self.tangents, *schedule.backward), ())
+
+    def _peak(self, before: Sequence[int], within: Sequence[int], after: Sequence[int]) -> int:
+        """A load that is there from the first of some steps to the last, and is more than all else, puts the peak among them."""
+        loaded = Problem(self.problem.name, order="free", alignment=self.problem.alignment)
+        for i, op in enumerate(self.problem):
+            loaded.append(replace(op, pinned=False, recomputable=False, phase="backward") if i in self.tangents else op)
+        loaded.outputs = self.problem.outputs
+        made = [loaded[step] for step in (*before, *within, *after)]
+        load = sum(sum(op.bytes) + op.workspace + loaded.alignment * (len(op.bytes) + 1) for op in made)
+        load += -load % loaded.alignment
+        begins = loaded.add("load", bytes=load)
+        ends = loaded.add("end of load", [begins])
+        return Plan.from_schedule(loaded, [*before, begins, *within, ends, *after]).figures.peak_bytes - load
 
 
 @dataclass(frozen=True)
@@ -61,9 +81,10 @@ class Schedule:
 
 
 class StepProblem:
-    def __init__(self, record: Record, parts: list[Part]) -> None:
-        """parts: of each call of the record."""
+    def __init__(self, record: Record, parts: list[Part], excess: Sequence[int] = ()) -> None:
+        """parts: of each call of the record. excess: of each segment, bytes that its code takes above what is planned; none: 0."""
         self.record, self.parts = record, parts
+        self.excess = list(excess) or [0] * len(record.segments)
         self.reserved_bytes = sum(p.states_bytes for p in parts)
         forwards = [k for k, s in enumerate(record.segments) if s.is_forward]
         phased = forwards == list(range(len(forwards)))
@@ -106,7 +127,7 @@ class StepProblem:
         begin = self.problem.add(
             f"begin {segment}",
             [self._ends[-1]] if self._ends else [],
-            bytes=[self.record.gradients[segment], 0],
+            bytes=[self.record.gradients[segment] + self.excess[segment], 0],
             phase=phase,
             recomputable=False,
         )
@@ -228,6 +249,10 @@ class StepProblem:
             own = schedules[segment.call].forward if segment.is_forward else schedules[segment.call].backward
             steps += [*self._begins[k], *(self._number[segment.call][op] for op in own), self._ends[k]]
         return Plan.from_schedule(self.problem, steps)
+
+    def peak_with(self, excess: Sequence[int], schedules: list[Schedule]) -> int:
+        """When each call follows its own, and the code of each segment takes so much more than is planned."""
+        return StepProblem(self.record, self.parts, excess).joined(schedules).figures.peak_bytes + self.reserved_bytes
 
     def in_order(self) -> Plan:
         """Without recomputation."""

@@ -14,28 +14,44 @@ import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from ..errors import CannotBeMet
 from ..planning import Plan, plan
 from ..problem import Problem
 from . import agreement, hooks, reports
+from .inductor import MOST_REPLANS
 from .options import Options
 from .recording import Record, Recorder
-from .step_plan import Schedule, StepProblem
-
-if TYPE_CHECKING:
-    from .compiled import Compiled
+from .step_plan import Part, Schedule, StepProblem
 
 _MOST_PLANS = 8
 _MOST_OVERTAKEN = 16
+
+
+class Graph(Protocol):
+    """A compiled graph, as steps see it: it can be run in several ways."""
+
+    part: Part | None
+    num_outputs: int
+    has_others: bool
+    first: Callable[..., Any]
+    """As it was compiled before the step was known."""
+
+    def least(self) -> Callable[..., Any]: ...
+
+    def scheduled(self, schedule: Schedule) -> Callable[..., Any]: ...
+
+    def excess_of(self, schedule: Schedule) -> tuple[int, int]: ...
+
+    def report_of(self, schedule: Schedule) -> reports.GraphReport: ...
 
 
 @dataclass(eq=False)
 class Call:
     """One run of a graph's forward, and later of its backward."""
 
-    graph: Compiled
+    graph: Graph
     position: int
     run: Callable[..., Any]
     node: weakref.ref[Any] | None = None
@@ -49,7 +65,7 @@ class Call:
 
 @dataclass(frozen=True)
 class StepPlan:
-    graphs: tuple[weakref.ref[Compiled], ...]
+    graphs: tuple[weakref.ref[Graph], ...]
     schedules: tuple[Schedule, ...]
 
 
@@ -80,8 +96,8 @@ class Steps:
 
     @property
     def has_others(self) -> bool:
-        """Forwards wait for their backward. One that its own graph has overtaken many times will not have one: its results are just kept."""
-        overtaken: Counter[Compiled] = Counter()
+        """Forwards wait for their backward. One that its own graph has overtaken many times will have none: its results are just kept."""
+        overtaken: Counter[Graph] = Counter()
         for call in reversed(self._calls):
             if call.had_backward:
                 overtaken[call.graph] += 1
@@ -94,7 +110,7 @@ class Steps:
 
     # --- forwards
 
-    def begin(self, graph: Compiled, arguments: Sequence[Any]) -> Call:
+    def begin(self, graph: Graph, arguments: Sequence[Any]) -> Call:
         if self._calls and not self.has_others:
             self._end()
         if self._refused is not None:
@@ -107,7 +123,7 @@ class Steps:
         self._arguments = arguments if self._recorder is not None else ()
         return call
 
-    def _variant(self, graph: Compiled) -> Callable[..., Any]:
+    def _variant(self, graph: Graph) -> Callable[..., Any]:
         position = len(self._calls)
         for found in reversed(self._plans):
             graphs = [g() for g in found.graphs[: position + 1]]
@@ -136,7 +152,7 @@ class Steps:
         node.register_prehook(begins)
 
     @contextlib.contextmanager
-    def forward(self, graph: Compiled, arguments: list[Any]) -> Iterator[list[Any]]:
+    def forward(self, graph: Graph, arguments: list[Any]) -> Iterator[list[Any]]:
         recorder = self._recorder
         if recorder is None or self.current is None or self.current.graph is not graph:
             yield []
@@ -196,24 +212,69 @@ class Steps:
         baseline = step.in_order().figures.peak_bytes + step.reserved_bytes
         wanted = self.options.parsed
         asked = wanted.bytes if wanted.share is None else int(wanted.share * baseline)
-        budget = "min" if asked is None else max(0, asked - step.reserved_bytes)
-        whole = self._planned(step, budget, baseline)
-        schedules = step.divide(whole.schedule)
-        seconds = time.perf_counter() - start
-        for graph, schedule in zip(graphs, schedules):
-            graph.scheduled(schedule)
+        planning = 0.0
+        found_peaks: list[int] = []
+        while True:
+            budget = "min" if asked is None or len(found_peaks) == MOST_REPLANS else max(0, asked - step.reserved_bytes)
+            whole = self._planned(step, budget, baseline)
+            schedules = step.divide(whole.schedule)
+            planning += time.perf_counter() - start
+            with agreement.failing_together(self._compares_code):
+                for graph, schedule in zip(graphs, schedules):
+                    graph.scheduled(schedule)
+            start = time.perf_counter()
+            excess = self._excess(step, graphs, schedules)
+            peak = step.peak_with(excess, schedules)
+            if not self._is_above(peak, asked):
+                break
+            found_peaks.append(peak)
+            if len(found_peaks) > MOST_REPLANS:
+                self._refuse_code(found_peaks)
+                break
+            step = StepProblem(record, step.parts, [max(pair) for pair in zip(step.excess, excess)])
         self._plans.append(StepPlan(tuple(weakref.ref(g) for g in graphs), tuple(schedules)))
         reports.add_step(
             reports.StepReport(
                 parts=tuple(g.report_of(s) for g, s in zip(graphs, schedules)),
                 budget_bytes=asked,
                 baseline_peak_bytes=baseline,
-                planned_peak_bytes=whole.figures.peak_bytes + step.reserved_bytes,
+                planned_peak_bytes=step.peak_with((), schedules),
                 added_cost=whole.figures.recompute_overhead,
                 recomputed=whole.figures.recomputed,
-                plan_seconds=seconds,
+                plan_seconds=planning,
+                inductor_peak_bytes=peak if self.options.kernels == "inductor" else None,
             )
         )
+
+    def _excess(self, step: StepProblem, graphs: Sequence[Graph], schedules: Sequence[Schedule]) -> list[int]:
+        """Of each segment, how much more than planned the code takes that inductor has made of it: on any rank that has this plan."""
+        of_calls = [g.excess_of(s) for g, s in zip(graphs, schedules)]
+        excess = [of_calls[s.call][0 if s.is_forward else 1] for s in step.record.segments]
+        return agreement.largest(excess) if self._compares_code else excess
+
+    def _is_above(self, peak: int, asked: int | None) -> bool:
+        """What is around the graphs may differ between ranks: where one is above the budget, all plan again."""
+        above = 0 if asked is None else max(0, peak - asked)
+        if self._compares_code:
+            (above,) = agreement.largest([above])
+        return above > 0
+
+    @property
+    def _compares_code(self) -> bool:
+        return self.options.sync and self.options.kernels == "inductor"
+
+    def _refuse_code(self, found_peaks: Sequence[int]) -> None:
+        """None of the plans is within the budget once inductor has made code of it."""
+        least = min(found_peaks)
+        why = (
+            f"a budget of {self.options.budget} cannot be met: with what inductor makes of {len(found_peaks)} plans of the step the least "
+            f"peak is {least} bytes ({least / reports.MIB:.1f} MiB)"
+        )
+        if not self.options.strict:
+            warnings.warn(f"{why}; the last one is taken", stacklevel=2)
+            return
+        self._refused = CannotBeMet(f"""{why}; ask for that or more, or for options={{"budget": "min"}}, or for "kernels": "aot_eager\"""")
+        raise self._refused
 
     def _planned(self, step: StepProblem, budget: int | str, baseline: int) -> Plan:
         if not self.options.sync:
@@ -234,10 +295,12 @@ class Steps:
         except CannotBeMet as e:
             if e.plan is None:
                 raise
+            if any(step.excess):  # the plan of which inductor makes the least, as far as is known
+                return step.joined(step.divide(e.plan.schedule))
             least = (e.plan.figures.smallest_peak_bytes or e.plan.figures.peak_bytes) + step.reserved_bytes
             why = (
-                f"a budget of {self.options.budget} cannot be met: the step runs {len(step.parts)} graphs, and the least peak that was found "
-                f"for all of it is {least} bytes ({least / reports.MIB:.1f} MiB), {least / baseline:.1%} of its own"
+                f"a budget of {self.options.budget} cannot be met: the step runs {len(step.parts)} graphs, and the least peak that was "
+                f"found for all of it is {least} bytes ({least / reports.MIB:.1f} MiB), {least / baseline:.1%} of its own"
             )
             if not self.options.strict:
                 warnings.warn(f"{why}; that is taken", stacklevel=2)
