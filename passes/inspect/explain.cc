@@ -3,6 +3,7 @@
 
 #include "passes/checkpoint/bottleneck_choice.h"
 #include "passes/checkpoint/bottlenecks.h"
+#include "passes/plan/overwrites.h"
 #include "passes/rewrite/original.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"

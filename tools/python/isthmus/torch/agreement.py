@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 from torch import distributed
@@ -45,12 +45,6 @@ def agreed_schedule(digest: str, budget: Any, planned: Callable[[], Schedule]) -
         return _from_rank_0(planned)
 
 
-def largest(mine: Sequence[int]) -> list[int]:
-    """Of each of these figures, the largest that a rank has. All ranks call this, and go on alike."""
-    with hooks.outside_of_tracing():
-        return [max(figures) for figures in zip(*(theirs["figures"] for theirs in _gathered({"figures": list(mine)})), strict=True)]
-
-
 @contextlib.contextmanager
 def failing_together(in_sync: bool) -> Iterator[None]:
     """What fails in the block, before this rank comes to where all agree, is told to the others, which would wait for it there."""
@@ -58,14 +52,9 @@ def failing_together(in_sync: bool) -> Iterator[None]:
         yield
     except Exception as e:
         if in_sync and _has_group():
-            tell_failure(e)
+            with hooks.outside_of_tracing():
+                distributed.all_gather_object([None] * distributed.get_world_size(), {_FAILED: f"{type(e).__name__}: {e}"})
         raise
-
-
-def tell_failure(error: Exception) -> None:
-    """To the ranks that wait for this one to agree with them."""
-    with hooks.outside_of_tracing():
-        distributed.all_gather_object([None] * distributed.get_world_size(), {_FAILED: f"{type(error).__name__}: {error}"})
 
 
 def digest_of(problem: Problem) -> str:

@@ -69,12 +69,6 @@ class Replanned(Protocol):
 
     def uuid(self) -> str: ...
 
-    def failed(self, error: Exception) -> None:
-        """The compilation ends with this."""
-
-    def agreed_excess(self) -> int:
-        """By how much the code is above what it may take, here or with whom the partitioner shares its plans."""
-
     def plan_for_less(self, excess_bytes: int) -> None:
         """The code would take so much more than it may. The partitioner is called again, unless this raises."""
 
@@ -91,12 +85,9 @@ def within_limits(partitioner: Replanned, compile: Callable[[dict[str, Any]], An
                 made = compile({"_pre_fusion_custom_pass": Watch(partitioner)})
         except AboveBudget:
             made = None
-        except Exception as error:
-            partitioner.failed(error)
-            raise
         if partitioner.limits is None:  # no backward, and so no plan
             return made
-        excess = partitioner.agreed_excess()
+        excess = partitioner.limits.excess_bytes
         if not excess:
             partitioner.limits.most_bytes = None  # a backward that is compiled only when it is called has no other plan
             partitioner.compiled()

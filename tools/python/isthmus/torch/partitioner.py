@@ -41,8 +41,8 @@ class Partitioner(hooks.CustomPartitionerFn):
         self.limits: Limits | None = None
         self._excess_bytes = 0  # which the budget is lowered by, as inductor's code took more than was planned
         self._found_peaks: list[int] = []  # of inductor's code, where they were above the budget
-        self._is_bounded = True
-        self._is_awaited = False  # ranks have agreed on a plan, and compare next what has become of it
+        # Ranks in sync keep the plan that they agreed on: what inductor makes of it may differ between them.
+        self._is_bounded = not self.options.sync
         self._reported: reports.GraphReport | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -99,23 +99,7 @@ class Partitioner(hooks.CustomPartitionerFn):
         """The plan, and how many of its steps are the forward's, where that is not for the modules to say."""
         if not self.options.sync:
             return self._plan(joint), None
-        found = agreement.agreed(joint.problem, self.options.budget, lambda: self._plan(joint))
-        self._is_awaited = True
-        return found, None
-
-    def failed(self, error: Exception) -> None:
-        if self._is_awaited and self._is_bounded:
-            agreement.tell_failure(error)
-
-    def agreed_excess(self) -> int:
-        """By how much inductor's code is above the budget: ranks in sync all have the largest of their figures, and plan again together."""
-        assert self.limits is not None
-        mine = self.limits.excess_bytes
-        if not (self.options.sync and self._is_bounded):
-            return mine
-        self._is_awaited = False
-        (excess,) = agreement.largest([mine])
-        return excess
+        return agreement.agreed(joint.problem, self.options.budget, lambda: self._plan(joint)), None
 
     def plan_for_less(self, excess_bytes: int) -> None:
         """Inductor's code takes more than the budget."""

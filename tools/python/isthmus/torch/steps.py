@@ -219,9 +219,8 @@ class Steps:
             whole = self._planned(step, budget, baseline)
             schedules = step.divide(whole.schedule)
             planning += time.perf_counter() - start
-            with agreement.failing_together(self._compares_code):
-                for graph, schedule in zip(graphs, schedules):
-                    graph.scheduled(schedule)
+            for graph, schedule in zip(graphs, schedules):
+                graph.scheduled(schedule)
             start = time.perf_counter()
             excess = self._excess(step, graphs, schedules)
             peak = step.peak_with(excess, schedules)
@@ -247,21 +246,14 @@ class Steps:
         )
 
     def _excess(self, step: StepProblem, graphs: Sequence[Graph], schedules: Sequence[Schedule]) -> list[int]:
-        """Of each segment, how much more than planned the code takes that inductor has made of it: on any rank that has this plan."""
+        """Of each segment, how much more than planned the code takes that inductor has made of it."""
         of_calls = [g.excess_of(s) for g, s in zip(graphs, schedules)]
         excess = [of_calls[s.call][0 if s.is_forward else 1] for s in step.record.segments]
-        return agreement.largest(excess) if self._compares_code else excess
+        return excess
 
     def _is_above(self, peak: int, asked: int | None) -> bool:
-        """What is around the graphs may differ between ranks: where one is above the budget, all plan again."""
-        above = 0 if asked is None else max(0, peak - asked)
-        if self._compares_code:
-            (above,) = agreement.largest([above])
-        return above > 0
-
-    @property
-    def _compares_code(self) -> bool:
-        return self.options.sync and self.options.kernels == "inductor"
+        """Ranks in sync keep the plan that they agreed on: what inductor makes of it may differ between them."""
+        return asked is not None and peak > asked and not self.options.sync
 
     def _refuse_code(self, found_peaks: Sequence[int]) -> None:
         """None of the plans is within the budget once inductor has made code of it."""
