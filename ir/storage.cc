@@ -20,7 +20,8 @@ class Overwrites {
 public:
   Overwrites(const Graph &g, llvm::ArrayRef<ValueId> roots)
       : g_(g), roots_(roots), isRead_(unsigned(g.numValues())), isOutput_(isRead_),
-        isTaken_(isRead_), nextOf_(g.numValues()), lastReader_(g.numValues()) {}
+        isTaken_(isRead_), isOfGradients_(isRead_), nextOf_(g.numValues()),
+        lastReader_(g.numValues()) {}
 
   std::vector<Overwrite> find() {
     for (size_t i = 0; i < g_.outputs().size(); ++i)
@@ -36,12 +37,27 @@ public:
         lastReader_[roots_[v.index].index] = NodeId(i);
       }
     for (uint32_t i = 0; i < g_.numNodes(); ++i)
-      if (g_.node(NodeId(i)).phase == Phase::Update)
+      if (noteGradients(NodeId(i)) && g_.node(NodeId(i)).phase == Phase::Update)
         findOf(NodeId(i));
     return std::move(found_);
   }
 
 private:
+  // Whether the node is of the backward phase, or reads what such nodes make. A clone is what its
+  // origin is, and what brings a value back is what that is: a plan changes nothing here.
+  bool noteGradients(NodeId id) {
+    const Node &n = g_.node(id);
+    const ValueId standsFor = n.isClone() ? g_.node(n.from.origin).firstResult : n.from.restores;
+    const bool isOf = standsFor
+                          ? isOfGradients_.test(standsFor.index)
+                          : n.phase == Phase::Backward || llvm::any_of(n.operands, [&](ValueId v) {
+                              return isOfGradients_.test(v.index);
+                            });
+    for (uint32_t r = 0; isOf && r < n.numResults; ++r)
+      isOfGradients_.set(n.result(r).index);
+    return isOf;
+  }
+
   void findOf(NodeId id) {
     const Node &n = g_.node(id);
     for (uint32_t r = 0; r < n.numResults; ++r)
@@ -68,6 +84,7 @@ private:
   llvm::BitVector isRead_;         // by value
   llvm::BitVector isOutput_;       // by root: it, or a view of it
   llvm::BitVector isTaken_;        // by value: overwritten, or overwrites something
+  llvm::BitVector isOfGradients_;  // by value
   std::vector<ValueId> nextOf_;    // by value: the input of which it is the next value
   std::vector<NodeId> lastReader_; // by root
   std::vector<Overwrite> found_;

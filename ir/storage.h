@@ -6,8 +6,10 @@
 namespace isthmus {
 
 // The next value of a graph input, made by a node of the update phase whose row lets it write over
-// the input: it may lie in the input's bytes, where nothing reads the input afterwards. So an
-// optimizer updates parameters in their places (XLA calls that donated buffers).
+// the input and that is given gradients: it may lie in the input's bytes, where nothing reads the
+// input afterwards. So an optimizer updates parameters in their places (XLA calls that donated
+// buffers). What is made of the forward part alone, such as a running average, is left out: its
+// input may be read again where a forward node is recomputed.
 struct Overwrite {
   NodeId node;
   uint32_t result = 0, operand = 0; // of the node; the operand is the input itself

@@ -47,15 +47,22 @@ std::string whyWrong(const Problem &p, const Op &op, std::vector<char> &isTaken)
 } // namespace
 
 std::optional<Fault> faultOfOverwrites(const Problem &p) {
-  std::vector<char> isTaken(p.ops.size(), 0);
+  std::vector<char> isTaken(p.ops.size(), 0); // it, or what it is a view of
   for (OpIndex i = 0; i < p.ops.size(); ++i)
     if (std::string why = whyWrong(p, p.ops[i], isTaken); !why.empty())
       return Fault{i, why};
   const std::vector<std::vector<OpIndex>> overwriters = overwritersOfReads(p);
-  for (OpIndex i = 0; i < overwriters.size(); ++i)
+  for (OpIndex i = 0; i < overwriters.size(); ++i) {
+    const Op &op = p.ops[i];
     for (OpIndex by : overwriters[i])
-      if (by < i && !p.ops[i].isAlternative)
+      if (by < i && !op.isAlternative)
         return Fault{i, "it reads what '" + p.ops[by].name + "' has overwritten"};
+    for (uint32_t k = 0; op.isView() && k < op.inputs.size(); ++k)
+      if (k != op.viewOf && isTaken[op.inputs[k].op])
+        return Fault{i, "it is a view of something else, and reads what is overwritten"};
+    if (op.isView())
+      isTaken[i] = isTaken[op.inputs[op.viewOf].op];
+  }
   for (const Read &r : p.outputs)
     if (isTaken[r.op])
       return Fault{r.op, "it is an output, and is overwritten"};

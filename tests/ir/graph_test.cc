@@ -34,9 +34,10 @@ TEST(Storage, AViewLiesWhereItsOperandDoes) {
 }
 
 TEST(Storage, AnUpdateLiesInTheInputThatNobodyReadsAfterIt) {
-  const std::string inputs = "  input %g : f32[4]\n"
+  const std::string inputs = "  input %x : f32[4]\n"
                              "  input %rate : f64[]\n"
-                             "  param %w : f32[4] = fill {value = 1.0}\n",
+                             "  param %w : f32[4] = fill {value = 1.0}\n"
+                             "  %g = neg(%x) : f32[4] backward\n",
                     update = "  %now = sgd(%w, %g, %rate) : f32[4] update\n",
                     reader = "  %v = reshape(%w) {dims = [2, 2]}\n  %d = exp(%v)\n",
                     outputs = "  output %d\n  output %now next(%w)\n";
@@ -53,6 +54,12 @@ TEST(Storage, AnUpdateLiesInTheInputThatNobodyReadsAfterIt) {
       rootOf(parsed(inputs + reader + update + "  %e = exp(%now)\n  output %e\n" + outputs), "now"),
       "now");
   EXPECT_EQ(rootOf(parsed(inputs + reader + update + "  output %d\n  output %now\n"), "now"),
+            "now");
+  // A running average: what it is made of may be recomputed after it.
+  EXPECT_EQ(rootOf(parsed("  input %x : f32[4]\n  state %m : f32[4] = fill {value = 0.0}\n"
+                          "  %now = running_average(%m, %x) : f32[4] update\n"
+                          "  output %now next(%m)\n"),
+                   "now"),
             "now");
 }
 

@@ -62,16 +62,23 @@ inline Problem randomProblem(Rng &rng, size_t most = 20, bool plainViews = false
 // Updates of what is pinned, in its place, after all that reads it.
 inline void addOverwrites(Problem &p, Rng &rng) {
   const size_t numOps = p.ops.size();
+  for (Op &op : p.ops) // a view reads nothing that is overwritten but what it is a view of
+    if (op.isView()) {
+      op.inputs = {op.inputs[op.viewOf]};
+      op.viewOf = 0;
+    }
   for (OpIndex pinned = 0; pinned < numOps && p.ops[pinned].isPinned; ++pinned) {
-    if (below(rng, 3) == 0)
+    OpIndex read = OpIndex(numOps - 1 - below(rng, std::min<size_t>(numOps - 2, 8)));
+    while (p.ops[read].isView())
+      --read;
+    if (below(rng, 3) == 0 || p.ops[read].isPinned)
       continue;
     Op op;
     op.name = "update" + std::to_string(p.ops.size());
     op.phase = OpPhase::Update;
     op.cost = double(below(rng, 4));
     op.recomputable = false;
-    op.inputs = {{OpIndex(numOps - 1 - below(rng, std::min<size_t>(numOps - 2, 8))), 0},
-                 {pinned, 0}};
+    op.inputs = {{read, 0}, {pinned, 0}};
     op.outputBytes = {0};
     op.overwrites = {1};
     p.outputs.push_back({OpIndex(p.ops.size()), 0});
