@@ -9,7 +9,6 @@ for as long as was seen; what those ops need while they run is not known.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -18,7 +17,7 @@ from torch import fx
 from ..errors import CannotBeMet
 from ..planning import Plan
 from ..problem import Problem
-from . import agreement, hooks
+from . import hooks
 from .joint import Joint, Read
 from .recording import Record, Value
 
@@ -221,13 +220,6 @@ class StepProblem:
         error = CannotBeMet("the plan of the whole step could not be divided between its graphs within the budget")
         error.plan = whole
         raise error
-
-    def digest(self) -> str:
-        """Equal where ranks run the same graphs in the same order; what is around them may differ."""
-        made = hashlib.sha256(repr(self.record.segments).encode())
-        for part in self.parts:
-            made.update(agreement.digest_of(part.problem).encode())
-        return made.hexdigest()
 
     def divide(self, schedule: Sequence[int]) -> list[Schedule]:
         forward: list[list[int]] = [[] for _ in self.parts]

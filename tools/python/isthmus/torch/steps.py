@@ -19,7 +19,7 @@ from typing import Any, Protocol
 from ..errors import CannotBeMet
 from ..planning import Plan, plan
 from ..problem import Problem
-from . import agreement, hooks, reports
+from . import hooks, reports
 from .inductor import MOST_REPLANS
 from .options import Options
 from .recording import Record, Recorder
@@ -116,7 +116,8 @@ class Steps:
         if self._refused is not None:
             raise self._refused
         run = self._variant(graph)
-        if not self._calls and not self._compiles and (self._varies or not self._settled):
+        # Ranks in sync would have to agree when a step is over: there each graph has the budget to itself.
+        if not self._calls and not self._compiles and not self.options.sync and (self._varies or not self._settled):
             self._recorder = Recorder()
         call = Call(graph, len(self._calls), run)
         self._calls.append(call)
@@ -129,7 +130,7 @@ class Steps:
             graphs = [g() for g in found.graphs[: position + 1]]
             if len(graphs) > position and graphs[position] is graph and all(c.graph is g for c, g in zip(self._calls, graphs)):
                 return graph.scheduled(found.schedules[position])
-        return graph.least() if self.has_bytes and self.has_others else graph.first
+        return graph.least() if self.has_bytes and self.has_others and not self.options.sync else graph.first
 
     @contextlib.contextmanager
     def running(self, call: Call) -> Iterator[None]:
@@ -207,8 +208,7 @@ class Steps:
     def _make_plan(self, record: Record) -> None:
         start = time.perf_counter()
         graphs: list[Any] = record.graphs
-        with agreement.failing_together(self.options.sync):
-            step = StepProblem(record, [g.part for g in graphs])
+        step = StepProblem(record, [g.part for g in graphs])
         baseline = step.in_order().figures.peak_bytes + step.reserved_bytes
         wanted = self.options.parsed
         asked = wanted.bytes if wanted.share is None else int(wanted.share * baseline)
@@ -224,7 +224,7 @@ class Steps:
             start = time.perf_counter()
             excess = self._excess(step, graphs, schedules)
             peak = step.peak_with(excess, schedules)
-            if not self._is_above(peak, asked):
+            if asked is None or peak <= asked:
                 break
             found_peaks.append(peak)
             if len(found_peaks) > MOST_REPLANS:
@@ -251,10 +251,6 @@ class Steps:
         excess = [of_calls[s.call][0 if s.is_forward else 1] for s in step.record.segments]
         return excess
 
-    def _is_above(self, peak: int, asked: int | None) -> bool:
-        """Ranks in sync keep the plan that they agreed on: what inductor makes of it may differ between them."""
-        return asked is not None and peak > asked and not self.options.sync
-
     def _refuse_code(self, found_peaks: Sequence[int]) -> None:
         """None of the plans is within the budget once inductor has made code of it."""
         least = min(found_peaks)
@@ -269,16 +265,6 @@ class Steps:
         raise self._refused
 
     def _planned(self, step: StepProblem, budget: int | str, baseline: int) -> Plan:
-        if not self.options.sync:
-            return self._planned_here(step, budget, baseline)
-        # What is around the graphs may differ between ranks, and so the problems.
-        return step.joined(
-            agreement.agreed_schedule(
-                step.digest(), self.options.budget, lambda: step.divide(self._planned_here(step, budget, baseline).schedule)
-            )
-        )
-
-    def _planned_here(self, step: StepProblem, budget: int | str, baseline: int) -> Plan:
         def make(problem: Problem, wanted: int | str) -> Plan:
             return plan(problem, wanted, effort=self.options.effort, seed=self.options.seed)
 
