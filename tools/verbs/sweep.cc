@@ -3,6 +3,7 @@
 #include "tools/cli/console.h"
 #include "tools/cli/devices.h"
 #include "tools/cli/exit.h"
+#include "tools/cli/optimizer_flags.h"
 #include "tools/cli/zoo_options.h"
 #include "tools/sweep/fit.h"
 #include "tools/sweep/picture.h"
@@ -24,7 +25,8 @@ struct Options {
   ZooOptions zoo;
   PlanFlags plan;
   std::optional<std::string> budgets, batch, depth; // as typed; empty where no value stands behind
-  std::string policies, fit, optimizer, device = "cpu";
+  OptimizerFlags optimizer;
+  std::string policies, fit, device = "cpu";
   std::vector<std::string> outputs;
   bool runs = false;
   std::optional<int> steps;
@@ -114,19 +116,6 @@ llvm::Error checkTogether(const Options &o) {
     return usageError("--fit is a limit on parameters, inputs and arena together, as "
                       "--memory-limit is; give one of them");
   return llvm::Error::success();
-}
-
-llvm::Expected<std::optional<OptimizerOptions>> optimizerOf(const Options &o) {
-  if (o.optimizer.empty())
-    return std::nullopt;
-  OptimizerOptions options;
-  auto kind = parseOptimizer(o.optimizer);
-  if (!kind)
-    return usageError("--optimizer expects one of {0}, got '{1}'{2}",
-                      llvm::join(optimizerNames(), ", "), o.optimizer,
-                      didYouMean(o.optimizer, optimizerNames()));
-  options.kind = *kind;
-  return options;
 }
 
 llvm::Error checkOutputs(const Options &o, CommandPaths &paths) {
@@ -245,16 +234,18 @@ llvm::Error sweep(const Options &o) {
   auto spec = specOf(o);
   if (!spec)
     return spec.takeError();
-  auto optimizer = optimizerOf(o);
-  if (!optimizer)
-    return optimizer.takeError();
+  if (llvm::Error e = checkOptimizer(o.optimizer))
+    return e;
+  std::optional<OptimizerOptions> optimizer;
+  if (!o.optimizer.optimizer.empty())
+    optimizer = optimizerOf(o.optimizer);
   CommandPaths paths;
   if (llvm::Error e = checkOutputs(o, paths))
     return e;
   auto device = openDevice(o.device, deviceOptions(o.model, o.plan));
   if (!device)
     return device.takeError();
-  auto subject = SweepSubject::open(o.model, o.zoo, std::move(*optimizer), paths);
+  auto subject = SweepSubject::open(o.model, o.zoo, std::move(optimizer), paths);
   if (!subject)
     return subject.takeError();
   SweepTable table = tableFor(o, *spec, **device), proofs;
@@ -316,9 +307,9 @@ VerbBody setUp(CLI::App &app) {
       "- for an .isth on standard input");
   addAxisOptions(app, *o);
   addPlanFlags(app, o->plan);
-  app.add_option("--optimizer", o->optimizer,
-                 "sgd, adam or adamw: the step updates its parameters, and a gradient lives until "
-                 "it is used; default: gradients are results of the step");
+  addOptimizerFlags(app, o->optimizer,
+                    "sgd, adam or adamw: the step updates its parameters, and a gradient lives "
+                    "until it is used; default: gradients are results of the step");
   app.add_option("--device", o->device,
                  "the device that sizes and workspaces are meant for, and that --run runs on")
       ->capture_default_str();
