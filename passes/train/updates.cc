@@ -1,9 +1,9 @@
 #include "passes/train/updates.h"
 
 #include "ir/builder.h"
-#include "ir/storage.h"
 #include "passes/rebuild.h"
 #include "passes/simplify/dce.h"
+#include "passes/simplify/late_updates.h"
 #include "llvm/ADT/STLExtras.h"
 
 namespace isthmus {
@@ -14,8 +14,13 @@ constexpr llvm::StringRef kNames[] = {"sgd", "adam", "adamw"};
 // A parameter and its gradient, values of the graph that is given.
 struct Learned {
   ValueId param, gradient;
-  uint32_t place = 0; // the update may come before the node of this index
+  uint32_t place; // the gradient is there before the node of this index
 };
+
+uint32_t placeBehind(const Graph &g, ValueId v) {
+  const NodeId def = g.value(v).def;
+  return def ? def.index + 1 : 0;
+}
 
 std::vector<Learned> learnedBy(const Graph &g) {
   std::vector<Learned> out;
@@ -24,22 +29,9 @@ std::vector<Learned> learnedBy(const Graph &g) {
     if (role.kind != OutputKind::Gradient || role.order != 1)
       continue;
     if (const Input *of = g.inputOf(role.of); of && of->kind == InputKind::Param)
-      out.push_back({role.of, g.outputs()[i]});
+      out.push_back({role.of, g.outputs()[i], placeBehind(g, g.outputs()[i])});
   }
   return out;
-}
-
-// Behind the gradient, and behind whoever reads the parameter or a view of it.
-void findPlaces(const Graph &g, std::vector<Learned> &learned) {
-  const std::vector<ValueId> roots = storageRoots(g);
-  std::vector<uint32_t> lastRead(g.numValues(), 0); // by root; one more than the node's index
-  for (uint32_t i = 0; i < g.numNodes(); ++i)
-    for (ValueId v : g.node(NodeId(i)).operands)
-      lastRead[roots[v.index].index] = i + 1;
-  for (Learned &l : learned) {
-    NodeId def = g.value(l.gradient).def;
-    l.place = std::max(def ? def.index + 1 : 0, lastRead[l.param.index]);
-  }
 }
 
 // The row of the op table that moves a parameter, with what stays the same from step to step.
@@ -72,7 +64,6 @@ public:
   llvm::Expected<UpdatedGraph> run() {
     if (llvm::Error e = check())
       return e;
-    findPlaces(g_, learned_);
     llvm::stable_sort(learned_,
                       [](const Learned &a, const Learned &b) { return a.place < b.place; });
     r_.copyInputs();
@@ -209,7 +200,7 @@ private:
       g.addOutput(next.now, {OutputKind::NextState, next.of});
     out_.rate = rate_;
     out_.parameters = learned_.size();
-    out_.graph = withoutDeadNodes(g); // which leaves inputs as they are
+    out_.graph = withLateUpdates(withoutDeadNodes(g)); // which leave inputs as they are
   }
 
   // A value of the new graph that is the next one of an input.

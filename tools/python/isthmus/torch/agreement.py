@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from typing import Any
 
 from torch import distributed
 
@@ -16,7 +16,6 @@ from ..problem import Problem
 from . import hooks
 
 _FAILED = "failed"
-Schedule = TypeVar("Schedule")
 
 
 def agreed(problem: Problem, budget: Any, planned: Callable[[], Plan]) -> Plan:
@@ -30,19 +29,14 @@ def agreed(problem: Problem, budget: Any, planned: Callable[[], Plan]) -> Plan:
         made.append(planned())
         return list(made[0].schedule)
 
-    found = agreed_schedule(digest_of(problem), budget, schedule)
-    return made[0] if made else Plan.from_schedule(problem, found)
-
-
-def agreed_schedule(digest: str, budget: Any, planned: Callable[[], Schedule]) -> Schedule:
-    """What `planned` gives on rank 0. digest: of what it is a schedule of, which must be the same on all ranks."""
     if not _has_group():
         raise BadInput(
             "sync=True makes ranks of torch.distributed agree, and there is no process group: call init_process_group, or leave it out"
         )
     with hooks.outside_of_tracing():
-        _compare({"graph": digest, "budget": repr(budget)})
-        return _from_rank_0(planned)
+        _compare({"graph": digest_of(problem), "budget": repr(budget)})
+        found = _from_rank_0(schedule)
+    return made[0] if made else Plan.from_schedule(problem, found)
 
 
 @contextlib.contextmanager
@@ -95,7 +89,7 @@ def _compare(mine: dict[str, str]) -> None:
             )
 
 
-def _from_rank_0(planned: Callable[[], Schedule]) -> Schedule:
+def _from_rank_0(planned: Callable[[], list[int]]) -> list[int]:
     if distributed.get_rank() == 0:
         try:
             schedule = planned()
