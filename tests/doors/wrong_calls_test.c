@@ -230,6 +230,7 @@ static void testWrongArrays(void) {
     a.view_of = views;
     a.num_outputs = 1;
     a.output_op = last;
+    a.alignment = 64;
     EXPECT(isthmus_problem_from_arrays(&a, &problem, NULL) == ISTHMUS_OK);
     isthmus_problem_free(problem);
     problem = NULL;
