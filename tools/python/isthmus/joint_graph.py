@@ -35,14 +35,19 @@ class _Writer:
 
     def __init__(self, problem: Content) -> None:
         self._problem = problem
+        self._wanted = set(problem.outputs)
         self._nodes: list[dict[str, Any]] = []
         self._node_of: list[int] = []  # by op
         self._view_of_output: dict[tuple[int, int], int] = {}  # nodes
 
     def run(self) -> str:
         problem = self._problem
-        for op in problem.ops:
+        for number, op in enumerate(problem.ops):
             self._add(op)
+            # Views that are outputs of the problem stand by their op: those of the forward come before the backward.
+            for output in range(self._width(number)):
+                if (number, output) in self._wanted and not self._is_whole(number):
+                    self._single(number, output)
         content = {
             "format": "joint-graph/2",
             "name": problem.name,
@@ -146,12 +151,12 @@ class _Writer:
 
     # Ids for reads of the problem itself.
     def _whole(self, reads: tuple[tuple[int, int], ...]) -> list[int]:
-        wanted = set(reads)
-        ids: dict[int, None] = {}
-        for op, output in reads:
-            whole = all((op, k) in wanted for k in range(self._width(op)))
-            ids[self._resolved(_Node(op) if whole else self._single(op, output))] = None
-        return list(ids)
+        ids = (self._resolved(_Node(op) if self._is_whole(op) else self._single(op, output)) for op, output in reads)
+        return list(dict.fromkeys(ids))
+
+    # All outputs of the op are outputs of the problem.
+    def _is_whole(self, op: int) -> bool:
+        return all((op, k) in self._wanted for k in range(self._width(op)))
 
     def _resolved(self, reference: Any) -> Any:
         if isinstance(reference, list):
