@@ -403,6 +403,22 @@ class Answers(unittest.TestCase):
             with self.assertRaisesRegex(isthmus.BadInput, "expected costs"):
                 isthmus.torch.Partitioner("50%", costs=path)
 
+    def test_planning_makes_no_code(self):
+        """Of graphs that are planned, cut and thrown away; that of the modules is made by who runs them."""
+        call = isthmus.torch.Partitioner.__call__
+        planned = []
+
+        def without_code(partitioner, *args, **options):
+            with mock.patch.object(torch.fx.Graph, "python_code", side_effect=AssertionError("code is made")):
+                planned.append(call(partitioner, *args, **options))
+            return planned[-1]
+
+        torch.manual_seed(0)
+        model, loss_of = vector_task(CustomFunction())
+        with mock.patch.object(isthmus.torch.Partitioner, "__call__", without_code):
+            with_isthmus("70%")(lambda: loss_of(model))().backward()
+        self.assertEqual(len(planned), 1)
+
     def test_graphs_that_stock_inductor_compiles_are_each_reported(self):
         torch.manual_seed(0)
         model, x = CustomFunction(), torch.randn(32, 64)
