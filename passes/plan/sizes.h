@@ -26,12 +26,17 @@ public:
   // False as soon as all ops until now need more than kMostBytes.
   bool allows(const Op &op) {
     for (int64_t bytes : op.outputBytes)
-      storages_ = saturatingSum(storages_, p_.rounded(bytes));
-    workspace_ = std::max(workspace_, p_.rounded(op.workspace));
+      storages_ = saturatingSum(storages_, rounded(bytes));
+    workspace_ = std::max(workspace_, rounded(op.workspace));
     return saturatingSum(storages_, workspace_) <= kMostBytes;
   }
 
 private:
+  // What is too much already is too much to be rounded up.
+  int64_t rounded(int64_t bytes) const {
+    return bytes > kMostBytes ? INT64_MAX : p_.rounded(bytes);
+  }
+
   const Problem &p_;
   int64_t storages_ = 0, workspace_ = 0;
 };

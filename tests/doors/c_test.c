@@ -1,34 +1,11 @@
 /* The C library as a C program meets it. */
 
+#define LIBRARY isthmus
+
+#include "tests/doors/expect.h"
 #include "tools/c/isthmus.h"
 #include <math.h>
 #include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-static int failures = 0;
-
-#define EXPECT(condition)                                                                          \
-  do {                                                                                             \
-    if (!(condition)) {                                                                            \
-      printf("%s:%d: expected %s\n", __FILE__, __LINE__, #condition);                              \
-      ++failures;                                                                                  \
-    }                                                                                              \
-  } while (0)
-
-/* The call, which hands on `&error`, fails so and says so. */
-#define EXPECT_ERROR(call, want, part)                                                             \
-  do {                                                                                             \
-    isthmus_error *error = NULL;                                                                   \
-    const isthmus_status got = (call);                                                             \
-    if (got != (want) || !strstr(isthmus_error_message(error), part)) {                            \
-      printf("%s:%d: expected status %d and '%s', got %d and '%s'\n", __FILE__, __LINE__,          \
-             (int)(want), part, (int)got, isthmus_error_message(error));                           \
-      ++failures;                                                                                  \
-    }                                                                                              \
-    isthmus_error_free(error);                                                                     \
-  } while (0)
 
 /* x -> a -> b -> c, each of 100 bytes, and backward ops d of c and b, e of d and a. */
 enum { kOps = 6 };
@@ -385,7 +362,7 @@ static void testGraph(void) {
   isthmus_graph_free(forward);
 }
 
-int main(void) {
+static void tests(void) {
   EXPECT(isthmus_abi_version() == ISTHMUS_ABI_VERSION);
   EXPECT(strchr(isthmus_version(), '.') != NULL);
   testProblem();
@@ -398,6 +375,6 @@ int main(void) {
   isthmus_plan_free(NULL);
   isthmus_problem_free(NULL);
   isthmus_graph_free(NULL);
-  printf(failures ? "%d failed\n" : "all as expected\n", failures);
-  return failures != 0;
 }
+
+int main(int argc, char **argv) { return runTests(argc, argv, tests); }

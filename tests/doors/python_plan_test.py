@@ -382,6 +382,17 @@ class Problems(unittest.TestCase):
                 self.assertEqual((again.peak_bytes, again.cost), (figures.peak_bytes, figures.cost))
             self.assertEqual(again.baseline_cost, figures.baseline_cost)
 
+    def test_one_of_two_outputs_is_what_the_forward_returns(self):
+        """It is there before the backward begins, in the text too."""
+        problem = isthmus.Problem(order="phases")
+        x = problem.add("x", bytes=64, pinned=True)
+        loss = problem.add("loss", [x], cost=1, bytes=[64, 128])
+        gradient = problem.add("gradient", [(loss, 1)], cost=1, bytes=64, phase="backward")
+        problem.outputs = [(loss, 0), gradient]
+        problem.forward_outputs = [loss]
+        back = isthmus.Problem.from_json(problem.to_json())
+        self.assertEqual(isthmus.plan(back, "min").figures.peak_bytes, isthmus.plan(problem, "min").figures.peak_bytes)
+
     def test_the_text_of_a_file_says_what_the_file_does(self):
         rng = random.Random(5)
         with_optional = 0

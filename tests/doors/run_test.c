@@ -1,31 +1,9 @@
 /* The library that runs graphs as a C program meets it. */
 
+#define LIBRARY isthmus_run
+
+#include "tests/doors/expect.h"
 #include "tools/c/run/isthmus_run.h"
-#include <stdio.h>
-#include <string.h>
-
-static int failures = 0;
-
-#define EXPECT(condition)                                                                          \
-  do {                                                                                             \
-    if (!(condition)) {                                                                            \
-      printf("%s:%d: expected %s\n", __FILE__, __LINE__, #condition);                              \
-      ++failures;                                                                                  \
-    }                                                                                              \
-  } while (0)
-
-/* The call, which hands on `&error`, fails so and says so. */
-#define EXPECT_ERROR(call, want, part)                                                             \
-  do {                                                                                             \
-    isthmus_run_error *error = NULL;                                                               \
-    const isthmus_run_status got = (call);                                                         \
-    if (got != (want) || !strstr(isthmus_run_error_message(error), part)) {                        \
-      printf("%s:%d: expected status %d and '%s', got %d and '%s'\n", __FILE__, __LINE__,          \
-             (int)(want), part, (int)got, isthmus_run_error_message(error));                       \
-      ++failures;                                                                                  \
-    }                                                                                              \
-    isthmus_run_error_free(error);                                                                 \
-  } while (0)
 
 static const char kText[] = "isthmus 2\n"
                             "graph @small {\n"
@@ -130,13 +108,13 @@ static void testOpen(void) {
   EXPECT(!session);
 }
 
-int main(void) {
+static void tests(void) {
   EXPECT(isthmus_run_abi_version() == ISTHMUS_RUN_ABI_VERSION);
   EXPECT(strchr(isthmus_run_version(), '.') != NULL);
   testRun();
   testOpen();
   isthmus_run_close(NULL);
   isthmus_run_error_free(NULL);
-  printf(failures ? "%d failed\n" : "all as expected\n", failures);
-  return failures != 0;
 }
+
+int main(int argc, char **argv) { return runTests(argc, argv, tests); }

@@ -17,6 +17,8 @@ public:
   llvm::Expected<plan::Problem> run() {
     if (llvm::Error e = readTop())
       return e;
+    if (llvm::Error e = checkLists())
+      return e;
     for (size_t i = 0; i < a_.num_ops; ++i)
       if (llvm::Error e = addOp(i))
         return e;
@@ -64,6 +66,17 @@ private:
     return llvm::Error::success();
   }
 
+  // Where no list ends before it begins, none reaches beyond the end of the last one: so all are
+  // checked before any is read.
+  llvm::Error checkLists() {
+    for (const size_t *begin :
+         {a_.output_begin, a_.input_begin, a_.donation_begin, a_.overwrite_begin})
+      for (size_t i = 0; begin && i < a_.num_ops; ++i)
+        if (begin[i] > begin[i + 1])
+          return failed(i, "its lists end before they begin");
+    return llvm::Error::success();
+  }
+
   // --- What an op is by itself; a view is known by viewOf, whose input is read later
 
   llvm::Error addOp(size_t i) {
@@ -83,10 +96,6 @@ private:
     op.phase = static_cast<plan::OpPhase>(phase);
     op.isPinned = flags & ISTHMUS_PINNED;
     op.recomputable = !(flags & ISTHMUS_RUNS_ONCE);
-    if (a_.output_begin[i] > a_.output_begin[i + 1] || a_.input_begin[i] > a_.input_begin[i + 1] ||
-        (a_.donation_begin && a_.donation_begin[i] > a_.donation_begin[i + 1]) ||
-        (a_.overwrite_begin && a_.overwrite_begin[i] > a_.overwrite_begin[i + 1]))
-      return failed(i, "its lists end before they begin");
     if (llvm::Error e = addAlternative(i, op))
       return e;
     return addBytes(i, op);

@@ -14,18 +14,22 @@ import copy
 import functools
 import itertools
 import math
+import os
 import statistics
+import sys
 import time
 import types
 
-import torch
-import torch.nn.functional as F
-from torch import nn
-from torch.utils.checkpoint import checkpoint
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "doors", "torch"))
 
-import isthmus
-import isthmus.torch
+import torch  # noqa: E402
+import torch.nn.functional as F  # noqa: E402
+from torch import nn  # noqa: E402
+from torch.utils.checkpoint import checkpoint  # noqa: E402
 
+import isthmus  # noqa: E402
+import isthmus.torch  # noqa: E402
+from networks import UNet  # noqa: E402
 
 
 class Attention(nn.Module):
@@ -163,28 +167,9 @@ class Level(nn.Module):
         return self.net(x)
 
 
-class UNet(nn.Module):
-    """Four levels of two convolutions each, down and up again."""
-
-    def __init__(self, width):
-        super().__init__()
-        widths = [3, width, 2 * width, 4 * width, 8 * width]
-        self.down = nn.ModuleList([Level(a, b) for a, b in zip(widths, widths[1:])])
-        self.up = nn.ModuleList([Level(3 * w, w) for w in widths[-2:0:-1]])
-        self.head = nn.Conv2d(width, 2, 1)
-
-    def forward(self, x):
-        kept = []
-        for level, down in enumerate(self.down):
-            x = down(F.max_pool2d(x, 2) if level else x)
-            kept.append(x)
-        for up, skip in zip(self.up, kept[-2::-1]):
-            x = up(torch.cat([F.interpolate(x, scale_factor=2), skip], 1))
-        return self.head(x)
-
-
 def unet():
-    model, x, y = UNet(16), torch.randn(2, 3, 128, 128), torch.randint(0, 2, (2, 128, 128))
+    """Four levels of two convolutions each."""
+    model, x, y = UNet(Level, [3, 16, 32, 64, 128]), torch.randn(2, 3, 128, 128), torch.randint(0, 2, (2, 128, 128))
     return model, checkpointed(model, "Level")(lambda m: F.cross_entropy(m(x), y))
 
 

@@ -20,6 +20,7 @@ from torch._inductor.utils import fresh_cache  # noqa: E402
 import isthmus  # noqa: E402
 import isthmus.torch  # noqa: E402
 from isthmus.torch import inductor  # noqa: E402
+from networks import UNet  # noqa: E402
 from training import differences, train, with_isthmus  # noqa: E402
 
 torch.set_num_threads(1)
@@ -27,24 +28,6 @@ torch.set_num_threads(1)
 
 def conv(before, after):
     return nn.Sequential(nn.Conv2d(before, after, 3, padding=1), nn.BatchNorm2d(after), nn.ReLU(inplace=True))
-
-
-class UNet(nn.Module):
-    def __init__(self, width=8):
-        super().__init__()
-        widths = [3, width, 2 * width, 4 * width]
-        self.down = nn.ModuleList([conv(a, b) for a, b in zip(widths, widths[1:])])
-        self.up = nn.ModuleList([conv(6 * width, 2 * width), conv(3 * width, width)])
-        self.head = nn.Conv2d(width, 2, 1)
-
-    def forward(self, x):
-        kept = []
-        for level, down in enumerate(self.down):
-            x = down(F.max_pool2d(x, 2) if level else x)
-            kept.append(x)
-        for up, skip in zip(self.up, kept[-2::-1]):
-            x = up(torch.cat([F.interpolate(x, scale_factor=2), skip], 1))
-        return self.head(x)
 
 
 class DenseNet(nn.Module):
@@ -169,7 +152,7 @@ def vector_task(model):
 
 def segmentation_task():
     x, y = torch.randn(2, 3, 32, 32), torch.randint(0, 2, (2, 32, 32))
-    return UNet(), lambda m: F.cross_entropy(m(x), y)
+    return UNet(conv, [3, 8, 16, 32]), lambda m: F.cross_entropy(m(x), y)
 
 
 class Models(unittest.TestCase):
@@ -419,6 +402,22 @@ class Answers(unittest.TestCase):
                 file.write("{}")
             with self.assertRaisesRegex(isthmus.BadInput, "expected costs"):
                 isthmus.torch.Partitioner("50%", costs=path)
+
+    def test_planning_makes_no_code(self):
+        """Of graphs that are planned, cut and thrown away; that of the modules is made by who runs them."""
+        call = isthmus.torch.Partitioner.__call__
+        planned = []
+
+        def without_code(partitioner, *args, **options):
+            with mock.patch.object(torch.fx.Graph, "python_code", side_effect=AssertionError("code is made")):
+                planned.append(call(partitioner, *args, **options))
+            return planned[-1]
+
+        torch.manual_seed(0)
+        model, loss_of = vector_task(CustomFunction())
+        with mock.patch.object(isthmus.torch.Partitioner, "__call__", without_code):
+            with_isthmus("70%")(lambda: loss_of(model))().backward()
+        self.assertEqual(len(planned), 1)
 
     def test_graphs_that_stock_inductor_compiles_are_each_reported(self):
         torch.manual_seed(0)

@@ -6,7 +6,7 @@ import json
 from typing import Any, NamedTuple
 
 from . import _library
-from .problem import PHASES, Op, Problem
+from .op import PHASES, Content, Op, width
 
 # Kinds of ops as (kind, direction).
 _KINDS = {
@@ -17,11 +17,11 @@ _KINDS = {
 }
 
 
-def to_json(problem: Problem) -> str:
+def to_json(problem: Content) -> str:
     return _Writer(problem).run()
 
 
-def from_json(text: str | bytes) -> Problem:
+def from_json(text: str | bytes) -> Content:
     if isinstance(text, str):
         text = text.encode("utf-8", "surrogatepass")
     if not isinstance(text, bytes):
@@ -33,16 +33,21 @@ def from_json(text: str | bytes) -> Problem:
 class _Writer:
     """Makes nodes of ops, and one more for an output that is read alone where there are several."""
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Content) -> None:
         self._problem = problem
+        self._wanted = set(problem.outputs)
         self._nodes: list[dict[str, Any]] = []
         self._node_of: list[int] = []  # by op
         self._view_of_output: dict[tuple[int, int], int] = {}  # nodes
 
     def run(self) -> str:
         problem = self._problem
-        for op in problem:
+        for number, op in enumerate(problem.ops):
             self._add(op)
+            # Views that are outputs of the problem stand by their op: those of the forward come before the backward.
+            for output in range(self._width(number)):
+                if (number, output) in self._wanted and not self._is_whole(number):
+                    self._single(number, output)
         content = {
             "format": "joint-graph/2",
             "name": problem.name,
@@ -53,7 +58,7 @@ class _Writer:
             "inputs": [node["id"] for node in self._nodes if node.get("persistent")],
             "params": [],
             "grads": [],
-            "persistent_bytes": sum(op.bytes[0] for op in problem if op.pinned),
+            "persistent_bytes": sum(op.bytes[0] for op in problem.ops if op.pinned),
         }
         for node in self._nodes:  # what is optional may read ops that come later
             for key in ("inputs", "view_of", "of"):
@@ -78,7 +83,7 @@ class _Writer:
         if op.view_of is not None:
             node["view_of"] = inputs[position[op.view_of]]
             base, output = op.reads[op.view_of]
-            if self._problem._width(base) > 1:
+            if self._width(base) > 1:
                 node["index"] = output
         if op.pinned:
             node["persistent"] = True
@@ -104,17 +109,20 @@ class _Writer:
         read = 0
         while read < len(op.reads):
             made, output = op.reads[read]
-            width = self._problem._width(made)
+            many = self._width(made)
             position[read] = len(inputs)
             if read == op.view_of or (read == 0 and op.kind == "waits_prefetch"):  # these say which output themselves
                 inputs.append(_Node(made))
-            elif _reads_all(op, read, width) and not (alone | {op.view_of}) & set(range(read, read + width)):
+            elif _reads_all(op, read, many) and not (alone | {op.view_of}) & set(range(read, read + many)):
                 inputs.append(_Node(made))
-                read += width - 1
+                read += many - 1
             else:
                 inputs.append(self._single(made, output))
             read += 1
         return inputs, position
+
+    def _width(self, op: int) -> int:
+        return width(self._problem.ops, op)
 
     def _append(self, node: dict[str, Any]) -> int:
         self._nodes.append({"id": len(self._nodes), **node})
@@ -122,10 +130,10 @@ class _Writer:
 
     # What to read for one output.
     def _single(self, op: int, output: int) -> _Node | int:
-        if self._problem._width(op) == 1:
+        if self._width(op) == 1:
             return _Node(op)
         if (op, output) not in self._view_of_output:
-            made = self._problem[op]
+            made = self._problem.ops[op]
             self._view_of_output[op, output] = self._append(
                 {
                     "op": "getitem",
@@ -143,12 +151,12 @@ class _Writer:
 
     # Ids for reads of the problem itself.
     def _whole(self, reads: tuple[tuple[int, int], ...]) -> list[int]:
-        wanted = set(reads)
-        ids: dict[int, None] = {}
-        for op, output in reads:
-            whole = all((op, k) in wanted for k in range(self._problem._width(op)))
-            ids[self._resolved(_Node(op) if whole else self._single(op, output))] = None
-        return list(ids)
+        ids = (self._resolved(_Node(op) if self._is_whole(op) else self._single(op, output)) for op, output in reads)
+        return list(dict.fromkeys(ids))
+
+    # All outputs of the op are outputs of the problem.
+    def _is_whole(self, op: int) -> bool:
+        return all((op, k) in self._wanted for k in range(self._width(op)))
 
     def _resolved(self, reference: Any) -> Any:
         if isinstance(reference, list):
@@ -174,14 +182,16 @@ class _Reader:
         self._graph = graph
         self._nodes = graph["nodes"]
 
-    def run(self) -> Problem:
+    def run(self) -> Content:
         graph = self._graph
-        problem = Problem(graph["name"], order=graph.get("order", "free"), alignment=graph.get("alignment", 1))
-        for node in self._nodes:
-            problem.append(self._op(node))
-        problem.outputs = [read for number in graph["outputs"] for read in self._whole(number)]
-        problem.forward_outputs = graph.get("forward_outputs", [])
-        return problem
+        return Content(
+            graph["name"],
+            graph.get("order", "free"),
+            graph.get("alignment", 1),
+            [self._op(node) for node in self._nodes],
+            [read for number in graph["outputs"] for read in self._whole(number)],
+            graph.get("forward_outputs", []),
+        )
 
     def _op(self, node: dict[str, Any]) -> Op:
         kind = self._kind(node)

@@ -7,49 +7,20 @@ import math
 import numbers
 import operator
 import os
-from dataclasses import dataclass
 from typing import Any, Iterable, Iterator, Mapping, Sequence, SupportsIndex, Union
 
-from . import _library
+from . import _library, joint_graph
 from ._shared_library import Handle
 from .errors import BadInput
+from .op import KINDS, PHASES, Content, Op, width
 
-PHASES = ("forward", "backward", "update")
 ORDERS = ("free", "phases", "fixed")
-KINDS = ("computes", "starts_offload", "waits_offload", "starts_prefetch", "waits_prefetch")
 _MOST_BYTES = 2**62
 _MOST_ALIGNMENT = 2**30
 _MOST_TIME = 1e300  # so that sums are finite
 _PINNED, _RUNS_ONCE = 1, 2
 
 ReadLike = Union[SupportsIndex, "tuple[SupportsIndex, SupportsIndex]"]
-
-
-@dataclass(frozen=True)
-class Op:
-    """One op of a problem, as `Problem.add` takes it."""
-
-    name: str
-    reads: tuple[tuple[int, int], ...]
-    """Ops and which of their outputs."""
-    cost: float
-    bytes: tuple[int, ...]
-    """Of each output. A view has one, of 0 bytes."""
-    phase: str = "forward"
-    pinned: bool = False
-    recomputable: bool = True
-    workspace: int = 0
-    view_of: int | None = None
-    may_reuse: tuple[tuple[int, int], ...] = ()
-    kind: str = "computes"
-    of: int | tuple[int, int] | None = None
-    transfer_time: float = 0.0
-    overwrites: tuple[int, ...] = ()
-
-    @property
-    def is_optional(self) -> bool:
-        """No schedule has to run it."""
-        return self.of is not None or self.kind != "computes"
 
 
 class Problem:
@@ -194,16 +165,18 @@ class Problem:
     def to_json(self) -> str:
         """The problem in the joint-graph format. An op there reads all outputs of another: where one here reads some of several, it
         does so through a view, a node of its own, and the nodes' numbers are then not the ops'."""
-        from .joint_graph import to_json
-
-        return to_json(self)
+        return joint_graph.to_json(Content(self.name, self._order, self._alignment, self._ops, self._outputs, self._forward_outputs))
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Problem:
         """Of the formats joint-graph/1 and joint-graph/2."""
-        from .joint_graph import from_json
-
-        return from_json(text)
+        content = joint_graph.from_json(text)
+        problem = cls(content.name, order=content.order, alignment=content.alignment)
+        for op in content.ops:
+            problem.append(op)
+        problem.outputs = content.outputs
+        problem.forward_outputs = content.forward_outputs
+        return problem
 
     @classmethod
     def from_dict(cls, graph: Mapping[str, Any]) -> Problem:
@@ -242,14 +215,9 @@ class Problem:
             raise TypeError(f"{reader}: a read is an op's number, or a pair of it and of an output's; got {read!r}") from None
         if not 0 <= op < len(self._ops):
             raise BadInput(f"{reader} reads op {op}, which does not come before it: there are {len(self._ops)}")
-        if not 0 <= output < self._width(op):
-            raise BadInput(f"{reader} reads output {output} of {self._ops[op].name!r}, which has {self._width(op)}")
+        if not 0 <= output < width(self._ops, op):
+            raise BadInput(f"{reader} reads output {output} of {self._ops[op].name!r}, which has {width(self._ops, op)}")
         return op, output
-
-    # How many outputs an op has. A wait for what comes back has those of its start.
-    def _width(self, number: int) -> int:
-        op = self._ops[number]
-        return len(self._ops[op.reads[0][0]].bytes) if op.kind == "waits_prefetch" and op.reads else len(op.bytes)
 
     # The checked form of `of`: an op, or one of its outputs.
     def _form_of(self, of: ReadLike, form: str) -> int | tuple[int, int]:

@@ -32,6 +32,7 @@ from torch._guards import CompileContext, TracingContext, tracing  # noqa: E402
 from torch._dynamo.backends.registry import _COMPILER_FNS  # noqa: E402
 from torch._functorch import config as functorch_config  # noqa: E402
 from torch._functorch.compile_utils import fx_graph_cse  # noqa: E402
+import torch._inductor.pattern_matcher  # noqa: E402,F401  (fx_graph_cse's, which would load it within the first planning)
 from torch._higher_order_ops.flex_gemm import _PRESERVE_FLEX_GEMM_GEMM_OP  # noqa: E402
 from torch._functorch.partitioners import (  # noqa: E402
     _extract_fwd_bwd_modules,
@@ -46,6 +47,7 @@ from torch._inductor.custom_graph_pass import CustomPartitionerFn  # noqa: E402
 from torch._inductor.fx_passes.fusion_regions import is_fusible_node as is_fusible  # noqa: E402
 from torch._prims.rng_prims import run_and_save_rng_state, run_with_rng_state  # noqa: E402
 from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily  # noqa: E402
+from torch.fx._lazy_graph_module import _LazyGraphModule, _use_lazy_graph_module  # noqa: E402
 from torch.multiprocessing.reductions import StorageWeakRef  # noqa: E402
 from torch.utils._ordered_set import OrderedSet  # noqa: E402
 from torch.utils._python_dispatch import _disable_current_modes  # noqa: E402
@@ -82,7 +84,7 @@ __all__ = [
     "register",
     "run_and_save_rng_state",
     "run_with_rng_state",
-    "simplify",
+    "simplified",
     "split",
     "state_like",
     "storage_id",
@@ -112,22 +114,27 @@ def storage_id(value: torch.Tensor) -> int:
     return value.untyped_storage()._cdata
 
 
-def simplify(gm: fx.GraphModule, num_fwd_outputs: int) -> None:
-    """Removes what is dead and what is computed twice, as PyTorch's own partitioner does before it begins."""
+def simplified(gm: fx.GraphModule, num_fwd_outputs: int) -> fx.GraphModule:
+    """The joint graph without what is dead and what is computed twice, as PyTorch's own partitioner makes it before it begins."""
     gm.graph.eliminate_dead_code()
-    if functorch_config.cse:
-        # A value that the backward needs is never merged with one that only the forward does, so that it is not saved for nothing.
-        _, outputs = outputs_of(gm, num_fwd_outputs)
-        needed: set[fx.Node] = set()
-        stack = [o for o in outputs if isinstance(o, fx.Node)]
-        while stack:
-            node = stack.pop()
-            if node not in needed:
-                needed.add(node)
-                stack.extend(node.all_input_nodes)
-        gm.graph = fx_graph_cse(gm.graph, extra_node_key=lambda n: n in needed)  # which also makes its code anew
-    else:
-        gm.recompile()
+    if not functorch_config.cse:
+        return _without_code(gm, gm.graph)
+    # A value that the backward needs is never merged with one that only the forward does, so that it is not saved for nothing.
+    _, outputs = outputs_of(gm, num_fwd_outputs)
+    needed: set[fx.Node] = set()
+    stack = [o for o in outputs if isinstance(o, fx.Node)]
+    while stack:
+        node = stack.pop()
+        if node not in needed:
+            needed.add(node)
+            stack.extend(node.all_input_nodes)
+    return _without_code(gm, fx_graph_cse(gm.graph, extra_node_key=lambda n: n in needed))
+
+
+def _without_code(gm: fx.GraphModule, graph: fx.Graph) -> fx.GraphModule:
+    """A module of a joint graph, which is cut and never run: making its code takes as long as planning a small one. Who asks for the code
+    gets it."""
+    return _LazyGraphModule(gm, graph)
 
 
 def joined(gm: fx.GraphModule, forward: fx.GraphModule, backward: fx.GraphModule, num_fwd_outputs: int) -> fx.GraphModule:
@@ -159,7 +166,7 @@ def joined(gm: fx.GraphModule, forward: fx.GraphModule, backward: fx.GraphModule
     results = fx.node.map_arg((tuple(outputs[:num_fwd_outputs]) + tuple(gradients),), lambda a: env[a])
     graph.output(*results).meta = dict(old.meta)
     graph.lint()
-    return fx.GraphModule(gm, graph)
+    return _without_code(gm, graph)
 
 
 def split(
@@ -171,17 +178,17 @@ def split(
     static_lifetime_input_indices: Sequence[int] | None,
 ) -> tuple[fx.GraphModule, fx.GraphModule]:
     """Forward and backward of a joint graph whose nodes are tagged with the module that they belong to."""
-    joint = fx.GraphModule(gm, graph)
     static = set(static_lifetime_input_indices or ())
     primals = [n for n in graph.nodes if _is_primal(n)]
-    return _extract_fwd_bwd_modules(
-        joint,
-        [n for n in saved if not is_sym_node(n)],
-        saved_sym_nodes=[n for n in saved if is_sym_node(n)],
-        saved_opaque_nodes=[],
-        num_fwd_outputs=num_fwd_outputs,
-        static_lifetime_input_nodes=OrderedSet(p for i, p in enumerate(primals) if i in static),
-    )
+    with _use_lazy_graph_module(True):  # who compiles the two makes their code, if there is to be any
+        return _extract_fwd_bwd_modules(
+            _without_code(gm, graph),
+            [n for n in saved if not is_sym_node(n)],
+            saved_sym_nodes=[n for n in saved if is_sym_node(n)],
+            saved_opaque_nodes=[],
+            num_fwd_outputs=num_fwd_outputs,
+            static_lifetime_input_nodes=OrderedSet(p for i, p in enumerate(primals) if i in static),
+        )
 
 
 def keep_in_memory(node: fx.Node) -> None:
@@ -220,6 +227,7 @@ def _boxed(run: Boxed) -> Boxed:
 def _by_ops(gm: fx.GraphModule) -> Boxed:
     gm.graph.set_codegen(fx.graph._BoxedCodeGen())
     gm.recompile()
+    _LazyGraphModule.force_recompile(gm)
     forward = gm.forward
     return lambda arguments: forward(arguments)
 

@@ -117,15 +117,13 @@ def _made_up(value: Any, strides: Sequence[int] | None = None) -> Any:
 def _operands(node: fx.Node) -> tuple[tuple[Any, ...], dict[str, Any]]:
     made: dict[fx.Node, Any] = {}
 
-    def value(x: Any) -> Any:
-        if isinstance(x, fx.Node):
-            if x not in made:
-                whole = x.meta.get("val")
-                made[x] = _made_up(whole, strides_of(x)) if isinstance(whole, torch.Tensor) else pytree.tree_map(_made_up, whole)
-            return made[x]
-        return x
+    def value(x: fx.Node) -> Any:
+        if x not in made:
+            whole = x.meta.get("val")
+            made[x] = _made_up(whole, strides_of(x)) if isinstance(whole, torch.Tensor) else pytree.tree_map(_made_up, whole)
+        return made[x]
 
-    return pytree.tree_map_only(fx.Node, value, (node.args, dict(node.kwargs)))
+    return fx.node.map_arg((node.args, dict(node.kwargs)), value)
 
 
 def _wait(node: fx.Node) -> None:

@@ -19,7 +19,7 @@ def prepare(gm: fx.GraphModule, num_fwd_outputs: int, *, fuses: bool) -> fx.Grap
     fuses: chains of ops become one kernel, so that much of what the backward computes again costs nothing. PyTorch's own cut knows what;
     its two modules, joined, are where planning begins.
     """
-    hooks.simplify(gm, num_fwd_outputs)
+    gm = hooks.simplified(gm, num_fwd_outputs)
     graph = gm.graph
     _check_storages(graph)
     changed = dict.fromkeys(n.args[0] for n in graph.nodes if rules.is_copy_into(n) and not rules.must_be_in_backward(n))

@@ -1,0 +1,54 @@
+"""Ops of a problem, and all that a problem is, as plain data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple, Sequence
+
+PHASES = ("forward", "backward", "update")
+KINDS = ("computes", "starts_offload", "waits_offload", "starts_prefetch", "waits_prefetch")
+
+
+@dataclass(frozen=True)
+class Op:
+    """One op of a problem, as `Problem.add` takes it."""
+
+    name: str
+    reads: tuple[tuple[int, int], ...]
+    """Ops and which of their outputs."""
+    cost: float
+    bytes: tuple[int, ...]
+    """Of each output. A view has one, of 0 bytes."""
+    phase: str = "forward"
+    pinned: bool = False
+    recomputable: bool = True
+    workspace: int = 0
+    view_of: int | None = None
+    may_reuse: tuple[tuple[int, int], ...] = ()
+    kind: str = "computes"
+    of: int | tuple[int, int] | None = None
+    transfer_time: float = 0.0
+    overwrites: tuple[int, ...] = ()
+
+    @property
+    def is_optional(self) -> bool:
+        """No schedule has to run it."""
+        return self.of is not None or self.kind != "computes"
+
+
+class Content(NamedTuple):
+    """What a problem holds."""
+
+    name: str
+    order: str
+    alignment: int
+    ops: Sequence[Op]
+    outputs: Sequence[tuple[int, int]]
+    """Ops and which of their outputs."""
+    forward_outputs: Sequence[int]
+
+
+def width(ops: Sequence[Op], number: int) -> int:
+    """How many outputs an op has. A wait for what comes back has those of its start."""
+    op = ops[number]
+    return len(ops[op.reads[0][0]].bytes) if op.kind == "waits_prefetch" and op.reads else len(op.bytes)
