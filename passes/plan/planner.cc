@@ -289,8 +289,10 @@ PlanResult planWithin(const Problem &p, const SearchOptions &options) {
   const bool isBest = least && r.isWithin && !options.smallest && r.planned.cost <= *least;
   if (hasAlternatives(p) && !isBest && !first.isStopped()) {
     ArenaSearch more(p, options, lowest, &r);
-    if (more.usesAlternatives())
-      r = better(std::move(r), more.run(), options.smallest);
+    if (more.usesAlternatives()) {
+      PlanResult second = more.run(); // it reads the first
+      r = better(std::move(r), std::move(second), options.smallest);
+    }
   }
   r.lowestPeak = lowest;
   assert((!r.baseline.error.empty() || isAsClaimed(p, options, r)) && "a plan is not as it says");

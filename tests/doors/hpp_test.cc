@@ -2,7 +2,10 @@
 
 #include "tools/c/isthmus.hpp"
 #include "gtest/gtest.h"
+#include <atomic>
 #include <thread>
+#include <utility>
+#include <vector>
 
 namespace {
 
@@ -158,6 +161,38 @@ TEST(Hpp, WhatTheProgressFunctionThrowsComesOut) {
   } catch (const isthmus::Error &e) {
     EXPECT_EQ(e.status(), ISTHMUS_CANCELLED);
   }
+}
+
+// Searches that would take weeks, ended from the thread that began them.
+TEST(Hpp, AnotherThreadCancels) {
+  constexpr int kCount = 3;
+  std::atomic<int> begun{0}, cancelled{0};
+  std::atomic<bool> isStopped{false};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kCount; ++t)
+    threads.emplace_back([&] {
+      bool isFirst = true; // question of this search
+      isthmus::PlanOptions options;
+      options.budgetShare = 0.6;
+      options.effort = 1e6;
+      options.progress = [&](double, double) {
+        begun += std::exchange(isFirst, false);
+        const bool ends = isStopped;
+        cancelled += ends;
+        return !ends;
+      };
+      try {
+        chain(30).build().plan(options);
+      } catch (const isthmus::Error &e) {
+        EXPECT_EQ(e.status(), ISTHMUS_CANCELLED) << e.what();
+      }
+    });
+  while (begun < kCount)
+    std::this_thread::yield();
+  isStopped = true;
+  for (std::thread &t : threads)
+    t.join();
+  EXPECT_EQ(cancelled, kCount);
 }
 
 const char *const kModel = R"(isthmus 2

@@ -398,6 +398,8 @@ class Problems(unittest.TestCase):
         with_optional = 0
         for number in range(150):
             graph = joint_graphs.random_problem(rng, number)
+            if number % 2:
+                joint_graphs.add_update(rng, graph)
             problem = isthmus.Problem.from_dict(graph)
             again = isthmus.Problem.from_json(problem.to_json())
             self.assertEqual((list(again), again.to_json()), (list(problem), problem.to_json()))

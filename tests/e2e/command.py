@@ -24,8 +24,8 @@ def binary():
 
 
 BINARY = binary()
-# Under AddressSanitizer everything is slower, and address space is no measure of memory.
-IS_SANITIZED = "ASAN_OPTIONS" in os.environ
+# Under a sanitizer everything is slower, and address space is no measure of memory.
+IS_SANITIZED = bool({"ASAN_OPTIONS", "TSAN_OPTIONS"} & os.environ.keys())
 
 
 # OpenMP's threads spin while they wait, for one another too: beside other busy programs a step takes twenty times as long.

@@ -86,6 +86,25 @@ def random_problem(rng, number):
             "forward_outputs": [rng.randint(1, forward)]}
 
 
+def add_update(rng, graph):
+    """An optimizer's update: it leaves a new x in the place of the old one, after all that reads it."""
+    nodes = graph["nodes"]
+    views = [v for v in nodes if v["view"]]
+    for v in views:  # a view reads nothing that is overwritten but its base
+        v["inputs"] = v["inputs"][:1]
+    x = nodes[0]["id"]
+    of_x = {x}  # it and its views
+    for v in views:
+        if v["inputs"][0] in of_x:
+            of_x.add(v["id"])
+    read = rng.choice([v["id"] for v in nodes if "of" not in v and "kind" not in v and v["id"] not in of_x])
+    update = {"id": len(nodes), "op": "update", "name": "update", "phase": "update", "inputs": [read, x], "bytes": 0, "view": False,
+              "cost": rng.randint(0, 4), "recomputable": False, "overwrites": [1]}
+    nodes.append(update)
+    graph["outputs"] = [*(v for v in graph["outputs"] if v not in of_x), update["id"]]
+    graph["forward_outputs"] = [v for v in graph["forward_outputs"] if v not in of_x]
+
+
 def random_schedule(rng, graph, before):
     """A schedule that differs from `before` in one thing."""
     nodes, s, kind = graph["nodes"], list(before), rng.random()
