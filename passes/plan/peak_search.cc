@@ -1,5 +1,8 @@
 #include "passes/plan/peak_search.h"
 
+#include "passes/plan/dead_runs.h"
+#include "passes/plan/emit_schedule.h"
+#include "passes/plan/nested_schedule.h"
 #include "passes/plan/priced_schedule.h"
 
 #include <algorithm>
@@ -158,14 +161,91 @@ Found PeakSearch::priced(int64_t budget) {
   return best;
 }
 
+// --- Schedules put together from plans of segments
+
+// The `number`-th segment that is unlike all before.
+Schedule PeakSearch::planOfSegment(const Problem &p, int64_t budget, int number) {
+  constexpr double kEffort = 0.01;
+  constexpr int kMostSegments = 30;
+  if (number > kMostSegments || isStopped_)
+    return {};
+  SearchOptions o;
+  o.effort = kEffort * effort_;
+  o.seed = o_.seed;
+  o.isSegment = true;
+  o.progress = [this](const SearchProgress &) {
+    if (o_.progress && !isStopped_)
+      isStopped_ = !o_.progress({std::min(share_, 1.0), bestCost_});
+    return !isStopped_;
+  };
+  const PlanResult known;
+  PeakSearch search(p, o, &known);
+  const Found found = search.within(budget, 1, Series::First);
+  return found ? withoutDeadRuns(p, emitSchedule(search.g_, found.tasks)) : Schedule();
+}
+
+// The cheapest of several divisions, or the first that stays within the budget.
+Found PeakSearch::nested(int64_t budget, bool isFirstEnough) {
+  constexpr uint32_t kLeastTasks[] = {24, 12, 6, 48}; // of a segment
+  auto [known, isNew] = nested_.try_emplace(budget);
+  Found &best = known->second;
+  if (!isNew || !mayReorder() || o_.isSegment)
+    return best;
+  for (uint32_t least : kLeastTasks) {
+    int number = 0;
+    const std::vector<TaskId> tasks =
+        nestedSchedule(g_, budget, least, [&](const Problem &p, int64_t bytes) {
+          return planOfSegment(p, bytes, ++number);
+        });
+    if (tasks.empty())
+      continue;
+    SearchState s = state(budget, kNoDraws);
+    s.assign(tasks);
+    best.offer(s);
+    if (isFirstEnough)
+      break;
+  }
+  return best;
+}
+
+// At ever lower budgets, from one somewhat below `peak` on, each with a lower peak than the one
+// before.
+std::vector<Found> PeakSearch::nestedDown(int64_t lowestPeak, int64_t peak) {
+  constexpr int kMostBudgets = 8;
+  constexpr double kFirst = 0.98, kNear = 0.005;
+  std::vector<Found> met;
+  int64_t budget = int64_t(kFirst * double(peak)), tooLow = lowestPeak;
+  for (int i = 0; i < kMostBudgets; ++i) {
+    Found found = nested(budget, /*isFirstEnough=*/true);
+    if (found)
+      met.push_back(found);
+    else if (met.empty())
+      break;
+    else
+      tooLow = budget;
+    const int64_t least = met.back().peak;
+    if (double(least - tooLow) < kNear * double(least))
+      break;
+    budget = (least + tooLow) / 2;
+  }
+  return met;
+}
+
 Found PeakSearch::within(int64_t budget, double share, Series series) {
   constexpr double kHot[] = {0.2, 0.05, 0.02, 0.01};
   const bool isSecond = series == Series::Second;
   const uint64_t stream = isSecond ? kSecondSeries : kFirstSeries;
   double slice = share / double(std::size(kStarts) + std::size(kHot)), used = 0;
   Found best = known(budget);
-  if (g_.hasInverses())
+  if (g_.hasInverses()) {
     best.offer(priced(budget));
+    if (const Found start = isSecond || !best ? nested(budget, /*isFirstEnough=*/false) : Found()) {
+      best.offer(start);
+      best.offer(improved(start.tasks, budget, kHot[1], share / 3, stream + kImproved - 1));
+      share -= share / 3;
+      slice = share / double(std::size(kStarts) + std::size(kHot));
+    }
+  }
   for (size_t i = 0; i < std::size(kStarts) && !isStopped_; ++i) {
     const Start &start = kStarts[i];
     SearchState s =
@@ -228,6 +308,8 @@ std::vector<Found> PeakSearch::down(double share, int64_t lowestPeak) {
     for (const Found &f : priced_)
       if (f.peak < met.back().peak)
         met.push_back(f);
+    for (Found &f : nestedDown(lowestPeak, met.back().peak))
+      met.push_back(std::move(f));
   }
   // What is far off is better reached in one go than step by step.
   const double ofBound = double(lowestPeak) / double(baseline_.peakBytes);

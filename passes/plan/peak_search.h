@@ -4,6 +4,8 @@
 #include "passes/plan/planner.h"
 #include "passes/plan/searches.h"
 
+#include <map>
+
 namespace isthmus::plan {
 
 class PeakSearch {
@@ -33,7 +35,7 @@ public:
 private:
   bool mayReorder() const { return p_.order == Order::Free; }
   SearchState state(int64_t budget, uint64_t stream) const {
-    return SearchState(g_, budget, o_.seed * 1000 + stream, mayReorder());
+    return SearchState(g_, budget, o_.seed * 1000 + stream, mayReorder(), o_.isSegment);
   }
   std::vector<TaskId> sourceOrder() const;
   std::vector<TaskId> reordered() const;
@@ -41,6 +43,9 @@ private:
   uint32_t addForPrice(const std::vector<double> &shares, double price, double bias);
   void findPriced();
   Found priced(int64_t budget);
+  Schedule planOfSegment(const Problem &p, int64_t budget, int number);
+  Found nested(int64_t budget, bool isFirstEnough);
+  std::vector<Found> nestedDown(int64_t lowestPeak, int64_t peak);
   void follow(SearchState &s, double share);
 
   const Problem &p_;
@@ -54,6 +59,7 @@ private:
   double share_ = 0, bestCost_ = 0;
   std::vector<Found> priced_; // schedules for prices of memory; empty: not looked for yet
   uint64_t pricedWork_ = 0;
+  std::map<int64_t, Found> nested_; // by budget: put together from plans of segments, if any
 };
 
 } // namespace isthmus::plan

@@ -31,6 +31,9 @@ struct SearchOptions {
   bool smallest = false;   // instead: the least arena that is found
   double effort = 0;       // about seconds of one common core; 0: by the size of the problem
   uint64_t seed = 0;
+  // The problem is a part that comes again and again in a larger one: storages count however small
+  // they are, and it is not divided further.
+  bool isSegment = false;
   // The arena that a schedule needs once its storages have offsets, or 0 if it cannot be placed at
   // all. Empty: its peak.
   std::function<int64_t(const Schedule &, const Evaluation &, const PlacingLimits &)> arenaOf;

@@ -25,7 +25,11 @@ public:
       runTask(order[i]);
       isBackward_ |= g_.tasks[order[i]].isBackward;
       now_ += price_.shares[i];
+      touch(order[i]); // what it reads and makes is live here in any case
     }
+    for (StorageId s : g_.storages.ids())
+      if (g_.storages[s].lives)
+        provide(s);
     out_.work = derivations_.work() + out_.tasks.size();
     return std::move(out_);
   }
@@ -33,13 +37,10 @@ public:
 private:
   static constexpr double kNever = -1;
 
-  // Outputs are held to the end in any case.
   double priceOfHolding(StorageId s) const {
     if (usedAt_[s] == kNever)
       return std::numeric_limits<double>::infinity();
-    return g_.storages[s].lives
-               ? 0
-               : price_.perByte * double(g_.storages[s].bytes) * (now_ - usedAt_[s]);
+    return price_.perByte * double(g_.storages[s].bytes) * (now_ - usedAt_[s]);
   }
 
   // In an order by phases, alternatives of the backward phase come after its first step. What was
@@ -61,6 +62,10 @@ private:
   void runTask(TaskId t) {
     out_.tasks.push_back(t);
     out_.places.push_back(place_);
+    touch(t);
+  }
+
+  void touch(TaskId t) {
     for (StorageId s : g_.tasks[t].reads)
       usedAt_[s] = now_;
     for (StorageId s : g_.tasks[t].made())

@@ -11,8 +11,9 @@ constexpr int64_t kSmallShare = 2000, kAllSmallShare = 200;
 
 } // namespace
 
-SearchState::SearchState(const StorageGraph &g, int64_t budget, uint64_t seed, bool mayReorder)
-    : edits(g, mayReorder), random{seed}, g_(g) {
+SearchState::SearchState(const StorageGraph &g, int64_t budget, uint64_t seed, bool mayReorder,
+                         bool countsAll)
+    : edits(g, mayReorder), random{seed}, g_(g), countsAll_(countsAll) {
   const EditableSchedule &s = schedule();
   const LiveProfile::Position peak = s.position(profile().peakStep());
   for (StorageId storage : g.storages.ids()) {
@@ -27,6 +28,8 @@ SearchState::SearchState(const StorageGraph &g, int64_t budget, uint64_t seed, b
 }
 
 int64_t SearchState::leastWorthwhile() const {
+  if (countsAll_)
+    return 1;
   int64_t room = budget_ / kAllSmallShare;
   for (int64_t bytes : bytesAtPeak_)
     if (bytes > budget_ / kSmallShare || (room -= bytes) < 0)

@@ -12,7 +12,8 @@ namespace isthmus::plan {
 class SearchState {
 public:
   // The source order, to begin with. `mayReorder`: first steps may change places.
-  SearchState(const StorageGraph &g, int64_t budget, uint64_t seed, bool mayReorder);
+  SearchState(const StorageGraph &g, int64_t budget, uint64_t seed, bool mayReorder,
+              bool countsAll = false);
   void assign(const std::vector<TaskId> &tasks) { edits.assign(tasks); }
 
   EditLog edits;
@@ -51,6 +52,7 @@ private:
   int64_t leastWorthwhile() const;
 
   const StorageGraph &g_;
+  bool countsAll_;
   int64_t budget_ = 0, leastBytes_ = 0;
   std::vector<int64_t> bytesAtPeak_; // of the source order, sorted
   std::vector<StorageId> candidates_;
