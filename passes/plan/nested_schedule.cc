@@ -19,14 +19,109 @@ struct Part {
   OpIndex rest = Op::kNone;         // of the last segment none
 };
 
-// Alternatives by what they make new instances of; without transfers.
-using AlternativesOf = std::map<StorageId, std::vector<TaskId>>;
+// What has to be held while the rest runs, beside what it reads: what the part needs afterwards,
+// and what cannot be brought back from what is there then. So it is with what the first op of a
+// stage reads, in networks whose stages cannot be undone but whose blocks can.
+class Holding {
+public:
+  explicit Holding(const Part &part) : p_(part.problem), rest_(part.rest), has_(p_.ops.size()) {
+    for (OpIndex i = 0; i < p_.ops.size(); ++i)
+      has_[i].assign(std::max<size_t>(1, p_.ops[i].outputBytes.size()), p_.ops[i].isPinned);
+    for (const Read &r : p_.ops[rest_].inputs)
+      has(r) = true;
+    has_[rest_].assign(has_[rest_].size(), true);
+    spread();
+  }
+
+  int64_t bytes() {
+    for (const Read &r : p_.outputs)
+      if (r.op < rest_)
+        hold(r);
+    for (OpIndex i = rest_ + 1; i < p_.ops.size(); ++i)
+      if (!p_.ops[i].isAlternative)
+        for (const Read &r : p_.ops[i].inputs)
+          if (r.op < rest_)
+            makePossible(r);
+    return bytes_;
+  }
+
+private:
+  char &has(const Read &r) { return has_[r.op][r.output]; }
+  bool isGiven(OpIndex i) const { return i < rest_ && p_.ops[i].inputs.empty() && !mayRun(i); }
+  bool mayRun(OpIndex i) const { return p_.ops[i].recomputable || i > rest_; }
+
+  // What can be made of what is there.
+  void spread() {
+    for (bool isNew = true; isNew;) {
+      isNew = false;
+      for (OpIndex i = 0; i < p_.ops.size(); ++i) {
+        const Op &op = p_.ops[i];
+        if (!mayRun(i) || op.isPinned ||
+            !std::all_of(op.inputs.begin(), op.inputs.end(), [&](Read r) { return bool(has(r)); }))
+          continue;
+        for (uint32_t o = 0; o < op.outputBytes.size(); ++o) {
+          isNew |= !has({i, o});
+          has({i, o}) = true;
+          if (op.of != Op::kNone)
+            has({op.of, op.ofOutput == Op::kAllOutputs ? o : op.ofOutput}) = true;
+        }
+      }
+    }
+  }
+
+  void hold(const Read &r) {
+    if (has(r))
+      return;
+    has(r) = true;
+    bytes_ += p_.ops[r.op].outputBytes[r.output];
+    spread();
+  }
+
+  // By holding what the segment before has made, where that helps.
+  void makePossible(const Read &r) {
+    if (has(r))
+      return;
+    const std::vector<std::vector<char>> before = has_;
+    const int64_t bytesBefore = bytes_;
+    for (OpIndex i = 0; i < rest_ && !has(r); ++i)
+      if (isGiven(i))
+        hold({i, 0});
+    if (has(r))
+      return;
+    has_ = before;
+    bytes_ = bytesBefore;
+    hold(r);
+  }
+
+  const Problem &p_;
+  const OpIndex rest_;
+  std::vector<std::vector<char>> has_; // by op and output
+  int64_t bytes_ = 0;
+};
+
+// What is asked of storages of the whole problem.
+struct Uses {
+  std::map<StorageId, std::vector<TaskId>> alternatives; // that make instances; without transfers
+  IdVector<StorageId, char> isRead;                      // by an original task
+
+  explicit Uses(const StorageGraph &g) : isRead(g.storages.size(), false) {
+    for (TaskId t : g.tasks.ids()) {
+      if (!g.isAlternative(t)) {
+        for (StorageId s : g.tasks[t].reads)
+          isRead[s] = true;
+      } else if (g.tasks[t].transfer == Storages::Task::Transfer::None) {
+        for (StorageId s : g.tasks[t].made())
+          if (g.storages[s].maker != t)
+            alternatives[s].push_back(t);
+      }
+    }
+  }
+};
 
 class PartBuilder {
 public:
-  PartBuilder(const StorageGraph &g, const Segments &segments, const AlternativesOf &alternatives,
-              int64_t budget)
-      : g_(g), segments_(segments), alternatives_(alternatives), budget_(budget) {}
+  PartBuilder(const StorageGraph &g, const Segments &segments, const Uses &uses, int64_t budget)
+      : g_(g), segments_(segments), uses_(uses), budget_(budget) {}
 
   // `kept`: what the segment before brings back from what is there after this one. The rest of a
   // problem that no plan can meet has a workspace below zero.
@@ -52,6 +147,8 @@ public:
     for (StorageId s : restorable)
       addAlternatives(s);
     addOverwritten();
+    if (part_.rest != Op::kNone)
+      part_.problem.ops[part_.rest].workspace -= Holding(part_).bytes() + bytesEarly_;
     return std::move(part_);
   }
 
@@ -99,8 +196,7 @@ private:
     const OpIndex i = add(opOf(t), t);
     for (StorageId s : g_.tasks[t].made()) {
       part_.madeBy[s] = {i, s.index - g_.tasks[t].firstMade.index};
-      if (g_.storages[s].lives &&
-          g_.storages[s].bytes == 0) // goes from segment to segment for free
+      if (g_.storages[s].lives)
         addOutput(part_.madeBy[s]);
     }
   }
@@ -121,8 +217,12 @@ private:
     op.outputBytes.push_back(0); // it has to run, even if nothing comes back
     part_.rest = add(std::move(op));
     addOutput({part_.rest, uint32_t(segments_.out[segment].size())});
-    for (uint32_t i = 0; i < segments_.out[segment].size(); ++i)
-      part_.madeBy[segments_.out[segment][i]] = {part_.rest, i};
+    for (uint32_t i = 0; i < segments_.out[segment].size(); ++i) {
+      const StorageId s = segments_.out[segment][i];
+      part_.madeBy[s] = {part_.rest, i};
+      if (g_.storages[s].lives)
+        addOutput({part_.rest, i});
+    }
   }
 
   // Tasks that overwrite parameters come last, after an op that reads what is kept: to bring that
@@ -140,19 +240,29 @@ private:
       op.inputs.push_back(part_.madeBy.at(s));
     addOutput({add(std::move(op)), 0});
     for (TaskId t : tasks)
-      if (comesLast(t))
+      if (comesLast(t)) {
         addTask(t);
+        for (StorageId s : g_.tasks[t].made()) // it may as well come first
+          bytesEarly_ += g_.storages[s].bytes;
+      }
   }
 
+  // So do others of which the step's results alone are made, and which read no more bytes than they
+  // make: running averages, once the statistics are there again.
   bool comesLast(TaskId t) const {
-    for (StorageId s : g_.tasks[t].made())
-      if (g_.storages[s].bytes > 0 || !g_.storages[s].lives)
+    int64_t made = 0, read = 0;
+    for (StorageId s : g_.tasks[t].made()) {
+      made += g_.storages[s].bytes;
+      if (uses_.isRead[s] || !g_.storages[s].lives)
         return false;
-    return !g_.readersOfOverwritten(t).empty();
+    }
+    for (StorageId s : g_.tasks[t].reads)
+      read += g_.storages[s].bytes;
+    return read <= made || (made == 0 && !g_.readersOfOverwritten(t).empty());
   }
 
   void addAlternatives(StorageId s) {
-    if (auto found = alternatives_.find(s); found != alternatives_.end())
+    if (auto found = uses_.alternatives.find(s); found != uses_.alternatives.end())
       for (TaskId t : found->second)
         if (g_.tasks[t].firstMade == s)
           addAlternative(t);
@@ -216,8 +326,9 @@ private:
 
   const StorageGraph &g_;
   const Segments &segments_;
-  const AlternativesOf &alternatives_;
+  const Uses &uses_;
   const int64_t budget_;
+  int64_t bytesEarly_ = 0;
   Part part_;
 };
 
@@ -248,27 +359,27 @@ std::string textOf(const Problem &p) {
 class Composition {
 public:
   Composition(const StorageGraph &g, Segments segments, int64_t budget, const SegmentPlanner &plan)
-      : g_(g), segments_(std::move(segments)), budget_(budget), plan_(plan) {
-    for (TaskId t : IdRange<TaskId>{TaskId(g.numOriginal), g.tasks.nextId()})
-      if (g.tasks[t].transfer == Storages::Task::Transfer::None)
-        for (StorageId s : g.tasks[t].made())
-          if (g.storages[s].maker != t)
-            alternatives_[s].push_back(t);
-  }
+      : g_(g), segments_(std::move(segments)), budget_(budget), plan_(plan), uses_(g) {}
 
   std::vector<TaskId> run() {
     std::vector<TaskId> tasks;
     std::vector<std::vector<TaskId>> backward;
     std::vector<StorageId> kept;
     for (uint32_t k = 1; k <= segments_.num; ++k) {
-      const Part part = PartBuilder(g_, segments_, alternatives_, budget_).build(k, kept);
-      const Schedule &steps = planOf(part);
+      const int64_t budget = budgetOf(k);
+      const Part part = PartBuilder(g_, segments_, uses_, budget).build(k, kept);
+      const Schedule &steps = planOf(part, budget);
       if (steps.empty())
         return {};
       const auto rest = std::find(steps.begin(), steps.end(), part.rest);
       append(tasks, part, steps.begin(), rest);
       append(backward.emplace_back(), part, rest, steps.end());
-      kept = keptOf(part, rest, steps.end());
+      kept.clear();
+      for (StorageId s : keptOf(part, rest, steps.end()))
+        if (isRead(segments_.in[k], s))
+          kept.push_back(s);
+        else // it is held in the segments after this one, which know nothing of it
+          held_ += g_.storages[s].bytes;
     }
     for (; !backward.empty(); backward.pop_back())
       tasks.insert(tasks.end(), backward.back().begin(), backward.back().end());
@@ -278,10 +389,20 @@ public:
 private:
   using Step = Schedule::const_iterator;
 
-  const Schedule &planOf(const Part &part) {
-    auto [known, isNew] = plans_.try_emplace(textOf(part.problem));
+  static bool isRead(const std::vector<StorageId> &in, StorageId s) {
+    return std::find(in.begin(), in.end(), s) != in.end();
+  }
+
+  // Without what is held beside it, in coarse steps, so that segments that are alike have the same.
+  int64_t budgetOf(uint32_t segment) const {
+    const int64_t step = std::max<int64_t>(1, budget_ / 512);
+    return budget_ - (held_ + segments_.passing[segment] + step - 1) / step * step;
+  }
+
+  const Schedule &planOf(const Part &part, int64_t budget) {
+    auto [known, isNew] = plans_.try_emplace({budget, textOf(part.problem)});
     if (isNew && (part.rest == Op::kNone || part.problem.ops[part.rest].workspace >= 0))
-      known->second = plan_(part.problem, budget_);
+      known->second = plan_(part.problem, budget);
     return known->second;
   }
 
@@ -323,8 +444,9 @@ private:
   const Segments segments_;
   const int64_t budget_;
   const SegmentPlanner &plan_;
-  AlternativesOf alternatives_;
-  std::map<std::string, Schedule> plans_; // by the problem
+  const Uses uses_;
+  int64_t held_ = 0; // for segments before, unread by those to come
+  std::map<std::pair<int64_t, std::string>, Schedule> plans_; // by budget and problem
 };
 
 } // namespace

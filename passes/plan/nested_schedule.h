@@ -2,11 +2,12 @@
 //
 // In the problem of a segment all segments after it are one op, the rest: it reads what they read,
 // makes the gradients that come back, and has so large a workspace that nothing else can be held
-// beside it. A plan for this problem brings all that the segment's backward part needs back from
-// what the rest reads anyhow, as inverses can, and leaves behind what the segment before it begins
-// with. So the peak is that of the worst segment, in a network of any depth, and segments that are
-// alike are planned once. A search that evicts one value after the other hardly finds such
-// schedules: only all values of a chain together gain anything. Standard library only.
+// beside it but what cannot be brought back from what is there afterwards. The plan brings all else
+// back from what the rest reads anyhow, as inverses can, and leaves behind what the segment before
+// it begins with. So the peak is that of the worst segment, in a network of any depth whose blocks
+// can be undone, and segments that are alike are planned once. A search that evicts one value after
+// the other hardly finds such schedules: only all values of a chain together gain anything.
+// Standard library only.
 #pragma once
 
 #include "passes/plan/storage_graph.h"

@@ -172,17 +172,22 @@ private:
       }
     result_.in.resize(num + 1);
     result_.out.resize(num + 1);
+    result_.passing.resize(num + 1);
     for (TaskId t : originals_)
       for (StorageId s : g_.tasks[t].made()) {
-        if (g_.storages[s].lives && g_.storages[s].bytes > 0)
-          last[s] = result_.end();
         if (isForward(t))
           for (uint32_t k = time_[t]; k <= innermost[s]; ++k)
             result_.in[k].push_back(s);
-        if (last[s] > time_[t])
-          for (uint32_t k = result_.end() - last[s]; k < segmentOf(time_[t]); ++k)
-            result_.out[k].push_back(s);
+        const uint32_t maker = segmentOf(time_[t]);
+        const uint32_t reader =
+            last[s] > time_[t] ? std::min(maker, result_.end() - last[s]) : maker;
+        for (uint32_t k = reader; k < maker; ++k)
+          result_.out[k].push_back(s);
+        if (g_.storages[s].lives && reader > 0)
+          result_.passing[reader - 1] += g_.storages[s].bytes;
       }
+    for (uint32_t k = num; k > 0; --k)
+      result_.passing[k - 1] += result_.passing[k];
   }
 
   const StorageGraph &g_;

@@ -14,10 +14,13 @@ namespace isthmus::plan {
 struct Segments {
   uint32_t num = 0;
   std::vector<std::vector<TaskId>> tasksAt; // by time; original tasks in source order
-  // By segment: what the segments after it read of what it or one before it has made; and what it
-  // or one before it reads, or what lives to the end, of what segments after it make. Segment 0
-  // stands for what is outside of the step.
+  // By segment: what segments after it read of what it or one before it has made; and what it or
+  // one before it reads of what segments after it make. Segment 0 stands for what is outside of the
+  // step.
   std::vector<std::vector<StorageId>> in, out;
+  // By segment: bytes that segments after it make, that it and those before it do not read, and
+  // that live to the end.
+  std::vector<int64_t> passing;
 
   uint32_t backwardOf(uint32_t segment) const { return 2 * num + 1 - segment; }
   uint32_t end() const { return 2 * num + 1; }

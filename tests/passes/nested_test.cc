@@ -134,17 +134,19 @@ TEST(Segments, AreNoneOfOneBlock) {
   EXPECT_FALSE(segmentsOf(StorageGraph(p, /*withAlternatives=*/true), 24));
 }
 
-// Without inverses nothing can be brought back from what goes on.
-TEST(NestedSchedule, IsNoneWithoutInverses) {
+// Without inverses each segment holds what it begins with.
+TEST(NestedSchedule, HoldsWhatCannotBeBroughtBack) {
   Problem p = Couplings::make(8);
   std::erase_if(p.ops, [](const Op &op) { return op.isAlternative; });
   const StorageGraph g(p);
   auto plan = [](const Problem &part, int64_t budget) {
-    SearchOptions o{.budgetBytes = budget, .effort = 0.05};
-    const PlanResult r = planWithin(part, o);
+    const PlanResult r = planWithin(part, {.budgetBytes = budget, .effort = 0.05});
     return r.isWithin ? r.schedule : Schedule();
   };
-  EXPECT_TRUE(nestedSchedule(g, 3000, 3, plan).empty());
+  EXPECT_TRUE(nestedSchedule(g, 2600, 3, plan).empty());
+  const Schedule s = emitSchedule(g, nestedSchedule(g, 4500, 3, plan));
+  ASSERT_FALSE(s.empty());
+  EXPECT_LE(Slow::peak(p, s), 4500);
 }
 
 // One budget for every depth, for less than one more run of everything forward.
