@@ -15,7 +15,7 @@ os.environ["ISTHMUS_LIBRARY"] = os.path.abspath(os.environ["ISTHMUS_LIBRARY"])
 import torch  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
 from torch import nn  # noqa: E402
-from torch._inductor.utils import fresh_cache  # noqa: E402
+from torch._inductor.utils import fresh_cache, run_and_get_code  # noqa: E402
 
 import isthmus  # noqa: E402
 import isthmus.torch  # noqa: E402
@@ -292,6 +292,15 @@ class Inductor(unittest.TestCase):
     def test_recurrent(self):
         """The gradients of the tokens are a concatenation of parts that are made one by one all through the backward."""
         self.check(lambda: token_task(Recurrent(), length=10), "min")
+
+    def test_masks_are_kept_as_integers(self):
+        """Inductor's C++ writes and reads bools one by one."""
+        torch.manual_seed(0)
+        model, loss_of = image_task(ResNet(blocks=2))
+        with fresh_cache():
+            loss = with_isthmus("50%", kernels="inductor")(lambda: loss_of(model))
+            _, code = run_and_get_code(lambda: loss().backward())
+        self.assertEqual([("uint8_t*" in half, "bool*" in half) for half in code], [(True, False)] * 2)
 
     def test_code_is_found_in_inductors_caches(self):
         torch.manual_seed(0)
