@@ -97,6 +97,18 @@ class Sine(torch.autograd.Function):
         return gradient * (x.sin() + x * x.cos())
 
 
+class Rectified(nn.Module):
+    """Masks of several types of numbers, in sizes that fill no vectors."""
+
+    def __init__(self):
+        super().__init__()
+        types = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
+        self.parts = nn.ModuleList([nn.Sequential(nn.Linear(37, 37), nn.ReLU(), nn.Linear(37, 37), nn.ReLU()).to(t) for t in types])
+
+    def forward(self, x):
+        return torch.stack([part(x.to(part[0].weight.dtype)).float() for part in self.parts])
+
+
 class CustomFunction(nn.Module):
     def __init__(self):
         super().__init__()
@@ -301,6 +313,17 @@ class Inductor(unittest.TestCase):
             loss = with_isthmus("50%", kernels="inductor")(lambda: loss_of(model))
             _, code = run_and_get_code(lambda: loss().backward())
         self.assertEqual([("uint8_t*" in half, "bool*" in half) for half in code], [(True, False)] * 2)
+
+    def test_masks_of_all_types_of_numbers(self):
+        torch.manual_seed(0)
+        model, x = Rectified(), torch.randn(133, 37)
+        plain = train(model, lambda m: [m(x).square().mean()], steps=1)
+        with fresh_cache():
+            compiled = with_isthmus("60%", kernels="inductor")
+            got, code = run_and_get_code(lambda: train(model, lambda m: [m(x).square().mean()], steps=1, compiled=compiled))
+        self.assertIn("uint8_t*", code[1])
+        for want, gradient in zip(plain.gradients, got.gradients, strict=True):
+            self.assertLessEqual((want - gradient).norm(), 1e-6 * want.norm())
 
     def test_code_is_found_in_inductors_caches(self):
         torch.manual_seed(0)
