@@ -1,5 +1,5 @@
-"""Peak and time of a training step within a budget, beside PyTorch's own ways: plain, `torch.utils.checkpoint` of every block, and
-`activation_memory_budget` at several shares. Isthmus is given the very bytes that each of these took, and must need less time.
+"""Peak and time of a training step within a budget, beside PyTorch's own ways: plain (by aot_eager), `torch.utils.checkpoint` of every
+block, and `activation_memory_budget` at several shares. Isthmus is given the very bytes that each of these took, and must need less time.
 
 Usage: against_pytorch.py [--models=NAME,...] [--kernels=aot_eager|inductor] [--shares=S,...] [--budgets=B,...] [--rounds=N] [--costs=FILE|measured]
     [--threads=N]
