@@ -1,5 +1,5 @@
-"""Peak and time of a training step within a budget, beside PyTorch's own ways: plain, `torch.utils.checkpoint` of every block, and
-`activation_memory_budget` at several shares. Isthmus is given the very bytes that each of these took, and must need less time.
+"""Peak and time of a training step within a budget, beside PyTorch's own ways: plain (by aot_eager), `torch.utils.checkpoint` of every
+block, and `activation_memory_budget` at several shares. Isthmus is given the very bytes that each of these took, and must need less time.
 
 Usage: against_pytorch.py [--models=NAME,...] [--kernels=aot_eager|inductor] [--shares=S,...] [--budgets=B,...] [--rounds=N] [--costs=FILE|measured]
     [--threads=N]
@@ -224,7 +224,8 @@ class Way:
 
 
 def pytorchs(model, loss_of, kernels, shares):
-    yield Way("plain", model, loss_of).measure()
+    if kernels == "aot_eager":
+        yield Way("plain", model, loss_of).measure()
     yield Way("checkpoint of every block", model, loss_of, saves=True).measure()
     for share in shares:
         with torch._functorch.config.patch(activation_memory_budget=share):
@@ -249,7 +250,7 @@ def compare(name, options):
     model, loss_of = MODELS[name]()
     theirs = list(pytorchs(model, loss_of, options.kernels, [1.0, *map(float, options.shares.split(","))]))
     pairs = [(way, ours(model, loss_of, options.kernels, way.peak, options.costs)) for way in theirs]
-    own = [w for w in (ours(model, loss_of, options.kernels, b, options.costs) for b in options.budgets.split(",")) if w]
+    own = [w for w in (ours(model, loss_of, options.kernels, b, options.costs) for b in filter(None, options.budgets.split(","))) if w]
     ways = [w for pair in pairs for w in pair if w] + own
     for _ in range(options.rounds):
         for way in ways:
@@ -283,7 +284,7 @@ def main():
     parser.add_argument("--models", default=",".join(MODELS))
     parser.add_argument("--kernels", default="aot_eager", choices=("aot_eager", "inductor"))
     parser.add_argument("--shares", default="0.75,0.5,0.25,0", help="of activation_memory_budget")
-    parser.add_argument("--budgets", default="70%,50%,30%,min", help="of Isthmus, beside the peaks of PyTorch's ways")
+    parser.add_argument("--budgets", default="70%,50%,30%,min", help="of Isthmus, beside the peaks of PyTorch's ways; may be empty")
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--costs", help="the option of Isthmus: a file, or measured")
     parser.add_argument("--threads", type=int, default=1)

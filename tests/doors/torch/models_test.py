@@ -15,7 +15,7 @@ os.environ["ISTHMUS_LIBRARY"] = os.path.abspath(os.environ["ISTHMUS_LIBRARY"])
 import torch  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
 from torch import nn  # noqa: E402
-from torch._inductor.utils import fresh_cache  # noqa: E402
+from torch._inductor.utils import fresh_cache, run_and_get_code  # noqa: E402
 
 import isthmus  # noqa: E402
 import isthmus.torch  # noqa: E402
@@ -95,6 +95,18 @@ class Sine(torch.autograd.Function):
     def backward(ctx, gradient):
         (x,) = ctx.saved_tensors
         return gradient * (x.sin() + x * x.cos())
+
+
+class Rectified(nn.Module):
+    """Masks of several types of numbers, in sizes that fill no vectors."""
+
+    def __init__(self):
+        super().__init__()
+        types = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
+        self.parts = nn.ModuleList([nn.Sequential(nn.Linear(37, 37), nn.ReLU(), nn.Linear(37, 37), nn.ReLU()).to(t) for t in types])
+
+    def forward(self, x):
+        return torch.stack([part(x.to(part[0].weight.dtype)).float() for part in self.parts])
 
 
 class CustomFunction(nn.Module):
@@ -292,6 +304,24 @@ class Inductor(unittest.TestCase):
     def test_recurrent(self):
         """The gradients of the tokens are a concatenation of parts that are made one by one all through the backward."""
         self.check(lambda: token_task(Recurrent(), length=10), "min")
+
+    def test_masks_are_kept_as_integers(self):
+        """Inductor's C++ writes and reads bools one by one."""
+        torch.manual_seed(0)
+        model, loss_of = image_task(ResNet(blocks=2))
+        loss = with_isthmus("50%", kernels="inductor", inductor={"fx_graph_cache": False})(lambda: loss_of(model))
+        _, code = run_and_get_code(lambda: loss().backward())
+        self.assertEqual([("uint8_t*" in half, "bool*" in half) for half in code], [(True, False)] * 2)
+
+    def test_masks_of_all_types_of_numbers(self):
+        torch.manual_seed(0)
+        model, x = Rectified(), torch.randn(133, 37)
+        plain = train(model, lambda m: [m(x).square().mean()], steps=1)
+        compiled = with_isthmus("60%", kernels="inductor", inductor={"fx_graph_cache": False})
+        got, code = run_and_get_code(lambda: train(model, lambda m: [m(x).square().mean()], steps=1, compiled=compiled))
+        self.assertIn("uint8_t*", code[1])
+        for want, gradient in zip(plain.gradients, got.gradients, strict=True):
+            self.assertLessEqual((want - gradient).norm(), 1e-6 * want.norm())
 
     def test_code_is_found_in_inductors_caches(self):
         torch.manual_seed(0)

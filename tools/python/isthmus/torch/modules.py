@@ -16,7 +16,7 @@ from torch import fx
 from torch.utils import _pytree as pytree
 
 from ..errors import Internal
-from . import hooks, rules
+from . import hooks, masks, rules
 from .joint import Joint, Step
 
 _FORWARD, _BACKWARD = "must_be_in_forward", "must_be_in_backward"
@@ -61,6 +61,7 @@ class _Emitter:
         self.made_by: dict[fx.Node, fx.Node] = {}  # a new node's old one
         self.saved: dict[fx.Node, None] = {}
         self.in_backward: dict[fx.Node, fx.Node] = {}  # views of the forward, made again
+        self.packed: dict[fx.Node, fx.Node] = {}  # what is in memory of a mask
         self.states: dict[fx.Node, fx.Node] = {}  # of draws, when they ran first
         self.runs: Counter[int] = Counter()
         self.total = Counter(schedule)
@@ -128,6 +129,10 @@ class _Emitter:
             if node not in self.tangents:
                 self.saved[node] = None
             return node
+        if node in self.packed:
+            if node not in self.in_backward:
+                self.in_backward[node] = self._unpack(self._across(self.packed[node]), node)
+            return self.in_backward[node]
         old = self.made_by[node]
         if old in self.joint.views or isinstance(node.meta.get("val"), (tuple, list)):
             again = self.in_backward.get(node)
@@ -150,7 +155,19 @@ class _Emitter:
             else:
                 made = self._copy(node, self._value, again)
                 if node in step.stored and any(isinstance(a.meta.get("val"), torch.Tensor) for a in node.all_input_nodes):
-                    hooks.keep_in_memory(made)
+                    hooks.keep_in_memory(self._pack(node, made) if masks.is_packed(node) else made)
+
+    def _pack(self, old: fx.Node, mask: fx.Node) -> fx.Node:
+        """What is kept in memory in place of a mask; who reads the mask now reads that."""
+        packed = masks.pack(mask)
+        self.made_by[packed] = old
+        self.env[old] = self._unpack(packed, mask)
+        return packed
+
+    def _unpack(self, packed: fx.Node, mask: fx.Node) -> fx.Node:
+        node = masks.unpack(packed, mask, self.tag)
+        self.made_by[node], self.packed[node] = self.made_by[mask], packed
+        return node
 
     def _copy(self, old: fx.Node, value: Callable[[fx.Node], fx.Node], again: bool = False) -> fx.Node:
         name = f"{old.name}_recompute_{self._count(old)}" if again else None
