@@ -26,6 +26,9 @@ constexpr double kWithinLeast = 0.1, kPlacingWithin = 0.05;
 // As long as no plan fits there are so many steps of tightening, since the search for the smallest
 // budget, which would come next, takes longer.
 constexpr int kLeastSteps = 3;
+// So many searches in a row that find nothing cheaper end the way back up: one from each of the two
+// plans between which it leads. More of them were tried and found nothing either.
+constexpr int kMostVain = 2;
 
 // Streams of random numbers, beside those of PeakSearch.
 constexpr uint64_t kNearLeastStream = 300, kWithinLeastStream = 310, kTightenedStream = 400;
@@ -125,14 +128,15 @@ private:
 
   // To lower peaks, from where it stands, in steps that grow, until it fits; from there on back up
   // by what room is left, since plans of much the same peak may lie better or worse, from the plan
-  // that fits and the last that did not in turn; until little is left to gain, or the share is used
-  // up. The first step takes off the whole excess.
+  // that fits and the last that did not in turn; until little is left to gain, neither leads
+  // further, or the share is used up. The first step takes off the whole excess.
   void tighten(Found now, double share) {
     isTightened_ = true;
     const double enough = now.cost + 0.01 * (now.cost - result_.baseline.cost);
     int64_t peak = last_.judged.peakBytes, over = last_.arenaBytes - o_.budgetBytes;
     double reach = 1;
     Found within;
+    int numVain = 0;
     for (int i = 0; (share > 0 || (!hasPlan() && i < kLeastSteps)) && within.cost > enough &&
                     !peaks_.isStopped();
          ++i) {
@@ -147,8 +151,12 @@ private:
       const bool isWorse = hasPlan() && next.cost >= result_.planned.cost * (1 - 1e-9);
       if (!next || (isWorse && !isFound))
         break;
-      if (isWorse)
+      if (isWorse) {
+        if (++numVain == kMostVain)
+          break;
         continue;
+      }
+      numVain = 0;
       if (tryPlace(next.tasks, kPlacing)) {
         within = std::move(next);
         continue;
