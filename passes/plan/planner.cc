@@ -26,8 +26,8 @@ constexpr double kWithinLeast = 0.1, kPlacingWithin = 0.05;
 // As long as no plan fits there are so many steps of tightening, since the search for the smallest
 // budget, which would come next, takes longer.
 constexpr int kLeastSteps = 3;
-// So many searches in a row that find nothing cheaper end the way back up: one from each of the two
-// plans between which it leads. More of them were tried and found nothing either.
+// So many searches that find nothing cheaper end the way back up before it has begun: one from each
+// of the two plans between which it leads. Where one of them finds something, later ones may too.
 constexpr int kMostVain = 2;
 
 // Streams of random numbers, beside those of PeakSearch.
@@ -137,6 +137,7 @@ private:
     double reach = 1;
     Found within;
     int numVain = 0;
+    bool leadsUp = false;
     for (int i = 0; (share > 0 || (!hasPlan() && i < kLeastSteps)) && within.cost > enough &&
                     !peaks_.isStopped();
          ++i) {
@@ -152,11 +153,11 @@ private:
       if (!next || (isWorse && !isFound))
         break;
       if (isWorse) {
-        if (++numVain == kMostVain)
+        if (!leadsUp && ++numVain == kMostVain)
           break;
         continue;
       }
-      numVain = 0;
+      leadsUp |= isFound;
       if (tryPlace(next.tasks, kPlacing)) {
         within = std::move(next);
         continue;
