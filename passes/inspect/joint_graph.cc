@@ -2,7 +2,7 @@
 
 #include "ir/diagnostics.h"
 #include "ir/json.h"
-#include "passes/plan/overwrites.h"
+#include "passes/plan/faults.h"
 #include "passes/plan/sizes.h"
 #include "llvm/ADT/STLExtras.h"
 
@@ -245,9 +245,7 @@ private:
   }
 
   void checkOps() {
-    if (auto fault = plan::faultOfAlternatives(out_.problem))
-      failAt(fault->op, "{0}", fault->why);
-    if (auto fault = plan::faultOfOverwrites(out_.problem))
+    if (auto fault = plan::faultOf(out_.problem))
       failAt(fault->op, "{0}", fault->why);
   }
 

@@ -2,11 +2,13 @@
 
 #include "ir/spelling.h"
 #include "ir/storage.h"
+#include "passes/cheapest_steps.h"
 #include "passes/invert/fixed_point.h"
 #include "passes/rewrite/inverse_rules.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/STLExtras.h"
-#include <queue>
+#include <cmath>
+#include <limits>
 
 namespace isthmus {
 namespace {
@@ -22,22 +24,21 @@ struct Step {
 };
 
 // Which values can be had, and by which step: always the one that leads there at the least cost,
-// where what a step reads is had side by side (Knuth's generalization of Dijkstra's algorithm).
+// where what a step reads is had side by side.
 class Inversion {
 public:
   Inversion(const Graph &g, llvm::ArrayRef<ValueId> ys, llvm::ArrayRef<ValueId> xs,
             size_t iterations)
       : g_(g), iterations_(iterations), ys_(ys.begin(), ys.end()), xs_(xs.begin(), xs.end()),
         rules_(inverseRules(g, {[](ValueId) { return true; }, /*ofViews=*/true})),
-        fixedPoints_(fixedPointsOf(g)), by_(g.numValues()), isKnown_(g.numValues(), false),
-        readers_(g.numValues()) {}
+        fixedPoints_(fixedPointsOf(g)) {}
 
   llvm::Expected<Graph> run() {
     findUnknown();
     listSteps();
     search();
     for (ValueId x : xs_)
-      if (!isKnown_[x.index])
+      if (!isKnown(x))
         return notFound(x);
     return build();
   }
@@ -82,7 +83,7 @@ private:
       for (uint32_t r = 0; r < n.numResults; ++r)
         s.makes.push_back(n.result(r));
       s.cost = priceOf(g_.call(NodeId(i)));
-      add(std::move(s));
+      steps_.push_back(std::move(s));
     }
     for (const InverseRule &rule : rules_.rules) {
       Step s;
@@ -94,7 +95,7 @@ private:
           addRead(s, v);
       }
       addRead(s, rule.made);
-      add(std::move(s));
+      steps_.push_back(std::move(s));
     }
     for (const FixedPoint &f : fixedPoints_) {
       Step s;
@@ -104,7 +105,7 @@ private:
       s.reads.push_back(g_.node(f.sum).firstResult);
       for (NodeId id : f.nodes)
         s.cost += double(iterations_) * priceOf(g_.call(id));
-      add(std::move(s));
+      steps_.push_back(std::move(s));
     }
   }
 
@@ -121,42 +122,23 @@ private:
     return 1 + c.flops + c.bytes;
   }
 
-  void add(Step s) {
-    for (ValueId v : s.reads)
-      readers_[v.index].push_back(steps_.size());
-    missing_.push_back(s.reads.size());
-    steps_.push_back(std::move(s));
-  }
-
   // --- The search
 
   void search() {
-    using Entry = std::pair<double, size_t>; // a step, once all that it reads is known
-    std::priority_queue<Entry, std::vector<Entry>, std::greater<>> ready;
-    auto know = [&](ValueId v, double price) {
-      if (isKnown_[v.index])
-        return;
-      isKnown_[v.index] = true;
-      for (size_t s : readers_[v.index])
-        if (--missing_[s] == 0)
-          ready.push({price + steps_[s].cost, s});
-    };
-    for (size_t s = 0; s < steps_.size(); ++s)
-      if (missing_[s] == 0)
-        ready.push({steps_[s].cost, s});
     for (uint32_t i = 0; i < g_.numValues(); ++i)
-      if (isGiven(ValueId(i)))
-        know(ValueId(i), 0);
-    while (!ready.empty()) {
-      auto [price, s] = ready.top();
-      ready.pop();
-      for (ValueId v : steps_[s].makes)
-        if (!isKnown_[v.index]) {
-          by_[v.index] = s + 1;
-          know(v, price);
-        }
-    }
+      cheapest_.addThing(isGiven(ValueId(i)) ? 0 : std::numeric_limits<double>::infinity());
+    auto things = [](llvm::ArrayRef<ValueId> values) {
+      std::vector<uint32_t> out;
+      for (ValueId v : values)
+        out.push_back(v.index);
+      return out;
+    };
+    for (const Step &s : steps_)
+      cheapest_.addStep(s.cost, things(s.reads), things(s.makes));
+    cheapest_.solve(CheapestSteps::Reads::Most);
   }
+
+  bool isKnown(ValueId v) const { return std::isfinite(cheapest_.price(v.index)); }
 
   // --- What is in the way
 
@@ -171,9 +153,9 @@ private:
         continue;
       bool isMade = true, lacks = false;
       for (uint32_t r = 0; r < n.numResults; ++r)
-        isMade &= isKnown_[n.result(r).index];
+        isMade &= isKnown(n.result(r));
       for (ValueId v : n.operands)
-        lacks |= !isKnown_[v.index];
+        lacks |= !isKnown(v);
       if (isMade && lacks && ++count <= kMost)
         why += (count > 1 ? ", '" : " '") + valueText(g_.nodeName(NodeId(i))) + "' (" + n.op->name +
                ")";
@@ -204,9 +186,10 @@ private:
     std::vector<char> isListed(steps_.size(), 0);
     std::vector<Frame> stack;
     auto need = [&](ValueId v) {
-      if (by_[v.index] && !isListed[by_[v.index] - 1]) {
-        isListed[by_[v.index] - 1] = 1;
-        stack.push_back({by_[v.index] - 1});
+      const uint32_t step = cheapest_.stepTo(v.index);
+      if (step != CheapestSteps::kNone && !isListed[step]) {
+        isListed[step] = 1;
+        stack.push_back({step});
       }
     };
     for (ValueId x : xs_) {
@@ -256,9 +239,9 @@ private:
   // What another step made stays as it is.
   void run(const Step &s, Rebuilder &r) {
     llvm::SmallVector<std::pair<ValueId, ValueId>, 4> stays;
-    const size_t me = size_t(&s - steps_.data()) + 1;
+    const size_t me = size_t(&s - steps_.data());
     for (ValueId v : s.makes)
-      if (by_[v.index] != me && r.map(v))
+      if (cheapest_.stepTo(v.index) != me && r.map(v))
         stays.push_back({v, r.map(v)});
     if (s.node)
       r.copyNode(s.node);
@@ -317,11 +300,9 @@ private:
   const InverseRules rules_;
   const std::vector<FixedPoint> fixedPoints_;
   std::vector<Step> steps_;
-  std::vector<size_t> missing_; // by step: reads that are not known
-  std::vector<size_t> by_;      // by value: the step that makes it, from 1
-  std::vector<bool> isKnown_, isUnknown_;
-  std::vector<std::vector<size_t>> readers_; // by value: steps
-  llvm::DenseMap<ValueId, ValueId> made_;    // by value of the rules
+  CheapestSteps cheapest_; // things are values
+  std::vector<bool> isUnknown_;
+  llvm::DenseMap<ValueId, ValueId> made_; // by value of the rules
 };
 
 } // namespace

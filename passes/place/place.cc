@@ -1,6 +1,7 @@
 #include "passes/place/place.h"
 
-#include "passes/rewrite/problem.h"
+#include "ir/storage.h"
+#include "passes/rewrite/in_place.h"
 #include "llvm/ADT/STLExtras.h"
 
 namespace isthmus {

@@ -1,15 +1,15 @@
 // A cheap way to have a storage at a place in a schedule: tasks whose leaves are storages of which
 // an instance is there. Of all tasks that may make a storage one has to run, of all that this one
-// reads each has to be had: the search is Knuth's generalization of Dijkstra's algorithm ("A
-// generalization of Dijkstra's algorithm", 1977). It knows no sharing, so it goes once by the sum
-// of what is read, which counts what two reads share twice, and once by the most of it, which
-// counts it once, and all else not at all. What both find is priced as it is, and the cheaper one
-// taken. Standard library only.
+// reads each has to be had (cheapest_steps.h). That search knows no sharing, so it goes once by the
+// sum of what is read and once by the most of it. What both find is priced as it is, and the
+// cheaper one taken. Standard library only.
 #pragma once
 
+#include "passes/cheapest_steps.h"
 #include "passes/plan/storage_graph.h"
 
 #include <functional>
+#include <queue>
 
 namespace isthmus::plan {
 
@@ -34,39 +34,30 @@ public:
   uint64_t work() const { return work_; }
 
 private:
-  static constexpr uint32_t kNowhere = ~0u, kNoOffer = ~0u;
+  static constexpr uint32_t kNowhere = ~0u;
 
   struct Wanted {
     StorageId storage;
-    double above = 0;             // of the tasks on the cheapest way from the root
-    double asIs = 0;              // the price of reading it as it is
-    double price = 0;             // of having it, as known so far
-    uint32_t offer = kNoOffer;    // that makes it at this price; none: it is read as it is
-    std::vector<uint32_t> readBy; // offers
-    bool isExpanded = false, isSettled = false, isPaid = false;
+    double above = 0; // cost of the tasks on the cheapest way from the root
+    double asIs = 0;  // the price of reading it as it is
+    bool isExpanded = false;
+    bool isThere = false; // read as it is, or made; while tasks are listed
   };
-  struct Offer { // to run a task
-    TaskId task;
-    double price = 0;     // of the task and of what of its reads is settled
-    uint32_t missing = 0; // reads that are not
-  };
-  enum class Of : uint8_t { Sum, Most };
 
   uint32_t placeOf(StorageId s, double above, const Terms &terms);
   void collect(const Terms &terms);
   void expand(uint32_t at, const Terms &terms);
   void addOffer(TaskId t, uint32_t from, const Terms &terms);
-  void settle(Of reads);
-  void make(uint32_t offer);
+  void listSteps();
   double emit(std::vector<TaskId> &out);
-  void push(double price, uint32_t at);
-  std::pair<double, uint32_t> pop();
 
   const StorageGraph &g_;
-  IdVector<StorageId, uint32_t> place_; // in `wanted_`
-  std::vector<Wanted> wanted_;          // the first is the root
-  std::vector<Offer> offers_;
-  std::vector<std::pair<double, uint32_t>> heap_;
+  IdVector<StorageId, uint32_t> place_;     // in `wanted_`
+  std::vector<Wanted> wanted_;              // the first is the root
+  std::vector<TaskId> offers_;              // that may run
+  using Open = std::pair<double, uint32_t>; // the price above, and a place in `wanted_`
+  std::priority_queue<Open, std::vector<Open>, std::greater<>> open_;
+  CheapestSteps steps_; // things are what is wanted, steps are offers
   std::vector<TaskId> out_, other_;
   uint64_t work_ = 0;
 };

@@ -1,3 +1,4 @@
+#include "passes/plan/op_name.h"
 #include "passes/plan/sizes.h"
 
 #include <algorithm>
@@ -58,13 +59,12 @@ private:
     const Op &op = p_.ops[id];
     if (p_.order == Order::Fixed && !again && !op.isAlternative) {
       if (id < highest_)
-        return "'" + op.name + "' runs first after '" + p_.ops[highest_].name +
-               "', and the order is fixed";
+        return called(id) + " runs first after " + called(highest_) + ", and the order is fixed";
       highest_ = id;
     }
     if (numMissing_ > 0 && op.phase != OpPhase::Forward)
-      return "'" + op.name + "' is not of the forward phase, and forward output '" +
-             firstMissing().name + "' is not computed";
+      return called(id) + " is not of the forward phase, and forward output " +
+             called(firstMissing()) + " is not computed";
     return "";
   }
 
@@ -73,7 +73,7 @@ private:
     const Op &op = p_.ops[s_[step]];
     auto read = [&](uint32_t instance) {
       if (isPinned(instance))
-        readPinned(op, instance & ~kPinned);
+        readPinned(s_[step], instance & ~kPinned);
       else if (instance != kNone)
         instances_[instance].lastRead = step;
       reads_.push_back(instance);
@@ -89,7 +89,7 @@ private:
         hasInstance = read(newest_[r.op][r.output]);
       }
       if (!hasInstance) {
-        fail("'" + op.name + "' reads '" + p_.ops[r.op].name + "' before it has run");
+        fail(called(s_[step]) + " reads " + called(r.op) + " before it has run");
         return false;
       }
     }
@@ -98,10 +98,10 @@ private:
     return result_.error.empty();
   }
 
-  void readPinned(const Op &reader, OpIndex read) {
+  void readPinned(OpIndex reader, OpIndex read) {
     if (OpIndex by = overwrittenBy_[read]; by != Op::kNone)
-      fail("'" + reader.name + "' reads '" + p_.ops[read].name + "' after '" + p_.ops[by].name +
-           "' has overwritten it");
+      fail(called(reader) + " reads " + called(read) + " after " + called(by) +
+           " has overwritten it");
   }
 
   // Binds the outputs of this step.
@@ -137,7 +137,7 @@ private:
     completion_.resize(p_.ops.size(), kNotUnderWay);
     if (op.startsTransfer()) {
       if (completion_[id] != kNotUnderWay)
-        return "transfer '" + op.name + "' is under way already";
+        return "transfer " + called(id) + " is under way already";
       double &link = linkFree_[op.transfer == Op::Transfer::StartPrefetch];
       completion_[id] = link = std::max(link, result_.cost) + op.transferTime;
       ++result_.transfers;
@@ -145,7 +145,7 @@ private:
     } else if (op.waitsForTransfer()) {
       double &completion = completion_[op.inputs[0].op];
       if (completion == kNotUnderWay)
-        return "'" + op.name + "' waits for a transfer that is not under way";
+        return called(id) + " waits for a transfer that is not under way";
       result_.cost = std::max(result_.cost, completion);
       completion = kNotUnderWay;
       --underWay_;
@@ -184,9 +184,9 @@ private:
     numMissing_ = forwardOutputs_.size();
   }
 
-  const Op &firstMissing() const {
+  OpIndex firstMissing() const {
     auto isMissing = [&](OpIndex i) { return isMissing_[i] != 0; };
-    return p_.ops[*std::find_if(forwardOutputs_.begin(), forwardOutputs_.end(), isMissing)];
+    return *std::find_if(forwardOutputs_.begin(), forwardOutputs_.end(), isMissing);
   }
 
   void noteForwardOutput(OpIndex id) {
@@ -215,7 +215,7 @@ private:
                     ", which cannot run");
       const Op &op = p_.ops[id];
       if (ran[id] && !op.recomputable)
-        return fail("'" + op.name + "' runs twice, and must not");
+        return fail(called(id) + " runs twice, and must not");
       if (std::string why = wrongOrder(id, ran[id]); !why.empty())
         return fail(std::move(why));
       ran[id] = 1;
@@ -235,13 +235,13 @@ private:
     if (underWay_)
       return fail("a transfer is never waited for");
     if (numMissing_ > 0)
-      return fail("forward output '" + firstMissing().name + "' is never computed");
+      return fail("forward output " + called(firstMissing()) + " is never computed");
     for (const Read &r : p_.outputs) {
       uint32_t instance = newest_[r.op][r.output];
       if (instance == kNone)
-        return fail("output '" + p_.ops[r.op].name + "' is never computed");
+        return fail("output " + called(r.op) + " is never computed");
       if (isPinned(instance) && overwrittenBy_[instance & ~kPinned] != Op::kNone)
-        return fail("output '" + p_.ops[r.op].name + "' is overwritten");
+        return fail("output " + called(r.op) + " is overwritten");
       if (!isPinned(instance))
         instances_[instance].lives = true;
     }
@@ -257,8 +257,8 @@ private:
       for (uint32_t m = made; m < madeEnd; ++m)
         live = saturatingSum(live, instances_[m].bytes);
       if (saturatingSum(live, p_.rounded(op.workspace)) > kMostBytes)
-        return fail("more than 2^62 bytes are live at step " + std::to_string(step) + ", '" +
-                    op.name + "'");
+        return fail("more than 2^62 bytes are live at step " + std::to_string(step) + ", " +
+                    called(s_[step]));
       int64_t now = live + p_.rounded(op.workspace) - donatedAt(step);
       if (now > result_.peakBytes) {
         result_.peakBytes = now;
@@ -305,6 +305,7 @@ private:
     return bytes;
   }
 
+  std::string called(OpIndex i) const { return calledInMessages(p_, i); }
   void fail(std::string why) { result_.error = std::move(why); }
 
   const Problem &p_;

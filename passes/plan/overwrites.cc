@@ -1,5 +1,7 @@
 #include "passes/plan/overwrites.h"
 
+#include "passes/plan/op_name.h"
+
 #include <algorithm>
 
 namespace isthmus::plan {
@@ -33,11 +35,11 @@ namespace {
 
 std::string whyWrong(const Problem &p, const Op &op, std::vector<char> &isTaken) {
   for (uint32_t k : op.overwrites) {
-    const Op &input = p.ops[op.inputs[k].op];
-    if (!input.isPinned)
-      return "it overwrites '" + input.name + "', which is not pinned";
-    if (isTaken[op.inputs[k].op]++)
-      return "'" + input.name + "' is overwritten twice";
+    const OpIndex input = op.inputs[k].op;
+    if (!p.ops[input].isPinned)
+      return "it overwrites " + calledInMessages(p, input) + ", which is not pinned";
+    if (isTaken[input]++)
+      return calledInMessages(p, input) + " is overwritten twice";
   }
   if (!op.overwrites.empty() && (op.recomputable || op.isAlternative))
     return "it overwrites something, and so it has to be an op that runs once";
@@ -56,7 +58,7 @@ std::optional<Fault> faultOfOverwrites(const Problem &p) {
     const Op &op = p.ops[i];
     for (OpIndex by : overwriters[i])
       if (by < i && !op.isAlternative)
-        return Fault{i, "it reads what '" + p.ops[by].name + "' has overwritten"};
+        return Fault{i, "it reads what " + calledInMessages(p, by) + " has overwritten"};
     for (uint32_t k = 0; op.isView() && k < op.inputs.size(); ++k)
       if (k != op.viewOf && isTaken[op.inputs[k].op])
         return Fault{i, "it is a view of something else, and reads what is overwritten"};

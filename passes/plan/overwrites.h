@@ -2,7 +2,7 @@
 // only.
 #pragma once
 
-#include "passes/plan/alternatives.h"
+#include "passes/plan/faults.h"
 
 namespace isthmus::plan {
 
@@ -11,7 +11,7 @@ namespace isthmus::plan {
 std::vector<std::vector<OpIndex>> overwritersOfReads(const Problem &p);
 
 // The first op that overwrites what it may not, or reads what was overwritten; none if all is well.
-// Inputs of each op are in range.
+// Alternatives are as problem.h says.
 std::optional<Fault> faultOfOverwrites(const Problem &p);
 
 // The same steps, but that an op which overwrites something waits for the last that reads it.

@@ -26,6 +26,9 @@ constexpr double kWithinLeast = 0.1, kPlacingWithin = 0.05;
 // As long as no plan fits there are so many steps of tightening, since the search for the smallest
 // budget, which would come next, takes longer.
 constexpr int kLeastSteps = 3;
+// So many searches that find nothing cheaper end the way back up before it has begun: one from each
+// of the two plans between which it leads. Where one of them finds something, later ones may too.
+constexpr int kMostVain = 2;
 
 // Streams of random numbers, beside those of PeakSearch.
 constexpr uint64_t kNearLeastStream = 300, kWithinLeastStream = 310, kTightenedStream = 400;
@@ -125,14 +128,16 @@ private:
 
   // To lower peaks, from where it stands, in steps that grow, until it fits; from there on back up
   // by what room is left, since plans of much the same peak may lie better or worse, from the plan
-  // that fits and the last that did not in turn; until little is left to gain, or the share is used
-  // up. The first step takes off the whole excess.
+  // that fits and the last that did not in turn; until little is left to gain, neither leads
+  // further, or the share is used up. The first step takes off the whole excess.
   void tighten(Found now, double share) {
     isTightened_ = true;
     const double enough = now.cost + 0.01 * (now.cost - result_.baseline.cost);
     int64_t peak = last_.judged.peakBytes, over = last_.arenaBytes - o_.budgetBytes;
     double reach = 1;
     Found within;
+    int numVain = 0;
+    bool leadsUp = false;
     for (int i = 0; (share > 0 || (!hasPlan() && i < kLeastSteps)) && within.cost > enough &&
                     !peaks_.isStopped();
          ++i) {
@@ -147,8 +152,12 @@ private:
       const bool isWorse = hasPlan() && next.cost >= result_.planned.cost * (1 - 1e-9);
       if (!next || (isWorse && !isFound))
         break;
-      if (isWorse)
+      if (isWorse) {
+        if (!leadsUp && ++numVain == kMostVain)
+          break;
         continue;
+      }
+      leadsUp |= isFound;
       if (tryPlace(next.tasks, kPlacing)) {
         within = std::move(next);
         continue;

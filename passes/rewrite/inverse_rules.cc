@@ -94,14 +94,17 @@ private:
     const Node &n = out_.nodes.node(id);
     if (!llvm::all_of(n.operands, [&](ValueId v) { return isWeight(v); }))
       return;
-    for (NodeId other : ofWeights_)
+    isOfWeights_.insert(id);
+    const ValueId first = n.operands.empty() ? ValueId() : n.operands[0];
+    llvm::SmallVector<NodeId, 1> &others = ofWeights_[{n.op, first}];
+    for (NodeId other : others)
       if (const Node &o = out_.nodes.node(other);
           o.op == n.op && o.operands == n.operands && identical(o.attrs, n.attrs)) {
         for (uint32_t r = 0; r < n.numResults; ++r)
           shared_[n.result(r)] = o.result(r);
         return;
       }
-    ofWeights_.push_back(id);
+    others.push_back(id);
   }
   ValueId shared(ValueId v) const {
     auto it = shared_.find(v);
@@ -109,7 +112,7 @@ private:
   }
   bool isWeight(ValueId v) const {
     if (NodeId def = out_.nodes.value(v).def)
-      return llvm::is_contained(ofWeights_, def);
+      return isOfWeights_.count(def) > 0;
     return facts_.isWeight(out_.standsFor[v.index]);
   }
 
@@ -121,7 +124,9 @@ private:
   const ValueFacts facts_;
   llvm::DenseMap<ValueId, ValueId> given_;  // by value of the graph
   llvm::DenseMap<ValueId, ValueId> shared_; // by result of a node for which another stands
-  std::vector<NodeId> ofWeights_;           // nodes over weights alone
+  llvm::DenseSet<NodeId> isOfWeights_;      // nodes over weights alone
+  // Of them those for which no other stands, by op and first operand.
+  llvm::DenseMap<std::pair<const OpDef *, ValueId>, llvm::SmallVector<NodeId, 1>> ofWeights_;
 };
 
 } // namespace

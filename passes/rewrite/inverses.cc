@@ -1,8 +1,8 @@
 #include "passes/rewrite/inverses.h"
 
 #include "ir/storage.h"
+#include "passes/rewrite/in_place.h"
 #include "llvm/ADT/DenseMap.h"
-#include "llvm/ADT/STLExtras.h"
 
 namespace isthmus {
 namespace {
@@ -85,7 +85,8 @@ private:
       op.inputs.push_back(readOf(v));
     for (const Type &type : call.results)
       op.outputBytes.push_back(type.bytes());
-    setDonations(n, op);
+    for (const InPlace &pair : inPlacePairs(n, [&](ValueId v) { return storageOf(v); }))
+      op.donations.push_back({pair.result, pair.operand});
     if (isLast) {
       const Value &root = g_.value(rule.rebuilds);
       op.of = p_.opOf(root.def);
@@ -106,29 +107,13 @@ private:
     return p_.readOf(g_, rules_.standsFor[v.index]);
   }
 
-  // By the rule of inPlacePairs, over the storages of the graph and of the rules.
-  void setDonations(const Node &n, Op &op) const {
-    struct Root {
-      ValueId ofRules, ofGraph; // one of them
-      bool operator==(const Root &) const = default;
-    };
-    auto rootOf = [&](ValueId v) {
-      v = rules_.baseOf(v);
-      return rules_.nodes.value(v).def ? Root{v, {}}
-                                       : Root{{}, roots_[rules_.standsFor[v.index].index]};
-    };
-    for (const InPlace &pair : n.op->inPlace) {
-      if (pair.operand >= n.operands.size())
-        continue;
-      const Root root = rootOf(n.operands[pair.operand]);
-      if (root.ofGraph && !g_.value(root.ofGraph).def)
-        continue;
-      const Type &from = root.ofGraph ? g_.type(root.ofGraph) : rules_.nodes.type(root.ofRules);
-      const auto sharing = llvm::count_if(n.operands, [&](ValueId v) { return rootOf(v) == root; });
-      if (from.bytes() == rules_.nodes.type(n.result(pair.result)).bytes() &&
-          (sharing == 1 || n.op->is(kElementwise)))
-        op.donations.push_back({pair.result, pair.operand});
-    }
+  // Of a node of the rules, whose operands may be values of the graph.
+  InPlaceStorage storageOf(ValueId v) const {
+    v = rules_.baseOf(v);
+    if (rules_.nodes.value(v).def)
+      return {v, true, rules_.nodes.type(v).bytes(), false};
+    const ValueId root = roots_[rules_.standsFor[v.index].index];
+    return {root, false, g_.type(root).bytes(), !g_.value(root).def};
   }
 
   GraphProblem &p_;

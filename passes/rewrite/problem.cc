@@ -2,28 +2,11 @@
 
 #include "passes/plan/sizes.h"
 #include "passes/rewrite/alternatives.h"
+#include "passes/rewrite/in_place.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
 
 namespace isthmus {
-
-llvm::SmallVector<InPlace, 2> inPlacePairs(const Graph &g, NodeId id,
-                                           llvm::ArrayRef<ValueId> roots) {
-  llvm::SmallVector<InPlace, 2> pairs;
-  const Node &n = g.node(id);
-  for (const InPlace &pair : n.op->inPlace) {
-    if (pair.operand >= n.operands.size())
-      continue;
-    const ValueId root = roots[n.operands[pair.operand].index], made = n.result(pair.result);
-    bool isPersistent = !g.value(root).def || roots[made.index] != made;
-    // Exactly: an operand that is broadcast may round up to the same size, and is read again.
-    bool sameSize = g.type(root).bytes() == g.type(made).bytes();
-    auto sharing = llvm::count_if(n.operands, [&](ValueId v) { return roots[v.index] == root; });
-    if (!isPersistent && sameSize && (sharing == 1 || n.op->is(kElementwise)))
-      pairs.push_back(pair);
-  }
-  return pairs;
-}
 
 plan::Read GraphProblem::readOf(const Graph &g, ValueId v) const {
   const Value &value = g.value(v);

@@ -64,11 +64,6 @@ struct GraphProblem {
 // target lacks. What makes a graph output, and what updates state, may run only once.
 llvm::Expected<GraphProblem> extractProblem(const Graph &g, const Target &t, const Ways &ways = {});
 
-// The pairs of a node's row that hold here: result and operand are of one size to the byte, neither
-// lies in something persistent, and no other operand shares the storage (but for elementwise
-// ops, where each element is read before it is written).
-llvm::SmallVector<InPlace, 2> inPlacePairs(const Graph &g, NodeId n, llvm::ArrayRef<ValueId> roots);
-
 // Bytes of all graph inputs, each rounded up to the target's alignment.
 int64_t persistentBytes(const Graph &g, const Target &t);
 

@@ -158,6 +158,7 @@ TEST(Hpp, WhatTheProgressFunctionThrowsComesOut) {
   options.progress = [](double, double) { return false; };
   try {
     chain(30).build().plan(options);
+    FAIL() << "a search that was ended throws";
   } catch (const isthmus::Error &e) {
     EXPECT_EQ(e.status(), ISTHMUS_CANCELLED);
   }

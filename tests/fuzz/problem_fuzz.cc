@@ -1,7 +1,7 @@
 // Any bytes: reading them as a planner's problem either fails with a message that names the file,
 // or gives a problem whose figures agree, and for which a small one is planned.
 //
-// FUZZ: sources=passes/inspect/joint_graph.cc passes/plan/*.cc
+// FUZZ: sources=passes/cheapest_steps.cc passes/inspect/joint_graph.cc passes/plan/*.cc
 
 #include "ir/check.h"
 #include "ir/diagnostics.h"

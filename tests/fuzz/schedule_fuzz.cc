@@ -2,7 +2,7 @@
 // one that is the same after it is printed and read again, and that is judged without harm. One
 // that is valid reads nothing that was overwritten.
 //
-// FUZZ: sources=passes/inspect/joint_graph.cc passes/plan/*.cc
+// FUZZ: sources=passes/cheapest_steps.cc passes/inspect/joint_graph.cc passes/plan/*.cc
 
 #include "ir/check.h"
 #include "ir/diagnostics.h"

@@ -80,15 +80,47 @@ TEST(Evaluate, NamesWhoReadsWhatWasOverwritten) {
   EXPECT_EQ(evaluate(p, {1, 2, 3}).outputBytes, 0);
   EXPECT_EQ(evaluate(p, {1, 2, 3, 2}).error, "'f' reads 'w' after 'update' has overwritten it");
   EXPECT_EQ(withLateOverwrites(p, {1, 2, 3, 2}), (Schedule{1, 2, 2, 3}));
-  EXPECT_FALSE(faultOfOverwrites(p));
+  EXPECT_FALSE(faultOf(p));
   p.outputs.push_back({0, 0});
   EXPECT_EQ(evaluate(p, {1, 2, 3}).error, "output 'w' is overwritten");
-  EXPECT_EQ(faultOfOverwrites(p)->why, "it is an output, and is overwritten");
+  EXPECT_EQ(faultOf(p)->why, "it is an output, and is overwritten");
   p.outputs.pop_back();
   p.ops[3].recomputable = true;
-  EXPECT_EQ(faultOfOverwrites(p)->op, 3u);
+  EXPECT_EQ(faultOf(p)->op, 3u);
   p.ops[3].overwrites = {0};
-  EXPECT_EQ(faultOfOverwrites(p)->why, "it overwrites 'f', which is not pinned");
+  EXPECT_EQ(faultOf(p)->why, "it overwrites 'f', which is not pinned");
+  p.ops[3].isAlternative = true; // what alternatives get wrong comes first, if only at a later op
+  p.ops[3].of = 1;
+  EXPECT_EQ(faultOf(p)->why, "it is of op 1, which has no storage of its own that a run makes");
+}
+
+// Programs that number their ops need not name them.
+TEST(Evaluate, CallsOpsWithoutNamesByTheirIndex) {
+  Problem p;
+  p.ops.resize(4);
+  p.ops[0].isPinned = true;
+  p.ops[0].outputBytes = {64};
+  p.ops[1].name = "f";
+  p.ops[1].inputs = {{0, 0}};
+  p.ops[1].outputBytes = {8};
+  p.ops[2].inputs = {{1, 0}, {0, 0}};
+  p.ops[2].outputBytes = {0};
+  p.ops[2].overwrites = {1};
+  p.ops[2].recomputable = false;
+  p.ops[3].inputs = {{1, 0}};
+  p.ops[3].outputBytes = {8};
+  p.outputs = {{2, 0}, {3, 0}};
+  EXPECT_EQ(evaluate(p, {1, 2, 3}).error, "");
+  EXPECT_EQ(evaluate(p, {1, 2, 1, 3}).error, "'f' reads op 0 after op 2 has overwritten it");
+  EXPECT_EQ(evaluate(p, {3}).error, "op 3 reads 'f' before it has run");
+  EXPECT_EQ(evaluate(p, {1, 2}).error, "output op 3 is never computed");
+  EXPECT_EQ(evaluate(p, {1, 3, 2, 2}).error, "op 2 runs twice, and must not");
+  p.order = Order::Fixed;
+  EXPECT_EQ(evaluate(p, {1, 3, 2}).error, "op 2 runs first after op 3, and the order is fixed");
+  p.ops[2].overwrites = {0};
+  EXPECT_EQ(faultOf(p)->why, "it overwrites 'f', which is not pinned");
+  p.ops[1].name.clear();
+  EXPECT_EQ(faultOf(p)->why, "it overwrites op 1, which is not pinned");
 }
 
 // The third output and the 67th each take over an operand that dies.

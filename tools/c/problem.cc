@@ -1,5 +1,5 @@
 #include "passes/inspect/joint_graph.h"
-#include "passes/plan/overwrites.h"
+#include "passes/plan/faults.h"
 #include "passes/plan/sizes.h"
 #include "tools/c/handles.h"
 #include <cmath>
@@ -27,9 +27,7 @@ public:
         return e;
     if (llvm::Error e = addOutputs())
       return e;
-    if (auto fault = plan::faultOfAlternatives(p_))
-      return failed(fault->op, "{0}", fault->why);
-    if (auto fault = plan::faultOfOverwrites(p_))
+    if (auto fault = plan::faultOf(p_))
       return failed(fault->op, "{0}", fault->why);
     return std::move(p_);
   }

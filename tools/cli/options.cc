@@ -152,6 +152,13 @@ CLI::Option *addEffortOption(CLI::App &verb, double &effort) {
       ->check(positiveNumber());
 }
 
+void addGraphProduct(CLI::App &verb, const std::string &what, GraphProduct &product) {
+  addPathOption(verb, "-o,--output", product.output,
+                what + ", OUT.isth or OUT.onnx; default: standard output");
+  addPathOption(verb, "--weights", product.weights,
+                "a .safetensors file for large weights; default: beside OUT.isth");
+}
+
 void addPlanFlags(CLI::App &verb, PlanFlags &o) {
   const char *group = "Plan options";
   verb.add_option("--policy", o.policy,

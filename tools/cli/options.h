@@ -40,6 +40,11 @@ struct ModelOptions {
   std::string progress = "auto";
 };
 
+// Where a graph goes that a verb makes.
+struct GraphProduct {
+  std::string output, weights; // empty: standard output; beside the graph
+};
+
 // How a plan is chosen, as it was typed.
 struct PlanFlags {
   std::string policy; // empty: none

@@ -37,16 +37,6 @@ void addGraphPaths(CommandPaths &paths, const std::string &path, const std::stri
     paths.writes(beside, weightsPathFor(path));
 }
 
-llvm::Expected<CommandPaths> pathsToGraph(const std::string &model, const std::string &path,
-                                          const std::string &weights) {
-  CommandPaths paths;
-  paths.reads("MODEL", model);
-  addGraphPaths(paths, path, weights);
-  if (llvm::Error e = paths.check())
-    return e;
-  return paths;
-}
-
 llvm::Error writeGraph(const Graph &g, const std::string &path, const std::string &weights) {
   if (llvm::StringRef(path).endswith(".onnx")) {
     if (!weights.empty())

@@ -14,10 +14,6 @@ llvm::Error checkPicturePath(llvm::StringRef path);
 // What writeGraph will write: the graph, and the file that its large weights would go to.
 void addGraphPaths(CommandPaths &paths, const std::string &path, const std::string &weights);
 
-// The files of a verb that makes a graph of a model, checked.
-llvm::Expected<CommandPaths> pathsToGraph(const std::string &model, const std::string &path,
-                                          const std::string &weights);
-
 // As text to standard output for "" or "-", else to a file; large weights as docs/language.md says.
 // As ONNX if the name ends so: with all weights, drawn as a run with seed 0 draws them.
 llvm::Error writeGraph(const Graph &g, const std::string &path, const std::string &weights);

@@ -10,6 +10,8 @@ namespace isthmus {
 // Options that several verbs take, with their help texts.
 void addModelOptions(CLI::App &verb, ModelOptions &o);
 void addPlanFlags(CLI::App &verb, PlanFlags &o);
+// -o and --weights; `what` is the product: "the inverse".
+void addGraphProduct(CLI::App &verb, const std::string &what, GraphProduct &product);
 // The value of --optimizer until the user gives one is its default.
 void addOptimizerFlags(CLI::App &verb, OptimizerFlags &f, const char *doc);
 CLI::Option *addEffortOption(CLI::App &verb, double &effort);

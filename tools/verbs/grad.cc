@@ -1,7 +1,6 @@
 #include "passes/compile/gradient.h"
-#include "tools/cli/compiled.h"
 #include "tools/cli/exit.h"
-#include "tools/cli/model.h"
+#include "tools/cli/graph_product.h"
 #include "tools/cli/optimizer_flags.h"
 #include "tools/cli/output.h"
 #include "tools/verbs/verbs.h"
@@ -12,14 +11,11 @@ namespace {
 struct Options {
   ModelOptions model;
   OptimizerFlags optimizer;
-  std::string ys, xs, gradYs = "ones", output, weights;
+  GraphProduct product;
+  std::string ys, xs, gradYs = "ones";
 };
 
 llvm::Error grad(const Options &o) {
-  if (llvm::Error e = checkOptions(o.model))
-    return e;
-  if (llvm::Error e = checkGraphPath(o.output, o.weights))
-    return e;
   bool values = !o.ys.empty() || !o.xs.empty();
   if (values && (o.ys.empty() || o.xs.empty()))
     return usageError("--ys and --xs go together; '{0}' is missing",
@@ -30,19 +26,11 @@ llvm::Error grad(const Options &o) {
     return usageError("--grad-ys goes with --ys and --xs");
   if (llvm::Error e = checkOptimizer(o.optimizer))
     return e;
-  auto given = readInputs(o.model.inputs);
-  if (!given)
-    return given.takeError();
-  auto paths = pathsToGraph(o.model.model, o.output, o.weights);
-  if (!paths)
-    return paths.takeError();
-  auto g = loadModel(o.model, *paths, *given);
-  if (!g)
-    return g.takeError();
-  auto options = compileOptions(o.model, {}, *given);
-  if (!options)
-    return options.takeError();
-  g = withGradients(std::move(*g), *options, {o.ys, o.xs, o.gradYs == "inputs"});
+  auto model = loadForProduct(o.model, o.product);
+  if (!model)
+    return model.takeError();
+  auto g =
+      withGradients(std::move(model->graph), model->options, {o.ys, o.xs, o.gradYs == "inputs"});
   if (!g)
     return g.takeError();
   if (!o.optimizer.optimizer.empty()) {
@@ -51,7 +39,7 @@ llvm::Error grad(const Options &o) {
       return updated.takeError();
     *g = std::move(updated->graph);
   }
-  return writeGraph(*g, o.output, o.weights);
+  return writeGraph(*g, o.product.output, o.product.weights);
 }
 
 VerbBody setUp(CLI::App &app) {
@@ -66,10 +54,7 @@ VerbBody setUp(CLI::App &app) {
   addOptimizerFlags(app, o->optimizer,
                     "sgd, adam or adamw: nodes that update the parameters take the place of their "
                     "gradients, as in `train`; the rate is an input");
-  addPathOption(app, "-o,--output", o->output,
-                "the differentiated graph, OUT.isth or OUT.onnx; default: standard output");
-  addPathOption(app, "--weights", o->weights,
-                "a .safetensors file for large weights; default: beside OUT.isth");
+  addGraphProduct(app, "the differentiated graph", o->product);
   return [o] { return grad(*o); };
 }
 

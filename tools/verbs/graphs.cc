@@ -1,6 +1,6 @@
 // Verbs that make a graph or show one: import, zoo, dot.
 
-#include "tools/cli/compiled.h"
+#include "tools/cli/graph_product.h"
 #include "tools/cli/model.h"
 #include "tools/cli/output.h"
 #include "tools/cli/zoo_options.h"
@@ -10,55 +10,32 @@
 namespace isthmus {
 namespace {
 
-// The model, in the precision and mode asked for.
-llvm::Expected<Graph> preparedModel(const ModelOptions &o, CommandPaths &paths,
-                                    const GivenInputs &given, bool differentiates) {
-  auto g = loadModel(o, paths, given);
-  if (!g)
-    return g;
-  auto options = compileOptions(o, {}, given);
-  if (!options)
-    return options.takeError();
-  options->differentiates = differentiates;
-  if (llvm::Error e = differentiates ? checkDifferentiates(*g, o) : llvm::Error::success())
-    return e;
-  return prepared(std::move(*g), *options);
-}
-
 struct ImportOptions {
   ModelOptions model;
-  std::string output, weights;
+  GraphProduct product;
 };
 
 llvm::Error import(const ImportOptions &o) {
-  if (llvm::Error e = checkOptions(o.model))
-    return e;
-  if (llvm::Error e = checkGraphPath(o.output, o.weights))
-    return e;
-  auto given = readInputs(o.model.inputs);
-  if (!given)
-    return given.takeError();
-  auto paths = pathsToGraph(o.model.model, o.output, o.weights);
-  if (!paths)
-    return paths.takeError();
-  auto g = preparedModel(o.model, *paths, *given, /*differentiates=*/false);
+  auto model = loadForProduct(o.model, o.product);
+  if (!model)
+    return model.takeError();
+  model->options.differentiates = false;
+  auto g = prepared(std::move(model->graph), model->options);
   if (!g)
     return g.takeError();
-  return writeGraph(*g, o.output, o.weights);
+  return writeGraph(*g, o.product.output, o.product.weights);
 }
 
 VerbBody setUpImport(CLI::App &app) {
   auto o = std::make_shared<ImportOptions>();
   addModelOptions(app, o->model);
-  addPathOption(app, "-o,--output", o->output,
-                "the graph, OUT.isth or OUT.onnx; default: standard output");
-  addPathOption(app, "--weights", o->weights,
-                "a .safetensors file for large weights; default: beside OUT.isth");
+  addGraphProduct(app, "the graph", o->product);
   return [o] { return import(*o); };
 }
 
 struct ZooCall {
-  std::string name, output, weights;
+  std::string name;
+  GraphProduct product;
   ZooOptions options;
 };
 
@@ -67,26 +44,23 @@ llvm::Error zoo(const ZooCall &o) {
     llvm::outs() << zooText();
     return llvm::Error::success();
   }
-  if (llvm::Error e = checkGraphPath(o.output, o.weights))
+  if (llvm::Error e = checkGraphPath(o.product.output, o.product.weights))
     return e;
   CommandPaths paths;
-  addGraphPaths(paths, o.output, o.weights);
+  addGraphPaths(paths, o.product.output, o.product.weights);
   if (llvm::Error e = paths.check())
     return e;
   auto g = buildZoo(o.name, o.options);
   if (!g)
     return g.takeError();
-  return writeGraph(*g, o.output, o.weights);
+  return writeGraph(*g, o.product.output, o.product.weights);
 }
 
 VerbBody setUpZoo(CLI::App &app) {
   auto o = std::make_shared<ZooCall>();
   app.add_option("NAME", o->name, "the model; without it, the list of models");
   addZooOptions(app, o->options, "Model options");
-  addPathOption(app, "-o,--output", o->output,
-                "the graph, OUT.isth or OUT.onnx; default: standard output");
-  addPathOption(app, "--weights", o->weights,
-                "a .safetensors file for large weights; default: beside OUT.isth");
+  addGraphProduct(app, "the graph", o->product);
   return [o] { return zoo(*o); };
 }
 
@@ -108,7 +82,17 @@ llvm::Error dot(const DotCall &o) {
   paths.writes("-o", o.output.empty() ? "-" : o.output);
   if (llvm::Error e = paths.check())
     return e;
-  auto g = preparedModel(o.model, paths, *given, /*differentiates=*/!o.model.loss.empty());
+  auto model = loadModel(o.model, paths, *given);
+  if (!model)
+    return model.takeError();
+  auto options = compileOptions(o.model, {}, *given);
+  if (!options)
+    return options.takeError();
+  options->differentiates = !o.model.loss.empty();
+  if (options->differentiates)
+    if (llvm::Error e = checkDifferentiates(*model, o.model))
+      return e;
+  auto g = prepared(std::move(*model), *options);
   if (!g)
     return g.takeError();
   return writePicture(*g, {}, o.output);

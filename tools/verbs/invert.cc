@@ -1,7 +1,6 @@
 #include "passes/compile/inverted.h"
-#include "tools/cli/compiled.h"
 #include "tools/cli/exit.h"
-#include "tools/cli/model.h"
+#include "tools/cli/graph_product.h"
 #include "tools/cli/output.h"
 #include "tools/verbs/verbs.h"
 
@@ -10,34 +9,22 @@ namespace {
 
 struct Options {
   ModelOptions model;
-  std::string ys, xs, output, weights;
+  GraphProduct product;
+  std::string ys, xs;
   size_t iterations = kUsualIterations;
 };
 
 llvm::Error invert(const Options &o) {
-  if (llvm::Error e = checkOptions(o.model))
-    return e;
-  if (llvm::Error e = checkGraphPath(o.output, o.weights))
-    return e;
   if (!o.model.loss.empty() || !o.model.wrt.empty())
     return usageError(
         "an inverse has no loss and no gradients: --loss and --wrt do not go with it");
-  auto given = readInputs(o.model.inputs);
-  if (!given)
-    return given.takeError();
-  auto paths = pathsToGraph(o.model.model, o.output, o.weights);
-  if (!paths)
-    return paths.takeError();
-  auto g = loadModel(o.model, *paths, *given);
-  if (!g)
-    return g.takeError();
-  auto options = compileOptions(o.model, {}, *given);
-  if (!options)
-    return options.takeError();
-  auto inverse = inverted(std::move(*g), *options, o.ys, o.xs, o.iterations);
+  auto model = loadForProduct(o.model, o.product);
+  if (!model)
+    return model.takeError();
+  auto inverse = inverted(std::move(model->graph), model->options, o.ys, o.xs, o.iterations);
   if (!inverse)
     return inverse.takeError();
-  return writeGraph(*inverse, o.output, o.weights);
+  return writeGraph(*inverse, o.product.output, o.product.weights);
 }
 
 VerbBody setUp(CLI::App &app) {
@@ -52,10 +39,7 @@ VerbBody setUp(CLI::App &app) {
          "of each is that of the last times f's Lipschitz constant")
       ->check(positiveInteger())
       ->capture_default_str();
-  addPathOption(app, "-o,--output", o->output,
-                "the inverse, OUT.isth or OUT.onnx; default: standard output");
-  addPathOption(app, "--weights", o->weights,
-                "a .safetensors file for large weights; default: beside OUT.isth");
+  addGraphProduct(app, "the inverse", o->product);
   return [o] { return invert(*o); };
 }
 
