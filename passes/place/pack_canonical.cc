@@ -19,7 +19,7 @@
 namespace isthmus {
 namespace {
 
-constexpr size_t kMostBlocks = 4000; // memory is quadratic in them, and the stack linear
+constexpr size_t kMostBlocks = 4000; // memory is quadratic in them
 constexpr double kWorkPerDive = 2;   // times their square
 constexpr int64_t kFirstFailures = 64;
 constexpr double kFailureWeight = 0.1;
@@ -63,7 +63,7 @@ public:
       come(i, bytes(i));
     trail_.clear();
     p_.work += 20 * int64_t(all_.size());
-    if (placeParts(all_, 0))
+    if (placeAll())
       return Outcome::Found;
     return isStopped_ ? Outcome::Unknown : Outcome::Impossible;
   }
@@ -123,46 +123,89 @@ private:
   int64_t bytes(uint32_t i) const { return p_.blocks[i].bytes; }
   int64_t lowest(uint32_t i, int64_t floor) const { return std::max(lowest_[i], floor); }
 
-  // Places the rest, sorted by life, none below `floor`: parts that share no step one by one.
-  bool placeParts(const std::vector<uint32_t> &rest, int64_t floor) {
-    uint32_t reach = 0;
-    size_t begin = 0;
-    for (size_t k = 0; k < rest.size(); ++k) {
-      if (k > begin && from_[rest[k]] > reach) {
-        if (!place({rest.begin() + begin, rest.begin() + k}, floor))
-          return false;
-        begin = k;
+  // Which block of a part, whose steps no other part shares, lies lowest. Once one is chosen, parts
+  // of the rest are placed one by one, each by a choice of its own. (On a stack of our own: there
+  // may be as many choices as blocks, and a host's thread may have a small one.)
+  struct Choice {
+    std::vector<uint32_t> part, candidates;
+    int64_t floor = 0;          // no block of the part lies below it
+    size_t next = 0;            // of the candidates
+    size_t begun = 0;           // the trail's length before the part,
+    size_t chosen = 0;          // and before the block that is chosen now
+    std::vector<uint32_t> rest; // of the part; sorted by life, without parts that are placed
+    int64_t restFloor = 0;
+  };
+
+  bool placeAll() {
+    std::vector<Choice> open(1);
+    open[0].rest = all_;
+    for (bool isPlaced = true; !open.empty();) { // what the last choice had to place
+      Choice &choice = open.back();
+      if (isPlaced && choice.rest.empty()) {
+        open.pop_back();
+      } else if (isPlaced) {
+        Choice next = firstPart(choice);
+        isPlaced = begin(next) && chooseNext(next);
+        if (isPlaced)
+          open.push_back(std::move(next));
+      } else {
+        undo(choice.chosen);
+        isPlaced = chooseNext(choice);
+        if (!isPlaced)
+          open.pop_back();
       }
-      reach = k == begin ? to_[rest[k]] : std::max(reach, to_[rest[k]]);
+      if (open.empty())
+        return isPlaced;
     }
-    if (begin == 0)
-      return rest.empty() || place(rest, floor);
-    return place({rest.begin() + begin, rest.end()}, floor);
+    return true;
   }
 
-  bool place(const std::vector<uint32_t> &part, int64_t floor) {
-    p_.work += 20 + int64_t(part.size());
+  // Takes it out of the rest.
+  Choice firstPart(Choice &of) const {
+    Choice next;
+    next.floor = of.restFloor;
+    uint32_t reach = to_[of.rest[0]];
+    size_t end = 1;
+    for (; end < of.rest.size() && from_[of.rest[end]] <= reach; ++end)
+      reach = std::max(reach, to_[of.rest[end]]);
+    if (end == of.rest.size()) {
+      std::swap(next.part, of.rest);
+      return next;
+    }
+    next.part.assign(of.rest.begin(), of.rest.begin() + long(end));
+    of.rest.erase(of.rest.begin(), of.rest.begin() + long(end));
+    return next;
+  }
+
+  // False if the part cannot be placed, or the search is over.
+  bool begin(Choice &c) {
+    p_.work += 20 + int64_t(c.part.size());
     if (limits_.failures <= 0 || p_.work >= limits_.untilWork) {
       isStopped_ = true;
       return false;
     }
-    const size_t mark = trail_.size();
-    if (!mayFit(part, floor)) {
-      undo(mark);
+    c.begun = trail_.size();
+    if (!mayFit(c.part, c.floor)) {
+      undo(c.begun);
       return false;
     }
-    std::vector<uint32_t> candidates = lowestOf(part, floor), rest;
-    for (size_t k = 0; k < candidates.size() && !isStopped_; ++k) {
-      uint32_t i = candidates[k];
-      if (k > 0 && kind_[i] == kind_[candidates[k - 1]])
+    c.candidates = lowestOf(c.part, c.floor);
+    return true;
+  }
+
+  // False, with everything undone, if no candidate is left.
+  bool chooseNext(Choice &c) {
+    for (; c.next < c.candidates.size() && !isStopped_; ++c.next) {
+      const uint32_t i = c.candidates[c.next];
+      if (c.next > 0 && kind_[i] == kind_[c.candidates[c.next - 1]])
         continue;
-      const size_t before = trail_.size();
-      put(i, lowest(i, floor), part, rest);
-      if (placeParts(rest, offsets_[i]))
-        return true;
-      undo(before);
+      c.chosen = trail_.size();
+      put(i, lowest(i, c.floor), c.part, c.rest);
+      c.restFloor = offsets_[i];
+      ++c.next;
+      return true;
     }
-    undo(mark);
+    undo(c.begun);
     return false;
   }
 

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 #include <numeric>
+#include <pthread.h>
 #include <random>
 
 using namespace isthmus;
@@ -225,6 +226,24 @@ TEST(Pack, NothingIsPlacedBeyond62Bits) {
   expectLegal(fit, 2 * kHalf);
   std::vector<Block> tooMuch = {{kHalf, 0, 1}, {kHalf, 0, 1}, {kHalf, 0, 1}};
   EXPECT_EQ(pack(tooMuch, 3 * kHalf), INT64_MAX);
+}
+
+// A host may call from a thread with a small stack, however many blocks there are.
+TEST(Pack, TakesLittleOfTheStack) {
+  Rng rng(9);
+  std::vector<Block> blocks = cutRectangle(rng, 3000, 6000, 64 << 16);
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setstacksize(&attributes, 64 << 10);
+  auto work = [](void *of) -> void * {
+    pack(*static_cast<std::vector<Block> *>(of), 64 << 16, {.effort = 1});
+    return nullptr;
+  };
+  pthread_t thread;
+  ASSERT_EQ(pthread_create(&thread, &attributes, work, &blocks), 0);
+  pthread_join(thread, nullptr);
+  pthread_attr_destroy(&attributes);
+  expectLegal(blocks, INT64_MAX);
 }
 
 TEST(Pack, EnoughIsEnough) {
