@@ -105,9 +105,11 @@ Found PeakSearch::known(int64_t budget) const {
 
 // A price of one is that at which all that is live at the peak, held throughout, costs as much as
 // everything once. Returns the place in the order where the peak is.
-uint32_t PeakSearch::addForPrice(const std::vector<double> &shares, double price, double bias) {
+uint32_t PeakSearch::addForPrice(const std::vector<double> &shares, bool isOfMoment, double price,
+                                 double bias) {
   const double one = baseline_.cost / double(std::max<int64_t>(1, baseline_.peakBytes));
-  PricedSchedule found = scheduleForPrice(g_, sourceOrder(), {price * one, shares, bias});
+  PricedSchedule found =
+      scheduleForPrice(g_, sourceOrder(), {price * one, shares, bias, isOfMoment});
   SearchState s = state(baseline_.peakBytes, kNoDraws);
   s.assign(found.tasks);
   pricedWork_ += found.work;
@@ -130,13 +132,14 @@ void PeakSearch::findPriced() {
   std::vector<double> shares(n, 1 / double(n));
   auto isOver = [&] { return isStopped_ || pricedWork_ > work(kPriced); };
   uint32_t peak = 0;
+  bool isOfMoment = false;
   auto addAll = [&] {
     int64_t least = INT64_MAX;
     for (double bias : kBiases)
       for (double price : kPrices) {
         if (isOver())
           return;
-        const uint32_t at = addForPrice(shares, price, bias);
+        const uint32_t at = addForPrice(shares, isOfMoment, price, bias);
         if (priced_.back().peak < least)
           peak = at;
         least = std::min(least, priced_.back().peak);
@@ -144,7 +147,8 @@ void PeakSearch::findPriced() {
   };
   addAll();
   shares.assign(n, 0);
-  peak = addForPrice(shares, 0, 1);
+  isOfMoment = true;
+  peak = addForPrice(shares, isOfMoment, 0, 1);
   for (int i = 0; i < kMostPeaks && shares[peak] == 0 && !isOver(); ++i) {
     shares[peak] = 1;
     addAll();

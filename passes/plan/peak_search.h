@@ -40,7 +40,8 @@ private:
   std::vector<TaskId> sourceOrder() const;
   std::vector<TaskId> reordered() const;
   Found known(int64_t budget) const;
-  uint32_t addForPrice(const std::vector<double> &shares, double price, double bias);
+  uint32_t addForPrice(const std::vector<double> &shares, bool isOfMoment, double price,
+                       double bias);
   void findPriced();
   Found priced(int64_t budget);
   Schedule planOfSegment(const Problem &p, int64_t budget, int number);

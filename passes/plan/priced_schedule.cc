@@ -25,7 +25,8 @@ public:
       runTask(order[i]);
       isBackward_ |= g_.tasks[order[i]].isBackward;
       now_ += price_.shares[i];
-      touch(order[i]); // what it reads and makes is live here in any case
+      if (price_.sparesReaders)
+        touch(order[i]);
     }
     for (StorageId s : g_.storages.ids())
       if (g_.storages[s].lives)

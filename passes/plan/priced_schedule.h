@@ -25,6 +25,10 @@ struct MemoryPrice {
   // What is read is derived even if to hold it would cost less, by this factor at most. A chain of
   // derivations begins with what is dear for the first who needs it, and cheap for all together.
   double bias = 1;
+  // What a task reads and makes is live while it runs in any case, and costs nothing there. Where
+  // the price is one of a single moment, that tells what has to be held through it from what need
+  // not.
+  bool sparesReaders = false;
 };
 
 // `order`: each task that the outputs need once, each after those that make what it reads.
