@@ -390,18 +390,20 @@ class Invertible(command.TestCase):
     def test_networks_by_inverses(self):
         """Couplings, actnorm, squeezes, 1x1 convolutions and splits together; residual blocks of both kinds."""
         flat, pictures = {"shape": "32", "width": 16}, {"shape": "3x8x8", "width": 4, "levels": 2}
-        for net, options in (
-            (nice, {**flat, "batch": 128, "depth": 24, "coupling": "additive"}),
-            (nice, {**flat, "batch": 128, "depth": 12, "coupling": "affine"}),
-            (realnvp, {**pictures, "batch": 32, "depth": 6, "coupling": "affine"}),
-            (glow, {**pictures, "batch": 32, "depth": 5, "coupling": "affine"}),
-            (glow, {**pictures, "batch": 32, "depth": 8, "coupling": "additive"}),
-            (revnet, {**pictures, "batch": 32, "depth": 5, "classes": 4}),
-            (irevnet, {**pictures, "batch": 32, "depth": 8, "classes": 4}),
+        # The least memory of the NICE in f32 takes 62 inverses in a row, which are off by 1.2e-4; that of the RealNVP takes none.
+        more = {"f64": "min", "f32": "40%"}
+        for net, inverts, options in (
+            (nice, LEAST, {**flat, "batch": 128, "depth": 24, "coupling": "additive"}),
+            (nice, more, {**flat, "batch": 128, "depth": 12, "coupling": "affine"}),
+            (realnvp, more, {**pictures, "batch": 32, "depth": 6, "coupling": "affine"}),
+            (glow, LEAST, {**pictures, "batch": 32, "depth": 5, "coupling": "affine"}),
+            (glow, LEAST, {**pictures, "batch": 32, "depth": 8, "coupling": "additive"}),
+            (revnet, LEAST, {**pictures, "batch": 32, "depth": 5, "classes": 4}),
+            (irevnet, LEAST, {**pictures, "batch": 32, "depth": 8, "classes": 4}),
         ):
             with self.subTest(net=net.__name__, **options):
                 self.setUp()
-                self.check_zoo(net, inverts=LEAST, **options)
+                self.check_zoo(net, inverts=inverts, **options)
 
 
 if __name__ == "__main__":
