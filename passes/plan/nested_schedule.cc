@@ -38,7 +38,7 @@ std::string textOf(const Problem &p) {
 class Composition {
 public:
   Composition(const StorageGraph &g, Segments segments, int64_t budget, const SegmentPlanner &plan)
-      : g_(g), segments_(std::move(segments)), budget_(budget), plan_(plan), uses_(g) {}
+      : g_(g), segments_(std::move(segments)), budget_(budget), plan_(plan) {}
 
   std::vector<TaskId> run() {
     std::vector<TaskId> tasks;
@@ -46,7 +46,7 @@ public:
     std::vector<StorageId> kept;
     for (uint32_t k = 1; k <= segments_.num; ++k) {
       const int64_t budget = budgetOf(k);
-      const SegmentProblem part = problemOf(k, g_, segments_, uses_, kept, budget);
+      const SegmentProblem part = problemOf(k, g_, segments_, kept, budget);
       const Schedule &steps = planOf(part, budget);
       if (steps.empty())
         return {};
@@ -123,7 +123,6 @@ private:
   const Segments segments_;
   const int64_t budget_;
   const SegmentPlanner &plan_;
-  const SegmentUses uses_;
   int64_t held_ = 0; // for segments before, unread by those to come
   std::map<std::pair<int64_t, std::string>, Schedule> plans_; // by budget and problem
 };

@@ -3,7 +3,6 @@
 #include "passes/plan/dead_runs.h"
 #include "passes/plan/emit_schedule.h"
 #include "passes/plan/nested_schedule.h"
-#include "passes/plan/priced_schedule.h"
 
 #include <algorithm>
 
@@ -103,13 +102,9 @@ Found PeakSearch::known(int64_t budget) const {
 
 // --- Schedules for a price of memory
 
-// A price of one is that at which all that is live at the peak, held throughout, costs as much as
-// everything once. Returns the place in the order where the peak is.
-uint32_t PeakSearch::addForPrice(const std::vector<double> &shares, bool isOfMoment, double price,
-                                 double bias) {
-  const double one = baseline_.cost / double(std::max<int64_t>(1, baseline_.peakBytes));
-  PricedSchedule found =
-      scheduleForPrice(g_, sourceOrder(), {price * one, shares, bias, isOfMoment});
+// Returns the place in the order where the peak is.
+uint32_t PeakSearch::addForPrice(const MemoryPrice &price) {
+  PricedSchedule found = scheduleForPrice(g_, sourceOrder(), price);
   SearchState s = state(baseline_.peakBytes, kNoDraws);
   s.assign(found.tasks);
   pricedWork_ += found.work;
@@ -117,40 +112,42 @@ uint32_t PeakSearch::addForPrice(const std::vector<double> &shares, bool isOfMom
   const size_t peak =
       size_t(std::find(steps.begin(), steps.end(), s.profile().peakStep()) - steps.begin());
   priced_.push_back({std::move(found.tasks), s.cost(), s.schedule().peak()});
-  return peak < found.places.size() ? found.places[peak] : uint32_t(shares.size() - 1);
+  return peak < found.places.size() ? found.places[peak] : uint32_t(price.shares.size() - 1);
 }
 
 // From all that is held to hardly anything. First what is held long is dear, wherever the peak
 // comes to lie; then what is held where it was: at the peak, and where that went when it was
-// lowered there.
+// lowered there. A price of one is that at which all that is live at the peak, held throughout,
+// costs as much as everything once.
 void PeakSearch::findPriced() {
   constexpr double kPrices[] = {0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000}, kBiases[] = {1, 8};
   constexpr int kMostPeaks = 3;
   if (!priced_.empty())
     return;
   const size_t n = g_.numOriginal;
-  std::vector<double> shares(n, 1 / double(n));
+  const double one = baseline_.cost / double(std::max<int64_t>(1, baseline_.peakBytes));
+  MemoryPrice terms{.shares = std::vector<double>(n, 1 / double(n))};
   auto isOver = [&] { return isStopped_ || pricedWork_ > work(kPriced); };
   uint32_t peak = 0;
-  bool isOfMoment = false;
   auto addAll = [&] {
     int64_t least = INT64_MAX;
     for (double bias : kBiases)
       for (double price : kPrices) {
         if (isOver())
           return;
-        const uint32_t at = addForPrice(shares, isOfMoment, price, bias);
+        terms.perByte = price * one;
+        terms.bias = bias;
+        const uint32_t at = addForPrice(terms);
         if (priced_.back().peak < least)
           peak = at;
         least = std::min(least, priced_.back().peak);
       }
   };
   addAll();
-  shares.assign(n, 0);
-  isOfMoment = true;
-  peak = addForPrice(shares, isOfMoment, 0, 1);
-  for (int i = 0; i < kMostPeaks && shares[peak] == 0 && !isOver(); ++i) {
-    shares[peak] = 1;
+  terms = {.shares = std::vector<double>(n, 0), .sparesReaders = true};
+  peak = addForPrice(terms);
+  for (int i = 0; i < kMostPeaks && terms.shares[peak] == 0 && !isOver(); ++i) {
+    terms.shares[peak] = 1;
     addAll();
   }
 }
@@ -191,7 +188,7 @@ Schedule PeakSearch::planOfSegment(const Problem &p, int64_t budget, int number)
 // The cheapest of several divisions, or the first that stays within the budget.
 Found PeakSearch::nested(int64_t budget, bool isFirstEnough) {
   constexpr uint32_t kLeastTasks[] = {24, 12, 6, 48}; // of a segment
-  auto [known, isNew] = nested_.try_emplace(budget);
+  auto [known, isNew] = nested_.try_emplace({budget, isFirstEnough});
   Found &best = known->second;
   if (!isNew || !mayReorder() || o_.isSegment)
     return best;

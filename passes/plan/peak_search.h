@@ -2,6 +2,7 @@
 #pragma once
 
 #include "passes/plan/planner.h"
+#include "passes/plan/priced_schedule.h"
 #include "passes/plan/searches.h"
 
 #include <map>
@@ -40,8 +41,7 @@ private:
   std::vector<TaskId> sourceOrder() const;
   std::vector<TaskId> reordered() const;
   Found known(int64_t budget) const;
-  uint32_t addForPrice(const std::vector<double> &shares, bool isOfMoment, double price,
-                       double bias);
+  uint32_t addForPrice(const MemoryPrice &price);
   void findPriced();
   Found priced(int64_t budget);
   Schedule planOfSegment(const Problem &p, int64_t budget, int number);
@@ -60,7 +60,8 @@ private:
   double share_ = 0, bestCost_ = 0;
   std::vector<Found> priced_; // schedules for prices of memory; empty: not looked for yet
   uint64_t pricedWork_ = 0;
-  std::map<int64_t, Found> nested_; // by budget: put together from plans of segments, if any
+  // Put together from plans of segments, if any; by what was asked for.
+  std::map<std::pair<int64_t, bool>, Found> nested_;
 };
 
 } // namespace isthmus::plan

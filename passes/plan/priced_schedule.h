@@ -18,7 +18,6 @@ struct PricedSchedule {
   uint64_t work = 0;            // looked at for it
 };
 
-// `order`: each task that the outputs need once, each after those that make what it reads.
 struct MemoryPrice {
   double perByte = 0;         // microseconds
   std::vector<double> shares; // of it, by place in the order

@@ -88,8 +88,8 @@ private:
 
 class Builder {
 public:
-  Builder(const StorageGraph &g, const Segments &segments, const SegmentUses &uses, int64_t budget)
-      : g_(g), segments_(segments), uses_(uses), budget_(budget) {}
+  Builder(const StorageGraph &g, const Segments &segments, int64_t budget)
+      : g_(g), segments_(segments), budget_(budget) {}
 
   SegmentProblem build(uint32_t segment, const std::vector<StorageId> &kept) {
     std::vector<StorageId> restorable = segments_.in[segment - 1];
@@ -219,7 +219,7 @@ private:
     int64_t made = 0, read = 0;
     for (StorageId s : g_.tasks[t].made()) {
       made += g_.storages[s].bytes;
-      if (uses_.isRead[s] || !g_.storages[s].lives)
+      if (segments_.lastRead[s] > 0 || !g_.storages[s].lives)
         return false;
     }
     for (StorageId s : g_.tasks[t].reads)
@@ -228,10 +228,9 @@ private:
   }
 
   void addAlternatives(StorageId s) {
-    if (auto found = uses_.alternatives.find(s); found != uses_.alternatives.end())
-      for (TaskId t : found->second)
-        if (g_.tasks[t].firstMade == s)
-          addAlternative(t);
+    for (TaskId t : g_.alternatives(s))
+      if (g_.tasks[t].transfer == Storages::Task::Transfer::None && g_.tasks[t].firstMade == s)
+        addAlternative(t);
   }
 
   // Where what it reads is there, and all that it makes.
@@ -292,7 +291,6 @@ private:
 
   const StorageGraph &g_;
   const Segments &segments_;
-  const SegmentUses &uses_;
   const int64_t budget_;
   int64_t bytesEarly_ = 0;
   SegmentProblem made_;
@@ -300,23 +298,9 @@ private:
 
 } // namespace
 
-SegmentUses::SegmentUses(const StorageGraph &g) : isRead(g.storages.size(), false) {
-  for (TaskId t : g.tasks.ids()) {
-    if (!g.isAlternative(t)) {
-      for (StorageId s : g.tasks[t].reads)
-        isRead[s] = true;
-    } else if (g.tasks[t].transfer == Storages::Task::Transfer::None) {
-      for (StorageId s : g.tasks[t].made())
-        if (g.storages[s].maker != t)
-          alternatives[s].push_back(t);
-    }
-  }
-}
-
 SegmentProblem problemOf(uint32_t segment, const StorageGraph &g, const Segments &segments,
-                         const SegmentUses &uses, const std::vector<StorageId> &kept,
-                         int64_t budget) {
-  return Builder(g, segments, uses, budget).build(segment, kept);
+                         const std::vector<StorageId> &kept, int64_t budget) {
+  return Builder(g, segments, budget).build(segment, kept);
 }
 
 } // namespace isthmus::plan

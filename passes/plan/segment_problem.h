@@ -15,20 +15,11 @@ struct SegmentProblem {
   OpIndex rest = Op::kNone;         // none in the last segment's
 };
 
-// What is asked of storages of the whole problem.
-struct SegmentUses {
-  std::map<StorageId, std::vector<TaskId>> alternatives; // that make instances; without transfers
-  IdVector<StorageId, char> isRead;                      // by an original task
-
-  explicit SegmentUses(const StorageGraph &g);
-};
-
 // What segments before have made are ops that run once and take no time. `kept`: what segments
 // before read after this one, which has to be there at its end. The rest reads what goes on, makes
 // what comes back, and fills the budget but for what cannot be brought back; where that is more
 // than the budget, its workspace is below zero, and no plan meets it.
 SegmentProblem problemOf(uint32_t segment, const StorageGraph &g, const Segments &segments,
-                         const SegmentUses &uses, const std::vector<StorageId> &kept,
-                         int64_t budget);
+                         const std::vector<StorageId> &kept, int64_t budget);
 
 } // namespace isthmus::plan

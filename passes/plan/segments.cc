@@ -163,8 +163,9 @@ private:
   // --- What goes from segment to segment
   void findCrossings() {
     const uint32_t num = result_.num;
-    IdVector<StorageId, uint32_t> last(g_.storages.size(), 0);      // time
+    IdVector<StorageId, uint32_t> &last = result_.lastRead;
     IdVector<StorageId, uint32_t> innermost(g_.storages.size(), 0); // before which segment's reads
+    last.assign(g_.storages.size(), 0);
     for (TaskId t : originals_)
       for (StorageId s : g_.tasks[t].reads) {
         last[s] = std::max(last[s], time_[t]);

@@ -21,6 +21,7 @@ struct Segments {
   // By segment: bytes that segments after it make, that it and those before it do not read, and
   // that live to the end.
   std::vector<int64_t> passing;
+  IdVector<StorageId, uint32_t> lastRead; // time; 0: no original task reads it
 
   uint32_t backwardOf(uint32_t segment) const { return 2 * num + 1 - segment; }
   uint32_t end() const { return 2 * num + 1; }
