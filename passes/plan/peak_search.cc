@@ -1,8 +1,10 @@
 #include "passes/plan/peak_search.h"
 
+#include "passes/plan/checkpoint_schedule.h"
 #include "passes/plan/dead_runs.h"
 #include "passes/plan/emit_schedule.h"
 #include "passes/plan/nested_schedule.h"
+#include "passes/plan/segments.h"
 
 #include <algorithm>
 
@@ -83,21 +85,83 @@ Found PeakSearch::improved(const std::vector<TaskId> &tasks, int64_t budget, dou
   return found;
 }
 
+// Of a schedule without alternatives.
+std::vector<TaskId> PeakSearch::tasksOf(const Schedule &schedule) const {
+  std::vector<TaskId> taskOf(p_.ops.size()), tasks;
+  for (TaskId t : sourceOrder())
+    taskOf[g_.tasks[t].source] = t;
+  for (OpIndex i : schedule)
+    if (taskOf[i])
+      tasks.push_back(taskOf[i]);
+  return tasks;
+}
+
 // The known plan, where it is within the budget.
 Found PeakSearch::known(int64_t budget) const {
   Found found;
   if (!known_ || !known_->isWithin)
     return found;
-  std::vector<TaskId> taskOf(p_.ops.size()), tasks;
-  for (TaskId t : sourceOrder())
-    taskOf[g_.tasks[t].source] = t;
-  for (OpIndex i : known_->schedule)
-    if (taskOf[i])
-      tasks.push_back(taskOf[i]);
   SearchState s = state(budget, kNoDraws);
-  s.assign(tasks);
+  s.assign(tasksOf(known_->schedule));
   found.offer(s);
   return found;
+}
+
+// --- Drafts
+
+// Returns the step where the peak is.
+size_t PeakSearch::addDraft(std::vector<TaskId> tasks) {
+  SearchState s = state(baseline_.peakBytes, kNoDraws);
+  s.assign(tasks);
+  const std::vector<StepId> steps = s.profile().steps();
+  drafts_.push_back({std::move(tasks), s.cost(), s.schedule().peak()});
+  return size_t(std::find(steps.begin(), steps.end(), s.profile().peakStep()) - steps.begin());
+}
+
+void PeakSearch::findDrafts() {
+  if (hasDrafts_)
+    return;
+  hasDrafts_ = true;
+  for (uint32_t least = 4; least < g_.numOriginal && !o_.isSegment && !isStopped_;
+       least += least / 2)
+    addForSegments(least);
+  if (g_.hasInverses())
+    findPriced();
+}
+
+// The cheapest within the budget.
+Found PeakSearch::drafted(int64_t budget) {
+  findDrafts();
+  Found best;
+  for (const Found &f : drafts_)
+    if (f.peak <= budget)
+      best.offer(f);
+  return best;
+}
+
+// What goes from segment to segment stays, and so does what is small; all else is recomputed in the
+// backward part of its segment (Chen et al. 2016).
+void PeakSearch::addForSegments(uint32_t leastTasks) {
+  const std::optional<Segments> segments = segmentsOf(g_, leastTasks);
+  if (!segments)
+    return;
+  const SearchState small = state(baseline_.peakBytes, kNoDraws);
+  std::vector<std::vector<bool>> stays(p_.ops.size());
+  for (OpIndex i = 0; i < p_.ops.size(); ++i)
+    stays[i].assign(p_.ops[i].outputBytes.size(), false);
+  auto keep = [&](StorageId s) {
+    const Storages::Task &maker = g_.tasks[g_.storages[s].maker];
+    stays[maker.source][s.index - maker.firstMade.index] = true;
+  };
+  for (StorageId s : g_.storages.ids())
+    if (small.isSmall(s))
+      keep(s);
+  for (uint32_t k = 1; k < segments->num; ++k)
+    for (StorageId s : segments->in[k])
+      keep(s);
+  const Schedule schedule = checkpointSchedule(p_, stays);
+  if (evaluate(p_, schedule).error.empty()) // nothing reads what is overwritten by then
+    addDraft(tasksOf(schedule));
 }
 
 // --- Schedules for a price of memory
@@ -105,13 +169,8 @@ Found PeakSearch::known(int64_t budget) const {
 // Returns the place in the order where the peak is.
 uint32_t PeakSearch::addForPrice(const MemoryPrice &price) {
   PricedSchedule found = scheduleForPrice(g_, sourceOrder(), price);
-  SearchState s = state(baseline_.peakBytes, kNoDraws);
-  s.assign(found.tasks);
   pricedWork_ += found.work;
-  const std::vector<StepId> steps = s.profile().steps();
-  const size_t peak =
-      size_t(std::find(steps.begin(), steps.end(), s.profile().peakStep()) - steps.begin());
-  priced_.push_back({std::move(found.tasks), s.cost(), s.schedule().peak()});
+  const size_t peak = addDraft(std::move(found.tasks));
   return peak < found.places.size() ? found.places[peak] : uint32_t(price.shares.size() - 1);
 }
 
@@ -122,8 +181,6 @@ uint32_t PeakSearch::addForPrice(const MemoryPrice &price) {
 void PeakSearch::findPriced() {
   constexpr double kPrices[] = {0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000}, kBiases[] = {1, 8};
   constexpr int kMostPeaks = 3;
-  if (!priced_.empty())
-    return;
   const size_t n = g_.numOriginal;
   const double one = baseline_.cost / double(std::max<int64_t>(1, baseline_.peakBytes));
   MemoryPrice terms{.shares = std::vector<double>(n, 1 / double(n))};
@@ -138,9 +195,9 @@ void PeakSearch::findPriced() {
         terms.perByte = price * one;
         terms.bias = bias;
         const uint32_t at = addForPrice(terms);
-        if (priced_.back().peak < least)
+        if (drafts_.back().peak < least)
           peak = at;
-        least = std::min(least, priced_.back().peak);
+        least = std::min(least, drafts_.back().peak);
       }
   };
   addAll();
@@ -150,16 +207,6 @@ void PeakSearch::findPriced() {
     terms.shares[peak] = 1;
     addAll();
   }
-}
-
-// The cheapest within the budget.
-Found PeakSearch::priced(int64_t budget) {
-  findPriced();
-  Found best;
-  for (const Found &f : priced_)
-    if (f.peak <= budget)
-      best.offer(f);
-  return best;
 }
 
 // --- Schedules put together from plans of segments
@@ -238,8 +285,8 @@ Found PeakSearch::within(int64_t budget, double share, Series series) {
   const uint64_t stream = isSecond ? kSecondSeries : kFirstSeries;
   double slice = share / double(std::size(kStarts) + std::size(kHot)), used = 0;
   Found best = known(budget);
+  best.offer(drafted(budget));
   if (g_.hasInverses()) {
-    best.offer(priced(budget));
     if (const Found start = isSecond || !best ? nested(budget, /*isFirstEnough=*/false) : Found()) {
       best.offer(start);
       best.offer(improved(start.tasks, budget, kHot[1], share / 3, stream + kImproved - 1));
@@ -304,11 +351,11 @@ std::vector<Found> PeakSearch::down(double share, int64_t lowestPeak) {
     return s.fits();
   };
   auto isDone = [&] { return s.work() >= until || met.back().peak <= lowestPeak || isStopped_; };
+  findDrafts();
+  for (const Found &f : drafts_)
+    if (f.peak < met.back().peak)
+      met.push_back(f);
   if (g_.hasInverses()) {
-    findPriced();
-    for (const Found &f : priced_)
-      if (f.peak < met.back().peak)
-        met.push_back(f);
     for (Found &f : nestedDown(lowestPeak, met.back().peak))
       met.push_back(std::move(f));
   }

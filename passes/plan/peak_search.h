@@ -40,10 +40,14 @@ private:
   }
   std::vector<TaskId> sourceOrder() const;
   std::vector<TaskId> reordered() const;
+  std::vector<TaskId> tasksOf(const Schedule &schedule) const;
   Found known(int64_t budget) const;
+  size_t addDraft(std::vector<TaskId> tasks);
   uint32_t addForPrice(const MemoryPrice &price);
   void findPriced();
-  Found priced(int64_t budget);
+  void addForSegments(uint32_t leastTasks);
+  void findDrafts();
+  Found drafted(int64_t budget);
   Schedule planOfSegment(const Problem &p, int64_t budget, int number);
   Found nested(int64_t budget, bool isFirstEnough);
   std::vector<Found> nestedDown(int64_t lowestPeak, int64_t peak);
@@ -58,7 +62,9 @@ private:
   std::vector<TaskId> ordered_; // the source order, or a better one of the same tasks
   bool isStopped_ = false;
   double share_ = 0, bestCost_ = 0;
-  std::vector<Found> priced_; // schedules for prices of memory; empty: not looked for yet
+  // Schedules that take no search: of segments, and for prices of memory.
+  std::vector<Found> drafts_;
+  bool hasDrafts_ = false; // they are made when first asked for
   uint64_t pricedWork_ = 0;
   // Put together from plans of segments, if any; by what was asked for.
   std::map<std::pair<int64_t, bool>, Found> nested_;

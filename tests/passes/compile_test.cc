@@ -77,6 +77,20 @@ TEST(Compile, AForwardGraphWithinABudget) {
   EXPECT_EQ(again.figures.arenaBytes, c.figures.arenaBytes);
 }
 
+// A search that evicts one value after the other gets stuck in long chains with many small ops
+// beside them: whole segments at once lead on.
+TEST(Compile, TheLeastIsNoMoreThanThatOfAPolicy) {
+  const Graph net = zoo(
+      "iresnet",
+      {{"depth", "48"}, {"levels", "1"}, {"width", "8"}, {"batch", "64"}, {"shape", "3x16x16"}});
+  CompileOptions o = crossEntropy();
+  o.plan = PolicyOptions{Policy::Memory, ""};
+  const auto policy = llvm::cantFail(compile(net, o, Target()));
+  o.plan = Budget{Budget::Smallest};
+  const auto least = llvm::cantFail(compile(net, o, Target()));
+  EXPECT_LT(least.figures.predictedPeakBytes, policy.figures.predictedPeakBytes);
+}
+
 TEST(Compile, WhatCannotBeMetTellsWhatCan) {
   CompileOptions o = crossEntropy();
   o.plan = Budget{Budget::Bytes, 1, 0};
