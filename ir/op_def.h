@@ -139,10 +139,8 @@ enum Trait : uint32_t {
   kTransfer = 1 << 7,      // copies operand 0 into another memory, beside the nodes that follow:
                            // result 0 is complete where result 1, a token, was waited for
   kWait = 1 << 8,          // waits for operand 1, a token, which came with operand 0
-  kTellsResultBits = 1 << 9,  // its gradient asks which elements of the result are the one bound
-                              // that many are: a result that was rounded again is not the same
-  kComparesOperands = 1 << 10 // asks which elements of its operands are equal: all of them must be
-                              // what the first runs of their nodes gave, to the last bit
+  kTellsResultBits = 1 << 9, // its gradient asks which elements of the result are the one bound
+                             // that many are: a result that was rounded again is not the same
 };
 
 // What is known of the elements of a value, NaN apart. Each says more than the one before.
@@ -231,6 +229,10 @@ struct OpDef {
   // Smaller values that may stand in place of an operand: every result keeps its bits (the lossless
   // encodings of Gist, Jain et al., ISCA 2018).
   std::vector<Encoding> encodings;
+
+  // Operands of which it asks which elements are equal: these must be what the first runs of their
+  // nodes gave, to the last bit.
+  std::vector<uint32_t> comparedOperands;
 
   // Exclusive upper bound of the values that integer operand i may hold (an index), for drawing
   // inputs.

@@ -47,7 +47,6 @@ constexpr TraitText kTraits[] = {
     {kStopsGradient, "gradients of every order end here"},
     {kIndexTuples, "reads tuples of indices"},
     {kTellsResultBits, "its gradient tells the result's bits: no inverse rebuilds it"},
-    {kComparesOperands, "compares the bits of its operands: no inverse helps to rebuild them"},
     {kDependsOnMode, "differs between training and inference"},
 };
 
@@ -302,6 +301,12 @@ void writeRow(const OpDef &op, llvm::raw_ostream &os) {
           "for tensors of any type.\n";
   else
     writeComputed(op, os);
+  if (!op.comparedOperands.empty()) {
+    std::vector<std::string> names;
+    for (uint32_t k : op.comparedOperands)
+      names.push_back(op.operandNames[k]);
+    os << "- Compares the bits of " << codes(names) << ": no inverse helps to rebuild them.\n";
+  }
   if (op.inverse)
     os << "- Inverse: " << inverseText(op) << ".\n";
   if (!op.inPlace.empty())

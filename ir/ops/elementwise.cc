@@ -340,7 +340,7 @@ void registerElementwiseOps(OpRegistry &r) {
                vjpMinimum));
 
   OpDef equal = compare("equal", "Whether two are equal.");
-  equal.traits |= kComparesOperands;
+  equal.comparedOperands = {0, 1};
   r.add(std::move(equal));
   r.add(compare("less", "Whether the first is smaller."));
   r.add(compare("less_equal", "Whether the first is smaller or equal."));

@@ -249,7 +249,7 @@ void registerReduceOps(OpRegistry &r) {
     grad.infer = inferExtremumGrad;
     grad.vjp = vjp;
     grad.inPlace = {{0, 1}};
-    grad.traits = kComparesOperands;
+    grad.comparedOperands = {1, 2};
     for (const char *rest :
          {"(f64[], f64[2, 3], f64[])", "(f64[3], f64[2, 3], f64[3]) {axes = [0]}",
           "(f64[2, 1], f64[2, 3], f64[2, 1]) {axes = [-1], keepdims = true}",

@@ -3,7 +3,7 @@
 #include "ir/spelling.h"
 #include "ir/storage.h"
 #include "passes/cheapest_steps.h"
-#include "passes/invert/fixed_point.h"
+#include "passes/rebuild.h"
 #include "passes/rewrite/inverse_rules.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/STLExtras.h"
@@ -13,12 +13,10 @@
 namespace isthmus {
 namespace {
 
-// A step makes values of the graph of others: a node runs, a rule rebuilds an operand, or an
-// operand is iterated.
+// A step makes values of the graph of others: a node runs, or a rule rebuilds an operand.
 struct Step {
   NodeId node; // of the graph; none: a rule
   const InverseRule *rule = nullptr;
-  const FixedPoint *fixedPoint = nullptr;
   std::vector<ValueId> reads, makes; // each once
   double cost = 0;
 };
@@ -29,9 +27,8 @@ class Inversion {
 public:
   Inversion(const Graph &g, llvm::ArrayRef<ValueId> ys, llvm::ArrayRef<ValueId> xs,
             size_t iterations)
-      : g_(g), iterations_(iterations), ys_(ys.begin(), ys.end()), xs_(xs.begin(), xs.end()),
-        rules_(inverseRules(g, {[](ValueId) { return true; }, /*ofViews=*/true})),
-        fixedPoints_(fixedPointsOf(g)) {}
+      : g_(g), ys_(ys.begin(), ys.end()), xs_(xs.begin(), xs.end()),
+        rules_(inverseRules(g, {[](ValueId) { return true; }, /*ofViews=*/true, iterations})) {}
 
   llvm::Expected<Graph> run() {
     findUnknown();
@@ -95,16 +92,6 @@ private:
           addRead(s, v);
       }
       addRead(s, rule.made);
-      steps_.push_back(std::move(s));
-    }
-    for (const FixedPoint &f : fixedPoints_) {
-      Step s;
-      s.fixedPoint = &f;
-      s.makes = {f.x};
-      s.reads = f.reads;
-      s.reads.push_back(g_.node(f.sum).firstResult);
-      for (NodeId id : f.nodes)
-        s.cost += double(iterations_) * priceOf(g_.call(id));
       steps_.push_back(std::move(s));
     }
   }
@@ -245,22 +232,9 @@ private:
         stays.push_back({v, r.map(v)});
     if (s.node)
       r.copyNode(s.node);
-    else if (s.fixedPoint)
-      runIterations(*s.fixedPoint, r);
     else
       r.setMap(s.rule->rebuilds, rebuild(*s.rule, r));
     for (auto [v, now] : stays)
-      r.setMap(v, now);
-  }
-
-  // What the branch's nodes gave on the way to x is not what they give of it.
-  void runIterations(const FixedPoint &f, Rebuilder &r) {
-    std::vector<std::pair<ValueId, ValueId>> before;
-    for (NodeId id : f.nodes)
-      for (uint32_t k = 0; k < g_.node(id).numResults; ++k)
-        before.push_back({g_.node(id).result(k), r.map(g_.node(id).result(k))});
-    nameAs(f.x, iterate(f, iterations_, r), r);
-    for (auto [v, now] : before)
       r.setMap(v, now);
   }
 
@@ -295,10 +269,8 @@ private:
   }
 
   const Graph &g_;
-  const size_t iterations_; // of each fixed point
   const std::vector<ValueId> ys_, xs_;
   const InverseRules rules_;
-  const std::vector<FixedPoint> fixedPoints_;
   std::vector<Step> steps_;
   CheapestSteps cheapest_; // things are values
   std::vector<bool> isUnknown_;

@@ -204,7 +204,7 @@ llvm::Error addAlternatives(GraphProblem &p, const Graph &g, const Target &t, co
   if (ways.fetch)
     all.addFetches(ways.hostBytes);
   if (ways.invert)
-    return addInverses(p, g, t, ways.neverInverted);
+    return addInverses(p, g, t, ways);
   return llvm::Error::success();
 }
 

@@ -3,6 +3,7 @@
 #include "ir/builder.h"
 #include "ir/storage.h"
 #include "ir/value_facts.h"
+#include "passes/rewrite/fixed_point.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
@@ -18,9 +19,15 @@ public:
   InverseRules run() {
     for (uint32_t i = 0; i < g_.numNodes(); ++i) {
       const Node &n = g_.node(NodeId(i));
-      for (uint32_t k = 0; mayBeUndone(n) && k < n.operands.size(); ++k)
+      if (!mayBeUndone(n))
+        continue;
+      for (uint32_t k = 0; k < n.operands.size(); ++k)
         if (isWorthRebuilding(n, k) && holds(n, k))
           addRule(NodeId(i), k);
+      if (o_.iterations > 0)
+        for (const FixedPoint &f : fixedPointsOf(g_, NodeId(i)))
+          if (isWorthRebuilding(n, f.operand) && !readsElsewhere(f))
+            addRun(f);
     }
     return std::move(out_);
   }
@@ -64,9 +71,10 @@ private:
     return n.op->inverse(c, k);
   }
 
-  // None if there is no rule, or if a view that the value passed has none.
-  ValueId rebuilt(NodeId reader, uint32_t operand) {
-    ValueId v = g_.node(reader).operands[operand], back = undone(reader, operand);
+  // The root of the operand, from what stands for the operand itself. None if there is nothing, or
+  // if a view that the value passed has no inverse.
+  ValueId throughViews(NodeId reader, uint32_t operand, ValueId back) {
+    ValueId v = g_.node(reader).operands[operand];
     while (back && v != roots_[v.index]) {
       const NodeId view = g_.value(v).def;
       if (!g_.node(view).op->inverse || g_.node(view).numResults != 1 || !holds(g_.node(view), 0))
@@ -74,18 +82,71 @@ private:
       v = g_.node(view).operands[0];
       back = undone(view, 0, back);
     }
-    return back;
+    return back && out_.nodes.type(back) == g_.type(v) ? back : ValueId();
   }
 
   void addRule(NodeId reader, uint32_t operand) {
     const uint32_t first = uint32_t(out_.nodes.numNodes());
-    const ValueId root = roots_[g_.node(reader).operands[operand].index];
-    const ValueId made = rebuilt(reader, operand);
+    const ValueId made = throughViews(reader, operand, undone(reader, operand));
     for (uint32_t i = first; i < out_.nodes.numNodes(); ++i)
       shareNode(NodeId(i));
-    if (made && out_.nodes.type(made) == g_.type(root))
-      out_.rules.push_back({reader, root, shared(made)});
+    if (made)
+      out_.rules.push_back({reader, rootOf(reader, operand), shared(made), {}, {}});
   }
+
+  ValueId rootOf(NodeId reader, uint32_t operand) const {
+    return roots_[g_.node(reader).operands[operand].index];
+  }
+
+  // --- Fixed points
+
+  // f reads what it is to rebuild by another view of it, too.
+  bool readsElsewhere(const FixedPoint &f) const {
+    const ValueId x = g_.node(f.sum).operands[f.operand];
+    return llvm::any_of(f.nodes, [&](NodeId id) {
+      return llvm::any_of(g_.node(id).operands, [&](ValueId v) {
+        return v != x && roots_[v.index] == roots_[x.index] &&
+               !llvm::is_contained(f.nodes, g_.value(v).def);
+      });
+    });
+  }
+
+  void addRun(const FixedPoint &f) {
+    const NodeId first(uint32_t(out_.nodes.numNodes()));
+    const ValueId made = throughViews(f.sum, f.operand, iterated(f));
+    const NodeId last(uint32_t(out_.nodes.numNodes() - 1));
+    if (made)
+      out_.rules.push_back({f.sum, rootOf(f.sum, f.operand), made, first, last});
+  }
+
+  // x = y - f(x), so many times, from x = y.
+  ValueId iterated(const FixedPoint &f) {
+    const Node &sum = g_.node(f.sum);
+    const ValueId x = sum.operands[f.operand], branch = sum.operands[1 - f.operand],
+                  y = given(sum.firstResult);
+    llvm::DenseMap<ValueId, ValueId> now; // by value of the graph: what this iteration made of it
+    now[x] = y;
+    for (size_t i = 0; i < o_.iterations; ++i) {
+      for (NodeId id : f.nodes)
+        runOnce(id, now);
+      now[x] = b_.sub(y, now[branch]);
+    }
+    return now[x];
+  }
+
+  void runOnce(NodeId id, llvm::DenseMap<ValueId, ValueId> &now) {
+    const Node &n = g_.node(id);
+    ValueList operands;
+    for (ValueId v : n.operands) {
+      const ValueId made = now.lookup(v);
+      operands.push_back(made ? made : given(v));
+    }
+    const NodeId run = b_.createNode(n.op->name, operands, n.attrs);
+    for (uint32_t r = 0; r < n.numResults; ++r)
+      now[n.result(r)] = out_.nodes.node(run).result(r);
+  }
+
+  // --- Sharing
 
   // An equal node over the same weights, if there is one, stands for this one.
   void shareNode(NodeId id) {

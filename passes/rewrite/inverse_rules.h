@@ -1,5 +1,6 @@
 // The inverses of a graph's nodes, written down: for an operand of a node, nodes that rebuild it
-// from what the node made of it and from its other operands, by the rule of the node's row.
+// from what the node made of it and from its other operands, by the rule of the node's row or, for
+// a sum x + f(x), by iterations of f.
 #pragma once
 
 #include "ir/graph.h"
@@ -10,6 +11,11 @@ struct InverseRule {
   NodeId reader;    // of the graph: the node that is undone
   ValueId rebuilds; // of the graph: the storage of its operand, by the value that is its root
   ValueId made;     // of `nodes`: what stands for it
+  // Of `nodes`, in order: iterations of a fixed point, of which nothing but `made` is of use to
+  // anyone else. None: the rule is of the row.
+  NodeId firstOfRun, lastOfRun;
+
+  bool isRun() const { return bool(firstOfRun); }
 };
 
 struct InverseRules {
@@ -27,7 +33,8 @@ struct InverseRules {
 struct InverseRuleOptions {
   // Whether an operand in this storage is worth a rule.
   std::function<bool(ValueId root)> isWanted;
-  bool ofViews = false; // also of nodes that are views
+  bool ofViews = false;  // also of nodes that are views
+  size_t iterations = 0; // of each fixed point; none: such sums have no rule
 };
 
 // Of forward nodes that are no clones, where the graph promises what the row's rule takes for

@@ -1,6 +1,7 @@
 #include "passes/rewrite/inverses.h"
 
 #include "ir/storage.h"
+#include "passes/rebuild.h"
 #include "passes/rewrite/in_place.h"
 #include "llvm/ADT/DenseMap.h"
 
@@ -15,11 +16,11 @@ public:
   InverseOps(GraphProblem &p, const Graph &g, const Target &t)
       : p_(p), rules_(p.inverses), g_(g), t_(t), roots_(storageRoots(g)) {}
 
-  llvm::Error run(llvm::ArrayRef<std::string> never) {
+  llvm::Error run(const Ways &ways) {
     std::vector<bool> stays(g_.numValues(), false);
     for (ValueId v : g_.outputs())
       stays[roots_[v.index].index] = true;
-    for (const std::string &name : never)
+    for (const std::string &name : ways.neverInverted)
       if (ValueId v = g_.find(name))
         stays[roots_[v.index].index] = true;
     keepComparedBits(stays);
@@ -29,9 +30,10 @@ public:
       return def && g_.node(def).phase == Phase::Forward && !stays[root.index] &&
              !g_.node(def).isClone() && !g_.node(def).isStandIn();
     };
+    o.iterations = ways.iterations;
     rules_ = inverseRules(g_, o);
     for (const InverseRule &rule : rules_.rules)
-      if (llvm::Error e = addRule(rule))
+      if (llvm::Error e = rule.isRun() ? addRun(rule) : addRule(rule))
         return locate(std::move(e), g_.whereIs(rule.reader));
     return llvm::Error::success();
   }
@@ -43,16 +45,16 @@ private:
     std::vector<bool> isCompared(g_.numValues(), false); // by root; or what that is made of
     for (uint32_t i = uint32_t(g_.numNodes()); i-- > 0;) {
       const Node &n = g_.node(NodeId(i));
-      bool isHere = n.op->is(kComparesOperands);
+      bool isHere = false;
       for (uint32_t r = 0; r < n.numResults; ++r) {
         const ValueId root = roots_[n.result(r).index];
         isHere |= isCompared[root.index];
         if (n.op->is(kTellsResultBits) || isCompared[root.index])
           stays[root.index] = true;
       }
-      for (ValueId v : n.operands)
-        if (isHere)
-          isCompared[roots_[v.index].index] = true;
+      for (uint32_t k = 0; k < n.operands.size(); ++k)
+        if (isHere || llvm::is_contained(n.op->comparedOperands, k))
+          isCompared[roots_[n.operands[k].index].index] = true;
     }
   }
 
@@ -73,12 +75,7 @@ private:
     auto workspace = t_.workspaceBytes(call);
     if (!workspace)
       return workspace.takeError();
-    Op op;
-    op.name = (g_.valueName(rule.rebuilds) + ".from." + g_.nodeName(rule.reader) +
-               (isLast ? "" : ".helper"))
-                  .str();
-    op.phase = plan::OpPhase::Backward;
-    op.isAlternative = true;
+    Op op = opOf(rule, isLast ? "" : ".helper");
     op.cost = 1e6 * t_.seconds(call);
     op.workspace = *workspace;
     for (ValueId v : n.operands)
@@ -87,15 +84,58 @@ private:
       op.outputBytes.push_back(type.bytes());
     for (const InPlace &pair : inPlacePairs(n, [&](ValueId v) { return storageOf(v); }))
       op.donations.push_back({pair.result, pair.operand});
-    if (isLast) {
-      const Value &root = g_.value(rule.rebuilds);
-      op.of = p_.opOf(root.def);
-      op.ofOutput = g_.node(root.def).numResults == 1 ? Op::kAllOutputs : root.resultIndex;
-    }
+    if (isLast)
+      setRebuilt(op, rule);
     opOf_[id] = OpIndex(p_.problem.ops.size());
     p_.problem.ops.push_back(std::move(op));
     Derivation how{Derivation::Inverse, id, rule.rebuilds};
     how.made = isLast ? rule.made : ValueId();
+    p_.alternatives.push_back(how);
+    return llvm::Error::success();
+  }
+
+  Op opOf(const InverseRule &rule, const char *suffix) const {
+    Op op;
+    op.name = (g_.valueName(rule.rebuilds) + ".from." + g_.nodeName(rule.reader) + suffix).str();
+    op.phase = plan::OpPhase::Backward;
+    op.isAlternative = true;
+    return op;
+  }
+
+  void setRebuilt(Op &op, const InverseRule &rule) const {
+    const Value &root = g_.value(rule.rebuilds);
+    op.of = p_.opOf(root.def);
+    op.ofOutput = g_.node(root.def).numResults == 1 ? Op::kAllOutputs : root.resultIndex;
+  }
+
+  // A run is one op, whose workspace holds all that the run makes but its result. A search over its
+  // nodes one by one would gain nothing: each iteration reads what the one before it has made.
+  llvm::Error addRun(const InverseRule &rule) {
+    Rebuilder r(rules_.nodes);
+    Op op = opOf(rule, "");
+    for (uint32_t i = rule.firstOfRun.index; i <= rule.lastOfRun.index; ++i) {
+      for (ValueId v : rules_.nodes.node(NodeId(i)).operands)
+        if (const Input *input = rules_.nodes.inputOf(v); input && !r.map(v)) {
+          r.copyInput(*input, rules_.nodes.type(v), input->init);
+          op.inputs.push_back(readOf(v));
+        }
+      r.copyNode(NodeId(i));
+      op.cost += 1e6 * t_.seconds(rules_.nodes.call(NodeId(i)));
+    }
+    const Rebuilder::OldOutput made{rules_.baseOf(rule.made), {}};
+    const Graph run = r.finish(made);
+    auto alone = extractProblem(run, t_);
+    if (!alone)
+      return alone.takeError();
+    const int64_t bytes = rules_.nodes.type(rule.made).bytes();
+    op.outputBytes = {bytes};
+    op.workspace = plan::evaluate(alone->problem, plan::sourceOrder(alone->problem)).peakBytes -
+                   t_.rounded(bytes);
+    setRebuilt(op, rule);
+    p_.problem.ops.push_back(std::move(op));
+    Derivation how{Derivation::Inverse, rule.lastOfRun, rule.rebuilds};
+    how.firstOfRun = rule.firstOfRun;
+    how.made = rule.made;
     p_.alternatives.push_back(how);
     return llvm::Error::success();
   }
@@ -126,9 +166,8 @@ private:
 
 } // namespace
 
-llvm::Error addInverses(GraphProblem &p, const Graph &g, const Target &t,
-                        llvm::ArrayRef<std::string> never) {
-  return InverseOps(p, g, t).run(never);
+llvm::Error addInverses(GraphProblem &p, const Graph &g, const Target &t, const Ways &ways) {
+  return InverseOps(p, g, t).run(ways);
 }
 
 } // namespace isthmus

@@ -6,10 +6,9 @@
 
 namespace isthmus {
 
-// Appends them to `p`, whose `inverses` they are, but for those of the values named. Each node of a
-// rule is an op of its own, but for views; what several rules share is one op. Errors: a node that
-// the target cannot run.
-llvm::Error addInverses(GraphProblem &p, const Graph &g, const Target &t,
-                        llvm::ArrayRef<std::string> never);
+// Appends them to `p`, whose `inverses` they are, but for those of values that `ways` excludes.
+// Each node of a rule is an op of its own, but for views; what several rules share is one op, and
+// so is a run of iterations. Errors: a node that the target cannot run.
+llvm::Error addInverses(GraphProblem &p, const Graph &g, const Target &t, const Ways &ways);
 
 } // namespace isthmus

@@ -11,12 +11,17 @@ namespace isthmus {
 
 // How a tensor that the backward pass reads may come back, where it does not stay.
 struct Ways {
+  // From the third iteration on the one before the last takes as much memory as any: what it reads,
+  // which the last may be the last to read, is still there.
+  static constexpr size_t kLeastIterations = 3;
+
   bool recompute = true;
   bool fetch = false;  // it goes to the host's memory and back, where the target has a link
   bool encode = false; // a smaller value stays in its place, where the reader's row knows one
   bool invert = false; // from what was made of it, by the inverse of a reader's row; this rounds
   std::vector<std::string> neverInverted; // by name: values whose inverses round too much
-  int64_t hostBytes = INT64_MAX;          // the most that all that may go to the host takes there
+  size_t iterations = 0; // inverses: of each fixed point, at least kLeastIterations; none: no such
+  int64_t hostBytes = INT64_MAX; // the most that all that may go to the host takes there
 };
 
 // What the rewrite makes of a run of an op of the problem.
@@ -30,14 +35,15 @@ struct Derivation {
     WaitPrefetch,
     Encode,      // `encoding` of `value`
     FromEncoded, // the node, with `encoding` of `value` as operand `operand`
-    Inverse      // the node of `GraphProblem::inverses`, for `value`
+    Inverse // the node of `GraphProblem::inverses`, or the run of nodes that it ends, for `value`
   };
   Kind kind = Input;
   NodeId node;
   ValueId value; // that is copied, encoded or rebuilt
   uint32_t operand = 0;
   const OpDef *encoding = nullptr;
-  ValueId made; // of `inverses`: what stands for `value` once the node has run; none: not yet
+  ValueId made;      // of `inverses`: what stands for `value` once the node has run; none: not yet
+  NodeId firstOfRun; // of `inverses`; none: the node alone
 };
 
 struct GraphProblem {

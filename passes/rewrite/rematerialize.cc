@@ -188,11 +188,15 @@ private:
   void invert(const Derivation &d) {
     const ValueId whole =
         first_[g_.value(d.value).def.index] ? firstMade(d.value) : firstRead(d.node);
-    const NodeId id = ruleNode(d.node, whole);
     const Graph &rules = p_.inverses.nodes;
-    const Node &rule = rules.node(d.node);
-    for (uint32_t k = 0; k < rule.numResults; ++k)
-      ruleMade_[rule.result(k)] = r_.to().node(id).result(k);
+    for (uint32_t i = (d.firstOfRun ? d.firstOfRun : d.node).index; i <= d.node.index; ++i) {
+      const Node &rule = rules.node(NodeId(i));
+      if (rule.op->is(kView))
+        continue;
+      const NodeId id = ruleNode(NodeId(i), whole);
+      for (uint32_t k = 0; k < rule.numResults; ++k)
+        ruleMade_[rule.result(k)] = r_.to().node(id).result(k);
+    }
     if (d.made)
       r_.setMap(d.value, ruleValue(d.made, whole));
   }

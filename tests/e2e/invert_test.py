@@ -125,6 +125,31 @@ class Plans(Inverses):
         self.run_ok("import", "small.onnx", "-o", "again.isth")
         self.assertEqual(text.count("restores("), self.read("again.isth").decode().count("restores("))
 
+    def test_fixed_points(self):
+        """Residual blocks that are contractions, undone by iterations (Behrmann et al. 2019) where a plan is told how many."""
+        self.run_ok("zoo", "iresnet", "--depth=24", "--levels=1", "--width=4", "--batch=64", "--shape=3x8x8", "-o", "flow.isth")
+        how = ("--loss=cross_entropy", "--precision=f64")
+        want, _ = self.gradients(*how)
+        _, recomputed = self.gradients(*how, "--budget=min", QUICK)
+        largest = max(abs(v) for _, values in want.values() for v in values)
+        errors = []
+        for iterations in 3, 6:
+            with self.subTest(iterations=iterations):
+                got, r = self.gradients(*how, "--budget=min", ALLOW, QUICK, f"--iterations={iterations}")
+                self.assertGreater(r["inversions"], 12)
+                self.assertEqual(r["measured_peak_bytes"], r["predicted_peak_bytes"])
+                self.assertLess(r["predicted_peak_bytes"], 0.8 * recomputed["predicted_peak_bytes"])
+                errors.append(max(r["inverse_errors"].values()))
+                off = max(abs(a - b) for name in want for a, b in zip(want[name][1], got[name][1]))
+                self.assertLess(off, 1e3 * errors[-1] * largest)
+        self.assertGreater(errors[0], 1e-9)
+        self.assertLess(errors[1], 1e-3 * errors[0])
+        # Three are found to be too few.
+        _, r = self.gradients(*how, "--budget=min", ALLOW, QUICK, "--iterations=3", "--max-inverse-error=1e-12")
+        self.assertLess(max(r["inverse_errors"].values()), 1e-12)
+        told = self.run_ok("explain", "flow.isth", "--loss=cross_entropy", QUICK, "--budget=min", ALLOW, "--iterations=12", "--top=30").out.decode()
+        self.assertIn("rebuilt by its inverse once", told)
+
     def test_explain(self):
         self.flow(32)
         told = json.loads(self.run_ok("explain", "flow.isth", QUICK, "--budget=min", ALLOW, "--json", "--top=100").out)
@@ -138,6 +163,8 @@ class Plans(Inverses):
         for args, says in [(["--max-inverse-error=1e-3"], "it goes with --allow=invert"),
                            ([ALLOW, "--max-inverse-error=-1"], "--max-inverse-error expects a share from 0 on"),
                            ([ALLOW, "--max-inverse-error=nan"], "--max-inverse-error expects a share from 0 on"),
+                           (["--iterations=10"], "it goes with --allow=invert"),
+                           ([ALLOW, "--iterations=2"], "--iterations expects a number from 3 on, got 2"),
                            ([ALLOW, "--max-inverse-error=much"], "--max-inverse-error")]:
             with self.subTest(args):
                 result = command.run("opt", "flow.isth", "--budget=50%", *args, "-o", "x.isth", cwd=self.dir)

@@ -399,7 +399,7 @@ llvm::Expected<RoundedGradients> roundedGradients(const Function &f) {
     llvm::DenseMap<ValueId, Tensor> now = at;
     for (uint32_t i = 0; i < g.numNodes(); ++i) {
       const Node &n = g.node(NodeId(i));
-      out.compares |= n.op->is(kComparesOperands);
+      out.compares |= !n.op->comparedOperands.empty();
       llvm::SmallVector<Tensor, 4> operands;
       for (ValueId v : n.operands)
         operands.push_back(now.lookup(v));

@@ -8,7 +8,7 @@ namespace isthmus {
 
 // In how many graphs a comparison was made, of those where it is made only if nothing jumps.
 struct RewriteCounts {
-  size_t rewrites = 0, clones = 0, transfers = 0, encodings = 0, inverses = 0;
+  size_t rewrites = 0, clones = 0, transfers = 0, encodings = 0, inverses = 0, fixedPoints = 0;
 };
 struct CheckCounts {
   size_t graphs = 0, first = 0, second = 0, precision = 0, halves = 0, nodes = 0;

@@ -81,14 +81,15 @@ TEST(RandomGraphs, KeepAllPromises) {
       std::fprintf(
           stderr,
           "%llu graphs: %zu nodes, %zu calls of %zu rows, %zu rewrites with %zu transfers, %zu "
-          "encodings and %zu inverses, %zu gradients, %zu second gradients (%zu excused), %zu in "
-          "f32, %zu in 16 "
+          "encodings, %zu inverses and %zu fixed points, %zu gradients, %zu second gradients (%zu "
+          "excused), %zu in f32, %zu in 16 "
           "bits; %zu of second order: %zu nodes, %zu rewrites with %zu clones, %zu rewritten and "
           "differentiated; %zu failures\n",
           static_cast<unsigned long long>(seed + 1 - firstSeed), n.nodes, total, calls.size(),
           n.firstOrder.rewrites, n.firstOrder.transfers, n.firstOrder.encodings,
-          n.firstOrder.inverses, n.first, n.second, n.excused, n.precision, n.halves, n.twice,
-          n.twiceNodes, n.secondOrder.rewrites, n.secondOrder.clones, n.again, failures);
+          n.firstOrder.inverses, n.firstOrder.fixedPoints, n.first, n.second, n.excused,
+          n.precision, n.halves, n.twice, n.twiceNodes, n.secondOrder.rewrites,
+          n.secondOrder.clones, n.again, failures);
     }
   }
   if (failures > 0 || graphsWanted() < 300)
@@ -103,6 +104,7 @@ TEST(RandomGraphs, KeepAllPromises) {
   EXPECT_GT(checker.counts.firstOrder.transfers, checker.counts.graphs);
   EXPECT_GT(checker.counts.firstOrder.encodings, checker.counts.graphs / 60);
   EXPECT_GT(checker.counts.firstOrder.inverses, checker.counts.graphs);
+  EXPECT_GT(checker.counts.firstOrder.fixedPoints, checker.counts.graphs);
   EXPECT_GT(checker.counts.secondOrder.rewrites, checker.counts.twice * 3);
   EXPECT_GT(checker.counts.secondOrder.clones, checker.counts.twice * 20);
   EXPECT_GT(checker.counts.again, checker.counts.twice * 3);

@@ -54,6 +54,7 @@ Ways waysOf(const PlanFlags &o) {
     ways.encode = llvm::is_contained(o.allow, kEncodeWay);
     ways.invert = llvm::is_contained(o.allow, kInvertWay);
   }
+  ways.iterations = o.iterations.value_or(0);
   if (!o.hostMemory.empty())
     ways.hostBytes = llvm::cantFail(parseSize(o.hostMemory, "--host-memory"));
   return ways;

@@ -4,6 +4,7 @@
 #include "ir/type.h"
 #include "passes/checkpoint/policy.h"
 #include "passes/differentiate/loss.h"
+#include "passes/rewrite/problem.h"
 #include "tools/cli/budget.h"
 #include "tools/cli/console.h"
 #include "tools/cli/exit.h"
@@ -196,6 +197,11 @@ void addPlanFlags(CLI::App &verb, PlanFlags &o) {
           "of its largest element, measured on the first step; what is further comes back "
           "in another way; default: 1e-3")
       ->group(group);
+  verb.add_option(
+          "--iterations", o.iterations,
+          "with --allow=invert: sums y = x + f(x) that are marked #contraction are undone, too, by "
+          "so many iterations of x = y - f(x), from 3 on; default: they are not")
+      ->group(group);
   verb.add_option("--host-memory", o.hostMemory,
                   "what --allow=fetch may take of the host's memory: 2GiB, 500MB, bytes; default: "
                   "what it needs")
@@ -218,6 +224,11 @@ static llvm::Error checkWays(const PlanFlags &o) {
   if (o.maxInverseError && !(*o.maxInverseError >= 0))
     return usageError("--max-inverse-error expects a share from 0 on, such as 1e-3, got {0}",
                       floatText(*o.maxInverseError));
+  if (o.iterations && !llvm::is_contained(o.allow, kInvertWay))
+    return usageError("--iterations is of inverses, so it goes with --allow=invert");
+  if (o.iterations && *o.iterations < Ways::kLeastIterations)
+    return usageError("--iterations expects a number from {0} on, got {1}", Ways::kLeastIterations,
+                      *o.iterations);
   if (!o.hostMemory.empty() && !fetches)
     return usageError("--host-memory bounds what is fetched, so it goes with --allow=fetch");
   if (!o.hostMemory.empty())

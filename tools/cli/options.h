@@ -55,6 +55,7 @@ struct PlanFlags {
   std::vector<std::string> allow;  // ways for tensors to come back; empty: recompute
   std::string hostMemory, link;    // empty: no bound; as fast as the device says
   std::optional<double> maxInverseError;
+  std::optional<size_t> iterations; // of each fixed point; none: these are not used
   bool any() const { return !policy.empty() || checkpointsGiven || hasBudget(); }
   bool hasBudget() const { return !budget.empty() || !memoryLimit.empty(); }
 };

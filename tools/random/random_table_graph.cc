@@ -28,6 +28,8 @@ public:
                         : random_.below(rows.size());
       if (!turn && o_.updates && random_.oneIn(8))
         update();
+      else if (!turn && random_.oneIn(6))
+        residual();
       else
         insert(*rows[row]);
     }
@@ -175,6 +177,16 @@ private:
     NodeId n = add(*call, Phase::Update);
     for (uint32_t r = 0; r < g().node(n).numResults; ++r)
       g().addOutput(g().node(n).result(r));
+  }
+
+  // x + f(x), in which f may read something else, too.
+  void residual() {
+    Builder b(g());
+    const ValueId x = m_.anyFloat();
+    ValueId f = m_.squashed(x, -1, 1);
+    if (random_.oneIn(2))
+      f = b.mul(f, m_.drawnInput(InputKind::Input, g().type(x), -1, 1));
+    m_.keep(b.add(x, f));
   }
 
   NodeId add(Call &call, Phase phase) {

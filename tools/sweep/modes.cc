@@ -14,8 +14,10 @@ namespace {
 SweepMode modeOf(std::string name, PlanFlags plan) {
   if (!plan.hasBudget())
     plan.allow.clear();
-  if (!llvm::is_contained(plan.allow, kInvertWay))
+  if (!llvm::is_contained(plan.allow, kInvertWay)) {
     plan.maxInverseError.reset();
+    plan.iterations.reset();
+  }
   if (!llvm::is_contained(plan.allow, kFetchWay))
     plan.hostMemory.clear();
   return {std::move(name), std::move(plan)};
@@ -72,6 +74,9 @@ llvm::Error checkModes(const std::vector<SweepMode> &modes, const PlanFlags &fla
   if (flags.maxInverseError && noneHas([](const PlanFlags &f) { return !!f.maxInverseError; }))
     return usageError("--max-inverse-error bounds what inverses may be off by, and none of the "
                       "sweep's lines has any; give --allow=recompute,invert");
+  if (flags.iterations && noneHas([](const PlanFlags &f) { return !!f.iterations; }))
+    return usageError("--iterations is of inverses, and none of the sweep's lines has any; give "
+                      "--allow=recompute,invert");
   if (!flags.hostMemory.empty() &&
       noneHas([](const PlanFlags &f) { return !f.hostMemory.empty(); }))
     return usageError("--host-memory bounds what is fetched, and none of the sweep's lines "
