@@ -20,14 +20,10 @@ from torch._inductor.utils import fresh_cache, run_and_get_code  # noqa: E402
 import isthmus  # noqa: E402
 import isthmus.torch  # noqa: E402
 from isthmus.torch import inductor  # noqa: E402
-from networks import UNet  # noqa: E402
+from networks import ResNet, UNet, conv  # noqa: E402
 from training import differences, train, with_isthmus  # noqa: E402
 
 torch.set_num_threads(1)
-
-
-def conv(before, after):
-    return nn.Sequential(nn.Conv2d(before, after, 3, padding=1), nn.BatchNorm2d(after), nn.ReLU(inplace=True))
 
 
 class DenseNet(nn.Module):
@@ -39,20 +35,6 @@ class DenseNet(nn.Module):
     def forward(self, x):
         for layer in self.layers:
             x = torch.cat([x, layer(x)], 1)
-        return self.head(x.mean((2, 3)))
-
-
-class ResNet(nn.Module):
-    def __init__(self, width=16, blocks=4):
-        super().__init__()
-        self.stem = conv(3, width)
-        self.blocks = nn.ModuleList([nn.Sequential(conv(width, width), nn.Conv2d(width, width, 3, padding=1), nn.BatchNorm2d(width)) for _ in range(blocks)])
-        self.head = nn.Linear(width, 4)
-
-    def forward(self, x):
-        x = self.stem(x)
-        for block in self.blocks:
-            x = F.relu(x + block(x))
         return self.head(x.mean((2, 3)))
 
 

@@ -5,6 +5,24 @@ import torch.nn.functional as F
 from torch import nn
 
 
+def conv(before, after):
+    return nn.Sequential(nn.Conv2d(before, after, 3, padding=1), nn.BatchNorm2d(after), nn.ReLU(inplace=True))
+
+
+class ResNet(nn.Module):
+    def __init__(self, width=16, blocks=4):
+        super().__init__()
+        self.stem = conv(3, width)
+        self.blocks = nn.ModuleList([nn.Sequential(conv(width, width), nn.Conv2d(width, width, 3, padding=1), nn.BatchNorm2d(width)) for _ in range(blocks)])
+        self.head = nn.Linear(width, 4)
+
+    def forward(self, x):
+        x = self.stem(x)
+        for block in self.blocks:
+            x = F.relu(x + block(x))
+        return self.head(x.mean((2, 3)))
+
+
 class UNet(nn.Module):
     """Levels down and up again. level: makes one, of the channels that it reads and those that it makes; widths: those that it reads, and
     those of each level."""

@@ -16,12 +16,13 @@ from torch import fx
 from ..errors import BadInput
 from . import hooks, measuring
 from .explanation import traced
+from .layout import convolutions_with_channels_last
 from .partitioner import Partitioner
 from .preparation import prepare
 
 
 class _Collector(Partitioner):
-    """Keeps the ops that it sees, and cuts as PyTorch does."""
+    """Keeps the ops that it sees, convolutions in each layout in which they may run, and cuts as PyTorch does."""
 
     def __init__(self) -> None:
         super().__init__("100%")
@@ -30,14 +31,16 @@ class _Collector(Partitioner):
     def __call__(self, gm: fx.GraphModule, joint_inputs: Sequence[object], *, num_fwd_outputs: int, **others: Any) -> Any:
         gm = prepare(gm, num_fwd_outputs, fuses=False)
         self.nodes += gm.graph.nodes
+        self.nodes += convolutions_with_channels_last(gm.graph)
         return hooks.min_cut(gm, joint_inputs, num_fwd_outputs=num_fwd_outputs)
 
 
 def measure(model: Callable[..., Any], *inputs: Any, path: str | os.PathLike[str], runs: int = 5) -> int:
     """Times every op of model(*inputs) and of its backward, and writes the costs to `path`; gives the number of distinct ops.
 
-    Each op runs alone on made-up operands of its shapes, a few times, and the shortest counts. Give the file as the option "costs". All
-    ranks of one training should be given the same. What PyTorch has compiled so far it will compile again.
+    Each op runs alone on made-up operands of its shapes, a few times, and the shortest counts; a convolution of pictures as it is written
+    and with the channels last. Give the file as the option "costs". All ranks of one training should be given the same. What PyTorch has
+    compiled so far it will compile again.
     """
     if not callable(model):
         raise BadInput(f"measure takes a model or a function and its inputs, got {type(model).__name__}")

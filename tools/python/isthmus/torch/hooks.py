@@ -77,6 +77,7 @@ __all__ = [
     "keep_apart",
     "keep_in_memory",
     "kept_for_backward",
+    "lays_out_convolutions",
     "min_cut",
     "node_of_call",
     "outputs_of",
@@ -89,6 +90,7 @@ __all__ = [
     "state_like",
     "storage_id",
     "tangents",
+    "without_code",
 ]
 
 min_cut = min_cut_rematerialization_partition
@@ -118,7 +120,7 @@ def simplified(gm: fx.GraphModule, num_fwd_outputs: int) -> fx.GraphModule:
     """The joint graph without what is dead and what is computed twice, as PyTorch's own partitioner makes it before it begins."""
     gm.graph.eliminate_dead_code()
     if not functorch_config.cse:
-        return _without_code(gm, gm.graph)
+        return without_code(gm, gm.graph)
     # A value that the backward needs is never merged with one that only the forward does, so that it is not saved for nothing.
     _, outputs = outputs_of(gm, num_fwd_outputs)
     needed: set[fx.Node] = set()
@@ -128,10 +130,10 @@ def simplified(gm: fx.GraphModule, num_fwd_outputs: int) -> fx.GraphModule:
         if node not in needed:
             needed.add(node)
             stack.extend(node.all_input_nodes)
-    return _without_code(gm, fx_graph_cse(gm.graph, extra_node_key=lambda n: n in needed))
+    return without_code(gm, fx_graph_cse(gm.graph, extra_node_key=lambda n: n in needed))
 
 
-def _without_code(gm: fx.GraphModule, graph: fx.Graph) -> fx.GraphModule:
+def without_code(gm: fx.GraphModule, graph: fx.Graph) -> fx.GraphModule:
     """A module of a joint graph, which is cut and never run: making its code takes as long as planning a small one. Who asks for the code
     gets it."""
     return _LazyGraphModule(gm, graph)
@@ -166,7 +168,7 @@ def joined(gm: fx.GraphModule, forward: fx.GraphModule, backward: fx.GraphModule
     results = fx.node.map_arg((tuple(outputs[:num_fwd_outputs]) + tuple(gradients),), lambda a: env[a])
     graph.output(*results).meta = dict(old.meta)
     graph.lint()
-    return _without_code(gm, graph)
+    return without_code(gm, graph)
 
 
 def split(
@@ -182,7 +184,7 @@ def split(
     primals = [n for n in graph.nodes if _is_primal(n)]
     with _use_lazy_graph_module(True):  # who compiles the two makes their code, if there is to be any
         return _extract_fwd_bwd_modules(
-            _without_code(gm, graph),
+            without_code(gm, graph),
             [n for n in saved if not is_sym_node(n)],
             saved_sym_nodes=[n for n in saved if is_sym_node(n)],
             saved_opaque_nodes=[],
@@ -262,7 +264,8 @@ def compile_with_inductor(
     from . import inductor
 
     if all(i.device.type == "cpu" for i in inputs if isinstance(i, torch.Tensor)):
-        # It would be decided anew for a backward that convolves again: other bits than the first time, and copies in another layout.
+        # It is decided for each module that inductor compiles, and knows no plan. `layout` has decided for the joint graph, in strides that
+        # convolutions are then given as they are.
         config = {"layout_optimization": False, **config}
 
     def inner(gm: fx.GraphModule, inputs: Sequence[Any], **options: Any) -> Any:
@@ -280,6 +283,13 @@ def compile_with_inductor(
     # The backward is compiled with the forward, and not when it first runs: it may tell that another plan is needed.
     with functorch_config.patch(enable_autograd_cache=False, force_non_lazy_backward_lowering=True):
         return inductor.within_limits(partitioner, compile)
+
+
+def lays_out_convolutions() -> bool:
+    """By inductor's own settings, which a program may have changed for all that it compiles."""
+    from torch._inductor import config
+
+    return bool(config.layout_optimization)
 
 
 class Region:

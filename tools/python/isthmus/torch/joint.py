@@ -48,6 +48,8 @@ class Joint:
     backward: list[Any]
     symbolic: bool
     """Sizes were hints."""
+    channels_last: bool = False
+    """Of pictures, as `layout` has decided."""
     views: set[fx.Node] = field(default_factory=set)
     tangent_bytes: int = 0
     """Of what is reserved."""

@@ -20,6 +20,7 @@ from . import agreement, hooks, measuring, modules, reports, rules
 from .costs import Costs, bytes_of, sized, tensors_in
 from .inductor import MOST_REPLANS, Limits
 from .joint import Joint, extract
+from .layout import with_channels_last
 from .options import Options
 from .preparation import prepare, storage_of
 
@@ -38,6 +39,8 @@ class Partitioner(hooks.CustomPartitionerFn):
         self._allowed = rules.allowed_targets(self.options.allow_recompute)
         costs = self.options.costs
         self._costs = Costs() if costs in (None, "measured") else Costs.load(costs)
+        own = "layout_optimization" in self.options.inductor
+        self._decides_layout = self.options.kernels == "inductor" and not own and hooks.lays_out_convolutions()
         self.limits: Limits | None = None
         self._excess_bytes = 0  # which the budget is lowered by, as inductor's code took more than was planned
         self._found_peaks: list[int] = []  # of inductor's code, where they were above the budget
@@ -57,7 +60,7 @@ class Partitioner(hooks.CustomPartitionerFn):
         o = self.options
         digest = hashlib.sha256()
         costs = (o.costs == "measured", sorted(self._costs.table.items()))
-        given = (o.budget, o.kernels, o.effort, o.seed, o.sync, *costs, sorted(self._allowed))
+        given = (o.budget, o.kernels, o.effort, o.seed, o.sync, *costs, sorted(self._allowed), self._decides_layout)
         # Code that was taken although it is above the budget is not to be found where that is an error.
         for part in (__version__, _sources(), *given, self._is_bounded):
             digest.update(repr(part).encode())
@@ -79,8 +82,11 @@ class Partitioner(hooks.CustomPartitionerFn):
         fuses = self.options.kernels == "inductor"
         with agreement.failing_together(self.options.sync):
             gm = prepare(gm, num_fwd_outputs, fuses=fuses)
+            relaid = with_channels_last(gm) if self._decides_layout else None
+            gm = relaid or gm
             costs = self._costs_of(gm)
             joint = extract(gm, num_fwd_outputs, costs, self._allowed, fuses=fuses)
+            joint.channels_last = relaid is not None
         found, boundary = self._find(joint, gm.graph)
         forward, backward = modules.split(
             gm, joint, found.schedule, boundary, num_fwd_outputs=num_fwd_outputs, static_lifetime_input_indices=static
@@ -204,6 +210,7 @@ class Partitioner(hooks.CustomPartitionerFn):
             saved_bytes=sum(bytes_of(t) for n in saved for t in tensors_in(n.meta.get("val"))),
             plan_seconds=seconds,
             symbolic=joint.symbolic,
+            channels_last=joint.channels_last,
         )
 
 

@@ -38,6 +38,8 @@ class GraphReport:
     """What symbolic sizes were in the call that was planned."""
     inductor_peak_bytes: int | None = None
     """What inductor's code takes, as counted in it; None: it came from a cache, or other kernels are used."""
+    channels_last: bool = False
+    """Convolutions were given their pictures with the channels last."""
 
     def __str__(self) -> str:
         budget = "min" if self.budget_bytes is None else f"{self.budget_bytes / MIB:.1f} MiB"
@@ -45,7 +47,7 @@ class GraphReport:
         return (
             f"graph {self.name}: {self.ops} ops, budget {budget}, planned {self.planned_peak_bytes / MIB:.1f} MiB of "
             f"{self.baseline_peak_bytes / MIB:.1f} MiB{by_inductor}, {self.recomputed} recomputed, +{self.added_cost:.1%} time, "
-            f"planned in {self.plan_seconds:.1f} s{self._planned_for()}{self._break()}"
+            f"planned in {self.plan_seconds:.1f} s{', channels last' if self.channels_last else ''}{self._planned_for()}{self._break()}"
         )
 
     def _planned_for(self) -> str:
