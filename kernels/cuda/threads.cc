@@ -11,6 +11,9 @@
 #include <numeric>
 #include <random>
 #include <ucontext.h>
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/common_interface_defs.h>
+#endif
 
 namespace isthmus::cuda {
 
@@ -24,6 +27,26 @@ constexpr size_t kWarp = 32;
 thread_local uint64_t orderOfThreads = 0;
 
 enum class State : uint8_t { Ready, AtWarp, AtBlock, Done };
+
+struct Stack {
+  std::unique_ptr<char[]> memory; // a fiber's
+  const void *bottom = nullptr;
+  size_t bytes = 0;
+  void *asanFrames = nullptr; // local variables, which AddressSanitizer keeps outside the stack
+};
+
+// AddressSanitizer must know which stack runs: it takes frames of any other one for left.
+#ifdef __SANITIZE_ADDRESS__
+void beforeSwitch(Stack &from, const Stack &to) {
+  __sanitizer_start_switch_fiber(&from.asanFrames, to.bottom, to.bytes);
+}
+void afterSwitch(Stack &from, const Stack &to) {
+  __sanitizer_finish_switch_fiber(to.asanFrames, &from.bottom, &from.bytes);
+}
+#else
+void beforeSwitch(Stack &, const Stack &) {}
+void afterSwitch(Stack &, const Stack &) {}
+#endif
 
 struct Fiber {
   ucontext_t start;
@@ -71,8 +94,11 @@ public:
 
   void wait(State at) {
     now().state = at;
-    if (_setjmp(now().here) == 0)
+    if (_setjmp(now().here) == 0) {
+      beforeSwitch(stacks_[now_], schedulerStack_);
       _longjmp(scheduler_, 1);
+    }
+    afterSwitch(schedulerStack_, stacks_[now_]);
   }
 
 private:
@@ -81,11 +107,15 @@ private:
     f.thread = threadOf(i, first);
     f.state = State::Ready;
     f.isStarted = false;
-    if (!stacks_[i])
-      stacks_[i] = std::make_unique<char[]>(kStackBytes);
+    Stack &stack = stacks_[i];
+    if (!stack.memory) {
+      stack.memory = std::make_unique<char[]>(kStackBytes);
+      stack.bottom = stack.memory.get();
+      stack.bytes = kStackBytes;
+    }
     getcontext(&f.start);
-    f.start.uc_stack.ss_sp = stacks_[i].get();
-    f.start.uc_stack.ss_size = kStackBytes;
+    f.start.uc_stack.ss_sp = stack.memory.get();
+    f.start.uc_stack.ss_size = stack.bytes;
     f.start.uc_link = nullptr;
     makecontext(&f.start, &Player::enter, 0);
   }
@@ -110,8 +140,11 @@ private:
   }
 
   void resume(Fiber &f) {
-    if (_setjmp(scheduler_) != 0)
+    if (_setjmp(scheduler_) != 0) {
+      afterSwitch(stacks_[now_], schedulerStack_);
       return;
+    }
+    beforeSwitch(schedulerStack_, stacks_[now_]);
     if (f.isStarted)
       _longjmp(f.here, 1);
     f.isStarted = true;
@@ -132,7 +165,8 @@ private:
 
   const std::function<void()> *body_ = nullptr;
   std::vector<Fiber> fibers_;
-  std::vector<std::unique_ptr<char[]>> stacks_;
+  std::vector<Stack> stacks_;
+  Stack schedulerStack_;
   jmp_buf scheduler_; // where it resumed a fiber
   size_t now_ = 0;
   std::mt19937_64 random_{1};
@@ -145,6 +179,7 @@ Player &player() {
 
 void Player::enter() {
   Player &p = player();
+  afterSwitch(p.schedulerStack_, p.stacks_[p.now_]);
   (*p.body_)();
   p.wait(State::Done);
 }

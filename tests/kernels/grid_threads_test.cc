@@ -3,6 +3,7 @@
 
 #include "kernels/cuda/grid.h"
 #include <gtest/gtest.h>
+#include <numeric>
 
 namespace isthmus::cuda {
 namespace {
@@ -48,6 +49,28 @@ TEST_P(InEveryOrder, WaitsAreKept) {
     for (int64_t i = 0; i < length; ++i)
       EXPECT_EQ(neighbour[size_t(i)], (i + 1) % length);
   }
+}
+
+// Waits add one to each of these; calls between them have such numbers too.
+int64_t countedWaits(const Team &team, int waits) {
+  int64_t own[8] = {};
+  for (int i = 0; i < waits; ++i) {
+    for (volatile int64_t &each : own)
+      each = each + 1;
+    if (i % 2 == 0)
+      team.wait();
+    else
+      countedWaits(team, 1);
+  }
+  return std::accumulate(own, own + 8, int64_t(0));
+}
+
+// Each thread has a stack of its own, which the others leave as it is.
+TEST_P(InEveryOrder, LocalsAreKept) {
+  std::vector<int64_t> ends(256, 0);
+  forEachTeam({}, 1, 2000,
+              [&](int64_t, const Team &team) { ends[lane()] = countedWaits(team, 1000); });
+  EXPECT_EQ(ends, std::vector<int64_t>(256, 8000));
 }
 
 // A lane that reads what another writes, without a wait between the two.
