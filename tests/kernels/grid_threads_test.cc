@@ -51,7 +51,7 @@ TEST_P(InEveryOrder, WaitsAreKept) {
   }
 }
 
-// Waits add one to each of these; calls between them have such numbers too.
+// 8 * waits, counted in eight locals. The calls between the waits have such locals too.
 int64_t countedWaits(const Team &team, int waits) {
   int64_t own[8] = {};
   for (int i = 0; i < waits; ++i) {
