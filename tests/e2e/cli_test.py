@@ -6,7 +6,6 @@ import re
 import shutil
 import signal
 import subprocess
-import time
 import unittest
 
 import command
@@ -619,12 +618,8 @@ class WrittenFiles(Case):
     def test_interrupted(self):
         model, loss = self.zoo("resnet")
         before = sorted(os.listdir(self.dir))
-        process = subprocess.Popen([command.BINARY, "run", model, *loss, "--steps=100000", "--outputs=o", "--report=r.json"],
-                                   cwd=self.dir, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-        time.sleep(2)
-        process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=30)
-        self.assertIn(process.returncode, (130, -signal.SIGINT), err)
+        result = self.interrupted_at("^running: ", "run", model, *loss, "--steps=100000", "--outputs=o", "--report=r.json")
+        self.assertIn(result.code, (130, -signal.SIGINT), result)
         self.assertEqual(sorted(os.listdir(self.dir)), before)
 
     def test_a_reader_that_stops(self):

@@ -5,11 +5,14 @@ Standard library only. A test of this folder calls `command.main()` at its end; 
 """
 
 import os
+import re
 import resource
+import signal
 import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 from dataclasses import dataclass
@@ -113,6 +116,28 @@ class TestCase(unittest.TestCase):
         result = run(*args, cwd=self.dir, **kwargs)
         self.assertEqual(result.code, 0, f"isthmus {' '.join(map(str, args))}\n{result}")
         return result
+
+    def interrupted_at(self, progress, *args):
+        """The result of a call that is interrupted at the first line of progress with this pattern."""
+        start = time.monotonic()
+        lines = []
+        with tempfile.TemporaryFile() as out:
+            process = subprocess.Popen([BINARY, *args, "--progress=plain"], cwd=self.dir, stdin=subprocess.DEVNULL, stdout=out,
+                                       stderr=subprocess.PIPE, env={**os.environ, **QUIET_THREADS})
+            overdue = threading.Timer(300, process.kill)
+            overdue.start()
+            with process.stderr:
+                is_interrupted = False
+                for line in process.stderr:
+                    lines.append(line.decode())
+                    if not is_interrupted and re.search(progress, lines[-1]):
+                        process.send_signal(signal.SIGINT)
+                        is_interrupted = True
+            code = process.wait()
+            overdue.cancel()
+            out.seek(0)
+            return Result(code, out.read(), "".join(lines), time.monotonic() - start)
+
 
 
 # --- .npy files

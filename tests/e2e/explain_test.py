@@ -2,9 +2,6 @@
 
 import json
 import os
-import signal
-import subprocess
-import time
 import unittest
 
 import command
@@ -159,14 +156,9 @@ class Explain(Case):
 
     def test_an_interrupt_leaves_the_best_so_far(self):
         file, loss = self.zoo("unet")
-        process = subprocess.Popen(
-            [command.BINARY, "explain", file, *loss, "--budget=min", "--effort=100000"], cwd=self.dir,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, **command.QUIET_THREADS})
-        time.sleep(3)
-        process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=100)
-        self.assertEqual(process.returncode, 130, err)
-        self.assertIn(b"Live at the peak", out)
+        result = self.interrupted_at("^planning: ", "explain", file, *loss, "--budget=min", "--effort=100000")
+        self.assertEqual(result.code, 130, result)
+        self.assertIn(b"Live at the peak", result.out)
 
     def test_usage(self):
         file, loss = self.zoo("mlp")

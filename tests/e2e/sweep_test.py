@@ -6,9 +6,7 @@ import io
 import json
 import os
 import pty
-import signal
 import subprocess
-import time
 import unittest
 import xml.etree.ElementTree
 import zipfile
@@ -23,6 +21,8 @@ FLOW = ["zoo:glow", "--width=8", "--levels=1", "--shape=1x8x8"]
 CNN = ["zoo:cnn", "--width=8", "--shape=3x16x16", "--loss=cross_entropy"]
 RESNET = ["zoo:resnet", "--depth=14", "--shape=3x8x8", "--width=8", "--classes=10", "--loss=cross_entropy"]
 QUICK = "--effort=0.1"
+# Progress of a sweep with --run, once three steps were run.
+RUNNING = r"^running: ([3-9]|\d\d+) of "
 SVG = "{http://www.w3.org/2000/svg}"
 MODES = {
     "linear": ["--policy=none"],
@@ -289,21 +289,17 @@ class Errors(SweepCase):
         model = self.mlp()
         self.assertIn("--width makes a model of the zoo", self.sweep_error(model, "--loss=mean", "--budgets=50%", "--width=3"))
 
-    def interrupted(self, seconds, *args):
-        """The rows in o.csv, and what was said, of a sweep that is interrupted."""
-        process = subprocess.Popen([command.BINARY, "sweep", *args, "-o", "o.csv"], cwd=self.dir, stderr=subprocess.PIPE,
-                                   env={**os.environ, **command.QUIET_THREADS})
-        time.sleep(seconds)
-        process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=60)
-        self.assertEqual(process.returncode, 130, err)
+    def interrupted(self, progress, *args):
+        """The rows in o.csv, and what was said, of a sweep that is interrupted at this line of its progress."""
+        result = self.interrupted_at(progress, "sweep", *args, "-o", "o.csv")
+        self.assertEqual(result.code, 130, result)
         if not os.path.exists(self.path("o.csv")):
-            return None, err.decode()
-        return list(csv.DictReader(io.StringIO(self.read("o.csv").decode(), newline=""))), err.decode()
+            return None, result.err
+        return list(csv.DictReader(io.StringIO(self.read("o.csv").decode(), newline=""))), result.err
 
     def test_interrupted_while_planning(self):
         """Rows that were whole are written; of a search that did not end there is none."""
-        rows, said = self.interrupted(4, *CNN, "--batch=4", "--policies=linear,sqrt,min", "--effort=100000")
+        rows, said = self.interrupted("min.*: planning: ", *CNN, "--batch=4", "--policies=linear,sqrt,min", "--effort=100000")
         self.assertEqual([r["policy"] for r in rows], ["linear", "sqrt"])
         self.assertIn("interrupted: 2 rows were done", said)
         want, _ = self.sweep(*CNN, "--batch=4", "--policies=linear,sqrt")
@@ -311,13 +307,13 @@ class Errors(SweepCase):
             del row["plan_seconds"]
         self.assertEqual(rows, want)
         os.remove(self.path("o.csv"))
-        rows, said = self.interrupted(4, *CNN, "--batch=4", "--policies=min", "--effort=100000")
+        rows, said = self.interrupted("min.*: planning: ", *CNN, "--batch=4", "--policies=min", "--effort=100000")
         self.assertIsNone(rows)
         self.assertIn("before the first row", said)
 
     def test_interrupted_while_running(self):
         """What was measured until then counts."""
-        rows, _ = self.interrupted(4, *CNN, "--batch=4,8", "--policies=linear,sqrt", "--run", "--steps=1000000")
+        rows, _ = self.interrupted(RUNNING, *CNN, "--batch=4,8", "--policies=linear,sqrt", "--run", "--steps=1000000")
         self.assertEqual([(r["batch"], r["policy"]) for r in rows], [("4", "linear"), ("4", "sqrt")])
         for row in rows:
             self.assertEqual(row["measured_peak_bytes"], row["predicted_peak_bytes"])
@@ -325,11 +321,11 @@ class Errors(SweepCase):
 
     def test_budgets_take_turns(self):
         """All of them have steps when the first is far from its last."""
-        rows, _ = self.interrupted(5, *RESNET, "--batch=8", "--budgets=90%,1kB,70%", QUICK, "--run", "--steps=1000000")
+        rows, _ = self.interrupted(RUNNING, *RESNET, "--batch=8", "--budgets=90%,1kB,70%", QUICK, "--run", "--steps=1000000")
         self.assertEqual([(r["budget"], r["step_seconds"] != "") for r in rows], [("90%", True), ("1kB", False), ("70%", True)])
 
     def test_interrupted_fit(self):
-        rows, said = self.interrupted(4, *CNN, "--fit=20MiB", "--batch", "--policies=linear,min", "--effort=100000")
+        rows, said = self.interrupted("min.*: planning: ", *CNN, "--fit=20MiB", "--batch", "--policies=linear,min", "--effort=100000")
         self.assertEqual({r["policy"] for r in rows}, {"linear"})
         self.assertRegex(said, r"linear: batch \d+ fits, .*; \d+ takes")
 

@@ -120,9 +120,12 @@ void Sweeping::place(SweepRow &row, const std::optional<Compiled> &plan) const {
 // One arena is there at a time.
 llvm::Error Sweeping::runAll(std::vector<Planned> &planned) {
   const int rounds = device_.computes() ? spec_.steps : 1;
+  ProgressBar bar("running", size_t(rounds) * planned.size());
+  size_t done = 0;
   for (int round = 0; round < rounds; ++round)
     for (Planned &p : planned) {
       SweepRow &row = table_.rows[p.row];
+      bar.at(done++, {axisName(spec_.axis).str() + " " + row.at, row.mode});
       if (interrupt_.happened())
         return interruptedError();
       if (row.state == SweepRow::State::Failed) // in an earlier round
