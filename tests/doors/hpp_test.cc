@@ -156,6 +156,8 @@ TEST(Hpp, WhatTheProgressFunctionThrowsComesOut) {
   options.progress = [](double, double) -> bool { throw Mine(); };
   EXPECT_THROW(chain(30).build().plan(options), Mine);
   options.progress = [](double, double) { return false; };
+  EXPECT_FALSE(chain(30).build().plan(options).schedule().empty()); // what needs no search
+  options.budgetShare = 0.2;
   try {
     chain(30).build().plan(options);
     FAIL() << "a search that was ended throws";

@@ -465,7 +465,9 @@ class Interrupted(unittest.TestCase):
     def test_false_ends_the_search(self):
         begin = time.monotonic()
         with self.assertRaisesRegex(isthmus.Cancelled, "cancelled before a plan within"):
-            isthmus.plan(chain(200), "20%", effort=1e6, progress=lambda share, cost: False)
+            isthmus.plan(chain(200), "5%", effort=1e6, progress=lambda share, cost: False)
+        plan = isthmus.plan(chain(200), "20%", effort=1e6, progress=lambda share, cost: False)
+        self.assertLessEqual(plan.figures.peak_bytes, 0.2 * plan.figures.baseline_peak_bytes)
         plan = isthmus.plan(chain(40), "30%", effort=10, progress=lambda share, cost: cost == 0)
         self.assertLessEqual(plan.figures.peak_bytes, 0.3 * plan.figures.baseline_peak_bytes)
         self.assertLess(time.monotonic() - begin, 30)
