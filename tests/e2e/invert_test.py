@@ -164,7 +164,8 @@ class Plans(Inverses):
                            ([ALLOW, "--max-inverse-error=-1"], "--max-inverse-error expects a share from 0 on"),
                            ([ALLOW, "--max-inverse-error=nan"], "--max-inverse-error expects a share from 0 on"),
                            (["--iterations=10"], "it goes with --allow=invert"),
-                           ([ALLOW, "--iterations=2"], "--iterations expects a number from 3 on, got 2"),
+                           ([ALLOW, "--iterations=2"], "--iterations expects a number from 3 to 10000, got 2"),
+                           ([ALLOW, "--iterations=1000000000"], "--iterations expects a number from 3 to 10000"),
                            ([ALLOW, "--max-inverse-error=much"], "--max-inverse-error")]:
             with self.subTest(args):
                 result = command.run("opt", "flow.isth", "--budget=50%", *args, "-o", "x.isth", cwd=self.dir)
@@ -290,7 +291,8 @@ class Invert(Inverses):
         self.write("plain.isth", text.replace(" #contraction", ""))
         for args, code, says in [(["plain.isth"], 1, "no rule undoes '%stage1.1.sum' (add)"),
                                  (["zoo.isth", "--iterations=0"], 2, "--iterations"),
-                                 (["zoo.isth", "--iterations=few"], 2, "--iterations")]:
+                                 (["zoo.isth", "--iterations=few"], 2, "--iterations"),
+                                 (["zoo.isth", "--iterations=1000000000"], 2, "from 1 to 10000")]:
             result = command.run("invert", *args, "--ys=%stage1.1.sum", "--xs=%x", "-o", "no.isth", cwd=self.dir)
             self.assertEqual(result.code, code, result)
             self.assertIn(says, result.err)

@@ -200,7 +200,7 @@ void addPlanFlags(CLI::App &verb, PlanFlags &o) {
   verb.add_option(
           "--iterations", o.iterations,
           "with --allow=invert: sums y = x + f(x) that are marked #contraction are undone, too, by "
-          "so many iterations of x = y - f(x), from 3 on; default: they are not")
+          "so many iterations of x = y - f(x), from 3 to 10000; default: they are not")
       ->group(group);
   verb.add_option("--host-memory", o.hostMemory,
                   "what --allow=fetch may take of the host's memory: 2GiB, 500MB, bytes; default: "
@@ -226,9 +226,9 @@ static llvm::Error checkWays(const PlanFlags &o) {
                       floatText(*o.maxInverseError));
   if (o.iterations && !llvm::is_contained(o.allow, kInvertWay))
     return usageError("--iterations is of inverses, so it goes with --allow=invert");
-  if (o.iterations && *o.iterations < Ways::kLeastIterations)
-    return usageError("--iterations expects a number from {0} on, got {1}", Ways::kLeastIterations,
-                      *o.iterations);
+  if (o.iterations && (*o.iterations < Ways::kLeastIterations || *o.iterations > kMostIterations))
+    return usageError("--iterations expects a number from {0} to {1}, got {2}",
+                      Ways::kLeastIterations, kMostIterations, *o.iterations);
   if (!o.hostMemory.empty() && !fetches)
     return usageError("--host-memory bounds what is fetched, so it goes with --allow=fetch");
   if (!o.hostMemory.empty())

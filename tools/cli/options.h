@@ -45,6 +45,9 @@ struct GraphProduct {
   std::string output, weights; // empty: standard output; beside the graph
 };
 
+// Of a fixed point: the graph has nodes for each.
+constexpr size_t kMostIterations = 10'000;
+
 // How a plan is chosen, as it was typed.
 struct PlanFlags {
   std::string policy; // empty: none
