@@ -139,7 +139,6 @@ class TestCase(unittest.TestCase):
             return Result(code, out.read(), "".join(lines), time.monotonic() - start)
 
 
-
 # --- .npy files
 
 NPY_CODES = {"f32": ("<f4", "f"), "f64": ("<f8", "d"), "i64": ("<i8", "q"), "i32": ("<i4", "i"), "u8": ("|u1", "B")}

@@ -91,6 +91,11 @@ class Layout(unittest.TestCase):
                 self.assertLessEqual(got.report.inductor_peak_bytes, got.report.planned_peak_bytes)
         return outcomes
 
+    def check_that_keeps_it(self, model, x):
+        """The layout of the model."""
+        (graph,) = isthmus.torch.explain(lambda: model(x).square().mean(), budget="100%", prices=False, kernels="inductor").graphs
+        self.assertFalse(graph.report.channels_last)
+
     def assert_close(self, want, got):
         """As close as PyTorch's own kernels come with the channels last: 5e-4. The gradient of a bias that a normalization follows is 0 but
         for rounding."""
@@ -157,8 +162,7 @@ class Layout(unittest.TestCase):
         for narrow in (nn.Conv2d(8, 8, 3, padding=1, groups=8, bias=False), nn.Conv2d(8, 8, 1)):
             with self.subTest(narrow=narrow):
                 model = nn.Sequential(conv(3, 8), narrow, conv(8, 8))
-                (graph,) = isthmus.torch.explain(lambda: model(x).square().mean(), budget="100%", prices=False, kernels="inductor").graphs
-                self.assertFalse(graph.report.channels_last)
+                self.check_that_keeps_it(model, x)
 
     def test_pools_and_a_flat_head(self):
         """The view of a picture as a vector is one of a copy in the old layout."""
@@ -224,8 +228,7 @@ class Layout(unittest.TestCase):
                 return self.third(torch.cat([x, self.second(x)], 1))
 
         x, model = pictures(), Dense()
-        (graph,) = isthmus.torch.explain(lambda: model(x).square().mean(), budget="100%", prices=False, kernels="inductor").graphs
-        self.assertFalse(graph.report.channels_last)
+        self.check_that_keeps_it(model, x)
 
     def test_few_convolutions_among_much_else_keep_it(self):
         class Patches(nn.Module):
@@ -241,8 +244,7 @@ class Layout(unittest.TestCase):
                 return x
 
         x, model = pictures(), Patches()
-        (graph,) = isthmus.torch.explain(lambda: model(x).square().mean(), budget="100%", prices=False, kernels="inductor").graphs
-        self.assertFalse(graph.report.channels_last)
+        self.check_that_keeps_it(model, x)
 
     def test_sizes_that_change_keep_it(self):
         model = nn.Sequential(conv(3, 8), conv(8, 8))

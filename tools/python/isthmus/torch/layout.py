@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from . import hooks
+from . import hooks, rules
 from .costs import tensors_in
 from .preparation import after_tangents
 
@@ -137,7 +137,7 @@ class _Relaid:
         if any(_has_moved(old, new) for old, new in operands.items()):
             if not _takes_any_layout(node):
                 raise _StaysAsItIs
-            if _is_view(node):
+            if rules.is_view(node):
                 operands = {a: self._seen_as(node, a, new) for a, new in operands.items()}
         self._emit(node, operands)
 
@@ -191,10 +191,6 @@ def _takes_any_layout(node: fx.Node) -> bool:
     if not isinstance(node.target, torch._ops.OpOverload) or node.target._schema.is_mutable:
         return False
     return torch.Tag.pointwise in node.target.tags or torch.Tag.reduction in node.target.tags
-
-
-def _is_view(node: fx.Node) -> bool:
-    return isinstance(node.target, torch._ops.OpOverload) and node.target.is_view
 
 
 def _is_in_format(value: torch.Tensor, memory_format: torch.memory_format) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import torch
 from torch import fx
 
-from . import hooks
+from . import hooks, rules
 
 _AS = torch.ops.prims.convert_element_type.default
 
@@ -23,11 +23,7 @@ def is_packed(node: fx.Node) -> bool:
 
 def _is_read_by_kernels(node: fx.Node) -> bool:
     """Views are in no kernel of their own: it depends on who reads them."""
-    return all(hooks.is_fusible(u) and (not _is_view(u) or _is_read_by_kernels(u)) for u in node.users)
-
-
-def _is_view(node: fx.Node) -> bool:
-    return isinstance(node.target, torch._ops.OpOverload) and node.target.is_view
+    return all(hooks.is_fusible(u) and (not rules.is_view(u) or _is_read_by_kernels(u)) for u in node.users)
 
 
 def pack(mask: fx.Node) -> fx.Node:

@@ -92,6 +92,10 @@ def without_averages(graph: fx.Graph, args: tuple[Any, ...]) -> fx.Node:
     return graph.call_function(torch.ops.aten._native_batch_norm_legit.no_stats, (x, weight, bias, training, momentum, eps))
 
 
+def is_view(node: fx.Node) -> bool:
+    return isinstance(node.target, torch._ops.OpOverload) and node.target.is_view
+
+
 def may_repeat(node: fx.Node, allowed: frozenset[str]) -> bool:
     """It gives the same bits each time, and does nothing else. Draws are handled apart: a replayed state makes them repeat."""
     if node.meta.get("recompute") in _KEPT or is_seed(node):
