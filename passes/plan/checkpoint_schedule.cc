@@ -13,8 +13,11 @@ public:
       : p_(p), isCheckpoint_(isCheckpoint) {}
 
   Schedule run() {
+    // Inputs of the backward part, such as the gradient that comes from outside, may stand
+    // anywhere.
     OpIndex firstBackward = 0;
-    while (firstBackward < p_.ops.size() && p_.ops[firstBackward].phase != OpPhase::Backward)
+    while (firstBackward < p_.ops.size() &&
+           (p_.ops[firstBackward].isPinned || p_.ops[firstBackward].phase != OpPhase::Backward))
       ++firstBackward;
     isLive_.assign(p_.ops.size(), true);
     for (OpIndex i = 0; i < firstBackward; ++i) {

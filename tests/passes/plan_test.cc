@@ -153,17 +153,18 @@ TEST(Evaluate, MoreLiveBytesThan64BitsHoldIsAnError) {
   EXPECT_EQ(evaluate(p, {0, 1, 0, 2, 0, 3}).error, "more than 2^62 bytes are live at step 4, 's'");
 }
 
-// f1 .. f8 in a chain, 10 bytes each, then a backward chain that reads each in reverse.
-TEST(Keep, RecomputesSegmentsOfAChainOnce) {
+// f1 .. f8 in a chain, 10 bytes each, then a backward chain that reads each in reverse. The first
+// `numSources` ops are pinned.
+Problem chain(uint32_t numSources) {
   Problem p;
   Op in;
   in.isPinned = true;
   in.outputBytes = {10};
-  p.ops.push_back(in);
+  p.ops.assign(numSources, in);
   for (uint32_t i = 1; i <= 8; ++i) {
     Op f;
     f.name = "f" + std::to_string(i);
-    f.inputs = {{i - 1, 0}};
+    f.inputs = {{uint32_t(p.ops.size()) - 1, 0}};
     f.outputBytes = {10};
     f.cost = 1;
     p.ops.push_back(f);
@@ -171,23 +172,34 @@ TEST(Keep, RecomputesSegmentsOfAChainOnce) {
   for (uint32_t i = 8; i >= 1; --i) {
     Op b;
     b.phase = plan::OpPhase::Backward;
-    b.inputs = {{i, 0}, {uint32_t(p.ops.size()) - 1, 0}};
+    b.inputs = {{numSources - 1 + i, 0}, {uint32_t(p.ops.size()) - 1, 0}};
     b.outputBytes = {10};
     b.cost = 1;
     p.ops.push_back(b);
   }
-  p.outputs = {{16, 0}};
+  p.outputs = {{uint32_t(p.ops.size()) - 1, 0}};
+  return p;
+}
+
+void expectSegmentsRecomputedOnce(const Problem &p, OpIndex checkpoint) {
   // All kept: eight values, and the two gradients at the first backward op.
   EXPECT_EQ(evaluate(p, sourceOrder(p)).peakBytes, 90);
-
   std::vector<std::vector<bool>> keep(p.ops.size(), {false});
-  keep[4] = {true};
-  Schedule s = checkpointSchedule(p, keep);
-  Evaluation e = evaluate(p, s);
+  keep[checkpoint] = {true};
+  Evaluation e = evaluate(p, checkpointSchedule(p, keep));
   // f8 is read while it is there no more: 5, 6, 7, 8 come again from 4; then 1, 2, 3.
   EXPECT_EQ(e.recomputed, 7u);
   EXPECT_EQ(e.cost, 16 + 7);
   EXPECT_LT(e.peakBytes, 90);
+}
+
+TEST(Keep, RecomputesSegmentsOfAChainOnce) { expectSegmentsRecomputedOnce(chain(1), 4); }
+
+// In traced graphs the gradient that comes from outside stands before the forward part.
+TEST(Keep, InputsOfTheBackwardPartMayComeFirst) {
+  Problem p = chain(2);
+  p.ops[0].phase = plan::OpPhase::Backward;
+  expectSegmentsRecomputedOnce(p, 5);
 }
 
 } // namespace
