@@ -112,6 +112,98 @@ void RandomMoves::hoistReaders(StepId r) {
   }
 }
 
+// --- Moves of checkpoints
+
+// Down a random chain of repeated steps, each of which reads what the one before it makes.
+StepId RandomMoves::lastRepeatAfter(StepId r) {
+  constexpr int kMostSteps = 10;
+  for (int i = 0; i < kMostSteps; ++i) {
+    StepId next;
+    for (InstanceId c : s_.made(r))
+      for (StepId reader : s_.readers(c))
+        if (reader != s_.end() && !s_.isFirst(reader) && (!next || random_.chance(0.5)))
+          next = reader;
+    if (!next)
+      break;
+    r = next;
+  }
+  return r;
+}
+
+// As long as a repeated step ends the interval, what it is repeated for is not repeated, but kept
+// since it was made before: then the interval goes on to the next reader. False if it is gone.
+bool RandomMoves::widen(const IdleInterval &idle) {
+  const StorageId s = s_.storageOf(idle.instance);
+  while (random_.chance(0.8)) {
+    const StepId reader = s_.readers(idle.instance)[idle.reader];
+    if (reader == s_.end() || s_.isFirst(reader))
+      break;
+    const StepId last = lastRepeatAfter(reader);
+    if (!evictor_.rematerializer().isRemovable(last))
+      break;
+    edits_.remove(last);
+    edits_.removeUnread();
+    const std::vector<InstanceId> &left = s_.instances(s);
+    if (std::find(left.begin(), left.end(), idle.instance) == left.end() ||
+        idle.reader >= s_.readers(idle.instance).size())
+      return false;
+  }
+  return true;
+}
+
+// Whatever there is room for, the dearest first, more or less.
+void RandomMoves::removeRepeats() {
+  constexpr size_t kMostTries = 32;
+  const std::vector<TaskId> &repeated = edits_.repeated();
+  std::vector<std::pair<double, TaskId>> order;
+  for (size_t i = 0; i < std::min(repeated.size(), kMostTries); ++i) {
+    const TaskId t =
+        repeated.size() <= kMostTries ? repeated[i] : repeated[random_.below(repeated.size())];
+    order.push_back({g_.tasks[t].cost * (0.3 + random_.unit()), t});
+  }
+  std::sort(order.rbegin(), order.rend());
+  state_.addWork(order.size());
+  for (const auto &[cost, t] : order) {
+    if (edits_.numSteps(t) < 2)
+      continue;
+    const StepId r = randomRepeat(t);
+    if (!evictor_.rematerializer().isRemovable(r) || !hasRoomWithout(r))
+      continue;
+    const int64_t excess = state_.excess();
+    const EditLog::Mark before = edits_.mark();
+    edits_.remove(r);
+    edits_.removeUnread();
+    if (state_.excess() > excess)
+      edits_.undoTo(before);
+  }
+}
+
+// Evicts a storage that is kept beyond the peak for repeated steps, and keeps what they make
+// instead. One after the other, such changes do not pay: the eviction is dear, and only then is
+// there room for much that was made again. So all of it is one move.
+bool RandomMoves::moveCheckpoint(double costLimit) {
+  constexpr int kMostTries = 40;
+  constexpr double kAbove = 1.1; // of the limit, before repeats are removed
+  if (state_.candidates().empty())
+    return false;
+  const StepId peak = s_.profile().peakStep();
+  IdleInterval idle;
+  for (int i = 0; i < kMostTries && !idle; ++i)
+    idle =
+        evictor_.intervalAt(state_.candidates()[random_.below(state_.candidates().size())], peak);
+  state_.addWork(kMostTries / 4);
+  if (!idle || !widen(idle))
+    return false;
+  EvictOptions o;
+  o.method = evictor_.rematerializer().randomMethod(s_.storageOf(idle.instance));
+  o.isGreedy = random_.chance(0.7);
+  o.extendOperands = random_.chance(0.2);
+  if (!evictor_.evict(idle, o) || !recreate(kAbove * costLimit))
+    return false;
+  removeRepeats();
+  return true;
+}
+
 // --- Moves of single steps
 
 bool RandomMoves::evictOne(double costLimit) {

@@ -12,15 +12,19 @@ public:
       : state_(state), g_(state.graph()), s_(state.schedule()), edits_(state.edits),
         random_(state.random), evictor_(state) {}
 
-  bool removeRepeat();             // a repeated step, if there is room for what it saves
-  bool ruin();                     // a few repeated steps that are near one another
-  bool recreate(double costLimit); // evicts storages at the peak until the budget is met
-  bool evictOne(double costLimit); // in a random idle interval
-  bool shiftStep();                // by a few places; keeps the cost of steps
-  bool exchangeForm();             // runs another form of a step's task in its place
+  bool removeRepeat();                   // a repeated step, if there is room for what it saves
+  bool ruin();                           // a few repeated steps that are near one another
+  bool recreate(double costLimit);       // evicts storages at the peak until the budget is met
+  bool evictOne(double costLimit);       // in a random idle interval
+  bool moveCheckpoint(double costLimit); // keeps what is made of a storage in its place
+  bool shiftStep();                      // by a few places; keeps the cost of steps
+  bool exchangeForm();                   // runs another form of a step's task in its place
 
 private:
   StepId randomRepeat(TaskId t);
+  StepId lastRepeatAfter(StepId r);
+  bool widen(const IdleInterval &idle);
+  void removeRepeats();
   TaskId nearbyRepeated(TaskId t);
   bool hasRoomWithout(StepId r) const;
   void hoistReaders(StepId r);
