@@ -43,13 +43,10 @@ AxisTaps axisTaps(NodeContext &n, const GridAttrs &g, const Operand &coordinate,
     x = n.emit("round", {x});
   if (g.beyond == Beyond::Reflection)
     x = reflected(n, x, low, high);
-  if (g.beyond == Beyond::Border) {
-    Operand inner = n.emit("clamp", {x}, {{"min", 0.0}, {"max", length - 1}});
-    // Under a cubic what is at most half an element outside is not moved, as the reference has it.
-    Operand far = n.emit("or", {n.emit("less", {x, n.scalarConstant(x.type.dtype, low)}),
-                                n.emit("greater", {x, n.scalarConstant(x.type.dtype, high)})});
-    x = g.mode == "cubic" ? n.emit("where", {far, inner, x}) : inner;
-  }
+  // Beside a cubic the elements repeat beyond the ends, and the coordinate stays where it is. That
+  // is how ONNX Runtime and PyTorch do it; ONNX's reference moves it, and none of its tests asks.
+  if (g.beyond == Beyond::Border && g.mode != "cubic")
+    x = n.emit("clamp", {x}, {{"min", 0.0}, {"max", length - 1}});
   if (g.mode == "nearest")
     return nearestTaps(n, x, size, g.beyond);
   if (g.mode == "linear")

@@ -63,7 +63,8 @@ Range plainRange(int64_t start, int64_t end, int64_t step, int64_t size) {
     start = std::clamp<int64_t>(start, 0, size);
     return {start, std::max(start, std::clamp<int64_t>(end, 0, size)), step};
   }
-  start = std::clamp<int64_t>(start, -1, size - 1);
+  // ONNX takes the first element where a start lies before it; NumPy would take nothing.
+  start = std::clamp<int64_t>(start, 0, size - 1);
   end = std::clamp<int64_t>(end, -1, size - 1);
   if (end >= start) // nothing
     return {0, 0, 1};

@@ -23,33 +23,37 @@ struct Axis {
   double scale;
   double length;             // the new size before it was rounded
   double start = 0, end = 1; // the part that is looked at, of tf_crop_and_resize
+  bool isScaled = false;     // the node gives the scale, and no size
 
   bool whole() const { return start == 0 && end == 1; }
 };
 
 // Where element `i` of the result lies among the operand's.
-double source(const Sampling &s, const Axis &a, int64_t i) {
-  double x = double(i);
+template <typename Real> Real source(const Sampling &s, const Axis &a, int64_t i) {
+  Real x = Real(i), from = Real(a.from), length = Real(a.length), half = Real(0.5);
+  // From sizes in one rounding: element 9 of 18 is element 7 of 14.
+  auto unscaled = [&](Real at) { return a.isScaled ? at / Real(a.scale) : at * from / length; };
   if (s.coordinates == "asymmetric")
-    return x / a.scale;
+    return unscaled(x);
   if (s.coordinates == "tf_half_pixel_for_nn") // of opset 11 alone
-    return (x + 0.5) / a.scale;
-  double last = double(a.from - 1);
-  // A scale leaves a fraction of the new size, which counts here, though not in PyTorch.
+    return unscaled(x + half);
   if (s.coordinates == "align_corners")
-    return a.length == 1 ? 0 : x * last / (a.length - 1);
+    return length == 1 ? 0 : x * (from - 1) / (length - 1);
+  Real start = Real(a.start), end = Real(a.end);
   if (s.coordinates == "tf_crop_and_resize")
-    return a.to == 1 ? (a.start + a.end) * last / 2
-                     : a.start * last + x * (a.end - a.start) * last / double(a.to - 1);
+    return a.to == 1 ? (start + end) * (from - 1) / 2
+                     : start * (from - 1) + x * (end - start) * (from - 1) / Real(a.to - 1);
   if (s.coordinates == "pytorch_half_pixel" && a.to == 1)
     return 0;
   if (s.coordinates == "half_pixel_symmetric")
-    return double(a.from) / 2 * (1 - double(a.to) / a.length) + (x + 0.5) / a.scale - 0.5;
-  return (x + 0.5) / a.scale - 0.5;
+    return from / 2 * (1 - Real(a.to) / length) + unscaled(x + half) - half;
+  return unscaled(x + half) - half;
 }
 
+// A scale is a number of 32 bits, and so are places in evaluators: by 0.6, element 3 is element 5
+// of the operand, where the quotient of the very numbers is below 5.
 int64_t nearest(const Sampling &s, const Axis &a, int64_t i) {
-  double x = source(s, a, i), at;
+  double x = a.isScaled ? double(source<float>(s, a, i)) : source<double>(s, a, i), at;
   if (s.rounding == "floor")
     at = std::floor(x);
   else if (s.rounding == "ceil")
@@ -81,7 +85,7 @@ struct Taps {
 
 Taps tapsOf(const Sampling &s, const Axis &a, int64_t i) {
   Taps taps;
-  double x = source(s, a, i), most = double(a.from - 1);
+  double x = source<double>(s, a, i), most = double(a.from - 1);
   double spread = s.antialias && a.scale < 1 ? a.scale : 1;
   double reach = (s.mode == "linear" ? 1 : 2) / spread;
   double total = 0;
@@ -170,7 +174,7 @@ Operand extrapolate(NodeContext &n, const Operand &y, size_t axis, const Samplin
                     double value) {
   std::vector<double> outside;
   for (int64_t i = 0; i < a.to; ++i) {
-    double x = source(s, a, i);
+    double x = source<double>(s, a, i);
     outside.push_back(x < 0 || x > double(a.from - 1));
   }
   if (llvm::none_of(outside, [](double o) { return o != 0; }))
@@ -182,9 +186,12 @@ Operand extrapolate(NodeContext &n, const Operand &y, size_t axis, const Samplin
 }
 
 // The axes' new sizes and scales, from the scales or the sizes that the node gives.
-void setSizes(NodeContext &n, std::vector<Axis> &all, const Floats &scales, const Ints &sizes,
-              const Ints &axes, const std::string &policy) {
+void setSizes(NodeContext &n, const Sampling &s, std::vector<Axis> &all, const Floats &scales,
+              const Ints &sizes, const Ints &axes, const std::string &policy) {
   bool smallest = policy == "not_larger";
+  // PyTorch aligns the corners of whole sizes. Elsewhere the fraction that a scale leaves counts, as
+  // in ONNX's reference.
+  bool isWhole = s.coordinates == "align_corners" && n.state.model.isByTorch();
   double common = smallest ? INFINITY : 0;
   for (size_t i = 0; i < axes.size(); ++i) {
     Axis &a = all[size_t(axes[i])];
@@ -194,6 +201,9 @@ void setSizes(NodeContext &n, std::vector<Axis> &all, const Floats &scales, cons
       return n.fail("cannot resize axis {0} of '{1}' by {2}", axes[i], n.in(0).type.str(), a.scale);
     // Rounded as the scales are, to f32: 10 elements times 0.7 are 7.
     a.to = sizes.empty() && a.length < 0x1p20 ? int64_t(float(a.length)) : int64_t(a.length);
+    a.isScaled = sizes.empty();
+    if (isWhole)
+      a.length = double(a.to);
     common = smallest ? std::min(common, a.scale) : std::max(common, a.scale);
   }
   if (sizes.empty() || policy == "stretch")
@@ -264,7 +274,7 @@ void resize(NodeContext &n, const Sampling &s, const Floats &scales, const Ints 
   if (crops && !n.failed())
     setParts(n, all, axes);
   if (!n.failed())
-    setSizes(n, all, scales, sizes, axes, policy);
+    setSizes(n, s, all, scales, sizes, axes, policy);
   if (n.failed())
     return;
   bool nearest = s.mode == "nearest", counts = !nearest && !isFloat(x.type.dtype);

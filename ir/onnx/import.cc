@@ -213,7 +213,7 @@ void Import::checkDeclared(const std::string &name, const Operand &o, const std:
   const onnx::TensorShapeProto &s = t.shape();
   // PyTorch's older exporter declares sizes behind a Transpose with negative axes from memory that
   // nobody wrote; and the rank of what a Reshape by computed sizes gives as that of another value.
-  const bool isByTorch = m_.proto->producer_name() == "pytorch";
+  const bool isByTorch = m_.isByTorch();
   const bool isUnwritten =
       isByTorch && llvm::any_of(s.dim(), [](const auto &d) { return d.dim_value() > INT32_MAX; });
   const bool hasSymbols = !p_.inputs.symbols.empty(), hasRank = s.dim_size() == type.rank();
@@ -268,8 +268,9 @@ void Import::addOutputs() {
       continue;
     }
     ValueId value = values_.inGraph(*o);
-    // An output that is another value under a second name, or an input.
-    if (g_.valueName(value) != v.name() || g_.inputOf(value)) {
+    // A constant, or another value under a second name.
+    const Input *source = g_.inputOf(value);
+    if (g_.valueName(value) != v.name() || (source && source->kind == InputKind::Const)) {
       ValueId holder = g_.find(v.name());
       const Input *in = holder ? g_.inputOf(holder) : nullptr;
       if (in && in->kind == InputKind::Const) // the output's name counts for more

@@ -21,6 +21,7 @@ struct Model {
 
   const onnx::GraphProto &graph() const { return proto->graph(); }
   std::string whereNode(int index) const; // `net.onnx: node "conv1" (Conv, #3)`
+  bool isByTorch() const { return proto->producer_name() == "pytorch"; }
 
   // The model's own function that a node of this domain, operator and overload calls, or null.
   const onnx::FunctionProto *functionOf(const onnx::NodeProto &n) const;

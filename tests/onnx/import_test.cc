@@ -695,6 +695,17 @@ TEST(Names, OutputsThatAreOtherValues) {
   EXPECT_EQ(outputNames(m.graphOf()), (Names{"same", "r", "c", "r.reshape"}));
 }
 
+TEST(Names, OutputsThatAreInputs) {
+  ModelMaker m;
+  m.input("x", {2});
+  m.init("w", {2}, {1, 2});
+  m.init("places", {2}, {1, 2}, Proto::INT64);
+  m.node("Mul", {"x", "w"}, {"y"});
+  for (const char *name : {"x", "w", "places", "y"})
+    m.output(name);
+  EXPECT_EQ(outputNames(m.graphOf()), (Names{"x", "w", "places", "y"}));
+}
+
 // PyTorch's older exporter declares sizes from memory that nobody wrote: a note. Any other wrong
 // shape is an error (broken_test.cc).
 TEST(Names, SizesThatNobodyWroteAreNoted) {
@@ -730,6 +741,22 @@ TEST(Names, RanksThatPyTorchGuessesAreNoted) {
   EXPECT_EQ(rowsOf(m.graphOf({.dims = {{"N", 2}}})), "relu");
   t.mutable_shape()->add_dim()->set_dim_value(4);
   EXPECT_NE(m.errorOf({.dims = {{"N", 2}}}).find("of size 4 on axis 1"), std::string::npos);
+}
+
+// 4 elements times 1.7 are 6.8: ONNX's reference aligns the corners of 6.8 elements, PyTorch of 6.
+TEST(Resize, PyTorchAlignsCornersOfWholeSizes) {
+  ModelMaker m;
+  m.input("x", {4});
+  m.constant("scale", {1}, {1.7});
+  m.node("Resize", {"x", "", "scale"}, {"y"},
+         {{"mode", "linear"}, {"coordinate_transformation_mode", "align_corners"}});
+  m.output("y");
+  auto last = [&] {
+    return numbers(outputsOf(m.graphOf(), {{"x", floats({4}, {0, 1, 2, 3})}})[0]).back();
+  };
+  EXPECT_NEAR(last(), 5 * 3 / 5.8, 1e-6);
+  m.model.set_producer_name("pytorch");
+  EXPECT_NEAR(last(), 3, 1e-6);
 }
 
 TEST(Names, OutputListedTwiceIsOne) {
