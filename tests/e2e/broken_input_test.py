@@ -108,9 +108,14 @@ class Usage(Broken):
         self.fails(2, ["--precision", "i32"], "run", self.mlp(), "--loss=mean", "--precision=i32")
 
     def test_threads(self):
-        for bad in "0", "-1", "many", "1.5", "99999999999999999999":
+        for bad in "0", "-1", "many", "1.5", "4097", "99999999999999999999":
             with self.subTest(bad):
                 self.fails(2, "--threads", "run", self.mlp(), "--loss=mean", f"--threads={bad}")
+
+    def test_seed(self):
+        for bad in "-1", "many", "1.5", "99999999999999999999":
+            with self.subTest(bad):
+                self.fails(2, ["--seed", "a whole number from 0", bad], "run", self.mlp(), "--loss=mean", f"--seed={bad}")
 
     def test_effort(self):
         for bad in "nan", "inf", "-inf", "0", "-1", "x", "1e999":
@@ -119,7 +124,7 @@ class Usage(Broken):
                            f"--effort={bad}")
 
     def test_short_messages(self):
-        result = self.fails(2, "--threads: expected a whole number from 1 on, got '0'", "run", self.mlp(), "--threads=0")
+        result = self.fails(2, "--threads: expected a whole number from 1 to 4096, got '0'", "run", self.mlp(), "--threads=0")
         self.assertNotIn("e-308", result.err)
 
     def test_empty_names_of_files(self):

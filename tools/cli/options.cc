@@ -39,6 +39,24 @@ CLI::Validator positiveInteger() {
   return CLI::Validator(check, "COUNT");
 }
 
+CLI::Validator threadCount() {
+  auto check = [](std::string &text) {
+    int value = 0;
+    bool isOne = !llvm::StringRef(text).getAsInteger(10, value) && value > 0 && value <= 4096;
+    return isOne ? "" : expected("a whole number from 1 to 4096", text);
+  };
+  return CLI::Validator(check, "COUNT");
+}
+
+CLI::Validator seedNumber() {
+  auto check = [](std::string &text) {
+    uint64_t value = 0;
+    bool isOne = !llvm::StringRef(text).getAsInteger(10, value);
+    return isOne ? "" : expected("a whole number from 0 to 2^64 - 1", text);
+  };
+  return CLI::Validator(check, "");
+}
+
 CLI::Option *addPathOption(CLI::App &verb, const std::string &names, std::string &path,
                            const std::string &doc) {
   auto check = [](const std::string &text) {
@@ -102,10 +120,11 @@ void addModelOptions(CLI::App &verb, ModelOptions &o) {
       ->group(group);
   verb.add_option("--seed", o.seed, "seed of drawn inputs and of random ops")
       ->capture_default_str()
-      ->group(group);
+      ->group(group)
+      ->check(seedNumber());
   verb.add_option("--threads", o.threads, "CPU threads; default: one for each core")
       ->group(group)
-      ->check(positiveInteger());
+      ->check(threadCount());
   verb.add_option(
           "--precision", o.precision,
           "f32, f64, bf16, f16, or tf32: f32 whose products a GPU may round; default: as the "

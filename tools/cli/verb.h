@@ -18,8 +18,11 @@ CLI::Option *addEffortOption(CLI::App &verb, double &effort);
 // A file or a folder; an empty name is an error.
 CLI::Option *addPathOption(CLI::App &verb, const std::string &names, std::string &path,
                            const std::string &doc);
-// What numbers must be: a whole one from 1 on.
+// What numbers must be: a whole one from 1 on; one that a machine can start threads of; any of 64
+// bits, without a sign.
 CLI::Validator positiveInteger();
+CLI::Validator threadCount();
+CLI::Validator seedNumber();
 
 // A verb: registers its options on `app`, and gives what runs when it is called.
 using VerbBody = std::function<llvm::Error()>;

@@ -166,7 +166,7 @@ VerbBody setUp(CLI::App &app) {
                  "what the arena must not exceed: 2GiB, 500MB, bytes, 50% of the baseline, or min")
       ->required();
   addEffortOption(app, o->effort);
-  app.add_option("--seed", o->seed, "of the search")->capture_default_str();
+  app.add_option("--seed", o->seed, "of the search")->capture_default_str()->check(seedNumber());
   addPathOption(app, "-o,--output", o->output,
                 "the schedule, as JSON; - for standard output, the default without --report");
   addPathOption(app, "--replay", o->replay,

@@ -94,7 +94,7 @@ VerbBody setUp(CLI::App &app) {
   app.add_option("--device", o->device, "the device to test: cpu, cuda or cuda:N")
       ->capture_default_str();
   app.add_option("--threads", o->threads, "CPU threads; default: one for each core")
-      ->check(positiveInteger());
+      ->check(threadCount());
   app.add_option("--graphs", o->graphs,
                  "random training graphs to compare with the CPU's plain kernels")
       ->capture_default_str();
