@@ -122,7 +122,15 @@ struct Scores {
     ValueId seen = b.cast(b.create("trilu", {ones}, {{"upper", false}}), DType::Bool);
     return b.create("where", {seen, s, b.full(Type(b.type(s).dtype, {}), -INFINITY)});
   }
-  ValueId weights(ValueId lse) const { return b.create("exp", {b.sub(scores(), each(lse))}); }
+  // Whether each row of the scores sees a key.
+  ValueId seesKeys(ValueId lse) const {
+    return b.create("greater", {each(lse), constant(lse, -INFINITY)});
+  }
+  ValueId constant(ValueId like, double x) const { return b.full(Type(b.type(like).dtype, {}), x); }
+  ValueId weights(ValueId lse) const {
+    ValueId base = b.create("where", {seesKeys(lse), each(lse), constant(lse, 0)});
+    return b.create("exp", {b.sub(scores(), base)});
+  }
   // The gradient of the scores, by that of y.
   ValueId slope(ValueId weights, ValueId g, ValueId y) const {
     ValueId dot = b.sum(b.mul(wide(g), wide(y)), {-1}, /*keepDims=*/true);
@@ -135,6 +143,7 @@ ValueList expandAttention(ExpandContext &c) {
   ValueId scores = s.scores();
   ValueId weights = c.b.create("softmax", {scores}, {{"axis", int64_t(-1)}});
   ValueId lse = c.b.create("logsumexp", {scores}, {{"axes", Ints{-1}}, {"keepdims", false}});
+  weights = c.b.create("where", {s.seesKeys(lse), weights, s.constant(lse, 0)});
   return {s.narrow(s.product(weights, false, s.v, false)), lse};
 }
 
@@ -244,8 +253,8 @@ const AttrDef kCausal = {"causal", AttrKind::Bool, false, "whether query i sees 
 void registerAttentionOps(OpRegistry &r) {
   r.add({{.name = "attention",
           .doc = "softmax(scale q k^T + mask) v over the last two axes, and log(sum(exp)) of each "
-                 "row of the scores, scale q k^T + mask. A row that sees no key is NaN, as its "
-                 "softmax is; where there are no keys it is zero.",
+                 "row of the scores, scale q k^T + mask. A row that sees no key is zero, and its "
+                 "lse -inf.",
           .operands = "q k v mask?",
           .results = "y lse",
           .attrs = {kScale, kCausal},

@@ -106,7 +106,7 @@ template <typename T> struct Weigh {
         [](C a, C b) { return a + b; });
     if (team.isFirst())
       lse[row.place] = C(std::log(double(sum)) + double(base));
-    const C factor = C(1) / sum;
+    const C factor = factorOf(sum);
     T *to = weights + t * scores.chunk.keys;
     team.forEach(scores.chunk.keys, [&](int64_t j) {
       to[j] = T(j < row.seen ? expOf(scores.score(row, j) - base) * factor : C(0));
@@ -130,7 +130,7 @@ template <typename T> struct Slope {
     const C dot = team.reduce(
         width, C(0), [&](C sum, int64_t e) { return sum + C(gRow[e]) * C(yRow[e]); },
         [](C a, C b) { return a + b; });
-    const C base = lse[row.place];
+    const C base = baseOf(lse[row.place]);
     const int64_t at = t * scores.chunk.keys;
     team.forEach(scores.chunk.keys, [&](int64_t j) {
       C weight = j < row.seen ? expOf(scores.score(row, j) - base) : C(0);

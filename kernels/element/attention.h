@@ -4,6 +4,7 @@
 #include "ir/op_def.h"
 #include "kernels/element/broadcast.h"
 #include "kernels/element/portable.h"
+#include <limits>
 
 namespace isthmus::element {
 
@@ -59,5 +60,14 @@ private:
   Dims lead_, maskStrides_;
   size_t maskOperand_ = 0;
 };
+
+// What the exponentials of a row are multiplied by, from their sum: it is zero where the row sees
+// no key, and so are its weights then.
+template <typename C> ISTHMUS_DEVICE C factorOf(C sum) { return sum == 0 ? C(0) : C(1) / sum; }
+// What is taken from a row's scores, from its lse: that is -inf where the row sees no key, as its
+// scores are, and -inf - -inf would be NaN.
+template <typename C> ISTHMUS_DEVICE C baseOf(C lse) {
+  return lse == -std::numeric_limits<C>::infinity() ? C(0) : lse;
+}
 
 } // namespace isthmus::element

@@ -191,7 +191,7 @@ private:
       plain::LaneSum sum;
       sum.addRow(seen, [&](int64_t j) { return double(row[j]); });
       lse[r] = float(std::log(sum.total()) + double(base));
-      factors[r] = float(1 / sum.total());
+      factors[r] = float(element::factorOf(sum.total()));
     });
     multiplyRows(c, scores, v, width, y, packed, threads);
     forEachRow(c, threads, [&](int64_t r) {
@@ -239,7 +239,8 @@ private:
         plain::LaneSum dot;
         dot.addRow(width,
                    [&](int64_t e) { return double(g[r * width + e]) * double(y[r * width + e]); });
-        const float gy = float(dot.total()), scale = float(shape_.scale), base = lse[r];
+        const float gy = float(dot.total()), scale = float(shape_.scale);
+        const float base = element::baseOf(lse[r]);
 #pragma GCC ivdep
         for (int64_t j = 0; j < seen; ++j) {
           weight[j] = element::expOf(weight[j] - base);

@@ -64,8 +64,9 @@ template <typename T> struct Forward {
     total.addRow(seen, [&](int64_t j) { return double(weights[j]); });
     result<C>(args, 1)[index] = C(std::log(total.total()) + double(most));
     std::fill_n(sums, s.width, C(0));
+    const C factor = C(factorOf(total.total()));
     for (int64_t j = 0; j < seen; ++j)
-      addScaled(sums, weights[j] * C(1 / total.total()), head.v + j * s.width, s.width);
+      addScaled(sums, weights[j] * factor, head.v + j * s.width, s.width);
     for (int64_t e = 0; e < s.width; ++e)
       result<T>(args, 0)[index * s.width + e] = T(sums[e]);
   }
@@ -86,13 +87,13 @@ template <typename T> struct Backward {
     for (int64_t i = 0; i < s.queries; ++i) {
       const int64_t row = h * s.queries + i;
       const T *g = operand<T>(args, 0) + row * s.width, *y = operand<T>(args, 4) + row * s.width;
-      const C lse = C(operand<C>(args, 5)[row]);
+      const C base = baseOf(operand<C>(args, 5)[row]);
       const double gy = dot(g, y, s.width);
       const T *q = head.q + i * s.depth;
       int64_t seen = head.scores(i, scores);
       std::fill_n(dq, s.depth, C(0));
       for (int64_t j = 0; j < seen; ++j) {
-        C weight = expOf(scores[j] - lse);
+        C weight = expOf(scores[j] - base);
         C slope = weight * C(s.scale * (dot(g, head.v + j * s.width, s.width) - gy));
         addScaled(dq, slope, head.k + j * s.depth, s.depth);
         addScaled(dk + j * s.depth, slope, q, s.depth);

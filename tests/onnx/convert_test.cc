@@ -391,6 +391,13 @@ const Case kComposed[] = {
      {{"q_num_heads", 1}, {"kv_num_heads", 1}},
      {1, 2, 1},
      {2, 2}},
+    // The first query sees nothing.
+    {"Attention",
+     23,
+     {kZero, kZero, kTwo, {{2, 2}, {0, 0, 0, 1}, Proto::BOOL}},
+     {{"q_num_heads", 1}, {"kv_num_heads", 1}},
+     {1, 2, 1},
+     {0, 3}},
     {"Attention",
      23,
      {kZero, kZero, kTwo},

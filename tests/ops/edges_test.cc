@@ -107,11 +107,18 @@ TEST(Floats, Expm1IsExactNearZeroAndFarOff) {
   }
 }
 
-TEST(Attention, OfARowWithoutKeysIsWhatItsSoftmaxIs) {
+TEST(Attention, OfARowWithoutKeysIsZero) {
   const char *call = "attention(f64[2, 1], f64[2, 1], f64[2, 1], f64[2, 2]) {scale = 1}";
   auto out = runAll(call, {{1, 0}, {1, 2}, {5, 7}, {-kInf, -kInf, 0, -kInf}});
-  expectSame(out[0], {kNan, 5});
+  expectSame(out[0], {0, 5});
   expectSame(out[1], {-kInf, 0});
+  // Nor has it a part in any gradient.
+  const Values mask = {-kInf, -kInf, 0, 0};
+  for (size_t by = 0; by < 4; ++by) {
+    Values got = gradient(call, {{1, 0}, {1, 1}, {5, 7}, mask}, by);
+    const Values want[] = {{0, 0}, {0, 0}, {0.5, 0.5}, {0, 0, -0.5, 0.5}};
+    expectSame(got, want[by]);
+  }
   // A key that nobody sees has no gradient.
   expectSame(gradient(call, {{1, 0}, {1, 2}, {5, 7}, {0, -kInf, 0, -kInf}}, 2), {2, 0});
   expectSame(gradient(call, {{1, 0}, {1, 2}, {5, 7}, {0, -kInf, 0, -kInf}}, 1), {0, 0});
