@@ -134,7 +134,8 @@ void convertLayerNorm(NodeContext &n) {
   auto y = n.emitAll("layer_norm", operands, {{"axis", axis}, {"epsilon", epsilon}});
   n.result(0, vectors.applied(n, y[0]));
   for (size_t i = 1; i < 3 && !n.failed(); ++i)
-    n.result(i, y[i]);
+    if (n.wants(i)) // given in the type that the node names
+      n.result(i, n.cast(y[i], n.typeAttr("stash_type", DType::F32)));
 }
 
 void convertRMSNorm(NodeContext &n) {

@@ -189,8 +189,8 @@ Operand extrapolate(NodeContext &n, const Operand &y, size_t axis, const Samplin
 void setSizes(NodeContext &n, const Sampling &s, std::vector<Axis> &all, const Floats &scales,
               const Ints &sizes, const Ints &axes, const std::string &policy) {
   bool smallest = policy == "not_larger";
-  // PyTorch aligns the corners of whole sizes. Elsewhere the fraction that a scale leaves counts, as
-  // in ONNX's reference.
+  // PyTorch aligns the corners of whole sizes. Elsewhere the fraction that a scale leaves counts,
+  // as in ONNX's reference.
   bool isWhole = s.coordinates == "align_corners" && n.state.model.isByTorch();
   double common = smallest ? INFINITY : 0;
   for (size_t i = 0; i < axes.size(); ++i) {

@@ -78,6 +78,9 @@ public:
         return here(std::move(e));
       initializers.insert(t.name());
     }
+    for (const onnx::SparseTensorProto &t : g.sparse_initializer()) // refused by what imports it
+      if (llvm::Error e = names.define(t.values().name(), "a sparse initializer"))
+        return here(std::move(e));
     llvm::StringSet<> inputs;
     for (const onnx::ValueInfoProto &v : g.input()) {
       if (v.name().empty())

@@ -147,7 +147,14 @@ void Recurrent::readDirection(size_t d, Direction &to) {
     if (!n.has(operand))
       return {};
     Operand s = n.in(operand);
-    if (batchFirst_ && s.type.rank() == 3) { // [batch, directions, hidden]
+    const int64_t count = int64_t(directions_.size());
+    const Dims want = batchFirst_ ? Dims{batch, count, hidden} : Dims{count, batch, hidden};
+    if (s.type.dims != want) {
+      n.fail("expects a first state '{0}' as operand {1}, got '{2}'", s.type.with(want).str(),
+             operand, s.type.str());
+      return {};
+    }
+    if (batchFirst_) {
       s = n.emitAll("split", {s},
                     {{"axis", int64_t(1)}, {"sizes", Ints(directions_.size(), 1)}})[d];
       return n.reshape(s, {batch, hidden});
@@ -158,6 +165,9 @@ void Recurrent::readDirection(size_t d, Direction &to) {
   if (gates != 4)
     return;
   to.start.c = start(6);
+  if (n.has(7) && n.in(7).type.elements() != 3 * hidden * int64_t(directions_.size()))
+    return n.fail("expects {0} peepholes for each direction, got '{1}'", 3 * hidden,
+                  n.in(7).type.str());
   if (n.has(7))
     to.peepholes = split(ofDirection(7, d), {hidden, hidden, hidden}, 0);
 }

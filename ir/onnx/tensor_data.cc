@@ -154,7 +154,11 @@ llvm::Expected<DType> elementType(int32_t onnxType) {
   for (const ElementType &each : kTypes)
     if (each.dtype)
       supported += (supported.empty() ? "" : ", ") + each.name.str();
-  std::string got = t ? "'" + t->name.str() + "'" : "number " + std::to_string(onnxType);
+  std::string got = "number " + std::to_string(onnxType);
+  if (t)
+    got = "'" + t->name.str() + "'";
+  else if (Proto::DataType_IsValid(onnxType)) // such as FLOAT8E5M2
+    got = "'" + llvm::StringRef(Proto::DataType_Name(Proto::DataType(onnxType))).lower() + "'";
   return makeError("element type {0} is not supported; supported are {1}", got, supported);
 }
 

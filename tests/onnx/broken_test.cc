@@ -98,6 +98,8 @@ const Broken kBroken[] = {
      "at most 32 dimensions"},
     {"strings", [](ModelMaker &m) { weights(m).set_data_type(Proto::STRING); },
      "element type 'string' is not supported"},
+    {"8-bit floats", [](ModelMaker &m) { weights(m).set_data_type(Proto::FLOAT8E5M2); },
+     "element type 'float8e5m2' is not supported"},
     {"unknown type", [](ModelMaker &m) { weights(m).set_data_type(77); }, "element type number 77"},
     {"segments", [](ModelMaker &m) { weights(m).mutable_segment(); }, "segments"},
     {"shapes that do not fit", [](ModelMaker &m) { setDim(m, 4), weights(m).set_dims(1, 3); },
@@ -140,7 +142,31 @@ const Broken kBroken[] = {
      "of element type f64"},
     {"another domain", [](ModelMaker &m) { node(m, 1).set_domain("com.example"); },
      R"((com.example.Relu, #1): error: operator 'Relu' of domain 'com.example' is not supported)"},
-    {"a sparse initializer", [](ModelMaker &m) { m.graph().add_sparse_initializer(); }, "sparse"},
+    {"a sparse initializer",
+     [](ModelMaker &m) {
+       m.graph().add_sparse_initializer()->mutable_values()->set_name("few");
+       m.node("Add", {"h", "few"}, {"z"});
+       m.output("z");
+     },
+     "sparse initializers are not supported; store them dense"},
+    {"a first state of another shape",
+     [](ModelMaker &m) {
+       m.constant("steps", {3, 1, 2}, {});
+       m.constant("both", {1, 6, 2}, {});
+       m.constant("state", {1, 2}, {});
+       m.node("GRU", {"steps", "both", "both", "", "", "state"}, {"z"});
+       m.output("z");
+     },
+     "expects a first state 'f32[1, 1, 2]' as operand 5, got 'f32[1, 2]'"},
+    {"peepholes of another number",
+     [](ModelMaker &m) {
+       m.constant("steps", {3, 1, 2}, {});
+       m.constant("all", {1, 8, 2}, {});
+       m.constant("holes", {1, 8}, {});
+       m.node("LSTM", {"steps", "all", "all", "", "", "", "", "holes"}, {"z"});
+       m.output("z");
+     },
+     "expects 6 peepholes for each direction, got 'f32[1, 8]'"},
     {"range of too many",
      [](ModelMaker &m) {
        for (auto [name, v] : {std::pair("a", 0.0), std::pair("b", 9e18), std::pair("c", 1.0)})

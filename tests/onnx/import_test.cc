@@ -743,6 +743,20 @@ TEST(Names, RanksThatPyTorchGuessesAreNoted) {
   EXPECT_NE(m.errorOf({.dims = {{"N", 2}}}).find("of size 4 on axis 1"), std::string::npos);
 }
 
+TEST(LayerNormalization, StatisticsAreOfTheTypeThatTheNodeNames) {
+  ModelMaker m;
+  m.input("x", {2, 3}, Proto::DOUBLE);
+  m.constant("ones", {3}, {1, 1, 1});
+  m.node("CastLike", {"ones", "x"}, {"scale"});
+  m.node("LayerNormalization", {"x", "scale", ""}, {"y", "mean", "deviation"});
+  for (const char *name : {"y", "mean", "deviation"})
+    m.output(name);
+  Graph g = m.graphOf();
+  EXPECT_EQ(g.type(g.find("y")).str(), "f64[2, 3]");
+  EXPECT_EQ(g.type(g.find("mean")).str(), "f32[2, 1]");
+  EXPECT_EQ(g.type(g.find("deviation")).str(), "f32[2, 1]");
+}
+
 // 4 elements times 1.7 are 6.8: ONNX's reference aligns the corners of 6.8 elements, PyTorch of 6.
 TEST(Resize, PyTorchAlignsCornersOfWholeSizes) {
   ModelMaker m;
