@@ -14,7 +14,7 @@ struct ExplainedPlan {
 
   bool isByPolicy() const { return options.policy != Policy::None && options.policyUsed != "none"; }
   // What a MiB is worth at the budget, in microseconds, by the bound on the cost; none without a
-  // budget, or where the bound is that of any budget.
+  // budget, without a bound, as after an interrupt, or where the bound is that of any budget.
   std::optional<double> usPerMiB() const;
 };
 

@@ -101,7 +101,8 @@ std::string nodesText(size_t n) { return std::to_string(n) + (n == 1 ? " node" :
 
 std::optional<double> ExplainedPlan::usPerMiB() const {
   const bool isFree = why.plannedUs <= why.baselineUs * (1 + 1e-9);
-  if (!plan.budgetBytes || (plan.pricePerByte <= 0 && !isFree))
+  const bool isPriced = plan.figures.lowerBoundOverhead && (plan.pricePerByte > 0 || isFree);
+  if (!plan.budgetBytes || !isPriced)
     return std::nullopt;
   return plan.pricePerByte * double(1 << 20);
 }
