@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import unittest
 
 import command
 from cli_cases import Case
@@ -310,4 +309,4 @@ class Invert(Inverses):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    command.main()
