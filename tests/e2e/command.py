@@ -29,6 +29,7 @@ def binary():
 BINARY = binary()
 # Under a sanitizer everything is slower, and address space is no measure of memory.
 IS_SANITIZED = bool({"ASAN_OPTIONS", "TSAN_OPTIONS"} & os.environ.keys())
+TIMEOUT = 600 if IS_SANITIZED else 120  # seconds that a call may take
 
 
 # OpenMP's threads spin while they wait, for one another too: beside other busy programs a step takes twenty times as long.
@@ -51,7 +52,7 @@ def limit_memory(mebibytes):
         resource.setrlimit(resource.RLIMIT_AS, (mebibytes << 20, mebibytes << 20))
 
 
-def run(*args, stdin=b"", stdout=subprocess.PIPE, cwd=None, env=None, timeout=120, memory_limit=None, close=()):
+def run(*args, stdin=b"", stdout=subprocess.PIPE, cwd=None, env=None, timeout=TIMEOUT, memory_limit=None, close=()):
     """`isthmus ARGS`. `close`: file descriptors that it is started without; `memory_limit`: in MiB."""
 
     def prepare():
