@@ -38,11 +38,16 @@ bool RandomMoves::hasRoomWithout(StepId r) const {
   return !from || s_.profile().maxBetween(from, r) + need <= state_.budget();
 }
 
+bool RandomMoves::canDoWithout(StepId r) const {
+  return evictor_.rematerializer().isRemovable(r) && hasRoomWithout(r);
+}
+
 bool RandomMoves::removeRepeat() {
-  if (edits_.repeated().empty())
+  const std::vector<TaskId> &repeated = edits_.repeated();
+  if (repeated.empty())
     return false;
-  StepId r = randomRepeat(edits_.repeated()[random_.below(edits_.repeated().size())]);
-  if (!evictor_.rematerializer().isRemovable(r) || !hasRoomWithout(r))
+  const StepId r = randomRepeat(repeated[random_.below(repeated.size())]);
+  if (!canDoWithout(r))
     return false;
   edits_.remove(r);
   edits_.removeUnread();
@@ -112,6 +117,12 @@ void RandomMoves::hoistReaders(StepId r) {
   }
 }
 
+// Of any candidate; mostly none.
+IdleInterval RandomMoves::randomIntervalAt(StepId step) {
+  const std::vector<StorageId> &candidates = state_.candidates();
+  return evictor_.intervalAt(candidates[random_.below(candidates.size())], step);
+}
+
 // --- Moves of checkpoints
 
 // Down a random chain of repeated steps, each of which reads what the one before it makes.
@@ -167,7 +178,7 @@ void RandomMoves::removeRepeats() {
     if (edits_.numSteps(t) < 2)
       continue;
     const StepId r = randomRepeat(t);
-    if (!evictor_.rematerializer().isRemovable(r) || !hasRoomWithout(r))
+    if (!canDoWithout(r))
       continue;
     const int64_t excess = state_.excess();
     const EditLog::Mark before = edits_.mark();
@@ -189,8 +200,7 @@ bool RandomMoves::moveCheckpoint(double costLimit) {
   const StepId peak = s_.profile().peakStep();
   IdleInterval idle;
   for (int i = 0; i < kMostTries && !idle; ++i)
-    idle =
-        evictor_.intervalAt(state_.candidates()[random_.below(state_.candidates().size())], peak);
+    idle = randomIntervalAt(peak);
   state_.addWork(kMostTries / 4);
   if (!idle || !widen(idle))
     return false;
@@ -309,8 +319,7 @@ std::vector<EditLog::Edit> RandomMoves::bestAtPeak(int64_t excessBefore, double 
   const StepId peak = s_.profile().peakStep();
   for (int attempt = 0, tried = 0; attempt < 8 * kTries && tried < kTries; ++attempt) {
     state_.addWork(1 + state_.candidates().size() / kPerLook);
-    IdleInterval idle =
-        evictor_.intervalAt(state_.candidates()[random_.below(state_.candidates().size())], peak);
+    IdleInterval idle = randomIntervalAt(peak);
     if (!idle)
       continue;
     ++tried;

@@ -22,11 +22,13 @@ public:
 
 private:
   StepId randomRepeat(TaskId t);
+  IdleInterval randomIntervalAt(StepId step);
   StepId lastRepeatAfter(StepId r);
   bool widen(const IdleInterval &idle);
   void removeRepeats();
   TaskId nearbyRepeated(TaskId t);
   bool hasRoomWithout(StepId r) const;
+  bool canDoWithout(StepId r) const;
   void hoistReaders(StepId r);
   bool canRun(TaskId t, StepId before) const;
   // Empty if no eviction gains anything.

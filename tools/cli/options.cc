@@ -10,6 +10,7 @@
 #include "tools/cli/exit.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringRef.h"
+#include <climits>
 #include <cmath>
 
 namespace isthmus {
@@ -28,33 +29,28 @@ CLI::Validator positiveNumber() {
   return CLI::Validator(check, "NUMBER");
 }
 
+template <typename Int>
+CLI::Validator wholeNumber(Int least, Int most, const char *what, const char *name) {
+  auto check = [=](std::string &text) {
+    Int value = 0;
+    bool isOne = !llvm::StringRef(text).getAsInteger(10, value) && value >= least && value <= most;
+    return isOne ? "" : expected(what, text);
+  };
+  return CLI::Validator(check, name);
+}
+
 } // namespace
 
 CLI::Validator positiveInteger() {
-  auto check = [](std::string &text) {
-    int value = 0;
-    bool isOne = !llvm::StringRef(text).getAsInteger(10, value) && value > 0;
-    return isOne ? "" : expected("a whole number from 1 on", text);
-  };
-  return CLI::Validator(check, "COUNT");
+  return wholeNumber<int>(1, INT_MAX, "a whole number from 1 on", "COUNT");
 }
 
 CLI::Validator threadCount() {
-  auto check = [](std::string &text) {
-    int value = 0;
-    bool isOne = !llvm::StringRef(text).getAsInteger(10, value) && value > 0 && value <= 4096;
-    return isOne ? "" : expected("a whole number from 1 to 4096", text);
-  };
-  return CLI::Validator(check, "COUNT");
+  return wholeNumber<int>(1, 4096, "a whole number from 1 to 4096", "COUNT");
 }
 
 CLI::Validator seedNumber() {
-  auto check = [](std::string &text) {
-    uint64_t value = 0;
-    bool isOne = !llvm::StringRef(text).getAsInteger(10, value);
-    return isOne ? "" : expected("a whole number from 0 to 2^64 - 1", text);
-  };
-  return CLI::Validator(check, "");
+  return wholeNumber<uint64_t>(0, UINT64_MAX, "a whole number from 0 to 2^64 - 1", "");
 }
 
 CLI::Option *addPathOption(CLI::App &verb, const std::string &names, std::string &path,
