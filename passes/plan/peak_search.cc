@@ -153,15 +153,15 @@ void PeakSearch::addForSegments(uint32_t leastTasks) {
     const Storages::Task &maker = g_.tasks[g_.storages[s].maker];
     stays[maker.source][s.index - maker.firstMade.index] = true;
   };
-  for (StorageId s : g_.storages.ids())
-    if (small.isSmall(s))
+  for (StorageId s : g_.storages.ids()) // (what made it may not run again where a view may not)
+    if (small.isSmall(s) || !g_.tasks[g_.storages[s].maker].mayRepeat)
       keep(s);
   for (uint32_t k = 1; k < segments->num; ++k)
     for (StorageId s : segments->in[k])
       keep(s);
-  const Schedule schedule = checkpointSchedule(p_, stays);
-  if (evaluate(p_, schedule).error.empty()) // nothing reads what is overwritten by then
-    addDraft(tasksOf(schedule));
+  std::vector<TaskId> tasks = tasksOf(checkpointSchedule(p_, stays));
+  if (evaluate(p_, emitSchedule(g_, tasks)).error.empty()) // none reads what is overwritten by then
+    addDraft(std::move(tasks));
 }
 
 // --- Schedules for a price of memory

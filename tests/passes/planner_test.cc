@@ -23,7 +23,7 @@ int numProblems(int sampled, int all) { return std::getenv("ISTHMUS_FULL") ? all
 // One random move, taken or undone. One that fails has to be undone.
 void moveSomehow(SearchState &state, RandomMoves &moves, Rng &rng) {
   bool ok = false;
-  switch (rng() % (state.graph().hasAlternatives() ? 6 : 5)) {
+  switch (rng() % (state.graph().hasAlternatives() ? 7 : 6)) {
   case 0:
     ok = moves.removeRepeat();
     break;
@@ -33,10 +33,13 @@ void moveSomehow(SearchState &state, RandomMoves &moves, Rng &rng) {
   case 2:
     ok = moves.evictOne(1e300);
     break;
-  case 5:
+  case 3:
+    ok = moves.moveCheckpoint(1e300);
+    break;
+  case 6:
     ok = moves.exchangeForm();
     break;
-  case 3:
+  case 4:
     moves.shiftStep(); // false: a change for the worse
     ok = true;
     break;
@@ -457,6 +460,25 @@ Problem chain(uint32_t n) {
   }
   p.outputs = {{2 * n, 0}};
   return p;
+}
+
+// What a view that may run once looks at has one instance, in drafts too.
+TEST(Planner, RepeatsNothingBelowAViewThatMayNotRepeat) {
+  for (uint32_t at = 2; at < 40; at += 3) {
+    Problem p = chain(40);
+    Op &view = p.ops[at];
+    view.viewOf = 0;
+    view.recomputable = false;
+    view.cost = 0;
+    view.outputBytes.clear();
+    p.ops.back().inputs.push_back({at, 0}); // after the base's last reader
+    SearchOptions o = options(evaluate(p, sourceOrder(p)).peakBytes / 2);
+    o.effort = 1e-6; // a draft is the plan
+    const PlanResult r = planWithin(p, o);
+    ASSERT_TRUE(r.isWithin) << at;
+    ASSERT_EQ(evaluate(p, r.schedule).error, "") << at;
+    EXPECT_EQ(std::count(r.schedule.begin(), r.schedule.end(), at - 1), 1) << at;
+  }
 }
 
 // Eight ops and a backward part: with room for all but k of the values, the k cheapest come again.
