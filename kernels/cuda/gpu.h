@@ -1,5 +1,5 @@
 // What a device needs of the CUDA runtime, in a dozen calls. gpu_cuda.cc makes them;
-// gpu_stand_in.cc plays them on the CPU, so that all above is tested without a GPU.
+// gpu_emulation.cc emulates them on the CPU, so that all above is tested without a GPU.
 //
 // Functions that can fail return null or a message. All but the first two are about the device
 // that `gpuSelect` named last on this thread.
@@ -43,10 +43,10 @@ const char *gpuCopyOut(const Queue &queue, void *to, const void *from, int64_t b
 const char *gpuLaunchFailure(); // of the launches before, if any, which is then forgotten
 const char *gpuWait(const Queue &queue);
 
-// Copies between the GPU's memory and that of gpuAllocateHost, beside the queue: each direction in the
-// order of its starts. One begins after what was launched before it; what is launched after the wait
-// runs after it. The host waits for neither. `id` tells those under way apart. They are recorded
-// like launches.
+// Copies between the GPU's memory and that of gpuAllocateHost, beside the queue: each direction in
+// the order of its starts. One begins after what was launched before it; what is launched after the
+// wait runs after it. The host waits for neither. `id` tells those under way apart. They are
+// recorded like launches.
 struct GpuLink;
 const char *gpuOpenLink(GpuLink **link);
 void gpuCloseLink(GpuLink *link);

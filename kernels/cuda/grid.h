@@ -1,7 +1,7 @@
 // The two forms that our GPU kernels have: a function of an index, and a function of a team of
 // threads that share rows of work. Under nvcc they run on a GPU; compiled by any other compiler
 // they are loops with the same arithmetic in the same order, or run by the threads that threads.h
-// plays, which is how they are tested without a GPU.
+// emulates, which is how they are tested without a GPU.
 //
 // A body is a lambda marked ISTHMUS_GPU that captures by value; nvcc wants it inside a named
 // function (or a public static member), not inside a generic lambda. All results follow from the
@@ -111,7 +111,7 @@ void launch(const Queue &queue, const Geometry &g, void (*kernel)(int64_t, Body)
            static_cast<cudaStream_t>(queue.stream)>>>(n, body);
 #else
   launchLoop(queue,
-             [=] { playThreads(g.blocks, g.lanes, g.teams, waits, [=] { kernel(n, body); }); });
+             [=] { emulateThreads(g.blocks, g.lanes, g.teams, waits, [=] { kernel(n, body); }); });
 #endif
 }
 

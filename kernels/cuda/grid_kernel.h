@@ -45,7 +45,7 @@ private:
   int64_t workspaceBytes_;
 };
 
-// The queue of the device a kernel is prepared for. Without one the stand-in runs everything at
+// The queue of the device a kernel is prepared for. Without one the emulation runs everything at
 // once.
 inline const Queue &queueOf(const KernelOptions &options) {
   static const Queue none;

@@ -8,7 +8,7 @@
 
 namespace isthmus::cuda {
 
-// What is asked of the system; a test plays one.
+// What is asked of the system; a test gives one of its own.
 struct Surroundings {
   std::string ourFolder;                                    // of the device's library
   std::function<std::string(const char *name)> environment; // empty where it is not set

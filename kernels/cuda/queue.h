@@ -1,5 +1,5 @@
-// Where kernels are launched: a CUDA stream; or, where the same sources are compiled for the CPU, a
-// stand-in that runs them at once or writes them down for a recording.
+// Where kernels are launched: a CUDA stream; or, where the same sources are compiled for the CPU,
+// an emulation that runs them at once or writes them down for a recording.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@ namespace isthmus::cuda {
 struct Queue {
   void *stream = nullptr; // cudaStream_t
   int multiprocessors = 1;
-  void *libraries = nullptr; // handles of cuDNN and cuBLASLt; null in the stand-in
+  void *libraries = nullptr; // handles of cuDNN and cuBLASLt; null in the emulation
   bool tf32 = false;         // products of f32 may round their operands to ten bits
   // A library's product of matrices, for kernels that are made of such: see products.h. Null where
   // there is no library; it gives null for what it does not take.
@@ -34,7 +34,7 @@ struct Queue {
   const char *(*launchFailure)() = nullptr;
   // What people should know, each text once: which library refused or failed a call.
   mutable std::vector<std::string> notes;
-  // Stand-in only: launches are appended instead of run while this is set.
+  // Emulation only: launches are appended instead of run while this is set.
   std::vector<std::function<void()>> *recording = nullptr;
 
   void note(const std::string &text) const {

@@ -5,7 +5,7 @@
 
 namespace isthmus::cuda {
 
-void registerLibraryKernels(KernelTable &table); // cuDNN's and cuBLASLt's; the stand-in plays one
+void registerLibraryKernels(KernelTable &table); // cuDNN's and cuBLASLt's; the emulation has one
 void registerGridKernels(KernelTable &table);    // our own: all of the below
 
 void registerActivation(KernelTable &table);

@@ -17,7 +17,7 @@
 
 namespace isthmus::cuda {
 
-thread_local PlayedThread thisThread;
+thread_local EmulatedThread thisThread;
 
 namespace {
 
@@ -52,15 +52,15 @@ struct Fiber {
   ucontext_t start;
   jmp_buf here; // where it waits
   bool isStarted;
-  PlayedThread thread;
+  EmulatedThread thread;
   State state;
   uint32_t word; // given to the rest of the warp
 };
 
 // One block of threads at a time.
-class Player {
+class Emulator {
 public:
-  void run(const PlayedThread &first, const std::function<void()> &thread) {
+  void run(const EmulatedThread &first, const std::function<void()> &thread) {
     body_ = &thread;
     fibers_.resize(size_t(first.lanes) * first.teams);
     stacks_.resize(std::max(stacks_.size(), fibers_.size()));
@@ -72,7 +72,7 @@ public:
       ISTHMUS_CHECK(f.state == State::Done, "threads wait for others, which have ended");
   }
 
-  void runAlone(const PlayedThread &first, const std::function<void()> &thread) {
+  void runAlone(const EmulatedThread &first, const std::function<void()> &thread) {
     for (size_t i : order(size_t(first.lanes) * first.teams)) {
       thisThread = threadOf(i, first);
       thread();
@@ -102,7 +102,7 @@ public:
   }
 
 private:
-  void start(size_t i, const PlayedThread &first) {
+  void start(size_t i, const EmulatedThread &first) {
     Fiber &f = fibers_[i];
     f.thread = threadOf(i, first);
     f.state = State::Ready;
@@ -117,9 +117,9 @@ private:
     f.start.uc_stack.ss_sp = stack.memory.get();
     f.start.uc_stack.ss_size = stack.bytes;
     f.start.uc_link = nullptr;
-    makecontext(&f.start, &Player::enter, 0);
+    makecontext(&f.start, &Emulator::enter, 0);
   }
-  static PlayedThread threadOf(size_t i, PlayedThread first) {
+  static EmulatedThread threadOf(size_t i, EmulatedThread first) {
     first.lane = unsigned(i % first.lanes);
     first.team = unsigned(i / first.lanes);
     return first;
@@ -172,41 +172,41 @@ private:
   std::mt19937_64 random_{1};
 };
 
-Player &player() {
-  static thread_local Player p;
-  return p;
+Emulator &emulator() {
+  static thread_local Emulator e;
+  return e;
 }
 
-void Player::enter() {
-  Player &p = player();
-  afterSwitch(p.schedulerStack_, p.stacks_[p.now_]);
-  (*p.body_)();
-  p.wait(State::Done);
+void Emulator::enter() {
+  Emulator &e = emulator();
+  afterSwitch(e.schedulerStack_, e.stacks_[e.now_]);
+  (*e.body_)();
+  e.wait(State::Done);
 }
 
 } // namespace
 
-void waitForBlock() { player().wait(State::AtBlock); }
-void waitForWarp() { player().wait(State::AtWarp); }
+void waitForBlock() { emulator().wait(State::AtBlock); }
+void waitForWarp() { emulator().wait(State::AtWarp); }
 
 uint32_t ofLaneInWarp(uint32_t word, unsigned lane) {
-  player().now().word = word;
+  emulator().now().word = word;
   waitForWarp();
-  uint32_t got = player().inWarp(lane).word;
+  uint32_t got = emulator().inWarp(lane).word;
   waitForWarp(); // before the next word is given
   return got;
 }
 
-void playInOrder(uint64_t order) { orderOfThreads = order; }
+void emulateInOrder(uint64_t order) { orderOfThreads = order; }
 
-void playThreads(int64_t blocks, int lanes, int teams, bool wait,
-                 const std::function<void()> &thread) {
-  for (size_t block : player().order(size_t(blocks))) {
-    PlayedThread first = {0, unsigned(lanes), 0, unsigned(teams), int64_t(block), blocks};
+void emulateThreads(int64_t blocks, int lanes, int teams, bool wait,
+                    const std::function<void()> &thread) {
+  for (size_t block : emulator().order(size_t(blocks))) {
+    EmulatedThread first = {0, unsigned(lanes), 0, unsigned(teams), int64_t(block), blocks};
     if (wait)
-      player().run(first, thread);
+      emulator().run(first, thread);
     else
-      player().runAlone(first, thread);
+      emulator().runAlone(first, thread);
   }
 }
 

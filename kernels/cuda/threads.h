@@ -1,7 +1,7 @@
 // A GPU's threads, as grid.h and shared.h use them. Under nvcc they are CUDA's own. With
-// ISTHMUS_PLAYED_THREADS defined any other compiler plays them: every thread is a fiber, which runs
-// until it waits for the others, in an order that a test chooses. So results that depend on the
-// order, and waits that not all threads come to, are found without a GPU.
+// ISTHMUS_EMULATED_THREADS defined any other compiler emulates them: every thread is a fiber, which
+// runs until it waits for the others, in an order that a test chooses. So results that depend on
+// the order, and waits that not all threads come to, are found without a GPU.
 //
 // A block has `teams()` teams of `lanes()` threads; each 32 threads in a row are a warp.
 #pragma once
@@ -15,7 +15,7 @@ constexpr int kMaxLanes = 256; // threads in a block
 } // namespace isthmus::cuda
 
 // Otherwise there are no threads, and grid.h has loops.
-#if defined(__CUDACC__) || defined(ISTHMUS_PLAYED_THREADS)
+#if defined(__CUDACC__) || defined(ISTHMUS_EMULATED_THREADS)
 #define ISTHMUS_HAS_THREADS
 #endif
 
@@ -49,15 +49,15 @@ __device__ inline uint32_t ofLaneInWarp(uint32_t word, unsigned lane) {
 #define ISTHMUS_KERNEL void
 #define ISTHMUS_SHARED alignas(16) static
 
-#ifdef ISTHMUS_PLAYED_THREADS
+#ifdef ISTHMUS_EMULATED_THREADS
 
 namespace isthmus::cuda {
 
-struct PlayedThread {
+struct EmulatedThread {
   unsigned lane, lanes, team, teams;
   int64_t block, blocks;
 };
-extern thread_local PlayedThread thisThread;
+extern thread_local EmulatedThread thisThread;
 
 inline unsigned lane() { return thisThread.lane; }
 inline unsigned lanes() { return thisThread.lanes; }
@@ -72,11 +72,11 @@ uint32_t ofLaneInWarp(uint32_t word, unsigned lane);
 
 // The order in which blocks, and between two waits a block's threads, run from now on: ascending,
 // descending, or another one for each larger number.
-void playInOrder(uint64_t order);
+void emulateInOrder(uint64_t order);
 // Runs `thread` as every thread of the grid. Ends the program where a wait can never end. Threads
-// that do not wait for others are played faster if that is known.
-void playThreads(int64_t blocks, int lanes, int teams, bool wait,
-                 const std::function<void()> &thread);
+// that do not wait for others are emulated faster if that is known.
+void emulateThreads(int64_t blocks, int lanes, int teams, bool wait,
+                    const std::function<void()> &thread);
 
 } // namespace isthmus::cuda
 

@@ -7,8 +7,9 @@
 namespace isthmus {
 namespace {
 
-PackOptions packOptions(const plan::Problem &p, const plan::PlacingLimits &limits) {
-  const double most = 5 + 1e-4 * double(p.ops.size()); // an interrupt waits for a packing to end
+OffsetOptions offsetOptions(const plan::Problem &p, const plan::PlacingLimits &limits) {
+  const double most =
+      5 + 1e-4 * double(p.ops.size()); // an interrupt waits for an offset assignment to end
   return {.enough = limits.enough, .effort = std::min(limits.effort, most)};
 }
 
@@ -32,7 +33,7 @@ PlacedPlan planArena(const plan::Problem &p, plan::SearchOptions o) {
   std::vector<Placed> all;
   o.arenaOf = [&](const plan::Schedule &s, const plan::Evaluation &judged,
                   const plan::PlacingLimits &limits) {
-    all.push_back({s, placeSchedule(p, s, judged.peakBytes, packOptions(p, limits))});
+    all.push_back({s, placeSchedule(p, s, judged.peakBytes, offsetOptions(p, limits))});
     return all.back().layout.arenaBytes;
   };
   PlacedPlan out{plan::planWithin(p, o), {}};
@@ -99,7 +100,7 @@ llvm::Expected<PlannedGraph> planGraph(const Graph &g, const GraphProblem &p, co
   llvm::Error error = llvm::Error::success();
   o.arenaOf = [&](const plan::Schedule &s, const plan::Evaluation &,
                   const plan::PlacingLimits &limits) -> int64_t {
-    auto layout = place(rematerialize(g, p, s), target, packOptions(p.problem, limits));
+    auto layout = place(rematerialize(g, p, s), target, offsetOptions(p.problem, limits));
     if (!layout) {
       error = llvm::joinErrors(std::move(error), layout.takeError());
       return 0;

@@ -1,4 +1,4 @@
-// Plans whose arena stays within a byte budget: the planner, with packing.
+// Plans whose arena stays within a byte budget: the planner, with offset assignment.
 #pragma once
 
 #include "ir/layout.h"
@@ -12,10 +12,10 @@ struct PlacedPlan {
   plan::PlanResult plan;
   ScheduleLayout layout; // of its schedule, with its arena
 };
-// Plans with `arenaOf` by packing alone, for a problem that has no graph.
+// Plans with `arenaOf` by offset assignment alone, for a problem that has no graph.
 PlacedPlan planArena(const plan::Problem &p, plan::SearchOptions options);
 
-// plan::judgedPlan with `arenaOf` by packing alone; its arena is the least that is known.
+// plan::judgedPlan with `arenaOf` by offset assignment alone; its arena is the least that is known.
 plan::PlanResult replayed(const plan::Problem &p, plan::Schedule s, plan::SearchOptions options);
 
 struct CurvePoint {

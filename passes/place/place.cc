@@ -7,13 +7,13 @@
 namespace isthmus {
 namespace {
 
-// One block for each storage, or chain of storages that take each other over; then one for each
-// workspace. What lies in the host's memory is placed there, by itself.
+// One buffer for each storage, or chain of storages of which each is donated to the next; then one
+// for each workspace. What lies in the host's memory is placed there, by itself.
 class Placement {
 public:
-  Placement(const Graph &g, const Target &t, const PackOptions &options)
+  Placement(const Graph &g, const Target &t, const OffsetOptions &options)
       : g_(g), t_(t), options_(options), roots_(storageRoots(g)), lastUse_(g.numValues(), 0),
-        isOutput_(g.numValues(), false), blockOf_(g.numValues(), kNone) {}
+        isOutput_(g.numValues(), false), bufferOf_(g.numValues(), kNone) {}
 
   llvm::Expected<Layout> run() {
     findLifetimes();
@@ -22,7 +22,7 @@ public:
       NodeId id(i);
       if (g_.node(id).op->is(kView))
         continue;
-      takeOver(id);
+      donate(id);
       makeStorages(id);
       if (g_.node(id).op->is(kTransfer)) // the device's own work, without scratch
         continue;
@@ -35,26 +35,26 @@ public:
       }
     }
     layout_.peakBytes = peakOf(inArena());
-    layout_.arenaBytes = pack(inArena(), layout_.peakBytes, options_);
-    layout_.hostBytes = pack(blocksIn(Memory::Host), peakOf(blocksIn(Memory::Host)));
+    layout_.arenaBytes = assignOffsets(inArena(), layout_.peakBytes, options_);
+    layout_.hostBytes = assignOffsets(buffersIn(Memory::Host), peakOf(buffersIn(Memory::Host)));
     if (layout_.arenaBytes == INT64_MAX || layout_.hostBytes == INT64_MAX)
       return makeError("the arena would take over 2^62 bytes, the most that is supported; make "
                        "sizes smaller");
     layout_.valueOffset.assign(g_.numValues(), Layout::kPersistent);
     for (uint32_t v = 0; v < g_.numValues(); ++v)
-      if (uint32_t b = blockOf_[roots_[v].index]; b != kNone)
-        layout_.valueOffset[v] = blocksOf(ValueId(v))[b].offset;
-    for (auto [id, block] : workspaces_)
-      layout_.workspaceOffset[id.index] = inArena()[block].offset;
+      if (uint32_t b = bufferOf_[roots_[v].index]; b != kNone)
+        layout_.valueOffset[v] = buffersOf(ValueId(v))[b].offset;
+    for (auto [id, buffer] : workspaces_)
+      layout_.workspaceOffset[id.index] = inArena()[buffer].offset;
     return std::move(layout_);
   }
 
 private:
   static constexpr uint32_t kNone = ~0u;
 
-  std::vector<Block> &blocksIn(Memory m) { return blocks_[size_t(m)]; }
-  std::vector<Block> &blocksOf(ValueId v) { return blocksIn(g_.type(v).memory); }
-  std::vector<Block> &inArena() { return blocksIn(Memory::Device); }
+  std::vector<Buffer> &buffersIn(Memory m) { return buffers_[size_t(m)]; }
+  std::vector<Buffer> &buffersOf(ValueId v) { return buffersIn(g_.type(v).memory); }
+  std::vector<Buffer> &inArena() { return buffersIn(Memory::Device); }
 
   void findLifetimes() {
     for (uint32_t i = 0; i < g_.numNodes(); ++i) {
@@ -77,20 +77,20 @@ private:
     return isOutput_[root.index] ? static_cast<uint32_t>(g_.numNodes()) : lastUse_[root.index];
   }
 
-  // Results that overwrite a dying operand join its block, each block once.
-  void takeOver(NodeId id) {
+  // Results to which a dying operand is donated join its buffer, each buffer once.
+  void donate(NodeId id) {
     const Node &n = g_.node(id);
     llvm::SmallVector<uint32_t, 2> taken;
     for (const InPlace &pair : inPlacePairs(g_, id, roots_)) {
       ValueId root = roots_[n.operands[pair.operand].index], result = n.result(pair.result);
-      uint32_t block = blockOf_[root.index];
-      bool hasBytes = block != kNone; // nothing takes no place
-      if (!hasBytes || endOf(root) != id.index || blockOf_[result.index] != kNone ||
-          llvm::is_contained(taken, block))
+      uint32_t buffer = bufferOf_[root.index];
+      bool hasBytes = buffer != kNone; // nothing takes no place
+      if (!hasBytes || endOf(root) != id.index || bufferOf_[result.index] != kNone ||
+          llvm::is_contained(taken, buffer))
         continue;
-      taken.push_back(block);
-      blockOf_[result.index] = block;
-      blocksOf(result)[block].last = endOf(result);
+      taken.push_back(buffer);
+      bufferOf_[result.index] = buffer;
+      buffersOf(result)[buffer].last = endOf(result);
     }
   }
 
@@ -99,17 +99,17 @@ private:
     for (uint32_t r = 0; r < n.numResults; ++r) {
       ValueId v = n.result(r);
       const bool isInPlace = roots_[v.index] != v; // of a graph input
-      if (isInPlace || blockOf_[v.index] != kNone || g_.type(v).bytes() == 0)
+      if (isInPlace || bufferOf_[v.index] != kNone || g_.type(v).bytes() == 0)
         continue;
-      std::vector<Block> &blocks = blocksOf(v);
-      blockOf_[v.index] = static_cast<uint32_t>(blocks.size());
-      blocks.push_back({t_.rounded(g_.type(v).bytes()), id.index, endOf(v)});
+      std::vector<Buffer> &buffers = buffersOf(v);
+      bufferOf_[v.index] = static_cast<uint32_t>(buffers.size());
+      buffers.push_back({t_.rounded(g_.type(v).bytes()), id.index, endOf(v)});
     }
   }
 
-  int64_t peakOf(const std::vector<Block> &blocks) const {
+  int64_t peakOf(const std::vector<Buffer> &buffers) const {
     std::vector<int64_t> change(g_.numNodes() + 2, 0);
-    for (const Block &b : blocks) {
+    for (const Buffer &b : buffers) {
       change[b.first] += b.bytes;
       change[b.last + 1] -= b.bytes;
     }
@@ -121,19 +121,19 @@ private:
 
   const Graph &g_;
   const Target &t_;
-  const PackOptions &options_;
+  const OffsetOptions &options_;
   std::vector<ValueId> roots_;
-  std::vector<uint32_t> lastUse_; // by root
-  std::vector<bool> isOutput_;    // by root
-  std::vector<uint32_t> blockOf_; // by root, in its memory
-  std::vector<Block> blocks_[2];  // by memory
+  std::vector<uint32_t> lastUse_;  // by root
+  std::vector<bool> isOutput_;     // by root
+  std::vector<uint32_t> bufferOf_; // by root, in its memory
+  std::vector<Buffer> buffers_[2]; // by memory
   std::vector<std::pair<NodeId, size_t>> workspaces_;
   Layout layout_;
 };
 
 } // namespace
 
-llvm::Expected<Layout> place(const Graph &g, const Target &t, const PackOptions &options) {
+llvm::Expected<Layout> place(const Graph &g, const Target &t, const OffsetOptions &options) {
   return Placement(g, t, options).run();
 }
 

@@ -3,7 +3,7 @@
 namespace isthmus {
 namespace {
 
-// Instances joined by donations take one block: that of the first of a chain.
+// Instances joined by donations take one buffer: that of the first of a chain.
 class SchedulePlacing {
 public:
   SchedulePlacing(const plan::Problem &p, const plan::Schedule &s) : p_(p), s_(s) {
@@ -12,15 +12,15 @@ public:
     out_.workspaceOffset.assign(s.size(), 0);
   }
 
-  ScheduleLayout run(int64_t peakBytes, const PackOptions &options) {
+  ScheduleLayout run(int64_t peakBytes, const OffsetOptions &options) {
     addInstances();
     for (uint32_t step = 0; step < s_.size(); ++step)
       add({p_.rounded(p_.ops[s_[step]].workspace), step, step}, out_.workspaceOffset[step]);
-    out_.arenaBytes = pack(blocks_, peakBytes, options);
+    out_.arenaBytes = assignOffsets(buffers_, peakBytes, options);
     if (out_.arenaBytes == INT64_MAX)
       return std::move(out_);
-    for (size_t i = 0; i < blocks_.size(); ++i)
-      *places_[i] = blocks_[i].offset;
+    for (size_t i = 0; i < buffers_.size(); ++i)
+      *places_[i] = buffers_[i].offset;
     for (size_t i = 0; i < out_.instances.size(); ++i) // a giver comes before its taker
       if (uint32_t to = out_.instances[i].donatedTo; to != plan::Instance::kNotDonated)
         out_.instanceOffset[to] = out_.instanceOffset[i];
@@ -44,24 +44,24 @@ private:
         add({all[i].bytes, all[i].first, last[i]}, out_.instanceOffset[i]);
   }
 
-  void add(Block b, int64_t &place) {
+  void add(Buffer b, int64_t &place) {
     if (b.bytes <= 0)
       return;
-    blocks_.push_back(b);
+    buffers_.push_back(b);
     places_.push_back(&place);
   }
 
   const plan::Problem &p_;
   const plan::Schedule &s_;
   ScheduleLayout out_;
-  std::vector<Block> blocks_;
-  std::vector<int64_t *> places_; // by block: where its offset goes
+  std::vector<Buffer> buffers_;
+  std::vector<int64_t *> places_; // by buffer: where its offset goes
 };
 
 } // namespace
 
 ScheduleLayout placeSchedule(const plan::Problem &p, const plan::Schedule &s, int64_t peakBytes,
-                             const PackOptions &options) {
+                             const OffsetOptions &options) {
   return SchedulePlacing(p, s).run(peakBytes, options);
 }
 

@@ -13,8 +13,9 @@ struct ScheduleLayout {
   int64_t arenaBytes = 0;
 };
 
-// Of a valid schedule of this peak. INT64_MAX bytes, and no offsets, where `pack` finds none.
+// Of a valid schedule of this peak. INT64_MAX bytes, and no offsets, where `assignOffsets` finds
+// none.
 ScheduleLayout placeSchedule(const plan::Problem &p, const plan::Schedule &s, int64_t peakBytes,
-                             const PackOptions &options = {});
+                             const OffsetOptions &options = {});
 
 } // namespace isthmus

@@ -14,8 +14,9 @@
 namespace isthmus::plan {
 namespace {
 
-// Shares of the effort. What is placed again and again is packed as hard as the first plan: whether
-// an arena is found is a matter of luck, and a step further down costs more than another packing.
+// Shares of the effort. What is placed again and again is placed with as much effort as the first
+// plan: whether an arena is found is a matter of luck, and a step further down costs more than
+// placing again.
 constexpr double kFirstSearch = 0.5, kSecondSearch = 0.3, kPlacing = 0.12;
 constexpr double kTighten = 0.2, kTightenSearch = 0.03;
 constexpr double kBound = 0.2, kBoundIfTightened = 0.1;
@@ -162,7 +163,7 @@ private:
         within = std::move(next);
         continue;
       }
-      share -= kPlacing; // packing that finds no arena takes all that it may
+      share -= kPlacing; // placing that finds no arena takes all that it may
       reach /= 2;
       if (!isFound) {
         peak = std::min(target, last_.judged.peakBytes);

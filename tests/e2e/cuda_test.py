@@ -1,4 +1,4 @@
-"""The CUDA device from outside, with the library that plays a GPU on the CPU: its kernels are ours, compiled for the CPU.
+"""The CUDA device from outside, with the library that emulates a GPU on the CPU: its kernels are ours, compiled for the CPU.
 
 What runs on a GPU runs the same checks there: `isthmus selftest --device=cuda`.
 """
@@ -11,19 +11,19 @@ from cli_cases import ZOO, Case
 from training import NET, examples, npz
 
 LIBRARY = os.path.abspath(
-    os.environ.get("ISTHMUS_STAND_IN") or "kernels/cuda/libisthmus_cuda_stand_in.so"  # tests run in the root of the runfiles
+    os.environ.get("ISTHMUS_EMULATION") or "kernels/cuda/libisthmus_cuda_emulation.so"  # tests run in the root of the runfiles
 )
-STAND_IN = {"ISTHMUS_CUDA_LIBRARY": LIBRARY}
+EMULATION = {"ISTHMUS_CUDA_LIBRARY": LIBRARY}
 
 
 class CudaCase(Case):
     def on_cuda(self, *args, **kwargs):
-        return self.run_ok(*args, "--device=cuda", env=STAND_IN, **kwargs)
+        return self.run_ok(*args, "--device=cuda", env=EMULATION, **kwargs)
 
 
 class Devices(CudaCase):
     def test_listed(self):
-        self.assertRegex(self.run_ok("devices", env=STAND_IN).out.decode(), r"(?m)^cuda +cuda stand-in, 2\.0 GiB of 2\.0 GiB free$")
+        self.assertRegex(self.run_ok("devices", env=EMULATION).out.decode(), r"(?m)^cuda +cuda emulation, 2\.0 GiB of 2\.0 GiB free$")
 
     def test_not_available(self):
         missing = {"ISTHMUS_CUDA_LIBRARY": "/no/such.so"}
@@ -33,13 +33,13 @@ class Devices(CudaCase):
         self.assertIn("device 'cuda' is not available: there is no /no/such.so", result.err)
 
     def test_no_such_gpu(self):
-        result = command.run("run", self.mlp(), "--loss=mse", "--device=cuda:7", cwd=self.dir, env=STAND_IN)
+        result = command.run("run", self.mlp(), "--loss=mse", "--device=cuda:7", cwd=self.dir, env=EMULATION)
         self.assertEqual(result.code, 5, result)
         self.assertIn("device 'cuda:7' is not available: there is no GPU 7: 2 found", result.err)
 
     def test_malformed(self):
         for name in ("cuda:", "cuda:x", "cuda:-1", "gpu"):
-            result = command.run("run", self.mlp(), "--loss=mse", f"--device={name}", cwd=self.dir, env=STAND_IN)
+            result = command.run("run", self.mlp(), "--loss=mse", f"--device={name}", cwd=self.dir, env=EMULATION)
             self.assertIn(result.code, (2, 5), f"{name}\n{result}")
 
 
@@ -53,9 +53,9 @@ class Runs(CudaCase):
         for name in ZOO:
             with self.subTest(name):
                 model, options = self.zoo(name)
-                want = self.outputs(model, *options, "--device=cuda", env=STAND_IN)
+                want = self.outputs(model, *options, "--device=cuda", env=EMULATION)
                 for plan in ("--policy=speed", "--policy=memory", "--budget=min"):
-                    got = self.outputs(model, *options, plan, "--device=cuda", "--steps=3", "--report=r.json", env=STAND_IN)
+                    got = self.outputs(model, *options, plan, "--device=cuda", "--steps=3", "--report=r.json", env=EMULATION)
                     self.assert_same(got, want)
                     report = json.loads(self.read("r.json"))
                     self.assertEqual(report["measured_peak_bytes"], report["predicted_peak_bytes"])
@@ -65,9 +65,9 @@ class Runs(CudaCase):
     def test_tensors_go_to_the_host_and_back(self):
         """In steps run one by one and recorded; the peak is as predicted, and the bits are those of a step that keeps all."""
         model, options = self.zoo("resnet")
-        want = self.outputs(model, *options, "--device=cuda", env=STAND_IN)
+        want = self.outputs(model, *options, "--device=cuda", env=EMULATION)
         ways = ["--budget=70%", "--allow=recompute,fetch", "--report=r.json"]
-        got = self.outputs(model, *options, *ways, "--device=cuda", "--steps=4", env=STAND_IN)
+        got = self.outputs(model, *options, *ways, "--device=cuda", "--steps=4", env=EMULATION)
         self.assert_same(got, want)
         report = json.loads(self.read("r.json"))
         self.assertEqual(report["measured_peak_bytes"], report["predicted_peak_bytes"])
@@ -75,10 +75,10 @@ class Runs(CudaCase):
         self.assertGreater(report["transfers"], 0)
         self.assertGreater(report["host_bytes"], 0)
         self.assertEqual(report["device_notes"], [])
-        faults = {**STAND_IN, "ISTHMUS_STAND_IN_FAULTS": "transfer"}
+        faults = {**EMULATION, "ISTHMUS_EMULATION_FAULTS": "transfer"}
         result = command.run("run", model, *options, *ways, "--device=cuda", cwd=self.dir, env=faults)
         self.assertEqual(result.code, 5, result)
-        self.assertIn("copying to the host or back: the stand-in was told to fail a transfer", result.err)
+        self.assertIn("copying to the host or back: the emulation was told to fail a transfer", result.err)
 
     def test_training(self):
         """Steps of every optimizer on recorded launches, with what is carried between them, and an evaluation after each epoch."""
@@ -99,9 +99,9 @@ class Runs(CudaCase):
 
     def test_a_plan_for_a_gpu_is_told_on_a_cpu(self):
         self.on_cuda("opt", self.chain(), "--loss=mean", "--policy=memory", "-o", "out.isth")
-        self.assertIn(b"cuda stand-in", self.read("out.isth"))
+        self.assertIn(b"cuda emulation", self.read("out.isth"))
         result = self.run_ok("run", "out.isth")
-        self.assertIn("cuda stand-in", result.err)
+        self.assertIn("cuda emulation", result.err)
 
     def test_biases_are_operands_of_products(self):
         """A file rewritten for the one device has them so and for the other not, and is compared in its own form on both."""
@@ -112,9 +112,9 @@ class Runs(CudaCase):
         self.assertNotIn(b"bias = fused", self.read("cpu.isth"))
         for device in "cpu", "cuda":
             for rewritten in "cpu.isth", "gpu.isth":
-                self.run_ok("verify", model, rewritten, *options, f"--device={device}", env=STAND_IN)
-                self.run_ok("verify", rewritten, model, *options, f"--device={device}", env=STAND_IN)
-            result = command.run("verify", "cpu.isth", "gpu.isth", f"--device={device}", cwd=self.dir, env=STAND_IN)
+                self.run_ok("verify", model, rewritten, *options, f"--device={device}", env=EMULATION)
+                self.run_ok("verify", rewritten, model, *options, f"--device={device}", env=EMULATION)
+            result = command.run("verify", "cpu.isth", "gpu.isth", f"--device={device}", cwd=self.dir, env=EMULATION)
             self.assertEqual(result.code, 4, result)
 
     def test_channels_last_for_tensor_cores(self):
@@ -126,27 +126,27 @@ class Runs(CudaCase):
                     self.on_cuda("opt", model, *loss, f"--precision={precision}", f"--layout={layout}", "-o", "out.isth")
                     self.assertEqual(b"channels_last = true" in self.read("out.isth"), chosen and layout == "auto")
         options = [model, *loss, "--precision=bf16", "--device=cuda"]
-        want = self.outputs(*options, env=STAND_IN)
+        want = self.outputs(*options, env=EMULATION)
         for plan in "--policy=memory", "--budget=min":
-            self.assert_same(self.outputs(*options, plan, "--report=r.json", env=STAND_IN), want)
+            self.assert_same(self.outputs(*options, plan, "--report=r.json", env=EMULATION), want)
             report = json.loads(self.read("r.json"))
             self.assertEqual(report["measured_peak_bytes"], report["predicted_peak_bytes"])
 
     def test_whose_kernels_ran(self):
         """The report counts nodes by the library that ran them, and those that a library was to run and did not; that is told."""
         options = ["run", self.mlp(), "--loss=mse", "--device=cuda", "--steps=3", "--report=r.json"]
-        want = self.run_ok(*options, env=STAND_IN)
+        want = self.run_ok(*options, env=EMULATION)
         report = json.loads(self.read("r.json"))
-        products = report["kernels"]["stand-in"]
+        products = report["kernels"]["emulation"]
         self.assertGreater(products, 0)
         self.assertEqual((report["substitute_kernels"], report["device_notes"]), (0, []))
         self.assertNotIn("note", want.err)
         losses = report["loss"]
         for faults, told in ("first-product second-product", "so our own kernel, which is slow, runs"), ("refuse-products", "refuse"):
-            result = self.run_ok(*options, env={**STAND_IN, "ISTHMUS_STAND_IN_FAULTS": faults})
+            result = self.run_ok(*options, env={**EMULATION, "ISTHMUS_EMULATION_FAULTS": faults})
             report = json.loads(self.read("r.json"))
             self.assertEqual(report["substitute_kernels"], products)
-            self.assertNotIn("stand-in", report["kernels"])
+            self.assertNotIn("emulation", report["kernels"])
             self.assertEqual(report["loss"], losses)
             self.assertTrue(any(told in note for note in report["device_notes"]), report["device_notes"])
             for note in report["device_notes"]:
@@ -158,7 +158,7 @@ class Runs(CudaCase):
 
     def test_a_step_that_cannot_be_recorded(self):
         options = ["run", self.mlp(), "--loss=mse", "--device=cuda", "--steps=4", "--report=r.json"]
-        result = self.run_ok(*options, env={**STAND_IN, "ISTHMUS_STAND_IN_FAULTS": "end-recording"})
+        result = self.run_ok(*options, env={**EMULATION, "ISTHMUS_EMULATION_FAULTS": "end-recording"})
         self.assertEqual(result.err.count("steps are run kernel by kernel, because recording one failed"), 1)
         self.assertEqual(len(set(json.loads(self.read("r.json"))["loss"])), 1)
 
@@ -170,7 +170,7 @@ class Runs(CudaCase):
 
     def test_tf32_is_another_target(self):
         self.on_cuda("opt", self.chain(), "--loss=mean", "--policy=memory", "--precision=tf32", "-o", "out.isth")
-        self.assertIn(b"cuda stand-in tf32", self.read("out.isth"))
+        self.assertIn(b"cuda emulation tf32", self.read("out.isth"))
 
 
 if __name__ == "__main__":

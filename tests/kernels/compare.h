@@ -1,4 +1,4 @@
-// Our GPU kernels, compiled for the CPU, as loops or with their threads played, beside the plain
+// Our GPU kernels, compiled for the CPU, as loops or with their threads emulated, beside the plain
 // ones, which say what is right.
 #pragma once
 
@@ -78,22 +78,22 @@ inline std::unique_ptr<Example> inType(const std::string &text, DType t) {
   return e;
 }
 
-// Where threads are played: those of a block, and blocks, in another order.
+// Where threads are emulated: those of a block, and blocks, in another order.
 class ThreadsInOrder {
 public:
   explicit ThreadsInOrder([[maybe_unused]] uint64_t order) {
-#ifdef ISTHMUS_PLAYED_THREADS
-    cuda::playInOrder(order);
+#ifdef ISTHMUS_EMULATED_THREADS
+    cuda::emulateInOrder(order);
 #endif
   }
   ThreadsInOrder(const ThreadsInOrder &) = delete;
   ~ThreadsInOrder() {
-#ifdef ISTHMUS_PLAYED_THREADS
-    cuda::playInOrder(0);
+#ifdef ISTHMUS_EMULATED_THREADS
+    cuda::emulateInOrder(0);
 #endif
   }
 };
-#ifdef ISTHMUS_PLAYED_THREADS
+#ifdef ISTHMUS_EMULATED_THREADS
 constexpr uint64_t kOrders = 3; // as they come, backwards, and at random
 #else
 constexpr uint64_t kOrders = 1;
@@ -103,7 +103,7 @@ constexpr uint64_t kOrders = 1;
 inline void expectNoOrder(const OpCall &call, llvm::ArrayRef<Tensor> operands,
                           llvm::ArrayRef<Tensor> want, const KernelTable &table) {
   for (uint64_t order = 1; order < kOrders; ++order) {
-    ThreadsInOrder played(order);
+    ThreadsInOrder emulated(order);
     auto got = llvm::cantFail(interpretCall(table, call, operands, kOptions));
     for (size_t r = 0; r < want.size(); ++r)
       EXPECT_TRUE(sameBits(got[r], want[r]))
@@ -149,7 +149,7 @@ inline void expectSameInPlace(const OpCall &call, llvm::ArrayRef<Tensor> operand
     }
     in[place.operand] = out[place.result];
     Tensor workspace = Tensor::make(Type(DType::U8, {kernel->workspaceBytes()}), [](char *) {});
-    ThreadsInOrder played(kOrders - 1);
+    ThreadsInOrder emulated(kOrders - 1);
     kernel->run({in, out, const_cast<char *>(workspace.data), &kOptions.random});
     for (size_t r = 0; r < want.size(); ++r)
       EXPECT_TRUE(sameBits(results[r], want[r]))

@@ -157,7 +157,7 @@ TEST_F(Folders, HoldLibrariesThatAreRefused) {
   make("/b");
   const std::string a = root_.string() + "/a", b = root_.string() + "/b", name = "libm-copy.so";
   std::ofstream(a + "/" + name) << "no library";
-  fs::copy_file("tests/kernels/libplayed_library.so", b + "/" + name);
+  fs::copy_file("tests/kernels/libempty_library.so", b + "/" + name);
   int asked = 0;
   auto accept = [&](void *) { return std::string(++asked > 1 ? "" : "is too old"); };
   FoundLibrary none = findLibrary(name, a, {a, b}, accept);
@@ -180,9 +180,9 @@ TEST_F(Folders, HoldWhatLibrariesAskFor) {
 }
 
 // Kernels that say what they are asked.
-class Played : public PreparedKernel {
+class CountedKernel : public PreparedKernel {
 public:
-  Played(const Queue &queue, int64_t bytes, bool runs, int *times)
+  CountedKernel(const Queue &queue, int64_t bytes, bool runs, int *times)
       : queue_(queue), bytes_(bytes), runs_(runs), times_(times) {}
   int64_t workspaceBytes() const override { return bytes_; }
   void run(const KernelArgs &) override {
@@ -205,7 +205,7 @@ struct CandidatesOf {
 
   explicit CandidatesOf(size_t most) : times(most) {}
   void add(const char *library, int64_t bytes, bool runs) {
-    kernels.push_back(std::make_unique<Played>(queue, bytes, runs, &times[kernels.size()]));
+    kernels.push_back(std::make_unique<CountedKernel>(queue, bytes, runs, &times[kernels.size()]));
     kernels.back()->library = library;
   }
 };

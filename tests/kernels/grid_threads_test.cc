@@ -1,4 +1,4 @@
-// The threads that stand in for a GPU's: that they wait for each other, in every order, and that
+// The emulated threads of a GPU: that they wait for each other, in every order, and that
 // what depends on the order or waits for ever is found.
 
 #include "kernels/cuda/grid.h"
@@ -10,8 +10,8 @@ namespace {
 
 class InEveryOrder : public ::testing::TestWithParam<int> {
 protected:
-  void SetUp() override { playInOrder(uint64_t(GetParam())); }
-  void TearDown() override { playInOrder(0); }
+  void SetUp() override { emulateInOrder(uint64_t(GetParam())); }
+  void TearDown() override { emulateInOrder(0); }
 };
 INSTANTIATE_TEST_SUITE_P(Orders, InEveryOrder, ::testing::Range(0, 6));
 
@@ -76,13 +76,13 @@ TEST_P(InEveryOrder, LocalsAreKept) {
 // A lane that reads what another writes, without a wait between the two.
 TEST(Threads, ARaceShowsInSomeOrder) {
   auto run = [](uint64_t order) {
-    playInOrder(order);
+    emulateInOrder(order);
     std::vector<int> of(256, 0), got(256, 0);
     forEachTeam({}, 1, 1024, [&](int64_t, const Team &) {
       of[lane()] = 1;
       got[lane()] = of[(lane() + 1) % 256];
     });
-    playInOrder(0);
+    emulateInOrder(0);
     return got;
   };
   EXPECT_NE(run(0), run(1));

@@ -16,7 +16,7 @@ FOLDER = "kernels/cuda/kernels"  # tests run in the root of the runfiles
 MOST_LANES = 256  # kMaxLanes of kernels/cuda/threads.h: threads of a block
 REGISTERS = 65536  # of a multiprocessor
 SHARED = 48 << 10  # bytes that a block may have without asking
-# Families some of whose kernels spill a register or a few: stand-ins for a library's, elimination, and kernels that wait for
+# Families some of whose kernels spill a register or a few: those in the place of a library's, elimination, and kernels that wait for
 # scattered memory.
 MAY_SPILL = {"conv", "indexing", "linalg", "loss"}
 

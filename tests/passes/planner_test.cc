@@ -419,25 +419,25 @@ TEST(Planner, RecomputesNothingWithinTheBaseline) {
   EXPECT_EQ(r.planned.recomputed, 0u);
 }
 
-// Where every arena is larger than its peak, plans are tightened, and packed several times.
-TEST(Planner, PacksWithinAShareOfTheEffort) {
+// Where every arena is larger than its peak, plans are tightened, and placed several times.
+TEST(Planner, PlacesWithinAShareOfTheEffort) {
   Rng rng(10);
   int tightened = 0;
   for (int i = 0; i < 300; ++i) {
     Problem p = randomProblem(rng, 40);
     SearchOptions o = options(evaluate(p, sourceOrder(p)).peakBytes * 8 / 10);
     double spent = 0;
-    int packed = 0;
+    int placed = 0;
     o.arenaOf = [&](const Schedule &, const Evaluation &judged, const PlacingLimits &limits) {
       spent += limits.effort;
-      ++packed;
+      ++placed;
       return judged.peakBytes + judged.peakBytes / 20;
     };
     PlanResult r = planWithin(p, o);
     if (r.smallestBytes > 0)
       continue; // the smallest budget was looked for
     EXPECT_LE(spent, 0.5 * o.effort) << "problem " << i;
-    tightened += packed > 1;
+    tightened += placed > 1;
   }
   EXPECT_GT(tightened, 5);
 }

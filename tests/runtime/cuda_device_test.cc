@@ -1,5 +1,5 @@
 // The CUDA device as a program sees it: how its library is found and refused; and, with the
-// stand-in that plays a GPU on the CPU, what becomes of faults. What it has in common with other
+// emulation of a GPU on the CPU, what becomes of faults. What it has in common with other
 // devices is tested with them (device_contract_test.cc).
 
 #include "runtime/cuda_device.h"
@@ -19,10 +19,10 @@ namespace {
 void useLibrary(const std::string &name) {
   setenv("ISTHMUS_CUDA_LIBRARY", name.c_str(), 1); // tests run in the root of the runfiles
 }
-constexpr const char *kStandIn = "kernels/cuda/libisthmus_cuda_stand_in.so";
+constexpr const char *kEmulation = "kernels/cuda/libisthmus_cuda_emulation.so";
 
-std::unique_ptr<Device> standIn() {
-  useLibrary(kStandIn);
+std::unique_ptr<Device> emulation() {
+  useLibrary(kEmulation);
   return llvm::cantFail(makeCudaDevice({}));
 }
 
@@ -41,8 +41,8 @@ TEST(CudaLibrary, SaysWhyItCannotBeUsed) {
   expectPart(whyNot("tests/runtime/no_library.txt"), "cannot be loaded");
   expectPart(whyNot("tests/runtime/libno_symbol.so"), "has no isthmus_cuda_interface");
   expectPart(whyNot("tests/runtime/libother_version.so"), "is of interface version 1000000");
-  expectPart(whyNot(kStandIn, 2), "there is no GPU 2: 2 found");
-  EXPECT_EQ(whyNot(kStandIn, 1), "");
+  expectPart(whyNot(kEmulation, 2), "there is no GPU 2: 2 found");
+  EXPECT_EQ(whyNot(kEmulation, 1), "");
 }
 
 constexpr const char *kGraph = R"(isthmus 1
@@ -76,11 +76,13 @@ struct Running {
   }
 };
 
-// What the stand-in is told to get wrong, while this is there.
+// What the emulation is told to get wrong, while this is there.
 class Faults {
 public:
-  explicit Faults(const std::string &names) { setenv("ISTHMUS_STAND_IN_FAULTS", names.c_str(), 1); }
-  ~Faults() { unsetenv("ISTHMUS_STAND_IN_FAULTS"); }
+  explicit Faults(const std::string &names) {
+    setenv("ISTHMUS_EMULATION_FAULTS", names.c_str(), 1);
+  }
+  ~Faults() { unsetenv("ISTHMUS_EMULATION_FAULTS"); }
 };
 
 std::vector<Tensor> onCpu(const char *graph, uint64_t seed) {
@@ -99,7 +101,7 @@ void expectSame(llvm::ArrayRef<Tensor> got, llvm::ArrayRef<Tensor> want) {
 TEST(CudaDevice, RunsStepsThatCannotBeRecorded) {
   for (const char *fault : {"start-recording", "end-recording", "replay"}) {
     SCOPED_TRACE(fault);
-    auto device = standIn();
+    auto device = emulation();
     Running running(*device);
     Faults faults(fault);
     for (uint64_t seed : {1, 2, 3, 4})
@@ -114,7 +116,7 @@ TEST(CudaDevice, RunsStepsThatCannotBeRecorded) {
 // A kernel that was prepared and never launched, such as one of a run that had no memory, is no
 // reason not to record the steps of others.
 TEST(CudaDevice, RecordsBesideKernelsThatNeverRan) {
-  auto device = standIn();
+  auto device = emulation();
   auto g = llvm::cantFail(parseGraph(R"(isthmus 1
 graph @g {
   input %x : f32[7]
@@ -148,8 +150,8 @@ TEST(CudaDevice, FallsBackFromLibrariesThatFail) {
     std::vector<std::string> notes;
   };
   const Case cases[] = {
-      {"", "stand-in", {}},
-      {"first-product", "stand-in", {"so its next choice runs"}},
+      {"", "emulation", {}},
+      {"first-product", "emulation", {"so its next choice runs"}},
       {"first-product second-product",
        "cuda",
        {"so its next choice runs", "so our own kernel, which is slow, runs"}},
@@ -158,7 +160,7 @@ TEST(CudaDevice, FallsBackFromLibrariesThatFail) {
   for (const Case &c : cases) {
     SCOPED_TRACE(c.faults);
     Faults faults(c.faults);
-    auto device = standIn();
+    auto device = emulation();
     Running running(*device, kProduct);
     for (uint64_t seed : {1, 2, 3})
       expectSame(running.step(seed), onCpu(kProduct, seed));
@@ -186,16 +188,17 @@ TEST(CudaDevice, NamesTheStepOfAFault) {
     EXPECT_TRUE(bool(e));
     return llvm::toString(std::move(e));
   };
-  auto device = standIn();
+  auto device = emulation();
   std::string later = faultOf(*device);
-  expectPart(later, "cuda:0: step 2: waiting for the step: the stand-in was told to fail a kernel");
+  expectPart(later,
+             "cuda:0: step 2: waiting for the step: the emulation was told to fail a kernel");
   expectPart(later, "ISTHMUS_CUDA_SYNC=1");
   setenv("ISTHMUS_CUDA_SYNC", "1", 1);
-  device = standIn();
+  device = emulation();
   std::string atOnce = faultOf(*device);
   unsetenv("ISTHMUS_CUDA_SYNC");
   expectPart(atOnce, "test:5:");
-  expectPart(atOnce, "step 2: running a kernel: the stand-in was told to fail a kernel");
+  expectPart(atOnce, "step 2: running a kernel: the emulation was told to fail a kernel");
   EXPECT_EQ(atOnce.find("ISTHMUS_CUDA_SYNC"), std::string::npos);
 }
 

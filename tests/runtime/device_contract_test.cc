@@ -1,5 +1,5 @@
 // What runtime/device.h promises, of every device: the CPU, the one that only counts, the CUDA
-// device over the stand-in that plays a GPU; and over a GPU, in a program of its own. What only one
+// device over the emulation of a GPU; and over a GPU, in a program of its own. What only one
 // device has is tested beside it (cuda_device_test.cc).
 
 #include "ir/text/parser.h"
@@ -35,7 +35,7 @@ const std::vector<Maker> kComputing = {
 #else
     {"cpu",
      []() -> llvm::Expected<std::unique_ptr<Device>> { return makeCpuDevice(cpuKernels(), {2}); }},
-    {"cuda_stand_in", [] { return cudaOf("kernels/cuda/libisthmus_cuda_stand_in.so"); }},
+    {"cuda_emulation", [] { return cudaOf("kernels/cuda/libisthmus_cuda_emulation.so"); }},
 #endif
 };
 

@@ -1,4 +1,4 @@
-"""The report of a GPU, on the library that plays one: steps, failures that stop no others, limits of time."""
+"""The report of a GPU, on the library that emulates one: steps, failures that stop no others, limits of time."""
 
 import os
 import subprocess
@@ -11,7 +11,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import command  # noqa: E402
 
 REPORT = os.path.abspath("tests/bench/step_time/gpu_report")  # tests run in the root of the runfiles
-LIBRARY = os.path.abspath("kernels/cuda/libisthmus_cuda_stand_in.so")
+LIBRARY = os.path.abspath("kernels/cuda/libisthmus_cuda_emulation.so")
 
 
 class Report(unittest.TestCase):
@@ -45,9 +45,9 @@ class Report(unittest.TestCase):
         self.assertEqual(out.strip(), text.strip())
         for step in "devices", "families", "libraries", "recording", "rates":
             self.assertRegex(text, rf"(?m)^{step}: passed, \d+ s$")
-        self.assertIn("cuda stand-in, 2.0 GiB of 2.0 GiB free", text)
+        self.assertIn("cuda emulation, 2.0 GiB of 2.0 GiB free", text)
         self.assertRegex(text, r"(?m)^kernels +\d+ passed, 0 failed")
-        self.assertRegex(text, r'(?m)^product, bf16: \{"cuda":\d+,"stand-in":2\}, [0-9.]+ ms$')
+        self.assertRegex(text, r'(?m)^product, bf16: \{"cuda":\d+,"emulation":2\}, [0-9.]+ ms$')
         self.assertRegex(text, r"(?m)^matmul 128 in bf16 +[0-9.]+ ms")
         with tarfile.open(f"{self.dir}/out/results.tar.gz") as results:
             self.assertIn("results/families.txt", results.getnames())
@@ -60,7 +60,7 @@ class Report(unittest.TestCase):
         self.assertRegex(text, r"(?m)^libraries: passed")
 
     def test_a_library_that_does_not_run_is_a_failure(self):
-        faults = "export ISTHMUS_STAND_IN_FAULTS='first-product second-product'"
+        faults = "export ISTHMUS_EMULATION_FAULTS='first-product second-product'"
         code, out, text = self.report("libraries", program=self.program(faults))
         self.assertEqual(code, 1, out)
         self.assertIn("a library refused or failed it", text)

@@ -1,2 +1,2 @@
 // A library that has nothing but itself, for a test that looks for one.
-extern "C" int played() { return 1; }
+extern "C" int empty() { return 1; }

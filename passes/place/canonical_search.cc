@@ -1,17 +1,17 @@
-// Packing by searching through orders from the bottom up.
+// Offset assignment by searching through orders from the bottom up.
 //
-// Any placement can be pressed down until each block lies on the floor or on another one, so it is
-// enough to place blocks in the order of their offsets, each as low as those below it allow. Depth
-// first, the block that takes most bytes and steps before others that may lie equally low; the
+// Any placement can be pressed down until each buffer lies on the floor or on another one, so it is
+// enough to place buffers in the order of their offsets, each as low as those below it allow. Depth
+// first, the buffer that takes most bytes and steps before others that may lie equally low; the
 // search turns back where a step cannot hold any more what is still to come, and what shares no
-// step any more is searched apart. Blocks of steps where that happened come earlier next time.
+// step any more is searched apart. Buffers of steps where that happened come earlier next time.
 //
 // After Moffitt 2023, "MiniMalloc: a lightweight memory allocator for hardware-accelerated machine
 // learning". The test of a step is that of one machine with release dates (Carlier 1982); weights
 // of failures are those of Boussemart et al. 2004, "Boosting systematic search by weighting
 // constraints".
 
-#include "passes/place/pack_search.h"
+#include "passes/place/offset_search.h"
 #include "llvm/ADT/STLExtras.h"
 
 #include <cmath>
@@ -19,18 +19,19 @@
 namespace isthmus {
 namespace {
 
-constexpr size_t kMostBlocks = 4000; // memory is quadratic in them
-constexpr double kWorkPerDive = 2;   // times their square
+constexpr size_t kMostBuffers = 4000; // memory is quadratic in them
+constexpr double kWorkPerDive = 2;    // times their square
 constexpr int64_t kFirstFailures = 64;
 constexpr double kFailureWeight = 0.1;
 constexpr double kNoise = 0.6;
 
 class Canonical {
 public:
-  Canonical(Packing &p, int64_t leastBytes) : p_(p), offsets_(p.blocks.size(), kUnplaced) {
-    const size_t n = p.blocks.size();
+  Canonical(OffsetAssignment &p, int64_t leastBytes)
+      : p_(p), offsets_(p.buffers.size(), kUnplaced) {
+    const size_t n = p.buffers.size();
     for (uint32_t i = 0; i < n; ++i)
-      if (p.blocks[i].bytes >= leastBytes)
+      if (p.buffers[i].bytes >= leastBytes)
         all_.push_back(i);
     findCliques();
     findKinds();
@@ -71,17 +72,17 @@ public:
   const std::vector<int64_t> &offsets() const { return offsets_; } // of those searched
 
 private:
-  // Sets of blocks that are live together, of which none contains another, by time; a block's life
-  // becomes a range of these. Sorts all blocks by it.
+  // Sets of buffers that are live together, of which none contains another, by time; a buffer's
+  // life becomes a range of these. Sorts all buffers by it.
   void findCliques() {
-    const size_t n = p_.blocks.size();
+    const size_t n = p_.buffers.size();
     from_.resize(n);
     to_.resize(n);
     llvm::stable_sort(
-        all_, [&](uint32_t a, uint32_t b) { return p_.blocks[a].first < p_.blocks[b].first; });
+        all_, [&](uint32_t a, uint32_t b) { return p_.buffers[a].first < p_.buffers[b].first; });
     std::vector<uint32_t> live;
     for (uint32_t i : all_) {
-      auto isDead = [&](uint32_t j) { return p_.blocks[j].last < p_.blocks[i].first; };
+      auto isDead = [&](uint32_t j) { return p_.buffers[j].last < p_.buffers[i].first; };
       if (llvm::any_of(live, isDead)) {
         cliques_.push_back(live);
         llvm::erase_if(live, isDead);
@@ -99,12 +100,12 @@ private:
     }
   }
 
-  // Blocks of one size and life are of one kind: which of them lies lowest does not matter.
+  // Buffers of one size and life are of one kind: which of them lies lowest does not matter.
   void findKinds() {
     auto key = [&](uint32_t i) { return std::tuple(from_[i], to_[i], bytes(i)); };
     std::vector<uint32_t> order = all_;
     llvm::stable_sort(order, [&](uint32_t a, uint32_t b) { return key(a) < key(b); });
-    kind_.resize(p_.blocks.size());
+    kind_.resize(p_.buffers.size());
     for (size_t k = 0; k < order.size(); ++k)
       kind_[order[k]] =
           k > 0 && key(order[k]) == key(order[k - 1]) ? kind_[order[k - 1]] : order[k];
@@ -120,18 +121,18 @@ private:
       rank_[i] = rank_[kind_[i]];
   }
 
-  int64_t bytes(uint32_t i) const { return p_.blocks[i].bytes; }
+  int64_t bytes(uint32_t i) const { return p_.buffers[i].bytes; }
   int64_t lowest(uint32_t i, int64_t floor) const { return std::max(lowest_[i], floor); }
 
-  // Which block of a part, whose steps no other part shares, lies lowest. Once one is chosen, parts
-  // of the rest are placed one by one, each by a choice of its own. (On a stack of our own: there
-  // may be as many choices as blocks, and a host's thread may have a small one.)
+  // Which buffer of a part, whose steps no other part shares, lies lowest. Once one is chosen,
+  // parts of the rest are placed one by one, each by a choice of its own. (On a stack of our own:
+  // there may be as many choices as buffers, and a host's thread may have a small one.)
   struct Choice {
     std::vector<uint32_t> part, candidates;
-    int64_t floor = 0;          // no block of the part lies below it
+    int64_t floor = 0;          // no buffer of the part lies below it
     size_t next = 0;            // of the candidates
     size_t begun = 0;           // the trail's length before the part,
-    size_t chosen = 0;          // and before the block that is chosen now
+    size_t chosen = 0;          // and before the buffer that is chosen now
     std::vector<uint32_t> rest; // of the part; sorted by life, without parts that are placed
     int64_t restFloor = 0;
   };
@@ -298,7 +299,7 @@ private:
       coming_[s] += bytes;
   }
 
-  // Steps where a block to come cannot lie below `lowest` any more.
+  // Steps where a buffer to come cannot lie below `lowest` any more.
   void suspect(uint32_t from, uint32_t to, int64_t lowest) {
     for (uint32_t s = from; s < to; ++s)
       if (coming_[s] > height_ - lowest && !isSuspect_[s]) {
@@ -310,7 +311,7 @@ private:
 
   enum What : uint8_t { kLowest, kPlaced, kSuspect };
   struct Change {
-    uint32_t which; // block or clique
+    uint32_t which; // buffer or clique
     What what;
     int64_t before;
   };
@@ -329,31 +330,31 @@ private:
     }
   }
 
-  Packing &p_;
+  OffsetAssignment &p_;
   int64_t height_ = 0;
   Limits limits_{};
   bool isStopped_ = false;
 
   std::vector<uint32_t> all_;
   std::vector<std::vector<uint32_t>> cliques_;
-  std::vector<uint32_t> from_, to_, kind_; // by block
-  std::vector<double> rank_, failures_;    // by block
+  std::vector<uint32_t> from_, to_, kind_; // by buffer
+  std::vector<double> rank_, failures_;    // by buffer
   std::vector<uint8_t> isPlaced_;
-  std::vector<int64_t> lowest_; // by block: where those placed that it meets end
+  std::vector<int64_t> lowest_; // by buffer: where those placed that it meets end
   std::vector<int64_t> offsets_;
   std::vector<int64_t> coming_;    // by clique: bytes to come
   std::vector<uint8_t> isSuspect_; // by clique: these may not fit
   std::vector<Change> trail_;
 };
 
-// Blocks below it are not searched for, where there are too many.
-int64_t leastBytes(const Packing &p, int64_t work) {
+// Buffers below it are not searched for, where there are too many.
+int64_t leastBytes(const OffsetAssignment &p, int64_t work) {
   auto most = static_cast<size_t>(std::sqrt(double(std::max<int64_t>(work, 1)) / kWorkPerDive));
-  most = std::min(std::max<size_t>(most, 1), kMostBlocks);
-  if (p.blocks.size() <= most)
+  most = std::min(std::max<size_t>(most, 1), kMostBuffers);
+  if (p.buffers.size() <= most)
     return 0;
   std::vector<int64_t> sizes;
-  for (const Block &b : p.blocks)
+  for (const Buffer &b : p.buffers)
     sizes.push_back(b.bytes);
   std::nth_element(sizes.begin(), sizes.begin() + most, sizes.end(), std::greater<>());
   return sizes[most] + 1;
@@ -363,7 +364,7 @@ int64_t leastBytes(const Packing &p, int64_t work) {
 // all again, for longer.
 class Heights {
 public:
-  Heights(Packing &p, int64_t untilWork)
+  Heights(OffsetAssignment &p, int64_t untilWork)
       : p_(p), search_(p, leastBytes(p, untilWork - p.work)), limits_{kFirstFailures, untilWork},
         impossible_(p.peak - 1), close_(p.peak / 200) {}
 
@@ -414,7 +415,7 @@ private:
     return false;
   }
 
-  Packing &p_;
+  OffsetAssignment &p_;
   Canonical search_;
   Canonical::Limits limits_;
   int64_t impossible_; // the largest such height
@@ -423,7 +424,7 @@ private:
 
 } // namespace
 
-void packCanonical(Packing &p, int64_t enough, int64_t untilWork) {
+void searchCanonical(OffsetAssignment &p, int64_t enough, int64_t untilWork) {
   Heights(p, untilWork).run(enough);
 }
 

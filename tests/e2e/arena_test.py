@@ -7,7 +7,7 @@ import unittest
 import command
 from cli_cases import Case
 
-# Nets and sizes where packing has been hard.
+# Nets and sizes where offset assignment has been hard.
 NETS = {
     "unet": ["--batch=2", "--shape=1x256x256"],
     "unet4": ["--batch=4", "--shape=3x128x128"],
@@ -17,7 +17,7 @@ NETS = {
 }
 
 
-class Pack(Case):
+class Arena(Case):
     def net(self, name):
         file = f"{name}.isth"
         self.run_ok("zoo", name.rstrip("4"), *NETS[name], "-o", file)

@@ -1,9 +1,9 @@
-// Packing: the searches in turn, until one reaches the peak.
+// Offset assignment: the searches in turn, until one reaches the peak.
 //
 // Offline dynamic storage allocation is NP-complete (Garey and Johnson 1979, SR2), and in some
 // instances no placement reaches the peak; then the searches spend all their work.
 
-#include "passes/place/pack_search.h"
+#include "passes/place/offset_search.h"
 
 namespace isthmus {
 namespace {
@@ -11,35 +11,35 @@ namespace {
 constexpr double kWorkPerEffort = 1e8; // measured: about a second
 constexpr int64_t kLastEffort = 4;     // times the first
 
-// Small arenas matter less. Of very many blocks one filling takes most of this, and a few are
+// Small arenas matter less. Of very many buffers one filling takes most of this, and a few are
 // enough.
-double defaultEffort(double blocks, int64_t peak) {
-  double effort = std::min({2e-3 * blocks, 0.3 + 2e-4 * blocks, 0.9 + 1e-5 * blocks});
+double defaultEffort(double buffers, int64_t peak) {
+  double effort = std::min({2e-3 * buffers, 0.3 + 2e-4 * buffers, 0.9 + 1e-5 * buffers});
   return peak <= 1 << 20 ? std::max(0.01, effort / 10) : effort;
 }
 
-// Of more blocks than these an arena that is this little above the peak will do, where none is
+// Of more buffers than these an arena that is this little above the peak will do, where none is
 // asked for.
 constexpr size_t kMany = 10'000;
 constexpr int64_t kCloseShare = 1000;
 
 } // namespace
 
-int64_t pack(std::vector<Block> &blocks, int64_t peak, const PackOptions &o) {
-  if (blocks.empty())
+int64_t assignOffsets(std::vector<Buffer> &buffers, int64_t peak, const OffsetOptions &o) {
+  if (buffers.empty())
     return 0;
-  Packing p(blocks, peak);
-  const double effort = o.effort > 0 ? o.effort : defaultEffort(double(blocks.size()), peak);
+  OffsetAssignment p(buffers, peak);
+  const double effort = o.effort > 0 ? o.effort : defaultEffort(double(buffers.size()), peak);
   const int64_t most = static_cast<int64_t>(effort * kWorkPerEffort);
-  const bool isLarge = blocks.size() > kMany;
+  const bool isLarge = buffers.size() > kMany;
   const int64_t close = isLarge && o.enough == 0 ? peak / kCloseShare : 0;
   const int64_t enough = std::max(peak + close, o.enough);
   auto search = [&](int64_t work) {
-    packSkyline(p, peak, p.work + work / 8); // what is enough need not be taken
+    searchSkyline(p, peak, p.work + work / 8); // what is enough need not be taken
     if (p.least > enough)
-      packSkyline(p, enough, p.work + work / 2);
+      searchSkyline(p, enough, p.work + work / 2);
     if (p.least > enough && p.least < INT64_MAX)
-      packCanonical(p, enough, p.work + work / 2);
+      searchCanonical(p, enough, p.work + work / 2);
   };
   search(most);
   if (p.least == INT64_MAX)
@@ -47,8 +47,8 @@ int64_t pack(std::vector<Block> &blocks, int64_t peak, const PackOptions &o) {
   // A last effort where half a percent is at stake.
   if (o.effort == 0 && peak > 1 << 20 && double(p.least) > 1.005 * double(enough))
     search(isLarge ? most : kLastEffort * most);
-  for (size_t i = 0; i < blocks.size(); ++i)
-    blocks[i].offset = p.best[i];
+  for (size_t i = 0; i < buffers.size(); ++i)
+    buffers[i].offset = p.best[i];
   return p.least;
 }
 

@@ -1,14 +1,14 @@
-// Packing from the floor up: the lowest valley of the skyline is filled first.
+// Offset assignment from the floor up: the lowest valley of the skyline is filled first.
 //
 // The skyline is the height to which each step is taken. In its lowest valley, a stretch of steps
-// of one height, goes the block of highest rank whose life lies within; where there is none, the
+// of one height, goes the buffer of highest rank whose life lies within; where there is none, the
 // valley is raised to the lower of its neighbours (Burke, Kendall and Whitwell 2004, "A new
 // placement heuristic for the orthogonal stock-cutting problem", with time for the sheet's width).
 // First the rank is bytes times steps. Then what came to lie above the height that is wanted
 // ranks higher next time, again and again, with a little noise (Joslin and Clements 1999, "Squeaky
 // wheel optimization"). One filling takes some n log n, so there can be many.
 
-#include "passes/place/pack_search.h"
+#include "passes/place/offset_search.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -18,39 +18,39 @@
 namespace isthmus {
 namespace {
 
-// What a block above the height gains, as a share of its area: much in the first fillings, since of
-// many blocks there are few fillings, and less and less in later ones.
+// What a buffer above the height gains, as a share of its area: much in the first fillings, since
+// of many buffers there are few fillings, and less and less in later ones.
 constexpr float kFirstComplaint = 3, kLeastComplaint = 0.3f;
 constexpr float kFewFillings = 32;
 constexpr float kNoise = 0.15f;
 
-// Blocks by their first step; of those in a range that end before some step, the one of highest
+// Buffers by their first step; of those in a range that end before some step, the one of highest
 // rank: a tree of maxima that is searched by branch and bound.
 class Waiting {
 public:
-  explicit Waiting(const std::vector<Block> &blocks) {
-    for (uint32_t i = 0; i < blocks.size(); ++i)
+  explicit Waiting(const std::vector<Buffer> &buffers) {
+    for (uint32_t i = 0; i < buffers.size(); ++i)
       order_.push_back(i);
     llvm::stable_sort(order_,
-                      [&](uint32_t a, uint32_t b) { return blocks[a].first < blocks[b].first; });
+                      [&](uint32_t a, uint32_t b) { return buffers[a].first < buffers[b].first; });
     for (uint32_t i : order_)
-      numSteps_ = std::max(numSteps_, blocks[i].last + 1);
+      numSteps_ = std::max(numSteps_, buffers[i].last + 1);
     begins_.assign(numSteps_ + 1, 0);
-    for (const Block &b : blocks)
+    for (const Buffer &b : buffers)
       ++begins_[b.first + 1];
     for (uint32_t s = 0; s < numSteps_; ++s)
       begins_[s + 1] += begins_[s];
-    leaves_ = static_cast<uint32_t>(llvm::PowerOf2Ceil(std::max<size_t>(1, blocks.size())));
+    leaves_ = static_cast<uint32_t>(llvm::PowerOf2Ceil(std::max<size_t>(1, buffers.size())));
     nodes_.resize(2 * leaves_);
   }
 
   uint32_t numSteps() const { return numSteps_; }
 
   // All wait again.
-  template <typename Rank> void fill(const std::vector<Block> &blocks, Rank rank) {
+  template <typename Rank> void fill(const std::vector<Buffer> &buffers, Rank rank) {
     std::fill(nodes_.begin() + leaves_, nodes_.end(), Node());
     for (uint32_t k = 0; k < order_.size(); ++k)
-      nodes_[leaves_ + k] = {rank(order_[k]), blocks[order_[k]].last};
+      nodes_[leaves_ + k] = {rank(order_[k]), buffers[order_[k]].last};
     for (uint32_t n = leaves_; n-- > 1;)
       nodes_[n] = both(nodes_[2 * n], nodes_[2 * n + 1]);
   }
@@ -99,7 +99,7 @@ private:
     }
   }
 
-  std::vector<uint32_t> order_;  // blocks by first step
+  std::vector<uint32_t> order_;  // buffers by first step
   std::vector<uint32_t> begins_; // by step, into `order_`
   std::vector<Node> nodes_;      // of the tree; the root is 1
   uint32_t numSteps_ = 0, leaves_ = 1;
@@ -133,7 +133,7 @@ public:
   // To the lower of the heights beside it.
   void level(Index i) { raise(i, std::min(heightOf(all_[i].before), heightOf(all_[i].after))); }
 
-  // A block on a part of it; the rest stays on either side.
+  // A buffer on a part of it; the rest stays on either side.
   void put(Index i, uint32_t begin, uint32_t end, int64_t bytes) {
     const Stretch was = all_[i];
     if (was.begin < begin) {
@@ -148,7 +148,7 @@ public:
       join(i, right);
       all_[i].end = end;
     }
-    raise(i, was.height + std::min(bytes, Packing::kHighest - was.height));
+    raise(i, was.height + std::min(bytes, OffsetAssignment::kHighest - was.height));
   }
 
 private:
@@ -194,17 +194,17 @@ private:
 
 class Filling {
 public:
-  explicit Filling(Packing &p)
-      : p_(p), waiting_(p.blocks), complaints_(p.blocks.size(), 0), offsets_(p.blocks.size()) {}
+  explicit Filling(OffsetAssignment &p)
+      : p_(p), waiting_(p.buffers), complaints_(p.buffers.size(), 0), offsets_(p.buffers.size()) {}
 
-  // Blocks above the height complain.
+  // Buffers above the height complain.
   void fill(int64_t height, float noise) {
-    waiting_.fill(p_.blocks, [&](uint32_t i) { return rank(i, noise); });
+    waiting_.fill(p_.buffers, [&](uint32_t i) { return rank(i, noise); });
     const float complaint =
         std::max(kLeastComplaint, kFirstComplaint / (1 + float(++numFillings_) / kFewFillings));
     Skyline sky(waiting_.numSteps());
-    p_.work += 60 * int64_t(p_.blocks.size());
-    for (size_t left = p_.blocks.size(); left > 0;) {
+    p_.work += 60 * int64_t(p_.buffers.size());
+    for (size_t left = p_.buffers.size(); left > 0;) {
       Skyline::Index at = sky.lowest();
       const Skyline::Stretch valley = sky[at];
       uint32_t i = waiting_.take(valley.begin, valley.end, p_.work);
@@ -212,7 +212,7 @@ public:
         sky.level(at);
         continue;
       }
-      const Block &b = p_.blocks[i];
+      const Buffer &b = p_.buffers[i];
       offsets_[i] = valley.height;
       sky.put(at, b.first, b.last + 1, b.bytes);
       if (b.bytes > height - valley.height)
@@ -224,13 +224,13 @@ public:
 
 private:
   float rank(uint32_t i, float noise) {
-    const Block &b = p_.blocks[i];
+    const Buffer &b = p_.buffers[i];
     float area = float(b.bytes) * float(b.last - b.first + 1);
     float blur = noise > 0 ? noise * float(p_.below(1 << 20)) / float(1 << 20) : 0;
     return area * (1 + complaints_[i]) * (1 + blur);
   }
 
-  Packing &p_;
+  OffsetAssignment &p_;
   Waiting waiting_;
   uint32_t numFillings_ = 0;
   std::vector<float> complaints_;
@@ -239,7 +239,7 @@ private:
 
 } // namespace
 
-void packSkyline(Packing &p, int64_t enough, int64_t untilWork) {
+void searchSkyline(OffsetAssignment &p, int64_t enough, int64_t untilWork) {
   Filling f(p);
   for (float noise = 0; p.least > enough && (noise == 0 || p.work < untilWork); noise = kNoise)
     f.fill(enough, noise);

@@ -1,4 +1,5 @@
-// Packing: what it gives is legal, of few blocks the least, and of many the peak or nearly so.
+// Offset assignment: what it gives is legal, of few buffers the least, and of many the peak or
+// nearly so.
 
 #include "passes/place/place.h"
 
@@ -15,54 +16,54 @@ using Rng = std::mt19937_64;
 uint64_t below(Rng &r, uint64_t n) { return r() % n; }
 
 // Sizes are multiples of 64, as the CPU's target rounds them.
-std::vector<Block> randomBlocks(Rng &rng, size_t most, uint32_t steps) {
-  std::vector<Block> blocks;
+std::vector<Buffer> randomBlocks(Rng &rng, size_t most, uint32_t steps) {
+  std::vector<Buffer> buffers;
   for (size_t k = 0, n = 1 + below(rng, most); k < n; ++k) {
     uint32_t first = below(rng, steps), last = first + below(rng, steps - first);
-    blocks.push_back({int64_t(64 * (1 + below(rng, 30))), first, last});
+    buffers.push_back({int64_t(64 * (1 + below(rng, 30))), first, last});
   }
-  return blocks;
+  return buffers;
 }
 
-int64_t peakOf(const std::vector<Block> &blocks) {
+int64_t peakOf(const std::vector<Buffer> &buffers) {
   int64_t peak = 0;
-  for (const Block &at : blocks) { // it is reached where some block begins
+  for (const Buffer &at : buffers) { // it is reached where some buffer begins
     int64_t live = 0;
-    for (const Block &b : blocks)
+    for (const Buffer &b : buffers)
       live += b.first <= at.first && at.first <= b.last ? b.bytes : 0;
     peak = std::max(peak, live);
   }
   return peak;
 }
 
-bool conflict(const Block &a, const Block &b) { return a.first <= b.last && b.first <= a.last; }
+bool conflict(const Buffer &a, const Buffer &b) { return a.first <= b.last && b.first <= a.last; }
 
-// Offsets are in [0, top), and blocks alive together do not overlap.
-void expectLegal(const std::vector<Block> &blocks, int64_t top) {
-  for (const Block &a : blocks) {
+// Offsets are in [0, top), and buffers alive together do not overlap.
+void expectLegal(const std::vector<Buffer> &buffers, int64_t top) {
+  for (const Buffer &a : buffers) {
     ASSERT_GE(a.offset, 0);
     ASSERT_LE(a.offset + a.bytes, top);
-    for (const Block &b : blocks)
+    for (const Buffer &b : buffers)
       ASSERT_FALSE(&a != &b && conflict(a, b) && a.offset < b.offset + b.bytes &&
                    b.offset < a.offset + a.bytes);
   }
 }
 
-// First fit in every order: in that of an optimal placement's offsets no block ends higher than
+// First fit in every order: in that of an optimal placement's offsets no buffer ends higher than
 // there.
-int64_t leastArena(std::vector<Block> blocks) {
+int64_t leastArena(std::vector<Buffer> buffers) {
   int64_t least = INT64_MAX;
-  std::vector<size_t> order(blocks.size());
+  std::vector<size_t> order(buffers.size());
   std::iota(order.begin(), order.end(), 0);
   do {
     int64_t top = 0;
     for (size_t k = 0; k < order.size(); ++k) {
-      Block &b = blocks[order[k]];
+      Buffer &b = buffers[order[k]];
       b.offset = 0;
       for (bool moved = true; moved;) {
         moved = false;
         for (size_t m = 0; m < k; ++m) {
-          const Block &o = blocks[order[m]];
+          const Buffer &o = buffers[order[m]];
           if (conflict(o, b) && o.offset < b.offset + b.bytes && b.offset < o.offset + o.bytes) {
             b.offset = o.offset + o.bytes;
             moved = true;
@@ -76,35 +77,35 @@ int64_t leastArena(std::vector<Block> blocks) {
   return least;
 }
 
-TEST(Pack, BlocksAliveTogetherDoNotOverlap) {
+TEST(OffsetAssignment, BuffersAliveTogetherDoNotOverlap) {
   Rng rng(2);
   for (int i = 0; i < 300; ++i) {
-    std::vector<Block> blocks = randomBlocks(rng, 60, 5 + below(rng, 40));
-    int64_t peak = peakOf(blocks), top = pack(blocks, peak);
+    std::vector<Buffer> buffers = randomBlocks(rng, 60, 5 + below(rng, 40));
+    int64_t peak = peakOf(buffers), top = assignOffsets(buffers, peak);
     EXPECT_GE(top, peak);
-    expectLegal(blocks, top);
+    expectLegal(buffers, top);
   }
 }
 
-TEST(Pack, SmallInstancesAreOptimal) {
+TEST(OffsetAssignment, SmallInstancesAreOptimal) {
   Rng rng(3);
   for (int i = 0; i < 300; ++i) {
-    std::vector<Block> blocks = randomBlocks(rng, 7, 4 + below(rng, 6));
-    int64_t peak = peakOf(blocks), top = pack(blocks, peak);
-    expectLegal(blocks, top);
-    ASSERT_EQ(top, leastArena(blocks)) << "instance " << i;
+    std::vector<Buffer> buffers = randomBlocks(rng, 7, 4 + below(rng, 6));
+    int64_t peak = peakOf(buffers), top = assignOffsets(buffers, peak);
+    expectLegal(buffers, top);
+    ASSERT_EQ(top, leastArena(buffers)) << "instance " << i;
   }
 }
 
 // Saved values freed in reverse, gradients that stay, values in passing, workspaces.
-TEST(Pack, TrainingStepsAreWithinOnePercent) {
+TEST(OffsetAssignment, TrainingStepsAreWithinOnePercent) {
   Rng rng(4);
   for (int i = 0; i < 10; ++i) {
     uint32_t layers = 20 + below(rng, 200), end = 2 * layers;
-    std::vector<Block> blocks;
+    std::vector<Buffer> buffers;
     auto add = [&](uint32_t first, uint32_t last) {
       int64_t most = below(rng, 3) ? 1 << 16 : 64;
-      blocks.push_back({int64_t(64 * (1 + below(rng, most))), first, std::min(last, end)});
+      buffers.push_back({int64_t(64 * (1 + below(rng, most))), first, std::min(last, end)});
     };
     for (uint32_t k = 0; k < layers; ++k) {
       uint32_t back = end - 1 - k;
@@ -115,25 +116,25 @@ TEST(Pack, TrainingStepsAreWithinOnePercent) {
         add(step, step);
       }
     }
-    int64_t peak = peakOf(blocks), top = pack(blocks, peak);
+    int64_t peak = peakOf(buffers), top = assignOffsets(buffers, peak);
     EXPECT_LE(double(top), 1.01 * double(peak)) << layers << " layers";
-    expectLegal(blocks, top);
+    expectLegal(buffers, top);
   }
 }
 
 // A rectangle of steps and bytes cut in two again and again, at full steps and multiples of 64:
-// some placement has no hole at all. Then some blocks are made a little smaller, as slack.
-std::vector<Block> cutRectangle(Rng &rng, int pieces, uint32_t steps, int64_t bytes) {
-  std::vector<Block> blocks{{bytes, 0, steps - 1}};
-  while (int(blocks.size()) < pieces) {
+// some placement has no gap at all. Then some buffers are made a little smaller, as slack.
+std::vector<Buffer> cutRectangle(Rng &rng, int pieces, uint32_t steps, int64_t bytes) {
+  std::vector<Buffer> buffers{{bytes, 0, steps - 1}};
+  while (int(buffers.size()) < pieces) {
     size_t largest = 0;
     auto area = [&](size_t i) {
-      return blocks[i].bytes * int64_t(blocks[i].last - blocks[i].first + 1);
+      return buffers[i].bytes * int64_t(buffers[i].last - buffers[i].first + 1);
     };
-    for (size_t i = 1; i < blocks.size(); ++i)
+    for (size_t i = 1; i < buffers.size(); ++i)
       if (area(i) > area(largest))
         largest = i;
-    Block &b = blocks[largest], other = b;
+    Buffer &b = buffers[largest], other = b;
     const uint32_t life = b.last - b.first + 1;
     const int64_t units = b.bytes / 64;
     if (life > 1 && (units < 2 || below(rng, 2))) {
@@ -145,67 +146,67 @@ std::vector<Block> cutRectangle(Rng &rng, int pieces, uint32_t steps, int64_t by
     } else {
       break;
     }
-    blocks.push_back(other);
+    buffers.push_back(other);
   }
-  std::shuffle(blocks.begin(), blocks.end(), rng);
-  return blocks;
+  std::shuffle(buffers.begin(), buffers.end(), rng);
+  return buffers;
 }
 
-TEST(Pack, RectanglesCutToPiecesAreFound) {
+TEST(OffsetAssignment, RectanglesCutToPiecesAreFound) {
   Rng rng(5);
   for (int i = 0; i < 40; ++i) {
     const int64_t height = 64 << 14;
-    std::vector<Block> blocks = cutRectangle(rng, 10 + int(below(rng, 70)), 300, height);
-    int64_t top = pack(blocks, height);
-    EXPECT_EQ(top, height) << "instance " << i << " of " << blocks.size();
-    expectLegal(blocks, top);
+    std::vector<Buffer> buffers = cutRectangle(rng, 10 + int(below(rng, 70)), 300, height);
+    int64_t top = assignOffsets(buffers, height);
+    EXPECT_EQ(top, height) << "instance " << i << " of " << buffers.size();
+    expectLegal(buffers, top);
   }
 }
 
-TEST(Pack, RectanglesWithSlackAreWithinOnePercent) {
+TEST(OffsetAssignment, RectanglesWithSlackAreWithinOnePercent) {
   Rng rng(6);
   for (int i = 0; i < 10; ++i) {
     const int64_t height = 64 << 16;
-    std::vector<Block> blocks = cutRectangle(rng, 60, 300, height);
-    for (Block &b : blocks)
+    std::vector<Buffer> buffers = cutRectangle(rng, 60, 300, height);
+    for (Buffer &b : buffers)
       if (below(rng, 2))
         b.bytes -= b.bytes / 10 / 64 * 64;
-    int64_t peak = peakOf(blocks), top = pack(blocks, peak);
+    int64_t peak = peakOf(buffers), top = assignOffsets(buffers, peak);
     EXPECT_LE(double(top), 1.01 * double(peak)) << "instance " << i;
-    expectLegal(blocks, top);
+    expectLegal(buffers, top);
   }
 }
 
 // Large tensors that all steps of a recurrent net make again, among many small ones of one size
 // that live long.
-TEST(Pack, ManyBlocksOfFewSizesAreWithinTwoPercent) {
+TEST(OffsetAssignment, ManyBuffersOfFewSizesAreWithinTwoPercent) {
   Rng rng(7);
   for (int i = 0; i < 3; ++i) {
-    std::vector<Block> blocks;
+    std::vector<Buffer> buffers;
     const uint32_t steps = 1000;
     for (uint32_t t = 0; t < steps; ++t) {
       uint32_t life = below(rng, 4) ? below(rng, 20) : below(rng, 400);
       int64_t unit = 1 << 19;
       int64_t bytes = below(rng, 8) ? unit : below(rng, 3) ? 4 * unit : 8 * unit;
-      blocks.push_back({bytes, t, std::min(t + life, steps)});
+      buffers.push_back({bytes, t, std::min(t + life, steps)});
       if (t % 40 == 0)
-        blocks.push_back({32 * unit, t, t + uint32_t(below(rng, 60))});
+        buffers.push_back({32 * unit, t, t + uint32_t(below(rng, 60))});
     }
-    int64_t peak = peakOf(blocks), top = pack(blocks, peak);
+    int64_t peak = peakOf(buffers), top = assignOffsets(buffers, peak);
     EXPECT_LE(double(top), 1.02 * double(peak)) << "instance " << i;
-    expectLegal(blocks, top);
+    expectLegal(buffers, top);
   }
 }
 
-// Thousands of blocks leave time for few fillings, as where the planner places one plan after the
+// Thousands of buffers leave time for few fillings, as where the planner places one plan after the
 // other.
-TEST(Pack, FewFillingsComeWithinTwoPercent) {
+TEST(OffsetAssignment, FewFillingsComeWithinTwoPercent) {
   Rng rng(7);
   const uint32_t steps = 3000;
   for (int i = 0; i < 6; ++i) {
-    std::vector<Block> blocks;
+    std::vector<Buffer> buffers;
     auto add = [&](int64_t bytes, uint32_t first, uint64_t life) {
-      blocks.push_back({bytes, first, std::min(first + uint32_t(life), steps)});
+      buffers.push_back({bytes, first, std::min(first + uint32_t(life), steps)});
     };
     for (uint32_t t = 0; t < steps; ++t) {
       const int64_t unit = 1 << 19;
@@ -214,45 +215,45 @@ TEST(Pack, FewFillingsComeWithinTwoPercent) {
       if (t % 40 == 0)
         add(32 * unit, t, below(rng, 120));
     }
-    int64_t peak = peakOf(blocks), top = pack(blocks, peak, {.effort = 0.2});
+    int64_t peak = peakOf(buffers), top = assignOffsets(buffers, peak, {.effort = 0.2});
     EXPECT_LE(double(top), 1.015 * double(peak)) << "instance " << i;
   }
 }
 
-TEST(Pack, NothingIsPlacedBeyond62Bits) {
+TEST(OffsetAssignment, NothingIsPlacedBeyond62Bits) {
   constexpr int64_t kHalf = int64_t(1) << 61;
-  std::vector<Block> fit = {{kHalf, 0, 1}, {kHalf, 0, 1}};
-  EXPECT_EQ(pack(fit, 2 * kHalf), 2 * kHalf);
+  std::vector<Buffer> fit = {{kHalf, 0, 1}, {kHalf, 0, 1}};
+  EXPECT_EQ(assignOffsets(fit, 2 * kHalf), 2 * kHalf);
   expectLegal(fit, 2 * kHalf);
-  std::vector<Block> tooMuch = {{kHalf, 0, 1}, {kHalf, 0, 1}, {kHalf, 0, 1}};
-  EXPECT_EQ(pack(tooMuch, 3 * kHalf), INT64_MAX);
+  std::vector<Buffer> tooMuch = {{kHalf, 0, 1}, {kHalf, 0, 1}, {kHalf, 0, 1}};
+  EXPECT_EQ(assignOffsets(tooMuch, 3 * kHalf), INT64_MAX);
 }
 
-// A host may call from a thread with a small stack, however many blocks there are.
-TEST(Pack, TakesLittleOfTheStack) {
+// A host may call from a thread with a small stack, however many buffers there are.
+TEST(OffsetAssignment, TakesLittleOfTheStack) {
   Rng rng(9);
-  std::vector<Block> blocks = cutRectangle(rng, 3000, 6000, 64 << 16);
+  std::vector<Buffer> buffers = cutRectangle(rng, 3000, 6000, 64 << 16);
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);
   pthread_attr_setstacksize(&attributes, 64 << 10);
   auto work = [](void *of) -> void * {
-    pack(*static_cast<std::vector<Block> *>(of), 64 << 16, {.effort = 1});
+    assignOffsets(*static_cast<std::vector<Buffer> *>(of), 64 << 16, {.effort = 1});
     return nullptr;
   };
   pthread_t thread;
-  ASSERT_EQ(pthread_create(&thread, &attributes, work, &blocks), 0);
+  ASSERT_EQ(pthread_create(&thread, &attributes, work, &buffers), 0);
   pthread_join(thread, nullptr);
   pthread_attr_destroy(&attributes);
-  expectLegal(blocks, INT64_MAX);
+  expectLegal(buffers, INT64_MAX);
 }
 
-TEST(Pack, EnoughIsEnough) {
+TEST(OffsetAssignment, EnoughIsEnough) {
   Rng rng(8);
-  std::vector<Block> blocks = cutRectangle(rng, 100, 300, 64 << 16);
+  std::vector<Buffer> buffers = cutRectangle(rng, 100, 300, 64 << 16);
   int64_t enough = (64 << 16) / 20 * 21;
-  int64_t top = pack(blocks, 64 << 16, {.enough = enough});
+  int64_t top = assignOffsets(buffers, 64 << 16, {.enough = enough});
   EXPECT_LE(top, enough);
-  expectLegal(blocks, top);
+  expectLegal(buffers, top);
 }
 
 } // namespace

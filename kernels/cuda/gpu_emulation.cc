@@ -1,4 +1,4 @@
-// A GPU played by the CPU: memory is the host's, launches run at once or when their recording is
+// A GPU emulated by the CPU: memory is the host's, launches run at once or when their recording is
 // replayed. What it cannot show is what only a GPU can get wrong.
 
 #include "kernels/cuda/gpu.h"
@@ -13,15 +13,15 @@
 namespace isthmus::cuda {
 namespace {
 
-constexpr const char *kStandInLibrary = "stand-in";
+constexpr const char *kEmulatedLibrary = "emulation";
 constexpr int64_t kMemoryBytes = int64_t(2) << 30; // of each of the two devices
 std::map<void *, int64_t> allocations;
 int64_t allocatedBytes = 0;
 bool somethingRuns = false; // was launched, and nobody has waited for it
 
-// What is to go wrong: names in $ISTHMUS_STAND_IN_FAULTS, which a test sets.
+// What is to go wrong: names in $ISTHMUS_EMULATION_FAULTS, which a test sets.
 bool fails(const char *what) {
-  const char *faults = std::getenv("ISTHMUS_STAND_IN_FAULTS");
+  const char *faults = std::getenv("ISTHMUS_EMULATION_FAULTS");
   return faults &&
          (" " + std::string(faults) + " ").find(" " + std::string(what) + " ") != std::string::npos;
 }
@@ -35,7 +35,7 @@ public:
     if (runs_)
       own_->run(args);
     else
-      queue_.failure = "the stand-in's library was told to fail";
+      queue_.failure = "the emulated library was told to fail";
   }
 
 private:
@@ -48,13 +48,13 @@ std::unique_ptr<PreparedKernel> prepareLibraryProduct(const OpCall &call,
                                                       const KernelOptions &options) {
   const Queue &queue = *static_cast<const Queue *>(options.queue);
   if (fails("refuse-products")) {
-    queue.note(callText(call) + ": the stand-in's library was told to refuse");
+    queue.note(callText(call) + ": the emulated library was told to refuse");
     return nullptr;
   }
   std::vector<std::unique_ptr<PreparedKernel>> kernels;
   for (const char *fault : {"first-product", "second-product"}) {
     kernels.push_back(std::make_unique<LibraryProduct>(call, queue, !fails(fault)));
-    kernels.back()->library = kStandInLibrary;
+    kernels.back()->library = kEmulatedLibrary;
   }
   return std::make_unique<Candidates>(queue, callText(call), std::move(kernels));
 }
@@ -62,10 +62,10 @@ std::unique_ptr<PreparedKernel> prepareLibraryProduct(const OpCall &call,
 } // namespace
 
 void registerLibraryKernels(KernelTable &table) {
-  table.add({"matmul", kStandInLibrary, prepareLibraryProduct});
+  table.add({"matmul", kEmulatedLibrary, prepareLibraryProduct});
 }
 
-const char *gpuDescription() { return "stand-in on the CPU"; }
+const char *gpuDescription() { return "emulation on the CPU"; }
 std::string gpuLibraries() { return ""; }
 const char *gpuCount(int *count) {
   *count = 2;
@@ -75,7 +75,7 @@ const char *gpuSelect(int) { return nullptr; }
 
 const char *gpuOpen(int, Queue &queue, GpuProperties &properties) {
   queue.multiprocessors = 4;
-  properties = {"stand-in", "stand-in", 1e11, 1e10, 1e9, {}};
+  properties = {"emulation", "emulation", 1e11, 1e10, 1e9, {}};
   return nullptr;
 }
 void gpuClose(Queue &) {}
@@ -122,7 +122,7 @@ const char *gpuLaunchFailure() {
 }
 const char *gpuWait(const Queue &) {
   return std::exchange(somethingRuns, false) && fails("kernel")
-             ? "the stand-in was told to fail a kernel"
+             ? "the emulation was told to fail a kernel"
              : nullptr;
 }
 
@@ -143,7 +143,7 @@ void gpuCloseLink(GpuLink *link) { delete link; }
 const char *gpuStartTransfer(const Queue &, GpuLink &link, uint32_t id, bool, void *to,
                              const void *from, int64_t bytes) {
   if (fails("transfer"))
-    return "the stand-in was told to fail a transfer";
+    return "the emulation was told to fail a transfer";
   link.underWay[id] = {to, from, bytes};
   return nullptr;
 }
@@ -167,7 +167,7 @@ struct GpuRecording {
 
 const char *gpuStartRecording(Queue &queue) {
   if (fails("start-recording"))
-    return "the stand-in was told not to record";
+    return "the emulation was told not to record";
   queue.recording = new std::vector<std::function<void()>>;
   return nullptr;
 }
@@ -177,13 +177,13 @@ const char *gpuEndRecording(Queue &queue, GpuRecording **recording) {
   queue.recording = nullptr;
   if (fails("end-recording")) {
     gpuDrop(std::exchange(*recording, nullptr));
-    return "the stand-in was told to end no recording";
+    return "the emulation was told to end no recording";
   }
   return nullptr;
 }
 const char *gpuReplay(const Queue &, GpuRecording &recording) {
   if (fails("replay"))
-    return "the stand-in was told not to replay";
+    return "the emulation was told not to replay";
   for (const auto &launch : recording.launches)
     launch();
   return nullptr;
