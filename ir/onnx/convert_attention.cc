@@ -117,9 +117,10 @@ Operand additive(NodeContext &n, const Operand &mask, DType type) {
   return n.emit("where", {mask, n.scalarConstant(type, 0), n.scalarConstant(type, -INFINITY)});
 }
 
-// `scores` where `allowed` holds, and -inf elsewhere.
-Operand masked(NodeContext &n, const Operand &scores, const Operand &allowed) {
-  return n.emit("where", {allowed, scores, n.scalarConstant(scores.type.dtype, -INFINITY)});
+// What is added to the scores, `mask` or nothing, where `allowed` holds, and -inf elsewhere.
+Operand masked(NodeContext &n, const Operand &mask, const Operand &allowed, DType type) {
+  Operand inside = mask.isValid() ? mask : n.scalarConstant(type, 0);
+  return n.emit("where", {allowed, inside, n.scalarConstant(type, -INFINITY)});
 }
 
 // Whether key j may be seen by query i: j <= i + past. Made of rows, so that it folds, or stays a
@@ -165,12 +166,12 @@ Operand afterPast(NodeContext &n, size_t i, const Operand &now) {
 }
 
 // The softmax, in the precision asked for if that is more than the row's own, which computes 16-bit
-// elements in f32.
+// elements in f32. A query that sees no key gets zeros.
 Operand softmax(NodeContext &n, const Operand &scores, int64_t precision) {
   DType type = scores.type.dtype;
   bool isDouble = precision == onnx::TensorProto::DOUBLE;
   Operand x = isDouble ? n.cast(scores, DType::F64) : scores;
-  return n.cast(n.emit("softmax", {x}, {{"axis", int64_t(-1)}}), type);
+  return n.cast(n.emit("softmax", {x}, {{"axis", int64_t(-1)}, {"zero_if_masked", true}}), type);
 }
 
 void convertAttention(NodeContext &n) {
@@ -190,7 +191,16 @@ void convertAttention(NodeContext &n) {
   if (n.failed())
     return;
   int64_t past = n.has(4) && n.in(4).type.rank() == 4 ? n.in(4).type.dims[2] : 0;
-  Operand mask = n.has(3) ? wholeMask(n, n.in(3), h.keys) : Operand();
+  DType type = h.q.type.dtype;
+  Operand mask; // what is added to the scores, if anything is
+  if (n.has(3))
+    mask = additive(n, wholeMask(n, n.in(3), h.keys), type);
+  if (n.has(6))
+    mask = masked(n, mask, notPadded(n, 6, h), type);
+  if (isCausal && past > 0)
+    mask = masked(n, mask, causal(n, h.queries, h.keys, past), type);
+  if (n.failed())
+    return;
   auto finish = [&](Operand y) {
     if (n.failed())
       return;
@@ -202,25 +212,19 @@ void convertAttention(NodeContext &n) {
     n.result(1, k);
     n.result(2, v);
   };
-  bool isPlain = softcap == 0 && past == 0 && !n.has(6) && !n.wants(3);
-  if (isPlain && isPrecise(h.q.type.dtype, precision) && h.agree() &&
+  if (softcap == 0 && !n.wants(3) && isPrecise(type, precision) && h.agree() &&
       (!mask.isValid() || fitsScores(mask.type, h)))
-    return finish(h.attention(h.scaleOr(scale), additive(n, mask, h.q.type.dtype), isCausal));
+    return finish(h.attention(h.scaleOr(scale), mask, isCausal && past == 0));
 
   Operand scores = h.scores(h.scaleOr(scale)), shown = scores;
   if (softcap != 0) // before the masks, or it would undo them
     scores = n.affine(n.emit("tanh", {n.affine(scores, 1 / softcap, 0)}), softcap, 0);
   if (mode == 1)
     shown = scores;
-  if (n.failed())
-    return;
+  if (isCausal && past == 0)
+    mask = masked(n, mask, causal(n, h.queries, h.keys, past), type);
   if (mask.isValid())
-    scores =
-        mask.type.dtype == DType::Bool ? masked(n, scores, mask) : n.emit("add", {scores, mask});
-  if (isCausal)
-    scores = masked(n, scores, causal(n, h.queries, h.keys, past));
-  if (n.has(6))
-    scores = masked(n, scores, notPadded(n, 6, h));
+    scores = n.emit("add", {scores, mask});
   if (mode == 2)
     shown = scores;
   if (n.failed())

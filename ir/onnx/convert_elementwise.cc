@@ -2,6 +2,7 @@
 
 #include "ir/onnx/op_table.h"
 #include "ir/onnx/torch_op.h"
+#include "ir/onnx/written_out.h"
 #include "llvm/ADT/StringSwitch.h"
 #include <cmath>
 
@@ -69,11 +70,13 @@ void convertSub(NodeContext &n) {
 
 void convertMul(NodeContext &n) {
   const Operand &a = n.in(0), b = second(n);
-  if (auto c = numberBeside(a, b))
-    return n.result(0, n.emit("affine", {a}, {{"scale", *c}}));
-  if (auto c = numberBeside(b, a))
-    return n.result(0, n.emit("affine", {b}, {{"scale", *c}}));
-  n.result(0, n.emit("mul", {a, b}));
+  for (auto [x, number] : {std::pair(&a, &b), std::pair(&b, &a)})
+    if (auto c = numberBeside(*x, *number)) {
+      auto y = activationOfScaled(n, *x, *c);
+      return n.result(0, y ? *y : n.emit("affine", {*x}, {{"scale", *c}}));
+    }
+  auto y = activationOfProduct(n, a, b);
+  n.result(0, y ? *y : n.emit("mul", {a, b}));
 }
 
 void convertDiv(NodeContext &n) {
@@ -211,7 +214,12 @@ void convertCastLike(NodeContext &n) {
   n.ignoreAttrs({"saturate", "round_mode"});
   n.result(0, n.cast(n.in(0), n.in(1).type.dtype));
 }
-void convertWhere(NodeContext &n) { n.result(0, n.emit("where", {n.in(0), n.in(1), n.in(2)})); }
+
+void convertWhere(NodeContext &n) {
+  if (auto y = softmaxOfMasked(n, n.in(0), n.in(1), n.in(2)))
+    return n.result(0, *y);
+  n.result(0, n.emit("where", {n.in(0), n.in(1), n.in(2)}));
+}
 
 constexpr OnnxOp comparison(llvm::StringRef name, llvm::StringRef row) {
   return {name, 7, 2, 2, 1, nullptr, kAllOperands, row};

@@ -141,9 +141,9 @@ struct Scores {
 ValueList expandAttention(ExpandContext &c) {
   Scores s(c.b, c.attrs, c.operands);
   ValueId scores = s.scores();
-  ValueId weights = c.b.create("softmax", {scores}, {{"axis", int64_t(-1)}});
+  ValueId weights =
+      c.b.create("softmax", {scores}, {{"axis", int64_t(-1)}, {"zero_if_masked", true}});
   ValueId lse = c.b.create("logsumexp", {scores}, {{"axes", Ints{-1}}, {"keepdims", false}});
-  weights = c.b.create("where", {s.seesKeys(lse), weights, s.constant(lse, 0)});
   return {s.narrow(s.product(weights, false, s.v, false)), lse};
 }
 

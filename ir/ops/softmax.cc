@@ -25,7 +25,8 @@ llvm::Expected<TypeList> inferSoftmaxGrad(const InferContext &c) {
 // --- Gradients
 
 ValueList vjpSoftmax(VjpContext &c) {
-  return {c.b.create("softmax_grad", {c.grad(0), c.result(0)}, c.attrs)};
+  // Where the result is zero throughout, so is this.
+  return {c.b.create("softmax_grad", {c.grad(0), c.result(0)}, {{"axis", c.attrs.getInt("axis")}})};
 }
 ValueList vjpLogSoftmax(VjpContext &c) {
   return {c.b.create("log_softmax_grad", {c.grad(0), c.result(0)}, c.attrs)};
@@ -77,6 +78,9 @@ OpDef row(const char *name, const char *doc, const char *operands, const char *r
 
 void registerSoftmaxOps(OpRegistry &r) {
   OpDef softmax = row("softmax", "Exponentials along an axis, scaled to sum to one.", "x", "y");
+  softmax.attrs.push_back({"zero_if_masked", AttrKind::Bool, false,
+                           "whether a slice that is -inf throughout gives zeros, not NaN"});
+  softmax.examples.push_back("softmax(f64[3, 4]) {zero_if_masked = true}");
   softmax.vjp = vjpSoftmax;
   r.add(std::move(softmax));
   OpDef softmaxGrad = row(

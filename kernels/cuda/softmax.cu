@@ -13,7 +13,7 @@ template <typename T> struct SoftmaxOp {
   using State = LogSum<C>;
   const T *x;
   T *y;
-  bool logarithm;
+  bool logarithm, zeroIfMasked;
 
   ISTHMUS_GPU State start() const { return {}; }
   template <typename E> ISTHMUS_GPU State collect(const E &elements, int64_t) const {
@@ -21,9 +21,10 @@ template <typename T> struct SoftmaxOp {
   }
   ISTHMUS_GPU State fold(State a, State b) const { return folded(a, b); }
   ISTHMUS_GPU void finish(int64_t, State) const {}
+  ISTHMUS_GPU C factor(C sum) const { return zeroIfMasked && sum == 0 ? C(0) : C(1) / sum; }
   template <typename E> ISTHMUS_GPU void apply(const E &elements, int64_t, State s) const {
     // Of the logarithm the largest is taken first: it may be larger than the result by far.
-    C base = s.base(), rest = logarithm ? C(std::log(double(s.sum))) : C(1) / s.sum;
+    C base = s.base(), rest = logarithm ? C(std::log(double(s.sum))) : factor(s.sum);
     elements.write(y, [&](int64_t at, int64_t) {
       C less = C(x[at]) - base;
       return T(logarithm ? less - rest : expOf(less) * rest);
@@ -65,7 +66,9 @@ int64_t workspaceOf(const OpCall &call) {
 
 template <bool logarithm> struct Softmax {
   template <typename T> static void run(const Launch &l) {
-    reduceBy(l.queue, divisionOf(l.call), SoftmaxOp<T>{l.operand<T>(0), l.result<T>(0), logarithm},
+    bool zeroIfMasked = !logarithm && l.call.attrs->getBool("zero_if_masked");
+    reduceBy(l.queue, divisionOf(l.call),
+             SoftmaxOp<T>{l.operand<T>(0), l.result<T>(0), logarithm, zeroIfMasked},
              l.args.workspace);
   }
 };

@@ -11,23 +11,26 @@ struct Softmax {
   template <typename T> static void run(const OpCall &call, const KernelArgs &args) {
     using C = Compute<T>;
     const ClassShape s(call.operands[0], call.attrs->getInt("axis"));
+    const bool zeroIfMasked = call.attrs->getBool("zero_if_masked");
     const T *x = operand<T>(args, 0);
     T *y = result<T>(args, 0);
     s.forEachPiece([&](int64_t first, int64_t count) {
       C most[ClassShape::kPiece];
       double sums[ClassShape::kPiece];
       maxColumns(s, first, count, x, most);
+      if (zeroIfMasked) // then all exponentials are zero
+        std::replace(most, most + count, -std::numeric_limits<C>::infinity(), C(0));
+      auto factor = [&](int64_t i) { return zeroIfMasked && sums[i] == 0 ? C(0) : C(1 / sums[i]); };
       if constexpr (std::is_same_v<T, C>) { // exponentials are kept in y: each is computed once
         forEachElement(s, first, count,
                        [&](int64_t at, int64_t i) { y[at] = expOf(x[at] - most[i]); });
         sumColumns(s, first, count, sums, [&](int64_t at, int64_t) { return double(y[at]); });
-        forEachElement(s, first, count,
-                       [&](int64_t at, int64_t i) { y[at] = y[at] * C(1 / sums[i]); });
+        forEachElement(s, first, count, [&](int64_t at, int64_t i) { y[at] = y[at] * factor(i); });
       } else {
         sumColumns(s, first, count, sums,
                    [&](int64_t at, int64_t i) { return double(expOf(C(x[at]) - most[i])); });
         forEachElement(s, first, count, [&](int64_t at, int64_t i) {
-          y[at] = T(expOf(C(x[at]) - most[i]) * C(1 / sums[i]));
+          y[at] = T(expOf(C(x[at]) - most[i]) * factor(i));
         });
       }
     });

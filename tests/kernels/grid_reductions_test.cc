@@ -114,8 +114,9 @@ TEST(GridSoftmax, RowsAndColumns) {
 TEST(GridSoftmax, NumbersThatAreNone) {
   for (int64_t columns : {5, 40, 20000}) {
     std::string type = "f32[6, " + std::to_string(columns) + "]";
-    for (const std::string &text : {"softmax(" + type + ")", "log_softmax(" + type + ")",
-                                    "logsumexp(" + type + ") {axes = [1]}"}) {
+    for (const std::string &text :
+         {"softmax(" + type + ")", "softmax(" + type + ") {zero_if_masked = true}",
+          "log_softmax(" + type + ")", "logsumexp(" + type + ") {axes = [1]}"}) {
       SCOPED_TRACE(text);
       auto e = parseExample(text);
       std::vector<double> x = toDoubles(drawOperands(*e)[0]);

@@ -212,6 +212,25 @@ TEST(PlainSoftmax, MaskedAndFarFromZero) {
     EXPECT_EQ(f.output(0, i), want[i]);
 }
 
+TEST(PlainSoftmax, ZeroIfMasked) {
+  for (int64_t axis : {0, 1}) {
+    Call f("softmax", {Type(DType::F32, {3, 3})}, {{"axis", axis}, {"zero_if_masked", true}});
+    // The first slice is masked, the second in part, and NaN of the third stays.
+    const float rows[3][3] = {
+        {-INFINITY, -INFINITY, -INFINITY}, {5, 5, -INFINITY}, {-INFINITY, NAN, -INFINITY}};
+    const double want[3][2] = {{0, 0}, {0.5, 0.5}, {NAN, NAN}};
+    for (int64_t r = 0; r < 3; ++r)
+      for (int64_t i = 0; i < 3; ++i)
+        f.in[0].as<float>()[axis == 1 ? 3 * r + i : 3 * i + r] = rows[r][i];
+    f.run(plain());
+    for (int64_t r = 0; r < 3; ++r)
+      for (int64_t i = 0; i < 2; ++i) {
+        double y = f.output(0, axis == 1 ? 3 * r + i : 3 * i + r);
+        EXPECT_TRUE(y == want[r][i] || (std::isnan(y) && std::isnan(want[r][i]))) << r << ", " << i;
+      }
+  }
+}
+
 TEST(PlainSoftmax, ALabelThatIsNoClassIsSeen) {
   Call f("cross_entropy", {Type(DType::F32, {2, 3}), Type(DType::I64, {2})});
   f.draw(1);

@@ -400,6 +400,24 @@ const Case kComposed[] = {
      {0, 3}},
     {"Attention",
      23,
+     {kZero, kZero, kTwo, {{2, 2}, {0, 0, 0, 1}, Proto::BOOL}},
+     {{"q_num_heads", 1}, {"kv_num_heads", 1}, {"softcap", 2.0}},
+     {1, 2, 1},
+     {0, 3}},
+    {"Attention",
+     24,
+     {{{2, 1, 1}, {0, 0}},
+      {{2, 2, 1}, {0, 0, 0, 0}},
+      {{2, 2, 1}, {1, 3, 5, 7}},
+      kNone,
+      kNone,
+      kNone,
+      {{2}, {0, 1}, Proto::INT64}},
+     {{"q_num_heads", 1}, {"kv_num_heads", 1}, {"softcap", 2.0}},
+     {2, 1, 1},
+     {0, 5}},
+    {"Attention",
+     23,
      {kZero, kZero, kTwo},
      {{"q_num_heads", 1}, {"kv_num_heads", 1}, {"is_causal", 1}},
      {1, 2, 1},
@@ -513,11 +531,12 @@ TEST(Convert, ZeroBiasOfAConvolutionIsDropped) {
 std::string attentionRows(std::vector<ModelMaker::AttrItem> attrs,
                           std::vector<std::string> more = {}, int heads = 2,
                           std::vector<std::string> results = {"y"}) {
-  ModelMaker m(23);
+  ModelMaker m(24);
   m.input("q", {1, heads, 3, 4});
   for (const char *name : {"k", "v", "pastK", "pastV"})
     m.input(name, {1, 2, 3, 4});
   m.input("mask", {heads, 1, 3});
+  m.input("counts", {1}, Proto::INT64);
   m.constant("seen", {3, 3}, {1, 0, 1, 1, 1, 0, 1, 1, 1}, Proto::BOOL);
   std::vector<std::string> in = {"q", "k", "v"};
   in.insert(in.end(), more.begin(), more.end());
@@ -534,13 +553,110 @@ TEST(Convert, AttentionIsARowWhereThatSaysTheSame) {
   EXPECT_EQ(attentionRows({}, {}, 4), "reshape attention reshape");
   EXPECT_EQ(attentionRows({}, {"mask"}, 4),
             "reshape broadcast reshape reshape broadcast reshape attention");
+  EXPECT_EQ(attentionRows({}, {"", "pastK", "pastV"}), "concat concat attention");
+  // The past is a part of the mask.
+  EXPECT_EQ(attentionRows({{"is_causal", 1}}, {"", "pastK", "pastV"}), "concat concat attention");
+  EXPECT_EQ(attentionRows({}, {"", "", "", "counts"}), "reshape less where attention");
   // And where it does not.
   for (const std::string &rows :
        {attentionRows({{"softcap", 2.0}}), attentionRows({{"softmax_precision", Proto::DOUBLE}}),
-        attentionRows({}, {"", "pastK", "pastV"}), attentionRows({}, {}, 2, {"y", "", "", "p"})}) {
+        attentionRows({}, {}, 2, {"y", "", "", "p"})}) {
     EXPECT_EQ(rows.find("attention"), std::string::npos) << rows;
     EXPECT_NE(rows.find("softmax"), std::string::npos) << rows;
   }
+}
+
+// The weights of an attention, as PyTorch's exporters write them below opset 23.
+TEST(Convert, ZeroInPlaceOfASoftmaxThatIsNaN) {
+  for (bool ofItself : {true, false}) {
+    ModelMaker m(18);
+    m.input("x", {2, 2}).input("z", {2, 2});
+    m.constant("mask", {2, 2}, {0, 0, -INFINITY, -INFINITY});
+    m.constant("zero", {}, {0});
+    m.node("Add", {"x", "mask"}, {"scores"});
+    m.node("Softmax", {"scores"}, {"p"});
+    m.node("IsNaN", {ofItself ? "p" : "z"}, {"none"});
+    m.node("Where", {"none", "zero", "p"}, {"y"});
+    m.output("y");
+    Graph g = m.graphOf();
+    EXPECT_EQ(rowsOf(g), ofItself ? "add softmax is_nan softmax" : "add softmax is_nan where");
+    if (!ofItself)
+      continue;
+    EXPECT_EQ(numbers(outputsOf(g, {{"x", floats({2, 2}, {1, 1, 1, 1})}})[0]),
+              (std::vector<double>{0.5, 0.5, 0, 0}));
+  }
+}
+
+// The row that makes the last node of a list, each {operator, operands...}, that ends in y.
+std::string lastRow(const std::vector<std::vector<std::string>> &nodes) {
+  ModelMaker m(17);
+  m.input("x", {2, 3}).input("z", {2, 3});
+  const std::pair<const char *, double> kNumbers[] = {
+      {"half", 0.5},           {"one", 1},     {"root", 1.41421356},
+      {"inverse", 0.70710678}, {"three", 3},   {"cubic", 0.044715},
+      {"tanhs", 0.7978846},    {"other", 0.7}, {"quick", 1.702}};
+  for (auto [name, value] : kNumbers)
+    m.constant(name, {}, {value});
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    std::vector<std::string> in(nodes[i].begin() + 1, nodes[i].end());
+    m.node(nodes[i][0], in, {i + 1 == nodes.size() ? "y" : "n" + std::to_string(i)});
+  }
+  m.output("y");
+  Graph g = m.graphOf();
+  const Node &last = g.node(g.value(g.outputs()[0]).def);
+  std::string row = last.op->name;
+  return row == "gelu" ? row + " " + last.attrs.getString("approximate") : row;
+}
+
+// As PyTorch's exporters write them below opset 20, and as people do.
+TEST(Convert, ActivationsThatAreWrittenOut) {
+  for (const char *x : {"x", "z"}) {
+    bool isIt = x[0] == 'x';
+    EXPECT_EQ(lastRow({{"Div", "x", "root"},
+                       {"Erf", "n0"},
+                       {"Add", "n1", "one"},
+                       {"Mul", x, "n2"},
+                       {"Mul", "n3", "half"}}),
+              isIt ? "gelu none" : "affine");
+    EXPECT_EQ(lastRow({{"Mul", x, "half"},
+                       {"Mul", "x", "inverse"},
+                       {"Erf", "n1"},
+                       {"Add", "one", "n2"},
+                       {"Mul", "n3", "n0"}}),
+              isIt ? "gelu none" : "mul");
+    EXPECT_EQ(lastRow({{"Mul", "x", "half"},
+                       {"Pow", "x", "three"},
+                       {"Mul", "n1", "cubic"},
+                       {"Add", x, "n2"},
+                       {"Mul", "tanhs", "n3"},
+                       {"Tanh", "n4"},
+                       {"Add", "n5", "one"},
+                       {"Mul", "n0", "n6"}}),
+              isIt ? "gelu tanh" : "mul");
+    EXPECT_EQ(lastRow({{"Mul", "x", "x"},
+                       {"Mul", "n0", "x"},
+                       {"Mul", "n1", "cubic"},
+                       {"Add", "n2", "x"},
+                       {"Mul", "n3", "tanhs"},
+                       {"Tanh", "n4"},
+                       {"Add", "n5", "one"},
+                       {"Mul", x, "n6"},
+                       {"Mul", "half", "n7"}}),
+              isIt ? "gelu tanh" : "affine");
+    EXPECT_EQ(lastRow({{"Sigmoid", "x"}, {"Mul", x, "n0"}}), isIt ? "silu" : "mul");
+    EXPECT_EQ(lastRow({{"Mul", "x", "quick"}, {"Sigmoid", "n0"}, {"Mul", "n1", x}}),
+              isIt ? "swish" : "mul");
+  }
+  // Of other numbers.
+  EXPECT_EQ(lastRow({{"Mul", "x", "other"},
+                     {"Erf", "n0"},
+                     {"Add", "n1", "one"},
+                     {"Mul", "x", "n2"},
+                     {"Mul", "n3", "half"}}),
+            "affine");
+  EXPECT_EQ(
+      lastRow({{"Div", "x", "root"}, {"Erf", "n0"}, {"Add", "n1", "one"}, {"Mul", "x", "n2"}}),
+      "mul");
 }
 
 TEST(Convert, HugeConstantsStayNodes) {

@@ -66,7 +66,10 @@ Names layerNorm(const RowWriter &w) {
 // --- Softmax
 
 Names softmax(const RowWriter &w) {
-  return {w.b.emit("Softmax", {w.x(0)}, {{"axis", w.attrs.getInt("axis")}})};
+  Name y = w.b.emit("Softmax", {w.x(0)}, {{"axis", w.attrs.getInt("axis")}});
+  if (!w.attrs.getBool("zero_if_masked"))
+    return {y};
+  return {w.b.emit("Where", {w.b.emit("IsNaN", {y}), w.number(0), y})};
 }
 Names logSoftmax(const RowWriter &w) {
   return {w.b.emit("LogSoftmax", {w.x(0)}, {{"axis", w.attrs.getInt("axis")}})};
