@@ -59,6 +59,7 @@ private:
   void defineInitializers(const llvm::StringSet<> &read);
   void defineInitializer(const InitializerRole &r, const Tensor &data);
   Operand rearranged(const InitializerRole &r, const Type &type);
+  Operand repeatedRow(const std::string &name, const Tensor &data);
   void checkDeclared(const std::string &name, const Operand &o, const std::string &where);
   void addOutputs();
   void addNewAverages();
@@ -134,7 +135,9 @@ void Import::defineInitializer(const InitializerRole &r, const Tensor &data) {
   Operand o;
   switch (r.role) {
   case Role::Parameter:
-    o = r.sameAs.empty() ? add(InputKind::Param, r.name) : rearranged(r, data.type);
+    o = !r.sameAs.empty() ? rearranged(r, data.type)
+        : r.isRepeated    ? repeatedRow(r.name, data)
+                          : add(InputKind::Param, r.name);
     break;
   case Role::State:
     o = add(InputKind::State, r.name);
@@ -169,6 +172,17 @@ Operand Import::rearranged(const InitializerRole &r, const Type &type) {
   if (g_.type(v).dtype != type.dtype)
     emit("cast", {{"type", dtypeName(type.dtype).str()}});
   return values_.value(v);
+}
+
+// A parameter of the first row of `data`, which has it again and again.
+Operand Import::repeatedRow(const std::string &name, const Tensor &data) {
+  Type one = data.type;
+  one.dims[0] = 1;
+  Operand row = values_.input(InputKind::Param, name, Tensor{one, data.owner, data.data});
+  Ints dims(data.type.dims.begin(), data.type.dims.end());
+  auto node = g_.addNode(OpRegistry::get().at("broadcast"), {row.value}, {{"dims", dims}},
+                         values_.freshName(name + ".broadcast"));
+  return values_.value(g_.node(llvm::cantFail(std::move(node))).firstResult);
 }
 
 void Import::defineInitializers(const llvm::StringSet<> &read) {

@@ -338,6 +338,51 @@ TEST(Parameters, WhatIsFoldedFromParametersIsLearnedInTheirPlace) {
                    "'cos'; the same holds for 1 other: 'val_5'", "'exp' of 's'", "'g'"});
 }
 
+// A token of a class that a vision transformer puts before each picture's patches.
+TEST(Parameters, WhatTheExporterRepeatedIsLearnedOnce) {
+  ModelMaker m;
+  m.input("x", {2, 3, 2});
+  m.init("expand_1", {2, 1, 2}, {1, 2, 1, 2});
+  m.init("expand", {2, 1, 2}, {1, 2, 3, 4}); // the model's own rows
+  m.node("Concat", {"expand_1", "x"}, {"h"}, {{"axis", 1}});
+  m.node("Add", {"h", "expand"}, {"y"});
+  m.output("y");
+  setSignature(m, "p_t: PARAMETER target='token'\np_s: PARAMETER target='s'\n");
+  setFoldedFrom(m, "expand_1", "['token', 'val_1']");
+  setFoldedFrom(m, "expand", "['s', 'val_2']");
+  Notes notes;
+  Graph g = graphWithNotes(m, notes);
+  EXPECT_EQ(inputsOf(g, InputKind::Param), "expand_1:f32[1, 1, 2] expand:f32[2, 1, 2]");
+  EXPECT_EQ(rowsOf(g), "broadcast concat add");
+  areAbout(notes, {"'expand' of 's'", "first axis: 'expand_1' of 'token'"});
+  EXPECT_EQ(numbers(outputsOf(g, {{"x", floats({2, 3, 2}, ModelMaker::Values(12, 0))}})[0]),
+            (ModelMaker::Values{2, 4, 1, 2, 1, 2, 1, 2, 4, 6, 3, 4, 3, 4, 3, 4}));
+  EXPECT_EQ(inputsOf(m.graphOf({.untie = parseNameList("expand_1")}), InputKind::Param),
+            "expand_1:f32[2, 1, 2] expand:f32[2, 1, 2]");
+}
+
+// Snake activations read a parameter and its reciprocal.
+TEST(Parameters, TellsWhatGradientsOfReadParametersLack) {
+  ModelMaker m;
+  m.input("x", {2, 2});
+  m.init("alpha", {2}, {2, 4});
+  m.init("reciprocal", {2}, {0.5, 0.25});
+  m.init("exp", {2}, {3, 5});
+  m.node("Mul", {"x", "alpha"}, {"a"});
+  m.node("Mul", {"a", "reciprocal"}, {"b"});
+  m.node("Mul", {"b", "exp"}, {"y"});
+  m.output("y");
+  setSignature(m, "p_alpha: PARAMETER target='alpha'\np_s: PARAMETER target='s'\n");
+  setFoldedFrom(m, "reciprocal", "['alpha', 'add']");
+  setFoldedFrom(m, "exp", "['s']");
+  Notes notes;
+  EXPECT_EQ(inputsOf(graphWithNotes(m, notes), InputKind::Param), "alpha:f32[2]");
+  areAbout(notes, {"parameters that are not in the file (exported with optimize=False they are): "
+                   "'exp' of 's'",
+                   "whose gradients lack what these would add (exported with optimize=False they "
+                   "are whole): 'reciprocal' of 'alpha'"});
+}
+
 TEST(Parameters, TellsWhatTheExporterTookAway) {
   ModelMaker m;
   m.input("x", {2, 2});

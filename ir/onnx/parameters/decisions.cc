@@ -32,6 +32,9 @@ const Text kTexts[] = {
                           "of tied ones, or unused"},
     {Decision::LearnedInPlace,
      "parameters in place of those that the exporter rearranged or computed with"},
+    {Decision::LearnedRow,
+     "parameters of one row in place of those that the exporter repeated along the first axis",
+     kUntie},
     {Decision::LearnedNumber,
      "parameters, although they are single numbers: the file does not tell them from constants, "
      "their names do",
@@ -49,6 +52,10 @@ const Text kTexts[] = {
      "constants, not parameters: the exporter computed them from parameters that are not in the "
      "file (exported with optimize=False they are)",
      kLearn},
+    {Decision::NotComputedFromRead,
+     "constants, not parameters: the exporter computed them from parameters that the file also "
+     "reads as they are, whose gradients lack what these would add (exported with optimize=False "
+     "they are whole)"},
     {Decision::NotNumber,
      "constants, not parameters: single numbers without a name of the model's own", kLearn},
     {Decision::NotNamed,

@@ -22,6 +22,7 @@ struct InitializerRole {
   // The parameter that it is, seen in another way; empty for a tensor of its own.
   std::string sameAs;
   Rearrangement how;
+  bool isRepeated = false; // a parameter of one row that the file has several times, along axis 0
 };
 
 struct Roles {

@@ -5,10 +5,19 @@
 #include "ir/onnx/parameters/tensor_names.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
+#include <cstring>
 #include <map>
 
 namespace isthmus::onnx_import {
 namespace {
+
+// Whether the tensor is its first row again and again.
+bool rowsAreEqual(const Tensor &t) {
+  if (t.type.rank() == 0 || t.type.dims[0] < 2)
+    return false;
+  size_t row = size_t(t.bytes() / t.type.dims[0]);
+  return std::memcmp(t.data, t.data + row, size_t(t.bytes()) - row) == 0;
+}
 
 class Rules {
 public:
@@ -123,10 +132,20 @@ Role Rules::ofUnnamed(Candidate &c) {
       f->from.size() == 1 && isRearranging(c.role.name) &&
       llvm::all_of(f->between, [](const std::string &s) { return isRearranging(s); });
   inPlace_.insert(f->from.begin(), f->from.end());
-  c.told.add(isRearranged || isWeight ? Decision::LearnedInPlace
-                                      : Decision::NotComputedFromParameters,
-             c.role.name, " of '" + llvm::join(f->from, "', '") + "'");
-  return isRearranged || isWeight ? Role::Parameter : Role::Constant;
+  std::string sources = " of '" + llvm::join(f->from, "', '") + "'";
+  if (isRearranged || isWeight) {
+    // A token of a class that each example of the batch begins with.
+    c.role.isRepeated = isRearranged && isExpanding(c.role.name) && rowsAreEqual(*c.data) &&
+                        !matchesAny(candidates_.options().untie, c.role.name);
+    c.told.add(c.role.isRepeated ? Decision::LearnedRow : Decision::LearnedInPlace, c.role.name,
+               sources);
+    return Role::Parameter;
+  }
+  bool isRead = llvm::any_of(
+      f->from, [&](const std::string &source) { return candidates_.find(source) != nullptr; });
+  c.told.add(isRead ? Decision::NotComputedFromRead : Decision::NotComputedFromParameters,
+             c.role.name, sources);
+  return Role::Constant;
 }
 
 // Without a signature: by names, readers and contents.

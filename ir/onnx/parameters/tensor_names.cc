@@ -10,6 +10,12 @@ bool isNumber(llvm::StringRef s) {
   return !s.empty() && s.find_first_not_of("0123456789") == llvm::StringRef::npos;
 }
 
+// "expand" of "expand_1".
+llvm::StringRef withoutNumber(llvm::StringRef name) {
+  auto [stem, number] = name.rsplit('_');
+  return isNumber(number) ? stem : name;
+}
+
 } // namespace
 
 bool isMadeUp(llvm::StringRef name) {
@@ -28,15 +34,14 @@ bool isIdentifier(llvm::StringRef name) {
 bool isRearranging(llvm::StringRef name) {
   if (isMadeUp(name))
     return true;
-  auto [stem, number] = name.rsplit('_');
-  if (isNumber(number))
-    name = stem;
   constexpr llvm::StringLiteral kOps[] = {
       "t",       "transpose", "permute",   "view",       "reshape", "unsafe_view", "_unsafe_view",
       "flatten", "squeeze",   "unsqueeze", "contiguous", "clone",   "to",          "_to_copy",
       "type_as", "alias",     "detach",    "expand"};
-  return llvm::is_contained(kOps, name);
+  return llvm::is_contained(kOps, withoutNumber(name));
 }
+
+bool isExpanding(llvm::StringRef name) { return withoutNumber(name) == "expand"; }
 
 bool isNamedAverage(llvm::StringRef name) {
   return name.endswith(".running_mean") || name.endswith(kVarianceSuffix);

@@ -15,6 +15,9 @@ bool isIdentifier(llvm::StringRef name);
 // Whether a value of this name, by PyTorch's newer exporter, holds the elements of its operand.
 bool isRearranging(llvm::StringRef name);
 
+// Whether a value of this name, by PyTorch's newer exporter, repeats its operand.
+bool isExpanding(llvm::StringRef name);
+
 // "bn1.running_mean", "bn1.running_var": batch norm's averages, as PyTorch calls them.
 inline constexpr llvm::StringLiteral kVarianceSuffix(".running_var");
 bool isNamedAverage(llvm::StringRef name);
