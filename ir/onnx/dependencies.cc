@@ -42,6 +42,10 @@ std::optional<Dependencies> dependenciesOf(const Graph &g, ValueId v, Folding &l
 
 } // namespace
 
+// What to do instead, of a mixture of experts or a choice of boxes.
+constexpr const char *kMask = "; sizes and branches that a step decides are not supported: the "
+                              "model would compute all that may be needed, and choose by a mask";
+
 std::string whyUnknown(ImportState &s, ValueId v) {
   const Graph &g = s.graph;
   auto d = dependenciesOf(g, v, s.folding);
@@ -50,9 +54,9 @@ std::string whyUnknown(ImportState &s, ValueId v) {
   if (d->learned)
     return "it depends on the " +
            std::string(g.inputOf(d->learned)->kind == InputKind::Param ? "parameter" : "state") +
-           " '" + g.valueName(d->learned).str() + "', which training changes";
+           " '" + g.valueName(d->learned).str() + "', which training changes" + kMask;
   if (d->isDrawn)
-    return "it depends on random numbers";
+    return std::string("it depends on random numbers") + kMask;
   if (d->inputs.empty())
     return "it was too large to be computed, or there is no kernel for it";
   std::string names;
