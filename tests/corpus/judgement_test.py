@@ -51,6 +51,10 @@ class MatchingTest(command.TestCase):
         self.assertEqual([n for n, m in found.items() if not m], [])
         return weights, found
 
+    def test_a_weight_of_one_row_is_found_once(self):
+        _, found = self.match_all(nn.Linear(6, 1, bias=False), 2, 3, 6)
+        self.assertEqual([[f.parameters for f in forms] for forms in found.values()], [[("weight",)]])
+
     def test_every_weight_of_a_folded_recurrent_layer_is_found(self):
         for net in (nn.LSTM(6, 5, num_layers=2, bidirectional=True), nn.GRU(6, 5), nn.RNN(6, 5)):
             module = First(net)

@@ -115,8 +115,8 @@ def match(parameter, value, known, parameters):
     if parameter in parameters:
         own = [f for f in exact if f.parameters == (parameter,)][:1]
         exact = own + [f for f in exact if parameter not in f.parameters]
-    if exact:
-        return exact
+    if exact:  # a weight of one row is its transpose too: once is enough
+        return [f for i, f in enumerate(exact) if f.parameters not in [e.parameters for e in exact[:i]]]
     return [
         f for f in known if not f.is_exact and f.value.shape == value.shape and np.allclose(f.value, value, rtol=1e-4, atol=1e-6)
     ][:1]
