@@ -116,10 +116,13 @@ std::optional<Operand> activationOfProduct(NodeContext &n, const Operand &a, con
     return std::nullopt;
   Formulas f(n.state.graph);
   for (auto [x, gate] : {std::pair(a.value, b.value), std::pair(b.value, a.value)})
-    for (const Formulas::Multiple &ofX : f.multiples(x))
+    for (const Formulas::Multiple &ofX : f.multiples(x)) {
+      if (n.state.graph.type(ofX.of) != a.type) // the number had more axes
+        continue;
       for (const Formulas::Multiple &ofGate : f.multiples(gate))
         if (auto y = activation(n, ofX, ofGate, scale))
           return y;
+    }
   return std::nullopt;
 }
 

@@ -591,6 +591,8 @@ TEST(Convert, ZeroInPlaceOfASoftmaxThatIsNaN) {
 std::string lastRow(const std::vector<std::vector<std::string>> &nodes) {
   ModelMaker m(17);
   m.input("x", {2, 3}).input("z", {2, 3});
+  m.constant("half of rank 3", {1, 1, 1}, {0.5});
+  m.constant("root of rank 3", {1, 1, 1}, {1.41421356});
   const std::pair<const char *, double> kNumbers[] = {
       {"half", 0.5},           {"one", 1},     {"root", 1.41421356},
       {"inverse", 0.70710678}, {"three", 3},   {"cubic", 0.044715},
@@ -647,6 +649,13 @@ TEST(Convert, ActivationsThatAreWrittenOut) {
     EXPECT_EQ(lastRow({{"Mul", "x", "quick"}, {"Sigmoid", "n0"}, {"Mul", "n1", x}}),
               isIt ? "swish" : "mul");
   }
+  // Of another shape.
+  EXPECT_EQ(lastRow({{"Mul", "x", "half of rank 3"},
+                     {"Div", "x", "root of rank 3"},
+                     {"Erf", "n1"},
+                     {"Add", "n2", "one"},
+                     {"Mul", "n0", "n3"}}),
+            "mul");
   // Of other numbers.
   EXPECT_EQ(lastRow({{"Mul", "x", "other"},
                      {"Erf", "n0"},
