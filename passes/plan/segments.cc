@@ -1,6 +1,7 @@
 #include "passes/plan/segments.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 namespace isthmus::plan {
@@ -114,9 +115,11 @@ private:
         until = std::min(until, first[s]);
         made += g_.storages[s].bytes;
       }
-      if (!isForward(t) && until > time_[t] && until < result_.end() &&
-          made >= bytesHeldFor(t, until, last, 0))
-        time_[t] = until;
+      if (!isForward(t) && until > time_[t] && until < result_.end()) {
+        HeldBytes known;
+        if (made >= bytesHeldFor(t, until, last, 0, known))
+          time_[t] = until;
+      }
       for (StorageId s : g_.tasks[t].reads) {
         first[s] = std::min(first[s], time_[t]);
         last[s] = std::max(last[s], time_[t]);
@@ -124,20 +127,27 @@ private:
     }
   }
 
+  // By task and depth. Of tasks that each read all that those before them make, as sums of
+  // gradients do in a DenseNet, there are too many paths to follow each by itself.
+  using HeldBytes = std::map<std::pair<TaskId, int>, int64_t>;
+
   // What lives on where the task runs at a later time than now; what it alone reads may come later
-  // too.
+  // too. `known`: for the same time and the same last reads.
   int64_t bytesHeldFor(TaskId t, uint32_t time, const IdVector<StorageId, uint32_t> &last,
-                       int depth) const {
+                       int depth, HeldBytes &known) const {
     constexpr int kDeepest = 8;
+    const auto [found, isNew] = known.try_emplace({t, depth}, 0);
+    if (!isNew)
+      return found->second;
     int64_t bytes = 0;
     for (StorageId s : g_.tasks[t].reads)
       if (last[s] < time) {
         int64_t held = g_.storages[s].bytes;
         if (!isForward(makerOf(s)) && last[s] == 0 && depth < kDeepest)
-          held = std::min(held, bytesHeldFor(makerOf(s), time, last, depth + 1));
+          held = std::min(held, bytesHeldFor(makerOf(s), time, last, depth + 1, known));
         bytes += held;
       }
-    return bytes;
+    return found->second = bytes; // a map's elements stay where they are
   }
 
   // What is overwritten is read no more: not in the backward part of its readers' segments either,

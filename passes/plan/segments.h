@@ -30,7 +30,8 @@ struct Segments {
 // Each segment but the last ends where the fewest bytes go on to later forward tasks, after
 // `leastTasks` of them at least and twice as many at most. None where the step has one segment
 // only, or no order in which forward tasks read forward tasks alone. Linear in tasks, reads, and
-// what goes on from segment to segment.
+// what goes on from segment to segment, but that for each backward task those are looked at that
+// are up to eight reads before it.
 std::optional<Segments> segmentsOf(const StorageGraph &g, uint32_t leastTasks);
 
 } // namespace isthmus::plan

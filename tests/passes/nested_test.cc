@@ -134,6 +134,40 @@ TEST(Segments, AreNoneOfOneBlock) {
   EXPECT_FALSE(segmentsOf(StorageGraph(p, /*withAlternatives=*/true), 24));
 }
 
+// Gradients that each read all of those before them: 30^8 paths lead through eight layers of 30.
+TEST(Segments, AreFoundWhereGradientsReadManyOthers) {
+  constexpr uint32_t kForward = 12, kLayers = 10, kWidth = 30;
+  Problem p;
+  auto add = [&p](OpPhase phase, std::vector<OpIndex> reads) {
+    Op op;
+    op.name = "op" + std::to_string(p.ops.size());
+    op.phase = phase;
+    op.cost = 1;
+    for (OpIndex r : reads)
+      op.inputs.push_back({r, 0});
+    op.outputBytes = {100};
+    p.ops.push_back(op);
+    return OpIndex(p.ops.size() - 1);
+  };
+  OpIndex x = add(OpPhase::Forward, {});
+  for (uint32_t i = 1; i < kForward; ++i)
+    x = add(OpPhase::Forward, {x});
+  std::vector<OpIndex> layer = {add(OpPhase::Backward, {x})};
+  for (uint32_t k = 0; k < kLayers; ++k) {
+    std::vector<OpIndex> next;
+    for (uint32_t i = 0; i < kWidth; ++i)
+      next.push_back(add(OpPhase::Backward, layer));
+    layer = std::move(next);
+  }
+  layer.push_back(0); // read by the first segment's backward part, and so is the last layer
+  p.outputs = {{add(OpPhase::Backward, layer), 0}};
+  const StorageGraph g(p);
+  const std::optional<Segments> s = segmentsOf(g, 3);
+  ASSERT_TRUE(s);
+  EXPECT_GE(s->num, 3u);
+  EXPECT_EQ(s->tasksAt[s->backwardOf(1)].size(), 1u); // a layer reads more than one of it makes
+}
+
 // Without inverses each segment holds what it begins with.
 TEST(NestedSchedule, HoldsWhatCannotBeBroughtBack) {
   Problem p = Couplings::make(8);
