@@ -80,6 +80,9 @@ def _measure(nodes: Iterable[fx.Node], runs: int, known: dict[str, Measured | No
 
 
 def _is_measured(node: fx.Node) -> bool:
+    """A view takes neither time nor memory. It is run where its operand's strides are others than tracing has, for its own."""
+    if rules.is_view(node) and not any(STRIDES in a.meta for a in node.all_input_nodes):
+        return False
     is_op = node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload)
     return is_op and not rules.communicates(node) and not rules.mutates(node)
 
