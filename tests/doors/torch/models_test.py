@@ -4,6 +4,7 @@ number are those of plain PyTorch, bit by bit, and the measured peak is the plan
 import json
 import os
 import sys
+import time
 import unittest
 from unittest import mock
 
@@ -20,7 +21,7 @@ from torch._inductor.utils import fresh_cache, run_and_get_code  # noqa: E402
 
 import isthmus  # noqa: E402
 import isthmus.torch  # noqa: E402
-from isthmus.torch import inductor  # noqa: E402
+from isthmus.torch import inductor, partitioner  # noqa: E402
 from networks import ResNet, UNet, conv  # noqa: E402
 from training import differences, train, with_isthmus  # noqa: E402
 
@@ -360,6 +361,21 @@ class Replanning(unittest.TestCase):
         self.assertEqual(graph.budget_bytes, before.budget_bytes)
         self.assertLess(graph.planned_peak_bytes, before.planned_peak_bytes)
         self.assertLessEqual(graph.inductor_peak_bytes, graph.budget_bytes)
+
+    def test_the_time_of_all_plans_is_told(self):
+        before, _ = self.run_with(0)
+        plans = []
+
+        def slow(*args, **options):
+            time.sleep(2)
+            plans.append(plan(*args, **options))
+            return plans[-1]
+
+        plan = partitioner.plan
+        with mock.patch.object(partitioner, "plan", slow):
+            graph, _ = self.run_with(before.budget_bytes // 20)
+        self.assertGreater(len(plans), 1)
+        self.assertGreaterEqual(graph.plan_seconds, 2 * len(plans))
 
     def test_a_budget_that_the_least_plan_meets_is_met(self):
         """However much too small the plans were made for before."""

@@ -91,7 +91,8 @@ class Partitioner(hooks.CustomPartitionerFn):
         forward, backward = modules.split(
             gm, joint, found.schedule, boundary, num_fwd_outputs=num_fwd_outputs, static_lifetime_input_indices=static
         )
-        report = self._report(joint, found, forward, num_fwd_outputs, time.perf_counter() - start)
+        before = self._reported.plan_seconds if self._reported is not None and self._found_peaks else 0.0
+        report = self._report(joint, found, forward, num_fwd_outputs, before + time.perf_counter() - start)
         self.limits = Limits(
             planned_bytes=dict.fromkeys((False, True), report.planned_peak_bytes),
             most_bytes=report.budget_bytes if self._is_bounded else None,

@@ -30,6 +30,7 @@ class GraphReport:
     saved_bytes: int
     """What the forward leaves for the backward, without parameters and inputs."""
     plan_seconds: float
+    """With those of plans of which inductor's code took more than the budget."""
     symbolic: bool
     """Sizes are hints: for other ones the plan is right, and its peak another."""
     ends: str = ""
