@@ -5,8 +5,9 @@ Usage: against_pytorch.py [--models=NAME,...] [--kernels=aot_eager|inductor] [--
     [--threads=N]
 
 Times are processor seconds of the process, medians of rounds in which all take turns, as ratios to the plain step (aot_eager) or to
-inductor's own (inductor). Needs PyTorch and the package: PYTHONPATH=tools/python ISTHMUS_LIBRARY=bazel-bin/tools/c/libisthmus.so; for the
-models of torchvision and transformers, the Python of `tools/setup --corpus`.
+inductor's own (inductor). Planned peaks, and the share that planning has of the first step's time by the clock, stand behind Isthmus's rows.
+Needs PyTorch and the package: PYTHONPATH=tools/python ISTHMUS_LIBRARY=bazel-bin/tools/c/libisthmus.so; for the models of torchvision and
+transformers, the Python of `tools/setup --corpus`.
 """
 
 import argparse
@@ -199,12 +200,18 @@ class Way:
     """One way to run the step; `run` takes it."""
 
     def __init__(self, name, model, loss_of, **options):
-        self.name, self.model, self.times = name, copy.deepcopy(model), []
+        self.name, self.model, self.times, self.plan = name, copy.deepcopy(model), [], ""
         self.loss = own_code(lambda: loss_of(self.model, **options))
 
     def compiled(self, **how):
         self.loss = torch.compile(self.loss, fullgraph=True, **how)
+        isthmus.torch.reset()
+        start = time.perf_counter()
         self.run()
+        seconds = time.perf_counter() - start
+        for graph in isthmus.torch.report().graphs:
+            planned, share = graph.planned_peak_bytes / 2**20, graph.plan_seconds / seconds
+            self.plan = f"  planned {planned:.1f} MiB in {graph.plan_seconds:.1f} s, {share:.0%} of the first step"
         return self
 
     def run(self):
@@ -262,7 +269,7 @@ def compare(name, options):
 
     def row(way):
         found = ratios(way)
-        return f"{way.peak / 2**20:7.1f} MiB  {statistics.median(found):.3f} ({min(found):.2f} to {max(found):.2f})"
+        return f"{way.peak / 2**20:7.1f} MiB  {statistics.median(found):.3f} ({min(found):.2f} to {max(found):.2f}){way.plan}"
 
     print(f"{name}, {options.kernels}: time beside '{base.name}', {1000 * statistics.median(base.times):.0f} ms")
     for way, mine in pairs:
