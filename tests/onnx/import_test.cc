@@ -214,6 +214,40 @@ TEST(Parameters, ScaleAndShiftBehindANormAreWeights) {
             "ones:f32[2] zeros:f32[2] onnx::Mul_7:f32[4, 1] onnx::Add_8:f32[4, 1]");
 }
 
+// Gemma's norms scale by 1 + weight, which both exporters fold; a mask or a table behind one is a
+// constant.
+TEST(Parameters, FactorsBehindAWrittenOutRmsNorm) {
+  for (const char *form : {"root", "reciprocal", "power", "other"}) {
+    const std::string_view f = form;
+    ModelMaker m;
+    m.input("x", {2, 3}).input("z", {2, 3});
+    for (auto [name, value] :
+         {std::pair("two", 2.0), {"one", 1.0}, {"less", -0.5}, {"epsilon", 1e-6}})
+      m.constant(name, {}, {value});
+    m.init("onnx::Mul_7", {3}, {1, 2, 3});
+    m.init("onnx::Mul_8", {3}, {4, 5, 6});
+    m.node("Pow", {"x", "two"}, {"square"});
+    m.node("ReduceMean", {"square"}, {"mean"}, {{"axes", Ints{-1}}});
+    m.node("Add", {"mean", "epsilon"}, {"sum"});
+    m.node("Sqrt", {"sum"}, {"sqrt"});
+    if (f == "power")
+      m.node("Pow", {"sum", "less"}, {"inverse"});
+    else if (f == "reciprocal")
+      m.node("Reciprocal", {"sqrt"}, {"inverse"});
+    else
+      m.node("Div", {"one", "sqrt"}, {"inverse"});
+    if (f == "root")
+      m.node("Div", {"x", "sqrt"}, {"norm"});
+    else
+      m.node("Mul", {f == "other" ? "z" : "x", "inverse"}, {"norm"});
+    m.node("Mul", {"norm", "onnx::Mul_7"}, {"scaled"});
+    m.node("Mul", {"scaled", "onnx::Mul_8"}, {"y"});
+    m.output("y");
+    EXPECT_EQ(inputsOf(m.graphOf(), InputKind::Param), f == "other" ? "" : "onnx::Mul_7:f32[3]")
+        << form;
+  }
+}
+
 // Neither factor depends on an input: positions under learned projections.
 TEST(Parameters, ProductsOfParametersReadWeights) {
   ModelMaker m;

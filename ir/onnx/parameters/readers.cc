@@ -28,10 +28,63 @@ template <typename IsWanted> llvm::StringSet<> decidedByInputs(const Model &m, I
   return decided;
 }
 
+// RMS norms that are written out, x / sqrt(mean(x^2) + epsilon), as exporters do below opset 23.
+class WrittenOutNorms {
+public:
+  // Whether the node gives such a norm's result. Nodes come in order.
+  bool isResult(const onnx::NodeProto &n) {
+    llvm::StringRef op = n.op_type();
+    if (n.input_size() == 0 || n.output_size() == 0)
+      return false;
+    const std::string &a = n.input(0), &b = n.input(n.input_size() - 1);
+    if (op == "Mul" && a == b)
+      note(n, Part::Square, &a);
+    else if (op == "Mul")
+      return isOf(Part::Inverse, a, b) || isOf(Part::Inverse, b, a);
+    else if (op == "Pow") // of the mean by -1/2, otherwise of x by 2
+      note(n, xOf(Part::Mean, a) ? Part::Inverse : Part::Square,
+           xOf(Part::Mean, a) ? xOf(Part::Mean, a) : &a);
+    else if (op == "ReduceMean")
+      note(n, Part::Mean, xOf(Part::Square, a));
+    else if (op == "Add")
+      note(n, Part::Mean, xOf(Part::Mean, a) ? xOf(Part::Mean, a) : xOf(Part::Mean, b));
+    else if (op == "Sqrt")
+      note(n, Part::Root, xOf(Part::Mean, a));
+    else if (op == "Reciprocal")
+      note(n, Part::Inverse, xOf(Part::Root, a));
+    else if (op == "Div" && isOf(Part::Root, b, a))
+      return true;
+    else if (op == "Div") // 1 / root
+      note(n, Part::Inverse, xOf(Part::Root, b));
+    return false;
+  }
+
+private:
+  enum class Part : uint8_t { Square, Mean, Root, Inverse };
+
+  void note(const onnx::NodeProto &n, Part part, const std::string *x) {
+    if (x)
+      made_[n.output(0)] = {part, *x};
+  }
+  // Of what x the value is that part; null if of none.
+  const std::string *xOf(Part part, const std::string &value) const {
+    auto found = made_.find(value);
+    return found != made_.end() && found->second.first == part ? &found->second.second : nullptr;
+  }
+  bool isOf(Part part, const std::string &value, const std::string &x) const {
+    const std::string *found = xOf(part, value);
+    return found && *found == x;
+  }
+
+  llvm::StringMap<std::pair<Part, std::string>> made_;
+};
+
 // What a norm without learned factors gives, and the same scaled and shifted: exporters write group
-// norms as an InstanceNormalization between two Reshapes, and scale and shift behind them.
+// norms as an InstanceNormalization between two Reshapes, and scale and shift behind them. Behind
+// an RMS norm that is written out comes one factor: Gemma's is 1 + weight, which exporters fold.
 llvm::StringSet<> normalized(const Model &m) {
-  llvm::StringSet<> normed;
+  llvm::StringSet<> normed, writtenOut;
+  WrittenOutNorms norms;
   for (const onnx::NodeProto &n : m.graph().node()) {
     llvm::StringRef op = n.op_type();
     bool isNorm = op == "InstanceNormalization" || op == "LayerNormalization" ||
@@ -40,7 +93,11 @@ llvm::StringSet<> normalized(const Model &m) {
                  llvm::any_of(n.input(), [&](const std::string &in) { return normed.count(in); });
     if ((isNorm || keeps) && n.output_size() > 0)
       normed.insert(n.output(0));
+    if (norms.isResult(n))
+      writtenOut.insert(n.output(0));
   }
+  for (const auto &result : writtenOut)
+    normed.insert(result.first());
   return normed;
 }
 
