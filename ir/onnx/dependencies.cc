@@ -40,11 +40,11 @@ std::optional<Dependencies> dependenciesOf(const Graph &g, ValueId v, Folding &l
   return found;
 }
 
-} // namespace
-
 // What to do instead, of a mixture of experts or a choice of boxes.
-constexpr const char *kMask = "; sizes and branches that a step decides are not supported: the "
-                              "model would compute all that may be needed, and choose by a mask";
+constexpr const char *kInstead = "; sizes and branches that a step decides are not supported: the "
+                                 "model would compute all that may be needed, and choose by a mask";
+
+} // namespace
 
 std::string whyUnknown(ImportState &s, ValueId v) {
   const Graph &g = s.graph;
@@ -54,9 +54,9 @@ std::string whyUnknown(ImportState &s, ValueId v) {
   if (d->learned)
     return "it depends on the " +
            std::string(g.inputOf(d->learned)->kind == InputKind::Param ? "parameter" : "state") +
-           " '" + g.valueName(d->learned).str() + "', which training changes" + kMask;
+           " '" + g.valueName(d->learned).str() + "', which training changes" + kInstead;
   if (d->isDrawn)
-    return std::string("it depends on random numbers") + kMask;
+    return std::string("it depends on random numbers") + kInstead;
   if (d->inputs.empty())
     return "it was too large to be computed, or there is no kernel for it";
   std::string names;
