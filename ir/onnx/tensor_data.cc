@@ -233,10 +233,11 @@ Tensor filled(const Type &type, llvm::ArrayRef<char> one) {
   });
 }
 
-bool allElementsEqual(const Tensor &t) {
-  int64_t size = dtypeBytes(t.type.dtype);
-  return t.bytes() <= size || std::memcmp(t.data, t.data + size, size_t(t.bytes() - size)) == 0;
+bool repeatsEvery(const Tensor &t, int64_t bytes) {
+  return t.bytes() <= bytes || std::memcmp(t.data, t.data + bytes, size_t(t.bytes() - bytes)) == 0;
 }
+
+bool allElementsEqual(const Tensor &t) { return repeatsEvery(t, dtypeBytes(t.type.dtype)); }
 
 double meant(float f) {
   if (!std::isfinite(f))

@@ -48,6 +48,8 @@ Tensor filled(const Type &type, llvm::ArrayRef<char> oneElement);     // every e
 // momentum of 0.9 is 0.9 in f64 too, and in the text, and not 0.8999999761581421.
 double meant(float f);
 
+// Whether the tensor is its first so many bytes again and again. True where it has no more.
+bool repeatsEvery(const Tensor &t, int64_t bytes);
 bool allElementsEqual(const Tensor &t); // bit by bit; true for none or one
 
 } // namespace isthmus::onnx_import

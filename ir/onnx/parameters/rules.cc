@@ -3,9 +3,9 @@
 #include "ir/element.h"
 #include "ir/onnx/parameters/tables.h"
 #include "ir/onnx/parameters/tensor_names.h"
+#include "ir/onnx/tensor_data.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
-#include <cstring>
 #include <map>
 
 namespace isthmus::onnx_import {
@@ -13,10 +13,7 @@ namespace {
 
 // Whether the tensor is its first row again and again.
 bool rowsAreEqual(const Tensor &t) {
-  if (t.type.rank() == 0 || t.type.dims[0] < 2)
-    return false;
-  size_t row = size_t(t.bytes() / t.type.dims[0]);
-  return std::memcmp(t.data, t.data + row, size_t(t.bytes()) - row) == 0;
+  return t.type.rank() > 0 && t.type.dims[0] >= 2 && repeatsEvery(t, t.bytes() / t.type.dims[0]);
 }
 
 class Rules {
