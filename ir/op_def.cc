@@ -189,4 +189,19 @@ Cost costOf(const OpCall &call) {
   return c;
 }
 
+static std::string typesText(llvm::ArrayRef<Type> types) {
+  std::string text;
+  for (const Type &t : types)
+    text += (text.empty() ? "" : ", ") + t.str();
+  return "(" + text + ")";
+}
+
+std::string callKey(const OpCall &call) {
+  std::string attrs;
+  for (const auto &[name, value] : *call.attrs)
+    attrs += (attrs.empty() ? "" : ", ") + name + " = " + attrText(value);
+  return call.op->name + typesText(call.operands) + (attrs.empty() ? "" : " {" + attrs + "}") +
+         " : " + typesText(call.results);
+}
+
 } // namespace isthmus

@@ -278,4 +278,8 @@ llvm::Expected<TypeList> inferTypes(const OpDef &op, const Attrs &attrs,
 
 Cost costOf(const OpCall &call);
 
+// Equal for calls that do the same to tensors of the same types: networks repeat their layers, and
+// those share a kernel, and the time that it takes. "relu(f32[2, 3]) : (f32[2, 3])".
+std::string callKey(const OpCall &call);
+
 } // namespace isthmus

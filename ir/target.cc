@@ -12,6 +12,14 @@ double Target::flopsPerSecondOf(const OpCall &call) const {
 }
 
 double Target::seconds(const OpCall &call) const {
+  const double estimated = estimatedSeconds(call);
+  if (!measured || estimated == 0)
+    return estimated;
+  auto it = measured->seconds.find(callKey(call));
+  return it == measured->seconds.end() ? estimated * measured->perEstimate : it->second;
+}
+
+double Target::estimatedSeconds(const OpCall &call) const {
   if (call.op->is(kView) || call.op->is(kTransfer))
     return 0;
   Cost c = costOf(call);

@@ -4,8 +4,18 @@
 
 #include "ir/graph.h"
 #include <array>
+#include <map>
+#include <memory>
 
 namespace isthmus {
+
+// What calls took on a device, in place of what the roofline says.
+struct MeasuredCosts {
+  std::string target;                    // the name of the target that they were measured on
+  std::map<std::string, double> seconds; // by callKey
+  // What was not measured takes so many times what the roofline says.
+  double perEstimate = 1;
+};
 
 struct Target {
   std::string name = "generic"; // "cpu avx512 threads=2"
@@ -25,6 +35,9 @@ struct Target {
   // compute them on some devices. Zero: as other arithmetic.
   std::array<double, 8> contractionFlopsPerSecond = {};
 
+  // In place of the roofline; null: nothing was measured.
+  std::shared_ptr<const MeasuredCosts> measured;
+
   // Of the link to the host's memory, each way; zero where there is none.
   double linkBytesPerSecond = 0;
 
@@ -36,7 +49,8 @@ struct Target {
     return workspace ? workspace(call) : 0;
   }
   double flopsPerSecondOf(const OpCall &call) const;
-  double seconds(const OpCall &call) const; // of the units that compute
+  double seconds(const OpCall &call) const;          // of the units that compute
+  double estimatedSeconds(const OpCall &call) const; // by the roofline
   double transferSeconds(int64_t bytes) const;
 };
 

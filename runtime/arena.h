@@ -27,6 +27,7 @@ public:
   void giveBack(int64_t offset, int64_t bytes);
   void reset(); // everything is given back; the peak stays
 
+  int64_t liveBytes() const { return live_; }
   int64_t peakBytes() const { return peak_; }
 
 private:

@@ -55,6 +55,7 @@ public:
     target_.flopsPerSecond = isa.speed * 50e9 * options_.threads;
     target_.bytesPerSecond = isa.speed * 8e9 * std::min(options_.threads, 4);
     target_.launchSeconds /= isa.speed;
+    target_.measured = o.costs;
     target_.workspace = [this](const OpCall &call) -> llvm::Expected<int64_t> {
       auto kernel = prepare(call);
       if (!kernel)

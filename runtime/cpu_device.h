@@ -10,6 +10,7 @@ struct CpuOptions {
   // Its "host" is its own memory, and a copy there takes no longer than memory does. With a rate
   // copies take as long as over such a link, each way, and so plans for one can be tried.
   double linkBytesPerSecond = 0;
+  std::shared_ptr<const MeasuredCosts> costs; // null: its target's are estimated
 };
 
 // `kernels` must outlive the device.

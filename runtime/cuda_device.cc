@@ -107,6 +107,7 @@ public:
     if (o.tf32)
       target_.channelsLast.push_back(DType::F32);
     target_.fusesBias = true;
+    target_.measured = o.costs;
     target_.workspace = [this](const OpCall &call) -> llvm::Expected<int64_t> {
       auto kernel = prepare(call);
       if (!kernel)

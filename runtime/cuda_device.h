@@ -8,7 +8,8 @@ namespace isthmus {
 
 struct CudaOptions {
   int index = 0;
-  bool tf32 = false; // f32 products may round their operands to tf32
+  bool tf32 = false;                          // f32 products may round their operands to tf32
+  std::shared_ptr<const MeasuredCosts> costs; // null: its target's are estimated
 };
 
 // Looks for the library at $ISTHMUS_CUDA_LIBRARY if that is set; else beside the program, in ../lib

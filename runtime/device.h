@@ -57,7 +57,8 @@ public:
   virtual llvm::Expected<PreparedKernel *> prepare(const OpCall &call) = 0;
 
   // A step: `begin` gives the key of its random numbers, then kernels are launched, in order. What
-  // they write is there after `finish`. `launch` fills in `args.random`.
+  // they write is there after `finish`, which may come between launches too. `launch` fills in
+  // `args.random`.
   virtual llvm::Error begin(const RandomKey &random) = 0;
   virtual llvm::Error launch(PreparedKernel &kernel, KernelArgs args) = 0;
 

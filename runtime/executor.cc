@@ -132,37 +132,62 @@ llvm::Error Executor::restoreOverwritten() {
   return llvm::Error::success();
 }
 
-llvm::Error Executor::step(const RandomKey &random, const std::function<void(size_t)> &progress) {
+llvm::Error Executor::beginStep(const RandomKey &random) {
   for (size_t i = 0; device_.computes() && i < fed_.size(); ++i)
     if (!fed_[i])
       return makeError("input '%{0}' was not given", graph_.valueName(graph_.inputs()[i].value));
   if (llvm::Error e = restoreOverwritten())
     return e;
-  if (llvm::Error e = device_.begin(random))
+  return device_.begin(random);
+}
+
+llvm::Error Executor::step(const RandomKey &random, const std::function<void(size_t)> &progress) {
+  if (llvm::Error e = beginStep(random))
     return e;
   if (recorded_) { // the same launches: the books would say the same again
     if (llvm::Error e = recorded_->replay())
       return e;
     return device_.finish();
   }
-  auto recorded = device_.record(kernels_, [&] { return runNodes(progress); });
+  auto tell = [&](NodeId done) {
+    if (progress)
+      progress(done.index + 1);
+    return llvm::Error::success();
+  };
+  auto recorded = device_.record(kernels_, [&] { return runNodes(tell); });
   if (!recorded)
     return recorded.takeError();
   recorded_ = std::move(*recorded);
   return device_.finish();
 }
 
-llvm::Error Executor::runNodes(const std::function<void(size_t)> &progress) {
+llvm::Error Executor::stepByNode(const RandomKey &random,
+                                 llvm::function_ref<void(const NodeRun &)> after) {
+  if (llvm::Error e = beginStep(random))
+    return e;
+  return runNodes([&](NodeId done) -> llvm::Error {
+    if (llvm::Error e = device_.finish())
+      return e;
+    after({done, liveBytes_});
+    return llvm::Error::success();
+  });
+}
+
+llvm::Error Executor::runNodes(llvm::function_ref<llvm::Error(NodeId)> after) {
   readsLeft_ = reads_;
   arena_.reset();
   onHost_.reset();
   for (uint32_t i = 0; i < graph_.numNodes(); ++i) {
-    if (llvm::Error e = runNode(NodeId(i))) {
-      endTransfersBefore(NodeId(i));
+    llvm::Error e = runNode(NodeId(i));
+    uint32_t done = i;
+    if (!e) {
+      e = after(NodeId(i));
+      ++done;
+    }
+    if (e) {
+      endTransfersBefore(NodeId(done));
       return locate(std::move(e), graph_.whereIs(NodeId(i)));
     }
-    if (progress)
-      progress(i + 1);
   }
   return llvm::Error::success();
 }
@@ -180,6 +205,7 @@ llvm::Error Executor::runNode(NodeId id) {
     if (llvm::Error e = device_.waitForTransfer(graph_.value(n.operands[0]).def.index))
       return e;
   if (n.op->is(kView)) { // only the books change
+    liveBytes_ = arena_.liveBytes();
     giveBackDead(id, 0);
     return llvm::Error::success();
   }
@@ -187,6 +213,7 @@ llvm::Error Executor::runNode(NodeId id) {
   const int64_t workspace = kernel ? device_.target().rounded(kernel->workspaceBytes()) : 0;
   if (llvm::Error e = takeResults(id, workspace))
     return e;
+  liveBytes_ = arena_.liveBytes();
   if (llvm::Error e = kernel ? launch(id, workspace) : startTransfer(id))
     return e;
   giveBackDead(id, workspace);

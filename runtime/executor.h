@@ -34,6 +34,13 @@ public:
   // device runs a recorded step as a whole.
   llvm::Error step(const RandomKey &random, const std::function<void(size_t)> &progress = {});
 
+  // The same, but that each node has ended before the next begins, as `after` is told.
+  struct NodeRun {
+    NodeId node;
+    int64_t liveBytes; // in the arena while it ran, its workspace among them
+  };
+  llvm::Error stepByNode(const RandomKey &random, llvm::function_ref<void(const NodeRun &)> after);
+
   // After a step: inputs of which the graph gives the next state hold that from now on. Those that
   // the step overwrote are to be carried on, or fed, after each step from then on.
   llvm::Error carryState();
@@ -51,7 +58,8 @@ private:
   Executor(const Graph &graph, const Layout &layout, Device &device);
   llvm::Error prepare();
   llvm::Error allocate();
-  llvm::Error runNodes(const std::function<void(size_t)> &progress);
+  llvm::Error beginStep(const RandomKey &random);
+  llvm::Error runNodes(llvm::function_ref<llvm::Error(NodeId)> after);
   llvm::Error runNode(NodeId id);
   void endTransfersBefore(NodeId end);
   llvm::Error launch(NodeId id, int64_t workspace);
@@ -73,17 +81,18 @@ private:
   Device &device_;
   Arena arena_, onHost_;
   DeviceAddress arenaBase_ = nullptr, inputBase_ = nullptr, hostBase_ = nullptr;
-  std::vector<ValueId> roots_;            // by value: at the root of its views
-  std::vector<int64_t> inputOffset_;      // by index of the graph input
-  std::vector<bool> fed_;                 // likewise
+  std::vector<ValueId> roots_;       // by value: at the root of its views
+  std::vector<int64_t> inputOffset_; // by index of the graph input
+  std::vector<bool> fed_;            // likewise
   struct Overwritten {
     ValueId input;
     Tensor fed; // none once the state was carried on
   };
-  std::vector<Overwritten> overwritten_; // inputs that a step leaves with their next state
-  bool holdsNext_ = false;               // they do, and it was not carried on
+  std::vector<Overwritten> overwritten_;  // inputs that a step leaves with their next state
+  bool holdsNext_ = false;                // they do, and it was not carried on
   std::vector<PreparedKernel *> kernels_; // by node; null for views
   std::unique_ptr<Recording> recorded_;   // of a step, where the device keeps one
+  int64_t liveBytes_ = 0;                 // in the arena while the last node ran
   std::vector<uint32_t> reads_,
       readsLeft_; // by root: in all, and in this step; outputs have one more
 };

@@ -2,18 +2,6 @@
 
 namespace isthmus {
 
-std::string callKey(const OpCall &call) {
-  std::string key = call.op->name;
-  for (const auto &[name, value] : *call.attrs)
-    key += ";" + name + "=" + attrText(value);
-  for (const Type &t : call.operands)
-    key += "," + t.str();
-  key += ">";
-  for (const Type &t : call.results)
-    key += "," + t.str();
-  return key;
-}
-
 namespace {
 
 std::string operandTypes(const OpCall &call) {

@@ -40,8 +40,6 @@ public:
   llvm::StringRef library; // whose kernel it is, as the table names it
 };
 
-// Calls of one key share a kernel: networks repeat their layers.
-std::string callKey(const OpCall &call);
 std::string callText(const OpCall &call); // "conv(f32[1,3,8,8], f32[4,3,3,3])", for people
 
 struct KernelOptions {

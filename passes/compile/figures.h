@@ -17,7 +17,8 @@ struct Figures {
   std::string boundModel = "any-order";         // none costs less than running everything once
   std::optional<int64_t> lowerBoundBytes, smallestBudgetBytes; // where known
   std::string policyUsed = "none";
-  std::string mode; // "train", "eval" or "as-written"
+  std::string mode;  // "train", "eval" or "as-written"
+  std::string costs; // "estimated" or "measured": those of the target; empty: a problem's own
   size_t nodes = 0, clones = 0;
   int64_t hostBytes = 0; // taken of the host's memory, by what goes there and comes back
   size_t transfers = 0;  // to the host and back

@@ -29,6 +29,7 @@ Json figuresJson(const Figures &f) {
   j["smallest_budget_bytes"] = orNull(f.smallestBudgetBytes);
   j["policy_used"] = f.policyUsed;
   j["mode"] = f.mode.empty() ? Json() : Json(f.mode);
+  j["costs"] = f.costs.empty() ? Json() : Json(f.costs);
   j["nodes"] = f.nodes;
   j["clones"] = f.clones;
   j["transfers"] = f.transfers;

@@ -35,6 +35,7 @@ public:
       return problem.takeError();
     problem_ = std::move(*problem);
     figures().mode = modeText(given_).str();
+    figures().costs = target_.measured ? "measured" : "estimated";
     figures().persistentBytes = persistentBytes(out_.original, target_);
     if (llvm::Error e = o_.searches() ? withinBudget() : byPolicy())
       return e;

@@ -80,6 +80,18 @@ class Runs(CudaCase):
         self.assertEqual(result.code, 5, result)
         self.assertIn("copying to the host or back: the emulation was told to fail a transfer", result.err)
 
+    def test_nodes_are_measured(self):
+        """By kernels of their own, and the most that lives is the peak; the step is not one that the device recorded."""
+        model, options = self.zoo("cnn")
+        plan = [*options, "--budget=70%", "--effort=0.2"]
+        self.on_cuda("profile", model, *plan, "--steps=3", "-o", "costs.json", "--trace=trace.json")
+        self.on_cuda("run", model, *plan, "--report=r.json")
+        self.assertRegex(json.loads(self.read("costs.json"))["target"], "^cuda ")
+        events = json.loads(self.read("trace.json"))["traceEvents"]
+        self.assertEqual(max(e["args"]["bytes"] for e in events if e["ph"] == "C"), json.loads(self.read("r.json"))["measured_peak_bytes"])
+        self.on_cuda("opt", model, *plan, "--costs=costs.json", "-o", "out.isth", "--report=r.json")
+        self.assertEqual(json.loads(self.read("r.json"))["costs"], "measured")
+
     def test_training(self):
         """Steps of every optimizer on recorded launches, with what is carried between them, and an evaluation after each epoch."""
         x, y = examples(48)

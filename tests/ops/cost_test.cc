@@ -4,6 +4,7 @@
 #include "ir/target.h"
 #include "tests/testing/example.h"
 #include <gtest/gtest.h>
+#include <set>
 
 namespace isthmus {
 namespace {
@@ -178,6 +179,32 @@ TEST(Roofline, HasRatesOfContractionsByType) {
   EXPECT_DOUBLE_EQ(microseconds(t, "conv(bf16[1, 2, 8], bf16[2, 2, 1])"), 5 + 8);
   EXPECT_DOUBLE_EQ(microseconds(t, "relu(bf16[64])"), 5 + 64);
   EXPECT_DOUBLE_EQ(microseconds(t, "uniform() {dims = [10], stream = 0, type = bf16}"), 5 + 100);
+}
+
+// --- Measured
+
+TEST(MeasuredCosts, StandInPlaceOfTheRoofline) {
+  Target t = slow();
+  const double estimated = microseconds(t, "sum(f32[30])");
+  auto costs = std::make_shared<MeasuredCosts>();
+  costs->seconds[callKey(parseExample("sum(f32[20])")->call)] = 7e-6;
+  costs->perEstimate = 3;
+  t.measured = costs;
+  EXPECT_DOUBLE_EQ(microseconds(t, "sum(f32[20])"), 7);
+  EXPECT_DOUBLE_EQ(microseconds(t, "sum(f32[30])"), 3 * estimated); // not measured
+  EXPECT_DOUBLE_EQ(1e6 * t.estimatedSeconds(parseExample("sum(f32[30])")->call), estimated);
+  EXPECT_EQ(microseconds(t, "reshape(f32[6]) {dims = [2, 3]}"), 0);
+}
+
+// Calls are told apart by all that kernels see.
+TEST(MeasuredCosts, AreOfCalls) {
+  auto key = [](const char *call) { return callKey(parseExample(call)->call); };
+  EXPECT_EQ(key("reshape(f32[6]) {dims = [2, 3]}"),
+            "reshape(f32[6]) {dims = [2, 3]} : (f32[2, 3])");
+  const std::set<std::string> keys = {key("sum(f32[20])"), key("sum(f64[20])"),
+                                      key("mean(f32[20])"), key("sum(f32[4, 5])"),
+                                      key("sum(f32[4, 5]) {axes = [1]}")};
+  EXPECT_EQ(keys.size(), 5u);
 }
 
 } // namespace

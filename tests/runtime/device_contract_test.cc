@@ -8,11 +8,13 @@
 #include "runtime/cpu_device.h"
 #include "runtime/cuda_device.h"
 #include "runtime/executor.h"
+#include "runtime/profile.h"
 #include "tests/testing/example.h"
 #include "tools/random/draw.h"
 #include <cstdlib>
 #include <gtest/gtest.h>
 #include <regex>
+#include <set>
 
 namespace isthmus {
 namespace {
@@ -491,6 +493,66 @@ TEST_P(EveryDevice, RunsGraphsWithTransfers) {
     plain.step({0, step});
     EXPECT_TRUE(sameBits(llvm::cantFail(executor->fetch(g.find("d"))), plain.read("d")));
   }
+}
+
+// Each node has ended before the next begins, and the step is the same: its bits, its peak, and
+// whatever step comes after it.
+TEST_P(EveryDevice, RunsNodeByNode) {
+  Graph g = llvm::cantFail(parseGraph(kThereAndBack, "test"));
+  const Layout layout = llvm::cantFail(place(g, device->target()));
+  auto executor = llvm::cantFail(Executor::create(g, layout, *device));
+  llvm::cantFail(executor->feed(g.inputs()[0].value, draw(g.type(g.inputs()[0].value), 1)));
+  llvm::cantFail(executor->step({0, 1}));
+  Tensor whole;
+  if (device->computes())
+    whole = llvm::cantFail(executor->fetch(g.find("d")));
+  for (int repeat = 0; repeat < 3; ++repeat) {
+    std::vector<uint32_t> ran;
+    int64_t most = 0;
+    llvm::cantFail(executor->stepByNode({0, 1}, [&](const Executor::NodeRun &run) {
+      ran.push_back(run.node.index);
+      most = std::max(most, run.liveBytes);
+    }));
+    ASSERT_EQ(ran.size(), g.numNodes());
+    EXPECT_TRUE(std::is_sorted(ran.begin(), ran.end()));
+    EXPECT_EQ(most, layout.peakBytes);
+    if (device->computes()) {
+      EXPECT_TRUE(sameBits(llvm::cantFail(executor->fetch(g.find("d"))), whole));
+    }
+    llvm::cantFail(executor->step({0, 1}));
+    if (device->computes()) {
+      EXPECT_TRUE(sameBits(llvm::cantFail(executor->fetch(g.find("d"))), whole));
+    }
+  }
+}
+
+TEST_P(EveryDevice, IsProfiled) {
+  Graph g = llvm::cantFail(parseGraph(kThereAndBack, "test"));
+  const Layout layout = llvm::cantFail(place(g, device->target()));
+  auto executor = llvm::cantFail(Executor::create(g, layout, *device));
+  llvm::cantFail(executor->feed(g.inputs()[0].value, draw(g.type(g.inputs()[0].value), 1)));
+  size_t told = 0;
+  const auto nodes = llvm::cantFail(profileNodes(
+      g, *executor, *device,
+      {.steps = 2, .random = {}, .progress = [&](size_t done) { EXPECT_EQ(done, ++told); }}));
+  EXPECT_EQ(told, 3 * g.numNodes());
+  ASSERT_EQ(nodes.size(), g.numNodes());
+  int64_t most = 0;
+  for (const NodeProfile &n : nodes) {
+    EXPECT_GE(n.seconds, 0);
+    most = std::max(most, n.liveBytes);
+  }
+  EXPECT_EQ(most, layout.peakBytes);
+  // Transfers are no calls that a plan weighs by their op.
+  const MeasuredCosts costs = measuredCosts(g, nodes, device->target());
+  EXPECT_EQ(costs.target, device->target().name);
+  std::set<std::string> calls;
+  for (const char *value : {"h", "a", "b", "c", "d"})
+    calls.insert(callKey(g.call(g.value(g.find(value)).def)));
+  std::set<std::string> measured;
+  for (const auto &[call, seconds] : costs.seconds)
+    measured.insert(call);
+  EXPECT_EQ(measured, calls);
 }
 
 #ifndef ISTHMUS_ON_A_GPU

@@ -10,12 +10,13 @@ struct DeviceOptions {
   int threads = 0;   // of a CPU; 0: one for each core
   bool tf32 = false; // products of f32 may round their operands to tf32, where the device can
   double linkBytesPerSecond = 0; // to the host's memory, each way; 0: what the device has
+  std::string costs;             // a file of measured costs; empty: they are estimated
 };
 // Of flags that were checked.
 DeviceOptions deviceOptions(const ModelOptions &o, const PlanFlags &plan = {});
 
 // "cpu", "cpu:0", "counting", "cuda" or "cuda:N". Errors: cuda where it is not available, with the
-// reason (exit 5); an unknown name (exit 2).
+// reason (exit 5); an unknown name (exit 2); a file of costs that is none.
 llvm::Expected<std::unique_ptr<Device>> openDevice(llvm::StringRef name,
                                                    const DeviceOptions &options = {});
 

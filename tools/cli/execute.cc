@@ -28,17 +28,23 @@ double sumOf(const Tensor &t) {
 
 } // namespace
 
+llvm::Expected<std::unique_ptr<Executor>> fedExecutor(const Compiled &c, Device &device,
+                                                      const ExecuteOptions &o) {
+  auto e = Executor::create(c.graph, c.layout, device);
+  if (e && device.computes())
+    if (llvm::Error err = feedAll(c.graph, **e, o))
+      return err;
+  return e;
+}
+
 llvm::Expected<std::unique_ptr<Executor>> execute(const Compiled &c, Device &device,
                                                   const ExecuteOptions &o, Report &report) {
   auto before = device.memory();
   if (!before)
     return before.takeError();
-  auto e = Executor::create(c.graph, c.layout, device);
+  auto e = fedExecutor(c, device, o);
   if (!e)
     return e.takeError();
-  if (device.computes())
-    if (llvm::Error err = feedAll(c.graph, **e, o))
-      return err;
 
   ValueId loss = lossOf(c.graph);
   bool fetchesLoss = loss && device.computes() && isFloat(c.graph.type(loss).dtype) &&

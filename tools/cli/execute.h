@@ -13,6 +13,10 @@ struct ExecuteOptions {
   GivenInputs inputs; // others get their defaults
 };
 
+// An executor whose inputs are fed, where the device computes. `c` and `device` must outlive it.
+llvm::Expected<std::unique_ptr<Executor>> fedExecutor(const Compiled &c, Device &device,
+                                                      const ExecuteOptions &o);
+
 // Feeds inputs and repeats the same step from the same state; fills the run's part of `report`. The
 // executor comes back for its outputs. `c` and `device` must outlive it. The measured peak is
 // checked against the predicted one.

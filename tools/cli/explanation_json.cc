@@ -42,6 +42,7 @@ public:
     j["schema"] = "isthmus.explain/1";
     j["model"] = e_.model;
     j["target"] = e_.target;
+    j["costs"] = r.costs;
     j["policy_used"] = r.policyUsed;
     j["budget_bytes"] = e_.plan.budgetBytes ? Json(*e_.plan.budgetBytes) : Json();
     j["arena_bytes"] = r.arenaBytes;

@@ -1,39 +1,12 @@
 // `explain` for a person: short sections, aligned.
 
 #include "tools/cli/explanation.h"
+#include "tools/cli/table.h"
 #include "llvm/ADT/STLExtras.h"
 #include <cmath>
 
 namespace isthmus {
 namespace {
-
-// Columns as wide as they need to be, two spaces apart; a row of one cell goes across.
-class Table {
-public:
-  explicit Table(std::vector<bool> right) : right_(std::move(right)) {}
-  void row(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
-
-  std::string text() const {
-    std::vector<size_t> width(right_.size(), 0);
-    for (const auto &cells : rows_)
-      for (size_t i = 0; cells.size() > 1 && i < cells.size(); ++i)
-        width[i] = std::max(width[i], cells[i].size());
-    std::string out;
-    for (const auto &cells : rows_) {
-      std::string line;
-      for (size_t i = 0; i < cells.size(); ++i) {
-        std::string pad(cells.size() > 1 ? width[i] - cells[i].size() : 0, ' ');
-        line += "  " + (right_[i] ? pad + cells[i] : cells[i] + pad);
-      }
-      out += llvm::StringRef(line).rtrim().str() + "\n";
-    }
-    return out;
-  }
-
-private:
-  std::vector<bool> right_;
-  std::vector<std::vector<std::string>> rows_;
-};
 
 std::string percent(double part, double whole) {
   return whole > 0 ? llvm::formatv("{0:F1} %", 100 * part / whole).str() : "-";
@@ -69,8 +42,8 @@ private:
     if (e_.plan.budgetBytes)
       arena += ", of a budget of " + bytesText(*e_.plan.budgetBytes);
     t.row({"arena", arena});
-    t.row({"time", timeText(e_.why.plannedUs) + " a step, " + overheadText() +
-                       ", as estimated for " + e_.target});
+    t.row({"time", timeText(e_.why.plannedUs) + " a step, " + overheadText() + ", as " +
+                       e_.plan.figures.costs + " for " + e_.target});
     t.row({"besides", bytesText(r.persistentBytes) +
                           " of parameters and inputs, always there and not in the peak"});
     out_ += t.text();

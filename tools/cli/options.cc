@@ -197,6 +197,10 @@ void addPlanFlags(CLI::App &verb, PlanFlags &o) {
                   "what parameters, inputs and arena together must not exceed: 2GiB, 500MB, bytes")
       ->group(group);
   addEffortOption(verb, o.effort)->group(group);
+  addPathOption(verb, "--costs", o.costs,
+                "what each call takes, a JSON file that `isthmus profile -o` wrote; default: as "
+                "estimated for the device")
+      ->group(group);
   verb.add_option(
           "--allow", o.allow,
           "how tensors may come back within a budget, comma between: recompute; invert, "

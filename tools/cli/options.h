@@ -55,6 +55,7 @@ struct PlanFlags {
   bool checkpointsGiven = false;
   std::string budget, memoryLimit; // empty: none
   double effort = 0;               // 0: by the size of the graph
+  std::string costs;               // a file; empty: as estimated
   std::vector<std::string> allow;  // ways for tensors to come back; empty: recompute
   std::string hostMemory, link;    // empty: no bound; as fast as the device says
   std::optional<double> maxInverseError;

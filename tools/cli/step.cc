@@ -5,13 +5,25 @@
 
 namespace isthmus {
 
+bool runsForwardAlone(const ModelOptions &model, const PlanFlags &plan, const Graph &g,
+                      const StepOptions &step) {
+  if (g.hasBackward() || hasLoss(g, step) || !model.wrt.empty() || plan.any())
+    return false;
+  Console::get().note(
+      "no loss is given (--loss) or named in the file: the forward part alone runs, " +
+      std::string(model.eval ? "for inference" : "as written"));
+  return true;
+}
+
 llvm::Expected<StepToCompile> stepToCompile(const ModelOptions &model, const PlanFlags &plan,
-                                            const std::string &deviceName, CommandPaths &paths) {
+                                            const std::string &deviceName, CommandPaths &paths,
+                                            ForwardAlone forward) {
   if (llvm::Error e = checkOptions(model))
     return e;
   if (llvm::Error e = checkOptions(plan))
     return e;
   paths.reads("MODEL", model.model);
+  paths.reads("--costs", plan.costs);
   if (llvm::Error e = paths.check())
     return e;
   auto device = openDevice(deviceName, deviceOptions(model, plan));
@@ -23,11 +35,13 @@ llvm::Expected<StepToCompile> stepToCompile(const ModelOptions &model, const Pla
   auto g = loadModel(model, paths, *given);
   if (!g)
     return g.takeError();
-  if (llvm::Error e = checkDifferentiates(*g, model))
-    return e;
   auto options = compileOptions(model, plan, *given);
   if (!options)
     return options.takeError();
+  if (forward == ForwardAlone::Allowed && runsForwardAlone(model, plan, *g, options->step))
+    options->differentiates = false;
+  else if (llvm::Error e = checkDifferentiates(*g, model))
+    return e;
   return StepToCompile{std::move(*device), std::move(*g), std::move(*options), std::move(*given)};
 }
 

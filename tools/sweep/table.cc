@@ -2,6 +2,7 @@
 
 #include "ir/attr.h"
 #include "ir/units.h"
+#include "tools/cli/table.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -145,21 +146,13 @@ std::vector<std::vector<std::string>> cellsOf(const SweepTable &t) {
 std::string alignedText(const SweepTable &t) {
   constexpr size_t kTexts = 2; // columns of words, to the left; numbers go to the right
   const auto cells = cellsOf(t);
-  std::vector<size_t> widths(cells.front().size(), 0);
+  std::vector<bool> right;
+  for (const std::string &name : cells.front())
+    right.push_back(right.size() >= kTexts && !name.empty()); // what went wrong has no name
+  Table table(std::move(right));
   for (const auto &line : cells)
-    for (size_t i = 0; i < line.size(); ++i)
-      widths[i] = std::max(widths[i], line[i].size());
-  std::string text;
-  for (const auto &line : cells) {
-    std::string out;
-    for (size_t i = 0; i < line.size(); ++i) {
-      const bool isProblem = cells.front()[i].empty();
-      const std::string pad(isProblem ? 0 : widths[i] - line[i].size(), ' ');
-      out += (i == 0 ? "" : "  ") + (i < kTexts || isProblem ? line[i] + pad : pad + line[i]);
-    }
-    text += llvm::StringRef(out).rtrim(' ').str() + "\n";
-  }
-  return text;
+    table.row(line);
+  return table.text("");
 }
 
 } // namespace isthmus

@@ -6,6 +6,7 @@
 #include "tools/cli/feeds.h"
 #include "tools/cli/inverse_error.h"
 #include "tools/cli/model.h"
+#include "tools/cli/step.h"
 #include "tools/cli/test_data.h"
 #include "tools/verbs/verbs.h"
 #include <algorithm>
@@ -50,23 +51,12 @@ void summarize(const Report &r, const std::string &device) {
 CommandPaths pathsOf(const Options &o, const GivenInputs &given) {
   CommandPaths paths;
   paths.reads("MODEL", o.model.model);
+  paths.reads("--costs", o.plan.costs);
   for (const auto &[name, each] : given)
     paths.reads(o.testData.empty() ? "--inputs" : "--test-data", each.from);
   paths.writesFolder("--outputs", o.outputs);
   paths.writes("--report", o.report);
   return paths;
-}
-
-// Whether the forward part alone runs: nothing that was typed or that the file names asks for more.
-bool isForwardOnly(const Options &o, const Graph &g, const StepOptions &step) {
-  if (!o.testData.empty())
-    return true;
-  if (g.hasBackward() || hasLoss(g, step) || !o.model.wrt.empty() || o.plan.any())
-    return false;
-  Console::get().note(
-      "no loss is given (--loss) or named in the file: the forward part alone runs, " +
-      std::string(o.model.eval ? "for inference" : "as written"));
-  return true;
 }
 
 // One run: of a test set, whose outputs are then checked, or where that is null of what --inputs
@@ -82,7 +72,7 @@ llvm::Error runOnce(const Options &o, Device &device, const GivenInputs &given,
   auto options = compileOptions(o.model, o.plan, given);
   if (!options)
     return options.takeError();
-  options->differentiates = !isForwardOnly(o, *g, options->step);
+  options->differentiates = !test && !runsForwardAlone(o.model, o.plan, *g, options->step);
   if (options->differentiates)
     if (llvm::Error e = checkDifferentiates(*g, o.model))
       return e;

@@ -119,6 +119,7 @@ llvm::Error checkTogether(const Options &o) {
 }
 
 llvm::Error checkOutputs(const Options &o, CommandPaths &paths) {
+  paths.reads("--costs", o.plan.costs);
   for (llvm::StringRef path : o.outputs) {
     if (path != "-" && !path.endswith(".csv") && !path.endswith(".svg") && !path.endswith(".html"))
       return usageError("-o expects a file whose name ends in .csv, .svg or .html, got '{0}'",

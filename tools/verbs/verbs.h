@@ -5,7 +5,7 @@
 
 namespace isthmus {
 
-extern const Verb kOpt, kRun, kTrain, kPlan, kExplain, kVerify, kGrad, kInvert, kImport, kZoo, kDot,
-    kSweep, kOps, kDevices, kSelftest;
+extern const Verb kOpt, kRun, kTrain, kPlan, kExplain, kProfile, kVerify, kGrad, kInvert, kImport,
+    kZoo, kDot, kSweep, kOps, kDevices, kSelftest;
 
 } // namespace isthmus

@@ -1,0 +1,24 @@
+// What `profile` says of a step, as text for a person and as a trace to look at.
+#pragma once
+
+#include "runtime/profile.h"
+#include <string>
+
+namespace isthmus {
+
+struct ProfiledStep {
+  const Graph &graph;
+  llvm::ArrayRef<NodeProfile> nodes; // by node
+  const Target &target;
+  std::string model;
+  int steps;  // that were measured
+  size_t top; // how many ops and nodes are told of, the slowest first
+};
+
+std::string profileText(const ProfiledStep &p);
+
+// One step in the trace event format that chrome://tracing and Perfetto show: a row for each part
+// of the step (forward, recomputed, backward and so on), and the bytes that live in the arena.
+std::string traceText(const ProfiledStep &p);
+
+} // namespace isthmus
