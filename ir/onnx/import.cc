@@ -164,6 +164,10 @@ Operand Import::rearranged(const InitializerRole &r, const Type &type) {
     if (g_.type(v).dims != dims)
       emit("reshape", {{"dims", Ints(dims.begin(), dims.end())}});
   };
+  if (r.how.made == Pointwise::OneMinus)
+    emit("affine", {{"scale", -1.0}, {"shift", 1.0}});
+  if (r.how.made == Pointwise::Reciprocal)
+    emit("reciprocal", {});
   if (!r.how.perm.empty()) {
     reshape(r.how.from);
     emit("transpose", {{"perm", Ints(r.how.perm.begin(), r.how.perm.end())}});

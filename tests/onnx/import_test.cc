@@ -395,12 +395,58 @@ TEST(Parameters, WhatTheExporterRepeatedIsLearnedOnce) {
             "expand_1:f32[2, 1, 2] expand:f32[2, 1, 2]");
 }
 
-// Snake activations read a parameter and its reciprocal.
+// Gates mix two values by w and 1 - w, and activations scale by w and 1 / w. The exporter computes
+// the other one, and takes its axes off.
+TEST(Parameters, KnowsWhatWasComputedFromOneThatIsRead) {
+  ModelMaker m;
+  m.input("x", {2, 3});
+  m.init("mix", {1, 1, 3}, {0.25, 0.1, 3});
+  m.init("onnx::Mul_4", {1, 3}, {0.75, double(1 - 0.1f), -2});
+  m.init("alpha", {3}, {2, 3, 0.1});
+  m.init("onnx::Mul_5", {3}, {0.5, double(1 / 3.0f), double(1 / 0.1f)});
+  m.init("onnx::Mul_6", {3}, {-2, -3, double(-0.1f)});
+  m.node("Mul", {"x", "mix"}, {"a"});
+  m.node("Mul", {"x", "onnx::Mul_4"}, {"b"});
+  m.node("Add", {"a", "b"}, {"c"});
+  m.node("Mul", {"c", "alpha"}, {"d"});
+  m.node("Mul", {"d", "onnx::Mul_5"}, {"e"});
+  m.node("Mul", {"e", "onnx::Mul_6"}, {"y"});
+  m.output("y");
+  Notes notes;
+  Graph g = graphWithNotes(m, notes);
+  EXPECT_EQ(inputsOf(g, InputKind::Param), "mix:f32[1, 1, 3] alpha:f32[3]");
+  EXPECT_EQ(rowsOf(g), "affine reshape reciprocal mul mul add mul mul mul");
+  areAbout(notes, {"'onnx::Mul_4' is 1 - 'mix'; the same holds for 1 other: 'onnx::Mul_5'",
+                   "their names are made up"});
+  EXPECT_EQ(inputsOf(m.graphOf({.untie = parseNameList("onnx::Mul_5")}), InputKind::Param),
+            "mix:f32[1, 1, 3] alpha:f32[3]");
+  EXPECT_EQ(rowsOf(m.graphOf({.untie = parseNameList("onnx::Mul_5")})),
+            "affine reshape mul mul add mul mul mul");
+}
+
+// A buffer is one whatever it holds, and so is what the exporter's names tell to be a parameter.
+TEST(Parameters, OfTheModelAreNotComputed) {
+  ModelMaker m;
+  m.input("x", {2, 2});
+  m.init("w", {2}, {0.25, 0.5});
+  m.init("keep", {2}, {0.75, 0.5});
+  m.init("other", {2}, {4, 2});
+  m.node("Mul", {"x", "w"}, {"a"});
+  m.node("Mul", {"a", "keep"}, {"b"});
+  m.node("Mul", {"b", "other"}, {"y"});
+  m.output("y");
+  EXPECT_EQ(inputsOf(m.graphOf(), InputKind::Param), "w:f32[2] keep:f32[2] other:f32[2]");
+  setSignature(m, "p_w: PARAMETER target='w'\nb_keep: BUFFER target='keep'\n"
+                  "p_other: PARAMETER target='other'\n");
+  EXPECT_EQ(inputsOf(m.graphOf(), InputKind::Param), "w:f32[2] other:f32[2]");
+  EXPECT_EQ(rowsOf(m.graphOf()), "mul mul mul");
+}
+
 TEST(Parameters, TellsWhatGradientsOfReadParametersLack) {
   ModelMaker m;
   m.input("x", {2, 2});
   m.init("alpha", {2}, {2, 4});
-  m.init("reciprocal", {2}, {0.5, 0.25});
+  m.init("reciprocal", {2}, {4, 16});
   m.init("exp", {2}, {3, 5});
   m.node("Mul", {"x", "alpha"}, {"a"});
   m.node("Mul", {"a", "reciprocal"}, {"b"});

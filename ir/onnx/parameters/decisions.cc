@@ -22,6 +22,10 @@ const Text kTexts[] = {
     {Decision::TiedRearranged,
      "one parameter, as the tensors are equal bit for bit but for their shape, order or precision",
      kUntie},
+    {Decision::TiedComputed,
+     "computed in the graph, from parameters that the file also reads, as the tensors are that "
+     "bit for bit",
+     kUntie},
     {Decision::SplitEqual,
      "parameters of their own, although the file has one tensor: it is equal throughout, and "
      "exporters merge such tensors",

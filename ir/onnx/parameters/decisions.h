@@ -9,6 +9,7 @@ namespace isthmus::onnx_import {
 enum class Decision : uint8_t {
   TiedByIdentity,
   TiedRearranged,
+  TiedComputed,
   SplitEqual,
   SplitByRecords,
   OtherName,

@@ -23,17 +23,25 @@ double roundedTo(DType t, double v) {
   }
 }
 
-// Whether element i of `a` is element j of `b`, but for b's rounding.
-bool isSame(const Tensor &a, int64_t i, const Tensor &b, int64_t j) {
-  if (a.type.dtype != b.type.dtype)
-    return roundedTo(b.type.dtype, elementAsDouble(a, i)) == elementAsDouble(b, j);
+// Element i of made(`a`). (f64 has digits enough that f32 is rounded as if once.)
+double elementOf(const Tensor &a, int64_t i, Pointwise made) {
+  const double x = elementAsDouble(a, i);
+  return made == Pointwise::Same
+             ? x
+             : roundedTo(a.type.dtype, made == Pointwise::OneMinus ? 1 - x : 1 / x);
+}
+
+// Whether element i of made(`a`) is element j of `b`, but for b's rounding.
+bool isSame(const Tensor &a, int64_t i, Pointwise made, const Tensor &b, int64_t j) {
+  if (a.type.dtype != b.type.dtype || made != Pointwise::Same)
+    return roundedTo(b.type.dtype, elementOf(a, i, made)) == elementAsDouble(b, j);
   size_t width = size_t(dtypeBytes(a.type.dtype));
   return std::memcmp(a.data + size_t(i) * width, b.data + size_t(j) * width, width) == 0;
 }
 
-// Whether `b`, read in its order, is `a` of shape `dims` with its axes in the order `perm`.
-bool isPermuted(const Tensor &a, llvm::ArrayRef<int64_t> dims, llvm::ArrayRef<int64_t> perm,
-                const Tensor &b) {
+// Whether `b`, read in its order, is made(`a`) of shape `dims` with its axes in the order `perm`.
+bool isPermuted(const Tensor &a, Pointwise made, llvm::ArrayRef<int64_t> dims,
+                llvm::ArrayRef<int64_t> perm, const Tensor &b) {
   size_t rank = dims.size();
   llvm::SmallVector<int64_t, 4> stride(rank), index(rank, 0), step(rank), size(rank);
   for (int64_t s = 1, i = int64_t(rank) - 1; i >= 0; s *= dims[size_t(i)], --i)
@@ -44,7 +52,7 @@ bool isPermuted(const Tensor &a, llvm::ArrayRef<int64_t> dims, llvm::ArrayRef<in
   }
   int64_t at = 0;
   for (int64_t j = 0, n = b.type.elements(); j < n; ++j) {
-    if (!isSame(a, at, b, j))
+    if (!isSame(a, at, made, b, j))
       return false;
     for (size_t k = rank; k-- > 0;) { // the next index, as an odometer
       at += step[k];
@@ -66,9 +74,9 @@ Dims withoutOnes(llvm::ArrayRef<int64_t> dims) {
 } // namespace
 
 // Every rearrangement leaves the first and the last element where they are.
-RearrangementKey keyOf(const Tensor &t, DType as) {
+RearrangementKey keyOf(const Tensor &t, DType as, Pointwise made) {
   auto bits = [&](int64_t i) {
-    double v = roundedTo(as, elementAsDouble(t, i));
+    double v = roundedTo(as, elementOf(t, i, made));
     uint64_t out;
     std::memcpy(&out, &v, sizeof out);
     return out;
@@ -76,15 +84,15 @@ RearrangementKey keyOf(const Tensor &t, DType as) {
   return {t.type.elements(), as, bits(0), bits(t.type.elements() - 1)};
 }
 
-std::optional<Rearrangement> rearrangement(const Tensor &a, const Tensor &b) {
+std::optional<Rearrangement> rearrangement(const Tensor &a, const Tensor &b, Pointwise made) {
   int64_t n = a.type.elements();
   if (n != b.type.elements() || n == 0)
     return std::nullopt;
   Dims from = withoutOnes(a.type.dims), to = withoutOnes(b.type.dims);
   llvm::SmallVector<int64_t, 4> perm(from.size());
   std::iota(perm.begin(), perm.end(), 0);
-  if (isPermuted(a, from, perm, b)) // of any shape
-    return Rearrangement{from, {}};
+  if (isPermuted(a, made, from, perm, b)) // of any shape
+    return Rearrangement{from, {}, made};
   constexpr size_t kMostAxes = 4;
   if (from.size() != to.size() || from.size() > kMostAxes)
     return std::nullopt;
@@ -92,8 +100,8 @@ std::optional<Rearrangement> rearrangement(const Tensor &a, const Tensor &b) {
     bool fits = true;
     for (size_t i = 0; i < perm.size(); ++i)
       fits &= from[size_t(perm[i])] == to[i];
-    if (fits && isPermuted(a, from, perm, b))
-      return Rearrangement{from, perm};
+    if (fits && isPermuted(a, made, from, perm, b))
+      return Rearrangement{from, perm, made};
   }
   return std::nullopt;
 }

@@ -37,12 +37,24 @@ void tellCopies(const Candidates &candidates, Decisions &told) {
       told.add(Decision::SplitEqual, c.role.name, " beside '" + c.role.of + "'");
 }
 
-std::string howText(const Rearrangement &how, const Tensor &a, const Tensor &b) {
+// "is 'a' transposed", "is 1 - 'a'".
+std::string howText(const Rearrangement &how, const Candidate &a, const Candidate &b) {
+  const std::string name = "'" + a.role.name + "'";
+  switch (how.made) {
+  case Pointwise::OneMinus:
+    return " is 1 - " + name;
+  case Pointwise::Reciprocal:
+    return " is 1 / " + name;
+  case Pointwise::Same:
+    break;
+  }
+  const Type &from = a.data->type, &to = b.data->type;
+  const std::string text = " is " + name;
   if (!how.perm.empty())
-    return " transposed";
-  if (a.type == b.type)
-    return "";
-  return a.type.dtype != b.type.dtype ? " as " + dtypeName(b.type.dtype).str() : " reshaped";
+    return text + " transposed";
+  if (from == to)
+    return text;
+  return text + (from.dtype != to.dtype ? " as " + dtypeName(to.dtype).str() : " reshaped");
 }
 
 // Whether `b` is what `a` is, rearranged. Equal tensors of one shape start equal, no more, unless
@@ -74,24 +86,50 @@ std::vector<Candidate *> tieable(Candidates &candidates) {
   return tensors;
 }
 
+// What may have been made of tensors, by what stays the same.
+using Originals = std::map<RearrangementKey, std::vector<const Candidate *>>;
+
+void addOriginal(Originals &originals, const Candidate &a, Pointwise made) {
+  for (DType as : {DType::F32, DType::F64, DType::F16, DType::BF16})
+    if (auto &same = originals[keyOf(*a.data, as, made)]; same.size() < kMostAlike)
+      same.push_back(&a);
+}
+
+// Whether `find`, of an original that may be it, tells how `b` is made; then `b` is tied to that.
+template <typename Find>
+bool tieToOneOf(Originals &originals, Candidate &b, Decision why, Decisions &told, Find find) {
+  for (const Candidate *a : originals[keyOf(*b.data, b.data->type.dtype)])
+    if (std::optional<Rearrangement> how = find(*a)) {
+      told.add(why, b.role.name, howText(*how, *a, b));
+      makeSame(b, *a, std::move(*how));
+      return true;
+    }
+  return false;
+}
+
 // Exporters fold a transpose, a reshape or a cast of a weight into a second tensor, and leave the
 // weight itself where something else reads it.
 void tieRearranged(Candidates &candidates, Decisions &told) {
-  std::map<RearrangementKey, std::vector<const Candidate *>> originals;
-  for (Candidate *b : tieable(candidates)) {
-    std::optional<Rearrangement> how;
-    for (const Candidate *a : originals[keyOf(*b->data, b->data->type.dtype)])
-      if ((how = tieOf(*a, *b))) {
-        told.add(Decision::TiedRearranged, b->role.name,
-                 " is '" + a->role.name + "'" + howText(*how, *a->data, *b->data));
-        makeSame(*b, *a, std::move(*how));
-        break;
-      }
-    if (how || b->role.role != Role::Parameter)
-      continue;
-    for (DType as : {DType::F32, DType::F64, DType::F16, DType::BF16})
-      if (auto &same = originals[keyOf(*b->data, as)]; same.size() < kMostAlike)
-        same.push_back(b);
+  Originals originals;
+  for (Candidate *b : tieable(candidates))
+    if (!tieToOneOf(originals, *b, Decision::TiedRearranged, told,
+                    [&](const Candidate &a) { return tieOf(a, *b); }) &&
+        b->role.role == Role::Parameter)
+      addOriginal(originals, *b, Pointwise::Same);
+}
+
+// They fold 1 - w and 1 / w, too: of gates that mix two values, and of activations that scale there
+// and back. A tensor that the model itself has is none of these, whatever it holds.
+void tieComputed(Candidates &candidates, Decisions &told) {
+  for (Pointwise made : {Pointwise::OneMinus, Pointwise::Reciprocal}) {
+    Originals originals;
+    for (Candidate *b : tieable(candidates))
+      if (b->role.role == Role::Parameter && b->role.sameAs.empty())
+        addOriginal(originals, *b, made);
+      else if (b->role.role == Role::Constant && b->data->type.elements() > 1 &&
+               candidates.records().kindOf(b->role.name).empty())
+        tieToOneOf(originals, *b, Decision::TiedComputed, told,
+                   [&](const Candidate &a) { return rearrangement(*a.data, *b->data, made); });
   }
 }
 
@@ -143,7 +181,7 @@ llvm::Error followTies(Candidates &candidates) {
       if (a.role.sameAs.empty())
         break;
       const Candidate &root = *candidates.find(a.role.sameAs);
-      auto how = rearrangement(*root.data, *c.data);
+      auto how = rearrangement(*root.data, *c.data, c.role.how.made);
       if (!how || &root == &c)
         return makeError("--tie: '{0}' and '{1}' are tied in a circle", c.role.name, a.role.name);
       makeSame(c, root, std::move(*how));
@@ -157,6 +195,7 @@ llvm::Error tieCandidates(Candidates &candidates, Decisions &told) {
   tellIdentities(candidates, told);
   tellCopies(candidates, told);
   tieRearranged(candidates, told);
+  tieComputed(candidates, told);
   if (llvm::Error e = checkUntie(candidates))
     return e;
   if (llvm::Error e = tieAsAsked(candidates))
