@@ -11,7 +11,7 @@ import torch
 logging.disable(logging.WARNING)
 warnings.simplefilter("ignore")
 
-# The exporters, the opset that each is asked for, and options. These keep weights' names and layouts, and batch norms.
+# The exporters, the opset that each is asked for, and options. All but the defaults keep weights' names and layouts, and batch norms.
 EXPORTERS = {
     "ts13": {"dynamo": False, "opset_version": 13, "do_constant_folding": False},
     "ts17": {"dynamo": False, "opset_version": 17, "do_constant_folding": False},
@@ -19,6 +19,7 @@ EXPORTERS = {
     "dynamo18": {"dynamo": True, "opset_version": 18, "optimize": False, "external_data": False},
     "dynamo20": {"dynamo": True, "opset_version": 20, "optimize": False, "external_data": False},
     "default": {"dynamo": True, "external_data": True},
+    "ts_default": {"dynamo": False},
 }
 
 
