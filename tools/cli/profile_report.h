@@ -6,6 +6,12 @@
 
 namespace isthmus {
 
+// The part of a step that a node is of.
+enum class Part : uint8_t { Forward, Recomputed, Rebuilt, Copied, Backward, Update };
+constexpr size_t kParts = 6;
+Part partOf(const Node &n);
+llvm::StringRef partName(Part p); // "forward", "recomputed"
+
 struct ProfiledStep {
   const Graph &graph;
   llvm::ArrayRef<NodeProfile> nodes; // by node

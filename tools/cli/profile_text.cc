@@ -1,6 +1,5 @@
 #include "tools/cli/profile_report.h"
 
-#include "ir/json.h"
 #include "ir/units.h"
 #include "tools/cli/table.h"
 #include "llvm/ADT/STLExtras.h"
@@ -11,24 +10,6 @@
 
 namespace isthmus {
 namespace {
-
-// --- Parts of a step
-
-enum class Part : uint8_t { Forward, Recomputed, Rebuilt, Copied, Backward, Update };
-constexpr const char *kPartNames[] = {"forward", "recomputed", "rebuilt",
-                                      "copied",  "backward",   "update"};
-
-Part partOf(const Node &n) {
-  if (n.op->effect == Effect::Ordered)
-    return Part::Copied;
-  if (n.isClone() || n.isBoundary())
-    return Part::Recomputed;
-  if (n.isStandIn())
-    return Part::Rebuilt;
-  return n.phase == Phase::Forward    ? Part::Forward
-         : n.phase == Phase::Backward ? Part::Backward
-                                      : Part::Update;
-}
 
 // --- Sums
 
@@ -94,7 +75,7 @@ private:
   std::string parts() {
     std::string text;
     for (const auto &[part, sum] : parts_)
-      text += (text.empty() ? "  " : ", ") + std::string(kPartNames[size_t(part)]) + " " +
+      text += (text.empty() ? "  " : ", ") + partName(part).str() + " " +
               percentText(sum.seconds, all_.seconds);
     return text + "\n";
   }
@@ -145,53 +126,8 @@ private:
   std::map<std::string, Sum> ops_;
 };
 
-// --- Trace
-
-using Json = nlohmann::ordered_json;
-constexpr int kProcess = 1;
-
-Json rowName(Part part) {
-  const int row = int(part) + 1;
-  return {{"ph", "M"},
-          {"pid", kProcess},
-          {"tid", row},
-          {"name", "thread_name"},
-          {"args", {{"name", kPartNames[size_t(part)]}}}};
-}
-
 } // namespace
 
 std::string profileText(const ProfiledStep &p) { return Text(p).run(); }
-
-std::string traceText(const ProfiledStep &p) {
-  Json events = Json::array();
-  for (size_t part = 0; part < std::size(kPartNames); ++part)
-    events.push_back(rowName(Part(part)));
-  double now = 0; // microseconds
-  for (uint32_t i = 0; i < p.graph.numNodes(); ++i) {
-    const Node &n = p.graph.node(NodeId(i));
-    const double us = 1e6 * p.nodes[i].seconds;
-    events.push_back({{"ph", "C"},
-                      {"pid", kProcess},
-                      {"ts", now},
-                      {"name", "live bytes"},
-                      {"args", {{"bytes", p.nodes[i].liveBytes}}}});
-    if (!n.op->is(kView))
-      events.push_back({{"ph", "X"},
-                        {"pid", kProcess},
-                        {"tid", int(partOf(n)) + 1},
-                        {"ts", now},
-                        {"dur", us},
-                        {"name", p.graph.nodeName(NodeId(i)).str()},
-                        {"cat", kPartNames[size_t(partOf(n))]},
-                        {"args", {{"node", i + 1}, {"call", callKey(p.graph.call(NodeId(i)))}}}});
-    now += us;
-  }
-  Json trace;
-  trace["displayTimeUnit"] = "ms";
-  trace["otherData"] = {{"model", p.model}, {"target", p.target.name}};
-  trace["traceEvents"] = std::move(events);
-  return jsonText(trace) + "\n";
-}
 
 } // namespace isthmus
