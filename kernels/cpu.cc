@@ -11,6 +11,7 @@ const KernelTable &cpuKernels() {
     auto *t = new KernelTable;
     registerGemmKernels(*t);
     registerOneDnnKernels(*t);
+    registerUnfoldedConv(*t);
     registerPlainKernels(*t);
     return t;
   }();

@@ -13,4 +13,7 @@ void registerGemmAttention(KernelTable &table);
 void registerGemmMatmul(KernelTable &table);
 void registerGemmConv(KernelTable &table); // of kernel one
 
+// Convolutions of any shape, to be registered behind oneDNN's, which are faster where there are any.
+void registerUnfoldedConv(KernelTable &table);
+
 } // namespace isthmus

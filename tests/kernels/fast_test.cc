@@ -37,6 +37,7 @@ const KernelTable &fastKernels() {
     auto *t = new KernelTable;
     registerGemmKernels(*t);
     registerOneDnnKernels(*t);
+    registerUnfoldedConv(*t);
     return t;
   }();
   return *table;
@@ -259,36 +260,62 @@ TEST(Gemm, Attention) {
 #endif
 }
 
+void expectSameBitsOnAnyThreads(const Kernel &kernel, const std::vector<Type> &operands,
+                                const Attrs &attrs) {
+  auto run = [&](int threads) {
+    Call c(kernel.op, operands, attrs);
+    KernelOptions options;
+    options.threads = threads;
+    auto prepared = kernel.prepare(c.call, options);
+    c.draw(3);
+    if (prepared)
+      c.run(*prepared);
+    return std::move(c.out);
+  };
+  std::vector<Guarded> one = run(1);
+  for (int threads : {2, 3, 4}) {
+    std::vector<Guarded> more = run(threads);
+    for (size_t i = 0; i < one.size(); ++i)
+      EXPECT_TRUE(one[i].sameBytes(more[i]))
+          << kernel.op.str() << ", result " << i << " on " << threads;
+  }
+}
+
 TEST(Gemm, SameBitsOnAnyThreads) {
   const DType t = DType::F32;
   const Type q(t, {2, 300, 40}), lse(t, {2, 300}), mask(t, {300});
   const Attrs attention = {{"scale", 0.2}, {"causal", true}};
-  struct {
-    const char *op;
-    std::vector<Type> operands;
-    Attrs attrs;
-  } calls[] = {{"matmul", {Type(t, {300, 700}), Type(t, {700, 1100}), Type(t, {1100})}, {}},
-               {"attention", {q, q, q, mask}, attention},
-               {"attention_grad", {q, q, q, q, q, lse, mask}, attention}};
-  for (const auto &[op, operands, attrs] : calls) {
-    SCOPED_TRACE(op);
-    auto run = [&, op = op, &operands = operands, &attrs = attrs](int threads) {
-      Call c(op, operands, attrs);
-      KernelOptions options;
-      options.threads = threads;
-      auto kernel = fastKernels().of(op)[0].prepare(c.call, options);
-      c.draw(3);
-      if (kernel)
-        c.run(*kernel);
-      return std::move(c.out);
-    };
-    std::vector<Guarded> one = run(1);
-    for (int threads : {2, 3, 4}) {
-      std::vector<Guarded> more = run(threads);
-      for (size_t i = 0; i < one.size(); ++i)
-        EXPECT_TRUE(one[i].sameBytes(more[i])) << "result " << i << " on " << threads;
+  auto check = [](llvm::StringRef op, const std::vector<Type> &operands, const Attrs &attrs) {
+    expectSameBitsOnAnyThreads(fastKernels().of(op).front(), operands, attrs);
+  };
+  check("matmul", {Type(t, {300, 700}), Type(t, {700, 1100}), Type(t, {1100})}, {});
+  check("attention", {q, q, q, mask}, attention);
+  check("attention_grad", {q, q, q, q, q, lse, mask}, attention);
+}
+
+TEST(Gemm, UnfoldedConvolutionsHaveTheSameBitsOnAnyThreads) {
+  for (int64_t groups : {1, 4})
+    for (bool last : {false, true}) {
+      auto type = [&](Dims dims) {
+        Type t(DType::F32, std::move(dims));
+        return last ? channelsLast(t) : t;
+      };
+      const Type x = type({20, 40, 9, 7}), y = type({20, 36, 5, 4}),
+                 w = type({36, 40 / groups, 3, 3});
+      auto check = [&](llvm::StringRef op, const std::vector<Type> &operands, const char *name = "",
+                       const Ints &sizes = {}) {
+        Attrs attrs = {{"strides", Ints{2, 2}},
+                       {"pads", Ints{1, 1, 1, 1}},
+                       {"groups", groups},
+                       {kChannelsLast, last}};
+        if (*name)
+          attrs.set(name, sizes);
+        expectSameBitsOnAnyThreads(fastKernels().of(op).back(), operands, attrs);
+      };
+      check("conv", {x, w});
+      check("conv_transpose", {y, w}, "dims", {9, 7});
+      check("conv_weight_grad", {y, x}, "kernel", {3, 3});
     }
-  }
 }
 
 TEST(OneDnn, DeclinesWhatItCannotDo) {
