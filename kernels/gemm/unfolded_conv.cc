@@ -286,9 +286,9 @@ std::unique_ptr<PreparedKernel> prepareUnfolded(const OpCall &call, const Kernel
 namespace isthmus {
 
 void registerUnfoldedConv(KernelTable &table) {
-  table.add({"conv", "gemm", gemm::prepareUnfolded<gemm::Which::Forward>});
-  table.add({"conv_transpose", "gemm", gemm::prepareUnfolded<gemm::Which::Transpose>});
-  table.add({"conv_weight_grad", "gemm", gemm::prepareUnfolded<gemm::Which::WeightGrad>});
+  table.add({"conv", "unfolded", gemm::prepareUnfolded<gemm::Which::Forward>});
+  table.add({"conv_transpose", "unfolded", gemm::prepareUnfolded<gemm::Which::Transpose>});
+  table.add({"conv_weight_grad", "unfolded", gemm::prepareUnfolded<gemm::Which::WeightGrad>});
 }
 
 } // namespace isthmus
