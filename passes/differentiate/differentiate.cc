@@ -15,7 +15,7 @@ public:
   using Map = llvm::DenseMap<ValueId, ValueId>;
   using Set = llvm::DenseSet<ValueId>;
 
-  // Values that depend on `from` through nodes [first, last) with gradients.
+  // Values that depend on `from` through those of nodes [first, last) that pass gradients.
   Set dependents(llvm::ArrayRef<ValueId> from, uint32_t first, uint32_t last) {
     Set depends(from.begin(), from.end());
     for (uint32_t i = first; i < last; ++i) {
@@ -30,7 +30,7 @@ public:
     return depends;
   }
 
-  // Walks nodes [first, last) backwards; `grads` holds the gradient of each value reached so far.
+  // Visits nodes [first, last) in reverse; `grads` holds the gradient of each value reached so far.
   void backpropagate(uint32_t first, uint32_t last, const Set &wanted, Map &grads) {
     for (uint32_t i = last; i-- > first;) {
       NodeId id(i);
@@ -72,7 +72,7 @@ public:
     return b_.add(a, b);
   }
 
-  std::vector<Diag> missing; // ops on the way without a gradient
+  std::vector<Diag> missing; // errors for ops without a gradient
 
 private:
   static bool passesGradient(const Node &n) {
@@ -103,7 +103,7 @@ private:
     }
   }
 
-  // Builds the op out of simpler ones and goes back through those.
+  // Expands the op into simpler ones and backpropagates through those.
   void visitExpanded(NodeId id, llvm::ArrayRef<ValueId> resultGrads, llvm::ArrayRef<bool> want,
                      Map &grads) {
     const Node &n = g_.node(id);
@@ -141,7 +141,8 @@ llvm::Error checkFloat(const Graph &g, llvm::ArrayRef<ValueId> vs, const char *w
   return llvm::Error::success();
 }
 
-// 1 for a graph without gradients among its outputs, 2 for one that has those of the first order.
+// The order of the next differentiation: 1 if no output is a gradient, 2 if there are first-order
+// gradients, and so on.
 unsigned nextOrder(const Graph &g) {
   unsigned order = 1;
   for (size_t i = 0; i < g.outputs().size(); ++i)
@@ -191,8 +192,8 @@ void addGradientOutputs(Graph &g, llvm::ArrayRef<ValueId> xs, llvm::ArrayRef<Val
   llvm::DenseSet<ValueId> taken(g.outputs().begin(), g.outputs().end());
   for (size_t i = 0; i < xs.size(); ++i) {
     ValueId v = grads[i] ? grads[i] : b.zeros(g.type(xs[i]));
-    // Two inputs may have one gradient, and a seed may itself be the gradient: an output has one
-    // name.
+    // An output has one name, but two inputs may share a gradient value, and a seed may itself be
+    // the gradient: these are copied.
     if (!taken.insert(v).second || !g.value(v).def ||
         g.node(g.value(v).def).phase != Phase::Backward) {
       v = b.create("identity", {v});

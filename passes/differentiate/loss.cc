@@ -7,7 +7,7 @@
 namespace isthmus {
 namespace {
 
-// The axis other than `axis` without which `t` has the labels' sizes: the last of them.
+// The last axis other than `axis` whose removal gives `t` the dimensions of the labels.
 std::optional<int64_t> axisThatFits(const Type &t, int64_t axis, const Type &labels) {
   for (int64_t k = t.rank(); k-- > 0;) {
     Dims dims = t.dims;
@@ -42,7 +42,8 @@ llvm::Expected<ValueId> crossEntropy(Graph &g, ValueId y, const LossOptions &o) 
   Attrs attrs{{"axis", o.classAxis}};
   if (o.ignoreIndex)
     attrs.set("ignore", Ints{*o.ignoreIndex});
-  // Not by a builder: a value without classes, and a label that is too large, are the user's.
+  // A Builder would treat a failure as our bug; here a value without classes or a label that is too
+  // large is an error of the user.
   auto node = g.addNode(OpRegistry::get().at("cross_entropy"), {y, *labels}, std::move(attrs),
                         {std::string("loss")});
   if (!node)
@@ -50,8 +51,7 @@ llvm::Expected<ValueId> crossEntropy(Graph &g, ValueId y, const LossOptions &o) 
   return g.node(*node).firstResult;
 }
 
-// --- Losses against a target of the output's type: the mean of what each element makes of both.
-// Names are those of the nodes.
+// --- Losses against a target of the output's type: means of element losses
 
 ValueId squaredError(Builder &b, ValueId y, ValueId t) {
   return b.create("square", {b.create("sub", {y, t}, {}, "loss.error")}, {}, "loss.square");
@@ -61,8 +61,8 @@ ValueId absoluteError(Builder &b, ValueId y, ValueId t) {
   return b.create("abs", {b.create("sub", {y, t}, {}, "loss.error")}, {}, "loss.abs");
 }
 
-// Huber 1964: half the square of errors up to one, linear beyond. With c the error clamped to [-1,
-// 1] it is c (error - c / 2).
+// Huber 1964: half the square for errors up to 1, linear beyond. With c = the error clamped to [-1,
+// 1], it is c (error - c / 2).
 ValueId huber(Builder &b, ValueId y, ValueId t) {
   ValueId error = b.create("sub", {y, t}, {}, "loss.error");
   ValueId c = b.create("clamp", {error}, {{"min", -1.0}, {"max", 1.0}}, "loss.clamped");
@@ -70,7 +70,7 @@ ValueId huber(Builder &b, ValueId y, ValueId t) {
   return b.create("mul", {c, b.create("sub", {error, half}, {}, "loss.rest")}, {}, "loss.each");
 }
 
-// -(t log y + (1 - t) log(1 - y)). Logarithms are no less than -100, as PyTorch has them.
+// -(t log y + (1 - t) log(1 - y)). Logarithms are at least -100, as in PyTorch.
 ValueId binaryCrossEntropy(Builder &b, ValueId y, ValueId t) {
   auto logarithm = [&](ValueId v) {
     return b.create("clamp", {b.create("log", {v}, {}, "loss.log")}, {{"min", -100.0}},
@@ -84,14 +84,15 @@ ValueId binaryCrossEntropy(Builder &b, ValueId y, ValueId t) {
   return b.create("neg", {b.create("add", {yes, no}, {}, "loss.log_likelihood")}, {}, "loss.each");
 }
 
-// The same of y = sigmoid(x), from x: softplus(x) - t x, which is finite for all x.
+// Binary cross entropy of y = sigmoid(x), computed from x: softplus(x) - t x, which is finite for
+// all x.
 ValueId binaryCrossEntropyOfLogits(Builder &b, ValueId x, ValueId t) {
   ValueId product = b.create("mul", {x, t}, {}, "loss.product");
   return b.create("sub", {b.create("softplus", {x}, {}, "loss.softplus"), product}, {},
                   "loss.each");
 }
 
-// t (log t - y) for log-probabilities y; zero where t is.
+// t (log t - y) for log-probabilities y; zero where t is not positive.
 ValueId divergence(Builder &b, ValueId y, ValueId t) {
   const Type type = b.type(y), scalar(type.dtype, {});
   ValueId zero = b.full(scalar, 0), one = b.full(scalar, 1);
@@ -107,7 +108,7 @@ using ElementLoss = ValueId (*)(Builder &, ValueId y, ValueId target);
 struct LossRow {
   LossKind kind;
   llvm::StringLiteral name;
-  ElementLoss each; // of those against a target
+  ElementLoss each; // of losses against a target; else null
 };
 constexpr LossRow kLosses[] = {
     {LossKind::CrossEntropy, "cross_entropy", nullptr},
@@ -157,7 +158,7 @@ std::string floatOutputs(const Graph &g) {
   return names.empty() ? "" : "; floating-point outputs are " + llvm::join(names, ", ");
 }
 
-// What a kind of loss is taken of.
+// The value to which the loss is applied.
 llvm::Expected<ValueId> lossOperand(const Graph &g, const LossOptions &o) {
   const std::string kind = lossName(o.kind).str();
   if (o.value.empty() && g.outputs().empty())

@@ -42,7 +42,7 @@ Graph inEval(const Graph &g) {
   return r.finish(outputs);
 }
 
-// Moves the averages that `from` reads and does not move.
+// Updates the running averages that `from` reads but does not update.
 class Averages {
 public:
   explicit Averages(Rebuilder &r) : r_(r) {
@@ -51,7 +51,7 @@ public:
         moved_.insert(r.from().role(i).of);
   }
 
-  // After node `id` was copied.
+  // Updates the averages that node `id` reads. Call it after `id` was copied.
   void moveBy(NodeId id) {
     const Node &n = r_.from().node(id);
     if (n.phase != Phase::Forward || n.isClone())
@@ -64,7 +64,7 @@ public:
     }
   }
 
-  // Names the latest values and makes them outputs.
+  // Names the final averages and makes them outputs.
   void finish(Graph &g) const {
     for (auto [old, latest] : latest_) {
       g.rename(latest, g.uniqueName("state." + r_.from().valueName(old).str()));
@@ -73,7 +73,8 @@ public:
   }
 
 private:
-  // A layer that is used twice moves its averages twice.
+  // A layer that is used twice updates its averages twice, so each update starts from the latest
+  // value.
   void move(const Node &n, ValueId old, ValueId now) {
     ValueId &latest = latest_.insert({old, r_.map(old)}).first->second;
     Builder b(r_.to(), Phase::Update);
@@ -86,7 +87,7 @@ private:
 
   Rebuilder &r_;
   llvm::DenseSet<ValueId> moved_;
-  llvm::MapVector<ValueId, ValueId> latest_; // in the order of the first update
+  llvm::MapVector<ValueId, ValueId> latest_; // in order of the first update
 };
 
 Graph inTraining(const Graph &g) {
@@ -102,7 +103,8 @@ Graph inTraining(const Graph &g) {
   return out;
 }
 
-// A node that draws in training alone is, outside it, its operand.
+// Whether the node draws only in training and is not training, so that its result equals its
+// operand, and its result is neither the loss nor an output.
 bool isIdleDrop(const Graph &g, NodeId id) {
   const Node &n = g.node(id);
   return n.op->is(kDependsOnMode) && n.op->effect == Effect::Draws &&

@@ -12,16 +12,16 @@ bool dependsOnMode(const Graph &g);
 
 // Sets `training` on every node that depends on the mode, backward ones and clones included.
 //
-// In Eval nothing is dropped, by masks that a file draws and multiplies by itself neither, and
-// there is nothing to learn from a batch: outputs `state.NAME` go, and then all dead nodes.
+// Eval removes dropout, also dropout that a file spells out with random masks. It removes the
+// outputs `state.NAME`, since no statistics are learned from a batch, and then all dead nodes.
 //
-// In Training each state input that forward nodes read as an average of batches is moved by them,
-// one after the other, and its new value is an output `state.NAME`. An average that has such an
-// output already stays as it is. Masks that Eval took out do not come back.
+// In Training, each forward node that reads a state input as a running average updates it, one node
+// after the other, and the final average is an output `state.NAME`. An average that has such an
+// output already is left alone. Masks that Eval removed are not restored.
 Graph withMode(const Graph &g, Mode mode);
 
-// Without the nodes that drop nothing because they do not train: their results are their operands.
-// Outputs keep theirs.
+// Removes dropout nodes that are not in training mode: readers of their results read their
+// operands. A dropout node whose result is an output or the loss stays.
 Graph withoutIdleDrops(Graph g);
 
 } // namespace isthmus

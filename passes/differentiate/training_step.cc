@@ -13,7 +13,7 @@ void tell(const NoteSink &note, Remark remark) {
     note(remark);
 }
 
-// "parameters", "inputs", ...: what `wrt` stands for.
+// The kind of values in `wrt`, for messages: "parameter", "input", ...
 const char *wrtText(const Wrt &wrt) {
   switch (wrt.kind) {
   case Wrt::Kind::Params:
@@ -44,7 +44,7 @@ llvm::Expected<std::vector<ValueId>> valuesOf(const Graph &g, const Wrt &wrt) {
   return out;
 }
 
-// Tells what the options leave to a rule.
+// Reports the choices that the options leave to a rule.
 void noteLoss(const Graph &g, const StepOptions &o, ValueId loss) {
   std::vector<std::string> floats;
   for (ValueId v : g.outputs())
@@ -103,8 +103,8 @@ Graph inTrainingMode(Graph g, const StepOptions &o) {
 }
 
 llvm::Error differentiateLoss(Graph &g, const StepOptions &o) {
-  // What is differentiated by is looked up first, since the loss may add inputs of its own; but
-  // what is wrong with the loss is told first.
+  // The values to differentiate by are looked up first, since the loss may add inputs of its own;
+  // but an error of the loss is reported first.
   auto xs = valuesOf(g, o.wrt);
   auto y = lossToDifferentiate(g, o);
   if (!y) {
@@ -132,7 +132,7 @@ llvm::Error differentiateLoss(Graph &g, const StepOptions &o) {
 llvm::Expected<Graph> trainingStep(Graph g, const StepOptions &o) {
   if (g.hasBackward())
     return g;
-  if (hasLoss(g, o)) // else there is nothing to say of training
+  if (hasLoss(g, o)) // else differentiateLoss fails, and a remark on training would mislead
     g = inTrainingMode(std::move(g), o);
   if (llvm::Error e = differentiateLoss(g, o))
     return e;

@@ -13,7 +13,7 @@ llvm::BitVector liveNodes(const Graph &g, llvm::ArrayRef<ValueId> outputs) {
   for (ValueId v : outputs)
     use(v);
   use(g.loss);
-  // Whatever a node refers to comes before it, so one walk backwards finds all.
+  // A node refers only to earlier nodes, so one backward walk finds all live ones.
   for (uint32_t i = static_cast<uint32_t>(g.numNodes()); i-- > 0;) {
     if (!live.test(i))
       continue;

@@ -1,9 +1,8 @@
-// Dead code removal. A node is live if a result of it reaches an output or the loss that the file
-// names.
+// Dead code elimination. A node is live if a result of it reaches an output or the graph's loss.
 //
-// Inputs all stay, so that the interface does not change; `after` edges to dead nodes go with them.
-// What a live clone or boundary refers to is live as well: its meaning rests on it. Linear in the
-// graph.
+// All inputs stay, so that the interface does not change; `after` edges to dead nodes are dropped.
+// The origin of a live clone and the value that a live boundary passes are live as well, because
+// they define its meaning. Linear in the graph.
 #pragma once
 
 #include "ir/graph.h"
@@ -11,9 +10,9 @@
 
 namespace isthmus {
 
-// By node id.
+// The live nodes, by node id.
 llvm::BitVector liveNodes(const Graph &g);
-// The same, were these the outputs.
+// The same with `outputs` in place of the graph's outputs.
 llvm::BitVector liveNodes(const Graph &g, llvm::ArrayRef<ValueId> outputs);
 
 Graph withoutDeadNodes(const Graph &g);

@@ -1,18 +1,19 @@
-// Exporters write kinds of dropout that ONNX has no operator for (of channels, of whole samples,
-// alpha dropout) in terms of others, in an order that is the exporter's or the author's:
+// Exporters spell out the kinds of dropout that ONNX has no operator for (of channels, of whole
+// samples, alpha dropout). The order of the ops depends on the exporter and the author:
 //
 //   x * (cast(u < keep) / keep)     x * floor(u + keep) / keep     where(u < p, 0, x / keep)
 //
-// So no order is looked for here. Every value is described as one of two linear functions of
-// another value, the base, and a drawn mask tells which one:  on ? a x + c : a' x + c'.  Sums,
-// products and choices of such are such again. A value is dropout if it is a constant where it is
-// off and, on average, that of its base's linear functions which the graph holds as a value:
+// So no fixed pattern is matched here. Every value is described by two linear functions of another
+// value x, its base, and a random mask that selects one: on ? a x + c : a' x + c'. Sums, products
+// and selections of such forms are again such forms. A value is dropout of v, a linear function of
+// its base that is a value of the graph, if it is a constant where the mask is off and has the mean
+// of v:
 //
-//   dropout: off it is 0, and on it is v / keep;
-//   alpha dropout (Klambauer et al. 2017, section "Alpha Dropout"): off it is a constant, and for v
-//   of mean 0 and variance 1 it has that mean and variance.
+//   dropout: 0 where off, v / keep where on;
+//   alpha dropout (Klambauer et al. 2017, section "Alpha Dropout"): a constant where off; if v has
+//   mean 0 and variance 1, the result has the same mean and variance.
 //
-// The pass knows the rows of arithmetic by name: what it reads is a formula, not an op's property.
+// The pass knows arithmetic ops by name, because it recognizes formulas, not properties of ops.
 
 #include "passes/simplify/drawn_masks.h"
 
@@ -32,8 +33,8 @@ struct Line {
   Line operator+(Line other) const { return {slope + other.slope, shift + other.shift}; }
 };
 
-// `mask` is the value that was drawn: `on` holds where it is true, `off` where it is false. Without
-// a mask they are the same, and without a base slopes are zero.
+// `mask` is a random value: `on` applies where it is true, `off` where it is false. Without a mask
+// `on` and `off` are equal; without a base their slopes are zero.
 struct Form {
   ValueId base, mask;
   Line on, off;
@@ -44,7 +45,7 @@ bool isNear(double a, double b, double tolerance) {
   return std::fabs(a - b) <= tolerance * std::max(1.0, std::fabs(b));
 }
 
-// The one number that an input holds everywhere.
+// The number of an input whose elements are all equal; none for other inputs.
 std::optional<double> numberIn(const Input &in) {
   if (in.kind != InputKind::Const)
     return std::nullopt;
@@ -69,7 +70,7 @@ public:
         forget(in.value);
   }
 
-  // Looks at the next node. The value that its result is in evaluation, or none.
+  // Visits the next node. Returns the value that its result equals in evaluation, or null.
   ValueId isOf(NodeId id) {
     const Node &n = g_.node(id);
     for (uint32_t i = 0; i < n.numResults; ++i)
@@ -80,7 +81,7 @@ public:
     ValueId y = n.firstResult;
     if (form->base && form->mask)
       if (ValueId v = droppedFrom(*form, y))
-        return v; // what is computed from it has it as a base of its own
+        return v; // readers of y use y as their base
     forms_[y.index] = *form;
     if (form->base && !form->mask)
       linesOf_[form->base].push_back(y);
@@ -107,7 +108,7 @@ private:
 
   const Graph &g_;
   std::vector<Form> forms_;              // by value
-  llvm::DenseMap<ValueId, double> keep_; // of masks: how likely they are true
+  llvm::DenseMap<ValueId, double> keep_; // by mask: the probability that it is true
   llvm::DenseMap<ValueId, llvm::SmallVector<ValueId, 2>> linesOf_; // values without a mask, by base
 };
 
@@ -116,7 +117,7 @@ Form scaled(Form f, double scale, double shift) {
   return {f.base, f.mask, f.on * scale + more, f.off * scale + more};
 }
 
-// Of a and b together: none if there are two of a kind.
+// Sets `out` to the one of a and b that is not null; false if they are two different values.
 bool merge(ValueId a, ValueId b, ValueId &out) {
   out = a ? a : b;
   return !a || !b || a == b;
@@ -163,7 +164,7 @@ Form Finder::drawn(ValueId mask, double share) {
   return {{}, mask, {0, 1}, {0, 0}};
 }
 
-// The node that draws the form's base evenly, or null.
+// The `uniform` node that makes the form's base, or null.
 const Node *Finder::drawOf(const Form &f) const {
   if (!f.base || f.mask || f.on.slope == 0)
     return nullptr;
@@ -172,7 +173,7 @@ const Node *Finder::drawOf(const Form &f) const {
   return n && n->op->name == "uniform" ? n : nullptr;
 }
 
-// A drawn number held against one that is known. That both are equal has no share.
+// A random number compared with a constant. The probability that they are equal is taken as zero.
 std::optional<Form> Finder::compared(const Node &n) {
   bool less = llvm::StringRef(n.op->name).startswith("less");
   const Form *draw = &form(n, 0), *limit = &form(n, 1);
@@ -204,12 +205,12 @@ std::optional<Form> Finder::floored(const Node &n) {
   return fits ? std::optional<Form>(drawn(n.firstResult, f.on.shift)) : std::nullopt;
 }
 
-// Elements of a base would be rounded, or come to stand elsewhere.
+// None if the form has a base: the op would round its elements or move them.
 std::optional<Form> withoutBase(const Form &f) {
   return f.base ? std::nullopt : std::optional<Form>(f);
 }
 
-// What is drawn stands elsewhere: it is another mask.
+// A moved mask is another mask with the same probability.
 std::optional<Form> Finder::moved(const Node &n) {
   Form f = form(n, 0);
   if (f.base)
@@ -259,7 +260,7 @@ std::optional<Form> Finder::formOf(const Node &n) {
                   .Cases("broadcast", "identity", Same)
                   .Default(Other);
   DType to = g_.type(n.firstResult).dtype;
-  if (!isFloat(to) && to != DType::Bool) // whole numbers are rounded
+  if (!isFloat(to) && to != DType::Bool) // integers round
     return std::nullopt;
   switch (kind) {
   case Other:
@@ -298,17 +299,17 @@ std::optional<Form> Finder::formOf(const Node &n) {
   llvm_unreachable("all kinds are above");
 }
 
-// --- What it is
+// --- Recognition
 
 ValueId Finder::droppedFrom(Form f, ValueId y) const {
   double keep = keep_.lookup(f.mask);
-  if (f.on.slope == 0) { // what is true drops
+  if (f.on.slope == 0) { // the mask drops where it is true
     std::swap(f.on, f.off);
     keep = 1 - keep;
   }
   if (f.off.slope != 0 || f.on.slope == 0 || keep <= 0)
     return {};
-  // Numbers in the file are rounded to the type that it computes in.
+  // Constants in the file are rounded to the element type of the computation.
   DType type = g_.type(y).dtype;
   double tolerance = type == DType::F16 || type == DType::BF16 ? 1e-2 : 1e-5;
   auto near = [&](double a, double b) { return isNear(a, b, tolerance); };

@@ -8,7 +8,8 @@
 namespace isthmus {
 namespace {
 
-// A slice that is whole on all axes but one, on which it is a stretch of elements in their order.
+// A slice that takes all elements on all axes but one, and a contiguous range [start, limit) on
+// that one.
 struct Part {
   NodeId node;
   size_t axis;
@@ -58,7 +59,7 @@ Graph withJoinedSlices(const Graph &g) {
   for (uint32_t i = 0; i < g.numNodes(); ++i)
     if (auto part = partOf(g, NodeId(i)))
       groups[{g.node(NodeId(i)).operands[0], part->axis}].push_back(*part);
-  std::vector<const std::vector<Part> *> groupOf(g.numNodes()); // by the first of its nodes
+  std::vector<const std::vector<Part> *> groupOf(g.numNodes()); // by index of its first node
   std::vector<bool> isJoined(g.numNodes());
   for (auto &[of, parts] : groups) {
     if (!takeAll(parts, g.type(of.first).dims[of.second]))

@@ -1,17 +1,17 @@
-// Slices that take a value apart become one split.
+// Replaces slices that partition a value by one split.
 #pragma once
 
 #include "ir/graph.h"
 
 namespace isthmus {
 
-// Where slices of one value on one axis take each element once, a split gives all of them, under
-// their names, where the first of them was. Exporters write a chunk, and authors the halves of a
-// coupling, as slices: the gradient of each is as large as the whole, and no inverse leads from a
-// part of a value to all of it, whereas parts that are a split's are simply joined. Every value
-// keeps its bits; a gradient that is zero may lose its sign. Slices with
-// marks stay, and so do those of a graph input, which is always there, and more than four: steps of
-// a sequence are better taken one by one, each when its turn comes.
+// Where slices of one value along one axis take each element once, one split makes all of them,
+// under their names, at the place of the first slice. Exporters write a chunk as slices, and
+// authors the halves of a coupling. The gradient of a slice is as large as the whole value, and no
+// inverse leads from one slice to the whole value; the results of a split are simply concatenated.
+// Every value keeps its bits; a gradient that is zero may lose its sign. Some slices stay: those
+// with marks, those of a graph input, which is always live, and groups of more than four, because
+// the steps of a sequence are better sliced one by one, each where it is used.
 Graph withJoinedSlices(const Graph &g);
 
 } // namespace isthmus

@@ -14,7 +14,7 @@ Graph withLateUpdates(Graph g) {
       last = o.lastReader;
   if (llvm::all_of(waitsFor, [](const auto &w) { return w.first == w.second; }))
     return g;
-  std::vector<std::vector<NodeId>> waiting(g.numNodes()); // by the node they wait for
+  std::vector<std::vector<NodeId>> waiting(g.numNodes()); // by the node that they wait for
   for (const auto &[update, last] : waitsFor)
     if (last != update)
       waiting[last.index].push_back(update);
