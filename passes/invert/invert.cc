@@ -13,16 +13,17 @@
 namespace isthmus {
 namespace {
 
-// A step makes values of the graph of others: a node runs, or a rule rebuilds an operand.
+// A step computes values of the graph from others: it runs a node, or a rule that rebuilds an
+// operand.
 struct Step {
-  NodeId node; // of the graph; none: a rule
+  NodeId node; // of the graph; null: the step runs `rule`
   const InverseRule *rule = nullptr;
-  std::vector<ValueId> reads, makes; // each once
+  std::vector<ValueId> reads, makes; // without duplicates
   double cost = 0;
 };
 
-// Which values can be had, and by which step: always the one that leads there at the least cost,
-// where what a step reads is had side by side.
+// Finds the values that can be computed, each by its cheapest step. The price of a step is its cost
+// plus the highest price of its operands.
 class Inversion {
 public:
   Inversion(const Graph &g, llvm::ArrayRef<ValueId> ys, llvm::ArrayRef<ValueId> xs,
@@ -41,9 +42,9 @@ public:
   }
 
 private:
-  // --- What is given
+  // --- Given and unknown values
 
-  // `xs`, and the inputs that they were made of.
+  // Marks as unknown `xs` and the values that they depend on, up to `ys`, parameters and constants.
   void findUnknown() {
     isUnknown_.assign(g_.numValues(), false);
     std::vector<ValueId> todo(xs_.begin(), xs_.end());
@@ -127,9 +128,10 @@ private:
 
   bool isKnown(ValueId v) const { return std::isfinite(cheapest_.price(v.index)); }
 
-  // --- What is in the way
+  // --- Errors
 
-  // The nodes whose results are known, or were given, although an operand is not.
+  // Names the nodes whose results are all known but not all of their operands: no rule inverts
+  // them.
   llvm::Error notFound(ValueId x) const {
     constexpr size_t kMost = 4;
     std::string why;
@@ -164,7 +166,7 @@ private:
 
   // --- The graph
 
-  // What has to run for `xs`, in an order in which each step finds what it reads.
+  // The steps needed for `xs`, in topological order.
   std::vector<size_t> neededSteps() const {
     struct Frame {
       size_t step, next = 0;
@@ -223,7 +225,7 @@ private:
     return out;
   }
 
-  // What another step made stays as it is.
+  // Emits a step. Values that another step makes keep their mapping.
   void run(const Step &s, Rebuilder &r) {
     llvm::SmallVector<std::pair<ValueId, ValueId>, 4> stays;
     const size_t me = size_t(&s - steps_.data());
@@ -272,7 +274,7 @@ private:
   const std::vector<ValueId> ys_, xs_;
   const InverseRules rules_;
   std::vector<Step> steps_;
-  CheapestSteps cheapest_; // things are values
+  CheapestSteps cheapest_; // its things are values, by index
   std::vector<bool> isUnknown_;
   llvm::DenseMap<ValueId, ValueId> made_; // by value of the rules
 };

@@ -1,17 +1,16 @@
-// The inverse of a graph: from what it makes back to what it was given, by the rules of the op
-// table. What samples from a flow.
+// The inverse of a graph: computes its inputs from its outputs, by the inverse rules of the op
+// table. It serves to sample from a flow.
 #pragma once
 
 #include "ir/graph.h"
 
 namespace isthmus {
 
-// A forward graph whose inputs are `ys`, by their names, and whose outputs are `xs`. Inputs of `g`
-// that are not among `xs` stay inputs: parameters, and what conditions it. `xs` are inputs of `g`
-// or other values; of the latter no input of kind `input` that they were made of is known.
-// The nodes are forward nodes of `g`, which run again as they are, and what rules make. An error of
-// kind Unsupported names the nodes that cannot be undone.
-// `iterations`: of each sum that is marked as a contraction's.
+// A forward graph whose inputs are `ys`, by their names, and whose outputs are `xs`. Other inputs
+// of `g` that the inverse reads stay inputs: parameters and conditioning inputs. `xs` are inputs or
+// other values of `g`; the inputs of kind `input` that an x depends on count as unknown. The nodes
+// are copies of forward nodes of `g` and nodes made by inverse rules. An error of kind Unsupported
+// names the nodes that cannot be inverted. `iterations`: for each sum with the mark #contraction.
 constexpr size_t kUsualIterations = 100;
 llvm::Expected<Graph> inverseOf(const Graph &g, llvm::ArrayRef<ValueId> ys,
                                 llvm::ArrayRef<ValueId> xs, size_t iterations = kUsualIterations);

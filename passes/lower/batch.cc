@@ -41,14 +41,14 @@ public:
 private:
   bool isChanged(ValueId old) { return r_.to().type(r_.map(old)) != g_.type(old); }
 
-  // Whether the first size of the node's result goes with the number of examples.
+  // Whether the first dimension of the node's result is proportional to the batch size.
   bool resultChanges(const Node &n, const Dims &dims) {
     if (dims.empty() || dims[0] * to_ % from_ != 0)
       return false;
     if (llvm::any_of(n.operands, [&](ValueId v) { return isChanged(v); }))
       return true;
-    // A bias that is spread over the examples, or noise for them; but not a weight in another
-    // shape.
+    // True for a bias that is broadcast over the examples and for noise, but not for a reshaped
+    // weight.
     const bool isReshaped = llvm::any_of(n.operands, [&](ValueId v) {
       return g_.type(v).elements() == g_.type(n.firstResult).elements();
     });
@@ -65,7 +65,7 @@ private:
       now[0] = now[0] * to_ / from_;
       attrs.set("dims", now);
     }
-    const Attr *limits = attrs.find("limits"); // of a slice: all examples stay all
+    const Attr *limits = attrs.find("limits"); // a slice of all examples still takes all
     if (limits && isChanged(n.operands[0])) {
       Ints now = std::get<Ints>(*limits);
       if (!now.empty() && now[0] == g_.type(n.operands[0]).dims[0])

@@ -1,6 +1,6 @@
-// One sweep over the nodes. A value of three axes or more has up to two forms in the new graph: as
-// it was, and its twin with channels last. Each node makes one of them; the other is made by a
-// transpose when first it is asked for.
+// One sweep over the nodes. A value of three axes or more has up to two forms in the new graph: its
+// original form with channels first, and its twin with channels last. Each node makes one form; the
+// other is made by a transpose at its first use.
 
 #include "passes/lower/channels_last.h"
 
@@ -20,15 +20,15 @@ bool hasForms(const Type &t) { return t.rank() > 2; }
 
 bool canMove(const Node &n) { return n.op->attr(kChannelsLast) && !isChannelsLast(n.attrs); }
 
-// --- Axes as attributes name them
+// --- Axes in attributes
 
-// Where an axis, perhaps counted from the end, is with channels last.
+// The index of an axis in the channels-last form; `axis` may be negative (counted from the end).
 int64_t moved(int64_t axis, int64_t rank) {
   axis = axisFromFront(axis, rank);
   return axis == 0 ? 0 : axis == 1 ? rank - 1 : axis - 1;
 }
 
-// With one entry for each axis.
+// The same for a list with one entry for each axis.
 Ints movedEntries(const Ints &entries) {
   Ints to = entries;
   for (size_t a = 0; a < entries.size(); ++a)
@@ -36,8 +36,8 @@ Ints movedEntries(const Ints &entries) {
   return to;
 }
 
-// Attributes with which a node does the same on twins, where all operands and results have `rank`
-// axes; none where the table does not say.
+// Attributes for the same computation on twins, if all operands and results have `rank` axes; none
+// if the op table does not say how.
 std::optional<Attrs> movedAttrs(const Node &n, int64_t rank) {
   Attrs attrs = n.attrs;
   bool isTold = false;
@@ -55,13 +55,13 @@ bool isReduction(const OpDef &op) {
   return op.operandNames.size() == 1 && op.attr("axes") && op.attr("keepdims");
 }
 
-// A reduction of a twin: its axes, and whether what it gives is a twin.
+// A reduction of a twin: its axes, and whether its result is a twin.
 struct Reduced {
   Ints axes;
   bool isTwin;
 };
 
-// None where the result would be neither form.
+// None if the result would have neither form.
 std::optional<Reduced> movedReduction(const Node &n, int64_t rank) {
   Reduced to = {{}, false};
   llvm::SmallVector<bool, 8> isGone(size_t(rank), n.attrs.getInts("axes").empty());
@@ -96,8 +96,9 @@ public:
 private:
   const Type &type(ValueId v) const { return g_.type(v); }
 
-  // What is made for the node at hand. Running averages are of phase update and among forward
-  // nodes; what they read may be read by others.
+  // The builder for nodes that make `of` available to the current node, of the current node's
+  // phase. If that is Update (running averages stand among forward nodes), the phase of `of`'s own
+  // node is used, because other nodes may read the value too.
   Builder &builder(ValueId of) {
     const Node &reader = g_.node(reader_);
     NodeId def = g_.value(of).def;
@@ -109,11 +110,11 @@ private:
     return b_;
   }
 
-  // `v`, a value of the new graph, transposed; where only axes of size one pass others, it is a
-  // view.
+  // Transposes `v`, a value of the new graph. If only axes of size one change places, a reshape (a
+  // view) suffices.
   ValueId transposed(ValueId v, const Ints &perm, const std::string &name) {
     const Dims &dims = b_.type(v).dims;
-    Ints to, order; // `order`: of the axes that are longer than one
+    Ints to, order; // `order`: the axes longer than one
     for (int64_t a : perm) {
       to.push_back(dims[size_t(a)]);
       if (dims[size_t(a)] != 1)
@@ -124,7 +125,7 @@ private:
     return b_.create("transpose", {v}, {{"perm", perm}}, name);
   }
 
-  // The value as it was.
+  // The original form of a value.
   ValueId first(ValueId v) {
     if (!r_.map(v)) {
       builder(v);
@@ -134,7 +135,7 @@ private:
     return r_.map(v);
   }
 
-  // With channels last; the value itself if it has no forms.
+  // The channels-last form; the value itself if it has fewer than three axes.
   ValueId last(ValueId v) {
     if (!hasForms(type(v)))
       return first(v);
@@ -149,7 +150,8 @@ private:
     return twin;
   }
 
-  // Copies of few elements are made again rather than transposed.
+  // Makes the twin of a constant or broadcast value by a second `full` or `broadcast` rather than a
+  // transpose. Null for other values.
   ValueId spreadAnew(ValueId v, const std::string &name) {
     NodeId def = g_.value(v).def;
     if (!def || !g_.node(def).marks.empty())
@@ -165,7 +167,7 @@ private:
     return builder(v).create(n.op->name, from, attrs, name);
   }
 
-  // An operand that broadcasts beside twins of `rank` axes.
+  // The operand in a form that broadcasts against twins of `rank` axes.
   ValueId beside(ValueId v, int64_t rank) {
     const Type &t = type(v);
     if (t.rank() == rank)
@@ -187,14 +189,14 @@ private:
     return wide;
   }
 
-  // Whether a transpose to channels last leaves all elements in their order.
+  // Whether a transpose to channels last keeps the order of elements.
   static bool isView(const Type &t) {
     return t.dims[1] == 1 || t.elements() == t.dims[0] * t.dims[1];
   }
   static Ints intsOf(llvm::ArrayRef<int64_t> a) { return Ints(a.begin(), a.end()); }
 
-  // Copies a node over first forms, or over twins and what broadcasts beside them. Results of three
-  // axes or more are twins if it `givesTwins`.
+  // Copies a node with operands in their original form, or, `asTwin`, as twins and values that
+  // broadcast against them. If `givesTwins`, results of three axes or more are twins.
   void copy(NodeId id, Attrs attrs, bool asTwin, bool givesTwins) {
     const Node &n = g_.node(id);
     int64_t rank = n.numResults > 0 ? type(n.firstResult).rank() : 0;
@@ -217,7 +219,8 @@ private:
         giveTwin(n.result(i));
   }
 
-  // What was copied for `v` is its twin. Where `v` is asked for by name, it has the name.
+  // Makes the copy of `v` its twin. If `v` is an output or the loss, a transpose to the original
+  // form is added, which keeps the name.
   void giveTwin(ValueId v) {
     ValueId twin = twins_[v.index] = r_.map(v);
     ISTHMUS_CHECK(r_.to().type(twin) == channelsLast(type(v)),
@@ -231,7 +234,7 @@ private:
     r_.setMap(v, transposed(twin, toChannelsFirst(type(v).rank()), name));
   }
 
-  // A row that has channels in a place of its own.
+  // Handles nodes whose row has the attribute `channels_last`.
   bool works(NodeId id) {
     const Node &n = g_.node(id);
     if (!canMove(n) || llvm::none_of(n.operands, [&](ValueId v) { return hasForms(type(v)); }))
@@ -242,8 +245,8 @@ private:
     return true;
   }
 
-  // A node that does the same on twins as on what they are twins of, where one of these is there.
-  // Updates are of parameters, which stay as they are.
+  // Handles nodes that compute the same on twins, if an operand has a twin. Updates are excluded:
+  // parameters keep their form.
   bool follows(NodeId id) {
     const Node &n = g_.node(id);
     if (n.numResults == 0 || n.phase == Phase::Update || !hasForms(type(n.firstResult)))
@@ -277,8 +280,8 @@ private:
     return true;
   }
 
-  // A transpose from one form to the other, as models have them around what works on the last axis:
-  // its result is the other form, or has its operand as a twin.
+  // Handles transposes from one form to the other, which models put around ops on the last axis:
+  // the result is the operand's twin, or the operand becomes the result's twin.
   bool undoes(NodeId id) {
     const Node &n = g_.node(id);
     if (n.op->name != "transpose" || !hasForms(type(n.firstResult)) || !n.marks.empty() ||
@@ -301,7 +304,7 @@ private:
   std::vector<ValueId> twins_; // by old id
   llvm::DenseMap<std::pair<ValueId, int64_t>, ValueId> besides_;
   llvm::BitVector isNamed_; // outputs and the loss
-  NodeId reader_;           // the node at hand
+  NodeId reader_;           // the current node
 };
 
 } // namespace

@@ -1,23 +1,25 @@
-// Channels last: on some devices convolutions are fast on tensors [N, spatial..., C] alone.
+// Channels last: on some devices convolutions are fast only on tensors [N, spatial..., C].
 #pragma once
 
 #include "ir/graph.h"
 
 namespace isthmus {
 
-// Whether there is a convolution of one of these element types whose channels are on axis 1.
+// Whether the graph has a convolution of one of these element types with channels on axis 1.
 bool convolvesChannelsFirst(const Graph &g, llvm::ArrayRef<DType> types);
 
-// The same graph with channels last wherever it pays: convolutions, and batch norm with them, work
-// so (their rows have the attribute `channels_last`), and what is between them follows if it can be
-// told from a row how, so that tensors are transposed only where they come in, go out, or meet an
-// op that needs axis 1 in its place (pools, reshapes, random ops, whose numbers go by an element's
-// index). Each tensor, weights too, is transposed once for all who read it.
+// The same graph with channels last where it pays. Convolutions and batch norm compute with
+// channels last (their rows have the attribute `channels_last`). Nodes between them follow where
+// the op table says how. So a tensor is transposed only where it enters, where it leaves, or where
+// it meets an op that needs channels on axis 1: pools, reshapes, and random ops, whose numbers
+// depend on an element's index. Each tensor, weights included, is transposed once for all its
+// readers.
 //
-// On any forward or differentiated graph. Inputs and outputs keep names and types, nodes their
-// names, marks, phases and streams; a tensor that is there in both forms has a name of its own in
-// the other. Sums are the same but for their order. A graph without convolutions comes back as it
-// is, and so does a rewritten one (its form was chosen before it was planned). Dead nodes go.
+// Accepts forward and differentiated graphs. Inputs and outputs keep names and types; nodes keep
+// names, marks, phases and streams. A tensor that exists in both layouts has a name of its own in
+// the second one. Sums differ only in their order. A graph without convolutions is returned
+// unchanged, and so is a rewritten one, whose layout was chosen before it was planned. Dead nodes
+// are removed.
 Graph withChannelsLast(const Graph &g);
 
 } // namespace isthmus

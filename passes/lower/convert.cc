@@ -17,7 +17,7 @@ Tensor converted(const Tensor &from, DType to) {
   });
 }
 
-// By convention of the op table an attribute `type` names the element type of the result.
+// By convention of the op table, the attribute `type` names the element type of the result.
 Attrs converted(Attrs attrs, DType to) {
   const Attr *type = attrs.find("type");
   if (type && kindOf(*type) == AttrKind::String)
@@ -26,7 +26,8 @@ Attrs converted(Attrs attrs, DType to) {
   return attrs;
 }
 
-// Nodes that something refers to by more than their value.
+// Nodes that must stay because an output, the loss, a clone, a mark or an `after` edge refers to
+// them.
 llvm::BitVector neededNodes(const Graph &g) {
   llvm::BitVector needed(static_cast<unsigned>(g.numNodes()));
   for (ValueId v : g.outputs())
@@ -69,7 +70,7 @@ llvm::Expected<Graph> withPrecision(const Graph &g, DType to) {
               "the values of '{0}' cannot be converted to {1}: the weights file was not read",
               g.valueName(input.value), dtypeName(to));
         init.data = converted(init.data, to);
-        init.key.clear(); // the weights file has it in the other type
+        init.key.clear(); // the weights file has the old type
       }
     }
     r.copyInput(input, type, std::move(init));

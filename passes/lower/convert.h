@@ -1,16 +1,16 @@
-// A graph's floating-point type, changed throughout.
+// Changes the floating-point type of a whole graph.
 #pragma once
 
 #include "ir/graph.h"
 
 namespace isthmus {
 
-// Every float input, constant and node becomes one of `to`; integers and bools stay, and so do
-// names. Casts between two float types are left out, unless something refers to them; results that
-// an op gives in f32 whatever its operands (statistics) are its own affair. Data is rounded to
-// nearest, by way of f32 for the 16-bit types, as the cast op does it.
+// Every float input, constant and node gets element type `to`; integers, bools and names stay.
+// Casts between two float types are removed, unless an output, a clone, a mark or an `after` edge
+// refers to them. Results that an op always gives in f32 (statistics) stay f32. Data is rounded to
+// nearest, through f32 for the 16-bit types, as the cast op does.
 //
-// An error if an op does not take the type, or if data is to be converted that was not loaded.
+// Errors: an op that does not accept the type; data to convert that was not loaded.
 llvm::Expected<Graph> withPrecision(const Graph &g, DType to);
 
 } // namespace isthmus

@@ -8,7 +8,8 @@
 namespace isthmus {
 namespace {
 
-// Results that have readers beyond the nodes that take them as operands.
+// Values that are referred to otherwise than as operands: outputs, the loss, and nodes in `after`
+// edges.
 llvm::BitVector namedElsewhere(const Graph &g) {
   llvm::BitVector named = namedValues(g);
   for (uint32_t i = 0; i < g.numNodes(); ++i)
@@ -17,7 +18,7 @@ llvm::BitVector namedElsewhere(const Graph &g) {
   return named;
 }
 
-// A value that is the same for every row of a product: one element for each column.
+// Whether a value is the same for every row of a product: one element for each column.
 bool isRow(const Type &t, const Type &product) {
   return t.rank() > 0 && t.dims.back() == product.dims.back() &&
          t.elements() == product.dims.back();
@@ -36,7 +37,7 @@ public:
       if (found == sums_.end())
         r_.copyNode(NodeId(i));
       else if (const Sum &s = found->second; !r_.map(s.add) && r_.map(s.bias))
-        fuse(s); // at the product's place, or where the bias comes later at the add's
+        fuse(s); // at the product's position or, if the bias is made later, at the add's
     }
     return r_.finish();
   }
@@ -93,7 +94,7 @@ private:
   const Uses uses_;
   const llvm::BitVector named_;
   Rebuilder r_;
-  llvm::DenseMap<uint32_t, Sum> sums_; // by either node
+  llvm::DenseMap<uint32_t, Sum> sums_; // by index of product and of add
 };
 
 } // namespace

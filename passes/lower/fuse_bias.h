@@ -1,14 +1,15 @@
-// Biases that are added to matrix products, as operands of the products.
+// Fuses an added bias into the matrix product, as an operand.
 #pragma once
 
 #include "ir/graph.h"
 
 namespace isthmus {
 
-// Every `add` of a vector of columns to a product that nothing else needs becomes one `matmul` with
-// a bias, under the add's name and marks; so no pass over memory is left for it. In f32 and f64 the
-// result is that of the two, which rounded after each step as the row does; 16-bit floats round
-// once less. Forward graphs and differentiated ones; one that was rewritten comes back as it is.
+// An `add` of a vector with one element per column to a product that has no other reader becomes
+// one `matmul` with a bias, under the add's name and marks. This saves a pass over memory. In f32
+// and f64 the result has the bits of the two nodes, because the fused row also rounds after each
+// step; 16-bit floats round once less. Accepts forward and differentiated graphs; a rewritten graph
+// is returned unchanged.
 Graph withFusedBias(const Graph &g);
 
 } // namespace isthmus

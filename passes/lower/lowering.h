@@ -1,5 +1,5 @@
-// The ways to compute a graph among which a target's own is chosen, before anything is planned.
-// They change rounding and nothing else.
+// Rewrites that suit a graph to its target, before it is planned. They change rounding and nothing
+// else.
 #pragma once
 
 #include "ir/target.h"
@@ -7,20 +7,20 @@
 
 namespace isthmus {
 
-// Where convolutions have their channels.
-enum class ChannelLayout : uint8_t { Auto, First, Last }; // Auto: what the target is faster with
+// The axis of a convolution's channels.
+enum class ChannelLayout : uint8_t { Auto, First, Last }; // Auto: the faster one on the target
 
 struct LoweringOptions {
   bool fusesBias = false;
-  llvm::SmallVector<DType, 4> channelsLast; // where convolutions are of one of these types
+  llvm::SmallVector<DType, 4> channelsLast; // element types of convolutions to convert
 };
 
 LoweringOptions loweringFor(const Target &target, ChannelLayout layout);
-// What was done to a graph that has been lowered.
+// The options with which a graph was lowered, from its record.
 LoweringOptions loweringOf(const GraphRecord &r);
 
-// The graph, lowered, and with that on record. One that was planned comes back as it is, for its
-// plan is of the nodes that it has.
+// Lowers the graph and records it. A graph that was planned is returned unchanged, because its plan
+// refers to its nodes.
 Graph lowered(Graph g, const LoweringOptions &o);
 
 } // namespace isthmus

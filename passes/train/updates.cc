@@ -11,10 +11,10 @@ namespace {
 
 constexpr llvm::StringRef kNames[] = {"sgd", "adam", "adamw"};
 
-// A parameter and its gradient, values of the graph that is given.
+// A parameter and its gradient, both values of the given graph.
 struct Learned {
   ValueId param, gradient;
-  uint32_t place; // the gradient is there before the node of this index
+  uint32_t place; // index of the node after the one that makes the gradient
 };
 
 uint32_t placeBehind(const Graph &g, ValueId v) {
@@ -34,7 +34,7 @@ std::vector<Learned> learnedBy(const Graph &g) {
   return out;
 }
 
-// The row of the op table that moves a parameter, with what stays the same from step to step.
+// The op that updates a parameter, its attributes, and the names of its states.
 struct Row {
   const char *op;
   Attrs attrs;
@@ -148,8 +148,8 @@ private:
     squares_ = squares_ ? b_.add(squares_, b_.cast(squares, b_.type(squares_).dtype)) : squares;
   }
 
-  // What gradients are multiplied by, as torch.nn.utils.clip_grad_norm_ has it: 1 where their norm
-  // is below the limit.
+  // The factor for all gradients, as in torch.nn.utils.clip_grad_norm_: 1 if their norm is below
+  // the limit.
   ValueId clipFactor(double limit) {
     ValueId norm = b_.create("sqrt", {squares_}, {}, r_.freshName("gradient_norm"));
     ValueId factor = b_.scale(b_.create("reciprocal", {b_.shift(norm, 1e-6)}), limit);
@@ -158,7 +158,7 @@ private:
 
   std::string nextName(ValueId of) { return r_.freshName("state." + r_.to().valueName(of).str()); }
 
-  // The number of this step, from 1 on.
+  // The number of this step, counted from 1.
   ValueId stepNow() {
     if (next_.empty()) {
       ValueId one = b_.full(b_.type(step_), 1);
@@ -200,10 +200,10 @@ private:
       g.addOutput(next.now, {OutputKind::NextState, next.of});
     out_.rate = rate_;
     out_.parameters = learned_.size();
-    out_.graph = withLateUpdates(withoutDeadNodes(g)); // which leave inputs as they are
+    out_.graph = withLateUpdates(withoutDeadNodes(g)); // these keep all inputs
   }
 
-  // A value of the new graph that is the next one of an input.
+  // The next value of an input; both are values of the new graph.
   struct Next {
     ValueId now, of;
   };
@@ -214,9 +214,9 @@ private:
   Builder b_;
   const Row row_ = rowOf(o_);
   std::vector<Learned> learned_;
-  ValueId rate_, step_;         // where there is one
-  ValueId squares_, clip_;      // the sum of those of all gradients; what that makes of them
-  std::vector<ValueId> states_; // of the first that is learned, of the second, ...
+  ValueId rate_, step_;    // the inputs; `step_` is null for sgd
+  ValueId squares_, clip_; // sum of squares of all gradients, clip factor; null without clipping
+  std::vector<ValueId> states_; // the states of learned_[0], then of learned_[1], ...
   std::vector<Next> next_;
   UpdatedGraph out_;
 };
