@@ -9,7 +9,7 @@ namespace {
 
 using Fate = BottleneckChoice::Fate;
 
-// Taken, as far as the value alone is concerned.
+// The fate by properties of the value alone; Taken if none of them excludes it.
 Fate fateAlone(const Graph &g, ValueId v) {
   NodeId def = g.value(v).def;
   if (!def || g.node(def).phase != Phase::Forward)
@@ -19,9 +19,9 @@ Fate fateAlone(const Graph &g, ValueId v) {
   return g.node(def).op->is(kNotACheckpoint) ? Fate::KindOfOp : Fate::Taken;
 }
 
-// The share of the forward part's bytes that is made between two neighbouring bottlenecks, or at
-// an end. Where one piece is most of the network, as in a U-Net, having bottlenecks elsewhere
-// does not help.
+// The largest share of the forward part's bytes between two neighbouring bottlenecks, or before the
+// first or after the last. If one segment is most of the network, as in a U-Net, bottlenecks
+// elsewhere do not help.
 double largestPiece(const Graph &g, llvm::ArrayRef<ValueId> roots,
                     llvm::ArrayRef<ValueId> bottlenecks) {
   llvm::DenseSet<ValueId> ends(bottlenecks.begin(), bottlenecks.end());
@@ -62,7 +62,7 @@ BottleneckChoice chooseBottlenecks(const Graph &g, llvm::ArrayRef<ValueId> roots
                    readByBackward.count(ValueId(i));
   out.target = std::sqrt(double(out.numRead));
 
-  std::vector<size_t> all, read; // of the candidates
+  std::vector<size_t> all, read; // indices of candidates
   llvm::DenseSet<ValueId> seen;
   for (ValueId v : bottlenecks(g)) {
     Fate fate = fateAlone(g, v);

@@ -9,30 +9,30 @@ struct BottleneckChoice {
   enum class Fate : uint8_t {
     Taken,
     NotForward,  // not made by a node of the forward phase
-    Small,       // fewer elements than the original policy asks for
+    Small,       // fewer elements than kSmallCheckpointElements
     KindOfOp,    // a loss, a norm, dropout, a cast (kNotACheckpoint)
     SameStorage, // a view of a bottleneck before it
-    NotRead,     // the backward pass does not read it, and enough are left that it reads
-    InSegment,   // between two that are taken: every so many are
+    NotRead,     // the backward pass does not read it, and it reads enough others
+    InSegment,   // inside a segment: only every `step`-th bottleneck is taken
   };
   struct Candidate {
     ValueId value;
     Fate fate;
   };
   std::vector<Candidate> candidates; // all bottlenecks, in order
-  double target = 0;                 // about how many to take: sqrt(tensors that are read)
+  double target = 0;                 // approximate number to take: sqrt(numRead)
   size_t numRead = 0;                // large forward tensors that the backward pass reads
-  size_t step = 1;                   // every so many of those left are taken
-  bool isEnough = false;             // as many as wanted, and they divide the network
+  size_t step = 1;                   // every `step`-th remaining candidate is taken
+  bool isEnough = false;             // there are at least `target`, and they divide the network
 
   std::vector<ValueId> taken() const;
 };
 
 constexpr int64_t kSmallCheckpointElements = 1024;
 
-// The rules of the original: bottlenecks among the tensors that the backward pass reads; if these
-// are fewer than sqrt(N), among all; every so many of them, so that about sqrt(N) stay. `roots` as
-// storageRoots gives them.
+// The rules of the original: candidates are the bottlenecks among the tensors that the backward
+// pass reads or, if these are fewer than sqrt(N), all bottlenecks. Of the candidates every k-th is
+// taken, so that about sqrt(N) are. `roots`: storageRoots of the graph.
 BottleneckChoice chooseBottlenecks(const Graph &g, llvm::ArrayRef<ValueId> roots);
 
 } // namespace isthmus

@@ -12,7 +12,7 @@ bool isForward(const Graph &g, NodeId n) {
   return g.node(n).phase == Phase::Forward && !g.node(n).isClone() && !g.node(n).isStandIn();
 }
 
-// Forward ancestors of the values in which the forward part ends.
+// By node: whether it is a forward ancestor of the loss or, without a loss, of an output.
 std::vector<bool> ancestorsOfLoss(const Graph &g) {
   std::vector<bool> is(g.numNodes(), false);
   auto mark = [&](ValueId v) {
@@ -31,7 +31,7 @@ std::vector<bool> ancestorsOfLoss(const Graph &g) {
   return is;
 }
 
-// Drops the nodes that depend on no input of the graph.
+// Drops the nodes that depend on no input of kind Input.
 void dropSideBranches(const Graph &g, std::vector<bool> &onPath) {
   for (uint32_t i = 0; i < g.numNodes(); ++i) {
     if (!onPath[i])
@@ -59,7 +59,7 @@ std::vector<ValueId> bottlenecks(const Graph &g) {
   std::vector<bool> onPath = ancestorsOfLoss(g);
   dropSideBranches(g, onPath);
 
-  // Vertices: nodes, then values, then the source of all data and the end.
+  // Vertices: nodes, then values, then a source before all data and a sink.
   using Undirected = boost::adjacency_list<boost::vecS, boost::vecS, boost::undirectedS>;
   const size_t nodes = g.numNodes(), source = nodes + g.numValues(), sink = source + 1;
   Undirected u(sink + 1);

@@ -1,19 +1,19 @@
-// Bottlenecks: values through which every path from the data to the loss passes.
+// Bottlenecks: values on every path from the data to the loss.
 #pragma once
 
 #include "ir/graph.h"
 
 namespace isthmus {
 
-// Articulation points of the graph whose vertices are the forward nodes on the way from the data to
-// the loss, and their values; in execution order. Nodes fed by parameters and constants alone are
-// side branches: they can be computed where they are needed, so they hide no bottleneck. Hopcroft
-// and Tarjan 1973, by Boost.Graph; linear time (its depth-first search keeps its own stack). Empty
-// if everything has a way round.
+// The bottlenecks in execution order: the values that are articulation points of the graph whose
+// vertices are the forward nodes between the data and the loss, and their values. Nodes that depend
+// on parameters and constants alone are side branches: they can be computed where they are needed,
+// so they hide no bottleneck. Hopcroft and Tarjan 1973, by Boost.Graph; linear time (its
+// depth-first search keeps its own stack). Empty if a path bypasses each value.
 std::vector<ValueId> bottlenecks(const Graph &g);
 
-// The value that the forward part ends in: Graph::loss, else the last forward output that backward
-// nodes seed.
+// The value that the forward part computes: Graph::loss, else the last scalar output of a forward
+// node; null if there is neither.
 ValueId lossOf(const Graph &g);
 
 } // namespace isthmus

@@ -22,7 +22,8 @@ public:
     measure();
   }
 
-  // Cuts for `pieces` pieces: where the frontier is least within half a share of each even share.
+  // The cuts for `pieces` segments: near each even share of the bytes, within half a share, the cut
+  // with the smallest frontier.
   std::vector<size_t> cuts(size_t pieces) const {
     std::vector<size_t> out;
     double total = made_.empty() ? 0 : double(made_.back());
@@ -51,13 +52,13 @@ public:
           out.push_back(v);
       }
     }
-    return out; // ids rise with the order
+    return out; // sorted, because ids rise with the order
   }
 
   size_t size() const { return order_.size(); }
 
 private:
-  // Bytes made up to each node, and bytes that cross the cut after it.
+  // Computes the bytes made up to each node, and the bytes that cross the cut after it.
   void measure() {
     std::vector<int64_t> change(order_.size() + 2, 0);
     int64_t made = 0;
@@ -95,7 +96,7 @@ std::vector<std::vector<ValueId>> frontierCuts(const Graph &g, llvm::ArrayRef<Va
   Frontiers f(g, roots);
   std::vector<std::vector<ValueId>> out;
   const size_t most = std::min(static_cast<size_t>(3 * std::sqrt(double(f.size()))) + 2, f.size());
-  // Each number of pieces up to 20, and from there on each that is a twentieth more.
+  // Every number of segments up to 40, then steps of a twentieth.
   for (size_t pieces = 2; pieces <= most; pieces += std::max<size_t>(1, pieces / 20))
     out.push_back(f.frontier(f.cuts(pieces)));
   return out;

@@ -5,11 +5,12 @@
 
 namespace isthmus {
 
-// A cut between two forward nodes has a frontier: the storages made before and read by forward
-// nodes after. Keeping all of every cut's frontier makes the pieces between cuts recomputable one
-// at a time, whatever skips over them. Gives one set of values to keep for each number of pieces
-// tried (2, 3, ... about 3 sqrt(N), of large numbers some); cuts are where the frontier is least
-// near even shares of the bytes. `roots` as storageRoots gives them.
+// A cut between two forward nodes has a frontier: the storages made before the cut and read by
+// forward nodes after it. If the whole frontier of every cut is kept, the segments between cuts can
+// be recomputed one at a time, whatever connections skip over them. Returns one set of values to
+// keep for each number of segments tried: 2, 3, ... up to about 3 sqrt(N), with steps of a
+// twentieth from 40 on. A cut lies where the frontier is smallest near an even share of the bytes.
+// `roots`: storageRoots of the graph.
 std::vector<std::vector<ValueId>> frontierCuts(const Graph &g, llvm::ArrayRef<ValueId> roots);
 
 } // namespace isthmus

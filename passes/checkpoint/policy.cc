@@ -75,7 +75,7 @@ private:
     std::vector<ValueId> out;
     for (uint32_t i = 0; i < g_.numNodes(); ++i)
       if (const Node &n = g_.node(NodeId(i)); n.op->is(kContraction) && n.phase == Phase::Forward)
-        for (uint32_t r = 0; r < n.numResults; ++r) // attention's lse spares its second run
+        for (uint32_t r = 0; r < n.numResults; ++r) // spares attention a second run
           out.push_back(n.result(r));
     if (out.empty())
       return addRemedy(addRemedy(makeError("policy 'speed' found no convolution or matrix product"),
@@ -102,7 +102,8 @@ private:
     return choice.taken();
   }
 
-  // Inputs are always there, and outputs stay in any case.
+  // Removes inputs and outputs, which are live in any case, and values that the forward part does
+  // not make.
   std::vector<ValueId> withoutEnds(const std::vector<ValueId> &chosen) {
     std::vector<ValueId> out;
     const llvm::DenseSet<ValueId> all(g_.outputs().begin(), g_.outputs().end());
@@ -146,9 +147,9 @@ private:
     plan::Evaluation e = plan::evaluate(p_.problem, s);
     if (!e.error.empty())
       return note("internal: a schedule was not valid: " + e.error);
-    const bool isOwn = !leastTried_; // the policy's own choice comes first
+    const bool isOwn = !leastTried_; // the policy's own choice is considered first
     leastTried_ = std::min(leastTried_.value_or(e.peakBytes), e.peakBytes);
-    // What saves no memory is not worth its time. (Keeping everything takes none.)
+    // A choice that saves no memory is not worth its time, unless it recomputes nothing.
     const bool isFree = isOwn && e.recomputed == 0 && e.peakBytes == result_.planned.peakBytes;
     if (e.peakBytes >= result_.planned.peakBytes && !isFree)
       return;
@@ -159,7 +160,7 @@ private:
     result_.policyUsed = name;
   }
 
-  // The original recomputes only what depends on the values differentiated by.
+  // As the original does, recompute only values that depend on the values differentiated by.
   void keepIndependentOfParameters() {
     keep_.resize(p_.problem.ops.size());
     for (size_t i = 0; i < keep_.size(); ++i)
@@ -198,9 +199,9 @@ private:
   const GraphProblem &p_;
   const PolicyOptions &o_;
   std::vector<ValueId> roots_;
-  std::vector<std::vector<bool>> keep_; // by op and output: what every policy keeps
+  std::vector<std::vector<bool>> keep_; // by op and output: whether every policy keeps it
   PolicyResult result_;
-  std::optional<int64_t> leastTried_; // the peak of the best choice, taken or not
+  std::optional<int64_t> leastTried_; // the lowest peak of all choices considered
   bool isEnough_ = true;              // sqrt(N) bottlenecks or more, and they divide the network
   bool improved_ = false;
 };

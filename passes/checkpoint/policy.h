@@ -6,8 +6,8 @@
 //   collection  keeps what is marked #checkpoint, or what a list of names says
 //
 // A policy chooses checkpoints; all other forward values that the backward pass reads are
-// recomputed. Every choice is scored on the problem before it is taken: one that would save no
-// memory beside no checkpointing is not, and nothing is recomputed.
+// recomputed. Every choice is first scored on the problem. If it saves no memory against no
+// checkpointing, it is not taken and nothing is recomputed.
 #pragma once
 
 #include "passes/rewrite/problem.h"
@@ -21,18 +21,17 @@ llvm::StringRef policyName(Policy p);
 
 struct PolicyOptions {
   Policy policy = Policy::None;
-  // For Collection: names of values or nodes, `%` optional, `*` and `?` as in a shell, "quotes"
-  // around odd ones, comma between. Empty: what is marked #checkpoint.
+  // For Collection: a list of names as matchValues takes it. Empty: the values marked #checkpoint.
   std::string checkpoints;
 };
 
 struct PolicyResult {
   plan::Schedule schedule;
-  plan::Evaluation baseline; // of the source order
+  plan::Evaluation baseline; // of the schedule in source order
   plan::Evaluation planned;
   std::vector<ValueId> checkpoints; // kept, in order; empty where nothing is recomputed
   std::string policyUsed;           // "memory", "memory (frontiers)", "none", ...
-  std::vector<std::string> notes;   // for the person: what was left out, what was taken instead
+  std::vector<std::string> notes;   // for the user: checkpoints that were left out or replaced
 };
 
 // `g` is differentiated and has no clones; `p` is its problem. Errors: a pattern that matches
@@ -41,7 +40,7 @@ llvm::Expected<PolicyResult> planPolicy(const Graph &g, const GraphProblem &p,
                                         const PolicyOptions &options);
 
 // By value: whether it depends on a parameter, or on an input that the graph differentiates by.
-// What does not is kept by every policy.
+// Every policy keeps the values that do not.
 std::vector<bool> dependsOnParameters(const Graph &g);
 
 } // namespace isthmus

@@ -1,9 +1,9 @@
-// The whole road from a graph, forward or not, to one that can run: in the element type and mode
-// asked for, differentiated, lowered for a target, planned, rewritten, and with a place in the
-// arena for every storage.
+// Compiles a graph, forward or differentiated, to one that can run: converts it to the requested
+// element type and mode, differentiates, lowers for a target, plans, rewrites, and gives every
+// storage an offset in the arena.
 //
-// Nothing here prints, ends the process or keeps state. Errors are DiagErrors in the library's
-// words; what each kind of them means to a process is its own affair.
+// Nothing here prints, ends the process or keeps state. Errors are DiagErrors; the caller decides
+// what each kind means for its process.
 #pragma once
 
 #include "ir/layout.h"
@@ -18,9 +18,9 @@
 
 namespace isthmus {
 
-// What the arena must not exceed.
+// The size that the arena must not exceed.
 struct Budget {
-  enum Kind : uint8_t { Bytes, Share, Smallest } kind = Bytes; // Smallest: the least that is found
+  enum Kind : uint8_t { Bytes, Share, Smallest } kind = Bytes; // Smallest: the smallest found
   int64_t bytes = 0;
   double share = 0; // of the baseline
 
@@ -29,35 +29,35 @@ struct Budget {
   }
 };
 
-// How a plan is chosen. AsItIs keeps the plan of a graph that was planned, and is no policy for
-// another.
+// How a plan is chosen. AsItIs keeps the plan of a graph that was planned; any other graph gets no
+// policy.
 struct AsItIs {};
 using PlanChoice = std::variant<AsItIs, PolicyOptions, Budget>;
 
 struct CompileOptions {
-  std::optional<DType> precision; // none: as the graph has it
-  // A forward graph becomes a training step, as `step` says; else it stays one. `step.mode` and
-  // `step.note` count in any case.
+  std::optional<DType> precision; // none: the graph's own
+  // Whether a forward graph becomes a training step, as `step` says. `step.mode` and `step.note`
+  // apply in either case.
   bool differentiates = true;
   StepOptions step;
 
   ChannelLayout layout = ChannelLayout::Auto;
-  std::optional<LoweringOptions> lowering; // in place of what suits target and layout
-  bool exactOnly = false; // no pass that changes rounding, whatever the target would gain
+  std::optional<LoweringOptions> lowering; // replaces the choice by target and layout
+  bool exactOnly = false;                  // run no pass that changes rounding
 
   PlanChoice plan;
-  Ways ways;                               // of a plan that is searched for
+  Ways ways;                               // alternatives for a plan that is searched for
   std::optional<int64_t> memoryLimitBytes; // of parameters, inputs and arena together
   double effort = 0;                       // see plan::SearchOptions
-  uint64_t seed = 0;                       // of the search
-  // Called now and then while a plan is searched for; false ends the search with the best so far.
+  uint64_t seed = 0;                       // for the search
+  // Called regularly during the search; false ends the search with the best plan so far.
   std::function<bool(const plan::SearchProgress &)> progress;
 
   void note(const Remark &remark) const {
     if (step.note)
       step.note(remark);
   }
-  // Whether a plan is searched for: within a budget, or within a limit on memory alone.
+  // Whether a plan is searched for: the choice is a budget, or AsItIs with a memory limit.
   bool searches() const {
     return std::holds_alternative<Budget>(plan) ||
            (std::holds_alternative<AsItIs>(plan) && memoryLimitBytes);
@@ -65,31 +65,30 @@ struct CompileOptions {
 };
 
 struct Compiled {
-  Graph graph; // runs as it is
+  Graph graph; // ready to run
   Layout layout;
   Figures figures;
-  Graph original;                     // of `graph`: without clones, in the source order
-  std::vector<ValueId> checkpoints;   // of `graph`, that a policy chose
-  std::optional<int64_t> budgetBytes; // what the arena was to stay within, where that was asked
-  double pricePerByte = 0;            // what one byte more would save, by the bound; microseconds
-  bool wasInterrupted = false;        // the search: this is the best until then
+  Graph original;                   // the original of `graph`: without clones, in the source order
+  std::vector<ValueId> checkpoints; // values of `graph` that a policy chose
+  std::optional<int64_t> budgetBytes; // budget of the arena, if one was requested
+  double pricePerByte = 0; // microseconds that one more byte of budget saves, by the lower bound
+  bool wasInterrupted = false; // the search was interrupted: this is the best plan so far
 };
 
-// No plan is within what was asked for (kind CannotBeMet), or none was found before the search was
-// interrupted (Interrupted).
+// No plan fits the budget or memory limit (kind CannotBeMet), or none was found before the search
+// was interrupted (Interrupted).
 class NotWithin : public llvm::ErrorInfo<NotWithin, DiagError> {
 public:
   static char ID;
   NotWithin(Diag d, ErrorKind kind, Figures f)
       : ErrorInfo(std::vector{std::move(d)}, kind), figures(std::move(f)) {}
 
-  Figures figures; // what is known: the baseline, and the least arena that was found
+  Figures figures; // the known figures: the baseline, and the smallest arena that was found
 };
 
 llvm::Expected<Compiled> compile(Graph g, const CompileOptions &o, const Target &target);
 
-// Its first steps, for whoever wants no more: the graph in the element type and mode asked for, and
-// differentiated.
+// The first steps of compile(): the graph in the requested element type and mode, differentiated.
 llvm::Expected<Graph> prepared(Graph g, const CompileOptions &o);
 
 llvm::Error budgetNotMet(const Figures &f, int64_t budgetBytes);

@@ -1,4 +1,4 @@
-// What a plan promises.
+// The figures that a plan promises.
 #pragma once
 
 #include "passes/plan/planner.h"
@@ -12,23 +12,23 @@ namespace isthmus {
 struct Figures {
   int64_t baselinePeakBytes = 0, predictedPeakBytes = 0, arenaBytes = 0, persistentBytes = 0,
           outputBytes = 0;
-  double recomputeOverhead = 0;                 // the share of the original cost that is added
-  std::optional<double> lowerBoundOverhead = 0; // of schedules such as `boundModel` says; if known
-  std::string boundModel = "any-order";         // none costs less than running everything once
-  std::optional<int64_t> lowerBoundBytes, smallestBudgetBytes; // where known
+  double recomputeOverhead = 0;                 // added cost as a share of the original cost
+  std::optional<double> lowerBoundOverhead = 0; // for schedules of `boundModel`; none if unknown
+  std::string boundModel = "any-order";         // no schedule costs less than running each op once
+  std::optional<int64_t> lowerBoundBytes, smallestBudgetBytes; // none if unknown
   std::string policyUsed = "none";
   std::string mode;  // "train", "eval" or "as-written"
-  std::string costs; // "estimated" or "measured": those of the target; empty: a problem's own
+  std::string costs; // "estimated" or "measured" for a target's costs; empty: the problem's own
   size_t nodes = 0, clones = 0;
-  int64_t hostBytes = 0; // taken of the host's memory, by what goes there and comes back
-  size_t transfers = 0;  // to the host and back
-  size_t inversions = 0; // storages rebuilt from what was made of them
+  int64_t hostBytes = 0; // host memory for offloaded storages
+  size_t transfers = 0;  // copies to the host and back
+  size_t inversions = 0; // storages rebuilt by inverses
   double planSeconds = 0;
 };
 
-// Of a plan for a problem, whether or not that was made of a graph.
+// The figures of a plan for a problem, with or without a graph.
 Figures figuresOf(const plan::Problem &p, const plan::PlanResult &found);
-// What a search found about costs that cannot be gone below.
+// Sets the lower bound of the cost that a search proved.
 void setBound(Figures &f, const plan::PlanResult &found);
 
 } // namespace isthmus

@@ -1,4 +1,5 @@
-// Figures as the report has them: a contract with who reads it, to which keys are only ever added.
+// Figures as JSON for the report. Its keys are a contract with readers: keys may be added, never
+// changed or removed.
 #pragma once
 
 #include "ir/json.h"
@@ -6,10 +7,10 @@
 
 namespace isthmus {
 
-// "schema" and a key for each figure; null where one is not known.
+// "schema" and a key for each figure; null for an unknown figure.
 nlohmann::ordered_json figuresJson(const Figures &f);
 
-// NaN and infinities as strings.
+// NaN and infinities become strings.
 nlohmann::ordered_json jsonNumber(double d);
 
 } // namespace isthmus

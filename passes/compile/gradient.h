@@ -1,4 +1,4 @@
-// Gradients put on a graph that may have some already, or clones.
+// Adds gradients to a graph that may already have gradients or clones.
 #pragma once
 
 #include "passes/compile/compile.h"
@@ -6,15 +6,15 @@
 namespace isthmus {
 
 struct GradientOptions {
-  // Lists as matchValues takes them: the values to differentiate, and by which; empty: the loss, as
-  // CompileOptions::step says.
+  // Lists of names as matchValues takes them: the values to differentiate, and the values to
+  // differentiate by. Empty `ys`: the loss is differentiated, as CompileOptions::step says.
   std::string ys, xs;
-  // Each of `ys` is seeded by an input `seed.NAME`, and not by ones.
+  // Each y is seeded by an input `seed.NAME` instead of ones.
   bool seedsAreInputs = false;
 };
 
-// The original of `g`, in the element type and mode that `o` asks for, with the gradients as
-// outputs, and without dead nodes.
+// The original of `g` in the element type and mode of `o`, with the gradients as outputs and
+// without dead nodes.
 llvm::Expected<Graph> withGradients(Graph g, const CompileOptions &o, const GradientOptions &how);
 
 } // namespace isthmus

@@ -1,4 +1,4 @@
-// The inverse of a graph that may have gradients or clones already.
+// Inverts a graph that may have gradients or clones.
 #pragma once
 
 #include "passes/compile/compile.h"
@@ -6,8 +6,8 @@
 
 namespace isthmus {
 
-// Of the original of `g`, in the element type and mode that `o` asks for: from `ys` back to `xs`,
-// lists as matchValues takes them. Errors: as inverseOf's.
+// The inverse of the original of `g`, in the element type and mode of `o`: computes `xs` from `ys`,
+// which are lists of names as matchValues takes them. Errors: those of matchValues and inverseOf.
 llvm::Expected<Graph> inverted(Graph g, const CompileOptions &o, llvm::StringRef ys,
                                llvm::StringRef xs, size_t iterations = kUsualIterations);
 

@@ -1,12 +1,12 @@
-// The last part of the road: problem, plan, rewrite and layout.
+// The last steps of compile(): problem, plan, rewrite and layout.
 #pragma once
 
 #include "passes/compile/compile.h"
 
 namespace isthmus {
 
-// `given` is as it is to be computed. Clones in it are dropped and planned anew, unless the choice
-// is to keep them. Errors: NotWithin; what policies, the problem and the placement say.
+// `given` is differentiated and lowered. Its clones are dropped and planned anew, unless the plan
+// choice keeps them. Errors: NotWithin, and the errors of policies, extractProblem and place.
 llvm::Expected<Compiled> planned(Graph given, const CompileOptions &o, const Target &target);
 
 } // namespace isthmus

@@ -1,4 +1,4 @@
-// Plans whose arena stays within a byte budget: the planner, with offset assignment.
+// Plans whose arena fits a byte budget: the planner combined with offset assignment.
 #pragma once
 
 #include "ir/layout.h"
@@ -10,28 +10,29 @@ namespace isthmus {
 
 struct PlacedPlan {
   plan::PlanResult plan;
-  ScheduleLayout layout; // of its schedule, with its arena
+  ScheduleLayout layout; // layout and arena of the plan's schedule
 };
-// Plans with `arenaOf` by offset assignment alone, for a problem that has no graph.
+// Plans a problem that has no graph; `arenaOf` is the arena of an offset assignment.
 PlacedPlan planArena(const plan::Problem &p, plan::SearchOptions options);
 
-// plan::judgedPlan with `arenaOf` by offset assignment alone; its arena is the least that is known.
+// plan::judgedPlan of schedule `s`; `arenaOf` is the arena of an offset assignment. Its arena
+// becomes the smallest known budget.
 plan::PlanResult replayed(const plan::Problem &p, plan::Schedule s, plan::SearchOptions options);
 
 struct CurvePoint {
   int64_t budgetBytes = 0;
   plan::PlanResult plan;
 };
-// Plans for each of the budgets, which fall, as `options` say but for the budget. None costs more
-// than one for less; after the first that cannot be met no other is tried. `options.progress` sees
-// one search after the other as parts of one.
+// Plans for each of the budgets, which fall; `options` holds for all of them, except its budget. No
+// plan costs more than the plan of a smaller budget. The curve ends after the first budget that
+// cannot be met. `options.progress` sees the searches as parts of one search.
 std::vector<CurvePoint> planCurve(const plan::Problem &p, const std::vector<int64_t> &budgets,
                                   const plan::SearchOptions &options);
 
-// Takes the plan of a smaller budget wherever it costs less.
+// Replaces a plan by the plan of a smaller budget where that costs less.
 void makeMonotone(const plan::Problem &p, std::vector<CurvePoint> &falling);
 
-// Whether an arena is as small as one would ask for: within 1 % of the peak.
+// Whether an arena is small enough: within 1 % of the peak.
 inline bool isCloseToPeak(int64_t arenaBytes, int64_t peakBytes) {
   return double(arenaBytes) <= 1.01 * double(peakBytes);
 }
