@@ -1,8 +1,9 @@
-// Pictures of graphs, by Graphviz.
+// Draws graphs with Graphviz.
 //
 // The forward pass runs down on the left, the backward pass up on the right, each backward node
-// beside what it reads; recomputed nodes stand between, at the height of their originals.
-// Parameters are lines in the nodes that read them: as nodes of their own they would hide the net.
+// beside its operands. Recomputed nodes stand between them, at the height of their originals.
+// Parameters are text lines in the nodes that read them; as nodes of their own they would hide the
+// network.
 #pragma once
 
 #include "ir/graph.h"
@@ -10,15 +11,16 @@
 namespace isthmus {
 
 struct DotOptions {
-  // Values to show as kept, beyond those that carry the mark `checkpoint` or that boundaries pass.
+  // More values to show as kept, besides those with the mark `checkpoint` and those that boundaries
+  // pass.
   std::vector<ValueId> kept;
 };
 
-// DOT that Graphviz takes, whatever the names.
+// The graph in DOT, with every name escaped as Graphviz needs it.
 std::string dotText(const Graph &g, const DotOptions &options = {});
 
-// The picture as SVG, by the program `dot` on the PATH. Errors: it is missing, fails, or takes
-// longer than the limit (large graphs do).
+// The picture as SVG, drawn by the program `dot` on the PATH. Errors: the program is missing,
+// fails, or exceeds the time limit (large graphs do).
 llvm::Expected<std::string> renderSvg(llvm::StringRef dot, unsigned limitSeconds = 120);
 
 } // namespace isthmus

@@ -1,4 +1,4 @@
-// Why a plan is as it is: what becomes of each tensor, and what other choices would have cost.
+// Explains a plan: how each tensor is handled, and what other choices would have cost.
 #pragma once
 
 #include "passes/checkpoint/policy.h"
@@ -6,73 +6,73 @@
 
 namespace isthmus {
 
-// Between two uses of a tensor; `from` and `to` are nodes.
+// A gap between two uses of a tensor; `from` and `to` are nodes.
 struct IdleInterval {
   uint32_t from = 0, to = 0;
-  int64_t live = 0; // the most that is live in between
+  int64_t live = 0; // the most live bytes strictly between the two nodes
 };
 
-// Evicting a tensor in an idle interval, all else being as it is.
+// The effect of evicting a tensor in an idle interval, with the rest of the plan unchanged.
 struct Remake {
-  unsigned runs = 0; // beside its own, what it is made from where that is gone by then
+  unsigned runs = 0; // steps added: the tensor's own, and those of operands that are no longer live
   double us = 0;
   int64_t peakBytes = 0;
 };
 
 struct TensorFate {
   enum class Kind : uint8_t {
-    Kept,       // made once, saved for the backward pass
+    Kept,       // made once, and saved for the backward pass
     Recomputed, // made more than once
-    Fetched,    // copied to the host's memory and back; perhaps made more than once, too
-    Rebuilt,    // from what was made of it; perhaps made more than once, too
-    Output,     // stays to the end
-    Passing,    // made once by a forward node, and read by forward nodes alone
+    Fetched,    // copied to the host's memory and back; may also be recomputed
+    Rebuilt,    // made again by an inverse; may also be recomputed
+    Output,     // live to the end of the step
+    Passing,    // made once by a forward node, not read by the backward pass
     Gradient    // made once by a backward or an update node
   };
   static constexpr size_t kNumKinds = 7;
-  ValueId value; // in the graph that is explained, as the first run makes it
+  ValueId value; // in the graph that is explained: the first instance
   Kind kind = Kind::Passing;
   int64_t bytes = 0;
   unsigned recomputations = 0, fetches = 0, rebuildings = 0;
-  double linkUs = 0;            // a copy over the link, one way
-  double runUs = 0;             // one run of its node
-  double addedUs = 0;           // of its node's recomputations
-  double rebuildUs = 0;         // of its inverses
-  uint32_t first = 0, last = 0; // of all its copies
+  double linkUs = 0;            // time of a copy over the link, one way
+  double runUs = 0;             // time of one run of its node
+  double addedUs = 0;           // time of all recomputations of its node
+  double rebuildUs = 0;         // time of its inverses
+  uint32_t first = 0, last = 0; // over all its instances
   bool mayRunAgain = false, isCheckpoint = false, isAtPeak = false;
   bool dependsOnParameters = true;
-  std::optional<IdleInterval> kept; // between two uses of one copy: where the most is live
-  std::vector<IdleInterval> away;   // times between copies in which there is none
-  std::optional<Remake> remake;     // of `kept`, of tensors that are told at length
+  std::optional<IdleInterval> kept; // the idle interval of an instance with the most live bytes
+  std::vector<IdleInterval> away;   // intervals between instances, in which none is live
+  std::optional<Remake> remake;     // for `kept`, and only for tensors that are reported in detail
 };
 
 // A bottleneck: an articulation point of the forward part.
 struct BottleneckFate {
   enum class Why : uint8_t {
-    Taken,       // the policy keeps it; by price: it is kept
+    Taken,       // the policy keeps it
     End,         // the loss or another output
-    Small,       // as in BottleneckChoice
+    Small,       // this and the next four: as in BottleneckChoice
     KindOfOp,    //
     SameStorage, //
     NotRead,     //
     InSegment,   //
     NotProduct,  // `speed` keeps convolutions and matrix products
     NotNamed,    // neither listed nor marked
-    NotInCut,    // whole frontiers are kept, and it is in none
-    NoGain,      // the policy would save no memory beside no checkpointing
-    Price        // by what it takes and what it costs to make again: see the tensor's fate
+    NotInCut,    // whole frontiers are kept, and none contains it
+    NoGain,      // the policy would save no memory against no checkpointing
+    Price        // chosen by its bytes and its cost to rematerialize: see the tensor's fate
   };
   Why why = Why::Price;
-  TensorFate tensor; // of the storage that the bottleneck lies in
+  TensorFate tensor; // for the bottleneck's storage
   ValueId value;
 };
 
 struct ExplainOptions {
-  Policy policy = Policy::None;     // that was asked for
-  std::string policyUsed;           // as the report has it; "budget" for a budget
+  Policy policy = Policy::None;     // as requested
+  std::string policyUsed;           // as in the report; "budget" for a budget
   std::vector<ValueId> checkpoints; // of the graph that is explained
-  size_t top = 10;                  // so many tensors are told, the largest first
-  std::string of;                   // instead, these: a list of names as matchValues takes it
+  size_t top = 10;                  // number of tensors to report, largest first
+  std::string of; // the tensors to report instead: a list of names as matchValues takes it
 };
 
 struct Explanation {
@@ -84,15 +84,16 @@ struct Explanation {
     int64_t bytes = 0;
   };
   std::array<Total, TensorFate::kNumKinds> totals{}; // by TensorFate::Kind
-  size_t recomputations = 0;                         // runs beyond the first, views left out
-  std::vector<TensorFate> tensors; // those told: kept and recomputed ones, or those asked for
+  size_t recomputations = 0;                         // steps that rerun a node, views excluded
+  std::vector<TensorFate> tensors;         // the reported tensors: the largest that are kept or
+                                           // rematerialized, or the requested ones
   std::vector<BottleneckFate> bottlenecks; // in order
-  double checkpointTarget = 0;             // of the policy `memory`: about so many checkpoints
-  size_t checkpointStep = 1;               // every so many bottlenecks
+  double checkpointTarget = 0;             // policy `memory`: approximate number of checkpoints
+  size_t checkpointStep = 1; // policy `memory`: every how many bottlenecks one is taken
 };
 
-// `g` is a differentiated graph, rewritten or not; `original` what it was rewritten from. Errors: a
-// node that the target cannot run, a name that matches nothing.
+// `g` is a differentiated graph, rewritten or not; `original` is the graph that it was rewritten
+// from. Errors: a node that the target cannot run, a name that matches nothing.
 llvm::Expected<Explanation> explain(const Graph &g, const Graph &original, const Target &target,
                                     const ExplainOptions &options);
 

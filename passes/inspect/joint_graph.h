@@ -1,4 +1,4 @@
-// Problems and schedules as files: the joint-graph format of the referee, as JSON.
+// Reads and writes problems and schedules as JSON files, in the joint-graph format of the referee.
 #pragma once
 
 #include "passes/plan/problem.h"

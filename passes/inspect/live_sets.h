@@ -1,4 +1,4 @@
-// What is live while each node of a graph runs, tensor by tensor.
+// The tensors that are live while each node of a graph runs.
 #pragma once
 
 #include "passes/rewrite/problem.h"
@@ -6,18 +6,18 @@
 
 namespace isthmus {
 
-// What a storage is to the training step.
+// The purpose of a storage in the training step.
 enum class LiveKind : uint8_t {
   Saved,              // made by a forward node, read by the backward pass
   Recomputed,         // made by a clone
   Fetched,            // copied back from the host's memory
-  Rebuilt,            // by an inverse, or on the way to one
-  Passing,            // made by a forward node, read by forward nodes alone
-  ActivationGradient, // made by a backward node, and no output
-  ParameterGradient,  // made by a backward node, and an output
-  OtherOutput,        // made by another node, and an output: the loss, new running averages
+  Rebuilt,            // made by an inverse or by one of its helper nodes
+  Passing,            // made by a forward node, not read by the backward pass
+  ActivationGradient, // made by a backward node, not an output
+  ParameterGradient,  // made by a backward node, an output
+  OtherOutput,        // made by another node, an output: the loss, new running averages
   Workspace,
-  Other // made by an update node, and no output
+  Other // made by an update node, not an output
 };
 constexpr size_t kNumLiveKinds = 10;
 llvm::StringRef liveKindText(LiveKind k); // "saved activations"
@@ -29,15 +29,17 @@ struct LiveTensor {
   uint32_t first = 0, last = 0; // nodes, both included
 };
 
-// The parts add up to `bytes`. A result that takes over an operand's bytes has them.
+// The live tensors at the peak. Their bytes add up to `bytes`; donated bytes count for the result
+// that takes them over.
 struct PeakContents {
   int64_t bytes = 0;
-  NodeId node; // the first where so much is live; none in a graph without nodes
+  NodeId node; // the first node at the peak; null in a graph without nodes
   std::array<int64_t, kNumLiveKinds> bytesOf{};
-  std::vector<LiveTensor> tensors; // the largest first
+  std::vector<LiveTensor> tensors; // largest first
 };
 
-// Copies of storages, and what is live, by node: nodes run in order of the graph, each once.
+// The instances of storages and the live bytes while each node runs. Nodes run once each, in the
+// order of the graph.
 struct LiveSets {
   std::vector<plan::Instance> instances;
   std::vector<int64_t> live; // by node

@@ -1,4 +1,4 @@
-// Names in pictures and pages.
+// Escapes names for pictures and pages.
 #pragma once
 
 #include "llvm/ADT/StringRef.h"
@@ -6,8 +6,8 @@
 
 namespace isthmus {
 
-// For text and attributes of SVG and HTML, and for DOT's HTML-like labels and quoted strings. What
-// is no UTF-8, or cannot be seen, becomes '?'.
+// Escapes text for SVG and HTML (text and attributes) and for DOT's HTML-like labels and quoted
+// strings. Invalid UTF-8 and control characters become '?'.
 std::string markupText(llvm::StringRef text);
 
 } // namespace isthmus

@@ -1,4 +1,5 @@
-// How far inverses are from what they stand for, measured by a graph.
+// A graph that measures the error of inverses: the difference between a rebuilt value and the
+// original value.
 #pragma once
 
 #include "ir/graph.h"
@@ -8,19 +9,19 @@ namespace isthmus {
 struct InverseErrors {
   Graph graph;
   struct Of {
-    ValueId value; // of the graph given: what is rebuilt, as its first run makes it
-    NodeId by;     // of the graph given
-    ValueId most;  // output of `graph`: the largest difference of any element
-    ValueId scale; // output: the largest element of the value, both without sign
-    // The entries, before this one, of inverses from which this one is made.
+    ValueId value; // of the given graph: the first instance of the rebuilt value
+    NodeId by;     // of the given graph: the last node of the inverse
+    ValueId most;  // output of `graph`: the largest absolute difference of an element
+    ValueId scale; // output of `graph`: the largest absolute value of an element
+    // The earlier entries whose rebuilt values this inverse depends on.
     std::vector<size_t> from;
   };
-  std::vector<Of> all; // in the order in which they run
+  std::vector<Of> all; // in execution order
 };
 
-// `g`, rewritten, with two scalar outputs for each of its inverses of floating-point values, and no
-// others. What is rebuilt stays until it is compared, so that this takes the memory that the
-// inverses were to save.
+// `g` is a rewritten graph. The result has two scalar outputs for each of its inverses of
+// floating-point values, and no others. The original of a rebuilt value stays live until it is
+// compared, so this graph needs the memory that the inverses were to save.
 InverseErrors withInverseErrors(const Graph &g);
 
 } // namespace isthmus

@@ -1,6 +1,6 @@
-// The inverses of a graph's nodes, written down: for an operand of a node, nodes that rebuild it
-// from what the node made of it and from its other operands, by the rule of the node's row or, for
-// a sum x + f(x), by iterations of f.
+// The inverses of a graph's nodes as a graph: for an operand of a node, the nodes that rebuild it
+// from the node's results and its other operands. They come from the inverse rule of the node's row
+// or, for a sum x + f(x), from iterations of f.
 #pragma once
 
 #include "ir/graph.h"
@@ -8,37 +8,37 @@
 namespace isthmus {
 
 struct InverseRule {
-  NodeId reader;    // of the graph: the node that is undone
-  ValueId rebuilds; // of the graph: the storage of its operand, by the value that is its root
-  ValueId made;     // of `nodes`: what stands for it
-  // Of `nodes`, in order: iterations of a fixed point, of which nothing but `made` is of use to
-  // anyone else. None: the rule is of the row.
+  NodeId reader;    // of the graph: the node that is inverted
+  ValueId rebuilds; // of the graph: the root value of the operand's storage
+  ValueId made;     // of `nodes`: the value that replaces `rebuilds`
+  // Of `nodes`: the first and the last node of the iterations of a fixed point; only `made` is read
+  // from outside. Null: the rule comes from the op's row.
   NodeId firstOfRun, lastOfRun;
 
   bool isRun() const { return bool(firstOfRun); }
 };
 
 struct InverseRules {
-  Graph nodes;                    // its inputs stand for values of the graph
-  std::vector<ValueId> standsFor; // by input of `nodes`, as a value: the value of the graph
+  Graph nodes;                    // its inputs correspond to values of the graph
+  std::vector<ValueId> standsFor; // by input value of `nodes`: the value of the graph
   std::vector<InverseRule> rules; // in the order of the readers
 
-  // The value, or else the operand of the views that it passed.
+  // The value without views: the operand of the first view in a chain of views, else `v` itself.
   ValueId baseOf(ValueId v) const;
-  // The nodes that a rule runs, views included, each after those that it reads. Rules share nodes
-  // over weights (their inverses).
+  // The nodes that a rule runs, views included, in topological order. Rules share nodes that depend
+  // on weights alone (inverses of weights).
   std::vector<NodeId> nodesOf(const InverseRule &rule) const;
 };
 
 struct InverseRuleOptions {
-  // Whether an operand in this storage is worth a rule.
+  // Whether to write rules for operands in this storage.
   std::function<bool(ValueId root)> isWanted;
-  bool ofViews = false;  // also of nodes that are views
-  size_t iterations = 0; // of each fixed point; none: such sums have no rule
+  bool ofViews = false;  // also write rules for nodes that are views
+  size_t iterations = 0; // for each fixed point; 0: such sums get no rule
 };
 
-// Of forward nodes that are no clones, where the graph promises what the row's rule takes for
-// granted. What passed views before a node read it is rebuilt through the views' own inverses.
+// Writes rules for forward nodes that are no clones, where the graph meets the preconditions of the
+// row's rule. If an operand is a view, its storage is rebuilt through the inverses of the views.
 InverseRules inverseRules(const Graph &g, const InverseRuleOptions &o);
 
 } // namespace isthmus

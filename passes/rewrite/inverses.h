@@ -1,4 +1,4 @@
-// The inverses of a graph's nodes, as alternatives of its problem.
+// Adds the inverses of a graph's nodes to its problem, as alternatives.
 #pragma once
 
 #include "ir/target.h"
@@ -6,9 +6,10 @@
 
 namespace isthmus {
 
-// Appends them to `p`, whose `inverses` they are, but for those of values that `ways` excludes.
-// Each node of a rule is an op of its own, but for views; what several rules share is one op, and
-// so is a run of iterations. Errors: a node that the target cannot run.
+// Appends the inverses to `p` and sets `p.inverses`, without inverses of values that `ways`
+// excludes. Each node of a rule becomes an op, except views. Nodes shared by several rules become
+// one op, and so do all iterations of a fixed point together. Errors: a node that the target cannot
+// run.
 llvm::Error addInverses(GraphProblem &p, const Graph &g, const Target &t, const Ways &ways);
 
 } // namespace isthmus

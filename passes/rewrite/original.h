@@ -1,4 +1,4 @@
-// The graph that a rewritten one came from.
+// Recovers the original of a rewritten graph.
 #pragma once
 
 #include "ir/graph.h"
@@ -6,24 +6,23 @@
 
 namespace isthmus {
 
-// Leaves out clones and boundaries: who read them reads the origin, or the value passed. Nodes are
-// in the source order again, and the record knows nothing of a plan. A graph without
-// clones comes back as it is.
+// Removes clones and stand-ins (boundaries, transfers, encodings, inverses): their readers read the
+// origin, or the value that the stand-in replaces. Nodes are in the source order again, and policy,
+// target and budget are cleared from the record.
 Graph originalOf(const Graph &g);
 
-// The value of the original that `v` is an instance of: `v` itself where that is one.
+// The value of the original that `v` stands for; `v` itself if it is a value of the original.
 ValueId originalValue(const Graph &g, ValueId v);
 
-// Whether a stand-in is an encoding: it keeps the sizes of what it stands for, and no more of its
-// elements than a reader asks.
+// Whether a stand-in is an encoding: it has the dimensions of the value that it replaces but
+// another element type, with the information that a reader needs.
 bool isEncoding(const Graph &g, const Node &standIn);
 
-// The nodes that complete a rebuilding by inverses: their first results stand for what they
-// restore, which they were not made from. (Nodes that only help are not among them.)
+// The last node of each inverse: its first result replaces the value that it restores, which is not
+// among its operands. Helper nodes of inverses are not included.
 std::vector<NodeId> inversesIn(const Graph &g);
 
-// By value: whether an inverse is among what it was made from, so that it is rounded otherwise than
-// in the original.
+// By value: whether it depends on an inverse, so that its rounding differs from the original's.
 llvm::BitVector dependOnInverses(const Graph &g);
 
 } // namespace isthmus

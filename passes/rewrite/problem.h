@@ -1,4 +1,4 @@
-// From a graph to the planner's problem, and back from its ops to nodes and values.
+// Extracts the planner's problem from a graph, and maps its ops back to nodes and values.
 #pragma once
 
 #include "ir/graph.h"
@@ -9,47 +9,47 @@
 
 namespace isthmus {
 
-// How a tensor that the backward pass reads may come back, where it does not stay.
+// The alternatives that the planner may use to rematerialize a tensor for the backward pass.
 struct Ways {
-  // From the third iteration on the one before the last takes as much memory as any: what it reads,
-  // which the last may be the last to read, is still there.
+  // With three or more iterations the memory for them no longer grows: the iteration before the
+  // last needs the most, because its operands are live until the last iteration reads them.
   static constexpr size_t kLeastIterations = 3;
 
   bool recompute = true;
-  bool fetch = false;  // it goes to the host's memory and back, where the target has a link
-  bool encode = false; // a smaller value stays in its place, where the reader's row knows one
-  bool invert = false; // from what was made of it, by the inverse of a reader's row; this rounds
-  std::vector<std::string> neverInverted; // by name: values whose inverses round too much
-  size_t iterations = 0; // inverses: of each fixed point, at least kLeastIterations; none: no such
-  int64_t hostBytes = INT64_MAX; // the most that all that may go to the host takes there
+  bool fetch = false;  // by a copy to the host's memory and back; needs a target with a link
+  bool encode = false; // by a smaller encoding, where the reader's row has one
+  bool invert = false; // by the inverse of a reader's row; this rounds
+  std::vector<std::string> neverInverted; // names of values whose inverses round too much
+  size_t iterations = 0;         // for inverses of fixed points: at least kLeastIterations; 0: none
+  int64_t hostBytes = INT64_MAX; // bytes of host memory for all offloads
 };
 
-// What the rewrite makes of a run of an op of the problem.
+// What the rewrite emits for a step of an op of the problem.
 struct Derivation {
   enum Kind : uint8_t {
-    Input, // nothing: it is there
-    Node,  // the node, or from the second run on a clone of it
+    Input, // nothing: graph inputs are always live
+    Node,  // the node or, from the second step on, a clone of it
     StartOffload,
     WaitOffload,
     StartPrefetch,
     WaitPrefetch,
     Encode,      // `encoding` of `value`
     FromEncoded, // the node, with `encoding` of `value` as operand `operand`
-    Inverse // the node of `GraphProblem::inverses`, or the run of nodes that it ends, for `value`
+    Inverse // a node of `GraphProblem::inverses`, or the nodes from `firstOfRun` to it, for `value`
   };
   Kind kind = Input;
   NodeId node;
-  ValueId value; // that is copied, encoded or rebuilt
+  ValueId value; // the value that is copied, encoded or rebuilt
   uint32_t operand = 0;
   const OpDef *encoding = nullptr;
-  ValueId made;      // of `inverses`: what stands for `value` once the node has run; none: not yet
-  NodeId firstOfRun; // of `inverses`; none: the node alone
+  ValueId made; // of `inverses`: the value that replaces `value` after the node; null for a helper
+  NodeId firstOfRun; // of `inverses`; null: the node alone
 };
 
 struct GraphProblem {
   plan::Problem problem;
-  // Ops below `numInputs` are the graph's inputs, then come its nodes, in order, and then, by
-  // `alternatives`, other ways to have what they make.
+  // The ops are, in order: the graph's inputs, its nodes, and the alternatives, one for each entry
+  // of `alternatives`.
   uint32_t numInputs = 0, numNodes = 0;
   std::vector<Derivation> alternatives;
   InverseRules inverses;
@@ -65,12 +65,12 @@ struct GraphProblem {
   plan::Read readOf(const Graph &g, ValueId v) const;
 };
 
-// Any graph that verifies; of a rewritten one clones are ops like others, and so are its transfers,
-// which take their time on the link. Errors: a node that the target cannot run; ways that the
-// target lacks. What makes a graph output, and what updates state, may run only once.
+// Accepts any graph that verifies. In a rewritten graph, clones are ops like others, and transfers
+// take their time on the link. Nodes that make a graph output or update state may run only once.
+// Errors: a node that the target cannot run; alternatives that the target does not support.
 llvm::Expected<GraphProblem> extractProblem(const Graph &g, const Target &t, const Ways &ways = {});
 
-// Bytes of all graph inputs, each rounded up to the target's alignment.
+// The bytes of all graph inputs, each rounded up to the target's alignment.
 int64_t persistentBytes(const Graph &g, const Target &t);
 
 } // namespace isthmus

@@ -5,14 +5,15 @@
 
 namespace isthmus {
 
-// `g` is an original (no clones), `p` its problem, `s` a valid schedule over it. The first run of
-// an op is its node; every later one a clone, phase Backward, which reads values of forward nodes
-// through a boundary, one for each such value. Alternatives become what their
-// derivation says: both ends of a transfer, an encoding, or the node over an encoded operand.
-// Readers take the newest instance; the loss stays the first. A clone that reads no other clone,
-// and the start of a prefetch, get an `after` edge to the last backward node before them, so that a
-// framework which reorders nodes does not start them early. Where the schedule runs nodes in
-// another order, each node records its place in `g`.
+// `g` is an original (no clones), `p` its problem, `s` a valid schedule over it. The first step of
+// an op becomes its node; every later step becomes a clone of phase Backward, which reads values of
+// forward nodes through boundaries, one for each such value. Alternatives are emitted as their
+// derivation says: the start or the wait of a transfer, an encoding, a node over an encoded
+// operand, or an inverse. Readers read the newest instance; the loss stays the first instance.
+// Clones that read no other clone, starts of prefetches, and inverses that read no rematerialized
+// value get an `after` edge to the last backward node before them, so that a framework which
+// reorders nodes does not start them early. If the schedule changes the order of nodes, each node
+// records its position in `g`.
 Graph rematerialize(const Graph &g, const GraphProblem &p, const plan::Schedule &s);
 
 } // namespace isthmus
