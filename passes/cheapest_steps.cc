@@ -23,7 +23,8 @@ void CheapestSteps::clear() {
   steps_.clear();
 }
 
-// Things are settled from the cheapest on: what a step reads costs no more than what it makes.
+// Settles things in order of rising price: the things that a step reads cost no more than those
+// that it makes.
 void CheapestSteps::solve(Reads reads, uint32_t wanted) {
   heap_.clear();
   for (uint32_t i = 0; i < things_.size(); ++i) {
@@ -54,7 +55,7 @@ void CheapestSteps::solve(Reads reads, uint32_t wanted) {
         step.price += price;
       if (--step.missing > 0)
         continue;
-      if (reads == Reads::Most) // the last is the most
+      if (reads == Reads::Most) // the last one settled has the highest price
         step.price += price;
       make(s);
     }

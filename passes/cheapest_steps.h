@@ -1,5 +1,5 @@
-// The cheapest way to have things that are made of one another: steps, each of which makes some
-// things once all that it reads is there. Knuth's generalization of Dijkstra's algorithm ("A
+// Finds the cheapest steps that make things from one another. A step makes some things once all
+// things that it reads are available. Knuth's generalization of Dijkstra's algorithm ("A
 // generalization of Dijkstra's algorithm", 1977). Standard library only.
 #pragma once
 
@@ -13,22 +13,22 @@ class CheapestSteps {
 public:
   static constexpr uint32_t kNone = ~0u;
 
-  // `price`: that of having the thing without any step; infinite where a step has to make it.
+  // `price`: the price of the thing without any step; infinite if a step has to make it.
   uint32_t addThing(double price);
-  // `reads` and `makes`: each thing once.
+  // `reads` and `makes` name each thing at most once.
   void addStep(double cost, const std::vector<uint32_t> &reads, std::vector<uint32_t> makes);
   void clear();
 
-  // What a step pays for what it reads: the prices of all, which counts twice what two of them
-  // share, or the highest of them, which counts it once and all else not at all.
+  // How a step pays for the things that it reads. Sum: the sum of their prices, which counts a step
+  // that two of them share twice. Most: the highest of their prices, which ignores all others.
   enum class Reads : uint8_t { Sum, Most };
-  // Prices everything, or no more than it takes to know the price of `wanted`.
+  // Prices all things, or stops once the price of `wanted` is known.
   void solve(Reads reads, uint32_t wanted = kNone);
 
-  // As far as it was solved; infinite: it cannot be had.
+  // Valid for the things that solve() priced; infinite if no steps make the thing.
   double price(uint32_t thing) const { return things_[thing].price; }
-  // The step by which it is had at this price, the first one found of several; kNone: none is
-  // needed, or it cannot be had.
+  // The step that makes the thing at this price, the first one found if there are several; kNone if
+  // no step is needed or none makes it.
   uint32_t stepTo(uint32_t thing) const { return things_[thing].step; }
 
 private:
@@ -42,8 +42,8 @@ private:
     double cost = 0;
     uint32_t numReads = 0;
     std::vector<uint32_t> makes;
-    double price = 0;     // of itself and of what of its reads is settled
-    uint32_t missing = 0; // reads that are not
+    double price = 0;     // of the step and of its settled reads
+    uint32_t missing = 0; // number of reads that are not settled
   };
 
   void make(uint32_t step);
@@ -52,7 +52,7 @@ private:
 
   std::vector<Thing> things_;
   std::vector<Step> steps_;
-  std::vector<std::pair<double, uint32_t>> heap_; // prices and things, the least on top
+  std::vector<std::pair<double, uint32_t>> heap_; // prices and things, cheapest on top
 };
 
 } // namespace isthmus

@@ -29,7 +29,7 @@ llvm::Expected<std::vector<ValueId>> matchValues(const Graph &g, llvm::StringRef
     std::vector<llvm::StringRef> known;
     for (uint32_t i = 0; i < g.numValues(); ++i)
       known.push_back(g.value(ValueId(i)).name);
-    // Of a pattern the letters are compared.
+    // To suggest names near a pattern, compare its text without wildcards.
     std::string letters = p.text;
     if (isWild)
       llvm::erase_if(letters, [](char c) { return c == '*' || c == '?'; });

@@ -1,13 +1,13 @@
-// Values that a person names.
+// Finds values by names that a user gives.
 #pragma once
 
 #include "ir/graph.h"
 
 namespace isthmus {
 
-// The values that a list of patterns names, in order of the graph: names of values or nodes, `%`
-// optional, `*` and `?` as in a shell, "quotes" around odd ones, comma between. Every pattern must
-// match; near names are suggested.
+// The values that match a list of patterns, in the order of the graph. A pattern is a name of a
+// value or node, with optional `%`, `*` and `?` as in a shell, and "quotes" around unusual names;
+// commas separate patterns. An error if a pattern matches nothing; it suggests near names.
 llvm::Expected<std::vector<ValueId>> matchValues(const Graph &g, llvm::StringRef patterns);
 
 } // namespace isthmus

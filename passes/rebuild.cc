@@ -45,7 +45,7 @@ std::string Rebuilder::freshName(llvm::StringRef base) const {
   return name;
 }
 
-// Only nodes that the pass added can have the name of a value that is yet to be copied.
+// Only a node that the pass added can have taken the name of a value before its copy.
 void Rebuilder::freeName(llvm::StringRef name) {
   if (ValueId taker = to_.find(name))
     to_.rename(taker, freshName(name));
@@ -87,8 +87,8 @@ llvm::Expected<NodeId> Rebuilder::copyNodeWith(NodeId id, Attrs attrs) {
   n.device = old.device;
   n.loc = old.loc;
   n.from.sourceIndex = old.from.sourceIndex;
-  // In a graph with a source order, a node without a number stands at its own place: where that
-  // changes, it must be written down.
+  // In a graph with a source order, a node without a source index stands at its own index; if the
+  // index changes, it must be recorded.
   if (hasSourceOrder_ && !old.from.sourceIndex && !old.isClone() && !old.isStandIn() && *copy != id)
     n.from.sourceIndex = id.index;
   setMap(id, *copy);
@@ -124,7 +124,8 @@ void Rebuilder::addOutput(ValueId old, OutputRole role) {
 }
 
 void Rebuilder::finishNodes() {
-  // Only now, since a reordering pass copies nodes before those that they refer to.
+  // References are mapped last, since a reordering pass may copy a node before the nodes that it
+  // refers to.
   for (auto [oldId, newId] : copies_) {
     const Node &old = from_.node(oldId);
     Node &n = to_.editNode(newId);

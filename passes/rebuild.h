@@ -1,5 +1,5 @@
-// Makes a graph anew from another, node by node: the way of every pass that drops, merges, reorders
-// or retypes nodes, since a graph's nodes are only ever appended.
+// Builds a new graph from another, node by node. Every pass that drops, merges, reorders or retypes
+// nodes does so, since nodes can only be appended to a graph.
 //
 //   Rebuilder r(from);
 //   r.copyInputs();
@@ -8,9 +8,9 @@
 //       r.copyNode(NodeId(i));
 //   return r.finish();
 //
-// Copies keep name, attributes, phase, marks, device, place in the file and what makes them clones
-// or boundaries. Between copies the pass may add nodes of its own to `to()`, and say with `setMap`
-// what stands for a value that is not copied.
+// Copies keep name, attributes, phase, marks, device and source location, and stay clones or
+// boundaries. Between copies the pass may add nodes of its own to `to()`; with `setMap` it says
+// which new value replaces an old one that is not copied.
 #pragma once
 
 #include "ir/graph.h"
@@ -18,21 +18,21 @@
 
 namespace isthmus {
 
-// By value: outputs and the loss, which are asked for by name. A pass that puts something else in
-// their place gives it that name.
+// By value: the outputs and the loss, which users ask for by name. A pass that replaces one of them
+// gives the replacement its name.
 llvm::BitVector namedValues(const Graph &g);
 
 class Rebuilder {
 public:
   // `from` must outlive the rebuilder.
   explicit Rebuilder(const Graph &from);
-  Rebuilder(const Rebuilder &) = delete; // `to()` is referred to by builders
+  Rebuilder(const Rebuilder &) = delete; // builders hold a reference to `to()`
   Rebuilder &operator=(const Rebuilder &) = delete;
 
   const Graph &from() const { return from_; }
   Graph &to() { return to_; }
 
-  // What stands in the new graph for a value, or node, of the old one; none if nothing does yet.
+  // The value or node of the new graph that corresponds to an old one; null if none does yet.
   ValueId map(ValueId old) const { return old ? values_[old.index] : ValueId(); }
   NodeId map(NodeId old) const { return old ? nodes_[old.index] : NodeId(); }
   void setMap(ValueId old, ValueId now) { values_[old.index] = now; }
@@ -42,21 +42,21 @@ public:
   void copyInputs();
   ValueId copyInput(const Input &input, const Type &type, Initializer init);
 
-  // The operands must be mapped. The copy has the old names; nodes of the pass's own that took one
-  // of them meanwhile get another.
+  // The operands must be mapped. The copy has the old names; a node that the pass added under one
+  // of these names is renamed.
   NodeId copyNode(NodeId old);
-  // The same with other attributes, or over operands of other types: an error if these do not fit
-  // the op.
+  // The same with other attributes, or with operands of other types; an error if the op does not
+  // accept them.
   llvm::Expected<NodeId> copyNodeWith(NodeId old, Attrs attrs);
 
   // A name that is free in both graphs, for nodes that the pass adds.
   std::string freshName(llvm::StringRef base) const;
 
-  // Maps outputs, loss, `after` edges, origins and boundaries, and gives the graph. `after` edges
-  // to nodes that were left out are dropped, and so is a loss. Outputs must be mapped, and so must
-  // what the clones and boundaries that were copied refer to.
+  // Maps outputs, loss, `after` edges, origins and boundaries, and returns the graph. `after` edges
+  // to nodes without a copy are dropped, and so is a loss without one. Outputs must be mapped, and
+  // so must the origins of copied clones and the values that copied boundaries pass.
   Graph finish();
-  // The same with these outputs, values of `from`.
+  // The same with `outputs`, which are values of `from`.
   struct OldOutput {
     ValueId value;
     OutputRole role;
