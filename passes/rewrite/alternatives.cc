@@ -51,9 +51,9 @@ private:
     return (g_.valueName(v) + suffix).str();
   }
 
-  // Results of forward nodes that the backward pass reads, no output among them. All that go to the
-  // host may be there at once, and room may be short: first come those that take longest to make
-  // again for their size. Small ones are not worth a transfer.
+  // The forward results that may be offloaded: those that the backward pass reads, except outputs
+  // and tensors too small to be worth a transfer. All of them may be in host memory at once, and
+  // that may be too small, so they are sorted by cost to recompute per byte, highest first.
   std::vector<ValueId> worthCopying() const {
     constexpr int64_t kSmallShare = 500;
     std::vector<bool> isRead(g_.numValues(), false), isOutput(g_.numValues(), false);
@@ -131,7 +131,7 @@ private:
       return llvm::Error::success();
     const OpDef &encoding = OpRegistry::get().at(e.op);
     auto encoded = inferTypes(encoding, kNoAttrs, {g_.type(v)});
-    if (!encoded) { // it is encoded already
+    if (!encoded) { // the value is an encoding already
       llvm::consumeError(encoded.takeError());
       return llvm::Error::success();
     }
@@ -158,7 +158,7 @@ private:
     return llvm::Error::success();
   }
 
-  // Shared by all readers of the value.
+  // The op that encodes `v`, shared by all its readers.
   llvm::Expected<OpIndex> encodedOp(ValueId v, const OpDef &encoding, const Type &type) {
     auto [it, isNew] = encodedOps_.try_emplace({v.index, &encoding}, 0);
     if (!isNew)

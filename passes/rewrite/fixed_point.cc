@@ -11,7 +11,7 @@ bool mayRunAgain(const Node &n) {
   return n.phase == Phase::Forward && n.op->effect == Effect::Pure && !n.op->runsOnce;
 }
 
-// The nodes before `sum` that lead from `x` to `branch`, in order; none where there is no way.
+// The nodes before `sum` on paths from `x` to `branch`, in order; empty if there is no path.
 std::vector<NodeId> nodesBetween(const Graph &g, ValueId x, ValueId branch, NodeId sum) {
   const uint32_t first = g.value(x).def ? g.value(x).def.index + 1 : 0;
   const uint32_t count = sum.index - std::min(first, sum.index);

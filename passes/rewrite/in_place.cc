@@ -14,7 +14,8 @@ llvm::SmallVector<InPlace, 2> inPlacePairs(const Node &n,
                          made = storageOf(n.result(pair.result));
     const auto sharing =
         llvm::count_if(n.operands, [&](ValueId v) { return storageOf(v).isSame(from); });
-    // Exactly: an operand that is broadcast may round up to the same size, and is read again.
+    // Sizes are compared unrounded: a broadcast operand may round up to the same size, but its
+    // elements are read more than once.
     const bool isSameSize = from.bytes == made.bytes;
     if (!from.isPersistent && !made.isPersistent && isSameSize &&
         (sharing == 1 || n.op->is(kElementwise)))

@@ -9,17 +9,18 @@
 namespace isthmus {
 namespace {
 
-// The largest element, without sign, in f64: what is left of two halves is measured too.
+// The largest absolute value of an element, in f64 whatever the element type.
 ValueId largest(Builder &b, ValueId v) {
   return b.create("max", {b.create("abs", {b.cast(v, DType::F64)})});
 }
 
-// The entries of which any was read on the way to the node.
+// Tracks the entries whose rebuilt values a node depends on.
 class Sources {
 public:
   explicit Sources(const Graph &g) : g_(g), of_(g.numNodes()) {}
 
-  // Nodes come in order. What an entry rebuilds stands for it alone.
+  // Call it for the nodes in order. A node that reads a rebuilt value depends on its entry alone,
+  // not on the entries behind that.
   const std::vector<size_t> &at(NodeId id) {
     std::vector<size_t> &all = of_[id.index];
     for (ValueId v : g_.node(id).operands)

@@ -38,7 +38,7 @@ private:
            !n.isClone() && !n.isStandIn() && (o_.ofViews || !n.op->is(kView));
   }
 
-  // (What another operand is, too, cannot be told from the result.)
+  // An operand that appears twice cannot be rebuilt, because the rule reads all other operands.
   bool isWorthRebuilding(const Node &reader, uint32_t operand) const {
     const ValueId v = reader.operands[operand];
     return g_.type(v).isPlain() && g_.type(v).bytes() > 0 && llvm::count(reader.operands, v) == 1 &&
@@ -49,7 +49,7 @@ private:
     return !n.op->inverseHolds || n.op->inverseHolds(facts_, n, operand);
   }
 
-  // What stands in the rules for a value of the graph.
+  // The input of the rules that corresponds to a value of the graph.
   ValueId given(ValueId v) {
     ValueId &in = given_[v];
     if (!in) {
@@ -60,7 +60,8 @@ private:
     return in;
   }
 
-  // Operand `k` of the node; `result`: what stands for its first result, if not that itself.
+  // Applies the inverse of a node: returns operand `k`. `result`, if given, replaces the node's
+  // first result. Null if the op has no inverse for that operand.
   ValueId undone(NodeId id, uint32_t k, ValueId result = {}) {
     const Node &n = g_.node(id);
     InverseContext c{b_, n.attrs, {}, {}, g_.type(n.operands[k])};
@@ -71,8 +72,8 @@ private:
     return n.op->inverse(c, k);
   }
 
-  // The root of the operand, from what stands for the operand itself. None if there is nothing, or
-  // if a view that the value passed has no inverse.
+  // Rebuilds the root of an operand's storage from `back`, the rebuilt operand, through the
+  // inverses of the views between them. Null if `back` is null or a view has no inverse.
   ValueId throughViews(NodeId reader, uint32_t operand, ValueId back) {
     ValueId v = g_.node(reader).operands[operand];
     while (back && v != roots_[v.index]) {
@@ -100,7 +101,8 @@ private:
 
   // --- Fixed points
 
-  // f reads what it is to rebuild by another view of it, too.
+  // Whether f also reads the storage of x through another view, so that the rule would need the
+  // storage that it rebuilds.
   bool readsElsewhere(const FixedPoint &f) const {
     const ValueId x = g_.node(f.sum).operands[f.operand];
     return llvm::any_of(f.nodes, [&](NodeId id) {
@@ -119,12 +121,12 @@ private:
       out_.rules.push_back({f.sum, rootOf(f.sum, f.operand), made, first, last});
   }
 
-  // x = y - f(x), so many times, from x = y.
+  // The value of x after the iterations x = y - f(x) from x = y.
   ValueId iterated(const FixedPoint &f) {
     const Node &sum = g_.node(f.sum);
     const ValueId x = sum.operands[f.operand], branch = sum.operands[1 - f.operand],
                   y = given(sum.firstResult);
-    llvm::DenseMap<ValueId, ValueId> now; // by value of the graph: what this iteration made of it
+    llvm::DenseMap<ValueId, ValueId> now; // by value of the graph: its value in this iteration
     now[x] = y;
     for (size_t i = 0; i < o_.iterations; ++i) {
       for (NodeId id : f.nodes)
@@ -148,7 +150,7 @@ private:
 
   // --- Sharing
 
-  // An equal node over the same weights, if there is one, stands for this one.
+  // Replaces a node over weights by an equal earlier one, if there is one.
   void shareNode(NodeId id) {
     for (ValueId &v : out_.nodes.editNode(id).operands)
       v = shared(v);
@@ -184,9 +186,9 @@ private:
   std::vector<ValueId> roots_;
   const ValueFacts facts_;
   llvm::DenseMap<ValueId, ValueId> given_;  // by value of the graph
-  llvm::DenseMap<ValueId, ValueId> shared_; // by result of a node for which another stands
-  llvm::DenseSet<NodeId> isOfWeights_;      // nodes over weights alone
-  // Of them those for which no other stands, by op and first operand.
+  llvm::DenseMap<ValueId, ValueId> shared_; // by result of a replaced node
+  llvm::DenseSet<NodeId> isOfWeights_;      // nodes that depend on weights alone
+  // Those of them that were not replaced, by op and first operand.
   llvm::DenseMap<std::pair<const OpDef *, ValueId>, llvm::SmallVector<NodeId, 1>> ofWeights_;
 };
 
@@ -214,7 +216,7 @@ std::vector<NodeId> InverseRules::nodesOf(const InverseRule &rule) const {
   for (size_t i = 0; i < found.size(); ++i)
     for (ValueId v : nodes.node(found[i]).operands)
       need(v);
-  llvm::sort(found); // a node's operands come before it
+  llvm::sort(found); // in graph order, operands come first
   return found;
 }
 

@@ -39,10 +39,11 @@ public:
   }
 
 private:
-  // An inverse rounds, and a gradient may jump there: relu_grad takes a zero that came back as
-  // 1e-17 for positive, and max_grad finds no element that equals the largest one.
+  // Excludes values whose exact bits matter to a gradient, because an inverse rounds: relu_grad
+  // would take a zero rebuilt as 1e-17 for positive, and max_grad would find no element that equals
+  // the largest one.
   void keepComparedBits(std::vector<bool> &stays) const {
-    std::vector<bool> isCompared(g_.numValues(), false); // by root; or what that is made of
+    std::vector<bool> isCompared(g_.numValues(), false); // by root; ancestors included
     for (uint32_t i = uint32_t(g_.numNodes()); i-- > 0;) {
       const Node &n = g_.node(NodeId(i));
       bool isHere = false;
@@ -60,7 +61,7 @@ private:
 
   llvm::Error addRule(const InverseRule &rule) {
     const NodeId last = rules_.nodes.value(rules_.baseOf(rule.made)).def;
-    if (!last) // its bytes are those of the result
+    if (!last) // the operand is a view of a given value, so there is no op to add
       return llvm::Error::success();
     for (NodeId id : rules_.nodesOf(rule))
       if (!rules_.nodes.node(id).op->is(kView) && !opOf_.count(id))
@@ -108,8 +109,9 @@ private:
     op.ofOutput = g_.node(root.def).numResults == 1 ? Op::kAllOutputs : root.resultIndex;
   }
 
-  // A run is one op, whose workspace holds all that the run makes but its result. A search over its
-  // nodes one by one would gain nothing: each iteration reads what the one before it has made.
+  // Adds all iterations of a fixed point as one op, whose workspace holds all their storages except
+  // the result. Separate ops would give the search nothing to gain, since each iteration reads the
+  // one before it.
   llvm::Error addRun(const InverseRule &rule) {
     Rebuilder r(rules_.nodes);
     Op op = opOf(rule, "");
@@ -147,7 +149,8 @@ private:
     return p_.readOf(g_, rules_.standsFor[v.index]);
   }
 
-  // Of a node of the rules, whose operands may be values of the graph.
+  // The storage of a value of the rules, which may be an input that corresponds to a value of the
+  // graph.
   InPlaceStorage storageOf(ValueId v) const {
     v = rules_.baseOf(v);
     if (rules_.nodes.value(v).def)

@@ -24,13 +24,13 @@ bool isEncoding(const Graph &g, const Node &n) {
 }
 
 std::vector<NodeId> inversesIn(const Graph &g) {
-  std::vector<bool> onlyHelps(g.numNodes(), false); // read for what it restores itself
+  std::vector<bool> onlyHelps(g.numNodes(), false); // read to restore the same value
   std::vector<NodeId> found;
   for (uint32_t i = uint32_t(g.numNodes()); i-- > 0;) {
     const Node &n = g.node(NodeId(i));
     if (!n.isStandIn() || n.isBoundary() || n.op->effect != Effect::Pure)
       continue;
-    bool isMadeOfIt = false; // what helps may be
+    bool isMadeOfIt = false; // helper nodes may read the value that they restore
     for (ValueId v : n.operands) {
       const NodeId def = g.value(v).def;
       isMadeOfIt |= v == n.from.restores ||

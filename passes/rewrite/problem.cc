@@ -53,7 +53,8 @@ private:
         ++numWaits_[n.operands[1].index];
   }
 
-  // The start of a rewrite's transfer, or its wait: time passes on the link, and beside it.
+  // Whether `n` is the start or the only wait of a transfer made by a rewrite. Such a transfer
+  // takes time on the link, in parallel with the computation.
   bool isFollowed(const Node &n) const {
     const Node &start = n.op->is(kWait) ? g_.node(g_.value(n.operands[0]).def) : n;
     return start.op->is(kTransfer) && n.isStandIn() && numWaits_[start.result(1).index] == 1;
@@ -92,7 +93,7 @@ private:
     } else if (n.op->is(kView)) {
       op.viewOf = 0;
     } else {
-      if (n.op->is(kTransfer)) // whoever wrote it may wait where he likes
+      if (n.op->is(kTransfer)) // not paired with one wait: its time counts as cost
         op.cost = 1e6 * t_.transferSeconds(call.results[0].bytes());
       else if (llvm::Error e = setWorkspace(op, call))
         return locate(std::move(e), g_.whereIs(id));
@@ -103,7 +104,7 @@ private:
     return addOp(std::move(op), n.firstResult, g_.whereIs(id));
   }
 
-  // Those that overwrite a graph input take nothing.
+  // Results that overwrite a graph input take no bytes.
   void addResults(const Node &n, plan::Op &op) const {
     for (uint32_t r = 0; r < n.numResults; ++r) {
       const ValueId v = n.result(r), root = roots_[v.index];
@@ -121,7 +122,7 @@ private:
     return llvm::Error::success();
   }
 
-  // Views take nothing, and run again with their base.
+  // Whether the node may run more than once.
   bool mayRunAgain(const Node &n) const {
     bool may = n.phase != Phase::Update && !n.op->runsOnce && !n.op->is(kTransfer);
     for (uint32_t r = 0; r < n.numResults; ++r)
@@ -136,7 +137,7 @@ private:
     const Type &made = g_.type(start.firstResult);
     const bool isToHost = made.memory == Memory::Host;
     op.cost = 0;
-    op.inputs.resize(1); // of a wait, the start; what else it holds the start holds too
+    op.inputs.resize(1); // a wait reads its start, which keeps the other operands live
     if (isWait) {
       op.transfer = isToHost ? Transfer::WaitOffload : Transfer::WaitPrefetch;
       op.outputBytes = {0};
@@ -154,8 +155,8 @@ private:
   GraphProblem out_;
   std::vector<ValueId> roots_;
   plan::SizeLimit sizes_;
-  std::vector<bool> isOutput_;     // by value: it, or a view of it
-  std::vector<uint32_t> numWaits_; // by value: for a token
+  std::vector<bool> isOutput_;     // by value: it or a view of it is an output
+  std::vector<uint32_t> numWaits_; // by token: number of its waits
 };
 
 } // namespace

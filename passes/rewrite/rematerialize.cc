@@ -62,7 +62,7 @@ private:
     last_ = id;
   }
 
-  // The loss is what is differentiated, not a copy of it that the backward pass made for itself.
+  // The loss is its first instance, not a clone that the backward pass made.
   void keepLoss() {
     NodeId def = g_.loss ? g_.value(g_.loss).def : NodeId();
     if (def && first_[def.index])
@@ -108,13 +108,13 @@ private:
 
   // --- Stand-ins
 
-  // What the first run of its node made of a value of `g`.
+  // The first instance of a value of `g`.
   ValueId firstMade(ValueId v) {
     const Value &old = g_.value(v);
     return r_.to().node(first_[old.def.index]).result(old.resultIndex);
   }
 
-  // A node of `op` whose first result stands for `whole`, a value that was first made.
+  // Adds a node of `op` whose first result replaces `whole`, the first instance of a value.
   NodeId standIn(llvm::StringRef op, ValueId whole, llvm::ArrayRef<ValueId> operands,
                  const char *suffix, Phase phase, const Attrs &attrs = {}) {
     Graph &to = r_.to();
@@ -172,8 +172,8 @@ private:
     encoded(d) = r_.to().node(id).firstResult;
   }
 
-  // The node reads what is encoded. (Of its other operands none is the same value: then the
-  // encoding would stand for it there, too.)
+  // Emits the node with the encoding in place of the value. This replaces every operand that is the
+  // value, but alternatives exist only for values that are one operand.
   void fromEncoded(const Derivation &d) {
     const ValueId now = r_.map(d.value);
     r_.setMap(d.value, encoded(d));
@@ -183,8 +183,8 @@ private:
 
   // --- Inverses
 
-  // Views of the rules take nothing: those that the node reads come just before it, those that its
-  // result passes right after it.
+  // Views of the rules take no bytes, so they are emitted at their readers: views that a node reads
+  // just before it, views of its result right after it.
   void invert(const Derivation &d) {
     const ValueId whole =
         first_[g_.value(d.value).def.index] ? firstMade(d.value) : firstRead(d.node);
@@ -201,8 +201,9 @@ private:
       r_.setMap(d.value, ruleValue(d.made, whole));
   }
 
-  // What only helps, such as the inverse of a weight, may run before what it helps to rebuild. It
-  // is then said to stand for what it is made from, or, if it is made from nothing, for any value.
+  // A helper node, such as the inverse of a weight, may run before the first instance of the value
+  // that it helps to rebuild. It then restores the first value that it depends on or, if it depends
+  // on none, any value.
   ValueId firstRead(NodeId rule) {
     const Graph &rules = p_.inverses.nodes;
     while (!rules.node(rule).operands.empty()) {
@@ -234,7 +235,7 @@ private:
     return def && (r_.to().node(def).isClone() || r_.to().node(def).isStandIn());
   }
 
-  // What stands in the new graph for a value of the rules.
+  // The value of the new graph that corresponds to a value of the rules.
   ValueId ruleValue(ValueId v, ValueId whole) {
     const NodeId def = p_.inverses.nodes.value(v).def;
     if (!def)
@@ -248,11 +249,11 @@ private:
   const GraphProblem &p_;
   const plan::Schedule &s_;
   Rebuilder r_;
-  std::vector<NodeId> first_; // by old id: the node made by the first run
+  std::vector<NodeId> first_; // by old id: the node of the first step
   llvm::DenseMap<ValueId, ValueId> boundaries_;
-  llvm::DenseMap<ValueId, Transfer> underWay_, comingBack_; // by value of `g`: the newest
+  llvm::DenseMap<ValueId, Transfer> underWay_, comingBack_; // by value of `g`: the newest transfer
   llvm::DenseMap<ValueId, ValueId> onHost_;
-  llvm::DenseMap<ValueId, ValueId> ruleMade_; // by value of the rules: the newest
+  llvm::DenseMap<ValueId, ValueId> ruleMade_; // by value of the rules: the newest instance
   llvm::DenseMap<std::pair<uint32_t, const OpDef *>, ValueId> encoded_;
   NodeId lastBackward_, last_; // of the new graph; of `g`
   bool isInOrder_ = true;
