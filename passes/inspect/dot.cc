@@ -12,7 +12,7 @@
 namespace isthmus {
 namespace {
 
-// How a node looks, and in which column it stands.
+// Determines the style and the column of a node.
 enum class Role : uint8_t {
   Input,
   Forward,
@@ -45,10 +45,11 @@ constexpr Style kStyles[kRoles] = {
 };
 constexpr const char *kKeptFill = "#BFE6B5", *kKeptLine = "#2F7D22";
 
-// Nodes from which on speed of layout goes before beauty: dot then takes a minute for 10,000 nodes.
+// Graphs with more nodes are laid out fast rather than well: dot then takes a minute for 10,000
+// nodes.
 constexpr size_t kLargeGraph = 3000;
 
-// Long names are told by their ends, which differ.
+// Shortens long names in the middle; their ends tell them apart.
 std::string shortened(llvm::StringRef name) {
   constexpr size_t kMost = 40;
   return name.size() <= kMost ? name.str()
@@ -103,8 +104,7 @@ private:
            : n.phase == Phase::Backward ? Role::Backward
                                         : Role::Update;
   }
-  // Boundaries stand with the clones that read them, and so does what comes back from the host or
-  // by an inverse.
+  // Boundaries, prefetched values and rebuilt values stand in the column of clones.
   Role columnOf(const Node &n) const {
     const Role r = roleOf(n);
     const bool isStandIn =
@@ -112,16 +112,15 @@ private:
     return !isStandIn ? r : n.phase == Phase::Forward ? Role::Forward : Role::Clone;
   }
 
-  // Updates of one op that nobody reads, made from results of one node (running averages are), are
-  // one box.
+  // Draws updates of one op without readers that read results of one node, such as running
+  // averages, as one box.
   void groupUpdates() {
     llvm::BitVector isRead(static_cast<unsigned>(g_.numNodes()));
     for (uint32_t i = 0; i < g_.numNodes(); ++i)
       for (ValueId v : g_.node(NodeId(i)).operands)
         if (NodeId def = g_.value(v).def)
           isRead.set(def.index);
-    std::map<std::pair<const OpDef *, NodeId>, NodeId>
-        first; // only looked up: its order does not matter
+    std::map<std::pair<const OpDef *, NodeId>, NodeId> first; // never iterated
     for (uint32_t i = 0; i < g_.numNodes(); ++i) {
       NodeId id(i);
       boxes_.push_back(id);
@@ -139,7 +138,7 @@ private:
     }
   }
 
-  // What is fed, and what the graph gives back as it came.
+  // Whether the input has a box of its own: inputs that are fed, and inputs that are outputs too.
   bool isDrawn(const Input &i) const {
     return i.kind == InputKind::Input || outputs_.test(i.value.index);
   }
@@ -191,7 +190,7 @@ private:
 
   std::string label(NodeId id) {
     const Node &n = g_.node(id);
-    // A boundary is known by what it passes, and has its type.
+    // A boundary is named by the value that it passes and has its type.
     if (n.isBoundary())
       return "<b>boundary</b> of " + markupText(shortened(g_.valueName(n.from.restores)));
     auto group = members_.find(id);
@@ -217,7 +216,7 @@ private:
     return out;
   }
 
-  // "param .weight f32[64, 3, 7, 7], .bias f32[64]": names that begin as the node's leave that out.
+  // "param .weight f32[64, 3, 7, 7], .bias f32[64]": a prefix equal to the node's name is left out.
   std::string inputsLine(const Node &n, InputKind kind) {
     std::string line;
     llvm::StringRef own =
@@ -238,7 +237,7 @@ private:
            line + "</font>";
   }
 
-  // All that there is to know, shown where the mouse rests.
+  // All details of a node, shown under the mouse pointer.
   std::string tooltip(NodeId id) const {
     const Node &n = g_.node(id);
     std::string out = "#" + std::to_string(id.index) + " " + n.op->name + "(";
@@ -286,7 +285,7 @@ private:
     if (nodes.empty())
       return;
     const Style &s = kStyles[size_t(column)];
-    // A net that is all forward needs no frame to say so.
+    // A network with forward nodes alone needs no frame.
     bool framed = column != Role::Forward || nodes.size() != g_.numNodes();
     if (framed)
       os_ << "  subgraph cluster_" << phaseTag(column) << " {\n    label=\""
@@ -302,7 +301,7 @@ private:
           sameHeight_.emplace_back(n.from.origin, id);
   }
 
-  // What is made again, what comes back from the host and what is rebuilt stand in one column.
+  // The title of a column. Recomputed, fetched and rebuilt values share one.
   std::string titleOf(Role column, llvm::ArrayRef<NodeId> nodes) const {
     if (column != Role::Clone)
       return kStyles[size_t(column)].title;
@@ -338,8 +337,7 @@ private:
   void drawEdges(NodeId id) {
     const Node &n = g_.node(id);
     Role column = columnOf(n);
-    llvm::SmallVector<std::pair<uint32_t, bool>, 8>
-        drawn; // sources, so that reading twice is one edge
+    llvm::SmallVector<std::pair<uint32_t, bool>, 8> drawn; // sources: one edge for repeated reads
     for (ValueId v : n.operands) {
       NodeId def = g_.value(v).def;
       if (const Input *input = g_.inputOf(v); input && !isDrawn(*input))
@@ -365,7 +363,7 @@ private:
   void drawDataEdge(NodeId def, NodeId id, Role from, Role to) {
     std::string source = "n" + std::to_string(def.index);
     if (from == to && to == Role::Backward) {
-      // Upwards: the layout sees the edge the other way round.
+      // Drawn upwards: the layout sees the edge reversed.
       os_ << "  n" << id.index << " -> " << source << " [dir=back]\n";
       return;
     }
@@ -373,7 +371,7 @@ private:
       edge(source, id, "");
       return;
     }
-    // From one column to another: at the same height if that can be.
+    // An edge between columns: at the same height if possible.
     bool fromKept = isKept(g_.node(def));
     std::string attrs =
         std::string("minlen=0, color=\"") + (fromKept ? kKeptLine : "#B5BCC4") + '"';
@@ -384,7 +382,7 @@ private:
 
   void drawLegend() {
     if (llvm::none_of(used_, [](bool b) { return b; }))
-      return; // an empty graph; and Graphviz takes no empty table
+      return; // an empty graph: Graphviz rejects an empty table
     for (auto [origin, clone] : sameHeight_)
       os_ << "  {rank=same; n" << origin.index << "; n" << clone.index << "}\n";
     os_ << "  legend [shape=plain, style=\"\", label=<<table border=\"0\" cellborder=\"0\" "
@@ -411,8 +409,8 @@ private:
   std::string text_;
   llvm::raw_string_ostream os_;
   llvm::BitVector kept_, outputs_;                // by value
-  std::vector<NodeId> boxes_;                     // by node: the node whose box stands for it
-  std::map<NodeId, std::vector<NodeId>> members_; // of the boxes of updates
+  std::vector<NodeId> boxes_;                     // by node: the node whose box shows it
+  std::map<NodeId, std::vector<NodeId>> members_; // for boxes of updates
   bool isLarge_;
   std::array<bool, kRoles> used_{};
   bool anyKept_ = false, anyOutput_ = false, anyAfter_ = false;

@@ -55,7 +55,7 @@ private:
     return llvm::Error::success();
   }
 
-  // --- What becomes of each tensor
+  // --- The fate of each tensor
   bool isFetch(const Node &n) const {
     return n.op->is(kTransfer) && n.isStandIn() && g_.type(n.firstResult).isPlain();
   }
@@ -77,7 +77,7 @@ private:
   }
 
   void groupCopies() {
-    for (NodeId id : inversesIn(g_)) // the last may be a view of what the inverse made
+    for (NodeId id : inversesIn(g_)) // an inverse may end with a view
       inverses_.insert(g_.value(roots_[g_.node(id).firstResult.index]).def);
     dependsOnParameters_ = dependsOnParameters(g_);
     isCheckpoint_.assign(g_.numValues(), false);
@@ -92,7 +92,7 @@ private:
     }
   }
 
-  // Of each 2^k nodes in a row, the most that is live.
+  // Computes most_: by k and node, the most live bytes of the 2^k nodes from that node on.
   void findMost() {
     most_ = {liveSets_.live};
     for (size_t width = 1; 2 * width <= liveSets_.live.size(); width *= 2) {
@@ -104,7 +104,7 @@ private:
     }
   }
 
-  // Between two nodes, themselves left out.
+  // The interval between two nodes, with the most live bytes strictly between them.
   IdleInterval gap(uint32_t from, uint32_t to) const {
     if (to <= from + 1)
       return {from, to, 0};
@@ -130,7 +130,7 @@ private:
     }
   }
 
-  // `v` is a storage's first value, made by a first run.
+  // `v` is the root value of a storage and the first instance.
   TensorFate fateOf(ValueId v) const {
     const std::vector<uint32_t> &instances = instancesOf_[v.index];
     const plan::Op &op = p_.problem.ops[p_.opOf(g_.value(v).def)];
@@ -158,7 +158,7 @@ private:
       uint32_t from = c.first;
       for (uint32_t use : c.uses) {
         if (g_.node(NodeId(use)).op->is(kView) && use != c.last)
-          continue; // who reads the view counts
+          continue; // the readers of the view count
         IdleInterval waits = gap(from, use);
         if (!f.kept || std::pair(waits.live, waits.to - waits.from) >
                            std::pair(f.kept->live, f.kept->to - f.kept->from))
@@ -195,7 +195,7 @@ private:
       for (ValueId v : *named) {
         ValueId first = storageOf(v);
         if (instancesOf_[first.index].empty() || seen[first.index])
-          continue; // always there
+          continue; // always live
         seen[first.index] = true;
         told.push_back(first);
       }
@@ -222,7 +222,7 @@ private:
 
   int64_t bytesOf(ValueId v) const { return liveSets_.instances[instancesOf_[v.index][0]].bytes; }
 
-  // The value at the root of its views and boundaries, in the first run.
+  // The root value of the storage, in its first instance.
   ValueId storageOf(ValueId v) const { return firstRunOf(roots_[v.index]); }
 
   // --- What another choice would cost
@@ -232,12 +232,13 @@ private:
     return f;
   }
 
-  // Runs that bring back what `op` reads before node `before`, and then its own.
+  // Collects the steps that rerun an op before node `before`: first those that rematerialize its
+  // operands, then the op.
   class Again {
   public:
     Again(const Explainer &e, uint32_t before) : e_(e), before_(before) {}
 
-    // False if something may not run again, or it takes too much.
+    // False if an op may not run again, or if there are too many steps.
     bool add(OpIndex op) {
       constexpr size_t kMost = 1000;
       if (!e_.p_.problem.ops[op].recomputable || depth_ >= kMost || runs.size() >= kMost ||
@@ -273,7 +274,8 @@ private:
     size_t depth_ = 0;
   };
 
-  // Evicts the instance in that idle interval.
+  // The effect of evicting the tensor in its idle interval `kept`; none if it cannot be
+  // rematerialized.
   std::optional<Remake> remake(const TensorFate &f) const {
     const uint32_t before = f.kept->to;
     auto holder = llvm::find_if(instancesOf_[f.value.index], [&](uint32_t i) {
@@ -290,8 +292,8 @@ private:
       out.runs += !p_.problem.ops[op].isView();
       out.us += p_.problem.ops[op].cost;
     }
-    // Views of the old instance that are read later are made anew, of the new one; those that are
-    // made while it waits are read only later.
+    // Views of the old instance that are read after the interval are made again from the new
+    // instance. Views made inside the interval are read only after it, so they move behind it.
     llvm::DenseMap<OpIndex, bool> isReadLater;
     for (uint32_t i = before; i < g_.numNodes(); ++i)
       for (const Read &r : p_.problem.ops[p_.opOf(NodeId(i))].inputs)

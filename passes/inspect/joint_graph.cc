@@ -13,7 +13,7 @@ using Json = nlohmann::json;
 using plan::Op;
 using plan::OpIndex;
 
-// Reads one file. The first thing that is wrong is kept, and all that follows does nothing.
+// Reads one file. Keeps the first error; later steps then do nothing.
 class Reader {
 public:
   Reader(const Json &file, llvm::StringRef name) : json_(file), file_(name) {}
@@ -56,7 +56,7 @@ private:
     return it == object.end() ? nullptr : &*it;
   }
 
-  // A whole number from 0 on, or `byDefault` where the key is missing.
+  // A whole number from 0 to `most`, or `byDefault` if the key is missing.
   uint64_t number(size_t node, const Json &object, const char *key, uint64_t byDefault,
                   uint64_t most = plan::kMostBytes) {
     const Json *v = get(object, key);
@@ -155,13 +155,13 @@ private:
       op.outputBytes = {int64_t(number(i, n, "bytes", 0))};
     }
     if (op.outputBytes.empty() && !isView_.back())
-      op.outputBytes = {0}; // so that reads have something to bind to
+      op.outputBytes = {0}; // so that reads can refer to an output
     if (!sizes_.allows(op))
       failAt(i, "the sizes of all tensors together overflow 64 bits: expected at most 2^62 bytes, "
                 "the largest workspace included");
   }
 
-  // `kind` and what goes with it.
+  // Reads `kind` and the keys that belong to it.
   void readCopy(size_t i) {
     const Json &n = (*nodes_)[i];
     const Json *kind = get(n, "kind"), *inputs = get(n, "inputs");
@@ -179,7 +179,7 @@ private:
       if (starts_[first])
         return failAt(i, "node {0} has a wait already", first);
       starts_[first] = true;
-      op.transfer = Op::Transfer::WaitOffload; // until its start is known
+      op.transfer = Op::Transfer::WaitOffload; // until pairCopy knows its start
       return;
     }
     const Json *direction = get(n, "direction");
@@ -210,7 +210,7 @@ private:
     return out_.problem.ops[(*nodes_)[i]["inputs"][0].get<size_t>()];
   }
 
-  // Once all kinds are known: what each end of a copy must be to the other.
+  // Checks that the start and the wait of a copy match, once all kinds are known.
   void pairCopy(size_t i) {
     Op &op = out_.problem.ops[i];
     const bool hasOf = get((*nodes_)[i], "of");
@@ -230,7 +230,7 @@ private:
     }
   }
 
-  // `of`, a node or [node, output].
+  // Reads `of`: a node or [node, output].
   void readOf(size_t i) {
     const Json *of = get((*nodes_)[i], "of");
     if (!of)
@@ -249,7 +249,8 @@ private:
       failAt(fault->op, "{0}", fault->why);
   }
 
-  // Inputs, once all nodes are known. A read of a node without an index touches all its outputs.
+  // Reads the inputs, once all nodes are known. An input without an index reads all outputs of its
+  // node.
   void link(size_t i) {
     const Json &n = (*nodes_)[i];
     Op &op = out_.problem.ops[i];
@@ -306,7 +307,7 @@ private:
     }
   }
 
-  // `firstRead`: by input of the node, the first of the reads that it stands for.
+  // `firstRead`: by input of the node, the index of the first of its reads.
   void readOverwrites(size_t i, llvm::ArrayRef<uint32_t> firstRead) {
     const Json *list = get((*nodes_)[i], "overwrites");
     if (list && !list->is_array())
@@ -344,14 +345,14 @@ private:
   const Json *nodes_ = nullptr;
   bool isSecond_ = false;
   std::vector<bool> isView_;
-  std::vector<bool> starts_; // whether a wait has it as its first input
+  std::vector<bool> starts_; // by node: it is the first input of a wait
   std::string error_;
   JointGraph out_;
   plan::SizeLimit sizes_{out_.problem};
 };
 
 llvm::Expected<Json> parse(llvm::StringRef text, llvm::StringRef file) {
-  constexpr int kDepth = 64; // no key of ours needs more than 5
+  constexpr int kDepth = 64; // the format needs no more than 5
   auto json = parseJson(text, kDepth);
   if (!json)
     return makeError("{0}: {1}", file, plainMessage(json.takeError()));

@@ -1,4 +1,4 @@
-// Runs Graphviz: no shell, and no files that have a name; the text and the picture are in memory.
+// Runs Graphviz without a shell and without named files: text and picture are in memory.
 
 #include "passes/inspect/dot.h"
 
@@ -12,7 +12,8 @@
 namespace isthmus {
 namespace {
 
-// Bytes that a program which we start finds by a path. They go when we do, however we end.
+// A memory file that a child process can open by a path. It is freed when this process ends, in
+// whatever way.
 class SharedBytes {
 public:
   SharedBytes() : fd_(::memfd_create("isthmus", MFD_CLOEXEC)) {}
@@ -68,7 +69,7 @@ llvm::Expected<std::string> renderSvg(llvm::StringRef dot, unsigned limitSeconds
       /*MemoryLimit=*/0, &problem, &couldNotStart);
   if (couldNotStart)
     return makeError(ErrorKind::Device, "cannot start '{0}': {1}", *program, problem);
-  // -2 stands for a signal, too.
+  // -2 also means that a signal ended the program.
   if (code == -2 && llvm::StringRef(problem).startswith("Child timed out"))
     return makeError("'dot' did not lay out the graph within {0} seconds; write a .dot file and "
                      "give it more time "
