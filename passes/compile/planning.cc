@@ -15,11 +15,11 @@ char NotWithin::ID = 0;
 
 namespace {
 
-// The budget and the limit on memory as one figure.
+// The smaller of the budget and the memory limit.
 struct Limit {
   bool smallest = false;
   int64_t bytes = INT64_MAX;
-  bool isOfMemory = false; // the limit on memory decides
+  bool isOfMemory = false; // the memory limit is the smaller one
 };
 
 class Planning {
@@ -57,7 +57,7 @@ private:
     f.recomputeOverhead = plan::overhead(planned.cost, baseline.cost);
   }
 
-  // The baseline's peak must be known.
+  // Requires that the baseline's peak is known.
   Limit limit() {
     Limit limit;
     if (const auto *budget = std::get_if<Budget>(&o_.plan)) {
@@ -142,7 +142,7 @@ private:
     return llvm::Error::success();
   }
 
-  // A graph that was planned, kept.
+  // Keeps a graph that was planned.
   llvm::Error asItIs(const plan::Evaluation &baseline) {
     const GraphRecord &r = given_.record;
     if (!r.target.empty() && r.target != target_.name)
@@ -180,7 +180,7 @@ private:
     return llvm::Error::success();
   }
 
-  // A search within a budget has seen to it; a policy has not, nor a search for the least.
+  // Checks the limit, which policies and the search for the smallest arena do not respect.
   llvm::Error checkLimit() {
     const Limit most = limit();
     const Figures &f = figures();
@@ -198,7 +198,7 @@ private:
     return llvm::make_error<NotWithin>(std::move(d), ErrorKind::CannotBeMet, f);
   }
 
-  // The figures have the least arena that was found.
+  // Requires figures with the smallest arena that was found.
   llvm::Error memoryNotMet() {
     const Figures &f = figures();
     Diag d = makeDiag("a memory limit of {0} ({1} bytes) cannot be met: parameters and inputs, "

@@ -50,7 +50,7 @@ void makeMonotone(const plan::Problem &p, std::vector<CurvePoint> &falling) {
     if (!less.isWithin || (more.isWithin && more.planned.cost <= less.planned.cost))
       continue;
     more = less;
-    more.leastCost = plan::leastCostAtAll(p); // what holds for less room need not for more
+    more.leastCost = plan::leastCostAtAll(p); // a smaller budget's bound may not hold here
     more.pricePerByte = 0;
   }
 }
@@ -77,8 +77,8 @@ std::vector<CurvePoint> planCurve(const plan::Problem &p, const std::vector<int6
   return curve;
 }
 
-// A search takes any arena within its budget; where the peak lies well below that, one close to the
-// peak is looked for once there is a plan.
+// Searches a smaller arena for the final plan if its arena is not close to the peak: the plan
+// search accepts any arena within its budget.
 static llvm::Error placeCloser(PlannedGraph &planned, const Target &target) {
   if (isCloseToPeak(planned.layout.arenaBytes, planned.layout.peakBytes))
     return llvm::Error::success();
