@@ -1,8 +1,7 @@
-// The books of one allocation: which of its bytes are in use now, by whom, and the most that ever
-// were.
+// Tracks one allocation: the ranges in use, their owners, and the peak of the bytes in use.
 //
-// They are told what is taken and given back while a graph runs, and know nothing of plans or
-// layouts, so the peak that they measure is evidence about them.
+// The executor takes and gives back ranges while a graph runs. Arena knows nothing of plans or
+// layouts, so the peak that it measures is independent evidence about them.
 #pragma once
 
 #include "ir/diagnostics.h"
@@ -12,20 +11,20 @@ namespace isthmus {
 
 class Arena {
 public:
-  // `name`: in errors, such as "the arena".
+  // `name` is used in errors, such as "the arena".
   Arena(std::string name, int64_t bytes) : name_(std::move(name)), bytes_(bytes) {}
 
-  // Who takes a range, for errors: the value or node `name`, or `what` of it. Names outlive the
-  // books.
+  // The owner of a range, for errors: the value or node `name`, or `what` of it. `name` must
+  // outlive the Arena.
   struct Owner {
     llvm::StringRef name;
     const char *what = ""; // "the workspace of "
   };
-  // Errors: the range leaves the allocation, or overlaps one in use. Both mean a wrong layout. Zero
-  // bytes take nothing.
+  // Errors: the range exceeds the allocation, or overlaps one in use. Both mean a wrong layout. A
+  // range of zero bytes is ignored.
   llvm::Error take(int64_t offset, int64_t bytes, Owner owner);
   void giveBack(int64_t offset, int64_t bytes);
-  void reset(); // everything is given back; the peak stays
+  void reset(); // gives everything back; the peak stays
 
   int64_t liveBytes() const { return live_; }
   int64_t peakBytes() const { return peak_; }

@@ -12,11 +12,11 @@ namespace {
 
 struct InstructionSet {
   const char *name;
-  double speed; // against what Target has by default
+  double speed; // relative to Target's defaults
 };
 
-// Speeds are powers of two, fitted to whole steps of networks on one thread: for plans that only
-// recompute ratios of costs count, and these are the same for all.
+// Speeds are powers of two, fitted to whole steps of networks on one thread. Plans that only
+// recompute depend on ratios of costs alone, which are the same for all instruction sets.
 InstructionSet instructionSet() {
 #if defined(__x86_64__)
   __builtin_cpu_init();
@@ -30,7 +30,7 @@ InstructionSet instructionSet() {
 #endif
 }
 
-// What the system says can still be had, or a very large number where it does not tell.
+// The free memory that the system reports, in bytes, or a very large number if it reports none.
 int64_t availableBytes() {
   std::ifstream info("/proc/meminfo");
   std::string key;
@@ -47,7 +47,7 @@ class CpuDevice : public Device {
 public:
   CpuDevice(const KernelTable &kernels, const CpuOptions &o)
       : kernels_(kernels), slowedTo_(o.linkBytesPerSecond) {
-    constexpr double kCopied = 5e9; // what one thread copies in a second
+    constexpr double kCopied = 5e9; // bytes per second, one thread
     options_.threads = o.threads > 0 ? o.threads : omp_get_num_procs();
     target_.linkBytesPerSecond = slowedTo_ > 0 ? slowedTo_ : kCopied;
     const InstructionSet isa = instructionSet();
@@ -69,7 +69,7 @@ public:
 
   llvm::Expected<DeviceAddress> allocate(int64_t bytes) override {
     int64_t available = availableBytes();
-    // Asked before, because Linux promises more than it has and ends the process later.
+    // Checked first, because Linux overcommits memory and would kill the process later.
     constexpr int64_t kPage = 4096;
     void *p =
         bytes > available ? nullptr : std::aligned_alloc(kPage, size_t(bytes / kPage + 1) * kPage);
@@ -137,7 +137,7 @@ protected:
   Target target_;
   llvm::StringMap<std::unique_ptr<PreparedKernel>> prepared_;
   double slowedTo_;                    // bytes per second of each link; 0: not slowed
-  std::optional<LinkThread> links_[2]; // by direction, once there is something to copy
+  std::optional<LinkThread> links_[2]; // by direction; made at the first transfer
 };
 
 class CountingDevice : public CpuDevice {
@@ -145,7 +145,7 @@ public:
   using CpuDevice::CpuDevice;
   std::string name() const override { return "counting"; }
   bool computes() const override { return false; }
-  // An address that nobody reads: large models are counted on small machines.
+  // Returns an address that is never read, so that large models can be counted on small machines.
   llvm::Expected<DeviceAddress> allocate(int64_t) override {
     return reinterpret_cast<DeviceAddress>(4096);
   }

@@ -1,4 +1,5 @@
-// The CPU: kernels run at once on the calling thread and an OpenMP team of the size asked for.
+// The CPU device: kernels run synchronously on the calling thread and an OpenMP team of the given
+// size.
 #pragma once
 
 #include "runtime/device.h"
@@ -7,17 +8,18 @@ namespace isthmus {
 
 struct CpuOptions {
   int threads = 0; // 0: one for each core that this process may use
-  // Its "host" is its own memory, and a copy there takes no longer than memory does. With a rate
-  // copies take as long as over such a link, each way, and so plans for one can be tried.
+  // The CPU's "host memory" is its own memory, so a transfer takes the time of a memory copy. With
+  // a rate, transfers take as long as over a link of that rate in each direction, so that plans for
+  // such a link can be tried.
   double linkBytesPerSecond = 0;
-  std::shared_ptr<const MeasuredCosts> costs; // null: its target's are estimated
+  std::shared_ptr<const MeasuredCosts> costs; // null: the target estimates costs
 };
 
 // `kernels` must outlive the device.
 std::unique_ptr<Device> makeCpuDevice(const KernelTable &kernels, const CpuOptions &options = {});
 
-// Keeps the books of the CPU device without computing: sizes, workspaces and peaks are the CPU's,
-// at any model size.
+// Counts bytes as the CPU device would, without computing: sizes, workspaces and peaks are the
+// CPU's, for models of any size.
 std::unique_ptr<Device> makeCountingDevice(const KernelTable &kernels,
                                            const CpuOptions &options = {});
 

@@ -26,7 +26,7 @@ void *openLibrary(std::string &why) {
     places = {given};
   else
     places = {programFolder() + "/" + kLibrary, programFolder() + "/../lib/" + kLibrary,
-              programFolder() + "/../kernels/cuda/" + kLibrary}; // as a build leaves it
+              programFolder() + "/../kernels/cuda/" + kLibrary}; // the build's output folder
   for (const std::string &place : places) {
     if (access(place.c_str(), F_OK) != 0)
       continue;
@@ -72,7 +72,7 @@ public:
   bool wasLaunched() const { return wasLaunched_; }
   void launched() {
     if (!wasLaunched_)
-      readInfo(); // the first launch may have taken another kernel
+      readInfo(); // the first launch may have chosen another kernel
     wasLaunched_ = true;
   }
 
@@ -102,7 +102,7 @@ public:
     llvm::copy(info.contractionFlopsPerSecond, target_.contractionFlopsPerSecond.begin());
     records_ = info.records != 0;
     waitsForEach_ = !records_;
-    // cuDNN's kernels for tensor cores read and write channels last; others it puts copies around.
+    // cuDNN's tensor core kernels read and write channels last; for other layouts it adds copies.
     target_.channelsLast = {DType::BF16, DType::F16};
     if (o.tf32)
       target_.channelsLast.push_back(DType::F32);
@@ -218,7 +218,7 @@ private:
   llvm::Error checked(const char *failure) const {
     return failure ? failed(failure) : llvm::Error::success();
   }
-  // A kernel runs after it was launched, and its fault is told by a later call.
+  // Kernels run asynchronously, so a later call may report the fault of an earlier kernel.
   llvm::Error inStep(const std::string &what) const {
     llvm::Error e = failed(llvm::formatv("step {0}: {1}", steps_, what).str());
     if (waitsForEach_)
@@ -235,7 +235,7 @@ private:
   llvm::StringMap<std::unique_ptr<LibraryKernel>> prepared_;
   bool records_ = true;
   bool waitsForEach_ = false;
-  int64_t steps_ = 0; // begun, since the device was opened
+  int64_t steps_ = 0; // steps begun since the device was opened
   std::vector<std::string> notes_;
 };
 
@@ -254,7 +254,7 @@ private:
   IsthmusCudaRecording *const recording_;
 };
 
-// Records the launches; whatever fails is undone.
+// Records the launches. Always ends the recording, also after an error.
 llvm::Error CudaDevice::capture(llvm::function_ref<llvm::Error()> launches,
                                 std::unique_ptr<Recorded> &made) {
   if (llvm::Error e = checked(cuda_.startRecording(device_)))
@@ -267,10 +267,10 @@ llvm::Error CudaDevice::capture(llvm::function_ref<llvm::Error()> launches,
   return llvm::joinErrors(std::move(launched), std::move(ended));
 }
 
-// A step whose kernels have not all run before is run as it is: their code is loaded at the first
-// launch, which a recording need not allow. A recorded step is run at once, because recording alone
-// computes nothing. Where it cannot be recorded or started, nothing has run yet: then its kernels
-// are launched one by one, in this step and all later ones.
+// A step with kernels that never ran is not recorded: the first launch loads a kernel's code, which
+// a recording may not allow. A recording is replayed at once, because recording alone computes
+// nothing. If recording or the first replay fails, no kernel has run yet, so the kernels are
+// launched one by one, in this step and all later ones.
 llvm::Expected<std::unique_ptr<Recording>>
 CudaDevice::record(llvm::ArrayRef<PreparedKernel *> kernels,
                    llvm::function_ref<llvm::Error()> launches) {

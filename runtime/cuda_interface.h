@@ -1,5 +1,5 @@
-/* The C interface of libisthmus_cuda.so, which the program loads at run time: so one program works
- * with and without a driver. Nothing of C++ crosses it.
+/* The C interface of libisthmus_cuda.so, which the program loads at run time, so that one program
+ * works with and without a driver. No C++ type crosses it.
  *
  * Functions that can fail return null, or a message that stays valid until the next call on the
  * same thread. Calls on one device come from one thread. */
@@ -12,7 +12,7 @@
 extern "C" {
 #endif
 
-/* Raised by every change of what is below. */
+/* Raised by every change of this interface. */
 #define ISTHMUS_CUDA_INTERFACE_VERSION 4
 
 typedef struct IsthmusCudaDevice IsthmusCudaDevice;
@@ -43,10 +43,10 @@ typedef struct {
 
 typedef struct {
   char name[256];   /* "NVIDIA H200" */
-  char target[256]; /* what kernels and workspaces follow from: "cuda sm_90 cudnn=9.13 ..." */
+  char target[256]; /* determines kernels and workspaces: "cuda sm_90 cudnn=9.13 ..." */
   double flopsPerSecond, bytesPerSecond;
   double linkBytesPerSecond; /* to the host's memory, each way */
-  /* Of convolutions and products of matrices, by the operands' dtype; 0: as other arithmetic. */
+  /* For convolutions and matrix products, by dtype of the operands; 0: as flopsPerSecond. */
   double contractionFlopsPerSecond[8];
   int32_t records; /* whether steps can be recorded */
 } IsthmusCudaInfo;
@@ -54,7 +54,7 @@ typedef struct {
 typedef struct {
   int64_t workspaceBytes;
   const char *library;  /* "cudnn", "cublasLt", "cuda" */
-  int32_t isSubstitute; /* whether it is a slow kernel in place of a library's */
+  int32_t isSubstitute; /* whether it is a slow kernel that replaces a library's */
 } IsthmusCudaKernelInfo;
 
 typedef struct {
@@ -64,7 +64,7 @@ typedef struct {
 typedef struct {
   uint32_t version;
   const char *description; /* toolkit and architectures, for people */
-  /* NVIDIA's libraries, one a line: where each was found, or where it was looked for. */
+  /* The paths of NVIDIA's libraries, one per line, or the paths searched for a missing one. */
   const char *(*libraries)(void);
 
   const char *(*countDevices)(int32_t *count);
@@ -78,7 +78,7 @@ typedef struct {
   const char *(*write)(IsthmusCudaDevice *, void *to, const void *from, int64_t bytes);
   const char *(*read)(IsthmusCudaDevice *, void *to, const void *from, int64_t bytes);
 
-  /* A kernel belongs to the device. What is told of it may change at its first launch, but for its
+  /* The device owns the kernel. Its description may change at the first launch, except for the
    * workspace. */
   const char *(*prepare)(IsthmusCudaDevice *, const IsthmusCall *, IsthmusCudaKernel **);
   void (*describeKernel)(const IsthmusCudaKernel *, IsthmusCudaKernelInfo *);
@@ -88,25 +88,25 @@ typedef struct {
                         void *workspace);
   const char *(*finish)(IsthmusCudaDevice *);
 
-  /* Copies to the host's memory and back, beside the launches, as in runtime/device.h. */
+  /* Transfers to host memory and back, in parallel with launches, as in runtime/device.h. */
   const char *(*allocateOnHost)(IsthmusCudaDevice *, int64_t bytes, void **address);
   void (*releaseOnHost)(IsthmusCudaDevice *, void *address);
   const char *(*startTransfer)(IsthmusCudaDevice *, uint32_t id, int32_t toHost, void *to,
                                const void *from, int64_t bytes);
   const char *(*waitForTransfer)(IsthmusCudaDevice *, uint32_t id);
 
-  /* What people should know of a kernel or library, once; null when all is told. */
+  /* Remarks for users on kernels and libraries, each returned once; null when none is left. */
   const char *(*takeNote)(IsthmusCudaDevice *);
 
-  /* What is launched between the two is recorded, and runs when it is replayed. After a failure of
-   * these the device goes on as before the recording. */
+  /* Kernels launched between start and end are recorded, and run at each replay. After a failure of
+   * one of these the device continues as before the recording. */
   const char *(*startRecording)(IsthmusCudaDevice *);
   const char *(*endRecording)(IsthmusCudaDevice *, IsthmusCudaRecording **);
   const char *(*replay)(IsthmusCudaDevice *, IsthmusCudaRecording *);
   void (*dropRecording)(IsthmusCudaRecording *);
 } IsthmusCudaInterface;
 
-/* The one symbol of the library: its interface, whatever its version; never null. */
+/* The one symbol of the library: its interface, of any version; never null. */
 const IsthmusCudaInterface *isthmus_cuda_interface(void);
 
 #ifdef __cplusplus

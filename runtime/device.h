@@ -1,9 +1,9 @@
-// The device interface. A device owns one arena and the memory of what is always there (parameters,
-// inputs), prepares kernels, and runs them on pointers into both. It knows nothing of graphs or
+// The device interface. A device allocates memory for the arena and for graph inputs (parameters,
+// data), prepares kernels, and runs them on pointers into both. It knows nothing of graphs or
 // plans.
 //
-// Calls on one device come from one thread. Addresses are the device's own: the host never reads
-// through them.
+// All calls on one device must come from one thread. Addresses are device addresses: the host never
+// reads through them.
 #pragma once
 
 #include "ir/target.h"
@@ -15,14 +15,15 @@ namespace isthmus {
 
 using DeviceAddress = char *;
 
-// Memory as the device itself counts it.
+// Free and total memory as the device reports it.
 struct DeviceMemory {
   int64_t freeBytes, totalBytes;
 };
 
 enum class TransferDirection : uint8_t { ToHost, ToDevice };
 
-// The launches of a step, between `begin` and `finish`. Ends before its device.
+// The recorded launches of a step; `replay` is called between `begin` and `finish`. Must be
+// destroyed before its device.
 class Recording {
 public:
   virtual ~Recording() = default;
@@ -34,38 +35,38 @@ public:
   virtual ~Device() = default;
 
   virtual std::string name() const = 0; // "cpu:0"
-  // What passes may know: alignment, workspaces, costs. Valid as long as the device.
+  // The device as passes see it: alignment, workspaces, costs. Valid as long as the device.
   virtual const Target &target() = 0;
-  // Whether values are computed; the counting device only keeps the books.
+  // Whether values are computed; the counting device only counts bytes.
   virtual bool computes() const { return true; }
 
-  // Memory. Errors say how much was asked for and how much there was. Zero bytes are allowed.
+  // Memory. Errors state the requested and the available bytes. Zero bytes are allowed.
   virtual llvm::Expected<DeviceAddress> allocate(int64_t bytes) = 0;
   virtual void release(DeviceAddress address) = 0;
   virtual llvm::Error write(DeviceAddress to, const void *from, int64_t bytes) = 0;
   virtual llvm::Error read(void *to, DeviceAddress from, int64_t bytes) = 0;
 
-  // None where the device shares its memory with whatever else runs, so that the figures would mean
+  // None if the device shares its memory with other programs, so that the figures would mean
   // nothing.
   virtual llvm::Expected<std::optional<DeviceMemory>> memory() { return std::nullopt; }
 
-  // The host's memory that transfers go to. Errors as of `allocate`.
+  // Host memory for offloads. Errors as for `allocate`.
   virtual llvm::Expected<DeviceAddress> allocateOnHost(int64_t bytes) = 0;
   virtual void releaseOnHost(DeviceAddress address) = 0;
 
   // A kernel for the call, owned by the device and shared by equal calls.
   virtual llvm::Expected<PreparedKernel *> prepare(const OpCall &call) = 0;
 
-  // A step: `begin` gives the key of its random numbers, then kernels are launched, in order. What
-  // they write is there after `finish`, which may come between launches too. `launch` fills in
+  // A step: `begin` sets the key of its random numbers, then kernels are launched in order. Their
+  // results may be read after `finish`, which may also be called between launches. `launch` sets
   // `args.random`.
   virtual llvm::Error begin(const RandomKey &random) = 0;
   virtual llvm::Error launch(PreparedKernel &kernel, KernelArgs args) = 0;
 
-  // Transfers of a step, in the order of their starts, those of each direction one after the other.
-  // One begins after what was launched before it, and goes on beside what is launched after it.
-  // What it writes is there for what is launched after the wait. `id` tells those under way apart;
-  // each is waited for.
+  // Transfers of a step. Those of one direction run one after the other, in the order of their
+  // starts. A transfer begins after the kernels launched before it and runs in parallel with those
+  // launched after it. Kernels launched after the wait may read its destination. `id` distinguishes
+  // transfers under way; each one must be waited for.
   struct TransferArgs {
     uint32_t id;
     TransferDirection direction;
@@ -78,10 +79,10 @@ public:
 
   virtual llvm::Error finish() = 0;
 
-  // Makes the launches of a step, those of `kernels`, through `launches`. A device that can run the
-  // same kernels on the same addresses again faster than one by one gives back what does so; others
-  // null, and those that are not ready to: they are asked again at the next step. `launches` is
-  // called a second time where its launches were to be recorded and that failed.
+  // Runs a step: calls `launches`, which launches `kernels`. A device that can repeat the same
+  // launches on the same addresses faster returns a recording of them. Other devices return null,
+  // and so does a device that is not ready to record: it is asked again at the next step. If
+  // recording fails, `launches` is called a second time.
   virtual llvm::Expected<std::unique_ptr<Recording>>
   record(llvm::ArrayRef<PreparedKernel *> kernels, llvm::function_ref<llvm::Error()> launches) {
     (void)kernels;
@@ -90,7 +91,7 @@ public:
     return nullptr;
   }
 
-  // What people should know of the device and its libraries, and did not stop it: each text once.
+  // Remarks for users on the device and its libraries that are no errors. Each is returned once.
   virtual std::vector<std::string> takeNotes() { return {}; }
 };
 

@@ -86,7 +86,7 @@ DeviceAddress Executor::addressOf(ValueId v) const {
   if (!graph_.value(root).def)
     return inputBase_ + inputOffset_[graph_.value(root).resultIndex];
   const bool isOnHost = graph_.type(root).memory == Memory::Host;
-  const int64_t offset = std::max<int64_t>(0, offsetOf(root)); // only empty tensors have none
+  const int64_t offset = std::max<int64_t>(0, offsetOf(root)); // only empty tensors have no offset
   return (isOnHost ? hostBase_ : arenaBase_) + offset;
 }
 
@@ -113,12 +113,12 @@ llvm::Error Executor::feed(ValueId v, const Tensor &t) {
   for (Overwritten &o : overwritten_)
     if (o.input == v)
       o.fed = t.owner ? t : Tensor::make(t.type, [&](char *to) {
-        std::memcpy(to, t.data, size_t(t.bytes())); // the caller's own bytes
+        std::memcpy(to, t.data, size_t(t.bytes())); // the caller owns its bytes
       });
   return device_.write(addressOf(v), t.data, t.bytes());
 }
 
-// What the last step overwrote holds again what was fed.
+// Restores the fed values of the inputs that the last step overwrote.
 llvm::Error Executor::restoreOverwritten() {
   if (!device_.computes() || !std::exchange(holdsNext_, true))
     return llvm::Error::success();
@@ -144,7 +144,7 @@ llvm::Error Executor::beginStep(const RandomKey &random) {
 llvm::Error Executor::step(const RandomKey &random, const std::function<void(size_t)> &progress) {
   if (llvm::Error e = beginStep(random))
     return e;
-  if (recorded_) { // the same launches: the books would say the same again
+  if (recorded_) { // same launches: live bytes and peak do not change
     if (llvm::Error e = recorded_->replay())
       return e;
     return device_.finish();
@@ -192,7 +192,8 @@ llvm::Error Executor::runNodes(llvm::function_ref<llvm::Error(NodeId)> after) {
   return llvm::Error::success();
 }
 
-// Of a step that ends early: nothing is to be copied into memory that was given back.
+// Waits for the transfers of a step that failed, so that none writes into memory that is given
+// back.
 void Executor::endTransfersBefore(NodeId end) {
   for (uint32_t i = 0; i < end.index; ++i)
     if (graph_.node(NodeId(i)).op->is(kTransfer))
@@ -204,7 +205,7 @@ llvm::Error Executor::runNode(NodeId id) {
   if (n.op->is(kWait))
     if (llvm::Error e = device_.waitForTransfer(graph_.value(n.operands[0]).def.index))
       return e;
-  if (n.op->is(kView)) { // only the books change
+  if (n.op->is(kView)) { // no kernel runs
     liveBytes_ = arena_.liveBytes();
     giveBackDead(id, 0);
     return llvm::Error::success();
@@ -253,8 +254,8 @@ bool Executor::diesHere(NodeId id, ValueId root) const {
   return readsLeft_[root.index] == here;
 }
 
-// Asked of the row, and not of whoever made the layout. The kernel may read all of every operand
-// until its end, but for elementwise ops, which have read an element of each when they write it.
+// Checks the op's row, independently of the layout. A kernel may read all operands until its end,
+// except for elementwise ops, which read an element of each operand before they write that element.
 bool Executor::mayOverwrite(NodeId id, uint32_t result, uint32_t operand) const {
   const Node &n = graph_.node(id);
   const bool isAllowed = llvm::any_of(n.op->inPlace, [&](const InPlace &pair) {
@@ -268,8 +269,8 @@ bool Executor::mayOverwrite(NodeId id, uint32_t result, uint32_t operand) const 
          (isSoleReader || n.op->is(kElementwise));
 }
 
-// A result takes bytes of its own, or those of an operand that dies here, lies at the same place
-// and may be overwritten.
+// A result takes new bytes, or those of an operand at the same offset that dies here and may be
+// overwritten.
 llvm::Error Executor::takeResults(NodeId id, int64_t workspace) {
   const Node &n = graph_.node(id);
   for (uint32_t r = 0; r < n.numResults; ++r) {
@@ -329,7 +330,7 @@ KernelCounts Executor::kernelCounts() const {
 llvm::Error Executor::carryState() {
   if (!device_.computes())
     return llvm::Error::success();
-  std::vector<std::pair<ValueId, Tensor>> fromInputs; // read before one of them is written
+  std::vector<std::pair<ValueId, Tensor>> fromInputs; // all are read before one is written
   for (size_t i = 0; i < graph_.outputs().size(); ++i) {
     const OutputRole &role = graph_.role(i);
     const ValueId now = graph_.outputs()[i];

@@ -9,7 +9,7 @@
 
 namespace isthmus {
 
-// Nodes by the library whose kernels they run on, and those on slow ones in place of a library's.
+// The number of nodes by the library of their kernel, and the number on slow substitutes.
 struct KernelCounts {
   std::map<std::string, size_t> byLibrary;
   size_t substitutes = 0;
@@ -17,42 +17,43 @@ struct KernelCounts {
 
 class Executor {
 public:
-  // Prepares every kernel, then makes the one allocation for the arena, one for the graph's inputs,
-  // and one in the host's memory where something goes there. `graph` and `device` must outlive the
-  // executor. Errors (exit code 5 where the device fails): no kernel, a layout made for another
-  // target, memory.
+  // Prepares every kernel, then makes one allocation for the arena, one for the graph's inputs and,
+  // if the layout needs it, one in host memory. `graph` and `device` must outlive the executor.
+  // Errors (exit code 5 where the device fails): no kernel, a layout made for another target,
+  // memory.
   static llvm::Expected<std::unique_ptr<Executor>> create(const Graph &graph, const Layout &layout,
                                                           Device &device);
   ~Executor();
 
-  // What graph input `v` holds from now on, at the beginning of each step: where a step overwrites
-  // it, `t` is kept until the state is carried on. Its type must be that of the graph.
+  // Sets the value of graph input `v` at the beginning of each step from now on. If steps overwrite
+  // `v`, `t` is kept until carryState(). Error if the type of `t` is not that of `v`.
   llvm::Error feed(ValueId v, const Tensor &t);
 
-  // Runs all nodes. Every input must have been fed (but on a device that does not compute).
-  // `progress`, if set, is called after each node with the number of nodes done, but where the
-  // device runs a recorded step as a whole.
+  // Runs all nodes. Every input must have been fed, except on a device that does not compute.
+  // `progress`, if set, is called after each node with the number of nodes done, except when the
+  // device replays a recorded step.
   llvm::Error step(const RandomKey &random, const std::function<void(size_t)> &progress = {});
 
-  // The same, but that each node has ended before the next begins, as `after` is told.
+  // The same, but each node completes before the next begins, and `after` is called between them.
   struct NodeRun {
     NodeId node;
-    int64_t liveBytes; // in the arena while it ran, its workspace among them
+    int64_t liveBytes; // in the arena while the node ran, workspace included
   };
   llvm::Error stepByNode(const RandomKey &random, llvm::function_ref<void(const NodeRun &)> after);
 
-  // After a step: inputs of which the graph gives the next state hold that from now on. Those that
-  // the step overwrote are to be carried on, or fed, after each step from then on.
+  // Call it after a step: inputs whose next state is an output of the graph take that value. From
+  // then on, inputs that a step overwrites must be carried or fed again after each step.
   llvm::Error carryState();
 
-  // The value of an output after a step, or of an input; of one that the step overwrote, the next.
+  // The value of an output after a step, or of an input. An input that the step overwrote has its
+  // next state.
   llvm::Expected<Tensor> fetch(ValueId v);
 
-  // After a step: a device may change kernels at their first launch.
+  // Call it after a step, because a device may change kernels at their first launch.
   KernelCounts kernelCounts() const;
   int64_t arenaBytes() const { return layout_.arenaBytes; }
   int64_t measuredPeakBytes() const { return arena_.peakBytes(); }
-  int64_t hostBytes() const { return layout_.hostBytes; } // taken of the host's memory
+  int64_t hostBytes() const { return layout_.hostBytes; } // host memory in use
 
 private:
   Executor(const Graph &graph, const Layout &layout, Device &device);
@@ -81,20 +82,20 @@ private:
   Device &device_;
   Arena arena_, onHost_;
   DeviceAddress arenaBase_ = nullptr, inputBase_ = nullptr, hostBase_ = nullptr;
-  std::vector<ValueId> roots_;       // by value: at the root of its views
+  std::vector<ValueId> roots_;       // by value: the root of its views
   std::vector<int64_t> inputOffset_; // by index of the graph input
-  std::vector<bool> fed_;            // likewise
+  std::vector<bool> fed_;            // by index of the graph input
   struct Overwritten {
     ValueId input;
-    Tensor fed; // none once the state was carried on
+    Tensor fed; // null once the state was carried
   };
-  std::vector<Overwritten> overwritten_;  // inputs that a step leaves with their next state
-  bool holdsNext_ = false;                // they do, and it was not carried on
+  std::vector<Overwritten> overwritten_;  // inputs that a step overwrites with their next state
+  bool holdsNext_ = false;                // they hold it, and it was not carried
   std::vector<PreparedKernel *> kernels_; // by node; null for views
-  std::unique_ptr<Recording> recorded_;   // of a step, where the device keeps one
+  std::unique_ptr<Recording> recorded_;   // null if the device made none
   int64_t liveBytes_ = 0;                 // in the arena while the last node ran
   std::vector<uint32_t> reads_,
-      readsLeft_; // by root: in all, and in this step; outputs have one more
+      readsLeft_; // by root: reads per step, and reads left; an output counts as one more read
 };
 
 } // namespace isthmus

@@ -1,4 +1,4 @@
-// Calls as they cross the C interface of a device's library.
+// Converts op calls to and from the C interface of a device's library.
 #pragma once
 
 #include "ir/op_def.h"
@@ -7,7 +7,7 @@
 
 namespace isthmus {
 
-// Points into `call`, which must stay as it is while the view is used.
+// A C view of `call`, which must not change or end while the view is used.
 class FlatCall {
 public:
   explicit FlatCall(const OpCall &call);
@@ -21,10 +21,11 @@ private:
   IsthmusCall view_;
 };
 
-// The call with its attributes, from the other side. An error names an op that the table lacks.
+// Rebuilds a call, with its attributes, on the library's side. An error names an op that the op
+// table lacks.
 struct OwnedCall {
   Attrs attrs;
-  OpCall call; // of `attrs`
+  OpCall call; // points to `attrs`
 };
 llvm::Expected<std::unique_ptr<OwnedCall>> fromFlat(const IsthmusCall &flat);
 

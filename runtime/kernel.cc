@@ -50,7 +50,7 @@ namespace {
 class PlainKernel : public PreparedKernel {
 public:
   PlainKernel(const OpCall &call, PlainFunction run) : attrs_(*call.attrs), call_(call), run_(run) {
-    call_.attrs = &attrs_; // a copy: the kernel may outlive the graph
+    call_.attrs = &attrs_; // a copy, because the kernel may outlive the graph
   }
   void run(const KernelArgs &args) override { run_(call_, args); }
 

@@ -1,8 +1,8 @@
 // The interface between a device and its kernels.
 //
-// A kernel is offered for an op; asked to `prepare` a call it either declines (null) or gives a
-// prepared kernel that says how much scratch memory it wants and runs the call any number of times.
-// The table tries the kernels of an op in order of registration, so fast ones come before the plain
+// A kernel is registered for an op. Its `prepare` either declines a call (null) or returns a
+// prepared kernel, which states its workspace and runs the call any number of times. The table
+// tries the kernels of an op in order of registration, so fast ones are registered before the plain
 // one.
 #pragma once
 
@@ -12,44 +12,45 @@
 
 namespace isthmus {
 
-// What random ops are keyed by, beside their `stream` attribute and the element's index.
+// The key of random ops, besides their `stream` attribute and the element's index.
 struct RandomKey {
   uint64_t seed = 0;
   uint64_t step = 0;
 };
 
-// Pointers to whole dense tensors, in the order of the call's types; `workspace` has the bytes
-// asked for, aligned to 64. A result may be at the address of an operand only as the row's
+// Pointers to whole dense tensors, in the order of the call's types; `workspace` has the bytes that
+// the kernel stated, aligned to 64. A result may be at the address of an operand only as the row's
 // `inPlace` allows.
 struct KernelArgs {
   llvm::ArrayRef<const void *> operands;
   llvm::ArrayRef<void *> results;
   void *workspace = nullptr;
-  const RandomKey *random = nullptr; // where the device can read it; given to every random op
+  const RandomKey *random = nullptr; // in memory that the device can read; set for every random op
 };
 
 class PreparedKernel {
 public:
   virtual ~PreparedKernel() = default;
-  // Bytes of scratch memory while it runs; known before anything is planned.
+  // The bytes of scratch memory that run() uses; known before planning.
   virtual int64_t workspaceBytes() const { return 0; }
   virtual void run(const KernelArgs &args) = 0;
-  // Whether it is a slow kernel in place of a library's, which refused the call or failed.
+  // Whether this is a slow kernel that replaces a library's, because that refused the call or
+  // failed.
   virtual bool isSubstitute() const { return false; }
 
-  llvm::StringRef library; // whose kernel it is, as the table names it
+  llvm::StringRef library; // as in Kernel::library
 };
 
 std::string callText(const OpCall &call); // "conv(f32[1,3,8,8], f32[4,3,3,3])", for people
 
 struct KernelOptions {
-  int threads = 1;             // of a CPU
-  const void *queue = nullptr; // what the kernels of a GPU share: kernels/cuda/queue.h
+  int threads = 1;             // CPU only
+  const void *queue = nullptr; // GPU only: state shared by its kernels, see kernels/cuda/queue.h
 };
 
 struct Kernel {
   llvm::StringRef op;
-  llvm::StringRef library; // "plain", "onednn": told by `isthmus ops`
+  llvm::StringRef library; // "plain", "onednn"; printed by `isthmus ops`
   std::unique_ptr<PreparedKernel> (*prepare)(const OpCall &call, const KernelOptions &options);
 };
 
@@ -60,10 +61,10 @@ public:
     auto it = byOp_.find(op);
     return it == byOp_.end() ? llvm::ArrayRef<Kernel>() : llvm::makeArrayRef(it->second);
   }
-  // The first kernel that takes the call; an error that names op and types if none does.
+  // The first kernel that accepts the call; an error that names op and types if none does.
   llvm::Expected<std::unique_ptr<PreparedKernel>> prepare(const OpCall &call,
                                                           const KernelOptions &options) const;
-  // All that take the call, best first; the same error if none does.
+  // All kernels that accept the call, best first; the same error if none does.
   llvm::Expected<std::vector<std::unique_ptr<PreparedKernel>>>
   prepareAll(const OpCall &call, const KernelOptions &options) const;
 

@@ -37,7 +37,7 @@ void LinkThread::waitFor(uint32_t id) {
 
 void LinkThread::run() {
   using Clock = std::chrono::steady_clock;
-  Clock::time_point free = Clock::now(); // when the link has brought all until now
+  Clock::time_point free = Clock::now(); // time at which the link has completed all earlier copies
   std::unique_lock<std::mutex> lock(mutex_);
   for (;;) {
     changed_.wait(lock, [&] { return isEnding_ || !jobs_.empty(); });

@@ -1,4 +1,4 @@
-// A link between two memories of one machine: transfers beside the thread that computes.
+// A link between two memories of one machine: transfers run in parallel with the computing thread.
 #pragma once
 
 #include <condition_variable>
@@ -10,16 +10,16 @@
 
 namespace isthmus {
 
-// One direction: a thread that copies, in the order of the starts. With a rate it takes as long as
-// a link of that rate would, so that plans for slow links can be tried where there is none.
+// One direction of a link: a thread that copies in the order of the starts. With a rate, a copy
+// takes as long as on a link of that rate, so that plans for slow links can be tried without one.
 class LinkThread {
 public:
-  explicit LinkThread(double bytesPerSecond = 0); // 0: as fast as it can
-  ~LinkThread();                                  // after all that was started
+  explicit LinkThread(double bytesPerSecond = 0); // 0: no limit
+  ~LinkThread();                                  // completes all started transfers
   LinkThread(const LinkThread &) = delete;
 
   void start(uint32_t id, void *to, const void *from, int64_t bytes);
-  // Returns at once for what is complete, or was never started.
+  // Returns at once if the transfer is complete or was never started.
   void waitFor(uint32_t id);
 
 private:
@@ -30,7 +30,7 @@ private:
     int64_t bytes;
   };
   void run();
-  bool isUnderWay(uint32_t id) const; // with the lock held
+  bool isUnderWay(uint32_t id) const; // requires the lock
 
   const double bytesPerSecond_;
   std::mutex mutex_;

@@ -18,7 +18,7 @@ double median(std::vector<double> &list) {
   return *middle;
 }
 
-// What the device takes to say that nothing is left to be waited for.
+// The time of a finish() on an idle device.
 llvm::Expected<double> secondsOfAWait(Device &device) {
   std::vector<double> waits(15);
   for (double &seconds : waits) {
@@ -68,7 +68,7 @@ MeasuredCosts measuredCosts(const Graph &graph, llvm::ArrayRef<NodeProfile> node
   for (uint32_t i = 0; i < graph.numNodes(); ++i) {
     const OpCall call = graph.call(NodeId(i));
     const double estimate = target.estimatedSeconds(call);
-    if (estimate == 0) // a view, or a transfer, which the link takes
+    if (estimate == 0) // a view, or a transfer, which takes time on the link alone
       continue;
     const std::string key = callKey(call);
     double &mean = costs.seconds[key];

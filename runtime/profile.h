@@ -1,4 +1,4 @@
-// What each node of a graph takes on a device, measured.
+// Measures the time and memory of each node of a graph on a device.
 #pragma once
 
 #include "runtime/executor.h"
@@ -7,22 +7,22 @@ namespace isthmus {
 
 struct NodeProfile {
   double seconds = 0;    // the median over the steps
-  int64_t liveBytes = 0; // in the arena while it runs, its workspace among them
+  int64_t liveBytes = 0; // live bytes in the arena while the node runs, workspace included
 };
 
 struct ProfileOptions {
-  int steps = 5; // that are measured, after one that warms up
+  int steps = 5; // measured steps, after one warm-up step
   RandomKey random;
-  std::function<void(size_t)> progress; // nodes done, of (steps + 1) times those of the graph
+  std::function<void(size_t)> progress; // gets nodes done, of (steps + 1) * numNodes
 };
 
-// Of an executor on `device` that has been fed, by node. Each node is waited for, and what a wait
-// for nothing takes is taken off. What a step takes as a whole may be less, where a device runs
-// ahead of its caller.
+// Profiles each node; `executor` runs on `device` and has been fed. The device finishes each node
+// before the next starts, and the time of an idle wait is subtracted. A whole step may take less
+// than the sum, since a device may run ahead of its caller.
 llvm::Expected<std::vector<NodeProfile>> profileNodes(const Graph &graph, Executor &executor,
                                                       Device &device, const ProfileOptions &o);
 
-// Of each call the mean over its nodes; `target` is the device's.
+// The mean time of each distinct call over its nodes; `target` is the device's.
 MeasuredCosts measuredCosts(const Graph &graph, llvm::ArrayRef<NodeProfile> nodes,
                             const Target &target);
 

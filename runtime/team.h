@@ -1,13 +1,13 @@
-// How many threads a parallel loop of OpenMP has.
+// The number of threads of an OpenMP parallel region.
 #pragma once
 
 #include <omp.h>
 
 namespace isthmus {
 
-// Sets it for parallel regions that the calling thread begins in this scope, ours and those of
-// libraries that run on OpenMP; what it was before holds again afterwards. Other threads, such as
-// those of a program that we are part of, keep theirs.
+// Sets the number of threads for parallel regions that the calling thread starts in this scope,
+// ours and those of libraries that use OpenMP, and restores it at the end. Other threads, such as
+// those of a host program, keep their number.
 class TeamSize {
 public:
   explicit TeamSize(int threads) : before_(omp_get_max_threads()) { omp_set_num_threads(threads); }
