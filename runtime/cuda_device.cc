@@ -76,7 +76,7 @@ public:
     wasLaunched_ = true;
   }
 
-  IsthmusCudaKernel *const kernel; // the library's
+  IsthmusCudaKernel *const kernel; // owned by the library
 
 private:
   void readInfo() {

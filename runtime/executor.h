@@ -91,7 +91,7 @@ private:
   };
   std::vector<Overwritten> overwritten_;  // inputs that a step overwrites with their next state
   bool holdsNext_ = false;                // they hold it, and it was not carried
-  std::vector<PreparedKernel *> kernels_; // by node; null for views
+  std::vector<PreparedKernel *> kernels_; // by node; null for views and transfers
   std::unique_ptr<Recording> recorded_;   // null if the device made none
   int64_t liveBytes_ = 0;                 // in the arena while the last node ran
   std::vector<uint32_t> reads_,

@@ -73,7 +73,7 @@ private:
         if (lastRead_[v.index] > order_[i].index) {
           change[i] += bytes;
           change[std::min<size_t>(lastRead_[v.index], order_.size())] -=
-              bytes; // ids are positions here
+              bytes; // node ids are positions in order_
         }
       }
       made_.push_back(made);

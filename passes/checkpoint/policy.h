@@ -29,7 +29,7 @@ struct PolicyResult {
   plan::Schedule schedule;
   plan::Evaluation baseline; // of the schedule in source order
   plan::Evaluation planned;
-  std::vector<ValueId> checkpoints; // kept, in order; empty where nothing is recomputed
+  std::vector<ValueId> checkpoints; // kept, in order; empty if no choice was taken
   std::string policyUsed;           // "memory", "memory (frontiers)", "none", ...
   std::vector<std::string> notes;   // for the user: checkpoints that were left out or replaced
 };

@@ -22,7 +22,7 @@ struct Remake {
 struct TensorFate {
   enum class Kind : uint8_t {
     Kept,       // made once, and saved for the backward pass
-    Recomputed, // made more than once
+    Recomputed, // made more than once by its node
     Fetched,    // copied to the host's memory and back; may also be recomputed
     Rebuilt,    // made again by an inverse; may also be recomputed
     Output,     // live to the end of the step

@@ -12,7 +12,7 @@ struct JointGraph {
   plan::Problem problem;
 };
 
-// Formats joint-graph/1 and joint-graph/2. Errors name the node and what was expected of it.
+// Formats joint-graph/1 and joint-graph/2. Errors name the node and the expected value.
 llvm::Expected<JointGraph> parseJointGraph(llvm::StringRef json, llvm::StringRef file);
 
 // {"graph": name, "schedule": [ids]}.

@@ -26,7 +26,7 @@ struct LiveTensor {
   ValueId value; // none for a workspace
   LiveKind kind = LiveKind::Other;
   int64_t bytes = 0;
-  uint32_t first = 0, last = 0; // nodes, both included
+  uint32_t first = 0, last = 0; // first and last node that it is live at
 };
 
 // The live tensors at the peak. Their bytes add up to `bytes`; donated bytes count for the result

@@ -1,4 +1,4 @@
-// The rewrite: a schedule over a graph's problem becomes a graph.
+// The rewrite: makes a new graph of a graph and a schedule over its problem.
 #pragma once
 
 #include "passes/rewrite/problem.h"
