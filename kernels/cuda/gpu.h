@@ -1,8 +1,8 @@
 // The CUDA runtime's functions that a device needs. gpu_cuda.cc calls CUDA; gpu_emulation.cc
 // emulates them on the CPU, so that all code above this interface is tested without a GPU.
 //
-// Functions that can fail return null or a message. All but the first three apply to the device
-// that `gpuSelect` last selected on this thread.
+// Functions that can fail return null or a message. All from gpuOpen on apply to the device that
+// `gpuSelect` last selected on this thread.
 #pragma once
 
 #include "kernels/cuda/queue.h"

@@ -15,10 +15,9 @@ struct GpuShape {
 };
 
 struct GpuRates {
-  double flopsPerSecond = 0, bytesPerSecond = 0; // f32 arithmetic; memory
-  double linkBytesPerSecond = 0;                 // to host memory, per direction
-  std::array<double, 8> contractionFlopsPerSecond =
-      {}; // by ir/type.h's dtype; zero: flopsPerSecond
+  double flopsPerSecond = 0, bytesPerSecond = 0;        // f32 arithmetic; memory
+  double linkBytesPerSecond = 0;                        // to host memory, per direction
+  std::array<double, 8> contractionFlopsPerSecond = {}; // by dtype; zero: flopsPerSecond
 };
 
 // `tf32`: whether products of f32 may round their operands.

@@ -5,11 +5,11 @@
 //
 // A kernel is a struct `Op`, copied to the device, with
 //   State                                     small and trivially copyable
-//   State                                     small and trivially copyable
 //   State start()                             the identity of `fold`
-//   State collect(elements, out)              the state of an output's elements, or of a piece of
-//   them State fold(State, State) void finish(out, State)                   called once per output,
-//   with its final state
+//   State collect(elements, out)              of an output's elements, or of a piece of them
+//   State fold(State, State)
+//   void finish(out, State)                   called once per output, with its final state
+//   void apply(elements, out, State)          then, if Op::kWrites: writes the elements themselves
 // `collect` and `apply` are templates on the type of `elements`.
 #pragma once
 

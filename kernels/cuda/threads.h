@@ -71,7 +71,7 @@ void waitForWarp();
 uint32_t ofLaneInWarp(uint32_t word, unsigned lane);
 
 // Sets the order in which blocks run, and in which a block's threads run between two waits: 0 is
-// ascending, 1 descending, and each larger number selects random orders.
+// ascending, 1 descending, and any larger number a new random order each time.
 void emulateInOrder(uint64_t order);
 // Runs `thread` as every thread of the grid. Aborts the program if a wait can never end. `wait`:
 // whether threads may wait for others; without waits the emulation is faster.
