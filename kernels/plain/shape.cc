@@ -72,7 +72,7 @@ void transposeTile(const T *x, int64_t stepX, T *y, int64_t stepY, int64_t rows,
             to[c * stepY + r] = from[r * stepX + c];
         continue;
       }
-      // Prefetches the tile below, which comes a few tiles later. A prefetch past the end is harmless.
+      // Prefetches the tile below, which is read soon. A prefetch past the end is harmless.
       for (int64_t r = 0; r < kTile; ++r) {
         __builtin_prefetch(from + (r + kTile) * stepX);
         std::memcpy(in + r * kTile, from + r * stepX, 64);
