@@ -1,11 +1,11 @@
-// All that this build computes with on a CPU.
+// All kernels of this build for the CPU.
 #pragma once
 
 #include "runtime/kernel.h"
 
 namespace isthmus {
 
-// Every kernel, in the order in which they are asked.
+// The table of all kernels, in the order in which they are tried.
 const KernelTable &cpuKernels();
 
 } // namespace isthmus

@@ -1,4 +1,4 @@
-// Functions of one float, activations and their gradients.
+// Unary functions of floats, activations and their gradients.
 
 #include "kernels/cuda/map.h"
 #include "kernels/cuda/register.h"
@@ -14,7 +14,7 @@ template <typename F> void runUnary(const Launch &l) {
   });
 }
 
-// The same for functions that integers have too; they wrap round.
+// The same for functions that integers have too; integers wrap round.
 template <typename F> void runNumber(const Launch &l) {
   dispatchNumber(l.call.results[0].dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
@@ -33,7 +33,7 @@ void runPrelu(const Launch &l) {
   });
 }
 
-// --- Gradients of activations, f_grad(g, v), of one shape
+// --- Gradients of activations, f_grad(g, v), of operands of one shape
 
 template <typename F> void runGrad(const Launch &l) {
   dispatchFloat(l.call.results[0].dtype, [&](auto tag) {
@@ -42,8 +42,8 @@ template <typename F> void runGrad(const Launch &l) {
   });
 }
 
-// The second operand may be the mask of where it was positive. Elements are only moved, and zero is
-// all bits zero.
+// The second operand may instead be a mask (x > 0). Elements are only moved, so the element size
+// suffices: zero has all bits zero in every type.
 template <typename T> void masked(const Launch &l) {
   const T *g = l.operand<T>(0);
   const bool *mask = l.operand<bool>(1);
@@ -61,8 +61,7 @@ void runGeluGrad(const Launch &l) {
   usesTanh(l) ? runGrad<GeluTanhGrad>(l) : runGrad<GeluErfGrad>(l);
 }
 
-// --- Rows with numbers among their attributes: members of the function, in the type that is
-// computed in.
+// --- Functions with numeric attributes, which become members of type Compute<T>.
 
 template <typename C> C number(const Launch &l, const char *name) {
   return C(l.call.attrs->getFloat(name));

@@ -1,7 +1,7 @@
-// Attention by products of matrices, a chunk of the scores at a time: several heads, or, where one
-// has more scores than a chunk, some of its query rows. Scores are in the type of computation; the
-// backward pass computes the weights of a chunk again, from its scores and lse. Where a head's rows
-// come in several chunks, these add to the gradients of its keys and values in turn.
+// Attention by matrix products, on chunks of the scores. A chunk is several heads, or, if one head
+// has more scores than a chunk may have, some of its query rows. Scores are in the compute type.
+// The backward pass recomputes a chunk's weights from its scores and lse. If a head has several
+// chunks, they are added to the gradients of its keys and values one after another.
 
 #include "ir/op_registry.h"
 #include "kernels/cuda/attention.h"
@@ -16,8 +16,8 @@
 namespace isthmus::cuda {
 namespace {
 
-// Query rows [begin, begin + rows) of heads [head, head + heads), and the keys that they are
-// multiplied by.
+// Query rows [begin, begin + rows) of heads [head, head + heads), and the number of keys that they
+// are multiplied by.
 struct Chunk {
   int64_t head, heads, begin, rows, keys;
 };
@@ -35,7 +35,8 @@ std::vector<Chunk> chunksOf(const AttentionShape &s, int64_t mostScores) {
   int64_t rows = std::max<int64_t>(mostScores / s.keys, 1);
   if (rows >= 64)
     rows = rows / 64 * 64;
-  // Keys that no row sees are left out in few steps: each number of keys is a product to prepare.
+  // Keys that no row sees are omitted in coarse steps, because each number of keys needs a product
+  // of its own.
   const int64_t step = roundedUp((s.keys + 7) / 8, 64);
   for (int64_t head = 0; head < s.heads; ++head)
     for (int64_t begin = 0; begin < s.queries; begin += rows) {
@@ -48,7 +49,7 @@ std::vector<Chunk> chunksOf(const AttentionShape &s, int64_t mostScores) {
 
 // --- Kernels on the rows of a chunk's scores, [heads, rows, keys]
 
-// Scores from products of queries and keys.
+// Scores, computed from products of queries and keys.
 template <typename T> struct Scores {
   using C = Compute<T>;
   const C *products;
@@ -63,7 +64,7 @@ template <typename T> struct Scores {
   struct Row {
     const C *products;
     const T *mask;
-    int64_t seen, place; // keys, and the row's index among all queries of all heads
+    int64_t seen, place; // number of keys, and the row's index among all queries of all heads
   };
   ISTHMUS_GPU Row row(int64_t t, int64_t queries) const {
     int64_t r, head = chunk.head + byRows(t, &r), query = chunk.begin + r, at[1];
@@ -82,7 +83,7 @@ template <typename T> struct Scores {
   }
 };
 
-// Weights and lse; weights may lie over the products.
+// Computes weights and lse. `weights` may alias the products.
 template <typename T> struct Weigh {
   using C = Compute<T>;
   Scores<T> scores;
@@ -99,7 +100,7 @@ template <typename T> struct Weigh {
           return s > most ? s : most;
         },
         [](C a, C b) { return a > b ? a : b; });
-    // inf - inf would be NaN. NaN may miss being the largest: the sum is NaN in any case.
+    // inf - inf would be NaN. `largest` may miss a NaN; the sum is NaN anyway.
     const C base = std::isfinite(largest) ? largest : C(0);
     const C sum = team.reduce(
         row.seen, C(0), [&](C sum, int64_t j) { return sum + expOf(scores.score(row, j) - base); },
@@ -114,14 +115,15 @@ template <typename T> struct Weigh {
   }
 };
 
-// Weights from lse, and slopes, the gradients of the products of queries and keys, from products of
-// g and the values. Each may lie over what it is made of.
+// Computes weights from lse, and slopes, the gradients of the products of queries and keys, from
+// products of g and the values. `weights` may alias scores.products, and `slopes` may alias
+// `products`.
 template <typename T> struct Slope {
   using C = Compute<T>;
   Scores<T> scores;
   int64_t queries, width;
   const T *g, *y;
-  const C *lse, *products; // of g and values
+  const C *lse, *products; // products: of g and values
   T *weights, *slopes;
 
   ISTHMUS_GPU void operator()(int64_t t, const Team &team) const {
@@ -141,8 +143,8 @@ template <typename T> struct Slope {
   }
 };
 
-// What the chunks of a head add up to: `sums` begins with the first and becomes `to` with the last.
-// A chunk has the first `count` of `n` elements.
+// Adds up the chunks of a head: `sums` starts with the first chunk, and the last chunk writes the
+// total to `to`. A chunk contributes to the first `count` of `n` elements.
 template <typename T>
 void addChunk(const Queue &queue, int64_t n, int64_t count, const Compute<T> *part,
               Compute<T> *sums, T *to, bool first, bool last) {
@@ -160,10 +162,10 @@ void addChunk(const Queue &queue, int64_t n, int64_t count, const Compute<T> *pa
 
 // --- The kernels of the table
 
-// Scratch memory, piece by piece.
+// Lays out scratch memory, piece by piece.
 class Memory {
 public:
-  int64_t add(int64_t bytes) { // gives where the piece begins
+  int64_t add(int64_t bytes) { // returns the piece's offset
     int64_t at = bytes_;
     bytes_ += roundedUp(bytes, 64);
     return at;
@@ -189,14 +191,14 @@ public:
 protected:
   using Product = std::unique_ptr<PreparedKernel>;
 
-  // Calls body(tag of the element type, chunk) for each chunk in turn.
+  // Calls body(tag of the element type, chunk) for each chunk in order.
   template <typename Body> void forEachChunk(Body body) const {
     dispatchFloat(type_, [&](auto tag) {
       for (const Chunk &c : chunks_)
         body(tag, c);
     });
   }
-  // Whether a chunk is of all rows of its heads.
+  // Whether a chunk has all rows of its heads.
   bool wholeHeads() const { return chunks_.empty() || chunks_[0].rows == shape_.queries; }
   int64_t mostScoresOfAChunk() const {
     int64_t most = 0;
@@ -206,7 +208,8 @@ protected:
   }
   int64_t bytes(DType t, int64_t elements) const { return elements * dtypeBytes(t); }
 
-  // x [heads, a, b] times y [heads, c, d], either of them transposed first.
+  // Prepares the product of x [heads, a, b] and y [heads, c, d], each of them optionally
+  // transposed.
   Product prepare(const Type &x, bool tx, const Type &y, bool ty, DType to) {
     Attrs attrs = {{"transpose_a", tx}, {"transpose_b", ty}};
     OpCall call;
@@ -223,7 +226,7 @@ protected:
                 const KernelArgs &args) const {
     p->run({{x, y}, {to}, at<char>(args, productMemory_)});
   }
-  // After all products are prepared.
+  // To be called after all products are prepared.
   void endOfMemory() { productMemory_ = memory_.add(productBytes_); }
 
   template <typename T> static T *at(const KernelArgs &args, int64_t offset) {
@@ -234,7 +237,8 @@ protected:
     using Byte = std::conditional_t<std::is_const_v<P>, const char, char>;
     return static_cast<Byte *>(p) + bytes(type_, index);
   }
-  // Where a chunk's rows begin in a tensor of `width` columns, and its heads in one of keys.
+  // The offset of a chunk's rows in a tensor of `width` columns, and of its heads in a tensor of
+  // keys or values.
   int64_t rowsAt(const Chunk &c, int64_t width) const {
     return (c.head * shape_.queries + c.begin) * width;
   }
@@ -261,13 +265,13 @@ protected:
   const Queue &queue_;
   const AttentionShape shape_;
   const DType type_, wide_;
-  const bool narrow_; // the type of computation is another
+  const bool narrow_; // whether the compute type differs from the element type
   const std::vector<Chunk> chunks_;
   const Strided<1> maskHeads_;
   Memory memory_;
 
 private:
-  // Of all places where a chunk begins in an operand or a result.
+  // A power of two that divides all addresses at which a chunk begins in an operand or a result.
   int64_t alignment() const {
     int64_t places = 64;
     for (const Chunk &c : chunks_)
@@ -386,12 +390,12 @@ public:
                          at<T>(args, weights_), at<T>(args, slopes_)});
     addColumns<T>(c, products.dv, weights_, g, width, args.results[2], sumsOfValues_, args);
     addColumns<T>(c, products.dk, slopes_, q, depth, args.results[1], sumsOfKeys_, args);
-    // Last: it may lie over what the chunk read of g, q or y.
+    // Last, because dq may alias the chunk's rows of g, q or y.
     multiply(products.dq, at<T>(args, slopes_), k, element(args.results[0], rowsAt(c, depth)),
              args);
   }
 
-  // The gradient of keys or values: the chunk's x^T y, or what all chunks of a head add up to.
+  // The gradient of keys or values: x^T y of the chunk, or its sum over all chunks of a head.
   template <typename T>
   void addColumns(const Chunk &c, const Product &product, int64_t x, const void *y, int64_t columns,
                   void *result, int64_t sums, const KernelArgs &args) const {
@@ -410,7 +414,7 @@ private:
     Product scores, upstream, dq, dk, dv;
   };
   BySize<Products> products_;
-  int64_t scores_, upstream_, weights_, slopes_; // places in the workspace
+  int64_t scores_, upstream_, weights_, slopes_; // offsets in the workspace
   int64_t part_ = 0, sumsOfKeys_ = 0, sumsOfValues_ = 0;
 };
 

@@ -1,14 +1,16 @@
-// How attention is cut into chunks, for those who want other chunks than the table's kernels have.
+// How attention is split into chunks, for callers that want chunks of another size than the kernels
+// in the table.
 #pragma once
 
 #include "runtime/kernel.h"
 
 namespace isthmus::cuda {
 
-// Scores of a chunk: as many as stay in the outer cache of a large GPU, in f32.
+// The number of scores in a chunk: as many f32 as stay in the L2 cache of a large GPU.
 constexpr int64_t kMostScores = int64_t(8) << 20;
 
-// Of a call of attention or attention_grad. Results depend on `mostScores`, by rounding.
+// A kernel for a call of attention or attention_grad. `mostScores` affects the rounding of the
+// results.
 std::unique_ptr<PreparedKernel> prepareAttention(const OpCall &call, const KernelOptions &options,
                                                  int64_t mostScores);
 

@@ -13,7 +13,7 @@ Candidates::Candidates(const Queue &queue, std::string call,
   library = kernels_.front()->library;
 }
 
-// What went wrong, by the kernel's word or by the driver's; null if nothing did.
+// The failure that the kernel or the driver reports; null if there is none.
 const char *Candidates::failureOf(PreparedKernel &kernel, const KernelArgs &args) {
   queue_.failure = nullptr;
   kernel.run(args);

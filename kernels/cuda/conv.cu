@@ -1,5 +1,5 @@
-// Convolutions where cuDNN does not take them: a thread for each element of the result, or for the
-// weights' gradient a team.
+// Convolutions that cuDNN does not take: one thread for each element of the result, or one team for
+// each element of a weight gradient.
 
 #include "kernels/cuda/bias.h"
 #include "kernels/cuda/candidates.h"
@@ -23,8 +23,8 @@ struct Shape : ConvShape {
         taps3(s.kernel), byChannels(s.channels), byOutChannels(s.outChannels),
         byGroupChannels(s.groupChannels()) {}
 
-  // From an element's index in memory to its image, or output channel; `channel` and the position
-  // in its plane.
+  // Splits an element's index in memory. Returns its image, or for weights its output channel; sets
+  // `channel` and its position in the plane.
   ISTHMUS_GPU int64_t split(int64_t i, const Planes &planes, const Divisor &byChannel,
                             int64_t *channel, int32_t (&at)[3]) const {
     if (steps.x.channelsLast)
@@ -32,7 +32,7 @@ struct Shape : ConvShape {
     return byChannel(planes.at(i, at), channel);
   }
 
-  // The taps of an output position that lie in the image, along an axis.
+  // The taps of an output position that lie inside the image, along an axis.
   ISTHMUS_GPU Range tapsAt(int axis, int64_t o) const {
     int64_t start = o * stride[axis] - pad[axis], apart = dilation[axis];
     int64_t low = start >= 0 ? 0 : (-start + apart - 1) / apart;
@@ -44,7 +44,7 @@ struct Shape : ConvShape {
 template <typename T> struct ConvAt {
   using S = GpuSum<T>;
   Shape s;
-  const T *x, *w, *bias; // no bias: null
+  const T *x, *w, *bias; // bias: null if none
   T *y;
 
   ISTHMUS_GPU void operator()(int64_t i) const {
@@ -57,7 +57,7 @@ template <typename T> struct ConvAt {
     auto d = s.tapsAt(0, at[0]), h = s.tapsAt(1, at[1]), k = s.tapsAt(2, at[2]);
     S sum = 0;
     for (int64_t c = 0; c < perGroup; ++c, from += xAt.channel, tap += wAt.channel) {
-      S part = 0; // of a channel: long sums of floats lose less so
+      S part = 0; // per channel: short partial sums lose less precision
       for (int64_t kd = d.low; kd < d.high; ++kd)
         for (int64_t kh = h.low; kh < h.high; ++kh) {
           const T *row = from + xAt.place(s.position(0, at[0], kd), s.position(1, at[1], kh), 0);
@@ -77,7 +77,7 @@ template <typename T> struct TransposeAt {
   const T *g, *w, *bias;
   T *x;
 
-  // The output position whose tap k falls on input position `at`, along an axis; -1 if none does.
+  // The output position whose tap k reads input position `at`, along an axis; -1 if there is none.
   ISTHMUS_GPU int32_t source(int axis, int32_t at, int64_t k) const {
     int32_t from = int32_t(at + s.pad[axis] - k * s.dilation[axis]),
             stride = int32_t(s.stride[axis]);
@@ -104,7 +104,7 @@ template <typename T> struct TransposeAt {
             continue;
           const T *up = from + yAt.place(od, oh, ow);
           const T *weight = tap + wAt.place(kd, kh, kw);
-          S part = 0; // of a tap
+          S part = 0; // per tap
           for (int64_t o = 0; o < perGroup; ++o)
             part += S(up[o * yAt.channel]) * S(weight[o * wAt.image]);
           sum += part;
@@ -115,7 +115,7 @@ template <typename T> struct TransposeAt {
   }
 };
 
-// The positions of all images are shared among the lanes.
+// The lanes share the positions of all images.
 template <typename T> struct WeightGradBody {
   using S = GpuSum<T>;
   Shape s;
@@ -140,7 +140,7 @@ template <typename T> struct WeightGradBody {
           }
           if (!inside)
             return sum;
-          // Pixels of an image are neighbours in their order, whatever lies between them.
+          // Pixels of an image are `at[2]` elements apart in their order, in either layout.
           int64_t up = n * yAt.image + o * yAt.channel + (i - n * s.outPlane()) * yAt.at[2];
           return sum + S(g[up]) * S(x[place]);
         },
@@ -172,7 +172,7 @@ struct ConvWeightGrad {
   }
 };
 
-// Elements lie in packs of sixteen bytes, which may hold several channels.
+// Elements are processed in packs of sixteen bytes, which may span several channels.
 template <typename T>
 void addBiasOf(const Queue &queue, const T *bias, int64_t channels, int64_t inner, int64_t n,
                T *y) {

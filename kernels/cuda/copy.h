@@ -1,4 +1,4 @@
-// Elements that are only moved, as many at a time as make sixteen bytes where they lie so.
+// Moves and fills elements, in units of up to sixteen bytes where alignment allows.
 #pragma once
 
 #include "kernels/cuda/map.h"
@@ -22,7 +22,7 @@ template <typename F> void dispatchUnit(int64_t bytes, F f) {
   }
 }
 
-// The most bytes, up to sixteen and down to an element's, that divide all the given numbers.
+// The largest unit, from `elementBytes` to sixteen bytes, that divides all given numbers.
 inline int64_t unitOf(int64_t elementBytes, std::initializer_list<int64_t> bytes) {
   int64_t unit = 16;
   for (int64_t b : bytes)
@@ -32,7 +32,7 @@ inline int64_t unitOf(int64_t elementBytes, std::initializer_list<int64_t> bytes
 }
 inline int64_t addressOf(const void *p) { return int64_t(reinterpret_cast<uintptr_t>(p)); }
 
-// An element's bytes over and over.
+// An element's bytes repeated to fill a unit.
 template <typename U> U repeated(const void *element, int64_t elementBytes) {
   U unit;
   for (int64_t at = 0; at < int64_t(sizeof(U)); at += elementBytes)
@@ -49,8 +49,8 @@ void moveUnits(const Queue &queue, int64_t n, const Strided<2> &strided, const U
   });
 }
 
-// Elements of `dims` from one strided place to another. Neighbouring threads have neighbours in
-// row-major order.
+// Copies elements of shape `dims` between two strided tensors. Neighbouring threads copy neighbours
+// in row-major order.
 inline void copyStrided(const Queue &queue, int64_t elementBytes, llvm::ArrayRef<int64_t> dims,
                         const void *x, const Dims &stridesX, void *y, const Dims &stridesY) {
   Walk<2> walk(dims, {stridesX, stridesY});
@@ -84,7 +84,7 @@ inline void copyDense(const Queue &queue, int64_t bytes, const void *x, void *y)
 template <typename U> void fillUnits(const Queue &queue, int64_t n, U value, U *y) {
   forEach(queue, n, [=] ISTHMUS_GPU(int64_t i) { y[i] = value; });
 }
-// n elements like the one at `element`, which is the host's.
+// Fills y with n copies of the element at `element`, which is in host memory.
 inline void fillDense(const Queue &queue, int64_t n, const void *element, int64_t elementBytes,
                       void *y) {
   int64_t unit = unitOf(elementBytes, {addressOf(y), n * elementBytes});

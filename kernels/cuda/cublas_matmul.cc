@@ -1,6 +1,6 @@
-// matmul by cuBLASLt. Its matrices lie column by column and ours row by row, so what it computes is
-// the transpose, y^T = op(b)^T op(a)^T, with the operands as they lie. A bias, one element for each
-// of our columns, is then one for each of its rows, which is what its epilogue adds.
+// matmul by cuBLASLt. Its matrices are column-major and ours are row-major, so it computes the
+// transpose, y^T = op(b)^T op(a)^T, on the operands in place. A bias, one element per column of
+// ours, is then one element per row of its result, which its epilogue can add.
 
 #include "kernels/cuda/candidates.h"
 #include "kernels/cuda/libraries.h"
@@ -34,7 +34,7 @@ std::optional<ElementTypes> typesOf(DType t, bool tf32) {
   }
 }
 
-// Handles that end with their owner.
+// Owns a library handle and destroys it.
 template <typename T, auto destroy> struct Handle {
   T it = nullptr;
   Handle() = default;
@@ -48,8 +48,8 @@ using Layout = Handle<cublasLtMatrixLayout_t, &CublasLt::cublasLtMatrixLayoutDes
 using Operation = Handle<cublasLtMatmulDesc_t, &CublasLt::cublasLtMatmulDescDestroy>;
 using Preference = Handle<cublasLtMatmulPreference_t, &CublasLt::cublasLtMatmulPreferenceDestroy>;
 
-// One of the algorithms that the library proposes for a call. Where none adds the bias, the product
-// is added to a result that holds it.
+// One of the algorithms that the library proposes for a call. If `addsBias` is false, the result is
+// first filled with the bias, and the product is added to it.
 class CublasMatmul : public PreparedKernel {
 public:
   CublasMatmul(const OpCall &call, const Queue &queue, const ElementTypes &types,
@@ -66,13 +66,13 @@ public:
     divideBatch(a, b, y);
   }
 
-  // The library's algorithms, best first; none where it does not take the call.
+  // The library's algorithms, best first; none if it does not support the call.
   std::vector<cublasLtMatmulHeuristicResult_t> proposals() {
     if (!describe())
       return {};
     return findAlgorithms();
   }
-  // False where the algorithm is not to be had after all.
+  // False if the algorithm cannot be used after all.
   bool choose(const cublasLtMatmulHeuristicResult_t &proposal) {
     algorithm_ = proposal.algo;
     workspaceBytes_ = int64_t(proposal.workspaceSize);
@@ -103,7 +103,7 @@ public:
   }
 
 private:
-  static constexpr int64_t kMostBytes = int64_t(32) << 20; // what NVIDIA advises for Hopper
+  static constexpr int64_t kMostBytes = int64_t(32) << 20; // NVIDIA's advice for Hopper
   static constexpr int kMostProposals = 4;
 
   std::vector<cublasLtMatmulHeuristicResult_t> findAlgorithms() {
@@ -112,8 +112,8 @@ private:
     if (c.cublasLtMatmulPreferenceCreate(&preference.it) != CUBLAS_STATUS_SUCCESS)
       return {};
     uint64_t most = uint64_t(kMostBytes);
-    // Splits of the inner axis that meet in place depend on who comes first; those that meet in the
-    // workspace do not.
+    // Splits of the inner axis that are summed in place depend on the order of arrival; those that
+    // are summed in the workspace do not.
     uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
     uint32_t alignment = alignmentOfPointers();
     auto set = [&](cublasLtMatmulPreferenceAttributes_t what, const auto &value) {
@@ -139,8 +139,8 @@ private:
     return proposals;
   }
 
-  // One call multiplies a run of matrices with fixed steps between them, which is the last axis of
-  // the batch, neighbours that go alike being one; the axes before it take a call each.
+  // One call multiplies a run of matrices at fixed steps. The run is the last axis of the batch,
+  // after merging contiguous axes; each index of the axes before it takes one call.
   void divideBatch(const Type &a, const Type &b, const Type &y) {
     Dims batch(y.dims.begin(), y.dims.end() - 2);
     auto steps = [&](const Type &t) {
@@ -154,7 +154,7 @@ private:
     together_ = walk.rowLength();
     stepA_ = walk.rowStride(0);
     stepB_ = walk.rowStride(1);
-    // One matrix that serves the whole run: one product of a taller matrix.
+    // One b for the whole run: the run is one product of a taller matrix.
     if (stepB_ == 0 && !transposeA_ && stepA_ == rows_ * inner_ && together_ > 1) {
       rows_ *= together_;
       together_ = 1;
@@ -183,7 +183,7 @@ private:
                                               sizeof step) == CUBLAS_STATUS_SUCCESS;
   }
 
-  // b comes first: a matrix [r, c] row by row is one [c, r] column by column.
+  // b comes first: a row-major [r, c] matrix is a column-major [c, r] matrix.
   bool describe() {
     if (together_ > INT32_MAX ||
         cublasLt()->cublasLtMatmulDescCreate(&operation_.it, types_.compute, types_.scale) !=
@@ -209,10 +209,10 @@ private:
   bool setEpilogue(cublasLtEpilogue_t epilogue) {
     return setOperation(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue);
   }
-  // When an algorithm is looked for, the pointer tells no more than how it is aligned.
+  // While an algorithm is searched, the pointer only conveys its alignment.
   bool setBias(const void *bias) { return setOperation(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias); }
 
-  // The largest power of two, up to that of the operands, that divides every address.
+  // The largest power of two, at most the operands' alignment, that divides every address.
   uint32_t alignmentOfPointers() const {
     int64_t steps = alignment_ | (rows_ * columns_ * resultBytes_);
     auto add = [&](int64_t elements) { steps |= elements * bytes_; };
@@ -225,7 +225,7 @@ private:
   }
 
   void product(const char *a, const char *b, char *y, void *workspace) {
-    float one = 1, kept = hasBias_ && !addsBias_ ? 1 : 0; // of what the result holds
+    float one = 1, kept = hasBias_ && !addsBias_ ? 1 : 0; // kept: factor of the present result
     double wideOne = one, wideKept = kept;
     bool wide = types_.scale == CUDA_R_64F;
     cublasStatus_t s = cublasLt()->cublasLtMatmul(
@@ -240,7 +240,7 @@ private:
   const ElementTypes types_;
   const cudaDataType_t resultType_;
   const int64_t bytes_, resultBytes_; // of an element
-  const bool hasBias_, addsBias_;     // `adds`: the library, as it stores the result
+  const bool hasBias_, addsBias_;     // addsBias_: by the library's epilogue
   const int64_t alignment_;
   bool transposeA_, transposeB_;
   int64_t rows_, columns_, inner_;

@@ -1,7 +1,7 @@
 // Convolutions by cuDNN: conv, its transpose (the gradient for x) and its gradient for w.
 //
-// The library proposes algorithms, best first. Each that gives the same bits every time and says
-// how much scratch memory it wants is a candidate, because a proposal need not run.
+// The library proposes algorithms, best first. All deterministic ones that report their scratch
+// memory become candidates, because a proposal may fail to run.
 
 #include "kernels/cuda/bias.h"
 #include "kernels/cuda/candidates.h"
@@ -48,8 +48,8 @@ std::optional<cudnnDataType_t> typeOf(DType t) {
 
 enum class Which : uint8_t { Forward, Transpose, WeightGrad };
 
-// A call as the library describes it. x is the operand of conv and y its result, whichever of them
-// is computed here.
+// A call in terms of the library's descriptors. x is the operand of conv and y its result,
+// whichever tensor the call computes.
 class Described {
 public:
   Described(Which which, const OpCall &call)
@@ -98,8 +98,9 @@ public:
   FilterHandle w;
 
 private:
-  // [first, second, spatial...], the spatial axes being the last ones of three. Descriptors have
-  // the sizes in this order wherever the channels lie: that is told by the strides.
+  // Sizes are [first, second, spatial...]; the spatial axes are the last ones of the three in
+  // `spatial`. Descriptors list sizes in this order for every layout; the strides express
+  // channels-last.
   bool setTensor(TensorHandle &tensor, int64_t first, int64_t second, const int64_t *spatial) {
     int dims[5] = {int(first), int(second)}, strides[5];
     int rank = 2 + spatialAxes_;
@@ -115,7 +116,7 @@ private:
     for (int i = rank; i-- > 0;)
       if (i != 1 || !channelsLast)
         put(i);
-    return stride <= INT32_MAX && // the library's indices
+    return stride <= INT32_MAX && // the library has 32-bit indices
            cudnn()->cudnnSetTensorNdDescriptor(tensor.it, *typeOf(dtype), rank, dims, strides) ==
                CUDNN_STATUS_SUCCESS;
   }
@@ -129,7 +130,7 @@ private:
                                                2 + spatialAxes_, dims) == CUDNN_STATUS_SUCCESS;
   }
 
-  // Its convolutions pad both ends alike: with other padding the result has another size.
+  // The library pads both ends equally; with other padding its result has another size.
   bool givesItsSize(const ConvHandle &conv) const {
     int rank = spatialAxes_, got[5] = {};
     if (cudnn()->cudnnGetConvolutionNdForwardOutputDim(conv.it, x.it, w.it, 2 + rank, got) !=
@@ -144,14 +145,14 @@ private:
   const int spatialAxes_;
 };
 
-// Some algorithm for the call, under a type of arithmetic.
+// One algorithm for the call, with a math type.
 class CudnnConv : public PreparedKernel {
 public:
   CudnnConv(std::shared_ptr<const Described> call, const Queue &queue, int algorithm)
       : call_(std::move(call)), queue_(queue), algorithm_(algorithm) {}
 
-  // False if the algorithm is not to be had so: the library's word for its scratch memory counts,
-  // and not that of the proposal, which may be of other arithmetic.
+  // False if the algorithm cannot be used with `math`. Queries the workspace size from the library,
+  // because the proposal's size may be for another math type.
   bool choose(cudnnMathType_t math) {
     size_t bytes = 0;
     if (!call_->describe(conv_, math) || sizeOfWorkspace(&bytes) != CUDNN_STATUS_SUCCESS ||
@@ -224,19 +225,19 @@ private:
 
   const std::shared_ptr<const Described> call_;
   const Queue &queue_;
-  const int algorithm_; // of the kind that the call is of
-  ConvHandle conv_;     // with its type of arithmetic
+  const int algorithm_; // of the enumeration that belongs to call_->which
+  ConvHandle conv_;     // with its math type
   int64_t workspaceBytes_ = 0;
 };
 
-// The type of arithmetic to propose algorithms for.
+// The math type to propose algorithms for.
 cudnnMathType_t mathOf(DType t, const Queue &queue) {
   if (t == DType::F32 && !queue.tf32)
     return CUDNN_FMA_MATH; // the default rounds operands to tf32
   return t == DType::F64 ? CUDNN_DEFAULT_MATH : CUDNN_TENSOR_OP_MATH;
 }
 
-// Proposals of a kind, best first, as candidates.
+// Adds the usable proposals, best first, to the candidates.
 template <typename Perf>
 void addCandidates(const std::shared_ptr<const Described> &call, const Queue &queue,
                    const Perf *found, int count,
@@ -296,7 +297,7 @@ std::unique_ptr<PreparedKernel> prepareConv(const OpCall &call, const KernelOpti
   cudnnStatus_t s =
       described->describe() ? propose(described, queue, kernels) : CUDNN_STATUS_NOT_SUPPORTED;
   if (queue.launchFailure)
-    queue.launchFailure(); // of proposals that were tried and refused
+    queue.launchFailure(); // clears the failures of proposals that were tried and refused
   if (!kernels.empty())
     return std::make_unique<Candidates>(queue, callText(call), std::move(kernels));
   queue.note(callText(call) + ": cuDNN has no algorithm that gives the same bits every time (" +

@@ -14,7 +14,7 @@ template <typename F> void runArithmetic(const Launch &l) {
   });
 }
 
-// F of the operands as they come, or of the second and the first.
+// F of the operands with indices `first` and `second`.
 template <typename F> void compare(const Launch &l, size_t first, size_t second) {
   dispatchAny(l.call.operands[0].dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
@@ -42,8 +42,8 @@ void runWhere(const Launch &l) {
   dispatchSize(l.call.results[0].dtype, [&](auto tag) { where<typename decltype(tag)::type>(l); });
 }
 
-// --- Casts. Between the common types there is a kernel for each two; others go through a type that
-// holds all values of many: floats through double, integers and bools through int64_t.
+// --- Casts. Each pair of common types has a kernel. Other casts go through a type that holds all
+// values of the source: double for floats, int64_t for integers and bools.
 
 template <typename V> ISTHMUS_GPU V readAs(DType t, const void *x, int64_t i) {
   if constexpr (std::is_same_v<V, double>)

@@ -1,8 +1,8 @@
-// What a device needs of the CUDA runtime, in a dozen calls. gpu_cuda.cc makes them;
-// gpu_emulation.cc emulates them on the CPU, so that all above is tested without a GPU.
+// The CUDA runtime's functions that a device needs. gpu_cuda.cc calls CUDA; gpu_emulation.cc
+// emulates them on the CPU, so that all code above this interface is tested without a GPU.
 //
-// Functions that can fail return null or a message. All but the first two are about the device
-// that `gpuSelect` named last on this thread.
+// Functions that can fail return null or a message. All from gpuOpen on apply to the device that
+// `gpuSelect` last selected on this thread.
 #pragma once
 
 #include "kernels/cuda/queue.h"
@@ -13,40 +13,40 @@ namespace isthmus::cuda {
 
 struct GpuProperties {
   std::string name;   // "NVIDIA H200"
-  std::string target; // what its kernels and their workspaces follow from: "sm_90 cudnn=9.13"
+  std::string target; // identifies kernels and workspaces: "sm_90 cudnn=9.13"
   double flopsPerSecond = 0, bytesPerSecond = 0, linkBytesPerSecond = 0;
-  std::array<double, 8> contractionFlopsPerSecond = {}; // by dtype; zero: as other arithmetic
+  std::array<double, 8> contractionFlopsPerSecond = {}; // by dtype; zero: flopsPerSecond
 };
 
-const char *gpuDescription(); // toolkit and architectures, for people
-std::string gpuLibraries();   // NVIDIA's, one a line: where each is, or where it was looked for
+const char *gpuDescription(); // toolkit and architectures, for display
+std::string gpuLibraries(); // NVIDIA's, one per line: the path of each, or where the search looked
 const char *gpuCount(int *count);
 const char *gpuSelect(int index);
 
-// Fills in the queue and opens what its kernels share; `gpuClose` gives it all back.
+// Fills in the queue and opens the libraries that its kernels share; `gpuClose` releases them.
 const char *gpuOpen(int index, Queue &queue, GpuProperties &properties);
 void gpuClose(Queue &queue);
 
 const char *gpuMemory(int64_t *freeBytes, int64_t *totalBytes);
-const char *gpuAllocate(int64_t bytes, void **address); // of 256 bytes' alignment
+const char *gpuAllocate(int64_t bytes, void **address); // aligned to 256 bytes
 void gpuRelease(void *address);
 
-const char *gpuAllocateHost(int64_t bytes, void **address); // of the host, which the GPU can read
+const char *gpuAllocateHost(int64_t bytes, void **address); // pinned host memory
 void gpuReleaseHost(void *address);
 
-// In the order of the queue. `from` may be reused after copying in, and what is copied out is there
-// on return.
+// Copies in the order of the queue. gpuCopyIn returns when `from` may be reused, gpuCopyOut when
+// the data has arrived.
 const char *gpuCopyIn(const Queue &queue, void *to, const void *from, int64_t bytes);
-// Without waiting: `from`, which is of gpuAllocateHost, stays as it is until the queue is empty.
+// Does not wait: `from`, which gpuAllocateHost allocated, must not change until the queue is empty.
 const char *gpuCopyHostIn(const Queue &queue, void *to, const void *from, int64_t bytes);
 const char *gpuCopyOut(const Queue &queue, void *to, const void *from, int64_t bytes);
-const char *gpuLaunchFailure(); // of the launches before, if any, which is then forgotten
+const char *gpuLaunchFailure(); // the failure of earlier launches, if any; clears it
 const char *gpuWait(const Queue &queue);
 
-// Copies between the GPU's memory and that of gpuAllocateHost, beside the queue: each direction in
-// the order of its starts. One begins after what was launched before it; what is launched after the
-// wait runs after it. The host waits for neither. `id` tells those under way apart. They are
-// recorded like launches.
+// Asynchronous copies between the GPU's memory and memory of gpuAllocateHost, beside the queue;
+// copies of one direction run in the order of their starts. A copy begins after all launches before
+// its start; launches after its wait run after the copy. The host waits for neither. `id`
+// identifies a pending copy. Copies are recorded like launches.
 struct GpuLink;
 const char *gpuOpenLink(GpuLink **link);
 void gpuCloseLink(GpuLink *link);
@@ -54,7 +54,7 @@ const char *gpuStartTransfer(const Queue &queue, GpuLink &link, uint32_t id, boo
                              const void *from, int64_t bytes);
 const char *gpuWaitForTransfer(const Queue &queue, GpuLink &link, uint32_t id);
 
-// Launches between the two are recorded instead of run. A failure leaves nothing behind.
+// Launches between start and end are recorded, not run. On failure nothing is recorded.
 struct GpuRecording;
 const char *gpuStartRecording(Queue &queue);
 const char *gpuEndRecording(Queue &queue, GpuRecording **recording);

@@ -1,4 +1,4 @@
-// The CUDA runtime's side of gpu.h.
+// gpu.h on the CUDA runtime.
 
 #include "kernels/cuda/gpu.h"
 #include "kernels/cuda/libraries.h"
@@ -14,14 +14,14 @@ namespace {
 const char *said(cudaError_t e) { return e == cudaSuccess ? nullptr : cudaGetErrorString(e); }
 cudaStream_t stream(const Queue &queue) { return static_cast<cudaStream_t>(queue.stream); }
 
-// As said, and forgotten: what is told here must not be found by a later call.
+// Like `said`, but also clears the error, so that no later call reports it again.
 const char *saidOnce(cudaError_t e) {
   if (e != cudaSuccess)
     cudaGetLastError();
   return said(e);
 }
 
-// A clock in hertz; where the driver does not tell it, one that is common.
+// A clock rate in hertz; `common` if the driver does not report it.
 double hertz(cudaDeviceAttr which, int index, double common) {
   int kilohertz = 0;
   if (saidOnce(cudaDeviceGetAttribute(&kilohertz, which, index)) || kilohertz <= 0)
@@ -46,9 +46,9 @@ const char *gpuDescription() {
   return "CUDA " ISTHMUS_CUDA_VERSION ", " ISTHMUS_CUDA_ARCHITECTURES;
 }
 const char *gpuCount(int *count) {
-  int driver = 0; // the latest CUDA that it is for
+  int driver = 0; // the latest CUDA version that the driver supports
   if (cudaDriverGetVersion(&driver) == cudaSuccess && driver == 0)
-    return "there is no NVIDIA driver (libcuda.so.1)"; // which the runtime would call too old
+    return "there is no NVIDIA driver (libcuda.so.1)"; // the runtime would report it as too old
   return saidOnce(cudaGetDeviceCount(count));
 }
 const char *gpuSelect(int index) { return said(cudaSetDevice(index)); }
@@ -97,7 +97,7 @@ void gpuReleaseHost(void *address) { cudaFreeHost(address); }
 const char *gpuCopyIn(const Queue &queue, void *to, const void *from, int64_t bytes) {
   if (const char *failure = gpuCopyHostIn(queue, to, from, bytes))
     return failure;
-  return gpuWait(queue); // pageable memory need not have been read when the call returns
+  return gpuWait(queue); // pageable memory may not have been read yet when the copy call returns
 }
 const char *gpuCopyHostIn(const Queue &queue, void *to, const void *from, int64_t bytes) {
   return said(cudaMemcpyAsync(to, from, size_t(bytes), cudaMemcpyHostToDevice, stream(queue)));
@@ -113,7 +113,7 @@ const char *gpuWait(const Queue &queue) { return said(cudaStreamSynchronize(stre
 
 struct GpuLink {
   cudaStream_t toHost = nullptr, toDevice = nullptr;
-  cudaEvent_t before = nullptr;              // what was launched on the queue until a start
+  cudaEvent_t before = nullptr;              // the queue's launches before a transfer's start
   std::map<uint32_t, cudaEvent_t> completed; // by id
 };
 

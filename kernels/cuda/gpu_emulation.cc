@@ -1,5 +1,5 @@
-// A GPU emulated by the CPU: memory is the host's, launches run at once or when their recording is
-// replayed. What it cannot show is what only a GPU can get wrong.
+// A GPU emulated on the CPU: its memory is host memory, and launches run at once or when their
+// recording is replayed. It cannot reveal errors that only a GPU can make.
 
 #include "kernels/cuda/gpu.h"
 #include "kernels/cuda/products.h"
@@ -14,19 +14,19 @@ namespace isthmus::cuda {
 namespace {
 
 constexpr const char *kEmulatedLibrary = "emulation";
-constexpr int64_t kMemoryBytes = int64_t(2) << 30; // of each of the two devices
+constexpr int64_t kMemoryBytes = int64_t(2) << 30; // in total, over both devices
 std::map<void *, int64_t> allocations;
 int64_t allocatedBytes = 0;
-bool somethingRuns = false; // was launched, and nobody has waited for it
+bool somethingRuns = false; // whether a launch has not been waited for yet
 
-// What is to go wrong: names in $ISTHMUS_EMULATION_FAULTS, which a test sets.
+// Whether the fault `what` is requested: a test lists faults in $ISTHMUS_EMULATION_FAULTS.
 bool fails(const char *what) {
   const char *faults = std::getenv("ISTHMUS_EMULATION_FAULTS");
   return faults &&
          (" " + std::string(faults) + " ").find(" " + std::string(what) + " ") != std::string::npos;
 }
 
-// Products of a library, which can be told to fail. They are what our own gives.
+// An emulated library's matrix product, which can be told to fail. It computes with our own kernel.
 class LibraryProduct : public PreparedKernel {
 public:
   LibraryProduct(const OpCall &call, const Queue &queue, bool runs)
@@ -88,7 +88,7 @@ const char *gpuMemory(int64_t *freeBytes, int64_t *totalBytes) {
 const char *gpuAllocate(int64_t bytes, void **address) {
   if (bytes > kMemoryBytes - allocatedBytes || posix_memalign(address, 256, size_t(bytes) + 1) != 0)
     return "out of memory";
-  std::memset(*address, 0xff, size_t(bytes)); // what is read without being written shows as NaN
+  std::memset(*address, 0xff, size_t(bytes)); // reads of unwritten memory show as NaN
   allocations[*address] = bytes;
   allocatedBytes += bytes;
   return nullptr;
@@ -126,7 +126,8 @@ const char *gpuWait(const Queue &) {
              : nullptr;
 }
 
-// A copy is made when it is waited for: what is read before, or overwritten meanwhile, shows.
+// A copy runs when it is waited for, so that a read before the wait, or an overwrite of `from`,
+// changes the results.
 struct GpuLink {
   struct Copy {
     void *to;

@@ -1,11 +1,11 @@
-// The two forms that our GPU kernels have: a function of an index, and a function of a team of
-// threads that share rows of work. Under nvcc they run on a GPU; compiled by any other compiler
-// they are loops with the same arithmetic in the same order, or run by the threads that threads.h
-// emulates, which is how they are tested without a GPU.
+// The two forms of our GPU kernels: a function of an index, and a function of a team of threads
+// that share rows of work. nvcc compiles them for a GPU. Other compilers turn them into loops with
+// the same arithmetic in the same order, or run them on the threads that threads.h emulates; so
+// they are tested without a GPU.
 //
-// A body is a lambda marked ISTHMUS_GPU that captures by value; nvcc wants it inside a named
-// function (or a public static member), not inside a generic lambda. All results follow from the
-// arguments and the shape alone: no atomics, no order that depends on the device.
+// A body is a lambda marked ISTHMUS_GPU that captures by value. nvcc requires that it is inside a
+// named function (or a public static member), not inside a generic lambda. Results depend on the
+// arguments and the shape alone: there are no atomics, and no order depends on the device.
 #pragma once
 
 #include "kernels/cuda/queue.h"
@@ -16,8 +16,8 @@
 
 namespace isthmus::cuda {
 
-// How a launch is cut into blocks of threads. Blocks go on in steps of the whole grid until all is
-// done, so their number, which depends on the device, changes no result.
+// The division of a launch into blocks of threads. Each block continues in steps of the whole grid
+// until all work is done, so the number of blocks, which depends on the device, affects no result.
 struct Geometry {
   int64_t blocks;
   int lanes, teams; // threads of a team, and teams in a block
@@ -32,25 +32,27 @@ inline void launchLoop(const Queue &queue, std::function<void()> loop) {
 
 #ifdef ISTHMUS_HAS_THREADS
 
-// A block of threads; or, where they are 32, one warp of a block, which never waits for the others.
+// A team is a whole block of threads, or, with 32 lanes, one warp of a block; a warp never waits
+// for the other warps.
 class Team {
 public:
-  // Calls body(i) for i in [0, n), spread over the lanes. Afterwards all lanes see what it wrote.
+  // Calls body(i) for i in [0, n), distributed over the lanes. Afterwards all lanes see its writes.
   template <typename Body> ISTHMUS_GPU void forEach(int64_t n, Body body) const {
     for (int64_t i = lane(); i < n; i += lanes())
       body(i);
     wait();
   }
 
-  // Folds i in [0, n): lane l goes through l, l + lanes, ... by state = next(state, i), beginning
-  // with `start`; the lanes' states are folded as a tree. Every lane gets the result. `start` must
-  // change nothing when folded.
+  // Reduces i in [0, n): lane l computes state = next(state, i) for i = l, l + lanes, ..., starting
+  // from `start`; then the lanes' states are folded as a tree. Every lane returns the result.
+  // `start` must be the identity of `fold`.
   template <typename State, typename Next, typename Fold>
   ISTHMUS_GPU State reduce(int64_t n, State start, Next next, Fold fold) const {
     State s = start;
     for (int64_t i = lane(); i < n; i += lanes())
       s = next(s, i);
-    if (lanes() > 32) { // down to 32 states, which every warp then folds for itself
+    // Folds down to 32 states; every warp then folds those for itself.
+    if (lanes() > 32) {
       ISTHMUS_SHARED char memory[kMaxLanes * sizeof(State)];
       State *of = reinterpret_cast<State *>(memory);
       of[lane()] = s;
@@ -61,17 +63,17 @@ public:
         waitForBlock();
       }
       s = of[lane() % 32];
-      waitForBlock(); // the memory may be used again at once
+      waitForBlock(); // the memory may be overwritten at once
     }
     for (int width = 16; width > 0; width /= 2)
       s = fold(s, ofLane(s, (lane() + width) % 32));
     return ofLane(s, 0);
   }
 
-  // Whether this is the lane that does what is to be done once.
+  // Whether this lane does work that must be done once per team.
   ISTHMUS_GPU bool isFirst() const { return lane() == 0; }
 
-  // For all lanes: what each has read is read, and what it wrote is seen.
+  // A barrier for all lanes: earlier reads are done and earlier writes are visible.
   ISTHMUS_GPU void wait() const {
     if (lanes() > 32)
       waitForBlock();
@@ -80,7 +82,7 @@ public:
   }
 
 private:
-  // What `s` is in another lane of the warp.
+  // The value of `s` in another lane of the warp.
   template <typename State> static ISTHMUS_GPU State ofLane(State s, unsigned lane) {
     constexpr int kWords = (sizeof(State) + 3) / 4;
     uint32_t words[kWords] = {};
@@ -144,7 +146,7 @@ private:
 
 #endif
 
-// A thread that does a team's work alone.
+// A team of a single thread.
 class Lone {
 public:
   template <typename Body> ISTHMUS_GPU void forEach(int64_t n, Body body) const {
@@ -162,7 +164,8 @@ public:
   ISTHMUS_GPU void wait() const {}
 };
 
-// Lanes for rows of `length`: a power of two, so that few lanes idle; it decides the order of sums.
+// The number of lanes for rows of `length`: a power of two, chosen so that few lanes idle. It
+// determines the order of sums.
 inline int lanesFor(int64_t length) {
   int lanes = 32;
   while (lanes < kMaxLanes && lanes * 4 <= length)
@@ -180,7 +183,7 @@ inline Geometry geometryOfTeams(int64_t teams, int64_t length, int multiprocesso
           lanes, together};
 }
 
-// body(i) for every i in [0, n), in any order.
+// Calls body(i) for every i in [0, n), in any order.
 template <typename Body> void forEach(const Queue &queue, int64_t n, Body body) {
   if (n <= 0)
     return;
@@ -194,8 +197,8 @@ template <typename Body> void forEach(const Queue &queue, int64_t n, Body body) 
 #endif
 }
 
-// body(t, team) for every t in [0, teams), each by a team fit for rows of `length`. What the lanes
-// hold in variables of their own must be the same in all of them outside of `forEach` and `reduce`.
+// Calls body(t, team) for every t in [0, teams), each on a team sized for rows of `length`. Outside
+// `forEach` and `reduce`, the lanes' local variables must be equal in all lanes.
 template <typename Body>
 void forEachTeam(const Queue &queue, int64_t teams, int64_t length, Body body) {
   if (teams <= 0)
@@ -211,8 +214,8 @@ void forEachTeam(const Queue &queue, int64_t teams, int64_t length, Body body) {
 #endif
 }
 
-// body(t, worker) for every t in [0, n): by a team each, or, `alone`, by a thread each. For bodies
-// that are structs with a template of a call operator.
+// Calls body(t, worker) for every t in [0, n). The worker is a team, or a single thread if `alone`.
+// For bodies that are structs with a templated call operator.
 template <typename Body>
 void forEachWorker(const Queue &queue, bool alone, int64_t n, int64_t length, Body body) {
   if (alone)

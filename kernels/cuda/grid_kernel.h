@@ -1,5 +1,5 @@
-// What most of our GPU kernels begin with: a function of the call, the pointers and the queue
-// becomes a kernel for the table.
+// Makes a kernel for the table from a function of the call, the pointers and the queue. Most of our
+// GPU kernels are built this way.
 #pragma once
 
 #include "kernels/cuda/grid.h"
@@ -11,7 +11,8 @@ namespace isthmus::cuda {
 
 using namespace element;
 
-// One launch, or a few. Pointers are the device's: only kernels read through them.
+// The arguments of a GridFunction, which makes one launch or a few. Pointers are device pointers:
+// only kernels may dereference them.
 struct Launch {
   const OpCall &call;
   const KernelArgs &args;
@@ -45,14 +46,14 @@ private:
   int64_t workspaceBytes_;
 };
 
-// The queue of the device a kernel is prepared for. Without one the emulation runs everything at
-// once.
+// The queue of the device that the kernel is prepared for. Without a device the emulation runs
+// launches immediately.
 inline const Queue &queueOf(const KernelOptions &options) {
   static const Queue none;
   return options.queue ? *static_cast<const Queue *>(options.queue) : none;
 }
 
-// For the table: `table.add({"sum", "cuda", prepareGrid<runSum, sumWorkspace>})`.
+// An entry for the table: `table.add({"sum", "cuda", prepareGrid<runSum, sumWorkspace>})`.
 template <GridFunction run, WorkspaceFunction workspace = nullptr>
 std::unique_ptr<PreparedKernel> prepareGrid(const OpCall &call, const KernelOptions &options) {
   int64_t bytes = 0;
@@ -61,7 +62,7 @@ std::unique_ptr<PreparedKernel> prepareGrid(const OpCall &call, const KernelOpti
   return std::make_unique<GridKernel>(call, queueOf(options), run, bytes);
 }
 
-// Runs K::run<T>(launch), T being the element type of the first operand, or of the first result.
+// Runs K::run<T>(launch), where T is the element type of the first operand or the first result.
 template <typename K> void runByOperand(const Launch &l) {
   dispatchFloat(l.call.operands[0].dtype,
                 [&](auto tag) { K::template run<typename decltype(tag)::type>(l); });

@@ -1,5 +1,5 @@
-// Gathers and scatters whose indices are tensors. Where several updates meet in one place they come
-// in the order of the updates.
+// Gathers and scatters whose indices are tensors. Updates of one element are combined in their
+// order.
 
 #include "kernels/cuda/copy.h"
 #include "kernels/cuda/register.h"
@@ -37,10 +37,11 @@ template <typename C> ISTHMUS_GPU C combined(Combining how, C a, C b) {
   }
 }
 
-constexpr int64_t kPiece = 32; // sorted updates that a thread combines
+constexpr int64_t kPiece = 32; // sorted updates that one thread combines
 
-// The workspace: targets; the updates' places in the order of targets; and of each piece two rows
-// of what came of the updates whose target it shares with the pieces before, and with those behind.
+// The workspace: targets; the updates' positions in the order of targets; and two rows per piece.
+// `before` holds the combined updates whose target the piece shares with pieces before it, `behind`
+// those whose target it shares only with pieces after it.
 struct ScatterSpace {
   int64_t *targets;
   Place *places;
@@ -61,7 +62,7 @@ struct ScatterSpace {
   }
 };
 
-// Sorted updates as a kernel sees them. T is stored, C is combined in.
+// Sorted updates, for kernels. T: stored type. C: type that updates are combined in.
 template <typename T, typename C> struct Updates {
   Scatter s;
   const int64_t *targets;
@@ -79,7 +80,7 @@ template <typename T, typename C> struct Updates {
   ISTHMUS_DEVICE int64_t columns() const { return s.outer * s.length; }
   int64_t pieces() const { return (s.count + kPiece - 1) / kPiece; }
 
-  // Of the sorted update p; none before the first and behind the last.
+  // The target of sorted update p; -1 before the first and after the last.
   ISTHMUS_GPU int64_t target(int64_t p) const {
     return p < 0 || p >= s.count ? -1 : targets[places[p]];
   }
@@ -91,7 +92,7 @@ template <typename T, typename C> struct Updates {
     to = T(combined(s.how, C(to), value));
   }
 
-  // Piece `i / columns` in column `i % columns`.
+  // Combines the updates of piece `i / columns` in column `i % columns`.
   ISTHMUS_GPU void combinePiece(int64_t i) const {
     int64_t column, j, piece = byColumns(i, &column), o = byLength(column, &j);
     int64_t p = piece * kPiece, end = std::min(p + kPiece, s.count), now = target(p);
@@ -111,7 +112,8 @@ template <typename T, typename C> struct Updates {
       begins = true;
     }
   }
-  // The target that begins in a piece and goes on behind it, if there is one.
+  // Combines the parts of the target that begins in a piece and continues after it, if there is
+  // one.
   ISTHMUS_GPU void combinePieces(int64_t i) const {
     int64_t column, j, piece = byColumns(i, &column), o = byLength(column, &j);
     int64_t first = piece * kPiece, last = first + kPiece - 1, now = target(last);
@@ -132,7 +134,7 @@ template <typename T, typename C> void combineUpdates(const Queue &queue, const 
   forEach(queue, u.pieces() * u.columns(), [=] ISTHMUS_GPU(int64_t i) { u.combinePieces(i); });
 }
 
-// Calls f with tags of what is stored and of what is combined in.
+// Calls f with tags of the stored type and of the type that updates are combined in.
 template <typename F> void dispatchCombined(DType t, Combining how, F f) {
   if (how == Combining::Replace)
     dispatchSize(t, [&](auto tag) { f(tag, tag); });
@@ -144,7 +146,7 @@ template <typename F> void dispatchCombined(DType t, Combining how, F f) {
 
 int64_t Scatter::bytes() const { return ScatterSpace(*this, nullptr).bytes; }
 
-// Without a target is behind all others.
+// Updates without a target (-1) come last, because targets compare as unsigned.
 struct ByTarget {
   const int64_t *targets;
   int64_t count;
@@ -178,8 +180,8 @@ Indices indicesOf(const Launch &l) { return Indices(l.args.operands[1], l.call.o
 
 // --- Elements along an axis
 
-// Where an element of x is that an element of the indices points to: from the latter's own place,
-// but on one axis.
+// Maps an element of the indices to the element of x that it points to. Both have the same position
+// except along one axis.
 struct Pointed {
   Strided<1> base;
   Indices indices;
@@ -188,7 +190,7 @@ struct Pointed {
   explicit Pointed(const Launch &l, const Pairs &p)
       : base(Walk<1>(l.call.operands[1].dims, {p.stridesX})), indices(indicesOf(l)), size(p.size),
         step(p.stepX) {}
-  ISTHMUS_GPU int64_t at(int64_t i) const { // -1 for none
+  ISTHMUS_GPU int64_t at(int64_t i) const { // -1 if out of range
     int64_t start[1], k = indices.at(i, size);
     base.at(i, start);
     return k < 0 ? -1 : start[0] + k * step;
@@ -251,7 +253,8 @@ void runGatherSlices(const Launch &l) {
   });
 }
 
-// --- Gathers of which only the last of equal indices takes: those that are last among the sorted.
+// --- Gathers with last_only: of equal indices only the last one reads. Sorting makes it the last
+// of its run.
 
 struct LastSpace {
   int64_t *targets;
@@ -314,8 +317,8 @@ void copyData(const Launch &l) {
     copyDense(l.queue, l.call.results[0].bytes(), l.args.operands[0], l.args.results[0]);
 }
 
-// Columns of indices along the axis never meet. Where there are many, or they are short, a thread
-// goes through each; elsewhere the updates are sorted.
+// Columns of indices along the axis have disjoint targets. If there are many columns, or short
+// ones, one thread processes each; otherwise the updates are sorted.
 bool goesByColumns(const Pairs &p) {
   constexpr int64_t kShort = 256, kMany = 4096;
   return p.count <= kShort || product(p.columns) >= kMany;
@@ -375,7 +378,7 @@ void runScatterNd(const Launch &l) {
                  l.args.workspace);
 }
 
-// Tuples that are too long for a kernel's arguments are declined.
+// Declines tuples of more indices than a kernel's arguments can hold.
 template <GridFunction run, WorkspaceFunction workspace>
 std::unique_ptr<PreparedKernel> prepareSlices(const OpCall &call, const KernelOptions &options) {
   return call.operands[1].dims.back() > FewSizes::kMost

@@ -1,4 +1,4 @@
-// Weighted sums of elements whose places are operands, in the order of points and taps.
+// Weighted sums of elements whose positions are operands, in the order of points and taps.
 
 #include "kernels/cuda/reduce.h"
 #include "kernels/cuda/register.h"
@@ -9,8 +9,8 @@
 namespace isthmus::cuda {
 namespace {
 
-// Calls f with tags of the element types of images and weights. Weights are of the image's type, or
-// floats beside 16 bits.
+// Calls f with tags of the element types of images and weights. Weights have the images' type, or
+// are f32 for 16-bit images.
 template <typename F> void dispatchForm(DType image, DType weights, F f) {
   dispatchFloat(image, [&](auto tag) {
     using T = typename decltype(tag)::type;
@@ -50,18 +50,18 @@ void runInterpolate(const Launch &l) {
   });
 }
 
-// --- interpolate_transpose: first, in the workspace, the taps of each place; then each element of
-// the result is one sum over its taps.
+// --- interpolate_transpose: first lists, in the workspace, the taps at each position; then each
+// element of the result is one sum over its taps.
 
 Form transposedForm(const OpCall &call) {
   return Form(call.results[0], call.operands[0], call.operands[1]);
 }
 
 struct TapLists {
-  int64_t images, each; // taps of an image
+  int64_t images, each; // each: taps per image
   int64_t *targets;
-  Place *taps;   // of each image `placesFor(each)`, ordered by place
-  Place *starts; // of each image size + 1
+  Place *taps;   // per image: `placesFor(each)` taps, ordered by position
+  Place *starts; // per image: size + 1 offsets
   int64_t bytes;
 
   TapLists(const Form &f, void *workspace)
@@ -83,7 +83,8 @@ void fillLists(const Queue &queue, const TapLists &lists, int64_t size, Indices 
   });
   sortByTarget(queue, lists.images, each, targets, lists.taps);
   Place *taps = lists.taps, *starts = lists.starts;
-  // Thread p of an image sets the starts of all places from behind tap p - 1's up to tap p's.
+  // Thread p of an image sets the starts of all positions after that of tap p - 1, up to that of
+  // tap p.
   forEach(queue, lists.images * (each + 1), [=] ISTHMUS_GPU(int64_t i) {
     int64_t image = i / (each + 1), p = i % (each + 1);
     auto placeOf = [&](int64_t p) {
@@ -130,7 +131,8 @@ void runInterpolateTranspose(const Launch &l) {
   });
 }
 
-// --- interpolate_weights: for each tap a sum over channels, and images where they share it
+// --- interpolate_weights: each tap is a sum over channels, and over images if they share the
+// weights
 
 template <typename T, typename W> struct WeightSum {
   Form f;
@@ -162,7 +164,8 @@ void runInterpolateWeights(const Launch &l) {
   Form f(l.call.operands[1], l.call.operands[0], l.call.operands[2]);
   int64_t taps = l.call.results[0].elements();
   int64_t length = (f.shared ? f.batch : 1) * f.channels * f.inner;
-  // Where rows are short neighbouring threads read neighbouring points' if not places'.
+  // If rows are short, each tap gets a single thread: neighbouring threads then read neighbouring
+  // points, if not neighbouring positions.
   bool alone = f.inner < 32 && taps >= 4096;
   dispatchForm(l.call.operands[0].dtype, l.call.results[0].dtype, [&](auto tag, auto weightTag) {
     using T = typename decltype(tag)::type;

@@ -66,7 +66,7 @@ std::string openLibraries(Queue &queue) {
   l->cublasLt = openCublasLt(queue, versions);
   l->cudnn = openCudnn(queue, versions);
   if (queue.launchFailure)
-    queue.launchFailure(); // of a library that did not start
+    queue.launchFailure(); // clears the failure of a library that did not start
   return versions;
 }
 

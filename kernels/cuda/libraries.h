@@ -1,6 +1,6 @@
-// NVIDIA's libraries, as a device's kernels share them: cuBLASLt for products of matrices, cuDNN
-// for convolutions. Algorithms are asked for once, when a kernel is prepared, and only those that
-// give the same bits on every run are taken; so a clone computes what its origin did.
+// NVIDIA's libraries, shared by a device's kernels: cuBLASLt for matrix products, cuDNN for
+// convolutions. Algorithms are chosen once, when a kernel is prepared, and only deterministic ones
+// are accepted; so a clone computes the same bits as its origin.
 #pragma once
 
 #include "kernels/cuda/nvidia.h"
@@ -10,13 +10,14 @@
 
 namespace isthmus::cuda {
 
-// Handles of the device. Null where there is no such library, or where it does not start.
+// The device's library handles. Null if the library is missing or fails to initialise.
 struct Libraries {
   cublasLtHandle_t cublasLt = nullptr;
   cudnnHandle_t cudnn = nullptr; // on the queue's stream
 };
 
-// Makes the handles; what is missing is noted. The libraries' versions, which kernels follow from.
+// Creates the handles and notes missing libraries. Returns the libraries' versions, which determine
+// the kernels.
 std::string openLibraries(Queue &queue);
 void closeLibraries(Queue &queue);
 
@@ -25,10 +26,11 @@ inline Libraries &librariesOf(const Queue &queue) {
 }
 inline cudaStream_t streamOf(const Queue &queue) { return static_cast<cudaStream_t>(queue.stream); }
 
-// What a prepared kernel may ask for as scratch memory.
+// The largest workspace that a library kernel may request.
 constexpr int64_t kMostWorkspaceBytes = int64_t(1) << 30;
 
-// Libraries want their scratch memory at 256 bytes; an arena gives 64. So much more is asked for.
+// Libraries require scratch memory aligned to 256 bytes, but an arena aligns to 64. So kernels
+// request that much more.
 constexpr int64_t kWorkspaceAlignment = 256;
 inline int64_t workspaceWithSlack(int64_t bytes) {
   return bytes > 0 ? bytes + kWorkspaceAlignment - 64 : 0;
@@ -39,8 +41,8 @@ inline void *alignedWorkspace(void *workspace) {
                                   kWorkspaceAlignment);
 }
 
-// Of a call of matmul, whose result may be f32 where the operands are of 16 bits. Null where the
-// library has nothing for it. `alignment` divides all addresses.
+// A kernel for a call of matmul, whose result may be f32 where the operands are 16-bit. Null if the
+// library has no suitable algorithm. `alignment` divides all addresses.
 std::unique_ptr<PreparedKernel> prepareCublasProduct(const OpCall &call, const Queue &queue,
                                                      int64_t alignment);
 

@@ -19,7 +19,8 @@ bool isFile(const fs::path &p) {
   return fs::is_regular_file(p, error);
 }
 
-// Folders in `p` whose names begin so, in the order of their names, the latest versions first.
+// Subfolders of `p` whose names begin with `prefix`, in descending order of names: the latest
+// versions come first.
 std::vector<fs::path> foldersIn(const fs::path &p, const std::string &prefix = "") {
   std::vector<fs::path> found;
   std::error_code error;
@@ -30,7 +31,7 @@ std::vector<fs::path> foldersIn(const fs::path &p, const std::string &prefix = "
   return found;
 }
 
-// Where the loader found it.
+// The path of a loaded library.
 std::string pathOf(void *handle) {
   link_map *map = nullptr;
   if (dlinfo(handle, RTLD_DI_LINKMAP, &map) != 0 || !map)
@@ -74,8 +75,8 @@ private:
         add(home / lib);
   }
 
-  // Of the environment that is in use, and of each `python3` that the path names: a virtual
-  // environment's is a link to another's, so all links are followed one by one.
+  // Prefixes of the active environments and of each `python3` on PATH. The `python3` of a virtual
+  // environment is a link to another installation's, so links are followed one by one.
   std::vector<fs::path> pythonPrefixes() const {
     std::vector<fs::path> prefixes;
     for (const char *name : {"VIRTUAL_ENV", "CONDA_PREFIX"})
@@ -106,7 +107,7 @@ private:
     }
   }
 
-  // A prefix's own libraries are conda's; those of wheels lie in packages of `nvidia`.
+  // Conda's libraries are in the prefix itself; those of wheels are in the packages of `nvidia`.
   void addPrefix(const fs::path &prefix) {
     std::vector<fs::path> pythons = foldersIn(prefix / "lib", "python3");
     for (const fs::path &python : pythons)

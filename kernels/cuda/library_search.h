@@ -1,5 +1,5 @@
-// Where NVIDIA's libraries lie on people's machines: beside us, where the loader looks, in a CUDA
-// toolkit, and in Python's nvidia-* wheels.
+// Finds NVIDIA's libraries on users' machines: beside our own library, on the loader's path, in a
+// CUDA toolkit, and in Python's nvidia-* wheels.
 #pragma once
 
 #include <functional>
@@ -8,30 +8,31 @@
 
 namespace isthmus::cuda {
 
-// What is asked of the system; a test gives one of its own.
+// The system's properties that the search reads; a test supplies its own.
 struct Surroundings {
-  std::string ourFolder;                                    // of the device's library
-  std::function<std::string(const char *name)> environment; // empty where it is not set
-  std::string root;                                         // before absolute paths; empty
+  std::string ourFolder;                                    // the folder of the device's library
+  std::function<std::string(const char *name)> environment; // empty if the variable is not set
+  std::string root; // prepended to absolute paths; empty outside tests
 };
 
-// Folders to look in, in this order; all exist.
+// The folders to search, in order; all exist.
 std::vector<std::string> libraryFolders(const Surroundings &s);
 
 struct FoundLibrary {
-  void *handle = nullptr; // of dlopen; null where none was found
+  // From dlopen; null if no library was found.
+  void *handle = nullptr;
   std::string path;
-  std::vector<std::string> refused; // libraries that were found and not taken, with reasons
+  std::vector<std::string> refused; // libraries that were found but rejected, with reasons
 };
 
-// The first that loads and that `refusal` has nothing against: it gives a reason, or none. First
-// asked for is the name alone, as the loader's configuration and LD_LIBRARY_PATH have it, but for
-// a library in our own folder.
+// The first library that loads and that `refusal` accepts; `refusal` returns a reason to reject it,
+// or an empty string. The search begins in our own folder, then tries the bare name, which the
+// loader resolves by its configuration and LD_LIBRARY_PATH, then `folders`.
 FoundLibrary findLibrary(const std::string &name, const std::string &ourFolder,
                          const std::vector<std::string> &folders,
                          const std::function<std::string(void *handle)> &refusal);
 
-// Files in the folder of the library `path` whose names begin so.
+// The files beside the library `path` whose names begin with `prefix`.
 std::vector<std::string> librariesBeside(const std::string &path, const std::string &prefix);
 
 } // namespace isthmus::cuda

@@ -1,5 +1,5 @@
-// Determinants and inverses, by elimination with row pivots, in double: a team for each matrix,
-// with the plain kernel's arithmetic in its order.
+// Determinants and inverses, by elimination with row pivots, in double: one team per matrix, with
+// the plain kernel's arithmetic in the same order.
 
 #include "kernels/cuda/grid_kernel.h"
 #include "kernels/cuda/register.h"
@@ -16,9 +16,10 @@ struct Matrices {
     for (int64_t d : llvm::makeArrayRef(call.operands[0].dims).drop_back(2))
       count *= d;
   }
-  // Few large ones share the memory that many small ones would each take.
+  // At most 1024 teams have scratch memory; if there are more matrices, each team processes
+  // several.
   ISTHMUS_DEVICE int64_t teams() const { return std::min<int64_t>(count, 1024); }
-  // The matrix, a column of factors, and the two lists of an inverse.
+  // The matrix, a column of factors, and the two lists that `invert` needs.
   ISTHMUS_DEVICE int64_t scratch() const { return n * n + 3 * n; }
 };
 
@@ -43,11 +44,11 @@ template <typename T, Wanted wanted> struct Eliminate {
     return q.size > p.size || (q.size == p.size && q.row < p.row) ? q : p;
   }
 
-  // Brings the largest of column k, from row k on, to row k; gives the row where it was.
+  // Swaps the largest element of column k, from row k on, into row k. Returns its former row.
   ISTHMUS_GPU int64_t swapPivot(const Team &team, double *a, int64_t k) const {
     int64_t n = m.n;
-    double first = a[k * n + k]; // NaN stays the pivot where it is the first
-    // The first of the largest: NaN further on is never larger.
+    double first = a[k * n + k]; // a NaN in row k stays the pivot
+    // The first of the largest elements. A NaN in a later row never counts as larger.
     Pivot pivot = team.reduce(
         n - k, Pivot{-1, n},
         [&](Pivot p, int64_t i) {
@@ -64,7 +65,7 @@ template <typename T, Wanted wanted> struct Eliminate {
     return row;
   }
 
-  // Eliminates below the diagonal; the determinant, or the logarithm of its size.
+  // Eliminates below the diagonal. Returns the determinant, or the logarithm of its absolute value.
   ISTHMUS_GPU double triangulate(const Team &team, double *a, double *factor) const {
     int64_t n = m.n;
     double det = 1, sum = 0;
@@ -76,7 +77,7 @@ template <typename T, Wanted wanted> struct Eliminate {
         sum += std::log(std::fabs(p));
       if (p == 0)
         break;
-      int64_t from = k + 1, width = n - from; // the column itself is not read again
+      int64_t from = k + 1, width = n - from; // column k itself is not read again
       team.forEach(width, [&](int64_t i) { factor[i] = a[(from + i) * n + k] / p; });
       team.forEach(width * width, [&](int64_t e) {
         int64_t i = e / width, j = from + e % width;
@@ -86,7 +87,8 @@ template <typename T, Wanted wanted> struct Eliminate {
     return wanted == Wanted::LogAbsDet ? sum : det;
   }
 
-  // The inverse in place, its columns in the order of `order`; false where there is none.
+  // Inverts in place: column j of the inverse is column order[j] of `a`. False if the matrix is
+  // singular.
   ISTHMUS_GPU bool invert(const Team &team, double *a, double *factor, int64_t *order) const {
     int64_t n = m.n, *rows = order + n;
     for (int64_t k = 0; k < n; ++k) {
@@ -120,7 +122,7 @@ template <typename T, Wanted wanted> struct Eliminate {
   ISTHMUS_GPU void one(const Team &team, const T *from, T *to, double *a) const {
     using C = Compute<T>;
     int64_t n = m.n;
-    team.wait(); // until nobody reads the matrix before
+    team.wait(); // until no lane reads the preceding matrix
     team.forEach(n * n, [&](int64_t e) { a[e] = double(C(from[e])); });
     double *factor = a + n * n;
     if constexpr (wanted == Wanted::Inverse) {

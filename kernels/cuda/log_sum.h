@@ -1,4 +1,4 @@
-// Sums of exponentials with the largest taken out, so that none overflows.
+// Sums of exponentials scaled by the largest one, so that no term overflows.
 #pragma once
 
 #include "kernels/cuda/reduce.h"
@@ -6,8 +6,8 @@
 
 namespace isthmus::cuda {
 
-// The sum of exp(x - base), `base` being the largest where it is finite: inf - inf would be NaN
-// where all are -inf, or one is inf. NaN may miss being the largest: the sum is NaN in any case.
+// The sum of exp(x - base), where `base` is the largest x if that is finite, else zero: inf - inf
+// would be NaN if all x are -inf or one is inf. `largest` may miss a NaN; the sum is NaN anyway.
 template <typename C> struct LogSum {
   C largest = -std::numeric_limits<C>::infinity();
   C sum = 0;
@@ -16,7 +16,7 @@ template <typename C> struct LogSum {
   ISTHMUS_GPU C log() const { return C(std::log(double(sum)) + double(base())); }
 };
 
-// Of x, one output or a piece of it.
+// The LogSum of the elements of an output, or of a piece of them.
 template <typename T, typename E>
 ISTHMUS_GPU LogSum<Compute<T>> logSumOf(const E &elements, const T *x) {
   using C = Compute<T>;
@@ -33,7 +33,7 @@ template <typename C> ISTHMUS_GPU LogSum<C> folded(LogSum<C> a, LogSum<C> b) {
   LogSum<C> s;
   s.largest = b.largest > a.largest ? b.largest : a.largest;
   C base = s.base();
-  // A sum of nothing but zeros stays so, however large the factor.
+  // A sum of zeros stays zero, even if the factor is infinite.
   auto scaled = [&](LogSum<C> part) {
     return part.sum == 0 ? C(0) : part.sum * expOf(part.base() - base);
   };
@@ -41,7 +41,7 @@ template <typename C> ISTHMUS_GPU LogSum<C> folded(LogSum<C> a, LogSum<C> b) {
   return s;
 }
 
-// y = log(sum(exp(x))); Y is T, or what T is computed in.
+// y = log(sum(exp(x))); Y is T or T's compute type.
 template <typename T, typename Y> struct LogSumOp {
   static constexpr bool kWrites = false;
   using State = LogSum<Compute<T>>;

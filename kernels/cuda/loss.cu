@@ -7,7 +7,7 @@
 namespace isthmus::cuda {
 namespace {
 
-// What the attributes say of labels, as kernels hold it.
+// The attributes that govern labels, in a form that kernels can capture.
 struct LabelRule {
   static constexpr int kMost = 64; // labels to ignore; calls with more are declined
   int64_t ignore[kMost];
@@ -27,7 +27,7 @@ struct LabelRule {
   }
 };
 
-// The labels of x, whose axis of classes is `axis`.
+// The labels of x, whose class axis is `axis`.
 template <typename L> struct Labels {
   const L *label;
   int64_t classes, count;
@@ -44,7 +44,7 @@ template <typename L> struct Labels {
     }
     inner = Divisor(innerSize);
   }
-  // Where in x label n finds class `k`.
+  // The index in x of class `k` for label n.
   ISTHMUS_GPU int64_t at(int64_t n, int64_t k) const {
     int64_t rest, outer = inner(n, &rest);
     return (outer * classes + k) * innerSize + rest;
@@ -52,7 +52,8 @@ template <typename L> struct Labels {
   ISTHMUS_GPU bool isClass(int64_t n) const { return label[n] >= 0 && label[n] < classes; }
 };
 
-// The losses of all labels, lse - x (nll: no lse) at each, summed; and how many count.
+// The sum of the losses, lse - x at each label (nll: without lse), and the number of labels that
+// count.
 template <typename T, typename L> struct LossOp {
   static constexpr bool kWrites = false;
   struct State {
@@ -85,7 +86,7 @@ template <typename T, typename L> struct LossOp {
   }
 };
 
-// Over the labels, which are all reduced.
+// A division that reduces all labels.
 Division overLabels(const Type &labels) {
   return Division(
       labels.dims, [](int64_t) { return true; }, Passes::One);
@@ -130,7 +131,7 @@ struct Nll {
   }
 };
 
-// What flows into the loss of a label that counts, where the mean is taken: g over how many do.
+// The gradient of the loss of each label that counts, for the mean: g divided by their number.
 template <typename L, typename C> struct ShareOp {
   static constexpr bool kWrites = false;
   using State = int64_t;
@@ -148,7 +149,7 @@ template <typename L, typename C> struct ShareOp {
   ISTHMUS_GPU void finish(int64_t, State s) const { *share = C(double(*g) / double(s)); }
 };
 
-// What flows into the losses of labels that count: one for all, or one each.
+// The gradients of the losses of labels that count: one for all labels, or one each.
 template <typename C> struct LabelGrads {
   const C *g;
   bool each;
@@ -160,7 +161,7 @@ template <typename C, typename L> LabelGrads<C> labelGrads(const Launch &l, size
   const C *g = l.operand<C>(0);
   if (rule.reduction != Reduction::Mean)
     return {g, rule.reduction == Reduction::None};
-  double *share = l.workspace<double>(); // room for a C; the states of pieces come after
+  double *share = l.workspace<double>(); // holds a C; the states of pieces follow
   reduceBy(l.queue, overLabels(l.call.operands[labels]),
            ShareOp<L, C>{l.operand<L>(labels), rule, g, reinterpret_cast<C *>(share)}, share + 1);
   return {reinterpret_cast<C *>(share), false};
@@ -172,7 +173,7 @@ template <size_t labels> int64_t gradWorkspace(const OpCall &call) {
          overLabels(call.operands[labels]).workspaceBytes(sizeof(int64_t));
 }
 
-// Calls f(element of x, its label's number, its class) for all of x.
+// Calls f(index in x, index of its label, class) for each element of x.
 template <typename L, typename F>
 void forEachClass(const Queue &queue, const Labels<L> &labels, F f) {
   Divisor inner = labels.inner, classes(labels.classes);
@@ -183,7 +184,7 @@ void forEachClass(const Queue &queue, const Labels<L> &labels, F f) {
   });
 }
 
-// (exp(x - lse) - [class is the label]) times what flows into the label's loss. dx may lie over x.
+// (exp(x - lse) - [class is the label]) times the gradient of the label's loss. dx may alias x.
 template <typename T, typename L> struct CrossEntropyGradAt {
   using C = Compute<T>;
   const T *x;
@@ -198,7 +199,7 @@ template <typename T, typename L> struct CrossEntropyGradAt {
       dx[i] = T(C(0));
       return;
     }
-    bool isNone = !labels.isClass(n); // told by NaN at the first class
+    bool isNone = !labels.isClass(n); // not a class: the gradient of the first class is NaN
     C above = C(x[i]) - lse[n], part;
     if (isNone && k == 0)
       part = std::numeric_limits<C>::quiet_NaN();
@@ -248,7 +249,7 @@ struct NllGrad {
   }
 };
 
-// By the type of x and that of the labels, operand `labels`.
+// Dispatches on the type of x and that of the labels, operand `labels`.
 template <typename K, size_t labels> void runLoss(const Launch &l) {
   const Type &x = std::is_same_v<K, NllGrad> ? l.call.results[0] : l.call.operands[labels - 1];
   dispatchFloat(x.dtype, [&](auto tag) {

@@ -1,4 +1,4 @@
-// Local response normalisation: a thread for each element.
+// Local response normalisation: one thread for each element.
 
 #include "kernels/cuda/reduce.h"
 #include "kernels/cuda/register.h"
@@ -7,7 +7,7 @@
 namespace isthmus::cuda {
 namespace {
 
-// Calls f(element at channel 0 of its window's, channel) for all of them.
+// Calls f(index of the same pixel at channel 0, channel, index) for each element.
 template <typename F> void forEachElement(const Queue &queue, const Lrn &s, F f) {
   Divisor inner(s.inner), channels(s.channels);
   int64_t each = s.inner, plane = s.inner * s.channels;

@@ -1,8 +1,8 @@
 // Elementwise kernels: a function object applied to every element, or pair of elements. Dense
-// operands are read and written sixteen bytes at a time.
+// operands are read and written in packs of sixteen bytes.
 //
-// Results may lie over operands of the same size, element on element: a thread reads its elements
-// before it writes them, and no other thread does either.
+// A result may alias an operand of the same size: a thread reads its elements before it writes
+// them, and no other thread touches them.
 #pragma once
 
 #include "kernels/cuda/grid_kernel.h"
@@ -10,7 +10,7 @@
 
 namespace isthmus::cuda {
 
-// As many elements as make sixteen bytes of the widest type at hand.
+// A pack holds as many elements as fill sixteen bytes with the wider of the two types.
 template <typename T, int N> struct alignas(sizeof(T) * N) Pack { T element[N]; };
 template <typename A, typename B>
 constexpr int kPackOf = 16 / int(sizeof(A) > sizeof(B) ? sizeof(A) : sizeof(B));
@@ -22,7 +22,7 @@ template <typename T, typename Out, typename F> ISTHMUS_DEVICE Out applied(F f, 
   return static_cast<Out>(f(static_cast<Compute<T>>(a), static_cast<Compute<T>>(b)));
 }
 
-// Pack p of n elements: the last may be short, and is then filled up with zeros.
+// Pack p of n elements. The last pack may be short and is then padded with zeros.
 template <int N, typename T> ISTHMUS_DEVICE Pack<T, N> loadPack(const T *x, int64_t p, int64_t n) {
   if ((p + 1) * N <= n)
     return reinterpret_cast<const Pack<T, N> *>(x)[p];
@@ -43,7 +43,7 @@ ISTHMUS_DEVICE void storePack(T *y, int64_t p, int64_t n, const Pack<T, N> &pack
       y[p * N + i] = pack.element[i];
 }
 
-// Pack p of x; of one element over and over where x does not step.
+// Pack p of x, or one element repeated if x does not step.
 template <int N, typename T>
 ISTHMUS_DEVICE Pack<T, N> packAt(const T *x, bool steps, int64_t p, int64_t n) {
   if (steps)
@@ -54,7 +54,7 @@ ISTHMUS_DEVICE Pack<T, N> packAt(const T *x, bool steps, int64_t p, int64_t n) {
   return pack;
 }
 
-// y = f(x) for n elements. A short pack is computed whole: f is there once.
+// y = f(x) for n elements. A short pack is computed whole, so that the code contains f only once.
 template <typename T, typename Out, typename F>
 void mapDense(const Queue &queue, int64_t n, const T *x, Out *y, F f) {
   constexpr int N = kPackOf<T, Out>;
@@ -67,7 +67,7 @@ void mapDense(const Queue &queue, int64_t n, const T *x, Out *y, F f) {
   });
 }
 
-// y = f(a, b) for n elements; an operand that does not step is one element.
+// y = f(a, b) for n elements; an operand that does not step has a single element.
 template <typename T, typename Out, typename F>
 void mapDense(const Queue &queue, int64_t n, const T *a, bool stepA, const T *b, bool stepB, Out *y,
               F f) {
@@ -81,10 +81,11 @@ void mapDense(const Queue &queue, int64_t n, const T *a, bool stepA, const T *b,
   });
 }
 
-// The types that networks are computed in: dense operands of others go one element at a time too.
+// The element types that networks usually compute in. For other types, dense operands too are
+// processed one element at a time.
 template <typename T> constexpr bool kIsCommon = kIsFloat<T> && !std::is_same_v<T, double>;
 
-// y = f(a, b) with numpy's broadcasting, a and b being these operands.
+// y = f(a, b) with numpy's broadcasting, where a and b are the operands `first` and `second`.
 template <typename T, typename Out, typename F>
 void mapTwo(const Launch &l, F f, size_t first = 0, size_t second = 1) {
   const T *a = l.operand<T>(first), *b = l.operand<T>(second);
@@ -104,7 +105,7 @@ void mapTwo(const Launch &l, F f, size_t first = 0, size_t second = 1) {
   });
 }
 
-// The same of two operands of one shape.
+// The same for two operands of equal shape.
 template <typename T, typename F> void mapPair(const Launch &l, F f) {
   mapDense(l.queue, l.call.results[0].elements(), l.operand<T>(0), true, l.operand<T>(1), true,
            l.result<T>(0), f);

@@ -1,5 +1,5 @@
-// Functions of one number, rounding, remainders, and what kind of number one is. Trained networks
-// rarely have them in quantity: they are the C library's.
+// Unary math functions, rounding, remainders and float classification. They are rare in trained
+// networks, so most call the C library.
 
 #include "kernels/cuda/map.h"
 #include "kernels/cuda/register.h"
@@ -27,7 +27,7 @@ void runMod(const Launch &l) {
   l.call.attrs->getBool("fmod") ? mapRemainders<Fmod>(l) : mapRemainders<Mod>(l);
 }
 
-// --- Kinds of numbers
+// --- Classification
 
 template <typename F> void runIs(const Launch &l, F f) {
   dispatchFloat(l.call.operands[0].dtype, [&](auto tag) {

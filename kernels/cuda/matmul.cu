@@ -1,5 +1,5 @@
-// The matrix product where cuBLASLt does not take it. A thread computes a few rows of a column, in
-// ascending order of the inner axis and rounded at every step, as the plain kernel does.
+// The matrix product for calls that cuBLASLt does not take. A thread computes a few rows of a
+// column, in ascending order of the inner axis, rounded at every step as in the plain kernel.
 
 #include "kernels/cuda/grid_kernel.h"
 #include "kernels/cuda/products.h"
@@ -9,7 +9,7 @@
 namespace isthmus::cuda {
 namespace {
 
-constexpr int kRows = 4; // of a thread: they share what is read of b
+constexpr int kRows = 4; // per thread; the rows share each element read from b
 
 template <typename T, typename Out> struct Product {
   const T *a, *b;
@@ -18,7 +18,7 @@ template <typename T, typename Out> struct Product {
   int64_t rows, columns, inner, sizeA, sizeB;
   int64_t rowA, stepA, stepB, columnB; // strides of the matrices
   Strided<2> batch;
-  Divisor byColumns, byBlocks; // of kRows rows
+  Divisor byColumns, byBlocks; // byBlocks: blocks of kRows rows
 
   ISTHMUS_GPU void operator()(int64_t i) const {
     using C = Compute<T>;
@@ -27,7 +27,7 @@ template <typename T, typename Out> struct Product {
     const T *from = a + at[0] * sizeA, *right = b + at[1] * sizeB + column * columnB;
     int64_t row[kRows];
     C sum[kRows];
-    for (int r = 0; r < kRows; ++r) { // rows past the end repeat the last
+    for (int r = 0; r < kRows; ++r) { // rows past the end repeat the last row
       row[r] = std::min(block * kRows + r, rows - 1) * rowA;
       sum[r] = C(0);
     }

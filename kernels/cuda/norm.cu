@@ -9,7 +9,7 @@
 namespace isthmus::cuda {
 namespace {
 
-// A channel is an output. y may lie over x.
+// Each channel is an output. y may alias x.
 template <typename T, typename P> struct BatchNormOp {
   static constexpr bool kWrites = true;
   using C = Compute<T>;
@@ -37,7 +37,7 @@ template <typename T, typename P> struct BatchNormOp {
   }
 };
 
-// A channel is an output, and nothing is summed. x may lie over y.
+// Each channel is an output; nothing is summed. x may alias y.
 template <typename T, typename P> struct BatchNormInverseOp {
   static constexpr bool kWrites = true;
   using C = Compute<T>;
@@ -58,7 +58,7 @@ template <typename T, typename P> struct BatchNormInverseOp {
   }
 };
 
-// dx = scale rstd (g - sumG / count - (x - mean) rstd^2 sumGX / count); it may lie over g or x.
+// dx = scale rstd (g - sumG / count - (x - mean) rstd^2 sumGX / count); dx may alias g or x.
 template <typename T, typename P> struct BatchNormGradOp {
   static constexpr bool kWrites = true;
   using C = Compute<T>;

@@ -1,18 +1,18 @@
-// What the normalisations share: moments of an output's elements, and the choice of types.
+// Helpers shared by the normalisations: moments of an output's elements, and dispatch on types.
 #pragma once
 
 #include "kernels/cuda/reduce.h"
 
 namespace isthmus::cuda {
 
-// Mean and sum of squared deviations, in two passes, so that a large mean does not eat the
-// variance; those of pieces are folded by the formula of Chan, Golub and LeVeque (1979).
+// Mean and sum of squared deviations, in two passes, so that a large mean does not cancel the
+// variance. Pieces are folded by the formula of Chan, Golub and LeVeque (1979).
 template <typename S> struct Moments {
   S count = 0, mean = 0, squares = 0;
 
   ISTHMUS_GPU S variance() const { return count > 0 ? squares / count : S(0); }
 };
-// Not `centred`, the squares are those of x itself, and the mean is zero.
+// If not `centred`, the squares are those of x itself and the mean is zero.
 template <typename S, typename T, typename E>
 ISTHMUS_GPU Moments<S> momentsOf(const E &elements, const T *x, bool centred) {
   Moments<S> m;
@@ -36,7 +36,7 @@ template <typename S> ISTHMUS_GPU Moments<S> folded(Moments<S> a, Moments<S> b) 
   return m;
 }
 
-// Sums of what flows in, and of it times what it meets.
+// The sum of the incoming gradient g, and of g times x.
 template <typename S> struct GradSums { S g = 0, gx = 0; };
 template <typename S> ISTHMUS_GPU GradSums<S> folded(GradSums<S> a, GradSums<S> b) {
   GradSums<S> s;
@@ -45,14 +45,15 @@ template <typename S> ISTHMUS_GPU GradSums<S> folded(GradSums<S> a, GradSums<S> 
   return s;
 }
 
-// Of read(at, index), which gives both for an element.
+// read(at, index) returns both terms for an element.
 template <typename S, typename E, typename Read>
 ISTHMUS_GPU GradSums<S> gradSumsOf(const E &elements, Read read) {
   auto add = [](GradSums<S> a, GradSums<S> b) { return folded(a, b); };
   return elements.reduce(GradSums<S>(), read, add, add);
 }
 
-// K::run<T, P>, T being the type of x, operand `X`, and P that of the vector after it.
+// Runs K::run<T, P>, where T is the type of x (operand `X`) and P that of the vector that follows
+// it.
 template <typename K, size_t X> void runNorm(const Launch &l) {
   dispatchFloat(l.call.operands[X].dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;

@@ -35,7 +35,7 @@ template <typename F> bool bind(void *handle, const char *name, F &function) {
   return function != nullptr;
 }
 
-// What speaks against a library made for another toolkit: it would look for that one's libraries.
+// The reason to reject a library made for another toolkit: it would load that toolkit's libraries.
 std::string refusalOfToolkit(size_t version) {
   if (int(version / 1000) == kToolkit)
     return "";
@@ -79,8 +79,9 @@ const Loaded<CublasLt> &loadedCublasLt() {
   static const Loaded<CublasLt> loaded("libcublasLt.so." + std::to_string(kToolkit));
   return loaded;
 }
-// cuDNN compiles some kernels where it runs, by a library that it then asks for by name, as it does
-// for cuBLASLt, and that asks for one beside it. Those that are loaded need not be on their path.
+// cuDNN compiles some kernels at run time. It loads the compiler (NVRTC) by name, as it does
+// cuBLASLt, and NVRTC loads its builtins by name. Libraries that are already loaded are found even
+// if they are not on the loader's path.
 const Loaded<Nothing> &loadedCompiler() {
   static const Loaded<Nothing> loaded = [] {
     Loaded<Nothing> compiler("libnvrtc.so." + std::to_string(kToolkit));

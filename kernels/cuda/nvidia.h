@@ -1,5 +1,5 @@
-// NVIDIA's libraries as tables of functions. They are loaded when first asked for, from wherever
-// library_search.h finds them, so that the device works without them too, if slowly.
+// NVIDIA's libraries as tables of functions. They are loaded on first use, from wherever
+// library_search.h finds them; so the device also works without them, only slower.
 #pragma once
 
 #include <cublasLt.h>
@@ -64,11 +64,11 @@ struct CublasLt {
 };
 #undef ISTHMUS_FUNCTION
 
-// Null where none was found that fits.
+// Null if no compatible library was found.
 const Cudnn *cudnn();
 const CublasLt *cublasLt();
 
-// One a line: where each was found, or why not.
+// One line per library: its path, or why it was not found.
 std::string nvidiaLibraries();
 
 } // namespace isthmus::cuda

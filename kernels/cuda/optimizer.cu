@@ -1,6 +1,5 @@
-// Steps of optimizers: one thread makes what is done to each element of the rate and the count of
-// steps, which are on the device, and leaves it in the workspace; then all elements are read and
-// written once.
+// Optimizer steps. One thread computes the update from the rate and the step count, which are in
+// device memory, and stores it in the workspace. Then all elements are read and written once.
 
 #include "kernels/cuda/map.h"
 #include "kernels/cuda/register.h"
@@ -9,7 +8,7 @@
 namespace isthmus::cuda {
 namespace {
 
-// A number of either type that a row's scalars have, read by a thread.
+// A scalar operand of any float or index type; a thread reads it.
 struct Scalar {
   const void *at = nullptr;
   DType dtype = DType::F64;
@@ -28,7 +27,7 @@ struct Scalar {
   }
 };
 
-constexpr int64_t kUpdateBytes = 256; // of the workspace
+constexpr int64_t kUpdateBytes = 256; // size of the workspace
 
 template <typename C, typename Rule, typename Update>
 void makeUpdate(const Launch &l, const Rule &rule, Update *update) {
@@ -45,7 +44,7 @@ template <typename S, int n> struct States {
   S *to[n + 1] = {};
 };
 
-// T: of param; S: of the states. All is computed in one type.
+// T: type of param. S: type of the states. All arithmetic is in T's compute type.
 template <typename Rule, typename T, typename S> void stepElements(const Launch &l) {
   using C = Compute<T>;
   using Update = typename Rule::template Update<C>;

@@ -1,5 +1,5 @@
-// Choice by order. Few of a column are found one after the other, each the first of those behind
-// the one before; for more the column's places are sorted.
+// top_k. A small k is selected one element at a time, each the first of those that come after the
+// preceding one; for a larger k a column's positions are sorted.
 
 #include "kernels/cuda/grid_kernel.h"
 #include "kernels/cuda/register.h"
@@ -18,12 +18,12 @@ struct TopK {
       : columns(call, call.operands[0]), k(call.attrs->getInt("k")),
         largest(call.attrs->getBool("largest")) {}
 
-  // Sorting goes through a column some log^2(length) / 2 times, but in many launches.
+  // Sorting makes about log^2(length) / 2 passes over a column, but in many launches.
   bool sorts() const {
     constexpr int64_t kFew = 64;
     return k > kFew && columns.length <= std::numeric_limits<Place>::max() / 2;
   }
-  // Where result j of a column is.
+  // The index of result j of a column.
   ISTHMUS_GPU int64_t at(int64_t column, int64_t j) const {
     return (column / columns.step * k + j) * columns.step + column % columns.step;
   }
@@ -36,7 +36,7 @@ int64_t topKBytes(const OpCall &call) {
 
 template <typename T> struct Candidate {
   Compute<T> value;
-  int64_t place; // -1 for none
+  int64_t place; // -1: none
   ISTHMUS_GPU bool precedes(const Candidate &other, bool largest) const {
     return place >= 0 &&
            (other.place < 0 || element::precedes(value, place, other.value, other.place, largest));

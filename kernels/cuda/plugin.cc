@@ -1,6 +1,6 @@
-// The library's side of runtime/cuda_interface.h: a device is a queue, its kernels, and the key of
-// its random numbers, which lies in the device's memory so that a recorded step can be run again
-// with another.
+// The library's side of runtime/cuda_interface.h. A device is a queue, its kernels, and the key of
+// its random numbers. The key is in device memory, so that a recorded step can be replayed with
+// another key.
 
 #include "kernels/cuda/candidates.h"
 #include "kernels/cuda/gpu.h"
@@ -28,17 +28,17 @@ struct IsthmusCudaDevice {
   int index = 0;
   Queue queue;
   GpuProperties properties;
-  GpuLink *link = nullptr;         // to the host's memory, once it is used
-  RandomKey *random = nullptr;     // on the device
-  RandomKey *nextRandom = nullptr; // of the host, from where it is copied
-  bool waitsForEach = false;       // launches are not left to run while others are made
+  GpuLink *link = nullptr;         // to host memory; opened on first use
+  RandomKey *random = nullptr;     // in device memory
+  RandomKey *nextRandom = nullptr; // in host memory; copied to `random`
+  bool waitsForEach = false;       // wait for every launch ($ISTHMUS_CUDA_SYNC)
   size_t notesTold = 0;
   llvm::StringMap<std::unique_ptr<IsthmusCudaKernel>> kernels;
 };
 
 namespace {
 
-// Keeps a message until the next one on the thread.
+// Keeps a message alive until the thread's next message.
 const char *kept(std::string message) {
   thread_local std::string last;
   last = std::move(message);
@@ -91,7 +91,7 @@ const char *openDevice(int32_t index, const IsthmusCudaOptions *options, Isthmus
   d->waitsForEach = sync && *sync && std::string(sync) != "0";
   if (const char *failure = gpuOpen(index, d->queue, d->properties))
     return failed("opening the device", failure);
-  if (d->queue.tf32) // other kernels, with other workspaces
+  if (d->queue.tf32) // selects other kernels, with other workspaces
     d->properties.target += " tf32";
   void *random = nullptr, *nextRandom = nullptr;
   const char *failure = gpuAllocate(sizeof(RandomKey), &random);
@@ -141,7 +141,8 @@ const char *readFrom(IsthmusCudaDevice *d, void *to, const void *from, int64_t b
   return failed("copying from the device", gpuCopyOut(d->queue, to, from, bytes));
 }
 
-// Kernels that libraries may refuse, or fail at the first launch, are followed by our own.
+// A library's kernel may refuse the call, or fail at its first launch; our own kernels are then
+// candidates after it.
 llvm::Expected<std::unique_ptr<PreparedKernel>> prepareBest(const isthmus::OpCall &call,
                                                             const Queue &queue) {
   isthmus::KernelOptions options;
@@ -173,13 +174,13 @@ const char *prepare(IsthmusCudaDevice *d, const IsthmusCall *flat, IsthmusCudaKe
 }
 void describeKernel(const IsthmusCudaKernel *k, IsthmusCudaKernelInfo *info) {
   info->workspaceBytes = k->kernel->workspaceBytes();
-  info->library = k->kernel->library.data(); // of a table, which stays
+  info->library = k->kernel->library.data(); // in the table, which is never freed
   info->isSubstitute = k->kernel->isSubstitute();
 }
 
 const char *begin(IsthmusCudaDevice *d, uint64_t seed, uint64_t step) {
   gpuSelect(d->index);
-  if (const char *failure = gpuWait(d->queue)) // the key before may still be on its way
+  if (const char *failure = gpuWait(d->queue)) // the copy of the previous key may still be running
     return failed("waiting for what was before", failure);
   *d->nextRandom = {seed, step};
   return failed("copying to the device",

@@ -1,5 +1,5 @@
-// Pools. A worker, a thread or for large windows a team, looks at a window; the gradients gather, a
-// thread for each element, from the windows that hold it.
+// Pooling. A worker (a thread, or for large windows a team) processes one window. The gradients
+// gather: one thread for each element sums over the windows that contain it.
 
 #include "kernels/cuda/planes.h"
 #include "kernels/cuda/reduce.h"
@@ -11,7 +11,7 @@ namespace {
 
 using Axis = PoolAxis<int32_t>;
 
-// The elements of a window that are none of padding.
+// The elements of a window that lie inside the image.
 struct Window {
   int32_t first[3], count[3], step[3]; // positions along the axes
   int32_t height, width;               // of the plane
@@ -23,7 +23,7 @@ struct Window {
   }
 };
 
-// state = next(state, where in the plane), in row-major order.
+// Folds state = next(state, index in the plane) over a window; a single thread in row-major order.
 template <typename State, typename Next, typename Fold>
 ISTHMUS_GPU State overWindow(const Lone &, const Window &w, State s, Next next, Fold) {
   for (int32_t d = 0; d < w.count[0]; ++d)
@@ -47,8 +47,8 @@ ISTHMUS_GPU State overWindow(const Team &team, const Window &w, State s, Next ne
 struct Pool {
   Axis axis[3];
   Planes outputs, inputs;
-  int64_t outPlane, inPlane, count; // count: of windows
-  bool alone;                       // whether a window is a thread's
+  int64_t outPlane, inPlane, count; // count: number of windows
+  bool alone;                       // whether a window takes a single thread
 
   explicit Pool(const PoolShape &s)
       : axis{s.axis<int32_t>(0), s.axis<int32_t>(1), s.axis<int32_t>(2)}, outputs(s.out),
@@ -85,8 +85,8 @@ PoolShape shapeOf(const OpCall &call) {
 
 // --- Maxima
 
-// The first maximum of a window, as an index into the plane, NaN being the largest; -1 where the
-// window holds no element.
+// The first maximum of a window, and its index in the plane. NaN is the largest value. The index is
+// -1 if the window has no element.
 template <typename C> struct Maximum {
   C value;
   int64_t at;
@@ -99,15 +99,15 @@ template <typename C> ISTHMUS_GPU Maximum<C> better(Maximum<C> a, Maximum<C> b) 
   return isMore || (isSame && b.at < a.at) ? b : a;
 }
 
-// What is written of the maxima: those that are not null.
+// Writes the maxima to every result that is not null.
 template <typename T> struct MaximaBody {
   using C = Compute<T>;
   Pool p;
   const T *x, *v;
-  T *y, *taken;     // the maximum, or v there
-  int64_t *indices; // into the whole of x
+  T *y, *taken;     // the maximum; v at the maximum
+  int64_t *indices; // indices into the whole of x
   bool columnMajor;
-  int32_t *places; // into the plane
+  int32_t *places; // indices into the plane
 
   template <typename Worker> ISTHMUS_GPU void operator()(int64_t t, const Worker &worker) const {
     int32_t o[3];
@@ -153,7 +153,7 @@ struct MaxPool { // max_pool and max_pool_indices
     p.forEachWindow(l.queue, body);
   }
 };
-void runMaxPool(const Launch &l) { // of integers too
+void runMaxPool(const Launch &l) { // takes integers too
   dispatchNumber(l.call.operands[0].dtype,
                  [&](auto tag) { MaxPool::run<typename decltype(tag)::type>(l); });
 }
@@ -168,7 +168,7 @@ struct MaxPoolTake {
 
 // --- Means
 
-// What the sum of each window is divided by.
+// The divisor of each window's sum.
 struct Counts {
   bool padding;
   int64_t divisor;
@@ -210,7 +210,7 @@ struct AvgPool {
 
 // --- Gradients
 
-// The sum, over the windows that span an element, of what `each` adds for them.
+// The sum of `each` over the windows whose extent covers an element.
 template <typename S, typename Each>
 ISTHMUS_GPU S gathered(const Pool &p, int64_t plane, const int32_t (&at)[3], Each each) {
   Axis::Range over[3];
@@ -229,7 +229,7 @@ template <typename T> struct MaxGradAt {
   using S = GpuSum<T>;
   Pool p;
   const T *g;
-  const int32_t *places; // of the windows' maxima
+  const int32_t *places; // indices of the windows' maxima
   T *dx;
 
   ISTHMUS_GPU void operator()(int64_t i) const {
@@ -241,7 +241,7 @@ template <typename T> struct MaxGradAt {
   }
 };
 
-// First where each window has its maximum, then what flows to each element.
+// First finds the maximum of each window, then gathers the gradient of each element.
 struct MaxPoolGrad {
   template <typename T> static void run(const Launch &l) {
     PoolShape shape = shapeOf(l.call);
@@ -285,7 +285,7 @@ struct AvgPoolGrad {
   }
 };
 
-// Positions are of 32 bits, and so are places in a plane.
+// Positions, and indices into a plane, have 32 bits.
 template <GridFunction run, WorkspaceFunction workspace = nullptr>
 std::unique_ptr<PreparedKernel> preparePool(const OpCall &call, const KernelOptions &options) {
   PoolShape s = shapeOf(call);

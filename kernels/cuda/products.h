@@ -1,4 +1,4 @@
-// Products of matrices as parts of other kernels: by a library where there is one, else by our own.
+// Matrix products as parts of other kernels: by a library if there is one, else by our own kernel.
 #pragma once
 
 #include "kernels/cuda/candidates.h"
@@ -7,14 +7,14 @@
 
 namespace isthmus::cuda {
 
-// Our own; in matmul.cu. The result may be of the type that 16-bit operands are computed in.
+// Our own kernel, in matmul.cu. For 16-bit operands the result may have their compute type.
 std::unique_ptr<PreparedKernel> prepareOwnProduct(const OpCall &call, const Queue &queue);
 
-// `rows` copies of a row of `columns` elements of `bytes`, one after another, in y. In matmul.cu.
+// Writes `rows` copies of a row of `columns` elements of `bytes` each to y. In matmul.cu.
 void repeatRow(const Queue &queue, const void *row, int64_t columns, int64_t bytes, int64_t rows,
                void *y);
 
-// Of a call of matmul. `alignment`, a power of two up to 64, divides all addresses in bytes.
+// A kernel for a call of matmul. `alignment`, a power of two up to 64, divides all addresses.
 inline std::unique_ptr<PreparedKernel> prepareProduct(const OpCall &call, const Queue &queue,
                                                       int64_t alignment) {
   if (!queue.prepareProduct)

@@ -1,4 +1,4 @@
-// Ops that draw random numbers. Element i of the result has draw i of its stream, as on the CPU; a
+// Ops that draw random numbers. Element i of the result gets draw i of its stream, as on the CPU. A
 // thread draws the four words of a block.
 
 #include "kernels/cuda/map.h"
@@ -8,9 +8,9 @@
 namespace isthmus::cuda {
 namespace {
 
-// Sets the n elements of y: pack(words, p, n) gives the four of block p.
+// Writes the n elements of y: pack(words, p, n) returns the four elements of block p.
 template <typename T, typename F> void forEachBlock(const Launch &l, T *y, F pack) {
-  const RandomKey *random = l.args.random; // the device's: read by the threads
+  const RandomKey *random = l.args.random; // in device memory; the threads read it
   uint64_t stream = static_cast<uint64_t>(l.call.attrs->getInt("stream"));
   int64_t n = l.call.results[0].elements();
   forEach(l.queue, (n + 3) / 4, [=] ISTHMUS_GPU(int64_t block) {

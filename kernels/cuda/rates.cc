@@ -5,13 +5,12 @@
 namespace isthmus::cuda {
 namespace {
 
-// Multiply-adds that a multiprocessor starts in a cycle: of f32, and of products in f64, tf32 and
-// 16 bits (bf16 where it has units for it). From the CUDA C++ Programming Guide's table of
-// arithmetic instructions, and for matrix units from each generation's white paper: what makes the
-// advertised rates, such as 989e12 operations a second in bf16 of an H100 (132 multiprocessors,
-// 1.83 GHz).
+// Multiply-adds that a multiprocessor starts per cycle: of f32 arithmetic, and of matrix products
+// in f64, tf32, bf16 and f16. From the table of arithmetic instructions in the CUDA C++ Programming
+// Guide. For matrix units from each generation's white paper: the numbers that give the advertised
+// rates, such as 989e12 operations a second in bf16 for an H100 (132 multiprocessors, 1.83 GHz).
 struct Generation {
-  int major, minor; // the first that it holds for, within the major one
+  int major, minor; // the first version that the row applies to
   int f32, f64, tf32, bf16, f16;
 };
 constexpr Generation kGenerations[] = {
@@ -27,7 +26,7 @@ constexpr Generation kGenerations[] = {
     {12, 0, 128, 2, 128, 256, 256},     // RTX 50
 };
 
-// Of later generations the last known.
+// The row of a compute capability; later generations get the last known row.
 const Generation &generationOf(int major, int minor) {
   const Generation *found = kGenerations;
   for (const Generation &g : kGenerations)
@@ -43,8 +42,8 @@ GpuRates gpuRates(const GpuShape &shape, bool tf32) {
   auto rate = [&](int multiplyAdds) {
     return 2.0 * multiplyAdds * shape.multiprocessors * shape.hertz;
   };
-  // Of pinned memory over 16 lanes of PCI Express 3, 4 or 5, as generations came to have them, less
-  // a fifth for its protocol.
+  // The rate of pinned memory over 16 lanes of PCI Express 3, 4 or 5, by generation, less a fifth
+  // for the protocol.
   const double linkGigabytes = g.major < 8 ? 12.5 : g.major < 9 ? 25 : 50;
   GpuRates r;
   r.linkBytesPerSecond = 1e9 * linkGigabytes;

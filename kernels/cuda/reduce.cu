@@ -1,4 +1,4 @@
-// Reductions, and the gradients of the largest and the smallest.
+// Reductions, and the gradients of max and min.
 
 #include "kernels/cuda/reduce.h"
 #include "kernels/cuda/register.h"
@@ -7,7 +7,7 @@
 namespace isthmus::cuda {
 namespace {
 
-// The sum, over `count`: one, or for a mean the number of elements.
+// The sum, for floats divided by `count`: one, or for a mean the number of elements.
 template <typename T> struct SumOp {
   static constexpr bool kWrites = false;
   using State = GpuSum<T>;
@@ -52,7 +52,7 @@ template <typename T> struct ExtremumOp {
   bool largest;
 
   ISTHMUS_GPU State start() const { return leastExtreme<T>(largest); }
-  ISTHMUS_GPU State fold(State s, State v) const { // NaN comes in and stays
+  ISTHMUS_GPU State fold(State s, State v) const { // NaN enters and stays
     return (largest ? v > s : v < s) || v != v ? v : s;
   }
   template <typename E> ISTHMUS_GPU State collect(const E &elements, int64_t) const {
@@ -63,11 +63,11 @@ template <typename T> struct ExtremumOp {
   ISTHMUS_GPU void finish(int64_t out, State s) const { y[out] = T(s); }
 };
 
-// g at the first of the extrema, or its share at each; zero elsewhere. dx may lie over x: all of an
-// output's elements are looked at before one is written.
+// g at the first extremum, or g divided among all extrema; zero elsewhere. dx may alias x: all of
+// an output's elements are read before one is written.
 template <typename T> struct ExtremumGradOp {
   static constexpr bool kWrites = true;
-  using State = int64_t; // the index of the first, or how many they are
+  using State = int64_t; // index of the first extremum, or number of extrema
   const T *g, *x, *y;
   T *dx;
   bool shares;

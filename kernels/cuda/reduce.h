@@ -1,14 +1,14 @@
-// Kernels over some of a tensor's axes: what is kept of the others has an index each, an output,
-// and the elements reduced for it are gone through by a worker, a team or a thread. Where outputs
-// are few and each is of many elements they are cut into pieces: one launch gives a state for each
-// piece, a second folds them, in an order that follows from the shape alone.
+// Reductions over some of a tensor's axes. Each index of the kept axes is an output, and a worker
+// (a team or a thread) processes the elements that are reduced for it. If there are few outputs of
+// many elements each, the elements are split into pieces: one launch computes a state per piece,
+// and a second folds the states in an order that depends on the shape alone.
 //
 // A kernel is a struct `Op`, copied to the device, with
 //   State                                     small and trivially copyable
-//   State start()                             what changes nothing when folded
-//   State collect(elements, out)              of the elements, or of a piece of them, of an output
+//   State start()                             the identity of `fold`
+//   State collect(elements, out)              of an output's elements, or of a piece of them
 //   State fold(State, State)
-//   void finish(out, State)                   once for an output, with what its elements came to
+//   void finish(out, State)                   called once per output, with its final state
 //   void apply(elements, out, State)          then, if Op::kWrites: writes the elements themselves
 // `collect` and `apply` are templates on the type of `elements`.
 #pragma once
@@ -20,16 +20,15 @@
 
 namespace isthmus::cuda {
 
-// What sums of elements of type T are collected in on a GPU: of few each lane has some, so that
-// floats do.
+// The accumulator type for sums of elements of type T on a GPU. Floats accumulate in float, because
+// each lane adds only a few elements.
 template <typename T>
 using GpuSum =
     std::conditional_t<kIsFloat<T>, std::conditional_t<std::is_same_v<T, double>, double, float>,
                        int64_t>;
 
-// The elements of an output, or a piece of them, as one lane of a team sees them: functions are
-// called with where an element is in the tensor, and with its index among those of the output, in
-// row-major order.
+// The elements of an output, or a piece of them, as one lane of a team sees them. Callbacks receive
+// an element's offset in the tensor and its row-major index among the elements of the output.
 template <typename Team> class Elements {
 public:
   ISTHMUS_GPU Elements(const Team &team, const Strided<1> &reduced, int64_t base, int64_t first,
@@ -37,8 +36,8 @@ public:
       : team_(team), reduced_(reduced), base_(base), first_(first), step_(step), count_(count) {}
 
   ISTHMUS_GPU int64_t count() const { return count_; }
-  // state = next(state, read(at, index)). A lane reads several elements before it uses the first,
-  // and so waits for memory once.
+  // Folds state = next(state, read(at, index)) over the elements. A lane reads several elements
+  // before it uses the first, and so waits for memory only once per batch.
   template <typename State, typename Read, typename Next, typename Fold>
   ISTHMUS_GPU State reduce(State start, Read read, Next next, Fold fold) const {
     return team_.reduce(
@@ -54,7 +53,7 @@ public:
         },
         fold);
   }
-  // y[at] = read(at, index), after the elements at once with it are read.
+  // y[at] = read(at, index). The elements of a batch are all read before any is written.
   template <typename T, typename Read> ISTHMUS_GPU void write(T *y, Read read) const {
     team_.forEach(batches(), [&](int64_t b) {
       T v[kAtOnce];
@@ -67,7 +66,8 @@ public:
   }
 
 private:
-  static constexpr int kAtOnce = 4; // elements of a batch: as many batches lie between two
+  // Elements of a batch. They lie batches() steps apart.
+  static constexpr int kAtOnce = 4;
   ISTHMUS_GPU int64_t batches() const { return (count_ + kAtOnce - 1) / kAtOnce; }
   template <typename V, typename Read>
   ISTHMUS_GPU void readBatch(int64_t b, Read read, V (&v)[kAtOnce],
@@ -89,11 +89,11 @@ private:
   int64_t base_, first_, step_, count_;
 };
 
-// How often a kernel goes through an output's elements: where more than once, a piece should stay
-// in the caches.
+// How often a kernel reads an output's elements. If more than once, a piece should fit in the
+// caches.
 enum class Passes { One, More };
 
-// A shape divided into what is kept and what is reduced, and the pieces.
+// A shape divided into kept and reduced axes, and the number of pieces.
 class Division {
 public:
   Division(llvm::ArrayRef<int64_t> dims, llvm::function_ref<bool(int64_t axis)> isReduced,
@@ -101,21 +101,23 @@ public:
       : Division(dims, split(dims, isReduced), passes) {}
 
   int64_t outputs() const { return outputs_; }
-  int64_t length() const { return length_; } // of each
+  int64_t length() const { return length_; } // elements per output
   int64_t pieces() const { return pieces_; }
   int64_t workers() const { return outputs_ * pieces_; }
   bool alone() const { return alone_; } // whether workers are threads
-  // Bytes for the states of pieces, and for those of outputs.
+  // Bytes for the states of the pieces and of the outputs.
   int64_t workspaceBytes(int64_t stateBytes) const {
     return pieces_ == 1 ? 0 : (workers() + outputs_) * stateBytes;
   }
 
-  // What worker t of `workers()` goes through. Neighbouring workers have neighbouring outputs.
+  // The elements that worker t of `workers()` processes. Neighbouring workers have neighbouring
+  // outputs.
   template <typename Team>
   ISTHMUS_GPU Elements<Team> elements(const Team &team, int64_t t, int64_t *out) const {
     int64_t piece = byOutputs_(t, out), base[1];
     kept_.at(*out, base);
-    if (alone_) // turn by turn: neighbouring rows are read at a time
+    // Pieces interleave, so that neighbouring rows are read at the same time.
+    if (alone_)
       return Elements<Team>(team, reduced_, base[0], piece, pieces_,
                             (length_ - piece + pieces_ - 1) / pieces_);
     int64_t first = length_ / pieces_ * piece + std::min(piece, length_ % pieces_);
@@ -130,7 +132,7 @@ private:
   struct Walks {
     Walk<1> kept, reduced;
     bool lastKept;
-    int64_t run; // neighbours that are reduced
+    int64_t run; // length of contiguous reduced elements
   };
   static Walks split(llvm::ArrayRef<int64_t> dims, llvm::function_ref<bool(int64_t)> isReduced) {
     Dims strides = denseStrides(dims), kept, keptStrides, reduced, reducedStrides;
@@ -150,9 +152,9 @@ private:
   Division(llvm::ArrayRef<int64_t>, const Walks &w, Passes passes)
       : kept_(w.kept), reduced_(w.reduced), outputs_(w.kept.elements()),
         length_(w.reduced.elements()), byOutputs_(outputs_) {
-    // Threads where neighbouring ones read neighbours, or where teams would have little to do.
+    // Threads, if neighbouring threads read neighbours, or if teams would have too little work.
     alone_ = w.lastKept || length_ < 32 || (w.run < 8 && outputs_ >= 32);
-    // Enough workers to fill a large GPU; each with enough to do.
+    // Enough workers to fill a large GPU, each with enough work.
     constexpr int64_t kThreads = 1 << 17, kTeams = 2048, kLeastPiece = 4096, kCached = 8192;
     int64_t most;
     if (alone_)
@@ -173,12 +175,12 @@ private:
 inline bool isAmong(llvm::ArrayRef<int64_t> axes, int64_t axis, int64_t rank) {
   return llvm::is_contained(axes, axis) || llvm::is_contained(axes, axis - rank);
 }
-// Of a reduction's axes: all if there are none.
+// Reduces over `axes`; over all axes if `axes` is empty.
 inline Division divisionBy(const Ints &axes, const Type &x, Passes passes) {
   return Division(
       x.dims, [&](int64_t a) { return axes.empty() || isAmong(axes, a, x.rank()); }, passes);
 }
-// Of one axis.
+// Reduces over one axis.
 inline Division divisionBy(int64_t axis, const Type &x, Passes passes) {
   return Division(
       x.dims, [&](int64_t a) { return isAmong(axis, a, x.rank()); }, passes);
@@ -209,7 +211,7 @@ template <typename Op> struct ReduceBody {
   }
 };
 
-// Runs `op`; `workspace` has the bytes that the division wants for its states.
+// Runs `op`. `workspace` has division.workspaceBytes(sizeof(State)) bytes.
 template <typename Op>
 void reduceBy(const Queue &queue, const Division &division, Op op, void *workspace) {
   using State = typename Op::State;
@@ -233,7 +235,7 @@ void reduceBy(const Queue &queue, const Division &division, Op op, void *workspa
     division.forEachWorker(queue, ReduceBody<Op>{op, division, Phase::Apply, pieces, totals});
 }
 
-// Only `apply`, of what no sum is needed for: the state is `start()`.
+// Runs only `apply`, for ops that need no sum: the state is `start()`.
 template <typename Op> void applyBy(const Queue &queue, const Division &division, Op op) {
   division.forEachWorker(queue, ReduceBody<Op>{op, division, Phase::ApplyAlone, nullptr, nullptr});
 }

@@ -1,11 +1,11 @@
-// The kernels of the CUDA device. A table tries the libraries' first.
+// The kernels of the CUDA device. The libraries' kernels are tried first.
 #pragma once
 
 #include "runtime/kernel.h"
 
 namespace isthmus::cuda {
 
-void registerLibraryKernels(KernelTable &table); // cuDNN's and cuBLASLt's; the emulation has one
+void registerLibraryKernels(KernelTable &table); // cuDNN's and cuBLASLt's, or the emulation's
 void registerGridKernels(KernelTable &table);    // our own: all of the below
 
 void registerActivation(KernelTable &table);

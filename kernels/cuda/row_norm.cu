@@ -1,5 +1,5 @@
-// Layer norm, group norm and root mean square norm: rows of neighbours are normalised, and an
-// element's scale and bias follow from its place. They are one kernel.
+// Layer norm, group norm and RMS norm as one kernel: it normalises contiguous rows, and an
+// element's position determines its scale and bias.
 
 #include "kernels/cuda/norm.h"
 #include "kernels/cuda/register.h"
@@ -7,14 +7,14 @@
 namespace isthmus::cuda {
 namespace {
 
-// Rows of `channels` times `inner` elements; the scales are those of `groups` neighbouring rows,
-// one for each channel. Layer norm has one group and a channel for each element.
+// Rows of `channels` times `inner` elements. Each of `groups` consecutive rows has scales of its
+// own, one per channel. Layer norm has one group, and a channel for each element.
 struct Rows {
   int64_t rows, groups, channels, inner;
   Divisor byGroups, byInner;
 
   int64_t length() const { return channels * inner; }
-  // The scale of a row's first element, and how much further another's is.
+  // The index of the scale of a row's first element, and another element's offset from it.
   ISTHMUS_GPU int64_t firstScale(int64_t row) const {
     int64_t group;
     byGroups(row, &group);
@@ -48,23 +48,23 @@ Division overRows(const Rows &r) {
   return Division(
       {r.rows, r.length()}, [](int64_t a) { return a == 1; }, Passes::More);
 }
-// The elements that share a scale.
+// A division that reduces the elements with the same scale.
 Division overScales(const Rows &r) {
   return Division(
       {r.rows / std::max<int64_t>(1, r.groups), r.groups * r.channels, r.inner},
       [](int64_t a) { return a != 1; }, Passes::One);
 }
 
-// y may lie over x.
+// y may alias x.
 template <typename T, typename P> struct RowNormOp {
   static constexpr bool kWrites = true;
   using C = Compute<T>;
   using State = Moments<C>;
   Rows rows;
   const T *x;
-  const P *scale, *bias; // no bias: null
+  const P *scale, *bias; // bias: null if none
   T *y;
-  C *mean, *rstd; // no mean: null
+  C *mean, *rstd; // mean: null if none
   C epsilon;
 
   ISTHMUS_GPU C rstdOf(State s) const { return C(1) / std::sqrt(s.variance() + epsilon); }
@@ -89,9 +89,9 @@ template <typename T, typename P> struct RowNormOp {
   }
 };
 
-// With sums over the row of g scale and g scale (x - mean), the latter times rstd^2:
-// dx = rstd (g scale - sumG / count - (x - mean) sumGX / count); without a mean no sumG. It may lie
-// over g or x.
+// dx = rstd (g scale - sumG / count - (x - mean) sumGX / count)
+// sumG and sumGX are sums over the row of g scale and of g scale (x - mean), the latter times
+// rstd^2. Without a mean sumG is omitted. dx may alias g or x.
 template <typename T, typename P> struct RowNormGradOp {
   static constexpr bool kWrites = true;
   using C = Compute<T>;
@@ -99,7 +99,7 @@ template <typename T, typename P> struct RowNormGradOp {
   Rows rows;
   const T *g, *x;
   const P *scale;
-  const C *mean, *rstd; // no mean: null
+  const C *mean, *rstd; // mean: null if none
   T *dx;
   C count;
 
@@ -134,7 +134,7 @@ template <typename T, typename P> struct ScaleGradOp {
   Divisor byLength;
   const T *g, *x;
   const C *mean, *rstd;
-  P *dScale, *dBias; // no bias: null
+  P *dScale, *dBias; // dBias: null if none
 
   ISTHMUS_GPU State start() const { return {}; }
   ISTHMUS_GPU State fold(State a, State b) const { return folded(a, b); }
@@ -152,7 +152,7 @@ template <typename T, typename P> struct ScaleGradOp {
   }
 };
 
-// --- The calls; root mean square norm has neither means nor a bias
+// --- The calls. RMS norm has neither means nor a bias.
 
 bool hasMean(const OpCall &call) { return call.op->name.find("rms") == std::string::npos; }
 
@@ -180,7 +180,7 @@ struct Backward {
     Rows rows = rowsOf(l.call, 1);
     const T *g = l.operand<T>(0), *x = l.operand<T>(1);
     const C *mean = centred ? l.operand<C>(3) : nullptr, *rstd = l.operand<C>(centred ? 4 : 3);
-    // First what reads all of g and x: dx may lie over either.
+    // The sums over all of g and x come first, because dx may alias either.
     reduceBy(l.queue, overScales(rows),
              ScaleGradOp<T, P>{Divisor(rows.length()), g, x, mean, rstd, l.result<P>(1),
                                centred ? l.result<P>(2) : nullptr},

@@ -1,4 +1,4 @@
-// Running sums and products, and the places of extrema.
+// Running sums and products, recurrences, and positions of extrema.
 
 #include "kernels/cuda/reduce.h"
 #include "kernels/cuda/register.h"
@@ -9,8 +9,9 @@
 namespace isthmus::cuda {
 namespace {
 
-// --- cumsum and cumprod. Where there are few columns each is cut into pieces: what comes of each
-// piece; what comes before each; then the pieces again, from there.
+// --- cumsum and cumprod. If there are few columns, each is split into pieces, and there are three
+// launches: the total of each piece, the total before each piece, and the scan of each piece from
+// there.
 
 template <typename S> struct Running {
   bool product;
@@ -21,18 +22,18 @@ template <typename S> struct Running {
 struct ScanPieces {
   Columns columns;
   Run run;
-  int64_t count, length; // of the pieces of a column
+  int64_t count, length; // pieces per column, and elements per piece
   Divisor byColumns;
 
   explicit ScanPieces(const OpCall &call)
       : columns(call, call.operands[0]), run(call, columns), byColumns(columns.count()) {
     constexpr int64_t kManyColumns = 1 << 14, kLeast = 32;
     length = std::max<int64_t>(columns.length, 1);
-    if (columns.count() < kManyColumns) // pieces about as long as they are many
+    if (columns.count() < kManyColumns) // about as many pieces as elements per piece
       length = std::max(kLeast, int64_t(std::sqrt(double(length))));
     count = (columns.length + length - 1) / length;
   }
-  // Calls body(place in the tensor) for the elements of a piece, in their order.
+  // Calls body(index in the tensor) for the elements of a piece, in scan order.
   template <typename Body>
   ISTHMUS_GPU void forEach(int64_t piece, int64_t column, Body body) const {
     int64_t first = piece * length, end = std::min(first + length, columns.length);
@@ -70,7 +71,7 @@ void scan(const Queue &queue, const ScanPieces &p, Running<S> running, bool excl
     int64_t column, piece = p.byColumns(i, &column);
     S state = pieces > 1 ? states[i] : running.start();
     p.forEach(piece, column, [&](int64_t at) {
-      S next = running(state, S(Compute<T>(x[at]))); // read before it is written over
+      S next = running(state, S(Compute<T>(x[at]))); // read before y, which may alias x
       y[at] = static_cast<T>(static_cast<Compute<T>>(exclusive ? state : next));
       state = next;
     });
@@ -82,13 +83,13 @@ template <bool product> void runScan(const Launch &l) {
   bool exclusive = l.call.attrs->getBool("exclusive");
   dispatchNumber(l.call.results[0].dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    using S = Accumulate<T>; // an addition for an element: doubles cost nothing beside its bytes
+    using S = Accumulate<T>; // memory traffic hides the cost of doubles
     scan(l.queue, p, Running<S>{product}, exclusive, l.operand<T>(0), l.result<T>(0),
          l.workspace<S>());
   });
 }
 
-// --- recurrence: a thread goes through each column
+// --- recurrence: one thread for each column
 
 template <typename T> void recurrence(const Launch &l) {
   Columns columns(l.call, l.call.operands[0]);
@@ -111,7 +112,7 @@ template <typename T> struct ArgOp {
   static constexpr bool kWrites = false;
   struct State {
     Compute<T> value;
-    int64_t place; // -1 for none
+    int64_t place; // -1: none
   };
   const T *x;
   int64_t *y;
@@ -132,7 +133,7 @@ template <typename T> struct ArgOp {
       return a.place < 0 ? b : a;
     if (outranks(a.value, b.value, largest) || outranks(b.value, a.value, largest))
       return outranks(a.value, b.value, largest) ? a : b;
-    bool behind = last && a.value == a.value; // of NaN it is the first
+    bool behind = last && a.value == a.value; // of several NaN the first counts
     return (a.place > b.place) == behind ? a : b;
   }
   ISTHMUS_GPU void finish(int64_t out, State s) const { y[out] = s.place; }

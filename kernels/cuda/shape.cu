@@ -1,4 +1,4 @@
-// Ops that move elements. They know only an element's size, except where numbers are added.
+// Ops that move elements. They depend only on an element's size, except where numbers are added.
 
 #include "kernels/cuda/copy.h"
 #include "kernels/cuda/register.h"
@@ -9,7 +9,7 @@
 namespace isthmus::cuda {
 namespace {
 
-// Calls f with the bytes of an element of type t that has the value.
+// Calls f with the bytes of `value` as an element of type t.
 template <typename F> void withElement(DType t, double value, F f) {
   dispatchAny(t, [&](auto tag) {
     auto element = converted<typename decltype(tag)::type>(value);
@@ -26,12 +26,11 @@ void runFull(const Launch &l) {
 
 // --- transpose
 
-// Of a matrix that is transposed: y[c][r] = x[r][c], through squares that a team reads and writes
-// by rows. `row` is the axis of the walk on which neighbours are neighbours in x; in y they are on
-// the last.
+// Transposes matrices: y[c][r] = x[r][c], through square tiles that a team reads and writes by
+// rows. `row` is the walk's axis that is contiguous in x; the last axis is contiguous in y.
 template <typename T>
 void transposeTiles(const Queue &queue, const Walk<2> &walk, size_t row, const T *x, T *y) {
-  constexpr int kSide = sizeof(T) <= 2 ? 64 : 32, kPitch = kSide + 1; // no two rows in one bank
+  constexpr int kSide = sizeof(T) <= 2 ? 64 : 32, kPitch = kSide + 1; // avoids bank conflicts
   size_t last = walk.rank() - 1;
   Dims dims, from, to;
   for (size_t a = 0; a < last; ++a) {
@@ -77,7 +76,7 @@ void runTranspose(const Launch &l) {
   size_t row = 0;
   while (row + 1 < walk.rank() && walk.stride(0, row) != 1)
     ++row;
-  // Tiles that would be mostly empty read no better than threads by themselves.
+  // Tiles that would be mostly empty read no better than independent threads do.
   constexpr int64_t kLeast = 16;
   if (row + 1 == walk.rank() || walk.size(row) < kLeast || walk.rowLength() < kLeast)
     return copyStrided(l.queue, dtypeBytes(t.dtype), t.dims, x, strides, y, denseStrides(t.dims));
@@ -105,14 +104,14 @@ void runSlice(const Launch &l) {
   int64_t first = 0, bytes = dtypeBytes(t.dtype);
   for (size_t i = 0; i < strides.size(); ++i) {
     first += starts[i] * strides[i];
-    // An axis of one element is not walked, and its step may be too large to multiply.
+    // The step along an axis of one element is unused and may be too large to multiply.
     strides[i] *= steps.empty() || t.dims[i] == 1 ? 1 : steps[i];
   }
   copyStrided(l.queue, bytes, t.dims, l.operand<char>(0) + first * bytes, strides,
               l.args.results[0], denseStrides(t.dims));
 }
 
-// Each part is rows of a row of the whole.
+// Each part covers a part of every row of the whole.
 void runConcat(const Launch &l) {
   const Type &whole = l.call.results[0];
   int64_t axis = axisOf(l.call, whole), bytes = dtypeBytes(whole.dtype);
@@ -139,7 +138,7 @@ void runSplit(const Launch &l) {
 
 // --- pad
 
-// The axes of a padded tensor; those that are neighbours and not padded are one.
+// The axes of a padded tensor. Neighbouring axes without padding are merged.
 struct PaddedAxes {
   static constexpr int kMost = Strided<1>::kMaxAxes;
   int count = 0;
@@ -167,7 +166,7 @@ struct PaddedAxes {
     for (int a = 0; a < count; ++a)
       to[a] = Divisor(sizes[a]);
   }
-  // Where element i of the padded tensor is read; -1 for the constant.
+  // The index in x that element i of the padded tensor reads; -1 for the constant.
   ISTHMUS_DEVICE int64_t at(int64_t i) const {
     int64_t at = 0;
     for (int a = count - 1; a >= 0; --a) {
@@ -270,7 +269,7 @@ void trilu(const Queue &queue, const Type &t, int64_t k, bool upper, const T *x,
 
 void runTrilu(const Launch &l) {
   const Type &t = l.call.results[0];
-  // Cut so that nothing overflows.
+  // Clamped so that row + k does not overflow.
   int64_t k = std::clamp(l.call.attrs->getInt("k"), -t.dims[t.rank() - 2] - 1, t.dims.back() + 1);
   bool upper = l.call.attrs->getBool("upper");
   dispatchSize(t.dtype, [&](auto tag) {

@@ -1,18 +1,17 @@
-// Memory that the lanes of a team share, where the team has a block for itself: one for rows of
-// kOwnBlock.
+// Memory shared by the lanes of a team that has a block of its own: a team for rows of kOwnBlock.
 #pragma once
 
 #include "kernels/cuda/grid.h"
 
 namespace isthmus::cuda {
 
-constexpr int64_t kOwnBlock = 4 * kMaxLanes; // a row's length for `forEachTeam`
+constexpr int64_t kOwnBlock = 4 * kMaxLanes; // a row length for `forEachTeam`
 
-// N elements, the same ones wherever a kernel asks for such; `Team::forEach` ends with all lanes
-// seeing what was written. At most 48 KB in all of a kernel.
+// N elements; all calls with the same T and N in a kernel return the same memory. After
+// `Team::forEach` all lanes see the writes. A kernel may use at most 48 KB.
 template <typename T, int N> ISTHMUS_DEVICE T *sharedMemory() {
 #if defined(__CUDACC__) && !defined(__CUDA_ARCH__)
-  return nullptr; // of the host: never called
+  return nullptr; // host side of nvcc: never called
 #else
   ISTHMUS_SHARED char memory[N * sizeof(T)];
   return reinterpret_cast<T *>(memory);

@@ -6,7 +6,7 @@
 namespace isthmus::cuda {
 namespace {
 
-// y may lie over x: what is read of x after the sums is read by whom it is written over.
+// y may alias x: after the sums, each element of x is read only by the thread that overwrites it.
 template <typename T> struct SoftmaxOp {
   static constexpr bool kWrites = true;
   using C = Compute<T>;
@@ -23,7 +23,7 @@ template <typename T> struct SoftmaxOp {
   ISTHMUS_GPU void finish(int64_t, State) const {}
   ISTHMUS_GPU C factor(C sum) const { return zeroIfMasked && sum == 0 ? C(0) : C(1) / sum; }
   template <typename E> ISTHMUS_GPU void apply(const E &elements, int64_t, State s) const {
-    // Of the logarithm the largest is taken first: it may be larger than the result by far.
+    // log_softmax subtracts the maximum first, because it may be far larger than the result.
     C base = s.base(), rest = logarithm ? C(std::log(double(s.sum))) : factor(s.sum);
     elements.write(y, [&](int64_t at, int64_t) {
       C less = C(x[at]) - base;
@@ -32,7 +32,7 @@ template <typename T> struct SoftmaxOp {
   }
 };
 
-// y (g - sum(g y)), or of the logarithm g - exp(y) sum(g).
+// y (g - sum(g y)); for log_softmax g - exp(y) sum(g).
 template <typename T> struct SoftmaxGradOp {
   static constexpr bool kWrites = true;
   using C = Compute<T>;

@@ -1,6 +1,6 @@
-// Places sorted by what is at them: Batcher's bitonic network (Sorting Networks and Their
-// Applications, AFIPS 1968). Its comparisons follow from the length alone, and every place is of
-// its own, so equal elements stay in order and results are the same on each run.
+// Sorts positions by their elements with Batcher's bitonic network (Sorting Networks and Their
+// Applications, AFIPS 1968). The comparisons depend on the length alone, and positions break ties,
+// so equal elements stay in order and every run gives the same result.
 #pragma once
 
 #include "kernels/cuda/shared.h"
@@ -11,15 +11,15 @@ namespace isthmus::cuda {
 
 using Place = int32_t;
 
-constexpr int kSpan = 4096; // places that a team sorts without the others
+constexpr int kSpan = 4096; // positions that one team sorts on its own
 
-// Places of a column that is sorted: those past the column's length fill it up to a power of two.
+// Positions of a sorted column: its length rounded up to a power of two.
 inline int64_t placesFor(int64_t length) {
   return int64_t(std::bit_ceil(uint64_t(std::max<int64_t>(length, 2))));
 }
 
-// What is sorted: `columns` of `length` places. `order.of(column)` tells of two places of a column
-// which comes first; no two may be equal.
+// A sort of `columns` columns of `length` positions. `order.of(column)` returns a predicate that
+// tells which of two positions of the column comes first; no two may be equal.
 template <typename Order> struct Sorting {
   Order order;
   int64_t columns, length, places;
@@ -28,8 +28,8 @@ template <typename Order> struct Sorting {
       : order(o), columns(columns), length(length), places(placesFor(length)) {}
 };
 
-// Comparison `pair` of a pass whose pairs are `step` apart, in runs of `size` places that go up and
-// down by turns. `place` begins at the column's place `first`.
+// Comparison `pair` of a pass that compares elements `step` apart, in runs of `size` positions that
+// are alternately ascending and descending. `place` points to the column's position `first`.
 template <typename Precedes>
 ISTHMUS_GPU void exchange(Precedes precedes, int64_t length, Place *place, int64_t first,
                           int64_t pair, int64_t step, int64_t size) {
@@ -43,7 +43,7 @@ ISTHMUS_GPU void exchange(Precedes precedes, int64_t length, Place *place, int64
   }
 }
 
-// The passes that stay within spans: of all sizes up to a span's if `whole`, else of one size.
+// The passes within spans: all sizes up to the span's if `whole`, else the passes of one size.
 template <typename Order>
 void sortSpans(const Queue &queue, const Sorting<Order> &s, bool whole, int64_t size, Place *all) {
   int64_t span = std::min<int64_t>(s.places, kSpan);
@@ -65,7 +65,7 @@ void sortSpans(const Queue &queue, const Sorting<Order> &s, bool whole, int64_t 
               });
 }
 
-// A pass between spans.
+// A pass across spans.
 template <typename Order>
 void sortAcross(const Queue &queue, const Sorting<Order> &s, int64_t step, int64_t size,
                 Place *all) {
@@ -76,7 +76,7 @@ void sortAcross(const Queue &queue, const Sorting<Order> &s, int64_t step, int64
   });
 }
 
-// The places [0, length) of each column in their order; a column has `placesFor(length)` of them.
+// Sorts the positions [0, length) of each column; a column has `placesFor(length)` of them.
 template <typename Order>
 void sortPlaces(const Queue &queue, int64_t columns, int64_t length, Place *all, Order order) {
   Sorting<Order> s(order, columns, length);

@@ -1,4 +1,4 @@
-// From an element's row-major index to its places in several tensors that broadcast to one shape.
+// Maps an element's row-major index to its offsets in several tensors that broadcast to one shape.
 #pragma once
 
 #include "ir/check.h"
@@ -6,7 +6,7 @@
 #include "kernels/element/portable.h"
 #include <utility>
 
-// Before a loop that is seldom long: copies of its body would be most of a kernel's code.
+// For loops with few iterations: unrolled copies of the body would be most of a kernel's code.
 #ifdef __CUDACC__
 #define ISTHMUS_ROLLED _Pragma("unroll 1")
 #else
@@ -15,9 +15,10 @@
 
 namespace isthmus::cuda {
 
-// Division of an index by a size that many threads share, as a multiplication and a shift (Granlund
-// and Montgomery, Division by Invariant Integers using Multiplication, PLDI 1994, section 4). Their
-// sum of the index and the upper half of a product does not overflow: an index is below 2^63.
+// Division of an index by a size common to many threads, as a multiplication and a shift (Granlund
+// and Montgomery, Division by Invariant Integers using Multiplication, PLDI 1994, section 4). The
+// sum in their formula, of the index and the upper half of a product, does not overflow because an
+// index is below 2^63.
 class Divisor {
 public:
   Divisor() = default;
@@ -42,8 +43,8 @@ private:
   int shift_ = 0;
 };
 
-// A value that kernels can capture. Axes that are neighbours in all tensors are one (Walk), so few
-// are left.
+// A value that kernels can capture. Walk merges axes that are contiguous in all tensors, so few are
+// left.
 template <int N> class Strided {
 public:
   static constexpr int kMaxAxes = 32;
@@ -58,7 +59,7 @@ public:
         stride_[a][k] = walk.stride(k, a);
     }
   }
-  // Where element i is in each of the tensors.
+  // The offset of element i in each tensor.
   ISTHMUS_DEVICE void at(int64_t i, int64_t (&offset)[N]) const {
     for (int k = 0; k < N; ++k)
       offset[k] = 0;
@@ -72,7 +73,8 @@ public:
   }
 
 private:
-  // (Written out: nvcc forgets that a loop around another is to stay one.)
+  // A fold instead of a loop: nvcc unrolls the outer loop, despite ISTHMUS_ROLLED, if it contains
+  // another loop.
   template <int... K>
   ISTHMUS_DEVICE void add(int64_t index, int a, int64_t (&offset)[N],
                           std::integer_sequence<int, K...>) const {

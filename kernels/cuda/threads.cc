@@ -1,5 +1,5 @@
-// A fiber begins by makecontext; after that swapcontext would be slow, for its system calls, so
-// they switch by longjmp, whose check that stacks only unwind must be off.
+// A fiber starts by makecontext. swapcontext makes system calls, which are slow, so fibers switch
+// by longjmp. Its check that stacks only unwind must be off.
 #undef _FORTIFY_SOURCE
 
 #include "kernels/cuda/threads.h"
@@ -35,7 +35,8 @@ struct Stack {
   void *asanFrames = nullptr; // local variables, which AddressSanitizer keeps outside the stack
 };
 
-// AddressSanitizer must know which stack runs: it takes frames of any other one for left.
+// AddressSanitizer must know which stack is current: it takes the frames of any other stack for
+// dead.
 #ifdef __SANITIZE_ADDRESS__
 void beforeSwitch(Stack &from, const Stack &to) {
   __sanitizer_start_switch_fiber(&from.asanFrames, to.bottom, to.bytes);
@@ -50,14 +51,14 @@ void afterSwitch(Stack &, const Stack &) {}
 
 struct Fiber {
   ucontext_t start;
-  jmp_buf here; // where it waits
+  jmp_buf here; // where it is suspended
   bool isStarted;
   EmulatedThread thread;
   State state;
-  uint32_t word; // given to the rest of the warp
+  uint32_t word; // passed to the rest of the warp
 };
 
-// One block of threads at a time.
+// Runs one block of threads at a time.
 class Emulator {
 public:
   void run(const EmulatedThread &first, const std::function<void()> &thread) {
@@ -126,7 +127,7 @@ private:
   }
   static void enter();
 
-  // Whether any was.
+  // Resumes every ready fiber once. Returns whether any was ready.
   bool runReady() {
     bool any = false;
     for (size_t i : order(fibers_.size()))
@@ -167,7 +168,7 @@ private:
   std::vector<Fiber> fibers_;
   std::vector<Stack> stacks_;
   Stack schedulerStack_;
-  jmp_buf scheduler_; // where it resumed a fiber
+  jmp_buf scheduler_; // where the scheduler resumed a fiber
   size_t now_ = 0;
   std::mt19937_64 random_{1};
 };
@@ -193,7 +194,7 @@ uint32_t ofLaneInWarp(uint32_t word, unsigned lane) {
   emulator().now().word = word;
   waitForWarp();
   uint32_t got = emulator().inWarp(lane).word;
-  waitForWarp(); // before the next word is given
+  waitForWarp(); // before the next word overwrites this one
   return got;
 }
 

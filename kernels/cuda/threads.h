@@ -1,9 +1,9 @@
-// A GPU's threads, as grid.h and shared.h use them. Under nvcc they are CUDA's own. With
-// ISTHMUS_EMULATED_THREADS defined any other compiler emulates them: every thread is a fiber, which
-// runs until it waits for the others, in an order that a test chooses. So results that depend on
-// the order, and waits that not all threads come to, are found without a GPU.
+// A GPU's threads, for grid.h and shared.h. Under nvcc they are CUDA's own. Other compilers emulate
+// them if ISTHMUS_EMULATED_THREADS is defined: every thread is a fiber that runs until it waits for
+// other threads, in an order that a test chooses. So tests without a GPU find results that depend
+// on the order, and barriers that not all threads reach.
 //
-// A block has `teams()` teams of `lanes()` threads; each 32 threads in a row are a warp.
+// A block has `teams()` teams of `lanes()` threads; each 32 consecutive threads are a warp.
 #pragma once
 
 #include "kernels/cuda/queue.h"
@@ -14,7 +14,7 @@ constexpr int kMaxLanes = 256; // threads in a block
 
 } // namespace isthmus::cuda
 
-// Otherwise there are no threads, and grid.h has loops.
+// Without this macro there are no threads, and grid.h uses loops.
 #if defined(__CUDACC__) || defined(ISTHMUS_EMULATED_THREADS)
 #define ISTHMUS_HAS_THREADS
 #endif
@@ -36,7 +36,7 @@ __device__ inline int64_t blocks() { return gridDim.x; }
 
 __device__ inline void waitForBlock() { __syncthreads(); }
 __device__ inline void waitForWarp() { __syncwarp(); }
-// What `word` is in another thread of the warp.
+// The value of `word` in another thread of the warp.
 __device__ inline uint32_t ofLaneInWarp(uint32_t word, unsigned lane) {
   return __shfl_sync(0xffffffffu, word, int(lane));
 }
@@ -70,11 +70,11 @@ void waitForBlock();
 void waitForWarp();
 uint32_t ofLaneInWarp(uint32_t word, unsigned lane);
 
-// The order in which blocks, and between two waits a block's threads, run from now on: ascending,
-// descending, or another one for each larger number.
+// Sets the order in which blocks run, and in which a block's threads run between two waits: 0 is
+// ascending, 1 descending, and any larger number a new random order each time.
 void emulateInOrder(uint64_t order);
-// Runs `thread` as every thread of the grid. Ends the program where a wait can never end. Threads
-// that do not wait for others are emulated faster if that is known.
+// Runs `thread` as every thread of the grid. Aborts the program if a wait can never end. `wait`:
+// whether threads may wait for others; without waits the emulation is faster.
 void emulateThreads(int64_t blocks, int lanes, int teams, bool wait,
                     const std::function<void()> &thread);
 

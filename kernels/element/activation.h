@@ -45,7 +45,7 @@ struct Reciprocal {
 struct Square {
   template <typename T> ISTHMUS_DEVICE T operator()(T x) const {
     if constexpr (std::is_integral_v<T>)
-      return static_cast<T>(uint64_t(x) * uint64_t(x)); // the low bits are those of the square
+      return static_cast<T>(uint64_t(x) * uint64_t(x)); // the low bits hold for signed types too
     else
       return x * x;
   }
@@ -62,7 +62,7 @@ struct Erf {
 struct Softplus {
   template <typename T> ISTHMUS_DEVICE T operator()(T x) const { return softplusOf(x); }
 };
-struct Relu { // NaN stays
+struct Relu { // NaN stays NaN
   template <typename T> ISTHMUS_DEVICE T operator()(T x) const { return x <= 0 ? T(0) : x; }
 };
 struct Tanh {
@@ -103,7 +103,7 @@ struct HardSwish {
   }
 };
 
-// --- Gradients, of g and the operand or the result
+// --- Gradients, from g and either the operand x or the result y (v: either of them)
 
 struct ReluGrad {
   template <typename T> ISTHMUS_DEVICE T operator()(T g, T v) const { return v > 0 ? g : T(0); }
@@ -154,7 +154,7 @@ struct HardSwishGrad {
   }
 };
 
-// --- With numbers among their attributes
+// --- Functions with numeric attributes
 
 template <typename C> struct ClampGrad {
   C low, high;
@@ -171,7 +171,8 @@ template <typename C> struct LeakyReluGrad {
 template <typename C> struct Elu {
   C alpha, scale, width;
   ISTHMUS_DEVICE C operator()(C x) const {
-    C low = x > 0 ? C(0) : x; // beyond, the exponential may be infinite
+    // For large x the exponential may be infinite.
+    C low = x > 0 ? C(0) : x;
     return x > 0 ? scale * x : scale * alpha * expm1Of(low / width);
   }
 };

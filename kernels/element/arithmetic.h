@@ -1,5 +1,5 @@
-// Arithmetic and comparison of single elements, on every device. Floats come in the type that they
-// are computed in.
+// Arithmetic and comparison of single elements, on every device. Float operands are already in
+// their compute type.
 #pragma once
 
 #include "kernels/element/dtype.h"
@@ -42,7 +42,7 @@ struct Div {
       if (b == 0)
         return 0;
       if constexpr (std::is_signed_v<T>)
-        if (b == -1) // the least number's quotient does not fit
+        if (b == -1) // the quotient of the smallest integer overflows
           return Sub()(T(0), a);
       return static_cast<T>(a / b);
     } else {
@@ -77,7 +77,7 @@ struct Minimum {
   }
 };
 
-// A number times `scale` plus `shift`. Integers are computed in integers where both are some.
+// scale * x + shift. Integers use integer arithmetic where scale and shift are integers.
 template <typename C> struct Affine {
   C scale, shift;
   ISTHMUS_DEVICE C operator()(C x) const {
@@ -99,7 +99,7 @@ template <typename C> struct Clamp { // NaN stays
   C low, high;
   ISTHMUS_DEVICE C operator()(C x) const { return x < low ? low : x > high ? high : x; }
 };
-// Integer bounds that lie between integers close in.
+// For integers, bounds between integers are rounded inwards.
 template <typename T> Clamp<Compute<T>> clampTo(double min, double max) {
   using C = Compute<T>;
   if constexpr (kIsFloat<T>)

@@ -1,4 +1,4 @@
-// Sizes of an attention, and where its mask lies.
+// Sizes of an attention call, and the strides of its mask.
 #pragma once
 
 #include "ir/op_def.h"
@@ -9,8 +9,8 @@
 namespace isthmus::element {
 
 struct AttentionShape {
-  int64_t heads = 1, queries, keys; // all axes but the last two are heads
-  int64_t depth, width;             // of a key, and of a value
+  int64_t heads = 1, queries, keys; // heads: all axes but the last two
+  int64_t depth, width;             // of a key and of a value
   double scale;
   bool causal;
 
@@ -36,7 +36,8 @@ struct AttentionShape {
 
   bool isMasked() const { return maskOperand_ != 0; }
   size_t maskOperand() const { return maskOperand_; }
-  // Elements of the mask between rows and columns of the scores, and from head to head.
+  // Steps in the mask, in elements: between rows and between columns of the scores, and the walk
+  // over heads.
   int64_t maskRow() const { return isMasked() ? maskStrides_[lead_.size()] : 0; }
   int64_t maskColumn() const { return isMasked() ? maskStrides_[lead_.size() + 1] : 0; }
   Walk<1> maskHeads() const {
@@ -45,7 +46,7 @@ struct AttentionShape {
       strides.assign(maskStrides_.begin(), maskStrides_.end() - 2);
     return Walk<1>(lead_, {strides});
   }
-  // Where in the mask a head begins.
+  // The mask's offset for a head.
   int64_t maskOf(int64_t head) const {
     int64_t at = 0;
     for (size_t a = lead_.size(); isMasked() && a-- > 0; head /= lead_[a])
@@ -53,7 +54,7 @@ struct AttentionShape {
     return at;
   }
 
-  // The keys that queries before `end` see.
+  // The number of keys that queries before `end` can see.
   ISTHMUS_DEVICE int64_t seenBefore(int64_t end) const { return causal && end < keys ? end : keys; }
 
 private:
@@ -61,11 +62,11 @@ private:
   size_t maskOperand_ = 0;
 };
 
-// What the exponentials of a row are multiplied by, from their sum: it is zero where the row sees
-// no key, and so are its weights then.
+// The factor that normalises a row's exponentials, from their sum. A row that sees no key has the
+// sum zero; its factor and weights are then zero.
 template <typename C> ISTHMUS_DEVICE C factorOf(C sum) { return sum == 0 ? C(0) : C(1) / sum; }
-// What is taken from a row's scores, from its lse: that is -inf where the row sees no key, as its
-// scores are, and -inf - -inf would be NaN.
+// The value subtracted from a row's scores, from its lse. A row that sees no key has scores and lse
+// of -inf, and -inf - -inf would be NaN.
 template <typename C> ISTHMUS_DEVICE C baseOf(C lse) {
   return lse == -std::numeric_limits<C>::infinity() ? C(0) : lse;
 }

@@ -1,4 +1,4 @@
-// Logic, on truth values and bits, and shifts, on every device.
+// Logical and bitwise operations and shifts, on every device.
 #pragma once
 
 #include "kernels/element/dtype.h"
@@ -32,7 +32,7 @@ struct Xor {
   }
 };
 
-// Whether there are places that are moved and stay.
+// Whether a shift by `places` keeps some of the bits.
 template <typename T> ISTHMUS_DEVICE bool staysInside(T places) {
   return places >= 0 && places < T(8 * sizeof(T));
 }

@@ -1,4 +1,4 @@
-// Walks several tensors in step, under one shape to which each broadcasts.
+// Iterates over several tensors in step, under one shape to which each broadcasts.
 #pragma once
 
 #include "ir/type.h"
@@ -8,9 +8,9 @@
 
 namespace isthmus::element {
 
-// A shape with the strides, in elements, of N tensors. Axes that are adjacent in all of them are
-// one and axes of size one are gone, so the last axis is as long as it can be: for dense tensors
-// that broadcast, its strides are 1 or 0.
+// A shape and the strides, in elements, of N tensors. Axes that are contiguous in all tensors are
+// merged and axes of size one are dropped, so the last axis is as long as possible: for dense
+// tensors that broadcast, its strides are 1 or 0.
 template <size_t N> class Walk {
 public:
   Walk(llvm::ArrayRef<int64_t> dims, const std::array<Dims, N> &strides) {
@@ -41,14 +41,14 @@ public:
   int64_t elements() const { return elements_; }
   int64_t rows() const { return elements_ == 0 ? 0 : elements_ / dims_.back(); }
   int64_t rowLength() const { return dims_.back(); }
-  size_t rank() const { return dims_.size(); } // one at least
+  size_t rank() const { return dims_.size(); } // at least one
   int64_t size(size_t axis) const { return dims_[axis]; }
   int64_t stride(size_t k, size_t axis) const { return strides_[axis][k]; }
   int64_t rowStride(size_t k) const { return strides_.back()[k]; } // between neighbours in a row
 
   // Calls body(offsets, count) for the rows, and parts of rows, that make up elements [begin, end)
-  // of the shape: `offsets[k]` is where in tensor k the part begins.
-  // Loops that are to use the vector units begin in the body (`vectorised`), one row at a time.
+  // of the shape; `offsets[k]` is the offset in tensor k of the part's first element. Loops that
+  // should be vectorised belong inside the body (`vectorised`), one row at a time.
   using RowBody = llvm::function_ref<void(const std::array<int64_t, N> &offsets, int64_t count)>;
   void forEachRow(int64_t begin, int64_t end, RowBody body) const {
     if (begin >= end)
@@ -66,7 +66,7 @@ public:
       int64_t count = std::min(dims_[last] - index[last], end - at);
       body(offsets, count);
       at += count;
-      // To the start of the next row: the last axis back to zero, then carry.
+      // Advances to the start of the next row: resets the last axis, then carries.
       for (size_t k = 0; k < N; ++k)
         offsets[k] -= index[last] * strides_[last][k];
       index[last] = 0;
@@ -97,7 +97,8 @@ inline Dims denseStrides(llvm::ArrayRef<int64_t> dims) {
   return strides;
 }
 
-// Strides with which a dense tensor of dims `from` is read under the shape `to`, by numpy's rule.
+// Strides that read a dense tensor of dims `from` under the shape `to`, by numpy's broadcasting
+// rule.
 inline Dims broadcastStrides(llvm::ArrayRef<int64_t> from, llvm::ArrayRef<int64_t> to) {
   Dims dense = denseStrides(from), strides(to.size(), 0);
   size_t lead = to.size() - from.size();

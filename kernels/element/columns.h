@@ -7,7 +7,7 @@
 
 namespace isthmus::element {
 
-// Column c begins at `start(c)` and steps by `step`.
+// Column c begins at element `start(c)`; its neighbouring elements are `step` apart.
 struct Columns {
   Columns(const OpCall &call, const Type &t) {
     int64_t axis = axisFromFront(call.attrs->getInt("axis"), t.rank());
@@ -23,7 +23,7 @@ struct Columns {
   }
 };
 
-// Where a scan begins, and its step.
+// The direction of a scan: where in a column it begins, and its step.
 struct Run {
   Run(const OpCall &call, const Columns &c)
       : reverse(call.attrs->getBool("reverse")), step(reverse ? -c.step : c.step),

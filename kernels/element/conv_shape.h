@@ -1,4 +1,5 @@
-// Sizes of a convolution, with three spatial axes always: missing ones, in front, have size one.
+// Sizes of a convolution with exactly three spatial axes. Leading axes that a tensor lacks have
+// size one.
 #pragma once
 
 #include "ir/ops/channels.h"
@@ -9,7 +10,7 @@
 namespace isthmus {
 
 struct ConvShape {
-  int64_t batch, channels, outChannels, groups; // channels: of x
+  int64_t batch, channels, outChannels, groups; // channels of x
   int64_t in[3], out[3], kernel[3], stride[3], dilation[3], pad[3];
 
   ISTHMUS_DEVICE int64_t inPlane() const { return in[0] * in[1] * in[2]; }
@@ -18,8 +19,7 @@ struct ConvShape {
   ISTHMUS_DEVICE int64_t groupChannels() const { return channels / groups; }
   ISTHMUS_DEVICE int64_t groupOutChannels() const { return outChannels / groups; }
 
-  // The half-open range of output positions along an axis whose element under tap `k` lies in the
-  // image.
+  // The half-open range of output positions along an axis at which tap `k` reads inside the image.
   struct Range {
     int64_t low, high;
   };
@@ -30,13 +30,13 @@ struct ConvShape {
     int64_t high = last < 0 ? 0 : std::min(out[axis], last / stride[axis] + 1);
     return {low, std::max(low, high)};
   }
-  // The input position under tap `k` at output position `o`; may lie outside.
+  // The input position that tap `k` reads at output position `o`; it may lie in the padding.
   ISTHMUS_DEVICE int64_t position(int axis, int64_t o, int64_t k) const {
     return o * stride[axis] + k * dilation[axis] - pad[axis];
   }
 };
 
-// g is the type of conv's result, x that of its operand; `window` as the row's attributes say.
+// g is the type of conv's result, x that of its operand; `window` holds the op's window attributes.
 inline ConvShape convShape(const Type &g, const Type &x, const Window &window, int64_t groups) {
   ConvShape s = {x.dims[0], x.dims[1], g.dims[1], groups,    {1, 1, 1},
                  {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {0, 0, 0}};
@@ -52,7 +52,7 @@ inline ConvShape convShape(const Type &g, const Type &x, const Window &window, i
   return s;
 }
 
-// Of a call of conv, conv_transpose or conv_weight_grad.
+// The sizes of a call of conv, conv_transpose or conv_weight_grad.
 inline ConvShape convShape(const OpCall &given) {
   const OpCall c = channelsFirst(given);
   bool forward = c.op->name == "conv", transpose = c.op->name == "conv_transpose";
@@ -62,7 +62,7 @@ inline ConvShape convShape(const OpCall &given) {
   return convShape(g, x, windowOf(*c.attrs, spatial(w)), c.attrs->getInt("groups"));
 }
 
-// A convolution of kernel one that neither steps nor pads sees one long row.
+// A convolution with kernel one, stride one and no padding treats each image as one long row.
 inline ConvShape flattened(ConvShape s) {
   for (int a = 0; a < 3; ++a)
     if (s.kernel[a] != 1 || s.stride[a] != 1 || s.pad[a] != 0 || s.in[a] != s.out[a])
@@ -74,9 +74,10 @@ inline ConvShape flattened(ConvShape s) {
   return s;
 }
 
-// How far apart, in elements, neighbours along the axes of a dense tensor lie.
+// Distances, in elements, between neighbours along the axes of a dense tensor.
 struct ImageSteps {
-  int64_t image, channel, at[3]; // of weights: output channel, channel, tap
+  // For weights, `image` is the step between output channels, and `at` those between taps.
+  int64_t image, channel, at[3];
   bool channelsLast;
 
   ImageSteps(int64_t channels, const int64_t (&sizes)[3], bool channelsLast)
@@ -91,7 +92,8 @@ struct ImageSteps {
   }
 };
 
-// Of a convolution's three tensors; x and y are of conv, whichever of them is computed.
+// The steps of a convolution's three tensors. x and y are the operand and result of conv, even if
+// the call computes another of the three.
 struct ConvSteps {
   ImageSteps x, y, w;
 

@@ -1,4 +1,4 @@
-// What random ops make of the words that are drawn, on every device.
+// Turns random words into the draws of random ops, on every device.
 #pragma once
 
 #include "kernels/element/dtype.h"
@@ -9,7 +9,7 @@ namespace isthmus::element {
 template <typename T> struct Dropout {
   uint32_t threshold;
   Compute<T> scale;
-  // A dropped element is zero even where it was not a number.
+  // A dropped element is zero even if it was NaN.
   ISTHMUS_DEVICE T operator()(T x, uint32_t word) const {
     T kept = T(Compute<T>(x) * scale);
     return word >= threshold ? kept : T();
@@ -19,7 +19,8 @@ template <typename T> Dropout<T> dropout(double ratio) {
   return {dropThreshold(ratio), Compute<T>(1 / (1 - ratio))};
 }
 
-// The largest element of type T that is below `high` (and not below `low`).
+// The largest value of type T that is below `high`. `high` <= `low` means an empty range: then the
+// value is `high`.
 template <typename T> T justBelow(double high, double low) {
   using C = Compute<T>;
   C c = C(high);

@@ -1,4 +1,4 @@
-// Element types of tensors as C++ types, and the choice of a template's instance by them.
+// Element types of tensors as C++ types, and dispatch of templates on them.
 #pragma once
 
 #include "ir/check.h"
@@ -24,8 +24,7 @@ struct BF16 {
   ISTHMUS_DEVICE operator float() const { return std::bit_cast<float>(uint32_t(bits) << 16); }
 };
 
-// IEEE binary16, converted as in ir/half.h but without branches, which lets loops use the vector
-// units.
+// IEEE binary16. Converts as ir/half.h does but without branches, so that loops vectorise.
 struct F16 {
   uint16_t bits = 0;
   F16() = default;
@@ -33,10 +32,10 @@ struct F16 {
     uint32_t u = std::bit_cast<uint32_t>(f), size = u & 0x7fffffff;
     uint32_t normal =
         (size - (112u << 23) + 0xfff + ((size >> 13) & 1)) >> 13; // exponents differ by 112
-    // Below 2^-14 the steps are of 2^-24: those of the floats from a half to one.
+    // Below 2^-14 the spacing is 2^-24, which is the spacing of floats in [1/2, 1).
     uint32_t small = std::bit_cast<uint32_t>(std::bit_cast<float>(size) + 0.5f) - 0x3f000000u;
     uint32_t h = size < 0x38800000u ? small : normal;
-    h = size >= 0x47800000u ? 0x7c00u : h; // 2^16 and more
+    h = size >= 0x47800000u ? 0x7c00u : h; // 2^16 and above
     h = size > 0x7f800000u ? 0x7e00u : h;
     bits = static_cast<uint16_t>(h | ((u >> 16) & 0x8000));
   }
@@ -55,17 +54,17 @@ template <typename T>
 constexpr bool kIsFloat =
     std::is_floating_point_v<T> || std::is_same_v<T, BF16> || std::is_same_v<T, F16>;
 
-// What arithmetic on elements of type T is done in: float for the 16-bit types, else T.
+// The type that arithmetic on elements of type T uses: float for the 16-bit types, else T.
 template <typename T> struct ComputeOf { using type = T; };
 template <> struct ComputeOf<BF16> { using type = float; };
 template <> struct ComputeOf<F16> { using type = float; };
 template <typename T> using Compute = typename ComputeOf<T>::type;
 
-// What sums of elements of type T are collected in.
+// The accumulator type for sums of elements of type T.
 template <typename T> using Accumulate = std::conditional_t<kIsFloat<T>, double, int64_t>;
 
-// `v` as an element of type T: floats round to nearest; integers round towards zero and saturate,
-// NaN becoming zero; anything but zero is true.
+// `v` converted to element type T. Floats round to nearest. Floats to integers round towards zero
+// and saturate; NaN becomes zero. A bool is true for any value but zero.
 template <typename T, typename V> ISTHMUS_DEVICE inline T converted(V v) {
   if constexpr (std::is_same_v<T, bool>) {
     return v != V(0);
@@ -103,7 +102,7 @@ template <typename F> void dispatchFloat(DType t, F f) {
     ISTHMUS_UNREACHABLE("a kernel for floats was given " + dtypeName(t).str());
   }
 }
-template <typename F> void dispatchInteger(DType t, F f) { // those that may be indices
+template <typename F> void dispatchInteger(DType t, F f) { // the types that indices may have
   switch (t) {
   case DType::I32:
     return f(TypeTag<int32_t>());
@@ -128,7 +127,8 @@ template <typename F> void dispatchAny(DType t, F f) {
   return t == DType::Bool ? f(TypeTag<bool>()) : dispatchNumber(t, f);
 }
 
-// The same for kernels that only move elements: an unsigned integer of the element's size.
+// The same for kernels that only move elements: the tag is an unsigned integer of the element's
+// size.
 template <typename F> void dispatchSize(DType t, F f) {
   switch (dtypeBytes(t)) {
   case 1:

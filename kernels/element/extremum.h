@@ -1,11 +1,11 @@
-// Maxima and minima, on every device. NaN is one if there is any.
+// Maxima and minima, on every device. If any element is NaN, so is the extremum.
 #pragma once
 
 #include "kernels/element/dtype.h"
 
 namespace isthmus::element {
 
-// What the extremum of no elements is.
+// The extremum of zero elements.
 template <typename T> ISTHMUS_DEVICE Compute<T> leastExtreme(bool largest) {
   using Limits = std::numeric_limits<Compute<T>>;
   if constexpr (kIsFloat<T>)
@@ -14,7 +14,7 @@ template <typename T> ISTHMUS_DEVICE Compute<T> leastExtreme(bool largest) {
     return largest ? Limits::lowest() : Limits::max();
 }
 
-// Whether `v`, the extremum being `y`, is it; NaN is if there is one.
+// Whether `v` equals the extremum `y`; NaN matches NaN.
 template <typename C> ISTHMUS_DEVICE bool isExtremum(C v, C y) {
   return v == y || (v != v && y != y);
 }

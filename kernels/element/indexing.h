@@ -1,4 +1,4 @@
-// Indices that are elements of tensors, and the places that they mean, on every device.
+// Tensors of indices and the positions that they denote, on every device.
 #pragma once
 
 #include "ir/op_def.h"
@@ -9,20 +9,21 @@
 
 namespace isthmus::element {
 
-// The place an index means on an axis of `size`, or -1 if it is out of range.
+// The position that `index` denotes on an axis of `size`, or -1 if it is out of range. Negative
+// indices count from the end.
 ISTHMUS_DEVICE inline int64_t resolved(int64_t index, int64_t size) {
   int64_t i = index < 0 ? index + size : index;
   return i >= 0 && i < size ? i : -1;
 }
 
-// A tensor of indices, of either type.
+// A tensor of i32 or i64 indices.
 class Indices {
 public:
   Indices(const void *data, DType t) : data_(data), wide_(t == DType::I64) {}
   ISTHMUS_DEVICE int64_t operator[](int64_t i) const {
     return wide_ ? static_cast<const int64_t *>(data_)[i] : static_cast<const int32_t *>(data_)[i];
   }
-  // The place that index `i` means on an axis of `size`, or -1.
+  // The position that element `i` denotes on an axis of `size`, or -1 if it is out of range.
   ISTHMUS_DEVICE int64_t at(int64_t i, int64_t size) const { return resolved((*this)[i], size); }
 
 private:
@@ -30,7 +31,8 @@ private:
   bool wide_;
 };
 
-// What an index out of range gives, as bits of the element's size: NaN, or zero.
+// The result of an index out of range, as bits of the element's size: NaN, or zero for types
+// without NaN.
 template <typename T> T nothing(DType t) {
   switch (t) {
   case DType::F32:
@@ -56,7 +58,7 @@ inline int64_t product(llvm::ArrayRef<int64_t> dims) {
   return n;
 }
 
-// Rows on an axis of a tensor: element (o, i, j) of [outer, size, inner].
+// A tensor as [outer, size, inner], `size` being the indexed axis.
 struct Rows {
   int64_t outer, size, inner;
   Rows(const Type &t, int64_t axis)
@@ -64,7 +66,7 @@ struct Rows {
         inner(product(llvm::makeArrayRef(t.dims).drop_front(axis + 1))) {}
 };
 
-// Columns of indices along an axis, and the columns of `x` that they point into.
+// Columns of indices along an axis, and the columns of `x` that they index.
 struct Pairs {
   explicit Pairs(const OpCall &call) {
     const Type &x = call.operands[0], &indices = call.operands[1];
@@ -80,12 +82,12 @@ struct Pairs {
     stridesX[axis] = 0;
   }
   int64_t size, count, stepX, step;
-  Dims columns, stridesX, strides; // where the columns are, and where their elements 0 begin
+  Dims columns, stridesX, strides; // the grid of columns, and strides of their first elements
 
   Walk<2> walk() const { return Walk<2>(columns, {stridesX, strides}); }
 };
 
-// Slices that tuples of indices point to. `Sizes` holds those of the axes that are indexed.
+// Slices of x that tuples of indices select. `Sizes` is a vector of the sizes of the indexed axes.
 template <typename Sizes> struct Slices {
   explicit Slices(const OpCall &call) {
     const Type &x = call.operands[0], &indices = call.operands[1];
@@ -107,7 +109,7 @@ template <typename Sizes> struct Slices {
   Sizes sizes;
 
   int64_t count() const { return batches * tuples; }
-  // The slice of x that tuple `t` means, of all batches; -1 if it is out of range.
+  // The slice of x, counted over all batches, that tuple `t` selects; -1 if it is out of range.
   ISTHMUS_DEVICE int64_t slice(const Indices &indices, int64_t t) const {
     int64_t s = 0;
     for (int64_t i = 0; i < depth; ++i) {

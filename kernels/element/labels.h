@@ -1,4 +1,4 @@
-// How the losses of labels are reduced.
+// Reductions of the losses that take labels.
 #pragma once
 
 #include "ir/attr.h"

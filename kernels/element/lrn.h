@@ -1,6 +1,6 @@
-// Local response normalisation of an element, on every device. The gradient computes the sums of a
-// window again for each element that reads them: windows are small, and no memory of x's size is
-// needed. S is what it is computed in.
+// Local response normalisation of an element, on every device. The gradient recomputes the sums of
+// a window for each element that reads them: windows are small, and this needs no scratch memory. S
+// is the compute type.
 #pragma once
 
 #include "ir/op_def.h"
@@ -8,9 +8,10 @@
 
 namespace isthmus::element {
 
-struct Lrn {                                        // x as [batch, channels, inner]
-  int64_t batch, channels, inner = 1, below, above; // channels of a window beside its own
-  double alpha, beta, bias;                         // alpha over the size
+// x as [batch, channels, inner].
+struct Lrn {
+  int64_t batch, channels, inner = 1, below, above; // channels of a window below and above its own
+  double alpha, beta, bias;                         // alpha is divided by the window's size
 
   explicit Lrn(const OpCall &call) {
     const Type &x = call.results[0];
@@ -26,7 +27,7 @@ struct Lrn {                                        // x as [batch, channels, in
     bias = call.attrs->getFloat("bias");
   }
 
-  // What x at channel c is divided by, before the power; `x` points to channel 0.
+  // The base of the power that x at channel c is divided by; `x` points to channel 0.
   template <typename S, typename T> ISTHMUS_DEVICE S base(const T *x, int64_t c) const {
     S sum = 0;
     int64_t last = c + above < channels - 1 ? c + above : channels - 1;
@@ -37,10 +38,11 @@ struct Lrn {                                        // x as [batch, channels, in
   template <typename S, typename T> ISTHMUS_DEVICE T forward(const T *x, int64_t c) const {
     return converted<T>(S(x[c * inner]) * std::pow(base<S>(x, c), S(-beta)));
   }
-  // `g` points to channel 0 too.
+  // `g` points to channel 0, as x does.
   template <typename S, typename T>
   ISTHMUS_DEVICE T backward(const T *g, const T *x, int64_t c) const {
-    S others = 0; // those whose windows hold c
+    // Sum over the channels whose windows contain c.
+    S others = 0;
     int64_t last = c + below < channels - 1 ? c + below : channels - 1;
     for (int64_t k = c < above ? 0 : c - above; k <= last; ++k)
       others += S(g[k * inner]) * S(x[k * inner]) * std::pow(base<S>(x, k), S(-beta - 1));

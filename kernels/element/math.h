@@ -1,4 +1,4 @@
-// Functions of one number, rounding, remainders, and what kind of number one is, on every device.
+// Unary math functions, rounding, remainders and float classification, on every device.
 #pragma once
 
 #include "kernels/element/functions.h"
@@ -51,32 +51,32 @@ struct Floor {
 struct Ceil {
   template <typename T> ISTHMUS_DEVICE T operator()(T x) const { return std::ceil(x); }
 };
-struct Round { // in the mode that is always set: halves to even
+struct Round { // halves to even, the default rounding mode
   template <typename T> ISTHMUS_DEVICE T operator()(T x) const { return std::rint(x); }
 };
 
 // --- Remainders
 
-struct Fmod { // the dividend's sign
+struct Fmod { // the result has the dividend's sign
   template <typename T> ISTHMUS_DEVICE T operator()(T a, T b) const {
     if constexpr (!std::is_integral_v<T>) {
       return std::fmod(a, b);
     } else {
       if constexpr (std::is_signed_v<T>)
-        if (b == -1) // the least number's quotient does not fit
+        if (b == -1) // the quotient of the smallest integer overflows
           return 0;
       return b == 0 ? T(0) : static_cast<T>(a % b);
     }
   }
 };
-struct Mod { // the divisor's sign
+struct Mod { // the result has the divisor's sign
   template <typename T> ISTHMUS_DEVICE T operator()(T a, T b) const {
     T r = Fmod()(a, b);
     return r != 0 && (r < 0) != (b < 0) ? static_cast<T>(r + b) : r;
   }
 };
 
-// --- Kinds of numbers
+// --- Classification
 
 struct IsNaN {
   template <typename T> ISTHMUS_DEVICE bool operator()(T x) const { return x != x; }

@@ -1,6 +1,6 @@
-// Steps of optimizers, on every device: each is made of the row's attributes, and gives, for the
-// rate and the count of steps, which are operands, what is done to an element. `kStates` of its
-// numbers are kept from step to step.
+// Optimizer steps, on every device. Each optimizer is built from the op's attributes; `update`
+// takes the learning rate and the step count, which are operands, and returns the function that
+// updates one element. `kStates` numbers per element are carried from step to step.
 #pragma once
 
 #include "ir/op_def.h"
@@ -46,13 +46,13 @@ struct Momentum {
   }
 };
 
-// What is left of the bias after `step` steps.
+// The bias correction 1 - decay^step; 1 before the first step.
 ISTHMUS_DEVICE inline double correction(double decay, int64_t step) {
   return step > 0 ? 1 - std::pow(decay, double(step)) : 1;
 }
 
-// direction = mean / first / (sqrt(square) / second + epsilon), or with epsilon added to the root
-// itself: either way mean * byMean / (sqrt(square) * byRoot + epsilon).
+// Epsilon is added either to the corrected root, mean / first / (sqrt(square) / second + epsilon),
+// or to the uncorrected one (`hat`). Both are mean * byMean / (sqrt(square) * byRoot + epsilon).
 template <typename C> struct AdamUpdate {
   C beta1, rest1, beta2, rest2, epsilon, byMean, byRoot, rate;
   ISTHMUS_DEVICE void operator()(C &p, C g, C &mean, C &square) const {

@@ -1,4 +1,4 @@
-// Where padded axes are read, on every device.
+// Source positions of padded axes, on every device.
 #pragma once
 
 #include "kernels/element/portable.h"
@@ -16,8 +16,8 @@ inline PadMode padMode(llvm::StringRef name) {
                              : PadMode::Constant;
 }
 
-// Where index i, which counts from the first element of an axis of `size`, is read; -1 for the
-// constant.
+// The position that padded index i reads, on an axis of `size` whose first element has index 0. -1
+// stands for the constant.
 ISTHMUS_DEVICE inline int64_t sourceIndex(int64_t i, int64_t size, PadMode mode) {
   if (i >= 0 && i < size)
     return i;

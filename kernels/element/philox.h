@@ -1,6 +1,6 @@
-// The random numbers of every device: Philox4x32-10 (Salmon, Moraes, Dror and Shaw, Parallel Random
-// Numbers: As Easy as 1, 2, 3, SC 2011), a keyed bijection of counters. Plain functions without
-// library calls: with contraction off they give the same bits wherever they are compiled.
+// Random numbers for every device: Philox4x32-10 (Salmon, Moraes, Dror and Shaw, Parallel Random
+// Numbers: As Easy as 1, 2, 3, SC 2011), a keyed bijection of counters. These are plain functions
+// without library calls, so with contraction off they give the same bits under every compiler.
 #pragma once
 
 #include "kernels/element/portable.h"
@@ -8,7 +8,7 @@
 
 namespace isthmus {
 
-// What a stream of draws is keyed by. Draw i of a stream is word i % 4 of block i / 4.
+// The key of a stream of draws. Draw i of a stream is word i % 4 of block i / 4.
 struct PhiloxKey {
   uint32_t key[2];     // the seed
   uint32_t counter[2]; // the upper half of the counter: step and stream
@@ -25,8 +25,8 @@ ISTHMUS_DEVICE inline PhiloxKey philoxKey(uint64_t seed, uint64_t step, uint64_t
   return k;
 }
 
-// `N` consecutive blocks from `block` on: word w of block block + i is words[w][i]. A loop over i
-// in each round, so that a compiler can run the blocks in vector lanes.
+// `N` consecutive blocks from `block` on: word w of block `block + i` is words[w][i]. Each round
+// loops over i, so that a compiler can compute the blocks in vector lanes.
 template <int N>
 ISTHMUS_DEVICE inline void philoxBlocks(PhiloxKey key, uint64_t block, uint32_t (&words)[4][N]) {
   for (int i = 0; i < N; ++i) {
@@ -50,7 +50,7 @@ ISTHMUS_DEVICE inline void philoxBlocks(PhiloxKey key, uint64_t block, uint32_t 
   }
 }
 
-// --- What is made of the words
+// --- Draws from words
 
 // An element is dropped if its word is below this.
 ISTHMUS_DEVICE inline uint32_t dropThreshold(double ratio) {
@@ -58,7 +58,7 @@ ISTHMUS_DEVICE inline uint32_t dropThreshold(double ratio) {
   return share >= 4294967295.0 ? 0xffffffffu : uint32_t(share);
 }
 
-// In [0, 1) with 24 bits, which a float holds, or with 32.
+// Uniform in [0, 1): with 24 bits, which a float holds exactly, or with 32.
 ISTHMUS_DEVICE inline float uniformFloat(uint32_t word) {
   return float(word >> 8) * (1.0f / 16777216.0f);
 }
@@ -66,15 +66,15 @@ ISTHMUS_DEVICE inline double uniformDouble(uint32_t word) {
   return double(word) * (1.0 / 4294967296.0);
 }
 
-// ln x for normal positive x: by 2 artanh((m - 1) / (m + 1)), x = m 2^e with m near 1.
+// ln x for normal positive x, as 2 artanh((m - 1) / (m + 1)) with x = m 2^e and m near 1.
 ISTHMUS_DEVICE inline double philoxLog(double x) {
   union {
     double number;
     uint64_t bits;
   } u;
   u.number = x;
-  // The exponent that brings m into [sqrt(1/2), sqrt(2)): the bits of sqrt(1/2) are taken off
-  // first.
+  // Subtracting the bits of sqrt(1/2) first gives the exponent for which m is in [sqrt(1/2),
+  // sqrt(2)).
   int64_t exponent = (int64_t(u.bits - 0x3FE6A09E667F3BCDull)) >> 52;
   u.bits -= uint64_t(exponent) << 52;
   double s = (u.number - 1.0) / (u.number + 1.0), q = s * s;
@@ -92,7 +92,7 @@ ISTHMUS_DEVICE inline double philoxLog(double x) {
   return double(exponent) * 0.69314718055994530942 + 2.0 * s * p;
 }
 
-// Cosine and sine of `turn` full turns, 0 <= turn < 1: Taylor's series within an eighth of a turn.
+// Cosine and sine of `turn` full turns, 0 <= turn < 1, by Taylor series within an eighth of a turn.
 ISTHMUS_DEVICE inline void philoxCosSin(double turn, double *cosine, double *sine) {
   int quarter = int(turn * 4.0 + 0.5);
   double x = (turn - quarter * 0.25) * 6.28318530717958647693, q = x * x;
@@ -120,8 +120,8 @@ ISTHMUS_DEVICE inline void philoxCosSin(double turn, double *cosine, double *sin
   *sine = (quarter & 3) == 2 || (quarter & 3) == 3 ? -second : second;
 }
 
-// The square root, correctly rounded, comes from the caller: it is spelt differently on each
-// device. Radius^2 of a pair of normal draws (Box and Muller, 1958) from its first word.
+// Radius^2 of a pair of normal draws (Box and Muller, 1958), from the pair's first word. The caller
+// takes the correctly rounded square root, which is spelt differently on each device.
 ISTHMUS_DEVICE inline double normalRadiusSquared(uint32_t word) {
   return -2.0 * philoxLog((double(word) + 0.5) * (1.0 / 4294967296.0));
 }

@@ -1,4 +1,4 @@
-// The windows of pools, along one axis at a time, on every device.
+// Pooling windows, along one axis at a time, on every device.
 #pragma once
 
 #include "kernels/element/conv_shape.h"
@@ -6,7 +6,7 @@
 
 namespace isthmus::element {
 
-// I is an integer wide enough for the positions in padding too.
+// I is an integer type wide enough for positions in the padding too.
 template <typename I> struct PoolAxis {
   I in, out, kernel, stride, dilation, pad, padHigh;
 
@@ -15,17 +15,17 @@ template <typename I> struct PoolAxis {
   };
   ISTHMUS_DEVICE static I over(I n, I by) { return by == 1 ? n : n / by; }
 
-  // The windows that span any of the positions [begin, end).
+  // The windows whose extent overlaps the positions [begin, end).
   ISTHMUS_DEVICE Range windowsOver(I begin, I end) const {
     I extent = (kernel - 1) * dilation + 1, first = begin + pad - extent + 1;
     I past = over(end - 1 + pad, stride) + 1;
     return {first <= 0 ? I(0) : over(first + stride - 1, stride), past < out ? past : out};
   }
-  // Whether window `o`, which spans position `at`, has an element there.
+  // Whether window `o`, whose extent covers position `at`, has an element there.
   ISTHMUS_DEVICE bool holds(I o, I at) const {
     return dilation == 1 || (at + pad - o * stride) % dilation == 0;
   }
-  // How many of the elements of window `o` lie before `limit`.
+  // The number of elements of window `o` at positions below `limit`.
   ISTHMUS_DEVICE I before(I o, I limit) const {
     I room = limit - (o * stride - pad);
     if (room <= 0)
@@ -33,15 +33,15 @@ template <typename I> struct PoolAxis {
     I n = over(room - 1, dilation) + 1;
     return n < kernel ? n : kernel;
   }
-  // The taps of window `o` whose elements are none of padding.
+  // The taps of window `o` that lie inside the image, not in the padding.
   ISTHMUS_DEVICE Range taps(I o) const { return {before(o, 0), before(o, in)}; }
-  // How many elements of window `o` are counted, those of padding too or not.
+  // The number of elements of window `o` that an average counts, with or without padding.
   ISTHMUS_DEVICE I counted(I o, bool padding) const {
     return padding ? before(o, in + padHigh) : before(o, in) - before(o, 0);
   }
 };
 
-// Sizes as a convolution has them, the planes of a batch being its images.
+// Sizes of a pooling, described as a convolution. A plane is one channel of one image.
 struct PoolShape : ConvShape {
   int64_t padHigh[3] = {0, 0, 0};
 

@@ -1,5 +1,5 @@
-// One source for every device: under nvcc a function marked so is compiled for the host and the
-// GPU, elsewhere the mark is nothing.
+// Marks code that is shared by all devices: nvcc compiles a marked function for the host and the
+// GPU; for other compilers the mark is empty.
 #pragma once
 
 #ifdef __CUDACC__

@@ -1,5 +1,5 @@
-// A linear recurrence along a column, on every device: each state is its term and the one before
-// times a factor, but where it is cut off.
+// A linear recurrence along a column, on every device: state[i] = b[i] + a[i] * state[i - 1]. At a
+// cut the previous state is dropped: state[i] = b[i].
 #pragma once
 
 #include "kernels/element/dtype.h"
@@ -8,9 +8,10 @@ namespace isthmus::element {
 
 template <typename T> struct Recurrence {
   const T *b, *a;  // terms and factors
-  const bool *cut; // null: nowhere
+  const bool *cut; // null: no cuts
   T *y;
-  bool previous; // whether the factor, and the cut, are those of the element before
+  // Whether factor and cut are those of the preceding element.
+  bool previous;
 
   ISTHMUS_DEVICE void column(int64_t at, int64_t length, int64_t step) const {
     double state = 0, before = 0;
@@ -18,7 +19,8 @@ template <typename T> struct Recurrence {
     for (int64_t i = 0; i < length; ++i, at += step) {
       double factor = Compute<T>(a[at]), term = Compute<T>(b[at]);
       bool cutsFactor = cut && cut[at];
-      // The first has nothing before it, though its factor be infinite.
+      // The first element has no preceding state. 0 * infinity would be NaN, so the factor is not
+      // used.
       bool fresh = i == 0 || (previous ? cutBefore : cutsFactor);
       state = fresh ? term : term + (previous ? before : factor) * state;
       before = factor;

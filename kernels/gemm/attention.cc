@@ -1,9 +1,10 @@
-// Attention on f32 by products of matrices, a chunk of a head's query rows at a time, so that the
-// scores of a chunk stay in a cache. The backward pass computes the weights of a chunk again, from
-// its scores and lse; the chunks of a head add to the gradients of keys and values in turn.
+// Attention on f32 by matrix products, on chunks of a head's query rows, so that a chunk's scores
+// stay in a cache. The backward pass recomputes a chunk's weights from its scores and lse. The
+// chunks of a head are added to the gradients of keys and values one after another.
 //
-// Chunks follow from the shape alone, so neither they nor the threads change a bit between runs.
-// Where there are tasks for all threads each computes its own, else all share every product.
+// Chunks depend on the shape alone, so results have the same bits in every run and for any number
+// of threads. If there are enough tasks for all threads, each thread computes its own tasks;
+// otherwise all threads share every product.
 
 #include "kernels/element/attention.h"
 #include "kernels/element/functions.h"
@@ -20,9 +21,9 @@ namespace {
 using element::AttentionShape;
 using plain::vectorised;
 
-constexpr int64_t kMostScores = 1 << 18; // of a chunk: a megabyte
-constexpr int64_t kRowStep = 12;         // what the small kernels' tiles divide
-// Where a query sees the keys up to its own, smaller chunks compute fewer products in vain.
+constexpr int64_t kMostScores = 1 << 18; // per chunk: one megabyte
+constexpr int64_t kRowStep = 12;         // a multiple of the register tiles' rows
+// With a causal mask, smaller chunks waste fewer products on keys that are not seen.
 constexpr int64_t kMostCausalRows = 120;
 
 int64_t chunkRows(const AttentionShape &s) {
@@ -30,7 +31,8 @@ int64_t chunkRows(const AttentionShape &s) {
   return std::min(s.causal ? std::min(rows, kMostCausalRows) : rows, s.queries);
 }
 
-// One chunk of a head: query rows [begin, end), and the keys that any of them sees.
+// A chunk of a head: query rows [begin, begin + rows), and the number of keys that any of them
+// sees.
 struct Chunk {
   int64_t begin, rows, seen;
 };
@@ -51,7 +53,7 @@ public:
   }
 
 protected:
-  virtual int64_t floats() const = 0; // of workspace, for one task at a time
+  virtual int64_t floats() const = 0; // workspace of one task
   virtual void compute(const KernelArgs &args, int64_t task, float *workspace,
                        int threads) const = 0;
 
@@ -69,7 +71,7 @@ protected:
     for (int64_t r = 0; r < c.rows; ++r)
       vectorised([&] { body(r); });
   }
-  // The rows of x that are a chunk's, in a tensor of `width` columns.
+  // The chunk's rows in x, a tensor of `width` columns.
   float *rowsOf(void *x, int64_t head, const Chunk &c, int64_t width) const {
     return static_cast<float *>(x) + (head * shape_.queries + c.begin) * width;
   }
@@ -77,7 +79,8 @@ protected:
     return static_cast<const float *>(x) + (head * shape_.queries + c.begin) * width;
   }
 
-  // to [rows, seen] = x y^T for the chunk's rows of x and all rows of y, both of `inner` columns.
+  // to [rows, seen] = x y^T, for the chunk's rows of x and the first `seen` rows of y, both of
+  // `inner` columns.
   static void multiplyTransposed(const Chunk &c, const float *x, const float *y, int64_t inner,
                                  float *to, float *packed, int threads) {
     multiply({c.rows, c.seen, inner}, {x, inner, 1}, {y, 1, inner}, {to, c.seen}, packed, threads);
@@ -94,7 +97,7 @@ protected:
     multiply({c.seen, columns, c.rows}, {x, 1, c.seen}, {y, columns, 1}, {to, columns, 0, true},
              packed, threads);
   }
-  // What these products pack at most.
+  // The largest packing buffers of these products.
   int64_t packedRows(int64_t columns) const {
     return std::max(packedFloats({rows_, shape_.keys, columns}),
                     packedFloats({rows_, columns, shape_.keys}));
@@ -103,8 +106,9 @@ protected:
     return packedFloats({shape_.keys, columns, rows_});
   }
 
-  // Row r of a chunk's products becomes scores: scaled, masked, and -inf where a key is not seen.
-  // `mask` is null, or where the head's begins. Gives the number of keys that are seen.
+  // Scales and masks row r of a chunk's products, which makes them scores. `mask` is null or the
+  // head's mask. Returns the number of keys that the row sees; the elements after them are
+  // unchanged.
   int64_t toScores(const Chunk &c, int64_t r, const float *mask, float *row) const {
     const int64_t seen = shape_.seenBefore(c.begin + r + 1);
     const float scale = float(shape_.scale);
@@ -137,7 +141,7 @@ private:
   const int64_t tasks_, teams_;
 };
 
-// The largest of a row; zero if it is not finite, since inf - inf would be NaN.
+// The maximum of a row; zero if it is not finite, since inf - inf would be NaN.
 float baseOf(const float *row, int64_t n) {
   using Lanes __attribute__((vector_size(32))) = float;
   constexpr int64_t kLanes = 8;
@@ -251,7 +255,7 @@ private:
       });
       addColumns(c, weights, g, width, dv, packed, threads);
       addColumns(c, slopes, q, depth, dk, packed, threads);
-      // Last: it may lie over what the chunk read of q, g or y.
+      // Last, because dq may alias the chunk's rows of q, g or y.
       multiplyRows(c, slopes, k, depth, rowsOf(args.results[0], head, c, depth), packed, threads);
     }
   }

@@ -1,9 +1,9 @@
-// Convolutions of kernel one that neither step nor pad, as products of matrices on the tensors as
-// they lie: no copies in other layouts, and next to no workspace. With x [N, C, P] and w [O, C]:
+// Convolutions of kernel size one without stride or padding, as matrix products on the tensors in
+// place: no copies to other layouts, and almost no workspace. With x [N, C, P] and w [O, C]:
 //
-//   conv:              y[n] = w x[n]          the columns run over the pixels of all images
+//   conv:              y[n] = w x[n]          columns run over the pixels of all images
 //   conv_transpose:    x[n] = w^T g[n]        the same
-//   conv_weight_grad:  w = sum g[n] x[n]^T    the inner axis does
+//   conv_weight_grad:  w = sum g[n] x[n]^T    the inner axis runs over the pixels of all images
 
 #include "kernels/element/conv_shape.h"
 #include "kernels/gemm/gemm.h"
@@ -70,8 +70,8 @@ private:
   Sizes sizes_;
 };
 
-// As measured against oneDNN with its copies. Images of few pixels fill the small kernel's columns
-// badly; sums over many pixels of few channels are mostly packing.
+// Measured against oneDNN with its layout copies. Images of few pixels fill the register tile's
+// columns badly. Weight gradients are worthwhile for few pixels or few channels.
 bool isWorthwhile(Which which, const ConvShape &s) {
   if (which == Which::WeightGrad)
     return s.inPlane() <= 1024 || std::min(s.channels, s.outChannels) <= 8;

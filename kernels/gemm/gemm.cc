@@ -11,14 +11,14 @@ namespace {
 
 constexpr int64_t kDepth = 256;
 
-// What lies in packed form at once: rows of a by columns of b, kDepth deep. A megabyte each at
-// most, so that they stay in the outer caches.
+// Limits of the packed blocks: rows of a and columns of b, each kDepth deep. A block takes at most
+// a megabyte, so that it stays in the outer caches.
 constexpr int64_t kMostRows = 1008, kMostColumns = 1024;
 
 int64_t roundedUp(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
-// The kernel in registers: a tile of `rows` by `columns` of the result. `a` holds, for each step of
-// the inner axis, `rows` elements, `b` `columns` of them.
+// The register kernel, which computes a tile of `rows` by `columns` of the result. For each step of
+// the inner axis `a` holds `rows` elements and `b` holds `columns`.
 struct Tile {
   int64_t rows, columns;
   void (*run)(int64_t depth, const float *a, const float *b, float *result, int64_t step, bool add);
@@ -95,7 +95,7 @@ const Tile *tile() {
 
 constexpr int64_t kMostTile = 32 * 12;
 
-// Four by four elements: from[i * along + k] to to[k * width + i].
+// Transposes four by four elements: from[i * along + k] goes to to[k * width + i].
 void transposeFour(const float *from, int64_t along, float *to, int64_t width) {
 #if defined(__x86_64__)
   __m128 r0 = _mm_loadu_ps(from), r1 = _mm_loadu_ps(from + along),
@@ -112,8 +112,8 @@ void transposeFour(const float *from, int64_t along, float *to, int64_t width) {
 #endif
 }
 
-// One panel: `width` neighbours along the axis of step `along` (the tile's rows or columns),
-// `depth` along the inner axis, of step `inner`. Missing ones, past `count`, are zeros.
+// Packs one panel: `width` rows or columns of a tile, `along` apart, by `depth` elements of the
+// inner axis, `inner` apart. Rows or columns past `count` become zeros.
 void packPanel(const float *from, int64_t along, int64_t inner, int64_t count, int64_t width,
                int64_t depth, float *to) {
   if (along == 1) {
@@ -132,7 +132,7 @@ void packPanel(const float *from, int64_t along, int64_t inner, int64_t count, i
       to[k * width + i] = i < count ? from[i * along + k * inner] : 0;
 }
 
-// What the product is made of, and where its pieces lie.
+// A product's operands, and their division into panels.
 struct Product {
   const Tile &t;
   const Sizes &s;
@@ -140,7 +140,7 @@ struct Product {
   const Result &result;
 
   int64_t rowPanels() const { return (s.rows + t.rows - 1) / t.rows; }
-  // A panel of columns lies in one run.
+  // A panel of columns never crosses from one run to the next.
   int64_t panelsInRun() const { return (s.columnsInRun() + t.columns - 1) / t.columns; }
   int64_t columnPanels() const {
     return s.columns == 0 ? 0 : s.columns / s.columnsInRun() * panelsInRun();
@@ -159,8 +159,8 @@ struct Product {
       to += n * t.rows;
     });
   }
-  // Packs panels [begin, end). Where their rows lie in one piece, several are packed at once, so
-  // that rows are read far enough for the hardware to foresee.
+  // Packs panels [begin, end). If their rows are contiguous, several panels are packed at once, so
+  // that reads are long enough for the hardware's prefetcher.
   void packColumns(int64_t begin, int64_t end, int64_t k, int64_t depth, float *to) const {
     constexpr int64_t kAtOnce = 16;
     for (int64_t panel = begin; panel < end;) {
@@ -182,8 +182,8 @@ struct Product {
     }
   }
 
-  // The part of the product from inner positions [k, k + depth) on the tile at row panel i and
-  // column panel j, from packed panels.
+  // Computes the share of inner positions [k, k + depth) in the tile at row panel i and column
+  // panel j, from packed panels.
   void multiplyTile(int64_t i, int64_t j, int64_t k, int64_t depth, const float *pa,
                     const float *pb) const {
     int64_t run = j / panelsInRun(), column = columnInRun(j);
@@ -191,7 +191,7 @@ struct Product {
     int64_t height = rowCount(i), width = columnCount(j);
     addProduct(height, width, depth, pa, pb, to, result.add || k > 0);
     if (result.bias && k + depth == s.inner)
-      for (int64_t r = 0; r < height; ++r) // still in the nearest cache
+      for (int64_t r = 0; r < height; ++r) // the tile is still in the L1 cache
         for (int64_t c = 0; c < width; ++c)
           to[r * result.step + c] += result.bias[run * s.columnsInRun() + column + c];
   }
@@ -235,7 +235,7 @@ private:
   }
 };
 
-// How a team shares out the tiles: as a grid of threads whose largest share is least.
+// Distributes tiles over a team: the grid of threads whose largest share is smallest.
 struct Grid {
   int64_t rows = 1, columns = 1;
 
@@ -296,7 +296,7 @@ void multiply(const Sizes &s, const Matrix &a, const Matrix &b, const Result &re
 #pragma omp barrier
           Grid grid(int(team), rows, columns);
           int64_t r = me / grid.columns, c = me % grid.columns;
-          // A panel of rows stays in the nearest cache, and the result is written row by row.
+          // A row panel stays in the L1 cache, and the result is written row by row.
           for (int64_t i = share(rows, r, grid.rows); i < share(rows, r + 1, grid.rows); ++i)
             for (int64_t j = share(columns, c, grid.columns);
                  j < share(columns, c + 1, grid.columns); ++j)

@@ -1,9 +1,9 @@
-// The product of two f32 matrices, fast, in memory that the caller supplies.
+// A fast product of two f32 matrices, in memory that the caller supplies.
 //
-// After Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (2008): pieces
-// of both operands are packed in the order in which a small kernel in registers reads them. Each
-// element of the result is a chain of fused multiply-adds over the inner axis, cut every kDepth
-// steps; neither sizes nor threads change the order, so they change no bit.
+// After Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (2008): blocks
+// of both operands are packed in the order in which a small register kernel reads them. Each
+// element of the result is a chain of fused multiply-adds over the inner axis, split every kDepth
+// steps. The order depends on neither sizes nor threads, so neither changes a bit of the result.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +12,9 @@ namespace isthmus::gemm {
 
 struct Sizes {
   int64_t rows, columns, inner; // the result is [rows, columns]
-  // The images of a batch lie apart: an axis that runs over the elements of all of them is cut into
-  // runs, one image each, and from run to run there is a jump. Zero: one run. One axis at most is
-  // cut.
+  // The images of a batch are not contiguous: an axis that runs over the elements of all images is
+  // split into runs, one per image, with a jump between runs. Zero means a single run. At most one
+  // axis is split.
   int64_t columnRun = 0; // of b and the result
   int64_t innerRun = 0;  // of a and b
 
@@ -22,29 +22,29 @@ struct Sizes {
   int64_t innerInRun() const { return innerRun ? innerRun : inner; }
 };
 
-// Element (i, j) is at data[i * rowStep + j * columnStep], plus `jump` for each run before it.
+// Element (i, j) is at data[i * rowStep + j * columnStep], plus `jump` for each preceding run.
 struct Matrix {
   const float *data;
   int64_t rowStep, columnStep;
   int64_t jump = 0;
 };
 
-// The same, neighbours in a row lying side by side.
+// The same with contiguous rows.
 struct Result {
   float *data;
   int64_t step;
   int64_t jump = 0;
-  bool add = false;            // the product to what is there
-  const float *bias = nullptr; // one for each column, added last; null: none
+  bool add = false;            // add the product to the present contents
+  const float *bias = nullptr; // one per column, added last; null: none
 };
 
 // Whether this machine has the vector units that the small kernels are written for.
 bool isAvailable();
 
-// Floats of packing space for a product, however many threads compute it together.
+// Size of the packing buffer for a product, in floats. It does not depend on the number of threads.
 int64_t packedFloats(const Sizes &s);
 
-// result = a b, or is increased by it, plus the bias. `packed` has packedFloats(s), aligned to 64
+// result = a b + bias, or result += a b + bias. `packed` has packedFloats(s) floats, aligned to 64
 // bytes.
 void multiply(const Sizes &s, const Matrix &a, const Matrix &b, const Result &result, float *packed,
               int threads);

@@ -1,5 +1,5 @@
-// matmul on f32 by our own product of matrices. Many small products of a batch are shared out one
-// by one; a few large ones are computed one after another by all threads together.
+// matmul on f32 by our own matrix product. Many small products of a batch are distributed over the
+// threads; a few large ones run one after another, each on all threads.
 
 #include "kernels/element/broadcast.h"
 #include "kernels/gemm/gemm.h"
@@ -21,7 +21,7 @@ public:
     llvm::ArrayRef<int64_t> batch = llvm::makeArrayRef(y.dims).drop_back(2);
     for (int64_t d : batch)
       batch_ *= d;
-    // One matrix that serves the whole batch: the products are one, of a taller matrix.
+    // One b for the whole batch: the products are one product of a taller matrix.
     bool sharedB = b.elements() == sizes_.inner * sizes_.columns;
     if (sharedB && !transposeA_ && a.elements() == batch_ * sizes_.rows * sizes_.inner) {
       sizes_.rows *= batch_;
@@ -49,7 +49,7 @@ public:
   }
 
 private:
-  // Elements between neighbours along each batch axis; zero where the operand is repeated.
+  // Elements between neighbours along each batch axis; zero where the operand is broadcast.
   llvm::SmallVector<int64_t, 4> batchSteps(const Type &t, int64_t matrix) const {
     llvm::SmallVector<int64_t, 4> steps(batchDims_.size(), 0);
     size_t own = t.dims.size() - 2;

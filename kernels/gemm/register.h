@@ -1,6 +1,6 @@
-// Matrix products, and what is one, by kernels of our own, to be registered before
-// all others: they want next to no workspace. They decline what this machine has no vector units
-// for, and what oneDNN does faster.
+// Our own kernels for matrix products and for ops that reduce to one. They must be registered
+// before all others, because they need almost no workspace. They decline calls if this machine
+// lacks the vector units, and calls that oneDNN computes faster.
 #pragma once
 
 #include "runtime/kernel.h"
@@ -11,9 +11,9 @@ void registerGemmKernels(KernelTable &table); // all of the below
 
 void registerGemmAttention(KernelTable &table);
 void registerGemmMatmul(KernelTable &table);
-void registerGemmConv(KernelTable &table); // of kernel one
+void registerGemmConv(KernelTable &table); // kernel size one
 
-// Convolutions of any shape, to be registered behind oneDNN's, which are faster where there are any.
+// Convolutions of any shape. To be registered after oneDNN's, which are faster where they exist.
 void registerUnfoldedConv(KernelTable &table);
 
 } // namespace isthmus

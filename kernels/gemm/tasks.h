@@ -1,4 +1,4 @@
-// Tasks shared out among threads.
+// Distributes tasks over threads.
 #pragma once
 
 #include <cstdint>
@@ -6,12 +6,12 @@
 
 namespace isthmus::gemm {
 
-// As many floats as lie between two places that are aligned to 64 bytes.
+// `floats` rounded up to a multiple of 64 bytes.
 inline int64_t rounded64(int64_t floats) { return (floats + 15) / 16 * 16; }
 
-// Calls task(i, workspace, threads) for i in [0, tasks): several at a time, each by one thread with
-// `floats` of the workspace to itself; or, where `atOnce` is one, one after another by all
-// `threads`.
+// Calls task(i, workspace, threads) for i in [0, tasks). If `atOnce` is one, tasks run one after
+// another, each on all `threads`. Otherwise `atOnce` threads run one task each, with `floats` of
+// the workspace per thread.
 template <typename Task>
 void forEachTask(int64_t tasks, int64_t atOnce, int threads, float *workspace, int64_t floats,
                  Task task) {

@@ -1,14 +1,14 @@
 // Convolutions that oneDNN has no kernel for (few pixels under a large window, groups of odd
-// sizes), as products of matrices. U holds what a window sees: a row for each channel and tap, a
-// column for each pixel of the result. V holds the result's side, a row for each of its channels.
-// With w as [out channels, channels * taps]:
+// sizes), as matrix products. U is the unfolded input: a row for each channel and tap, a column for
+// each pixel of the result. V is the result's side: a row for each output channel. With w as [out
+// channels, channels * taps]:
 //
 //   conv:              V = w U, and y is V
-//   conv_transpose:    U = w^T V, and what lies in U under one pixel of x is summed
+//   conv_transpose:    U = w^T V, and elements of U at the same pixel of x are summed
 //   conv_weight_grad:  w = sum V U^T
 //
-// Rows of pixels are worked on a few at a time, as many as fit into the caches, so that U stays
-// small. How many depends on the shape alone, and so do the bits.
+// Rows of pixels are processed a few at a time, as many as fit in the caches, so that U stays
+// small. Their number depends on the shape alone, and so do the bits of the result.
 
 #include "kernels/element/conv_shape.h"
 #include "kernels/gemm/gemm.h"
@@ -21,8 +21,8 @@ namespace {
 
 enum class Which : uint8_t { Forward, Transpose, WeightGrad };
 
-// Floats of U, and columns of it, beyond which a product gains next to nothing. Where columns are
-// the inner axis, fewer will do.
+// Limits of U, in floats and columns; beyond them a product gains next to nothing. For weight
+// gradients columns are the inner axis, and fewer suffice.
 constexpr int64_t kMostFloats = 65536, kMostColumns = 256, kMostInner = 128;
 
 // Copies of fewer floats are not worth a team.
@@ -74,12 +74,12 @@ private:
     int64_t image, depth, height;
   };
 
-  // One group of channels.
+  // The computation of one group of channels.
   struct Task {
     const UnfoldedConv &conv;
     const KernelArgs &args;
     int64_t group;
-    float *unfolded; // U, V, and what the product needs
+    float *unfolded; // U, V and the packing buffer
     int threads;
 
     const ConvShape &s = conv.s_;
@@ -127,8 +127,8 @@ private:
       }
     }
 
-    // Calls f(row, column) for each row of pixels in [begin, end), with its first column in U and
-    // V.
+    // Calls f(row, column) for each row of pixels in [begin, end); `column` is the row's first
+    // column in U and V.
     template <typename F> void forRows(int64_t begin, int64_t end, F f) const {
       Row row = {begin / (s.out[0] * s.out[1]), begin / s.out[1] % s.out[0], begin % s.out[1]};
       for (int64_t i = begin; i < end; ++i) {
@@ -143,7 +143,7 @@ private:
       }
     }
 
-    // Calls f(i) for i in [0, n), shared out among the threads.
+    // Calls f(i) for i in [0, n), distributed over the threads.
     template <typename F> void forEach(int64_t n, F f) const {
 #pragma omp parallel for schedule(static)                                                          \
     num_threads(threads) if (threads > 1 && n * columns > kGrain)
@@ -151,8 +151,8 @@ private:
         f(i);
     }
 
-    // What tap `tap` of U, which is a channel's, sees. Weights with their channels last have taps
-    // in that order.
+    // The channel and kernel position of row `tap` of U. The order is that of the weights: channels
+    // are innermost if they are last.
     struct Tap {
       int64_t channel, k[3];
     };
@@ -163,8 +163,8 @@ private:
               {t / (s.kernel[1] * s.kernel[2]), t / s.kernel[2] % s.kernel[1], t % s.kernel[2]}};
     }
 
-    // Where in x the tap lies at the first pixel of the row that it has there, or -1 if there is
-    // none.
+    // The offset in x that the tap reads at pixel `low` of the row; -1 if the tap reads padding
+    // along the first two axes.
     int64_t placeOf(const Tap &t, const Row &row, int64_t low) const {
       int64_t d = s.position(0, row.depth, t.k[0]), h = s.position(1, row.height, t.k[1]);
       if (d < 0 || d >= s.in[0] || h < 0 || h >= s.in[1])
@@ -193,7 +193,7 @@ private:
       });
     }
 
-    // Adds U to x. A channel is one thread's, tap by tap.
+    // Adds U to x. One thread adds all taps of a channel, in order.
     void fold(int64_t begin, int64_t end) const {
       const int64_t step = s.stride[2] * xAt.at[2], channels = s.groupChannels();
       float *x = result();
@@ -225,7 +225,7 @@ private:
       });
     }
 
-    // Calls f(place in y, place in V) for each pixel of a channel's rows.
+    // Calls f(offset in y, offset in V) for each pixel of a channel's rows.
     template <typename F> void forSide(int64_t channel, int64_t begin, int64_t end, F f) const {
       forRows(begin, end, [&](const Row &row, int64_t column) {
         const int64_t at = yBegin + row.image * yAt.image + channel * yAt.channel +
@@ -256,13 +256,13 @@ private:
   bool hasBias_;
   ConvShape s_;
   ConvSteps steps_;
-  int64_t taps_; // of all channels of a group: rows of U
-  int64_t rows_; // of pixels, in all images
+  int64_t taps_; // taps of all channels of a group: rows of U
+  int64_t rows_; // rows of pixels in all images
   int64_t rowsAtOnce_, columns_, unfoldedFloats_, sideFloats_, taskFloats_, atOnce_;
 };
 
-// As measured against the plain kernels. Groups of few channels fill a tile of the product badly;
-// but the plain sums over rows of a few pixels are slower still.
+// Measured against the plain kernels. Groups of few channels fill the register tile badly, but for
+// weight gradients the plain sums over rows of few pixels are slower still.
 bool isWorthwhile(Which which, const ConvShape &s) {
   return s.groupChannels() * s.groupOutChannels() >= 16 ||
          (which == Which::WeightGrad && s.taps() > 1 && s.out[2] <= 8);

@@ -1,4 +1,4 @@
-// Convolutions by oneDNN, in layouts of its choice, a part of the batch at a time (program.h).
+// Convolutions by oneDNN in its preferred layouts, a part of the batch at a time (program.h).
 
 #include "kernels/onednn/program.h"
 #include "kernels/onednn/register.h"
@@ -11,17 +11,17 @@ using dnnl::algorithm;
 using dnnl::prop_kind;
 using When = Program::When;
 
-// Sizes of one round, and what oneDNN calls things.
+// Sizes of one round, in oneDNN's terms.
 struct Shape {
-  int64_t rounds = 1, images = 1; // images: in a round
-  memory::dims x, y, w;           // x, y: of a round
+  int64_t rounds = 1, images = 1; // images per round
+  memory::dims x, y, w;           // x, y: sizes of a round
   memory::dims strides, dilations, padLow, padHigh;
   memory::data_type type;
   bool channelsLast = false;
   int64_t xStep = 0, yStep = 0; // bytes from round to round
 
-  // As x, y and w lie in memory; to oneDNN channels come before places wherever they lie. Weights
-  // in groups have one size more.
+  // The layouts of x, y and w in our memory. oneDNN lists channels before spatial axes for every
+  // layout. Weights with groups have one more axis.
   memory::desc given(const memory::dims &d, memory::data_type t) const {
     return denseDesc(d, t, channelsLast ? d.size() - x.size() + 1 : d.size() - 1);
   }
@@ -30,11 +30,11 @@ struct Shape {
   memory::desc any(const memory::dims &d) const { return anyDesc(d, type); }
 };
 
-// What the copies of a round may take together: about what lies in the caches next to the cores.
+// Limit for a round's copies: about the size of a core's private caches.
 constexpr int64_t kRoundBytesPerThread = int64_t(1) << 20;
 
-// The number of images of a round: a divisor of the batch, so that all rounds are alike. `least`
-// images are worth any memory.
+// Images per round: a divisor of the batch, so that all rounds are equal. Up to `least` images are
+// allowed however much memory they take.
 int64_t imagesPerRound(int64_t batch, int64_t bytesPerImage, int threads, int64_t least) {
   int64_t most =
       std::max(least, kRoundBytesPerThread * threads / std::max<int64_t>(1, bytesPerImage));
@@ -79,7 +79,8 @@ std::optional<Shape> shapeOf(const OpCall &call, int threads, bool sumsOverBatch
     s.padHigh.push_back(window[i].padHigh);
     places *= y.dims[2 + i];
   }
-  // Where each round adds to all weights, a round must be long enough to be worth that.
+  // A weight gradient adds to all weights in each round, so a round must be long enough to be worth
+  // that.
   int64_t least = sumsOverBatch ? (1000 + places - 1) / places : 1;
   int64_t batch = x.dims[0];
   s.images = imagesPerRound(batch, (x.bytes() + y.bytes()) / batch, threads, least);
@@ -120,7 +121,7 @@ std::unique_ptr<PreparedKernel> prepareConv(const OpCall &call, const KernelOpti
   });
 }
 
-// The primitive descriptor of the forward convolution, which oneDNN asks for as a hint.
+// The primitive descriptor of the forward convolution, which oneDNN requires as a hint.
 dnnl::convolution_forward::primitive_desc forwardHint(const Shape &s) {
   dnnl::convolution_forward::desc desc(prop_kind::forward_training, algorithm::convolution_direct,
                                        s.any(s.x), s.any(s.w), s.any(s.y), s.strides, s.dilations,
@@ -152,8 +153,8 @@ std::unique_ptr<PreparedKernel> prepareConvTranspose(const OpCall &call,
     if (inside != x)
       p->reorder(When::Each, inside, x);
     if (call.operands.size() > 2) {
-      // Added here, while the round's images are in the cache: oneDNN's backward convolution has no
-      // bias.
+      // oneDNN's backward convolution has no bias, so it is added here, while the round's images
+      // are in the cache.
       int64_t channels = s->x[1],
               plane = s->xStep / int64_t(sizeof(float)) / (s->images * channels);
       p->function(When::Each, {p->operand(2, s->dense({channels})), x},

@@ -1,5 +1,5 @@
-// oneDNN as the rest of this folder sees it: the one place that includes its headers and knows its
-// version (2.x: operation descriptors, exceptions).
+// Includes oneDNN for the rest of this folder. Only this file includes its headers and depends on
+// its version (2.x: operation descriptors, exceptions).
 #pragma once
 
 #include "ir/type.h"
@@ -17,7 +17,7 @@ inline dnnl::engine &engine() {
   return *e;
 }
 
-// All scratch memory is handed in from outside.
+// Scratch memory is always supplied by the caller.
 inline dnnl::primitive_attr userScratchpad() {
   dnnl::primitive_attr a;
   a.set_scratchpad_mode(dnnl::scratchpad_mode::user);
@@ -35,7 +35,7 @@ inline std::optional<memory::data_type> dataType(DType t) {
   }
 }
 
-// Axis `inner` is the innermost; the others are in their order.
+// A dense layout whose innermost axis is `inner`; the other axes keep their order.
 inline memory::desc denseDesc(const memory::dims &dims, memory::data_type t, size_t inner) {
   memory::dims strides(dims.size());
   memory::dim step = dims[inner];
@@ -54,15 +54,17 @@ inline memory::desc anyDesc(const memory::dims &dims, memory::data_type t) {
   return memory::desc(dims, t, memory::format_tag::any);
 }
 
-// Implementations that we do not take: the reference loops, slower than ours, and those over its
-// general matrix product, which takes memory of its own, megabytes a thread, behind our back.
+// Rejects two kinds of implementations: the reference loops, which are slower than ours, and those
+// built on oneDNN's general matrix product, which allocates megabytes of memory per thread on its
+// own.
 inline bool isTaken(const char *implementation) {
   llvm::StringRef name = implementation;
   return !name.contains("ref") && !name.contains("gemm");
 }
 
-// The first implementation that we take, or none. The operation descriptor and the hint that `pd`
-// was made from must still be there: oneDNN goes on from them.
+// Advances `pd` to the first implementation that `isTaken` accepts; false if there is none. The
+// operation descriptor and the hint that `pd` was made from must still be alive, because oneDNN
+// reads them again.
 template <typename PrimitiveDesc> bool findImplementation(PrimitiveDesc &pd) {
   if (!pd)
     return false;
@@ -72,7 +74,8 @@ template <typename PrimitiveDesc> bool findImplementation(PrimitiveDesc &pd) {
   return true;
 }
 
-// Runs `make`, which gives a kernel or null; null too where oneDNN cannot do what was asked.
+// Runs `make`, which returns a kernel or null. Null too where oneDNN throws because it does not
+// support the call.
 template <typename Make>
 std::unique_ptr<PreparedKernel> orNull(const KernelOptions &options, Make make) {
   TeamSize team(options.threads);

@@ -29,7 +29,7 @@ void Program::primitive(When when, const dnnl::primitive &p, const memory::desc 
     s.buffers.push_back(a.buffer);
   }
   if (scratchpad.get_size() > 0) {
-    // Steps follow one another, so their scratchpads share one place behind the buffers.
+    // Steps run one after another, so their scratchpads share one region after the buffers.
     s.scratch = memory(scratchpad, engine(), DNNL_MEMORY_NONE);
     s.arguments.push_back({DNNL_ARG_SCRATCHPAD, s.scratch.get()});
     scratchBytes_ = std::max(scratchBytes_, roundedUp(scratchpad.get_size()));
@@ -87,7 +87,7 @@ void Program::run(const KernelArgs &args) {
   for (int64_t round = 0; round < rounds_; ++round) {
     for (size_t i = 0; i < buffers_.size(); ++i) {
       Buffer &b = buffers_[i];
-      // oneDNN's handles are not const; what it reads, it only reads.
+      // oneDNN's handles are not const, but it does not write to its inputs.
       char *base = b.place == Place::Operand
                        ? static_cast<char *>(const_cast<void *>(args.operands[b.index]))
                    : b.place == Place::Result ? static_cast<char *>(args.results[b.index])

@@ -1,9 +1,10 @@
-// A kernel made of oneDNN primitives: steps over buffers that lie in operands, results and
+// A kernel made of oneDNN primitives: steps over buffers in the operands, the results and the
 // workspace.
 //
-// oneDNN is fast on layouts of its own, tensors come and go row-major. So a program runs in rounds,
-// each over a part of the batch: the part is copied into oneDNN's layout, worked on while it is
-// still in the cache, and copied out. The copies are as large as a part, not as the tensors.
+// oneDNN is fast on layouts of its own, but our tensors are row-major. So a program runs in rounds,
+// each over a part of the batch: a round copies its part into oneDNN's layout, computes while the
+// part is still in the cache, and copies the result out. Scratch memory is thus proportional to a
+// part, not to the tensors.
 #pragma once
 
 #include "kernels/onednn/dnnl.h"
@@ -24,7 +25,7 @@ public:
   };
 
   using BufferId = int;
-  // A part of an operand or result that moves by `step` bytes from round to round.
+  // A part of an operand or result; it advances by `step` bytes each round.
   BufferId operand(size_t i, const memory::desc &desc, int64_t step = 0) {
     return add({Place::Operand, i, step, desc});
   }
@@ -41,11 +42,11 @@ public:
                  llvm::ArrayRef<Argument> arguments);
   // A copy from one layout to another; `accumulate` adds instead.
   void reorder(When when, BufferId from, BufferId to, bool accumulate = false);
-  // Code of ours, handed the buffers' addresses.
+  // Our own code; it receives the buffers' addresses.
   using Function = std::function<void(char *const *addresses)>;
   void function(When when, llvm::ArrayRef<BufferId> buffers, Function f);
 
-  // `source`, or a copy of it in the layout `want` if that is another.
+  // `source` itself if its layout is `want`, else a copy of it in that layout.
   BufferId asLayout(When when, BufferId source, const memory::desc &want);
 
   const memory::desc &desc(BufferId b) const { return buffers_[size_t(b)].desc; }
@@ -57,7 +58,7 @@ private:
   struct Buffer {
     Place place;
     size_t index;
-    int64_t step; // workspace: its offset
+    int64_t step; // in the workspace: the offset
     memory::desc desc;
     memory handle;
   };

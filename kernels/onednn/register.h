@@ -1,5 +1,5 @@
-// Fast kernels by oneDNN, to be registered before the plain ones. Each declines calls for which
-// oneDNN has no implementation that is both fast and content with the memory it is given.
+// Fast kernels by oneDNN; they must be registered before the plain ones. A kernel declines a call
+// if oneDNN has no implementation that is fast and allocates no memory of its own.
 #pragma once
 
 #include "runtime/kernel.h"

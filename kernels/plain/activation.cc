@@ -1,4 +1,4 @@
-// Functions of one float, activations and their gradients.
+// Unary functions of floats, activations and their gradients.
 
 #include "kernels/element/activation.h"
 #include "kernels/plain/map.h"
@@ -14,7 +14,7 @@ template <typename F> void runUnary(const OpCall &call, const KernelArgs &args) 
   });
 }
 
-// The same for functions that integers have too; they wrap round.
+// The same for functions that integers have too; integers wrap round.
 template <typename F> void runNumber(const OpCall &call, const KernelArgs &args) {
   dispatchNumber(call.results[0].dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
@@ -37,9 +37,8 @@ template <typename F> void runGrad(const OpCall &call, const KernelArgs &args) {
   });
 }
 
-// The second operand may be the mask of where it was positive, of zeros and ones. Zero is all bits
-// zero, so each element's bits are cut by all ones or none: a branch would keep the compiler from
-// vectorising.
+// The second operand may instead be a mask (x > 0). A float zero has all bits zero, so each
+// element's bits are masked with all ones or all zeros: a branch would prevent vectorisation.
 void runReluGrad(const OpCall &call, const KernelArgs &args) {
   if (call.operands[1].dtype != DType::Bool)
     return runGrad<ReluGrad>(call, args);
@@ -62,8 +61,7 @@ void runGeluGrad(const OpCall &call, const KernelArgs &args) {
   usesTanh(call) ? runGrad<GeluTanhGrad>(call, args) : runGrad<GeluErfGrad>(call, args);
 }
 
-// --- Rows with numbers among their attributes: members of the function, in the type that is
-// computed in.
+// --- Functions with numeric attributes, which become members of type Compute<T>.
 
 template <typename C> C number(const OpCall &call, const char *name) {
   return C(call.attrs->getFloat(name));

@@ -1,4 +1,4 @@
-// Attention, a row of the scores at a time.
+// Attention, one row of scores at a time.
 
 #include "kernels/element/attention.h"
 #include "kernels/element/functions.h"
@@ -32,7 +32,7 @@ template <typename T> struct Head {
         v(operand<T>(args, first + 2) + head * s.keys * s.width),
         mask(s.isMasked() ? operand<T>(args, s.maskOperand()) + s.maskOf(head) : nullptr) {}
 
-  // Row i; gives the number of keys that it sees.
+  // Computes row i of the scores. Returns the number of keys that the row sees.
   int64_t scores(int64_t i, C *to) const {
     int64_t seen = s.seenBefore(i + 1);
     for (int64_t j = 0; j < seen; ++j) {
@@ -54,7 +54,7 @@ template <typename T> struct Forward {
     C *weights = scratch, *sums = scratch + s.keys;
     int64_t seen = head.scores(i, weights);
     C most = -std::numeric_limits<C>::infinity();
-    for (int64_t j = 0; j < seen; ++j) // NaN makes the sum NaN in any case
+    for (int64_t j = 0; j < seen; ++j) // NaN may be missed here; the sum is NaN anyway
       most = std::max(most, weights[j]);
     if (!std::isfinite(most))
       most = 0;
@@ -79,7 +79,8 @@ template <typename T> struct Backward {
     return s.keys + s.depth + s.keys * (s.depth + s.width);
   }
 
-  // A whole head: its rows add to the gradients of keys and values in turn.
+  // A task is a whole head, because its rows are added to the gradients of keys and values one by
+  // one.
   static void run(const AttentionShape &s, const KernelArgs &args, int64_t h, C *scratch) {
     Head<T> head(s, args, 1, h);
     C *scores = scratch, *dq = scores + s.keys, *dk = dq + s.depth, *dv = dk + s.keys * s.depth;

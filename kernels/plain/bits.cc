@@ -1,4 +1,4 @@
-// Logic, on truth values and bits, and shifts.
+// Logical and bitwise operations, and shifts.
 
 #include "kernels/element/bits.h"
 #include "kernels/plain/map.h"

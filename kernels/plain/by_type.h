@@ -1,4 +1,4 @@
-// Runs a kernel that is a template on one element type: K::run<T>, T being that of the first
+// Runs a kernel that is a template on one element type: K::run<T>, where T is the type of the first
 // operand.
 #pragma once
 

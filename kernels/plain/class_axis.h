@@ -1,5 +1,5 @@
-// What softmax and the losses share: an axis of classes. Along the last axis a row is worked on at
-// a time; along another, a piece of neighbouring columns.
+// Loops over an axis of classes, shared by softmax and the losses. If the classes are the last
+// axis, one row is processed at a time; otherwise a group of neighbouring columns.
 #pragma once
 
 #include "ir/rank.h"
@@ -9,7 +9,7 @@
 
 namespace isthmus::plain {
 
-// x as [outer, classes, inner], the classes being the axis.
+// x as [outer, classes, inner].
 struct ClassShape {
   int64_t outer = 1, classes = 1, inner = 1;
 
@@ -20,8 +20,8 @@ struct ClassShape {
   }
   static constexpr int64_t kPiece = 32;
 
-  // Calls f(first, count) for groups of columns: `first` is where in x the first has its first
-  // class, and its neighbours lie beside it. Columns of `inner` 1 come alone.
+  // Calls f(first, count) for groups of `count` neighbouring columns; `first` is the index in x of
+  // the first column's first class. If `inner` is 1, every group has one column.
   template <typename F> void forEachPiece(F f) const {
     int64_t perRow = (inner + kPiece - 1) / kPiece, each = classes * std::min(inner, kPiece);
     parallelFor(outer * perRow, std::max<int64_t>(1, kGrain / 8 / std::max<int64_t>(1, each)),
@@ -34,11 +34,11 @@ struct ClassShape {
                   });
                 });
   }
-  // The index of a column among all, which is that of its label.
+  // The index of a column among all columns, which is the index of its label.
   int64_t label(int64_t first) const { return first / (classes * inner) * inner + first % inner; }
 };
 
-// sums[i] = sum over classes of term(index) for `count` columns; a single column is summed in
+// sums[i] = sum over classes of term(index, i) for `count` columns. A single column is summed in
 // lanes.
 template <typename Term>
 void sumColumns(const ClassShape &s, int64_t first, int64_t count, double *sums, Term term) {
@@ -54,8 +54,8 @@ void sumColumns(const ClassShape &s, int64_t first, int64_t count, double *sums,
       sums[i] += term(first + k * s.inner + i, i);
 }
 
-// Calls f(index, column) for all elements of the columns. `f` may write over what it reads, at the
-// same index: no iteration reads what another wrote, which is what `ivdep` says.
+// Calls f(index, column) for all elements of the columns. `f` may overwrite the element that it
+// reads: no iteration reads what another one writes, which is the promise of `ivdep`.
 template <typename F> void forEachElement(const ClassShape &s, int64_t first, int64_t count, F f) {
   if (s.inner == 1) {
 #pragma GCC ivdep
@@ -69,7 +69,8 @@ template <typename F> void forEachElement(const ClassShape &s, int64_t first, in
       f(first + k * s.inner + i, i);
 }
 
-// NaN in a column makes the maximum whatever it may be: the sum of exponentials is NaN in any case.
+// The maximum of each column. If a column has a NaN, its maximum is unspecified, because the sum of
+// exponentials is NaN anyway.
 template <typename T>
 void maxColumns(const ClassShape &s, int64_t first, int64_t count, const T *x, Compute<T> *most) {
   std::fill(most, most + count, -std::numeric_limits<Compute<T>>::infinity());
@@ -90,7 +91,8 @@ void maxColumns(const ClassShape &s, int64_t first, int64_t count, const T *x, C
       for (int64_t i = 0; i < count; ++i)
         most[i] = std::max<Compute<T>>(most[i], x[first + k * s.inner + i]);
   }
-  for (int64_t i = 0; i < count; ++i) // inf - inf would be NaN where all are -inf, or one is inf
+  // All elements -inf, or one inf: inf - inf would be NaN.
+  for (int64_t i = 0; i < count; ++i)
     if (!std::isfinite(most[i]))
       most[i] = 0;
 }

@@ -1,6 +1,6 @@
 // Convolutions as loops over taps and channels around a loop along a row, which the compiler
-// vectorises. Sums are in double, in one order whatever the number of threads, the width of vectors
-// or the place of the channels.
+// vectorises. Sums are in double, in an order that depends on neither the number of threads, the
+// vector width nor the layout.
 
 #include "kernels/plain/by_type.h"
 #include "kernels/element/conv_shape.h"
@@ -9,13 +9,13 @@
 namespace isthmus::plain {
 namespace {
 
-// A row is worked on in pieces that lie on the stack, for a few channels at once, which share what
-// is loaded.
+// A row is processed in pieces whose sums fit on the stack, for a few channels at once, so that
+// they share the loaded inputs.
 constexpr int64_t kPiece = 128;
 constexpr int64_t kAtOnce = 4;
 using Sums = double[kAtOnce][kPiece];
 
-// sum[i * sumStep] += weight * x[i * xStep]; the usual steps have loops of their own.
+// sum[i * sumStep] += weight * x[i * xStep]. Unit steps have a loop of their own.
 template <typename T>
 void addScaled(double *sum, int64_t sumStep, const T *x, int64_t xStep, double weight, int64_t n) {
   if (sumStep == 1 && xStep == 1)
@@ -33,7 +33,7 @@ struct Shape : ConvShape {
   Shape(const ConvShape &s, const Attrs &attrs) : ConvShape(s), steps(s, isChannelsLast(attrs)) {}
 };
 
-// --- conv. One piece of the output row (od, oh), for `count` output channels.
+// --- conv: one piece of the output row (od, oh), for `count` output channels.
 
 template <typename T>
 void convPiece(const Shape &s, const T *x, const T *w, int64_t count, int64_t od, int64_t oh,
@@ -58,7 +58,7 @@ void convPiece(const Shape &s, const T *x, const T *w, int64_t count, int64_t od
     }
 }
 
-// --- conv_transpose. One piece of the row (d, h) of the result, for `count` channels of it.
+// --- conv_transpose: one piece of the result's row (d, h), for `count` of its channels.
 
 template <typename T>
 void transposePiece(const Shape &s, const T *g, const T *w, int64_t count, int64_t d, int64_t h,
@@ -72,7 +72,7 @@ void transposePiece(const Shape &s, const T *g, const T *w, int64_t count, int64
           atH % s.stride[1] != 0 || oh >= s.out[1])
         continue;
       for (int64_t kw = 0; kw < s.kernel[2]; ++kw) {
-        // Places whose element lies in [from, to).
+        // Positions of g that tap kw maps into [from, to).
         int64_t shift = s.pad[2] - kw * s.dilation[2], stride = s.stride[2];
         int64_t low = from + shift <= 0 ? 0 : (from + shift + stride - 1) / stride;
         int64_t high = to - 1 + shift < 0 ? 0 : std::min(s.out[2], (to - 1 + shift) / stride + 1);
@@ -86,8 +86,9 @@ void transposePiece(const Shape &s, const T *g, const T *w, int64_t count, int64
     }
 }
 
-// --- conv_weight_grad. One tap, for `count` output channels: eight partial sums by the place's
-// index in its row. Neighbours in a row of g lie `apart`, which is one or told at run time.
+// --- conv_weight_grad: one tap, for `count` output channels. Element i of a row is added to
+// partial sum i % 8. Neighbours in a row of g are `apart` elements apart: the constant one or a
+// runtime value.
 
 constexpr int64_t kLanes = 8;
 

@@ -1,4 +1,4 @@
-// What most plain kernels begin with: element types, threads, vector loops, broadcasting.
+// The common basis of the plain kernels: element types, threads, vector loops, broadcasting.
 #pragma once
 
 #include "kernels/element/dtype.h"

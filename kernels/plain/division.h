@@ -1,4 +1,4 @@
-// How a reduction goes through its operand.
+// The order in which a reduction walks its operand.
 #pragma once
 
 #include "kernels/plain/dispatch.h"
@@ -7,8 +7,8 @@
 
 namespace isthmus::plain {
 
-// A shape divided into what is kept and what is reduced. The last axis (neighbours that go the same
-// way being one) is treated apart: the loops over it are the fast ones.
+// A shape divided into kept and reduced axes. Neighbouring axes of the same kind are merged, and
+// the last one is held apart, because the fast loops run over it.
 struct Division {
   Division(const Type &x, const Ints &axes) {
     Dims dims, strides, dense = denseStrides(x.dims);

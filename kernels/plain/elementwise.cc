@@ -1,5 +1,5 @@
-// Arithmetic, comparison, casts. What becomes of one element is in kernels/element; the loops
-// around it are in map.h.
+// Arithmetic, comparison, casts. The functions of one element are in kernels/element; the loops
+// around them are in map.h.
 
 #include "kernels/element/arithmetic.h"
 #include "kernels/plain/map.h"
@@ -24,11 +24,11 @@ template <typename F> void runCompare(const OpCall &call, const KernelArgs &args
 template <typename T>
 void whereRow(const uint8_t *c, bool stepC, const T *a, bool stepA, const T *b, bool stepB, T *y,
               int64_t n) {
-  T firstA = *a, firstB = *b; // read before anything is written over them
+  T firstA = *a, firstB = *b; // read before y, which may alias a or b, is written
   if (stepC && stepA && stepB) {
 #pragma GCC ivdep
     for (int64_t i = 0; i < n; ++i) {
-      T whenTrue = a[i], whenFalse = b[i]; // both are read, so that there is no branch
+      T whenTrue = a[i], whenFalse = b[i]; // both are read, which avoids a branch
       y[i] = c[i] ? whenTrue : whenFalse;
     }
   } else if (stepC && stepA) {
@@ -87,7 +87,7 @@ void runCast(const OpCall &call, const KernelArgs &args) {
   });
 }
 
-// --- Ops with numbers among their attributes
+// --- Ops with numeric attributes
 
 void runAffine(const OpCall &call, const KernelArgs &args) {
   double scale = call.attrs->getFloat("scale"), shift = call.attrs->getFloat("shift");

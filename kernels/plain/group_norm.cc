@@ -1,5 +1,5 @@
-// Group norm. A group of one row of the batch lies together: [batch * groups, channels of a group,
-// inner].
+// Group norm. x is [batch * groups, channels of a group, inner], so each group of an image is
+// contiguous.
 
 #include "kernels/plain/norm.h"
 
@@ -7,7 +7,7 @@ namespace isthmus::plain {
 namespace {
 
 struct GroupShape {
-  int64_t batch, groups, channels, inner = 1; // `channels` of each group
+  int64_t batch, groups, channels, inner = 1; // channels per group
 
   GroupShape(const Type &x, int64_t groups)
       : batch(x.dims[0]), groups(groups), channels(x.dims[1] / groups) {
@@ -25,13 +25,14 @@ struct GroupShape {
                   });
                 });
   }
-  // f(group, its first element)
+  // Calls f(group, index of its first element).
   template <typename F> void forEachGroup(F f) const {
     forEach(batch * groups, count(), [&](int64_t r) { f(r, r * count()); });
   }
 };
 
-struct GroupNorm { // P: of scale and bias; statistics are f32 for 16-bit x
+// P: type of scale and bias. Statistics are f32 for 16-bit x.
+struct GroupNorm {
   template <typename T, typename P> static void run(const OpCall &call, const KernelArgs &args) {
     using C = Compute<T>;
     const GroupShape s(call.operands[0], call.attrs->getInt("groups"));
@@ -74,7 +75,7 @@ struct GroupNormGrad {
     const C *means = operand<C>(args, 3), *rstds = operand<C>(args, 4);
     T *dx = result<T>(args, 0);
     P *dScale = result<P>(args, 1), *dBias = result<P>(args, 2);
-    // First what reads all of g and x: dx may lie over either.
+    // The sums over all of g and x come first, because dx may alias either.
     GroupShape::forEach(s.groups * s.channels, s.batch * s.inner, [&](int64_t channel) {
       LaneSum sumG, sumGX;
       for (int64_t n = 0; n < s.batch; ++n) {

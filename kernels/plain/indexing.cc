@@ -1,5 +1,5 @@
-// Gathers and scatters whose indices are tensors. Where several updates meet in one place they come
-// in the order of the updates, whatever the number of threads.
+// Gathers and scatters whose indices are tensors. Updates of one element are combined in their
+// order, for any number of threads.
 
 #include "kernels/element/indexing.h"
 #include "kernels/element/arithmetic.h"
@@ -44,7 +44,8 @@ template <typename T> void gatherElements(const OpCall &call, const KernelArgs &
   });
 }
 
-// From the last index to the first; `taken` has a mark for each element of a column.
+// Goes from the last index to the first; `taken` has a flag for each element of a column of x. Only
+// the last index of an element reads it; earlier ones give zero.
 template <typename T>
 void gatherLastElements(const OpCall &call, const KernelArgs &args, bool *taken) {
   Pairs p(call);
@@ -141,7 +142,7 @@ std::unique_ptr<PreparedKernel> prepareGather(const OpCall &call, const KernelOp
 struct Replace {
   template <typename T> T operator()(T, T b) const { return b; }
 };
-// Calls f with the element type and what combines an update with what is there.
+// Calls f with the element type and the function that combines an element with an update.
 template <typename F> void dispatchReduction(const OpCall &call, F f) {
   const std::string &how = call.attrs->getString("reduction");
   DType t = call.results[0].dtype;

@@ -1,5 +1,5 @@
-// Weighted sums of elements whose places are operands. Sums are in double, in the order of points
-// and taps, whatever the number of threads.
+// Weighted sums of elements whose positions are operands. Sums are in double, in the order of
+// points and taps, for any number of threads.
 
 #include "kernels/element/interpolate.h"
 #include "kernels/plain/dispatch.h"
@@ -8,8 +8,8 @@
 namespace isthmus::plain {
 namespace {
 
-// Calls f with tags of the element types of images, weights and places. Weights are of the image's
-// type, or floats beside 16 bits.
+// Calls f with tags of the element types of images, weights and positions. Weights have the images'
+// type, or are f32 for 16-bit images.
 template <typename F> void dispatchForm(DType image, DType weights, DType places, F f) {
   dispatchFloat(image, [&](auto tag) {
     using T = typename decltype(tag)::type;
@@ -22,11 +22,10 @@ template <typename F> void dispatchForm(DType image, DType weights, DType places
   });
 }
 
-// Rows of `inner` elements are summed in pieces that lie on the stack.
+// Rows of `inner` elements are summed in pieces that fit on the stack.
 constexpr int64_t kPiece = 128;
 
-// What one row of a result is the sum of: `count` terms, term(i) being {source, weight}, or
-// {nullptr, 0} if there is none.
+// A term of the sum that makes one row of a result. A null source means that the term is omitted.
 template <typename T> struct Term {
   const T *source;
   double weight;
@@ -54,8 +53,8 @@ template <typename T, typename F> void sumTerms(int64_t count, int64_t inner, F 
   }
 }
 
-// Calls f(plane, begin, end) for the rows [begin, end) of each plane of `rows`, shared out among
-// the threads; `elements` are read for each row.
+// Calls f(plane, begin, end) for rows [begin, end) of each plane of `rows` rows, distributed over
+// the threads; `elements` is the work per row.
 template <typename F> void forRows(int64_t planes, int64_t rows, int64_t elements, F f) {
   parallelFor(planes * rows, kGrain / std::max<int64_t>(1, elements) + 1,
               [&](int64_t begin, int64_t end) {
@@ -102,12 +101,12 @@ void runInterpolate(const OpCall &call, const KernelArgs &args) {
                });
 }
 
-// --- interpolate_transpose: first, in the workspace, the taps of each place; then each element of
-// the result is one sum over its taps.
+// --- interpolate_transpose: first lists, in the workspace, the taps at each position; then each
+// element of the result is one sum over its taps.
 
 struct TapLists {
-  int32_t *starts; // for each image: size + 1 of them
-  int32_t *taps;   // for each image: its points * taps, ordered by place
+  int32_t *starts; // per image: size + 1 offsets
+  int32_t *taps;   // per image: points * taps tap indices, ordered by position
 
   static int64_t bytes(const Form &f) {
     int64_t images = f.shared ? 1 : f.batch;
@@ -118,7 +117,7 @@ struct TapLists {
       : starts(static_cast<int32_t *>(workspace)),
         taps(starts + (f.shared ? 1 : f.batch) * (f.size + 1)) {}
 
-  // Counting sort, which keeps the order of taps at one place.
+  // A counting sort, which keeps the order of taps at one position.
   template <typename I> void fill(const Form &f, const I *at) {
     parallelFor(f.shared ? 1 : f.batch, 1, [&](int64_t begin, int64_t end) {
       for (int64_t n = begin; n < end; ++n) {
@@ -134,7 +133,7 @@ struct TapLists {
         for (int64_t k = 0; k < f.points * f.taps; ++k)
           if (inside(places[k]))
             list[start[places[k]]++] = int32_t(k);
-        // Each start has moved to the next one's place.
+        // Filling has advanced each start to the next position's start; shifts them back.
         for (int64_t s = f.size; s > 0; --s)
           start[s] = start[s - 1];
         if (f.size > 0)
@@ -155,7 +154,7 @@ void interpolateTranspose(const Form &f, const T *g, const I *at, const W *w, T 
     const int32_t *taps = lists.taps + f.placesOf(n);
     const W *weights = w + f.placesOf(n);
     const T *image = g + plane * f.points * f.inner;
-    const int32_t perPoint = int32_t(f.taps); // 32 bits divide in half the time
+    const int32_t perPoint = int32_t(f.taps); // 32-bit division takes half the time
     for (int64_t place = begin; place < end; ++place) {
       const int32_t *tap = taps + starts[place];
       auto term = [&](int64_t i) -> Term<T> {
@@ -192,7 +191,8 @@ std::unique_ptr<PreparedKernel> prepareTranspose(const OpCall &call, const Kerne
   return std::make_unique<ThreadedKernel>(std::make_unique<TransposeKernel>(call), options.threads);
 }
 
-// --- interpolate_weights: for each tap a sum over channels, and images where they share it
+// --- interpolate_weights: each tap is a sum over channels, and over images if they share the
+// weights
 
 template <typename T, typename W, typename I>
 void interpolateWeights(const Form &f, const T *g, const T *x, const I *at, W *w) {

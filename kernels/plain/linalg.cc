@@ -1,5 +1,5 @@
-// Determinants and inverses, by elimination with row pivots, in double. Each matrix is one
-// thread's.
+// Determinants and inverses, by elimination with row pivots, in double. Each matrix is processed by
+// one thread.
 
 #include "kernels/plain/dispatch.h"
 #include "kernels/plain/register.h"
@@ -7,7 +7,7 @@
 namespace isthmus::plain {
 namespace {
 
-// Brings the largest of column k, from row k on, to row k; gives the row where it was.
+// Swaps the largest element of column k, from row k on, into row k. Returns its former row.
 int64_t swapPivot(double *a, int64_t n, int64_t k) {
   int64_t pivot = k;
   for (int64_t i = k + 1; i < n; ++i)
@@ -18,8 +18,8 @@ int64_t swapPivot(double *a, int64_t n, int64_t k) {
   return pivot;
 }
 
-// Eliminates below the diagonal of the n x n matrix `a`; take(pivot, whether rows were swapped) is
-// called for each row, until a pivot is zero.
+// Eliminates below the diagonal of the n x n matrix `a`. Calls take(pivot, whether rows were
+// swapped) for each row, up to and including the first zero pivot.
 template <typename Take> void triangulate(double *a, int64_t n, Take take) {
   for (int64_t k = 0; k < n; ++k) {
     bool swapped = swapPivot(a, n, k) != k;
@@ -51,11 +51,11 @@ double logAbsDeterminant(double *a, int64_t n) {
   return sum;
 }
 
-// Gauss and Jordan's elimination in place: what a column of the unit matrix would become takes the
-// place of the column that is done. The inverse has its columns in another order, that of `order`
-// (n numbers). False where there is none.
+// Gauss-Jordan elimination in place: each finished column is replaced by the column of the inverse.
+// The row swaps permute the columns: column j of the inverse is column order[j] of `a`. `order` has
+// room for 2 n numbers. False if the matrix is singular.
 bool invert(double *a, int64_t n, int64_t *order) {
-  int64_t *rows = order + n; // where each pivot came from
+  int64_t *rows = order + n; // the former row of each pivot
   for (int64_t k = 0; k < n; ++k) {
     rows[k] = swapPivot(a, n, k);
     const double p = a[k * n + k];
@@ -113,7 +113,7 @@ public:
   }
 
 private:
-  // The matrix, and the two lists of an inverse.
+  // The matrix, and the two lists that `invert` needs.
   int64_t scratch() const { return n_ * n_ + (wanted == Wanted::Inverse ? 2 * n_ : 0); }
 
   template <typename T> void one(const T *x, T *y, double *a) const {

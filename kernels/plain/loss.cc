@@ -8,7 +8,7 @@
 namespace isthmus::plain {
 namespace {
 
-// What the attributes say of labels.
+// The attributes that govern labels.
 struct LabelRule {
   Reduction reduction;
   llvm::ArrayRef<int64_t> ignore;
@@ -17,7 +17,7 @@ struct LabelRule {
       : reduction(reductionOf(*call.attrs)), ignore(call.attrs->getInts("ignore")) {}
   bool counts(int64_t label) const { return !llvm::is_contained(ignore, label); }
 
-  // What the sum of losses is divided by.
+  // The divisor of the sum of losses.
   template <typename L> double divisor(const L *labels, int64_t n) const {
     if (reduction != Reduction::Mean)
       return 1;
@@ -27,8 +27,8 @@ struct LabelRule {
   }
 };
 
-// The reduction of lossAt(n) over the labels n that count; a label that is no class is told by the
-// NaN of lossAt. Sums run in the labels' order.
+// Reduces lossAt(n) over the labels n that count. For a label that is not a class lossAt returns
+// NaN. Sums are in the labels' order.
 template <typename L, typename C, typename F>
 void reduceLosses(const LabelRule &rule, const L *labels, int64_t n, C *loss, F lossAt) {
   if (rule.reduction == Reduction::None) {
@@ -45,7 +45,7 @@ void reduceLosses(const LabelRule &rule, const L *labels, int64_t n, C *loss, F 
   *loss = C(sum / rule.divisor(labels, n));
 }
 
-// Where in x label `n` finds its class; -1 if it is none.
+// The index in x of label n's class; -1 if the label is not a class.
 template <typename L> int64_t indexOf(const ClassShape &s, const L *labels, int64_t n) {
   int64_t label = labels[n];
   if (label < 0 || label >= s.classes)
@@ -55,7 +55,8 @@ template <typename L> int64_t indexOf(const ClassShape &s, const L *labels, int6
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-struct CrossEntropy { // L: of the labels
+// L: type of the labels.
+struct CrossEntropy {
   template <typename T, typename L> static void run(const OpCall &call, const KernelArgs &args) {
     using C = Compute<T>;
     const ClassShape s(call.operands[0], call.attrs->getInt("axis"));
@@ -75,7 +76,7 @@ struct CrossEntropy { // L: of the labels
   }
 };
 
-// What flows into the loss of label n: zero where it does not count.
+// The gradient of the loss of label n: zero if the label does not count.
 template <typename C, typename L> struct LabelGrads {
   LabelRule rule;
   const C *g;
@@ -102,8 +103,8 @@ struct CrossEntropyGrad {
     T *dx = result<T>(args, 0);
     s.forEachPiece([&](int64_t first, int64_t count) {
       int64_t n = s.label(first);
-      C scale[ClassShape::kPiece], atLabel[ClassShape::kPiece]; // exp(x - lse) - 1, from x before
-                                                                // it may be overwritten
+      // atLabel: exp(x - lse) - 1, computed before dx may overwrite x.
+      C scale[ClassShape::kPiece], atLabel[ClassShape::kPiece];
       for (int64_t i = 0; i < count; ++i) {
         int64_t at = indexOf(s, labels, n + i);
         scale[i] = grads.at(n + i);
@@ -116,7 +117,7 @@ struct CrossEntropyGrad {
         if (grads.rule.counts(labels[n + i])) {
           int64_t at = indexOf(s, labels, n + i);
           dx[at < 0 ? first + i : at] = T(atLabel[i] * scale[i]);
-        } else { // an exponential may have been infinite
+        } else { // an exponential may have been infinite, and infinity * 0 is NaN
           for (int64_t k = 0; k < s.classes; ++k)
             dx[first + k * s.inner + i] = T();
         }
@@ -156,7 +157,7 @@ struct NllGrad {
   }
 };
 
-// By the type of x and that of the labels, operand `Labels`.
+// Dispatches on the type of x and that of the labels, operand `Labels`.
 template <typename K, size_t Labels> void runLoss(const OpCall &call, const KernelArgs &args) {
   const Type &x = std::is_same_v<K, NllGrad> ? call.results[0] : call.operands[Labels - 1];
   dispatchFloat(x.dtype, [&](auto tag) {

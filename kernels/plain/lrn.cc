@@ -7,7 +7,7 @@
 namespace isthmus::plain {
 namespace {
 
-// f(channel, index of its row's first element)
+// Calls f(channel, index of the image's first element).
 template <typename F> void forEachRow(const Lrn &s, F f) {
   int64_t work = s.inner * (s.below + s.above + 8);
   parallelFor(s.batch * s.channels, std::max<int64_t>(1, kGrain / std::max<int64_t>(1, work)),

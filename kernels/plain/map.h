@@ -1,10 +1,10 @@
 // The loops of elementwise kernels: a function object applied to every element, or pair of
 // elements.
 //
-// Results may lie over operands of the same size, element on element: no iteration reads what
-// another wrote, which is what `ivdep` says. Loops are compiled for float, double and the integers;
-// the 16-bit floats go through floats, a piece at a time, so that a function is not compiled again
-// for each.
+// A result may alias an operand of the same size: no iteration reads what another one writes, which
+// is the promise of `ivdep`. Loops are compiled for float, double and the integers. 16-bit floats
+// are converted to floats in chunks, so that a function is not compiled again for each of those
+// types.
 #pragma once
 
 #include "kernels/plain/dispatch.h"
@@ -12,7 +12,7 @@
 namespace isthmus::plain {
 
 template <typename T> constexpr bool kIsHalf = std::is_same_v<T, BF16> || std::is_same_v<T, F16>;
-constexpr int64_t kChunk = 512; // elements in a piece
+constexpr int64_t kChunk = 512; // elements in a chunk
 
 template <typename T> void toFloats(const T *from, float *to, int64_t n) {
   vectorised([=] {
@@ -35,7 +35,7 @@ template <typename T, typename Out, typename F> void mapRow(const T *x, Out *y, 
   });
 }
 
-// y = f(x), both of the call's first types.
+// y = f(x); both have element type T.
 template <typename T, typename F> void mapOne(const OpCall &call, const KernelArgs &args, F f) {
   const T *x = operand<T>(args, 0);
   T *y = result<T>(args, 0);
@@ -54,10 +54,11 @@ template <typename T, typename F> void mapOne(const OpCall &call, const KernelAr
   });
 }
 
-// A row of a binary op; an operand that does not step is the same all along it.
+// A row of a binary op. An operand that does not step has one element for the whole row.
 template <typename T, typename Out, typename F>
 void pairRow(const T *a, bool stepA, const T *b, bool stepB, Out *y, int64_t n, F f) {
-  if constexpr (std::is_integral_v<T>) { // one loop for all: integer tensors are small
+  // One loop for all cases, because integer tensors are small.
+  if constexpr (std::is_integral_v<T>) {
     for (int64_t i = 0; i < n; ++i)
       y[i] = static_cast<Out>(f(a[stepA ? i : 0], b[stepB ? i : 0]));
   } else if (stepA && stepB) {

@@ -1,5 +1,5 @@
-// Functions of one number, rounding, remainders, and what kind of number one is. Trained networks
-// rarely have them in quantity: they are the C library's.
+// Unary math functions, rounding, remainders and float classification. They are rare in trained
+// networks, so most call the C library.
 
 #include "kernels/element/math.h"
 #include "kernels/plain/map.h"
@@ -27,7 +27,7 @@ void runMod(const OpCall &call, const KernelArgs &args) {
   call.attrs->getBool("fmod") ? mapRemainders<Fmod>(call, args) : mapRemainders<Mod>(call, args);
 }
 
-// --- Kinds of numbers
+// --- Classification
 
 template <typename F> void runIs(const OpCall &call, const KernelArgs &args, F f) {
   dispatchFloat(call.operands[0].dtype, [&](auto tag) {

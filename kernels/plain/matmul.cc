@@ -1,6 +1,6 @@
 // The matrix product, blocked for the caches. Each element of the result is one sum over the inner
-// axis in ascending order, rounded at every step to the type of computation, and last the bias: no
-// blocking or vector width changes a bit of it.
+// axis in ascending order, rounded at every step to the compute type; the bias is added last.
+// Neither blocking nor vector width changes a bit of it.
 
 #include "kernels/plain/dispatch.h"
 #include "kernels/plain/register.h"
@@ -9,14 +9,14 @@
 namespace isthmus::plain {
 namespace {
 
-// What is held in registers: six rows of the result by two vectors.
+// The register tile: six rows of the result by two vectors.
 template <typename C> using Vector __attribute__((vector_size(32))) = C;
 template <typename C> constexpr int64_t kLanes = 32 / sizeof(C);
 constexpr int64_t kRows = 6;
 template <typename C> constexpr int64_t kColumns = 2 * kLanes<C>;
 
-// A tile of the result is computed by one thread, in `kDepth` steps of the inner axis at a time,
-// from packed pieces of both operands. All three lie on the stack: some 200 KiB of floats.
+// One thread computes a tile of the result, in steps of `kDepth` along the inner axis, from packed
+// blocks of both operands. All three are on the stack: some 200 KiB of floats.
 constexpr int64_t kTileRows = 20 * kRows, kTileColumns = 128, kDepth = 128;
 
 // A matrix in an operand: element (i, j) is at data[i * rowStride + j * columnStride].
@@ -25,8 +25,8 @@ template <typename T> struct Matrix {
   int64_t rowStride, columnStride;
 };
 
-// Packs rows [r0, r0 + rows) and columns [c0, c0 + columns) as panels of `W` rows: within a panel
-// the elements of one column are neighbours. Rows past the end are zeros.
+// Packs rows [r0, r0 + rows) and columns [c0, c0 + columns) as panels of `W` rows. In a panel the
+// elements of a column are contiguous. Rows past the end become zeros.
 template <int64_t W, typename T, typename C>
 void pack(const Matrix<T> &m, int64_t r0, int64_t rows, int64_t c0, int64_t columns, C *to) {
   const T *from = m.data + r0 * m.rowStride + c0 * m.columnStride;
@@ -45,8 +45,8 @@ void pack(const Matrix<T> &m, int64_t r0, int64_t rows, int64_t c0, int64_t colu
   }
 }
 
-// acc += a b for panels of `depth` columns. Multiplied and added apart: with fused steps the bits
-// would depend on the machine.
+// acc += a b for panels of `depth` columns. Multiplication and addition are not fused: with fused
+// steps the bits would depend on the machine.
 template <typename C>
 void multiplyPanels(const C *a, const C *b, int64_t depth, C *acc, int64_t step) {
   using V = Vector<C>;
@@ -107,7 +107,7 @@ template <typename T> void multiply(const OpCall &call, const KernelArgs &args) 
   if (typeY.elements() == 0)
     return;
 
-  // Where each product of the batch finds its operands.
+  // Offsets of each product's operands in the batch.
   auto batchOf = [](const Type &t) { return llvm::makeArrayRef(t.dims).drop_back(2); };
   Walk<2> batch(batchOf(typeY), {broadcastStrides(batchOf(typeA), batchOf(typeY)),
                                  broadcastStrides(batchOf(typeB), batchOf(typeY))});

@@ -1,5 +1,5 @@
-// Normalisations. Statistics are summed in double in two passes (the mean, then squares of what is
-// left of it), so that a large mean does not eat the variance.
+// Normalisations. Statistics are summed in double in two passes (first the mean, then squared
+// deviations), so that a large mean does not cancel the variance.
 
 #include "kernels/plain/norm.h"
 #include "ir/ops/channels.h"
@@ -7,14 +7,14 @@
 #include "kernels/plain/by_type.h"
 #include "kernels/plain/register.h"
 
-// Results may lie over operands of the same size, element on element: no iteration reads what
-// another wrote, which is what `ivdep` says.
+// A result may alias an operand of the same size: no iteration reads what another one writes, which
+// is the promise of `ivdep`.
 
 namespace isthmus::plain {
 namespace {
 
-// x as [batch, channels, inner]: the channel's elements are `batch` rows of `inner`. With channels
-// last each pixel is of the batch.
+// x as [batch, channels, inner]: a channel has `batch` rows of `inner` elements. With channels last
+// every pixel counts as an element of the batch.
 struct ChannelShape {
   int64_t batch = 1, channels = 1, inner = 1;
 
@@ -27,10 +27,11 @@ struct ChannelShape {
   int64_t row(int64_t n, int64_t c) const { return (n * channels + c) * inner; }
 };
 
-// Sum over a channel of term(index of the element).
+// The sum over a channel of term(index of the element).
 template <typename Term> double channelSum(const ChannelShape &s, int64_t c, Term term) {
   LaneSum sum;
-  if (s.inner == 1) { // one row of elements that lie apart
+  // The channel is one row of strided elements.
+  if (s.inner == 1) {
     sum.addRow(s.batch, [&](int64_t n) { return term(s.row(n, c)); });
     return sum.total();
   }
@@ -41,8 +42,8 @@ template <typename Term> double channelSum(const ChannelShape &s, int64_t c, Ter
   return sum.total();
 }
 
-// Calls f(channel) for each channel. Where rows are single elements, a channel would touch every
-// cache line of x: that is what the batch norm of a matrix costs here.
+// Calls f(channel) for each channel. If rows are single elements, each channel touches every cache
+// line of x; batch norm of a matrix pays that cost here.
 template <typename F> void forEachChannel(const ChannelShape &s, F f) {
   parallelFor(s.channels, std::max<int64_t>(1, kGrain / std::max<int64_t>(1, s.count())),
               [&](int64_t begin, int64_t end) {
@@ -53,7 +54,8 @@ template <typename F> void forEachChannel(const ChannelShape &s, F f) {
               });
 }
 
-struct BatchNorm { // T: of x; P: of the vectors
+// T: type of x. P: type of the vectors.
+struct BatchNorm {
   template <typename T, typename P> static void run(const OpCall &call, const KernelArgs &args) {
     using C = Compute<T>;
     const ChannelShape s(call.operands[0], *call.attrs);
@@ -144,7 +146,8 @@ struct BatchNormGrad {
   }
 };
 
-struct LayerNorm { // P: of scale and bias; statistics are f32 for 16-bit x
+// P: type of scale and bias. Statistics are f32 for 16-bit x.
+struct LayerNorm {
   template <typename T, typename P> static void run(const OpCall &call, const KernelArgs &args) {
     using C = Compute<T>;
     const LayerShape s(call.operands[0], call.attrs->getInt("axis"));
@@ -186,7 +189,7 @@ struct LayerNormGrad {
     const P *scale = operand<P>(args, 2);
     const C *means = operand<C>(args, 3), *rstds = operand<C>(args, 4);
     T *dx = result<T>(args, 0);
-    // First what reads all of g and x: dx may lie over either.
+    // The sums over all of g and x come first, because dx may alias either.
     layerColumns<T, P>(s, g, x, means, rstds, result<P>(args, 1), result<P>(args, 2));
     s.forEachRow([&](int64_t r) {
       const T *up = g + r * s.inner, *from = x + r * s.inner;

@@ -1,4 +1,4 @@
-// What the kernels of the normalisations share.
+// Helpers shared by the normalisation kernels.
 #pragma once
 
 #include "ir/rank.h"
@@ -15,7 +15,7 @@ void addLrnKernels(KernelTable &table);       // lrn.cc
 
 namespace isthmus::plain {
 
-// x as rows to be normalised, [outer, inner].
+// x as [outer, inner]: `outer` rows to normalise.
 struct LayerShape {
   int64_t outer = 1, inner = 1;
 
@@ -41,8 +41,8 @@ template <typename Term> double rowSum(int64_t n, Term term) {
   return sum.total();
 }
 
-// Columns of dscale and dbias, summed in pieces that lie on the stack. A norm without means has no
-// dbias.
+// Computes dscale and dbias, column sums, in pieces that fit on the stack. RMS norm has no means
+// and no dbias: both pointers are null.
 template <typename T, typename P>
 void layerColumns(const LayerShape &s, const T *g, const T *x, const Compute<T> *means,
                   const Compute<T> *rstds, P *dScale, P *dBias) {
@@ -73,7 +73,7 @@ void layerColumns(const LayerShape &s, const T *g, const T *x, const Compute<T> 
               });
 }
 
-// By the type of x, the operand `X`, and that of the vector after it.
+// Dispatches on the types of x (operand `X`) and of the vector that follows it.
 template <typename K, size_t X> void runNorm(const OpCall &call, const KernelArgs &args) {
   dispatchFloat(call.operands[X].dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;

@@ -1,4 +1,4 @@
-// Steps of optimizers: one loop over the elements each.
+// Optimizer steps: one loop over the elements each.
 
 #include "kernels/element/optimizer.h"
 #include "kernels/plain/dispatch.h"
@@ -20,7 +20,7 @@ int64_t integerScalar(const OpCall &call, const KernelArgs &args, size_t i) {
                                               : *operand<int64_t>(args, i);
 }
 
-// T: of param; S: of the states. All is computed in one type.
+// T: type of param. S: type of the states. All arithmetic is in T's compute type.
 template <typename Rule, typename T, typename S>
 void stepElements(const OpCall &call, const KernelArgs &args, double rate, int64_t step) {
   using C = Compute<T>;
@@ -49,7 +49,7 @@ void stepElements(const OpCall &call, const KernelArgs &args, double rate, int64
   });
 }
 
-// After the states comes the rate, and then the count of steps if the row has it.
+// The operands after the states are the rate and, if the op has it, the count of steps.
 template <typename Rule> void runStep(const OpCall &call, const KernelArgs &args) {
   constexpr size_t at = 2 + Rule::kStates;
   double rate = floatScalar(call, args, at);

@@ -1,4 +1,4 @@
-// Choice by order.
+// top_k.
 
 #include "kernels/element/order.h"
 #include "kernels/element/columns.h"
@@ -9,8 +9,8 @@
 namespace isthmus::plain {
 namespace {
 
-// Columns along the axis; a thread sorts places of one after the other in its part of the
-// workspace.
+// Sorts columns along the axis. Each thread sorts the positions of one column at a time, in its own
+// part of the workspace.
 class TopK : public PreparedKernel {
 public:
   TopK(const OpCall &call, int threads)

@@ -1,5 +1,5 @@
-// Loops over threads and vector lanes. Neither may change a bit of any result: threads share out
-// independent outputs, and lanes are the compiler's, which keeps the meaning of every loop.
+// Loops over threads and vector lanes. Neither changes a bit of any result: each thread computes
+// its own outputs, and the compiler's vectorisation preserves the meaning of every loop.
 #pragma once
 
 #include "runtime/kernel.h"
@@ -10,7 +10,7 @@
 
 namespace isthmus::plain {
 
-// A plain kernel runs on the threads it was prepared for: OpenMP loops inside `run` use that many.
+// A plain kernel with its number of threads: OpenMP loops inside `run` use that many.
 class ThreadedKernel : public PreparedKernel {
 public:
   ThreadedKernel(std::unique_ptr<PreparedKernel> inner, int threads)
@@ -26,14 +26,15 @@ private:
   int threads_;
 };
 
-// For the table: `table.add({"sum", "plain", prepareThreaded<runSum>})`.
+// An entry for the table: `table.add({"sum", "plain", prepareThreaded<runSum>})`.
 template <PlainFunction run>
 std::unique_ptr<PreparedKernel> prepareThreaded(const OpCall &call, const KernelOptions &options) {
   return std::make_unique<ThreadedKernel>(preparePlain(call, run), options.threads);
 }
 
-// Calls body(begin, end) on pieces of [0, n), each of `grain` at least if there are several. Pieces
-// depend on the number of threads, so body(i, i + 1) must not care which piece i is in.
+// Calls body(begin, end) on pieces of [0, n). If there are several pieces, each has at least
+// `grain` elements. The pieces depend on the number of threads, so the result of body(i, i + 1)
+// must not depend on the piece.
 template <typename Body> void parallelFor(int64_t n, int64_t grain, Body body) {
   int64_t pieces = std::min<int64_t>(omp_get_max_threads(), n / std::max<int64_t>(grain, 1));
   if (pieces <= 1) {
@@ -46,13 +47,13 @@ template <typename Body> void parallelFor(int64_t n, int64_t grain, Body body) {
     body(n * p / pieces, n * (p + 1) / pieces);
 }
 
-// Elements below which a second thread costs more than it saves.
+// The number of elements below which a second thread costs more than it saves.
 constexpr int64_t kGrain = 16384;
 
-// Runs `loop` compiled for this machine's vector units: it is inlined, with all that it calls
-// (`flatten`), into a function compiled for AVX2. Contraction is off, so the bits are those of the
-// loop elsewhere. One instance suffices where memory is the limit, and each more adds as much again
-// to what is compiled.
+// Runs `loop` compiled for this machine's vector units: the loop and all functions that it calls
+// are inlined (`flatten`) into a function compiled for AVX2. Contraction is off, so the results
+// have the same bits as without AVX2. There is only one instance, because most loops are limited by
+// memory and each further instance would add as much compiled code again.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 template <typename Loop>
 __attribute__((target("avx2,fma,f16c"), flatten, noinline)) void onAvx2(Loop &loop) {
@@ -68,8 +69,8 @@ template <typename Loop> void vectorised(Loop loop) { hasAvx2() ? onAvx2(loop) :
 template <typename Loop> void vectorised(Loop loop) { loop(); }
 #endif
 
-// The same for loops over elements of type T; few integer tensors are large enough to compile
-// theirs twice.
+// The same for loops over elements of type T. Integer loops are compiled once, because few integer
+// tensors are large.
 template <typename T, typename Loop> void vectorisedFor(Loop loop) {
   if constexpr (std::is_integral_v<T>)
     loop();

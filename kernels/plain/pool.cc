@@ -1,4 +1,4 @@
-// Pools, one plane (a channel of an image) at a time.
+// Pooling, one plane (a channel of an image) at a time.
 
 #include "kernels/element/pool.h"
 #include "kernels/plain/by_type.h"
@@ -13,7 +13,8 @@ struct Pool : PoolShape {
   Pool(const OpCall &call, const Type &y, const Type &x)
       : PoolShape(*call.attrs, y, x), axes{axis<int64_t>(0), axis<int64_t>(1), axis<int64_t>(2)} {}
 
-  // Calls f(first place, od, oh, from, to) for pieces [from, to) of all rows of results of a plane.
+  // Calls f(index of the first result, od, oh, from, to) for pieces [from, to) of all result rows
+  // of a plane.
   static constexpr int64_t kPiece = 256;
   template <typename F> void forEachPiece(F f) const {
     for (int64_t od = 0; od < out[0]; ++od)
@@ -22,9 +23,9 @@ struct Pool : PoolShape {
           f((od * out[1] + oh) * out[2] + from, od, oh, from, std::min(from + kPiece, out[2]));
   }
 
-  // Calls f(input position, step, places, begin) for each tap, in row-major order, on a piece of a
-  // row: `places` results from index `begin` of the piece on read the input from `position` in
-  // steps.
+  // Calls f(input position, step, count, begin) for each tap, in row-major order, on a piece of a
+  // row: the `count` results from index `begin` of the piece on read the input from that position
+  // in steps of `step`.
   template <typename F>
   void forEachTap(int64_t od, int64_t oh, int64_t from, int64_t to, F f) const {
     for (int64_t kd = 0; kd < kernel[0]; ++kd)
@@ -53,8 +54,8 @@ struct Pool : PoolShape {
   }
 };
 
-// Where each window of a piece has its first maximum, as an index into the plane, NaN being the
-// largest; -1 where it holds no element.
+// The first maximum of each window of a piece, and its index in the plane. NaN is the largest
+// value. The index is -1 if the window has no element.
 template <typename T> struct Maxima {
   Compute<T> value[Pool::kPiece];
   int64_t index[Pool::kPiece];
@@ -155,7 +156,7 @@ struct MaxPoolTake {
   }
 };
 
-// What the sum of each window is divided by.
+// The divisor of each window's sum.
 struct Counts {
   const Pool &p;
   bool padding;
@@ -164,7 +165,7 @@ struct Counts {
   Counts(const Pool &p, const Attrs &attrs)
       : p(p), padding(attrs.getBool("count_include_pad")), divisor(attrs.getInt("divisor")) {}
 
-  // How many elements a window counts along an axis.
+  // The number of elements that a window counts along an axis.
   int64_t along(int axis, int64_t o) const { return p.axes[axis].counted(o, padding); }
   double scale(int64_t rows, int64_t ow) const { // rows: the counts along the other two axes
     return 1.0 / double(divisor ? divisor : std::max<int64_t>(1, rows * along(2, ow)));
@@ -194,8 +195,8 @@ struct AvgPool {
   }
 };
 
-// Rows of dx gather from the rows of g whose windows hold them, a piece at a time, so that sums are
-// in double and no two threads share one.
+// Each row of dx gathers, a piece at a time, from the rows of g whose windows contain it. So sums
+// are in double, and no two threads share one.
 struct AvgPoolGrad {
   template <typename T> static void run(const OpCall &call, const KernelArgs &args) {
     const Pool p(call, call.operands[0], call.results[0]);
@@ -238,7 +239,7 @@ struct AvgPoolGrad {
   }
 };
 
-// Maxima of integers too.
+// For ops that take integers too.
 template <typename K> void runNumber(const OpCall &call, const KernelArgs &args) {
   dispatchNumber(call.operands[0].dtype,
                  [&](auto tag) { K::template run<typename decltype(tag)::type>(call, args); });

@@ -1,5 +1,5 @@
-// Ops that draw random numbers. Element i of the result has draw i of its stream, whoever computes
-// it.
+// Ops that draw random numbers. Element i of the result gets draw i of its stream, whichever thread
+// computes it.
 
 #include "kernels/element/draws.h"
 #include "kernels/plain/dispatch.h"
@@ -8,7 +8,7 @@
 namespace isthmus::plain {
 namespace {
 
-constexpr int kBlocks = 64; // blocks of four words drawn together
+constexpr int kBlocks = 64; // blocks of four words that are drawn together
 constexpr int64_t kBatch = 4 * kBlocks;
 
 PhiloxKey keyOf(const OpCall &call, const KernelArgs &args) {
@@ -16,8 +16,8 @@ PhiloxKey keyOf(const OpCall &call, const KernelArgs &args) {
                    static_cast<uint64_t>(call.attrs->getInt("stream")));
 }
 
-// Calls body(words, first, count): words[i] is that of element first + i. There are always kBatch
-// of them, so that loops over all have a fixed length; those past `count` are of no element.
+// Calls body(words, first, count), where words[i] belongs to element first + i. There are always
+// kBatch words, so that loops over all have a fixed length; words past `count` are unused.
 template <typename Body> void forEachBatch(PhiloxKey key, int64_t n, Body body) {
   int64_t batches = (n + kBatch - 1) / kBatch;
   parallelFor(batches, kGrain / kBatch / 4, [=](int64_t begin, int64_t end) {

@@ -1,5 +1,6 @@
-// Reductions. Every output is computed by one thread in an order that follows from the shape alone:
-// along contiguous elements in a fixed number of lanes, folded in a fixed order at the end.
+// Reductions. One thread computes each output (`reduceAll`: each piece) in an order that depends on
+// the shape alone: contiguous elements go to a fixed number of lanes, which are folded in a fixed
+// order at the end.
 
 #include "kernels/element/extremum.h"
 #include "kernels/plain/division.h"
@@ -8,7 +9,7 @@
 namespace isthmus::plain {
 namespace {
 
-// --- What is done with the elements
+// --- State and operations of each reduction
 
 template <typename T> struct Sum {
   using Element = T;
@@ -42,7 +43,7 @@ template <typename T> struct Max {
     return kIsFloat<T> ? -std::numeric_limits<State>::infinity()
                        : std::numeric_limits<State>::lowest();
   }
-  static State next(State s, State v) { return v > s || v != v ? v : s; } // NaN comes in and stays
+  static State next(State s, State v) { return v > s || v != v ? v : s; } // NaN enters and stays
   static State fold(State a, State b) { return next(a, b); }
   static T finish(State s, int64_t) { return static_cast<T>(s); }
 };
@@ -95,7 +96,7 @@ template <typename R> struct Lanes {
   }
 };
 
-// The last axis is reduced: each output is a few contiguous rows.
+// If the last axis is reduced: each output is a few contiguous rows.
 template <typename R, typename T> void reduceRows(const Division &d, const T *x, T *y) {
   int64_t grain = kGrain / (d.perOutput() + 1) + 1;
   parallelFor(d.outerKept->elements(), grain, [&](int64_t begin, int64_t end) {
@@ -109,8 +110,8 @@ template <typename R, typename T> void reduceRows(const Division &d, const T *x,
   });
 }
 
-// One output of very many contiguous elements: pieces of a fixed length, so that threads can share
-// it.
+// One output of very many contiguous elements. It is split into pieces that depend on the length
+// alone, so that threads can share it.
 constexpr int64_t kPieces = 64, kLeastPiece = 32768;
 
 template <typename R, typename T> void reduceAll(int64_t n, const T *x, T *y) {
@@ -131,7 +132,7 @@ template <typename R, typename T> void reduceAll(int64_t n, const T *x, T *y) {
   *y = R::finish(partial[0], n);
 }
 
-// The last axis is kept: blocks of its outputs are summed row by row.
+// If the last axis is kept: blocks of its outputs are summed row by row.
 constexpr int64_t kBlock = 512;
 
 template <typename R, typename T> void reduceColumns(const Division &d, const T *x, T *y) {
@@ -180,8 +181,8 @@ void runReduction(const OpCall &call, const KernelArgs &args) {
 
 // --- max_grad and min_grad
 
-// Where each output is of contiguous elements: looked for first, then written, so that x may lie
-// there.
+// If each output has contiguous elements. The extremum is found before dx is written, because dx
+// may alias x.
 template <typename T>
 void extremumGradRows(const Division &d, const T *g, const T *x, const T *y, T *dx) {
   using C = Compute<T>;
@@ -198,7 +199,7 @@ void extremumGradRows(const Division &d, const T *g, const T *x, const T *y, T *
   });
 }
 
-// g's share at each of the extrema: they are counted first.
+// Divides g among all extrema of an output, which are counted first.
 template <typename T>
 void sharedExtremumGrad(const Division &d, const T *g, const T *x, const T *y, T *dx) {
   using C = Compute<T>;
@@ -225,7 +226,8 @@ void sharedExtremumGrad(const Division &d, const T *g, const T *x, const T *y, T
               });
 }
 
-// g at the first of the extrema, zeros elsewhere. May be written over x: an element is read before.
+// g at the first of the extrema, zeros elsewhere. dx may alias x: an element is read before it is
+// written.
 void runExtremumGrad(const OpCall &call, const KernelArgs &args) {
   Division d(call.operands[1], call.attrs->getInts("axes"));
   dispatchFloat(call.results[0].dtype, [&](auto tag) {
@@ -237,8 +239,8 @@ void runExtremumGrad(const OpCall &call, const KernelArgs &args) {
       return sharedExtremumGrad(d, g, x, y, dx);
     if (d.lastReduced && d.outerReduced->elements() == 1)
       return extremumGradRows(d, g, x, y, dx);
-    // Columns kept are walked in blocks, as above; where the last axis is reduced a block is one
-    // output.
+    // Kept columns are processed in blocks, as in reduceColumns; if the last axis is reduced, a
+    // block is one output.
     int64_t columns = d.lastReduced ? 1 : d.last, length = d.lastReduced ? d.last : 1;
     int64_t blocks = (columns + kBlock - 1) / kBlock;
     int64_t grain = kGrain / (d.perOutput() * std::min(columns, kBlock) + 1) + 1;

@@ -1,6 +1,6 @@
-// The plain kernels: obvious loops, one file for each family of ops. They are what every other
-// kernel is compared with, and run what no faster one takes. Ops whose result is a view need no
-// kernel.
+// The plain kernels: obvious loops, one file per family of ops. They are the reference for every
+// other kernel, and they run every call that no faster kernel takes. Ops whose result is a view
+// need no kernel.
 #pragma once
 
 #include "runtime/kernel.h"

@@ -5,7 +5,8 @@
 namespace isthmus::plain {
 namespace {
 
-struct RmsNorm { // P: of the scale; rstd is f32 for 16-bit x
+// P: type of the scale. rstd is f32 for 16-bit x.
+struct RmsNorm {
   template <typename T, typename P> static void run(const OpCall &call, const KernelArgs &args) {
     using C = Compute<T>;
     const LayerShape s(call.operands[0], call.attrs->getInt("axis"));
@@ -37,7 +38,7 @@ struct RmsNormGrad {
     const P *scale = operand<P>(args, 2);
     const C *rstds = operand<C>(args, 3);
     T *dx = result<T>(args, 0);
-    // First what reads all of g and x: dx may lie over either.
+    // The sums over all of g and x come first, because dx may alias either.
     layerColumns<T, P>(s, g, x, /*means=*/nullptr, rstds, result<P>(args, 1), /*dBias=*/nullptr);
     s.forEachRow([&](int64_t r) {
       const T *up = g + r * s.inner, *from = x + r * s.inner;

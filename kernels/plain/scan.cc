@@ -1,4 +1,4 @@
-// Running sums and products, the places of extrema, and log-sum-exp.
+// Running sums and products, positions of extrema, and log-sum-exp.
 
 #include "kernels/element/arithmetic.h"
 #include "kernels/element/columns.h"
@@ -11,7 +11,7 @@
 namespace isthmus::plain {
 namespace {
 
-// Calls body(start, column) for each.
+// Calls body(start, column) for each column.
 template <typename Body> void forEachColumn(const Columns &columns, Body body) {
   parallelFor(columns.count(), kGrain / (columns.length + 1) + 1, [&](int64_t begin, int64_t end) {
     for (int64_t c = begin; c < end; ++c)
@@ -32,7 +32,7 @@ template <typename F, int start> void runScan(const OpCall &call, const KernelAr
       S state = start;
       at += run.offset;
       for (int64_t i = 0; i < columns.length; ++i, at += run.step) {
-        S next = F()(state, S(Compute<T>(x[at]))); // read before it is written over
+        S next = F()(state, S(Compute<T>(x[at]))); // read before y, which may alias x, is written
         y[at] = static_cast<T>(static_cast<Compute<T>>(exclusive ? state : next));
         state = next;
       }
@@ -79,8 +79,8 @@ template <bool largest> void runArg(const OpCall &call, const KernelArgs &args) 
   });
 }
 
-// --- logsumexp: the largest is taken out, so that no exponential overflows. Columns that are kept
-// go in blocks.
+// --- logsumexp: the maximum is subtracted, so that no exponential overflows. Kept columns are
+// processed in blocks.
 
 constexpr int64_t kBlock = 256;
 
@@ -104,7 +104,7 @@ void runLogSumExp(const OpCall &call, const KernelArgs &args) {
             top[j] = v > top[j] || v != v ? v : top[j];
           }
       });
-      // An infinite maximum is the result: nothing is to be subtracted from itself.
+      // An infinite maximum is the result: inf - inf would be NaN.
       C base[kBlock];
       for (int64_t j = 0; j < width; ++j)
         base[j] = std::isinf(top[j]) ? C(0) : top[j];

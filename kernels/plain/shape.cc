@@ -1,4 +1,4 @@
-// Ops that move elements. They know only an element's size, except where numbers are added.
+// Ops that move elements. They depend only on an element's size, except where numbers are added.
 
 #include "kernels/element/indexing.h"
 #include "kernels/element/pad.h"
@@ -22,9 +22,9 @@ void runFull(const OpCall &call, const KernelArgs &args) {
   });
 }
 
-// --- Copies from one strided place to another: transpose, broadcast, slice
+// --- Strided copies: transpose, broadcast, slice
 
-// A few elements that are moved together, and the interleaving of two of them.
+// A vector of elements that move together, and the interleaving of two such vectors.
 template <typename T> using Quad __attribute__((vector_size(16))) = T;
 template <typename T> constexpr int64_t kQuad = 16 / sizeof(T);
 
@@ -35,8 +35,8 @@ V interleaved(V a, V b, int from, std::integer_sequence<int, I...>) {
                    : __builtin_shufflevector(a, b, (I / 2 + n / 2 + I % 2 * n)...);
 }
 
-// Transposes kQuad x kQuad elements. Interleaving the first half of the rows with the second,
-// log2(kQuad) times over, does it.
+// Transposes kQuad x kQuad elements, by interleaving the first half of the rows with the second
+// half log2(kQuad) times.
 template <typename T> void transposeQuads(const T *from, int64_t stepFrom, T *to, int64_t stepTo) {
   constexpr int64_t n = kQuad<T>;
   Quad<T> rows[n], mixed[n];
@@ -56,8 +56,8 @@ template <typename T> void transposeQuads(const T *from, int64_t stepFrom, T *to
 }
 
 // y[j][i] = x[i][j], by square tiles as wide as a cache line. Rows are often powers of two apart
-// and then fall on the same few places of the cache, so each line of either side is touched once,
-// whole, and what lies between is done in a buffer.
+// and then map to the same few cache sets. So each line of x and y is touched once, as a whole, and
+// the tile is transposed in a buffer.
 template <typename T>
 void transposeTile(const T *x, int64_t stepX, T *y, int64_t stepY, int64_t rows, int64_t columns) {
   constexpr int64_t kTile = 64 / sizeof(T);
@@ -72,8 +72,7 @@ void transposeTile(const T *x, int64_t stepX, T *y, int64_t stepY, int64_t rows,
             to[c * stepY + r] = from[r * stepX + c];
         continue;
       }
-      // The tiles below are next but a few; what is fetched past the end is only asked for, never
-      // read.
+      // Prefetches the tile below, which is read soon. A prefetch past the end is harmless.
       for (int64_t r = 0; r < kTile; ++r) {
         __builtin_prefetch(from + (r + kTile) * stepX);
         std::memcpy(in + r * kTile, from + r * stepX, 64);
@@ -108,8 +107,8 @@ void copyStrided(llvm::ArrayRef<int64_t> dims, const Dims &strides, const T *x, 
   });
 }
 
-// A transpose that moves the last axis: every matrix made of the operand's last axis and the axis
-// that becomes last is transposed by tiles.
+// A transpose that moves the last axis: transposes, by tiles, every matrix spanned by the operand's
+// last axis and the axis that becomes last.
 template <typename T>
 void transposeMatrices(const Dims &dims, const Dims &strides, const T *x, T *y) {
   Dims stepsY = denseStrides(dims);
@@ -119,8 +118,7 @@ void transposeMatrices(const Dims &dims, const Dims &strides, const T *x, T *y) 
   int64_t rows = dims[last], columns = dims[row];
   Dims outer = dims;
   outer[last] = outer[row] = 1;
-  // The matrices, each cut into strips of the operand's columns: 64 are some cache lines of both
-  // sides.
+  // A task is a strip of a matrix: 64 of the operand's columns, a few cache lines of both sides.
   constexpr int64_t kStrip = 64;
   int64_t strips = (columns + kStrip - 1) / kStrip;
   parallelFor(product(outer) * strips,
@@ -142,7 +140,7 @@ void transposeMatrices(const Dims &dims, const Dims &strides, const T *x, T *y) 
 void runTranspose(const OpCall &call, const KernelArgs &args) {
   const Ints &perm = call.attrs->getInts("perm");
   Dims dense = denseStrides(call.operands[0].dims);
-  // Axes that stay neighbours are one, and axes of size one are gone.
+  // Contiguous axes are merged, and axes of size one are dropped.
   Dims dims, strides;
   for (size_t i = 0; i < perm.size(); ++i) {
     int64_t size = call.operands[0].dims[perm[i]], stride = dense[perm[i]];
@@ -186,7 +184,7 @@ void runSlice(const OpCall &call, const KernelArgs &args) {
   int64_t first = 0;
   for (size_t i = 0; i < strides.size(); ++i) {
     first += starts[i] * strides[i];
-    // An axis of one element is not walked, and its step may be too large to multiply.
+    // The step along an axis of one element is unused and may be too large to multiply.
     strides[i] *= steps.empty() || call.results[0].dims[i] == 1 ? 1 : steps[i];
   }
   dispatchSize(call.results[0].dtype, [&](auto tag) {
@@ -246,7 +244,8 @@ void runPad(const OpCall &call, const KernelArgs &args) {
   });
 }
 
-// --- concat and split: each part is `outer` rows, `bytes` long, of a row of the whole.
+// --- concat and split: each part consists of `outer` rows of `bytes` bytes, each a part of a row
+// of the whole.
 
 void copyRows(const char *from, int64_t stepFrom, char *to, int64_t stepTo, int64_t rows,
               int64_t bytes) {
@@ -332,8 +331,8 @@ void runGather(const OpCall &call, const KernelArgs &args) {
   });
 }
 
-// Each thread owns a range of the slices that are added to and reads all indices: the order in
-// which rows are added to a slice is theirs, however many threads there are.
+// Each thread owns a range of the target slices and reads all indices. So rows are added to a slice
+// in the order of the indices, for any number of threads.
 template <typename T, typename I> void scatterRows(const OpCall &call, const KernelArgs &args) {
   const Type &y = call.results[0];
   const Rows r(y, axisOf(call, y));
@@ -380,8 +379,8 @@ void runScatterRows(const OpCall &call, const KernelArgs &args) {
 void runTrilu(const OpCall &call, const KernelArgs &args) {
   const Type &t = call.results[0];
   int64_t rows = t.dims[t.rank() - 2], columns = t.dims.back();
-  // The first (upper) or last (lower) column of row r that is kept is r + k; k is cut so that
-  // nothing overflows.
+  // The first (upper) or last (lower) kept column of row r is r + k. k is clamped so that the sum
+  // does not overflow.
   int64_t k = std::clamp(call.attrs->getInt("k"), -rows - 1, columns + 1);
   bool upper = call.attrs->getBool("upper");
   if (t.elements() == 0)

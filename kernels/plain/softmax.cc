@@ -18,10 +18,11 @@ struct Softmax {
       C most[ClassShape::kPiece];
       double sums[ClassShape::kPiece];
       maxColumns(s, first, count, x, most);
-      if (zeroIfMasked) // then all exponentials are zero
+      if (zeroIfMasked) // all exponentials of a masked column are then zero
         std::replace(most, most + count, -std::numeric_limits<C>::infinity(), C(0));
       auto factor = [&](int64_t i) { return zeroIfMasked && sums[i] == 0 ? C(0) : C(1 / sums[i]); };
-      if constexpr (std::is_same_v<T, C>) { // exponentials are kept in y: each is computed once
+      // The exponentials are stored in y, so that each is computed once.
+      if constexpr (std::is_same_v<T, C>) {
         forEachElement(s, first, count,
                        [&](int64_t at, int64_t i) { y[at] = expOf(x[at] - most[i]); });
         sumColumns(s, first, count, sums, [&](int64_t at, int64_t) { return double(y[at]); });

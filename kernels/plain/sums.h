@@ -1,5 +1,5 @@
-// Sums along contiguous rows, fast and always in the same order: sixteen partial sums in double, by
-// the element's index in its row modulo sixteen, added up in order at the end.
+// Sums along contiguous rows, fast and in a fixed order: element i of a row goes to partial sum i %
+// 16, in double; the sixteen partial sums are added in order at the end.
 #pragma once
 
 #include "kernels/plain/dispatch.h"
