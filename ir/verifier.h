@@ -1,4 +1,4 @@
-// What a legal graph is.
+// The rules of legal graphs.
 #pragma once
 
 #include "ir/graph.h"
@@ -6,7 +6,7 @@
 namespace isthmus {
 
 struct Violation {
-  NodeId node; // none if it is about the graph
+  NodeId node; // none if the violation is in no single node
   std::string message;
 };
 

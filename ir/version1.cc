@@ -3,7 +3,7 @@
 namespace isthmus {
 namespace {
 
-// The input that an output's name ends in.
+// The graph input `name`, or none.
 ValueId inputNamed(const Graph &g, llvm::StringRef name) {
   ValueId v = g.find(name);
   return v && g.inputOf(v) ? v : ValueId();
