@@ -56,8 +56,8 @@ public:
   llvm::Error expectSame(size_t i, size_t j) const; // equal types
   llvm::Error expectFloat(size_t i) const;
   llvm::Error expectInteger(size_t i) const; // i32 or i64
-  // `axis` counted from the front; negative axes count from the end. An error outside [-rank,
-  // rank).
+  // `axis` counted from the front; negative axes count from the end. An error if it is out of
+  // range.
   llvm::Expected<int64_t> axis(int64_t axis, int64_t rank) const;
   llvm::Expected<Ints> axes(const Ints &axes,
                             int64_t rank) const; // sorted, unique; empty means all
@@ -80,10 +80,7 @@ public:
   const Type &type(ValueId v) const; // stays valid while nodes are added
   bool hasGrad(size_t i) const { return bool(grads_[i]); }
   ValueId grad(size_t i); // zeros if result i has no gradient
-  bool wants(size_t i) const {
-    return i < wanted_.size() && wanted_[i];
-  } // whether operand i needs
-    // a gradient
+  bool wants(size_t i) const { return i < wanted_.size() && wanted_[i]; } // needs a gradient
 
 private:
   llvm::SmallVector<ValueId, 4> operands_, results_;
@@ -219,8 +216,8 @@ struct OpDef {
   // operands: a factor that is never zero, a matrix that is a weight. Null: it assumes nothing.
   bool (*inverseHolds)(const ValueFacts &, const Node &, size_t operand) = nullptr;
   // Whether the inverse rebuilds operands bit for bit, -0 and NaN included. Otherwise it rounds:
-  // f32 elements, drawn like inputs of the row's examples, are rebuilt within `inverseError` (1 +
-  // |x|).
+  // f32 elements, drawn like inputs of the row's examples, are rebuilt within (1 + |x|)
+  // `inverseError`.
   bool inverseKeepsBits = false;
   double inverseError = 1e-6;
 

@@ -24,7 +24,7 @@ OutputRole roleByName(const Graph &g, ValueId output) {
     return {};
   if (!name.consume_front("."))
     return {};
-  ValueId of = g.find(name); // any value may be differentiated by
+  ValueId of = g.find(name); // gradients exist for any value, not for inputs alone
   return of ? OutputRole{OutputKind::Gradient, of, order} : OutputRole{};
 }
 
