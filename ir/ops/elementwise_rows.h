@@ -39,7 +39,7 @@ template <const char *row> ValueId inverseBy(InverseContext &c, size_t) {
   return c.b.create(row, {c.results[0]});
 }
 
-// --- Parts of the family that are files of their own
+// --- Parts of the family in files of their own
 void registerMathOps(OpRegistry &r);       // math.cc: functions of one number, rounding, remainders
 void registerActivationOps(OpRegistry &r); // activation.cc: all but relu, tanh and the like
 void registerBitOps(OpRegistry &r);        // bits.cc: logic, shifts, bitcast
