@@ -145,7 +145,7 @@ public:
                                  Phase phase = Phase::Forward);
   Node &editNode(NodeId n) {
     return nodes_[n.index];
-  } // not its op, operands, attributes or results
+  } // must not change op, operands, attributes or results
   void addOutput(ValueId v, OutputRole role = {}) {
     outputs_.push_back(v);
     roles_.push_back(role);

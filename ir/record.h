@@ -27,7 +27,7 @@ struct GraphRecord {
 
 // The record as attributes, for files. Fields at their defaults are left out.
 Attrs recordAttrs(const GraphRecord &r);
-llvm::ArrayRef<AttrDef> recordDefs(); // lives for ever
+llvm::ArrayRef<AttrDef> recordDefs(); // never destroyed
 // `a` must conform to `recordDefs`. An error if a string is not one of its allowed words.
 llvm::Expected<GraphRecord> recordFrom(const Attrs &a);
 

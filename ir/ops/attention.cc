@@ -161,9 +161,9 @@ ValueList expandAttentionGrad(ExpandContext &c) {
 
 // --- Gradients
 
-// The gradient of lse, if h_i is the gradient for row i: d lse_i / d s_ij is the weight p_ij. So
+// The gradient of lse, where h_i is the gradient of lse_i: d lse_i / d s_ij is the weight p_ij. So
 // the gradient of q_i is scale h_i sum_j p_ij k_j, an attention with the keys as values. The
-// gradient of k_j is sum_i p_ij (scale h_i q_i), the gradient of such values if scale h q is the
+// gradient of k_j is sum_i p_ij (scale h_i q_i), the gradient of those values if scale h q is the
 // gradient of the result.
 void addGradientsOfLse(VjpContext &c, ValueList &out) {
   Builder &b = c.b;

@@ -150,7 +150,7 @@ ValueList vjpNllGrad(VjpContext &c) {
   Attrs attrs;
   for (const char *name : {"axis", "ignore", "reduction"})
     attrs.set(name, *c.attrs.find(name));
-  // The mean over no labels is NaN, and the transpose of a gradient of zeros is zero.
+  // The mean over no labels is NaN, but nll_grad is then zero, and so must be its transpose.
   bool mayBeNone = attrs.getString("reduction") == "mean" && !attrs.getInts("ignore").empty();
   if (mayBeNone)
     attrs.set("reduction", std::string("sum"));

@@ -104,8 +104,8 @@ ValueList vjpMin(VjpContext &c) {
   return {c.b.create("min_grad", {c.grad(0), c.operand(0), c.result(0)}, c.attrs)};
 }
 
-// The row is linear in g. Its transpose takes the element at the extremum: the row maps ones to a
-// mask, and the sum of the masked elements is the result. The row is piecewise constant in x and y.
+// The row is linear in g. Its transpose takes the element at the extremum: the sum of the elements
+// under the mask that the row makes from ones. The row is piecewise constant in x and y.
 ValueList vjpExtremumGrad(VjpContext &c, const char *row) {
   ValueList out(3);
   if (!c.wants(0))

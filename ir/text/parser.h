@@ -22,7 +22,7 @@ llvm::Expected<Graph> parseGraph(llvm::StringRef text, llvm::StringRef fileName,
 struct CallText {
   const OpDef *op = nullptr;
   std::vector<Type> operands;
-  Attrs attrs; // complete
+  Attrs attrs; // with the defaults filled in
 };
 llvm::Expected<CallText> parseCall(llvm::StringRef text);
 
