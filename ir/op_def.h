@@ -154,9 +154,9 @@ enum class Effect : uint8_t {
   Pure,
   Draws,  // draws from the generator keyed by seed, step and the int attribute `stream`: a clone
           // draws the same numbers
-  Ordered // work goes on while later nodes run, or outside of the graph. A result of the row is a
-          // token for it, and nodes that depend on the work read the token. Only such rows take or
-          // give tokens, or values in host memory.
+  Ordered // starts work that goes on while later nodes run, or outside of the graph, or waits for
+          // it. A token stands for the work, and nodes that depend on the work read the token. Only
+          // such rows take or give tokens, or values in host memory.
 };
 
 // Whether a row has gradients. ZeroGradient: the op is integer or discontinuous, and rightly has

@@ -7,9 +7,9 @@ namespace isthmus {
 
 // A possible in-place update of a graph input. A node of the update phase makes the input's next
 // value from gradients, and its row lets it write over the input: the next value may take the
-// input's bytes if no later node reads the input. Optimizers so update parameters in place (XLA
-// calls that donated buffers). Next values that come from the forward part alone, such as running
-// averages, are left out: a recomputed forward node may read their input again.
+// input's bytes if no later node reads the input. This lets optimizers update parameters in place
+// (XLA calls that donated buffers). Next values that come from the forward part alone, such as
+// running averages, are left out: a recomputed forward node may read their input again.
 struct Overwrite {
   NodeId node;
   uint32_t result = 0, operand = 0; // indices in the node; the operand is the graph input itself

@@ -5,8 +5,7 @@
 // that it does not read, and the gradients of each are the other two. So derivatives of any order
 // need no further rows. Resampling along one axis of an image (Resize), over a whole image
 // (GridSample, RoiAlign) or under a deformed kernel (DeformConv) differs only in the places and
-// weights. Elementwise nodes compute both, and pass on the gradients for a grid or an
-// offset.
+// weights. Elementwise nodes compute both, and pass on the gradients for a grid or an offset.
 
 #include "ir/ops/families.h"
 
