@@ -1,4 +1,4 @@
-// Attributes of nodes: small constants that are part of what an op does.
+// Attributes of nodes: small constants that are parameters of an op.
 #pragma once
 
 #include "llvm/ADT/ArrayRef.h"
@@ -22,17 +22,17 @@ enum class AttrKind : uint8_t { Bool, Int, Float, String, IntList, FloatList };
 inline AttrKind kindOf(const Attr &a) { return static_cast<AttrKind>(a.index()); }
 llvm::StringRef attrKindName(AttrKind k); // "bool", "int", "float", "string", "int list", ...
 
-// As the text form writes it: `true`, `3`, `0.5`, `"text"` or a bare word, `[1, 2]`, `[0.5, 1.0]`.
-// Floats are in shortest form that reads back to the same bits and always carry a `.`, `e`, `inf`
+// The spelling in the text form: `true`, `3`, `0.5`, `"text"` or a bare word, `[1, 2]` and so on.
+// Floats take the shortest form that reads back to the same bits and always carry a `.`, `e`, `inf`
 // or `nan`.
 std::string attrText(const Attr &a);
 std::string floatText(double d);
 
-// Equal to the bit: 0.0 is not -0.0, which an op may tell apart.
+// Bitwise equality: 0.0 differs from -0.0, because an op may tell them apart.
 bool identical(const Attr &a, const Attr &b);
 
-// Converts an integer (list) where a float (list) is asked for, and an empty list to either kind.
-// False if the kinds do not agree.
+// Converts `a` to kind `want`: an integer (list) to a float (list), and an empty list to a list of
+// either kind. Returns false if no conversion exists.
 bool coerceAttr(Attr &a, AttrKind want);
 
 // A small map from name to attribute, sorted by name: equal maps compare and print equal.
@@ -48,9 +48,9 @@ public:
 
   const Attr *find(llvm::StringRef name) const;
   void set(llvm::StringRef name, Attr value);
-  bool erase(llvm::StringRef name); // whether it was there
+  bool erase(llvm::StringRef name); // returns whether `name` was set
 
-  // The attribute must be there, of that kind (the row's attribute list guarantees it).
+  // The attribute must be set and of kind T; the row's attribute list guarantees both.
   template <typename T> const T &get(llvm::StringRef name) const {
     const Attr *a = find(name);
     if (!a)
@@ -73,7 +73,7 @@ public:
 
 private:
   [[noreturn]] static void missing(llvm::StringRef name);
-  std::vector<Item> items_; // a vector of its own: most nodes have none, and Node stays small
+  std::vector<Item> items_; // on the heap: most nodes have no attributes, and Node stays small
 };
 
 bool identical(const Attrs &a, const Attrs &b);

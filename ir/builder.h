@@ -1,5 +1,5 @@
-// Appends nodes to a graph. What cannot be built here is a bug of the caller's: input from files
-// goes through Graph::addNode, which returns errors.
+// Appends nodes to a graph. Building an invalid node is a bug of the caller and fails an
+// ISTHMUS_CHECK. Input from files goes through Graph::addNode, which returns errors.
 #pragma once
 
 #include "ir/graph.h"
@@ -11,16 +11,17 @@ class Builder {
 public:
   explicit Builder(Graph &g, Phase phase = Phase::Forward) : phase(phase), g_(g) {}
 
-  // What the nodes made next are given.
+  // These apply to all nodes created from now on.
   Phase phase;
   std::string device;
   Loc loc;
-  std::string prefix; // names are this plus the op's name
+  std::string prefix; // prepended to each node's name, which is the op's by default
 
   Graph &graph() { return g_; }
   const Type &type(ValueId v) const { return g_.type(v); }
 
-  // The first result of a new node; `node` gives the node, for ops with several.
+  // `create` appends a node and returns its first result. `createNode` returns the node, for ops
+  // with several results.
   ValueId create(llvm::StringRef op, llvm::ArrayRef<ValueId> operands, Attrs attrs = {},
                  llvm::StringRef name = {});
   NodeId createNode(llvm::StringRef op, llvm::ArrayRef<ValueId> operands, Attrs attrs = {},
@@ -37,7 +38,7 @@ public:
   ValueId shift(ValueId a, double by); // a + by
   ValueId full(const Type &type, double value);
   ValueId zeros(const Type &type) { return full(type, 0); }
-  ValueId reshape(ValueId a, llvm::ArrayRef<int64_t> dims); // `a` itself if it has these
+  ValueId reshape(ValueId a, llvm::ArrayRef<int64_t> dims); // `a` itself if its dims are `dims`
   ValueId transpose(ValueId a, llvm::ArrayRef<int64_t> perm);
   ValueId broadcastTo(ValueId a, llvm::ArrayRef<int64_t> dims); // numpy's rule
   ValueId sumTo(ValueId a, llvm::ArrayRef<int64_t> dims);       // the transpose of broadcastTo
@@ -48,7 +49,7 @@ private:
   Graph &g_;
 };
 
-// Of a transpose's `perm`: a transpose by this one undoes it.
+// The permutation of the transpose that undoes a transpose by `perm`.
 Ints inversePermutation(const Ints &perm);
 
 } // namespace isthmus

@@ -1,4 +1,5 @@
-// ISTHMUS_CHECK: what must hold in release builds too. A failure is a bug of ours, never bad input.
+// ISTHMUS_CHECK: an assertion that stays on in release builds. A failure is a bug of ours, never
+// bad input.
 #pragma once
 
 #include <string>
@@ -8,15 +9,16 @@ namespace isthmus {
 struct Bug {
   const char *file;
   int line;
-  const char *condition; // that does not hold
+  const char *condition; // the source text of the condition that failed
   std::string message;
 };
 
 std::string bugText(const Bug &bug); // "internal: MESSAGE (CONDITION, at FILE:LINE)"
 
-// Is told of a bug, on the thread that met it, and does not return: it ends the process or that
-// thread, or throws. Without one the bug is told on stderr, and the process aborts as at an
-// assertion. To be set once, by the program that the library is part of, before it is used.
+// A handler is called with a bug, on the thread that found it, and must not return: it ends the
+// process or the thread, or throws. Without a handler the bug is printed to stderr and the process
+// aborts, as at an assertion. The program that embeds the library sets the handler once, before it
+// uses the library.
 using BugHandler = void (*)(const Bug &);
 void setBugHandler(BugHandler handler);
 

@@ -1,5 +1,5 @@
-// Computes an op at compile time. Who has kernels makes one; ir/ and passes/ see only this
-// signature.
+// Computes an op at compile time. Layers that have kernels provide the implementation; ir/ and
+// passes/ see only this signature.
 #pragma once
 
 #include "ir/op_def.h"
@@ -10,8 +10,8 @@ namespace isthmus {
 
 using TensorList = llvm::SmallVector<Tensor, 2>;
 
-// The results of `call` on `operands`, or an error if there is no kernel for it. Never asked about
-// random ops.
+// The results of `call` on `operands`, or an error if it has no kernel. Never called for random
+// ops.
 using ConstantFolder =
     std::function<llvm::Expected<TensorList>(const OpCall &call, llvm::ArrayRef<Tensor> operands)>;
 

@@ -75,7 +75,8 @@ std::string remediesText(llvm::ArrayRef<Remedy> remedies) {
 
 std::string didYouMean(llvm::StringRef name, llvm::ArrayRef<llvm::StringRef> known,
                        llvm::StringRef sigil) {
-  // The distance takes time with the product of the lengths: nobody mistypes a name this long.
+  // The edit distance takes time proportional to the product of the lengths. Longer names are
+  // unlikely to be typing errors.
   constexpr size_t kLongest = 100;
   if (name.size() > kLongest)
     return "";

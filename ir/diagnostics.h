@@ -1,5 +1,4 @@
-// Errors as values: located diagnostics for bad input, and plain messages for everything else that
-// fails.
+// Errors as values: located diagnostics for bad input, and plain messages for all other failures.
 //
 // A message starts in lower case, ends without a full stop, and says what was expected, what was
 // found and what to do.
@@ -32,22 +31,22 @@ struct Note {
   std::string message;
 };
 
-// What would mend it: an option, by the name that it has at every door ("class-axis"), and what to
-// give there. Each door spells it in its own way ("--class-axis=1").
+// A suggested fix: an option, by the name that all interfaces share ("class-axis"), and a value for
+// it. Each interface spells the option in its own way ("--class-axis=1").
 struct Remedy {
   std::string option;
-  std::string value;   // empty: another than was given
+  std::string value;   // empty: any value other than the given one
   std::string purpose; // "name another value"; empty: "give it"
 };
 
-// What a person should know although nothing failed.
+// A message to the user about something that is not a failure.
 struct Remark {
   Remark(std::string text) : text(std::move(text)) {}
   Remark(const char *text) : text(text) {}
   Remark(std::string text, Remedy remedy) : text(std::move(text)), remedies{std::move(remedy)} {}
 
   std::string text;
-  std::vector<Remedy> remedies; // to have it otherwise
+  std::vector<Remedy> remedies; // options that change what the remark reports
 };
 using NoteSink = std::function<void(const Remark &)>;
 
@@ -56,14 +55,14 @@ struct Diag {
   std::string message;
   std::string excerpt; // the quoted line and its caret, or empty; ends in a newline
   std::vector<Note> notes;
-  std::vector<Remedy> remedies; // any of them would do
+  std::vector<Remedy> remedies; // any one of them is enough
 };
 
 enum class ErrorKind : uint8_t {
   BadInput,    // wrong, unreadable or incomplete
-  Unsupported, // right, but we cannot do it
-  CannotBeMet, // a budget or a limit
-  Interrupted, // by whoever asked
+  Unsupported, // valid, but we cannot handle it
+  CannotBeMet, // a budget or a limit is too small
+  Interrupted, // by the caller
   Device,      // missing, failed or out of memory
   Internal     // a bug of ours
 };
@@ -80,7 +79,7 @@ public:
   ErrorKind kind;
 };
 
-// A diagnostic with one message and no place.
+// A diagnostic with one message and no location.
 template <typename... Args> Diag makeDiag(const char *format, Args &&...args) {
   Diag d;
   d.message = llvm::formatv(format, std::forward<Args>(args)...).str();
@@ -94,26 +93,28 @@ llvm::Error makeError(ErrorKind kind, const char *format, Args &&...args) {
 template <typename... Args> llvm::Error makeError(const char *format, Args &&...args) {
   return makeError(ErrorKind::BadInput, format, std::forward<Args>(args)...);
 }
-// A bug of ours, told as one.
+// An error that reports a bug of ours; the message asks the user to report it.
 template <typename... Args> llvm::Error internalError(const char *format, Args &&...args) {
   Diag d = makeDiag(format, std::forward<Args>(args)...);
   d.message = "internal: " + d.message + "; please report this";
   return llvm::make_error<DiagError>(std::vector{std::move(d)}, ErrorKind::Internal);
 }
 
-// Adds a place to each diagnostic of `e` that has none.
+// Sets the location of each diagnostic of `e` that has none.
 llvm::Error locate(llvm::Error e, llvm::StringRef where);
 // Adds a note to the last diagnostic of `e`.
 llvm::Error addNote(llvm::Error e, llvm::StringRef note);
-// The same with a remedy.
+// Adds a remedy to the last diagnostic of `e`.
 llvm::Error addRemedy(llvm::Error e, Remedy remedy);
-// The text without a door: "; give another axis (option class-axis)" for each, or "".
+// The remedies as text, in no interface's spelling: "; give another axis (option class-axis)", then
+// ", or ..." for each further one; "" if there are none.
 std::string remediesText(llvm::ArrayRef<Remedy> remedies);
-// What went wrong and nothing else, for use within another message: no "error:", places or notes.
+// The messages and remedies of `e` alone, for use within another message: no "error:", locations or
+// notes.
 std::string plainMessage(llvm::Error e);
 
-// Up to three of `known` that are near `name` in spelling, as "; did you mean 'a' or 'b'?", or "".
-// `sigil` is put before each: '%' for values.
+// Up to three of `known` that are spelled similarly to `name`, as "; did you mean 'a' or 'b'?", or
+// "". `sigil` is put before each: '%' for values.
 std::string didYouMean(llvm::StringRef name, llvm::ArrayRef<llvm::StringRef> known,
                        llvm::StringRef sigil = "");
 

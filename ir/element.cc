@@ -6,7 +6,7 @@
 namespace isthmus {
 namespace {
 
-// Files give bytes at any address.
+// Data mapped from files may be unaligned.
 template <typename T> T load(const Tensor &t, int64_t i) {
   T v;
   std::memcpy(&v, t.data + i * int64_t(sizeof v), sizeof v);

@@ -20,7 +20,7 @@ bool equalData(const Tensor &a, const Tensor &b) {
     y.clear();
     appendElement(a.type.dtype, a.data + i * width, x);
     appendElement(a.type.dtype, b.data + i * width, y);
-    if (x != y) // the same text of other bits: NaNs
+    if (x != y) // equal texts with different bits are NaNs
       return false;
   }
   return true;

@@ -1,13 +1,14 @@
-// Whether two graphs say the same.
+// Equality of graphs.
 #pragma once
 
 #include "ir/graph.h"
 
 namespace isthmus {
 
-// Names, types, order, attributes (to the bit), clauses, marks, initializers and data (to the bit;
-// a NaN equals any NaN), loss, outputs and meta. Not: ids, places in a source file, the graph's
-// source file. Where they differ, `reason` says at what, if given.
+// Compares names, types, order, attributes (bitwise), clauses, marks, initializers and data
+// (bitwise; all NaNs are equal), loss, outputs and meta. Ignores ids, source locations and the
+// graph's source file. If `reason` is given, it receives a difference, or "" if the graphs are
+// equal.
 bool equalGraphs(const Graph &a, const Graph &b, std::string *reason = nullptr);
 
 } // namespace isthmus

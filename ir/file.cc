@@ -25,13 +25,13 @@ std::error_code lastError() { return std::error_code(errno, std::generic_categor
 
 // --- Where files lie
 
-// The same place without links, as far as the path exists.
+// The canonical form of `path`: absolute, with links resolved as far as the path exists.
 std::filesystem::path placeOf(llvm::StringRef path, std::error_code &ec) {
   auto whole = std::filesystem::absolute(path.str(), ec);
   return ec ? whole : std::filesystem::weakly_canonical(whole, ec);
 }
 
-// What a link to nothing stands for: the file that writing through it makes.
+// The target of a dangling link: the file that writing through the link would create.
 std::string pointedTo(const std::string &link) {
   constexpr int kMostLinks = 40;
   std::filesystem::path at = link;
@@ -40,9 +40,9 @@ std::string pointedTo(const std::string &link) {
     std::filesystem::path next = std::filesystem::read_symlink(at, ec);
     if (ec)
       return at.string();
-    at = at.parent_path() / next; // or `next` alone, if absolute
+    at = at.parent_path() / next; // `next` alone if it is absolute
   }
-  return link; // it goes in circles
+  return link; // a circular link
 }
 
 bool climbs(llvm::StringRef path) {
@@ -55,7 +55,7 @@ bool climbs(llvm::StringRef path) {
 // Writes through a stream on `fd`, which stays open.
 llvm::Error writeTo(int fd, llvm::StringRef path, FileWriter write) {
   llvm::raw_fd_ostream os(fd, /*shouldClose=*/false);
-  // A stream that is destroyed with an error it was not asked about ends the process.
+  // A stream whose error was never read ends the process in its destructor.
   auto ask = llvm::make_scope_exit([&] { os.clear_error(); });
   if (llvm::Error e = write(os))
     return e;
@@ -65,7 +65,8 @@ llvm::Error writeTo(int fd, llvm::StringRef path, FileWriter write) {
   return llvm::Error::success();
 }
 
-// What a new file may be read and written by: as the umask says, or as the file that it replaces.
+// The permissions of a new file: those of the file that it replaces, or else the default under the
+// umask.
 mode_t modeFor(const std::string &path) {
   struct stat old;
   if (::stat(path.c_str(), &old) == 0)
@@ -75,18 +76,19 @@ mode_t modeFor(const std::string &path) {
   return 0666 & ~mask;
 }
 
-// A link is followed, so that what it names is replaced or made, and not the link.
+// Follows a link, so that its target is replaced or created, and not the link.
 std::string resolved(llvm::StringRef path) {
   if (!llvm::sys::fs::is_symlink_file(path))
     return path.str();
   if (!llvm::sys::fs::exists(path))
     return pointedTo(path.str());
-  llvm::SmallString<256> real; // (there is none of a pipe, to which /dev/fd/3 may be a link)
+  llvm::SmallString<256> real; // fails for a pipe, to which /dev/fd/3 may be a link
   return llvm::sys::fs::real_path(path, real) ? path.str() : real.str().str();
 }
 
-// Which of standard output and standard error a path such as /dev/stdout stands for, or -1. One
-// that is a file must not be replaced: what else is written to it would be lost.
+// The descriptor of standard output or standard error if `path`, such as /dev/stdout, is the same
+// file, or else -1. Such a file must not be replaced, because other output that the process writes
+// to it would be lost.
 int standardStream(const std::string &path) {
   struct stat file, open;
   if (path == "-")
@@ -99,7 +101,7 @@ int standardStream(const std::string &path) {
   return -1;
 }
 
-// One new file: filled beside the old one, then put in its place.
+// One new file: filled in a temporary file beside the old one, then renamed to its path.
 class Staged {
 public:
   explicit Staged(const NewFile &file) : file_(file), target_(resolved(file.path)) {}
@@ -113,7 +115,7 @@ public:
     llvm::sys::DontRemoveFileOnSignal(temporary_);
   }
 
-  // What is no regular file has no place to take: it is written when its turn comes.
+  // A target that is not a regular file cannot be replaced: takePlace writes it directly.
   llvm::Error fill() {
     llvm::sys::fs::file_status status;
     std::error_code ec = llvm::sys::fs::status(target_, status);
@@ -144,8 +146,8 @@ public:
 
 private:
   llvm::Error fillTemporary() {
-    // Without a name until it takes its place, where the file system can: a kill leaves nothing
-    // behind, but in the moment between its naming and its renaming.
+    // The file has no name until it takes its place, if the file system supports that: a killed
+    // process leaves no file behind, except between the naming and the renaming.
     if (llvm::sys::fs::exists("/proc/self/fd"))
       fd_ = ::open(folderOf(target_).c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
     if (fd_ < 0)
@@ -153,7 +155,7 @@ private:
         return e;
     if (llvm::Error e = writeTo(fd_, file_.path, file_.write))
       return e;
-    // Its bytes are on the disk before its name is: a machine that stops here leaves the old file.
+    // Sync the bytes before the rename: if the machine stops here, the old file remains.
     if (::fchmod(fd_, modeFor(target_)) != 0 || ::fsync(fd_) != 0)
       return cannot("write", file_.path, lastError());
     return llvm::Error::success();
@@ -172,8 +174,8 @@ private:
     });
   }
 
-  // Makes the temporary file under a name that is new. A signal at any time leaves none behind: the
-  // name is known before there is a file of it.
+  // Makes the temporary file under a new name. A signal at any time leaves no file behind: the name
+  // is registered for removal before the file exists.
   llvm::Error withNewName(llvm::function_ref<bool(const char *name)> make) {
     for (;;) {
       uint64_t number = 0;
@@ -208,9 +210,8 @@ private:
   bool isDirect_ = false;
 };
 
-// While it lives, no other process of ours puts files in their places in the folder. It is asked
-// for and not insisted on: who started us may hold such a lock himself, and some file systems have
-// none.
+// While this object lives, no other process of ours renames files in the folder. The lock is best
+// effort: our parent process may hold such a lock itself, and some file systems have none.
 class FolderLock {
 public:
   explicit FolderLock(const std::string &folder)
@@ -232,7 +233,7 @@ private:
 } // namespace
 
 llvm::Expected<Buffer> readFile(llvm::StringRef path) {
-  if (path != "-" && isMemoryDevice(path)) // some have no end
+  if (path != "-" && isMemoryDevice(path)) // some never end
     return makeError("cannot read '{0}': expected a file or a pipe, found a device", path);
   auto buffer = path == "-" ? llvm::MemoryBuffer::getSTDIN()
                             : llvm::MemoryBuffer::getFile(path, /*IsText=*/false,
@@ -243,14 +244,15 @@ llvm::Expected<Buffer> readFile(llvm::StringRef path) {
 }
 
 bool isMemoryDevice(llvm::StringRef path) {
-  constexpr unsigned kMemory = 1; // as Linux numbers devices
+  constexpr unsigned kMemory = 1; // Linux's major number of memory devices
   struct stat status;
   return ::stat(path.str().c_str(), &status) == 0 && S_ISCHR(status.st_mode) &&
          major(status.st_rdev) == kMemory;
 }
 
 llvm::Expected<Buffer> readRegularFile(llvm::StringRef path) {
-  // Opened first and asked afterwards, so that it is the same file; opening waits for nobody.
+  // Open before checking the type, so that both refer to the same file. O_NONBLOCK: opening a pipe
+  // must not block.
   int fd = ::open(path.str().c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
   if (fd < 0)
     return cannot("read", path, lastError());
@@ -278,7 +280,7 @@ llvm::Expected<Buffer> readFileBeside(llvm::StringRef folder, llvm::StringRef na
   if (isNamedOutside && outside == Outside::Refused)
     return addRemedy(makeError("expects a file beside the model, got '{0}'", name), advice);
   std::string path = folder == "." ? name.str() : pathBeside(folder.str() + "/", name);
-  // A link may stand for the file, but not lead out of the folder.
+  // The file may be a link, but must not lead out of the folder.
   if (outside == Outside::Refused && !pathWithin(folder, path))
     return addRemedy(
         makeError("expects a file beside the model, and '{0}' is a link to one elsewhere", name),

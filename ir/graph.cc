@@ -21,7 +21,7 @@ bool Node::hasMark(llvm::StringRef m) const {
   return llvm::any_of(marks, [&](const std::string &s) { return s == m; });
 }
 
-// Names live in the map's keys, so a copy points its values at keys of its own.
+// Names live in the map's keys, so a copied graph points its values at its own keys.
 Graph::Graph(const Graph &o)
     : name(o.name), sourceFile(o.sourceFile), fromOnnx(o.fromOnnx), record(o.record), meta(o.meta),
       weightsFile(o.weightsFile), weightsDigest(o.weightsDigest), loss(o.loss), nodes_(o.nodes_),

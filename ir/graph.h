@@ -1,8 +1,8 @@
 // The computation graph: a list of nodes in execution order. The order is the schedule.
 //
-// A Graph is a value: passes take one and give another. Nodes and values are only ever appended,
+// A Graph is a value: passes take one and return another. Nodes and values are only ever appended,
 // ids are dense, and references to nodes and values stay valid while more are added. A node's
-// operands come before it. What a node means is in its op's row (op_def.h).
+// operands come before it. The row of a node's op defines its meaning (op_def.h).
 #pragma once
 
 #include "ir/attr.h"
@@ -23,7 +23,7 @@ namespace isthmus {
 enum class Phase : uint8_t { Forward, Backward, Update };
 llvm::StringRef phaseName(Phase p); // "forward", "backward", "update"
 
-// What becomes of a graph input: `input` is fed at every step; `param` is learned; `state` is
+// How a graph input gets its value: `input` is fed at every step; `param` is learned; `state` is
 // carried from step to step by update nodes (running averages); `const` never changes.
 enum class InputKind : uint8_t { Input, Param, State, Const };
 llvm::StringRef inputKindName(InputKind k);
@@ -39,19 +39,20 @@ struct Value {
   llvm::StringRef name; // unique in the graph, owned by it
   NodeId def;           // none for a graph input
   uint32_t resultIndex = 0;
-  Loc loc; // of inputs; that of a result is its node's
+  Loc loc; // of an input; a result has the location of its node
 };
 
-// Where a node comes from, beyond what its operands say. The rewrite makes it, other passes keep
-// it.
+// How a node relates to the graph before the rewrite. The rewrite sets these fields; other passes
+// keep them.
 struct Provenance {
-  NodeId origin; // a clone runs the op of this earlier node again, and its results stand for its
-  // The value that the node's first result stands for, made in another way: passed on by a
-  // boundary, derived by an inverse, copied back from the host.
+  NodeId origin; // of a clone: the earlier node whose op it repeats and whose results it recomputes
+  // Of a stand-in: the value that the node's first result replaces. A boundary passes it on, an
+  // inverse derives it, a copy from the host fetches it.
   ValueId restores;
-  // Nodes that must have run before, beyond what the operands ask for.
+  // Nodes that must run before this one, beyond those that make its operands.
   llvm::SmallVector<NodeId, 0> after;
-  // The place in the graph that was rewritten, where it is not simply the order here.
+  // The node's index in the graph before the rewrite, where the order of this graph does not imply
+  // it.
   std::optional<uint32_t> sourceIndex;
 };
 
@@ -71,15 +72,15 @@ struct Node {
   ValueId result(uint32_t i) const { return ValueId(firstResult.index + i); }
   bool isClone() const { return bool(from.origin); }
   bool isStandIn() const { return bool(from.restores); }
-  // A stand-in that cuts no gradient, although its op is a stop_gradient.
+  // A boundary is a stand-in that cuts no gradient, although its op is a stop_gradient.
   bool isBoundary() const { return isStandIn() && op->is(kStopsGradient); }
   bool hasMark(llvm::StringRef m) const;
 };
 
-// What an output is to whoever runs the graph.
+// The meaning of an output to the caller that runs the graph.
 enum class OutputKind : uint8_t {
   Result,
-  Gradient, // of the loss by the value `of`; `order` is 2 for a gradient of gradients, ...
+  Gradient, // of the loss with respect to the value `of`; `order` is 2 for a second derivative, ...
   NextState // the next step's value of the state input `of`
 };
 struct OutputRole {
@@ -99,11 +100,11 @@ public:
 
   std::string name;
   std::string sourceFile;                  // for diagnostics; "" if made in memory
-  bool fromOnnx = false;                   // how `Loc` is to be read
-  GraphRecord record;                      // how it came to be as it is
-  std::map<std::string, std::string> meta; // facts that others left in its file
-  std::string weightsFile;   // where initializers with a key lie, as the text names it
-  std::string weightsDigest; // of what lies there, as the text says; empty: anything may
+  bool fromOnnx = false;                   // decides how `Loc` is read
+  GraphRecord record;                      // the options that shaped the graph
+  std::map<std::string, std::string> meta; // facts of other tools, kept in the file
+  std::string weightsFile;   // the file of initializers with a key, as the text names it
+  std::string weightsDigest; // the digest of that file, from the text; empty: any file is accepted
   ValueId loss;              // the value that the file names as the loss, if any
 
   // --- Reading
@@ -116,7 +117,7 @@ public:
   const Value &value(ValueId v) const { return values_[v.index]; }
   const Type &type(ValueId v) const { return values_[v.index].type; }
   llvm::StringRef valueName(ValueId v) const { return values_[v.index].name; }
-  // A node is called by its first result.
+  // The name of a node is that of its first result.
   llvm::StringRef nodeName(NodeId n) const { return valueName(nodes_[n.index].firstResult); }
   ValueId find(llvm::StringRef name) const; // none if there is no such value
   llvm::ArrayRef<Input> inputs() const { return inputs_; }
@@ -125,16 +126,16 @@ public:
   const OutputRole &role(size_t output) const { return roles_[output]; }
   bool hasBackward() const; // has nodes of phase Backward: was differentiated
   bool hasClones() const;
-  bool isRewritten() const; // its nodes stand for those of another graph, in another order or twice
-  // A plan decided its order or its clones.
+  bool isRewritten() const; // nodes are clones, stand-ins, or out of the original order
+  // Whether a plan decided the order or made clones.
   bool wasPlanned() const { return record.wasPlanned() || hasClones(); }
   OpCall call(NodeId n) const;
   std::string whereIs(Loc loc) const;  // "file:line:col", or ""
-  std::string whereIs(NodeId n) const; // the same for a node, naming it where there is no line
+  std::string whereIs(NodeId n) const; // the same for a node; names it if no text line is known
 
   // --- Writing
-  // `name` is made unique by a suffix ".2", ".3", ... An invalid type is an error, and so is an
-  // initializer that does not suit it; the initializer's missing arguments are filled in.
+  // Makes `name` unique by a suffix ".2", ".3", ... and fills in the initializer's missing
+  // arguments. Errors: an invalid type, and an initializer that does not suit it.
   llvm::Expected<ValueId> addInput(InputKind kind, llvm::StringRef name, const Type &type,
                                    Initializer init = {}, Loc loc = {});
   // Completes `attrs`, infers the result types and appends the node. `names` are made unique;
@@ -144,7 +145,7 @@ public:
                                  Phase phase = Phase::Forward);
   Node &editNode(NodeId n) {
     return nodes_[n.index];
-  } // not its op, operands, attributes or results
+  } // must not change op, operands, attributes or results
   void addOutput(ValueId v, OutputRole role = {}) {
     outputs_.push_back(v);
     roles_.push_back(role);

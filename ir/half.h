@@ -1,5 +1,5 @@
-// The two 16-bit floating-point types, as their bits, to and from float. Plain functions, for any
-// compiler.
+// Conversions between float and the bits of the two 16-bit floating-point types. Plain functions,
+// for any compiler.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ inline float floatOfBits(uint32_t u) {
 
 inline float bf16ToFloat(uint16_t h) { return floatOfBits(uint32_t(h) << 16); }
 
-// Rounds to nearest, ties to even; a NaN stays one.
+// Rounds to nearest, ties to even; a NaN stays a NaN.
 inline uint16_t floatToBF16(float f) {
   uint32_t u = bitsOfFloat(f);
   if ((u & 0x7fffffff) > 0x7f800000)
@@ -37,12 +37,13 @@ inline float f16ToFloat(uint16_t h) {
   return floatOfBits(sign | (exponent + 112) << 23 | fraction << 13);
 }
 
-// Rounds to nearest, ties to even; a NaN stays one, and what is too large becomes infinite.
+// Rounds to nearest, ties to even; a NaN stays a NaN, and values that are too large become
+// infinite.
 inline uint16_t floatToF16(float f) {
   uint32_t u = bitsOfFloat(f), sign = u >> 16 & 0x8000, size = u & 0x7fffffff;
   if (size > 0x7f800000)
     return uint16_t(sign | 0x7e00 | (size >> 13 & 0x1ff));
-  if (size >= 0x477ff000) // from the middle between the largest and the next, 65520
+  if (size >= 0x477ff000) // from 65520, halfway between the largest finite value and the next step
     return uint16_t(sign | 0x7c00);
   if (size < 0x38800000) // below 2^-14: adding 0.5 rounds to a multiple of 2^-24
     return uint16_t(sign | (bitsOfFloat(floatOfBits(size) + 0.5f) - 0x3f000000));

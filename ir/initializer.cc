@@ -12,7 +12,7 @@ llvm::StringRef initializerName(Kind k) {
 }
 
 llvm::ArrayRef<AttrDef> initializerArgs(Kind k) {
-  // Made at first use and never destroyed, as the op table is.
+  // Created at first use and never destroyed, like the op table.
   static const auto &lists = *new std::vector<std::vector<AttrDef>>{
       {},
       {{"value", AttrKind::Float, {}, "what every element is"}},

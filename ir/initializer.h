@@ -1,4 +1,4 @@
-// What a graph input holds when nothing is fed.
+// The contents of a graph input that is not fed.
 #pragma once
 
 #include "ir/attr.h"
@@ -17,16 +17,17 @@ struct Initializer {
   };
   Kind kind = Kind::None;
   Attrs args;
-  Tensor data;     // of Data; empty where a text was read without its weights file
+  Tensor data;     // for Data; empty if the text was read without its weights file
   std::string key; // in the weights file; empty for inline data
 };
 
 // "fill", "normal", "uniform", "data", or "" for None.
 llvm::StringRef initializerName(Initializer::Kind k);
-// The arguments of a kind, as the op table lists attributes. Lives for ever.
+// The arguments of a kind, in the form of the op table's attributes. Never destroyed.
 llvm::ArrayRef<AttrDef> initializerArgs(Initializer::Kind k);
 
-// Fills in missing arguments. An error if they, or the data's type, do not suit an input of `type`.
+// Fills in missing arguments. An error if the arguments, or the data's type, do not suit an input
+// of `type`.
 llvm::Error completeInitializer(Initializer &init, const Type &type);
 
 } // namespace isthmus

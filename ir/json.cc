@@ -8,7 +8,8 @@ using Json = nlohmann::json;
 
 namespace {
 
-// Watches a parse. The parser cannot be stopped, but what comes after an error is not kept.
+// Watches a parse for errors. The parser cannot be stopped, but this drops all values after an
+// error.
 class Watcher {
 public:
   explicit Watcher(int deepest) : deepest_(deepest), keys_(size_t(deepest) + 2) {}
@@ -34,7 +35,7 @@ private:
   }
 
   int deepest_;
-  std::vector<llvm::StringSet<>> keys_; // of the object that is open at each depth
+  std::vector<llvm::StringSet<>> keys_; // of the open object at each depth
   std::string problem_;
 };
 

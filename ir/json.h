@@ -1,5 +1,5 @@
-// JSON in files: text whatever bytes the strings hold, and a parser that refuses what could mean
-// two things.
+// JSON in files: a printer that accepts strings of any bytes, and a parser that rejects ambiguous
+// text.
 #pragma once
 
 #include "ir/diagnostics.h"
@@ -7,13 +7,13 @@
 
 namespace isthmus {
 
-// Names need not be UTF-8, and JSON has to be: other bytes become the replacement character.
+// JSON must be UTF-8, but names need not be: other bytes become the replacement character.
 template <typename Json> std::string jsonText(const Json &j, int indent = -1) {
   return j.dump(indent, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);
 }
 
-// Errors: no JSON, a key that is given twice in one object, nesting deeper than `deepest`. (What is
-// nested takes many times the memory of its text.)
+// Errors: invalid JSON, a key that occurs twice in one object, nesting deeper than `deepest`.
+// (Nested values take many times the memory of their text.)
 llvm::Expected<nlohmann::json> parseJson(llvm::StringRef text, int deepest);
 
 } // namespace isthmus

@@ -6,7 +6,7 @@
 namespace isthmus {
 namespace {
 
-// Linear, but for the usual backtracking over the last star.
+// Linear except for the usual backtracking to the last star.
 bool matchesWild(llvm::StringRef pattern, llvm::StringRef text) {
   size_t p = 0, t = 0, star = llvm::StringRef::npos, mark = 0;
   while (t < text.size()) {

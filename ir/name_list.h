@@ -1,4 +1,4 @@
-// Lists of names with wildcards, as a person writes them: `relu1, block*, %"a,b"`.
+// Lists of names with wildcards, as a user writes them: `relu1, block*, %"a,b"`.
 #pragma once
 
 #include "llvm/ADT/ArrayRef.h"
@@ -19,7 +19,7 @@ struct NamePattern {
 
 bool matchesAny(llvm::ArrayRef<NamePattern> patterns, llvm::StringRef name);
 
-// A leading `%` of a name is dropped. Quotes stand around a name with commas or wildcards in it.
+// Drops a leading `%` of a name. Names with commas or literal wildcards must be quoted.
 std::vector<NamePattern> parseNameList(llvm::StringRef list);
 
 } // namespace isthmus

@@ -19,8 +19,8 @@ class ValueFacts;
 struct Node;
 struct OpDef;
 
-// One use of an op, without a graph: what costs and kernels are asked about. `attrs` belong to the
-// node.
+// One use of an op, without a graph: the argument of cost functions and kernels. `attrs` points to
+// the node's attributes.
 struct OpCall {
   const OpDef *op = nullptr;
   const Attrs *attrs = nullptr;
@@ -28,14 +28,13 @@ struct OpCall {
   llvm::SmallVector<Type, 2> results;
 };
 
-// The operations that a node stands for: multiply-adds count as two; bytes are those read and
-// written.
+// The work of a node: flops, where a multiply-add counts as two, and bytes read and written.
 struct Cost {
   double flops = 0;
   double bytes = 0;
 };
 
-// Handed to a shape rule.
+// The argument of a shape rule.
 class InferContext {
 public:
   InferContext(const OpDef &op, const Attrs &attrs, llvm::ArrayRef<Type> operands)
@@ -46,18 +45,19 @@ public:
   llvm::ArrayRef<Type> operands;
 
   const Type &operand(size_t i) const { return operands[i]; }
-  bool has(size_t i) const { return i < operands.size(); } // an optional operand was given
+  bool has(size_t i) const { return i < operands.size(); } // whether an optional operand was given
 
   // "'conv' expects ..., got ...": `format` continues after the op's name.
   template <typename... Args> llvm::Error error(const char *format, Args &&...args) const {
     return failed(llvm::formatv(format, std::forward<Args>(args)...).str());
   }
-  // Errors unless operand `i` has one of the ranks, or the dtype, asked for.
+  // An error unless operand `i` has the expected rank or dtype.
   llvm::Error expectRank(size_t i, int64_t atLeast, int64_t atMost) const;
   llvm::Error expectSame(size_t i, size_t j) const; // equal types
   llvm::Error expectFloat(size_t i) const;
   llvm::Error expectInteger(size_t i) const; // i32 or i64
-  // The axis with negative ones counted from the end; an error if it is outside [-rank, rank).
+  // `axis` counted from the front; negative axes count from the end. An error if it is out of
+  // range.
   llvm::Expected<int64_t> axis(int64_t axis, int64_t rank) const;
   llvm::Expected<Ints> axes(const Ints &axes,
                             int64_t rank) const; // sorted, unique; empty means all
@@ -66,7 +66,7 @@ private:
   llvm::Error failed(const std::string &rest) const;
 };
 
-// Handed to a gradient rule. `grad(i)` is the gradient that flows into result i.
+// The argument of a gradient rule. `grad(i)` is the gradient with respect to result i.
 class VjpContext {
 public:
   VjpContext(Builder &b, NodeId node, llvm::ArrayRef<ValueId> grads, llvm::ArrayRef<bool> wanted);
@@ -79,8 +79,8 @@ public:
   ValueId result(size_t i) const { return results_[i]; }
   const Type &type(ValueId v) const; // stays valid while nodes are added
   bool hasGrad(size_t i) const { return bool(grads_[i]); }
-  ValueId grad(size_t i); // zeros if nothing flows into result i
-  bool wants(size_t i) const { return i < wanted_.size() && wanted_[i]; } // operand i needs one
+  ValueId grad(size_t i); // zeros if result i has no gradient
+  bool wants(size_t i) const { return i < wanted_.size() && wanted_[i]; } // needs a gradient
 
 private:
   llvm::SmallVector<ValueId, 4> operands_, results_;
@@ -90,31 +90,32 @@ private:
 
 using ValueList = llvm::SmallVector<ValueId, 4>;
 
-// Handed to an expansion.
+// The argument of an expansion.
 struct ExpandContext {
   Builder &b;
   const Attrs &attrs;
   ValueList operands;
 };
 
-// Handed to an inverse rule: `results` are the node's results, other operands may be read. A rule
-// that reads weights alone in some of its nodes (the inverse of a matrix) has them first, so that
-// they may run once for all.
+// The argument of an inverse rule. `results` are the node's results; the rule may also read other
+// operands. Nodes of the rule that read weights alone (the inverse of a matrix) come first, so that
+// one run of them can serve several inverses.
 struct InverseContext {
   Builder &b;
   const Attrs &attrs;
-  ValueList operands; // the one being rebuilt is none
+  ValueList operands; // none for the operand being rebuilt
   ValueList results;
   Type want; // type of the operand being rebuilt
 };
 
-// What an attribute says of axes. A row with an attribute that does works on any order of axes:
-// with those of all operands and results permuted alike, and such attributes with them, it does the
-// same.
+// How an attribute refers to axes. A row with an Axis or EachAxis attribute works on any order of
+// axes: if the axes of all operands and results are permuted alike, and these attributes with them,
+// the op computes the same.
 enum class AxisRole : uint8_t {
-  None,    // nothing, or what depends on the order of axes
-  Axis,    // an int: the one axis that is meant; negative ones count from the end
-  EachAxis // a list with an entry for each axis; where it may be empty, alike for all
+  None,    // refers to no axes, or depends on their order
+  Axis,    // an int: one axis; negative ones count from the end
+  EachAxis // a list with an entry for each axis; an empty list, where allowed, treats all axes
+           // alike
 };
 
 struct AttrDef {
@@ -128,36 +129,38 @@ struct AttrDef {
 enum Trait : uint32_t {
   kElementwise =
       1 << 0,     // every result element depends on the operand elements at its own index alone
-  kView = 1 << 1, // result 0 has the bytes of operand 0: no storage, no work
-  kContraction = 1 << 2, // convolution or matrix product: what the policy `speed` keeps
+  kView = 1 << 1, // result 0 shares the bytes of operand 0: no storage, no work
+  kContraction = 1 << 2, // convolution or matrix product: the policy `speed` keeps its results
   kNotACheckpoint =
       1 << 3, // the policy `memory` does not keep its results (losses, norms, dropout, casts)
-  kStopsGradient = 1 << 4, // gradients of every order end here
-  kDependsOnMode = 1 << 5, // has a bool attribute `training`
-  kIndexTuples = 1 << 6,   // reads indices into several axes from one operand: `indexBound` is the
-                           // least of their sizes, and an index beyond it may be right
-  kTransfer = 1 << 7,      // copies operand 0 into another memory, beside the nodes that follow:
-                           // result 0 is complete where result 1, a token, was waited for
-  kWait = 1 << 8,          // waits for operand 1, a token, which came with operand 0
-  kTellsResultBits = 1 << 9, // its gradient asks which elements of the result are the one bound
-                             // that many are: a result that was rounded again is not the same
+  kStopsGradient = 1 << 4,   // gradients of every order end here
+  kDependsOnMode = 1 << 5,   // has a bool attribute `training`
+  kIndexTuples = 1 << 6,     // one operand holds indices into several axes: `indexBound` is the
+                             // smallest of their sizes, and larger indices may be valid
+  kTransfer = 1 << 7,        // copies operand 0 into another memory while later nodes run: result 0
+                             // is complete after a wait for result 1, a token
+  kWait = 1 << 8,            // waits for operand 1, the token that was made together with operand 0
+  kTellsResultBits = 1 << 9, // its gradient tests which result elements equal a bound that many of
+                             // them have, such as zero: an inverse, which rounds, must not rebuild
+                             // the result
 };
 
-// What is known of the elements of a value, NaN apart. Each says more than the one before.
+// What is known about the signs of a value's elements, NaN apart. Each case implies the one before.
 enum class Sign : uint8_t { Any, NonZero, Positive };
 
-// What a node does beside giving its results. Whatever it is, order alone never changes a result:
-// who must come before whom follows from what they read.
+// Side effects of a node. Whatever the effect, reordering nodes never changes a result: all order
+// constraints follow from operands.
 enum class Effect : uint8_t {
   Pure,
-  Draws,  // from the generator keyed by seed, step and the int attribute `stream`: a clone draws
-          // the same numbers
-  Ordered // something goes on beside the nodes that follow, or outside of the graph. The row's
-          // results say so by a token, and whoever depends on it reads that. Only such rows take
-          // or give tokens, or what is not in the device's memory.
+  Draws,  // draws from the generator keyed by seed, step and the int attribute `stream`: a clone
+          // draws the same numbers
+  Ordered // starts work that goes on while later nodes run, or outside of the graph, or waits for
+          // it. A token stands for the work, and nodes that depend on the work read the token. Only
+          // such rows take or give tokens, or values in host memory.
 };
 
-// What gradients of integer or discontinuous ops are: none, and that is right, not missing.
+// Whether a row has gradients. ZeroGradient: the op is integer or discontinuous, and rightly has
+// none. Missing: nobody wrote the rule.
 enum class Differentiable : uint8_t { Yes, ZeroGradient, Missing };
 
 struct InPlace {
@@ -165,8 +168,8 @@ struct InPlace {
   uint32_t operand;
 };
 
-// Operand `operand` may be what `op` gives of it, where that says all that is asked of it. `op`
-// takes one operand, and no attributes.
+// Operand `operand` may be replaced by the result of `op` on it, which keeps all that the row reads
+// of the operand. `op` takes one operand, and no attributes.
 struct Encoding {
   uint32_t operand;
   std::string op;
@@ -177,47 +180,48 @@ struct OpDef {
   std::string doc; // one sentence, or a few
 
   // Names, separated by spaces. A trailing `?` marks an operand that may be left out (only at the
-  // end), `...` operands or results of any number (only the last).
+  // end), `...` a variadic operand or result (only the last).
   std::string operands;
   std::string results;
   std::vector<AttrDef> attrs;
   uint32_t traits = 0;
   Effect effect = Effect::Pure;
-  // A second run would be felt outside (a message sent twice): no plan repeats it. Drawing again
-  // and copying again are not felt.
+  // A second run would be visible outside of the graph (a message sent twice), so no plan repeats
+  // the op. Repeated draws and copies are not visible.
   bool runsOnce = false;
 
   // The types of the results. Attributes are complete (defaults filled in) and of the right kinds.
   llvm::Expected<TypeList> (*infer)(const InferContext &) = nullptr;
 
-  // One gradient per operand, as new nodes; none where nothing flows or none is wanted. Null with
-  // `differentiable == ZeroGradient`: the op is piecewise constant or takes and gives integers.
+  // Builds one gradient per operand; none for an operand that has no gradient or does not want one.
+  // Null with `differentiable == ZeroGradient`: the op is piecewise constant or takes and gives
+  // integers.
   ValueList (*vjp)(VjpContext &) = nullptr;
   Differentiable differentiable =
-      Differentiable::Missing; // set to Yes by the registry where vjp or expand is there
+      Differentiable::Missing; // the registry sets Yes if vjp or expand is set
 
-  // The results in terms of simpler ops. Where `vjp` is null, gradients are taken through this: the
-  // way for backward rows, whose own gradients are rare, to have them without a rule by hand.
+  // Builds the results from simpler ops. Where `vjp` is null, autodiff differentiates these nodes
+  // instead: backward rows, whose own gradients are rare, get them so without a rule of their own.
   ValueList (*expand)(ExpandContext &) = nullptr;
 
-  // The sum of `other` and result 0 of node `n`, of this op, cheaper than by adding the two up; `n`
-  // is then needed no more. Null: there is no such way. How gradients stay sparse until they must
-  // not.
+  // Builds the sum of `other` and result 0 of node `n`, a node of this op, cheaper than by an add;
+  // `n` may then become dead. Null: there is no cheaper form. It keeps gradients sparse until a
+  // dense one is added.
   ValueId (*sumWith)(Builder &, NodeId n, ValueId other) = nullptr;
 
-  // Operand i rebuilt from the results and the other operands; null where there is no inverse. None
-  // where there is none for this operand, these attributes or these types.
+  // Builds operand i from the results and the other operands. Null: the op has no inverse. Returns
+  // none if this operand, these attributes or these types allow no inverse.
   ValueId (*inverse)(InverseContext &, size_t operand) = nullptr;
-  // Whether a graph promises what the inverse in operand i takes for granted of the node's other
-  // operands: a factor that is never zero, a matrix that is a weight. Null: it takes nothing for
-  // granted.
+  // Whether the graph guarantees what the inverse in operand i assumes about the node's other
+  // operands: a factor that is never zero, a matrix that is a weight. Null: it assumes nothing.
   bool (*inverseHolds)(const ValueFacts &, const Node &, size_t operand) = nullptr;
-  // Whether operands come back bit for bit, -0 and NaN included. Otherwise they are rounded:
-  // elements of f32, drawn as the row's examples are, come back within `inverseError` (1 + |x|).
+  // Whether the inverse rebuilds operands bit for bit, -0 and NaN included. Otherwise it rounds:
+  // f32 elements, drawn like inputs of the row's examples, are rebuilt within (1 + |x|)
+  // `inverseError`.
   bool inverseKeepsBits = false;
   double inverseError = 1e-6;
 
-  // What is known of all results, by what is known of each operand; null: nothing.
+  // The sign of all results, given the sign of each operand; null: nothing is known.
   Sign (*sign)(const Attrs &, llvm::ArrayRef<Sign> operands) = nullptr;
 
   // Null: one flop for each result element, and the bytes of all operands and results.
@@ -226,25 +230,24 @@ struct OpDef {
   // Results that a kernel may write over an operand of the same size.
   std::vector<InPlace> inPlace;
 
-  // Smaller values that may stand in place of an operand: every result keeps its bits (the lossless
-  // encodings of Gist, Jain et al., ISCA 2018).
+  // Smaller forms that may replace an operand: every result keeps its bits (the lossless encodings
+  // of Gist, Jain et al., ISCA 2018).
   std::vector<Encoding> encodings;
 
-  // Operands of which it asks which elements are equal: these must be what the first runs of their
-  // nodes gave, to the last bit.
+  // Operands whose elements the op compares for equality. No inverse may rebuild them, because it
+  // rounds: they must have the bits of their nodes' first runs.
   std::vector<uint32_t> comparedOperands;
 
-  // Exclusive upper bound of the values that integer operand i may hold (an index), for drawing
+  // Exclusive upper bound of the elements of integer operand i, if they are indices; used to draw
   // inputs.
   std::optional<int64_t> (*indexBound)(const OpCall &, size_t operand) = nullptr;
 
-  // Whether operand i, which has a bound, may hold this index. Null: one in [-bound, bound),
-  // negative ones counting from the end.
+  // Whether operand i, which has an index bound, may hold `index`. Null: any index in [-bound,
+  // bound), where negative ones count from the end.
   bool (*takesIndex)(const OpCall &, size_t operand, int64_t index) = nullptr;
 
-  // For tests and docs: calls in the text form on operand types, such as
-  // "matmul(f64[2,3], f64[3,4])" or "sum(f64[2,3]) {axes = [0]}"; and the interval inputs are drawn
-  // from.
+  // For tests and docs: calls in the text form on operand types, such as "matmul(f64[2,3],
+  // f64[3,4])" or "sum(f64[2,3]) {axes = [0]}", and the interval that inputs are drawn from.
   std::vector<std::string> examples;
   double low = -2, high = 2;
 
@@ -259,27 +262,26 @@ struct OpDef {
   const AttrDef *attr(llvm::StringRef name) const;
 };
 
-// Converts `value`, meant for the attribute `name` of `what` (an op), to its kind. Errors name
-// unknown and mistyped attributes, and numbers that are none.
+// Converts `value` to the kind of the attribute `name` of `what` (an op). Errors: an unknown
+// attribute, a value of another kind, NaN.
 llvm::Error checkAttr(llvm::StringRef what, llvm::ArrayRef<AttrDef> defs, llvm::StringRef name,
                       Attr &value);
-// checkAttr on each of `attrs`, then the defaults of those that are missing, or an error where
-// there is none.
+// Runs checkAttr on each of `attrs`, then sets the defaults of missing attributes. An error if a
+// missing attribute has no default.
 llvm::Error completeAttrs(llvm::StringRef what, llvm::ArrayRef<AttrDef> defs, Attrs &attrs);
 
-// Fills defaults into `attrs`, converts kinds; errors name unknown, missing and mistyped
-// attributes.
+// The same for the attributes of `op`.
 llvm::Error completeAttrs(const OpDef &op, Attrs &attrs);
 
-// Shape rule with all checks around it: operand count, attributes, validity of what came out.
-// `attrs` must be complete.
+// Runs the shape rule with the checks around it: operand count, memory of the operands, validity of
+// the result types. `attrs` must be complete.
 llvm::Expected<TypeList> inferTypes(const OpDef &op, const Attrs &attrs,
                                     llvm::ArrayRef<Type> operands);
 
 Cost costOf(const OpCall &call);
 
-// Equal for calls that do the same to tensors of the same types: networks repeat their layers, and
-// those share a kernel, and the time that it takes. "relu(f32[2, 3]) : (f32[2, 3])".
+// A key that is equal for calls of one op with equal attributes and types: repeated layers of a
+// network share a kernel and its measured time. Example: "relu(f32[2, 3]) : (f32[2, 3])".
 std::string callKey(const OpCall &call);
 
 } // namespace isthmus

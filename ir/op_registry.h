@@ -11,9 +11,10 @@ public:
   static const OpRegistry &get();
 
   const OpDef *find(llvm::StringRef name) const;               // null if there is none
-  const OpDef &at(llvm::StringRef name) const;                 // must be there
+  const OpDef &at(llvm::StringRef name) const;                 // must exist
   llvm::ArrayRef<const OpDef *> rows() const { return rows_; } // in order of registration
-  // Those that compute, by kernels or as views; others are the device's own work.
+  // The rows without Effect::Ordered, which kernels compute or which are views. The device itself
+  // runs the others.
   llvm::ArrayRef<const OpDef *> computedRows() const { return computed_; }
   std::string nearNames(llvm::StringRef name) const; // "; did you mean ...?" or ""
 

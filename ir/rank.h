@@ -1,14 +1,15 @@
-// Axes of tensors: how many there may be, and how they are counted.
+// Axes of tensors: the limits on their number, and how attributes count them.
 #pragma once
 
 #include <cstdint>
 
 namespace isthmus {
 
-// Of inputs and of results of the forward part: nothing real has more, and rules are free to be
-// quadratic in the rank.
+// The limit for inputs and for results of forward nodes: real models stay below it, and rules may
+// be quadratic in the rank.
 constexpr int64_t kMaxRank = 32;
-// Of all values: gradients may need an axis or two more than what they are the gradients of.
+// The limit for all values: nodes of a gradient may need an axis or two more than the forward
+// nodes.
 constexpr int64_t kMaxRankInside = 64;
 
 // An axis of a tensor, counted from the first one. Attributes may count from the end: -1 is the

@@ -1,35 +1,34 @@
-// How a graph came to be as it is, for whoever runs it, verifies it or plans it again.
+// The options that shaped a graph, for tools that run it, verify it or plan it again.
 #pragma once
 
 #include "ir/op_def.h"
 
 namespace isthmus {
 
-// Who decided whether batch norm and dropout train.
+// How the mode of batch norm and dropout, training or inference, was chosen.
 enum class ModeSource : uint8_t {
-  Rule,     // a graph that is differentiated trains, and one that is not is as written
-  Eval,     // somebody asked for inference
-  AsWritten // somebody asked for what the file says
+  Rule,     // differentiated graphs train, and other graphs keep the mode in their file
+  Eval,     // the user asked for inference
+  AsWritten // the user asked for the mode in the file
 };
 
 struct GraphRecord {
-  std::string policy; // that planned it: "budget", "memory (frontiers)"; empty: it was not planned
-  std::string target; // for which it was planned
-  std::optional<int64_t> budgetBytes; // that the arena was to stay within
+  std::string policy; // that planned the graph: "budget", "memory (frontiers)"; empty: not planned
+  std::string target; // the target that the graph was planned for
+  std::optional<int64_t> budgetBytes; // the limit that the plan set for the arena
   bool channelsLast = false;          // convolutions have their channels on the last axis
   bool fusedBias = false;             // matrix products add their biases themselves
   ModeSource mode = ModeSource::Rule;
 
-  // A plan may be another order alone, without clones.
+  // A plan may change the order alone, without clones.
   bool wasPlanned() const { return !policy.empty(); }
   friend bool operator==(const GraphRecord &, const GraphRecord &) = default;
 };
 
-// The same as attributes, for files; without those that say nothing.
+// The record as attributes, for files. Fields at their defaults are left out.
 Attrs recordAttrs(const GraphRecord &r);
-llvm::ArrayRef<AttrDef> recordDefs(); // lives for ever
-// `a` has what `recordDefs` says, of the right kinds. An error for a word that is none of those that
-// may stand there.
+llvm::ArrayRef<AttrDef> recordDefs(); // never destroyed
+// `a` must conform to `recordDefs`. An error if a string is not one of its allowed words.
 llvm::Expected<GraphRecord> recordFrom(const Attrs &a);
 
 } // namespace isthmus

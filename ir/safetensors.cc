@@ -28,7 +28,7 @@ const std::pair<llvm::StringRef, DType> *byName(llvm::StringRef name) {
 }
 
 constexpr uint64_t kMostHeaderBytes = 100'000'000; // the format's own limit
-constexpr int kHeaderDepth = 3;                    // the header, a tensor, its list of numbers
+constexpr int kHeaderDepth = 3;                    // the header, an entry, its list of numbers
 
 template <typename... Args>
 llvm::Error broken(llvm::StringRef path, const char *format, Args &&...args) {
@@ -40,7 +40,7 @@ bool isSize(const Json &j) {
   return j.is_number_unsigned() && j.get<uint64_t>() <= uint64_t(INT64_MAX);
 }
 
-// One entry of the header, checked by itself and against the bytes that there are.
+// Reads one entry of the header; checks it by itself and against the number of data bytes.
 llvm::Expected<Safetensors::Entry> readEntry(llvm::StringRef path, const std::string &name,
                                              const Json &j, uint64_t dataBytes) {
   Safetensors::Entry e;
@@ -74,8 +74,8 @@ llvm::Expected<Safetensors::Entry> readEntry(llvm::StringRef path, const std::st
   return e;
 }
 
-// Every byte belongs to one tensor, as the format says: nothing is hidden in a file, and nothing
-// shared.
+// Checks that each byte belongs to exactly one tensor, as the format requires: no hidden and no
+// shared bytes.
 llvm::Error checkIsCovered(llvm::StringRef path, llvm::ArrayRef<Safetensors::Entry> entries,
                            uint64_t dataBytes) {
   std::vector<const Safetensors::Entry *> order;
@@ -171,7 +171,7 @@ llvm::Expected<Tensor> Safetensors::find(llvm::StringRef name) const {
   Tensor copy = Tensor::make(type, [&](char *to) {
     std::memcpy(to, data, e->end - e->begin);
     if (type.dtype ==
-        DType::Bool) // any byte in a file is true or false, but in a bool only two are
+        DType::Bool) // a file may use any byte for true, but a C++ bool must be 0 or 1
       for (int64_t i = 0; i < type.elements(); ++i)
         to[i] = to[i] != 0;
   });
@@ -180,7 +180,7 @@ llvm::Expected<Tensor> Safetensors::find(llvm::StringRef name) const {
 
 namespace {
 
-// In the order in which they are written.
+// The tensors in the order of the file.
 std::vector<const NamedTensor *> inOrder(llvm::ArrayRef<NamedTensor> tensors) {
   std::vector<const NamedTensor *> order;
   for (const NamedTensor &t : tensors)
@@ -196,7 +196,7 @@ llvm::StringRef bytesOf(const Tensor &t) {
   return llvm::StringRef(t.data, static_cast<size_t>(t.bytes()));
 }
 
-// Written by hand, as a JSON object would put the names in another order than the data.
+// Written by hand, because a JSON object would sort the names, and the data has another order.
 std::string headerOf(llvm::ArrayRef<const NamedTensor *> order,
                      const std::map<std::string, std::string> &metadata) {
   std::string header = "{\"__metadata__\":" + jsonText(Json(metadata));
@@ -212,7 +212,7 @@ std::string headerOf(llvm::ArrayRef<const NamedTensor *> order,
     at += uint64_t(type.bytes());
   }
   header += "}";
-  header.resize((header.size() + 8 + 63) / 64 * 64 - 8, ' '); // spaces behind it align the data
+  header.resize((header.size() + 8 + 63) / 64 * 64 - 8, ' '); // trailing spaces align the data
   return header;
 }
 

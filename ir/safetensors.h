@@ -1,4 +1,4 @@
-// Tensors in a file, as the safetensors format has them: eight bytes of length, a JSON header, the
+// Files in the safetensors format: eight bytes with the header's length, a JSON header, the
 // tensors' bytes.
 #pragma once
 
@@ -19,9 +19,9 @@ public:
   static llvm::Expected<Safetensors> parse(std::shared_ptr<const llvm::MemoryBuffer> bytes,
                                            llvm::StringRef path);
 
-  // A tensor keeps the mapped file alive and lies in it, unless it is not aligned to its element:
-  // then it is copied. An error, with near names, if there is none, or if it is of an element type
-  // that we do not have.
+  // The tensor `name`. It points into the mapped file and keeps it alive; bool tensors, and those
+  // that are not aligned to their element, are copied. An error, with similar names, if the file
+  // has no such tensor, or if we do not have its element type.
   llvm::Expected<Tensor> find(llvm::StringRef name) const;
 
   struct Entry {
@@ -29,7 +29,7 @@ public:
     Dims dims;
     uint64_t begin = 0, end = 0; // bytes after the header
   };
-  llvm::ArrayRef<Entry> entries() const { return entries_; } // by name
+  llvm::ArrayRef<Entry> entries() const { return entries_; } // sorted by name
   const std::map<std::string, std::string> &metadata() const { return metadata_; }
 
 private:
@@ -47,19 +47,19 @@ struct NamedTensor {
   Tensor tensor;
 };
 
-// Names, types and bytes in sixteen hexadecimal digits. They tell a mix-up, not a forgery: the hash
-// is quick.
+// A hash of names, types and bytes, as sixteen hexadecimal digits. It detects a mix-up, not a
+// forgery: the hash is fast, not cryptographic.
 std::string digestOf(llvm::ArrayRef<NamedTensor> tensors);
 
-// Under this key of the metadata a file that we wrote has the digest of its tensors.
+// The key of the metadata under which files that we write hold the digest of their tensors.
 constexpr const char *kDigestKey = "isthmus.digest";
 
-// A file of these tensors, with their digest. Wider elements first, then by name, so that every
-// tensor is aligned; names are unique. `path` is for messages.
+// Prints a file of these tensors, with their digest. Tensors are sorted by element size, largest
+// first, then by name, so that all are aligned. Names must be unique. `path` is for messages.
 llvm::Error printSafetensors(llvm::raw_ostream &os, llvm::StringRef path,
                              llvm::ArrayRef<NamedTensor> tensors,
                              std::map<std::string, std::string> metadata = {});
-// Written whole or not at all.
+// Writes such a file atomically.
 llvm::Error writeSafetensors(llvm::StringRef path, llvm::ArrayRef<NamedTensor> tensors,
                              const std::map<std::string, std::string> &metadata = {});
 

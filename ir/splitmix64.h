@@ -1,4 +1,4 @@
-// SplitMix64: the generator behind all of our draws but those of random ops, which have Philox.
+// SplitMix64: the generator of all our random numbers but those of random ops, which use Philox.
 // Steele, Lea and Flood, Fast Splittable Pseudorandom Number Generators, 2014.
 #pragma once
 
@@ -8,8 +8,8 @@ namespace isthmus {
 
 constexpr uint64_t kSplitMix64Step = 0x9e3779b97f4a7c15;
 
-// What the generator gives in state `x`; a hash of `x`, too, so that draw i of a stream can be had
-// without those before it.
+// The generator's output in state `x`. It is also a hash of `x`, so that draw i of a stream can be
+// computed without the draws before it.
 constexpr uint64_t splitMix64(uint64_t x) {
   x += kSplitMix64Step;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;

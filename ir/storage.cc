@@ -27,7 +27,7 @@ public:
     for (size_t i = 0; i < g_.outputs().size(); ++i)
       if (const OutputRole &role = g_.role(i); role.kind == OutputKind::NextState)
         nextOf_[g_.outputs()[i].index] = role.of;
-    if (llvm::none_of(nextOf_, [](ValueId v) { return bool(v); })) // mostly
+    if (llvm::none_of(nextOf_, [](ValueId v) { return bool(v); })) // the usual case
       return {};
     for (ValueId v : g_.outputs())
       isOutput_.set(roots_[v.index].index);
@@ -43,8 +43,9 @@ public:
   }
 
 private:
-  // Whether the node is of the backward phase, or reads what such nodes make. A clone is what its
-  // origin is, and what brings a value back is what that is: a plan changes nothing here.
+  // Whether the node is of the backward phase or reads results of such nodes, and so depends on
+  // gradients. A clone is treated like its origin and a stand-in like the value that it restores,
+  // so a plan changes no answer.
   bool noteGradients(NodeId id) {
     const Node &n = g_.node(id);
     const ValueId standsFor = n.isClone() ? g_.node(n.from.origin).firstResult : n.from.restores;
@@ -82,10 +83,10 @@ private:
   const Graph &g_;
   llvm::ArrayRef<ValueId> roots_;
   llvm::BitVector isRead_;         // by value
-  llvm::BitVector isOutput_;       // by root: it, or a view of it
-  llvm::BitVector isTaken_;        // by value: overwritten, or overwrites something
+  llvm::BitVector isOutput_;       // by root: it or a view of it is an output
+  llvm::BitVector isTaken_;        // by value: already paired, as input or as next value
   llvm::BitVector isOfGradients_;  // by value
-  std::vector<ValueId> nextOf_;    // by value: the input of which it is the next value
+  std::vector<ValueId> nextOf_;    // by value: the input whose next value it is
   std::vector<NodeId> lastReader_; // by root
   std::vector<Overwrite> found_;
 };

@@ -1,27 +1,28 @@
-// Which values are the same bytes.
+// Which values share a storage.
 #pragma once
 
 #include "ir/graph.h"
 
 namespace isthmus {
 
-// The next value of a graph input, made by a node of the update phase whose row lets it write over
-// the input and that is given gradients: it may lie in the input's bytes, where nothing reads the
-// input afterwards. So an optimizer updates parameters in their places (XLA calls that donated
-// buffers). What is made of the forward part alone, such as a running average, is left out: its
-// input may be read again where a forward node is recomputed.
+// A possible in-place update of a graph input. A node of the update phase makes the input's next
+// value from gradients, and its row lets it write over the input: the next value may take the
+// input's bytes if no later node reads the input. This lets optimizers update parameters in place
+// (XLA calls that donated buffers). Next values that come from the forward part alone, such as
+// running averages, are left out: a recomputed forward node may read their input again.
 struct Overwrite {
   NodeId node;
-  uint32_t result = 0, operand = 0; // of the node; the operand is the input itself
-  NodeId lastReader;                // of the input or a view of it, the node included
+  uint32_t result = 0, operand = 0; // indices in the node; the operand is the graph input itself
+  NodeId lastReader; // the last node that reads the input or a view of it, perhaps `node` itself
   bool isInPlace() const { return lastReader == node; }
 };
 
-// All of a graph, in order. Nothing reads what the node makes, and no output is the input.
+// All possible overwrites of a graph, in node order. In each, no node reads a result of `node`, and
+// neither the input nor a view of it is an output.
 std::vector<Overwrite> possibleOverwrites(const Graph &g);
 
-// For each value the one whose storage it shares: a view's operand's, the graph input's that an
-// update in place overwrites, or its own.
+// For each value, the value whose storage it has: for a view the root of its operand, for an
+// in-place update the graph input that it overwrites, else the value itself.
 std::vector<ValueId> storageRoots(const Graph &g);
 
 } // namespace isthmus

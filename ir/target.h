@@ -1,5 +1,5 @@
-// What passes may know about the machine a graph is meant for. Storage sizes and workspaces follow
-// from it before anything is planned, so a rewritten graph records the target's name.
+// What passes may know about the machine that a graph is compiled for. Storage sizes and workspaces
+// follow from it before planning, so a rewritten graph records the target's name.
 #pragma once
 
 #include "ir/graph.h"
@@ -9,11 +9,11 @@
 
 namespace isthmus {
 
-// What calls took on a device, in place of what the roofline says.
+// Measured times of calls on a device. They replace the roofline's estimates.
 struct MeasuredCosts {
   std::string target;                    // the name of the target that they were measured on
   std::map<std::string, double> seconds; // by callKey
-  // What was not measured takes so many times what the roofline says.
+  // A call without a measurement takes this many times the roofline's estimate.
   double perEstimate = 1;
 };
 
@@ -31,17 +31,17 @@ struct Target {
   double flopsPerSecond = 100e9;
   double bytesPerSecond = 10e9;
   double launchSeconds = 2e-6;
-  // Of convolutions and matrix products, by the dtype of the first operand: units of their own
-  // compute them on some devices. Zero: as other arithmetic.
+  // The rate of convolutions and matrix products, by the dtype of the first operand: some devices
+  // have separate units for them. Zero: flopsPerSecond.
   std::array<double, 8> contractionFlopsPerSecond = {};
 
-  // In place of the roofline; null: nothing was measured.
+  // Replaces the roofline; null: nothing was measured.
   std::shared_ptr<const MeasuredCosts> measured;
 
-  // Of the link to the host's memory, each way; zero where there is none.
+  // The bandwidth of the link to host memory, in each direction; zero without a link.
   double linkBytesPerSecond = 0;
 
-  // Types of elements whose convolutions are faster with channels last (ir/ops/channels.h).
+  // Element types whose convolutions are faster with channels last (ir/ops/channels.h).
   std::vector<DType> channelsLast;
 
   int64_t rounded(int64_t bytes) const { return (bytes + alignment - 1) / alignment * alignment; }
@@ -49,8 +49,8 @@ struct Target {
     return workspace ? workspace(call) : 0;
   }
   double flopsPerSecondOf(const OpCall &call) const;
-  double seconds(const OpCall &call) const;          // of the units that compute
-  double estimatedSeconds(const OpCall &call) const; // by the roofline
+  double seconds(const OpCall &call) const; // on the compute units; zero for views and transfers
+  double estimatedSeconds(const OpCall &call) const; // the roofline's
   double transferSeconds(int64_t bytes) const;
 };
 

@@ -1,4 +1,4 @@
-// Bytes of a tensor on the host, shared and never changed once made.
+// Bytes of a tensor on the host, shared and immutable.
 #pragma once
 
 #include "ir/type.h"
@@ -17,7 +17,7 @@ struct Tensor {
   int64_t bytes() const { return type.bytes(); }
   template <typename T> const T *as() const { return reinterpret_cast<const T *>(data); }
 
-  // A zeroed tensor; `fill` receives its bytes to write into.
+  // Makes a zeroed tensor and calls `fill` with its bytes to write into.
   template <typename Fill> static Tensor make(const Type &type, Fill fill) {
     // Aligned for vector loads; one byte at least, so that `data` is never null.
     constexpr std::align_val_t kAlign{64};

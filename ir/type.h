@@ -1,5 +1,5 @@
-// Tensor types: an element type and constant dimensions, and in whose memory they lie. Tensors are
-// dense and row-major.
+// Tensor types: an element type, constant dimensions, and the memory that holds the tensor. Tensors
+// are dense and row-major.
 #pragma once
 
 #include "llvm/ADT/ArrayRef.h"
@@ -11,8 +11,8 @@
 
 namespace isthmus {
 
-// A token has no bytes: it stands for something having happened, and orders nodes by what they
-// read.
+// A token has no bytes: it stands for an event, and a node that reads it runs after the node that
+// makes it.
 enum class DType : uint8_t { F32, F64, BF16, F16, I32, I64, U8, Bool, Token };
 constexpr size_t kNumDTypes = size_t(DType::Token) + 1;
 
@@ -37,7 +37,7 @@ struct Type {
   int64_t elements() const; // product of dims; 1 for a scalar. Valid types only (see isValid).
   int64_t bytes() const { return elements() * dtypeBytes(dtype); }
   int64_t bytesIn(Memory m) const { return m == memory ? bytes() : 0; }
-  // What ops compute with, as most of them take nothing else.
+  // A tensor in device memory, the only kind that most ops take and give.
   bool isPlain() const { return dtype != DType::Token && memory == Memory::Device; }
   Type with(DType t) const { return Type(t, dims); }
   Type with(llvm::ArrayRef<int64_t> d) const { return Type(dtype, d); }
@@ -47,7 +47,7 @@ struct Type {
     return t;
   }
 
-  // No negative dimension, and a size that stays below 2^60 bytes.
+  // No negative dimension, and a size of at most 2^60 bytes.
   bool isValid() const;
   std::string str() const; // "f32[32, 784]", "host f32[32, 784]"
 

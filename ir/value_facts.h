@@ -1,23 +1,22 @@
-// What a graph promises of its values, as far as inverses ask: what is a weight, what is never
-// zero.
+// Facts about values that inverses rely on: which are weights, never zero, or permutations.
 #pragma once
 
 #include "ir/graph.h"
 
 namespace isthmus {
 
-// Found in one walk over the graph; the graph may grow meanwhile, but values that were not there
-// must not be asked about.
+// Computed in one walk over the graph. The graph may grow later, but the queries accept only values
+// that existed at construction.
 class ValueFacts {
 public:
   explicit ValueFacts(const Graph &g);
 
-  // Made of parameters, states and constants alone: the same for every example of a step.
+  // Depends on parameters, states and constants alone: the same for every example of a step.
   bool isWeight(ValueId v) const { return facts_[v.index].isWeight; }
-  // Weights count as never zero, and square ones as invertible: networks that divide by a weight
-  // are written so, and what comes of a zero is measured, as rounding is.
+  // No element is zero. Weights count as never zero, and square ones as invertible: networks that
+  // divide by a weight rely on that, and the error of an actual zero is measured like rounding.
   bool isNeverZero(ValueId v) const { return isWeight(v) || facts_[v.index].sign != Sign::Any; }
-  // A constant whose integers are those from 0 on, each once.
+  // An i32 or i64 constant that holds each integer from 0 to its size - 1 once.
   bool isPermutation(ValueId v) const;
 
 private:

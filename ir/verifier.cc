@@ -31,7 +31,7 @@ private:
   std::string name(NodeId n) const { return name(g_.node(n).firstResult); }
 
   bool isValue(ValueId v) const { return v.index < g_.numValues(); }
-  // Whether `v` is there before node `at` runs.
+  // Whether `v` is defined before node `at` runs.
   bool isBefore(ValueId v, NodeId at) const {
     NodeId def = g_.value(v).def;
     return !def || def < at;
@@ -117,14 +117,16 @@ private:
   }
 
   bool isToken(ValueId v) const { return g_.type(v).dtype == DType::Token; }
-  // The token among the node's results, its last; none if what it gives is there at once.
+  // The node's token, which is its last result; none if the node's results are complete as soon as
+  // it ran.
   ValueId tokenOf(NodeId id) const {
     const Node &n = g_.node(id);
     ValueId last = n.result(n.numResults - 1);
     return isToken(last) ? last : ValueId();
   }
 
-  // What comes with a token is read by waits for it alone, which hold what it is made of.
+  // Results that come with a token may only be read by waits for that token, and each such wait
+  // holds the operands of the node that made them.
   void checkTokens(NodeId id) {
     const Node &n = g_.node(id);
     if (n.op->is(kWait))
@@ -143,7 +145,7 @@ private:
   void checkWait(NodeId id) {
     const Node &n = g_.node(id);
     if (n.operands.size() < 2)
-      return; // said by its shape rule
+      return; // reported by its shape rule
     const NodeId made = g_.value(n.operands[0]).def;
     const ValueId token = made ? tokenOf(made) : ValueId();
     if (!token || n.operands[1] != token) {
@@ -183,8 +185,9 @@ private:
       report(id, "{0}, but gives other types", both);
   }
 
-  // As it is, in the host's memory, or encoded: whether that will do, the shape rules of
-  // its readers say. Or it only helps: what it gives is read by other stand-ins alone.
+  // A stand-in may have the type of the restored value in either memory, or encode the value: the
+  // shape rules of its readers check whether that is enough. It may have any type if only other
+  // stand-ins read it.
   bool mayStandIn(const Node &n) {
     const Type &type = g_.type(n.firstResult), &whole = g_.type(n.from.restores);
     const bool isEncoded = n.operands.size() == 1 && isValue(n.operands[0]) &&
@@ -192,7 +195,7 @@ private:
     return type.in(Memory::Device) == whole || isEncoded || !isReadAsIs(n.firstResult);
   }
 
-  // By a node that is no stand-in, or as an output.
+  // Whether a node that is no stand-in reads `v`, or `v` is an output.
   bool isReadAsIs(ValueId v) {
     if (readAsIs_.empty()) {
       readAsIs_.resize(g_.numValues());
@@ -265,7 +268,7 @@ private:
   const Graph &g_;
   VerifyOptions options_;
   llvm::DenseSet<ValueId> isWaitedFor_;
-  llvm::BitVector readAsIs_; // by value; empty: not asked for yet
+  llvm::BitVector readAsIs_; // by value; filled at the first query
   std::vector<Violation> found_;
 };
 

@@ -3,7 +3,7 @@
 namespace isthmus {
 namespace {
 
-// The input that an output's name ends in.
+// The graph input `name`, or none.
 ValueId inputNamed(const Graph &g, llvm::StringRef name) {
   ValueId v = g.find(name);
   return v && g.inputOf(v) ? v : ValueId();
@@ -24,7 +24,7 @@ OutputRole roleByName(const Graph &g, ValueId output) {
     return {};
   if (!name.consume_front("."))
     return {};
-  ValueId of = g.find(name); // any value may be differentiated by
+  ValueId of = g.find(name); // gradients exist for any value, not for inputs alone
   return of ? OutputRole{OutputKind::Gradient, of, order} : OutputRole{};
 }
 

@@ -1,15 +1,17 @@
-// What files of version 1 spelled into names and free-form facts, as the fields that it has now.
+// Facts that files of version 1 spelled into names and free-form text, moved to the fields that now
+// hold them.
 #pragma once
 
 #include "ir/graph.h"
 
 namespace isthmus {
 
-// The outputs `grad.NAME`, `grad2.NAME` and `state.NAME` are what their names say, if there is such
-// an input; others are results.
+// Sets the roles of outputs by name: `grad.NAME` and `grad2.NAME` are gradients by the value NAME;
+// `state.NAME`, made by an update node, is the next value of the input NAME; all others are
+// results.
 void rolesByName(Graph &g);
 
-// The facts `target`, `policy`, `layout`, `bias` and `mode` leave `meta` for the record.
+// Moves the facts `target`, `policy`, `layout`, `bias` and `mode` from `meta` to the record.
 void recordFromMeta(Graph &g);
 
 } // namespace isthmus

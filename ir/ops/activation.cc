@@ -1,5 +1,5 @@
-// Activations beside those of elementwise.cc. Gradients read the result where it tells enough: an
-// operand that nobody else reads, a convolution's result say, is then not kept.
+// Activations that are not in elementwise.cc. Gradients read the result where it suffices: an
+// operand without other readers, such as the result of a convolution, is then not kept.
 
 #include "ir/ops/elementwise_rows.h"
 #include <cmath>
@@ -10,7 +10,7 @@ namespace {
 llvm::Expected<TypeList> inferElu(const InferContext &c) {
   double alpha = c.attrs.getFloat("alpha"), scale = c.attrs.getFloat("scale"),
          width = c.attrs.getFloat("width");
-  // Then the result has the operand's sign, by which the gradient tells the two branches apart.
+  // With these signs the result has the operand's sign, by which the gradient selects the branch.
   if (!(scale > 0) || width == 0 || !(alpha / width >= 0))
     return c.error("expects a scale above 0, and alpha and width of one sign, got {0}, {1} and {2}",
                    floatText(scale), floatText(alpha), floatText(width));
@@ -50,7 +50,7 @@ ValueList vjpHardSwish(VjpContext &c) { return {gradOf<0>(c, "hard_swish_grad")}
 
 Attrs between(double min, double max) { return {{"min", min}, {"max", max}}; }
 
-ValueList vjpHardSigmoid(VjpContext &c) { // straight where the result is within its bounds
+ValueList vjpHardSigmoid(VjpContext &c) { // linear where the result is within its bounds
   ValueId g = c.b.create("clamp_grad", {c.grad(0), c.result(0)}, between(0, 1));
   return {c.b.scale(g, c.attrs.getFloat("alpha"))};
 }
@@ -58,7 +58,7 @@ ValueList vjpThresholdedRelu(VjpContext &c) {
   return {c.b.create("clamp_grad", {c.grad(0), c.operand(0)},
                      between(c.attrs.getFloat("alpha"), INFINITY))};
 }
-ValueList vjpShrink(VjpContext &c) { // all but what lies between
+ValueList vjpShrink(VjpContext &c) { // 1 outside of [-lambda, lambda], 0 inside
   double edge = c.attrs.getFloat("lambda");
   ValueId inner = c.b.create("clamp_grad", {c.grad(0), c.operand(0)}, between(-edge, edge));
   return {c.b.sub(c.grad(0), inner)};
@@ -112,7 +112,7 @@ ValueList expandHardSwishGrad(ExpandContext &c) { // h + x h', h = hard_sigmoid(
   return {b.mul(c.operands[0], b.add(h, b.mul(x, slope)))};
 }
 
-// --- Inverses, and a row that is there for one
+// --- Inverses, and a row that serves as one
 
 ValueId inverseElu(InverseContext &c, size_t) {
   return c.attrs.getFloat("alpha") == 0 ? ValueId()
@@ -173,7 +173,7 @@ void registerActivationOps(OpRegistry &r) {
            {{"alpha", AttrKind::Float, 0.2, "the slope"},
             {"beta", AttrKind::Float, 0.5, "the value at zero"}},
            {"hard_sigmoid(f64[2, 5])", "hard_sigmoid(f64[2, 5]) {alpha = 0.25, beta = 0.4}"});
-  hardSigmoid.traits |= kTellsResultBits; // zeros and ones
+  hardSigmoid.traits |= kTellsResultBits; // the gradient tests for zeros and ones
   r.add(std::move(hardSigmoid));
   r.add(unary("hard_swish", "x hard_sigmoid(x), with a slope of 1/6 inside.", vjpHardSwish, -4, 4,
               nullptr));

@@ -1,9 +1,10 @@
-// Scaled dot product attention (Vaswani et al. 2017) as one op: of the scores, which are tokens by
-// tokens, a logarithm a row is kept, from which the backward pass computes them again (Dao et al.
-// 2022). What it keeps grows with the tokens and not with their square.
+// Scaled dot product attention (Vaswani et al. 2017) as one op. Of the scores, a tokens by tokens
+// matrix, it keeps one logarithm per row, from which the backward pass recomputes them (Dao et al.
+// 2022). Kept memory grows with the number of tokens, not with its square.
 //
-// The backward row takes y and lse as independent operands, as other backward rows do their
-// statistics. Its own gradients, and that of a mask, are taken through the scores written out.
+// The backward row takes y and lse as independent operands, as other backward rows take their
+// statistics. Its own gradients, and that of a mask, differentiate the expansion, which writes out
+// the scores.
 
 #include "ir/ops/families.h"
 #include "ir/ops/norm.h"
@@ -21,7 +22,7 @@ Dims withLead(const Type &t, llvm::ArrayRef<int64_t> last) {
 
 // --- Shape rules
 
-// Queries, keys and values from operand `first` on.
+// Checks queries, keys and values, the operands from `first` on.
 llvm::Error expectHeads(const InferContext &c, size_t first) {
   for (size_t i = first; i < first + 3; ++i) {
     if (llvm::Error e = c.expectFloat(i))
@@ -46,7 +47,7 @@ llvm::Error expectHeads(const InferContext &c, size_t first) {
   return llvm::Error::success();
 }
 
-// The mask, operand `i` if it was given, against the scores of `q` and `k`.
+// Checks the mask, which is operand `i` if given, against the scores of `q` and `k`.
 llvm::Error expectMask(const InferContext &c, size_t i, const Type &q, const Type &k) {
   if (!c.has(i))
     return llvm::Error::success();
@@ -91,7 +92,7 @@ llvm::Expected<TypeList> inferAttentionGrad(const InferContext &c) {
   return TypeList{q, k, v};
 }
 
-// --- Written out: in the type of the statistics, as the kernels compute
+// --- The scores written out, in the type of the statistics, in which the kernels compute
 
 struct Scores {
   Builder &b;
@@ -109,7 +110,7 @@ struct Scores {
   ValueId product(ValueId x, bool tx, ValueId y, bool ty) const {
     return b.create("matmul", {x, y}, {{"transpose_a", tx}, {"transpose_b", ty}});
   }
-  // A value of lse's type, to broadcast against the scores.
+  // Reshapes a value of lse's shape, to broadcast against the scores.
   ValueId each(ValueId x) const { return b.reshape(x, withLead(type, {rowsOf(type), 1})); }
 
   ValueId scores() const {
@@ -131,7 +132,7 @@ struct Scores {
     ValueId base = b.create("where", {seesKeys(lse), each(lse), constant(lse, 0)});
     return b.create("exp", {b.sub(scores(), base)});
   }
-  // The gradient of the scores, by that of y.
+  // The gradient of the scores, from the gradient g of y.
   ValueId slope(ValueId weights, ValueId g, ValueId y) const {
     ValueId dot = b.sum(b.mul(wide(g), wide(y)), {-1}, /*keepDims=*/true);
     return b.mul(weights, b.sub(product(wide(g), false, v, true), dot));
@@ -160,9 +161,10 @@ ValueList expandAttentionGrad(ExpandContext &c) {
 
 // --- Gradients
 
-// Of lse, which is h_i for row i: d lse_i / d s_ij is the weight p_ij. So that of q_i is
-// scale h_i sum_j p_ij k_j, attention with the keys for values; and that of k_j is
-// sum_i p_ij (scale h_i q_i), the gradient of such values where scale h q flows into the result.
+// The gradient of lse, where h_i is the gradient of lse_i: d lse_i / d s_ij is the weight p_ij. So
+// the gradient of q_i is scale h_i sum_j p_ij k_j, an attention with the keys as values. The
+// gradient of k_j is sum_i p_ij (scale h_i q_i), the gradient of those values if scale h q is the
+// gradient of the result.
 void addGradientsOfLse(VjpContext &c, ValueList &out) {
   Builder &b = c.b;
   ValueId q = c.operand(0), k = c.operand(1);
@@ -218,7 +220,7 @@ ValueList vjpAttention(VjpContext &c) {
   return out;
 }
 
-// --- Cost: of the products, where causal those of the pairs that see each other
+// --- Cost: that of the products; causal attention counts only the keys that each row sees
 
 Cost costOf(const OpCall &c, size_t q, double flopsOfKeys, double flopsOfValues, double flopsEach) {
   Cost cost;

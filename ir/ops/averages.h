@@ -1,12 +1,12 @@
-// Which results of a row are statistics of a batch, of which a training graph keeps averages.
+// The batch statistics among a row's results, of which a training graph keeps running averages.
 #pragma once
 
 #include "ir/op_def.h"
 
 namespace isthmus {
 
-// In training, result `now` moves the average that operand `old` gives, by the row's attribute
-// `momentum`. Where the operand is a state input, that is a `running_average` node.
+// In training, result `now` updates the running average that is operand `old`, by the row's
+// attribute `momentum`. If the operand is a state input, a `running_average` node does the update.
 struct AveragedStatistic {
   uint32_t old, now;
 };

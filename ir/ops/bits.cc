@@ -1,4 +1,4 @@
-// Logic, on truth values and on the bits of integers; shifts; bits read as another type.
+// Logic on bools and on the bits of integers; shifts; bitcasts.
 
 #include "ir/ops/elementwise_rows.h"
 

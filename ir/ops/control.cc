@@ -1,4 +1,4 @@
-// Ops that compute nothing: they say something about a value to the passes.
+// Ops that compute nothing, but tell passes something about a value.
 
 #include "ir/ops/families.h"
 #include "ir/ops/signs.h"

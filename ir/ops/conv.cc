@@ -1,8 +1,8 @@
 // Convolutions over one to three spatial axes: x [N, C, ...], w [O, C / groups, kernel ...].
 //
-// conv, conv_transpose and conv_weight_grad are three readings of one trilinear form
-// sum g[n, o, p] x[n, c, p * stride + k * dilation - pad] w[o, c, k]: each gives the factor that it
-// leaves out, and the gradients of each are the other two. So derivatives of any order need no
+// conv, conv_transpose and conv_weight_grad are the three derivatives of one trilinear form sum
+// g[n, o, p] x[n, c, p * stride + k * dilation - pad] w[o, c, k]: each computes the factor that it
+// does not read, and the gradients of each are the other two. So derivatives of any order need no
 // further rows.
 
 #include "ir/ops/channels.h"
@@ -16,7 +16,7 @@ namespace {
 
 Ints ints(llvm::ArrayRef<int64_t> a) { return Ints(a.begin(), a.end()); }
 
-// The attributes that the three rows share, and one more where the row has it.
+// The attributes that the three rows share, and one more if the row has it.
 Attrs windowAttrs(const Attrs &from, llvm::StringRef more = {},
                   llvm::ArrayRef<int64_t> value = {}) {
   Attrs a;
@@ -64,7 +64,7 @@ llvm::Error expectBias(const InferContext &c, int64_t channels) {
                  channels, c.operand(2).str());
 }
 
-// `got` must be where the window stands on an image of `sizes`.
+// Expects `got` to be the numbers of window positions on an image of `sizes`.
 llvm::Error expectPlaces(const InferContext &c, const Window &w, llvm::ArrayRef<int64_t> sizes,
                          llvm::ArrayRef<int64_t> got) {
   auto want = windowPlaces(c, w, sizes);
@@ -104,7 +104,8 @@ llvm::Expected<TypeList> inferConvFirst(const InferContext &c) {
   return TypeList{x.with(*out)};
 }
 
-// The spatial sizes of conv_transpose's result; without `dims` the least that fit.
+// The spatial sizes of conv_transpose's result: `dims`, or the smallest that fit if `dims` is
+// empty.
 Dims transposeDims(const Attrs &attrs, const Window &w, llvm::ArrayRef<int64_t> places) {
   const Ints &given = attrs.getInts("dims");
   if (!given.empty())
@@ -242,8 +243,8 @@ ValueList vjpConvWeightGrad(VjpContext &c) { // grad(0) has w's shape
                      : ValueId()};
 }
 
-// --- Inverses: of a window of one element that stands on every one. Then the three rows multiply
-// the channels of each pixel by a matrix, or by one for each group.
+// --- Inverses exist if the window has one element and visits every pixel. The three rows then
+// multiply the channels of each pixel by a matrix, or by one matrix per group.
 
 bool isProductPerPixel(const InverseContext &c, const Type &w) {
   auto all = [&](const char *name, int64_t value) {
@@ -257,8 +258,8 @@ bool isProductPerPixel(const InverseContext &c, const Type &w) {
          w.dims[0] / c.attrs.getInt("groups") == w.dims[axis];
 }
 
-// The row `op` with the inverse of `w`, and with the bias that this takes away. The matrices
-// multiply columns of channels, or `transposed` do.
+// Applies the row `op` with the inverse of `w`, and with the bias that undoes the node's bias. The
+// matrices multiply columns of channels; if `transposed`, their transposes do.
 ValueId inversePerPixel(InverseContext &c, size_t wanted, const char *op, bool transposed) {
   Builder &b = c.b;
   if (wanted != 0 || !isProductPerPixel(c, b.type(c.operands[1])))
@@ -285,7 +286,7 @@ bool filterIsWeight(const ValueFacts &facts, const Node &n, size_t) {
   return facts.isWeight(n.operands[1]);
 }
 
-// --- Cost: every element of g meets every weight of its output channel.
+// --- Cost: a multiply-add for each element of g and each weight of its output channel.
 
 Cost costOfForm(const OpCall &c, const Type &g, const Type &w) {
   Cost cost;

@@ -1,6 +1,6 @@
-// Elementwise ops. Binary ones broadcast as numpy does; their gradients are summed back to the
+// Elementwise ops. Binary ones broadcast like numpy; their gradients are summed back to the
 // operand's shape. Activations have gradient rows of their own, so that the backward pass needs one
-// node and no temporaries; those rows have gradients in turn.
+// node and no temporaries; those rows have gradients too.
 
 #include "ir/ops/elementwise_rows.h"
 #include "ir/ops/signs.h"
@@ -67,8 +67,8 @@ ValueList vjpDiv(VjpContext &c) {
   return out;
 }
 
-// p x^(p-1) and x^p log x. Where a factor is zero the term is, though the other be infinite: the
-// slope of x^0, and that of 0^p by a p that is not negative.
+// p x^(p-1) and x^p log x. A term with a zero factor is zero, even if the other factor is infinite:
+// this gives the slope of x^0 in x, and that of 0^p in p for p >= 0.
 ValueList vjpPow(VjpContext &c) {
   Builder &b = c.b;
   ValueId x = c.operand(0), p = c.operand(1), g = c.grad(0);
@@ -88,8 +88,8 @@ ValueList vjpPow(VjpContext &c) {
   return out;
 }
 
-// The gradient goes to the larger (smaller) operand; where they tie, a half of it to each, as
-// PyTorch and JAX have it.
+// The gradient goes to the larger (smaller) operand. Ties give a half to each, as in PyTorch and
+// JAX.
 ValueList vjpExtremum(VjpContext &c, const char *compare) {
   Builder &b = c.b;
   ValueId first = b.create(compare, {c.operand(0), c.operand(1)});
@@ -154,7 +154,7 @@ ValueList vjpSoftplus(VjpContext &c) {
   return {c.b.mul(c.grad(0), c.b.create("sigmoid", {c.operand(0)}))};
 }
 
-// Activations through their gradient rows.
+// Activations with gradient rows.
 ValueList vjpRelu(VjpContext &c) { return {c.b.create("relu_grad", {c.grad(0), c.result(0)})}; }
 ValueList vjpTanh(VjpContext &c) { return {c.b.create("tanh_grad", {c.grad(0), c.result(0)})}; }
 ValueList vjpSigmoid(VjpContext &c) {
@@ -168,8 +168,8 @@ ValueList vjpGelu(VjpContext &c) {
 ValueList vjpClamp(VjpContext &c) {
   return {c.b.create("clamp_grad", {c.grad(0), c.operand(0)}, c.attrs)};
 }
-// With a slope that is not negative the result is positive where the operand is: then the operand
-// need not be kept.
+// If the slope is not negative, the result is positive exactly where the operand is, so the
+// gradient can read the result, and the operand need not be kept.
 ValueList vjpLeakyRelu(VjpContext &c) {
   ValueId v = c.attrs.getFloat("alpha") >= 0 ? c.result(0) : c.operand(0);
   return {c.b.create("leaky_relu_grad", {c.grad(0), v}, c.attrs)};
@@ -224,7 +224,7 @@ ValueList expandGeluGrad(ExpandContext &c) {
 
 // --- Inverses
 
-// Whether the operand was not repeated along any axis.
+// Whether the operand was not broadcast.
 bool isWhole(const InverseContext &c) { return c.b.type(c.results[0]) == c.want; }
 
 ValueId inverseAdd(InverseContext &c, size_t i) {
@@ -244,7 +244,7 @@ ValueId inverseDiv(InverseContext &c, size_t i) {
     return ValueId();
   return i == 0 ? c.b.mul(c.results[0], c.operands[1]) : c.b.div(c.operands[0], c.results[0]);
 }
-// Of a divisor that is zero nothing is left to be rebuilt.
+// If the dividend is zero, the quotient does not determine the divisor.
 bool inverseDivHolds(const ValueFacts &facts, const Node &n, size_t i) {
   return i == 0 || facts.isNeverZero(n.operands[0]);
 }
@@ -256,7 +256,7 @@ constexpr char kLog[] = "log", kExp[] = "exp", kSquare[] = "square", kReciprocal
                kAtanh[] = "atanh", kLogit[] = "logit", kSoftplusInverse[] = "softplus_inverse",
                kNeg[] = "neg";
 
-ValueId inverseRsqrt(InverseContext &c, size_t) { // over the square: x = y^-2
+ValueId inverseRsqrt(InverseContext &c, size_t) { // x = y^-2
   return c.b.create("reciprocal", {c.b.create("square", {c.results[0]})});
 }
 ValueId inverseLeakyRelu(InverseContext &c, size_t) {
@@ -265,7 +265,7 @@ ValueId inverseLeakyRelu(InverseContext &c, size_t) {
     return ValueId();
   return c.b.create("leaky_relu", {c.results[0]}, {{"alpha", 1 / alpha}});
 }
-// Of floats alone: a type that holds all values of another gives them back.
+// Between floats alone: a cast to a type that holds all values of the first can be undone.
 ValueId inverseCast(InverseContext &c, size_t) {
   DType from = c.want.dtype, to = c.b.type(c.results[0]).dtype;
   bool holdsAll = from == to || (isFloat(from) && to == DType::F64) ||
@@ -297,7 +297,7 @@ Sign signAffine(const Attrs &attrs, llvm::ArrayRef<Sign> s) {
 Sign signClamp(const Attrs &attrs, llvm::ArrayRef<Sign>) {
   return attrs.getFloat("min") > 0 ? Sign::Positive : Sign::Any;
 }
-// Whole numbers round to zero.
+// A cast to integers may round to zero.
 Sign signCast(const Attrs &attrs, llvm::ArrayRef<Sign> s) {
   auto to = parseDType(attrs.getString("type"));
   return to && isFloat(*to) ? s[0] : Sign::Any;
@@ -305,7 +305,7 @@ Sign signCast(const Attrs &attrs, llvm::ArrayRef<Sign> s) {
 
 // --- Rows
 
-// A row of floats made one of integers too.
+// Makes a row of floats accept integers too.
 OpDef ofNumbers(OpDef row) {
   row.infer = inferNumber;
   row.examples.push_back(row.name + "(i64[2, 3])");
@@ -418,7 +418,7 @@ void registerElementwiseOps(OpRegistry &r) {
 
   OpDef relu =
       ofNumbers(unary("relu", "The operand where positive, else zero.", vjpRelu, -2, 2, nullptr));
-  relu.traits |= kTellsResultBits; // zeros
+  relu.traits |= kTellsResultBits; // the gradient tests for zeros
   r.add(std::move(relu));
   r.add(withInverse(unary("tanh", "The hyperbolic tangent.", vjpTanh), inverseBy<kAtanh>));
   r.add(withSign(withInverse(unary("sigmoid", "1 / (1 + exp(-x)).", vjpSigmoid), inverseBy<kLogit>),

@@ -59,7 +59,7 @@ llvm::Expected<TypeList> inferCompare(const InferContext &c) {
   return TypeList{Type(DType::Bool, *dims)};
 }
 
-// The rows `f_grad(g, v)`: both of one type.
+// Rows `f_grad(g, v)`: both operands have one type.
 llvm::Expected<TypeList> inferGradPair(const InferContext &c) {
   if (llvm::Error e = c.expectFloat(0))
     return e;
@@ -80,7 +80,7 @@ ValueId reduced(VjpContext &c, size_t i, ValueId g) {
   return c.b.sumTo(g, c.type(c.operand(i)).dims);
 }
 
-// Transcendental functions are priced at a handful of flops an element.
+// Transcendental functions count as several flops per element.
 Cost costTranscendental(const OpCall &c) {
   Cost cost;
   for (const Type &t : c.operands)
@@ -140,7 +140,8 @@ OpDef compare(const char *name, const char *doc) {
   return row;
 }
 
-// f_grad(g, v): the gradient of an activation, from the flowing gradient and its operand or result.
+// f_grad(g, v): the gradient of an activation, from the gradient of its result and its operand or
+// result.
 OpDef gradRow(const char *name, const char *doc, ValueList (*vjp)(VjpContext &),
               ValueList (*expand)(ExpandContext &), std::vector<AttrDef> attrs) {
   OpDef row = elementwise(name, doc, "g v", "dx", inferGradPair);

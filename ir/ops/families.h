@@ -13,7 +13,7 @@ void registerReduceOps(OpRegistry &r); // sum, mean, max
 void registerMatmulOps(OpRegistry &r);
 void registerConvOps(OpRegistry &r);
 void registerPoolOps(OpRegistry &r);
-void registerInterpolateOps(OpRegistry &r); // resampling at places that are operands
+void registerInterpolateOps(OpRegistry &r); // resampling at points given as operands
 void registerNormOps(OpRegistry &r);        // batch and layer norm, running averages
 void registerSoftmaxOps(OpRegistry &r);     // softmax, log_softmax
 void registerAttentionOps(OpRegistry &r);

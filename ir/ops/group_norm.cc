@@ -1,5 +1,5 @@
 // Group norm (Wu and He 2018). With as many groups as channels it is instance norm. The backward
-// row takes the statistics as independent operands, as layer norm's does.
+// row takes the statistics as independent operands, like that of layer norm.
 
 #include "ir/ops/norm.h"
 
@@ -52,7 +52,7 @@ llvm::Expected<TypeList> inferGroupNormGrad(const InferContext &c) {
   return TypeList{c.operand(1), c.operand(2), c.operand(2)};
 }
 
-// Everything as [N, groups, channels of a group, the rest], in the type of the statistics.
+// Reshapes operands to [N, groups, channels of a group, the rest], in the type of the statistics.
 struct Groups {
   Builder &b;
   Type x;

@@ -14,7 +14,8 @@ int64_t axisOf(const Attrs &attrs, const Type &t) {
 
 // --- Shape rules
 
-// `indices` has the rank of `x`, and is no longer than it but on the axis.
+// Expects `indices` to have the rank of `x`, and to be no longer than `x` on all axes but the
+// indexed one.
 llvm::Error checkElements(const InferContext &c) {
   const Type &x = c.operand(0), &indices = c.operand(1);
   if (llvm::Error e = c.expectInteger(1))
@@ -33,7 +34,8 @@ llvm::Error checkElements(const InferContext &c) {
   return llvm::Error::success();
 }
 
-// The dims of what tuples of indices in the last axis of `indices` take out of `x`, one for each.
+// The dims of the slices of `x` that the tuples in the last axis of `indices` select, one slice for
+// each tuple.
 llvm::Expected<Dims> slicesDims(const InferContext &c) {
   const Type &x = c.operand(0), &indices = c.operand(1);
   if (llvm::Error e = c.expectInteger(1))
@@ -72,8 +74,8 @@ llvm::Expected<TypeList> inferGatherNd(const InferContext &c) {
   return TypeList{to};
 }
 
-// Places of one axis, each named once: the order of the indices puts the elements back. As
-// exporters write a permutation of channels.
+// Indices that name each place of one axis once are a permutation; sorting them gives its inverse.
+// Exporters write permutations of channels this way.
 ValueId inverseGatherNd(InverseContext &c, size_t wanted) {
   if (wanted != 0 || c.b.type(c.results[0]) != c.want)
     return ValueId();
@@ -85,7 +87,7 @@ ValueId inverseGatherNd(InverseContext &c, size_t wanted) {
   return c.b.create("gather", {c.results[0], c.b.graph().node(order).result(1)});
 }
 
-// The updates are of type `want`.
+// Checks a scatter whose updates must have type `want`.
 llvm::Expected<TypeList> checkScatter(const InferContext &c, const Type &want) {
   const std::string &how = c.attrs.getString("reduction");
   if (how != "none" && how != "add" && how != "mul" && how != "max" && how != "min")
@@ -110,11 +112,12 @@ llvm::Expected<TypeList> inferScatterNd(const InferContext &c) {
   return checkScatter(c, c.operand(0).with(*dims));
 }
 
-// --- Gradients. Elements and slices have the same, with rows of their own.
+// --- Gradients. Elements and slices share the rules, each with its own rows.
 
 struct Rows {
   const char *gather, *scatter, *where; // `where`: the attribute that says what indices mean
-  // For each update the product of the other factors at its place; `data` is that of each place.
+  // For each update, the product of the other factors at its place; `data` has the data's factor
+  // for each update.
   ValueId (*others)(VjpContext &, ValueId data);
 };
 ValueId othersAtElements(VjpContext &c, ValueId data);
@@ -171,7 +174,7 @@ ValueId othersAtSlices(VjpContext &c, ValueId data) {
   return c.b.reshape(others, updates.dims);
 }
 
-// Each factor's is the product of the others.
+// The gradient of each factor is the product of the other factors.
 ValueList vjpScatterMul(VjpContext &c, const Indexed &at) {
   Builder &b = c.b;
   ValueId data = c.operand(0), updates = c.operand(2), g = c.grad(0);
@@ -187,7 +190,7 @@ ValueList vjpScatterMul(VjpContext &c, const Indexed &at) {
   return out;
 }
 
-// To those that are the extremum, in equal shares.
+// The gradient goes to the elements that equal the extremum, in equal shares.
 ValueList vjpScatterExtremum(VjpContext &c, const Indexed &at) {
   ValueId y = c.result(0), zero = at.number(0);
   ValueId fromData = at.is(c.operand(0), y), fromUpdate = at.is(c.operand(2), at.gather(y));
@@ -209,10 +212,10 @@ ValueList vjpScatter(VjpContext &c, const Rows &rows) {
   if (how == "max" || how == "min")
     return vjpScatterExtremum(c, at);
   ValueList out(3);
-  if (c.wants(0)) // what is replaced has no part in the result
+  if (c.wants(0)) // replaced elements do not reach the result
     out[0] =
         how == "add" ? c.grad(0) : at.scatter(c.grad(0), c.b.zeros(c.type(c.operand(2))), "none");
-  if (c.wants(2)) // of several for one place the last is there
+  if (c.wants(2)) // of several updates of one place, only the last reaches the result
     out[2] = at.gather(c.grad(0), /*lastOnly=*/how == "none");
   return out;
 }

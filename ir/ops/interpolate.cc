@@ -1,25 +1,25 @@
-// Weighted sums of elements whose places are operands: resampling in all its forms.
+// Weighted sums of elements at places that are operands: all forms of resampling.
 //
-// interpolate, interpolate_transpose and interpolate_weights are three readings of one trilinear
-// form sum g[n, c, p, i] w[n, p, k] x[n, c, at[n, p, k], i]: each gives the factor that it leaves
-// out, and the gradients of each are the other two. So derivatives of any order need no further
-// rows. Along one axis of an image (Resize), over a whole one (GridSample, RoiAlign) or under a
-// deformed kernel (DeformConv), only the places and weights differ, and those are made by
-// elementwise rows, through which gradients for a grid or an offset flow.
+// interpolate, interpolate_transpose and interpolate_weights are the three derivatives of one
+// trilinear form sum g[n, c, p, i] w[n, p, k] x[n, c, at[n, p, k], i]: each computes the factor
+// that it does not read, and the gradients of each are the other two. So derivatives of any order
+// need no further rows. Resampling along one axis of an image (Resize), over a whole image
+// (GridSample, RoiAlign) or under a deformed kernel (DeformConv) differs only in the places and
+// weights. Elementwise nodes compute both, and pass on the gradients for a grid or an offset.
 
 #include "ir/ops/families.h"
 
 namespace isthmus {
 namespace {
 
-// Weights are of the image's type, or of f32 beside one of 16 bits.
+// Weights have the image's type, or f32 for an image of 16 bits.
 bool isWeightType(DType w, DType image) {
   return w == image || (w == DType::F32 && dtypeBytes(image) == 2);
 }
 
 constexpr int64_t kMost = int64_t(1) << 31; // kernels keep places in 32 bits
 
-// `at` [1 or batch, points, taps], for the operand `i` of rank 4 whose batch it is.
+// Expects `at` to be [1 or batch, points, taps], where the batch is that of operand `i`, of rank 4.
 llvm::Error expectPlaces(const InferContext &c, size_t at, size_t i) {
   if (llvm::Error e = c.expectInteger(at))
     return e;
@@ -145,13 +145,13 @@ ValueList vjpWeights(VjpContext &c) { // grad(0) has w's type
   return out;
 }
 
-// --- Expansions: each tap of each point as an element of its own, [N, C, P, K, I].
+// --- Expansions: tensors [N, C, P, K, I] with an element for each tap of each point.
 
 struct Taps {
   Builder &b;
   Dims dims, flat;       // [N, C, P, K, I] and [N, C, P K, I]
-  DType type;            // of the weights, in which products are
-  ValueId exists, index; // [1 or N, 1, P K, 1], and [N, C, P K, I] with 0 for what does not exist
+  DType type;            // the weights' type, in which products are computed
+  ValueId exists, index; // [1 or N, 1, P K, 1]; [N, C, P K, I], 0 for taps that do not exist
 
   Taps(Builder &b, const Type &image, ValueId at, DType type, int64_t size) : b(b), type(type) {
     const Type places = b.type(at);
@@ -164,7 +164,7 @@ struct Taps {
                               b.create("less", {flatAt, b.full(scalar, double(size))})});
     index = b.broadcastTo(b.create("where", {exists, flatAt, zero}), flat);
   }
-  ValueId existing(ValueId v) const { // [.., P K, ..], zero where there is no place
+  ValueId existing(ValueId v) const { // [.., P K, ..], zero for taps that do not exist
     return b.create("where", {exists, v, b.zeros(Type(type, {}))});
   }
   ValueId weights(ValueId w) const { // [1 or N, 1, P, K, 1]
@@ -176,7 +176,7 @@ struct Taps {
     ValueId all = b.create("gather_elements", {x, index}, {{"axis", int64_t(2)}});
     return b.reshape(b.cast(all, type), dims);
   }
-  ValueId spread(ValueId g) const { // each point's, for all its taps
+  ValueId spread(ValueId g) const { // repeats the value of each point for all its taps
     return b.cast(b.reshape(g, {dims[0], dims[1], dims[2], 1, dims[4]}), type);
   }
 };

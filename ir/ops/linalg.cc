@@ -23,7 +23,7 @@ llvm::Expected<TypeList> inferDet(const InferContext &c) {
   return TypeList{c.operand(0).with(llvm::makeArrayRef(c.operand(0).dims).drop_back(2))};
 }
 
-// g A^-T, g being one number for each matrix.
+// g A^-T, where g has one number for each matrix.
 ValueId timesInverse(VjpContext &c, ValueId g) {
   Builder &b = c.b;
   Dims dims = c.type(c.operand(0)).dims;
@@ -36,7 +36,7 @@ ValueId timesInverse(VjpContext &c, ValueId g) {
   return b.mul(b.reshape(g, dims), turned);
 }
 
-// g det(A) A^-T (Jacobi's formula). Of a singular matrix, whose inverse is not there, it is NaN.
+// g det(A) A^-T (Jacobi's formula). It is NaN for a singular matrix, which has no inverse.
 ValueList vjpDet(VjpContext &c) { return {timesInverse(c, c.b.mul(c.grad(0), c.result(0)))}; }
 ValueList vjpLogAbsDet(VjpContext &c) { return {timesInverse(c, c.grad(0))}; }
 
@@ -53,7 +53,7 @@ ValueList vjpInverse(VjpContext &c) { // -Y^T g Y^T
 
 ValueId inverseInverse(InverseContext &c, size_t) { return c.b.create("inverse", {c.results[0]}); }
 
-// Elimination takes n^3 / 3 multiply-adds of a matrix of n rows; for an inverse, n^3.
+// Elimination of an n x n matrix takes n^3 / 3 multiply-adds; an inverse takes n^3.
 Cost costElimination(const OpCall &c, double flops) {
   double n = double(c.operands[0].dims.back());
   return {flops * n * double(c.operands[0].elements()),

@@ -1,4 +1,4 @@
-// Determinants and inverses: a part of the matrix products that is a file of its own.
+// Determinants and inverses: a part of the matrix product family in a file of its own.
 #pragma once
 
 #include "ir/ops/families.h"

@@ -1,8 +1,8 @@
-// Losses over classes. Labels are integers; those listed in `ignore` do not count, any other that
-// is no class makes the loss NaN. Losses of 16-bit values are f32.
+// Losses over classes. Labels are integers. Labels listed in `ignore` do not count; any other label
+// that is no class makes the loss NaN. Losses of 16-bit values are f32.
 //
-// Weights of classes are no operand: with `reduction = none` they are a gather and a product of the
-// labels' size, which is small beside that of x.
+// Class weights are no operand: with `reduction = none`, a gather and a product apply them to a
+// tensor of the labels' size, which is small compared with x.
 
 #include "ir/ops/families.h"
 #include "ir/rank.h"
@@ -25,7 +25,7 @@ llvm::Error expectReduction(const InferContext &c) {
   if (!llvm::is_contained(known, reduction))
     return c.error("expects the reduction mean, sum or none, got '{0}'", reduction);
   for (int64_t label : c.attrs.getInts("ignore"))
-    if (label > int64_t(1) << 53 || label < -(int64_t(1) << 53)) // gradients compare through f64
+    if (label > int64_t(1) << 53 || label < -(int64_t(1) << 53)) // gradients compare labels as f64
       return c.error("expects labels to ignore of no more than 2^53, got {0}", label);
   return llvm::Error::success();
 }
@@ -117,7 +117,7 @@ llvm::Expected<TypeList> inferCrossEntropyGrad(const InferContext &c) {
 
 // --- Gradients
 
-// Whether each label counts; none where all do.
+// A mask of the labels that count; none if all count.
 ValueId counted(Builder &b, ValueId labels, const Attrs &attrs) {
   ValueId all;
   for (int64_t ignored : Ints(attrs.getInts("ignore"))) {
@@ -128,13 +128,13 @@ ValueId counted(Builder &b, ValueId labels, const Attrs &attrs) {
   return all;
 }
 
-// How many do, to divide by: where none does, one.
+// The number of labels that count, as a divisor: at least one.
 ValueId countOf(Builder &b, ValueId counted, DType type) {
   ValueId count = b.sum(b.cast(counted, type), {}, /*keepDims=*/false);
   return b.create("maximum", {count, b.full(Type(type, {}), 1)});
 }
 
-// nll and nll_grad are linear, and each is the other's transpose.
+// nll and nll_grad are linear, and each is the transpose of the other.
 ValueList vjpNll(VjpContext &c) {
   if (!c.wants(0))
     return ValueList(2);
@@ -150,7 +150,7 @@ ValueList vjpNllGrad(VjpContext &c) {
   Attrs attrs;
   for (const char *name : {"axis", "ignore", "reduction"})
     attrs.set(name, *c.attrs.find(name));
-  // The mean over no labels is NaN, and the transpose of a gradient of zeros is zero.
+  // The mean over no labels is NaN, but nll_grad is then zero, and so must be its transpose.
   bool mayBeNone = attrs.getString("reduction") == "mean" && !attrs.getInts("ignore").empty();
   if (mayBeNone)
     attrs.set("reduction", std::string("sum"));
@@ -169,7 +169,7 @@ struct Classes {
   Classes(Builder &b, const Type &type, const Attrs &attrs)
       : b(b), x(type.with(lossType(type.dtype))), axis(axisOf(attrs, type.rank())) {}
 
-  // A value of the labels' shape, to broadcast against x.
+  // Reshapes a value of the labels' shape, to broadcast against x.
   ValueId spread(ValueId v) const {
     Dims dims = x.dims;
     dims[axis] = 1;
@@ -199,7 +199,7 @@ ValueList vjpCrossEntropy(VjpContext &c) {
   return out;
 }
 
-// What flows into each label's own loss, where `g` flows into the reduced one.
+// The gradient of each label's own loss, if `g` is the gradient of the reduced loss.
 ValueId eachLabel(Builder &b, ValueId g, ValueId labels, const Attrs &attrs) {
   std::string reduction = attrs.getString("reduction");
   const Type each(b.type(g).dtype, b.type(labels).dims);

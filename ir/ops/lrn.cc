@@ -1,5 +1,6 @@
-// Local response normalisation across channels (Krizhevsky et al. 2012, section 3.3). As a
-// composition it would keep three tensors of x's size for the backward pass; the row keeps x.
+// Local response normalisation across channels (Krizhevsky et al. 2012, section 3.3). A composition
+// of simpler ops would keep three tensors of x's size for the backward pass; this row keeps x
+// alone.
 
 #include "ir/ops/norm.h"
 
@@ -25,8 +26,8 @@ ValueList vjpLrn(VjpContext &c) {
   return {c.b.create("lrn_grad", {c.grad(0), c.operand(0)}, c.attrs)};
 }
 
-// In the type of the sums, as [N, channels, the rest], with W, the window's matrix of zeros and
-// ones, and s = bias + alpha / size W x^2.
+// Reshapes tensors to [N, channels, the rest] in the type of the sums. W is the window's matrix of
+// zeros and ones, and s = bias + alpha / size W x^2.
 struct Windows {
   Builder &b;
   const Attrs &attrs;

@@ -1,5 +1,5 @@
-// Functions of one number beside those of elementwise.cc, rounding, remainders, and what kind of
-// number one is.
+// Unary functions that are not in elementwise.cc, rounding, remainders, and tests for kinds of
+// numbers (NaN, infinite).
 
 #include "ir/ops/elementwise_rows.h"
 #include "ir/ops/signs.h"
@@ -10,16 +10,16 @@ namespace {
 
 // --- Gradients
 
-// g / (x + 1)
+// dx = g / (x + 1)
 ValueList vjpLog1p(VjpContext &c) { return {c.b.div(c.grad(0), c.b.shift(c.operand(0), 1))}; }
-// e^x = y + 1
+// dx = g e^x, and e^x = y + 1
 ValueList vjpExpm1(VjpContext &c) { return {c.b.mul(c.grad(0), c.b.shift(c.result(0), 1))}; }
-// 1 + y^2
+// dx = g (1 + y^2)
 ValueList vjpTan(VjpContext &c) {
   return {c.b.mul(c.grad(0), c.b.shift(c.b.create("square", {c.result(0)}), 1))};
 }
 
-// `scale` x^2 + `shift`, to the power -1/2.
+// (`scale` x^2 + `shift`)^(-1/2)
 ValueId inverseRoot(VjpContext &c, double scale, double shift) {
   ValueId square = c.b.create("square", {c.operand(0)});
   return c.b.create("rsqrt",
@@ -43,7 +43,7 @@ ValueList vjpCosh(VjpContext &c) {
   return {c.b.mul(c.grad(0), c.b.create("sinh", {c.operand(0)}))};
 }
 
-// y = a - q b with a whole number q, which does not move: (a - y) / b.
+// y = a - q b with an integer q, which is locally constant: q = (a - y) / b.
 ValueList vjpMod(VjpContext &c) {
   Builder &b = c.b;
   ValueList out(2);
@@ -56,7 +56,7 @@ ValueList vjpMod(VjpContext &c) {
   return out;
 }
 
-// --- Inverses, and rows that are there for them
+// --- Inverses, and rows that serve as inverses
 
 constexpr char kLog1p[] = "log1p", kExpm1[] = "expm1", kSinh[] = "sinh", kAsinh[] = "asinh",
                kCosh[] = "cosh", kTanh[] = "tanh", kSin[] = "sin", kCos[] = "cos", kTan[] = "tan",

@@ -1,4 +1,4 @@
-// The matrix product, with a bias where one is given. Its gradients are matrix products again.
+// The matrix product, with an optional bias. Its gradients are matrix products.
 
 #include "ir/ops/linalg.h"
 #include "ir/value_facts.h"
@@ -7,7 +7,7 @@
 namespace isthmus {
 namespace {
 
-// The last two dims of an operand as they are multiplied.
+// The matrix in the last two dims of an operand, after transposition.
 struct Matrix {
   int64_t rows, columns;
 };
@@ -54,7 +54,7 @@ ValueId matmul(Builder &b, ValueId x, bool tx, ValueId y, bool ty) {
   return b.create("matmul", {x, y}, {{"transpose_a", tx}, {"transpose_b", ty}});
 }
 
-// All but the last axis as one: a view.
+// Flattens all axes but the last into one: a view.
 ValueId flattened(Builder &b, ValueId x) {
   const Type &t = b.type(x);
   int64_t rows = 1;
@@ -63,8 +63,8 @@ ValueId flattened(Builder &b, ValueId x) {
   return b.reshape(x, {rows, t.dims.back()});
 }
 
-// With C = op(A) op(B): the gradient of op(A) is g op(B)^T and that of op(B) is op(A)^T g; each is
-// built in the layout of its operand, and summed over the batch axes along which that was repeated.
+// With C = op(A) op(B), the gradient of op(A) is g op(B)^T and that of op(B) is op(A)^T g. Each is
+// built in the layout of its operand, and summed over the batch axes that were broadcast.
 ValueList vjpMatmul(VjpContext &c) {
   bool ta = c.attrs.getBool("transpose_a"), tb = c.attrs.getBool("transpose_b");
   ValueId a = c.operand(0), b = c.operand(1), g = c.grad(0);
@@ -75,8 +75,8 @@ ValueList vjpMatmul(VjpContext &c) {
     out[0] = c.b.sumTo(da, typeA.dims);
   }
   if (c.wants(1)) {
-    // A weight that serves a whole batch: the sum over the batch is part of one product of tall
-    // matrices, and no product per batch element is ever stored.
+    // A weight that is shared by the whole batch: the sum over the batch is part of one product of
+    // tall matrices, so no product per batch element is stored.
     bool shared = typeB.rank() == 2 && typeA.rank() > 2 && !ta;
     ValueId x = shared ? flattened(c.b, a) : a, gx = shared ? flattened(c.b, g) : g;
     ValueId db = tb ? matmul(c.b, gx, true, x, ta) : matmul(c.b, x, !ta, gx, false);
@@ -87,13 +87,13 @@ ValueList vjpMatmul(VjpContext &c) {
   return out;
 }
 
-// --- Inverses: op(A) = Y op(B)^-1 and op(B) = op(A)^-1 Y of a square factor, whose inverse is made
-// once for all products by it.
+// --- Inverses: op(A) = Y op(B)^-1 and op(B) = op(A)^-1 Y, if the other factor is square. All
+// products by one factor share its inverse.
 
 bool isSquare(const Type &t) { return t.dims.back() == t.dims[t.dims.size() - 2]; }
 
-// What `bias` becomes when what it was added to is multiplied by this matrix from the right: the
-// rounding is that of the bias alone, and no product is stored without it.
+// The bias of the inverse product, -bias times the inverse: the result is rounded once with its
+// bias, and no product without the bias is stored.
 ValueId biasTaken(Builder &b, ValueId bias, ValueId inverse, bool transposed) {
   int64_t n = b.type(bias).dims[0];
   return b.neg(b.reshape(matmul(b, b.reshape(bias, {1, n}), false, inverse, transposed), {n}));
@@ -106,7 +106,8 @@ ValueId inverseMatmul(InverseContext &c, size_t wanted) {
   bool transposed[] = {c.attrs.getBool("transpose_a"), c.attrs.getBool("transpose_b")};
   ValueId known = c.operands[1 - wanted], y = c.results[0];
   bool turned = transposed[wanted], knownTurned = transposed[1 - wanted];
-  // What is wanted, as it was multiplied, has the shape of the result, if it served no whole batch.
+  // After transposition, the wanted operand has the shape of the result, unless it was broadcast
+  // over the batch.
   Dims rows = c.want.dims;
   if (turned)
     std::swap(rows[rows.size() - 1], rows[rows.size() - 2]);
@@ -124,7 +125,8 @@ ValueId inverseMatmul(InverseContext &c, size_t wanted) {
                    : matmul(b, inverse, knownTurned != turned, y, turned);
 }
 
-// The inverse of what is computed from examples need not be there, and costs more than it saves.
+// The other factor must be a weight: matrices computed from examples may be singular, and their
+// inverse costs more than it saves.
 bool otherIsWeight(const ValueFacts &facts, const Node &n, size_t wanted) {
   return wanted <= 1 && facts.isWeight(n.operands[1 - wanted]);
 }

@@ -1,9 +1,9 @@
-// Normalisations. Statistics are results, so that the backward pass reads them and running averages
-// are nodes of their own. For 16-bit operands statistics are f32.
+// Normalisations. Statistics are results, so that the backward pass can read them, and separate
+// nodes update running averages. For 16-bit operands statistics are f32.
 //
 // The backward rows take the statistics as operands. Their expansions treat them as independent
-// values; what flows back into them reaches x through the forward row's gradient rule. So second
-// derivatives are whole.
+// values; gradients of the statistics reach x through the forward row's gradient rule. So second
+// derivatives are complete.
 
 #include "ir/ops/norm.h"
 
@@ -15,8 +15,8 @@ namespace {
 
 // --- Shape rules
 
-// Operands from `first` on are vectors with one element per channel, all of x's type or of its
-// statistics'.
+// Expects that operands from `first` on are vectors with one element per channel, all of x's type
+// or of that of its statistics.
 llvm::Error expectChannels(const InferContext &c, const Type &x, size_t first) {
   for (size_t i = first; i < c.operands.size(); ++i) {
     const Type &t = c.operand(i);
@@ -41,8 +41,8 @@ llvm::Error expectMomentum(const InferContext &c) {
   return c.error("expects a momentum in [0, 1], got {0}", floatText(momentum));
 }
 
-// The tensor, with its channels on axis 1, and what there is for each of them: the types of the
-// tensor, of the mean and of the variance.
+// The shape rule for a tensor with channels on axis 1 and per-channel vectors. Returns the types of
+// the tensor, the mean and the variance.
 llvm::Expected<TypeList> inferNormalised(const InferContext &c) {
   if (llvm::Error e = c.expectFloat(0))
     return e;
@@ -129,12 +129,12 @@ llvm::Expected<TypeList> inferRunningAverage(const InferContext &c) {
   return TypeList{c.operand(0)};
 }
 
-// --- Batch norm's gradients. Sums run over all axes but the channels'; [C] vectors spread to [1,
-// C, 1, ...], or to [1, ..., C].
+// --- Batch norm's gradients. Sums run over all axes but the channel axis; [C] vectors are reshaped
+// to [1, C, 1, ...], or to [1, ..., C].
 
 struct Channels {
   Builder &b;
-  Type x; // in the type that is computed in: that of the vectors
+  Type x; // with the element type of the computation, which is that of the vectors
   int64_t axis;
   double count;
   Ints axes;
@@ -158,8 +158,8 @@ struct Channels {
   }
 };
 
-// What flows into batch_mean and batch_var goes on to x (training), or to the operands that they
-// repeat.
+// The gradients of batch_mean and batch_var flow to x (training), or to the given statistics that
+// these results repeat.
 void addStatisticsGrads(VjpContext &c, ValueList &out) {
   Builder &b = c.b;
   if (!c.attrs.getBool("training")) {
@@ -193,7 +193,7 @@ ValueList vjpBatchNorm(VjpContext &c) {
     ValueId mean = training ? c.result(1) : c.operand(3),
             var = training ? c.result(2) : c.operand(4);
     Attrs attrs = c.attrs;
-    attrs.erase("momentum"); // a gradient moves no averages
+    attrs.erase("momentum"); // a gradient updates no averages
     NodeId grad =
         b.createNode("batch_norm_grad", {c.grad(0), c.operand(0), c.operand(1), mean, var}, attrs);
     for (unsigned i = 0; i < 3; ++i)
@@ -232,13 +232,13 @@ ValueList expandBatchNormGrad(ExpandContext &c) {
   return {b.cast(dx, x.dtype), dScale, dBias};
 }
 
-// --- Inverses. A scale that is zero loses its channel.
+// --- Inverses. A channel whose scale is zero cannot be rebuilt.
 
 ValueId inverseBatchNorm(InverseContext &c, size_t wanted) {
   if (wanted != 0)
     return ValueId();
   ValueId mean = c.results[1], var = c.results[2];
-  if (!c.attrs.getBool("training")) { // what is there anyway
+  if (!c.attrs.getBool("training")) { // the statistics are operands
     mean = c.operands[3];
     var = c.operands[4];
   }
@@ -326,7 +326,7 @@ ValueList vjpRunningAverage(VjpContext &c) {
 
 Cost costForward(const OpCall &c) { return costNorm(c, 0, 6); }
 Cost costBackward(const OpCall &c) { return costNorm(c, 1, 10); } // g too is read twice
-Cost costInverse(const OpCall &c) { // one reading: the statistics are there
+Cost costInverse(const OpCall &c) { // x is read once, because the statistics are given
   Cost cost = costNorm(c, 0, 3);
   cost.bytes -= double(c.operands[0].bytes());
   return cost;

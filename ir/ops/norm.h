@@ -1,4 +1,4 @@
-// What the files of the normalisations share.
+// Shared by the files of the normalisations.
 #pragma once
 
 #include "ir/ops/families.h"
@@ -11,12 +11,13 @@ void addRmsNorm(OpRegistry &r);   // rms_norm.cc
 void addGroupNorm(OpRegistry &r); // group_norm.cc
 void addLrn(OpRegistry &r);       // lrn.cc
 
-// Of a norm whose operand 1 is its scale: where that is zero, its elements are lost.
+// For a norm whose operand 1 is its scale: a zero in the scale loses the elements that it
+// multiplies.
 inline bool scaleIsNeverZero(const ValueFacts &facts, const Node &n, size_t) {
   return facts.isNeverZero(n.operands[1]);
 }
 
-// What statistics of elements of type `t` are of.
+// The element type of statistics of a tensor with elements of type `t`.
 inline DType statisticsType(DType t) { return t == DType::F64 ? DType::F64 : DType::F32; }
 
 inline llvm::Error expectEpsilon(const InferContext &c) {
@@ -44,8 +45,8 @@ inline llvm::Expected<Dims> layerStatistics(const InferContext &c, const Type &x
   return dims;
 }
 
-// Gradients of norms over the axes from one on. Statistics have x's rank, so they broadcast as they
-// are.
+// Helps to build gradients of norms over the axes from `axis` on. Statistics keep x's rank, so they
+// broadcast without a reshape.
 struct Layer {
   Builder &b;
   Type x;
@@ -61,7 +62,8 @@ struct Layer {
   }
   ValueId wide(ValueId v) const { return b.cast(v, x.dtype); }
   ValueId mean(ValueId v) const { return b.scale(b.sum(v, inner, /*keepDims=*/true), 1 / count); }
-  // Summed over the outer axes: the scale's shape. No axes would mean all of them.
+  // `v` summed over the outer axes, to the shape of the scale. Without outer axes it returns `v`,
+  // because an empty list would mean all axes.
   ValueId total(ValueId v) const { return outer.empty() ? v : b.sum(v, outer, /*keepDims=*/false); }
 };
 

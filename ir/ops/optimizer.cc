@@ -1,8 +1,9 @@
-// Steps of optimizers: the new parameter and the new state, from the parameter, its gradient, the
-// state, and as scalars what changes from step to step. Everything may be written in place.
+// Steps of optimizers: they compute the new parameter and the new state from the parameter, its
+// gradient, the state, and the scalars that change from step to step. All of these may be
+// overwritten in place.
 //
-// State is of the parameter's type, or of f32 for parameters of 16 bits. The expansions say what is
-// computed, and differentiate through a step (as meta-learning does).
+// State has the parameter's type, or f32 for parameters of 16 bits. The expansions define the
+// computation, and let autodiff differentiate through a step (for meta-learning).
 
 #include "ir/ops/families.h"
 
@@ -59,7 +60,7 @@ llvm::Expected<TypeList> inferTwoStates(const InferContext &c) { return inferSte
 struct Step {
   ExpandContext &c;
   Builder &b;
-  Type param, state; // as they are given
+  Type param, state; // the operands' own types
   Type wide;
   ValueId p, g, rate;
 
@@ -71,7 +72,7 @@ struct Step {
   ValueId value(size_t i) const { return b.cast(c.operands[i], wide.dtype); }
   double attr(const char *name) const { return c.attrs.getFloat(name); }
   ValueId scalar(double v) const { return b.full(Type(wide.dtype, {}), v); }
-  // The gradient of the loss with `decay` / 2 times the square of the parameter added.
+  // The gradient of the loss plus `decay` / 2 times the square of the parameter.
   ValueId decayed(const char *decay) const {
     return attr(decay) == 0 ? g : b.add(g, b.scale(p, attr(decay)));
   }
@@ -79,11 +80,11 @@ struct Step {
   ValueId mix(ValueId old, double keep, ValueId now, double add) const {
     return b.add(b.scale(old, keep), b.scale(now, add));
   }
-  ValueId moved(ValueId direction) const { // against it, by the rate
+  ValueId moved(ValueId direction) const { // p - rate * direction
     return b.cast(b.sub(p, b.mul(direction, rate)), param.dtype);
   }
   ValueId asState(ValueId v) const { return b.cast(v, state.dtype); }
-  ValueId isLater(ValueId step) const { // than step 0
+  ValueId isLater(ValueId step) const { // whether `step` is later than step 0
     return b.create("greater", {step, b.full(b.type(step), 0)});
   }
 };
@@ -104,7 +105,7 @@ ValueList expandMomentum(ExpandContext &c) {
   return {s.moved(direction), s.asState(v)};
 }
 
-// What is left of the bias after `step` steps: 1 - decay^step, and 1 at step 0.
+// The bias correction after `step` steps: 1 - decay^step, and 1 at step 0.
 ValueId correction(Step &s, ValueId step, double decay) {
   ValueId power = s.b.create("pow", {s.scalar(decay), s.b.cast(step, s.wide.dtype)});
   return s.b.create("where", {s.isLater(step), s.b.shift(s.b.neg(power), 1), s.scalar(1)});
@@ -152,7 +153,7 @@ ValueList expandAdagrad(ExpandContext &c) {
   return {s.moved(b.div(g, root)), s.asState(sum)};
 }
 
-// --- Cost: some operations on each element, of which all but the scalars are read once.
+// --- Cost: a few flops per element; operands are read once, and results written once.
 
 Cost costStep(const OpCall &c) {
   Cost cost;

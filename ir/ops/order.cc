@@ -1,4 +1,4 @@
-// Choice by order.
+// Selection by order: top_k.
 
 #include "ir/ops/indexing.h"
 #include <cmath>

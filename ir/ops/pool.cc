@@ -1,7 +1,7 @@
-// Pools over one to three spatial axes. The global ones are `mean` and `max` over these axes.
+// Pools over one to three spatial axes. Global pools are `mean` and `max` over these axes.
 //
-// max_pool_grad and max_pool_take find again in x where each window's maximum lies, so that no
-// tensor of indices must be held: the one scatters there, the other gathers from there.
+// max_pool_grad and max_pool_take search x for the place of each window's maximum, so that no
+// tensor of indices is kept. The first scatters to these places, the second gathers from them.
 
 #include "ir/ops/families.h"
 #include "ir/ops/window.h"
@@ -12,7 +12,7 @@ namespace {
 
 bool ceilMode(const InferContext &c) { return c.attrs.getBool("ceil_mode"); }
 
-// The type that the pool of `image` has.
+// The type of the pool's result for `image`.
 llvm::Expected<Type> pooled(const InferContext &c, const Type &image) {
   const Ints &kernel = c.attrs.getInts("kernel");
   if (kernel.size() != spatial(image).size())
@@ -59,7 +59,7 @@ llvm::Expected<TypeList> inferPool(const InferContext &c) {
   return TypeList{*y};
 }
 
-// A maximum is taken of integers too.
+// The result type of a max pool, which accepts integers too.
 llvm::Expected<Type> maxPooled(const InferContext &c) {
   if (c.operand(0).dtype == DType::Bool)
     return c.error("expects numbers, got '{0}'; cast it first", c.operand(0).str());

@@ -1,5 +1,5 @@
-// Ops that draw random numbers. The generator is keyed by the run's seed and step and by the
-// attribute `stream`, and counts by the element's row-major index (kernels/element/philox.h): a
+// Ops that draw random numbers. The key of the generator is the run's seed and step and the
+// attribute `stream`; the counter is the element's row-major index (kernels/element/philox.h). So a
 // clone draws the same numbers.
 
 #include "ir/ops/families.h"
@@ -17,7 +17,7 @@ llvm::Expected<TypeList> inferDropout(const InferContext &c) {
   return TypeList{c.operand(0)};
 }
 
-// Linear, with the same mask: no mask is ever stored.
+// Dropout is linear, so its gradient draws the same mask again, and no mask is stored.
 ValueList vjpDropout(VjpContext &c) { return {c.b.create("dropout", {c.grad(0)}, c.attrs)}; }
 
 // About three dozen integer operations make four draws.
@@ -54,7 +54,7 @@ llvm::Expected<TypeList> inferNormal(const InferContext &c) {
 Cost costDraw(const OpCall &c) {
   return {kFlopsPerDraw * double(c.results[0].elements()), double(c.results[0].bytes())};
 }
-Cost costNormal(const OpCall &c) { // a logarithm, a root and a sine for every two
+Cost costNormal(const OpCall &c) { // a logarithm, a root and a sine for each pair of elements
   return {2 * kFlopsPerDraw * double(c.results[0].elements()), double(c.results[0].bytes())};
 }
 

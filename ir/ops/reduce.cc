@@ -6,7 +6,7 @@
 namespace isthmus {
 namespace {
 
-// The type of a reduction; sizes of the axes in `axes` become one, or go.
+// The type of a reduction: the axes in `axes` get size one, or are removed.
 llvm::Expected<Type> reducedType(const InferContext &c, size_t operand) {
   const Type &x = c.operand(operand);
   auto axes = c.axes(c.attrs.getInts("axes"), x.rank());
@@ -36,7 +36,7 @@ llvm::Expected<TypeList> inferMean(const InferContext &c) {
   return inferSum(c);
 }
 
-// Of one axis, which must have something to point at.
+// A reduction of one axis, which must have at least one element to point at.
 llvm::Expected<TypeList> inferArg(const InferContext &c) {
   const Type &x = c.operand(0);
   if (x.dtype == DType::Bool)
@@ -82,7 +82,7 @@ Dims keptDims(const Attrs &attrs, const Type &x) {
   return dims;
 }
 
-// The gradient of a sum: every summand's is that of the sum.
+// The gradient of a sum: each summand has the gradient of the sum.
 ValueId spreadOver(VjpContext &c, ValueId g) {
   const Type &x = c.type(c.operand(0));
   return c.b.broadcastTo(c.b.reshape(g, keptDims(c.attrs, x)), x.dims);
@@ -90,7 +90,7 @@ ValueId spreadOver(VjpContext &c, ValueId g) {
 
 ValueList vjpSum(VjpContext &c) { return {spreadOver(c, c.grad(0))}; }
 
-ValueList vjpMean(VjpContext &c) { // scaled while it is small
+ValueList vjpMean(VjpContext &c) { // scaled before it is broadcast, while it is small
   int64_t all = c.type(c.operand(0)).elements(), kept = c.type(c.result(0)).elements();
   if (all == 0)
     return {c.b.zeros(c.type(c.operand(0)))};
@@ -104,8 +104,8 @@ ValueList vjpMin(VjpContext &c) {
   return {c.b.create("min_grad", {c.grad(0), c.operand(0), c.result(0)}, c.attrs)};
 }
 
-// Linear in g: the transpose takes the element at the extremum, which is a sum under the mask that
-// the row makes of ones. Piecewise constant in x and y.
+// The row is linear in g. Its transpose takes the element at the extremum: the sum of the elements
+// under the mask that the row makes from ones. The row is piecewise constant in x and y.
 ValueList vjpExtremumGrad(VjpContext &c, const char *row) {
   ValueList out(3);
   if (!c.wants(0))
@@ -123,8 +123,9 @@ ValueList vjpExtremumGrad(VjpContext &c, const char *row) {
 ValueList vjpMaxGrad(VjpContext &c) { return vjpExtremumGrad(c, "max_grad"); }
 ValueList vjpMinGrad(VjpContext &c) { return vjpExtremumGrad(c, "min_grad"); }
 
-// The product of all other factors: of those before times those after, in rows of all that are
-// multiplied. It is right where factors are zero, and so are its own derivatives.
+// The gradient of a factor is the product of all others: of those before it times those after it,
+// in rows that hold all factors of one product. It is right where factors are zero, and so are its
+// own derivatives.
 ValueList vjpProd(VjpContext &c) {
   Builder &b = c.b;
   const Type x = c.type(c.operand(0));

@@ -1,5 +1,5 @@
 // Root mean square norm (Zhang and Sennrich 2019): layer norm without a mean. The backward row
-// takes `rstd` as an independent operand, as layer norm's does.
+// takes `rstd` as an independent operand, like that of layer norm.
 
 #include "ir/ops/norm.h"
 

@@ -1,5 +1,5 @@
-// Running sums and products along an axis, and the recurrence by which the gradient of a running
-// product is found without a division.
+// Running sums and products along an axis, and the recurrence that computes the gradient of a
+// running product without a division.
 
 #include "ir/ops/scan.h"
 #include "ir/rank.h"
@@ -28,7 +28,7 @@ llvm::Expected<TypeList> inferRecurrence(const InferContext &c) {
   return inferScan(c);
 }
 
-// Moved one place along the scan, or against it; zero comes in.
+// `v` shifted by one place along the scan, or against it; a zero is shifted in.
 ValueId shifted(Builder &b, ValueId v, const Attrs &attrs, bool along) {
   const Dims dims = b.type(v).dims;
   size_t a = size_t(axisFromFront(attrs.getInt("axis"), b.type(v).rank()));
@@ -52,7 +52,7 @@ ValueList vjpCumsum(VjpContext &c) {
   return {c.b.create("cumsum", {c.grad(0)}, flipped(c.attrs, "reverse"))};
 }
 
-// dx_i = (x_0 ... x_{i-1}) (g_i + g_{i+1} x_{i+1} + g_{i+2} x_{i+1} x_{i+2} + ...), and the second
+// dx_i = (x_0 ... x_{i-1}) (g_i + g_{i+1} x_{i+1} + g_{i+2} x_{i+1} x_{i+2} + ...). The second
 // factor is a recurrence from the end: s_i = g_i + x_{i+1} s_{i+1}.
 ValueList vjpCumprod(VjpContext &c) {
   Builder &b = c.b;
@@ -67,8 +67,9 @@ ValueList vjpCumprod(VjpContext &c) {
   return {b.mul(b.create("cumprod", {c.operand(0)}, before), rest)};
 }
 
-// The gradient t of b runs the other way through the same factors; a_i stands between two places,
-// and its gradient is t on one side times y on the other, or none where it is cut.
+// The gradient t of b is a recurrence in the opposite direction with the same factors. The factor
+// a_i links two neighbouring places: its gradient is t at one times y at the other, or zero where
+// the recurrence is cut.
 ValueList vjpRecurrence(VjpContext &c) {
   ValueList out(c.numOperands());
   ValueList operands = {c.grad(0), c.operand(1)};
@@ -90,21 +91,22 @@ ValueList vjpRecurrence(VjpContext &c) {
 
 // --- Inverses
 
-// The differences of neighbours; an exclusive sum leaves the last element out.
+// The differences of neighbours. An exclusive sum leaves out the last element, so it has no
+// inverse.
 ValueId inverseCumsum(InverseContext &c, size_t) {
   ValueId y = c.results[0];
   return c.attrs.getBool("exclusive") ? ValueId()
                                       : c.b.sub(y, shifted(c.b, y, c.attrs, /*along=*/true));
 }
 
-// b_i = y_i - a_i y_{i-1}; the factor may be zero, so a is lost.
+// b_i = y_i - a_i y_{i-1}. There is no inverse in a, because y_{i-1} may be zero.
 ValueId inverseRecurrence(InverseContext &c, size_t wanted) {
   if (wanted != 0)
     return ValueId();
   Builder &b = c.b;
   ValueId y = c.results[0], a = c.operands[1];
   bool previous =
-      c.attrs.getBool("previous"); // then factors and cuts are those of the place before
+      c.attrs.getBool("previous"); // factors and cuts are then those of the previous place
   ValueId more = b.mul(a, previous ? y : shifted(b, y, c.attrs, /*along=*/true));
   if (c.operands.size() > 2)
     more = b.create("where", {c.operands[2], b.zeros(Type(c.want.dtype, {})), more});

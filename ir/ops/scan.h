@@ -1,4 +1,4 @@
-// Running sums and products: a part of the reductions that is a file of its own.
+// Running sums and products: a part of the reduction family in a file of its own.
 #pragma once
 
 #include "ir/ops/families.h"

@@ -1,10 +1,10 @@
-// What the gradient of a scatter that multiplies needs: for each update, the product of all other
-// factors at its place.
+// The gradient of a multiplying scatter needs, for each update, the product of all other factors at
+// its place.
 //
-// Updates for one place come to stand side by side when they are sorted by their place. The product
-// of those before an update and the product of those behind are recurrences, which are cut where
-// one place ends and the next begins. There is no division, so that it is right where factors are
-// zero, and so are derivatives of every order; and no place takes anything from another, be it NaN.
+// The updates are sorted by place, so that those of one place are adjacent. Two recurrences, cut at
+// the borders between places, give the product of the updates before each update and the product of
+// those after it. They divide by nothing, so the result, and its derivatives of every order, are
+// right where factors are zero. No place reads factors of another, so a NaN stays in its place.
 
 #include "ir/ops/indexing.h"
 
@@ -13,8 +13,7 @@ namespace {
 
 ValueId number(Builder &b, DType type, double v) { return b.full(Type(type, {}), v); }
 
-// An index, or a number that no index has where it is out of range, with negative ones counted from
-// the end.
+// The index counted from the front, or -1 if it is out of range.
 ValueId fromFront(Builder &b, ValueId index, int64_t size) {
   ValueId i = b.cast(index, DType::I64), zero = number(b, DType::I64, 0),
           end = number(b, DType::I64, double(size));
@@ -24,7 +23,7 @@ ValueId fromFront(Builder &b, ValueId index, int64_t size) {
   return b.create("where", {inside, counted, number(b, DType::I64, -1)});
 }
 
-// Where each differs from its neighbour, and true at the end that has none.
+// Where each key differs from the next (or previous) one; true at the end without a neighbour.
 ValueId differ(Builder &b, ValueId keys, int64_t axis, bool fromNext) {
   const Dims dims = b.type(keys).dims;
   Ints none(dims.size(), 0), one = none, starts = none, limits(dims.begin(), dims.end());
@@ -69,7 +68,7 @@ ValueId productsOfOthers(Builder &b, ValueId places, int64_t axis, ValueId data,
   NodeId sort = b.createNode("top_k", {places},
                              {{"axis", axis}, {"k", dims[size_t(axis)]}, {"largest", false}});
   ValueId sorted = b.graph().node(sort).result(0);
-  auto spread = [&](ValueId v) { // over what is behind the axis in slices
+  auto spread = [&](ValueId v) { // along the axes after those of `places`
     Dims wide = dims;
     wide.resize(size_t(type.rank()), 1);
     return b.broadcastTo(b.reshape(v, wide), type.dims);

@@ -1,5 +1,5 @@
-// Ops that move elements without computing with them. Their gradients are ops of this family again,
-// so gradients of every order exist.
+// Ops that move elements without computing. Their gradients are ops of this family, so gradients of
+// every order exist.
 
 #include "ir/ops/indexing.h"
 #include "ir/ops/signs.h"
@@ -12,7 +12,7 @@ namespace {
 
 Ints ints(llvm::ArrayRef<int64_t> a) { return Ints(a.begin(), a.end()); }
 
-// Copies read what they write and compute nothing.
+// A copy reads and writes each byte once and computes nothing.
 Cost copyOf(const Type &t) { return {0, 2 * double(t.bytes())}; }
 
 llvm::Error expectLength(const InferContext &c, const char *attr, int64_t rank) {
@@ -87,14 +87,14 @@ llvm::Expected<TypeList> inferBroadcast(const InferContext &c) {
 }
 
 ValueList vjpBroadcast(VjpContext &c) { return {c.b.sumTo(c.grad(0), c.type(c.operand(0)).dims)}; }
-// The first of all copies.
+// Takes the first of the repeated elements.
 ValueId inverseBroadcast(InverseContext &c, size_t) {
   const Dims dims = c.b.type(c.results[0]).dims;
   size_t lead = dims.size() - c.want.dims.size();
   Ints limits = ints(dims);
   for (size_t i = 0; i < dims.size(); ++i) {
     int64_t size = i < lead ? 1 : c.want.dims[i - lead];
-    if (size > dims[i]) // there is none
+    if (size > dims[i]) // an empty result holds no copy
       return ValueId();
     limits[i] = size;
   }
@@ -153,7 +153,7 @@ ValueId sliceOf(Builder &b, ValueId x, Ints starts, Ints limits, Ints steps = {}
       {{"starts", std::move(starts)}, {"limits", std::move(limits)}, {"steps", std::move(steps)}});
 }
 
-// `x` without what lies outside [start, limit) on one axis.
+// `x` restricted to [start, limit) on one axis.
 ValueId sliceAxis(Builder &b, ValueId x, int64_t axis, int64_t start, int64_t limit) {
   const Dims &dims = b.type(x).dims;
   if (start == 0 && limit == dims[axis])
@@ -164,7 +164,7 @@ ValueId sliceAxis(Builder &b, ValueId x, int64_t axis, int64_t start, int64_t li
   return sliceOf(b, x, starts, limits);
 }
 
-// `x` with the order of some axes turned round.
+// `x` reversed along some axes.
 ValueId reverse(Builder &b, ValueId x, const std::vector<bool> &axes) {
   if (!llvm::is_contained(axes, true))
     return x;
@@ -196,8 +196,8 @@ ValueId spread(Builder &b, ValueId x, size_t axis, int64_t step) {
   return b.reshape(padZeros(b, b.reshape(x, apart), low, high), dims);
 }
 
-// Zeros where nothing was taken: the gradient turned to ascending order, spread by the step, and
-// padded.
+// The gradient of a slice is zero outside of the slice: put the gradient in ascending order, spread
+// it by the step, and pad it with zeros.
 ValueList vjpSlice(VjpContext &c) {
   const Type &x = c.type(c.operand(0));
   ValueId g = c.grad(0);
@@ -223,7 +223,7 @@ ValueList vjpSlice(VjpContext &c) {
   return {padZeros(c.b, g, starts, high)};
 }
 
-// A slice that leaves nothing out turns some axes round: by itself it turns them back.
+// A slice of all elements only reverses some axes, so it is its own inverse.
 ValueId inverseSlice(InverseContext &c, size_t) {
   return c.b.type(c.results[0]) == c.want ? c.b.create("slice", {c.results[0]}, c.attrs)
                                           : ValueId();
@@ -254,7 +254,7 @@ llvm::Expected<TypeList> inferPad(const InferContext &c) {
   return TypeList{to};
 }
 
-// Adds the gradient of one axis's padding to the elements that it copies.
+// Adds the gradient of the padding on one axis to the elements that the padding copies.
 ValueId foldAxis(Builder &b, ValueId g, size_t axis, int64_t size, int64_t low, int64_t high,
                  llvm::StringRef mode) {
   size_t rank = b.type(g).dims.size();
@@ -344,8 +344,7 @@ ValueList vjpConcat(VjpContext &c) {
   return out;
 }
 
-// The operands before the wanted one tell where it starts, so they must be known; they are other
-// operands.
+// The types of the operands before the wanted one give its offset, so those operands must be known.
 ValueId inverseConcat(InverseContext &c, size_t wanted) {
   int64_t axis = axisOf(c.attrs, c.want), at = 0;
   for (size_t i = 0; i < wanted; ++i) {
@@ -424,8 +423,8 @@ ValueList vjpGather(VjpContext &c) {
   return out;
 }
 
-// Indices that name each place of the axis once put the elements in another order; their own order
-// puts them back.
+// If the indices name each place of the axis once, the gather is a permutation; sorting the indices
+// gives its inverse.
 ValueId inverseGather(InverseContext &c, size_t wanted) {
   if (wanted != 0)
     return ValueId();
@@ -489,7 +488,8 @@ ValueList vjpScatterRows(VjpContext &c) {
   return out;
 }
 
-// Indices as a list, and the rows along one axis with it.
+// The operands of a scatter_rows with the indices flattened to a list, and the rows' axes flattened
+// likewise to one.
 struct SparseRows {
   ValueId indices, rows;
   int64_t axis;
@@ -505,13 +505,14 @@ struct SparseRows {
   }
 };
 
-// Two lists of rows become one; to anything else, rows are added in place.
+// Concatenates the lists of two sparse sums. If `other` is no sparse sum, scatters the rows with
+// `other` as their base.
 ValueId sumWithScatterRows(Builder &b, NodeId id, ValueId other) {
   Graph &g = b.graph();
   const Node &n = g.node(id);
   NodeId otherId = g.value(other).def;
   const Node *o = otherId ? &g.node(otherId) : nullptr;
-  if (n.operands.size() == 3) // has a base of its own
+  if (n.operands.size() == 3) // `n` already has a base
     return b.add(n.result(0), other);
   bool bothSparse = o && o->op == n.op && o->operands.size() == 2 && o->attrs == n.attrs &&
                     b.type(o->operands[0]).dtype == b.type(n.operands[0]).dtype;

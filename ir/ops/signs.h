@@ -1,5 +1,5 @@
-// What rows say of the signs of their results. Overflow and underflow are left out: an exponential
-// that rounds to zero counts as positive.
+// Sign rules of rows. They ignore overflow and underflow: an exponential that rounds to zero counts
+// as positive.
 #pragma once
 
 #include "ir/op_def.h"
@@ -9,7 +9,7 @@ namespace isthmus {
 
 inline Sign signPositive(const Attrs &, llvm::ArrayRef<Sign>) { return Sign::Positive; }
 
-// Of rows whose result is as far from zero as all its operands: copies, products, roots.
+// For rows that preserve the sign facts common to all operands: copies, products, roots.
 inline Sign signOfOperands(const Attrs &, llvm::ArrayRef<Sign> operands) {
   Sign least = Sign::Positive;
   for (Sign s : operands)
@@ -17,12 +17,12 @@ inline Sign signOfOperands(const Attrs &, llvm::ArrayRef<Sign> operands) {
   return operands.empty() ? Sign::Any : least;
 }
 
-// Of rows whose result is zero where the operand is, and nowhere else, and of any sign.
+// For rows whose result is zero exactly where the operand is, and may have any sign elsewhere.
 inline Sign signIfNonZero(const Attrs &, llvm::ArrayRef<Sign> operands) {
   return std::min(operands[0], Sign::NonZero);
 }
 
-// Of rows that are positive but where the operand is zero.
+// For rows whose result is positive except where the operand is zero.
 inline Sign signOfSize(const Attrs &, llvm::ArrayRef<Sign> operands) {
   return operands[0] == Sign::Any ? Sign::Any : Sign::Positive;
 }

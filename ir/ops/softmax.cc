@@ -25,7 +25,7 @@ llvm::Expected<TypeList> inferSoftmaxGrad(const InferContext &c) {
 // --- Gradients
 
 ValueList vjpSoftmax(VjpContext &c) {
-  // Where the result is zero throughout, so is this.
+  // Where a whole slice of the result is zero (`zero_if_masked`), its gradient is zero too.
   return {c.b.create("softmax_grad", {c.grad(0), c.result(0)}, {{"axis", c.attrs.getInt("axis")}})};
 }
 ValueList vjpLogSoftmax(VjpContext &c) {

@@ -1,4 +1,4 @@
-// Copies to the host's memory and back, beside the nodes that follow.
+// Copies to host memory and back, which run while later nodes run.
 //
 //   %h.host, %h.sent = copy_to_host(%h) : host f32[8], token[]
 //   %h.kept = wait(%h.host, %h.sent, %h) : host f32[8]
@@ -6,8 +6,8 @@
 //   %h.back, %h.got = copy_to_device(%h.kept) : f32[8], token[]
 //   %h.again = wait(%h.back, %h.got, %h.kept) : f32[8]
 //
-// What a copy gives is complete where its token was waited for, and the wait reads what the copy
-// reads, so that its bytes stay until then.
+// The result of a copy is complete after a wait for its token. The wait also reads the operand of
+// the copy, so that its bytes stay live until then.
 
 #include "ir/ops/families.h"
 
@@ -36,7 +36,8 @@ llvm::Expected<TypeList> inferWait(const InferContext &c) {
   return TypeList{c.operand(0)};
 }
 
-Cost costTransfer(const OpCall &) { return {}; } // of the link alone: see Target::transferSeconds
+// The link's time is separate: see Target::transferSeconds.
+Cost costTransfer(const OpCall &) { return {}; }
 
 } // namespace
 

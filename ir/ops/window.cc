@@ -3,7 +3,7 @@
 namespace isthmus {
 namespace {
 
-// Products of two and sums of a few of these stay far below 2^63.
+// With this limit, products of two sizes and sums of a few products stay far below 2^63.
 constexpr int64_t kMaxWindow = int64_t(1) << 30;
 
 int64_t at(const Attrs &attrs, llvm::StringRef name, size_t i, int64_t byDefault) {

@@ -10,19 +10,18 @@ struct WindowAxis {
   int64_t padLow = 0, padHigh = 0;
 
   int64_t extent() const { return (kernel - 1) * dilation + 1; }
-  // How many places the window takes along `size` elements; 0 or less if it does not fit once.
-  // With `ceil` the last one may hang over the end, but starts within the elements or the low
-  // padding.
+  // The number of window positions along `size` elements; 0 if the window does not fit. With `ceil`
+  // the last window may extend past the end, but must start within the elements or the low padding.
   int64_t places(int64_t size, bool ceil = false) const;
 };
 
 using Window = llvm::SmallVector<WindowAxis, 3>;
 
-// The window of a node whose attributes were checked. `kernel` has one size per spatial axis;
-// attributes that the row does not have, and empty lists, stand for ones (pads: zeros).
+// The window of a node whose attributes were checked. `kernel` has one size per spatial axis.
+// Missing attributes and empty lists mean ones (zeros for pads).
 Window windowOf(const Attrs &attrs, llvm::ArrayRef<int64_t> kernel);
 
-// The same with all checks: list lengths, and sizes that are positive and small enough for exact
+// The same with all checks: list lengths, and that sizes are positive and small enough for exact
 // arithmetic.
 llvm::Expected<Window> checkedWindow(const InferContext &c, llvm::ArrayRef<int64_t> kernel);
 

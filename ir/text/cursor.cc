@@ -191,7 +191,7 @@ bool Cursor::parseLiteral(Attr &value) {
   return true;
 }
 
-// All integers, or floats if any is one.
+// A list is of integers, or of floats if any item is a float.
 bool Cursor::parseListLiteral(Attr &value) {
   Ints ints;
   Floats floats;
@@ -243,9 +243,9 @@ bool Cursor::parseAttrs(llvm::StringRef what, llvm::ArrayRef<AttrDef> defs, Attr
 bool Cursor::parseElements(const Type &type, Tensor &data) {
   const int64_t want = type.elements(), width = dtypeBytes(type.dtype);
   const Token first = tok_;
-  std::string bytes; // grows with what is there, whatever the type claims
+  std::string bytes; // grows with the elements in the text, not with the declared size
   int64_t count = 0;
-  std::vector<int64_t> inside; // items so far in each bracket that is open
+  std::vector<int64_t> inside; // items so far in each open bracket
   size_t depthOfElements = 0;  // 1 in a flat list; the rank in a nested one; 0 before the first
   bool afterItem = false;
   auto wrongNesting = [&] {

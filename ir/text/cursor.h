@@ -1,7 +1,7 @@
-// What parsing any piece of the text form needs: the current token, diagnostics, recovery, and the
-// pieces that stand in several places (types, attributes, lists).
+// Shared by all parsers of the text form: the current token, diagnostics, recovery, and the
+// constructs that occur in several places (types, attributes, lists).
 //
-// Parsing functions return whether it went well; where not, they have reported what is wrong, once.
+// Parsing functions return whether they succeeded. On failure they have reported the error, once.
 #pragma once
 
 #include "ir/attr.h"
@@ -27,11 +27,12 @@ public:
   bool acceptWord(llvm::StringRef w);
   bool expect(Tok k, const char *wanted); // `wanted` is as in "expected ',' or ')'"
   void skipNewlines();
-  // Between brackets of any kind newlines do not count. The current token is the bracket.
+  // Newlines between brackets of any kind are skipped. At both calls the current token is the
+  // bracket.
   void open();
   void close();
-  // From the opening bracket to the closing one: `item()` at each place between commas; an empty
-  // list is fine.
+  // Parses a list from the opening bracket to the closing one; calls `item()` for each item between
+  // commas. An empty list is allowed.
   template <typename Item> bool list(Tok opening, Tok closing, const char *what, Item item);
 
   // --- Diagnostics. All return false.
@@ -40,25 +41,24 @@ public:
   bool error(const Token &t, std::string message, std::vector<Note> notes = {}) {
     return error(t.text, t.loc, std::move(message), std::move(notes));
   }
-  bool error(const Token &t, llvm::Error e);  // the error's own message and remedies, placed at `t`
+  bool error(const Token &t, llvm::Error e);  // the error's message and remedies, at `t`
   bool unexpected(const std::string &wanted); // "expected <wanted>, got <the current token>"
   bool failed() const { return !diags_.empty(); }
-  bool full() const { return diags_.size() > kMostDiags; } // enough: stop parsing
+  bool full() const { return diags_.size() > kMostDiags; } // too many: stop parsing
   llvm::Error takeError() { return llvm::make_error<DiagError>(std::move(diags_)); }
-  // After an error in the statement that began at `start`: goes on to the next line. Where brackets
-  // are open, lines that begin with nothing that a statement begins with are left out: they go on
-  // with what is broken.
+  // After an error in the statement that began at `start`: skips to the next line. If brackets are
+  // open, also skips lines that do not begin like a statement, since they continue the broken one.
   void recover(const char *start, bool (*beginsStatement)(const Token &));
 
   // --- Pieces
   bool parseType(Type &type);
   bool parseInteger(int64_t &value, int64_t least, int64_t most, const char *what);
   bool parseLiteral(Attr &value);
-  // `{name = value, ...}`, or nothing; each is checked by the list of `what`. Defaults are not
-  // filled in.
+  // Parses `{name = value, ...}`, or nothing, and checks each attribute against `defs`, the
+  // attributes of `what`. Defaults are not filled in.
   bool parseAttrs(llvm::StringRef what, llvm::ArrayRef<AttrDef> defs, Attrs &attrs);
-  // Elements of a tensor of `type` in brackets: a flat list, or one that is nested as the
-  // dimensions are.
+  // Parses the elements of a tensor of `type` in brackets: a flat list, or one that is nested as
+  // the dimensions are.
   bool parseElements(const Type &type, Tensor &data);
 
 private:

@@ -37,7 +37,7 @@ llvm::Expected<Graph> loadIsth(llvm::StringRef path, Outside outside) {
   if (!bytes)
     return bytes.takeError();
   std::optional<Safetensors>
-      weights; // opened when first asked for: a graph may name a file and not use it
+      weights; // opened at the first lookup: a graph may name a file and not use it
   auto lookup = [&](llvm::StringRef file, llvm::StringRef digest,
                     llvm::StringRef key) -> llvm::Expected<Tensor> {
     if (!weights) {
@@ -60,8 +60,8 @@ bool isLarge(const Input &i) {
   return isData(i) && i.init.data && i.init.data.type.elements() > kMostInlineElements;
 }
 
-// What a text in the folder of `path` calls the file `weights`, which is named from the current
-// folder. One that lies neither in that folder nor below is named absolutely.
+// The path by which a text in the folder of `path` refers to `weights`, which is relative to the
+// current folder. Files outside of that folder get an absolute path.
 std::string calledFrom(llvm::StringRef path, llvm::StringRef weights) {
   if (auto within = pathWithin(folderOf(path), weights))
     return *within;
@@ -74,7 +74,7 @@ std::string keyOf(llvm::StringRef name) {
   return name == "__metadata__" ? quoted(name) : utf8Text(name);
 }
 
-// The large data, and their keys in a weights file; small data stand in the text.
+// Collects the large data and sets their keys in the weights file; small data is printed inline.
 llvm::Expected<std::vector<NamedTensor>> largeData(const Graph &g, llvm::StringRef path,
                                                    WeightPlaces &places) {
   std::vector<NamedTensor> tensors;
@@ -91,8 +91,8 @@ llvm::Expected<std::vector<NamedTensor>> largeData(const Graph &g, llvm::StringR
   return tensors;
 }
 
-// On standard output, without a weights file to write: data stands in the text if it is little,
-// else in the file that it was read from.
+// For standard output without a weights file to write: small data is printed inline, and large data
+// stays in the file that it was read from.
 llvm::Error placeOnStdout(const Graph &g, WeightPlaces &places) {
   int64_t bytes = 0, bytesWithoutFile = 0;
   bool mustRefer = false;

@@ -13,7 +13,7 @@ bool isDeviceChar(char c) { return isNameChar(c) || c == ':'; }
 
 Lexer::Lexer(const Source &source)
     : p_(source.text.begin()), end_(source.text.end()), lineStart_(p_) {
-  if (source.text.startswith("\xef\xbb\xbf")) // a byte order mark, as some editors write it
+  if (source.text.startswith("\xef\xbb\xbf")) // a byte order mark, which some editors write
     p_ = lineStart_ = p_ + 3;
 }
 
@@ -103,8 +103,8 @@ Token Lexer::next() {
 }
 
 Token Lexer::lexNumber() {
-  // All that could belong to it, so that `1.2.3` and `3x` are one wrong number; a sign only in
-  // front and after an exponent's `e`.
+  // Takes all characters that could belong to a number, so that `1.2.3` and `3x` are one bad
+  // number. Signs are allowed only in front and after an exponent's `e`.
   const char *e = p_ + 1;
   while (e != end_ && (isWordChar(*e) || *e == '.' ||
                        ((*e == '-' || *e == '+') && (e[-1] == 'e' || e[-1] == 'E'))))
@@ -117,7 +117,7 @@ Token Lexer::lexNumber() {
     llvm::StringRef whole = rest.take_while(llvm::isDigit);
     rest = rest.drop_front(whole.size());
     bool ok = !whole.empty();
-    if (rest.consume_front(".")) // digits on both sides of the point
+    if (rest.consume_front(".")) // the digits after the point may be empty
       rest = rest.drop_front(rest.take_while(llvm::isDigit).size());
     if (rest.consume_front("e") || rest.consume_front("E")) {
       if (!rest.consume_front("-"))

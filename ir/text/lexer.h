@@ -24,7 +24,7 @@ enum class Tok : uint8_t {
   RBrace,
   LBracket,
   RBracket,
-  Bad // what is wrong with it: Lexer::problem()
+  Bad // Lexer::problem() says why
 };
 
 struct Token {
@@ -39,7 +39,7 @@ public:
   explicit Lexer(const Source &source);
 
   Token next();
-  // The rest of the line, up to but not including the newline, is left out.
+  // Skips the rest of the line, up to but not including the newline.
   void skipLine();
   const std::string &problem() const { return problem_; }
 
@@ -57,8 +57,8 @@ private:
   std::string problem_;
 };
 
-// What a Value, At, Mark or String token names: its spelling without sigil and quotes. `scratch`
-// holds it where escapes had to be resolved.
+// The name in a Value, At, Mark or String token: its spelling without sigil and quotes. `scratch`
+// holds the name if escapes had to be resolved.
 llvm::StringRef nameOf(const Token &t, std::string &scratch);
 
 } // namespace isthmus

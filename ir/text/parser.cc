@@ -22,7 +22,7 @@ bool beginsHeader(const Token &t) {
          (t.text == "weights" || t.text == "record" || t.text == "meta" || t.text == "graph");
 }
 
-// A node's line as it is written, before any name is looked up. Reused from line to line.
+// A node's line before any name is looked up. Reused from line to line.
 struct NodeLine {
   llvm::SmallVector<Token, 4> results, operands;
   Token opToken, callEnd;
@@ -55,12 +55,12 @@ public:
 
 private:
   bool parseVersion();
-  bool parseHeader(); // up to and with the graph's opening brace
+  bool parseHeader(); // through the graph's opening brace
   bool parseHeaderStatement();
   bool parseWeightsFile();
   bool parseRecord();
   bool parseGraphLine();
-  bool parseBody(); // up to and with the closing brace
+  bool parseBody(); // through the closing brace
   void parseEnd();
   void checkWhole();
 
@@ -86,8 +86,7 @@ private:
   bool findValue(const Token &t, ValueId &v);
   bool findNode(ValueId &v, NodeId &n);
   std::vector<Note> notesOn(llvm::ArrayRef<ValueId> operands);
-  // Values that could not be made for an error already told: what reads them is not an error of its
-  // own.
+  // Values that were not built because of a reported error: their uses are not reported again.
   void poison(const Token &t) { poisoned_.insert(nameOf(t)); }
 
   Cursor c_;
@@ -97,8 +96,8 @@ private:
   llvm::StringSet<> poisoned_;
   llvm::DenseSet<ValueId> outputs_;
   NodeLine line_;
-  unsigned clauses_ = 0;    // of the current node, as bits
-  std::string lookupError_; // the last one
+  unsigned clauses_ = 0;    // the clauses of the current node, as bits
+  std::string lookupError_; // the last error of a lookup, to report it once
   std::string scratch_;
 };
 
@@ -228,7 +227,7 @@ void Parser::parseEnd() {
     c_.unexpected("nothing after the graph: a file has one");
 }
 
-// What the statements one by one do not show.
+// Checks that need the whole graph.
 void Parser::checkWhole() {
   for (const Violation &v : violationsOf(g_, {.inferTypes = false})) {
     if (c_.full())
@@ -277,7 +276,7 @@ bool Parser::findValue(const Token &t, ValueId &v) {
     return true;
   if (poisoned_.count(name))
     return false;
-  // A name that was mistyped was seldom made far away; and a bound keeps wrong huge files quick.
+  // Misspelled values were usually defined nearby, and the bound keeps huge broken files fast.
   constexpr size_t kSearched = 2000;
   std::vector<llvm::StringRef> known;
   for (size_t i = g_.numValues(); i > 0 && known.size() < kSearched; --i)
@@ -310,7 +309,7 @@ bool Parser::parseInput(InputKind kind) {
   return false;
 }
 
-// Reads the name of what draws or fills an input, if there is one.
+// Reads the name of a generator (fill, normal, uniform), if there is one.
 std::optional<Initializer::Kind> acceptGenerator(Cursor &c) {
   using Kind = Initializer::Kind;
   for (Kind k : {Kind::Fill, Kind::Normal, Kind::Uniform})
@@ -359,7 +358,7 @@ bool Parser::parseWeights(const Token &name, const Type &type, Initializer &init
     return true;
   auto tensor = lookup_(g_.weightsFile, g_.weightsDigest, init.key);
   if (!tensor) {
-    // Told once where it is about the whole file.
+    // An error about the whole file is reported once.
     Diag d = firstOf(tensor.takeError());
     bool isNew = d.message != lookupError_;
     lookupError_ = d.message;
@@ -410,7 +409,7 @@ bool Parser::parseOutput() {
   return endStatement(version_ > 1 ? "gradient(...), next(...) or " : "");
 }
 
-// `gradient(%w)`, `gradient(%w, 2)` or `next(%mean)`; nothing for a result.
+// Parses `gradient(%w)`, `gradient(%w, 2)` or `next(%mean)`; an output without a role is a result.
 bool Parser::parseRole(OutputRole &role) {
   if (c_.acceptWord("gradient"))
     role.kind = OutputKind::Gradient;
@@ -446,7 +445,7 @@ bool Parser::parseNode() {
   return checkDeclared(id) && parseClauses(g_.editNode(id));
 }
 
-// `%a, %b = op(%x, %y) {attribute = value} : type, type`, without the clauses behind.
+// Parses `%a, %b = op(%x, %y) {attribute = value} : type, type`, without the clauses that follow.
 bool Parser::parseNodeLine() {
   line_.results.clear();
   line_.operands.clear();
@@ -509,7 +508,7 @@ bool Parser::buildNode(NodeId &id) {
     return false;
   auto node = g_.addNode(*line_.op, operands, std::move(line_.attrs), names);
   if (!node) {
-    // Underlined from the op to the closing bracket.
+    // Underline from the op to the closing bracket.
     const char *begin = line_.opToken.text.begin(), *end = line_.opToken.text.end();
     if (!line_.operands.empty())
       end = line_.callEnd.text.end();
@@ -536,7 +535,7 @@ std::vector<Note> Parser::notesOn(llvm::ArrayRef<ValueId> operands) {
   return notes;
 }
 
-// The node is there, with the types that its row inferred; is it the one that the line says?
+// Compares the results that the line names and declares with those of the node that was built.
 bool Parser::checkDeclared(NodeId id) {
   const Node &n = g_.node(id);
   size_t named = line_.results.size();
@@ -625,9 +624,9 @@ bool Parser::parseClause(Node &n) {
                        " or the end of the line");
 }
 
-// An item of `from(clone(%a), restores(%b), after(%c, %d), at(17))`; in version 1 each is a clause
-// of its own, and `restores` is called `boundary`. `isOne`: there was one, and the result is
-// whether it is right.
+// Parses an item of `from(clone(%a), restores(%b), after(%c, %d), at(17))`. In version 1 each item
+// is a clause of its own, and `restores` is spelled `boundary`. Sets `isOne` to whether there was
+// an item; returns false if it is wrong.
 bool Parser::parseProvenance(Provenance &from, bool &isOne) {
   Token t = c_.tok();
   isOne = true;

@@ -1,4 +1,4 @@
-// The text form into a graph. docs/language.md is the law.
+// Parses the text form into a graph. docs/language.md defines the language.
 #pragma once
 
 #include "ir/graph.h"
@@ -6,13 +6,14 @@
 
 namespace isthmus {
 
-// Finds the tensor `key` of the weights file that the text names, with the digest that it gives.
+// Finds the tensor `key` of the weights file that the text names. The file must have the digest
+// that the text gives.
 using WeightLookup = llvm::function_ref<llvm::Expected<Tensor>(
     llvm::StringRef file, llvm::StringRef digest, llvm::StringRef key)>;
 
-// Errors are located, quote the line, and come several at a time. Without `lookup`, data that lies
-// in a weights file is left empty: enough for printing and for passes that do not run the graph.
-// Takes memory and time in proportion to the text, whatever sizes it declares.
+// Errors are located and quote the line; several are reported at a time. Without `lookup`, data in
+// a weights file is left empty: enough for printing and for passes that do not run the graph. Takes
+// memory and time in proportion to the text, whatever sizes it declares.
 llvm::Expected<Graph> parseGraph(llvm::StringRef text, llvm::StringRef fileName,
                                  WeightLookup lookup = nullptr);
 
@@ -21,11 +22,11 @@ llvm::Expected<Graph> parseGraph(llvm::StringRef text, llvm::StringRef fileName,
 struct CallText {
   const OpDef *op = nullptr;
   std::vector<Type> operands;
-  Attrs attrs; // complete
+  Attrs attrs; // with the defaults filled in
 };
 llvm::Expected<CallText> parseCall(llvm::StringRef text);
 
-// What draws or fills an input: "normal {std = 0.1}". Not data.
+// Parses the initializer of an input: "normal {std = 0.1}". Data is an error.
 llvm::Expected<Initializer> parseInitializer(llvm::StringRef text);
 
 // "{policy = memory}"

@@ -107,8 +107,8 @@ void Printer::printElements(const Tensor &data) {
   os_ << ']';
 }
 
-// Those that differ from their defaults. Both lists are in the order of the names, or nearly:
-// `defs` is short.
+// Prints the attributes that differ from their defaults. A linear search is enough, because `defs`
+// is short.
 void Printer::printAttrs(const Attrs &attrs, llvm::ArrayRef<AttrDef> defs) {
   bool first = true;
   for (const auto &[name, value] : attrs) {

@@ -1,5 +1,5 @@
-// A graph in the text form: docs/language.md is the law. Parsing what was printed gives an equal
-// graph, and printing that gives the same bytes.
+// Prints a graph in the text form, which docs/language.md defines. Parsing the output gives an
+// equal graph, and printing that graph gives the same bytes.
 #pragma once
 
 #include "ir/graph.h"
@@ -7,8 +7,8 @@
 
 namespace isthmus {
 
-// Where data of inputs lies other than the graph says: `keys` has one entry for each input, empty
-// for data that is printed inline.
+// Where the data of inputs lies, in place of what the graph says: `keys` has one entry per input,
+// empty for data that is printed inline.
 struct WeightPlaces {
   std::string file, digest;
   std::vector<std::string> keys;
@@ -17,7 +17,7 @@ struct WeightPlaces {
 void printGraph(const Graph &g, llvm::raw_ostream &os, const WeightPlaces *places = nullptr);
 std::string graphText(const Graph &g);
 
-// One node as on its line, without indentation and newline.
+// The line of one node, without indentation and newline.
 std::string nodeText(const Graph &g, NodeId n);
 
 } // namespace isthmus

@@ -17,7 +17,7 @@ std::string Source::excerpt(llvm::StringRef part) const {
   while (to < text.size() && text[to] != '\n' && to - at < kAfter)
     ++to;
   if (from == to && at == to && to == text.size())
-    return ""; // behind the last line
+    return ""; // after the last line
   bool cutBefore = from > 0 && text[from - 1] != '\n';
   bool cutAfter = to < text.size() && text[to] != '\n';
 
@@ -27,7 +27,7 @@ std::string Source::excerpt(llvm::StringRef part) const {
     char c = i < to ? text[i] : ' ';
     if (i < to)
       line += c == '\t' || c == '\r' || !llvm::isASCII(c) || llvm::isPrint(c) ? c : '?';
-    // The bytes of one UTF-8 character take one column, as far as we can know.
+    // All bytes of a UTF-8 character are assumed to take one column.
     if ((uint8_t(c) & 0xc0) == 0x80 && i != at)
       continue;
     marks += i == at ? '^' : i > at && i < end ? '~' : c == '\t' ? '\t' : ' ';

@@ -1,4 +1,4 @@
-// A text with a name: where a place in it is, and how a diagnostic quotes it.
+// A named text: formats locations in it, and quotes it for diagnostics.
 #pragma once
 
 #include "ir/diagnostics.h"
@@ -14,8 +14,8 @@ public:
 
   // "mlp.isth:7:8"
   std::string where(Loc loc) const;
-  // The line around `part`, which lies in `text`, and below it a caret and tildes under `part`, as
-  // far as that is on one line. A line that is very long is cut around the caret.
+  // The line that holds the start of `part`, a part of `text`, and below it a caret and tildes
+  // under `part` up to the end of that line. A very long line is cut around the caret.
   std::string excerpt(llvm::StringRef part) const;
 };
 
