@@ -2,10 +2,10 @@
 //
 // A row that is exactly one ONNX operator becomes that operator. Every other row becomes a node of
 // domain `ai.isthmus`, with a function in the model that computes it by standard operators, so that
-// other tools can run it. Random draws are keyed by our generator and have no standard form: such
-// nodes have no function, and a note says so. Facts that ONNX cannot express (phases, clones,
-// boundaries, marks) are metadata, from which the importer restores the exact graph. This header
-// does not depend on protobuf.
+// other tools can run it. Random draws are keyed by our generator, and a standard operator cannot
+// draw the same numbers twice. Nodes that share a stream of draws therefore have no function, and a
+// note says so. Facts that ONNX cannot express (phases, clones, boundaries, marks) are metadata,
+// from which the importer restores the exact graph. This header does not depend on protobuf.
 #pragma once
 
 #include "ir/graph.h"

@@ -76,7 +76,7 @@ Names logSoftmax(const RowWriter &w) {
 }
 
 constexpr ExportRow kRows[] = {
-    {"batch_norm", batchNorm, /*mayIgnore=*/true}, // in training, the averages
+    {"batch_norm", batchNorm, /*mayIgnore=*/true}, // training ignores the averages
     {"layer_norm", layerNorm},
     {"softmax", softmax},
     {"log_softmax", logSoftmax},
