@@ -204,7 +204,8 @@ void convertLpNorm(NodeContext &n) {
   Operand sum = n.emit("sum", {n.emit(p == 1 ? "abs" : "square", {x})}, along);
   if (n.failed())
     return;
-  // A sum of zero becomes one before the root, whose gradient there would be infinite.
+  // A sum of zero is replaced by one before the root, because the root's gradient at zero is
+  // infinite.
   Operand isZero = n.emit("equal", {sum, n.scalarConstant(x.type.dtype, 0)});
   Operand norm = n.emit("where", {isZero, n.scalarConstant(x.type.dtype, 1), sum});
   n.result(0, n.emit("div", {x, p == 1 ? norm : n.emit("sqrt", {norm})}));

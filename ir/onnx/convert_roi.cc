@@ -21,7 +21,7 @@ Operand side(NodeContext &n, const Operand &rois, int64_t column, const Regions 
   return n.reshape(n.affine(s, r.scale, r.halfPixel ? -0.5 : 0), {r.count, 1, 1});
 }
 
-// The taps of all samples along y (axis 0) or x, [regions, bins, samples * 2].
+// The taps of all samples along y (axis 0) or x (axis 1), [regions, bins, samples * 2].
 AxisTaps regionTaps(NodeContext &n, const Operand &rois, const Regions &r, int axis, int64_t size) {
   DType t = rois.type.dtype;
   int64_t bins = r.bins[axis], most = r.most[axis];

@@ -91,7 +91,7 @@ llvm::Expected<Tensor> fromTypedField(const Proto &t, const Type &type, Field fi
   }
 }
 
-// A tensor of bytes that `owner` keeps alive. They are copied only if they are misaligned for the
+// A tensor whose bytes `owner` keeps alive. They are copied only if they are misaligned for the
 // element type, or if a bool is neither 0 nor 1.
 Tensor fromBytes(const Type &type, std::shared_ptr<const void> owner, const char *data) {
   bool aligned = reinterpret_cast<uintptr_t>(data) % uint64_t(dtypeBytes(type.dtype)) == 0;

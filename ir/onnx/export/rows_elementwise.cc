@@ -135,8 +135,8 @@ Names gelu(const RowWriter &w) {
 
 Names clamp(const RowWriter &w) {
   double low = w.attrs.getFloat("min"), high = w.attrs.getFloat("max");
-  if (!isFloat(
-          w.dtype())) { // round fractional bounds inwards, and drop or clamp those out of range
+  // Fractional bounds are rounded inwards. Bounds out of range are dropped or clamped.
+  if (!isFloat(w.dtype())) {
     auto [least, greatest] = rangeOf(w.dtype());
     low = low < least ? -INFINITY : std::min(std::ceil(low), greatest);
     high = high > greatest ? INFINITY : std::max(std::floor(high), least);

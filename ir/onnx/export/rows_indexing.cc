@@ -70,7 +70,7 @@ Names gatherElements(const RowWriter &w) {
   Ints ends(places.begin(), places.end());
   ends[size_t(axis)] = w.type(0).dims[size_t(axis)];
   Name x = w.x(0);
-  if (llvm::makeArrayRef(ends) != llvm::makeArrayRef(w.type(0).dims)) // evaluators want equal sizes
+  if (llvm::makeArrayRef(ends) != llvm::makeArrayRef(w.type(0).dims)) // evaluators need equal sizes
     x = w.slice(x, Ints(ends.size(), 0), ends, sequence(0, int64_t(ends.size())));
   auto taken = [&](const Name &from) {
     return w.b.emit("GatherElements", {from, w.x(1)}, {{"axis", axis}});

@@ -104,7 +104,7 @@ llvm::StringSet<> normalized(const Model &m) {
   return normed;
 }
 
-// --- What gradients reach, and what weight operands read
+// --- Names that gradients reach, and names that weight operands read
 
 // Whether the node casts to integers or bool, which blocks gradients.
 bool castsToOther(const onnx::NodeProto &n) {
