@@ -14,9 +14,9 @@ void convertLeakyRelu(NodeContext &n) {
   n.result(0, n.emit("leaky_relu", {n.in(0)}, {{"alpha", n.floatAttr("alpha", 0.01)}}));
 }
 
-// scale x where x is positive, else scale alpha (exp(x / width) - 1). The row takes slopes by which
-// the branches can be told apart in the result; others are composed, and the exponential kept from
-// overflowing where it is not used, or its gradient would be NaN there.
+// scale x where x is positive, else scale alpha (exp(x / width) - 1). The row needs slopes for
+// which the result tells the branches apart. For other slopes the function is composed. Its
+// exponent is clamped, because an overflow in the unused branch would make the gradient NaN.
 Operand elu(NodeContext &n, double scale, double alpha, double width) {
   const Operand &x = n.in(0);
   if (scale > 0 && alpha / width >= 0)
@@ -39,11 +39,11 @@ void convertCelu(NodeContext &n) {
   n.result(0, elu(n, 1, alpha, alpha));
 }
 
-// The slope is learned. Of integers, which the row does not take, it is composed.
+// The slope is a parameter. The row does not take integers, so for these the function is composed.
 void convertPRelu(NodeContext &n) {
   const Operand &x = n.in(0);
   Operand slope = n.in(1);
-  // Below opset 7 it is one number for each channel, or one for all.
+  // Below opset 7 the slope has one number for each channel, or one for all.
   if (n.opset() < 7 && slope.type.elements() > 1 && slope.type.rank() == 1 && x.type.rank() > 1) {
     Dims dims(size_t(x.type.rank() - 1), 1);
     dims[0] = slope.type.dims[0];
@@ -62,7 +62,7 @@ void convertShrink(NodeContext &n) {
   double lambda = n.floatAttr("lambd", 0.5), bias = n.floatAttr("bias", 0);
   Operand x = n.in(0);
   DType type = x.type.dtype;
-  // Integers are moved by what may be a fraction, and cut off.
+  // The bias may be a fraction, so integers are computed in f64 and truncated.
   Operand y = n.emit("shrink", {isFloat(type) ? x : n.cast(x, DType::F64)},
                      {{"lambda", lambda}, {"bias", bias}});
   n.result(0, n.cast(y, type));

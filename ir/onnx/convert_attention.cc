@@ -1,5 +1,5 @@
-// Attention (opset 23) and FlexAttention (a preview): the row of that name where it says the same;
-// else written out in matrix products and a softmax.
+// Attention (opset 23) and FlexAttention (a preview): the row `attention` if it computes the same,
+// else matrix products and a softmax.
 
 #include "ir/onnx/numbers.h"
 #include "ir/onnx/op_table.h"
@@ -8,7 +8,7 @@
 namespace isthmus::onnx_import {
 namespace {
 
-// [B, T, H * D] into [B, H, T, D]; rank 4 is that already.
+// Reshapes [B, T, H * D] to [B, H, T, D]. An operand of rank 4 is returned unchanged.
 Operand splitHeads(NodeContext &n, size_t i, int64_t heads) {
   const Type &x = n.in(i).type;
   if (n.failed() || x.rank() == 4)
@@ -23,9 +23,9 @@ Operand splitHeads(NodeContext &n, size_t i, int64_t heads) {
   return n.transpose(split, {0, 2, 1, 3});
 }
 
-// Queries [B, Hq, T, D], keys [B, Hk, S, D] and values [B, Hk, S, E]. Where there are fewer heads
-// of keys, each serves several of queries in a row: those become rows of one product, so that no
-// key is repeated in memory.
+// Queries [B, Hq, T, D], keys [B, Hk, S, D] and values [B, Hk, S, E]. With fewer key heads than
+// query heads, each key head serves several consecutive query heads. Their queries become rows of
+// one product, so that no key is copied.
 struct Heads {
   NodeContext &n;
   Operand q, k, v;
@@ -52,7 +52,7 @@ struct Heads {
              "{0}, {1} and {2}",
              heads, keyHeads, c[1]);
   }
-  // Whether sizes and types are those of an attention; if not, a product will say so.
+  // Whether sizes and types fit an attention. If not, a matrix product reports the error.
   bool agree() const {
     return k.type.dims[0] == batch && v.type.dims[0] == batch && k.type.dims[3] == depth &&
            v.type.dims[2] == keys && k.type.dtype == q.type.dtype && v.type.dtype == q.type.dtype;
@@ -72,7 +72,7 @@ struct Heads {
   double scaleOr(double given) const {
     return given != 0 || depth == 0 ? given : 1 / std::sqrt(double(depth));
   }
-  // Keys or values once for each head of queries.
+  // Copies keys or values for each query head.
   Operand repeated(const Operand &x) {
     if (keyHeads == heads)
       return x;
@@ -80,12 +80,12 @@ struct Heads {
     all[2] = heads / keyHeads;
     return n.reshape(n.broadcast(n.reshape(x, each), all), {batch, heads, keys, each[4]});
   }
-  // By the row. `mask` may be left out; it is added to the scores.
+  // The row `attention`. `mask` is added to the scores; it may be left out.
   Operand attention(double scale, const Operand &mask, bool causal) { // [B, Hq, T, E]
     OperandList in;
     if (causal || mask.isValid())
       in = {q, repeated(k), repeated(v)};
-    else // rows of all heads that keys serve are alike
+    else // without a mask, the queries of one key head can be rows of one product
       in = {n.reshape(q, {batch, keyHeads, heads / keyHeads * queries, depth}), k, v};
     if (mask.isValid())
       in.push_back(mask);
@@ -94,12 +94,13 @@ struct Heads {
   }
 };
 
-// Whether the row computes the softmax in this precision, or in more.
+// Whether the row computes the softmax at least in this precision.
 bool isPrecise(DType type, int64_t precision) {
   return precision != onnx::TensorProto::DOUBLE || type == DType::F64;
 }
 
-// Whether the row takes the mask: it repeats it, never the scores.
+// Whether the row accepts the mask: the mask must broadcast to the scores, not the scores to the
+// mask.
 bool fitsScores(const Type &mask, const Heads &h) {
   const int64_t scores[] = {h.batch, h.heads, h.queries, h.keys};
   if (mask.rank() > 4 || (mask.dtype != DType::Bool && mask.dtype != h.q.type.dtype))
@@ -110,28 +111,27 @@ bool fitsScores(const Type &mask, const Heads &h) {
   return true;
 }
 
-// What is added to the scores: -inf where a mask of truth values does not hold.
+// The mask as a summand of the scores: -inf where a bool mask is false.
 Operand additive(NodeContext &n, const Operand &mask, DType type) {
   if (n.failed() || mask.type.dtype != DType::Bool)
     return mask;
   return n.emit("where", {mask, n.scalarConstant(type, 0), n.scalarConstant(type, -INFINITY)});
 }
 
-// What is added to the scores, `mask` or nothing, where `allowed` holds, and -inf elsewhere.
+// A summand of the scores: where `allowed` is true, `mask` or zero; elsewhere -inf.
 Operand masked(NodeContext &n, const Operand &mask, const Operand &allowed, DType type) {
   Operand inside = mask.isValid() ? mask : n.scalarConstant(type, 0);
   return n.emit("where", {allowed, inside, n.scalarConstant(type, -INFINITY)});
 }
 
-// Whether key j may be seen by query i: j <= i + past. Made of rows, so that it folds, or stays a
-// node if it is huge.
+// Whether query i may see key j: j <= i + past. It is made by rows, so that it is folded, or stays
+// a node if it is huge.
 Operand causal(NodeContext &n, int64_t queries, int64_t keys, int64_t past) {
   Operand ones = n.full(Type(DType::F32, {queries, keys}), 1);
   return n.cast(n.emit("trilu", {ones}, {{"k", past}, {"upper", false}}), DType::Bool);
 }
 
-// Whether key j of each row of the batch is below the row's number of keys, operand i: [B, 1, 1,
-// S].
+// Whether key j is below the number of keys of each batch element, operand i: [B, 1, 1, S].
 Operand notPadded(NodeContext &n, size_t i, const Heads &h) {
   const Operand &counts = n.in(i);
   if (counts.type.rank() != 1 || counts.type.dims[0] != h.batch) {
@@ -143,7 +143,7 @@ Operand notPadded(NodeContext &n, size_t i, const Heads &h) {
   return n.emit("less", {index, n.reshape(counts, {h.batch, 1, 1, 1})});
 }
 
-// The mask with as many keys as there are: those it leaves out are not allowed.
+// Extends the mask to all keys. The keys that it lacks are masked.
 Operand wholeMask(NodeContext &n, const Operand &mask, int64_t keys) {
   const Type &t = mask.type;
   if (t.rank() == 0 || t.dims.back() >= keys || t.dims.back() == 1)
@@ -158,15 +158,15 @@ Operand wholeMask(NodeContext &n, const Operand &mask, int64_t keys) {
                 {{"low", low}, {"high", high}, {"value", isFloat(t.dtype) ? -INFINITY : 0.0}});
 }
 
-// After past keys or values, operand i.
+// `now` after the past keys or values, operand i.
 Operand afterPast(NodeContext &n, size_t i, const Operand &now) {
   if (n.failed() || !n.has(i) || n.in(i).type.elements() == 0)
     return now;
   return n.emit("concat", {n.in(i), now}, {{"axis", int64_t(2)}});
 }
 
-// The softmax, in the precision asked for if that is more than the row's own, which computes 16-bit
-// elements in f32. A query that sees no key gets zeros.
+// The softmax in the requested precision. The row already computes 16-bit elements in f32, so only
+// f64 needs a cast. A query that sees no key gets zeros.
 Operand softmax(NodeContext &n, const Operand &scores, int64_t precision) {
   DType type = scores.type.dtype;
   bool isDouble = precision == onnx::TensorProto::DOUBLE;
@@ -192,7 +192,7 @@ void convertAttention(NodeContext &n) {
     return;
   int64_t past = n.has(4) && n.in(4).type.rank() == 4 ? n.in(4).type.dims[2] : 0;
   DType type = h.q.type.dtype;
-  Operand mask; // what is added to the scores, if anything is
+  Operand mask; // a summand of the scores; may be invalid
   if (n.has(3))
     mask = additive(n, wholeMask(n, n.in(3), h.keys), type);
   if (n.has(6))
@@ -217,7 +217,7 @@ void convertAttention(NodeContext &n) {
     return finish(h.attention(h.scaleOr(scale), mask, isCausal && past == 0));
 
   Operand scores = h.scores(h.scaleOr(scale)), shown = scores;
-  if (softcap != 0) // before the masks, or it would undo them
+  if (softcap != 0) // before the masks; tanh would make -inf finite
     scores = n.affine(n.emit("tanh", {n.affine(scores, 1 / softcap, 0)}), softcap, 0);
   if (mode == 1)
     shown = scores;
@@ -236,7 +236,8 @@ void convertAttention(NodeContext &n) {
   n.result(3, shown);
 }
 
-// What the node's graph of this name makes of `x`, of the same type; `x` itself if there is none.
+// The result of the node's graph `name` on `x`, of the type of `x`; `x` itself if the node has no
+// such graph.
 Operand modified(NodeContext &n, const char *name, const Operand &x) {
   if (n.failed() || !n.hasAttr(name))
     return x;
@@ -253,7 +254,7 @@ Operand modified(NodeContext &n, const char *name, const Operand &x) {
   return (*results)[0];
 }
 
-// The probabilities are of f32 at least here, by the definition.
+// By definition the probabilities are computed in f32 or f64 here.
 void convertFlexAttention(NodeContext &n) {
   double scale = n.floatAttr("scale", 0);
   int64_t precision = n.intAttr("softmax_precision", 0);
@@ -271,8 +272,9 @@ void convertFlexAttention(NodeContext &n) {
   n.result(0, h.weighted(n.cast(probabilities, type)));
 }
 
-// Rotary position embedding (Su et al. 2021): pairs of elements of a head are turned by angles that
-// depend on the position. Pairs are neighbours, or lie half of what is turned apart.
+// Rotary position embedding (Su et al. 2021): rotates pairs of elements of a head by angles that
+// depend on the position. The elements of a pair are neighbours, or half of the rotated elements
+// apart.
 void convertRotaryEmbedding(NodeContext &n) {
   bool neighbours = n.intAttr("interleaved", 0) != 0;
   int64_t turned = n.intAttr("rotary_embedding_dim", 0), heads = n.intAttr("num_heads", 0);
@@ -292,7 +294,7 @@ void convertRotaryEmbedding(NodeContext &n) {
   if (turned < 0 || turned > d[3] || turned % 2 != 0)
     return n.fail("expects an even number of elements to turn, of {0} at most, got {1}", d[3],
                   turned);
-  auto angles = [&](size_t i) { // of each position, to broadcast against a half of x
+  auto angles = [&](size_t i) { // of each position, shaped to broadcast to a half of x
     Operand cache = n.has(3) ? n.emit("gather", {n.in(i), n.in(3)}) : n.in(i);
     if (n.failed())
       return cache;

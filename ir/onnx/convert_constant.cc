@@ -1,4 +1,4 @@
-// Operators whose results are known at import, once all sizes are: constants, shapes, ranges.
+// Operators whose results are known at import once all sizes are known: constants, shapes, ranges.
 
 #include "ir/onnx/op_table.h"
 #include <cmath>
@@ -12,7 +12,7 @@ template <typename T> llvm::ArrayRef<char> bytesOf(const T &v) {
   return llvm::makeArrayRef(reinterpret_cast<const char *>(&v), sizeof v);
 }
 
-// The value stands in one of several attributes.
+// The value is in one of several attributes.
 void convertConstant(NodeContext &n) {
   for (llvm::StringRef other : {"sparse_value", "value_string", "value_strings"})
     if (n.attr(other))
@@ -43,7 +43,7 @@ void convertConstant(NodeContext &n) {
 void convertShape(NodeContext &n) {
   const Dims &dims = n.in(0).type.dims;
   int64_t rank = int64_t(dims.size());
-  auto place = [&](int64_t at) { // from the end if negative, and within the list
+  auto place = [&](int64_t at) { // negative positions count from the end; clamped
     return std::clamp<int64_t>(at < 0 ? at + rank : at, 0, rank);
   };
   int64_t start = place(n.intAttr("start", 0)), end = place(n.intAttr("end", rank));
@@ -70,7 +70,8 @@ void convertConstantOfShape(NodeContext &n) {
            n.full(Type(one.type.dtype, dims), llvm::makeArrayRef(one.data, size_t(one.bytes()))));
 }
 
-// How many numbers there are from `start` up or down to before `limit`; none if `delta` leads away.
+// The number of elements from `start`, up or down, to before `limit`; none if `delta` has the wrong
+// sign.
 template <typename T> std::optional<int64_t> rangeLength(T start, T limit, T delta) {
   constexpr int64_t kMost = int64_t(1) << 50;
   if constexpr (std::is_integral_v<T>) {
@@ -81,14 +82,14 @@ template <typename T> std::optional<int64_t> rangeLength(T start, T limit, T del
     return length < kMost ? std::optional<int64_t>(int64_t(length)) : std::nullopt;
   } else {
     double length = std::ceil((double(limit) - double(start)) / double(delta));
-    if (!(length < double(kMost))) // NaN and infinity too
+    if (!(length < double(kMost))) // also for NaN and infinity
       return std::nullopt;
     return length > 0 ? int64_t(length) : 0;
   }
 }
 
-// Number `i` of a range. Of integers it lies between start and limit although the product need not,
-// so unsigned numbers, which wrap, give it.
+// Element `i` of a range. An integer element lies between start and limit, but the product may
+// overflow, so it is computed in unsigned numbers, which wrap around.
 template <typename T> T numberOf(T start, T delta, int64_t i) {
   if constexpr (std::is_integral_v<T>)
     return static_cast<T>(static_cast<uint64_t>(start) +
@@ -136,9 +137,9 @@ void rangeOfHalves(NodeContext &n) {
 }
 
 void convertRange(NodeContext &n) {
-  n.ignoreAttrs({"stash_type"}); // 16-bit floats are counted in doubles
+  n.ignoreAttrs({"stash_type"}); // 16-bit floats are computed in f64
   for (size_t i = 0; i < 3; ++i) {
-    n.scalar(i); // known, and one number
+    n.scalar(i); // fails unless it is one known number
     if (!n.failed() && n.in(i).type.dtype != n.in(0).type.dtype)
       n.fail("expects operands of one type, got '{0}' and '{1}'", n.in(0).type.str(),
              n.in(i).type.str());
@@ -162,7 +163,7 @@ void convertRange(NodeContext &n) {
   }
 }
 
-// Ones on a diagonal: what two triangles have in common.
+// Ones on a diagonal: the intersection of two triangles.
 void convertEyeLike(NodeContext &n) {
   Type type = n.in(0).type.with(n.typeAttr("dtype", n.in(0).type.dtype));
   int64_t k = n.intAttr("k", 0);
@@ -172,7 +173,7 @@ void convertEyeLike(NodeContext &n) {
   n.result(0, n.emit("trilu", {upper}, {{"k", k}, {"upper", false}}));
 }
 
-// The indices of what is not zero, one row for each dimension.
+// The indices of the nonzero elements, one row for each dimension.
 void convertNonZero(NodeContext &n) {
   const Operand &x = n.in(0);
   if (!n.known(0)) // the size of the result depends on it

@@ -1,12 +1,12 @@
-// Branches and loops. What decides them must be known at import: the branch taken and the turns of
-// a loop are translated in their places.
+// Branches and loops. Conditions and numbers of iterations must be known at import: the branch
+// taken, and each iteration of a loop, are translated in place.
 
 #include "ir/onnx/op_table.h"
 
 namespace isthmus::onnx_import {
 namespace {
 
-// A value known at import that is one bool.
+// A single bool, known at import.
 std::optional<bool> condition(NodeContext &n, const Operand &o, llvm::StringRef name) {
   const Tensor *t = n.known(o, name);
   if (!t || n.failed())
@@ -35,9 +35,9 @@ void convertIf(NodeContext &n) {
     results(n, *all);
 }
 
-// --- Loops: what each turn gives is joined along an axis
+// --- Loops: the results of the iterations are concatenated along an axis
 
-// One of the turns' results, each with one more axis of size 1.
+// The result of one iteration, with a new axis of size 1.
 Operand withAxis(NodeContext &n, const Operand &o, int64_t axis) {
   Ints dims(o.type.dims.begin(), o.type.dims.end());
   axis = n.axis(axis, int64_t(dims.size()) + 1);
@@ -47,7 +47,8 @@ Operand withAxis(NodeContext &n, const Operand &o, int64_t axis) {
   return n.reshape(o, dims);
 }
 
-// An empty tensor, of the type that the graph declares for its turns' results.
+// An empty tensor, of the type that the graph declares for the result, for a loop without
+// iterations.
 Operand noTurns(NodeContext &n, const onnx::ValueInfoProto &declared, int64_t axis) {
   const onnx::TypeProto::Tensor &t = declared.type().tensor_type();
   auto dtype = elementType(t.elem_type());
@@ -88,8 +89,8 @@ Operand joined(NodeContext &n, llvm::ArrayRef<Operand> turns, int64_t axis,
   return n.emit("concat", parts, {{"axis", axis}});
 }
 
-// Operands: the number of turns, whether to begin, and what is carried from turn to turn; both of
-// the first may be left out.
+// Operands: the number of iterations, the first condition, and the values carried from iteration to
+// iteration. The first two may be left out.
 void convertLoop(NodeContext &n) {
   const onnx::GraphProto *body = n.graphAttr("body");
   int64_t most = INT64_MAX;
@@ -119,7 +120,7 @@ void convertLoop(NodeContext &n) {
     auto out = n.translate(*body, in, "turn " + number, number + ".");
     if (!out)
       return;
-    // Where the number of turns is known, the condition matters only if another would follow.
+    // The condition after the last of a known number of iterations does not matter.
     if (turn + 1 < most)
       go = condition(n, (*out)[0], body->output(0).name()).value_or(false);
     if (n.failed())
@@ -137,13 +138,13 @@ void convertLoop(NodeContext &n) {
   results(n, carried);
 }
 
-// Scan: turns over slices of operands.
+// Scan: a loop over slices of its operands.
 struct Scan {
   const onnx::GraphProto *body;
   size_t states, inputs;
-  Ints axes, directions, outAxes, outDirections; // of inputs; of results behind the states
+  Ints axes, directions, outAxes, outDirections; // of inputs; of results after the states
 
-  // Lists that may be left out: one entry each, 0 if there is none.
+  // A list that is left out has zeros.
   Scan(NodeContext &n, size_t operands, bool hasAxes) : body(n.graphAttr("body")) {
     int64_t count = n.intAttr("num_scan_inputs", 0);
     if (!n.failed() && (count < 1 || count > int64_t(operands)))
@@ -171,7 +172,7 @@ struct Scan {
   }
 };
 
-// Element `at` of `x` along an axis, without the axis.
+// Element `at` of `x` along an axis, without that axis.
 Operand elementOf(NodeContext &n, const Operand &x, int64_t axis, int64_t at) {
   size_t rank = size_t(x.type.rank());
   Ints from(rank, 0), to(x.type.dims.begin(), x.type.dims.end());
@@ -183,7 +184,7 @@ Operand elementOf(NodeContext &n, const Operand &x, int64_t axis, int64_t at) {
   return n.reshape(part, dims);
 }
 
-// The final states and the joined results of one sequence.
+// The final states and the concatenated results of one sequence.
 std::optional<OperandList> scan(NodeContext &n, const Scan &s, llvm::ArrayRef<Operand> operands,
                                 const std::string &prefix) {
   OperandList states(operands.begin(), operands.begin() + s.states);
@@ -234,8 +235,8 @@ void convertScan(NodeContext &n) {
     results(n, *all);
 }
 
-// In opset 8 all operands begin with a batch, whose elements are scanned apart. The first operand,
-// lengths, may be left out.
+// In opset 8 all operands have a leading batch axis, and each batch element is scanned separately.
+// The first operand, lengths, may be left out.
 void convertScan8(NodeContext &n) {
   if (n.has(0))
     return n.fail("lengths of sequences (operand 0) are not supported");

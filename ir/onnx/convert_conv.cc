@@ -11,8 +11,8 @@ llvm::ArrayRef<int64_t> spatialSizes(const Type &t) {
   return llvm::makeArrayRef(t.dims).drop_front(2);
 }
 
-// Data and weights of one rank, 1 to 3 spatial axes, and `kernel_shape`, where given, that of the
-// weights.
+// Checks that data and weights have one rank, with 1 to 3 spatial axes, and that `kernel_shape`, if
+// given, matches the weights.
 bool checkOperands(NodeContext &n) {
   const Type &x = n.in(0).type, &w = n.in(1).type;
   if (x.rank() != w.rank() || x.rank() < 3 || x.rank() > 5)
@@ -24,8 +24,8 @@ bool checkOperands(NodeContext &n) {
   return !n.failed();
 }
 
-// Data, weights, and the bias unless it is a constant zero: exporters compute one for every
-// convolution that has none, and its gradient would be work for nothing.
+// Data, weights, and the bias unless it is a constant zero. Exporters write a zero bias for every
+// convolution without a bias, and its gradient would be wasted work.
 llvm::SmallVector<Operand, 3> operands(NodeContext &n) {
   llvm::SmallVector<Operand, 3> all = {n.in(0), n.in(1)};
   if (!n.has(2))
@@ -55,7 +55,7 @@ void convertConv(NodeContext &n) {
   n.result(0, n.emit("conv", operands(n), rowAttrs(w, groups)));
 }
 
-// The sizes of the result follow from the padding, or the padding from `output_shape` or
+// The result's sizes follow from the padding, or the padding follows from `output_shape` or
 // `auto_pad`.
 void convertConvTranspose(NodeContext &n) {
   if (!checkOperands(n))
@@ -85,7 +85,7 @@ void convertConvTranspose(NodeContext &n) {
         (sizes[i] - 1) * w.strides[i] + extra[i] + (kernel[i] - 1) * w.dilations[i] + 1;
     if (!shape.empty() || w.same()) {
       int64_t want = shape.empty() ? sizes[i] * w.strides[i] : shape[i];
-      // A result that is larger still grows at its end.
+      // A larger result is extended at its end.
       splitPad(w, i, std::max<int64_t>(unpadded - want, 0), w.autoPad == "SAME_UPPER");
       dims.push_back(want);
     } else {

@@ -1,5 +1,5 @@
-// Convolutions whose window is deformed by an operand, and Col2Im, which adds what a window took
-// from an image where it came from.
+// Convolutions whose window is deformed by an operand, and Col2Im, which adds the elements of
+// windows back to an image.
 
 #include "ir/onnx/op_table.h"
 #include "ir/onnx/sampling.h"
@@ -9,14 +9,14 @@ namespace isthmus::onnx_import {
 namespace {
 
 int64_t product(llvm::ArrayRef<int64_t> dims) {
-  int64_t all = 1; // of types that are valid
+  int64_t all = 1; // no overflow: the types are valid
   for (int64_t d : dims)
     all *= d;
   return all;
 }
 
-// Where the elements of a window lie along `axis`, one for each element of the window (row-major)
-// and then each place of it: where the window would begin, plus the element's distance.
+// The coordinates along `axis` of the elements of a window. For each element (row-major) and each
+// position of the window: the window's start plus the element's distance.
 std::vector<double> windowPlaces(const WindowAttrs &w, llvm::ArrayRef<int64_t> kernel,
                                  llvm::ArrayRef<int64_t> out, size_t axis) {
   std::vector<double> all;
@@ -29,8 +29,8 @@ std::vector<double> windowPlaces(const WindowAttrs &w, llvm::ArrayRef<int64_t> k
   return all;
 }
 
-// --- DeformConv: samples at the window's places plus the offsets, which a mask weighs; then a
-// product with the weights, as a convolution is of its columns.
+// --- DeformConv: samples at the window's coordinates plus the offsets, weighted by a mask. They
+// are multiplied by the weights like a convolution's columns.
 
 struct Deform {
   Operand x, w, offset;
@@ -77,7 +77,7 @@ Operand columns(NodeContext &n, const Deform &d) {
     Operand at = n.emit("add", {n.reshape(along, {images, d.taps * d.points, 1}), undeformed});
     axes.push_back(linearTaps(n, at, d.sizes[size_t(a)], Beyond::Zeros));
   }
-  if (n.has(4)) // weighs all taps of a sample, so those of one axis
+  if (n.has(4)) // the mask weighs a whole sample, so weighting the taps of one axis is enough
     axes[0].weights = n.emit(
         "mul", {axes[0].weights, n.reshape(n.cast(n.in(4), wide), {images, d.taps * d.points, 1})});
   Dims parts = {images, d.channels / d.offsetGroups};
@@ -124,7 +124,7 @@ void convertDeformConv(NodeContext &n) {
   n.result(0, y);
 }
 
-// --- Col2Im: what a window took from an image is added where it came from
+// --- Col2Im: adds the elements of windows to the image at their positions
 
 void convertCol2Im(NodeContext &n) {
   const Operand &x = n.in(0);

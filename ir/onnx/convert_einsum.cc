@@ -1,5 +1,5 @@
-// Einsum: operands are brought to matrices, multiplied one after the other, and brought to the
-// result's order.
+// Einsum: operands are reshaped to matrices and multiplied one after the other. The product is then
+// transposed to the result's order.
 
 #include "ir/onnx/op_table.h"
 #include "llvm/ADT/SetVector.h"
@@ -8,8 +8,8 @@
 namespace isthmus::onnx_import {
 namespace {
 
-// Letters are themselves; an axis under the ellipsis is its place counted from the ellipsis's end,
-// beyond all letters.
+// A letter is its own label. The label of an axis under the ellipsis is kEllipsis, which is beyond
+// all letters, plus the axis's position from the end of the ellipsis.
 using Label = int;
 constexpr Label kEllipsis = 1000;
 using Labels = llvm::SmallVector<Label, 8>;
@@ -27,7 +27,7 @@ public:
   void convert();
 
 private:
-  // The labels of a term of the equation; `covered` axes are under its ellipsis.
+  // The labels of a term of the equation, whose ellipsis stands for `covered` axes.
   Labels labelsOf(llvm::StringRef term, int64_t covered);
   void parse();
   void bindSizes();
@@ -96,7 +96,8 @@ void Einsum::parse() {
         n_.fail("expects each letter once in the result of '{0}'", equation);
     return;
   }
-  // What is under an ellipsis, then the letters that occur once, in their order.
+  // An implicit result has the axes under the ellipsis, then the letters that occur once, in
+  // alphabetical order.
   for (int64_t i = mostCovered; i-- > 0;)
     result_.push_back(kEllipsis + int(i));
   for (Label l = 'A'; l <= 'z'; ++l) {
@@ -108,7 +109,7 @@ void Einsum::parse() {
   }
 }
 
-// The size of each label; axes of size one broadcast.
+// Finds the size of each label. Axes of size one broadcast.
 void Einsum::bindSizes() {
   for (const Term &t : terms_)
     for (size_t i = 0; i < t.labels.size(); ++i) {
@@ -124,8 +125,8 @@ void Einsum::bindSizes() {
       return n_.fail("names an axis in the result that no operand has");
 }
 
-// Leaves out axes of size one whose label is longer elsewhere, and takes the diagonal of two axes
-// of one label: put last and seen as one axis, it is every n+1st element.
+// Drops axes of size one whose label is larger elsewhere, and takes the diagonal of two axes with
+// one label: moved to the end and flattened to one axis, it is every n+1st element.
 void Einsum::takeDiagonals(Term &t) {
   Dims dims;
   Labels labels;
@@ -194,7 +195,7 @@ Labels joined(std::initializer_list<llvm::ArrayRef<Label>> parts) {
   return all;
 }
 
-// Labels of both are summed over unless they are needed later.
+// Sums over labels of both terms, unless the result or a later term needs them.
 Term Einsum::product(const Term &a, const Term &b, llvm::function_ref<bool(Label)> needed) {
   Labels batch, summed, onlyA, onlyB;
   for (Label l : a.labels)
@@ -206,7 +207,7 @@ Term Einsum::product(const Term &a, const Term &b, llvm::function_ref<bool(Label
   int64_t many = sizeOf(batch), rows = sizeOf(onlyA), inner = sizeOf(summed),
           columns = sizeOf(onlyB);
   Operand y;
-  if (summed.empty() || !isFloat(a.x.type.dtype)) { // elementwise, and summed if need be
+  if (summed.empty() || !isFloat(a.x.type.dtype)) { // elementwise, then a sum if necessary
     Operand left = n_.reshape(arranged(a, joined({batch, onlyA, summed})), {many, rows, 1, inner});
     Operand right =
         n_.reshape(arranged(b, joined({batch, onlyB, summed})), {many, 1, columns, inner});
@@ -214,7 +215,7 @@ Term Einsum::product(const Term &a, const Term &b, llvm::function_ref<bool(Label
     if (!summed.empty())
       y = n_.emit("sum", {y}, {{"axes", Ints{3}}});
   } else {
-    // Matrices that lie the other way round are multiplied so.
+    // A matrix in transposed order is multiplied with the row's transpose flag.
     bool flipA = llvm::makeArrayRef(a.labels) == llvm::makeArrayRef(joined({batch, summed, onlyA}));
     bool flipB = llvm::makeArrayRef(b.labels) == llvm::makeArrayRef(joined({batch, onlyB, summed}));
     Operand left =
@@ -239,7 +240,7 @@ void Einsum::convert() {
     return;
   for (Term &t : terms_)
     takeDiagonals(t);
-  for (size_t i = 0; i < terms_.size() && !n_.failed(); ++i) // what one term alone has
+  for (size_t i = 0; i < terms_.size() && !n_.failed(); ++i) // labels that only one term has
     sumOver(terms_[i], [&](Label l) {
       bool elsewhere = has(result_, l);
       for (size_t j = 0; j < terms_.size(); ++j)

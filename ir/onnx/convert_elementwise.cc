@@ -1,4 +1,4 @@
-// Arithmetic, comparisons, logic and choices.
+// Arithmetic, comparisons, logic and selection.
 
 #include "ir/onnx/op_table.h"
 #include "ir/onnx/torch_op.h"
@@ -9,7 +9,7 @@
 namespace isthmus::onnx_import {
 namespace {
 
-// PyTorch's `detach` is the same in ONNX, but for what it is there for.
+// PyTorch's `detach` is exported as an Identity. It must stop gradients.
 void convertIdentity(NodeContext &n) {
   Operand x = n.in(0);
   if (!n.failed() && !x.isList() && !x.isConstant() && torchOp(n.proto).startswith("aten.detach."))
@@ -28,8 +28,8 @@ std::optional<double> numberBeside(const Operand &x, const Operand &c) {
   return v && std::isfinite(*v) ? v : std::nullopt;
 }
 
-// The second operand of two. Below opset 7 its axes lie under those of the first from an axis on
-// that may be given, and not at the end.
+// The second of two operands. Below opset 7 an attribute `axis` may align its axes with those of
+// the first operand from that axis on, instead of at the end.
 Operand second(NodeContext &n) {
   const Operand &a = n.in(0), &b = n.in(1);
   if (n.opset() >= 7)
@@ -81,13 +81,13 @@ void convertMul(NodeContext &n) {
 
 void convertDiv(NodeContext &n) {
   const Operand &a = n.in(0), b = second(n);
-  // Integers are divided at import, and not by zero.
+  // The division may be folded at import, and integers must not be divided by zero.
   if (!isFloat(b.type.dtype) && b.isConstant() && n.state.folding.look(b.type.elements()))
     for (int64_t i = 0; i < b.type.elements(); ++i)
       if (elementAsInt(b.data(), i) == 0)
         return n.fail("divides integers by zero");
-  // The reciprocal is exact for powers of two only; with others the quotient's last bit would
-  // change.
+  // Only the reciprocal of a power of two is exact. Another reciprocal could change the quotient's
+  // last bit.
   if (auto c = numberBeside(a, b)) {
     int exponent;
     if (std::fabs(std::frexp(*c, &exponent)) == 0.5 && std::abs(exponent) < 100)
@@ -114,7 +114,7 @@ void convertPow(NodeContext &n) {
     if (*p == -1)
       return n.result(0, n.emit("reciprocal", {x}));
   }
-  // The result has the base's type; what is computed in is the float among the two.
+  // The result has the base's type. An integer base with a float exponent is computed in f64.
   DType in = isFloat(x.type.dtype) || !isFloat(exponent.type.dtype) ? x.type.dtype : DType::F64;
   n.result(0, n.cast(n.emit("pow", {n.cast(x, in), n.cast(exponent, in)}), x.type.dtype));
 }
@@ -139,8 +139,8 @@ Operand chain(NodeContext &n, const char *row) {
     all = n.emit(row, {all, n.in(i)});
   return all;
 }
-// Beside a number it is a bound of PyTorch's `clamp`, whose gradient is zero at the bound; of two
-// tensors that tie each has a half.
+// With a number this is PyTorch's `clamp`, whose gradient is zero at the bound. Of two tensors that
+// tie, each gets half of the gradient.
 void extremum(NodeContext &n, const char *row, llvm::StringRef bound,
               std::initializer_list<llvm::StringRef> ofTensors) {
   std::optional<double> number;
@@ -180,7 +180,7 @@ void clipTo(NodeContext &n, double min, double max) {
     return n.fail("expects bounds that are numbers, got nan");
   if (min == -INFINITY && max == INFINITY)
     return n.result(0, n.in(0));
-  n.result(0, clamp(n, n.in(0), std::min(min, max), max)); // min over max: max wins
+  n.result(0, clamp(n, n.in(0), std::min(min, max), max)); // if min > max, max wins
 }
 void convertClip6(NodeContext &n) {
   double min = n.floatAttr("min", -INFINITY), max = n.floatAttr("max", INFINITY);
@@ -204,7 +204,7 @@ void convertClip(NodeContext &n) {
 // --- Types and choices
 
 void convertCast(NodeContext &n) {
-  n.ignoreAttrs({"saturate", "round_mode"}); // of float8 alone
+  n.ignoreAttrs({"saturate", "round_mode"}); // they affect float8 only
   n.result(0, n.cast(n.in(0), n.typeAttr("to")));
 }
 void convertBitCast(NodeContext &n) {

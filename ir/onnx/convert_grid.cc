@@ -43,8 +43,8 @@ AxisTaps axisTaps(NodeContext &n, const GridAttrs &g, const Operand &coordinate,
     x = n.emit("round", {x});
   if (g.beyond == Beyond::Reflection)
     x = reflected(n, x, low, high);
-  // Beside a cubic the elements repeat beyond the ends, and the coordinate stays where it is. That
-  // is how ONNX Runtime and PyTorch do it; ONNX's reference moves it, and none of its tests asks.
+  // In cubic mode taps beyond the ends repeat the end's element, and the coordinate is not clamped,
+  // as in ONNX Runtime and PyTorch. ONNX's reference clamps it, but no ONNX test covers this case.
   if (g.beyond == Beyond::Border && g.mode != "cubic")
     x = n.emit("clamp", {x}, {{"min", 0.0}, {"max", length - 1}});
   if (g.mode == "nearest")
@@ -54,7 +54,7 @@ AxisTaps axisTaps(NodeContext &n, const GridAttrs &g, const Operand &coordinate,
   return cubicTaps(n, x, size, g.beyond, low, high);
 }
 
-// The last axis of the grid holds coordinates, that of the image's last axis first.
+// The last axis of the grid holds the coordinates: first the one for the image's last axis.
 void convertGridSample(NodeContext &n) {
   const Operand &x = n.in(0), &grid = n.in(1);
   GridAttrs g = gridAttrs(n);
@@ -86,7 +86,7 @@ void convertGridSample(NodeContext &n) {
   n.result(0, n.cast(n.reshape(y, out), x.type.dtype));
 }
 
-// Coordinates in [-1, 1] of the elements of an image, mapped by `theta`: a product with a constant.
+// Maps the coordinates of an image's elements, in [-1, 1], by `theta`: a product with a constant.
 void convertAffineGrid(NodeContext &n) {
   const Operand &theta = n.in(0);
   Ints size = n.ints(1);
@@ -110,7 +110,7 @@ void convertAffineGrid(NodeContext &n) {
   for (int64_t p = 0; p < points; ++p)
     for (int64_t a = spatial - 1, rest = p; a >= 0; rest /= out[size_t(a)], --a) {
       double length = double(out[size_t(a)]), i = double(rest % out[size_t(a)]);
-      // The last axis comes first.
+      // The coordinate of the last axis comes first.
       base[size_t((spatial - 1 - a) * points + p)] = !align       ? (2 * i + 1) / length - 1
                                                      : length > 1 ? 2 * i / (length - 1) - 1
                                                                   : 0;

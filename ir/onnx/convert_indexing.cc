@@ -1,4 +1,4 @@
-// Operators that join tensors, cut them, or choose among their elements.
+// Operators that concatenate tensors, split them, or select elements.
 
 #include "ir/onnx/op_table.h"
 #include "llvm/ADT/STLExtras.h"
@@ -16,8 +16,8 @@ void convertConcat(NodeContext &n) {
   n.result(0, n.emit("concat", parts, {{"axis", axis}}));
 }
 
-// Sizes come as an attribute (below opset 13), as an operand, or as equal parts of which the last
-// may be smaller.
+// The sizes are an attribute (below opset 13), an operand, or equal parts of which the last may be
+// smaller.
 void convertSplit(NodeContext &n) {
   const Type &x = n.in(0).type;
   int64_t axis = n.axis(n.intAttr("axis", 0), x.rank());
@@ -46,7 +46,7 @@ void convertSplit(NodeContext &n) {
     n.result(i, results[i]);
 }
 
-// --- Slice: bounds from the end, out of range, or going backwards become plain ones
+// --- Slice: bounds that count from the end, are out of range, or go backwards are normalized
 
 struct Range {
   int64_t start, limit, step;
@@ -55,7 +55,7 @@ struct Range {
 Range plainRange(int64_t start, int64_t end, int64_t step, int64_t size) {
   if (size == 0)
     return {0, 0, 1};
-  // Beyond the size a step takes one element, whatever it is.
+  // A step beyond the size takes one element, however large it is.
   step = std::clamp<int64_t>(step, -size, size);
   start = start < 0 ? std::max<int64_t>(start, -size - 1) + size : start;
   end = end < 0 ? std::max<int64_t>(end, -size - 1) + size : end;
@@ -63,10 +63,10 @@ Range plainRange(int64_t start, int64_t end, int64_t step, int64_t size) {
     start = std::clamp<int64_t>(start, 0, size);
     return {start, std::max(start, std::clamp<int64_t>(end, 0, size)), step};
   }
-  // ONNX takes the first element where a start lies before it; NumPy would take nothing.
+  // If a start lies before the first element, ONNX takes the first element; NumPy takes none.
   start = std::clamp<int64_t>(start, 0, size - 1);
   end = std::clamp<int64_t>(end, -1, size - 1);
-  if (end >= start) // nothing
+  if (end >= start) // empty
     return {0, 0, 1};
   return {start, end, step};
 }

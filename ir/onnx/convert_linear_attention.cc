@@ -8,11 +8,11 @@ namespace {
 
 // --- LinearAttention
 
-struct Steps { // of one operand: each [1, B, H, rows, columns]
+struct Steps { // one operand's steps, each [1, B, H, rows, columns]
   llvm::SmallVector<Operand, 4> at;
 };
 
-// [B, T, H * rows * columns] as steps.
+// Splits [B, T, H * rows * columns] into steps.
 Steps stepsOf(NodeContext &n, const Operand &x, int64_t heads, int64_t rows, int64_t columns) {
   const Dims d = x.type.dims;
   if (n.failed() || d.size() != 3 || d[2] != heads * rows * columns) {
@@ -26,7 +26,7 @@ Steps stepsOf(NodeContext &n, const Operand &x, int64_t heads, int64_t rows, int
 }
 
 void convertLinearAttention(NodeContext &n) {
-  n.ignoreAttrs({"chunk_size"}); // of other ways to compute the same
+  n.ignoreAttrs({"chunk_size"}); // the result does not depend on it
   int64_t heads = n.intAttr("q_num_heads", 0), keyHeads = n.intAttr("kv_num_heads", 0);
   double scale = n.floatAttr("scale", 0);
   std::string rule = n.stringAttr("update_rule", "gated_delta");
@@ -48,7 +48,7 @@ void convertLinearAttention(NodeContext &n) {
     return n.fail("expects one step or more, got '{0}'", q.str());
   if (scale == 0 && depth > 0)
     scale = 1 / std::sqrt(double(depth));
-  // Sums over many steps are not for 16 bits.
+  // Sums over many steps need more than 16 bits.
   DType type = q.dtype == DType::F64 ? DType::F64 : DType::F32;
   auto wide = [&](size_t i) { return n.cast(n.in(i), type); };
 

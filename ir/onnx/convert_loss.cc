@@ -5,7 +5,7 @@
 namespace isthmus::onnx_import {
 namespace {
 
-// The weight of each label's class; zero for labels that do not count, which may be no class.
+// The weight of each label's class; zero for ignored labels, which may be outside the classes.
 Operand weightsOf(NodeContext &n, const Operand &labels, const Operand &weights,
                   const Ints &ignore) {
   if (ignore.empty())
@@ -17,7 +17,7 @@ Operand weightsOf(NodeContext &n, const Operand &labels, const Operand &weights,
   return n.emit("where", {ignored, n.scalarConstant(weights.type.dtype, 0), each});
 }
 
-// The operands. One sample may come without a batch, as PyTorch has it: classes and a scalar label.
+// The operands. As in PyTorch, a single sample may have no batch axis: classes and a scalar label.
 struct Sample {
   Operand x, labels;
   bool isAlone = false;
@@ -26,7 +26,7 @@ Sample sampleOf(NodeContext &n) {
   Sample s{n.in(0), n.in(1), false};
   s.isAlone = s.x.type.rank() == 1;
   if (s.isAlone) {
-    Dims dims = s.labels.type.dims; // there should be none
+    Dims dims = s.labels.type.dims; // empty in a valid model
     dims.insert(dims.begin(), 1);
     s.x = n.reshape(s.x, {1, s.x.type.dims[0]});
     s.labels = n.reshape(s.labels, dims);
@@ -62,12 +62,12 @@ void loss(NodeContext &n, const char *row, const Sample &s) {
   }
   if (s.isAlone && reduction == "none")
     y = n.reshape(y, {});
-  n.result(0, n.cast(y, x.type.dtype)); // losses of 16-bit operands are f32 until here
+  n.result(0, n.cast(y, x.type.dtype)); // the losses of 16-bit operands are f32
 }
 
 void convertNll(NodeContext &n) { loss(n, "nll", sampleOf(n)); }
 
-// Where the log-probabilities are a result, the loss is taken from them.
+// If the log-probabilities are a result, the loss is computed from them.
 void convertCrossEntropy(NodeContext &n) {
   Sample s = sampleOf(n);
   if (!n.wants(1))

@@ -5,7 +5,7 @@
 namespace isthmus::onnx_import {
 namespace {
 
-// Integers are whole already.
+// Integers are already whole.
 void rounded(NodeContext &n, const char *row) {
   n.result(0, isFloat(n.in(0).type.dtype) ? n.emit(row, {n.in(0)}) : n.in(0));
 }

@@ -5,14 +5,14 @@
 namespace isthmus::onnx_import {
 namespace {
 
-// A factor, and whether it is read with its last two axes in exchanged places.
+// A factor, and whether its last two axes are swapped.
 struct Factor {
   Operand matrix;
   bool transposed = false;
 };
 
-// Looks through a transpose of the last two axes, which the product can do by itself: exporters
-// write x w^T so. The transpose is left without a reader, unless it has others.
+// Looks through a transpose of the last two axes, which the product can do itself: exporters write
+// x w^T this way. The transpose then has no reader, unless other nodes read it.
 Factor factorOf(NodeContext &n, const Operand &o) {
   const Graph &g = n.state.graph;
   NodeId def = o.value ? g.value(o.value).def : NodeId();
@@ -28,7 +28,8 @@ Factor factorOf(NodeContext &n, const Operand &o) {
   return {n.state.values.value(g.node(def).operands[0]), true};
 }
 
-// A vector is a row on the left and a column on the right, and its axis of one is dropped again.
+// A vector is a row on the left and a column on the right. Its axis of size one is dropped from the
+// result.
 void convertMatMul(NodeContext &n) {
   const Type &a = n.in(0).type, &b = n.in(1).type;
   if (a.rank() == 0 || b.rank() == 0)
@@ -55,7 +56,7 @@ void convertGemm(NodeContext &n) {
   bool transA = n.intAttr("transA", 0) != 0, transB = n.intAttr("transB", 0) != 0;
   double alpha = n.floatAttr("alpha", 1), beta = n.floatAttr("beta", 1);
   if (n.opset() < 7)
-    n.ignoreAttrs({"broadcast"}); // numpy's rule takes all that it allows
+    n.ignoreAttrs({"broadcast"}); // numpy's rule includes all that the attribute allows
   Operand y =
       n.emit("matmul", {n.in(0), n.in(1)}, {{"transpose_a", transA}, {"transpose_b", transB}});
   y = n.affine(y, alpha, 0);

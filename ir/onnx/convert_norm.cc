@@ -1,14 +1,13 @@
-// Normalisations.
+// Normalizations.
 
 #include "ir/onnx/op_table.h"
 
 namespace isthmus::onnx_import {
 namespace {
 
-// --- Batch norm. Its averages are state inputs; where the file trains, two update nodes move them.
+// --- Batch norm. Its averages are state inputs. If the file trains, two update nodes update them.
 
-// Whether the file itself asks for batch statistics: below opset 14, by having more than one
-// result.
+// Whether the file asks for batch statistics. From opset 7 to 13, more than one result means so.
 bool writtenForTraining(NodeContext &n) {
   bool attr = n.intAttr("training_mode", 0) != 0;
   if (n.opset() >= 14)
@@ -18,14 +17,14 @@ bool writtenForTraining(NodeContext &n) {
   return n.numOutputs() > 1;
 }
 
-// Whether it is carried from step to step, and so has to be moved.
+// Whether `o` is a state input, carried from step to step, which needs an update.
 bool isState(const NodeContext &n, const Operand &o) {
   const Input *input = o.value ? n.state.graph.inputOf(o.value) : nullptr;
   return input && input->kind == InputKind::State;
 }
 
-// One more step of the average: `momentum` is the share of the old one, as in ONNX. ONNX and the
-// row both take the population's variance.
+// The update of an average. `momentum` is the weight of the old average, as in ONNX. ONNX and the
+// row both use the population variance.
 Operand moved(NodeContext &n, const Operand &old, const Operand &now, double momentum) {
   Attrs attrs{{"momentum", momentum}};
   auto &latest = n.state.runningAverages;
@@ -33,7 +32,7 @@ Operand moved(NodeContext &n, const Operand &old, const Operand &now, double mom
     return n.wants(1) || n.wants(2)
                ? n.emitAll("running_average", {old, now}, attrs, Phase::Update)[0]
                : Operand();
-  // A layer that is used twice moves its averages twice.
+  // A layer that is used twice updates its averages twice.
   ValueId last = latest.count(old.value) ? latest[old.value] : old.value;
   Operand y =
       n.emitAll("running_average", {n.state.values.value(last), now}, attrs, Phase::Update)[0];
@@ -42,7 +41,7 @@ Operand moved(NodeContext &n, const Operand &old, const Operand &now, double mom
   return y;
 }
 
-// Operand i as a running average.
+// Operand i as a running average. A parameter has a separate state input for this.
 Operand average(NodeContext &n, size_t i) {
   const Operand &o = n.in(i);
   ValueId v = o.isConstant() ? o.constant->inGraph : o.value;
@@ -66,9 +65,9 @@ void convertBatchNorm(NodeContext &n) {
   if (n.failed())
     return;
   n.result(0, n.reshape(y[0], dims));
-  n.result(3, y[1]); // below opset 14, statistics for a backward pass
+  n.result(3, y[1]); // statistics for a backward pass, below opset 14
   n.result(4, y[2]);
-  if (!training) { // where they are asked for all the same, they stay as they are
+  if (!training) { // requested averages are unchanged
     n.result(1, oldMean);
     n.result(2, oldVar);
     return;
@@ -80,13 +79,14 @@ void convertBatchNorm(NodeContext &n) {
     n.result(2, var);
 }
 
-// --- Others, which know no training
+// --- Norms without a training mode
 
-// Scale and bias of norms over the axes from one on may be of any sizes that broadcast to x. The
-// rows take those of the normalised axes; others are applied after a norm with a scale of one.
+// Scale and bias of a norm over the axes from `axis` on may have any shape that broadcasts to x.
+// The rows only take the shape of the normalized axes. Others are applied after a norm with a scale
+// of one.
 struct ScaleAndBias {
   Operand scale, bias; // for the row
-  bool after = false;  // the node's own are still to be applied
+  bool after = false;  // the node's scale and bias are still to be applied
 
   ScaleAndBias(NodeContext &n, int64_t axis) {
     const Dims &x = n.in(0).type.dims;
@@ -122,7 +122,7 @@ struct ScaleAndBias {
 };
 
 void convertLayerNorm(NodeContext &n) {
-  n.ignoreAttrs({"stash_type"}); // our statistics are f32 or wider in any case
+  n.ignoreAttrs({"stash_type"}); // the row's statistics are always f32 or wider
   int64_t axis = n.axis(n.intAttr("axis", -1), n.in(0).type.rank());
   double epsilon = n.floatAttr("epsilon", 1e-5);
   if (n.failed())
@@ -134,7 +134,7 @@ void convertLayerNorm(NodeContext &n) {
   auto y = n.emitAll("layer_norm", operands, {{"axis", axis}, {"epsilon", epsilon}});
   n.result(0, vectors.applied(n, y[0]));
   for (size_t i = 1; i < 3 && !n.failed(); ++i)
-    if (n.wants(i)) // given in the type that the node names
+    if (n.wants(i)) // in the type that the node asks for
       n.result(i, n.cast(y[i], n.typeAttr("stash_type", DType::F32)));
 }
 
@@ -204,13 +204,14 @@ void convertLpNorm(NodeContext &n) {
   Operand sum = n.emit("sum", {n.emit(p == 1 ? "abs" : "square", {x})}, along);
   if (n.failed())
     return;
-  // A sum of zero becomes one before the root, whose gradient there would be infinite.
+  // A sum of zero is replaced by one before the root, because the root's gradient at zero is
+  // infinite.
   Operand isZero = n.emit("equal", {sum, n.scalarConstant(x.type.dtype, 0)});
   Operand norm = n.emit("where", {isZero, n.scalarConstant(x.type.dtype, 1), sum});
   n.result(0, n.emit("div", {x, p == 1 ? norm : n.emit("sqrt", {norm})}));
 }
 
-// (x - mean) / (sqrt(var) + 1e-9): ONNX adds it to the deviation.
+// (x - mean) / (sqrt(var) + 1e-9): ONNX adds 1e-9 to the deviation, not to the variance.
 void convertMeanVariance(NodeContext &n) {
   const Type &x = n.in(0).type;
   Ints axes = n.axesFromFront(n.intsAttr("axes").value_or(Ints{0, 2, 3}), x.rank());

@@ -1,5 +1,6 @@
 // Optimizers of the domain ai.onnx.preview.training. Operands: the rate, the number of updates,
-// then for all tensors their values, their gradients, and each of their states; results likewise.
+// then the values of all tensors, their gradients, and each kind of state. Results: the values and
+// each kind of state.
 
 #include "ir/onnx/op_table.h"
 
@@ -7,7 +8,7 @@ namespace isthmus::onnx_import {
 namespace {
 
 void optimizer(NodeContext &n, const char *row, size_t states, const Attrs &attrs) {
-  size_t kinds = 2 + states; // of operands for each tensor
+  size_t kinds = 2 + states; // operands for each tensor
   size_t tensors = (n.numInputs() - 2) / kinds;
   if (tensors == 0 || (n.numInputs() - 2) % kinds != 0)
     return n.fail("expects {0} operands for each tensor after the first two, got {1} in all", kinds,

@@ -1,4 +1,4 @@
-// Choices by order, by a mask, and marks of what was chosen.
+// Selections by order or by a mask, and one-hot encodings.
 
 #include "ir/onnx/numbers.h"
 #include "ir/onnx/op_table.h"
@@ -22,19 +22,19 @@ void topK(NodeContext &n, int64_t k, bool largest) {
 
 void convertTopK1(NodeContext &n) { topK(n, n.intAttr("k", -1), true); }
 void convertTopK(NodeContext &n) {
-  n.ignoreAttrs({"sorted"}); // any order would do where it is not asked for
+  n.ignoreAttrs({"sorted"}); // any order is allowed if sorting is not requested
   bool largest = n.intAttr("largest", 1) != 0;
   topK(n, n.integer(1), largest);
 }
 
-// One at the first of the largest elements on the axis, zero elsewhere.
+// One at the first maximum along the axis, zero elsewhere.
 void convertHardmax(NodeContext &n) {
   const Operand &x = n.in(0);
   int64_t rank = x.type.rank(), axis = n.intAttr("axis", n.opset() < 13 ? 1 : -1);
   axis = n.axis(axis, rank);
   if (n.failed())
     return;
-  // Below opset 13 it is that of a matrix: all axes from this one on are one.
+  // Below opset 13 the operand is taken as a matrix: the axes from this one on become one.
   Operand rows = x;
   int64_t size = x.type.dims[size_t(axis)];
   if (n.opset() < 13) {
@@ -52,8 +52,8 @@ void convertHardmax(NodeContext &n) {
   n.result(0, n.reshape(n.cast(mark, x.type.dtype), x.type.dims));
 }
 
-// The second of `values` where the index is that of the place, else the first. Negative indices
-// count from the end.
+// The second of `values` at the position of the index, else the first. Negative indices count from
+// the end.
 void convertOneHot(NodeContext &n) {
   Operand indices = n.in(0);
   const Operand &values = n.in(2);
@@ -80,7 +80,7 @@ void convertOneHot(NodeContext &n) {
   n.result(0, n.emit("where", {mark, value(1), value(0)}));
 }
 
-// Slices where a condition that is known holds.
+// The slices for which a constant condition holds.
 void convertCompress(NodeContext &n) {
   Operand x = n.in(0);
   const Operand &condition = n.in(1);
@@ -105,8 +105,8 @@ void convertCompress(NodeContext &n) {
   n.result(0, n.emit("gather", {x, n.constant(intsTensor(chosen))}, {{"axis", axis}}));
 }
 
-// The different slices of a constant on an axis (or elements, without one), with where each first
-// is, which of them each place has, and how many places each has.
+// The distinct slices of a constant along an axis (or elements, without an axis), the first
+// position of each, the slice at each position, and the number of positions of each.
 void convertUnique(NodeContext &n) {
   Operand x = n.in(0);
   if (!n.known(0)) // the size of the result depends on it
@@ -126,7 +126,7 @@ void convertUnique(NodeContext &n) {
   if (!n.state.folding.look(8 * x.type.elements()) || !n.state.folding.take(40 * size))
     return n.fail("has an operand that is too large, '{0}'", x.type.str());
 
-  // Slices in order, each with the places where it is.
+  // Slices in order, each with its positions.
   std::map<Floats, Ints> places;
   for (int64_t i = 0; i < size; ++i) {
     Floats slice;

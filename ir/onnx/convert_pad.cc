@@ -7,7 +7,7 @@
 namespace isthmus::onnx_import {
 namespace {
 
-// Amounts on each axis, all 0 or more.
+// The padding on each axis, 0 or more.
 struct Amounts {
   Ints low, high;
   bool any() const {
@@ -16,7 +16,8 @@ struct Amounts {
   }
 };
 
-// Negative amounts cut, before anything is added: what is left, and the amounts that remain.
+// Crops by the negative amounts, before any padding. Returns the cropped operand and, in `amounts`,
+// the positive amounts.
 Operand cut(NodeContext &n, const Ints &pads, llvm::ArrayRef<int64_t> axes, Amounts &amounts) {
   const Operand &x = n.in(0);
   size_t rank = size_t(x.type.rank());
@@ -43,8 +44,8 @@ Operand cut(NodeContext &n, const Ints &pads, llvm::ArrayRef<int64_t> axes, Amou
   return n.emit("slice", {x}, {{"starts", from}, {"limits", to}, {"steps", Ints(rank, 1)}});
 }
 
-// The row pads once around an axis; further out a mirrored or repeated axis goes on and on, and its
-// elements are gathered.
+// The row reflects or wraps at most once around an axis. A larger padding continues the pattern, by
+// a gather.
 Operand gatherAround(NodeContext &n, const Operand &x, size_t axis, Amounts &amounts, bool mirror) {
   int64_t size = x.type.dims[axis], low = amounts.low[axis], high = amounts.high[axis];
   amounts.low[axis] = amounts.high[axis] = 0;
@@ -63,7 +64,7 @@ Operand gatherAround(NodeContext &n, const Operand &x, size_t axis, Amounts &amo
   return n.emit("gather", {x, n.constant(intsTensor(indices))}, {{"axis", int64_t(axis)}});
 }
 
-// A value that is known only when the model runs stands where a mask was not padded.
+// Pads with a value known only at run time. The padding of a mask marks where the value goes.
 Operand padWithValue(NodeContext &n, const Operand &x, const Operand &value, const Attrs &attrs) {
   Operand inside = n.full(x.type.with(DType::Bool), 1);
   Operand one = n.reshape(value, {});
@@ -123,7 +124,7 @@ void convertPad(NodeContext &n) {
     if (n.in(2).type.elements() != 1 || n.in(2).type.dtype != n.in(0).type.dtype)
       return n.fail("expects one element of '{0}' to pad with, got '{1}'",
                     dtypeName(n.in(0).type.dtype), n.in(2).type.str());
-    // An attribute holds every number of up to 53 bits.
+    // An attribute holds integers of up to 53 bits exactly.
     value = n.in(2).isConstant() ? std::optional<double>(n.scalar(2)) : std::nullopt;
     if (value && std::fabs(*value) > 0x1p53 && !isFloat(n.in(2).type.dtype))
       value = std::nullopt;
@@ -137,7 +138,8 @@ void convertPad(NodeContext &n) {
     pad(n, pads, axes, value);
 }
 
-// The middle of what is too large, zeros around what is too small; the odd element at the end.
+// Crops axes that are too large to their middle, and pads axes that are too small with zeros on
+// both sides. The odd element is at the end.
 void convertCenterCropPad(NodeContext &n) {
   const Type &x = n.in(0).type;
   auto axes = allAxes(x.rank());
@@ -155,7 +157,7 @@ void convertCenterCropPad(NodeContext &n) {
     if (shape[i] < 0)
       return n.fail("expects sizes of 0 or more, got {0}", shape[i]);
     int64_t more = shape[i] - x.dims[size_t(axes[i])];
-    pads[i] = more / 2; // towards zero, either way
+    pads[i] = more / 2; // rounds towards zero in both cases
     pads[axes.size() + i] = more - more / 2;
   }
   Amounts amounts;

@@ -7,7 +7,7 @@
 namespace isthmus::onnx_import {
 namespace {
 
-// The window's attributes as the rows name them, or nothing after an error.
+// The window's attributes with the rows' names, or nothing after an error.
 std::optional<Attrs> poolAttrs(NodeContext &n) {
   const Type &x = n.in(0).type;
   auto kernel = n.intsAttr("kernel_shape");
@@ -49,8 +49,8 @@ void convertAveragePool(NodeContext &n) {
   n.result(0, n.emit("avg_pool", {n.in(0)}, std::move(*attrs)));
 }
 
-// Elements go back to where maxima were: indices into the whole of the result that the window
-// attributes give, which a larger one has at its beginning.
+// Returns elements to the positions of their maxima. The indices are flat indices into the result
+// that the window attributes give. A larger result contains that one at its beginning.
 void convertMaxUnpool(NodeContext &n) {
   const Type &x = n.in(0).type;
   auto kernel = n.intsAttr("kernel_shape");

@@ -8,8 +8,8 @@ namespace {
 
 int64_t newStream(NodeContext &n) { return n.state.nextStream++; }
 
-// A dropout that is written for inference stays, so that the graph can be made to train. Result 1
-// says which elements stay. It is what becomes of ones that are dropped by the same draws.
+// A dropout written for inference stays a node, so that the graph can be made to train. Result 1 is
+// the mask of kept elements: a tensor of ones, dropped by the same draws.
 void drop(NodeContext &n, double ratio, bool training, DType maskType) {
   const Type &x = n.in(0).type;
   bool drops = ratio != 0;
@@ -20,13 +20,13 @@ void drop(NodeContext &n, double ratio, bool training, DType maskType) {
   if (!n.wants(1) || n.failed())
     return;
   Operand mask = n.full(x.with(drops ? x.dtype : maskType), 1);
-  if (drops) // to bool first: what stays is more than one
+  if (drops) // to bool first: kept elements are above one
     mask = n.cast(n.cast(n.emit("dropout", {mask}, attrs), DType::Bool), maskType);
   n.result(1, mask);
 }
 
-// Below opset 12 there was no training mode: what is written is inference. Masks were of the
-// operand's type below opset 10.
+// Below opset 12 there is no training mode, so the node is for inference. Below opset 10 masks have
+// the operand's type.
 void convertDropout7(NodeContext &n) {
   n.ignoreAttrs({"seed"});
   drop(n, n.floatAttr("ratio", 0.5), /*training=*/false,
@@ -67,7 +67,7 @@ void convertRandomNormalLike(NodeContext &n) { normal(n, dimsOf(n.in(0)), n.in(0
 void convertRandomUniform(NodeContext &n) { uniform(n, shapeAttr(n), DType::F32); }
 void convertRandomNormal(NodeContext &n) { normal(n, shapeAttr(n), DType::F32); }
 
-// One with the probability that the operand's element says.
+// One with the probability that the operand's element gives.
 void convertBernoulli(NodeContext &n) {
   n.ignoreAttrs({"seed"});
   const Type &x = n.in(0).type;
@@ -79,7 +79,7 @@ void convertBernoulli(NodeContext &n) {
 }
 
 // Classes drawn with the probabilities softmax(x) of each row: the largest of x - log(-log(u)) for
-// u drawn evenly (Gumbel 1954).
+// uniform u (Gumbel 1954).
 void convertMultinomial(NodeContext &n) {
   n.ignoreAttrs({"seed"});
   int64_t samples = n.intAttr("sample_size", 1);

@@ -1,12 +1,13 @@
-// RNN, GRU and LSTM (opset 7 on), unrolled over the sequence, whose length is known. The products
-// with the inputs of all steps are one matmul; each step then has one with the state.
+// RNN, GRU and LSTM (opset 7 on), unrolled over the sequence, whose length is known. The input
+// products of all steps are one matmul; each step adds one matmul with the state.
 
 #include "ir/onnx/recurrent.h"
 
 namespace isthmus::onnx_import {
 namespace {
 
-// The gates' products with the state before a step; nothing at the start if that is zero.
+// Adds the gates' products with the state before a step. Without a state, which stands for zero,
+// nothing is added.
 Operand withState(NodeContext &n, const Operand &fromInput, const Operand &h, const Operand &r) {
   if (!h.isValid())
     return fromInput;
@@ -51,12 +52,12 @@ void stepLstm(Recurrent &net, const Direction &d, const Operand &x, State &s) {
   NodeContext &n = net.n;
   int64_t size = net.hidden;
   Operand all = withState(n, x, s.h, d.r), in, out, forget, cell;
-  auto look = [&](const Operand &gate, size_t p, const Operand &c) { // through a peephole
+  auto look = [&](const Operand &gate, size_t p, const Operand &c) { // adds a peephole
     if (d.peepholes.empty() || !c.isValid())
       return gate;
     return n.emit("add", {gate, n.emit("mul", {d.peepholes[p], c})});
   };
-  if (d.peepholes.empty()) { // one call serves three gates
+  if (d.peepholes.empty()) { // one activation serves three gates
     auto parts = net.split(all, {3 * size, size});
     auto gates = net.split(net.activation(d, 0, parts[0]), {size, size, size});
     in = gates[0];

@@ -7,18 +7,18 @@ namespace isthmus::onnx_import {
 namespace {
 
 struct Reduction {
-  Ints axes; // never empty, unless there is nothing to reduce
+  Ints axes; // empty only if there is nothing to reduce
   bool keepDims;
 };
 
-// Nothing: no axes are given, and that means here that the operand is not reduced.
+// Nothing if no axes are given and the node then does not reduce its operand.
 std::optional<Reduction> reduction(NodeContext &n, int64_t axesAreOperandsFrom) {
   int64_t rank = n.in(0).type.rank();
   auto axes = n.axes(1, axesAreOperandsFrom);
   bool noneIfEmpty = n.intAttr("noop_with_empty_axes", 0) != 0;
   Reduction r{{}, n.intAttr("keepdims", 1) != 0};
   if (axes && !axes->empty()) {
-    if (rank == 0) { // of a scalar, as PyTorch has it: the axis of a vector of one element
+    if (rank == 0) { // PyTorch treats a scalar as a vector of one element
       n.axesFromFront(*axes, 1);
       return r;
     }
@@ -39,10 +39,10 @@ Operand reduce(NodeContext &n, const char *row, const Operand &x,
   return n.emit(row, {x}, {{"axes", r->axes}, {"keepdims", r->keepDims}});
 }
 
-// Where the largest are several, PyTorch's `amax`, and `max` of all, share the gradient out, and
-// its `max` over an axis gives it to one. Where the exporter does not note which it was, one axis
-// is taken for the latter. An `amax` that keeps the axes [-2, -1], so written, is a max pool of all
-// to the newer exporter, which again gives it to one.
+// If several elements are largest, PyTorch's `amax`, and its `max` over all elements, share the
+// gradient; its `max` over an axis gives it to one of them. If the exporter recorded no operator, a
+// reduction of one given axis is taken for the latter. The newer exporter writes a max pool over
+// everything as an `amax` that keeps the axes [-2, -1]; it too gives the gradient to one element.
 bool sharesTies(NodeContext &n, const Reduction &r) {
   llvm::StringRef op = torchOp(n.proto);
   if (op.startswith("aten.amax") || op.startswith("aten.amin"))
@@ -53,7 +53,7 @@ bool sharesTies(NodeContext &n, const Reduction &r) {
   return r.axes.size() != 1 || !isGiven;
 }
 
-// Of truth values, as numbers that are one where true.
+// Bools are reduced as numbers.
 Operand extremum(NodeContext &n, const char *row) {
   const Operand &x = n.in(0);
   auto r = reduction(n, 18);
@@ -78,7 +78,7 @@ void convertReduceSumSquare(NodeContext &n) {
   n.result(0, reduce(n, "sum", n.emit("square", {n.in(0)}), reduction(n, 18)));
 }
 
-// What has a fraction is computed in f64 where the operand is of integers.
+// Results with a fraction are computed in f64 for integer operands.
 Operand asFloat(NodeContext &n) {
   const Operand &x = n.in(0);
   return isFloat(x.type.dtype) ? x : n.cast(x, DType::F64);
@@ -88,8 +88,8 @@ void likeOperand(NodeContext &n, const Operand &y) { n.result(0, n.cast(y, n.in(
 void convertReduceMean(NodeContext &n) {
   likeOperand(n, reduce(n, "mean", asFloat(n), reduction(n, 18)));
 }
-// The norm of zeros has the gradient zero, as in PyTorch, not that of a square root, which is
-// infinite: rows of padding are normalized, too.
+// The norm of zeros has the gradient zero, as in PyTorch. The square root's gradient would be
+// infinite, and rows of padding are normalized, too.
 void convertReduceL2(NodeContext &n) {
   Operand squares = n.emit("square", {asFloat(n)});
   Operand sum = reduce(n, "sum", squares, reduction(n, 18));
@@ -103,7 +103,7 @@ void convertReduceL2(NodeContext &n) {
 void convertReduceLogSum(NodeContext &n) {
   likeOperand(n, n.emit("log", {reduce(n, "sum", asFloat(n), reduction(n, 18))}));
 }
-void convertReduceLogSumExp(NodeContext &n) { // of one element it is that element
+void convertReduceLogSumExp(NodeContext &n) { // for one element, that element itself
   likeOperand(n, reduce(n, "logsumexp", asFloat(n), reduction(n, 18)));
 }
 

@@ -1,6 +1,6 @@
-// Resize. It treats each axis on its own, and along an axis every result is a fixed combination of
-// a few elements: nearest is a gather, linear and cubic are the row `interpolate` with constant
-// places and weights. Gradients follow.
+// Resize. Each axis is resized separately, and every result along an axis is a fixed combination of
+// a few elements: nearest is a gather; linear and cubic are the row `interpolate` with constant
+// indices and weights. Both have gradients.
 
 #include "ir/onnx/numbers.h"
 #include "ir/onnx/op_table.h"
@@ -21,21 +21,21 @@ struct Sampling {
 struct Axis {
   int64_t from, to; // sizes
   double scale;
-  double length;             // the new size before it was rounded
-  double start = 0, end = 1; // the part that is looked at, of tf_crop_and_resize
-  bool isScaled = false;     // the node gives the scale, and no size
+  double length;             // the new size before rounding
+  double start = 0, end = 1; // the part that tf_crop_and_resize reads
+  bool isScaled = false;     // the node gives a scale, not a size
 
   bool whole() const { return start == 0 && end == 1; }
 };
 
-// Where element `i` of the result lies among the operand's.
+// The coordinate in the operand for element `i` of the result.
 template <typename Real> Real source(const Sampling &s, const Axis &a, int64_t i) {
   Real x = Real(i), from = Real(a.from), length = Real(a.length), half = Real(0.5);
-  // From sizes in one rounding: element 9 of 18 is element 7 of 14.
+  // From the sizes, with one rounding: element 9 of 18 is exactly element 7 of 14.
   auto unscaled = [&](Real at) { return a.isScaled ? at / Real(a.scale) : at * from / length; };
   if (s.coordinates == "asymmetric")
     return unscaled(x);
-  if (s.coordinates == "tf_half_pixel_for_nn") // of opset 11 alone
+  if (s.coordinates == "tf_half_pixel_for_nn") // opset 11 only
     return unscaled(x + half);
   if (s.coordinates == "align_corners")
     return length == 1 ? 0 : x * (from - 1) / (length - 1);
@@ -50,8 +50,8 @@ template <typename Real> Real source(const Sampling &s, const Axis &a, int64_t i
   return unscaled(x + half) - half;
 }
 
-// A scale is a number of 32 bits, and so are places in evaluators: by 0.6, element 3 is element 5
-// of the operand, where the quotient of the very numbers is below 5.
+// Scales are f32, and evaluators also compute coordinates in f32: with the scale 0.6, element 3 is
+// element 5 of the operand, whereas the exact quotient is below 5.
 int64_t nearest(const Sampling &s, const Axis &a, int64_t i) {
   double x = a.isScaled ? double(source<float>(s, a, i)) : source<double>(s, a, i), at;
   if (s.rounding == "floor")
@@ -76,8 +76,8 @@ double weight(const Sampling &s, double d) {
   return d < 2 ? ((k * d - 5 * k) * d + 8 * k) * d - 4 * k : 0;
 }
 
-// The elements that result `i` is made of, and their weights. Elements beyond the ends are the
-// end's, unless they are left out. When shrinking with antialiasing the weights are spread wider.
+// The elements that result `i` combines, and their weights. Elements beyond an end repeat the end's
+// element, unless they are excluded. Shrinking with antialiasing widens the weights.
 struct Taps {
   Ints at;
   std::vector<double> weights;
@@ -94,7 +94,7 @@ Taps tapsOf(const Sampling &s, const Axis &a, int64_t i) {
     first = std::max(first, 0.0);
     last = std::min(last, most);
   }
-  // Beyond either end all are one.
+  // All elements beyond one end are one tap.
   auto add = [&](double j, double w) {
     auto at = int64_t(std::clamp(j, 0.0, most));
     if (!taps.at.empty() && taps.at.back() == at)
@@ -130,13 +130,13 @@ Operand resizeNearest(NodeContext &n, const Operand &x, size_t axis, const Sampl
   return n.emit("gather", {x, n.constant(intsTensor(indices))}, {{"axis", int64_t(axis)}});
 }
 
-// The axis is axis 2 of the row's operand, a view.
+// A reshape makes the axis axis 2 of the row's operand.
 Operand resizeByWeights(NodeContext &n, const Operand &x, size_t axis, const Sampling &s,
                         const Axis &a) {
-  // How many elements one result is made of at most, and so how large the constants are.
+  // A bound on the number of elements that one result combines, and so on the constants' sizes.
   double spread = s.antialias && a.scale < 1 ? a.scale : 1;
   double reach = 2 * (s.mode == "linear" ? 1 : 2) / spread + 1;
-  constexpr int64_t kBytesEach = 16; // a place and a weight
+  constexpr int64_t kBytesEach = 16; // an index and a weight
   if (reach > 0x1p31 || !n.state.folding.take(a.to * int64_t(reach) * kBytesEach)) {
     n.fail("would need {0} weights for each of {1} results, too many for a model of {2} bytes",
            reach, a.to, n.state.model.fileBytes);
@@ -151,7 +151,7 @@ Operand resizeByWeights(NodeContext &n, const Operand &x, size_t axis, const Sam
   Ints at;
   std::vector<double> weights;
   for (Taps &t : all) {
-    t.at.resize(most, -1); // no place, which adds nothing
+    t.at.resize(most, -1); // an index of -1 adds nothing
     t.weights.resize(most, 0);
     at.insert(at.end(), t.at.begin(), t.at.end());
     weights.insert(weights.end(), t.weights.begin(), t.weights.end());
@@ -169,7 +169,7 @@ Operand resizeByWeights(NodeContext &n, const Operand &x, size_t axis, const Sam
   return n.reshape(y, dims);
 }
 
-// What lies beyond the ends is a value of its own.
+// Replaces results from outside the operand by `value`.
 Operand extrapolate(NodeContext &n, const Operand &y, size_t axis, const Sampling &s, const Axis &a,
                     double value) {
   std::vector<double> outside;
@@ -189,8 +189,8 @@ Operand extrapolate(NodeContext &n, const Operand &y, size_t axis, const Samplin
 void setSizes(NodeContext &n, const Sampling &s, std::vector<Axis> &all, const Floats &scales,
               const Ints &sizes, const Ints &axes, const std::string &policy) {
   bool smallest = policy == "not_larger";
-  // PyTorch aligns the corners of whole sizes. Elsewhere the fraction that a scale leaves counts,
-  // as in ONNX's reference.
+  // With align_corners, PyTorch uses the rounded size. Otherwise the fraction that a scale leaves
+  // counts, as in ONNX's reference.
   bool isWhole = s.coordinates == "align_corners" && n.state.model.isByTorch();
   double common = smallest ? INFINITY : 0;
   for (size_t i = 0; i < axes.size(); ++i) {
@@ -199,7 +199,7 @@ void setSizes(NodeContext &n, const Sampling &s, std::vector<Axis> &all, const F
     a.length = sizes.empty() ? double(a.from) * (a.end - a.start) * a.scale : double(sizes[i]);
     if (!(a.scale > 0) || !(a.length >= 0 && a.length < 0x1p31) || a.from < 1)
       return n.fail("cannot resize axis {0} of '{1}' by {2}", axes[i], n.in(0).type.str(), a.scale);
-    // Rounded as the scales are, to f32: 10 elements times 0.7 are 7.
+    // Rounded to f32, like the scales: 10 elements times 0.7 are 7.
     a.to = sizes.empty() && a.length < 0x1p20 ? int64_t(float(a.length)) : int64_t(a.length);
     a.isScaled = sizes.empty();
     if (isWhole)
@@ -227,7 +227,7 @@ Sampling samplingOf(NodeContext &n, bool isOld) {
   s.cubic = n.floatAttr("cubic_coeff_a", -0.75);
   s.excludeOutside = n.intAttr("exclude_outside", 0) != 0;
   s.antialias = n.intAttr("antialias", 0) != 0;
-  if (s.mode == "bilinear") // as Upsample was once exported
+  if (s.mode == "bilinear") // older exports of Upsample
     s.mode = "linear";
   auto oneOf = [&](llvm::StringRef attr, llvm::StringRef got,
                    std::initializer_list<llvm::StringRef> known) {
@@ -242,7 +242,7 @@ Sampling samplingOf(NodeContext &n, bool isOld) {
   return s;
 }
 
-// Which part of each axis tf_crop_and_resize looks at.
+// Sets the part of each axis that tf_crop_and_resize reads.
 void setParts(NodeContext &n, std::vector<Axis> &all, const Ints &axes) {
   Floats parts = n.floats(1);
   if (!n.failed() && parts.size() != 2 * axes.size())
@@ -290,7 +290,7 @@ void resize(NodeContext &n, const Sampling &s, const Floats &scales, const Ints 
   n.result(0, n.cast(y, x.type.dtype));
 }
 
-// Scales alone, and no way to name one's coordinates yet.
+// This opset has only scales, and no attribute for the coordinate transformation.
 void convertUpsample7(NodeContext &n) {
   const onnx::AttributeProto *scales = n.attr("scales");
   if (!scales)

@@ -8,26 +8,26 @@ namespace isthmus::onnx_import {
 namespace {
 
 struct Regions {
-  int64_t count, bins[2], most[2]; // most: samples of a bin along y and x
+  int64_t count, bins[2], most[2]; // most: the largest number of samples of a bin along y and x
   int64_t ratio;
   double scale;
   bool halfPixel, mean;
 };
 
-// One side of all regions, [count, 1, 1].
+// One edge of all regions, [count, 1, 1].
 Operand side(NodeContext &n, const Operand &rois, int64_t column, const Regions &r) {
   Operand s =
       n.emit("slice", {rois}, {{"starts", Ints{0, column}}, {"limits", Ints{r.count, column + 1}}});
   return n.reshape(n.affine(s, r.scale, r.halfPixel ? -0.5 : 0), {r.count, 1, 1});
 }
 
-// The taps of all samples along y (axis 0) or x, [regions, bins, samples * 2].
+// The taps of all samples along y (axis 0) or x (axis 1), [regions, bins, samples * 2].
 AxisTaps regionTaps(NodeContext &n, const Operand &rois, const Regions &r, int axis, int64_t size) {
   DType t = rois.type.dtype;
   int64_t bins = r.bins[axis], most = r.most[axis];
   Operand low = side(n, rois, 1 - axis, r), high = side(n, rois, 3 - axis, r);
   Operand extent = n.emit("sub", {high, low});
-  if (!r.halfPixel) // such regions are one element wide at least
+  if (!r.halfPixel) // such regions are at least one element wide
     extent = n.emit("clamp", {extent}, {{"min", 1.0}});
   Operand bin = n.affine(extent, 1 / double(bins), 0);
   std::vector<double> first, middle;
@@ -36,13 +36,13 @@ AxisTaps regionTaps(NodeContext &n, const Operand &rois, const Regions &r, int a
   for (int64_t i = 0; i < most; ++i)
     middle.push_back(double(i));
   Operand index = numbers(n, Type(t, {most}), middle), share;
-  Operand counted; // samples that a bin of few leaves out
+  Operand counted; // whether a sample exists: bins have up to `most`
   if (r.ratio > 0) {
     share = n.affine(n.affine(index, 1, 0.5), 1 / double(most), 0);
   } else {
     Operand samples = n.emit("ceil", {bin});
     counted = n.emit("less", {index, samples});
-    // For a maximum the last sample stands for those that are left out.
+    // For a maximum, the missing samples repeat the last one.
     Operand at = r.mean ? index : n.emit("minimum", {index, n.affine(samples, 1, -1)});
     share =
         n.emit("div", {n.affine(at, 1, 0.5), n.emit("maximum", {samples, n.scalarConstant(t, 1)})});
@@ -52,7 +52,7 @@ AxisTaps regionTaps(NodeContext &n, const Operand &rois, const Regions &r, int a
   if (n.failed())
     return {};
   at = n.reshape(at, {r.count, bins * most, 1});
-  // Up to one element outside the border stands for it; further out there is nothing.
+  // A sample up to one element outside reads the border. Samples further out are masked.
   double last = double(size - 1);
   AxisTaps taps =
       linearTaps(n, n.emit("clamp", {at}, {{"min", 0.0}, {"max", last}}), size, Beyond::Border);
@@ -74,7 +74,8 @@ AxisTaps regionTaps(NodeContext &n, const Operand &rois, const Regions &r, int a
   return taps;
 }
 
-// Each bin along y with each along x: operands spread to [regions, bins y * bins x, taps].
+// Pairs each bin along y with each along x: broadcasts the taps of one axis to [regions, bins y *
+// bins x, taps].
 AxisTaps spread(NodeContext &n, AxisTaps t, const Regions &r, int axis) {
   if (n.failed())
     return t;
@@ -88,7 +89,8 @@ AxisTaps spread(NodeContext &n, AxisTaps t, const Regions &r, int axis) {
   return t;
 }
 
-// The samples that the largest of the regions needs, where each region has as many as it covers.
+// Sets the numbers of samples. If a bin has one sample for each element it covers, the largest
+// region decides.
 bool setMost(NodeContext &n, Regions &r) {
   r.most[0] = r.most[1] = std::max<int64_t>(1, r.ratio);
   if (r.ratio > 0)
@@ -104,7 +106,7 @@ bool setMost(NodeContext &n, Regions &r) {
         n.fail("expects regions of a usual size, got one of {0}", extent);
         return false;
       }
-      // One more where rounding in the model's type may go over a whole number.
+      // The margin allows for rounding in the model's type across a whole number.
       r.most[axis] = std::max(r.most[axis], int64_t(std::ceil(bin * (1 + 1e-6))));
     }
   return true;
@@ -149,7 +151,7 @@ void convertRoiAlign(NodeContext &n) {
                          spread(n, regionTaps(n, wide, r, 1, d[3]), r, 1));
   if (n.failed())
     return;
-  // All images are one, in which a region's places begin at its own.
+  // All images become one. A region's indices start at the offset of its image in it.
   int64_t points = r.count * r.bins[0] * r.bins[1], taps = all.at.type.dims[2];
   Operand first = n.emit("affine", {n.reshape(n.cast(images, DType::I64), {r.count, 1, 1})},
                          {{"scale", double(d[2] * d[3])}});
@@ -158,7 +160,7 @@ void convertRoiAlign(NodeContext &n) {
   Dims list = r.mean ? Dims{1, points, taps} : Dims{1, points * taps, 1};
   Operand y =
       n.emit("interpolate", {flat, n.reshape(places(n, all), list), n.reshape(all.weights, list)});
-  if (!r.mean) // of the weighted elements, not of their sums: so the operator is defined
+  if (!r.mean) // by definition the maximum of the weighted elements, not of their sums
     y = n.emit("max", {n.reshape(y, {d[1], points, taps})},
                {{"axes", Ints{2}}, {"keepdims", false}});
   y = n.transpose(n.reshape(y, {d[1], r.count, r.bins[0] * r.bins[1]}), {1, 0, 2});

@@ -1,4 +1,4 @@
-// Gathers and scatters by tensors of indices, and what is made of them.
+// Gathers and scatters by tensors of indices, and operators composed of them.
 
 #include "ir/builder.h"
 #include "ir/onnx/numbers.h"
@@ -8,7 +8,7 @@
 namespace isthmus::onnx_import {
 namespace {
 
-// Constant indices are held against the size here: a row would read nothing.
+// Checks constant indices here, because the row reads nothing at an index out of range.
 void checkIndices(NodeContext &n, const Operand &indices, llvm::ArrayRef<int64_t> sizes) {
   if (!indices.isConstant() || isFloat(indices.type.dtype) || sizes.empty() ||
       !n.state.folding.look(indices.type.elements()))
@@ -33,11 +33,11 @@ void convertGatherElements(NodeContext &n) {
   n.result(0, n.emit("gather_elements", {n.in(0), n.in(1)}, {{"axis", axis}}));
 }
 
-// The sizes that tuples of indices are counted in.
+// The sizes that the tuples of indices refer to.
 llvm::ArrayRef<int64_t> tupleSizes(NodeContext &n, int64_t batch) {
   llvm::ArrayRef<int64_t> x = n.in(0).type.dims, indices = n.in(1).type.dims;
   if (indices.empty() || batch < 0 || batch + indices.back() > int64_t(x.size()))
-    return {}; // the row says what is wrong
+    return {}; // the row reports the error
   return x.slice(size_t(batch), size_t(indices.back()));
 }
 
@@ -47,7 +47,7 @@ void convertGatherND(NodeContext &n) {
   n.result(0, n.emit("gather_nd", {n.in(0), n.in(1)}, {{"batch_dims", batch}}));
 }
 
-// Truth values are moved as they are, and combined as numbers.
+// Bools are moved unchanged, and combined as numbers.
 void scatter(NodeContext &n, const char *row, Attrs attrs) {
   std::string how = n.stringAttr("reduction", "none");
   attrs.set("reduction", how);
@@ -69,7 +69,7 @@ void convertScatterND(NodeContext &n) {
   scatter(n, "scatter_nd", {});
 }
 
-// `x` with `axis` moved to place 1, behind the batch; the permutation that moves it back.
+// `x` with `axis` moved to axis 1, after the batch; `back` is the permutation that undoes it.
 Operand afterBatch(NodeContext &n, const Operand &x, int64_t batchAxis, int64_t axis, Ints &back) {
   Ints perm{batchAxis, axis};
   for (int64_t i = 0; i < x.type.rank(); ++i)
@@ -79,7 +79,7 @@ Operand afterBatch(NodeContext &n, const Operand &x, int64_t batchAxis, int64_t 
   return llvm::is_sorted(perm) ? x : n.transpose(x, perm);
 }
 
-// Row by row the first places in reverse: place t is read at length - 1 - t while that is there.
+// Reverses the first elements of each row: position t reads position length - 1 - t, if t < length.
 void convertReverseSequence(NodeContext &n) {
   const Operand &x = n.in(0);
   if (x.type.rank() < 2)
@@ -102,7 +102,7 @@ void convertReverseSequence(NodeContext &n) {
   n.result(0, llvm::is_sorted(back) ? y : n.transpose(y, back));
 }
 
-// A cache, into which each sample's update is written from its index on.
+// Writes each sample's update into a cache, starting at the sample's index.
 void convertTensorScatter(NodeContext &n) {
   const Operand &cache = n.in(0), &update = n.in(1);
   std::string mode = n.stringAttr("mode", "linear");

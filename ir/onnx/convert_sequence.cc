@@ -11,7 +11,8 @@ Operand listOf(std::vector<Operand> items, bool isOptional = false) {
   return o;
 }
 
-// Operand i as a sequence. Copies of it are limited over all: a loop can make one in each turn.
+// Operand i as a sequence. Copies of sequences have a limit for the whole import, because a loop
+// can make one in each iteration.
 const std::vector<Operand> *sequence(NodeContext &n, size_t i) {
   const Operand &o = n.in(i);
   if (n.failed())
@@ -37,7 +38,7 @@ const Operand &tensor(NodeContext &n, size_t i) {
   return o;
 }
 
-// Operand i, a place in a list of `size`: counted from the front, below `end`.
+// Operand i, a position in a list of `size`: counted from the front, below `end`.
 size_t place(NodeContext &n, size_t i, size_t size, size_t end) {
   Ints at = n.ints(i);
   if (!n.failed() && at.size() != 1)
@@ -53,7 +54,7 @@ size_t place(NodeContext &n, size_t i, size_t size, size_t end) {
   return size_t(p);
 }
 
-// --- Making and reading
+// --- Construction and access
 
 void convertConstruct(NodeContext &n) {
   std::vector<Operand> items;
@@ -111,8 +112,8 @@ void convertLength(NodeContext &n) {
 
 // --- Between tensors and sequences
 
-// Sizes: a list of them, one for all parts (the last may be smaller), or parts of one without their
-// axis.
+// Part sizes are a list, or one size for all parts (the last may be smaller). Without them the
+// parts have size one, and may drop their axis.
 void convertSplitToSequence(NodeContext &n) {
   const Type &x = tensor(n, 0).type;
   int64_t axis = n.axis(n.intAttr("axis", 0), x.rank());
@@ -173,7 +174,7 @@ void convertConcatFromSequence(NodeContext &n) {
   n.result(0, parts.size() == 1 ? parts[0] : n.emit("concat", parts, {{"axis", axis}}));
 }
 
-// The body on the elements of each sequence; tensors are given to all alike.
+// Applies the body to the elements of each sequence. Tensor operands are passed to every call.
 void convertMap(NodeContext &n) {
   const onnx::GraphProto *body = n.graphAttr("body");
   auto *first = sequence(n, 0);

@@ -1,4 +1,4 @@
-// Operators that arrange elements anew without choosing among them.
+// Operators that reshape, reorder, repeat, crop or pad a tensor.
 
 #include "ir/onnx/op_table.h"
 #include "llvm/ADT/STLExtras.h"
@@ -6,7 +6,7 @@
 namespace isthmus::onnx_import {
 namespace {
 
-// --- Reshape: 0 copies the operand's size (unless allowzero), one -1 stands for what is left
+// --- Reshape: 0 copies the operand's size (unless allowzero), one -1 takes the remaining elements
 
 void reshape(NodeContext &n, Ints dims) {
   const Type &x = n.in(0).type;
@@ -47,7 +47,7 @@ void convertReshape1(NodeContext &n) {
 }
 void convertReshape(NodeContext &n) { reshape(n, n.ints(1)); }
 
-// The operand as a matrix: the product of sizes before an axis, and from it on.
+// The operand as a matrix: the axes before `axis` are its rows, the others its columns.
 void convertFlatten(NodeContext &n) {
   const Type &x = n.in(0).type;
   int64_t axis = n.intAttr("axis", 1);
@@ -88,7 +88,7 @@ void convertUnsqueeze(NodeContext &n) {
     return n.fail("expects axes");
   Dims x = n.in(0).type.dims;
   int64_t rank = int64_t(x.size() + axes->size());
-  // Axes that only a vector has room for: a scalar, of which PyTorch makes a vector here.
+  // The axes only fit a vector: PyTorch treats a scalar as a vector here.
   if (x.empty() && llvm::any_of(*axes, [&](int64_t a) { return a == rank || a == -rank - 1; })) {
     x.push_back(1);
     ++rank;
@@ -116,14 +116,14 @@ void convertTranspose(NodeContext &n) {
     for (int64_t i = rank - 1; i >= 0; --i)
       perm->push_back(i);
   }
-  for (int64_t &axis : *perm) // exporters count from the end too
+  for (int64_t &axis : *perm) // exporters also count from the end
     axis += axis < 0 ? rank : 0;
   n.result(0, n.transpose(n.in(0), *perm));
 }
 
 // --- Repeating
 
-// Sizes of 1 give way on either side, as numpy has it: the shape asked for may be the smaller one.
+// Sizes of 1 broadcast on either side, as in numpy: the requested shape may be the smaller one.
 void convertExpand(NodeContext &n) {
   const Dims &x = n.in(0).type.dims;
   Ints dims = n.ints(1);
@@ -138,7 +138,7 @@ void convertExpand(NodeContext &n) {
   n.result(0, n.broadcast(n.in(0), dims));
 }
 
-// Each axis becomes a pair: the repeats, and the elements repeated.
+// Each axis becomes a pair: the repeats, and the repeated elements.
 void convertTile(NodeContext &n) {
   const Type &x = n.in(0).type;
   Ints repeats = n.ints(1);
@@ -164,7 +164,7 @@ void convertTile(NodeContext &n) {
   n.result(0, n.reshape(n.broadcast(n.reshape(n.in(0), pairs), repeated), dims));
 }
 
-// --- To other sizes around the middle: what is too much is cut, what is missing is zero
+// --- Cropping to the middle, and padding with zeros around it
 
 void convertCenterCropPad(NodeContext &n) {
   const Type &x = n.in(0).type;
@@ -215,7 +215,7 @@ void convertDepthToSpace(NodeContext &n) {
   int64_t batch = x.dims[0], c = x.dims[1], h = x.dims[2], w = x.dims[3];
   if (b < 1 || b > 65536 || c % (b * b) != 0)
     return n.fail("expects a block size whose square divides the {0} channels, got {1}", c, b);
-  if (!Type(x.dtype, {batch, c, h, b, w, b}).isValid()) // possible only where there are no elements
+  if (!Type(x.dtype, {batch, c, h, b, w, b}).isValid()) // only possible for an empty operand
     return n.fail("would give sizes over 2^60");
   bool blocksFirst = mode == "DCR";
   if (!blocksFirst && mode != "CRD")

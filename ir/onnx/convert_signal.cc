@@ -1,6 +1,6 @@
-// Fourier transforms, of sizes known at import, and the windows and weights that go with them. A
-// transform is a product with a constant matrix of cosines and sines: exact to rounding, and with
-// gradients, where a fast one would be neither smaller nor simpler.
+// Fourier transforms of sizes known at import, and their windows and weights. A transform is a
+// product with a constant matrix of cosines and sines. It is exact up to rounding and has
+// gradients; a fast transform would be neither smaller nor simpler.
 
 #include "ir/builder.h"
 #include "ir/onnx/numbers.h"
@@ -16,21 +16,21 @@ constexpr double kPi = std::numbers::pi;
 // --- The matrix
 
 struct Transform {
-  int64_t length;          // of the signal in time
-  bool inverse, halfAlone; // halfAlone: of real signals the first half of the frequencies
+  int64_t length;          // of the signal over time
+  bool inverse, halfAlone; // halfAlone: only the first half of a real signal's frequencies
   int64_t frequencies() const { return halfAlone ? length / 2 + 1 : length; }
   bool toReal() const { return inverse && halfAlone; }
   int64_t in() const { return inverse ? frequencies() : length; }
   int64_t out() const { return inverse ? length : frequencies(); }
 };
 
-// [in * parts, out * parts of the result]: real and imaginary parts are neighbours. `parts` of the
-// operand is 1 where it is real. The angle is reduced before it is rounded.
+// [in * parts, out * parts of the result]: real and imaginary parts alternate. `parts` is 1 for a
+// real operand. The angle is reduced before it is rounded.
 std::vector<double> matrixOf(const Transform &t, int64_t parts) {
   int64_t partsOut = t.toReal() ? 1 : 2, columns = t.out() * partsOut;
   std::vector<double> m(size_t(t.in() * parts * columns));
   for (int64_t i = 0; i < t.in(); ++i) {
-    // A frequency that is told once stands for its mirror image too.
+    // A frequency that is given once stands for its mirror image too.
     bool twice = t.toReal() && i != 0 && 2 * i != t.length;
     double factor = (t.inverse ? 1 / double(t.length) : 1) * (twice ? 2 : 1);
     for (int64_t o = 0; o < t.out(); ++o) {
@@ -59,7 +59,7 @@ bool isSmall(NodeContext &n, const Transform &t) {
 
 // --- DFT
 
-// `x` with `size` elements on an axis: the first of them, or zeros after them.
+// `x` with `size` elements on an axis: cropped, or padded with zeros, at the end.
 Operand fit(NodeContext &n, const Operand &x, int64_t axis, int64_t size) {
   Ints low(x.type.dims.size(), 0), limits(x.type.dims.begin(), x.type.dims.end()), high = low;
   int64_t have = x.type.dims[size_t(axis)];
@@ -95,7 +95,7 @@ void dft(NodeContext &n, int64_t axis) {
   Operand x = fit(n, n.in(0), axis, t.in());
   if (n.failed())
     return;
-  // The axis beside the parts, and both as one.
+  // Moves the axis next to the parts; both are then flattened.
   Ints perm;
   for (int64_t a = 0; a < rank; ++a)
     if (a != axis && a != rank - 1)
@@ -130,7 +130,7 @@ void convertDft(NodeContext &n) {
 
 void convertStft(NodeContext &n) {
   Operand x = n.in(0);
-  if (x.type.rank() == 2) // PyTorch's exporter leaves out the axis of the parts of real signals
+  if (x.type.rank() == 2) // PyTorch's exporter omits the axis of parts for real signals
     x = n.reshape(x, {x.type.dims[0], x.type.dims[1], 1});
   Transform t;
   t.inverse = false;
@@ -183,8 +183,8 @@ void convertHann(NodeContext &n) { window(n, 0.5, 0.5, 0); }
 void convertHamming(NodeContext &n) { window(n, 25.0 / 46, 21.0 / 46, 0); }
 void convertBlackman(NodeContext &n) { window(n, 0.42, 0.5, 0.08); }
 
-// Triangles of frequencies, evenly spaced on the mel scale, each from the peak of the one before
-// to that of the one after it.
+// Triangular filters over frequencies. Their peaks are evenly spaced on the mel scale, and each
+// filter extends from the previous peak to the next one.
 void convertMelWeights(NodeContext &n) {
   double bins = n.scalar(0), length = n.scalar(1), rate = n.scalar(2), low = n.scalar(3),
          high = n.scalar(4);

@@ -5,7 +5,8 @@
 namespace isthmus::onnx_import {
 namespace {
 
-// Below opset 13 the operand was taken as a matrix, of the sizes before an axis and from it on.
+// Below opset 13 the operand is taken as a matrix: the axes before `axis` are its rows, the others
+// its columns.
 void softmax(NodeContext &n, const char *row) {
   const Type &x = n.in(0).type;
   bool asMatrix = n.opset() < 13;

@@ -12,7 +12,7 @@ struct Dependencies {
   bool isDrawn = false;                 // depends on random numbers
 };
 
-// Nothing if that would be too much work: one graph can have any number of such values.
+// Nothing if the search takes too long: a graph can have any number of such values.
 std::optional<Dependencies> dependenciesOf(const Graph &g, ValueId v, Folding &limit) {
   constexpr int64_t kWorkPerValue = 64;
   Dependencies found;
@@ -40,7 +40,8 @@ std::optional<Dependencies> dependenciesOf(const Graph &g, ValueId v, Folding &l
   return found;
 }
 
-// What to do instead, of a mixture of experts or a choice of boxes.
+// The alternative for models that decide sizes by data, such as a mixture of experts or a selection
+// of boxes.
 constexpr const char *kInstead = "; sizes and branches that a step decides are not supported: the "
                                  "model would compute all that may be needed, and choose by a mask";
 

@@ -24,7 +24,7 @@ std::optional<TensorList> Folding::run(const OpDef &op, const Attrs &attrs,
   call.op = &op;
   Attrs complete = attrs;
   if (llvm::Error e = completeAttrs(op, complete)) {
-    llvm::consumeError(std::move(e)); // said again, with its place, when the node is made
+    llvm::consumeError(std::move(e)); // reported with its location when the node is made
     return std::nullopt;
   }
   call.attrs = &complete;
@@ -52,7 +52,7 @@ std::optional<TensorList> Folding::run(const OpDef &op, const Attrs &attrs,
   auto results = fold_(call, operands);
   if (!results) {
     llvm::consumeError(
-        results.takeError()); // no kernel for these types: the node may have one elsewhere
+        results.takeError()); // no kernel for these types at import; another device may have one
     return std::nullopt;
   }
   return std::move(*results);

@@ -1,7 +1,7 @@
-// The import, from a parsed model to a graph: sizes are bound, initializers sorted into parameters,
-// state and constants, nodes translated in order, outputs named. Where it turns out that something
-// must be known whose value is given only for an input, it is all done again with that input as a
-// constant.
+// The import of a parsed model into a graph: binds sizes, sorts initializers into parameters, state
+// and constants, translates the nodes in order, and names outputs. If a value that depends on
+// inputs must be known at import, and the inputs have given values, the import starts again with
+// these inputs as constants.
 
 #include "ir/onnx/import.h"
 
@@ -18,7 +18,7 @@ namespace isthmus {
 namespace onnx_import {
 namespace {
 
-// What is found out once, however often the import is done.
+// Results that all attempts of an import share.
 struct Prepared {
   const Model &model;
   const OnnxOptions &options;
@@ -26,10 +26,10 @@ struct Prepared {
   BoundInputs inputs;
   Roles roles;
   llvm::StringMap<Tensor> data; // of the initializers that could be read
-  Problems problems;            // of the others
+  Problems problems;            // errors of the others
 };
 
-// An output whose declared shape is another than it has, in a model with open sizes.
+// An output whose declared shape differs from its actual shape, in a model with open sizes.
 struct Doubt {
   std::string output, where, message;
   int axis; // -1: the rank
@@ -37,7 +37,7 @@ struct Doubt {
 
 class Import {
 public:
-  // `asConstants`: inputs that are constants this time.
+  // `asConstants`: inputs that are constants in this attempt.
   Import(Prepared &p, const std::set<std::string> &asConstants)
       : p_(p), m_(p.model), asConstants_(asConstants),
         g_(m_.graph().name().empty() ? "main" : m_.graph().name()), values_(g_),
@@ -99,7 +99,7 @@ void Import::reserveNames() {
 
 // --- Inputs and initializers
 
-// An input that is a constant stays an input that nothing reads: whoever runs the graph feeds it.
+// An input that became a constant stays in the graph, unread, because callers still feed it.
 void Import::defineInputs() {
   for (const BoundInput &in : p_.inputs.inputs) {
     auto v = g_.addInput(InputKind::Input, in.name, in.type);
@@ -152,7 +152,7 @@ void Import::defineInitializer(const InitializerRole &r, const Tensor &data) {
         add(InputKind::State, values_.freshName(r.name + ".average"));
 }
 
-// The parameter that `r` is the same as, in r's shape, order and type.
+// The parameter `r.sameAs` in r's shape, order and type.
 Operand Import::rearranged(const InitializerRole &r, const Type &type) {
   ValueId v = scope_.find(r.sameAs)->value;
   auto emit = [&](llvm::StringRef op, Attrs attrs) {
@@ -178,7 +178,7 @@ Operand Import::rearranged(const InitializerRole &r, const Type &type) {
   return values_.value(v);
 }
 
-// A parameter of the first row of `data`, which has it again and again.
+// A parameter made of the first row of `data`, broadcast to all rows, which are equal.
 Operand Import::repeatedRow(const std::string &name, const Tensor &data) {
   Type one = data.type;
   one.dims[0] = 1;
@@ -205,10 +205,11 @@ void Import::defineInitializers(const llvm::StringSet<> &read) {
   }
 }
 
-// Holds what the file says of a value against what it is. Where sizes were open, an exporter may
-// have written one that it saw while tracing, and PyTorch's guesses shapes (behind a Transpose by
-// negative axes they are whatever was in memory): that is told, but no error. An output's is in
-// doubt until it is known whether its shape depends on the open sizes (`settle`).
+// Compares the declared type of a value with its actual type. With open sizes, an exporter may have
+// declared a size that it saw while tracing, and PyTorch guesses some shapes (behind a Transpose
+// with negative axes they are uninitialized memory), so a difference is a note, not an error. A
+// difference in an output stays in doubt until `settle` finds out whether the shape depends on the
+// open sizes.
 void Import::checkDeclared(const std::string &name, const Operand &o, const std::string &where) {
   auto it = declared_.find(name);
   if (it == declared_.end() || o.isList() || !it->second->type().has_tensor_type())
@@ -229,8 +230,9 @@ void Import::checkDeclared(const std::string &name, const Operand &o, const std:
   if (!t.has_shape())
     return;
   const onnx::TensorShapeProto &s = t.shape();
-  // PyTorch's older exporter declares sizes behind a Transpose with negative axes from memory that
-  // nobody wrote; and the rank of what a Reshape by computed sizes gives as that of another value.
+  // PyTorch's older exporter declares sizes behind a Transpose with negative axes from
+  // uninitialized memory, and gives the result of a Reshape by computed sizes the rank of another
+  // value.
   const bool isByTorch = m_.isByTorch();
   const bool isUnwritten =
       isByTorch && llvm::any_of(s.dim(), [](const auto &d) { return d.dim_value() > INT32_MAX; });
@@ -254,7 +256,7 @@ void Import::checkDeclared(const std::string &name, const Operand &o, const std:
         s.dim(i).dim_value() == type.dims[size_t(i)])
       continue;
     differs("of size " + std::to_string(s.dim(i).dim_value()) + " on axis " + std::to_string(i), i);
-    if (!isDoubt) // one is enough
+    if (!isDoubt) // one note per value is enough
       return;
   }
 }
@@ -264,7 +266,7 @@ void Import::checkDeclared(const std::string &name, const Operand &o, const std:
 void Import::addOutputs() {
   llvm::StringSet<> listed;
   for (const onnx::ValueInfoProto &v : m_.graph().output()) {
-    if (!listed.insert(v.name()).second) { // exporters do so where a model returns one tensor twice
+    if (!listed.insert(v.name()).second) { // exporters do this if a model returns one tensor twice
       state_.notes.add("'" + v.name() + "' is listed twice among the outputs, and is taken once");
       continue;
     }
@@ -286,12 +288,12 @@ void Import::addOutputs() {
       continue;
     }
     ValueId value = values_.inGraph(*o);
-    // A constant, or another value under a second name.
+    // A constant, or another value under a second name, needs an identity node.
     const Input *source = g_.inputOf(value);
     if (g_.valueName(value) != v.name() || (source && source->kind == InputKind::Const)) {
       ValueId holder = g_.find(v.name());
       const Input *in = holder ? g_.inputOf(holder) : nullptr;
-      if (in && in->kind == InputKind::Const) // the output's name counts for more
+      if (in && in->kind == InputKind::Const) // the output has priority for the name
         g_.rename(holder, values_.freshName("constant"));
       std::string name = g_.find(v.name()) ? values_.freshName(v.name()) : v.name();
       auto node = g_.addNode(OpRegistry::get().at("identity"), {value}, {}, name);
@@ -328,7 +330,7 @@ llvm::Expected<Graph> Import::run() {
   defineInputs();
   defineInitializers(read);
   translator_.translate(scope_, g.node(), wanted);
-  if (!problems_.any()) // names are free for outputs only if everything was made
+  if (!problems_.any()) // an output's name is free only if all nodes were translated
     addOutputs();
   if (problems_.any())
     return problems_.take();
@@ -338,15 +340,15 @@ llvm::Expected<Graph> Import::run() {
 
 // --- Declared shapes in doubt
 
-// Whether the output's rank, or its size on the axis, is another in `other` than in `g`.
+// Whether the output's rank, or its size on the axis, differs between `g` and `other`.
 bool differsIn(const Graph &g, const Graph &other, const Doubt &d) {
   const Type &a = g.type(g.find(d.output)), &b = other.type(other.find(d.output));
   return a.rank() != b.rank() || (d.axis >= 0 && a.dims[size_t(d.axis)] != b.dims[size_t(d.axis)]);
 }
 
-// A shape that an open size decides may be declared as the exporter saw it while tracing: a note.
-// One that stays as it is, whatever the sizes, is declared wrong: an error. Which it is shows when
-// the model is imported with other sizes; where it takes no others, the doubt stays a note.
+// A declared shape that depends on an open size may be the one that the exporter saw while tracing:
+// a note. A declared shape that is wrong for all open sizes is an error. Imports with other sizes
+// tell the two apart. If none of them succeeds, the difference stays a note.
 llvm::Error settle(Prepared &p, const std::set<std::string> &asConstants, const Import &done,
                    const Graph &g, Notes &notes) {
   std::vector<bool> depends(done.doubts().size(), false);
@@ -385,11 +387,13 @@ llvm::Error settle(Prepared &p, const std::set<std::string> &asConstants, const 
   return problems.take();
 }
 
-// --- As often as needed
+// --- The import, repeated until no further input must be a constant
 
 llvm::Expected<Graph> importModel(Model &m, const OnnxOptions &options) {
   auto inputs = bindInputs(m, options);
-  if (!inputs) { // what cannot be run at all needs no sizes
+  // A model with unsupported operators cannot run at all, so they are reported before missing
+  // sizes.
+  if (!inputs) {
     if (llvm::Error unsupported = unsupportedOperators(m)) {
       llvm::consumeError(inputs.takeError());
       return unsupported;

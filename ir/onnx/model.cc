@@ -15,15 +15,15 @@ llvm::Error readVersions(Model &m) {
       m.opset = std::max(m.opset, o.version());
   bool needed = llvm::any_of(m.graph().node(),
                              [](const onnx::NodeProto &n) { return isDefaultDomain(n.domain()); });
-  if (m.opset <= 0 && !needed) // all operators are of other domains
+  if (m.opset <= 0 && !needed) // every operator is of another domain
     m.opset = 1;
-  if (m.opset <= 0) // operators say themselves from which version on they are read
+  if (m.opset <= 0) // each row of the op table has its own lowest opset
     return makeError(
         "the model names no version of ONNX's operators (opset_import); export it again");
   return llvm::Error::success();
 }
 
-// A function is called by its domain, name and overload.
+// The key of a function: its domain, name and overload.
 std::string functionId(llvm::StringRef domain, llvm::StringRef name, llvm::StringRef overload) {
   return (llvm::Twine(isDefaultDomain(domain) ? "" : domain) + llvm::Twine('\0') + name +
           llvm::Twine('\0') + overload)

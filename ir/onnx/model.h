@@ -1,4 +1,4 @@
-// A model file, parsed and checked for what every later step relies on.
+// A model file, parsed and checked for the properties that the importer relies on.
 #pragma once
 
 #include "ir/diagnostics.h"
@@ -14,8 +14,8 @@ using NodeList = google::protobuf::RepeatedPtrField<onnx::NodeProto>;
 
 struct Model {
   std::string file;      // for messages
-  std::string folder;    // where external data may lie; empty: nowhere
-  int64_t fileBytes = 0; // what limits on memory are relative to
+  std::string folder;    // the folder for external data; empty: none is allowed
+  int64_t fileBytes = 0; // memory limits are relative to it
   std::unique_ptr<onnx::ModelProto> proto;
   int64_t opset = 0; // of the default domain
 
@@ -25,28 +25,27 @@ struct Model {
 
   // The model's own function that a node of this domain, operator and overload calls, or null.
   const onnx::FunctionProto *functionOf(const onnx::NodeProto &n) const;
-  // The names outside of it that the graphs within a node read, each once.
+  // The enclosing names that the graphs within a node read, each once.
   llvm::ArrayRef<llvm::StringRef> readsOutside(const onnx::NodeProto &n) const;
 
   llvm::StringMap<const onnx::FunctionProto *> functions; // by domain, name and overload
-  llvm::DenseMap<const onnx::NodeProto *, std::vector<llvm::StringRef>> outside; // where not empty
+  llvm::DenseMap<const onnx::NodeProto *, std::vector<llvm::StringRef>> outside; // if not empty
 };
 
-// In order: parses, checks versions, and that every name is defined once and before it is read, in
-// the graph, in the graphs within its nodes and in the functions.
+// Parses the file, checks its versions, and checks names (see names.h), in this order.
 llvm::Expected<Model> loadModel(const std::string &path);
 llvm::Expected<Model> parseModel(llvm::StringRef bytes, const std::string &name);
 
-// The newest opset whose operators the table was written for. Later ones are read alike, with a
-// note.
+// The newest opset that the operator table was written for. Later opsets are read the same way,
+// with a note.
 constexpr int64_t kNewestOpset = 27;
 
-// Whether `domain` is ONNX's own, which has two spellings.
+// Whether `domain` is ONNX's own; it has two spellings.
 inline bool isDefaultDomain(llvm::StringRef domain) {
   return domain.empty() || domain == "ai.onnx";
 }
 
-// The graphs that a node's attributes hold, as the branches of an If.
+// The graphs in a node's attributes, such as the branches of an If.
 std::vector<const onnx::GraphProto *> graphsIn(const onnx::NodeProto &n);
 
 // `node "conv1" (Conv, #3)`

@@ -6,10 +6,10 @@
 namespace isthmus::onnx_import {
 namespace {
 
-// The names of one graph or function: who gives each its value, to tell what is wrong with it.
+// The names of one graph or function, with the definition of each for messages.
 class Names {
 public:
-  // `around`: what a graph within a node sees beside its own names; else null.
+  // `around`: for a graph within a node, the enclosing names; else null.
   Names(const NodeList &nodes, Names *around) : nodes_(nodes), around_(around) {}
 
   llvm::Error define(const std::string &name, const std::string &by) {
@@ -19,7 +19,7 @@ public:
     return llvm::Error::success();
   }
 
-  // `name` is the model's own text: it lives as long as the model.
+  // `name` must live as long as the model.
   bool has(llvm::StringRef name) {
     if (by_.count(name))
       return true;
@@ -44,7 +44,7 @@ public:
                      name);
   }
 
-  // The names around it that were read.
+  // The enclosing names that were read.
   llvm::ArrayRef<llvm::StringRef> outside() const { return outside_.getArrayRef(); }
 
 private:
@@ -58,7 +58,7 @@ class NameCheck {
 public:
   explicit NameCheck(Model &m) : m_(m) {}
 
-  // `place` follows a node in messages: "" or ` in function "Block"`, with more of that kind.
+  // `place` follows a node in messages: "" or ` in function "Block"`, repeated for nested graphs.
   llvm::Error nodes(const NodeList &list, Names &names, const std::string &place) {
     for (int i = 0; i < list.size(); ++i)
       if (llvm::Error e = node(list[i], i, names, place))
@@ -78,7 +78,7 @@ public:
         return here(std::move(e));
       initializers.insert(t.name());
     }
-    for (const onnx::SparseTensorProto &t : g.sparse_initializer()) // refused by what imports it
+    for (const onnx::SparseTensorProto &t : g.sparse_initializer()) // the importer rejects them
       if (llvm::Error e = names.define(t.values().name(), "a sparse initializer"))
         return here(std::move(e));
     llvm::StringSet<> inputs;
@@ -87,7 +87,7 @@ public:
         return here(makeError("an input has no name"));
       if (!inputs.insert(v.name()).second)
         return here(makeError("'{0}' is defined twice: both times as an input", v.name()));
-      // An input with a default value: how files before IR version 4 list weights.
+      // An input with a default value. Files before IR version 4 list weights this way.
       if (initializers.count(v.name()))
         continue;
       if (llvm::Error e = names.define(v.name(), "an input"))

@@ -104,7 +104,7 @@ std::optional<Ints> NodeContext::intsAttr(llvm::StringRef name) {
   return Ints(a->ints().begin(), a->ints().end());
 }
 
-// ONNX's number of an element type.
+// Reads ONNX's number of an element type.
 DType NodeContext::typeAttr(llvm::StringRef name, std::optional<DType> byDefault) {
   if (byDefault && !hasAttr(name))
     return *byDefault;
@@ -143,7 +143,7 @@ void NodeContext::checkAllRead() {
 // --- Constants
 
 namespace {
-// Lists of sizes, axes and the like have an entry per axis, or per part of a split.
+// Lists of sizes and axes have an entry per axis, or per part of a split.
 constexpr int64_t kLongestList = 4096;
 
 std::string operandName(const onnx::NodeProto &n, size_t i) { return n.input(int(i)); }
@@ -264,7 +264,7 @@ llvm::SmallVector<Operand, 4> NodeContext::emitAll(llvm::StringRef opName,
     if (!o.isValid())
       fail("an operand of '{0}' is left out", opName);
   if (failed())
-    return llvm::SmallVector<Operand, 4>(8); // more results than any converter looks at
+    return llvm::SmallVector<Operand, 4>(8); // enough for every converter that indexes them
 
   llvm::SmallVector<Operand, 4> out;
   if (llvm::all_of(operands, [](const Operand &o) { return o.isConstant(); })) {
@@ -281,7 +281,7 @@ llvm::SmallVector<Operand, 4> NodeContext::emitAll(llvm::StringRef opName,
   llvm::SmallVector<ValueId, 4> values;
   for (const Operand &o : operands)
     values.push_back(state.values.inGraph(o));
-  // Results are renamed if they turn out to be the node's.
+  // A result is renamed if it becomes a result of the node.
   std::string base;
   for (const std::string &name : proto.output())
     if (base.empty() && !name.empty())
@@ -381,7 +381,7 @@ void NodeContext::result(size_t i, const Operand &given) {
   const Operand o = isOne ? reshape(given, {}) : given;
   if (!o.isValid())
     return fail("gives no result {0}", i);
-  // Made for this node, and not yet called by one of its names: it is what the model means.
+  // A value made for this node that has none of its names yet takes the model's name.
   bool own = o.value && o.value.index >= valuesBefore_ && state.graph.value(o.value).def;
   if (own && !llvm::is_contained(named_, o.value)) {
     state.graph.rename(o.value, scope.graphName(proto.output(int(i))));

@@ -1,9 +1,10 @@
-// One ONNX node while it is translated: its operands, attributes and constants, and ways to make
-// what it becomes.
+// One ONNX node during its translation: its operands, attributes and constants, and functions that
+// create the nodes it is translated to.
 //
-// Converters are short because errors stick: after the first, `emit` makes nothing and gives
-// invalid operands, and the driver asks at the end. A converter that looks at the type of something
-// it emitted asks `failed()` first; the types of the node's own operands are always there.
+// Errors are sticky, which keeps converters short: after the first error, `emit` creates nothing
+// and returns invalid operands, and the driver checks for the error at the end. A converter that
+// reads the type of an emitted operand must check `failed()` first; the types of the node's own
+// operands are always valid.
 #pragma once
 
 #include "ir/onnx/fold.h"
@@ -20,7 +21,7 @@ namespace isthmus::onnx_import {
 
 class Translator;
 
-// What all nodes of one import share.
+// The state shared by all nodes of one import.
 struct ImportState {
   const Model &model;
   const OnnxOptions &options;
@@ -30,24 +31,25 @@ struct ImportState {
   ExternalFiles &files;
   Problems &problems;
   Translator *translator = nullptr;
-  // Holds what the file says of a result of the model's graph against what it is.
+  // Compares the type that the file declares for a result of the model's graph with its actual
+  // type.
   std::function<void(const std::string &name, const Operand &o, int node)> checkDeclared = {};
-  // Inputs of the graph that must be known now, and whose values are given: the import is done
-  // again with them as constants.
+  // Inputs with given values that must be known at import: the import starts again with these
+  // inputs as constants.
   std::set<std::string> toBind = {};
   Notes notes = {};
-  // Constant nodes and initializers of graphs within nodes that are parameters, and those that have
-  // been made: a loop's body reads one parameter in all of its turns.
+  // Constant nodes, and initializers of graphs within nodes, that are parameters; and the
+  // parameters made of them so far. Every iteration of a loop reads the same parameter.
   const llvm::DenseSet<const void *> *learnedElsewhere = nullptr;
   llvm::DenseMap<const void *, Operand> learned = llvm::DenseMap<const void *, Operand>();
   bool isLearned(const void *proto) const {
     return learnedElsewhere && learnedElsewhere->count(proto);
   }
   Operand learnedTensor(const void *proto, const std::string &name, const Tensor &data);
-  // State inputs of parameters that batch norms read as averages too.
+  // State inputs for parameters that batch norms also read as averages.
   llvm::DenseMap<ValueId, Operand> averages = llvm::DenseMap<ValueId, Operand>();
-  int64_t nextStream = 0; // of random ops: each draws from its own
-  // The latest average of each running average, in the order of their first update.
+  int64_t nextStream = 0; // the next random op's stream: each op has its own
+  // The latest update of each running average, in the order of their first updates.
   llvm::MapVector<ValueId, ValueId> runningAverages = {};
 };
 
@@ -56,7 +58,7 @@ public:
   NodeContext(ImportState &state, Scope &scope, const onnx::NodeProto &proto, int index);
 
   ImportState &state;
-  Scope &scope; // of the node: the model's graph, a function's body, a branch
+  Scope &scope; // the node's scope: the model's graph, a function's body, a branch
   const onnx::NodeProto &proto;
   const int index; // in its list of nodes
   int64_t opset() const { return scope.opset; }
@@ -66,7 +68,7 @@ public:
     if (!error_)
       error_ = llvm::formatv(format, std::forward<Args>(args)...).str();
   }
-  // The cause was told where it is, unless `why` says that it was not.
+  // Fails because of an error elsewhere: it was already reported there, unless `why` is given.
   void failAfterTold(llvm::StringRef why = "") {
     if (!error_)
       error_ = why.str();
@@ -77,17 +79,17 @@ public:
   // --- Operands. `has`: given and not left out by an empty name.
   size_t numInputs() const { return inputs_.size(); }
   bool has(size_t i) const { return i < inputs_.size() && inputs_[i].isValid(); }
-  const Operand &in(size_t i);        // an error if it is left out
-  const Operand &any(size_t i) const; // an invalid one if it is left out
-  void expectTensors();               // an error for an operand that is a list
-  // Scalars among these operands become vectors of one element, and the results that are such
-  // vectors scalars, where operand `resultsLike` was one.
+  const Operand &in(size_t i);        // an error if the operand is left out
+  const Operand &any(size_t i) const; // an invalid operand if it is left out
+  void expectTensors();               // fails if an operand is a list
+  // Reshapes scalars among these operands to vectors of one element. If operand `resultsLike` was a
+  // scalar, results of one element become scalars.
   void takeScalarsAsVectors(uint32_t operands, size_t resultsLike);
   size_t numOutputs() const { return size_t(proto.output_size()); }
   bool wants(size_t i) const { return i < numOutputs() && !proto.output(int(i)).empty(); }
 
-  // --- Attributes: the value, or the default where there is none. A wrong kind is an error, and so
-  // is, in `checkAllRead`, an attribute that nobody asked for.
+  // --- Attributes: the value, or the default if it is missing. A wrong kind is an error.
+  // `checkAllRead` fails for an attribute that no call has read.
   bool hasAttr(llvm::StringRef name) const { return findAttr(name) != nullptr; }
   int64_t intAttr(llvm::StringRef name, int64_t byDefault);
   double floatAttr(llvm::StringRef name, double byDefault);
@@ -95,30 +97,31 @@ public:
   std::optional<Ints> intsAttr(llvm::StringRef name);
   DType typeAttr(llvm::StringRef name, std::optional<DType> byDefault = std::nullopt); // a code
   std::optional<Tensor> tensorAttr(llvm::StringRef name);
-  const onnx::AttributeProto *attr(llvm::StringRef name); // whatever its kind; marks it read
-  void ignoreAttrs(std::initializer_list<llvm::StringRef> names); // known to change nothing here
+  const onnx::AttributeProto *attr(llvm::StringRef name);         // of any kind; marks it read
+  void ignoreAttrs(std::initializer_list<llvm::StringRef> names); // they have no effect here
   void checkAllRead();
 
-  // --- Operands that must be known now: sizes, axes, ratios. Errors say where they come from.
-  const Tensor *known(size_t i); // of any size; null after an error
+  // --- Operands that must be known at import: sizes, axes, ratios. Errors name the inputs they
+  // depend on.
+  const Tensor *known(size_t i); // of any number of elements; null after an error
   const Tensor *known(const Operand &o, llvm::StringRef name);
   Ints ints(size_t i);
   Floats floats(size_t i);
   double scalar(size_t i);   // one element
-  int64_t integer(size_t i); // one element; an error for 1.5 and for what 64 bits do not hold
+  int64_t integer(size_t i); // one element; an error for 1.5 and for numbers beyond 64 bits
   std::optional<Ints>
   axes(size_t i, int64_t newOpset); // operand i since `newOpset`, the attribute `axes` before
   int64_t axis(int64_t axis,
                int64_t rank); // counted from the front; an error outside [-rank, rank)
-  Ints axesFromFront(Ints axes, int64_t rank); // each so; an error for one named twice
+  Ints axesFromFront(Ints axes, int64_t rank); // each; an error for one named twice
 
-  // --- Making things. With constant operands alone the result is a constant, if that can be had.
+  // --- New nodes. If all operands are constants, the result is a constant if it can be folded.
   Operand emit(llvm::StringRef op, llvm::ArrayRef<Operand> operands, Attrs attrs = {});
   llvm::SmallVector<Operand, 4> emitAll(llvm::StringRef op, llvm::ArrayRef<Operand> operands,
                                         Attrs attrs = {}, Phase phase = Phase::Forward);
   Operand constant(Tensor t) { return state.values.constant(std::move(t)); }
   Operand scalarConstant(DType type, double value) { return constant(scalarTensor(type, value)); }
-  // One element throughout: a constant, or a node if that is too large.
+  // All elements equal: a constant, or a node if the tensor is too large.
   Operand full(const Type &type, llvm::ArrayRef<char> one);
   Operand full(const Type &type, double value);
   Operand reshape(const Operand &x, llvm::ArrayRef<int64_t> dims);
@@ -127,13 +130,15 @@ public:
   Operand cast(const Operand &x, DType to);
   Operand affine(const Operand &x, double scale, double shift); // `x` itself for 1 and 0
 
-  // --- Graphs within the node: their results on `inputs`, or nothing after an error. `what` tells
-  // where it is in messages ("then_branch", "turn 3"), `suffix` names its values apart.
+  // --- Graphs within the node: their results on `inputs`, or nothing after an error. `what`
+  // describes the position in messages ("then_branch", "turn 3"), `suffix` makes value names
+  // distinct.
   const onnx::GraphProto *graphAttr(llvm::StringRef name); // an error if there is none
   std::optional<OperandList> translate(const onnx::GraphProto &body, llvm::ArrayRef<Operand> inputs,
                                        std::string what, const std::string &suffix = "");
 
-  // Result i of the node. It takes the model's name, unless it is another value passed through.
+  // Sets result i of the node. The value takes the model's name for it, unless the value is only
+  // passed through.
   void result(size_t i, const Operand &o);
 
 private:
@@ -144,12 +149,13 @@ private:
   llvm::SmallVector<Operand, 4> inputs_;
   llvm::SmallVector<llvm::StringRef, 8> read_;
   std::optional<std::string> error_;
-  llvm::SmallVector<ValueId, 2> named_; // results that have their names
-  bool resultsAreScalars_ = false;      // what is a vector of one element
-  size_t valuesBefore_;                 // of the graph: values from here on were made for this node
+  llvm::SmallVector<ValueId, 2> named_; // results that already have a name of the model
+  bool resultsAreScalars_ = false;      // vectors of one element become scalars
+  // The graph's number of values before this node. Later values were made for it.
+  size_t valuesBefore_;
 };
 
-// Whether `o` is a constant of one element; its value.
+// The value of a constant of one element; nothing for any other operand.
 std::optional<double> constantScalar(const Operand &o);
 
 } // namespace isthmus::onnx_import

@@ -14,7 +14,7 @@ void Notes::add(const std::string &kind, const std::string &subject, const std::
     lines_.push_back({text, otherwise, {}, 0});
     return;
   }
-  if (subject.empty()) // the same text again
+  if (subject.empty()) // the same text was already added
     return;
   Line &line = lines_[it->second];
   if (line.others.size() < kMostNamed)

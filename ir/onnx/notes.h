@@ -1,4 +1,4 @@
-// What the user should know of an import: one line for each kind of thing, with a count.
+// Notes for the user about an import: one line for each kind, with a count.
 #pragma once
 
 #include "ir/diagnostics.h"
@@ -10,14 +10,15 @@ namespace isthmus::onnx_import {
 
 class Notes {
 public:
-  // A note of its own; the same text twice is told once.
+  // A note of its own kind. The same text is reported once.
   void add(const std::string &text) { add(text, "", text); }
-  // `text` tells it of `subject`, and `otherwise`, if it names an option, how to have it otherwise.
-  // Of several notes of one `kind` the first is told, with the subjects of the others.
+  // `text` is the note about `subject`; `otherwise`, if it names an option, says how to change the
+  // decision. Several notes of one `kind` become one line: the first text, with the subjects of the
+  // others.
   void add(const std::string &kind, const std::string &subject, const std::string &text,
            const Remedy &otherwise = {});
 
-  // In the order of the first of each kind.
+  // Ordered by the first note of each kind.
   std::vector<Remark> lines() const;
 
 private:
@@ -25,7 +26,7 @@ private:
     std::string text;
     Remedy otherwise;
     std::vector<std::string> others; // subjects, the first few
-    size_t more = 0;                 // how many others there are
+    size_t more = 0;                 // number of others, including those not in `others`
   };
   std::vector<Line> lines_;
   std::map<std::string, size_t> index_; // by kind

@@ -7,7 +7,7 @@
 namespace isthmus::onnx_import {
 namespace {
 
-// Of bytes that are there already; an error if the file is too small to ask for so many.
+// A constant of `values`; an error if it is too large for a model file of this size.
 template <typename T>
 Operand constantOf(NodeContext &n, const Type &type, llvm::ArrayRef<T> values) {
   ISTHMUS_CHECK(type.elements() == int64_t(values.size()), "as many numbers as elements");

@@ -45,7 +45,7 @@ const OnnxOp *findOp(llvm::StringRef name, int64_t opset) {
 }
 
 std::string nearOps(llvm::StringRef name) {
-  if (name.size() > 64) // no misspelling
+  if (name.size() > 64) // too long for a misspelling
     return "";
   std::vector<llvm::StringRef> known;
   for (const auto &entry : table())

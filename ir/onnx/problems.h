@@ -1,4 +1,4 @@
-// Collects what is wrong with a model, so that all of it is told at once.
+// Collects the errors in a model, so that all of them are reported at once.
 #pragma once
 
 #include "ir/diagnostics.h"
@@ -10,12 +10,12 @@ namespace isthmus::onnx_import {
 
 class Problems {
 public:
-  // Problems of one `kind` and message are told once, at the first place, with how many there are.
+  // Problems with the same `kind` and message are reported once, at the first place, with a count.
   void add(std::string where, std::string kind, std::string message);
-  void add(llvm::Error e, llvm::StringRef where); // takes its diagnostics as they are
+  void add(llvm::Error e, llvm::StringRef where); // takes its diagnostics unchanged
 
   bool any() const { return !found_.empty(); }
-  bool full() const { return found_.size() >= kMostTold; } // another one would only be counted
+  bool full() const { return found_.size() >= kMostTold; } // a new problem would only be counted
   llvm::Error take();
 
 private:

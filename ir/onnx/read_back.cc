@@ -39,7 +39,7 @@ private:
   llvm::StringSet<> parts_; // initializers that belong to standard operators
 };
 
-// --- Inputs, in the order that they had
+// --- Inputs, in their original order
 
 struct Place {
   unsigned at = 0;
@@ -70,8 +70,7 @@ llvm::Expected<Type> typeOfInput(const onnx::ValueInfoProto &v) {
   return type;
 }
 
-// What the input held before it was written: its data, if another tool has changed them, or what
-// they were made from.
+// The input's original initializer, or its data if another tool has changed them.
 llvm::Expected<Initializer> ReadBack::initializer(llvm::StringRef name, const Metadata &meta) {
   auto data = data_.find(name);
   llvm::StringRef text = getMeta(meta, kInit);

@@ -1,4 +1,4 @@
-// Reads back a model that we wrote (ir/onnx/export): the very graph, row by row.
+// Reads back a model that Isthmus wrote (ir/onnx/export): the same graph, row by row.
 #pragma once
 
 #include "ir/graph.h"
@@ -7,11 +7,12 @@
 
 namespace isthmus::onnx_import {
 
-// Whether the file says that we wrote it.
+// Whether the file's metadata say that Isthmus wrote it.
 bool isOurs(const Model &m);
 
-// The graph. `data` has the initializers by name. Nothing, with the reason in `why`, where another
-// tool has changed what our metadata tell of: it is then a model like any other.
+// The graph. `data` has the initializers by name. Nothing, with the reason in `why`, if another
+// tool changed something that our metadata describe; the caller then imports it like any other
+// model.
 std::optional<Graph> readBack(const Model &m, const llvm::StringMap<Tensor> &data,
                               std::string &why);
 

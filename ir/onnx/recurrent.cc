@@ -5,8 +5,8 @@
 namespace isthmus::onnx_import {
 namespace {
 
-// What alpha and beta are where a file gives none; NaN: the activation has no such parameter. The
-// values are those of the operators of these names.
+// The defaults of alpha and beta, those of the ONNX operators of these names. NaN: the activation
+// has no such parameter.
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 std::optional<std::pair<double, double>> parametersOf(const std::string &name) {
   using P = std::optional<std::pair<double, double>>;
@@ -77,7 +77,7 @@ Recurrent::Recurrent(NodeContext &n, int64_t gates, std::vector<std::string> act
     n.fail("expects one length for each of {0} sequences, got '{1}'", batch, n.in(4).type.str());
 }
 
-// Parameters are taken in the order of the activations that have them.
+// The parameters are listed in the order of the activations that have them.
 void Recurrent::readActivations(const std::vector<std::string> &byDefault) {
   std::vector<std::string> names;
   if (const onnx::AttributeProto *a = n.attr("activations"))
@@ -199,13 +199,13 @@ Operand Recurrent::activation(const Direction &d, size_t i, const Operand &given
     return n.emit("leaky_relu", {x}, {{"alpha", a.alpha}});
   if (a.name == "thresholdedrelu")
     return n.emit("where", {n.emit("greater_equal", {x, number(a.alpha)}), x, number(0)});
-  // elu; the exponential is of what is not positive, so that it stays finite
+  // elu; the exponent is at most zero, so that the exponential stays finite
   Operand below = n.emit("exp", {n.emit("minimum", {x, number(0)})});
   return n.emit("where",
                 {n.emit("greater_equal", {x, number(0)}), x, n.affine(below, a.alpha, -a.alpha)});
 }
 
-// Sequences that are over keep their state, and give zeros.
+// A sequence that has ended keeps its state, and its output is zero.
 Operand Recurrent::validAt(int64_t step) {
   if (!bounded_)
     return {};

@@ -1,17 +1,18 @@
-// What RNN, GRU and LSTM share: operands sorted by direction, activations, the loop over steps.
+// The code that RNN, GRU and LSTM share: operands sorted by direction, activations, the loop over
+// time steps.
 #pragma once
 
 #include "ir/onnx/op_table.h"
 
 namespace isthmus::onnx_import {
 
-// One of the activations that a file may name, with its parameters.
+// An activation named by the file, with its parameters.
 struct Activation {
   std::string name;
   double alpha = 0, beta = 0;
 };
 
-// The state between steps, [batch, hidden]; not valid while it is zero.
+// The state between steps, [batch, hidden]. An invalid operand stands for zero.
 struct State {
   Operand h, c;
 };
@@ -20,16 +21,16 @@ struct State {
 struct Direction {
   bool reverse = false;
   Operand w, r;            // [gates * hidden, input], [gates * hidden, hidden]
-  Operand rest;            // of a GRU: the rows of r that meet the state after its reset
-  Operand bias, resetBias; // added to the inputs' product; of a GRU: added before the reset
-  llvm::SmallVector<Operand, 3> peepholes; // of an LSTM, for i, o, f: [hidden]
+  Operand rest;            // GRU: the rows of r that multiply the state after its reset
+  Operand bias, resetBias; // added to x * w; GRU: added before the reset
+  llvm::SmallVector<Operand, 3> peepholes; // LSTM: for i, o, f; [hidden] each
   State start;
   std::vector<Activation> activations;
 };
 
 class Recurrent {
 public:
-  // Reads the node. `activations`: those of one direction where it names none.
+  // Reads the node. `activations`: the default activations of one direction.
   Recurrent(NodeContext &n, int64_t gates, std::vector<std::string> activations);
 
   NodeContext &n;
@@ -40,18 +41,18 @@ public:
   using Step = void (*)(Recurrent &, const Direction &, const Operand &x, State &);
   void unroll(Step step);
 
-  // d's activation `i` of what is first clipped, if the node says so.
+  // Applies d's activation `i` to `x`, after the node's `clip` if `clipped`.
   Operand activation(const Direction &d, size_t i, const Operand &x, bool clipped = true);
   llvm::SmallVector<Operand, 4> split(const Operand &x, Ints sizes, int64_t axis = 1);
 
 private:
   void readActivations(const std::vector<std::string> &byDefault);
   void readDirection(size_t d, Direction &to);
-  Operand ofDirection(size_t operand, size_t d); // operand [directions, ...] without that axis
-  Operand validAt(int64_t step);                 // [batch, 1]; not valid: all are
+  Operand ofDirection(size_t operand, size_t d); // [directions, ...] without its first axis
+  Operand validAt(int64_t step);                 // [batch, 1]; invalid if every sequence is valid
   void unroll(Step step, const Direction &d, llvm::SmallVectorImpl<Operand> &out, State &last);
 
-  bool batchFirst_ = false, bounded_ = false; // by sequence_lens
+  bool batchFirst_ = false, bounded_ = false; // bounded_: sequence_lens is given
   double clip_ = 0;
   llvm::SmallVector<Direction, 2> directions_;
 };

@@ -32,7 +32,7 @@ const OpDef *rowOf(llvm::StringRef opType) {
 
 namespace {
 
-// Whether an f32 attribute gives the number back.
+// Whether an f32 attribute restores the number exactly.
 bool isFloat32(double d) { return onnx_import::meant(float(d)) == d; }
 
 void setDoubles(onnx::AttributeProto &a, llvm::ArrayRef<double> values, bool isList) {

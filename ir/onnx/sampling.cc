@@ -15,13 +15,13 @@ Operand clamped(NodeContext &n, const Operand &x, double low, double high) {
   return n.emit("clamp", {x}, {{"min", low}, {"max", std::max(low, high)}});
 }
 
-// A list along the last axis, of the type of `x`.
+// Numbers along the last axis, with the type of `x`.
 Operand list(NodeContext &n, const Operand &x, llvm::ArrayRef<double> values) {
   return numbers(n, Type(x.type.dtype, {int64_t(values.size())}), values);
 }
 
-// Indices from whole coordinates. What is not there reads the nearest element that is, and is
-// masked.
+// Indices from whole coordinates. A coordinate outside the image reads the nearest element; with
+// Beyond::Zeros the tap is masked.
 AxisTaps taps(NodeContext &n, const Operand &weights, const Operand &whole, int64_t size,
               Beyond beyond) {
   AxisTaps t{size, weights, {}, {}};

@@ -1,16 +1,16 @@
-// Sampling of images between their elements, at places that the model computes. What is known of
-// each axis are tensors [batch, points, taps] of weights and indices; their products over all axes
-// are what the row `interpolate` takes. Everything is elementwise, so gradients for the places
-// follow, of any order.
+// Sampling of images between their elements, at coordinates that the model computes. Each axis has
+// tensors [batch, points, taps] of weights and indices; their products over all axes are the
+// operands of the row `interpolate`. Everything is elementwise, so the coordinates have gradients
+// of any order.
 #pragma once
 
 #include "ir/onnx/numbers.h"
 
 namespace isthmus::onnx_import {
 
-// What is read along one axis. `inside` says which elements are there; without it all are.
+// The elements read along one axis. `inside` marks taps within the image; if invalid, all are.
 struct AxisTaps {
-  int64_t size; // of the axis
+  int64_t size; // the axis's length
   Operand weights, at, inside;
 };
 
@@ -19,21 +19,21 @@ inline DType wideType(DType image) { return image == DType::F64 ? DType::F64 : D
 
 enum class Beyond { Zeros, Border, Reflection };
 
-// Where a coordinate lies beyond [low, high], what stands for it there.
+// Mirrors coordinates outside [low, high] back into the interval.
 Operand reflected(NodeContext &n, const Operand &x, double low, double high);
 
-// Weights of the element at each whole coordinate (one tap), of two around it, or of four (Keys'
-// cubic of 1981, with its parameter at -0.75). `coordinate` is [batch, points, 1]. `low` and
-// `high` are where reflection turns round.
+// The taps around each coordinate: the nearest element, the two around it, or the four around it
+// (Keys' cubic of 1981, with its parameter at -0.75). `coordinate` is [batch, points, 1], and whole
+// numbers for nearestTaps. Reflection mirrors at `low` and `high`.
 AxisTaps nearestTaps(NodeContext &n, const Operand &coordinate, int64_t size, Beyond beyond);
 AxisTaps linearTaps(NodeContext &n, const Operand &coordinate, int64_t size, Beyond beyond);
 AxisTaps cubicTaps(NodeContext &n, const Operand &coordinate, int64_t size, Beyond beyond,
                    double low, double high);
 
-// The taps of two axes, each with each: first with the batch and points of both.
+// All pairs of the taps of two axes. Both have the same batch and points.
 AxisTaps product(NodeContext &n, const AxisTaps &outer, const AxisTaps &inner);
 
-// Places for the row: indices, or -1 for elements that are not there.
+// The index operand of `interpolate`: indices, or -1 for elements outside the image.
 Operand places(NodeContext &n, const AxisTaps &taps);
 
 // Samples of `x` [batch, channels, axes...] as [batch, channels, points].

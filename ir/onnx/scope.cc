@@ -24,7 +24,7 @@ Scope::Scope(Scope &caller, const onnx::NodeProto &call, int index, const onnx::
   for (const onnx::OperatorSetIdProto &o : f.opset_import())
     if (isDefaultDomain(o.domain()))
       opset = std::max(opset, o.version());
-  if (opset == 0) // it names none, though it should
+  if (opset == 0) // it names none, although it should
     opset = model.opset;
   for (const onnx::AttributeProto &a : f.attribute_proto())
     attributes_[a.name()] = &a;
@@ -72,7 +72,7 @@ const onnx::AttributeProto *Scope::resolve(const onnx::AttributeProto &a) const 
   if (a.ref_attr_name().empty())
     return &a;
   const Scope *s = this;
-  while (!s->function_ && s->caller_) // a graph within a function's node
+  while (!s->function_ && s->caller_) // the scope of a graph within a function's node
     s = s->caller_;
   auto it = s->attributes_.find(a.ref_attr_name());
   return it == s->attributes_.end() ? nullptr : it->second;

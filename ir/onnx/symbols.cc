@@ -11,8 +11,8 @@ namespace {
 
 using Dimension = onnx::TensorShapeProto::Dimension;
 
-// The name by which a size is bound, or nothing if it is a number. Some writers put -1 for an
-// unknown one, and some the name "?" for each, which says as little as no name.
+// The name under which a size is bound, or nothing if it is a number. For unknown sizes some
+// writers put -1, and some the name "?" everywhere; both count as unnamed.
 std::optional<std::string> symbolOf(const Dimension &d, const std::string &input, int axis) {
   if (d.has_dim_value() && d.dim_value() >= 0)
     return std::nullopt;
@@ -21,8 +21,8 @@ std::optional<std::string> symbolOf(const Dimension &d, const std::string &input
   return input + "." + std::to_string(axis);
 }
 
-// Sizes as --dim gives them, and as the shapes of given values do where it is silent. Two shapes
-// that disagree are told when they are fed.
+// Sizes from --dim, and otherwise from the shapes of given values. Shapes that disagree are
+// reported when the values are fed.
 std::map<std::string, int64_t> sizes(const Model &m, const OnnxOptions &options) {
   std::map<std::string, int64_t> all = options.dims;
   for (const onnx::ValueInfoProto &v : m.graph().input()) {
@@ -48,7 +48,7 @@ llvm::Error unbound(const std::vector<std::string> &names) {
   return e;
 }
 
-// What is bound must be there.
+// Every bound name must be an open size of the model.
 llvm::Error checkNames(const std::map<std::string, int64_t> &given,
                        const std::map<std::string, int64_t> &symbols) {
   std::vector<llvm::StringRef> names;

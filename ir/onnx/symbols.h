@@ -12,14 +12,15 @@ struct BoundInput {
 };
 
 struct BoundInputs {
-  std::vector<BoundInput> inputs;         // without those that are initializers
-  std::map<std::string, int64_t> symbols; // sizes that are no numbers in the file
+  std::vector<BoundInput> inputs;         // without initializers
+  std::map<std::string, int64_t> symbols; // sizes that are not numbers in the file
 };
 
-// The value that is given for an input; null if there is none. It may lack data.
+// The value given for an input; null if there is none. It may have no data.
 const Tensor *givenValue(const OnnxOptions &options, llvm::StringRef input);
 
-// One error names all sizes that are not bound, and one all that are bound but not there.
+// One error names all sizes that are not bound, and one all bound names that the model does not
+// have.
 llvm::Expected<BoundInputs> bindInputs(const Model &m, const OnnxOptions &options);
 
 // See onnxBatchSizes.

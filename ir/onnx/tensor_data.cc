@@ -91,8 +91,8 @@ llvm::Expected<Tensor> fromTypedField(const Proto &t, const Type &type, Field fi
   }
 }
 
-// Bytes at any address, kept alive by `owner`. Copied only where an element would straddle its
-// alignment, or where a bool is neither 0 nor 1.
+// A tensor whose bytes `owner` keeps alive. They are copied only if they are misaligned for the
+// element type, or if a bool is neither 0 nor 1.
 Tensor fromBytes(const Type &type, std::shared_ptr<const void> owner, const char *data) {
   bool aligned = reinterpret_cast<uintptr_t>(data) % uint64_t(dtypeBytes(type.dtype)) == 0;
   bool clean = type.dtype != DType::Bool ||

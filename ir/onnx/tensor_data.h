@@ -1,4 +1,4 @@
-// Element types and tensor values, as files hold them.
+// Element types and tensor values as files store them.
 #pragma once
 
 #include "ir/element.h"
@@ -15,10 +15,10 @@ namespace isthmus::onnx_import {
 
 bool isFloatType(int32_t onnxType);
 llvm::Expected<DType>
-elementType(int32_t onnxType); // an error that names the type if we have none such
+elementType(int32_t onnxType); // an error that names the type if it is not supported
 
-// Files of external data, each mapped once. Only files in `folder` and below are opened, unless
-// they may lie anywhere; `told` hears of each.
+// Files of external data, each mapped once. Only files in `folder` and its subfolders are opened,
+// unless `outside` allows others. `told` is called with the path of each opened file.
 class ExternalFiles {
 public:
   explicit ExternalFiles(std::string folder, Outside outside = Outside::Refused,
@@ -33,23 +33,23 @@ private:
   llvm::StringMap<std::shared_ptr<llvm::MemoryBuffer>> open_;
 };
 
-// The type alone: cheap, and an error for negative or absurd dimensions.
+// The type alone. Cheap; an error for negative or absurd dimensions.
 llvm::Expected<Type> typeOf(const onnx::TensorProto &t);
-// The value. Raw bytes are moved out of `t`, so that weights are in memory once.
+// The value. Raw bytes are moved out of `t`, so that weights are in memory only once.
 llvm::Expected<Tensor> decodeTensor(onnx::TensorProto &t, ExternalFiles &files);
 
-// Small values that the importer makes itself.
+// Small tensors that the importer makes itself.
 Tensor intsTensor(llvm::ArrayRef<int64_t> values);                    // i64[n]
 Tensor scalarTensor(DType type, double value);                        // rank 0
 Tensor floatsTensor(const Type &type, llvm::ArrayRef<double> values); // rounded to the type
-Tensor filled(const Type &type, llvm::ArrayRef<char> oneElement);     // every element alike
+Tensor filled(const Type &type, llvm::ArrayRef<char> oneElement);     // every element equal
 
-// The number that was meant by a float of a file, the shortest decimal that rounds to it: a
-// momentum of 0.9 is 0.9 in f64 too, and in the text, and not 0.8999999761581421.
+// The number that the writer of a float meant: the shortest decimal that rounds to it. So a
+// momentum of 0.9 is 0.9 in f64 and in the text too, not 0.8999999761581421.
 double meant(float f);
 
-// Whether the tensor is its first so many bytes again and again. True where it has no more.
+// Whether the tensor repeats its first `bytes` bytes throughout. True if it is no longer than that.
 bool repeatsEvery(const Tensor &t, int64_t bytes);
-bool allElementsEqual(const Tensor &t); // bit by bit; true for none or one
+bool allElementsEqual(const Tensor &t); // bitwise; true for no or one element
 
 } // namespace isthmus::onnx_import

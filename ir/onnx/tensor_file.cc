@@ -12,7 +12,7 @@ llvm::Expected<NamedTensor> readOnnxTensor(const std::string &path) {
     return bytes.takeError();
   llvm::StringRef all = (*bytes)->getBuffer();
   onnx::TensorProto proto;
-  // One message can be taken for another: the tensors of a sequence are then segments.
+  // A serialized sequence also parses as a TensorProto: its tensors then appear as segments.
   if (all.size() > size_t(std::numeric_limits<int>::max()) ||
       !proto.ParseFromArray(all.data(), int(all.size())) || !proto.has_data_type() ||
       proto.has_segment())

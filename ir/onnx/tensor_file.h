@@ -1,5 +1,4 @@
-// Tensors in files of their own: a serialized TensorProto each, as the test data of ONNX models has
-// them.
+// Tensor files: each holds one serialized TensorProto, the format of the test data of ONNX models.
 #pragma once
 
 #include "ir/tensor.h"
@@ -13,8 +12,8 @@ struct NamedTensor {
   Tensor tensor;
 };
 
-// Errors name the file: unreadable, no tensor (a sequence, for instance), an element type that we
-// do not have.
+// Errors name the file: it is unreadable, holds no tensor (a sequence, for instance), or has an
+// unsupported element type.
 llvm::Expected<NamedTensor> readOnnxTensor(const std::string &path);
 
 } // namespace isthmus

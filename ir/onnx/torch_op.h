@@ -1,13 +1,12 @@
-// What PyTorch's newer exporter notes beside a node: which of PyTorch's own operators it stands
-// for.
+// The PyTorch operator that a node stands for, as recorded by PyTorch's newer exporter.
 #pragma once
 
 #include "ir/onnx/model.h"
 
 namespace isthmus::onnx_import {
 
-// "aten.amax.default", or "" where nothing is noted. Some differ in their gradients alone, and ONNX
-// has one operator for them.
+// "aten.amax.default", or "" if none is recorded. Several PyTorch operators that differ only in
+// their gradients map to one ONNX operator.
 llvm::StringRef torchOp(const onnx::NodeProto &n);
 
 } // namespace isthmus::onnx_import

@@ -6,10 +6,10 @@
 namespace isthmus::onnx_import {
 namespace {
 
-constexpr int kDeepest = 100; // functions, branches and loops within each other
+constexpr int kDeepest = 100; // nesting of functions, branches and loops
 
-// How a node is translated: by a row of the table, or by a body of the model's own. An operator
-// that we know is not looked up among the functions.
+// The translation of a node: by a row of the table, or by a function of the model. A known operator
+// takes precedence over a function of that name.
 struct Meaning {
   const OnnxOp *op = nullptr;
   const OpDef *row = nullptr;
@@ -64,8 +64,9 @@ void OperatorCheck::look(Scope &scope, const NodeList &nodes, const std::vector<
     lookInto(scope, nodes, live);
 }
 
-// Before the first node is translated all are told of: also those in bodies, which errors could
-// keep from being entered. Branches may not be taken, and are looked at when they are.
+// Reports all unsupported operators before the first node is translated, including those in bodies,
+// which might not be entered after an error. Branches may not be taken, so they are checked when
+// they are.
 void OperatorCheck::lookInto(Scope &scope, const NodeList &nodes, const std::vector<bool> &live) {
   auto enter = [&](Scope inner, const auto &body) {
     llvm::StringSet<> read;
@@ -99,7 +100,7 @@ void OperatorCheck::lookInto(Scope &scope, const NodeList &nodes, const std::vec
 }
 
 llvm::Error unsupportedOperators(const Model &m) {
-  Graph g; // for the scope's names; nothing is made
+  Graph g; // for the scope's names only
   ValueTable values(g);
   Scope scope(m, values);
   Problems problems;
@@ -117,7 +118,7 @@ void Translator::translate(Scope &scope, const NodeList &nodes,
   std::vector<bool> live = liveNodes(s_.model, nodes, wanted, read);
   operators_.look(scope, nodes, live);
   for (int i = 0; i < nodes.size(); ++i) {
-    // A copy of an initializer is defined already.
+    // A separated copy of an initializer, which an Identity gives, is already defined.
     bool done = nodes[i].output_size() == 1 && scope.depth == 0 && scope.find(nodes[i].output(0));
     if (live[size_t(i)] && !done)
       convertNode(scope, nodes[i], i);
@@ -132,7 +133,7 @@ void Translator::convertNode(Scope &scope, const onnx::NodeProto &proto, int ind
       if (!out.empty())
         scope.defineMissing(out, why);
   };
-  // After an error its consequences are not told.
+  // The consequences of an earlier error are not reported.
   for (const std::string &in : proto.input())
     if (!in.empty() && !scope.find(in)) {
       if (!scope.whyMissing(in).empty())
@@ -176,7 +177,7 @@ void Translator::convert(NodeContext &n, const OnnxOp &op) {
     n.fail("expects at most {0} results, got {1}", op.maxOutputs, n.numOutputs());
   if (!op.takesLists)
     n.expectTensors();
-  // Where any number is allowed, none may be left out.
+  // With any number of operands, none may be left out unless the row allows it.
   for (size_t i = 0;
        i < std::max(op.minInputs, op.maxInputs == kAnyNumber && !op.mayLeaveOut ? given : 0); ++i)
     n.in(i);
@@ -192,7 +193,7 @@ void Translator::convert(NodeContext &n, const OnnxOp &op) {
   n.result(0, n.emit(op.row, all));
 }
 
-// Its operands may be followed by others, which it only has to run after.
+// The row's operands may be followed by nodes that it must run after.
 void Translator::convertRow(NodeContext &n, const OpDef &row) {
   using namespace onnx_rows;
   n.expectTensors();
@@ -229,7 +230,7 @@ void Translator::enter(NodeContext &n, const NodeList &nodes) {
         "functions, branches and loops within each other more than {0} deep are not supported",
         kDeepest);
   if (nodesLeft_ < 0)
-    return n.failAfterTold(); // every later body would say the same
+    return n.failAfterTold(); // reported once; every later body would fail too
   nodesLeft_ -= 1 + nodes.size();
   for (const onnx::NodeProto &node : nodes)
     nodesLeft_ -= int64_t(s_.model.readsOutside(node).size());

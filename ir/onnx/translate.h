@@ -1,5 +1,5 @@
-// Translates lists of nodes into the graph: the model's own, and in their places the bodies of
-// functions, branches and turns of loops.
+// Translates lists of nodes into the graph: the model's own list and, in place, the bodies of
+// functions, branches and loop iterations.
 #pragma once
 
 #include "ir/onnx/op_table.h"
@@ -8,7 +8,7 @@
 
 namespace isthmus::onnx_import {
 
-// Tells of operators that are not supported, of each list of nodes once.
+// Reports unsupported operators, once for each list of nodes.
 class OperatorCheck {
 public:
   OperatorCheck(const Model &m, Problems &problems) : model_(m), problems_(problems) {}
@@ -20,10 +20,10 @@ private:
 
   const Model &model_;
   Problems &problems_;
-  llvm::DenseSet<const void *> looked_; // lists of nodes that were looked at
+  llvm::DenseSet<const void *> looked_; // lists already checked
 };
 
-// All of the model's, also of those in bodies that are translated in any case.
+// All unsupported operators of the model, including those in bodies that are always translated.
 llvm::Error unsupportedOperators(const Model &m);
 
 class Translator {
@@ -33,24 +33,25 @@ public:
         nodesLeft_(int64_t(s.options.allowance * kNodesAnyway) +
                    s.model.fileBytes / kBytesPerNode) {}
 
-  // Translates, in order, the nodes that the names `wanted` depend on. Names are defined in
-  // `scope`; problems are told.
+  // Translates, in order, the nodes that `wanted` depends on. Their names are defined in `scope`;
+  // problems are reported.
   void translate(Scope &scope, const NodeList &nodes, llvm::ArrayRef<llvm::StringRef> wanted);
 
-  // The results of a graph that node `n` holds, on `inputs`; nothing after an error, which was
-  // told. `what` and `suffix`: see Scope.
+  // The results of a graph held by node `n`, on `inputs`; nothing after an error, which was
+  // reported. For `what` and `suffix` see Scope.
   std::optional<OperandList> translateGraph(NodeContext &n, const onnx::GraphProto &body,
                                             llvm::ArrayRef<Operand> inputs, std::string what,
                                             const std::string &suffix);
 
 private:
-  // What bodies may expand to, so that a small file cannot become a huge graph.
+  // A limit on the nodes that bodies may expand to, so that a small file cannot become a huge
+  // graph.
   static constexpr int64_t kNodesAnyway = 50000, kBytesPerNode = 8;
   void convertNode(Scope &scope, const onnx::NodeProto &proto, int index);
   void convert(NodeContext &n, const OnnxOp &op);
   void convertRow(NodeContext &n, const OpDef &row); // a node of our own domain
   void call(NodeContext &n, const onnx::FunctionProto &f);
-  // Counts a body's nodes; fails where it is too deep, or too much was expanded.
+  // Counts a body's nodes; fails if it is nested too deep, or if too many nodes were expanded.
   void enter(NodeContext &n, const NodeList &nodes);
   const Operand &initializerOf(const onnx::GraphProto &body, const onnx::TensorProto &t);
 
@@ -60,7 +61,7 @@ private:
   llvm::DenseMap<const onnx::TensorProto *, Operand> initializers_; // of graphs within nodes
 };
 
-// Which nodes the names `wanted` depend on. `read` collects all names that they read.
+// Marks the nodes that `wanted` depends on. `read` collects all names that these nodes read.
 std::vector<bool> liveNodes(const Model &m, const NodeList &nodes,
                             llvm::ArrayRef<llvm::StringRef> wanted, llvm::StringSet<> &read);
 

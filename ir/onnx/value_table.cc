@@ -41,7 +41,7 @@ ValueId ValueTable::inGraph(const Operand &o) {
   Initializer init;
   init.kind = Initializer::Kind::Data;
   init.data = c.data;
-  // A mask of one value over and over is told in a word.
+  // A constant of one repeated number, such as a mask, becomes a fill.
   if (c.data.type.elements() > 1 && isFloat(c.data.type.dtype) && allElementsEqual(c.data)) {
     double v = elementAsDouble(c.data, 0);
     if (v == v) {
@@ -50,7 +50,7 @@ ValueId ValueTable::inGraph(const Operand &o) {
       init.data = {};
     }
   }
-  // The model's own name is free until now: this is what it names.
+  // The model's own name is reserved, so it is still free for the constant that it names.
   std::string name = c.name;
   if (name.empty() || g_.find(name))
     name = freshName(name.empty() ? "constant" : name);

@@ -1,4 +1,4 @@
-// Operands of nodes while a model is being imported, and names for what is made of them.
+// The operands of nodes during an import, and names for the values made from them.
 #pragma once
 
 #include "ir/graph.h"
@@ -8,28 +8,28 @@
 
 namespace isthmus::onnx_import {
 
-// A tensor known at import. It enters the graph, as a `const` input, only when a node that stays
+// A tensor known at import. It enters the graph, as a `const` input, only when a node of the graph
 // reads it.
 struct Constant {
   Tensor data;
-  std::string name; // of the model where it has one
+  std::string name; // the model's name for it, if any
   ValueId inGraph;
 };
 
 struct Operand;
 using OperandList = llvm::SmallVector<Operand, 4>;
 
-// What ONNX calls a sequence, or an optional value (none or one). The graph knows only tensors: how
-// many there are is known at import.
+// An ONNX sequence or optional value (zero or one item). The graph has only tensors, so the number
+// of items is known at import.
 struct List {
   bool isOptional = false;
   std::vector<Operand> items;
 };
 
-// An operand or result while a node is being translated: a value of the graph, a constant, or a
-// list of these. None of them: it is left out, or an earlier error left nothing.
+// An operand or result during the translation of a node: a value of the graph, a constant, or a
+// list of these. If none is set, the operand was left out, or an earlier error prevented it.
 struct Operand {
-  Type type; // of a value or constant
+  Type type; // for a value or constant
   ValueId value;
   std::shared_ptr<Constant> constant;
   std::shared_ptr<const List> list;
@@ -44,15 +44,15 @@ class ValueTable {
 public:
   explicit ValueTable(Graph &g) : g_(g) {}
 
-  // A name of the model: nothing made up here will be called so.
+  // Reserves a name of the model: freshName never returns it.
   void reserve(llvm::StringRef name) { reserved_.insert(name); }
   std::string freshName(const std::string &base);
 
   Operand constant(Tensor t, std::string name = "");
-  // An input of the graph that begins with these data.
+  // A new input of the graph, initialized with `data`.
   Operand input(InputKind kind, const std::string &name, const Tensor &data);
   Operand value(ValueId v) const { return {g_.type(v), v, nullptr, nullptr}; }
-  // The value of the graph, made now for a constant that has none yet.
+  // The value in the graph. A constant without one gets a new `const` input.
   ValueId inGraph(const Operand &o);
 
 private:

@@ -53,7 +53,7 @@ void padSame(WindowAttrs &w, llvm::ArrayRef<int64_t> kernel, llvm::ArrayRef<int6
     return;
   for (size_t i = 0; i < kernel.size(); ++i) {
     if (sizes[i] < 1)
-      continue; // the row says what is wrong
+      continue; // the row reports the error
     int64_t places = (sizes[i] - 1) / w.strides[i] + 1;
     int64_t total = (places - 1) * w.strides[i] + (kernel[i] - 1) * w.dilations[i] + 1 - sizes[i];
     splitPad(w, i, std::max<int64_t>(total, 0), w.autoPad == "SAME_UPPER");

@@ -1,5 +1,5 @@
 // The attributes that convolutions and pools share: strides, dilations, and padding in its several
-// spellings.
+// forms.
 #pragma once
 
 #include "ir/onnx/node_context.h"
@@ -14,16 +14,16 @@ struct WindowAttrs {
   bool same() const { return autoPad == "SAME_UPPER" || autoPad == "SAME_LOWER"; }
 };
 
-// Reads and checks them for a window of these sizes; `pads` are as written, zeros with `auto_pad`.
-// After an error the lists have the right lengths still.
+// Reads and checks the attributes for a window of these sizes. `pads` are as written, or zeros with
+// `auto_pad`. The lists have the right lengths even after an error.
 WindowAttrs windowAttrs(NodeContext &n, llvm::ArrayRef<int64_t> kernel);
 
-// Works out the pads that `auto_pad` asks for on operands of these sizes: as many places as
-// ceil(size / stride), the odd element at the end (SAME_UPPER) or the beginning.
+// Computes the pads that `auto_pad` asks for on operands of these sizes. The result has ceil(size /
+// stride) positions; an odd element is padded at the end (SAME_UPPER) or the beginning.
 void padSame(WindowAttrs &w, llvm::ArrayRef<int64_t> kernel, llvm::ArrayRef<int64_t> sizes);
 
-// Splits padding of `total` elements between both sides of an axis; `oddAtEnd` says where an odd
-// one goes.
+// Splits padding of `total` elements between both sides of an axis; `oddAtEnd` says which side gets
+// an odd one.
 void splitPad(WindowAttrs &w, size_t axis, int64_t total, bool oddAtEnd);
 
 } // namespace isthmus::onnx_import

@@ -8,12 +8,12 @@ namespace {
 
 bool isNear(double a, double b) { return std::fabs(a - b) <= 1e-6 * std::fabs(b); }
 
-// The nodes that made the values of a graph, as the formulas that they are.
+// Matches formulas in the nodes of a graph.
 class Formulas {
 public:
   explicit Formulas(const Graph &g) : g_(g) {}
 
-  // The node that made `v`, if it is of this row.
+  // The node that defines `v`, if it is of this row.
   const Node *madeBy(ValueId v, llvm::StringRef row) const {
     NodeId def = v ? g_.value(v).def : NodeId();
     const Node *n = def ? &g_.node(def) : nullptr;
@@ -24,7 +24,8 @@ public:
     double factor;
     ValueId of;
   };
-  // What `v` is a multiple of: itself, and what it was made of by a number.
+  // The values that `v` is a multiple of: itself, and its operand if a node scales that by a
+  // number.
   llvm::SmallVector<Multiple, 2> multiples(ValueId v) const {
     llvm::SmallVector<Multiple, 2> out = {{1, v}};
     if (const Node *n = madeBy(v, "affine"); n && n->attrs.getFloat("shift") == 0)
@@ -41,7 +42,7 @@ public:
         return m.factor;
     return 0;
   }
-  // The other operand of a node of two; none if `x` is neither.
+  // The other operand of a binary node; none if `x` is not an operand.
   static ValueId beside(const Node &n, ValueId x) {
     return n.operands[0] == x ? n.operands[1] : n.operands[1] == x ? n.operands[0] : ValueId();
   }
@@ -63,7 +64,8 @@ public:
         return true;
     return false;
   }
-  // Whether `v` is twice the share of `x` that a GELU lets pass: in which form, or "".
+  // If `v` is 1 + erf(...) or 1 + tanh(...) as in a GELU of `x`, the form of that GELU ("none" or
+  // "tanh"); else "".
   llvm::StringRef geluForm(ValueId v, ValueId x) const {
     const Node *sum = madeBy(v, "affine");
     if (!sum || sum->attrs.getFloat("scale") != 1 || sum->attrs.getFloat("shift") != 1)
@@ -78,7 +80,7 @@ public:
   }
 
 private:
-  // What a constant of one element holds; zero for anything else.
+  // The number in a constant of one element; zero for any other value.
   double numberIn(ValueId v) const {
     const Input *in = g_.inputOf(v);
     if (!in || in->kind != InputKind::Const || g_.type(v).elements() != 1 || !in->init.data)
@@ -117,7 +119,7 @@ std::optional<Operand> activationOfProduct(NodeContext &n, const Operand &a, con
   Formulas f(n.state.graph);
   for (auto [x, gate] : {std::pair(a.value, b.value), std::pair(b.value, a.value)})
     for (const Formulas::Multiple &ofX : f.multiples(x)) {
-      if (n.state.graph.type(ofX.of) != a.type) // the number had more axes
+      if (n.state.graph.type(ofX.of) != a.type) // the number's shape broadcast x
         continue;
       for (const Formulas::Multiple &ofGate : f.multiples(gate))
         if (auto y = activation(n, ofX, ofGate, scale))

@@ -1,20 +1,21 @@
-// Functions that exporters write out in several operators, and that are one row here. By the row
-// their gradients need one tensor, and are numbers where those of the parts would be NaN.
+// Recognizes functions that exporters write out in several operators and that have one row here.
+// The row's gradient saves a single tensor, and stays finite where the gradients of the parts would
+// be NaN.
 #pragma once
 
 #include "ir/onnx/node_context.h"
 
 namespace isthmus::onnx_import {
 
-// scale * a * b, where it is a GELU, a SiLU, or a swish: in opsets below 20 and 24, and where
-// people write them by hand.
+// scale * a * b as a GELU, SiLU or swish, if it matches one: exporters write these out below opset
+// 20 (GELU) and 24 (swish), and people write them by hand.
 std::optional<Operand> activationOfProduct(NodeContext &n, const Operand &a, const Operand &b,
                                            double scale = 1);
-// The same where `product` is one.
+// The same for scale * product, if `product` is itself a product.
 std::optional<Operand> activationOfScaled(NodeContext &n, const Operand &product, double scale);
 
-// where(condition, zero, y), where it is a softmax with zero in place of NaN: the weights of an
-// attention, in opsets below 23, of which a query that sees no key has none.
+// where(condition, zero, y) as a softmax that gives zero instead of NaN, if it matches: the
+// attention weights below opset 23, where a query that sees no key has no weights.
 std::optional<Operand> softmaxOfMasked(NodeContext &n, const Operand &condition,
                                        const Operand &zero, const Operand &y);
 

@@ -60,7 +60,7 @@ Name Body::emit(llvm::StringRef op, llvm::ArrayRef<Name> operands, llvm::ArrayRe
 }
 
 std::vector<Name> Body::scan(std::vector<Name> states, llvm::ArrayRef<Name> xs, Turn turn) {
-  Body inner("turn_"); // names must differ from those around
+  Body inner("turn_"); // names must differ from the enclosing ones
   onnx::GraphProto graph;
   graph.set_name("turn");
   std::vector<Name> operands = std::move(states), in, out;
@@ -96,7 +96,7 @@ onnx::TensorProto tensorProto(const Tensor &t, const std::string &name) {
 
 Name Body::tensor(const Tensor &t) {
   llvm::StringRef bytes(t.data, size_t(t.bytes()));
-  for (const onnx::TensorProto &c : constants) // equal ones once
+  for (const onnx::TensorProto &c : constants) // equal constants are shared
     if (c.data_type() == elementCode(t.type.dtype) && llvm::equal(c.dims(), t.type.dims) &&
         bytes == c.raw_data())
       return c.name();
@@ -142,7 +142,7 @@ void Body::finish(llvm::ArrayRef<Name> made, llvm::ArrayRef<Name> results) {
 
 Name RowWriter::reshape(const Name &v, llvm::ArrayRef<int64_t> dims) const {
   std::vector<Body::AttrItem> attrs;
-  if (llvm::is_contained(dims, 0)) // else 0 would copy the operand's size
+  if (llvm::is_contained(dims, 0)) // otherwise 0 would copy the operand's size
     attrs.push_back({"allowzero", int64_t(1)});
   return b.emit("Reshape", {v, b.ints(dims)}, attrs);
 }
@@ -181,7 +181,7 @@ const llvm::StringMap<const ExportRow *> &table() {
   return *made;
 }
 
-// The expansion, built in a graph of its own and written row by row.
+// Writes the row's expansion, built in a separate graph, row by row.
 std::optional<std::vector<Name>> writeExpansion(Body &b, const OpDef &op, const Attrs &attrs,
                                                 llvm::ArrayRef<Known> operands) {
   Graph g;
@@ -218,7 +218,7 @@ std::optional<std::vector<Name>> writeExpansion(Body &b, const OpDef &op, const 
   return out;
 }
 
-// ONNX has channels on axis 1: what has them last stands between transposes.
+// ONNX has channels on axis 1. A row with channels last is written between transposes.
 std::vector<Name> writeEitherWay(WriteRow write, const RowWriter &w) {
   if (!isChannelsLast(w.attrs))
     return write(w);

@@ -1,5 +1,5 @@
-// Standard operators that compute one row: what stands in place of its node, or in the function
-// that its node calls.
+// Standard operators that compute one row: they replace its node, or form the function that its
+// node calls.
 #pragma once
 
 #include "ir/onnx/rows.h"
@@ -9,7 +9,7 @@ namespace isthmus::onnx_export {
 // The name of a value in the body.
 using Name = std::string;
 
-// A value and its type.
+// A value's name and type.
 struct Known {
   Name name;
   Type type;
@@ -21,21 +21,21 @@ class Body {
 public:
   using AttrItem = std::pair<llvm::StringRef, Attr>;
 
-  // The names that it makes begin with `prefix`.
+  // The names of new values begin with `prefix`.
   explicit Body(Name prefix = "") : prefix_(std::move(prefix)) {}
 
   std::vector<onnx::NodeProto> nodes;
-  std::vector<onnx::TensorProto> constants; // by name; each is read by some node
+  std::vector<onnx::TensorProto> constants; // each is read, by its name, by some node
 
-  // A new node; its first result. Names that are empty are operands left out.
+  // Adds a node and returns its first result. An empty name is an operand left out.
   Name emit(llvm::StringRef op, llvm::ArrayRef<Name> operands, llvm::ArrayRef<AttrItem> attrs = {});
   std::vector<Name> emitAll(llvm::StringRef op, llvm::ArrayRef<Name> operands, size_t results,
                             llvm::ArrayRef<AttrItem> attrs = {});
   onnx::NodeProto &last() { return nodes.back(); }
 
-  // A new Scan over the first axis of `xs`. Of the states and of one element of each of `xs`,
-  // `turn` makes the next states and what is to be joined. Gives the last states and what was
-  // joined.
+  // Adds a Scan over the first axis of `xs`. `turn` maps the states and one element of each of `xs`
+  // to the next states and the elements to concatenate. Returns the last states and the
+  // concatenated results.
   using Turn = llvm::function_ref<std::vector<Name>(Body &, const std::vector<Name> &)>;
   std::vector<Name> scan(std::vector<Name> states, llvm::ArrayRef<Name> xs, Turn turn);
 
@@ -45,8 +45,8 @@ public:
   Name number(DType type, double value);     // rank 0
   Name tensor(const Tensor &t);
 
-  // Renames values to the results' names; where one is an operand, a constant or another result
-  // too, by an Identity.
+  // Renames the values `made` to `results`. A value that is also an operand, a constant or another
+  // result gets an Identity instead.
   void finish(llvm::ArrayRef<Name> made, llvm::ArrayRef<Name> results);
 
 private:
@@ -55,9 +55,9 @@ private:
   unsigned next_ = 0;
 };
 
-onnx::TensorProto tensorProto(const Tensor &t, const std::string &name); // data within
+onnx::TensorProto tensorProto(const Tensor &t, const std::string &name); // data inline
 
-// What a row's writer sees.
+// The context of a row's writer.
 struct RowWriter {
   Body &b;
   const Attrs &attrs;
@@ -69,25 +69,25 @@ struct RowWriter {
   bool has(size_t i) const { return i < operands.size(); }
   DType dtype(size_t i = 0) const { return operands[i].type.dtype; }
   Name number(double v) const { return b.number(dtype(), v); } // of operand 0's type
-  // What sums and products of operand 0 are written in: of eight bits ONNX has none. Cast back, the
-  // bits are the same.
+  // The type for sums and products of operand 0: ONNX has none in eight bits. The low bits are the
+  // same, so a cast back gives the exact result.
   DType wide() const { return dtype() == DType::U8 ? DType::I32 : dtype(); }
   Name reshape(const Name &v, llvm::ArrayRef<int64_t> dims) const;
-  Name transpose(const Name &v, const Ints &perm) const; // `v` itself where nothing moves
-  Name cast(const Name &v, DType from, DType to) const;  // `v` itself where they are one
-  // Steps of one where none are given.
+  Name transpose(const Name &v, const Ints &perm) const; // `v` itself for the identity
+  Name cast(const Name &v, DType from, DType to) const;  // `v` itself if they are equal
+  // All steps are 1 by default.
   Name slice(const Name &v, const Ints &starts, const Ints &limits, const Ints &axes,
              const Ints &steps = {}) const;
 };
 
-// The names of the results; empty if there is no way to write it here (others may know one).
+// Returns the names of the results; empty if this writer cannot write the call (another one may).
 using WriteRow = std::vector<Name> (*)(const RowWriter &);
 
 struct ExportRow {
   llvm::StringRef row;
   WriteRow write;
-  // Whether some operand may rightly not be read. Else that is taken for an operand which the row
-  // got later, and there is no body rather than a wrong one.
+  // Whether some operand may remain unread. Otherwise an unread operand is taken as one that the
+  // row gained after its writer was written, and there is no body rather than a wrong one.
   bool mayIgnore = false;
 };
 using ExportRows = llvm::ArrayRef<ExportRow>;
@@ -101,8 +101,8 @@ ExportRows scanRows();
 ExportRows randomRows();
 ExportRows transferRows();
 
-// Writes one row into `b`: by the table, else by the rows that its expansion has. Nothing where
-// neither is there.
+// Writes one row into `b`: with its writer from the table, else as the rows of its expansion.
+// Nothing if it has neither.
 std::optional<std::vector<Name>> writeRow(Body &b, const OpDef &op, const Attrs &attrs,
                                           llvm::ArrayRef<Known> operands,
                                           llvm::ArrayRef<Type> results);

@@ -18,7 +18,8 @@ namespace {
 
 using namespace onnx_rows;
 
-// The oldest that have all that is written: metadata of nodes; bfloat16 in convolutions and pools.
+// The oldest versions that can express everything written here: metadata of nodes, and bfloat16 in
+// convolutions and pools.
 constexpr int64_t kIrVersion = 10, kOpset = 22;
 
 constexpr int64_t kMostWithin = 1 << 20, kLeastOutside = 1 << 10;
@@ -27,7 +28,7 @@ class Exporter {
 public:
   Exporter(const Graph &g, const OnnxExportOptions &options) : g_(g), options_(options) {}
 
-  // `dataFile`: where large data go; empty: nowhere.
+  // `dataFile`: the file for large tensors; if empty, all data stay in the model.
   llvm::Error run(const std::string &dataFile);
   const onnx::ModelProto &model() const { return model_; }
   bool hasOutside() const { return outsideBytes_ > 0; }
@@ -51,11 +52,11 @@ private:
   const OnnxExportOptions &options_;
   onnx::ModelProto model_;
   std::vector<Tensor> data_;               // of the initializers so far, in their order
-  llvm::StringMap<std::string> parts_;     // of standard operators: by their bytes, their names
-  llvm::StringMap<std::string> functions_; // by call: the operator
-  llvm::StringMap<unsigned> bodies_;       // by row: how many functions
+  llvm::StringMap<std::string> parts_;     // of standard operators: names, by their bytes
+  llvm::StringMap<std::string> functions_; // operators, by call
+  llvm::StringMap<unsigned> bodies_;       // number of functions, by row
   std::set<std::string> withoutBody_;
-  llvm::DenseMap<int64_t, unsigned> draws_; // by stream: how many nodes draw from it
+  llvm::DenseMap<int64_t, unsigned> draws_; // number of drawing nodes, by stream
   struct Outside {
     Tensor data;
     int64_t offset;
@@ -122,8 +123,8 @@ llvm::Error Exporter::addInputs() {
   return llvm::Error::success();
 }
 
-// Data goes into the message, or if it is large into the file beside it. Equal tensors that share
-// their bytes are there once.
+// Stores the data in the message, or large tensors in a file beside it. Large tensors that share
+// their bytes are stored once.
 void Exporter::placeData(const std::string &dataFile) {
   int64_t all = 0;
   for (const Tensor &t : data_)
@@ -165,7 +166,7 @@ llvm::Error Exporter::writeOutside(llvm::raw_ostream &os) const {
 
 // --- Nodes
 
-// "x", "w", and of any number "xs_0", "xs_1", ...
+// "x", "w"; operands of a variadic row are "xs_0", "xs_1", ...
 std::vector<Name> formalNames(const OpDef &op, size_t count) {
   std::vector<Name> names;
   for (size_t i = 0; i < count; ++i)
@@ -193,8 +194,8 @@ std::string Exporter::partFor(const onnx::TensorProto &constant) {
   return it->second = made;
 }
 
-// Puts the one operator that the row is in its place; false if it is several, or something that
-// ONNX would not tell apart from others.
+// Adds the row as one standard operator. False if it needs several, or if a standard operator would
+// lose part of the row's meaning.
 bool Exporter::addStandard(const Node &n, const OpCall &call, Body body,
                            llvm::ArrayRef<Name> formals) {
   if (body.nodes.size() != 1 || n.op->is(kStopsGradient) || !n.from.after.empty())
@@ -203,7 +204,7 @@ bool Exporter::addStandard(const Node &n, const OpCall &call, Body body,
   llvm::StringMap<const onnx::TensorProto *> constants;
   for (const onnx::TensorProto &t : body.constants)
     constants[t.name()] = &t;
-  std::vector<Name> read; // the row's operands, in the order in which the operator has them
+  std::vector<Name> read; // the row's operands, in the operator's order
   for (const std::string &in : made.input())
     if (!in.empty() && !constants.count(in))
       read.push_back(in);
@@ -225,7 +226,7 @@ bool Exporter::addStandard(const Node &n, const OpCall &call, Body body,
   return true;
 }
 
-// The operator of domain `ai.isthmus` for a call, and its function, made where it is new.
+// The operator of domain `ai.isthmus` for a call. Adds its function if it is new.
 std::string Exporter::functionFor(const OpCall &call, size_t after, const std::optional<Body> &body,
                                   llvm::ArrayRef<Name> formals, llvm::ArrayRef<Name> results) {
   if (!body) {
@@ -286,7 +287,7 @@ void Exporter::addClauses(const Node &n, Metadata &meta) const {
     setMeta(meta, kAfter, std::to_string(n.from.after.size()));
 }
 
-// The stream that the node draws from, if it draws.
+// The stream that the node draws from; nothing if it does not draw.
 std::optional<int64_t> streamOf(const Node &n) {
   bool draws =
       n.op->effect == Effect::Draws && !(n.op->is(kDependsOnMode) && !n.attrs.getBool("training"));
@@ -310,11 +311,12 @@ void Exporter::addNode(NodeId id) {
     operands.push_back({formals[i], call.operands[i]});
   for (uint32_t i = 0; i < n.numResults; ++i) {
     results.push_back(n.op->resultName(i));
-    if (llvm::is_contained(formals, results.back())) // as in `split` of ys into ys
+    if (llvm::is_contained(formals, results.back())) // as for `split` of ys into ys
       results.back() += "_out";
   }
   std::optional<Body> body;
-  // Two standard operators would not draw the same numbers, as a mask and its gradient must.
+  // Standard operators would draw different numbers, but nodes of one stream, such as a mask and
+  // its gradient, must draw the same.
   auto stream = streamOf(n);
   if (!stream || draws_.lookup(*stream) == 1) {
     Body made;

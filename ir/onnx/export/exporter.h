@@ -1,11 +1,11 @@
 // Writes graphs as ONNX models: forward, differentiated and rewritten ones.
 //
-// A row that is one ONNX operator becomes that operator. Every other row becomes a node of domain
-// `ai.isthmus`, with a function in the model that computes it by standard operators, so that other
-// tools can run it. Draws of random numbers are keyed by our generator and have no standard form:
-// such nodes have no function, which a note tells. What ONNX has no word for (phases, clones,
-// boundaries, marks) is metadata, by which the importer reads back the very graph. No protobuf
-// shows in this header.
+// A row that is exactly one ONNX operator becomes that operator. Every other row becomes a node of
+// domain `ai.isthmus`, with a function in the model that computes it by standard operators, so that
+// other tools can run it. Random draws are keyed by our generator, and a standard operator cannot
+// draw the same numbers twice. Nodes that share a stream of draws therefore have no function, and a
+// note says so. Facts that ONNX cannot express (phases, clones, boundaries, marks) are metadata,
+// from which the importer restores the exact graph. This header does not depend on protobuf.
 #pragma once
 
 #include "ir/graph.h"
@@ -14,18 +14,18 @@
 namespace isthmus {
 
 struct OnnxExportOptions {
-  // The data of a parameter, state or constant that the graph only tells how to draw, as a run
-  // would draw it. Without it such inputs become inputs of the model.
+  // Makes the data of a parameter, state or constant for which the graph has only an initializer,
+  // as a run would draw it. Without it such inputs become inputs of the model.
   std::function<llvm::Expected<Tensor>(const Input &)> draw;
-  std::function<void(const std::string &)> note; // is told what the user should know; may be empty
+  std::function<void(const std::string &)> note; // receives notes for the user; may be empty
 };
 
-// The model with all data within it. An error if some data was not loaded, or if it is too large
-// for one protobuf message (2 GiB).
+// The model with all data inside. An error if some data was not loaded, or if the model is too
+// large for one protobuf message (2 GiB).
 llvm::Expected<std::string> onnxBytes(const Graph &g, const OnnxExportOptions &options = {});
 
-// Writes `path`, whole or not at all. Where the data is over 1 MiB, tensors of 1 KiB or more lie in
-// a file beside it, `path`.data, which is written first.
+// Writes `path` atomically. If the data is over 1 MiB, tensors of 1 KiB or more are stored in a
+// second file, `path`.data, which is written first.
 llvm::Error saveOnnx(const Graph &g, llvm::StringRef path, const OnnxExportOptions &options = {});
 std::string dataPathFor(llvm::StringRef path);
 

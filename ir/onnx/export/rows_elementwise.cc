@@ -1,4 +1,4 @@
-// Arithmetic, comparison, activations, as standard operators.
+// Arithmetic, comparisons and activations, as standard operators.
 
 #include "ir/onnx/export/body.h"
 #include <cmath>
@@ -8,7 +8,7 @@ namespace {
 
 using Names = std::vector<Name>;
 
-Names operandsIn(const RowWriter &w, DType type) { // all of operand 0's
+Names operandsIn(const RowWriter &w, DType type) { // all have operand 0's type
   Names in;
   for (const Known &o : w.operands)
     in.push_back(w.cast(o.name, w.dtype(), type));
@@ -20,16 +20,16 @@ template <const char *Op> Names same(const RowWriter &w) {
     in.push_back(o.name);
   return {w.b.emit(Op, in)};
 }
-// An operator that is not there for eight bits.
+// An operator that ONNX does not have for eight bits.
 template <const char *Op> Names widened(const RowWriter &w) {
   return {w.cast(w.b.emit(Op, operandsIn(w, w.wide())), w.wide(), w.dtype())};
 }
-// A comparison by order, which truth values have as numbers only.
+// A comparison by order. ONNX does not order bools, so they are compared as numbers.
 template <const char *Op> Names ordered(const RowWriter &w) {
   return {w.b.emit(Op, operandsIn(w, w.dtype() == DType::Bool ? DType::U8 : w.dtype()))};
 }
 
-// One row that is one operator of as many operands.
+// A row that is one operator of the same operands.
 #define ROW(row, op, write)                                                                        \
   constexpr char k_##row[] = op;                                                                   \
   constexpr ExportRow r_##row = {#row, write<k_##row>};
@@ -77,18 +77,18 @@ SAME(round, "Round")
 SAME(is_nan, "IsNaN")
 SAME(mish, "Mish")
 SAME(identity, "Identity")
-SAME(stop_gradient, "Identity") // always within a function: its name is what tells of it
+SAME(stop_gradient, "Identity") // always within a function, whose name is the row's
 #undef SAME
 #undef ROW
 
 Name castTo(const RowWriter &w, const Name &v, int code) {
   return w.b.emit("Cast", {v}, {{"to", int64_t(code)}});
 }
-Names cast(const RowWriter &w) { // always an operator, though there be nothing to do
+Names cast(const RowWriter &w) { // an operator even if the types are equal
   return {castTo(w, w.x(0), onnx_rows::elementCode(w.results[0].dtype))};
 }
 
-// The least and the greatest of an integer type that a double tells.
+// The least and the greatest number of an integer type that a double can represent.
 std::pair<double, double> rangeOf(DType type) {
   if (type == DType::U8)
     return {0, 255};
@@ -100,8 +100,8 @@ bool isOf(DType type, double v) {
   return v == std::floor(v) && v >= low && v <= high;
 }
 
-// Integers are scaled as the row does it, where its numbers are none of them: in f64, and what is
-// out of range becomes the nearest that is not.
+// Integers are scaled as by the row: if scale or shift is not a number of the type, in f64, and
+// results out of range are clamped.
 Names affine(const RowWriter &w) {
   double scale = w.attrs.getFloat("scale"), shift = w.attrs.getFloat("shift");
   DType type = w.dtype();
@@ -135,7 +135,8 @@ Names gelu(const RowWriter &w) {
 
 Names clamp(const RowWriter &w) {
   double low = w.attrs.getFloat("min"), high = w.attrs.getFloat("max");
-  if (!isFloat(w.dtype())) { // bounds between integers, or beyond them, close in
+  // Fractional bounds are rounded inwards. Bounds out of range are dropped or clamped.
+  if (!isFloat(w.dtype())) {
     auto [least, greatest] = rangeOf(w.dtype());
     low = low < least ? -INFINITY : std::min(std::ceil(low), greatest);
     high = high > greatest ? INFINITY : std::max(std::floor(high), least);
@@ -148,7 +149,7 @@ Names clamp(const RowWriter &w) {
   return {w.b.emit("Clip", in)};
 }
 
-// Slopes of other types than f32 would lose digits in an attribute.
+// An attribute is f32, so the slope would lose digits in other types.
 Names leakyRelu(const RowWriter &w) {
   double alpha = w.attrs.getFloat("alpha");
   if (w.dtype() == DType::F32)
@@ -157,7 +158,7 @@ Names leakyRelu(const RowWriter &w) {
   return {w.b.emit("Where", {w.b.emit("Greater", {w.x(0), w.number(0)}), w.x(0), low})};
 }
 
-// --- Gradients, of which there is a choice between g and something else
+// --- Gradients that choose between g and another value
 
 Names reluGrad(const RowWriter &w) {
   if (w.dtype(1) == DType::Bool)
@@ -180,7 +181,7 @@ Names runningAverage(const RowWriter &w) {
                            w.b.emit("Mul", {w.x(1), w.number(1 - momentum)})})};
 }
 
-// --- Logic: of integers it is that of their bits
+// --- Logic: bitwise on integers
 
 Names logic(const RowWriter &w, const char *ofBools, const char *ofBits) {
   Names in;
@@ -193,7 +194,7 @@ Names logicOr(const RowWriter &w) { return logic(w, "Or", "BitwiseOr"); }
 Names logicXor(const RowWriter &w) { return logic(w, "Xor", "BitwiseXor"); }
 Names logicNot(const RowWriter &w) { return logic(w, "Not", "BitwiseNot"); }
 
-// --- Shifts. ONNX has them of unsigned integers, and by fewer places than there are.
+// --- Shifts. ONNX shifts only unsigned integers, and only by fewer bits than they have.
 
 Names shift(const RowWriter &w, bool up) {
   int64_t places = 8 * dtypeBytes(w.dtype());
@@ -203,7 +204,8 @@ Names shift(const RowWriter &w, bool up) {
   Name a = w.x(0), inside = w.b.emit("Less", {w.x(1), w.number(double(places))}), negative;
   if (isSigned)
     inside = w.b.emit("And", {inside, w.b.emit("GreaterOrEqual", {w.x(1), w.number(0)})});
-  // The sign comes in where zeros come in to the bits that are not there.
+  // A right shift of signed integers shifts the sign in: negative numbers are complemented before
+  // and after.
   if (isSigned && !up) {
     negative = w.b.emit("Less", {a, w.number(0)});
     a = w.b.emit("Where", {negative, w.b.emit("BitwiseNot", {a}), a});
@@ -236,7 +238,7 @@ Names isInf(const RowWriter &w) {
                     {"detect_negative", int64_t(w.attrs.getBool("negative"))}})};
 }
 
-// ONNX has the floored remainder of integers only.
+// ONNX has the floored remainder only for integers.
 Names mod(const RowWriter &w) {
   bool fmod = w.attrs.getBool("fmod");
   if (!isFloat(w.dtype()) || fmod)

@@ -1,4 +1,4 @@
-// Choosing elements and putting them in place, as standard operators.
+// Gathers, scatters and orderings, as standard operators.
 
 #include "ir/onnx/export/body.h"
 #include "ir/rank.h"
@@ -30,8 +30,8 @@ Names gather(const RowWriter &w) {
   return {w.b.emit("Gather", {w.x(0), w.x(1)}, {{"axis", w.attrs.getInt("axis")}})};
 }
 
-// Rows [before, indices, after] are added to zeros, or to the base, [size, before, after] at their
-// indices.
+// Adds rows [before, indices, after] at their indices to zeros, or to the base operand, [size,
+// before, after].
 Names scatterRows(const RowWriter &w) {
   const Type &indices = w.type(0), &rows = w.type(1), &y = w.results[0];
   int64_t axis = axisOf(w, y), k = indices.rank();
@@ -57,8 +57,8 @@ Names scatterRows(const RowWriter &w) {
 
 // --- Element by element
 
-// `y` where `number`, the place of an element among those that are taken, is that of the last from
-// its source; else zero. `last` holds the number of the last at each source.
+// `y` for the last element taken from each source, else zero. `number` is an element's position
+// among those taken; `last` is the number of the last one from the same source.
 Name whereLast(const RowWriter &w, const Name &last, const Name &number, const Name &y,
                llvm::ArrayRef<int64_t> dims) {
   return w.b.emit("Where", {w.reshape(w.b.emit("Equal", {last, number}), dims), y, w.number(0)});
@@ -70,7 +70,7 @@ Names gatherElements(const RowWriter &w) {
   Ints ends(places.begin(), places.end());
   ends[size_t(axis)] = w.type(0).dims[size_t(axis)];
   Name x = w.x(0);
-  if (llvm::makeArrayRef(ends) != llvm::makeArrayRef(w.type(0).dims)) // evaluators want equal sizes
+  if (llvm::makeArrayRef(ends) != llvm::makeArrayRef(w.type(0).dims)) // evaluators need equal sizes
     x = w.slice(x, Ints(ends.size(), 0), ends, sequence(0, int64_t(ends.size())));
   auto taken = [&](const Name &from) {
     return w.b.emit("GatherElements", {from, w.x(1)}, {{"axis", axis}});
@@ -93,7 +93,7 @@ Names scatterElements(const RowWriter &w) {
 
 // --- Slices at tuples of indices
 
-// Operand 1, in i64, with an index for each batch axis in front of its tuples.
+// Operand 1 in i64, with an index for each batch axis in front of its tuples.
 Name wholeTuples(const RowWriter &w) {
   const Dims &dims = w.type(1).dims;
   Dims places = dims;
@@ -119,14 +119,14 @@ Names gatherNd(const RowWriter &w) {
   Ints sizes(w.type(0).dims.begin(), w.type(0).dims.begin() + batch + tuple), steps(sizes.size());
   for (size_t i = sizes.size(); i-- > 0; slots *= sizes[i])
     steps[i] = slots;
-  // Each tuple as one number. The remainder counts negative indices from the end.
+  // Each tuple becomes one flat index. The remainder resolves negative indices.
   Name whole = w.b.emit("Mod", {wholeTuples(w), w.b.ints(sizes)});
   Name source = w.b.emit("ReduceSum", {w.b.emit("Mul", {whole, w.b.ints(steps)}), w.b.ints({-1})});
   source = w.reshape(source, {count});
   Name number = counting(w, 1, 0, count);
   Name last = w.b.emit("ScatterElements", {filled(w, DType::I64, {slots}), source, number},
                        {{"reduction", std::string("max")}});
-  Dims dims = places; // beside the slices
+  Dims dims = places; // broadcast over the slices
   dims.resize(size_t(w.results[0].rank()), 1);
   return {whereLast(w, w.b.emit("Gather", {last, source}), number, y, dims)};
 }
@@ -139,7 +139,7 @@ Names scatterNd(const RowWriter &w) {
 // --- By order
 
 Names topK(const RowWriter &w) {
-  DType in = w.dtype() == DType::BF16 ? DType::F32 : w.dtype(); // ONNX orders no bf16
+  DType in = w.dtype() == DType::BF16 ? DType::F32 : w.dtype(); // ONNX does not order bf16
   Names both = w.b.emitAll(
       "TopK", {w.cast(w.x(0), w.dtype(), in), w.b.ints({w.attrs.getInt("k")})}, 2,
       {{"axis", w.attrs.getInt("axis")}, {"largest", int64_t(w.attrs.getBool("largest"))}});

@@ -1,4 +1,4 @@
-// Losses of labels, as standard operators.
+// Losses over class labels, as standard operators.
 
 #include "ir/onnx/export/body.h"
 #include "ir/rank.h"
@@ -8,7 +8,7 @@ namespace {
 
 using Names = std::vector<Name>;
 
-// The labels of a row whose operands or results `x` have a class axis; `type` is the loss's.
+// The labels of a row whose operand or result `x` has a class axis. `type` is the type of the loss.
 struct Labels {
   const RowWriter &w;
   Body &b;
@@ -16,7 +16,7 @@ struct Labels {
   DType type;
   Name labels; // i64
   int64_t axis;
-  Name counted; // bool, of the labels' dims; empty where all count
+  Name counted; // bool, with the labels' dims; empty if all labels count
 
   Labels(const RowWriter &w, const Type &x, size_t operand)
       : w(w), b(w.b), x(x), type(x.dtype == DType::F64 ? DType::F64 : DType::F32),
@@ -34,17 +34,18 @@ struct Labels {
     dims[size_t(axis)] = 1;
     return w.reshape(v, dims);
   }
-  Name orZero(const Name &v) const { // where the label does not count
+  Name orZero(const Name &v) const { // zero for ignored labels
     return counted.empty() ? v : b.emit("Where", {counted, v, b.number(type, 0)});
   }
-  Name count() const { // of labels that do
+  Name count() const { // the number of labels that count
     Dims dims = x.dims;
     dims.erase(dims.begin() + axis);
     if (counted.empty())
       return b.number(type, double(Type(type, dims).elements()));
     return b.emit("ReduceSum", {w.cast(counted, DType::Bool, type)}, {{"keepdims", int64_t(0)}});
   }
-  Name taken(const Name &v) const { // of v, like x in the loss's type, the element at each label
+  // The element of v at each label. v has x's dims and the loss's type.
+  Name taken(const Name &v) const {
     Name safe = counted.empty() ? labels : b.emit("Where", {counted, labels, b.integer(0)});
     Name at = b.emit("GatherElements", {v, withAxis(safe)}, {{"axis", axis}});
     Dims dims = x.dims;
@@ -59,7 +60,7 @@ struct Labels {
     Name sum = b.emit("ReduceSum", {all}, {{"keepdims", int64_t(0)}});
     return reduction == "sum" ? sum : b.emit("Div", {sum, count()});
   }
-  // What flows into each label's loss, with the class axis of size 1 where there are several.
+  // The gradient of each label's loss; with the class axis of size 1, unless it is a scalar.
   Name share(const Name &g) const {
     std::string reduction = w.attrs.getString("reduction");
     Name each = reduction == "mean" ? b.emit("Div", {g, count()}) : g;
@@ -67,7 +68,7 @@ struct Labels {
       return reduction == "none" ? withAxis(each) : each;
     return withAxis(orZero(each)); // Where broadcasts a scalar to the labels
   }
-  Name isLabel() const { // of x's dims, one at each label
+  Name isLabel() const { // with x's dims: one at each label
     Dims along(size_t(x.rank()), 1);
     along[size_t(axis)] = x.dims[size_t(axis)];
     Name is = b.emit(

@@ -42,7 +42,7 @@ Names layerNorm(const RowWriter &w) {
   const Type &x = w.type(0);
   int64_t axis = w.attrs.getInt("axis");
   double epsilon = w.attrs.getFloat("epsilon");
-  // ONNX gives the statistics in f32, whatever the operand is.
+  // ONNX gives the statistics in f32, for every type of operand.
   if (w.results[1].dtype == DType::F32) {
     Names in{w.x(0), w.x(1)};
     if (w.has(2))
@@ -76,7 +76,7 @@ Names logSoftmax(const RowWriter &w) {
 }
 
 constexpr ExportRow kRows[] = {
-    {"batch_norm", batchNorm, /*mayIgnore=*/true}, // in training, the averages
+    {"batch_norm", batchNorm, /*mayIgnore=*/true}, // training ignores the averages
     {"layer_norm", layerNorm},
     {"softmax", softmax},
     {"log_softmax", logSoftmax},

@@ -1,5 +1,6 @@
-// Rows that draw, as standard operators. Another tool draws other numbers than we do, of the same
-// distribution; what must draw the same numbers twice has no such form, which the exporter sees to.
+// Rows that draw random numbers, as standard operators. Another tool draws different numbers from
+// the same distribution. The exporter does not use these forms for nodes that must draw the same
+// numbers.
 
 #include "ir/onnx/export/body.h"
 

@@ -1,4 +1,4 @@
-// Rows that take turn after turn, as standard operators: the body of a Scan is one turn.
+// Rows that loop over steps, as standard operators: the body of a Scan is one step.
 
 #include "ir/builder.h"
 #include "ir/onnx/export/body.h"
@@ -11,8 +11,8 @@ namespace {
 
 using Names = std::vector<Name>;
 
-// What is scanned, with the scan's axis in front and its first turn first. Not every evaluator
-// takes other axes and directions.
+// The scanned operands, with the scan's axis first and the first step first. Not every evaluator
+// supports other axes and directions.
 struct Along {
   const RowWriter &w;
   Ints perm;
@@ -50,7 +50,8 @@ Names cumProd(const RowWriter &w) {
   return {along.out(all[1])};
 }
 
-// The first place stands for itself: its factor may be infinite. So do those whose factor is cut.
+// The first result is the first element itself, because its factor may be infinite. An element
+// whose factor is cut is its own result too.
 Names recurrence(const RowWriter &w) {
   Along along(w);
   if (w.type(0).elements() == 0 || along.length == 1)
@@ -73,8 +74,8 @@ Names recurrence(const RowWriter &w) {
   return {along.out(w.b.emit("Concat", {first, all[1]}, {{"axis", int64_t(0)}}))};
 }
 
-// Gauss and Jordan's elimination of [x, 1], with row pivots. A pivot of zero becomes NaN, and so
-// does all of that matrix.
+// Gauss-Jordan elimination of [x, 1], with row pivoting. A pivot of zero becomes NaN, and so does
+// its whole matrix.
 Names inverse(const RowWriter &w) {
   const Type &x = w.type(0);
   int64_t n = x.dims.back();
@@ -115,7 +116,7 @@ Names inverse(const RowWriter &w) {
 
 constexpr ExportRow kRows[] = {
     {"cumprod", cumProd},
-    {"recurrence", recurrence, /*mayIgnore=*/true}, // of one place, the factor
+    {"recurrence", recurrence, /*mayIgnore=*/true}, // with one element, the factor is unused
     {"inverse", inverse},
 };
 

@@ -45,7 +45,7 @@ Names slice(const RowWriter &w) {
     return alone(w);
   steps.resize(starts.size(), 1);
   for (size_t i = 0; i < limits.size(); ++i)
-    if (steps[i] < 0 && limits[i] < 0) // below the first element: -1 would be the last
+    if (steps[i] < 0 && limits[i] < 0) // before the first element; -1 would mean the last
       limits[i] = -w.type(0).dims[i] - 1;
   return {w.slice(w.x(0), starts, limits, sequence(0, int64_t(starts.size())), steps)};
 }
@@ -113,14 +113,14 @@ Names cumSum(const RowWriter &w) {
                      {"reverse", int64_t(w.attrs.getBool("reverse"))}});
   return {w.cast(y, w.wide(), w.dtype())};
 }
-// In f32 at least: not every evaluator knows determinants of 16-bit floats.
+// In f32 at least: not every evaluator supports determinants of 16-bit floats.
 Names determinant(const RowWriter &w) {
   DType in = w.dtype() == DType::F64 ? DType::F64 : DType::F32;
   return {w.cast(w.b.emit("Det", {w.cast(w.x(0), w.dtype(), in)}), in, w.dtype())};
 }
 
-// The reduced axes become one, the last: there the first that equals the largest is looked for, or
-// those that do are counted.
+// The reduced axes are flattened into one last axis. The gradient goes to the first element there
+// that equals the result or, with share_ties, in equal parts to all of them.
 Names maxGrad(const RowWriter &w) {
   const Type &x = w.type(1);
   llvm::SmallVector<bool, 8> isReduced(size_t(x.rank()), w.attrs.getInts("axes").empty());
@@ -190,7 +190,7 @@ constexpr ExportRow kRows[] = {
     {"prod", product},
     {"max_grad", maxGrad},
     {"min", smallest},
-    {"min_grad", maxGrad}, // at the first that equals the result, as there
+    {"min_grad", maxGrad}, // it too looks for elements equal to the result
     {"logsumexp", logSumExp},
     {"argmax", argMax},
     {"argmin", argMin},

@@ -1,5 +1,4 @@
-// Transfers, for tools that know one memory: what is copied is the same there, and complete at
-// once.
+// Transfers, for tools with a single memory: a copy is the same value, and completes at once.
 
 #include "ir/onnx/export/body.h"
 
@@ -8,7 +7,7 @@ namespace {
 
 using Names = std::vector<Name>;
 
-// ONNX has no type without bytes: tokens are true.
+// ONNX has no type without bytes, so a token is a bool, true.
 Names copy(const RowWriter &w) {
   return {w.b.emit("Identity", {w.x(0)}), w.b.number(DType::Bool, 1)};
 }
@@ -17,7 +16,7 @@ Names wait(const RowWriter &w) { return {w.b.emit("Identity", {w.x(0)})}; }
 constexpr ExportRow kRows[] = {
     {"copy_to_host", copy},
     {"copy_to_device", copy},
-    {"wait", wait, /*mayIgnore=*/true}, // the token, and what it holds
+    {"wait", wait, /*mayIgnore=*/true}, // the token and the operands held
 };
 
 } // namespace

@@ -10,7 +10,7 @@ namespace {
 using Names = std::vector<Name>;
 using Items = std::vector<Body::AttrItem>;
 
-// The window's attributes, under the names that all of ONNX's operators share.
+// The window's attributes, with the names that all of ONNX's window operators share.
 Items windowAttrs(const Window &win) {
   Ints kernel, strides, dilations, low, high;
   for (const WindowAxis &a : win) {
@@ -50,8 +50,8 @@ Names convTranspose(const RowWriter &w) {
   return {w.b.emit("ConvTranspose", in, items)};
 }
 
-// A convolution of x by g: the batch is summed over as channels are, and strides and dilations
-// change places. What is beyond the kernel is cut off.
+// A convolution of x with g as the kernel: the batch is summed over like channels, and strides and
+// dilations swap. Results beyond the kernel's size are cut off.
 Names convWeightGrad(const RowWriter &w) {
   const Type &g = w.type(0), &x = w.type(1), &y = w.results[0];
   int64_t groups = w.attrs.getInt("groups"), rank = x.rank();
@@ -87,8 +87,8 @@ Items poolAttrs(const RowWriter &w) {
   return items;
 }
 
-// What MaxPool takes in place of x. Of integers that is eight bits alone: others are told by their
-// ranks among the numbers in x, `sorted`, as floats.
+// The operand for MaxPool in place of x. MaxPool supports only eight bits among integers. Other
+// integers are replaced by their ranks, as floats, among the distinct numbers of x, `sorted`.
 struct Poolable {
   Name x, sorted;
   explicit Poolable(const RowWriter &w) : x(w.x(0)) {
@@ -108,7 +108,7 @@ Names maxPool(const RowWriter &w) {
   return {w.b.emit("Gather", {of.sorted, w.cast(y, DType::F64, DType::I64)})};
 }
 
-// Where each window of x has its first maximum, in the tensor as a list.
+// The flat index in x of each window's first maximum.
 Name maximumAt(const RowWriter &w, const Name &x) {
   return w.reshape(w.b.emitAll("MaxPool", {x}, 2, poolAttrs(w))[1], {-1});
 }
@@ -136,14 +136,14 @@ Names maxPoolIndices(const RowWriter &w) {
   return {w.b.emitAll("MaxPool", {Poolable(w).x}, 2, items)[1]};
 }
 
-// Sums over windows, as a convolution by ones, of each channel alone.
+// Sums over windows: a convolution of each channel with ones.
 Name windowSums(const RowWriter &w) {
   const Type &x = w.type(0), &y = w.results[0];
   Window win = windowOf(w.attrs, w.attrs.getInts("kernel"));
   Dims alone{x.dims[0] * x.dims[1], 1}, ones{1, 1};
   for (size_t i = 0; i < win.size(); ++i) {
     int64_t size = spatial(x)[i], whole = (spatial(y)[i] - 1) * win[i].stride + win[i].extent();
-    win[i].padHigh = std::max(win[i].padHigh, whole - win[i].padLow - size); // may hang over
+    win[i].padHigh = std::max(win[i].padHigh, whole - win[i].padLow - size); // may overhang
     alone.push_back(size);
     ones.push_back(win[i].kernel);
   }
@@ -162,7 +162,7 @@ Names avgPool(const RowWriter &w) {
   return {w.b.emit("AveragePool", {w.x(0)}, items)};
 }
 
-// How many elements the window at place `at` of an axis divides by.
+// The number of elements by which the window at position `at` of an axis divides.
 int64_t counted(const WindowAxis &a, int64_t at, int64_t size, bool withPads) {
   int64_t count = 0;
   for (int64_t k = 0; k < a.kernel; ++k) {
@@ -172,8 +172,8 @@ int64_t counted(const WindowAxis &a, int64_t at, int64_t size, bool withPads) {
   return count;
 }
 
-// Each element of g, over its window's count, goes to all of the window: a transposed convolution
-// by ones, of each channel alone.
+// Adds each element of g, divided by its window's count, to the whole window: a transposed
+// convolution of each channel with ones.
 Names avgPoolGrad(const RowWriter &w) {
   const Type &g = w.type(0), &y = w.results[0];
   Window win = windowOf(w.attrs, w.attrs.getInts("kernel"));

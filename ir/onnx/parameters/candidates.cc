@@ -6,8 +6,8 @@
 namespace isthmus::onnx_import {
 namespace {
 
-// The parameter that a tensor is by the exporter's records: by its name, or as the only thing that
-// it was made of.
+// The parameter that the exporter's records give for a tensor: by its name, or as the only source
+// of its folding.
 std::string recordedParameter(const ExporterRecords &records, llvm::StringRef name) {
   if (records.isParameter(name))
     return name.str();
@@ -81,12 +81,12 @@ void Candidates::addCopies(std::vector<TensorCopy> copies, Decisions &told) {
   }
 }
 
-// An Identity of an initializer with a name of its own, where it is more than another name.
+// Whether an Identity of an initializer gives a separate tensor, not only another name.
 bool Candidates::isSplitIdentity(const onnx::NodeProto &n, const Candidate &origin) const {
   llvm::StringRef name = n.output(0);
   if (matchesAny(options_.untie, name))
     return true;
-  // One of the model's own (a clone, a layer that does nothing) has no parameter's name.
+  // An Identity of the program (a clone, a layer without effect) does not have a parameter's name.
   if (name.startswith("/") || (records_.hasSignature() && records_.kindOf(name).empty()))
     return false;
   return origin.isFloating() && allElementsEqual(*origin.data);

@@ -1,4 +1,4 @@
-// The tensors of a model that can be parameters, each with what is known of it.
+// The tensors of a model that may be parameters, with the facts that decide it.
 #pragma once
 
 #include "ir/onnx/parameters/decisions.h"
@@ -12,24 +12,24 @@ namespace isthmus::onnx_import {
 struct Candidate {
   InitializerRole role;
   const Tensor *data = nullptr; // null if it could not be read
-  llvm::StringRef ours;         // the kind that our own metadata tell
-  std::string parameter;        // what the exporter's records call it; may be empty
-  bool followsOrigin = false;   // a copy for one more reader
-  Decisions told;               // to tell, unless it turns out to be another tensor's parameter
+  llvm::StringRef ours;         // the kind in our own metadata, if any
+  std::string parameter;        // its parameter in the exporter's records; may be empty
+  bool followsOrigin = false;   // a reader's copy: takes the role of the original
+  Decisions told;               // reported unless the tensor is tied to another one's parameter
 
   bool isFloating() const { return data && isFloat(data->type.dtype); }
 };
 
-// Files with very many tensors that begin and end alike must not take for ever, and few tensors are
-// made of one: this many of those that look alike are compared.
+// The number of similar tensors that are compared with one another. A file with very many tensors
+// that begin and end alike must not take forever, and few tensors are derived from one.
 inline constexpr size_t kMostAlike = 64;
 
-// Refers to the model, its data and the options.
+// Keeps references to the model, its data and the options.
 class Candidates {
 public:
-  // One for each initializer, for each copy that a reader of a merged initializer needs, and for
-  // each Identity that is more than another name. Nodes of `m` may be given other names to read.
-  // `told` hears of the copies.
+  // One candidate for each initializer, for each copy that a reader of a merged initializer needs,
+  // and for each Identity that gives a separate tensor. Nodes of `m` may get new input names.
+  // Copies are reported to `told`.
   Candidates(Model &m, const llvm::StringMap<Tensor> &data, const OnnxOptions &options,
              Decisions &told);
 
@@ -60,10 +60,10 @@ private:
   ExporterRecords records_;
   Readers readers_;
   std::vector<Candidate> all_;
-  llvm::StringMap<size_t> index_; // of all_, by name
+  llvm::StringMap<size_t> index_; // into all_, by name
 };
 
-// Whether the node only gives its operand another name.
+// Whether the node only renames its operand.
 bool isIdentity(const onnx::NodeProto &n);
 
 } // namespace isthmus::onnx_import

@@ -3,7 +3,7 @@
 namespace isthmus::onnx_import {
 namespace {
 
-// What would decide otherwise.
+// Options that would change the decision.
 const Remedy kNone;
 const Remedy kUntie = {"untie", "NAME", "learn a name on its own"};
 const Remedy kTie = {"tie", "A,B", "tie them"};

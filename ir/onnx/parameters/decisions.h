@@ -1,11 +1,11 @@
-// What the importer decided for the user, told in one line for each kind of decision.
+// The importer's decisions about parameters, reported in one line for each kind.
 #pragma once
 
 #include "ir/onnx/notes.h"
 
 namespace isthmus::onnx_import {
 
-// Kinds, in the order in which they are told.
+// Kinds, in the order of the report.
 enum class Decision : uint8_t {
   TiedByIdentity,
   TiedRearranged,

@@ -48,7 +48,7 @@ public:
   }
 
 private:
-  // Of tensors, not numbers: these are what a network without initializers computes with.
+  // Tensors only, not single numbers: a network without initializers keeps its weights in them.
   bool isWeight(const onnx::TensorProto &t, const std::string &name) const {
     return isFloatType(t.data_type()) && t.dims_size() > 0 && readers_.learned.count(name) &&
            readers_.weightsOfFed.count(name) && !readers_.frequencies.count(name);
@@ -70,7 +70,7 @@ private:
   const Readers &readers_;
   const std::vector<NamePattern> &learn_;
   Decisions &told_;
-  bool hasWeights_ = false; // some initializer is one
+  bool hasWeights_ = false; // some initializer is a weight
   llvm::DenseSet<const void *> found_;
 };
 

@@ -1,4 +1,4 @@
-// Weights that are no initializers of the model's graph.
+// Weights that are not initializers of the model's graph.
 #pragma once
 
 #include "ir/onnx/parameters/candidates.h"
@@ -6,9 +6,9 @@
 
 namespace isthmus::onnx_import {
 
-// Initializers of graphs within nodes that are weights, and Constant nodes that `options.learn`
-// names or, where no initializer is a weight, that are weights. After the roles of the candidates
-// are decided.
+// Initializers of graphs within nodes that are weights; Constant nodes that `options.learn` names;
+// and, if no initializer is a weight, Constant nodes that are weights. Call it after the roles of
+// the candidates are decided.
 llvm::DenseSet<const void *> learnedElsewhere(const Candidates &candidates, Decisions &told);
 
 } // namespace isthmus::onnx_import

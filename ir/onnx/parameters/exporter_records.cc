@@ -54,7 +54,7 @@ ExporterRecords::ExporterRecords(const Model &m) {
       ofFused_.insert(n.input().begin(), n.input().end());
 }
 
-// Lines such as "p_conv1_weight: PARAMETER target='conv1.weight'".
+// Parses lines such as "p_conv1_weight: PARAMETER target='conv1.weight'".
 void ExporterRecords::readSignature(llvm::StringRef text) {
   text = text.split("# outputs").first;
   while (!text.empty()) {
@@ -87,6 +87,7 @@ bool ExporterRecords::isFused(const onnx::NodeProto &n) {
   return valueOf(n.metadata_props(), kRuleKey).contains("Fuse");
 }
 
+// Parses records such as
 // "%linear : [num_users=1] = call_function[...](args = (%x, %p_l_weight, %p_l_bias), kwargs = {})"
 ExporterRecords::Call ExporterRecords::callBehind(const onnx::NodeProto &n) const {
   Call call;

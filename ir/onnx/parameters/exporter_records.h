@@ -1,5 +1,6 @@
-// What PyTorch's newer exporter records in a file beside the graph: which tensors are parameters
-// and buffers, from which of them it computed others, and what each node read in the program.
+// The records that PyTorch's newer exporter writes beside the graph: which tensors are parameters
+// and buffers, which ones were computed from them, and the parameters that each call of the program
+// reads.
 #pragma once
 
 #include "ir/onnx/model.h"
@@ -12,15 +13,15 @@ class ExporterRecords {
 public:
   explicit ExporterRecords(const Model &m);
 
-  // Whether there is a graph signature; without one the rest is empty.
+  // Whether there is a graph signature; without one all other records are empty.
   bool hasSignature() const { return !kinds_.empty(); }
-  // "PARAMETER", "BUFFER", "CONSTANT_TENSOR"; empty for what the signature does not name.
+  // "PARAMETER", "BUFFER", "CONSTANT_TENSOR"; empty if the signature does not name the tensor.
   llvm::StringRef kindOf(llvm::StringRef name) const;
   bool isParameter(llvm::StringRef name) const { return kindOf(name) == "PARAMETER"; }
   // In the order of the signature.
   llvm::ArrayRef<std::string> parameters() const { return parameters_; }
 
-  // Whether the optimizer told what it folded. Older versions do not.
+  // Whether the optimizer recorded the tensors it folded. Older versions do not.
   bool tellsFolding() const { return !folded_.empty(); }
   // The named tensors that `name` was computed from at export, and the values in between.
   struct Folded {
@@ -28,16 +29,17 @@ public:
   };
   const Folded *foldedFrom(llvm::StringRef name) const;
 
-  // Whether the optimizer made the node of several, such as a convolution and the batch norm behind
-  // it: the weights of both are in there, and no record says which.
+  // Whether the optimizer fused several nodes into this one, such as a convolution and the batch
+  // norm after it. The weights of both are merged in its operands, and no record says which.
   static bool isFused(const onnx::NodeProto &n);
   bool isOfFusedNode(llvm::StringRef name) const { return ofFused_.count(name) != 0; }
 
-  // The parameters that the program's call behind a node reads, each once, in its order. Several
-  // nodes can stand for one call: `call` tells them apart. Empty where it is not recorded.
+  // The parameters read by the program's call that a node stands for, without repetition, in the
+  // call's order. Several nodes can stand for one call: `name` identifies it. Empty if no call is
+  // recorded.
   struct Call {
     llvm::StringRef name;
-    llvm::SetVector<llvm::StringRef> parameters; // refer to the records
+    llvm::SetVector<llvm::StringRef> parameters; // point into the records
   };
   Call callBehind(const onnx::NodeProto &n) const;
 

@@ -1,11 +1,12 @@
-// Parameters that the exporter's records name and no tensor of the file is.
+// Parameters that the exporter's records name but the file does not hold.
 #pragma once
 
 #include "ir/onnx/parameters/candidates.h"
 
 namespace isthmus::onnx_import {
 
-// `inPlace` holds the names of those that are learned as something made of them.
+// Reports them. `inPlace`: parameters learned through a tensor computed from them; these are not
+// lost.
 void tellLost(const Candidates &candidates, const llvm::StringSet<> &inPlace, Decisions &told);
 
 } // namespace isthmus::onnx_import

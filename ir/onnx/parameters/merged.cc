@@ -9,7 +9,7 @@
 namespace isthmus::onnx_import {
 namespace {
 
-// Names of the model, for new ones.
+// Makes new names that the model does not use.
 class FreeNames {
 public:
   explicit FreeNames(const Model &m) {
@@ -29,7 +29,7 @@ public:
 
 private:
   llvm::StringSet<> taken_;
-  llvm::StringMap<unsigned> next_; // suffix to try
+  llvm::StringMap<unsigned> next_; // next suffix to try
 };
 
 void replaceInputs(onnx::NodeProto &n, const llvm::StringMap<std::string> &copies) {
@@ -38,15 +38,16 @@ void replaceInputs(onnx::NodeProto &n, const llvm::StringMap<std::string> &copie
       in = it->second;
 }
 
-// One call of the program: the nodes that stand for it, and what each side says that it reads.
+// One call of the program: the nodes that stand for it, and the parameters or initializers that
+// each side reads.
 struct CallReads {
   std::vector<onnx::NodeProto *> nodes;
   llvm::SetVector<llvm::StringRef> parameters;   // by the records
   llvm::SetVector<llvm::StringRef> initializers; // by the nodes
 };
 
-// Takes the parameters out that some initializer clearly is, and puts those in `matched`; what is
-// left on both sides was merged.
+// Removes the pairs of a parameter and the initializer that clearly is that parameter, and adds the
+// initializers to `matched`. The remaining entries on both sides were merged.
 void dropMatched(CallReads &call, const ExporterRecords &records, llvm::StringSet<> &matched) {
   llvm::StringSet<> parameters;
   call.initializers.remove_if([&](llvm::StringRef name) {
@@ -66,8 +67,8 @@ std::vector<TensorCopy> separateByRecords(Model &m, const ExporterRecords &recor
   std::vector<TensorCopy> copies;
   if (!records.hasSignature())
     return copies;
-  llvm::StringSet<> there; // initializers that are parameters, or were made from some
-  llvm::StringSet<> found; // parameters that are in the file in some form
+  llvm::StringSet<> there; // initializers that are parameters or were computed from parameters only
+  llvm::StringSet<> found; // parameters that the file holds in some form
   for (const onnx::TensorProto &t : m.graph().initializer()) {
     const ExporterRecords::Folded *f = records.foldedFrom(t.name());
     bool isMade = f && !f->from.empty() && llvm::all_of(f->from, [&](const std::string &s) {
@@ -90,7 +91,7 @@ std::vector<TensorCopy> separateByRecords(Model &m, const ExporterRecords &recor
     call.nodes.push_back(&n);
     call.parameters = std::move(behind.parameters);
     for (const std::string &in : n.input())
-      if (auto it = there.find(in); it != there.end()) // names of nodes' inputs will change
+      if (auto it = there.find(in); it != there.end()) // the nodes' inputs will be renamed
         call.initializers.insert(it->first());
   }
 
@@ -98,10 +99,11 @@ std::vector<TensorCopy> separateByRecords(Model &m, const ExporterRecords &recor
   for (auto &entry : calls)
     dropMatched(entry.second, records, matched);
   FreeNames names(m);
-  std::map<std::pair<std::string, std::string>, std::string> copyFor; // of parameter and tensor
+  std::map<std::pair<std::string, std::string>, std::string> copyFor; // by parameter and tensor
   for (auto &entry : calls) {
     CallReads &call = entry.second;
-    // Somewhere a merged tensor is read as the parameter that it was.
+    // The call is clear if both sides pair up, no remaining parameter is in the file, and every
+    // remaining initializer was matched with a parameter elsewhere.
     bool clear =
         call.parameters.size() == call.initializers.size() &&
         llvm::none_of(call.parameters, [&](llvm::StringRef p) { return found.count(p) != 0; }) &&
@@ -113,7 +115,7 @@ std::vector<TensorCopy> separateByRecords(Model &m, const ExporterRecords &recor
       const std::string parameter = call.parameters[i].str(), merged = call.initializers[i].str();
       std::string &copy = copyFor[{parameter, merged}];
       if (copy.empty()) {
-        // A tensor that was transposed has another shape than the parameter, so not its name.
+        // A transposed tensor has another shape than the parameter, so it does not get its name.
         copy = names.next(records.isParameter(merged) ? parameter : merged);
         copies.push_back({copy, merged, parameter});
       }

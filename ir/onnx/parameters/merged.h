@@ -1,4 +1,4 @@
-// Parameters that an exporter merged because they start equal, told apart again.
+// Separates parameters that an exporter merged because their initial values are equal.
 #pragma once
 
 #include "ir/name_list.h"
@@ -6,17 +6,17 @@
 
 namespace isthmus::onnx_import {
 
-// A tensor of its own, that begins with the data of an initializer.
+// A separate tensor that starts with the data of an initializer.
 struct TensorCopy {
   std::string name, of;
-  std::string parameter; // what the exporter's records call it; may be empty
+  std::string parameter; // its parameter in the exporter's records; may be empty
 };
 
-// Finds out which reader of a merged initializer meant which parameter, by the exporter's records
-// of what the program's calls read, and lets the nodes read copies of that name.
+// Finds which parameter each reader of a merged initializer meant, from the exporter's records of
+// the program's calls. The nodes of `m` then read copies named after the parameters.
 std::vector<TensorCopy> separateByRecords(Model &m, const ExporterRecords &records);
 
-// Gives every node that reads an initializer of these names, but for the first one, a copy.
+// Gives every node that reads an initializer of these names a copy, except the first node.
 std::vector<TensorCopy> separateReaders(Model &m, llvm::ArrayRef<NamePattern> names);
 
 } // namespace isthmus::onnx_import

@@ -8,7 +8,8 @@
 namespace isthmus::onnx_import {
 namespace {
 
-// What inputs of the model decide, in its graph: those that `isWanted`.
+// The names of the model's graph whose values depend on model inputs of the element types that
+// `isWanted` accepts. A size does not count as a dependency.
 template <typename IsWanted> llvm::StringSet<> decidedByInputs(const Model &m, IsWanted isWanted) {
   llvm::StringSet<> decided;
   llvm::StringSet<> initializers;
@@ -28,10 +29,11 @@ template <typename IsWanted> llvm::StringSet<> decidedByInputs(const Model &m, I
   return decided;
 }
 
-// RMS norms that are written out, x / sqrt(mean(x^2) + epsilon), as exporters do below opset 23.
+// RMS norms that are written out as x / sqrt(mean(x^2) + epsilon), which exporters do below opset
+// 23.
 class WrittenOutNorms {
 public:
-  // Whether the node gives such a norm's result. Nodes come in order.
+  // Whether the node computes the result of such a norm. Call it for the nodes in order.
   bool isResult(const onnx::NodeProto &n) {
     llvm::StringRef op = n.op_type();
     if (n.input_size() == 0 || n.output_size() == 0)
@@ -41,7 +43,7 @@ public:
       note(n, Part::Square, &a);
     else if (op == "Mul")
       return isOf(Part::Inverse, a, b) || isOf(Part::Inverse, b, a);
-    else if (op == "Pow") // of the mean by -1/2, otherwise of x by 2
+    else if (op == "Pow") // mean^(-1/2), otherwise x^2
       note(n, xOf(Part::Mean, a) ? Part::Inverse : Part::Square,
            xOf(Part::Mean, a) ? xOf(Part::Mean, a) : &a);
     else if (op == "ReduceMean")
@@ -66,7 +68,7 @@ private:
     if (x)
       made_[n.output(0)] = {part, *x};
   }
-  // Of what x the value is that part; null if of none.
+  // The x of which `value` is that part; null if it is not.
   const std::string *xOf(Part part, const std::string &value) const {
     auto found = made_.find(value);
     return found != made_.end() && found->second.first == part ? &found->second.second : nullptr;
@@ -79,9 +81,10 @@ private:
   llvm::StringMap<std::pair<Part, std::string>> made_;
 };
 
-// What a norm without learned factors gives, and the same scaled and shifted: exporters write group
-// norms as an InstanceNormalization between two Reshapes, and scale and shift behind them. Behind
-// an RMS norm that is written out comes one factor: Gemma's is 1 + weight, which exporters fold.
+// The results of norms without learned factors, and these results scaled or reshaped. Exporters
+// write a group norm as an InstanceNormalization between two Reshapes, followed by the scale and
+// shift. A written-out RMS norm is followed by a single factor: Gemma's is 1 + weight, which
+// exporters fold.
 llvm::StringSet<> normalized(const Model &m) {
   llvm::StringSet<> normed, writtenOut;
   WrittenOutNorms norms;
@@ -101,9 +104,9 @@ llvm::StringSet<> normalized(const Model &m) {
   return normed;
 }
 
-// --- What gradients reach, and what weight operands read
+// --- Names that gradients reach, and names that weight operands read
 
-// Whether it is a Cast to integers or bool: no gradient comes through.
+// Whether the node casts to integers or bool, which blocks gradients.
 bool castsToOther(const onnx::NodeProto &n) {
   if (n.op_type() == "Cast")
     for (const onnx::AttributeProto &a : n.attribute())
@@ -112,17 +115,17 @@ bool castsToOther(const onnx::NodeProto &n) {
   return false;
 }
 
-// Whether the first result holds the elements of the first operand, in another form.
+// Whether the first result holds the elements of the first operand in another form.
 bool onlyRearranges(llvm::StringRef op) {
   constexpr llvm::StringLiteral kOps[] = {"Identity", "Cast",      "Transpose", "Reshape",
                                           "Squeeze",  "Unsqueeze", "Flatten"};
   return llvm::is_contained(kOps, op);
 }
 
-// One list of nodes, from its end to its beginning. Function bodies are looked at once each.
+// Walks one list of nodes from its end to its beginning. Each function body is visited once.
 class Search {
 public:
-  // `fed`: what inputs of the model decide, in its graph; `normed`: what norms give.
+  // `fed`: values of the model's graph that depend on its inputs; `normed`: results of norms.
   Search(const Model &m, const llvm::StringSet<> &fed, const llvm::StringSet<> &normed)
       : m_(m), fed_(fed), normed_(normed) {}
 
@@ -132,7 +135,7 @@ private:
   const Readers &inside(const onnx::FunctionProto &f);
   void lookAtNode(const onnx::NodeProto &n, int64_t opset, Readers &r);
 
-  static constexpr int kDeepest = 100; // deeper ones cannot be translated
+  static constexpr int kDeepest = 100; // the translation refuses deeper ones
   const Model &m_;
   const llvm::StringSet<> &fed_, &normed_;
   llvm::DenseMap<const onnx::FunctionProto *, std::unique_ptr<Readers>> functions_;
@@ -145,7 +148,7 @@ const Readers &Search::inside(const onnx::FunctionProto &f) {
   if (slot)
     return *slot;
   slot = std::make_unique<Readers>();
-  Readers &r = *slot; // stays where it is when the map grows
+  Readers &r = *slot; // its address is stable when the map grows
   r.learned.insert(f.output().begin(), f.output().end());
   if (depth_ >= kDeepest)
     return r;
@@ -227,7 +230,7 @@ void findFrequencies(const Model &m, llvm::StringSet<> &frequencies) {
   for (int i = nodes.size() - 1; i >= 0; --i) {
     const onnx::NodeProto &n = nodes[i];
     bool turns = n.op_type() == "Sin" || n.op_type() == "Cos";
-    // All readers of its result have been seen.
+    // All readers of the result have been visited.
     bool keeps = keepsFrequencies(n.op_type()) && n.output_size() == 1 &&
                  frequencies.count(n.output(0)) && !others.count(n.output(0)) &&
                  !decided.count(n.output(0));

@@ -1,4 +1,4 @@
-// How a model reads its names, as far as that tells a weight from a constant.
+// How the nodes of a model read its names, as far as it distinguishes weights from constants.
 #pragma once
 
 #include "ir/onnx/model.h"
@@ -6,16 +6,16 @@
 
 namespace isthmus::onnx_import {
 
-// By name. Names of graphs within nodes and of the model's graph share one set.
+// Sets of names. Names of graphs within nodes and of the model's graph share one set.
 struct Readers {
-  llvm::StringSet<> learned;  // a gradient can flow from it to an output
-  llvm::StringSet<> averaged; // a batch normalization takes it as its mean or variance
-  // Operands that hold weights (OnnxOp::weights), directly or through a cast or another shape.
+  llvm::StringSet<> learned;  // a gradient can flow from an output to it
+  llvm::StringSet<> averaged; // a batch normalization reads it as its mean or variance
+  // Read by weight operands (OnnxOp::weights), directly or through a cast or a change of shape.
   llvm::StringSet<> weights;
-  // Those of operators that work on what the model is fed, and not on constants alone.
+  // The weights of operators that depend on the model's inputs, not only on constants.
   llvm::StringSet<> weightsOfFed;
-  // It reaches the rest of the model through sines and cosines alone, and nothing that a float
-  // input decides comes in before: the frequencies of rotary or sinusoidal positions.
+  // Affects the outputs only through sines and cosines, and does not meet values computed from a
+  // float input before them: the frequencies of rotary or sinusoidal positions.
   llvm::StringSet<> frequencies;
 };
 

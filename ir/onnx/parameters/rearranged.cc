@@ -23,7 +23,8 @@ double roundedTo(DType t, double v) {
   }
 }
 
-// Element i of made(`a`). (f64 has digits enough that f32 is rounded as if once.)
+// Element i of made(`a`). f64 is precise enough that rounding its result to f32 equals rounding
+// once.
 double elementOf(const Tensor &a, int64_t i, Pointwise made) {
   const double x = elementAsDouble(a, i);
   return made == Pointwise::Same
@@ -31,7 +32,7 @@ double elementOf(const Tensor &a, int64_t i, Pointwise made) {
              : roundedTo(a.type.dtype, made == Pointwise::OneMinus ? 1 - x : 1 / x);
 }
 
-// Whether element i of made(`a`) is element j of `b`, but for b's rounding.
+// Whether element i of made(`a`), rounded to b's type, is element j of `b`.
 bool isSame(const Tensor &a, int64_t i, Pointwise made, const Tensor &b, int64_t j) {
   if (a.type.dtype != b.type.dtype || made != Pointwise::Same)
     return roundedTo(b.type.dtype, elementOf(a, i, made)) == elementAsDouble(b, j);
@@ -39,7 +40,8 @@ bool isSame(const Tensor &a, int64_t i, Pointwise made, const Tensor &b, int64_t
   return std::memcmp(a.data + size_t(i) * width, b.data + size_t(j) * width, width) == 0;
 }
 
-// Whether `b`, read in its order, is made(`a`) of shape `dims` with its axes in the order `perm`.
+// Whether the elements of `b`, in order, are those of made(`a`), reshaped to `dims` and transposed
+// by `perm`.
 bool isPermuted(const Tensor &a, Pointwise made, llvm::ArrayRef<int64_t> dims,
                 llvm::ArrayRef<int64_t> perm, const Tensor &b) {
   size_t rank = dims.size();
@@ -54,7 +56,7 @@ bool isPermuted(const Tensor &a, Pointwise made, llvm::ArrayRef<int64_t> dims,
   for (int64_t j = 0, n = b.type.elements(); j < n; ++j) {
     if (!isSame(a, at, made, b, j))
       return false;
-    for (size_t k = rank; k-- > 0;) { // the next index, as an odometer
+    for (size_t k = rank; k-- > 0;) { // advance the index like an odometer
       at += step[k];
       if (++index[k] < size[k])
         break;
@@ -73,7 +75,7 @@ Dims withoutOnes(llvm::ArrayRef<int64_t> dims) {
 
 } // namespace
 
-// Every rearrangement leaves the first and the last element where they are.
+// Every rearrangement keeps the first and the last element in place.
 RearrangementKey keyOf(const Tensor &t, DType as, Pointwise made) {
   auto bits = [&](int64_t i) {
     double v = roundedTo(as, elementOf(t, i, made));
@@ -91,7 +93,7 @@ std::optional<Rearrangement> rearrangement(const Tensor &a, const Tensor &b, Poi
   Dims from = withoutOnes(a.type.dims), to = withoutOnes(b.type.dims);
   llvm::SmallVector<int64_t, 4> perm(from.size());
   std::iota(perm.begin(), perm.end(), 0);
-  if (isPermuted(a, made, from, perm, b)) // of any shape
+  if (isPermuted(a, made, from, perm, b)) // the shape may differ
     return Rearrangement{from, {}, made};
   constexpr size_t kMostAxes = 4;
   if (from.size() != to.size() || from.size() > kMostAxes)

@@ -1,5 +1,5 @@
-// What each tensor of a model is: learned, carried from step to step, or constant; and which of
-// them are one parameter.
+// The role of each tensor of a model: learned, carried from step to step, or constant; and which
+// tensors are one parameter.
 #pragma once
 
 #include "ir/onnx/import.h"
@@ -15,43 +15,44 @@ enum class Role : uint8_t { Parameter, State, Constant };
 
 struct InitializerRole {
   std::string name;
-  std::string of; // the initializer that has its data: itself, or the one that it is a copy of
+  std::string of; // the initializer that has its data: itself, or the original of a copy
   Role role = Role::Constant;
-  bool alsoState = false; // a parameter that some batch norm reads as its average: two inputs with
-                          // one start
-  // The parameter that it is, seen in another way; empty for a tensor of its own.
+  bool alsoState = false; // a parameter that a batch norm also reads as its average: it becomes two
+                          // inputs with the same initial value
+  // The parameter that this tensor is a rearrangement of; empty for a separate tensor.
   std::string sameAs;
   Rearrangement how;
-  bool isRepeated = false; // a parameter of one row that the file has several times, along axis 0
+  bool isRepeated = false; // the file repeats one row along axis 0, and that row is the parameter
 };
 
 struct Roles {
-  // In the order of the file, then copies, then those that are `sameAs` another.
+  // In the order of the file, then copies, then tensors with `sameAs`.
   std::vector<InitializerRole> tensors;
-  // Constant nodes and initializers of graphs within nodes that are learned.
+  // Constant nodes, and initializers of graphs within nodes, that are learned.
   llvm::DenseSet<const void *> learnedElsewhere;
-  Notes notes; // of every decision
+  Notes notes; // about every decision
 };
 
-// `data` holds the initializers that could be read. Nodes of the model may be given other names to
-// read where one initializer stands for several parameters. The rules, the first that applies:
-//  - where our own metadata tell it, they decide; what `options.learn` names is a parameter
-//  - what no gradient reaches (integers, masks cast to bool, sizes, ratios) is constant, or state
-//    if a batch normalization reads it as its average
-//  - where the exporter's graph signature names parameters and buffers, it decides. What the
-//    exporter computed from parameters alone is learned in their place where it is the parameter
-//    rearranged, or a weight; the rest that it does not name is constant.
-//  - averages of batch norms that are written out, masks, and tables of positions are constant
-//  - single numbers, and tensors whose name the exporter made up, are parameters only if they have
-//    a name of the model's own, or are read as a weight (OnnxOp::weights)
-//  - everything else is a parameter
-// Where no initializer is read as a weight, Constant nodes that are take their place.
+// `data` holds the initializers that could be read. If one initializer stands for several
+// parameters, nodes of the model get new input names. The first rule that applies decides:
+//  - Our own metadata, if present, decide; names in `options.learn` are parameters.
+//  - A tensor that no gradient reaches (integers, masks cast to bool, sizes, ratios) is constant,
+//    or state if a batch normalization reads it as its average.
+//  - If the exporter's graph signature names the tensor as a parameter or buffer, it decides. A
+//    tensor that the exporter computed from parameters alone is learned in their place if it is the
+//    parameter rearranged, or a weight. Other tensors that the signature does not name are
+//    constant.
+//  - Averages of batch norms that are written out, masks, and tables of positions are constant.
+//  - Single numbers, and tensors with a name made up by the exporter, are parameters only if they
+//    have a name of the model's own, or are read as a weight (OnnxOp::weights).
+//  - Everything else is a parameter.
+// If no initializer is read as a weight, Constant nodes read as weights become parameters.
 //
-// One tensor is one parameter, under whatever names, and so is what is bit for bit its transpose,
-// reshape or cast. Tensors that are equal throughout (zeros, ones) and were merged by the exporter
-// are parameters of their own, and so are those that the exporter's records tell apart.
-// `options.ties` and `options.untie` overrule. Errors: a name there that fits nothing, tensors that
-// cannot be tied.
+// One tensor is one parameter, even under several names, and so is a bitwise transpose, reshape or
+// cast of it. Tensors with all elements equal (zeros, ones) that the exporter merged are separate
+// parameters, and so are those that the exporter's records distinguish. `options.ties` and
+// `options.untie` overrule this. Errors: a name there that matches nothing, tensors that cannot be
+// tied.
 llvm::Expected<Roles> findRoles(Model &m, const llvm::StringMap<Tensor> &data,
                                 const OnnxOptions &options);
 

@@ -11,7 +11,7 @@
 namespace isthmus::onnx_import {
 namespace {
 
-// Whether the tensor is its first row again and again.
+// Whether all rows of the tensor are equal.
 bool rowsAreEqual(const Tensor &t) {
   return t.type.rank() > 0 && t.type.dims[0] >= 2 && repeatsEvery(t, t.bytes() / t.type.dims[0]);
 }
@@ -41,17 +41,17 @@ private:
   Candidates &candidates_;
   const ExporterRecords &records_;
   const Readers &readers_;
-  llvm::StringSet<> positions_; // sines and cosines, told by their contents
-  llvm::StringSet<> inPlace_;   // parameters that are learned as something made of them
+  llvm::StringSet<> positions_; // tables of sines and cosines, recognized by their contents
+  llvm::StringSet<> inPlace_;   // parameters learned through a tensor computed from them
 };
 
-// Tables of sines and of cosines come in pairs.
+// Tables of sines and tables of cosines come in pairs.
 void Rules::findSineAndCosine() {
   std::map<std::string, std::vector<const Candidate *>> byType;
   for (const Candidate &c : candidates_.all()) {
     if (!c.isFloating() || c.data->type.rank() < 2 || c.data->type.elements() == 0)
       continue;
-    double first = elementAsDouble(*c.data, 0); // the sine of zero, or the cosine
+    double first = elementAsDouble(*c.data, 0); // a sine or cosine of zero
     if (first != 0 && first != 1)
       continue;
     std::vector<const Candidate *> &alike = byType[c.data->type.str()];
@@ -84,7 +84,7 @@ void Rules::decide(Candidate &c) {
   c.role.alsoState = isAverage && c.role.role == Role::Parameter;
 }
 
-// Of a float tensor that gradients reach.
+// For a float tensor that a gradient reaches.
 Role Rules::byRules(Candidate &c) {
   if (c.followsOrigin)
     return candidates_.find(c.role.of)->role.role;
@@ -106,7 +106,7 @@ Role Rules::bySignature(Candidate &c, llvm::StringRef kind) {
   return Role::Constant;
 }
 
-// What the exporter's optimizer made, as the signature does not name it.
+// For a tensor that the signature does not name: the exporter's optimizer made it.
 Role Rules::ofUnnamed(Candidate &c) {
   const ExporterRecords::Folded *f = records_.foldedFrom(c.role.name);
   bool isWeight = readers_.weights.count(c.role.name) != 0;
@@ -117,7 +117,7 @@ Role Rules::ofUnnamed(Candidate &c) {
       c.told.add(Decision::LearnedInPlace, c.role.name);
       return Role::Parameter;
     }
-    // Numbers in the program are too many to tell.
+    // The program has too many single numbers to report them.
     return c.data->type.elements() == 1 ? Role::Constant : constant(Decision::NotComputed, c);
   }
   bool fromParameters = !f->from.empty() && llvm::all_of(f->from, [&](const std::string &source) {
@@ -131,7 +131,7 @@ Role Rules::ofUnnamed(Candidate &c) {
   inPlace_.insert(f->from.begin(), f->from.end());
   std::string sources = " of '" + llvm::join(f->from, "', '") + "'";
   if (isRearranged || isWeight) {
-    // A token of a class that each example of the batch begins with.
+    // For instance a class token that the exporter expanded over the batch.
     c.role.isRepeated = isRearranged && isExpanding(c.role.name) && rowsAreEqual(*c.data) &&
                         !matchesAny(candidates_.options().untie, c.role.name);
     c.told.add(c.role.isRepeated ? Decision::LearnedRow : Decision::LearnedInPlace, c.role.name,
@@ -145,7 +145,7 @@ Role Rules::ofUnnamed(Candidate &c) {
   return Role::Constant;
 }
 
-// Without a signature: by names, readers and contents.
+// Without a signature, names, readers and contents decide.
 Role Rules::byName(Candidate &c) {
   const std::string &name = c.role.name;
   bool isWeight = readers_.weights.count(name) != 0;

@@ -6,10 +6,10 @@
 namespace isthmus::onnx_import {
 namespace {
 
-// Calls `each` with every element until it says no; whether it never did.
+// Calls `each` on every element until it returns false. Returns true if it never did.
 template <typename Each> bool allElements(const Tensor &t, Each each) {
   int64_t n = t.type.elements();
-  if (t.type.dtype == DType::F32) { // most of all elements: no switch for each
+  if (t.type.dtype == DType::F32) { // the common case: no type switch for each element
     for (int64_t i = 0; i < n; ++i) {
       float f;
       std::memcpy(&f, t.data + i * 4, 4);
@@ -26,11 +26,11 @@ template <typename Each> bool allElements(const Tensor &t, Each each) {
 
 bool isOnCircle(const Tensor &a, int64_t i, const Tensor &b, int64_t j) {
   double x = elementAsDouble(a, i), y = elementAsDouble(b, j);
-  // Room for 16-bit tables and for those that were rounded on the way.
+  // The tolerance allows for 16-bit tables and for tables rounded before they were stored.
   return std::fabs(x * x + y * y - 1) < (dtypeBytes(a.type.dtype) == 2 ? 2e-2 : 1e-4);
 }
 
-// A single row can lie on the circle by chance, as can a table of zeros and ones.
+// A single row, or a table of zeros and ones, can lie on the circle by chance.
 constexpr int64_t kFewest = 16;
 
 bool variesWithinUnit(const Tensor &t) {

@@ -1,4 +1,4 @@
-// Tensors of a file that look like weights and were never learned, told by their contents.
+// Recognizes, by their contents, tensors that look like weights but were never learned.
 #pragma once
 
 #include "ir/tensor.h"
@@ -6,14 +6,14 @@
 
 namespace isthmus::onnx_import {
 
-// Of floats: infinities, or numbers so large that they stand for them, or nothing but zero and one
+// Floats with infinities or numbers large enough to stand for them, or with only zeros and one
 // large negative number.
 bool looksLikeMask(const Tensor &t);
 
-// Sines and cosines of positions, by sin^2 + cos^2 = 1: side by side in one table, by pairs or by
-// halves of its last axis.
+// A table of sines and cosines of positions, recognized by sin^2 + cos^2 = 1: they alternate along
+// its last axis, or fill one half of it each.
 bool looksLikePositions(const Tensor &t);
-// In two tables of one type.
+// The same for two tables of one type.
 bool looksLikeSineAndCosine(const Tensor &a, const Tensor &b);
 
 } // namespace isthmus::onnx_import

@@ -14,9 +14,9 @@ void makeSame(Candidate &b, const Candidate &a, Rearrangement how) {
   b.role.how = std::move(how);
 }
 
-// The translation follows Identities; this only tells those of parameters.
+// Reports Identities of parameters. The translation itself follows them.
 void tellIdentities(const Candidates &candidates, Decisions &told) {
-  // Those of a file with a signature are the model's own, as clones are.
+  // In a file with a signature, Identities are nodes of the program, such as clones.
   if (candidates.records().hasSignature())
     return;
   for (const onnx::NodeProto &n : candidates.model().graph().node()) {
@@ -57,8 +57,8 @@ std::string howText(const Rearrangement &how, const Candidate &a, const Candidat
   return text + (from.dtype != to.dtype ? " as " + dtypeName(to.dtype).str() : " reshaped");
 }
 
-// Whether `b` is what `a` is, rearranged. Equal tensors of one shape start equal, no more, unless
-// they were made of one parameter.
+// How `b` is `a` rearranged, if they are one parameter. Tensors of one type with equal elements may
+// merely start equal, so they need a record that both come from one parameter.
 std::optional<Rearrangement> tieOf(const Candidate &a, const Candidate &b) {
   bool areOne = !a.parameter.empty() && a.parameter == b.parameter;
   if (!a.parameter.empty() && !b.parameter.empty() && !areOne)
@@ -69,8 +69,8 @@ std::optional<Rearrangement> tieOf(const Candidate &a, const Candidate &b) {
   return how;
 }
 
-// Tensors that may be one parameter, in the order in which they are asked. Parameters come first,
-// and of these names of the model's own: a person looks for those.
+// Tensors that may be one parameter, in the order in which they are tried: parameters first, and
+// among these the names of the model's own first, because users know those.
 std::vector<Candidate *> tieable(Candidates &candidates) {
   std::vector<Candidate *> tensors;
   for (Candidate &c : candidates.all())
@@ -86,7 +86,7 @@ std::vector<Candidate *> tieable(Candidates &candidates) {
   return tensors;
 }
 
-// What may have been made of tensors, by what stays the same.
+// Tensors that others may be derived from, by the invariant of their rearrangements.
 using Originals = std::map<RearrangementKey, std::vector<const Candidate *>>;
 
 void addOriginal(Originals &originals, const Candidate &a, Pointwise made) {
@@ -95,7 +95,8 @@ void addOriginal(Originals &originals, const Candidate &a, Pointwise made) {
       same.push_back(&a);
 }
 
-// Whether `find`, of an original that may be it, tells how `b` is made; then `b` is tied to that.
+// Ties `b` to the first candidate original for which `find` returns a rearrangement. False if there
+// is none.
 template <typename Find>
 bool tieToOneOf(Originals &originals, Candidate &b, Decision why, Decisions &told, Find find) {
   for (const Candidate *a : originals[keyOf(*b.data, b.data->type.dtype)])
@@ -107,8 +108,8 @@ bool tieToOneOf(Originals &originals, Candidate &b, Decision why, Decisions &tol
   return false;
 }
 
-// Exporters fold a transpose, a reshape or a cast of a weight into a second tensor, and leave the
-// weight itself where something else reads it.
+// Exporters fold a transpose, a reshape or a cast of a weight into a second tensor, and keep the
+// weight itself if another node reads it.
 void tieRearranged(Candidates &candidates, Decisions &told) {
   Originals originals;
   for (Candidate *b : tieable(candidates))
@@ -118,8 +119,9 @@ void tieRearranged(Candidates &candidates, Decisions &told) {
       addOriginal(originals, *b, Pointwise::Same);
 }
 
-// They fold 1 - w and 1 / w, too: of gates that mix two values, and of activations that scale there
-// and back. A tensor that the model itself has is none of these, whatever it holds.
+// Exporters also fold 1 - w and 1 / w: for gates that mix two values, and for activations that
+// scale an argument and scale the result back. A tensor that the signature names is never derived,
+// whatever its elements.
 void tieComputed(Candidates &candidates, Decisions &told) {
   for (Pointwise made : {Pointwise::OneMinus, Pointwise::Reciprocal}) {
     Originals originals;
@@ -173,7 +175,7 @@ llvm::Error tieAsAsked(Candidates &candidates) {
   return llvm::Error::success();
 }
 
-// What was seen through a tensor that is now seen through another one follows it.
+// If a tensor's tie leads to a tensor that is tied itself, ties it to the root.
 llvm::Error followTies(Candidates &candidates) {
   for (Candidate &c : candidates.all())
     while (!c.role.sameAs.empty()) {

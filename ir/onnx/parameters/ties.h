@@ -1,14 +1,14 @@
-// Which tensors are one parameter.
+// Finds tensors that are one parameter.
 #pragma once
 
 #include "ir/onnx/parameters/candidates.h"
 
 namespace isthmus::onnx_import {
 
-// After the rules have decided. Sets `sameAs` and `how`: first of tensors that are a parameter bit
-// for bit, but for their shape, order or precision, or that are 1 - it or 1 / it; then as
-// `options.ties` asks. Errors: a name of `ties` or `untie` that fits nothing, tensors whose numbers
-// differ, ties in a circle.
+// Runs after the rules. Sets `sameAs` and `how`: first for tensors that equal a parameter bit for
+// bit except for shape, order or precision, or that are 1 - it or 1 / it; then for the pairs in
+// `options.ties`. Errors: a name of `ties` or `untie` that matches nothing, tensors whose numbers
+// differ, circular ties.
 llvm::Error tieCandidates(Candidates &candidates, Decisions &told);
 
 } // namespace isthmus::onnx_import
