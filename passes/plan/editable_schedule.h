@@ -66,8 +66,7 @@ public:
   const std::vector<InstanceId> &instances(StorageId s) const { return ofStorage_[s]; } // in order
   InstanceId newestBefore(StorageId s, StepId r) const; // no id if no instance is older
   InstanceId oldestAfter(StorageId s, StepId r) const;  // instances made by `r` excluded
-  bool isUnread(StepId r) const;                        // whether none of its instances has a
-                                                        // reader
+  bool isUnread(StepId r) const;                        // whether all its instances are unread
 
   WorkCount &work() const { return work_; }
 
