@@ -103,7 +103,7 @@ bool canFetchFirst(const Problem &p) {
   return std::any_of(p.ops.begin(), p.ops.end(), [&](const Op &op) {
     if (op.of == Op::kNone || op.transfer == Op::Transfer::None)
       return false;
-    // The prefetch brings back what this offload copied.
+    // The storages that the offload of this prefetch copied.
     const Op &onHost = p.ops[p.ops[op.inputs[0].op].inputs[0].op];
     const std::vector<Read> &offloaded = p.ops[onHost.inputs[0].op].inputs;
     for (uint32_t k = 0; k < op.outputBytes.size(); ++k) {

@@ -15,8 +15,7 @@ namespace isthmus::plan {
 
 struct PricedSchedule {
   std::vector<TaskId> tasks;
-  std::vector<uint32_t> places; // by entry of `tasks`: the place in the order of the task that
-                                // needs it
+  std::vector<uint32_t> places; // by entry of `tasks`: the place of the task that needs it
   uint64_t work = 0;            // storages and tasks examined
 };
 

@@ -13,12 +13,12 @@ public:
       : state_(state), g_(state.graph()), s_(state.schedule()), edits_(state.edits),
         random_(state.random), evictor_(state) {}
 
-  bool removeRepeat();                   // if its results fit when held instead
+  bool removeRepeat();                   // removes a repeated step whose results fit when held
   bool ruin();                           // removes a few repeated steps near one another
   bool recreate(double costLimit);       // evicts at the peak until the budget is met
-  bool evictOne(double costLimit);       // in a random idle interval
-  bool moveCheckpoint(double costLimit); // keeps results of a storage in its place
-  bool shiftStep();                      // by a few places; keeps the cost of steps
+  bool evictOne(double costLimit);       // evicts a storage in a random idle interval
+  bool moveCheckpoint(double costLimit); // evicts a storage and keeps results made from it
+  bool shiftStep();                      // moves a step by a few places; keeps the cost of steps
   bool exchangeForm();                   // replaces a step by another form of its task
 
 private:
