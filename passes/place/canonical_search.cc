@@ -1,10 +1,11 @@
 // Offset assignment by searching through orders from the bottom up.
 //
-// Any placement can be pressed down until each buffer lies on the floor or on another one, so it is
-// enough to place buffers in the order of their offsets, each as low as those below it allow. Depth
-// first, the buffer that takes most bytes and steps before others that may lie equally low; the
-// search turns back where a step cannot hold any more what is still to come, and what shares no
-// step any more is searched apart. Buffers of steps where that happened come earlier next time.
+// Any placement can be pressed down until each buffer lies on the floor or on another one. So it is
+// enough to place buffers in the order of their offsets, each as low as those below it allow. The
+// search is depth first; of the buffers that may lie equally low, it tries the one of most bytes
+// times steps first. It turns back when the buffers still to be placed no longer fit at some step.
+// Buffers that no longer share a step are searched separately. Buffers at a failed step come
+// earlier in the next search.
 //
 // After Moffitt 2023, "MiniMalloc: a lightweight memory allocator for hardware-accelerated machine
 // learning". The test of a step is that of one machine with release dates (Carlier 1982); weights
@@ -20,7 +21,7 @@ namespace isthmus {
 namespace {
 
 constexpr size_t kMostBuffers = 4000; // memory is quadratic in them
-constexpr double kWorkPerDive = 2;    // times their square
+constexpr double kWorkPerDive = 2;    // times the square of their number
 constexpr int64_t kFirstFailures = 64;
 constexpr double kFailureWeight = 0.1;
 constexpr double kNoise = 0.6;
@@ -43,14 +44,14 @@ public:
     isSuspect_.resize(cliques_.size());
   }
 
-  // What counts besides former failures.
+  // The measure that sets the ranks, besides former failures.
   enum class Rank : uint8_t { Area, Life, Bytes };
   struct Limits {
     int64_t failures, untilWork;
   };
   enum class Outcome : uint8_t { Found, Impossible, Unknown };
 
-  // For a placement of that height; with noise each time in another order.
+  // Searches for a placement of this height; with noise, each time in another order.
   Outcome search(int64_t height, Rank by, double noise, Limits limits) {
     height_ = height;
     limits_ = limits;
@@ -69,11 +70,11 @@ public:
     return isStopped_ ? Outcome::Unknown : Outcome::Impossible;
   }
 
-  const std::vector<int64_t> &offsets() const { return offsets_; } // of those searched
+  const std::vector<int64_t> &offsets() const { return offsets_; } // of the buffers searched
 
 private:
-  // Sets of buffers that are live together, of which none contains another, by time; a buffer's
-  // life becomes a range of these. Sorts all buffers by it.
+  // Finds the maximal sets of buffers that are live together, in the order of time. A buffer's life
+  // becomes a range of these sets. Sorts all buffers by first step.
   void findCliques() {
     const size_t n = p_.buffers.size();
     from_.resize(n);
@@ -100,7 +101,7 @@ private:
     }
   }
 
-  // Buffers of one size and life are of one kind: which of them lies lowest does not matter.
+  // Buffers of one size and life are of one kind, and interchangeable.
   void findKinds() {
     auto key = [&](uint32_t i) { return std::tuple(from_[i], to_[i], bytes(i)); };
     std::vector<uint32_t> order = all_;
@@ -124,23 +125,24 @@ private:
   int64_t bytes(uint32_t i) const { return p_.buffers[i].bytes; }
   int64_t lowest(uint32_t i, int64_t floor) const { return std::max(lowest_[i], floor); }
 
-  // Which buffer of a part, whose steps no other part shares, lies lowest. Once one is chosen,
-  // parts of the rest are placed one by one, each by a choice of its own. (On a stack of our own:
-  // there may be as many choices as buffers, and a host's thread may have a small one.)
+  // The choice of the lowest buffer of a part. A part is a group of buffers that shares no step
+  // with another part. Once a buffer is chosen, the parts of the rest are placed one by one, each
+  // by a choice of its own. (Choices are on a stack of our own: there may be as many as buffers,
+  // and a host's thread may have a small stack.)
   struct Choice {
     std::vector<uint32_t> part, candidates;
     int64_t floor = 0;          // no buffer of the part lies below it
-    size_t next = 0;            // of the candidates
-    size_t begun = 0;           // the trail's length before the part,
-    size_t chosen = 0;          // and before the buffer that is chosen now
-    std::vector<uint32_t> rest; // of the part; sorted by life, without parts that are placed
+    size_t next = 0;            // the next candidate
+    size_t begun = 0;           // the trail's length before the part
+    size_t chosen = 0;          // the trail's length before the chosen buffer
+    std::vector<uint32_t> rest; // the part's buffers not yet placed, sorted by life
     int64_t restFloor = 0;
   };
 
   bool placeAll() {
     std::vector<Choice> open(1);
     open[0].rest = all_;
-    for (bool isPlaced = true; !open.empty();) { // what the last choice had to place
+    for (bool isPlaced = true; !open.empty();) { // whether the last choice succeeded
       Choice &choice = open.back();
       if (isPlaced && choice.rest.empty()) {
         open.pop_back();
@@ -161,7 +163,7 @@ private:
     return true;
   }
 
-  // Takes it out of the rest.
+  // Moves the first part out of the rest.
   Choice firstPart(Choice &of) const {
     Choice next;
     next.floor = of.restFloor;
@@ -234,10 +236,10 @@ private:
     return true;
   }
 
-  // Whether those to come fit at one step, one on the other, none below the floor and none below
-  // those placed that it meets at any step.
+  // Whether the buffers still to be placed at one step fit on top of each other, none of them below
+  // the floor or below the end of a placed buffer that is alive with it.
   bool mayFit(uint32_t s, int64_t floor) {
-    // Sorted by insertion, since the order is nearly that of last time.
+    // Insertion sort, since the order is nearly that of the last call.
     std::vector<uint32_t> &order = cliques_[s];
     size_t count = 0, moves = 0;
     for (size_t k = 0; k < order.size(); ++k) {
@@ -257,7 +259,7 @@ private:
     return top <= height_;
   }
 
-  // Those that may lie lowest of a part, the best first: no other fits below them.
+  // The buffers of a part that may lie lowest, the best first: no other buffer fits below them.
   std::vector<uint32_t> lowestOf(const std::vector<uint32_t> &part, int64_t floor) const {
     int64_t leastTop = INT64_MAX;
     for (uint32_t i : part)
@@ -299,7 +301,7 @@ private:
       coming_[s] += bytes;
   }
 
-  // Steps where a buffer to come cannot lie below `lowest` any more.
+  // Marks the steps where a buffer can no longer lie below `lowest` and the others may not fit.
   void suspect(uint32_t from, uint32_t to, int64_t lowest) {
     for (uint32_t s = from; s < to; ++s)
       if (coming_[s] > height_ - lowest && !isSuspect_[s]) {
@@ -340,14 +342,14 @@ private:
   std::vector<uint32_t> from_, to_, kind_; // by buffer
   std::vector<double> rank_, failures_;    // by buffer
   std::vector<uint8_t> isPlaced_;
-  std::vector<int64_t> lowest_; // by buffer: where those placed that it meets end
+  std::vector<int64_t> lowest_; // by buffer: the highest end of placed buffers alive with it
   std::vector<int64_t> offsets_;
-  std::vector<int64_t> coming_;    // by clique: bytes to come
-  std::vector<uint8_t> isSuspect_; // by clique: these may not fit
+  std::vector<int64_t> coming_;    // by clique: bytes still to be placed
+  std::vector<uint8_t> isSuspect_; // by clique: its buffers may not fit
   std::vector<Change> trail_;
 };
 
-// Buffers below it are not searched for, where there are too many.
+// The least size of the buffers that are searched for, if there are too many.
 int64_t leastBytes(const OffsetAssignment &p, int64_t work) {
   auto most = static_cast<size_t>(std::sqrt(double(std::max<int64_t>(work, 1)) / kWorkPerDive));
   most = std::min(std::max<size_t>(most, 1), kMostBuffers);
@@ -360,8 +362,8 @@ int64_t leastBytes(const OffsetAssignment &p, int64_t work) {
   return sizes[most] + 1;
 }
 
-// At what height, for how long: the peak first, then halfway to the best so far, and so on; then
-// all again, for longer.
+// Chooses heights and limits: the peak first, then halfway to the best so far, and so on; then all
+// again with higher limits.
 class Heights {
 public:
   Heights(OffsetAssignment &p, int64_t untilWork)
@@ -418,7 +420,7 @@ private:
   OffsetAssignment &p_;
   Canonical search_;
   Canonical::Limits limits_;
-  int64_t impossible_; // the largest such height
+  int64_t impossible_; // the largest impossible height known
   int64_t close_;
 };
 

@@ -8,10 +8,10 @@
 
 namespace isthmus {
 
-// Sorted and merged; the last has no end. A vector, since there are few.
+// The ranges are sorted and merged; the last one has no end. They are few, so a vector will do.
 class FreeList {
 public:
-  // Takes bytes from the lowest range that is large enough, and gives where they begin.
+  // Takes bytes from the lowest range that is large enough, and returns their offset.
   int64_t take(int64_t bytes) {
     auto found = ranges_.begin();
     while (found->end - found->begin < bytes)

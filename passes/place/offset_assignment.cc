@@ -11,15 +11,15 @@ namespace {
 constexpr double kWorkPerEffort = 1e8; // measured: about a second
 constexpr int64_t kLastEffort = 4;     // times the first
 
-// Small arenas matter less. Of very many buffers one filling takes most of this, and a few are
+// Small arenas matter less. With very many buffers one filling takes most of this, and a few are
 // enough.
 double defaultEffort(double buffers, int64_t peak) {
   double effort = std::min({2e-3 * buffers, 0.3 + 2e-4 * buffers, 0.9 + 1e-5 * buffers});
   return peak <= 1 << 20 ? std::max(0.01, effort / 10) : effort;
 }
 
-// Of more buffers than these an arena that is this little above the peak will do, where none is
-// asked for.
+// With more buffers than this, an arena that exceeds the peak by this share is enough, unless the
+// caller says what is enough.
 constexpr size_t kMany = 10'000;
 constexpr int64_t kCloseShare = 1000;
 
@@ -35,7 +35,7 @@ int64_t assignOffsets(std::vector<Buffer> &buffers, int64_t peak, const OffsetOp
   const int64_t close = isLarge && o.enough == 0 ? peak / kCloseShare : 0;
   const int64_t enough = std::max(peak + close, o.enough);
   auto search = [&](int64_t work) {
-    searchSkyline(p, peak, p.work + work / 8); // what is enough need not be taken
+    searchSkyline(p, peak, p.work + work / 8); // a smaller arena than `enough` is better
     if (p.least > enough)
       searchSkyline(p, enough, p.work + work / 2);
     if (p.least > enough && p.least < INT64_MAX)
@@ -44,7 +44,7 @@ int64_t assignOffsets(std::vector<Buffer> &buffers, int64_t peak, const OffsetOp
   search(most);
   if (p.least == INT64_MAX)
     return p.least;
-  // A last effort where half a percent is at stake.
+  // Searches once more if half a percent is at stake.
   if (o.effort == 0 && peak > 1 << 20 && double(p.least) > 1.005 * double(enough))
     search(isLarge ? most : kLastEffort * most);
   for (size_t i = 0; i < buffers.size(); ++i)

@@ -1,4 +1,4 @@
-// What the searches behind `assignOffsets` share; private to them.
+// Shared by the searches behind `assignOffsets`, and private to them.
 #pragma once
 
 #include "passes/place/place.h"
@@ -7,12 +7,12 @@
 
 namespace isthmus {
 
-// The instance, the best placement met so far, and how much was done to get it. Work is counted, in
+// The buffers to place, the best placement so far, and the work done for it. Work is counted, in
 // units of a few nanoseconds, and never timed, so that the result is the same on every machine.
 class OffsetAssignment {
 public:
-  // Where a placement ends at most, so that sums of heights and sizes stay within 64 bits. A search
-  // may leave buffers that would end higher at this height: that is no placement.
+  // The highest end of a placement, so that sums of heights and sizes stay within 64 bits. A search
+  // may leave buffers that would end above it at this height; the result is then no placement.
   static constexpr int64_t kHighest = int64_t(1) << 62;
 
   OffsetAssignment(const std::vector<Buffer> &buffers, int64_t peak)
@@ -45,11 +45,11 @@ private:
 };
 
 constexpr int64_t kUnplaced = -1;
-// Gives those that have no offset one above all others, in the order of time.
+// Places the buffers without an offset above all others, in the order of time.
 void placeOnTop(OffsetAssignment &p, std::vector<int64_t> &offsets);
 
-// The searches. Each stops at an arena of `enough`, or when `work` has reached `untilWork` or a
-// little more.
+// The searches. Each one stops at an arena of `enough` bytes, or when `work` has reached
+// `untilWork` or a little more.
 void searchSkyline(OffsetAssignment &p, int64_t enough, int64_t untilWork);
 void searchCanonical(OffsetAssignment &p, int64_t enough, int64_t untilWork);
 

@@ -7,8 +7,8 @@
 namespace isthmus {
 namespace {
 
-// One buffer for each storage, or chain of storages of which each is donated to the next; then one
-// for each workspace. What lies in the host's memory is placed there, by itself.
+// One buffer for each storage, or for each chain of storages that donate their bytes to one
+// another, and one for each workspace. Storages in the host's memory are placed separately.
 class Placement {
 public:
   Placement(const Graph &g, const Target &t, const OffsetOptions &options)
@@ -24,7 +24,7 @@ public:
         continue;
       donate(id);
       makeStorages(id);
-      if (g_.node(id).op->is(kTransfer)) // the device's own work, without scratch
+      if (g_.node(id).op->is(kTransfer)) // done by the device, without a workspace
         continue;
       auto workspace = t_.workspaceBytes(g_.call(id));
       if (!workspace)
@@ -77,14 +77,14 @@ private:
     return isOutput_[root.index] ? static_cast<uint32_t>(g_.numNodes()) : lastUse_[root.index];
   }
 
-  // Results to which a dying operand is donated join its buffer, each buffer once.
+  // A result that takes over a dying operand's bytes joins its buffer. Each buffer is donated once.
   void donate(NodeId id) {
     const Node &n = g_.node(id);
     llvm::SmallVector<uint32_t, 2> taken;
     for (const InPlace &pair : inPlacePairs(g_, id, roots_)) {
       ValueId root = roots_[n.operands[pair.operand].index], result = n.result(pair.result);
       uint32_t buffer = bufferOf_[root.index];
-      bool hasBytes = buffer != kNone; // nothing takes no place
+      bool hasBytes = buffer != kNone; // an empty storage has no buffer
       if (!hasBytes || endOf(root) != id.index || bufferOf_[result.index] != kNone ||
           llvm::is_contained(taken, buffer))
         continue;
@@ -98,7 +98,7 @@ private:
     const Node &n = g_.node(id);
     for (uint32_t r = 0; r < n.numResults; ++r) {
       ValueId v = n.result(r);
-      const bool isInPlace = roots_[v.index] != v; // of a graph input
+      const bool isInPlace = roots_[v.index] != v; // it overwrites a graph input
       if (isInPlace || bufferOf_[v.index] != kNone || g_.type(v).bytes() == 0)
         continue;
       std::vector<Buffer> &buffers = buffersOf(v);

@@ -14,22 +14,22 @@ struct Buffer {
   int64_t offset = 0; // the result
 };
 struct OffsetOptions {
-  int64_t enough = 0; // an arena of this size will do; the peak where that is larger
+  int64_t enough = 0; // an arena of this size will do, or of the peak if that is larger
   double effort = 0;  // about seconds of one common core; 0: by the number of buffers
 };
-// Sets offsets so that buffers alive together do not overlap, and gives the end of the highest.
-// `peak` is the largest sum of live bytes, below which no placement can get; the search stops when
-// it is reached. Deterministic. INT64_MAX, and no offsets, where none was found that ends within
-// 2^62 bytes.
+// Sets offsets so that buffers alive together do not overlap, and returns the end of the highest.
+// `peak` is the largest sum of live bytes, a lower bound on every placement; the search stops when
+// it is reached. Deterministic. Returns INT64_MAX, and sets no offsets, if it finds no placement
+// that ends within 2^62 bytes.
 int64_t assignOffsets(std::vector<Buffer> &buffers, int64_t peak,
                       const OffsetOptions &options = {});
 
-// Storages live from the node that makes them to the last that reads them or a view of them,
-// outputs to the end; a workspace while its node runs. Results share an operand's bytes wherever
-// its row allows and it dies there. What lies in the host's memory is placed there likewise. The
-// arena is within 1 % of the peak on all graphs known; where that cannot be reached, the least
-// found. Errors: a node that the target cannot run; an arena of over 2^62 bytes. (`extractProblem`
-// says where the sizes themselves are too large.)
+// A storage lives from the node that makes it to the last node that reads it or a view of it; an
+// output lives to the end, a workspace while its node runs. A result shares an operand's bytes if
+// the op's row allows it and the operand dies there. Storages in the host's memory are placed there
+// in the same way. On all known graphs the arena is within 1 % of the peak; if that is out of
+// reach, it is the smallest found. Errors: a node that the target cannot run; an arena of over 2^62
+// bytes. (`extractProblem` reports sizes that are themselves too large.)
 llvm::Expected<Layout> place(const Graph &g, const Target &t, const OffsetOptions &options = {});
 
 } // namespace isthmus

@@ -3,7 +3,7 @@
 namespace isthmus {
 namespace {
 
-// Instances joined by donations take one buffer: that of the first of a chain.
+// Instances joined by donations share one buffer, that of the first in the chain.
 class SchedulePlacing {
 public:
   SchedulePlacing(const plan::Problem &p, const plan::Schedule &s) : p_(p), s_(s) {

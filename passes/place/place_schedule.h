@@ -1,4 +1,4 @@
-// Placement for a problem that has no graph: an offset for all that a schedule makes.
+// Placement for a problem without a graph: offsets for all instances and workspaces of a schedule.
 #pragma once
 
 #include "passes/place/place.h"
@@ -8,13 +8,13 @@ namespace isthmus {
 
 struct ScheduleLayout {
   std::vector<plan::Instance> instances; // in the order in which steps make them
-  std::vector<int64_t> instanceOffset;   // by instance; one with donated bytes has its giver's
-  std::vector<int64_t> workspaceOffset;  // by step; 0 where there is none
+  std::vector<int64_t> instanceOffset;   // by instance; donated bytes keep their offset
+  std::vector<int64_t> workspaceOffset;  // by step; 0 for steps without a workspace
   int64_t arenaBytes = 0;
 };
 
-// Of a valid schedule of this peak. INT64_MAX bytes, and no offsets, where `assignOffsets` finds
-// none.
+// Places a valid schedule with this peak. Returns INT64_MAX bytes, and no offsets, if
+// `assignOffsets` finds none.
 ScheduleLayout placeSchedule(const plan::Problem &p, const plan::Schedule &s, int64_t peakBytes,
                              const OffsetOptions &options = {});
 

@@ -1,12 +1,12 @@
 // Offset assignment from the floor up: the lowest valley of the skyline is filled first.
 //
-// The skyline is the height to which each step is taken. In its lowest valley, a stretch of steps
-// of one height, goes the buffer of highest rank whose life lies within; where there is none, the
-// valley is raised to the lower of its neighbours (Burke, Kendall and Whitwell 2004, "A new
+// The skyline is the occupied height at each step. A valley is a stretch of steps of one height.
+// The lowest valley takes the buffer of highest rank whose life lies within it; if there is none,
+// the valley is raised to the lower of its neighbours (Burke, Kendall and Whitwell 2004, "A new
 // placement heuristic for the orthogonal stock-cutting problem", with time for the sheet's width).
-// First the rank is bytes times steps. Then what came to lie above the height that is wanted
-// ranks higher next time, again and again, with a little noise (Joslin and Clements 1999, "Squeaky
-// wheel optimization"). One filling takes some n log n, so there can be many.
+// At first the rank is bytes times steps. Buffers that ended above the wanted height rank higher in
+// the next filling, again and again, with a little noise (Joslin and Clements 1999, "Squeaky wheel
+// optimization"). One filling takes some n log n, so there can be many.
 
 #include "passes/place/offset_search.h"
 #include "llvm/ADT/STLExtras.h"
@@ -18,14 +18,14 @@
 namespace isthmus {
 namespace {
 
-// What a buffer above the height gains, as a share of its area: much in the first fillings, since
-// of many buffers there are few fillings, and less and less in later ones.
+// The rank that a buffer above the height gains, as a share of its area: much in the first
+// fillings, since many buffers allow few fillings, and less and less in later ones.
 constexpr float kFirstComplaint = 3, kLeastComplaint = 0.3f;
 constexpr float kFewFillings = 32;
 constexpr float kNoise = 0.15f;
 
-// Buffers by their first step; of those in a range that end before some step, the one of highest
-// rank: a tree of maxima that is searched by branch and bound.
+// The buffers that are not placed yet, by first step. Finds the buffer of highest rank among those
+// that begin in a range and end before some step: a tree of maxima, searched by branch and bound.
 class Waiting {
 public:
   explicit Waiting(const std::vector<Buffer> &buffers) {
@@ -46,7 +46,7 @@ public:
 
   uint32_t numSteps() const { return numSteps_; }
 
-  // All wait again.
+  // Puts all buffers back.
   template <typename Rank> void fill(const std::vector<Buffer> &buffers, Rank rank) {
     std::fill(nodes_.begin() + leaves_, nodes_.end(), Node());
     for (uint32_t k = 0; k < order_.size(); ++k)
@@ -55,7 +55,8 @@ public:
       nodes_[n] = both(nodes_[2 * n], nodes_[2 * n + 1]);
   }
 
-  // Takes the best of those that live within the half-open range of steps; kNone without.
+  // Takes the buffer of highest rank that lives within the half-open range of steps; kNone if there
+  // is none.
   static constexpr uint32_t kNone = ~0u;
   uint32_t take(uint32_t begin, uint32_t end, int64_t &work) {
     best_ = kNone;
@@ -74,8 +75,8 @@ public:
 
 private:
   struct Node {
-    float rank = -1;     // the highest below
-    uint32_t last = ~0u; // the earliest
+    float rank = -1;     // the highest rank below the node
+    uint32_t last = ~0u; // the earliest last step below the node
   };
   static Node both(Node a, Node b) { return {std::max(a.rank, b.rank), std::min(a.last, b.last)}; }
 
@@ -103,11 +104,11 @@ private:
   std::vector<uint32_t> begins_; // by step, into `order_`
   std::vector<Node> nodes_;      // of the tree; the root is 1
   uint32_t numSteps_ = 0, leaves_ = 1;
-  uint32_t best_ = kNone, visits_ = 0; // while it searches
+  uint32_t best_ = kNone, visits_ = 0; // during a search
   float bestRank_ = -1;
 };
 
-// The height taken at each step, as valleys and hills in the order of time.
+// The occupied height at each step, as stretches in the order of time.
 class Skyline {
 public:
   using Index = uint32_t;
@@ -130,10 +131,10 @@ public:
   }
   const Stretch &operator[](Index i) const { return all_[i]; }
 
-  // To the lower of the heights beside it.
+  // Raises a stretch to the lower of its neighbours' heights.
   void level(Index i) { raise(i, std::min(heightOf(all_[i].before), heightOf(all_[i].after))); }
 
-  // A buffer on a part of it; the rest stays on either side.
+  // Puts a buffer on a part of a stretch; the remainders on either side keep their height.
   void put(Index i, uint32_t begin, uint32_t end, int64_t bytes) {
     const Stretch was = all_[i];
     if (was.begin < begin) {
@@ -168,7 +169,7 @@ private:
       all_[right].before = left;
   }
 
-  // And takes in what is as high beside it.
+  // Raises a stretch and merges neighbours of the new height into it.
   void raise(Index i, int64_t to) {
     Stretch &s = all_[i];
     s.height = to;
@@ -197,7 +198,7 @@ public:
   explicit Filling(OffsetAssignment &p)
       : p_(p), waiting_(p.buffers), complaints_(p.buffers.size(), 0), offsets_(p.buffers.size()) {}
 
-  // Buffers above the height complain.
+  // Buffers that end above the height complain, which raises their rank in later fillings.
   void fill(int64_t height, float noise) {
     waiting_.fill(p_.buffers, [&](uint32_t i) { return rank(i, noise); });
     const float complaint =

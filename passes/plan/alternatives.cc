@@ -13,7 +13,7 @@ public:
         ++waits_[op.inputs[0].op];
   }
 
-  // Empty if all is well.
+  // How the op breaks a rule; empty if it does not.
   std::string why(OpIndex i) const {
     const Op &op = p_.ops[i];
     if (op.isAlternative && (op.isView() || op.isPinned))

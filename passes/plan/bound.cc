@@ -10,7 +10,7 @@
 namespace isthmus::plan {
 namespace {
 
-// Which outputs can be made without an op, by any alternatives.
+// Tells whether all outputs can be made without an op, by any alternatives.
 class Reachability {
 public:
   explicit Reachability(const Problem &p) : p_(p), firstSlot_(1, 0) {
@@ -78,7 +78,7 @@ private:
   std::vector<uint32_t> missing_, todo_;
 };
 
-// Of an op that no schedule can do without, the largest working set; all outputs.
+// The larger of all outputs and the largest working set of an op that every schedule runs.
 int64_t peakWithAlternatives(const Problem &p, const Needs &needs) {
   constexpr size_t kMostLookedAt = 64;
   int64_t most = outputBytes(needs);
@@ -92,7 +92,8 @@ int64_t peakWithAlternatives(const Problem &p, const Needs &needs) {
   return most;
 }
 
-// Whether a prefetch can stand for the first run of an op. That of what it made itself cannot.
+// Whether a prefetch can stand for the first run of an op. A prefetch of the op's own result
+// cannot.
 bool canFetchFirst(const Problem &p) {
   auto base = [&](Read r) {
     while (p.ops[r.op].isView())
@@ -102,7 +103,7 @@ bool canFetchFirst(const Problem &p) {
   return std::any_of(p.ops.begin(), p.ops.end(), [&](const Op &op) {
     if (op.of == Op::kNone || op.transfer == Op::Transfer::None)
       return false;
-    // A prefetch of what was offloaded.
+    // The storages that the offload of this prefetch copied.
     const Op &onHost = p.ops[p.ops[op.inputs[0].op].inputs[0].op];
     const std::vector<Read> &offloaded = p.ops[onHost.inputs[0].op].inputs;
     for (uint32_t k = 0; k < op.outputBytes.size(); ++k) {
@@ -114,7 +115,7 @@ bool canFetchFirst(const Problem &p) {
   });
 }
 
-// The ops that run in every schedule, themselves or by another form, and the least that each takes.
+// The ops that run in every schedule, themselves or by another form, and the least cost of each.
 class LeastCost {
 public:
   explicit LeastCost(const Problem &p) : p_(p), forms_(p.ops.size()) { findForms(); }
@@ -145,10 +146,9 @@ private:
     todo_.push_back(i);
   }
 
-  // An inverse, which reads what cannot be made without the op that it is of, never makes the
-  // first instance, so that it stands for no run of that op: the first alternative that did would
-  // read what was made of an earlier instance. What reads later ops may be one, and is a form if it
-  // turns out not to be.
+  // An inverse reads storages that cannot be made without the op that it is of. It never makes the
+  // first instance, since it would read storages made from an earlier one; so it stands for no run
+  // of that op. An alternative that reads later ops may be an inverse, and is a form if it is not.
   void findForms() {
     std::vector<OpIndex> maybeInverse;
     for (OpIndex i = 0; i < p_.ops.size(); ++i)
@@ -168,7 +168,7 @@ private:
       });
   }
 
-  // Whether nothing that `reader` reads can be there before `op` has run. Looks at a few ops.
+  // Whether `op` has to run before `reader` can read its operands. Examines a few ops.
   bool needsFirst(OpIndex op, OpIndex reader) const {
     constexpr size_t kMost = 64;
     std::vector<OpIndex> seen = readsOf(reader);
@@ -191,7 +191,8 @@ private:
     return least;
   }
 
-  // Sorted. Of what is an alternative to nothing, also what that reads, to some depth.
+  // The ops that an op reads, sorted. Behind helpers, which are alternatives to no op, also the ops
+  // that these read, to some depth.
   std::vector<OpIndex> readsOf(OpIndex i) const {
     constexpr int kDeepest = 8;
     std::vector<OpIndex> reads;
@@ -208,7 +209,7 @@ private:
     }
   }
 
-  // By the op and all its forms.
+  // The ops that the op and all its forms read.
   std::vector<OpIndex> alwaysRead(OpIndex i) const {
     std::vector<OpIndex> common = readsOf(i);
     for (OpIndex form : forms_[i]) {

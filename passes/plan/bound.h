@@ -1,4 +1,4 @@
-// What no schedule can do without.
+// Lower bounds on the peak and on the cost of every schedule of a problem.
 #pragma once
 
 #include "passes/plan/problem.h"
@@ -7,16 +7,16 @@
 
 namespace isthmus::plan {
 
-// No schedule, in whatever order and with whatever recomputation, has a lower peak. Takes a tenth
-// of the default effort at most. Where there are alternatives, no more than the working set of one
-// op that no schedule can do without, and all outputs.
+// A lower bound on the peak of every schedule, whatever its order and its recomputation. Takes at
+// most a tenth of the default effort. With alternatives, the bound is only the larger of two sums:
+// the working set of one op that every schedule runs, and all outputs.
 int64_t lowestPeak(const Problem &p);
-// The same as if there were no alternatives.
+// The same bound for the problem without its alternatives.
 int64_t lowestPeakOfOriginals(const Problem &p);
 
-// No schedule costs less, whatever the budget: each op that the outputs need, whichever forms of
-// ops are taken, runs once, by its cheapest form. None where a prefetch may stand for an op's first
-// run.
+// A lower bound on the cost of every schedule, whatever the budget: each op that the outputs need
+// under every choice of forms runs once, by its cheapest form. None if a prefetch may stand for the
+// first run of an op.
 std::optional<double> leastCostAtAll(const Problem &p);
 
 } // namespace isthmus::plan

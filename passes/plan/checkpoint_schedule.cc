@@ -36,9 +36,9 @@ public:
   }
 
 private:
-  // Of an op with several outputs each may be live or not. One bit serves, because a step makes all
-  // of them: `isLive_` is set if every output is live, and a single checkpoint among them is found
-  // through `isCheckpoint_`.
+  // Each of an op's outputs may be live or not. One bit serves, because a step makes all of them:
+  // `isLive_` is set if every output is live, and a single checkpoint among them is found through
+  // `isCheckpoint_`.
   bool staysUntilBackward(OpIndex i) const {
     const Op &op = p_.ops[i];
     if (op.isPinned || !op.recomputable)
@@ -57,7 +57,8 @@ private:
     return !op.isView() && isCheckpoint_[r.op][r.output];
   }
 
-  // Depth-first over what is not live, without recursion: networks are thousands of ops deep.
+  // Depth-first over values that are not live, without recursion: networks are thousands of ops
+  // deep.
   void rematerialize(const Read &wanted) {
     if (isAvailable(wanted))
       return;

@@ -5,7 +5,8 @@
 namespace isthmus::plan {
 namespace {
 
-// Which step made what each step reads, and which steps have to stay whatever reads them.
+// Finds the steps that made each step's operands, and the steps that must stay even if nothing
+// reads them.
 class DeadRuns {
 public:
   DeadRuns(const Problem &p, const Schedule &s)
@@ -56,12 +57,12 @@ private:
         isNeeded_[step] = 1;
   }
 
-  // Orders of first runs are kept where they mean something.
+  // Whether the problem's order constrains the op's first run.
   bool isFirstRunBound(const Op &op) const {
     return p_.order == Order::Fixed || (p_.order == Order::Phases && op.phase == OpPhase::Forward);
   }
 
-  // Another form of an op, or a prefetch of it, makes its outputs anew.
+  // Another form of an op, or a prefetch, makes new instances of the op's outputs.
   void bindTo(const Op &op, size_t step) {
     std::vector<size_t> &theirs = newest_[op.of];
     if (op.ofOutput == Op::kAllOutputs)

@@ -6,7 +6,7 @@
 namespace isthmus::plan {
 namespace {
 
-// Trees that reach over more storages are not looked for.
+// Trees over more storages than this are not searched.
 constexpr size_t kMostWanted = 4000;
 
 } // namespace
@@ -38,7 +38,7 @@ const std::vector<TaskId> &Derivations::cheapest(StorageId s, const Terms &terms
   return out_;
 }
 
-// --- What might be of use, from the root down
+// --- Collecting tasks, from the root down
 
 uint32_t Derivations::placeOf(StorageId s, double above, const Terms &terms) {
   uint32_t &at = place_[s];
@@ -56,8 +56,8 @@ uint32_t Derivations::placeOf(StorageId s, double above, const Terms &terms) {
   return at;
 }
 
-// A tree costs at least what its tasks on the way to a storage do: none through storages where that
-// is as much as reading the root as it is.
+// A tree costs at least as much as its tasks on the path to a storage. Storages whose path costs as
+// much as reading the root's instance are not expanded.
 void Derivations::collect(const Terms &terms) {
   while (!open_.empty()) {
     const auto [above, at] = open_.top();
@@ -90,7 +90,7 @@ void Derivations::addOffer(TaskId t, uint32_t from, const Terms &terms) {
     placeOf(read, above, terms);
 }
 
-// --- What each costs, from the leaves up
+// --- Prices, from the leaves up
 
 void Derivations::listSteps() {
   steps_.clear();
@@ -107,8 +107,8 @@ void Derivations::listSteps() {
     steps_.addStep(g_.tasks[t].cost, places(g_.tasks[t].reads), places(g_.tasks[t].made()));
 }
 
-// Depth first: what a task reads is made before it, and once. Returns the price of all: of each
-// task, and of each storage that is read as it is.
+// Lists the tasks depth first: a task's operands are made before it, and once. Returns the price of
+// all tasks and of all instances that are read.
 double Derivations::emit(std::vector<TaskId> &out) {
   struct Frame {
     uint32_t at;

@@ -1,8 +1,8 @@
-// A cheap way to have a storage at a place in a schedule: tasks whose leaves are storages of which
-// an instance is there. Of all tasks that may make a storage one has to run, of all that this one
-// reads each has to be had (cheapest_steps.h). That search knows no sharing, so it goes once by the
-// sum of what is read and once by the most of it. What both find is priced as it is, and the
-// cheaper one taken. Standard library only.
+// Finds cheap steps that make a storage available at a point of a schedule: a tree of tasks whose
+// leaves are storages with a live instance. A storage needs one of the tasks that can produce it; a
+// task needs all of its operands (cheapest_steps.h). That search does not know that subtrees are
+// shared. So it runs twice: once a task pays the sum of its operands' prices, once the highest of
+// them. Both trees are priced exactly, and the cheaper one is taken. Standard library only.
 #pragma once
 
 #include "passes/cheapest_steps.h"
@@ -18,19 +18,19 @@ public:
   explicit Derivations(const StorageGraph &g) : g_(g), place_(g.storages.size(), kNowhere) {}
 
   struct Terms {
-    // What it costs to read the newest instance as it is, microseconds; infinite if there is none.
+    // The cost of reading the newest instance, in microseconds; infinite if no instance is live.
     std::function<double(StorageId)> priceAsIs;
-    // Whether the task may run here; its operands aside.
+    // Whether the task may run here, whatever its operands.
     std::function<bool(TaskId)> mayRun;
-    // Above 1, the wanted storage is derived although to read it as it is would cost less, by this
-    // factor at most: what is made on the way is there for others.
+    // If above 1, the wanted storage is derived even if reading its instance would cost less, by at
+    // most this factor: later readers can use the storages made on the way.
     double bias = 1;
   };
-  // The tasks to run, in an order in which each finds what it reads; none if the storage is best
-  // read as it is.
+  // The tasks to run, each after the makers of its operands; none if reading the storage's newest
+  // instance is cheapest.
   const std::vector<TaskId> &cheapest(StorageId s, const Terms &terms);
 
-  // Looked at since the beginning.
+  // Storages and tasks examined so far.
   uint64_t work() const { return work_; }
 
 private:
@@ -38,10 +38,10 @@ private:
 
   struct Wanted {
     StorageId storage;
-    double above = 0; // cost of the tasks on the cheapest way from the root
-    double asIs = 0;  // the price of reading it as it is
+    double above = 0; // cost of the tasks on the cheapest path from the root
+    double asIs = 0;  // the price of reading the newest instance
     bool isExpanded = false;
-    bool isThere = false; // read as it is, or made; while tasks are listed
+    bool isThere = false; // while tasks are listed: it is paid for or made
   };
 
   uint32_t placeOf(StorageId s, double above, const Terms &terms);
@@ -52,12 +52,12 @@ private:
   double emit(std::vector<TaskId> &out);
 
   const StorageGraph &g_;
-  IdVector<StorageId, uint32_t> place_;     // in `wanted_`
+  IdVector<StorageId, uint32_t> place_;     // index in `wanted_`
   std::vector<Wanted> wanted_;              // the first is the root
-  std::vector<TaskId> offers_;              // that may run
-  using Open = std::pair<double, uint32_t>; // the price above, and a place in `wanted_`
+  std::vector<TaskId> offers_;              // tasks that may run
+  using Open = std::pair<double, uint32_t>; // path cost, `wanted_` index
   std::priority_queue<Open, std::vector<Open>, std::greater<>> open_;
-  CheapestSteps steps_; // things are what is wanted, steps are offers
+  CheapestSteps steps_; // its things are `wanted_`, its steps are `offers_`
   std::vector<TaskId> out_, other_;
   uint64_t work_ = 0;
 };

@@ -30,7 +30,7 @@ StorageId EditLog::mostMade(TaskId t) const {
 }
 
 void EditLog::noteRepeats(TaskId t) {
-  t = g_.storages[g_.tasks[t].firstMade].maker; // of which it may be another form
+  t = g_.storages[g_.tasks[t].firstMade].maker; // the original, of which it may be a form
   const bool isRepeated = numSteps(t) >= 2;
   uint32_t &place = placeInRepeated_[t];
   if (isRepeated && place == kNotRepeated) {
@@ -69,7 +69,7 @@ StepId EditLog::move(StepId r, StepId before) {
   return fresh;
 }
 
-// The first step of what an original op makes, be it of another form of that op.
+// The first step of an original op, or of another form of that op.
 bool EditLog::hasItsPlace(StepId r) const {
   return !mayReorder_ && s_.isFirst(r) &&
          !g_.isAlternative(g_.storages[s_.task(r).firstMade].maker);
@@ -86,7 +86,8 @@ void EditLog::removeUnread() {
   }
 }
 
-// In reverse, so that every step gets its id back: the schedule gives ids out last in, first out.
+// Undoes in reverse, so that every step gets its id back: the schedule reuses ids last in, first
+// out.
 void EditLog::undo(size_t toSize) { undoTo({toSize, 0}); }
 
 void EditLog::undoTo(const Mark &m) {

@@ -1,4 +1,4 @@
-// Edits of a schedule that can be undone. Those that succeed leave a valid schedule.
+// Edits of a schedule, with undo. Every successful edit leaves a valid schedule.
 #pragma once
 
 #include "passes/plan/editable_schedule.h"
@@ -16,13 +16,14 @@ public:
 
   StepId insert(TaskId task, StepId before);
   void remove(StepId r);
-  // Runs the task elsewhere; every read binds to the instance that it bound to. Returns the new
+  // Moves the step to just before `before`; every read stays bound to its instance. Returns the new
   // step.
   StepId move(StepId r, StepId before);
-  // Removes steps of which nothing is read any more, by removals and by what `mayBeUnread` named.
+  // Removes steps whose instances have no reader any more: makers of operands of removed steps, and
+  // steps named by `mayBeUnread`.
   void removeUnread();
   void mayBeUnread(StepId r) { suspects_.push_back(r); }
-  // Whether the problem's order keeps the step where it is.
+  // Whether the problem's order fixes the step's place.
   bool hasItsPlace(StepId r) const;
 
   struct Edit {
@@ -33,17 +34,18 @@ public:
   size_t size() const { return log_.size(); }
   std::vector<Edit> since(size_t size) const { return {log_.begin() + size, log_.end()}; }
   void undo(size_t toSize = 0);
-  // The same in the midst of edits: what may be unread by those before still may.
+  // A point to undo to in the middle of edits. Steps that earlier edits may have left unread stay
+  // candidates for `removeUnread`.
   struct Mark {
     size_t size, numSuspects;
   };
   Mark mark() const { return {log_.size(), suspects_.size()}; }
   void undoTo(const Mark &m);
-  // Edits that were made here and undone.
+  // Repeats edits that were made here and undone.
   void redo(const std::vector<Edit> &edits);
   void commit() { log_.clear(); }
 
-  // Original tasks of which there are two steps or more, those of other forms included.
+  // Original tasks with two or more steps; steps of their other forms count.
   const std::vector<TaskId> &repeated() const { return repeated_; }
   const std::vector<InstanceId> &instancesOfSteps(TaskId t) const {
     return s_.instances(mostMade(t));
@@ -51,7 +53,7 @@ public:
   size_t numSteps(TaskId t) const { return instancesOfSteps(t).size(); }
 
 private:
-  // Of the task's results, the one of which there are most instances.
+  // The result of the task with the most instances.
   StorageId mostMade(TaskId t) const;
   void noteRepeats(TaskId t);
 
@@ -59,7 +61,7 @@ private:
   const StorageGraph &g_;
   const bool mayReorder_;
   std::vector<Edit> log_;
-  std::vector<StepId> suspects_; // steps that may have become unread
+  std::vector<StepId> suspects_; // steps that may have lost all readers
   std::vector<TaskId> repeated_;
   IdVector<TaskId, uint32_t> placeInRepeated_;
 };

@@ -93,11 +93,11 @@ std::vector<TaskId> EditableSchedule::tasks() const {
 
 // --- Queries
 
-// How many instances of the storage are made before the position.
+// The number of instances of the storage made before the position.
 size_t EditableSchedule::rankOf(StorageId s, LiveProfile::Position p) const {
   const std::vector<InstanceId> &list = ofStorage_[s];
   auto isBefore = [&](InstanceId c) { return position(maker(c)) < p; };
-  if (list.empty() || isBefore(list.back())) // mostly
+  if (list.empty() || isBefore(list.back())) // the usual case
     return list.size();
   return size_t(std::partition_point(list.begin(), list.end(), isBefore) - list.begin());
 }
@@ -132,15 +132,16 @@ bool EditableSchedule::isUnread(StepId r) const {
 
 // --- Edits
 
-// Each operand and result takes a step. Beyond those of usual tasks their tables do not fit the
-// processor's cache, and each takes as long as several.
+// Each operand and result counts as one step of work. Beyond the number of a usual task, their
+// tables do not fit the processor's cache, and each takes as long as several.
 uint64_t EditableSchedule::editWork(const StorageGraph::Task &t) {
   constexpr uint64_t kUsual = 64, kFar = 8;
   const uint64_t count = t.reads.size() + t.numMade;
   return 4 + count + (count > kUsual ? (kFar - 1) * (count - kUsual) : 0);
 }
 
-// Before the step's reads and instances are bound: live at it is what lives through `before`.
+// Places a step whose reads and instances are not bound yet: its live bytes are those that live
+// through `before`.
 void EditableSchedule::place(StepId r, StepId before) {
   int64_t change = steps_[r].extra - steps_[before].extra;
   for (InstanceId c : made(before))
@@ -272,8 +273,8 @@ void EditableSchedule::removeInstance(InstanceId gone, StepId r) {
 
 // --- Donations
 
-// Bytes that operands whose last use is this step donate to its results. Pairs are taken in their
-// order; each operand and each result is used once.
+// The bytes that operands whose last use is this step donate to its results. Pairs are taken in
+// their order; each operand and each result is used once.
 int64_t EditableSchedule::donatedAt(StepId r) const {
   const StorageGraph::Task &t = task(r);
   int64_t donated = 0;

@@ -1,9 +1,9 @@
 // A schedule that a search edits: a step may be inserted or removed anywhere, and the live bytes at
-// every step stay exact. Which step reads what, and how long every instance lives, follows from the
-// order alone: a read binds to the newest instance, and an instance lives from its step to its last
-// read.
+// every step stay exact. The order alone determines which instance each step reads and how long
+// every instance lives: a read binds to the newest instance, and an instance lives from its step to
+// its last read.
 //
-// An edit costs O(log n) and the reads of the task.
+// An edit costs O(log n) plus the number of the task's reads.
 #pragma once
 
 #include "passes/plan/live_profile.h"
@@ -14,22 +14,22 @@ namespace isthmus::plan {
 
 class EditableSchedule {
 public:
-  // The source order, to begin with.
+  // Starts with the source order.
   explicit EditableSchedule(const StorageGraph &g);
   EditableSchedule(const EditableSchedule &) = delete;
 
-  // Steps of these tasks; any schedule that is valid.
+  // Replaces all steps by one step for each of these tasks, in this order, which must be valid.
   void assign(const std::vector<TaskId> &tasks);
-  // `before` runs just after the new step; every storage that the task reads has an instance there.
+  // Inserts a step just before `before`. Every operand of the task must have an instance there.
   StepId insert(TaskId task, StepId before);
-  // The step's instances are not read, or there are older ones. Its id is given out again, last in,
-  // first out among those of its task.
+  // The step's instances must be unread, or have older instances that take over their readers. The
+  // step's id is reused, last in, first out among the steps of its task.
   void remove(StepId step);
 
   const StorageGraph &graph() const { return g_; }
   const LiveProfile &profile() const { return profile_; }
   int64_t peak() const { return profile_.peak(); }
-  // With transfer stalls. `stepCost` is without.
+  // Includes transfer stalls; `stepCost` does not.
   double cost() const { return cost_ + stalls_.of(*this); }
   double stepCost() const { return cost_; }
   std::vector<TaskId> tasks() const; // in order
@@ -39,7 +39,7 @@ public:
   const StorageGraph::Task &task(StepId r) const { return task(steps_[r].task); }
   LiveProfile::Position position(StepId r) const { return profile_.position(r); }
   bool isBefore(StepId a, StepId b) const { return position(a) < position(b); }
-  StepId end() const { return end_; } // after all others; reads all storages that live to the end
+  StepId end() const { return end_; } // after all steps; reads all storages that live to the end
   StepId first() const { return profile_.first(); }
   StepId next(StepId r) const { return profile_.next(r); }
   StepId previous(StepId r) const { return profile_.previous(r); } // none at the first
@@ -57,16 +57,16 @@ public:
   const std::vector<StepId> &readers(InstanceId c) const {
     return instances_[c].readers;
   } // in order
-  // How many of its readers come before the position.
+  // The number of its readers before the position.
   uint32_t numReadersBefore(InstanceId c, LiveProfile::Position position) const;
-  // Its last reader, or else its maker.
+  // Its last reader, or its maker if it has no reader.
   StepId lastUse(InstanceId c) const {
     return instances_[c].readers.empty() ? instances_[c].maker : instances_[c].readers.back();
   }
   const std::vector<InstanceId> &instances(StorageId s) const { return ofStorage_[s]; } // in order
-  InstanceId newestBefore(StorageId s, StepId r) const; // none if there is none
-  InstanceId oldestAfter(StorageId s, StepId r) const;  // not `r`'s own
-  bool isUnread(StepId r) const;                        // all that it makes
+  InstanceId newestBefore(StorageId s, StepId r) const; // no id if no instance is older
+  InstanceId oldestAfter(StorageId s, StepId r) const;  // instances made by `r` excluded
+  bool isUnread(StepId r) const;                        // whether all its instances are unread
 
   WorkCount &work() const { return work_; }
 
@@ -90,7 +90,7 @@ private:
   StepId newStep(TaskId task);
   void place(StepId r, StepId before);
   void displace(StepId r);
-  // Returns what making the new instance adds to the live bytes of its step.
+  // Returns the bytes that the new instance adds to the live bytes of its step.
   int64_t insertInstance(InstanceId fresh, StepId r);
   void removeInstance(InstanceId gone, StepId r);
   void rebind(const std::vector<StepId> &readers, StorageId s, InstanceId to);
@@ -120,7 +120,7 @@ private:
 
   // Scratch space.
   mutable std::vector<StorageId> givers_, takers_;
-  std::vector<StepId> touched_; // by the present edit: an instance's last use moves to or from it
+  std::vector<StepId> touched_; // where this edit moved an instance's last use to or from
 };
 
 } // namespace isthmus::plan

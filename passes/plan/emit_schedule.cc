@@ -7,7 +7,7 @@
 namespace isthmus::plan {
 namespace {
 
-// Runs ops, and before each of them the views that it reads, where their base has a newer instance.
+// Emits ops and, before each op, the views that it reads if their base has a newer instance.
 class Emitter {
 public:
   explicit Emitter(const StorageGraph &g)
@@ -34,7 +34,7 @@ public:
     renew(op);
   }
 
-  // The start of a transfer, whose inputs are live, or a wait.
+  // Emits the start of a transfer, whose inputs are live, or a wait.
   void runTransferEnd(OpIndex op) {
     for (const Read &r : p_.ops[op].inputs)
       refresh(r.op);
@@ -45,7 +45,7 @@ public:
     }
   }
 
-  // The views that come after all other ops.
+  // Emits the views that come after all other ops.
   Schedule finish() {
     viewsBefore(static_cast<OpIndex>(p_.ops.size()));
     forwardOutputs();
@@ -61,7 +61,7 @@ private:
       instance_[p_.ops[op].of] = numInstances_;
   }
 
-  // Where the order is fixed, views too run in their places.
+  // In a fixed order, views also run in their places.
   void viewsBefore(OpIndex op) {
     for (; p_.order == Order::Fixed && nextView_ < op; ++nextView_)
       refresh(nextView_);

@@ -6,8 +6,8 @@
 namespace isthmus::plan {
 namespace {
 
-// Runs a schedule in thought. Each step binds its outputs to instances: new ones or, for views and
-// waits, those of its inputs.
+// Simulates a schedule. Each step binds its outputs to instances: new ones or, for views and waits,
+// those of its inputs.
 class Simulation {
 public:
   Simulation(const Problem &p, const Schedule &s) : p_(p), s_(s) {}
@@ -45,7 +45,7 @@ public:
 
 private:
   static constexpr uint32_t kNone = ~0u;        // no instance yet
-  static constexpr uint32_t kPinned = 1u << 31; // with the index of an op that is pinned
+  static constexpr uint32_t kPinned = 1u << 31; // with the index of a pinned op
   static bool isPinned(uint32_t instance) { return instance != kNone && (instance & kPinned); }
 
   struct Span {
@@ -54,7 +54,7 @@ private:
     bool lives;              // to the end
   };
 
-  // What Problem::order asks of this step; empty if all is well.
+  // How this step breaks Problem::order; empty if it does not.
   std::string wrongOrder(OpIndex id, bool again) {
     const Op &op = p_.ops[id];
     if (p_.order == Order::Fixed && !again && !op.isAlternative) {
@@ -81,7 +81,7 @@ private:
     };
     for (const Read &r : op.inputs) {
       bool hasInstance = true;
-      if (p_.ops[r.op].transfer == Op::Transfer::StartOffload) { // held by the start
+      if (p_.ops[r.op].transfer == Op::Transfer::StartOffload) { // the start holds the instances
         hasInstance = !newest_[r.op].empty();
         for (uint32_t instance : newest_[r.op])
           read(instance);
@@ -130,7 +130,8 @@ private:
       theirs[op.ofOutput] = mine[0];
   }
 
-  // Advances the clock of the ops that compute, or that of a direction of the link.
+  // Advances the clock of the ops that compute, or that of one direction of the link. Returns an
+  // error or an empty string.
   std::string spendTime(OpIndex id) {
     constexpr double kNotUnderWay = -1;
     const Op &op = p_.ops[id];
@@ -167,7 +168,7 @@ private:
     return std::find(newest_[id].begin(), newest_[id].end(), kNone) == newest_[id].end();
   }
 
-  // Of an order by phases: what the forward phase has to compute.
+  // Finds the outputs that the forward phase has to compute in an order by phases.
   void findForwardOutputs() {
     isMissing_.assign(p_.ops.size(), 0);
     auto miss = [&](OpIndex i) {
@@ -312,7 +313,7 @@ private:
   const Schedule &s_;
   Evaluation result_;
   std::vector<std::vector<uint32_t>> newest_; // by op and output: the newest instance
-  std::vector<OpIndex> overwrittenBy_;        // by op that is pinned, so far
+  std::vector<OpIndex> overwrittenBy_;        // by pinned op: the op that overwrote it
   std::vector<Span> instances_;
   std::vector<uint32_t> reads_;                 // instances read, step by step
   std::vector<uint32_t> firstRead_, firstMade_; // by step, into reads_ and instances_
@@ -321,10 +322,10 @@ private:
   std::vector<std::pair<uint32_t, uint32_t>> donated_; // instances: from, to
   std::vector<uint32_t> runs_;                         // by op, with its other forms
   double linkFree_[2] = {0, 0};                        // when each direction of the link is free
-  std::vector<double> completion_;                     // by start, while it is under way
+  std::vector<double> completion_;                     // by start: when its transfer under way ends
   size_t underWay_ = 0;
-  OpIndex highest_ = 0; // the last first run, of a fixed order
-  // Of an order by phases.
+  OpIndex highest_ = 0; // in a fixed order: the op of the latest first run
+  // For an order by phases.
   std::vector<OpIndex> forwardOutputs_;
   std::vector<char> isMissing_; // by op: a forward output that is still to be computed
   size_t numMissing_ = 0;

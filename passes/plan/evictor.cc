@@ -58,7 +58,7 @@ bool Evictor::makeAgain(const IdleInterval &idle, const EvictOptions &o) {
   remat_.begin();
   StepId before = s_.readers(idle.instance)[idle.reader];
   if (idle.reader == 0)
-    edits_.mayBeUnread(s_.maker(idle.instance)); // it is only made later
+    edits_.mayBeUnread(s_.maker(idle.instance)); // its reads may all move to the new one
   const StorageId s = s_.storageOf(idle.instance);
   if (!remat_.exchangeReader(before, s, o) && !remat_.rematerialize(s, before, o))
     return false;
@@ -82,8 +82,9 @@ bool Evictor::Gain::isWorthMoreThan(const Gain &other) const {
          (other.bytes <= 0 || double(bytes) * other.addedCost >= double(other.bytes) * addedCost);
 }
 
-// One eviction whose operands live on may gain nothing, and many that share them much: the outputs
-// of a dense block's concatenations, whose operands are all the block's layers.
+// An eviction that keeps its operands live may gain nothing, and many that share these operands may
+// gain much. An example is a dense block: the operands of its concatenations are all the block's
+// layers.
 void Evictor::evictSiblings(const EvictOptions &o, int64_t excessBefore, double costBefore) {
   constexpr int kMostTries = 40;
   std::vector<StorageId> &extended = remat_.extended;
@@ -121,7 +122,7 @@ void Evictor::evictSiblings(const EvictOptions &o, int64_t excessBefore, double 
 }
 
 bool Evictor::evictSibling(StepId user, uint32_t output, const EvictOptions &first) {
-  constexpr LiveProfile::Position kWide = 64; // what is read again soon is no sibling
+  constexpr LiveProfile::Position kWide = 64; // siblings have longer idle intervals
   EvictOptions o = first;
   o.method = EvictOptions::kBestMethod;
   InstanceId c = s_.made(user, output);

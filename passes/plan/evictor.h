@@ -6,7 +6,7 @@
 
 namespace isthmus::plan {
 
-// Between an instance's making or a read of it, and its next read.
+// The gap between two uses of an instance: its making or a read, and the next read.
 struct IdleInterval {
   InstanceId instance;
   uint32_t reader = 0; // the read that ends it
@@ -22,24 +22,26 @@ public:
   const Rematerializer &rematerializer() const { return remat_; }
   Rematerializer &rematerializer() { return remat_; }
 
-  // The interval whose eviction makes room at a step: it covers the step, or begins there and the
-  // step could be donated the storage's bytes. None if there is none.
+  // The idle interval whose eviction frees bytes at a step: it covers the step, or it begins there
+  // and the step could take the storage's bytes by donation. None if there is no such interval.
   IdleInterval intervalAt(StorageId s, StepId step) const;
   IdleInterval widestInterval(InstanceId c) const;
-  // The most live bytes at steps at which an eviction makes room.
+  // The most live bytes among the steps at which the eviction frees bytes.
   int64_t highestIn(const IdleInterval &idle) const;
 
-  // False if it cannot be done within the limits; the edits until then are to be undone.
+  // False if the eviction is impossible within the limits; the caller then undoes the edits made
+  // until then.
   bool evict(const IdleInterval &idle, const EvictOptions &o);
-  // Whether the last eviction, without `extendOperands`, took nothing but one step.
+  // Whether the last eviction, which was without `extendOperands`, inserted one step and edited
+  // nothing else.
   bool wasOneStep() const { return remat_.wasOneStep(); }
 
 private:
   bool takesDonation(StepId r, StorageId from) const;
   bool makeAgain(const IdleInterval &idle, const EvictOptions &o);
   struct Gain {
-    int64_t bytes;    // of the excess
-    double addedCost; // for it
+    int64_t bytes;    // by which the excess falls
+    double addedCost; // microseconds
     bool isWorthMoreThan(const Gain &other) const;
   };
   void evictSiblings(const EvictOptions &o, int64_t excessBefore, double costBefore);

@@ -5,7 +5,7 @@
 
 namespace isthmus::plan {
 
-// The second takes alternatives as the first has found them.
+// The check of overwrites expects valid alternatives.
 std::optional<Fault> faultOf(const Problem &p) {
   const std::optional<Fault> fault = faultOfAlternatives(p);
   return fault ? fault : faultOfOverwrites(p);

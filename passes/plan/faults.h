@@ -1,4 +1,4 @@
-// What a problem that somebody gave may get wrong. Standard library only.
+// Checks a problem that a user supplies. Standard library only.
 #pragma once
 
 #include "passes/plan/problem.h"
@@ -12,9 +12,9 @@ struct Fault {
   std::string why;
 };
 
-// The first op that is not what problem.h says of alternatives, their readers, and ops that
-// overwrite something; none if all is well. Reads, views and donations of each op by itself are in
-// range.
+// The first op that breaks a rule of problem.h on alternatives, their readers, or ops that
+// overwrite pinned storages; none if the problem is valid. Expects the reads, views and donations
+// of each op to be in range.
 std::optional<Fault> faultOf(const Problem &p);
 
 } // namespace isthmus::plan

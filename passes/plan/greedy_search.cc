@@ -11,8 +11,8 @@ public:
   GreedySearch(SearchState &state, const GreedyOptions &o)
       : state_(state), evictor_(state), options_(o) {}
 
-  // Prices are kept in a heap and looked at again when they come to the top: they mostly fall as
-  // the excess does (lazy greedy; Minoux, 1978).
+  // Scores are kept in a heap and recomputed when they come to the top: they mostly fall with the
+  // excess (lazy greedy; Minoux, 1978).
   bool run(uint64_t untilWork) {
     bool any = true;
     while (!state_.fits() && !state_.isOver(untilWork)) {
@@ -65,8 +65,8 @@ private:
     }
   }
 
-  // Of all idle intervals of the storage in which more is live than the budget. An offer that would
-  // score below `floor` need not be found: long chains of operands are given up early.
+  // The best offer among the storage's idle intervals in which the live bytes exceed the budget. An
+  // offer that would score below `floor` may be missed: long chains of operands are given up early.
   Offer bestOffer(StorageId s, double floor) {
     const EditableSchedule &schedule = state_.schedule();
     Offer best;
@@ -95,7 +95,7 @@ private:
     }
   }
 
-  // Whether the eviction took nothing but one step.
+  // Returns whether the eviction inserted one step and edited nothing else.
   bool consider(const IdleInterval &idle, const EvictOptions &o, Offer &best) {
     const int64_t excess = state_.excess();
     const double cost = state_.cost();

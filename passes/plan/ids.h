@@ -1,5 +1,5 @@
-// Dense ids of what the search and the bounds work on. Distinct types, so that one is never taken
-// for the other. Standard library only.
+// Dense ids of tasks, storages, steps and instances, for the search and the bounds. They are
+// distinct types, so that one kind is never taken for another. Standard library only.
 #pragma once
 
 #include <compare>
@@ -27,9 +27,9 @@ template <typename Tag> struct Id {
 using TaskId = Id<struct TaskTag>;         // an op of the problem, with the views that it reads
 using StorageId = Id<struct StorageTag>;   // the bytes behind one output of a task
 using StepId = Id<struct StepTag>;         // one run of a task in a schedule
-using InstanceId = Id<struct InstanceTag>; // of a storage, as one step makes it
+using InstanceId = Id<struct InstanceTag>; // one copy of a storage that one step makes
 
-// Neighbouring ids, for loops.
+// A range of consecutive ids, for loops.
 template <typename I> struct IdRange {
   struct Iterator {
     I at;
@@ -46,7 +46,7 @@ template <typename I> struct IdRange {
   Iterator end() const { return {last}; }
 };
 
-// A vector that only ids of one kind index.
+// A vector indexed by ids of one kind only.
 template <typename I, typename T> class IdVector {
 public:
   IdVector() = default;

@@ -56,9 +56,9 @@ void LiveProfile::spread(const std::vector<StepId> &order, const std::vector<int
   work_.done += order.size() * 4;
 }
 
-// Evens out the smallest window of chunks around a full one that has room enough; the wider the
-// window, the more room it must have, so that this is rare (a packed-memory array; Bender, Demaine,
-// Farach-Colton, Cache-Oblivious B-Trees, 2000).
+// Spreads steps evenly over the smallest window of chunks, around a full one, that has enough room.
+// The wider the window, the more room it must have, so that this is rare (a packed-memory array;
+// Bender, Demaine, Farach-Colton, Cache-Oblivious B-Trees, 2000).
 void LiveProfile::makeRoom(uint32_t chunk) {
   uint32_t height = 0, levels = 0;
   while ((1u << levels) < numChunks_)
@@ -247,7 +247,7 @@ void LiveProfile::addRange(Position from, Position to, int64_t b) {
       live_[i] += b;
     refreshChunk(chunk);
   };
-  // Of a deep tree more of the way to the root lies outside the processor's cache.
+  // In a deep tree, more of the path to the root is outside the processor's cache.
   work_.done += leaves_ > kDeepTree ? 5 : 4;
   if (first == last)
     return part(first, from, to + 1);
@@ -308,7 +308,7 @@ int64_t LiveProfile::maxBetween(StepId after, StepId before) const {
   }
   part(first, from, (first + 1) * kChunk);
   part(last, last * kChunk, to + 1);
-  // Whole chunks: nodes of the tree, each with what its ancestors add.
+  // Whole chunks are nodes of the tree, each with the additions stored at its ancestors.
   uint32_t l = leaves_ + first + 1, r = leaves_ + last;
   auto whole = [&](uint32_t n) {
     int64_t m = max_[n];
@@ -337,7 +337,7 @@ int64_t LiveProfile::excessOver(int64_t budget, uint32_t n, int64_t above) const
   return saturatingSum(excessOver(budget, 2 * n, above), excessOver(budget, 2 * n + 1, above));
 }
 
-// Of few steps each is a stretch of its own.
+// If there are few steps, each one is a stretch of its own.
 int64_t LiveProfile::excessInChunk(uint32_t chunk, int64_t budget) const {
   int64_t sum = 0;
   for (uint32_t at = chunk * kChunk; at < chunk * kChunk + size_[chunk]; ++at)

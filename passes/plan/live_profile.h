@@ -1,7 +1,7 @@
-// Where each step of a changing schedule stands, and the live bytes by step.
+// The order of the steps of a schedule under edits, and the live bytes by step.
 //
-// Steps stand in chunks of a few dozen, with a tree of maxima above them. Inserting a step, erasing
-// one and changing the live bytes of all steps in a range cost O(log n).
+// Steps are stored in chunks of a few dozen, below a tree of maxima. Inserting a step, erasing a
+// step and changing the live bytes of a range of steps each cost O(log n).
 #pragma once
 
 #include "passes/plan/ids.h"
@@ -15,17 +15,18 @@ struct WorkCount {
 
 class LiveProfile {
 public:
-  using Position = uint32_t; // compares as steps follow one another, until the next change
+  using Position = uint32_t; // ordered like the steps; valid until the next change
   static constexpr Position kNowhere = ~0u;
 
-  // With `withDurations`, sums of the steps' durations are at hand, too.
+  // `withDurations`: also keeps sums of the steps' durations, for `Clock`.
   LiveProfile(bool withDurations, WorkCount &work) : withDurations_(withDurations), work_(work) {}
 
-  // These steps, in order, each with its live bytes. `durations` may be empty without durations.
+  // Sets the steps, in order, each with its live bytes. `durations` may be empty without
+  // `withDurations`.
   void assign(const std::vector<StepId> &order, const std::vector<int64_t> &live,
               const std::vector<double> &durations);
-  // `step` comes just before `before`, with the live bytes of that plus `change`. `step` is new or
-  // was erased.
+  // Places `step` just before `before`. Its live bytes are those of `before` plus `change`. `step`
+  // is new or was erased.
   void insert(StepId step, StepId before, int64_t change, double duration);
   void erase(StepId step);
 
@@ -46,15 +47,15 @@ public:
   StepId peakStep() const; // the first at the peak
   // The most live bytes after `after` and before `before`; 0 if no step is between them.
   int64_t maxBetween(StepId after, StepId before) const;
-  // Sum over stretches of the schedule, some hundreds, of what the highest step of each has beyond
-  // the budget. (The peak alone would not tell that one of two equal hills is gone.)
+  // Divides the schedule into some hundreds of stretches and sums by how much the highest step of
+  // each exceeds the budget. (The peak alone would not show that one of two equal hills is gone.)
   int64_t excessOver(int64_t budget) const { return excessOver(budget, 1, 0); }
 
   // Sums durations from the first step on, position by position.
   class Clock {
   public:
     explicit Clock(const LiveProfile &p) : p_(p) {}
-    // The sum over all steps before the position, which must not fall.
+    // The sum over all steps before the position. Positions of successive calls must not decrease.
     double until(Position position);
 
   private:
@@ -67,7 +68,7 @@ public:
 
 private:
   static constexpr uint32_t kChunk = 32, kFill = 16;
-  static constexpr uint32_t kMostStretches = 512; // a power of two, as the tree's levels
+  static constexpr uint32_t kMostStretches = 512; // a power of two, like the tree's levels
 
   void makeRoom(uint32_t chunk);
   void spread(const std::vector<StepId> &order, const std::vector<int64_t> &live);
@@ -84,7 +85,7 @@ private:
   IdVector<StepId, double> durations_;
   uint32_t numChunks_ = 0, leaves_ = 1;
   std::vector<StepId> at_;              // by position
-  std::vector<int64_t> live_;           // by position, without what the tree adds
+  std::vector<int64_t> live_;           // by position, without the additions stored in the tree
   std::vector<uint32_t> size_;          // by chunk
   std::vector<double> durationOfChunk_; // by chunk, with durations
   std::vector<int64_t> max_, add_;      // a tree of maxima; node 1 is the root

@@ -1,7 +1,7 @@
-// The problem as the bounds see it: what a step really cannot do without. Unlike in StorageGraph,
-// which says what is enough for a search, a reader of a view needs nothing of the view's other
-// operands (they need not be live then), and an op may run again although a view of it may not.
-// Standard library only.
+// The problem as the bounds see it: only the needs that a step has in every schedule. StorageGraph
+// asks for more, which is safe for a search but not for a bound. Here a reader of a view does not
+// need the view's other operands (they need not be live then), and an op may run again although a
+// view of its result may not. Standard library only.
 #pragma once
 
 #include "passes/plan/storages.h"

@@ -11,7 +11,7 @@
 namespace isthmus::plan {
 namespace {
 
-// The same text for problems that are the same.
+// A text that is the same for equal problems.
 std::string textOf(const Problem &p) {
   std::string text;
   auto put = [&](auto... values) {
@@ -57,7 +57,7 @@ public:
       for (StorageId s : keptOf(part, rest, steps.end()))
         if (isRead(segments_.in[k], s))
           kept.push_back(s);
-        else // it is held in the segments after this one, which know nothing of it
+        else // held in later segments, which do not read it
           held_ += g_.storages[s].bytes;
     }
     for (; !backward.empty(); backward.pop_back())
@@ -72,7 +72,8 @@ private:
     return std::find(in.begin(), in.end(), s) != in.end();
   }
 
-  // Without what is held beside it, in coarse steps, so that segments that are alike have the same.
+  // The budget less the bytes held beside the segment, in coarse steps, so that equal segments have
+  // the same budget.
   int64_t budgetOf(uint32_t segment) const {
     const int64_t step = std::max<int64_t>(1, budget_ / 512);
     return budget_ - (held_ + segments_.passing[segment] + step - 1) / step * step;
@@ -91,12 +92,12 @@ private:
         tasks.push_back(t);
   }
 
-  // What these steps, the rest and those after it, read of what was made before.
+  // The storages made before `from`, the rest, that the steps after it or the outputs read.
   std::vector<StorageId> keptOf(const SegmentProblem &part, Step from, Step to) const {
     std::vector<StorageId> kept;
     if (from == to)
       return kept;
-    std::map<std::pair<OpIndex, uint32_t>, StorageId> made; // what is not made since
+    std::map<std::pair<OpIndex, uint32_t>, StorageId> made; // storages not made again since
     for (auto [s, r] : part.madeBy)
       if (r.op != part.rest)
         made[{r.op, r.output}] = s;
@@ -123,7 +124,7 @@ private:
   const Segments segments_;
   const int64_t budget_;
   const SegmentPlanner &plan_;
-  int64_t held_ = 0; // for segments before, unread by those to come
+  int64_t held_ = 0; // for earlier segments, unread by later ones
   std::map<std::pair<int64_t, std::string>, Schedule> plans_; // by budget and problem
 };
 

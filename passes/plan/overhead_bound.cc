@@ -1,4 +1,5 @@
-// One moment is enough to prove most: the first run of an op e, when much is waiting.
+// A lower bound on the cost within a budget. Most of it can be proven at one moment: the first run
+// of an op e, when many storages wait for later readers.
 //
 // Take any valid schedule whose first runs have the given order. For the storages s that tasks up
 // to e make, and for these tasks v, let
@@ -11,24 +12,23 @@
 // instance of it, both are live, and the sum is no smaller). A storage that is read later was kept
 // or is rematerialized. So
 //
-//   1. sum of bytes[s] keep[s], over s that e neither reads nor makes, <= budget - what e needs
+//   1. sum of bytes[s] keep[s], over s that e neither reads nor makes, <= budget - working set(e)
 //   2. keep[s] + run[maker(s)] >= 1, if a task after e reads s at its first run, or s is an output
 //   3. run[v] <= keep[r] + run[maker(r)], for all r that v reads
 //   4. run[v] = 0, if v may run only once
 //
-// and the schedule costs at least all first runs and the sum of cost[v] run[v]. A bound is the
-// least of this small problem: a knapsack with precedence. (Many moments at once, with variables
-// for what runs between them, would be a better problem, but its linear relaxation is far worse: a
-// chain comes back in small fractions, one moment after the other, and each run is paid for in
-// small part.)
+// and the schedule costs at least the sum of all first runs plus the sum of cost[v] run[v]. The
+// minimum of this small problem, a knapsack with precedence, is a bound. (A problem of many
+// moments, with variables for the steps between them, would be tighter, but its linear relaxation
+// is far weaker: it rematerializes a chain in small fractions, one moment after the other, and pays
+// only a small part of each run.)
 //
-// With a price for the bytes (>= 0) and one for each pair of 3 (>= 0; "chain") every task decides
-// alone, so any prices give a bound; subgradient steps find good ones (direction: averaged, as in
-// Barahona and Anbil's volume algorithm, 2000; length: Polyak's, for the best known cost). Where
-// single storages are large, branching on keep[s] closes the gap. The best of several moments
-// counts. The smallest storages, which all together are a small share of all bytes, count none and
-// are always there, and so are all but the two largest results of a task, which only lowers the
-// bound.
+// With a price (>= 0) for the bytes and one for each pair of constraint 3 (>= 0; "chain"), every
+// task decides alone, so any prices give a bound. Subgradient steps find good prices (direction:
+// averaged, as in Barahona and Anbil's volume algorithm, 2000; length: Polyak's, for the best known
+// cost). If single storages are large, branching on keep[s] closes the gap. The best of several
+// moments counts. The smallest storages, together a small share of all bytes, count as 0 bytes and
+// are always live; so do all but the two largest results of a task. This only lowers the bound.
 #include "passes/plan/overhead_bound.h"
 
 #include "passes/plan/needs.h"
@@ -44,7 +44,7 @@ constexpr uint32_t kNone = ~0u;
 constexpr int64_t kSmallShare = 512;
 constexpr uint32_t kMostResults = 2;
 constexpr size_t kMoments = 24; // tried first
-constexpr size_t kBest = 3;     // of them are branched on
+constexpr size_t kBest = 3;     // the best of them, branched on
 constexpr size_t kFirstSteps = 120, kMoreSteps = 400, kBranchSteps = 60;
 constexpr uint64_t kStepsPerWork = 4;
 
@@ -61,7 +61,7 @@ struct Chains {
     bool mayRepeat;
     uint32_t position;            // of its first run
     uint32_t storage, num;        // its results
-    uint32_t firstEdge, numEdges; // what it reads, if it may repeat
+    uint32_t firstEdge, numEdges; // its operands, if it may repeat
   };
   struct Edge {
     uint32_t maker, storage;
@@ -118,9 +118,9 @@ public:
   };
 
   struct Bound {
-    double cost = 0; // added
+    double cost = 0; // added to the first runs
     Prices prices;
-    uint32_t split = kNone; // the storage that is most kept as well as evicted
+    uint32_t split = kNone; // the storage whose `keep` is most undecided
   };
 
   Moment(const Needs &n, const Chains &c, TaskId e, uint32_t position, int64_t budget) : c_(c) {
@@ -173,8 +173,8 @@ public:
   size_t size() const { return numMakers_ + numStorages_ + 2 * numEdges_; }
   void fix(uint32_t storage, Fixed f) { fixed_[storage] = f; }
 
-  // From the prices in `from` (none: from 0); the best prices met. `target`: what the added cost
-  // can be; nothing above it is looked for.
+  // Starts from the prices in `from` (null: from 0); returns the best bound and its prices.
+  // `target`: a known added cost; the search stops when the bound reaches it.
   Bound solve(const Prices *from, double target, size_t steps, uint64_t &work) {
     Bound best;
     best.cost = -1e300;
@@ -207,7 +207,7 @@ public:
       average(step ? 0.1f : 1.f);
       double norm = squaredNorm(now);
       if (norm <= 1e-20)
-        break; // the prices are the best
+        break; // the prices are optimal
       move(now, length * (goal(best.cost, target) - best.cost) / norm);
     }
     double most = 0.02;
@@ -222,7 +222,7 @@ public:
   }
 
 private:
-  // What every maker does at these prices, and what it costs all in all.
+  // Decides for every maker at these prices; returns the total cost.
   double decide(const Prices &p) {
     earns_.assign(numStorages_, 0);
     for (uint32_t x = 0; x < numEdges_; ++x)
@@ -271,12 +271,12 @@ private:
     return meanRun_[c_.edges[edge].maker] - meanHave_[c_.edges[edge].storage];
   }
 
-  // Where to step to: a known cost, or a little more than what is proven.
+  // The cost at which a step aims: a known cost, or a little above the proven bound.
   static double goal(double proven, double target) {
     return std::min(1.02 * target, proven + std::max(0.5 * proven, 0.02 * target));
   }
 
-  // Of the direction, where prices can follow it.
+  // The squared norm of the direction, over the prices that can follow it.
   double squaredNorm(const Prices &p) const {
     double sum = p.bytes > 0 || meanOver_ > 0 ? meanOver_ * meanOver_ : 0;
     for (uint32_t x = 0; x < numEdges_; ++x)
@@ -296,7 +296,7 @@ private:
   const Chains &c_;
   uint32_t numMakers_, numStorages_, numEdges_; // up to e
   double unit_, room_;
-  std::vector<double> hold_; // by storage, what keeping it takes of the room
+  std::vector<double> hold_; // by storage: the part of `room_` that keeping it takes
   std::vector<char> isNeeded_;
   std::vector<Fixed> fixed_;
 
@@ -307,7 +307,7 @@ private:
   double meanOver_ = 0;
 };
 
-// Splits the least node again and again; what is left is a bound.
+// Branch and bound: splits the node of least cost again and again. The least cost left is a bound.
 double branch(Moment &m, Moment::Bound root, double target, uint64_t until, uint64_t &work) {
   using Fixing = std::pair<uint32_t, Moment::Fixed>;
   struct Node {
@@ -317,7 +317,7 @@ double branch(Moment &m, Moment::Bound root, double target, uint64_t until, uint
   auto isLess = [](const Node &a, const Node &b) { return a.bound.cost > b.bound.cost; };
   std::priority_queue<Node, std::vector<Node>, decltype(isLess)> open(isLess);
   open.push({std::move(root), {}});
-  constexpr size_t kMostPrices = 1 << 22; // kept in all nodes
+  constexpr size_t kMostPrices = 1 << 22; // stored in all open nodes
   while (work < until && open.top().bound.cost < target && open.top().bound.split != kNone &&
          open.size() * open.top().bound.prices.chain.size() < kMostPrices) {
     Node node = open.top();
@@ -341,8 +341,8 @@ double branch(Moment &m, Moment::Bound root, double target, uint64_t until, uint
   return open.top().bound.cost;
 }
 
-// Positions at which more would be live than the budget if all storages were kept that first runs
-// read later: `most` of them at most, the fullest of each stretch.
+// Positions at which the live bytes would exceed the budget if every storage were kept until the
+// last first run that reads it: at most `most` of them, the fullest of each stretch.
 std::vector<uint32_t> crowded(const Needs &n, const std::vector<TaskId> &order, int64_t budget,
                               size_t most) {
   IdVector<StorageId, uint32_t> last(n.storages.size());
@@ -446,7 +446,7 @@ OverheadBound leastCost(const Problem &p, const Schedule &plan, int64_t budgetBy
       result.pricePerByte = price;
     }
   }
-  result.cost = first + most * (1 - 1e-9); // rounding
+  result.cost = first + most * (1 - 1e-9); // allows for rounding
   return result;
 }
 

@@ -7,7 +7,7 @@
 namespace isthmus::plan {
 
 std::vector<std::vector<OpIndex>> overwritersOfReads(const Problem &p) {
-  std::vector<OpIndex> by(p.ops.size(), Op::kNone); // by op that is pinned
+  std::vector<OpIndex> by(p.ops.size(), Op::kNone); // by pinned op: its overwriter
   bool any = false;
   for (OpIndex i = 0; i < p.ops.size(); ++i)
     for (uint32_t k : p.ops[i].overwrites) {
@@ -49,7 +49,7 @@ std::string whyWrong(const Problem &p, const Op &op, std::vector<char> &isTaken)
 } // namespace
 
 std::optional<Fault> faultOfOverwrites(const Problem &p) {
-  std::vector<char> isTaken(p.ops.size(), 0); // it, or what it is a view of
+  std::vector<char> isTaken(p.ops.size(), 0); // whether it, or its base, is overwritten
   for (OpIndex i = 0; i < p.ops.size(); ++i)
     if (std::string why = whyWrong(p, p.ops[i], isTaken); !why.empty())
       return Fault{i, why};
@@ -75,7 +75,7 @@ Schedule withLateOverwrites(const Problem &p, const Schedule &s) {
   const std::vector<std::vector<OpIndex>> overwriters = overwritersOfReads(p);
   if (overwriters.empty())
     return s;
-  std::vector<size_t> lastRead(p.ops.size(), 0); // of what the op overwrites, by others
+  std::vector<size_t> lastRead(p.ops.size(), 0); // last step of another op that reads its bytes
   for (size_t step = 0; step < s.size(); ++step)
     for (OpIndex by : overwriters[s[step]])
       lastRead[by] = step;

@@ -1,20 +1,21 @@
-// Ops that leave results in the bytes of something pinned, and what reads that. Standard library
-// only.
+// Ops that overwrite the bytes of pinned storages, and the readers of those storages. Standard
+// library only.
 #pragma once
 
 #include "passes/plan/faults.h"
 
 namespace isthmus::plan {
 
-// By op: the other ops that overwrite what it reads, be it in a view; sorted. Empty where no op
-// overwrites anything.
+// By op: the other ops that overwrite one of its operands, or the storage behind a view among them;
+// sorted. Empty if no op overwrites anything.
 std::vector<std::vector<OpIndex>> overwritersOfReads(const Problem &p);
 
-// The first op that overwrites what it may not, or reads what was overwritten; none if all is well.
-// Alternatives are as problem.h says.
+// The first op that overwrites a storage that it may not, or reads an overwritten storage; none if
+// the problem is valid. Alternatives must follow problem.h.
 std::optional<Fault> faultOfOverwrites(const Problem &p);
 
-// The same steps, but that an op which overwrites something waits for the last that reads it.
+// The same steps, except that an op that overwrites something is delayed until after its last other
+// reader.
 Schedule withLateOverwrites(const Problem &p, const Schedule &s);
 
 } // namespace isthmus::plan

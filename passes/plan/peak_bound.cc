@@ -1,30 +1,32 @@
-// Backwards from the outputs, over sets of storages that are live at one moment.
+// A lower bound on the peak: a backward search from the outputs, over sets of storages that are
+// live at one moment.
 //
-// Take any valid schedule and, after some step, a set D of instances that are live. Let X be the
-// task whose step made the youngest of them. While it ran, D, its operands and its results were
-// live; and before it, D without its results and with its operands. Write L for the storages of D.
-// Two instances of one storage count once, so the bytes of L are no more than those of D. So with
+// Take any valid schedule and a set D of instances that are live after some step. Let X be the task
+// whose step made the youngest of them. While X ran, D, the operands of X and its results were
+// live; before it, D without its results and with its operands. Write L for the storages of D. Two
+// instances of one storage count once, so the bytes of L are no more than those of D. Let
 //
 //   price(L, X) = bytes(L + reads(X) + makes(X)) + workspace(X) - bytes that may be donated
-//   need(L)     = min over X that make a member of L: max(price(L, X), need(L - makes(X) +
-//   reads(X))) need({})    = 0
+//   need(L)     = min over X that make a member of L:
+//                   max(price(L, X), need(L - makes(X) + reads(X)))
+//   need({})    = 0
 //
-// no schedule has a peak below need(outputs). All results of X leave L together, although some of
-// the instances may be older than the step: need() does not grow when L shrinks (the same moves
-// serve a subset, at no higher prices), so that is on the safe side. An operand donates its bytes
-// only if its instance dies; it does not if its storage is still in L. (If the member of L is an
-// older instance of it, kept by a view, both are live, which is more than what is charged.)
+// Then no schedule has a peak below need(outputs). All results of X leave L together, although some
+// of the instances may be older than the step. That is safe, because need() does not grow when L
+// shrinks (the same moves serve a subset, at no higher prices). An operand donates its bytes only
+// if its instance dies; it does not if its storage is still in L. (If the member of L is an older
+// instance of it, kept by a view, both are live, which is more than the price says.)
 //
 // A task that may run only once runs before all tasks that depend on it. So it may be X only if
 // nothing else in L depends on it.
 //
-// need() is a bottleneck shortest path: best first, with the threshold rising. Three rules keep the
-// number of sets small:
-//   - A set from which a subset is reached below the threshold is given up for the subset.
-//   - solo(X), a threshold at which the operands of X can be made from nothing, is found for one
-//     task after the other. With the rest of L as background, the results of X leave L at once
-//     wherever bytes(rest) + solo(X) is within the threshold.
-//   - Small storages count no bytes and are always live (which only lowers need()).
+// need() is a bottleneck shortest path, found best first with a rising threshold. Three rules keep
+// the number of sets small:
+//   - If a set reaches one of its subsets within the threshold, the subset replaces it.
+//   - solo(X) is a threshold at which the operands of X can be made from nothing. It is found for
+//     one task after the other. The results of X leave L at once if bytes(rest of L) + solo(X) is
+//     within the threshold.
+//   - Small storages count as 0 bytes and are always live (which only lowers need()).
 #include "passes/plan/peak_bound.h"
 
 #include "passes/plan/random.h"
@@ -40,13 +42,12 @@ namespace {
 
 constexpr uint32_t kNone = ~0u;
 constexpr int64_t kNever = INT64_MAX;
-// Storages below this share of what is known to be needed are left out.
+// Storages smaller than the known bound divided by this are left out.
 constexpr int64_t kSmallShare = 1024;
-// A step here is a look at one member of a set.
+// A step here examines one member of a set.
 constexpr uint64_t kStepsPerWork = 2;
 
-// What the sets are made of: the tasks and storages that count, and which moves tasks that may run
-// only once forbid.
+// The tasks and storages that count, and the moves that tasks which may run only once forbid.
 class Moves {
 public:
   Moves(const Needs &n, int64_t small) : needs(n), tasks_(n.tasks.size()) {
@@ -66,15 +67,15 @@ public:
   TaskId maker(StorageId s) const { return needs.storages[s].maker; }
   const std::vector<StorageId> &reads(TaskId t) const { return tasks_[t].reads; }
 
-  // One bit for each task that may run only once (the 64 with the largest results; others are taken
-  // to be repeatable): those that `t` is; those that it depends on.
+  // One bit for each task that may run only once (the 64 with the largest results; others count as
+  // repeatable): the bit of `t` itself, and the bits of the tasks that it depends on.
   uint64_t isOnce(TaskId t) const { return tasks_[t].isOnce; }
   uint64_t dependsOn(TaskId t) const { return tasks_[t].dependsOn; }
-  // Those that nothing else needs while this storage is live: their only result, or the only result
-  // of the only reader of such a storage.
+  // The bits of the tasks that need not run while this storage is live: it is their only result, or
+  // the only result of the only reader of such a storage.
   uint64_t seals(StorageId s) const { return seals_.empty() ? 0 : seals_[s]; }
 
-  // price(L, X), where `has` says what is in L, of `live` bytes.
+  // price(L, X). `has` tells whether a storage is in L; `live` is the bytes of L.
   template <typename Has> int64_t price(TaskId x, int64_t live, Has has) const {
     const Needs::Task &task = needs.tasks[x];
     int64_t price = live + task.workspace;
@@ -112,10 +113,10 @@ private:
     once.resize(std::min<size_t>(once.size(), 64));
     for (size_t k = 0; k < once.size(); ++k)
       tasks_[once[k].second].isOnce = uint64_t(1) << k;
-    IdVector<StorageId, TaskId> reader(bytes_.size()); // the only one, if it is
+    IdVector<StorageId, TaskId> reader(bytes_.size()); // the only reader, if not shared
     IdVector<StorageId, char> isShared(bytes_.size(), 0);
     for (TaskId t : needs.tasks.ids())
-      for (StorageId r : needs.tasks[t].reads) { // small ones too
+      for (StorageId r : needs.tasks[t].reads) { // small storages too
         const TaskMoves &from = tasks_[maker(r)];
         tasks_[t].dependsOn |= from.dependsOn | from.isOnce;
         isShared[r] |= bool(reader[r]);
@@ -148,12 +149,13 @@ private:
   IdVector<StorageId, uint64_t> seals_;
 };
 
-// need(L) for one L after the other, with what is known of solo() by then.
+// Computes need(L) for one L after the other, with the values of solo() that are known by then.
 //
-// Sets form a tree. A set that contains a new one further down is dead, with all below it but the
-// new set, which takes its place. A move to a set that is there already, or to a superset of one,
-// is parked there, and tried again if that one dies. So of every live set each move is either still
-// to be tried, or has led to a live set that needs no more than where it leads.
+// The sets form a tree. If an ancestor contains a new set, the ancestor dies with all its other
+// descendants, and the new set takes its place. A move to an existing set, or to a superset of one,
+// is parked at that set, and is tried again if that set dies. So each move of a live set is either
+// still to be tried, or is covered by a live set that needs no more than the set to which the move
+// leads.
 class Search {
 public:
   explicit Search(const Moves &m)
@@ -165,7 +167,7 @@ public:
   }
 
   struct Result {
-    int64_t atLeast; // need(L), or `floor` if that is larger; what is proven if it is not found
+    int64_t atLeast; // need(L), or `floor` if larger; a lower bound if not found
     bool isFound;
   };
 
@@ -188,21 +190,21 @@ public:
   void setSolo(TaskId t, int64_t bytes) { solo_[t] = bytes; }
 
 private:
-  static constexpr TaskId kStrip = {}; // instead of a task: takes out what solo() allows
+  static constexpr TaskId kStrip = {}; // not a task: removes what solo() allows
 
   struct Set {
     uint32_t begin, size; // in elements_
     int64_t bytes;
-    int64_t spare;      // it can be stripped from this threshold on
-    uint64_t sum, bits; // of its members' codes: two sets with one sum are taken to be equal
+    int64_t spare;      // the threshold from which on it can be stripped
+    uint64_t sum, bits; // of its members' codes; sets of equal sums count as equal
     uint32_t parent;
-    TaskId task; // that led here from it
+    TaskId task; // the task of the move from `parent`
     uint32_t firstChild = kNone, nextSibling = kNone, firstParked = kNone;
     bool isDead = false;
   };
 
   struct Move {
-    int64_t price, after; // bytes live after it, backwards
+    int64_t price, after; // `after`: live bytes after it, backwards
     uint32_t set;
     TaskId task;
     uint32_t serial;
@@ -235,7 +237,8 @@ private:
     serial_ = 0;
   }
 
-  // Within the threshold the smallest first; when there is none, the threshold rises.
+  // Takes the move within the threshold that leaves the fewest bytes live. If there is none, the
+  // threshold rises.
   bool next(Move &m) {
     ++work_;
     if (!open_.empty()) {
@@ -277,7 +280,7 @@ private:
     add(m.set, m.task, m.price);
   }
 
-  // set_, reached from `parent`.
+  // Adds the set in set_, which `task` reaches from `parent`.
   void add(uint32_t parent, TaskId task, int64_t price) {
     Set s;
     s.spare = strip();
@@ -293,7 +296,7 @@ private:
       isFound_ = true;
       return;
     }
-    // The topmost ancestor that contains it, and some set that it contains.
+    // `above`: the topmost ancestor that contains it. `within`: a live set that it contains.
     uint32_t above = kNone, within = kNone;
     if (auto it = bySum_.find(s.sum); it != bySum_.end() && !sets_[it->second].isDead)
       within = it->second;
@@ -307,7 +310,7 @@ private:
         within = a;
     }
     if (within != kNone) {
-      // (A set that contains another does not contain one above it, or would be dead.)
+      // (A live set contains none of its descendants.)
       for (uint32_t a = within; a != kNone && above != kNone; a = sets_[a].parent)
         if (a == above)
           above = kNone;
@@ -385,7 +388,7 @@ private:
     found_.clear();
     for (size_t k = set_.size(); k-- > 0;) {
       TaskId x = moves_.maker(set_[k]);
-      if (x == last) // results of one task are neighbours
+      if (x == last) // results of one task are adjacent
         continue;
       last = x;
       const Needs::Task &task = moves_.needs.tasks[x];
@@ -412,7 +415,7 @@ private:
       push(m);
   }
 
-  // What the members of set_ depend on, results of the task left out.
+  // The one-time tasks on which members of set_ depend, results of `t` left out.
   uint64_t dependsOnBut(TaskId t) {
     if (!moves_.isOnce(t))
       return 0;
@@ -424,8 +427,8 @@ private:
     return on;
   }
 
-  // Takes out of set_ what can be made with the rest as background; returns the threshold from
-  // which on something more can.
+  // Removes from set_ the storages that can be made with the rest as background. Returns the
+  // threshold from which on another one can be removed.
   int64_t strip() {
     int64_t live = 0;
     order_.clear();
@@ -453,17 +456,17 @@ private:
     }
   }
 
-  // Which one-time tasks set_ depends on, by one member at least, by two at least; and which of
-  // them are sealed off.
+  // The one-time tasks on which at least one member of set_ depends, those on which at least two
+  // depend, and those that are sealed.
   struct Dependence {
     uint64_t once = 0, twice = 0, sealed = 0;
 
-    // To make `s` while the others are live, a task would run again on which they depend.
+    // Whether making `s` while the others are live would rerun a task on which they depend.
     bool forbids(const Moves &m, StorageId s) const {
       TaskId t = m.maker(s);
       uint64_t on = m.dependsOn(t), seals = m.seals(s);
       uint64_t others = twice | (once & ~on);
-      // (A member that is a seal itself may come before the others.)
+      // (A member that is a seal itself may be made before the others.)
       return (on | m.isOnce(t)) & others & ~(sealed & ~seals);
     }
   };
@@ -483,8 +486,8 @@ private:
   const Moves &moves_;
   IdVector<TaskId, int64_t> solo_;
   IdVector<StorageId, uint64_t> code_;
-  IdVector<StorageId, uint64_t> in_; // the stamp of the last set that a storage was found in
-  uint64_t stamp_ = 0;               // never starts anew, so that no search has to clear `in_`
+  IdVector<StorageId, uint64_t> in_; // by storage: the last set that contained it
+  uint64_t stamp_ = 0;               // never reset, so that no search has to clear `in_`
   size_t maxElements_;
 
   std::vector<Set> sets_;
@@ -514,7 +517,7 @@ int64_t leastPeak(const Needs &n, int64_t known, uint64_t work) {
       outputs.push_back(s);
   Moves moves(n, known / kSmallShare);
   Search search(moves);
-  IdVector<TaskId, int64_t> least(n.tasks.size()); // of solo()
+  IdVector<TaskId, int64_t> least(n.tasks.size()); // lower bounds on solo()
   uint64_t each = work / 8 / std::max<size_t>(n.tasks.size(), 1);
   for (TaskId x : n.tasks.ids()) {
     int64_t floor = moves.price(x, 0, [](StorageId) { return false; });
@@ -523,7 +526,7 @@ int64_t leastPeak(const Needs &n, int64_t known, uint64_t work) {
     Search::Result found = search.need(moves.reads(x), floor, each);
     least[x] = found.atLeast;
     known = std::max(known, found.atLeast);
-    // Not found: some threshold at which it is.
+    // If not found: look for a threshold at which it is.
     double low = double(found.atLeast), high = low * 4;
     for (int i = 0; i < 4 && !found.isFound; ++i) {
       double middle = std::sqrt(low * high);

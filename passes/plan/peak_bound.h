@@ -1,30 +1,31 @@
-// The least peak of all orders and all amounts of recomputation, or something below it.
+// Lower bounds on the peak over all orders and all amounts of recomputation.
 #pragma once
 
 #include "passes/plan/needs.h"
 
 namespace isthmus::plan {
 
-// What is live while the task runs, at the least: its operands, results and workspace, less all
-// results to which an operand might donate its bytes.
+// A lower bound on the live bytes while the task runs: its operands, results and workspace, less
+// every result that could take an operand's bytes by donation.
 int64_t workingSet(const Needs &needs, const Needs::Task &t);
 
 struct SizedTask {
-  int64_t bytes; // of its working set
+  int64_t bytes; // working set
   TaskId task;
 };
-// So many tasks at most, the largest first.
+// The tasks with the largest working sets, at most `most` of them, largest first.
 std::vector<SizedTask> largestWorkingSets(const Needs &needs, size_t most);
 
-// Of all outputs together.
+// The bytes of all outputs together.
 int64_t outputBytes(const Needs &needs);
 
-// No schedule has a lower peak: the largest working set of one task, with storages that must be
-// live meanwhile because their makers may run only once; all outputs. A few passes over the graph.
+// A lower bound on every schedule's peak: the larger of all outputs and the largest working set of
+// one task, to which are added the storages that must be live meanwhile because their makers may
+// run only once. Takes a few passes over the graph.
 int64_t structuralPeak(const Needs &needs);
 
-// No schedule has a lower peak. At least `known`, which must be such a bound already. The unit of
-// `work` is that of the planner's; when it is used up, what is proven by then is returned.
+// A lower bound on every schedule's peak, and no less than `known`, which must already be one.
+// `work` has the planner's unit; when it is used up, the bound proven by then is returned.
 int64_t leastPeak(const Needs &needs, int64_t known, uint64_t work);
 
 } // namespace isthmus::plan

@@ -11,22 +11,22 @@
 namespace isthmus::plan {
 namespace {
 
-// One unit of effort; measured: a second of a core, more or less.
+// The work of one unit of effort; measured: about a second of a core.
 constexpr double kWorkPerEffort = 3e7;
-// A greedy search has done its part after this much for each storage that might be evicted.
+// The work that suffices for a greedy search, for each storage that might be evicted.
 constexpr uint64_t kWorkPerCandidate = 12'000;
-// Schedules for a price of memory are looked for until so much of the work is done.
+// The share of the work spent on schedules for prices of memory.
 constexpr double kPriced = 0.1;
 // Streams of random numbers.
 constexpr uint64_t kFirstSeries = 0, kSecondSeries = 501, kImproved = 100, kLeastPeak = 200,
                    kNoDraws = 400;
 
 struct Start {
-  bool isReordered; // otherwise it has the source order
+  bool isReordered; // or else in the source order
   GreedyOptions greedy;
   double hot;
   // In the second series the greedy search goes down to this share of the budget, and annealing
-  // comes back up: a good plan for less memory may be out of reach from above.
+  // comes back up: a search that stays above the budget may not reach a good plan of less memory.
   double overshoot;
 };
 constexpr Start kStarts[] = {{true, {false, 0}, 0.01, 0.97},
@@ -59,7 +59,7 @@ std::vector<TaskId> PeakSearch::reordered() const {
   return s.schedule().peak() < baseline_.peakBytes ? s.schedule().tasks() : sourceOrder();
 }
 
-// From here on the state's work counts for `share` of all.
+// From here on, the state's work counts as `share` of the reported progress.
 void PeakSearch::follow(SearchState &s, double share) {
   double before = share_;
   share_ += share;
@@ -85,7 +85,7 @@ Found PeakSearch::improved(const std::vector<TaskId> &tasks, int64_t budget, dou
   return found;
 }
 
-// Of a schedule without alternatives.
+// The tasks of a schedule without alternatives.
 std::vector<TaskId> PeakSearch::tasksOf(const Schedule &schedule) const {
   std::vector<TaskId> taskOf(p_.ops.size()), tasks;
   for (TaskId t : sourceOrder())
@@ -96,7 +96,7 @@ std::vector<TaskId> PeakSearch::tasksOf(const Schedule &schedule) const {
   return tasks;
 }
 
-// The known plan, where it is within the budget.
+// The known plan, if it is within the budget.
 Found PeakSearch::known(int64_t budget) const {
   Found found;
   if (!known_ || !known_->isWithin)
@@ -109,7 +109,7 @@ Found PeakSearch::known(int64_t budget) const {
 
 // --- Drafts
 
-// Returns the step where the peak is.
+// Returns the index of the step at the peak.
 size_t PeakSearch::addDraft(std::vector<TaskId> tasks) {
   SearchState s = state(baseline_.peakBytes, kNoDraws);
   s.assign(tasks);
@@ -129,7 +129,7 @@ void PeakSearch::findDrafts() {
     findPriced();
 }
 
-// The cheapest within the budget.
+// The cheapest draft within the budget.
 Found PeakSearch::drafted(int64_t budget) {
   findDrafts();
   Found best;
@@ -139,8 +139,8 @@ Found PeakSearch::drafted(int64_t budget) {
   return best;
 }
 
-// What goes from segment to segment stays, and so does what is small; all else is recomputed in the
-// backward part of its segment (Chen et al. 2016).
+// Storages that cross from segment to segment stay live, and so do small ones. All others are
+// recomputed in the backward part of their segment (Chen et al. 2016).
 void PeakSearch::addForSegments(uint32_t leastTasks) {
   const std::optional<Segments> segments = segmentsOf(g_, leastTasks);
   if (!segments)
@@ -153,20 +153,20 @@ void PeakSearch::addForSegments(uint32_t leastTasks) {
     const Storages::Task &maker = g_.tasks[g_.storages[s].maker];
     stays[maker.source][s.index - maker.firstMade.index] = true;
   };
-  for (StorageId s : g_.storages.ids()) // (what made it may not run again where a view may not)
+  for (StorageId s : g_.storages.ids()) // (a maker may not repeat if a view may not)
     if (small.isSmall(s) || !g_.tasks[g_.storages[s].maker].mayRepeat)
       keep(s);
   for (uint32_t k = 1; k < segments->num; ++k)
     for (StorageId s : segments->in[k])
       keep(s);
   std::vector<TaskId> tasks = tasksOf(checkpointSchedule(p_, stays));
-  if (evaluate(p_, emitSchedule(g_, tasks)).error.empty()) // none reads what is overwritten by then
+  if (evaluate(p_, emitSchedule(g_, tasks)).error.empty()) // no step reads overwritten bytes
     addDraft(std::move(tasks));
 }
 
 // --- Schedules for a price of memory
 
-// Returns the place in the order where the peak is.
+// Returns the peak's place in the order.
 uint32_t PeakSearch::addForPrice(const MemoryPrice &price) {
   PricedSchedule found = scheduleForPrice(g_, sourceOrder(), price);
   pricedWork_ += found.work;
@@ -174,10 +174,11 @@ uint32_t PeakSearch::addForPrice(const MemoryPrice &price) {
   return peak < found.places.size() ? found.places[peak] : uint32_t(price.shares.size() - 1);
 }
 
-// From all that is held to hardly anything. First what is held long is dear, wherever the peak
-// comes to lie; then what is held where it was: at the peak, and where that went when it was
-// lowered there. A price of one is that at which all that is live at the peak, held throughout,
-// costs as much as everything once.
+// Tries prices from those at which nearly every storage is held to those at which hardly any is.
+// First all tasks have equal shares, so that long idle intervals are expensive, wherever the peak
+// is. Then the shares are at the peak of the unpriced schedule, and at the places to which the peak
+// moves when it is lowered there. At a price of 1, holding the bytes live at the peak throughout
+// costs as much as running every op once.
 void PeakSearch::findPriced() {
   constexpr double kPrices[] = {0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000}, kBiases[] = {1, 8};
   constexpr int kMostPeaks = 3;
@@ -211,7 +212,7 @@ void PeakSearch::findPriced() {
 
 // --- Schedules put together from plans of segments
 
-// The `number`-th segment that is unlike all before.
+// Plans the `number`-th of the segments that differ from all before.
 Schedule PeakSearch::planOfSegment(const Problem &p, int64_t budget, int number) {
   constexpr double kEffort = 0.01;
   constexpr int kMostSegments = 30;
@@ -232,7 +233,7 @@ Schedule PeakSearch::planOfSegment(const Problem &p, int64_t budget, int number)
   return found ? withoutDeadRuns(p, emitSchedule(search.g_, found.tasks)) : Schedule();
 }
 
-// The cheapest of several divisions, or the first that stays within the budget.
+// The cheapest schedule of several divisions into segments, or the first one within the budget.
 Found PeakSearch::nested(int64_t budget, bool isFirstEnough) {
   constexpr uint32_t kLeastTasks[] = {24, 12, 6, 48}; // of a segment
   auto [known, isNew] = nested_.try_emplace({budget, isFirstEnough});
@@ -256,8 +257,8 @@ Found PeakSearch::nested(int64_t budget, bool isFirstEnough) {
   return best;
 }
 
-// At ever lower budgets, from one somewhat below `peak` on, each with a lower peak than the one
-// before.
+// Nested schedules at lower and lower budgets, from a little below `peak`. Each has a lower peak
+// than the one before.
 std::vector<Found> PeakSearch::nestedDown(int64_t lowestPeak, int64_t peak) {
   constexpr int kMostBudgets = 8;
   constexpr double kFirst = 0.98, kNear = 0.005;
@@ -299,11 +300,11 @@ Found PeakSearch::within(int64_t budget, double share, Series series) {
     SearchState s =
         state(isSecond ? int64_t(start.overshoot * double(budget)) : budget, stream + i);
     s.prefersTransfers = isSecond;
-    if (start.isReordered != isSecond) // in the second series it is the other way round
+    if (start.isReordered != isSecond) // the second series swaps the two orders
       s.assign(ordered_);
     follow(s, slice);
     uint64_t begin = s.work();
-    // On large graphs the first way down takes all that there is time for.
+    // On large graphs the first descent takes up to half of the work.
     uint64_t most = work(slice) / 2;
     if (i == 0)
       most = std::max(most, std::min(work(share) / 2, kWorkPerCandidate * s.candidates().size()));
@@ -325,12 +326,12 @@ Found PeakSearch::within(int64_t budget, double share, Series series) {
   return best;
 }
 
-// Lowers the peak step by step, each time from where the last one was met, or else, where steps are
-// large, from the beginning; smaller steps after each that was not. Then all again, with other
-// choices.
+// Lowers the peak step by step, each time from the schedule of the lowest peak so far, or, if that
+// fails and the step is large, from an order without repeats. A failed step is halved. Then repeats
+// this with noise.
 std::vector<Found> PeakSearch::down(double share, int64_t lowestPeak) {
   constexpr double kFarStep = 0.02, kLeastStep = 1e-3;
-  constexpr uint64_t kParts = 12; // of the work, for one way to one peak
+  constexpr uint64_t kParts = 12; // of the work, for one attempt at one peak
   SearchState s = state(baseline_.peakBytes, kLeastPeak);
   follow(s, share);
   s.assign(ordered_);
@@ -359,7 +360,7 @@ std::vector<Found> PeakSearch::down(double share, int64_t lowestPeak) {
     for (Found &f : nestedDown(lowestPeak, met.back().peak))
       met.push_back(std::move(f));
   }
-  // What is far off is better reached in one go than step by step.
+  // A distant peak is better reached in one descent than step by step.
   const double ofBound = double(lowestPeak) / double(baseline_.peakBytes);
   lower(ordered_, false, int64_t(double(baseline_.peakBytes) * std::pow(ofBound, 0.75)),
         std::min(all / 3, kWorkPerCandidate * s.candidates().size()));

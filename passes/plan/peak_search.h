@@ -1,4 +1,5 @@
-// Searches for schedules whose peak, placing aside, stays within a budget, or is the least.
+// Searches for schedules whose peak, before placement, stays within a budget or is as small as
+// possible.
 #pragma once
 
 #include "passes/plan/planner.h"
@@ -11,26 +12,27 @@ namespace isthmus::plan {
 
 class PeakSearch {
 public:
-  // With `known`, the problem's alternatives may be used, and `known` is a plan without them.
+  // If `known` is given, the problem's alternatives may be used; it is a plan without them.
   PeakSearch(const Problem &p, const SearchOptions &o, const PlanResult *known);
 
   const StorageGraph &graph() const { return g_; }
   bool isStopped() const { return isStopped_; }
   double effort() const { return effort_; }
-  // Of all the work allowed. (A share that is left is negative where the last search took more.)
+  // This share of all the work allowed. (A remaining share is negative if the last search overran.)
   uint64_t work(double share) const;
 
-  // Searches whose plans are compared start unlike one another, and draw from streams of their own.
+  // Searches whose plans are compared have different starts and separate random streams.
   enum class Series : uint8_t { First, Second };
-  // Starts of several kinds, each improved for a while; then the best of them for the rest.
+  // Improves starts of several kinds for a while, then the best result for the rest of the work.
   Found within(int64_t budget, double share, Series series);
-  // From these tasks on, at another budget. Each `stream` draws other random numbers.
+  // Improves the schedule of these tasks at another budget. Each `stream` draws other random
+  // numbers.
   Found improved(const std::vector<TaskId> &tasks, int64_t budget, double hot, double share,
                  uint64_t stream);
-  // Down to the least peak that is found; no schedule has one below `lowestPeak`. All schedules met
-  // on the way, each with a lower peak than the one before.
+  // Lowers the peak as far as it can; no schedule has one below `lowestPeak`. Returns all schedules
+  // met on the way, each with a lower peak than the one before.
   std::vector<Found> down(double share, int64_t lowestPeak);
-  // All that was done until now no longer counts for the progress that is shown.
+  // Starts the reported progress anew: work done until now no longer counts.
   void restartProgress() { share_ = 0; }
 
 private:
@@ -62,11 +64,11 @@ private:
   std::vector<TaskId> ordered_; // the source order, or a better one of the same tasks
   bool isStopped_ = false;
   double share_ = 0, bestCost_ = 0;
-  // Schedules that take no search: of segments, and for prices of memory.
+  // Schedules made without a search: from checkpoints of segments, and for prices of memory.
   std::vector<Found> drafts_;
-  bool hasDrafts_ = false; // they are made when first asked for
+  bool hasDrafts_ = false; // they are made on first use
   uint64_t pricedWork_ = 0;
-  // Put together from plans of segments, if any; by what was asked for.
+  // Schedules composed of plans of segments, by the arguments of `nested`.
   std::map<std::pair<int64_t, bool>, Found> nested_;
 };
 

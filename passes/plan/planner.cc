@@ -14,21 +14,21 @@
 namespace isthmus::plan {
 namespace {
 
-// Shares of the effort. What is placed again and again is placed with as much effort as the first
-// plan: whether an arena is found is a matter of luck, and a step further down costs more than
-// placing again.
+// Shares of the effort. Tightened plans are placed with as much effort as the first plan: whether a
+// placement meets the budget is a matter of luck, and tightening further costs more than placing
+// again.
 constexpr double kFirstSearch = 0.5, kSecondSearch = 0.3, kPlacing = 0.12;
 constexpr double kTighten = 0.2, kTightenSearch = 0.03;
 constexpr double kBound = 0.2, kBoundIfTightened = 0.1;
-// Of a search for the smallest budget, which comes after one that met none.
+// Shares for the search for the smallest budget, which follows a search that met none.
 constexpr double kDown = 0.7, kNearLeast = 0.07, kPlacingLeast = 0.1;
 constexpr double kWithinLeast = 0.1, kPlacingWithin = 0.05;
 
-// As long as no plan fits there are so many steps of tightening, since the search for the smallest
-// budget, which would come next, takes longer.
+// While no plan fits, at least this many steps of tightening are taken: the search for the smallest
+// budget, which would follow, takes longer.
 constexpr int kLeastSteps = 3;
-// So many searches that find nothing cheaper end the way back up before it has begun: one from each
-// of the two plans between which it leads. Where one of them finds something, later ones may too.
+// The way back up ends after this many searches if none of them finds a cheaper plan: one from each
+// of the two plans between which it leads. If one of them does, later ones may too.
 constexpr int kMostVain = 2;
 
 // Streams of random numbers, beside those of PeakSearch.
@@ -38,8 +38,8 @@ constexpr uint64_t kNearLeastStream = 300, kWithinLeastStream = 310, kTightenedS
 // budget.
 class ArenaSearch {
 public:
-  // `lowestPeak`: no plan that it finds needs less. With `known`, the problem's alternatives may be
-  // used, and `known` is a plan without them.
+  // `lowestPeak`: a lower bound on the peak of every plan that it can find. If `known` is given,
+  // the problem's alternatives may be used; it is a plan without them.
   ArenaSearch(const Problem &p, const SearchOptions &o, int64_t lowestPeak,
               const PlanResult *known = nullptr)
       : p_(p), o_(o), known_(known), peaks_(p, o, known) {
@@ -55,7 +55,7 @@ public:
       result_.isWithin = tryBaseline() || search();
     if (!result_.isWithin)
       searchSmallest();
-    if (result_.isWithin && !isStopped()) // who ends a search does not wait for more
+    if (result_.isWithin && !isStopped()) // a caller that stops a search does not wait
       bound();
     return std::move(result_);
   }
@@ -68,8 +68,8 @@ private:
     int64_t arenaBytes = 0;
   };
 
-  // (Where the order is fixed, views run in their places too, which may let their bases live longer
-  // than the search thought: the judge has the last word.)
+  // (In a fixed order, views also run in their places, so their bases may live longer than the
+  // search assumed. The judge decides.)
   Candidate placed(const std::vector<TaskId> &tasks, int64_t enough, double share) const {
     Candidate c;
     c.schedule = withoutDeadRuns(p_, emitSchedule(peaks_.graph(), tasks));
@@ -92,8 +92,8 @@ private:
   bool isWithin(const Candidate &c) const { return c.arenaBytes <= o_.budgetBytes; }
   bool hasPlan() const { return !result_.schedule.empty(); }
 
-  // Takes it if its arena stays within the budget and it costs less than what was taken before;
-  // false if it is not within.
+  // Takes the plan if its arena is within the budget and it costs less than the plan taken before;
+  // false if its arena is not within the budget.
   bool tryPlace(const std::vector<TaskId> &tasks, double share) {
     Candidate c = placed(tasks, o_.budgetBytes, share);
     bool ok = isWithin(c);
@@ -113,8 +113,8 @@ private:
     return tryPlace(tasks, kPlacing);
   }
 
-  // Twice, from unlike starts: which one leads further is not known before. The cheaper plan is
-  // placed first; one whose arena exceeds the budget is tightened.
+  // Searches twice, from different starts, because it is not known beforehand which one leads
+  // further. Only the cheaper plan is placed; if its arena exceeds the budget, it is tightened.
   bool search() {
     Found cheaper = peaks_.within(o_.budgetBytes, kFirstSearch, PeakSearch::Series::First), other;
     if (!cheaper)
@@ -127,10 +127,11 @@ private:
     return hasPlan();
   }
 
-  // To lower peaks, from where it stands, in steps that grow, until it fits; from there on back up
-  // by what room is left, since plans of much the same peak may lie better or worse, from the plan
-  // that fits and the last that did not in turn; until little is left to gain, neither leads
-  // further, or the share is used up. The first step takes off the whole excess.
+  // Lowers the peak from the present plan, in growing steps, until a plan fits. Then goes back up
+  // by the room that is left, since of plans with nearly the same peak some are placed better than
+  // others. These searches start in turn from the plan that fits and from the last one that did
+  // not. Ends when little is left to gain, neither start leads further, or the share is used up.
+  // The first step takes off the whole excess.
   void tighten(Found now, double share) {
     isTightened_ = true;
     const double enough = now.cost + 0.01 * (now.cost - result_.baseline.cost);
@@ -163,7 +164,7 @@ private:
         within = std::move(next);
         continue;
       }
-      share -= kPlacing; // placing that finds no arena takes all that it may
+      share -= kPlacing; // a failed placement uses its whole share
       reach /= 2;
       if (!isFound) {
         peak = std::min(target, last_.judged.peakBytes);
@@ -174,8 +175,9 @@ private:
     }
   }
 
-  // The least arena: of plans at the least peak and a little above it, which may lie better. Does
-  // not depend on the budget asked for, so that what it finds is found again when it is asked for.
+  // Finds the smallest arena, among plans at the lowest peak and a little above it, which may be
+  // placed better. The arena does not depend on the budget, so that a later search with this arena
+  // as its budget finds it again.
   void searchSmallest() {
     peaks_.restartProgress();
     const std::vector<Found> met = peaks_.down(kDown, result_.lowestPeak);
@@ -213,7 +215,7 @@ private:
     }
   }
 
-  // The last one is within.
+  // The cheapest plan whose peak is within the budget; the last of `met` always is.
   static const Found &cheapestWithin(const std::vector<Found> &met, int64_t budget) {
     const Found *best = &met.back();
     for (const Found &f : met)
@@ -231,7 +233,7 @@ private:
     }
     OverheadBound b = leastCost(p_, result_.schedule, budget, cost,
                                 peaks_.work(isTightened_ ? kBoundIfTightened : kBound));
-    result_.leastCost = std::min(b.cost, cost); // they sum in another order
+    result_.leastCost = std::min(b.cost, cost); // the two sum in different orders
     result_.pricePerByte = b.pricePerByte;
   }
 
@@ -239,7 +241,7 @@ private:
   const SearchOptions &o_;
   const PlanResult *known_;
   PeakSearch peaks_;
-  Candidate last_; // that was tried
+  Candidate last_; // the last one tried
   bool isTightened_ = false;
   PlanResult result_;
 };
@@ -278,7 +280,7 @@ static PlanResult better(PlanResult a, PlanResult b, bool smallest) {
 }
 
 #ifndef NDEBUG
-// Whether a plan is what it says, by the judge.
+// Whether the judge confirms what a plan claims.
 static bool isAsClaimed(const Problem &p, const SearchOptions &o, const PlanResult &r) {
   Evaluation judged = evaluate(p, r.schedule);
   if (!judged.error.empty())
@@ -292,7 +294,7 @@ static bool isAsClaimed(const Problem &p, const SearchOptions &o, const PlanResu
 
 PlanResult planWithin(const Problem &p, const SearchOptions &options) {
   const int64_t lowest = lowestPeak(p);
-  // The same search as where there are no alternatives.
+  // The same search as for a problem without alternatives.
   ArenaSearch first(p, options, hasAlternatives(p) ? lowestPeakOfOriginals(p) : lowest);
   PlanResult r = first.run();
   const std::optional<double> least = leastCostAtAll(p);
@@ -300,7 +302,7 @@ PlanResult planWithin(const Problem &p, const SearchOptions &options) {
   if (hasAlternatives(p) && !isBest && !first.isStopped()) {
     ArenaSearch more(p, options, lowest, &r);
     if (more.usesAlternatives()) {
-      PlanResult second = more.run(); // it reads the first
+      PlanResult second = more.run(); // `more` reads `r`
       r = better(std::move(r), std::move(second), options.smallest);
     }
   }

@@ -44,8 +44,8 @@ private:
     return price_.perByte * double(g_.storages[s].bytes) * (now_ - usedAt_[s]);
   }
 
-  // In an order by phases, alternatives of the backward phase come after its first step. What was
-  // overwritten is read no more.
+  // In an order by phases, alternatives of the backward phase come after its first step.
+  // Overwritten bytes are not read.
   bool mayRun(TaskId t) const {
     const std::vector<TaskId> &overwriters = g_.overwritersOf(t);
     return (g_.order != Order::Phases || !g_.isAlternative(t) || !g_.tasks[t].isBackward ||
@@ -77,7 +77,7 @@ private:
   Derivations derivations_;
   Derivations::Terms terms_;
   const MemoryPrice &price_;
-  IdVector<StorageId, double> usedAt_; // the newest instance, last; in shares of the order
+  IdVector<StorageId, double> usedAt_; // last use of the newest instance, in shares
   double now_ = 0;
   uint32_t place_ = 0;
   bool isBackward_ = false; // the first backward task has run

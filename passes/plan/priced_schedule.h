@@ -1,11 +1,12 @@
-// Schedules for a price of memory: what is read is held since its last use or derived anew,
-// whichever costs less where a byte that is held has its price.
+// Schedules for a given price of memory. Each operand is either held since its last use or derived
+// anew, whichever costs less when every held byte has a price.
 //
-// The price of holding something through a task of the given order is a share of all: alike for all
-// tasks, so that what is held long is dear, or high at those where the peak is. A schedule takes
-// one pass through the order, and at each read a cheap derivation: chains of inverses, which bring
-// a network's values back one from the other, are found whole, where a search that evicts one
-// storage after the other would have to hold what they begin with. Standard library only.
+// Each task of the given order has a share of the price, which is paid for bytes held through it.
+// Equal shares make long idle intervals expensive; large shares at the peak make holding through it
+// expensive. A schedule takes one pass through the order, with one cheap derivation at each read.
+// This finds chains of inverses, which rebuild a network's values one from the other, as a whole; a
+// search that evicts one storage after the other would have to hold the storages that a chain
+// begins with. Standard library only.
 #pragma once
 
 #include "passes/plan/storage_graph.h"
@@ -14,23 +15,23 @@ namespace isthmus::plan {
 
 struct PricedSchedule {
   std::vector<TaskId> tasks;
-  std::vector<uint32_t> places; // by task: that in the order of the one for which it runs
-  uint64_t work = 0;            // looked at for it
+  std::vector<uint32_t> places; // by entry of `tasks`: the place of the task that needs it
+  uint64_t work = 0;            // storages and tasks examined
 };
 
 struct MemoryPrice {
   double perByte = 0;         // microseconds
-  std::vector<double> shares; // of it, by place in the order
-  // What is read is derived even if to hold it would cost less, by this factor at most. A chain of
-  // derivations begins with what is dear for the first who needs it, and cheap for all together.
+  std::vector<double> shares; // of `perByte`, by place in the order
+  // An operand is derived even if holding it would cost less, by at most this factor. The first
+  // storage of a chain of derivations costs its first reader much, and all readers together little.
   double bias = 1;
-  // What a task reads and makes is live while it runs in any case, and costs nothing there. Where
-  // the price is one of a single moment, that tells what has to be held through it from what need
-  // not.
+  // A task's operands and results are live while it runs in any case, so holding them through it is
+  // free. If the price is all at one moment, this separates the storages that must be held through
+  // that moment from the others.
   bool sparesReaders = false;
 };
 
-// `order`: each task that the outputs need once, each after those that make what it reads.
+// `order`: every task that the outputs need, once, after the makers of its operands.
 PricedSchedule scheduleForPrice(const StorageGraph &g, const std::vector<TaskId> &order,
                                 const MemoryPrice &price);
 

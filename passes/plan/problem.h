@@ -1,5 +1,6 @@
-// The planner's whole view of a graph: ops with costs and workspaces, the bytes they make, who
-// reads them. It knows nothing of tensors, so any framework can fill one in. Standard library only.
+// The planner's whole view of a graph: ops with costs and workspaces, the sizes of their outputs,
+// and the reads of those. It knows nothing of tensors, so any framework can fill one in. Standard
+// library only.
 //
 // The meaning of a schedule is that of the joint-graph format. A schedule is a list of steps, each
 // of which runs one op and makes an instance of each of its storages. A read binds to the newest
@@ -42,7 +43,8 @@ struct Op {
   bool recomputable = true; // may run more than once
 
   // Belongs to an alternative: another form of an op, or a transfer to the host or back. No
-  // schedule has to run it, and only other such ops read it. It may come before what it reads.
+  // schedule has to run it, and only other such ops read it. It may come before its operands in
+  // `ops`.
   bool isAlternative = false;
   // The op for which it is an alternative: it makes a new instance of all outputs of that op, or of
   // one.
@@ -51,13 +53,13 @@ struct Op {
   uint32_t ofOutput = kAllOutputs;
 
   // A transfer is two ops: a start, which takes time on the link alone, and a wait, whose first
-  // input is the start. An offload holds what it reads until its wait has run. That wait's only
+  // input is the start. An offload keeps its operands live until its wait has run. That wait's only
   // output, of 0 bytes, stands for the host's memory, which is never freed; only starts of
-  // prefetches read it. The start of a prefetch allocates its outputs; its wait, which reads them,
+  // prefetches read it. The start of a prefetch allocates its outputs; its wait reads them and
   // makes them instances of `of`.
   enum class Transfer : uint8_t { None, StartOffload, WaitOffload, StartPrefetch, WaitPrefetch };
   Transfer transfer = Transfer::None;
-  double transferTime = 0; // of a start, microseconds
+  double transferTime = 0; // microseconds; set on starts only
 
   bool startsTransfer() const {
     return transfer == Transfer::StartOffload || transfer == Transfer::StartPrefetch;
@@ -66,16 +68,16 @@ struct Op {
     return transfer == Transfer::WaitOffload || transfer == Transfer::WaitPrefetch;
   }
 
-  // Input `input` donates its bytes to output `output` if its last read is here and it is large
-  // enough.
+  // Input `input` donates its bytes to output `output` if this op is its last reader and it is
+  // large enough.
   struct Donation {
     uint32_t output;
     uint32_t input;
   };
   std::vector<Donation> donations;
 
-  // Inputs, each of something pinned, in whose bytes the op leaves results, which are outputs of 0
-  // bytes: it runs once, after all that reads them or views of them.
+  // Pinned inputs whose bytes the op overwrites with results; those results are outputs of 0 bytes.
+  // Such an op runs once, after all readers of these inputs and of views of them.
   std::vector<uint32_t> overwrites;
 
   bool isView() const { return viewOf != kNoView; }
@@ -83,17 +85,17 @@ struct Op {
 
 // Which orders of first runs are allowed.
 enum class Order : uint8_t {
-  Free,   // any in which inputs come before
-  Phases, // until the forward outputs are there, only forward ops run
+  Free,   // any order in which operands come before their readers
+  Phases, // only forward ops run until all forward outputs are computed
   Fixed   // the source order
 };
 
 struct Problem {
-  std::vector<Op> ops; // in source order: inputs come before, except for alternatives
+  std::vector<Op> ops; // in source order: operands come first, except for alternatives
   std::vector<Read> outputs;
   Order order = Order::Free;
-  std::vector<OpIndex> forwardOutputs; // of Order::Phases, beside forward ops among the outputs
-  int64_t alignment = 1;               // storages and workspaces are rounded up to it
+  std::vector<OpIndex> forwardOutputs; // for Order::Phases, besides the forward ops in `outputs`
+  int64_t alignment = 1;               // storage and workspace sizes are rounded up to it
 
   int64_t rounded(int64_t bytes) const { return (bytes + alignment - 1) / alignment * alignment; }
 };
@@ -105,21 +107,21 @@ inline bool hasAlternatives(const Problem &p) {
   return false;
 }
 
-// The op that each step runs; an op that comes again is a recomputation.
+// The op that each step runs; a repeated op is a recomputation.
 using Schedule = std::vector<OpIndex>;
 
 struct Evaluation {
-  std::string error; // empty, or why the schedule is not valid; then nothing else holds
+  std::string error; // empty, or why the schedule is invalid; then the other fields mean nothing
   int64_t peakBytes = 0;
   size_t peakStep = 0;
   double cost = 0;         // microseconds, with transfer stalls
   int64_t outputBytes = 0; // live at the end
-  size_t recomputed = 0;   // steps beyond the first of an op and its other forms; without views
+  size_t recomputed = 0;   // steps beyond the first of an op and its other forms; views excluded
   size_t transfers = 0;    // offloads and prefetches
 };
 
-// The share of `baseline` that is added to it; nothing is added to nothing, nor by the same ops in
-// another order, which sum a little differently.
+// The added cost as a share of `baseline`. It is 0 if the baseline is 0, and if the costs differ by
+// rounding only: the same ops in another order sum a little differently.
 inline double overhead(double cost, double baseline) {
   const double added = baseline > 0 ? cost / baseline - 1 : 0;
   return added < 1e-12 && added > -1e-12 ? 0 : added;
@@ -137,14 +139,14 @@ struct Instance {
   Read made;                        // the op and its output
   int64_t bytes = 0;                // rounded; may be 0
   uint32_t first = 0, last = 0;     // steps, both included
-  bool isOutput = false;            // stays to the end
+  bool isOutput = false;            // lives to the end
   std::vector<uint32_t> uses;       // steps that read it, or a view of it; ascending
   uint32_t donatedTo = kNotDonated; // the instance that takes over its bytes, at `last`
 };
 
-// Of a valid schedule, in the order in which steps make them. Live at a step are the bytes of all
-// instances between whose first and last step it lies, less those of instances that this step makes
-// in donated bytes, plus the step's workspace.
+// The instances of a valid schedule, in the order in which steps make them. The live bytes at a
+// step are the bytes of all instances whose first and last step enclose it, less those of instances
+// that this step makes in donated bytes, plus the step's workspace.
 std::vector<Instance> instancesOf(const Problem &p, const Schedule &s);
 
 } // namespace isthmus::plan

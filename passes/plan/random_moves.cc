@@ -7,8 +7,8 @@
 namespace isthmus::plan {
 namespace {
 
-// A look at a random storage takes a step for each so many that there are: the more there are, the
-// fewer of them are in the processor's cache.
+// Examining a random storage counts one more step of work for this many candidates: the more there
+// are, the fewer of them are in the processor's cache.
 constexpr size_t kPerLook = 16384;
 
 } // namespace
@@ -20,7 +20,7 @@ StepId RandomMoves::randomRepeat(TaskId t) {
   return s_.maker(instances[1 + random_.below(instances.size() - 1)]);
 }
 
-// A first guess, cheap: what it makes would have to live on from the older instance.
+// A cheap estimate. Without the step, the older instances of its results would have to stay live.
 bool RandomMoves::hasRoomWithout(StepId r) const {
   int64_t need = 0;
   for (uint32_t k = 0; k < s_.task(r).reads.size(); ++k)
@@ -75,7 +75,7 @@ bool RandomMoves::ruin() {
   return true;
 }
 
-// Mostly the nearest of a few.
+// A repeated task near `t`: mostly the nearest of a few.
 TaskId RandomMoves::nearbyRepeated(TaskId t) {
   const std::vector<TaskId> &repeated = edits_.repeated();
   TaskId nearest = t;
@@ -98,7 +98,7 @@ bool RandomMoves::canRun(TaskId t, StepId before) const {
          });
 }
 
-// Runs the readers of what a repeated step makes right after the older instance's last use.
+// Moves the readers of a repeated step's results to right after the older instance's last use.
 void RandomMoves::hoistReaders(StepId r) {
   for (InstanceId c : s_.made(r)) {
     InstanceId old = s_.newestBefore(s_.storageOf(c), r);
@@ -117,7 +117,7 @@ void RandomMoves::hoistReaders(StepId r) {
   }
 }
 
-// Of any candidate; mostly none.
+// An idle interval of a random candidate at the step; mostly none.
 IdleInterval RandomMoves::randomIntervalAt(StepId step) {
   const std::vector<StorageId> &candidates = state_.candidates();
   return evictor_.intervalAt(candidates[random_.below(candidates.size())], step);
@@ -125,7 +125,7 @@ IdleInterval RandomMoves::randomIntervalAt(StepId step) {
 
 // --- Moves of checkpoints
 
-// Down a random chain of repeated steps, each of which reads what the one before it makes.
+// Follows a random chain of repeated steps, each of which reads a result of the one before it.
 StepId RandomMoves::lastRepeatAfter(StepId r) {
   constexpr int kMostSteps = 10;
   for (int i = 0; i < kMostSteps; ++i) {
@@ -141,8 +141,9 @@ StepId RandomMoves::lastRepeatAfter(StepId r) {
   return r;
 }
 
-// As long as a repeated step ends the interval, what it is repeated for is not repeated, but kept
-// since it was made before: then the interval goes on to the next reader. False if it is gone.
+// Widens the interval while a repeated step ends it: removes the last of the chain of repeated
+// steps that begins there, and keeps its older instance instead. Then the interval extends to the
+// next reader. False if the interval is gone.
 bool RandomMoves::widen(const IdleInterval &idle) {
   const StorageId s = s_.storageOf(idle.instance);
   while (random_.chance(0.8)) {
@@ -162,7 +163,7 @@ bool RandomMoves::widen(const IdleInterval &idle) {
   return true;
 }
 
-// Whatever there is room for, the dearest first, more or less.
+// Removes repeated steps whose results fit when held instead, roughly the most expensive first.
 void RandomMoves::removeRepeats() {
   constexpr size_t kMostTries = 32;
   const std::vector<TaskId> &repeated = edits_.repeated();
@@ -189,9 +190,9 @@ void RandomMoves::removeRepeats() {
   }
 }
 
-// Evicts a storage that is kept beyond the peak for repeated steps, and keeps what they make
-// instead. One after the other, such changes do not pay: the eviction is dear, and only then is
-// there room for much that was made again. So all of it is one move.
+// Evicts a storage that is kept across the peak for repeated steps, and keeps their results
+// instead. One after the other, these changes do not pay: the eviction is expensive, and only after
+// it is there room to keep results that were rematerialized. So they form one move.
 bool RandomMoves::moveCheckpoint(double costLimit) {
   constexpr int kMostTries = 40;
   constexpr double kAbove = 1.1; // of the limit, before repeats are removed
@@ -235,9 +236,9 @@ bool RandomMoves::evictOne(double costLimit) {
   return idle && evictor_.evict(idle, o);
 }
 
-// Prefers places where less is live at high water.
+// Prefers places that lower the live bytes above 80 % of the budget.
 bool RandomMoves::shiftStep() {
-  const uint32_t first = edits_.mayReorder() ? 0 : g_.numOriginal; // task that may change places
+  const uint32_t first = edits_.mayReorder() ? 0 : g_.numOriginal; // the first task that may move
   if (first == g_.tasks.size())
     return false;
   const TaskId t(first + random_.below(g_.tasks.size() - first));
@@ -255,7 +256,7 @@ bool RandomMoves::shiftStep() {
   auto above = [&](StepId x) { return std::max<int64_t>(0, s_.profile().liveAt(x) - water); };
   state_.addWork(places);
 
-  // The steps that it passes are those from `begin` to `end`.
+  // It passes the steps from `begin` to `end`.
   StepId begin, end, x = r;
   for (uint32_t i = 0; i < places; ++i) {
     x = isLater ? s_.next(x) : s_.previous(x);
@@ -306,7 +307,7 @@ bool RandomMoves::exchangeForm() {
 
 // --- Recreation
 
-// Of a few evictions at the peak, the one with the largest fall of the excess for its cost.
+// The eviction with the largest fall of the excess for its cost, of a few at the peak.
 std::vector<EditLog::Edit> RandomMoves::bestAtPeak(int64_t excessBefore, double costLimit) {
   constexpr int kTries = 10;
   const double costBefore = state_.cost();

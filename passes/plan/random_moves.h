@@ -1,5 +1,6 @@
-// The moves of simulated annealing: random edits of a schedule. Each leaves a valid schedule, and
-// gives false if there was nothing to do or it failed; what was done by then is to be undone.
+// The moves of simulated annealing: random edits of a schedule. A move that returns true leaves a
+// valid schedule. It returns false if there was nothing to do or if it failed; the caller then
+// undoes its edits.
 #pragma once
 
 #include "passes/plan/evictor.h"
@@ -12,13 +13,13 @@ public:
       : state_(state), g_(state.graph()), s_(state.schedule()), edits_(state.edits),
         random_(state.random), evictor_(state) {}
 
-  bool removeRepeat();                   // a repeated step, if there is room for what it saves
-  bool ruin();                           // a few repeated steps that are near one another
-  bool recreate(double costLimit);       // evicts storages at the peak until the budget is met
-  bool evictOne(double costLimit);       // in a random idle interval
-  bool moveCheckpoint(double costLimit); // keeps what is made of a storage in its place
-  bool shiftStep();                      // by a few places; keeps the cost of steps
-  bool exchangeForm();                   // runs another form of a step's task in its place
+  bool removeRepeat();                   // removes a repeated step whose results fit when held
+  bool ruin();                           // removes a few repeated steps near one another
+  bool recreate(double costLimit);       // evicts at the peak until the budget is met
+  bool evictOne(double costLimit);       // evicts a storage in a random idle interval
+  bool moveCheckpoint(double costLimit); // evicts a storage and keeps results made from it
+  bool shiftStep();                      // moves a step by a few places; keeps the cost of steps
+  bool exchangeForm();                   // replaces a step by another form of its task
 
 private:
   StepId randomRepeat(TaskId t);

@@ -10,7 +10,7 @@ namespace {
 // An eviction that needs more edits or deeper chains than these is given up.
 constexpr size_t kMostEdits = 200;
 constexpr int kDeepest = 60;
-// An end of a transfer is moved so often at most, each time by the stall that is left.
+// An end of a transfer is moved at most this often, each time by the remaining stall.
 constexpr int kMostMoves = 3;
 
 } // namespace
@@ -43,8 +43,8 @@ uint32_t Rematerializer::randomMethod(StorageId s) {
              : state_.random.below(numMethods(s));
 }
 
-// Its own step, and one for each operand that is not live. How much of a transfer will be hidden is
-// not known, so half of its time counts.
+// The cost of the method's own step and of one step for each operand that is not live. How much of
+// a transfer will be hidden is not known, so half of its time counts.
 double Rematerializer::guessCost(const Method &m, StepId before) const {
   const StorageGraph::Task &t = g_.tasks[m.task];
   if (g_.isPrefetch(t))
@@ -83,7 +83,7 @@ bool Rematerializer::rematerialize(StorageId s, StepId before, const EvictOption
                                          : recompute(m.task, before, o, depth);
 }
 
-// Where other forms make single results there need not be an older instance of every result.
+// If alternatives make single results, not every result has an older instance.
 bool Rematerializer::isRemovable(StepId r) const {
   if (g_.hasAlternatives())
     for (InstanceId c : s_.made(r))
@@ -111,7 +111,8 @@ bool Rematerializer::provideAll(const std::vector<StorageId> &reads, StepId befo
                      [&](StorageId s) { return provideOperand(s, before, o, depth); });
 }
 
-// An operand that is not live lives on where there is room for it, or is rematerialized in turn.
+// An operand that is not live either stays live from its last use, if there is room for it, or is
+// rematerialized in turn.
 bool Rematerializer::provideOperand(StorageId s, StepId before, const EvictOptions &o, int depth) {
   Random &random = state_.random;
   InstanceId c = s_.newestBefore(s, before);
@@ -121,7 +122,7 @@ bool Rematerializer::provideOperand(StorageId s, StepId before, const EvictOptio
     return true;
   InstanceId later = s_.oldestAfter(s, before);
   if (later && isRemovable(s_.maker(later)) && (o.isGreedy || random.chance(0.85))) {
-    edits_.remove(s_.maker(later)); // it comes again anyway: earlier, then
+    edits_.remove(s_.maker(later)); // it is made later anyway: make it earlier
     return rematerialize(s, before, o, depth + 1);
   }
   const bool hasRoom =
@@ -133,8 +134,8 @@ bool Rematerializer::provideOperand(StorageId s, StepId before, const EvictOptio
   return (hasRoom && !random.chance(0.9)) || rematerialize(s, before, o, depth + 1);
 }
 
-// What only alternatives read is made while what it is made of is there: where it is needed if that
-// lives on from there, or has to be made for it as well.
+// Makes a helper's storage, which only alternatives read: just before `before` if the helper's
+// operands are live beyond that or have no instance, otherwise right after their last use.
 bool Rematerializer::makeHelper(StorageId s, StepId before, const EvictOptions &o, int depth) {
   const TaskId t = g_.storages[s].maker;
   const std::vector<StorageId> &reads = g_.tasks[t].reads;
@@ -145,8 +146,8 @@ bool Rematerializer::makeHelper(StorageId s, StepId before, const EvictOptions &
   return isHere ? recompute(t, before, o, depth + 1) : bool(insertAtLastUse(t, before));
 }
 
-// Right after the last use, before `before`, of what the task reads; none if that is not there, or
-// if it may not stand there.
+// Inserts the task right after the last use of its operands before `before`. None if an operand has
+// no instance there, or if the task may not stand there.
 StepId Rematerializer::insertAtLastUse(TaskId t, StepId before) {
   StepId after;
   for (StorageId s : g_.tasks[t].reads) {
@@ -161,7 +162,7 @@ StepId Rematerializer::insertAtLastUse(TaskId t, StepId before) {
 
 // --- Other forms of the reader
 
-// Of what the form reads and nothing has made.
+// The cost of the form's helper operands that have no instance.
 double Rematerializer::helpersCost(TaskId form, StepId before) const {
   double cost = 0;
   for (StorageId s : g_.tasks[form].reads)
@@ -170,12 +171,12 @@ double Rematerializer::helpersCost(TaskId form, StepId before) const {
   return cost;
 }
 
-// Where the order is fixed, a later step of the op itself would be its first.
+// In a fixed order a first step stays: without it, a later step of the op would be its first.
 bool Rematerializer::mayExchange(StepId r) const {
   return g_.order != Order::Fixed || !s_.isFirst(r);
 }
 
-// Of bringing the storage back for the reader as it is.
+// The cost of rematerializing the storage for the reader's present form.
 double Rematerializer::costInstead(StorageId s, StepId reader, const EvictOptions &o) {
   const Method m = choose(s, reader, o);
   return state_.prefersTransfers && g_.isPrefetch(g_.tasks[m.task]) ? 0 : guessCost(m, reader);
@@ -232,7 +233,7 @@ StepId Rematerializer::lastUseBefore(StorageId s, StepId before) const {
   return last;
 }
 
-// An offload whose wait comes as soon after the last use as the transfer is complete. If it
+// Inserts an offload whose wait comes as soon after the last use as the transfer is complete. If
 // `isTight` and there is no room to keep the storage until then, the wait is a stall.
 StepId Rematerializer::offload(TaskId t, StepId before, bool isTight) {
   const double costBefore = state_.cost();
@@ -242,7 +243,7 @@ StepId Rematerializer::offload(TaskId t, StepId before, bool isTight) {
   if (InstanceId later = s_.oldestAfter(g_.tasks[t].firstMade, r)) {
     if (s_.maker(later) == before)
       return {};                    // its operands would be made of its own result
-    edits_.remove(s_.maker(later)); // it is offloaded later anyway: earlier, then
+    edits_.remove(s_.maker(later)); // it is offloaded later anyway: offload it earlier
   }
   return waitLater(r, before, isTight, costBefore);
 }
@@ -265,8 +266,8 @@ StepId Rematerializer::waitLater(StepId r, StepId before, bool isTight, double c
   return r;
 }
 
-// A prefetch that is waited for just before `before`. It starts earlier by the time that it takes
-// or, if it `isTight`, as early as there is room for.
+// Inserts a prefetch whose wait comes just before `before`. It starts earlier by the time that it
+// takes or, if its method `isTight`, as early as there is room for it.
 bool Rematerializer::prefetch(const Method &m, StepId before, const EvictOptions &o) {
   const StorageGraph::Task &t = g_.tasks[m.task];
   const double costBefore = state_.cost();

@@ -1,5 +1,6 @@
-// Makes a new instance of an evicted storage just before a step that reads it, and first of
-// whatever that takes: by the storage's own task, by another form of it, or by a prefetch.
+// Makes a new instance of an evicted storage just before a step that reads it: by the storage's own
+// task, by another form of it, or by a prefetch. Before that, it makes every operand that is not
+// live.
 #pragma once
 
 #include "passes/plan/search_state.h"
@@ -9,18 +10,18 @@ namespace isthmus::plan {
 // How a storage is rematerialized.
 struct Method {
   TaskId task; // its own, or an alternative
-  // Of a prefetch: transfers take no more room than there is, and stalls are accepted. Otherwise
-  // they take as much room as it takes to hide them.
+  // Of a prefetch: its transfers use only room within the budget, and stalls are accepted.
+  // Otherwise they use as much room as it takes to hide them.
   bool isTight = false;
 };
 
 struct EvictOptions {
-  // The method of the evicted storage itself, by number; or the one that seems best.
+  // The method for the evicted storage itself, by number; or the one that seems best.
   static constexpr uint32_t kBestMethod = ~0u;
   uint32_t method = kBestMethod;
   double costLimit = 1e300;    // of the whole schedule
-  bool isGreedy = true;        // the best guess each time, rather than a random choice
-  bool extendOperands = false; // operands live on, and all else that can be made of them is evicted
+  bool isGreedy = true;        // always the best guess, rather than a random choice
+  bool extendOperands = false; // operands stay live; others made from them are evicted
 };
 
 class Rematerializer {
@@ -28,26 +29,26 @@ public:
   explicit Rematerializer(SearchState &state)
       : state_(state), g_(state.graph()), s_(state.schedule()), edits_(state.edits) {}
 
-  // Begins one eviction: the edits from here on count together.
+  // Begins an eviction: the limits of one eviction count the edits from here on.
   void begin() { logSizeBefore_ = edits_.size(); }
-  // False if it cannot be done within the limits; the edits until then are to be undone.
+  // False if it is impossible within the limits; the caller then undoes the edits made until then.
   bool rematerialize(StorageId s, StepId before, const EvictOptions &o) {
     return rematerialize(s, before, o, 0);
   }
-  // Operands that live on since `extended` was last cleared.
+  // Operands whose lives were extended since `extended` was last cleared.
   std::vector<StorageId> extended;
-  // Whether nothing but one step was inserted since `begin`.
+  // Whether exactly one step was inserted, and nothing else edited, since `begin`.
   bool wasOneStep() const { return edits_.size() == logSizeBefore_ + 1 && extended.empty(); }
 
-  // A prefetch is two methods, tight and not.
+  // A prefetch counts as two methods, tight and not.
   uint32_t numMethods(StorageId s) const;
-  uint32_t randomMethod(StorageId s); // kBestMethod where there is no choice
+  uint32_t randomMethod(StorageId s); // kBestMethod if there is no choice
 
-  // Puts another form of a step in its place, one that does not read `s`, if that seems better than
-  // to make `s` again before it; false if there is none, or it cannot be done.
+  // Replaces a reader of `s` by another form that does not read `s`, if that seems cheaper than to
+  // rematerialize `s`; false if there is no such form, or the exchange fails.
   bool exchangeReader(StepId reader, StorageId s, const EvictOptions &o);
 
-  // Whether another form may stand in the step's place.
+  // Whether another form may take the step's place.
   bool mayExchange(StepId r) const;
 
   // Whether older instances can serve the step's readers.

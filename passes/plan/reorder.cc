@@ -1,9 +1,9 @@
-// A better order before anything is evicted: each step goes to where less is live meanwhile.
+// Improves the order before any eviction: moves each step to a place where fewer bytes are live.
 //
-// A step that makes more than it frees had better run late, just before its first reader; one that
-// frees more than it makes, as soon as its operands are made. Every such move lowers the live bytes
-// of all steps that it passes, and raises them nowhere else. (Gradients of weights and optimizer
-// updates are what moves most.)
+// A step that makes more bytes than it frees should run late, just before its first reader. A step
+// that frees more than it makes should run as soon as its operands are made. Every such move lowers
+// the live bytes of all steps that it passes, and raises them nowhere else. (Gradients of weights
+// and optimizer updates move most.)
 
 #include "passes/plan/searches.h"
 #include "passes/plan/step_order.h"

@@ -5,8 +5,8 @@
 namespace isthmus::plan {
 namespace {
 
-// Small storages have at most this share of the budget each, and together this share of it where
-// memory is tightest.
+// Each small storage has at most the first share of the budget, and those live at the peak together
+// at most the second.
 constexpr int64_t kSmallShare = 2000, kAllSmallShare = 200;
 
 } // namespace

@@ -1,30 +1,31 @@
 // The searches of the planner. They stop when the state's work has reached `untilWork`, or a little
-// after, or the state says so.
+// later, or when the state says so.
 #pragma once
 
 #include "passes/plan/search_state.h"
 
 namespace isthmus::plan {
 
-// Of a schedule without repeats: moves steps to where less is live meanwhile.
+// Moves the steps of a schedule without repeats to places where fewer bytes are live.
 void reorder(SearchState &state);
 
 struct GreedyOptions {
-  // Also tries evictions whose operands live on together with all that these make possible: slower,
-  // better on dense graphs.
+  // Also tries evictions that keep the operands live, together with all evictions that these
+  // operands then allow: slower, better on dense graphs.
   bool withSiblings = false;
-  // Above 0, prices are blurred by that share, for other starts.
+  // If above 0, prices are blurred by this share, for different starts.
   double noise = 0;
 };
-// From where the state stands down to the budget: again and again the idle interval whose eviction
-// takes most off the excess for its cost, priced exactly. False if no eviction helped any more.
+// Lowers the current schedule's peak to the budget: evicts, again and again, in the idle interval
+// with the largest fall of the excess for its cost, priced exactly. False if no eviction helps any
+// more.
 bool searchGreedily(SearchState &state, const GreedyOptions &o, uint64_t untilWork);
 
 // The best schedule within the budget that a search has met.
 struct Found {
   std::vector<TaskId> tasks; // empty: none
   double cost = 1e300;
-  int64_t peak = 0; // of equal costs the lower, which is easier to place
+  int64_t peak = 0; // breaks ties of cost: a lower peak is easier to place
 
   explicit operator bool() const { return !tasks.empty(); }
   void offer(Found other) {
@@ -41,12 +42,13 @@ struct Found {
   }
 };
 
-// Simulated annealing from where the state stands, within the budget or not yet: removes a few
-// repeated steps and evicts other storages until the budget is met again (ruin and recreate;
-// Schrimpf et al., 2000), evicts, removes and moves single steps. `hot` is the first temperature,
-// as a share of the mean cost of a task that might be repeated. Keeps the best in `found`.
+// Simulated annealing from the current schedule, whether or not it is within the budget: removes a
+// few repeated steps and evicts other storages until the budget is met again (ruin and recreate;
+// Schrimpf et al., 2000), and evicts, removes and moves single steps. `hot` is the first
+// temperature, as a share of the mean cost of a task that might be repeated. Keeps the best
+// schedule in `found`.
 void anneal(SearchState &state, double hot, uint64_t untilWork, Found &found);
-// The first part of it alone: until the budget is met.
+// Only the first part of `anneal`: until the budget is met.
 void annealToBudget(SearchState &state, uint64_t untilWork);
 
 } // namespace isthmus::plan

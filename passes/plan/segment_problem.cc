@@ -6,9 +6,9 @@
 namespace isthmus::plan {
 namespace {
 
-// What has to be held while the rest runs, beside what it reads: what the segment needs afterwards,
-// and what cannot be brought back from what is there then. So it is with what the first op of a
-// stage reads, in networks whose stages cannot be undone but whose blocks can.
+// The storages that must be held while the rest runs, beside its operands: those that the segment
+// needs afterwards and cannot rematerialize from the storages available then. An example is the
+// operand of a stage's first op, in networks whose blocks are invertible but whose stages are not.
 class Holding {
 public:
   explicit Holding(const SegmentProblem &s) : p_(s.problem), rest_(s.rest), has_(p_.ops.size()) {
@@ -37,7 +37,7 @@ private:
   bool isGiven(OpIndex i) const { return i < rest_ && p_.ops[i].inputs.empty() && !mayRun(i); }
   bool mayRun(OpIndex i) const { return p_.ops[i].recomputable || i > rest_; }
 
-  // What can be made of what is there.
+  // Marks the storages that can be made from the available ones.
   void spread() {
     for (bool isNew = true; isNew;) {
       isNew = false;
@@ -64,7 +64,8 @@ private:
     spread();
   }
 
-  // By holding what the segment before has made, where that helps.
+  // Holds the storages that earlier segments have made if that makes `r` possible, or else `r`
+  // itself.
   void makePossible(const Read &r) {
     if (has(r))
       return;
@@ -131,7 +132,7 @@ private:
       outputs.push_back(r);
   }
 
-  // What segments before have made.
+  // Adds an op for a storage that an earlier segment has made.
   void addGiven(StorageId s) {
     Op op;
     op.recomputable = false;
@@ -180,7 +181,7 @@ private:
       op.outputBytes.push_back(g_.storages[s].bytes);
       op.workspace -= g_.storages[s].bytes;
     }
-    op.outputBytes.push_back(0); // it has to run, even if nothing comes back
+    op.outputBytes.push_back(0); // makes it run even if it returns nothing else
     made_.rest = add(std::move(op));
     addOutput({made_.rest, uint32_t(segments_.out[segment].size())});
     for (uint32_t i = 0; i < segments_.out[segment].size(); ++i) {
@@ -191,8 +192,8 @@ private:
     }
   }
 
-  // Tasks that overwrite parameters come last, after an op that reads what is kept: to bring that
-  // back takes the parameters.
+  // Tasks that overwrite parameters come last, after an op that reads the kept storages:
+  // rematerializing those takes the parameters.
   void addBackward(uint32_t segment, const std::vector<StorageId> &kept) {
     const std::vector<TaskId> &tasks = segments_.tasksAt[segments_.backwardOf(segment)];
     for (TaskId t : tasks)
@@ -208,13 +209,13 @@ private:
     for (TaskId t : tasks)
       if (comesLast(t)) {
         addTask(t);
-        for (StorageId s : g_.tasks[t].made()) // it may as well come first
+        for (StorageId s : g_.tasks[t].made()) // the task may also run early
           bytesEarly_ += g_.storages[s].bytes;
       }
   }
 
-  // So do others of which the step's results alone are made, and which read no more bytes than they
-  // make: running averages, once the statistics are there again.
+  // Other tasks also come last if all their results are outputs that nothing reads, and they read
+  // no more bytes than they make: running averages, once the statistics are rematerialized.
   bool comesLast(TaskId t) const {
     int64_t made = 0, read = 0;
     for (StorageId s : g_.tasks[t].made()) {
@@ -233,7 +234,7 @@ private:
         addAlternative(t);
   }
 
-  // Where what it reads is there, and all that it makes.
+  // Adds the alternative if its operands and all its results are in the problem.
   void addAlternative(TaskId t) {
     const Storages::Task &task = g_.tasks[t];
     const Read own = made_.madeBy.at(task.firstMade);
@@ -247,7 +248,7 @@ private:
     add(std::move(op), t);
   }
 
-  // With helpers, which are added.
+  // Whether the task's operands are in the problem; adds missing helpers.
   bool hasReads(TaskId t) {
     for (StorageId s : g_.tasks[t].reads) {
       if (made_.madeBy.count(s))
@@ -264,9 +265,9 @@ private:
     return true;
   }
 
-  // What is overwritten is one pinned op for each task that does so: all that must run before it
-  // read that. (Alternatives alone may come before what they read, and the judge does not ask where
-  // pinned ops stand.)
+  // The bytes that a task overwrites are one pinned op, which all tasks that must run before it
+  // read. (Only alternatives may come before their operands, but the judge does not check the
+  // places of pinned ops.)
   void addOverwritten() {
     std::map<TaskId, OpIndex> opOf;
     for (OpIndex i = 0; i < made_.taskOf.size(); ++i)

@@ -1,5 +1,5 @@
-// The planning problem of one segment of a training step, in which all segments after it are one
-// op, the rest. Standard library only.
+// The planning problem of one segment of a training step. All segments after it are one op, the
+// rest. Standard library only.
 #pragma once
 
 #include "passes/plan/segments.h"
@@ -10,15 +10,17 @@ namespace isthmus::plan {
 
 struct SegmentProblem {
   Problem problem;
-  std::vector<TaskId> taskOf;       // by op; none for what is no task
-  std::map<StorageId, Read> madeBy; // the op that makes it, if the problem has one
-  OpIndex rest = Op::kNone;         // none in the last segment's
+  std::vector<TaskId> taskOf;       // by op; none for ops that stand for no task
+  std::map<StorageId, Read> madeBy; // the op that makes the storage, if the problem has one
+  OpIndex rest = Op::kNone;         // none in the last segment's problem
 };
 
-// What segments before have made are ops that run once and take no time. `kept`: what segments
-// before read after this one, which has to be there at its end. The rest reads what goes on, makes
-// what comes back, and fills the budget but for what cannot be brought back; where that is more
-// than the budget, its workspace is below zero, and no plan meets it.
+// Storages made by earlier segments appear as ops of zero cost that run once. `kept`: the storages
+// that earlier segments still read after this one; they must be live at its end. The rest reads the
+// storages that later segments read, and makes those that they return. Its workspace fills the
+// budget beside its operands, its results and the storages that must be held because they cannot be
+// rematerialized afterwards. If those exceed the budget, the workspace is negative and no plan is
+// within the budget.
 SegmentProblem problemOf(uint32_t segment, const StorageGraph &g, const Segments &segments,
                          const std::vector<StorageId> &kept, int64_t budget);
 

@@ -35,7 +35,7 @@ private:
   }
 
   // --- The forward part
-  struct Crossing { // after a task
+  struct Crossing { // the storages that cross the place after a task
     int64_t bytes = 0;
     int storages = 0;
     friend auto operator<=>(const Crossing &a, const Crossing &b) = default;
@@ -82,9 +82,9 @@ private:
   }
 
   // --- The backward part
-  // A task belongs to the first segment of those whose values it reads: of a value that a forward
-  // task makes, that of the last forward task that reads it, since the first task of a segment
-  // needs what it has read for its weights' gradients.
+  // A backward task belongs to the first of the segments of its operands. The segment of a value
+  // that a forward task makes is that of its last forward reader, since the first task of a segment
+  // needs its operands for its weights' gradients.
   void placeBackward() {
     IdVector<StorageId, uint32_t> lastForward(g_.storages.size(), 0);
     for (TaskId t : originals_) {
@@ -102,8 +102,8 @@ private:
     }
   }
 
-  // A task comes no earlier than what it makes is read, unless it makes less than would live on for
-  // it.
+  // Delays a backward task until the first read of its results, unless its results are smaller than
+  // the storages that would stay live for it.
   void bringForward() {
     IdVector<StorageId, uint32_t> first(g_.storages.size(), result_.end());
     IdVector<StorageId, uint32_t> last(g_.storages.size(), 0);
@@ -127,12 +127,14 @@ private:
     }
   }
 
-  // By task and depth. Of tasks that each read all that those before them make, as sums of
-  // gradients do in a DenseNet, there are too many paths to follow each by itself.
+  // Results of `bytesHeldFor` by task and depth. If each task reads the results of all tasks before
+  // it, as sums of gradients do in a DenseNet, there are too many paths to follow each one by
+  // itself.
   using HeldBytes = std::map<std::pair<TaskId, int>, int64_t>;
 
-  // What lives on where the task runs at a later time than now; what it alone reads may come later
-  // too. `known`: for the same time and the same last reads.
+  // The bytes that stay live longer if the task runs at this later time. The maker of a storage
+  // that only this task reads may run later too. `known`: for the same time and the same last
+  // reads.
   int64_t bytesHeldFor(TaskId t, uint32_t time, const IdVector<StorageId, uint32_t> &last,
                        int depth, HeldBytes &known) const {
     constexpr int kDeepest = 8;
@@ -147,11 +149,11 @@ private:
           held = std::min(held, bytesHeldFor(makerOf(s), time, last, depth + 1, known));
         bytes += held;
       }
-    return found->second = bytes; // a map's elements stay where they are
+    return found->second = bytes; // references into a map stay valid
   }
 
-  // What is overwritten is read no more: not in the backward part of its readers' segments either,
-  // where they may run again.
+  // Delays tasks that overwrite: the bytes must not be read afterwards, not even in the backward
+  // part of a reader's segment, where the reader may run again.
   void putOffOverwriters() {
     for (TaskId t : originals_)
       for (TaskId reader : g_.readersOfOverwritten(t)) {
@@ -170,11 +172,12 @@ private:
     return true;
   }
 
-  // --- What goes from segment to segment
+  // --- Storages that cross segments
   void findCrossings() {
     const uint32_t num = result_.num;
     IdVector<StorageId, uint32_t> &last = result_.lastRead;
-    IdVector<StorageId, uint32_t> innermost(g_.storages.size(), 0); // before which segment's reads
+    // By storage: the segment before that of its innermost reader.
+    IdVector<StorageId, uint32_t> innermost(g_.storages.size(), 0);
     last.assign(g_.storages.size(), 0);
     for (TaskId t : originals_)
       for (StorageId s : g_.tasks[t].reads) {

@@ -7,7 +7,7 @@ namespace isthmus::plan {
 namespace {
 
 constexpr double kCold = 0.003; // the last temperature
-constexpr double kFewSteps = 8; // of mean cost: one move above the budget may add them in any case
+constexpr double kFewSteps = 8; // of mean cost; one move above the budget may always add them
 
 class Annealing {
 public:
@@ -28,7 +28,7 @@ public:
 
   void run() {
     toBudget();
-    start_ = state_.work(); // temperatures begin here
+    start_ = state_.work(); // the cooling begins here
     found_.offer(state_);
     while (!state_.isOver(until_))
       moveWithin();
@@ -40,7 +40,7 @@ private:
                              double(std::max<uint64_t>(1, until_ - start_)));
   }
 
-  // Above the budget: what counts is the excess, and a little the cost.
+  // Above the budget, the energy is the excess plus a small share of the cost.
   void moveToBudget() {
     auto energy = [&] {
       return double(state_.excess()) / double(state_.budget() + 1) + 0.01 * state_.cost() / total_;
@@ -85,8 +85,9 @@ private:
     return isTaken;
   }
 
-  // Such a move takes several times the work of others: the fewer are taken, the fewer are tried,
-  // from one in thirty of all moves (ResNets, U-Nets) to one in two hundred (recurrent networks).
+  // A move of a checkpoint takes several times the work of others. So the fewer are accepted, the
+  // fewer are tried: from one in thirty of all moves (ResNets, U-Nets) to one in two hundred
+  // (recurrent networks).
   bool triesCheckpoint() {
     return random_.chance(0.2 * double(numTaken_ + 2) / double(numCheckpoints_ + 20));
   }
@@ -94,8 +95,8 @@ private:
   bool randomMove(double limit) {
     if (state_.graph().hasAlternatives() && random_.chance(0.1))
       return moves_.exchangeForm();
-    // Shares by what was measured: a look for a repeat that there is room without takes a fiftieth
-    // of the work of a ruin, and gains more for it.
+    // The shares are measured: looking for a repeated step that can be removed takes a fiftieth of
+    // the work of a ruin, and gains more for it.
     double kind = random_.unit();
     return kind < 0.5    ? moves_.removeRepeat()
            : kind < 0.75 ? moves_.ruin() && moves_.recreate(limit)

@@ -1,22 +1,21 @@
-// Where a step may stand, beside what it reads: what the order by phases asks, and ops that
-// overwrite something pinned.
+// Where a step may stand, apart from its operands: limits of the order by phases, and of ops that
+// overwrite pinned storages.
 #pragma once
 
 #include "passes/plan/editable_schedule.h"
 
 namespace isthmus::plan {
 
-// Steps that a step of the task comes after, and before; none: any place will do.
+// A step of the task comes after `after` and before `before`; none: no limit.
 struct StepLimits {
   StepId after, before;
 };
 StepLimits limitsByOverwrites(const EditableSchedule &s, TaskId t);
 
-// Whether a step of the task may stand just before the step `before`. What it reads is another
-// question.
+// Whether a step of the task may stand just before the step `before`, its operands aside.
 bool mayStand(const EditableSchedule &s, TaskId t, StepId before);
 
-// Where a step may go without changing what reads what: positions from `low` on and below `high`.
+// Where a step may go with every read bound as before: positions from `low` on and below `high`.
 struct StepRange {
   LiveProfile::Position low, high;
 };

@@ -29,7 +29,7 @@ void StorageGraph::findOverwrites() {
   readers_.resize(tasks.size());
   for (TaskId t : tasks.ids())
     for (OpIndex by : overwriters[tasks[t].source])
-      if (taskOf[by]) { // and is needed
+      if (taskOf[by]) { // if the overwriter is needed
         overwriters_[t].push_back(taskOf[by]);
         readers_[taskOf[by]].push_back(t);
       }
@@ -71,9 +71,9 @@ bool StorageGraph::isUsable(const std::vector<Read> &inputs) const {
   });
 }
 
-// What an alternative reads that no original op makes: an op that is an alternative to none, which
-// reads what original ops and others like it make. False if the input is neither that nor usable as
-// it is. (Some that somebody wrote read one another in a circle.)
+// Adds the helper that makes an alternative's operand: an op that is an alternative to no op and
+// reads original ops and other helpers. False if the input is neither a helper nor usable directly.
+// (The depth is limited because helpers in a user's problem may form a cycle.)
 bool StorageGraph::addHelper(const Read &input, int depth) {
   constexpr int kDeepest = 32;
   const Op &op = p_.ops[input.op];
@@ -96,7 +96,7 @@ bool StorageGraph::addHelper(const Read &input, int depth) {
   return true;
 }
 
-// Without what it makes.
+// The task of an op, without its results.
 Storages::Task StorageGraph::taskOf(OpIndex i) const {
   const Op &op = p_.ops[i];
   Task task;
@@ -106,7 +106,7 @@ Storages::Task StorageGraph::taskOf(OpIndex i) const {
   task.mayRepeat = op.recomputable;
   auto isBackward = [](const Op &o) { return o.phase != OpPhase::Forward; };
   task.isBackward = isBackward(op) || std::any_of(op.inputs.begin(), op.inputs.end(), [&](Read r) {
-                      return isBackward(p_.ops[r.op]); // be it a view of what a forward op made
+                      return isBackward(p_.ops[r.op]); // even if it is a view of a forward result
                     });
   task.reads = readsOf(p_, op);
   return task;
@@ -149,7 +149,7 @@ bool StorageGraph::readsLaterOps(const Op &op, OpIndex than) const {
   });
 }
 
-// Adds the offload too, unless another prefetch has brought it along.
+// Also adds the offload, unless another prefetch has added it.
 void StorageGraph::addPrefetch(OpIndex wait, std::vector<TaskId> &offloads) {
   const Op &last = p_.ops[wait];
   const OpIndex start = last.inputs[0].op, hostWait = p_.ops[start].inputs[0].op,

@@ -5,13 +5,15 @@
 namespace isthmus::plan {
 namespace {
 
-// Ops with the largest working sets, for which it is found out what else must be there.
+// The number of ops, those with the largest working sets, for which the other storages that must be
+// live are counted.
 constexpr size_t kMostLookedAt = 32;
 
-// If k may run only once, X depends on k, and a task Y that depends on X reads a storage that k
-// makes, then that storage is live while X runs for the first time: k ran before, and Y runs after.
-// The same holds along a chain of only readers, with nothing else to read and one result, from k to
-// Y: one of the storages on it is live. (No storage is on the chains of two such k.)
+// Let k be a task that may run only once, X a task that depends on k, and Y a task that depends on
+// X and reads a result of k. Then that result is live while X runs for the first time: k ran
+// before, and Y runs after. The same holds for a chain of tasks from k to Y, each of which is the
+// only reader of the one before, reads nothing else and makes one result: one of the storages on
+// the chain is live. (No storage is on the chains of two such k.)
 class OneTime {
 public:
   explicit OneTime(const Needs &n)
@@ -49,8 +51,9 @@ public:
   }
 
 private:
-  // The least storage on the chain up to the first that is read after x. The operands of x are
-  // live anyway, and x itself makes what follows from it.
+  // The bytes of the smallest storage on the chain, up to the first storage that is read after x.
+  // They are 0 if the chain reaches an operand of x, which is live anyway, or x itself, which makes
+  // the rest of the chain.
   int64_t keptOf(TaskId k, TaskId x, const IdVector<TaskId, char> &after) const {
     int64_t least = -1;
     for (TaskId t = k; t != x && n_.tasks[t].numMade == 1;) {

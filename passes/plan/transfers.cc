@@ -19,7 +19,7 @@ StepId firstReader(const EditableSchedule &s, StepId r) {
   return first;
 }
 
-// When all that the offload copies has been made.
+// An offload starts when all its operands have been made.
 TransferEvent startOfOffload(const EditableSchedule &s, StepId r) {
   std::pair<LiveProfile::Position, bool> last{0, false}; // and whether after that position
   for (uint32_t k = 0; k < s.task(r).reads.size(); ++k) {
@@ -59,7 +59,7 @@ double TransferStalls::of(const EditableSchedule &s) {
   isKnown_ = true;
   findTransferEvents(s, events_);
   s.work().done += 4 * events_.size() + s.profile().numChunks() / 8;
-  LiveProfile::Clock clock(s.profile()); // of steps alone
+  LiveProfile::Clock clock(s.profile()); // without stalls
   double offloaded = 0, prefetched = 0;  // when each direction of the link is free
   stalls_ = 0;
   for (const TransferEvent &e : events_) {

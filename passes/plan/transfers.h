@@ -1,4 +1,5 @@
-// Where the ends of offloads and prefetches come in a schedule, and how long it waits for them.
+// The places of the starts and waits of transfers in a schedule, and the time spent waiting for
+// them.
 #pragma once
 
 #include "passes/plan/live_profile.h"
@@ -7,17 +8,17 @@ namespace isthmus::plan {
 
 class EditableSchedule;
 
-// A transfer is one step of an editable schedule: of an offload the wait, of a prefetch the start.
-// The other end follows from the readers:
-//   - an offload starts right after the step that makes what it copies, or, if that was prefetched,
+// A transfer is one step of an editable schedule: the wait of an offload, or the start of a
+// prefetch. The place of its other end follows from the readers:
+//   - an offload starts right after the step that makes its operand, or, if that was prefetched,
 //     right after the wait for it;
 //   - the wait for a prefetch comes right before the first reader;
-//   - a transfer that nothing reads is left out, both ends of it.
+//   - a transfer without readers is left out, both ends of it.
 struct TransferEvent {
-  // In the order in which events of one position come.
+  // In the order of events at one position.
   enum Kind : uint8_t {
     WaitForPrefetch, // before the step at the position
-    StartOffload,    // before it, after the waits
+    StartOffload,    // before the step at the position, after the waits
     OwnEnd,          // the transfer is that step
     StartOffloadAfter
   } kind;
@@ -26,11 +27,11 @@ struct TransferEvent {
   StepId step;                 // of the transfer
 };
 
-// In the order of the schedule.
+// Events in the order of the schedule.
 void findTransferEvents(const EditableSchedule &s, std::vector<TransferEvent> &events);
 
-// Time spent on waiting for transfers: one clock for the steps, and one for each direction of the
-// link. Computed when it is asked for.
+// Time spent waiting for transfers, from one clock for the steps and one for each direction of the
+// link. Computed on demand.
 class TransferStalls {
 public:
   void forget() { isKnown_ = false; }
