@@ -1,4 +1,4 @@
-// Operators that reshape, reorder, repeat, crop or pad a tensor.
+// Operators that reshape, reorder or repeat a tensor.
 
 #include "ir/onnx/op_table.h"
 #include "llvm/ADT/STLExtras.h"
@@ -164,46 +164,6 @@ void convertTile(NodeContext &n) {
   n.result(0, n.reshape(n.broadcast(n.reshape(n.in(0), pairs), repeated), dims));
 }
 
-// --- Cropping to the middle, and padding with zeros around it
-
-void convertCenterCropPad(NodeContext &n) {
-  const Type &x = n.in(0).type;
-  Ints sizes = n.ints(1), axes;
-  if (auto given = n.intsAttr("axes"))
-    axes = n.axesFromFront(*given, x.rank());
-  else
-    for (int64_t i = 0; i < x.rank(); ++i)
-      axes.push_back(i);
-  if (n.failed())
-    return;
-  if (sizes.size() != axes.size())
-    return n.fail("expects one size for each of {0} axes, got {1}", axes.size(), sizes.size());
-  size_t rank = size_t(x.rank());
-  Ints starts(rank, 0), limits(x.dims.begin(), x.dims.end()), low(rank, 0), high(rank, 0);
-  bool cuts = false, grows = false;
-  for (size_t i = 0; i < axes.size(); ++i) {
-    size_t a = size_t(axes[i]);
-    int64_t more = sizes[i] - x.dims[a];
-    if (sizes[i] < 0)
-      return n.fail("expects sizes of 0 or more, got {0}", sizes[i]);
-    if (more < 0) {
-      starts[a] = -more / 2;
-      limits[a] = starts[a] + sizes[i];
-      cuts = true;
-    } else if (more > 0) {
-      low[a] = more / 2;
-      high[a] = more - low[a];
-      grows = true;
-    }
-  }
-  Operand y = n.in(0);
-  if (cuts)
-    y = n.emit("slice", {y}, {{"starts", starts}, {"limits", limits}});
-  if (grows)
-    y = n.emit("pad", {y}, {{"low", low}, {"high", high}});
-  n.result(0, y);
-}
-
 // --- Between channels and space
 
 void convertDepthToSpace(NodeContext &n) {
@@ -243,7 +203,6 @@ void convertSpaceToDepth(NodeContext &n) {
 }
 
 constexpr OnnxOp kOps[] = {
-    {"CenterCropPad", 18, 2, 2, 1, convertCenterCropPad, kAllButFirst},
     {"Reshape", 1, 1, 1, 1, convertReshape1},
     {"Reshape", 5, 2, 2, 1, convertReshape, kAllButFirst},
     {"Flatten", 1, 1, 1, 1, convertFlatten},

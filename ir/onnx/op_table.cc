@@ -1,5 +1,7 @@
 #include "ir/onnx/op_table.h"
 
+#include "ir/check.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringMap.h"
 
 namespace isthmus::onnx_import {
@@ -20,8 +22,12 @@ const Table &table() {
                         gridOps(),        deformOps(),         roiOps(),
                         signalOps(),      lossOps(),           recurrentOps(),
                         optimizerOps(),   linearAttentionOps()})
-      for (const OnnxOp &row : rows)
-        (*made)[row.name].push_back(&row);
+      for (const OnnxOp &row : rows) {
+        auto &known = (*made)[row.name];
+        ISTHMUS_CHECK(llvm::none_of(known, [&](const OnnxOp *k) { return k->since == row.since; }),
+                      "two rows of one operator begin at the same opset");
+        known.push_back(&row);
+      }
     return made;
   }();
   return *t;

@@ -189,6 +189,9 @@ const Case kIndexing[] = {
     {"Compress", 11, {kSix, {{2}, {0, 1}, Proto::BOOL}}, {{"axis", 0}}, {1, 3}, {3, 4, 5}},
     {"EyeLike", 9, {kSix}, {{"k", 1}}, {2, 3}, {0, 1, 0, 0, 0, 1}},
     {"CenterCropPad", 18, {kSix, ints({3, 1})}, {}, {3, 1}, {1, 4, 0}},
+    // Of an odd difference the larger half is at the end.
+    {"CenterCropPad", 18, {{{4}, {0, 1, 2, 3}}, ints({1})}, {}, {1}, {1}},
+    {"CenterCropPad", 18, {{{2}, {1, 2}}, ints({5})}, {}, {5}, {0, 1, 2, 0, 0}},
 };
 INSTANTIATE_TEST_SUITE_P(Indexing, ConvertIndex, testing::ValuesIn(kIndexing));
 
