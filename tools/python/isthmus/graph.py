@@ -26,7 +26,7 @@ _LITTLE_EFFORT = 0.01
 
 
 class Graph:
-    """A graph of the text form or of ONNX. Graphs are immutable: every method that changes one returns another graph."""
+    """A graph of the text form or of ONNX. Graphs are immutable: their methods return new graphs."""
 
     def __init__(self, handle: Handle, plan: Plan | None = None) -> None:
         """Use `Graph.load`, `Graph.from_text` or the methods of another graph."""

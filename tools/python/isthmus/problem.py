@@ -183,7 +183,7 @@ class Problem:
 
     @classmethod
     def from_dict(cls, graph: Mapping[str, Any]) -> Problem:
-        """Makes a problem of the parsed JSON of such a file."""
+        """Makes a problem of the parsed JSON of a joint-graph file."""
         import json
 
         try:
