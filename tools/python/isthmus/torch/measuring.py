@@ -163,7 +163,7 @@ def _timed(node: fx.Node, runs: int) -> _Run | None:
         return None
 
 
-_Allocated = tuple[int, tuple[int, ...]]  # bytes allocated: the workspace or the sum, and for each result
+_Allocated = tuple[int, tuple[int, ...]]  # bytes: the workspace, and the storage of each result
 
 
 def _workspaces(nodes: list[fx.Node]) -> list[_Allocated]:

@@ -95,8 +95,8 @@ class _Emitter:
     def _ends_forward(self, position: int, something_missing: bool) -> bool:
         if self.boundary is not None:
             return position == self.boundary
-        # A step that follows and can run in the forward does: a mask is then saved in place of its operands, which inductor would otherwise
-        # keep until the mask is used.
+        # Forward ops that the schedule runs right after the forward's results still belong to the forward: a mask is then saved in place of
+        # its operands, which inductor would otherwise keep until the mask is used.
         return not something_missing and self.joint.problem[self.schedule[position]].phase == "backward"
 
     def _keep_products_apart(self) -> None:
