@@ -11,8 +11,7 @@ struct SweepRow {
 
   std::string at;   // the point on the axis, as typed: "16", "70%"
   std::string mode; // the line to which the row belongs
-  double x =
-      0; // the place on the axis: the number, or the budget as a share of the baseline or in bytes
+  double x = 0;     // on the axis: the number, or the budget as a share of the baseline or in bytes
   State state = State::Failed;
   bool isPlanned = false;                   // also if its run failed
   std::string problem;                      // why there is no plan, or no run
