@@ -75,7 +75,7 @@ typedef enum { ISTHMUS_FORWARD = 0, ISTHMUS_BACKWARD = 1, ISTHMUS_UPDATE = 2 } i
  * computed; the order given. */
 typedef enum { ISTHMUS_ANY_ORDER = 0, ISTHMUS_BY_PHASES = 1, ISTHMUS_AS_GIVEN = 2 } isthmus_order;
 
-/* What an op does. A host copy is two pairs of ops: an offload (to the host) and a prefetch
+/* The kind of an op. A host copy is two pairs of ops: an offload (to the host) and a prefetch
  * (back from it). Each pair is a start, which takes time on the link alone, and a wait, whose
  * first input is output 0 of the start. */
 typedef enum {
@@ -246,7 +246,7 @@ ISTHMUS_API void isthmus_graph_free(isthmus_graph *graph);
 ISTHMUS_API isthmus_status isthmus_graph_differentiate(const isthmus_graph *graph, const char *loss,
                                                        const char *wrt, isthmus_graph **step,
                                                        isthmus_error **error);
-/* What the planner needs to know of a machine and the graph does not say. */
+/* Facts about a machine that the graph does not hold. */
 typedef struct {
   size_t size;
   size_t num_ops;           /* of the problem */

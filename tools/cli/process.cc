@@ -90,7 +90,7 @@ void guardProcess() {
   llvm::install_bad_alloc_error_handler([](void *, const char *, bool) { outOfMemory(); });
   llvm::install_fatal_error_handler([](void *, const char *message, bool) { giveUp(message); });
   std::set_terminate(onTerminate);
-#ifndef ISTHMUS_SANITIZED // which have more to say of a crash
+#ifndef ISTHMUS_SANITIZED // sanitizers report crashes in more detail
   llvm::sys::AddSignalHandler(onCrash, nullptr);
 #endif
   std::atexit(onExit);

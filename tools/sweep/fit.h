@@ -8,7 +8,7 @@ namespace isthmus {
 
 struct FitAnswer {
   std::string mode;
-  std::optional<size_t> largest, next; // rows: the largest that fits, and the first beyond it tried
+  std::optional<size_t> largest, next; // rows: the largest that fits, and the next larger one tried
 };
 
 class Fitting {

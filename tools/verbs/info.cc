@@ -1,4 +1,4 @@
-// Verbs that tell what is there: ops, devices.
+// Verbs that list ops and devices.
 
 #include "ir/op_registry.h"
 #include "kernels/cpu.h"
