@@ -6,10 +6,10 @@ Usage: count_tests.py EVENTS.json BAZEL_EXIT_STATUS
 Prints what failed, and then as its last line `N passed, N failed`. Exit status 1 if anything failed
 or did not build.
 
-The events list the results of this run alone, whereas the folder bazel-testlogs also keeps results of
-deleted tests. A case is a googletest case. A test of another kind is one case, unless the last line that it
-prints is itself `N passed, N failed`, optionally followed by `, N skipped`. Skipped cases count as neither
-and are printed separately.
+The events name the results of this run and no other; the folder bazel-testlogs also keeps those of
+tests that are long gone. A case is a googletest case; a test of another kind is one case, unless the last
+line that it prints is itself `N passed, N failed`, perhaps with `, N skipped` behind. Skipped cases are
+neither; they are named apart.
 """
 
 import json
