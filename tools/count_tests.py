@@ -30,7 +30,7 @@ class Count:
 
 
 def read(url):
-    """The file's bytes, or nothing: a test that was killed has not written all its files."""
+    """The file's bytes, or none: a test that was killed has not written all its files."""
     try:
         with open(urllib.parse.unquote(urllib.parse.urlparse(url).path), "rb") as file:
             return file.read()
@@ -68,7 +68,7 @@ def count_result(count, name, ok, xml, log):
         count.skipped += int(counted[3] or 0)
     elif ok:
         count.passed += 1
-    # The test as a whole can fail where none of its cases does: a crash, a leak, a timeout.
+    # A test as a whole can fail although none of its cases does: by a crash, a leak, a timeout.
     if not ok and len(count.failed) == failed_before:
         count.failed.append(name)
 
@@ -103,7 +103,7 @@ def main(path, bazel_status):
     try:
         with open(path, encoding="utf-8") as file:
             events = [json.loads(line) for line in file if line.strip()]
-    except (OSError, ValueError) as error:  # Bazel did not come so far, or was killed
+    except (OSError, ValueError) as error:  # Bazel stopped earlier, or was killed
         print(f"count_tests: {error}", file=sys.stderr)
         events, bazel_status = [], int(bazel_status) or 1
     count = count_events(events, int(bazel_status))

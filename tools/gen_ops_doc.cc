@@ -6,7 +6,7 @@
 #include <cstdlib>
 
 int main(int argc, char **argv) {
-  const char *root = std::getenv("BUILD_WORKSPACE_DIRECTORY"); // Bazel sets it for what it runs
+  const char *root = std::getenv("BUILD_WORKSPACE_DIRECTORY"); // set by `bazel run`
   std::string path = argc > 1 ? argv[1] : (root ? std::string(root) + "/" : "") + "docs/ops.md";
   if (llvm::Error e = isthmus::writeFileAtomically(path, isthmus::opsReference())) {
     llvm::errs() << llvm::toString(std::move(e)) << "\n";

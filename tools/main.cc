@@ -1,4 +1,4 @@
-// The command line: one verb, its options, an exit code.
+// The command line: parses one verb and its options, runs it, returns an exit code.
 
 #include "ir/check.h"
 #include "ir/diagnostics.h"
@@ -32,7 +32,7 @@ std::string unknownVerb(llvm::StringRef given) {
   return "no verb is called '" + given.str() + "'" + didYouMean(given, names) + expected;
 }
 
-// The first argument that the verb could not place.
+// The message for the first argument that the verb does not know.
 std::string unknownArgument(const CLI::App &verb, llvm::StringRef given) {
   llvm::StringRef option = given.split('=').first;
   if (!option.startswith("-"))
@@ -45,8 +45,7 @@ std::string unknownArgument(const CLI::App &verb, llvm::StringRef given) {
   return "there is no option '" + option.str() + "'" + didYouMean(option, known);
 }
 
-// CLI11 reports by exceptions; they end here. Everything wrong with the command line is exit
-// code 2.
+// CLI11 reports by exceptions; they end here. Every error of the command line gives exit code 2.
 int reportUsage(CLI::App &app, const CLI::ParseError &e, llvm::StringRef firstArgument) {
   if (e.get_exit_code() == 0) { // --help, --version
     std::ostringstream text;
@@ -70,7 +69,7 @@ int reportUsage(CLI::App &app, const CLI::ParseError &e, llvm::StringRef firstAr
   return 2;
 }
 
-// The exit code.
+// Returns the exit code.
 int runCommand(int argc, char **argv) {
   CLI::App app(
       "Makes the training step of a neural network fit in less memory by rewriting its graph.",
@@ -99,6 +98,6 @@ int runCommand(int argc, char **argv) {
 
 int main(int argc, char **argv) {
   guardProcess();
-  llvm::sys::SetInterruptFunction(onInterrupt); // temporary files are gone by then
+  llvm::sys::SetInterruptFunction(onInterrupt); // LLVM has removed temporary files by then
   return endProcess(runCommand(argc, argv));
 }

@@ -60,7 +60,7 @@ template <typename List> std::string codes(const List &names) {
   return out.empty() ? "none" : out;
 }
 
-// One of a row's examples as a graph: operands are inputs.
+// One of a row's examples as a graph whose inputs are the operands.
 struct ExampleGraph {
   Graph g;
   NodeId node;
@@ -90,7 +90,7 @@ struct Gradients {
   bool secondExists = true;
 };
 
-// Of the first result, by every float operand, over all examples.
+// The gradients of the first result, by every float operand, over all examples.
 Gradients gradientsOf(const OpDef &op) {
   Gradients out;
   for (const std::string &text : op.examples) {
@@ -98,7 +98,7 @@ Gradients gradientsOf(const OpDef &op) {
     ValueId y = e.g.node(e.node).firstResult;
     if (e.floatOperands.empty() || !isFloat(e.g.type(y).dtype))
       continue;
-    // Seeded from outside, so that the seed is no part of what is listed.
+    // The seed is an input, so that its op is not listed.
     ValueId seed = llvm::cantFail(e.g.addInput(InputKind::Input, "seed", e.g.type(y)));
     size_t before = e.g.numNodes();
     auto first = gradients(e.g, {y}, e.floatOperands, {seed});
@@ -138,7 +138,7 @@ std::string gradientText(const OpDef &op) {
   return out + (g.secondExists ? "; differentiable again." : "; not differentiable again.");
 }
 
-// Which operands can be rebuilt, by what, and how well.
+// The operands that can be rebuilt, the ops that rebuild them, and the accuracy.
 std::string inverseText(const OpDef &op) {
   std::vector<std::string> found;
   OpNames ops;
@@ -172,8 +172,8 @@ std::string inverseText(const OpDef &op) {
   return out + (op.inverseHolds ? "; only where the graph promises that it exists" : "");
 }
 
-// Whether a call is right, and computed. Only plain kernels are asked: what others take depends on
-// the machine.
+// Whether a call is valid, and a plain kernel computes it. Other kernels are not asked, since they
+// depend on the machine.
 bool isComputed(const CallText &call) {
   auto results = inferTypes(*call.op, call.attrs, call.operands);
   if (!results) {
@@ -188,9 +188,9 @@ bool isComputed(const CallText &call) {
          });
 }
 
-// Whether the example is right with `to` in place of the element type that it is about: its
-// floats', or its first operand's, and its attribute's. Some of the operands may stay wider:
-// statistics of 16-bit floats are f32.
+// Whether the example is valid with `to` in place of its main element type: that of its floats or
+// else of its first operand, and of its attribute. Some of the operands may stay wider: statistics
+// of 16-bit floats are f32.
 bool takesIn(CallText call, DType to) {
   if (call.op->attr("type"))
     call.attrs.set("type", dtypeName(to).str());
@@ -202,7 +202,7 @@ bool takesIn(CallText call, DType to) {
   for (Type &t : call.operands)
     if (t.dtype == from)
       about.push_back(&t);
-  // Not all of them, unless an attribute names the type.
+  // Not all operands may be wider, unless an attribute names the type.
   uint32_t end = (1u << about.size()) - (call.op->attr("type") ? 0 : 1);
   for (uint32_t wider = 0; wider < end; ++wider)
     for (DType wide : {DType::F32, DType::F64}) {
@@ -268,7 +268,7 @@ std::string exampleText(const std::string &text) {
   return text + " : " + results + "\n";
 }
 
-// Text for a table's cell.
+// Escapes text for a table's cell.
 std::string cell(llvm::StringRef text) { return llvm::join(llvm::split(text, '|'), "\\|"); }
 
 void writeComputed(const OpDef &op, llvm::raw_ostream &os) {
@@ -362,7 +362,7 @@ std::string opsReference() {
   os << "\n";
   for (size_t i = 0; i < families.size(); ++i) {
     os << "## " << kFamilies[i].title << "\n\n";
-    // The rows of the table itself: calls that are parsed refer to those.
+    // Uses the table's own rows, because parsed calls refer to these.
     for (const OpDef *op : families[i]->rows())
       writeRow(OpRegistry::get().at(op->name), os);
   }

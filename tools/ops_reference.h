@@ -5,7 +5,8 @@
 
 namespace isthmus {
 
-// The page. What a gradient or an inverse is made of is found by making it, for a row's examples.
+// The text of the page. Gradients and inverses are built for each row's examples, to list their
+// ops.
 std::string opsReference();
 
 } // namespace isthmus

@@ -1,4 +1,4 @@
-// Of the program, the library and the packages made of them.
+// The version of the program, the library and their packages.
 #pragma once
 
 namespace isthmus {

@@ -26,7 +26,7 @@ static isthmus_status statusOf(ErrorKind kind) {
   return ISTHMUS_INTERNAL;
 }
 
-// The message is the command line's, with places, quoted lines and notes.
+// The message is the command line's, with locations, quoted lines and notes.
 isthmus_status fail(llvm::Error e, isthmus_error **error) {
   isthmus_status status = ISTHMUS_BAD_INPUT;
   llvm::Error seen = llvm::handleErrors(std::move(e), [&](std::unique_ptr<DiagError> d) {

@@ -1,5 +1,5 @@
-// libstdc++'s random_device, which nothing of ours uses, asks for a function of glibc 2.36. With
-// this one in its place the libraries run where glibc is 2.35.
+// libstdc++'s random_device, which our code does not use, needs a function of glibc 2.36. With this
+// replacement the libraries run on glibc 2.35.
 
 #include <cstdint>
 #include <sys/random.h>

@@ -139,7 +139,7 @@ isthmus_status isthmus_graph_differentiate(const isthmus_graph *graph, const cha
   });
 }
 
-// Enters what the machine needs of each op.
+// Sets the workspaces of the ops to those of the machine.
 static llvm::Error setWorkspaces(plan::Problem &p, const isthmus_target &target) {
   if (!target.workspace)
     return llvm::Error::success();

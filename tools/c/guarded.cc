@@ -1,7 +1,7 @@
-// A bug leads straight back to the function that was called, by longjmp: C's assert is declared not
-// to throw, so that the compiler lets no exception pass where it stands, and functions that are
-// noexcept let none pass anyway. What the functions in between own is lost; nothing that outlives
-// the call is theirs to change.
+// After a bug, longjmp returns straight to the function that was called. An exception cannot do
+// that: C's assert is declared not to throw, so the compiler lets no exception pass it, and
+// noexcept functions let none pass either. Objects owned by the functions in between leak; they
+// change nothing that outlives the call.
 
 #include "tools/c/guarded.h"
 
@@ -16,8 +16,8 @@
 namespace isthmus::c {
 namespace {
 
-// A call of one of the library's functions. They nest where a program's progress function calls
-// one.
+// A call of one of the library's functions. Calls nest when a program's progress function calls the
+// library.
 struct Call {
   std::jmp_buf home;
   std::string bug;
@@ -34,7 +34,7 @@ private:
   Call &call_;
 };
 
-// Returns where no function of the library is running.
+// Jumps to the innermost call; returns if no function of the library is running.
 void leave(std::string why) {
   if (!innermost)
     return;
@@ -47,8 +47,8 @@ void leave(std::string why) {
   std::abort();
 }
 
-// From here on they lead back. The library has its own copies of all these handlers: those of a
-// host are not touched.
+// Installs the handlers that return to the call. The library has its own copies of all of them, so
+// the handlers of a host are not touched.
 void expectBugs() {
   static const bool isSet = [] {
     setBugHandler([](const Bug &bug) { leave(bugText(bug)); });
@@ -62,7 +62,7 @@ void expectBugs() {
   (void)isSet;
 }
 
-// The status is ISTHMUS_INTERNAL where a bug led back; `call` then says which.
+// Returns ISTHMUS_INTERNAL after a bug; `call.bug` then describes it.
 isthmus_status attempt(Call &call, isthmus_error **error,
                        llvm::function_ref<isthmus_status()> body) {
   if (setjmp(call.home))
@@ -90,7 +90,8 @@ isthmus_status guarded(isthmus_error **error, llvm::function_ref<isthmus_status(
 
 } // namespace isthmus::c
 
-// In place of the C library's, which ends the process. Hidden: a host's assertions are its own.
+// Replaces the C library's function, which ends the process. It is hidden, so a host's assertions
+// are not affected.
 extern "C" __attribute__((visibility("hidden"))) void __assert_fail(const char *condition,
                                                                     const char *file, unsigned line,
                                                                     const char *function) noexcept {

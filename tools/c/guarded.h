@@ -1,4 +1,4 @@
-// How a function of the library runs: nothing that goes wrong in it reaches the program.
+// How a function of the library runs: no failure inside it reaches the host program.
 #pragma once
 
 #include "tools/c/isthmus.h"
@@ -9,11 +9,11 @@
 namespace isthmus::c {
 
 isthmus_status fail(isthmus_status status, std::string message, isthmus_error **error);
-isthmus_status fail(llvm::Error e, isthmus_error **error); // its kind says the status
+isthmus_status fail(llvm::Error e, isthmus_error **error); // the error's kind decides the status
 
-// Runs a function's body and gives its status. An exception is a failure with status
-// ISTHMUS_INTERNAL, and so is a bug of ours: a check or an assertion that does not hold, LLVM's
-// fatal errors, an exception where none may leave.
+// Runs a function's body and returns its status. An exception gives ISTHMUS_INTERNAL, and so does a
+// bug of ours: a failed check or assertion, a fatal error of LLVM, an exception that leaves a
+// noexcept function.
 isthmus_status guarded(isthmus_error **error, llvm::function_ref<isthmus_status()> body);
 
 } // namespace isthmus::c

@@ -1,4 +1,4 @@
-// What is behind the handles of isthmus.h, and how its functions fail.
+// The structs behind the handles of isthmus.h, and helpers for failing calls.
 #pragma once
 
 #include "ir/diagnostics.h"
@@ -26,23 +26,23 @@ struct isthmus_graph {
 };
 
 struct isthmus_problem {
-  isthmus::GraphProblem of;                    // its `problem` alone, where there is no graph
-  std::shared_ptr<const isthmus::Graph> graph; // that it was made of, an original; or null
+  isthmus::GraphProblem of;                    // without a graph only its `problem` is filled
+  std::shared_ptr<const isthmus::Graph> graph; // the original graph from which it was made; or null
 
   const isthmus::plan::Problem &problem() const { return of.problem; }
 };
 
 struct isthmus_plan {
   isthmus::plan::PlanResult result;
-  bool isGiven = false; // by somebody's schedule
-  double seconds = 0;   // that the search took
+  bool isGiven = false; // by a caller's schedule
+  double seconds = 0;   // of the search
   std::optional<isthmus::ScheduleLayout> layout;
   std::vector<isthmus_block> blocks; // of the layout
 };
 
 namespace isthmus::c {
 
-// Gives a new handle to the caller.
+// Makes a new handle, which the caller owns.
 template <typename Handle, typename... Args> isthmus_status give(Handle **to, Args &&...args) {
   *to = new Handle{std::forward<Args>(args)...};
   return ISTHMUS_OK;
@@ -54,8 +54,9 @@ isthmus_status checkFits(const isthmus_problem &problem, const isthmus_plan &pla
 
 isthmus_status isNull(const char *name, isthmus_error **error);
 
-// The library's form of a struct that a program gave: what the program's smaller one lacks is as in
-// `all`. Nothing where its size is below `least`, that of the first form, or above this library's.
+// The library's form of a struct that a program passed: fields that the program's smaller struct
+// lacks are taken from `all`. Nothing if its size is below `least`, the size of the first form, or
+// above this library's.
 template <typename Struct>
 std::optional<Struct> grown(const Struct &given, size_t least, Struct all = {}) {
   if (given.size < least || given.size > sizeof(Struct))
@@ -69,7 +70,7 @@ isthmus_status wrongSize(const char *structure, size_t size, size_t least, size_
 
 } // namespace isthmus::c
 
-// A function's first line: what it is given, and where it puts what it makes, may not be null.
+// The first lines of a function: its arguments and result pointers may not be null.
 #define ISTHMUS_NOT_NULL(pointer)                                                                  \
   do {                                                                                             \
     if (!(pointer))                                                                                \

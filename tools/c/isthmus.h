@@ -1,5 +1,6 @@
-/* Isthmus in C: a planner for problems that any framework can fill in, and the rewrite of graphs in
- * the text form or in ONNX. C99 and C++; nothing of C++ crosses it.
+/* Isthmus in C: a planner for problems that any framework can fill in, and the rewrite of graphs
+ * in the text form or in ONNX. The header is C99 and C++; no C++ types and no exceptions cross
+ * it.
  *
  *   isthmus_graph *forward, *step, *small;
  *   isthmus_problem *problem;
@@ -14,11 +15,11 @@
  *   isthmus_graph_rematerialize(problem, plan, &small, &error);
  *   isthmus_graph_save(small, "small.onnx", &error);
  *
- * Every function that can fail returns a status; with one that is not ISTHMUS_OK, `*error`, where
- * `error` is not null, is an error to be freed, and what was to be made is null unless its function
- * says otherwise. Handles are owned by the caller, who frees each with the function of its kind
- * (null is allowed); what they point to lives as long as they do. Handles do not refer to one
- * another, and different threads may use different handles at once.
+ * Every function that can fail returns a status. If it is not ISTHMUS_OK and `error` is not
+ * null, `*error` receives an error that the caller frees; the result is null unless the function
+ * says otherwise. The caller owns every handle and frees it with the function of its kind, which
+ * accepts null. Pointers into a handle are valid as long as the handle. Handles do not refer to
+ * one another, and different threads may use different handles at once.
  *
  * Strings are UTF-8 and end with a zero. The library prints nothing and ends no process. */
 #ifndef ISTHMUS_H
@@ -34,20 +35,20 @@ extern "C" {
 #define ISTHMUS_API __attribute__((visibility("default")))
 
 /* Raised by every change after which a program must be compiled anew. Structs begin with their
- * size, so that they can grow without one: what a program's smaller struct does not have is null, 0
- * or the default. */
+ * size, so they can grow without a new version: a field that a program's smaller struct lacks is
+ * null, 0 or the default. */
 #define ISTHMUS_ABI_VERSION 2
 ISTHMUS_API int32_t isthmus_abi_version(void);
 ISTHMUS_API const char *isthmus_version(void); /* "0.1.0" */
 
 typedef enum {
   ISTHMUS_OK = 0,
-  ISTHMUS_BAD_INPUT = 1,     /* what was given is wrong or unreadable */
-  ISTHMUS_BAD_CALL = 2,      /* the call is wrong: null, a wrong size, handles that do not fit */
+  ISTHMUS_BAD_INPUT = 1, /* the input is wrong or unreadable */
+  ISTHMUS_BAD_CALL = 2,  /* the call is wrong: a null pointer, a wrong size, unrelated handles */
   ISTHMUS_CANNOT_BE_MET = 3, /* no plan within the budget was found */
-  ISTHMUS_UNSUPPORTED = 4,   /* right, but not supported */
-  ISTHMUS_INTERNAL = 5,      /* a bug of the library, or no memory is left */
-  ISTHMUS_CANCELLED = 6      /* the progress function said so before a plan was found */
+  ISTHMUS_UNSUPPORTED = 4,   /* the input is valid, but not supported */
+  ISTHMUS_INTERNAL = 5,      /* a bug of the library, or out of memory */
+  ISTHMUS_CANCELLED = 6 /* by the progress function, before a plan within the budget was found */
 } isthmus_status;
 
 typedef struct isthmus_error isthmus_error;
@@ -59,43 +60,46 @@ typedef struct isthmus_text isthmus_text;
 ISTHMUS_API const char *isthmus_text_data(const isthmus_text *text, size_t *length);
 ISTHMUS_API void isthmus_text_free(isthmus_text *text);
 
-/* --- Problems: ops with costs, the bytes they make, who reads them */
+/* --- Problems: ops with their costs, the sizes of their outputs, and their inputs */
 
 typedef struct isthmus_problem isthmus_problem;
 
 typedef enum { ISTHMUS_FORWARD = 0, ISTHMUS_BACKWARD = 1, ISTHMUS_UPDATE = 2 } isthmus_phase;
 
 /* Flags of an op. */
-#define ISTHMUS_PINNED 1    /* always live and never run: parameters, inputs; not charged */
+#define ISTHMUS_PINNED 1 /* always live, never run, not counted in the peak: parameters, inputs */
 #define ISTHMUS_RUNS_ONCE 2 /* must not run again */
 
-/* Which orders of first runs are allowed: any; only ops of the forward phase until the forward
- * outputs (outputs of that phase, and `forward_outputs`) are there; the order given. */
+/* The orders in which ops may run for the first time: any order; only ops of the forward phase
+ * until all forward outputs (the problem's outputs of that phase, and `forward_outputs`) are
+ * computed; the order given. */
 typedef enum { ISTHMUS_ANY_ORDER = 0, ISTHMUS_BY_PHASES = 1, ISTHMUS_AS_GIVEN = 2 } isthmus_order;
 
-/* What an op does. A host copy is two pairs of ops: an offload, which goes to the host, and a
- * prefetch, which comes back, each with a start, which takes time on the link alone, and a wait,
- * whose first input is output 0 of the start. */
+/* The kind of an op. A host copy is two pairs of ops: an offload (to the host) and a prefetch
+ * (back from it). Each pair is a start, which takes time on the link alone, and a wait, whose
+ * first input is output 0 of the start. */
 typedef enum {
   ISTHMUS_COMPUTES = 0,
   ISTHMUS_STARTS_OFFLOAD = 1,  /* reads outputs of one op, which stay live until the wait */
-  ISTHMUS_WAITS_OFFLOAD = 2,   /* what it makes is on the host; starts of prefetches may read it */
-  ISTHMUS_STARTS_PREFETCH = 3, /* reads such a wait; its outputs have the bytes of what returns */
-  ISTHMUS_WAITS_PREFETCH = 4   /* makes them instances of what it is `of` */
+  ISTHMUS_WAITS_OFFLOAD = 2,   /* its output is in host memory; starts of prefetches may read it */
+  ISTHMUS_STARTS_PREFETCH = 3, /* reads such a wait; its outputs are as large as the offloaded */
+  ISTHMUS_WAITS_PREFETCH = 4   /* makes them instances of the op that it is `of` */
 } isthmus_kind;
 
 #define ISTHMUS_NONE UINT32_MAX
 
-/* Ops are numbered in an order in which all that an op reads comes before it. Lists of lists are
- * one list, and where the entries of each op begin in it: op i has those from begin[i] to
- * begin[i + 1] - 1, so `begin` has num_ops + 1 entries. Pointers that may be null say so.
+/* Ops are numbered so that every op comes after the ops that it reads. A list of lists is stored
+ * as one flat list, and an array of where the entries of each op begin in it: op i has the
+ * entries begin[i] to begin[i + 1] - 1, so `begin` has num_ops + 1 entries. Pointers that may be
+ * null say so.
  *
- * An op that makes no bytes of its own has one output, of 0 bytes: a view, the start of an offload,
- * a wait, and what makes nothing at all.
+ * An op that makes no bytes of its own has one output, of 0 bytes: a view, the start of an
+ * offload, a wait, an op without results.
  *
- * Alternatives are ops that no schedule has to run, and that only alternatives may read: other
- * forms of an op, and host copies. One that is `of` another makes a new instance of all outputs of
- * that op, or of one, with the same bytes. They may come before what they read. */
+ * Alternatives are ops that no schedule has to run and that only alternatives may read: other
+ * forms of an op, and host copies. An alternative that is `of` another op makes a new instance
+ * of all outputs of that op, or of one, with the same bytes. Alternatives may come before the
+ * ops that they read. */
 typedef struct {
   size_t size; /* sizeof(isthmus_arrays) */
   size_t num_ops;
@@ -108,9 +112,9 @@ typedef struct {
   const int64_t *output_bytes;
   const size_t *input_begin;
   const uint32_t *input_op, *input_output; /* input_output null: each reads output 0 */
-  const int32_t *view_of; /* the input, counted within the op, whose bytes the op's result is; -1:
-                             no view. Null: no op is a view. */
-  size_t num_outputs;     /* of the problem: what must be there at the end */
+  const int32_t *view_of; /* the input, counted within the op, whose bytes its result shares; -1:
+                             not a view. Null: no op is a view. */
+  size_t num_outputs;     /* of the problem; they must be live at the end */
   const uint32_t *output_op, *output_output; /* output_output null: output 0 of each */
   int32_t order;                             /* of isthmus_order */
   size_t num_forward_outputs;
@@ -118,20 +122,20 @@ typedef struct {
   int64_t alignment; /* sizes are rounded up to it; 0: 1 */
 
   /* Donations: output donation_output[k] of the op takes over the bytes of its input
-   * donation_input[k], both counted within the op, wherever that is its last reader and it is large
-   * enough. They are tried in the order given. Null: none. */
+   * donation_input[k] where the op is the last reader of that input and the input is large
+   * enough. Both are counted within the op. Donations are tried in the order given. Null: none. */
   const size_t *donation_begin;
   const uint32_t *donation_output, *donation_input;
 
   const uint8_t *kind;   /* of isthmus_kind; null: all compute */
-  const uint32_t *of_op; /* the op of which this is another form; ISTHMUS_NONE: of none. Null: no op
-                            is one of another. */
-  const uint32_t *of_output;   /* its output; ISTHMUS_NONE: all. Null: all, of each. */
-  const double *transfer_time; /* of starts, microseconds; null: 0 */
+  const uint32_t *of_op; /* the op for which this is an alternative; ISTHMUS_NONE: it is none. Null:
+                            ISTHMUS_NONE for every op. */
+  const uint32_t *of_output;   /* the output of that op; ISTHMUS_NONE: all. Null: all, of each. */
+  const double *transfer_time; /* of starts of transfers, microseconds; null: 0 */
 
-  /* Inputs, each of something pinned, that the op overwrites, counted within the op: an output that
-   * takes their place has 0 bytes. It runs once, after all that reads them or views of them. Null:
-   * nothing is overwritten. */
+  /* Pinned inputs that the op overwrites, counted within the op. An output that takes the place
+   * of one has 0 bytes. The op runs once, after all readers of these inputs and of views of
+   * them. Null: nothing is overwritten. */
   const size_t *overwrite_begin;
   const uint32_t *overwrite_input;
 } isthmus_arrays;
@@ -139,41 +143,43 @@ typedef struct {
 ISTHMUS_API isthmus_status isthmus_problem_from_arrays(const isthmus_arrays *arrays,
                                                        isthmus_problem **problem,
                                                        isthmus_error **error);
-/* Of the formats joint-graph/1 and joint-graph/2. */
+/* Reads the formats joint-graph/1 and joint-graph/2. */
 ISTHMUS_API isthmus_status isthmus_problem_from_json(const char *json, size_t length,
                                                      isthmus_problem **problem,
                                                      isthmus_error **error);
 ISTHMUS_API void isthmus_problem_free(isthmus_problem *problem);
 
-/* --- Plans: schedules, lists of ops as they run; an op that comes again is a recomputation */
+/* --- Plans: schedules, lists of ops as they run; an op that occurs again is a recomputation */
 
 typedef struct isthmus_plan isthmus_plan;
 
-/* False (0) cancels the search. Called on the thread that plans. */
+/* Called on the thread that plans, with the share of the search that is done and the cost of the
+ * best plan so far (0: none yet). Returning 0 cancels the search. */
 typedef int32_t (*isthmus_progress)(void *user, double share, double best_cost);
 
 typedef struct {
   size_t size;
-  int64_t budget_bytes; /* what peak must not exceed; -1: see budget_share */
-  double budget_share;  /* of the peak without recomputation; 0: the least that is found */
-  double effort;        /* about seconds of one common core, the same plan on every machine; 0: by
-                           the number of ops */
+  int64_t budget_bytes; /* the peak must not exceed it; -1: see budget_share */
+  double budget_share;  /* of the peak without recomputation; 0: the least peak that is found */
+  double effort; /* about seconds of one common core, with the same plan on every machine; 0: by the
+                    number of ops */
   uint64_t seed;
   isthmus_progress progress; /* null: none */
-  void *user;                /* handed to it */
+  void *user;                /* passed to `progress` */
   int32_t place; /* not 0: the arena of isthmus_plan_layout stays within the budget, not only the
-                    peak; for who places as that says. Searching takes longer. */
-  double progress_seconds; /* so long at least between two calls of `progress`; 0: as they come */
+                    peak. For callers that place by that layout; the search takes longer. */
+  double progress_seconds; /* the least time between two calls of `progress`; 0: none */
 } isthmus_plan_options;
 /* All defaults: the least peak, effort by size, seed 0. `size` is sizeof(isthmus_plan_options). */
 ISTHMUS_API void isthmus_plan_options_init(isthmus_plan_options *options, size_t size);
 
-/* With ISTHMUS_CANNOT_BE_MET the plan is that of the least peak found. A search that was cancelled
- * once there was a plan within the budget gives the best until then, and ISTHMUS_OK. */
+/* With ISTHMUS_CANNOT_BE_MET, `*plan` is the plan of the least peak found. If the search is
+ * cancelled after a plan within the budget was found, `*plan` is the best plan until then, with
+ * ISTHMUS_OK. */
 ISTHMUS_API isthmus_status isthmus_plan_make(const isthmus_problem *problem,
                                              const isthmus_plan_options *options,
                                              isthmus_plan **plan, isthmus_error **error);
-/* Somebody else's schedule, judged. */
+/* Makes a plan of the caller's own schedule; ISTHMUS_BAD_INPUT if the schedule is not valid. */
 ISTHMUS_API isthmus_status isthmus_plan_from_schedule(const isthmus_problem *problem,
                                                       const uint32_t *ops, size_t num_ops,
                                                       isthmus_plan **plan, isthmus_error **error);
@@ -187,34 +193,34 @@ typedef struct {
   int64_t lower_bound_bytes;   /* no schedule has a lower peak; -1: not known */
   int64_t smallest_peak_bytes; /* the least found, with `place` of the arena; -1: not looked for */
   double baseline_cost, cost;  /* microseconds */
-  double
-      lower_bound_cost; /* of schedules whose first runs are in this one's order; NaN: not known */
+  double lower_bound_cost;     /* for the same order of first runs; NaN: not known */
   uint64_t recomputed, transfers;
 } isthmus_figures;
 ISTHMUS_API isthmus_status isthmus_plan_figures(const isthmus_plan *plan, isthmus_figures *figures,
                                                 isthmus_error **error);
 
-/* The same and more as JSON, with the keys of the command line's --report (isthmus.report/1). What
- * is not known is null: `arena_bytes` as long as the plan has no layout. */
+/* The figures and more as JSON, with the keys of the command line's --report (isthmus.report/1).
+ * Unknown figures are null, as is `arena_bytes` until the plan has a layout. */
 ISTHMUS_API isthmus_status isthmus_plan_report(const isthmus_problem *problem,
                                                const isthmus_plan *plan, isthmus_text **text,
                                                isthmus_error **error);
 
-/* Where in the arena something lies, and in which steps of the schedule: from the first to the
- * last, both included. */
+/* The place of an instance or a workspace in the arena, and the steps of the schedule in which
+ * it is live: from the first to the last, both included. */
 typedef struct {
-  uint32_t op;     /* that the first step runs */
-  uint32_t output; /* of the op, of which this is an instance; ISTHMUS_NONE: its workspace */
+  uint32_t op;     /* the op that the first step runs */
+  uint32_t output; /* the output of that op; ISTHMUS_NONE: its workspace */
   uint32_t first_step, last_step;
   int64_t bytes, offset;
 } isthmus_block;
 
-/* Places all that the plan of this problem makes: an instance for each output of each step, in
- * order, and the workspace after those of its step. Views, starts of offloads and waits for
- * prefetches make no instances of their own; one of 0 bytes lies at 0. What is live at once does
- * not overlap, but for an instance whose bytes were donated: it lies where the one that it takes
- * over does, which ends at the step where it begins. The blocks belong to the plan; they are found
- * by the first call, which may take as long as the search. */
+/* Places all instances and workspaces of the plan. For each step, in order, the blocks are an
+ * instance for each output of its op, then its workspace. Views, starts of offloads and waits
+ * for prefetches make no instances of their own; an instance of 0 bytes has offset 0. Blocks
+ * that are live at once do not overlap, except where bytes are donated: the new instance lies at
+ * the offset of the one whose bytes it takes over, which ends at the step where the new one
+ * begins. The plan owns the blocks. The first call computes them, which may take as long as the
+ * search. */
 ISTHMUS_API isthmus_status isthmus_plan_layout(const isthmus_problem *problem, isthmus_plan *plan,
                                                const isthmus_block **blocks, size_t *num_blocks,
                                                int64_t *arena_bytes, isthmus_error **error);
@@ -225,46 +231,46 @@ typedef struct isthmus_graph isthmus_graph;
 
 ISTHMUS_API isthmus_status isthmus_graph_from_text(const char *text, size_t length,
                                                    isthmus_graph **graph, isthmus_error **error);
-/* Of a file .isth or .onnx. `sizes` binds the sizes that an ONNX model leaves open, as
+/* Loads a file .isth or .onnx. `sizes` binds the sizes that an ONNX model leaves open, as in
  * "batch=32,length=128"; null: none. */
 ISTHMUS_API isthmus_status isthmus_graph_load(const char *path, const char *sizes,
                                               isthmus_graph **graph, isthmus_error **error);
-/* As .isth or .onnx, by the end of the path, whole or not at all. Large weights go to a file beside
- * it, NAME.safetensors or NAME.onnx.data. */
+/* Writes a file .isth or .onnx, by the suffix of the path, whole or not at all. Large weights go
+ * to a file beside it, NAME.safetensors or NAME.onnx.data. */
 ISTHMUS_API isthmus_status isthmus_graph_save(const isthmus_graph *graph, const char *path,
                                               isthmus_error **error);
 ISTHMUS_API void isthmus_graph_free(isthmus_graph *graph);
 
-/* The training step: `loss` as the command line's --loss, or null for what the graph names; `wrt` a
- * list of names, or null for all parameters. */
+/* Makes the training step. `loss` has the form of the command line's --loss; null: the loss that
+ * the graph names. `wrt` is a list of names; null: all parameters. */
 ISTHMUS_API isthmus_status isthmus_graph_differentiate(const isthmus_graph *graph, const char *loss,
                                                        const char *wrt, isthmus_graph **step,
                                                        isthmus_error **error);
-/* What a machine needs beyond what the graph says. */
+/* Facts about a machine that the graph does not hold. */
 typedef struct {
   size_t size;
   size_t num_ops;           /* of the problem */
-  const int64_t *workspace; /* of each, bytes that are live while it runs; isthmus_run_workspaces
-                               tells those of the machine that runs graphs here. Null: none */
+  const int64_t *workspace; /* bytes live while each op runs; isthmus_run_workspaces gives those of
+                               the machine that runs graphs here. Null: none */
 } isthmus_target;
 
-/* The problem of the graph's original: sizes rounded up to 64 bytes, costs by a roofline of a
- * common machine. Its ops are the graph's inputs and then its nodes. `target` may be null: no
- * workspaces. */
+/* Makes the problem of the graph's original. Sizes are rounded up to 64 bytes; costs come from
+ * the roofline of a common machine. The ops are the graph's inputs and then its nodes. `target`
+ * may be null: no workspaces. */
 ISTHMUS_API isthmus_status isthmus_problem_of_graph(const isthmus_graph *graph,
                                                     const isthmus_target *target,
                                                     isthmus_problem **problem,
                                                     isthmus_error **error);
-/* What the plan of a problem that was made of a graph makes of that graph. */
+/* Rewrites the graph from which the problem was made, so that it runs by the plan. */
 ISTHMUS_API isthmus_status isthmus_graph_rematerialize(const isthmus_problem *problem,
                                                        const isthmus_plan *plan,
                                                        isthmus_graph **graph,
                                                        isthmus_error **error);
 
-/* Notes are what a user should know of how isthmus_graph_load read an ONNX model, a line each; none
- * of a graph that was made in another way. */
+/* ISTHMUS_NOTES gives remarks for the user on how isthmus_graph_load read an ONNX model, one a
+ * line; a graph that was made in another way has none. */
 typedef enum { ISTHMUS_TEXT = 0, ISTHMUS_DOT = 1, ISTHMUS_NOTES = 2 } isthmus_form;
-/* `form` is of isthmus_form. */
+/* `form` is an isthmus_form. */
 ISTHMUS_API isthmus_status isthmus_graph_print(const isthmus_graph *graph, int32_t form,
                                                isthmus_text **text, isthmus_error **error);
 

@@ -1,6 +1,6 @@
-// Isthmus in C++17: handles that own what they name, errors as exceptions. A header over isthmus.h
-// alone, which tells what each thing means; nothing of the standard library crosses into the
-// library, so that a program may have one of its own.
+// Isthmus in C++17: handles that own their objects, and errors as exceptions. It is a header over
+// isthmus.h alone, which documents each call; no type of the standard library crosses into the
+// library, so a program may use a standard library of its own.
 //
 //   isthmus::Graph step = isthmus::Graph::load("model.onnx", "batch=32").differentiate("mean");
 //   isthmus::PlanOptions options;
@@ -8,7 +8,7 @@
 //   isthmus::Plan plan = step.problem().plan(options);
 //   plan.graph().save("small.onnx");
 //
-// Handles move, and those of problems are shared by their plans. Different threads may use
+// Handles can be moved; a problem's handle is shared by its plans. Different threads may use
 // different handles at once.
 #ifndef ISTHMUS_HPP
 #define ISTHMUS_HPP
@@ -29,7 +29,7 @@ namespace isthmus {
 
 inline std::string version() { return isthmus_version(); }
 
-// What a function of the library says where it fails.
+// The status and the message of a call of the library that failed.
 class Error : public std::runtime_error {
 public:
   Error(isthmus_status status, const std::string &message)
@@ -66,14 +66,14 @@ inline void check(isthmus_status status, isthmus_error *error) {
     throw Error(status, isthmus_error_message(error));
 }
 
-// Calls a function that ends in an error alone.
+// Calls a function whose last parameter is the error.
 template <typename Function, typename... Args> void call(Function f, Args... args) {
   isthmus_error *error = nullptr;
   const isthmus_status status = f(args..., &error);
   check(status, error);
 }
 
-// Calls a function that ends in what it makes and an error.
+// Calls a function whose last two parameters are its result and the error.
 template <typename Handle, typename Function, typename... Args>
 Owned<Handle> make(Function f, Args... args) {
   Handle *made = nullptr;
@@ -99,12 +99,12 @@ struct Output {
 
 struct PlanOptions {
   std::int64_t budgetBytes = -1; // -1: see budgetShare
-  double budgetShare = 0;        // of the peak without recomputation; 0: the least that is found
-  double effort = 0;             // about seconds; 0: by the number of ops
+  double budgetShare = 0; // of the peak without recomputation; 0: the least peak that is found
+  double effort = 0;      // about seconds of one common core; 0: by the number of ops
   std::uint64_t seed = 0;
-  bool place = false; // the arena of Plan::layout stays within the budget, not only the peak
-  // Is told the share of the search that is done, and the best cost; false cancels. What it throws
-  // ends the search and comes out of Problem::plan.
+  bool place = false; // the arena of Plan::layout must stay within the budget, not only the peak
+  // Receives the share of the search that is done, and the best cost; returning false cancels the
+  // search. An exception that it throws ends the search and leaves Problem::plan.
   std::function<bool(double share, double bestCost)> progress;
 };
 
@@ -133,7 +133,8 @@ public:
     detail::call(isthmus_graph_save, handle(), path.c_str());
   }
 
-  // Without a loss, that which the graph names; without names, for all parameters.
+  // Without `loss`, uses the loss that the graph names; without `wrt`, differentiates by all
+  // parameters.
   Graph differentiate(const std::string &loss = "", const std::string &wrt = "") const {
     return Graph(detail::make<isthmus_graph>(isthmus_graph_differentiate, handle(),
                                              loss.empty() ? nullptr : loss.c_str(),
@@ -143,7 +144,7 @@ public:
 
   std::string text() const { return printed(ISTHMUS_TEXT); }
   std::string dot() const { return printed(ISTHMUS_DOT); }
-  // What a user should know of how an ONNX model was read, a line each.
+  // Remarks for the user on how an ONNX model was read, one a line.
   std::string notes() const { return printed(ISTHMUS_NOTES); }
 
   const isthmus_graph *handle() const { return handle_.get(); }
@@ -158,10 +159,10 @@ private:
   detail::Owned<isthmus_graph> handle_;
 };
 
-// A schedule for a problem, which it keeps.
+// A schedule for a problem; the plan shares ownership of the problem.
 class Plan {
 public:
-  // The ops as they run; one that comes again is a recomputation.
+  // The ops as they run; an op that occurs again is a recomputation.
   std::vector<std::uint32_t> schedule() const {
     std::size_t steps = 0;
     const std::uint32_t *ops = isthmus_plan_schedule(handle(), &steps);
@@ -178,7 +179,7 @@ public:
     return detail::string(
         *detail::make<isthmus_text>(isthmus_plan_report, problem_.get(), handle()));
   }
-  // Where in an arena all lies that the schedule makes. The first call may take as long as
+  // The place in an arena of everything that the schedule makes. The first call may take as long as
   // planning.
   Layout layout() {
     Layout out;
@@ -189,7 +190,7 @@ public:
     out.blocks.assign(blocks, blocks + count);
     return out;
   }
-  // The graph that runs by the plan, where the problem was made of one.
+  // The graph rewritten to run by the plan, if the problem was made from a graph.
   Graph graph() const {
     return Graph(
         detail::make<isthmus_graph>(isthmus_graph_rematerialize, problem_.get(), handle()));
@@ -206,7 +207,7 @@ private:
   detail::Owned<isthmus_plan> handle_;
 };
 
-// No plan within the budget was found. `least` is that of the least peak.
+// No plan within the budget was found. `least` is the plan of the least peak found.
 class BudgetError : public Error {
 public:
   BudgetError(const std::string &message, Plan least)
@@ -219,7 +220,7 @@ private:
 
 class Problem {
 public:
-  // Of the formats joint-graph/1 and joint-graph/2.
+  // Reads the formats joint-graph/1 and joint-graph/2.
   static Problem fromJson(std::string_view json) {
     return Problem(
         detail::make<isthmus_problem>(isthmus_problem_from_json, json.data(), json.size()));
@@ -227,7 +228,7 @@ public:
   explicit Problem(const isthmus_arrays &arrays)
       : Problem(detail::make<isthmus_problem>(isthmus_problem_from_arrays, &arrays)) {}
 
-  // Throws a BudgetError where the budget cannot be met.
+  // Throws a BudgetError if the budget cannot be met.
   Plan plan(const PlanOptions &options) const {
     Progress progress{options.progress, nullptr};
     isthmus_plan_options given;
@@ -255,7 +256,7 @@ public:
     return plan;
   }
 
-  // Somebody else's schedule, judged.
+  // Makes a plan of the caller's own schedule. Throws an Error if the schedule is not valid.
   Plan judge(const std::vector<std::uint32_t> &schedule) const {
     return Plan(handle_, detail::make<isthmus_plan>(isthmus_plan_from_schedule, handle(),
                                                     schedule.data(), schedule.size()));
@@ -290,29 +291,30 @@ inline Problem Graph::problem() const {
   return Problem(detail::make<isthmus_problem>(isthmus_problem_of_graph, handle(), nullptr));
 }
 
-// What an op of a problem is; what is not set is as usual.
+// An op of a problem.
 struct Op {
   double cost = 0;                 // microseconds
-  std::vector<std::int64_t> bytes; // of each output; none: it makes nothing
+  std::vector<std::int64_t> bytes; // of each output; empty: it makes nothing
   std::vector<Output> inputs;
   isthmus_phase phase = ISTHMUS_FORWARD;
   std::int64_t workspace = 0; // bytes live while it runs
   bool runsOnce = false;      // it must not run again
   std::string name;           // for messages; empty: its number
 
-  // Input `input` gives its bytes to output `output` wherever this op is its last reader.
+  // Input `input` donates its bytes to output `output` where this op is the last reader of the
+  // input.
   struct Donation {
     std::uint32_t output = 0, input = 0;
   };
   std::vector<Donation> donations;
-  std::vector<std::uint32_t>
-      overwrites; // inputs, of what is pinned, in whose place results are left
+  std::vector<std::uint32_t> overwrites; // pinned inputs that results overwrite
 };
 
-// Fills in a problem, op by op; what an op reads is there before it.
+// Fills in a problem op by op; every op comes after the ops that it reads.
 class ProblemBuilder {
 public:
-  // What is always live and never runs: parameters, inputs. Not charged.
+  // Adds a storage that is always live, never computed and not counted in the peak: a parameter, an
+  // input.
   Output pinned(std::int64_t bytes, std::string name = "") {
     Op op;
     op.bytes = {bytes};
@@ -320,10 +322,10 @@ public:
     return {append(op, Row{ISTHMUS_PINNED}), 0};
   }
 
-  // Gives its number; Output{number, k} is its k-th output.
+  // Returns the op's number; Output{number, k} is its k-th output.
   std::uint32_t add(const Op &op) { return append(op, Row{}); }
 
-  // A name for the bytes of its input `of`.
+  // Adds an op whose result shares the bytes of its input number `of`.
   Output view(Op op, std::uint32_t of = 0) {
     op.bytes.clear();
     Row row;
@@ -331,7 +333,7 @@ public:
     return {append(op, row), 0};
   }
 
-  // Another form of an op: it makes all that `of` makes, or output `output` of it.
+  // Adds another form of an op: it makes all outputs of op `of`, or its output `output`.
   std::uint32_t addAlternative(std::uint32_t of, const Op &op,
                                std::uint32_t output = ISTHMUS_NONE) {
     Row row;
@@ -340,8 +342,8 @@ public:
     return append(op, row);
   }
 
-  // What is made there may go to the host's memory and come back, in so many microseconds each way.
-  // `phase` is that of the way back.
+  // Lets output `of` be offloaded to host memory and prefetched, in the given microseconds each.
+  // `phase` is that of the prefetch.
   void addHostCopy(Output of, double timeOut, double timeBack,
                    isthmus_phase phase = ISTHMUS_BACKWARD) {
     Op op;
@@ -359,7 +361,7 @@ public:
     append(op, row);
   }
 
-  // What must be there at the end.
+  // Adds an output of the problem; it must be live at the end.
   void output(Output o) {
     outputOp_.push_back(o.op);
     outputOutput_.push_back(o.output);
@@ -407,7 +409,7 @@ public:
   }
 
 private:
-  // What makes an op other than a common one.
+  // The properties of an op that only special ops have.
   struct Row {
     unsigned flags = 0;
     isthmus_kind kind = ISTHMUS_COMPUTES;
@@ -446,7 +448,7 @@ private:
     return std::uint32_t(cost_.size() - 1);
   }
 
-  // A list without entries is not null.
+  // The pointer of an empty list is not null either.
   template <typename T> static const T *listOf(const std::vector<T> &list) {
     static const T none = {};
     return list.empty() ? &none : list.data();

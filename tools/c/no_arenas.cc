@@ -1,6 +1,6 @@
-// What stands in for two parts of protobuf's static library, which Debian compiles for programs and
-// not for shared libraries (BUILD): its arenas, for their thread-local cache, and the stream that
-// it logs to. No message of ours lies in an arena, so that none is ever made.
+// Replaces two parts of protobuf's static library, which Debian compiles for programs and not for
+// shared libraries (BUILD): its arenas, because of their thread-local cache, and the stream to
+// which it logs. No message of ours lies in an arena, so none is ever made.
 
 #include "ir/check.h"
 #include <cstdio>
@@ -34,5 +34,5 @@ extern __attribute__((visibility("hidden"))) FILE *isthmus_protobuf_stderr;
 FILE *isthmus_protobuf_stderr = stderr;
 }
 
-// Nor is anything logged: the library prints nothing.
+// Nothing is logged either: the library prints nothing.
 static const bool isSilent = (google::protobuf::SetLogHandler(nullptr), true);

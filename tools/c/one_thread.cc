@@ -1,5 +1,5 @@
-// The plain kernels, which compute constants while a model is read, ask OpenMP for threads. Here
-// there is one: a host may have an OpenMP of its own, and constants are small.
+// The plain kernels, which compute constants while a model is read, ask OpenMP for threads. These
+// stubs give one thread: a host may have an OpenMP of its own, and constants are small.
 
 extern "C" {
 void GOMP_parallel(void (*body)(void *), void *data, unsigned, unsigned) { body(data); }

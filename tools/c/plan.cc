@@ -26,7 +26,7 @@ void isthmus_plan_options_init(isthmus_plan_options *options, size_t size) {
   options->size = size;
 }
 
-// Searches for a plan; sets `isCancelled` once the progress function has said so.
+// Searches for a plan. Sets `isCancelled` if the progress function cancelled the search.
 static isthmus_plan search(const plan::Problem &p, const isthmus_plan_options &given,
                            plan::SearchOptions o, bool &isCancelled) {
   using Clock = std::chrono::steady_clock;

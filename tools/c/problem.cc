@@ -9,7 +9,7 @@ using namespace isthmus::c;
 
 namespace {
 
-// Checks everything that a wrong pointer does not hide.
+// Converts the arrays and checks everything but the pointers themselves.
 class Reader {
 public:
   explicit Reader(const isthmus_arrays &a) : a_(a) {}
@@ -64,8 +64,8 @@ private:
     return llvm::Error::success();
   }
 
-  // Where no list ends before it begins, none reaches beyond the end of the last one: so all are
-  // checked before any is read.
+  // Lists lie in one array, so if none ends before it begins, none reaches beyond the end of the
+  // last one. All of them are checked before any is read.
   llvm::Error checkLists() {
     for (const size_t *begin :
          {a_.output_begin, a_.input_begin, a_.donation_begin, a_.overwrite_begin})
@@ -75,7 +75,7 @@ private:
     return llvm::Error::success();
   }
 
-  // --- What an op is by itself; a view is known by viewOf, whose input is read later
+  // --- Each op by itself; a view is known by viewOf, whose input is read later
 
   llvm::Error addOp(size_t i) {
     plan::Op op;
@@ -145,7 +145,7 @@ private:
     return llvm::Error::success();
   }
 
-  // --- What ops are to one another, once all are known
+  // --- Relations between ops, once all are known
 
   llvm::Error link(size_t i) {
     plan::Op &op = p_.ops[i];
@@ -178,7 +178,8 @@ private:
     return llvm::Error::success();
   }
 
-  // The wait for a prefetch reads all outputs of its start, and makes them what it is of.
+  // The wait for a prefetch reads all outputs of its start and turns them into instances of its
+  // `of`.
   llvm::Error takeWhatReturns(size_t i) {
     plan::Op &op = p_.ops[i];
     if (op.inputs.empty() || op.inputs[0].output != 0)
@@ -193,7 +194,7 @@ private:
     return llvm::Error::success();
   }
 
-  // `before`: ops from there on do not come before the reader.
+  // `before`: the reader comes before ops from this index on.
   llvm::Error checkRead(size_t i, const plan::Read &r, size_t before) {
     if (r.op >= p_.ops.size())
       return failed(i, "it reads op {0}, and there are {1}", r.op, p_.ops.size());

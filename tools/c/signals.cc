@@ -1,6 +1,6 @@
 // LLVM's support library takes over the process's signals to remove files that are being written.
-// In this library signals are the host's affair: a file has no name until it is whole, where the
-// file system can do that, and else a signal may leave a temporary one behind.
+// In this library signals belong to the host. Where the file system allows, a file has no name
+// until it is whole; elsewhere a signal may leave a temporary file behind.
 
 #include "llvm/Support/Signals.h"
 #include "llvm/ADT/StringRef.h"

@@ -1,5 +1,5 @@
 // LLVM's support library asks terminfo whether a stream is a terminal with colours. This library
-// writes to no stream, and does without terminfo: there is no such terminal.
+// writes to no stream and does without terminfo: these stubs answer that there is no such terminal.
 
 extern "C" {
 int setupterm(const char *, int, int *) { return -1; }

@@ -6,7 +6,7 @@
 
 namespace isthmus {
 
-// Nothing if it is malformed.
+// Parses a budget; nothing if it is malformed.
 static std::optional<Budget> budgetIn(llvm::StringRef text) {
   Budget budget;
   if (text == "min") {

@@ -1,4 +1,4 @@
-// How budgets are written on the command line.
+// Parses budgets as written on the command line.
 #pragma once
 
 #include "passes/compile/compile.h"
@@ -8,9 +8,9 @@ namespace isthmus {
 // 2GiB, 500MB, 123456 (bytes), 50% (of the baseline) or min. Errors are usage errors.
 llvm::Expected<Budget> parseBudget(llvm::StringRef text, llvm::StringRef option = "--budget");
 
-// A size alone, in bytes.
+// Parses a size alone, in bytes.
 llvm::Expected<int64_t> parseSize(llvm::StringRef text, llvm::StringRef option);
-// Bytes a second: "25GB", "25GB/s".
+// Parses bytes a second: "25GB", "25GB/s".
 llvm::Expected<double> parseRate(llvm::StringRef text, llvm::StringRef option);
 
 } // namespace isthmus

@@ -12,15 +12,15 @@
 namespace isthmus {
 namespace {
 
-// Of the command that runs: there is one thread that compiles.
+// The graph of the command that runs. There is one thread that compiles.
 const Graph *atHand = nullptr;
 
-// A line that says where the graph is now; "" if there is none, or it cannot be written. Large
-// weights stay where the graph says: structure is what shows a bug.
+// Saves the graph and returns a line that names the file; "" without a graph, or if it cannot be
+// written. Large weights are left out: the structure is what reproduces a bug.
 std::string savedGraph() {
   if (!atHand)
     return "";
-  const Graph &g = *std::exchange(atHand, nullptr); // a bug while it is saved must not come back
+  const Graph &g = *std::exchange(atHand, nullptr); // so that a bug while saving does not recurse
   llvm::SmallString<128> path;
   int fd = -1;
   if (llvm::sys::fs::createTemporaryFile("isthmus-bug", "isth", fd, path))

@@ -1,11 +1,11 @@
-// What happens when a bug of ours is met: the graph at hand is saved, so that it can be reported.
+// Handles bugs of ours: the graph being compiled is saved, so that the bug can be reported.
 #pragma once
 
 #include "ir/graph.h"
 
 namespace isthmus {
 
-// While one of these lives, a bug is met with this graph, which must live as long.
+// Declares the graph that a bug saves, while the object lives. The graph must outlive it.
 class GraphAtHand {
 public:
   explicit GraphAtHand(const Graph &g);
@@ -17,10 +17,10 @@ private:
   const Graph *before_;
 };
 
-// From here on a check that fails ends the process with a message and exit code 5.
+// After this call a failed check ends the process with a message and exit code 5.
 void guardBugs();
 
-// The error, and if it is a bug of ours a note that says where the graph at hand was saved.
+// Returns the error; if it is a bug of ours, adds a note that names the saved graph's file.
 llvm::Error withSavedGraph(llvm::Error e);
 
 } // namespace isthmus

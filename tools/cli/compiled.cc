@@ -35,7 +35,7 @@ Wrt wrtOf(const std::string &text) {
 
 namespace {
 
-// Of flags that were checked.
+// The flags must have been checked.
 PlanChoice planOf(const PlanFlags &o) {
   if (o.checkpointsGiven)
     return PolicyOptions{Policy::Collection, o.checkpoints};
@@ -101,11 +101,11 @@ llvm::Expected<Compiled> compiled(Graph g, CompileOptions o, const Target &targe
   std::optional<WatchedSearch> search; // without a search, an interrupt ends the process
   if (o.searches())
     o.progress = search.emplace().progress();
-  const Graph given = g; // for a report
+  const Graph given = g; // for the report of a bug
   GraphAtHand atHand(given);
   auto c = compile(std::move(g), o, target);
   if (c) {
-    c->wasInterrupted |= search && search->wasInterrupted(); // after the search, too
+    c->wasInterrupted |= search && search->wasInterrupted(); // also after the search
     return c;
   }
   return llvm::handleErrors(withSavedGraph(c.takeError()),

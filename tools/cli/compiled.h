@@ -1,5 +1,5 @@
-// The library's road as the user meets it: a bar while a plan is searched for, Ctrl-C that ends the
-// search with the best so far, notes on the console, and a report in any case.
+// Runs the library's pipeline for a user: a bar during the search for a plan, Ctrl-C that ends the
+// search with the best plan so far, notes on the console, and a report in any case.
 #pragma once
 
 #include "passes/compile/compile.h"
@@ -12,43 +12,43 @@
 namespace isthmus {
 
 struct Report : Figures {
-  std::vector<int64_t> measuredPeakBytes;   // empty, or of the run
-  std::optional<int64_t> deviceMemoryBytes; // what the device had less after the run, by its count
+  std::vector<int64_t> measuredPeakBytes;   // of the run; empty if nothing ran
+  std::optional<int64_t> deviceMemoryBytes; // taken by the run, by the device's own count
   std::vector<double> stepSeconds, loss;
-  std::map<std::string, size_t> kernels;   // of the run: nodes by the library that ran them
-  std::optional<size_t> substituteKernels; // nodes on a slow kernel in place of a library's
+  std::map<std::string, size_t> kernels;   // of the run: the number of nodes by library
+  std::optional<size_t> substituteKernels; // nodes on a slow kernel that replaces a library's
   std::vector<std::string> deviceNotes;
-  // Of what is rebuilt, by name: how far its inverse was from it on the first step, as a share of
-  // its largest element.
+  // By name of a rebuilt value: the error of its inverse on the first step, as a share of the
+  // value's largest element.
   std::map<std::string, double> inverseErrors;
 
   Report() = default;
   explicit Report(const Figures &f) : Figures(f) {}
 };
 
-// How many inverses there are, and how far they were off on the first step.
+// The number of inverses, and their largest error on the first step.
 std::string inversesText(const Report &r);
 
 // Writes it whole or not at all; an empty path writes nothing.
 llvm::Error writeReport(const Report &r, const std::string &path);
 
-Wrt wrtOf(const std::string &text); // of --wrt
+Wrt wrtOf(const std::string &text); // parses --wrt
 
-// What the flags ask of the library. `given` tells the type of the labels.
+// The options of the library for the flags. `given` decides the type of the labels.
 llvm::Expected<CompileOptions> compileOptions(const ModelOptions &model, const PlanFlags &plan,
                                               const GivenInputs &given);
 
-// compile(), watched. What is known of a plan that was not found goes to `reportPath`, if that is
-// not empty.
+// Runs compile() with a bar and notes. If no plan is found, the figures known until then go to
+// `reportPath`, unless it is empty.
 llvm::Expected<Compiled> compiled(Graph g, CompileOptions o, const Target &target,
                                   const std::string &reportPath = "");
 
-// Shows a search for a plan, and notes an interrupt. Must outlive the search.
+// Shows the progress of a search for a plan, and notes an interrupt. Must outlive the search.
 class WatchedSearch {
 public:
   WatchedSearch() : bar_("planning", kParts) {}
   bool wasInterrupted() const { return interrupt_.happened(); }
-  // False once there was an interrupt.
+  // The function returns false after an interrupt.
   std::function<bool(const plan::SearchProgress &)> progress();
 
 private:
@@ -57,7 +57,7 @@ private:
   ProgressBar bar_;
 };
 
-// After the products of an interrupted search are written.
+// The error to return after the results of an interrupted search are written.
 llvm::Error interruptedError();
 
 } // namespace isthmus

@@ -124,7 +124,7 @@ void ProgressBar::at(size_t done, llvm::ArrayRef<std::string> details) {
 std::string ProgressBar::barText(const std::string &name, unsigned percent,
                                  llvm::ArrayRef<std::string> details) {
   constexpr size_t kBar = 30, kLeastBar = 8;
-  const size_t columns = terminalColumns() - 1; // the cursor stands behind the text
+  const size_t columns = terminalColumns() - 1; // the cursor stays after the text
   std::string text = llvm::formatv(" {0} %", percent).str();
   for (const std::string &part : details)
     if (name.size() + text.size() + part.size() + 2 <= columns)

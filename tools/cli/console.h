@@ -1,5 +1,5 @@
-// What the command line says to a person: errors, notes, summaries and progress, all on stderr.
-// What cannot be delivered there is lost, and changes nothing else.
+// Messages of the command line to a person: errors, notes, summaries and progress, all on stderr.
+// Text that stderr does not take is lost without further effect.
 #pragma once
 
 #include "ir/diagnostics.h"
@@ -13,7 +13,7 @@ namespace isthmus {
 
 enum class Progress { Auto, Plain, None };
 
-// Writes to stderr as far as that takes it. Allocates nothing.
+// Writes to stderr as much as it takes. Allocates no memory.
 void talk(llvm::StringRef text);
 
 class Console {
@@ -21,12 +21,12 @@ public:
   static Console &get();
 
   void setProgress(Progress p) { progress_ = p; }
-  void setTask(const std::string &task) { task_ = task; } // that bars are part of; may be empty
+  void setTask(const std::string &task) { task_ = task; } // named before bars; may be empty
   void setQuiet(bool quiet) { quiet_ = quiet; }           // notes are not printed
 
-  void note(const Remark &remark);    // the same once; remedies as flags
-  void line(const std::string &text); // as it is
-  // Prints the error and gives the exit code that it stands for.
+  void note(const Remark &remark);    // each text once; remedies as flags
+  void line(const std::string &text); // unchanged
+  // Prints the error and returns its exit code.
   int report(llvm::Error e);
 
 private:
@@ -40,13 +40,13 @@ private:
   std::string task_;
 };
 
-// A bar for work of a known length; shown on a terminal, on one line of it however narrow that is,
-// or with --progress=plain as a line every few seconds. Quick work shows nothing.
+// A bar for work of a known length. On a terminal it takes one line, however narrow the terminal;
+// with --progress=plain it is a line every few seconds. Quick work shows nothing.
 class ProgressBar {
 public:
   ProgressBar(std::string what, size_t total);
   ~ProgressBar();
-  // `details`, the most telling first, follow as far as there is room.
+  // `details`, most important first, follow if there is room.
   void at(size_t done, llvm::ArrayRef<std::string> details = {});
 
 private:

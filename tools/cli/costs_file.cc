@@ -10,7 +10,7 @@ constexpr const char *kSchema = "isthmus.costs/1";
 constexpr double kMicroseconds = 1e6;
 
 llvm::Expected<double> timeIn(const nlohmann::json &j, const std::string &what) {
-  constexpr double kMost = 1e12; // sums of as many as there may be stay finite
+  constexpr double kMost = 1e12; // sums of many costs stay finite
   if (!j.is_number() || !(j.get<double>() >= 0 && j.get<double>() <= kMost))
     return makeError("expected a number from 0 to 1e12 for {0}, got {1}", what, jsonText(j));
   return j.get<double>();

@@ -1,10 +1,10 @@
-// What calls took on a device, as a file: `profile` writes it, --costs reads it.
+// The file of measured costs of a device's calls: `profile` writes it, --costs reads it.
 //
 // {"schema": "isthmus.costs/1", "target": "cpu avx512 threads=2", "per_estimate": 1.3,
 //  "ops": {"relu(f32[2, 3]) : (f32[2, 3])": 0.7}}
 //
-// Costs are microseconds by callKey (ir/op_def.h), and `per_estimate` is what a call that is not
-// there takes, in units of what the roofline says.
+// Costs are microseconds by callKey (ir/op_def.h). `per_estimate` is the time of a call that the
+// file lacks, as a multiple of its roofline estimate.
 #pragma once
 
 #include "ir/target.h"
@@ -13,7 +13,7 @@ namespace isthmus {
 
 std::string costsText(const MeasuredCosts &costs);
 
-// Errors, with the path: not such a file; a cost that is no time.
+// Errors, with the path: a malformed file; a cost that is not a time.
 llvm::Expected<std::shared_ptr<const MeasuredCosts>> readCosts(const std::string &path);
 
 } // namespace isthmus

@@ -8,7 +8,7 @@
 namespace isthmus {
 namespace {
 
-// Draw i of a stream is a hash of both, so draws need no state.
+// Random numbers. Draw i of a stream is a hash of the stream and i, so draws need no state.
 struct Draws {
   uint64_t stream;
   Draws(uint64_t seed, llvm::StringRef name) : stream(splitMix64(seed)) {
@@ -22,18 +22,18 @@ struct Draws {
   }
 };
 
-// A number that is drawn has the digits that a file of f32 holds: it is the same in every
+// Drawn numbers are rounded to f32, as in a file of f32, so that they are the same in every
 // precision.
 double drawn(double value) { return static_cast<float>(value); }
 
-// An operand that is read as an index.
+// A call that reads an operand as an index.
 struct IndexReader {
   OpCall call;
   size_t operand;
   int64_t bound;
 
   bool takes(int64_t index) const {
-    if (call.op->is(kIndexTuples)) // some of its numbers may be larger than others
+    if (call.op->is(kIndexTuples)) // numbers for some axes may be larger than for others
       return true;
     if (call.op->takesIndex)
       return call.op->takesIndex(call, operand, index);
@@ -41,7 +41,7 @@ struct IndexReader {
   }
 };
 
-// With element i made of `value(i)`.
+// Fills element i with `value(i)`.
 template <typename Value> Tensor filled(const Type &type, Value value) {
   return Tensor::make(type, [&](char *to) {
     for (int64_t i = 0, n = type.elements(); i < n; ++i)
@@ -49,7 +49,7 @@ template <typename Value> Tensor filled(const Type &type, Value value) {
   });
 }
 
-// Those that read `v`. Reshaped labels are bounded by who reads the reshape.
+// Finds the calls that read `v`. Reshaped labels are bounded by the readers of the reshape.
 void findIndexReaders(const Graph &g, ValueId v, std::vector<IndexReader> &out) {
   for (uint32_t i = 0; i < g.numNodes(); ++i) {
     const Node &n = g.node(NodeId(i));
@@ -71,7 +71,7 @@ std::vector<IndexReader> indexReaders(const Graph &g, ValueId v) {
   return out;
 }
 
-// Numbers are of f32 on disk, and NumPy has no bf16: f32 serves in every precision.
+// Converts f32 to the precision of the graph: files hold f32, and NumPy has no bf16.
 Tensor inPrecision(Tensor t, DType to) {
   if (t.type.dtype != DType::F32 || !isFloat(to) || to == DType::F32)
     return t;
@@ -109,7 +109,7 @@ llvm::Expected<Tensor> defaultInput(const Graph &g, const Input &input, uint64_t
   Draws draws(seed, name);
   if (isFloat(type.dtype))
     return filled(type, [&](int64_t i) { return drawn(draws.normal(i)); });
-  int64_t bound = INT64_MAX; // the least that any reader sets
+  int64_t bound = INT64_MAX; // the lowest bound of all readers
   for (const IndexReader &reader : indexReaders(g, input.value))
     bound = std::min(bound, reader.bound);
   int64_t limit = type.dtype == DType::Bool ? 2

@@ -1,4 +1,4 @@
-// What graph inputs hold, by themselves or when something is given.
+// The contents of graph inputs: by default, or as given by the user.
 #pragma once
 
 #include "ir/graph.h"
@@ -6,17 +6,17 @@
 
 namespace isthmus {
 
-// What an input holds when no file gives it: its initializer; else drawn from the seed and the
-// name, floats standard normal and integers in the range that their readers allow. Draws do not
-// depend on the element type beyond rounding, so a run in f64 starts from f32 numbers. An error if
-// its data was not loaded.
+// The contents of an input without a file: its initializer, or else values drawn by the seed and
+// the input's name: floats are standard normal, integers lie in the range that their readers allow.
+// Draws do not depend on the element type beyond rounding, so a run in f64 starts from f32 numbers.
+// An error if its data was not loaded.
 llvm::Expected<Tensor> defaultInput(const Graph &g, const Input &input, uint64_t seed);
 
-// A tensor that is given to an input, as the graph wants it: f32 serves in every precision of
-// floats. Errors: another type, an index out of the range that its readers allow.
+// Converts a tensor given for an input to the type that the graph wants; f32 serves for every float
+// type. Errors: another type, an index out of the range that its readers allow.
 llvm::Expected<Tensor> givenInput(const Graph &g, const Input &input, Tensor given);
 
-// That every element of `t`, integers for the input, may be read as its readers do: an index out of
+// Checks that the readers of the input accept every element of `t` as an index: an index out of
 // range would make NaNs.
 llvm::Error checkIndices(const Graph &g, const Input &input, const Tensor &t);
 

@@ -1,4 +1,4 @@
-// Devices by the name that --device takes.
+// Opens devices by the name that --device takes.
 #pragma once
 
 #include "runtime/device.h"
@@ -8,15 +8,15 @@ namespace isthmus {
 
 struct DeviceOptions {
   int threads = 0;   // of a CPU; 0: one for each core
-  bool tf32 = false; // products of f32 may round their operands to tf32, where the device can
-  double linkBytesPerSecond = 0; // to the host's memory, each way; 0: what the device has
-  std::string costs;             // a file of measured costs; empty: they are estimated
+  bool tf32 = false; // products of f32 may round their operands to tf32, if the device can
+  double linkBytesPerSecond = 0; // to host memory, each way; 0: the device's own rate
+  std::string costs;             // a file of measured costs; empty: estimates
 };
-// Of flags that were checked.
+// The flags must have been checked.
 DeviceOptions deviceOptions(const ModelOptions &o, const PlanFlags &plan = {});
 
-// "cpu", "cpu:0", "counting", "cuda" or "cuda:N". Errors: cuda where it is not available, with the
-// reason (exit 5); an unknown name (exit 2); a file of costs that is none.
+// "cpu", "cpu:0", "counting", "cuda" or "cuda:N". Errors: cuda is not available, with the reason
+// (exit 5); an unknown name (exit 2); a malformed file of costs.
 llvm::Expected<std::unique_ptr<Device>> openDevice(llvm::StringRef name,
                                                    const DeviceOptions &options = {});
 

@@ -18,7 +18,7 @@ llvm::Error feedAll(const Graph &g, Executor &e, const ExecuteOptions &o) {
   return llvm::Error::success();
 }
 
-// What is differentiated where a loss has several elements.
+// The value that is differentiated if a loss has several elements.
 double sumOf(const Tensor &t) {
   double sum = 0;
   for (int64_t i = 0, n = t.type.elements(); i < n; ++i)
@@ -59,7 +59,7 @@ llvm::Expected<std::unique_ptr<Executor>> execute(const Compiled &c, Device &dev
   for (int step = 0; step < o.steps; ++step) {
     auto start = std::chrono::steady_clock::now();
     auto progress = [&](size_t done) { bar.at(c.graph.numNodes() * size_t(step) + done); };
-    // The same step each time: random ops are keyed by step 0.
+    // Repeats the same step: random ops are keyed by step 0.
     llvm::Error failed = (*e)->step({o.seed, 0}, progress);
     tell();
     if (failed)

@@ -13,13 +13,13 @@ struct ExecuteOptions {
   GivenInputs inputs; // others get their defaults
 };
 
-// An executor whose inputs are fed, where the device computes. `c` and `device` must outlive it.
+// Makes an executor; feeds its inputs if the device computes. `c` and `device` must outlive it.
 llvm::Expected<std::unique_ptr<Executor>> fedExecutor(const Compiled &c, Device &device,
                                                       const ExecuteOptions &o);
 
-// Feeds inputs and repeats the same step from the same state; fills the run's part of `report`. The
-// executor comes back for its outputs. `c` and `device` must outlive it. The measured peak is
-// checked against the predicted one.
+// Feeds inputs and repeats the same step from the same state; fills the run's part of `report`, and
+// checks the measured peak against the predicted one. Returns the executor for its outputs. `c` and
+// `device` must outlive it.
 llvm::Expected<std::unique_ptr<Executor>> execute(const Compiled &c, Device &device,
                                                   const ExecuteOptions &o, Report &report);
 

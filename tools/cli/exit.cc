@@ -34,7 +34,7 @@ std::string flag(const Remedy &r) {
 std::string flagsText(llvm::ArrayRef<Remedy> remedies) {
   std::string text, last;
   for (const Remedy &r : remedies) {
-    if (r.option == last && r.purpose.empty()) // what is to be given more than once
+    if (r.option == last && r.purpose.empty()) // an option that must be given several times
       text += " " + flag(r);
     else
       text += (text.empty() ? "; " : ", or ") +

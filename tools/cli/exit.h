@@ -1,4 +1,4 @@
-// Exit codes of the command line, and the errors that only a command line makes.
+// Exit codes of the command line, and errors that only the command line makes.
 #pragma once
 
 #include "ir/diagnostics.h"
@@ -8,7 +8,7 @@ namespace isthmus {
 constexpr int kDone = 0, kBadInput = 1, kBadUsage = 2, kNotMet = 3, kDiffers = 4, kFailed = 5,
               kInterrupted = 130;
 
-// An error that has an exit code of its own: what was typed is wrong, or two results differ.
+// An error with an exit code of its own: wrong usage, or results that differ.
 class ExitError : public llvm::ErrorInfo<ExitError, DiagError> {
 public:
   static char ID;
@@ -28,7 +28,7 @@ template <typename... Args> llvm::Error differsError(const char *format, Args &&
 
 int exitCodeOf(const DiagError &e);
 
-// What would mend it, as flags: "; give another axis with --class-axis", or "".
+// Remedies as flags: "; give another axis with --class-axis", or "".
 std::string flagsText(llvm::ArrayRef<Remedy> remedies);
 
 } // namespace isthmus

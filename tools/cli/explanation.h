@@ -1,4 +1,4 @@
-// What `explain` says, as text for a person and as JSON.
+// The output of `explain`, as text for a person and as JSON.
 #pragma once
 
 #include "passes/inspect/explain.h"
@@ -13,17 +13,17 @@ struct ExplainedPlan {
   std::string model, target;
 
   bool isByPolicy() const { return options.policy != Policy::None && options.policyUsed != "none"; }
-  // What a MiB is worth at the budget, in microseconds, by the bound on the cost; none without a
-  // budget, without a bound, as after an interrupt, or where the bound is that of any budget.
+  // The value of a MiB at the budget, in microseconds, by the bound on the cost. None without a
+  // budget, without a bound (as after an interrupt), or if the bound holds for every budget.
   std::optional<double> usPerMiB() const;
 };
 
-// "kept for 300 nodes, %a to %b", and why, without a full stop.
+// "kept for 300 nodes, %a to %b", and the reason, without a full stop.
 std::string fateText(const ExplainedPlan &e, const TensorFate &f);
 std::string whyText(const ExplainedPlan &e, const TensorFate &f);
 std::string whyText(const ExplainedPlan &e, const BottleneckFate &b);
 std::string nodesText(size_t n); // "1 node", "7 nodes"
-// Keeping it is what the plan does.
+// Whether the plan keeps the bottleneck.
 bool isTaken(const BottleneckFate &b);
 
 std::string explanationText(const ExplainedPlan &e);

@@ -150,7 +150,7 @@ private:
     return all;
   }
 
-  // The bound's price, carried on to a budget of two hundredths more or less.
+  // Extrapolates the bound's price to a budget that is two hundredths larger or smaller.
   Json other(int sign) const {
     const int64_t step = *e_.plan.budgetBytes / 50;
     const double us = e_.why.plannedUs - sign * *e_.usPerMiB() * (double(step) / double(1 << 20));

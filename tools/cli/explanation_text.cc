@@ -49,7 +49,7 @@ private:
     out_ += t.text();
   }
 
-  // Encodings may take less time than what they stand for.
+  // The overhead may be negative: encodings may take less time than the ops that they replace.
   std::string overheadText() const {
     const double share = e_.plan.figures.recomputeOverhead;
     const std::string time = timeText(std::abs(share) * e_.why.baselineUs),

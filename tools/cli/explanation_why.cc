@@ -1,4 +1,4 @@
-// Reasons, in words.
+// Reasons for a plan's decisions, in words.
 
 #include "passes/checkpoint/bottleneck_choice.h"
 #include "tools/cli/explanation.h"
@@ -18,7 +18,7 @@ std::string timeText(double us) { return secondsText(us * 1e-6); }
 
 double perMiB(double us, int64_t bytes) { return us / (double(bytes) / double(1 << 20)); }
 
-// What is against it: the budget, or else the plan's own peak.
+// The limit that speaks against keeping a tensor: the budget, or else the plan's own peak.
 struct Bar {
   int64_t bytes;
   const char *text;
@@ -29,7 +29,7 @@ Bar barOf(const ExplainedPlan &e) {
   return {e.why.planned.bytes, "the plan's peak"};
 }
 
-// Of a tensor that is kept: what it would be to drop it where it waits longest.
+// For a kept tensor: the effect of evicting it in its longest idle interval.
 std::string remakeText(const ExplainedPlan &e, const TensorFate &f) {
   if (!f.mayRunAgain)
     return "its node may run only once: an output depends on its storage";
@@ -55,7 +55,7 @@ std::string remakeText(const ExplainedPlan &e, const TensorFate &f) {
   return cost + " and leave the peak where it is: as much is live at other nodes";
 }
 
-// Kept within a budget: whether what it would cost to drop it is more than memory is worth.
+// For a tensor kept within a budget: whether rematerializing it costs more than memory is worth.
 std::string priceText(const ExplainedPlan &e, const TensorFate &f) {
   std::string text = remakeText(e, f);
   auto worth = e.usPerMiB();
@@ -69,7 +69,8 @@ std::string priceText(const ExplainedPlan &e, const TensorFate &f) {
                     .str();
 }
 
-// Of a tensor that is recomputed: the time between two copies where keeping it would weigh most.
+// For a recomputed tensor: the interval between two instances in which keeping it would cost most
+// memory.
 const IdleInterval *worstAway(const TensorFate &f) {
   const IdleInterval *worst = nullptr;
   for (const IdleInterval &g : f.away)

@@ -22,13 +22,13 @@ llvm::Expected<Tensor> asInput(const Graph &g, const Input &input, const Given &
   return t;
 }
 
-// 255 bytes are what file systems take; '.npy' and a number for a collision come behind it.
+// File systems allow 255 bytes; '.npy' and a number for a collision are appended.
 constexpr size_t kLongestStem = 230;
 
 std::string shortened(llvm::StringRef file, llvm::StringRef name) {
   std::string hash = llvm::formatv("-{0:x-16}", llvm::xxHash64(name)).str();
   llvm::StringRef start = file.take_front(kLongestStem - hash.size());
-  while (!isUtf8(start)) // cut within a character
+  while (!isUtf8(start)) // the cut fell within a character
     start = start.drop_back();
   return start.str() + hash;
 }

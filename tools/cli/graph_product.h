@@ -1,4 +1,4 @@
-// What the verbs begin with that make a graph of a model.
+// The common beginning of the verbs that make a graph from a model.
 #pragma once
 
 #include "tools/cli/compiled.h"

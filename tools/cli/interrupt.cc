@@ -6,7 +6,7 @@
 
 namespace isthmus {
 namespace {
-std::atomic<int> noting{0}; // how many live
+std::atomic<int> noting{0}; // the number of objects that note interrupts
 std::atomic<bool> hasHappened{false};
 } // namespace
 
@@ -21,7 +21,7 @@ InterruptNoted::InterruptNoted() {
   ++noting;
 }
 InterruptNoted::~InterruptNoted() {
-  if (--noting == 0 && hasHappened) // LLVM takes its handlers away before it calls one
+  if (--noting == 0 && hasHappened) // LLVM removes its handler before it calls it
     llvm::sys::SetInterruptFunction(onInterrupt);
 }
 bool InterruptNoted::happened() const { return hasHappened; }

@@ -8,7 +8,8 @@
 namespace isthmus {
 namespace {
 
-// After so many plans all that is too far off is given up at once, and not the first of each chain.
+// After this many plans all inaccurate inverses are excluded at once, not only the first of each
+// chain.
 constexpr int kPatience = 6;
 
 llvm::Expected<std::vector<double>> measured(const InverseErrors &e, Device &device,
@@ -38,16 +39,16 @@ llvm::Expected<std::vector<double>> measured(const InverseErrors &e, Device &dev
   return errors;
 }
 
-// What is too far off: of each chain of inverses the first, since the others may be so because of
-// it.
+// The values whose inverse is too inaccurate: the first of each chain of inverses, since it may
+// cause the errors of the others.
 std::vector<std::string> tooFar(const Graph &g, const InverseErrors &e,
                                 const std::vector<double> &errors, double most, bool all) {
-  std::vector<bool> isTainted(errors.size(), false); // made of what is too far off
+  std::vector<bool> isTainted(errors.size(), false); // rebuilt from inaccurate values
   std::vector<std::string> names;
   for (size_t i = 0; i < errors.size(); ++i) {
     for (size_t from : e.all[i].from)
       isTainted[i] = isTainted[i] || isTainted[from];
-    const bool isTooFar = !(errors[i] <= most); // so is NaN
+    const bool isTooFar = !(errors[i] <= most); // true for NaN, too
     if (isTooFar && (all || !isTainted[i]))
       names.push_back(g.valueName(e.all[i].value).str());
     isTainted[i] = isTainted[i] || isTooFar;
@@ -92,7 +93,7 @@ llvm::Expected<Compiled> compiledWithin(Graph g, CompileOptions o, Device &devic
                             .str());
     o.ways.neverInverted.insert(o.ways.neverInverted.end(), names.begin(), names.end());
     if (round == 0)
-      o.step.note = nullptr; // said once
+      o.step.note = nullptr; // printed by the first plan
   }
 }
 

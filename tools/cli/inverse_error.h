@@ -1,4 +1,4 @@
-// Plans whose inverses are near enough to what they stand for, measured on the first step.
+// Plans whose inverses are accurate enough, measured on the first step.
 #pragma once
 
 #include "runtime/device.h"
@@ -7,7 +7,7 @@
 namespace isthmus {
 
 struct InverseCheck {
-  double most = 1e-3; // of the largest element of what is rebuilt
+  double most = 1e-3; // as a share of the rebuilt value's largest element
   uint64_t seed = 0;
   const GivenInputs *inputs = nullptr; // others get their defaults
 };
@@ -15,9 +15,9 @@ struct InverseCheck {
 InverseCheck inverseCheck(const ModelOptions &model, const PlanFlags &plan,
                           const GivenInputs &inputs);
 
-// compiled(), and where the plan has inverses and the device computes, both ways are run on the
-// first step: what is rebuilt too far from what it was is not inverted, and the plan made again,
-// until none is. The errors of those that are left go to `errors`, by name.
+// Runs compiled(). If the plan has inverses and the device computes, runs the first step with and
+// without them: values whose inverse is too inaccurate are excluded from inversion, and the plan is
+// made again, until all are accurate. The errors of the remaining inverses go to `errors`, by name.
 llvm::Expected<Compiled> compiledWithin(Graph g, CompileOptions o, Device &device,
                                         const InverseCheck &check, const std::string &reportPath,
                                         std::map<std::string, double> &errors);

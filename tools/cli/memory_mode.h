@@ -1,4 +1,4 @@
-// Three words for how much memory a training step takes, as it grows with the depth of a network.
+// Three words for how the memory of a training step grows with the depth of a network.
 #pragma once
 
 #include "tools/cli/options.h"
@@ -7,11 +7,11 @@
 
 namespace isthmus {
 
-// "linear": everything is kept. "sqrt": as --policy=memory. "constant": as --budget=min, by
-// inverses too unless --allow says otherwise.
+// "linear": everything is kept. "sqrt": like --policy=memory. "constant": like --budget=min, with
+// inverses unless --allow says otherwise.
 llvm::ArrayRef<llvm::StringRef> memoryModes();
 
-// Sets what the word stands for; false, and nothing is set, if it is none of them.
+// Sets the flags for which the word stands; false, with nothing set, if it is none of the words.
 bool setMemoryMode(PlanFlags &plan, llvm::StringRef word);
 
 } // namespace isthmus

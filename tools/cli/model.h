@@ -1,4 +1,4 @@
-// From a file to the graph that it holds.
+// Loads the graph of a file.
 #pragma once
 
 #include "tools/cli/feeds.h"
@@ -7,8 +7,8 @@
 
 namespace isthmus {
 
-// The graph as the file has it. Notes go to the console. What is `given` to inputs decides sizes
-// that the file leaves to the run. The files that the model names are added to the command's
+// Loads the graph as the file has it. Notes go to the console. The tensors `given` for inputs
+// decide sizes that the file leaves open. The files that the model names are added to the command's
 // `paths`, which are then checked again.
 llvm::Expected<Graph> loadModel(const ModelOptions &o, CommandPaths &paths,
                                 const GivenInputs &given);

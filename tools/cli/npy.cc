@@ -17,7 +17,7 @@ constexpr Code kCodes[] = {{DType::F32, "<f4"},  {DType::F64, "<f8"}, {DType::F1
 
 constexpr llvm::StringLiteral kMagic("\x93NUMPY");
 
-// Reads the header, a dictionary of three keys as Python spells it: {'descr': '<f4',
+// Reads the header, a dictionary of three keys in Python's syntax: {'descr': '<f4',
 // 'fortran_order': False, 'shape': (4, 3), }.
 class HeaderReader {
 public:
@@ -102,13 +102,13 @@ private:
   llvm::Error readShape() {
     if (!accept("("))
       return makeError("its header has no shape");
-    bool isList = true; // a tuple of one ends in a comma
+    bool isList = true; // a tuple of one element ends in a comma
     while (!accept(")")) {
       int64_t d;
       rest_ = rest_.ltrim();
       if (!isList || rest_.consumeInteger(10, d) || d < 0)
         return makeError("its header has no proper shape");
-      accept("L"); // as Python 2 wrote them
+      accept("L"); // Python 2 wrote it after numbers
       type_.dims.push_back(d);
       isList = accept(",");
     }
@@ -122,7 +122,7 @@ private:
   Type type_{DType::F32, {}};
 };
 
-// The type, and where the data, of the right size, begin.
+// The type, and the offset of the data; the data have the right size.
 llvm::Expected<std::pair<Type, size_t>> readHeader(llvm::StringRef bytes) {
   if (!bytes.startswith(kMagic) || bytes.size() < 12)
     return makeError("this is no .npy file");
@@ -167,7 +167,7 @@ llvm::Expected<Tensor> parseNpy(std::shared_ptr<const llvm::MemoryBuffer> bytes)
     return Tensor{type, std::move(bytes), from};
   return Tensor::make(type, [&](char *to) {
     std::memcpy(to, from, size_t(type.bytes()));
-    if (type.dtype == DType::Bool) // any byte of a file is true or false; of a bool only two are
+    if (type.dtype == DType::Bool) // a file may hold any byte, and our kernels only 0 and 1
       for (int64_t i = 0; i < type.elements(); ++i)
         to[i] = to[i] != 0;
   });

@@ -1,5 +1,5 @@
-// The zip format as PKWARE's APPNOTE 6.3.10 has it, section 4.3, with the extension to 64 bits that
-// numpy always writes (section 4.5.3).
+// The zip format of PKWARE's APPNOTE 6.3.10, section 4.3, with the extension to 64 bits that numpy
+// always writes (section 4.5.3).
 
 #include "tools/cli/npz.h"
 
@@ -19,14 +19,14 @@ constexpr size_t kEndBytes = 22, kEnd64Bytes = 56, kLocatorBytes = 20, kEntryByt
 constexpr llvm::StringLiteral kEndMark("PK\5\6"), kEnd64Mark("PK\6\6"), kLocatorMark("PK\6\7"),
     kEntryMark("PK\1\2"), kLocalMark("PK\3\4");
 constexpr unsigned kStored = 0, kDeflated = 8, kEncrypted = 1;
-constexpr uint64_t kMostRatio = 1032; // no stream of deflate unpacks to more
+constexpr uint64_t kMostRatio = 1032; // deflate never compresses better than this
 
 llvm::Error malformed() {
   return makeError("expected a .npz file, a zip archive of .npy files as numpy.savez writes them; "
                    "this is none, or is cut short");
 }
 
-// The part from `at` on, empty where the file does not reach so far.
+// The part from `at` on; empty if the file is shorter.
 llvm::StringRef from(llvm::StringRef file, uint64_t at) {
   return at <= file.size() ? file.drop_front(size_t(at)) : llvm::StringRef();
 }
@@ -35,7 +35,7 @@ struct Directory {
   uint64_t entries, offset;
 };
 
-// What stands at the end of an archive, before a comment.
+// Reads the record at the end of an archive, before a comment.
 llvm::Expected<Directory> findDirectory(llvm::StringRef file) {
   const size_t first = file.size() - std::min(file.size(), kEndBytes + kLongestComment);
   const size_t at = file.drop_front(first).rfind(kEndMark);
@@ -55,7 +55,7 @@ llvm::Expected<Directory> findDirectory(llvm::StringRef file) {
   return Directory{read64le(end64.data() + 32), read64le(end64.data() + 48)};
 }
 
-// The numbers that did not fit into 32 bits stand in an extra field, in this order.
+// Reads the numbers that do not fit into 32 bits; they are in an extra field, in this order.
 bool readWideNumbers(llvm::StringRef extra, llvm::ArrayRef<uint64_t *> numbers) {
   while (extra.size() >= 4) {
     const unsigned id = read16le(extra.data()), bytes = read16le(extra.data() + 2);
@@ -77,20 +77,20 @@ bool readWideNumbers(llvm::StringRef extra, llvm::ArrayRef<uint64_t *> numbers) 
 
 using Buffer = std::shared_ptr<const llvm::MemoryBuffer>;
 
-// A part of a file, which it keeps alive.
+// A view of a part of a file, which it keeps alive.
 Buffer partOf(const Buffer &file, llvm::StringRef part) {
   auto view = llvm::MemoryBuffer::getMemBuffer(part, "", /*RequiresNullTerminator=*/false);
   return Buffer(view.release(), [file](const llvm::MemoryBuffer *b) { delete b; });
 }
 
-// Null if `packed` is no stream of deflate that gives so many bytes.
+// Null if `packed` is not a deflate stream of that many bytes.
 std::unique_ptr<llvm::WritableMemoryBuffer> inflated(llvm::StringRef packed, uint64_t bytes) {
   auto out = llvm::WritableMemoryBuffer::getNewUninitMemBuffer(size_t(bytes));
   z_stream z = {};
   if (!out || inflateInit2(&z, -MAX_WBITS) != Z_OK) // negative: without zlib's own header
     return nullptr;
   int state = Z_OK;
-  // The stream counts in 32 bits.
+  // zlib counts in 32 bits.
   auto refill = [](uInt &left, uint64_t rest) { left = uInt(std::min<uint64_t>(rest, 1u << 30)); };
   uint64_t in = 0, made = 0;
   while (state == Z_OK) {
@@ -150,7 +150,7 @@ llvm::Error Npz::readDirectory() {
   return llvm::Error::success();
 }
 
-// Takes one entry off the directory.
+// Reads one entry and removes it from `directory`.
 llvm::Error Npz::readMember(llvm::StringRef &directory) {
   if (directory.size() < kEntryBytes || !directory.startswith(kEntryMark))
     return malformed();

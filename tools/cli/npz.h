@@ -19,13 +19,13 @@ public:
 
   std::vector<llvm::StringRef> names() const; // without .npy, sorted
   bool has(llvm::StringRef name) const { return members_.count(name.str()) > 0; }
-  // The array of this name, which must be there. One that is not compressed lies in the mapped file
-  // and keeps it alive. An error if its bytes are not those that were written.
+  // The array of this name, which must exist. An array that is not compressed lies in the mapped
+  // file and keeps it alive. An error if its checksum does not match.
   llvm::Expected<Tensor> find(llvm::StringRef name) const;
   const std::string &path() const { return path_; }
 
 private:
-  // A file of the archive: how its bytes are packed, and where the archive says more of it.
+  // An entry of the archive's list: how its bytes are packed, and the place of its header.
   struct Member {
     unsigned method, flags;
     uint32_t crc;

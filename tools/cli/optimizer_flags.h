@@ -1,4 +1,4 @@
-// An optimizer as it was typed, and as what it means.
+// Optimizer flags as typed, and their conversion.
 #pragma once
 
 #include "passes/train/updates.h"
@@ -16,9 +16,9 @@ struct OptimizerFlags {
 
 // Errors are usage errors.
 llvm::Error checkOptimizer(const OptimizerFlags &f);
-OptimizerOptions optimizerOf(const OptimizerFlags &f); // of flags that were checked
+OptimizerOptions optimizerOf(const OptimizerFlags &f); // the flags must have been checked
 
-// A usage error, unless the number is missing or in [least, below).
+// A usage error, if the number exists and is not in [least, below).
 llvm::Error expectNumber(const char *option, const std::optional<double> &value, double least,
                          double below, const char *what);
 

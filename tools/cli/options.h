@@ -1,4 +1,4 @@
-// Options that verbs share, as values. How they are spelled on the command line is in verb.h.
+// Options that verbs share, as values. Their spelling on the command line is in verb.h.
 #pragma once
 
 #include "ir/diagnostics.h"
@@ -9,10 +9,10 @@
 
 namespace isthmus {
 
-// A precision of products alone: tensors are f32.
+// A precision of matrix products alone: tensors are f32.
 constexpr const char *kTf32 = "tf32";
 
-// Where convolutions have their channels; `auto` is what the device is faster with.
+// The place of the channels in convolutions; `auto` is the one with which the device is faster.
 constexpr const char *kAutoLayout = "auto", *kFirstLayout = "channels-first",
                      *kLastLayout = "channels-last";
 
@@ -22,7 +22,7 @@ constexpr const char *kRecomputeWay = "recompute", *kInvertWay = "invert", *kFet
 
 struct ModelOptions {
   std::string model; // path, or "-"
-  std::string loss;  // empty: what the file names
+  std::string loss;  // empty: the loss that the file names
   int64_t classAxis = 1;
   std::optional<int64_t> ignoreIndex; // a label that does not count
   std::string wrt;                    // empty: params
@@ -40,15 +40,15 @@ struct ModelOptions {
   std::string progress = "auto";
 };
 
-// Where a graph goes that a verb makes.
+// Where a verb writes the graph that it makes.
 struct GraphProduct {
   std::string output, weights; // empty: standard output; beside the graph
 };
 
-// Of a fixed point: the graph has nodes for each.
+// The limit of iterations for a fixed point; the graph has nodes for each iteration.
 constexpr size_t kMostIterations = 10'000;
 
-// How a plan is chosen, as it was typed.
+// How to choose a plan, as typed.
 struct PlanFlags {
   std::string policy; // empty: none
   std::string checkpoints;
@@ -56,20 +56,19 @@ struct PlanFlags {
   std::string budget, memoryLimit; // empty: none
   double effort = 0;               // 0: by the size of the graph
   std::string costs;               // a file; empty: as estimated
-  std::vector<std::string> allow;  // ways for tensors to come back; empty: recompute
-  std::string hostMemory, link;    // empty: no bound; as fast as the device says
+  std::vector<std::string> allow;  // how tensors may be restored; empty: recompute
+  std::string hostMemory, link;    // empty: no bound; the device's own rate
   std::optional<double> maxInverseError;
-  std::optional<size_t> iterations; // of each fixed point; none: these are not used
+  std::optional<size_t> iterations; // of each fixed point; none: no fixed points
   bool any() const { return !policy.empty() || checkpointsGiven || hasBudget(); }
   bool hasBudget() const { return !budget.empty() || !memoryLimit.empty(); }
 };
 
-// Checks that need more than one option at a time, and sets the console's progress. Errors are
-// usage errors.
+// Checks that involve several options; also sets the console's progress. Errors are usage errors.
 llvm::Error checkOptions(const ModelOptions &o);
 llvm::Error checkOptions(const PlanFlags &o);
 
-// {"A", "B"} from "A,B"; names may stand in quotes.
+// {"A", "B"} from "A,B"; names may be quoted.
 llvm::Expected<std::vector<std::pair<std::string, std::string>>> tiesOf(const ModelOptions &o);
 
 // {"N": 8} from {"N=8"}.

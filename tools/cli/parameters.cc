@@ -90,7 +90,7 @@ private:
         Console::get().note(llvm::formatv("{0}: {1} tensors {2}", path_, count, what).str());
     };
     note(rounded_, "are of another precision than the model's, and were rounded to that");
-    if (!isCheckpoint(file_)) // which has the optimizer's state beside the parameters
+    if (!isCheckpoint(file_)) // a checkpoint also holds the optimizer's state
       note(size_t(llvm::count_if(known_, [](const auto &each) { return !each.second; })),
            "are none of the model's, and were left out");
   }

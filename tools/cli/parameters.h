@@ -1,14 +1,14 @@
-// Parameters that lie in a file of their own.
+// Loads parameters from a file of their own.
 #pragma once
 
 #include "ir/graph.h"
 
 namespace isthmus {
 
-// The graph with its parameters, and its states where the file has them, from a safetensors file:
-// those of their names. Floats of another precision are rounded to the graph's, which a note says,
-// as does one of tensors that the graph has no use for. Errors: a parameter that the file lacks;
-// one of another shape.
+// The graph with its parameters, and its states if the file has them, from the tensors of the same
+// names in a safetensors file. Floats of another precision are rounded to the graph's; a note says
+// so, and another names tensors that the graph does not use. Errors: the file lacks a parameter; a
+// shape differs.
 llvm::Expected<Graph> withParameters(const Graph &g, const std::string &path);
 
 } // namespace isthmus

@@ -47,7 +47,7 @@ bool CommandPaths::isInNewFolder(const std::string &path) const {
 llvm::Error CommandPaths::checkAreOwn() const {
   llvm::StringMap<const File *> read, written;
   for (const File &in : inputs_)
-    if (in.isRegular) // what is read from a pipe or a terminal is not lost
+    if (in.isRegular) // input from a pipe or a terminal cannot be overwritten
       read[in.identity] = &in;
   for (const File &out : outputs_) {
     if (out.identity.empty())

@@ -1,5 +1,5 @@
 // The files of one command. Before anything is written, no output may be an input or another
-// output: by what they are, through links too, and not by how they are called.
+// output. Files are compared by identity, also through links, and not by name.
 #pragma once
 
 #include "ir/diagnostics.h"
@@ -10,21 +10,22 @@ namespace isthmus {
 
 class CommandPaths {
 public:
-  // `what` is how a message calls it: an option, "MODEL". An empty path is none; "-" is standard
-  // input, or output.
+  // `what` names the file in messages: an option, "MODEL". An empty path is ignored; "-" is
+  // standard input, or output.
   void reads(const std::string &what, const std::string &path);
   void writes(const std::string &what, const std::string &path);
-  // A folder, which is made if it is not there.
+  // A folder, which is made if necessary.
   void writesFolder(const std::string &what, const std::string &path);
 
-  // Errors: files that are one (exit 2), and outputs that cannot be written for what is there.
+  // Errors: two files are the same (exit 2), or an output cannot be written because of an existing
+  // file.
   llvm::Error check() const;
 
 private:
   struct File {
     std::string what, path;
-    std::string identity; // empty for /dev/null and its like, which keep nothing
-    bool isRegular;       // or will be
+    std::string identity; // empty for devices such as /dev/null, which store nothing
+    bool isRegular;       // or will be once written
     bool isFolder = false;
   };
   static File describe(const std::string &what, const std::string &path, int stream);

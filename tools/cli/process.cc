@@ -26,7 +26,7 @@ std::atomic<bool> hasEnded{false};
 
 constexpr int kFailed = 5;
 
-// From any thread, and without memory.
+// Can be called from any thread, and without memory.
 [[noreturn]] void giveUp(llvm::StringRef message) {
   talk("error: ");
   talk(message);
@@ -40,7 +40,7 @@ constexpr int kFailed = 5;
 }
 
 [[noreturn]] void onTerminate() {
-  // (Nothing may leave this handler, so the exception is looked at here.)
+  // (No exception may leave this handler, so it is caught here.)
   if (std::exception_ptr e = std::current_exception()) {
     try {
       std::rethrow_exception(e);
@@ -56,21 +56,21 @@ constexpr int kFailed = 5;
   giveUp("internal: an exception was not expected; please report this");
 }
 
-// An assertion that failed, or a library that did not look whether it got memory, as oneDNN when it
-// compiles a kernel.
+// Called after a failed assertion, or when a library uses memory that it did not get, as oneDNN
+// does when it compiles a kernel.
 void onCrash(void *) {
   giveUp("internal: the program crashed, for want of memory perhaps; please report this with the "
          "command line");
 }
 
-// The library has told why.
+// Called at exit. The library has printed its reason.
 void onExit() {
   if (!hasEnded)
     giveUp("a library ended the process, for want of memory or threads perhaps; --threads=1 takes "
            "the least");
 }
 
-// Opened the wrong way round, so that reading and writing are errors as they were.
+// Opens missing standard streams in the wrong direction, so that reading and writing still fail.
 void openStandardDescriptors() {
   for (int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
     if (::fcntl(fd, F_GETFD) < 0 && errno == EBADF)
@@ -90,7 +90,7 @@ void guardProcess() {
   llvm::install_bad_alloc_error_handler([](void *, const char *, bool) { outOfMemory(); });
   llvm::install_fatal_error_handler([](void *, const char *message, bool) { giveUp(message); });
   std::set_terminate(onTerminate);
-#ifndef ISTHMUS_SANITIZED // which have more to say of a crash
+#ifndef ISTHMUS_SANITIZED // sanitizers report crashes in more detail
   llvm::sys::AddSignalHandler(onCrash, nullptr);
 #endif
   std::atexit(onExit);
@@ -101,7 +101,7 @@ int endProcess(int exitCode) {
   out.flush();
   if (out.has_error()) {
     std::error_code ec = out.error();
-    out.clear_error(); // left to the stream's destructor, it would end the process
+    out.clear_error(); // otherwise the stream's destructor would end the process
     int code =
         Console::get().report(makeError("cannot write 'standard output': {0}", ec.message()));
     exitCode = exitCode ? exitCode : code;
@@ -112,7 +112,7 @@ int endProcess(int exitCode) {
 
 } // namespace isthmus
 
-// oneDNN takes its memory through this function, and does not look whether it got any.
+// oneDNN allocates by this function and does not check the result.
 #ifndef ISTHMUS_SANITIZED
 extern "C" int posix_memalign(void **p, size_t alignment, size_t bytes) {
   void *made = memalign(alignment, bytes);

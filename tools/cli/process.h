@@ -1,18 +1,17 @@
-// What holds for the process as a whole, whatever the verb: how it starts, and how it ends where
-// nobody planned it.
+// The start and the end of the process, whatever the verb, also where it ends unexpectedly.
 #pragma once
 
 namespace isthmus {
 
-// At the start of main. From here on
-// - a reader that goes away is an error of the write and not a signal,
-// - descriptors that the process was started without do not become those of files,
-// - memory that cannot be had, an exception of a library, a library that gives up and a crash end
+// Called at the start of main. After it
+// - a reader that closes its end causes an error of the write and no signal,
+// - files do not get the descriptors of missing standard streams,
+// - lack of memory, an exception of a library, a library that ends the process and a crash end
 //   the process with a message and exit code 5; temporary files are removed.
 void guardProcess();
 
-// At the end of main: gives the exit code back, after what was meant for standard output is
-// written. An error there is told, and is one of the command where nothing else was wrong.
+// Called at the end of main: writes the rest of standard output and returns the exit code. An error
+// in writing is reported, and becomes the command's exit code if nothing else was wrong.
 int endProcess(int exitCode);
 
 } // namespace isthmus

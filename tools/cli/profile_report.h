@@ -1,4 +1,4 @@
-// What `profile` says of a step, as text for a person and as a trace to look at.
+// The output of `profile` for a step, as text for a person and as a trace to look at.
 #pragma once
 
 #include "runtime/profile.h"
@@ -6,7 +6,7 @@
 
 namespace isthmus {
 
-// The part of a step that a node is of.
+// The part of a step to which a node belongs.
 enum class Part : uint8_t { Forward, Recomputed, Rebuilt, Copied, Backward, Update };
 constexpr size_t kParts = 6;
 Part partOf(const Node &n);
@@ -18,13 +18,13 @@ struct ProfiledStep {
   const Target &target;
   std::string model;
   int steps;  // that were measured
-  size_t top; // how many ops and nodes are told of, the slowest first
+  size_t top; // the number of ops and nodes listed, slowest first
 };
 
 std::string profileText(const ProfiledStep &p);
 
 // One step in the trace event format that chrome://tracing and Perfetto show: a row for each part
-// of the step (forward, recomputed, backward and so on), and the bytes that live in the arena.
+// of the step (forward, recomputed, backward and so on), and the live bytes of the arena.
 std::string traceText(const ProfiledStep &p);
 
 } // namespace isthmus

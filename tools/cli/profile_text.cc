@@ -36,7 +36,7 @@ std::string percentText(double part, double whole) {
   return whole > 0 ? llvm::formatv("{0:F1} %", 100 * part / whole).str() : "-";
 }
 
-// In thousand millions a second.
+// In units of 1e9 a second.
 std::string rateText(double amount, double seconds) {
   return amount > 0 && seconds > 0 ? llvm::formatv("{0:F1}", 1e-9 * amount / seconds).str() : "-";
 }

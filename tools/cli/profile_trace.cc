@@ -27,7 +27,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 constexpr int kProcess = 1;
 
-// Each part has a row of its own, a thread to who draws the trace.
+// Each part has a row of its own, which the trace format calls a thread.
 int rowOf(Part part) { return int(part) + 1; }
 
 Json rowName(Part part) {

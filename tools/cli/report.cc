@@ -1,4 +1,4 @@
-// The report, a contract with who reads it: keys are only ever added.
+// The report. Its readers depend on its keys: keys are only ever added.
 
 #include "ir/file.h"
 #include "passes/compile/figures_json.h"

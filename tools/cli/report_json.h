@@ -8,7 +8,7 @@ namespace isthmus {
 
 nlohmann::ordered_json reportJson(const Report &r);
 
-// A list; null for an empty one.
+// A list of numbers; null if it is empty.
 nlohmann::ordered_json jsonNumbers(const std::vector<double> &list);
 
 } // namespace isthmus

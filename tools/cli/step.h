@@ -1,4 +1,4 @@
-// What the verbs that plan a training step begin with.
+// The common beginning of the verbs that plan a training step.
 #pragma once
 
 #include "runtime/device.h"
@@ -8,14 +8,14 @@
 namespace isthmus {
 
 struct StepToCompile {
-  std::unique_ptr<Device> device; // that sizes and workspaces are meant for
+  std::unique_ptr<Device> device; // for which the step is compiled
   Graph graph;                    // as the file has it
   CompileOptions options;
   GivenInputs given; // for its inputs
 };
 
-// What becomes of a model that is not differentiated, where nothing that was typed or that the file
-// names asks for a gradient: its forward part alone, or an error, since there is nothing to plan.
+// What to do with a model that is not differentiated if neither the flags nor the file ask for a
+// gradient: run its forward part alone, or fail, since there is nothing to plan.
 enum class ForwardAlone : bool { Refused, Allowed };
 
 // Checks the flags and the command's paths, then opens the device and loads the model.
@@ -23,7 +23,7 @@ llvm::Expected<StepToCompile> stepToCompile(const ModelOptions &model, const Pla
                                             const std::string &device, CommandPaths &paths,
                                             ForwardAlone forward = ForwardAlone::Refused);
 
-// Whether the forward part alone runs, which a note says. `step` is what the flags ask for.
+// Whether the forward part alone runs; a note says so. `step` holds the options of the flags.
 bool runsForwardAlone(const ModelOptions &model, const PlanFlags &plan, const Graph &g,
                       const StepOptions &step);
 

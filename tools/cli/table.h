@@ -1,4 +1,4 @@
-// Cells in columns, for eyes.
+// Text in aligned columns, for people.
 #pragma once
 
 #include <string>
@@ -9,11 +9,11 @@ namespace isthmus {
 // Columns are as wide as they need to be, two spaces apart.
 class Table {
 public:
-  // Which columns go to the right: those of numbers.
+  // `right`: which columns are aligned to the right, as numbers are.
   explicit Table(std::vector<bool> right) : right_(std::move(right)) {}
 
   void row(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
-  // A line each, all with `indent` before it.
+  // A line for each row, with `indent` before it.
   std::string text(const std::string &indent = "  ") const;
 
 private:

@@ -8,7 +8,7 @@
 namespace isthmus {
 namespace {
 
-// PREFIX_0.pb, PREFIX_1.pb, ... as many as there are.
+// Reads PREFIX_0.pb, PREFIX_1.pb, ... up to the first that does not exist.
 llvm::Expected<std::vector<NamedTensor>> readNumbered(const std::string &prefix) {
   std::vector<NamedTensor> out;
   for (size_t i = 0;; ++i) {
@@ -39,7 +39,7 @@ bool isClose(double got, double want, Tolerance t) {
   return std::abs(got - want) <= t.absolute + t.relative * std::abs(want);
 }
 
-// "" or what is wrong.
+// Describes the difference; "" if there is none.
 std::string difference(const Tensor &got, const Tensor &want, Tolerance tolerance) {
   if (got.type != want.type)
     return "is of type " + got.type.str() + ", expected " + want.type.str();

@@ -1,4 +1,4 @@
-// What a verb is to the command line. The only header that brings CLI11 along.
+// The interface of a verb. This is the only header that includes CLI11.
 #pragma once
 
 #include "CLI/CLI.hpp"
@@ -12,19 +12,19 @@ void addModelOptions(CLI::App &verb, ModelOptions &o);
 void addPlanFlags(CLI::App &verb, PlanFlags &o);
 // -o and --weights; `what` is the product: "the inverse".
 void addGraphProduct(CLI::App &verb, const std::string &what, GraphProduct &product);
-// The value of --optimizer until the user gives one is its default.
+// The value that --optimizer has before parsing is its default.
 void addOptimizerFlags(CLI::App &verb, OptimizerFlags &f, const char *doc);
 CLI::Option *addEffortOption(CLI::App &verb, double &effort);
 // A file or a folder; an empty name is an error.
 CLI::Option *addPathOption(CLI::App &verb, const std::string &names, std::string &path,
                            const std::string &doc);
-// What numbers must be: a whole one from 1 on; one that a machine can start threads of; any of 64
-// bits, without a sign.
+// Validators: a whole number from 1 on; a number of threads that a machine can start; any number of
+// 64 bits without a sign.
 CLI::Validator positiveInteger();
 CLI::Validator threadCount();
 CLI::Validator seedNumber();
 
-// A verb: registers its options on `app`, and gives what runs when it is called.
+// A verb: `setUp` registers its options on `app` and returns the function that runs it.
 using VerbBody = std::function<llvm::Error()>;
 struct Verb {
   const char *name;

@@ -6,8 +6,8 @@
 
 namespace isthmus {
 
-// Every option that some model takes, but for those that the verb has already; which model takes
-// which is checked where it is built. `options` must outlive the verb.
+// Adds every option that some model takes, except those that the verb already has. The model checks
+// its options when it is built. `options` must outlive the verb.
 void addZooOptions(CLI::App &verb, ZooOptions &options, const char *group);
 
 } // namespace isthmus

@@ -10,8 +10,8 @@
 namespace isthmus {
 namespace {
 
-// Of the 16-bit floats, written apart from the kernels' conversions: by the compiler, and by halves
-// of a float.
+// Conversions of the 16-bit floats, written independently of the kernels' conversions: by the
+// compiler, and by the upper half of a float.
 float fromBF16(uint16_t bits) { return std::bit_cast<float>(uint32_t(bits) << 16); }
 uint16_t toBF16(double v) {
 

@@ -1,4 +1,4 @@
-// Tensors drawn at random, converted and compared by way of doubles.
+// Random tensors, and conversions and comparisons by way of doubles.
 #pragma once
 
 #include "ir/tensor.h"
@@ -6,8 +6,8 @@
 
 namespace isthmus {
 
-// Floats even in [low, high), integers even in [0, bound), bools either way; the same for the same
-// seed.
+// Floats are uniform in [low, high), integers in [0, bound), bools over both values; equal seeds
+// give equal tensors.
 struct DrawRange {
   double low = -1, high = 1;
   int64_t bound = 4;

@@ -1,4 +1,4 @@
-// What a graph's inputs hold in tests that run it.
+// Contents of a graph's inputs for tests that run it.
 #pragma once
 
 #include "ir/graph.h"
@@ -9,11 +9,11 @@
 
 namespace isthmus {
 
-// By name, so that a rewritten or reduced graph finds the same.
+// By name, so that a rewritten or reduced graph finds its inputs.
 using NamedTensors = std::map<std::string, Tensor>;
 
-// As the initializers say: data, fills, the intervals of uniform ones; else floats in [-1, 1) and
-// integers in [0, 4). What an input gets depends on `seed` and its own name, type and initializer.
+// Follows the initializers: data, fills, intervals of uniform ones; otherwise floats in [-1, 1) and
+// integers in [0, 4). An input's contents depend on `seed` and its own name, type and initializer.
 NamedTensors drawInputs(const Graph &g, uint64_t seed);
 
 llvm::DenseMap<ValueId, Tensor> byValue(const Graph &g, const NamedTensors &inputs);

@@ -6,8 +6,8 @@
 namespace isthmus {
 namespace {
 
-constexpr int64_t kBoundOfOthers = 4;  // of integers that are no indices
-constexpr double kLow = -2, kHigh = 2; // what rows take that say nothing else
+constexpr int64_t kBoundOfOthers = 4;  // for integers that are not indices
+constexpr double kLow = -2, kHigh = 2; // of rows without an interval of their own
 
 int64_t product(llvm::ArrayRef<int64_t> d) { return Type(DType::U8, d).elements(); }
 
@@ -22,14 +22,14 @@ ValueId OperandMaker::operand(const OpCall &call, size_t i, ValueId given) {
     return boolOperand(type);
   if (!isFloat(type.dtype)) {
     std::optional<int64_t> bound = op.indexBound ? op.indexBound(call, i) : std::nullopt;
-    if (op.takesIndex && type.elements() > 0) // labels: one counts, whatever is to be ignored
+    if (op.takesIndex && type.elements() > 0) // at least one label must not be ignored
       return labels(type, *bound);
     return intOperand(type, bound.value_or(kBoundOfOthers));
   }
   double low = op.low, high = op.high;
-  if (op.name == "mod") // whose divisor may be anything but zero
+  if (op.name == "mod") // the divisor may be any number except zero
     low = 0.5, high = 2;
-  // Where growth is slow, values as they are.
+  // Unsquashed values, for ops whose results grow slowly.
   bool mayBeRaw = low == kLow && high == kHigh &&
                   (op.is(kView) || (op.is(kElementwise) && op.operandNames.size() > 1));
   ValueId v = floatOperand(type, low, high, given, mayBeRaw);
@@ -66,8 +66,8 @@ ValueId OperandMaker::floatOperand(const Type &type, double low, double high, Va
   return squashed(v, low, high);
 }
 
-// A parameter, or rarely another input, within the interval; one that is there already, if it
-// suits.
+// A parameter, or rarely another input, within the interval; half the time one that exists already,
+// if one fits.
 ValueId OperandMaker::learned(const Type &type, double low, double high) {
   for (const Input &i : g_.inputs())
     if (i.kind == InputKind::Param && g_.type(i.value) == type && within_[i.value].low >= low &&
@@ -99,7 +99,7 @@ ValueId OperandMaker::drawnData(const Type &type, int64_t bound) {
 
 ValueId OperandMaker::labels(const Type &type, int64_t bound) {
   std::vector<double> data = toDoubles(draw(type, random_.next(), {.bound = bound}));
-  data[0] = 0; // which no example ignores in a mean
+  data[0] = 0; // no example ignores this label in a mean
   Initializer init;
   init.kind = Initializer::Kind::Data;
   init.data = fromDoubles(type, data);
@@ -107,7 +107,7 @@ ValueId OperandMaker::labels(const Type &type, int64_t bound) {
 }
 
 ValueId OperandMaker::intOperand(const Type &type, int64_t bound) {
-  bound = std::max<int64_t>(bound, 1); // of an empty axis: then there is no index either
+  bound = std::max<int64_t>(bound, 1); // an empty axis has no index either
   for (int tries = 0; tries < 4; ++tries) {
     ValueId v = random_.of(kept_);
     auto known = below_.find(v);
@@ -139,7 +139,7 @@ ValueId OperandMaker::boolOperand(const Type &type) {
   return v;
 }
 
-// Square matrices that are well conditioned: the diagonal outweighs the rest of its row.
+// Makes square matrices well conditioned: the diagonal outweighs the rest of its row.
 ValueId OperandMaker::dominant(ValueId v) {
   const Type t = g_.type(v);
   int64_t n = t.dims.back();
@@ -169,7 +169,7 @@ ValueId OperandMaker::squashed(ValueId v, double low, double high) {
     y = b_.create("sigmoid", {v}, {}, name("sigmoid"));
     y = b_.create("affine", {y}, {{"scale", 2 * half}, {"shift", low}});
     break;
-  default: // large values are not driven to the ends
+  default: // this does not saturate for large values
     y = b_.create("affine", {b_.create("tanh", {b_.scale(v, 0.25)})}, {{"scale", 3.0}});
     y = b_.create("sin", {y}, {}, name("sin"));
     y = b_.create("affine", {y}, {{"scale", half}, {"shift", middle}});

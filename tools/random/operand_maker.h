@@ -1,4 +1,4 @@
-// Makes operands for calls out of whatever values a random graph has.
+// Makes operands for calls from the values of a random graph.
 #pragma once
 
 #include "ir/builder.h"
@@ -13,19 +13,19 @@ public:
   OperandMaker(Graph &g, Random &random, DType dtype, bool oddNames)
       : g_(g), b_(g), random_(random), dtype_(dtype), oddNames_(oddNames) {}
 
-  // Later operands may be made of `v`.
+  // Later operands may be made from `v`.
   void keep(ValueId v) { kept_.push_back(v); }
 
-  // A value of the type and range that operand `i` of `call` asks for. `given`, if any, has its
+  // A value of the type and range that operand `i` of `call` requires. `given`, if any, has its
   // dimensions.
   ValueId operand(const OpCall &call, size_t i, ValueId given);
 
   ValueId anyFloat(); // of the graph's type, and not empty
 
-  // Within [low, high], and smooth; `v` itself if it is known to lie there.
+  // A smooth function of `v` within [low, high]; `v` itself if it is known to lie there.
   ValueId squashed(ValueId v, double low, double high);
 
-  // An input, in [low, high) by its initializer.
+  // An input whose initializer draws from [low, high).
   ValueId drawnInput(InputKind kind, const Type &type, double low, double high);
 
   std::string name(llvm::StringRef base); // sometimes odd
@@ -39,7 +39,7 @@ private:
   ValueId drawnData(const Type &type, int64_t bound);
   ValueId dominant(ValueId matrices);
   ValueId shaped(ValueId v, llvm::ArrayRef<int64_t> dims);
-  ValueId floatFor(int64_t elements); // what `shaped` can give that many of
+  ValueId floatFor(int64_t elements); // a value from which `shaped` can make that many elements
 
   struct Interval {
     double low, high;

@@ -8,7 +8,7 @@
 namespace isthmus {
 namespace {
 
-constexpr double kBound = 8; // of any value that is kept
+constexpr double kBound = 8; // of the magnitude of kept values
 
 class Generator {
 public:
@@ -25,7 +25,7 @@ public:
   }
 
 private:
-  // --- Values, each with a bound of its magnitude. `kept_` are those that later steps may read.
+  // --- Values, each with a bound of its magnitude. Later steps may read those in `kept_`.
   struct Kept {
     ValueId v;
     double bound;
@@ -44,12 +44,12 @@ private:
     for (double b : bounds)
       keep(g_.node(n).result(i++), b);
   }
-  // Mostly one of the last, so that graphs grow deep; sometimes any, for skips and fan-out.
+  // Mostly one of the last values, so that graphs grow deep; sometimes any, for skips and fan-out.
   Kept pick() {
     size_t recent = std::min<size_t>(kept_.size(), 4);
     return random_.oneIn(4) ? random_.of(kept_) : kept_[kept_.size() - 1 - random_.below(recent)];
   }
-  // Another value of the type, often `k` itself.
+  // Another value of the same type, or `k` itself.
   Kept pickLike(Kept k) {
     for (int tries = 0; tries < 8; ++tries)
       if (Kept other = random_.of(kept_); type(other.v) == type(k.v))
@@ -77,7 +77,7 @@ private:
                 Initializer init = {}) {
     return llvm::cantFail(g_.addInput(kind, name(base), typeOf(d), std::move(init)));
   }
-  // A parameter within [-1, 1]; one that is there already, half the time.
+  // A parameter within [-1, 1]; half the time one that exists already.
   ValueId param(llvm::ArrayRef<int64_t> d) {
     for (const Input &i : g_.inputs())
       if (i.kind == InputKind::Param && llvm::makeArrayRef(dims(i.value)) == d && random_.oneIn(2))
@@ -153,7 +153,7 @@ private:
     }
   }
 
-  // With a parameter that is broadcast.
+  // Adds a parameter that is broadcast.
   void biased(Kept k) {
     Dims d = dims(k.v);
     for (int64_t &each : d)
@@ -180,7 +180,7 @@ private:
   }
 
   void reduce(Kept k) {
-    if (dims(k.v).size() < 2) // scalars are dull from here on
+    if (dims(k.v).size() < 2) // scalar results make later steps trivial
       return unary(k);
     static constexpr const char *ops[] = {"sum", "mean", "max"};
     int64_t axis = int64_t(random_.below(dims(k.v).size()));
@@ -249,7 +249,7 @@ private:
     return llvm::cantFail(g_.addInput(InputKind::Const, name("indices"), t, init));
   }
 
-  // Split and join again, in another order.
+  // Splits a value and concatenates its parts in another order.
   void several(Kept k) {
     if (dims(k.v).empty() || dims(k.v).back() < 2)
       return biased(k);
@@ -269,7 +269,7 @@ private:
               var = filled(InputKind::State, "var", channels, 1);
       NodeId n = node("batch_norm", {k.v, param(channels), param(channels), mean, var},
                       {{"epsilon", 0.01}});
-      // Every normalised element is at most the root of how many share a mean.
+      // No normalised element exceeds the root of the number of elements that share a mean.
       keep(g_.node(n).firstResult, std::sqrt(double(type(k.v).elements())) + 1);
       update(mean, g_.node(n).result(1));
       update(var, g_.node(n).result(2));
@@ -297,7 +297,7 @@ private:
     keep(make("log_softmax", {k.v}), 2 * k.bound + std::log(double(dims(k.v).back())));
   }
 
-  // Ops that want operands above zero, and division.
+  // Ops that need operands above zero, and division.
   void positive(Kept k) {
     ValueId above = make("affine", {make("sigmoid", {k.v})}, {{"shift", 0.5}}); // (0.5, 1.5)
     static constexpr const char *ops[] = {"log", "sqrt", "rsqrt", "reciprocal"};
@@ -322,7 +322,8 @@ private:
     keep(make("add", {k.v, make("normal", {}, attrs)}), k.bound + 8);
   }
 
-  // The mean of the last value and of a few others; what leads to none of them is dead.
+  // The loss: the mean of the last value and of a few others. Nodes that lead to none of them are
+  // dead.
   void finish() {
     ValueId total = make("mean", {kept_.back().v});
     for (size_t i = 0, n = random_.below(3); i < n; ++i)
@@ -341,7 +342,7 @@ private:
   Graph g_;
   Builder b_;
   std::vector<Kept> kept_;
-  std::vector<std::pair<ValueId, ValueId>> updated_; // and the state
+  std::vector<std::pair<ValueId, ValueId>> updated_; // with their states
   int64_t stream_ = 0;
 };
 

@@ -1,9 +1,9 @@
 // Random training graphs, the same for the same options: for round trips, and for running before
 // and after a pass.
 //
-// All values stay finite, and so do gradients, for inputs drawn from [-6, 6] or a standard normal
-// distribution: bounds of magnitudes are carried along, and what would leave them is squashed
-// first.
+// All values and gradients stay finite for inputs drawn from [-6, 6] or a standard normal
+// distribution: the generator tracks a bound of each value's magnitude and squashes operands whose
+// result would exceed the limit.
 #pragma once
 
 #include "ir/graph.h"
@@ -23,8 +23,7 @@ struct RandomGraphOptions {
 };
 
 // A forward graph with inputs, shared parameters, fan-out, skips, views, ops of several results,
-// and nodes that nothing reads. `loss` is a scalar mean, and the first output; it depends on a part
-// of the nodes.
+// and dead nodes. `loss` is a scalar mean and the first output; it depends on some of the nodes.
 Graph randomGraph(const RandomGraphOptions &options);
 
 class Random {

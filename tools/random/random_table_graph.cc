@@ -22,7 +22,7 @@ public:
       m_.keep(m_.drawnInput(InputKind::Input, Type(o_.dtype, smallDims()), -2, 2));
     llvm::ArrayRef<const OpDef *> rows = OpRegistry::get().computedRows();
     for (unsigned i = 0; i < o_.steps; ++i) {
-      // Every second step takes its turn, so that a few hundred graphs have every row.
+      // Every second step takes the next row in turn, so that a few hundred graphs cover every row.
       bool turn = i % 2 == 0;
       size_t row = turn ? (o_.seed * ((o_.steps + 1) / 2) + i / 2) % rows.size()
                         : random_.below(rows.size());
@@ -42,13 +42,13 @@ private:
 
   struct Call {
     CallText text;
-    std::vector<ValueId> given; // operands that are there already; none where one is to be made
+    std::vector<ValueId> given; // operands that exist already; null: one must be made
   };
 
   // --- Templates
 
-  // An example in the graph's type; nothing if the row does not take it, or for what the options
-  // leave out.
+  // An example with the graph's float type. Nothing if the row does not accept the type, or the
+  // options exclude the example.
   std::optional<Call> fromExample(const OpDef &op) {
     std::string text = random_.of(op.examples);
     const std::string wanted = dtypeName(o_.dtype).str();
@@ -76,8 +76,8 @@ private:
     return std::nullopt;
   }
 
-  // Whether a varied call is a good one too: no larger than allowed, and nothing is made of
-  // nothing, since the mean or the maximum of no element is no number.
+  // Whether a varied call is acceptable: no larger than allowed, and without results of empty
+  // operands, since the mean or the maximum of no element is not a number.
   bool accepted(const Call &call) {
     auto types = inferred(call);
     if (!types)
@@ -89,7 +89,8 @@ private:
            (o_.empty && llvm::all_of(*types, isEmpty));
   }
 
-  // Values as they are for operands: unary rows on any shape, binary ones that broadcast.
+  // Uses existing values as operands without changes: unary rows on any shape, binary rows that
+  // broadcast.
   bool takeValuesAsTheyAre(Call &call) {
     for (unsigned t = 0; t < kDirectTries; ++t) {
       Call direct = call;
@@ -108,7 +109,7 @@ private:
     return false;
   }
 
-  // One size becomes another wherever it stands: also 1, and 0.
+  // Replaces one size, wherever it occurs, by another, which may be 1 or 0.
   void resize(Call &call) {
     Call other = call;
     std::vector<int64_t> sizes;
@@ -125,7 +126,7 @@ private:
       call = std::move(other);
   }
 
-  // One operand is given fewer axes, or axes of one element, if the row broadcasts it.
+  // Gives one operand fewer axes, or axes of one element, if the row broadcasts it.
   void broadcastOne(Call &call) {
     if (call.given.empty())
       return;
@@ -165,7 +166,7 @@ private:
     return true;
   }
 
-  // State that a row writes anew: optimizers, running averages, sums.
+  // Adds state that a row updates: optimizers, running averages, sums.
   void update() {
     const OpDef &op = *random_.of(OpRegistry::get().computedRows());
     bool overFirst = llvm::any_of(op.inPlace, [](InPlace p) { return !p.result && !p.operand; });
@@ -179,7 +180,7 @@ private:
       g().addOutput(g().node(n).result(r));
   }
 
-  // x + f(x), in which f may read something else, too.
+  // Adds x + f(x); f may also read a new input.
   void residual() {
     Builder b(g());
     const ValueId x = m_.anyFloat();
@@ -253,7 +254,7 @@ private:
       g().addOutput(v);
   }
 
-  // A weighted mean more, of the value or of its squashed self.
+  // Adds a weighted mean of the value, or of its squashed form, to the total.
   ValueId plus(ValueId total, ValueId v) {
     Builder b(g());
     v = b.cast(v, o_.dtype);

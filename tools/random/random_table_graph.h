@@ -1,9 +1,9 @@
 // Random training graphs over every row of the op table, the same for the same options.
 //
-// A row's examples are templates: of their operand types, as they are or varied, each is made out
-// of any value that the graph has. A float value is cut or repeated to the number of elements,
-// reshaped, and squashed smoothly into the row's interval, so that every row composes with every
-// other and all values stay finite; integers are drawn or computed below the row's bound.
+// A row's examples are templates: each operand type, unchanged or varied, is made from any value of
+// the graph. A float value is cut or repeated to the number of elements, reshaped, and squashed
+// smoothly into the row's interval, so that every row composes with every other and all values stay
+// finite; integers are drawn or computed below the row's bound.
 #pragma once
 
 #include "tools/random/random_graph.h"
@@ -14,7 +14,7 @@ namespace isthmus {
 
 struct RandomTableOptions {
   uint64_t seed = 0;
-  unsigned steps = 10;       // a step inserts one call of a row, and what makes its operands
+  unsigned steps = 10;       // a step inserts one call of a row, and the ops that make its operands
   DType dtype = DType::F64;  // F32 or F64
   bool mixed = false;        // also calls with results in other float types
   bool cuts = false;         // also rows that stop gradients
@@ -27,15 +27,15 @@ struct RandomTableOptions {
 
 struct RandomTableGraph {
   Graph graph;
-  std::map<std::string, size_t> calls; // of rows, those inside adapters left out
+  std::map<std::string, size_t> calls; // by row, without those inside adapters
 };
 
 // A forward graph. Its loss is the sum of means over most values that nothing else reads; the other
-// such values are outputs, or dead.
+// values without readers are outputs, or dead.
 RandomTableGraph randomTableGraph(const RandomTableOptions &options);
 
-// What a test of many graphs takes for each seed: sizes and features vary; most are f64, where
-// differences mean something.
+// The options for each seed in tests of many graphs: sizes and features vary; most graphs are f64,
+// in which differences are meaningful.
 RandomTableOptions tableOptions(uint64_t seed);
 
 } // namespace isthmus

@@ -9,7 +9,7 @@
 
 namespace isthmus {
 
-// A network's training step; of one that names no loss, by the mean of its output.
+// A network's training step. If the network names no loss, the loss is the mean of its output.
 static llvm::Expected<Graph> zooStep(const std::string &name, const ZooOptions &options) {
   auto forward = buildZoo(name, options);
   if (!forward)
@@ -99,7 +99,7 @@ void Selftest::checkNetworks() {
 
 namespace {
 
-// In f64 rounding hardly ever decides a comparison, so results of two devices can be compared.
+// In f64 rounding hardly ever decides a comparison, so the results of two devices can be compared.
 RandomTableOptions optionsOf(uint64_t seed) {
   RandomTableOptions o = tableOptions(seed);
   o.dtype = DType::F64;
@@ -121,7 +121,7 @@ llvm::Error Selftest::checkRandomGraph(uint64_t seed) {
   auto got = outputsOf(*g, AsItIs(), device_);
   if (!exact || !got)
     return llvm::joinErrors(exact.takeError(), got.takeError());
-  constexpr double kTolerance = 1e-7; // sums of sums, and functions that are steep
+  constexpr double kTolerance = 1e-7; // for nested sums and steep functions
   for (size_t i = 0; i < exact->size(); ++i)
     check(isClose((*got)[i], (*exact)[i], kTolerance),
           name + ": output '" + g->valueName(g->outputs()[i]).str() + "'");

@@ -1,4 +1,4 @@
-// Kernels, one call at a time.
+// Tests kernels one call at a time.
 
 #include "ir/builder.h"
 #include "ir/op_registry.h"
@@ -9,9 +9,10 @@
 namespace isthmus {
 namespace {
 
-// Drawn values are small: what f32 rounds, and what reductions add in another order.
+// Drawn values are small. The tolerances cover rounding in f32, and reductions that add in another
+// order.
 constexpr double kDouble = 1e-11, kSingle = 1e-4;
-// Of a result's largest element: a few roundings of what is between.
+// Tolerances relative to a result's largest element, for a few roundings of intermediate values.
 constexpr double kBrain = 3e-2, kHalf = 4e-3;
 
 // A graph of one node over drawn inputs.
@@ -37,7 +38,7 @@ llvm::Expected<Graph> graphOf(const OpDef &op, const Attrs &attrs, llvm::ArrayRe
   return g;
 }
 
-// In f64.
+// The example in f64.
 llvm::Expected<Graph> exampleGraph(const OpDef &op, const std::string &example) {
   auto call = parseCall(example);
   if (!call)
@@ -45,8 +46,8 @@ llvm::Expected<Graph> exampleGraph(const OpDef &op, const std::string &example) 
   return graphOf(op, call->attrs, call->operands);
 }
 
-// In a 16-bit type throughout, or with as many operands in it as the row takes: statistics stay
-// f32. None where it takes none so.
+// The example in a 16-bit type throughout, or with as many operands in it as the row accepts:
+// statistics stay f32. None if the row accepts no operand in it.
 llvm::Expected<std::optional<Graph>> narrowGraph(const Graph &exact, const OpDef &op,
                                                  const std::string &example, DType narrow) {
   auto whole = withPrecision(exact, narrow);
@@ -113,7 +114,7 @@ llvm::Error Selftest::checkKernel(const OpDef &op, const std::string &example) {
   return checkNarrow(*exact, op, example);
 }
 
-// Both devices compute from the same rounded operands, so that what is discontinuous agrees.
+// Both devices compute from the same rounded operands, so that discontinuous ops agree.
 llvm::Error Selftest::checkNarrow(const Graph &exact, const OpDef &op, const std::string &example) {
   for (auto [type, tolerance] : {std::pair(DType::BF16, kBrain), {DType::F16, kHalf}}) {
     auto g = narrowGraph(exact, op, example, type);

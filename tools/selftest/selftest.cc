@@ -22,7 +22,7 @@ llvm::Expected<std::vector<Tensor>> outputsOf(const Graph &g, const PlanChoice &
                                               Device &device, Report *report, int steps) {
   CompileOptions o;
   o.differentiates = false;
-  o.lowering = LoweringOptions(); // the graph has the form that is tested
+  o.lowering = LoweringOptions(); // the graph already has the form under test
   o.plan = plan;
   auto c = compile(g, o, device.target());
   if (!c)
@@ -77,7 +77,8 @@ llvm::Error Selftest::checkPolicies(const std::string &name, const Graph &g,
   return llvm::Error::success();
 }
 
-// What else a driver takes for a run: it rounds allocations up, and keeps recorded steps.
+// The memory that a driver may take beside a run's: it rounds allocations up, and keeps recorded
+// steps.
 constexpr int64_t kDriverBytes = int64_t(32) << 20;
 
 llvm::Error Selftest::checkMemoryOf(const Compiled &c) {
@@ -87,7 +88,7 @@ llvm::Error Selftest::checkMemoryOf(const Compiled &c) {
       return e.takeError();
     return *r.deviceMemoryBytes;
   };
-  auto first = taken(1); // loads kernels, which stay
+  auto first = taken(1); // loads kernels, which stay in memory
   if (!first)
     return first.takeError();
   auto once = taken(1);

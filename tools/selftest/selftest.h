@@ -1,5 +1,5 @@
-// Does this build compute rightly on this machine? A device is held against the plain kernels on
-// the CPU, and against what plans promise.
+// Checks whether this build computes correctly on this machine. A device is compared with the plain
+// kernels on the CPU, and with the promises of plans.
 #pragma once
 
 #include "runtime/device.h"
@@ -14,28 +14,29 @@ public:
   // `reference` computes with the plain kernels; both outlive the test.
   Selftest(Device &device, Device &reference) : device_(device), reference_(reference) {}
 
-  // Every example of the op table, or of the ops named: in f64 and f32 what the reference has in
-  // f64, and in 16 bits what it has of the same operands.
+  // Every example of the op table, or of the given ops. In f64 and f32 the device must agree with
+  // the reference in f64, in 16 bits with the reference on the same operands.
   void checkKernels(llvm::ArrayRef<std::string> ops = {});
-  // Steps that are repeated, as a device may record them: the bits of a single one.
+  // Repeated steps, which a device may record, must give the bits of a single step.
   void checkRecording();
-  // Small networks: under every policy the bits of no policy, the peak that was predicted and no
-  // more than the baseline's. Those with convolutions also as a GPU's tensor cores want them.
+  // Small networks: every policy must give the bits of no policy, the predicted peak, and no more
+  // than the baseline's peak. Networks with convolutions also run in the form for a GPU's tensor
+  // cores.
   void checkNetworks();
-  // Random graphs over the whole table: nearly the reference's results, and after rewriting the
-  // same bits.
+  // Random graphs over the whole table must give nearly the reference's results, and the same bits
+  // after rewriting.
   void checkRandomGraphs(size_t count);
-  // By the device's own count, where it keeps one, a network takes what its plan says, and
-  // repeating the step takes nothing.
+  // By the device's own count, if it keeps one, a network must take the memory of its plan, and
+  // repeating the step must take none.
   void checkMemory();
-  // More memory than there is: an error that tells sizes, and a device that goes on.
+  // Asking for more memory than exists must give an error with sizes, and the device must go on.
   void checkOutOfMemory();
 
   size_t passed() const { return passed_; }
   size_t failed() const { return failed_; }
 
 private:
-  void check(bool ok, const std::string &what); // tells what failed on stderr
+  void check(bool ok, const std::string &what); // reports a failure on stderr
   void check(llvm::Error e, const std::string &what);
 
   llvm::Error checkKernel(const OpDef &op, const std::string &example);
@@ -53,14 +54,14 @@ private:
   size_t passed_ = 0, failed_ = 0;
 };
 
-// The graph's outputs after some steps on drawn inputs, as it is or, with a policy, planned; their
-// figures into `report`, if given.
+// The graph's outputs after some steps on drawn inputs, with or without a plan. Stores the figures
+// in `report`, if given.
 llvm::Expected<std::vector<Tensor>> outputsOf(const Graph &g, const PlanChoice &plan,
                                               Device &device, Report *report = nullptr,
                                               int steps = 1);
 
-// Whether all elements agree within `tolerance` of the tensor's largest, or of one; elements that
-// are no floats must be equal. The types may differ in precision.
+// Whether all elements agree within `tolerance` times the tensor's largest element, or times one;
+// elements that are not floats must be equal. The types may differ in precision.
 bool isClose(const Tensor &got, const Tensor &want, double tolerance);
 
 } // namespace isthmus

@@ -25,7 +25,7 @@ std::optional<Amount> amountIn(llvm::StringRef text) {
   return a;
 }
 
-// Of what is counted in millionths, without the noise of binary fractions.
+// Rounds to millionths, to remove the noise of binary fractions.
 std::string amountText(double value, const std::string &unit) {
   constexpr double kParts = 1e6;
   value = std::round(value * kParts) / kParts;
@@ -34,7 +34,7 @@ std::string amountText(double value, const std::string &unit) {
   return floatText(value) + unit;
 }
 
-// From an end to the other, such as "90%:30%:-10%".
+// A range from one end to the other, such as "90%:30%:-10%".
 class Range {
 public:
   Range(llvm::StringRef option, llvm::StringRef text) : option_(option), text_(text) {}
@@ -57,7 +57,7 @@ public:
     const double step = amounts.size() == 3 ? amounts[2].value : (to < from ? -1 : 1);
     if (step == 0 || (to - from) / step < 0)
       return wrong("a step that leads from one end of a range to the other");
-    constexpr double kSlack = 1e-9; // of a step, for the last one
+    constexpr double kSlack = 1e-9; // as a share of a step, so that the last one is included
     const double steps = std::floor((to - from) / step + kSlack);
     if (steps >= double(most))
       return wrong(llvm::formatv("{0} values at most", most).str().c_str());
@@ -75,7 +75,7 @@ private:
   llvm::StringRef option_, text_;
 };
 
-// The values of a list, with the ranges in it written out; each once.
+// The values of a list, with its ranges expanded; each value occurs once.
 llvm::Expected<std::vector<std::string>> valuesIn(llvm::StringRef option, llvm::StringRef text,
                                                   bool needsStep, size_t most) {
   std::vector<std::string> out;

@@ -1,4 +1,4 @@
-// What a sweep varies, and the lists and ranges that say how.
+// The axis of a sweep, and the lists and ranges of its points.
 #pragma once
 
 #include "ir/diagnostics.h"
@@ -9,13 +9,13 @@ namespace isthmus {
 enum class SweepAxis : uint8_t { Budget, Batch, Depth };
 llvm::StringRef axisName(SweepAxis a); // "budget", "batch", "depth"
 
-// "8,16,32", "8:64:8" (both ends count; without a third part one by one), or several of these with
-// commas between. Errors are usage errors: no whole number from 1 on, one that comes twice, more
-// than `most`.
+// Parses "8,16,32", "8:64:8" (both ends included; without a third part the step is one), or several
+// of these separated by commas. Errors are usage errors: not a whole number from 1 on, a repeated
+// number, more than `most`.
 llvm::Expected<std::vector<int64_t>> parseCounts(llvm::StringRef option, llvm::StringRef text,
                                                  size_t most);
 
-// "90%,2GiB,min", "90%:30%:-10%". The numbers of a range are of one unit.
+// Parses "90%,2GiB,min", "90%:30%:-10%". The numbers of a range have one unit.
 llvm::Expected<std::vector<std::string>> parseBudgets(llvm::StringRef option, llvm::StringRef text,
                                                       size_t most);
 

@@ -12,9 +12,9 @@ namespace isthmus {
 namespace {
 
 constexpr double kWidth = 1060, kHeight = 470; // of the picture
-constexpr double kTop = 108, kBottom = 412;    // of a panel's field
-constexpr double kLeft = 78, kRight = 22;      // beside a field
-constexpr double kLetter = 6.2;                // the width of a small letter, more or less
+constexpr double kTop = 108, kBottom = 412;    // of the plot area of a panel
+constexpr double kLeft = 78, kRight = 22;      // beside a plot area
+constexpr double kLetter = 6.2;                // about the width of a small letter
 constexpr const char *kColours[] = {"#3f74ae", "#c8552d", "#2f7d22",
                                     "#7b3f98", "#b08a10", "#1f7a72"};
 constexpr const char *kInk = "#222", *kFaint = "#667", *kGrid = "#e3e6ea";
@@ -56,7 +56,7 @@ private:
         << number(y1) << "\" " << attributes << "/>\n";
   }
 
-  // What is too long for the room ends in dots.
+  // Cuts a text that is too long for the width, and appends dots.
   static std::string fitting(const std::string &text, double width) {
     const auto most = static_cast<size_t>(width / kLetter);
     return text.size() <= most ? text : text.substr(0, most - 3) + "...";
@@ -80,7 +80,7 @@ private:
       }
   }
 
-  // Lines that lie on each other all show: the first are wider.
+  // The first lines are wider, so that lines that coincide are all visible.
   std::string strokeOf(size_t series) const {
     const double width = 1.6 + 1.4 * double(c_.series.size() - 1 - series);
     return llvm::formatv("fill=\"none\" stroke=\"{0}\" stroke-width=\"{1:F1}\" "
@@ -89,8 +89,8 @@ private:
         .str();
   }
 
-  // A shape for each series, so that colours need not be told apart. Of many marks the line alone
-  // is seen, and each where it is pointed at.
+  // Each series has a shape of its own, so that colours need not be distinguished. If there are
+  // many marks only the line is visible, and each mark appears under the pointer.
   void mark(double x, double y, size_t series, double r, bool isSeen, const std::string &tip) {
     const double d = series % 3 == 0 ? r : series % 3 == 1 ? 0.9 * r : 1.2 * r;
     const char *shape = series % 3 == 0   ? "M{0},{1}a{2},{2} 0 1,0 {3},0a{2},{2} 0 1,0 -{3},0z"
@@ -122,7 +122,7 @@ private:
         << "</title>";
   }
 
-  // --- A panel, whose field goes from x0 to x1
+  // --- A panel, with its plot area from x0 to x1
 
   void panel(const ChartPanel &p, double x0, double x1) {
     std::vector<double> xs, ys;
@@ -165,7 +165,7 @@ private:
       write(x0 - 8, at + 4, numberText(tick, unit), "text-anchor=\"end\" " + fill(kFaint));
     }
     line(x0, kBottom, x1, kBottom, "stroke=\"#99a\"");
-    constexpr size_t kFew = 12; // of so many points each is written, as far as there is room
+    constexpr size_t kFew = 12; // up to so many points are all labelled, if there is room
     double free = x0 - 20;
     for (double tick : xs.size() <= kFew ? xs : x.ticks(8)) {
       const double at = x0 + (x1 - x0) * x.at(tick);
@@ -193,7 +193,7 @@ private:
         mark(atX(m.x), atY(*m.y), index, 4, !isDense, m.text);
         continue;
       }
-      // A cross at the foot, one series beside the other.
+      // Draws a cross at the bottom; the series are side by side.
       const double x = atX(m.x) + 9 * (double(index) - double(c_.series.size() - 1) / 2);
       cross(x, kBottom - 8, colourOf(index), m.text);
     }

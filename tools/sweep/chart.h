@@ -1,5 +1,5 @@
-// Lines over an axis, as SVG: panels side by side, with one legend. Whoever points at a mark is
-// told what it stands for.
+// Line charts as SVG: panels side by side, with one legend. A mark shows its text under the
+// pointer.
 #pragma once
 
 #include <optional>
@@ -12,15 +12,15 @@ enum class ChartUnit { Count, Bytes, Seconds, Percent };
 
 struct ChartMark {
   double x = 0;
-  std::optional<double> y; // none: there is nothing to draw but that it was tried
-  std::string text;        // a line for each thing to tell
+  std::optional<double> y; // none: the point was tried, and there is no value to draw
+  std::string text;        // shown under the pointer, a line for each fact
 };
 
 struct ChartPanel {
   std::string title;
   ChartUnit unit = ChartUnit::Count;
   std::vector<std::vector<ChartMark>> lines; // by series
-  std::optional<double> limit;               // a line across
+  std::optional<double> limit;               // a horizontal line
 };
 
 struct Chart {

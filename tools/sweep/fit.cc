@@ -7,7 +7,7 @@
 
 namespace isthmus {
 
-// Each mode goes up by twos at most, and back by halves.
+// For the bar: each mode doubles its index at most that many times, and then bisects.
 Fitting::Fitting(const SweepSpec &spec, SweepSubject &subject, Device &device, SweepTable &table)
     : spec_(spec), subject_(subject), device_(device), table_(table),
       bar_("searching", spec.modes.size() * 2 * (llvm::Log2_64_Ceil(spec.counts.size()) + 1)) {}
@@ -23,12 +23,12 @@ llvm::Error Fitting::run() {
   return llvm::Error::success();
 }
 
-// Twice as far each time until it does not fit, then halves of what is between.
+// Doubles the index until a plan does not fit, then bisects.
 llvm::Error Fitting::search(const SweepMode &mode) {
-  size_t fit = 0, beyond = spec_.counts.size(); // of those before `fit` the last does fit
+  size_t fit = 0, beyond = spec_.counts.size(); // spec_.counts[fit - 1] fits
   while (fit < beyond) {
     const bool isBounded = beyond < spec_.counts.size();
-    const size_t twice = fit == 0 ? 0 : 2 * fit - 1; // by counts from 1 on: 1, 2, 4, 8
+    const size_t twice = fit == 0 ? 0 : 2 * fit - 1; // the counts 1, 2, 4, 8
     const size_t next = isBounded ? fit + (beyond - fit) / 2 : std::min(twice, beyond - 1);
     auto does = fits(next, mode);
     if (!does)
@@ -57,7 +57,7 @@ llvm::Expected<bool> Fitting::fits(size_t index, const SweepMode &mode) {
     if (llvm::Error e = subject_.resize(spec_.sizesAt(count))) {
       if (table_.rows.empty())
         return e;
-      // Too large to be made at all.
+      // The model is too large to be made at all.
       row.problem = plainMessage(std::move(e));
       return llvm::Error::success();
     }

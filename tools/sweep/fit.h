@@ -1,5 +1,5 @@
-// The largest batch, or the deepest network, that fits in so many bytes, by bisection over plans.
-// Parameters, inputs and arena count, as in a machine's memory. Nothing is run.
+// Finds the largest batch, or the deepest network, that fits in a number of bytes, by bisection
+// over plans. Parameters, inputs and arena count, as in a machine's memory. Nothing is run.
 #pragma once
 
 #include "tools/sweep/sweep.h"
@@ -8,16 +8,16 @@ namespace isthmus {
 
 struct FitAnswer {
   std::string mode;
-  std::optional<size_t> largest, next; // rows: the largest that fits, and the first beyond it tried
+  std::optional<size_t> largest, next; // rows: the largest that fits, and the next larger one tried
 };
 
 class Fitting {
 public:
-  // `spec.counts`, which ascend, are what may be taken. All must outlive the search.
+  // The candidates are `spec.counts`, which ascend. All arguments must outlive the search.
   Fitting(const SweepSpec &spec, SweepSubject &subject, Device &device, SweepTable &table);
 
-  // A row in the table for each plan that was tried, a mode's in the order of sizes. After an error
-  // the table and the answers have what was found until then.
+  // Adds a row to the table for each plan that was tried, those of a mode in the order of sizes.
+  // After an error the table and the answers have the results until then.
   llvm::Error run();
   const std::vector<FitAnswer> &answers() const { return answers_; }
 
@@ -35,7 +35,7 @@ private:
   ProgressBar bar_;
 };
 
-// The rows that prove the answers, for eyes.
+// The rows that prove the answers, for people.
 SweepTable proofsOf(const std::vector<FitAnswer> &answers, const SweepTable &t);
 
 // "linear: batch 1217 fits, in 9996736 bytes of 10000000 (...); 1218 takes 10002944".

@@ -10,7 +10,7 @@
 namespace isthmus {
 namespace {
 
-// What the mode has no use for goes.
+// Clears the flags for which the mode has no use.
 SweepMode modeOf(std::string name, PlanFlags plan) {
   if (!plan.hasBudget())
     plan.allow.clear();
@@ -97,7 +97,7 @@ llvm::Expected<std::vector<SweepMode>> sweepModes(SweepAxis axis, const std::str
       return usageError("--budgets says how each row is planned, so --policies, --policy, "
                         "--checkpoints and --budget have no meaning beside it");
     SweepMode mode{"budget", flags};
-    mode.plan.budget = "min"; // of a point; here for what goes with one
+    mode.plan.budget = "min"; // each point sets its own; the checks below need one
     if (llvm::Error e = checkOptions(mode.plan))
       return e;
     return std::vector<SweepMode>{mode};

@@ -1,4 +1,4 @@
-// The lines of a sweep: the ways to plan that are held beside each other.
+// The lines of a sweep: the ways of planning that it compares.
 #pragma once
 
 #include "tools/cli/options.h"
@@ -11,9 +11,10 @@ struct SweepMode {
   PlanFlags plan;
 };
 
-// Over budgets, one, whose budget is set at each point. Else those of `policies`, a list of linear,
-// sqrt, constant, policies and budgets; where it is empty, the one plan that the flags choose, or
-// linear, sqrt and constant. Usage errors: two of these, or flags that fit none.
+// For a sweep over budgets, one mode, whose budget is set at each point. Otherwise the modes of
+// `policies`, a list of linear, sqrt, constant, policies and budgets; if it is empty, the one plan
+// that the flags choose, or else linear, sqrt and constant. Usage errors: two of these are given,
+// or flags that fit none.
 llvm::Expected<std::vector<SweepMode>> sweepModes(SweepAxis axis, const std::string &policies,
                                                   const PlanFlags &flags);
 

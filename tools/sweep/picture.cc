@@ -10,7 +10,7 @@
 namespace isthmus {
 namespace {
 
-// "of" the row, for whoever points at it.
+// The text that a mark shows under the pointer.
 std::string tipOf(const SweepRow &r, const SweepTable &t) {
   std::string text = r.mode + ", " + axisName(t.axis).str() + " " + r.at;
   if (!r.isPlanned)
@@ -30,7 +30,7 @@ std::string tipOf(const SweepRow &r, const SweepTable &t) {
   return text;
 }
 
-// What the panel shows of a row, where it is known.
+// `figure` is the panel's value of a row, if it is known.
 template <typename Figure>
 ChartPanel panelOf(const SweepTable &t, std::string title, ChartUnit unit, Figure figure) {
   ChartPanel p;

@@ -1,4 +1,4 @@
-// A sweep as a picture, and as a page with the picture and its figures.
+// A sweep as a drawing, and as a page with the drawing and its figures.
 #pragma once
 
 #include "tools/sweep/row.h"

@@ -8,8 +8,7 @@
 namespace isthmus {
 namespace {
 
-// The least step of 1, 2 or 5 times a power of ten, or of a power of two for bytes, that is no
-// less.
+// The least step not below `least`: 1, 2 or 5 times a power of ten, or a power of two for bytes.
 double niceStep(double least, ChartUnit unit) {
   if (unit == ChartUnit::Bytes)
     return std::exp2(std::ceil(std::log2(std::max(least, 1.0))));
@@ -74,8 +73,8 @@ std::vector<double> Scale::ticks(size_t most) const {
   return out;
 }
 
-// Powers of two, or of ten for seconds, as many of them apart as it takes; between tens that are
-// few also 2 and 5.
+// Powers of two, or of ten for seconds and percents, with a spacing that gives no more than `most`.
+// If there are few powers of ten, also 2 and 5 times them.
 std::vector<double> Scale::logTicks(size_t most) const {
   const bool isTens = unit_ == ChartUnit::Seconds || unit_ == ChartUnit::Percent;
   const double base = isTens ? 10 : 2;

@@ -1,4 +1,4 @@
-// Numbers on an axis: where they stand, and which of them to write beside it.
+// Places numbers on an axis, and chooses those to write beside it.
 #pragma once
 
 #include "tools/sweep/chart.h"
@@ -7,8 +7,8 @@ namespace isthmus {
 
 class Scale {
 public:
-  // Of the numbers to show; values are never below 0. Logarithmic where they double rather than
-  // grow by steps (`byRatio`) and none is 0. A scale that is not begins at 0 if `fromZero`.
+  // Of the numbers to show, none below 0. The scale is logarithmic if they grow by ratios
+  // (`byRatio`) and none is 0. A linear scale begins at 0 if `fromZero`.
   Scale(const std::vector<double> &values, ChartUnit unit, bool byRatio, bool fromZero);
 
   bool isLog() const { return isLog_; }
@@ -23,7 +23,7 @@ private:
   double low_ = 0, high_ = 1;
 };
 
-// Whether numbers are spread by ratios rather than by steps: 8, 16, 32, ... 256.
+// Whether numbers grow by ratios rather than by steps: 8, 16, 32, ... 256.
 bool growsByRatio(std::vector<double> values);
 
 // "1.5 GiB", "20 ms", "30 %", "64".

@@ -76,7 +76,7 @@ llvm::Expected<Graph> SweepSubject::fileAt(const ModelSizes &sizes) {
                       "whose depth is what it is",
                       o_.model);
   ModelOptions o = o_;
-  bool isOpen = false; // the batch, which the import then sets
+  bool isOpen = false; // the file leaves the batch open, and the import sets it
   if (sizes.batch && llvm::StringRef(o_.model).endswith(".onnx"))
     if (llvm::Error e = bindBatch(*sizes.batch, o).moveInto(isOpen))
       return e;
@@ -88,7 +88,7 @@ llvm::Expected<Graph> SweepSubject::fileAt(const ModelSizes &sizes) {
   return sizes.batch && !isOpen ? withBatch(*g, *sizes.batch) : std::move(g);
 }
 
-// Whether the model leaves its first sizes open; they are then given.
+// Binds the model's first sizes if it leaves them open; returns whether it does.
 llvm::Expected<bool> SweepSubject::bindBatch(int64_t batch, ModelOptions &o) const {
   auto names = onnxBatchSizes(o_.model);
   if (!names)
@@ -106,7 +106,7 @@ llvm::Expected<Graph> SweepSubject::modelAt(const ModelSizes &sizes) {
   return isZoo_ ? zooModelAt(sizes) : fileAt(sizes);
 }
 
-// The graph is in its precision and mode afterwards, and differentiated.
+// Afterwards the graph is in its precision and mode, and differentiated.
 llvm::Error SweepSubject::addUpdates() {
   auto options = isthmus::compileOptions(o_, {}, given_);
   if (!options)
@@ -131,7 +131,7 @@ llvm::Error SweepSubject::resize(const ModelSizes &sizes) {
 
 llvm::Expected<std::vector<int64_t>> SweepSubject::depths(int64_t batch, int64_t most) const {
   if (!isZoo_)
-    return std::vector<int64_t>{1}; // which is refused where the graph is made
+    return std::vector<int64_t>{1}; // making the graph will refuse it
   ZooOptions options = zoo_;
   if (batch > 0)
     options["batch"] = std::to_string(batch);

@@ -17,22 +17,22 @@ struct ModelSizes {
 
 class SweepSubject {
 public:
-  // A file, or "zoo:NAME" with the zoo's options. With an optimizer, its training step has the
-  // updates too. The command's `paths` must outlive the subject.
+  // Opens a file, or "zoo:NAME" with the zoo's options. With an optimizer, the training step
+  // includes the updates. The command's `paths` must outlive the subject.
   static llvm::Expected<SweepSubject> open(ModelOptions o, ZooOptions zoo,
                                            std::optional<OptimizerOptions> optimizer,
                                            CommandPaths &paths);
 
-  // Makes the graph of that size the one to plan. Errors: sizes that it cannot have.
+  // Makes graph() that of the given sizes. Errors: sizes that the model cannot have.
   llvm::Error resize(const ModelSizes &sizes);
-  // Depths to look through, from the least to `most`.
+  // The depths to try, from the least to `most`.
   llvm::Expected<std::vector<int64_t>> depths(int64_t batch, int64_t most) const;
 
   const Graph &graph() const { return graph_; }
   const GivenInputs &given() const { return given_; }
   const ModelOptions &options() const { return o_; }
   bool isZoo() const { return isZoo_; }
-  // What is noted while it is compiled is told once, whatever its figures.
+  // Notes of compilation are printed once, even if their figures differ.
   llvm::Expected<CompileOptions> compileOptions(const SweepMode &mode);
 
 private:

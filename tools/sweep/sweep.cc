@@ -14,7 +14,7 @@ double medianOf(std::vector<double> s) {
   return s.size() % 2 ? s[middle] : (s[middle - 1] + s[middle]) / 2;
 }
 
-// What bars belong to while it lives.
+// While it lives, bars belong to the task.
 class Task {
 public:
   explicit Task(const std::string &name) { Console::get().setTask(name); }
@@ -30,7 +30,7 @@ ModelSizes SweepSpec::sizesAt(int64_t count) const {
   return sizes;
 }
 
-// Sizes that the model cannot have are found before the first plan, where that is quick.
+// Finds sizes that the model cannot have before the first plan, if that is quick.
 llvm::Error Sweeping::checkPoints() {
   if (spec_.axis == SweepAxis::Budget)
     return subject_.resize(spec_.fixed);
@@ -48,7 +48,7 @@ llvm::Error Sweeping::checkPoints() {
 llvm::Error Sweeping::run() {
   if (llvm::Error e = checkPoints())
     return e;
-  // What is held beside each other runs by turns: the budgets of one model, the modes of one size.
+  // Plans that are compared run in turns: the budgets of one model, the modes of one size.
   const bool isOneModel = spec_.axis == SweepAxis::Budget;
   std::vector<Planned> planned;
   for (size_t point = 0; point < spec_.points(); ++point) {
@@ -98,7 +98,7 @@ llvm::Error Sweeping::planAt(size_t point, const SweepMode &mode, std::vector<Pl
   return llvm::Error::success();
 }
 
-// Where a row is drawn. The least budget is where it was found to be.
+// Sets the place of a row on the axis. For the budget `min` this is the least budget found.
 void Sweeping::place(SweepRow &row, const std::optional<Compiled> &plan) const {
   if (spec_.axis != SweepAxis::Budget) {
     row.x = double(std::stoll(row.at));
@@ -116,8 +116,8 @@ void Sweeping::place(SweepRow &row, const std::optional<Compiled> &plan) const {
     row.x = baseline > 0 ? 100 * bytes / baseline : 0;
 }
 
-// Rounds over the plans, one step of each, so that what else the machine does meets all of them.
-// One arena is there at a time.
+// Runs rounds over the plans, one step of each, so that other load of the machine affects all of
+// them. Only one arena exists at a time.
 llvm::Error Sweeping::runAll(std::vector<Planned> &planned) {
   const int rounds = device_.computes() ? spec_.steps : 1;
   ProgressBar bar("running", size_t(rounds) * planned.size());
@@ -140,7 +140,7 @@ llvm::Error Sweeping::runAll(std::vector<Planned> &planned) {
   return llvm::Error::success();
 }
 
-// A step that is timed, behind one that is not: it fills caches and chooses kernels.
+// Times one step, after an untimed one that fills caches and chooses kernels.
 llvm::Error Sweeping::runOnce(Planned &p) {
   ExecuteOptions options;
   options.steps = device_.computes() ? 2 : 1;

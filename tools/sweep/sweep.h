@@ -1,4 +1,4 @@
-// Plans, and runs, a model at every point of an axis in every mode.
+// Plans, and optionally runs, a model at every point of an axis in every mode.
 #pragma once
 
 #include "tools/cli/console.h"
@@ -27,8 +27,8 @@ public:
       : spec_(spec), subject_(subject), device_(device), table_(table),
         bar_("sweeping", spec.points() * spec.modes.size()) {}
 
-  // A row in the table for each plan. After an error, an interrupt among them, the table has the
-  // rows that were whole until then.
+  // Adds a row to the table for each plan. After an error or an interrupt, the table has the rows
+  // that were complete.
   llvm::Error run();
 
 private:

@@ -22,12 +22,12 @@ std::string stateText(const SweepRow &r) {
                                               : "failed";
 }
 
-// A figure that only a plan has.
+// A column that is empty without a plan.
 template <typename Text> auto ofPlan(Text text) {
   return [text](const SweepRow &r) { return r.isPlanned ? text(r) : std::string(); };
 }
 
-// Known where the graph was compiled, whether or not there is a plan.
+// A column that is known once the graph is compiled, with or without a plan.
 template <typename Text> auto ofGraph(Text text) {
   return [text](const SweepRow &r) {
     return r.figures.baselinePeakBytes > 0 ? text(r.figures) : std::string();
@@ -144,11 +144,11 @@ std::vector<std::vector<std::string>> cellsOf(const SweepTable &t) {
 }
 
 std::string alignedText(const SweepTable &t) {
-  constexpr size_t kTexts = 2; // columns of words, to the left; numbers go to the right
+  constexpr size_t kTexts = 2; // columns of text, aligned to the left, and numbers to the right
   const auto cells = cellsOf(t);
   std::vector<bool> right;
   for (const std::string &name : cells.front())
-    right.push_back(right.size() >= kTexts && !name.empty()); // what went wrong has no name
+    right.push_back(right.size() >= kTexts && !name.empty()); // the column of errors has no name
   Table table(std::move(right));
   for (const auto &line : cells)
     table.row(line);

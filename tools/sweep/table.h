@@ -5,13 +5,13 @@
 
 namespace isthmus {
 
-// The contract's columns, then more; what is not known is empty.
+// The columns of the documented format, then more; unknown cells are empty.
 std::string csvText(const SweepTable &t);
 
-// The same for eyes, in cells; the first row has the headings. Columns of which nothing is known
-// are left out.
+// The same for people, in cells; the first row has the headings. Columns without any value are left
+// out.
 std::vector<std::vector<std::string>> cellsOf(const SweepTable &t);
-// Aligned, a line each.
+// Aligned, a line for each row.
 std::string alignedText(const SweepTable &t);
 
 } // namespace isthmus

@@ -1,4 +1,4 @@
-// One plan of a sweep, tried.
+// Tries one plan of a sweep.
 #pragma once
 
 #include "tools/sweep/row.h"
@@ -6,14 +6,14 @@
 
 namespace isthmus {
 
-// Compiles the subject's graph in a mode and fills the row. A budget that cannot be met makes a row
-// without a plan, and so does a device that fails: then nothing comes back. Other errors end the
-// sweep, an interrupt among them. With `measures`, inverses are held against what they rebuild, as
-// compiledWithin does it; else nothing runs.
+// Compiles the subject's graph in a mode and fills the row. If the budget cannot be met or the
+// device fails, the row has no plan and the result is none. Other errors, and interrupts, end the
+// sweep. With `measures`, inverses are compared with the values that they rebuild, as
+// compiledWithin does; otherwise nothing runs.
 llvm::Expected<std::optional<Compiled>> tryPlan(SweepSubject &subject, const SweepMode &mode,
                                                 Device &device, bool measures, SweepRow &row);
 
-// What to do with an error of a row: kept in the row, or given back where it ends the sweep.
+// Keeps an error in the row, or returns it if it ends the sweep.
 llvm::Error keepInRow(llvm::Error e, SweepRow &row);
 
 } // namespace isthmus

@@ -1,5 +1,6 @@
-// A training run between two steps, as a file: what the graph carries from step to step, and where
-// in the run that is. A run that goes on from it gives the bits of one that never stopped.
+// A file with the state of a training run between two steps: the values that the graph carries from
+// step to step, and the position in the run. A resumed run gives the bits of one that never
+// stopped.
 #pragma once
 
 #include "ir/graph.h"
@@ -8,31 +9,31 @@
 
 namespace isthmus {
 
-// Where a run is: all that it draws (the order of examples, noise, what dropout drops) is a
+// The position of a run. Everything random in a run (the order of examples, noise, dropout) is a
 // function of the seed and the step.
 struct RunState {
   uint64_t seed = 0;
   int64_t step = 0; // steps done
-  // Of the step: epochs done, and examples of the next that were seen.
+  // The position of the step: epochs done, and examples seen of the next one.
   int64_t epoch = 0, position = 0;
-  // What a run that goes on must have in common.
+  // A resumed run must have the same values of these.
   int64_t examples = 0, batch = 0;
   std::string optimizer;
 };
 
-// Whether a file was made by `saveCheckpoint`, and not by somebody else.
+// Whether `saveCheckpoint` wrote the file.
 bool isCheckpoint(const Safetensors &file);
 
-// Parameters and states of `e`, which runs `g`, in a safetensors file: whole or not at all, and not
-// at all where one of them is no number (NaN, an infinity).
+// Writes the parameters and states of `e`, which runs `g`, to a safetensors file, whole or not at
+// all. Writes nothing if one of them is not finite (NaN, an infinity).
 llvm::Error saveCheckpoint(const std::string &path, const Graph &g, Executor &e,
                            const RunState &state);
 
-// Where the run was that wrote the file. An error if that was none.
+// The position of the run that wrote the file. An error if the file is not a checkpoint.
 llvm::Expected<RunState> readCheckpoint(const std::string &path);
-// An error if a run like `now` cannot go on from there.
+// An error if a run like `now` cannot resume from `saved`.
 llvm::Error checkGoesOn(const std::string &path, const RunState &saved, const RunState &now);
-// `e` holds what the file has. An error if these are not the tensors that `g` carries.
+// Loads the file's tensors into `e`. An error if they are not the tensors that `g` carries.
 llvm::Error restore(const std::string &path, const Graph &g, Executor &e);
 
 } // namespace isthmus

@@ -11,7 +11,7 @@
 namespace isthmus {
 namespace {
 
-// What tells the draws of one use from those of another.
+// Constants that separate the draws of different uses.
 constexpr uint64_t kShuffleStream = 0x5eed'0001, kNoiseStream = 0x5eed'0002;
 
 uint64_t streamOf(uint64_t seed, uint64_t use, uint64_t number) {
@@ -63,7 +63,7 @@ int64_t productOf(llvm::ArrayRef<int64_t> dims) {
   return std::accumulate(dims.begin(), dims.end(), int64_t(1), std::multiplies<>());
 }
 
-// Whether examples of the one shape are those of the other: up to sizes of 1, or flattened.
+// Whether examples of both shapes are equal, up to dimensions of 1 and flattening.
 bool isSameExample(llvm::ArrayRef<int64_t> given, llvm::ArrayRef<int64_t> wanted) {
   return withoutOnes(given) == withoutOnes(wanted) ||
          (wanted.size() == 1 && wanted[0] == productOf(given));
@@ -78,12 +78,12 @@ std::string shapeText(llvm::ArrayRef<int64_t> dims) {
   return "[" + llvm::join(sizes, ", ") + "]";
 }
 
-// Of an array whose first size counts examples.
+// The dimensions of an example in an array; the array's first size counts examples.
 llvm::ArrayRef<int64_t> exampleDims(const Type &array) {
   return llvm::makeArrayRef(array.dims).drop_front();
 }
-// Of an input: its first size is the batch, or a multiple of it where the parts of an example, such
-// as the tokens of a text, lie one behind the other.
+// The dimensions of an example in an input. The input's first size is the batch, or a multiple of
+// it if the parts of an example, such as the tokens of a text, are stored one after the other.
 Dims exampleDims(const Type &input, int64_t batch) {
   Dims dims = input.dims;
   if (dims[0] == batch)
@@ -217,7 +217,7 @@ Tensor Dataset::batchOf(const Array &a, llvm::ArrayRef<int64_t> examples, uint64
       return v;
     const double u = double(splitMix64(noise + uint64_t(at)) >> 11) * 0x1p-53;
     const auto x = static_cast<float>((v + u) / double(o_.levels) - 0.5);
-    return double(std::min(x, std::nextafter(0.5F, 0.0F))); // rounding may reach 1/2
+    return double(std::min(x, std::nextafter(0.5F, 0.0F))); // rounding may give 1/2
   };
   return Tensor::make(a.type, [&](char *out) {
     const size_t bytes = size_t(each * dtypeBytes(a.type.dtype));

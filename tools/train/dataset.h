@@ -8,15 +8,16 @@
 
 namespace isthmus {
 
-// Which arrays of a file are meant. For the input `x`, the graph's first, and its labels: `x`,
-// `x_train` and `y_train`; `x_test` and `y_test`; or in a file of its own either.
+// The names of a file's arrays. For the graph's first input `x` and its labels, Train reads `x`, or
+// `x_train` and `y_train`; Test reads `x_test` and `y_test`; Own, a file of tests alone, reads the
+// names of Test, or `x`.
 enum class Split : uint8_t { Train, Test, Own };
 
 struct DataOptions {
   uint64_t seed = 0;
-  // The first input has whole numbers from 0 on and below this, and is fed (number + noise) /
-  // levels - 1/2, with uniform noise in [0, 1): likelihoods of densities are then bounds of those
-  // of the numbers (Theis et al. 2016). 0: it is fed as it is.
+  // The first input has whole numbers in [0, levels) and is fed (number + noise) / levels - 1/2,
+  // with uniform noise in [0, 1): the likelihood of densities then bounds that of the numbers
+  // (Theis et al. 2016). 0: it is fed unchanged.
   int64_t levels = 0;
 };
 
@@ -24,9 +25,9 @@ class Dataset {
 public:
   // Whether the file has an array for the first input.
   static bool isIn(const Npz &file, const Graph &g, Split split);
-  // For each input that is fed at every step, but for those that are `given` once and for all.
-  // Errors: an input without an array; one of another shape or of a type that does not convert;
-  // labels and levels out of range; too few examples for a batch.
+  // Makes a data set for each input that is fed at every step, without those `given` once for the
+  // whole run. Errors: an input without an array; an array of another shape or of a type that does
+  // not convert; labels and levels out of range; too few examples for a batch.
   static llvm::Expected<Dataset> of(const Npz &file, const Graph &g, Split split,
                                     const GivenInputs &given, const DataOptions &o);
 
@@ -35,8 +36,8 @@ public:
   int64_t elementsOfExample() const; // of the first input
   int64_t wholeBatches() const { return examples_ / batch_; }
 
-  // These examples, a batch of them, as the inputs take them, by the inputs' names. The noise is a
-  // function of the seed and `draw`.
+  // One batch, of these examples: tensors of the inputs' types, by the inputs' names. The noise is
+  // a function of the seed and `draw`.
   std::vector<NamedTensor> batchOf(llvm::ArrayRef<int64_t> examples, uint64_t draw) const;
   // Feeds them to `e`, which runs `g`.
   llvm::Error feed(Executor &e, const Graph &g, llvm::ArrayRef<int64_t> examples,
@@ -67,7 +68,7 @@ public:
 
 private:
   uint64_t seed_;
-  int64_t drawn_ = -1; // the epoch that `order_` is of
+  int64_t drawn_ = -1; // the epoch whose order is in `order_`
   std::vector<int64_t> order_;
 };
 

@@ -10,7 +10,7 @@
 namespace isthmus {
 namespace {
 
-// Elements before, of, and after an axis.
+// The numbers of elements before, along and after an axis.
 struct Split3 {
   int64_t outer = 1, size = 1, inner = 1;
 };
@@ -38,7 +38,7 @@ double bitsPerDimension(double nats, int64_t elements, int64_t levels) {
   return nats / (double(elements) * std::log(2.0)) + std::log2(double(levels));
 }
 
-// The first node that reads labels, of which its row knows which are classes.
+// Finds the first node that reads labels. The op's row tells the axis of the classes.
 std::optional<Evaluator::Scored> Evaluator::findScored(const Graph &g) {
   const std::vector<ValueId> roots = storageRoots(g);
   for (uint32_t i = 0; i < g.numNodes(); ++i) {
@@ -70,7 +70,7 @@ llvm::Expected<std::unique_ptr<Evaluator>> Evaluator::create(Graph forward, Comp
   e->c_ = std::move(*c);
   e->scored_ = findScored(e->c_.graph);
   if (e->scored_ && !llvm::is_contained(e->c_.graph.outputs(), e->scored_->scores))
-    e->scored_.reset(); // another form of them, by the layout that suits the device
+    e->scored_.reset(); // the device's layout gives the scores another form
   auto inputs = makeInputs(e->c_.graph, given, o.seed);
   if (!inputs)
     return inputs.takeError();
@@ -78,7 +78,7 @@ llvm::Expected<std::unique_ptr<Evaluator>> Evaluator::create(Graph forward, Comp
   return e;
 }
 
-// What is learned and carried from `from`, and the rest as it stays.
+// Feeds parameters and states from `from`, and the other inputs with their constant values.
 llvm::Error Evaluator::feedCarried(Executor &to, Executor &from, const Graph &g) const {
   for (size_t i = 0; i < inputs_.size(); ++i) {
     const Input &input = c_.graph.inputs()[i];
@@ -93,7 +93,7 @@ llvm::Error Evaluator::feedCarried(Executor &to, Executor &from, const Graph &g)
   return llvm::Error::success();
 }
 
-// Among the labels of the first `examples` of a batch.
+// Counts correct predictions among the labels of the first `examples` of a batch.
 llvm::Expected<int64_t> Evaluator::countRight(Executor &e, int64_t examples) const {
   auto scores = e.fetch(scored_->scores), labels = e.fetch(scored_->labels);
   if (!scores || !labels)
@@ -118,7 +118,7 @@ llvm::Expected<Evaluation> Evaluator::run(Executor &trained, const Graph &g) con
   int64_t right = 0, labels = 0;
   std::vector<int64_t> batch(static_cast<size_t>(size));
   for (int64_t first = 0; first < n; first += size) {
-    const int64_t own = std::min(size, n - first); // others fill the last batch
+    const int64_t own = std::min(size, n - first); // other examples fill the last batch
     for (int64_t i = 0; i < size; ++i)
       batch[size_t(i)] = (first + i) % n;
     if (llvm::Error failed = data_.feed(**e, c_.graph, batch, uint64_t(~first)))

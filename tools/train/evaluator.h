@@ -1,5 +1,5 @@
-// How good a model is while it trains: its loss on examples that it does not learn from, and the
-// share of labels that it finds.
+// Evaluates a model while it trains: its loss on examples from which it does not learn, and the
+// share of labels that it predicts.
 #pragma once
 
 #include "tools/cli/compiled.h"
@@ -8,29 +8,29 @@
 namespace isthmus {
 
 struct Evaluation {
-  int64_t epoch = 0, step = 0;                      // done until then
+  int64_t epoch = 0, step = 0;                      // at the time of the evaluation
   std::optional<double> loss;                       // the mean over whole batches
   std::optional<double> accuracy, bitsPerDimension; // over all examples; of likelihoods
 };
 
-// Bits that one number of an example takes, of a negative log-likelihood in nats of examples that
-// were dequantised.
+// Converts a negative log-likelihood of dequantised examples, in nats, to bits for each number of
+// an example.
 double bitsPerDimension(double nats, int64_t elements, int64_t levels);
 
 class Evaluator {
 public:
-  // `forward`: see evaluationOf; its loss counts, and where whole numbers are read as labels what
-  // is scored by them. `device` must outlive the evaluator.
+  // `forward`: see evaluationOf. Its loss is evaluated, and, if it reads whole numbers as labels,
+  // the accuracy of its scores. `device` must outlive the evaluator.
   static llvm::Expected<std::unique_ptr<Evaluator>> create(Graph forward, CompileOptions o,
                                                            const GivenInputs &given, Dataset data,
                                                            int64_t levels, Device &device);
 
-  // With the parameters and states of `trained`, which runs `g`.
+  // Evaluates with the parameters and states of `trained`, which runs `g`.
   llvm::Expected<Evaluation> run(Executor &trained, const Graph &g) const;
   int64_t arenaBytes() const { return c_.layout.arenaBytes; }
 
 private:
-  // Where labels are compared with scores: values of the graph.
+  // The values of the graph whose labels are compared with scores.
   struct Scored {
     ValueId scores, labels;
     int64_t axis; // of the classes
@@ -43,7 +43,7 @@ private:
   llvm::Expected<int64_t> countRight(Executor &e, int64_t examples) const;
 
   Compiled c_;
-  std::vector<Tensor> inputs_; // of the graph, what stays
+  std::vector<Tensor> inputs_; // of the graph; those that are not fed keep their values
   std::optional<Scored> scored_;
   Dataset data_;
   int64_t levels_;

@@ -1,4 +1,4 @@
-// The options of `isthmus train`, as they were typed and as what they mean.
+// The options of `isthmus train` as typed, and their conversion.
 #pragma once
 
 #include "tools/cli/optimizer_flags.h"
@@ -17,12 +17,11 @@ struct TrainFlags {
   std::optional<int64_t> steps, epochs;
 };
 
-// Checks what one option says of another, and turns --memory into options of plans. Errors are
-// usage errors.
+// Checks options against each other, and turns --memory into plan options. Errors are usage errors.
 llvm::Error settle(TrainFlags &f);
 
-// Of flags that were settled, for a data set with so many steps an epoch; an error if the warmup is
-// longer than the run.
+// The flags must have been settled. `stepsPerEpoch` is that of the data set; an error if the warmup
+// is longer than the run.
 llvm::Expected<TrainerOptions> trainerOptions(const TrainFlags &f, int64_t stepsPerEpoch);
 
 } // namespace isthmus

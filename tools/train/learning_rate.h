@@ -22,7 +22,7 @@ struct LearningRate {
   int64_t warmup = 0; // steps of a line up to `most`, before the schedule begins
   int64_t steps = 0;  // of the whole run
 
-  double at(int64_t step) const; // from 0 on
+  double at(int64_t step) const; // `step` counts from 0
 };
 
 } // namespace isthmus

@@ -1,4 +1,4 @@
-// What a training run reports beside what a step does.
+// The figures that a training run reports beside those of a step.
 #pragma once
 
 #include "tools/cli/compiled.h"
@@ -10,14 +10,14 @@ struct TrainReport : Report {
   explicit TrainReport(const Figures &f) : Report(f) {}
 
   std::string optimizer;
-  // Of the optimizer's state; of all gradients; and whether these are all there at once, before the
-  // first update (clipping by their norm).
+  // Bytes of the optimizer's state and of all gradients; whether all gradients are live at once
+  // before the first update (clipping by their norm).
   int64_t optimizerBytes = 0, gradientBytes = 0;
   bool holdsAllGradients = false;
   int64_t examples = 0, batch = 0;
-  int64_t firstStep = 0; // of this run; more than 0 where it goes on from a checkpoint
+  int64_t firstStep = 0;                              // of this run; above 0 if it was resumed
   std::vector<double> learningRate, bitsPerDimension; // by step, as `loss`
-  // Outputs of one number, by name: one figure a step, as `loss`, which is not among them.
+  // Scalar outputs by name, without the loss: one number for each step.
   std::map<std::string, std::vector<double>> outputs;
   std::vector<Evaluation> evaluations;
   int64_t evaluationArenaBytes = 0;

@@ -30,7 +30,7 @@ std::string textOf(const Evaluation &v) {
 
 } // namespace
 
-// Feeds and runs one step, and gives its loss; NaN where the graph has none.
+// Feeds and runs one step and returns its loss; NaN if the graph has none.
 llvm::Expected<double> Trainer::step(const RunState &state, Shuffle &shuffle) {
   llvm::ArrayRef<int64_t> batch =
       shuffle.epoch(state.epoch).slice(size_t(state.position), size_t(state.batch));
@@ -46,13 +46,13 @@ llvm::Expected<double> Trainer::step(const RunState &state, Shuffle &shuffle) {
   auto value = e_.fetch(lossOf(c_.graph));
   if (!value)
     return value.takeError();
-  double sum = 0; // what is differentiated where a loss has several elements
+  double sum = 0; // the sum is differentiated if a loss has several elements
   for (int64_t i = 0, n = value->type.elements(); i < n; ++i)
     sum += elementAsDouble(*value, i);
   return sum;
 }
 
-// After a step, before its states are carried to the next one.
+// Call after a step, before its states are carried to the next one.
 llvm::Error Trainer::recordOutputs(TrainReport &report) {
   const Graph &g = c_.graph;
   for (size_t i = 0; i < g.outputs().size(); ++i) {
@@ -84,7 +84,7 @@ llvm::Error Trainer::save(const RunState &state) {
   if (o_.save.empty() || savedStep_ == state.step)
     return llvm::Error::success();
   llvm::Error failed = saveCheckpoint(o_.save, c_.graph, e_, state);
-  if (failed && interrupt_.happened()) { // a signal takes away the file that is being written
+  if (failed && interrupt_.happened()) { // a signal removes the file that is being written
     llvm::consumeError(std::move(failed));
     failed = saveCheckpoint(o_.save, c_.graph, e_, state);
   }
@@ -94,7 +94,7 @@ llvm::Error Trainer::save(const RunState &state) {
   return llvm::Error::success();
 }
 
-// After the last whole step is saved.
+// Saves a checkpoint after the last complete step and returns the error of an interrupt.
 llvm::Error Trainer::interrupted(const RunState &state) {
   if (llvm::Error failed = save(state))
     return failed;
@@ -117,12 +117,12 @@ llvm::Error Trainer::evaluate(const RunState &state, TrainReport &report) {
   return llvm::Error::success();
 }
 
-// Evaluates and saves where that is due.
+// Evaluates and saves when either is due.
 llvm::Error Trainer::finishStep(RunState &state, TrainReport &report) {
   ++state.step;
   state.position += state.batch;
   const bool endsEpoch = state.position + state.batch > state.examples;
-  if (endsEpoch) { // the rest is left out
+  if (endsEpoch) { // the remaining examples are left out
     ++state.epoch;
     state.position = 0;
   }

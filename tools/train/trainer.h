@@ -1,4 +1,4 @@
-// The steps of a training run.
+// Runs the steps of a training run.
 #pragma once
 
 #include "tools/cli/interrupt.h"
@@ -11,22 +11,22 @@ namespace isthmus {
 struct TrainerOptions {
   LearningRate rate; // with the steps of the whole run
   int64_t levels = 0;
-  std::string save;      // where checkpoints go; empty: nowhere
+  std::string save;      // the path of checkpoints; empty: none
   int64_t saveEvery = 0; // steps; 0: at the end of each epoch
 };
 
-// While one lives, Ctrl-C is noted.
+// Notes Ctrl-C while it lives.
 class Trainer {
 public:
-  // All must outlive the trainer. `rate` is the input of `c` that is fed the learning rate;
-  // `evaluator` may be null.
+  // All arguments must outlive the trainer. `rate` is the input of `c` that receives the learning
+  // rate; `evaluator` may be null.
   Trainer(const Compiled &c, Executor &e, ValueId rate, const Dataset &data,
           const Evaluator *evaluator, const TrainerOptions &o)
       : c_(c), e_(e), rate_(rate), data_(data), evaluator_(evaluator), o_(o) {}
 
-  // From where `state` is to the last step, on a device that computes. What the graph carries is
-  // saved now and then, at the end, and where Ctrl-C ends the run, which is an error of that kind.
-  // Errors: a loss that is no number, after which nothing is saved; what devices and files say.
+  // Trains from `state` to the last step, on a device that computes. Checkpoints are saved at
+  // intervals, at the end, and when Ctrl-C ends the run, which is an Interrupted error. Errors: a
+  // loss that is not a number, after which nothing is saved; errors of devices and files.
   llvm::Error run(RunState &state, TrainReport &report);
 
 private:
@@ -44,7 +44,7 @@ private:
   const Dataset &data_;
   const Evaluator *evaluator_;
   const TrainerOptions &o_;
-  int64_t savedStep_ = -1; // the last that this run saved
+  int64_t savedStep_ = -1; // the last step that this run saved
   InterruptNoted interrupt_;
 };
 

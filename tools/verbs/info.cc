@@ -1,4 +1,4 @@
-// Verbs that tell what is there: ops, devices.
+// Verbs that list ops and devices.
 
 #include "ir/op_registry.h"
 #include "kernels/cpu.h"
@@ -40,7 +40,7 @@ llvm::Error ops() {
   return llvm::Error::success();
 }
 
-// What it is, or why it is not available.
+// The description of a device, or the reason why it is not available.
 llvm::Expected<std::string> deviceText(const char *name) {
   auto device = openDevice(name);
   if (!device) {
@@ -59,7 +59,8 @@ llvm::Expected<std::string> deviceText(const char *name) {
   return text;
 }
 
-// Where the CUDA device looks for NVIDIA's libraries; nothing where its own library is missing.
+// The places where the CUDA device looks for NVIDIA's libraries; nothing if its own library is
+// missing.
 void listCudaLibraries() {
   auto libraries = cudaLibraries();
   if (!libraries)

@@ -25,10 +25,11 @@ llvm::Error writeSchedule(const JointGraph &g, const plan::Schedule &s, const st
   return writeFileAtomically(path.empty() ? "-" : path, text);
 }
 
-// Each point takes this share of the effort.
+// Each point of the curve takes this share of the effort.
 constexpr double kCurveShare = 0.25;
 
-// 95, 90, ... 5 % of the baseline, until one cannot be met; then `found` with them, by budget.
+// Plans for 95, 90, ... 5 % of the baseline, until one cannot be met; returns them with `found`, by
+// budget.
 std::vector<CurvePoint> curveAround(const plan::Problem &p, plan::SearchOptions options,
                                     const plan::PlanResult &found) {
   std::vector<int64_t> budgets;
@@ -124,7 +125,7 @@ llvm::Error runPlan(const Options &o) {
   }
   if (!o.curve.empty() && !search.wasInterrupted()) {
     std::vector<CurvePoint> curve = curveAround(p, options, found);
-    for (const CurvePoint &point : curve) // which may know a better one
+    for (const CurvePoint &point : curve) // the curve may have a better plan for this budget
       if (point.budgetBytes == options.budgetBytes && point.plan.isWithin)
         found = point.plan;
     if (llvm::Error e = writeCurve(*g, curve, o.curve))

@@ -59,8 +59,8 @@ CommandPaths pathsOf(const Options &o, const GivenInputs &given) {
   return paths;
 }
 
-// One run: of a test set, whose outputs are then checked, or where that is null of what --inputs
-// and the seed give.
+// One run: on a test set, whose outputs are then checked, or, if that is null, on the inputs of
+// --inputs and the seed.
 llvm::Error runOnce(const Options &o, Device &device, const GivenInputs &given,
                     const TestSet *test) {
   CommandPaths paths = pathsOf(o, given);
@@ -108,7 +108,7 @@ llvm::Error runTests(const Options &o, Device &device) {
   auto sets = readTestData(o.testData);
   if (!sets)
     return sets.takeError();
-  std::vector<std::string> names; // of the model's inputs, where a set has no name for one
+  std::vector<std::string> names; // of the model's inputs, for sets without names
   auto hasNames = [](const TestSet &set) {
     return llvm::none_of(set.inputs, [](const NamedTensor &t) { return t.name.empty(); });
   };
@@ -148,7 +148,7 @@ llvm::Error run(Options o) {
     return e;
   if (llvm::Error e = checkOptions(o.plan))
     return e;
-  if (llvm::Error e = checkOutputsFolder(o.outputs)) // before the work, not after
+  if (llvm::Error e = checkOutputsFolder(o.outputs)) // fail before the work
     return e;
   auto device = openDevice(o.device, deviceOptions(o.model, o.plan));
   if (!device)

@@ -56,7 +56,7 @@ llvm::Error checkNames(const Options &o) {
   return llvm::Error::success();
 }
 
-// A part's figures are told at once: a later one may never end.
+// The figures of a part are printed at once, since a later part may never end.
 void run(const Part &part, Selftest &test, const Options &o) {
   size_t passed = test.passed(), failed = test.failed();
   auto start = std::chrono::steady_clock::now();
@@ -78,7 +78,7 @@ llvm::Error selftest(const Options &o) {
   KernelTable plain;
   registerPlainKernels(plain);
   auto reference = makeCpuDevice(plain, {o.threads});
-  Console::get().setQuiet(true); // that a small network has nothing to gain is no news here
+  Console::get().setQuiet(true); // notes, such as that a small network gains nothing, are off
   Selftest test(**device, *reference);
   for (const Part &part : parts())
     if (o.only.empty() || llvm::is_contained(o.only, part.name))

@@ -15,16 +15,16 @@
 namespace isthmus {
 namespace {
 
-constexpr size_t kMostPoints = 1000;      // of a sweep
-constexpr int64_t kMostBatch = 1 << 20;   // that --fit looks for by itself
-constexpr int64_t kMostDepth = 1000;      // likewise
-constexpr size_t kMostSizes = kMostBatch; // that --fit takes from a list or range
+constexpr size_t kMostPoints = 1000;      // limit of the points of a sweep
+constexpr int64_t kMostBatch = 1 << 20;   // limit of --fit, if it chooses the batches
+constexpr int64_t kMostDepth = 1000;      // limit of --fit, if it chooses the depths
+constexpr size_t kMostSizes = kMostBatch; // limit of a list or range for --fit
 
 struct Options {
   ModelOptions model;
   ZooOptions zoo;
   PlanFlags plan;
-  std::optional<std::string> budgets, batch, depth; // as typed; empty where no value stands behind
+  std::optional<std::string> budgets, batch, depth; // as typed; empty for an option without a value
   OptimizerFlags optimizer;
   std::string policies, fit, device = "cpu";
   std::vector<std::string> outputs;
@@ -35,7 +35,7 @@ struct Options {
 
 // --- Which axis
 
-// Of --batch and --depth, the one that is swept; the other one may hold a size that stays.
+// Chooses the axis from --batch and --depth; the other one may hold a fixed size.
 llvm::Error setSizes(const Options &o, SweepSpec &spec) {
   const bool isFit = !o.fit.empty();
   struct Size {
@@ -129,13 +129,14 @@ llvm::Error checkOutputs(const Options &o, CommandPaths &paths) {
   return paths.check();
 }
 
-// --- What comes of it
+// --- Results
 
 std::string productFor(llvm::StringRef path, const SweepTable &t) {
   return path.endswith(".svg") ? pictureText(t) : path.endswith(".html") ? pageText(t) : csvText(t);
 }
 
-// To files, with a table for eyes on the side; or to standard output what suits who reads it.
+// Writes to files, and a table for people to stderr; without files, to standard output in the form
+// that suits a terminal or a pipe.
 llvm::Error write(const Options &o, const SweepTable &t, const SweepTable &forEyes) {
   if (o.outputs.empty() && llvm::outs().is_displayed()) {
     llvm::outs() << alignedText(forEyes);
@@ -162,7 +163,7 @@ llvm::Error write(const Options &o, const SweepTable &t, const SweepTable &forEy
   return llvm::Error::success();
 }
 
-// An interrupt, told as that of a sweep.
+// Replaces an interrupt's error by one that counts the rows.
 llvm::Error withRowsCounted(llvm::Error ended, const SweepTable &t) {
   return llvm::handleErrors(std::move(ended), [&](std::unique_ptr<DiagError> e) -> llvm::Error {
     if (e->kind != ErrorKind::Interrupted)
@@ -174,8 +175,8 @@ llvm::Error withRowsCounted(llvm::Error ended, const SweepTable &t) {
   });
 }
 
-// Of a sweep that came to its end: rows that have no plan are told by the table, unless there are
-// no others.
+// The error of a complete sweep. Rows without a plan are no error, because the table shows them,
+// unless no row has a plan that fits.
 llvm::Error verdict(const SweepTable &t) {
   for (const SweepRow &r : t.rows)
     if (r.state == SweepRow::State::Failed && !r.fits)
@@ -260,7 +261,7 @@ llvm::Error sweep(const Options &o) {
   return ended ? std::move(ended) : verdict(table);
 }
 
-// "--width=32 --run": what was typed, but for the model and where the products go.
+// "--width=32 --run": the options as typed, without the model and the outputs.
 std::string typedOptions(const CLI::App &app) {
   std::string text;
   for (const CLI::Option *option : app.get_options()) {

@@ -13,7 +13,7 @@
 namespace isthmus {
 namespace {
 
-// What a run is made of, one after the other.
+// The steps of a training command, in order.
 class TrainVerb {
 public:
   explicit TrainVerb(TrainFlags f) : f_(std::move(f)) {}
@@ -41,7 +41,7 @@ public:
 private:
   Device &device() { return *step_->device; }
 
-  // A run that goes on draws from the seed that it began with.
+  // A resumed run draws from the seed with which it began.
   llvm::Error readSavedState() {
     if (f_.resume.empty())
       return llvm::Error::success();
@@ -58,7 +58,7 @@ private:
     CommandPaths paths;
     paths.reads("--data", f_.data);
     paths.reads("--eval-data", f_.evalData);
-    // A run may go on in the file that it came from: that is read before it is written.
+    // A run may save to the file from which it resumed: the file is read before it is written.
     if (f_.save.empty() || f_.resume.empty() || fileIdentity(f_.save) != fileIdentity(f_.resume))
       paths.reads("--resume", f_.resume);
     paths.writes("--save", f_.save);
@@ -76,7 +76,7 @@ private:
     step_->options.differentiates = false;
     step_->options.step.mode = ModeSource::Rule;
     if (!f_.plan.any())
-      step_->options.plan = PolicyOptions(); // not the plan that a file came with
+      step_->options.plan = PolicyOptions(); // and not the plan in the file
     return llvm::Error::success();
   }
 
@@ -129,8 +129,8 @@ private:
     return llvm::Error::success();
   }
 
-  // Inverses are measured on the run's first examples, also where it goes on from later ones: the
-  // plan is then the same.
+  // Inverses are measured on the run's first examples, also if it resumes at later ones, so that
+  // the plan is the same.
   llvm::Error compileStep() {
     GivenInputs first = step_->given;
     Shuffle shuffle(f_.model.seed, data_->examples());
@@ -160,7 +160,7 @@ private:
       return llvm::Error::success();
     const auto mode = f_.model.asWritten ? EvaluationMode::AsWritten : EvaluationMode::Inference;
     CompileOptions options = step_->options;
-    options.step.note = {}; // what is told of the step holds here too
+    options.step.note = {}; // the training step has already printed these notes
     auto evaluator = Evaluator::create(evaluationOf(step_->graph, mode), options, step_->given,
                                        std::move(*tests_), f_.levels, device());
     if (!evaluator)
@@ -282,16 +282,16 @@ private:
 
   TrainFlags f_;
   std::optional<RunState> saved_;     // of --resume
-  std::optional<StepToCompile> step_; // its graph: a training step with gradients
+  std::optional<StepToCompile> step_; // its graph is a training step with gradients
   std::optional<Dataset> data_, tests_;
   UpdatedGraph updated_;
   Compiled c_;
   std::optional<TrainReport> report_;
-  std::unique_ptr<Evaluator> evaluator_; // where there are tests
+  std::unique_ptr<Evaluator> evaluator_; // null without tests
   std::unique_ptr<Executor> executor_;
 };
 
-// Under a group of its own, so that --help shows what belongs together.
+// The options have a group of their own, so that --help shows them together.
 void addRunOptions(CLI::App &app, TrainFlags &f) {
   addPathOption(
       app, "--data", f.data,

@@ -22,7 +22,7 @@ struct Options {
 
 struct Result {
   Tensor tensor;
-  bool isRounded = false; // otherwise than as written, by an inverse
+  bool isRounded = false; // an inverse changed its rounding
 };
 using Results = std::map<std::string, Result>;
 
@@ -32,18 +32,18 @@ ModelOptions optionsFor(const std::string &path, const Options &o) {
   ModelOptions model = o.model;
   model.model = path;
   if (!isOnnx(path) && (isOnnx(o.model.model) || isOnnx(o.other)))
-    model.dims.clear(); // these are for the one that has open sizes
+    model.dims.clear(); // these are for the model that has open sizes
   return model;
 }
 
-// Both graphs, and how both are compiled: model options are for whichever of the two is forward.
+// Both graphs and their compile options. The model options apply to the graph that is forward.
 struct Sides {
   std::array<Graph, 2> graphs;
   std::array<CompileOptions, 2> options;
 };
 
-// Beside a graph that is differentiated, or where there is a loss, the other is differentiated; two
-// forward graphs without a loss run as they are written.
+// If one graph is differentiated, or there is a loss, the other is differentiated too; two forward
+// graphs without a loss run as written.
 llvm::Expected<Sides> bothSides(const Options &o, const GivenInputs &given) {
   Sides sides;
   CommandPaths paths; // nothing is written
@@ -70,7 +70,7 @@ llvm::Expected<Sides> bothSides(const Options &o, const GivenInputs &given) {
                         std::string(o.model.eval ? "for inference" : "as written"));
   for (CompileOptions &options : sides.options) {
     options.differentiates = differentiates;
-    // Both in one form: a graph that was planned has its own.
+    // Both are lowered alike: the form of a graph that was planned is fixed.
     if (first.wasPlanned() || second.wasPlanned()) {
       options.lowering = loweringOf(first.wasPlanned() ? first.record : second.record);
       options.exactOnly = false;
@@ -79,7 +79,7 @@ llvm::Expected<Sides> bothSides(const Options &o, const GivenInputs &given) {
   return sides;
 }
 
-// Every output, after running the graph as it is.
+// Runs the graph unchanged and returns every output.
 llvm::Expected<Results> resultsOf(Graph g, const CompileOptions &options, const Options &o,
                                   const GivenInputs &given, Device &device) {
   auto c = compiled(std::move(g), options, device.target());
@@ -130,7 +130,8 @@ double relativeError(const Tensor &a, const Tensor &b) {
   return most == 0 ? 0 : most / scale;
 }
 
-// What differs more than it may; `worst` is the largest error of those that may.
+// Describes a difference that is not allowed, or ""; raises `worst` to the error of rounded
+// results.
 std::string compare(const Result &a, const Result &b, double maxError, double &worst) {
   if (!a.isRounded && !b.isRounded)
     return difference(a.tensor, b.tensor);

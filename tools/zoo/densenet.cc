@@ -1,5 +1,5 @@
 // Huang et al. 2017, Densely Connected Convolutional Networks, table 1: every layer of a block
-// reads all that came before it in the block.
+// reads all earlier layers of the block.
 
 #include "tools/cli/exit.h"
 #include "tools/zoo/model.h"
@@ -32,7 +32,7 @@ ValueId normRelu(Model &m, ValueId x, const std::string &in, const std::string &
   return m.relu(m.batchNorm(x, in + "norm" + number), in + "relu" + number);
 }
 
-// `growth` more channels, behind those of x.
+// Appends `growth` channels to those of x.
 ValueId layer(Model &m, ValueId x, int64_t growth, const std::string &in) {
   ValueId y =
       m.conv(normRelu(m, x, in, "1"), 4 * growth, in + "conv1", {.kernel = 1, .bias = false});
@@ -40,7 +40,7 @@ ValueId layer(Model &m, ValueId x, int64_t growth, const std::string &in) {
   return m.op("concat", {x, y}, in + "out", {{"axis", int64_t(1)}});
 }
 
-// Half the channels, half the height and width.
+// Halves the channels, the height and the width.
 ValueId transition(Model &m, ValueId x, const std::string &in) {
   x = m.conv(normRelu(m, x, in), m.dim(x, 1) / 2, in + "conv", {.kernel = 1, .bias = false});
   return m.op("avg_pool", {x}, in + "pool", {{"kernel", Ints{2, 2}}, {"strides", Ints{2, 2}}});
@@ -59,7 +59,7 @@ llvm::Expected<Graph> buildDensenet(const Sizes &s) {
   if (s.shape[1] < 29 || s.shape[2] < 29) // five halvings
     return usageError("densenet expects a --shape of at least Cx29x29, got {0}x{1}x{2}", s.shape[0],
                       s.shape[1], s.shape[2]);
-  int64_t widest = 128 * s.width; // no block ends with as many channels
+  int64_t widest = 128 * s.width; // more channels than any block ends with
   if (llvm::Error e = checkElements(
           "an activation", {s.batch, std::max(8 * s.width, s.shape[0]), s.shape[1], s.shape[2]}))
     return e;

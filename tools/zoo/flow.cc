@@ -5,14 +5,14 @@
 namespace isthmus::zoo {
 namespace {
 
-// One for each channel of [N, C, H, W], or for each feature of [N, D].
+// Dimensions of one number for each channel of [N, C, H, W], or for each feature of [N, D].
 Dims perChannel(const Dims &x) {
   Dims d(x.size() - 1, 1);
   d[0] = x[1];
   return d;
 }
 
-// How many elements of an example share a channel.
+// The number of elements of an example that share a channel.
 double pixels(const Dims &x) { return double(productOf(llvm::makeArrayRef(x).drop_front(2))); }
 
 } // namespace

@@ -10,7 +10,7 @@ namespace {
 llvm::Error checkPictures(llvm::StringRef model, const Sizes &s) {
   if (llvm::Error e = checkHalvings(model, s, s.levels))
     return e;
-  int64_t channels = productOf({s.shape[0], int64_t(4) << s.levels}); // of the last level, or more
+  int64_t channels = productOf({s.shape[0], int64_t(4) << s.levels}); // an upper bound
   if (llvm::Error e = checkElements("an activation",
                                     {s.batch, std::max(s.width, channels), s.shape[1], s.shape[2]}))
     return e;
@@ -20,7 +20,8 @@ llvm::Error checkPictures(llvm::StringRef model, const Sizes &s) {
   return llvm::Error::success();
 }
 
-// Each level: pixels become channels, steps, and half of the channels is done; at the last all are.
+// Each level: squeeze, steps, and half of the channels is factored out; the last level factors out
+// all.
 template <typename Step> Graph multiScale(const char *name, const Sizes &s, Step step) {
   Model m(name);
   Flow flow(m, s.batch, productOf({s.depth, s.levels}));
@@ -39,8 +40,8 @@ template <typename Step> Graph multiScale(const char *name, const Sizes &s, Step
 
 } // namespace
 
-// Couplings of flat pictures, whose halves take turns, and a scale for each feature at the end. The
-// paper's halves are the odd and the even features, and its z is logistic.
+// Couplings of flattened pictures, which change the halves in turn, and a scale for each feature at
+// the end. The paper's halves are the odd and the even features, and its z is logistic.
 llvm::Expected<Graph> buildNice(const Sizes &s) {
   int64_t features = productOf(s.shape);
   if (features < 2)
@@ -65,8 +66,8 @@ llvm::Expected<Graph> buildNice(const Sizes &s) {
   return flow.finish();
 }
 
-// Its masks in chequers are couplings of half of the channels here, once pixels are channels; the
-// nets have one residual block, and no batch norm.
+// The paper's chequered masks are couplings of half of the channels here, after a squeeze; the nets
+// have one residual block, and no batch norm.
 llvm::Expected<Graph> buildRealNvp(const Sizes &s) {
   if (llvm::Error e = checkPictures("realnvp", s))
     return e;

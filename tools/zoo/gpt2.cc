@@ -1,9 +1,9 @@
 // Radford et al. 2019: a decoder of pre-normalized transformer blocks, its head tied to the
 // embedding.
 //
-// Activations are [batch * tokens, width], so that every product with a weight is one of matrices.
-// The result is [batch * tokens, vocab]: cross entropy takes its classes from axis 1, as for every
-// model here.
+// Activations are [batch * tokens, width], so that every product with a weight is a product of
+// matrices. The result is [batch * tokens, vocab]: cross entropy has its classes in axis 1, as for
+// every model here.
 
 #include "tools/cli/exit.h"
 #include "tools/zoo/model.h"
@@ -12,7 +12,7 @@
 namespace isthmus::zoo {
 namespace {
 
-constexpr double kStd = 0.02; // of all weights, but for those that end a residual branch
+constexpr double kStd = 0.02; // of all weights except those that end a residual branch
 
 class Gpt2 {
 public:
@@ -26,7 +26,7 @@ public:
     x = m_.op("add", {x, positions}, "embedding.sum");
     x = m_.op("reshape", {x}, "embedding.rows", {{"dims", Ints{s_.batch * s_.tokens, s_.width}}});
     x = m_.dropout(x, s_.dropout, "embedding.dropout");
-    if (!s_.fused) { // zero where a token may look, which is at itself and what came before
+    if (!s_.fused) { // zero where a token may attend: at itself and earlier tokens
       ValueId far = m_.fillInput(InputKind::Const, "far", {s_.tokens, s_.tokens}, -1e9);
       mask_ = m_.op("trilu", {far}, "mask", {{"k", int64_t(1)}, {"upper", true}});
     }
@@ -107,7 +107,7 @@ llvm::Expected<Graph> buildGpt2(const Sizes &s) {
   if (llvm::Error e =
           checkElements("an activation", {s.batch, s.tokens, std::max(4 * s.width, s.vocab)}))
     return e;
-  if (!s.fused) // else the scores are never whole
+  if (!s.fused) // the fused op never stores the scores
     if (llvm::Error e = checkElements("the attention", {s.batch, s.heads, s.tokens, s.tokens}))
       return e;
   if (llvm::Error e = checkElements("a weight", {s.width, std::max(4 * s.width, s.vocab)}))

@@ -5,8 +5,8 @@
 namespace isthmus::zoo {
 namespace {
 
-// The paper's widths are for a stem of 32 channels; others follow in proportion, in steps of 8 and
-// never more than a tenth below.
+// The paper's widths are for a stem of 32 channels. Other stems scale them in proportion, rounded
+// to multiples of 8 and never more than a tenth below.
 int64_t scaled(int64_t channels, int64_t stem) {
   int64_t exact = channels * stem / 32;
   int64_t rounded = std::max<int64_t>(8, (exact + 4) / 8 * 8);

@@ -10,7 +10,7 @@
 namespace isthmus::zoo {
 namespace {
 
-// FNV-1a, kept short: a seed that depends on nothing but the name, on any machine.
+// A short FNV-1a hash: the seed depends on the name alone, on any machine.
 int64_t seedOf(llvm::StringRef name) {
   uint64_t h = 14695981039346656037u;
   for (unsigned char c : name)
@@ -18,7 +18,7 @@ int64_t seedOf(llvm::StringRef name) {
   return static_cast<int64_t>((h >> 32 ^ h) & 0x7fffffff);
 }
 
-// Four digits say enough, and read better in the text.
+// Four digits are enough, and easier to read in the text.
 double shortened(double d) {
   char text[32];
   std::snprintf(text, sizeof text, "%.4g", d);
@@ -88,8 +88,9 @@ ValueId Model::weightParam(const std::string &name, llvm::ArrayRef<int64_t> dims
                    : normalParam(name, dims, std::sqrt(gain / fan));
 }
 
-// Householder's reflections I - 2 v v^T / (v^T v), as many as there are dimensions, or 64. Sums of
-// uniform numbers stand for normal ones, so that all is exact arithmetic and the same everywhere.
+// The product of Householder's reflections I - 2 v v^T / (v^T v), as many as there are dimensions,
+// or 64. Sums of uniform numbers replace normal ones, so that the arithmetic is exact and the same
+// everywhere.
 ValueId Model::rotationParam(const std::string &name, int64_t size) {
   size_t n = size_t(size);
   std::vector<double> q(n * n, 0), v(n);

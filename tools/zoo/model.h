@@ -1,11 +1,11 @@
-// What the models of the zoo are written with.
+// The tools with which the models of the zoo are written.
 #pragma once
 
 #include "ir/builder.h"
 
 namespace isthmus::zoo {
 
-// The options of a model, parsed, with defaults filled in. Only what the model lists is there.
+// The options of a model, parsed, with defaults. Only the options that the model lists are set.
 struct Sizes {
   int64_t depth = 0, width = 0, batch = 0, classes = 0, heads = 0, tokens = 0, vocab = 0,
           latent = 0, levels = 0;
@@ -26,11 +26,11 @@ llvm::Error checkElements(llvm::StringRef what, std::initializer_list<int64_t> s
 // An error (exit 2) unless height and width can be halved `times` times.
 llvm::Error checkHalvings(llvm::StringRef model, const Sizes &s, int64_t times);
 
-// The product, or INT64_MAX where that is too small.
+// The product, or INT64_MAX on overflow.
 int64_t productOf(llvm::ArrayRef<int64_t> sizes);
 
-// Builds a forward graph layer by layer. Names of values are those of their layers,
-// `layer1.0.conv1`, and parameters have them in front: `layer1.0.conv1.weight`.
+// Builds a forward graph layer by layer. Values have the names of their layers, `layer1.0.conv1`,
+// and parameters begin with them: `layer1.0.conv1.weight`.
 class Model {
   Graph g_; // before its builder
 
@@ -46,7 +46,7 @@ public:
 
   ValueId input(llvm::StringRef name, DType type, llvm::ArrayRef<int64_t> dims);
   ValueId normalParam(const std::string &name, llvm::ArrayRef<int64_t> dims, double std);
-  // Of weights whose sums have `fan` terms, `gain` being as of `linear`.
+  // Weights whose sums have `fan` terms; `gain` is that of `linear`.
   ValueId weightParam(const std::string &name, llvm::ArrayRef<int64_t> dims, double gain,
                       double fan);
   ValueId fillInput(InputKind kind, const std::string &name, llvm::ArrayRef<int64_t> dims,
@@ -57,8 +57,8 @@ public:
     return b.create(op, operands, std::move(attrs), name);
   }
   ValueId relu(ValueId x, const std::string &name) { return op("relu", {x}, name); }
-  // x W + b over the last axis of [rows, features]; He's initialization: `gain` 2 before a relu, 1
-  // elsewhere; 0 stands for weights of zeros.
+  // x W + b over the last axis of [rows, features]; He's initialization, with `gain` 2 before a
+  // relu and 1 elsewhere; with 0 the weights are zeros.
   ValueId linear(ValueId x, int64_t features, const std::string &name, double gain = 2);
 
   struct Conv {
@@ -68,11 +68,11 @@ public:
   };
   // Padded so that stride 1 keeps the size; square kernels on [N, C, H, W].
   ValueId conv(ValueId x, int64_t channels, const std::string &name, Conv options);
-  // Four pixels become four channels of one: [N, C, H, W] to [N, 4 C, H / 2, W / 2].
+  // Turns 2x2 pixels into channels of one pixel: [N, C, H, W] to [N, 4 C, H / 2, W / 2].
   ValueId squeeze(ValueId x, const std::string &name);
-  // The channels in two halves; of an odd number, the second is larger.
+  // Splits the channels into two halves; the second is larger if their number is odd.
   std::pair<ValueId, ValueId> halves(ValueId x, const std::string &name);
-  // A matrix that turns without stretching: a product of random reflections.
+  // A random rotation matrix: a product of random reflections.
   ValueId rotationParam(const std::string &name, int64_t size);
   // Doubles height and width, with a 2x2 kernel and bias.
   ValueId upConv(ValueId x, int64_t channels, const std::string &name);
@@ -85,7 +85,7 @@ public:
   ValueId globalPool(ValueId x, const std::string &name); // [N, C, H, W] to [N, C]
   int64_t nextStream() { return ++streams_; }
 
-  // Names the first output, and gives the graph.
+  // Names the first output and returns the graph.
   Graph finish(ValueId y, llvm::StringRef name = "y");
 
   void addOutput(ValueId v, OutputRole role = {}) { outputs_.emplace_back(v, role); }
@@ -113,7 +113,7 @@ llvm::Expected<Graph> buildRevNet(const Sizes &s);
 llvm::Expected<Graph> buildIRevNet(const Sizes &s);
 llvm::Expected<Graph> buildIResNet(const Sizes &s);
 
-// Of one family, up to `most`; see zooDepths.
+// Depths of one family, up to `most`; see zooDepths.
 std::vector<int64_t> resnetDepths(const Sizes &s, int64_t most);
 std::vector<int64_t> densenetDepths(const Sizes &s, int64_t most);
 

@@ -39,7 +39,7 @@ std::optional<Plan> cifarPlan(int64_t depth) {
   return std::nullopt;
 }
 
-// The two families share the depths 50, 101 and 152: pictures of 32x32 decide for CIFAR's.
+// The two families share the depths 50, 101 and 152: for these, pictures of 32x32 select CIFAR's.
 llvm::Expected<Plan> planFor(int64_t depth, bool small) {
   std::optional<Plan> imageNet = imageNetPlan(depth), cifar = cifarPlan(depth);
   if (cifar && (small || !imageNet))
@@ -85,7 +85,7 @@ ValueId block(Model &m, ValueId x, const Plan &plan, int64_t width, int64_t stri
 
 } // namespace
 
-// Small pictures: CIFAR's family, of basic blocks. Others: ImageNet's.
+// For small pictures the depths of CIFAR's family, of basic blocks; otherwise those of ImageNet's.
 std::vector<int64_t> resnetDepths(const Sizes &s, int64_t most) {
   constexpr int64_t kMostOfImageNet = 152, kSmallPicture = 64;
   const bool isCifar = s.shape[1] <= kSmallPicture && s.shape[2] <= kSmallPicture;

@@ -23,7 +23,7 @@ std::string place(int64_t stage, int64_t block) {
   return "stage" + std::to_string(stage) + "." + std::to_string(block) + ".";
 }
 
-// `widest`: channels at the end, or inside of a block.
+// `widest`: the most channels, at the end or inside of a block.
 llvm::Error checkSizes(const Sizes &s, int64_t widest) {
   if (llvm::Error e = checkElements("an activation", {s.batch, widest, s.shape[1], s.shape[2]}))
     return e;
@@ -36,7 +36,7 @@ llvm::Error checkSizes(const Sizes &s, int64_t widest) {
 } // namespace
 
 // Between stages a convolution of stride 2, which has no inverse, doubles the channels; the paper's
-// have 32, 32, 64 and 112 of them.
+// stages have 32, 32, 64 and 112 channels.
 llvm::Expected<Graph> buildRevNet(const Sizes &s) {
   if (s.width % 2)
     return usageError("revnet expects an even --width, which it splits, got {0}", s.width);
@@ -67,8 +67,8 @@ llvm::Expected<Graph> buildRevNet(const Sizes &s) {
   return classified(m, x, s.classes);
 }
 
-// Nothing is lost before the last batch norm: stages begin with pixels that become channels. (The
-// paper's first block of a stage does so by a stride of its own.)
+// No information is lost before the last batch norm: stages begin with a squeeze. (In the paper the
+// first block of a stage squeezes by its own stride.)
 llvm::Expected<Graph> buildIRevNet(const Sizes &s) {
   if (llvm::Error e = checkHalvings("irevnet", s, s.levels))
     return e;
@@ -104,10 +104,10 @@ namespace {
 
 constexpr double kLipschitz = 0.9; // of each convolution of a residual branch
 
-// A convolution whose outputs are no further apart than kLipschitz times its inputs. A bound of its
-// norm, the root of the products of its norms for the largest sum of a row and of a column (Riesz
-// and Thorin), is found from the weights alone, at every step anew; the paper's estimate by power
-// iteration is closer, and holds when that has converged.
+// A convolution with Lipschitz constant kLipschitz at most. It is scaled by a bound of its norm,
+// the root of the product of its norms for the largest sum of a row and of a column (Riesz and
+// Thorin). The bound is computed from the weights at every step. The paper's estimate by power
+// iteration is closer, but holds only once it has converged.
 ValueId contraction(Model &m, ValueId x, int64_t channels, const std::string &name) {
   int64_t from = m.dim(x, 1);
   ValueId w = m.weightParam(name + ".weight", {channels, from, 3, 3}, 1, double(9 * from));
@@ -129,8 +129,8 @@ ValueId contraction(Model &m, ValueId x, int64_t channels, const std::string &na
 
 } // namespace
 
-// x + g(x), in which g brings any two x closer together: then x = y - g(x) is found by iterating. A
-// mark on the sum says so.
+// x + g(x), where g is a contraction: x = y - g(x) is then found by iteration. A mark on the sum
+// says so.
 llvm::Expected<Graph> buildIResNet(const Sizes &s) {
   if (llvm::Error e = checkHalvings("iresnet", s, s.levels))
     return e;

@@ -1,5 +1,5 @@
-// Ronneberger et al. 2015, with padded convolutions: every skip has the size of what it is joined
-// to.
+// Ronneberger et al. 2015, with padded convolutions: every skip has the size of the value with
+// which it is concatenated.
 
 #include "tools/cli/exit.h"
 #include "tools/zoo/model.h"

@@ -1,9 +1,9 @@
-// Kingma and Welling 2014. Pictures go through convolutions of stride 2, flat examples through
+// Kingma and Welling 2014. Pictures pass through convolutions of stride 2, flat examples through
 // matrices.
 //
-// The loss is the negative evidence bound under a normal likelihood of variance one, up to a
+// The loss is the negative evidence lower bound under a normal likelihood of variance one, up to a
 // constant: half the squared error plus the divergence from a standard normal, summed over an
-// example, averaged over them.
+// example, averaged over the batch.
 
 #include "tools/cli/exit.h"
 #include "tools/zoo/model.h"

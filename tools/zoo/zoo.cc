@@ -10,14 +10,14 @@ namespace {
 
 using zoo::Sizes;
 
-constexpr int64_t kMaxLevels = 10; // halvings: a picture that is larger fits into no memory
+constexpr int64_t kMaxLevels = 10; // halvings: a larger picture fits into no memory
 
 struct Entry {
   ZooModel model;
   llvm::Expected<Graph> (*build)(const Sizes &);
-  int64_t maxDepth;  // so that no option asks for more nodes than fit into memory
+  int64_t maxDepth;  // limits the number of nodes to what fits into memory
   bool picturesOnly; // --shape must be CxHxW
-  // Of one family, up to `most`; null where every depth is one.
+  // Depths of one family, up to `most`; null if every depth is possible.
   std::vector<int64_t> (*depths)(const Sizes &, int64_t most) = nullptr;
 };
 
@@ -331,7 +331,7 @@ llvm::Expected<std::vector<int64_t>> zooDepths(llvm::StringRef name, const ZooOp
   if (!e)
     return noSuchModel(name);
   ZooOptions some = options;
-  some.emplace("depth", "1"); // an error where there is none
+  some.emplace("depth", "1"); // an error if the model has no depth
   auto sizes = parseOptions(*e, some);
   if (!sizes)
     return sizes.takeError();

@@ -1,11 +1,10 @@
-// Models to try things on, made in memory: `isthmus zoo NAME --depth=50`.
+// Example models, made in memory: `isthmus zoo NAME --depth=50`.
 //
 // A model is a forward graph. Its inputs are `x` (or `ids`), its first output is `y`; batch norm's
-// new averages are outputs `state.NAME`. It has no loss, but for those that cannot do without one:
-// vae, and flows, whose outputs are the loss `nll` (mean negative log-likelihood, nats an example),
-// its parts `logdet` and `latent` (nll = latent - logdet), and `z`. Parameters are drawn by
-// initializers whose seeds follow from their names, so that a model is the same wherever it is
-// made.
+// new averages are outputs `state.NAME`. It has no loss, except for models that need one: vae, and
+// flows, whose outputs are the loss `nll` (mean negative log-likelihood, nats an example), its
+// parts `logdet` and `latent` (nll = latent - logdet), and `z`. Initializers draw the parameters
+// with seeds that follow from their names, so that a model is the same on every machine.
 #pragma once
 
 #include "ir/graph.h"
@@ -28,19 +27,19 @@ struct ZooModel {
 // All models, in the order in which to list them.
 llvm::ArrayRef<ZooModel> zooModels();
 
-// Option names, without dashes, to what the user wrote: {"depth", "50"}, {"shape", "3x224x224"}.
+// Option names without dashes, and the user's values: {"depth", "50"}, {"shape", "3x224x224"}.
 using ZooOptions = std::map<std::string, std::string>;
 
 // Errors: no such model (exit 1); an option that the model does not have, a malformed number, or
-// sizes that do not go together (exit 2).
+// inconsistent sizes (exit 2).
 llvm::Expected<Graph> buildZoo(llvm::StringRef name, const ZooOptions &options = {});
 
-// Depths that a model can be made with, so that each is a deeper one of the same family, from the
-// least to `most`. Errors as of buildZoo, and a model without a --depth.
+// The depths of a model, each giving a deeper network of the same family, from the least to `most`.
+// Errors: those of buildZoo, and a model without a --depth.
 llvm::Expected<std::vector<int64_t>> zooDepths(llvm::StringRef name, const ZooOptions &options,
                                                int64_t most);
 
-// The list as text: each model with its line, its options, defaults and what they mean.
+// The list as text: each model with a line, its options, their defaults and meanings.
 std::string zooText();
 
 } // namespace isthmus

@@ -20,7 +20,7 @@ static_assert(int(ISTHMUS_RUN_BAD_INPUT) == int(ISTHMUS_BAD_INPUT) &&
               int(ISTHMUS_RUN_UNSUPPORTED) == int(ISTHMUS_UNSUPPORTED) &&
               int(ISTHMUS_RUN_INTERNAL) == int(ISTHMUS_INTERNAL));
 
-// The header's numbers are our own.
+// The enumerators of isthmus_run.h have the values of our own.
 static_assert(int(DType::F32) == ISTHMUS_RUN_F32 && int(DType::F64) == ISTHMUS_RUN_F64 &&
               int(DType::BF16) == ISTHMUS_RUN_BF16 && int(DType::F16) == ISTHMUS_RUN_F16 &&
               int(DType::I32) == ISTHMUS_RUN_I32 && int(DType::I64) == ISTHMUS_RUN_I64 &&
@@ -32,7 +32,7 @@ static_assert(int(InputKind::Input) == ISTHMUS_RUN_INPUT &&
 
 namespace {
 
-// Inputs or outputs as the header tells them.
+// Descriptions of inputs or outputs, in the form of isthmus_run.h.
 class Tensors {
 public:
   void add(const Graph &g, ValueId v, int32_t kind) {
@@ -53,7 +53,7 @@ public:
   }
 
 private:
-  std::deque<std::string> names_; // whose elements stay where they are
+  std::deque<std::string> names_; // a deque, so that elements keep their addresses
   std::deque<std::vector<int64_t>> sizes_;
   std::vector<isthmus_run_tensor> all_;
 };
@@ -89,7 +89,7 @@ void isthmus_run_options_init(isthmus_run_options *options, size_t size) {
     std::memcpy(options, &all, std::min(size, sizeof all));
 }
 
-// A function's body with its status.
+// Runs a function's body and returns its status.
 template <typename Body> static isthmus_run_status run(isthmus_run_error **error, Body body) {
   return static_cast<isthmus_run_status>(guarded(error, body));
 }
@@ -161,7 +161,7 @@ const isthmus_run_tensor *isthmus_run_outputs(const isthmus_run_session *session
   return told(session->outputs.all(), count);
 }
 
-// The type that a caller says, if it is one.
+// The type that a caller describes, if it is valid.
 static llvm::Expected<Type> typeOf(const char *name, int32_t dtype, int32_t rank,
                                    const int64_t *sizes) {
   if (dtype < 0 || dtype > ISTHMUS_RUN_BOOL)

@@ -1,5 +1,6 @@
-/* Running graphs of the text form on this machine's CPU, in one arena. A library of its own, since
- * it brings kernels along: it needs OpenMP's and oneDNN's libraries (libgomp.so.1, libdnnl.so.2).
+/* Running graphs of the text form on this machine's CPU, in one arena. This is a library of its
+ * own, since it holds the kernels: it needs OpenMP's and oneDNN's libraries (libgomp.so.1,
+ * libdnnl.so.2).
  *
  *   isthmus_run_session *session;
  *   isthmus_run_options options;
@@ -10,11 +11,11 @@
  *   isthmus_run_step(session, 0, &error);
  *   isthmus_run_get(session, "loss", &loss, sizeof loss, &error);
  *
- * The manners are those of isthmus.h: every function that can fail returns a status, and where
- * `error` is not null, `*error` is an error to be freed. Strings are UTF-8. Nothing is printed, and
- * no process ended. Different threads may use different sessions at once. A process that was forked
- * after a step of more than one thread can run steps of one thread alone: OpenMP's threads are not
- * in it. */
+ * The conventions are those of isthmus.h: every function that can fail returns a status, and if
+ * it is not ISTHMUS_RUN_OK and `error` is not null, `*error` receives an error that the caller
+ * frees. Strings are UTF-8. The library prints nothing and ends no process. Different threads
+ * may use different sessions at once. A process forked after a step of several threads can only
+ * run steps of one thread, because OpenMP's threads do not exist in it. */
 #ifndef ISTHMUS_RUN_H
 #define ISTHMUS_RUN_H
 
@@ -27,7 +28,7 @@ extern "C" {
 
 #define ISTHMUS_RUN_API __attribute__((visibility("default")))
 
-/* As ISTHMUS_ABI_VERSION. */
+/* See ISTHMUS_ABI_VERSION. */
 #define ISTHMUS_RUN_ABI_VERSION 1
 ISTHMUS_RUN_API int32_t isthmus_run_abi_version(void);
 ISTHMUS_RUN_API const char *isthmus_run_version(void);
@@ -35,17 +36,17 @@ ISTHMUS_RUN_API const char *isthmus_run_version(void);
 /* Numbered as isthmus_status. */
 typedef enum {
   ISTHMUS_RUN_OK = 0,
-  ISTHMUS_RUN_BAD_INPUT = 1,   /* what was given is wrong or unreadable */
-  ISTHMUS_RUN_BAD_CALL = 2,    /* the call is wrong: null, a wrong size, a name of nothing */
-  ISTHMUS_RUN_UNSUPPORTED = 4, /* right, but not supported */
-  ISTHMUS_RUN_INTERNAL = 5     /* a bug of the library, or no memory is left */
+  ISTHMUS_RUN_BAD_INPUT = 1,   /* the input is wrong or unreadable */
+  ISTHMUS_RUN_BAD_CALL = 2,    /* the call is wrong: a null pointer, a wrong size */
+  ISTHMUS_RUN_UNSUPPORTED = 4, /* the input is valid, but not supported */
+  ISTHMUS_RUN_INTERNAL = 5     /* a bug of the library, or out of memory */
 } isthmus_run_status;
 
 typedef struct isthmus_error isthmus_run_error;
 ISTHMUS_RUN_API const char *isthmus_run_error_message(const isthmus_run_error *error);
 ISTHMUS_RUN_API void isthmus_run_error_free(isthmus_run_error *error);
 
-/* --- Sessions: a graph, what its inputs hold, and the memory that it runs in */
+/* --- Sessions: a graph, the contents of its inputs, and the memory in which it runs */
 
 typedef struct isthmus_run_session isthmus_run_session;
 
@@ -53,15 +54,15 @@ typedef struct {
   size_t size;
   const char *device; /* "cpu" */
   int32_t threads;    /* 0: one for each core that this process may use */
-  int32_t lowers; /* not 0: an original (a graph that was not planned) may be computed in the way
-                     that is fastest here, with another rounding, as the command line does */
-  uint64_t seed;  /* of what random ops draw, and of inputs that nothing is given for */
+  int32_t lowers;     /* not 0: an original (a graph that was not planned) may be computed in the
+                         fastest way on this machine, with another rounding, as the command line does */
+  uint64_t seed;      /* of random ops, and of inputs that were not set */
 } isthmus_run_options;
 /* All defaults: the CPU, all cores, the graph as it is written, seed 0. */
 ISTHMUS_RUN_API void isthmus_run_options_init(isthmus_run_options *options, size_t size);
 
-/* Of a file .isth, with its weights; and of a text that names no weights file. Memory is allocated
- * by the first step. */
+/* Opens a file .isth, with its weights, or a text that names no weights file. The first step
+ * allocates the memory. */
 ISTHMUS_RUN_API isthmus_run_status isthmus_run_open(const char *path,
                                                     const isthmus_run_options *options,
                                                     isthmus_run_session **session,
@@ -87,7 +88,7 @@ typedef enum {
 typedef enum {
   ISTHMUS_RUN_INPUT = 0,
   ISTHMUS_RUN_PARAM = 1, /* learned */
-  ISTHMUS_RUN_STATE = 2, /* carried from step to step by whoever runs them: output `state.NAME` */
+  ISTHMUS_RUN_STATE = 2, /* carried from step to step by the caller: output `state.NAME` */
   ISTHMUS_RUN_CONST = 3,
   ISTHMUS_RUN_OUTPUT = 4
 } isthmus_run_kind;
@@ -99,40 +100,41 @@ typedef struct {
   int64_t bytes;
 } isthmus_run_tensor;
 
-/* In the graph's order. They belong to the session, which may not be null. */
+/* Listed in the graph's order. The session owns them, and may not be null. */
 ISTHMUS_RUN_API const isthmus_run_tensor *isthmus_run_inputs(const isthmus_run_session *session,
                                                              size_t *count);
 ISTHMUS_RUN_API const isthmus_run_tensor *isthmus_run_outputs(const isthmus_run_session *session,
                                                               size_t *count);
 
-/* What an input holds from now on; the data is read before the call returns. Inputs that nothing is
- * given for hold what the graph says, else what the seed and their name draw. Floats may be given
- * as f32 to an input of any type of floats. */
+/* Sets the contents of an input for this and later steps; the data is read before the call
+ * returns. An input that was never set holds what the graph says, or else values drawn by the
+ * seed and its name. Inputs of any float type accept f32. */
 ISTHMUS_RUN_API isthmus_run_status isthmus_run_set(isthmus_run_session *session, const char *name,
                                                    int32_t dtype, int32_t rank,
                                                    const int64_t *sizes, const void *data,
                                                    isthmus_run_error **error);
-/* Runs the graph. Random ops draw by the seed and `number`: the same numbers, the same draws. */
+/* Runs the graph. Random ops draw by the seed and `number`: equal numbers give equal draws. */
 ISTHMUS_RUN_API isthmus_run_status isthmus_run_step(isthmus_run_session *session, uint64_t number,
                                                     isthmus_run_error **error);
-/* An output of the last step, of just so many bytes. */
+/* Copies an output of the last step; `bytes` must be its exact size. */
 ISTHMUS_RUN_API isthmus_run_status isthmus_run_get(const isthmus_run_session *session,
                                                    const char *name, void *to, size_t bytes,
                                                    isthmus_run_error **error);
 
-/* Bytes that this machine's kernels have while they run, beside what they read and make: of each
- * input (0) and then of each node of the graph, as it was given. `count` is the number of both. */
+/* Writes the workspace, in bytes, of each input (0) and then of each node of the graph as it was
+ * given: the memory that this machine's kernels use beside operands and results. `count` is the
+ * number of inputs and nodes. */
 ISTHMUS_RUN_API isthmus_run_status isthmus_run_workspaces(const isthmus_run_session *session,
                                                           int64_t *bytes, size_t count,
                                                           isthmus_run_error **error);
 
 typedef struct {
   size_t size;                                       /* set before the call */
-  int64_t predicted_peak_bytes, measured_peak_bytes; /* parameters and inputs left out */
+  int64_t predicted_peak_bytes, measured_peak_bytes; /* without parameters and inputs */
   int64_t arena_bytes, persistent_bytes;
-  double step_seconds; /* of the last one */
+  double step_seconds; /* of the last step */
 } isthmus_run_report;
-/* After a step. */
+/* Fails before the first step. */
 ISTHMUS_RUN_API isthmus_run_status isthmus_run_figures(const isthmus_run_session *session,
                                                        isthmus_run_report *report,
                                                        isthmus_run_error **error);

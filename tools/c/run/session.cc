@@ -14,7 +14,7 @@ Session::Session(Graph g, const SessionOptions &options)
     : graph_(std::move(g)), options_(options),
       device_(makeCpuDevice(cpuKernels(), {.threads = options.threads})) {}
 
-// With bytes of its own.
+// A copy that owns its bytes.
 static Tensor copied(const Tensor &t) {
   return Tensor::make(t.type, [&](char *to) {
     if (t.bytes() > 0)
@@ -71,9 +71,9 @@ llvm::Error Session::prepare() {
   return llvm::Error::success();
 }
 
-// OpenMP's threads are not in a process that was forked, which would wait for them for ever.
+// A forked process lacks OpenMP's threads and would wait for them for ever.
 static llvm::Error checkHasTeam(int threads) {
-  static std::atomic<pid_t> owner = 0; // of the threads that OpenMP keeps
+  static std::atomic<pid_t> owner = 0; // the process whose OpenMP threads exist
   if (threads == 1)
     return llvm::Error::success();
   pid_t none = 0;

@@ -1,4 +1,4 @@
-// A graph, what its inputs hold, and the memory that it runs in.
+// A graph, the contents of its inputs, and the memory in which it runs.
 #pragma once
 
 #include "passes/compile/compile.h"
@@ -20,14 +20,15 @@ public:
 
   const Graph &graph() const { return graph_; } // as it was given
 
-  // What an input holds from now on. Errors: it does not suit.
+  // Sets the contents of an input for this and later steps. Errors: the type or shape does not fit.
   llvm::Error set(const Input &input, Tensor given);
-  // Everything is compiled and allocated by the first one.
+  // The first step compiles the graph and allocates all memory.
   llvm::Error step(uint64_t number);
   bool hasRun() const { return hasRun_; }
-  // Of each node's kernel on this machine, as the graph was given.
+  // The workspace of each node's kernel on this machine, in bytes, by node of the graph as it was
+  // given.
   llvm::Expected<std::vector<int64_t>> workspaces() const;
-  // After a step: an output by its place in the graph, and figures.
+  // After a step: an output by its index in the graph, and figures.
   llvm::Expected<Tensor> get(size_t output) const;
   const Figures &figures() const { return compiled_->figures; }
   int64_t measuredPeakBytes() const { return executor_->measuredPeakBytes(); }
@@ -39,7 +40,7 @@ private:
   const Graph graph_;
   const SessionOptions options_;
   std::unique_ptr<Device> device_;
-  std::map<std::string, Tensor> given_; // until there is memory for them
+  std::map<std::string, Tensor> given_; // inputs set before the executor exists
   std::optional<Compiled> compiled_;
   std::unique_ptr<Executor> executor_; // over compiled_ and device_
   bool hasRun_ = false;

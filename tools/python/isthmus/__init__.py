@@ -1,4 +1,4 @@
-"""Isthmus: plans which tensors of a training step to keep and which to compute again, so that it fits in a byte budget.
+"""Isthmus: plans which tensors of a training step to keep and which to recompute, so that the step fits in a byte budget.
 
     problem = isthmus.Problem("step")
     x = problem.add("x", bytes=4096, pinned=True)
@@ -7,7 +7,7 @@
     plan = isthmus.plan(problem, "60%")
     plan.schedule, plan.figures.peak_bytes
 
-Nothing here imports NumPy or PyTorch.
+Importing this package imports neither NumPy nor PyTorch.
 """
 
 from ._library import version as _version

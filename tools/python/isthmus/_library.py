@@ -1,4 +1,4 @@
-"""The library isthmus.h: its structs and functions."""
+"""The shared library of isthmus.h: its structs and functions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from ._shared_library import OUT, Handle, SharedLibrary
 
-TEXT, DOT, NOTES = 0, 1, 2  # forms of a graph
+TEXT, DOT, NOTES = 0, 1, 2  # the values of isthmus_form
 NONE = 2**32 - 1
 
 
@@ -122,7 +122,7 @@ call = _library.call
 
 
 def make(kind: str, name: str, *arguments: Any) -> Handle:
-    """Calls a function that makes something of a kind."""
+    """Calls a function that makes a handle of a kind."""
     return _library.make(f"{kind}_free", name, *arguments)
 
 

@@ -1,4 +1,4 @@
-"""The library isthmus_run.h, which runs graphs: loaded by the first session."""
+"""The shared library of isthmus_run.h, which runs graphs. The first session loads it."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def opened(path: bytes, options: Options) -> Handle:
 
 
 def tensors(name: str, session: Handle) -> list[TensorInfo]:
-    """They are the session's, and live as long."""
+    """Describes the session's inputs or outputs. The session owns the result."""
     count = c_size_t()
     first = _library().plain(name, session, count)
     return list(first[: count.value])

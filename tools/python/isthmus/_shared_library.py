@@ -1,4 +1,4 @@
-"""Shared libraries that this package is a door to: found, loaded, their functions called and their errors raised."""
+"""Finds and loads the shared libraries of this package, calls their functions and raises their errors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ OUT = POINTER(c_void_p)
 _OK, _CANNOT_BE_MET = 0, 3
 _ERRORS = {
     1: errors.BadInput,
-    2: errors.BadInput,  # a wrong call, as of handles that do not fit
+    2: errors.BadInput,  # a wrong call, such as unrelated handles
     3: errors.CannotBeMet,
     4: errors.Unsupported,
     5: errors.Internal,
@@ -23,7 +23,7 @@ _ERRORS = {
 
 
 class Handle:
-    """Owns what a library made, and frees it when nothing refers to it any more."""
+    """Owns an object of a library, and frees it when nothing refers to it any more."""
 
     def __init__(self, pointer: c_void_p, free: Callable[[c_void_p], None]) -> None:
         self._as_parameter_ = pointer
@@ -34,7 +34,7 @@ class Handle:
 
     @classmethod
     def from_param(cls, given: Any) -> c_void_p:
-        """As the type of a function's parameter: what ctypes passes. Anything else would be taken for an address."""
+        """Called by ctypes for a function's parameter. Without this check ctypes would take any other argument for an address."""
         if not isinstance(given, Handle):
             raise TypeError(f"expected what the library made, got {type(given).__name__}")
         return given._as_parameter_
@@ -44,7 +44,7 @@ class Handle:
 
 
 class SharedLibrary:
-    """One library: a file beside this package, or the one that an environment variable names."""
+    """One library: a file beside this package, or the file that an environment variable names."""
 
     def __init__(
         self,
@@ -56,10 +56,12 @@ class SharedLibrary:
         others: Mapping[str, tuple[Any, Sequence[Any]]],
         advice: str,
     ) -> None:
-        """prefix: of its functions' names.
-        fallible: parameters of functions that give a status, without their last one, the error.
-        others: results and parameters of all others.
-        advice: what to do if there is none that can be used.
+        """Loads the library; ImportError if no file can be used.
+
+        prefix: of its functions' names.
+        fallible: the parameters of functions that return a status, without the last one, the error.
+        others: the results and parameters of all other functions.
+        advice: what the user can do if no file can be used.
         """
         self._file, self._variable, self._prefix, self._advice = file, variable, prefix, advice
         self._abi_version = abi_version
@@ -74,7 +76,7 @@ class SharedLibrary:
         self._functions = self._load()
 
     def _candidates(self) -> list[tuple[str, str]]:
-        """Paths, and for messages how each came about."""
+        """Paths to try, each with its origin for messages."""
         beside = os.path.join(os.path.dirname(os.path.abspath(__file__)), self._file)
         named = os.environ.get(self._variable)
         return [(beside, "beside the package")] + ([(named, f"${self._variable}")] if named else [])
@@ -110,14 +112,14 @@ class SharedLibrary:
         return self._functions[name](*arguments)
 
     def call(self, name: str, *arguments: Any) -> None:
-        """Calls a function that makes nothing."""
+        """Calls a function that makes no object."""
         error = c_void_p()
         status = self._functions[name](*arguments, error)
         if status != _OK:
             raise self._error(status, error)
 
     def make(self, free: str, name: str, *arguments: Any) -> Handle:
-        """Calls a function that makes something, which `free` frees. Of CannotBeMet, `made` is what was made in spite of it."""
+        """Calls a function that makes an object, which `free` frees. A CannotBeMet has the object in `made`, if there is one."""
         made, error = c_void_p(), c_void_p()
         status = self._functions[name](*arguments, made, error)
         if status == _OK:

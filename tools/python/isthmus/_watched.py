@@ -1,8 +1,8 @@
-"""Long calls of the library, which tell their progress and can be interrupted.
+"""Long calls of the library, with progress and interrupts.
 
-The library calls on a thread of its own, and the caller's waits. Signal handlers run on Python's main thread, and only between
-instructions of its own: a handler that raises, as Ctrl-C's does, would do so somewhere in a function that the library has called,
-where nobody can catch it. On the caller's thread it ends the wait.
+The library runs on a thread of its own, and the caller's thread waits. Python runs signal handlers on its main thread, between instructions
+of its own. A handler that raises, as Ctrl-C's does, would otherwise raise inside a progress function called by the library, where nobody
+can catch the exception. On the caller's thread it ends the wait.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ T = TypeVar("T")
 
 
 class Watched(Generic[T]):
-    """One call of `body`, which hands the function it is given to the library as its progress function."""
+    """One call of `body`, which passes the function that it receives to the library as the progress function."""
 
     def __init__(self, body: Callable[[Any], T], progress: ProgressFunction | None) -> None:
         self._body, self._progress = body, progress
-        # Shares and costs; at last None.
+        # Shares and costs, and None at the end.
         self._told: queue.SimpleQueue[tuple[float, float] | None] = queue.SimpleQueue()
         self._answers: queue.SimpleQueue[bool] = queue.SimpleQueue()
         self._is_cancelled = False
@@ -30,7 +30,7 @@ class Watched(Generic[T]):
         self._error: BaseException | None = None
 
     def run(self) -> T:
-        """What the body gives or raises, or what the progress function or a signal handler raises."""
+        """Returns what the body returns. Raises what the body, the progress function or a signal handler raises."""
         worker = threading.Thread(target=self._work, name="isthmus")
         try:
             worker.start()
@@ -42,7 +42,7 @@ class Watched(Generic[T]):
             raise
         finally:
             if worker.is_alive():
-                worker.join()  # it ends at the library's next call
+                worker.join()  # the library stops at its next progress call
         if self._error is not None:
             raise self._error
         return self._result[0]
@@ -55,7 +55,7 @@ class Watched(Generic[T]):
         finally:
             self._told.put(None)
 
-    # Whether to go on, asked by the library on the worker's thread.
+    # Whether the search goes on. The library asks on the worker's thread.
     def _goes_on(self, user: None, share: float, best_cost: float) -> bool:
         if self._is_cancelled:
             return False

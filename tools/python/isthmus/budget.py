@@ -1,4 +1,4 @@
-"""Byte budgets as people write them, read as the command line reads them."""
+"""Parses byte budgets, with the rules of the command line."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _MOST_BYTES = 2**62
 
 
 class Budget(NamedTuple):
-    """Bytes, a share of the peak without recomputation, or with neither the least that is found."""
+    """A number of bytes, a share of the peak without recomputation, or, with neither, the least peak that is found."""
 
     bytes: int | None = None
     share: float | None = None
 
 
 def parse_budget(budget: BudgetLike) -> Budget:
-    """Of "2GiB", "500MB", a number of bytes, "60%" or "min"."""
+    """Parses "2GiB", "500MB", a number of bytes, "60%" or "min"."""
     if isinstance(budget, str):
         parsed = _parse(budget)
     else:
@@ -54,7 +54,7 @@ def _parse(text: str) -> Budget | None:
     except ValueError:
         return None
     if unit == "%":
-        # A share of zero is no budget at all, and not what the library takes it for.
+        # For the library a share of zero means "min", so "0%" becomes a budget of zero bytes.
         return Budget(share=value / 100) if value > 0 else Budget(bytes=0)
     scale = _UNITS.get(unit or "B")
     if scale is None or (scale == 1 and "." in digits) or value * scale >= _MOST_BYTES:

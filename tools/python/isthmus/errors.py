@@ -1,4 +1,4 @@
-"""Exceptions, one for each status of the library, with the library's text."""
+"""Exceptions, one for each error status of the library, with the library's message."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ from typing import Any
 
 
 class Error(Exception):
-    """The base of all that this package raises by itself."""
+    """The base of all exceptions that this package defines."""
 
 
 class BadInput(Error, ValueError):
-    """What was given is wrong or unreadable."""
+    """The input is wrong or unreadable."""
 
 
 class CannotBeMet(Error):
-    """No plan within the budget was found. `plan` is the one of the least peak that was, an `isthmus.Plan`, or None."""
+    """No plan within the budget was found. `plan` is the plan of the least peak found, an `isthmus.Plan`, or None."""
 
-    plan: Any = None  # plans are made by a module that raises these errors
+    plan: Any = None  # an isthmus.Plan; its module imports this one
 
 
 class Unsupported(Error, NotImplementedError):
-    """What was given is right, but not supported."""
+    """The input is valid, but not supported."""
 
 
 class Internal(Error):
-    """A bug of the library, or no memory is left."""
+    """A bug of the library, or out of memory."""
 
 
 class Cancelled(Error):

@@ -1,4 +1,4 @@
-"""Graphs: loaded, differentiated, planned within a budget, written, drawn, run."""
+"""Graphs: load, differentiate, plan within a budget, save, draw and run them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LITTLE_EFFORT = 0.01
 
 
 class Graph:
-    """A graph of the text form or of ONNX, which does not change: what is made of it is another graph."""
+    """A graph of the text form or of ONNX. Graphs are immutable: their methods return new graphs."""
 
     def __init__(self, handle: Handle, plan: Plan | None = None) -> None:
         """Use `Graph.load`, `Graph.from_text` or the methods of another graph."""
@@ -37,7 +37,7 @@ class Graph:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], sizes: Mapping[str, int] | None = None) -> Graph:
-        """Of a file .isth or .onnx. `sizes` binds the sizes that an ONNX model leaves open, as {"batch": 32}."""
+        """Loads a file .isth or .onnx. `sizes` binds the sizes that an ONNX model leaves open, as {"batch": 32}."""
         if not isinstance(sizes, (Mapping, type(None))):
             raise TypeError(f"sizes are a mapping such as {{'batch': 32}}, got {type(sizes).__name__}")
         bound = ",".join(f"{name}={operator.index(size)}" for name, size in sizes.items()).encode() if sizes else None
@@ -45,17 +45,17 @@ class Graph:
 
     @classmethod
     def from_text(cls, text: str) -> Graph:
-        """Of the text form (docs/language.md), with its weights inline."""
+        """Parses the text form (docs/language.md), with weights inline."""
         if not isinstance(text, str):
             raise TypeError(f"a graph's text is a string, got {type(text).__name__}")
         content = text.encode("utf-8", "surrogateescape")
         return cls(_library.make("graph", "graph_from_text", content, len(content)))
 
     def differentiate(self, loss: str | None = None, wrt: str | Iterable[str] | None = None) -> Graph:
-        """The training step: this graph with the gradients of its loss as outputs `grad.NAME`.
+        """Returns the training step: this graph with the gradients of its loss as outputs `grad.NAME`.
 
-        loss: "cross_entropy", "mse", "mean" or "%value", as the command line's --loss; None: what the graph names.
-        wrt: what gradients are taken for: names in a list, or in a string with commas and wildcards; None: all parameters.
+        loss: "cross_entropy", "mse", "mean" or "%value", as the command line's --loss; None: the loss that the graph names.
+        wrt: the names by which to differentiate: a list, or a string with commas and wildcards; None: all parameters.
         """
         if not isinstance(loss, (str, type(None))):
             raise TypeError(f"a loss is a string, got {type(loss).__name__}")
@@ -72,11 +72,11 @@ class Graph:
         target: str = "auto",
         threads: int = 0,
     ) -> Graph:
-        """The graph that computes the same, bit by bit, with a peak within the budget. Its `plan` says how; the arguments and what is
-        raised are those of `isthmus.plan`. A graph that was planned before is planned anew, from its original.
+        """Returns a graph whose results are bitwise equal and whose peak is within the budget. Its `plan` describes the plan; the arguments
+        and the exceptions are those of `isthmus.plan`. A graph that was planned before is planned anew, from its original.
 
-        target: "cpu": what kernels need while they run on this machine is in the plan, so that `run` with as many threads keeps within
-            the budget; "common": kernels need nothing; "auto": the one where the library that runs graphs can be loaded, or else the other.
+        target: "cpu": the plan counts the workspaces of this machine's kernels, so that `run` with as many threads keeps within the budget;
+            "common": it counts no workspaces; "auto": "cpu" if the library that runs graphs can be loaded, else "common".
         """
         if target not in _TARGETS:
             raise BadInput(f"a target is one of {', '.join(_TARGETS)}; got {target!r}")
@@ -92,29 +92,29 @@ class Graph:
 
     @property
     def plan(self) -> Plan | None:
-        """Of a graph that `optimize` has made. Its schedule counts the original's inputs first, and then its nodes."""
+        """The plan of a graph that `optimize` made, else None. Its schedule numbers the original's inputs first, and then its nodes."""
         return self._plan
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """As .isth or .onnx, by the end of the path, whole or not at all. Large weights go to a file beside it."""
+        """Writes a file .isth or .onnx, by the suffix of the path, whole or not at all. Large weights go to a file beside it."""
         _library.call("graph_save", self._handle, _encoded(path))
 
     def to_text(self) -> str:
-        """In the text form, with all weights inline."""
+        """Returns the graph in the text form, with all weights inline."""
         return _library.text("graph_print", self._handle, _library.TEXT).decode("utf-8", "surrogateescape")
 
     def to_dot(self) -> str:
-        """A picture for Graphviz: the forward pass on the left, the backward pass on the right, what is recomputed between them."""
+        """Returns a drawing for Graphviz: the forward pass on the left, the backward pass on the right, recomputed nodes between them."""
         return _library.text("graph_print", self._handle, _library.DOT).decode("utf-8", "replace")
 
     @property
     def notes(self) -> list[str]:
-        """What a user should know of how `Graph.load` read an ONNX model; empty for a graph that was made in another way."""
+        """Remarks for the user on how `Graph.load` read an ONNX model; empty for a graph that was made in another way."""
         return _library.text("graph_print", self._handle, _library.NOTES).decode("utf-8", "replace").splitlines()
 
     @property
     def inputs(self) -> list[Tensor]:
-        """Inputs, parameters and constants, in the graph's order. (They are told, as `outputs`, by the library that runs graphs.)"""
+        """Inputs, parameters, states and constants, in the graph's order. (Like `outputs`, this needs the library that runs graphs.)"""
         return self._signature()[0]
 
     @property
@@ -122,10 +122,10 @@ class Graph:
         return self._signature()[1]
 
     def run(self, feeds: Feeds | None = None, *, seed: int = 0, threads: int = 0) -> dict[str, numpy.ndarray]:
-        """Runs the graph once on the CPU and gives all outputs by name, as NumPy arrays.
+        """Runs the graph once on the CPU and returns all outputs by name, as NumPy arrays.
 
-        feeds: arrays for inputs, and for parameters to override; what is missing holds what the graph says, else what `seed` and
-            its name draw.
+        feeds: arrays for inputs, and for parameters to override. Other inputs hold what the graph says, or else values drawn by `seed` and
+            their name.
         threads: 0: one for each core.
         """
         return Session(self, seed=seed, threads=threads).run(feeds)
@@ -142,7 +142,7 @@ class Graph:
 
 
 def _target(problem: Handle, threads: int) -> _library.Target:
-    """This machine, for the ops of the problem of a graph."""
+    """The workspaces of this machine's kernels, for the ops of the problem of a graph."""
     as_is = search(problem, "100%", _LITTLE_EFFORT, 0, None)
     steps = as_is.schedule
     if len(set(steps)) != len(steps):
@@ -150,7 +150,7 @@ def _target(problem: Handle, threads: int) -> _library.Target:
     original = Graph(_library.make("graph", "graph_rematerialize", problem, as_is._handle))
     if not steps:
         return _library.Target(size=ctypes.sizeof(_library.Target))
-    workspaces = [0] * (1 + max(steps))  # inputs come first, and no node is left out
+    workspaces = [0] * (1 + max(steps))  # inputs come first, and the schedule contains every node
     for step, workspace in zip(steps, Session(original, threads=threads).workspaces(len(steps)), strict=True):
         workspaces[step] = workspace
     array = (ctypes.c_int64 * max(1, len(workspaces)))(*workspaces)

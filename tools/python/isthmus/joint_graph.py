@@ -1,4 +1,4 @@
-"""Problems as text: the joint-graph format, in which every op reads all outputs of another."""
+"""The text form of problems: the joint-graph format, in which every op reads all outputs of another."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from . import _library
 from .op import PHASES, Content, Op, width
 
-# Kinds of ops as (kind, direction).
+# Kinds of ops, as the fields "kind" and "direction" of a node.
 _KINDS = {
     "starts_offload": ("copy_start", "to_host"),
     "waits_offload": ("copy_wait", "to_host"),
@@ -26,25 +26,25 @@ def from_json(text: str | bytes) -> Content:
         text = text.encode("utf-8", "surrogatepass")
     if not isinstance(text, bytes):
         raise TypeError(f"a problem's text is a string or bytes, got {type(text).__name__}")
-    _library.make("problem", "problem_from_json", text, len(text))  # says what is wrong with it
+    _library.make("problem", "problem_from_json", text, len(text))  # raises an error if the text is not valid
     return _Reader(json.loads(text)).run()
 
 
 class _Writer:
-    """Makes nodes of ops, and one more for an output that is read alone where there are several."""
+    """Makes a node of each op, and a view for each output that is read without the op's other outputs."""
 
     def __init__(self, problem: Content) -> None:
         self._problem = problem
         self._wanted = set(problem.outputs)
         self._nodes: list[dict[str, Any]] = []
-        self._node_of: list[int] = []  # by op
-        self._view_of_output: dict[tuple[int, int], int] = {}  # nodes
+        self._node_of: list[int] = []  # by op: the node's id
+        self._view_of_output: dict[tuple[int, int], int] = {}  # ids of views
 
     def run(self) -> str:
         problem = self._problem
         for number, op in enumerate(problem.ops):
             self._add(op)
-            # Views that are outputs of the problem stand by their op: those of the forward come before the backward.
+            # Views that are outputs of the problem come right after their op, so that those of the forward come before the backward.
             for output in range(self._width(number)):
                 if (number, output) in self._wanted and not self._is_whole(number):
                     self._single(number, output)
@@ -60,7 +60,7 @@ class _Writer:
             "grads": [],
             "persistent_bytes": sum(op.bytes[0] for op in problem.ops if op.pinned),
         }
-        for node in self._nodes:  # what is optional may read ops that come later
+        for node in self._nodes:  # alternatives may read ops that come later
             for key in ("inputs", "view_of", "of"):
                 if key in node:
                     node[key] = self._resolved(node[key])
@@ -101,7 +101,7 @@ class _Writer:
             node["bus_us"] = op.transfer_time
         self._node_of.append(self._append(node))
 
-    # What a node reads, and for each read that is not one of several of the same node where it is among these.
+    # The inputs of a node, and for each read its index in them, except for reads that were merged into one input.
     def _inputs(self, op: Op) -> tuple[list[_Node | int], dict[int, int]]:
         alone = {read for _, read in op.may_reuse} | set(op.overwrites)
         inputs: list[_Node | int] = []
@@ -111,7 +111,7 @@ class _Writer:
             made, output = op.reads[read]
             many = self._width(made)
             position[read] = len(inputs)
-            if read == op.view_of or (read == 0 and op.kind == "waits_prefetch"):  # these say which output themselves
+            if read == op.view_of or (read == 0 and op.kind == "waits_prefetch"):  # the reader says which output it uses
                 inputs.append(_Node(made))
             elif _reads_all(op, read, many) and not (alone | {op.view_of}) & set(range(read, read + many)):
                 inputs.append(_Node(made))
@@ -128,7 +128,7 @@ class _Writer:
         self._nodes.append({"id": len(self._nodes), **node})
         return len(self._nodes) - 1
 
-    # What to read for one output.
+    # The node to read for one output.
     def _single(self, op: int, output: int) -> _Node | int:
         if self._width(op) == 1:
             return _Node(op)
@@ -149,12 +149,12 @@ class _Writer:
             )
         return self._view_of_output[op, output]
 
-    # Ids for reads of the problem itself.
+    # The ids of the nodes that stand for reads by the problem itself.
     def _whole(self, reads: tuple[tuple[int, int], ...]) -> list[int]:
         ids = (self._resolved(_Node(op) if self._is_whole(op) else self._single(op, output)) for op, output in reads)
         return list(dict.fromkeys(ids))
 
-    # All outputs of the op are outputs of the problem.
+    # Whether all outputs of the op are outputs of the problem.
     def _is_whole(self, op: int) -> bool:
         return all((op, k) in self._wanted for k in range(self._width(op)))
 
@@ -165,7 +165,7 @@ class _Writer:
 
 
 class _Node(NamedTuple):
-    """The node of an op, whose id may not be known yet."""
+    """Refers to the node of an op; the node's id may not be known yet."""
 
     op: int
 
@@ -176,7 +176,7 @@ def _reads_all(op: Op, begin: int, width: int) -> bool:
 
 
 class _Reader:
-    """Makes ops of nodes that the library has found to be right."""
+    """Makes ops of nodes that the library has checked."""
 
     def __init__(self, graph: dict[str, Any]) -> None:
         self._graph = graph
@@ -198,7 +198,7 @@ class _Reader:
         is_view = node.get("view", False)
         base = node.get("view_of", node["inputs"][0] if node["inputs"] else None) if is_view else None
         reads: list[tuple[int, int]] = []
-        first: list[int] = []  # by input, where its reads begin
+        first: list[int] = []  # by input: the index of its first read
         view_of = None
         for position, number in enumerate(node["inputs"]):
             first.append(len(reads))
@@ -206,7 +206,7 @@ class _Reader:
                 view_of = len(reads)
             if number == base and "index" in node and not self._nodes[number].get("persistent"):
                 reads.append((number, node["index"]))
-            elif kind == "waits_prefetch" and position == 0:  # of all that its start copies
+            elif kind == "waits_prefetch" and position == 0:  # it waits for everything that its start copies
                 reads.append((number, 0))
             else:
                 reads += self._whole(number)

@@ -1,4 +1,4 @@
-"""Ops of a problem, and all that a problem is, as plain data."""
+"""Ops of a problem, and the content of a problem, as plain data."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ class Op:
 
     @property
     def is_optional(self) -> bool:
-        """No schedule has to run it."""
+        """True if no schedule has to run the op."""
         return self.of is not None or self.kind != "computes"
 
 
 class Content(NamedTuple):
-    """What a problem holds."""
+    """The content of a problem."""
 
     name: str
     order: str
@@ -49,6 +49,6 @@ class Content(NamedTuple):
 
 
 def width(ops: Sequence[Op], number: int) -> int:
-    """How many outputs an op has. A wait for what comes back has those of its start."""
+    """The number of outputs of an op. The wait for a prefetch has the outputs of its start."""
     op = ops[number]
     return len(ops[op.reads[0][0]].bytes) if op.kind == "waits_prefetch" and op.reads else len(op.bytes)

@@ -1,4 +1,4 @@
-"""Plans: which ops of a problem run when, and which of them again, within a byte budget."""
+"""Plans: when each op of a problem runs, and which ops run again, within a byte budget."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from .budget import BudgetLike, parse_budget
 from .errors import BadInput, CannotBeMet
 from .problem import Problem
 
-# Between two calls of the progress function, for which the search waits until other threads of Python let go of the interpreter.
-# Short enough for Ctrl-C.
+# Seconds between two calls of the progress function. The search waits for a call until other Python threads release the interpreter, so
+# calls must be rare, but frequent enough for Ctrl-C.
 _PROGRESS_SECONDS = 0.05
 
 ProblemLike = Union[Problem, Mapping[str, Any], str, "os.PathLike[str]"]
@@ -26,7 +26,7 @@ ProblemLike = Union[Problem, Mapping[str, Any], str, "os.PathLike[str]"]
 
 @dataclass(frozen=True)
 class Figures:
-    """What a plan promises. Costs are microseconds; None is what is not known."""
+    """The promises of a plan. Costs are microseconds; None means unknown."""
 
     baseline_peak_bytes: int
     """The peak of the order given, without recomputation."""
@@ -48,12 +48,12 @@ class Figures:
 
     @property
     def recompute_overhead(self) -> float:
-        """The share of the baseline's cost that is added to it."""
+        """The added cost, as a share of the baseline's cost."""
         return self.cost / self.baseline_cost - 1 if self.baseline_cost > 0 else 0.0
 
 
 class Plan:
-    """A schedule of a problem's ops, and what it promises. It does not refer to the problem."""
+    """A schedule of a problem's ops, and its figures. It does not refer to the problem."""
 
     def __init__(self, handle: Handle) -> None:
         """Use `plan` or `Plan.from_schedule`."""
@@ -64,7 +64,8 @@ class Plan:
 
     @classmethod
     def from_schedule(cls, problem: Problem, schedule: Iterable[SupportsIndex]) -> Plan:
-        """The plan that a schedule of one's own is, if it is one: all that an op reads has run before, and the outputs are there."""
+        """Makes a plan of the caller's own schedule. BadInput, unless every op runs after the ops that it reads, and the outputs are live
+        at the end."""
         if not isinstance(problem, Problem):
             raise TypeError(f"expected an isthmus.Problem, got {type(problem).__name__}")
         steps = [operator.index(step) for step in schedule]
@@ -76,7 +77,7 @@ class Plan:
 
     @property
     def schedule(self) -> list[int]:
-        """The ops' numbers as they run. One that comes again is a recomputation; inputs do not come."""
+        """The ops' numbers as they run. An op that occurs again is a recomputation; pinned ops do not occur."""
         return _library.schedule_of(self._handle)
 
     @property
@@ -89,23 +90,23 @@ class Plan:
 
 
 def plan(problem: ProblemLike, budget: BudgetLike, effort: float = 0.0, seed: int = 0, progress: ProgressFunction | None = None) -> Plan:
-    """The fastest plan found whose peak is within the budget.
+    """Returns the fastest plan found whose peak is within the budget.
 
     problem: a Problem, or the path or the content of a file in the joint-graph format.
-    budget: bytes as a number or as "2GiB" or "500MB"; "60%" of the peak without recomputation; or "min", the least that is found.
-    effort: about seconds of one common core, the same plan on every machine; 0: by the number of ops.
+    budget: bytes as a number or as "2GiB" or "500MB"; "60%" of the peak without recomputation; or "min", the least peak that is found.
+    effort: about seconds of one common core, with the same plan on every machine; 0: by the number of ops.
     seed: of the search. The same problem, budget, effort and seed give the same plan.
-    progress: called now and then on this thread with the share of the work that is done and the cost of the best plan so far (0:
-        there is none yet). If it returns False, the search ends with the best plan so far; what it raises is raised here.
+    progress: called from time to time on this thread with the share of the search that is done and the cost of the best plan so far (0:
+        none yet). If it returns False, the search ends with the best plan so far; an exception that it raises is raised here.
 
-    Raises CannotBeMet, whose `plan` is that of the least peak found; Cancelled, where `progress` ended the search before there was
-    a plan. Other threads run meanwhile, and Ctrl-C ends the search.
+    Raises CannotBeMet, whose `plan` is that of the least peak found, and Cancelled, if `progress` ended the search before a plan within the
+    budget was found. Other threads run during the search, and Ctrl-C ends it.
     """
     return search(_problem_of(problem)._handle(), budget, effort, seed, progress)
 
 
 def search(problem: Handle, budget: BudgetLike, effort: float, seed: int, progress: ProgressFunction | None) -> Plan:
-    """`plan` of a problem that the library has."""
+    """Does the work of `plan`, for a problem of the library."""
     options = _options(budget, effort, seed)
     if progress is not None and not callable(progress):
         raise TypeError(f"progress is a function of two numbers, got {type(progress).__name__}")

@@ -1,4 +1,4 @@
-"""Problems: ops with costs, the bytes that each makes, and who reads what."""
+"""Problems: ops with their costs, the sizes of their outputs, and their operands."""
 
 from __future__ import annotations
 
@@ -17,18 +17,20 @@ from .op import KINDS, PHASES, Content, Op, width
 ORDERS = ("free", "phases", "fixed")
 _MOST_BYTES = 2**62
 _MOST_ALIGNMENT = 2**30
-_MOST_TIME = 1e300  # so that sums are finite
+_MOST_TIME = 1e300  # sums of times stay finite
 _PINNED, _RUNS_ONCE = 1, 2
 
 ReadLike = Union[SupportsIndex, "tuple[SupportsIndex, SupportsIndex]"]
 
 
 class Problem:
-    """What the planner knows of a graph. Ops are added in an order in which all that an op reads comes before it."""
+    """The planner's view of a graph. Ops are added in an order in which every op comes after the ops that it reads."""
 
     def __init__(self, name: str = "problem", *, order: str = "free", alignment: int = 64) -> None:
-        """order: which orders of first runs are allowed. "free": any; "phases": only ops of the forward phase until the forward
-            outputs are there; "fixed": the order in which the ops are added.
+        """Makes a problem without ops.
+
+        order: the orders in which ops may run for the first time. "free": any; "phases": only ops of the forward phase until all forward
+            outputs are computed; "fixed": the order in which the ops are added.
         alignment: sizes are rounded up to it.
         """
         self.name = _text(name, "a problem's name")
@@ -59,26 +61,27 @@ class Problem:
         transfer_time: float = 0.0,
         overwrites: Iterable[SupportsIndex] = (),
     ) -> int:
-        """Adds an op and gives its number.
+        """Adds an op and returns its number.
 
         name: for messages.
-        reads: ops that were added before, each by its number, or by its number and which of its outputs.
+        reads: ops that were added before, each as its number, or as a pair of its number and the index of an output.
         cost: microseconds.
-        bytes: what it makes; a list for an op with several outputs.
+        bytes: the size of its output; a list for an op with several outputs.
         phase: "forward", "backward" or "update".
-        pinned: it is always there and never runs, as inputs and parameters; it is not charged to the peak.
+        pinned: it is always live and never runs, like inputs and parameters, and does not count in the peak.
         recomputable: it may run more than once.
         workspace: bytes that are live while it runs.
-        view_of: which of the reads its result shares the storage of; then it has no bytes of its own.
-        may_reuse: pairs of an output and a read: where the read is the last of its storage, the output may take its bytes over.
-        overwrites: which of the reads, each of something pinned, it leaves results in the place of, as an optimizer's update; the outputs
-            that do have 0 bytes. It is not recomputable, and comes after all that reads what it overwrites.
+        view_of: the index of the read whose storage its result shares; it then has no bytes of its own.
+        may_reuse: pairs of an output and a read: if this is the last read of that storage, the output may take over its bytes.
+        overwrites: indices of reads of pinned storages that the op overwrites, as an optimizer's update does; the outputs that take their
+            place have 0 bytes. Such an op runs once, after all other readers of the storages that it overwrites.
 
-        Some ops are optional, and only such ops may read them. They are other ways to make what an op makes:
-        of: the op of which this is another form, or the op and which of its outputs; of the same bytes.
-        kind: what the op does. A copy to the host's memory and back is four ops: "starts_offload" reads what is copied;
-            "waits_offload" reads that; "starts_prefetch" reads that and has the bytes of what comes back; "waits_prefetch" reads that,
-            and is `of` the op that made it.
+        Some ops are alternatives: other ways to make the outputs of an op. No schedule has to run them, and only alternatives may read
+        them.
+        of: the op for which this is an alternative, or a pair of that op and the index of an output; the sizes must be equal.
+        kind: what the op does. A copy to the host's memory and back is four ops: "starts_offload" reads the storage to copy;
+            "waits_offload" reads that op; "starts_prefetch" reads the wait and has the bytes of the storage; "waits_prefetch" reads that
+            start, and is `of` the op that made the storage.
         transfer_time: of starts, microseconds.
         """
         sizes = tuple(_sizes(bytes, f"op {name!r}"))
@@ -110,7 +113,7 @@ class Problem:
         return self.append(op)
 
     def append(self, op: Op) -> int:
-        """Adds an op of a problem whose ops before it are the same, and gives its number."""
+        """Adds an op of a problem whose earlier ops are the same as here, and returns its number."""
         self._ops.append(op)
         self._made = None
         return len(self._ops) - 1
@@ -125,7 +128,7 @@ class Problem:
 
     @property
     def outputs(self) -> tuple[tuple[int, int], ...]:
-        """What must be there at the end: ops, or ops and which of their outputs. Set as a whole."""
+        """The outputs that must be live at the end: ops, or pairs of an op and the index of an output. Assign the whole list."""
         return self._outputs
 
     @outputs.setter
@@ -135,7 +138,7 @@ class Problem:
 
     @property
     def forward_outputs(self) -> tuple[int, ...]:
-        """With order "phases": ops of the forward phase that must have run before any other phase, beside those among the outputs."""
+        """With order "phases": ops of the forward phase that must run before any other phase, beside those among the outputs."""
         return self._forward_outputs
 
     @forward_outputs.setter
@@ -163,13 +166,13 @@ class Problem:
         return {**self.__dict__, "_made": None}
 
     def to_json(self) -> str:
-        """The problem in the joint-graph format. An op there reads all outputs of another: where one here reads some of several, it
-        does so through a view, a node of its own, and the nodes' numbers are then not the ops'."""
+        """Returns the problem in the joint-graph format. An op there reads all outputs of another op. Where an op here reads some of
+        several outputs, it does so through a view, a node of its own, and the nodes' numbers then differ from the ops'."""
         return joint_graph.to_json(Content(self.name, self._order, self._alignment, self._ops, self._outputs, self._forward_outputs))
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Problem:
-        """Of the formats joint-graph/1 and joint-graph/2."""
+        """Parses the formats joint-graph/1 and joint-graph/2."""
         content = joint_graph.from_json(text)
         problem = cls(content.name, order=content.order, alignment=content.alignment)
         for op in content.ops:
@@ -180,7 +183,7 @@ class Problem:
 
     @classmethod
     def from_dict(cls, graph: Mapping[str, Any]) -> Problem:
-        """Of the content of such a file."""
+        """Makes a problem of the parsed JSON of a joint-graph file."""
         import json
 
         try:
@@ -191,7 +194,7 @@ class Problem:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Problem:
-        """Of a file, which may be gzipped."""
+        """Reads a joint-graph file, which may be gzipped."""
         import gzip
 
         path = os.fspath(path)
@@ -204,7 +207,7 @@ class Problem:
             raise BadInput(f"cannot read {path!r}: {getattr(error, 'strerror', None) or error}") from error
         return cls.from_json(content)
 
-    # The checked form of a read.
+    # Checks a read and returns it as a pair.
     def _read(self, read: ReadLike, reader: str) -> tuple[int, int]:
         pair = read if isinstance(read, tuple) else (read, 0)
         if len(pair) != 2:
@@ -219,12 +222,12 @@ class Problem:
             raise BadInput(f"{reader} reads output {output} of {self._ops[op].name!r}, which has {width(self._ops, op)}")
         return op, output
 
-    # The checked form of `of`: an op, or one of its outputs.
+    # Checks `of` and returns an op, or an op and one of its outputs.
     def _form_of(self, of: ReadLike, form: str) -> int | tuple[int, int]:
         made = self._read(of, form)
         return made if isinstance(of, tuple) else made[0]
 
-    # The library's problem, made when it is first asked for.
+    # The library's problem, made on first use.
     def _handle(self) -> Handle:
         made = self._made
         if made is None:

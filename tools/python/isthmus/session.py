@@ -1,4 +1,4 @@
-"""Running graphs: what inputs hold, steps, what came out. Needs NumPy, and the library that runs graphs."""
+"""Runs graphs: sets inputs, runs steps, reads outputs. Needs NumPy, and the library that runs graphs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     Feeds = Mapping[str, ArrayLike]
 
-# By the library's number. NumPy has no bf16: such tensors are f32 here.
+# Indexed by the library's number of the type. NumPy has no bf16: such tensors are f32 here.
 _DTYPES = ("f32", "f64", "bf16", "f16", "i32", "i64", "u8", "bool")
 _NUMPY = {"f32": "float32", "f64": "float64", "bf16": "float32", "f16": "float16", "i32": "int32", "i64": "int64", "u8": "uint8",
           "bool": "bool"}
@@ -28,7 +28,7 @@ _KINDS = ("input", "param", "state", "const", "output")
 
 @runtime_checkable
 class Runnable(Protocol):
-    """What a session asks of an `isthmus.Graph`, whose module knows this one."""
+    """The methods that a session needs of an `isthmus.Graph`, whose module imports this one."""
 
     def to_text(self) -> str: ...
 
@@ -49,7 +49,7 @@ class Tensor:
 
 @dataclass(frozen=True)
 class RunFigures:
-    """Of a session's last step. Peaks leave out inputs and parameters, which are `persistent_bytes`."""
+    """The figures of a session's last step. Peaks leave out inputs and parameters, which are `persistent_bytes`."""
 
     predicted_peak_bytes: int
     measured_peak_bytes: int
@@ -59,16 +59,18 @@ class RunFigures:
 
 
 class Session:
-    """A graph, what its inputs hold, and the memory that it runs in, for running it more than once.
+    """A graph, the contents of its inputs, and the memory in which it runs, for running it more than once.
 
-    What `set` gives to an input stays. With `keeps_state`, each step begins with the states, such as running averages, that the one
-    before has left, and draws other random numbers; without, all steps are the same step.
+    An input keeps what `set` gave it. With `keeps_state`, each step begins with the states (such as running averages) that the step before
+    has left, and draws other random numbers; without it, all steps are the same step.
     """
 
     def __init__(self, graph: Runnable, *, seed: int = 0, threads: int = 0, keeps_state: bool = False, lowers: bool = False) -> None:
-        """seed: of what random ops draw, and of inputs that nothing is given for.
+        """Loads the graph.
+
+        seed: of random ops, and of inputs that were not set.
         threads: 0: one for each core that this process may use.
-        lowers: a graph that `optimize` has not made may be computed in the way that is fastest here, with another rounding, as the
+        lowers: a graph that `optimize` has not made may be computed in the fastest way on this machine, with another rounding, as the
             command line does.
         """
         if not isinstance(graph, Runnable):
@@ -77,7 +79,7 @@ class Session:
         options.seed = _within(seed, "a seed", 2**64)
         options.threads = _within(threads, "a number of threads", 2**16)
         options.lowers = lowers
-        with tempfile.TemporaryDirectory(prefix="isthmus-") as folder:  # the library keeps what it has mapped
+        with tempfile.TemporaryDirectory(prefix="isthmus-") as folder:  # the library keeps the file mapped
             path = os.path.join(folder, "graph.isth")
             graph.save(path)
             self._handle = _library.opened(path.encode(), options)
@@ -85,15 +87,15 @@ class Session:
         self._by_name = {tensor.name: tensor for tensor in self.inputs}
         self._keeps_state = keeps_state
         self._steps = 0
-        self._lock = threading.Lock()  # the library leaves the interpreter to other threads
+        self._lock = threading.Lock()  # the library releases the interpreter while it runs
 
     def set(self, name: str, array: ArrayLike) -> None:
-        """What an input holds from now on. Floats are converted where that loses nothing but digits, integers where nothing is lost."""
+        """Sets an input for this and later steps. Floats may lose precision by the conversion, integers may not change."""
         with self._lock:
             self._set(name, array)
 
     def run(self, feeds: Feeds | None = None) -> dict[str, numpy.ndarray]:
-        """One step: sets inputs, runs the graph and gives all outputs by name."""
+        """Runs one step: sets inputs, runs the graph and returns all outputs by name."""
         import numpy
 
         if not isinstance(feeds, (Mapping, type(None))):
@@ -115,14 +117,14 @@ class Session:
 
     @property
     def figures(self) -> RunFigures:
-        """Of the last step."""
+        """The figures of the last step."""
         report = _library.Report(size=ctypes.sizeof(_library.Report))
         with self._lock:
             _library.call("figures", self._handle, report)
         return RunFigures(**{name: getattr(report, name) for name, *_ in report._fields_ if name != "size"})
 
     def workspaces(self, nodes: int) -> list[int]:
-        """Bytes that each of the graph's nodes has while it runs here, beside what it reads and makes. nodes: how many there are."""
+        """The workspace bytes of each of the graph's nodes on this machine. nodes: their number."""
         count = len(self.inputs) + nodes
         found = (ctypes.c_int64 * count)()
         with self._lock:
@@ -151,7 +153,7 @@ class Session:
         )
 
 
-# Whether floats lose nothing but digits, and integers nothing.
+# Whether the conversion keeps integers as they are, and floats up to their precision.
 def _suits(given: Any, wanted: Any, numpy: Any) -> bool:
     if given.dtype.kind in "iu" and wanted.kind in "iu":
         range_ = numpy.iinfo(wanted)

@@ -1,9 +1,9 @@
-"""Any PyTorch model within a byte budget.
+"""Trains any PyTorch model within a byte budget.
 
     model = torch.compile(model, backend="isthmus", options={"budget": "2GiB"})
 
-The training step's graph is planned: what the forward computes is kept for the backward, or computed again there, so that the peak of the
-step stays within the budget at the least cost that is found.
+The graph of the training step is planned: each tensor that the forward computes is kept for the backward or recomputed there, so that the
+peak of the step stays within the budget at the least cost that is found.
 """
 
 from . import hooks

@@ -1,4 +1,4 @@
-"""Ranks of torch.distributed that run one plan: rank 0's."""
+"""Makes all ranks of torch.distributed run the same plan: rank 0's."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ _FAILED = "failed"
 
 
 def agreed(problem: Problem, budget: Any, planned: Callable[[], Plan]) -> Plan:
-    """The plan that rank 0 makes with `planned`. Every rank of the default group calls this for each of its graphs, in the same order.
+    """Returns the plan that rank 0 makes with `planned`. Every rank of the default group calls this for each of its graphs, in the same
+    order.
 
-    Where ranks have other problems or budgets, or rank 0 finds no plan, all of them raise.
+    If ranks have different problems or budgets, or rank 0 finds no plan, all of them raise.
     """
     made: list[Plan] = []
 
@@ -41,7 +42,7 @@ def agreed(problem: Problem, budget: Any, planned: Callable[[], Plan]) -> Plan:
 
 @contextlib.contextmanager
 def failing_together(in_sync: bool) -> Iterator[None]:
-    """What fails in the block, before this rank comes to where all agree, is told to the others, which would wait for it there."""
+    """If the block raises on this rank, tells the other ranks, which would otherwise wait for it in `agreed` for ever."""
     try:
         yield
     except Exception as e:
@@ -52,7 +53,7 @@ def failing_together(in_sync: bool) -> Iterator[None]:
 
 
 def digest_of(problem: Problem) -> str:
-    """Of what a schedule needs to fit. Costs and workspaces are left out: ranks may have measured them."""
+    """A digest of everything that decides whether a schedule fits. Costs and workspaces are left out: ranks may have measured them."""
     made = hashlib.sha256(repr((problem.order, problem.alignment, problem.outputs, problem.forward_outputs)).encode())
     for op in problem:
         made.update(repr((op.name, op.reads, op.bytes, op.phase, op.pinned, op.recomputable, op.view_of)).encode())
@@ -64,7 +65,7 @@ def _has_group() -> bool:
 
 
 def _gathered(mine: dict[str, Any]) -> list[dict[str, Any]]:
-    """Of all ranks, unless one has failed."""
+    """Returns the dictionaries of all ranks; raises BadInput if a rank has failed."""
     all_ranks: list[Any] = [None] * distributed.get_world_size()
     distributed.all_gather_object(all_ranks, mine)
     for rank, theirs in enumerate(all_ranks):

@@ -1,4 +1,4 @@
-"""A graph that the backend has compiled, in one way or in several: the same ops, recomputed otherwise."""
+"""A graph that the backend has compiled, in one or several variants: the same ops with other recomputations."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ Compile = Callable[[Partitioner, hooks.Watch, hooks.Watch], Callable[..., Any]]
 
 
 class Compiled:
-    """What torch.compile calls in place of a graph."""
+    """The callable that torch.compile calls in place of a graph."""
 
     def __init__(self, gm: fx.GraphModule, inputs: Sequence[Any], partitioner: Partitioner, compile: Callable[..., Any]) -> None:
-        """compile: of a graph, inputs, a partitioner and two watches, a callable."""
+        """compile: a function of a graph, its inputs, a partitioner and two watches, which returns a callable."""
         self.part: Part | None = None
         """None: nothing in it needs a gradient."""
         self.num_outputs = 0
@@ -38,7 +38,7 @@ class Compiled:
         self._reports: dict[Schedule, reports.GraphReport] = {}
         self._excess: dict[Schedule, tuple[int, int]] = {}
         self._least: Callable[..., Any] | None = None
-        # Others will want their share of the bytes.
+        # The graph will share the budget with other graphs.
         self.has_others = bool(partitioner.ends or hooks.buckets_follow() or self._steps.has_others)
         kind = _Least if self.has_others else _OfGraph
         self.first = self._made(kind(self, partitioner), gm, inputs)
@@ -57,7 +57,8 @@ class Compiled:
         return results
 
     def _compare_sizes(self, part: Part, arguments: Sequence[Any]) -> None:
-        """A plan is for the sizes of one call. It is right for others, and what it promises is not."""
+        """Warns about larger sizes. A plan is made for the sizes of one call: for other sizes it is correct, but its promised peak is
+        not."""
         larger = {name: int(arguments[k]) for k, (name, hint) in self._hints.items() if int(arguments[k]) > hint}
         if larger and reports.note_larger(part.name, larger):
             planned = ", ".join(f"{name}={hint}" for name, hint in self._hints.values())
@@ -69,7 +70,7 @@ class Compiled:
             )
 
     def least(self) -> Callable[..., Any]:
-        """With the least peak of its own."""
+        """The variant with the least peak of this graph alone."""
         if self._least is None:
             self._steps.compiles()
             self._least = self._again(_Least(self, self._partitioner))
@@ -106,7 +107,7 @@ class Compiled:
         return watched
 
     def note(self, joint: Joint, graph: fx.Graph, name: str) -> None:
-        """What the graph is, which is the same however it is compiled."""
+        """Notes the graph itself, which is the same in every variant."""
         self.part = Part.of(name, joint, graph)
         self.num_outputs = len(joint.forward)
 
@@ -114,19 +115,20 @@ class Compiled:
         self._reports[schedule] = report
 
     def report_of(self, schedule: Schedule) -> reports.GraphReport:
-        """Of one that `scheduled` has been asked for."""
+        """The report of a schedule that `scheduled` was called with."""
         return self._reports[schedule]
 
     def note_excess(self, schedule: Schedule, forward: int, backward: int) -> None:
         self._excess[schedule] = (forward, backward)
 
     def excess_of(self, schedule: Schedule) -> tuple[int, int]:
-        """Bytes that the code of the forward and of the backward takes above the plan of one that `scheduled` has been asked for."""
+        """The bytes that the code of the forward and of the backward takes above the plan, for a schedule that `scheduled` was called
+        with."""
         return self._excess.get(schedule, (0, 0))
 
 
 class _OfGraph(Partitioner):
-    """Plans the graph by itself. The first time, it notes what a plan of the step needs to know of it."""
+    """Plans the graph by itself. The first time, it notes the facts that a plan of the whole step needs."""
 
     def __init__(self, graph: Compiled, like: Partitioner) -> None:
         self.__dict__.update(like.__dict__)
@@ -135,7 +137,7 @@ class _OfGraph(Partitioner):
         self._is_first = graph.part is None
 
     def __getstate__(self) -> dict[str, Any]:
-        """It is never unpickled: inductor only wants to know which one it is."""
+        """Inductor pickles the partitioner only to identify it; it is never unpickled."""
         return {"uuid": self.uuid()}
 
     def _find(self, joint: Joint, graph: fx.Graph) -> tuple[Plan, int | None]:
@@ -151,8 +153,9 @@ class _OfGraph(Partitioner):
 
 
 class _Least(_OfGraph):
-    """For one of several graphs. Of a budget in bytes it has what the others leave, which is not known: it gets its least peak. A share is
-    of the whole step's peak, and another graph may have room for what this one cannot save."""
+    """Plans one of several graphs that share a budget. The bytes that the others leave of a budget in bytes are not known, so this graph
+    gets its least peak. A budget that is a share refers to the peak of the whole step, so a graph that cannot meet it alone is not an
+    error: another graph may have room."""
 
     def __init__(self, graph: Compiled, like: Partitioner) -> None:
         super().__init__(graph, like)
@@ -168,17 +171,17 @@ class _Least(_OfGraph):
         least = plan(joint.problem, "min", effort=self.options.effort, seed=self.options.seed)
         budget = self._budget(joint)
         if isinstance(budget, int) and least.figures.peak_bytes > budget and self.options.strict:
-            return super()._plan(joint)  # which says so
+            return super()._plan(joint)  # raises the error
         return least
 
 
 class _Scheduled(_OfGraph):
-    """Cuts a graph that is compiled again by its part of the step's plan."""
+    """Compiles a graph again and cuts it by its part of the step's plan."""
 
     def __init__(self, graph: Compiled, like: Partitioner, schedule: Schedule) -> None:
         super().__init__(graph, like)
         self._schedule = schedule
-        self._is_bounded = False  # what the graph has of the budget is in its schedule
+        self._is_bounded = False  # its schedule already accounts for its part of the budget
 
     def uuid(self) -> str:
         return f"{super().uuid()} {hash(self._schedule)}"
@@ -191,7 +194,8 @@ class _Scheduled(_OfGraph):
         return Plan.from_schedule(joint.problem, s.forward + s.backward), len(s.forward)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Each half has room for what it takes by the plan. Other graphs may have needed the tangents before: they die here."""
+        """Plans bytes for the forward and the backward separately. Other graphs may need the tangents before, so tangents die here after
+        their last read."""
         made = super().__call__(*args, **kwargs)
         part = self._graph.part
         if self.limits is not None and part is not None and self.options.kernels == "inductor":
@@ -213,6 +217,6 @@ class _Scheduled(_OfGraph):
             self._graph.note_excess(self._schedule, *(max(0, limits.taken_bytes[k] - limits.planned_bytes[k]) for k in (False, True)))
 
     def _note(self, graph: reports.GraphReport, in_place_of: reports.GraphReport | None = None) -> None:
-        """It is told of with the step."""
+        """Keeps the report, which is printed as part of the step's report."""
         self._graph.note_report(self._schedule, graph)
         self._reported = graph

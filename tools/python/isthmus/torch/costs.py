@@ -1,4 +1,4 @@
-"""What an op costs: the longer of its arithmetic and its memory traffic, and what a launch takes; or what was measured."""
+"""The cost of an op: the longer of its arithmetic and its memory traffic, plus a launch; or its measured time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from . import hooks
 
 @dataclass(frozen=True)
 class Machine:
-    """Rates of a device. They are round figures of a common one, not measured here: ranks must come to equal plans."""
+    """Rates of a device. They are round figures of a common one and are not measured here, because ranks must come to equal plans."""
 
     flops_per_us: float
     bytes_per_us: float
@@ -27,11 +27,11 @@ class Machine:
 
 _CPU = Machine(flops_per_us=100e3, bytes_per_us=20e3, launch_us=3)
 _GPU = Machine(flops_per_us=60e6, bytes_per_us=2e6, launch_us=5)
-_HALVES = 8  # products of 16 bits a GPU does in the time of one of 32
-# Of CPU kernels of attention, beside a product of as much arithmetic: exponentials, and small tiles.
+_HALVES = 8  # a GPU does this many products of 16 bits in the time of one of 32
+# CPU kernels of attention take this many times as long as a product of as much arithmetic, because of exponentials and small tiles.
 _ATTENTION_FACTOR = 2.5
 _DRAW_NS = 5.0  # nanoseconds for each element
-# Of CPU kernels that do more for an element than to read and write it: nanoseconds for each element of the first operand.
+# CPU kernels that do more for an element than read and write it: nanoseconds for each element of the first operand.
 _ELEMENT_NS = {
     "aten::_native_batch_norm_legit": 1.3,
     "aten::_native_batch_norm_legit_functional": 1.3,
@@ -39,19 +39,19 @@ _ELEMENT_NS = {
     "aten::_softmax": 1.6,
     "aten::max_pool2d_with_indices": 0.8,
 }
-# The same of indexing, for each element that is fetched or put.
+# Indexing: nanoseconds for each element that is read or written.
 _FETCH_NS = {"aten::_unsafe_index": 4.0, "aten::gather": 4.0, "aten::index": 4.0}
 _PUT_NS = {"aten::_unsafe_index_put": 9.0, "aten::index_put": 9.0, "aten::scatter": 9.0, "aten::scatter_add": 9.0}
 
 
 def tensors_in(value: Any) -> Iterator[torch.Tensor]:
-    if isinstance(value, torch.Tensor):  # as most values are; a walk through a structure takes ten times as long
+    if isinstance(value, torch.Tensor):  # most values are tensors; walking a structure takes ten times as long
         return iter((value,))
     return (t for t in pytree.tree_leaves(value) if isinstance(t, torch.Tensor))
 
 
 def sized(n: Any) -> int:
-    """An int, or the hint of a symbolic one."""
+    """The integer, or the hint of a symbolic one."""
     return n if isinstance(n, int) else int(n.node.hint if n.node.has_hint() else 1)
 
 
@@ -71,13 +71,13 @@ STRIDES = "isthmus_strides"
 
 
 def strides_of(node: fx.Node) -> tuple[int, ...]:
-    """Of the tensor that a node is."""
+    """The strides of the tensor that a node computes."""
     known = node.meta.get(STRIDES)
     return known[0] if known else tuple(map(sized, node.meta["val"].stride()))
 
 
 def is_dense(t: torch.Tensor, strides: tuple[int, ...] | None = None) -> bool:
-    """Row after row. Asked of hints: `is_contiguous` would add a guard to what is being compiled."""
+    """Whether a tensor lies row after row. Compares hints, because `is_contiguous` would add a guard to the code being compiled."""
     stride = 1
     for size, found in zip(reversed(t.shape), reversed(strides or tuple(map(sized, t.stride())))):
         if sized(size) != 1 and found != stride:
@@ -87,7 +87,7 @@ def is_dense(t: torch.Tensor, strides: tuple[int, ...] | None = None) -> bool:
 
 
 def signature(node: fx.Node) -> str:
-    """What an op's time and workspace depend on: its name, the shapes, dtypes and strides of its operands, and its other arguments."""
+    """The key of an op's time and workspace: its name, the shapes, dtypes and strides of its operands, and its other arguments."""
 
     def text(x: Any) -> str:
         strides = None
@@ -97,7 +97,7 @@ def signature(node: fx.Node) -> str:
         if isinstance(x, torch.Tensor):
             strides = strides or tuple(map(sized, x.stride()))
             shape = f"{str(x.dtype).removeprefix('torch.')}[{','.join(str(sized(s)) for s in x.shape)}]"
-            # A convolution of channels_last, for one, takes another way than one of contiguous tensors.
+            # The strides matter: a convolution of channels_last tensors, for example, runs other code than one of contiguous tensors.
             return shape if is_dense(x, strides) else f"{shape}:({','.join(map(str, strides))})"
         if isinstance(x, (list, tuple)):
             return f"({','.join(map(text, x))})"
@@ -109,7 +109,7 @@ def signature(node: fx.Node) -> str:
 
 @dataclass
 class Costs:
-    """Microseconds of ops, of the table where it has an op, otherwise estimated; and what they allocate."""
+    """Costs of ops in microseconds, from the table if it has the op, otherwise estimated; and the memory that ops allocate."""
 
     table: dict[str, float] = field(default_factory=dict)
     workspaces: dict[str, int] = field(default_factory=dict)
@@ -134,7 +134,7 @@ class Costs:
         return self._estimated(node) if measured is None else measured
 
     def of_group(self, operands: list[fx.Node], results: list[fx.Node]) -> float:
-        """Of nodes that are one kernel: it reads the operands and writes the results, and what is between stays in registers."""
+        """The cost of nodes that are one kernel: it reads the operands and writes the results, and values in between stay in registers."""
         values = [t for n in dict.fromkeys(operands + results) for t in tensors_in(n.meta.get("val"))]
         machine = _GPU if any(t.device.type != "cpu" for t in values) else _CPU
         return sum(map(bytes_of, values)) / machine.bytes_per_us + machine.launch_us
@@ -143,7 +143,7 @@ class Costs:
         return self.workspaces.get(self._signature(node), 0) if self.workspaces else 0
 
     def storage(self, node: fx.Node, result: int) -> int:
-        """Of one of its results; 0: not known."""
+        """The bytes of the storage of one result; 0 if unknown."""
         known = self.storages.get(self._signature(node), ()) if self.storages else ()
         return known[result] if result < len(known) else 0
 
@@ -167,7 +167,7 @@ class Costs:
 
 
 def element_us(node: fx.Node, outputs: list[torch.Tensor], operands: list[torch.Tensor]) -> float:
-    """What a CPU's kernel takes for what it does with each element; 0 where that is nothing beside reading and writing it."""
+    """The time of a CPU's kernel for its work on each element; 0 if the kernel does little more than read and write it."""
     schema = getattr(node.target, "_schema", None)
     name = "" if schema is None else schema.name
     ns = _ELEMENT_NS.get(name, 0.0) * (elements_of(operands[0]) if operands else 0)

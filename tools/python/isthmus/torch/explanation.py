@@ -1,4 +1,4 @@
-"""What a plan does with every tensor that the backward needs, what memory costs, and the same as a picture."""
+"""Explains a plan: its decision for every tensor that the backward reads, the price of memory, and a drawing."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Price:
-    """What a smaller peak costs."""
+    """The cost of a smaller peak."""
 
     peak_bytes: int
     added_cost: float
@@ -72,13 +72,14 @@ class GraphExplanation:
         return "\n".join(lines)
 
     def to_dot(self) -> str:
-        """The ops and what they read: those of the forward white, of the backward blue, those that run again orange, with how often."""
+        """Returns a drawing of the ops and their operands: the forward's white, the backward's blue, recomputed ones orange with their
+        number of runs."""
         return self._dot
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """One of each graph into which the model breaks."""
+    """An explanation for each graph into which the model breaks."""
 
     graphs: tuple[GraphExplanation, ...]
 
@@ -87,7 +88,7 @@ class Explanation:
 
 
 class _Recorder(Partitioner):
-    """Plans as the partitioner does, and keeps what it has planned."""
+    """Plans as the partitioner does, and keeps the plans."""
 
     def __init__(self, budget: BudgetLike, **options: Any) -> None:
         super().__init__(budget, **options)
@@ -100,10 +101,10 @@ class _Recorder(Partitioner):
 
 
 def explain(model: Callable[..., Any], *inputs: Any, budget: BudgetLike = "min", prices: bool = True, **options: Any) -> Explanation:
-    """Traces model(*inputs) and plans it; the model runs forward once, and nothing changes but what a forward changes. What PyTorch has
-    compiled so far it will compile again.
+    """Traces model(*inputs) and plans it. The model runs forward once and changes only the state that a forward changes. PyTorch compiles
+    anew everything that it has compiled before this call.
 
-    budget and options are those of the backend. prices: also plans for shares of the peak; it takes a few times as long.
+    budget and options are those of the backend. prices: also plan for shares of the peak, which takes a few times as long.
     """
     if not callable(model):
         raise BadInput(f"explain takes a model or a function and its inputs, got {type(model).__name__}")
@@ -113,7 +114,7 @@ def explain(model: Callable[..., Any], *inputs: Any, budget: BudgetLike = "min",
 
 
 def traced(model: Callable[..., Any], inputs: tuple[Any, ...], partitioner: Partitioner) -> None:
-    """Has the partitioner see each of the model's graphs, by a forward whose compiled code is thrown away."""
+    """Shows each of the model's graphs to the partitioner: runs one forward and throws away the compiled code."""
     torch._dynamo.reset()
     try:
 

@@ -1,6 +1,7 @@
-"""Groups of neighbours that inductor makes one kernel: of an elementwise chain only what others read is ever in memory.
+"""Groups of neighbours that inductor fuses into one kernel. Of an elementwise chain only the values that other nodes read are ever in
+memory.
 
-A group is one op of the problem. Were its nodes ops of their own, a plan could keep what is never there, and count it.
+A group is one op of the problem. If its nodes were ops of their own, a plan could keep values that are never in memory, and count them.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ Group = list[fx.Node]
 
 
 def is_fusible(node: fx.Node) -> bool:
-    """As far as inductor is concerned. Of several results, and of what is no tensor, there is no kernel that holds them inside."""
+    """Whether inductor may fuse a node. No kernel holds several results, or a value that is not a tensor, inside."""
     return node.op == "call_function" and isinstance(node.meta.get("val"), torch.Tensor) and hooks.is_fusible(node)
 
 
 def find(nodes: Sequence[fx.Node], fuses: Callable[[fx.Node], bool], part: Callable[[fx.Node], Any]) -> dict[fx.Node, Group]:
-    """The group of each node that has one: connected nodes of each run of neighbours that may be fused.
+    """The group of each node that has one: connected nodes within a run of neighbours that may be fused.
 
-    fuses: whether a node may be in a group. part: neighbours in different parts never are in one.
+    fuses: whether a node may be in a group. part: neighbours in different parts never share a group.
     """
     group_of: dict[fx.Node, Group] = {}
     for run in _runs(nodes, fuses, part):
@@ -48,7 +49,7 @@ def find(nodes: Sequence[fx.Node], fuses: Callable[[fx.Node], bool], part: Calla
 
 
 def _runs(nodes: Sequence[fx.Node], fuses: Callable[[fx.Node], bool], part: Callable[[fx.Node], Any]) -> list[list[fx.Node]]:
-    """Neighbours with nothing between them that cannot be fused. Views of what is there before the run stay by themselves."""
+    """Runs of neighbours without a node in between that cannot be fused. Views of values from before a run stay outside it."""
     made: set[Any] = set()
     runs: list[list[fx.Node]] = [[]]
     for node in nodes:
@@ -67,9 +68,9 @@ def _runs(nodes: Sequence[fx.Node], fuses: Callable[[fx.Node], bool], part: Call
 
 
 def reuses(group: Group, stored: Sequence[fx.Node], operands: Sequence[fx.Node | None]) -> list[tuple[int, int]]:
-    """Which result may take over the bytes of which operand, that inductor computes in place: pairs of their places in the lists.
+    """Which result may take over the bytes of which operand, when inductor computes in place: pairs of their indices in the lists.
 
-    It does so where the one is read only where the other is written: element by element, row after row, in the same dtype.
+    Inductor does so if it reads the operand only where it writes the result: element by element, row after row, in the same dtype.
     """
     members = set(group)
     pairs = []
@@ -96,7 +97,7 @@ def _fills_its_storage(node: fx.Node) -> bool:
 
 
 def _keeps_places(node: fx.Node, like: fx.Node) -> bool:
-    """Element k of its result is computed of element k of what it reads, or is it."""
+    """Whether element k of the result is computed from, or is, element k of the operand."""
     target, value = node.target, node.meta["val"]
     if not isinstance(target, torch._ops.OpOverload) or not (torch.Tag.pointwise in target.tags or target.is_view):
         return False

@@ -1,4 +1,4 @@
-"""Ops run one by one on this device, on made-up operands, to see what they take beside their results, and how long."""
+"""Runs ops one by one on this device, on made-up operands, to measure their workspaces and times."""
 
 from __future__ import annotations
 
@@ -30,11 +30,12 @@ class Measured:
 
 
 def measure(nodes: Iterable[fx.Node], *, runs: int) -> dict[str, Measured]:
-    """Of each signature once. Ops that cannot run on made-up operands are left out. runs: how often each is timed, 0: not at all.
+    """Measures one op of each signature. Ops that cannot run on made-up operands are left out. runs: how often each is timed, 0: not at
+    all.
 
-    Strides that kernels give their results and that PyTorch's tracing does not foresee are noted at the nodes, and are those of the
-    operands of what reads them. The generators' states are those of before afterwards. Beside what is there, memory is taken for one op's
-    operands at a time.
+    If a kernel gives its results other strides than PyTorch's tracing expects, these are noted at the node, and the nodes that read it are
+    measured with them. The states of random generators are restored. Memory is needed for the operands of one op at a time, beside memory
+    already in use.
     """
     return _measure(nodes, runs, {})
 
@@ -43,7 +44,7 @@ _known: dict[tuple[str, bool], Measured | None] = {}
 
 
 def known(nodes: Iterable[fx.Node], *, runs: int) -> dict[str, Measured]:
-    """As `measure`, with what this process has measured before."""
+    """Like `measure`, but reuses measurements of this process."""
     before = {key: m for (key, timed), m in _known.items() if timed == (runs > 0)}
     found = _measure(nodes, runs, before)
     _known.update({(key, runs > 0): m for key, m in before.items()})
@@ -51,7 +52,7 @@ def known(nodes: Iterable[fx.Node], *, runs: int) -> dict[str, Measured]:
 
 
 def _measure(nodes: Iterable[fx.Node], runs: int, known: dict[str, Measured | None]) -> dict[str, Measured]:
-    """known: of signatures; what is found is added. None: it cannot run."""
+    """known: measurements by signature, to which new ones are added. None: the op cannot run."""
     nodes = list(nodes)
     values = [t for n in nodes for t in tensors_in(n.meta.get("val"))]
     seen: dict[str, None] = {}
@@ -65,7 +66,7 @@ def _measure(nodes: Iterable[fx.Node], runs: int, known: dict[str, Measured | No
             key = signature(node)
             seen[key] = None
             if key not in known and key not in calls:
-                run = _timed(node, runs)  # also where nothing is timed: what is allocated once for all is then there
+                run = _timed(node, runs)  # even without timing: the first run makes allocations that happen once
                 if run is None:
                     known[key] = None
                 else:
@@ -80,7 +81,7 @@ def _measure(nodes: Iterable[fx.Node], runs: int, known: dict[str, Measured | No
 
 
 def _is_measured(node: fx.Node) -> bool:
-    """A view takes neither time nor memory. It is run where its operand's strides are others than tracing has, for its own."""
+    """A view takes neither time nor memory. It is run only to find its strides, if those of its operand differ from the traced ones."""
     if rules.is_view(node) and not any(STRIDES in a.meta for a in node.all_input_nodes):
         return False
     is_op = node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload)
@@ -88,7 +89,7 @@ def _is_measured(node: fx.Node) -> bool:
 
 
 def _note(node: fx.Node, strides: Sequence[tuple[int, ...]]) -> None:
-    """The strides of the results, where tracing has others."""
+    """Notes the strides of the results, if they differ from the traced ones."""
     traced = [tuple(map(sized, t.stride())) for t in tensors_in(node.meta.get("val"))]
     if len(traced) == len(strides) and traced != list(strides):
         node.meta[STRIDES] = tuple(strides)
@@ -100,7 +101,7 @@ def _note_item(node: fx.Node) -> None:
     whole = of.meta.get("val") if isinstance(of, fx.Node) else None
     if strides is None or not isinstance(k, int) or not isinstance(whole, (tuple, list)) or not isinstance(whole[k], torch.Tensor):
         return
-    position = sum(isinstance(t, torch.Tensor) for t in whole[:k])  # of those that have strides
+    position = sum(isinstance(t, torch.Tensor) for t in whole[:k])  # among the tensors
     _note(node, [strides[position]])
 
 
@@ -109,7 +110,8 @@ def _devices(values: Iterable[torch.Tensor]) -> list[torch.device]:
 
 
 def _made_up(value: Any, strides: Sequence[int] | None = None) -> Any:
-    """A tensor of that shape, strides and dtype: of halves, or of zeros where it may hold indices. Drawing takes longer than most ops."""
+    """A tensor of that shape, strides and dtype: filled with 0.5, or with zeros if it may hold indices. Drawing takes longer than most
+    ops."""
     if isinstance(value, torch.Tensor):
         shape, stride = [sized(s) for s in value.shape], strides or [sized(s) for s in value.stride()]
         made = torch.empty_strided(shape, stride, dtype=value.dtype, device=value.device)
@@ -142,7 +144,7 @@ class _Run:
 
 
 def _timed(node: fx.Node, runs: int) -> _Run | None:
-    """None where the op refuses its operands, or its results have no storages."""
+    """None if the op rejects its operands, or its results have no storages."""
     try:
         args, kwargs = _operands(node)
         results = node.target(*args, **kwargs)  # type: ignore[operator]
@@ -161,7 +163,7 @@ def _timed(node: fx.Node, runs: int) -> _Run | None:
         return None
 
 
-_Allocated = tuple[int, tuple[int, ...]]  # for itself, and for each result
+_Allocated = tuple[int, tuple[int, ...]]  # bytes: the workspace, and the storage of each result
 
 
 def _workspaces(nodes: list[fx.Node]) -> list[_Allocated]:
@@ -190,7 +192,7 @@ def _on_cuda(node: fx.Node) -> _Allocated:
 
 
 def _bytes(results: Any) -> int:
-    """Of the storages that were made; a view's operand is counted too, and then the workspace comes out as 0, which it is."""
+    """The bytes of the results' storages. A view's operand is counted too; the workspace then comes out as 0, which is right."""
     storages = {hooks.storage_id(t): t.untyped_storage().nbytes() for t in tensors_in(results)}
     return sum(storages.values())
 

@@ -1,7 +1,7 @@
-"""A schedule as a forward and a backward module.
+"""Turns a schedule into a forward and a backward module.
 
-A new joint graph is built whose nodes stand in the order of the schedule, each tagged with the module that it belongs to; PyTorch's own
-function then cuts it. What runs again is a clone, `NAME_recompute_K`.
+A new joint graph is built whose nodes stand in the order of the schedule, each tagged with the module to which it belongs; PyTorch's own
+function then cuts it. A recomputed node is a clone, `NAME_recompute_K`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def split(
     num_fwd_outputs: int,
     static_lifetime_input_indices: Sequence[int] | None,
 ) -> tuple[fx.GraphModule, fx.GraphModule]:
-    """boundary: how many steps the forward runs; None: those before the first that only the backward can run."""
+    """boundary: the number of steps that the forward runs; None: the steps before the first one that only the backward can run."""
     emitter = _Emitter(gm, joint, schedule, boundary)
     graph, saved = emitter.run()
     forward, backward = hooks.split(
@@ -42,7 +42,7 @@ def split(
 
 
 def _check(graph: fx.Graph, forward: fx.GraphModule, backward: fx.GraphModule) -> None:
-    """The modules run what the schedule says, in its order; views that nothing reads are left out."""
+    """Checks that the modules run the schedule in its order; views without readers are left out."""
     for tag, module in ((_FORWARD, forward), (_BACKWARD, backward)):
         names = [n.name for n in module.graph.nodes if n.op == "call_function"]
         there = set(names)
@@ -56,13 +56,13 @@ class _Emitter:
     def __init__(self, gm: fx.GraphModule, joint: Joint, schedule: Sequence[int], boundary: int | None) -> None:
         self.old, self.joint, self.schedule, self.boundary = gm.graph, joint, schedule, boundary
         self.new = fx.Graph()
-        self.env: dict[fx.Node, fx.Node] = {}  # the newest of each node
+        self.env: dict[fx.Node, fx.Node] = {}  # by old node: its newest copy
         self.tag = _FORWARD
         self.made_by: dict[fx.Node, fx.Node] = {}  # a new node's old one
         self.saved: dict[fx.Node, None] = {}
-        self.in_backward: dict[fx.Node, fx.Node] = {}  # views of the forward, made again
-        self.packed: dict[fx.Node, fx.Node] = {}  # what is in memory of a mask
-        self.states: dict[fx.Node, fx.Node] = {}  # of draws, when they ran first
+        self.in_backward: dict[fx.Node, fx.Node] = {}  # views of the forward, recreated in the backward
+        self.packed: dict[fx.Node, fx.Node] = {}  # by unpacked mask: the form in memory
+        self.states: dict[fx.Node, fx.Node] = {}  # by random op: the generator's state before its first run
         self.runs: Counter[int] = Counter()
         self.total = Counter(schedule)
         self.clones: Counter[fx.Node] = Counter()
@@ -95,12 +95,13 @@ class _Emitter:
     def _ends_forward(self, position: int, something_missing: bool) -> bool:
         if self.boundary is not None:
             return position == self.boundary
-        # What comes next and could run in the forward does: a mask is then saved in place of what it is computed of, which inductor
-        # would keep until the mask is used.
+        # Forward ops that the schedule runs right after the forward's results still belong to the forward: a mask is then saved in place of
+        # its operands, which inductor would otherwise keep until the mask is used.
         return not something_missing and self.joint.problem[self.schedule[position]].phase == "backward"
 
     def _keep_products_apart(self) -> None:
-        """Inductor makes one op of a product and a sum, at the place of the sum: until then the factors would have to be kept."""
+        """Inductor fuses a product and a sum into one op at the place of the sum, and the factors would be live until then. This keeps them
+        apart."""
         following: fx.Node | None = None
         for node in reversed(self.new.nodes):
             if following is not None and following not in node.users:
@@ -109,20 +110,21 @@ class _Emitter:
                 following = node
 
     def _forward_results(self) -> list[Any]:
-        """What the forward returns, once it is all there. The backward begins."""
+        """Returns the results of the forward, once all of them are computed, and begins the backward."""
         results = [self._value(o) if isinstance(o, fx.Node) else o for o in self.joint.forward]
         self.tag = _BACKWARD
         return results
 
     def _value(self, old: fx.Node) -> fx.Node:
-        """What a node that is emitted now reads for `old`."""
+        """The operand that a node emitted now reads for `old`."""
         if old not in self.env and old.op == "get_attr":
             return self._copy(old, lambda a: a)
         node = self.env[old]
         return node if self.tag == _FORWARD else self._across(node)
 
     def _across(self, node: fx.Node) -> fx.Node:
-        """The same value within the backward: itself, or saved, or, of a view, the view made again of what is saved."""
+        """The same value in the backward: a node of the backward, a saved node, or, for a view, the view recreated from its saved
+        operand."""
         if node.op == "get_attr" or node.meta.get("partitioner_tag") == _BACKWARD:
             return node
         if node.op == "placeholder":
@@ -151,14 +153,14 @@ class _Emitter:
             elif again and rules.is_batch_norm_in_training(node):
                 self._normalize_again(node)
             elif again and self._is_average(node):
-                continue  # it is that of the first run
+                continue  # the running average of the first run is used
             else:
                 made = self._copy(node, self._value, again)
                 if node in step.stored and any(isinstance(a.meta.get("val"), torch.Tensor) for a in node.all_input_nodes):
                     hooks.keep_in_memory(self._pack(node, made) if masks.is_packed(node) else made)
 
     def _pack(self, old: fx.Node, mask: fx.Node) -> fx.Node:
-        """What is kept in memory in place of a mask; who reads the mask now reads that."""
+        """Packs a mask. Later readers of the mask read the unpacked form; the packed form is kept in memory."""
         packed = masks.pack(mask)
         self.made_by[packed] = old
         self.env[old] = self._unpack(packed, mask)
@@ -180,7 +182,7 @@ class _Emitter:
         return self.clones[old]
 
     def _insert(self, old: fx.Node, like: fx.Node, value: Callable[[fx.Node], fx.Node], name: str | None) -> fx.Node:
-        # Operands first: one may have to be made.
+        # Operands come first, since this may have to make one.
         operands = {a: value(a) for a in like.all_input_nodes}
         node = self.new.node_copy(like, lambda a: operands[a])
         if name:
@@ -209,7 +211,7 @@ class _Emitter:
         self.made_by[node] = old
 
     def _draw(self, old: fx.Node, again: bool) -> None:
-        """A draw that comes again: its first run keeps the generator's state, the others are given it."""
+        """Emits a random op that runs several times: its first run saves the generator's state, and later runs restore it."""
         operands = {a: self._value(a) for a in old.all_input_nodes}
         args, kwargs = fx.node.map_arg((old.args, dict(old.kwargs)), lambda a: operands[a])
         if again:

@@ -1,4 +1,4 @@
-"""What a user may ask for, checked before anything else is done."""
+"""The options of the backend, checked before anything else is done."""
 
 from __future__ import annotations
 
@@ -16,17 +16,18 @@ KERNELS = ("aot_eager", "inductor")
 
 @dataclass(frozen=True)
 class Options:
-    """budget: bytes as a number or as "2GiB", a share of the graph's own peak such as "50%", or "min", the least that is found.
-    kernels: "aot_eager", PyTorch's own, the same bits as without `torch.compile`; or "inductor".
+    """budget: bytes as a number or as "2GiB", a share of the graph's own peak such as "50%", or "min", the least peak that is found.
+    kernels: "aot_eager", PyTorch's own, with the same bits as without `torch.compile`; or "inductor".
     effort: about seconds of planning on one core; 0: by the number of ops.
     seed: of the search.
-    costs: a file of `isthmus.torch.measure`, or "measured": each op is timed here as its graph is compiled. Without it they are estimated.
-    allow_recompute: custom ops that give the same bits each time they run, as ops or as names such as "mylib::gelu".
-    strict: a graph that cannot be run within the budget is an error; otherwise it gets the least peak that is found, with a warning.
-    sync: ranks of torch.distributed take rank 0's plans, and plan again together where inductor's code of one is above the budget; where
-        their graphs or budgets differ, all of them raise. Without it each rank plans for itself, which is safe, and equal where the graphs,
-        the budgets and the costs are.
-    inductor: settings of inductor, where it is used.
+    costs: a file of `isthmus.torch.measure`, or "measured": each op is timed here when its graph is compiled. Otherwise costs are
+        estimated.
+    allow_recompute: custom ops that give the same bits in every run, as ops or as names such as "mylib::gelu".
+    strict: a graph that cannot run within the budget is an error; otherwise it gets the least peak that is found, with a warning.
+    sync: ranks of torch.distributed take rank 0's plans, and plan again together if inductor's code of one exceeds the budget; if their
+        graphs or budgets differ, all of them raise. Without it each rank plans for itself, which is safe; plans are then equal if graphs,
+        budgets and costs are.
+    inductor: settings of inductor, if it is used.
     """
 
     budget: BudgetLike
@@ -50,7 +51,7 @@ class Options:
 
     @classmethod
     def named(cls, options: Mapping[str, Any] | None) -> dict[str, Any]:
-        """The dictionary that torch.compile is given, with no unknown name in it, and with a budget."""
+        """Checks the dictionary passed to torch.compile: it has a budget and no unknown name."""
         given = dict(options or {})
         names = [f.name for f in fields(cls)]
         for name in given:

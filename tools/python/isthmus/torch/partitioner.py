@@ -1,4 +1,4 @@
-"""The partitioner: takes a joint graph, plans it, and gives back a forward and a backward module."""
+"""The partitioner: plans a joint graph and returns a forward and a backward module."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from .preparation import prepare, storage_of
 
 class Partitioner(hooks.CustomPartitionerFn):
     """For `torch.compile(model, options={"custom_partitioner_fn": isthmus.torch.Partitioner(budget="2GiB", kernels="inductor")})`; the
-    backend "isthmus" makes its own. It is plain data, and may be pickled."""
+    backend "isthmus" makes its own. It is plain data and may be pickled."""
 
     def __init__(self, budget: Any, **options: Any) -> None:
-        """Options are those of the backend."""
+        """The options are those of the backend."""
         self.options = Options(budget=budget, **options)
         self.ends = ""
         """Where and why what is compiled ends before its function does."""
@@ -42,26 +42,26 @@ class Partitioner(hooks.CustomPartitionerFn):
         own = "layout_optimization" in self.options.inductor
         self._decides_layout = self.options.kernels == "inductor" and not own and hooks.lays_out_convolutions()
         self.limits: Limits | None = None
-        self._excess_bytes = 0  # which the budget is lowered by, as inductor's code took more than was planned
-        self._found_peaks: list[int] = []  # of inductor's code, where they were above the budget
-        # Ranks in sync keep the plan that they agreed on: what inductor makes of it may differ between them.
+        self._excess_bytes = 0  # taken off the budget, because inductor's code took more than was planned
+        self._found_peaks: list[int] = []  # of inductor's code, for plans with which it exceeded the budget
+        # Ranks in sync keep the plan that they agreed on, because inductor's code for it may differ between them.
         self._is_bounded = not self.options.sync
         self._reported: reports.GraphReport | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """Nothing that differs between runs of a program: inductor pickles its settings to find code in its caches."""
+        """Inductor pickles its settings to find code in its caches, so nothing that differs between runs of a program is included."""
         return {**self.__dict__, "limits": None, "_reported": None}
 
     def __deepcopy__(self, memo: Any) -> Partitioner:
         return self  # inductor copies its settings
 
     def uuid(self) -> str:
-        """What compiled code depends on. Never None: code that another process kept would be taken whatever made it."""
+        """Identifies everything on which compiled code depends. Never None: inductor would then reuse cached code of any other settings."""
         o = self.options
         digest = hashlib.sha256()
         costs = (o.costs == "measured", sorted(self._costs.table.items()))
         given = (o.budget, o.kernels, o.effort, o.seed, o.sync, *costs, sorted(self._allowed), self._decides_layout)
-        # Code that was taken although it is above the budget is not to be found where that is an error.
+        # Code accepted although it exceeds the budget must not be found in the cache where that is an error.
         for part in (__version__, _sources(), *given, self._is_bounded):
             digest.update(repr(part).encode())
         return digest.hexdigest()
@@ -76,7 +76,7 @@ class Partitioner(hooks.CustomPartitionerFn):
         **others: Any,
     ) -> tuple[fx.GraphModule, fx.GraphModule]:
         static = list(static_lifetime_input_indices or ())
-        if isinstance(joint_inputs, list) and not joint_inputs:  # the body of a subgraph, which the graph outside calls as one op
+        if isinstance(joint_inputs, list) and not joint_inputs:  # the body of a subgraph, which the outer graph calls as one op
             return hooks.min_cut(gm, joint_inputs, num_fwd_outputs=num_fwd_outputs, static_lifetime_input_indices=static)
         start = time.perf_counter()
         fuses = self.options.kernels == "inductor"
@@ -103,13 +103,13 @@ class Partitioner(hooks.CustomPartitionerFn):
         return forward, backward
 
     def _find(self, joint: Joint, graph: fx.Graph) -> tuple[Plan, int | None]:
-        """The plan, and how many of its steps are the forward's, where that is not for the modules to say."""
+        """The plan, and the number of steps of its forward, or None if `modules.split` decides it."""
         if not self.options.sync:
             return self._plan(joint), None
         return agreement.agreed(joint.problem, self.options.budget, lambda: self._plan(joint)), None
 
     def plan_for_less(self, excess_bytes: int) -> None:
-        """Inductor's code takes more than the budget."""
+        """Called if inductor's code exceeds the budget by `excess_bytes`: lowers the budget for the next plan, or gives up."""
         assert self.limits is not None and self.limits.most_bytes is not None
         self._found_peaks.append(self.limits.most_bytes + excess_bytes)
         if len(self._found_peaks) <= MOST_REPLANS:
@@ -126,7 +126,7 @@ class Partitioner(hooks.CustomPartitionerFn):
         self._is_bounded = False
 
     def compiled(self) -> None:
-        """By inductor, as `limits` tell."""
+        """Called when inductor has compiled the graph: reports the peak in `limits`."""
         if self._reported is not None and self.limits is not None:
             self._note(replace(self._reported, inductor_peak_bytes=self.limits.peak_bytes), in_place_of=self._reported)
 
@@ -138,7 +138,7 @@ class Partitioner(hooks.CustomPartitionerFn):
         return Costs(table, workspaces, {key: m.storage_bytes for key, m in measured.items()})
 
     def _budget(self, joint: Joint) -> int | str:
-        """What is left for the plan once what is reserved is taken off."""
+        """The budget for the plan: the user's, without the reserved bytes."""
         wanted = self.options.parsed
         if wanted.bytes is not None:
             return max(0, wanted.bytes - self._excess_bytes - joint.reserved_bytes)
@@ -157,7 +157,7 @@ class Partitioner(hooks.CustomPartitionerFn):
         except CannotBeMet as e:
             assert e.plan is not None and e.plan.figures.smallest_peak_bytes is not None
             if self._excess_bytes:
-                return e.plan  # that of which inductor makes the least, as far as is known
+                return e.plan  # as far as is known, inductor's code takes least with this plan
             least = e.plan.figures.smallest_peak_bytes + joint.reserved_bytes
             why = (
                 f"a budget of {self.options.budget} cannot be met: the least peak that was found for this graph is {least} bytes "
@@ -184,7 +184,7 @@ class Partitioner(hooks.CustomPartitionerFn):
         return graph
 
     def _note(self, graph: reports.GraphReport, in_place_of: reports.GraphReport | None = None) -> None:
-        """in_place_of: what was told of the graph before."""
+        """in_place_of: the earlier report of the graph."""
         reports.add(graph, in_place_of=in_place_of)
         self._reported = graph
 
@@ -216,7 +216,7 @@ class Partitioner(hooks.CustomPartitionerFn):
 
 
 def _held_bytes(forward: fx.GraphModule, num_fwd_outputs: int) -> int:
-    """Of what the forward returns to its caller and does not save for the backward, which runs beside it."""
+    """Bytes that the forward returns to its caller and does not save for the backward; they are live while the backward runs."""
     (output,) = (n for n in forward.graph.nodes if n.op == "output")
     inputs = [n for n in forward.graph.nodes if n.op == "placeholder"]
 
@@ -230,7 +230,7 @@ def _held_bytes(forward: fx.GraphModule, num_fwd_outputs: int) -> int:
 
 @functools.cache
 def _sources() -> str:
-    """A digest of this package's own files: a change of them makes other modules."""
+    """A digest of this package's own files, since a change of them changes the modules."""
     digest = hashlib.sha256()
     for path in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(path.read_bytes())

@@ -1,4 +1,4 @@
-"""One step of training as its compiled graphs see it: which of them run, in which order, and which storages live in between."""
+"""Records one training step of compiled graphs: which graphs run, in which order, and which storages live in between."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Value:
 
 @dataclass(frozen=True)
 class Tangent:
-    """A gradient that a backward takes, and that it may let go of when it has read it."""
+    """A gradient that a backward takes, and that may be freed once the backward has read it."""
 
     bytes: int
     positions: tuple[int, ...]
@@ -57,7 +57,7 @@ class Tangent:
 
 @dataclass
 class Record:
-    """What happened in a step."""
+    """The events of a step."""
 
     graphs: list[Graph] = field(default_factory=list)
     """Of each call."""
@@ -73,22 +73,22 @@ class Record:
         return self.segments.index(segment) if segment in self.segments else None
 
 
-_Watched = tuple[hooks.StorageWeakRef, int]  # with its bytes
+_Watched = tuple[hooks.StorageWeakRef, int]  # the storage, and its bytes
 
 
 class Recorder:
-    """Fills a record while a step runs. Storages are watched and not kept alive."""
+    """Fills a record while a step runs. It watches storages without keeping them alive."""
 
     def __init__(self) -> None:
         self.record = Record()
-        self._known: dict[int, Value] = {}  # by the address of the storage, which no other has as long as it is watched
+        self._known: dict[int, Value] = {}  # by address of the storage, which is unique as long as the storage is watched
         self._gradients: dict[int, _Watched] = {}
-        self._saved: list[int] = []  # of each call, how much it keeps for its backward
+        self._saved: list[int] = []  # of each call: the number of values that it keeps for its backward
 
     @contextlib.contextmanager
     def forward(self, graph: Graph, arguments: list[Any], kept: Iterable[torch.Tensor]) -> Iterator[list[Any]]:
-        """What the forward gives is to be put into the list that the block is given. kept: for the backwards of what ran before it,
-        outside."""
+        """Records a forward. The block must put the forward's results into the list that it receives. kept: tensors saved for the backwards
+        of earlier ops outside the graphs."""
         record = self.record
         call = len(record.graphs)
         record.graphs.append(graph)
@@ -111,7 +111,7 @@ class Recorder:
     def _given(self, segment: int, address: int, tensor: torch.Tensor) -> Value | None:
         if address in self._known:
             return self._known[address]
-        if segment == 0:  # what the first takes was there before the step
+        if segment == 0:  # the arguments of the first segment are older than the step
             return None
         return self._add(Value(hooks.StorageWeakRef(tensor.untyped_storage()), _bytes(tensor), segment, given=True), address)
 
@@ -131,7 +131,8 @@ class Recorder:
 
     @contextlib.contextmanager
     def backward(self, call: int, arguments: list[Any]) -> Iterator[list[Any]]:
-        """arguments: what was saved, and then the tangents. What the backward gives is to be put into the list that the block is given."""
+        """Records a backward. arguments: the saved values, then the tangents. The block must put the backward's results into the list that
+        it receives."""
         segment = self._begin(Segment(call, False))
         earlier = {address: watched for address, watched in self._gradients.items() if not watched[0].expired()}
         tangents = self._tangents(call, arguments, earlier)
@@ -145,7 +146,8 @@ class Recorder:
         self.record.gradients[segment] = sum(size for address, (_, size) in earlier.items() if address not in let_go)
 
     def _is_gradient(self, address: int, segment: int) -> bool:
-        """Of a storage that a backward gives back. What the forward has only saved, inductor may have computed a gradient in."""
+        """Whether a storage that a backward returns is a gradient. Inductor may have computed one in a storage that the forward has only
+        saved."""
         value = self._known.get(address)
         if value is None:
             return True
@@ -156,7 +158,7 @@ class Recorder:
         return True
 
     def _tangents(self, call: int, arguments: list[Any], watched: dict[int, _Watched]) -> dict[int, list[int]]:
-        """The positions of those of each storage, which is watched from now on. No tensor is held when this returns."""
+        """The positions of the tangents by storage; these storages are watched from now on. Holds no tensor after it returns."""
         found: dict[int, list[int]] = {}
         for position, (address, tensor) in enumerate(_storages(arguments[self._saved[call] :])):
             if tensor is not None and address not in self._known:
@@ -165,7 +167,7 @@ class Recorder:
         return found
 
     def end(self) -> Record:
-        """After the step. A backward that did not run may run the next time: it is taken to come last."""
+        """Call after the step. A backward that did not run may run the next time: it is appended as the last one."""
         record = self.record
         self._look(len(record.segments))
         for call in range(len(record.graphs)):
@@ -196,7 +198,7 @@ class Recorder:
 
 
 def _storages(values: Iterable[Any]) -> Iterator[tuple[int, torch.Tensor | None]]:
-    """The address of the storage of each; 0 and None for what has none."""
+    """Yields the address of each value's storage and its tensor; 0 and None for values without a storage."""
     for value in values:
         try:
             yield (hooks.storage_id(value), value) if isinstance(value, torch.Tensor) else (0, None)

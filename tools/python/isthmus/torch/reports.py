@@ -1,4 +1,4 @@
-"""What was planned for each graph."""
+"""Reports of the plans of graphs and steps."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MIB = 1 << 20
 
 @dataclass(frozen=True)
 class GraphReport:
-    """A graph's plan. Its name is PyTorch's: which frame, and which of its compilations. Bytes are those of storages, with tangents and
+    """A graph's plan. Its name is PyTorch's: the number of the frame and of its compilation. Bytes are those of storages, with tangents and
     states of generators; parameters and inputs are not counted."""
 
     name: str
@@ -57,7 +57,7 @@ class GraphReport:
         return f", for {', '.join(f'{name}={size}' for name, size in self.sizes) or 'the sizes of its first call'}"
 
     def as_part(self) -> str:
-        """What the graph has of the plan of a step."""
+        """Text for the graph's part of the plan of a step."""
         return (
             f"graph {self.name}: {self.ops} ops, keeps {self.saved_bytes / MIB:.1f} MiB for its backward, {self.recomputed} recomputed, "
             f"+{self.added_cost:.1%} time{self._planned_for()}{self._break()}"
@@ -69,7 +69,7 @@ class GraphReport:
 
 @dataclass(frozen=True)
 class StepReport:
-    """The plan of a step that runs several graphs. Bytes are those of `GraphReport`; what ops between the graphs keep is among them."""
+    """The plan of a step that runs several graphs. Bytes are those of `GraphReport`, with the values that ops between the graphs keep."""
 
     parts: tuple[GraphReport, ...]
     """Of each call of a graph, in the order of the forwards; planned peaks are those of the graphs by themselves."""
@@ -98,7 +98,7 @@ class StepReport:
 
 @dataclass(frozen=True)
 class Report:
-    """Of all that was planned since the last `reset`."""
+    """Everything planned since the last `reset`."""
 
     graphs: tuple[GraphReport, ...]
     """Each by itself, in their order. Where a step runs several, that is the plan of its first two runs."""
@@ -108,7 +108,7 @@ class Report:
 
     @property
     def planned_peak_bytes(self) -> int:
-        """Of the newest plan of a whole step, or else of the largest graph."""
+        """The peak of the newest plan of a whole step; without one, of the largest graph."""
         return self.steps[-1].planned_peak_bytes if self.steps else max((g.planned_peak_bytes for g in self.graphs), default=0)
 
     def __str__(self) -> str:
@@ -133,7 +133,7 @@ _symbolic = False
 
 
 def add(graph: GraphReport, in_place_of: GraphReport | None = None) -> None:
-    """in_place_of: one of a graph that was planned again."""
+    """in_place_of: the earlier report of a graph that was planned again."""
     with _lock:
         for k, other in enumerate(_graphs):
             if other is in_place_of:
@@ -148,7 +148,7 @@ def add_step(step: StepReport) -> None:
 
 
 def note_larger(graph: str, sizes: dict[str, int]) -> bool:
-    """Of a call of a graph that was planned for smaller ones. True: the first such call."""
+    """Notes a call of a graph with larger sizes than it was planned for. Returns True for the first such call."""
     with _lock:
         known = _larger.setdefault(graph, {})
         is_first = not known
@@ -157,7 +157,7 @@ def note_larger(graph: str, sizes: dict[str, int]) -> bool:
 
 
 def is_first_symbolic() -> bool:
-    """Since the last `reset`."""
+    """True for the first call since the last `reset`."""
     global _symbolic
     with _lock:
         was, _symbolic = _symbolic, True
@@ -165,7 +165,7 @@ def is_first_symbolic() -> bool:
 
 
 def next_name() -> str:
-    """Of a graph that is being compiled: PyTorch's, with a number where PyTorch cuts one into several."""
+    """The name of a graph that is being compiled: PyTorch's, with a number if PyTorch cuts one graph into several."""
     name = hooks.compilation() or "stock"
     with _lock:
         others = sum(g.name == name or g.name.startswith(f"{name}.") for g in _graphs)
@@ -173,7 +173,7 @@ def next_name() -> str:
 
 
 def report() -> Report:
-    """What was planned since the last `reset`. Graphs are compiled at the first step, so ask after it."""
+    """Everything planned since the last `reset`. Graphs are compiled at the first step, so ask after it."""
     with _lock:
         larger = tuple((name, ", ".join(f"{n}={size}" for n, size in sizes.items())) for name, sizes in _larger.items())
         return Report(tuple(_graphs), tuple(_steps), larger)

@@ -1,10 +1,10 @@
 """One plan of a step that runs several graphs.
 
-The problem is the concatenation of theirs, in the order in which the step runs them: forwards, then backwards. An op of a graph runs within
-the graph's own forward or backward, between two marks: empty outputs, of which the first ops of each part read the one before. What a graph
-keeps for its backward therefore lives while the others run. What it returns lives as long as was seen, and where another graph takes it,
-it is the same storage there. Gradients that backwards have made, and what ops between the graphs keep for their own backward, are there
-for as long as was seen; what those ops need while they run is not known.
+The problem of the step is the concatenation of the graphs' problems, in the order in which the step runs them: forwards, then backwards. An
+op of a graph runs within the graph's own forward or backward, between two marks: ops with empty outputs. The first ops of each part read
+the mark before it. So the values that a graph keeps for its backward live while the other graphs run. A result of a graph lives as long as
+was recorded; if another graph takes it, both refer to the same storage. Gradients that backwards have made, and values that ops between the
+graphs keep for their own backward, also live as long as was recorded. The workspaces of these ops are not known.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _TRIES = 3
 
 @dataclass(frozen=True)
 class Part:
-    """What is known of one graph."""
+    """The facts known of one graph."""
 
     name: str
     problem: Problem
@@ -53,12 +53,12 @@ class Part:
         )
 
     def peaks(self, schedule: Schedule) -> tuple[int, int]:
-        """Of the forward and of the backward, by the ops alone; tangents die when they have been read."""
+        """The peaks of the forward and of the backward, counting ops alone; tangents die after their last read."""
         forward = self._peak((), schedule.forward, (*self.tangents, *schedule.backward))
         return forward, self._peak(schedule.forward, (*self.tangents, *schedule.backward), ())
 
     def _peak(self, before: Sequence[int], within: Sequence[int], after: Sequence[int]) -> int:
-        """A load that is there from the first of some steps to the last, and is more than all else, puts the peak among them."""
+        """The peak within some steps. A load live during these steps that exceeds everything else makes the peak fall among them."""
         loaded = Problem(self.problem.name, order="free", alignment=self.problem.alignment)
         for i, op in enumerate(self.problem):
             loaded.append(replace(op, pinned=False, recomputable=False, phase="backward") if i in self.tangents else op)
@@ -73,7 +73,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Schedule:
-    """Of one call: what its forward runs, and what its backward."""
+    """The steps of one call: those of its forward and those of its backward."""
 
     forward: tuple[int, ...]
     backward: tuple[int, ...]
@@ -81,7 +81,7 @@ class Schedule:
 
 class StepProblem:
     def __init__(self, record: Record, parts: list[Part], excess: Sequence[int] = ()) -> None:
-        """parts: of each call of the record. excess: of each segment, bytes that its code takes above what is planned; none: 0."""
+        """parts: of each call of the record. excess: for each segment, the bytes that its code takes above the plan; empty: 0."""
         self.record, self.parts = record, parts
         self.excess = list(excess) or [0] * len(record.segments)
         self.reserved_bytes = sum(p.states_bytes for p in parts)
@@ -90,11 +90,11 @@ class StepProblem:
         self.problem = Problem("step", order="phases" if phased else "free", alignment=max(p.problem.alignment for p in parts))
         self._phased = phased
         self._last_forward = forwards[-1]
-        self._number: list[dict[int, int]] = [{} for _ in parts]  # of a part's op, the op here
-        self._local: dict[int, tuple[int, int]] = {}  # of an op here, the call and its op there
-        self._begins: list[list[int]] = []  # of each segment: what comes before the graph's ops
+        self._number: list[dict[int, int]] = [{} for _ in parts]  # by op of a part: its op here
+        self._local: dict[int, tuple[int, int]] = {}  # by op here: the call, and its op there
+        self._begins: list[list[int]] = []  # by segment: the ops before the graph's ops
         self._ends: list[int] = []
-        self._pinned_as: dict[tuple[int, int], Read] = {}  # of a call's input, what in the step makes it
+        self._pinned_as: dict[tuple[int, int], Read] = {}  # by input of a call: the read here that makes it
         self._holds: dict[int, list[Value]] = {}
         self._values: dict[Value, Read] = {}
         for value in record.values:
@@ -108,8 +108,8 @@ class StepProblem:
     # --- building
 
     def _held_until(self, value: Value) -> int:
-        """The last segment in which someone besides the graphs' backwards holds it. Where its death does not tell, all forwards are taken
-        to: a caller's variables are there until it returns."""
+        """The last segment in which a holder other than the graphs' backwards keeps the value. If its death does not tell, it counts as
+        held during all forwards: a caller's variables live until it returns."""
         record = self.record
         last_seen = (len(record.segments) if value.died is None else value.died) - 1
         backwards = [record.segment_of(call, False) for call in value.savers]
@@ -139,7 +139,7 @@ class StepProblem:
             if op.pinned or (op.phase == "forward") != is_forward:
                 continue
             reads = [self._read(call, r) for r in op.reads]
-            if not any(r[0] > begin for r in reads):  # none of this part's ops, which come after its begin
+            if not any(r[0] > begin for r in reads):  # it reads no op of this part, as those come after its begin
                 reads.append((begin, 1))
             number[i] = self.problem.add(
                 f"{op.name} of call {call}", reads, op.cost, op.bytes, phase=phase, recomputable=op.recomputable, workspace=op.workspace,
@@ -157,7 +157,7 @@ class StepProblem:
         self._ends.append(self.problem.add(f"end {segment}", [*dict.fromkeys(wanted), (begin, 0)], phase=phase, recomputable=False))
 
     def _add_inputs(self, segment: int, call: int, begin: int) -> None:
-        """What the graph takes: a storage that the step has made, or one that is there throughout."""
+        """Adds the inputs of a graph: each is a storage that the step has made, or one that is live throughout."""
         part, number = self.parts[call], self._number[call]
         given: dict[int, Value] = {}
         for value in self.record.values:
@@ -177,7 +177,7 @@ class StepProblem:
                     number[i] = self.problem.add(f"{op.name} of call {call}", bytes=op.bytes, pinned=True)
 
     def _add_tangents(self, segment: int, call: int, begin: int) -> None:
-        """What the backward takes and nobody else holds is there until it is read for the last time."""
+        """Adds the tangents that only this backward holds: they live until their last read."""
         ops = self.parts[call].tangents
         for tangent in self.record.tangents[segment]:
             made = self.problem.add(
@@ -196,7 +196,7 @@ class StepProblem:
         return known if known is not None else (self._number[call][read[0]], read[1])
 
     def _made(self, call: int, is_forward: bool) -> list[Read]:
-        """What the forward must have computed, or the rest of what the call must."""
+        """The values that the forward must have computed, or those that the rest of the call must compute."""
         part = self.parts[call]
         number = self._number[call]
         results = {r for r in part.results if r is not None and not part.problem[r[0]].pinned}
@@ -207,12 +207,13 @@ class StepProblem:
     # --- planning
 
     def plan(self, budget: int | str, planned: Callable[[Problem, int | str], Plan]) -> Plan:
-        """The plan that the calls' schedules are together. budget: bytes without what is reserved, or "min"."""
+        """The plan made of the calls' schedules together. budget: bytes without the reserved ones, or "min"."""
         wanted = budget
         for _ in range(_TRIES):
             found = planned(self.problem, wanted)
             whole = self.joined(self.divide(found.schedule))
-            # An op that the plan runs while other graphs' do is at the begin of its own graph's backward.
+            # `joined` moves an op that the plan runs during other graphs to the begin of its own graph's backward, which may raise the
+            # peak.
             excess = 0 if isinstance(budget, str) else whole.figures.peak_bytes - budget
             if excess <= 0:
                 return whole
@@ -235,7 +236,7 @@ class StepProblem:
         return [Schedule(tuple(f), tuple(b)) for f, b in zip(forward, backward)]
 
     def joined(self, schedules: list[Schedule]) -> Plan:
-        """The plan that the step follows when each call follows its own."""
+        """The plan of the step if each call follows its own schedule."""
         steps: list[int] = []
         for k, segment in enumerate(self.record.segments):
             own = schedules[segment.call].forward if segment.is_forward else schedules[segment.call].backward
@@ -243,9 +244,9 @@ class StepProblem:
         return Plan.from_schedule(self.problem, steps)
 
     def peak_with(self, excess: Sequence[int], schedules: list[Schedule]) -> int:
-        """When each call follows its own, and the code of each segment takes so much more than is planned."""
+        """The peak if each call follows its own schedule and the code of each segment takes `excess` bytes above the plan."""
         return StepProblem(self.record, self.parts, excess).joined(schedules).figures.peak_bytes + self.reserved_bytes
 
     def in_order(self) -> Plan:
-        """Without recomputation."""
+        """The plan without recomputation."""
         return Plan.from_schedule(self.problem, [i for i, op in enumerate(self.problem) if not op.pinned])

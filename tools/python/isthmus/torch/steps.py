@@ -1,8 +1,8 @@
-"""Steps of training that run several graphs, and their one plan.
+"""Training steps that run several graphs, and their common plan.
 
-The first step that compiles nothing is recorded, and before the next it is planned as one. Until then each graph has the budget to itself;
-where that is a number of bytes and others are known to run beside it, it gets its least. A step ends when no forward waits for its
-backward.
+The first step that compiles nothing is recorded, and the step is planned as a whole before the next one. Until then each graph plans with
+the whole budget; if that is a number of bytes and other graphs are known to run beside it, the graph gets its least peak. A step ends when
+no forward waits for its backward.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _MOST_OVERTAKEN = 16
 
 
 class Graph(Protocol):
-    """A compiled graph, as steps see it: it can be run in several ways."""
+    """A compiled graph as `Steps` sees it, with its variants."""
 
     part: Part | None
     num_outputs: int
@@ -59,7 +59,7 @@ class Call:
 
     @property
     def waits(self) -> bool:
-        """For its backward, which may still come."""
+        """Whether its backward may still come."""
         return not self.had_backward and self.node is not None and self.node() is not None
 
 
@@ -70,7 +70,7 @@ class StepPlan:
 
 
 class Steps:
-    """Of the graphs that share a budget: those compiled with equal options."""
+    """The steps of the graphs that share a budget: those compiled with equal options."""
 
     def __init__(self, options: Options) -> None:
         self.options = options
@@ -96,7 +96,8 @@ class Steps:
 
     @property
     def has_others(self) -> bool:
-        """Forwards wait for their backward. One that its own graph has overtaken many times will have none: its results are just kept."""
+        """Whether forwards wait for their backward. One that later calls of its graph have overtaken many times will have none: its results
+        are just kept."""
         overtaken: Counter[Graph] = Counter()
         for call in reversed(self._calls):
             if call.had_backward:
@@ -116,7 +117,7 @@ class Steps:
         if self._refused is not None:
             raise self._refused
         run = self._variant(graph)
-        # Ranks in sync would have to agree when a step is over: there each graph has the budget to itself.
+        # Ranks in sync would have to agree on when a step is over, so with `sync` each graph has the whole budget.
         if not self._calls and not self._compiles and not self.options.sync and (self._varies or not self._settled):
             self._recorder = Recorder()
         call = Call(graph, len(self._calls), run)
@@ -141,7 +142,7 @@ class Steps:
             self.current, self._arguments = None, ()
 
     def follow(self, call: Call, results: Any) -> None:
-        """Sees to it that the backward of a call is noticed."""
+        """Registers a hook that notices the backward of a call."""
         node = hooks.node_of_call(results)
         if node is None:
             return
@@ -166,7 +167,7 @@ class Steps:
 
     @contextlib.contextmanager
     def backward(self, arguments: list[Any]) -> Iterator[list[Any]]:
-        """What the backward gives is to be put into the list that the block is given."""
+        """The block must put the backward's results into the list that it receives."""
         call, self._in_backward = self._in_backward, None
         is_first = call is not None and not call.had_backward and call in self._calls[call.position : call.position + 1]
         if call is not None:
@@ -181,7 +182,7 @@ class Steps:
     # --- steps
 
     def _end(self) -> None:
-        """A step is over, and another begins."""
+        """Ends the step: plans it if it was recorded and needs a plan."""
         calls, self._calls, self._compiles = self._calls, [], False
         recorder, self._recorder = self._recorder, None
         record = recorder.end() if recorder is not None else None
@@ -246,13 +247,13 @@ class Steps:
         )
 
     def _excess(self, step: StepProblem, graphs: Sequence[Graph], schedules: Sequence[Schedule]) -> list[int]:
-        """Of each segment, how much more than planned the code takes that inductor has made of it."""
+        """For each segment, the bytes that inductor's code takes above the plan."""
         of_calls = [g.excess_of(s) for g, s in zip(graphs, schedules)]
         excess = [of_calls[s.call][0 if s.is_forward else 1] for s in step.record.segments]
         return excess
 
     def _refuse_code(self, found_peaks: Sequence[int]) -> None:
-        """None of the plans is within the budget once inductor has made code of it."""
+        """Raises or warns: with inductor's code, no plan is within the budget."""
         least = min(found_peaks)
         why = (
             f"a budget of {self.options.budget} cannot be met: with what inductor makes of {len(found_peaks)} plans of the step the least "
@@ -273,7 +274,7 @@ class Steps:
         except CannotBeMet as e:
             if e.plan is None:
                 raise
-            if any(step.excess):  # the plan of which inductor makes the least, as far as is known
+            if any(step.excess):  # as far as is known, inductor's code takes least with this plan
                 return step.joined(step.divide(e.plan.schedule))
             least = (e.plan.figures.smallest_peak_bytes or e.plan.figures.peak_bytes) + step.reserved_bytes
             why = (
@@ -294,7 +295,7 @@ _of_options: weakref.WeakValueDictionary[str, Steps] = weakref.WeakValueDictiona
 
 
 def steps_of(options: Options, costs: str) -> Steps:
-    """costs: equal for equal tables."""
+    """costs: an identifier of the cost table; equal tables have equal ones."""
     key = f"{costs} {options.strict}"
     found = _of_options.get(key)
     if found is None:
@@ -303,6 +304,6 @@ def steps_of(options: Options, costs: str) -> Steps:
 
 
 def reset() -> None:
-    """Forgets what was planned so far. Beside it, `torch.compiler.reset()` makes PyTorch compile again."""
+    """Forgets all plans. To compile again as well, also call `torch.compiler.reset()`."""
     reports.reset()
     _of_options.clear()
