@@ -91,6 +91,7 @@ __all__ = [
     "state_like",
     "storage_id",
     "tangents",
+    "traced",
     "without_code",
 ]
 
@@ -140,9 +141,11 @@ def without_code(gm: fx.GraphModule, graph: fx.Graph) -> fx.GraphModule:
     return _LazyGraphModule(gm, graph)
 
 
-def joined(gm: fx.GraphModule, forward: fx.GraphModule, backward: fx.GraphModule, num_fwd_outputs: int) -> fx.GraphModule:
+def joined(
+    gm: fx.GraphModule, forward: fx.GraphModule, backward: fx.GraphModule, num_fwd_outputs: int, *, stays: Callable[[fx.Node], bool]
+) -> fx.GraphModule:
     """The joint graph that runs one module after the other. What the backward computes again is there a second time, with storages of its
-    own."""
+    own. stays: which nodes of the backward are not to run in the forward, whatever they read."""
     graph = fx.Graph()
     env: dict[fx.Node, fx.Node] = {}
 
@@ -169,6 +172,8 @@ def joined(gm: fx.GraphModule, forward: fx.GraphModule, backward: fx.GraphModule
             copy(node)
             if "val" in node.meta:
                 env[node].meta["val"] = storages.own(node.meta["val"], is_again=node.name in computed)
+            if stays(node):
+                env[node].meta["partitioner_tag"] = "must_be_in_backward"
     gradients = next(n for n in backward.graph.nodes if n.op == "output").args[0]
     old = next(n for n in gm.graph.nodes if n.op == "output")
     results = fx.node.map_arg((tuple(outputs[:num_fwd_outputs]) + tuple(gradients),), lambda a: env[a])
@@ -232,6 +237,14 @@ def keep_apart(node: fx.Node) -> None:
     """Inductor does not make one op of a product and of a sum that reads it."""
     if node.target is torch.ops.aten.mm.default:
         node.meta[_PRESERVE_FLEX_GEMM_GEMM_OP] = True
+
+
+def traced(node: fx.Node) -> Any:
+    """What a node gives, of what its operands give: fake tensors, in storages of their own where it is no view."""
+    values = [t for a in node.all_input_nodes for t in pytree.tree_leaves(a.meta["val"]) if isinstance(t, FakeTensor)]
+    args, kwargs = fx.node.map_arg((node.args, dict(node.kwargs)), lambda a: a.meta["val"])
+    with values[0].fake_mode:
+        return node.target(*args, **kwargs)  # type: ignore[operator]
 
 
 def state_like(value: torch.Tensor) -> torch.Tensor:
