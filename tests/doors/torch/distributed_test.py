@@ -1,5 +1,5 @@
 """The backend under torch.distributed: two processes that talk by gloo. Gradients are those of the uncompiled run, bit for bit, no collective
-runs twice, and ranks that plan differently neither wait for one another for ever nor compute something else."""
+runs twice unless it is asked to, and ranks that plan differently neither wait for one another for ever nor compute something else."""
 
 import os
 import sys
@@ -13,6 +13,7 @@ command.with_python_of_torch()
 import contextlib  # noqa: E402
 import copy  # noqa: E402
 import datetime  # noqa: E402
+import functools  # noqa: E402
 import json  # noqa: E402
 import subprocess  # noqa: E402
 import tempfile  # noqa: E402
@@ -27,10 +28,13 @@ from torch import nn  # noqa: E402
 from torch.distributed.fsdp import fully_shard  # noqa: E402
 from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe  # noqa: E402
 from torch.nn.parallel import DistributedDataParallel  # noqa: E402
+from torch.nn.utils import parametrize  # noqa: E402
+from torch.testing._internal.distributed import fake_pg  # noqa: E402,F401  (registers the backend "fake")
+from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts  # noqa: E402
 
 import isthmus.torch  # noqa: E402
 from isthmus.torch import modules  # noqa: E402
-from training import refusal, same  # noqa: E402
+from training import SLACK, refusal, same  # noqa: E402
 
 RANKS = 2
 WAIT = datetime.timedelta(seconds=60)  # a rank that waits longer for the other raises
@@ -179,6 +183,103 @@ def functional_collectives(rank, budget="min"):
 
 def functional_collectives_at_other_budgets(rank):
     return functional_collectives(rank, ["min", "100%"][rank])
+
+
+def again(*_, **__):
+    return CheckpointPolicy.MUST_RECOMPUTE
+
+
+def maybe_again(*_, **__):
+    return CheckpointPolicy.PREFER_RECOMPUTE
+
+
+class Whole(nn.Module):
+    """Makes a parameter of the part that a rank has of it; as `torch.utils.checkpoint` is told, in the backward once more."""
+
+    def __init__(self, group, policy):
+        super().__init__()
+        self.group, self.policy = group, policy
+
+    def gathered(self, part):
+        return collectives.all_gather_single_autograd(part, 0, self.group)
+
+    def forward(self, part):
+        if self.policy is None:
+            return self.gathered(part)
+        contexts = functools.partial(create_selective_checkpoint_contexts, self.policy)
+        return checkpoint(self.gathered, part, use_reentrant=False, context_fn=contexts)
+
+
+class ShardedLayer(nn.Module):
+    def __init__(self, width, whole):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(width // RANKS, width) / width**0.5)
+        parametrize.register_parametrization(self, "weight", whole, unsafe=True)
+
+    def forward(self, x):
+        return x + torch.tanh(x @ self.weight.t()).sin()
+
+
+class Sharded(nn.Module):
+    """Parameters are sharded within what is compiled, and gathered where they are read."""
+
+    LAYERS = 6
+
+    def __init__(self, width=WIDTH, group=None, policy=again):
+        super().__init__()
+        torch.manual_seed(0)
+        whole = Whole(group or dist.group.WORLD, policy)
+        self.bias = nn.Parameter(torch.zeros(width))
+        self.layers = nn.Sequential(*[ShardedLayer(width, whole) for _ in range(self.LAYERS)])
+
+    def forward(self, x):
+        return self.layers(x + self.bias)
+
+
+def sharded_parameters(rank, budget="min", policy=again):
+    model, x = Sharded(policy=policy), batch(rank)
+    want = step(model, model, x)
+    call = compiled(model, budget)
+    found = compared(want, step(call, model, x))
+    return {**found, "collectives": communication(call, model, x)}
+
+
+def sharded_parameters_at_once(rank):
+    return sharded_parameters(rank, "100%")
+
+
+def sharded_parameters_at_70_percent(rank):
+    return sharded_parameters(rank, "70%")
+
+
+def sharded_parameters_at_other_budgets(rank):
+    return sharded_parameters(rank, ["min", "100%"][rank])
+
+
+def sharded_parameters_with_a_wish(rank):
+    return sharded_parameters(rank, policy=maybe_again)
+
+
+def peaks_of_sharded_parameters(rank, **options):
+    """Planned and measured, of a batch that takes as many bytes as a parameter. The group sends nothing: gloo's threads hold what they have
+    sent for a while longer than anyone waits."""
+    width = 128
+    group = dist.new_group(backend="fake")
+    found = {}
+    for policy in (again, None):
+        for budget in ("100%", "min"):
+            torch.compiler.reset()
+            isthmus.torch.reset()
+            model, x = Sharded(width, group, policy), batch(rank, width, width)
+            call = compiled(lambda x: model(x).square().mean(), budget, **options)
+            for _ in range(3):
+                model.zero_grad()
+                call(x).backward()
+            model.zero_grad()
+            peak = isthmus.torch.measured_peak(lambda: call(x).backward())
+            (graph,) = isthmus.torch.report().graphs
+            found[f"{'again' if policy else 'once'} {budget}"] = (graph.planned_peak_bytes, peak)
+    return {"peaks": found, "whole": Sharded.LAYERS * width * width * 4}
 
 
 @contextlib.contextmanager
@@ -360,6 +461,19 @@ def fsdp2_under_inductor(rank):
     return least(made, x, beside=2 * gathered)  # and what they are gathered into first
 
 
+def sharded_parameters_under_inductor(rank):
+    model, x = Sharded(), batch(rank)
+    want = step(torch.compile(model, backend="inductor"), model, x)
+    torch.compiler.reset()
+    call = compiled(model, "min", **UNCACHED)
+    got = step(call, model, x)
+    return {**compared(want, got), "same": close(want, got), "collectives": communication(call, model, x)}
+
+
+def peaks_of_sharded_parameters_under_inductor(rank):
+    return peaks_of_sharded_parameters(rank, **UNCACHED)
+
+
 CASES = [
     ddp_in_buckets,
     ddp_in_one_graph,
@@ -368,6 +482,12 @@ CASES = [
     pipeline_1f1b,
     functional_collectives,
     functional_collectives_at_other_budgets,
+    sharded_parameters,
+    sharded_parameters_at_70_percent,
+    sharded_parameters_at_once,
+    sharded_parameters_at_other_budgets,
+    sharded_parameters_with_a_wish,
+    peaks_of_sharded_parameters,
     other_costs,
     other_costs_in_sync,
     other_graphs_in_sync,
@@ -380,6 +500,8 @@ CASES = [
 CASES_UNDER_INDUCTOR = [
     ddp_under_inductor,
     fsdp2_under_inductor,
+    sharded_parameters_under_inductor,
+    peaks_of_sharded_parameters_under_inductor,
 ]
 
 
@@ -433,14 +555,39 @@ class Cases(unittest.TestCase):
             self.assertNotIn("raised", results[-1], f"rank {rank}: {results[-1].get('raised')}")
         return results
 
-    def holds(self, case, least_graphs=1):
+    def holds(self, case, least_graphs=1, recomputes=True):
         results = self.found(case)
         for rank, result in enumerate(results):
             with self.subTest(case=case.__name__, rank=rank):
                 self.assertTrue(result["same"], "the bits are other ones than the uncompiled run's")
                 self.assertGreaterEqual(result["graphs"], least_graphs)
-        self.assertGreater(sum(r["recomputed"] for r in results), 0, "nothing was recomputed, so nothing was tried")
+        if recomputes:
+            self.assertGreater(sum(r["recomputed"] for r in results), 0, "nothing was recomputed, so nothing was tried")
         return results
+
+    def gathers_in_each_half(self, case, recomputes=True):
+        """Each parameter once for the forward and once for the backward, in one order on all ranks."""
+        results = self.holds(case, recomputes=recomputes)
+        for result in results:
+            gathered = [k for k, name in enumerate(result["collectives"]) if "all_gather" in name]
+            scattered = [k for k, name in enumerate(result["collectives"]) if "reduce_scatter" in name]
+            self.assertEqual(len(scattered), Sharded.LAYERS)
+            self.assertEqual(len(gathered), 2 * Sharded.LAYERS)
+            self.assertEqual(gathered[: Sharded.LAYERS], list(range(Sharded.LAYERS)))
+            # The backward gathers a parameter when it has come to it, and not before.
+            self.assertTrue(all(scattered[k] < gathered[Sharded.LAYERS + 1 + k] for k in range(Sharded.LAYERS - 1)), result["collectives"])
+            self.assertEqual(result["collectives"], results[0]["collectives"])
+        return results
+
+    def sharding_saves(self, case):
+        """What is gathered again does not lie in memory from the forward to the backward, and plans say what there is."""
+        for result in self.found(case):
+            for what, (planned, measured) in result["peaks"].items():
+                if what.startswith("again"):
+                    self.assertLessEqual(measured, planned * (1 + SLACK), what)
+                    self.assertGreaterEqual(measured, 0.95 * planned, what)
+            self.assertLess(result["peaks"]["again 100%"][1], result["peaks"]["once 100%"][1] - result["whole"] / 2)
+            self.assertLess(result["peaks"]["again min"][1], result["peaks"]["once min"][1])
 
 
 class Distributed(Cases):
@@ -464,6 +611,20 @@ class Distributed(Cases):
         results = self.holds(functional_collectives_at_other_budgets)
         self.assertEqual(results[0]["collectives"], results[1]["collectives"])
         self.assertNotEqual(results[0]["planned"], results[1]["planned"])
+
+    def test_sharded_parameters_are_gathered_in_each_half(self):
+        self.gathers_in_each_half(sharded_parameters)
+        self.gathers_in_each_half(sharded_parameters_at_70_percent)
+        self.gathers_in_each_half(sharded_parameters_at_once, recomputes=False)
+        results = self.gathers_in_each_half(sharded_parameters_at_other_budgets)
+        self.assertNotEqual(results[0]["planned"], results[1]["planned"])
+
+    def test_a_wish_repeats_no_collective(self):
+        for result in self.holds(sharded_parameters_with_a_wish):
+            self.assertEqual(sum("all_gather" in name for name in result["collectives"]), Sharded.LAYERS)
+
+    def test_sharded_parameters_are_freed_after_the_forward(self):
+        self.sharding_saves(peaks_of_sharded_parameters)
 
     def test_in_sync_all_ranks_have_the_plan_of_rank_0(self):
         apart = self.holds(other_costs)
@@ -517,6 +678,12 @@ class UnderInductor(Cases):
                     self.assertGreater(result["parts"], 1)
                     self.assertLessEqual(result["peak"], result["planned step"] + result["beside"])
                     self.assertGreaterEqual(result["peak"], 0.92 * result["planned step"])
+
+    def test_sharded_parameters_are_gathered_in_each_half(self):
+        self.gathers_in_each_half(sharded_parameters_under_inductor)
+
+    def test_sharded_parameters_are_freed_after_the_forward(self):
+        self.sharding_saves(peaks_of_sharded_parameters_under_inductor)
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ import torch  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
 from torch import nn  # noqa: E402
 from torch._inductor.utils import fresh_cache, run_and_get_code  # noqa: E402
+from torch.utils.checkpoint import checkpoint  # noqa: E402
 
 import isthmus  # noqa: E402
 import isthmus.torch  # noqa: E402
@@ -291,6 +292,13 @@ class Inductor(unittest.TestCase):
     def test_recurrent(self):
         """The gradients of the tokens are a concatenation of parts that are made one by one all through the backward."""
         self.check(lambda: token_task(Recurrent(), length=10), "min")
+
+    def test_checkpointed_products(self):
+        """PyTorch's own cut computes the products twice, so there are two storages of each."""
+        torch.manual_seed(0)
+        layers = nn.Sequential(nn.Linear(128, 512), nn.GELU(), nn.Linear(512, 512), nn.GELU(), nn.Linear(512, 128))
+        x = torch.randn(512, 128)
+        self.outcome(layers, lambda m: checkpoint(m, x, use_reentrant=False).square().mean(), "min")
 
     def test_masks_are_kept_as_integers(self):
         """Inductor's C++ writes and reads bools one by one."""

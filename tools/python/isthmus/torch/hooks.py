@@ -49,6 +49,7 @@ from torch._prims.rng_prims import run_and_save_rng_state, run_with_rng_state  #
 from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily  # noqa: E402
 from torch.fx._lazy_graph_module import _LazyGraphModule, _use_lazy_graph_module  # noqa: E402
 from torch.multiprocessing.reductions import StorageWeakRef  # noqa: E402
+from torch.utils import _pytree as pytree  # noqa: E402
 from torch.utils._ordered_set import OrderedSet  # noqa: E402
 from torch.utils._python_dispatch import _disable_current_modes  # noqa: E402
 from torch.utils.checkpoint import CheckpointPolicy  # noqa: E402
@@ -90,6 +91,7 @@ __all__ = [
     "state_like",
     "storage_id",
     "tangents",
+    "traced",
     "without_code",
 ]
 
@@ -139,8 +141,11 @@ def without_code(gm: fx.GraphModule, graph: fx.Graph) -> fx.GraphModule:
     return _LazyGraphModule(gm, graph)
 
 
-def joined(gm: fx.GraphModule, forward: fx.GraphModule, backward: fx.GraphModule, num_fwd_outputs: int) -> fx.GraphModule:
-    """The joint graph that runs one module after the other. What the backward computes again is there a second time."""
+def joined(
+    gm: fx.GraphModule, forward: fx.GraphModule, backward: fx.GraphModule, num_fwd_outputs: int, *, stays: Callable[[fx.Node], bool]
+) -> fx.GraphModule:
+    """The joint graph that runs one module after the other. What the backward computes again is there a second time, with storages of its
+    own. stays: which nodes of the backward are not to run in the forward, whatever they read."""
     graph = fx.Graph()
     env: dict[fx.Node, fx.Node] = {}
 
@@ -160,15 +165,45 @@ def joined(gm: fx.GraphModule, forward: fx.GraphModule, backward: fx.GraphModule
     for node in placeholders:
         if node.name in saved:
             env[node] = env[saved[node.name]]
+    storages = _Storages(placeholders)
+    computed = {n.name for n in forward.graph.nodes if n.op == "call_function"}
     for node in backward.graph.nodes:
         if node.op not in ("placeholder", "output"):
             copy(node)
+            if "val" in node.meta:
+                env[node].meta["val"] = storages.own(node.meta["val"], is_again=node.name in computed)
+            if stays(node):
+                env[node].meta["partitioner_tag"] = "must_be_in_backward"
     gradients = next(n for n in backward.graph.nodes if n.op == "output").args[0]
     old = next(n for n in gm.graph.nodes if n.op == "output")
     results = fx.node.map_arg((tuple(outputs[:num_fwd_outputs]) + tuple(gradients),), lambda a: env[a])
     graph.output(*results).meta = dict(old.meta)
     graph.lint()
     return without_code(gm, graph)
+
+
+class _Storages:
+    """Of fake tensors in a backward: what it computes again does not lie where the forward has put it."""
+
+    def __init__(self, given: Sequence[fx.Node]) -> None:
+        """given: what the backward is called with, which stays where it is."""
+        values = [t for n in given for t in pytree.tree_leaves(n.meta.get("val")) if isinstance(t, torch.Tensor)]
+        self._given = set(map(storage_id, values))
+        self._own: dict[int, torch.UntypedStorage] = {}
+
+    def own(self, value: Any, *, is_again: bool) -> Any:
+        """The value in the storages of the backward. is_again: the forward has computed it too."""
+        return pytree.tree_map_only(torch.Tensor, lambda t: self._moved(t, is_again), value)
+
+    def _moved(self, t: torch.Tensor, is_again: bool) -> torch.Tensor:
+        key = storage_id(t)
+        if key in self._given or not (is_again or key in self._own) or not isinstance(t, FakeTensor):
+            return t
+        with t.fake_mode:
+            if key not in self._own:
+                self._own[key] = torch.empty(t.untyped_storage().nbytes(), dtype=torch.uint8, device=t.device).untyped_storage()
+            made = torch.empty(0, dtype=t.dtype, device=t.device)
+            return made.set_(self._own[key], t.storage_offset(), t.size(), t.stride())  # type: ignore[call-overload]
 
 
 def split(
@@ -202,6 +237,14 @@ def keep_apart(node: fx.Node) -> None:
     """Inductor does not make one op of a product and of a sum that reads it."""
     if node.target is torch.ops.aten.mm.default:
         node.meta[_PRESERVE_FLEX_GEMM_GEMM_OP] = True
+
+
+def traced(node: fx.Node) -> Any:
+    """What a node gives, of what its operands give: fake tensors, in storages of their own where it is no view."""
+    values = [t for a in node.all_input_nodes for t in pytree.tree_leaves(a.meta["val"]) if isinstance(t, FakeTensor)]
+    args, kwargs = fx.node.map_arg((node.args, dict(node.kwargs)), lambda a: a.meta["val"])
+    with values[0].fake_mode:
+        return node.target(*args, **kwargs)  # type: ignore[operator]
 
 
 def state_like(value: torch.Tensor) -> torch.Tensor:

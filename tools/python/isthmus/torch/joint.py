@@ -135,16 +135,13 @@ class _Extraction:
         nodes = list(self.graph.nodes)
         needed = {n for n in nodes if n.op in ("placeholder", "get_attr")}
         stack = [o for o in self.forward if isinstance(o, fx.Node)]
-        stack += [n for n in nodes if n.op == "call_function" and n not in self.after and (self._acts(n) or self._written_operands(n))]
+        stack += [n for n in nodes if n.op == "call_function" and n not in self.after and (rules.acts(n) or self._written_operands(n))]
         while stack:
             node = stack.pop()
             if node not in needed:
                 needed.add(node)
                 stack.extend(node.all_input_nodes)
         return [n for n in nodes if n in needed] + [n for n in nodes if n not in needed]
-
-    def _acts(self, node: fx.Node) -> bool:
-        return rules.mutates(node) or rules.draws(node) or rules.communicates(node) or node.is_impure()
 
     def _kept_to_the_end(self) -> set[Any]:
         """Storages of what the forward returns: the caller holds them, so an instance of their own would be another's."""
@@ -211,7 +208,7 @@ class _Extraction:
     # --- groups of nodes that become one kernel
 
     def _fuses(self, node: fx.Node) -> bool:
-        if not groups.is_fusible(node) or self._acts(node):
+        if not groups.is_fusible(node) or rules.acts(node):
             return False
         return rules.may_repeat(node, self.allowed) and not self._written_operands(node)
 
@@ -287,8 +284,19 @@ class _Extraction:
         self.where[result] = [(op, 0)]
         if rules.waits(result):
             self.by_storage.setdefault(storage_of(result.meta.get("val")), (op, 0))
-            self._keep_order("communication", op, (op, 0), result)
+            # The next one reads an output that stands for this one's end: if it read the view, that would be in memory until then.
+            reads = [(op, 0), *self._in_flight(result)]
+            over = self._add(Step([]), f"{result.name} is over", reads, phase=self._phase(result), recomputable=False)
+            self._keep_order("communication", over, (over, 0), result)
         self.joint.views.update(nodes)
+
+    def _in_flight(self, wait: fx.Node) -> list[Read]:
+        """What the collective reads for which a node waits: until then it is held. A view cannot say so, as a plan makes it again for
+        whoever reads it."""
+        node = wait.all_input_nodes[0]
+        while node.target is operator.getitem:
+            node = node.all_input_nodes[0]
+        return self._reads(node)
 
     def _root(self, read: Read) -> Read:
         op = self.problem[read[0]]

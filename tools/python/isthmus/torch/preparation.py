@@ -9,7 +9,7 @@ import torch
 from torch import fx
 
 from ..errors import Unsupported
-from . import hooks, rules
+from . import gathers, hooks, rules
 from .costs import tensors_in
 
 
@@ -24,12 +24,16 @@ def prepare(gm: fx.GraphModule, num_fwd_outputs: int, *, fuses: bool) -> fx.Grap
     _check_storages(graph)
     changed = dict.fromkeys(n.args[0] for n in graph.nodes if rules.is_copy_into(n) and not rules.must_be_in_backward(n))
     sources = [n for n in changed if isinstance(n, fx.Node) and n.op == "placeholder"]
+    forward, _ = hooks.outputs_of(gm, num_fwd_outputs)
+    (gathers.leave_to_pytorch if fuses else gathers.split)(graph, forward, after_tangents(graph))
     after = after_tangents(graph)
     aliases = _aliases(graph, sources)
     for source in sources:
         _read_copy_in_backward(graph, source, aliases[storage_of(source.meta.get("val"))], after)
     graph.lint()
-    return hooks.joined(gm, *hooks.min_cut(gm, None, num_fwd_outputs=num_fwd_outputs), num_fwd_outputs) if fuses else gm
+    if not fuses:
+        return gm
+    return hooks.joined(gm, *hooks.min_cut(gm, None, num_fwd_outputs=num_fwd_outputs), num_fwd_outputs, stays=rules.communicates)
 
 
 def after_tangents(graph: fx.Graph) -> set[fx.Node]:
@@ -74,10 +78,7 @@ def _read_copy_in_backward(graph: fx.Graph, source: fx.Node, aliases: dict[fx.No
         if alias not in copies:
             with graph.inserting_after(alias):
                 again = graph.node_copy(alias, lambda a: of_copy(a) if a in aliases else a)
-            values = [a.meta["val"] for a in again.all_input_nodes if a in copies.values()]
-            with values[0].fake_mode:
-                args, kwargs = fx.node.map_arg((again.args, again.kwargs), lambda a: a.meta["val"])
-                again.meta = {**alias.meta, "val": again.target(*args, **kwargs)}  # type: ignore[operator]
+            again.meta = {**alias.meta, "val": hooks.traced(again)}
             copies[alias] = again
         return copies[alias]
 

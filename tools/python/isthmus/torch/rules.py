@@ -76,6 +76,11 @@ def waits(node: fx.Node) -> bool:
     return communicates(node) and node.target._opname == "wait_tensor"  # type: ignore[union-attr]
 
 
+def acts(node: fx.Node) -> bool:
+    """It does something beside giving its result, or gives another one each time."""
+    return mutates(node) or draws(node) or communicates(node) or bool(node.is_impure())
+
+
 def must_be_in_backward(node: fx.Node) -> bool:
     tag = node.meta.get("partitioner_tag")
     return tag == "must_be_in_backward" or (tag == "is_backward" and (mutates(node) or draws(node) or communicates(node)))
