@@ -242,13 +242,45 @@ def aot_eager(
     watch_backward: Watch = _unwatched,
 ) -> Callable[..., Any]:
     """PyTorch's own kernels, one call an op."""
-    return aot_autograd(
+    compile = aot_autograd(
         fw_compiler=lambda gm, _: _boxed(watch_forward(_by_ops(gm))),
         bw_compiler=lambda gm, _: _boxed(watch_backward(_by_ops(gm))),
         inference_compiler=lambda gm, _: _boxed(_by_ops(gm)),
         partition_fn=partition,
         keep_inference_input_mutations=True,
-    )(gm, inputs)
+    )
+    with _whole_ops(_WHOLE if hints_of(inputs) else (*_WHOLE, *_WHOLE_OF_KNOWN_SIZES)):
+        return compile(gm, inputs)
+
+
+_WHOLE = (
+    "upsample_linear1d",
+    "upsample_bilinear2d",
+    "upsample_trilinear3d",
+    "upsample_bicubic2d",
+    "_upsample_bilinear2d_aa",
+    "_upsample_bicubic2d_aa",
+    "_upsample_lanczos2d_aa",
+)
+_WHOLE_OF_KNOWN_SIZES = ("multi_margin_loss", "multilabel_margin_loss_forward")  # PyTorch traces no backward of them with symbolic sizes
+
+
+@contextlib.contextmanager
+def _whole_ops(names: Sequence[str]) -> Iterator[None]:
+    """PyTorch takes these ops apart where it traces them, for compilers that have no kernels of them. The parts round otherwise than the
+    ops' own kernels do."""
+    ops = [getattr(packet, name) for packet in (getattr(torch.ops.aten, name) for name in names) for name in packet.overloads()]
+    keys = (torch._C.DispatchKey.Autograd, torch._C.DispatchKey.CompositeImplicitAutograd)
+    taken = [(op, key, op.py_kernels.pop(key)) for op in ops for key in keys if key in op.py_kernels]
+    for op in ops:
+        op._dispatch_cache.clear()
+    try:
+        yield
+    finally:
+        for op, key, kernel in taken:
+            op.py_kernels[key] = kernel
+        for op in ops:
+            op._dispatch_cache.clear()
 
 
 def compile_with_inductor(

@@ -212,6 +212,7 @@ class Partitioner(hooks.CustomPartitionerFn):
             plan_seconds=seconds,
             symbolic=joint.symbolic,
             channels_last=joint.channels_last,
+            replans=len(self._found_peaks),
         )
 
 

@@ -242,6 +242,7 @@ class Steps:
                 recomputed=whole.figures.recomputed,
                 plan_seconds=planning,
                 inductor_peak_bytes=peak if self.options.kernels == "inductor" else None,
+                replans=len(found_peaks),
             )
         )
 
