@@ -76,7 +76,7 @@ __all__ = [
     "joined",
     "keep_apart",
     "keep_in_memory",
-    "kept_for_backward",
+    "kept_by",
     "lays_out_convolutions",
     "min_cut",
     "node_of_call",
@@ -391,25 +391,40 @@ def node_of_call(results: Any) -> Any:
 _SEEN = "_isthmus_seen"
 
 
-def kept_for_backward(results: Any) -> Iterator[torch.Tensor]:
-    """What ops keep that have run between compiled graphs and led to these tensors. What hooks have packed away is left where it is."""
+def nodes_between(results: Any) -> Iterator[Any]:
+    """The nodes of ops that have run between compiled graphs and led to these tensors."""
     stack = [t.grad_fn for t in results if isinstance(t, torch.Tensor) and t.grad_fn is not None]
     visited = set(stack)
     while stack:
         node = stack.pop()
         if hasattr(node, _SEEN):
             continue
-        for name in dir(node):
-            if name.startswith("_raw_saved_"):
-                saved = getattr(node, name)
-                for each in saved if isinstance(saved, (list, tuple)) else (saved,):
-                    is_plain = isinstance(each, torch._C._autograd.SavedTensor) and each.unpack_hook is None
-                    if is_plain and isinstance(each.data, torch.Tensor):
-                        yield each.data
+        yield node
         for before, _ in node.next_functions:
             if before is not None and before not in visited:
                 visited.add(before)
                 stack.append(before)
+
+
+def kept_by(node: Any) -> Iterator[torch.Tensor]:
+    """What an op keeps for its backward. What hooks have packed away is left where it is."""
+    for name in dir(node):
+        if name.startswith("_raw_saved_"):
+            saved = getattr(node, name)
+            for each in saved if isinstance(saved, (list, tuple)) else (saved,):
+                is_plain = isinstance(each, torch._C._autograd.SavedTensor) and each.unpack_hook is None
+                if is_plain and isinstance(each.data, torch.Tensor):
+                    yield each.data
+
+
+def leaf_of(node: Any) -> torch.Tensor | None:
+    """The tensor into whose `grad` a node puts its gradient."""
+    return node.variable if type(node).__name__ == "AccumulateGrad" else None
+
+
+def is_profiling() -> bool:
+    """The program profiles itself, and a second profiler of its thread would be an error."""
+    return bool(torch.autograd._profiler_enabled())
 
 
 @contextlib.contextmanager
@@ -429,6 +444,8 @@ class Allocations:
         """The most bytes above those at the start."""
         self.peaks: list[int] = []
         """The same of each `part`, above those at its start."""
+        self.left = 0
+        """Bytes at the end above those at the start."""
 
     @contextlib.contextmanager
     def part(self) -> Iterator[None]:
@@ -441,6 +458,7 @@ class Allocations:
         memory.sort(key=lambda e: e.start_ns())
         parts = sorted((e.start_ns(), e.end_ns()) for e in events if e.name() == self._MARK)
         self.peak = self._peak(memory)
+        self.left = sum(e.nbytes() for e in memory)
         times = [e.start_ns() for e in memory]
         for begin, end in parts:
             self.peaks.append(self._peak(memory[bisect.bisect_left(times, begin) : bisect.bisect_right(times, end)]))

@@ -158,8 +158,8 @@ class Steps:
         if recorder is None or self.current is None or self.current.graph is not graph:
             yield []
             return
-        kept, self._arguments = hooks.kept_for_backward(self._arguments), ()
-        with recorder.forward(graph, arguments, kept) as results:
+        between, self._arguments = hooks.nodes_between(self._arguments), ()
+        with recorder.forward(graph, arguments, between) as results:
             yield results
 
     # --- backwards
