@@ -305,6 +305,10 @@ class Inductor(unittest.TestCase):
         """Inductor's kernels write the parts of a concatenation into the whole, where that costs no memory."""
         self.check(lambda: image_task(DenseNet()), "min")
 
+    def test_max_pool(self):
+        """Inductor generates its code, which needs none of the tensors that PyTorch makes for it."""
+        self.check(lambda: image_task(nn.Sequential(conv(3, 16), nn.MaxPool2d(2), conv(16, 16), nn.AvgPool2d(16), nn.Flatten(), nn.Linear(16, 4))), "min")
+
     def test_recurrent(self):
         """The gradients of the tokens are a concatenation of parts that are made one by one all through the backward."""
         self.check(lambda: token_task(Recurrent(), length=10), "min")
