@@ -6,6 +6,7 @@ import os
 import sys
 import time
 import unittest
+import warnings
 from unittest import mock
 
 sys.path.append(os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "e2e"))
@@ -23,7 +24,7 @@ from torch.utils.checkpoint import checkpoint  # noqa: E402
 import isthmus  # noqa: E402
 import isthmus.torch  # noqa: E402
 from isthmus.torch import inductor, partitioner  # noqa: E402
-from networks import ResNet, UNet, conv  # noqa: E402
+from networks import Counter, CustomFunction, ResNet, UNet, conv  # noqa: E402
 from training import differences, train, with_isthmus  # noqa: E402
 
 torch.set_num_threads(1)
@@ -70,18 +71,6 @@ class Recurrent(nn.Module):
         return self.head(torch.stack(outputs, 1))
 
 
-class Sine(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x):
-        ctx.save_for_backward(x)
-        return x * x.sin()
-
-    @staticmethod
-    def backward(ctx, gradient):
-        (x,) = ctx.saved_tensors
-        return gradient * (x.sin() + x * x.cos())
-
-
 class Rectified(nn.Module):
     """Masks of several types of numbers, in sizes that fill no vectors."""
 
@@ -92,34 +81,6 @@ class Rectified(nn.Module):
 
     def forward(self, x):
         return torch.stack([part(x.to(part[0].weight.dtype)).float() for part in self.parts])
-
-
-class CustomFunction(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.layers = nn.ModuleList([nn.Linear(64, 64) for _ in range(5)])
-
-    def forward(self, x):
-        for layer in self.layers:
-            x = x + Sine.apply(layer(x))
-        return x
-
-
-class Counter(nn.Module):
-    """Changes buffers that its own forward and backward read."""
-
-    def __init__(self):
-        super().__init__()
-        self.layers = nn.ModuleList([nn.Linear(64, 64) for _ in range(4)])
-        self.register_buffer("scale", torch.ones(64))
-        self.register_buffer("count", torch.zeros(()))
-
-    def forward(self, x):
-        for layer in self.layers:
-            x = torch.sin(self.scale * 1.5) * layer(x) * (self.scale.view(8, 8) * 2).view(64)
-        self.scale.add_(0.1 * x.detach().mean(0))
-        self.count.add_(1)
-        return x
 
 
 class Outcome:
@@ -217,6 +178,62 @@ class Models(unittest.TestCase):
                 self.assertLessEqual(got.measured, planned)
                 self.assertGreaterEqual(got.measured, 0.99 * planned)
 
+    def test_ops_that_tracing_takes_apart(self):
+        """Their parts would round otherwise than the ops' own kernels do."""
+
+        class Resized(nn.Module):
+            def __init__(self, dimensions, **how):
+                super().__init__()
+                self.conv, self.how = (nn.Conv1d, nn.Conv2d, nn.Conv3d)[dimensions - 1](3, 5, 3, padding=1), how
+
+            def forward(self, x):
+                return F.interpolate(self.conv(x), **self.how)
+
+        class Scored(nn.Module):
+            def __init__(self, loss, classes):
+                super().__init__()
+                self.linear, self.loss, self.classes = nn.Linear(12, 7), loss, classes
+
+            def forward(self, x):
+                return self.loss(self.linear(x), self.classes)
+
+        def resized(dimensions, **how):
+            return Resized(dimensions, **how), torch.randn(4, 3, *(12,) * dimensions)
+
+        classes, several = torch.randint(0, 7, (6,)), torch.tensor([[1, 3, -1, 0, 0, 0, 0]] * 6)
+        for name, make in {
+            "linear": lambda: resized(1, mode="linear", scale_factor=2.7),
+            "bilinear": lambda: resized(2, mode="bilinear", scale_factor=0.6),
+            "bilinear, smoothed": lambda: resized(2, mode="bilinear", scale_factor=0.6, antialias=True),
+            "bicubic": lambda: resized(2, mode="bicubic", scale_factor=2.7, align_corners=True),
+            "bicubic, smoothed": lambda: resized(2, mode="bicubic", scale_factor=0.6, antialias=True),
+            "trilinear": lambda: resized(3, mode="trilinear", size=(9, 9, 9)),
+            "nearest": lambda: resized(2, mode="nearest", scale_factor=2.7),
+            "a margin": lambda: (Scored(F.multi_margin_loss, classes), torch.randn(6, 12)),
+            "margins": lambda: (Scored(F.multilabel_margin_loss, several), torch.randn(6, 12)),
+        }.items():
+            for dynamic in (None, True):
+                if dynamic and "margin" in name:
+                    continue  # PyTorch cannot trace them whole
+                with self.subTest(name, dynamic=dynamic), warnings.catch_warnings():
+                    warnings.simplefilter("ignore")  # that sizes are symbolic
+                    torch.manual_seed(0)
+                    model, x = make()
+                    options = {"backend": isthmus.torch.backend, "fullgraph": True, "dynamic": dynamic, "options": {"budget": "min"}}
+                    torch.compiler.reset()
+                    plain = train(model, lambda m: [m(x).square().mean()])
+                    got = train(model, lambda m: [m(x).square().mean()], compiled=lambda f: torch.compile(f, **options))
+                    self.assertEqual(differences(plain, got), [])
+
+    def test_stock_traces_ops_as_before(self):
+        """What is kept whole for a graph of ours is kept for it alone."""
+        op = torch.ops.aten.upsample_bilinear2d.vec
+        before = dict(op.py_kernels)
+        self.assertIn(torch._C.DispatchKey.Autograd, before)
+        model, x = nn.Conv2d(3, 5, 3), torch.randn(2, 3, 8, 8)
+        with_isthmus("min")(lambda: F.interpolate(model(x), scale_factor=2, mode="bilinear").mean())().backward()
+        self.assertEqual(dict(op.py_kernels), before)
+
     def test_transformer_with_dropout(self):
         self.check(lambda: token_task(Transformer(), 100))
 
@@ -288,6 +305,10 @@ class Inductor(unittest.TestCase):
     def test_densenet(self):
         """Inductor's kernels write the parts of a concatenation into the whole, where that costs no memory."""
         self.check(lambda: image_task(DenseNet()), "min")
+
+    def test_max_pool(self):
+        """Inductor generates its code, which needs none of the tensors that PyTorch makes for it."""
+        self.check(lambda: image_task(nn.Sequential(conv(3, 16), nn.MaxPool2d(2), conv(16, 16), nn.AvgPool2d(16), nn.Flatten(), nn.Linear(16, 4))), "min")
 
     def test_recurrent(self):
         """The gradients of the tokens are a concatenation of parts that are made one by one all through the backward."""

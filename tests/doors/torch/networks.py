@@ -41,3 +41,45 @@ class UNet(nn.Module):
         for up, skip in zip(self.up, kept[-2::-1]):
             x = up(torch.cat([F.interpolate(x, scale_factor=2), skip], 1))
         return self.head(x)
+
+
+class Sine(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x.sin()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        (x,) = ctx.saved_tensors
+        return gradient * (x.sin() + x * x.cos())
+
+
+class CustomFunction(nn.Module):
+    """Reads a function that has a backward of its own."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(64, 64) for _ in range(5)])
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = x + Sine.apply(layer(x))
+        return x
+
+
+class Counter(nn.Module):
+    """Changes buffers that its own forward and backward read."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(64, 64) for _ in range(4)])
+        self.register_buffer("scale", torch.ones(64))
+        self.register_buffer("count", torch.zeros(()))
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = torch.sin(self.scale * 1.5) * layer(x) * (self.scale.view(8, 8) * 2).view(64)
+        self.scale.add_(0.1 * x.detach().mean(0))
+        self.count.add_(1)
+        return x

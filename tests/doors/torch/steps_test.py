@@ -10,6 +10,7 @@ import command  # noqa: E402
 
 command.with_python_of_torch()
 
+import contextlib  # noqa: E402
 import unittest  # noqa: E402
 import warnings  # noqa: E402
 from unittest import mock  # noqa: E402
@@ -69,14 +70,14 @@ class AcrossBreaks(nn.Module):
 class Recurrent(nn.Module):
     """PyTorch's tracer does not enter an LSTM: it runs between two graphs, and keeps what it needs for its own backward."""
 
-    def __init__(self):
+    def __init__(self, width=WIDTH, layers=1):
         super().__init__()
-        self.before, self.lstm, self.after = block(), nn.LSTM(WIDTH, WIDTH, batch_first=True), nn.Sequential(block(), block())
+        self.before, self.lstm, self.after = block(), nn.LSTM(WIDTH, width, layers, batch_first=True), nn.Sequential(block(width), block(width))
 
     def forward(self, x):
         x = self.before(x.view(-1, WIDTH)).tanh().view(-1, 32, WIDTH)
         x, _ = self.lstm(x)
-        return self.after(x.reshape(-1, WIDTH)).square().mean()
+        return self.after(x.flatten(0, 1)).square().mean()
 
 
 class SameGraph(nn.Module):
@@ -151,6 +152,26 @@ class Steps(unittest.TestCase):
         for budget in ("100%", "75%"):
             with self.subTest(budget=budget):
                 self.holds(model, lambda m: [m(x)], budget, 2)
+
+    def test_what_ops_between_graphs_need_in_their_backward_is_planned(self):
+        """The peak is in the LSTM's backward: what its kernel takes there, and gradients of its weights, which no graph gives."""
+        torch.manual_seed(0)
+        model, x = Recurrent(2 * WIDTH, layers=2), data(8 * 32)
+        for budget in ("100%", "min"):
+            with self.subTest(budget=budget):
+                self.holds(model, lambda m: [m(x)], budget, 2, slack=0.02)
+
+    def test_a_program_may_profile_any_of_its_steps(self):
+        """Ops between graphs are measured by a profiler too, and a thread has one at a time."""
+        torch.manual_seed(0)
+        model, x = Recurrent(), data(8 * 32)
+        for profiled in range(4):
+            with self.subTest(profiled=profiled):
+                call = in_pieces("min")(lambda: model(x))
+                for step in range(4):
+                    with torch.profiler.profile() if step == profiled else contextlib.nullcontext():
+                        call().backward()
+                self.assertEqual(len(isthmus.torch.report().steps), 1)
 
     def test_a_graph_that_is_called_several_times_has_a_plan_for_each(self):
         torch.manual_seed(0)

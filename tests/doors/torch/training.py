@@ -28,6 +28,8 @@ class Trained:
     """The next of the generator."""
     peak: int
     """Measured, of the last step."""
+    first_gradients: list[torch.Tensor | None]
+    """Of the first step, before a difference of one rounding has had the time to grow."""
 
 
 def train(model: Model, loss_of: LossOf, steps: int = 3, compiled: Callable[[Any], Any] = lambda f: f) -> Trained:
@@ -37,7 +39,11 @@ def train(model: Model, loss_of: LossOf, steps: int = 3, compiled: Callable[[Any
     parameters = list(model.parameters())
     optimizer = torch.optim.SGD(parameters, lr=0.01)
     torch.manual_seed(1)
-    losses = []
+    losses: list[torch.Tensor] = []
+    first_gradients: list[torch.Tensor | None] = []
+
+    def gradients() -> list[torch.Tensor | None]:
+        return [None if p.grad is None else p.grad.clone() for p in parameters]
 
     def step() -> None:
         optimizer.zero_grad(set_to_none=True)
@@ -47,16 +53,18 @@ def train(model: Model, loss_of: LossOf, steps: int = 3, compiled: Callable[[Any
 
     for _ in range(steps):
         step()
+        first_gradients = first_gradients or gradients()
         optimizer.step()
     optimizer.zero_grad(set_to_none=True)
     peak = isthmus.torch.measured_peak(step)
     return Trained(
         losses,
-        [None if p.grad is None else p.grad.clone() for p in parameters],
+        gradients(),
         [p.detach().clone() for p in parameters],
         [b.clone() for b in model.buffers()],
         torch.rand(1),
         peak,
+        first_gradients or gradients(),
     )
 
 
@@ -70,9 +78,9 @@ def with_isthmus(budget: Any, **options: Any) -> Callable[[Any], Any]:
 def differences(want: Trained, got: Trained) -> list[str]:
     """What is not the same, bit for bit. NaNs are the same as NaNs."""
     found = []
-    for kind in ("losses", "gradients", "parameters", "buffers"):
+    for kind in ("losses", "first_gradients", "gradients", "parameters", "buffers"):
         pairs = list(zip(getattr(want, kind), getattr(got, kind), strict=True))
-        found += [f"{kind} {k}" for k, (a, b) in enumerate(pairs) if not same(a, b)]
+        found += [f"{kind.replace('_', ' ')} {k}" for k, (a, b) in enumerate(pairs) if not same(a, b)]
     return found + ([] if same(want.draw, got.draw) else ["the next draw"])
 
 

@@ -77,7 +77,7 @@ __all__ = [
     "joined",
     "keep_apart",
     "keep_in_memory",
-    "kept_for_backward",
+    "kept_by",
     "lays_out_convolutions",
     "min_cut",
     "node_of_call",
@@ -285,13 +285,45 @@ def aot_eager(
     watch_backward: Watch = _unwatched,
 ) -> Callable[..., Any]:
     """PyTorch's own kernels, one call an op."""
-    return aot_autograd(
+    compile = aot_autograd(
         fw_compiler=lambda gm, _: _boxed(watch_forward(_by_ops(gm))),
         bw_compiler=lambda gm, _: _boxed(watch_backward(_by_ops(gm))),
         inference_compiler=lambda gm, _: _boxed(_by_ops(gm)),
         partition_fn=partition,
         keep_inference_input_mutations=True,
-    )(gm, inputs)
+    )
+    with _whole_ops(_WHOLE if hints_of(inputs) else (*_WHOLE, *_WHOLE_OF_KNOWN_SIZES)):
+        return compile(gm, inputs)
+
+
+_WHOLE = (
+    "upsample_linear1d",
+    "upsample_bilinear2d",
+    "upsample_trilinear3d",
+    "upsample_bicubic2d",
+    "_upsample_bilinear2d_aa",
+    "_upsample_bicubic2d_aa",
+    "_upsample_lanczos2d_aa",
+)
+_WHOLE_OF_KNOWN_SIZES = ("multi_margin_loss", "multilabel_margin_loss_forward")  # PyTorch traces no backward of them with symbolic sizes
+
+
+@contextlib.contextmanager
+def _whole_ops(names: Sequence[str]) -> Iterator[None]:
+    """PyTorch takes these ops apart where it traces them, for compilers that have no kernels of them. The parts round otherwise than the
+    ops' own kernels do."""
+    ops = [getattr(packet, name) for packet in (getattr(torch.ops.aten, name) for name in names) for name in packet.overloads()]
+    keys = (torch._C.DispatchKey.Autograd, torch._C.DispatchKey.CompositeImplicitAutograd)
+    taken = [(op, key, op.py_kernels.pop(key)) for op in ops for key in keys if key in op.py_kernels]
+    for op in ops:
+        op._dispatch_cache.clear()
+    try:
+        yield
+    finally:
+        for op, key, kernel in taken:
+            op.py_kernels[key] = kernel
+        for op in ops:
+            op._dispatch_cache.clear()
 
 
 def compile_with_inductor(
@@ -402,25 +434,40 @@ def node_of_call(results: Any) -> Any:
 _SEEN = "_isthmus_seen"
 
 
-def kept_for_backward(results: Any) -> Iterator[torch.Tensor]:
-    """What ops keep that have run between compiled graphs and led to these tensors. What hooks have packed away is left where it is."""
+def nodes_between(results: Any) -> Iterator[Any]:
+    """The nodes of ops that have run between compiled graphs and led to these tensors."""
     stack = [t.grad_fn for t in results if isinstance(t, torch.Tensor) and t.grad_fn is not None]
     visited = set(stack)
     while stack:
         node = stack.pop()
         if hasattr(node, _SEEN):
             continue
-        for name in dir(node):
-            if name.startswith("_raw_saved_"):
-                saved = getattr(node, name)
-                for each in saved if isinstance(saved, (list, tuple)) else (saved,):
-                    is_plain = isinstance(each, torch._C._autograd.SavedTensor) and each.unpack_hook is None
-                    if is_plain and isinstance(each.data, torch.Tensor):
-                        yield each.data
+        yield node
         for before, _ in node.next_functions:
             if before is not None and before not in visited:
                 visited.add(before)
                 stack.append(before)
+
+
+def kept_by(node: Any) -> Iterator[torch.Tensor]:
+    """What an op keeps for its backward. What hooks have packed away is left where it is."""
+    for name in dir(node):
+        if name.startswith("_raw_saved_"):
+            saved = getattr(node, name)
+            for each in saved if isinstance(saved, (list, tuple)) else (saved,):
+                is_plain = isinstance(each, torch._C._autograd.SavedTensor) and each.unpack_hook is None
+                if is_plain and isinstance(each.data, torch.Tensor):
+                    yield each.data
+
+
+def leaf_of(node: Any) -> torch.Tensor | None:
+    """The tensor into whose `grad` a node puts its gradient."""
+    return node.variable if type(node).__name__ == "AccumulateGrad" else None
+
+
+def is_profiling() -> bool:
+    """The program profiles itself, and a second profiler of its thread would be an error."""
+    return bool(torch.autograd._profiler_enabled())
 
 
 @contextlib.contextmanager
@@ -440,6 +487,8 @@ class Allocations:
         """The most bytes above those at the start."""
         self.peaks: list[int] = []
         """The same of each `part`, above those at its start."""
+        self.left = 0
+        """Bytes at the end above those at the start."""
 
     @contextlib.contextmanager
     def part(self) -> Iterator[None]:
@@ -452,6 +501,7 @@ class Allocations:
         memory.sort(key=lambda e: e.start_ns())
         parts = sorted((e.start_ns(), e.end_ns()) for e in events if e.name() == self._MARK)
         self.peak = self._peak(memory)
+        self.left = sum(e.nbytes() for e in memory)
         times = [e.start_ns() for e in memory]
         for begin, end in parts:
             self.peaks.append(self._peak(memory[bisect.bisect_left(times, begin) : bisect.bisect_right(times, end)]))

@@ -132,7 +132,10 @@ class Partitioner(hooks.CustomPartitionerFn):
 
     def _costs_of(self, gm: fx.GraphModule) -> Costs:
         times = self.options.costs == "measured"
-        measured = measuring.known(gm.graph.nodes, runs=3 if times else 0)
+        # Inductor generates code for the prims, such as its max pooling. What PyTorch runs of them has many tensors of its own.
+        fuses = self.options.kernels == "inductor"
+        nodes = [n for n in gm.graph.nodes if not (fuses and rules.is_prim(n))]
+        measured = measuring.known(nodes, runs=3 if times else 0)
         workspaces = {key: m.workspace_bytes for key, m in measured.items() if m.workspace_bytes}
         table = {key: m.us for key, m in measured.items() if m.us is not None} if times else self._costs.table
         return Costs(table, workspaces, {key: m.storage_bytes for key, m in measured.items()})
@@ -212,6 +215,7 @@ class Partitioner(hooks.CustomPartitionerFn):
             plan_seconds=seconds,
             symbolic=joint.symbolic,
             channels_last=joint.channels_last,
+            replans=len(self._found_peaks),
         )
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator
+import weakref
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -42,6 +43,8 @@ class Value:
     """Calls that take it, and in which position."""
     savers: set[int] = field(default_factory=set)
     """Calls that keep it for their backward."""
+    kept_between: bool = False
+    """An op outside of the graphs keeps it for its backward."""
     died: int | None = None
     """The segment at whose begin it was gone; None: it outlived the step."""
 
@@ -67,6 +70,9 @@ class Record:
     """Of each segment, bytes of gradients that are there from its begin to its end."""
     tangents: list[list[Tangent]] = field(default_factory=list)
     """Of each segment, those of its arguments that only it holds."""
+    between: list[int] = field(default_factory=list)
+    """Of each segment, the most bytes that the backwards of ops outside of the graphs need between it and the next one, above those at its
+    end."""
 
     def segment_of(self, call: int, is_forward: bool) -> int | None:
         segment = Segment(call, is_forward)
@@ -74,6 +80,48 @@ class Record:
 
 
 _Watched = tuple[hooks.StorageWeakRef, int]  # the storage, and its bytes
+
+
+class Between:
+    """Measures the memory that the backwards of ops outside the graphs need while they run."""
+
+    def __init__(self, record: Record) -> None:
+        self.is_over = False
+        """The step has ended. A later backward, as of a retained graph, is not measured."""
+        self._record = record
+        self._open: tuple[object, contextlib.ExitStack, hooks.Allocations] | None = None
+        self._level = 0  # live bytes above those at the end of the segment before
+        self._read: list[_Watched] = []  # gradients that these ops have read; they die when the autograd engine releases them
+
+    def watch(self, node: Any) -> None:
+        """Measures each node in a window of its own: after every node the engine restores the thread's state, and the profiler with it."""
+        owner = object()
+        node.register_prehook(lambda gradients: self._enter(owner, gradients))
+        node.register_hook(lambda *_: self._leave(owner))
+
+    def begin(self) -> None:
+        """Begins a segment."""
+        self._level, self._read = 0, []
+
+    def _enter(self, owner: object, gradients: Sequence[torch.Tensor | None]) -> None:
+        on_cpu = all(g is None or g.device.type == "cpu" for g in gradients)
+        if self.is_over or self._open is not None or not on_cpu or hooks.is_profiling():
+            return
+        self._level -= sum(size for ref, size in self._read if ref.expired())
+        self._read = [watched for watched in self._read if not watched[0].expired()]
+        self._read += _watched(gradients).values()
+        stack = contextlib.ExitStack()
+        self._open = owner, stack, stack.enter_context(hooks.allocations_on_cpu())
+
+    def _leave(self, owner: object) -> None:
+        if self._open is None or self._open[0] is not owner:
+            return
+        _, stack, allocations = self._open
+        self._open = None
+        stack.close()
+        between = self._record.between
+        between[-1] = max(between[-1], self._level + allocations.peak)
+        self._level += allocations.left
 
 
 class Recorder:
@@ -84,11 +132,13 @@ class Recorder:
         self._known: dict[int, Value] = {}  # by address of the storage, which is unique as long as the storage is watched
         self._gradients: dict[int, _Watched] = {}
         self._saved: list[int] = []  # of each call: the number of values that it keeps for its backward
+        self._leaves: list[weakref.ref[torch.Tensor]] = []  # read by ops outside the graphs; without gradients when the step begins
+        self._between = Between(self.record)
 
     @contextlib.contextmanager
-    def forward(self, graph: Graph, arguments: list[Any], kept: Iterable[torch.Tensor]) -> Iterator[list[Any]]:
-        """Records a forward. The block must put the forward's results into the list that it receives. kept: tensors saved for the backwards
-        of earlier ops outside the graphs."""
+    def forward(self, graph: Graph, arguments: list[Any], between: Iterable[Any]) -> Iterator[list[Any]]:
+        """Records a forward. The block must put the forward's results into the list that it receives. between: the autograd nodes of earlier
+        ops outside the graphs."""
         record = self.record
         call = len(record.graphs)
         record.graphs.append(graph)
@@ -100,9 +150,17 @@ class Recorder:
                 value = self._given(segment, address, tensor)
                 if value is not None:
                     value.arguments.append((call, position))
-        for address, tensor in _storages(kept):
-            if tensor is not None:
-                self._given(segment, address, tensor)
+        for node in between:
+            kept = list(hooks.kept_by(node))
+            for address, tensor in _storages(kept):
+                value = self._given(segment, address, tensor) if tensor is not None else None
+                if value is not None:
+                    value.kept_between = True
+            leaf = hooks.leaf_of(node)
+            if leaf is not None and leaf.grad is None:
+                self._leaves.append(weakref.ref(leaf))
+            if kept:  # a view needs nothing, and a copy makes what the next op reads
+                self._between.watch(node)
         results: list[Any] = []
         yield results
         self._note_results(call, segment, graph, results, taken)
@@ -134,6 +192,7 @@ class Recorder:
         """Records a backward. arguments: the saved values, then the tangents. The block must put the backward's results into the list that
         it receives."""
         segment = self._begin(Segment(call, False))
+        self._note_gradients_of_leaves()
         earlier = {address: watched for address, watched in self._gradients.items() if not watched[0].expired()}
         tangents = self._tangents(call, arguments, earlier)
         results: list[Any] = []
@@ -144,6 +203,13 @@ class Recorder:
         let_go = [address for address in tangents if earlier[address][0].expired()]
         self.record.tangents[segment] = [Tangent(earlier[address][1], tuple(tangents[address])) for address in let_go]
         self.record.gradients[segment] = sum(size for address, (_, size) in earlier.items() if address not in let_go)
+
+    def _note_gradients_of_leaves(self) -> None:
+        """Of those that ops outside of the graphs have read: an LSTM's weights."""
+        gradients = [leaf.grad for leaf in (ref() for ref in self._leaves) if leaf is not None]
+        for address, tensor in _storages(gradients):
+            if tensor is not None and address not in self._known:
+                self._gradients.setdefault(address, (hooks.StorageWeakRef(tensor.untyped_storage()), _bytes(tensor)))
 
     def _is_gradient(self, address: int, segment: int) -> bool:
         """Whether a storage that a backward returns is a gradient. Inductor may have computed one in a storage that the forward has only
@@ -169,12 +235,14 @@ class Recorder:
     def end(self) -> Record:
         """Call after the step. A backward that did not run may run the next time: it is appended as the last one."""
         record = self.record
+        self._between.is_over = True
         self._look(len(record.segments))
         for call in range(len(record.graphs)):
             if record.segment_of(call, False) is None:
                 record.segments.append(Segment(call, False))
                 record.gradients.append(record.gradients[-1])
                 record.tangents.append([])
+                record.between.append(0)
         return record
 
     def _begin(self, segment: Segment) -> int:
@@ -183,6 +251,8 @@ class Recorder:
         self.record.segments.append(segment)
         self.record.gradients.append(0)
         self.record.tangents.append([])
+        self.record.between.append(0)
+        self._between.begin()
         return number
 
     def _look(self, segment: int) -> None:
@@ -204,6 +274,11 @@ def _storages(values: Iterable[Any]) -> Iterator[tuple[int, torch.Tensor | None]
             yield (hooks.storage_id(value), value) if isinstance(value, torch.Tensor) else (0, None)
         except NotImplementedError:
             yield 0, None
+
+
+def _watched(tensors: Iterable[Any]) -> dict[int, _Watched]:
+    """By the addresses of their storages."""
+    return {address: (hooks.StorageWeakRef(t.untyped_storage()), _bytes(t)) for address, t in _storages(tensors) if t is not None}
 
 
 def _bytes(tensor: torch.Tensor) -> int:

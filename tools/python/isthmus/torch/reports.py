@@ -41,6 +41,8 @@ class GraphReport:
     """What inductor's code takes, as counted in it; None: it came from a cache, or other kernels are used."""
     channels_last: bool = False
     """Convolutions were given their pictures with the channels last."""
+    replans: int = 0
+    """How often the graph was planned again because inductor's code took more than the budget."""
 
     def __str__(self) -> str:
         budget = "min" if self.budget_bytes is None else f"{self.budget_bytes / MIB:.1f} MiB"
@@ -82,6 +84,8 @@ class StepReport:
     plan_seconds: float
     inductor_peak_bytes: int | None = None
     """With what inductor's code takes above the plans of its graphs, as far as it was counted; None: other kernels are used."""
+    replans: int = 0
+    """How often the step was planned again because inductor's code took more than the budget."""
 
     def __str__(self) -> str:
         budget = "min" if self.budget_bytes is None else f"{self.budget_bytes / MIB:.1f} MiB"

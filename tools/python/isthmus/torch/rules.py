@@ -97,6 +97,10 @@ def without_averages(graph: fx.Graph, args: tuple[Any, ...]) -> fx.Node:
     return graph.call_function(torch.ops.aten._native_batch_norm_legit.no_stats, (x, weight, bias, training, momentum, eps))
 
 
+def is_prim(node: fx.Node) -> bool:
+    return isinstance(node.target, torch._ops.OpOverload) and node.target.namespace == "prims"
+
+
 def is_view(node: fx.Node) -> bool:
     return isinstance(node.target, torch._ops.OpOverload) and node.target.is_view
 

@@ -115,7 +115,7 @@ class StepProblem:
         backwards = [record.segment_of(call, False) for call in value.savers]
         read_until = max((b for b in backwards if b is not None), default=-1)
         taken = [record.segment_of(call, True) or 0 for call, _ in value.arguments]
-        if last_seen > read_until:
+        if value.kept_between or last_seen > read_until:
             return max(last_seen, value.segment)
         return max(min(last_seen, self._last_forward), value.segment, *taken)
 
@@ -154,7 +154,11 @@ class StepProblem:
                         self._values[value] = (number[read[0]], read[1])
         wanted = self._made(call, is_forward)
         wanted += [self._values[v] for v in self._holds.get(segment, []) if v in self._values]
-        self._ends.append(self.problem.add(f"end {segment}", [*dict.fromkeys(wanted), (begin, 0)], phase=phase, recomputable=False))
+        self._ends.append(
+            self.problem.add(
+                f"end {segment}", [*dict.fromkeys(wanted), (begin, 0)], phase=phase, recomputable=False, workspace=self.record.between[segment]
+            )
+        )
 
     def _add_inputs(self, segment: int, call: int, begin: int) -> None:
         """Adds the inputs of a graph: each is a storage that the step has made, or one that is live throughout."""

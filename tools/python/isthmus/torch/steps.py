@@ -159,8 +159,8 @@ class Steps:
         if recorder is None or self.current is None or self.current.graph is not graph:
             yield []
             return
-        kept, self._arguments = hooks.kept_for_backward(self._arguments), ()
-        with recorder.forward(graph, arguments, kept) as results:
+        between, self._arguments = hooks.nodes_between(self._arguments), ()
+        with recorder.forward(graph, arguments, between) as results:
             yield results
 
     # --- backwards
@@ -243,6 +243,7 @@ class Steps:
                 recomputed=whole.figures.recomputed,
                 plan_seconds=planning,
                 inductor_peak_bytes=peak if self.options.kernels == "inductor" else None,
+                replans=len(found_peaks),
             )
         )
 
