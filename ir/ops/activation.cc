@@ -19,7 +19,7 @@ llvm::Expected<TypeList> inferElu(const InferContext &c) {
 
 llvm::Expected<TypeList> inferEluInverse(const InferContext &c) {
   if (c.attrs.getFloat("alpha") == 0)
-    return c.error("expects an alpha other than 0, by which elu has no inverse");
+    return c.error("expects an alpha other than 0, with which elu has no inverse");
   return inferElu(c);
 }
 

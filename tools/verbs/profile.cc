@@ -78,11 +78,11 @@ VerbBody setUp(CLI::App &app) {
   app.add_option("--steps", o->steps, "how many steps are measured, after one that warms up")
       ->capture_default_str()
       ->check(positiveInteger());
-  app.add_option("--top", o->top, "how many ops and nodes are told of, the slowest first")
+  app.add_option("--top", o->top, "how many ops and nodes to show, the slowest first")
       ->capture_default_str()
       ->check(CLI::NonNegativeNumber);
   addPathOption(app, "-o,--output", o->costs,
-                "what each call took, a JSON file for --costs; - for standard output");
+                "the measured times, a JSON file for --costs; - for standard output");
   addPathOption(app, "--trace", o->trace,
                 "the step as a trace, a JSON file that Perfetto and chrome://tracing show");
   return [o] { return profile(*o); };
