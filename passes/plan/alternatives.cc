@@ -41,7 +41,7 @@ private:
     if (op.waitsForTransfer() && !op.donations.empty())
       return "a wait makes nothing of its own, so that nothing can be donated to it";
     if ((op.transfer == Transfer::WaitPrefetch) != (op.of != Op::kNone))
-      return "the wait for a prefetch, and no other end of a transfer, says what it is of";
+      return "the wait for a prefetch has an 'of', and no other start or wait has one";
     return "";
   }
 

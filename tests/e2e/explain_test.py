@@ -9,7 +9,7 @@ from cli_cases import ZOO, Case
 
 QUICK = ["--effort=0.05"]
 SECTIONS = ["Plan (", "Live at the peak", "Largest at the planned peak", "What becomes of the tensors",
-            "The largest that the backward pass needs", "Bottlenecks", "Price of memory"]
+            "The largest tensors that the backward pass needs", "Bottlenecks", "Price of memory"]
 
 
 class Explain(Case):

@@ -82,8 +82,8 @@ void addModelOptions(CLI::App &verb, ModelOptions &o) {
                   "default: all count")
       ->group(group);
   verb.add_option("--wrt", o.wrt,
-                  "what to differentiate by: params, inputs, all, or names with * and ?, comma "
-                  "between, such as %x,%layer*.weight; default: params")
+                  "what to differentiate by: params, inputs, all, or names with * and ?, separated "
+                  "by commas, such as %x,%layer*.weight; default: params")
       ->group(group);
   addPathOption(verb, "--inputs", o.inputs,
                 "a folder with NAME.npy for graph inputs and parameters; a run draws all others at "

@@ -91,7 +91,7 @@ VerbBody setUp(CLI::App &app) {
 } // namespace
 
 const Verb kProfile = {
-    "profile", "measures what each node of a step takes, for people and for plans",
+    "profile", "measures the time of each node of a step, for people and for plans",
     "isthmus profile resnet50.onnx --dim N=4 --loss=cross_entropy -o costs.json\n"
     "isthmus opt resnet50.onnx --dim N=4 --loss=cross_entropy --budget=50% --costs=costs.json "
     "-o fast.isth",

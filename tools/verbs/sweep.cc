@@ -72,7 +72,7 @@ llvm::Error setSizes(const Options &o, SweepSpec &spec) {
   } else if (given.empty()) {
     return isFit ? usageError("--fit expects --batch or --depth beside it: the size to make as "
                               "large as possible")
-                 : usageError("expected what to sweep: --budgets=90%,70%,50%, --batch=1,2,4 or "
+                 : usageError("expected an axis to sweep: --budgets=90%,70%,50%, --batch=1,2,4 or "
                               "--depth=8,16,32");
   } else if (swept.empty()) {
     swept = {given.back()}; // a sweep of one point
