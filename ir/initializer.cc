@@ -15,15 +15,15 @@ llvm::ArrayRef<AttrDef> initializerArgs(Kind k) {
   // Created at first use and never destroyed, like the op table.
   static const auto &lists = *new std::vector<std::vector<AttrDef>>{
       {},
-      {{"value", AttrKind::Float, {}, "what every element is"}},
+      {{"value", AttrKind::Float, {}, "the value of every element"}},
       {{"mean", AttrKind::Float, 0.0, "the mean"},
        {"std", AttrKind::Float, 1.0, "the standard deviation"},
        {"seed", AttrKind::Int, int64_t(0),
-        "what the numbers are drawn from, with the input's name"}},
+        "the seed of the numbers, together with the input's name"}},
       {{"low", AttrKind::Float, 0.0, "the lower bound"},
        {"high", AttrKind::Float, 1.0, "the upper bound"},
        {"seed", AttrKind::Int, int64_t(0),
-        "what the numbers are drawn from, with the input's name"}},
+        "the seed of the numbers, together with the input's name"}},
       {}};
   return lists[static_cast<size_t>(k)];
 }

@@ -65,18 +65,19 @@ llvm::Error Executor::allocate() {
   }
   auto inputs = device_.allocate(bytes);
   if (!inputs)
-    return addNote(inputs.takeError(), "this is what parameters and inputs take");
+    return addNote(inputs.takeError(), "the allocation that failed is for parameters and inputs");
   inputBase_ = *inputs;
   auto arena = device_.allocate(layout_.arenaBytes);
   if (!arena)
-    return addRemedy(addNote(arena.takeError(), "this is the arena"),
+    return addRemedy(addNote(arena.takeError(), "the allocation that failed is the arena"),
                      {"budget", "", "make it smaller"});
   arenaBase_ = *arena;
   if (layout_.hostBytes == 0)
     return llvm::Error::success();
   auto host = device_.allocateOnHost(layout_.hostBytes);
   if (!host)
-    return addNote(host.takeError(), "this is what goes to the host's memory and back");
+    return addNote(host.takeError(),
+                   "the allocation that failed is for copies in the host's memory");
   hostBase_ = *host;
   return llvm::Error::success();
 }

@@ -46,7 +46,7 @@ constexpr TraitText kTraits[] = {
     {kNotACheckpoint, "never a checkpoint of the policy `memory`"},
     {kStopsGradient, "gradients of every order end here"},
     {kIndexTuples, "reads tuples of indices"},
-    {kTellsResultBits, "its gradient tells the result's bits: no inverse rebuilds it"},
+    {kTellsResultBits, "its gradient depends on the result's bits: no inverse rebuilds it"},
     {kDependsOnMode, "differs between training and inference"},
 };
 
@@ -296,9 +296,8 @@ void writeRow(const OpDef &op, llvm::raw_ostream &os) {
   if (op.effect == Effect::Draws)
     os << "- Effect: draws random numbers by its `stream`.\n";
   if (op.effect == Effect::Ordered)
-    os << "- Effect: goes on beside the nodes that follow, as its token says; the device's own "
-          "work, "
-          "for tensors of any type.\n";
+    os << "- Effect: runs while later nodes run, until a wait for its token; the device does it "
+          "without a kernel, for tensors of any type.\n";
   else
     writeComputed(op, os);
   if (!op.comparedOperands.empty()) {
@@ -312,8 +311,8 @@ void writeRow(const OpDef &op, llvm::raw_ostream &os) {
   if (!op.inPlace.empty())
     os << "- In place: " << inPlaceText(op) << ".\n";
   for (const Encoding &e : op.encodings)
-    os << "- Encoding: " << code(op.operandNames[e.operand]) << " may be what " << code(e.op)
-       << " gives of it, bit for bit.\n";
+    os << "- Encoding: " << code(op.operandNames[e.operand]) << " may be replaced by the result of "
+       << code(e.op) << " on it; the op's results keep their bits.\n";
   if (!op.examples.empty()) {
     os << "\n```\n";
     for (const std::string &text : op.examples)

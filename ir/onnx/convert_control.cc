@@ -61,7 +61,7 @@ Operand noTurns(NodeContext &n, const onnx::ValueInfoProto &declared, int64_t ax
   if (!isKnown) {
     if (!dtype)
       llvm::consumeError(dtype.takeError());
-    n.fail("makes no turn, and the type of '{0}' in its graph is open", declared.name());
+    n.fail("runs no iteration, and the type of '{0}' in its graph is open", declared.name());
     return {};
   }
   axis = n.axis(axis, int64_t(dims.size()) + 1);
@@ -78,7 +78,7 @@ Operand joined(NodeContext &n, llvm::ArrayRef<Operand> turns, int64_t axis,
   OperandList parts;
   for (const Operand &o : turns) {
     if (o.isList())
-      n.fail("expects tensors from each turn, got a list in '{0}'", declared.name());
+      n.fail("expects tensors from each iteration, got a list in '{0}'", declared.name());
     if (n.failed())
       return {};
     parts.push_back(withAxis(n, o, axis));
@@ -98,7 +98,7 @@ void convertLoop(NodeContext &n) {
   if (n.has(0)) {
     Ints turns = n.ints(0);
     if (!n.failed() && turns.size() != 1)
-      n.fail("expects one number of turns, got {0}", turns.size());
+      n.fail("expects one number of iterations, got {0}", turns.size());
     if (!n.failed())
       most = turns[0];
   }

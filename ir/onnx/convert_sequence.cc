@@ -222,7 +222,7 @@ void convertGetElement(NodeContext &n) {
   if (!isOptional(o))
     return n.result(0, o);
   if (o.list->items.empty())
-    return n.fail("expects an optional value that is there");
+    return n.fail("expects an optional value that is present");
   n.result(0, o.list->items[0]);
 }
 

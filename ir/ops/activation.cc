@@ -19,7 +19,7 @@ llvm::Expected<TypeList> inferElu(const InferContext &c) {
 
 llvm::Expected<TypeList> inferEluInverse(const InferContext &c) {
   if (c.attrs.getFloat("alpha") == 0)
-    return c.error("expects an alpha other than 0, by which elu has no inverse");
+    return c.error("expects an alpha other than 0, with which elu has no inverse");
   return inferElu(c);
 }
 
@@ -142,19 +142,20 @@ ValueId inverseSoftsign(InverseContext &c, size_t) { // y / (1 - |y|)
 
 void registerActivationOps(OpRegistry &r) {
   std::vector<AttrDef> bends = {
-      {"alpha", AttrKind::Float, 1.0, "how far below zero it goes, before it is scaled"},
-      {"scale", AttrKind::Float, 1.0, "what all of it is multiplied by"},
-      {"width", AttrKind::Float, 1.0, "what negative operands are divided by"}};
+      {"alpha", AttrKind::Float, 1.0,
+       "the result tends to -alpha for negative operands, before scaling"},
+      {"scale", AttrKind::Float, 1.0, "the factor of the whole result"},
+      {"width", AttrKind::Float, 1.0, "the divisor of negative operands"}};
   OpDef elu =
       with(unary("elu",
-                 "scale x where x is positive, else scale alpha (exp(x / width) - 1). With "
-                 "a scale of its own it is SELU, with width = alpha CELU.",
+                 "scale x where x is positive, else scale alpha (exp(x / width) - 1). SELU is elu "
+                 "with a scale, CELU is elu with width = alpha.",
                  vjpElu),
            bends, {"elu(f64[2, 3])", "elu(f64[2, 5]) {alpha = 1.5, scale = 2.0, width = 0.5}"});
   elu.infer = inferElu;
   r.add(withInverse(std::move(elu), inverseElu));
   OpDef eluInverse = with(
-      unary("elu_inverse", "The inverse of elu with the same attributes, alpha not being zero.",
+      unary("elu_inverse", "The inverse of elu with the same attributes; alpha must not be zero.",
             nullptr, -0.8, 2),
       bends,
       {"elu_inverse(f64[2, 3])", "elu_inverse(f64[2, 5]) {alpha = 1.5, scale = 2.0, width = 0.5}"});
@@ -164,7 +165,8 @@ void registerActivationOps(OpRegistry &r) {
   r.add(withInverse(unary("softsign", "x / (1 + |x|).", vjpSoftsign, -2, 2, nullptr),
                     inverseSoftsign));
   r.add(unary("mish", "x tanh(softplus(x)).", vjpMish));
-  std::vector<AttrDef> alpha = {{"alpha", AttrKind::Float, 1.0, "what x is multiplied by inside"}};
+  std::vector<AttrDef> alpha = {
+      {"alpha", AttrKind::Float, 1.0, "the factor of x inside the sigmoid"}};
   r.add(with(unary("swish", "x sigmoid(alpha x).", vjpSwish), alpha,
              {"swish(f64[2, 3]) {alpha = 1.702}"}));
   OpDef hardSigmoid =
@@ -175,19 +177,19 @@ void registerActivationOps(OpRegistry &r) {
            {"hard_sigmoid(f64[2, 5])", "hard_sigmoid(f64[2, 5]) {alpha = 0.25, beta = 0.4}"});
   hardSigmoid.traits |= kTellsResultBits; // the gradient tests for zeros and ones
   r.add(std::move(hardSigmoid));
-  r.add(unary("hard_swish", "x hard_sigmoid(x), with a slope of 1/6 inside.", vjpHardSwish, -4, 4,
-              nullptr));
+  r.add(
+      unary("hard_swish", "x hard_sigmoid(x), whose alpha is 1/6.", vjpHardSwish, -4, 4, nullptr));
   r.add(with(unary("thresholded_relu", "The operand where above alpha, else zero.",
                    vjpThresholdedRelu, -2, 2, nullptr),
-             {{"alpha", AttrKind::Float, 1.0, "what to be above"}},
-             {"thresholded_relu(f64[2, 5])"}));
-  r.add(with(unary("shrink",
-                   "x + bias where x is below -lambda, x - bias where it is above lambda, else "
-                   "zero.",
-                   vjpShrink, -2, 2, nullptr),
-             {{"lambda", AttrKind::Float, 0.5, "how far from zero it begins"},
-              {"bias", AttrKind::Float, 0.0, "how far it is moved towards zero"}},
-             {"shrink(f64[2, 5])", "shrink(f64[2, 5]) {lambda = 1.0, bias = 1.0}"}));
+             {{"alpha", AttrKind::Float, 1.0, "the threshold"}}, {"thresholded_relu(f64[2, 5])"}));
+  r.add(with(
+      unary("shrink",
+            "x + bias where x is below -lambda, x - bias where it is above lambda, else "
+            "zero.",
+            vjpShrink, -2, 2, nullptr),
+      {{"lambda", AttrKind::Float, 0.5, "the threshold: operands from -lambda to lambda give zero"},
+       {"bias", AttrKind::Float, 0.0, "the shift of the other operands towards zero"}},
+      {"shrink(f64[2, 5])", "shrink(f64[2, 5]) {lambda = 1.0, bias = 1.0}"}));
   r.add({{.name = "prelu",
           .doc = "x where positive, else slope x; the slope broadcasts to x.",
           .operands = "x slope",

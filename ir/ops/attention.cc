@@ -243,11 +243,8 @@ Cost costOf(const OpCall &c, size_t q, double flopsOfKeys, double flopsOfValues,
 Cost costAttention(const OpCall &c) { return costOf(c, 0, 2, 2, 10); }
 Cost costAttentionGrad(const OpCall &c) { return costOf(c, 1, 6, 4, 14); }
 
-const AttrDef kScale = {"scale",
-                        AttrKind::Float,
-                        {},
-                        "what products of queries and keys are "
-                        "multiplied by"};
+const AttrDef kScale = {
+    "scale", AttrKind::Float, {}, "the factor of the products of queries and keys"};
 const AttrDef kCausal = {"causal", AttrKind::Bool, false, "whether query i sees keys 0 to i only"};
 
 } // namespace

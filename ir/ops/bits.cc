@@ -43,21 +43,22 @@ OpDef bits(const char *name, const char *doc, const char *first) {
 } // namespace
 
 void registerBitOps(OpRegistry &r) {
-  r.add(bits("and", "Whether both hold; of integers, the bits that both have.", "bool"));
-  r.add(bits("or", "Whether either holds; of integers, the bits that either has.", "bool"));
-  r.add(bits("xor", "Whether one holds and not the other; of integers, the bits that differ.",
-             "bool"));
-  OpDef negation = compare("not", "Whether it does not hold; of integers, the bits not there.");
+  r.add(bits("and", "Logical and; bitwise for integers.", "bool"));
+  r.add(bits("or", "Logical or; bitwise for integers.", "bool"));
+  r.add(bits("xor", "Logical exclusive or; bitwise for integers.", "bool"));
+  OpDef negation = compare("not", "Logical not; bitwise for integers.");
   negation.operands = std::string("a");
   negation.infer = inferBits;
   negation.inPlace = overFirst();
   negation.examples = {"not(bool[2, 3])", "not(u8[2, 3])"};
   r.add(std::move(negation));
   for (auto [name, doc] :
-       {std::pair("shift_left", "a with its bits moved up by b places, zeros coming in."),
-        std::pair("shift_right", "a with its bits moved down by b places, copies of the sign "
-                                 "coming in. By a negative number of places, or by as many as "
-                                 "there are or more, both move all bits out.")}) {
+       {std::pair("shift_left",
+                  "a with its bits shifted up by b places; zeros fill the low end. A negative b, "
+                  "or one of at least the number of bits, shifts all bits out."),
+        std::pair("shift_right",
+                  "a with its bits shifted down by b places; copies of the sign fill the high end. "
+                  "A negative b, or one of at least the number of bits, shifts all bits out.")}) {
     OpDef row = bits(name, doc, "u8");
     row.infer = inferShift;
     r.add(std::move(row));

@@ -12,7 +12,7 @@ constexpr const char *kChannelsLast = "channels_last";
 
 inline AttrDef channelsLastAttr() {
   return {kChannelsLast, AttrKind::Bool, false,
-          "whether all operands and results of three axes or more have axis 1 as their last"};
+          "whether axis 1 comes last in all operands and results of three axes or more"};
 }
 // False for rows without the attribute.
 inline bool isChannelsLast(const Attrs &attrs) {

@@ -14,31 +14,30 @@ ValueId inverseIdentity(InverseContext &c, size_t) { return c.results[0]; }
 } // namespace
 
 void registerControlOps(OpRegistry &r) {
-  r.add(
-      {{.name = "identity",
-        .doc = "The operand under another name.",
-        .operands = "x",
-        .results = "y",
-        .traits = kView,
-        .infer = inferSame,
-        .vjp = vjpIdentity,
-        .inverse = inverseIdentity,
-        .inverseKeepsBits = true,
-        .sign = signOfOperands,
-        .examples = {"identity(f64[2, 3])"}},
-       {.name = "stop_gradient",
-        .doc =
-            "The operand, through which no gradient of any order flows. Rewrites put one, called a "
-            "boundary, between a checkpoint and the clones that read it; that one does not cut.",
-        .operands = "x",
-        .results = "y",
-        .traits = kView | kStopsGradient,
-        .infer = inferSame,
-        .differentiable = Differentiable::ZeroGradient,
-        .inverse = inverseIdentity,
-        .inverseKeepsBits = true,
-        .sign = signOfOperands,
-        .examples = {"stop_gradient(f64[2, 3])"}}});
+  r.add({{.name = "identity",
+          .doc = "The operand under another name.",
+          .operands = "x",
+          .results = "y",
+          .traits = kView,
+          .infer = inferSame,
+          .vjp = vjpIdentity,
+          .inverse = inverseIdentity,
+          .inverseKeepsBits = true,
+          .sign = signOfOperands,
+          .examples = {"identity(f64[2, 3])"}},
+         {.name = "stop_gradient",
+          .doc = "The operand, through which no gradient of any order flows. Rewrites put one, "
+                 "called a boundary, between a checkpoint and the clones that read it; gradients "
+                 "do flow through a boundary.",
+          .operands = "x",
+          .results = "y",
+          .traits = kView | kStopsGradient,
+          .infer = inferSame,
+          .differentiable = Differentiable::ZeroGradient,
+          .inverse = inverseIdentity,
+          .inverseKeepsBits = true,
+          .sign = signOfOperands,
+          .examples = {"stop_gradient(f64[2, 3])"}}});
 }
 
 } // namespace isthmus

@@ -315,15 +315,15 @@ Cost costConvWeightGrad(const OpCall &given) {
 // --- Rows
 
 std::vector<AttrDef> attrsWith(std::vector<AttrDef> more) {
-  std::vector<AttrDef> a = {
-      {"strides", AttrKind::IntList, Ints(),
-       "steps of the window, one per spatial axis; ones if empty"},
-      {"pads", AttrKind::IntList, Ints(),
-       "zeros around x: all low sides, then all high sides; none if empty"},
-      {"dilations", AttrKind::IntList, Ints(),
-       "distances between the window's elements; ones if empty"},
-      {"groups", AttrKind::Int, int64_t(1), "parts that the channels fall into, which do not meet"},
-      channelsLastAttr()};
+  std::vector<AttrDef> a = {{"strides", AttrKind::IntList, Ints(),
+                             "steps of the window, one per spatial axis; ones if empty"},
+                            {"pads", AttrKind::IntList, Ints(),
+                             "zeros around x: all low sides, then all high sides; none if empty"},
+                            {"dilations", AttrKind::IntList, Ints(),
+                             "distances between the window's elements; ones if empty"},
+                            {"groups", AttrKind::Int, int64_t(1),
+                             "the number of groups of channels, which are convolved separately"},
+                            channelsLastAttr()};
   a.insert(a.end(), more.begin(), more.end());
   return a;
 }
@@ -368,14 +368,13 @@ void registerConvOps(OpRegistry &r) {
                "conv(f64[2, 4, 3, 2], f64[4, 2, 1, 1], f64[4]) {groups = 2}",
                "conv(f64[2, 5, 3], f64[3, 1, 3]) {channels_last = true}"}},
          {.name = "conv_transpose",
-          .doc = "The transpose of conv: the gradient of conv for x, given that of its result. "
-                 "Also a layer of its "
-                 "own, from which comes the optional bias per channel of the result.",
+          .doc = "The transpose of conv: the gradient of conv for x, given that of its result. It "
+                 "is also a layer of its own, with an optional bias per channel of the result.",
           .operands = "g w bias?",
           .results = "x",
-          .attrs = attrsWith(
-              {{"dims", AttrKind::IntList, Ints(),
-                "spatial sizes of the result (a stride leaves a choice); the least if empty"}}),
+          .attrs = attrsWith({{"dims", AttrKind::IntList, Ints(),
+                               "spatial sizes of the result (with a stride, several are possible); "
+                               "the least if empty"}}),
           .traits = kContraction,
           .infer = inferConvTranspose,
           .vjp = vjpConvTranspose,

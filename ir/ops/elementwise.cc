@@ -377,8 +377,8 @@ void registerElementwiseOps(OpRegistry &r) {
         .doc = "scale * x + shift.",
         .operands = "x",
         .results = "y",
-        .attrs = {{"scale", AttrKind::Float, 1.0, "what to multiply by"},
-                  {"shift", AttrKind::Float, 0.0, "what to add"}},
+        .attrs = {{"scale", AttrKind::Float, 1.0, "the factor"},
+                  {"shift", AttrKind::Float, 0.0, "the constant that is added after scaling"}},
         .traits = kElementwise,
         .infer = inferNumber,
         .vjp = vjpAffine,
@@ -444,8 +444,8 @@ void registerElementwiseOps(OpRegistry &r) {
       inverseLeakyRelu));
 
   OpDef reluGrad = gradRow("relu_grad",
-                           "g where v, the result or operand of relu, is positive, or the mask of "
-                           "where it was; else zero.",
+                           "g where v is positive, else zero. v is relu's operand, its result, or "
+                           "the mask of its positive elements.",
                            vjpReluGrad, nullptr);
   reluGrad.infer = inferReluGrad;
   reluGrad.encodings = {{1, "is_positive"}};
@@ -465,8 +465,8 @@ void registerElementwiseOps(OpRegistry &r) {
   clampGrad.examples = {"clamp_grad(f64[2, 5], f64[2, 5]) {min = 0.0, max = 1.0}"};
   r.add(std::move(clampGrad));
   r.add(gradRow("leaky_relu_grad",
-                "g where v, the operand of leaky_relu, or its result where alpha is not negative, "
-                "is positive, else alpha times g.",
+                "g where v is positive, else alpha times g. v is leaky_relu's operand, or its "
+                "result if alpha is not negative.",
                 vjpLeakyReluGrad, nullptr, alpha));
 
   registerMathOps(r);

@@ -139,39 +139,40 @@ Cost costForward(const OpCall &c) { return costNorm(c, 0, 6); }
 Cost costBackward(const OpCall &c) { return costNorm(c, 1, 10); }
 
 const AttrDef kGroups = {"groups", AttrKind::Int, {}, "the number of groups of channels"};
-const AttrDef kEpsilon = {"epsilon", AttrKind::Float, 1e-5, "what is added to the variance"};
+const AttrDef kEpsilon = {"epsilon", AttrKind::Float, 1e-5, "the constant added to the variance"};
 
 } // namespace
 
 void addGroupNorm(OpRegistry &r) {
-  r.add({{.name = "group_norm",
-          .doc = "x less the mean and over the standard deviation of its group of channels (axis "
-                 "1) in each row of the batch, times scale, plus bias, which have one element per "
-                 "channel. Also gives that mean and one over that deviation.",
-          .operands = "x scale bias",
-          .results = "y mean rstd",
-          .attrs = {kGroups, kEpsilon},
-          .infer = inferGroupNorm,
-          .vjp = vjpGroupNorm,
-          .expand = expandGroupNorm,
-          .cost = costForward,
-          .inPlace = {{0, 0}},
-          .examples = {"group_norm(f64[2, 4, 3], f64[4], f64[4]) {groups = 2}",
-                       "group_norm(f64[2, 3, 2, 2], f64[3], f64[3]) {groups = 3, epsilon = 0.01}",
-                       "group_norm(f64[3, 6], f64[6], f64[6]) {groups = 1}"}},
-         {.name = "group_norm_grad",
-          .doc = "The gradients of group_norm, from its mean and rstd.",
-          .operands = "g x scale mean rstd",
-          .results = "dx dscale dbias",
-          .attrs = {kGroups},
-          .infer = inferGroupNormGrad,
-          .expand = expandGroupNormGrad,
-          .cost = costBackward,
-          .inPlace = {{0, 0}, {0, 1}},
-          .examples = {"group_norm_grad(f64[2, 4, 3], f64[2, 4, 3], f64[4], f64[2, 2], f64[2, 2]) "
-                       "{groups = 2}",
-                       "group_norm_grad(f64[2, 3, 2, 2], f64[2, 3, 2, 2], f64[3], f64[2, 3], "
-                       "f64[2, 3]) {groups = 3}"}}});
+  r.add(
+      {{.name = "group_norm",
+        .doc = "x minus the mean, divided by the standard deviation, of its group of channels "
+               "(axis 1) in each row of the batch; times scale, plus bias, which have one element "
+               "per channel. Also gives the mean and the reciprocal of the standard deviation.",
+        .operands = "x scale bias",
+        .results = "y mean rstd",
+        .attrs = {kGroups, kEpsilon},
+        .infer = inferGroupNorm,
+        .vjp = vjpGroupNorm,
+        .expand = expandGroupNorm,
+        .cost = costForward,
+        .inPlace = {{0, 0}},
+        .examples = {"group_norm(f64[2, 4, 3], f64[4], f64[4]) {groups = 2}",
+                     "group_norm(f64[2, 3, 2, 2], f64[3], f64[3]) {groups = 3, epsilon = 0.01}",
+                     "group_norm(f64[3, 6], f64[6], f64[6]) {groups = 1}"}},
+       {.name = "group_norm_grad",
+        .doc = "The gradients of group_norm, from its mean and rstd.",
+        .operands = "g x scale mean rstd",
+        .results = "dx dscale dbias",
+        .attrs = {kGroups},
+        .infer = inferGroupNormGrad,
+        .expand = expandGroupNormGrad,
+        .cost = costBackward,
+        .inPlace = {{0, 0}, {0, 1}},
+        .examples = {"group_norm_grad(f64[2, 4, 3], f64[2, 4, 3], f64[4], f64[2, 2], f64[2, 2]) "
+                     "{groups = 2}",
+                     "group_norm_grad(f64[2, 3, 2, 2], f64[2, 3, 2, 2], f64[3], f64[2, 3], "
+                     "f64[2, 3]) {groups = 3}"}}});
 }
 
 } // namespace isthmus

@@ -254,16 +254,17 @@ std::optional<int64_t> boundNd(const OpCall &c, size_t operand) {
 void registerIndexingOps(OpRegistry &r) {
   AttrDef axis = {"axis", AttrKind::Int, int64_t(0), "the axis; negative ones count from the end"};
   AttrDef batch = {"batch_dims", AttrKind::Int, int64_t(0),
-                   "how many first axes the operands have in common"};
-  AttrDef lastOnly = {"last_only", AttrKind::Bool, false,
-                      "whether only the last of equal indices takes, and the others give zero"};
+                   "the number of leading axes that the operands share"};
+  AttrDef lastOnly = {
+      "last_only", AttrKind::Bool, false,
+      "whether only the last of equal indices reads its element, and the others give zero"};
   AttrDef reduction = {"reduction", AttrKind::String, std::string("none"),
-                       "none: the update replaces, the last of several; add, mul, max, min: it is "
-                       "combined with what is there"};
+                       "none: the update replaces the element, and the last of several updates "
+                       "counts; add, mul, max, min: the update is combined with the element"};
   r.add({{.name = "gather_elements",
-          .doc = "The element of the operand at the result's own place, but on one axis at the "
-                 "index given there. Negative indices count from the end. An index out of range "
-                 "gives NaN, and zero in integers.",
+          .doc = "For each index, the operand's element at the index's own position, except on one "
+                 "axis, where the index itself says the position. Negative indices count from the "
+                 "end. An index out of range gives NaN, or zero for integers.",
           .operands = "x indices",
           .results = "y",
           .attrs = {axis, lastOnly},
@@ -276,9 +277,9 @@ void registerIndexingOps(OpRegistry &r) {
                        "gather_elements(f64[3, 4], i64[3, 6]) {axis = 1, last_only = true}",
                        "gather_elements(i64[5], i64[3])"}},
          {.name = "gather_nd",
-          .doc = "For each tuple of indices, in the last axis of `indices`, the slice of the "
-                 "operand there. Negative indices count from the end. A tuple out of range gives "
-                 "NaN, and zero in integers.",
+          .doc = "For each tuple of indices, which the last axis of `indices` holds, the operand's "
+                 "slice at that tuple. Negative indices count from the end. A tuple out of range "
+                 "gives NaN, or zero for integers.",
           .operands = "x indices",
           .results = "y",
           .attrs = {batch, lastOnly},
@@ -295,9 +296,9 @@ void registerIndexingOps(OpRegistry &r) {
                        "gather_nd(f64[4, 3], i64[6, 1]) {last_only = true}",
                        "gather_nd(f64[4, 3], i64[4, 1])", "gather_nd(bool[3, 4], i64[5, 2])"}},
          {.name = "scatter_elements",
-          .doc = "The data, where each update is put at its own place, but on one axis at the "
-                 "index given there. Indices are read as in gather_elements; out of range they are "
-                 "left out.",
+          .doc = "The data, with each update written at its own position, except on one axis, "
+                 "where its index says the position. Indices are read as in gather_elements; "
+                 "updates with an index out of range are left out.",
           .operands = "data indices updates",
           .results = "y",
           .attrs = {axis, reduction},
@@ -315,8 +316,8 @@ void registerIndexingOps(OpRegistry &r) {
                        "scatter_elements(f64[4], i64[5], f64[5]) {reduction = min}",
                        "scatter_elements(bool[4], i64[2], bool[2])"}},
          {.name = "scatter_nd",
-          .doc = "The data, where each slice of the updates is put at its tuple of indices. Tuples "
-                 "are read as in gather_nd; out of range they are left out.",
+          .doc = "The data, with each slice of the updates written at its tuple of indices. Tuples "
+                 "are read as in gather_nd; slices with a tuple out of range are left out.",
           .operands = "data indices updates",
           .results = "y",
           .attrs = {batch, reduction},

@@ -249,9 +249,9 @@ std::optional<int64_t> boundWeights(const OpCall &c, size_t operand) {
 void registerInterpolateOps(OpRegistry &r) {
   r.add(
       {{.name = "interpolate",
-        .doc = "Weighted sums of elements along axis 2 of x [N, C, S, I]: sum over k of "
-               "w[n, p, k] x[n, c, at[n, p, k], i]. Places and weights [N, P, K] may have batch "
-               "size 1, for all. A place outside [0, S) adds nothing.",
+        .doc = "Weighted sums of elements along axis 2 of x [N, C, S, I]: sum over k of w[n, p, k] "
+               "x[n, c, at[n, p, k], i]. Positions `at` and weights [N, P, K] may have batch size "
+               "1, shared by the whole batch. A position outside [0, S) adds nothing.",
         .operands = "x at w",
         .results = "y",
         .infer = inferInterpolate,

@@ -65,36 +65,36 @@ Cost costInverse(const OpCall &c) { return costElimination(c, 2); }
 } // namespace
 
 void registerLinalgOps(OpRegistry &r) {
-  r.add(
-      {{.name = "det",
-        .doc = "The determinants of the matrices in the last two axes.",
-        .operands = "x",
-        .results = "y",
-        .infer = inferDet,
-        .vjp = vjpDet,
-        .cost = costDet,
-        .examples = {"det(f64[3, 3])", "det(f64[2, 2, 2])", "det(f64[1, 1])"}},
-       {.name = "logabsdet",
-        .doc = "The logarithms of the absolute determinants of the matrices in the last two axes, "
-               "also where the determinants themselves are too large or too small for a float; "
-               "minus infinity of a singular one.",
-        .operands = "x",
-        .results = "y",
-        .infer = inferDet,
-        .vjp = vjpLogAbsDet,
-        .expand = expandLogAbsDet,
-        .cost = costDet,
-        .examples = {"logabsdet(f64[3, 3])", "logabsdet(f64[2, 2, 2])", "logabsdet(f64[1, 1])"}},
-       {.name = "inverse",
-        .doc = "The inverses of the matrices in the last two axes; NaN of one that has none.",
-        .operands = "x",
-        .results = "y",
-        .infer = inferSquare,
-        .vjp = vjpInverse,
-        .inverse = inverseInverse,
-        .inverseError = 1e-5,
-        .cost = costInverse,
-        .examples = {"inverse(f64[2, 2])", "inverse(f64[2, 3, 3])"}}});
+  r.add({{.name = "det",
+          .doc = "The determinants of the matrices in the last two axes.",
+          .operands = "x",
+          .results = "y",
+          .infer = inferDet,
+          .vjp = vjpDet,
+          .cost = costDet,
+          .examples = {"det(f64[3, 3])", "det(f64[2, 2, 2])", "det(f64[1, 1])"}},
+         {.name = "logabsdet",
+          .doc = "The logarithms of the absolute determinants of the matrices in the last two "
+                 "axes, even where the determinants themselves are too large or too small for a "
+                 "float; minus infinity for a singular matrix.",
+          .operands = "x",
+          .results = "y",
+          .infer = inferDet,
+          .vjp = vjpLogAbsDet,
+          .expand = expandLogAbsDet,
+          .cost = costDet,
+          .examples = {"logabsdet(f64[3, 3])", "logabsdet(f64[2, 2, 2])", "logabsdet(f64[1, 1])"}},
+         {.name = "inverse",
+          .doc = "The inverses of the matrices in the last two axes; NaN for a matrix without an "
+                 "inverse.",
+          .operands = "x",
+          .results = "y",
+          .infer = inferSquare,
+          .vjp = vjpInverse,
+          .inverse = inverseInverse,
+          .inverseError = 1e-5,
+          .cost = costInverse,
+          .examples = {"inverse(f64[2, 2])", "inverse(f64[2, 3, 3])"}}});
 }
 
 } // namespace isthmus

@@ -304,7 +304,7 @@ void registerLossOps(OpRegistry &r) {
                      "cross_entropy(f64[2, 3, 4], i64[2, 4]) {ignore = [0, 7], reduction = none}"}},
        {.name = "cross_entropy_grad",
         .doc = "The gradient of cross_entropy for x: (exp(x - lse) - [class is the label]) times "
-               "what flows into the label's loss.",
+               "the gradient of the label's loss.",
         .operands = "g x labels lse",
         .results = "dx",
         .attrs = {kAxis, kIgnore, kReduction},
@@ -341,8 +341,7 @@ void registerLossOps(OpRegistry &r) {
                      "nll(f64[2, 3, 4], i32[2, 4]) {reduction = sum}",
                      "nll(f64[2, 3, 4], i64[2, 4]) {ignore = [0, 7], reduction = none}"}},
        {.name = "nll_grad",
-        .doc = "The gradient of nll: at each label the negative of what flows into its loss, zero "
-               "elsewhere.",
+        .doc = "The gradient of nll: minus the gradient of its loss at each label, zero elsewhere.",
         .operands = "g labels",
         .results = "dx",
         .attrs = {kAxis,

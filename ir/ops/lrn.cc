@@ -84,17 +84,17 @@ Cost costLrn(const OpCall &c) {
 }
 
 const std::vector<AttrDef> kAttrs = {
-    {"size", AttrKind::Int, {}, "how many channels are summed over"},
-    {"alpha", AttrKind::Float, 1e-4, "what the mean square is multiplied by"},
+    {"size", AttrKind::Int, {}, "the number of channels in the sum of squares"},
+    {"alpha", AttrKind::Float, 1e-4, "the factor of the mean square"},
     {"beta", AttrKind::Float, 0.75, "the exponent"},
-    {"bias", AttrKind::Float, 1.0, "what is added to it"}};
+    {"bias", AttrKind::Float, 1.0, "the constant added to the scaled mean square"}};
 
 } // namespace
 
 void addLrn(OpRegistry &r) {
   r.add({{.name = "lrn",
-          .doc = "x over (bias + alpha / size * the sum of squares of the `size` channels around "
-                 "it)^beta; channels are axis 1.",
+          .doc = "x divided by (bias + alpha / size * the sum of squares of the `size` channels "
+                 "around it)^beta; channels are axis 1.",
           .operands = "x",
           .results = "y",
           .attrs = kAttrs,

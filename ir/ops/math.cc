@@ -123,12 +123,12 @@ void registerMathOps(OpRegistry &r) {
   softplusInverse.expand = expandSoftplusInverse;
   r.add(std::move(softplusInverse));
 
-  r.add(step("floor", "The largest whole number that is no larger."));
-  r.add(step("ceil", "The smallest whole number that is no smaller."));
-  r.add(step("round", "The nearest whole number; of two as near, the even one."));
-  r.add(is("is_nan", "Whether it is no number."));
-  r.add(is("is_positive", "Whether it is above zero."));
-  OpDef infinite = with(is("is_inf", "Whether it is infinite."),
+  r.add(step("floor", "The largest integer that is not above the operand."));
+  r.add(step("ceil", "The smallest integer that is not below the operand."));
+  r.add(step("round", "The nearest integer; a tie goes to the even one."));
+  r.add(is("is_nan", "Whether the operand is NaN."));
+  r.add(is("is_positive", "Whether the operand is above zero."));
+  OpDef infinite = with(is("is_inf", "Whether the operand is infinite."),
                         {{"positive", AttrKind::Bool, true, "whether infinity counts"},
                          {"negative", AttrKind::Bool, true, "whether minus infinity counts"}});
   infinite.examples.push_back("is_inf(f64[3]) {positive = false}");
@@ -136,8 +136,8 @@ void registerMathOps(OpRegistry &r) {
 
   OpDef mod = with(
       binary("mod",
-             "The remainder of a division whose quotient is rounded down, which has "
-             "the divisor's sign; by zero it is zero in integers and NaN in floats.",
+             "The remainder of a division whose quotient is rounded down; it has the divisor's "
+             "sign. Division by zero gives zero for integers and NaN for floats.",
              vjpMod),
       {{"fmod", AttrKind::Bool, false, "whether the quotient is rounded towards zero: C's fmod"}});
   mod.inPlace = overEither();

@@ -147,13 +147,13 @@ Cost costMatmul(const OpCall &c) {
 void registerMatmulOps(OpRegistry &r) {
   r.add({{.name = "matmul",
           .doc = "The product of the matrices in the last two axes, with numpy's broadcasting of "
-                 "the others; where there is a bias, plus its element for the column, before the "
-                 "result is rounded.",
+                 "the others. A bias, if given, is added to each row before the result is rounded.",
           .operands = "a b bias?",
           .results = "y",
           .attrs = {{"transpose_a", AttrKind::Bool, false,
-                     "whether the last two axes of a change places first"},
-                    {"transpose_b", AttrKind::Bool, false, "the same of b"}},
+                     "whether to transpose the last two axes of a first"},
+                    {"transpose_b", AttrKind::Bool, false,
+                     "whether to transpose the last two axes of b first"}},
           .traits = kContraction,
           .infer = inferMatmul,
           .vjp = vjpMatmul,

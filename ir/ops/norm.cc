@@ -334,9 +334,9 @@ Cost costInverse(const OpCall &c) { // x is read once, because the statistics ar
 
 // --- Rows
 
-const AttrDef kEpsilon = {"epsilon", AttrKind::Float, 1e-5, "what is added to the variance"};
+const AttrDef kEpsilon = {"epsilon", AttrKind::Float, 1e-5, "the constant added to the variance"};
 const AttrDef kTraining = {"training", AttrKind::Bool, true,
-                           "whether to take the statistics of the batch; if not, the given ones"};
+                           "whether to use the statistics of the batch; if not, the given ones"};
 const AttrDef kMomentum = {"momentum", AttrKind::Float, 0.9,
                            "the share of the old average that stays"};
 const AttrDef kAxis = {"axis", AttrKind::Int, int64_t(-1),
@@ -353,11 +353,10 @@ llvm::ArrayRef<AveragedStatistic> averagedStatistics(const OpDef &op) {
 void registerNormOps(OpRegistry &r) {
   r.add(
       {{.name = "batch_norm",
-        .doc =
-            "x less the mean and over the standard deviation of its channel (axis 1), times "
-            "scale, plus bias. "
-            "Also gives the mean and the population variance that it took. `momentum` is for the "
-            "averages of these, where a graph that only infers is made to train.",
+        .doc = "x minus the mean, divided by the standard deviation, of its channel (axis 1); "
+               "times scale, plus bias. Also gives the mean and the population variance that it "
+               "used. `momentum` is the share of the old running averages that stays, when an "
+               "inference graph is made to train.",
         .operands = "x scale bias mean var",
         .results = "y batch_mean batch_var",
         .attrs = {kEpsilon, kTraining, kMomentum, channelsLastAttr()},
@@ -379,8 +378,8 @@ void registerNormOps(OpRegistry &r) {
         .low = 0.5,
         .high = 2},
        {.name = "batch_norm_inverse",
-        .doc = "The operand of batch_norm from its result, by the mean and the variance that it "
-               "took: y less bias, over scale, times the standard deviation, plus the mean.",
+        .doc = "The operand x of batch_norm, from its result and the mean and variance that it "
+               "used: (y - bias) / scale, times the standard deviation, plus the mean.",
         .operands = "y scale bias mean var",
         .results = "x",
         .attrs = {kEpsilon, channelsLastAttr()},
@@ -397,7 +396,7 @@ void registerNormOps(OpRegistry &r) {
         .low = 0.5,
         .high = 2},
        {.name = "batch_norm_grad",
-        .doc = "The gradients of batch_norm, from the statistics that it took.",
+        .doc = "The gradients of batch_norm, from the statistics that it used.",
         .operands = "g x scale mean var",
         .results = "dx dscale dbias",
         .attrs = {kEpsilon, kTraining, channelsLastAttr()},
@@ -424,9 +423,9 @@ void registerNormOps(OpRegistry &r) {
         .inPlace = {{0, 0}, {0, 1}},
         .examples = {"running_average(f64[5], f64[5]) {momentum = 0.75}"}},
        {.name = "layer_norm",
-        .doc = "x less its mean and over its standard deviation, both over the axes from `axis` "
-               "on, times scale, "
-               "plus an optional bias. Also gives that mean and one over that deviation.",
+        .doc = "x minus its mean, divided by its standard deviation, both over the axes from "
+               "`axis` on; times scale, plus an optional bias. Also gives the mean and the "
+               "reciprocal of the standard deviation.",
         .operands = "x scale bias?",
         .results = "y mean rstd",
         .attrs = {kAxis, kEpsilon},

@@ -171,16 +171,16 @@ AttrDef number(const char *name, double byDefault, const char *doc) {
   return {name, AttrKind::Float, byDefault, doc};
 }
 AttrDef weightDecay() {
-  return number("weight_decay", 0, "times the parameter, what is added to the gradient");
+  return number("weight_decay", 0, "the multiple of the parameter that is added to the gradient");
 }
 std::vector<AttrDef> adamAttrs(std::vector<AttrDef> more) {
   std::vector<AttrDef> a = {
       number("beta1", 0.9, "the share of the old mean that stays"),
       number("beta2", 0.999, "the share of the old mean square that stays"),
-      number("epsilon", 1e-8, "what is added to the root of the mean square"),
+      number("epsilon", 1e-8, "the constant added to the root of the mean square"),
       {"epsilon_hat", AttrKind::Bool, false,
-       "whether it is added before the bias of that root is corrected (the paper, end of section "
-       "2), not after"}};
+       "whether epsilon is added before the bias of the root is corrected (the paper, end of "
+       "section 2), not after"}};
   a.insert(a.end(), more.begin(), more.end());
   return a;
 }
@@ -206,7 +206,7 @@ void registerOptimizerOps(OpRegistry &r) {
         .operands = "param grad velocity rate step?",
         .results = "new_param new_velocity",
         .attrs = {number("momentum", 0.9, "the share of the old velocity that stays"),
-                  number("gain", 1, "what the gradient is multiplied by, except at step 0"),
+                  number("gain", 1, "the factor of the gradient, except at step 0"),
                   {"nesterov", AttrKind::Bool, false,
                    "whether the parameter moves by grad + momentum * velocity'"},
                   weightDecay()},
@@ -223,8 +223,8 @@ void registerOptimizerOps(OpRegistry &r) {
         .operands = "param grad mean square rate step",
         .results = "new_param new_mean new_square",
         .attrs = adamAttrs(
-            {weightDecay(),
-             number("decay_after", 0, "the share of the new parameter that is taken off it")}),
+            {weightDecay(), number("decay_after", 0,
+                                   "the share of the new parameter that is subtracted from it")}),
         .infer = inferTwoStates,
         .expand = expandAdam,
         .cost = costStep,
@@ -241,9 +241,9 @@ void registerOptimizerOps(OpRegistry &r) {
             "2019). `step` counts from 1; at 0 no bias is corrected.",
         .operands = "param grad mean square rate step",
         .results = "new_param new_mean new_square",
-        .attrs = adamAttrs({number("weight_decay", 0.01,
-                                   "times the rate, the share of the parameter that is taken off "
-                                   "it first")}),
+        .attrs = adamAttrs({number(
+            "weight_decay", 0.01,
+            "its product with the rate is the share of the parameter that is subtracted first")}),
         .infer = inferTwoStates,
         .expand = expandAdamW,
         .cost = costStep,
@@ -258,8 +258,8 @@ void registerOptimizerOps(OpRegistry &r) {
             "(1 + step * rate_decay) * grad / (sqrt(sum') + epsilon).",
         .operands = "param grad sum rate step",
         .results = "new_param new_sum",
-        .attrs = {number("epsilon", 1e-10, "what is added to the root of the sum"),
-                  number("rate_decay", 0, "what makes the rate smaller from step to step"),
+        .attrs = {number("epsilon", 1e-10, "the constant added to the root of the sum"),
+                  number("rate_decay", 0, "the decay of the rate with the number of steps"),
                   weightDecay()},
         .infer = inferOneState,
         .expand = expandAdagrad,

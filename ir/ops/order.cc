@@ -38,21 +38,22 @@ Cost costTopK(const OpCall &c) {
 } // namespace
 
 void registerOrderOps(OpRegistry &r) {
-  r.add({{.name = "top_k",
-          .doc = "The k largest (or smallest) elements along an axis in their order, and where "
-                 "they are; of equal ones the first comes first. NaN is larger than all numbers.",
-          .operands = "x",
-          .results = "values indices",
-          .attrs = {{"axis", AttrKind::Int, int64_t(-1),
-                     "the axis; negative ones count from the end"},
-                    {"k", AttrKind::Int, {}, "how many"},
-                    {"largest", AttrKind::Bool, true, "the largest or the smallest"}},
-          .infer = inferTopK,
-          .vjp = vjpTopK,
-          .cost = costTopK,
-          .examples = {"top_k(f64[2, 5]) {k = 3}", "top_k(f64[5, 2]) {axis = 0, k = 2}",
-                       "top_k(f64[2, 4, 3]) {axis = 1, k = 4, largest = false}",
-                       "top_k(i64[6]) {k = 2}", "top_k(f64[3]) {k = 0}"}}});
+  r.add(
+      {{.name = "top_k",
+        .doc = "The k largest (or smallest) elements along an axis, sorted, and their indices; "
+               "equal elements stay in the order of their indices. NaN is larger than all numbers.",
+        .operands = "x",
+        .results = "values indices",
+        .attrs = {{"axis", AttrKind::Int, int64_t(-1),
+                   "the axis; negative ones count from the end"},
+                  {"k", AttrKind::Int, {}, "the number of elements"},
+                  {"largest", AttrKind::Bool, true, "the largest or the smallest"}},
+        .infer = inferTopK,
+        .vjp = vjpTopK,
+        .cost = costTopK,
+        .examples = {"top_k(f64[2, 5]) {k = 3}", "top_k(f64[5, 2]) {axis = 0, k = 2}",
+                     "top_k(f64[2, 4, 3]) {axis = 1, k = 4, largest = false}",
+                     "top_k(i64[6]) {k = 2}", "top_k(f64[3]) {k = 0}"}}});
 }
 
 } // namespace isthmus

@@ -170,12 +170,12 @@ const AttrDef kDilations = {"dilations", AttrKind::IntList, Ints(),
                             "distances between the window's elements; ones if empty"};
 const AttrDef kCeil = {
     "ceil_mode", AttrKind::Bool, false,
-    "whether a last window that hangs over the end counts, if it starts before it"};
-const AttrDef kCountPad = {
-    "count_include_pad", AttrKind::Bool, true,
-    "whether padding counts as elements that are zero; what hangs over it never does"};
+    "whether a last window that reaches beyond the end counts, if it starts before the end"};
+const AttrDef kCountPad = {"count_include_pad", AttrKind::Bool, true,
+                           "whether padding counts as zero elements; the part of a window beyond "
+                           "the padding never counts"};
 const AttrDef kDivisor = {"divisor", AttrKind::Int, int64_t(0),
-                          "what sums are divided by; 0: the number of elements"};
+                          "the divisor of the sums; 0: the number of elements"};
 const AttrDef kDims = {"dims", AttrKind::IntList, {}, "spatial sizes of the result"};
 
 } // namespace
@@ -184,11 +184,10 @@ void registerPoolOps(OpRegistry &r) {
   const std::vector<AttrDef> maxAttrs = {kKernel, kStrides, kPads, kDilations, kCeil};
   std::vector<AttrDef> indexAttrs = maxAttrs;
   indexAttrs.push_back({"column_major", AttrKind::Bool, false,
-                        "whether the first spatial axis is that of neighbours"});
+                        "whether the index varies fastest along the first spatial axis"});
   r.add(
       {{.name = "max_pool",
-        .doc =
-            "The maximum of each window, in which padding never takes part; NaN if there is one.",
+        .doc = "The maximum of each window, without its padding; NaN if an element is NaN.",
         .operands = "x",
         .results = "y",
         .attrs = maxAttrs,
@@ -205,8 +204,9 @@ void registerPoolOps(OpRegistry &r) {
              "max_pool(u8[1, 2, 5, 5]) {kernel = [3, 2], strides = [2, 2]}",
              "max_pool(i64[1, 2, 5]) {kernel = [2]}"}},
        {.name = "max_pool_indices",
-        .doc = "Where each window has its first maximum, as an index into the whole of x; NaN is "
-               "the largest. With `column_major` the index has the spatial axes in reverse order.",
+        .doc =
+            "The position of each window's first maximum, as an index into the whole of x; NaN is "
+            "the largest. With `column_major` the index has the spatial axes in reverse order.",
         .operands = "x",
         .results = "indices",
         .attrs = indexAttrs,

@@ -59,7 +59,7 @@ Cost costNormal(const OpCall &c) { // a logarithm, a root and a sine for each pa
 }
 
 const AttrDef kStream = {
-    "stream", AttrKind::Int, {}, "which of the run's random streams it draws from"};
+    "stream", AttrKind::Int, {}, "the number of the run's random stream to draw from"};
 const AttrDef kDims = {"dims", AttrKind::IntList, {}, "its dimensions"};
 const AttrDef kType = {"type", AttrKind::String, std::string("f32"), "its element type"};
 
@@ -92,7 +92,7 @@ void registerRandomOps(OpRegistry &r) {
           .results = "y",
           .attrs = {kDims,
                     kType,
-                    {"low", AttrKind::Float, 0.0, "the least"},
+                    {"low", AttrKind::Float, 0.0, "the lower end, which may be drawn"},
                     {"high", AttrKind::Float, 1.0, "the upper end, which is not drawn"},
                     kStream},
           .effect = Effect::Draws,

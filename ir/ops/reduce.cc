@@ -208,15 +208,15 @@ void registerReduceOps(OpRegistry &r) {
   prod.examples.push_back("prod(i64[2, 3]) {axes = [1]}");
   r.add(std::move(prod));
   AttrDef shareTies = {"share_ties", AttrKind::Bool, false,
-                       "whether the gradient goes to all that are the extremum, in equal shares, "
-                       "and not to the first of them"};
+                       "whether all elements equal to the extremum share the gradient equally; if "
+                       "not, the first of them gets it"};
   for (OpDef row : {reduction("max",
-                              "The largest element over the axes; NaN if there is one; of no "
-                              "elements the least number.",
+                              "The largest element over the axes; NaN if an element is NaN; the "
+                              "least number if there are no elements.",
                               inferSum, vjpMax),
                     reduction("min",
-                              "The smallest element over the axes; NaN if there is one; of no "
-                              "elements the greatest number.",
+                              "The smallest element over the axes; NaN if an element is NaN; the "
+                              "greatest number if there are no elements.",
                               inferSum, vjpMin)}) {
     row.attrs.push_back(shareTies);
     row.examples.push_back(row.name + "(f64[3, 4]) {axes = [1], share_ties = true}");
@@ -262,10 +262,11 @@ void registerReduceOps(OpRegistry &r) {
   }
 
   for (auto [name, doc] :
-       {std::pair("argmax", "Where on an axis the largest element is; the first NaN if there is "
-                            "one."),
-        std::pair("argmin", "Where on an axis the smallest element is; the first NaN if there is "
-                            "one.")}) {
+       {std::pair(
+            "argmax",
+            "The index of the largest element on an axis; that of the first NaN if there is one."),
+        std::pair("argmin", "The index of the smallest element on an axis; that of the first NaN "
+                            "if there is one.")}) {
     OpDef arg;
     arg.name = name;
     arg.doc = doc;
@@ -273,7 +274,8 @@ void registerReduceOps(OpRegistry &r) {
     arg.results = "indices";
     arg.attrs = {{"axis", AttrKind::Int, int64_t(0), "the axis; negative ones count from the end"},
                  {"keepdims", AttrKind::Bool, false, "whether the axis stays, with size one"},
-                 {"last", AttrKind::Bool, false, "the last of equal ones, and not the first"}};
+                 {"last", AttrKind::Bool, false,
+                  "whether to take the last of equal elements, not the first"}};
     arg.infer = inferArg;
     arg.differentiable = Differentiable::ZeroGradient;
     arg.cost = costReduce;

@@ -89,42 +89,42 @@ Cost costBackward(const OpCall &c) { return costNorm(c, 1, 8); }
 
 const AttrDef kAxis = {"axis", AttrKind::Int, int64_t(-1),
                        "the first of the axes normalised together"};
-const AttrDef kEpsilon = {"epsilon", AttrKind::Float, 1e-5, "what is added to the mean square"};
+const AttrDef kEpsilon = {"epsilon", AttrKind::Float, 1e-5,
+                          "the constant added to the mean square"};
 
 } // namespace
 
 void addRmsNorm(OpRegistry &r) {
-  r.add(
-      {{.name = "rms_norm",
-        .doc = "x over its root mean square over the axes from `axis` on, times scale. Also gives "
-               "one over that root.",
-        .operands = "x scale",
-        .results = "y rstd",
-        .attrs = {kAxis, kEpsilon},
-        .infer = inferRmsNorm,
-        .vjp = vjpRmsNorm,
-        .expand = expandRmsNorm,
-        .inverse = inverseRmsNorm,
-        .inverseHolds = scaleIsNeverZero,
-        .inverseError = 4e-6,
-        .cost = costForward,
-        .inPlace = {{0, 0}},
-        .examples = {"rms_norm(f64[2, 3, 4], f64[4])",
-                     "rms_norm(f64[2, 3, 2], f64[3, 2]) {axis = 1, epsilon = 0.01}",
-                     "rms_norm(f64[6], f64[6]) {axis = 0}"}},
-       {.name = "rms_norm_grad",
-        .doc = "The gradients of rms_norm, from its rstd.",
-        .operands = "g x scale rstd",
-        .results = "dx dscale",
-        .attrs = {kAxis},
-        .infer = inferRmsNormGrad,
-        .expand = expandRmsNormGrad,
-        .cost = costBackward,
-        .inPlace = {{0, 0}, {0, 1}},
-        .examples = {"rms_norm_grad(f64[2, 3, 4], f64[2, 3, 4], f64[4], f64[2, 3, 1])",
-                     "rms_norm_grad(f64[2, 3, 2], f64[2, 3, 2], f64[3, 2], f64[2, 1, 1]) "
-                     "{axis = 1}",
-                     "rms_norm_grad(f64[6], f64[6], f64[6], f64[1]) {axis = 0}"}}});
+  r.add({{.name = "rms_norm",
+          .doc = "x divided by its root mean square over the axes from `axis` on, times scale. "
+                 "Also gives the reciprocal of the root mean square.",
+          .operands = "x scale",
+          .results = "y rstd",
+          .attrs = {kAxis, kEpsilon},
+          .infer = inferRmsNorm,
+          .vjp = vjpRmsNorm,
+          .expand = expandRmsNorm,
+          .inverse = inverseRmsNorm,
+          .inverseHolds = scaleIsNeverZero,
+          .inverseError = 4e-6,
+          .cost = costForward,
+          .inPlace = {{0, 0}},
+          .examples = {"rms_norm(f64[2, 3, 4], f64[4])",
+                       "rms_norm(f64[2, 3, 2], f64[3, 2]) {axis = 1, epsilon = 0.01}",
+                       "rms_norm(f64[6], f64[6]) {axis = 0}"}},
+         {.name = "rms_norm_grad",
+          .doc = "The gradients of rms_norm, from its rstd.",
+          .operands = "g x scale rstd",
+          .results = "dx dscale",
+          .attrs = {kAxis},
+          .infer = inferRmsNormGrad,
+          .expand = expandRmsNormGrad,
+          .cost = costBackward,
+          .inPlace = {{0, 0}, {0, 1}},
+          .examples = {"rms_norm_grad(f64[2, 3, 4], f64[2, 3, 4], f64[4], f64[2, 3, 1])",
+                       "rms_norm_grad(f64[2, 3, 2], f64[2, 3, 2], f64[3, 2], f64[2, 1, 1]) "
+                       "{axis = 1}",
+                       "rms_norm_grad(f64[6], f64[6], f64[6], f64[1]) {axis = 0}"}}});
 }
 
 } // namespace isthmus

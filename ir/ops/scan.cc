@@ -119,7 +119,7 @@ ValueId inverseRecurrence(InverseContext &c, size_t wanted) {
 
 void registerScanOps(OpRegistry &r) {
   AttrDef axis = {"axis", AttrKind::Int, int64_t(0), "the axis; negative ones count from the end"};
-  AttrDef reverse = {"reverse", AttrKind::Bool, false, "whether it runs from the end"};
+  AttrDef reverse = {"reverse", AttrKind::Bool, false, "whether to run from the end"};
   AttrDef exclusive = {"exclusive", AttrKind::Bool, false,
                        "whether to leave the element itself out"};
   struct {
@@ -150,12 +150,14 @@ void registerScanOps(OpRegistry &r) {
   }
   r.add({{.name = "recurrence",
           .doc = "y_i = b_i + a_i y_{i-1} along an axis, beginning with y_0 = b_0. With `previous` "
-                 "the factor is a_{i-1}. Where the factor is cut it begins anew, y_i = b_i.",
+                 "the factor is a_{i-1}. Where `cut` is true at the factor's position, the "
+                 "recurrence begins anew: y_i = b_i.",
           .operands = "b a cut?",
           .results = "y",
           .attrs = {axis,
                     reverse,
-                    {"previous", AttrKind::Bool, false, "the factor is that of the place before"}},
+                    {"previous", AttrKind::Bool, false,
+                     "whether the factor is that of the previous position"}},
           .infer = inferRecurrence,
           .vjp = vjpRecurrence,
           .inverse = inverseRecurrence,

@@ -568,7 +568,7 @@ std::vector<OpDef> movingRows() {
                     "full() {dims = [0, 2], type = f64}",
                     "full() {dims = [3], type = bool, value = 1.0}"}},
       {.name = "reshape",
-       .doc = "The elements in their order under other dimensions.",
+       .doc = "The same elements in the same order, under other dimensions.",
        .operands = "x",
        .results = "y",
        .attrs = {{"dims", AttrKind::IntList, {}, "the new dimensions, with as many elements"}},
@@ -614,9 +614,9 @@ std::vector<OpDef> movingRows() {
                     "broadcast(f64[2, 1, 3]) {dims = [2, 2, 4, 3]}",
                     "broadcast(f64[1]) {dims = [0]}", "broadcast(f64[2, 3]) {dims = [2, 3]}"}},
       {.name = "slice",
-       .doc = "The elements start, start + step, ... before limit on each axis. With a negative "
-              "step the start is "
-              "the largest index taken, and the limit, -1 for none, lies below the smallest.",
+       .doc = "The elements at start, start + step, ... before limit on each axis. With a negative "
+              "step, start is the largest index taken, and limit lies below the smallest; it is -1 "
+              "if index 0 may be taken.",
        .operands = "x",
        .results = "y",
        .attrs =
@@ -649,11 +649,19 @@ std::vector<OpDef> movingRows() {
               "(edge), or the operand again from its other end (wrap).",
        .operands = "x",
        .results = "y",
-       .attrs =
-           {{"low", AttrKind::IntList, {}, "how many before, on each axis", AxisRole::EachAxis},
-            {"high", AttrKind::IntList, {}, "how many after, on each axis", AxisRole::EachAxis},
-            {"value", AttrKind::Float, 0.0, "what to add in mode constant"},
-            {"mode", AttrKind::String, std::string("constant"), "constant, reflect, edge or wrap"}},
+       .attrs = {{"low",
+                  AttrKind::IntList,
+                  {},
+                  "the number of elements added before, on each axis",
+                  AxisRole::EachAxis},
+                 {"high",
+                  AttrKind::IntList,
+                  {},
+                  "the number of elements added after, on each axis",
+                  AxisRole::EachAxis},
+                 {"value", AttrKind::Float, 0.0, "the value added in mode constant"},
+                 {"mode", AttrKind::String, std::string("constant"),
+                  "constant, reflect, edge or wrap"}},
        .infer = inferPad,
        .vjp = vjpPad,
        .inverse = inversePad,
@@ -704,9 +712,9 @@ std::vector<OpDef> joiningRows() {
                         "split(f64[2, 4, 2]) {axis = -2, sizes = [2, 2]}",
                         "split(f64[3]) {sizes = [3]}"}},
           {.name = "gather",
-           .doc = "For each index the slice of the operand there on an axis, as numpy.take. "
-                  "Negative indices count "
-                  "from the end. An index out of range gives NaN, and zero in integers.",
+           .doc = "For each index, the operand's slice at that index of an axis, as numpy.take "
+                  "gives. Negative indices count from the end. An index out of range gives NaN, or "
+                  "zero for integers.",
            .operands = "x indices",
            .results = "y",
            .attrs = {kAxis},
@@ -721,9 +729,9 @@ std::vector<OpDef> joiningRows() {
                         "gather(f64[5, 2], i32[])", "gather(f64[2, 4, 3], i64[6]) {axis = -2}",
                         "gather(i64[5], i64[3])", "gather(f64[2, 3], i64[3]) {axis = 1}"}},
           {.name = "scatter_rows",
-           .doc = "Zeros, or the base, to which each row is added at its index on an axis, in the "
-                  "order of the rows: the transpose of gather. Rows with an index out of range are "
-                  "left out.",
+           .doc = "Adds each row at its index on an axis to the base, or to zeros if there is "
+                  "none, in the order of the rows: the transpose of gather. Rows with an index out "
+                  "of range are left out.",
            .operands = "indices rows base?",
            .results = "y",
            .attrs = {kAxis, {"size", AttrKind::Int, {}, "the size of that axis in the result"}},
@@ -740,11 +748,11 @@ std::vector<OpDef> joiningRows() {
                         "scatter_rows(i64[6], f64[2, 6, 3]) {axis = -2, size = 4}"}},
           {.name = "trilu",
            .doc = "The upper (or lower) triangle of the matrices in the last two axes, the rest "
-                  "zero. The k-th "
-                  "diagonal, counted upwards from the main one, belongs to it.",
+                  "zero. The triangle reaches to the k-th diagonal, counted upwards from the main "
+                  "one, and includes it.",
            .operands = "x",
            .results = "y",
-           .attrs = {{"k", AttrKind::Int, int64_t(0), "the diagonal where it begins"},
+           .attrs = {{"k", AttrKind::Int, int64_t(0), "the diagonal that bounds the triangle"},
                      {"upper", AttrKind::Bool, true, "the upper or the lower triangle"}},
            .infer = inferTrilu,
            .vjp = vjpTrilu,

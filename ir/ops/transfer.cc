@@ -30,7 +30,7 @@ llvm::Expected<TypeList> inferToDevice(const InferContext &c) {
 
 llvm::Expected<TypeList> inferWait(const InferContext &c) {
   if (c.operand(0).dtype == DType::Token)
-    return c.error("expects first what is waited for, got '{0}'", c.operand(0).str());
+    return c.error("expects the copied tensor as its first operand, got '{0}'", c.operand(0).str());
   if (c.operand(1) != Type(DType::Token, {}))
     return c.error("expects a token second, got '{0}'", c.operand(1).str());
   return TypeList{c.operand(0)};
@@ -43,8 +43,8 @@ Cost costTransfer(const OpCall &) { return {}; }
 
 void registerTransferOps(OpRegistry &r) {
   r.add({{.name = "copy_to_host",
-          .doc = "Starts to copy the operand to the host's memory. The copy is there where its "
-                 "token was waited for.",
+          .doc = "Starts to copy the operand to the host's memory. The copy is complete after a "
+                 "wait for its token.",
           .operands = "x",
           .results = "host copied",
           .traits = kTransfer,
@@ -53,8 +53,8 @@ void registerTransferOps(OpRegistry &r) {
           .cost = costTransfer,
           .examples = {"copy_to_host(f64[2, 3])"}},
          {.name = "copy_to_device",
-          .doc = "Starts to copy the operand from the host's memory. The copy is there where its "
-                 "token was waited for.",
+          .doc = "Starts to copy the operand from the host's memory. The copy is complete after a "
+                 "wait for its token.",
           .operands = "host",
           .results = "x copied",
           .traits = kTransfer,
@@ -63,8 +63,9 @@ void registerTransferOps(OpRegistry &r) {
           .cost = costTransfer,
           .examples = {"copy_to_device(host f64[2, 3])"}},
          {.name = "wait",
-          .doc = "Waits until the first operand, which came with the token, is complete, and gives "
-                 "it. What that is made of, the other operands, keeps its bytes until then.",
+          .doc = "Waits until the first operand, a copy that was started together with the token, "
+                 "is complete, and gives it. The other operands, which the copy reads, keep their "
+                 "bytes until then.",
           .operands = "x token held...",
           .results = "y",
           .traits = kView | kWait,

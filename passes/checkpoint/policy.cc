@@ -40,9 +40,8 @@ public:
           "no checkpoints are left: policy '{0}' found {1} values, all of them inputs or outputs",
           policyName(o_.policy), chosen->size());
     if (kept.empty()) {
-      note("no bottleneck was found: there is a way round every value; segments that keep their "
-           "whole frontier are "
-           "tried");
+      note("no bottleneck was found: every value has a path around it; segments that keep their "
+           "whole frontier are tried");
     } else {
       consider(kept, policyName(o_.policy).str());
     }
@@ -121,10 +120,10 @@ private:
     }
     if (inputs)
       note(std::to_string(inputs) +
-           " of the checkpoints are graph inputs, which are always there; left out");
+           " of the checkpoints are graph inputs, which are always live; left out");
     if (outputs)
       note(std::to_string(outputs) +
-           " of the checkpoints are outputs, which stay in any case; left out");
+           " of the checkpoints are outputs, which are live to the end in any case; left out");
     if (later)
       note(std::to_string(later) +
            " of the checkpoints are not made by the forward part; left out");
@@ -188,7 +187,7 @@ private:
                                             std::to_string(result_.baseline.peakBytes) + ")"
                                       : "";
       note("policy '" + policyName(o_.policy).str() +
-           "' would save no memory beside no checkpointing" + least + "; nothing is recomputed");
+           "' would save no memory over no checkpointing" + least + "; nothing is recomputed");
       result_.policyUsed = "none";
     } else if (result_.planned.recomputed == 0) {
       note("everything that the backward part reads is kept: there is nothing to recompute");

@@ -189,7 +189,7 @@ private:
     if (most.smallest)
       return most.isOfMemory ? memoryNotMet() : budgetNotMet(f, most.bytes);
     Diag d = makeDiag("a memory limit of {0} ({1} bytes) cannot be met by the policy: parameters "
-                      "and inputs, which are always there, take {2}, and the arena {3}",
+                      "and inputs, which are always live, take {2}, and the arena {3}",
                       bytesText(*o_.memoryLimitBytes), *o_.memoryLimitBytes,
                       bytesText(f.persistentBytes), bytesText(f.arenaBytes));
     d.remedies = {{"memory-limit", std::to_string(f.arenaBytes + f.persistentBytes), ""}};
@@ -202,7 +202,7 @@ private:
   llvm::Error memoryNotMet() {
     const Figures &f = figures();
     Diag d = makeDiag("a memory limit of {0} ({1} bytes) cannot be met: parameters and inputs, "
-                      "which are always there, take {2}, and the arena {3} at the least that was "
+                      "which are always live, take {2}, and the arena {3} at the least that was "
                       "found, where no schedule needs less than {4}",
                       bytesText(*o_.memoryLimitBytes), *o_.memoryLimitBytes,
                       bytesText(f.persistentBytes), bytesText(*f.smallestBudgetBytes),

@@ -200,9 +200,9 @@ private:
         told.push_back(first);
       }
       if (told.empty())
-        return makeError("'{0}' names parameters and inputs alone, which are always there; name "
-                         "what a node makes",
-                         o_.of);
+        return makeError(
+            "'{0}' names only parameters and inputs, which are always live; name results of nodes",
+            o_.of);
     } else {
       for (uint32_t v = 0; v < g_.numValues(); ++v) {
         if (instancesOf_[v].empty() || bytesOf(ValueId(v)) == 0)

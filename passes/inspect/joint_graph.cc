@@ -190,7 +190,7 @@ private:
         *direction == "to_host" ? Op::Transfer::StartOffload : Op::Transfer::StartPrefetch;
     op.transferTime = time(i, n, "bus_us");
     if (inputs->size() > 1)
-      failAt(i, "expected one input, found {0}: a copy_start reads what it copies alone",
+      failAt(i, "expected one input, found {0}: a copy_start reads only the tensor that it copies",
              inputs->size());
     if (get(n, "of"))
       failAt(i, "'of' belongs to the wait of a copy");

@@ -154,13 +154,14 @@ private:
       names += (names.empty() ? "'" : ", '") + valueText(g_.valueName(y)) + "'";
     if (count == 0)
       return makeError(ErrorKind::Unsupported,
-                       "'{0}' cannot be had from {1}: nothing that was made of it is known; give "
-                       "all that the graph makes of it",
+                       "'{0}' cannot be computed from {1}: no result that depends on it is known; "
+                       "give all results that the graph computes from it",
                        valueText(g_.valueName(x)), names);
     if (count > kMost)
       why += " and " + std::to_string(count - kMost) + " others";
     return makeError(ErrorKind::Unsupported,
-                     "'{0}' cannot be had from {1}: no rule undoes{2} with what is known there",
+                     "'{0}' cannot be computed from {1}: no rule inverts{2} with the values that "
+                     "are known there",
                      valueText(g_.valueName(x)), names, why);
   }
 

@@ -17,7 +17,7 @@ public:
   std::string why(OpIndex i) const {
     const Op &op = p_.ops[i];
     if (op.isAlternative && (op.isView() || op.isPinned))
-      return "an alternative may be no view and not pinned";
+      return "an alternative must be neither a view nor pinned";
     for (std::string why : {wrongTransfer(i), wrongReads(op), wrongOf(op)})
       if (!why.empty())
         return why;
@@ -41,7 +41,7 @@ private:
     if (op.waitsForTransfer() && !op.donations.empty())
       return "a wait makes nothing of its own, so that nothing can be donated to it";
     if ((op.transfer == Transfer::WaitPrefetch) != (op.of != Op::kNone))
-      return "the wait for a prefetch, and no other end of a transfer, says what it is of";
+      return "the wait for a prefetch has an 'of', and no other start or wait has one";
     return "";
   }
 
@@ -61,9 +61,9 @@ private:
       const Op &from = p_.ops[r.op];
       const std::string name = "op " + std::to_string(r.op);
       if (from.isAlternative && !op.isAlternative)
-        return "it reads " + name + ", which is an alternative, and is none";
+        return "it reads " + name + ", which is an alternative, but is no alternative itself";
       if (from.startsTransfer() && !(op.waitsForTransfer() && r.op == op.inputs[0].op))
-        return "it reads " + name + ", the start of a transfer, which its wait alone may";
+        return "it reads " + name + ", the start of a transfer, which only its wait may read";
       if ((from.transfer == Transfer::WaitOffload) != (op.transfer == Transfer::StartPrefetch))
         return "prefetches, and nothing else, read what was offloaded; it reads " + name;
     }

@@ -42,7 +42,7 @@ std::string whyWrong(const Problem &p, const Op &op, std::vector<char> &isTaken)
       return calledInMessages(p, input) + " is overwritten twice";
   }
   if (!op.overwrites.empty() && (op.recomputable || op.isAlternative))
-    return "it overwrites something, and so it has to be an op that runs once";
+    return "it overwrites an input, so it must be an op that runs once";
   return "";
 }
 

@@ -140,7 +140,7 @@ TEST(ArraysAndJson, RefuseWhatIsNoAlternative) {
        },
        "op 7: its bytes are not those of"},
       {[](plan::Problem &p) { p.ops[7].isPinned = true, p.ops[7].outputBytes = {8}; },
-       "op 7: an alternative may be no view and not pinned"},
+       "op 7: an alternative must be neither a view nor pinned"},
       {[](plan::Problem &p) { p.ops[7].inputs[0].op = 5; }, "op 7: it reads op 5, the start of a"},
       {[](plan::Problem &p) { p.ops[7].inputs[0].op = 4; }, "op 7: prefetches, and nothing else"},
       {[](plan::Problem &p) { p.ops[5].inputs[0].op = 1; }, "op 5: prefetches, and nothing else"},

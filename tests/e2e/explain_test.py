@@ -9,7 +9,7 @@ from cli_cases import ZOO, Case
 
 QUICK = ["--effort=0.05"]
 SECTIONS = ["Plan (", "Live at the peak", "Largest at the planned peak", "What becomes of the tensors",
-            "The largest that the backward pass needs", "Bottlenecks", "Price of memory"]
+            "The largest tensors that the backward pass needs", "Bottlenecks", "Price of memory"]
 
 
 class Explain(Case):
@@ -160,7 +160,7 @@ class Explain(Case):
         self.assertEqual(result.code, 130, result)
         self.assertIn(b"Live at the peak", result.out)
         # What it would have said of a price comes from a bound that the search did not get to.
-        self.assertIn(b"the bound on the cost tells nothing of a price at this budget", result.out)
+        self.assertIn(b"the bound on the cost gives no price at this budget", result.out)
         self.assertNotIn(b"one MiB more or less", result.out)
 
     def test_usage(self):

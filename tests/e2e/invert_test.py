@@ -288,7 +288,7 @@ class Invert(Inverses):
         self.assertLess(self.there_and_back("f32", 100), 1e-5)
         # Without the mark nothing undoes such a sum; and a number of iterations is one.
         self.write("plain.isth", text.replace(" #contraction", ""))
-        for args, code, says in [(["plain.isth"], 1, "no rule undoes '%stage1.1.sum' (add)"),
+        for args, code, says in [(["plain.isth"], 1, "no rule inverts '%stage1.1.sum' (add)"),
                                  (["zoo.isth", "--iterations=0"], 2, "--iterations"),
                                  (["zoo.isth", "--iterations=few"], 2, "--iterations"),
                                  (["zoo.isth", "--iterations=1000000000"], 2, "from 1 to 10000")]:
@@ -299,7 +299,7 @@ class Invert(Inverses):
     def test_refusals(self):
         self.flow(2)
         for args, code, says in [(["--ys=%b1.y"], 2, "--xs is required"), (["--ys=%nope", "--xs=%x"], 1, "nope"),
-                                 (["--ys=%nll0", "--xs=%x"], 1, "no rule undoes '%nll0' (mean)"),
+                                 (["--ys=%nll0", "--xs=%x"], 1, "no rule inverts '%nll0' (mean)"),
                                  (["--ys=%b1.y", "--xs=%x", "--loss=mean"], 2, "an inverse has no loss")]:
             with self.subTest(args):
                 result = command.run("invert", "flow.isth", *args, "-o", "x.isth", cwd=self.dir)

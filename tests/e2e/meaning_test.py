@@ -303,7 +303,7 @@ class Said(Meaning):
     def test_a_memory_limit_below_what_is_always_there(self):
         self.chain()
         r = self.report("opt", "chain.isth", "--loss=mean", "--policy=none")
-        err = self.fails(3, ["a memory limit of 1000 B (1000 bytes) cannot be met: parameters and inputs, which are always there, take", "give --memory-limit="],
+        err = self.fails(3, ["a memory limit of 1000 B (1000 bytes) cannot be met: parameters and inputs, which are always live, take", "give --memory-limit="],
                          "opt", "chain.isth", "--loss=mean", "--memory-limit=1000", "--effort=1", "--report=r.json")
         self.assertNotIn("budget", err)
         advice = int(err.split("give --memory-limit=")[1].split(",")[0])

@@ -202,7 +202,7 @@ class Files(SweepCase):
         self.assertEqual(result.out.count(b"\n"), 2, "the row that could be is there")
         self.run_ok("grad", model, "--loss=mean", "-o", "grad.isth")
         self.assertIn("the forward graph that they were made of", self.sweep_error("grad.isth", "--batch=8,16", code=1))
-        self.assertIn("whose depth is what it is", self.sweep_error(self.mlp(), "--loss=mean", "--depth=2,3"))
+        self.assertIn("whose depth is fixed", self.sweep_error(self.mlp(), "--loss=mean", "--depth=2,3"))
 
     def test_standard_input(self):
         rows, _ = self.sweep("-", "--loss=mean", "--budgets=99%,min", QUICK, stdin=self.read(self.mlp()))

@@ -167,7 +167,7 @@ TEST(Explain, TensorsByName) {
             std::string::npos);
   o.of = "x";
   auto inputs = explain(s.g, s.g, Target(), o);
-  EXPECT_NE(llvm::toString(inputs.takeError()).find("always there"), std::string::npos);
+  EXPECT_NE(llvm::toString(inputs.takeError()).find("always live"), std::string::npos);
 }
 
 // --- Bottlenecks

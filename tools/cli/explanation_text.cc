@@ -45,7 +45,7 @@ private:
     t.row({"time", timeText(e_.why.plannedUs) + " a step, " + overheadText() + ", as " +
                        e_.plan.figures.costs + " for " + e_.target});
     t.row({"besides", bytesText(r.persistentBytes) +
-                          " of parameters and inputs, always there and not in the peak"});
+                          " of parameters and inputs, always live and not counted in the peak"});
     out_ += t.text();
   }
 
@@ -144,19 +144,20 @@ private:
     if (e_.why.tensors.empty())
       return;
     if (e_.options.of.empty())
-      section(llvm::formatv("The largest that the backward pass needs ({0} of {1}; --top=N, "
-                            "--of=NAME)",
-                            e_.why.tensors.size(),
-                            e_.why.totals[size_t(TensorFate::Kind::Kept)].tensors +
-                                e_.why.totals[size_t(TensorFate::Kind::Recomputed)].tensors +
-                                e_.why.totals[size_t(TensorFate::Kind::Fetched)].tensors +
-                                e_.why.totals[size_t(TensorFate::Kind::Rebuilt)].tensors));
+      section(
+          llvm::formatv("The largest tensors that the backward pass needs ({0} of {1}; --top=N, "
+                        "--of=NAME)",
+                        e_.why.tensors.size(),
+                        e_.why.totals[size_t(TensorFate::Kind::Kept)].tensors +
+                            e_.why.totals[size_t(TensorFate::Kind::Recomputed)].tensors +
+                            e_.why.totals[size_t(TensorFate::Kind::Fetched)].tensors +
+                            e_.why.totals[size_t(TensorFate::Kind::Rebuilt)].tensors));
     else
       section("Named (" + std::to_string(e_.why.tensors.size()) + ")");
     for (const TensorFate &f : e_.why.tensors) {
       out_ += "  %" + g_.valueName(f.value).str() + "  " + opText(f.value) + "  " +
               typeText(f.value) + "  " + bytesText(f.bytes) +
-              (f.isAtPeak ? ", there at the peak\n" : ", not there at the peak\n");
+              (f.isAtPeak ? ", live at the peak\n" : ", not live at the peak\n");
       out_ += "      " + fateText(e_, f) + "\n";
       if (std::string why = whyText(e_, f); !why.empty())
         out_ += "      " + why + "\n";
@@ -168,7 +169,7 @@ private:
     const auto taken = size_t(llvm::count_if(all, isTaken));
     if (all.empty()) {
       section("Bottlenecks");
-      out_ += "  none: there is a way round every value\n";
+      out_ += "  none: every value has a path around it\n";
       return;
     }
     section(llvm::formatv("Bottlenecks ({0} of {1} are kept)", taken, all.size()));
@@ -209,7 +210,7 @@ private:
                             *worth, 100 * *e_.plan.figures.lowerBoundOverhead,
                             100 * e_.plan.figures.recomputeOverhead);
     else if (e_.plan.budgetBytes)
-      out_ += "  the bound on the cost tells nothing of a price at this budget\n";
+      out_ += "  the bound on the cost gives no price at this budget\n";
   }
 
   const ExplainedPlan &e_;

@@ -35,11 +35,11 @@ std::string remakeText(const ExplainedPlan &e, const TensorFate &f) {
     return "its node may run only once: an output depends on its storage";
   if (!f.remake)
     return f.kept && f.kept->to > f.kept->from + 1
-               ? "it cannot be made again where it is needed"
-               : "it never waits: there is no gap to drop it in";
+               ? "it cannot be rematerialized where it is needed"
+               : "it has no idle interval to evict it in";
   const Remake &r = *f.remake;
   std::string cost =
-      llvm::formatv("making it again at {0} would take {1} ({2} {3})", name(e, f.kept->to),
+      llvm::formatv("rematerializing it at {0} would take {1} ({2} {3})", name(e, f.kept->to),
                     timeText(r.us), r.runs, r.runs == 1 ? "run" : "runs");
   int64_t peak = e.why.planned.bytes;
   if (r.peakBytes < peak)
@@ -48,11 +48,11 @@ std::string remakeText(const ExplainedPlan &e, const TensorFate &f) {
                       .str();
   if (r.peakBytes > peak)
     return cost + " and raise the peak by " + bytesText(r.peakBytes - peak) +
-           ": what it is made from would have to be there";
+           ": its operands would have to be live";
   if (f.kept->live < peak)
-    return cost + " and free nothing at the peak: while it waits, at most " +
+    return cost + " and not lower the peak: in its idle interval at most " +
            bytesText(f.kept->live) + " is live";
-  return cost + " and leave the peak where it is: as much is live at other nodes";
+  return cost + " and not lower the peak: as much is live at other nodes";
 }
 
 // For a tensor kept within a budget: whether rematerializing it costs more than memory is worth.
@@ -63,10 +63,11 @@ std::string priceText(const ExplainedPlan &e, const TensorFate &f) {
     return text;
   if (perMiB(f.remake->us, e.why.planned.bytes - f.remake->peakBytes) > *worth)
     return text + llvm::formatv("; memory is worth {0:F1} here", *worth).str();
-  return text + llvm::formatv("; less than memory is worth here ({0:F1}), but the budget is met "
-                              "without it",
-                              *worth)
-                    .str();
+  return text +
+         llvm::formatv("; that is less than memory is worth here ({0:F1}), but the budget is met "
+                       "without it",
+                       *worth)
+             .str();
 }
 
 // For a recomputed tensor: the interval between two instances in which keeping it would cost most
@@ -82,18 +83,20 @@ const IdleInterval *worstAway(const TensorFate &f) {
 std::string keptInsteadText(const ExplainedPlan &e, const TensorFate &f) {
   const IdleInterval *worst = worstAway(f);
   if (!worst)
-    return "its copies are there at the same time";
+    return "its instances are live at the same time";
   Bar bar = barOf(e);
   int64_t with = worst->live + f.bytes;
   if (with > bar.bytes)
-    return "kept, " + bytesText(with) + " would be live then, " + bytesText(with - bar.bytes) +
-           " over " + bar.text;
-  return "kept alone, " + bytesText(with) + " would be live then, within " + bar.text;
+    return "if kept, " + bytesText(with) + " would be live meanwhile, " +
+           bytesText(with - bar.bytes) + " over " + bar.text;
+  return "if it alone were kept, " + bytesText(with) + " would be live meanwhile, within " +
+         bar.text;
 }
 
 std::string awayText(const ExplainedPlan &e, const TensorFate &f) {
   const IdleInterval *worst = worstAway(f);
-  return (worst ? "away " + span(e, worst->from, worst->to) + "; " : "") + keptInsteadText(e, f);
+  return (worst ? "not live " + span(e, worst->from, worst->to) + "; " : "") +
+         keptInsteadText(e, f);
 }
 
 } // namespace
@@ -134,9 +137,9 @@ std::string fateText(const ExplainedPlan &e, const TensorFate &f) {
                          100 * f.rebuildUs / e.why.baselineUs,
                          f.recomputations ? "; " + recomputedText(e, f) : "");
   case TensorFate::Kind::Output:
-    return "an output: there from " + name(e, f.first) + " to the end";
+    return "an output, live from " + name(e, f.first) + " to the end";
   case TensorFate::Kind::Passing:
-    return "not needed by the backward pass, there " + span(e, f.first, f.last);
+    return "not needed by the backward pass, live " + span(e, f.first, f.last);
   case TensorFate::Kind::Gradient:
     return "made and used by the backward pass, " + span(e, f.first, f.last);
   }
@@ -152,7 +155,7 @@ std::string whyText(const ExplainedPlan &e, const TensorFate &f) {
   if (e.isByPolicy() && f.isCheckpoint)
     return "a checkpoint of policy " + e.options.policyUsed + "; " + remakeText(e, f);
   if (e.isByPolicy() && !f.dependsOnParameters)
-    return "depends on no parameter: policies keep that; " + remakeText(e, f);
+    return "depends on no parameter: policies keep such values; " + remakeText(e, f);
   return priceText(e, f);
 }
 
@@ -167,9 +170,9 @@ std::string whyText(const ExplainedPlan &e, const BottleneckFate &b) {
   case BottleneckFate::Why::Taken:
     return "a checkpoint";
   case BottleneckFate::Why::End:
-    return "an output, which stays in any case";
+    return "an output, which is live to the end in any case";
   case BottleneckFate::Why::Small:
-    return llvm::formatv("not large enough: {0} elements, and at least {1} are asked for",
+    return llvm::formatv("too small: {0} elements, and a checkpoint has at least {1}",
                          g.type(b.value).elements(), kSmallCheckpointElements);
   case BottleneckFate::Why::KindOfOp:
     return "made by " + g.node(g.value(b.value).def).op->name +
@@ -177,10 +180,11 @@ std::string whyText(const ExplainedPlan &e, const BottleneckFate &b) {
   case BottleneckFate::Why::SameStorage:
     return "a view of a bottleneck before it";
   case BottleneckFate::Why::NotRead:
-    return "the backward pass does not read it, and there are enough that it reads";
+    return "the backward pass does not read it, and reads enough of the others";
   case BottleneckFate::Why::InSegment:
-    return llvm::formatv("within a segment: one in {0} is kept, for about sqrt(N) = {1:F1} of them",
-                         e.why.checkpointStep, e.why.checkpointTarget);
+    return llvm::formatv(
+        "inside a segment: one bottleneck in {0} is kept, to keep about sqrt(N) = {1:F1} of them",
+        e.why.checkpointStep, e.why.checkpointTarget);
   case BottleneckFate::Why::NotProduct:
     return "made by " + g.node(g.value(b.value).def).op->name +
            ": speed keeps convolutions and matrix products";
@@ -189,7 +193,7 @@ std::string whyText(const ExplainedPlan &e, const BottleneckFate &b) {
   case BottleneckFate::Why::NotInCut:
     return "in none of the frontiers that are kept";
   case BottleneckFate::Why::NoGain:
-    return "the policy would save no memory beside no checkpointing, so nothing is recomputed";
+    return "the policy would save no memory over no checkpointing, so nothing is recomputed";
   case BottleneckFate::Why::Price:
     break;
   }

@@ -87,8 +87,8 @@ llvm::Expected<Compiled> compiledWithin(Graph g, CompileOptions o, Device &devic
       }
       return c;
     }
-    Console::get().note(llvm::formatv("the inverses of {0} values are further than {1} from them, "
-                                      "such as of '%{2}': planned again without",
+    Console::get().note(llvm::formatv("the inverses of {0} values, such as '%{2}', have errors "
+                                      "above {1}: planned again without them",
                                       names.size(), floatText(check.most), names.front())
                             .str());
     o.ways.neverInverted.insert(o.ways.neverInverted.end(), names.begin(), names.end());

@@ -82,12 +82,12 @@ void addModelOptions(CLI::App &verb, ModelOptions &o) {
                   "default: all count")
       ->group(group);
   verb.add_option("--wrt", o.wrt,
-                  "what to differentiate by: params, inputs, all, or names with * and ?, comma "
-                  "between, such as %x,%layer*.weight; default: params")
+                  "what to differentiate by: params, inputs, all, or names with * and ?, separated "
+                  "by commas, such as %x,%layer*.weight; default: params")
       ->group(group);
   addPathOption(verb, "--inputs", o.inputs,
-                "a folder with NAME.npy for graph inputs and parameters: what a run is fed, the "
-                "rest being drawn, and what decides sizes that an .onnx leaves to the run")
+                "a folder with NAME.npy for graph inputs and parameters; a run draws all others at "
+                "random; the files also fix sizes that an .onnx leaves open")
       ->group(group);
   addPathOption(verb, "--load", o.load,
                 "a .safetensors file with the model's parameters and running averages, as `train "
@@ -103,16 +103,15 @@ void addModelOptions(CLI::App &verb, ModelOptions &o) {
       ->take_all()
       ->allow_extra_args(false);
   verb.add_option("--untie", o.untie,
-                  "tensors of an .onnx file that are learned on their own though they are equal to "
-                  "others: names with * and ?, comma between")
+                  "tensors of an .onnx file that are parameters of their own although they equal "
+                  "others: names with * and ?, separated by commas")
       ->group(group);
   verb.add_flag("--eval", o.eval,
-                "batch norm and dropout infer, whatever the file says; default: as written, and "
-                "where the graph is differentiated they train")
+                "batch norm and dropout infer, whatever the file says; default: as written, or "
+                "training if the graph is differentiated")
       ->group(group);
-  verb.add_flag(
-          "--as-written", o.asWritten,
-          "batch norm and dropout do as the file says, also where the graph is differentiated")
+  verb.add_flag("--as-written", o.asWritten,
+                "batch norm and dropout do as the file says, even if the graph is differentiated")
       ->group(group);
   verb.add_option("--seed", o.seed, "seed of drawn inputs and of random ops")
       ->capture_default_str()
@@ -127,8 +126,8 @@ void addModelOptions(CLI::App &verb, ModelOptions &o) {
           "model has it")
       ->group(group);
   verb.add_option("--layout", o.layout,
-                  "where convolutions have their channels, auto, channels-first or channels-last: "
-                  "auto is what the device is faster with, for the model's precision")
+                  "the axis order of convolutions, auto, channels-first or channels-last: auto is "
+                  "the faster one on the device, for the model's precision")
       ->capture_default_str()
       ->group(group)
       ->check(CLI::IsMember({kAutoLayout, kFirstLayout, kLastLayout}));
@@ -156,7 +155,8 @@ void addOptimizerFlags(CLI::App &verb, OptimizerFlags &f, const char *doc) {
   number("--eps", f.epsilon, "for adam and adamw; default: 1e-08");
   number("--weight-decay", f.weightDecay, "default: 0, for adamw 0.01");
   number("--clip-norm", f.clipNorm,
-         "gradients are scaled down to this norm of all of them together; default: they are not");
+         "the limit of the norm of all gradients together, to which they are scaled down; default: "
+         "none");
 }
 
 CLI::Option *addEffortOption(CLI::App &verb, double &effort) {
@@ -186,35 +186,33 @@ void addPlanFlags(CLI::App &verb, PlanFlags &o) {
             o.checkpoints = list;
             o.checkpointsGiven = true;
           },
-          "values to keep, in place of a policy: names with * and ?, comma between")
+          "values to keep, in place of a policy: names with * and ?, separated by commas")
       ->group(group);
-  verb.add_option(
-          "--budget", o.budget,
-          "what the arena must not exceed, in place of a policy: 2GiB, 500MB, bytes, 50% of "
-          "the baseline, or min")
+  verb.add_option("--budget", o.budget,
+                  "the limit of the arena, in place of a policy: 2GiB, 500MB, bytes, 50% of "
+                  "the baseline, or min")
       ->group(group);
   verb.add_option("--memory-limit", o.memoryLimit,
-                  "what parameters, inputs and arena together must not exceed: 2GiB, 500MB, bytes")
+                  "the limit of parameters, inputs and arena together: 2GiB, 500MB, bytes")
       ->group(group);
   addEffortOption(verb, o.effort)->group(group);
   addPathOption(verb, "--costs", o.costs,
-                "what each call takes, a JSON file that `isthmus profile -o` wrote; default: as "
-                "estimated for the device")
+                "measured times, a JSON file that `isthmus profile -o` wrote; default: estimates "
+                "for the device")
       ->group(group);
   verb.add_option(
           "--allow", o.allow,
-          "how tensors may come back within a budget, comma between: recompute; invert, "
-          "from what was made of them, which rounds; fetch, from the host's memory; encode, "
-          "by a smaller value that will do, such as a mask; default: recompute")
+          "how tensors may be rematerialized within a budget, separated by commas: recompute; "
+          "invert, from results computed from them, which rounds; fetch, from the host's memory; "
+          "encode, by keeping a smaller value instead, such as a mask; default: recompute")
       ->group(group)
       ->delimiter(',')
       ->allow_extra_args(false)
       ->check(CLI::IsMember({kRecomputeWay, kInvertWay, kFetchWay, kEncodeWay}));
-  verb.add_option(
-          "--max-inverse-error", o.maxInverseError,
-          "with --allow=invert: how far what is rebuilt may be from what it was, as a share "
-          "of its largest element, measured on the first step; what is further comes back "
-          "in another way; default: 1e-3")
+  verb.add_option("--max-inverse-error", o.maxInverseError,
+                  "with --allow=invert: the largest error of a rebuilt tensor, as a share of its "
+                  "largest element, measured on the first step; tensors above it are "
+                  "rematerialized in another way; default: 1e-3")
       ->group(group);
   verb.add_option(
           "--iterations", o.iterations,
@@ -222,13 +220,13 @@ void addPlanFlags(CLI::App &verb, PlanFlags &o) {
           "so many iterations of x = y - f(x), from 3 to 10000; default: they are not")
       ->group(group);
   verb.add_option("--host-memory", o.hostMemory,
-                  "what --allow=fetch may take of the host's memory: 2GiB, 500MB, bytes; default: "
-                  "what it needs")
+                  "the most of the host's memory that --allow=fetch may use: 2GiB, 500MB, bytes; "
+                  "default: as much as needed")
       ->group(group);
   verb.add_option(
           "--link", o.link,
-          "the link to the host's memory, each way, as bytes a second, such as 25GB; a cpu, "
-          "which has none, copies no faster than that; default: what the device has")
+          "the bandwidth of the link to the host's memory, each way, in bytes a second, such as "
+          "25GB; a cpu, which has no link, copies no faster than that; default: that of the device")
       ->group(group);
 }
 
@@ -244,7 +242,7 @@ static llvm::Error checkWays(const PlanFlags &o) {
     return usageError("--max-inverse-error expects a share from 0 on, such as 1e-3, got {0}",
                       floatText(*o.maxInverseError));
   if (o.iterations && !llvm::is_contained(o.allow, kInvertWay))
-    return usageError("--iterations is of inverses, so it goes with --allow=invert");
+    return usageError("--iterations is for inverses, so it goes with --allow=invert");
   if (o.iterations && (*o.iterations < Ways::kLeastIterations || *o.iterations > kMostIterations))
     return usageError("--iterations expects a number from {0} to {1}, got {2}",
                       Ways::kLeastIterations, kMostIterations, *o.iterations);

@@ -92,7 +92,7 @@ private:
     note(rounded_, "are of another precision than the model's, and were rounded to that");
     if (!isCheckpoint(file_)) // a checkpoint also holds the optimizer's state
       note(size_t(llvm::count_if(known_, [](const auto &each) { return !each.second; })),
-           "are none of the model's, and were left out");
+           "are not in the model, and were left out");
   }
 
   const Graph &g_;

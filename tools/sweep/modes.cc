@@ -75,7 +75,7 @@ llvm::Error checkModes(const std::vector<SweepMode> &modes, const PlanFlags &fla
     return usageError("--max-inverse-error bounds what inverses may be off by, and none of the "
                       "sweep's lines has any; give --allow=recompute,invert");
   if (flags.iterations && noneHas([](const PlanFlags &f) { return !!f.iterations; }))
-    return usageError("--iterations is of inverses, and none of the sweep's lines has any; give "
+    return usageError("--iterations is for inverses, and none of the sweep's lines has any; give "
                       "--allow=recompute,invert");
   if (!flags.hostMemory.empty() &&
       noneHas([](const PlanFlags &f) { return !f.hostMemory.empty(); }))

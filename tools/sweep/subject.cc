@@ -73,7 +73,7 @@ llvm::Expected<Graph> SweepSubject::zooModelAt(const ModelSizes &sizes) {
 llvm::Expected<Graph> SweepSubject::fileAt(const ModelSizes &sizes) {
   if (sizes.depth)
     return usageError("--depth is for models of the zoo, such as zoo:resnet; '{0}' is a file, "
-                      "whose depth is what it is",
+                      "whose depth is fixed",
                       o_.model);
   ModelOptions o = o_;
   bool isOpen = false; // the file leaves the batch open, and the import sets it

@@ -114,14 +114,14 @@ llvm::Error restore(const std::string &path, const Graph &g, Executor &e) {
   for (ValueId v : carriedBy(g)) {
     auto t = file->find(g.valueName(v));
     if (!t)
-      return addNote(t.takeError(), "it is none of this model and optimizer");
+      return addNote(t.takeError(), "it does not belong to this model and optimizer");
     if (llvm::Error failed = e.feed(v, *t))
       return locate(std::move(failed), path);
     taken.insert(g.valueName(v));
   }
   for (const Safetensors::Entry &entry : file->entries())
     if (!taken.count(entry.name))
-      return makeError("{0}: '{1}' is none of this model and optimizer", path, entry.name);
+      return makeError("{0}: '{1}' does not belong to this model and optimizer", path, entry.name);
   return llvm::Error::success();
 }
 

@@ -19,7 +19,7 @@ llvm::Error checkNumbers(const TrainFlags &f) {
   if (f.warmup < 0)
     return usageError("--warmup expects a number of steps, from 0 on, got {0}", f.warmup);
   if (f.levels != 0 && f.levels < 2)
-    return usageError("--levels expects how many different numbers there are, 2 or more, got {0}",
+    return usageError("--levels expects the number of different input values, 2 or more, got {0}",
                       f.levels);
   return llvm::Error::success();
 }

@@ -65,17 +65,18 @@ VerbBody setUp(CLI::App &app) {
   addPlanFlags(app, o->plan);
   app.add_option("--device", o->device, "the device that sizes and workspaces are meant for")
       ->capture_default_str();
-  app.add_option("--top", o->top, "how many tensors are told of, the largest first")
+  app.add_option("--top", o->top, "how many tensors to show, the largest first")
       ->capture_default_str()
       ->check(CLI::NonNegativeNumber);
-  app.add_option("--of", o->of, "tell of these tensors instead: names with * and ?, comma between");
+  app.add_option("--of", o->of,
+                 "show these tensors instead: names with * and ?, separated by commas");
   app.add_flag("--json", o->json, "as JSON, schema isthmus.explain/1");
   return [o] { return explainPlan(*o); };
 }
 
 } // namespace
 
-const Verb kExplain = {"explain", "tells why the plan that opt would make is as it is",
+const Verb kExplain = {"explain", "gives the reasons for the plan that opt would make",
                        "isthmus explain unet.onnx --dim N=2 --loss=cross_entropy --budget=60%",
                        setUp};
 

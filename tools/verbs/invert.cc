@@ -35,7 +35,8 @@ VerbBody setUp(CLI::App &app) {
   addModelOptions(app, o->model);
   app.add_option("--ys", o->ys, "values that are known, as %z: the inputs of the inverse")
       ->required();
-  app.add_option("--xs", o->xs, "values to be had from them, as %x: its outputs")->required();
+  app.add_option("--xs", o->xs, "values to compute from them, as %x: the outputs of the inverse")
+      ->required();
   app.add_option(
          "--iterations", o->iterations,
          "of x = y - f(x), for each sum y = x + f(x) that is marked #contraction; the error "

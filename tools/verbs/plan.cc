@@ -164,7 +164,7 @@ VerbBody setUp(CLI::App &app) {
          "a training graph as JSON, joint-graph/1 or joint-graph/2, or - for standard input")
       ->required();
   app.add_option("--budget", o->budget,
-                 "what the arena must not exceed: 2GiB, 500MB, bytes, 50% of the baseline, or min")
+                 "the limit of the arena: 2GiB, 500MB, bytes, 50% of the baseline, or min")
       ->required();
   addEffortOption(app, o->effort);
   app.add_option("--seed", o->seed, "of the search")->capture_default_str()->check(seedNumber());

@@ -78,11 +78,11 @@ VerbBody setUp(CLI::App &app) {
   app.add_option("--steps", o->steps, "how many steps are measured, after one that warms up")
       ->capture_default_str()
       ->check(positiveInteger());
-  app.add_option("--top", o->top, "how many ops and nodes are told of, the slowest first")
+  app.add_option("--top", o->top, "how many ops and nodes to show, the slowest first")
       ->capture_default_str()
       ->check(CLI::NonNegativeNumber);
   addPathOption(app, "-o,--output", o->costs,
-                "what each call took, a JSON file for --costs; - for standard output");
+                "the measured times, a JSON file for --costs; - for standard output");
   addPathOption(app, "--trace", o->trace,
                 "the step as a trace, a JSON file that Perfetto and chrome://tracing show");
   return [o] { return profile(*o); };
@@ -91,7 +91,7 @@ VerbBody setUp(CLI::App &app) {
 } // namespace
 
 const Verb kProfile = {
-    "profile", "measures what each node of a step takes, for people and for plans",
+    "profile", "measures the time of each node of a step, for people and for plans",
     "isthmus profile resnet50.onnx --dim N=4 --loss=cross_entropy -o costs.json\n"
     "isthmus opt resnet50.onnx --dim N=4 --loss=cross_entropy --budget=50% --costs=costs.json "
     "-o fast.isth",

@@ -170,7 +170,7 @@ VerbBody setUp(CLI::App &app) {
   addModelOptions(app, o->model);
   addPlanFlags(app, o->plan);
   app.add_option("--device", o->device,
-                 "cpu, cuda, cuda:N, or counting, which only keeps the books")
+                 "cpu, cuda, cuda:N, or counting, which computes nothing and only counts bytes")
       ->capture_default_str();
   app.add_option("--steps", o->steps, "how often to repeat the step, from the same state")
       ->capture_default_str()

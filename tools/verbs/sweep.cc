@@ -70,9 +70,9 @@ llvm::Error setSizes(const Options &o, SweepSpec &spec) {
                       "the other {0}",
                       isFit ? "none, or a range" : "a list such as 8,16,32");
   } else if (given.empty()) {
-    return isFit ? usageError("--fit expects --batch or --depth beside it: what is to be as large "
-                              "as can be")
-                 : usageError("expected what to sweep: --budgets=90%,70%,50%, --batch=1,2,4 or "
+    return isFit ? usageError("--fit expects --batch or --depth beside it: the size to make as "
+                              "large as possible")
+                 : usageError("expected an axis to sweep: --budgets=90%,70%,50%, --batch=1,2,4 or "
                               "--depth=8,16,32");
   } else if (swept.empty()) {
     swept = {given.back()}; // a sweep of one point
@@ -297,7 +297,7 @@ void addAxisOptions(CLI::App &app, Options &o) {
   app.add_option("--policies", o.policies,
                  "the lines over batches and depths: linear (everything is kept), sqrt (as "
                  "--policy=memory), constant (as --budget=min --allow=recompute,invert), other "
-                 "policies and budgets, comma between; default: linear,sqrt,constant")
+                 "policies and budgets, separated by commas; default: linear,sqrt,constant")
       ->group(group);
 }
 

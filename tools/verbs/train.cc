@@ -316,7 +316,8 @@ void addRunOptions(CLI::App &app, TrainFlags &f) {
   addPathOption(app, "--resume", f.resume,
                 "go on from a file that --save wrote; may be that of --save");
   app.add_option("--device", f.device,
-                 "cpu, cuda, cuda:N, or counting, which only keeps the books of one step")
+                 "cpu, cuda, cuda:N, or counting, which computes nothing and only counts the bytes "
+                 "of one step")
       ->capture_default_str();
   addPathOption(app, "--report", f.report, "a JSON file for the figures");
 }

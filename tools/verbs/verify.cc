@@ -205,7 +205,7 @@ VerbBody setUp(CLI::App &app) {
   auto o = std::make_shared<Options>();
   addModelOptions(app, o->model);
   app.add_option("OTHER", o->other, "the model to compare with")->required();
-  app.add_option("--device", o->device, "where both run")->capture_default_str();
+  app.add_option("--device", o->device, "the device on which both run")->capture_default_str();
   app.add_option("--max-inverse-error", o->maxInverseError,
                  "how far outputs that depend on inverses may be off, as a share of their largest "
                  "element; all others are compared bit by bit")
