@@ -146,8 +146,8 @@ TEST(ArraysAndJson, RefuseWhatIsNoAlternative) {
       {[](plan::Problem &p) { p.ops[5].inputs[0].op = 1; }, "op 5: prefetches, and nothing else"},
       {[](plan::Problem &p) { p.ops[4].inputs[0].op = 5; }, "expected one wait for the transfer"},
       {[](plan::Problem &p) { p.ops[4].inputs[0].op = 1; }, "expected one wait for the transfer"},
-      {[](plan::Problem &p) { p.ops[4].of = 1; }, "op 4: the wait for a prefetch, and no other"},
-      {[](plan::Problem &p) { p.ops[6].of = Op::kNone; }, "op 6: the wait for a prefetch, and no"},
+      {[](plan::Problem &p) { p.ops[4].of = 1; }, "op 4: the wait for a prefetch has an 'of'"},
+      {[](plan::Problem &p) { p.ops[6].of = Op::kNone; }, "op 6: the wait for a prefetch has an"},
       {[](plan::Problem &p) { p.ops[3].inputs.clear(); }, "op 3: a transfer needs an input"},
       {[](plan::Problem &p) {
          p.ops[3].inputs.push_back({2, 0});

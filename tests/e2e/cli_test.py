@@ -574,7 +574,8 @@ class Pictures(Case):
         graphviz = shutil.which("dot")
         if not graphviz:
             self.skipTest("NOT RUN in full: Graphviz is not installed")
-        svg = subprocess.run([graphviz, "-Tsvg"], input=text, capture_output=True, check=False)
+        fonts = {**os.environ, "XDG_CACHE_HOME": self.dir}  # fontconfig complains where it cannot write its cache
+        svg = subprocess.run([graphviz, "-Tsvg"], input=text, capture_output=True, check=False, env=fonts)
         self.assertEqual((svg.returncode, svg.stderr), (0, b""))
         self.assertIn(b"<svg", svg.stdout)
 

@@ -333,7 +333,7 @@ class Said(Meaning):
         for verb in "run", "opt", "import", "explain", "verify", "grad", "dot":
             text = " ".join(self.run_ok(verb, "--help").out.decode().split())
             for part in ("KIND:%value", "mse:%mask", "--ignore-index=-100", "%layer*.weight", "--inputs",
-                         "as written, and where the graph is differentiated they train"):
+                         "as written, or training if the graph is differentiated"):
                 self.assertIn(part, text, verb)
 
 
