@@ -6,14 +6,12 @@
 //   conv_weight_grad:  w = sum g[n] x[n]^T    the inner axis runs over the pixels of all images
 
 #include "kernels/element/conv_shape.h"
-#include "kernels/gemm/gemm.h"
+#include "kernels/gemm/conv_call.h"
 #include "kernels/gemm/register.h"
 #include "kernels/plain/parallel.h"
 
 namespace isthmus::gemm {
 namespace {
-
-enum class Which : uint8_t { Forward, Transpose, WeightGrad };
 
 class PointwiseConv : public PreparedKernel {
 public:
@@ -80,11 +78,8 @@ bool isWorthwhile(Which which, const ConvShape &s) {
 
 template <Which which>
 std::unique_ptr<PreparedKernel> preparePointwise(const OpCall &call, const KernelOptions &options) {
-  if (!isAvailable() || call.operands[0].dtype != DType::F32 || call.results[0].elements() == 0)
+  if (!isProduct(call))
     return nullptr;
-  for (const Type &t : call.operands)
-    if (t.elements() == 0)
-      return nullptr;
   ConvShape s = convShape(call);
   if (s.groups != 1 || isChannelsLast(*call.attrs))
     return nullptr;

@@ -11,15 +11,13 @@
 // small. Their number depends on the shape alone, and so do the bits of the result.
 
 #include "kernels/element/conv_shape.h"
-#include "kernels/gemm/gemm.h"
+#include "kernels/gemm/conv_call.h"
 #include "kernels/gemm/register.h"
 #include "kernels/gemm/tasks.h"
 #include "runtime/kernel.h"
 
 namespace isthmus::gemm {
 namespace {
-
-enum class Which : uint8_t { Forward, Transpose, WeightGrad };
 
 // Limits of U, in floats and columns; beyond them a product gains next to nothing. For weight
 // gradients columns are the inner axis, and fewer suffice.
@@ -270,12 +268,7 @@ bool isWorthwhile(Which which, const ConvShape &s) {
 
 template <Which which>
 std::unique_ptr<PreparedKernel> prepareUnfolded(const OpCall &call, const KernelOptions &options) {
-  if (!isAvailable() || call.operands[0].dtype != DType::F32 || call.results[0].elements() == 0)
-    return nullptr;
-  for (const Type &t : call.operands)
-    if (t.elements() == 0)
-      return nullptr;
-  if (!isWorthwhile(which, convShape(call)))
+  if (!isProduct(call) || !isWorthwhile(which, convShape(call)))
     return nullptr;
   return std::make_unique<UnfoldedConv>(which, call, options.threads);
 }

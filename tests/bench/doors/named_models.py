@@ -8,8 +8,8 @@ gradients, parameters, buffers and the next random number must be eager's bit by
 inductor the first step's loss and gradients must be those of stock inductor, or eager's where stock inductor is further off, up to a relative
 1e-5, or up to four times what it makes of eager's gradients when each parameter moves to the next number of its type: networks with batch norm
 make much of one rounding, less with --dtype=float64. The measured peak must be within 8 % of the plan after at most two replans. With neither
-may it be above the budget. A budget that cannot be met is a row too, which names the least; `min` is then measured in its place. The program exits with 1 where a row fails. It needs what against_pytorch.py does, torchvision and
-transformers among it.
+may it be above the budget. A budget that cannot be met is a row too, which names the least; `min` is then measured in its place. The program
+exits with 1 where a row fails. It needs what against_pytorch.py does, torchvision and transformers among it.
 """
 
 import argparse
