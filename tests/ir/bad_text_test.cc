@@ -1,4 +1,5 @@
-// Every wrong text in bad_text.isth gives just the messages that stand above its wrong lines.
+// Checks that each wrong text in bad_text.isth gives exactly the messages that stand above its
+// wrong lines.
 
 #include "ir/text/parser.h"
 #include "llvm/Support/MemoryBuffer.h"

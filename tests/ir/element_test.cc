@@ -1,4 +1,4 @@
-// Single elements, written and read as numbers.
+// Checks that single elements are written and read as numbers.
 #include "ir/element.h"
 #include <cmath>
 #include <gtest/gtest.h>
@@ -6,7 +6,8 @@
 namespace isthmus {
 namespace {
 
-// What is read back of `v` as the element behind the first, at an odd address.
+// Writes `v` as the second element of a tensor at an odd address, and returns the number that is
+// read back.
 double kept(DType t, double v) {
   std::vector<char> bytes(size_t(2 * dtypeBytes(t)) + 1, 0x55);
   setElement(t, bytes.data() + 1, 1, v);

@@ -1,5 +1,5 @@
-// Files are written whole or not at all; weights come back bit for bit, and broken weights files
-// are told.
+// Files are written whole or not at all. Weights are read back bit for bit, and a broken weights
+// file is an error.
 
 #include "ir/equal_graphs.h"
 #include "ir/file.h"
@@ -92,7 +92,7 @@ TEST_F(File, DevicesAndLinksAreNotReplaced) {
   EXPECT_TRUE(llvm::sys::fs::is_symlink_file(in("link")));
 }
 
-// All are filled before the first takes its place.
+// All files are filled before the first of them replaces an old file.
 TEST_F(File, ThoseThatBelongTogetherStayTogether) {
   write("a", "old a");
   auto fill = [](llvm::raw_pwrite_stream &os) {
@@ -110,7 +110,7 @@ TEST_F(File, ThoseThatBelongTogetherStayTogether) {
 }
 
 TEST_F(File, OfAnyLengthOfName) {
-  const std::string longest(255, 'n'); // what file systems take
+  const std::string longest(255, 'n'); // the longest name that file systems accept
   write(longest, "x");
   EXPECT_EQ(names(), std::vector<std::string>{longest});
 }
@@ -131,7 +131,7 @@ TEST_F(File, OneFileHasOneIdentity) {
   ASSERT_EQ(::symlink("circle", in("circle").c_str()), 0);
   EXPECT_NE(llvm::toString(writeFileAtomically(in("circle"), "x")), "");
   EXPECT_NE(llvm::toString(checkCanBeWritten(in("circle"))), "");
-  write("dangling", "made"); // through the link
+  write("dangling", "made"); // writes through the link
   EXPECT_EQ(contents(in("new")), "made");
 }
 
@@ -221,7 +221,7 @@ TEST_F(Weights, BrokenFilesAreTold) {
             start + "tensor 'a' has a type of over 2^60 bytes");
 }
 
-// Bytes that no tensor has, or that two have.
+// Bytes that belong to no tensor, or to two tensors, are an error.
 TEST_F(Weights, HolesAndOverlapsAreTold) {
   auto two = [](const char *first, const char *second, size_t bytes) {
     return problemOf(
@@ -269,7 +269,8 @@ TEST_F(Weights, UnknownElementTypesAreAnErrorWhenAskedFor) {
             "I32, I64, U8 or BOOL");
 }
 
-// A graph with a small tensor, a large one under an odd name, and one over 1 MiB if asked for.
+// Returns a graph with a small tensor, a large tensor under an odd name, and, if `huge`, a tensor
+// of over 1 MiB.
 Graph withWeights(bool huge) {
   Graph g("g");
   auto add = [&](const char *name, const Type &type) {
@@ -309,7 +310,7 @@ TEST_F(Isth, LargeWeightsLieBeside) {
   Graph back = loaded(in("m.isth"));
   EXPECT_EQ(back.weightsFile, "m.safetensors");
   expectSameData(g, back);
-  // Over itself, while its weights are mapped.
+  // A file may be saved over itself while its weights are mapped.
   ASSERT_EQ(llvm::toString(saveIsth(back, in("m.isth"))), "");
   std::string reason;
   EXPECT_TRUE(equalGraphs(loaded(in("m.isth")), back, &reason)) << reason;

@@ -1,4 +1,4 @@
-// What a graph tells of itself.
+// Queries of a graph: storages, rewritten nodes, and the memory in which values lie.
 #include "ir/storage.h"
 #include "ir/text/parser.h"
 #include "ir/verifier.h"
@@ -55,7 +55,8 @@ TEST(Storage, AnUpdateLiesInTheInputThatNobodyReadsAfterIt) {
       "now");
   EXPECT_EQ(rootOf(parsed(inputs + reader + update + "  output %d\n  output %now\n"), "now"),
             "now");
-  // A running average: what it is made of may be recomputed after it.
+  // A running average does not overwrite its state, as the nodes that make its operand may be
+  // recomputed after it.
   EXPECT_EQ(rootOf(parsed("  input %x : f32[4]\n  state %m : f32[4] = fill {value = 0.0}\n"
                           "  %now = running_average(%m, %x) : f32[4] update\n"
                           "  output %now next(%m)\n"),
@@ -83,7 +84,8 @@ TEST(Graph, IsRewrittenWhereNodesStandForThoseOfAnother) {
   EXPECT_FALSE(fetched.hasClones());
 }
 
-// The parser says so of a text, at its place.
+// The loss and the outputs must lie in the device's memory. The parser reports a violation at its
+// line.
 TEST(Graph, GivesWhatIsOnTheDevice) {
   Graph g = parsed("  input %x : f32[2]\n"
                    "  %h, %sent = copy_to_host(%x)\n"

@@ -1,4 +1,4 @@
-// Patterns of names.
+// Tests of name patterns.
 #include "ir/name_list.h"
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ TEST(NameList, StarsAndQuestionMarks) {
   EXPECT_TRUE(matches("%x , y", "y"));
 }
 
-// What other patterns give a meaning to are characters of names here.
+// Characters that are special in other pattern languages are plain characters here.
 TEST(NameList, OnlyStarsAndQuestionMarksAreWild) {
   EXPECT_TRUE(matches("layers[0]*", "layers[0].weight"));
   EXPECT_FALSE(matches("layers[0]*", "layers0.weight"));
@@ -28,7 +28,7 @@ TEST(NameList, OnlyStarsAndQuestionMarksAreWild) {
   EXPECT_FALSE(matches("\"a*,b\"", "ax,b"));
 }
 
-// Time grows with the product of the lengths, not with their power.
+// The time of a match grows with the product of the two lengths; it is not exponential.
 TEST(NameList, ManyStarsTakeNoTime) {
   std::string pattern, name(2000, 'a');
   for (int i = 0; i < 40; ++i)

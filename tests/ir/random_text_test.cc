@@ -1,4 +1,4 @@
-// Random graphs, with every clause put on them at random, survive printing and parsing.
+// Random graphs with random clauses stay equal when they are printed and parsed.
 
 #include "ir/equal_graphs.h"
 #include "ir/op_registry.h"
@@ -12,8 +12,8 @@ using namespace isthmus;
 
 namespace {
 
-// Clones behind boundaries, `after`, places in the source, devices and marks, as rewrites make
-// them.
+// Adds what rewrites add: clones behind boundaries, `after` edges, source indices, devices and
+// marks.
 void decorate(Graph &g, uint64_t seed) {
   Random random(seed);
   const uint32_t originals = uint32_t(g.numNodes());
@@ -79,7 +79,7 @@ TEST(RandomText, TheSameSeedGivesTheSameGraph) {
   EXPECT_NE(graphText(randomGraph({.seed = 7})), graphText(randomGraph({.seed = 8})));
 }
 
-// What the printer writes, the comparison sees: a difference anywhere is found.
+// The comparison of graphs finds a difference in any part that the printer writes.
 TEST(RandomText, EqualityFindsEveryDifference) {
   const std::string text = R"(isthmus 2
 weights "w"

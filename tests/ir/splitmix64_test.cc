@@ -1,5 +1,5 @@
-// The draws are those of the generator's authors, everywhere and for ever: weights, plans and
-// random tests are made of them.
+// The generator must give the numbers that its authors published, on every machine and in every
+// version: weights, plans and random tests depend on them.
 #include "ir/splitmix64.h"
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// The text form: what is printed reads back, and what is read prints the same.
+// The text form: a printed graph is read back as it was, and a canonical text is printed unchanged.
 
 #include "ir/equal_graphs.h"
 #include "ir/text/parser.h"
@@ -62,7 +62,7 @@ graph @mlp {
 )isth");
 }
 
-// Types tell in whose memory a tensor lies, and what is a token.
+// A type says in which memory a tensor lies, or that the value is a token.
 TEST(Text, Transfers) {
   expectCanonical(R"(isthmus 2
 graph @g {
@@ -79,7 +79,7 @@ graph @g {
 )");
 }
 
-// What version 1 spelled into names, `meta` and clauses of their own are fields.
+// The parser of version 1 turns names, `meta` entries and old clauses that held facts into fields.
 TEST(Text, Version1) {
   Graph g = parsed(R"(isthmus 1
 meta answer = "42"
@@ -164,7 +164,7 @@ graph @g {
 )");
 }
 
-// As metadata of other files hold them.
+// The metadata of other files hold initializers on their own.
 TEST(Text, AnInitializerOnItsOwn) {
   auto init = parseInitializer("normal {std = 0.5, seed = 3}");
   ASSERT_TRUE(bool(init)) << llvm::toString(init.takeError());

@@ -1,4 +1,4 @@
-// The zoo makes its models for any number of examples, and so is the oracle.
+// The zoo builds its models for any number of examples; its graphs are the expected results.
 
 #include "passes/lower/batch.h"
 
@@ -25,7 +25,7 @@ TEST(Batch, EveryModelOfTheZoo) {
   for (const ZooModel &model : zooModels()) {
     auto it = small.find(model.name);
     ZooOptions options = it == small.end() ? ZooOptions() : it->second;
-    // 3 and 4 are also sizes of other things.
+    // In some models 3 and 4 are also sizes that do not depend on the batch.
     for (auto [from, to] : {std::pair("3", "7"), {"4", "1"}, {"1", "6"}, {"32", "33"}}) {
       options["batch"] = from;
       const Graph g = llvm::cantFail(buildZoo(model.name, options));
@@ -42,7 +42,7 @@ TEST(Batch, EveryModelOfTheZoo) {
         EXPECT_EQ(got->type(same).str(), want.type(ValueId(i)).str()) << what << name.str();
       }
       std::string why;
-      // A loss of the model's own has the number of examples in a factor.
+      // If a model has a loss of its own, a factor of that loss depends on the number of examples.
       EXPECT_TRUE(want.loss || equalGraphs(*got, want, &why)) << what << why;
     }
   }
@@ -75,8 +75,9 @@ graph @g {
             std::string::npos);
 }
 
-// What is spread or drawn for the examples, sliced and flattened goes with them; another input and
-// a weight in another shape do not, though the weight has a size as large.
+// Sizes of broadcasts, draws, slices and reshapes that follow the examples are changed. Other
+// inputs are not, and neither is the reshape of a weight, although a size of the weight equals the
+// batch.
 TEST(Batch, SizesThatAreSpelledOut) {
   auto text = [](int examples) {
     return llvm::formatv(R"(isthmus 2

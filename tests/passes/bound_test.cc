@@ -1,5 +1,5 @@
-// The bounds against what is really the least, found by trying everything on small problems; and on
-// problems of the shapes that networks have.
+// Compares the bounds with the exact optimum, found by exhaustive search, on small problems, and
+// tests them on problems with the shapes of networks.
 
 #include "passes/plan/bound.h"
 #include "passes/plan/overhead_bound.h"
@@ -15,7 +15,7 @@ using namespace isthmus::plan;
 
 namespace {
 
-// ISTHMUS_FULL=1: all of them.
+// With ISTHMUS_FULL=1, tests run on all problems and not on a sample.
 int numProblems(int sampled, int all) { return std::getenv("ISTHMUS_FULL") ? all : sampled; }
 
 TEST(Everything, AgreesWithTheJudge) {
@@ -47,7 +47,7 @@ TEST(LowestPeak, IsNeverAboveTheLeastAndOftenIt) {
   EXPECT_GT(better, n / 10);
 }
 
-// Ops that may run only once, most of them.
+// Most of these ops may run only once.
 TEST(LowestPeak, CountsWhatMustBeKept) {
   Rng rng(3);
   int equal = 0, n = numProblems(200, 2000);
@@ -71,41 +71,41 @@ Op make(std::vector<Read> inputs, std::vector<int64_t> bytes, double cost = 1) {
   return op;
 }
 
-// a -> b -> c of 10 bytes each, and d of 5 from c and a.
+// a -> b -> c of 10 bytes each, and d of 5 bytes, which reads c and a.
 TEST(LowestPeak, ByHand) {
   Problem p;
   p.ops = {make({}, {10}), make({{0}}, {10}), make({{1}}, {10}), make({{2}, {0}}, {5})};
   p.outputs = {{3}};
   EXPECT_EQ(structuralPeak(Needs(p)), 25);
-  EXPECT_EQ(lowestPeak(p), 25); // a again at c: 20, then 25
+  EXPECT_EQ(lowestPeak(p), 25); // a is recomputed when c is live: 20 bytes, then 25
   p.ops[0].recomputable = false;
-  EXPECT_EQ(lowestPeak(p), 30); // a stays while c is made of b
+  EXPECT_EQ(lowestPeak(p), 30); // a stays live while c is made from b
   p.ops[3].donations = {{0, 0}};
   EXPECT_EQ(lowestPeak(p), 30);
   p.ops[0].recomputable = true;
   EXPECT_EQ(lowestPeak(p), 20);
   p.ops[1].workspace = 7;
   EXPECT_EQ(lowestPeak(p), 27);
-  p.outputs.push_back({1}); // b lives on
+  p.outputs.push_back({1}); // b lives to the end
   EXPECT_EQ(lowestPeak(p), 30);
-  // With another way to c, its op need not run, but that of b must: a, b and 7 bytes.
+  // With an alternative for c, the op of c need not run, but that of b must: a, b and 7 bytes.
   p.ops.push_back(make({{0}}, {10}));
   p.ops.back().isAlternative = true;
   p.ops.back().of = 2;
   EXPECT_EQ(lowestPeak(p), 27);
   for (Op &op : p.ops)
     op.cost = 3;
-  p.ops.back().cost = 2; // cheaper than the op of c, in whose place it runs
+  p.ops.back().cost = 2; // cheaper than the op of c, which it replaces
   EXPECT_EQ(leastCostAtAll(p), 3 + 3 + 2 + 3);
-  p.outputs.pop_back(); // and b is not needed then
+  p.outputs.pop_back(); // b is then not needed
   EXPECT_EQ(leastCostAtAll(p), 3 + 2 + 3);
   p.outputs.push_back({1});
-  p.ops.back().of = 1; // b and c beside each other
+  p.ops.back().of = 1; // the alternative makes b, beside the op of c
   EXPECT_EQ(lowestPeak(p), 20);
 }
 
-// a -> b -> c -> d, and e of b and d; a and b may run once. While c runs, b is there, and a need
-// not be.
+// a -> b -> c -> d, and e reads b and d; a and b may run only once. While c runs, b is live, and a
+// need not be.
 TEST(LowestPeak, CountsAChainOnce) {
   Problem p;
   p.ops = {make({}, {31}), make({{0}}, {18}), make({{1}}, {29}), make({{2}}, {25}),
@@ -116,8 +116,8 @@ TEST(LowestPeak, CountsAChainOnce) {
   EXPECT_EQ(lowestPeak(p), 18 + 29 + 25);
 }
 
-// A chain with skips from the first half to the second, as a U-Net has, all of one size. Its first
-// op may run only once.
+// A chain with skips from its first half to its second, as in a U-Net. All values have one size.
+// The first op may run only once.
 Problem skips(int levels) {
   constexpr int64_t kBytes = 1 << 20;
   Problem p;
@@ -137,8 +137,8 @@ Problem skips(int levels) {
 }
 
 TEST(LowestPeak, OfSkipsCountsWhatMustBeKept) {
-  // Beside an op that reads two and makes one there is the first op's result, from which the next
-  // skip will be made.
+  // An op that reads two values and makes one runs while the first op's result is live: the next
+  // skip is recomputed from that result.
   Problem p = skips(20);
   EXPECT_EQ(structuralPeak(Needs(p)), 4 << 20);
   p.ops[0].recomputable = true;
@@ -146,7 +146,7 @@ TEST(LowestPeak, OfSkipsCountsWhatMustBeKept) {
   EXPECT_EQ(lowestPeak(p), 3 << 20);
 }
 
-// Of a tree of pairs, level by level: one side, with the other side's result waiting.
+// In a binary tree, one subtree is computed while the result of the other is live.
 TEST(LowestPeak, OfATreeGrowsByOneEachLevel) {
   Problem p;
   std::vector<OpIndex> level;
@@ -167,7 +167,7 @@ TEST(LowestPeak, OfATreeGrowsByOneEachLevel) {
   }
 }
 
-// More work never proves less, and none proves what was known.
+// More work never lowers the bound, and no work gives back the known bound.
 TEST(LowestPeak, GrowsWithWork) {
   Rng rng(4);
   for (int i = 0; i < 50; ++i) {
@@ -182,7 +182,7 @@ TEST(LowestPeak, GrowsWithWork) {
 
 constexpr uint64_t kWork = 300000;
 
-// Any order in which inputs come before.
+// A random order in which each op comes after its inputs.
 Schedule anyOrder(const Problem &p, Rng &rng) {
   Schedule s;
   std::vector<char> there(p.ops.size(), 0);
@@ -238,11 +238,11 @@ TEST(LeastCost, IsNeverAboveTheLeastAndOftenIt) {
     }
   }
   EXPECT_GT(equal, n * 8 / 10);
-  EXPECT_GT(dear, n / 4); // the budget costs something
+  EXPECT_GT(dear, n / 4); // the budget adds cost
   EXPECT_GT(dearEqual, dear * 6 / 10);
 }
 
-// Random layers, forward and backward: layer i's gradient reads what layer i read.
+// Random layers with their gradients: the gradient of layer i reads what layer i read.
 Problem network(Rng &rng, int layers) {
   Problem p;
   auto add = [&](std::vector<Read> inputs, int64_t bytes) {
@@ -280,8 +280,9 @@ TEST(LeastCost, FallsAsTheBudgetGrows) {
   }
 }
 
-// Eight layers and their gradients, of 10 bytes and cost 1 each, the layers' input kept: in all,
-// the input and 8 layers wait when the first gradient is made (and the last layer is read).
+// Eight layers and their gradients, of 10 bytes and cost 1 each. The input of the layers is kept.
+// When the first gradient is made, the input and all 8 layers are live, and the gradient op reads
+// the last layer.
 TEST(LeastCost, ByHand) {
   Problem p;
   Op input = make({}, {10});
@@ -297,18 +298,18 @@ TEST(LeastCost, ByHand) {
   Evaluation e = evaluate(p, plan);
   EXPECT_EQ(e.peakBytes, 100);
   EXPECT_EQ(e.cost, 18);
-  // Each layer that does not fit runs again, once.
+  // Each layer that does not fit runs once more.
   EXPECT_NEAR(leastCost(p, plan, 90, 0, kWork).cost, 19, 1e-3);
   EXPECT_NEAR(leastCost(p, plan, 80, 0, kWork).cost, 20, 1e-3);
   EXPECT_NEAR(leastCost(p, plan, 60, 0, kWork).cost, 22, 1e-3);
-  // A dear layer is kept: others run again.
+  // An expensive layer is kept, and cheaper layers run again.
   p.ops[4].cost = 50;
   EXPECT_NEAR(leastCost(p, plan, 60, 0, kWork).cost, 17 + 50 + 4, 1e-3);
-  // Byte by byte, what fits is worth nothing before there is room for a layer: the linear
-  // relaxation says less.
+  // Bytes that are too few for a whole layer save nothing. The linear relaxation alone gives a
+  // lower bound.
   EXPECT_NEAR(leastCost(p, plan, 69, 0, kWork).cost, 17 + 50 + 4, 1e-3);
   EXPECT_NEAR(leastCost(p, plan, 70, 0, kWork).cost, 17 + 50 + 3, 1e-3);
-  // Where nothing may run again but layer 4, it has to.
+  // If layer 4 is the only op that may run again, it must run again.
   for (OpIndex i = 1; i < 9; ++i)
     p.ops[i].recomputable = i == 4;
   EXPECT_NEAR(leastCost(p, plan, 90, 0, kWork).cost, 17 + 50 + 50, 1e-3);
@@ -320,13 +321,13 @@ TEST(LeastCost, AResultTakesOverOnlyWhatIsNotKept) {
   p.ops[1].donations = {{0, 0}};
   p.ops[1].workspace = 5;
   p.outputs = {{2}};
-  // With the first result kept the second takes 25, otherwise 15; the third takes 21.
+  // The second op needs 25 bytes if the first result is kept, and 15 otherwise; the third needs 21.
   EXPECT_NEAR(leastCost(p, sourceOrder(p), 25, 0, kWork).cost, 3, 1e-3);
   EXPECT_NEAR(leastCost(p, sourceOrder(p), 24, 0, kWork).cost, 4, 1e-3);
 }
 
 TEST(LeastCost, NeedsTheWholeOrder) {
-  // A schedule that lacks an op says nothing of the order.
+  // A schedule that lacks an op does not determine the order.
   Rng rng(7);
   Problem p = network(rng, 12);
   Schedule plan = sourceOrder(p);

@@ -1,6 +1,7 @@
-// Searches that are asked to stop: at once, when the first plan is there, and midway. What they
-// give is a plan by the judge, says truthfully whether it is within the budget, and is the same
-// whenever the search is stopped at the same place; and who has said stop is not asked again.
+// Searches that are asked to stop at the first question, when the first plan is found, and midway.
+// The result is a plan that the judge accepts, it says truthfully whether it is within the budget,
+// and it is the same whenever the search stops at the same question. A caller that has said stop is
+// not asked again.
 
 #include "ir/equal_graphs.h"
 #include "ir/verifier.h"
@@ -16,12 +17,12 @@ using namespace isthmus::plan;
 
 namespace {
 
-// Says stop once, at the `at`-th question or when a plan is there, and counts.
+// Says stop once, at question number `at` or when a plan is found, and counts the questions.
 struct Caller {
   static constexpr size_t kNever = ~size_t(0);
   size_t at = kNever;
   bool atPlan = false;
-  size_t asked = 0, askedAgain = 0; // after it said stop
+  size_t asked = 0, askedAgain = 0; // askedAgain: after it said stop
   bool saidStop = false;
   double lastCost = 0;
 
@@ -36,7 +37,7 @@ struct Caller {
   }
 };
 
-// Where to stop a search that, left alone, asks `questions` times.
+// Returns the callers that stop a search which asks `questions` times if it is not stopped.
 std::vector<Caller> places(size_t questions) {
   std::vector<Caller> callers;
   for (size_t at : {size_t(1), questions / 4, questions / 2, questions * 9 / 10})
@@ -104,7 +105,7 @@ TEST(CancelledSearch, GivesAPlanThatIsWhatItSays) {
       const PlanResult r = planWithin(p, first);
       expectTruthful(p, r, first);
       expectSame(r, planWithin(p, second));
-      if (!r.isWithin) { // what it gives as the smallest budget is one
+      if (!r.isWithin) { // the search must be able to meet the smallest budget that it reports
         SearchOptions met = o;
         met.budgetBytes = r.smallestBytes;
         met.progress = nullptr;
@@ -112,8 +113,8 @@ TEST(CancelledSearch, GivesAPlanThatIsWhatItSays) {
       }
       EXPECT_EQ(caller.askedAgain, 0u);
       EXPECT_EQ(caller.asked, again.asked);
-      // The plan that it was told of is there, or a better one. (Where the order is fixed, views
-      // hold their bases longer than a search knows.)
+      // The result is the plan that the caller was told of, or a better one. (If the order is
+      // fixed, views hold their bases longer than the search assumes.)
       if (caller.lastCost > 0 && p.order != Order::Fixed) {
         EXPECT_TRUE(r.isWithin);
         EXPECT_LE(r.planned.cost, caller.lastCost * (1 + 1e-9));
@@ -127,10 +128,10 @@ TEST(CancelledSearch, GivesAPlanThatIsWhatItSays) {
   }
   EXPECT_GT(within, 100u);
   EXPECT_GT(over, 20u);
-  EXPECT_GT(early, 150u); // searches that ended before their time
+  EXPECT_GT(early, 150u); // searches that stopped early
 }
 
-// With an effort of weeks: that it comes to an end is the proof.
+// The effort would take weeks, so the test passes only if the searches stop.
 TEST(CancelledSearch, EndsLongBeforeItsTime) {
   Rng rng(6);
   for (int i = 0; i < 20; ++i) {
@@ -146,8 +147,8 @@ TEST(CancelledSearch, EndsLongBeforeItsTime) {
   }
 }
 
-// The points until then, each with a plan as good as those of smaller budgets; no search is begun
-// after it was stopped.
+// A stopped curve holds the points that were found before, and each plan is as good as those of
+// smaller budgets. No search begins after the stop.
 TEST(CancelledSearch, EndsACurve) {
   Rng rng(12);
   size_t whole = 0, parts = 0;
@@ -188,13 +189,13 @@ TEST(CancelledSearch, EndsACurve) {
   EXPECT_GT(parts, 20u);
 }
 
-// --- The whole road
+// --- The whole compilation
 
 struct Stopped {
   Caller caller;
   std::optional<Compiled> compiled;
   std::optional<ErrorKind> error;
-  Figures figures; // also of what was not met
+  Figures figures; // also set if the budget is not met
 };
 
 Stopped compiled(PlanChoice plan, Caller caller) {

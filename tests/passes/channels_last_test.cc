@@ -1,4 +1,5 @@
-// What networks compute with channels last; where they are transposed is shown in golden/.
+// Networks with channels last compute the same values. Where the pass inserts transposes is shown
+// in golden/.
 
 #include "passes/lower/channels_last.h"
 
@@ -80,7 +81,7 @@ void expectClose(const Graph &got, const Graph &want, double tolerance = 1e-10) 
 
 using Facts = std::map<std::string, std::string>;
 
-// What must stay of nodes: by name, phase, marks, device and stream.
+// The facts of nodes that the pass must keep: by name, the op, phase, device, marks and stream.
 Facts factsOf(const Graph &g, bool all) {
   Facts facts;
   for (uint32_t i = 0; i < g.numNodes(); ++i) {
@@ -98,7 +99,8 @@ Facts factsOf(const Graph &g, bool all) {
   return facts;
 }
 
-// The pass on a graph: the same inputs, outputs, marks and results, and no convolution left.
+// Applies the pass, and expects the same inputs, outputs, marks and results, and no convolution
+// with channels first.
 Graph moved(const Graph &given) {
   Graph g = withoutDeadNodes(given), to = withChannelsLast(g);
   if (llvm::Error e = verify(to))
@@ -118,7 +120,7 @@ Graph moved(const Graph &given) {
   for (const auto &[name, fact] : want) {
     auto it = got.find(name);
     if (it == got.end() || it->second != fact)
-      it = got.find(name + ".channels_last"); // where the value itself is asked for
+      it = got.find(name + ".channels_last"); // its own name is taken by a transpose
     ASSERT_TRUE(it != got.end()) << name, Graph();
     EXPECT_EQ(it->second, fact) << name;
   }
@@ -128,7 +130,8 @@ Graph moved(const Graph &given) {
   return to;
 }
 
-// First and second gradients; those of a graph that was moved before, too.
+// Checks first and second gradients, and second gradients of a graph that the pass has already
+// changed.
 void check(Graph g, bool second = true) {
   differentiate(g);
   Graph to = moved(g);
@@ -195,11 +198,11 @@ private:
   ValueId param(llvm::ArrayRef<int64_t> dims) {
     return addInput(g, g.uniqueName("w"), Type(DType::F64, dims), InputKind::Param);
   }
-  // One of the last that was made; any of them.
+  // Returns one of the three newest values.
   ValueId pick() {
     return live_[live_.size() - 1 - random_.below(std::min<size_t>(live_.size(), 3))];
   }
-  // Two of one shape, or none.
+  // Returns two values of one shape, or none.
   std::pair<ValueId, ValueId> pickPair() {
     ValueId a = pick();
     for (ValueId b : live_)
@@ -246,16 +249,16 @@ private:
     ValueId var = b_.shift(b_.create("square", {mean}), 1);
     NodeId n = b_.createNode("batch_norm", {x, scale, bias, mean, var},
                              {{"training", !random_.oneIn(3)}, {"epsilon", 0.1}});
-    if (random_.oneIn(4)) // its statistics are used
+    if (random_.oneIn(4)) // the statistics are read
       return b_.mul(g.node(n).result(0), across(g.node(n).result(1)));
     return g.node(n).result(0);
   }
-  ValueId across(ValueId perChannel) { // [C, 1, ...]
+  ValueId across(ValueId perChannel) { // to [C, 1, ...]
     Dims to = {dims(perChannel)[0]};
     to.append(axes_, 1);
     return b_.reshape(perChannel, to);
   }
-  ValueId broadcasting(ValueId x) { // by a parameter of some shape
+  ValueId broadcasting(ValueId x) { // broadcasts a parameter of a random shape
     Dims to = dims(x);
     switch (random_.below(5)) {
     case 0:
@@ -308,7 +311,7 @@ private:
         mode = "constant";
     return b_.create("pad", {x}, {{"low", low}, {"high", high}, {"mode", mode}});
   }
-  // A norm over the channels, as networks of the kind of ConvNeXt have it.
+  // A norm over the channels, as in ConvNeXt.
   ValueId normed(ValueId x) {
     int64_t rank = int64_t(axes_) + 2, channels = dims(x)[1];
     ValueId rows = b_.transpose(x, toChannelsLast(rank));
@@ -355,7 +358,7 @@ private:
       grow(g.node(n).result(0));
       return grow(b_.create("identity", {g.node(n).result(1)}));
     }
-    default: // ops that want channels on axis 1
+    default: // ops that need channels on axis 1
       if (llvm::is_contained(llvm::makeArrayRef(dims(x)).drop_front(2), 1) || random_.oneIn(2))
         return grow(b_.create("dropout", {x}, {{"ratio", 0.3}, {"stream", int64_t(live_.size())}}));
       return grow(b_.create("max_pool", {x}, {{"kernel", all(2)}}));

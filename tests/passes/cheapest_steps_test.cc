@@ -11,8 +11,8 @@ namespace {
 using Reads = CheapestSteps::Reads;
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
-// `dear` can be made directly for 10, or of two things that each cost 4: 9 by their sum, 5 by the
-// higher.
+// `dear` can be made directly for 10, or from two things that cost 4 each: for 9 if the costs of
+// what a step reads are added, for 5 if the highest counts.
 TEST(CheapestSteps, PricesTheSumOrTheMostOfWhatIsRead) {
   CheapestSteps steps;
   const uint32_t given = steps.addThing(0), left = steps.addThing(kNever),
@@ -46,7 +46,7 @@ TEST(CheapestSteps, WhatIsHadAlreadyIsMadeOnlyIfThatIsCheaper) {
   EXPECT_EQ(steps.addThing(1), 0u);
 }
 
-// Against Bellman and Ford's rounds over all steps, on random ones with ways back.
+// Compares with the algorithm of Bellman and Ford on random steps with cycles.
 TEST(CheapestSteps, AgreesWithRoundsOverAllSteps) {
   std::mt19937 random(1);
   auto below = [&](uint32_t n) { return uint32_t(random() % n); };

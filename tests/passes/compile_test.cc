@@ -1,4 +1,4 @@
-// The whole road, as whoever embeds the library takes it.
+// Tests the whole compilation through the interface that embedding programs call.
 
 #include "passes/compile/compile.h"
 #include "passes/compile/gradient.h"
@@ -63,10 +63,11 @@ TEST(Compile, AForwardGraphWithinABudget) {
   EXPECT_EQ(c.graph.record.budgetBytes, c.budgetBytes);
   EXPECT_FALSE(c.original.hasClones());
   EXPECT_EQ(kindsOf(c.graph), kindsOf(c.original));
-  ASSERT_EQ(notes.size(), 2u); // one for each of the two
+  ASSERT_EQ(notes.size(), 2u); // one for each compilation
   EXPECT_NE(notes[0].find("it trains"), std::string::npos);
 
-  // Again, what was planned: as it is, and anew to the same.
+  // A planned graph is compiled again: first unchanged, then with a new plan, which must be the
+  // same.
   o.plan = AsItIs();
   o.step.loss.reset();
   auto kept = llvm::cantFail(compile(c.graph, o, Target()));
@@ -77,8 +78,8 @@ TEST(Compile, AForwardGraphWithinABudget) {
   EXPECT_EQ(again.figures.arenaBytes, c.figures.arenaBytes);
 }
 
-// A search that evicts one value after the other gets stuck in long chains with many small ops
-// beside them: whole segments at once lead on.
+// A search that evicts single values gets stuck in long chains with many small ops beside them. It
+// must also evict whole segments.
 TEST(Compile, TheLeastIsNoMoreThanThatOfAPolicy) {
   const Graph net = zoo(
       "iresnet",
@@ -137,7 +138,7 @@ TEST(Compile, ErrorsHaveAKind) {
   EXPECT_EQ(axis.text.find("--"), std::string::npos) << "flags are the command line's";
 }
 
-// A graph that asks for it is lowered, unless the caller wants the very bits.
+// The target's lowering is applied, unless the caller asks for exact passes only.
 TEST(Compile, ExactPassesAlone) {
   Target target;
   target.fusesBias = true;
@@ -156,7 +157,7 @@ TEST(Compile, ExactPassesAlone) {
   EXPECT_EQ(plain.graph.numNodes(), exact.graph.numNodes());
 }
 
-// Roles tell what an output is, whatever it is called.
+// An output's role says what the output is, whatever its name.
 TEST(Compile, OutputsHaveRoles) {
   auto c = llvm::cantFail(compile(smallNet(), crossEntropy(), Target()));
   const Graph &g = c.graph;

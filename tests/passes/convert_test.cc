@@ -1,4 +1,4 @@
-// A whole model in other precisions; what becomes of its casts and data is shown in golden/.
+// Converts whole models to other precisions. What happens to casts and data is shown in golden/.
 
 #include "passes/lower/convert.h"
 
@@ -23,8 +23,9 @@ bool keepsStatistics(const Node &n) {
   return n.op->name == "layer_norm" || n.op->name == "attention";
 }
 
-// Every float value has the new type, every other its old one, under the old names. Of 16-bit
-// operands layer norm and attention give their statistics, results behind the first, in f32.
+// Every float value has the new type and every other value its old type, under the old names. For
+// 16-bit operands, layer norm and attention give their statistics, which are the results after the
+// first, in f32.
 void expectConverted(const Graph &from, const Graph &to, DType type) {
   for (uint32_t i = 0; i < to.numValues(); ++i) {
     ValueId now(i), old = from.find(to.valueName(now));

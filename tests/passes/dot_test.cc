@@ -82,7 +82,8 @@ TEST(Dot, ShowsPhasesClonesAndBoundaries) {
   EXPECT_TRUE(contains(svg, "b.re"));
 }
 
-// Only what boundaries pass, what is marked and what is asked for is kept.
+// Highlights the values that boundaries pass, that are marked, or that the options list, and no
+// others.
 TEST(Dot, HighlightsKeptValues) {
   Rewritten r;
   auto kept = [](const std::string &dot) { return count(dot, ", penwidth=2.5"); };
@@ -105,7 +106,7 @@ TEST(Dot, AForwardNetHasNoFramesAndAShortLegend) {
               contains(dot, "param fc1.weight f32[784, 256]"));
 }
 
-// 53 batch norms: 106 running averages in 53 boxes.
+// 53 batch norms have 106 running averages, in 53 boxes.
 TEST(Dot, RunningAveragesOfOneNodeAreOneBox) {
   Graph g = llvm::cantFail(buildZoo("resnet"));
   std::string dot = dotText(g);
@@ -137,7 +138,7 @@ TEST(Dot, AnEmptyGraphAndABareParameter) {
   EXPECT_TRUE(contains(dotText(g), "<b>param</b> w"));
 }
 
-// A node that reads a value twice has one arrow for it.
+// A node that reads a value twice has one arrow from it.
 TEST(Dot, OneEdgeForEachPair) {
   Graph g;
   ValueId x = addInput(g, "x", kVector);
@@ -153,16 +154,16 @@ TEST(RenderSvg, SaysWhatIsWrong) {
   EXPECT_NE(llvm::toString(failed.takeError()).find("'dot' failed: "), std::string::npos);
 }
 
-// More input than a pipe holds, to a program that stops reading at once: an error, no signal, no
-// wait for ever.
+// The input is larger than a pipe's buffer, and the program stops reading at once. This must give
+// an error, and neither a signal nor an endless wait.
 TEST(RenderSvg, SurvivesAProgramThatDoesNotRead) {
   auto failed = renderSvg("digraph { a -> }\n" + std::string(1 << 22, 'x'));
   ASSERT_FALSE(bool(failed));
   llvm::consumeError(failed.takeError());
 }
 
-// What renderSvg says where the only programs are those of a folder with this script as `dot`; an
-// empty one stands for none.
+// Returns the error of renderSvg if PATH holds only a folder with `script` as `dot`. With an empty
+// script there is no such program.
 std::string failureWith(const std::string &script, unsigned limitSeconds = 120) {
   std::string folder = testing::TempDir() + "programs", path = std::getenv("PATH");
   std::filesystem::remove_all(folder);

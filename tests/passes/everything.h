@@ -1,5 +1,5 @@
-// The exact answer for a small problem: all schedules, by the rules of schedules and nothing else.
-// Shares nothing with the planner.
+// The exact optimum of a small problem, by a search of all schedules. It uses only the rules for
+// schedules, and no code of the planner.
 #pragma once
 
 #include "passes/plan/problem.h"
@@ -13,14 +13,15 @@
 
 namespace isthmus::plan {
 
-// Dijkstra's search. A state says which copy each value is bound to (and, where it matters, what
-// has run, and how far the bus is behind the clock); a copy dies with one of its reads or where it
-// is made, whichever is best. Dead ops do not run. Optional ops may run again, are of what is no
-// forward output, and copy one storage; times are whole and small. For problems of a dozen ops, 64
-// at most.
+// Dijkstra's search. A state says which instance (`copy`) each value refers to and, where it
+// matters, which ops have run and how much longer the links (`bus`) are busy. An instance ends at
+// one of its reads or where it is made, whichever is best. Dead ops do not run. Alternatives may
+// run again, they are of ops that are no forward outputs, and an offload has one operand. Times are
+// small whole numbers. Problems have about a dozen ops, and at most 64.
 class Everything {
 public:
-  // With an order, ops that are no views run for the first time in it, whatever Problem::order is.
+  // If `order` is given, the first runs of ops other than views are in that order, whatever
+  // Problem::order is.
   explicit Everything(const Problem &p, const std::vector<OpIndex> *order = nullptr)
       : p_(p), order_(order), needed_(p.ops.size(), false) {
     for (const Op &op : p.ops) {
@@ -48,13 +49,13 @@ public:
         INT64_MAX, [](double so, int64_t peak, double) { return std::max(so, double(peak)); }));
   }
 
-  // Infinite if no schedule is within the budget.
+  // Returns infinity if no schedule is within the budget.
   double leastCost(int64_t budget) {
     isTimed_ = true;
     return search(budget, [](double so, int64_t, double cost) { return so + cost; });
   }
 
-  // One that the last search found to be best; empty if there is none.
+  // The best schedule of the last search; empty if there is none.
   const Schedule &schedule() const { return schedule_; }
   size_t numStates() const { return numStates_; }
 
@@ -62,11 +63,11 @@ private:
   static constexpr char kNever = -1, kPersistent = -2;
 
   struct State {
-    std::string copy;  // by slot: which copy, numbered as they are met; kNever: none
-    std::string maker; // by copy: the slot that it was made for
+    std::string copy;  // by slot: its instance, numbered by first occurrence; kNever: none
+    std::string maker; // by instance: the slot that it was made for
     uint64_t ran = 0;  // by op, where it matters
-    // Microseconds from the clock on: until the bus is free, to the host and back; then, by op,
-    // until the copy that it started is complete.
+    // Microseconds from the present on: until the link to the host and the link back are free, and
+    // then, by op, until the transfer that it started is complete.
     std::string ahead;
 
     std::string key() const {
@@ -102,7 +103,7 @@ private:
     return s;
   }
 
-  // The clock of what computes goes on.
+  // Advances the clock of the computing steps.
   void pass(State &s, double us) const {
     for (char &ahead : s.ahead)
       ahead = char(std::max(0, ahead - int(us)));
@@ -112,7 +113,7 @@ private:
     return s.copy[firstSlot_[start]] != kNever;
   }
 
-  // Forward outputs are asked for even where no backward op runs.
+  // Forward outputs are required even if no backward op runs.
   bool isEnd(const State &s) const {
     for (OpIndex i = 0; i < p_.ops.size(); ++i)
       if (p_.ops[i].startsTransfer() && isUnderWay(s, i))
@@ -122,7 +123,7 @@ private:
                        [&](const Read &r) { return s.copy[slot(r)] != kNever; });
   }
 
-  // Copies that no slot refers to any more go; the others are numbered anew.
+  // Removes instances that no slot refers to, and renumbers the others.
   static State tidied(State t) {
     std::string maker, to(t.maker.size(), kNever);
     for (char &c : t.copy)
@@ -144,7 +145,7 @@ private:
     return sum;
   }
 
-  // Whether the order lets `i` run now.
+  // Whether the order allows `i` to run now.
   bool isItsTurn(const State &s, OpIndex i) const {
     const Op &op = p_.ops[i];
     if (op.isAlternative)
@@ -173,7 +174,7 @@ private:
            (forwardOutputs_ & bit(i));
   }
 
-  // A start, or a wait: fn(next state, peak, cost).
+  // The start or the wait of a transfer: fn(next state, peak, cost).
   template <typename Fn> void runCopy(const State &s, OpIndex i, Fn fn) const {
     const Op &op = p_.ops[i];
     const char read = s.copy[slot(op.inputs[0])];
@@ -205,7 +206,7 @@ private:
     fn(tidied(std::move(t)), peak, late);
   }
 
-  // By a copy that is under way.
+  // Whether a transfer that is under way reads or writes `copy`.
   bool isHeld(const State &s, char copy) const {
     for (OpIndex i = 0; i < p_.ops.size(); ++i)
       if (p_.ops[i].startsTransfer() && s.copy[firstSlot_[i]] == copy)
@@ -213,7 +214,7 @@ private:
     return false;
   }
 
-  // Every way to run `i` in `s`: fn(next state, peak, cost).
+  // All ways to run `i` in state `s`: fn(next state, peak, cost).
   template <typename Fn> void run(const State &s, OpIndex i, Fn fn) const {
     const Op &op = p_.ops[i];
     if (!needed_[i] || !isItsTurn(s, i))
@@ -323,7 +324,7 @@ private:
   std::vector<size_t> firstSlot_;  // by op
   std::vector<int64_t> slotBytes_; // rounded
   std::vector<bool> needed_;
-  uint64_t forwardOutputs_ = 0; // of an order by phases
+  uint64_t forwardOutputs_ = 0; // if the order is by phases
   bool isTimed_ = false;
   Schedule schedule_;
   size_t numStates_ = 0;

@@ -1,4 +1,4 @@
-// Plans against the exact answer, on problems so small that all schedules can be tried.
+// Compares plans with the exact optimum, on problems small enough to try all schedules.
 
 #include "passes/plan/bound.h"
 #include "passes/plan/planner.h"
@@ -12,23 +12,23 @@ using namespace isthmus::plan;
 
 namespace {
 
-// ISTHMUS_FULL=1: all of them.
+// With ISTHMUS_FULL=1, tests run on all problems and not on a sample.
 int numProblems(int sampled, int all) { return std::getenv("ISTHMUS_FULL") ? all : sampled; }
 
-// How often plans are as good as can be, at the least: percent of problems. What is measured is
-// some points higher. (In an order by phases the planner leaves the first runs where they are, and
-// the exact answer need not.)
+// The least percentages of problems whose plans are optimal. The measured percentages are some
+// points higher. (In an order by phases, the planner does not move first runs, but the exact search
+// may.)
 struct Expected {
   Order order;
   const char *name;
   int lowest;   // the least peak is found
   int met;      // a budget between the least peak and that of the source order is met
-  int cheapest; // and, of those that are, at the least cost
+  int cheapest; // of the plans that meet it: the cost is the least
 };
 constexpr Expected kExpected[] = {{Order::Free, "free", 92, 95, 98},
                                   {Order::Phases, "phases", 89, 93, 92},
                                   {Order::Fixed, "fixed", 90, 95, 95}};
-// Of the least, for the peak and for the cost of a plan that is not as good.
+// The worst allowed peak and cost of a plan, as multiples of the optimum.
 constexpr double kWorstPeak = 1.9, kWorstCost = 2.2;
 
 SearchOptions options(int64_t budget) {
@@ -162,7 +162,7 @@ TEST(Planner, IsOptimalOnMostSmallProblems) {
   }
 }
 
-// With other forms of ops and copies to the host and back.
+// Problems with alternatives and transfers.
 TEST(Planner, IsOptimalOnMostSmallProblemsWithOptionalOps) {
   Rng rng(2);
   Tally all;

@@ -1,5 +1,5 @@
-// What is live, what becomes of tensors, and why, on graphs small enough to know the answer; sums
-// on random ones.
+// Live values, the fates of tensors and their reasons, on graphs small enough to know the answers;
+// and sums on random graphs.
 
 #include "passes/checkpoint/bottleneck_choice.h"
 #include "passes/differentiate/differentiate.h"
@@ -22,7 +22,8 @@ namespace {
 using Kind = TensorFate::Kind;
 using Why = BottleneckFate::Why;
 
-// Sizes in bytes: a, b 4096, loss 64, d, c 8192, and g, which takes over c or d. What is live:
+// Sizes in bytes: a, b 4096, loss 64, d, c 8192, and g, which takes over c or d. Live bytes by
+// node:
 //   0 a                        4096
 //   1 b = cos(a)               8192
 //   2 loss = mean(b)           8256
@@ -47,7 +48,7 @@ struct Small {
   }
 
   GraphProblem problem() const { return cantFail(extractProblem(g, Target())); }
-  // With `a` made again just before `c`.
+  // The graph with `a` recomputed just before `c`.
   Graph rewritten() const {
     GraphProblem p = problem();
     auto op = [&](uint32_t node) { return p.opOf(NodeId(node)); };
@@ -88,14 +89,15 @@ TEST(Explain, WhatIsMadeAgainIsRecomputed) {
   EXPECT_EQ(of(e.planned, LiveKind::Saved), 0);
   EXPECT_EQ(of(e.planned, LiveKind::Recomputed), 4096);
   EXPECT_EQ(e.recomputations, 1u);
-  ASSERT_EQ(e.tensors.size(), 2u); // a and b; both 4096 bytes, in order
+  ASSERT_EQ(e.tensors.size(), 2u); // a and b, both of 4096 bytes, in order
   const TensorFate &a = e.tensors[0];
   EXPECT_EQ(r.valueName(a.value), "a");
   EXPECT_EQ(a.kind, Kind::Recomputed);
   EXPECT_EQ(a.recomputations, 1u);
   EXPECT_NEAR(a.addedUs, e.plannedUs - e.baselineUs, 1e-9);
   EXPECT_GT(a.addedUs, 0);
-  // Away from b, node 1, to its clone, node 4: b, d and the loss are there in between.
+  // `a` is not live from its reader b, node 1, to its clone, node 4. Between them b, d and the loss
+  // are live.
   ASSERT_EQ(a.away.size(), 1u);
   EXPECT_EQ(a.away[0].from, 1u);
   EXPECT_EQ(a.away[0].to, 4u);
@@ -109,15 +111,15 @@ TEST(Explain, WhatIsKeptIsHeldAgainstMakingItAgain) {
   ASSERT_EQ(e.tensors.size(), 2u);
   const TensorFate &a = e.tensors[0];
   EXPECT_EQ(a.kind, Kind::Kept);
-  ASSERT_TRUE(a.kept.has_value()); // unused between b and c; in between there is most at d
+  ASSERT_TRUE(a.kept.has_value()); // idle between b and c; the most live bytes in between are at d
   EXPECT_EQ(a.kept->from, 1u);
   EXPECT_EQ(a.kept->to, 4u);
   EXPECT_EQ(a.kept->live, 16448);
-  ASSERT_TRUE(a.remake.has_value()); // from x, which is there; the peak is while it is used
+  ASSERT_TRUE(a.remake.has_value()); // from the input x; the peak is where the result is used
   EXPECT_EQ(a.remake->runs, 1u);
   EXPECT_NEAR(a.remake->us, a.runUs, 1e-12);
   EXPECT_EQ(a.remake->peakBytes, 20544);
-  // b is read at once: there is no gap to drop it in.
+  // b is read at once, so it has no idle interval in which it could be evicted.
   EXPECT_FALSE(e.tensors[1].remake.has_value());
   EXPECT_EQ(e.totals[size_t(Kind::Kept)].tensors, 2u);
   EXPECT_EQ(e.totals[size_t(Kind::Kept)].bytes, 2 * 4096);
@@ -126,7 +128,7 @@ TEST(Explain, WhatIsKeptIsHeldAgainstMakingItAgain) {
 }
 
 // f = tanh(x), v = a view of it, m = cos(v), and backward nodes that read v again after the peak.
-// Making f again takes its view along.
+// When f is recomputed, its view is rebuilt too.
 TEST(Explain, AViewIsMadeAgainWithItsBase) {
   Graph g("viewed");
   Builder f(g);
@@ -159,7 +161,7 @@ TEST(Explain, TensorsByName) {
   std::vector<std::string> names;
   for (const TensorFate &f : e.tensors)
     names.push_back(s.g.valueName(f.value).str());
-  EXPECT_EQ(names, (std::vector<std::string>{"d", "c", "grad.x", "a", "b"})); // x is always there
+  EXPECT_EQ(names, (std::vector<std::string>{"d", "c", "grad.x", "a", "b"})); // x is always live
   EXPECT_EQ(e.tensors[2].kind, Kind::Output);
   o.of = "aa";
   auto none = explain(s.g, s.g, Target(), o);
@@ -291,7 +293,8 @@ TEST(StorageCopies, AddUpToWhatIsLiveOnRandomProblems) {
   EXPECT_GT(heirs, 1000u);
 }
 
-// Any op that may, again at any place, any number of times; or a random set kept.
+// A random schedule: either ops that may repeat run again any number of times, or a random set of
+// values is kept.
 plan::Schedule randomSchedule(const plan::Problem &p, Random &random) {
   if (random.oneIn(2)) {
     std::vector<std::vector<bool>> keep;
@@ -359,7 +362,7 @@ TEST(Explain, PartsAddUpOnRandomGraphs) {
       EXPECT_GE(f.remake->us, f.runUs);
     }
   }
-  EXPECT_GT(recomputations, 1000u); // the schedules are worth looking at
+  EXPECT_GT(recomputations, 1000u); // enough for the comparison to mean something
   EXPECT_GT(remakes, 300u);
 }
 

@@ -1,4 +1,4 @@
-// What comes of products that add their bias; which ones do is shown in golden/.
+// Tests the results of products that add their bias. Which products do is shown in golden/.
 
 #include "passes/lower/fuse_bias.h"
 
@@ -49,7 +49,7 @@ std::vector<Tensor> outputsOf(const Graph &g) {
   return llvm::cantFail(interpret(plainKernels(), g, byValue(g, drawInputs(g, 5)), {1, {7, 0}}));
 }
 
-// The same bits, forward and backward, fused before or after differentiation.
+// Expects the same bits, forward and backward, with fusion before or after differentiation.
 void expectSameBits(const Graph &forward) {
   Graph whole = training(forward), late = withFusedBias(whole),
         early = training(withFusedBias(forward));
@@ -78,7 +78,7 @@ TEST(FuseBias, EveryLinearLayerOfTheZoo) {
     size_t products = count(g, "matmul", 2), adds = count(g, "add", 2);
     Graph fused = withFusedBias(g);
     size_t now = count(fused, "matmul", 3);
-    EXPECT_EQ(now, layers ? layers : products); // all of an MLP are
+    EXPECT_EQ(now, layers ? layers : products); // in an MLP, all products are fused
     EXPECT_EQ(count(fused, "matmul", 2), products - now);
     EXPECT_EQ(count(fused, "add", 2), adds - now);
     for (DType t : {DType::F32, DType::F64})
@@ -86,7 +86,8 @@ TEST(FuseBias, EveryLinearLayerOfTheZoo) {
   }
 }
 
-// In 16 bits the sum is rounded once, and is as near to the exact one as both were.
+// In 16 bits the sum is rounded once, and it is as near to the exact sum as the separate nodes'
+// results.
 TEST(FuseBias, RoundsOnceIn16Bits) {
   Graph g = llvm::cantFail(parseGraph(R"(isthmus 2
 graph @g {
@@ -119,7 +120,8 @@ graph @g {
   }
 }
 
-// Few random products have a bias: of many graphs, those that do.
+// Few random products have a bias. Many graphs are drawn, and those with such a product are
+// checked.
 TEST(FuseBias, RandomGraphs) {
   size_t fused = 0;
   for (uint64_t seed = 0; seed < 2000; ++seed) {

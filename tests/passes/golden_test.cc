@@ -1,5 +1,4 @@
-// Passes, shown by the graph that goes in and the graph that comes out. Each file of golden/ is a
-// case:
+// Each file of golden/ is a case that shows a pass by the graph before it and the graph after it:
 //
 //   // What it shows.
 //   // RUN: PASS OPTION=VALUE ...
@@ -9,13 +8,13 @@
 //   isthmus 2
 //   graph @g { ... }
 //
-// In place of the last part `// STAYS` says that the graph comes back as it is, and `// FAILS` that
-// an error does. What the pass tells a person stands there too, as `// note:` and `// error:`.
+// `// STAYS` in place of the last part says that the pass leaves the graph unchanged, and `//
+// FAILS` that it gives an error. The messages of the pass follow as `// note:` and `// error:`.
 //
 //   bazel run //tests/passes:golden_test -- --update
 //
-// writes what the passes give now into the files, and shows what differs as failures. A person
-// reads it before it is committed.
+// writes the present results of the passes into the files, and reports each change as a failure.
+// Read the changes before you commit them.
 
 #include "ir/text/parser.h"
 #include "ir/text/printer.h"
@@ -52,7 +51,7 @@ namespace {
 
 // --- The passes by name
 
-// The options of a RUN line. One that no pass asks for is an error.
+// The options of a RUN line. An option that the pass does not read is an error.
 class Options {
 public:
   static llvm::Expected<Options> parse(llvm::ArrayRef<llvm::StringRef> words) {
@@ -193,7 +192,7 @@ llvm::Expected<Ways> waysOf(const std::string &names) {
   return ways;
 }
 
-// `runs` names the ops of the problem in the order in which they run: the nodes, and where `ways`
+// `runs` names the ops of the problem in the order in which they run: the nodes and, if `ways`
 // allow them, the alternatives.
 llvm::Expected<Graph> bySchedule(Run &r) {
   auto runs = r.options.need("runs");
@@ -276,7 +275,7 @@ const std::map<std::string, Pass> kPasses = {
 
 bool updates = false;
 
-// In the source tree where files are written, else among the test's data.
+// The folder of the source tree if files are written, and that of the test's data otherwise.
 std::string folder() {
   const char *root = updates ? std::getenv("BUILD_WORKSPACE_DIRECTORY") : nullptr;
   return (root ? std::string(root) + "/" : "") + "tests/passes/golden";
@@ -293,7 +292,7 @@ std::vector<std::string> filesIn(const std::string &path) {
 
 struct Case {
   std::string file;
-  std::string given;   // up to the end of the graph that goes in
+  std::string given;   // up to the end of the graph before the pass
   std::string outcome; // from BECOMES, STAYS or FAILS on
   std::string pass;
   Options options;
@@ -346,7 +345,7 @@ std::string diffOf(const std::string &expected, const std::string &got) {
   return testing::internal::edit_distance::CreateUnifiedDiff(linesOf(expected), linesOf(got));
 }
 
-// What the file should say from BECOMES, STAYS or FAILS on.
+// Returns the text that the file should have from BECOMES, STAYS or FAILS on.
 std::string outcomeOf(const Case &c, Graph given) {
   const std::string before = graphText(given);
   Run r{std::move(given), c.options, {}};
@@ -381,7 +380,7 @@ TEST_P(Golden, IsWhatThePassMakes) {
     std::ofstream(folder() + "/" + c->file) << c->given << outcome;
 }
 
-// What is expected is a graph of its own, in the form in which graphs are printed.
+// The expected graph is legal by itself, and is in the printer's form.
 TEST_P(Golden, ExpectsALegalGraph) {
   auto c = readCase(GetParam());
   ASSERT_TRUE(bool(c)) << llvm::toString(c.takeError());

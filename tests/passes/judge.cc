@@ -1,8 +1,8 @@
-// What schedules are worth by plan::evaluate, for whoever holds it against another judge.
+// Prints plan::evaluate's judgement of schedules, to be compared with that of another judge.
 //
-// Reads lines: a problem as JSON on one line, then a line for each of its schedules, as JSON too,
-// and an empty line. Prints a line for each schedule: peak, cost, overhead, runs again, copies; or
-// "invalid: " and why.
+// Reads a problem as JSON on one line, then one line of JSON for each of its schedules, and an
+// empty line; then the next problem. Prints a line for each schedule: the peak, cost, overhead,
+// number of recomputations and number of transfers; or "invalid: " and the reason.
 
 #include "passes/inspect/joint_graph.h"
 #include "llvm/Support/FormatVariadic.h"

@@ -1,4 +1,4 @@
-// The losses of --loss against their formulas, and their gradients against central differences.
+// Compares the losses of --loss with their formulas, and their gradients with central differences.
 
 #include "passes/differentiate/loss.h"
 
@@ -39,7 +39,7 @@ struct Case {
   std::vector<double> y, t;
 };
 
-const double kHuge = 300; // where exp overflows f32, and nearly f64
+const double kHuge = 300; // exp of it overflows f32, and nearly f64
 
 const Case kCases[] = {
     {"mse", [](double y, double t) { return (y - t) * (y - t); }, {1, -2, 0.5}, {0.5, 1, 3}},
@@ -114,7 +114,7 @@ TEST(LossOf, AValueThatIsNamed) {
   EXPECT_NEAR(interpreted(g, {zeros, y, zeros}), 91. / 6, 1e-12);
 }
 
-// The mean over the labels that count, and no gradient from the others.
+// The loss is the mean over the labels that are not ignored; the others have no gradient.
 TEST(LossOf, LabelsThatDoNotCount) {
   Graph g;
   ValueId y = llvm::cantFail(g.addInput(InputKind::Input, "y", Type(DType::F64, {3, 2})));
@@ -142,7 +142,7 @@ TEST(LossOf, LabelsThatFitAnotherAxis) {
     return loss ? "" : llvm::toString(loss.takeError());
   };
   EXPECT_EQ(message({2, 7}), "");
-  EXPECT_EQ(message({3, 3}), ""); // told where they are fed
+  EXPECT_EQ(message({3, 3}), ""); // reported when the labels are fed
   EXPECT_NE(message({2, 5}).find("class-axis = 2"), std::string::npos) << message({2, 5});
   EXPECT_NE(message({5, 7}).find("class-axis = 0"), std::string::npos) << message({5, 7});
 }
@@ -163,7 +163,7 @@ TEST(LossOf, WhatIsNone) {
   EXPECT_NE(message("l1:%compute").find("did you mean 'computed'"), std::string::npos);
 }
 
-// A copy in the host's memory is no value to compute with, and nothing flows through transfers.
+// A value in the host's memory cannot be the loss, and no gradient flows through transfers.
 TEST(Loss, IsOfAValueOnTheDevice) {
   Graph g = llvm::cantFail(parseGraph(R"(isthmus 2
 graph @g {

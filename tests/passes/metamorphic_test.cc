@@ -1,4 +1,4 @@
-// The same problem in other words has the same plans, and a change that must not matter does not.
+// Equal problems in different forms have the same plans, and changes that must not matter do not.
 
 #include "passes/plan/bound.h"
 #include "passes/plan/planner.h"
@@ -13,7 +13,7 @@ using namespace isthmus::plan;
 
 namespace {
 
-// ISTHMUS_FULL=1: all of them.
+// With ISTHMUS_FULL=1, tests run on all problems and not on a sample.
 int numProblems(int sampled, int all) { return std::getenv("ISTHMUS_FULL") ? all : sampled; }
 
 PlanResult planned(const Problem &p, int64_t budget) {
@@ -36,7 +36,7 @@ Case someCase(Rng &rng) {
   return c;
 }
 
-// The ops in another order; `to` gives each its new place.
+// The ops in another order; `to` holds the new index of each.
 Problem permuted(const Problem &p, const std::vector<OpIndex> &to) {
   Problem q = p;
   for (OpIndex i = 0; i < p.ops.size(); ++i) {
@@ -51,7 +51,7 @@ Problem permuted(const Problem &p, const std::vector<OpIndex> &to) {
   return q;
 }
 
-// With room for a new op at `at`.
+// Inserts `op` at index `at`.
 std::pair<Problem, std::vector<OpIndex>> withOp(const Problem &p, OpIndex at, Op op) {
   Problem q = p;
   q.ops.push_back(std::move(op));
@@ -68,13 +68,13 @@ Schedule renamed(Schedule s, const std::vector<OpIndex> &to) {
   return s;
 }
 
-// What was done to a problem.
+// The effect of a change on a problem.
 struct Change {
-  std::vector<OpIndex> to; // where each op is now; empty: where it was
-  double costs = 1;        // all are so many times as large
+  std::vector<OpIndex> to; // the new index of each op; if empty, indices are unchanged
+  double costs = 1;        // the factor of all costs
 };
 
-// Plans some cases before and after `change`, which changes the problem that it is given.
+// Plans some cases before and after `change`, which modifies the problem.
 template <typename Fn> void expectSame(uint64_t seed, Fn change) {
   Rng rng(seed);
   for (int i = 0, n = numProblems(60, 1000); i < n; ++i) {
@@ -101,7 +101,7 @@ TEST(Same, WhateverOpsAreCalled) {
   });
 }
 
-// What is always there is not charged, and never in a schedule.
+// Pinned storages are not charged, and pinned ops are not in a schedule.
 TEST(Same, WithMoreThatIsAlwaysThere) {
   expectSame(2, [](Problem &p, Rng &rng) {
     Op weight;
@@ -110,7 +110,7 @@ TEST(Same, WithMoreThatIsAlwaysThere) {
     weight.outputBytes = {int64_t(1) << 40};
     std::vector<OpIndex> to;
     std::tie(p, to) = withOp(p, OpIndex(below(rng, 3)), weight);
-    for (OpIndex k = 0; k < to.back(); ++k) // it comes before its readers
+    for (OpIndex k = 0; k < to.back(); ++k) // the new op must come before its readers
       EXPECT_TRUE(p.ops[k].isPinned);
     for (Op &op : p.ops)
       if (!op.isPinned && !op.isView() && below(rng, 2))
@@ -119,7 +119,7 @@ TEST(Same, WithMoreThatIsAlwaysThere) {
   });
 }
 
-// In units of time 1024 times as small (so that no rounding differs).
+// Uses a unit of time that is smaller by a power of two, so that rounding does not change.
 TEST(Same, InOtherUnitsOfTime) {
   expectSame(3, [](Problem &p, Rng &) {
     for (Op &op : p.ops)
@@ -128,8 +128,8 @@ TEST(Same, InOtherUnitsOfTime) {
   });
 }
 
-// Ops that nothing needs do not run. (Where they stand in the source order they would need room, so
-// that the peak of that, from which the search begins, may change: these need none.)
+// Ops that nothing needs do not run. (They must need no bytes: otherwise they would change the peak
+// of the source order, from which the search starts.)
 TEST(Same, WithDeadOps) {
   expectSame(4, [](Problem &p, Rng &rng) {
     Op dead;
@@ -143,11 +143,11 @@ TEST(Same, WithDeadOps) {
   });
 }
 
-// How far apart two plans of what is the same problem are. The search takes another way to them, as
-// it begins at another order, or as its own targets are rounded to bytes otherwise.
+// The difference between plans of two equal problems. The search takes another path, as it starts
+// at another order, or as its internal targets are rounded differently.
 struct Apart {
   int problems = 0, met = 0, sameCost = 0, sameLeast = 0;
-  double worst = 1; // cost
+  double worst = 1; // the ratio of the costs
 
   void add(const PlanResult &a, const PlanResult &b) {
     ++problems;
@@ -190,7 +190,7 @@ TEST(Alike, InOtherUnitsOfBytes) {
   EXPECT_LT(apart.worst, 1.3);
 }
 
-// Another order of the same ops in which inputs come before.
+// A random order of the same ops in which inputs come before their readers.
 std::vector<OpIndex> otherOrder(const Problem &p, Rng &rng) {
   std::vector<OpIndex> to(p.ops.size(), ~0u);
   for (OpIndex place = 0; place < p.ops.size(); ++place) {
@@ -204,7 +204,7 @@ std::vector<OpIndex> otherOrder(const Problem &p, Rng &rng) {
   return to;
 }
 
-// Where any order will do, the source order says nothing about what is possible.
+// If the order is free, the source order does not restrict the schedules.
 TEST(Alike, InAnotherSourceOrder) {
   Rng rng(6);
   Apart apart;
@@ -223,8 +223,8 @@ TEST(Alike, InAnotherSourceOrder) {
   EXPECT_LT(apart.worst, 1.5);
 }
 
-// An op in two parts of half its cost, the first of which makes nothing that takes room. The least
-// peak is the same, and costs may only fall, as the first part need not run again.
+// Splits an op into two parts of half its cost; the result of the first part takes no bytes. The
+// least peak is the same, and costs may only fall, as the first part need not run again.
 TEST(Alike, WithAnOpInTwoParts) {
   Rng rng(7);
   Apart apart;

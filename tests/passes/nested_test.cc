@@ -1,4 +1,4 @@
-// Segments of a training step, and schedules put together from their plans.
+// Tests the segments of a training step, and schedules that are composed of the segments' plans.
 
 #include "passes/plan/emit_schedule.h"
 #include "passes/plan/nested_schedule.h"
@@ -11,8 +11,9 @@
 namespace isthmus::plan {
 namespace {
 
-// Blocks of additive couplings: of (a, c) each makes (c + net(a), a), so that c is what was made
-// less net(a). Its parameter is overwritten as soon as the gradient is there.
+// Blocks of additive couplings: a block maps (a, c) to (c + net(a), a), so that c is the first
+// result less net(a). An update overwrites the block's parameter as soon as the gradient is
+// computed.
 class Couplings {
 public:
   static Problem make(uint32_t depth) { return Couplings(depth).p_; }
@@ -47,7 +48,7 @@ private:
     OpIndex da = add("loss", OpPhase::Backward, {a, c}, {kHalf}),
             dc = add("d.c", OpPhase::Backward, {da}, {kHalf});
     for (; !blocks_.empty(); blocks_.pop_back()) {
-      const Block &k = blocks_.back(); // da is that of what was moved, dc that of a
+      const Block &k = blocks_.back(); // da: the gradient of k.moved; dc: the gradient of k.a
       OpIndex hidden = add("d.hidden", OpPhase::Backward, {da, k.weight, k.hidden}, {kHidden}, 10);
       OpIndex weight = add("d.weight", OpPhase::Backward, {hidden, k.a}, {kGradient}, 10);
       OpIndex sum = add("d.a", OpPhase::Backward, {dc, hidden, k.weight}, {kHalf}, 10);
@@ -85,7 +86,7 @@ private:
 
   Problem p_;
   std::vector<Block> blocks_;
-  std::vector<std::pair<OpIndex, Block>> inverses_; // what each block has moved
+  std::vector<std::pair<OpIndex, Block>> inverses_; // for each block, the c that it has replaced
 };
 
 std::string nameOf(const StorageGraph &g, TaskId t) {
@@ -134,7 +135,7 @@ TEST(Segments, AreNoneOfOneBlock) {
   EXPECT_FALSE(segmentsOf(StorageGraph(p, /*withAlternatives=*/true), 24));
 }
 
-// Gradients that each read all of those before them: 30^8 paths lead through eight layers of 30.
+// Each gradient reads all gradients of the layer before, so that the number of paths is 30^10.
 TEST(Segments, AreFoundWhereGradientsReadManyOthers) {
   constexpr uint32_t kForward = 12, kLayers = 10, kWidth = 30;
   Problem p;
@@ -159,16 +160,16 @@ TEST(Segments, AreFoundWhereGradientsReadManyOthers) {
       next.push_back(add(OpPhase::Backward, layer));
     layer = std::move(next);
   }
-  layer.push_back(0); // read by the first segment's backward part, and so is the last layer
+  layer.push_back(0); // the first segment's backward part reads it, and the last layer
   p.outputs = {{add(OpPhase::Backward, layer), 0}};
   const StorageGraph g(p);
   const std::optional<Segments> s = segmentsOf(g, 3);
   ASSERT_TRUE(s);
   EXPECT_GE(s->num, 3u);
-  EXPECT_EQ(s->tasksAt[s->backwardOf(1)].size(), 1u); // a layer reads more than one of it makes
+  EXPECT_EQ(s->tasksAt[s->backwardOf(1)].size(), 1u); // 30 values cross each layer's end
 }
 
-// Without inverses each segment holds what it begins with.
+// Without inverses, each segment must keep its inputs.
 TEST(NestedSchedule, HoldsWhatCannotBeBroughtBack) {
   Problem p = Couplings::make(8);
   std::erase_if(p.ops, [](const Op &op) { return op.isAlternative; });
@@ -183,7 +184,7 @@ TEST(NestedSchedule, HoldsWhatCannotBeBroughtBack) {
   EXPECT_LE(Slow::peak(p, s), 4500);
 }
 
-// One budget for every depth, for less than one more run of everything forward.
+// One budget suffices at every depth, for less overhead than another forward pass.
 TEST(Planner, NeedsNoMoreForDeeperInvertibleNetworks) {
   constexpr int64_t kBudget = 2700;
   for (uint32_t depth : {24, 48, 192}) {
@@ -195,7 +196,7 @@ TEST(Planner, NeedsNoMoreForDeeperInvertibleNetworks) {
   }
 }
 
-// Whatever the problem: a schedule within the budget, or none.
+// On any problem the result is a schedule within the budget, or none.
 TEST(NestedSchedule, IsWithinOnRandomProblems) {
   int found = 0;
   for (uint64_t seed = 0; seed < 400; ++seed) {

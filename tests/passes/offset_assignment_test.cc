@@ -1,5 +1,5 @@
-// Offset assignment: what it gives is legal, of few buffers the least, and of many the peak or
-// nearly so.
+// Assigned offsets are legal. For few buffers the arena is the smallest possible; for many it is
+// the peak or slightly more.
 
 #include "passes/place/place.h"
 
@@ -15,7 +15,7 @@ namespace {
 using Rng = std::mt19937_64;
 uint64_t below(Rng &r, uint64_t n) { return r() % n; }
 
-// Sizes are multiples of 64, as the CPU's target rounds them.
+// Sizes are multiples of 64, to which the CPU's target rounds.
 std::vector<Buffer> randomBlocks(Rng &rng, size_t most, uint32_t steps) {
   std::vector<Buffer> buffers;
   for (size_t k = 0, n = 1 + below(rng, most); k < n; ++k) {
@@ -27,7 +27,7 @@ std::vector<Buffer> randomBlocks(Rng &rng, size_t most, uint32_t steps) {
 
 int64_t peakOf(const std::vector<Buffer> &buffers) {
   int64_t peak = 0;
-  for (const Buffer &at : buffers) { // it is reached where some buffer begins
+  for (const Buffer &at : buffers) { // the peak is reached where a buffer begins
     int64_t live = 0;
     for (const Buffer &b : buffers)
       live += b.first <= at.first && at.first <= b.last ? b.bytes : 0;
@@ -38,7 +38,7 @@ int64_t peakOf(const std::vector<Buffer> &buffers) {
 
 bool conflict(const Buffer &a, const Buffer &b) { return a.first <= b.last && b.first <= a.last; }
 
-// Offsets are in [0, top), and buffers alive together do not overlap.
+// Offsets are in [0, top), and buffers that are live together do not overlap.
 void expectLegal(const std::vector<Buffer> &buffers, int64_t top) {
   for (const Buffer &a : buffers) {
     ASSERT_GE(a.offset, 0);
@@ -49,8 +49,8 @@ void expectLegal(const std::vector<Buffer> &buffers, int64_t top) {
   }
 }
 
-// First fit in every order: in that of an optimal placement's offsets no buffer ends higher than
-// there.
+// Tries first fit in every order. In the order of the offsets of an optimal placement, first fit
+// places no buffer higher.
 int64_t leastArena(std::vector<Buffer> buffers) {
   int64_t least = INT64_MAX;
   std::vector<size_t> order(buffers.size());
@@ -97,7 +97,8 @@ TEST(OffsetAssignment, SmallInstancesAreOptimal) {
   }
 }
 
-// Saved values freed in reverse, gradients that stay, values in passing, workspaces.
+// Saved values that are freed in reverse order, gradients that stay, short-lived values, and
+// workspaces.
 TEST(OffsetAssignment, TrainingStepsAreWithinOnePercent) {
   Rng rng(4);
   for (int i = 0; i < 10; ++i) {
@@ -122,8 +123,8 @@ TEST(OffsetAssignment, TrainingStepsAreWithinOnePercent) {
   }
 }
 
-// A rectangle of steps and bytes cut in two again and again, at full steps and multiples of 64:
-// some placement has no gap at all. Then some buffers are made a little smaller, as slack.
+// Cuts a rectangle of steps and bytes in two repeatedly, at whole steps and at multiples of 64, so
+// that a placement without gaps exists. Then some buffers are made a little smaller.
 std::vector<Buffer> cutRectangle(Rng &rng, int pieces, uint32_t steps, int64_t bytes) {
   std::vector<Buffer> buffers{{bytes, 0, steps - 1}};
   while (int(buffers.size()) < pieces) {
@@ -177,8 +178,8 @@ TEST(OffsetAssignment, RectanglesWithSlackAreWithinOnePercent) {
   }
 }
 
-// Large tensors that all steps of a recurrent net make again, among many small ones of one size
-// that live long.
+// Large tensors that are recomputed at all steps of a recurrent network, among many long-lived
+// small ones of one size.
 TEST(OffsetAssignment, ManyBuffersOfFewSizesAreWithinTwoPercent) {
   Rng rng(7);
   for (int i = 0; i < 3; ++i) {
@@ -198,8 +199,8 @@ TEST(OffsetAssignment, ManyBuffersOfFewSizesAreWithinTwoPercent) {
   }
 }
 
-// Thousands of buffers leave time for few fillings, as where the planner places one plan after the
-// other.
+// Thousands of buffers leave time for few fillings, as when the planner places several plans in
+// turn.
 TEST(OffsetAssignment, FewFillingsComeWithinTwoPercent) {
   Rng rng(7);
   const uint32_t steps = 3000;
@@ -229,7 +230,7 @@ TEST(OffsetAssignment, NothingIsPlacedBeyond62Bits) {
   EXPECT_EQ(assignOffsets(tooMuch, 3 * kHalf), INT64_MAX);
 }
 
-// A host may call from a thread with a small stack, however many buffers there are.
+// A host may call from a thread with a small stack, whatever the number of buffers.
 TEST(OffsetAssignment, TakesLittleOfTheStack) {
   Rng rng(9);
   std::vector<Buffer> buffers = cutRectangle(rng, 3000, 6000, 64 << 16);

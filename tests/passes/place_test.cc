@@ -1,4 +1,4 @@
-// Where results may lie: over an operand that dies, or beside it.
+// Tests whether a result lies over a dying operand or beside it.
 
 #include "passes/place/place.h"
 
@@ -27,11 +27,12 @@ TEST(Place, AResultTakesThePlaceOfAnOperandOfItsSize) {
   EXPECT_EQ(p.offset(y), p.offset(p.h));
 }
 
-// 32 bytes and 8: both round up to 64. Each row of the result reads its maximum again and again.
+// The operands have 32 and 8 bytes, and both are rounded up to 64. Each row of the result reads the
+// row's maximum repeatedly.
 TEST(Place, AResultDoesNotOverwriteAnOperandThatIsBroadcast) {
   Placed p;
   ValueId y = p.b.create("sub", {p.h, p.m});
-  p.g.addOutput(p.h); // stays, so that only %m could be overwritten
+  p.g.addOutput(p.h); // %h stays live, so that only %m could be overwritten
   p.g.addOutput(y);
   EXPECT_NE(p.offset(y), p.offset(p.m));
   EXPECT_NE(p.offset(y), p.offset(p.h));

@@ -1,5 +1,5 @@
-// The planner's evaluation against a slow simulation that shares nothing with it, on random
-// problems.
+// Compares the planner's evaluation of random problems with a slow simulation that shares no code
+// with it.
 
 #include "passes/place/place.h"
 #include "passes/plan/checkpoint_schedule.h"
@@ -38,7 +38,7 @@ TEST(Evaluate, AgreesWithTheDefinitionOnRandomProblems) {
       recomputations += e.recomputed;
     }
   }
-  EXPECT_GT(recomputations, 3000u); // the schedules are worth looking at
+  EXPECT_GT(recomputations, 3000u); // enough for the comparison to mean something
 }
 
 TEST(Evaluate, NamesWhatIsWrong) {
@@ -57,7 +57,7 @@ TEST(Evaluate, NamesWhatIsWrong) {
   EXPECT_EQ(evaluate(p, {0, 1}).peakBytes, 8);
 }
 
-// w, which an update overwrites; f reads it in a view.
+// w is overwritten by an update; f reads w through a view.
 TEST(Evaluate, NamesWhoReadsWhatWasOverwritten) {
   Problem p;
   p.ops.resize(4);
@@ -89,7 +89,7 @@ TEST(Evaluate, NamesWhoReadsWhatWasOverwritten) {
   EXPECT_EQ(faultOf(p)->op, 3u);
   p.ops[3].overwrites = {0};
   EXPECT_EQ(faultOf(p)->why, "it overwrites 'f', which is not pinned");
-  p.ops[3].isAlternative = true; // what alternatives get wrong comes first, if only at a later op
+  p.ops[3].isAlternative = true; // errors in alternatives are reported first, even for later ops
   p.ops[3].of = 1;
   EXPECT_EQ(faultOf(p)->why, "it is of op 1, which has no storage of its own that a run makes");
 }
@@ -123,7 +123,7 @@ TEST(Evaluate, CallsOpsWithoutNamesByTheirIndex) {
   EXPECT_EQ(faultOf(p)->why, "it overwrites op 1, which is not pinned");
 }
 
-// The third output and the 67th each take over an operand that dies.
+// The third output and the 67th each take over the bytes of a dying operand.
 TEST(Evaluate, OutputsAreToldApartHoweverManyThereAre) {
   Problem p;
   p.ops.resize(3);
@@ -136,7 +136,7 @@ TEST(Evaluate, OutputsAreToldApartHoweverManyThereAre) {
   EXPECT_EQ(evaluate(p, {0, 1, 2}).peakBytes, 70 * 64);
 }
 
-// Views hold two older copies of one storage of 2^61 bytes.
+// Views keep two older instances of a storage of 2^61 bytes live.
 TEST(Evaluate, MoreLiveBytesThan64BitsHoldIsAnError) {
   Problem p;
   p.ops.resize(4);
@@ -153,8 +153,8 @@ TEST(Evaluate, MoreLiveBytesThan64BitsHoldIsAnError) {
   EXPECT_EQ(evaluate(p, {0, 1, 0, 2, 0, 3}).error, "more than 2^62 bytes are live at step 4, 's'");
 }
 
-// f1 .. f8 in a chain, 10 bytes each, then a backward chain that reads each in reverse. The first
-// `numSources` ops are pinned.
+// f1 .. f8 in a chain, 10 bytes each, then a backward chain that reads them in reverse order. The
+// first `numSources` ops are pinned.
 Problem chain(uint32_t numSources) {
   Problem p;
   Op in;
@@ -182,12 +182,12 @@ Problem chain(uint32_t numSources) {
 }
 
 void expectSegmentsRecomputedOnce(const Problem &p, OpIndex checkpoint) {
-  // All kept: eight values, and the two gradients at the first backward op.
+  // If all are kept, the eight values and one gradient are live at the first backward op.
   EXPECT_EQ(evaluate(p, sourceOrder(p)).peakBytes, 90);
   std::vector<std::vector<bool>> keep(p.ops.size(), {false});
   keep[checkpoint] = {true};
   Evaluation e = evaluate(p, checkpointSchedule(p, keep));
-  // f8 is read while it is there no more: 5, 6, 7, 8 come again from 4; then 1, 2, 3.
+  // f8 is no longer live when it is read: 5, 6, 7, 8 are recomputed from 4, and later 1, 2, 3.
   EXPECT_EQ(e.recomputed, 7u);
   EXPECT_EQ(e.cost, 16 + 7);
   EXPECT_LT(e.peakBytes, 90);
@@ -195,7 +195,7 @@ void expectSegmentsRecomputedOnce(const Problem &p, OpIndex checkpoint) {
 
 TEST(Keep, RecomputesSegmentsOfAChainOnce) { expectSegmentsRecomputedOnce(chain(1), 4); }
 
-// In traced graphs the gradient that comes from outside stands before the forward part.
+// In traced graphs, the gradient that is fed from outside comes before the forward part.
 TEST(Keep, InputsOfTheBackwardPartMayComeFirst) {
   Problem p = chain(2);
   p.ops[0].phase = plan::OpPhase::Backward;

@@ -1,5 +1,5 @@
-// The planner on random problems. Every schedule is judged by a simulation that shares nothing with
-// it.
+// Tests the planner on random problems. A simulation that shares no code with the planner judges
+// every schedule.
 
 #include "passes/compile/within_budget.h"
 #include "passes/inspect/joint_graph.h"
@@ -17,10 +17,10 @@ using namespace isthmus::plan;
 
 namespace {
 
-// ISTHMUS_FULL=1: all of them.
+// With ISTHMUS_FULL=1, tests run on all problems and not on a sample.
 int numProblems(int sampled, int all) { return std::getenv("ISTHMUS_FULL") ? all : sampled; }
 
-// One random move, taken or undone. One that fails has to be undone.
+// Makes a random move, and keeps or undoes it. A move that fails must be undone.
 void moveSomehow(SearchState &state, RandomMoves &moves, Rng &rng) {
   bool ok = false;
   switch (rng() % (state.graph().hasAlternatives() ? 7 : 6)) {
@@ -40,7 +40,7 @@ void moveSomehow(SearchState &state, RandomMoves &moves, Rng &rng) {
     ok = moves.exchangeForm();
     break;
   case 4:
-    moves.shiftStep(); // false: a change for the worse
+    moves.shiftStep(); // false if the change is for the worse
     ok = true;
     break;
   default:
@@ -53,7 +53,7 @@ void moveSomehow(SearchState &state, RandomMoves &moves, Rng &rng) {
     state.edits.undo();
 }
 
-// The source order, with any op run again that may at any place after its first run.
+// The source order, with random repeats of ops that may run again.
 Schedule withRandomRuns(const Problem &p, Rng &rng) {
   Schedule s;
   std::vector<OpIndex> ran;
@@ -88,7 +88,7 @@ TEST(DeadRuns, NothingIsLeftThatNobodyNeeds) {
   EXPECT_GT(removed, 1000u);
 }
 
-// A gradient that is read at the end alone is not made early and then again.
+// A gradient that is read only at the end is not computed early and then recomputed.
 TEST(DeadRuns, FirstRunsToo) {
   Problem p;
   for (const char *name : {"x", "f", "g", "h"}) {
@@ -132,12 +132,12 @@ TEST(EditableSchedule, IsExactAfterEveryEdit) {
     ASSERT_EQ(Slow::peak(p, s), state.schedule().peak());
     longest = std::max(longest, s.size());
   }
-  EXPECT_GT(repeats, 10000u); // the schedules are worth looking at
+  EXPECT_GT(repeats, 10000u); // enough for the comparison to mean something
   EXPECT_GT(longest, 80u);
 }
 
-// A hundred operands die at their readers, which take over their bytes, until `join` runs again:
-// then none of them does any more.
+// A hundred operands die at their readers, which take over their bytes. When `join` runs again,
+// they die later, and no reader takes over any.
 TEST(EditableSchedule, IsExactWhereAnOpHasVeryManyOperands) {
   constexpr uint32_t kOperands = 100;
   Problem p;
@@ -180,7 +180,7 @@ TEST(EditableSchedule, IsExactWhereAnOpHasVeryManyOperands) {
   EXPECT_EQ(t.peak(), before);
 }
 
-// With other forms of ops, offloads and prefetches: also the stalls.
+// Problems with alternatives and transfers; the stalls must be exact too.
 TEST(EditableSchedule, IsExactWithAlternatives) {
   Rng rng(8);
   size_t transfers = 0, forms = 0, stalled = 0;
@@ -190,7 +190,7 @@ TEST(EditableSchedule, IsExactWithAlternatives) {
       addOverwrites(p, rng);
     addAlternatives(p, rng, 8);
     p.order = rng() % 3 ? Order::Free : rng() % 2 ? Order::Phases : Order::Fixed;
-    if (p.order == Order::Fixed) // in which views run in their places
+    if (p.order == Order::Fixed) // a fixed order includes the views
       for (Op &op : p.ops)
         if (op.isView())
           p.order = Order::Phases;
@@ -282,7 +282,7 @@ SearchOptions options(int64_t budget) {
   return o;
 }
 
-// Of all orders, with forward outputs; in some there are alternatives.
+// Problems of all orders, with forward outputs; some have alternatives.
 Problem anyProblem(Rng &rng) {
   Problem p = randomProblem(rng, 12);
   p.order = rng() % 2 ? Order::Free : rng() % 2 ? Order::Fixed : Order::Phases;
@@ -326,15 +326,15 @@ TEST(Planner, MeetsBudgetsOrNamesTheSmallest) {
   EXPECT_GT(refused, 20);
 }
 
-// The same without them: their ops are there, and are of use for nothing.
+// The same problem, in which the alternatives' ops exist but replace nothing.
 Problem withoutAlternatives(Problem p) {
   for (Op &op : p.ops)
     op.of = Op::kNone;
   return p;
 }
 
-// `end` reads `large` beyond the workspace of `between`; its form reads a tenth of it. Neither may
-// run twice: the form runs in the place of its op.
+// `end` reads `large`, which does not fit beside the workspace of `between`. The other form of
+// `end` reads a tenth as much. Neither may run twice: the form runs in place of the op.
 TEST(Planner, UsesFormsThatMayNotRepeat) {
   Problem p;
   auto add = [&](const char *name, std::vector<Read> reads, int64_t bytes) -> Op & {
@@ -419,7 +419,7 @@ TEST(Planner, RecomputesNothingWithinTheBaseline) {
   EXPECT_EQ(r.planned.recomputed, 0u);
 }
 
-// Where every arena is larger than its peak, plans are tightened, and placed several times.
+// If every arena is larger than its peak, plans are tightened and placed several times.
 TEST(Planner, PlacesWithinAShareOfTheEffort) {
   Rng rng(10);
   int tightened = 0;
@@ -435,14 +435,14 @@ TEST(Planner, PlacesWithinAShareOfTheEffort) {
     };
     PlanResult r = planWithin(p, o);
     if (r.smallestBytes > 0)
-      continue; // the smallest budget was looked for
+      continue; // the search for the smallest budget places more plans
     EXPECT_LE(spent, 0.5 * o.effort) << "problem " << i;
     tightened += placed > 1;
   }
   EXPECT_GT(tightened, 5);
 }
 
-// A chain of n ops of equal size and cost, and a backward chain that reads each in reverse.
+// A chain of n ops of equal size and cost, and a backward chain that reads them in reverse order.
 Problem chain(uint32_t n) {
   Problem p;
   for (uint32_t i = 0; i <= 2 * n; ++i) {
@@ -462,7 +462,7 @@ Problem chain(uint32_t n) {
   return p;
 }
 
-// What a view that may run once looks at has one instance, in drafts too.
+// The base of a view that may run only once has one instance, in draft plans too.
 TEST(Planner, RepeatsNothingBelowAViewThatMayNotRepeat) {
   for (uint32_t at = 2; at < 40; at += 3) {
     Problem p = chain(40);
@@ -471,9 +471,9 @@ TEST(Planner, RepeatsNothingBelowAViewThatMayNotRepeat) {
     view.recomputable = false;
     view.cost = 0;
     view.outputBytes.clear();
-    p.ops.back().inputs.push_back({at, 0}); // after the base's last reader
+    p.ops.back().inputs.push_back({at, 0}); // a read after the last reader of the base
     SearchOptions o = options(evaluate(p, sourceOrder(p)).peakBytes / 2);
-    o.effort = 1e-6; // a draft is the plan
+    o.effort = 1e-6; // so little effort that the draft is the plan
     const PlanResult r = planWithin(p, o);
     ASSERT_TRUE(r.isWithin) << at;
     ASSERT_EQ(evaluate(p, r.schedule).error, "") << at;
@@ -481,13 +481,13 @@ TEST(Planner, RepeatsNothingBelowAViewThatMayNotRepeat) {
   }
 }
 
-// Eight ops and a backward part: with room for all but k of the values, the k cheapest come again.
+// Eight ops and a backward part. If all but k of the values fit, the k cheapest are recomputed.
 TEST(Planner, IsOptimalOnAChain) {
   Problem p = chain(8);
   ASSERT_EQ(evaluate(p, sourceOrder(p)).peakBytes, 90);
   struct {
     int64_t budget;
-    double again; // runs, found by hand
+    double again; // recomputations, counted by hand
   } cases[] = {{90, 0}, {80, 1}, {70, 2}, {60, 3}};
   for (auto [budget, again] : cases) {
     SearchOptions o = options(budget);
@@ -549,7 +549,7 @@ TEST(JointGraph, NamesWhatIsWrong) {
                         "outputs": [7]})")
                 .find("expected 'outputs' to be ids of nodes, found 7"),
             std::string::npos);
-  // 3 * 2^60 bytes, and a workspace of 2^61: each alone would do.
+  // Outputs of 3 * 2^60 bytes and a workspace of 2^61: each alone would fit.
   EXPECT_NE(errorOf(R"({"format": "joint-graph/2", "name": "g", "nodes": [
                         {"id": 0, "out_bytes": [1152921504606846976, 2305843009213693952],
                          "workspace": 2305843009213693952, "cost": 1, "inputs": []}],

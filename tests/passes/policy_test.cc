@@ -1,5 +1,5 @@
-// Bottlenecks and the policy `memory` on graphs small enough to know the answer; what the policies
-// make of a graph is shown in golden/.
+// Tests bottlenecks and the policy `memory` on graphs small enough to know the answers. The
+// rewritten graphs of the policies are shown in golden/.
 
 #include "ir/builder.h"
 #include "passes/checkpoint/bottlenecks.h"
@@ -29,7 +29,7 @@ struct Net {
     ValueId w = param("w" + n, {64, 64});
     return b.create("tanh", {b.create("matmul", {h, w}, {}, "m" + n)}, {}, "h" + n);
   }
-  // The mean of `h`, and gradients.
+  // Adds the mean of `h` as the loss, and gradients.
   void close(ValueId h) {
     g.loss = b.create("mean", {h}, {}, "loss");
     g.addOutput(g.loss);
@@ -62,7 +62,8 @@ TEST(Bottlenecks, AreNotInsideABranch) {
   EXPECT_EQ(names(n.g, bottlenecks(n.g)), (Names{"m1", "h1", "sum", "loss"}));
 }
 
-// Inputs are always there, so that a skip from one hides nothing; one from a value does.
+// Inputs are always live, so a skip from an input hides no bottleneck. A skip from a computed value
+// hides those that it passes.
 TEST(Bottlenecks, AreHiddenBySkipsFromValuesAlone) {
   Net n;
   ValueId h = n.layer(n.layer(n.x, "1"), "2");
@@ -86,8 +87,7 @@ TEST(Bottlenecks, ParametersAndLabelsHideNone) {
   EXPECT_EQ(names(n.g, bottlenecks(n.g)), (Names{"m1", "h1", "h2", "error", "loss"}));
 }
 
-// The backward pass reads h1 .. h16 and x: N = 16, so that at most about 4 stay; every 4th from the
-// 5th on.
+// The backward pass reads h1 .. h16 and x: N = 16, so about 4 are kept, every 4th from the 5th on.
 TEST(Policy, MemoryKeepsAboutSquareRootOfN) {
   Net n;
   ValueId h = n.x;
@@ -101,7 +101,7 @@ TEST(Policy, MemoryKeepsAboutSquareRootOfN) {
   EXPECT_TRUE(r.notes.empty());
 }
 
-// Skips over everything, as in a U-Net: whole frontiers are kept, and it never gets worse.
+// Skips lead over all layers, as in a U-Net: whole frontiers are kept, and the peak never rises.
 TEST(Policy, MemoryCutsFrontiersWhereThereIsNoBottleneck) {
   Net n;
   ValueList down;
@@ -119,7 +119,7 @@ TEST(Policy, MemoryCutsFrontiersWhereThereIsNoBottleneck) {
   ASSERT_EQ(r.notes.size(), 1u);
 }
 
-// Ten times the layers make a few more tries, and not the square root of ten times as many.
+// With ten times the layers, a few more cuts are tried, and not sqrt(10) times as many.
 TEST(Policy, MemoryTriesFewCutsOfDeepNetworks) {
   auto numCuts = [](int layers) {
     Net n;

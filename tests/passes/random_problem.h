@@ -1,5 +1,5 @@
-// Random problems, and what their schedules need, by definition: a slow simulation that shares
-// nothing with the planner or its evaluation.
+// Random problems, and the peaks of their schedules by definition: a slow simulation that shares no
+// code with the planner or its evaluation.
 #pragma once
 
 #include "passes/plan/problem.h"
@@ -14,8 +14,8 @@ namespace isthmus::plan {
 using Rng = std::mt19937_64;
 inline uint64_t below(Rng &r, uint64_t n) { return r() % n; }
 
-// A forward part and a backward part that reads from both, with views, several outputs, workspaces,
-// reuse. With `plainViews`, views read their base alone.
+// A forward part and a backward part that reads from both, with views, several outputs, workspaces
+// and donations. With `plainViews`, views read only their base.
 inline Problem randomProblem(Rng &rng, size_t most = 20, bool plainViews = false) {
   Problem p;
   p.alignment = below(rng, 2) ? 1 : 8;
@@ -59,10 +59,10 @@ inline Problem randomProblem(Rng &rng, size_t most = 20, bool plainViews = false
   return p;
 }
 
-// Updates of what is pinned, in its place, after all that reads it.
+// Adds updates that overwrite pinned storages in place, after all their readers.
 inline void addOverwrites(Problem &p, Rng &rng) {
   const size_t numOps = p.ops.size();
-  for (Op &op : p.ops) // a view reads nothing that is overwritten but what it is a view of
+  for (Op &op : p.ops) // a view reads only its base, which may be overwritten
     if (op.isView()) {
       op.inputs = {op.inputs[op.viewOf]};
       op.viewOf = 0;
@@ -84,7 +84,7 @@ inline void addOverwrites(Problem &p, Rng &rng) {
     p.outputs.push_back({OpIndex(p.ops.size()), 0});
     p.ops.push_back(op);
   }
-  // Views of what is overwritten are no outputs.
+  // A view of an overwritten storage is no output.
   std::vector<bool> isGone(p.ops.size());
   for (OpIndex i = 0; i < p.ops.size(); ++i) {
     for (uint32_t k : p.ops[i].overwrites)
@@ -97,8 +97,8 @@ inline void addOverwrites(Problem &p, Rng &rng) {
   std::erase_if(p.forwardOutputs, [&](OpIndex i) { return isGone[i]; });
 }
 
-// Other forms of some ops, and copies to the host and back; of one result where there are two, and
-// reading whatever there is. All may run again.
+// Adds other forms of some ops, and transfers to the host and back. An alternative may make one of
+// two results, and it may read any value. All alternatives may run again.
 inline void addAlternatives(Problem &p, Rng &rng, uint64_t most) {
   const size_t numOps = p.ops.size();
   auto add = [&](Op op, std::vector<Read> inputs, std::vector<int64_t> bytes) {
@@ -132,7 +132,7 @@ inline void addAlternatives(Problem &p, Rng &rng, uint64_t most) {
       made.workspace = below(rng, 4) ? 0 : int64_t(below(rng, 40));
       if (!inputs.empty() && below(rng, 3) == 0)
         made.donations.push_back({0, 0});
-      if (!inputs.empty() && below(rng, 2)) { // in place of an input, something made of it
+      if (!inputs.empty() && below(rng, 2)) { // it reads something made from an input
         Op helper;
         helper.cost = double(below(rng, 4));
         helper.phase = below(rng, 2) ? plan::OpPhase::Forward : made.phase;
@@ -163,8 +163,9 @@ inline void addAlternatives(Problem &p, Rng &rng, uint64_t most) {
   }
 }
 
-// Peak by definition: at each step, every storage that exists and has a read at or after it, or is
-// running, or stays. -1 where something reads what was overwritten.
+// The peak by definition: the live storages at a step are those that exist and that are made, are
+// read, or will be read, at or after the step, or that live to the end. The result is -1 if an op
+// reads what was overwritten.
 struct Slow {
   struct Copy {
     size_t born;
@@ -175,9 +176,9 @@ struct Slow {
 
   static int64_t peak(const Problem &p, const Schedule &s) {
     std::vector<Copy> copies;
-    std::map<std::pair<OpIndex, uint32_t>, int> newest; // below 0: persistent
+    std::map<std::pair<OpIndex, uint32_t>, int> newest; // index of its instance; below 0: pinned
     std::vector<std::vector<int>> read(s.size()), made(s.size());
-    std::map<OpIndex, std::vector<int>> held; // by a start of a copy to the host
+    std::map<OpIndex, std::vector<int>> held; // by start of an offload: what it reads
     for (OpIndex i = 0; i < p.ops.size(); ++i)
       if (p.ops[i].isPinned)
         newest[{i, 0}] = -1 - int(i);

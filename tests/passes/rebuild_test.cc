@@ -80,7 +80,8 @@ TEST(Rebuild, CopiesEverythingThatANodeCarries) {
   EXPECT_EQ(g.outputs().vec(), w.g.outputs().vec());
 }
 
-// Left out: `b`. The edge to it goes, and so does the loss; what had no number and moved gets one.
+// `b` is left out. The `after` edge to it and the loss are removed; a node that has moved and had
+// no source index gets one.
 TEST(Rebuild, DropsEdgesToNodesLeftOut) {
   Rewritten w;
   Rebuilder r(w.g);
@@ -102,7 +103,7 @@ TEST(Rebuild, DropsEdgesToNodesLeftOut) {
   EXPECT_EQ(g.node(g.value(g.find("c")).def).from.sourceIndex, 2u);
 }
 
-// The original got back: clones stand for their origins, boundaries for what they pass.
+// Restores the original: clones map to their origins, and boundaries to the values that they pass.
 TEST(Rebuild, MapsOneValueToAnother) {
   Rewritten w;
   Rebuilder r(w.g);

@@ -1,4 +1,4 @@
-// What the tests of small passes say often.
+// Helpers that the tests of small passes share.
 #pragma once
 
 #include "ir/builder.h"

@@ -11,10 +11,12 @@ constexpr const char *kShapeNames[] = {"chain", "skips", "dense", "mixed"};
 
 class SmallProblem {
 public:
-  // Forward ops and as many backward ops, 12 at most with the loss; what they read is the shape's.
+  // Makes a problem with as many backward ops as forward ops, at most 12 with the loss. The shape
+  // determines what they read.
   static Problem make(Rng &rng, Shape shape, uint32_t leastLayers = 3) {
     if (shape == Shape::Mixed) {
-      // Views, several outputs, workspaces, reuse, ops that must not run again, dead ones.
+      // Problems with views, several outputs, workspaces, donations, dead ops, and ops that may run
+      // only once.
       Problem p = randomProblem(rng, 3);
       for (OpIndex i = 0; i < p.ops.size() && p.forwardOutputs.empty(); ++i)
         if (!p.ops[i].isPinned && p.ops[i].phase == OpPhase::Forward && below(rng, 3) == 0)
@@ -40,7 +42,7 @@ private:
     }
     OpIndex g = x.back();
     for (uint32_t i = layers; i > 0; --i) {
-      // The gradient of layer i reads what that read, or what it made.
+      // The gradient of layer i reads the input or the result of layer i.
       std::vector<Read> reads = {{g, 0}};
       OpIndex kept = below(rng, 2) ? x[i] : x[i - 1];
       if (kept != g)

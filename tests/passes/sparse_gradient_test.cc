@@ -1,4 +1,4 @@
-// Gradients of tables that are read by index: rows stay rows until something dense must be made.
+// Gradients of tables that are read by index stay sparse until something needs a dense gradient.
 
 #include "kernels/plain/register.h"
 #include "passes/differentiate/differentiate.h"
@@ -14,8 +14,8 @@ namespace {
 
 constexpr int64_t kRows = 7, kWidth = 3;
 
-// Looks up two lists of indices, and where `dense` also multiplies by the whole table. `tables`:
-// one that all share, or one for each reader.
+// Looks up two lists of indices and, if `dense`, also reads the whole table. If `isShared`, all
+// readers share one table; otherwise each has its own.
 struct Lookup {
   Graph g{"lookup"};
   std::vector<ValueId> tables;
@@ -52,7 +52,7 @@ struct Lookup {
     return out;
   }
 
-  // The gradients of all tables, summed.
+  // The sum of the gradients of all tables.
   std::vector<double> gradient() const {
     llvm::DenseMap<ValueId, Tensor> inputs;
     for (const Input &in : g.inputs()) {
@@ -85,7 +85,7 @@ TEST(SparseGradient, TwoLookupsMakeOneTable) {
     EXPECT_NEAR(a[e], b[e], 1e-12);
 }
 
-// A tied table, as of a language model's embedding and head.
+// A table that an embedding and a head share, as in language models.
 TEST(SparseGradient, RowsAreAddedToADenseGradient) {
   Lookup shared(true, true), apart(false, true);
   EXPECT_EQ(count(shared.ops(), "scatter_rows"), 2);
