@@ -1,5 +1,5 @@
-// The borders of functions, reductions and scatters, which random operands do not come upon: NaN,
-// infinities, ties, zeros among factors, indices out of range, sets of no elements.
+// Tests edge cases that random operands do not meet, of functions, reductions and scatters: NaN,
+// infinities, ties, zero factors, indices out of range, empty sets.
 
 #include "kernels/plain/register.h"
 #include "passes/differentiate/differentiate.h"
@@ -36,7 +36,7 @@ std::vector<Values> runAll(llvm::StringRef text, std::vector<Values> values) {
 }
 Values run(llvm::StringRef text, std::vector<Values> values) { return runAll(text, values)[0]; }
 
-// The gradient, by the operand `by`, of the sum of the results' elements.
+// The gradient of the sum of the results' elements with respect to operand `by`.
 Values gradient(llvm::StringRef text, std::vector<Values> values, size_t by) {
   auto e = parseExample(text);
   Graph g;
@@ -112,14 +112,14 @@ TEST(Attention, OfARowWithoutKeysIsZero) {
   auto out = runAll(call, {{1, 0}, {1, 2}, {5, 7}, {-kInf, -kInf, 0, -kInf}});
   expectSame(out[0], {0, 5});
   expectSame(out[1], {-kInf, 0});
-  // Nor has it a part in any gradient.
+  // That row does not contribute to any gradient either.
   const Values mask = {-kInf, -kInf, 0, 0};
   for (size_t by = 0; by < 4; ++by) {
     Values got = gradient(call, {{1, 0}, {1, 1}, {5, 7}, mask}, by);
     const Values want[] = {{0, 0}, {0, 0}, {0.5, 0.5}, {0, 0, -0.5, 0.5}};
     expectSame(got, want[by]);
   }
-  // A key that nobody sees has no gradient.
+  // A key that is masked for all queries has no gradient.
   expectSame(gradient(call, {{1, 0}, {1, 2}, {5, 7}, {0, -kInf, 0, -kInf}}, 2), {2, 0});
   expectSame(gradient(call, {{1, 0}, {1, 2}, {5, 7}, {0, -kInf, 0, -kInf}}, 1), {0, 0});
   out = runAll("attention(f64[2, 1], f64[0, 1], f64[0, 3]) {scale = 1}", {{1, 2}, {}, {}});
@@ -145,10 +145,10 @@ TEST(Reductions, LogSumExpOfInfinities) {
 TEST(Products, HaveGradientsWhereFactorsAreZero) {
   expectSame(gradient("prod(f64[3])", {{2, 0, 3}}, 0), {0, 6, 0});
   expectSame(gradient("prod(f64[3])", {{0, 0, 3}}, 0), {0, 0, 0});
-  // 2, 0, 0: by the second factor 2 (1 + 3).
+  // The results are 2, 0, 0. The derivative of their sum by the second factor is 2 (1 + 3).
   expectSame(gradient("cumprod(f64[3])", {{2, 0, 3}}, 0), {1, 8, 0});
   expectSame(gradient("cumprod(f64[3]) {exclusive = true}", {{2, 0, 3}}, 0), {1, 2, 0});
-  // Into place 0: 2 * 0 * 3.
+  // Place 0 becomes 2 * 0 * 3.
   const char *scatter = "scatter_elements(f64[2], i64[2], f64[2]) {reduction = mul}";
   expectSame(gradient(scatter, {{2, 5}, {0, 0}, {0, 3}}, 2), {6, 0});
   expectSame(gradient(scatter, {{2, 5}, {0, 0}, {0, 0}}, 2), {0, 0});
@@ -161,7 +161,7 @@ TEST(Products, OfOnePlaceTakeNothingFromAnother) {
   expectSame(gradient(scatter, {{kNan, 2, 3}, {1, 0, 1, 2, 5}, {4, 5, kInf, 1e200, kNan}}, 2),
              {kInf, kNan, 8, 3, kNan});
   const char *slices = "scatter_nd(f64[2, 2], i64[3, 2], f64[3]) {reduction = mul}";
-  // Out of range, though as a number it would be a place.
+  // The index is out of range, although as a flat index it would be a place.
   expectSame(gradient(slices, {{2, 3, 5, 7}, {0, 2, 1, 0, -3, 2}, {4, 6, 8}}, 2), {kNan, 5, kNan});
   expectSame(run("recurrence(f64[4], f64[4], bool[4])",
                  {{1, 2, 3, 4}, {kNan, kInf, kNan, 2}, {0, 0, 1, 0}}),
@@ -216,7 +216,7 @@ TEST(TopK, OrdersTiesAndNan) {
   expectSame(smallest[1], {2, 0, 3, 1});
 }
 
-// Labels without classes would be counted by a division by zero.
+// Without classes, the count of labels would divide by zero.
 TEST(Losses, WithLabelsHaveClasses) {
   for (const char *text :
        {"cross_entropy(f64[2, 0], i64[2])", "cross_entropy_grad(f64[], f64[2, 0], i64[2], f64[2])",

@@ -1,5 +1,5 @@
-// What the sweep over the op table cannot know: values worked out by hand, borders of types,
-// distributions.
+// Tests what the sweep over the op table cannot: values that were computed by hand, limits of
+// types, and distributions.
 
 #include "ir/half.h"
 #include "kernels/element/dtype.h"
@@ -19,7 +19,8 @@ using element::BF16;
 constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
-// The first result of a call on the values given, as doubles. NaN compares by `same`.
+// The first result of a call on the given values, as doubles. Compare with `same`, as values may be
+// NaN.
 std::vector<double> run(llvm::StringRef text, std::vector<std::vector<double>> values,
                         RandomKey key = {}) {
   KernelTable kernels;
@@ -50,7 +51,7 @@ TEST(Integers, NeverTrap) {
   expectSame(run("clamp(i32[3]) {min = -1.5, max = 2.5}", {{-7, 0, 7}}), {-1, 0, 2});
 }
 
-TEST(Cast, EveryHalfIsItself) { // against the compiler's own conversions
+TEST(Cast, EveryHalfIsItself) { // compared with the compiler's conversions
   for (uint32_t bits = 0; bits < 65536; ++bits) {
     element::F16 h;
     h.bits = static_cast<uint16_t>(bits);
@@ -60,7 +61,8 @@ TEST(Cast, EveryHalfIsItself) { // against the compiler's own conversions
       continue;
     }
     EXPECT_EQ(std::bit_cast<uint32_t>(got), std::bit_cast<uint32_t>(want)) << bits;
-    // The neighbours of the number, and the middles between: by the compiler's rounding.
+    // The number, its neighbours and the midpoints between them must be rounded as the compiler
+    // rounds them.
     for (float near :
          {got, got * 1.0002f, got * 0.9998f, got + 0x1p-25f, got - 0x1p-25f, got * 1.00048828125f})
       EXPECT_EQ(element::F16(near).bits, std::bit_cast<uint16_t>(static_cast<_Float16>(near)))
@@ -68,7 +70,7 @@ TEST(Cast, EveryHalfIsItself) { // against the compiler's own conversions
   }
 }
 
-// The kernels' conversions, which have no branches, and those of files.
+// The kernels' conversions, which have no branches, must agree with those of files.
 TEST(Cast, SixteenBitsAreConvertedAlikeEverywhere) {
   for (uint32_t bits = 0; bits < 65536; ++bits) {
     uint16_t word = static_cast<uint16_t>(bits);
@@ -95,7 +97,7 @@ TEST(Cast, RoundsAndSaturates) {
   expectSame(run("cast(f32[3]) {type = u8}", {{255.5, -3, 256}}), {255, 0, 255});
   expectSame(run("cast(f32[4]) {type = bool}", {{0, -0.0, 0.5, kNan}}), {0, 0, 1, 1});
   expectSame(run("cast(bool[2]) {type = f32}", {{1, 0}}), {1, 0});
-  // Half way between neighbours 1 and 1 + 2^-7 of bf16: to the even one; above half way: up.
+  // Midway between the neighbours 1 and 1 + 2^-7 of bf16, numbers are rounded to even; above, up.
   expectSame(
       run("cast(f64[3]) {type = bf16}", {{1 + 0x1p-8, 1 + 0x1p-7 + 0x1p-8, 1 + 0x1p-8 + 0x1p-20}}),
       {1, 1 + 0x1p-6, 1 + 0x1p-7});
@@ -144,7 +146,7 @@ TEST(Shape, Triangles) {
   expectSame(run("trilu(i32[2, 2]) {k = -9223372036854775807}", {{1, 2, 3, 4}}), {1, 2, 3, 4});
 }
 
-TEST(Transpose, MovesEveryElement) { // against indices, on shapes with whole and broken tiles
+TEST(Transpose, MovesEveryElement) { // compared with indices, for whole and partial tiles
   for (auto [a, b] : {std::pair(1, 5), {16, 16}, {33, 64}, {130, 7}, {65, 129}}) {
     std::vector<double> x(2 * a * b), want(2 * a * b);
     for (int n = 0; n < 2; ++n)
@@ -185,7 +187,7 @@ TEST(Reduce, SumsOfNothing) {
   expectSame(run("matmul(f32[1, 0], f32[0, 2])", {{}, {}}), {0, 0});
 }
 
-// The float functions of ours against the library's double ones.
+// Compares our float functions with the library's double functions.
 TEST(Math, FloatFunctionsAreAccurate) {
   auto worst = [](auto ours, auto exact, double low, double high, double floor) {
     double most = 0;
@@ -222,16 +224,16 @@ TEST(Math, FloatFunctionsAreAccurate) {
   EXPECT_EQ(element::logOf(INFINITY), INFINITY);
   EXPECT_TRUE(std::isnan(element::logOf(-1.0f)) && std::isnan(element::logOf(NAN)) &&
               std::isnan(element::erfOf(NAN)));
-  EXPECT_NEAR(element::logOf(0x1p-140f), -140 * M_LN2, 1e-5); // not a normal number
+  EXPECT_NEAR(element::logOf(0x1p-140f), -140 * M_LN2, 1e-5); // a subnormal number
   EXPECT_EQ(element::expOf(1000.0f), INFINITY);
   EXPECT_EQ(element::expOf(-1000.0f), 0);
-  EXPECT_NEAR(element::expOf(-95.0f), std::exp(-95.0), 0x1p-149); // not a normal number
+  EXPECT_NEAR(element::expOf(-95.0f), std::exp(-95.0), 0x1p-149); // a subnormal number
   EXPECT_TRUE(std::isnan(element::expOf(NAN)) && std::isnan(element::tanhOf(NAN)) &&
               std::isnan(element::softplusOf(NAN)));
   EXPECT_EQ(element::tanhOf(-INFINITY), -1);
 }
 
-// The known answers that the authors of Philox publish with it.
+// The test vectors that the authors of Philox published.
 TEST(Philox, KnownAnswers) {
   auto words = [](uint32_t c0, uint32_t c1, uint32_t c2, uint32_t c3, uint32_t k0, uint32_t k1) {
     PhiloxKey key = {{k0, k1}, {c2, c3}};
@@ -273,7 +275,7 @@ Moments momentsOf(const std::vector<double> &x) {
   return m;
 }
 
-// Bounds of five standard errors: n = 100000 draws, of standard deviation 1 that is 0.016.
+// The bounds are five standard errors: of n = 100000 draws of standard deviation 1, 0.016.
 TEST(Random, Distributions) {
   for (const char *type : {"f32", "f64", "bf16", "f16"}) {
     SCOPED_TRACE(type);
@@ -311,7 +313,7 @@ TEST(Random, KeysMatterAndNothingElse) {
   EXPECT_NE(a, draws("uniform() {dims = [1000], stream = 2}", {1, 1}));
   EXPECT_NE(a, draws("uniform() {dims = [1000], stream = 1}", {2, 1}));
   EXPECT_NE(a, draws("uniform() {dims = [1000], stream = 1}", {1, 2}));
-  // A longer tensor begins with the same draws.
+  // A longer tensor starts with the same draws.
   auto longer = draws("uniform() {dims = [3, 1001], stream = 1}", {1, 1});
   longer.resize(1000);
   EXPECT_EQ(a, longer);

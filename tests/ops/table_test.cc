@@ -1,5 +1,5 @@
-// Sweeps the op table: every row is held against what it says of itself, on its own examples. A new
-// row is tested with no new code here.
+// Sweeps over the op table and checks every row against its own examples. A new row is tested
+// without new code here.
 
 #include "ir/builder.h"
 #include "ir/graph.h"
@@ -18,9 +18,9 @@
 namespace isthmus {
 namespace {
 
-// Rows without a gradient that ought to have one, and why they have none.
+// Rows without a gradient that should have one, and the reasons.
 const std::map<std::string, std::string> kNoGradient = {};
-// Rows whose gradient has no gradient, and why.
+// Rows whose gradient has no gradient, and the reasons.
 const std::map<std::string, std::string> kNoSecondGradient = {};
 
 const KernelTable &kernels() {
@@ -95,7 +95,7 @@ TEST_P(OpTable, SameBitsTwiceAndOnTwoThreads) {
   });
 }
 
-// What may stand in place of an operand changes no bit of any result, and is smaller.
+// An encoded operand is smaller and gives the same bits in all results.
 TEST_P(OpTable, EncodedOperandsGiveTheSameBits) {
   if (row().encodings.empty())
     GTEST_SKIP() << "no encodings";
@@ -124,8 +124,8 @@ TEST_P(OpTable, EncodedOperandsGiveTheSameBits) {
   EXPECT_GT(encoded, 0u);
 }
 
-// Results were filled with the bytes of NaN before: a kernel that leaves elements out shows here.
-// A row with an expansion is two definitions of one thing.
+// A row with an expansion is defined twice. All results start with the bytes of NaN, so that a
+// kernel which leaves elements out fails here.
 TEST_P(OpTable, ExpansionGivesTheSame) {
   if (!row().expand)
     GTEST_SKIP() << "no expansion";
@@ -203,8 +203,8 @@ bool isTaken(llvm::StringRef text) {
   return false;
 }
 
-// The example in another element type. Rows that keep statistics in f32 beside 16-bit values refuse
-// it with all operands so; then as few of them as will do are f32.
+// The example in another element type. Rows that keep f32 statistics beside 16-bit values do not
+// accept 16-bit types for all operands; then the fewest operands that suffice are f32.
 std::string inType(const std::string &text, const std::string &name) {
   std::vector<size_t> places;
   for (size_t at = 0; (at = text.find("f64", at)) != std::string::npos; at += 3)
@@ -222,7 +222,7 @@ std::string inType(const std::string &text, const std::string &name) {
   return text;
 }
 
-// The other element types against f64, on operands that all of them can hold.
+// Compares the other element types with f64, on operands that all of them can represent.
 TEST_P(OpTable, PrecisionsAgree) {
   struct Precision {
     const char *name;
@@ -255,7 +255,7 @@ TEST_P(OpTable, PrecisionsAgree) {
 
 // --- Gradients
 
-struct Function { // a graph, and where it is looked at
+struct Function { // a graph, and the inputs at which it is evaluated
   Graph graph;
   llvm::DenseMap<ValueId, Tensor> at;
 };
@@ -271,7 +271,7 @@ double weighted(const Function &f, const Graph &g, llvm::ArrayRef<Tensor> weight
   return sum;
 }
 
-// Elements to look at: all of a small tensor, some of a large one.
+// The elements to check: all of a small tensor, some of a large one.
 std::vector<size_t> sample(size_t n) {
   std::vector<size_t> out;
   for (size_t i = 0; i < n; i += n <= 40 ? 1 : n / 12 + 1)
@@ -279,9 +279,9 @@ std::vector<size_t> sample(size_t n) {
   return out;
 }
 
-// Compares the gradients of the outputs, each weighted by numbers that become inputs, with central
-// differences by each input of f64. Gives the function whose outputs are the gradients, or nothing
-// if there are none.
+// Compares the gradients of the outputs with central differences by each f64 input. The outputs are
+// weighted by numbers, which become inputs. Returns the function whose outputs are the gradients,
+// or nothing if there are none.
 llvm::Expected<std::optional<Function>> checkGradients(const Function &f) {
   Function d = f;
   Graph &g = d.graph;
@@ -332,7 +332,8 @@ llvm::Expected<std::optional<Function>> checkGradients(const Function &f) {
   return d;
 }
 
-// The function that an example is, in its f64 results; nothing if it has no f64 operand or result.
+// The function that an example defines, with its f64 results; nothing if no operand or no result is
+// f64.
 std::optional<Function> functionOf(const Example &e, llvm::ArrayRef<Tensor> operands) {
   Function f;
   ValueList in;
@@ -372,11 +373,11 @@ TEST_P(OpTable, GradientsAreThoseOfDifferences) {
   EXPECT_GT(checked, 0u) << "no example with f64";
 }
 
-// The gradients by the operands, where the results that they read are as far off as an inverse may
-// leave them; first those of the very results.
+// The gradients of the operands: `exact` from the exact results, and `rounded` from results with
+// errors as large as an inverse may leave.
 struct RoundedGradients {
   std::vector<Tensor> exact, rounded;
-  bool compares = false; // operands of some node that takes part
+  bool compares = false; // some node that contributes compares its operands
 };
 
 llvm::Expected<RoundedGradients> roundedGradients(const Function &f) {
@@ -424,7 +425,8 @@ llvm::Expected<RoundedGradients> roundedGradients(const Function &f) {
   return out;
 }
 
-// Plans may rebuild the results of all rows but those that say so by inverses, which round.
+// Plans may rebuild results by inverses, which round. Only rows that say so may have gradients that
+// are sensitive to that.
 TEST_P(OpTable, GradientsOfRoundedResultsAreNear) {
   if (row().differentiable != Differentiable::Yes)
     GTEST_SKIP() << "no gradient";
@@ -445,8 +447,9 @@ TEST_P(OpTable, GradientsOfRoundedResultsAreNear) {
   EXPECT_EQ(jumps && !compares, row().is(kTellsResultBits));
 }
 
-// Where factors are zero, which random operands do not come upon: gradients up to the third order
-// against central differences of the order below. The function is linear in each operand.
+// Compares gradients up to the third order with central differences of the order below, where
+// factors are zero. Random operands do not meet such points. The function is linear in each
+// operand.
 TEST(Products, HaveGradientsOfEveryOrderWhereFactorsAreZero) {
   struct Case {
     const char *call;
@@ -455,10 +458,10 @@ TEST(Products, HaveGradientsOfEveryOrderWhereFactorsAreZero) {
   const char *elements = "scatter_elements(f64[3], i64[5], f64[5]) {reduction = mul}";
   const Case cases[] = {
       {elements, {{2, -5, 3}, {0, 1, 0, -3, 1}, {-1.5, 2, 4, 3, 0.5}}}, // no zero
-      {elements, {{2, -5, 3}, {0, 1, 0, -3, 1}, {0, -2, 4, -3, 0.5}}},  // one
-      {elements, {{2, -5, 3}, {0, 1, 0, -3, 1}, {0, -2, 0, -3, 0}}},    // two in place 0
-      {elements, {{2, -5, 3}, {0, 1, 0, 0, 2}, {0, -2, 0, 0, 0}}},      // three
-      {elements, {{0, -5, 0}, {0, 1, 0, -3, 1}, {-4, -2, 0, -3, 0.5}}}, // the data too
+      {elements, {{2, -5, 3}, {0, 1, 0, -3, 1}, {0, -2, 4, -3, 0.5}}},  // one zero
+      {elements, {{2, -5, 3}, {0, 1, 0, -3, 1}, {0, -2, 0, -3, 0}}},    // two zeros in place 0
+      {elements, {{2, -5, 3}, {0, 1, 0, 0, 2}, {0, -2, 0, 0, 0}}},      // three zeros
+      {elements, {{0, -5, 0}, {0, 1, 0, -3, 1}, {-4, -2, 0, -3, 0.5}}}, // zeros in the data too
       {"scatter_elements(f64[2, 3], i32[2, 4], f64[2, 4]) {axis = -1, reduction = mul}",
        {{1, 0, 3, -4, 5, 0}, {1, 1, 2, 1, 0, -3, 0, 2}, {0, 2, -3, 0, 0, 0, 7, 2}}},
       {"scatter_nd(f64[2, 2, 2], i64[4, 2], f64[4, 2]) {reduction = mul}",
@@ -488,8 +491,7 @@ TEST(Products, HaveGradientsOfEveryOrderWhereFactorsAreZero) {
 
 // --- Inverses
 
-// A graph of the one node, in which other operands are weights and constants: what inverses may
-// take for granted.
+// A graph of one node whose other operands are weights and constants, which inverses may assume.
 struct OneNode {
   Graph g;
   NodeId node;
@@ -511,8 +513,8 @@ struct OneNode {
   }
 };
 
-// Drawn, but for as many indices as there are places: each place has one, so that no element is
-// lost.
+// Random operands, except that as many indices as there are places form a permutation, so that no
+// element is lost.
 std::vector<Tensor> invertibleOperands(const Example &e) {
   std::vector<Tensor> operands = drawOperands(e);
   for (size_t i = 0; i < operands.size(); ++i) {
@@ -528,7 +530,7 @@ std::vector<Tensor> invertibleOperands(const Example &e) {
   return operands;
 }
 
-// The operand as the row's inverse gives it from the results and the other operands; nothing where
+// The operand that the row's inverse computes from the results and the other operands; nothing if
 // there is no inverse.
 std::optional<Tensor> rebuilt(const Example &e, llvm::ArrayRef<Tensor> operands, size_t wanted) {
   if (!isFloat(e.call.operands[wanted].dtype) || !OneNode(e, operands).holds(wanted))
@@ -553,7 +555,7 @@ std::optional<Tensor> rebuilt(const Example &e, llvm::ArrayRef<Tensor> operands,
   return llvm::cantFail(interpret(kernels(), g, at, kOneThread))[0];
 }
 
-// In f64 and f32, on the row's domain; where bits are to come back, in the shorter floats too.
+// Checks f64 and f32 on the row's domain, and the 16-bit types if the inverse restores bits.
 TEST_P(OpTable, InverseGivesTheOperandBack) {
   if (!row().inverse)
     GTEST_SKIP() << "no inverse";

@@ -1,4 +1,4 @@
-// Calls large enough for threads to share: no number of them changes a bit.
+// Calls large enough to be split among threads give the same bits with any number of threads.
 
 #include "kernels/plain/register.h"
 #include "tests/testing/example.h"

@@ -1,4 +1,4 @@
-// Gradients of first and second order against differences.
+// Compares gradients of first and second order with differences.
 
 #include "passes/differentiate/differentiate.h"
 #include "passes/simplify/dce.h"
@@ -36,7 +36,7 @@ NamedTensors moved(const NamedTensors &inputs, const Direction &direction, doubl
 
 struct Slope {
   double value = 0; // the sum of products of gradients and direction
-  double size = 0;  // that of their magnitudes
+  double size = 0;  // the same sum of the magnitudes
 };
 
 llvm::Expected<Slope> slope(GraphRunner &runner, const Graph &g, llvm::ArrayRef<ValueId> xs,
@@ -69,8 +69,9 @@ llvm::Expected<Slope> slope(GraphRunner &runner, const Graph &g, llvm::ArrayRef<
 
 } // namespace
 
-// The gradient of the loss by `xs`, times a random direction, against central differences along it.
-// One of some step widths must agree: the largest may step over a bend, the smallest is rounding.
+// Compares the gradient of the loss with respect to `xs`, times a random direction, with central
+// differences along that direction. The values must agree for one of several step widths: a large
+// step may cross a kink, and a small one gives rounding errors.
 std::string GraphChecker::directional(const Graph &g, llvm::ArrayRef<ValueId> xs,
                                       const NamedTensors &inputs, uint64_t seed) {
   const Direction direction = randomDirection(g, xs, seed);
@@ -103,7 +104,8 @@ std::string GraphChecker::directional(const Graph &g, llvm::ArrayRef<ValueId> xs
                        floatText(analytic->value), tried);
 }
 
-// Steps may turn the order of values that are equal but for rounding.
+// Accepts differences for functions that jump: a step may change the order of values that differ
+// only by rounding.
 std::string GraphChecker::excused(const Graph &g, std::string difference) {
   if (difference.empty() || !jumps(g))
     return difference;
@@ -119,7 +121,8 @@ std::string GraphChecker::first(const Case &c) {
                  directional(c.forward, differentiableInputs(c.forward), c.inputs, c.seed));
 }
 
-// The first gradients times a random direction are a loss whose gradient is taken.
+// The product of the first gradients and a random direction is a loss, of which the gradient is
+// checked.
 std::string GraphChecker::second(const Case &c) {
   if (!isDifferentiableInF64(c.forward))
     return "";

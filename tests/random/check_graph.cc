@@ -78,7 +78,7 @@ std::string GraphChecker::run(const Case &c) {
   auto fast = runner_.execute(c.training, runner_.fast(), c.inputs);
   if (!fast)
     return "fast kernels: " + toString(fast.takeError());
-  if (jumps(c.training)) // rounding may turn a comparison
+  if (jumps(c.training)) // rounding may change the result of a comparison
     return "";
   double tolerance = c.training.type(c.training.loss).dtype == DType::F64 ? 1e-9 : 2e-3;
   if (std::string d = valuesDiffer(c.training, *fast, *want, tolerance); !d.empty())

@@ -1,4 +1,4 @@
-// Everything that is promised of a training graph, held against it.
+// Checks a training graph against all properties that graphs must have.
 #pragma once
 
 #include "passes/rewrite/problem.h"
@@ -6,45 +6,49 @@
 
 namespace isthmus {
 
-// In how many graphs a comparison was made, of those where it is made only if nothing jumps.
 struct RewriteCounts {
   size_t rewrites = 0, clones = 0, transfers = 0, encodings = 0, inverses = 0, fixedPoints = 0;
 };
+// The numbers of graphs that each check applied to. Some checks apply only to graphs without jumps.
 struct CheckCounts {
   size_t graphs = 0, first = 0, second = 0, precision = 0, halves = 0, nodes = 0;
   RewriteCounts firstOrder, secondOrder;
-  // Second-order graphs, their nodes, and rewritten first-order graphs that were differentiated.
+  // Numbers of second-order graphs, of their nodes, and of rewritten first-order graphs that were
+  // differentiated again.
   size_t twice = 0, twiceNodes = 0, again = 0;
-  // Differences that did not agree with a gradient, of functions that jump.
+  // Differences that disagreed with the gradient of a function that jumps.
   size_t excused = 0;
 };
 
 class GraphChecker {
 public:
-  // `g` is a forward graph with a loss, of any float type. Checks
-  //   text       it verifies, and so does its differentiation; printed and parsed they are equal
-  //   run        the executor gives the bits of the interpreter on the plain kernels, and agrees
-  //              with it on the fast ones; all is finite
-  //   rewrites   graphs rewritten by every policy, by random checkpoints and by random schedules,
-  //              with transfers and encodings too, give the bits of the original, with the peak
-  //              that was predicted; with inverses, those of the interpreter on the same graph
+  // `g` is a forward graph with a loss, of any float type. The checks are:
+  //   text       the graph and its differentiation are legal, and are equal after printing and
+  //              parsing
+  //   run        the executor gives the interpreter's bits with the plain kernels, and agrees with
+  //              it with the fast kernels; all results are finite
+  //   rewrites   graphs that are rewritten by every policy, by random checkpoints and by random
+  //              schedules, also with transfers and encodings, give the bits of the original, with
+  //              the predicted peak; graphs with inverses give the bits of the interpreter on the
+  //              same graph
   //   first      f64: the gradient is a directional central difference of the loss
-  //   second     f64: likewise the gradient of the gradient's product with a vector, and the
+  //   second     f64: the gradient of the product of the gradient and a vector is one too, and the
   //              executor gives the interpreter's bits of it
   //   twice      the gradients of the gradients are finite; `rewrites` holds for the graph with
-  //              them; and graphs with the first gradients, rewritten, printed, parsed and
-  //              differentiated again, give the same bits
-  //   precision  f64: in f32 the outputs are nearly the same
-  //   halves     f64: in bf16 or f16 the executor gives the bits of the interpreter, gradients too
-  // Gives "", or the name of the check, a colon, and what differs.
+  //              them; and graphs with first gradients that are rewritten, printed, parsed and
+  //              differentiated again give the same bits
+  //   precision  f64: the outputs in f32 are nearly the same
+  //   halves     f64: in bf16 or f16 the executor gives the interpreter's bits, also of gradients
+  // Returns "", or the name of the check, a colon, and what differs.
   std::string check(const Graph &g, uint64_t seed);
 
-  // One of the above alone, by its name.
+  // Runs one of these checks, by its name.
   std::string check(const Graph &g, uint64_t seed, llvm::StringRef name);
 
   static llvm::ArrayRef<llvm::StringRef> names();
 
-  // Graphs of second order are large: all checks together hold one in so many to `twice`.
+  // Graphs of second order are large, so a call for all checks makes the check `twice` only for one
+  // of this many graphs.
   uint64_t twiceEvery = 1;
 
   CheckCounts counts;

@@ -1,4 +1,4 @@
-// Graphs in other types than their own.
+// Checks graphs in other types than their own.
 
 #include "ir/verifier.h"
 #include "passes/lower/convert.h"
@@ -10,7 +10,7 @@ namespace isthmus {
 
 using llvm::toString;
 
-// Rounded to the types of `g`; its own data are rounded already.
+// The inputs, rounded to the types of `g`. The graph's own data are rounded already.
 static NamedTensors converted(const NamedTensors &inputs, const Graph &g) {
   NamedTensors out;
   for (const Input &i : g.inputs()) {
@@ -43,7 +43,7 @@ std::string GraphChecker::halves(const Case &c) {
   if (c.forward.type(c.forward.loss).dtype != DType::F64 || fixesPrecision(c.forward))
     return "";
   auto narrow = withPrecision(c.forward, c.seed % 4 < 2 ? DType::BF16 : DType::F16);
-  if (!narrow) { // an op may meet statistics, which are f32 then, beside halves
+  if (!narrow) { // an op may read 16-bit values beside statistics, which are f32
     llvm::consumeError(narrow.takeError());
     return "";
   }

@@ -1,4 +1,4 @@
-// Training graphs of first and second order, rewritten.
+// Checks rewritten training graphs of first and second order.
 
 #include "ir/equal_graphs.h"
 #include "ir/text/parser.h"
@@ -17,7 +17,8 @@ namespace isthmus {
 
 using llvm::toString;
 
-// Whether or not the sums add contractions: iterations of others give numbers too.
+// Marks all sums as contractions, whether they are or not: the iteration gives finite numbers in
+// both cases.
 static Graph withMarkedSums(Graph g) {
   for (uint32_t i = 0; i < g.numNodes(); ++i)
     if (Node &n = g.editNode(NodeId(i)); n.op->name == "add")
@@ -25,8 +26,8 @@ static Graph withMarkedSums(Graph g) {
   return g;
 }
 
-// Each rewritten graph gives the bits of `g`, within the peak that was predicted, and `g` can be
-// got back from it. Some have transfers and encoded operands; those that have inverses give the
+// Each rewritten graph must give the bits of `g` with the predicted peak, and `g` must be
+// recoverable from it. Some have transfers and encoded operands; those with inverses must give the
 // interpreter's bits.
 std::string GraphChecker::rewritesOf(const Graph &g, const NamedTensors &inputs, uint64_t seed,
                                      RewriteCounts &counts) {
@@ -43,7 +44,7 @@ std::string GraphChecker::rewritesOf(const Graph &g, const NamedTensors &inputs,
     return toString(schedules.takeError());
   Ways ways{.fetch = true, .encode = true};
   auto exact = extractProblem(g, device.target(), ways);
-  ways = {.encode = true, .invert = true}; // the interpreter knows no transfers
+  ways = {.encode = true, .invert = true}; // the interpreter does not run transfers
   ways.iterations = Ways::kLeastIterations + seed % 2;
   const Graph marked = withMarkedSums(g);
   auto all = extractProblem(marked, runner_.plain().target(), ways);
@@ -76,18 +77,19 @@ std::string GraphChecker::rewriteOf(const Graph &g, const GraphProblem &p,
   auto got = runner_.execute(rewritten, device, inputs, predicted.peakBytes);
   if (!got)
     return toString(got.takeError());
-  // Inverses round, some of them much: what the graph that has them says is what it gives.
+  // Inverses round, and some of them strongly, so the expected results are the interpreter's on the
+  // same graph.
   auto said = want ? *want : runner_.reference(rewritten, inputs);
   if (!said)
     return toString(said.takeError());
   if (std::string d = bitsDiffer(rewritten, *got, *said); !d.empty())
     return d;
-  Graph needed = g; // a plan leaves out what no output needs
+  Graph needed = g; // a plan omits what no output needs
   if (!rewritten.loss)
     needed.loss = {};
   if (!equalGraphs(withoutDeadNodes(originalOf(rewritten)), withoutDeadNodes(needed), nullptr))
     return "the original of the rewritten graph is not the graph";
-  // As it is, in its own order: what it was predicted to take.
+  // A problem of the rewritten graph, in its own order, must have the predicted peak and cost.
   auto asItIs = extractProblem(rewritten, device.target());
   if (!asItIs)
     return toString(asItIs.takeError());
@@ -120,7 +122,7 @@ std::string GraphChecker::rewrites(const Case &c) {
 // --- Second order
 
 std::string GraphChecker::twice(const Case &c) {
-  // Of some, only the newest gradients are outputs, so that what is older may be recomputed.
+  // For some graphs only the newest gradients are outputs, so that older ones may be recomputed.
   Graph first = c.training;
   if (c.seed / 8 % 2)
     setOutputs(first, gradientOutputs(c.training));
@@ -142,8 +144,8 @@ std::string GraphChecker::twice(const Case &c) {
   return rewritesOf(g, inputs, c.seed, counts.secondOrder);
 }
 
-// Rewritten, `first` has the second gradients that it has as it is: `second`. It goes by way of its
-// text, as from `isthmus opt` to `isthmus grad`.
+// The rewritten `first` must have the second gradients that `first` itself has: those of `second`.
+// It is printed and parsed, as between `isthmus opt` and `isthmus grad`.
 std::string GraphChecker::again(const Graph &first, const Graph &second, const NamedTensors &inputs,
                                 uint64_t seed) {
   auto want = runner_.reference(second, inputs);

@@ -1,4 +1,4 @@
-// Graphs with their gradients, and with the gradients of these.
+// Makes graphs with first gradients, and graphs with gradients of these.
 #pragma once
 
 #include "ir/builder.h"
@@ -6,17 +6,17 @@
 
 namespace isthmus {
 
-// What gradients are taken by: floats that are fed or learned, of the loss's type.
+// The inputs by which graphs are differentiated: fed or learned floats, of the loss's type.
 ValueList differentiableInputs(const Graph &g);
 
-// Adds an output `grad.NAME` of the loss for each of them.
+// Adds an output `grad.NAME`, the gradient of the loss, for each of them.
 llvm::Expected<Graph> firstOrder(const Graph &forward);
 
-// Those outputs, in order, of a graph made by `firstOrder`.
+// These outputs, in order, of a graph that `firstOrder` has made.
 ValueList gradientOutputs(const Graph &first);
 
-// Adds to a graph of first order an output `grad2.NAME` for each: the gradient of the sum of the
-// products of the first gradients with inputs `along.NAME`.
+// Adds an output `grad2.NAME` for each of them to a graph of first order: the gradient of the sum
+// of the products of the first gradients and inputs `along.NAME`.
 llvm::Expected<Graph> secondOrder(const Graph &first);
 
 } // namespace isthmus

@@ -1,5 +1,5 @@
-// Random graphs over the whole op table, each held against everything that is promised of it. About
-// 300 graphs; 10,000 with ISTHMUS_FULL=1; --graphs=N and --first=SEED take others.
+// Checks random graphs over the whole op table against all properties that graphs must have: about
+// 300 graphs, or 10,000 with ISTHMUS_FULL=1. --graphs=N and --first=SEED choose others.
 
 #include "ir/op_registry.h"
 #include "ir/text/printer.h"
@@ -14,7 +14,7 @@
 namespace isthmus {
 namespace {
 
-uint64_t firstSeed = 0, numGraphs = 0; // of the command line
+uint64_t firstSeed = 0, numGraphs = 0; // from the command line
 volatile uint64_t currentSeed;
 
 bool isFull() {
@@ -24,7 +24,7 @@ bool isFull() {
 
 uint64_t graphsWanted() { return numGraphs ? numGraphs : isFull() ? 10000 : 300; }
 
-// What aborts or crashes says with which seed.
+// Prints the seed of the graph at which the test aborts or crashes.
 void onCrash(int signal) {
   char line[64] = "\nrandom graph, seed ";
   size_t n = 20;
@@ -49,7 +49,7 @@ TEST(RandomGraphs, KeepAllPromises) {
   for (int s : {SIGABRT, SIGSEGV, SIGFPE})
     std::signal(s, onCrash);
   GraphChecker checker;
-  checker.twiceEvery = isFull() || numGraphs ? 1 : 7; // 7: graphs of every kind
+  checker.twiceEvery = isFull() || numGraphs ? 1 : 7; // 7 meets graphs of every kind
   std::map<std::string, size_t> calls;
   size_t failures = 0, total = 0;
   const uint64_t end = firstSeed + graphsWanted();
@@ -96,7 +96,7 @@ TEST(RandomGraphs, KeepAllPromises) {
     return;
   for (const OpDef *row : OpRegistry::get().computedRows())
     EXPECT_GT(calls[row->name], 0u) << row->name << " is in no graph";
-  // Most graphs can be compared with differences, and some in f32.
+  // Many graphs can be compared with differences, and some in f32.
   EXPECT_GT(checker.counts.first, checker.counts.graphs / 3);
   EXPECT_GT(checker.counts.halves, checker.counts.graphs / 3);
   EXPECT_LT(checker.counts.excused, checker.counts.graphs / 50);

@@ -1,5 +1,5 @@
-// reduce_graph SEED | FILE.isth [CHECK]: what a random graph, or a forward graph with a loss from a
-// file, fails, and the smallest graph found that still fails it.
+// reduce_graph SEED | FILE.isth [CHECK]: prints what a random graph, or a forward graph with a loss
+// from a file, fails, and the smallest graph found that still fails it.
 
 #include "tests/testing/reduce_graph.h"
 #include "ir/text/isth_file.h"

@@ -1,4 +1,4 @@
-// How random graphs are run, in two ways that share nothing but kernels, and how results compare.
+// Runs random graphs in two ways that share only the kernels, and compares results.
 #pragma once
 
 #include "ir/graph.h"
@@ -19,13 +19,13 @@ public:
   // The outputs by the interpreter on the plain kernels.
   llvm::Expected<std::vector<Tensor>> reference(const Graph &g, const NamedTensors &inputs);
 
-  // The outputs by the executor, after two steps in one arena, so that the second finds what the
-  // first left there. The layout's peak must be `peak`, where given, and the measured one too.
+  // The executor's outputs after two steps in one arena, so that the second step finds the bytes of
+  // the first there. The layout's peak and the measured peak must be `peak`, if it is given.
   llvm::Expected<std::vector<Tensor>> execute(const Graph &g, Device &device,
                                               const NamedTensors &inputs,
                                               std::optional<int64_t> peak = {});
 
-  // "", or how the executor's outputs on the plain kernels differ from the interpreter's.
+  // Returns "", or how the executor's outputs with the plain kernels differ from the interpreter's.
   std::string executorDiffers(const Graph &g, const NamedTensors &inputs);
 
 private:
@@ -33,17 +33,17 @@ private:
   std::unique_ptr<Device> plainDevice_, fastDevice_;
 };
 
-// Each gives "", or at which output of `g` the tensors differ, and how.
-//   valuesDiffer  floats apart by more than the share `tolerance` of the tensor's largest element,
-//                 or of one; all others apart at all
-//   bitsDiffer    other bits
-//   notFinite     an infinity or a NaN
+// Each returns "", or at which output of `g` the tensors differ, and how.
+// valuesDiffer  floats that differ by more than `tolerance` times the larger of 1 and the
+// tensor's largest element; other elements that differ at all
+// bitsDiffer    different bits
+// notFinite     an infinity or a NaN
 std::string valuesDiffer(const Graph &g, llvm::ArrayRef<Tensor> got, llvm::ArrayRef<Tensor> want,
                          double tolerance);
 std::string bitsDiffer(const Graph &g, llvm::ArrayRef<Tensor> got, llvm::ArrayRef<Tensor> want);
 std::string notFinite(const Graph &g, llvm::ArrayRef<Tensor> values);
 
-// What went wrong in either of two runs.
+// The errors of two runs.
 using Outputs = llvm::Expected<std::vector<Tensor>>;
 std::string errorsOf(Outputs &a, Outputs &b);
 

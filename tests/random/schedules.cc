@@ -19,7 +19,7 @@ plan::Schedule randomKeeping(const plan::Problem &p, Random &random) {
   return plan::checkpointSchedule(p, keep);
 }
 
-// Any op that may, again at any place, any number of times.
+// Ops that may run again run at random places, any number of times.
 plan::Schedule randomRecomputing(const plan::Problem &p, Random &random) {
   plan::Schedule s;
   for (plan::OpIndex op : plan::sourceOrder(p)) {
@@ -33,8 +33,8 @@ plan::Schedule randomRecomputing(const plan::Problem &p, Random &random) {
   return s;
 }
 
-// The source order with alternatives among it, wherever they can run; forms of ops that read what
-// is encoded also in the place of these.
+// The source order with alternatives at random places where they can run. Forms that read encoded
+// operands also run in place of their ops.
 class RandomWays {
 public:
   RandomWays(const plan::Problem &p, Random &random)
@@ -53,7 +53,7 @@ public:
       for (size_t k = 0; !alternatives_.empty() && k < 4; ++k)
         tryRun(alternatives_[random_.below(alternatives_.size())]);
     }
-    for (plan::OpIndex op : alternatives_) // the waits for what is under way
+    for (plan::OpIndex op : alternatives_) // the waits for transfers that are under way
       if (p_.ops[op].waitsForTransfer() && isUnderWay_[p_.ops[op].inputs[0].op])
         run(op);
     return std::move(out_);
@@ -80,7 +80,7 @@ private:
 
   bool tryRun(plan::OpIndex i) {
     const plan::Op &op = p_.ops[i];
-    const bool isNew = op.of != plan::Op::kNone && !hasRun_[op.of]; // its turn comes
+    const bool isNew = op.of != plan::Op::kNone && !hasRun_[op.of]; // the op itself comes later
     if (isNew || !canRun(i) || (op.of != plan::Op::kNone && !op.recomputable))
       return false;
     run(i);
@@ -111,7 +111,7 @@ private:
   plan::Schedule out_;
 };
 
-// A list of names of forward values; those that a list cannot name are left out.
+// A random list of names of forward values. Values whose names a list cannot hold are left out.
 std::string randomCheckpoints(const Graph &g, Random &random) {
   std::string list;
   size_t share = 1 + random.below(5);
@@ -141,7 +141,7 @@ llvm::Expected<std::vector<NamedSchedule>> schedulesOf(const Graph &g, const Gra
     const std::string name =
         policyName(o.policy).str() + (o.checkpoints.empty() ? "" : " of ") + o.checkpoints;
     auto plan = planPolicy(g, p, o);
-    if (!plan) { // no matrix product, no mark, nothing to recompute
+    if (!plan) { // for example, there is no matrix product or no mark
       llvm::consumeError(plan.takeError());
       continue;
     }

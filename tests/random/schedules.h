@@ -1,4 +1,4 @@
-// Schedules over a training graph: those that policies choose, and random ones that none would.
+// Schedules of a training graph: those of policies, and random ones that no policy would choose.
 #pragma once
 
 #include "passes/rewrite/problem.h"
@@ -11,13 +11,14 @@ struct NamedSchedule {
   plan::Schedule schedule;
 };
 
-// Values kept at random, ops run again at random, every policy, and the policy `collection` with
-// random checkpoints. A policy that does not apply, as where there is no matrix product, is left
-// out. An error if one needs more memory than none.
+// Schedules that keep random values, that repeat random ops, of every policy, and of the policy
+// `collection` with random checkpoints. A policy that does not apply, for example because there is
+// no matrix product, is left out. It is an error if a policy's schedule needs more memory than
+// none.
 llvm::Expected<std::vector<NamedSchedule>> schedulesOf(const Graph &g, const GraphProblem &p,
                                                        uint64_t seed);
 
-// Of a problem with alternatives: one with these among it at random, and one of a short search.
+// For a problem with alternatives: a schedule with random alternatives, and one of a short search.
 std::vector<NamedSchedule> schedulesOfAllWays(const GraphProblem &p, uint64_t seed);
 
 } // namespace isthmus

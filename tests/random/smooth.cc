@@ -5,8 +5,8 @@
 namespace isthmus {
 namespace {
 
-// Floats that jump though they have gradients: remainders, thresholds, gradients of what has a
-// bend.
+// Ops that jump although they have gradients: remainders, thresholds, and gradients of functions
+// with a kink.
 constexpr llvm::StringRef kSteps[] = {"mod",           "thresholded_relu", "shrink",
                                       "relu_grad",     "leaky_relu_grad",  "clamp_grad",
                                       "max_grad",      "elu_grad",         "hard_swish_grad",

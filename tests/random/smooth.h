@@ -1,19 +1,19 @@
-// Where functions jump: what may be compared after rounding, and what by differences.
+// Tells where functions jump: which results may be compared after rounding or with differences.
 #pragma once
 
 #include "ir/graph.h"
 
 namespace isthmus {
 
-// Whether a value may change by a step where its operands change by little: comparisons, roundings,
-// indices, and gradients of what has a bend.
+// Whether a small change of a node's operands may make its result jump: comparisons, roundings,
+// indices, and gradients of functions with a kink.
 bool jumps(const Graph &g);
 
-// Whether a row reads the bytes of one type as another's: such a graph has no other precision.
+// Whether a node reads the bytes of one type as another type: such a graph has no other precision.
 bool fixesPrecision(const Graph &g);
 
-// Whether central differences of the loss in f64 mean something: no value is rounded to another
-// type on the way, and no row stops gradients. Bends and jumps are rarely met by a small step.
+// Whether central differences of the loss are meaningful in f64: no value on the way is rounded to
+// another type, and no node stops gradients. A small step rarely crosses a kink or a jump.
 bool isDifferentiableInF64(const Graph &g);
 
 } // namespace isthmus

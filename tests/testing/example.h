@@ -1,4 +1,4 @@
-// A call in the text form, as the op table's examples have it, with operands drawn for it.
+// A call in the text form of the op table's examples, with random operands.
 #pragma once
 
 #include "ir/text/parser.h"
@@ -13,7 +13,8 @@ struct Example {
   Example(const Example &) = delete;
 };
 
-// A call that does not parse or infer ends the test program: examples are part of it.
+// A call that does not parse, or whose types cannot be inferred, ends the test program: the
+// examples are part of the program.
 inline std::unique_ptr<Example> parseExample(llvm::StringRef text) {
   auto e = std::make_unique<Example>();
   e->text = llvm::cantFail(parseCall(text));
@@ -29,7 +30,8 @@ inline std::unique_ptr<Example> parseExample(llvm::StringRef text) {
   return e;
 }
 
-// Floats from the row's interval, indices below their bound; the same for the same call.
+// Random operands: floats from the row's interval, and indices below their bound. A call always
+// gets the same ones.
 inline std::vector<Tensor> drawOperands(const Example &e) {
   std::vector<Tensor> out;
   for (size_t i = 0; i < e.call.operands.size(); ++i) {

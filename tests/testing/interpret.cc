@@ -12,8 +12,8 @@ llvm::Expected<std::vector<Tensor>> interpretCall(const KernelTable &kernels, co
   auto kernel = kernels.prepare(call, KernelOptions{options.threads});
   if (!kernel)
     return kernel.takeError();
-  // Memory that was never written must not pass for zeros: everything starts with the bytes of a
-  // NaN.
+  // All results start with the bytes of NaN, so that elements which a kernel does not write are not
+  // read as zeros.
   auto scribbled = [](const Type &t) {
     return Tensor::make(t, [&](char *p) { __builtin_memset(p, 0xff, t.bytes()); });
   };

@@ -1,5 +1,5 @@
-// Runs a graph node by node on host tensors, in order, each result in memory of its own. It shares
-// nothing with the executor but the kernels, so that the executor can be compared with it.
+// Runs a graph node by node on host tensors, in order. Each result has memory of its own. Only the
+// kernels are shared with the executor, so that the executor can be compared with the interpreter.
 #pragma once
 
 #include "ir/graph.h"
@@ -13,8 +13,8 @@ struct InterpretOptions {
   RandomKey random;
 };
 
-// The results of one call; those of a view share the operand's bytes. Errors: there is no kernel
-// for it.
+// The results of one call; those of a view share the operand's bytes. Error: there is no kernel for
+// the call.
 llvm::Expected<std::vector<Tensor>> interpretCall(const KernelTable &kernels, const OpCall &call,
                                                   llvm::ArrayRef<Tensor> operands,
                                                   const InterpretOptions &options = {});

@@ -15,7 +15,7 @@ public:
              const InterpretOptions &options)
       : kernels_(kernels), g_(g), facts_(g), known_(std::move(known)), options_(options) {}
 
-  // Sweeps until nothing new is found; every sweep goes over the graph both ways.
+  // Sweeps over the graph in both directions until a sweep finds no new value.
   llvm::Expected<Known> run() {
     size_t before;
     do {
@@ -47,10 +47,11 @@ private:
     return llvm::Error::success();
   }
 
-  // The rule's nodes, in a graph of their own; it counts where all that they read is known.
+  // Builds the rule's nodes in a graph of their own, and runs them if all values that they read are
+  // known.
   llvm::Error backwards(const Node &n, size_t wanted) {
     ValueId v = n.operands[wanted];
-    bool hasResult = false; // of which every rule reads one
+    bool hasResult = false; // every rule reads a result
     for (uint32_t r = 0; r < n.numResults; ++r)
       hasResult |= known_.count(n.result(r)) != 0;
     if (known_.count(v) || !hasResult || !n.op->inverse || n.phase != Phase::Forward ||
@@ -59,7 +60,7 @@ private:
     Graph scratch;
     Builder b(scratch);
     InverseContext c{b, n.attrs, {}, {}, g_.type(v)};
-    llvm::DenseMap<ValueId, ValueId> original; // by what stands for it there
+    llvm::DenseMap<ValueId, ValueId> original; // by their inputs of the scratch graph
     auto standIn = [&](ValueId from) {
       ValueId to = llvm::cantFail(scratch.addInput(InputKind::Input, "v", g_.type(from)));
       original[to] = from;

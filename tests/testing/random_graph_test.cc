@@ -1,5 +1,5 @@
-// What random graphs promise: every value finite, gradients too, and a loss that depends on its
-// inputs.
+// Checks that all values and gradients of random graphs are finite, and that the loss depends on
+// the inputs.
 
 #include "kernels/plain/register.h"
 #include "passes/differentiate/differentiate.h"
@@ -14,7 +14,7 @@ using namespace isthmus;
 
 namespace {
 
-// Inputs as far out as is allowed, the rest as its initializer says.
+// Inputs up to the bounds that they may have; other graph inputs follow their initializers.
 llvm::DenseMap<ValueId, Tensor> drawInputs(const Graph &g, uint64_t seed) {
   llvm::DenseMap<ValueId, Tensor> out;
   for (const Input &i : g.inputs()) {

@@ -10,15 +10,15 @@
 namespace isthmus {
 namespace {
 
-// What becomes of a graph in one step.
+// The changes of a graph in one step.
 struct Change {
-  std::vector<bool> cut;                       // by node: results become inputs
-  std::map<ValueId, ValueId> instead;          // an earlier value in place of one
-  std::optional<std::vector<ValueId>> outputs; // in place of the graph's
-  std::optional<ValueId> loss;                 // likewise
+  std::vector<bool> cut;                       // by node: its results become inputs
+  std::map<ValueId, ValueId> instead;          // an earlier value that replaces a value
+  std::optional<std::vector<ValueId>> outputs; // replace the graph's outputs
+  std::optional<ValueId> loss;                 // replaces the graph's loss
 };
 
-// An input that all readers of a value can take in its place.
+// Makes an initializer whose values suit all readers of `v`.
 Initializer initializerFor(const Graph &g, ValueId v, const Uses &uses) {
   double low = -1e30, high = 1e30;
   int64_t bound = 4;
@@ -49,7 +49,7 @@ public:
       : g_(std::move(g)), fails_(fails) {}
 
   Graph run() {
-    attempt({}); // leaves out what is dead
+    attempt({}); // removes dead nodes
     bool any = true;
     while (any) {
       any = fewerOutputs();
@@ -61,7 +61,7 @@ public:
   }
 
 private:
-  // Nodes and inputs that the outputs and the loss need, changed.
+  // Applies a change, and keeps the nodes and inputs that the outputs and the loss need.
   std::optional<Graph> apply(const Change &c) const {
     auto now = [&](ValueId v) {
       while (true) {
@@ -74,7 +74,7 @@ private:
     auto isCut = [&](NodeId n) { return n.index < c.cut.size() && c.cut[n.index]; };
     std::vector<ValueId> outputs = c.outputs.value_or(std::vector<ValueId>(g_.outputs()));
     ValueId loss = c.loss.value_or(g_.loss);
-    std::vector<bool> live(g_.numValues()); // by value, after `now`
+    std::vector<bool> live(g_.numValues()); // by value, after replacement
     for (ValueId &v : outputs)
       live[(v = now(v)).index] = true;
     if (loss)
@@ -109,7 +109,7 @@ private:
           r.setMap(v, r.map(other));
       r.copyNode(NodeId(i));
     }
-    // Outputs are named once each; a graph has one at least, and a loss where it had one.
+    // Each output is listed once. A graph has at least one output, and keeps a loss if it had one.
     llvm::DenseSet<ValueId> seen;
     llvm::erase_if(outputs, [&](ValueId v) { return !seen.insert(v).second; });
     if (outputs.empty())
@@ -135,7 +135,7 @@ private:
     return true;
   }
 
-  // Leaves outputs out; moves outputs and the loss to what they are made of.
+  // Removes outputs, and moves outputs and the loss to their operands.
   bool fewerOutputs() {
     bool any = false;
     for (size_t i = g_.outputs().size(); i-- > 0;) {
@@ -166,7 +166,7 @@ private:
     return any;
   }
 
-  // Operands that are nodes' results: an output must be computed.
+  // The operands that are results of nodes, as an output must be computed.
   ValueList operandsOf(ValueId v) const {
     ValueList out;
     if (NodeId n = g_.value(v).def)
@@ -188,7 +188,7 @@ private:
         if (makesOutput(c) || !attempt(c))
           first += size;
         else
-          any = true; // what follows moved to `first`
+          any = true; // the next group is now at `first`
       }
       if (size == 1)
         return any;
@@ -204,7 +204,7 @@ private:
     return v == g_.loss || llvm::is_contained(g_.outputs(), v) || !Uses(g_).of(v).empty();
   }
 
-  // An operand in place of a result.
+  // Replaces a result by an operand.
   bool bypass() {
     bool any = false;
     for (uint32_t i = uint32_t(g_.numNodes()); i-- > 0;) {
@@ -213,7 +213,7 @@ private:
       const Node n = g_.node(NodeId(i));
       for (uint32_t r = 0; r < n.numResults; ++r) {
         if (!isUsed(n.result(r)))
-          continue; // it would be the same graph again
+          continue; // the graph would not change
         bool done = false;
         for (ValueId o : n.operands) {
           bool isOutput = llvm::is_contained(g_.outputs(), n.result(r)) || g_.loss == n.result(r);
@@ -232,8 +232,8 @@ private:
     return any;
   }
 
-  // A node goes and what it was made of becomes outputs: where two nodes matter, not what joins
-  // them.
+  // Removes a node and makes its operands outputs. This helps if the failure needs two nodes but
+  // not the node that joins them.
   bool expose() {
     bool any = false;
     for (uint32_t i = uint32_t(g_.numNodes()); i-- > 0;) {

@@ -1,4 +1,4 @@
-// The reducer against failures of which the smallest graph is known.
+// Tests the reducer on failures whose smallest graphs are known.
 
 #include "ir/builder.h"
 #include "ir/verifier.h"
@@ -19,8 +19,8 @@ size_t count(const Graph &g, llvm::StringRef op) {
   return n;
 }
 
-// A tanh that reads, through one other node at most, a sigmoid's result: what no graph of fewer
-// than two nodes has.
+// Whether a tanh reads a sigmoid's result, directly or through one other node. No graph of fewer
+// than two nodes has that.
 bool hasTanhOfSigmoid(const Graph &g) {
   for (uint32_t i = 0; i < g.numNodes(); ++i) {
     const Node &n = g.node(NodeId(i));
@@ -63,7 +63,7 @@ TEST(Reduce, TwoOfAKindAreLeft) {
   ASSERT_TRUE(fails(g));
   Graph small = reduce(g, fails);
   EXPECT_FALSE(bool(verify(small)));
-  EXPECT_LE(small.numNodes(), 3u); // two, and the loss if it is neither
+  EXPECT_LE(small.numNodes(), 3u); // two, and the loss if it is another
   EXPECT_EQ(count(small, "tanh"), 2u);
 }
 
@@ -83,7 +83,7 @@ TEST(Reduce, WhatLiesBetweenIsBypassed) {
   EXPECT_EQ(small.inputs().size(), 1u);
 }
 
-// A failure that is not in the graph's nodes: all of them go but one, which makes the output.
+// A failure that does not depend on the nodes: all are removed except one, which makes the output.
 TEST(Reduce, AlwaysFailing) {
   Graph g = randomTableGraph({.seed = 3, .steps = 20}).graph;
   size_t calls = 0;
@@ -92,7 +92,7 @@ TEST(Reduce, AlwaysFailing) {
   EXPECT_LT(calls, 2 * g.numNodes());
 }
 
-// A result that nothing reads is no reason to go on for ever.
+// A result that nothing reads must not keep the reducer running for ever.
 TEST(Reduce, OpsOfSeveralResults) {
   Graph g;
   Builder b(g);
@@ -104,7 +104,7 @@ TEST(Reduce, OpsOfSeveralResults) {
   EXPECT_EQ(small.numNodes(), 1u);
 }
 
-// A reduced graph is one that fails, whatever the predicate.
+// The reduced graph fails, whatever the predicate.
 TEST(Reduce, TheResultFails) {
   Graph g = randomTableGraph({.seed = 8, .steps = 20}).graph;
   auto fails = [](const Graph &g) { return g.numNodes() % 7 == 3 && count(g, "mul") > 0; };
