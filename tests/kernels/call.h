@@ -1,4 +1,4 @@
-// One call of an op on host memory: for tests that feed kernels by hand.
+// One call of an op on host memory, for tests that run kernels directly.
 #pragma once
 
 #include "ir/op_registry.h"
@@ -10,8 +10,7 @@
 
 namespace isthmus::testing {
 
-// Bytes on a 64-byte boundary between two walls of canaries, so that writing beyond the end is
-// seen.
+// Bytes on a 64-byte boundary between two guard regions, which show writes out of bounds.
 class Guarded {
 public:
   explicit Guarded(int64_t bytes)
@@ -20,8 +19,8 @@ public:
     data_ = reinterpret_cast<char *>((at + 63) / 64 * 64);
     std::memset(data_ - kWall, 0x5a, kWall);
     std::memset(data_ + bytes_, 0x5a, kWall);
-    std::memset(data_, 0xff,
-                static_cast<size_t>(bytes)); // NaN, as floats: what is read unwritten is seen
+    // As floats these bytes are NaN, so that reads of unwritten elements are visible.
+    std::memset(data_, 0xff, static_cast<size_t>(bytes));
   }
   Guarded(const Guarded &o) : Guarded(o.bytes_) { std::memcpy(data_, o.data_, size_t(bytes_)); }
   Guarded(Guarded &&) = default; // the bytes stay where they are
@@ -47,7 +46,7 @@ private:
   char *data_;
 };
 
-// Attributes are completed and types inferred; a call that the row refuses fails the test.
+// Completes the attributes and infers the types. A call that the row rejects fails the test.
 class Call {
 public:
   Call(llvm::StringRef op, std::vector<Type> operands, Attrs given = {}) : attrs(std::move(given)) {
@@ -72,7 +71,7 @@ public:
   OpCall call;
   std::vector<Guarded> in, out;
 
-  // Floats uniform in [low, high), integers in [0, bound).
+  // Draws floats uniformly from [low, high), and integers from [0, bound).
   void draw(uint64_t seed, double low = -1, double high = 1) {
     std::mt19937_64 random(seed);
     for (size_t i = 0; i < in.size(); ++i) {
@@ -104,7 +103,7 @@ public:
     }
   }
 
-  // Runs the prepared kernel; fails the test if it writes where it may not.
+  // Runs the prepared kernel. The test fails if it writes out of bounds.
   void run(PreparedKernel &kernel) {
     Guarded workspace(kernel.workspaceBytes());
     llvm::SmallVector<const void *, 4> operands;
@@ -167,7 +166,7 @@ private:
   }
 };
 
-// Copies a tensor of type `t`, channels on axis 1, to where they are last, or back from there.
+// Copies a tensor of type `t` from channels on axis 1 to channels last, or back.
 inline void moveChannels(const Type &t, const Guarded &from, Guarded &to, bool back = false) {
   int64_t width = dtypeBytes(t.dtype), images = t.rank() > 2 ? t.dims[0] : 1;
   int64_t channels = t.rank() > 2 ? t.dims[1] : 1;
@@ -181,7 +180,7 @@ inline void moveChannels(const Type &t, const Guarded &from, Guarded &to, bool b
       }
 }
 
-// The same call, of the same inputs, with channels last.
+// The same call on the same inputs, with channels last.
 inline std::unique_ptr<Call> withChannelsLast(const Call &c) {
   std::vector<Type> types;
   for (const Type &t : c.call.operands)
@@ -194,7 +193,7 @@ inline std::unique_ptr<Call> withChannelsLast(const Call &c) {
   return last;
 }
 
-// The largest difference between two results over the largest magnitude in `want`.
+// The largest difference between two results, divided by the largest magnitude in `want`.
 inline double relativeError(const Call &got, const Call &want, size_t result) {
   double most = 0, scale = 1e-30;
   for (int64_t k = 0; k < want.call.results[result].elements(); ++k) {

@@ -1,5 +1,5 @@
-// Our GPU kernels, compiled for the CPU, as loops or with their threads emulated, beside the plain
-// ones, which say what is right.
+// Compares our GPU kernels, compiled for the CPU as loops or with emulated threads, with the plain
+// kernels.
 #pragma once
 
 #include "kernels/cuda/register.h"
@@ -32,7 +32,7 @@ inline const KernelTable &gridKernels() {
 constexpr InterpretOptions kOptions = {1, {7, 3}};
 constexpr DType kFloats[] = {DType::F64, DType::F32, DType::F16, DType::BF16};
 
-// Rounding of sums in another order, relative to the largest element of a result.
+// The tolerance for sums in another order, relative to the largest element of a result.
 inline double toleranceOf(DType t) {
   switch (t) {
   case DType::F64:
@@ -62,7 +62,7 @@ inline void expectClose(const Tensor &got, const Tensor &want) {
         << "element " << i << ": " << a[i] << ", expected " << b[i];
 }
 
-// The call with all its f64 of another type; nothing where the op does not take that.
+// The call with f64 replaced by another type; null if the op does not accept that type.
 inline std::unique_ptr<Example> inType(const std::string &text, DType t) {
   auto e = parseExample(text);
   for (Type &operand : e->text.operands)
@@ -78,7 +78,7 @@ inline std::unique_ptr<Example> inType(const std::string &text, DType t) {
   return e;
 }
 
-// Where threads are emulated: those of a block, and blocks, in another order.
+// If threads are emulated, runs blocks, and the threads of a block, in another order.
 class ThreadsInOrder {
 public:
   explicit ThreadsInOrder([[maybe_unused]] uint64_t order) {
@@ -94,12 +94,12 @@ public:
   }
 };
 #ifdef ISTHMUS_EMULATED_THREADS
-constexpr uint64_t kOrders = 3; // as they come, backwards, and at random
+constexpr uint64_t kOrders = 3; // ascending, descending and random
 #else
 constexpr uint64_t kOrders = 1;
 #endif
 
-// The order in which threads run changes no bit.
+// The order in which threads run must not change a bit.
 inline void expectNoOrder(const OpCall &call, llvm::ArrayRef<Tensor> operands,
                           llvm::ArrayRef<Tensor> want, const KernelTable &table) {
   for (uint64_t order = 1; order < kOrders; ++order) {
@@ -125,8 +125,8 @@ inline void expectWhatPlainGives(const OpCall &call, llvm::ArrayRef<Tensor> oper
   expectNoOrder(call, operands, *got, table);
 }
 
-// With every result over every operand that the row lets it take the place of: the same bits as
-// elsewhere.
+// Places each result over every operand that it may overwrite, and expects the same bits as with
+// separate memory.
 inline void expectSameInPlace(const OpCall &call, llvm::ArrayRef<Tensor> operands,
                               const KernelTable &table = gridKernels()) {
   for (const InPlace &place : call.op->inPlace) {
@@ -157,7 +157,7 @@ inline void expectSameInPlace(const OpCall &call, llvm::ArrayRef<Tensor> operand
   }
 }
 
-// Both, for a call as the op table's examples have it, in these types in f64's place.
+// Makes both checks for a call of the op table's examples, with f64 replaced by each of `types`.
 inline void expectLikePlain(const std::string &text, llvm::ArrayRef<DType> types = kFloats) {
   for (DType t : types) {
     SCOPED_TRACE(text + " in " + dtypeName(t).str());

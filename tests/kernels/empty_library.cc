@@ -1,2 +1,2 @@
-// A library that has nothing but itself, for a test that looks for one.
+// A library that exports only this function, for a test that searches for a library.
 extern "C" int empty() { return 1; }

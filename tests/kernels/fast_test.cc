@@ -1,6 +1,6 @@
-// The fast kernels (oneDNN's, our matrix product and attention) against the plain ones in f64, over
-// random shapes and attributes. Each call runs in a workspace of exactly the size it asked for
-// between canaries, and takes no memory of its own.
+// Compares the fast kernels (oneDNN's, our matrix product and attention) with the plain ones in
+// f64, for random shapes and attributes. Each call runs in a workspace of exactly the requested
+// size between guard regions, and allocates no memory.
 
 #include "kernels/gemm/register.h"
 #include "kernels/onednn/register.h"
@@ -9,7 +9,7 @@
 #include <atomic>
 #include <malloc.h>
 
-// What oneDNN takes for itself, it takes through posix_memalign; this one counts.
+// oneDNN allocates through posix_memalign; this replacement counts the bytes.
 static std::atomic<int64_t> allocatedBytes{0};
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 extern "C" int posix_memalign(void **p, size_t alignment, size_t bytes) {
@@ -43,11 +43,11 @@ const KernelTable &fastKernels() {
   return *table;
 }
 
-// How many fast kernels took the call; the results of each are checked.
+// Returns the number of fast kernels that accept the call, and checks the results of each.
 int check(llvm::StringRef op, const std::vector<Type> &operands, const Attrs &attrs, uint64_t seed,
           double tolerance) {
   Call fast(op, operands, attrs);
-  std::unique_ptr<Call> slow; // the same in f64, run when there is something to compare with it
+  std::unique_ptr<Call> slow; // the same call in f64, which runs if a fast kernel accepts the call
   KernelOptions options;
   options.threads = 1 + int(seed % 3);
   int taken = 0;
@@ -58,7 +58,7 @@ int check(llvm::StringRef op, const std::vector<Type> &operands, const Attrs &at
     ++taken;
     fast.draw(seed);
     SCOPED_TRACE(k.library.str() + ": " + fast.text());
-    fast.run(*kernel); // the first run may set up what lasts
+    fast.run(*kernel); // the first run may set up lasting state
     std::vector<Guarded> first = fast.out;
     for (Guarded &g : fast.out)
       std::memset(g.data(), 0x7f, size_t(g.bytes()));
@@ -90,7 +90,7 @@ struct Random {
   }
 };
 
-// Channels as layers have them: few, many, and not a multiple of anything.
+// Numbers of channels that layers have: small, large, and odd.
 int64_t channels(Random &r) {
   const int64_t some[] = {1, 2, 3, 4, 8, 16, 17, 32, 33, 48, 64};
   return some[r.pick(0, 10)];
@@ -115,9 +115,9 @@ TEST(OneDnn, Convolutions) {
       size.push_back(std::max<int64_t>(extent, r.pick(1, spatial == 3 ? 8 : 20)));
     }
     pads.insert(pads.end(), high.begin(), high.end());
-    bool last = i % 3 == 1; // where channels lie
+    bool last = i % 3 == 1; // whether channels are last
     int64_t batch = r.pick(1, 6);
-    if (i % 25 == 0) { // several rounds
+    if (i % 25 == 0) { // enough work for several rounds
       batch = 12;
       for (int64_t &s : size)
         s += spatial == 1 ? 300 : spatial == 2 ? 20 : 4;
@@ -154,7 +154,7 @@ TEST(OneDnn, Convolutions) {
         0 < check("conv_weight_grad", {Type(t, y), Type(t, x)}, weight, seed + 2000, tolerance);
     all += 3;
   }
-  // On any machine with vectors oneDNN has something for most layers.
+  // On any machine with vector instructions, oneDNN has kernels for most layers.
   EXPECT_GT(taken, all / 4) << "of " << all;
   RecordProperty("taken", taken);
   std::printf("oneDNN took %d of %d convolutions\n", taken, all);
@@ -193,7 +193,7 @@ TEST(Gemm, Products) {
 
 TEST(Gemm, PointwiseConvolutions) {
   Random r{std::mt19937(9)};
-  int taken = 0, calls = 0; // by oneDNN and by the product
+  int taken = 0, calls = 0; // by oneDNN and by our matrix product
   for (int i = 0; i < 40; ++i) {
     int64_t in = channels(r), out = r.pick(0, 4) ? channels(r) : 300, batch = r.pick(1, 5);
     Dims pixels = {r.pick(1, 400)};
@@ -219,7 +219,7 @@ TEST(Gemm, PointwiseConvolutions) {
 #endif
 }
 
-// Rows of a few heads, or of one that comes in several chunks; lengths that no tile divides.
+// Rows of a few heads, or of one head in several chunks, with lengths that no tile divides.
 TEST(Gemm, Attention) {
   Random r{std::mt19937(10)};
   const int64_t sizes[] = {1, 2, 5, 12, 33, 64, 100, 130, 257};

@@ -1,5 +1,5 @@
-// What is known of GPUs without one: their rates, where their libraries lie, and biases added to
-// what a library made.
+// Tests what is known of GPUs without a GPU: their rates, the search for their libraries, and the
+// addition of a bias to a library's result.
 
 #include "ir/op_registry.h"
 #include "ir/target.h"
@@ -32,11 +32,11 @@ GpuShape h200() {
 
 double rateOf(const GpuRates &r, DType t) { return r.contractionFlopsPerSecond[size_t(t)]; }
 
-// What makers advertise, to within 5 %.
+// The rates agree with the manufacturer's data to within 5 %.
 TEST(GpuRates, AreThoseOfTheWhitePapers) {
   GpuRates strict = gpuRates(h200(), false), tf32 = gpuRates(h200(), true);
   auto near = [](double got, double want) { EXPECT_NEAR(got / want, 1, 0.05); };
-  near(strict.flopsPerSecond, 67e12 * 0.923); // advertised at a higher clock
+  near(strict.flopsPerSecond, 67e12 * 0.923); // the data sheet assumes a higher clock
   near(strict.bytesPerSecond, 4.8e12 * 1.024);
   near(rateOf(strict, DType::F32), rateOf(strict, DType::F32));
   EXPECT_EQ(rateOf(strict, DType::F32), strict.flopsPerSecond);
@@ -63,7 +63,8 @@ TEST(GpuRates, AreKnownOfGenerationsToCome) {
   }
 }
 
-// Products have rates of their own, by what they read; all else has that of arithmetic.
+// A product has a rate that depends on the types of its operands; other ops have the arithmetic
+// rate.
 TEST(GpuRates, DecideWhatACallCosts) {
   Target target;
   GpuRates rates = gpuRates(h200(), false);
@@ -81,7 +82,7 @@ TEST(GpuRates, DecideWhatACallCosts) {
             seconds("matmul(bf16[512, 512], bf16[512, 512])"));
 }
 
-// A system's folders, in one of ours.
+// A temporary folder in place of the system's root.
 class Folders : public ::testing::Test {
 protected:
   Folders() : root_(fs::temp_directory_path() / ("folders" + std::to_string(getpid()))) {
@@ -138,7 +139,7 @@ TEST_F(Folders, OfWheels) {
   EXPECT_EQ(all, (Names{wheels[0], wheels[1],
                         "/home/me/.local/lib/python3.11/site-packages/nvidia/cudnn/lib",
                         "/usr/local/lib/python3.11/dist-packages/nvidia/cublas/lib"}));
-  // By the path alone: python3 there is a link to the environment's, which is one to the system's.
+  // With PATH alone, python3 there links to the environment's, which links to the system's.
   link("/venv/bin/python3", "../../file");
   link("/bin/python3", "../venv/bin/python3");
   Names byPath = found({{"PATH", "/bin"}});
@@ -151,7 +152,7 @@ TEST_F(Folders, OfConda) {
   EXPECT_EQ(found({{"CONDA_PREFIX", "/conda"}}), Names{"/conda/lib"});
 }
 
-// A library that does not do is passed over, with the reason; the next is taken.
+// A library that is rejected is skipped, with the reason; the next one is used.
 TEST_F(Folders, HoldLibrariesThatAreRefused) {
   make("/a");
   make("/b");
@@ -162,7 +163,7 @@ TEST_F(Folders, HoldLibrariesThatAreRefused) {
   auto accept = [&](void *) { return std::string(++asked > 1 ? "" : "is too old"); };
   FoundLibrary none = findLibrary(name, a, {a, b}, accept);
   EXPECT_EQ(none.handle, nullptr);
-  ASSERT_EQ(none.refused.size(), 3u); // beside us, in a, in b
+  ASSERT_EQ(none.refused.size(), 3u); // beside the program, in a, in b
   EXPECT_EQ(none.refused[2], b + "/" + name + " is too old");
   FoundLibrary one = findLibrary(name, a, {a, b}, accept);
   EXPECT_NE(one.handle, nullptr);
@@ -179,7 +180,7 @@ TEST_F(Folders, HoldWhatLibrariesAskFor) {
   EXPECT_TRUE(librariesBeside("/no/such/folder/libnvrtc.so.13", "lib").empty());
 }
 
-// Kernels that say what they are asked.
+// Kernels that count their runs and fail on request.
 class CountedKernel : public PreparedKernel {
 public:
   CountedKernel(const Queue &queue, int64_t bytes, bool runs, int *times)
@@ -213,7 +214,7 @@ struct CandidatesOf {
 TEST(Candidates, TakeTheFirstThatRunsAndKeepToIt) {
   CandidatesOf c(4);
   c.add("a", 100, false);
-  c.add("a", 200, true); // wants more than was planned
+  c.add("a", 200, true); // needs a larger workspace than was planned
   c.add("a", 50, true);
   c.add("cuda", 0, true);
   Candidates all(c.queue, "call", std::move(c.kernels));
@@ -251,7 +252,7 @@ TEST(Candidates, FailWhereTheLastFails) {
   EXPECT_STREQ(c.queue.failure, "it was told to fail");
 }
 
-// What a launch did wrong counts too, and is not left to the next candidate.
+// An error that a launch reports also counts, and must not be attributed to the next candidate.
 TEST(Candidates, AskTheDriver) {
   static int failures;
   failures = 1;

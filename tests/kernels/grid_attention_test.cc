@@ -1,5 +1,5 @@
-// Attention on a GPU is cut into chunks: several heads, or rows of one. Here chunks are made small,
-// and every way of cutting is held against the plain kernel.
+// Attention on a GPU is split into chunks: several heads, or rows of one head. These tests make
+// chunks small, and compare every way to split with the plain kernel.
 
 #include "kernels/cuda/attention.h"
 #include "tests/kernels/compare.h"
@@ -31,10 +31,10 @@ std::vector<std::pair<const char *, const KernelTable *>> tables() {
 struct Case {
   std::string lead; // "2, 3, "
   int64_t queries, keys, depth, width;
-  std::string mask; // its sizes; none if there is no mask
+  std::string mask; // the mask's sizes; empty if there is no mask
   bool causal;
 
-  // "attention(...)" or "attention_grad(...)" in a type.
+  // The call of "attention(...)" or "attention_grad(...)" in a type.
   std::string text(bool grad, DType type) const {
     std::string t = dtypeName(type).str(), statistics = type == DType::F64 ? "f64" : "f32";
     auto tensor = [&](int64_t rows, int64_t columns) {
@@ -50,7 +50,7 @@ struct Case {
   }
 };
 
-// -inf for large elements, but not in the first column: every row sees a key.
+// Sets large elements to -inf, except in the first column, so that every row has a key.
 Tensor withHoles(const Tensor &mask) {
   std::vector<double> v = toDoubles(mask);
   size_t columns = mask.type.rank() ? size_t(mask.type.dims.back()) : 1;
@@ -97,7 +97,7 @@ TEST(GridAttention, InChunks) {
       expectLikePlain(c, type);
 }
 
-TEST(GridAttention, OfLongRowsThatSeeTheirPast) { // fewer keys in the first chunks
+TEST(GridAttention, OfLongRowsThatSeeTheirPast) { // the first chunks have fewer keys
   expectLikePlain({"", 300, 300, 4, 4, "", true}, DType::F32);
   expectLikePlain({"", 300, 300, 4, 4, "[300]", true}, DType::BF16);
 }
@@ -125,8 +125,8 @@ TEST(GridAttention, OfARowThatSeesNoKeyIsZero) {
   }
 }
 
-// Products of a library that fails are ours instead, which is no reason for another result, and is
-// told.
+// If a library's product fails, our own product runs instead. The result must be the same, and a
+// note is given.
 class Failing : public PreparedKernel {
 public:
   explicit Failing(const cuda::Queue &queue) : queue_(queue) { library = "a library"; }
@@ -164,7 +164,7 @@ TEST(GridAttention, RunsOnOurOwnProductsWhereALibrarysFail) {
     expectClose(results[r], want[r]);
   EXPECT_TRUE(kernel->isSubstitute());
   EXPECT_EQ(queue.failure, nullptr);
-  ASSERT_EQ(queue.notes.size(), 2u); // of scores, and of what they weigh
+  ASSERT_EQ(queue.notes.size(), 2u); // for the scores, and for the weighted values
   EXPECT_EQ(queue.notes[0], "matmul(f32[2, 5, 3], f32[2, 4, 3]): a library fails (no), so our own "
                             "kernel, which is slow, runs");
 }

@@ -1,4 +1,5 @@
-// Kernels of elements, one by one or moved: shapes that the op table's examples are too small for.
+// Kernels that compute or move single elements, for shapes that are larger than the op table's
+// examples.
 
 #include "tests/kernels/compare.h"
 
@@ -15,7 +16,7 @@ void expectAllLikePlain(const std::string &before, const Texts &calls, const std
     expectLikePlain(before + call + after, types);
 }
 
-// The call, with values put in place of some of those drawn: element `at` of operand `i`.
+// Replaces element `at` of operand `i` of the random operands.
 struct Change {
   size_t i;
   size_t at;
@@ -46,7 +47,7 @@ void expectBitsOfPlain(const std::string &text) {
   }
 }
 
-// --- Functions of elements
+// --- Elementwise functions
 
 TEST(GridMap, Functions) {
   const Texts shapes = {"(f64[1003])", "(f64[7, 3, 5])", "(f64[])", "(f64[0])"};
@@ -133,7 +134,7 @@ TEST(GridOptimizer, Steps) {
       expectLikePlain(text + ", f64[], i64[])");
     }
   expectLikePlain("adagrad(f64[1003], f64[1003], f64[1003], f64[], i32[])");
-  for (const char *type : {"bf16", "f16"}) { // states in floats
+  for (const char *type : {"bf16", "f16"}) { // states are floats
     std::string of = std::string(type) + "[1003], ";
     std::string text = "(" + of + of + "f32[1003], ";
     expectLikePlain("adam" + text + "f32[1003], f32[], i64[])", DType::F64);
@@ -211,7 +212,7 @@ TEST(GridShape, Gather) {
                         {{1, 0, -1}, {1, 4, 30}, {1, 7, -31}, {1, 8, -30}});
 }
 
-// --- Updates that meet
+// --- Updates at the same place
 
 TEST(GridScatter, Rows) {
   for (const char *call :
@@ -219,7 +220,7 @@ TEST(GridScatter, Rows) {
         "(i32[3, 100], f64[4, 3, 100, 5]) {axis = 1, size = 9}", "(i64[40], f64[40]) {size = 1}",
         "(i64[0], f64[0, 4]) {size = 3}"})
     expectLikePlain(std::string("scatter_rows") + call, kWide);
-  // Beyond what a team sorts by itself.
+  // More updates than one team sorts.
   expectLikePlain("scatter_rows(i64[5000], f64[5000, 3]) {size = 700}", kWide);
   expectLikePlain("scatter_rows(i64[9000], f64[9000], f64[3]) {size = 3}", kWide);
   for (const char *type : {"bf16", "f16"})
@@ -239,8 +240,8 @@ TEST(GridScatter, Elements) {
     std::string attrs = std::string(", reduction = ") + how + "}";
     for (const char *call :
          {"(f64[50], i64[3000], f64[3000]) {axis = 0",         // sorted, in pieces
-          "(f64[900, 3], i64[300, 3], f64[300, 3]) {axis = 0", // sorted, of several columns
-          "(f64[4, 60], i64[3, 300], f64[3, 300]) {axis = 1",  // indices of fewer columns
+          "(f64[900, 3], i64[300, 3], f64[300, 3]) {axis = 0", // sorted, with several columns
+          "(f64[4, 60], i64[3, 300], f64[3, 300]) {axis = 1",  // the indices have fewer columns
           "(f64[40, 30], i32[20, 30], f64[20, 30]) {axis = 0"})
       expectLikePlain("scatter_elements" + (call + attrs), kWide);
     expectLikePlain("scatter_elements(i64[9], i64[400], i64[400]) {axis = 0" + attrs, DType::F64);
@@ -284,7 +285,7 @@ TEST(GridGather, ElementsAndNd) {
   }
 }
 
-// --- Along an axis
+// --- Sorting along an axis
 
 TEST(GridOrder, TopK) {
   for (const char *largest : {"true", "false"}) {
@@ -357,7 +358,8 @@ TEST(GridInterpolate, Forms) {
                       DType::F64);
     }
   }
-  // Weights in floats; a thread for each of many taps; taps beyond what a team sorts; none inside.
+  // Weights in f32; one thread for each of many taps; more taps than one team sorts; no taps
+  // inside.
   expectLikePlain("interpolate(bf16[2, 3, 9, 4], i64[2, 7, 2], f32[2, 7, 2])", DType::F64);
   expectLikePlain("interpolate_transpose(bf16[2, 3, 7, 4], i64[2, 7, 2], f32[2, 7, 2]) {size = 9}",
                   DType::F64);

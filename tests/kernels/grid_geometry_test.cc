@@ -1,4 +1,5 @@
-// How launches are cut up, and where elements lie: over random sizes, with no kernel.
+// Tests how launches are divided into blocks and where elements lie, for random sizes, without
+// kernels.
 
 #include "kernels/cuda/grid.h"
 #include "kernels/cuda/strided.h"
@@ -14,7 +15,7 @@ using element::Walk;
 std::mt19937_64 bits(1);
 int64_t below(int64_t n) { return int64_t(bits() % uint64_t(n)); }
 
-// What runEach does on a GPU: every index, once.
+// runEach on a GPU must reach every index once.
 TEST(Geometry, CoversEveryIndexOnce) {
   for (int trial = 0; trial < 300; ++trial) {
     int64_t n = trial < 260 ? trial * 7 : 1 + below(200000);
@@ -32,7 +33,7 @@ TEST(Geometry, CoversEveryIndexOnce) {
   }
 }
 
-// What runTeams does: every team, once.
+// runTeams must reach every team once.
 TEST(Geometry, CoversEveryTeamOnce) {
   for (int trial = 0; trial < 300; ++trial) {
     int64_t teams = 1 + below(3000), length = below(700);
@@ -50,18 +51,18 @@ TEST(Geometry, CoversEveryTeamOnce) {
 TEST(Geometry, TeamsFitTheirRows) {
   for (int64_t length : {0, 1, 31, 32, 33, 127, 128, 511, 512, 1000, 100000}) {
     Geometry g = geometryOfTeams(50, length, 2);
-    EXPECT_EQ(g.lanes & (g.lanes - 1), 0); // the tree of a fold halves it
+    EXPECT_EQ(g.lanes & (g.lanes - 1), 0); // each step of a fold halves them
     EXPECT_GE(g.lanes, 32);
     EXPECT_LE(g.lanes * g.teams, kMaxLanes);
-    EXPECT_TRUE(g.teams == 1 || g.lanes == 32); // teams of several warps wait for whole blocks
-    EXPECT_EQ(geometryOfTeams(50, length, 100).lanes, g.lanes); // no order from the device
+    EXPECT_TRUE(g.teams == 1 || g.lanes == 32); // a team of several warps waits for its whole block
+    EXPECT_EQ(geometryOfTeams(50, length, 100).lanes, g.lanes); // on any device
   }
   EXPECT_LE(geometryOfTeams(int64_t(1) << 40, 1, 200).blocks, INT32_MAX);
 }
 
-// Of tensors with more elements than an int counts, on the smallest and the largest GPU, cut up as
-// elements, packs of them, or rows of any length: within what a launch may ask for (CUDA C++
-// Programming Guide, compute capabilities), and no index leaves 64 bits.
+// Tensors with more elements than an int can count, on the smallest and the largest GPU, divided
+// into elements, packs or rows of any length. Launches stay within the limits (CUDA C++ Programming
+// Guide, compute capabilities), and indices stay within 64 bits.
 TEST(Geometry, StaysWithinTheLimitsOfLaunches) {
   constexpr int64_t kMostBlocks = INT32_MAX, kMostThreads = 1024;
   for (int64_t n : {int64_t(1) << 31, (int64_t(1) << 31) + 1, int64_t(1) << 33, int64_t(1) << 40})
@@ -71,7 +72,7 @@ TEST(Geometry, StaysWithinTheLimitsOfLaunches) {
         EXPECT_LE(g.blocks, kMostBlocks);
         EXPECT_LE(int64_t(g.lanes) * g.teams, kMostThreads);
         EXPECT_LE(int64_t(g.lanes) * g.teams, kMaxLanes); // __launch_bounds__
-        // The last index that a thread looks at before it stops.
+        // The last index that a thread computes before it stops.
         EXPECT_LT(count, INT64_MAX - g.blocks * perBlock);
       };
       for (int64_t pack : {1, 2, 4, 8}) {
@@ -89,7 +90,7 @@ TEST(Divisor, DividesAsTheProcessorDoes) {
   for (int trial = 0; trial < 200000; ++trial) {
     int64_t by = 1 + below(int64_t(1) << (1 + below(61)));
     int64_t i = below(int64_t(1) << (1 + below(62)));
-    if (trial % 4 == 0) // at the steps
+    if (trial % 4 == 0) // at multiples of the divisor
       i = std::max<int64_t>(0, by * below(INT64_MAX / by) - below(2));
     if (trial % 5 == 0)
       i = INT64_MAX - below(4);

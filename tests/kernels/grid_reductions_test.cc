@@ -1,4 +1,4 @@
-// Kernels that reduce: shapes that the op table's examples are too small for.
+// Reductions, for shapes that are larger than the op table's examples.
 
 #include "tests/kernels/compare.h"
 
@@ -57,7 +57,7 @@ TEST(GridReduce, NaNIsTheExtremum) {
   }
 }
 
-// The result of the forward row as an operand, so that there are extrema to be found; some twice.
+// The result of the forward row is an operand, so that the extrema are found; some occur twice.
 void checkExtremumGrad(const std::string &x, const std::string &attrs, bool share) {
   for (const char *op : {"max", "min"})
     for (DType t : kFloats) {
@@ -110,7 +110,7 @@ TEST(GridSoftmax, RowsAndColumns) {
     expectLikePlain(std::string("logsumexp") + rest);
 }
 
-// Infinities and NaN, in rows of one piece and of several.
+// Infinities and NaN, in rows of one piece and of several pieces.
 TEST(GridSoftmax, NumbersThatAreNone) {
   for (int64_t columns : {5, 40, 20000}) {
     std::string type = "f32[6, " + std::to_string(columns) + "]";
@@ -133,7 +133,7 @@ TEST(GridSoftmax, NumbersThatAreNone) {
   }
 }
 
-// Labels that do not count, and some that are no class: by pieces, rows and columns.
+// Ignored labels and labels that are no class: in pieces, rows and columns.
 TEST(GridLoss, Labels) {
   for (const char *reduction : {"mean", "sum", "none"})
     for (const char *ignore : {"", ", ignore = [2]", ", ignore = [-1, 1, 5]"})
@@ -188,7 +188,7 @@ TEST(GridNorm, Channels) {
   for (auto [dims, channels] : shapes)
     for (const char *training : {"", " {training = false}"})
       for (DType t : kFloats)
-        for (bool wide : {false, true}) { // vectors of the type of the statistics
+        for (bool wide : {false, true}) { // vectors of the statistics' type
           std::string of = dtypeName(t).str(), vector = wide ? t == DType::F64 ? "f64" : "f32" : of;
           std::string x = of + "[" + dims + "]", c = ", " + vector + "[" + channels + "]";
           expectLikePlain("batch_norm(" + x + c + c + c + c + ")" + training, t);
@@ -215,7 +215,7 @@ TEST(GridNorm, ChannelsLast) {
       }
 }
 
-// Half a million elements about a mean a thousand times their deviation.
+// Half a million elements whose mean is a thousand times their deviation.
 TEST(GridNorm, LargeMeans) {
   auto e = parseExample("batch_norm(f32[2, 2, 400, 300], f32[2], f32[2], f32[2], f32[2])");
   std::vector<Tensor> operands = drawOperands(*e);
@@ -227,7 +227,7 @@ TEST(GridNorm, LargeMeans) {
   auto got = llvm::cantFail(interpretCall(gridKernels(), e->call, operands, kOptions));
   for (size_t r : {0, 1, 2}) {
     std::vector<double> a = toDoubles(got[r]), b = toDoubles(want[r]);
-    for (size_t i = 0; i < a.size(); ++i) // the rounding of the mean shows in y
+    for (size_t i = 0; i < a.size(); ++i) // the rounding of the mean affects y
       ASSERT_NEAR(a[i], b[i], r == 0 ? 2e-3 : std::fabs(b[i]) * 1e-5);
   }
 }
@@ -242,7 +242,7 @@ TEST(GridNorm, Rows) {
       {"0, 4", "4", "0, 1", "1"},        {"70", "70", "1", "0"}};
   for (auto [dims, inner, outer, axis] : shapes)
     for (DType t : kFloats)
-      for (bool wide : {false, true}) { // vectors of the type of the statistics
+      for (bool wide : {false, true}) { // vectors of the statistics' type
         std::string of = dtypeName(t).str(), statistics = t == DType::F64 ? "f64" : "f32",
                     vector = wide ? statistics : of;
         std::string x = of + "[" + dims + "]", s = ", " + vector + "[" + inner + "]",

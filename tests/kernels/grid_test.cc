@@ -1,5 +1,5 @@
-// Our GPU kernels, compiled for the CPU, against the plain ones: every example of every row, in
-// every type of floats, and in place where the row says so.
+// Compares our GPU kernels, compiled for the CPU, with the plain ones: every example of every row,
+// in every float type, and in place if the row allows it.
 
 #include "ir/op_registry.h"
 #include "tests/kernels/compare.h"

@@ -1,5 +1,5 @@
-// The emulated threads of a GPU: that they wait for each other, in every order, and that
-// what depends on the order or waits for ever is found.
+// Tests the emulated threads of a GPU: waits work in every order, and results that depend on the
+// order and waits that never end are found.
 
 #include "kernels/cuda/grid.h"
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ TEST_P(InEveryOrder, EveryIndexRunsOnce) {
   EXPECT_EQ(times, std::vector<int>(3000, 1));
 }
 
-// Sums of rows that one warp folds, and of rows that a block does.
+// Sums of rows that one warp folds, and of rows that a block folds.
 TEST_P(InEveryOrder, TeamsFoldTheirRows) {
   for (int64_t length : {1, 31, 32, 100, 2000}) {
     std::vector<int64_t> sums(50, -1);
@@ -37,7 +37,7 @@ TEST_P(InEveryOrder, TeamsFoldTheirRows) {
   }
 }
 
-// Lanes see what others wrote before a wait.
+// After a wait, lanes read what other lanes wrote before it.
 TEST_P(InEveryOrder, WaitsAreKept) {
   for (int64_t length : {32, 1024}) {
     std::vector<int> neighbour(size_t(length), -1), written(size_t(length), -1);
@@ -51,7 +51,8 @@ TEST_P(InEveryOrder, WaitsAreKept) {
   }
 }
 
-// 8 * waits, counted in eight locals. The calls between the waits have such locals too.
+// Returns 8 * waits, counted in eight local variables. The functions between the waits have such
+// variables too.
 int64_t countedWaits(const Team &team, int waits) {
   int64_t own[8] = {};
   for (int i = 0; i < waits; ++i) {
@@ -65,7 +66,7 @@ int64_t countedWaits(const Team &team, int waits) {
   return std::accumulate(own, own + 8, int64_t(0));
 }
 
-// Each thread has a stack of its own, which the others leave as it is.
+// Each thread has its own stack, which other threads do not change.
 TEST_P(InEveryOrder, LocalsAreKept) {
   std::vector<int64_t> ends(256, 0);
   forEachTeam({}, 1, 2000,
@@ -73,7 +74,7 @@ TEST_P(InEveryOrder, LocalsAreKept) {
   EXPECT_EQ(ends, std::vector<int64_t>(256, 8000));
 }
 
-// A lane that reads what another writes, without a wait between the two.
+// A lane reads what another lane writes, without a wait between them.
 TEST(Threads, ARaceShowsInSomeOrder) {
   auto run = [](uint64_t order) {
     emulateInOrder(order);

@@ -1,5 +1,5 @@
-// Pools, convolutions, products and inverses: shapes that the op table's examples are too small
-// for.
+// Pools, convolutions, products and inverses, for shapes that are larger than the op table's
+// examples.
 
 #include "ir/ops/channels.h"
 #include "ir/ops/window.h"
@@ -10,7 +10,7 @@
 namespace isthmus::testing {
 namespace {
 
-// A pool's call and those of its gradients, with the types that the window gives.
+// Checks a pool and its gradients, with the result types that the window determines.
 void checkPool(const std::string &image, const std::string &attrs, const std::string &more) {
   std::string x = "f64[" + image + "]", window = ") {" + attrs;
   auto forward = parseExample("max_pool(" + x + window + "}");
@@ -35,8 +35,8 @@ TEST(GridPool, Windows) {
     checkPool("2, 2, 9, 30, 8",
               "kernel = [3, 2, 3], strides = [1, 2, 3], pads = [1, 0, 2, 1, 1, 0]", more);
     checkPool("2, 3, 13, 11", "kernel = [3, 3], strides = [2, 2], ceil_mode = true", more);
-    checkPool("2, 3, 40, 33", "kernel = [40, 33]", more);                 // of teams
-    checkPool("1, 2, 20, 23", "kernel = [9, 8], strides = [2, 3]", more); // the same
+    checkPool("2, 3, 40, 33", "kernel = [40, 33]", more);                 // by teams
+    checkPool("1, 2, 20, 23", "kernel = [9, 8], strides = [2, 3]", more); // by teams
   }
 }
 
@@ -126,7 +126,7 @@ TEST(GridMatmul, Shapes) {
     expectLikePlain(call);
 }
 
-// What the result of a library's product holds before, where the library adds no bias.
+// If a library's product adds no bias, the result is first filled with the bias.
 template <typename T> void checkRepeatedRow(std::vector<T> row) {
   const size_t rows = 300;
   std::vector<T> y(rows * row.size() + 1, T(99));
@@ -141,7 +141,7 @@ TEST(GridMatmul, RepeatsARow) {
   checkRepeatedRow<uint16_t>({6, 7, 8, 9, 10});
 }
 
-// A bias added to what a library convolved, in packs that hold several channels or end short.
+// Adds a bias to a library's convolution, in packs that hold several channels or that end early.
 void checkBias(DType type, int64_t images, int64_t channels, int64_t plane, bool last) {
   Type yType(type, {images, last ? plane : channels, last ? channels : plane});
   Type biasType(type, {channels});
@@ -166,7 +166,7 @@ TEST(GridConv, AddsABias) {
     }
 }
 
-// Matrices that need other pivots than the first, some that have no inverse, many, and large ones.
+// Matrices that need pivots other than the first, singular ones, many, and large ones.
 TEST(GridLinalg, Matrices) {
   for (std::string type : {"f64[40, 40]", "f64[3000, 2, 2]", "f64[2, 3, 17, 17]", "f64[5, 1, 1]",
                            "f64[0, 3, 3]", "f32[100, 100]", "f64[2, 0, 0]"})
@@ -175,7 +175,7 @@ TEST(GridLinalg, Matrices) {
       auto e = parseExample(std::string(op) + "(" + type + ")");
       std::vector<double> x = toDoubles(drawOperands(*e)[0]);
       int64_t n = e->call.operands[0].dims.back();
-      for (size_t i = 0; i < x.size(); ++i) { // the diagonal is small, and of one matrix zero
+      for (size_t i = 0; i < x.size(); ++i) { // small diagonals; matrix 1 is singular
         int64_t matrix = int64_t(i) / (n * n), at = int64_t(i) % (n * n);
         if (at / n == at % n)
           x[i] *= 0.01;
@@ -187,7 +187,7 @@ TEST(GridLinalg, Matrices) {
       std::vector<Tensor> operands = {fromDoubles(e->call.operands[0], x)};
       auto want = llvm::cantFail(interpretCall(plainKernels(), e->call, operands, kOptions));
       auto got = llvm::cantFail(interpretCall(gridKernels(), e->call, operands, kOptions));
-      EXPECT_TRUE(sameBits(got[0], want[0])); // the arithmetic is the same
+      EXPECT_TRUE(sameBits(got[0], want[0])); // both kernels use the same arithmetic
     }
 }
 

@@ -1,5 +1,5 @@
-// Plain normalisations, softmax and losses: forward against the textbook, backward rows against
-// central differences.
+// Compares plain normalisations, softmax and losses with textbook formulas, and their gradients
+// with central differences.
 
 #include "kernels/plain/register.h"
 #include "tests/kernels/call.h"
@@ -18,7 +18,8 @@ const KernelTable &plain() {
   return *table;
 }
 
-// d dot(result 0, g) / d operand `i` of `forward`, against result `k` of `backward`, which has run.
+// Compares the derivative of dot(result 0, g) by operand `i` of `forward` with result `k` of
+// `backward`, which has already run.
 void expectGradient(Call &forward, size_t i, llvm::ArrayRef<double> g, const Call &backward,
                     size_t k) {
   auto value = [&] {
@@ -54,7 +55,7 @@ void give(Call &to, size_t operand, const Guarded &from) {
   std::memcpy(to.in[operand].data(), from.data(), size_t(from.bytes()));
 }
 
-// Sums are in another order.
+// With channels last, sums are in another order.
 void expectLikeWithChannelsLast(const Call &call) {
   auto last = withChannelsLast(call);
   last->run(plain());
@@ -215,7 +216,7 @@ TEST(PlainSoftmax, MaskedAndFarFromZero) {
 TEST(PlainSoftmax, ZeroIfMasked) {
   for (int64_t axis : {0, 1}) {
     Call f("softmax", {Type(DType::F32, {3, 3})}, {{"axis", axis}, {"zero_if_masked", true}});
-    // The first slice is masked, the second in part, and NaN of the third stays.
+    // The first slice is masked, and the second partly; NaN in the third is kept.
     const float rows[3][3] = {
         {-INFINITY, -INFINITY, -INFINITY}, {5, 5, -INFINITY}, {-INFINITY, NAN, -INFINITY}};
     const double want[3][2] = {{0, 0}, {0.5, 0.5}, {NAN, NAN}};
@@ -246,7 +247,7 @@ TEST(PlainSoftmax, ALabelThatIsNoClassIsSeen) {
   EXPECT_FALSE(std::isnan(b.output(0, 3)));
 }
 
-// f32 and bf16 against f64 on the same numbers.
+// Compares f32 and bf16 with f64 on the same numbers.
 TEST(PlainNorm, NarrowTypesAreNearWideOnes) {
   struct Row {
     const char *op;

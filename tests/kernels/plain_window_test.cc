@@ -1,4 +1,4 @@
-// Plain convolutions and pools against definitions written as one loop over everything.
+// Compares plain convolutions and pools with definitions that are one loop over all elements.
 
 #include "ir/ops/window.h"
 #include "kernels/plain/register.h"
@@ -38,7 +38,7 @@ Case drawCase(std::mt19937 &r) {
     c.in.push_back(extent + pick(0, c.spatial == 3 ? 4 : 8));
   }
   if (r() % 8 == 0)
-    c.in.back() += 150; // longer than a piece
+    c.in.back() += 150; // longer than one piece
   c.pads.insert(c.pads.end(), high.begin(), high.end());
   return c;
 }
@@ -49,7 +49,7 @@ Dims dimsOf(int64_t a, int64_t b, llvm::ArrayRef<int64_t> rest) {
   return d;
 }
 
-// Calls f(y element, x element or -1 in the padding, w element) for all that meet; all as flat
+// Calls f(y element, x element or -1 in the padding, w element) for all terms; all are flat
 // indices.
 template <typename F>
 void forEachTerm(const Case &c, const Dims &x, const Dims &w, const Dims &y, F f) {
@@ -211,7 +211,7 @@ TEST(PlainPool, AgreesWithTheDefinition) {
       sums[size_t(yi)] += xi < 0 ? 0 : avg.input(0, xi);
       counts[size_t(yi)] += xi >= 0 ? 1 : 0;
     });
-    // Padding counts up to the padded end: per axis, min(kernel, in + pad_high - start).
+    // Padding counts up to the padded end; on each axis that is min(kernel, in + pad_high - start).
     for (size_t k = 0; k < sums.size() && countPad; ++k) {
       counts[k] = 1;
       int64_t rest = int64_t(k);

@@ -1,6 +1,6 @@
-"""What the assembler made of our GPU kernels: registers, memory of threads and blocks.
+"""Checks the registers and the memory of threads and blocks that our compiled GPU kernels need.
 
-Reads what `ptxas -v` says of each kernel, which the build keeps beside the compiled code.
+Reads the output of `ptxas -v` for each kernel, which the build stores beside the compiled code.
 """
 
 import glob
@@ -13,11 +13,11 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import command  # noqa: E402
 
 FOLDER = "kernels/cuda/kernels"  # tests run in the root of the runfiles
-MOST_LANES = 256  # kMaxLanes of kernels/cuda/threads.h: threads of a block
-REGISTERS = 65536  # of a multiprocessor
-SHARED = 48 << 10  # bytes that a block may have without asking
-# Families some of whose kernels spill a register or a few: those in the place of a library's, elimination, and kernels that wait for
-# scattered memory.
+MOST_LANES = 256  # kMaxLanes of kernels/cuda/threads.h: the most threads of a block
+REGISTERS = 65536  # of one multiprocessor
+SHARED = 48 << 10  # the bytes that a block may use without an opt-in
+# Families whose kernels may spill a few registers: those that replace a library's kernels, elimination, and kernels
+# that wait for scattered memory.
 MAY_SPILL = {"conv", "indexing", "linalg", "loss"}
 
 
@@ -61,7 +61,7 @@ class Resources(unittest.TestCase):
         self.assertTrue(any(kernel.shared for kernel in self.kernels))
 
     def test_registers(self):
-        """A whole block of threads fits a multiprocessor."""
+        """The registers of a whole block must fit a multiprocessor."""
         self.expect(lambda kernel: kernel.registers * MOST_LANES <= REGISTERS)
 
     def test_shared_memory(self):
@@ -74,7 +74,7 @@ class Resources(unittest.TestCase):
         self.expect(lambda kernel: max(kernel.stores, kernel.loads) <= 64)
 
     def test_no_arrays_in_local_memory(self):
-        """But for a few words, which the C library's sine and cosine in f64 want."""
+        """Allows a few words, which the C library's sine and cosine need in f64."""
         self.expect(lambda kernel: kernel.stack <= 64)
 
 

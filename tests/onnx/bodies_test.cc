@@ -1,4 +1,4 @@
-// Functions, branches, loops and sequences: bodies translated in their places.
+// Functions, branches, loops and sequences: the importer translates bodies where they are called.
 
 #include "passes/differentiate/mode.h"
 #include "tests/onnx/model_maker.h"
@@ -34,7 +34,7 @@ onnx::NodeProto &call(ModelMaker &m, const std::string &name, std::vector<std::s
   return n;
 }
 
-// An attribute that takes its value from the function's.
+// Adds an attribute that takes its value from the function's attribute `to`.
 void refer(onnx::NodeProto &n, const std::string &name, const std::string &to, int type) {
   onnx::AttributeProto &a = *n.add_attribute();
   a.set_name(name);
@@ -49,7 +49,7 @@ void holdGraph(onnx::NodeProto &n, const std::string &name, ModelMaker body) {
   *a.mutable_g() = body.graph();
 }
 
-// What will be fed, for OnnxOptions::inputValue.
+// The values of inputs, for OnnxOptions::inputValue.
 auto giving(std::map<std::string, Tensor> values) {
   return [values = std::move(values)](llvm::StringRef input) {
     auto it = values.find(input.str());
@@ -107,7 +107,7 @@ TEST(Functions, CallFunctionsAndPassAttributesOn) {
   onnx::NodeProto &inner = call(body, "block", {"p", "q"}, {"r"});
   refer(inner, "slope", "outer", onnx::AttributeProto::FLOAT);
   addFunction(m, "twice", {"p", "q"}, {"r"}, body).add_attribute("outer");
-  call(m, "twice", {"x", "w"}, {"a"}); // neither gives the slope: 0.5
+  call(m, "twice", {"x", "w"}, {"a"}); // neither call gives the slope: it is 0.5
   call(m, "twice", {"a", "w"}, {"y"}, {{"outer", 2.0}});
   m.output("y");
   EXPECT_EQ(valueNames(m.graphOf()), (Names{"a.r.h", "a", "y.r.h", "y"}));
@@ -129,7 +129,7 @@ TEST(Functions, InputsMayBeLeftOut) {
 TEST(Functions, HaveOpsetsOfTheirOwn) {
   ModelMaker m(17), body;
   m.input("x", {2, 1});
-  body.node("Squeeze", {"X"}, {"Y"}, {{"axes", std::vector<int64_t>{1}}}); // an attribute below 13
+  body.node("Squeeze", {"X"}, {"Y"}, {{"axes", std::vector<int64_t>{1}}}); // for opsets below 13
   addFunction(m, "old", {"X"}, {"Y"}, body, /*opset=*/11);
   call(m, "old", {"x"}, {"y"});
   m.output("y");
@@ -233,7 +233,7 @@ TEST(Functions, UnsupportedOperatorsAreToldOnceEach) {
 TEST(Functions, NamesAreChecked) {
   ModelMaker m, body;
   m.input("x", {2});
-  body.node("Add", {"X", "x"}, {"Y"}); // the caller's names are not seen
+  body.node("Add", {"X", "x"}, {"Y"}); // a body does not see the caller's names
   addFunction(m, "f", {"X"}, {"Y"}, body);
   call(m, "f", {"x"}, {"y"});
   m.output("y");
@@ -250,7 +250,7 @@ ModelMaker branching(const char *condition) {
   m.init("w", {2}, {10, 20});
   yes.node("Add", {"x", "w"}, {"sum"});
   yes.output("sum");
-  no.node("NoSuchOperator", {"x"}, {"out"}); // not taken: no error
+  no.node("NoSuchOperator", {"x"}, {"out"}); // not taken, so it is no error
   no.output("out");
   if (condition)
     m.constant("c", {}, {condition[0] == '1' ? 1.0 : 0.0}, Proto::BOOL);
@@ -289,7 +289,7 @@ TEST(Branches, AConditionMustBeKnown) {
 
 // --- Loops
 
-// carried = carried * 2 + turn; also gives each turn's value
+// carried = carried * 2 + turn; the loop also returns the values of all turns.
 ModelMaker looping(int turns, const char *most = nullptr) {
   ModelMaker m, body;
   m.input("x", {2});
@@ -321,12 +321,12 @@ TEST(Loops, AreUnrolled) {
   Graph g = looping(3).graphOf();
   EXPECT_EQ(g.type(g.find("all")).str(), "f32[3, 2]");
   EXPECT_EQ(run(looping(3), {1, 0}), (Numbers{2, 0, 5, 1, 12, 4}));
-  EXPECT_TRUE(g.find("last.1.d")); // turn 1's
+  EXPECT_TRUE(g.find("last.1.d")); // from turn 1
 }
 
 TEST(Loops, EndByTheirCondition) {
   EXPECT_EQ(run(looping(100, "1"), {1, 0}), (Numbers{2, 0, 5, 1}));
-  EXPECT_EQ(run(looping(-1, "1"), {1, 0}), (Numbers{2, 0, 5, 1})); // no number of turns at all
+  EXPECT_EQ(run(looping(-1, "1"), {1, 0}), (Numbers{2, 0, 5, 1})); // no number of turns
 }
 
 TEST(Loops, MayMakeNoTurn) {
@@ -347,7 +347,7 @@ TEST(Loops, ErrorsNameTheTurn) {
   body.input("go", {}, Proto::BOOL);
   body.input("v", {2});
   body.constant("table", {1}, {7}, Proto::INT64);
-  body.node("Gather", {"table", "i"}, {"at"}); // beyond the table in turn 1
+  body.node("Gather", {"table", "i"}, {"at"}); // in turn 1 the index is out of range
   body.node("Cast", {"at"}, {"f"}, {{"to", int(Proto::FLOAT)}});
   body.node("Add", {"v", "f"}, {"next"});
   body.output("go").output("next");
@@ -358,7 +358,7 @@ TEST(Loops, ErrorsNameTheTurn) {
       << m.errorOf();
 }
 
-// A running sum over the rows of x, which are read backwards if `backwards`.
+// A running sum over the rows of x, which are read in reverse order if `backwards`.
 ModelMaker scanning(bool backwards) {
   ModelMaker m, body;
   m.input("x", {3, 2});
@@ -498,8 +498,8 @@ TEST(KnownInputs, BecomeConstants) {
                                                  {"reps", ints({1, 2})}}),
                            .note = [&](const Remark &r) { notes.push_back(r.text); }});
   EXPECT_EQ(g.type(g.find("y")).str(), "f32[3, 8]");
-  EXPECT_EQ(inputsOf(g, InputKind::Input), "x:f32[2, 6] shape:i64[2] reps:i64[2]"); // fed, not read
-  ASSERT_EQ(notes.size(), 1u); // of both inputs
+  EXPECT_EQ(inputsOf(g, InputKind::Input), "x:f32[2, 6] shape:i64[2] reps:i64[2]"); // not read
+  ASSERT_EQ(notes.size(), 1u); // one note for both inputs
   EXPECT_NE(notes[0].find("the same holds for 1 other: 'reps'"), std::string::npos) << notes[0];
 }
 

@@ -1,4 +1,4 @@
-// Files that are wrong: each is an error that says what, and none takes the process down.
+// Invalid files: each gives an error that names the fault, and none crashes the process.
 
 #include "tests/onnx/model_maker.h"
 #include <gtest/gtest.h>
@@ -234,7 +234,7 @@ TEST(Broken, BytesThatAreNoModel) {
             "m.onnx: error: this is no ONNX model, or it is damaged or cut short");
   std::string bytes = good().bytes();
   EXPECT_NE(errorOf(llvm::StringRef(bytes).drop_back(5)).find("cut short"), std::string::npos);
-  // Every prefix and every flipped byte is an error or a graph, never worse.
+  // With any prefix and any flipped byte, the result is an error or a graph, and not a crash.
   for (size_t i = 0; i < bytes.size(); ++i) {
     errorOf(llvm::StringRef(bytes).take_front(i));
     std::string flipped = bytes;
@@ -258,7 +258,7 @@ TEST(Broken, AllUnsupportedOperatorsAreTold) {
   m.node("Whatever", {"b"}, {"c"});
   m.node("Rellu", {"c"}, {"d"});
   m.node("Flatten", {"h"}, {"e"}, {{"axis", 9}});
-  m.node("Relu", {"e"}, {"f"}); // its operand was not made: no error of its own
+  m.node("Relu", {"e"}, {"f"}); // it gives no error of its own, as its operand was not made
   for (const char *name : {"d", "f"})
     m.output(name);
   EXPECT_EQ(m.errorOf(),

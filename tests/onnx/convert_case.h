@@ -1,4 +1,4 @@
-// One call of an operator, and the numbers that ONNX says it gives.
+// One call of an operator, and the result that ONNX defines.
 #pragma once
 
 #include "tests/onnx/model_maker.h"
@@ -18,7 +18,7 @@ struct Arg {
 };
 inline Arg ints(Values values) { return {{int64_t(values.size())}, values, Proto::INT64}; }
 inline Arg number(double v) { return {{}, {v}}; }
-inline const Arg kNone{{}, {}, 0}; // left out
+inline const Arg kNone{{}, {}, 0}; // an omitted operand
 
 struct Case {
   const char *op;
@@ -32,7 +32,7 @@ struct Case {
 
 inline void PrintTo(const Case &c, std::ostream *os) { *os << c.op << " of opset " << c.opset; }
 
-// `asNodes`: the first operand is an input of the graph.
+// With `asNodes`, the first operand is an input of the graph.
 inline Tensor evaluate(const Case &c, bool asNodes, Graph &g) {
   ModelMaker m(c.opset);
   std::vector<std::string> in, out;
@@ -63,7 +63,7 @@ inline Tensor evaluate(const Case &c, bool asNodes, Graph &g) {
   return results.empty() ? Tensor() : results[0];
 }
 
-// As nodes and folded at import alike.
+// Checks the operator as nodes and folded at import.
 inline void checkCase(const Case &c) {
   for (bool asNodes : {true, false}) {
     SCOPED_TRACE(asNodes ? "as nodes" : "folded");
@@ -74,7 +74,7 @@ inline void checkCase(const Case &c) {
     std::vector<double> got = numbers(y);
     ASSERT_EQ(got.size(), c.values.size());
     for (size_t i = 0; i < got.size(); ++i)
-      if (got[i] != c.values[i]) { // infinities have no difference
+      if (got[i] != c.values[i]) { // the difference of two infinities is not a number
         EXPECT_NEAR(got[i], c.values[i], 1e-5) << "element " << i;
       }
     if (!asNodes) {

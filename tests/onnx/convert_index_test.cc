@@ -1,5 +1,5 @@
-// Functions, reductions, scans, gathers and scatters, choices, and einsum: the numbers that ONNX
-// says, as nodes and folded at import alike.
+// Functions, reductions, scans, gathers, scatters, choices and einsum give the numbers that ONNX
+// defines, as nodes and folded at import.
 
 #include "tests/onnx/convert_case.h"
 
@@ -43,9 +43,9 @@ const Case kFunctions[] = {
     {"IsInf", 10, {{{4}, {1, -INFINITY, INFINITY, NAN}}}, {}, {4}, {0, 1, 1, 0}},
     {"IsInf", 10, {{{3}, {1, -INFINITY, INFINITY}}}, {{"detect_negative", 0}}, {3}, {0, 0, 1}},
     {"Shrink", 9, {{{4}, {-2, -1, 1, 2}}}, {{"lambd", 1.5}, {"bias", 1.5}}, {4}, {-0.5, 0, 0, 0.5}},
-    // Slopes that the row does not take are composed.
+    // Slopes that the row does not accept are composed from other rows.
     {"Elu", 6, {{{3}, {-1, 1, 200}}}, {{"alpha", -2.0}}, {3}, {2 - 2 / std::exp(1.0), 1, 200}},
-    // Old broadcasting, from an axis on.
+    // Broadcasting of old opsets, from an axis on.
     {"Add",
      6,
      {{{2, 2}, {1, 2, 3, 4}}, {{2}, {10, 20}}},
@@ -57,8 +57,8 @@ const Case kFunctions[] = {
 };
 INSTANTIATE_TEST_SUITE_P(Functions, ConvertIndex, testing::ValuesIn(kFunctions));
 
-// PyTorch takes a scalar as a vector of one element, and its exporters write axes accordingly. The
-// result is a scalar again.
+// PyTorch treats a scalar as a vector of one element, and its exporters write axes accordingly. The
+// result must be a scalar.
 const Case kScalars[] = {
     {"ReduceSum", 13, {number(3), ints({0})}, {{"keepdims", 1}}, {}, {3}},
     {"ReduceL2", 18, {number(-3), ints({-1})}, {{"keepdims", 0}}, {}, {3}},
@@ -189,7 +189,7 @@ const Case kIndexing[] = {
     {"Compress", 11, {kSix, {{2}, {0, 1}, Proto::BOOL}}, {{"axis", 0}}, {1, 3}, {3, 4, 5}},
     {"EyeLike", 9, {kSix}, {{"k", 1}}, {2, 3}, {0, 1, 0, 0, 0, 1}},
     {"CenterCropPad", 18, {kSix, ints({3, 1})}, {}, {3, 1}, {1, 4, 0}},
-    // Of an odd difference the larger half is at the end.
+    // If the difference is odd, the larger half is at the end.
     {"CenterCropPad", 18, {{{4}, {0, 1, 2, 3}}, ints({1})}, {}, {1}, {1}},
     {"CenterCropPad", 18, {{{2}, {1, 2}}, ints({5})}, {}, {5}, {0, 1, 2, 0, 0}},
 };
@@ -246,7 +246,7 @@ TEST(ConvertIndex, ConstantIndicesAreHeldAgainstTheSize) {
   EXPECT_NE(m.errorOf().find("expects indices in [-2, 2), got 2"), std::string::npos);
 }
 
-// A small file cannot ask for as much memory as it likes.
+// A small file must not be able to request any amount of memory.
 TEST(ConvertIndex, CountingIsLimited) {
   auto errorOf = [](const char *op, ModelMaker::Dim size, std::vector<std::string> in) {
     ModelMaker m;

@@ -1,4 +1,4 @@
-// Each operator gives the numbers that ONNX says, as nodes and folded at import alike.
+// Each operator gives the numbers that ONNX defines, as nodes and folded at import.
 
 #include "tests/onnx/convert_case.h"
 #include <cmath>
@@ -272,7 +272,7 @@ const Case kWindows[] = {
     {"Softmax", 11, {{{1, 2, 2}, {0, 0, 0, 0}}}, {}, {1, 2, 2}, {0.25, 0.25, 0.25, 0.25}},
     {"LogSoftmax", 13, {{{1, 2}, {0, 0}}}, {}, {1, 2}, {-std::log(2), -std::log(2)}},
     {"SoftmaxCrossEntropyLoss", 13, {{{2, 2}, {0, 0, 0, 0}}, ints({0, 1})}, {}, {}, {std::log(2)}},
-    // One sample without a batch, as PyTorch lets it be.
+    // One sample without a batch axis, which PyTorch allows.
     {"SoftmaxCrossEntropyLoss",
      13,
      {{{2}, {0, 0}}, {{}, {1}, Proto::INT64}},
@@ -286,7 +286,7 @@ const Case kWindows[] = {
      {},
      {},
      {-2}},
-    // Real signals without an axis of parts, as PyTorch's exporter writes them.
+    // Real signals without an axis of real and imaginary parts, as PyTorch's exporter writes them.
     {"STFT",
      17,
      {{{1, 4}, {1, 2, 3, 4}}, {{}, {2}, Proto::INT64}, {{2}, {1, 1}}},
@@ -319,7 +319,7 @@ const Case kWindows[] = {
      {1.0 / 5, 2.0 / 13, 3.0 / 9}},
     {"LpNormalization", 13, {{{2, 2}, {3, 4, 0, 0}}}, {}, {2, 2}, {0.6, 0.8, 0, 0}},
     {"LpNormalization", 13, {{{1, 2}, {1, -3}}}, {{"p", 1}}, {1, 2}, {0.25, -0.75}},
-    {"LayerNormalization", // a scale for each row, which the row of the op table does not take
+    {"LayerNormalization", // one scale for each row, which the op table's row does not accept
      17,
      {{{2, 2}, {1, 3, 3, 1}}, {{2, 1}, {1, 2}}},
      {{"epsilon", 0.0}},
@@ -329,7 +329,7 @@ const Case kWindows[] = {
 INSTANTIATE_TEST_SUITE_P(Windows, Convert, testing::ValuesIn(kWindows));
 
 const Arg kPair{{1, 1, 2}, {1, 3}};
-const Arg kZero{{1, 2, 1}, {0, 0}}; // two queries or keys of no opinion
+const Arg kZero{{1, 2, 1}, {0, 0}}; // two queries or keys that give equal scores
 const Arg kTwo{{1, 2, 1}, {1, 3}};
 
 const Case kComposed[] = {
@@ -364,7 +364,7 @@ const Case kComposed[] = {
      {{"mode", "linear"}, {"antialias", 1}},
      {1, 2},
      {1.625, 4.375}},
-    // Element 3 is 3 / 0.6, which is 5 in f32, though 0.6 in f32 is more than 0.6.
+    // Element 3 is 3 / 0.6, which is 5 in f32, although 0.6 in f32 is larger than 0.6.
     {"Resize",
      13,
      {{{12}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}}, kNone, {{1}, {0.6}}},
@@ -378,7 +378,7 @@ const Case kComposed[] = {
      {{"coordinate_transformation_mode", "asymmetric"}, {"nearest_mode", "floor"}},
      {18},
      {0, 0, 1, 2, 3, 3, 4, 5, 6, 7, 7, 8, 9, 10, 10, 11, 12, 13}},
-    // Under a cubic the coordinate beyond the border stays where it is.
+    // With cubic interpolation, a coordinate beyond the border is not clamped.
     {"GridSample",
      20,
      {{{1, 1, 1, 3}, {1, 2, 4}}, {{1, 1, 6, 2}, {-0.9, 0, 0.3, 0, 0.95, 0, 1.1, 0, 1.6, 0, -3, 0}}},
@@ -391,7 +391,7 @@ const Case kComposed[] = {
      {{"q_num_heads", 1}, {"kv_num_heads", 1}},
      {1, 2, 1},
      {2, 2}},
-    // The first query sees nothing.
+    // All keys are masked for the first query.
     {"Attention",
      23,
      {kZero, kZero, kTwo, {{2, 2}, {0, 0, 0, 1}, Proto::BOOL}},
@@ -456,7 +456,7 @@ const Case kConstants[] = {
      {},
      {2},
      {3, 1}},
-    // Twice the delta is 2^63, which no i64 is; the numbers all are.
+    // Twice the delta is 2^63, which is no i64, although all elements are.
     {"Range",
      11,
      {{{}, {-0x1p63}, Proto::INT64}, {{}, {0x1p62}, Proto::INT64}, {{}, {0x1p62}, Proto::INT64}},
@@ -496,7 +496,7 @@ TEST(Convert, ConstantsComeInSeveralForms) {
 }
 
 TEST(Convert, ComputedShapesFold) {
-  ModelMaker m; // reshape x to [shape(x)[0], -1], the way exporters write it
+  ModelMaker m; // reshapes x to [shape(x)[0], -1], as exporters write it
   m.input("x", {"N", 3, 4});
   m.node("Shape", {"x"}, {"s"});
   m.constant("zero", {}, {0}, Proto::INT64);
@@ -527,7 +527,7 @@ TEST(Convert, ZeroBiasOfAConvolutionIsDropped) {
   EXPECT_EQ(g.node(NodeId(0)).operands.size(), 2u);
 }
 
-// The rows of an attention: of two heads of queries, or of four that share two of keys.
+// The rows into which an attention is converted, with `heads` heads of queries and 2 of keys.
 std::string attentionRows(std::vector<ModelMaker::AttrItem> attrs,
                           std::vector<std::string> more = {}, int heads = 2,
                           std::vector<std::string> results = {"y"}) {
@@ -554,10 +554,10 @@ TEST(Convert, AttentionIsARowWhereThatSaysTheSame) {
   EXPECT_EQ(attentionRows({}, {"mask"}, 4),
             "reshape broadcast reshape reshape broadcast reshape attention");
   EXPECT_EQ(attentionRows({}, {"", "pastK", "pastV"}), "concat concat attention");
-  // The past is a part of the mask.
+  // The causal mask covers the past keys too.
   EXPECT_EQ(attentionRows({{"is_causal", 1}}, {"", "pastK", "pastV"}), "concat concat attention");
   EXPECT_EQ(attentionRows({}, {"", "", "", "counts"}), "reshape less where attention");
-  // And where it does not.
+  // These attributes and outputs are not in the row, so it is not used.
   for (const std::string &rows :
        {attentionRows({{"softcap", 2.0}}), attentionRows({{"softmax_precision", Proto::DOUBLE}}),
         attentionRows({}, {}, 2, {"y", "", "", "p"})}) {
@@ -566,7 +566,7 @@ TEST(Convert, AttentionIsARowWhereThatSaysTheSame) {
   }
 }
 
-// The weights of an attention, as PyTorch's exporters write them below opset 23.
+// The attention weights, as PyTorch's exporters write them below opset 23.
 TEST(Convert, ZeroInPlaceOfASoftmaxThatIsNaN) {
   for (bool ofItself : {true, false}) {
     ModelMaker m(18);
@@ -587,7 +587,8 @@ TEST(Convert, ZeroInPlaceOfASoftmaxThatIsNaN) {
   }
 }
 
-// The row that makes the last node of a list, each {operator, operands...}, that ends in y.
+// The row of the node that makes y, the result of the last of `nodes`; each is {operator,
+// operands...}.
 std::string lastRow(const std::vector<std::vector<std::string>> &nodes) {
   ModelMaker m(17);
   m.input("x", {2, 3}).input("z", {2, 3});
@@ -610,7 +611,7 @@ std::string lastRow(const std::vector<std::vector<std::string>> &nodes) {
   return row == "gelu" ? row + " " + last.attrs.getString("approximate") : row;
 }
 
-// As PyTorch's exporters write them below opset 20, and as people do.
+// Activations as PyTorch's exporters write them below opset 20, and as people write them.
 TEST(Convert, ActivationsThatAreWrittenOut) {
   for (const char *x : {"x", "z"}) {
     bool isIt = x[0] == 'x';
@@ -649,14 +650,14 @@ TEST(Convert, ActivationsThatAreWrittenOut) {
     EXPECT_EQ(lastRow({{"Mul", "x", "quick"}, {"Sigmoid", "n0"}, {"Mul", "n1", x}}),
               isIt ? "swish" : "mul");
   }
-  // Of another shape.
+  // Operands of another rank.
   EXPECT_EQ(lastRow({{"Mul", "x", "half of rank 3"},
                      {"Div", "x", "root of rank 3"},
                      {"Erf", "n1"},
                      {"Add", "n2", "one"},
                      {"Mul", "n0", "n3"}}),
             "mul");
-  // Of other numbers.
+  // Other constants.
   EXPECT_EQ(lastRow({{"Mul", "x", "other"},
                      {"Erf", "n0"},
                      {"Add", "n1", "one"},

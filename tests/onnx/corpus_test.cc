@@ -1,5 +1,5 @@
-// The models of the shared corpus import, with the right parameters and results. Skipped where it
-// is not there.
+// Imports the models of the shared corpus, and checks their parameters and results. The test is
+// skipped if the corpus is absent.
 
 #include "ir/onnx/import.h"
 #include "ir/verifier.h"
@@ -15,7 +15,7 @@ namespace {
 struct Model {
   const char *name;
   std::map<std::string, int64_t> dims;
-  // Elements more or fewer than PyTorch's model has, and why.
+  // The number of parameters beyond that of PyTorch's model; below 0 if there are fewer.
   int64_t more = 0;
 };
 void PrintTo(const Model &m, std::ostream *os) { *os << m.name; }
@@ -32,7 +32,7 @@ protected:
   nlohmann::json facts() {
     return nlohmann::json::parse(std::ifstream(folder + GetParam().name + ".json"));
   }
-  // The unpacked file, beside its external data.
+  // Unpacks the model and its external data, and returns the model's path.
   std::string unpacked() {
     std::string path;
     for (const char *end : {".onnx.data", ".onnx"}) {
@@ -44,7 +44,7 @@ protected:
     }
     return path;
   }
-  // A type as the facts have it: ["N", 3, 224, 224] with its symbols bound.
+  // A type of the facts, such as ["N", 3, 224, 224], with its symbols replaced by numbers.
   std::string typeText(const nlohmann::json &v) {
     Dims dims;
     for (const auto &d : v["shape"])
@@ -91,7 +91,7 @@ INSTANTIATE_TEST_SUITE_P(
     All, Corpus,
     testing::Values(
         Model{"resnet18", kBatch}, Model{"resnet18_fresh", kBatch}, Model{"resnet50", kBatch},
-        // Batch norm's 2 x 26560 became 26560 biases.
+        // The exporter replaced batch norm's 2 x 26560 parameters by 26560 biases.
         Model{"resnet50_default", kBatch, -26560}, Model{"resnet50_train", kBatch},
         Model{"unet", kBatch}, Model{"unet_hw", {{"N", 2}, {"H", 48}, {"W", 64}}},
         Model{"mobilenetv2", kBatch}, Model{"gpt2", kText}, Model{"gpt2_op13", kText},

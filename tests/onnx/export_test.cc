@@ -1,5 +1,5 @@
-// What is written as ONNX reads back as the very graph, and as an equal one where another tool has
-// taken our metadata away.
+// An exported graph is read back as exactly the same graph, and as an equal one if another tool has
+// removed our metadata.
 
 #include "ir/equal_graphs.h"
 #include "ir/onnx/export/exporter.h"
@@ -54,7 +54,7 @@ void expectRoundTrip(const Graph &g) {
                                              << graphText(back);
 }
 
-// One node, with inputs for its operands and outputs for its results.
+// A graph of one node, with inputs for its operands and outputs for its results.
 Graph graphOf(const OpCall &call) {
   Graph g("example");
   llvm::SmallVector<ValueId, 4> operands;
@@ -121,8 +121,8 @@ graph @g {
 }
 )";
 
-// Memories and tokens are told by the rows; for other tools, which know neither, copies are
-// Identities.
+// On import, the rows restore memories and tokens. Other tools know neither, so for them a transfer
+// is an Identity.
 TEST(Export, TransfersReadBackAndRunElsewhere) {
   Graph g = cantFail(parseGraph(kTransfers, "test"));
   ASSERT_EQ(toString(verify(g)), "");
@@ -161,7 +161,7 @@ TEST(Export, RewrittenGraphsReadBack) {
   EXPECT_GT(clones, 100u);
 }
 
-// --- A small graph with a parameter, a mark and an operator that ONNX has not
+// --- A small graph with a parameter, a mark and an operator that ONNX does not have
 
 Graph small() {
   Graph g("small");
@@ -196,7 +196,7 @@ TEST(Export, StandardOperatorsAndFunctions) {
   ASSERT_EQ(m.functions_size(), 1);
   EXPECT_EQ(m.functions(0).name(), "square");
   EXPECT_EQ(m.functions(0).node(0).op_type(), "Mul");
-  EXPECT_EQ(m.graph().input_size(), 2); // without a way to draw it, w is fed
+  EXPECT_EQ(m.graph().input_size(), 2); // without a function that draws w, w is fed
   EXPECT_EQ(m.graph().value_info_size(), 2);
 }
 
@@ -208,10 +208,10 @@ TEST(Export, DrawnParametersAreData) {
   ASSERT_TRUE(m.ParseFromString(bytes));
   EXPECT_EQ(m.graph().input_size(), 1);
   EXPECT_EQ(m.graph().initializer(0).name(), "w");
-  // The graph still says how they are drawn ...
+  // The graph still has the initializers ...
   std::string reason;
   EXPECT_TRUE(equalGraphs(small(), readBack(bytes), &reason)) << reason;
-  // ... unless somebody has trained them.
+  // ... unless the data were changed, for example by training.
   (*m.mutable_graph()->mutable_initializer(0)->mutable_raw_data())[0] ^= 1;
   Graph trained = readBack(m.SerializeAsString());
   EXPECT_EQ(trained.inputOf(trained.find("w"))->init.kind, Initializer::Kind::Data);
@@ -271,7 +271,7 @@ TEST(Export, LargeDataLiesBesideTheFile) {
   std::string path = testing::TempDir() + "/large.onnx";
   ASSERT_FALSE(bool(saveOnnx(g, path)));
   std::ifstream data(path + ".data", std::ios::binary | std::ios::ate);
-  EXPECT_EQ(data.tellg(), 600 * 600 * 4); // both are one tensor
+  EXPECT_EQ(data.tellg(), 600 * 600 * 4); // both tensors are stored once
   std::ifstream model(path, std::ios::binary | std::ios::ate);
   EXPECT_LT(model.tellg(), 4096);
   auto back = importOnnx(path, {});

@@ -1,4 +1,4 @@
-// What becomes of inputs, initializers and names, and of a training mode.
+// Import of inputs, initializers, names and training mode.
 
 #include "passes/differentiate/mode.h"
 #include "tests/onnx/model_maker.h"
@@ -113,7 +113,7 @@ TEST(Import, OpsetsFromSevenToAnyLaterOneLoad) {
   }
 }
 
-// --- Parameters. Gradients tell which tensors are one parameter: tests/e2e asks for those.
+// --- Parameters. tests/e2e checks with gradients which tensors are one parameter.
 
 using Notes = std::vector<std::string>;
 
@@ -148,10 +148,10 @@ TEST(Parameters, MasksAndNumbersAreConstants) {
   ModelMaker m;
   m.input("x", {2, 2});
   m.init("w", {2, 2});
-  m.init("logit_scale", {}, {2});                   // a number with a name of the model's own
-  m.init("onnx::Mul_7", {1}, {3});                  // a number with a made-up name
+  m.init("logit_scale", {}, {2});                   // a scalar with a name of the model's own
+  m.init("onnx::Mul_7", {1}, {3});                  // a scalar with a generated name
   m.init("additive", {2, 2}, {0, -INFINITY, 0, 0}); // an additive mask
-  m.init("masked_bias", {}, {-10000});              // what stands for an infinity
+  m.init("masked_bias", {}, {-10000});              // the value that replaces an infinity
   m.init("byCast", {2, 2}, {1, 0, 1, 1});           // a mask that is float only in the file
   m.init("table", {2}, {1, 0}, Proto::INT64);       // positions
   m.node("MatMul", {"x", "w"}, {"a"});
@@ -169,7 +169,7 @@ TEST(Parameters, MasksAndNumbersAreConstants) {
             "additive:f32[2, 2] mask:bool[2, 2] masked_bias:f32[] table:i64[2]");
   areAbout(notes, {"'logit_scale'", "'onnx::Mul_7'",
                    "'additive'; the same holds for 1 other: 'masked_bias'"});
-  // What is asked for is learned, whatever the rules say.
+  // Tensors that `learn` names are parameters, whatever the rules say.
   Graph asked = m.graphOf({.learn = parseNameList("onnx::Mul_*,w")});
   EXPECT_EQ(inputsOf(asked, InputKind::Param), "w:f32[2, 2] logit_scale:f32[] onnx::Mul_7:f32[1]");
 }
@@ -191,7 +191,7 @@ TEST(Parameters, MadeUpNamesAreParametersWhereWeightsAreRead) {
   areAbout(notes, {"'onnx::Add_3'"});
 }
 
-// Exporters write a group norm so, and fold the shapes of its scale and shift.
+// Exporters write a group norm in this form, and fold the reshapes of its scale and shift.
 TEST(Parameters, ScaleAndShiftBehindANormAreWeights) {
   ModelMaker m;
   m.input("x", {1, 4, 2});
@@ -214,8 +214,8 @@ TEST(Parameters, ScaleAndShiftBehindANormAreWeights) {
             "ones:f32[2] zeros:f32[2] onnx::Mul_7:f32[4, 1] onnx::Add_8:f32[4, 1]");
 }
 
-// Gemma's norms scale by 1 + weight, which both exporters fold; a mask or a table behind one is a
-// constant.
+// Gemma's norms scale by 1 + weight, which both exporters fold. Another factor after the norm is a
+// mask or a table, and constant.
 TEST(Parameters, FactorsBehindAWrittenOutRmsNorm) {
   for (const char *form : {"root", "reciprocal", "power", "other"}) {
     const std::string_view f = form;
@@ -248,7 +248,7 @@ TEST(Parameters, FactorsBehindAWrittenOutRmsNorm) {
   }
 }
 
-// Neither factor depends on an input: positions under learned projections.
+// Neither factor depends on an input, as for positions under learned projections.
 TEST(Parameters, ProductsOfParametersReadWeights) {
   ModelMaker m;
   m.input("x", {2, 2});
@@ -261,7 +261,7 @@ TEST(Parameters, ProductsOfParametersReadWeights) {
             "table.weight:f32[2, 2] onnx::MatMul_7:f32[2, 2]");
 }
 
-// A batch norm that is written out: its averages are no parameters.
+// The running averages of a batch norm that is written as single operators are no parameters.
 TEST(Parameters, FrozenStatisticsAreConstants) {
   ModelMaker m;
   m.input("x", {2, 2});
@@ -312,7 +312,7 @@ TEST(Parameters, FrequenciesAndTablesOfPositionsAreConstants) {
   areAbout(notes, {"'inv_freq'; the same holds for 3 others: "});
 }
 
-// Learned layers in front of a sine are no frequencies.
+// Learned layers before a sine are no frequencies.
 TEST(Parameters, WeightsInFrontOfASineAreLearned) {
   ModelMaker m;
   m.input("x", {2, 2});
@@ -362,22 +362,22 @@ TEST(Parameters, WhatIsFoldedFromParametersIsLearnedInTheirPlace) {
                   "p_s: PARAMETER target='s'\np_g: PARAMETER target='g'\n"
                   "b_f: BUFFER target='f' persistent=True\n");
   setFoldedFrom(m, "val_0", "['w']");             // transposed
-  setFoldedFrom(m, "t_1", "['b', 'val_9']");      // likewise, by the program
+  setFoldedFrom(m, "t_1", "['b', 'val_9']");      // transposed by the program
   setFoldedFrom(m, "cos", "['f', 'mul']");        // a table
   setFoldedFrom(m, "exp", "['s']");               // computed, and no weight
-  setFoldedFrom(m, "val_5", "['f', 'g', 'mul']"); // not of parameters alone
+  setFoldedFrom(m, "val_5", "['f', 'g', 'mul']"); // not from parameters alone
   Notes notes;
   EXPECT_EQ(inputsOf(graphWithNotes(m, notes), InputKind::Param), "val_0:f32[2, 2] t_1:f32[2, 2]");
   areAbout(notes, {"'val_0' of 'w'; the same holds for 1 other: 't_1'",
                    "'cos'; the same holds for 1 other: 'val_5'", "'exp' of 's'", "'g'"});
 }
 
-// A token of a class that a vision transformer puts before each picture's patches.
+// The class token of a vision transformer, which precedes each picture's patches.
 TEST(Parameters, WhatTheExporterRepeatedIsLearnedOnce) {
   ModelMaker m;
   m.input("x", {2, 3, 2});
   m.init("expand_1", {2, 1, 2}, {1, 2, 1, 2});
-  m.init("expand", {2, 1, 2}, {1, 2, 3, 4}); // the model's own rows
+  m.init("expand", {2, 1, 2}, {1, 2, 3, 4}); // different rows, so the model has them
   m.node("Concat", {"expand_1", "x"}, {"h"}, {{"axis", 1}});
   m.node("Add", {"h", "expand"}, {"y"});
   m.output("y");
@@ -395,8 +395,8 @@ TEST(Parameters, WhatTheExporterRepeatedIsLearnedOnce) {
             "expand_1:f32[2, 1, 2] expand:f32[2, 1, 2]");
 }
 
-// Gates mix two values by w and 1 - w, and activations scale by w and 1 / w. The exporter computes
-// the other one, and takes its axes off.
+// Gates mix two values by w and 1 - w, and some activations scale by w and 1 / w. The exporter
+// computes the second factor, and removes leading axes of size 1.
 TEST(Parameters, KnowsWhatWasComputedFromOneThatIsRead) {
   ModelMaker m;
   m.input("x", {2, 3});
@@ -424,7 +424,8 @@ TEST(Parameters, KnowsWhatWasComputedFromOneThatIsRead) {
             "affine reshape mul mul add mul mul mul");
 }
 
-// A buffer is one whatever it holds, and so is what the exporter's names tell to be a parameter.
+// A tensor that the exporter records as a buffer or a parameter is not derived from another,
+// whatever its values.
 TEST(Parameters, OfTheModelAreNotComputed) {
   ModelMaker m;
   m.input("x", {2, 2});
@@ -479,7 +480,7 @@ TEST(Parameters, TellsWhatTheExporterTookAway) {
 }
 
 // The optimizer of PyTorch's newer exporter lets all readers of equal parameters read one of them.
-// What the program read is in each node's metadata.
+// Each node's metadata say which parameter the program read.
 TEST(Parameters, MergedParametersAreToldApartByRecords) {
   ModelMaker m;
   m.input("x", {2, 2});
@@ -518,7 +519,7 @@ TEST(Parameters, MergedParametersAreToldApartByRecords) {
 
 // --- One tensor, one parameter
 
-// Two readers, one of them through an Identity, of a tensor that is not equal throughout.
+// Three products read a tensor, one of them through an Identity. By default its elements differ.
 ModelMaker shared(ModelMaker::Values values = {}) {
   ModelMaker m;
   m.input("x", {2, 2});
@@ -553,7 +554,7 @@ TEST(Ties, WhatIsEqualThroughoutIsSplit) {
 TEST(Ties, UntieSplitsByNameAndByReader) {
   EXPECT_EQ(inputsOf(shared().graphOf({.untie = parseNameList("v")}), InputKind::Param),
             "w:f32[2, 2] v:f32[2, 2]");
-  // The Identity reads first, then two products.
+  // The Identity is the first reader, and two products follow.
   Graph g = shared().graphOf({.untie = parseNameList("w")});
   EXPECT_EQ(inputsOf(g, InputKind::Param), "w:f32[2, 2] w.2:f32[2, 2] w.3:f32[2, 2]");
   EXPECT_EQ(g.valueName(g.node(NodeId(0)).operands[1]), "w.2");
@@ -561,8 +562,8 @@ TEST(Ties, UntieSplitsByNameAndByReader) {
             std::string::npos);
 }
 
-// A clone is an Identity too. Where the exporter tells the parameters, or made up the name, it is
-// none of them.
+// The exporter may write the model's clone of a parameter as an Identity. If it records the
+// parameters, or if the Identity's name is generated, the clone is no parameter of its own.
 TEST(Ties, IdentityOfTheModelIsANode) {
   for (bool named : {false, true}) {
     SCOPED_TRACE(named);
@@ -586,7 +587,7 @@ TEST(Ties, IdentityOfTheModelIsANode) {
   }
 }
 
-// An embedding and a head that is its transpose, folded by the exporter.
+// An embedding, and a head that is its transpose and that the exporter has folded.
 ModelMaker tiedHead() {
   ModelMaker m;
   m.input("x", {2}, Proto::INT64);
@@ -602,7 +603,7 @@ TEST(Ties, TransposedCopyIsTheSameParameter) {
   Notes notes;
   Graph g = graphWithNotes(tiedHead(), notes);
   EXPECT_EQ(inputsOf(g, InputKind::Param), "embed.weight:f32[3, 2]");
-  // The product reads the table itself; nobody reads the transpose.
+  // The product reads the table itself; nothing reads the transpose.
   EXPECT_EQ(rowsOf(g), "transpose gather matmul");
   EXPECT_EQ(g.node(NodeId(2)).operands[1], g.find("embed.weight"));
   areAbout(notes, {"'onnx::MatMul_9' is 'embed.weight' transposed"});
@@ -616,7 +617,7 @@ TEST(Ties, ReshapedAndCastCopiesAreTheSameParameter) {
   m.input("x", {2, 1, 2});
   m.init("gamma", {2}, {0.1, 0.7});
   m.init("onnx::Mul_3", {2, 1, 1},
-         {0.1, 0.7}); // made up and no weight, but a parameter all the same
+         {0.1, 0.7}); // the name is generated, and it is no weight, but it is a parameter
   m.init("half", {2, 1}, {}, Proto::FLOAT16);
   auto &half = *m.graph().mutable_initializer(2);
   half.clear_raw_data();
@@ -649,7 +650,7 @@ TEST(Ties, TieTakesEqualTensorsOnly) {
             std::string::npos);
 }
 
-// Layers that start equal are layers of their own.
+// Layers with equal initial values are separate layers.
 TEST(Ties, EqualTensorsOfOneShapeAreNotTied) {
   ModelMaker m;
   m.input("x", {2, 2});
@@ -662,7 +663,7 @@ TEST(Ties, EqualTensorsOfOneShapeAreNotTied) {
   EXPECT_EQ(inputsOf(m.graphOf({.ties = {{"a", "b"}}}), InputKind::Param), "a:f32[2, 2]");
 }
 
-// What the exporter made of one parameter in several places is one parameter.
+// Tensors that the exporter made from one parameter in several places are one parameter.
 TEST(Ties, CopiesMadeOfOneParameterAreTied) {
   ModelMaker m;
   m.input("x", {2, 2});
@@ -679,7 +680,7 @@ TEST(Ties, CopiesMadeOfOneParameterAreTied) {
   areAbout(notes, {"'val_1' is 'val_0'", "'val_0' of 'w'"});
 }
 
-// --- Weights that are no initializers
+// --- Weights that are not initializers
 
 TEST(Parameters, ConstantNodesAreLearnedWhereNothingElseIs) {
   ModelMaker m;
@@ -696,14 +697,14 @@ TEST(Parameters, ConstantNodesAreLearnedWhereNothingElseIs) {
   areAbout(notes, {"'w'"});
   EXPECT_EQ(inputsOf(m.graphOf({.learn = parseNameList("shift")}), InputKind::Param),
             "w:f32[2, 2] shift:f32[2]");
-  // With an initializer as a weight, they are constants.
+  // If an initializer is a weight, Constant nodes are constants.
   m.init("v", {2, 2});
   m.node("MatMul", {"y", "v"}, {"z"});
   m.output("z");
   EXPECT_EQ(inputsOf(m.graphOf(), InputKind::Param), "v:f32[2, 2]");
 }
 
-// A weight of a loop's body is one parameter in all turns.
+// A weight of a loop's body is one parameter for all turns.
 TEST(Parameters, InitializersOfBodiesAreLearned) {
   ModelMaker m;
   m.input("x", {2, 2});
@@ -738,7 +739,7 @@ TEST(Parameters, TransposeOfAParameterIsANode) {
   EXPECT_EQ(rowsOf(m.graphOf()), "transpose matmul");
 }
 
-// --- Training. Layers are imported as the file says, and can be made to train or to infer.
+// --- Training. Layers are imported as the file has them; a mode can change them.
 
 bool isTraining(const Graph &g, uint32_t node) {
   return g.node(NodeId(node)).attrs.getBool("training");
@@ -768,7 +769,7 @@ TEST(BatchNorm, CanBeMadeToTrain) {
   EXPECT_EQ(update.attrs.getFloat("momentum"), 0.75);
   EXPECT_EQ(g.valueName(update.operands[0]), "mean");
   EXPECT_EQ(update.operands[1], bn.result(1));
-  // One that is written for training has its averages moved once.
+  // A layer that is written for training updates its averages once.
   Graph trains = batchNorm(17, {"y"}, true).graphOf();
   EXPECT_EQ(rowsOf(trains), rowsOf(g));
   EXPECT_EQ(rowsOf(withMode(trains, Mode::Training)), rowsOf(g));
@@ -831,8 +832,8 @@ TEST(Names, OutputsThatAreInputs) {
   EXPECT_EQ(outputNames(m.graphOf()), (Names{"x", "w", "places", "y"}));
 }
 
-// PyTorch's older exporter declares sizes from memory that nobody wrote: a note. Any other wrong
-// shape is an error (broken_test.cc).
+// PyTorch's older exporter writes sizes from uninitialized memory, which give a note. Any other
+// wrong shape is an error (broken_test.cc).
 TEST(Names, SizesThatNobodyWroteAreNoted) {
   ModelMaker m;
   m.model.set_producer_name("pytorch");
@@ -851,7 +852,7 @@ TEST(Names, SizesThatNobodyWroteAreNoted) {
   EXPECT_NE(m.errorOf().find("declares 'y' of size 7 on axis 0"), std::string::npos);
 }
 
-// Nor does its shape inference see through a Reshape by computed sizes, where some are open.
+// Its shape inference also fails at a Reshape to computed sizes if some sizes are open.
 TEST(Names, RanksThatPyTorchGuessesAreNoted) {
   ModelMaker m;
   m.input("x", {"N", 3});
@@ -882,7 +883,8 @@ TEST(LayerNormalization, StatisticsAreOfTheTypeThatTheNodeNames) {
   EXPECT_EQ(g.type(g.find("deviation")).str(), "f32[2, 1]");
 }
 
-// 4 elements times 1.7 are 6.8: ONNX's reference aligns the corners of 6.8 elements, PyTorch of 6.
+// 4 elements times 1.7 are 6.8. ONNX's reference aligns the corners of 6.8 elements, and PyTorch
+// those of 6.
 TEST(Resize, PyTorchAlignsCornersOfWholeSizes) {
   ModelMaker m;
   m.input("x", {4});

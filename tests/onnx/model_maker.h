@@ -1,4 +1,4 @@
-// Small ONNX models for tests, written with the messages themselves.
+// Builds small ONNX models for tests from the protobuf messages.
 #pragma once
 
 #include "ir/onnx/import.h"
@@ -24,27 +24,27 @@ public:
   ModelMaker &input(const std::string &name, std::vector<Dim> dims,
                     int type = onnx::TensorProto::FLOAT);
   ModelMaker &output(const std::string &name);
-  // Of float, int64, uint8 or bool; without values it holds 0, 1, 2, ...
+  // The type is float, int64, uint8 or bool. Without values, the elements are 0, 1, 2, ...
   onnx::TensorProto &init(const std::string &name, std::vector<int64_t> dims, Values values = {},
                           int type = onnx::TensorProto::FLOAT);
   onnx::NodeProto &node(const std::string &op, std::vector<std::string> in,
                         std::vector<std::string> out, std::vector<AttrItem> attrs = {});
-  // A Constant node.
+  // Adds a Constant node.
   onnx::NodeProto &constant(const std::string &name, std::vector<int64_t> dims, Values values,
                             int type = onnx::TensorProto::FLOAT);
 
   std::string bytes() const { return model.SerializeAsString(); }
-  // Imported under the name "m.onnx". Constants are folded by the plain kernels, unless `options`
-  // says otherwise.
+  // Imports the model under the name "m.onnx". The plain kernels fold constants, unless `options`
+  // say otherwise.
   llvm::Expected<Graph> import(OnnxOptions options = {}) const;
   Graph graphOf(OnnxOptions options = {}) const;       // must import, and verify
-  std::string errorOf(OnnxOptions options = {}) const; // must not
+  std::string errorOf(OnnxOptions options = {}) const; // the import's error
 };
 
 onnx::TensorProto tensorProto(std::vector<int64_t> dims, ModelMaker::Values values, int type);
 
-// The outputs of a graph by the plain kernels, on inputs by name; others hold what their
-// initializers say.
+// Runs a graph with the plain kernels on the inputs that `inputs` names. Other inputs have their
+// initializers' values.
 std::vector<Tensor> outputsOf(const Graph &g, const std::map<std::string, Tensor> &inputs);
 Tensor floats(std::vector<int64_t> dims, ModelMaker::Values values);
 std::vector<double> numbers(const Tensor &t);
