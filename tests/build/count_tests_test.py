@@ -1,4 +1,4 @@
-"""tools/count_tests.py on the events and files that Bazel leaves, written by hand."""
+"""Tests tools/count_tests.py on events and files as Bazel writes them."""
 
 import contextlib
 import io
@@ -17,13 +17,13 @@ GTEST = """<?xml version="1.0"?><testsuites name="AllTests"><testsuite name="A">
   <testcase name="DISABLED_X" status="notrun" result="suppressed" classname="A" />%s
 </testsuite></testsuites>"""
 GTEST_BAD = '<testcase name="Bad" status="run" result="completed" classname="A"><failure message="1 != 2"/></testcase>'
-# What Bazel writes for a test that writes no XML of its own.
+# What Bazel writes for a test that writes no XML itself.
 GENERIC = '<testsuites><testsuite name="x" tests="1"><testcase name="x" status="run"/></testsuite></testsuites>'
 
 
 class CountTests(unittest.TestCase):
     def setUp(self):
-        self.folder = tempfile.TemporaryDirectory(prefix="count tests ")  # a name that URLs escape
+        self.folder = tempfile.TemporaryDirectory(prefix="count tests ")  # a name that URLs must escape
         self.addCleanup(self.folder.cleanup)
         self.events = []
 
@@ -45,7 +45,7 @@ class CountTests(unittest.TestCase):
         )
 
     def count(self, bazel_status=0):
-        """The exit status and the lines printed."""
+        """Returns the exit status and the printed lines."""
         with open(self.path("events.json"), "w", encoding="utf-8") as file:
             file.writelines(json.dumps(event) + "\n" for event in self.events)
         out = io.StringIO()

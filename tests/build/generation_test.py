@@ -1,4 +1,7 @@
-"""The GPU that code is built for where nothing is asked: the arguments are what the build's rule found, then what is right."""
+"""Tests which GPU generation is built for by default.
+
+The arguments are what the build's rule found, and what is expected.
+"""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-// One small use of each library that comes from outside.
+// Makes a small use of each external library.
 
 #include <CLI/CLI.hpp>
 #include <boost/graph/adjacency_list.hpp>
@@ -65,7 +65,7 @@ TEST(Libraries, LlvmSourceMgr) {
 }
 
 TEST(Libraries, BoostArticulationPoints) {
-  // 0 - 1 - 2: the middle vertex parts the others.
+  // 0 - 1 - 2: vertex 1 separates the others.
   boost::adjacency_list<boost::vecS, boost::vecS, boost::undirectedS> graph(3);
   boost::add_edge(0, 1, graph);
   boost::add_edge(1, 2, graph);
@@ -83,7 +83,8 @@ TEST(Libraries, Dnnl) {
 TEST(Libraries, Onnx) {
   onnx::ModelProto model;
   model.set_ir_version(10);
-  // Metadata of graphs and nodes is where exporters put names: an old onnx.proto knows none.
+  // Exporters write names into the metadata of graphs and nodes, which old versions of onnx.proto
+  // lack.
   onnx::StringStringEntryProto *entry = model.mutable_graph()->add_node()->add_metadata_props();
   entry->set_key("pkg.torch.onnx.name_scopes");
   std::string bytes = model.SerializeAsString();
@@ -105,7 +106,7 @@ TEST(Libraries, Cli11) {
   EXPECT_EQ(budget, "50%");
 }
 
-// The flags of .bazelrc that the rest relies on.
+// The flags of .bazelrc that other code relies on.
 TEST(Flags, AssertsAreKept) { EXPECT_DEATH(assert(false && "kept"), "kept"); }
 
 TEST(Flags, Cxx20) { EXPECT_GE(__cplusplus, 202002L); }

@@ -1,4 +1,4 @@
-// Every block marked `isth` in the docs is a legal graph that survives printing.
+// Every block marked `isth` in the docs must be a legal graph that is unchanged by printing.
 
 #include "ir/equal_graphs.h"
 #include "ir/text/parser.h"
@@ -12,8 +12,8 @@ using namespace isthmus;
 
 namespace {
 
-// The blocks of a page, each after as many newlines as stand before it: diagnostics then name the
-// page's lines.
+// The blocks of a page. Each is preceded by as many newlines as the page has lines above it, so
+// that diagnostics name the page's lines.
 std::vector<std::string> blocksOf(llvm::StringRef page) {
   std::vector<std::string> out;
   std::string above;
@@ -55,7 +55,7 @@ TEST(Docs, IsthBlocksAreLegal) {
   EXPECT_GE(blocks, 5u);
 }
 
-// The page that is the law shows a diagnostic as it is.
+// The diagnostic that docs/language.md shows is what the parser gives.
 TEST(Docs, TheDiagnosticIsAsShown) {
   auto g = parseGraph("isthmus 1\ngraph @mlp {\n  input %x : f32[8, 16]\n  param %w : f32[32, 4]\n"
                       "  %h = matmul(%x, %w)\n}\n",

@@ -1,4 +1,4 @@
-"""Writes digits.npz: pictures of 8 x 8 points that stand for digits, for pages whose commands train on such a file."""
+"""Writes digits.npz: pictures of digits with 8 x 8 points, for pages whose commands train on such a file."""
 
 import random
 import struct

@@ -1,4 +1,4 @@
-// docs/ops.md says what the op table says.
+// docs/ops.md must agree with the op table.
 
 #include "tools/ops_reference.h"
 
@@ -34,7 +34,7 @@ TEST(OpsReference, HasEveryRowOnce) {
   }
 }
 
-// What is known of some rows, read off the page.
+// Checks known facts of some rows on the page.
 TEST(OpsReference, TellsGradientsAndInverses) {
   std::string page = opsReference();
   auto section = [&](const std::string &name) {

@@ -1,5 +1,5 @@
-"""Runs the commands of docs/tutorial.md, or another page, in order, in an empty folder, as a reader would; or in one that
-a program has filled with what the page speaks of."""
+"""Runs the commands of docs/tutorial.md, or of another page, in order, as a reader would. The folder is empty, or holds
+the files that the given programs make."""
 
 import os
 import re
@@ -11,12 +11,13 @@ import unittest
 
 ISTHMUS, PAGE, *MAKERS = (os.path.abspath(p) for p in sys.argv[1:])
 FEWEST = 10 if PAGE.endswith("tutorial.md") else 3
-# OpenMP's threads spin while they wait: beside other busy programs a step takes many times as long.
+# OpenMP's threads spin while they wait. Beside other busy programs, a step would take many times as long.
 ENVIRONMENT = {**os.environ, "OMP_WAIT_POLICY": "passive"}
 
 
 def commands(text):
-    """Each command, with the headings of what the page shows of its output: lines that are not indented, up to a figure."""
+    """Yields each command with the headings that the page shows in its output: lines that are not indented, up to the
+    first number."""
     for block in re.findall(r"```console\n(.*?)```", text, re.S):
         for part in block.split("$ ")[1:]:
             line, *shown = part.splitlines()

@@ -1,5 +1,5 @@
-// Any bytes: reading them as a graph either fails with diagnostics, each with a place, or gives a
-// legal graph that survives printing and reading again.
+// Reads any bytes as a graph. The result is an error with located diagnostics, or a legal graph
+// that is unchanged by printing and parsing.
 
 #include "ir/check.h"
 #include "ir/equal_graphs.h"

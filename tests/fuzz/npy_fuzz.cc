@@ -1,5 +1,5 @@
-// Any bytes: reading them as an array either fails with one message, or gives a tensor all of whose
-// bytes are there, and which is the same after it is written and read again.
+// Reads any bytes as an array. The result is an error with one message, or a tensor that holds all
+// its bytes and is the same after it is written and read again.
 //
 // FUZZ: sources=tools/cli/npy.cc
 
@@ -24,7 +24,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     ISTHMUS_CHECK(!llvm::toString(t.takeError()).empty(), "a message");
     return 0;
   }
-  if (t->type.rank() > 64) // whose header is longer than a file of version 1 may have
+  if (t->type.rank() > 64) // its header would be longer than version 1 allows
     return 0;
   auto back = parsed(npyBytes(*t));
   ISTHMUS_CHECK(bool(back), "what was written does not read");

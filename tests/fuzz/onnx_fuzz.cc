@@ -1,6 +1,6 @@
-// Any bytes, and any model near a sound one: importing it either fails with diagnostics, each with
-// a place, or gives a legal graph, which survives being exported. Constants are folded by the plain
-// kernels, as in the command line.
+// Imports any bytes, and mutations of valid models. The result is an error with located
+// diagnostics, or a legal graph that is unchanged by export and import. The plain kernels fold
+// constants, as in the command line.
 //
 // FUZZ: sources=ir/onnx/*.cc ir/onnx/parameters/*.cc ir/onnx/export/*.cc kernels/fold.cc kernels/plain/*.cc runtime/kernel.cc
 // FUZZ: libraries=-lprotobuf
@@ -13,7 +13,7 @@
 #include "ir/onnx/import.h"
 #include "ir/verifier.h"
 #include "kernels/fold.h"
-#include "onnx/onnx.pb.cc" // the messages themselves: they are no source of the tree
+#include "onnx/onnx.pb.cc" // the messages' code, which is not in the source tree
 #include <random>
 
 using namespace isthmus;
@@ -23,7 +23,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   OnnxOptions options;
   options.fold = foldWithPlainKernels;
   options.allowance = 1.0 / 64;
-  // Open sizes are bound, or nothing would be seen behind them.
+  // Open sizes are bound, as otherwise nothing after them would be checked.
   onnx::ModelProto model;
   if (model.ParseFromArray(data, static_cast<int>(size)))
     for (const onnx::ValueInfoProto &v : model.graph().input()) {
@@ -44,7 +44,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   }
   if (llvm::Error e = verify(*g))
     ISTHMUS_CHECK(false, "imported an illegal graph: " + llvm::toString(std::move(e)));
-  // What is written of it reads back as the same graph.
+  // The exported graph must be read back as the same graph.
   auto written = onnxBytes(*g);
   ISTHMUS_CHECK(bool(written), "an export that failed");
   auto back = importOnnxBytes(*written, "back", {});
@@ -53,7 +53,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   return 0;
 }
 
-// --- Mutations of the message, since most changes of its bytes only make it no message at all
+// --- Mutations of the message. Most changes of its bytes would make it invalid.
 
 namespace {
 
@@ -134,7 +134,8 @@ const char *someOp(std::mt19937 &rng) {
   return kOps[rng() % std::size(kOps)];
 }
 
-// A list of nodes, of the graph, of a function or of a graph within a node, and the names there.
+// A list of nodes of the graph, of a function or of a graph within a node, and the names that are
+// visible there.
 struct Place {
   google::protobuf::RepeatedPtrField<onnx::NodeProto> *nodes;
   std::vector<std::string> names;
@@ -187,7 +188,7 @@ void mutateTensor(onnx::TensorProto &t, std::mt19937 &rng) {
   case 2:
     t.set_data_type(static_cast<int>(rng() % 24));
     break;
-  default: // other values, of the right number still
+  default: // other values, and still as many
     if (t.raw_data().size() >= 8) {
       int64_t v = oddNumber(rng);
       std::memcpy(t.mutable_raw_data()->data() + (rng() % (t.raw_data().size() / 8)) * 8, &v, 8);
@@ -247,7 +248,7 @@ void mutate(onnx::ModelProto &m, std::mt19937 &rng) {
     if (onnx::OperatorSetIdProto *o = some(m.mutable_opset_import(), rng))
       o->set_version(7 + rng() % 18);
     break;
-  case 3: // one more node that reads what there is, and an output of it
+  case 3: // another node that reads present values, and an output of it
     if (onnx::NodeProto *n = some(g.mutable_node(), rng)) {
       onnx::NodeProto copy = *n;
       for (std::string &out : *copy.mutable_output())

@@ -1,7 +1,7 @@
-// Any set of paths that a command reads and writes, in a folder of files, links, hard links and
-// folders: where the check lets them pass, writing every output leaves every input as it was and
-// every output with what was written to it. And any name of a file beside a model: what is read
-// lies in the model's folder.
+// Checks any set of paths that a command reads and writes, in a folder of files, links, hard links
+// and folders. If the check accepts them, then writing all outputs must leave every input unchanged
+// and every output with its own content. It also checks any name of a file beside a model: a file
+// that may be read must lie in the model's folder.
 //
 // FUZZ: sources=tools/cli/paths.cc tools/cli/exit.cc
 
@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// A new folder, in which all paths are. It is made anew for each input.
+// A new folder, which contains all paths. It is made anew for each input.
 class Folder {
 public:
   Folder() {
@@ -31,7 +31,7 @@ public:
   }
   ~Folder() { fs::remove_all(root_); }
 
-  // The model's folder, which is the current one.
+  // Fills the model's folder, which is the current one.
   void fill() {
     fs::current_path("/");
     fs::remove_all(root_);
@@ -56,7 +56,8 @@ public:
   static void write(const fs::path &path, const std::string &text) { std::ofstream(path) << text; }
   const fs::path &root() const { return root_; }
 
-  // Whether the path leads to a place in here, links followed. Others are not ours to write to.
+  // Whether the path, with links followed, leads into this folder. The fuzzer must not write
+  // elsewhere.
   bool holds(const std::string &path) const {
     std::error_code loop;
     fs::path real = fs::weakly_canonical(path, loop);
@@ -118,7 +119,7 @@ void checkCommand(Bytes bytes, const Folder &folder) {
     unsigned kind = bytes.next() % 8;
     std::string path = bytes.path();
     if (path == "-")
-      continue; // standard input and output, which hold nothing to compare
+      continue; // standard input and output have no content to compare
     if (!folder.holds(path))
       continue;
     if (kind < 3) {
@@ -126,7 +127,7 @@ void checkCommand(Bytes bytes, const Folder &folder) {
       paths.reads("input", path);
     } else if (llvm::sys::fs::exists(path) && !llvm::sys::fs::is_regular_file(path) &&
                !llvm::sys::fs::is_directory(path)) {
-      continue; // a pipe would wait for its reader
+      continue; // opening a pipe would wait for its reader
     } else {
       outputs.push_back({path, kind == 3});
       kind == 3 ? paths.writesFolder("folder", path) : paths.writes("output", path);

@@ -1,5 +1,5 @@
-// Any bytes: reading them as a planner's problem either fails with a message that names the file,
-// or gives a problem whose figures agree, and for which a small one is planned.
+// Reads any bytes as a problem of the planner. The result is an error that names the file, or a
+// problem with consistent numbers. Small problems are also planned.
 //
 // FUZZ: sources=passes/cheapest_steps.cc passes/inspect/joint_graph.cc passes/plan/*.cc
 
@@ -13,7 +13,7 @@ using namespace isthmus;
 
 namespace {
 
-// Plans take their time: some of the small problems alone are planned.
+// Plans take time, so only some of the small problems are planned.
 constexpr size_t kMostPlanned = 12, kOneOf = 16;
 
 void checkPlan(const plan::Problem &p, const plan::Evaluation &baseline) {

@@ -1,5 +1,5 @@
-// Any bytes: reading them as a weights file either fails with one message, or gives tensors all of
-// whose bytes are there.
+// Reads any bytes as a weights file. The result is an error with one message, or tensors that hold
+// all their bytes.
 
 #include "ir/check.h"
 #include "ir/diagnostics.h"

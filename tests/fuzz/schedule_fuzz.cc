@@ -1,6 +1,6 @@
-// Any bytes: reading them as a schedule either fails with a message that names the file, or gives
-// one that is the same after it is printed and read again, and that is judged without harm. One
-// that is valid reads nothing that was overwritten.
+// Reads any bytes as a schedule. The result is an error that names the file, or a schedule that is
+// unchanged by printing and parsing and that can be judged. A valid schedule reads nothing that was
+// overwritten.
 //
 // FUZZ: sources=passes/cheapest_steps.cc passes/inspect/joint_graph.cc passes/plan/*.cc
 
@@ -25,7 +25,7 @@ constexpr const char *kProblem = R"({"format": "joint-graph/2", "name": "g", "no
   {"id": 7, "inputs": [6, 5], "bytes": 8, "cost": 1},
   {"id": 8, "phase": "update", "inputs": [7, 0], "bytes": 0, "cost": 1, "recomputable": false,
    "overwrites": [1]}], "outputs": [5, 8]})";
-// The op that overwrites 0, and those that read it: two themselves, one in the view.
+// The op that overwrites op 0, and the ops that read op 0: two directly and one through a view.
 constexpr plan::OpIndex kUpdate = 8, kReaders[] = {1, 6, 7};
 
 const plan::Problem &problem() {
@@ -40,7 +40,7 @@ void checkOverwrites(const plan::Schedule &s) {
     ISTHMUS_CHECK(std::find(update, s.end(), reader) == s.end(), "what was overwritten is read");
 }
 
-// By step, what is live adds up to the peak.
+// The live bytes of the steps must have the peak as their maximum.
 void checkPeak(const plan::Schedule &s, int64_t peakBytes) {
   std::vector<int64_t> live;
   for (plan::OpIndex i : s)

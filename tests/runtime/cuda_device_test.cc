@@ -1,6 +1,6 @@
-// The CUDA device as a program sees it: how its library is found and refused; and, with the
-// emulation of a GPU on the CPU, what becomes of faults. What it has in common with other
-// devices is tested with them (device_contract_test.cc).
+// Tests the CUDA device as a program sees it: how its library is found or rejected, and, with the
+// emulation of a GPU on the CPU, how faults are handled. What it has in common with other devices
+// is tested in device_contract_test.cc.
 
 #include "runtime/cuda_device.h"
 
@@ -76,7 +76,7 @@ struct Running {
   }
 };
 
-// What the emulation is told to get wrong, while this is there.
+// Makes the emulation produce these faults until the object is destroyed.
 class Faults {
 public:
   explicit Faults(const std::string &names) {
@@ -97,7 +97,8 @@ void expectSame(llvm::ArrayRef<Tensor> got, llvm::ArrayRef<Tensor> want) {
     EXPECT_TRUE(sameBits(got[i], want[i])) << "output " << i;
 }
 
-// A step that cannot be recorded runs all the same, and so do all later ones, which is told once.
+// A step that cannot be recorded runs nevertheless, and so do all later steps. A note is given
+// once.
 TEST(CudaDevice, RunsStepsThatCannotBeRecorded) {
   for (const char *fault : {"start-recording", "end-recording", "replay"}) {
     SCOPED_TRACE(fault);
@@ -113,8 +114,8 @@ TEST(CudaDevice, RunsStepsThatCannotBeRecorded) {
   }
 }
 
-// A kernel that was prepared and never launched, such as one of a run that had no memory, is no
-// reason not to record the steps of others.
+// A kernel that was prepared and never launched, such as one of a run that lacked memory, must not
+// keep other steps from being recorded.
 TEST(CudaDevice, RecordsBesideKernelsThatNeverRan) {
   auto device = emulation();
   auto g = llvm::cantFail(parseGraph(R"(isthmus 1
@@ -126,7 +127,7 @@ graph @g {
                                      "test", nullptr));
   llvm::cantFail(device->prepare(g.call(NodeId(0))));
   Running running(*device);
-  Faults faults("replay"); // tells that there was a recording
+  Faults faults("replay"); // its note shows that there was a recording
   running.step(1);
   EXPECT_TRUE(device->takeNotes().empty());
   running.step(2);
@@ -142,8 +143,8 @@ graph @g {
   output %z
 })";
 
-// What a library proposes need not run: its next choice does, and in the end our own kernel, which
-// is counted and told once. Clones and later steps keep to what ran first.
+// A library's first choice of a kernel may fail: then its next choice runs, and at last our own
+// kernel, which is counted and noted once. Clones and later steps use the kernel that ran first.
 TEST(CudaDevice, FallsBackFromLibrariesThatFail) {
   struct Case {
     const char *faults, *library;
@@ -166,7 +167,7 @@ TEST(CudaDevice, FallsBackFromLibrariesThatFail) {
       expectSame(running.step(seed), onCpu(kProduct, seed));
     KernelCounts counts = running.executor->kernelCounts();
     bool isOwn = std::string(c.library) == "cuda";
-    EXPECT_EQ(counts.byLibrary[c.library], isOwn ? 2u : 1u); // exp is our own
+    EXPECT_EQ(counts.byLibrary[c.library], isOwn ? 2u : 1u); // exp is our own kernel
     EXPECT_EQ(counts.substitutes, isOwn ? 1u : 0u);
     std::vector<std::string> notes = device->takeNotes();
     ASSERT_EQ(notes.size(), c.notes.size());
@@ -177,7 +178,7 @@ TEST(CudaDevice, FallsBackFromLibrariesThatFail) {
   }
 }
 
-// A kernel's fault shows after it was launched: the error names the step, and, where each launch is
+// A kernel's fault is found after the launch: the error names the step and, if each launch is
 // waited for, the node.
 TEST(CudaDevice, NamesTheStepOfAFault) {
   auto faultOf = [](Device &device) {

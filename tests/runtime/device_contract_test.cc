@@ -1,6 +1,6 @@
-// What runtime/device.h promises, of every device: the CPU, the one that only counts, the CUDA
-// device over the emulation of a GPU; and over a GPU, in a program of its own. What only one
-// device has is tested beside it (cuda_device_test.cc).
+// Tests the promises of runtime/device.h on every device: the CPU, the counting device, and the
+// CUDA device with the emulation of a GPU. Another program runs the tests on a GPU. What only one
+// device has is tested elsewhere (cuda_device_test.cc).
 
 #include "ir/text/parser.h"
 #include "kernels/cpu.h"
@@ -63,14 +63,14 @@ protected:
 
   std::unique_ptr<Device> device;
 };
-// Those that compute.
+// The devices that compute values.
 class Computing : public EveryDevice {};
 
 std::string nameOf(const testing::TestParamInfo<Maker> &info) { return info.param.name; }
 INSTANTIATE_TEST_SUITE_P(On, EveryDevice, testing::ValuesIn(all()), nameOf);
 INSTANTIATE_TEST_SUITE_P(On, Computing, testing::ValuesIn(kComputing), nameOf);
 
-// --- Graphs on a device, without an executor: every value has memory of its own
+// --- Graphs on a device, without an executor: every value has its own memory
 
 class Bench {
 public:
@@ -109,13 +109,13 @@ public:
         return e;
     return llvm::Error::success();
   }
-  // Kernel by kernel.
+  // Runs a step kernel by kernel.
   void step(RandomKey key) {
     llvm::cantFail(device_.begin(key));
     llvm::cantFail(launchAll());
     llvm::cantFail(device_.finish());
   }
-  // As the executor does it; `launches` stands in place of launchAll.
+  // Runs a step as the executor does; `launches` replaces launchAll.
   llvm::Error recordedStep(RandomKey key, llvm::function_ref<llvm::Error()> launches) {
     llvm::cantFail(device_.begin(key));
     if (recording_) {
@@ -143,7 +143,7 @@ private:
 
   Device &device_;
   Graph g_;
-  std::vector<DeviceAddress> at_, scratch_; // by value, by node
+  std::vector<DeviceAddress> at_, scratch_; // by value; by node
   std::vector<PreparedKernel *> kernels_;
   std::unique_ptr<Recording> recording_;
 };
@@ -180,7 +180,7 @@ TEST_P(Computing, ReadsBackWhatWasWrittenAnywhere) {
   llvm::cantFail(device->write(memory, want.data(), kBytes));
   char next = 0;
   for (int64_t offset : {0, 1, 63, 64, 1021, 4093})
-    for (int64_t bytes : {907, 64, 3, 1}) { // each beside what the one before it left
+    for (int64_t bytes : {907, 64, 3, 1}) { // each piece beside the one before it
       std::string piece(size_t(bytes), ++next);
       want.replace(size_t(offset), piece.size(), piece);
       llvm::cantFail(device->write(memory + offset, piece.data(), bytes));
@@ -192,7 +192,7 @@ TEST_P(Computing, ReadsBackWhatWasWrittenAnywhere) {
   device->release(memory);
 }
 
-// The device that only counts has no memory, so that large models are counted on small machines.
+// The counting device allocates no memory, so that large models can be counted on small machines.
 TEST_P(EveryDevice, SaysHowMuchWasAskedForAndGoesOn) {
   constexpr int64_t kHuge = int64_t(1) << 60;
   auto huge = device->allocate(kHuge);
@@ -218,8 +218,8 @@ TEST_P(EveryDevice, SaysHowMuchWasAskedForAndGoesOn) {
   }
 }
 
-// What a device takes for itself, for kernels and for whoever allocates comes back. The first round
-// loads what libraries keep.
+// All memory that a device takes for itself, for kernels and for its callers is freed. The first
+// round loads what libraries keep.
 TEST_P(EveryDevice, GivesAllMemoryBack) {
   if (!llvm::cantFail(device->memory()))
     GTEST_SKIP() << device->name() << " shares its memory, or has none";
@@ -269,10 +269,11 @@ TEST_P(EveryDevice, NamesAnOpThatHasNoKernel) {
     messages[1] = llvm::toString(bytes.takeError());
   for (const std::string &m : messages)
     EXPECT_NE(m.find("'no_such_op'"), std::string::npos) << m;
-  llvm::cantFail(device->prepare(parseExample("exp(f32[3])")->call)); // the device goes on
+  llvm::cantFail(device->prepare(parseExample("exp(f32[3])")->call)); // the device still works
 }
 
-// A plan is made with what the target says, and run with what the kernel wants.
+// The planner's workspaces are the target's, and those of the run are the kernels'. They must be
+// equal.
 TEST_P(EveryDevice, PlansWithTheWorkspacesOfItsKernels) {
   int64_t most = 0;
   for (const char *text :
@@ -291,7 +292,7 @@ TEST_P(EveryDevice, PlansWithTheWorkspacesOfItsKernels) {
 
 // --- Steps
 
-// Each launch reads what those before it wrote; between them nobody waits.
+// Each launch reads what earlier launches wrote, without waits between them.
 TEST_P(Computing, RunsLaunchesInTheirOrder) {
   std::string lines = "input %v0 : f32[4]\n";
   std::vector<double> want = {1, 2, 3, 4};
@@ -322,7 +323,7 @@ TEST_P(Computing, DrawsByTheKeyOfTheStep) {
   EXPECT_FALSE(sameBits(first, drawn({2, 0}))) << "by seed";
   EXPECT_FALSE(sameBits(first, drawn({1, 1}))) << "by step";
   EXPECT_TRUE(sameBits(first, drawn({1, 0})));
-  // On any device of the kind the same.
+  // Another device of the same kind draws the same numbers.
   auto second = another();
   Bench again(*second, "%a = uniform() {dims = [500], stream = 0}\noutput %a\n");
   again.step({1, 0});
@@ -338,7 +339,7 @@ void feed(Bench &bench, uint64_t seed) {
   bench.write("w", draw(Type(DType::F32, {30, 4}), seed + 1));
 }
 
-// What a recording runs are the same kernels, on what the inputs and the key are then.
+// A recording runs the same kernels on the current inputs and the current key.
 TEST_P(Computing, RecordsStepsOfTheSameBits) {
   auto second = another();
   Bench recorded(*device, kDropsAndMultiplies), plain(*second, kDropsAndMultiplies);
@@ -351,8 +352,8 @@ TEST_P(Computing, RecordsStepsOfTheSameBits) {
   }
 }
 
-// Launches that fail are an error of `record`, or are made a second time where they were to be
-// recorded; in both cases the device goes on. What people should know of it is told once.
+// Launches that fail are an error of `record`, or run a second time without being recorded. In both
+// cases the device still works. A note is given once.
 TEST_P(Computing, GoesOnAfterLaunchesThatFail) {
   auto second = another();
   Bench bench(*device, kDropsAndMultiplies), plain(*second, kDropsAndMultiplies);
@@ -362,7 +363,7 @@ TEST_P(Computing, GoesOnAfterLaunchesThatFail) {
     plain.step({9, step});
     int calls = 0;
     llvm::Error e = bench.recordedStep({9, step}, [&]() -> llvm::Error {
-      if (++calls == 1 && step == 1) // the second step, when kernels are there
+      if (++calls == 1 && step == 1) // the second step, after kernels have run
         return makeError("the test's launches fail");
       return bench.launchAll();
     });
@@ -383,14 +384,14 @@ TEST_P(Computing, GoesOnAfterLaunchesThatFail) {
 
 // --- Transfers
 
-// There, then over what was there, and back: each copy begins after what was launched before it,
-// and what it brings is there for what is launched after its wait.
+// Copies a value to the host, overwrites it, and copies it back. A copy starts after earlier
+// launches, and launches after its wait see its result.
 TEST_P(EveryDevice, CopiesToTheHostAndBack) {
   EXPECT_GT(device->target().linkBytesPerSecond, 0);
   Bench bench(*device, "input %x : f32[3]\n%y = affine(%x) {scale = 2.0}\n"
                        "%z = affine(%y) {shift = 1.0}\noutput %z\n");
   DeviceAddress host = llvm::cantFail(device->allocateOnHost(12));
-  for (uint32_t step : {0, 1, 2}) { // of the same ids
+  for (uint32_t step : {0, 1, 2}) { // each step uses the same ids
     bench.write("x", floats({1, 2, double(step)}));
     llvm::cantFail(device->begin({0, step}));
     llvm::cantFail(bench.launch("y"));
@@ -433,8 +434,8 @@ graph @g {
   output %r
 })";
 
-// The peak that happens is the one that the layout promised, wherever in the arena things lie: also
-// where all are moved up by one place.
+// The measured peak is the layout's, wherever buffers lie in the arena; also if all are moved up by
+// one place.
 TEST_P(EveryDevice, NeedsThePeakOfTheLayout) {
   Graph g = llvm::cantFail(parseGraph(kOddSizes, "test"));
   const int64_t place = device->target().alignment;
@@ -470,7 +471,8 @@ graph @g {
   output %d
 })";
 
-// What went there and came back has its bits, and its place in the arena was free between.
+// A value that was copied to the host and back has the same bits, and its place in the arena was
+// free in between.
 TEST_P(EveryDevice, RunsGraphsWithTransfers) {
   EXPECT_GT(device->target().linkBytesPerSecond, 0);
   Graph g = llvm::cantFail(parseGraph(kThereAndBack, "test"));
@@ -495,8 +497,8 @@ TEST_P(EveryDevice, RunsGraphsWithTransfers) {
   }
 }
 
-// Each node has ended before the next begins, and the step is the same: its bits, its peak, and
-// whatever step comes after it.
+// Each node ends before the next one starts. The step has the same bits and the same peak, and does
+// not affect later steps.
 TEST_P(EveryDevice, RunsNodeByNode) {
   Graph g = llvm::cantFail(parseGraph(kThereAndBack, "test"));
   const Layout layout = llvm::cantFail(place(g, device->target()));
@@ -543,7 +545,7 @@ TEST_P(EveryDevice, IsProfiled) {
     most = std::max(most, n.liveBytes);
   }
   EXPECT_EQ(most, layout.peakBytes);
-  // Transfers are no calls that a plan weighs by their op.
+  // Transfers have no costs by call.
   const MeasuredCosts costs = measuredCosts(g, nodes, device->target());
   EXPECT_EQ(costs.target, device->target().name);
   std::set<std::string> calls;
@@ -557,7 +559,7 @@ TEST_P(EveryDevice, IsProfiled) {
 
 #ifndef ISTHMUS_ON_A_GPU
 
-// So what is counted is what the CPU needs.
+// The counting device therefore counts what the CPU needs.
 TEST(CountingDevice, IsTheCpuToPlans) {
   auto cpu = makeCpuDevice(cpuKernels(), {2}), counting = makeCountingDevice(cpuKernels(), {2});
   Graph g = llvm::cantFail(parseGraph(kOddSizes, "test"));
@@ -568,7 +570,7 @@ TEST(CountingDevice, IsTheCpuToPlans) {
             cpu->target().seconds(g.call(NodeId(0))));
 }
 
-// A kernel that notes where it is run and wants 100 bytes beside.
+// A kernel that records the addresses of its buffers, and needs a workspace of 100 bytes.
 std::vector<const void *> places;
 
 class Noting : public PreparedKernel {
@@ -583,7 +585,7 @@ public:
   }
 };
 
-// Whatever their sizes, tensors and workspaces begin where the target wants them.
+// Tensors and workspaces of all sizes are aligned as the target requires.
 TEST(Executor, AlignsWhatKernelsSee) {
   KernelTable kernels;
   for (const char *op : {"neg", "concat"})

@@ -1,6 +1,6 @@
-// The executor keeps books of its own: a layout that would let a tensor be overwritten while it is
-// needed is an error that names both, whoever made the layout. What it starts it ends, and what it
-// takes it gives back.
+// The executor checks layouts by itself: if a layout would overwrite a tensor that is still needed,
+// whoever made the layout, the error names both values. The executor also ends what it starts, and
+// frees what it allocates.
 
 #include "ir/storage.h"
 #include "ir/text/parser.h"
@@ -20,7 +20,7 @@ Graph parsed(const std::string &lines) {
       parseGraph("isthmus 2\ngraph @g {\n  input %x : f32[16, 16]\n" + lines + "}\n", "g"));
 }
 
-// Steps of `g` where `layout` says; the error's text, or "". The books begin anew with each.
+// Runs two steps of `g` with `layout`. Returns the error's text, or "". Each step is checked anew.
 std::string errorOf(const Graph &g, const Layout &layout, Device &device) {
   auto executor = Executor::create(g, layout, device);
   if (!executor)
@@ -35,8 +35,8 @@ std::string errorOf(const Graph &g, const Layout &layout, Device &device) {
 struct WrongLayout {
   const char *name;
   std::string lines;
-  const char *over, *under; // the value that is laid over the other
-  const char *message;      // empty: that is right
+  const char *over, *under; // `over` is placed over `under`
+  const char *message;      // empty if the layout is correct
 };
 
 const WrongLayout kWrongLayouts[] = {
@@ -51,7 +51,7 @@ const WrongLayout kWrongLayouts[] = {
      "  %a = exp(%x)\n  %b = reshape(%a) {dims = [256, 1]}\n  %c = sum(%b) {axes = [1]}\n"
      "  output %c\n",
      "c", "a", "'%c' at bytes [0, 1024) of the arena, and '%a', which is in use"},
-    // softmax_grad may overwrite either operand where the other lies elsewhere.
+    // softmax_grad may overwrite one operand if the other lies elsewhere.
     {"OverOneOfTwoOperandsThatAreOne",
      "  %a = exp(%x)\n  %b = reshape(%a) {dims = [16, 16]}\n  %c = softmax_grad(%a, %b)\n"
      "  output %c\n",
@@ -74,7 +74,7 @@ const WrongLayout kWrongLayouts[] = {
      "  output %c.again\n  output %d.again\n",
      "b.host", "a.host",
      "'%b.host' at bytes [0, 1024) of the host's memory, and '%a.host', which is in use"},
-    // Until the wait has run, the copy there may still be reading.
+    // Until the wait has run, the transfer may still read.
     {"OverWhatIsBeingCopied",
      "  %a = exp(%x)\n  %h, %sent = copy_to_host(%a)\n  %b = relu(%a)\n"
      "  %kept = wait(%h, %sent, %a)\n  %back, %got = copy_to_device(%kept)\n"
@@ -96,7 +96,7 @@ TEST_P(Layouts, AreHeldAgainstTheRows) {
   Layout layout = llvm::cantFail(place(g, device->target()));
   EXPECT_EQ(errorOf(g, layout, *device), "");
 
-  // All apart, so that nothing but the pair is at one place.
+  // All values are placed apart, so that only the pair shares bytes.
   const std::vector<ValueId> roots = storageRoots(g);
   const ValueId over = g.find(c.over), under = g.find(c.under);
   for (uint32_t v = 0; v < g.numValues(); ++v)
@@ -139,7 +139,7 @@ const char *kThereAndBack = "  %a = exp(%x)\n  %h, %sent = copy_to_host(%a)\n"
                             "  %back, %got = copy_to_device(%kept)\n"
                             "  %again = wait(%back, %got, %kept)\n  output %again\n";
 
-// The CPU, with a count of what was allocated and not given back.
+// The CPU device, with a count of live allocations.
 class Counted : public Device {
 public:
   std::string name() const override { return cpu_->name(); }
@@ -206,7 +206,7 @@ TEST(HostMemory, ThatIsNotThereIsAnErrorWithFigures) {
   EXPECT_EQ(device.held, 0);
 }
 
-// What an error leaves under way ends before the memory that it writes goes back.
+// A transfer that is under way when a step fails must end before its memory is freed.
 TEST(HostMemory, IsNotWrittenAfterAStepThatFailed) {
   constexpr double kRate = 1e4, kSeconds = 1024 / kRate;
   auto device = makeCpuDevice(cpuKernels(), {.threads = 1, .linkBytesPerSecond = kRate});
@@ -220,20 +220,20 @@ TEST(HostMemory, IsNotWrittenAfterAStepThatFailed) {
             kSeconds);
 }
 
-// w' = w - rate g, in the place of w.
+// w' = w - rate g, in place of w.
 TEST(Executor, FeedsAgainWhatAStepOverwrites) {
   Graph g = parsed("  input %rate : f64[]\n  param %w : f32[16, 16] = fill {value = 1.0}\n"
                    "  %g = neg(%x) : f32[16, 16] backward\n"
                    "  %now = sgd(%w, %g, %rate) : f32[16, 16] update\n  output %now next(%w)\n");
   auto device = makeCpuDevice(cpuKernels(), {});
   const Layout layout = cantFail(place(g, device->target()));
-  EXPECT_EQ(layout.arenaBytes, 1024); // the gradient's
+  EXPECT_EQ(layout.arenaBytes, 1024); // the gradient
   auto e = cantFail(Executor::create(g, layout, *device));
   const ValueId w = g.find("w");
   const Tensor first = draw(g.type(w), 2);
   cantFail(e->feed(g.find("x"), draw(g.type(g.find("x")), 1)));
   cantFail(e->feed(g.find("rate"), draw(g.type(g.find("rate")), 3)));
-  { // the caller's own bytes, which are gone after this
+  { // the caller's bytes do not outlive this block
     std::string bytes(first.data, size_t(first.bytes()));
     cantFail(e->feed(w, Tensor{first.type, nullptr, bytes.data()}));
   }

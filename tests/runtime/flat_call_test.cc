@@ -1,4 +1,4 @@
-// Every call that the op table has as an example goes through the C interface unchanged.
+// Every example call of the op table passes through the C interface unchanged.
 
 #include "runtime/flat_call.h"
 

@@ -1,4 +1,4 @@
-// Transfers on a thread of their own.
+// Tests transfers on a thread of their own.
 
 #include "runtime/link.h"
 #include <chrono>
@@ -14,7 +14,7 @@ double secondsOf(const std::function<void()> &work) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// One megabyte, at twenty of them a second.
+// One megabyte, at a rate of twenty megabytes a second.
 constexpr int64_t kBytes = 1000000;
 constexpr double kRate = 20e6, kSeconds = kBytes / kRate;
 
@@ -41,7 +41,7 @@ TEST(LinkThread, ReturnsAtOnceForWhatIsCompleteOrUnknown) {
   link.waitFor(8);
 }
 
-// As a step does that runs again.
+// Ids are used again, as in steps that run repeatedly.
 TEST(LinkThread, TakesAnIdAgain) {
   std::string from(kBytes, 'x'), to(kBytes, '0');
   LinkThread link;
@@ -65,7 +65,7 @@ TEST(LinkThread, EndsAfterAllThatWasStarted) {
     EXPECT_TRUE(t == from);
 }
 
-// Never how little time it takes: that is the machine's affair.
+// Only lower limits of times are checked, as upper limits depend on the machine.
 TEST(LinkThread, TakesTheTimeOfItsRate) {
   std::string from(kBytes, 'x'), to(kBytes, '0');
   LinkThread link(kRate);

@@ -1,5 +1,5 @@
-// The whole path on the smallest network that has a backward pass worth rewriting: build,
-// differentiate, plan, rewrite, place, run; the same bits and the peak that was promised.
+// The whole path on the smallest network that is worth rewriting: build, differentiate, plan,
+// rewrite, place and run. The bits must be the same, and the peak as predicted.
 
 #include "ir/builder.h"
 #include "ir/verifier.h"
@@ -83,7 +83,7 @@ TEST(Mlp, EveryPolicyGivesTheSameBitsWithinItsPeak) {
     Outcome got = runWith(mlp.g, o);
     EXPECT_EQ(got.predicted, got.measured);
     EXPECT_LE(got.arena, got.predicted * 1.01);
-    // What saves no memory changes nothing.
+    // A policy that saves no memory changes nothing.
     EXPECT_LE(got.measured, none.measured);
     EXPECT_EQ(got.clones > 0, got.measured < none.measured);
     ASSERT_EQ(got.outputs.size(), none.outputs.size());

@@ -1,2 +1,2 @@
-// A library that is none of ours.
+// A library without the symbol that the CUDA device needs.
 extern "C" int isthmus_something_else(void) { return 1; }

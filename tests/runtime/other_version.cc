@@ -1,4 +1,4 @@
-// A library of the right name and another version.
+// A library with the right symbol and another version.
 #include "runtime/cuda_interface.h"
 
 extern "C" __attribute__((visibility("default"))) const IsthmusCudaInterface *

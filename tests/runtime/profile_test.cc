@@ -6,7 +6,8 @@
 namespace isthmus {
 namespace {
 
-// Nodes of one call are one cost, their mean; views and what is not computed have none.
+// Nodes with equal calls have one cost, their mean. Views and nodes that are not computed have
+// none.
 TEST(MeasuredCosts, AreMeansByCall) {
   Graph g = llvm::cantFail(parseGraph(R"(isthmus 2
 graph @g {
@@ -21,7 +22,7 @@ graph @g {
                                       "test"));
   Target target;
   target.name = "some";
-  target.launchSeconds = 1; // all else is nothing beside it
+  target.launchSeconds = 1; // so long that other estimates do not matter
   const MeasuredCosts costs =
       measuredCosts(g, {{.seconds = 2}, {.seconds = 100}, {.seconds = 4}, {.seconds = 9}}, target);
   EXPECT_EQ(costs.target, "some");

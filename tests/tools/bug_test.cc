@@ -1,4 +1,4 @@
-// A bug of ours ends the command line with code 5, and the graph at hand is there to be reported.
+// An internal error ends the command line with exit code 5, and saves the graph for a report.
 
 #include "ir/check.h"
 #include "ir/text/parser.h"
@@ -15,10 +15,10 @@ namespace {
 const char *const kText = "isthmus 2\ngraph @odd {\n  input %x : f32[2]\n"
                           "  %y = exp(%x) : f32[2]\n  output %y\n}\n";
 
-// Graphs are saved here.
+// The folder in which graphs are saved.
 const bool kIsSet = setenv("TMPDIR", testing::TempDir().c_str(), /*overwrite=*/1) == 0;
 
-// What stands between the quotes behind "saved as ".
+// Returns the path in the message "the graph was saved as 'PATH'".
 std::string savedAs(llvm::StringRef talk) {
   return talk.split("the graph was saved as '").second.split('\'').first.str();
 }
@@ -50,7 +50,7 @@ TEST(BugDeathTest, EndsTheProcess) {
               "note: this is a bug in isthmus; please report it");
 }
 
-// Without a command line, as an assertion.
+// Without the command line's handler, the check aborts like an assertion.
 TEST(BugDeathTest, AbortsByDefault) {
   setBugHandler(nullptr);
   EXPECT_EXIT(ISTHMUS_CHECK(1 > 7, "odd"), testing::KilledBySignal(SIGABRT),

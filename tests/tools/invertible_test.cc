@@ -1,4 +1,4 @@
-// The zoo's invertible networks, run backwards by the op table's inverse rules alone.
+// The zoo's invertible networks run backwards by the op table's inverse rules alone.
 
 #include "ir/builder.h"
 #include "kernels/plain/register.h"
@@ -29,8 +29,8 @@ struct Net {
   Values weights;
   Tensor x;
 
-  // The zoo's, in this type. Weights that start as zeros are drawn too, as training would have it:
-  // else couplings would do nothing.
+  // A network of the zoo in this type. Weights that are initially zero are drawn too, as if
+  // trained; otherwise couplings would do nothing.
   Net(llvm::StringRef name, const ZooOptions &options, DType type)
       : graph(llvm::cantFail(withPrecision(llvm::cantFail(buildZoo(name, options)), type))) {
     uint64_t seed = 1;
@@ -55,7 +55,7 @@ struct Net {
     known[graph.inputs()[0].value] = x;
     return llvm::cantFail(deriveValues(kernels(), graph, known));
   }
-  // What follows from the weights and these values.
+  // The values that follow from the weights and the named values.
   Values backwards(const Values &from, std::initializer_list<const char *> names) const {
     Values known = weights;
     for (const char *name : names)
@@ -72,7 +72,7 @@ private:
   }
 };
 
-// The largest difference, of the largest element; infinite where there is none to compare.
+// The largest difference as a share of the largest element; infinite if there is no result.
 double errorOf(const Tensor &got, const Tensor &want) {
   if (!got)
     return INFINITY;
@@ -85,7 +85,7 @@ double errorOf(const Tensor &got, const Tensor &want) {
   return off / largest;
 }
 
-// From `from` back to `to`, which nothing else gives away.
+// Computes `to` from the values `from` and the weights, and compares it with the forward result.
 void expectInverse(llvm::StringRef name, const ZooOptions &options,
                    std::initializer_list<const char *> from, const char *to, double f64 = 1e-9,
                    double f32 = 1e-4) {
@@ -112,7 +112,7 @@ TEST(Invertible, FlowsGiveTheExampleBackFromZ) {
   }
 }
 
-// The rounding of chains: of 32 couplings each way, and of 32 steps of Glow.
+// Rounding in chains of 32 couplings and of 32 steps of Glow, in both directions.
 TEST(Invertible, ChainsOf32) {
   for (const char *coupling : {"affine", "additive"}) {
     SCOPED_TRACE(coupling);
@@ -131,7 +131,7 @@ TEST(Invertible, ChainsOf32) {
   }
 }
 
-// The factors of affine couplings keep deep flows invertible in f32.
+// The factors of affine couplings must keep deep flows invertible in f32.
 TEST(Invertible, GlowOf256Steps) {
   for (const char *coupling : {"affine", "additive"})
     expectInverse("glow",
@@ -159,13 +159,13 @@ double distance(const Tensor &a, const Tensor &b) {
   return std::sqrt(sum);
 }
 
-// What the mark says: a residual branch brings any two of its operands closer together, by 0.9 for
-// each of its two convolutions, whatever its weights.
+// Checks what the mark claims: a residual branch brings any two operands closer together, by the
+// factor 0.9 for each of its two convolutions, whatever its weights.
 TEST(Invertible, MarkedSumsAddContractions) {
   Net net("iresnet",
           {{"shape", "3x8x8"}, {"width", "8"}, {"depth", "2"}, {"levels", "1"}, {"batch", "2"}},
           DType::F64);
-  for (auto &[input, weight] : net.weights) { // large ones too
+  for (auto &[input, weight] : net.weights) { // large weights too
     std::vector<double> v = toDoubles(weight);
     for (double &e : v)
       e *= 30;
@@ -192,8 +192,8 @@ TEST(Invertible, MarkedSumsAddContractions) {
   EXPECT_EQ(marked, 2u);
 }
 
-// In-place activated batch norm (Rota Bulo et al. 2018): the operand of batch norm from what comes
-// of leaky_relu.
+// In-place activated batch norm (Rota Bulo et al. 2018): the operand of batch norm is computed from
+// the result of leaky_relu.
 TEST(Invertible, NormBeforeLeakyRelu) {
   for (bool training : {true, false}) {
     Graph g;
@@ -223,7 +223,7 @@ TEST(Invertible, NormBeforeLeakyRelu) {
   }
 }
 
-// What rules take for granted they get only where the graph says so.
+// A rule that needs a nonzero factor applies only if the graph guarantees one.
 TEST(Invertible, NothingIsDividedByWhatMayBeZero) {
   for (const char *factor : {"relu", "exp", "sigmoid", "softplus"}) {
     Graph g;
@@ -244,7 +244,7 @@ TEST(Invertible, NothingIsDividedByWhatMayBeZero) {
   }
 }
 
-// Of one axis, by `gather`, or of the first one by tuples of one index.
+// Permutations along an axis by `gather`, and of the first axis by tuples of one index.
 TEST(Invertible, GatherOfAPermutation) {
   for (bool isPermutation : {true, false})
     for (bool isTuples : {true, false}) {
@@ -269,7 +269,7 @@ TEST(Invertible, GatherOfAPermutation) {
     }
 }
 
-// A matrix that was computed from examples is no weight: nothing is multiplied by its inverse.
+// A matrix that was computed from examples is no weight, so its inverse is not used.
 TEST(Invertible, MatricesOfWeightsAlone) {
   for (InputKind kind : {InputKind::Param, InputKind::Input}) {
     Graph g;

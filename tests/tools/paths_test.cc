@@ -1,4 +1,4 @@
-// What one command reads and writes: which paths are one file, and what may not be.
+// Tests which paths of a command are the same file, and which of them are an error.
 
 #include "tools/cli/exit.h"
 #include "tools/cli/paths.h"
@@ -25,7 +25,7 @@ protected:
   void TearDown() override { llvm::sys::fs::remove_directories(folder); }
   std::string in(const char *name) const { return folder + "/" + name; }
 
-  // The exit code of the check, 0 where there is no error.
+  // The exit code of the check; 0 if there is no error.
   static int codeOf(const CommandPaths &paths) {
     int code = 0;
     llvm::handleAllErrors(paths.check(), [&](const DiagError &e) { code = exitCodeOf(e); });

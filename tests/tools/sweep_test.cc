@@ -26,7 +26,7 @@ using Texts = std::vector<std::string>;
 TEST(Axis, RangesHaveBothEnds) {
   EXPECT_EQ(budgets("90%:30%:-20%"), (Texts{"90%", "70%", "50%", "30%"}));
   EXPECT_EQ(budgets("30%:95%:20%"), (Texts{"30%", "50%", "70%", "90%"}));
-  // Tenths are no binary fractions: neither the last one nor a digit may go wrong.
+  // Tenths are not exact in binary: the last value must be included, and no digit may be wrong.
   EXPECT_EQ(budgets("0.1GiB:0.5GiB:0.1GiB"),
             (Texts{"0.1GiB", "0.2GiB", "0.3GiB", "0.4GiB", "0.5GiB"}));
   EXPECT_EQ(budgets("4096:1024:-1024,min"), (Texts{"4096", "3072", "2048", "1024", "min"}));
@@ -100,7 +100,7 @@ TEST(Scale, RatiosAndSteps) {
   EXPECT_FALSE(growsByRatio({}));
 }
 
-// An empty chart, one without figures and names of any kind are pictures all the same.
+// An empty chart, a chart without numbers, and names of any kind give valid pictures.
 TEST(Chart, OddContent) {
   EXPECT_NE(svgText({}).find("</svg>"), std::string::npos);
   Chart c;

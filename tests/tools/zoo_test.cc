@@ -18,7 +18,7 @@ Graph make(llvm::StringRef name, const ZooOptions &options = {}) {
   return std::move(*g);
 }
 
-// The message, and the exit code that goes with it.
+// The message and the exit code of the error.
 std::pair<std::string, int> failure(llvm::StringRef name, const ZooOptions &options) {
   auto g = buildZoo(name, options);
   if (g)
@@ -60,7 +60,7 @@ std::string typeOf(const Graph &g, llvm::StringRef name) {
   return v ? g.type(v).str() : "none";
 }
 
-// Options under which each model is small enough to differentiate in a moment.
+// Options that make each model small enough to differentiate quickly.
 ZooOptions smallOptions(llvm::StringRef name) {
   if (name == "gpt2")
     return {{"depth", "2"},  {"width", "16"}, {"heads", "2"},
@@ -74,7 +74,7 @@ ZooOptions smallOptions(llvm::StringRef name) {
   return {{"batch", "2"}, {"shape", "3x32x32"}};
 }
 
-// Figures from torchvision, the papers (GPT-2: 124M) and, for U-Net, the sum of its layers.
+// Numbers from torchvision, from the papers (GPT-2: 124M) and, for U-Net, the sum of its layers.
 TEST(Zoo, HasThePapersNumbersOfParameters) {
   EXPECT_EQ(parameters(make("resnet", {{"depth", "18"}})), 11689512);
   EXPECT_EQ(parameters(make("resnet", {{"depth", "34"}})), 21797672);
@@ -108,7 +108,7 @@ TEST(Zoo, HasThePapersNumbersOfParameters) {
   EXPECT_EQ(parameters(make("unet")), unet);
 }
 
-// Table 6 of He et al. 2016: 0.27M, 1.7M, 19.4M; projections add little.
+// Table 6 of He et al. 2016: 0.27M, 1.7M, 19.4M parameters; projections add few.
 TEST(Zoo, ResnetForCifar) {
   for (auto [depth, low, high] :
        {std::tuple("20", 0.26e6, 0.28e6), {"110", 1.7e6, 1.76e6}, {"1202", 19.3e6, 19.5e6}}) {
@@ -116,25 +116,26 @@ TEST(Zoo, ResnetForCifar) {
     EXPECT_GE(double(parameters(g)), low) << depth;
     EXPECT_LE(double(parameters(g)), high) << depth;
     EXPECT_EQ(typeOf(g, "y"), "f32[32, 10]");
-    // The stem, the blocks, two projections; the last layer of the depth is linear.
+    // Convolutions: the stem, the blocks and two projections. The last layer that the depth counts
+    // is linear.
     EXPECT_EQ(countOps(g, "conv"), std::stoi(depth) - 1 + 2);
   }
 }
 
 TEST(Zoo, ResnetChoosesItsFamily) {
-  // Both families have 50: the picture decides.
+  // Both families have depth 50, so the size of the pictures decides.
   EXPECT_EQ(countOps(make("resnet", {{"depth", "50"}}), "max_pool"), 1);
   EXPECT_EQ(countOps(make("resnet", {{"depth", "50"}, {"shape", "3x32x32"}}), "max_pool"), 0);
-  // ImageNet's alone, and CIFAR's alone.
+  // Depth 18 is in ImageNet's family only, and depth 20 in CIFAR's only.
   EXPECT_EQ(countOps(make("resnet", {{"depth", "18"}, {"shape", "3x32x32"}}), "max_pool"), 1);
   EXPECT_EQ(countOps(make("resnet", {{"depth", "20"}, {"shape", "3x224x224"}}), "max_pool"), 0);
   EXPECT_EQ(typeOf(make("resnet", {{"depth", "20"}}), "x"), "f32[32, 3, 32, 32]");
   EXPECT_EQ(typeOf(make("resnet", {{"depth", "20"}, {"shape", "3x64x64"}}), "x"),
             "f32[32, 3, 64, 64]");
   EXPECT_EQ(typeOf(make("resnet", {{"depth", "50"}}), "x"), "f32[32, 3, 224, 224]");
-  // Bottlenecks, 9n+2, widen in each of three stages.
+  // Bottleneck blocks, of depth 9n+2, widen in each of three stages.
   EXPECT_EQ(countOps(make("resnet", {{"depth", "29"}}), "conv"), 29 - 1 + 3);
-  // The default at 32x32 is 20.
+  // The default depth for 32x32 is 20.
   EXPECT_EQ(countOps(make("resnet", {{"shape", "3x32x32"}}), "conv"), 19 + 2);
   Graph wide = make("resnet", {{"shape", "1x32x32"}, {"width", "32"}, {"classes", "7"}});
   EXPECT_EQ(typeOf(wide, "conv1.weight"), "f32[32, 1, 3, 3]");
@@ -173,12 +174,13 @@ TEST(Zoo, Results) {
     EXPECT_EQ(typeOf(make(net, {{"depth", "1"}, {"classes", "7"}}), "y"), "f32[32, 7]") << net;
 }
 
-// What the papers count, where the net here has no more and no less.
+// Compares the numbers in the papers with those of the networks here.
 TEST(Zoo, FlowsAndReversibleNets) {
-  // NICE's table 1 has 4 couplings of 1000 units for MNIST; 2 hidden layers here.
+  // NICE's table 1: 4 couplings of 1000 units for MNIST. Here they have 2 hidden layers.
   EXPECT_EQ(parameters(make("nice")),
             4 * (392 * 1000 + 1000 + 1000 * 1000 + 1000 + 1000 * 392 + 392) + 784);
-  // A level of Glow has 4 C, 8 C, ... channels: a bias and a scale of each, their matrix, the net.
+  // A level of Glow has 4 C, 8 C, ... channels. Each step has a bias and a scale per channel, a
+  // matrix of the channels, and a network.
   int64_t glow = 0;
   for (int64_t c : {12, 24, 48})
     glow += 32 * (2 * c + c * c + 9 * (c / 2) * 512 + 512 + 512 * 512 + 512 + 9 * 512 * c + c);
@@ -194,7 +196,7 @@ TEST(Zoo, FlowsAndReversibleNets) {
   EXPECT_EQ(iresnet.countNodes([](const Node &n) { return n.hasMark("contraction"); }), 7u * 3);
 }
 
-// The first weights of an invertible convolution turn, and do not stretch.
+// The initial weights of an invertible convolution rotate and do not stretch.
 TEST(Zoo, RotationsAreOrthogonal) {
   for (const char *channels : {"1", "3", "40"}) {
     Graph g = make("glow", {{"shape", std::string(channels) + "x2x2"},
@@ -213,7 +215,7 @@ TEST(Zoo, RotationsAreOrthogonal) {
         EXPECT_NEAR(dot, i == j, 1e-6);
         offDiagonal += i == j ? 0 : std::fabs(w.as<float>()[i * n + j]);
       }
-    EXPECT_GT(offDiagonal, 0.3 * double(n)); // it mixes them
+    EXPECT_GT(offDiagonal, 0.3 * double(n)); // it mixes the channels
   }
 }
 
@@ -232,8 +234,8 @@ TEST(Zoo, DropoutOnlyWhereAskedFor) {
   EXPECT_EQ(streams.size(), 3u);
 }
 
-// Every model: `y` first, states behind; no loss but vae's and flows'; seeds by name; gradients
-// reach every parameter.
+// For every model: `y` is the first output and states follow; only vae and flows have a loss; seeds
+// depend on names; and gradients reach every parameter.
 TEST(Zoo, EveryModelKeepsTheRules) {
   for (const ZooModel &model : zooModels()) {
     SCOPED_TRACE(model.name);
@@ -364,7 +366,7 @@ TEST(Zoo, MalformedNumbers) {
                   std::string("--dropout expects a ratio in [0, 1), got '") + text + "'", 2)));
 }
 
-// The largest of every option together: an error, never a crash.
+// The largest values of all options together give an error, and no crash.
 TEST(Zoo, HugeSizes) {
   for (const ZooModel &model : zooModels()) {
     ZooOptions huge;
@@ -385,7 +387,7 @@ TEST(Zoo, HugeSizes) {
     EXPECT_EQ(code, 2) << model.name;
     EXPECT_NE(message.find("is more than the 2^44"), std::string::npos)
         << model.name << ": " << message;
-    // One at a time: an error or a graph, but no crash.
+    // One such value gives an error or a graph, but no crash.
     for (const auto &[name, text] : huge) {
       auto g = buildZoo(model.name, {{name, text}});
       if (!g) {
@@ -415,11 +417,11 @@ TEST(Depths, AreThoseOfOneFamily) {
   EXPECT_EQ(depths("resnet", {}, 1000), (Depths{18, 34, 50, 101, 152}));
   EXPECT_EQ(depths("resnet", {{"depth", "50"}}, 100), (Depths{18, 34, 50}));
   EXPECT_EQ(depths("resnet", {{"shape", "3x32x32"}}, 50), (Depths{8, 14, 20, 26, 32, 38, 44, 50}));
-  // A depth of both families is ImageNet's where pictures are not of 32 x 32.
+  // A depth of both families is ImageNet's if pictures are not 32 x 32.
   EXPECT_EQ(depths("resnet", {{"shape", "1x8x8"}}, 60), (Depths{8, 14, 20, 26, 32, 38, 44, 56}));
 }
 
-// Each is there, and larger than the one before.
+// Each depth can be built, and is larger than the one before.
 TEST(Depths, CanBeBuilt) {
   for (auto [name, options] : {std::pair<const char *, ZooOptions>("resnet", {{"batch", "1"}}),
                                {"resnet", {{"batch", "1"}, {"shape", "1x8x8"}}},
