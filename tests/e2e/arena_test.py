@@ -1,4 +1,4 @@
-"""Arenas of the zoo's nets: the peak, or next to nothing above it, whatever is kept."""
+"""The arenas of the zoo's networks are at most slightly larger than the peaks, whatever values are kept."""
 
 import random
 import re
@@ -7,7 +7,7 @@ import unittest
 import command
 from cli_cases import Case
 
-# Nets and sizes where offset assignment has been hard.
+# Networks and sizes for which offset assignment was hard.
 NETS = {
     "unet": ["--batch=2", "--shape=1x256x256"],
     "unet4": ["--batch=4", "--shape=3x128x128"],

@@ -1,5 +1,8 @@
-"""Everything that can be wrong with a command line, a file or a folder: the right exit code, a message on stderr that
-helps, nothing on stdout, no file left behind, no crash, no long wait, no memory out of proportion."""
+"""Tests everything that can be wrong with a command line, a file or a folder.
+
+Each case must give the right exit code and a helpful message on stderr. It must print nothing to stdout, leave no file
+behind, and neither crash nor take long nor need disproportionate memory.
+"""
 
 import os
 import struct
@@ -35,7 +38,8 @@ class Broken(command.TestCase):
     seconds = 60 if command.IS_SANITIZED else 10
 
     def fails(self, code, phrases, *args, **kwargs):
-        """The call exits with `code`, names each of the phrases on stderr, and leaves everything as it was."""
+        """Checks that the call exits with `code`, prints each of `phrases` to stderr, and leaves all files as they
+        were."""
         before = self.files()
         kwargs.setdefault("memory_limit", 4096)
         result = command.run(*args, cwd=self.dir, **kwargs)
@@ -56,7 +60,7 @@ class Broken(command.TestCase):
         return result
 
     def fails_on(self, text, phrases, verb="import", code=1, name="m.isth", args=()):
-        """The same, of a model with this content."""
+        """Makes the same checks with a model of this content."""
         return self.fails(code, phrases, verb, self.write(name, text), *args)
 
     def mlp(self):
@@ -344,7 +348,8 @@ class Files(Broken):
         self.fails(1, ["out.isth", "irectory"], "opt", self.mlp(), "--loss=mean", "-o", "out.isth")
 
     def test_output_to_a_full_disk(self):
-        """Through a link, so that a program that replaces what it writes to cannot harm the device."""
+        """The output is a link to a device, so that a program which replaces its output files cannot harm the
+        device."""
         for verb, link, args in (
             ("opt", "out.isth", ["-o", "out.isth"]),
             ("opt", "r.json", ["--report=r.json"]),
@@ -380,7 +385,7 @@ class Files(Broken):
         self.fails(1, "no/w.safetensors", "import", self.big_weights(), "-o", "out.isth", "--weights=no/w.safetensors")
 
     def big_weights(self):
-        """A model whose weights are too large to stand in the text."""
+        """Writes a model whose weights are too large for the text."""
         values = [float(i % 7) for i in range(512 * 1024)]
         return self.write("big.onnx", onnx_file.model(
             [node("Mul", ["x", "w"], ["y"])], [value_info("x", [512, 1024])], [value_info("y", [512, 1024])],
@@ -506,7 +511,7 @@ class Arrays(Broken):
 
 
 class Text(Broken):
-    """.isth files. Each message is located: file, line and column."""
+    """Errors in .isth files are located by file, line and column."""
 
     def test_empty(self):
         self.fails_on("", ["m.isth:1:1: error: ", "isthmus 2"])
@@ -526,7 +531,7 @@ class Text(Broken):
         self.fails_on("isthmus 1\n", ["m.isth:2:1: error: ", "graph @name {"])
 
     def test_every_cut(self):
-        """Cut at any byte, it is read as far as it goes and then told what is missing."""
+        """A text that ends at any byte is parsed up to there, and the error says what is missing."""
         for size in range(1, len(MLP) - 1, 7):
             with self.subTest(size):
                 self.fails_on(MLP[:size], "m.isth:")
@@ -752,7 +757,7 @@ class Weights(Broken):
         return self.safetensors(f'{{"{name}":{{"dtype":"{dtype}","shape":{shape},"data_offsets":{offsets}}}}}', data)
 
     def test_the_good_file_runs(self):
-        """Or the others would prove nothing."""
+        """The unmodified file must work, as otherwise the other tests would prove nothing."""
         self.write("w.safetensors", self.entry())
         self.write("m.isth", self.TEXT)
         self.run_ok("run", "m.isth", "--loss=mean")
@@ -822,7 +827,7 @@ class Onnx(Broken):
         return self.fails_on(content, ["m.onnx", *([phrases] if isinstance(phrases, str) else phrases)], name="m.onnx", args=args)
 
     def test_the_good_model_is_read(self):
-        """Or the others would prove nothing."""
+        """The unmodified file must work, as otherwise the other tests would prove nothing."""
         self.write("m.onnx", relu_model())
         self.run_ok("import", "m.onnx")
 
@@ -842,7 +847,7 @@ class Onnx(Broken):
                 self.fails_on(content[:size], "m.onnx", name="m.onnx")
 
     def test_every_bit_flipped(self):
-        """Not each of these is an error, but none crashes or hangs."""
+        """Some of these files are valid, but none may crash or hang the program."""
         content = relu_model()
         for at in range(0, len(content), 3):
             broken = bytearray(content)
@@ -960,7 +965,7 @@ class Onnx(Broken):
         self.fails_on_model(["'w'", "twice"], [node("Add", ["x", "w"], ["y"])], initializers=[w, w])
 
     def test_constant_of_huge_size(self):
-        """A hundred bytes that ask for a petabyte."""
+        """A file of a hundred bytes that asks for a petabyte."""
         self.fails_on_model([], [node("ConstantOfShape", ["s"], ["c"]), node("Add", ["x", "c"], ["y"])],
                             initializers=[tensor("s", [2], [1 << 30, 1 << 30], onnx_file.INT64)])
 
@@ -1016,7 +1021,7 @@ class Onnx(Broken):
 
 class Size(Broken):
     def test_more_memory_than_there_is(self):
-        """Legal, and too large for any machine: the arena cannot be had."""
+        """The graph is legal, but its arena is too large for any machine."""
         text = graph("param %w : f32[1048576, 1]", "%b = broadcast(%w) {dims = [1048576, 8388608]}", "%y = exp(%b)",
                      "%s = sum(%y)", "output %s")
         self.fails_on(text, "memory", "run", code=5, args=["--loss=%s"])

@@ -1,4 +1,4 @@
-"""Small models, and what tests do with them through the command line."""
+"""Small models, and operations that tests make with them through the command line."""
 
 import fcntl
 import json
@@ -30,7 +30,7 @@ graph @mlp {
 
 
 def chain(depth):
-    """A chain of elementwise ops and products: every policy finds something to recompute."""
+    """A chain of elementwise ops and products, in which every policy finds something to recompute."""
     lines = ["isthmus 1", "graph @chain {", "  input %x : f32[64, 64]"]
     lines += [f"  param %w{i} : f32[64, 64] = normal {{std = 0.1, seed = {i}}}" for i in range(depth)]
     last = "x"
@@ -41,7 +41,7 @@ def chain(depth):
     return "\n".join([*lines, f"  output %{last}", "}"]) + "\n"
 
 
-# Small nets of the zoo, one for each thing that can go wrong: skips, batch norm, dropout, random numbers, inverses.
+# Small networks of the zoo that cover different causes of errors: skips, batch norm, dropout, random numbers, inverses.
 ZOO = {
     "mlp": ["mlp", "--batch=64", "--dropout=0.3"],
     "cnn": ["cnn", "--batch=2"],
@@ -64,18 +64,18 @@ class Case(command.TestCase):
         return self.write("chain.isth", chain(12))
 
     def zoo(self, name):
-        """The name of a forward graph of the zoo, and the options to train it with."""
+        """Returns the name of a forward graph of the zoo, and the options to train it with."""
         self.run_ok("zoo", *ZOO[name], "-o", f"{name}.isth")
         loss = "  loss %" in self.read(f"{name}.isth").decode()
         return f"{name}.isth", [] if loss else ["--loss=mean"]
 
     def report(self, *args, **kwargs):
-        """The report, with what was said on stderr as "talk"."""
+        """Returns the report; its entry "talk" is the text on stderr."""
         result = self.run_ok(*args, "--report=report.json", **kwargs)
         return {**json.loads(self.read("report.json")), "talk": result.err}
 
     def outputs(self, *args, **kwargs):
-        """Output name to the bytes of its file."""
+        """Returns the bytes of the file of each output, by the output's name."""
         shutil.rmtree(self.path("outputs"), ignore_errors=True)
         self.run_ok("run", *args, "--outputs=outputs", **kwargs)
         names = json.loads(self.read("outputs/names.json"))
@@ -83,7 +83,7 @@ class Case(command.TestCase):
         return {name: self.read(f"outputs/{file}") for file, name in names.items()}
 
     def on_terminal(self, *args, env, columns=80):
-        """The exit code, and what the command writes to stderr where that is a terminal so wide."""
+        """Returns the exit code, and what the command writes to stderr if that is a terminal of this width."""
         primary, secondary = pty.openpty()
         fcntl.ioctl(secondary, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
         process = subprocess.Popen([command.BINARY, *args], cwd=self.dir, stdin=subprocess.DEVNULL,
@@ -94,7 +94,7 @@ class Case(command.TestCase):
         while True:
             try:
                 block = os.read(primary, 65536)
-            except OSError:  # all of it is closed
+            except OSError:  # all other ends are closed
                 break
             if not block:
                 break
@@ -103,6 +103,6 @@ class Case(command.TestCase):
         return process.wait(), output
 
     def assert_same(self, a, b):
-        """Two results of outputs(), bit by bit."""
+        """Compares two results of outputs() bit by bit."""
         self.assertEqual(sorted(a), sorted(b))
         self.assertEqual([name for name in a if a[name] != b[name]], [], "these differ")

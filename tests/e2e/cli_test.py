@@ -1,4 +1,4 @@
-"""What the command line promises where all is well: products, figures, names, equal bits."""
+"""Tests the command line with valid input: output files, numbers, names, equal bits."""
 
 import json
 import os
@@ -59,7 +59,7 @@ class Reports(Case):
                 self.assertEqual(planned["recompute_overhead"] > 0, policy != "none")
 
     def test_figures_of_a_sum_that_is_known(self):
-        """At %b, live are x's exp, its exp and the loss; sizes are rounded up to 64 bytes."""
+        """At %b, the exp of x, the exp of that, and the loss are live; sizes are rounded up to 64 bytes."""
         self.write("m.isth", "isthmus 1\ngraph @g {\n  param %x : f32[1000]\n  %a = exp(%x) : f32[1000]\n"
                              "  %s = sum(%a) : f32[]\n  output %s\n}\n")
         r = self.report("run", "m.isth")
@@ -87,7 +87,8 @@ class Reports(Case):
         self.assertLess(r["predicted_peak_bytes"], 0.7 * r["baseline_peak_bytes"])
 
     def test_a_large_net_is_counted(self):
-        """At a batch of 256, ResNet-50 needs more memory than most machines have; counting it takes a few seconds."""
+        """With a batch of 256, ResNet-50 needs more memory than most machines have, but counting takes a few
+        seconds."""
         self.run_ok("zoo", "resnet", "--depth=50", "--batch=256", "-o", "resnet50.isth")
         figures = {}
         for policy in "none", "memory":
@@ -144,7 +145,7 @@ class Graphs(Case):
         self.assertEqual(self.read("a.isth"), self.read("b.isth"))
 
     def test_what_is_printed_is_read(self):
-        """A written graph is written again byte by byte."""
+        """A graph that was written by the program is written again byte by byte."""
         for name in ZOO:
             with self.subTest(name):
                 model, loss = self.zoo(name)
@@ -192,7 +193,7 @@ class Graphs(Case):
                 self.assert_same(*(self.outputs(model, *loss, "--precision=f64", f"--threads={n}") for n in (1, 2)))
 
     def test_the_phase_of_recomputed_batch_norm(self):
-        """Running averages move once a step, however often a batch norm is computed."""
+        """Running averages are updated once a step, however often a batch norm is computed."""
         model, loss = self.zoo("resnet")
         want = self.outputs(model, *loss)
         got = self.outputs(model, *loss, "--policy=memory")
@@ -224,7 +225,7 @@ class Gradients(Case):
         self.assertIn("grad3.w3", self.outputs("third.isth"))
 
     def test_hessian_vector_products_of_a_rewritten_graph(self):
-        """Recomputation leaves no trace in gradients of higher order: clones are mapped to their origins."""
+        """Recomputation does not affect gradients of higher order: clones are mapped to their origins."""
         self.run_ok("grad", self.chain(), "--loss=mse", "-o", "first.isth")
         for policy in "--policy=memory", "--policy=speed", "--checkpoints=%a3,%a7":
             with self.subTest(policy):
@@ -263,7 +264,7 @@ class Gradients(Case):
         self.write("in/target.npy", npy("f32", (2, 2), [3.0, 3.0, 3.0, 7.0]))
         self.outputs("m.isth", "--loss=mse", "--inputs=in", "--wrt=all")
         self.assertEqual(read_npy(self.path("outputs/loss.npy")), ("f32", (), (4.0,)))
-        # y = [[3, 3], [7, 7]], of which one element is off by 4: dy = [[0, 0], [2, 0]].
+        # y = [[3, 3], [7, 7]], and one element differs by 4 from the target: dy = [[0, 0], [2, 0]].
         self.assertEqual(read_npy(self.path("outputs/grad.w.npy")), ("f32", (2, 2), (6.0, 0.0, 8.0, 0.0)))
         self.assertEqual(read_npy(self.path("outputs/grad.x.npy")), ("f32", (2, 2), (0.0, 0.0, 2.0, 2.0)))
 
@@ -310,7 +311,8 @@ class Inputs(Case):
         self.assertEqual(len(self.report("run", model, "--loss=cross_entropy")["loss"]), 1)
 
     def test_odd_names_of_inputs_and_outputs(self):
-        """In file names / and : become _, and what then collides is numbered; names.json tells which is which."""
+        """In file names / and : become _, and names that would then be equal are numbered; names.json maps files to
+        outputs."""
         self.write("m.isth", 'isthmus 1\ngraph @g {\n  input %"in/x:0" : f32[2]\n  %"a/b" = exp(%"in/x:0")\n  %"a:b" = neg(%"in/x:0")\n'
                              '  %a_b = abs(%"in/x:0")\n  output %"a/b"\n  output %"a:b"\n  output %a_b\n}\n')
         self.write("in/in_x_0.npy", npy("f32", (2,), [-3.0, 0.0]))
@@ -329,7 +331,7 @@ class Inputs(Case):
         self.outputs("mlp.isth", "--loss=mse", "--precision=bf16")
 
     def test_layout(self):
-        """Sums are in another order; everything else is the same, and on the CPU nothing is chosen."""
+        """The layout changes the order of sums and nothing else; on the CPU no layout is chosen automatically."""
         for name in "cnn", "resnet", "unet":
             with self.subTest(name):
                 model, loss = self.zoo(name)
@@ -375,7 +377,7 @@ class Inputs(Case):
         self.assertIn("planned channels-last", talk)
 
     def test_f32_files_serve_wider_runs(self):
-        """A model's inputs are of f32 on disk; a run in f64 takes the same numbers."""
+        """A model's inputs are f32 on disk; a run in f64 reads the same numbers."""
         values = [i / 7 for i in range(64 * 32)]
         self.write("in/x.npy", npy("f32", (64, 32), values))
         narrow = self.outputs(self.mlp(), "--precision=f64", "--inputs=in")
@@ -385,7 +387,7 @@ class Inputs(Case):
 
 
     def test_a_fill_is_exact(self):
-        """What is written in the graph has all digits of the type that it is computed in."""
+        """The text of a graph has all digits of the type in which a value is computed."""
         text = "isthmus 1\ngraph @g {\n  const %c : f64[3] = fill {value = -4.826984902407649}\n  %y = neg(%c)\n  output %y\n}\n"
         self.write("fill.isth", text)
         self.outputs("fill.isth")
@@ -418,7 +420,7 @@ class Verify(Case):
         self.assertEqual(result.out, b"")
 
     def test_different_by_one_bit(self):
-        """w3 differs in its last bit alone."""
+        """The two models differ only in the last bit of a weight."""
         text = "isthmus 1\ngraph @g {\n  param %w : f32[2] = [1.0, %s]\n  %y = neg(%w) : f32[2]\n  output %y\n}\n"
         self.write("a.isth", text.replace("%s", "2.0"))
         self.write("b.isth", text.replace("%s", "2.0000002"))
@@ -435,10 +437,10 @@ class Verify(Case):
 
 
 class TestData(Case):
-    """`run --test-data`: a model beside inputs and the outputs to expect."""
+    """Tests `run --test-data`: a model with inputs and expected outputs."""
 
     def case(self, wanted, folder="data/test_data_set_0"):
-        """y = relu(x), of a size that the data decide."""
+        """Writes y = relu(x), whose size depends on the data."""
         shape = ["N", 2]
         self.write("m.onnx", onnx_file.model([onnx_file.node("Relu", ["x"], ["y"])], [onnx_file.value_info("x", shape)],
                                              [onnx_file.value_info("y", shape)]))
@@ -529,12 +531,12 @@ class Talk(Case):
                 self.assertIn(f"isthmus {verb}", text)
 
     def test_examples_of_help_are_right(self):
-        """Their options are there. (The files that they name are not.)"""
+        """The examples in the help use existing options. (The files that they name do not exist.)"""
         for verb in VERBS:
             text = self.run_ok(verb, "--help").out.decode()
             example = next(line for line in text.splitlines() if line.strip().startswith(f"isthmus {verb}") and "Usage" not in line
                            and "[OPTIONS]" not in line)
-            if verb in ("selftest",):  # that one takes long, and stands below
+            if verb in ("selftest",):  # it takes long, and has a test of its own
                 continue
             result = command.run(*example.split()[1:], cwd=self.dir)
             self.assertNotEqual(result.code, 2, f"{example}\n{result}")
@@ -559,7 +561,7 @@ class Talk(Case):
         self.assertGreater(len(names), 80)
 
     def test_selftest(self):
-        fewer = ["--graphs=100"] if command.IS_SANITIZED else []  # a thousand take too long there
+        fewer = ["--graphs=100"] if command.IS_SANITIZED else []  # a thousand would take too long under a sanitizer
         out = self.run_ok("selftest", *fewer, timeout=600).out.decode()
         self.assertRegex(out, r"(\d+) passed, 0 failed\n$")
 
@@ -574,7 +576,7 @@ class Pictures(Case):
         graphviz = shutil.which("dot")
         if not graphviz:
             self.skipTest("NOT RUN in full: Graphviz is not installed")
-        fonts = {**os.environ, "XDG_CACHE_HOME": self.dir}  # fontconfig complains where it cannot write its cache
+        fonts = {**os.environ, "XDG_CACHE_HOME": self.dir}  # fontconfig complains if it cannot write its cache
         svg = subprocess.run([graphviz, "-Tsvg"], input=text, capture_output=True, check=False, env=fonts)
         self.assertEqual((svg.returncode, svg.stderr), (0, b""))
         self.assertIn(b"<svg", svg.stdout)
@@ -589,7 +591,7 @@ class Pictures(Case):
 
 class WrittenFiles(Case):
     def test_replaced_whole(self):
-        """A file that is there already stays as it was when its successor fails."""
+        """If a new output cannot be written, an old file of that name stays as it was."""
         self.write("out.isth", "precious")
         result = command.run("opt", self.mlp(), "--loss=mean", "--checkpoints=nope", "-o", "out.isth", cwd=self.dir)
         self.assertEqual(result.code, 1)
@@ -604,7 +606,7 @@ class WrittenFiles(Case):
         self.assertEqual(os.stat(self.path("out.isth")).st_mode & 0o777, 0o644)
 
     def test_large_weights_go_beside(self):
-        """No digits of a million numbers in a text; a copy of both files runs elsewhere."""
+        """The text does not contain a million digits. Copies of both files work elsewhere."""
         self.write("m.isth", "isthmus 1\ngraph @g {\n  const %w : f32[4096] = [" + ", ".join(str(i / 7) for i in range(4096)) +
                    "]\n  %y = exp(%w) : f32[4096]\n  output %y\n}\n")
         os.mkdir(self.path("out"))
@@ -625,7 +627,7 @@ class WrittenFiles(Case):
         self.assertEqual(sorted(os.listdir(self.dir)), before)
 
     def test_a_reader_that_stops(self):
-        """`isthmus zoo ... | head -1` is no error of ours to talk about at length, and no crash."""
+        """`isthmus zoo ... | head -1` gives at most a short error, and does not crash."""
         process = subprocess.Popen([command.BINARY, "zoo", "resnet", "--depth=1202", "--batch=1"], stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE)
         process.stdout.readline()

@@ -1,5 +1,5 @@
-"""No output of a command is an input of it or another output, whatever the files are called: exit code 2, and nothing is
-written."""
+"""If an output of a command is also an input of it or another output, by whatever name, the exit code is 2 and nothing
+is written."""
 
 import json
 import os
@@ -21,7 +21,7 @@ class Collisions(Case):
         return result
 
     def big(self):
-        """A model with a weights file of its own, b.safetensors."""
+        """Writes a model with its own weights file, b.safetensors."""
         values = [float(i % 7) for i in range(32 * 32)]
         self.write("big.onnx", onnx_file.model([node("Mul", ["x", "w"], ["y"])], [value_info("x", [32, 32])],
                                                [value_info("y", [32, 32])], [tensor("w", [32, 32], values)]))
@@ -112,7 +112,7 @@ class Collisions(Case):
             self.refused("opt", model, "--loss=mean", "-o", "-", "--report=o.json", stdout=stdout)
 
     def test_what_does_not_collide(self):
-        """Nothing written to /dev/null is lost, and one product may go to standard output by any name."""
+        """Several outputs may go to /dev/null, and one to standard output by any of its names."""
         model = self.mlp()
         self.run_ok("opt", model, "--loss=mean", "-o", "o.isth", "--dot=g.dot", "--report=/dev/null")
         self.run_ok("run", model, "--loss=mean", "--report=/dev/null", "--outputs=out")
@@ -120,7 +120,7 @@ class Collisions(Case):
         self.assertEqual(json.loads(out)["schema"], "isthmus.report/1")
 
     def test_standard_output_that_is_a_file(self):
-        """It is written to, and not replaced."""
+        """Standard output is written to, and not replaced."""
         model = self.mlp()
         for name in "-", "/dev/stdout", "log":
             with self.subTest(name), open(self.path("log"), "wb", buffering=0) as log:

@@ -1,7 +1,7 @@
-"""What the end-to-end tests share: the command, files in the formats that it reads, a count of what ran.
+"""Shared by the end-to-end tests: runs the command, reads and writes its file formats, and counts the tests that ran.
 
-Standard library only. A test of this folder calls `command.main()` at its end; its last line of output is then
-`N passed, N failed, N skipped`, which tools/count_tests.py reads.
+Uses the standard library only. A test of this folder calls `command.main()` at its end. The last line of its output is
+then `N passed, N failed, N skipped`, which tools/count_tests.py reads.
 """
 
 import os
@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 
 def binary():
-    """The program under test: Bazel's, or the one that ISTHMUS_BINARY names."""
+    """Returns the path of the program under test: Bazel's, or the one that ISTHMUS_BINARY names."""
     path = os.environ.get("ISTHMUS_BINARY") or os.path.join(
         os.environ.get("TEST_SRCDIR", ""), os.environ.get("TEST_WORKSPACE", ""), "tools", "isthmus"
     )
@@ -27,18 +27,18 @@ def binary():
 
 
 BINARY = binary()
-# Under a sanitizer everything is slower, and address space is no measure of memory.
+# Under a sanitizer programs are slower, and their address space says nothing about the memory that they need.
 IS_SANITIZED = bool({"ASAN_OPTIONS", "TSAN_OPTIONS"} & os.environ.keys())
 TIMEOUT = 600 if IS_SANITIZED else 120  # seconds that a call may take
 
 
-# OpenMP's threads spin while they wait, for one another too: beside other busy programs a step takes twenty times as long.
+# OpenMP's threads spin while they wait. Beside other busy programs, a step would take twenty times as long.
 QUIET_THREADS = {"OMP_WAIT_POLICY": "passive"}
 
 
 @dataclass
 class Result:
-    code: int  # negative: the signal that ended it
+    code: int  # below 0: the number of the signal that ended the process
     out: bytes
     err: str
     seconds: float
@@ -53,7 +53,7 @@ def limit_memory(mebibytes):
 
 
 def run(*args, stdin=b"", stdout=subprocess.PIPE, cwd=None, env=None, timeout=TIMEOUT, memory_limit=None, close=()):
-    """`isthmus ARGS`. `close`: file descriptors that it is started without; `memory_limit`: in MiB."""
+    """Runs `isthmus ARGS`. `close` lists the file descriptors to close before the start; `memory_limit` is in MiB."""
 
     def prepare():
         if memory_limit:
@@ -70,14 +70,14 @@ def run(*args, stdin=b"", stdout=subprocess.PIPE, cwd=None, env=None, timeout=TI
         cwd=cwd,
         env={**os.environ, **QUIET_THREADS, **(env or {})},
         timeout=timeout,
-        preexec_fn=prepare if memory_limit or close else None,  # without one a large test need not be copied
+        preexec_fn=prepare if memory_limit or close else None,  # without it, Python need not fork a large test process
     )
     err = process.stderr.decode(errors="backslashreplace")
     return Result(process.returncode, process.stdout or b"", err, time.monotonic() - start)
 
 
 class TestCase(unittest.TestCase):
-    """Each test has a folder of its own, `self.dir`, in which the command runs."""
+    """A test case with a new folder `self.dir` for each test, in which the command runs."""
 
     maxDiff = None
 
@@ -90,7 +90,7 @@ class TestCase(unittest.TestCase):
         return os.path.join(self.dir, name)
 
     def write(self, name, content):
-        """The name, after writing the file; its folder is made."""
+        """Writes a file, makes its folder if needed, and returns the file's name."""
         path = self.path(name)
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path, "wb") as file:
@@ -102,7 +102,7 @@ class TestCase(unittest.TestCase):
             return file.read()
 
     def files(self):
-        """Every file and folder below the test's folder, to its bytes."""
+        """Returns the bytes of each file and folder below the test's folder."""
         found = {}
         for folder, folders, files in os.walk(self.dir):
             for name in folders:
@@ -113,13 +113,13 @@ class TestCase(unittest.TestCase):
         return found
 
     def run_ok(self, *args, **kwargs):
-        """The result of a call that must succeed."""
+        """Runs a call that must succeed, and returns its result."""
         result = run(*args, cwd=self.dir, **kwargs)
         self.assertEqual(result.code, 0, f"isthmus {' '.join(map(str, args))}\n{result}")
         return result
 
     def interrupted_at(self, progress, *args):
-        """The result of a call that is interrupted at the first line of progress with this pattern."""
+        """Runs a call, interrupts it at the first line of progress that matches the pattern, and returns the result."""
         start = time.monotonic()
         lines = []
         with tempfile.TemporaryFile() as out:
@@ -146,7 +146,7 @@ NPY_CODES = {"f32": ("<f4", "f"), "f64": ("<f8", "d"), "i64": ("<i8", "q"), "i32
 
 
 def npy(dtype, shape, values, descr=None, fortran_order=False):
-    """The bytes of a .npy file, as NumPy writes version 1.0."""
+    """Returns the bytes of a .npy file of version 1.0, as NumPy writes it."""
     code, letter = NPY_CODES[dtype]
     header = f"{{'descr': '{descr or code}', 'fortran_order': {fortran_order}, 'shape': {tuple(shape)!r}, }}"
     header = header.ljust((len(header) + 11 + 63) // 64 * 64 - 11) + "\n"
@@ -155,12 +155,12 @@ def npy(dtype, shape, values, descr=None, fortran_order=False):
 
 
 def read_npy(path):
-    """(element type, shape, values) of a .npy file of version 1.0."""
+    """Returns (element type, shape, values) of a .npy file of version 1.0."""
     with open(path, "rb") as file:
         content = file.read()
     assert content[:8] == b"\x93NUMPY\x01\x00", path
     (length,) = struct.unpack("<H", content[8:10])
-    header = eval(content[10 : 10 + length], {})  # a dictionary of literals, by the format's definition
+    header = eval(content[10 : 10 + length], {})  # the format defines the header as a dictionary of literals
     assert (10 + length) % 64 == 0, f"{path}: data that is not aligned"
     assert not header["fortran_order"], path
     dtype, letter = next((d, c[1]) for d, c in NPY_CODES.items() if c[0] == header["descr"])
@@ -168,11 +168,11 @@ def read_npy(path):
     return dtype, header["shape"], struct.unpack(f"<{len(data) // struct.calcsize(letter)}{letter}", data)
 
 
-# --- What a test needs and may not have
+# --- What a test needs and some machines lack
 
 def with_python_of_torch():
-    """Starts this test again under the Python that has numpy, torch and onnx (tools/setup --torch), or says that it
-    was not run and ends. Called before the first import of any of them."""
+    """Restarts this test with the Python that has numpy, torch and onnx (tools/setup --torch). If there is none, it
+    reports that the test was not run, and ends. Call it before the first import of any of them."""
     try:
         import numpy  # noqa: F401
         import torch  # noqa: F401
@@ -188,7 +188,8 @@ def with_python_of_torch():
 
 
 def shared_folder(*parts):
-    """A path in the folder of shared material, or a visible skip where this machine has none."""
+    """Returns a path in the folder of shared material; if this machine has no such folder, the test is skipped
+    visibly."""
     root = os.environ.get("ISTHMUS_SHARED")
     if not root or not os.path.isdir(root):
         raise unittest.SkipTest("NOT RUN: it needs the folder `shared` beside the repository (ISTHMUS_SHARED)")

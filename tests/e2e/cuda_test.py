@@ -1,6 +1,6 @@
-"""The CUDA device from outside, with the library that emulates a GPU on the CPU: its kernels are ours, compiled for the CPU.
+"""Tests the CUDA device with the library that emulates a GPU on the CPU. Its kernels are ours, compiled for the CPU.
 
-What runs on a GPU runs the same checks there: `isthmus selftest --device=cuda`.
+On a GPU, `isthmus selftest --device=cuda` makes the same checks.
 """
 
 import json
@@ -49,7 +49,8 @@ class Runs(CudaCase):
         self.assertRegex(out, r"(\d+) passed, 0 failed\n$")
 
     def test_zoo_under_budgets(self):
-        """The arena is within the budget, the peak as predicted, steps repeat, and the bits are those of no policy."""
+        """The arena is within the budget, the peak is as predicted, steps repeat, and the bits equal those without a
+        policy."""
         for name in ZOO:
             with self.subTest(name):
                 model, options = self.zoo(name)
@@ -63,7 +64,8 @@ class Runs(CudaCase):
                     self.assertEqual(report["device_memory_bytes"], report["arena_bytes"] + report["persistent_bytes"])
 
     def test_tensors_go_to_the_host_and_back(self):
-        """In steps run one by one and recorded; the peak is as predicted, and the bits are those of a step that keeps all."""
+        """The peak of single and of recorded steps is as predicted, and the bits equal those of a step that keeps all
+        values."""
         model, options = self.zoo("resnet")
         want = self.outputs(model, *options, "--device=cuda", env=EMULATION)
         ways = ["--budget=70%", "--allow=recompute,fetch", "--report=r.json"]
@@ -81,7 +83,7 @@ class Runs(CudaCase):
         self.assertIn("copying to the host or back: the emulation was told to fail a transfer", result.err)
 
     def test_nodes_are_measured(self):
-        """By kernels of their own, and the most that lives is the peak; the step is not one that the device recorded."""
+        """Each node is measured. The most live bytes are the peak, and the measured step is not a recorded one."""
         model, options = self.zoo("cnn")
         plan = [*options, "--budget=70%", "--effort=0.2"]
         self.on_cuda("profile", model, *plan, "--steps=3", "-o", "costs.json", "--trace=trace.json")
@@ -93,7 +95,8 @@ class Runs(CudaCase):
         self.assertEqual(json.loads(self.read("r.json"))["costs"], "measured")
 
     def test_training(self):
-        """Steps of every optimizer on recorded launches, with what is carried between them, and an evaluation after each epoch."""
+        """Trains with every optimizer on recorded launches, with state between steps and an evaluation after each
+        epoch."""
         x, y = examples(48)
         data = self.write("d.npz", npz(x_train=x, y_train=y, x_test=x, y_test=y))
         model = self.write("net.isth", NET.format(batch=16))
@@ -116,8 +119,8 @@ class Runs(CudaCase):
         self.assertIn("cuda emulation", result.err)
 
     def test_biases_are_operands_of_products(self):
-        """A file rewritten for the one device has them so and for the other not, and is compared in its own form on both."""
-        model, options = self.mlp(), ["--loss=mse", "--precision=bf16"]  # in which the forms differ
+        """Each device has its own form of a rewritten file. The forms are compared on both devices."""
+        model, options = self.mlp(), ["--loss=mse", "--precision=bf16"]  # the two forms differ in this precision
         self.on_cuda("opt", model, *options, "--policy=memory", "-o", "gpu.isth")
         self.run_ok("opt", model, *options, "--policy=memory", "-o", "cpu.isth")
         self.assertIn(b"record {bias = fused", self.read("gpu.isth"))
@@ -130,7 +133,7 @@ class Runs(CudaCase):
             self.assertEqual(result.code, 4, result)
 
     def test_channels_last_for_tensor_cores(self):
-        """Where a GPU convolves faster so, it is what a plan is made for; elsewhere only where it is asked for."""
+        """Channels last is the default where a GPU then convolves faster; elsewhere it must be requested."""
         model, loss = self.zoo("resnet")
         for precision, chosen in ("bf16", True), ("f16", True), ("tf32", True), ("f32", False), ("f64", False):
             for layout in "auto", "channels-first":
@@ -145,7 +148,8 @@ class Runs(CudaCase):
             self.assertEqual(report["measured_peak_bytes"], report["predicted_peak_bytes"])
 
     def test_whose_kernels_ran(self):
-        """The report counts nodes by the library that ran them, and those that a library was to run and did not; that is told."""
+        """The report counts nodes by the library that ran them, and nodes whose library failed. A note tells of such
+        nodes."""
         options = ["run", self.mlp(), "--loss=mse", "--device=cuda", "--steps=3", "--report=r.json"]
         want = self.run_ok(*options, env=EMULATION)
         report = json.loads(self.read("r.json"))

@@ -1,4 +1,4 @@
-"""`explain`: its figures are those of `opt` with the same options, its parts add up, and it reads well."""
+"""Tests `explain`: its numbers are those of `opt` with the same options, its parts add up, and its text is complete."""
 
 import json
 import os
@@ -20,7 +20,7 @@ class Explain(Case):
         return j
 
     def check(self, j, r):
-        """The explanation against the report of `opt`."""
+        """Compares the explanation with the report of `opt`."""
         self.assertEqual(j["policy_used"], r["policy_used"])
         self.assertEqual(j["arena_bytes"], r["arena_bytes"])
         self.assertEqual(j["persistent_bytes"], r["persistent_bytes"])
@@ -121,7 +121,7 @@ class Explain(Case):
         self.run_ok("zoo", *ZOO["cnn"], "-o", "cnn.onnx")
         onnx = self.explained("cnn.onnx", "--loss=mean", "--policy=speed")
         self.assertGreater(onnx["recomputations"], 0)
-        # As it is: the plan that the file has.
+        # Without options, it explains the plan that the file has.
         result = self.run_ok("explain", "small.isth", "--json")
         self.assertIn("explained as it is", result.err)
         as_it_is = json.loads(result.out)
@@ -159,7 +159,7 @@ class Explain(Case):
         result = self.interrupted_at("^planning: ", "explain", file, *loss, "--budget=min", "--effort=100000")
         self.assertEqual(result.code, 130, result)
         self.assertIn(b"Live at the peak", result.out)
-        # What it would have said of a price comes from a bound that the search did not get to.
+        # A price would come from a bound that the search did not reach.
         self.assertIn(b"the bound on the cost gives no price at this budget", result.out)
         self.assertNotIn(b"one MiB more or less", result.out)
 

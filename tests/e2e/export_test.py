@@ -1,4 +1,5 @@
-"""What is exported runs in another tool: ONNX's checker takes it, and its reference evaluator gives the same numbers."""
+"""Exported files work in another tool: ONNX's checker accepts them, and its reference evaluator gives the same
+numbers."""
 
 import command
 
@@ -14,17 +15,17 @@ import numpy as np  # noqa: E402
 import onnx  # noqa: E402
 import onnx.reference  # noqa: E402
 
-# What a rounding can change in each float type, and how many of them a row may differ by. The evaluator rounds after
-# every operator, and rows compute 16-bit floats in f32.
+# The relative effect of one rounding in each 16-bit type, and the number of roundings by which a row may differ. The
+# evaluator rounds after every operator, while rows compute 16-bit floats in f32.
 UNITS = {"f16": 2.0**-11, "bf16": 2.0**-8}
 ROUNDINGS = 8
-# Operands that are f32 where the others are 16-bit floats, by their places: statistics, and what flows into a loss.
+# The indices of operands that are f32 when the others are 16-bit floats: statistics, and the gradient of a loss.
 WIDER = {"layer_norm_grad": [3, 4], "rms_norm_grad": [3], "group_norm_grad": [3, 4], "attention_grad": [5],
          "cross_entropy_grad": [0, 3], "nll_grad": [0]}
-# Rows of random numbers.
+# Rows that draw random numbers.
 DRAWN = {"dropout", "uniform", "normal"}
-# Of what the evaluator gives the results in types of its own: the statistics in x's, and not in f32; what is dropped in
-# the ratio's.
+# Rows for which the evaluator gives results of other types: statistics in the type of x instead of f32, and the result
+# of dropout in the type of the ratio.
 OTHER_TYPES = {"layer_norm", "dropout"}
 KINDS = {"f64": np.float64, "f32": np.float32, "i64": np.int64, "i32": np.int32, "u8": np.uint8, "bool": np.bool_}
 

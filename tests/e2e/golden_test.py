@@ -1,9 +1,9 @@
-"""Loss and every gradient of the shared ONNX models, against PyTorch's (shared/onnx/README.md tells how they were made).
+"""Compares loss and all gradients of the shared ONNX models with PyTorch's.
 
-In f32 within the tolerance of that page, and in f64 to the nine digits that the files have: there nothing hides, neither
-behind rounding nor behind kinks. Reference kernels run f64; for the two models of 224 x 224 pixels it is done in training
-mode only, whose graph has all that the one of evaluation has but for batch norm's other form, which unet_bilinear's small
-graph covers.
+shared/onnx/README.md says how the models were made. In f32 the tolerance is that of the page; in f64 it is the nine
+digits that the files have, so that neither rounding nor kinks can hide errors. Reference kernels run f64. For the two
+models of 224 x 224 pixels this is done in training mode only: its graph has all that the evaluation's graph has except
+batch norm's other form, which unet_bilinear's small graph covers.
 """
 
 import command
@@ -17,7 +17,7 @@ import os  # noqa: E402
 import numpy as np  # noqa: E402
 import onnx_file  # noqa: E402
 
-# Model to the modes that f64 is compared in.
+# The modes in which each model is compared in f64.
 MODELS = {
     "smallcnn": ("eval", "train"),
     "smallcnn_dynamo": ("eval", "train"),
@@ -30,10 +30,10 @@ MODELS = {
     "char_tcn": ("eval", "train"),
     "char_cells": ("eval", "train"),
 }
-# In f64 these differ from PyTorch's in the eighth digit, by what their files have in f32 where PyTorch has exact numbers:
-# the root of two in GELU written out, the attention's scale, the weights of interpolation.
+# In f64 these models differ from PyTorch in the eighth digit, as their files have f32 constants where PyTorch has exact
+# numbers: the square root of two in GELU, the attention's scale, the weights of interpolation.
 CONSTANTS_IN_F32 = {"gpt2": 1e-7, "gpt2_sdpa": 1e-7, "unet_bilinear": 1e-6}
-# These may say that they need an op that is not there yet; the test then counts as skipped, and visibly.
+# These models may need an op that is not supported; the test is then skipped visibly.
 MAY_BE_UNSUPPORTED = {"unet_bilinear", "char_tcn", "char_cells"}
 POLICY_MODELS = ["smallcnn"]
 
@@ -48,7 +48,7 @@ class Golden(command.TestCase):
             return self.write(f"{model}.onnx", file.read())
 
     def options(self, golden, model):
-        """--dim, --loss and --inputs; sizes by name, as the file's description has them."""
+        """Returns --dim, --loss and --inputs, with the names of sizes that the file's description has."""
         inputs = {name: eval(text, {"np": np}) for name, text in golden["inputs"].items()}
         with open(command.shared_folder("onnx", f"{model}.json"), encoding="utf-8") as file:
             described = json.load(file)["inputs"]
@@ -67,7 +67,7 @@ class Golden(command.TestCase):
         return [*dims, f"--loss={golden['loss']}", *axis, "--wrt=all", "--inputs=in"]
 
     def run_model(self, model, golden, *args):
-        """The report and the outputs by name; skips what may be unsupported and says that it is."""
+        """Returns the report and the outputs by name. An unsupported model skips the test with a message."""
         file = self.unpack(model)
         result = command.run("run", file, *self.options(golden, model), "--outputs=out", "--report=r.json", *args,
                              cwd=self.dir, timeout=600)
@@ -80,7 +80,7 @@ class Golden(command.TestCase):
         return json.loads(self.read("r.json")), outputs
 
     def compare(self, name, got, want, tolerance):
-        """`tolerance`: what the norm, and each element, may be off by; a function of the figure and the norm."""
+        """`tolerance` is a function of a number and the norm: the allowed error of the norm and of each element."""
         self.assertEqual(list(got.shape), want["shape"], name)
         got = got.astype(np.float64)
         norm = float(np.linalg.norm(got))
@@ -90,14 +90,14 @@ class Golden(command.TestCase):
                 self.problems.append(f"{name}, {what}: {g:.10g}, expected {w:.10g} within {allowed:.2g}")
 
     def running(self, model, want, outputs, tolerance):
-        """ONNX's running variance is the population's, PyTorch's the unbiased one."""
+        """Compares running averages. ONNX's running variance is biased, and PyTorch's is unbiased."""
         before = onnx_file.float_initializers(self.read(f"{model}.onnx"))
         for name, w in want.items():
             old = np.frombuffer(before[name], np.float32).astype(np.float64)
             got = outputs[f"state.{name}"].astype(np.float64)
             if name.endswith("running_var"):
                 n = w["count"]
-                got = 0.9 * old + (got - 0.9 * old) * n / (n - 1)  # as PyTorch has it
+                got = 0.9 * old + (got - 0.9 * old) * n / (n - 1)  # converted to PyTorch's definition
             self.compare(f"state.{name}", got, w, tolerance)
         states = {n for n in outputs if n.startswith("state.")}
         self.assertEqual(states, {f"state.{n}" for n in want})
@@ -116,14 +116,14 @@ class Golden(command.TestCase):
                 return max(0.03 * w["l2"], 5 * w.get("float32_err", 0) + 1e-5 * w["l2"])
             return 5 * w.get("float32_err", 0) + 1e-5 * w["l2"]
 
-        # Half a unit of the ninth digit, and what sums of doubles lose: a gradient that is zero but for rounding is so
-        # in both, and float32_err tells how large its terms are.
+        # Half a unit of the ninth digit, plus the rounding of sums in f64. A gradient that is zero except for rounding
+        # is so in both programs; float32_err tells the size of its terms.
         def in_f64(figure, w):
             of_norm = CONSTANTS_IN_F32.get(model, 1e-11)
             return 6e-9 * abs(figure) + of_norm * w["l2"] + 1e-6 * w.get("float32_err", 0)
 
         tolerance = in_f64 if precision == "f64" else in_f32
-        plain = in_f64 if precision == "f64" else (lambda _, w: 1e-5 * w["l2"])  # not through gradients: no kinks
+        plain = in_f64 if precision == "f64" else (lambda _, w: 1e-5 * w["l2"])  # no gradients, no kinks
 
         loss = report["loss"][0]
         allowed = 6e-9 * abs(want["loss"]) if precision == "f64" else \
@@ -143,7 +143,7 @@ class Golden(command.TestCase):
         return outputs
 
     def check_policies(self, model, mode):
-        """Rewritten, the same bits come out, and so the same figures."""
+        """A rewritten graph gives the same bits, and therefore the same numbers."""
         want = self.check(model, mode, "f32", "--policy=none")
         for policy in "memory", "speed":
             with self.subTest(policy):

@@ -1,4 +1,4 @@
-"""Inverses: plans that rebuild tensors from what was made of them, and graphs that go back."""
+"""Tests inverses: plans that rebuild tensors from later results, and graphs that run backwards."""
 
 import json
 import os
@@ -12,7 +12,8 @@ BATCH, WIDTH, HIDDEN = 512, 32, 8
 
 
 def flow(depth, dtype="f32", coupling="additive"):
-    """Couplings: a net moves, or scales and moves, one half by the other, and the halves change places."""
+    """Writes a flow of couplings: a network shifts, or scales and shifts, one half by the other, and the halves are
+    swapped."""
     half = WIDTH // 2
     head = ["isthmus 2", "graph @flow {", f"  input %x : {dtype}[{BATCH}, {WIDTH}]"]
     body, last, scales = [], "%x", []
@@ -48,16 +49,16 @@ class Inverses(Case):
         return self.write("flow.isth", flow(depth, **how))
 
     def gradients(self, *args):
-        """Outputs by name, and the report."""
+        """Returns the outputs by name, and the report."""
         report = self.report("run", "flow.isth", "--outputs=out", "--threads=1", *args)
         return {f: self.npy("out", f) for f in os.listdir(self.path("out")) if f.endswith(".npy")}, report
 
     def npy(self, *path):
-        """Shape and elements."""
+        """Returns the shape and the elements."""
         return read_npy(self.path(os.path.join(*path)))[1:]
 
     def error(self, want, got):
-        """The largest difference, as a share of the largest element."""
+        """Returns the largest difference as a share of the largest element."""
         self.assertEqual(want.keys(), got.keys())
         worst = 0
         for name, (shape, a) in want.items():
@@ -82,7 +83,7 @@ class Plans(Inverses):
 
     def test_gradients(self):
         for coupling in "additive", "affine":
-            for dtype, bound in ("f32", 2e-3), ("f64", 1e-10):  # what rounding makes of 32 couplings
+            for dtype, bound in ("f32", 2e-3), ("f64", 1e-10):  # the rounding of 32 couplings
                 with self.subTest(f"{coupling} {dtype}"):
                     self.flow(32, dtype=dtype, coupling=coupling)
                     want, _ = self.gradients()
@@ -110,22 +111,23 @@ class Plans(Inverses):
         text = self.read("small.isth").decode()
         self.assertIn("from(restores(", text)
         self.assertTrue(b"rebuilt by an inverse" in self.read("small.dot"), "the legend")
-        # It is verified within the error, and by none at all it is not.
+        # `verify` accepts the graph within the error of inverses, and rejects it if no error is allowed.
         self.assertIn("depend on inverses", self.run_ok("verify", "flow.isth", "small.isth").err)
         refused = command.run("verify", "flow.isth", "small.isth", "--max-inverse-error=0", cwd=self.dir)
         self.assertEqual(refused.code, 4)
         self.assertIn("it depends on inverses", refused.err)
-        # Planned again it is planned from the original, and so is its gradient.
+        # A plan of a planned graph starts from the original graph, and so does its gradient.
         self.run_ok("opt", "small.isth", "--policy=none", "-o", "back.isth")
         self.run_ok("opt", "flow.isth", "--policy=none", "-o", "none.isth")
         self.assertEqual(self.read("back.isth"), self.read("none.isth"))
-        # Through ONNX and back it stays what it is.
+        # The graph stays the same through ONNX and back.
         self.run_ok("opt", "flow.isth", QUICK, "--budget=min", ALLOW, "-o", "small.onnx")
         self.run_ok("import", "small.onnx", "-o", "again.isth")
         self.assertEqual(text.count("restores("), self.read("again.isth").decode().count("restores("))
 
     def test_fixed_points(self):
-        """Residual blocks that are contractions, undone by iterations (Behrmann et al. 2019) where a plan is told how many."""
+        """Residual blocks that are contractions are inverted by iterations (Behrmann et al. 2019) if `--iterations`
+        gives their number."""
         self.run_ok("zoo", "iresnet", "--depth=24", "--levels=1", "--width=4", "--batch=64", "--shape=3x8x8", "-o", "flow.isth")
         how = ("--loss=cross_entropy", "--precision=f64")
         want, _ = self.gradients(*how)
@@ -143,7 +145,7 @@ class Plans(Inverses):
                 self.assertLess(off, 1e3 * errors[-1] * largest)
         self.assertGreater(errors[0], 1e-9)
         self.assertLess(errors[1], 1e-3 * errors[0])
-        # Three are found to be too few.
+        # Three iterations are found to be too few.
         _, r = self.gradients(*how, "--budget=min", ALLOW, QUICK, "--iterations=3", "--max-inverse-error=1e-12")
         self.assertLess(max(r["inverse_errors"].values()), 1e-12)
         told = self.run_ok("explain", "flow.isth", "--loss=cross_entropy", QUICK, "--budget=min", ALLOW, "--iterations=12", "--top=30").out.decode()
@@ -173,7 +175,8 @@ class Plans(Inverses):
 
 
 class ActivatedNorms(Inverses):
-    """Batch norm followed by leaky_relu, as In-Place ABN has it (Rota Bulo et al. 2018), in a residual net of the zoo."""
+    """Batch norm followed by leaky_relu, as in In-Place ABN (Rota Bulo et al. 2018), in a residual network of the
+    zoo."""
 
     LOSS = "--loss=cross_entropy"
 
@@ -187,7 +190,8 @@ class ActivatedNorms(Inverses):
         return self.report("opt", "flow.isth", self.LOSS, QUICK, *args, "-o", "small.isth")
 
     def test_are_found(self):
-        """Nothing but the result of leaky_relu stays: by inverses alone two fifths of the peak go, for a few percent of time."""
+        """Only the result of leaky_relu is kept: inverses alone save two fifths of the peak for a few percent of
+        time."""
         alone = self.plan("--budget=60%", "--allow=invert")
         inverses = re.findall(r" = (\w+)\(.*from\(restores\(", self.read("small.isth").decode())
         self.assertEqual(len(inverses), alone["inversions"])
@@ -210,10 +214,12 @@ class ActivatedNorms(Inverses):
 
 
 class Bits(Inverses):
-    """Rows whose gradients would jump by rounding: what they read is what the first run gave."""
+    """The gradients of some rows jump if their operands are rounded. Such operands must have the bits of the first
+    run."""
 
     def branches(self, op, last):
-        """Each makes little of much, so that running it again is dear; what follows its activation stays, and can be undone."""
+        """Writes branches whose first product is expensive to repeat, as it makes a small value from a large one. The
+        result after the activation is kept, and the activation can be inverted from it."""
         head = ["isthmus 2", "graph @net {", "  input %x : f32[1024, 512]"]
         body, total = [], None
         for k in range(8):
@@ -228,7 +234,7 @@ class Bits(Inverses):
         self.write("flow.isth", "\n".join([*head, *body, f"  loss {total}", *outputs, "}", ""]))
 
     def check(self, op, last=lambda s: f"sin({s})"):
-        """The names of values that came back by inverses; gradients are right."""
+        """Checks the gradients, and returns the names of values that inverses rebuilt."""
         self.branches(op, last)
         want, _ = self.gradients()
         got, r = self.gradients("--budget=min", ALLOW, QUICK)
@@ -236,14 +242,14 @@ class Bits(Inverses):
         return set(r["inverse_errors"] or {})
 
     def test_what_a_gradient_tells_apart_stays(self):
-        """relu_grad asks which results are above zero: a zero that came back as 1e-17 is not the same."""
+        """relu_grad tests which results are above zero, so a zero that is rebuilt as 1e-17 would change it."""
         self.assertTrue([name for name in self.check("tanh") if name.startswith("a")])
         for op in "relu", "hard_sigmoid":
             with self.subTest(op):
                 self.assertFalse([name for name in self.check(op) if name.startswith("a")])
 
     def test_elements_that_are_compared_stay(self):
-        """The gradient of a maximum asks which element equals it: nothing that leads there is rounded."""
+        """The gradient of a maximum tests which element equals it, so nothing before the maximum may be rounded."""
         self.assertEqual(self.check("tanh", lambda s: f"max({s}) {{axes = [1]}}"), set())
 
 
@@ -265,7 +271,8 @@ class Invert(Inverses):
                 self.assertLess(max(abs(a - b) for a, b in zip(z, again)), 1e-12)
 
     def there_and_back(self, precision, iterations):
-        """How far what comes back of an i-ResNet's last sum is from its example, as a share of the largest element."""
+        """Returns the error of an i-ResNet's inverse, from its last sum to the example, as a share of the largest
+        element."""
         exact = f"--precision={precision}"
         self.run_ok("run", "net.isth", "--as-written", exact, "--outputs=there")
         self.run_ok("invert", "net.isth", exact, "--ys=%stage2.3.sum", "--xs=%x", f"--iterations={iterations}", "-o", "back.isth")
@@ -277,7 +284,8 @@ class Invert(Inverses):
         return max(abs(a - b) for a, b in zip(x, back)) / max(map(abs, x))
 
     def test_contractions(self):
-        """Sums x + f(x) that are marked #contraction (Behrmann et al. 2019): the more iterations, the nearer, down to rounding."""
+        """Inverts sums x + f(x) that are marked #contraction (Behrmann et al. 2019). More iterations give smaller
+        errors, down to rounding."""
         self.run_ok("zoo", "iresnet", "--depth=3", "--levels=2", "--width=8", "--batch=4", "--shape=3x8x8", "-o", "zoo.isth")
         text = self.read("zoo.isth").decode()
         self.write("net.isth", text.replace("  output %y\n", "  output %y\n  output %x\n  output %stage2.3.sum\n"))
@@ -286,7 +294,7 @@ class Invert(Inverses):
             self.assertLess(more, max(0.2 * fewer, 1e-12))
         self.assertLess(errors[-1], 1e-9)
         self.assertLess(self.there_and_back("f32", 100), 1e-5)
-        # Without the mark nothing undoes such a sum; and a number of iterations is one.
+        # Without the mark no rule inverts such a sum, and the number of iterations must be valid.
         self.write("plain.isth", text.replace(" #contraction", ""))
         for args, code, says in [(["plain.isth"], 1, "no rule inverts '%stage1.1.sum' (add)"),
                                  (["zoo.isth", "--iterations=0"], 2, "--iterations"),

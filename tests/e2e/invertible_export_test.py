@@ -1,4 +1,4 @@
-"""Reversible blocks found in files that PyTorch's exporters wrote: no marks, no wrapper classes."""
+"""Tests that reversible blocks are found in files of PyTorch's exporters, without marks or wrapper classes."""
 
 import command
 
@@ -24,7 +24,7 @@ def branch():
 
 
 class Block(nn.Module):
-    """y1 = x1 + f(x2), y2 = x2 + g(y1) (Gomez et al. 2017), with halves as people write them."""
+    """y1 = x1 + f(x2), y2 = x2 + g(y1) (Gomez et al. 2017), with several common ways to form halves."""
 
     def __init__(self, halves):
         super().__init__()

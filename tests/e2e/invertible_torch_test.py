@@ -1,4 +1,5 @@
-"""The zoo's flows and reversible networks, and their layers alone: losses and gradients against the same written in PyTorch."""
+"""Compares losses and gradients of the zoo's flows, reversible networks and their single layers with the same models in
+PyTorch."""
 
 import command
 
@@ -19,12 +20,12 @@ LIPSCHITZ = 0.9  # of a convolution of i-ResNet
 
 
 def log_scaled(x, log_scale):
-    """x times exp(log_scale) by channel, and the log-determinant of that."""
+    """Returns x times exp(log_scale) by channel, and the log-determinant."""
     return x * log_scale.exp(), log_scale.sum() * x[0, 0].numel()
 
 
 def couple(p, x, name, net, o, moves_first=False):
-    """The result, and the log-determinant summed over the batch."""
+    """Returns the result, and the log-determinant summed over the batch."""
     additive, couplings = o["coupling"] == "additive", o["depth"] * o.get("levels", 1)
     half = x.shape[1] // 2
     first, second = x[:, :half], x[:, half:]
@@ -165,7 +166,7 @@ def iresnet(p, x, o):
 
 FLOWS, CLASSIFIERS = (nice, realnvp, glow), (revnet, irevnet, iresnet)
 
-# Each kind of layer alone: what it is made of, and a loss that depends on all of its result and on its log-determinant.
+# Each kind of layer alone: its text, and a loss that depends on the whole result and on the log-determinant.
 LAYERS = {
     "actnorm": ("""
   input %x : f32[2, 4, 4, 4]
@@ -229,15 +230,15 @@ LAYERS = {
         F.conv2d(x[:, :2], p["w"], padding=1))),
 }
 
-# Of 64 examples, their layers in a chain, with halves that change places between them: there inverses pay.
-LENGTHS = {**dict.fromkeys(LAYERS, 16), "additive_coupling": 32, "affine_coupling": 8}  # the last of which grows fast
+# Chains of each layer on 64 examples. Between layers the halves are swapped. Inverses save memory in such chains.
+LENGTHS = {**dict.fromkeys(LAYERS, 16), "additive_coupling": 32, "affine_coupling": 8}  # values grow fast here
 LEAST = {"f64": "min", "f32": "min"}
-# Clones of this net are cheap, and take the least; here inverses are cheaper.
+# With the smallest budget, clones of this network need the least memory; with these budgets, inverses are cheaper.
 BUDGETS = {"additive_coupling": {"f64": "25%", "f32": "35%"}}
 TURN = """  %{k}.left, %{k}.right = split(%{k}.y) {{axis = 1, sizes = [2, 2]}}
   %{k}.next = concat(%{k}.right, %{k}.left) {{axis = 1}}
 """
-# And back, so that it can follow itself.
+# Unsqueezes, so that a layer can follow itself.
 UNSQUEEZE = """
   %c = reshape(%y0) {dims = [64, 3, 2, 2, 2, 3]}
   %u = transpose(%c) {perm = [0, 1, 4, 2, 5, 3]}
@@ -246,7 +247,7 @@ UNSQUEEZE = """
 
 
 def chain(name):
-    """The text of a graph, and the same in PyTorch."""
+    """Returns the text of a graph, and the same function in PyTorch."""
     body, layer = LAYERS[name]
     turns = name != "squeeze"
     body = body.replace("[2, 4, 4, 4]", "[64, 4, 4, 4]").replace("[2, 3, ", "[64, 3, ").replace("[2, 12, ", "[64, 12, ")
@@ -289,7 +290,8 @@ LOSS_OF_A_LAYER = """  %wave = sin(%y)
 
 class Invertible(command.TestCase):
     def draw(self, model):
-        """Values for the inputs and parameters that the file names, as f32 has them: none is zero, so that every layer counts."""
+        """Draws values for the inputs and parameters of the file, exact in f32 and nonzero, so that every layer
+        matters."""
         random = np.random.default_rng(7)
         found = {}
         for kind, name, dims in re.findall(r"(input|param) %(\S+) : f32\[(.*?)\]", self.read(model).decode()):
@@ -307,8 +309,8 @@ class Invertible(command.TestCase):
         return found
 
     def check(self, model, wanted, loss_options, labels=None, inverts=None):
-        """`wanted(parameters, x)` gives the outputs, "loss" among them or what `nll` or the cross entropy is taken of. inverts:
-        budgets, by precision, to try too, with tensors that come back by inverses."""
+        """`wanted(parameters, x)` returns the outputs: "loss", or "nll", or "y" for the cross entropy. `inverts` holds
+        budgets by precision, which are tested too; their plans rebuild tensors by inverses."""
         arrays = self.draw(model)
         tensors = {n: torch.tensor(v, dtype=torch.float64).requires_grad_() for n, v in arrays.items()}
         outputs = wanted(tensors, tensors["x"])
@@ -388,9 +390,10 @@ class Invertible(command.TestCase):
                 self.check("chain.isth", wanted, [], inverts=BUDGETS.get(name, LEAST))
 
     def test_networks_by_inverses(self):
-        """Couplings, actnorm, squeezes, 1x1 convolutions and splits together; residual blocks of both kinds."""
+        """Couplings, actnorm, squeezes, 1x1 convolutions and splits together, and residual blocks of both kinds."""
         flat, pictures = {"shape": "32", "width": 16}, {"shape": "3x8x8", "width": 4, "levels": 2}
-        # The least memory of the NICE in f32 takes 62 inverses in a row, which are off by 1.2e-4; that of the RealNVP takes none.
+        # With the smallest budget, the NICE in f32 uses 62 inverses in a row, with an error of 1.2e-4, and the RealNVP
+        # uses none.
         more = {"f64": "min", "f32": "40%"}
         for net, inverts, options in (
             (nice, LEAST, {**flat, "batch": 128, "depth": 24, "coupling": "additive"}),

@@ -1,8 +1,10 @@
-"""Training graphs in the joint-graph formats, chains and random ones, and random schedules of them, most of which are valid."""
+"""Training graphs in the joint-graph formats, as chains and as random graphs, with random schedules, most of which are
+valid."""
 
 
 def problem(n):
-    """A chain of n ops of 1000 bytes and a backward chain that reads each in reverse, as joint-graph/1."""
+    """Returns a chain of n ops of 1000 bytes, and a backward chain that reads them in reverse order, as
+    joint-graph/1."""
     nodes = [{"id": 0, "op": "input", "phase": "forward", "inputs": [], "bytes": 1000, "view": False, "cost": 0,
               "recomputable": True, "persistent": True, "name": "x"}]
     for i in range(1, 2 * n + 1):
@@ -14,9 +16,9 @@ def problem(n):
 
 
 def add_optional(rng, nodes, total):
-    """Other ways to make a tensor, or one of several, and copies to the host and back."""
+    """Adds alternatives for a tensor or for one result of several, and transfers to the host and back."""
     own = [v for v in nodes[1:total] if not v["view"]]
-    readable = list(range(total))  # by optional nodes
+    readable = list(range(total))  # optional nodes may read these
     for _ in range(rng.choice([0, 1, 2, 5])):
         of = rng.choice(own)
         sizes = of.get("out_bytes", [of["bytes"]])
@@ -27,7 +29,7 @@ def add_optional(rng, nodes, total):
         common = {"phase": rng.choice(["forward", "forward", "backward"]), "view": False, "cost": rng.randint(0, 9),
                   "recomputable": rng.random() < 0.9}
         if rng.random() < 0.6:
-            # Mostly of what the node itself reads, as another implementation is.
+            # Half of them read what the node itself reads, as another implementation would.
             inputs = list(of["inputs"]) if rng.random() < 0.5 else rng.sample(readable, min(len(readable), rng.randint(1, 2)))
             nodes.append({"id": n, "op": "other", "name": f"other{n}", "inputs": inputs, "bytes": sum(made),
                           "out_bytes": made, **common, **target})
@@ -53,8 +55,8 @@ def add_optional(rng, nodes, total):
 
 
 def random_problem(rng, number):
-    """joint-graph/2 with all that the format has: alignment, workspaces, reuse, views, several outputs, orders, and other ways
-    to make a tensor and host copies."""
+    """Returns a joint-graph/2 with all features of the format: alignment, workspaces, donations, views, several
+    outputs, orders, alternatives and transfers."""
     forward = rng.randint(4, 12)
     nodes = [{"id": 0, "op": "input", "phase": "forward", "inputs": [], "bytes": 64, "view": False, "cost": 0,
               "recomputable": True, "persistent": True, "name": "x"}]
@@ -87,13 +89,13 @@ def random_problem(rng, number):
 
 
 def add_update(rng, graph):
-    """An optimizer's update: it leaves a new x in the place of the old one, after all that reads it."""
+    """Adds an optimizer's update, which overwrites x after all its readers."""
     nodes = graph["nodes"]
     views = [v for v in nodes if v["view"]]
-    for v in views:  # a view reads nothing that is overwritten but its base
+    for v in views:  # a view reads only its base, which may be overwritten
         v["inputs"] = v["inputs"][:1]
     x = nodes[0]["id"]
-    of_x = {x}  # it and its views
+    of_x = {x}  # x and its views
     for v in views:
         if v["inputs"][0] in of_x:
             of_x.add(v["id"])
@@ -106,7 +108,7 @@ def add_update(rng, graph):
 
 
 def random_schedule(rng, graph, before):
-    """A schedule that differs from `before` in one thing."""
+    """Returns a schedule with one random change to `before`."""
     nodes, s, kind = graph["nodes"], list(before), rng.random()
     others = [v["id"] for v in nodes if "of" in v and "kind" not in v]
     pairs = [[v["id"] + k for k in range(4)] for v in nodes if v.get("kind") == "copy_start" and v["direction"] == "to_host"]

@@ -1,5 +1,5 @@
-"""`plan::evaluate` against the referee, which shares no code with the project, where its files are at hand: random schedules of
-random problems, valid and not, with other ways to make a tensor and copies to the host."""
+"""Compares `plan::evaluate` with the referee, which shares no code with the project, if its files are present. The
+schedules are random, valid and invalid, with alternatives and transfers."""
 
 import json
 import os
@@ -30,7 +30,7 @@ class Judge(command.TestCase):
             r = self.referee.evaluate(graph, schedule)
         except self.referee.Invalid as e:
             return f"invalid: {e}"
-        views = [v for v in schedule if graph.view[v]]  # which the referee counts as recomputed too
+        views = [v for v in schedule if graph.view[v]]  # the referee also counts views as recomputed
         again = r["recomputed"] - (len(views) - len(set(views)))
         return f"{r['peak']} {r['cost']:.9f} {r['overhead']:.12f} {again} {r['copies']}"
 

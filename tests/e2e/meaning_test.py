@@ -1,4 +1,4 @@
-"""What a command means: the mode, the loss, sizes, inputs; and what it says about them."""
+"""Tests how a command determines the mode, the loss, sizes and inputs, and what it says about them."""
 
 import json
 import math
@@ -13,7 +13,7 @@ MEAN, VAR = [0.25, 1.0], [4.0, 0.25]
 
 
 def batch_norm_model(training=False):
-    """x [3, 2] through a product, batch norm and dropout; written for inference, or for training."""
+    """Returns a model of x [3, 2] with a product, batch norm and dropout, written for inference or for training."""
     tensors = [tensor("w", [2, 2], [1.0, 0.0, 0.0, 1.0]), tensor("scale", [2], [1.0, 2.0]), tensor("bias", [2], [0.0, 0.5]),
                tensor("mean", [2], MEAN), tensor("var", [2], VAR), tensor("ratio", [], [0.5])]
     attributes = {"training_mode": 1} if training else {}
@@ -32,7 +32,7 @@ class Meaning(cli_cases.Case):
         return result.err
 
     def values(self, *args):
-        """Outputs as numbers."""
+        """Returns the outputs as numbers."""
         self.outputs(*args)
         names = json.loads(self.read("outputs/names.json"))
         return {name: read_npy(self.path(f"outputs/{file}"))[2] for file, name in names.items()}
@@ -42,7 +42,7 @@ class Meaning(cli_cases.Case):
 
 
 class Parameters(Meaning):
-    """What is learned, and what is one parameter: gradients tell."""
+    """Gradients show which tensors are learned, and which of them are one parameter."""
 
     def setUp(self):
         super().setUp()
@@ -135,7 +135,7 @@ class Mode(Meaning):
         self.assertEqual(self.report("run", "d.isth", "--eval")["mode"], "eval")
 
     def test_import_changes_nothing(self):
-        """A file and what it is imported to run alike: forward, in training, and in the other modes."""
+        """A file and its import give the same results: forward, in training, and in the other modes."""
         for written in False, True:
             self.write("m.onnx", batch_norm_model(training=written))
             for to in "t.isth", "t.onnx":
@@ -157,14 +157,15 @@ class Mode(Meaning):
         self.assertIn(b"dropout(%n) {stream = 0}", self.read("g.isth"))
 
     def test_a_dropout_that_does_not_drop_costs_nothing(self):
-        """Its gradient's has gone, beside the two averages; the forward one gives an output its name."""
+        """Evaluation has neither the dropout's gradient nor the two running averages. The forward dropout stays, as it
+        names an output."""
         self.assertEqual(self.report("run", "m.onnx", "--loss=mean", "--eval")["nodes"] + 3,
                          self.report("run", "m.onnx", "--loss=mean")["nodes"])
 
 
 class Loss(Meaning):
     def heads(self):
-        """Two float outputs behind an integer one."""
+        """Writes a graph with two float outputs after an integer output."""
         return self.isth("input %x : f32[2, 3]", "param %w : f32[3, 4] = normal {seed = 1}", "param %v : f32[3] = ones",
                          "%a = matmul(%x, %w)", "%b = mul(%x, %v)", "%ids = argmax(%a) {axis = 1}", "%c = square(%x)",
                          "%stopped = stop_gradient(%b)", "output %a", "output %b", "output %ids")
@@ -194,7 +195,7 @@ class Loss(Meaning):
             self.fails(2, ["--loss: a loss is one of", "KIND:%value"], "run", "m.isth", f"--loss={bad}")
 
     def test_an_output_of_integers_is_blamed(self):
-        """Also where nothing else is floating-point."""
+        """An integer output is no loss, even if the graph has no float value."""
         self.isth("input %x : i64[4]", "%y = neg(%x)", "output %y")
         self.fails(1, ["the first output '%y' is of type i64"], "run", "m.isth", "--loss=mean")
 
@@ -260,7 +261,7 @@ class Sizes(Meaning):
         self.fails(1, ["'batch', 'length' open"], "import", "m.onnx")
 
     def test_inputs_decide_them(self):
-        """For every verb that loads a model, as its error advises."""
+        """Every verb that loads a model accepts the option that its error names."""
         self.write("m.onnx", model([node("Reshape", ["x", "shape"], ["r"]), node("Mul", ["r", "w"], ["y"])],
                                    [value_info("x", ["N", 6]), value_info("shape", [2], INT64)], [value_info("y", ["A", "B"])],
                                    [tensor("w", [4], [1.0, 2.0, 3.0, 4.0])]))

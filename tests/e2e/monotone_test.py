@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""More memory never costs more, also where each budget is searched for on its own."""
+"""Checks that more memory never costs more, even if each budget is searched separately."""
 
 import json
 import os
@@ -10,13 +10,13 @@ import command
 from vgg import vgg_with_batch_norm
 
 SHARED = os.environ.get("ISTHMUS_SHARED", "")
-# As shares of the original cost. The promise is 0.002.
+# A share of the original cost. The promised limit is 0.002.
 TOLERANCE = 0.001
 
 
 class Monotone(cli_cases.Case):
     def overheads(self, command_line, shares, effort):
-        """By share of the baseline; None where the budget is not met."""
+        """Returns the overhead by share of the baseline's peak; None if the budget cannot be met."""
         found = {}
         for share in shares:
             result = command.run(*command_line, f"--budget={share}%", f"--effort={effort}", "--report=r.json",
@@ -39,7 +39,8 @@ class Monotone(cli_cases.Case):
         self.assertIsNotNone(least, found)
 
     def test_huge_first_layers(self):
-        """Few tensors make the peak, and each eviction alone gains nothing: good plans are hard to reach from above."""
+        """A few tensors determine the peak, and no single eviction lowers it, so good plans are hard to find from
+        above."""
         self.write("vgg.isth", vgg_with_batch_norm(depth=13, batch=32, size=224))
         self.assert_never_rises(["opt", "vgg.isth", "--loss=cross_entropy"], range(34, 45), effort=1)
 

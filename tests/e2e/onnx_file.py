@@ -1,6 +1,6 @@
-"""ONNX files without the onnx package: a writer for small models, good and broken, and a reader of initializers.
+"""ONNX files without the onnx package: writes small models, valid and invalid, and reads initializers.
 
-The wire format is protobuf's; the numbers are the fields' of onnx.proto.
+The wire format is protobuf's, and the numbers are those of the fields in onnx.proto.
 """
 
 import struct
@@ -18,7 +18,7 @@ def _varint(n):
 
 
 def field(number, value):
-    """One field: an integer, bytes or text, a float, or a list of any of them."""
+    """Returns one field: an integer, bytes or text, a float, or a list of any of them."""
     if isinstance(value, (list, tuple)):
         return b"".join(field(number, v) for v in value)
     if isinstance(value, float):
@@ -31,7 +31,7 @@ def field(number, value):
 
 
 def tensor(name, dims, values=None, dtype=FLOAT, raw=None, external=None):
-    """`raw`: bytes in place of `values`; `external`: a dictionary for data in another file."""
+    """`raw` are bytes in place of `values`; `external` is a dictionary that describes data in another file."""
     letter = {FLOAT: "f", INT64: "q", INT32: "i", DOUBLE: "d"}.get(dtype, "B")
     out = field(1, list(dims)) + field(2, dtype) + field(8, name)
     if external is not None:
@@ -80,13 +80,13 @@ def graph(nodes, inputs, outputs, initializers=()):
 
 
 def model(*args, opset=17, **kwargs):
-    """A file's bytes, of what graph() is called with."""
+    """Returns a file's bytes; the arguments are those of graph()."""
     opsets = b"" if opset is None else field(8, field(2, opset))
     return field(1, 8) + field(2, "test") + field(7, graph(*args, **kwargs)) + opsets
 
 
 def _fields(data):
-    """(number, value) of each field; None for kinds that are not needed here."""
+    """Yields (number, value) for each field; the value is None for kinds that are not needed here."""
     at = 0
 
     def varint():
@@ -115,7 +115,7 @@ def _fields(data):
 
 
 def float_initializers(content):
-    """Name to raw bytes, of the f32 initializers that hold their data as such."""
+    """Returns the raw bytes of each f32 initializer that has raw data, by name."""
     found = {}
     body = next(v for n, v in _fields(memoryview(content)) if n == 7)
     for number, value in _fields(body):

@@ -1,4 +1,4 @@
-"""Byte budgets: the command line's promises, and schedules judged by the referee where its files are at hand."""
+"""Tests byte budgets on the command line. The referee judges the schedules if its files are present."""
 
 import json
 import os
@@ -11,7 +11,7 @@ import cli_cases
 import command
 from joint_graphs import problem, random_problem
 
-# Enough for these small graphs.
+# Enough effort for these small graphs.
 QUICK = ["--effort=0.05"]
 
 
@@ -69,7 +69,7 @@ class Budgets(cli_cases.Case):
     def test_a_plan_without_clones_keeps_its_order(self):
         file, loss = self.zoo("unet")
         made = self.report("opt", file, *loss, "--budget=97%", "--effort=1", "-o", "out.isth")
-        self.assertEqual(made["clones"], 0)  # moving runs is enough
+        self.assertEqual(made["clones"], 0)  # a change of the order suffices
         ran = self.report("run", "out.isth")
         self.assertEqual(ran["measured_peak_bytes"], made["predicted_peak_bytes"])
         self.assertLess(ran["measured_peak_bytes"], made["baseline_peak_bytes"])
@@ -123,7 +123,7 @@ class Plans(command.TestCase):
         for key in "predicted_peak_bytes", "arena_bytes", "recompute_overhead", "clones":
             self.assertEqual(r[key], again[key])
         ran = [i for k, i in enumerate(s["schedule"]) if i not in s["schedule"][:k]]
-        self.write("edited.json", json.dumps({"graph": "chain8", "schedule": ran}))  # nothing twice
+        self.write("edited.json", json.dumps({"graph": "chain8", "schedule": ran}))  # no op runs twice
         over = command.run("plan", "p.json", "--budget=7000", "--replay=edited.json", "--report=r.json", cwd=self.dir)
         self.assertEqual(over.code, 3, over)
         self.assertEqual(json.loads(self.read("r.json"))["smallest_budget_bytes"], 9000)
@@ -182,7 +182,7 @@ SHARED = os.environ.get("ISTHMUS_SHARED", "")
 
 @unittest.skipUnless(os.path.exists(os.path.join(SHARED, "referee/referee.py")), "the referee is not at hand")
 class Referee(command.TestCase):
-    """It shares no code with the project."""
+    """The referee shares no code with the project."""
 
     def judge(self, graph):
         judged = subprocess.run(
@@ -231,12 +231,13 @@ class Referee(command.TestCase):
                     self.assertLessEqual(r["arena_bytes"], verdict["baseline_peak"] * share // 100)
 
     def test_checkpoints_move_along_a_skip_connection(self):
-        """Of a U-Net's first block either a convolution is kept or what is made of it: the one is no neighbour of the other."""
+        """In a U-Net's first block, a plan keeps a convolution or a result computed from it. No single move leads from
+        one plan to the other."""
         graph = os.path.join(SHARED, "graphs", "unet3d_b2_64.json")
         self.run_ok("plan", graph, "--budget=40%", "-o", "s.json", "--report=r.json")
         verdict, r = self.judge(graph)
         self.assertEqual(verdict["peak"], r["predicted_peak_bytes"])
-        self.assertLess(r["recompute_overhead"], 0.14)  # 0.165 where the convolution is kept
+        self.assertLess(r["recompute_overhead"], 0.14)  # 0.165 if the convolution is kept
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""`isthmus profile`: every node is measured, and plans are made by what was."""
+"""Tests `isthmus profile`: every node is measured, and plans can use the measured costs."""
 
 import json
 import os
@@ -10,18 +10,18 @@ from cli_cases import Case
 
 LOSS = "--loss=mean"
 QUICK = "--effort=0.3"
-# "  %a, %b = op(%x) {..} : f32[..]": the op of a node of the text form, and what it makes.
+# A node of the text form, as "  %a, %b = op(%x) {..} : f32[..]": its results and its op.
 NODE = re.compile(r'^  (%.*?) = (\w+)\(')
 
 
 def nodes_of(text):
-    """Ops of the nodes of a graph, in their order."""
+    """Returns the ops of a graph's nodes, in order."""
     return [m[2] for m in map(NODE.match, text.splitlines()) if m]
 
 
 class ProfileCase(Case):
     def profile(self, *args, **kwargs):
-        """The costs, the trace, and what is said on standard output."""
+        """Returns the costs, the trace, and the text on standard output."""
         out = self.run_ok("profile", *args, "--steps=2", "-o", "costs.json", "--trace=trace.json", **kwargs).out.decode()
         return json.loads(self.read("costs.json")), json.loads(self.read("trace.json")), out
 
@@ -30,7 +30,7 @@ class ProfileCase(Case):
         return self.write("given.json", json.dumps(file))
 
     def calls(self, model, *options):
-        """Every call of the step that is not a view."""
+        """Returns all calls of the step except views."""
         return list(self.profile(model, *options)[0]["ops"])
 
     def fails(self, code, *args):
@@ -56,7 +56,7 @@ class Measures(ProfileCase):
         self.assertEqual([e["args"]["call"].split("(")[0] for e in runs], ops)
 
     def test_the_trace_is_of_the_plan(self):
-        """Times follow one another, the most that lives is the peak, and what is recomputed stands in a row of its own."""
+        """Events follow one another, the most live bytes are the peak, and recomputed nodes have a row of their own."""
         model, options = self.zoo("resnet")
         plan = [*options, "--budget=60%", QUICK]
         _, trace, out = self.profile(model, *plan)
@@ -104,7 +104,7 @@ class Measures(ProfileCase):
 
 class Plans(ProfileCase):
     def clones(self, model, *options):
-        """How often each op is repeated by a plan, and its report."""
+        """Returns how often a plan repeats each op, and the plan's report."""
         report = self.report("opt", model, LOSS, *options, QUICK, "-o", "out.isth")
         self.run_ok("grad", model, LOSS, "-o", "step.isth")
         planned, source = (nodes_of(self.read(f).decode()) for f in ("out.isth", "step.isth"))
@@ -184,7 +184,7 @@ class Plans(ProfileCase):
         self.fails(2, "opt", model, LOSS, "--budget=90%", f"--costs={self.costs({})}", "-o", "out.isth", "--report=given.json")
 
     def test_all_for_nothing(self):
-        """Costs of zero are no shares of anything, and no failure."""
+        """Costs of zero must not cause a division by zero."""
         model = self.chain()
         file = self.costs({call: 0 for call in self.calls(model, LOSS)})
         report = self.report("opt", model, LOSS, "--budget=60%", QUICK, f"--costs={file}", "-o", "out.isth")

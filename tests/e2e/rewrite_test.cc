@@ -1,6 +1,6 @@
-// Rewritten graphs against their originals, on random graphs with dropout, batch norm, views and
-// ops of several results: the same bits from a runtime that shares nothing with the reference
-// interpreter, and the peak that was promised.
+// Compares rewritten graphs with their originals, on random graphs with dropout, batch norm, views
+// and ops of several results. The runtime, which shares no code with the reference interpreter,
+// must give the same bits with the predicted peak.
 
 #include "ir/verifier.h"
 #include "kernels/plain/register.h"
@@ -30,7 +30,7 @@ protected:
     device_ = makeCpuDevice(kernels_, {2});
   }
 
-  // A random graph with the gradients of its loss by all parameters.
+  // A random graph with the gradients of its loss with respect to all parameters.
   static Graph trainingGraph(uint64_t seed) {
     RandomGraphOptions o;
     o.seed = seed;
@@ -72,7 +72,7 @@ protected:
     return cantFail(interpret(kernels_, g, values, o));
   }
 
-  // Rewrites by `schedule`, runs, and compares.
+  // Rewrites by `schedule`, runs the result, and compares it with `want`.
   void check(const Graph &g, const GraphProblem &p, const plan::Schedule &schedule,
              const Inputs &inputs, const std::vector<Tensor> &want) {
     plan::Evaluation predicted = plan::evaluate(p.problem, schedule);
@@ -85,7 +85,7 @@ protected:
     auto e = cantFail(Executor::create(rewritten, layout, *device_));
     for (const Input &i : rewritten.inputs())
       cantFail(e->feed(i.value, inputs.at(rewritten.valueName(i.value).str())));
-    for (int step = 0; step < 2; ++step) { // the second step finds what the first left in the arena
+    for (int step = 0; step < 2; ++step) { // the second step starts with the first step's bytes
       cantFail(e->step({7, 0}));
       ASSERT_EQ(e->measuredPeakBytes(), predicted.peakBytes);
       ASSERT_EQ(rewritten.outputs().size(), want.size());
@@ -131,7 +131,8 @@ TEST_F(Rewrites, RandomKeepOrRecomputeChoicesGiveTheSameBits) {
   EXPECT_GT(recomputed, 500u);
 }
 
-// Schedules that no policy would make: any op that may, again at any place, any number of times.
+// Schedules that no policy would choose: ops that may run again run at random places, any number of
+// times.
 TEST_F(Rewrites, RandomRecomputationsAnywhereGiveTheSameBits) {
   for (uint64_t seed = 1000; seed < 1200; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -164,7 +165,7 @@ TEST_F(Rewrites, EveryPolicyGivesTheSameBits) {
     std::vector<Tensor> want = reference(g, inputs);
     for (Policy policy : {Policy::None, Policy::Speed, Policy::Memory, Policy::Collection}) {
       auto plan = planPolicy(g, p, {policy, ""});
-      if (!plan) { // a random graph may have no matrix product, or no mark
+      if (!plan) { // for example, there is no matrix product or no mark
         llvm::consumeError(plan.takeError());
         continue;
       }
@@ -176,12 +177,12 @@ TEST_F(Rewrites, EveryPolicyGivesTheSameBits) {
   }
 }
 
-// A loss that is no output may be recomputed, and stays what is differentiated.
+// A loss that is no output may be recomputed, but the original stays the loss to differentiate.
 TEST_F(Rewrites, TheLossIsNoClone) {
   Graph g;
   ValueId x = cantFail(g.addInput(InputKind::Param, "x", Type(DType::F64, {3})));
   g.loss = Builder(g).create("exp", {Builder(g).create("mean", {x}, {}, "m")}, {}, "loss");
-  ValueList grads = cantFail(gradients(g, {g.loss}, {x})); // the gradient of exp reads its result
+  ValueList grads = cantFail(gradients(g, {g.loss}, {x})); // exp's gradient reads its result
   addGradientOutputs(g, {x}, grads);
   GraphProblem p = cantFail(extractProblem(g, device_->target()));
   std::vector<std::vector<bool>> none(p.problem.ops.size(), std::vector<bool>(1, false));
@@ -195,7 +196,7 @@ TEST_F(Rewrites, TheLossIsNoClone) {
   EXPECT_EQ(rewritten.loss, rewritten.find("loss"));
   Graph back = originalOf(rewritten);
   EXPECT_EQ(back.loss, back.find("loss"));
-  rewritten.loss = clone; // as a file may say
+  rewritten.loss = clone; // a file may say this
   back = originalOf(rewritten);
   EXPECT_EQ(back.loss, back.find("loss"));
 }

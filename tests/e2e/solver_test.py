@@ -1,4 +1,4 @@
-"""Plans against an exact solver: HiGHS on the integer program of Checkmate (Jain et al., MLSys 2020)."""
+"""Compares plans with an exact solver: HiGHS on the integer program of Checkmate (Jain et al., MLSys 2020)."""
 
 import command
 
@@ -15,13 +15,13 @@ class Node:
         self.inputs, self.size, self.cost, self.backward = list(dict.fromkeys(inputs)), size, cost, backward
 
 
-# All tensors have one size: they always lie without gaps, so that the arena, which is what our budget is for, is as large
-# as the peak, which is what the solver's is for.
+# All tensors have one size and therefore lie without gaps, so that the arena, which our budget limits, is as large as
+# the peak, which the solver's budget limits.
 SIZE = 10
 
 
 def chain(rng, n):
-    """n layers, and the gradient of each from what it read and the gradient after it."""
+    """Returns n layers, and for each a gradient that reads the layer's operand and the gradient of the next layer."""
     nodes = [Node([i - 1] if i else [], SIZE, rng.randint(1, 9)) for i in range(n)]
     for i in range(n):
         kept = n - 1 - i
@@ -30,7 +30,7 @@ def chain(rng, n):
 
 
 def unet(rng, levels):
-    """Down and up with a skip at each level, and back again."""
+    """Returns a network that goes down and up with a skip at each level, and its gradients."""
     nodes, skips = [Node([], SIZE, rng.randint(1, 9))], []
     for _ in range(levels):
         skips.append(len(nodes) - 1)
@@ -43,7 +43,7 @@ def unet(rng, levels):
 
 
 def mixed(rng, n):
-    """Each reads the one before it and others, all of them needed."""
+    """Returns nodes that read the preceding node and others, all of them needed."""
     nodes = [Node([], SIZE, rng.randint(1, 9))]
     for i in range(1, n):
         others = rng.sample(range(i - 1), min(i - 1, rng.randint(0, 2)))
@@ -52,7 +52,7 @@ def mixed(rng, n):
 
 
 def problem(nodes):
-    """As joint-graph/2, in this order; the last node is the output."""
+    """Returns the nodes as joint-graph/2 in this order; the last node is the output."""
     return {
         "format": "joint-graph/2", "name": "g", "order": "fixed", "inputs": [], "params": [], "grads": [],
         "outputs": [len(nodes) - 1],
@@ -63,16 +63,20 @@ def problem(nodes):
 
 
 def peak(nodes):
-    """Without recomputation: what runs and what is read then or later."""
+    """Returns the peak without recomputation: at each node, the values that it makes, or that it or a later node
+    reads."""
     last = {u: i for i, v in enumerate(nodes) for u in v.inputs}
     return max(sum(nodes[u].size for u in range(i + 1) if u == i or last.get(u, -1) >= i) for i in range(len(nodes)))
 
 
 class Checkmate:
-    """The least cost within a budget of schedules in stages: in stage t node t runs for the first time, after any of the
-    nodes before it have run again, in their order. R[t][i]: i runs in stage t; S[t][i]: it is kept from stage t - 1.
-    Free[t][i][k] of the paper's section 4.5: i dies in stage t after k has run, for it is not read later in this
-    stage nor kept for the next. U[t][k]: live bytes while k runs."""
+    """Finds the least cost within a budget, for schedules in stages.
+
+    In stage t node t runs for the first time, after any of the nodes before it have run again in their order.
+    R[t][i]: i runs in stage t. S[t][i]: i is kept from stage t - 1. Free[t][i][k] of the paper's section 4.5: i dies in
+    stage t after k has run, as it is neither read later in this stage nor kept for the next. U[t][k]: live bytes while
+    k runs.
+    """
 
     def __init__(self, nodes, budget):
         self.nodes, self.model = nodes, highspy.Highs()
@@ -105,14 +109,14 @@ class Checkmate:
                     elif i == n - 1:
                         continue  # the output stays
                     x = dies[i, k] = m.addBinary()
-                    # 1 exactly where k runs and none of `later` is 1.
+                    # It is 1 exactly if k runs and none of `later` is 1.
                     m.addConstr(x <= R[t][k])
                     for other in later:
                         m.addConstr(x <= 1 - other)
                     m.addConstr(x >= R[t][k] - sum(later))
             used = sum((nodes[i].size * S[t][i] for i in range(t)), start=m.expr(0))
             for k in range(t + 1):
-                # A node that was kept does not run again: two copies would be counted.
+                # A node that is kept does not run again, as two instances would be counted.
                 if k < t:
                     m.addConstr(R[t][k] + S[t][k] <= 1)
                 used = used + nodes[k].size * R[t][k]
@@ -122,7 +126,7 @@ class Checkmate:
                         used = used - nodes[i].size * dies[i, k]
 
     def cost(self):
-        """None where nothing is within the budget."""
+        """Returns None if no schedule is within the budget."""
         self.model.minimize()
         status = self.model.getModelStatus()
         if status == highspy.HighsModelStatus.kInfeasible:
@@ -154,7 +158,7 @@ class Solver(command.TestCase):
                 if exact is None:
                     self.beyond += 1
                     continue
-                # Ours is not bound to stages: it may cost less, and not more.
+                # Our schedules are not restricted to stages: they may cost less, but not more.
                 self.assertLessEqual(ours, exact + 1e-6 * once)
                 self.assertLessEqual((r.get("lower_bound_overhead") or 0) * once, exact - once + 1e-6 * once)
                 self.dear += exact > once + 0.5
@@ -162,7 +166,7 @@ class Solver(command.TestCase):
     def setUp(self):
         super().setUp()
         self.met = self.beyond = self.dear = 0
-        self.missed = []  # budgets that the solver meets and we do not
+        self.missed = []  # budgets that the solver meets and our planner does not
 
     def tearDown(self):
         print(f"{self.id()}: {self.met} budgets met, {self.dear} at a cost, {self.beyond} that stages cannot meet, "
@@ -187,7 +191,7 @@ class Solver(command.TestCase):
         rng = random.Random(3)
         for i in range(6):
             self.compare(f"mixed {i}", mixed(rng, 10 + i), (90, 75))
-        # No network looks like these, and the search is no proof: one of a dozen may be missed.
+        # Networks have other shapes than these, and the search is heuristic: one of a dozen budgets may be missed.
         self.assertLessEqual(len(self.missed), 1)
         self.assertGreater(self.dear, 3)
 

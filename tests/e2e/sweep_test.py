@@ -1,4 +1,4 @@
-"""`isthmus sweep`: its rows are what opt and run say of each model, and its pictures show them."""
+"""Tests `isthmus sweep`: its rows have the numbers that opt and run give for each model, and its pictures show them."""
 
 import csv
 import html.parser
@@ -21,7 +21,7 @@ FLOW = ["zoo:glow", "--width=8", "--levels=1", "--shape=1x8x8"]
 CNN = ["zoo:cnn", "--width=8", "--shape=3x16x16", "--loss=cross_entropy"]
 RESNET = ["zoo:resnet", "--depth=14", "--shape=3x8x8", "--width=8", "--classes=10", "--loss=cross_entropy"]
 QUICK = "--effort=0.1"
-# Progress of a sweep with --run, once three steps were run.
+# The progress of a sweep with --run after at least three steps.
 RUNNING = r"^running: ([3-9]|\d\d+) of "
 SVG = "{http://www.w3.org/2000/svg}"
 MODES = {
@@ -35,7 +35,7 @@ MODES = {
 
 class SweepCase(Case):
     def sweep(self, *args, code=0, **kwargs):
-        """The rows, by column, and what was said."""
+        """Returns the rows by column, and the text on stderr."""
         result = command.run("sweep", *args, cwd=self.dir, **kwargs)
         self.assertEqual(result.code, code, f"isthmus sweep {' '.join(args)}\n{result}")
         return list(csv.DictReader(io.StringIO(result.out.decode(), newline=""))), result.err
@@ -47,12 +47,12 @@ class SweepCase(Case):
         return result.err
 
     def made(self, name, *options):
-        """The file of a zoo model with the options of a sweep."""
+        """Writes a zoo model with the options of a sweep, and returns the file's name."""
         self.run_ok("zoo", name.removeprefix("zoo:"), *options, "-o", "made.isth")
         return "made.isth"
 
     def check_row(self, row, report):
-        """A row has the figures that a report has."""
+        """Checks that a row has the numbers of a report."""
         for column in "baseline_peak_bytes", "predicted_peak_bytes", "arena_bytes", "persistent_bytes", "clones", "inversions":
             self.assertEqual(row[column], str(report[column]), column)
         self.assertEqual(float(row["recompute_overhead"]), report["recompute_overhead"])
@@ -87,7 +87,7 @@ class Rows(SweepCase):
             self.check_row(row, self.report("opt", model, "--loss=cross_entropy", *MODES[row["policy"]], QUICK))
 
     def test_budgets_are_what_opt_says(self):
-        """Also those that cannot be met, which are rows and do not end the sweep."""
+        """Budgets that cannot be met also have rows, and do not end the sweep."""
         model = self.made(*RESNET[:-1], "--batch=16")
         rows, said = self.sweep(model, RESNET[-1], "--budgets=90%,1kB,60%,min", "--allow=recompute,invert", QUICK)
         self.assertNotIn("error", said)
@@ -121,7 +121,8 @@ class Rows(SweepCase):
 
     @unittest.skipIf(command.IS_SANITIZED, "NOT RUN: address space is no measure of memory under AddressSanitizer")
     def test_a_run_that_fails(self):
-        """Too large for the machine: the row keeps its plan and says why, the others run, and the exit code tells."""
+        """A model is too large for the machine: its row keeps the plan and the reason, the others run, and the exit
+        code is 5."""
         rows, said = self.sweep("zoo:cnn", "--loss=cross_entropy", "--batch=8,8192,16", "--policies=linear", "--run", "--steps=2",
                                 "--threads=1", "--device=cpu", code=5, memory_limit=2000)
         self.assertEqual([r["state"] for r in rows], ["planned", "failed", "planned"])
@@ -133,7 +134,7 @@ class Rows(SweepCase):
         self.assertIn("error: batch 8192, linear: cpu:0: out of memory", said)
 
     def test_updates(self):
-        """With an optimizer the step is that of train."""
+        """With an optimizer, the step is that of `train`."""
         model = self.made(*FLOW, "--batch=4", "--depth=3")
         values = [(7 * i) % 17 for i in range(4 * 64)]
         self.write("x.npy", command.npy("f32", (4, 1, 8, 8), values))
@@ -180,7 +181,8 @@ class Files(SweepCase):
         self.assertIn("--batch sets 'N', and so does --dim N=4", self.sweep_error(self.onnx("N"), "--batch=2,3", "--dim", "N=4"))
 
     def test_constant_sizes(self):
-        """The model with another first size: as the zoo makes it, and as an open one gets it."""
+        """A model with another batch has the same rows as the model that the zoo builds, also if the first size is
+        open."""
         self.run_ok("zoo", "gpt2", "--depth=1", "--width=16", "--heads=2", "--tokens=8", "--vocab=40", "--batch=3", "-o", "g.isth")
         self.run_ok("zoo", "cnn", "--width=8", "--shape=3x16x16", "--batch=3", "-o", "c.onnx")
         for model, zoo in ("g.isth", ["zoo:gpt2", "--depth=1", "--width=16", "--heads=2", "--tokens=8", "--vocab=40"]), ("c.onnx", CNN[:-1]):
@@ -209,7 +211,7 @@ class Files(SweepCase):
         self.assertEqual(len(rows), 2)
 
     def test_products(self):
-        """All of one sweep; a product that cannot be written leaves the others as they were."""
+        """One sweep writes all products. If one cannot be written, existing files of the others stay as they were."""
         result = self.run_ok("sweep", *CNN, "--batch=2,4", "--policies=linear", "-o", "a.csv", "-o", "b.svg", "-o", "c.html")
         self.assertEqual(result.out, b"")
         self.assertIn("batch  policy", result.err)
@@ -223,7 +225,7 @@ class Files(SweepCase):
         self.assertTrue(result.out.startswith(b"batch,policy,"))
 
     def test_table_on_a_terminal(self):
-        """CSV is for programs."""
+        """CSV goes to standard output only if that is no terminal."""
         primary, secondary = pty.openpty()
         process = subprocess.Popen([command.BINARY, "sweep", *CNN, "--batch=2,400", "--policies=linear,sqrt"], stdout=secondary,
                                    stderr=subprocess.DEVNULL, cwd=self.dir)
@@ -232,7 +234,7 @@ class Files(SweepCase):
         try:
             while block := os.read(primary, 65536):
                 text += block
-        except OSError:  # all of it is closed
+        except OSError:  # all other ends are closed
             pass
         os.close(primary)
         self.assertEqual(process.wait(), 0)
@@ -290,7 +292,8 @@ class Errors(SweepCase):
         self.assertIn("--width makes a model of the zoo", self.sweep_error(model, "--loss=mean", "--budgets=50%", "--width=3"))
 
     def interrupted(self, progress, *args):
-        """The rows in o.csv, and what was said, of a sweep that is interrupted at this line of its progress."""
+        """Returns the rows in o.csv, and the text on stderr, of a sweep that is interrupted at this line of its
+        progress."""
         result = self.interrupted_at(progress, "sweep", *args, "-o", "o.csv")
         self.assertEqual(result.code, 130, result)
         if not os.path.exists(self.path("o.csv")):
@@ -298,7 +301,7 @@ class Errors(SweepCase):
         return list(csv.DictReader(io.StringIO(self.read("o.csv").decode(), newline=""))), result.err
 
     def test_interrupted_while_planning(self):
-        """Rows that were whole are written; of a search that did not end there is none."""
+        """Complete rows are written; a search that did not end has no row."""
         rows, said = self.interrupted("min.*: planning: ", *CNN, "--batch=4", "--policies=linear,sqrt,min", "--effort=100000")
         self.assertEqual([r["policy"] for r in rows], ["linear", "sqrt"])
         self.assertIn("interrupted: 2 rows were done", said)
@@ -312,7 +315,7 @@ class Errors(SweepCase):
         self.assertIn("before the first row", said)
 
     def test_interrupted_while_running(self):
-        """What was measured until then counts."""
+        """Steps that were measured before the interrupt are reported."""
         rows, _ = self.interrupted(RUNNING, *CNN, "--batch=4,8", "--policies=linear,sqrt", "--run", "--steps=1000000")
         self.assertEqual([(r["batch"], r["policy"]) for r in rows], [("4", "linear"), ("4", "sqrt")])
         for row in rows:
@@ -320,7 +323,7 @@ class Errors(SweepCase):
             self.assertGreater(float(row["step_seconds"]), 0)
 
     def test_budgets_take_turns(self):
-        """All of them have steps when the first is far from its last."""
+        """All rows have run steps long before the first row has run its last."""
         rows, _ = self.interrupted(RUNNING, *RESNET, "--batch=8", "--budgets=90%,1kB,70%", QUICK, "--run", "--steps=1000000")
         self.assertEqual([(r["budget"], r["step_seconds"] != "") for r in rows], [("90%", True), ("1kB", False), ("70%", True)])
 
@@ -334,7 +337,7 @@ class Fit(SweepCase):
     LIMIT = 20 << 20
 
     def answers(self, axis, rows):
-        """By policy, the largest that fits and the least that does not."""
+        """Returns the largest value that fits and the smallest that does not, by policy."""
         found = {}
         for row in rows:
             total = int(row["arena_bytes"]) + int(row["persistent_bytes"])
@@ -345,7 +348,7 @@ class Fit(SweepCase):
         return found
 
     def opt_fits(self, policy, model, loss):
-        """Whether opt, which counts and runs nothing either, plans it within the limit."""
+        """Returns whether opt, which only counts here, plans the model within the limit."""
         args = "opt", model, *loss, *MODES[policy], QUICK, "--device=counting", "--report=r.json"
         if policy != "constant":
             result = command.run(*args, f"--memory-limit={self.LIMIT}", cwd=self.dir)
@@ -379,7 +382,8 @@ class Fit(SweepCase):
         self.assertGreater(found["constant"][0], most)
 
     def test_stated_steps(self):
-        """Of a list the last that fits, and its next; depths of a family without a list."""
+        """For a list of depths, the result is the last that fits and the next one. Without a list, the family's depths
+        are tried."""
         self.LIMIT = 40 << 20
         args = ["zoo:resnet", "--batch=16", "--shape=3x32x32", "--loss=cross_entropy", f"--fit={self.LIMIT}", "--policies=linear"]
         most, beyond = self.answers("depth", self.sweep(*args, "--depth=20:200:6")[0])["linear"]
@@ -398,7 +402,7 @@ class Fit(SweepCase):
 
 
 class Page(html.parser.HTMLParser):
-    """The cells of the table, the tags and every attribute that could load something."""
+    """Collects the cells of the table, the tags, and every attribute that could load something."""
 
     def __init__(self, text):
         super().__init__()
@@ -431,7 +435,7 @@ class Pictures(SweepCase):
         return [t.text for t in svg.iter(SVG + "title")]
 
     def test_every_row_is_drawn(self):
-        """In both panels, and one that has no plan by a cross; all of it on the page as well."""
+        """Both panels show all rows; a row without a plan is a cross. The page contains the same picture."""
         for args in ([*FLOW, "--depth=2,4,8,16", "--batch=4", "--run", "--steps=1"], [*CNN, "--batch=3"],
                      [*CNN, "--batch=4", "--budgets=90%,1%,min"], [*CNN, "--batch=1:60", "--policies=linear,sqrt"],
                      [*CNN, "--batch", "--fit=10MB", "--policies=linear,sqrt"]):
@@ -468,13 +472,13 @@ class Pictures(SweepCase):
         self.assertNotIn("<b>", self.read("p.html").decode())
 
     def test_lines_join_what_was_found(self):
-        """Memory goes up with the batch, and so do the lines: down on the page."""
+        """Memory rises with the batch, and so do the lines: their coordinates fall, as they count down the page."""
         svg, rows = self.picture(*CNN, "--batch=2:32:2", "--policies=linear")
         memory, cost = ([tuple(map(float, p.split(","))) for p in e.get("points").split()] for e in svg.iter(SVG + "polyline"))
         self.assertEqual(len(memory), len(rows))
         self.assertEqual(memory, sorted(memory, key=lambda p: (p[0], -p[1])))
         peaks = [int(r["predicted_peak_bytes"]) for r in rows]
-        a, b, c = 0, len(rows) // 2, len(rows) - 1  # on a scale of steps heights are in proportion
+        a, b, c = 0, len(rows) // 2, len(rows) - 1  # on a linear scale heights are proportional
         self.assertAlmostEqual((memory[a][1] - memory[b][1]) / (memory[a][1] - memory[c][1]),
                                (peaks[b] - peaks[a]) / (peaks[c] - peaks[a]), delta=0.01)
         self.assertEqual(len({y for _, y in cost}), 1)

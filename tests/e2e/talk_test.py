@@ -1,5 +1,5 @@
-"""Talk that nobody can hear changes nothing else; names of any bytes are written; where memory ends there is a message and
-exit code 5."""
+"""If messages cannot be written, nothing else changes. Names of any bytes are written. Lack of memory gives a message
+and exit code 5."""
 
 import json
 import os
@@ -20,7 +20,7 @@ def code_with(stderr, *args, cwd, **kwargs):
 
 class Talk(Case):
     def calls(self):
-        """Command lines and their exit codes."""
+        """Returns command lines and their exit codes."""
         model = self.mlp()
         return [(["zoo", "nosuch"], 1), (["opt", model, "--loss=mean", "-o", "o.isth"], 0), (["opt", model, "--nosuch"], 2),
                 (["opt", model, "--loss=mean", "--budget=1", "-o", "p.isth"], 3), (["run", model, "--loss=mean"], 0),
@@ -63,7 +63,7 @@ class Talk(Case):
         self.check("gone", write)
 
     def test_product_that_nobody_reads(self):
-        """Products are no talk: one that does not get through is an error, and no signal."""
+        """A product that cannot be written to standard output is an error, and does not end the program by a signal."""
         read, write = os.pipe()
         os.close(read)
         self.addCleanup(os.close, write)
@@ -98,7 +98,8 @@ class Names(Case):
         self.assertEqual(refused.code, 1, refused)
 
     def test_long_names(self):
-        """Longer than a file system takes: cut, told apart, and listed whole; what is read has the same names."""
+        """Names that are longer than a file system allows are shortened, kept distinct, and listed in full. The files
+        can be read back."""
         long = "layer/" * 60
         names = [f"{long}{i}" for i in range(3)] + ["ü" * 120 + "e"]
         lines = [f'  input %"{names[0]}" : f32[2]'] + [f'  %"{n}" = exp(%"{names[0]}")' for n in names[1:]]
@@ -129,7 +130,8 @@ class Names(Case):
 
 class Memory(Case):
     def test_every_limit(self):
-        """From what a program needs to start to what the work needs: done, or a message and exit code 5."""
+        """From the memory that the program needs to start to what the work needs, a call succeeds or gives a message
+        and exit code 5."""
         if command.IS_SANITIZED:
             self.skipTest("NOT RUN: address space is no measure of memory under a sanitizer")
         values = [float(i % 7) for i in range(2048 * 1024)]
@@ -141,7 +143,7 @@ class Memory(Case):
             for limit in range(30, 260, 10):
                 result = command.run(*call, cwd=self.dir, memory_limit=limit, env={"OMP_NUM_THREADS": "2"})
                 if result.code == 127:
-                    continue  # the loader of libraries had not enough
+                    continue  # the dynamic loader lacked memory
                 with self.subTest(f"{limit} MiB: {call}"):
                     self.assertIn(result.code, (0, 5), result)
                     self.assertEqual(result.code == 5, "error: " in result.err, result)
@@ -160,7 +162,7 @@ class Interrupts(Case):
         return process.returncode, err.decode()
 
     def test_no_temporary_files(self):
-        """At any time of an import."""
+        """An import is interrupted at any time."""
         values = [float(i % 7) for i in range(1024 * 1024)]
         self.write("big.onnx", onnx_file.model([node("Mul", ["x", "w"], ["y"])], [value_info("x", [1024, 1024])],
                                                [value_info("y", [1024, 1024])], [tensor("w", [1024, 1024], values)]))
@@ -178,7 +180,7 @@ class Interrupts(Case):
         self.assertGreater(len(ended), 1, "some were interrupted and some not, or nothing was shown")
 
     def test_search_that_has_not_met_its_budget(self):
-        """It is interrupted, and does not say that the budget cannot be met."""
+        """The search is interrupted, and must not claim that the budget cannot be met."""
         model, loss = self.zoo("unet")
         result = self.interrupted_at("^planning: ", "opt", model, *loss, "--budget=1000", "--effort=100000", "-o", "o.isth")
         if result.code == 3:

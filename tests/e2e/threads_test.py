@@ -1,20 +1,20 @@
-"""Commands whose steps run on several threads: kernels of every library, and copies to the host's memory beside them.
+"""Runs commands whose steps use several threads: kernels of every library, with transfers at the same time.
 
-Results hardly depend on the number of threads. What else may go wrong between threads, ThreadSanitizer tells: `tools/test --tsan`.
+Results hardly depend on the number of threads. ThreadSanitizer finds races: `tools/test --tsan`.
 """
 
 import command
 from cli_cases import ZOO
 from training import TrainCase
 
-MANY = "--threads=4"  # more than there are cores, perhaps: then they meet in other orders
-# Rounding differs with the number of threads, and what is drawn does not.
+MANY = "--threads=4"  # perhaps more threads than cores, which vary the order
+# Rounding depends on the number of threads, and random numbers do not.
 RELATIVE, ABSOLUTE = 1e-3, 1e-5
 
 
 class Threads(TrainCase):
     def assert_alike(self, *args):
-        """The losses of the steps on one thread and on many."""
+        """Compares the losses of the steps with one thread and with many."""
         one, many = (self.report(*args, threads)["loss"] for threads in ("--threads=1", MANY))
         self.assertEqual(len(one), len(many))
         self.assertGreater(len(one), 0)

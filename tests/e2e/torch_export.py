@@ -1,4 +1,4 @@
-"""What tests that need PyTorch share: its exporters, and arrays held against one another."""
+"""Shared by tests that need PyTorch: its exporters, and comparisons of arrays."""
 
 import contextlib
 import io
@@ -11,7 +11,8 @@ import torch
 logging.disable(logging.WARNING)
 warnings.simplefilter("ignore")
 
-# The exporters, the opset that each is asked for, and options. All but the defaults keep weights' names and layouts, and batch norms.
+# The exporters with their opsets and options. All except the defaults keep batch norms, and the weights' names and
+# layouts.
 EXPORTERS = {
     "ts13": {"dynamo": False, "opset_version": 13, "do_constant_folding": False},
     "ts17": {"dynamo": False, "opset_version": 17, "do_constant_folding": False},
@@ -24,15 +25,15 @@ EXPORTERS = {
 
 
 def export(module, inputs, path, exporter, input_names=("x",), output_names=("y",), **options):
-    """Writes an ONNX file, without the exporter's talk. `inputs`: a tensor, or a tuple of them."""
+    """Writes an ONNX file without printing the exporter's messages. `inputs` is a tensor, or a tuple of tensors."""
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         torch.onnx.export(module, inputs if isinstance(inputs, tuple) else (inputs,), path, input_names=list(input_names),
                           output_names=list(output_names), **EXPORTERS[exporter], **options)
 
 
 def difference(got, want, smallest_scale):
-    """How far `got` is off, as a share of the largest magnitude in `want`: elements that cancel to nothing carry the
-    rounding of what they are sums of. Infinite where NaN, infinities, or integers differ."""
+    """Returns the error of `got` as a share of the largest magnitude in `want`, as elements that cancel have the
+    rounding errors of their summands. It is infinite if NaN, infinities or integers differ."""
     if want.dtype.kind != "f":
         return 0.0 if np.array_equal(got, want) else float("inf")
     got, want = got.astype(np.float64), want.astype(np.float64)

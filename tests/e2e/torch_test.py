@@ -1,4 +1,4 @@
-"""Small modules, exported on the spot by both of PyTorch's exporters: loss and gradients against PyTorch's own."""
+"""Exports small modules with both of PyTorch's exporters, and compares loss and gradients with PyTorch's."""
 
 import command
 
@@ -19,7 +19,7 @@ torch.manual_seed(0)
 
 
 class Function(nn.Module):
-    """A module of a function of the input and parameters of these shapes."""
+    """A module that applies a function to the input and to parameters of these shapes."""
 
     def __init__(self, body, **shapes):
         super().__init__()
@@ -44,7 +44,7 @@ class Tied(nn.Module):
 
 
 class Attention(nn.Module):
-    """Written out, causal, two heads."""
+    """Causal attention with two heads, written as single operations."""
 
     def __init__(self, width=8, heads=2):
         super().__init__()
@@ -82,7 +82,7 @@ class Outputs(nn.Module):
 
 
 class ClassLoss(nn.Module):
-    """A loss over classes inside of the model; its labels are constants."""
+    """A loss over classes inside the model; its labels are constants."""
 
     def __init__(self, loss, classes=4, **options):
         super().__init__()
@@ -110,7 +110,8 @@ def mlp(activation):
 IMAGE, SIGNAL, ROWS, TOKENS = (2, 4, 9, 8), (2, 4, 15), (3, 6), (2, 5, 8)
 IDS = ("ids", 11, (3, 4))
 
-# Name to (maker of the module, shape of the input, loss). Ops whose exporters write other nodes by opset are of interest.
+# By name: (maker of the module, shape of the input, loss). The ops are those for which exporters write different nodes
+# by opset.
 CASES = {
     "linear": (seq(nn.Linear(6, 5)), ROWS, "mse"),
     "linear_no_bias": (seq(nn.Linear(6, 5, bias=False)), ROWS, "cross_entropy"),
@@ -129,7 +130,7 @@ CASES = {
     "sin_cos": (lambda: Function(lambda m, x: torch.sin(m.a * x) - torch.cos(x), a=[6]), ROWS, "mse"),
     "where": (lambda: Function(lambda m, x: torch.where(x > 0.1, m.a * x, -m.a), a=[6]), ROWS, "mse"),
     "minimum_maximum": (lambda: Function(lambda m, x: torch.maximum(m.a, x) * torch.minimum(m.b, x), a=[6], b=[6]), ROWS, "mse"),
-    # Of these the exporters' optimizers leave two tensors where there was one parameter.
+    # For these, the exporters' optimizers make two tensors from one parameter.
     "gate": (lambda: Function(lambda m, x: x * m.a + torch.tanh(x) * (1 - m.a), a=[1, 6]), ROWS, "mse"),
     "there_and_back": (lambda: Function(lambda m, x: x + (1 / m.a) * torch.sin(m.a * x) ** 2, a=[6]), ROWS, "mse"),
     "broadcast": (lambda: Function(lambda m, x: x * m.a + m.b, a=[3, 1], b=[1]), ROWS, "mse"),
@@ -207,7 +208,7 @@ CASES = {
     "gather_rows": (lambda: Function(lambda m, x: (m.a * x)[torch.tensor([2, 0, 2])], a=[6]), ROWS, "mse"),
     "glu": (seq(nn.Linear(6, 8), nn.GLU()), ROWS, "mse"),
     "group_norm": (seq(nn.Conv2d(4, 4, 1), nn.GroupNorm(2, 4)), IMAGE, "mse"),
-    # PyTorch takes a scalar as a vector of one element, and the exporters write its axis.
+    # PyTorch treats a scalar as a vector of one element, and the exporters write its axis.
     "axes_of_scalars": (
         lambda: Function(lambda m, x: (lambda s: s.logsumexp(0, keepdim=True) + s.cumsum(-1) + s.norm(dim=0) + s.topk(1)[0] * s.softmax(0)
                                        + s.max(0)[0] + s.index_select(0, torch.tensor([0])) * x[0].mean())((m.a * x).sum()), a=[6]),
@@ -216,22 +217,22 @@ CASES = {
     "norm_of_zeros": (lambda: Function(lambda m, x: F.normalize(F.pad(m.a * x, (0, 0, 0, 2)), dim=-1), a=[6]), ROWS, "mse"),
     "stft": (lambda: Function(lambda m, x: torch.stft(m.a * x, 4, 2, window=x.new_ones(4), center=False, return_complex=False), a=[6]),
              ROWS, "mse"),
-    # An Identity of a parameter, or of a constant, is neither a parameter of its own.
+    # An Identity of a parameter, or of a constant, is no parameter of its own.
     "clone_of_a_parameter": (lambda: Function(lambda m, x: m.a.clone() * x + m.a * torch.tensor([1.0, 2, 3, 4, 5, 6]), a=[6]), ROWS, "mse"),
     "instance_norm": (seq(nn.Conv2d(4, 4, 1), nn.InstanceNorm2d(4, affine=True)), IMAGE, "mse"),
 }
-# Where an exporter or we do not go that far yet. A case that works all the same is a failure: then it goes from the list.
-# (case, exporter) or (case, None) for all exporters, to what is not supported.
+# Cases that an exporter or the importer does not support: (case, exporter), or (case, None) for all exporters, with the
+# reason. If such a case works, the test fails, so that it is removed from the list.
 UNSUPPORTED = {}
-# The exporter writes constants (sqrt(2), 1/6) rounded to f32, so that f64 agrees to f32's digits only. The weights of a
-# Resize are of its operand's type in the file, f32 too.
+# The exporter rounds constants (sqrt(2), 1/6) to f32, so that f64 results agree only to the digits of f32. The weights
+# of a Resize also have the type of its operand in the file, f32.
 CONSTANTS_IN_F32 = {"mlp_gelu", "mlp_gelu_tanh", "mlp_hardsigmoid",
                     "resize_bilinear", "resize_corners", "resize_bicubic", "resize_trilinear"}
-# A tied parameter has one name in the file; which one is the exporter's choice.
+# A tied parameter has one name in the file, which the exporter chooses.
 NAMED_OTHERWISE = {"tied_weights": {"embed.weight": "head.weight"}}
-# One exporter of each kind for all cases; the other opsets for those whose nodes depend on them. By its default options
-# the newer one folds batch norms and turns weights over, and the older one folds constants, so they are asked only where
-# names stay.
+# All cases use one exporter of each kind; cases whose nodes depend on the opset also use the others. With default
+# options, the newer exporter folds batch norms and transposes weights, and the older one folds constants, so they are
+# tested only on cases whose names stay.
 EVERYWHERE = ("ts17", "dynamo20")
 DEFAULTS = ("default", "ts_default")
 BY_DEFAULT = {"linear", "mlp_relu", "conv", "conv_groups", "max_pool", "global_pool", "split", "slices", "chunks_of_different_size",
@@ -246,7 +247,7 @@ def torch_loss(kind, y, extra):
 
 class Modules(command.TestCase):
     def make(self, name):
-        """The module, and its input and loss's other operand with values that f32 has."""
+        """Returns the module, its input, and the loss's other operand, with values that are exact in f32."""
         torch.manual_seed(sum(map(ord, name)))
         maker, shape, kind = CASES[name]
         module = copy.deepcopy(maker()).float()
@@ -266,7 +267,7 @@ class Modules(command.TestCase):
         return module, x, extra, kind
 
     def wanted(self, module, x, extra, kind, train):
-        """Loss, output and gradients in f64, by name."""
+        """Returns loss, output and gradients in f64, by name."""
         reference = copy.deepcopy(module).double().train(train)
         x = x.clone() if not x.is_floating_point() else x.double().requires_grad_()
         y = reference(x)
@@ -310,8 +311,8 @@ class Modules(command.TestCase):
             self.assertIn(name, got, what)
             g = got[name].astype(np.float64)
             self.assertEqual(g.shape, w.shape, f"{what} {name}")
-            # Of the whole tensor's size: elements that cancel to nothing carry the rounding of what they are sums of.
-            # A bias before a batch norm has a gradient of nothing but rounding.
+            # The scale is that of the whole tensor, as elements that cancel have the rounding errors of their summands.
+            # The gradient of a bias before a batch norm is only rounding.
             scale = max(1e-3 if what.startswith("f64") else 1e-2, float(np.abs(w).max(initial=0)))
             off = float(np.abs(g - w).max(initial=0))
             self.assertLessEqual(off, relative * scale, f"{what} {name}: off by {off}, of {scale}")
@@ -334,9 +335,9 @@ def add_tests():
 
 
 class Kinks(command.TestCase):
-    """Gradients where there are several to choose from: we choose as PyTorch does."""
+    """If several subgradients exist, the program chooses as PyTorch does."""
 
-    # Of numbers that are whole, and of few sizes.
+    # The inputs are small whole numbers.
     CASES = {
         "relu": F.relu, "relu6": lambda x: F.relu6(6 * x), "hardtanh": lambda x: F.hardtanh(x, -1, 2), "abs": torch.abs,
         "clamp": lambda x: x.clamp(-1, 2), "clamp_min": lambda x: x.clamp(min=1), "clamp_max": lambda x: x.clamp(max=1),
@@ -349,7 +350,7 @@ class Kinks(command.TestCase):
         "max_pool": lambda x: F.max_pool2d(x.relu(), 3, 2, 1), "adaptive_max_pool": lambda x: F.adaptive_max_pool2d(x, 1),
         "max_pool_ceil": lambda x: F.max_pool2d(x, 2, 2, ceil_mode=True),
     }
-    # Of these the older exporter writes what others are written as, too.
+    # For these, the older exporter writes the same nodes as for other functions.
     NOTED = {"amax": lambda x: x.amax(1), "amin": lambda x: x.amin(-1, keepdim=True), "detach": lambda x: x * x.detach(),
              "adaptive_avg_pool": lambda x: F.adaptive_avg_pool2d(x, (2, 4)),
              "straight_through": lambda x: (torch.round(x / 2) - x).detach() + x}
@@ -391,7 +392,7 @@ def older_drop_path(x, keep=0.8):
 
 
 class Dropouts(command.TestCase):
-    """What drops in training does not in evaluation, however the exporter writes it; with gradients."""
+    """Dropout works in training and not in evaluation, however the exporter writes it; gradients are compared too."""
 
     WRITTEN_OUT = [
         ("of_places", lambda: Function(lambda m, x: F.dropout(m.a * x, 0.25, m.training, inplace=True), a=[8])),
@@ -405,7 +406,7 @@ class Dropouts(command.TestCase):
         ("filled", lambda: Function(
             lambda m, x: (m.a * x / 0.7).masked_fill(torch.rand(x.shape) < 0.3, 0.0) if m.training else m.a * x, a=[8])),
     ]
-    BY_OLDER = {"paths", "paths_by_floor", "bernoulli", "compared", "filled"}  # the older exporter refuses the rest
+    BY_OLDER = {"paths", "paths_by_floor", "bernoulli", "compared", "filled"}  # the older exporter rejects the rest
 
     def test_written_out(self):
         for name, maker in self.WRITTEN_OUT:
@@ -425,7 +426,7 @@ class Dropouts(command.TestCase):
         y = module.eval()(x)
         target = torch.randn(y.shape)
         loss = F.mse_loss(y, target)
-        last = list(module.named_parameters())[-1][0]  # some exporters turn weights over; biases stay as they are
+        last = list(module.named_parameters())[-1][0]  # some exporters transpose weights; biases stay as they are
         want = {"y": y, "loss": loss, f"grad.{last}": torch.autograd.grad(loss, [dict(module.named_parameters())[last]])[0]}
         os.makedirs(self.path("in"), exist_ok=True)
         np.save(self.path("in/x.npy"), x.numpy())
@@ -443,7 +444,7 @@ class Dropouts(command.TestCase):
 
 
 class SecondDerivatives(command.TestCase):
-    """Hessian-vector products: `isthmus grad`, twice, against torch.autograd."""
+    """Compares Hessian-vector products, by `isthmus grad` twice, with torch.autograd."""
 
     def test_mlp(self):
         torch.manual_seed(5)

@@ -1,4 +1,5 @@
-"""Checkpoints of training: a run that was stopped, at whatever moment, goes on to the bits of one that never was."""
+"""Tests checkpoints of training: a run that was stopped at any moment continues to the bits of a run that was not
+stopped."""
 
 import os
 import signal
@@ -18,7 +19,7 @@ class Resume(TrainCase):
         return self.read(name)
 
     def test_goes_on(self):
-        """In the middle of an epoch and at its end, with every optimizer."""
+        """Stops in the middle of an epoch and at its end, with every optimizer."""
         for optimizer in ["sgd", "--momentum=0.9"], ["adam"], ["adamw", "--clip-norm=0.5"]:
             run = self.run_of("--lr=0.01", f"--optimizer={optimizer[0]}", *optimizer[1:])
             want = self.saved("whole.safetensors", *run, "--steps=20")
@@ -30,7 +31,7 @@ class Resume(TrainCase):
                     self.assertEqual(got, want)
 
     def test_schedule_and_memory_do_not_matter(self):
-        """The rate is a function of the step, and a plan is no part of the state."""
+        """The rate depends only on the step, and the plan is no part of the state."""
         run = self.run_of("--schedule=cosine", "--warmup=4", "--steps=20")
         want = self.saved("whole.safetensors", *run)
         process = self.start(*run, "--save=part.safetensors", "--save-every=1")
@@ -40,7 +41,8 @@ class Resume(TrainCase):
         self.assertEqual(self.saved("part.safetensors", *run, "--resume=part.safetensors", "--memory=sqrt"), want)
 
     def test_with_inverses(self):
-        """What is rebuilt is rounded, and is so in the same way after the stop: the plan is of the first step's examples."""
+        """Rebuilt tensors are rounded in the same way after the stop, as the plan depends on the first step's
+        examples."""
         run = [*self.flow(), "--threads=1", "--memory=constant", "--effort=0.5", "--precision=f32"]
         want = self.saved("whole.safetensors", *run, "--steps=12")
         self.saved("part.safetensors", *run, "--steps=7")
@@ -66,7 +68,8 @@ class Resume(TrainCase):
         self.assertEqual(got, want)
 
     def test_interrupt_saves(self):
-        """The last whole step, and exit code 130; also where the file would come at the end alone."""
+        """After an interrupt, the checkpoint holds the last complete step, and the exit code is 130; also if
+        checkpoints are rare."""
         for often in "--save-every=1", "--save-every=100000":
             with self.subTest(often):
                 run = self.run_of("--lr=0.01")
@@ -76,7 +79,7 @@ class Resume(TrainCase):
                 else:
                     process.stderr.readline()  # a note
                     process.stderr.readline()
-                    process.stderr.readline()  # epoch 1: it is running
+                    process.stderr.readline()  # epoch 1: the run has started
                 process.send_signal(signal.SIGINT)
                 said = process.stderr.read().decode()
                 self.assertEqual(process.wait(), 130, said)
@@ -93,7 +96,7 @@ class Resume(TrainCase):
         self.assertEqual(self.saved("again.safetensors", *run, "--resume=w.safetensors"), want)
 
     def test_of_another_run(self):
-        """What it was, what it is, and exit code 1 (2 for what was typed)."""
+        """The error names the old and the new value. The exit code is 1, or 2 for a wrong option."""
         run = self.run_of("--steps=4")
         self.saved("w.safetensors", *run)
         resume = "--resume=w.safetensors"

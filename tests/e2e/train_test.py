@@ -1,4 +1,4 @@
-"""`isthmus train`: what it learns, from which arrays, in how much memory, and what it says."""
+"""Tests `isthmus train`: what it learns, which arrays it reads, how much memory it needs, and what it prints."""
 
 import json
 import math
@@ -11,7 +11,7 @@ import command
 from command import npy, read_npy
 from training import TrainCase, examples, npz, tensors
 
-# A flow of one layer: how likely x is, where x is exp(s) times a standard normal number, plus b.
+# A flow of one layer, the negative log-likelihood of x, where x is exp(s) times a standard normal number, plus b.
 FLOW = """isthmus 2
 graph @flow {
   input %x : f32[8, 6]
@@ -69,7 +69,7 @@ class Learning(TrainCase):
         self.assertNotEqual(losses[0], losses[2])
 
     def test_every_example_once_an_epoch(self):
-        """A linear loss: the gradient of an epoch's steps is the mean of the examples, in whatever order."""
+        """With a linear loss, an epoch changes the weight by half the sum of the examples, whatever their order."""
         model = self.write("mean.isth", "isthmus 2\ngraph @g {\n  input %x : f32[2, 1]\n  param %w : f32[1] = fill {value = 0}\n"
                                         "  %p = mul(%x, %w)\n  %y = mean(%p)\n  loss %y\n  output %y\n}\n")
         values = [2.0 ** i for i in range(10)]
@@ -102,7 +102,7 @@ class Learning(TrainCase):
         self.assertIn("needs all gradients before the first update", result.err)
 
     def test_states_that_trade_places(self):
-        """Next states are those of before the step, also where one is another state as it was."""
+        """Next states are computed from the states before the step, also if one is another state unchanged."""
         model = self.write("m.isth", "isthmus 2\ngraph @g {\n  input %x : f32[2, 1]\n  param %w : f32[1] = fill {value = 0}\n"
                                      "  state %a : f32[1] = fill {value = 1}\n  state %b : f32[1] = fill {value = 2}\n"
                                      "  %p = mul(%x, %w)\n  %y = mean(%p)\n  loss %y\n  output %y\n"
@@ -120,7 +120,7 @@ class Learning(TrainCase):
         self.assertEqual([n for n in found if n.startswith("optimizer.mean")], ["optimizer.mean.w2"])
 
     def test_differentiated_and_rewritten_models(self):
-        """A file with gradients, and one that was planned, train like the forward graph."""
+        """A file with gradients, and a planned file, train like the forward graph."""
         model, data = self.net(), self.data()
         want = self.train(model, data, "--steps=8")[1]["loss"]
         self.run_ok("grad", model, "--loss=cross_entropy", "-o", "grad.isth")
@@ -129,7 +129,7 @@ class Learning(TrainCase):
         self.assertEqual(self.train("opt.isth", data, "--steps=8", loss=None)[1]["loss"], want)
 
     def test_accuracy_counts_every_example(self):
-        """40 tests in batches of 16: the last eight count too. The model's results are the labels' own."""
+        """40 tests in batches of 16: the last eight count too. The model's results are the labels."""
         model = self.write("m.isth", "isthmus 2\ngraph @g {\n  input %x : f32[16, 4]\n  param %w : f32[4] = fill {value = 1}\n"
                                      "  %y = mul(%x, %w)\n  output %y\n}\n")
         labels = [i % 4 for i in range(40)]
@@ -141,7 +141,7 @@ class Learning(TrainCase):
         self.assertEqual(report["evaluations"][-1]["accuracy"], 37 / 40)
 
     def test_counting_device(self):
-        """The books of one step, and nothing learned."""
+        """With the counting device, one step is counted, and nothing is learned."""
         result, report = self.train(self.net(), self.data(), "--device=counting")
         self.assertEqual(report["measured_peak_bytes"], report["predicted_peak_bytes"])
         self.assertIsNone(report["loss"])
@@ -163,18 +163,18 @@ class Likelihood(TrainCase):
         self.assertIn("bits per dimension", result.err)
 
     def test_outputs_of_one_number(self):
-        """Their figures of each step, beside the loss; what the next step begins with is no result."""
+        """The report has the values of each step's outputs, beside the loss. The next states are no results."""
         text = FLOW.replace("  output %x\n", "  state %seen : f32[] = fill {value = 0}\n  %more = affine(%seen) {shift = 1}\n"
                             "  %data = mean(%p)\n  output %x\n  output %data\n  output %more next(%seen)\n")
         _, report = self.train(self.write("flow.isth", text), self.data(), "--levels=16", "--steps=4", "--lr=0", loss=None)
         self.assertEqual(report["outputs"].keys(), {"data"})
         for nats, part in zip(report["loss"], report["outputs"]["data"], strict=True):
-            self.assertAlmostEqual(nats, 6 * part, 5)  # the scales are ones, the mean is of six features
+            self.assertAlmostEqual(nats, 6 * part, 5)  # the scales are ones, and the mean is over six features
         _, report = self.train(self.net(), TrainCase.data(self), "--steps=2")
         self.assertEqual(report["outputs"], {})
 
     def test_noise_is_uniform(self):
-        """Numbers are fed with noise that fills their interval, and the same for a seed."""
+        """Noise fills the interval of each fed number, and is the same for the same seed."""
         levels, n = 4, 8
         model = self.write("m.isth", "isthmus 2\ngraph @g {\n  input %x : f32[8, 100]\n  param %w : f32[8, 100] = fill {value = 0}\n"
                                      "  %p = mul(%x, %w)\n  %y = sum(%p)\n  loss %y\n  output %y\n}\n")
@@ -189,7 +189,7 @@ class Likelihood(TrainCase):
         values = fed(1)
         self.assertTrue(all(-0.5 <= v < 0.5 for v in values))
         noise = []
-        for i, v in enumerate(values):  # a hundred is a multiple of four: rows are alike, so their order does not matter
+        for i, v in enumerate(values):  # a hundred is a multiple of four: the order of rows does not matter
             noise.append((v + 0.5) * levels - i % levels)
         self.assertTrue(all(-1e-6 <= u <= 1 + 1e-6 for u in noise))
         self.assertAlmostEqual(sum(noise) / len(noise), 0.5, delta=0.05)
@@ -204,7 +204,7 @@ class Likelihood(TrainCase):
 
 class Memory(TrainCase):
     def test_same_bits_in_less_memory(self):
-        """Fifty steps on digits: everything kept, the square root, a budget, the least."""
+        """Trains fifty steps on digits with everything kept, the square root, a budget, and the least memory."""
         model, data = self.classifier(batch=64, width=8), self.digits()
         runs = {}
         for memory in "linear", "sqrt", "70%", "min":
@@ -223,7 +223,7 @@ class Memory(TrainCase):
         self.assertLess(peak["min"], 0.6 * peak["linear"])
 
     def test_classifier_in_30_percent(self):
-        """41 convolutions for a while; to its end, with three seeds, in tests/bench/train/classifier."""
+        """Trains 41 convolutions briefly. tests/bench/train/classifier trains to the end with three seeds."""
         model, data = self.classifier(batch=128, width=12, depth=38), self.digits()
         same = ["--epochs=4", "--optimizer=sgd", "--lr=0.1", "--momentum=0.9", "--schedule=cosine", "--warmup=11",
                 "--save=w.safetensors"]
@@ -242,7 +242,8 @@ class Memory(TrainCase):
         self.assertEqual(len(report["loss"]), 1)
 
     def test_constant(self):
-        """Inverses round: in f64 the losses of a flow stay within 1e-6 of everything kept, which the square root has bit for bit."""
+        """Inverses round: in f64 a flow's losses stay within 1e-6 of those with everything kept; with `sqrt` they have
+        the same bits."""
         model, data, *more = self.flow()
         runs = {memory: self.train(model, data.split("=")[1], *more, f"--memory={memory}", "--effort=0.5", "--steps=15",
                                    "--precision=f64", loss=None) for memory in ("linear", "sqrt", "min", "constant")}
@@ -257,8 +258,8 @@ class Memory(TrainCase):
         self.assertLess(report["measured_peak_bytes"], runs["min"][1]["measured_peak_bytes"])
 
     def test_likelihoods_of_digits(self):
-        """Bits per dimension of a multi-scale flow, and both parts of its loss: the square root to the bit, inverses as far as they
-        round. Every step is compared; whole runs are, in tests/bench/train/flows."""
+        """Compares bits per dimension of a multi-scale flow, and both parts of its loss: `sqrt` bit by bit, and
+        inverses within their rounding. Here every step is compared, and whole runs in tests/bench/train/flows."""
         self.run_ok("zoo", "glow", "--depth=12", "--levels=2", "--width=12", "--batch=64", "--shape=1x8x8", "-o", "glow.isth")
         for precision, bound in ("f64", 1e-6), ("f32", 1e-3):
             runs = {}
@@ -273,7 +274,7 @@ class Memory(TrainCase):
             self.assertGreater(constant["inversions"], 12)
             self.assertLess(constant["measured_peak_bytes"], sqrt["measured_peak_bytes"])
             self.assertEqual(constant["outputs"].keys(), {"logdet", "latent"})
-            self.assertLess(linear["bits_per_dimension"][-1], 4)  # it began above 5
+            self.assertLess(linear["bits_per_dimension"][-1], 4)  # it started above 5
             pairs = [(linear["bits_per_dimension"], constant["bits_per_dimension"])]
             pairs += [(linear["outputs"][name], constant["outputs"][name]) for name in ("logdet", "latent")]
             for want, got in pairs:
@@ -283,7 +284,7 @@ class Memory(TrainCase):
 
 
 class Arrays(TrainCase):
-    """What is fed, and what is said of what cannot be."""
+    """Tests the arrays that are fed, and the errors about arrays that cannot be."""
 
     def fails(self, words, data, *args, model=None, code=1, **kwargs):
         result, _ = self.train(model or self.net(), data, *args, code=code, **kwargs)
@@ -309,7 +310,7 @@ class Arrays(TrainCase):
         self.assertEqual(self.train(self.net(), data, "--steps=2")[1]["evaluations"], [])
 
     def test_types_and_shapes_that_convert(self):
-        """Whole numbers become floats, sizes of one come and go, and labels may be of any width."""
+        """Integers become floats, axes of size one may be added or left out, and labels may have any integer type."""
         _, y = examples(32)
         numbers = [(i * 37) % 11 for i in range(32 * 12)]
         want = None
@@ -328,7 +329,7 @@ class Arrays(TrainCase):
         self.fails("method 12", self.write("d.npz", npz(zipfile.ZIP_BZIP2, x_train=x, y_train=y)), "--steps=1")
 
     def test_damaged(self):
-        """Cut short anywhere, or with another byte anywhere: an error or the same losses, and no crash."""
+        """A file that is truncated, or has a changed byte, gives an error or the same losses, and no crash."""
         x, y = examples(16)
         for compression in zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED:
             whole = npz(compression, x_train=x, y_train=y)
@@ -343,7 +344,7 @@ class Arrays(TrainCase):
                     self.assertEqual(json.loads(self.read("r.json"))["loss"], want, at)
 
     def test_bomb(self):
-        """A few bytes that say they are many gigabytes take no memory."""
+        """A few bytes that claim to be many gigabytes take no memory."""
         whole = bytearray(npz(zipfile.ZIP_DEFLATED, x_train=("f32", (1, 1), [0])))
         entry = whole.index(b"PK\1\2")
         whole[entry + 24:entry + 28] = struct.pack("<I", 0xfffffffe)
@@ -375,7 +376,7 @@ class Arrays(TrainCase):
                    self.write("d.npz", npz(x=x, labels=("f32", (32,), y[2]))))
 
     def test_tokens(self):
-        """Labels may lie flat: a multiple of the batch."""
+        """Labels may be flat: their number is a multiple of the batch."""
         self.run_ok("zoo", "gpt2", "--depth=1", "--width=16", "--heads=2", "--batch=2", "--tokens=8", "--vocab=16", "-o", "gpt.isth")
         rows = [[(3 * i * i + 5 * r + i) % 16 for i in range(9)] for r in range(10)]
         data = self.write("d.npz", npz(x_train=("i64", (10, 8), sum((r[:8] for r in rows), [])),
@@ -397,7 +398,7 @@ class Arrays(TrainCase):
 
 class Trouble(TrainCase):
     def test_divergence_saves_nothing(self):
-        """The step is named, and the last good file stays."""
+        """The error names the step, and the last good file stays."""
         model = self.write("m.isth", "isthmus 2\ngraph @g {\n  input %x : f32[4, 3]\n  param %w : f32[3] = fill {value = 1}\n"
                                      "  %a = mul(%x, %w)\n  %q = square(%a)\n  %y = mean(%q)\n  loss %y\n  output %y\n}\n")
         data = self.write("d.npz", npz(x=("f32", (4, 3), [1.0] * 12)))
@@ -435,7 +436,7 @@ class Trouble(TrainCase):
         self.assertIn("cannot write", self.train(model, data, "--save=none/w.safetensors", code=1)[0].err)
 
     def test_inputs_of_the_optimizer_are_its_own(self):
-        """A model that has an input of such a name keeps it."""
+        """A model's own input of this name keeps it."""
         text = self.read(self.net()).decode().replace("%x", "%learning_rate")
         x, y = examples(32)
         data = self.write("d.npz", npz(learning_rate=x, labels=y))
@@ -445,7 +446,7 @@ class Trouble(TrainCase):
 
 class Progress(TrainCase):
     def test_narrow_terminal(self):
-        """One line at a time, which fits; the loss before the rest."""
+        """Progress is one line that fits the terminal, with the loss first."""
         env = {k: v for k, v in os.environ.items() if k != "NO_COLOR"} | {"TERM": "xterm"}
         args = ["train", self.net(), "--loss=cross_entropy", f"--data={self.data(tests=0)}", "--steps=60000", "--threads=1"]
         for columns in 40, 120:
@@ -471,7 +472,7 @@ class Progress(TrainCase):
 
 class Loading(TrainCase):
     def test_trained_weights_are_used(self):
-        """`run --load` of what was saved gives what the evaluation gave."""
+        """`run --load` of the saved weights gives the results of the evaluation."""
         model, data = self.net(), self.data(tests=16)
         _, report = self.train(model, data, "--steps=20", "--lr=0.01", "--save=w.safetensors")
         x, y = examples(16, seed=1)

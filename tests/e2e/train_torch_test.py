@@ -1,4 +1,4 @@
-"""Optimizers of `isthmus train` against PyTorch's own: fifty steps from the same weights on the same examples."""
+"""Compares the optimizers of `isthmus train` with PyTorch's: fifty steps from the same weights on the same examples."""
 
 import command
 
@@ -29,7 +29,7 @@ graph @net {{
 """
 SHAPES = {"w1": (INPUTS, HIDDEN), "b1": (HIDDEN,), "w2": (HIDDEN, CLASSES)}
 
-# Options, and what PyTorch makes of the same.
+# Options, and the same optimizer in PyTorch.
 OPTIMIZERS = {
     "sgd": (["--optimizer=sgd", "--lr=0.1"], lambda p: torch.optim.SGD(p, lr=0.1)),
     "sgd, weight decay": (["--optimizer=sgd", "--lr=0.1", "--weight-decay=0.01"],
@@ -55,7 +55,7 @@ class Optimizers(TrainCase):
         self.labels = draws.integers(0, CLASSES, BATCH)
         self.weights = {name: (draws.normal(size=shape) / 2).astype(np.float32) for name, shape in SHAPES.items()}
         content = io.BytesIO()
-        np.savez_compressed(content, x_train=self.x, y_train=self.labels)  # one batch: the order changes a sum's last bits alone
+        np.savez_compressed(content, x_train=self.x, y_train=self.labels)  # one batch: only the last bits vary
         self.write("d.npz", content.getvalue())
         self.write("net.isth", NET)
         for name, value in self.weights.items():
@@ -64,7 +64,7 @@ class Optimizers(TrainCase):
             self.write(f"weights/{name}.npy", content.getvalue())
 
     def ours(self, precision, options):
-        """Losses, and weights after the last step."""
+        """Returns the losses, and the weights after the last step."""
         _, report = self.train("net.isth", "d.npz", *options, "--inputs=weights", f"--precision={precision}", f"--steps={STEPS}",
                                "--save=w.safetensors")
         found, _ = tensors(self.read("w.safetensors"))
@@ -102,7 +102,7 @@ class Optimizers(TrainCase):
                 self.check(options, make)
 
     def test_clipping(self):
-        """A norm that all steps are above, and one that only some are."""
+        """Tests a norm that all steps exceed, and one that only some exceed."""
         for clip in 0.02, 0.3:
             for name in "momentum", "adamw":
                 options, make = OPTIMIZERS[name]

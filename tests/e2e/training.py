@@ -13,7 +13,7 @@ import zipfile
 import command
 from cli_cases import Case
 
-# A net with all that must come out alike: weights, a norm with running averages, something that is drawn.
+# A network with all state that must be reproduced: weights, a norm with running averages, and random numbers.
 NET = """isthmus 2
 graph @net {{
   input %x : f32[{batch}, 12]
@@ -36,7 +36,7 @@ graph @net {{
 
 
 def npz(compression=zipfile.ZIP_STORED, **arrays):
-    """The bytes of an .npz file, of arrays as command.npy takes them."""
+    """Returns the bytes of an .npz file; each array is a tuple of the arguments of command.npy."""
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", compression) as archive:
         for name, array in arrays.items():
@@ -46,7 +46,7 @@ def npz(compression=zipfile.ZIP_STORED, **arrays):
 
 
 def examples(count, seed=0):
-    """Arrays x and y: the label is the largest of the first four of twelve numbers."""
+    """Returns arrays x and y: the label is the index of the largest of the first four of twelve numbers."""
     draws = random.Random(seed)
     rows = [[draws.gauss(0, 1) for _ in range(12)] for _ in range(count)]
     labels = [max(range(4), key=row.__getitem__) for row in rows]
@@ -54,7 +54,7 @@ def examples(count, seed=0):
 
 
 def tensors(content):
-    """Name to (type, shape, bytes) of a safetensors file, and its metadata."""
+    """Returns (type, shape, bytes) by name of a safetensors file, and its metadata."""
     (length,) = struct.unpack("<Q", content[:8])
     header = json.loads(content[8:8 + length])
     metadata = header.pop("__metadata__", {})
@@ -72,7 +72,7 @@ class TrainCase(Case):
         return self.write("data.npz", npz(x_train=x, y_train=y, **more, **kwargs))
 
     def flow(self):
-        """A small flow and pictures for it: arguments of the verb."""
+        """Writes a small flow and pictures for it, and returns arguments of the verb."""
         self.run_ok("zoo", "glow", "--depth=12", "--levels=1", "--width=8", "--batch=32", "--shape=1x8x8", "-o", "flow.isth")
         numbers = [(i * i + i // 7) % 17 for i in range(70 * 64)]
         data = self.write("pictures.npz", npz(x_train=("u8", (70, 1, 8, 8), numbers)))
@@ -82,13 +82,13 @@ class TrainCase(Case):
         return command.shared_folder("data", "digits.npz")
 
     def classifier(self, batch=64, width=8, depth=14):
-        """A residual net of 15 convolutions for pictures of 8 x 8."""
+        """Writes a residual network for pictures of 8 x 8, of 15 convolutions by default."""
         self.run_ok("zoo", "resnet", f"--depth={depth}", "--shape=1x8x8", f"--width={width}", f"--batch={batch}", "--classes=10",
                     "-o", "classifier.isth")
         return "classifier.isth"
 
     def train(self, model, data, *args, code=0, loss="cross_entropy", **kwargs):
-        """What a run gives, with its report where it wrote one."""
+        """Runs `train`, and returns the result, and the report if one was written."""
         losses = [f"--loss={loss}"] if loss else []
         result = command.run("train", model, *losses, f"--data={data}", "--threads=1", "--report=report.json", *args, cwd=self.dir,
                              **kwargs)
@@ -100,7 +100,7 @@ class TrainCase(Case):
         return result, report
 
     def start(self, *args, **kwargs):
-        """A run that is not waited for."""
+        """Starts a run without waiting for it."""
         process = subprocess.Popen([command.BINARY, "train", *args], cwd=self.dir, stderr=subprocess.PIPE,
                                    env={**os.environ, **command.QUIET_THREADS}, **kwargs)
         self.addCleanup(process.stderr.close)
@@ -109,15 +109,15 @@ class TrainCase(Case):
         return process
 
     def wait_for(self, name, process):
-        """Until the run has written this file."""
+        """Waits until the run has written this file."""
         end = time.monotonic() + 60
         while not os.path.exists(self.path(name)) and time.monotonic() < end and process.poll() is None:
             time.sleep(0.001)
         self.assertTrue(os.path.exists(self.path(name)), f"no {name}, and the run has ended with {process.poll()}")
 
     def kill_and_resume(self, kills, run, steps, seed=0):
-        """Kills a run of `run`, arguments of the verb, at moments of a draw, and lets it go on each time: the bytes of its last
-        checkpoint, and how often it was killed before it had ended."""
+        """Kills a run of `run`, the arguments of the verb, at random moments, and resumes it each time. Returns the
+        bytes of the last checkpoint, and how often the run was killed before it had ended."""
         draws = random.Random(seed)
         ended, resume, every = 0, [], ["--save=killed.safetensors", "--save-every=1", f"--steps={steps}"]
         for _ in range(kills):
@@ -128,6 +128,6 @@ class TrainCase(Case):
             process.send_signal(signal.SIGKILL)
             ended += process.wait() == -signal.SIGKILL
             resume = ["--resume=killed.safetensors"]
-            tensors(self.read("killed.safetensors"))  # a whole one
+            tensors(self.read("killed.safetensors"))  # it must be complete
         self.run_ok("train", *run, *every, *resume)
         return self.read("killed.safetensors"), ended

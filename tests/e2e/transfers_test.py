@@ -1,4 +1,4 @@
-"""Plans in which tensors go to the host's memory and come back, or a smaller value stays in their place."""
+"""Tests plans that transfer tensors to the host's memory and back, or keep a smaller encoded value instead."""
 
 import json
 import os
@@ -9,7 +9,7 @@ import unittest
 import command
 from cli_cases import Case
 
-# What relu's gradient asks of its output is a mask, and what the products' gradients read may be fetched.
+# relu's gradient can read a mask of relu's output, and operands of the products' gradients may be fetched.
 LAYERS = 8
 NET = "\n".join([
     "isthmus 2", "graph @net {", "  input %x : f32[64, 256]",
@@ -17,7 +17,7 @@ NET = "\n".join([
     *[line for i in range(LAYERS) for line in (f"  %h{i} = matmul({f'%a{i - 1}' if i else '%x'}, %w{i})",
                                                 f"  %e{i} = tanh(%h{i})", f"  %a{i} = relu(%e{i})")],
     f"  %y = mean(%a{LAYERS - 1})", "  loss %y", "  output %y", "}", ""])
-# Gradients are outputs, so that no plan needs less: by the first weight alone they leave room to save.
+# Gradients are outputs, so every plan needs their memory. With the gradient of x alone, plans can save memory.
 WRT = "--wrt=%x"
 QUICK = "--effort=0.5"
 ALL = "--allow=recompute,fetch,encode"
@@ -29,7 +29,7 @@ class Transfers(Case):
         return self.write("net.isth", NET)
 
     def planned(self, *args, out="small.isth"):
-        """The report of `opt`, which writes `out`."""
+        """Returns the report of `opt`, which writes `out`."""
         return self.report("opt", self.net(), WRT, QUICK, *args, "-o", out)
 
 
@@ -74,7 +74,7 @@ class Usage(Transfers):
                              says="--link is for cpu and counting")
 
     def test_options_that_may_be_repeated_take_one_word_each(self):
-        """The model may come after them."""
+        """The model's name may follow these options."""
         self.net()
         budget = ["--budget=60%", QUICK, WRT, "--report=report.json"]
         self.run_ok("opt", *budget, "--allow", "fetch", "--allow", "encode", "net.isth", "-o", "x.isth")
@@ -101,7 +101,7 @@ class Runs(Transfers):
         self.assertGreater(r["host_bytes"], 0)
 
     def test_each_way(self):
-        """What a plan is made of is what was allowed, and gives the bits of the graph as it is."""
+        """A plan contains only what was allowed, and gives the bits of the original graph."""
         for ways in "recompute", "fetch", "encode", "fetch,encode", "recompute,fetch,encode":
             with self.subTest(ways):
                 budget = "--budget=min" if ways == "encode" else "--budget=60%"
@@ -138,7 +138,7 @@ class Runs(Transfers):
         for again in "again.isth", "third.isth":
             self.run_ok("opt", "small.isth", QUICK, ALL, "--budget=60%", "-o", again)
             self.assertEqual(self.read(again), self.read("small.isth"))
-        # Another plan does not begin from this one.
+        # A plan of a planned graph starts from the original graph.
         self.run_ok("opt", "small.isth", "--policy=none", "-o", "none.isth")
         self.run_ok("opt", "net.isth", WRT, "--policy=none", "-o", "plain.isth")
         self.assertEqual(self.read("none.isth"), self.read("plain.isth"))
@@ -176,7 +176,7 @@ class Runs(Transfers):
             self.assertEqual(counted[key], on_cpu[key], key)
 
     def test_a_slow_link_costs_time(self):
-        """By the plan, and then in the step: never less than the link takes."""
+        """Transfers take at least the link's time, in the plan and in the step."""
         rate = 20e6
         fast = self.planned(FETCH, "--budget=60%")
         slow = self.planned(FETCH, "--budget=60%", f"--link={rate:.0f}", out="slow.isth")
@@ -186,7 +186,7 @@ class Runs(Transfers):
         self.assertGreaterEqual(r["step_seconds"][0], r["host_bytes"] / rate)
 
     def test_encodings_beside_a_fast_link_cost_little(self):
-        """A transfer that is hidden costs nothing: the cheap encoding does not always stand in its way."""
+        """A hidden transfer costs nothing, so allowing encodings must not make plans much more expensive."""
         for budget in "60%", "50%":
             with self.subTest(budget):
                 options = ["--link=20GB", f"--budget={budget}", "-o", "x.isth"]
@@ -196,7 +196,7 @@ class Runs(Transfers):
                 self.assertLess(both["recompute_overhead"], 0.007)
 
     def test_the_arena_is_close_to_the_peak(self):
-        """Also where the plan's peak lies well below the budget, which any arena up to it would keep."""
+        """The arena is close to the peak even if the budget is much larger and would allow a larger arena."""
         self.run_ok("zoo", "resnet", "--depth=20", "--batch=8", "--shape=3x32x32", "-o", "resnet.isth")
         r = self.report("opt", "resnet.isth", "--loss=cross_entropy", ALL, "--budget=60%", "-o", "x.isth")
         self.assertLessEqual(r["arena_bytes"], 1.01 * r["predicted_peak_bytes"])

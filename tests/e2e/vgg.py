@@ -1,4 +1,4 @@
-"""VGG with batch norm as text: a few huge tensors at the front, which a plan for little memory has to make twice."""
+"""VGG with batch norm as text: a few huge tensors at the front, which a plan with little memory has to recompute."""
 
 CONVOLUTIONS = {11: [1, 1, 2, 2, 2], 13: [2, 2, 2, 2, 2], 16: [2, 2, 3, 3, 3], 19: [2, 2, 4, 4, 4]}
 

@@ -1,4 +1,5 @@
-"""A graph and its weights: a pair or an error, and files of its folder alone."""
+"""Tests that a graph and its weights are a matching pair or an error, and that only files of the graph's folder are
+read."""
 
 import os
 import re
@@ -14,7 +15,7 @@ from onnx_file import node, tensor, value_info
 
 class Weights(Case):
     def model(self, name, factor, size=300):
-        """A model whose weights are of this one factor, and differ in nothing else."""
+        """Writes a model whose weights are multiples of `factor`; models differ in nothing else."""
         values = [factor * (i % 5) for i in range(size)]
         return self.write(name, onnx_file.model([node("Mul", ["x", "w"], ["y"])], [value_info("x", [size])],
                                                 [value_info("y", [size])], [tensor("w", [size], values)]))
@@ -54,11 +55,11 @@ class Pairs(Weights):
         self.run_ok("run", "a.isth")
 
     def imported(self, name):
-        """The command."""
+        """The command line of an import."""
         return [command.BINARY, "import", name, "-o", "m.isth"]
 
     def check_whole(self, say):
-        """What is there now can be told from a mixture."""
+        """Checks that the files on disk are one complete pair, and not a mixture."""
         result = command.run("verify", "a.onnx", "m.isth", "--loss=mean", cwd=self.dir)
         other = command.run("verify", "b.onnx", "m.isth", "--loss=mean", cwd=self.dir)
         codes = sorted([result.code, other.code])
@@ -83,7 +84,7 @@ class Pairs(Weights):
             self.assertEqual(left, [], "a signal that can be handled leaves no file behind")
 
     def end_imports_by(self, number):
-        """Signals that arrive at many moments of an import onto an old pair: whatever is there then is a whole pair."""
+        """An import that overwrites a pair is interrupted at many moments; a complete pair must remain."""
         self.model("a.onnx", 1.0, size=200000)
         self.model("b.onnx", 2.0, size=200000)
         self.run_ok("import", "a.onnx", "-o", "m.isth")
@@ -99,7 +100,7 @@ class Pairs(Weights):
 
 
 class Places(Weights):
-    """Where weights may lie."""
+    """Tests where weights may lie."""
 
     def setUp(self):
         super().setUp()
@@ -179,7 +180,8 @@ class Places(Weights):
         self.refused("run", "m.isth", "--inputs=in", says=["in/x.npy", "regular file"])
 
     def test_written_elsewhere(self):
-        """What is named outside its folder says so when it is written; what lies below is named from there."""
+        """A weights file outside the model's folder needs --allow-outside, and the output says so. A file below the
+        folder is named relative to it."""
         os.makedirs(self.path("out/deep"))
         result = self.run_ok("import", "a.onnx", "-o", "out/m.isth", "--weights=w.safetensors")
         self.assertIn("--allow-outside", result.err)
@@ -191,7 +193,7 @@ class Places(Weights):
         self.run_ok("run", "out/m.isth")
 
     def test_on_standard_output(self):
-        """A text that refers to the weights of its source is read again from the same folder."""
+        """A text that refers to the weights of its source can be read from the same folder."""
         size = 300000
         self.run_ok("import", self.model("large.onnx", 1.0, size), "-o", "sub/large.isth")
         for model in "sub/large.isth", os.path.join(self.dir, "sub/large.isth"):
