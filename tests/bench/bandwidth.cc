@@ -1,5 +1,5 @@
-// How near the plain kernels come to the memory's speed: bytes read and written a second, and their
-// share of memcpy's. Usage: bandwidth [threads] [calls...], a call being as in the op table's
+// Measures the memory bandwidth of the plain kernels: bytes read and written a second, and their
+// share of memcpy's. Usage: bandwidth [threads] [calls...], with calls as in the op table's
 // examples.
 
 #include "kernels/plain/register.h"
@@ -12,8 +12,8 @@ using namespace isthmus;
 
 namespace {
 
-// On one thread its own processor time, so that other programs on the machine take little part; on
-// several the time that passed.
+// With one thread, the thread's processor time, which other programs affect little; with several,
+// the elapsed time.
 bool onlyOwnTime = true;
 double now() {
   timespec t;
@@ -21,7 +21,7 @@ double now() {
   return double(t.tv_sec) + 1e-9 * double(t.tv_nsec);
 }
 
-// The least of several times: other programs only ever add.
+// Returns the least of several times, as other programs can only add time.
 template <typename F> double seconds(F f) {
   double least = 1e9;
   for (int i = 0; i < 15; ++i) {

@@ -1,6 +1,5 @@
-// Speed of convolutions over the layers of ResNet-50, MobileNetV2 and a U-Net: ours, copies between
-// layouts included, beside oneDNN's best implementation on layouts of its own choice without any
-// copy.
+// Measures convolutions of ResNet-50, MobileNetV2 and a U-Net: ours, with copies between layouts,
+// and oneDNN's best implementation, on layouts of its own choice without copies.
 //
 // Usage: conv_bench [BATCH [THREADS [LAYER]]]      (8, all cores, all layers whose name contains
 // LAYER)
@@ -41,7 +40,7 @@ const Layer kLayers[] = {
     {"unet last 1x1", 64, 128, 2, 1, 1, 1},        {"resnext 32x4", 128, 56, 128, 3, 1, 32},
 };
 
-// With one thread, its own time, which other programs on the machine disturb less.
+// With one thread, the thread's processor time, which other programs affect little.
 double now(int threads) {
   timespec t;
   clock_gettime(threads == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, &t);
@@ -74,7 +73,7 @@ struct Bytes {
   char *data;
 };
 
-// Without copies, on the layouts that oneDNN likes best. Zero seconds if it has nothing.
+// The time without copies, on the layouts that oneDNN prefers; zero if it has no kernel.
 template <typename PrimitiveDesc>
 double bestSeconds(PrimitiveDesc &pd, std::string &name,
                    std::initializer_list<std::pair<int, dnnl::memory::desc>> args) {

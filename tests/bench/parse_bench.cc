@@ -1,4 +1,4 @@
-// How fast the text form is read and written.
+// Measures how fast the text form is read and written.
 //
 //   bazel run //tests/bench:parse_bench [-- NODES]      (default: a million)
 //
@@ -42,7 +42,7 @@ std::string text(size_t nodes) {
   return t + "  output " + last + "\n}\n";
 }
 
-// On a machine that does other things as well, the processor's seconds are those that count.
+// On a busy machine, the processor's time is the one to compare.
 struct Times {
   double elapsed, processor;
 };

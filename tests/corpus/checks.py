@@ -1,4 +1,4 @@
-"""What is asked of each file: five questions, a line in the table."""
+"""The five checks of each file, which fill a row of the table."""
 
 import shutil
 from dataclasses import dataclass, field
@@ -9,26 +9,26 @@ import onnx_side
 import program
 from onnx_side import floats
 
-FORWARD = 1e-4  # errors as shares of the largest magnitude of a tensor
+FORWARD = 1e-4  # limits of errors, as shares of a tensor's largest magnitude
 GRADIENT = 2e-3
-MOST_BY_DIFFERENCES = 10  # gradients of a file that are held against differences, at eight runs each
-DIFFERENCES = 3e-2  # of gradients against differences of a loss in f32
-ROUNDING = 10  # times what the program's own f32 and f64 results differ by: two ways to round differ by that
-SMALL_OUTPUT = 2e-3  # ONNX Runtime's own functions are off by 1e-7 of one where their results are small
+MOST_BY_DIFFERENCES = 10  # gradients of a file that are compared with differences, with eight runs each
+DIFFERENCES = 3e-2  # the limit of errors of gradients against differences of a loss in f32
+ROUNDING = 10  # the limit is so many times the difference between the program's own f32 and f64 results
+SMALL_OUTPUT = 2e-3  # ONNX Runtime's functions have errors of 1e-7 of one, even if their results are small
 SMALLEST = 1e-3  # a gradient below this share of the largest one is mostly rounding
 
 
 @dataclass
 class Case:
-    """One file: what it is fed and how it is trained."""
+    """One file, with the inputs that it is fed and the options to train it."""
 
     name: str
     export: str
     path: str
-    draws: list  # (inputs, the input that the loss adds), as {name: array} each
+    draws: list  # (inputs, the input that the loss adds), each as {name: array}
     loss: list  # the options that make it a training step
     dims: list = field(default_factory=list)
-    needs_inputs: bool = False  # to be rewritten at all: for sizes, or for what decides them
+    needs_inputs: bool = False  # whether sizes, or values that decide them, come from the inputs
 
 
 @dataclass
@@ -36,16 +36,16 @@ class Row:
     name: str
     export: str
     figures: dict = field(default_factory=dict)
-    failures: list = field(default_factory=list)  # (question, what is wrong, command)
+    failures: list = field(default_factory=list)  # (check, message, command)
     notes: list = field(default_factory=list)
-    outcome: str = ""  # why nothing was asked
+    outcome: str = ""  # the reason why no check was made
 
     def fail(self, question, text, call=None):
         self.failures.append((question, text, call.line if call else ""))
 
 
 def difference(got, want, scale=0.0):
-    """How far off, as a share of the largest magnitude that is wanted, or of `scale` where that is larger."""
+    """Returns the error as a share of the largest magnitude of `want`, or of `scale` if that is larger."""
     if got.shape != want.shape:
         return float("inf")
     if want.dtype.kind not in "f":
@@ -59,11 +59,12 @@ def difference(got, want, scale=0.0):
     return float(np.abs(got[finite] - want[finite]).max() / max(scale, np.abs(want[finite]).max(), 1e-30))
 
 
-DRAWS = 3  # of inputs: where one lets an activation fall on a kink, rounding decides which gradient is right
+DRAWS = 3  # of inputs: if an activation falls on a kink, rounding decides between two gradients
 
 
 class Checker:
-    """`draws`: what the file is fed, (inputs, goal) each; further ones are for questions that the first fails."""
+    """`draws` are the inputs that the file is fed, as (inputs, goal). Further draws are for checks that fail with the
+    first."""
 
     def __init__(self, case, binary, folder):
         self.case = case
@@ -82,7 +83,8 @@ class Checker:
         self.feed = self.program.write_inputs(f"training{draw}", {**self.inputs, **self.goal})
 
     def until_passed(self, ask):
-        """Asks with one draw after the other until nothing fails; what the first draw fails counts otherwise."""
+        """Makes a check with one draw after the other until it passes; if it never does, the failures of the first draw
+        count."""
         before = len(self.row.failures)
         first = None
         for draw in range(len(self.case.draws)):
@@ -100,7 +102,7 @@ class Checker:
         self.use(0)
 
     def run_step(self, *more):
-        """(call, outputs) of a training step of the file."""
+        """Returns (call, outputs) of a training step of the file."""
         key = self.draw, more
         if key not in self.steps:
             folder = self.program.path("-".join(["step", str(self.draw), *(m.strip("-") for m in more)]))
@@ -118,13 +120,14 @@ class Checker:
         return self.steps[key]
 
     def rounding(self, name, got, scale=0.0, *more):
-        """How far off rounding alone takes a result of the step: by the same step in f64. What is wrong in both stays wrong."""
+        """Returns how much rounding may change a result, from the same step in f64. A result that is wrong in both is
+        not excused."""
         _, wide = self.run_step(*more, "--precision=f64")
         return ROUNDING * difference(got, wide[name], scale) if wide and name in wide else 0.0
 
     # (a)
     def forward(self):
-        """Against ONNX Runtime, as written. False if there is no use in asking more."""
+        """Compares the results with ONNX Runtime's, without a loss. Returns False if further checks are useless."""
         folder = self.program.path("forward")
         call = self.program.call("run", self.case.path, *self.options, self.forward_feed, f"--outputs={folder}")
         if call.code != 0:
@@ -138,7 +141,7 @@ class Checker:
         try:
             self.session = onnx_side.session(self.case.path)
             want = onnx_side.run(self.session, self.inputs)
-        except Exception as error:  # the file is at fault, or ONNX Runtime: nothing to compare with
+        except Exception as error:  # the file or ONNX Runtime is at fault, so nothing is compared
             self.row.notes.append(f"ONNX Runtime does not run it: {str(error)[:200]}")
             self.session = None
             return True
@@ -221,7 +224,7 @@ class Checker:
 
     # (e)
     def written(self):
-        """The rewritten graph as ONNX, by ONNX Runtime, against our own step of the file."""
+        """Runs the rewritten graph as ONNX in ONNX Runtime, and compares it with our step of the file."""
         call, path = self.optimised("rewritten", ["--policy=memory"], "onnx")
         if call.code != 0:
             self.row.fail("onnx", call.error(), call)
@@ -231,7 +234,7 @@ class Checker:
     def run_written(self, call, path):
         _, step = self.run_step()
         try:
-            # Its optimiser rounds otherwise, and what is asked is whether the file is right.
+            # Its optimiser rounds differently, and this check is about the file.
             got = onnx_side.run(onnx_side.session(path, optimize=False), {**self.inputs, **self.goal})
         except Exception as error:
             self.row.fail("onnx", f"ONNX Runtime refuses it: {str(error)[:300]}", call)
@@ -252,7 +255,8 @@ class Checker:
 
     # (b), (c)
     def by_differences(self, names):
-        """Gradients by constants of the file, against differences of the loss that ONNX Runtime's outputs have, in eval."""
+        """Compares gradients by constants of the file with differences of the loss of ONNX Runtime's outputs, in
+        evaluation."""
         call, step = self.run_step("--eval")
         if step is None:
             self.row.fail("gradients", call.error(), call)
@@ -274,12 +278,13 @@ class Checker:
             else:
                 direction = gradient / size
             off = np.inf
+            # Too small steps are lost in rounding, and too large ones leave the tangent; the best step differs by model.
             for h in (
                 1e-4,
                 1e-3,
                 1e-2,
                 1e-5,
-            ):  # too small drowns in rounding, too large leaves the tangent; each model has its own
+            ):
                 off = min(off, self.slope_error(session, feed, name, direction, size, h))
                 if off < DIFFERENCES / 3:
                     break
@@ -296,7 +301,7 @@ class Checker:
             for s in (-2, -1, 1, 2)
         ]
         found = (at[0] - 8 * at[1] + 8 * at[2] - at[3]) / (12 * h)
-        noise = 3e-7 * abs(at[1]) / h  # what f32 lets one see
+        noise = 3e-7 * abs(at[1]) / h  # the resolution of f32
         return max(0.0, abs(found - slope) - 3 * noise) / max(abs(slope), abs(found), 1e-6)
 
     def loss_of(self, outputs):

@@ -11,7 +11,7 @@ from checks import Row
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tools", "python"))
 
 NAME, KIND = "torchvision.faster_rcnn", "compiled"
-STEPS = 4  # the first compiles, the second is watched, the third plans
+STEPS = 4  # the first compiles, the second is measured, the third plans
 
 
 def drawn():
@@ -45,7 +45,7 @@ def ask(name, options):
 
     torch.set_num_threads(1)
     row = Row(name, KIND)
-    # Gradients of what several graphs read are added up within each graph first, by any backend.
+    # Every backend first adds the gradients of values that several graphs read within each graph.
     want = Training(backend="aot_eager").run()
     training = Training(backend=isthmus.torch.backend, options={"budget": "85%"})
     got = training.run()

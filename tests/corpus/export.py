@@ -15,14 +15,14 @@ import transformers
 logging.disable(logging.WARNING)
 warnings.simplefilter("ignore")
 
-# What an export is called, in the table and in the file's name.
+# The name of an export in the table and in the file's name.
 OLDER = {"older": False, "older_folded": True}  # whether constants are folded
 NEWER = {"newer": False, "newer_optimized": True}  # whether the graph is optimised
 EXPORTS = [*OLDER, *NEWER]
 
 
 def version_of(model):
-    """Changes when the model's source or the exporters do: the folder in which its exports are kept."""
+    """Returns the name of the folder of a model's exports, which changes with the model's source or the exporters."""
     digest = hashlib.sha256()
     for name in ("export", "model", "reference", model.make.__module__, "vision_models"):
         with open(sys.modules[name].__file__, "rb") as file:
@@ -33,7 +33,7 @@ def version_of(model):
 
 
 def export(module, inputs, outputs, folder, name):
-    """{export: path, or the exporter's error}. A file that is there already is taken as it is."""
+    """Returns {export: path, or the exporter's error}. Existing files are used as they are."""
     os.makedirs(folder, exist_ok=True)
     found = {}
     for kind in OLDER:
@@ -60,7 +60,7 @@ def once(path, write):
             with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
                 write(path + ".tmp")
             os.replace(path + ".tmp", path)
-        except Exception as error:  # whatever the exporter raises is its refusal of this model
+        except Exception as error:  # whatever the exporter raises means that it rejects the model
             return ExportError(f"{type(error).__name__}: {error}")
     return path
 

@@ -1,4 +1,4 @@
-"""Questions to an export whose module is at hand: what is learned, and every gradient against PyTorch's."""
+"""Checks an export whose module is known: which tensors are learned, and every gradient against PyTorch's."""
 
 import matching
 import numpy as np
@@ -9,7 +9,7 @@ from learned import Learned
 
 
 class Truth:
-    """What PyTorch knows of one module; shared by all of its exports."""
+    """PyTorch's results of one module, shared by all of its exports."""
 
     def __init__(self, model, module, draws):
         self.model, self.module, self.draws = model, module, draws
@@ -17,7 +17,7 @@ class Truth:
         every = dict(module.named_parameters(remove_duplicate=False))
         self.names = {
             n: next(m for m, q in module.named_parameters() if q is p) for n, p in every.items()
-        }  # a tied name to the first
+        }  # the first name of each tied parameter
         self.buffers = {n for n, _ in module.named_buffers()}
         self.forms = list(matching.forms(module, draws[0][0]))
         self.norms = reference.batch_norms(module)
@@ -33,7 +33,7 @@ class Truth:
 
 
 def norms_left_out(truth, model):
-    """The batch norms that the exporter computed with: the file has no BatchNormalization with their averages."""
+    """Returns the batch norms that the exporter folded: the file has no BatchNormalization with their averages."""
     constants = onnx_side.floats(model)
     present = [constants[n] for n in onnx_side.averages(model) if n in constants]
     return frozenset(
@@ -42,7 +42,8 @@ def norms_left_out(truth, model):
 
 
 def check(checker, truth, moved_path):
-    """`moved_path`: the export of the same module with other parameters, which shows what is made of them."""
+    """`moved_path` is the export of the same module with other parameters, which shows which tensors depend on
+    parameters."""
     row = checker.row
     values = onnx_side.floats(checker.model)
     call, step = checker.run_step()
@@ -69,7 +70,7 @@ def check(checker, truth, moved_path):
 
 
 def gradients(checker, truth, matches, mode, frozen=frozenset()):
-    """Loss and gradients against PyTorch's. `frozen`: batch norms that the file has no longer."""
+    """Compares loss and gradients with PyTorch's. `frozen` are batch norms that the file no longer has."""
     row = checker.row
     more = ["--eval"] if mode == "eval" else []
     call, step = checker.run_step(*more)
@@ -87,7 +88,8 @@ def gradients(checker, truth, matches, mode, frozen=frozenset()):
         got = step[f"grad.{name}"]
         if not found or any(want.gradients[p] is None for f in found for p in f.parameters):
             continue
-        # Equal parameters that the exporter merged are one in the file; those with a name there answer for themselves.
+        # Equal parameters that the exporter merged are one tensor in the file; those that have their own tensor are
+        # checked there.
         apart = [f for f in found[1:] if not any(p in named for p in f.parameters)]
         expected = [np.asarray(f.gradient(want.gradients)) for f in found[:1] + apart]
         if any(e.size != got.size for e in expected):

@@ -1,4 +1,4 @@
-"""How the corpus finds PyTorch's parameters in an exported file, and what it takes for an explanation."""
+"""Tests how the corpus finds PyTorch's parameters in an exported file, and which notes it accepts as explanations."""
 
 import os
 import sys
@@ -36,7 +36,7 @@ class ConvNorm(nn.Sequential):
 
 class MatchingTest(command.TestCase):
     def folded(self, module, *shape):
-        """({name: array} of the weights in a folded export, the module's forms)"""
+        """Returns ({name: array} of the weights in a folded export, the module's forms)."""
         x = torch.randn(*shape)
         path = self.path("m.onnx")
         torch.onnx.export(module.eval(), (x,), path, dynamo=False, opset_version=17, do_constant_folding=True)

@@ -1,5 +1,5 @@
-"""Which tensors of an export are learned: every parameter that the loss depends on, once, and nothing else; or a note
-says why."""
+"""Checks which tensors of an export are learned: every parameter that the loss depends on, once, and nothing else. A
+note must explain each difference."""
 
 import matching
 import numpy as np
@@ -9,7 +9,7 @@ from notes import ABSENT, APART, LEFT_OUT, TAKEN_IN, Notes
 
 
 def are_same(a, b):
-    """Equal but for the shape."""
+    """Returns whether the arrays are equal except for their shapes."""
     return a.size == b.size and np.array_equal(a.ravel(), b.ravel())
 
 
@@ -18,16 +18,16 @@ def are_rearranged(a, b):
 
 
 class Learned:
-    """`matches`: learned tensors to the forms of parameters that they are; `values`: the file's floats."""
+    """`matches` maps learned tensors to the forms of parameters that they equal; `values` are the file's floats."""
 
     def __init__(self, checker, truth, step, matches, values, moved_path):
         self.row, self.truth, self.step, self.matches, self.values = checker.row, truth, step, matches, values
         self.has_signature = onnx_side.has_signature(checker.model)
         moved = onnx_side.floats(onnx.load(moved_path)) if moved_path else {}
-        # What is made of parameters: other parameters make it another tensor.
+        # The tensors that depend on parameters: with other parameters they have other values.
         self.made = [n for n, v in values.items() if n in moved and moved[n].shape == v.shape and not np.array_equal(moved[n], v)]
         named = {truth.names.get(n) for n in matches}
-        self.readers = {}  # a parameter to the learned tensors that are it
+        self.readers = {}  # by parameter: the learned tensors that equal it
         for name, found in matches.items():
             for parameter in {p for i, f in enumerate(found) for p in f.parameters if i == 0 or p not in named}:
                 self.readers.setdefault(parameter, []).append(name)
@@ -45,14 +45,14 @@ class Learned:
         self.row.figures["learned"] = len([p for p in wanted if p in self.readers])
 
     def strange(self):
-        """Learned, and made of no parameter."""
+        """Finds learned tensors that match no parameter."""
         unmatched = [n for n, found in self.matches.items() if not found]
         self.row.figures["computed"] = len([n for n in unmatched if n in self.made])
         found = {}
         for name in (n for n in unmatched if n not in self.made):
             is_buffer = name in self.truth.buffers
             if is_buffer and not self.has_signature and not any(w in name for w in ("running_", "num_batches")):
-                # Nothing in the file tells it from a parameter.
+                # Nothing in the file distinguishes the buffer from a parameter.
                 self.row.figures["buffers"] = self.row.figures.get("buffers", 0) + 1
                 continue
             shape = list(self.step[f"grad.{name}"].shape)
@@ -60,7 +60,7 @@ class Learned:
         return found
 
     def apart(self):
-        """One parameter, learned as several tensors."""
+        """Finds parameters that are learned as several tensors."""
         found = {}
         for parameter, names in self.readers.items():
             text = f"'{parameter}' is learned {len(names)} times, as {', '.join(names[:6])}"
@@ -68,7 +68,7 @@ class Learned:
         return found
 
     def missing(self, wanted):
-        """Parameters that are not learned: those that the file does not hold, and those that it does."""
+        """Finds parameters that are not learned: those that the file does not contain, and those that it does."""
         absent, unread = {}, {}
         for parameter in (p for p in wanted if p not in self.readers):
             there = [n for n in self.values if n not in self.matches and parameter in self.parameters_of(n)]
@@ -84,7 +84,8 @@ class Learned:
         return {p for f in found for p in f.parameters}
 
     def left_out(self, unread, unused):
-        """Made of parameters that are used, no copy of what is learned or in `unread`, and not learned."""
+        """Finds tensors that depend on used parameters, are not learned, and are no copy of a learned tensor or of one
+        in `unread`."""
         found = {}
         values = self.values
         for name in (n for n in self.made if n not in self.matches and n not in unread):

@@ -1,8 +1,8 @@
-"""Which parameters of PyTorch a tensor of an exported file is: by name, by value, or by what exporters compute.
+"""Finds the parameters of PyTorch that a tensor of an exported file holds: by name, by value, or by what exporters compute.
 
 An exporter may keep a parameter, rename it, transpose it, reorder a recurrent layer's gates, merge equal ones, or
-multiply a batch norm into a convolution. Each of these maps the parameter's gradient too. What is made of parameters in
-any other way has no counterpart, and its gradient is compared with differences of the loss.
+multiply a batch norm into a convolution. Each of these also maps the parameter's gradient. Tensors that are computed
+from parameters in another way have no counterpart; their gradients are compared with differences of the loss.
 """
 
 from dataclasses import dataclass
@@ -14,13 +14,14 @@ from torch import nn
 
 @dataclass
 class Form:
-    """A tensor that an exporter may write in a parameter's place, and how a gradient by the parameters becomes its."""
+    """A tensor that an exporter may write in place of a parameter, and the map from the parameters' gradients to its
+    gradient."""
 
     label: str
     parameters: tuple  # names
     value: np.ndarray
     gradient: object  # {name: array} -> array
-    is_exact: bool = True  # bit for bit; otherwise to rounding
+    is_exact: bool = True  # whether the values are equal bit for bit; otherwise they are equal up to rounding
 
 
 def array(t):
@@ -28,7 +29,7 @@ def array(t):
 
 
 def forms(module, inputs):
-    """All forms of all parameters, likely ones first."""
+    """Returns all forms of all parameters, likely ones first."""
     found = []
     parameters = {n: array(p) for n, p in module.named_parameters()}
     for name, value in parameters.items():
@@ -47,7 +48,8 @@ def forms(module, inputs):
 
 
 def recurrent_forms(layer, names):
-    """W, R and B of ONNX: its order of gates, a leading axis of directions, both biases in one."""
+    """Yields W, R and B of ONNX: with its order of gates, a leading axis of directions, and both biases in one
+    tensor."""
     hidden = layer.hidden_size
     order = {nn.LSTM: (0, 3, 1, 2), nn.GRU: (1, 0, 2), nn.RNN: (0,)}[type(layer)]
     rows = np.concatenate([np.arange(g * hidden, (g + 1) * hidden) for g in order])
@@ -79,7 +81,7 @@ def recurrent_forms(layer, names):
 
 
 def fused_forms(norm, conv, names):
-    """The weight and bias of a convolution that a batch norm's averages, scale and shift went into."""
+    """Yields the weight and bias of a convolution into which a batch norm is folded."""
     if norm.weight is None or norm.running_var is None:
         return
     factor = array(norm.weight) / np.sqrt(array(norm.running_var) + norm.eps)
@@ -103,9 +105,9 @@ def fused_forms(norm, conv, names):
 
 
 def match(parameter, value, known, parameters):
-    """The forms that a tensor of the file is: none, one, or, where the exporter merged equal parameters, several. The
-    parameter of its own name comes first."""
-    # A weight that is computed from others (weight norm) may begin with the very numbers of one of them.
+    """Returns the forms that equal a tensor of the file: none, one, or several if the exporter merged equal parameters.
+    The parameter with the tensor's own name comes first."""
+    # A weight that is computed from others (weight norm) may initially equal one of them.
     known = [f for f in known if not any(".parametrizations." in p and p != parameter for p in f.parameters)]
     exact = [
         f
@@ -115,7 +117,7 @@ def match(parameter, value, known, parameters):
     if parameter in parameters:
         own = [f for f in exact if f.parameters == (parameter,)][:1]
         exact = own + [f for f in exact if parameter not in f.parameters]
-    if exact:  # a weight of one row is its transpose too: once is enough
+    if exact:  # a weight of one row equals its transpose; one form is enough
         return [f for i, f in enumerate(exact) if f.parameters not in [e.parameters for e in exact[:i]]]
     return [
         f for f in known if not f.is_exact and f.value.shape == value.shape and np.allclose(f.value, value, rtol=1e-4, atol=1e-6)

@@ -1,4 +1,4 @@
-"""What the corpus knows of a model that it makes: how it is made, what it is fed, and how it is trained."""
+"""Describes how a model of the corpus is made, what it is fed, and how it is trained."""
 
 from dataclasses import dataclass
 from typing import Callable
@@ -9,17 +9,17 @@ from torch import nn
 
 @dataclass
 class Model:
-    """`make` gives a module; it and the inputs are drawn from one seed."""
+    """`make` returns a module. The module and the inputs are drawn from one seed."""
 
     name: str
     make: Callable[[], nn.Module]
-    inputs: dict  # name to a function that draws a tensor; the order is that of forward's arguments
+    inputs: dict  # by name: a function that draws a tensor; the order is that of forward's arguments
     loss: str = "mse"
     class_axis: int = 1
-    is_woken: bool = True  # whether parameters of zeros and ones are given other values
+    is_woken: bool = True  # whether parameters of zeros and ones get other values
 
     def draw(self):
-        """(module, inputs)"""
+        """Returns (module, inputs)."""
         torch.manual_seed(0)
         module = self.make()
         if self.is_woken:
@@ -31,8 +31,8 @@ class Model:
 
 
 def wake(module):
-    """Gives parameters that start at zero or one other values, and averages of batch norms too: exporters merge equal
-    tensors, and a gradient by a factor of zero shows nothing."""
+    """Gives other values to parameters that are all zero or one, and to averages of batch norms. Exporters merge equal
+    tensors, and a gradient that is multiplied by zero tests nothing."""
     done = set()
     for parameter in module.parameters():
         if parameter.is_floating_point() and id(parameter) not in done and is_constant(parameter):
@@ -51,7 +51,7 @@ def is_constant(tensor):
 
 
 class Picked(nn.Module):
-    """A model of keyword arguments and many results, as one of positional arguments and few results."""
+    """Turns a model with keyword arguments and many results into one with positional arguments and few results."""
 
     def __init__(self, model, names, pick):
         super().__init__()
@@ -65,7 +65,7 @@ def rows(*shape):
     return lambda: torch.randn(shape)
 
 
-FIRST_WORD = 4  # those before may be padding, whose row PyTorch does not learn; no file says which row that is
+FIRST_WORD = 4  # smaller ids may be padding, whose row PyTorch does not learn, and no file says which row that is
 
 
 def ids(limit, *shape):

@@ -1,8 +1,8 @@
-"""What the program says of a file's parameters: which differences from PyTorch's its notes explain."""
+"""The program's notes on a file's parameters, and which differences from PyTorch they explain."""
 
 import re
 
-# The kinds of notes that explain a difference; each names one tensor and counts the others.
+# The kinds of notes that explain a difference. Each note names one tensor and counts the others.
 LEFT_OUT = r"constants, not parameters"
 TAKEN_IN = r"parameters, although|parameters of their own|parameters in place of"
 APART = r"parameters of their own"
@@ -16,7 +16,7 @@ class Notes:
         self.lines = lines
 
     def count(self, kind):
-        """How many tensors the notes of a kind are about."""
+        """Returns the number of tensors in the notes of a kind."""
         total = 0
         for line in self.lines:
             if re.search(kind, line):
@@ -25,6 +25,7 @@ class Notes:
         return total
 
     def unexplained(self, kind, found):
-        """Of {name: text} the texts whose name no note has, unless notes of the kind count as many."""
+        """Returns those texts of {name: text} whose name is in no note; none if the notes of the kind count as many
+        tensors."""
         left = {n: text for n, text in found.items() if not any(f"'{n}'" in line for line in self.lines)}
         return [] if len(found) <= self.count(kind) else list(left.values())

@@ -1,4 +1,4 @@
-"""What stands in an ONNX file, and what ONNX Runtime makes of it."""
+"""Reads ONNX files, and runs them in ONNX Runtime."""
 
 import numpy as np
 import onnx
@@ -9,7 +9,7 @@ FLOATS = (onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE, onnx.TensorProto.FLOA
 
 
 def constants(model):
-    """{name: TensorProto} of initializers, of Constant nodes, and of Identities of either."""
+    """Returns {name: TensorProto} of initializers, of Constant nodes, and of Identities of either."""
     found = {t.name: t for t in model.graph.initializer}
     for node in model.graph.node:
         if node.op_type == "Constant" and node.attribute[0].name == "value":
@@ -20,12 +20,12 @@ def constants(model):
 
 
 def floats(model):
-    """{name: array} of the constants of float."""
+    """Returns {name: array} of the float constants."""
     return {n: np.asarray(numpy_helper.to_array(t)) for n, t in constants(model).items() if t.data_type in FLOATS}
 
 
 def averages(model):
-    """The names that batch norms read as their mean."""
+    """Returns the names that batch norms read as their means."""
     return {n.input[3] for n in model.graph.node if n.op_type == "BatchNormalization"}
 
 
@@ -45,7 +45,7 @@ def session(model, optimize=True):
 
 
 def refusal(path):
-    """Why ONNX Runtime does not load the file; empty if it does."""
+    """Returns why ONNX Runtime does not load the file; empty if it does."""
     try:
         session(path)
         return ""
@@ -54,14 +54,14 @@ def refusal(path):
 
 
 def run(session, inputs):
-    """{name: array}; of the inputs, those that the model has."""
+    """Runs a session and returns {name: array}. Inputs that the model does not have are ignored."""
     known = {i.name for i in session.get_inputs()} | {i.name for i in session.get_overridable_initializers()}
     names = [o.name for o in session.get_outputs()]
     return dict(zip(names, session.run(names, {n: np.asarray(v) for n, v in inputs.items() if n in known})))
 
 
 def with_open(model, names):
-    """A copy of the model in which constants of these names can be fed."""
+    """Returns a copy of the model in which constants of these names can be fed."""
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     tensors = constants(model)

@@ -1,4 +1,4 @@
-"""Small models by hand, for what the exporters do to parameters: shared, transposed, without dimensions, frozen."""
+"""Small models for what exporters do to parameters: shared, transposed, without dimensions, frozen."""
 
 import torch
 from model import Model, ids, rows
@@ -8,7 +8,7 @@ from torchvision.ops import FrozenBatchNorm2d
 
 
 class SharedLayer(nn.Module):
-    """One layer, run four times."""
+    """One layer that runs four times."""
 
     def __init__(self):
         super().__init__()
@@ -47,7 +47,8 @@ class TwoTowers(nn.Module):
 
 
 class ConstantsLikeWeights(nn.Module):
-    """Buffers of float that stand where weights may: a fixed projection, a table of places, a mask, a running scale."""
+    """Float buffers in places where weights may be: a fixed projection, a table of positions, a mask, a running
+    scale."""
 
     def __init__(self):
         super().__init__()
@@ -65,7 +66,7 @@ class ConstantsLikeWeights(nn.Module):
 
 
 class FrozenNorm(nn.Module):
-    """Batch norms that do not learn and do not average: four buffers each."""
+    """Batch norms that neither learn nor average: four buffers each."""
 
     def __init__(self):
         super().__init__()
@@ -81,7 +82,8 @@ class FrozenNorm(nn.Module):
 
 
 class EqualStart(nn.Module):
-    """Parameters that start equal and must learn apart: scales of ones, shifts of zeros. Nothing wakes them."""
+    """Parameters that are initially equal and are learned separately: scales of ones, shifts of zeros. They keep these
+    values."""
 
     def __init__(self):
         super().__init__()
@@ -103,7 +105,7 @@ class Recurrent(nn.Module):
 
 
 class DecoderLoop(nn.Module):
-    """A cell by hand, unrolled: each weight is read at every turn."""
+    """A recurrent cell written as single operations and unrolled: each weight is read in every step."""
 
     def __init__(self):
         super().__init__()
@@ -150,7 +152,7 @@ class Weighted(nn.Module):
     def __init__(self):
         super().__init__()
         self.a = nn.utils.parametrizations.weight_norm(nn.Linear(6, 8))
-        self.a.parametrizations.weight.original0.data.mul_(1.3)  # else the weight would be its own direction
+        self.a.parametrizations.weight.original0.data.mul_(1.3)  # otherwise the weight would equal its own direction
         self.low, self.high, self.bias = (
             nn.Parameter(torch.randn(3, 2)),
             nn.Parameter(torch.randn(2, 8)),

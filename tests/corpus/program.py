@@ -1,4 +1,4 @@
-"""Calls of the program, each kept as the line that repeats it."""
+"""Runs the program, and keeps each command line so that it can be repeated."""
 
 import json
 import os
@@ -15,7 +15,7 @@ COMMON = ["--threads=1", "--progress=none"]
 @dataclass
 class Call:
     command: list
-    code: int = 0  # negative: the signal that ended it; None: it did not end in time
+    code: int = 0  # negative: the signal that ended it; None: it exceeded the time limit
     talk: str = ""
 
     @property
@@ -26,7 +26,7 @@ class Call:
         return [line for line in self.talk.splitlines() if line.startswith("note: ")]
 
     def error(self):
-        """The first error, or the last line."""
+        """Returns the first error, or the last line."""
         if self.code is None:
             return f"no end after {TIMEOUT} s"
         lines = self.talk.strip().splitlines() or ["no message"]
@@ -54,7 +54,7 @@ class Program:
         return os.path.join(self.folder, name)
 
     def write_inputs(self, name, inputs):
-        """The option --inputs of a new folder."""
+        """Writes the inputs to a new folder, and returns the option --inputs for it."""
         folder = self.path(name)
         os.makedirs(folder, exist_ok=True)
         for name, value in inputs.items():
@@ -63,7 +63,7 @@ class Program:
 
 
 def outputs(folder):
-    """{name: array} of what --outputs wrote."""
+    """Returns {name: array} of the files that --outputs wrote."""
     with open(os.path.join(folder, "names.json"), encoding="utf-8") as file:
         names = json.load(file)
     return {name: np.load(os.path.join(folder, file)) for file, name in names.items()}

@@ -1,4 +1,4 @@
-"""PyTorch's side: outputs, loss and gradients of a module, and what the tensors of an exported file are made of."""
+"""Runs models in PyTorch: outputs, loss and gradients of a module, and facts about the tensors of exported files."""
 
 import copy
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from torch.nn import functional as F
 @dataclass
 class Step:
     loss: float
-    gradients: dict  # name to array; None where the loss does not depend on the parameter
+    gradients: dict  # by name; None if the loss does not depend on the parameter
 
 
 def as_tuple(outputs):
@@ -19,7 +19,7 @@ def as_tuple(outputs):
 
 
 def goal_of(model, output, seed=0):
-    """The input that the loss adds: (name, tensor)."""
+    """Returns the input that the loss adds, as (name, tensor)."""
     generator = torch.Generator().manual_seed(seed + 1)
     if model.loss == "mse":
         return "target", torch.randn(output.shape, generator=generator)
@@ -35,7 +35,8 @@ def loss_of(model, output, goal):
 
 
 def step(model, module, inputs, goal, training, frozen_norms=()):
-    """One step of a copy of the module. Its batch norms named `frozen_norms` use their averages also in training."""
+    """Runs one step of a copy of the module. The batch norms named in `frozen_norms` use their averages even in
+    training."""
     module = copy.deepcopy(module).train(training)
     for name, part in module.named_modules():
         if name in frozen_norms:
@@ -49,7 +50,7 @@ def step(model, module, inputs, goal, training, frozen_norms=()):
 
 
 def moved(module):
-    """A copy whose parameters have other values and whose buffers have the same: what differs in its export is made of
+    """Returns a copy with other parameter values and the same buffers. Tensors that differ in its export depend on
     parameters."""
     module = copy.deepcopy(module)
     generator = torch.Generator().manual_seed(2)
@@ -64,7 +65,7 @@ def batch_norms(module):
 
 
 def convolutions_before_norms(module, inputs):
-    """{name of a batch norm: name of the convolution whose result is its input, and nobody else's}"""
+    """Returns {name of a batch norm: name of the convolution whose result only this batch norm reads}."""
     made, pairs, hooks = {}, {}, []
 
     def look(name, part):
@@ -72,7 +73,7 @@ def convolutions_before_norms(module, inputs):
             if isinstance(part, nn.modules.batchnorm._BatchNorm) and id(args[0]) in made:
                 pairs[name] = made[id(args[0])][0]
             if isinstance(part, nn.modules.conv._ConvNd):
-                made[id(result)] = (name, result)  # kept, so that its id is nobody else's
+                made[id(result)] = (name, result)  # kept alive, so that its id stays unique
 
         return part.register_forward_hook(hook)
 

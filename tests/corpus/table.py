@@ -1,4 +1,4 @@
-"""The table: a line for each file, then what failed, with the commands that repeat it."""
+"""Writes the table: a line for each file, then the failures with the commands that repeat them."""
 
 import csv
 import json
@@ -49,7 +49,7 @@ def head():
 
 
 def write(rows, folder):
-    """Writes corpus.txt, .csv and .json, prints failures and the count. The exit status."""
+    """Writes corpus.txt, .csv and .json, and prints failures and the count. Returns the exit status."""
     rows = sorted(rows, key=lambda r: (r.name, r.export))
     failed = [r for r in rows if r.failures]
     skipped = [r for r in rows if r.outcome.startswith(("not exported", "skipped"))]

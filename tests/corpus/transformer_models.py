@@ -1,4 +1,5 @@
-"""transformers' architectures: their own classes, configured small, with random weights. Nothing is downloaded."""
+"""The architectures of transformers: the library's classes in small configurations, with random weights. Nothing is
+downloaded."""
 
 import torch
 import transformers as t
@@ -17,7 +18,7 @@ def logits(out):
 
 
 def make(model, config, names, pick, attention=None, **options):
-    """`attention`: how the library writes it; some of its forms stop the newer exporter."""
+    """`attention` selects the library's implementation; some of them make the newer exporter fail."""
 
     def build():
         settings = config(**options)
@@ -30,7 +31,7 @@ def make(model, config, names, pick, attention=None, **options):
 
 
 def causal(name, model, config, options):
-    """A language model: tokens to logits [batch, tokens, vocabulary]."""
+    """A language model from tokens to logits [batch, tokens, vocabulary]."""
     return Model(
         f"transformers.{name}",
         make(model, config, ("input_ids", "attention_mask"), logits, **options),
@@ -41,7 +42,7 @@ def causal(name, model, config, options):
 
 
 def encoder(name, model, config, options, pick=lambda out: out.last_hidden_state):
-    """An encoder of text, with a mask of its padding."""
+    """An encoder of text, with a mask for its padding."""
     return Model(
         f"transformers.{name}",
         make(model, config, ("input_ids", "attention_mask"), pick, **options),

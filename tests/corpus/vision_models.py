@@ -6,8 +6,8 @@ from torchvision import models
 
 
 def classifier(name, size=64, batch=4, **options):
-    """A model of images to `y` [batch, 10]. Dropout is off: it draws other numbers than ours. Images are not so
-    small that batch norms average over a handful of numbers, where rounding decides."""
+    """Returns a model from images to `y` [batch, 10]. Dropout is off, as PyTorch's random numbers are not ours. Images
+    are large enough for batch norms to average over many numbers; with a handful, rounding would decide."""
     make = getattr(models, name)
     return Model(
         f"torchvision.{name}",

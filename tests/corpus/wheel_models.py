@@ -1,4 +1,4 @@
-"""Models that public wheels carry: what each is fed."""
+"""The models in public wheels, and their inputs."""
 
 from dataclasses import dataclass, field
 
@@ -8,11 +8,11 @@ import numpy as np
 @dataclass
 class WheelModel:
     path: str  # in the folder of unpacked wheels
-    inputs: dict = field(default_factory=dict)  # name to array; all are given
+    inputs: dict = field(default_factory=dict)  # by name; all inputs are given
     dims: tuple = ()
     loss: tuple = ("--loss=mse",)
-    refused: str = ""  # what the refusal must say: it is not supported, and why
-    needs_inputs: bool = False  # whether sizes are found from the inputs' files, or depend on what stands in them
+    refused: str = ""  # what the error must say if the model is not supported
+    needs_inputs: bool = False  # whether sizes come from the files of inputs, or depend on the inputs' values
 
 
 def normal(*shape):

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""The ONNX project's backend tests (the data folders of the onnx wheel), through `isthmus run --test-data`.
+"""Runs the ONNX project's backend tests (the data folders of the onnx wheel) through `isthmus run --test-data`.
 
 Usage: onnx_suite.py [--isthmus=PROGRAM] [--data=FOLDER] [--list] [PATTERN...]
   PATTERN   cases to run, as `node/test_argmax*`; default: all
-  --list    also each case that is not passed, with the message
+  --list    also prints each case that does not pass, with the message
 
-Without options (as a test of Bazel's) all cases run, and must pass but for those that onnx_unsupported.txt names.
+Without options (as a test of Bazel's) all cases run, and all must pass except those that onnx_unsupported.txt names.
 """
 
 import argparse
@@ -33,7 +33,7 @@ def cases(data, patterns):
 
 
 def run(program, data, case, exceptions):
-    """(case, outcome, message): passed, wrong, refused, or crashed."""
+    """Returns (case, outcome, message); the outcome is passed, wrong, refused, or crashed."""
     folder = os.path.join(data, case)
     tolerance = [f"--{o}" for pattern, o in exceptions if o.startswith("atol=") and fnmatch.fnmatch(case, pattern)]
     command = [program, "run", os.path.join(folder, "model.onnx"), f"--test-data={folder}", "--threads=1", "--progress=none"]
@@ -48,7 +48,7 @@ def run(program, data, case, exceptions):
 
 
 def read_exceptions(path):
-    """[(pattern, outcome)] of onnx_unsupported.txt."""
+    """Returns [(pattern, outcome)] of onnx_unsupported.txt."""
     found = []
     with open(path, encoding="utf-8") as file:
         for line in file:
@@ -59,7 +59,7 @@ def read_exceptions(path):
 
 
 def reason_of(message):
-    """The gist of a refusal, for counting."""
+    """Returns the part of an error message by which errors are counted."""
     for pattern in (r"operator '([^']*)'(?: of .*?)? is not supported", r"element type '([^']*)' is not supported"):
         if match := re.search(pattern, message):
             return match[0].split("; ")[0]
@@ -68,7 +68,7 @@ def reason_of(message):
 
 
 def judge(results, exceptions):
-    """What contradicts the list: [text]."""
+    """Returns the contradictions between the results and the list, as texts."""
     wrong = []
     used = set()
     for case, outcome, message in results:
@@ -79,7 +79,7 @@ def judge(results, exceptions):
                 expected = {"refused": "refused", "differs": "wrong"}.get(listed, "passed")
         if outcome == "refused" and LACKS_TYPE.search(message):
             continue
-        # A pattern may also cover cases that pass: what is expected of all is that none is wrong or crashes.
+        # A pattern may also match cases that pass. No case may be wrong or crash.
         if outcome not in (expected, "passed") or (outcome == "refused" and "error: " not in message):
             wrong.append(f"{case} is {outcome}, expected: {expected}: {message[:600]}")
     wrong += [f"onnx_unsupported.txt: {p} names no case" for p, _ in exceptions if p not in used]

@@ -1,4 +1,4 @@
-"""One OpInfo sample: what PyTorch says of it, and what we make of the file that is exported of it."""
+"""Compares one OpInfo sample in PyTorch with our results for the exported file."""
 
 import collections
 import json
@@ -13,8 +13,8 @@ from opinfo_exceptions import Failure
 
 TOLERANCE = {"f64": 1e-9, "f32": 2e-4}
 SMALLEST_SCALE = {"f64": 1e-3, "f32": 1e-2}
-LEVELS = ("m.onnx", "first.isth", "second.isth")  # by how many gradients they have
-# What our types and files have a place for.
+LEVELS = ("m.onnx", "first.isth", "second.isth")  # by the number of gradients
+# The types that our files can hold.
 DTYPES = {torch.float64, torch.float32, torch.int64, torch.int32, torch.uint8, torch.bool}
 
 
@@ -32,7 +32,7 @@ def same_type(a, b):
 
 
 class Check:
-    """One sample. `failures`: all that went wrong; `done`: the comparisons that were made."""
+    """One sample. `failures` lists all failures, and `done` counts the comparisons that were made."""
 
     def __init__(self, op, sample, folder, exporter):
         self.op, self.sample, self.dir, self.exporter = op, sample, folder, exporter
@@ -54,10 +54,10 @@ class Check:
         except Stop as stop:
             self.failures.append(stop.failure)
 
-    # --- What PyTorch says
+    # --- PyTorch's results
 
     def evaluate(self):
-        """Outputs, gradients and gradients of gradients of the sample, and the seeds of both."""
+        """Computes outputs, gradients and gradients of gradients of the sample, and draws the seeds of both."""
         inputs = self.sample.inputs
         bad = [str(x.dtype) for x in inputs if x.dtype not in DTYPES] + [str(x.layout) for x in inputs if x.layout != torch.strided]
         if bad:
@@ -108,10 +108,10 @@ class Check:
             return self.failures.append(Failure("torch", f"second gradient: {one_line(e)}"))
         self.second = {f"grad2.{n}": torch.zeros_like(x) if g is None else g for (n, x), g in zip(by.items(), found)}
 
-    # --- What we say
+    # --- Our results
 
     def write(self):
-        """The ONNX file, and the inputs in both precisions."""
+        """Writes the ONNX file."""
         inputs = tuple(x.detach() for x in self.sample.inputs)
         try:
             torch_export.export(self.sample, inputs, self.path("m.onnx"), self.exporter, self.sample.names(), self.outputs)
@@ -123,7 +123,7 @@ class Check:
         self.leave_out_unused({i.name for i in graph.input})
 
     def leave_out_unused(self, read):
-        """The exporter leaves out inputs that nothing reads: their gradients must be nothing in PyTorch too."""
+        """Removes inputs that nothing reads, as the exporter does. Their gradients must be zero in PyTorch too."""
         self.fed = {n: x for n, x in self.fed.items() if n.rpartition(".")[2] in read or n.startswith("seed.y")}
         self.xs = [n for n in self.xs if n in read]
         for wanted in self.first, self.second:
@@ -132,7 +132,7 @@ class Check:
                     raise Stop(Failure("export", f"the exporter dropped an input that has a gradient, {name}"))
 
     def write_inputs(self, precision, level):
-        """The folder of what a graph with so many gradients reads."""
+        """Writes the inputs of a graph with gradients up to this level, and returns their folder."""
         folder = f"in_{precision}_{level}"
         os.makedirs(self.path(folder), exist_ok=True)
         for name, tensor in self.fed.items():
@@ -151,7 +151,7 @@ class Check:
         return None if result.code == 0 else Failure(stage, one_line(result.err) or f"exit {result.code}")
 
     def differentiate(self):
-        """The graph with as many gradients as there are to be."""
+        """Returns the graph with the highest order of gradients that is to be compared."""
         if not self.xs:
             return "m.onnx"
         failure = self.call("grad", "grad", "m.onnx", "--as-written", f"--ys={','.join(self.ys)}", f"--xs={','.join(self.xs)}",
@@ -171,7 +171,7 @@ class Check:
 
     def run(self, graph, precision, folder, *options):
         level = LEVELS.index(graph)
-        # The files are in f64, and mostly so: what they do in f32 they are to do in f32.
+        # The files are mostly f64. Without --precision, nodes that are f32 in the file stay f32.
         options = ["--precision=f32"] * (precision == "f32") + ["--as-written"] * (level == 0) + [*options]
         failure = self.call("run", "run", graph, f"--inputs={self.write_inputs(precision, level)}", f"--outputs={folder}",
                             "--threads=1", *options)
@@ -206,7 +206,7 @@ class Check:
                                       f"not {one_line(want.ravel()[:8])}", off)
 
     def ask_the_reference(self, failure, got):
-        """Of an output that differs: did the exporter write another function? ONNX's reference implementation tells."""
+        """Finds with ONNX's reference implementation whether the exporter wrote another function than PyTorch's."""
         try:
             from onnx.reference import ReferenceEvaluator
             fed = {n: x.numpy(force=True) for n, x in self.fed.items() if not n.startswith("seed.")}

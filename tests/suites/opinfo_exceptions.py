@@ -1,4 +1,4 @@
-"""The table of what the OpInfo test leaves out: opinfo_exceptions.txt, whose head tells its form."""
+"""The list of what the OpInfo test leaves out: opinfo_exceptions.txt, whose head describes its form."""
 
 import os
 import re
@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 PATH = os.path.join(os.path.dirname(os.path.abspath(__file__)), "opinfo_exceptions.txt")
 HEAD = re.compile(r"\[(\S+)(?:\s+(.*))?\]\s+(\S.*)")
-# Groups whose operators are found by the pattern alone: what is not ours to judge, or what we refuse. Wrong values never are.
+# The stages whose groups take in any operator that matches the pattern: failures of PyTorch or the exporter, and
+# operators that we refuse. Wrong values are never among them.
 BY_PATTERN = {"type", "torch", "export", "import"}
 
 ENDS_THE_PROCESS = "the exporter ends the process"
@@ -17,14 +18,14 @@ ENDS_THE_PROCESS = "the exporter ends the process"
 class Failure:
     stage: str
     text: str
-    off: float = float("inf")  # of values that differ: by which share of the largest
+    off: float = float("inf")  # for values that differ: the error as a share of the largest
     sample: str = ""
 
     def __str__(self):
         return f"{self.stage}: {self.text}"
 
 
-# Failures whose sizes the exporter takes from memory that nobody wrote: they come and go.
+# The exporter writes sizes from uninitialized memory into the file, so these failures are not reproducible.
 UNWRITTEN = "the file declares"
 
 
@@ -32,9 +33,9 @@ UNWRITTEN = "the file declares"
 class Group:
     head: str
     stage: str
-    pattern: str  # of a failure's text; of other stages what the file's head says
+    pattern: str  # of the failure's text; for other stages as the file's head says
     reason: str
-    ops: dict = field(default_factory=dict)  # to whether each of its samples fails in this way
+    ops: dict = field(default_factory=dict)  # by name: whether each sample of the operator fails in this way
 
     def matches(self, failure):
         if self.stage == "tolerance":
@@ -46,7 +47,7 @@ class Group:
 
 
 def read():
-    """(comment at the head, groups)"""
+    """Returns (comment at the head, groups)."""
     comment, groups = [], []
     with open(PATH, encoding="utf-8") as file:
         for number, line in enumerate(file, 1):
@@ -82,21 +83,23 @@ class Table:
         return next((g.pattern for g in self.groups if g.stage == "exporter" and name in g.ops), "ts20")
 
     def is_always_run(self, name):
-        """Of an operator by another exporter: not in a full run only."""
+        """Returns whether the operator, which needs another exporter, is tested in every run and not only in full
+        runs."""
         return any(g.ops.get(name) for g in self.groups if g.stage == "exporter")
 
     def deadly(self):
         return {name for g in self.groups if g.pattern == ENDS_THE_PROCESS for name in g.ops}
 
     def is_left_out(self, name):
-        """No sample of the operator is compared at all."""
+        """Returns whether no sample of the operator is compared."""
         return any(g.ops.get(name) for g in self.groups if g.stage in BY_PATTERN)
 
     def group_of(self, name, failure):
         return next((g for g in self.groups if name in g.ops and g.matches(failure)), None)
 
     def stale(self, name, failures, whole):
-        """What the table says of an operator that is not so. `failures`: of each sample that ran; `whole`: those are all."""
+        """Yields entries of the list that are wrong for an operator. `failures` has a list for each sample that ran;
+        `whole` says whether all samples ran."""
         for group in self.groups:
             if name not in group.ops or group.stage in ("exporter", "incomparable"):
                 continue
@@ -107,8 +110,8 @@ class Table:
                 yield f"no sample fails as the table says: {group.head}"
 
     def update(self, results):
-        """Makes the table tell what `results` has, operator to failures of each sample; groups with patterns take operators
-        in, the others only lose them."""
+        """Updates the list from `results`, which maps operators to the failures of each sample. Groups with a stage in
+        BY_PATTERN can gain operators; other groups can only lose them."""
         for name, samples in results.items():
             hits = [{self.index_of(name, f) for f in failures} for failures in samples]
             for index, group in enumerate(self.groups):

@@ -1,4 +1,4 @@
-"""PyTorch's OpInfo samples as modules: tensors are inputs, all else is a constant."""
+"""Turns PyTorch's OpInfo samples into modules: tensors are inputs, and all else is constant."""
 
 import random
 import sys
@@ -13,8 +13,8 @@ from torch.utils import _pytree as pytree
 
 
 def operators():
-    """PyTorch's table of operators that take f64, by name, in its order."""
-    # Its testing package imports this one for a base class of its own tests, which are not run here.
+    """Returns PyTorch's operators that take f64, by name, in the order of its table."""
+    # PyTorch's testing package imports this package for a base class of its own tests, which do not run here.
     if "expecttest" not in sys.modules:
         sys.modules["expecttest"] = types.ModuleType("expecttest")
         sys.modules["expecttest"].TestCase = unittest.TestCase
@@ -28,7 +28,8 @@ def operators():
 
 
 class Sample(nn.Module):
-    """One call of an operator. `inputs`: the tensors among its arguments, in f64 with values that f32 has too."""
+    """One call of an operator. `inputs` are the tensors among its arguments, in f64 with values that are exact in
+    f32."""
 
     def __init__(self, op, sample):
         super().__init__()
@@ -64,7 +65,8 @@ def as_leaf(tensor):
 
 
 def samples(name, op, count):
-    """(index, sample) of the operator: `count` that are spread evenly over all that PyTorch has, or all for None."""
+    """Returns (index, sample) of the operator: `count` samples, spread evenly over all that PyTorch has; with None,
+    all."""
     seed = zlib.crc32(name.encode())
     random.seed(seed)
     np.random.seed(seed)

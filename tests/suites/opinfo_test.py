@@ -1,10 +1,10 @@
-"""PyTorch's OpInfo samples as a judge of our op table: values, gradients, and gradients of gradients.
+"""Compares PyTorch's OpInfo samples with our op table: values, gradients, and gradients of gradients.
 
-Every operator of PyTorch's own table of tests that takes f64 is exported to ONNX, one sample of arguments at a time, and
-what we make of the file is held against PyTorch: outputs in f64 and f32, gradients by random seeds, gradients of those by
-random seeds, and, once for each operator, a memory policy bit by bit. What is left out stands in opinfo_exceptions.txt.
+Every operator of PyTorch's own test table that takes f64 is exported to ONNX, one sample of arguments at a time. The
+results of the file are compared with PyTorch's: outputs in f64 and f32, gradients with random seeds, gradients of these
+with random seeds, and, once for each operator, a memory policy bit by bit. opinfo_exceptions.txt lists what is left out.
 
-By default a few samples of each operator; many, and every operator, with ISTHMUS_FULL=1 in the environment.
+By default a few samples of each operator run. With ISTHMUS_FULL=1 in the environment many samples of all operators run.
 """
 
 import argparse
@@ -30,16 +30,16 @@ from opinfo_check import Check, one_line  # noqa: E402
 from opinfo_exceptions import ENDS_THE_PROCESS, Failure  # noqa: E402
 from opinfo_samples import operators, samples  # noqa: E402
 
-# Of each operator. PyTorch has up to 1440 of one, which differ little.
+# The number of samples for each operator. PyTorch has up to 1440 for one, which differ little.
 SAMPLES, FULL_SAMPLES = 3, 30
 FULL = os.environ.get("ISTHMUS_FULL") == "1"
 
 
 def check_operator(name, count, exporter, position=None):
-    """[(index, text of the sample, failures, comparisons done, seconds)] of `count` samples of an operator, or of the one
-    at a position among them."""
+    """Returns [(index, text of the sample, failures, comparisons made, seconds)] for `count` samples of an operator, or
+    for the one at `position` among them."""
     torch.set_num_threads(1)
-    torch.set_default_dtype(torch.float64)  # by this the exporter decides in what type it computes with numbers
+    torch.set_default_dtype(torch.float64)  # the exporter uses it as the type of Python numbers
     op = OPERATORS[name]
     found, with_policy = [], True
     try:
@@ -62,7 +62,7 @@ def check_operator(name, count, exporter, position=None):
 
 
 def be_quiet():
-    """In a process of the pool: the exporters' native code writes where it likes."""
+    """Silences a process of the pool, as the exporters' native code prints to the standard streams."""
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, 1)
     os.dup2(null, 2)
@@ -77,9 +77,9 @@ def has_died(future):
 
 
 def check_all(tasks, jobs, deadly=()):
-    """Yields (name, what check_operator gives) for each task, (name, count, exporter). `deadly`: names of which is known
-    that the exporter ends the process on one sample or another."""
-    # It divides by zero, and takes with it all that the pool has not done yet.
+    """Yields (name, result of check_operator) for each task (name, count, exporter). `deadly` are operators for which
+    the exporter is known to end the process."""
+    # The exporter divides by zero and ends the process, so that the pool loses all its unfinished tasks.
     alone = [[t] for t in tasks if t[0] in deadly]
     tasks = [t for t in tasks if t[0] not in deadly]
     undone = []
@@ -110,7 +110,7 @@ def check_one_by_one(task):
 
 
 class Report:
-    """Counts samples, and tells what is not as it should be."""
+    """Counts samples, and prints unexpected results."""
 
     def __init__(self, table):
         self.table = table
@@ -163,7 +163,7 @@ def main():
         if not exporter.startswith("ts"):
             some = min(some, 2 if FULL else table.is_always_run(name))  # the newer exporter takes seconds
         elif table.is_left_out(name) and not FULL:
-            some = 1  # it holds the table to its word
+            some = 1  # checks that the list still holds
         if some:
             tasks.append((name, some, exporter))
     report, results = Report(table), {}

@@ -1,4 +1,5 @@
-"""The report of a GPU, on the library that emulates one: steps, failures that stop no others, limits of time."""
+"""Tests the GPU report with the library that emulates a GPU: its steps, failures that do not stop others, and time
+limits."""
 
 import os
 import subprocess
@@ -21,7 +22,7 @@ class Report(unittest.TestCase):
         self.dir = folder.name
 
     def report(self, *args, program=command.BINARY, path=""):
-        """(exit code, output, report.md) of the script in an environment that has nothing else."""
+        """Runs the script in an environment with nothing else, and returns (exit code, output, report.md)."""
         env = {"PATH": f"{path}/usr/bin:/bin", "ISTHMUS_CUDA_LIBRARY": LIBRARY}
         done = subprocess.run(
             ["bash", REPORT, f"--isthmus={program}", f"--out={self.dir}/out", "--small", *args],
@@ -32,7 +33,7 @@ class Report(unittest.TestCase):
         return done.returncode, done.stdout + done.stderr, text
 
     def program(self, body):
-        """The program under test, but for what `body` does first."""
+        """Writes a script that runs `body` and then the program under test, and returns its path."""
         path = f"{self.dir}/program"
         with open(path, "w") as file:
             file.write(f'#!/bin/bash\n{body}\nexec {command.BINARY} "$@"\n')
@@ -67,7 +68,7 @@ class Report(unittest.TestCase):
         self.assertIn("so our own kernel, which is slow, runs", text)
 
     def test_sanitizers(self):
-        """Each tool is run over the program; of what it finds cuda-gdb is asked."""
+        """Each tool runs the program; for failures that it finds, cuda-gdb runs too."""
         for name, body in {
             "compute-sanitizer": 'echo "tool $2"; while [[ $1 != /* ]]; do shift; done; "$@"; [[ $* == *recording* ]] || exit 99',
             "cuda-gdb": 'echo "debugs with ISTHMUS_CUDA_SYNC=$ISTHMUS_CUDA_SYNC: ${*: -4}"',

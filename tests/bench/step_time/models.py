@@ -1,7 +1,6 @@
-"""The zoo's networks in PyTorch, layer for layer, as its users write them.
+"""The zoo's networks in PyTorch, layer for layer, as PyTorch's users write them.
 
-With `checkpointed` set, their blocks are computed again in the backward pass (torch.utils.checkpoint), as its users do to save
-memory.
+With `checkpointed` set, the backward pass recomputes their blocks (torch.utils.checkpoint), as users do to save memory.
 """
 
 import torch

@@ -1,4 +1,4 @@
-"""The zoo's networks as two sides run them: ours, and PyTorch's."""
+"""Runs the zoo's networks on two sides: ours, and PyTorch's."""
 
 import json
 import subprocess
@@ -28,7 +28,7 @@ class Ours:
         subprocess.run([options.isthmus, "zoo", *NETWORKS[name][1], f"--batch={batch}", "-o", self.model], check=True)
 
     def run(self, *plan, steps=4):
-        """(report, exit code)"""
+        """Returns (report, exit code)."""
         report = f"{self.folder.name}/report.json"
         done = subprocess.run(
             [self.options.isthmus, "run", self.model, "--loss=cross_entropy", f"--device={self.options.device}", *plan,
@@ -41,7 +41,7 @@ class Ours:
             return json.load(file), done.returncode
 
     def step(self, *plan):
-        """Seconds of the fastest of a few steps, and the report."""
+        """Returns the seconds of the fastest of a few steps, and the report."""
         figures, code = self.run(*plan)
         if code != 0:
             raise RuntimeError(f"exit {code}: does the network fit?")
@@ -53,7 +53,7 @@ def has_pictures(name):
 
 
 class Theirs:
-    """Pictures are in PyTorch's memory format channels last if that is asked for: which is faster, `fastest` finds out."""
+    """PyTorch's side. With `channels_last`, pictures have this memory format; `fastest` finds the faster format."""
 
     def __init__(self, options, name, batch, channels_last=False):
         _, _, module, shape, classes = NETWORKS[name]
@@ -90,7 +90,7 @@ class Theirs:
             torch.cuda.synchronize()
 
     def step(self):
-        """Seconds of the fastest of a few steps."""
+        """Returns the seconds of the fastest of a few steps."""
         self.once()
         seconds = []
         for _ in range(3):

@@ -1,4 +1,5 @@
-"""What is compared with PyTorch: the networks of both sides are the same, and PyTorch's pictures lie as it likes them."""
+"""Tests the comparison with PyTorch: both sides have the same networks, and PyTorch's pictures have the chosen memory
+format."""
 
 import os
 import sys
@@ -18,7 +19,7 @@ OPTIONS = types.SimpleNamespace(device="cpu", precision="f32", compile=False)
 
 class Formats(unittest.TestCase):
     def test_channels_last(self):
-        """Weights and pictures are both so, and the loss is the same."""
+        """Weights and pictures have the same memory format, and the loss does not depend on it."""
         losses = []
         for last in False, True:
             torch.manual_seed(0)

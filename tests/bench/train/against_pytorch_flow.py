@@ -1,14 +1,16 @@
-"""Peak and time of a training step of Glow, beside the same in PyTorch: plain, `torch.utils.checkpoint` of every step of the flow, and
-a block written by hand that keeps its result alone and inverts it in the backward pass, as MemCNN, FrEIA and the Reformer do. Isthmus is
-given the very bytes that each of these took, and at last the least that it finds.
+"""Compares peak and time of a training step of Glow with PyTorch's.
+
+PyTorch runs it plain, with `torch.utils.checkpoint` of every step of the flow, and with a block written by hand that keeps only its
+result and inverts it in the backward pass, as MemCNN, FrEIA and the Reformer do. Isthmus gets exactly the bytes that each of these
+took as its budget, and at last the least that it finds.
 
 Usage: against_pytorch_flow.py [--isthmus=bazel-bin/tools/isthmus] [--depth=16] [--width=64] [--batch=32] [--shape=3x32x32]
                                [--rounds=5] [--steps=5] [--effort=2]
 
 A step is the loss and the gradients of all parameters, in f32, on one thread. Both peaks leave out parameters and the examples, and
-count gradients. Those of PyTorch are what its allocator of the CPU gives out (`isthmus.torch.measured_peak`), without what oneDNN takes
-for itself inside of a convolution; those of Isthmus have such workspaces, and the arena's gaps. Times are processor seconds of a
-step, medians of rounds in which all take turns; those of Isthmus come of two runs of different lengths, so that starting is left out.
+count gradients. PyTorch's peaks are what its CPU allocator hands out (`isthmus.torch.measured_peak`), without what oneDNN allocates
+within a convolution; those of Isthmus include such workspaces, and the arena's gaps. Times are processor seconds of a step, as medians
+of rounds in which all alternate; those of Isthmus come from two runs of different lengths, so that the start is left out.
 
 Needs PyTorch and the package: PYTHONPATH=tools/python ISTHMUS_LIBRARY=bazel-bin/tools/c/libisthmus.so.
 """
@@ -47,14 +49,14 @@ def conv(p: Parameters, x: Tensor, name: str) -> Tensor:
 
 
 class Step:
-    """Actnorm, an invertible 1x1 convolution, an affine coupling; numbered from 1."""
+    """A step of the flow: actnorm, an invertible 1x1 convolution, an affine coupling. Steps are numbered from 1."""
 
     def __init__(self, parameters: Parameters, number: int, couplings: int) -> None:
         self.p = {part: parameters[f"level1.step{number}.{part}"] for part in PARTS}
         self.range = min(1, 16 / couplings)
 
     def mixed(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """The first two layers, and what they add to an example's log-determinant."""
+        """Returns the result of the first two layers, and what they add to an example's log-determinant."""
         log_scale, w = self.p["actnorm.log_scale"], self.p["mix.weight"]
         x = F.conv2d((x + self.p["actnorm.bias"]) * log_scale.exp(), w[:, :, None, None])
         return x, (log_scale.sum() + torch.linalg.slogdet(w)[1]) * x[0, 0].numel()
@@ -65,14 +67,15 @@ class Step:
         return shift, torch.tanh(raw) * self.range
 
     def __call__(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """What comes of it, and the log-determinant of an example, the mean over the batch."""
+        """Returns the result, and the log-determinant of an example, averaged over the batch."""
         x, of_weights = self.mixed(x)
         stays, moves = x.chunk(2, 1)
         shift, log_scale = self.moved_by(stays)
         return torch.cat([stays, moves * log_scale.exp() + shift], 1), of_weights + log_scale.sum() / len(x)
 
     def back(self, y: Tensor, dy: Tensor, dlogdet: Tensor) -> tuple[Tensor, Tensor, list[Tensor]]:
-        """The operand, its gradient and those of the parameters, from the result: the coupling's net runs once for all."""
+        """Returns the operand, its gradient and those of the parameters, from the result. The coupling's network runs
+        once for all."""
         stays, moved = y.chunk(2, 1)
         parameters = list(self.p.values())
         with torch.enable_grad():
@@ -96,7 +99,7 @@ class Step:
 
 
 class Reversible(torch.autograd.Function):
-    """All steps: of their values the last alone stays."""
+    """All steps as one function, which saves only the last value."""
 
     @staticmethod
     def forward(ctx, steps: list[Step], x: Tensor, *parameters: Tensor) -> tuple[Tensor, Tensor]:  # type: ignore[no-untyped-def, override]
@@ -174,7 +177,7 @@ class Theirs:
 
 
 def written(tensors: Parameters) -> bytes:
-    """A safetensors file."""
+    """Returns the bytes of a safetensors file."""
     header, data = {}, b""
     for name, t in tensors.items():
         content = t.detach().numpy().tobytes()
@@ -192,7 +195,7 @@ class Program:
         return subprocess.run([self.path, *args], capture_output=True, text=True, env=self.environment)
 
     def checked(self, *args: str) -> float:
-        """The processor seconds that it took."""
+        """Runs the program, and returns the processor seconds that it took."""
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         done = self(*args)
         if done.returncode:
@@ -202,7 +205,7 @@ class Program:
 
 
 class Ours:
-    """Planned within this many bytes."""
+    """Plans within a budget of this many bytes, and measures the plan."""
 
     def __init__(self, isthmus: Program, budget: int | str, effort: float, steps: int) -> None:
         self.isthmus, self.steps, self.times = isthmus, steps, []
@@ -230,7 +233,7 @@ class Ours:
 
 
 def drawn(text: str) -> Parameters:
-    """What the graph's parameters hold: nothing is zero, so that all of the step counts."""
+    """Draws the values of the graph's parameters; none is zero, so that the whole step matters."""
     parameters = {}
     for name, dims in re.findall(r"param %(\S+) : f32\[(.*?)\]", text):
         shape = [int(d) for d in dims.split(", ")]
@@ -240,7 +243,7 @@ def drawn(text: str) -> Parameters:
 
 
 def difference(a: dict[str, np.ndarray], b: dict[str, np.ndarray]) -> float:
-    """Of gradients: the largest of any tensor, as a share of its largest element."""
+    """Returns the largest difference of gradients, as a share of the tensor's largest element."""
     assert a.keys() == b.keys(), a.keys() ^ b.keys()
     return max(float(np.abs(a[name] - b[name]).max() / np.abs(b[name]).max()) for name in a)
 
