@@ -1,15 +1,13 @@
 #!/usr/bin/env python3
-"""Counts the test cases of one `bazel test`, from the file its --build_event_json_file wrote.
+"""Counts the test cases of one `bazel test`, from the file that its --build_event_json_file wrote.
 
 Usage: count_tests.py EVENTS.json BAZEL_EXIT_STATUS
 
-Prints what failed, and then as its last line `N passed, N failed`. Exit status 1 if anything failed
-or did not build.
+Prints the failures and, as the last line, `N passed, N failed`. The exit status is 1 if anything failed or was not built.
 
-The events name the results of this run and no other; the folder bazel-testlogs also keeps those of
-tests that are long gone. A case is a googletest case; a test of another kind is one case, unless the last
-line that it prints is itself `N passed, N failed`, perhaps with `, N skipped` behind. Skipped cases are
-neither; they are named apart.
+The events name the results of this run only, whereas the folder bazel-testlogs also keeps results of tests that no longer
+exist. A case is a googletest case. A test of another kind is one case, unless its last line is itself
+`N passed, N failed`, perhaps followed by `, N skipped`. Skipped cases are counted separately.
 """
 
 import json
@@ -26,11 +24,11 @@ COUNTED = re.compile(r"(\d+) passed, (\d+) failed(?:, (\d+) skipped)?")
 class Count:
     passed: int = 0
     skipped: int = 0
-    failed: list = field(default_factory=list)  # a line for each
+    failed: list = field(default_factory=list)  # a line for each failure
 
 
 def read(url):
-    """The file's bytes, or none: a test that was killed has not written all its files."""
+    """Returns the file's bytes, or none: a test that was killed has not written all its files."""
     try:
         with open(urllib.parse.unquote(urllib.parse.urlparse(url).path), "rb") as file:
             return file.read()
@@ -39,10 +37,10 @@ def read(url):
 
 
 def gtest_cases(xml):
-    """The cases of a googletest report; None if it is of another kind (Bazel writes one for any test)."""
+    """Returns the cases of a googletest report; None for a report of another kind (Bazel writes one for any test)."""
     try:
         root = ElementTree.fromstring(xml)
-    except ElementTree.ParseError:  # cut short by a crash, or the output of a test that is no XML
+    except ElementTree.ParseError:  # cut short by a crash, or no XML
         return None
     if root.get("name") != "AllTests":
         return None
@@ -60,7 +58,7 @@ def count_result(count, name, ok, xml, log):
                 count.failed.append(f"{name}: {case.get('classname')}.{case.get('name')}")
             elif case.get("result") == "completed":
                 count.passed += 1
-            else:  # skipped, or disabled and so not run
+            else:  # skipped or disabled
                 count.skipped += 1
     elif counted:
         count.passed += int(counted[1])
@@ -68,7 +66,7 @@ def count_result(count, name, ok, xml, log):
         count.skipped += int(counted[3] or 0)
     elif ok:
         count.passed += 1
-    # A test as a whole can fail although none of its cases does: by a crash, a leak, a timeout.
+    # A test can fail although none of its cases does, by a crash, a leak or a timeout.
     if not ok and len(count.failed) == failed_before:
         count.failed.append(name)
 

@@ -2,8 +2,8 @@
 
 Usage: report_table.py FOLDER PLANNED:RUN...
 
-For every budget and policy there are FOLDER/PLANNED-POLICY.plan.json, written by `isthmus opt`, and FOLDER/RUN-POLICY.run.json, written
-by `isthmus run` on a batch that may be smaller. "planned" columns come from the first, "run" columns from the second.
+For every budget and policy, `isthmus opt` has written FOLDER/PLANNED-POLICY.plan.json, and `isthmus run` has written
+FOLDER/RUN-POLICY.run.json, perhaps for a smaller batch. "planned" columns come from the first, "run" columns from the second.
 """
 
 import json

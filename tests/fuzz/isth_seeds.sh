@@ -1,4 +1,4 @@
-# Seeds for the text form: every text in the tests, and each case of the wrong ones.
+# Writes seeds for the text form: every text in the tests, and each case of the texts with errors.
 # Usage: bash isth_seeds.sh FOLDER
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."

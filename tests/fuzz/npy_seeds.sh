@@ -1,4 +1,4 @@
-# Seeds for arrays: one of each element type, of each version of the format, and a few wrong ones.
+# Writes seeds for arrays: one of each element type, one of each version of the format, and a few invalid ones.
 # Usage: bash npy_seeds.sh FOLDER
 set -euo pipefail
 n=0

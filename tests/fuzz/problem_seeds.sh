@@ -1,4 +1,4 @@
-# Seeds for problems: random small ones with all that the format has.
+# Writes seeds for problems: small random ones with all features of the format.
 # Usage: bash problem_seeds.sh FOLDER
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../e2e"

@@ -1,4 +1,4 @@
-# Seeds for weights files: a few small ones, right and wrong.
+# Writes seeds for weights files: a few small ones, valid and invalid.
 # Usage: bash safetensors_seeds.sh FOLDER
 set -euo pipefail
 n=0

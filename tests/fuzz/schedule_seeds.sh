@@ -1,4 +1,4 @@
-# Seeds for schedules: right and wrong ones of the fuzzer's own problem.
+# Writes seeds for schedules: valid and invalid ones of the fuzzer's own problem.
 # Usage: bash schedule_seeds.sh FOLDER
 set -euo pipefail
 n=0

@@ -34,7 +34,8 @@ class Handle:
 
     @classmethod
     def from_param(cls, given: Any) -> c_void_p:
-        """Called by ctypes for a function's parameter. Without this check ctypes would take any other argument for an address."""
+        """Called by ctypes for a function's parameter. Without this check ctypes would treat any other argument as an
+        address."""
         if not isinstance(given, Handle):
             raise TypeError(f"expected what the library made, got {type(given).__name__}")
         return given._as_parameter_

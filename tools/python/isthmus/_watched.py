@@ -1,8 +1,8 @@
 """Long calls of the library, with progress and interrupts.
 
-The library runs on a thread of its own, and the caller's thread waits. Python runs signal handlers on its main thread, between instructions
-of its own. A handler that raises, as Ctrl-C's does, would otherwise raise inside a progress function called by the library, where nobody
-can catch the exception. On the caller's thread it ends the wait.
+The library runs on its own thread, and the caller's thread waits. Python runs signal handlers on its main thread, between its own
+instructions. A handler that raises an exception, such as that of Ctrl-C, would otherwise raise it inside a progress function that the
+library calls, where nothing can catch it. On the caller's thread the exception ends the wait.
 """
 
 from __future__ import annotations

@@ -61,8 +61,8 @@ class RunFigures:
 class Session:
     """A graph, the contents of its inputs, and the memory in which it runs, for running it more than once.
 
-    An input keeps what `set` gave it. With `keeps_state`, each step begins with the states (such as running averages) that the step before
-    has left, and draws other random numbers; without it, all steps are the same step.
+    An input keeps the array that `set` gave it. With `keeps_state`, each step starts with the states (such as running averages) that the
+    previous step left, and draws other random numbers; without it, all steps are the same.
     """
 
     def __init__(self, graph: Runnable, *, seed: int = 0, threads: int = 0, keeps_state: bool = False, lowers: bool = False) -> None:
