@@ -17,7 +17,7 @@ GTEST = """<?xml version="1.0"?><testsuites name="AllTests"><testsuite name="A">
   <testcase name="DISABLED_X" status="notrun" result="suppressed" classname="A" />%s
 </testsuite></testsuites>"""
 GTEST_BAD = '<testcase name="Bad" status="run" result="completed" classname="A"><failure message="1 != 2"/></testcase>'
-# What Bazel writes for a test that writes no XML itself.
+# The report that Bazel writes for a test which writes no XML itself.
 GENERIC = '<testsuites><testsuite name="x" tests="1"><testcase name="x" status="run"/></testsuite></testsuites>'
 
 

@@ -60,7 +60,7 @@ def once(path, write):
             with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
                 write(path + ".tmp")
             os.replace(path + ".tmp", path)
-        except Exception as error:  # whatever the exporter raises means that it rejects the model
+        except Exception as error:  # any exception means that the exporter rejects the model
             return ExportError(f"{type(error).__name__}: {error}")
     return path
 

@@ -83,7 +83,7 @@ class Case(command.TestCase):
         return {name: self.read(f"outputs/{file}") for file, name in names.items()}
 
     def on_terminal(self, *args, env, columns=80):
-        """Returns the exit code, and what the command writes to stderr if that is a terminal of this width."""
+        """Returns the exit code, and the text that the command writes to stderr if that is a terminal of this width."""
         primary, secondary = pty.openpty()
         fcntl.ioctl(secondary, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
         process = subprocess.Popen([command.BINARY, *args], cwd=self.dir, stdin=subprocess.DEVNULL,

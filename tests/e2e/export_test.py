@@ -31,7 +31,7 @@ KINDS = {"f64": np.float64, "f32": np.float32, "i64": np.int64, "i32": np.int32,
 
 
 def not_compared(row, types, attrs):
-    """What the evaluator itself cannot do, or ""."""
+    """Returns why the evaluator cannot compute this call, or ""."""
     if row == "conv_transpose" and "groups = 2" in attrs and ("strides" in attrs or types[1][1][1] > 1):
         return "it fails on groups of several channels"
     if row == "matmul" and types[0][0] == "bf16" and max(len(dims) for _, dims in types) > 2:
@@ -40,12 +40,12 @@ def not_compared(row, types, attrs):
 
 
 def about(types):
-    """The type that an example is about: f64, or the first operand's."""
+    """Returns the main type of an example: f64 if it occurs, and otherwise the first operand's type."""
     return "f64" if not types or "f64" in dict(types) else types[0][0]
 
 
 def in_type(row, types, attrs, kind):
-    """A call with another type in place of the one that it is about."""
+    """Returns a call with its main type replaced by another."""
     wider = WIDER.get(row, []) if kind in UNITS else []
     types = [("f32" if i in wider else kind if k == about(types) else k, dims) for i, (k, dims) in enumerate(types)]
     return types, attrs.replace("type = f64", f"type = {kind}")
@@ -57,7 +57,7 @@ def lines_of_page():
 
 
 def types_of_rows():
-    """Row to the element types that it takes."""
+    """Returns the element types that each row accepts, by row."""
     row, types = "", {}
     for line in lines_of_page():
         if line.startswith("### "):
@@ -68,10 +68,10 @@ def types_of_rows():
 
 
 def examples():
-    """(row, operand types, attributes, number of results) of the op table's examples."""
+    """Yields (row, operand types, attributes, number of results) for the op table's examples."""
     for line in lines_of_page():
         found = re.fullmatch(r"(\w+)\((.*?)\)(?: (\{.*\}))? : (.*)\n", line)
-        if found and not re.search(r"\bhost |\btoken\[", line):  # transfers: see check_net
+        if found and not re.search(r"\bhost |\btoken\[", line):  # transfers are tested in check_net
             types = re.findall(r"(\w+)\[([\d, ]*)\]", found[2])
             yield (found[1], [(k, [int(d) for d in dims.split(",") if d.strip()]) for k, dims in types],
                    found[3] or "", len(re.findall(r"\]", found[4])))
@@ -84,8 +84,8 @@ def has_no_body(model):
 
 class Exported(command.TestCase):
     def compare(self, file, rtol, atol, same_types=True, drawn=False):
-        """`file`.onnx under ONNX's evaluator against `isthmus run`, every output; the operators without a body. What is
-        `drawn` is of the same shape and type, and no more."""
+        """Compares all outputs of `file`.onnx in ONNX's evaluator with those of `isthmus run`. Returns the operators
+        that have no body. For `drawn` outputs only shapes and types are compared."""
         path = self.path(file)
         onnx.checker.check_model(path, full_check=True)
         model = onnx.load(path)
@@ -125,18 +125,20 @@ class Exported(command.TestCase):
         os.makedirs(self.path("in"), exist_ok=True)
         np.save(self.path(f"in/{name}.npy"), np.asarray(array).astype(KINDS[kind]))
 
-    # --- Every row, on the examples of the op table
+    # --- Every row, with the examples of the op table
 
     def is_right(self, row, types, attrs, results):
         self.write_row(row, types, attrs, results)
         return command.run("import", "row.isth", "-o", "row.onnx", cwd=self.dir).code == 0
 
     def check_row(self, row, types, attrs, results, whole=""):
-        """The operators without a body. Of the type `whole` are integers that may be divided by."""
+        """Compares one call, and returns the operators that have no body. Integers of the type `whole` are never zero,
+        so that they can be divisors."""
         shutil.rmtree(self.path("in"), ignore_errors=True)
         unit = max([UNITS.get(kind, 0) for kind, _ in types], default=0)
         for i, (kind, dims) in enumerate(types):
-            # Operands of logarithms, roots and variances; small enough for every index. A file of f32 serves in 16 bits.
+            # The values suit logarithms, roots and variances, and are valid as indices. f32 files also serve 16-bit
+            # inputs.
             self.feed(f"in{i}", "f32" if kind in UNITS else kind, dims, bound=2 + (kind == whole), low=0.1, high=0.9,
                       least=int(kind == whole and kind != "bool"))
         tolerances = (ROUNDINGS * unit,) * 2 if unit else (1e-6, 1e-7) if "f64" in dict(types) else (1e-5, 1e-6)
@@ -151,13 +153,13 @@ class Exported(command.TestCase):
         self.write("row.isth", text)
 
     def compare_row(self, row, types, attrs, results, tolerances):
-        """What lies in the folder `in` through one row."""
+        """Compares one row on the inputs in the folder `in`."""
         os.makedirs(self.path("in"), exist_ok=True)
         self.write_row(row, types, attrs, results)
         self.run_ok("import", "row.isth", "-o", "row.onnx")
         return self.compare("row.onnx", *tolerances, same_types=row not in OTHER_TYPES, drawn=row in DRAWN)
 
-    # --- Rows on what their examples do not have
+    # --- Rows on inputs that their examples do not have
 
     def check(self, row, attrs, *inputs, tolerances=(1e-6, 1e-7)):
         shutil.rmtree(self.path("in"), ignore_errors=True)
@@ -228,7 +230,7 @@ class Exported(command.TestCase):
                 self.check(row, attrs, *inputs)
                 model = onnx.load(self.path("row.onnx"))
                 self.assertEqual([n.domain for n in model.graph.node], [""])
-                for node in model.graph.node:  # else the evaluator draws anew each time, now and then far out
+                for node in model.graph.node:  # otherwise the evaluator draws other numbers each time
                     if "Random" in node.op_type or node.op_type == "Dropout":
                         seed = 7 if node.op_type == "Dropout" else 7.0
                         node.attribute.append(onnx.helper.make_attribute("seed", seed))
@@ -248,16 +250,16 @@ class Exported(command.TestCase):
         self.assertEqual([n.op_type for n in onnx.load(self.path("drop.onnx")).graph.node], ["Mul", "Dropout", "ReduceSum"])
         self.run_ok("grad", "drop.isth", "--loss=%y", "-o", "grad.onnx")
         self.assertEqual(has_no_body(onnx.load(self.path("grad.onnx"))), ["dropout"])
-        # By its notes the file is the same graph again, with the same draws.
+        # The file's metadata restore the same graph, with the same random numbers.
         for file in "drop", "grad":
             self.run_ok("import", f"{file}.onnx", "-o", f"{file}.back.isth")
         self.run_ok("grad", "drop.back.isth", "--loss=%y", "-o", "grad.direct.isth")
         self.assertIn(b"dropout(%m) {stream = 1}", self.read("drop.back.isth"))
 
-    # --- Nets: forward, differentiated, rewritten
+    # --- Networks: forward, differentiated, rewritten
 
     def check_net(self, *zoo, inputs, loss="cross_entropy", saves=True):
-        """`saves`: whether recomputing saves memory, so that there are clones."""
+        """`saves` says whether recomputation saves memory, so that there are clones."""
         for name, kind, dims, bound in inputs:
             self.feed(name, kind, dims, bound)
         self.run_ok("zoo", *zoo, "-o", "net.isth")
@@ -272,7 +274,7 @@ class Exported(command.TestCase):
         self.run_ok("opt", "net.onnx", f"--loss={loss}", "--budget=min", "--allow=fetch,encode", "--effort=0.2", "-o", "fetched.onnx")
         self.assertEqual(self.compare("fetched.onnx", 2e-3, 2e-4), [])
         self.assertIn(b"copy_to_device", self.read("fetched.onnx"))
-        # And back into the text, the same graph.
+        # The file is imported as the same graph.
         self.run_ok("import", "memory.onnx", "-o", "back.isth")
         self.run_ok("opt", "net.isth", f"--loss={loss}", "--policy=memory", "-o", "direct.isth")
         self.run_ok("verify", "back.isth", "direct.isth", "--inputs=in")
@@ -319,12 +321,12 @@ def add_rows():
                 for kind in ("f64", *UNITS) if about(types) == "f64" else (about(types),):
                     check(*in_type(row, types, attrs, kind), results)
                     done.add(kind)
-            # Every other type that the row takes, on the first example that is right in it.
+            # All other types that the row accepts, each on the first example that is valid in it.
             for kind in [k for k in takes[row] if k not in done]:
                 typed = [(*in_type(row, types, attrs, kind), results) for types, attrs, results in calls]
                 right = next((call for call in typed if self.is_right(row, *call)), None)
                 if not right and any(kind in dict(types) for types, *_ in calls):
-                    continue  # it is another operand's, as in that example
+                    continue  # the type is that of another operand in the example
                 self.assertTrue(right, f"no example of {row} is right in {kind}")
                 check(*right, whole=kind)
             if missing:

@@ -181,7 +181,7 @@ class Likelihood(TrainCase):
         numbers = [i % levels for i in range(n * 100)]
         data = self.write("d.npz", npz(x=("u8", (n, 100), numbers)))
 
-        def fed(seed):  # the weights become the negative of what is fed
+        def fed(seed):  # the weights become the negated input
             self.train(model, data, "--steps=1", "--lr=1", "--optimizer=sgd", f"--levels={levels}", f"--seed={seed}",
                        "--save=w.safetensors", loss=None)
             return [-v for v in floats(tensors(self.read("w.safetensors"))[0]["w"])]

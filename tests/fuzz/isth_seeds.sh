@@ -4,7 +4,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 n=0
 while IFS= read -r file; do
-  # Cases are split by `// -----`; what has none is one.
+  # Cases are split by `// -----`; a file without such lines is one case.
   csplit --quiet --elide-empty-files --prefix="$1/$((n += 1))-" --suppress-matched "$file" '/^\/\/ -----/' '{*}'
 done < <(find tests docs -name '*.isth')
 # Blocks in the docs.

@@ -107,7 +107,7 @@ private:
   const plan::Problem &p_;
   Random &random_;
   std::vector<plan::OpIndex> alternatives_;
-  std::vector<bool> hasRun_, isUnderWay_; // by op; what it makes is there; of a start
+  std::vector<bool> hasRun_, isUnderWay_; // by op: it has a result; by start
   plan::Schedule out_;
 };
 
