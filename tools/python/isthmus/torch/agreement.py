@@ -56,7 +56,7 @@ def digest_of(problem: Problem) -> str:
     """A digest of everything that decides whether a schedule fits. Costs and workspaces are left out: ranks may have measured them."""
     made = hashlib.sha256(repr((problem.order, problem.alignment, problem.outputs, problem.forward_outputs)).encode())
     for op in problem:
-        made.update(repr((op.name, op.reads, op.bytes, op.phase, op.pinned, op.recomputable, op.view_of)).encode())
+        made.update(repr((op.name, op.reads, op.bytes, op.phase, op.pinned, op.recomputable, op.view_of, op.kind, op.of)).encode())
     return made.hexdigest()
 
 

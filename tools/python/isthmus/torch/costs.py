@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,10 +23,12 @@ class Machine:
     flops_per_us: float
     bytes_per_us: float
     launch_us: float
+    link_bytes_per_us: float = 0.0
+    """Of a copy to the host's memory or back; 0: the device has no other memory than the host's."""
 
 
 _CPU = Machine(flops_per_us=100e3, bytes_per_us=20e3, launch_us=3)
-_GPU = Machine(flops_per_us=60e6, bytes_per_us=2e6, launch_us=5)
+_GPU = Machine(flops_per_us=60e6, bytes_per_us=2e6, launch_us=5, link_bytes_per_us=20e3)
 _HALVES = 8  # a GPU does this many products of 16 bits in the time of one of 32
 # CPU kernels of attention take this many times as long as a product of as much arithmetic, because of exponentials and small tiles.
 _ATTENTION_FACTOR = 2.5
@@ -164,6 +166,11 @@ class Costs:
             arithmetic *= _ATTENTION_FACTOR
         work = 0.0 if on_gpu else element_us(node, outputs, operands)
         return max(arithmetic, work, traffic / machine.bytes_per_us) + machine.launch_us
+
+
+def link_bytes_per_us(values: Iterable[torch.Tensor]) -> float:
+    """The rate of a common link of the device on which these tensors lie; 0: it has none."""
+    return (_GPU if any(t.device.type != "cpu" for t in values) else _CPU).link_bytes_per_us
 
 
 def element_us(node: fx.Node, outputs: list[torch.Tensor], operands: list[torch.Tensor]) -> float:

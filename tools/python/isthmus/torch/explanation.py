@@ -31,9 +31,16 @@ class Tensor:
     """The module of the model whose forward made it; "" where it is not known."""
     bytes: int
     runs: int
-    """How often it is computed in a step; 1: it is kept."""
+    """How often it is computed in a step."""
     us: float
     """Of all runs beyond the first."""
+    fetched: int = 0
+    """How often it is copied back from the host's memory."""
+
+    @property
+    def is_kept(self) -> bool:
+        """It is neither recomputed nor fetched."""
+        return self.runs == 1 and not self.fetched
 
 
 @dataclass(frozen=True)
@@ -55,15 +62,19 @@ class GraphExplanation:
 
     def __str__(self) -> str:
         again = [t for t in self.tensors if t.runs > 1]
+        fetched = [t for t in self.tensors if t.fetched]
         lines = [
             str(self.report),
-            f"  kept        {len(self.tensors) - len(again):5}  {sum(t.bytes for t in self.tensors if t.runs == 1) / MIB:9.1f} MiB",
-            f"  recomputed  {len(again):5}  {sum(t.bytes for t in again) / MIB:9.1f} MiB  {sum(t.us for t in again) / 1e3:.2f} ms",
+            _total("kept", [t for t in self.tensors if t.is_kept]),
+            f"{_total('recomputed', again)}  {sum(t.us for t in again) / 1e3:.2f} ms",
+            *([_total("fetched", fetched)] if fetched else []),
             "",
             f"  {'MiB':>9}  {'runs':>4}  {'added ms':>8}  tensor",
         ]
         for t in self.tensors[:20]:
-            lines.append(f"  {t.bytes / MIB:9.2f}  {t.runs:4}  {t.us / 1e3:8.3f}  {t.name} ({t.op}{', ' + t.module if t.module else ''})")
+            way = f", fetched{f' {t.fetched} times' if t.fetched > 1 else ''}" if t.fetched else ""
+            where = f"{t.op}{', ' + t.module if t.module else ''}{way}"
+            lines.append(f"  {t.bytes / MIB:9.2f}  {t.runs:4}  {t.us / 1e3:8.3f}  {t.name} ({where})")
         if len(self.tensors) > 20:
             lines.append(f"  and {len(self.tensors) - 20} smaller ones")
         lines += ["", f"  {'peak MiB':>9}  {'of all':>6}  {'added':>6}"]
@@ -73,8 +84,12 @@ class GraphExplanation:
 
     def to_dot(self) -> str:
         """Returns a drawing of the ops and their operands: the forward's white, the backward's blue, recomputed ones orange with their
-        number of runs."""
+        number of runs, copies to the host's memory and back green."""
         return self._dot
+
+
+def _total(way: str, tensors: Sequence[Tensor]) -> str:
+    return f"  {way:<10}  {len(tensors):5}  {sum(t.bytes for t in tensors) / MIB:9.1f} MiB"
 
 
 @dataclass(frozen=True)
@@ -134,16 +149,23 @@ def traced(model: Callable[..., Any], inputs: tuple[Any, ...], partitioner: Part
 def _explained(joint: Joint, found: Plan, report: GraphReport, prices: bool, effort: float) -> GraphExplanation:
     runs = Counter(found.schedule)
     problem = joint.problem
-    read_later = {r[0] for i, op in enumerate(problem) if op.phase == "backward" for r in op.reads}
+    saved: Counter[int] = Counter()
+    for i, output in joint.read_by(lambda i: problem[i].phase == "backward"):
+        saved[i] += problem[i].bytes[output]
+    fetched: Counter[int] = Counter()
+    for i, count in runs.items():
+        if problem[i].kind == "waits_prefetch":
+            of = problem[i].of
+            fetched[of if isinstance(of, int) else of[0]] += count  # type: ignore[index]
     tensors = []
     for i, op in enumerate(problem):
-        if op.pinned or op.phase != "forward" or op.view_of is not None or i not in read_later or not sum(op.bytes):
+        if not saved[i]:
             continue
         node = joint.steps[i].nodes[0]
         modules = node.meta.get("nn_module_stack") or {}
         module = str(list(modules.values())[-1][0]) if modules else ""
         module = module.removeprefix("L['self'].")
-        tensors.append(Tensor(op.name, str(node.target), module, sum(op.bytes), runs[i], (runs[i] - 1) * op.cost))
+        tensors.append(Tensor(op.name, str(node.target), module, saved[i], runs[i], (runs[i] - 1) * op.cost, fetched[i]))
     tensors.sort(key=lambda t: (-t.bytes, t.name))
     return GraphExplanation(report, tuple(tensors), _prices(joint, effort) if prices else (), _dot(joint, runs))
 
@@ -169,9 +191,12 @@ def _prices(joint: Joint, effort: float) -> tuple[Price, ...]:
 def _dot(joint: Joint, runs: Counter[int]) -> str:
     lines = ["digraph step {", '  node [shape=box, style=filled, fillcolor=white, fontname="Helvetica"];']
     for i, op in enumerate(joint.problem):
+        if op.is_optional and not runs[i]:
+            continue
         name = op.name.replace('"', "'")
         again = f"\\n{runs[i]} runs" if runs[i] > 1 else ""
-        color = ", fillcolor=orange" if again else ", fillcolor=lightblue" if op.phase != "forward" else ""
+        fill = "palegreen" if op.is_optional else "orange" if again else "lightblue" if op.phase != "forward" else ""
+        color = f", fillcolor={fill}" if fill else ""
         shape = ", shape=ellipse" if op.pinned else color
         lines.append(f'  {i} [label="{name}{again}"{shape}];')
         lines += [f"  {r} -> {i};" for r in dict.fromkeys(read[0] for read in op.reads)]

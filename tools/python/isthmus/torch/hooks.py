@@ -11,6 +11,7 @@ import contextlib
 import copy
 import importlib.metadata
 import itertools
+import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -515,10 +516,25 @@ class Allocations:
 
 
 @contextlib.contextmanager
+def _silent_profiler() -> Iterator[None]:
+    """PyTorch's profiler writes to stderr when it starts, when it ends, and when it finds no GPU, unless this variable says otherwise. It
+    reads the variable once, when it first starts."""
+    name = "KINETO_LOG_LEVEL"
+    if name in os.environ:
+        yield
+        return
+    os.environ[name] = "6"  # above the levels of all of these messages
+    try:
+        yield
+    finally:
+        os.environ.pop(name, None)
+
+
+@contextlib.contextmanager
 def allocations_on_cpu() -> Iterator[Allocations]:
     """By PyTorch's own allocator of the CPU, as its profiler sees it; what libraries allocate for themselves is not seen."""
     allocations = Allocations()
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profiler:
+    with _silent_profiler(), torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profiler:
         yield allocations
     allocations._read(profiler.profiler.kineto_results.events())  # type: ignore[union-attr]
 

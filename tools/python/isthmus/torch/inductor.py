@@ -15,6 +15,8 @@ import torch
 from torch import fx
 from torch._inductor.custom_graph_pass import CustomSchedulerPass
 
+from . import offload_ops
+
 MOST_REPLANS = 3  # where the code takes more than is planned; the last of them is for the least peak
 _PERSISTENT = ("primals_", "fwd_rng_state", "bwd_rng_state")  # inputs that the code does not free, by the begin of their names
 _TANGENTS = "tangents_"
@@ -37,6 +39,8 @@ class Limits:
     """Bytes that PyTorch's own kernel of a node takes while it runs."""
     frees_tangents: bool
     """They die when they have been read for the last time. Otherwise they are among what is there beside."""
+    on_host: frozenset[str] = frozenset()
+    """The names of tensors in the host's memory, which is not counted."""
     taken_bytes: dict[bool, int] = field(default_factory=dict)
     """The peaks. Code that comes from a cache is not counted."""
 
@@ -208,6 +212,11 @@ def _workspace(node: Any, limits: Limits) -> int:
     return limits.workspace(origin) if origin is not None else 0
 
 
+def _is_on_host(node: Any) -> bool:
+    """It copies a tensor to the host's memory, which is not counted."""
+    return getattr(getattr(node, "node", None), "op_overload", None) is offload_ops.start_offload
+
+
 def _wholes(scheduler: Any, state: Any, *nodes: Any) -> Iterator[tuple[int, int]]:
     """Of the concatenations into which these write, the bytes, and the place where all parts are there."""
     from torch._inductor import ir
@@ -280,7 +289,7 @@ class _Code:
 
         value = self.graph.graph_inputs[name]
         persistent = _PERSISTENT if self.limits.frees_tangents else (*_PERSISTENT, _TANGENTS)
-        if name.startswith(persistent) or not isinstance(value, ir.TensorBox):
+        if name.startswith(persistent) or name in self.limits.on_host or not isinstance(value, ir.TensorBox):
             return 0
         self.bytes[name] = _storage_bytes(value.data.data)
         return self.bytes[name]
@@ -294,7 +303,7 @@ class _Code:
         from torch._inductor import ir
 
         name, layout = buffer.get_name(), buffer.node.get_output_spec()
-        if name in self.bytes or name in self.reuses or not self._is_allocated(name, node):
+        if name in self.bytes or name in self.reuses or _is_on_host(node) or not self._is_allocated(name, node):
             return 0
         if isinstance(layout, ir.MultiOutputLayout):  # the results are nodes of their own
             users = [u.node for u in buffer.users if isinstance(getattr(u.node, "node", None), ir.MultiOutput)]

@@ -7,7 +7,7 @@ act on the world read an empty output of the one before, which keeps the order o
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,6 +33,8 @@ class Step:
     draws: bool = False
     stored: list[fx.Node] = field(default_factory=list)
     """Of those that could be parts of other kernels: what the plan counts on to be in memory once the step has run."""
+    moves: fx.Node | None = None
+    """The tensor that is copied to the host's memory or back; the op's kind tells which of the four ops of a copy it is."""
 
 
 @dataclass
@@ -55,6 +57,29 @@ class Joint:
     """Of what is reserved."""
     where: dict[fx.Node, list[Read]] = field(default_factory=dict)
     """What stands for a node in the problem; several of a tuple."""
+
+    def read_by(self, is_reader: Callable[[int], bool]) -> set[Read]:
+        """The storages that ops of the forward phase make and these ops read, themselves or a view of them."""
+        storage_of_view: dict[int, Read] = {}
+        found: set[Read] = set()
+        for i, op in enumerate(self.problem):
+            reads = [storage_of_view.get(r[0], r) for r in op.reads]
+            if op.view_of is not None:
+                storage_of_view[i] = reads[op.view_of]
+            elif not op.is_optional and is_reader(i):
+                found.update(reads)
+        return {r for r in found if self.problem[r[0]].phase == "forward" and not self.problem[r[0]].pinned}
+
+    def needed_by_forward(self) -> set[int]:
+        """The ops without which the forward cannot return its results. Ops of the forward phase may run in the backward too."""
+        needed: set[int] = set()
+        stack = list(self.problem.forward_outputs)
+        while stack:
+            i = stack.pop()
+            if i not in needed:
+                needed.add(i)
+                stack += [r[0] for r in self.problem[i].reads]
+        return needed
 
 
 def extract(gm: fx.GraphModule, num_fwd_outputs: int, costs: Costs, allowed: frozenset[str], *, fuses: bool) -> Joint:

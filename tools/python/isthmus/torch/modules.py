@@ -16,7 +16,7 @@ from torch import fx
 from torch.utils import _pytree as pytree
 
 from ..errors import Internal
-from . import hooks, masks, rules
+from . import hooks, masks, offload_ops, rules
 from .joint import Joint, Step
 
 _FORWARD, _BACKWARD = "must_be_in_forward", "must_be_in_backward"
@@ -63,6 +63,9 @@ class _Emitter:
         self.in_backward: dict[fx.Node, fx.Node] = {}  # views of the forward, recreated in the backward
         self.packed: dict[fx.Node, fx.Node] = {}  # by unpacked mask: the form in memory
         self.states: dict[fx.Node, fx.Node] = {}  # by random op: the generator's state before its first run
+        self.on_host: dict[fx.Node, fx.Node] = {}  # by old node: its copy in the host's memory
+        self.offloaded: dict[fx.Node, fx.Node] = {}  # by old node: the copy that was offloaded
+        self.coming: dict[fx.Node, fx.Node] = {}  # by old node: the copy that is being prefetched
         self.runs: Counter[int] = Counter()
         self.total = Counter(schedule)
         self.clones: Counter[fx.Node] = Counter()
@@ -77,7 +80,11 @@ class _Emitter:
         for position, op in enumerate(self.schedule):
             if forward is None and self._ends_forward(position, bool(missing)):
                 forward = self._forward_results()
-            self._emit(self.joint.steps[op], again=self.runs[op] > 0, comes_again=self.total[op] > 1)
+            step = self.joint.steps[op]
+            if step.moves is not None:
+                self._move(self.joint.problem[op].kind, step.moves)
+            else:
+                self._emit(step, again=self.runs[op] > 0, comes_again=self.total[op] > 1)
             self.runs[op] += 1
             missing.discard(op)
         if missing:
@@ -158,6 +165,33 @@ class _Emitter:
                 made = self._copy(node, self._value, again)
                 if node in step.stored and any(isinstance(a.meta.get("val"), torch.Tensor) for a in node.all_input_nodes):
                     hooks.keep_in_memory(self._pack(node, made) if masks.is_packed(node) else made)
+
+    def _move(self, kind: str, old: fx.Node) -> None:
+        """Emits the start or the wait of a copy to the host's memory or back."""
+        if kind == "starts_offload":
+            self.offloaded[old] = self._value(old)
+            self.on_host[old] = self._added(offload_ops.start_offload, old, (self.offloaded[old],), f"{old.name}_offload")
+        elif kind == "waits_offload":
+            source = self.offloaded[old]
+            operands = (self._on_host(old), self._across(source) if self.tag == _BACKWARD else source)
+            self.on_host[old] = self._added(offload_ops.wait_offload, old, operands, f"{old.name}_on_host")
+        elif kind == "starts_prefetch":
+            device = old.meta["val"].device
+            self.coming[old] = self._added(offload_ops.start_prefetch, old, (self._on_host(old), device), f"{old.name}_prefetch")
+        else:
+            self.env[old] = self._added(offload_ops.wait_prefetch, old, (self.coming.pop(old),), f"{old.name}_again")
+
+    def _on_host(self, old: fx.Node) -> fx.Node:
+        return self._across(self.on_host[old]) if self.tag == _BACKWARD else self.on_host[old]
+
+    def _added(self, target: torch._ops.OpOverload, old: fx.Node, args: tuple[Any, ...], name: str) -> fx.Node:
+        """Adds a node without a counterpart in the old graph, which makes a copy of `old`."""
+        node = self.new.call_function(target, args)
+        node._rename(name)
+        node.meta = {**old.meta, "val": hooks.traced(node), "partitioner_tag": self.tag}
+        node.meta.pop("recompute", None)
+        self.made_by[node] = old
+        return node
 
     def _pack(self, old: fx.Node, mask: fx.Node) -> fx.Node:
         """Packs a mask. Later readers of the mask read the unpacked form; the packed form is kept in memory."""

@@ -27,6 +27,10 @@ class Options:
     sync: ranks of torch.distributed take rank 0's plans, and plan again together if inductor's code of one exceeds the budget; if their
         graphs or budgets differ, all of them raise. Without it each rank plans for itself, which is safe; plans are then equal if graphs,
         budgets and costs are.
+    allow: how a plan restores what it does not keep: "recompute"; or "recompute,fetch", which also copies tensors to the host's memory and
+        back while other ops run. On the CPU, whose memory is the host's, that saves nothing and is for trying plans out.
+    link: the rate of such a copy in each direction, in bytes a second as a number or as "25GB"; by default a GPU's common one. The CPU
+        has no default.
     inductor: settings of inductor, if it is used.
     """
 
@@ -38,6 +42,8 @@ class Options:
     allow_recompute: Iterable[Any] = ()
     strict: bool = True
     sync: bool = False
+    allow: str = "recompute"
+    link: BudgetLike | None = None
     inductor: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -46,6 +52,10 @@ class Options:
             raise BadInput(f"kernels are {' or '.join(map(repr, KERNELS))}; got {self.kernels!r}")
         if not isinstance(self.effort, (int, float)) or not 0 <= self.effort < math.inf:
             raise BadInput(f"effort is a number from 0 on, got {self.effort!r}")
+        if self.ways not in ({"recompute"}, {"recompute", "fetch"}):
+            raise BadInput(f"allow is 'recompute' or 'recompute,fetch'; got {self.allow!r}")
+        if self.link is not None and not self.link_bytes:
+            raise BadInput(f"link is a rate in bytes a second, such as '25GB'; got {self.link!r}")
         if self.inductor and self.kernels != "inductor":
             raise BadInput("settings of inductor were given, and kernels are 'aot_eager'")
 
@@ -62,6 +72,15 @@ class Options:
                 """the backend 'isthmus' needs a budget, such as options={"budget": "2GiB"}, {"budget": "50%"} or {"budget": "min"}"""
             )
         return given
+
+    @property
+    def ways(self) -> set[str]:
+        return set(self.allow.split(",")) if isinstance(self.allow, str) else set()
+
+    @property
+    def link_bytes(self) -> int | None:
+        """Bytes a second; None: that of the device."""
+        return None if self.link is None else parse_budget(self.link).bytes
 
     @property
     def parsed(self) -> Budget:

@@ -14,10 +14,10 @@ from typing import Any
 from torch import fx
 
 from .. import __version__
-from ..errors import CannotBeMet
+from ..errors import BadInput, CannotBeMet
 from ..planning import Plan, plan
-from . import agreement, hooks, measuring, modules, reports, rules
-from .costs import Costs, bytes_of, sized, tensors_in
+from . import agreement, hooks, measuring, modules, offload_ops, offloads, reports, rules
+from .costs import Costs, bytes_of, link_bytes_per_us, sized, tensors_in
 from .inductor import MOST_REPLANS, Limits
 from .joint import Joint, extract
 from .layout import with_channels_last
@@ -60,7 +60,7 @@ class Partitioner(hooks.CustomPartitionerFn):
         o = self.options
         digest = hashlib.sha256()
         costs = (o.costs == "measured", sorted(self._costs.table.items()))
-        given = (o.budget, o.kernels, o.effort, o.seed, o.sync, *costs, sorted(self._allowed), self._decides_layout)
+        given = (o.budget, o.kernels, o.effort, o.seed, o.sync, o.allow, o.link, *costs, sorted(self._allowed), self._decides_layout)
         # Code accepted although it exceeds the budget must not be found in the cache where that is an error.
         for part in (__version__, _sources(), *given, self._is_bounded):
             digest.update(repr(part).encode())
@@ -87,6 +87,7 @@ class Partitioner(hooks.CustomPartitionerFn):
             costs = self._costs_of(gm)
             joint = extract(gm, num_fwd_outputs, costs, self._allowed, fuses=fuses)
             joint.channels_last = relaid is not None
+            self._add_offloads(joint, gm)
         found, boundary = self._find(joint, gm.graph)
         forward, backward = modules.split(
             gm, joint, found.schedule, boundary, num_fwd_outputs=num_fwd_outputs, static_lifetime_input_indices=static
@@ -99,8 +100,19 @@ class Partitioner(hooks.CustomPartitionerFn):
             beside_bytes={False: joint.reserved_bytes, True: joint.reserved_bytes + _held_bytes(forward, num_fwd_outputs)},
             workspace=costs.workspace,
             frees_tangents=False,
+            on_host=frozenset(n.name for n in forward.graph.nodes if offload_ops.is_on_host(n)),
         )
         return forward, backward
+
+    def _add_offloads(self, joint: Joint, gm: fx.GraphModule) -> None:
+        allowed = "fetch" in self.options.ways
+        rate = self.options.link_bytes
+        values = (t for n in gm.graph.nodes for t in tensors_in(n.meta.get("val")))
+        bytes_per_us = link_bytes_per_us(values) if rate is None else rate / 1e6
+        if bytes_per_us:
+            offloads.add(joint, bytes_per_us, marked_only=not allowed)
+        elif allowed:
+            raise BadInput("allow has 'fetch', and the CPU's memory is the host's: give a link, such as \"link\": \"25GB\", to try out a plan")
 
     def _find(self, joint: Joint, graph: fx.Graph) -> tuple[Plan, int | None]:
         """The plan, and the number of steps of its forward, or None if `modules.split` decides it."""
@@ -150,7 +162,7 @@ class Partitioner(hooks.CustomPartitionerFn):
         return "min"
 
     def _baseline(self, joint: Joint) -> int:
-        order = [i for i, op in enumerate(joint.problem) if not op.pinned]
+        order = [i for i, op in enumerate(joint.problem) if not op.pinned and not op.is_optional]
         return Plan.from_schedule(joint.problem, order).figures.baseline_peak_bytes + joint.reserved_bytes
 
     def _plan(self, joint: Joint) -> Plan:
@@ -198,6 +210,7 @@ class Partitioner(hooks.CustomPartitionerFn):
         figures, wanted = found.figures, self.options.parsed
         output = next(n for n in forward.graph.nodes if n.op == "output")
         saved = [a for a in output.args[0][num_fwd_outputs:] if isinstance(a, fx.Node) and a.op != "placeholder"]
+        saved = [a for a in saved if not offload_ops.is_on_host(a)]
         baseline = figures.baseline_peak_bytes + joint.reserved_bytes
         budget = int(wanted.share * baseline) if wanted.share is not None else wanted.bytes
         return reports.GraphReport(
@@ -211,12 +224,19 @@ class Partitioner(hooks.CustomPartitionerFn):
             lower_bound_bytes=None if figures.lower_bound_bytes is None else figures.lower_bound_bytes + joint.reserved_bytes,
             added_cost=figures.recompute_overhead,
             recomputed=figures.recomputed,
+            transfers=figures.transfers,
+            host_bytes=_host_bytes(joint, found.schedule),
             saved_bytes=sum(bytes_of(t) for n in saved for t in tensors_in(n.meta.get("val"))),
             plan_seconds=seconds,
             symbolic=joint.symbolic,
             channels_last=joint.channels_last,
             replans=len(self._found_peaks),
         )
+
+
+def _host_bytes(joint: Joint, schedule: Sequence[int]) -> int:
+    offloaded = {step for step in schedule if joint.problem[step].kind == "starts_offload"}
+    return sum(joint.problem[op].bytes[output] for step in offloaded for op, output in joint.problem[step].reads)
 
 
 def _held_bytes(forward: fx.GraphModule, num_fwd_outputs: int) -> int:

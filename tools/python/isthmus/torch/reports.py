@@ -43,14 +43,20 @@ class GraphReport:
     """Convolutions were given their pictures with the channels last."""
     replans: int = 0
     """How often the graph was planned again because inductor's code took more than the budget."""
+    transfers: int = 0
+    """Copies to the host's memory and back."""
+    host_bytes: int = 0
+    """The host's memory that they take."""
 
     def __str__(self) -> str:
         budget = "min" if self.budget_bytes is None else f"{self.budget_bytes / MIB:.1f} MiB"
         by_inductor = "" if self.inductor_peak_bytes is None else f", {self.inductor_peak_bytes / MIB:.1f} MiB by inductor"
+        by_link = f", {self.transfers} copies to the host and back ({self.host_bytes / MIB:.1f} MiB)" if self.transfers else ""
         return (
             f"graph {self.name}: {self.ops} ops, budget {budget}, planned {self.planned_peak_bytes / MIB:.1f} MiB of "
-            f"{self.baseline_peak_bytes / MIB:.1f} MiB{by_inductor}, {self.recomputed} recomputed, +{self.added_cost:.1%} time, "
-            f"planned in {self.plan_seconds:.1f} s{', channels last' if self.channels_last else ''}{self._planned_for()}{self._break()}"
+            f"{self.baseline_peak_bytes / MIB:.1f} MiB{by_inductor}, {self.recomputed} recomputed{by_link}, "
+            f"+{self.added_cost:.1%} time, planned in {self.plan_seconds:.1f} s{', channels last' if self.channels_last else ''}"
+            f"{self._planned_for()}{self._break()}"
         )
 
     def _planned_for(self) -> str:

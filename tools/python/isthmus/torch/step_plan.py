@@ -136,7 +136,7 @@ class StepProblem:
         else:
             self._add_tangents(segment, call, begin)
         for i, op in enumerate(part.problem):
-            if op.pinned or (op.phase == "forward") != is_forward:
+            if op.pinned or op.is_optional or (op.phase == "forward") != is_forward:
                 continue
             reads = [self._read(call, r) for r in op.reads]
             if not any(r[0] > begin for r in reads):  # it reads no op of this part, as those come after its begin
