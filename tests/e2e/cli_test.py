@@ -539,7 +539,7 @@ class Talk(Case):
             if verb in ("selftest",):  # it takes long, and has a test of its own
                 continue
             result = command.run(*example.split()[1:], cwd=self.dir)
-            self.assertNotEqual(result.code, 2, f"{example}\n{result}")
+            self.assertIn(result.code, (0, 1), f"{example}\n{result}")
 
     def test_defaults_are_told(self):
         text = self.run_ok("run", "--help").out.decode()

@@ -33,8 +33,6 @@ MODELS = {
 # In f64 these models differ from PyTorch in the eighth digit, as their files have f32 constants where PyTorch has exact
 # numbers: the square root of two in GELU, the attention's scale, the weights of interpolation.
 CONSTANTS_IN_F32 = {"gpt2": 1e-7, "gpt2_sdpa": 1e-7, "unet_bilinear": 1e-6}
-# These models may need an op that is not supported; the test is then skipped visibly.
-MAY_BE_UNSUPPORTED = {"unet_bilinear", "char_tcn", "char_cells"}
 POLICY_MODELS = ["smallcnn"]
 
 
@@ -67,12 +65,10 @@ class Golden(command.TestCase):
         return [*dims, f"--loss={golden['loss']}", *axis, "--wrt=all", "--inputs=in"]
 
     def run_model(self, model, golden, *args):
-        """Returns the report and the outputs by name. An unsupported model skips the test with a message."""
+        """Returns the report and the outputs by name."""
         file = self.unpack(model)
         result = command.run("run", file, *self.options(golden, model), "--outputs=out", "--report=r.json", *args,
                              cwd=self.dir, timeout=600)
-        if result.code == 1 and model in MAY_BE_UNSUPPORTED and "not supported" in result.err:
-            self.skipTest(f"NOT RUN: {model} is not supported yet: {result.err.splitlines()[0]}")
         self.assertEqual(result.code, 0, str(result))
         self.assertEqual(result.out, b"")
         names = json.loads(self.read("out/names.json"))

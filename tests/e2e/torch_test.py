@@ -221,9 +221,6 @@ CASES = {
     "clone_of_a_parameter": (lambda: Function(lambda m, x: m.a.clone() * x + m.a * torch.tensor([1.0, 2, 3, 4, 5, 6]), a=[6]), ROWS, "mse"),
     "instance_norm": (seq(nn.Conv2d(4, 4, 1), nn.InstanceNorm2d(4, affine=True)), IMAGE, "mse"),
 }
-# Cases that an exporter or the importer does not support: (case, exporter), or (case, None) for all exporters, with the
-# reason. If such a case works, the test fails, so that it is removed from the list.
-UNSUPPORTED = {}
 # The exporter rounds constants (sqrt(2), 1/6) to f32, so that f64 results agree only to the digits of f32. The weights
 # of a Resize also have the type of its operand in the file, f32.
 CONSTANTS_IN_F32 = {"mlp_gelu", "mlp_gelu_tanh", "mlp_hardsigmoid",
@@ -324,12 +321,7 @@ def add_tests():
         exporters = [e for e in EXPORTERS if e not in DEFAULTS] if name in BY_OPSET else [*EVERYWHERE]
         for exporter in exporters + [*DEFAULTS] * (name in BY_DEFAULT):
             def body(self, name=name, exporter=exporter):
-                why = UNSUPPORTED.get((name, exporter)) or UNSUPPORTED.get((name, None))
-                if not why:
-                    return self.check(name, exporter)
-                with self.assertRaises(AssertionError, msg="it works now: take it from UNSUPPORTED"):
-                    self.check(name, exporter)
-                self.skipTest(f"NOT SUPPORTED YET: {why}")
+                self.check(name, exporter)
 
             setattr(Modules, f"test_{name}_{exporter}", body)
 

@@ -564,7 +564,7 @@ TEST(Ties, UntieSplitsByNameAndByReader) {
 
 // The exporter may write the model's clone of a parameter as an Identity. If it records the
 // parameters, or if the Identity's name is generated, the clone is no parameter of its own.
-TEST(Ties, IdentityOfTheModelIsANode) {
+TEST(Ties, IdentityOfTheModelIsNoParameter) {
   for (bool named : {false, true}) {
     SCOPED_TRACE(named);
     ModelMaker m;

@@ -57,7 +57,6 @@ public:
 
   // The best schedule of the last search; empty if there is none.
   const Schedule &schedule() const { return schedule_; }
-  size_t numStates() const { return numStates_; }
 
 private:
   static constexpr char kNever = -1, kPersistent = -2;
@@ -315,7 +314,6 @@ private:
             offer(std::move(t), combine(value, peak, cost), at, i);
         });
     }
-    numStates_ = best.size();
     return found;
   }
 
@@ -327,7 +325,6 @@ private:
   uint64_t forwardOutputs_ = 0; // if the order is by phases
   bool isTimed_ = false;
   Schedule schedule_;
-  size_t numStates_ = 0;
 };
 
 } // namespace isthmus::plan
