@@ -256,6 +256,6 @@ def _held_bytes(forward: fx.GraphModule, num_fwd_outputs: int) -> int:
 def _sources() -> str:
     """A digest of this package's own files, since a change of them changes the modules."""
     digest = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.glob("*.py")):
+    for path in sorted(Path(__file__).parent.rglob("*.py")):
         digest.update(path.read_bytes())
     return digest.hexdigest()

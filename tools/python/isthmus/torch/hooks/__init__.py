@@ -1,0 +1,90 @@
+"""Every private part of PyTorch that the package touches, and the check that this PyTorch has been tested.
+
+Nothing else in the package names a private module, but `inductor`. A PyTorch that was not tested is refused: a hook that changed its
+meaning would give wrong gradients, not an error.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from ...errors import Unsupported
+
+TESTED = ("2.15",)
+
+if not any(torch.__version__.startswith(version + ".") for version in TESTED):
+    raise Unsupported(
+        f"isthmus.torch was tested with PyTorch {', '.join(TESTED)} and found {torch.__version__}: "
+        f"install PyTorch {TESTED[-1]}, or a later version of isthmus"
+    )
+
+from torch._functorch.partitioners import is_rng_op, is_sym_node  # noqa: E402
+from torch._functorch.partitioners import min_cut_rematerialization_partition as min_cut  # noqa: E402
+from torch._inductor.custom_graph_pass import CustomPartitionerFn  # noqa: E402
+from torch._inductor.fx_passes.fusion_regions import is_fusible_node as is_fusible  # noqa: E402
+from torch._prims.rng_prims import run_and_save_rng_state, run_with_rng_state  # noqa: E402
+from torch.multiprocessing.reductions import StorageWeakRef  # noqa: E402
+from torch.utils.checkpoint import CheckpointPolicy  # noqa: E402
+from torch.utils.flop_counter import flop_registry  # noqa: E402
+
+from .allocations import Allocations, allocations_on_cpu, is_profiling, outside_of_tracing  # noqa: E402
+from .autograd import kept_by, leaf_of, node_of_call, nodes_between  # noqa: E402
+from .compilers import Boxed, Watch, aot_eager, compile_with_inductor, lays_out_convolutions, register  # noqa: E402
+from .graphs import (  # noqa: E402
+    inputs_of,
+    keep_apart,
+    keep_in_memory,
+    outputs_of,
+    simplified,
+    split,
+    state_like,
+    storage_id,
+    tangents,
+    traced,
+    without_code,
+)
+from .joining import joined  # noqa: E402
+from .regions import Region, break_after, buckets_follow, compilation, hints_of, is_tried_out  # noqa: E402
+
+__all__ = [
+    "Allocations",
+    "CheckpointPolicy",
+    "CustomPartitionerFn",
+    "Region",
+    "StorageWeakRef",
+    "allocations_on_cpu",
+    "aot_eager",
+    "break_after",
+    "buckets_follow",
+    "compilation",
+    "compile_with_inductor",
+    "flop_registry",
+    "hints_of",
+    "inputs_of",
+    "is_fusible",
+    "is_profiling",
+    "is_rng_op",
+    "is_sym_node",
+    "is_tried_out",
+    "joined",
+    "keep_apart",
+    "keep_in_memory",
+    "kept_by",
+    "lays_out_convolutions",
+    "leaf_of",
+    "min_cut",
+    "node_of_call",
+    "nodes_between",
+    "outputs_of",
+    "outside_of_tracing",
+    "register",
+    "run_and_save_rng_state",
+    "run_with_rng_state",
+    "simplified",
+    "split",
+    "state_like",
+    "storage_id",
+    "tangents",
+    "traced",
+    "without_code",
+]

@@ -1,0 +1,137 @@
+"""PyTorch's compilers: its own kernels, one call an op, and inductor."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import importlib.metadata
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import fx
+from torch._dynamo.backends.common import aot_autograd
+from torch._dynamo.backends.registry import _COMPILER_FNS
+from torch._functorch import config as functorch_config
+from torch._inductor.custom_graph_pass import CustomPartitionerFn
+from torch.fx._lazy_graph_module import _LazyGraphModule
+
+from .regions import hints_of
+
+Boxed = Callable[[list[Any]], Any]
+"""A compiled forward or backward. It empties the list of its arguments, so that what was saved dies at its last use and not at the end."""
+Watch = Callable[[Boxed], Boxed]
+
+
+def _unwatched(run: Boxed) -> Boxed:
+    return run
+
+
+def _boxed(run: Boxed) -> Boxed:
+    run._boxed_call = True  # type: ignore[attr-defined]
+    return run
+
+
+def _by_ops(gm: fx.GraphModule) -> Boxed:
+    gm.graph.set_codegen(fx.graph._BoxedCodeGen())
+    gm.recompile()
+    _LazyGraphModule.force_recompile(gm)
+    forward = gm.forward
+    return lambda arguments: forward(arguments)
+
+
+def aot_eager(
+    gm: fx.GraphModule,
+    inputs: Sequence[Any],
+    partition: Callable[..., Any],
+    watch_forward: Watch = _unwatched,
+    watch_backward: Watch = _unwatched,
+) -> Callable[..., Any]:
+    """PyTorch's own kernels, one call an op."""
+    compile = aot_autograd(
+        fw_compiler=lambda gm, _: _boxed(watch_forward(_by_ops(gm))),
+        bw_compiler=lambda gm, _: _boxed(watch_backward(_by_ops(gm))),
+        inference_compiler=lambda gm, _: _boxed(_by_ops(gm)),
+        partition_fn=partition,
+        keep_inference_input_mutations=True,
+    )
+    with _whole_ops(_WHOLE if hints_of(inputs) else (*_WHOLE, *_WHOLE_OF_KNOWN_SIZES)):
+        return compile(gm, inputs)
+
+
+_WHOLE = (
+    "upsample_linear1d",
+    "upsample_bilinear2d",
+    "upsample_trilinear3d",
+    "upsample_bicubic2d",
+    "_upsample_bilinear2d_aa",
+    "_upsample_bicubic2d_aa",
+    "_upsample_lanczos2d_aa",
+)
+_WHOLE_OF_KNOWN_SIZES = ("multi_margin_loss", "multilabel_margin_loss_forward")  # PyTorch traces no backward of them with symbolic sizes
+
+
+@contextlib.contextmanager
+def _whole_ops(names: Sequence[str]) -> Iterator[None]:
+    """PyTorch takes these ops apart where it traces them, for compilers that have no kernels of them. The parts round otherwise than the
+    ops' own kernels do."""
+    ops = [getattr(packet, name) for packet in (getattr(torch.ops.aten, name) for name in names) for name in packet.overloads()]
+    keys = (torch._C.DispatchKey.Autograd, torch._C.DispatchKey.CompositeImplicitAutograd)
+    taken = [(op, key, op.py_kernels.pop(key)) for op in ops for key in keys if key in op.py_kernels]
+    for op in ops:
+        op._dispatch_cache.clear()
+    try:
+        yield
+    finally:
+        for op, key, kernel in taken:
+            op.py_kernels[key] = kernel
+        for op in ops:
+            op._dispatch_cache.clear()
+
+
+def compile_with_inductor(
+    gm: fx.GraphModule,
+    inputs: Sequence[Any],
+    partitioner: CustomPartitionerFn,
+    config: dict[str, Any],
+    watch_forward: Watch = _unwatched,
+    watch_backward: Watch = _unwatched,
+) -> Callable[..., Any]:
+    from torch._inductor.compile_fx import compile_fx, compile_fx_inner
+
+    from .. import inductor
+
+    if all(i.device.type == "cpu" for i in inputs if isinstance(i, torch.Tensor)):
+        # It is decided for each module that inductor compiles, and knows no plan. `layout` has decided for the joint graph, in strides that
+        # convolutions are then given as they are.
+        config = {"layout_optimization": False, **config}
+
+    def inner(gm: fx.GraphModule, inputs: Sequence[Any], **options: Any) -> Any:
+        made = compile_fx_inner(gm, inputs, **options)
+        if options.get("is_inference"):
+            return made
+        return _boxed((watch_backward if options.get("is_backward") else watch_forward)(made))
+
+    def compile(more: dict[str, Any]) -> Callable[..., Any]:
+        graph = fx.GraphModule(gm, copy.deepcopy(gm.graph))  # it is changed, and may be compiled again
+        graph.meta = dict(gm.meta)
+        return compile_fx(graph, inputs, inner_compile=inner, config_patches={**config, "custom_partitioner_fn": partitioner, **more})
+
+    # What was cut is not taken from a cache of an earlier process, which knows nothing of its plan: report would be empty. Kernels are.
+    # The backward is compiled with the forward, and not when it first runs: it may tell that another plan is needed.
+    with functorch_config.patch(enable_autograd_cache=False, force_non_lazy_backward_lowering=True):
+        return inductor.within_limits(partitioner, compile)
+
+
+def lays_out_convolutions() -> bool:
+    """By inductor's own settings, which a program may have changed for all that it compiles."""
+    from torch._inductor import config
+
+    return bool(config.layout_optimization)
+
+
+def register(name: str, backend: Callable[..., Any]) -> None:
+    """For a package that no wheel has installed, whose entry point would tell PyTorch of it."""
+    installed = {e.name for e in importlib.metadata.entry_points(group="torch_dynamo_backends")}
+    if name not in installed and name not in _COMPILER_FNS:
+        torch._dynamo.register_backend(backend, name=name)
