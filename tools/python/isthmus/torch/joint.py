@@ -60,15 +60,17 @@ class Joint:
 
     def read_by(self, is_reader: Callable[[int], bool]) -> set[Read]:
         """The storages that ops of the forward phase make and these ops read, themselves or a view of them."""
-        storage_of_view: dict[int, Read] = {}
-        found: set[Read] = set()
-        for i, op in enumerate(self.problem):
-            reads = [storage_of_view.get(r[0], r) for r in op.reads]
-            if op.view_of is not None:
-                storage_of_view[i] = reads[op.view_of]
-            elif not op.is_optional and is_reader(i):
-                found.update(reads)
+        readers = (op for i, op in enumerate(self.problem) if op.view_of is None and not op.is_optional and is_reader(i))
+        found = {self.storage(r) for op in readers for r in op.reads}
         return {r for r in found if self.problem[r[0]].phase == "forward" and not self.problem[r[0]].pinned}
+
+    def storage(self, read: Read) -> Read:
+        """The storage that is read: for a view, the output that it is a view of."""
+        op = self.problem[read[0]]
+        while op.view_of is not None:
+            read = op.reads[op.view_of]
+            op = self.problem[read[0]]
+        return read
 
     def needed_by_forward(self) -> set[int]:
         """The ops without which the forward cannot return its results. Ops of the forward phase may run in the backward too."""
@@ -272,8 +274,8 @@ class _Extraction:
         found: dict[Read, list[fx.Node]] = {}
         for a in dict.fromkeys(a for n in nodes for a in n.all_input_nodes if a not in nodes):
             for r in self.where[a]:
-                found.setdefault(self._root(r), []).append(a)
-        readers = [found.get(self._root(r), []) for r in reads]
+                found.setdefault(self.joint.storage(r), []).append(a)
+        readers = [found.get(self.joint.storage(r), []) for r in reads]
         return [a[0] if len(a) == 1 else None for a in readers]
 
     def _path(self, node: fx.Node, result: fx.Node) -> list[fx.Node]:
@@ -298,7 +300,7 @@ class _Extraction:
         base = self._aliased(result)
         assert base is not None
         reads = self._reads(producer)
-        of = next((k for k, r in enumerate(reads) if self._root(r) == self._root(base)), None)
+        of = next((k for k, r in enumerate(reads) if self.joint.storage(r) == self.joint.storage(base)), None)
         if of is None:
             reads.append(base)
             of = len(reads) - 1
@@ -322,13 +324,6 @@ class _Extraction:
         while node.target is operator.getitem:
             node = node.all_input_nodes[0]
         return self._reads(node)
-
-    def _root(self, read: Read) -> Read:
-        op = self.problem[read[0]]
-        while op.view_of is not None:
-            read = op.reads[op.view_of]
-            op = self.problem[read[0]]
-        return read
 
     def _add_computation(self, node: fx.Node, nodes: list[fx.Node], fresh: list[fx.Node]) -> int:
         values = [n.meta.get("val") for n in fresh]

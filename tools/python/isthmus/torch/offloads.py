@@ -42,11 +42,12 @@ def add(joint: Joint, bytes_per_us: float, *, marked_only: bool) -> None:
 
 
 def _tensors(joint: Joint, marked_only: bool) -> Iterator[tuple[fx.Node, Read]]:
-    """What ops that the forward does not need read of what the forward phase makes: the node, and what stands for it in the problem."""
+    """What ops that the forward does not need read of what the forward phase makes, but for what the step returns, which the caller holds:
+    the node, and what stands for it in the problem."""
     problem = joint.problem
     total = sum(sum(op.bytes) for op in problem if op.phase == "forward" and not op.pinned)
     needed = joint.needed_by_forward()
-    saved = joint.read_by(lambda op: op not in needed)
+    saved = joint.read_by(lambda op: op not in needed) - {joint.storage(r) for r in problem.outputs}
     tensors = {node: reads[0] for node, reads in joint.where.items() if len(reads) == 1 and isinstance(node.meta.get("val"), torch.Tensor)}
     num_nodes = Counter(tensors.values())
     for node, read in tensors.items():

@@ -51,10 +51,9 @@ class GraphReport:
     def __str__(self) -> str:
         budget = "min" if self.budget_bytes is None else f"{self.budget_bytes / MIB:.1f} MiB"
         by_inductor = "" if self.inductor_peak_bytes is None else f", {self.inductor_peak_bytes / MIB:.1f} MiB by inductor"
-        by_link = f", {self.transfers} copies to the host and back ({self.host_bytes / MIB:.1f} MiB)" if self.transfers else ""
         return (
             f"graph {self.name}: {self.ops} ops, budget {budget}, planned {self.planned_peak_bytes / MIB:.1f} MiB of "
-            f"{self.baseline_peak_bytes / MIB:.1f} MiB{by_inductor}, {self.recomputed} recomputed{by_link}, "
+            f"{self.baseline_peak_bytes / MIB:.1f} MiB{by_inductor}, {self.recomputed} recomputed{self._copies()}, "
             f"+{self.added_cost:.1%} time, planned in {self.plan_seconds:.1f} s{', channels last' if self.channels_last else ''}"
             f"{self._planned_for()}{self._break()}"
         )
@@ -67,9 +66,12 @@ class GraphReport:
     def as_part(self) -> str:
         """Text for the graph's part of the plan of a step."""
         return (
-            f"graph {self.name}: {self.ops} ops, keeps {self.saved_bytes / MIB:.1f} MiB for its backward, {self.recomputed} recomputed, "
-            f"+{self.added_cost:.1%} time{self._planned_for()}{self._break()}"
+            f"graph {self.name}: {self.ops} ops, keeps {self.saved_bytes / MIB:.1f} MiB for its backward, {self.recomputed} recomputed"
+            f"{self._copies()}, +{self.added_cost:.1%} time{self._planned_for()}{self._break()}"
         )
+
+    def _copies(self) -> str:
+        return f", {self.transfers} copies to the host and back ({self.host_bytes / MIB:.1f} MiB)" if self.transfers else ""
 
     def _break(self) -> str:
         return f"\n  ends early: {self.ends}" if self.ends else ""

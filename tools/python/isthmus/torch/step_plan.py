@@ -102,6 +102,8 @@ class StepProblem:
                 self._holds.setdefault(self._held_until(value), []).append(value)
         for segment in range(len(record.segments)):
             self._add_segment(segment)
+        for call in range(len(parts)):
+            self._add_offloads(call)
         self.problem.outputs = [self._ends[-1]]
         self.problem.forward_outputs = [end for end, s in zip(self._ends, record.segments) if s.is_forward] if phased else []
 
@@ -159,6 +161,18 @@ class StepProblem:
                 f"end {segment}", [*dict.fromkeys(wanted), (begin, 0)], phase=phase, recomputable=False, workspace=self.record.between[segment]
             )
         )
+
+    def _add_offloads(self, call: int) -> None:
+        """Adds the alternatives of a graph: copies of its tensors to the host's memory and back."""
+        number = self._number[call]
+        for i, op in enumerate(self.parts[call].problem):
+            if op.is_optional:
+                of = op.of if op.of is None else number[op.of] if isinstance(op.of, int) else (number[op.of[0]], op.of[1])
+                number[i] = self.problem.add(
+                    f"{op.name} of call {call}", [self._read(call, r) for r in op.reads], bytes=op.bytes,
+                    phase=self._phase(op.phase == "forward"), kind=op.kind, of=of, transfer_time=op.transfer_time,
+                )  # fmt: skip
+                self._local[number[i]] = (call, i)
 
     def _add_inputs(self, segment: int, call: int, begin: int) -> None:
         """Adds the inputs of a graph: each is a storage that the step has made, or one that is live throughout."""
@@ -231,11 +245,17 @@ class StepProblem:
         backward: list[list[int]] = [[] for _ in self.parts]
         ends = {self._ends[k]: s for k, s in enumerate(self.record.segments)}
         into = forward.copy()
+        segment = 0
         for step in schedule:
             if step in self._local:
                 call, op = self._local[step]
-                into[call].append(op)
+                # If the wait for an offload comes while another graph runs, it moves to the end of its own forward, which frees the tensor
+                # earlier.
+                is_wait = self.parts[call].problem[op].kind == "waits_offload"
+                is_late = is_wait and self.record.segments[segment].call != call
+                (forward if is_late else into)[call].append(op)
             elif step in ends:
+                segment += 1
                 into[ends[step].call] = backward[ends[step].call] if ends[step].is_forward else []
         return [Schedule(tuple(f), tuple(b)) for f, b in zip(forward, backward)]
 
