@@ -1,10 +1,10 @@
-"""Programs that went wrong in PyTorch's own partitioner: by `activation_memory_budget` at several shares, and by Isthmus at several budgets.
+"""Runs programs that went wrong in PyTorch's own partitioner, with `activation_memory_budget` at several shares and with Isthmus.
 
 Usage: known_troubles.py
 
-Prints for each how far gradients are from eager's (the difference's norm beside theirs, 0 where all bits are the same), whether the next
-random number is eager's, and the measured peak. Needs what against_pytorch.py does. tests/doors/torch/known_troubles_test.py demands of
-Isthmus that all of it is eager's.
+It prints for each run the relative difference between the gradients and eager's (0: all bits are equal), whether the next random number is
+eager's, and the measured peak. It needs the same packages and environment as against_pytorch.py. known_troubles_test.py in
+tests/doors/torch checks that with Isthmus gradients and random numbers are eager's.
 """
 
 import os
@@ -20,7 +20,7 @@ from troubles import TROUBLES  # noqa: E402
 
 
 def stock(share):
-    """For `train`: PyTorch's own partitioner at a share of the activations."""
+    """Returns a wrapper for `train` that compiles with PyTorch's own partitioner and `activation_memory_budget` at this share."""
 
     def compiled(function):
         torch.compiler.reset()

@@ -1,15 +1,16 @@
-"""Well-known networks within budgets: planned and measured peak of a training step, and what differs from training without Isthmus.
+"""Trains well-known networks within budgets, and prints planned and measured peaks and the differences from training without Isthmus.
 
 Usage: named_models.py [--models=NAME,...] [--kernels=aot_eager,inductor] [--budgets=B,...] [--losses=N] [--threads=N]
     [--dtype=float32|float64]
 
-Each row trains a copy of the model by SGD for as many losses as asked, from the same state of the generator. With aot_eager the losses,
-gradients, parameters, buffers and the next random number must be eager's bit by bit, and the measured peak within 5 % of the plan. With
-inductor the first step's loss and gradients must be those of stock inductor, or eager's where stock inductor is further off, up to a relative
-1e-5, or up to four times what it makes of eager's gradients when each parameter moves to the next number of its type: networks with batch norm
-make much of one rounding, less with --dtype=float64. The measured peak must be within 8 % of the plan after at most two replans. With neither
-may it be above the budget. A budget that cannot be met is a row too, which names the least; `min` is then measured in its place. The program
-exits with 1 where a row fails. It needs what against_pytorch.py does, torchvision and transformers among it.
+Each row trains a copy of the model by SGD for the given number of losses, from the same state of the random generator.
+With aot_eager, losses, gradients, parameters, buffers and the next random number must equal eager's bit by bit, and the measured peak must be
+within 5 % of the planned one. With inductor, the loss and gradients of the first step must equal those of stock inductor or of eager,
+whichever is closer, up to a relative difference of 1e-5 or of four times the one that eager's gradients have after each parameter is moved to
+the next number of its type (batch norms amplify roundings, less so with --dtype=float64). The measured peak must be within 8 % of the planned
+one, after at most two replans. With both, the measured peak must not exceed the budget. A budget that cannot be met gives a row that names
+the least peak; `min` is then measured in place of the remaining budgets. The program exits with 1 if a row fails. It needs the same packages
+and environment as against_pytorch.py, with torchvision and transformers.
 """
 
 import argparse
@@ -23,7 +24,7 @@ from dataclasses import dataclass, field
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "doors", "torch"))
 
-os.environ.setdefault("KINETO_LOG_LEVEL", "5")  # the profiler, which measures peaks, would tell of each run
+os.environ.setdefault("KINETO_LOG_LEVEL", "5")  # keeps the profiler, which measures peaks, from printing a message for each run
 
 import torch  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
@@ -43,8 +44,8 @@ MOST_REPLANS = 2
 
 
 class Speech(nn.Module):
-    """Convolutions, an LSTM of two layers and dense layers, as in "Convolutional, Long Short-Term Memory, Fully Connected Deep Neural Networks"
-    (Sainath et al., 2015)."""
+    """Convolutions, an LSTM of two layers and dense layers, after "Convolutional, Long Short-Term Memory, Fully Connected Deep Neural
+    Networks" (Sainath et al., 2015)."""
 
     def __init__(self, bands=40, width=128, labels=50):
         super().__init__()
@@ -80,12 +81,12 @@ def vectors(model):
 @dataclass(frozen=True)
 class Network:
     make: object
-    """Gives a model and a function from the model to its loss."""
+    """Returns a model and a function from the model to its loss."""
     graphs: str = "one"
-    """"several": PyTorch breaks the function into several graphs. "apart": an LSTM is taken apart into one; PyTorch's own kernel of a
-    whole LSTM rounds otherwise, so that the same kernels without a budget are what is compared with."""
+    """"one"; "several": PyTorch breaks the function into several graphs; "apart": PyTorch decomposes an LSTM, which gives one graph.
+    PyTorch's kernel for a whole LSTM rounds differently, so "apart" is compared with the same kernels without a budget."""
     against: str = ""
-    """"eager": inductor is compared with eager, as PyTorch's own partitioner computes wrong gradients (pytorch#197039)."""
+    """"eager": inductor is compared with eager, because PyTorch's own partitioner computes wrong gradients (pytorch#197039)."""
 
 
 NETWORKS = {
@@ -110,18 +111,18 @@ class Row:
     kernels: str
     budget: str
     plan: object = None
-    """The report of the graph, or of the step where it runs several."""
+    """The report of the step if it runs several graphs, otherwise that of the graph."""
     measured: int = 0
     differs: list = field(default_factory=list)
-    """What is not the same bit by bit."""
+    """The names of the results whose bits differ."""
     first_step: float = 0.0
-    """The largest relative difference of the first step's loss and gradients."""
+    """The relative difference of the first step's loss or of its gradients, whichever is larger."""
     from_eager: float = 0.0
-    """The same beside eager."""
+    """The same difference, from eager."""
     losses: float = 0.0
-    """That of all losses."""
+    """The largest relative difference of a loss."""
     tolerance: float = ROUNDING
-    """What `first_step` may be."""
+    """The most that the smaller of `first_step` and `from_eager` may be."""
     refused: str = ""
     crashed: str = ""
 
@@ -164,14 +165,14 @@ class Row:
 
 
 def relative(want, got):
-    """The norm of the difference beside the norm of all: gradients that are zero but for rounding have no digits to compare."""
+    """Returns the norm of all differences over the norm of all `want`: gradients that are zero but for rounding have no relative difference."""
     pairs = [(a.double(), b.double()) for a, b in zip(want, got, strict=True) if a is not None and b is not None]
     off, size = (sum(float(t.square().sum()) for t in ts) ** 0.5 for ts in ([b - a for a, b in pairs], [a for a, _ in pairs]))
     return off / size if size else off
 
 
 def after_one_rounding(model, loss_of):
-    """How far eager's gradients move when each parameter moves to the next number above or below."""
+    """Returns the relative difference of eager's gradients after each parameter is moved to the next number above or below."""
 
     def gradients(of):
         torch.manual_seed(1)
@@ -186,7 +187,7 @@ def after_one_rounding(model, loss_of):
 
 
 def of_first_step(want, got):
-    """The relative difference of its loss or of its gradients, whichever is larger."""
+    """Returns the relative difference of the first step's loss or of its gradients, whichever is larger."""
     if any((a is None) != (b is None) for a, b in zip(want.first_gradients, got.first_gradients, strict=True)):
         return float("inf")
     return max(relative(want.losses[:1], got.losses[:1]), relative(want.first_gradients, got.first_gradients))
@@ -201,7 +202,7 @@ def compare(row, want, eager, got):
 
 
 def without_isthmus(network, kernels):
-    """What a row is compared with: eager, or the same kernels by PyTorch's own partitioner."""
+    """Returns the wrapper for the training that a row is compared with: eager, or the same kernels with PyTorch's own partitioner."""
     if network.against == "eager" or kernels == "aot_eager" and network.graphs != "apart":
         return lambda f: f
     options = {"options": {"fx_graph_cache": False}} if kernels == "inductor" else {}
@@ -209,7 +210,7 @@ def without_isthmus(network, kernels):
 
 
 def within(budget, network, kernels):
-    """Inductor's code from its cache would not be counted."""
+    """Returns the wrapper that compiles within a budget. Inductor's cache is off, because code from it is not counted."""
     options = {"budget": budget, "kernels": kernels, **({"inductor": {"fx_graph_cache": False}} if kernels == "inductor" else {})}
     return lambda f: torch.compile(f, backend=isthmus.torch.backend, fullgraph=network.graphs != "several", options=options)
 
@@ -226,7 +227,7 @@ def measured(row, model, loss_of, want, eager, losses):
     network = NETWORKS[row.name]
     try:
         got = trained(network, model, loss_of, losses, within(row.budget, network, row.kernels))
-    except Exception as error:  # a table of rows: the others are to be measured too
+    except Exception as error:  # the other rows must be measured too
         if isinstance(refusal(error), isthmus.CannotBeMet):
             least = re.search(r"the least peak.*?\((.*?)\)[^;]*", str(refusal(error)))
             row.refused = f"cannot be met: {least.group(0) if least else refusal(error)}"

@@ -1,4 +1,4 @@
-"""Programs that went wrong in PyTorch's own partitioner, or that are hard for any: gradients, buffers and draws are eager's, bit for bit."""
+"""Tests programs that went wrong in PyTorch's own partitioner, or that are hard for any partitioner, against eager, bit by bit."""
 
 import os
 import sys
@@ -34,7 +34,7 @@ class Troubles(unittest.TestCase):
         isthmus.torch.reset()
 
     def holds(self, model, *budgets, **options):
-        """Equal to eager and within the plan at each budget; of the last one the graph's plan, and of all what was measured."""
+        """Checks results against eager and the peak against the plan at each budget; returns the last report and all measured peaks."""
         want = train(model, lambda m: m())
         peaks = []
         for budget in budgets:
@@ -47,7 +47,7 @@ class Troubles(unittest.TestCase):
         return graph, peaks
 
     def test_what_went_wrong_in_pytorch(self):
-        """Gradients and draws are eager's at each budget, and a smaller one never has a larger peak."""
+        """Gradients and random numbers are eager's at each budget, and a smaller budget never has a larger peak."""
         for trouble in TROUBLES:
             with self.subTest(program=trouble.make.__name__, threads=trouble.threads):
                 graph, peaks = self.holds(trouble.make(), *trouble.budgets)
@@ -77,7 +77,7 @@ class Troubles(unittest.TestCase):
         self.assertTrue(all(map(same, want, got)))
 
     def test_an_output_that_is_saved_and_then_changed(self):
-        """The caller writes into what the graph returned, which the backward reads: eager says so, and so does the backend."""
+        """If the caller writes into a result that the backward reads, the backend raises the same error as eager."""
 
         def function(x):
             return torch.exp(x)
@@ -91,8 +91,8 @@ class Troubles(unittest.TestCase):
                 y.sum().backward()
 
     def test_tags_of_checkpoints(self):
-        """What must be saved is never computed again; the rest of a checkpointed region is free, and its bits are eager's. What must be
-        offloaded is saved where it is: PyTorch does not move it either."""
+        """Ops marked MUST_SAVE are never recomputed; other ops of a checkpointed region may be, with eager's bits. Results of ops marked
+        MUST_CPU_OFFLOAD are saved on their device, as with PyTorch's own partitioner."""
 
         def policy(tag, kept, ctx, op, *args, **kwargs):
             return tag if op in kept else CheckpointPolicy.MUST_RECOMPUTE
@@ -152,7 +152,7 @@ class Troubles(unittest.TestCase):
         self.assertTrue(any("symbolic sizes" in str(w.message) for w in heard))
 
     def test_backward_twice(self):
-        """With retain_graph as eager; without, PyTorch's own error."""
+        """With retain_graph results are eager's; without it PyTorch's own error is raised."""
         layers = linears(4, 32)
 
         def function(x):
@@ -175,7 +175,7 @@ class Troubles(unittest.TestCase):
             self.assertTrue(all(map(same, want, twice(with_isthmus(budget)(function)))), budget)
 
     def test_two_steps_before_their_backwards(self):
-        """States of draws and what was saved belong to a call, not to the graph."""
+        """Generator states and saved tensors belong to one call of the graph."""
         layers = linears(4, 32)
 
         def function(x):
@@ -194,7 +194,7 @@ class Troubles(unittest.TestCase):
         self.assertTrue(all(map(same, both(function), both(with_isthmus("min")(function)))))
 
     def test_no_gradient(self):
-        """Without parameters that need one, under no_grad and in eval mode there is nothing to plan, and the results are eager's."""
+        """Without gradients (frozen parameters, no_grad, inference_mode) nothing is planned, and the results are eager's."""
         net = nn.Sequential(nn.Linear(32, 64), nn.BatchNorm1d(64), nn.ReLU(), nn.Dropout(0.5), nn.Linear(64, 8))
         x = torch.randn(16, 32)
         call = with_isthmus("min")(net)
@@ -206,7 +206,7 @@ class Troubles(unittest.TestCase):
         with torch.inference_mode():
             self.assertTrue(same(net(x), call(x)))
         self.assertEqual(isthmus.torch.report().graphs, ())
-        loss = call(x).sum()  # the same module, where gradients are wanted
+        loss = call(x).sum()  # the same module, now with gradients
         loss.backward()
         self.assertEqual(len(isthmus.torch.report().graphs), 1)
 
@@ -253,7 +253,7 @@ class Troubles(unittest.TestCase):
 
 
 class ops_of_backwards:
-    """Collects the ops of each backward module that is made meanwhile."""
+    """Collects the ops of each backward module that is made in the block."""
 
     def __init__(self, into):
         self.into = into
@@ -273,7 +273,7 @@ class ops_of_backwards:
 
 
 class Errors(unittest.TestCase):
-    """What a stranger does wrong, or meets."""
+    """Errors that new users make or meet."""
 
     def error(self, function, *inputs, **options):
         torch.compiler.reset()
@@ -318,14 +318,14 @@ class Errors(unittest.TestCase):
         self.assertIsInstance(error, isthmus.CannotBeMet)
         least = int(str(error).partition("the least peak that was found for this graph is ")[2].split()[0])
         isthmus.torch.reset()
-        with_isthmus(least)(function)(self.x).sum().backward()  # what it names can be had
+        with_isthmus(least)(function)(self.x).sum().backward()  # the least peak that the message names can be met
         (graph,) = isthmus.torch.report().graphs
         self.assertEqual(graph.planned_peak_bytes, least)
         error = self.error(function, self.x, budget=least - 64)
         self.assertIsInstance(error, isthmus.CannotBeMet)
 
     def test_an_op_that_cannot_be_planned_is_named(self):
-        """Dynamo keeps sparse tensors out of its graphs; other ways to a joint graph do not."""
+        """Dynamo keeps sparse tensors out of its graphs; `aot_function`, which also makes joint graphs, does not."""
 
         def function(x):
             return torch.sparse.mm(x.detach().to_sparse(), x).sin()
@@ -334,12 +334,12 @@ class Errors(unittest.TestCase):
             aot_function(function, fw_compiler=lambda gm, inputs: gm, partition_fn=isthmus.torch.Partitioner("min"))(self.x)
 
     def test_an_op_whose_results_pytorch_cannot_trace_is_pytorchs_error(self):
-        """Its results have no storages to measure, which is no error of the backend's own."""
+        """The op's results have no storages to measure, which must not raise an error of the backend's own."""
         with self.assertRaisesRegex(RuntimeError, "Mkldnn"):
             with_isthmus("min")(lambda x: x.to_mkldnn().relu().to_dense().sin())(self.x).sum().backward()
 
     def test_custom_ops(self):
-        """One that is not allowed to run again runs once; one that is may, and then less is kept."""
+        """A custom op runs once unless it is in allow_recompute; if it is, it is recomputed and the peak is smaller."""
         runs = []
 
         @torch.library.custom_op("isthmus_test::swish", mutates_args=())

@@ -1,4 +1,4 @@
-"""The layout of pictures with inductor's kernels on a CPU: one for the plan, its costs, the forward and the backward."""
+"""Tests the layout of pictures with inductor's kernels on a CPU: the plan, its costs, the forward and the backward have the same."""
 
 import contextlib
 import os
@@ -32,7 +32,7 @@ _RESULT = re.compile(r"^ *assert_(?:size_stride|tensor_metadata)\(\w+, \((\d+), 
 
 
 def have_channels_last(code):
-    """Whether pictures that convolutions of inductor's code make have their channels last, and so the gradients of their weights: a set."""
+    """Returns a set with True if results of convolutions in inductor's code, including weight gradients, have channels last; False if not."""
     found = [(tuple(map(int, m.groups()[:4])), tuple(map(int, m[5].strip("()").split(",")))) for m in _RESULT.finditer(code)]
     assert found, code
     return {strides[1] == 1 for shape, strides in found if shape[1] > 1 and shape[2] > 1}
@@ -40,7 +40,7 @@ def have_channels_last(code):
 
 @contextlib.contextmanager
 def planned_graphs():
-    """The joint graphs that are planned in the block."""
+    """Collects the joint graphs that are planned in the block."""
     graphs = []
     extract = partitioner.extract
 
@@ -57,7 +57,7 @@ def convolutions(graph):
 
 
 class Outcome:
-    """What a step of training gives, what another takes, and what inductor has written."""
+    """The results of training steps, inductor's code for them, the joint graph, and the report."""
 
     def __init__(self, model, loss_of, budget="min", **options):
         options["inductor"] = {"fx_graph_cache": False, **options.get("inductor", {})}
@@ -76,7 +76,7 @@ def pictures(channels=3, batch=4, side=16):
 
 class Layout(unittest.TestCase):
     def check(self, model, loss_of, *, channels_last, budgets=("min",)):
-        """Gradients are those of plain PyTorch, but for rounding, and no more memory is taken than is planned."""
+        """Checks that gradients equal plain PyTorch's up to rounding, that the layout is as given, and that peaks are within the plan."""
         plain = train(model, lambda m: [loss_of(m)], steps=1)
         outcomes = [Outcome(model, loss_of, budget) for budget in budgets]
         for budget, got in zip(budgets, outcomes):
@@ -92,19 +92,19 @@ class Layout(unittest.TestCase):
         return outcomes
 
     def check_that_keeps_it(self, model, x):
-        """The layout of the model."""
+        """Checks that the plan keeps the layout of the model."""
         (graph,) = isthmus.torch.explain(lambda: model(x).square().mean(), budget="100%", prices=False, kernels="inductor").graphs
         self.assertFalse(graph.report.channels_last)
 
     def assert_close(self, want, got):
-        """As close as PyTorch's own kernels come with the channels last: 5e-4. The gradient of a bias that a normalization follows is 0 but
-        for rounding."""
+        """Allows 1e-3, because PyTorch's own kernels differ by 5e-4 with the channels last. The gradient of a bias before a normalization is
+        0 up to rounding, so it may differ by 1e-5 of the largest gradient."""
         largest = max(w.norm() for w in want)
         for w, g in zip(want, got, strict=True):
             self.assertLessEqual((w - g).norm(), 1e-3 * w.norm() + 1e-5 * largest)
 
     def test_a_residual_network_has_them_last_in_both_halves(self):
-        """Also where the backward convolves again; and then the bits are those of the first time."""
+        """The backward's recomputed convolutions have the same layout, and the gradients have the same bits as without recomputation."""
         x = pictures(side=32)
         outcomes = self.check(ResNet(blocks=3), lambda m: m(x).square().mean(), channels_last=True, budgets=("100%", "70%", "min"))
         whole, *others = outcomes
@@ -117,7 +117,7 @@ class Layout(unittest.TestCase):
         self.assertLess(others[-1].trained.peak, 0.5 * whole.trained.peak)
 
     def test_interpolation_keeps_the_layout_of_the_model(self):
-        """Its gradient is scattered, which is slower with the channels last."""
+        """The backward of interpolation scatters, which is slower with the channels last."""
         x = pictures()
         self.check(UNet(conv, [3, 8, 16]), lambda m: m(x).square().mean(), channels_last=False)
 
@@ -137,7 +137,7 @@ class Layout(unittest.TestCase):
 
     def test_convolutions_of_all_kinds(self):
         class Kinds(nn.Module):
-            """Strided, dilated, grouped, and one whose weight is read twice."""
+            """Strided, dilated and grouped convolutions, and one that runs twice."""
 
             def __init__(self):
                 super().__init__()
@@ -157,7 +157,7 @@ class Layout(unittest.TestCase):
         self.check(Kinds(), lambda m: m(x).square().mean(), channels_last=True)
 
     def test_weights_that_are_one_wide_keep_it(self):
-        """Inductor would have the pictures of a depthwise convolution, or of one of single pixels, in a layout of its own."""
+        """Inductor would copy the pictures of a depthwise or a 1x1 convolution into another layout."""
         x = pictures()
         for narrow in (nn.Conv2d(8, 8, 3, padding=1, groups=8, bias=False), nn.Conv2d(8, 8, 1)):
             with self.subTest(narrow=narrow):
@@ -165,7 +165,7 @@ class Layout(unittest.TestCase):
                 self.check_that_keeps_it(model, x)
 
     def test_pools_and_a_flat_head(self):
-        """The view of a picture as a vector is one of a copy in the old layout."""
+        """A picture is copied into the old layout before it is viewed as a vector."""
 
         class Pools(nn.Module):
             def __init__(self):
@@ -181,7 +181,7 @@ class Layout(unittest.TestCase):
         self.check(Pools(), lambda m: m(x).square().mean(), channels_last=True)
 
     def test_the_caller_sees_the_strides_of_the_model(self):
-        """Of what the forward returns, and of the gradient of a picture."""
+        """Results of the forward and the gradient of an input picture keep the model's strides."""
         model = nn.Sequential(conv(3, 8), conv(8, 8))
         compiled = with_isthmus("min", kernels="inductor")(model)
         seen = []
@@ -216,7 +216,7 @@ class Layout(unittest.TestCase):
             self.assertEqual(have_channels_last(got.forward_code), {False})
 
     def test_concatenations_keep_it(self):
-        """With the channels last inductor would have the parts in memory beside the whole, and no plan counts on that."""
+        """With the channels last, inductor would keep the parts live beside the result, which plans do not expect."""
 
         class Dense(nn.Module):
             def __init__(self):

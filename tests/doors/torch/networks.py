@@ -24,8 +24,8 @@ class ResNet(nn.Module):
 
 
 class UNet(nn.Module):
-    """Levels down and up again. level: makes one, of the channels that it reads and those that it makes; widths: those that it reads, and
-    those of each level."""
+    """A U-Net. level: makes the module of a level from its numbers of input and output channels. widths: the channels of the input and
+    of each level."""
 
     def __init__(self, level, widths):
         super().__init__()
@@ -56,7 +56,7 @@ class Sine(torch.autograd.Function):
 
 
 class CustomFunction(nn.Module):
-    """Reads a function that has a backward of its own."""
+    """Calls a function with its own backward."""
 
     def __init__(self):
         super().__init__()
@@ -69,7 +69,7 @@ class CustomFunction(nn.Module):
 
 
 class Counter(nn.Module):
-    """Changes buffers that its own forward and backward read."""
+    """Overwrites buffers that its forward and backward read."""
 
     def __init__(self):
         super().__init__()

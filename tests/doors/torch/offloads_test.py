@@ -1,5 +1,5 @@
-"""Tensors that are copied to the host's memory and back: the bits are those of the kernels without a budget, and the measured peak is the
-planned one. The link is the CPU's, where a copy is complete at its start."""
+"""Tests copies of tensors to the host's memory and back: they change no bits, and the measured peak is the planned one. They run on the CPU,
+where a copy is complete when its start returns."""
 
 import os
 import sys
@@ -42,7 +42,7 @@ class Offloads(unittest.TestCase):
         isthmus.torch.reset()
 
     def holds(self, model, loss_of, want, budget, least=0.95, **options):
-        """Trains within the budget, and returns the report of the graph. least: the measured share of the planned peak."""
+        """Trains within the budget, checks results and peak, and returns the graph's report. least: a bound of measured over planned peak."""
         got = train(model, loss_of, compiled=with_isthmus(budget, **options))
         (graph,) = isthmus.torch.report().graphs
         self.assertEqual(differences(want, got), [])
@@ -67,7 +67,7 @@ class Offloads(unittest.TestCase):
     def test_random_ops(self):
         model = dropout()
         want = train(model, lambda m: m())
-        self.assertGreater(self.holds(model, lambda m: m(), want, "40%", 0.9, **FETCH).transfers, 0)  # all states of generators are planned
+        self.assertGreater(self.holds(model, lambda m: m(), want, "40%", 0.9, **FETCH).transfers, 0)  # the plan reserves the states of all random ops
 
     def test_by_inductor(self):
         model, loss_of = pictures()
@@ -179,7 +179,7 @@ class Ops(unittest.TestCase):
         self.assertLess(isthmus.torch.measured_peak(lambda: offload_ops.start_offload(x)), 1 << 10)
 
     def test_order_on_a_gpu(self):
-        """A copy follows all that its device was given before, and a wait makes what follows it wait for that copy alone."""
+        """A copy waits for all earlier work of its device, and a wait makes later work wait for that copy alone."""
         log = []
 
         class Stream:

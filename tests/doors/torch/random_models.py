@@ -1,6 +1,6 @@
-"""Models drawn from a seed: layers of tokens or of pictures, with what is hard for a graph that is cut in two and runs in part twice.
+"""Makes random models from a seed: layers for tokens or for pictures, with ops that are hard to split into two modules and to recompute.
 
-Left out are ops whose bits differ between eager and PyTorch's own backend aot_eager, which takes them apart: bilinear interpolation, GRUs.
+Ops whose bits differ between eager and PyTorch's own backend aot_eager, which decomposes them, are left out: bilinear interpolation, GRUs.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ WIDTH, TOKENS, CHANNELS, SIDE = 48, 64, 16, 24
 
 
 class Layer(nn.Module):
-    """A function of a tensor, with modules and parameters of its own."""
+    """A layer that calls a function of itself and a tensor; its modules, parameters and buffers are attributes."""
 
     def __init__(self, function: Callable[..., torch.Tensor], **parts: Any) -> None:
         super().__init__()
@@ -44,7 +44,7 @@ class SinSquare(torch.autograd.Function):
         return g * (x.sin() + x * x.cos())
 
 
-# --- of both
+# --- layers for tokens or pictures
 
 
 def dropout(r: random.Random, width: int) -> nn.Module:
@@ -125,7 +125,7 @@ def outer_parameter(r: random.Random, width: int) -> nn.Module:
 BOTH = [dropout, activation, in_place, custom_function, doubles, halves, autocast, buffers, where, noise, outer_parameter]
 
 
-# --- of tokens: [batch, tokens, width]
+# --- layers for tokens: [batch, tokens, width]
 
 
 def linear(r: random.Random, width: int) -> nn.Module:
@@ -218,7 +218,7 @@ def transposed_linear(r: random.Random, width: int) -> nn.Module:
 TOKEN_LAYERS = [linear, mlp, mlp, layer_norm, attention, attention, written_out_attention, views, unfolded, gather, index_put, recurrence, transposed_linear]
 
 
-# --- of pictures: [batch, channels, side, side]
+# --- layers for pictures: [batch, channels, side, side]
 
 
 def conv(r: random.Random, width: int) -> nn.Module:
@@ -282,7 +282,7 @@ PICTURE_LAYERS = [conv, conv_norm_relu, conv_norm_relu, norm, channel_dropout, p
 
 
 class RandomModel(nn.Module):
-    """Some layers are there twice with the same weights, and the results of some are outputs with losses of their own."""
+    """A random model. Some layers run twice with the same weights, and the results of some have losses of their own."""
 
     def __init__(self, seed: int, most_layers: int = 14) -> None:
         super().__init__()
@@ -321,7 +321,7 @@ class RandomModel(nn.Module):
             self.y = torch.randint(0, 10, (batch,))
 
     def forward(self) -> list[torch.Tensor]:
-        """The losses."""
+        """Returns the losses."""
         h = self.start(self.x)
         seen, losses = [], []
         for k, layer in enumerate(self.layers):
@@ -338,6 +338,6 @@ class RandomModel(nn.Module):
         return losses + [out.detach().argmax(-1).float().mean()]
 
     def _written_by_next(self, k: int) -> bool:
-        """A layer that works in place must have a tensor of its own."""
+        """Returns True if the next layer works in place, and so needs a copy of its operand."""
         following = self.layers[k + 1] if k + 1 < len(self.layers) else None
         return isinstance(following, nn.Dropout) and following.inplace

@@ -1,6 +1,6 @@
-"""Random models at several budgets: losses, gradients, buffers and the next draw are eager's bit for bit, and peaks are within the plan.
+"""Tests random models at several budgets: losses, gradients, buffers and the next random number are eager's, and peaks are as planned.
 
-    random_models_test.py [FIRST LAST]    seeds other than the test's own, with up to 14 layers
+    random_models_test.py [FIRST LAST]    seeds from FIRST to LAST, without LAST, with up to 14 layers, in place of the test's own
 """
 
 import os
@@ -46,7 +46,7 @@ class RandomModels(unittest.TestCase):
         self.assertGreater(least_met, len(SEEDS) // 2, "most models have a plan at 60 %")
 
     def check(self, model, want, budget, **options):
-        """True where the budget is a share that was kept, less than all."""
+        """Checks one budget. Returns True if the budget is 60 % and was met."""
         try:
             got = train(model, lambda m: m(), compiled=with_isthmus(budget, **options))
         except Exception as e:
@@ -64,7 +64,7 @@ class RandomModels(unittest.TestCase):
         return budget == "60%"
 
     def test_by_inductor(self):
-        """Its compiler takes long: two models of few layers. What it computes is what it does at 100 %, and no budget is exceeded."""
+        """Uses two small models, because inductor compiles slowly. Gradients are those at 100 % up to rounding, and no budget is exceeded."""
         for seed in SEEDS[:2]:
             model = RandomModel(seed, 4)
             whole = train(model, lambda m: m(), steps=1, compiled=with_isthmus("100%", kernels="inductor"))
@@ -72,7 +72,7 @@ class RandomModels(unittest.TestCase):
                 with self.subTest(seed=seed, budget=budget, layers=model.names):
                     less = train(model, lambda m: m(), steps=1, compiled=with_isthmus(budget, kernels="inductor"))
                     (graph,) = isthmus.torch.report().graphs
-                    # The parts of a concatenation are written into the whole, which is there from the first one on: more than is planned.
+                    # A plan counts the parts of a concatenation, but inductor allocates the whole result before it writes the first part.
                     self.assertLessEqual(less.peak, graph.budget_bytes or 1.15 * graph.planned_peak_bytes)
                     for want, got in zip(whole.gradients, less.gradients, strict=True):
                         self.assertEqual(want is None, got is None)

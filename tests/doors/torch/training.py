@@ -1,4 +1,4 @@
-"""What the tests of the PyTorch door share: training steps, with and without the backend, and whether they are the same bit for bit."""
+"""Runs training steps with and without the backend for the tests of the PyTorch door, and compares their results bit by bit."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import isthmus.torch
 
 Model = torch.nn.Module
 LossOf = Callable[[Model], Sequence[torch.Tensor]]
-"""The losses of one step of a model."""
+"""A function that returns the losses of one step of a model."""
 SLACK = 0.01
-"""The share that a measured peak may have above the planned one: what PyTorch allocates for itself, such as scalars."""
+"""A measured peak may exceed the planned one by this share, because PyTorch allocates memory of its own, for example for scalars."""
 
 
 @dataclass
@@ -25,15 +25,15 @@ class Trained:
     parameters: list[torch.Tensor]
     buffers: list[torch.Tensor]
     draw: torch.Tensor
-    """The next of the generator."""
+    """The next random number after all steps."""
     peak: int
-    """Measured, of the last step."""
+    """The measured peak of the last step, in bytes."""
     first_gradients: list[torch.Tensor | None]
-    """Of the first step, before a difference of one rounding has had the time to grow."""
+    """The gradients of the first step, in which differences of rounding have not grown yet."""
 
 
 def train(model: Model, loss_of: LossOf, steps: int = 3, compiled: Callable[[Any], Any] = lambda f: f) -> Trained:
-    """`steps` of SGD of a copy of the model, and one more step to measure the peak. compiled: wraps the function that makes the losses."""
+    """Trains a copy of the model with SGD for `steps`, and runs one more step to measure the peak. compiled: wraps the function of the losses."""
     model = copy.deepcopy(model)
     function = compiled(lambda: loss_of(model))
     parameters = list(model.parameters())
@@ -69,14 +69,14 @@ def train(model: Model, loss_of: LossOf, steps: int = 3, compiled: Callable[[Any
 
 
 def with_isthmus(budget: Any, **options: Any) -> Callable[[Any], Any]:
-    """For `train`: compiled whole, within a budget. What was compiled before is forgotten."""
+    """Returns a wrapper for `train` that compiles the whole function within a budget. Forgets everything that was compiled before."""
     torch.compiler.reset()
     isthmus.torch.reset()
     return lambda f: torch.compile(f, backend=isthmus.torch.backend, fullgraph=True, options={"budget": budget, **options})
 
 
 def differences(want: Trained, got: Trained) -> list[str]:
-    """What is not the same, bit for bit. NaNs are the same as NaNs."""
+    """Returns the names of the results whose bits differ. NaNs count as equal."""
     found = []
     for kind in ("losses", "first_gradients", "gradients", "parameters", "buffers"):
         pairs = list(zip(getattr(want, kind), getattr(got, kind), strict=True))
@@ -91,6 +91,6 @@ def same(a: torch.Tensor | None, b: torch.Tensor | None) -> bool:
 
 
 def refusal(error: BaseException) -> isthmus.Error | None:
-    """The package's own exception, which PyTorch wraps while it compiles."""
+    """Returns the package's own exception, which PyTorch wraps while it compiles; None for any other exception."""
     inner = getattr(error, "inner_exception", error)
     return inner if isinstance(inner, isthmus.Error) else None

@@ -1,6 +1,6 @@
-"""Programs that went wrong in PyTorch's own partitioner, which tests/bench/doors/known_troubles.py runs by it and by Isthmus.
+"""Programs that went wrong in PyTorch's own partitioner. tests/bench/doors/known_troubles.py runs them with it and with Isthmus.
 
-Each is a model whose forward gives the losses.
+Each program is a model whose forward returns the losses.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from torch.utils.checkpoint import checkpoint
 
 
 class Body(nn.Module):
-    """A function of parameters and buffers; its result, or results, are the losses."""
+    """A function of parameters and buffers, which returns one loss or several."""
 
     def __init__(self, function, **parts):
         super().__init__()
@@ -65,7 +65,7 @@ def blocks_of_an_mlp() -> Body:
 
 
 def buffer_that_changes() -> Body:
-    """`y = sin(k * b) * x; b.add_(1)`: the backward computes sin of the new b."""
+    """In `y = sin(k * b) * x; b.add_(1)` PyTorch's backward recomputes the sine of the new b."""
 
     def function(self):
         y = torch.sin(self.b * 1.5) * self.p
@@ -130,12 +130,12 @@ def autocast() -> Body:
 @dataclass(frozen=True)
 class Trouble:
     threads: str
-    """Where people told of it, in PyTorch's tracker."""
+    """The numbers of its issues in PyTorch's tracker."""
     make: Callable[[], Body]
     shares: tuple[float, ...]
-    """Of `activation_memory_budget`."""
+    """The values of `activation_memory_budget`."""
     budgets: tuple[str, ...]
-    """Of Isthmus."""
+    """The budgets for Isthmus."""
 
 
 TROUBLES = (

@@ -2,8 +2,8 @@
 
     model = torch.compile(model, backend="isthmus", options={"budget": "2GiB"})
 
-The graph of the training step is planned: each tensor that the forward computes is kept for the backward or recomputed there, so that the
-peak of the step stays within the budget at the least cost that is found.
+The backend plans the graph of the training step: it saves each tensor for the backward or recomputes it there, so that the peak of the step
+stays within the budget at the least cost that is found.
 """
 
 from . import hooks

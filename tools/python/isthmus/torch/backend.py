@@ -1,4 +1,4 @@
-"""The backend that torch.compile calls."""
+"""Defines the backend that torch.compile calls."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from .compiled import Compiled
 from .options import Options
 from .partitioner import Partitioner
 
-# Kernels of several layers that inductor merges into one would hold what all of them read: it may do so only where that costs no memory.
-# It also holds dead buffers until it needs others of their size; PyTorch's allocator does that too, without holding them.
+# Inductor may fuse kernels only if that does not raise the peak, because a fused kernel keeps the operands of all its parts live. It may not
+# reuse buffers, which it would keep live until one of the same size is needed; PyTorch's allocator reuses their memory anyway. It may not
+# reorder ops, because their order is that of the plan.
 _INDUCTOR = {"fusion_memory_timeline_peak_memory_increase_gb": 0.0, "allow_buffer_reuse": False, "reorder_for_peak_memory": False}
 
 
@@ -26,7 +27,7 @@ def backend(
     options: Mapping[str, Any] | None = None,
     name: str | None = None,
 ) -> Callable[..., Any]:
-    """torch.compile(model, backend="isthmus", options={"budget": "2GiB"}); options are those of `Options`."""
+    """Compiles a graph for `torch.compile(model, backend="isthmus", options={"budget": "2GiB"})`. options: those of `Options`."""
     if mode not in (None, "default"):
         raise BadInput(f"the backend 'isthmus' has no modes, got '{mode}': use options, or isthmus.torch.Partitioner with stock inductor")
     partitioner = Partitioner(**Options.named(options))
@@ -35,6 +36,6 @@ def backend(
 
 def _by_inductor(gm: fx.GraphModule, inputs: Sequence[Any], partitioner: Partitioner, *watches: hooks.Watch) -> Callable[..., Any]:
     o = partitioner.options
-    # A rank that found its code in a cache would not come to where the others agree on a plan.
+    # A rank that finds its code in a cache would not take part when the others agree on a plan.
     caches = {"force_disable_caches": True} if o.sync else {}
     return hooks.compile_with_inductor(gm, inputs, partitioner, {**_INDUCTOR, **caches, **o.inductor}, *watches)

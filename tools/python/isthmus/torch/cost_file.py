@@ -1,4 +1,4 @@
-"""Measures costs on this device and writes a file with which plans can be made later."""
+"""Measures costs on this device and writes them to a file, with which plans can be made later."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .preparation import prepare
 
 
 class _Collector(Partitioner):
-    """Collects the ops of the graphs, convolutions in each layout in which they may run, and partitions as PyTorch does."""
+    """Collects the ops of the graphs, with convolutions in each layout that they may get, and splits the graphs as PyTorch does."""
 
     def __init__(self) -> None:
         super().__init__("100%")
@@ -36,11 +36,11 @@ class _Collector(Partitioner):
 
 
 def measure(model: Callable[..., Any], *inputs: Any, path: str | os.PathLike[str], runs: int = 5) -> int:
-    """Times every op of model(*inputs) and of its backward, and writes the costs to `path`; returns the number of distinct ops.
+    """Times every op of model(*inputs) and of its backward, writes the costs to `path`, and returns the number of distinct ops.
 
-    Each op runs alone a few times, on made-up operands of its shapes, and the shortest time counts. Convolutions of pictures are timed as
-    written and with the channels last. Pass the file as the option "costs", the same to all ranks of one training. PyTorch compiles anew
-    everything that it has compiled before this call.
+    Each op runs alone a few times, on made-up operands of its shapes, and the shortest time counts. Convolutions of pictures are timed in
+    the model's layout and with the channels last. Pass the file as the option "costs"; all ranks of one training must get the same file.
+    Everything that PyTorch has compiled before this call is compiled again. Raises BadInput if nothing can be measured or written.
     """
     if not callable(model):
         raise BadInput(f"measure takes a model or a function and its inputs, got {type(model).__name__}")
@@ -63,7 +63,7 @@ def _device() -> str:
 
 
 def _write(path: Path, content: dict[str, Any]) -> None:
-    """Writes the whole file, or nothing."""
+    """Writes the whole file or, on an error, nothing. Raises BadInput."""
     try:
         with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=path.name, delete=False) as file:
             json.dump(content, file, indent=1)

@@ -1,4 +1,4 @@
-"""Explains a plan: its decision for every tensor that the backward reads, the price of memory, and a drawing."""
+"""Explains a plan: what it does with each tensor that the backward reads, the cost of smaller peaks, and a drawing of the graph."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ _SHARES = (90, 80, 70, 60, 50, 40, 30)
 
 @dataclass(frozen=True)
 class Tensor:
-    """A tensor that the forward makes and the backward reads."""
+    """The tensors that an op of the forward makes and the backward reads, usually one."""
 
     name: str
     op: str
     module: str
-    """The module of the model whose forward made it; "" where it is not known."""
+    """The module of the model whose forward ran the op; "" if unknown."""
     bytes: int
     runs: int
-    """How often it is computed in a step."""
+    """How often the op runs in a step."""
     us: float
-    """Of all runs beyond the first."""
+    """The estimated or measured time of all runs beyond the first, in microseconds."""
     fetched: int = 0
-    """How often it is copied back from the host's memory."""
+    """The number of copies back from the host's memory."""
 
     @property
     def is_kept(self) -> bool:
-        """It is neither recomputed nor fetched."""
+        """Returns True if it is neither recomputed nor fetched."""
         return self.runs == 1 and not self.fetched
 
 
 @dataclass(frozen=True)
 class Price:
-    """The cost of a smaller peak."""
+    """The time that recomputation adds for a peak, as a share of the step's time."""
 
     peak_bytes: int
     added_cost: float
@@ -55,9 +55,9 @@ class Price:
 class GraphExplanation:
     report: GraphReport
     tensors: tuple[Tensor, ...]
-    """The largest first."""
+    """The tensors that the backward reads, the largest first."""
     prices: tuple[Price, ...]
-    """Of plans for smaller and smaller budgets."""
+    """The prices of plans for smaller and smaller budgets."""
     _dot: str = field(repr=False, default="")
 
     def __str__(self) -> str:
@@ -83,8 +83,8 @@ class GraphExplanation:
         return "\n".join(lines)
 
     def to_dot(self) -> str:
-        """Returns a drawing of the ops and their operands: the forward's white, the backward's blue, recomputed ones orange with their
-        number of runs, copies to the host's memory and back green."""
+        """Returns a drawing of the ops and their operands in the DOT language. Ops of the forward are white, those of the backward blue,
+        recomputed ones orange with their number of runs, and copies to the host's memory and back green."""
         return self._dot
 
 
@@ -94,7 +94,7 @@ def _total(way: str, tensors: Sequence[Tensor]) -> str:
 
 @dataclass(frozen=True)
 class Explanation:
-    """An explanation for each graph into which the model breaks."""
+    """The explanations of the graphs into which PyTorch breaks the model."""
 
     graphs: tuple[GraphExplanation, ...]
 
@@ -103,7 +103,7 @@ class Explanation:
 
 
 class _Recorder(Partitioner):
-    """Plans as the partitioner does, and keeps the plans."""
+    """A partitioner that also keeps its plans."""
 
     def __init__(self, budget: BudgetLike, **options: Any) -> None:
         super().__init__(budget, **options)
@@ -116,10 +116,11 @@ class _Recorder(Partitioner):
 
 
 def explain(model: Callable[..., Any], *inputs: Any, budget: BudgetLike = "min", prices: bool = True, **options: Any) -> Explanation:
-    """Traces model(*inputs) and plans it. The model runs forward once and changes only the state that a forward changes. PyTorch compiles
-    anew everything that it has compiled before this call.
+    """Traces and plans model(*inputs), and returns an explanation of each graph. The model runs one forward, which changes only the
+    state that a forward changes. Everything that PyTorch has compiled before this call is compiled again.
 
-    budget and options are those of the backend. prices: also plan for shares of the peak, which takes a few times as long.
+    budget and options are those of the backend. prices: also plan for shares of the peak, which takes several times as long.
+    Raises BadInput, and CannotBeMet as the backend does.
     """
     if not callable(model):
         raise BadInput(f"explain takes a model or a function and its inputs, got {type(model).__name__}")
@@ -129,7 +130,7 @@ def explain(model: Callable[..., Any], *inputs: Any, budget: BudgetLike = "min",
 
 
 def traced(model: Callable[..., Any], inputs: tuple[Any, ...], partitioner: Partitioner) -> None:
-    """Shows each of the model's graphs to the partitioner: runs one forward and throws away the compiled code."""
+    """Passes each of the model's graphs to the partitioner: compiles the model, runs one forward and discards the compiled code."""
     torch._dynamo.reset()
     try:
 

@@ -1,17 +1,16 @@
-"""Collectives that are to run again in the backward: an all-gather of a sharded parameter, so that the whole of it is freed after the forward.
+"""Duplicates the collectives that must run again in the backward, such as the all-gather of a sharded parameter, so that their results are
+freed after the forward.
 
-`torch.utils.checkpoint` marks them, and sharding that compiles as part of the model uses that. No collective is repeated by a plan, since
-ranks with other plans would wait for one another for ever. So a marked one becomes two nodes before anything is planned: one of the forward
-and one of the backward, neither of which may run again.
+`torch.utils.checkpoint` marks these collectives; sharding that compiles as part of the model uses such marks. A plan never recomputes a
+collective, because ranks with different plans would wait for one another forever. So before planning each marked collective becomes two
+nodes, one of the forward and one of the backward, and each of them runs once.
 
-All ranks run the collectives in one order, whatever their plans. Which become two, and where the second one stands, is decided here by the
-ops of the joint graph, which are the same on all ranks, and by nothing that may differ between them, such as budgets, costs or the sizes of
-parts. `joint` then has each collective read an empty output of the one before it in that graph, so that a plan may only move other ops
-between them.
+All ranks must run the collectives in one order, whatever their plans. So the choice of collectives and the places of their duplicates
+depend only on the ops of the joint graph, which are the same on all ranks, and not on budgets, costs or the sizes of shards, which may
+differ. `joint` then makes each collective read an empty output of the collective before it, so that a plan can only move other ops.
 
-The second one stands just before the first node of the backward that reads it, which is as late as it can: earlier, what it gathers would
-lie in memory beside what the backward holds anyway. An op of the forward that a plan computes again still reads what the forward has
-gathered, which is then kept until that time.
+The duplicate stands just before the first node of the backward that reads it: any earlier, its result would be live for longer than
+needed. A forward op that a plan recomputes still reads the result of the forward's collective, which then stays live until that time.
 """
 
 from __future__ import annotations
@@ -27,13 +26,13 @@ from . import hooks, rules
 
 _CASTS = (torch.ops.aten._to_copy.default, torch.ops.prims.convert_element_type.default)
 _RECOMPUTE = "recompute"
-"""In a node's meta: what `torch.utils.checkpoint` says of it."""
+"""The key in a node's meta of the policy that `torch.utils.checkpoint` has set."""
 _WISHES = (hooks.CheckpointPolicy.MUST_RECOMPUTE, hooks.CheckpointPolicy.PREFER_RECOMPUTE)
 
 
 def split(graph: fx.Graph, forward: Sequence[Any], after: set[fx.Node]) -> None:
-    """Gives the backward collectives of its own in place of those that are marked. forward: what the forward returns. after: nodes that
-    cannot run before the backward begins."""
+    """Duplicates the marked collectives for the backward. forward: the outputs of the forward. after: nodes that cannot run before the
+    backward begins."""
     family = _family(graph, forward, after)
     needed = _needed(graph, forward, after)
     again: dict[fx.Node, fx.Node] = {}
@@ -48,8 +47,8 @@ def split(graph: fx.Graph, forward: Sequence[Any], after: set[fx.Node]) -> None:
 
 
 def leave_to_pytorch(graph: fx.Graph, forward: Sequence[Any], after: set[fx.Node]) -> None:
-    """Has PyTorch's own cut, which makes two of what is marked, do so with the nodes that `split` would take. By itself it keeps some of
-    them, where they are read in another region of `torch.utils.checkpoint`, and repeats collectives that are marked less strictly."""
+    """Changes the marks so that PyTorch's own partitioner recomputes the nodes that `split` would duplicate, and no other collective. It
+    would otherwise save marked nodes that another region of `torch.utils.checkpoint` reads, and recompute collectives with weaker marks."""
     family = _family(graph, forward, after)
     for node in graph.nodes:
         if node in family:
@@ -60,8 +59,8 @@ def leave_to_pytorch(graph: fx.Graph, forward: Sequence[Any], after: set[fx.Node
 
 
 def _family(graph: fx.Graph, forward: Sequence[Any], after: set[fx.Node]) -> dict[fx.Node, None]:
-    """The marked collectives of the forward, and what is made of nothing but their results, cheaply or as something to be computed again.
-    What the forward returns is left out: it is there to the end, and a second one would free nothing."""
+    """Returns the marked collectives of the forward, and the nodes that read nothing but their results and are cheap or marked too. Nodes
+    that the forward returns are left out: they live until the end of the step, so duplicates would free nothing."""
     found: dict[fx.Node, None] = {}
     for node in graph.nodes:
         if node.op != "call_function" or node in after:
@@ -82,21 +81,21 @@ def _is_marked(node: fx.Node) -> bool:
 
 
 def _reads_little(node: fx.Node, family: dict[fx.Node, None]) -> bool:
-    """What the second one reads is there anyway, or is a part of what it gives. Bytes are not compared: they may differ between ranks."""
+    """Returns True if a duplicate reads only what is live anyway, or a shard of its result. Bytes are not compared: ranks may differ in them."""
     if rules.mutates(node):
         return False
     return node.target._opname.startswith("all_gather") or all(a in family or _is_there(_source(a)) for a in node.all_input_nodes)
 
 
 def _source(node: fx.Node) -> fx.Node:
-    """What it is a view of, or a cast."""
+    """Returns the node of which this one is a view or a cast, directly or through others; or the node itself."""
     while node.op == "call_function" and (rules.is_view(node) or node.target in _CASTS):
         node = node.all_input_nodes[0]
     return node
 
 
 def _is_there(node: fx.Node) -> bool:
-    """From the begin of a step to its end, or it is a number."""
+    """Returns True if the node is live throughout the step, or is a number."""
     return node.op in ("placeholder", "get_attr") or hooks.is_sym_node(node)
 
 
@@ -107,7 +106,7 @@ def _is_cheap(node: fx.Node) -> bool:
 
 
 def _returned(family: dict[fx.Node, None], forward: Sequence[Any]) -> set[fx.Node]:
-    """What the forward returns, with all that it is made of and that is made of that."""
+    """Returns the members of the family that the forward returns, all members from which these are computed, and all that read any of those."""
     returned = {o for o in forward if isinstance(o, fx.Node) and o in family}
     for node in reversed(family):
         if node in returned:
@@ -119,7 +118,7 @@ def _returned(family: dict[fx.Node, None], forward: Sequence[Any]) -> set[fx.Nod
 
 
 def _needed(graph: fx.Graph, forward: Sequence[Any], after: set[fx.Node]) -> set[fx.Node]:
-    """Nodes that the forward cannot do without. All others are there for the backward, also where they could run before it."""
+    """Returns the nodes that the forward needs. All others serve only the backward, even if they could run before it."""
     acts = [n for n in graph.nodes if n.op == "call_function" and n not in after and rules.acts(n)]
     needed: set[fx.Node] = set()
     stack = [o for o in forward if isinstance(o, fx.Node)] + acts
@@ -132,7 +131,7 @@ def _needed(graph: fx.Graph, forward: Sequence[Any], after: set[fx.Node]) -> set
 
 
 def _again(graph: fx.Graph, node: fx.Node, reader: fx.Node, family: dict[fx.Node, None], again: dict[fx.Node, fx.Node]) -> fx.Node:
-    """The same for the backward, where `reader` is the first to read it."""
+    """Returns the duplicate of a node for the backward, in which `reader` is its first reader."""
     if node not in again:
         operands = {a: _again(graph, a, reader, family, again) if a in family else a for a in node.all_input_nodes}
         with graph.inserting_before(reader):

@@ -1,10 +1,10 @@
-"""The layout of pictures: convolutions on a CPU with the channels last, if no other op of the graph is slower with them.
+"""Chooses the layout of pictures: convolutions on a CPU get the channels last if no other op of the graph is slower with them.
 
-The layout is decided once for each joint graph, before planning, and written into the graph: copies into the other layout are nodes, and
+The layout is chosen once for each joint graph, before planning, and written into the graph: copies into the other layout are nodes, and
 the tensors in `meta["val"]` have their new strides. So the plan counts the copies, costs are those of the layout that will run, and the
 forward and the backward, which inductor compiles separately, convolve in the same layout.
 
-Inductor has a layout pass of its own, for each module that it compiles: it is switched off.
+Inductor's own layout pass, which works on each module that it compiles, is switched off.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ aten = torch.ops.aten
 
 _CONVOLUTIONS = (aten.convolution.default, aten.convolution_backward.default)
 _NODES_PER_CONVOLUTION = 300
-"""Where there are more, convolutions are little of what a step takes; the bound is inductor's."""
+"""From this number of nodes for each convolution on, convolutions take a small part of the time. Inductor uses the same bound."""
 
-# Ops that accept channels-last tensors, besides elementwise ops and reductions. Views are made of the new strides, where that is possible.
-# Left out are ops that gather and scatter, such as interpolation, which are slower then; random ops that draw for each element in the order
-# of the memory; ops whose arguments are strides; and concatenations, whose parts inductor then holds in memory beside the result.
+# Ops that accept channels-last tensors, besides elementwise ops and reductions. Views of such tensors are made where the strides permit it.
+# Left out are ops that gather and scatter, such as interpolation, because they are slower with channels last; random ops, which draw numbers
+# in memory order; ops that take strides as arguments; and concatenations, because inductor then keeps their parts live beside the result.
 _TAKES_ANY_LAYOUT = {
     operator.getitem,
     aten._native_batch_norm_legit.default,
@@ -60,7 +60,7 @@ _TAKES_ANY_LAYOUT = {
 
 
 def with_channels_last(gm: fx.GraphModule) -> fx.GraphModule | None:
-    """The same joint graph with the channels of pictures last; None if the graph is to stay as it is."""
+    """Returns the joint graph with the channels of pictures last; None if the graph must stay as it is."""
     convolutions = [n for n in gm.graph.nodes if n.target in _CONVOLUTIONS]
     if not convolutions or len(gm.graph.nodes) >= _NODES_PER_CONVOLUTION * len(convolutions):
         return None
@@ -75,14 +75,14 @@ def with_channels_last(gm: fx.GraphModule) -> fx.GraphModule | None:
 
 
 def convolutions_with_channels_last(graph: fx.Graph) -> list[fx.Node]:
-    """Each convolution of pictures with the channels last, and the copies into that layout. Their costs are measured before the layout is
-    decided."""
+    """Returns each convolution of pictures with the channels last, and the copies into that layout. Their costs are measured before the
+    layout is chosen."""
     return _Relaid(graph).convolutions_alone()
 
 
 def _is_of_pictures(convolution: fx.Node) -> bool:
-    """True on a CPU, in two dimensions, for known sizes, and if not transposed. A weight or picture that is 1 wide is left out: inductor
-    asks for pictures in the stride order of the gradients, which is ambiguous there, and would copy them into a layout of its own."""
+    """Returns True for a 2-D convolution on a CPU that is not transposed and has known sizes. If the channels, height or width of an operand
+    are 1, it returns False: inductor requires the stride order of the gradients, which is then ambiguous, and would copy the operand."""
     values = list(tensors_in([a.meta.get("val") for a in (convolution, *convolution.all_input_nodes)]))
     is_transposed = convolution.args[6 if convolution.target is aten.convolution.default else 7]
     pictures = [v for v in values if v.dim() != 1]
@@ -94,11 +94,11 @@ def _is_of_pictures(convolution: fx.Node) -> bool:
 
 
 class _StaysAsItIs(Exception):
-    """Raised if a node cannot take the channels last, or should not."""
+    """Raised if a node cannot take channels-last operands, or would be slower with them."""
 
 
 class _Relaid:
-    """Copies a graph into the new layout. A tensor has "moved" if its strides differ from before."""
+    """Copies a graph into the new layout. A tensor "has moved" if its strides differ from those in the old graph."""
 
     def __init__(self, graph: fx.Graph) -> None:
         self.old, self.new = graph, fx.Graph()
@@ -113,7 +113,7 @@ class _Relaid:
             elif node.target in _CONVOLUTIONS:
                 self._convolve(node)
                 if not all(_is_in_format(t, torch.channels_last) for t in tensors_in(self.env[node].meta["val"]) if t.dim() == 4):
-                    raise _StaysAsItIs  # kernels of some dtypes return contiguous tensors for any input
+                    raise _StaysAsItIs  # for some dtypes, kernels return contiguous tensors for any input
             else:
                 self._emit_any(node)
         self.new.lint()
@@ -149,7 +149,7 @@ class _Relaid:
         self.env[node] = made
 
     def _seen_as(self, view: fx.Node, old: fx.Node, new: fx.Node) -> fx.Node:
-        """An operand of a view, copied to the old layout if the view is not possible in the new one."""
+        """Returns an operand of a view, copied into the old layout if its new strides do not permit the view."""
         try:
             _value(view, {old: new})
         except (RuntimeError, ValueError):
@@ -157,7 +157,7 @@ class _Relaid:
         return new
 
     def _return(self, output: fx.Node) -> None:
-        """Returns results in the layout that they had, which the caller sees."""
+        """Emits the output. Results keep their old layout, because the caller sees their strides."""
         made = self.new.node_copy(output, lambda a: self._as_before(a, self.env[a], output))
         made.meta = dict(output.meta)
 
@@ -171,8 +171,8 @@ class _Relaid:
         raise _StaysAsItIs
 
     def _in_format(self, node: fx.Node, memory_format: torch.memory_format, reader: fx.Node) -> fx.Node:
-        """The node, or a copy of it in the format. The forward and the backward have separate copies: the source of a copy is available or
-        kept anyway, and a copy that both read would have to be kept too."""
+        """Returns the node, or a copy of it in the format. The forward and the backward get separate copies: the source of the copy is live or
+        saved anyway, and a shared copy would have to be saved too."""
         value = node.meta["val"]
         if _is_in_format(value, memory_format) or (memory_format is torch.channels_last and value.dim() != 4):
             return node
@@ -198,8 +198,8 @@ def _is_in_format(value: torch.Tensor, memory_format: torch.memory_format) -> bo
 
 
 def _has_moved(old: fx.Node, new: fx.Node) -> bool:
-    """Whether the strides differ; strides of dimensions of size 1 do not count."""
-    if old.meta.get("val") is new.meta.get("val"):  # no convolution affects this node, and its sizes may be symbolic
+    """Returns True if the strides differ; strides of dimensions of size 1 are ignored."""
+    if old.meta.get("val") is new.meta.get("val"):  # no convolution affects this node, whose sizes may be symbolic
         return False
     pairs = zip(tensors_in(old.meta.get("val")), tensors_in(new.meta.get("val")), strict=True)
     return any(_strides_that_count(a) != _strides_that_count(b) for a, b in pairs)
@@ -210,7 +210,7 @@ def _strides_that_count(t: torch.Tensor) -> list[Any]:
 
 
 def _value(node: fx.Node, instead: dict[fx.Node, fx.Node] | None = None) -> Any:
-    """The traced value of a node, computed from the traced values of its operands. instead: replacements of operands."""
+    """Returns the traced value of a node, computed from the traced values of its operands. instead: replacements for operands."""
 
     def value(a: fx.Node) -> Any:
         return (instead or {}).get(a, a).meta.get("val")

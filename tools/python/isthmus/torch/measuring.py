@@ -20,22 +20,21 @@ from .peak import on_gpu
 @dataclass(frozen=True)
 class Measured:
     workspace_bytes: int
-    """Allocated while the op runs and freed by its end, on top of its results."""
+    """The bytes that the op allocates beyond its results, and frees before it ends."""
     us: float | None
-    """The least of the timed runs; None: not timed."""
+    """The shortest of the timed runs, in microseconds; None: not timed."""
     storage_bytes: tuple[int, ...]
-    """Of each result: a kernel may have made a larger one than its tensor needs, as the loss of mse_loss has."""
+    """The bytes of each result's storage. A kernel may make a larger storage than the tensor needs, as mse_loss does for its loss."""
     strides: tuple[tuple[int, ...], ...]
-    """Of each result."""
+    """The strides of each result."""
 
 
 def measure(nodes: Iterable[fx.Node], *, runs: int) -> dict[str, Measured]:
-    """Measures one op of each signature. Ops that cannot run on made-up operands are left out. runs: how often each is timed, 0: not at
-    all.
+    """Measures one op of each signature and returns the results by signature. Ops that cannot run on made-up operands are left out.
+    runs: how often each op is timed; 0: not at all.
 
-    If a kernel gives its results other strides than PyTorch's tracing expects, these are noted at the node, and the nodes that read it are
-    measured with them. The states of random generators are restored. Memory is needed for the operands of one op at a time, beside memory
-    already in use.
+    If a kernel's results have other strides than the traced ones, the strides are noted in the node's meta, and its readers are measured
+    with them. The states of random generators are restored. The memory needed is that of one op's operands at a time.
     """
     return _measure(nodes, runs, {})
 
@@ -44,7 +43,7 @@ _known: dict[tuple[str, bool], Measured | None] = {}
 
 
 def known(nodes: Iterable[fx.Node], *, runs: int) -> dict[str, Measured]:
-    """Like `measure`, but reuses measurements of this process."""
+    """Does the same as `measure`, but reuses earlier measurements of this process."""
     before = {key: m for (key, timed), m in _known.items() if timed == (runs > 0)}
     found = _measure(nodes, runs, before)
     _known.update({(key, runs > 0): m for key, m in before.items()})
@@ -66,7 +65,7 @@ def _measure(nodes: Iterable[fx.Node], runs: int, known: dict[str, Measured | No
             key = signature(node)
             seen[key] = None
             if key not in known and key not in calls:
-                run = _timed(node, runs)  # even without timing: the first run makes allocations that happen once
+                run = _timed(node, runs)  # even without timing: the first run makes allocations that happen only once
                 if run is None:
                     known[key] = None
                 else:
@@ -81,7 +80,7 @@ def _measure(nodes: Iterable[fx.Node], runs: int, known: dict[str, Measured | No
 
 
 def _is_measured(node: fx.Node) -> bool:
-    """A view takes neither time nor memory. It is run only to find its strides, if those of its operand differ from the traced ones."""
+    """Returns True if the op must run. Views take no time or memory; one runs only to find its strides, if its operand's are not as traced."""
     if rules.is_view(node) and not any(STRIDES in a.meta for a in node.all_input_nodes):
         return False
     is_op = node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload)
@@ -89,7 +88,7 @@ def _is_measured(node: fx.Node) -> bool:
 
 
 def _note(node: fx.Node, strides: Sequence[tuple[int, ...]]) -> None:
-    """Notes the strides of the results, if they differ from the traced ones."""
+    """Notes the strides of the results in the node's meta, if they differ from the traced ones."""
     traced = [tuple(map(sized, t.stride())) for t in tensors_in(node.meta.get("val"))]
     if len(traced) == len(strides) and traced != list(strides):
         node.meta[STRIDES] = tuple(strides)
@@ -101,7 +100,7 @@ def _note_item(node: fx.Node) -> None:
     whole = of.meta.get("val") if isinstance(of, fx.Node) else None
     if strides is None or not isinstance(k, int) or not isinstance(whole, (tuple, list)) or not isinstance(whole[k], torch.Tensor):
         return
-    position = sum(isinstance(t, torch.Tensor) for t in whole[:k])  # among the tensors
+    position = sum(isinstance(t, torch.Tensor) for t in whole[:k])  # the result's position among the tensors
     _note(node, [strides[position]])
 
 
@@ -110,8 +109,8 @@ def _devices(values: Iterable[torch.Tensor]) -> list[torch.device]:
 
 
 def _made_up(value: Any, strides: Sequence[int] | None = None) -> Any:
-    """A tensor of that shape, strides and dtype: filled with 0.5, or with zeros if it may hold indices. Drawing takes longer than most
-    ops."""
+    """Returns a tensor of the same shape, strides and dtype, filled with 0.5, or with zeros if it may hold indices. Random numbers would
+    take longer than most ops."""
     if isinstance(value, torch.Tensor):
         shape, stride = [sized(s) for s in value.shape], strides or [sized(s) for s in value.stride()]
         made = torch.empty_strided(shape, stride, dtype=value.dtype, device=value.device)
@@ -139,12 +138,12 @@ def _wait(node: fx.Node) -> None:
 @dataclass(frozen=True)
 class _Run:
     seconds: float
-    """The shortest of some after a first one."""
+    """The shortest of the timed runs; infinite without timed runs."""
     strides: tuple[tuple[int, ...], ...]
 
 
 def _timed(node: fx.Node, runs: int) -> _Run | None:
-    """None if the op rejects its operands, or its results have no storages."""
+    """Runs and times an op. Returns None if the op rejects its operands or its results have no storages."""
     try:
         args, kwargs = _operands(node)
         results = node.target(*args, **kwargs)  # type: ignore[operator]
@@ -192,7 +191,7 @@ def _on_cuda(node: fx.Node) -> _Allocated:
 
 
 def _bytes(results: Any) -> int:
-    """The bytes of the results' storages. A view's operand is counted too; the workspace then comes out as 0, which is right."""
+    """Returns the bytes of the results' storages. For a view that includes its operand's storage; its workspace is then 0, as it should be."""
     storages = {hooks.storage_id(t): t.untyped_storage().nbytes() for t in tensors_in(results)}
     return sum(storages.values())
 

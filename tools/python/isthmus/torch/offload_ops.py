@@ -1,10 +1,10 @@
-"""The ops by which the modules of a plan copy a tensor to the host's memory and back.
+"""Defines the ops with which a planned module copies a tensor to the host's memory and back.
 
-A copy is two ops, as in the planner's problems: its start, and a wait for its end. On a GPU a start enqueues the copy on a stream of its own,
-one for each direction, and a wait makes the stream that computes wait for it. The host's memory is pinned.
+A copy is two ops, as in the planner's problems: its start, and a wait for its end. On a GPU the start enqueues the copy on a separate stream,
+one for each direction; the wait makes the current stream wait for the copy. The copies lie in pinned memory of the host.
 
-The CPU has no memory beside the host's. There a copy is complete when its start returns, and it lies outside of PyTorch's allocator, so that
-a plan for a GPU's link can be tried: measured peaks are those of a device with memory of its own, and no memory of the machine is saved.
+The CPU has no memory besides the host's. There a copy is complete when its start returns. The copy on the host lies outside of PyTorch's
+allocator, so that measured peaks are those of a device with its own memory: plans for a GPU's link can be tried out, but save no memory.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ wait_prefetch = torch.ops.isthmus.wait_prefetch.default
 
 
 def is_on_host(node: fx.Node) -> bool:
-    """The node makes a copy in the host's memory."""
+    """Returns True if the result of the node lies in the host's memory."""
     return node.target in (start_offload, wait_offload)
 
 
 _streams: dict[tuple[torch.device, str], Any] = {}
 _ends: dict[int, Any] = {}
-"""Of each copy on a GPU that no wait has waited for: the event at its end, by the address of what it writes."""
+"""The event at the end of each copy on a GPU that no op has waited for, by the address of the memory that it writes."""
 
 
 def _start_offload(x: torch.Tensor) -> torch.Tensor:
@@ -66,7 +66,7 @@ def _wait_prefetch(x: torch.Tensor) -> torch.Tensor:
 
 
 def _enqueue(to: torch.Tensor, source: torch.Tensor, device: torch.device, direction: str) -> None:
-    """Copies when everything that was enqueued before has run: it may have written the source, or have read memory that is reused here."""
+    """Enqueues a copy that begins after all work enqueued so far, which may write the source, or still use the memory reused for `to`."""
     module = torch.get_device_module(device)
     stream = _streams.get((device, direction))
     if stream is None:

@@ -1,7 +1,7 @@
-"""The tensors that a plan may copy to the host's memory and back: alternatives to keeping or recomputing them.
+"""Adds alternatives to a problem: copies of saved tensors to the host's memory and back, in place of keeping or recomputing them.
 
-Four ops are added to the problem for each: the start of the copy to the host and its wait, the start of the copy back and its wait. No plan
-has to run them.
+Each tensor gets four ops: the start of the copy to the host and its wait, and the start of the copy back and its wait. No plan has to run
+them.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from .costs import bytes_of
 from .joint import Joint, Read, Step
 
 _LEAST_SHARE = 1e-3
-"""Of all that the forward makes: a smaller tensor is left where it is."""
+"""The least size of a tensor that may be copied, as a share of all bytes that the forward makes."""
 
 
 def add(joint: Joint, bytes_per_us: float, *, marked_only: bool) -> None:
-    """Adds the alternatives. bytes_per_us: the rate of the link, in each direction.
+    """Adds the alternatives. bytes_per_us: the rate of the link in each direction, in bytes a microsecond.
 
-    marked_only: only for what `torch.utils.checkpoint` marks with MUST_CPU_OFFLOAD.
+    marked_only: only for tensors that `torch.utils.checkpoint` marks with MUST_CPU_OFFLOAD.
     """
     problem = joint.problem
     for node, read in list(_tensors(joint, marked_only)):
@@ -42,8 +42,8 @@ def add(joint: Joint, bytes_per_us: float, *, marked_only: bool) -> None:
 
 
 def _tensors(joint: Joint, marked_only: bool) -> Iterator[tuple[fx.Node, Read]]:
-    """What ops that the forward does not need read of what the forward phase makes, but for what the step returns, which the caller holds:
-    the node, and what stands for it in the problem."""
+    """Yields the tensors of the forward phase that ops without use for the forward read: the node, and the read that stands for it. What the
+    step returns is left out, as the caller holds it."""
     problem = joint.problem
     total = sum(sum(op.bytes) for op in problem if op.phase == "forward" and not op.pinned)
     needed = joint.needed_by_forward()
@@ -54,8 +54,8 @@ def _tensors(joint: Joint, marked_only: bool) -> Iterator[tuple[fx.Node, Read]]:
         if read not in saved or marked_only and node.meta.get("recompute") is not hooks.CheckpointPolicy.MUST_CPU_OFFLOAD:
             continue
         size = problem[read[0]].bytes[read[1]]
-        is_dense = bytes_of(node.meta["val"]) == size  # otherwise its storage holds more than the tensor
+        is_dense = bytes_of(node.meta["val"]) == size  # False if the storage has more bytes than the tensor
         is_packed = node in joint.steps[read[0]].stored and masks.is_packed(node)
-        # If a step makes views of the tensor too, nothing but the step itself can make them again.
+        # A tensor is left out if its step also makes views of it, because only the step itself can make these views again.
         if num_nodes[read] == 1 and is_dense and not is_packed and size >= max(1, _LEAST_SHARE * total):
             yield node, read

@@ -1,4 +1,4 @@
-"""The options of the backend, checked before anything else is done."""
+"""Defines and checks the options of the backend."""
 
 from __future__ import annotations
 
@@ -16,22 +16,23 @@ KERNELS = ("aot_eager", "inductor")
 
 @dataclass(frozen=True)
 class Options:
-    """budget: bytes as a number or as "2GiB", a share of the graph's own peak such as "50%", or "min", the least peak that is found.
-    kernels: "aot_eager", PyTorch's own, with the same bits as without `torch.compile`; or "inductor".
+    """The options of the backend. Making them raises BadInput for values that are not allowed.
+
+    budget: bytes as a number or as "2GiB", a share of the graph's own peak such as "50%", or "min", the least peak that is found.
+    kernels: "aot_eager", PyTorch's own kernels, with the same bits as without `torch.compile`; or "inductor".
     effort: about seconds of planning on one core; 0: by the number of ops.
-    seed: of the search.
-    costs: a file of `isthmus.torch.measure`, or "measured": each op is timed here when its graph is compiled. Otherwise costs are
+    seed: the seed of the search for a plan.
+    costs: a file that `isthmus.torch.measure` wrote, or "measured": each op is timed when its graph is compiled. By default costs are
         estimated.
-    allow_recompute: custom ops that give the same bits in every run, as ops or as names such as "mylib::gelu".
+    allow_recompute: custom ops that compute the same bits in every run, as ops or as names such as "mylib::gelu".
     strict: a graph that cannot run within the budget is an error; otherwise it gets the least peak that is found, with a warning.
-    sync: ranks of torch.distributed take rank 0's plans, and plan again together if inductor's code of one exceeds the budget; if their
-        graphs or budgets differ, all of them raise. Without it each rank plans for itself, which is safe; plans are then equal if graphs,
-        budgets and costs are.
-    allow: how a plan restores what it does not keep: "recompute"; or "recompute,fetch", which also copies tensors to the host's memory and
-        back while other ops run. On the CPU, whose memory is the host's, that saves nothing and is for trying plans out.
-    link: the rate of such a copy in each direction, in bytes a second as a number or as "25GB"; by default a GPU's common one. The CPU
+    sync: all ranks of torch.distributed use rank 0's plans, even if inductor's code then exceeds the budget; they all raise if their
+        graphs or budgets differ. Otherwise each rank plans alone, which is safe; the plans are equal if graphs, budgets and costs are.
+    allow: how a plan restores tensors that it does not keep: "recompute"; or "recompute,fetch", which also copies tensors to the host's
+        memory and back while other ops run. On the CPU, whose memory is the host's, such copies save nothing and only try out a plan.
+    link: the rate of such a copy in each direction, in bytes a second as a number or as "25GB"; by default that of a common GPU. The CPU
         has no default.
-    inductor: settings of inductor, if it is used.
+    inductor: settings for inductor, with kernels "inductor" only.
     """
 
     budget: BudgetLike
@@ -61,7 +62,7 @@ class Options:
 
     @classmethod
     def named(cls, options: Mapping[str, Any] | None) -> dict[str, Any]:
-        """Checks the dictionary passed to torch.compile: it has a budget and no unknown name."""
+        """Returns the options passed to torch.compile as a dictionary. Raises BadInput if there is no budget or a name is unknown."""
         given = dict(options or {})
         names = [f.name for f in fields(cls)]
         for name in given:
@@ -79,7 +80,7 @@ class Options:
 
     @property
     def link_bytes(self) -> int | None:
-        """Bytes a second; None: that of the device."""
+        """The rate of the link in bytes a second; None: the default of the device."""
         return None if self.link is None else parse_budget(self.link).bytes
 
     @property

@@ -13,10 +13,10 @@ Result = TypeVar("Result")
 
 
 def measured_peak(step: Callable[[], Any], device: str | torch.device = "cpu") -> int:
-    """Runs the step once and returns its peak: the most bytes of tensors above those at its start.
+    """Runs the step once and returns its peak: the largest number of live bytes of tensors, minus those at its start.
 
-    On the CPU the events of PyTorch's profiler are counted, which cover PyTorch's allocations; on a GPU the allocator's counter of
-    requested bytes. Run one or two steps before, so that nothing is compiled within.
+    On the CPU it counts the allocations that PyTorch's profiler records; on a GPU it reads the allocator's counter of requested bytes.
+    Run one or two steps before this one, so that nothing is compiled during it.
     """
     if torch.device(device).type == "cpu":
         with hooks.allocations_on_cpu() as allocations:
@@ -26,7 +26,7 @@ def measured_peak(step: Callable[[], Any], device: str | torch.device = "cpu") -
 
 
 def on_gpu(step: Callable[[], Result], device: str | torch.device) -> tuple[int, Result]:
-    """Runs the step and returns its peak above the bytes at the start, and its result."""
+    """Runs the step and returns its peak, minus the live bytes at its start, and its result."""
     torch.cuda.synchronize(device)
     torch.cuda.reset_peak_memory_stats(device)
     before = torch.cuda.memory_stats(device)["requested_bytes.all.current"]

@@ -1,4 +1,4 @@
-"""What is done to a joint graph before it is a problem."""
+"""Prepares a joint graph for `joint`, which makes a problem of it."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from .costs import tensors_in
 
 
 def prepare(gm: fx.GraphModule, num_fwd_outputs: int, *, fuses: bool) -> fx.GraphModule:
-    """Simplifies a joint graph, and gives readers in the backward of an input that the forward changes a copy of what it was.
+    """Simplifies a joint graph. If the forward overwrites an input that the backward reads, the backward reads a copy of the old value.
 
-    fuses: chains of ops become one kernel, so that much of what the backward computes again costs nothing. PyTorch's own cut knows what;
-    its two modules, joined, are where planning begins.
+    fuses: ops are fused into kernels, so that much recomputation in the backward costs nothing. PyTorch's own partitioner knows which;
+    planning begins with the joint graph of its two modules.
     """
     gm = hooks.simplified(gm, num_fwd_outputs)
     graph = gm.graph
@@ -37,7 +37,7 @@ def prepare(gm: fx.GraphModule, num_fwd_outputs: int, *, fuses: bool) -> fx.Grap
 
 
 def after_tangents(graph: fx.Graph) -> set[fx.Node]:
-    """Nodes that cannot run before the backward begins."""
+    """Returns the nodes that cannot run before the backward begins."""
     after = set(hooks.tangents(graph))
     for node in graph.nodes:
         if any(a in after for a in node.all_input_nodes) or rules.must_be_in_backward(node):
@@ -47,7 +47,7 @@ def after_tangents(graph: fx.Graph) -> set[fx.Node]:
 
 
 def _aliases(graph: fx.Graph, sources: Sequence[fx.Node]) -> dict[Any, dict[fx.Node, None]]:
-    """The views of each of these inputs, and itself, by their storage."""
+    """Returns each of these inputs and its views, by their storage."""
     found: dict[Any, dict[fx.Node, None]] = {storage_of(source.meta.get("val")): {source: None} for source in sources}
     for node in graph.nodes if found else ():
         key = storage_of(node.meta.get("val"))
@@ -57,11 +57,11 @@ def _aliases(graph: fx.Graph, sources: Sequence[fx.Node]) -> dict[Any, dict[fx.N
 
 
 def _read_copy_in_backward(graph: fx.Graph, source: fx.Node, aliases: dict[fx.Node, None], after: set[fx.Node]) -> None:
-    """Readers in the backward get a copy that is made before all else; those in the forward never run again."""
+    """Makes the backward read a copy, made before all other ops. Forward ops that read the input, except batch norms, run only once."""
     readers = list(dict.fromkeys(user for a in aliases for user in a.users if user not in aliases))
     for reader in readers:
         if reader not in after and not rules.is_copy_into(reader) and not rules.is_batch_norm_in_training(reader):
-            reader.meta["recompute"] = hooks.CheckpointPolicy.MUST_SAVE  # run again, it would read what is there then
+            reader.meta["recompute"] = hooks.CheckpointPolicy.MUST_SAVE  # if it ran again, it would read the new value
     readers = [n for n in readers if n in after]
     if not readers:
         return
@@ -89,12 +89,12 @@ def _read_copy_in_backward(graph: fx.Graph, source: fx.Node, aliases: dict[fx.No
 
 
 def storage_of(value: Any) -> Any:
-    """Equal for tensors that share one; None for what is no tensor."""
+    """Returns a key that is equal for tensors that share a storage; None for a value that is not a tensor."""
     return hooks.storage_id(value) if isinstance(value, torch.Tensor) else None
 
 
 def _check_storages(graph: fx.Graph) -> None:
-    """Storages are what is counted, and what tells views apart."""
+    """Raises Unsupported for a tensor without a storage: memory is counted in storages, and views are recognized by them."""
     for node in graph.nodes:
         for t in tensors_in(node.meta.get("val")):
             try:

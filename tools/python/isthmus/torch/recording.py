@@ -1,4 +1,4 @@
-"""Records one training step of compiled graphs: which graphs run, in which order, and which storages live in between."""
+"""Records one training step of compiled graphs: which graphs run, in which order, and which storages live between them."""
 
 from __future__ import annotations
 
@@ -29,33 +29,33 @@ class Segment:
 
 @dataclass(eq=False)
 class Value:
-    """A storage of the step: a forward returns or saves it, or takes it from outside."""
+    """A storage of the step that a forward returns or saves, or takes from outside."""
 
     ref: hooks.StorageWeakRef
     bytes: int
     segment: int
-    """The first that has it."""
+    """The segment in which it was first seen."""
     outputs: list[int] = field(default_factory=list)
-    """Positions among what its forward returns; none: it is only saved, or it comes from outside."""
+    """Its positions among the results of its forward; empty: it is only saved, or comes from outside."""
     given: bool = False
-    """It was made outside of the graphs."""
+    """True: it was made outside of the graphs."""
     arguments: list[tuple[int, int]] = field(default_factory=list)
-    """Calls that take it, and in which position."""
+    """Pairs of a call that takes it and its position among the arguments."""
     savers: set[int] = field(default_factory=set)
-    """Calls that keep it for their backward."""
+    """The calls that save it for their backward."""
     kept_between: bool = False
-    """An op outside of the graphs keeps it for its backward."""
+    """True: an op outside of the graphs saves it for its backward."""
     died: int | None = None
-    """The segment at whose begin it was gone; None: it outlived the step."""
+    """The segment at whose begin it was found freed; None: it outlived the step."""
 
 
 @dataclass(frozen=True)
 class Tangent:
-    """A gradient that a backward takes, and that may be freed once the backward has read it."""
+    """A gradient that a backward takes, and that is freed once the backward has read it."""
 
     bytes: int
     positions: tuple[int, ...]
-    """Among the tangents: several may share a storage."""
+    """Its positions among the tangents of the backward; several tangents may share a storage."""
 
 
 @dataclass
@@ -63,16 +63,16 @@ class Record:
     """The events of a step."""
 
     graphs: list[Graph] = field(default_factory=list)
-    """Of each call."""
+    """The graph of each call."""
     segments: list[Segment] = field(default_factory=list)
     values: list[Value] = field(default_factory=list)
     gradients: list[int] = field(default_factory=list)
-    """Of each segment, bytes of gradients that are there from its begin to its end."""
+    """For each segment, the bytes of gradients that live from its begin to its end."""
     tangents: list[list[Tangent]] = field(default_factory=list)
-    """Of each segment, those of its arguments that only it holds."""
+    """For each segment, the tangents that nothing else keeps alive."""
     between: list[int] = field(default_factory=list)
-    """Of each segment, the most bytes that the backwards of ops outside of the graphs need between it and the next one, above those at its
-    end."""
+    """For each segment, the peak of the backwards of ops outside of the graphs between it and the next segment, minus the live bytes at
+    its end."""
 
     def segment_of(self, call: int, is_forward: bool) -> int | None:
         segment = Segment(call, is_forward)
@@ -87,20 +87,20 @@ class Between:
 
     def __init__(self, record: Record) -> None:
         self.is_over = False
-        """The step has ended. A later backward, as of a retained graph, is not measured."""
+        """True: the step has ended. A later backward, for example of a retained graph, is not measured."""
         self._record = record
         self._open: tuple[object, contextlib.ExitStack, hooks.Allocations] | None = None
-        self._level = 0  # live bytes above those at the end of the segment before
-        self._read: list[_Watched] = []  # gradients that these ops have read; they die when the autograd engine releases them
+        self._level = 0  # live bytes minus those at the end of the segment before
+        self._read: list[_Watched] = []  # gradients that these ops have read; they live until the autograd engine releases them
 
     def watch(self, node: Any) -> None:
-        """Measures each node in a window of its own: after every node the engine restores the thread's state, and the profiler with it."""
+        """Measures each node under a profiler of its own: after every node the autograd engine restores the thread's state, with the profiler's."""
         owner = object()
         node.register_prehook(lambda gradients: self._enter(owner, gradients))
         node.register_hook(lambda *_: self._leave(owner))
 
     def begin(self) -> None:
-        """Begins a segment."""
+        """Notes that a segment begins: the bytes are counted anew."""
         self._level, self._read = 0, []
 
     def _enter(self, owner: object, gradients: Sequence[torch.Tensor | None]) -> None:
@@ -129,10 +129,10 @@ class Recorder:
 
     def __init__(self) -> None:
         self.record = Record()
-        self._known: dict[int, Value] = {}  # by address of the storage, which is unique as long as the storage is watched
+        self._known: dict[int, Value] = {}  # by the storage's address, which is unique as long as the storage is watched
         self._gradients: dict[int, _Watched] = {}
-        self._saved: list[int] = []  # of each call: the number of values that it keeps for its backward
-        self._leaves: list[weakref.ref[torch.Tensor]] = []  # read by ops outside the graphs; without gradients when the step begins
+        self._saved: list[int] = []  # for each call, the number of values that it saves for its backward
+        self._leaves: list[weakref.ref[torch.Tensor]] = []  # leaves that ops outside the graphs read, and that have no gradient at that time
         self._between = Between(self.record)
 
     @contextlib.contextmanager
@@ -159,7 +159,7 @@ class Recorder:
             leaf = hooks.leaf_of(node)
             if leaf is not None and leaf.grad is None:
                 self._leaves.append(weakref.ref(leaf))
-            if kept:  # a view needs nothing, and a copy makes what the next op reads
+            if kept:  # the backward of an op that saves nothing, such as a view or a copy, needs no memory beyond its result
                 self._between.watch(node)
         results: list[Any] = []
         yield results
@@ -205,15 +205,15 @@ class Recorder:
         self.record.gradients[segment] = sum(size for address, (_, size) in earlier.items() if address not in let_go)
 
     def _note_gradients_of_leaves(self) -> None:
-        """Of those that ops outside of the graphs have read: an LSTM's weights."""
+        """Notes the gradients of leaves that ops outside of the graphs have read, such as the weights of an LSTM."""
         gradients = [leaf.grad for leaf in (ref() for ref in self._leaves) if leaf is not None]
         for address, tensor in _storages(gradients):
             if tensor is not None and address not in self._known:
                 self._gradients.setdefault(address, (hooks.StorageWeakRef(tensor.untyped_storage()), _bytes(tensor)))
 
     def _is_gradient(self, address: int, segment: int) -> bool:
-        """Whether a storage that a backward returns is a gradient. Inductor may have computed one in a storage that the forward has only
-        saved."""
+        """Returns True if a storage that a backward returns is a new gradient. Inductor may have written it into a storage that the forward
+        only saved, whose value then ends."""
         value = self._known.get(address)
         if value is None:
             return True
@@ -224,7 +224,7 @@ class Recorder:
         return True
 
     def _tangents(self, call: int, arguments: list[Any], watched: dict[int, _Watched]) -> dict[int, list[int]]:
-        """The positions of the tangents by storage; these storages are watched from now on. Holds no tensor after it returns."""
+        """Returns the positions of the tangents by the address of their storage, and adds these storages to `watched`. Keeps no tensor alive."""
         found: dict[int, list[int]] = {}
         for position, (address, tensor) in enumerate(_storages(arguments[self._saved[call] :])):
             if tensor is not None and address not in self._known:
@@ -233,7 +233,7 @@ class Recorder:
         return found
 
     def end(self) -> Record:
-        """Call after the step. A backward that did not run may run the next time: it is appended as the last one."""
+        """Ends the recording, after the step. Backwards that did not run are appended as the last segments: they may run in the next step."""
         record = self.record
         self._between.is_over = True
         self._look(len(record.segments))
@@ -277,7 +277,7 @@ def _storages(values: Iterable[Any]) -> Iterator[tuple[int, torch.Tensor | None]
 
 
 def _watched(tensors: Iterable[Any]) -> dict[int, _Watched]:
-    """By the addresses of their storages."""
+    """Returns a weak reference to each tensor's storage and its bytes, by the storage's address."""
     return {address: (hooks.StorageWeakRef(t.untyped_storage()), _bytes(t)) for address, t in _storages(tensors) if t is not None}
 
 

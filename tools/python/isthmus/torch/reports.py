@@ -1,4 +1,4 @@
-"""Reports of the plans of graphs and steps."""
+"""Collects the reports of the plans of graphs and steps."""
 
 from __future__ import annotations
 
@@ -12,41 +12,41 @@ MIB = 1 << 20
 
 @dataclass(frozen=True)
 class GraphReport:
-    """A graph's plan. Its name is PyTorch's: the number of the frame and of its compilation. Bytes are those of storages, with tangents and
-    states of generators; parameters and inputs are not counted."""
+    """The plan of a graph. Its name consists of PyTorch's numbers of the frame and of the compilation. Bytes are those of storages, with
+    tangents and generator states, without parameters and inputs."""
 
     name: str
     ops: int
     budget_bytes: int | None
-    """None: the least that was found."""
+    """None: the least peak that was found."""
     baseline_peak_bytes: int
-    """Without recomputation, in the order of the joint graph."""
+    """The peak without recomputation, in the order of the joint graph."""
     planned_peak_bytes: int
     lower_bound_bytes: int | None
     added_cost: float
-    """The share of the step's estimated time that recomputation adds."""
+    """The time that recomputation adds, as a share of the step's estimated time."""
     recomputed: int
-    """Runs beyond the first of an op, without views."""
+    """The number of runs of ops beyond their first; views are not counted."""
     saved_bytes: int
-    """What the forward leaves for the backward, without parameters and inputs."""
+    """The bytes that the forward saves for the backward, without parameters and inputs."""
     plan_seconds: float
-    """With those of plans of which inductor's code took more than the budget."""
+    """The time to plan, including plans with which inductor's code exceeded the budget."""
     symbolic: bool
-    """Sizes are hints: for other ones the plan is right, and its peak another."""
+    """True: sizes are hints. For other sizes the results are correct, but the peak differs."""
     ends: str = ""
-    """Where and why PyTorch ended the graph before the function that is compiled; "" where it did not."""
+    """Where and why the graph ends before the compiled function does; "" if it reaches the function's end."""
     sizes: tuple[tuple[str, int], ...] = ()
-    """What symbolic sizes were in the call that was planned."""
+    """The names of symbolic sizes, and their values in the call that was planned."""
     inductor_peak_bytes: int | None = None
-    """What inductor's code takes, as counted in it; None: it came from a cache, or other kernels are used."""
+    """The peak of inductor's code; None: the code came from a cache, or other kernels are used."""
     channels_last: bool = False
-    """Convolutions were given their pictures with the channels last."""
+    """True: convolutions get their pictures with the channels last."""
     replans: int = 0
-    """How often the graph was planned again because inductor's code took more than the budget."""
+    """How often the graph was planned again because inductor's code exceeded the budget."""
     transfers: int = 0
-    """Copies to the host's memory and back."""
+    """The number of copies to the host's memory plus the number of copies back."""
     host_bytes: int = 0
-    """The host's memory that they take."""
+    """The bytes of the host's memory that these copies take."""
 
     def __str__(self) -> str:
         budget = "min" if self.budget_bytes is None else f"{self.budget_bytes / MIB:.1f} MiB"
@@ -64,7 +64,7 @@ class GraphReport:
         return f", for {', '.join(f'{name}={size}' for name, size in self.sizes) or 'the sizes of its first call'}"
 
     def as_part(self) -> str:
-        """Text for the graph's part of the plan of a step."""
+        """Returns the text for this graph in the report of a step."""
         return (
             f"graph {self.name}: {self.ops} ops, keeps {self.saved_bytes / MIB:.1f} MiB for its backward, {self.recomputed} recomputed"
             f"{self._copies()}, +{self.added_cost:.1%} time{self._planned_for()}{self._break()}"
@@ -79,21 +79,21 @@ class GraphReport:
 
 @dataclass(frozen=True)
 class StepReport:
-    """The plan of a step that runs several graphs. Bytes are those of `GraphReport`, with the values that ops between the graphs keep."""
+    """The plan of a step that runs several graphs. Bytes are counted as in `GraphReport`, plus the values that ops between the graphs save."""
 
     parts: tuple[GraphReport, ...]
-    """Of each call of a graph, in the order of the forwards; planned peaks are those of the graphs by themselves."""
+    """A report for each call of a graph, in the order of the forwards; its planned peak is that of the graph alone."""
     budget_bytes: int | None
-    """None: the least that was found."""
+    """None: the least peak that was found."""
     baseline_peak_bytes: int
     planned_peak_bytes: int
     added_cost: float
     recomputed: int
     plan_seconds: float
     inductor_peak_bytes: int | None = None
-    """With what inductor's code takes above the plans of its graphs, as far as it was counted; None: other kernels are used."""
+    """The peak with the bytes that inductor's code takes above the plans of the graphs, as far as known; None: other kernels are used."""
     replans: int = 0
-    """How often the step was planned again because inductor's code took more than the budget."""
+    """How often the step was planned again because inductor's code exceeded the budget."""
 
     def __str__(self) -> str:
         budget = "min" if self.budget_bytes is None else f"{self.budget_bytes / MIB:.1f} MiB"
@@ -110,17 +110,17 @@ class StepReport:
 
 @dataclass(frozen=True)
 class Report:
-    """Everything planned since the last `reset`."""
+    """All plans since the last `reset`."""
 
     graphs: tuple[GraphReport, ...]
-    """Each by itself, in their order. Where a step runs several, that is the plan of its first two runs."""
+    """The plan of each graph alone, in the order of compilation. A step that runs several graphs uses these plans in its first two runs."""
     steps: tuple[StepReport, ...] = ()
     larger: tuple[tuple[str, str], ...] = ()
-    """Graphs that have run with larger sizes than were planned, and those sizes: their peak is not the planned one."""
+    """The names of graphs that have run with larger sizes than planned, and those sizes. Their peaks may exceed the planned ones."""
 
     @property
     def planned_peak_bytes(self) -> int:
-        """The peak of the newest plan of a whole step; without one, of the largest graph."""
+        """The peak of the newest plan of a whole step; without such a plan, the largest peak of a graph."""
         return self.steps[-1].planned_peak_bytes if self.steps else max((g.planned_peak_bytes for g in self.graphs), default=0)
 
     def __str__(self) -> str:
@@ -145,7 +145,7 @@ _symbolic = False
 
 
 def add(graph: GraphReport, in_place_of: GraphReport | None = None) -> None:
-    """in_place_of: the earlier report of a graph that was planned again."""
+    """Adds a report. in_place_of: the earlier report to replace, if the graph was planned again."""
     with _lock:
         for k, other in enumerate(_graphs):
             if other is in_place_of:
@@ -169,7 +169,7 @@ def note_larger(graph: str, sizes: dict[str, int]) -> bool:
 
 
 def is_first_symbolic() -> bool:
-    """True for the first call since the last `reset`."""
+    """Returns True for the first call since the last `reset`."""
     global _symbolic
     with _lock:
         was, _symbolic = _symbolic, True
@@ -177,7 +177,7 @@ def is_first_symbolic() -> bool:
 
 
 def next_name() -> str:
-    """The name of a graph that is being compiled: PyTorch's, with a number if PyTorch cuts one graph into several."""
+    """Returns the name of the graph that is being compiled: PyTorch's, with a number if PyTorch splits one graph into several."""
     name = hooks.compilation() or "stock"
     with _lock:
         others = sum(g.name == name or g.name.startswith(f"{name}.") for g in _graphs)
@@ -185,7 +185,7 @@ def next_name() -> str:
 
 
 def report() -> Report:
-    """Everything planned since the last `reset`. Graphs are compiled at the first step, so ask after it."""
+    """Returns all plans since the last `reset`. Call it after the first step, in which graphs are compiled."""
     with _lock:
         larger = tuple((name, ", ".join(f"{n}={size}" for n, size in sizes.items())) for name, sizes in _larger.items())
         return Report(tuple(_graphs), tuple(_steps), larger)

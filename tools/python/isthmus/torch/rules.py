@@ -1,4 +1,4 @@
-"""What may be done with an op of a joint graph: whether it may run again, what it draws, what else it does."""
+"""Tells the properties of an op of a joint graph: whether it may run again, draws random numbers, or has other effects."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _NEVER_AGAIN = (torch.Tag.nondeterministic_bitwise, torch.Tag.data_dependent_out
 _PURE_NAMESPACES = ("aten", "prims")
 _COMMUNICATION = ("_c10d_functional", "c10d", "_c10d_functional_autograd")
 _KEPT = (hooks.CheckpointPolicy.MUST_SAVE, hooks.CheckpointPolicy.MUST_CPU_OFFLOAD)
-# Seeds that inductor's own passes draw; what they seed is a pure function of them.
+# Ops of inductor's own passes that draw seeds. The random numbers are a pure function of the seeds.
 _SEEDS = ("inductor_seeds", "inductor_seed")
 
 Target = Any
 
 
 def allowed_targets(targets: Iterable[Target]) -> frozenset[str]:
-    """Of `allow_recompute`: ops, or their names as "namespace::name"."""
+    """Returns the names of the ops in `allow_recompute`, which are given as ops or as "namespace::name"; else raises BadInput."""
     names = set()
     for target in targets:
         if isinstance(target, str):
@@ -42,7 +42,7 @@ def allowed_targets(targets: Iterable[Target]) -> frozenset[str]:
 
 
 def name_of(node: fx.Node) -> str:
-    """As a person would look for it: "aten::mm"."""
+    """Returns the op's name as users know it, such as "aten::mm"."""
     schema = getattr(node.target, "_schema", None)
     if schema is not None:
         return str(schema.name)
@@ -63,7 +63,7 @@ def is_seed(node: fx.Node) -> bool:
 
 
 def draws(node: fx.Node) -> bool:
-    """From a generator, whose state it moves on."""
+    """Returns True if the op draws from a random generator, which changes the generator's state."""
     return is_seed(node) or hooks.is_rng_op(node)
 
 
@@ -72,12 +72,12 @@ def communicates(node: fx.Node) -> bool:
 
 
 def waits(node: fx.Node) -> bool:
-    """Its result is its operand, though neither its schema nor the storage says so."""
+    """Returns True if the op waits for a collective. Its result is its operand, although neither the schema nor the storage shows that."""
     return communicates(node) and node.target._opname == "wait_tensor"  # type: ignore[union-attr]
 
 
 def acts(node: fx.Node) -> bool:
-    """It does something beside giving its result, or gives another one each time."""
+    """Returns True if the op has an effect besides its result, or a different result in each run."""
     return mutates(node) or draws(node) or communicates(node) or bool(node.is_impure())
 
 
@@ -87,12 +87,12 @@ def must_be_in_backward(node: fx.Node) -> bool:
 
 
 def is_batch_norm_in_training(node: fx.Node) -> bool:
-    """It normalizes by the batch; the averages that it also reads and changes are for later."""
+    """Returns True if a batch norm normalizes by the batch. It also updates the running averages, which its result does not depend on."""
     return node.target is torch.ops.aten._native_batch_norm_legit_functional.default and node.args[5] is True
 
 
 def without_averages(graph: fx.Graph, args: tuple[Any, ...]) -> fx.Node:
-    """The same batch norm, the first three of its results: the averages may have changed since it first ran."""
+    """Adds the same batch norm without its running averages, which its first run has changed. It has the first three results."""
     x, weight, bias, _, _, training, momentum, eps = args
     return graph.call_function(torch.ops.aten._native_batch_norm_legit.no_stats, (x, weight, bias, training, momentum, eps))
 
@@ -106,7 +106,7 @@ def is_view(node: fx.Node) -> bool:
 
 
 def may_repeat(node: fx.Node, allowed: frozenset[str]) -> bool:
-    """It gives the same bits each time, and does nothing else. Draws are handled apart: a replayed state makes them repeat."""
+    """Returns True if the op has the same bits in each run and no effect. Random ops qualify: a restored generator state makes them repeat."""
     if node.meta.get("recompute") in _KEPT or is_seed(node):
         return False
     if name_of(node) in allowed:

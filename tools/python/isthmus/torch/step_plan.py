@@ -1,10 +1,10 @@
-"""One plan of a step that runs several graphs.
+"""Makes one plan for a step that runs several graphs.
 
-The problem of the step is the concatenation of the graphs' problems, in the order in which the step runs them: forwards, then backwards. An
-op of a graph runs within the graph's own forward or backward, between two marks: ops with empty outputs. The first ops of each part read
-the mark before it. So the values that a graph keeps for its backward live while the other graphs run. A result of a graph lives as long as
-was recorded; if another graph takes it, both refer to the same storage. Gradients that backwards have made, and values that ops between the
-graphs keep for their own backward, also live as long as was recorded. The workspaces of these ops are not known.
+The problem of the step is the concatenation of the forwards and backwards of its graphs, in the order in which the step ran them. Each
+forward or backward stands between two ops, "begin" and "end"; its ops that read no other op of the same part read the "begin". So the values
+that a graph saves for its backward live while other graphs run. A result of a graph lives as long as was recorded; if another graph takes
+it, both refer to the same storage. Gradients, and values that ops between the graphs save for their own backwards, also live as long as was
+recorded. The memory that these backwards need while they run is a workspace of the "end" before them, as far as it was measured.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ _TRIES = 3
 
 @dataclass(frozen=True)
 class Part:
-    """The facts known of one graph."""
+    """A graph's problem, and the ops and reads that stand for its arguments, results and tangents."""
 
     name: str
     problem: Problem
     arguments: tuple[Read, ...]
-    """What stands for each in the problem."""
+    """The read that stands for each argument of the forward in the problem."""
     results: tuple[Read | None, ...]
-    """Of the forward."""
+    """The read that stands for each result of the forward; None for a constant."""
     tangents: tuple[int, ...]
-    """Their ops."""
+    """The ops that stand for the tangents."""
     states_bytes: int
-    """Reserved for states of generators."""
+    """The bytes reserved for generator states."""
     tangents_bytes: int
 
     @classmethod
@@ -53,12 +53,12 @@ class Part:
         )
 
     def peaks(self, schedule: Schedule) -> tuple[int, int]:
-        """The peaks of the forward and of the backward, counting ops alone; tangents die after their last read."""
+        """Returns the peaks of the forward and of the backward, without generator states. Tangents die after their last read."""
         forward = self._peak((), schedule.forward, (*self.tangents, *schedule.backward))
         return forward, self._peak(schedule.forward, (*self.tangents, *schedule.backward), ())
 
     def _peak(self, before: Sequence[int], within: Sequence[int], after: Sequence[int]) -> int:
-        """The peak within some steps. A load live during these steps that exceeds everything else makes the peak fall among them."""
+        """Returns the peak of the steps `within`. During these steps a load is live that exceeds all other storages, so the peak falls on them."""
         loaded = Problem(self.problem.name, order="free", alignment=self.problem.alignment)
         for i, op in enumerate(self.problem):
             loaded.append(replace(op, pinned=False, recomputable=False, phase="backward") if i in self.tangents else op)
@@ -73,7 +73,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Schedule:
-    """The steps of one call: those of its forward and those of its backward."""
+    """The schedule of one call: the ops that its forward runs, and those that its backward runs."""
 
     forward: tuple[int, ...]
     backward: tuple[int, ...]
@@ -81,7 +81,7 @@ class Schedule:
 
 class StepProblem:
     def __init__(self, record: Record, parts: list[Part], excess: Sequence[int] = ()) -> None:
-        """parts: of each call of the record. excess: for each segment, the bytes that its code takes above the plan; empty: 0."""
+        """parts: one for each call of the record. excess: for each segment, the bytes that its code takes above the plan; empty: 0."""
         self.record, self.parts = record, parts
         self.excess = list(excess) or [0] * len(record.segments)
         self.reserved_bytes = sum(p.states_bytes for p in parts)
@@ -90,11 +90,11 @@ class StepProblem:
         self.problem = Problem("step", order="phases" if phased else "free", alignment=max(p.problem.alignment for p in parts))
         self._phased = phased
         self._last_forward = forwards[-1]
-        self._number: list[dict[int, int]] = [{} for _ in parts]  # by op of a part: its op here
-        self._local: dict[int, tuple[int, int]] = {}  # by op here: the call, and its op there
-        self._begins: list[list[int]] = []  # by segment: the ops before the graph's ops
+        self._number: list[dict[int, int]] = [{} for _ in parts]  # for each call, by op of its part: the op here
+        self._local: dict[int, tuple[int, int]] = {}  # by op here: the call, and the op of its part
+        self._begins: list[list[int]] = []  # for each segment, the ops before the graph's ops
         self._ends: list[int] = []
-        self._pinned_as: dict[tuple[int, int], Read] = {}  # by input of a call: the read here that makes it
+        self._pinned_as: dict[tuple[int, int], Read] = {}  # by call and input: the read that stands for it here
         self._holds: dict[int, list[Value]] = {}
         self._values: dict[Value, Read] = {}
         for value in record.values:
@@ -110,8 +110,8 @@ class StepProblem:
     # --- building
 
     def _held_until(self, value: Value) -> int:
-        """The last segment in which a holder other than the graphs' backwards keeps the value. If its death does not tell, it counts as
-        held during all forwards: a caller's variables live until it returns."""
+        """Returns the last segment in which anything but the graphs' backwards keeps the value alive. If only a backward is known to keep
+        it, it counts as kept until the last forward at most, because the caller's variables live until the caller returns."""
         record = self.record
         last_seen = (len(record.segments) if value.died is None else value.died) - 1
         backwards = [record.segment_of(call, False) for call in value.savers]
@@ -141,7 +141,7 @@ class StepProblem:
             if op.pinned or op.is_optional or (op.phase == "forward") != is_forward:
                 continue
             reads = [self._read(call, r) for r in op.reads]
-            if not any(r[0] > begin for r in reads):  # it reads no op of this part, as those come after its begin
+            if not any(r[0] > begin for r in reads):  # it reads no op of this part
                 reads.append((begin, 1))
             number[i] = self.problem.add(
                 f"{op.name} of call {call}", reads, op.cost, op.bytes, phase=phase, recomputable=op.recomputable, workspace=op.workspace,
@@ -175,7 +175,7 @@ class StepProblem:
                 self._local[number[i]] = (call, i)
 
     def _add_inputs(self, segment: int, call: int, begin: int) -> None:
-        """Adds the inputs of a graph: each is a storage that the step has made, or one that is live throughout."""
+        """Adds the inputs of a graph. Each is a storage that was made during the step, or one that is pinned."""
         part, number = self.parts[call], self._number[call]
         given: dict[int, Value] = {}
         for value in self.record.values:
@@ -195,7 +195,7 @@ class StepProblem:
                     number[i] = self.problem.add(f"{op.name} of call {call}", bytes=op.bytes, pinned=True)
 
     def _add_tangents(self, segment: int, call: int, begin: int) -> None:
-        """Adds the tangents that only this backward holds: they live until their last read."""
+        """Adds the tangents that only this backward keeps alive: they live until their last read."""
         ops = self.parts[call].tangents
         for tangent in self.record.tangents[segment]:
             made = self.problem.add(
@@ -214,7 +214,7 @@ class StepProblem:
         return known if known is not None else (self._number[call][read[0]], read[1])
 
     def _made(self, call: int, is_forward: bool) -> list[Read]:
-        """The values that the forward must have computed, or those that the rest of the call must compute."""
+        """Returns the reads of the values that the forward must compute, or of those that the backward must compute."""
         part = self.parts[call]
         number = self._number[call]
         results = {r for r in part.results if r is not None and not part.problem[r[0]].pinned}
@@ -225,13 +225,12 @@ class StepProblem:
     # --- planning
 
     def plan(self, budget: int | str, planned: Callable[[Problem, int | str], Plan]) -> Plan:
-        """The plan made of the calls' schedules together. budget: bytes without the reserved ones, or "min"."""
+        """Plans the step and returns the plan of its calls' schedules. budget: bytes without the reserved ones, or "min". Raises CannotBeMet."""
         wanted = budget
         for _ in range(_TRIES):
             found = planned(self.problem, wanted)
             whole = self.joined(self.divide(found.schedule))
-            # `joined` moves an op that the plan runs during other graphs to the begin of its own graph's backward, which may raise the
-            # peak.
+            # An op that the plan runs during other graphs is moved to the begin of its own graph's backward, which may raise the peak.
             excess = 0 if isinstance(budget, str) else whole.figures.peak_bytes - budget
             if excess <= 0:
                 return whole
@@ -260,7 +259,7 @@ class StepProblem:
         return [Schedule(tuple(f), tuple(b)) for f, b in zip(forward, backward)]
 
     def joined(self, schedules: list[Schedule]) -> Plan:
-        """The plan of the step if each call follows its own schedule."""
+        """Returns the plan of the step in which each call follows its own schedule."""
         steps: list[int] = []
         for k, segment in enumerate(self.record.segments):
             own = schedules[segment.call].forward if segment.is_forward else schedules[segment.call].backward
@@ -268,9 +267,9 @@ class StepProblem:
         return Plan.from_schedule(self.problem, steps)
 
     def peak_with(self, excess: Sequence[int], schedules: list[Schedule]) -> int:
-        """The peak if each call follows its own schedule and the code of each segment takes `excess` bytes above the plan."""
+        """Returns the peak if each call follows its own schedule and the code of each segment takes `excess` bytes above the plan."""
         return StepProblem(self.record, self.parts, excess).joined(schedules).figures.peak_bytes + self.reserved_bytes
 
     def in_order(self) -> Plan:
-        """The plan without recomputation."""
+        """Returns the plan without recomputation."""
         return Plan.from_schedule(self.problem, [i for i, op in enumerate(self.problem) if not op.pinned])

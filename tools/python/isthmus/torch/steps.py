@@ -1,8 +1,8 @@
-"""Training steps that run several graphs, and their common plan.
+"""Recognizes training steps that run several graphs, and plans each step as a whole.
 
-The first step that compiles nothing is recorded, and the step is planned as a whole before the next one. Until then each graph plans with
-the whole budget; if that is a number of bytes and other graphs are known to run beside it, the graph gets its least peak. A step ends when
-no forward waits for its backward.
+The first step that compiles nothing is recorded, and the step is planned as a whole before the next one. Until then each graph is planned
+with the whole budget; if the budget is in bytes and other graphs are known to share it, the graph gets its least peak. A step ends when no
+forward waits for its backward.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Graph(Protocol):
     num_outputs: int
     has_others: bool
     first: Callable[..., Any]
-    """As it was compiled before the step was known."""
+    """The variant compiled before the step was known."""
 
     def least(self) -> Callable[..., Any]: ...
 
@@ -59,7 +59,7 @@ class Call:
 
     @property
     def waits(self) -> bool:
-        """Whether its backward may still come."""
+        """True if its backward may still run."""
         return not self.had_backward and self.node is not None and self.node() is not None
 
 
@@ -75,18 +75,18 @@ class Steps:
     def __init__(self, options: Options) -> None:
         self.options = options
         self.current: Call | None = None
-        """Whose forward runs."""
+        """The call whose forward runs."""
         self._in_backward: Call | None = None
         self._calls: list[Call] = []
         self._plans: list[StepPlan] = []
         self._recorder: Recorder | None = None
         self._settled = False
-        """What ran last has its plan."""
+        """True: the sequence of graphs that ran last has a plan."""
         self._varies = False
-        """Steps have run other graphs than those planned before."""
+        """True: steps have run other sequences of graphs than those planned before."""
         self._compiles = False
-        """In this step something is compiled, and tracing holds tensors for longer than they would live."""
-        self._arguments: Sequence[Any] = ()  # of the graph whose forward begins
+        """True: a graph is compiled in this step. The step is not recorded, because tracing keeps tensors alive."""
+        self._arguments: Sequence[Any] = ()  # arguments of the graph whose forward begins
         self._refused: CannotBeMet | None = None
         self._has_warned = False
 
@@ -96,8 +96,8 @@ class Steps:
 
     @property
     def has_others(self) -> bool:
-        """Whether forwards wait for their backward. One that later calls of its graph have overtaken many times will have none: its results
-        are just kept."""
+        """True if a forward waits for its backward. If many later calls of its graph have run their backward, the forward is assumed to
+        have none: the program only keeps its results."""
         overtaken: Counter[Graph] = Counter()
         for call in reversed(self._calls):
             if call.had_backward:
@@ -117,7 +117,7 @@ class Steps:
         if self._refused is not None:
             raise self._refused
         run = self._variant(graph)
-        # Ranks in sync would have to agree on when a step is over, so with `sync` each graph has the whole budget.
+        # With `sync` ranks would have to agree on when a step ends, so there each graph has the whole budget and no step is recorded.
         if not self._calls and not self._compiles and not self.options.sync and (self._varies or not self._settled):
             self._recorder = Recorder()
         call = Call(graph, len(self._calls), run)
@@ -142,7 +142,7 @@ class Steps:
             self.current, self._arguments = None, ()
 
     def follow(self, call: Call, results: Any) -> None:
-        """Registers a hook that notices the backward of a call."""
+        """Registers an autograd hook that notes when the backward of a call begins."""
         node = hooks.node_of_call(results)
         if node is None:
             return
@@ -167,7 +167,7 @@ class Steps:
 
     @contextlib.contextmanager
     def backward(self, arguments: list[Any]) -> Iterator[list[Any]]:
-        """The block must put the backward's results into the list that it receives."""
+        """Records a backward. The block must put the backward's results into the list that it receives."""
         call, self._in_backward = self._in_backward, None
         is_first = call is not None and not call.had_backward and call in self._calls[call.position : call.position + 1]
         if call is not None:
@@ -248,13 +248,13 @@ class Steps:
         )
 
     def _excess(self, step: StepProblem, graphs: Sequence[Graph], schedules: Sequence[Schedule]) -> list[int]:
-        """For each segment, the bytes that inductor's code takes above the plan."""
+        """Returns, for each segment, the bytes that inductor's code takes above the plan."""
         of_calls = [g.excess_of(s) for g, s in zip(graphs, schedules)]
         excess = [of_calls[s.call][0 if s.is_forward else 1] for s in step.record.segments]
         return excess
 
     def _refuse_code(self, found_peaks: Sequence[int]) -> None:
-        """Raises or warns: with inductor's code, no plan is within the budget."""
+        """Raises CannotBeMet or warns that inductor's code exceeds the budget with every plan."""
         least = min(found_peaks)
         why = (
             f"a budget of {self.options.budget} cannot be met: with what inductor makes of {len(found_peaks)} plans of the step the least "
@@ -275,7 +275,7 @@ class Steps:
         except CannotBeMet as e:
             if e.plan is None:
                 raise
-            if any(step.excess):  # as far as is known, inductor's code takes least with this plan
+            if any(step.excess):  # the plan with which inductor's code is expected to take the least memory
                 return step.joined(step.divide(e.plan.schedule))
             least = (e.plan.figures.smallest_peak_bytes or e.plan.figures.peak_bytes) + step.reserved_bytes
             why = (
@@ -296,7 +296,7 @@ _of_options: weakref.WeakValueDictionary[str, Steps] = weakref.WeakValueDictiona
 
 
 def steps_of(options: Options, costs: str) -> Steps:
-    """costs: an identifier of the cost table; equal tables have equal ones."""
+    """Returns the `Steps` of all graphs with equal options. costs: an identifier of options and cost table, equal for equal ones."""
     key = f"{costs} {options.strict}"
     found = _of_options.get(key)
     if found is None:
@@ -305,6 +305,6 @@ def steps_of(options: Options, costs: str) -> Steps:
 
 
 def reset() -> None:
-    """Forgets all plans. To compile again as well, also call `torch.compiler.reset()`."""
+    """Forgets all plans and reports. To compile the graphs again, also call `torch.compiler.reset()`."""
     reports.reset()
     _of_options.clear()

@@ -1,7 +1,7 @@
-"""Every private part of PyTorch that the package touches, and the check that this PyTorch has been tested.
+"""Wraps the private parts of PyTorch that the package uses, and checks that the installed PyTorch has been tested.
 
-Nothing else in the package names a private module, but `inductor`. A PyTorch that was not tested is refused: a hook that changed its
-meaning would give wrong gradients, not an error.
+Outside of this package only `inductor` imports private modules of PyTorch. Versions that were not tested raise Unsupported, because a
+private function that changed its meaning would give wrong gradients, not an error.
 """
 
 from __future__ import annotations

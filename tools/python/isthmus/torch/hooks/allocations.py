@@ -1,4 +1,4 @@
-"""What PyTorch's allocators give out while a block runs."""
+"""Measures what PyTorch's CPU allocator allocates while a block runs."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 
 def is_profiling() -> bool:
-    """The program profiles itself, and a second profiler of its thread would be an error."""
+    """Returns True if the program profiles itself: a second profiler on its thread would be an error."""
     return bool(torch.autograd._profiler_enabled())
 
 
 @contextlib.contextmanager
 def outside_of_tracing() -> Iterator[None]:
-    """Ops in the block run for real, also while PyTorch traces."""
+    """Runs the ops in the block on real tensors, even while PyTorch traces."""
     with unset_fake_temporarily(), _disable_current_modes():
         yield
 
 
 class Allocations:
-    """What was allocated while a block ran. Results are there once it has ended."""
+    """The allocations made while a block ran. The attributes are set when the block ends."""
 
     _MARK = "isthmus::part"
 
     def __init__(self) -> None:
         self.peak = 0
-        """The most bytes above those at the start."""
+        """The largest number of live bytes, minus the live bytes at the start of the block."""
         self.peaks: list[int] = []
-        """The same of each `part`, above those at its start."""
+        """The same for each `part`, minus the live bytes at the start of the part."""
         self.left = 0
-        """Bytes at the end above those at the start."""
+        """The live bytes at the end of the block, minus those at its start."""
 
     @contextlib.contextmanager
     def part(self) -> Iterator[None]:
@@ -62,13 +62,13 @@ class Allocations:
 
 @contextlib.contextmanager
 def _silent_profiler() -> Iterator[None]:
-    """PyTorch's profiler writes to stderr when it starts, when it ends, and when it finds no GPU, unless this variable says otherwise. It
-    reads the variable once, when it first starts."""
+    """Keeps PyTorch's profiler from writing to stderr when it starts, when it ends, and when it finds no GPU. The profiler reads the
+    variable once, when it first starts; a value that the user has set is left alone."""
     name = "KINETO_LOG_LEVEL"
     if name in os.environ:
         yield
         return
-    os.environ[name] = "6"  # above the levels of all of these messages
+    os.environ[name] = "6"  # the profiler's messages have lower levels
     try:
         yield
     finally:
@@ -77,7 +77,7 @@ def _silent_profiler() -> Iterator[None]:
 
 @contextlib.contextmanager
 def allocations_on_cpu() -> Iterator[Allocations]:
-    """By PyTorch's own allocator of the CPU, as its profiler sees it; what libraries allocate for themselves is not seen."""
+    """Counts what PyTorch's CPU allocator allocates, from the profiler's events. Memory that libraries allocate themselves is not counted."""
     allocations = Allocations()
     with _silent_profiler(), torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profiler:
         yield allocations

@@ -1,4 +1,4 @@
-"""The nodes by which PyTorch's autograd runs a backward."""
+"""Finds nodes of PyTorch's autograd graph, which run the backward."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ import torch
 
 
 def node_of_call(results: Any) -> Any:
-    """The node that runs the backward of a compiled graph which has just given these results; None where none needs a gradient.
-
-    What is at hand may be a view of what the graph has made, so the nodes before it are looked at too.
+    """Returns the autograd node that runs the backward of the compiled graph that has just returned these results; None if no result
+    needs a gradient. A result may be a view of a tensor that the graph made, so a few earlier nodes are searched too.
     """
     found = [t.grad_fn for t in results if isinstance(t, torch.Tensor) and t.grad_fn is not None]
     for _ in range(4):
@@ -27,7 +26,7 @@ _SEEN = "_isthmus_seen"
 
 
 def nodes_between(results: Any) -> Iterator[Any]:
-    """The nodes of ops that have run between compiled graphs and led to these tensors."""
+    """Yields the autograd nodes of the ops between the compiled graphs and these tensors, which the ops computed."""
     stack = [t.grad_fn for t in results if isinstance(t, torch.Tensor) and t.grad_fn is not None]
     visited = set(stack)
     while stack:
@@ -42,7 +41,7 @@ def nodes_between(results: Any) -> Iterator[Any]:
 
 
 def kept_by(node: Any) -> Iterator[torch.Tensor]:
-    """What an op keeps for its backward. What hooks have packed away is left where it is."""
+    """Yields the tensors that an op saves for its backward, except those that saved-tensor hooks have packed."""
     for name in dir(node):
         if name.startswith("_raw_saved_"):
             saved = getattr(node, name)
@@ -53,5 +52,5 @@ def kept_by(node: Any) -> Iterator[torch.Tensor]:
 
 
 def leaf_of(node: Any) -> torch.Tensor | None:
-    """The tensor into whose `grad` a node puts its gradient."""
+    """Returns the leaf tensor into whose `grad` the node accumulates; None for other nodes."""
     return node.variable if type(node).__name__ == "AccumulateGrad" else None

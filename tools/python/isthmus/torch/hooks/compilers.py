@@ -1,4 +1,4 @@
-"""PyTorch's compilers: its own kernels, one call an op, and inductor."""
+"""Compiles graphs with PyTorch's own kernels, one call for each op, or with inductor."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from torch.fx._lazy_graph_module import _LazyGraphModule
 from .regions import hints_of
 
 Boxed = Callable[[list[Any]], Any]
-"""A compiled forward or backward. It empties the list of its arguments, so that what was saved dies at its last use and not at the end."""
+"""A compiled forward or backward. It empties its argument list, so that saved tensors are freed after their last use, not at the end."""
 Watch = Callable[[Boxed], Boxed]
 
 
@@ -47,7 +47,7 @@ def aot_eager(
     watch_forward: Watch = _unwatched,
     watch_backward: Watch = _unwatched,
 ) -> Callable[..., Any]:
-    """PyTorch's own kernels, one call an op."""
+    """Compiles a graph to calls of PyTorch's own kernels, one for each op."""
     compile = aot_autograd(
         fw_compiler=lambda gm, _: _boxed(watch_forward(_by_ops(gm))),
         bw_compiler=lambda gm, _: _boxed(watch_backward(_by_ops(gm))),
@@ -68,13 +68,13 @@ _WHOLE = (
     "_upsample_bicubic2d_aa",
     "_upsample_lanczos2d_aa",
 )
-_WHOLE_OF_KNOWN_SIZES = ("multi_margin_loss", "multilabel_margin_loss_forward")  # PyTorch traces no backward of them with symbolic sizes
+_WHOLE_OF_KNOWN_SIZES = ("multi_margin_loss", "multilabel_margin_loss_forward")  # PyTorch cannot trace their backward with symbolic sizes
 
 
 @contextlib.contextmanager
 def _whole_ops(names: Sequence[str]) -> Iterator[None]:
-    """PyTorch takes these ops apart where it traces them, for compilers that have no kernels of them. The parts round otherwise than the
-    ops' own kernels do."""
+    """Keeps PyTorch from decomposing these ops when it traces them. It does so for compilers without kernels for them, but the
+    decompositions round differently from the ops' own kernels."""
     ops = [getattr(packet, name) for packet in (getattr(torch.ops.aten, name) for name in names) for name in packet.overloads()]
     keys = (torch._C.DispatchKey.Autograd, torch._C.DispatchKey.CompositeImplicitAutograd)
     taken = [(op, key, op.py_kernels.pop(key)) for op in ops for key in keys if key in op.py_kernels]
@@ -102,8 +102,8 @@ def compile_with_inductor(
     from .. import inductor
 
     if all(i.device.type == "cpu" for i in inputs if isinstance(i, torch.Tensor)):
-        # It is decided for each module that inductor compiles, and knows no plan. `layout` has decided for the joint graph, in strides that
-        # convolutions are then given as they are.
+        # Inductor would choose the layout for each module separately, without regard to the plan. `layout` has chosen it for the joint
+        # graph, and convolutions then take their operands in the strides that they have.
         config = {"layout_optimization": False, **config}
 
     def inner(gm: fx.GraphModule, inputs: Sequence[Any], **options: Any) -> Any:
@@ -113,25 +113,25 @@ def compile_with_inductor(
         return _boxed((watch_backward if options.get("is_backward") else watch_forward)(made))
 
     def compile(more: dict[str, Any]) -> Callable[..., Any]:
-        graph = fx.GraphModule(gm, copy.deepcopy(gm.graph))  # it is changed, and may be compiled again
+        graph = fx.GraphModule(gm, copy.deepcopy(gm.graph))  # compile_fx changes the graph, which may be compiled again
         graph.meta = dict(gm.meta)
         return compile_fx(graph, inputs, inner_compile=inner, config_patches={**config, "custom_partitioner_fn": partitioner, **more})
 
-    # What was cut is not taken from a cache of an earlier process, which knows nothing of its plan: report would be empty. Kernels are.
-    # The backward is compiled with the forward, and not when it first runs: it may tell that another plan is needed.
+    # The autograd cache is off: modules cached by an earlier process come without their plan, and the report would be empty. Inductor's
+    # cache of kernels stays on. The backward is compiled together with the forward, because its code may show that another plan is needed.
     with functorch_config.patch(enable_autograd_cache=False, force_non_lazy_backward_lowering=True):
         return inductor.within_limits(partitioner, compile)
 
 
 def lays_out_convolutions() -> bool:
-    """By inductor's own settings, which a program may have changed for all that it compiles."""
+    """Returns inductor's setting `layout_optimization`, which a program may have changed for everything that it compiles."""
     from torch._inductor import config
 
     return bool(config.layout_optimization)
 
 
 def register(name: str, backend: Callable[..., Any]) -> None:
-    """For a package that no wheel has installed, whose entry point would tell PyTorch of it."""
+    """Registers the backend with PyTorch, unless an entry point of an installed wheel does so already."""
     installed = {e.name for e in importlib.metadata.entry_points(group="torch_dynamo_backends")}
     if name not in installed and name not in _COMPILER_FNS:
         torch._dynamo.register_backend(backend, name=name)

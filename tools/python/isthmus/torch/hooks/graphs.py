@@ -1,4 +1,4 @@
-"""Joint graphs, as PyTorch's tracing makes them and its own partitioners cut them."""
+"""Reads, changes and splits joint graphs with the functions of PyTorch's own partitioners."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-import torch._inductor.pattern_matcher  # noqa: F401  (fx_graph_cse reads it, which would otherwise load it within the first planning)
+import torch._inductor.pattern_matcher  # noqa: F401  (fx_graph_cse would otherwise import it during the first planning)
 from torch import fx
 from torch._functorch import config as functorch_config
 from torch._functorch.compile_utils import fx_graph_cse
@@ -25,13 +25,13 @@ from torch.utils._ordered_set import OrderedSet
 
 
 def outputs_of(gm: fx.GraphModule, num_fwd_outputs: int) -> tuple[list[Any], list[Any]]:
-    """What the forward and the backward of a joint graph return: nodes, or constants such as None."""
+    """Returns the outputs of the forward and of the backward of a joint graph: nodes, or constants such as None."""
     forward, backward, _, _ = _extract_fwd_bwd_outputs(gm, num_fwd_outputs=num_fwd_outputs)
     return list(forward), list(backward)
 
 
 def inputs_of(graph: fx.Graph) -> list[fx.Node]:
-    """What the forward of a joint graph is called with, in this order."""
+    """Returns the inputs of the forward of a joint graph, in their order."""
     return [n for n in graph.nodes if _is_primal(n)]
 
 
@@ -40,16 +40,16 @@ def tangents(graph: fx.Graph) -> list[fx.Node]:
 
 
 def storage_id(value: torch.Tensor) -> int:
-    """Equal for tensors that share a storage, as long as both live."""
+    """Returns a number that is equal for tensors that share a storage, as long as both tensors live."""
     return value.untyped_storage()._cdata
 
 
 def simplified(gm: fx.GraphModule, num_fwd_outputs: int) -> fx.GraphModule:
-    """The joint graph without what is dead and what is computed twice, as PyTorch's own partitioner makes it before it begins."""
+    """Returns the joint graph without dead and duplicate nodes, as PyTorch's own partitioner simplifies it before it begins."""
     gm.graph.eliminate_dead_code()
     if not functorch_config.cse:
         return without_code(gm, gm.graph)
-    # A value that the backward needs is never merged with one that only the forward does, so that it is not saved for nothing.
+    # A node that the backward needs is not merged with one that only the forward needs, because the merged one might have to be saved.
     _, outputs = outputs_of(gm, num_fwd_outputs)
     needed: set[fx.Node] = set()
     stack = [o for o in outputs if isinstance(o, fx.Node)]
@@ -62,8 +62,8 @@ def simplified(gm: fx.GraphModule, num_fwd_outputs: int) -> fx.GraphModule:
 
 
 def without_code(gm: fx.GraphModule, graph: fx.Graph) -> fx.GraphModule:
-    """A module of a joint graph, which is cut and never run: making its code takes as long as planning a small one. Who asks for the code
-    gets it."""
+    """Returns a module of a joint graph, whose Python code is generated when it is first needed. Joint graphs are split and never run,
+    and generating the code takes as long as planning a small graph."""
     return _LazyGraphModule(gm, graph)
 
 
@@ -75,10 +75,10 @@ def split(
     num_fwd_outputs: int,
     static_lifetime_input_indices: Sequence[int] | None,
 ) -> tuple[fx.GraphModule, fx.GraphModule]:
-    """Forward and backward of a joint graph whose nodes are tagged with the module that they belong to."""
+    """Returns the forward and the backward of a joint graph whose nodes are tagged with the module that they belong to."""
     static = set(static_lifetime_input_indices or ())
     primals = [n for n in graph.nodes if _is_primal(n)]
-    with _use_lazy_graph_module(True):  # who compiles the two makes their code, if there is to be any
+    with _use_lazy_graph_module(True):  # the compiler generates the code of the two modules if it needs it
         return _extract_fwd_bwd_modules(
             without_code(gm, graph),
             [n for n in saved if not is_sym_node(n)],
@@ -90,18 +90,18 @@ def split(
 
 
 def keep_in_memory(node: fx.Node) -> None:
-    """Inductor, which would make a node part of whatever reads it and keep its operands until then, writes its result where it stands."""
+    """Makes inductor compute the node's result where the node stands. Fused into a later reader, it would keep its operands live until then."""
     node.meta["inductor_realize_to_strides"] = True
 
 
 def keep_apart(node: fx.Node) -> None:
-    """Inductor does not make one op of a product and of a sum that reads it."""
+    """Keeps inductor from fusing a matrix product and a sum that reads it into one op."""
     if node.target is torch.ops.aten.mm.default:
         node.meta[_PRESERVE_FLEX_GEMM_GEMM_OP] = True
 
 
 def traced(node: fx.Node) -> Any:
-    """What a node gives, of what its operands give: fake tensors, in storages of their own where it is no view."""
+    """Returns a node's traced value, computed from those of its operands: fake tensors, with new storages unless the node is a view."""
     values = [t for a in node.all_input_nodes for t in pytree.tree_leaves(a.meta["val"]) if isinstance(t, FakeTensor)]
     args, kwargs = fx.node.map_arg((node.args, dict(node.kwargs)), lambda a: a.meta["val"])
     with values[0].fake_mode:
@@ -109,7 +109,7 @@ def traced(node: fx.Node) -> Any:
 
 
 def state_like(value: torch.Tensor) -> torch.Tensor:
-    """A fake tensor of the size of the generator's state of the device on which `value` lies."""
+    """Returns a fake tensor of the size of the state of the random generator of `value`'s device."""
     with value.fake_mode:  # type: ignore[attr-defined]
         if value.device.type == "cpu":
             return torch.empty(torch.get_rng_state().shape, dtype=torch.uint8)

@@ -1,4 +1,4 @@
-"""One joint graph of the two modules into which PyTorch has cut another."""
+"""Joins the forward and the backward module into which PyTorch has split a joint graph."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from .graphs import storage_id, without_code
 def joined(
     gm: fx.GraphModule, forward: fx.GraphModule, backward: fx.GraphModule, num_fwd_outputs: int, *, stays: Callable[[fx.Node], bool]
 ) -> fx.GraphModule:
-    """The joint graph that runs one module after the other. What the backward computes again is there a second time, with storages of its
-    own. stays: which nodes of the backward are not to run in the forward, whatever they read."""
+    """Returns the joint graph that runs the forward and then the backward. Nodes that the backward recomputes occur twice, the second
+    time with storages of their own. stays: returns True for nodes of the backward that must not run in the forward, whatever they read."""
     graph = fx.Graph()
     env: dict[fx.Node, fx.Node] = {}
 
@@ -55,16 +55,16 @@ def joined(
 
 
 class _Storages:
-    """Of fake tensors in a backward: what it computes again does not lie where the forward has put it."""
+    """Gives the tensors that a backward recomputes storages of their own: traced, they share those of the forward."""
 
     def __init__(self, given: Sequence[fx.Node]) -> None:
-        """given: what the backward is called with, which stays where it is."""
+        """given: the inputs of the backward, which keep their storages."""
         values = [t for n in given for t in pytree.tree_leaves(n.meta.get("val")) if isinstance(t, torch.Tensor)]
         self._given = set(map(storage_id, values))
         self._own: dict[int, torch.UntypedStorage] = {}
 
     def own(self, value: Any, *, is_again: bool) -> Any:
-        """The value in the storages of the backward. is_again: the forward has computed it too."""
+        """Returns the value with its tensors in the backward's storages. is_again: the forward has computed the value too."""
         return pytree.tree_map_only(torch.Tensor, lambda t: self._moved(t, is_again), value)
 
     def _moved(self, t: torch.Tensor, is_again: bool) -> torch.Tensor:

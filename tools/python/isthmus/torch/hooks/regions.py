@@ -1,4 +1,4 @@
-"""The graphs that PyTorch's tracer captures."""
+"""The graphs that PyTorch's tracer captures, and what PyTorch knows about them."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 
 class Region:
-    """A graph that PyTorch has captured, which may be compiled again once that is over: what PyTorch knows of it meanwhile is kept."""
+    """A graph that PyTorch has captured, with its tracing context, so that it can be compiled again after PyTorch's own compilation ends."""
 
     def __init__(self, gm: fx.GraphModule, inputs: Sequence[Any]) -> None:
         self.gm = gm
         placeholders = [n for n in gm.graph.nodes if n.op == "placeholder"]
-        # The tensors of the tracing: real ones would be kept alive.
+        # Fake tensors are kept in place of the real inputs, which would otherwise stay live.
         self.inputs = [n.meta.get("example_value", i) for n, i in zip(placeholders, inputs, strict=True)]
         self._context = TracingContext.try_get()
 
@@ -29,7 +29,7 @@ class Region:
 
 
 def break_after(gm: fx.GraphModule) -> str:
-    """Where and why what PyTorch has captured ends before its function does; "" where it does not."""
+    """Returns where and why the captured graph ends before its function does; "" if it reaches the function's end."""
     why = getattr(gm, "compile_subgraph_reason", None)
     if why is None or not why.graph_break:
         return ""
@@ -44,12 +44,12 @@ def break_after(gm: fx.GraphModule) -> str:
 
 
 def hints_of(inputs: Sequence[Any]) -> dict[int, tuple[str, int]]:
-    """Of each input that is a symbolic size, by its position: what it is called, and the size of the call for which is compiled."""
+    """Returns, by position, the name and the hint of each input that is a symbolic size. The hint is the size in the call that is compiled."""
     return {k: (str(i), int(i.node.hint)) for k, i in enumerate(inputs) if isinstance(i, torch.SymInt) and i.node.has_hint()}
 
 
 def buckets_follow() -> bool:
-    """What is compiled now is one of the parts into which PyTorch cuts a model under DistributedDataParallel."""
+    """Returns True if the graph being compiled is one of the parts into which PyTorch splits a model under DistributedDataParallel."""
     from torch.nn.parallel import DistributedDataParallel
 
     active = DistributedDataParallel._get_active_ddp_module() if torch.distributed.is_available() else None
@@ -57,10 +57,10 @@ def buckets_follow() -> bool:
 
 
 def is_tried_out(arguments: Sequence[Any]) -> bool:
-    """A compiled graph is called with tensors that hold nothing: PyTorch does so between DDP's buckets, and keeps what comes out."""
+    """Returns True if the arguments are fake tensors. PyTorch calls the graph of a DDP bucket so, to get the inputs of the next bucket."""
     return any(isinstance(a, FakeTensor) for a in arguments)
 
 
 def compilation() -> str:
-    """Which frame PyTorch compiles, and for which time: "0/1"; "" outside of a compilation."""
+    """Returns the number of the frame that PyTorch compiles and of this compilation of it, such as "0/1"; "" outside of a compilation."""
     return str(CompileContext.current_compile_id() or "")
