@@ -64,3 +64,8 @@ def is_tried_out(arguments: Sequence[Any]) -> bool:
 def compilation() -> str:
     """Returns the number of the frame that PyTorch compiles and of this compilation of it, such as "0/1"; "" outside of a compilation."""
     return str(CompileContext.current_compile_id() or "")
+
+
+def store_of_ranks() -> torch.distributed.Store:
+    """Returns the store with which the default process group was set up."""
+    return torch.distributed.distributed_c10d._get_default_store()
