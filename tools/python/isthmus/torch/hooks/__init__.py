@@ -44,7 +44,8 @@ from .graphs import (  # noqa: E402
     without_code,
 )
 from .joining import joined  # noqa: E402
-from .regions import Region, break_after, buckets_follow, compilation, hints_of, is_tried_out, store_of_ranks  # noqa: E402
+from .ranks import buckets_follow, store_of_ranks  # noqa: E402
+from .regions import Region, break_after, compilation, hints_of, is_tried_out  # noqa: E402
 
 __all__ = [
     "Allocations",

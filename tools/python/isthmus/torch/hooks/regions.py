@@ -48,14 +48,6 @@ def hints_of(inputs: Sequence[Any]) -> dict[int, tuple[str, int]]:
     return {k: (str(i), int(i.node.hint)) for k, i in enumerate(inputs) if isinstance(i, torch.SymInt) and i.node.has_hint()}
 
 
-def buckets_follow() -> bool:
-    """Returns True if the graph being compiled is one of the parts into which PyTorch splits a model under DistributedDataParallel."""
-    from torch.nn.parallel import DistributedDataParallel
-
-    active = DistributedDataParallel._get_active_ddp_module() if torch.distributed.is_available() else None
-    return active is not None and bool(torch._dynamo.config.optimize_ddp)
-
-
 def is_tried_out(arguments: Sequence[Any]) -> bool:
     """Returns True if the arguments are fake tensors. PyTorch calls the graph of a DDP bucket so, to get the inputs of the next bucket."""
     return any(isinstance(a, FakeTensor) for a in arguments)
@@ -64,8 +56,3 @@ def is_tried_out(arguments: Sequence[Any]) -> bool:
 def compilation() -> str:
     """Returns the number of the frame that PyTorch compiles and of this compilation of it, such as "0/1"; "" outside of a compilation."""
     return str(CompileContext.current_compile_id() or "")
-
-
-def store_of_ranks() -> torch.distributed.Store:
-    """Returns the store with which the default process group was set up."""
-    return torch.distributed.distributed_c10d._get_default_store()
