@@ -1,6 +1,6 @@
 """Makes random models from a seed: layers for tokens or for pictures, with ops that are hard to split into two modules and to recompute.
 
-Ops whose bits differ between eager and PyTorch's own backend aot_eager, which decomposes them, are left out: bilinear interpolation, GRUs.
+GRUs are left out: PyTorch's tracing decomposes them into ops that round otherwise.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from typing import Any
 import torch
 from torch import nn
 from torch.nn import functional as F
+
+from networks import Sine
 
 WIDTH, TOKENS, CHANNELS, SIDE = 48, 64, 16, 24
 
@@ -30,18 +32,6 @@ class Layer(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return self.function(self, x)
-
-
-class SinSquare(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
-        ctx.save_for_backward(x)
-        return x * x.sin()
-
-    @staticmethod
-    def backward(ctx: Any, g: torch.Tensor) -> torch.Tensor:
-        (x,) = ctx.saved_tensors
-        return g * (x.sin() + x * x.cos())
 
 
 # --- layers for tokens or pictures
@@ -68,7 +58,7 @@ def in_place(r: random.Random, width: int) -> nn.Module:
 
 
 def custom_function(r: random.Random, width: int) -> nn.Module:
-    return Layer(lambda self, x: SinSquare.apply(x * 0.5) + x)
+    return Layer(lambda self, x: Sine.apply(x * 0.5) + x)
 
 
 def doubles(r: random.Random, width: int) -> nn.Module:
@@ -248,7 +238,8 @@ def pooled(r: random.Random, width: int) -> nn.Module:
 
 
 def resized(r: random.Random, width: int) -> nn.Module:
-    return Layer(lambda self, x: x + F.interpolate(F.avg_pool2d(x, 2), scale_factor=2, mode="nearest"))
+    mode = r.choice(("nearest", "bilinear", "bicubic"))
+    return Layer(lambda self, x: x + F.interpolate(F.avg_pool2d(x, 2), scale_factor=2, mode=mode))
 
 
 def branches(r: random.Random, width: int) -> nn.Module:
