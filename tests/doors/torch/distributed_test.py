@@ -39,6 +39,7 @@ from training import SLACK, refusal, same  # noqa: E402
 
 RANKS = 2
 WAIT = datetime.timedelta(seconds=60)  # a rank that waits longer for the other raises
+SHORT_WAIT = 2  # seconds, where a rank is to wait in vain
 WIDTH = 32
 
 
@@ -356,6 +357,54 @@ def one_rank_fails_in_sync(rank):
         isthmus.torch.partitioner.extract = joint
 
 
+def one_rank_fails_later_in_sync(rank):
+    """Rank 1 fails when it has agreed with rank 0, which learns of it at its next graph."""
+    split = modules.split
+
+    def fails(*args, **named):
+        raise isthmus.Unsupported("made up for rank 1")
+
+    first, second, x = stack(), stack(1), batch(rank)
+    if rank == 1:
+        modules.split = fails
+    try:
+        models = [first, second] if rank == 0 else [first]
+        return {"steps": [of_step(compiled(model, "60%", sync=True, strict=False), model, x) for model in models]}
+    finally:
+        modules.split = split
+
+
+def more_graphs_in_sync(rank, busier):
+    """One rank compiles a graph more than the other. It raises when the group's time is up, which is made short for that."""
+    first, second, x = stack(), stack(1), batch(rank)
+    made = [of_step(compiled(first, "60%", sync=True, strict=False), first, x)]
+    if rank == busier:
+        isthmus.torch.hooks.store_of_ranks().set_timeout(datetime.timedelta(seconds=SHORT_WAIT))
+        start = time.monotonic()
+        made.append({**of_step(compiled(second, "60%", sync=True, strict=False), second, x), "seconds": time.monotonic() - start})
+    return {"steps": made}
+
+
+def rank_0_has_more_graphs_in_sync(rank):
+    return more_graphs_in_sync(rank, 0)
+
+
+def rank_1_has_more_graphs_in_sync(rank):
+    return more_graphs_in_sync(rank, 1)
+
+
+def of_step(call, model, x):
+    """The error of a step, and the collectives that the process group ran in it."""
+    collectives = dist.group.WORLD._get_sequence_number_for_group()
+    error = None
+    try:
+        step(call, model, x)
+    except Exception as e:
+        error = refusal(e) or e
+    ran = dist.group.WORLD._get_sequence_number_for_group() - collectives
+    return {"error": error and type(error).__name__, "text": str(error), "collectives": ran}
+
+
 def with_outside(call, model, budget, x):
     """What three steps give, the measured peak of a further one, and the plan of the whole step."""
     found = step(call, model, x)
@@ -494,6 +543,9 @@ CASES = [
     other_budgets_in_sync,
     impossible_in_sync,
     one_rank_fails_in_sync,
+    one_rank_fails_later_in_sync,
+    rank_0_has_more_graphs_in_sync,
+    rank_1_has_more_graphs_in_sync,
     buckets_in_one_budget,
     buckets_in_sync,
 ]
@@ -650,6 +702,28 @@ class Distributed(Cases):
         self.assertIn("rank 1", other["text"])
         self.assertIn("made up for rank 1", other["text"])
         self.assertLess(other["seconds"], WAIT.total_seconds() / 2)
+
+    def test_in_sync_a_failure_after_agreeing_is_told_with_the_next_graph(self):
+        told, failed = (result["steps"] for result in self.found(one_rank_fails_later_in_sync))
+        self.assertEqual([step["error"] for step in failed], ["Unsupported"], failed)
+        self.assertEqual([step["error"] for step in told], [None, "BadInput"], told)
+        self.assertIn("rank 1", told[1]["text"])
+        self.assertIn("made up for rank 1", told[1]["text"])
+
+    def test_in_sync_a_rank_with_more_graphs_waits_no_longer_than_the_group(self):
+        for busier, case in enumerate((rank_0_has_more_graphs_in_sync, rank_1_has_more_graphs_in_sync)):
+            results = [result["steps"] for result in self.found(case)]
+            with self.subTest(case=case.__name__):
+                self.assertEqual([step["error"] for step in results[1 - busier]], [None], results)
+                self.assertEqual([step["error"] for step in results[busier]], [None, "BadInput"], results)
+                self.assertIn(f"rank {1 - busier}", results[busier][1]["text"])
+                self.assertIn(f"graph number 2 within {SHORT_WAIT} seconds", results[busier][1]["text"])
+                self.assertLess(results[busier][1]["seconds"], WAIT.total_seconds() / 2)
+
+    def test_in_sync_ranks_agree_without_collectives(self):
+        """While PyTorch compiles it may run them with Python's interpreter lock held, and then they may wait for ever."""
+        for result in self.found(rank_0_has_more_graphs_in_sync):
+            self.assertEqual([step["collectives"] for step in result["steps"]], [0] * len(result["steps"]))
 
     def test_buckets_share_one_budget(self):
         for result in self.holds(buckets_in_one_budget, least_graphs=2):

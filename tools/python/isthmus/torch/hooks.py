@@ -93,6 +93,7 @@ __all__ = [
     "split",
     "state_like",
     "storage_id",
+    "store_of_ranks",
     "tangents",
     "traced",
     "without_code",
@@ -521,6 +522,11 @@ def allocations_on_cpu() -> Iterator[Allocations]:
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profiler:
         yield allocations
     allocations._read(profiler.profiler.kineto_results.events())  # type: ignore[union-attr]
+
+
+def store_of_ranks() -> torch.distributed.Store:
+    """The store with which the default process group was set up."""
+    return torch.distributed.distributed_c10d._get_default_store()
 
 
 def register(name: str, backend: Callable[..., Any]) -> None:

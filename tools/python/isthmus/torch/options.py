@@ -24,9 +24,9 @@ class Options:
         estimated.
     allow_recompute: custom ops that give the same bits in every run, as ops or as names such as "mylib::gelu".
     strict: a graph that cannot run within the budget is an error; otherwise it gets the least peak that is found, with a warning.
-    sync: ranks of torch.distributed take rank 0's plans, and plan again together if inductor's code of one exceeds the budget; if their
-        graphs or budgets differ, all of them raise. Without it each rank plans for itself, which is safe; plans are then equal if graphs,
-        budgets and costs are.
+    sync: ranks of torch.distributed take rank 0's plans, and keep them if inductor's code of one exceeds the budget; if their graphs or
+        budgets differ, all of them raise, and a rank that waits for another longer than the process group's timeout raises. Without it
+        each rank plans for itself, which is safe; plans are then equal if graphs, budgets and costs are.
     inductor: settings of inductor, if it is used.
     """
 

@@ -78,15 +78,18 @@ class Partitioner(hooks.CustomPartitionerFn):
         static = list(static_lifetime_input_indices or ())
         if isinstance(joint_inputs, list) and not joint_inputs:  # the body of a subgraph, which the outer graph calls as one op
             return hooks.min_cut(gm, joint_inputs, num_fwd_outputs=num_fwd_outputs, static_lifetime_input_indices=static)
+        with agreement.failing_together(self.options.sync):
+            return self._partition(gm, num_fwd_outputs, static)
+
+    def _partition(self, gm: fx.GraphModule, num_fwd_outputs: int, static: Sequence[int]) -> tuple[fx.GraphModule, fx.GraphModule]:
         start = time.perf_counter()
         fuses = self.options.kernels == "inductor"
-        with agreement.failing_together(self.options.sync):
-            gm = prepare(gm, num_fwd_outputs, fuses=fuses)
-            relaid = with_channels_last(gm) if self._decides_layout else None
-            gm = relaid or gm
-            costs = self._costs_of(gm)
-            joint = extract(gm, num_fwd_outputs, costs, self._allowed, fuses=fuses)
-            joint.channels_last = relaid is not None
+        gm = prepare(gm, num_fwd_outputs, fuses=fuses)
+        relaid = with_channels_last(gm) if self._decides_layout else None
+        gm = relaid or gm
+        costs = self._costs_of(gm)
+        joint = extract(gm, num_fwd_outputs, costs, self._allowed, fuses=fuses)
+        joint.channels_last = relaid is not None
         found, boundary = self._find(joint, gm.graph)
         forward, backward = modules.split(
             gm, joint, found.schedule, boundary, num_fwd_outputs=num_fwd_outputs, static_lifetime_input_indices=static
