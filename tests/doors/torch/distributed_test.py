@@ -537,6 +537,7 @@ CASES = [
     sharded_parameters_at_once,
     sharded_parameters_at_other_budgets,
     sharded_parameters_with_a_wish,
+    peaks_of_sharded_parameters,
     other_costs,
     other_costs_in_sync,
     other_graphs_in_sync,
@@ -553,10 +554,6 @@ CASES_UNDER_INDUCTOR = [
     ddp_under_inductor,
     fsdp2_under_inductor,
     sharded_parameters_under_inductor,
-]
-# In processes of their own: a group that sends nothing stands beside gloo's.
-CASES_OF_PEAKS = [
-    peaks_of_sharded_parameters,
     peaks_of_sharded_parameters_under_inductor,
 ]
 
@@ -584,7 +581,7 @@ def work(rank, folder, cases):
 class Cases(unittest.TestCase):
     """Two processes run the cases; tests look at what each has found."""
 
-    cases, most_seconds = "CASES", 280
+    cases, most_seconds = "CASES", 500
 
     @classmethod
     def setUpClass(cls):
@@ -682,6 +679,9 @@ class Distributed(Cases):
         for result in self.holds(sharded_parameters_with_a_wish):
             self.assertEqual(sum("all_gather" in name for name in result["collectives"]), Sharded.LAYERS)
 
+    def test_sharded_parameters_are_freed_after_the_forward(self):
+        self.sharding_saves(peaks_of_sharded_parameters)
+
     def test_in_sync_all_ranks_have_the_plan_of_rank_0(self):
         apart = self.holds(other_costs)
         self.assertNotEqual(apart[0]["schedules"], apart[1]["schedules"], "other costs were to make other plans")
@@ -747,7 +747,7 @@ class Distributed(Cases):
 
 
 class UnderInductor(Cases):
-    cases, most_seconds = "CASES_UNDER_INDUCTOR", 500
+    cases = "CASES_UNDER_INDUCTOR"
 
     def test_ddp_and_fsdp2_keep_their_plan(self):
         for case in (ddp_under_inductor, fsdp2_under_inductor):
@@ -760,14 +760,7 @@ class UnderInductor(Cases):
     def test_sharded_parameters_are_gathered_in_each_half(self):
         self.gathers_in_each_half(sharded_parameters_under_inductor)
 
-
-class Peaks(Cases):
-    cases = "CASES_OF_PEAKS"
-
     def test_sharded_parameters_are_freed_after_the_forward(self):
-        self.sharding_saves(peaks_of_sharded_parameters)
-
-    def test_sharded_parameters_are_freed_after_the_forward_under_inductor(self):
         self.sharding_saves(peaks_of_sharded_parameters_under_inductor)
 
 
