@@ -93,7 +93,6 @@ class _Exchange:
         self._group = weakref.ref(group)
         self._rank, self._ranks = distributed.get_rank(), distributed.get_world_size()
         self._prefix = f"isthmus/{count}"
-        self._timeout = hooks.store_of_ranks().timeout.total_seconds()
         self._token = secrets.token_hex(8)
         """Distinguishes the messages of this process from those of an earlier one that used the same store."""
         self._graphs = 0
@@ -101,6 +100,11 @@ class _Exchange:
 
     def is_of(self, group: Any) -> bool:
         return self._group() is group
+
+    @property
+    def _timeout(self) -> float:
+        """In seconds: the store has that of the process group."""
+        return hooks.store_of_ranks().timeout.total_seconds()
 
     def agree(self, mine: dict[str, str], planned: Callable[[], list[int]]) -> list[int]:
         """Returns rank 0's schedule. mine: what must be the same on all ranks."""
@@ -162,13 +166,13 @@ class _Exchange:
         """Each message of a rank for a graph, when it replaces the one before. Ends if none comes for as long as the timeout. start: when
         this rank began to wait."""
         latest: dict[str, Any] | None = None
-        pause = _SHORTEST
+        timeout, pause = self._timeout, _SHORTEST
         while True:
             message = self._read(graph, rank)
             if message is not None and message != latest:
                 latest, start = message, time.monotonic()
                 yield message
-            if time.monotonic() > start + self._timeout:
+            if time.monotonic() > start + timeout:
                 return
             time.sleep(pause)
             pause = min(_LONGEST, 1.3 * pause)
