@@ -136,7 +136,9 @@ class _Emitter:
                 self.in_backward[node] = self._unpack(self._across(self.packed[node]), node)
             return self.in_backward[node]
         old = self.made_by[node]
-        if old in self.joint.views or isinstance(node.meta.get("val"), (tuple, list)):
+        # What the forward has waited for is saved: waiting is no op that the backward could run again on what was not waited for.
+        is_view = old in self.joint.views and not rules.waits(old)
+        if is_view or isinstance(node.meta.get("val"), (tuple, list)):
             again = self.in_backward.get(node)
             if again is None:
                 operands = {a: self._across(a) for a in node.all_input_nodes}
