@@ -18,6 +18,7 @@ from torch.utils import _pytree as pytree
 from ..errors import Internal
 from . import hooks, masks, rules
 from .joint import Joint, Step
+from .lives import STEP
 
 _FORWARD, _BACKWARD = "must_be_in_forward", "must_be_in_backward"
 
@@ -58,6 +59,7 @@ class _Emitter:
         self.new = fx.Graph()
         self.env: dict[fx.Node, fx.Node] = {}  # by old node: its newest copy
         self.tag = _FORWARD
+        self.position = 0  # in the schedule
         self.made_by: dict[fx.Node, fx.Node] = {}  # a new node's old one
         self.saved: dict[fx.Node, None] = {}
         self.in_backward: dict[fx.Node, fx.Node] = {}  # views of the forward, recreated in the backward
@@ -77,6 +79,7 @@ class _Emitter:
         for position, op in enumerate(self.schedule):
             if forward is None and self._ends_forward(position, bool(missing)):
                 forward = self._forward_results()
+            self.position = position
             self._emit(self.joint.steps[op], again=self.runs[op] > 0, comes_again=self.total[op] > 1)
             self.runs[op] += 1
             missing.discard(op)
@@ -192,6 +195,7 @@ class _Emitter:
         node.meta = dict(old.meta)
         if node.op == "call_function":
             node.meta["partitioner_tag"] = self.tag
+            node.meta[STEP] = self.position
             node.meta.pop("recompute", None)
         elif node.op == "get_attr":
             node.meta.pop("partitioner_tag", None)
