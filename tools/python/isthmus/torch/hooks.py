@@ -7,12 +7,13 @@ meaning would give wrong gradients, not an error.
 from __future__ import annotations
 
 import bisect
+import concurrent.futures
 import contextlib
 import copy
 import importlib.metadata
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import fx
@@ -20,6 +21,7 @@ from torch import fx
 from ..errors import Unsupported
 
 TESTED = ("2.15",)
+Result = TypeVar("Result")
 
 if not any(torch.__version__.startswith(version + ".") for version in TESTED):
     raise Unsupported(
@@ -27,6 +29,7 @@ if not any(torch.__version__.startswith(version + ".") for version in TESTED):
         f"install PyTorch {TESTED[-1]}, or a later version of isthmus"
     )
 
+from torch.autograd import ProfilerConfig, ProfilerState, _disable_profiler_legacy, _enable_profiler_legacy  # noqa: E402
 from torch._dynamo.backends.common import aot_autograd  # noqa: E402
 from torch._guards import CompileContext, TracingContext, tracing  # noqa: E402
 from torch._dynamo.backends.registry import _COMPILER_FNS  # noqa: E402
@@ -95,6 +98,7 @@ __all__ = [
     "storage_id",
     "tangents",
     "traced",
+    "unprofiled",
     "without_code",
 ]
 
@@ -469,8 +473,16 @@ def leaf_of(node: Any) -> torch.Tensor | None:
 
 
 def is_profiling() -> bool:
-    """The program profiles itself, and a second profiler of its thread would be an error."""
-    return bool(torch.autograd._profiler_enabled())
+    """The program profiles itself. A second profiler would end the first one, whose program would see nothing."""
+    return bool(torch.autograd._profiler_enabled()) or torch.autograd.profiler._is_profiler_enabled
+
+
+def unprofiled(run: Callable[[], Result]) -> Result:
+    """What `run` gives, and no profiler of the program sees it: profilers are those of a thread."""
+    if not is_profiling():
+        return run()
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        return pool.submit(run).result()
 
 
 @contextlib.contextmanager
@@ -513,11 +525,41 @@ class Allocations:
     def _peak(memory: Sequence[Any]) -> int:
         return max(itertools.accumulate((e.nbytes() for e in memory), initial=0))
 
+    def _read_by_legacy(self, events: Sequence[Any]) -> None:
+        """The events of one thread, in their order."""
+        sizes: list[int] = []
+        begins: list[int | None] = []  # of each event that is open, among the sizes, if it is a part
+        for e in events:
+            if e.kind() == "push":
+                begins.append(len(sizes) if e.name() == self._MARK else None)
+            elif e.kind() == "pop" and begins:
+                begin = begins.pop()
+                if begin is not None:
+                    self.peaks.append(max(itertools.accumulate(sizes[begin:], initial=0)))
+            elif e.kind() == "memory_alloc":
+                sizes.append(e.cpu_memory_usage())
+        self.peak = max(itertools.accumulate(sizes, initial=0))
+        self.left = sum(sizes)
+
+
+def _of_memory() -> ProfilerConfig:
+    """Settings of the profiler: no shapes, the memory, no stacks, flops or modules."""
+    return ProfilerConfig(ProfilerState.CPU, False, True, False, False, False, torch._C._profiler._ExperimentalConfig())
+
 
 @contextlib.contextmanager
 def allocations_on_cpu() -> Iterator[Allocations]:
     """By PyTorch's own allocator of the CPU, as its profiler sees it; what libraries allocate for themselves is not seen."""
     allocations = Allocations()
+    if is_profiling():
+        # Another thread's profiler would be ended. PyTorch's older one stands beside it, in a thread that is not profiled.
+        _enable_profiler_legacy(_of_memory())
+        try:
+            yield allocations
+        finally:
+            threads = _disable_profiler_legacy()
+        allocations._read_by_legacy([e for events in threads for e in events])
+        return
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profiler:
         yield allocations
     allocations._read(profiler.profiler.kineto_results.events())  # type: ignore[union-attr]
