@@ -1,6 +1,7 @@
 """Models of several kinds within budgets, by PyTorch's kernels: losses of three steps, gradients, buffers, parameters and the next random
 number are those of plain PyTorch, bit by bit, and the measured peak is the planned one."""
 
+import gc
 import json
 import os
 import sys
@@ -271,6 +272,28 @@ class Models(unittest.TestCase):
         second = isthmus.torch.measured_peak(lambda: call().backward())
         for measured in (first, second):
             self.assertLessEqual(abs(measured / graph.planned_peak_bytes - 1), 0.01)
+
+    def test_tensors_older_than_the_step_are_not_taken_off_its_peak(self):
+        """Python's garbage collector frees at any time what refers to itself."""
+        torch.manual_seed(0)
+        model, loss_of = vector_task(Counter())
+        want = isthmus.torch.measured_peak(lambda: loss_of(model).backward())
+        thresholds = gc.get_threshold()
+
+        def step():
+            gc.set_threshold(1, 1, 1)
+            loss_of(model).backward()
+
+        model.zero_grad()
+        gc.set_threshold(1 << 30)
+        try:
+            garbage = []
+            isthmus.torch.measured_peak(lambda: garbage.append(torch.empty(1 << 20)))  # the profiler knows what is allocated under it
+            garbage.append(garbage)
+            del garbage
+            self.assertEqual(isthmus.torch.measured_peak(step), want)
+        finally:
+            gc.set_threshold(*thresholds)
 
     def test_mutated_buffers(self):
         torch.manual_seed(0)

@@ -10,6 +10,7 @@ import bisect
 import concurrent.futures
 import contextlib
 import copy
+import gc
 import importlib.metadata
 import itertools
 from collections.abc import Callable, Iterator, Sequence
@@ -548,8 +549,27 @@ def _of_memory() -> ProfilerConfig:
 
 
 @contextlib.contextmanager
+def _without_garbage_collection() -> Iterator[None]:
+    """Python frees objects that refer to one another at some allocation or other, also tensors that are older than what is measured: their
+    bytes would be taken off its own."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+@contextlib.contextmanager
 def allocations_on_cpu() -> Iterator[Allocations]:
     """By PyTorch's own allocator of the CPU, as its profiler sees it; what libraries allocate for themselves is not seen."""
+    with _without_garbage_collection(), _allocations() as allocations:
+        yield allocations
+
+
+@contextlib.contextmanager
+def _allocations() -> Iterator[Allocations]:
     allocations = Allocations()
     if is_profiling():
         # Another thread's profiler would be ended. PyTorch's older one stands beside it, in a thread that is not profiled.
