@@ -117,11 +117,14 @@ def checkpointed(model, kind):
 
     def step(loss_of):
         def with_or_without(m, saves=False):
-            own = [b for b in m.modules() if type(b).__name__ == kind]
+            own = [b for b in m.modules() if type(b).__name__ == kind] if saves else []
             for b in own:
-                forward = functools.partial(type(b).forward, b)
-                b.forward = functools.partial(checkpoint, forward, use_reentrant=False) if saves else forward
-            return loss_of(m)
+                b.forward = functools.partial(checkpoint, functools.partial(type(b).forward, b), use_reentrant=False)
+            try:
+                return loss_of(m)
+            finally:
+                for b in own:
+                    del b.forward
 
         return with_or_without
 

@@ -1,6 +1,7 @@
 """Models of several kinds within budgets, by PyTorch's kernels: losses of three steps, gradients, buffers, parameters and the next random
 number are those of plain PyTorch, bit by bit, and the measured peak is the planned one."""
 
+import gc
 import json
 import os
 import sys
@@ -24,6 +25,7 @@ from torch.utils.checkpoint import checkpoint  # noqa: E402
 import isthmus  # noqa: E402
 import isthmus.torch  # noqa: E402
 from isthmus.torch import inductor, partitioner  # noqa: E402
+from isthmus.torch.lives import live_bytes  # noqa: E402
 from networks import Counter, CustomFunction, ResNet, UNet, conv  # noqa: E402
 from training import differences, train, with_isthmus  # noqa: E402
 
@@ -259,6 +261,40 @@ class Models(unittest.TestCase):
                     self.assertLessEqual(got.peak, graph.planned_peak_bytes)
                     self.assertEqual(graph.recomputed > 0, budget != "100%")
 
+    def test_a_step_that_compiles_may_be_profiled(self):
+        """What ops need is measured by a profiler too, where the program's own does not see it."""
+        torch.manual_seed(0)
+        model, loss_of = image_task(ResNet(blocks=2))
+        call = with_isthmus("100%")(lambda: loss_of(model))
+        first = isthmus.torch.measured_peak(lambda: call().backward())
+        (graph,) = isthmus.torch.report().graphs
+        model.zero_grad()
+        second = isthmus.torch.measured_peak(lambda: call().backward())
+        for measured in (first, second):
+            self.assertLessEqual(abs(measured / graph.planned_peak_bytes - 1), 0.01)
+
+    def test_tensors_older_than_the_step_are_not_taken_off_its_peak(self):
+        """Python's garbage collector frees at any time what refers to itself."""
+        torch.manual_seed(0)
+        model, loss_of = vector_task(Counter())
+        want = isthmus.torch.measured_peak(lambda: loss_of(model).backward())
+        thresholds = gc.get_threshold()
+
+        def step():
+            gc.set_threshold(1, 1, 1)
+            loss_of(model).backward()
+
+        model.zero_grad()
+        gc.set_threshold(1 << 30)
+        try:
+            garbage = []
+            isthmus.torch.measured_peak(lambda: garbage.append(torch.empty(1 << 20)))  # the profiler knows what is allocated under it
+            garbage.append(garbage)
+            del garbage
+            self.assertEqual(isthmus.torch.measured_peak(step), want)
+        finally:
+            gc.set_threshold(*thresholds)
+
     def test_mutated_buffers(self):
         torch.manual_seed(0)
         model, loss_of = vector_task(Counter())
@@ -307,14 +343,19 @@ class Inductor(unittest.TestCase):
         self.check(lambda: image_task(DenseNet()), "min")
 
     def test_max_pool(self):
-        """Inductor generates its code, which needs none of the tensors that PyTorch makes for it. Indices that its backward computes where it
-        reads them are planned as a tensor."""
+        """Inductor generates its code, which needs none of the tensors that PyTorch makes for it, and computes indices where it reads them."""
         torch.manual_seed(0)
         parts = conv(3, 16), nn.MaxPool2d(2), conv(16, 16), nn.AvgPool2d(16), nn.Flatten(), nn.Linear(16, 4)
-        model, loss_of = image_task(nn.Sequential(*parts))
-        got = Outcome(model, loss_of, "min", "inductor", inductor={"fx_graph_cache": False})
-        self.assertLessEqual(got.measured, got.graphs[0].planned_peak_bytes)
-        self.assertGreaterEqual(got.measured, 0.8 * got.graphs[0].planned_peak_bytes)
+        self.outcome(*image_task(nn.Sequential(*parts)), "min")
+
+    def test_interpolation(self):
+        """Its backward adds up parts that inductor computes where they are added, to constants that it makes there."""
+        torch.manual_seed(0)
+        parts = conv(3, 8), nn.MaxPool2d(4), nn.Conv2d(8, 8, 1), nn.Upsample(scale_factor=4, mode="bilinear"), nn.Conv2d(8, 4, 1)
+        model, x = nn.Sequential(*parts), torch.randn(4, 3, 32, 32)
+        target = torch.randint(0, 4, (4, 32, 32))
+        for budget in ("90%", "min"):
+            self.outcome(model, lambda m: F.cross_entropy(m(x), target), budget)
 
     def test_recurrent(self):
         """The gradients of the tokens are a concatenation of parts that are made one by one all through the backward."""
@@ -355,6 +396,26 @@ class Inductor(unittest.TestCase):
                 self.assertEqual(torch._dynamo.utils.counters["inductor"]["fxgraph_cache_hit"], hits)
 
 
+class Lives(unittest.TestCase):
+    def test_the_most_that_steps_have_live_is_the_peak(self):
+        """Of chains with views, results in place of operands, and workspaces."""
+        problem = isthmus.Problem(order="phases")
+        x = problem.add("x", bytes=1000, pinned=True)
+        forward = [x]
+        for k in range(12):
+            view = problem.add(f"view {k}", [forward[-1]], view_of=0)
+            made = problem.add(f"made {k}", [view], cost=1, bytes=[900 + 100 * (k % 3), 64], workspace=50 * k)
+            forward.append(problem.add(f"next {k}", [made], cost=1, bytes=900 + 100 * (k % 3), may_reuse=[(0, 0)]))
+        problem.forward_outputs = [forward[-1]]
+        gradient = forward[-1]
+        for k, read in reversed(list(enumerate(forward))):
+            gradient = problem.add(f"backward {k}", [gradient, read], cost=1, bytes=1000, phase="backward", may_reuse=[(0, 0)])
+        problem.outputs = [gradient]
+        for budget in ("min", "60%", "100%"):
+            plan = isthmus.plan(problem, budget)
+            self.assertEqual(max(live_bytes(problem, plan.schedule)), plan.figures.peak_bytes, budget)
+
+
 class Replanning(unittest.TestCase):
     """What inductor's code takes is made out to be more than it is."""
 
@@ -372,14 +433,14 @@ class Replanning(unittest.TestCase):
     def run_with(self, extra_bytes, budget="80%", caches=False, **options):
         """The graph's report, and how often inductor's code was counted to its end."""
         counted = []
-        peak = inductor._peak
+        lives = inductor._lives
 
         def more(*args):
-            counted.append(peak(*args) + extra_bytes)
+            counted.append([(node, live + extra_bytes) for node, live in lives(*args)])
             return counted[-1]
 
         call = with_isthmus(budget, kernels="inductor", inductor={"force_disable_caches": not caches}, **options)(self.loss)
-        with mock.patch.object(inductor, "_peak", more):
+        with mock.patch.object(inductor, "_lives", more):
             call().backward()
         (graph,) = isthmus.torch.report().graphs
         return graph, counted
@@ -411,6 +472,14 @@ class Replanning(unittest.TestCase):
             graph, _ = self.run_with(before.budget_bytes // 20)
         self.assertGreater(len(plans), 1)
         self.assertGreaterEqual(graph.plan_seconds, 2 * len(plans))
+
+    def test_the_least_peak_is_that_of_the_code(self):
+        """The plan whose code takes least is found in three, and what is planned is what it takes."""
+        graph, counted = self.run_with(1 << 20, budget="min")
+        self.assertEqual(graph.replans, 2)
+        self.assertGreater(len(counted), 3)
+        self.assertGreater(graph.planned_peak_bytes, 1 << 20)
+        self.assertEqual(graph.planned_peak_bytes, graph.inductor_peak_bytes)
 
     def test_a_budget_that_the_least_plan_meets_is_met(self):
         """However much too small the plans were made for before."""

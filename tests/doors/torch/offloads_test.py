@@ -124,7 +124,8 @@ class Offloads(unittest.TestCase):
                 step = isthmus.torch.report().steps[-1]
                 self.assertGreater(sum(part.transfers > 0 for part in step.parts), 1)
                 self.assertLessEqual(step.planned_peak_bytes, step.budget_bytes or 0.5 * step.baseline_peak_bytes)
-                self.assertLessEqual(got.peak, (1 + SLACK) * step.planned_peak_bytes)
+                most = step.planned_peak_bytes if kernels == "aot_eager" else step.budget_bytes
+                self.assertLessEqual(got.peak, (1 + SLACK) * most, step)
                 self.assertGreater(got.peak, 0.9 * step.planned_peak_bytes)
                 if kernels == "aot_eager":
                     self.assertEqual(differences(want, got), [])

@@ -162,16 +162,25 @@ class Steps(unittest.TestCase):
                 self.holds(model, lambda m: [m(x)], budget, 2, slack=0.02)
 
     def test_a_program_may_profile_any_of_its_steps(self):
-        """Ops between graphs are measured by a profiler too, and a thread has one at a time."""
+        """Ops between graphs are measured by a profiler too, and a thread has one at a time. They are measured in another step then, and the
+        program sees all of its own."""
         torch.manual_seed(0)
-        model, x = Recurrent(), data(8 * 32)
-        for profiled in range(4):
+        model, x = Recurrent(2 * WIDTH, layers=2), data(8 * 32)
+        for profiled in (0, 1, 2, 3, None):
             with self.subTest(profiled=profiled):
                 call = in_pieces("min")(lambda: model(x))
                 for step in range(4):
-                    with torch.profiler.profile() if step == profiled else contextlib.nullcontext():
+                    is_profiled = profiled in (step, None)
+                    with torch.profiler.profile(profile_memory=True) if is_profiled else contextlib.nullcontext() as profile:
                         call().backward()
-                self.assertEqual(len(isthmus.torch.report().steps), 1)
+                    if is_profiled:
+                        self.assertTrue(any(e.name == "aten::lstm" for e in profile.events()))
+                (plan,) = isthmus.torch.report().steps
+                self.assertEqual(plan.is_profiled, profiled is None)
+                self.assertEqual("was not measured" in str(plan), profiled is None)
+                if profiled is not None:
+                    model.zero_grad()
+                    self.peak_holds(isthmus.torch.measured_peak(lambda: call().backward()), 2, slack=0.02)
 
     def test_a_graph_that_is_called_several_times_has_a_plan_for_each(self):
         torch.manual_seed(0)
@@ -319,9 +328,9 @@ class Steps(unittest.TestCase):
         """The plan of a step whose code is made out to take more than it does."""
         torch.manual_seed(0)
         model, x = Halves(2), data(128)
-        peak = inductor._peak
+        lives = inductor._lives
         call = in_pieces(budget, kernels="inductor", inductor={"fx_graph_cache": False}, **options)(model)
-        with mock.patch.object(inductor, "_peak", lambda *args: peak(*args) + extra_bytes):
+        with mock.patch.object(inductor, "_lives", lambda *args: ((node, live + extra_bytes) for node, live in lives(*args))):
             for _ in range(3):
                 model.zero_grad()
                 call(x).backward()

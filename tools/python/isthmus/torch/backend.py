@@ -15,8 +15,14 @@ from .partitioner import Partitioner
 
 # Inductor may fuse kernels only if that does not raise the peak, because a fused kernel keeps the operands of all its parts live. It may not
 # reuse buffers, which it would keep live until one of the same size is needed; PyTorch's allocator reuses their memory anyway. It may not
-# reorder ops, because their order is that of the plan.
-_INDUCTOR = {"fusion_memory_timeline_peak_memory_increase_gb": 0.0, "allow_buffer_reuse": False, "reorder_for_peak_memory": False}
+# reorder ops, because their order is that of the plan. Nor may it begin collectives earlier and wait for them later: it would do so up to its
+# own count of the peak, which is above the plan's, because it does not count what is computed in place.
+_INDUCTOR = {
+    "fusion_memory_timeline_peak_memory_increase_gb": 0.0,
+    "allow_buffer_reuse": False,
+    "reorder_for_peak_memory": False,
+    "aten_distributed_optimizations.enable_simple_overlap": False,
+}
 
 
 def backend(

@@ -11,6 +11,7 @@ from torch import fx
 from ..errors import CannotBeMet, Internal
 from ..planning import Plan, plan
 from . import agreement, hooks, reports
+from .inductor import Limits
 from .joint import Joint
 from .partitioner import Partitioner
 from .step_plan import Part, Schedule
@@ -132,7 +133,7 @@ class _OfGraph(Partitioner):
 
     def __init__(self, graph: Compiled, like: Partitioner) -> None:
         self.__dict__.update(like.__dict__)
-        self._found_peaks = []
+        self._begin_plans()
         self._graph = graph
         self._is_first = graph.part is None
 
@@ -144,6 +145,10 @@ class _OfGraph(Partitioner):
         if self._is_first:
             self._graph.note(joint, graph, self._name())
         return super()._find(joint, graph)
+
+    def _learn(self, limits: Limits) -> bool:
+        """What is known of the code is known to all variants, which have one problem: nothing is added when that has been noted."""
+        return self._is_first and super()._learn(limits)
 
     def _name(self) -> str:
         return super()._name() if self._graph.part is None else self._graph.part.name
@@ -159,7 +164,7 @@ class _Least(_OfGraph):
 
     def __init__(self, graph: Compiled, like: Partitioner) -> None:
         super().__init__(graph, like)
-        self._is_bounded = self._is_bounded and self.options.parsed.share is None
+        self._is_bounded = self._is_bounded and self.options.parsed.bytes is not None
 
     def _plan(self, joint: Joint) -> Plan:
         if self.options.parsed.share is not None:

@@ -118,6 +118,8 @@ class Costs:
     """Bytes that an op has while it runs."""
     storages: dict[str, tuple[int, ...]] = field(default_factory=dict)
     """Bytes of the storages of its results, in their order."""
+    of_code: dict[str, int] = field(default_factory=dict)
+    """By the name of an op of the problem, bytes that the code of its kernel has taken beside what the op is known to need."""
     _signatures: dict[fx.Node, str] = field(default_factory=dict)
 
     @classmethod

@@ -48,6 +48,35 @@ def find(nodes: Sequence[fx.Node], fuses: Callable[[fx.Node], bool], part: Calla
     return {n: g for n, g in group_of.items() if len(g) > 1}
 
 
+def read_with(nodes: Sequence[fx.Node], fuses: Callable[[fx.Node], bool], after: set[fx.Node]) -> set[fx.Node]:
+    """`after`, and the nodes that belong to its kernels: those that only it reads and that are not smaller than all of their operands, so
+    that having them in memory in place of these saves nothing. Such are constants, and indices that are made of offsets of 8 bits."""
+    found = set(after)
+    for node in reversed(nodes):
+        if node not in found and node.users and fuses(node) and all(u in found for u in node.users):
+            operands = sum(bytes_of(t) for a in node.all_input_nodes for t in tensors_in(a.meta.get("val")))
+            if bytes_of(node.meta["val"]) >= operands:
+                found.add(node)
+    return found
+
+
+def with_parts_together(nodes: Sequence[fx.Node], fuses: Callable[[fx.Node], bool], part: Callable[[fx.Node], bool]) -> list[fx.Node]:
+    """The nodes in an order in which those of each part stand together, as far as no node in between cannot be fused. What the forward
+    could run too, such as masks, would otherwise part what inductor fuses around it.
+
+    part: no node for which it is False reads one for which it is True.
+    """
+    ordered: list[fx.Node] = []
+    stretch: list[fx.Node] = []
+    for node in nodes:
+        if fuses(node):
+            stretch.append(node)
+            continue
+        ordered += [*sorted(stretch, key=part), node]
+        stretch = []
+    return ordered + sorted(stretch, key=part)
+
+
 def _runs(nodes: Sequence[fx.Node], fuses: Callable[[fx.Node], bool], part: Callable[[fx.Node], Any]) -> list[list[fx.Node]]:
     """Runs of neighbours without a node in between that cannot be fused. Views of values from before a run stay outside it."""
     made: set[Any] = set()

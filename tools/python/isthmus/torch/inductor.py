@@ -7,7 +7,7 @@ the code of a graph is there, what it allocates and frees, and when, is known to
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -16,6 +16,7 @@ from torch import fx
 from torch._inductor.custom_graph_pass import CustomSchedulerPass
 
 from . import offload_ops
+from .lives import STEP
 
 MOST_REPLANS = 3  # where the code takes more than is planned; the last of them is for the least peak
 _PERSISTENT = ("primals_", "fwd_rng_state", "bwd_rng_state")  # inputs that the code does not free, by the begin of their names
@@ -37,18 +38,30 @@ class Limits:
     """What is there while the code runs and that it neither allocates nor frees."""
     workspace: Callable[[fx.Node], int]
     """Bytes that PyTorch's own kernel of a node takes while it runs."""
+    step_bytes: Sequence[int]
+    """What the plan has live in each of its steps, with what is there beside."""
     frees_tangents: bool
     """They die when they have been read for the last time. Otherwise they are among what is there beside."""
     on_host: frozenset[str] = frozenset()
     """The names of tensors in the host's memory, which is not counted."""
     taken_bytes: dict[bool, int] = field(default_factory=dict)
     """The peaks. Code that comes from a cache is not counted."""
+    above_bytes: dict[int, int] = field(default_factory=dict)
+    """Of steps whose code is above the plan's peak, what it takes beside what the plan has live there."""
 
     def room(self, is_backward: bool) -> int:
         """For what the code allocates."""
         return self.planned_bytes[is_backward] - self.beside_bytes[is_backward]
 
-    def note(self, is_backward: bool, peak: int) -> None:
+    def note(self, is_backward: bool, uses: Iterable[tuple[Sequence[int], int]]) -> None:
+        """uses: of each node of the code, the steps of the plan that it computes, and the bytes that are live meanwhile."""
+        peak = 0
+        for steps, live in uses:
+            live += self.beside_bytes[is_backward]
+            peak = max(peak, live)
+            if live > self.planned_bytes[is_backward] and steps:
+                step = max(steps, key=self.step_bytes.__getitem__)
+                self.above_bytes[step] = max(self.above_bytes.get(step, 0), live - self.step_bytes[step])
         self.taken_bytes[is_backward] = max(self.taken_bytes.get(is_backward, 0), peak)
         if self.most_bytes is not None and peak > self.most_bytes:
             raise AboveBudget
@@ -152,8 +165,8 @@ def _watch(graph: Any, limits: Limits) -> None:
     ended: list[Any] = []
 
     def generate_and_count(*args: Any, **kwargs: Any) -> Any:
-        peak = _peak(_Code(graph, limits, is_generated=True), set(map(id, ended)))
-        limits.note(graph.is_backward, peak + limits.beside_bytes[graph.is_backward])
+        code = _Code(graph, limits, is_generated=True)
+        limits.note(graph.is_backward, ((_steps(node), live) for node, live in _lives(code, set(map(id, ended)))))
         return generate(*args, **kwargs)
 
     graph.wrapper_code.generate = generate_and_count
@@ -337,18 +350,23 @@ class _Code:
         return device is not None and device.type == "cpu" and not node.is_extern() and not node.is_template()
 
 
-def _peak(code: _Code, ended: set[int]) -> int:
-    """ended: nodes after which a function ends."""
-    live, pending, peak = code.inputs, 0, 0
+def _steps(node: Any) -> list[int]:
+    """The steps of the plan that a node of the code computes. What PyTorch puts in place of ops has none."""
+    origins = (o for n in node.get_nodes() if n.node is not None for o in n.node.get_origins())
+    return [o.meta[STEP] for o in origins if STEP in o.meta]
+
+
+def _lives(code: _Code, ended: set[int]) -> Iterator[tuple[Any, int]]:
+    """Each node, and the bytes that are live while it runs. ended: nodes after which a function ends."""
+    live, pending = code.inputs, 0
     for use in code.uses():
         if not use.joins:
             live, pending = live - pending, 0
         live += use.allocated
-        peak = max(peak, live + use.workspace)
+        yield use.node, live + use.workspace
         pending += use.freed
         if not use.joins or id(use.node) in ended:
             live, pending = live - pending, 0
-    return peak
 
 
 def _ends(code: _Code, room: int) -> set[int]:

@@ -112,7 +112,11 @@ class _Extraction:
         self._find_mutations()
         self.kept = self._kept_to_the_end()
         nodes = self._in_phases()
-        group_of = groups.find(nodes, self._fuses, self.after.__contains__) if self.fuses else {}
+        group_of: dict[fx.Node, groups.Group] = {}
+        if self.fuses:
+            after = groups.read_with(nodes, self._fuses, self.after)
+            nodes = groups.with_parts_together(nodes, self._fuses, after.__contains__)
+            group_of = groups.find(nodes, self._fuses, after.__contains__)
         for node in nodes:
             if node.op == "placeholder":
                 self._add_input(node)
@@ -190,6 +194,8 @@ class _Extraction:
 
     def _add(self, step: Step, *args: Any, **kwargs: Any) -> int:
         self.joint.steps.append(step)
+        if step.nodes and "view_of" not in kwargs:
+            kwargs["workspace"] = kwargs.get("workspace", 0) + self.costs.of_code.get(args[0], 0)
         return self.problem.add(*args, **kwargs)
 
     def _add_pinned(self, node: fx.Node, size: int) -> Read:

@@ -18,6 +18,7 @@ from torch.utils import _pytree as pytree
 from ..errors import Internal
 from . import hooks, masks, offload_ops, rules
 from .joint import Joint, Step
+from .lives import STEP
 
 _FORWARD, _BACKWARD = "must_be_in_forward", "must_be_in_backward"
 
@@ -58,6 +59,7 @@ class _Emitter:
         self.new = fx.Graph()
         self.env: dict[fx.Node, fx.Node] = {}  # by old node: its newest copy
         self.tag = _FORWARD
+        self.position = 0  # in the schedule
         self.made_by: dict[fx.Node, fx.Node] = {}  # a new node's old one
         self.saved: dict[fx.Node, None] = {}
         self.in_backward: dict[fx.Node, fx.Node] = {}  # views of the forward, recreated in the backward
@@ -80,6 +82,7 @@ class _Emitter:
         for position, op in enumerate(self.schedule):
             if forward is None and self._ends_forward(position, bool(missing)):
                 forward = self._forward_results()
+            self.position = position
             step = self.joint.steps[op]
             if step.moves is not None:
                 self._move(self.joint.problem[op].kind, step.moves)
@@ -143,7 +146,9 @@ class _Emitter:
                 self.in_backward[node] = self._unpack(self._across(self.packed[node]), node)
             return self.in_backward[node]
         old = self.made_by[node]
-        if old in self.joint.views or isinstance(node.meta.get("val"), (tuple, list)):
+        # What the forward has waited for is saved: waiting is no op that the backward could run again on what was not waited for.
+        is_view = old in self.joint.views and not rules.waits(old)
+        if is_view or isinstance(node.meta.get("val"), (tuple, list)):
             again = self.in_backward.get(node)
             if again is None:
                 operands = {a: self._across(a) for a in node.all_input_nodes}
@@ -188,7 +193,7 @@ class _Emitter:
         """Adds a node without a counterpart in the old graph, which makes a copy of `old`."""
         node = self.new.call_function(target, args)
         node._rename(name)
-        node.meta = {**old.meta, "val": hooks.traced(node), "partitioner_tag": self.tag}
+        node.meta = {**old.meta, "val": hooks.traced(node), "partitioner_tag": self.tag, STEP: self.position}
         node.meta.pop("recompute", None)
         self.made_by[node] = old
         return node
@@ -224,6 +229,7 @@ class _Emitter:
         node.meta = dict(old.meta)
         if node.op == "call_function":
             node.meta["partitioner_tag"] = self.tag
+            node.meta[STEP] = self.position
             node.meta.pop("recompute", None)
         elif node.op == "get_attr":
             node.meta.pop("partitioner_tag", None)

@@ -21,8 +21,12 @@ from .costs import Costs, bytes_of, link_bytes_per_us, sized, tensors_in
 from .inductor import MOST_REPLANS, Limits
 from .joint import Joint, extract
 from .layout import with_channels_last
+from .lives import live_bytes
 from .options import Options
 from .preparation import prepare, storage_of
+
+
+_ABOVE_LEAST = 0.01  # the share that inductor's code may take above the least peak that is planned, before another plan is tried
 
 
 class Partitioner(hooks.CustomPartitionerFn):
@@ -42,15 +46,23 @@ class Partitioner(hooks.CustomPartitionerFn):
         own = "layout_optimization" in self.options.inductor
         self._decides_layout = self.options.kernels == "inductor" and not own and hooks.lays_out_convolutions()
         self.limits: Limits | None = None
-        self._excess_bytes = 0  # taken off the budget, because inductor's code took more than was planned
-        self._found_peaks: list[int] = []  # of inductor's code, for plans with which it exceeded the budget
+        self._of_code: dict[str, int] = {}  # by op, what the code of earlier plans took beside what was planned
+        self._begin_plans()
         # Ranks in sync keep the plan that they agreed on, because inductor's code for it may differ between them.
         self._is_bounded = not self.options.sync
         self._reported: reports.GraphReport | None = None
 
+    def _begin_plans(self) -> None:
+        """Before the first plan of a graph."""
+        self._excess_bytes = 0  # taken off the budget, because inductor's code took more than was planned
+        self._found_peaks: list[int] = []  # of inductor's code, for plans with which it exceeded what it may take
+        self._baseline_bytes: int | None = None
+        self._planned: tuple[Joint, list[int]] | None = None  # the problem and the schedule
+        self._least: tuple[int, list[int]] | None = None  # the least of those peaks, and its schedule
+
     def __getstate__(self) -> dict[str, Any]:
         """Inductor pickles its settings to find code in its caches, so nothing that differs between runs of a program is included."""
-        return {**self.__dict__, "limits": None, "_reported": None}
+        return {**self.__dict__, "limits": None, "_reported": None, "_planned": None}
 
     def __deepcopy__(self, memo: Any) -> Partitioner:
         return self  # inductor copies its settings
@@ -87,11 +99,12 @@ class Partitioner(hooks.CustomPartitionerFn):
         gm = prepare(gm, num_fwd_outputs, fuses=fuses)
         relaid = with_channels_last(gm) if self._decides_layout else None
         gm = relaid or gm
-        costs = self._costs_of(gm)
+        costs = replace(self._costs_of(gm), of_code=self._of_code)
         joint = extract(gm, num_fwd_outputs, costs, self._allowed, fuses=fuses)
         joint.channels_last = relaid is not None
         self._add_offloads(joint, gm)
         found, boundary = self._find(joint, gm.graph)
+        self._planned = joint, found.schedule
         forward, backward = modules.split(
             gm, joint, found.schedule, boundary, num_fwd_outputs=num_fwd_outputs, static_lifetime_input_indices=static
         )
@@ -99,9 +112,10 @@ class Partitioner(hooks.CustomPartitionerFn):
         report = self._report(joint, found, forward, num_fwd_outputs, before + time.perf_counter() - start)
         self.limits = Limits(
             planned_bytes=dict.fromkeys((False, True), report.planned_peak_bytes),
-            most_bytes=report.budget_bytes if self._is_bounded else None,
+            most_bytes=self._most_bytes(report),
             beside_bytes={False: joint.reserved_bytes, True: joint.reserved_bytes + _held_bytes(forward, num_fwd_outputs)},
             workspace=costs.workspace,
+            step_bytes=[live + joint.reserved_bytes for live in live_bytes(joint.problem, found.schedule)] if fuses else [],
             frees_tangents=False,
             on_host=frozenset(n.name for n in forward.graph.nodes if offload_ops.is_on_host(n)),
         )
@@ -117,6 +131,15 @@ class Partitioner(hooks.CustomPartitionerFn):
         elif allowed:
             raise BadInput("allow has 'fetch', and the CPU's memory is the host's: give a link, such as \"link\": \"25GB\", to try out a plan")
 
+    def _most_bytes(self, report: reports.GraphReport) -> int | None:
+        """What inductor's code may take, or None. The least that is found is that of the code: a plan whose code takes more than planned is
+        replaced by another one, up to twice, and by the best of them in the end."""
+        if not self._is_bounded or report.budget_bytes is not None:
+            return report.budget_bytes if self._is_bounded else None
+        if len(self._found_peaks) < MOST_REPLANS - 1:
+            return int(report.planned_peak_bytes * (1 + _ABOVE_LEAST))
+        return self._least[0] if self._least is not None and len(self._found_peaks) < MOST_REPLANS else None
+
     def _find(self, joint: Joint, graph: fx.Graph) -> tuple[Plan, int | None]:
         """The plan, and the number of steps of its forward, or None if `modules.split` decides it."""
         if not self.options.sync:
@@ -124,11 +147,14 @@ class Partitioner(hooks.CustomPartitionerFn):
         return agreement.agreed(joint.problem, self.options.budget, lambda: self._plan(joint)), None
 
     def plan_for_less(self, excess_bytes: int) -> None:
-        """Called if inductor's code exceeds the budget by `excess_bytes`: lowers the budget for the next plan, or gives up."""
+        """Called if inductor's code exceeds what it may take by `excess_bytes`: tells the next plan what the code takes, the second time
+        lowers its budget too, or gives up."""
         assert self.limits is not None and self.limits.most_bytes is not None
         self._found_peaks.append(self.limits.most_bytes + excess_bytes)
+        has_learnt = self._learn(self.limits)
         if len(self._found_peaks) <= MOST_REPLANS:
-            self._excess_bytes += excess_bytes
+            if not has_learnt or len(self._found_peaks) > 1:
+                self._excess_bytes += excess_bytes
             return
         least = min(self._found_peaks)
         why = (
@@ -140,10 +166,26 @@ class Partitioner(hooks.CustomPartitionerFn):
         warnings.warn(f"{why}; the last one is taken", stacklevel=2)
         self._is_bounded = False
 
+    def _learn(self, limits: Limits) -> bool:
+        """Notes what the code took above the plan. Returns whether it is known of which ops."""
+        assert self._planned is not None
+        joint, schedule = self._planned
+        for step, bytes in limits.above_bytes.items():
+            name = joint.problem[schedule[step]].name
+            self._of_code[name] = self._of_code.get(name, 0) + bytes
+        peak = limits.peak_bytes
+        if peak is not None and (self._least is None or peak < self._least[0]):
+            self._least = peak, schedule
+        return bool(limits.above_bytes)
+
     def compiled(self) -> None:
         """Called when inductor has compiled the graph: reports the peak in `limits`."""
-        if self._reported is not None and self.limits is not None:
-            self._note(replace(self._reported, inductor_peak_bytes=self.limits.peak_bytes), in_place_of=self._reported)
+        if self._reported is None or self.limits is None:
+            return
+        found = replace(self._reported, inductor_peak_bytes=self.limits.peak_bytes)
+        if found.budget_bytes is None:  # no budget has room for what the code takes above the plan
+            found = replace(found, planned_peak_bytes=max(found.planned_peak_bytes, self.limits.peak_bytes or 0))
+        self._note(found, in_place_of=self._reported)
 
     def _costs_of(self, gm: fx.GraphModule) -> Costs:
         times = self.options.costs == "measured"
@@ -165,16 +207,21 @@ class Partitioner(hooks.CustomPartitionerFn):
         return "min"
 
     def _baseline(self, joint: Joint) -> int:
-        order = [i for i, op in enumerate(joint.problem) if not op.pinned and not op.is_optional]
-        return Plan.from_schedule(joint.problem, order).figures.baseline_peak_bytes + joint.reserved_bytes
+        """As it was first planned: a share of it stays the same number of bytes."""
+        if self._baseline_bytes is None:
+            order = [i for i, op in enumerate(joint.problem) if not op.pinned and not op.is_optional]
+            self._baseline_bytes = Plan.from_schedule(joint.problem, order).figures.baseline_peak_bytes + joint.reserved_bytes
+        return self._baseline_bytes
 
     def _plan(self, joint: Joint) -> Plan:
+        if len(self._found_peaks) == MOST_REPLANS and self._least is not None and self._budget(joint) == "min":
+            return Plan.from_schedule(joint.problem, self._least[1])
         budget = self._budget(joint) if len(self._found_peaks) < MOST_REPLANS else "min"
         try:
             return plan(joint.problem, budget, effort=self.options.effort, seed=self.options.seed)
         except CannotBeMet as e:
             assert e.plan is not None and e.plan.figures.smallest_peak_bytes is not None
-            if self._excess_bytes:
+            if self._found_peaks:
                 return e.plan  # as far as is known, inductor's code takes least with this plan
             least = e.plan.figures.smallest_peak_bytes + joint.reserved_bytes
             why = (
@@ -214,7 +261,7 @@ class Partitioner(hooks.CustomPartitionerFn):
         output = next(n for n in forward.graph.nodes if n.op == "output")
         saved = [a for a in output.args[0][num_fwd_outputs:] if isinstance(a, fx.Node) and a.op != "placeholder"]
         saved = [a for a in saved if not offload_ops.is_on_host(a)]
-        baseline = figures.baseline_peak_bytes + joint.reserved_bytes
+        baseline = self._baseline(joint)
         budget = int(wanted.share * baseline) if wanted.share is not None else wanted.bytes
         return reports.GraphReport(
             name=self._name(),
@@ -233,7 +280,7 @@ class Partitioner(hooks.CustomPartitionerFn):
             plan_seconds=seconds,
             symbolic=joint.symbolic,
             channels_last=joint.channels_last,
-            replans=len(self._found_peaks),
+            replans=min(len(self._found_peaks), MOST_REPLANS - 1) if budget is None else len(self._found_peaks),
         )
 
 

@@ -74,6 +74,9 @@ class Record:
     """For each segment, the peak of the backwards of ops outside of the graphs between it and the next segment, minus the live bytes at
     its end."""
 
+    is_profiled: bool = False
+    """The program profiled the step, so that not all of `between` was measured."""
+
     def segment_of(self, call: int, is_forward: bool) -> int | None:
         segment = Segment(call, is_forward)
         return self.segments.index(segment) if segment in self.segments else None
@@ -105,7 +108,10 @@ class Between:
 
     def _enter(self, owner: object, gradients: Sequence[torch.Tensor | None]) -> None:
         on_cpu = all(g is None or g.device.type == "cpu" for g in gradients)
-        if self.is_over or self._open is not None or not on_cpu or hooks.is_profiling():
+        if self.is_over or self._open is not None or not on_cpu:
+            return
+        if hooks.is_profiling():
+            self._record.is_profiled = True
             return
         self._level -= sum(size for ref, size in self._read if ref.expired())
         self._read = [watched for watched in self._read if not watched[0].expired()]

@@ -94,6 +94,9 @@ class StepReport:
     """The peak with the bytes that inductor's code takes above the plans of the graphs, as far as known; None: other kernels are used."""
     replans: int = 0
     """How often the step was planned again because inductor's code exceeded the budget."""
+    is_profiled: bool = False
+    """The program profiled the step, so that what ops between the graphs need was not measured, and is not in the plan. It is measured in
+    the next step that is not profiled."""
 
     def __str__(self) -> str:
         budget = "min" if self.budget_bytes is None else f"{self.budget_bytes / MIB:.1f} MiB"
@@ -105,6 +108,8 @@ class StepReport:
         ]
         for part in self.parts:
             lines += [f"  {line}" for line in part.as_part().splitlines()]
+        if self.is_profiled:
+            lines.append("  what the ops between the graphs need was not measured, as the program profiled the step: it is in no plan yet")
         return "\n".join(lines)
 
 
@@ -155,7 +160,13 @@ def add(graph: GraphReport, in_place_of: GraphReport | None = None) -> None:
 
 
 def add_step(step: StepReport) -> None:
+    """In place of an earlier one of the same graphs that is not all that can be known."""
+    names = [part.name for part in step.parts]
     with _lock:
+        for k, other in enumerate(_steps):
+            if other.is_profiled and [part.name for part in other.parts] == names:
+                _steps[k] = step
+                return
         _steps.append(step)
 
 

@@ -67,6 +67,11 @@ class Call:
 class StepPlan:
     graphs: tuple[weakref.ref[Graph], ...]
     schedules: tuple[Schedule, ...]
+    is_final: bool
+    """It knows all that can be measured of the step. Otherwise there is another one when the program does not profile the step."""
+
+    def is_of(self, graphs: Sequence[Graph]) -> bool:
+        return [g() for g in self.graphs] == graphs
 
 
 class Steps:
@@ -189,15 +194,17 @@ class Steps:
         if not any(c.had_backward for c in calls) or any(c.waits for c in calls):
             return
         graphs = [c.graph for c in calls]
-        planned = any([g() for g in p.graphs] == graphs for p in self._plans)
+        planned = any(p.is_of(graphs) and p.is_final for p in self._plans)
         alone = len(calls) == 1 and not calls[0].graph.has_others
         self._varies = (self._varies or self._settled and not (planned or alone)) and len(self._plans) < _MOST_PLANS
         self._settled = planned or alone
         if self._settled or record is None or record.graphs != graphs:
             return
+        if record.is_profiled and any(p.is_of(graphs) for p in self._plans):
+            return  # as little is known as before
         if len(self._plans) < _MOST_PLANS:
             self._make_plan(record)
-            self._settled = True
+            self._settled = not record.is_profiled
         elif not self._has_warned:
             self._has_warned = True
             warnings.warn(
@@ -232,18 +239,19 @@ class Steps:
                 self._refuse_code(found_peaks)
                 break
             step = StepProblem(record, step.parts, [max(pair) for pair in zip(step.excess, excess)])
-        self._plans.append(StepPlan(tuple(weakref.ref(g) for g in graphs), tuple(schedules)))
+        self._plans.append(StepPlan(tuple(weakref.ref(g) for g in graphs), tuple(schedules), not record.is_profiled))
         reports.add_step(
             reports.StepReport(
                 parts=tuple(g.report_of(s) for g, s in zip(graphs, schedules)),
                 budget_bytes=asked,
                 baseline_peak_bytes=baseline,
-                planned_peak_bytes=step.peak_with((), schedules),
+                planned_peak_bytes=peak if asked is None else step.peak_with((), schedules),
                 added_cost=whole.figures.recompute_overhead,
                 recomputed=whole.figures.recomputed,
                 plan_seconds=planning,
                 inductor_peak_bytes=peak if self.options.kernels == "inductor" else None,
                 replans=len(found_peaks),
+                is_profiled=record.is_profiled,
             )
         )
 

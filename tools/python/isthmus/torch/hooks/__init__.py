@@ -27,7 +27,7 @@ from torch.multiprocessing.reductions import StorageWeakRef  # noqa: E402
 from torch.utils.checkpoint import CheckpointPolicy  # noqa: E402
 from torch.utils.flop_counter import flop_registry  # noqa: E402
 
-from .allocations import Allocations, allocations_on_cpu, is_profiling, outside_of_tracing  # noqa: E402
+from .allocations import Allocations, allocations_on_cpu, is_profiling, outside_of_tracing, unprofiled  # noqa: E402
 from .autograd import kept_by, leaf_of, node_of_call, nodes_between  # noqa: E402
 from .compilers import Boxed, Watch, aot_eager, compile_with_inductor, lays_out_convolutions, register  # noqa: E402
 from .graphs import (  # noqa: E402
@@ -88,5 +88,6 @@ __all__ = [
     "store_of_ranks",
     "tangents",
     "traced",
+    "unprofiled",
     "without_code",
 ]

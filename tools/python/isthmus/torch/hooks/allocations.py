@@ -3,20 +3,33 @@
 from __future__ import annotations
 
 import bisect
+import concurrent.futures
 import contextlib
+import gc
 import itertools
 import os
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
 
 import torch
+from torch.autograd import ProfilerConfig, ProfilerState, _disable_profiler_legacy, _enable_profiler_legacy
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.utils._python_dispatch import _disable_current_modes
 
+Result = TypeVar("Result")
+
 
 def is_profiling() -> bool:
-    """Returns True if the program profiles itself: a second profiler on its thread would be an error."""
-    return bool(torch.autograd._profiler_enabled())
+    """Returns True if the program profiles itself: a second profiler would end the first one, and the program would see nothing."""
+    return bool(torch.autograd._profiler_enabled()) or torch.autograd.profiler._is_profiler_enabled
+
+
+def unprofiled(run: Callable[[], Result]) -> Result:
+    """Runs a function where no profiler of the program sees it: in another thread, because a profiler sees its own thread."""
+    if not is_profiling():
+        return run()
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        return pool.submit(run).result()
 
 
 @contextlib.contextmanager
@@ -55,6 +68,22 @@ class Allocations:
         for begin, end in parts:
             self.peaks.append(self._peak(memory[bisect.bisect_left(times, begin) : bisect.bisect_right(times, end)]))
 
+    def _read_by_legacy(self, events: Sequence[Any]) -> None:
+        """Reads the events of one thread, in their order."""
+        sizes: list[int] = []
+        begins: list[int | None] = []  # for each open event that is a part, the number of sizes at its begin
+        for e in events:
+            if e.kind() == "push":
+                begins.append(len(sizes) if e.name() == self._MARK else None)
+            elif e.kind() == "pop" and begins:
+                begin = begins.pop()
+                if begin is not None:
+                    self.peaks.append(max(itertools.accumulate(sizes[begin:], initial=0)))
+            elif e.kind() == "memory_alloc":
+                sizes.append(e.cpu_memory_usage())
+        self.peak = max(itertools.accumulate(sizes, initial=0))
+        self.left = sum(sizes)
+
     @staticmethod
     def _peak(memory: Sequence[Any]) -> int:
         return max(itertools.accumulate((e.nbytes() for e in memory), initial=0))
@@ -76,9 +105,42 @@ def _silent_profiler() -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def _without_garbage_collection() -> Iterator[None]:
+    """Python frees objects that refer to one another at an arbitrary allocation. Among them may be tensors that are older than the block,
+    whose bytes would be subtracted from those of the block."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+@contextlib.contextmanager
 def allocations_on_cpu() -> Iterator[Allocations]:
     """Counts what PyTorch's CPU allocator allocates, from the profiler's events. Memory that libraries allocate themselves is not counted."""
+    with _without_garbage_collection(), _allocations() as allocations:
+        yield allocations
+
+
+@contextlib.contextmanager
+def _allocations() -> Iterator[Allocations]:
     allocations = Allocations()
+    if is_profiling():
+        # This profiler would end that of another thread. PyTorch's older profiler does not, in a thread that is not profiled itself.
+        _enable_profiler_legacy(_settings_for_memory())
+        try:
+            yield allocations
+        finally:
+            threads = _disable_profiler_legacy()
+        allocations._read_by_legacy([e for events in threads for e in events])
+        return
     with _silent_profiler(), torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profiler:
         yield allocations
     allocations._read(profiler.profiler.kineto_results.events())  # type: ignore[union-attr]
+
+
+def _settings_for_memory() -> ProfilerConfig:
+    """Returns settings of the older profiler: no shapes, the memory, no stacks, flops or modules."""
+    return ProfilerConfig(ProfilerState.CPU, False, True, False, False, False, torch._C._profiler._ExperimentalConfig())

@@ -1,0 +1,79 @@
+"""The bytes that a schedule has live while each of its steps runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..problem import Problem
+
+Read = tuple[int, int]
+
+STEP = "isthmus_step"
+"""In the meta of a module's node: the position in the schedule of the step that it belongs to."""
+
+
+@dataclass(eq=False)
+class _Storage:
+    """Of one run of an op."""
+
+    bytes: int
+    first: int
+    last: int
+    """The step that reads it last."""
+
+
+def live_bytes(problem: Problem, schedule: Sequence[int]) -> list[int]:
+    """Of each step, with its workspace. A result that may take over the bytes of an operand does so where the operand dies."""
+    newest: dict[Read, _Storage] = {}
+    runs: list[tuple[list[_Storage | None], list[_Storage]]] = []  # of each step, what it reads and makes
+    for step, number in enumerate(schedule):
+        op = problem[number]
+        waits_for = problem[op.reads[0][0]] if op.kind.startswith("waits_") else None
+        of_start = waits_for.reads if waits_for is not None and op.kind == "waits_offload" else ()  # live until the wait
+        reads = [newest.get(_root(problem, read)) for read in (*op.reads, *of_start)]
+        for storage in reads:
+            if storage is not None:
+                storage.last = step
+        made = [_Storage(_aligned(size, problem), step, step) for size in op.bytes] if op.view_of is None else []
+        newest.update({(number, k): storage for k, storage in enumerate(made)})
+        if op.kind == "waits_prefetch" and op.of is not None:
+            of = (op.of, 0) if isinstance(op.of, int) else op.of
+            newest.update({(of[0], of[1] + k): newest[start] for k, start in enumerate(op.reads)})
+        runs.append((reads, made))
+    for read in problem.outputs:
+        if _root(problem, read) in newest:
+            newest[_root(problem, read)].last = len(schedule) - 1
+    changes = [0] * (len(schedule) + 1)
+    for storage in (storage for _, made in runs for storage in made):
+        changes[storage.first] += storage.bytes
+        changes[storage.last + 1] -= storage.bytes
+    found, live = [], 0
+    for step, number in enumerate(schedule):
+        live += changes[step]
+        found.append(live + _aligned(problem[number].workspace, problem) - _taken_over(problem, number, step, *runs[step]))
+    return found
+
+
+def _root(problem: Problem, read: Read) -> Read:
+    op = problem[read[0]]
+    while op.view_of is not None:
+        read = op.reads[op.view_of]
+        op = problem[read[0]]
+    return read
+
+
+def _aligned(size: int, problem: Problem) -> int:
+    return -(-size // problem.alignment) * problem.alignment
+
+
+def _taken_over(problem: Problem, number: int, step: int, reads: Sequence[_Storage | None], made: Sequence[_Storage]) -> int:
+    """The bytes of results of the step that are those of operands."""
+    given: dict[_Storage, None] = {}
+    has_bytes: set[int] = set()
+    for k, r in problem[number].may_reuse:
+        operand = reads[r]
+        if operand is not None and operand.last == step and operand not in given and k not in has_bytes and operand.bytes >= made[k].bytes:
+            given[operand] = None
+            has_bytes.add(k)
+    return sum(made[k].bytes for k in has_bytes)
