@@ -21,7 +21,7 @@ from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selectiv
 
 import isthmus  # noqa: E402
 import isthmus.torch  # noqa: E402
-from isthmus.torch import offload_ops  # noqa: E402
+from isthmus.torch import lives, offload_ops, partitioner  # noqa: E402
 from networks import ResNet  # noqa: E402
 from training import SLACK, differences, refusal, train, with_isthmus  # noqa: E402
 from troubles import Body, dropout, linears  # noqa: E402
@@ -75,6 +75,22 @@ class Offloads(unittest.TestCase):
         graph = self.holds(model, loss_of, want, "50%", kernels="inductor", **FETCH)
         self.assertGreater(graph.transfers, 0)
         self.assertLessEqual(graph.inductor_peak_bytes, graph.budget_bytes)
+
+    def test_live_bytes_of_steps(self):
+        """Inductor's code is held against what each step of the plan has live. The largest of it is the planned peak."""
+        model, loss_of = pictures()
+        found = []
+
+        def noted(problem, schedule):
+            found.append((isthmus.Plan.from_schedule(problem, schedule).figures, max(lives.live_bytes(problem, schedule))))
+            return lives.live_bytes(problem, schedule)
+
+        with mock.patch.object(partitioner, "live_bytes", noted):
+            with_isthmus("45%", kernels="inductor", **FETCH)(lambda: loss_of(model))()
+        for figures, most in found:
+            self.assertGreater(figures.transfers, 0)
+            self.assertEqual(figures.peak_bytes, most)
+        self.assertTrue(found)
 
     def test_what_checkpoint_marks_may_be_fetched_and_is_never_recomputed(self):
         def policy(context, op, *args, **kwargs):
