@@ -1,13 +1,15 @@
-"""Peak and time of a training step within a budget, beside PyTorch's own ways: plain (by aot_eager), `torch.utils.checkpoint` of every
-block, and `activation_memory_budget` at several shares. Isthmus is given the very bytes that each of these took, and must need less time.
+"""Compares the peak and the time of a training step under Isthmus with those under PyTorch's own ways to save memory.
+
+PyTorch's ways are the plain step (only with --kernels=aot_eager), `torch.utils.checkpoint` of every block, and `activation_memory_budget` at several
+shares. Isthmus gets the measured peak of each of these ways as its budget, and must need less time.
 
 Usage: against_pytorch.py [--models=NAME,...] [--kernels=aot_eager|inductor] [--shares=S,...] [--budgets=B,...] [--rounds=N] [--costs=FILE|measured]
     [--threads=N]
 
-Times are processor seconds of the process, medians of rounds in which all take turns, as ratios to the plain step (aot_eager) or to
-inductor's own (inductor). Planned peaks, and the share that planning has of the first step's time by the clock, stand behind Isthmus's rows.
-Needs PyTorch and the package: PYTHONPATH=tools/python ISTHMUS_LIBRARY=bazel-bin/tools/c/libisthmus.so; for the models of torchvision and
-transformers, the Python of `tools/setup --corpus`.
+Times are processor seconds of the process. Each row has the median over rounds, in which all ways take turns, of the ratio to the plain step
+(aot_eager) or to stock inductor (inductor). Isthmus's rows end with the planned peak, and planning's share of the first step's wall-clock time.
+The program needs PyTorch and the package: PYTHONPATH=tools/python ISTHMUS_LIBRARY=bazel-bin/tools/c/libisthmus.so; for the models of torchvision and
+transformers, it needs the Python of `tools/setup --corpus`.
 """
 
 import argparse
@@ -56,7 +58,7 @@ class Block(nn.Module):
 
 
 class Blocks(nn.Module):
-    """Something, blocks one behind the other, something."""
+    """A first module, a chain of blocks, and a last module. saves=True checkpoints each block."""
 
     def __init__(self, first, blocks, last):
         super().__init__()
@@ -111,7 +113,7 @@ def mlp():
 
 
 def checkpointed(model, kind):
-    """Modules of this kind are checkpointed where the step is called with saves=True."""
+    """Returns a wrapper of a loss function. With saves=True, the wrapped function checkpoints the modules of this kind."""
     blocks = [m for m in model.modules() if type(m).__name__ == kind]
     assert blocks, kind
 
@@ -172,7 +174,7 @@ class Level(nn.Module):
 
 
 def unet():
-    """Four levels of two convolutions each."""
+    """Returns a UNet with four levels of two convolutions each, and its loss."""
     model, x, y = UNet(Level, [3, 16, 32, 64, 128]), torch.randn(2, 3, 128, 128), torch.randint(0, 2, (2, 128, 128))
     return model, checkpointed(model, "Level")(lambda m: F.cross_entropy(m(x), y))
 
@@ -191,7 +193,8 @@ MODELS = {
 
 
 def own_code(function):
-    """PyTorch keeps what it compiles by code object: each way has one, so that none is compiled again in the settings of another."""
+    """Returns a copy of the function with a code object of its own. PyTorch keeps compiled code by code object, so no way's function is compiled
+    again with the settings of another way."""
     code = function.__code__.replace(co_firstlineno=next(own_code.lines))
     return types.FunctionType(code, function.__globals__, function.__name__, function.__defaults__, function.__closure__)
 
@@ -200,7 +203,7 @@ own_code.lines = itertools.count(1)
 
 
 class Way:
-    """One way to run the step; `run` takes it."""
+    """One way to run the training step. `run` runs the step once."""
 
     def __init__(self, name, model, loss_of, **options):
         self.name, self.model, self.times, self.plan = name, copy.deepcopy(model), [], ""
@@ -243,7 +246,7 @@ def pytorchs(model, loss_of, kernels, shares):
 
 
 def ours(model, loss_of, kernels, budget, costs=None):
-    """None where it cannot be met. budget: bytes, or a word."""
+    """Returns Isthmus's way, with its peak measured; None if the budget cannot be met. budget: bytes, or a string such as "70%" or "min"."""
     try:
         way = Way(f"isthmus, {budget if isinstance(budget, str) else f'{budget / 2**20:.1f} MiB'}", model, loss_of)
         return way.compiled(backend="isthmus", options={"budget": budget, "kernels": kernels, "costs": costs}).measure()
@@ -254,7 +257,8 @@ def ours(model, loss_of, kernels, budget, costs=None):
 
 
 def compare(name, options):
-    """Prints a table, and gives pairs of added times: of an `activation_memory_budget` that saves memory, and of Isthmus within its peak."""
+    """Prints a table, and returns pairs of time ratios: that of an `activation_memory_budget` that saves memory, and that of Isthmus within its
+    peak."""
     torch.manual_seed(0)
     torch._dynamo.reset()
     model, loss_of = MODELS[name]()

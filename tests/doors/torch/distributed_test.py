@@ -1,5 +1,6 @@
-"""The backend under torch.distributed: two processes that talk by gloo. Gradients are those of the uncompiled run, bit for bit, no collective
-runs twice unless it is asked to, and ranks that plan differently neither wait for one another for ever nor compute something else."""
+"""Tests the backend under torch.distributed with two processes that communicate by gloo. Gradients must be those of the uncompiled run, bit for
+bit, and no collective may run twice unless a policy asks for it. Ranks that plan differently must neither wait for one another for ever nor compute
+other results."""
 
 import os
 import sys
@@ -39,7 +40,7 @@ from training import SLACK, refusal, same  # noqa: E402
 
 RANKS = 2
 WAIT = datetime.timedelta(seconds=60)  # a rank that waits longer for the other raises
-SHORT_WAIT = 2  # seconds, where a rank is to wait in vain
+SHORT_WAIT = 2  # seconds, for a rank whose wait is meant to time out
 WIDTH = 32
 
 
@@ -67,7 +68,7 @@ def compiled(module, budget="min", **options):
 
 
 def step(call, model, x):
-    """Loss and gradients of one step, after two others; draws are the same each time this is called."""
+    """Returns the loss and the gradients of the last of three steps. Each call draws the same random numbers."""
     torch.manual_seed(3)
     for _ in range(3):
         model.zero_grad()
@@ -77,7 +78,7 @@ def step(call, model, x):
 
 
 def compared(want, got):
-    """What a case hands back: whether the bits are the same, and what was planned."""
+    """Returns the result of a case: whether the bits are the same, and what was planned."""
     graphs = isthmus.torch.report().graphs
     return {
         "same": len(want) == len(got) and all(map(same, want, got)),
@@ -87,11 +88,11 @@ def compared(want, got):
     }
 
 
-# --- cases: what each rank does
+# --- cases: functions that each rank runs
 
 
 def ddp(rank, optimize):
-    model, x = stack(width=160), batch(rank, 160)  # 3 MiB of parameters; buckets have at least one
+    model, x = stack(width=160), batch(rank, 160)  # 3 MiB of parameters; a bucket has at least 1 MiB
     want_of = DistributedDataParallel(copy.deepcopy(model), bucket_cap_mb=1)
     want = step(want_of, want_of, x)
     with torch._dynamo.config.patch(optimize_ddp=optimize):
@@ -149,7 +150,7 @@ def pipeline_1f1b(rank):
 
 
 class Gathers(nn.Module):
-    """Each layer multiplies with a weight of which every rank has a part, and divides by a norm over all ranks."""
+    """Each layer multiplies by a weight of which every rank has a part, and divides by a norm over all ranks."""
 
     def __init__(self):
         super().__init__()
@@ -167,7 +168,7 @@ class Gathers(nn.Module):
 
 
 def communication(call, model, x):
-    """The collectives of one step, in the order in which they ran."""
+    """Returns the collectives of one step, in the order in which they ran."""
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
         model.zero_grad()
         call(x).square().mean().backward()
@@ -196,7 +197,7 @@ def maybe_again(*_, **__):
 
 
 class Whole(nn.Module):
-    """Makes a parameter of the part that a rank has of it; as `torch.utils.checkpoint` is told, in the backward once more."""
+    """Gathers a parameter from the parts that the ranks have. With a policy, `checkpoint` may gather it again in the backward."""
 
     def __init__(self, group, policy):
         super().__init__()
@@ -223,7 +224,7 @@ class ShardedLayer(nn.Module):
 
 
 class Sharded(nn.Module):
-    """Parameters are sharded within what is compiled, and gathered where they are read."""
+    """A model whose parameters are sharded within the compiled graph, and gathered where they are read."""
 
     LAYERS = 6
 
@@ -263,8 +264,8 @@ def sharded_parameters_with_a_wish(rank):
 
 
 def peaks_of_sharded_parameters(rank, **options):
-    """Planned and measured, of a batch that takes as many bytes as a parameter. The group sends nothing: gloo's threads hold what they have
-    sent for a while longer than anyone waits."""
+    """Returns planned and measured peaks for a batch that has as many bytes as a parameter. The group sends nothing, because gloo's threads keep
+    sent tensors live after the wait has ended."""
     width = 128
     group = dist.new_group(backend="fake")
     found = {}
@@ -286,7 +287,7 @@ def peaks_of_sharded_parameters(rank, **options):
 
 @contextlib.contextmanager
 def schedules():
-    """Those that become modules meanwhile."""
+    """Yields a list, which collects the schedules that are turned into modules in the block."""
     found, split = [], modules.split
     modules.split = lambda gm, joint, schedule, *others, **named: (found.append(list(schedule)), split(gm, joint, schedule, *others, **named))[1]
     try:
@@ -296,7 +297,7 @@ def schedules():
 
 
 def with_costs_of_rank(rank, **options):
-    """The cost model of rank 1 finds products cheap and all else dear, so it comes to another plan."""
+    """Trains while the cost model of rank 1 takes products for cheap and all other ops for expensive, so that rank 1 finds another plan."""
     model, x = stack(), batch(rank)
     want = step(model, model, x)
     costs = isthmus.torch.partitioner.Costs
@@ -342,7 +343,7 @@ def impossible_in_sync(rank):
 
 
 def one_rank_fails_in_sync(rank):
-    """Rank 1 cannot even state its problem; the other must not wait for it until the group's time is up."""
+    """Rank 1 fails before it has a problem. Rank 0 must not wait for rank 1 until the group's timeout."""
     joint = isthmus.torch.partitioner.extract
 
     def extract(*args, **named):
@@ -358,7 +359,7 @@ def one_rank_fails_in_sync(rank):
 
 
 def one_rank_fails_later_in_sync(rank):
-    """Rank 1 fails when it has agreed with rank 0, which learns of it at its next graph."""
+    """Rank 1 fails after it has agreed with rank 0. Rank 0 learns of the failure at its next graph."""
     split = modules.split
 
     def fails(*args, **named):
@@ -375,7 +376,7 @@ def one_rank_fails_later_in_sync(rank):
 
 
 def more_graphs_in_sync(rank, busier):
-    """One rank compiles a graph more than the other. It raises when the group's time is up, which is made short for that."""
+    """One rank compiles one graph more than the other. It raises at the group's timeout, which is shortened for this case."""
     first, second, x = stack(), stack(1), batch(rank)
     made = [of_step(compiled(first, "60%", sync=True, strict=False), first, x)]
     if rank == busier:
@@ -394,7 +395,7 @@ def rank_1_has_more_graphs_in_sync(rank):
 
 
 def of_step(call, model, x):
-    """The error of a step, and the collectives that the process group ran in it."""
+    """Returns the error of a step, and the number of collectives that the process group ran in the step."""
     collectives = dist.group.WORLD._get_sequence_number_for_group()
     error = None
     try:
@@ -406,7 +407,7 @@ def of_step(call, model, x):
 
 
 def with_outside(call, model, budget, x):
-    """What three steps give, the measured peak of a further one, and the plan of the whole step."""
+    """Returns the results of the last of three steps, the measured peak of a further step, and the report."""
     found = step(call, model, x)
 
     def once():
@@ -417,7 +418,7 @@ def with_outside(call, model, budget, x):
 
 
 def buckets_in_one_budget(rank, **options):
-    """DDP cuts the model into one graph a bucket."""
+    """DDP cuts the model into one graph for each bucket, and the graphs share one budget."""
     model, x = stack(width=160), batch(rank, 160, rows=1024)
     want_of = DistributedDataParallel(copy.deepcopy(model), bucket_cap_mb=1)
     want = step(want_of, want_of, x)
@@ -435,7 +436,7 @@ def buckets_in_one_budget(rank, **options):
 
 
 def buckets_in_sync(rank):
-    """Each has the budget to itself: ranks would have to agree when a step is over."""
+    """In sync, each graph has the budget to itself, because ranks would otherwise have to agree at the end of a step."""
     costs = isthmus.torch.partitioner.Costs
     of = costs.of
     if rank == 1:
@@ -459,9 +460,9 @@ def buckets_in_sync(rank):
     }
 
 
-# --- cases under inductor: its kernels may round otherwise in another company
+# --- cases under inductor, whose fused kernels may round differently
 
-UNCACHED = {"kernels": "inductor", "inductor": {"fx_graph_cache": False}}  # code that comes from the cache is not counted
+UNCACHED = {"kernels": "inductor", "inductor": {"fx_graph_cache": False}}  # cached code is not counted
 
 
 def close(want, got):
@@ -469,8 +470,9 @@ def close(want, got):
 
 
 def least(made, x, beside):
-    """Of `made(how)`, which compiles and gives a call and its model: gradients are inductor's own, the peak of the whole step is planned.
-    beside: bytes that are allocated between the graphs, and are in no plan."""
+    """Trains with stock inductor and then with Isthmus at the least peak, and returns a comparison of the gradients, the measured peak and the
+    planned one of the whole step. made: takes options of torch.compile, and returns a compiled call and its model. beside: bytes that are allocated
+    between the graphs and are in no plan."""
     want = step(*made({"backend": "inductor"}), x)
     torch.compiler.reset()
     call, model = made({"backend": isthmus.torch.backend, "options": {"budget": "min", **UNCACHED}})
@@ -493,7 +495,7 @@ def ddp_under_inductor(rank):
         wrapped = DistributedDataParallel(copy.deepcopy(model), bucket_cap_mb=1)
         return torch.compile(wrapped, **how), wrapped
 
-    return least(made, x, beside=1 << 20)  # a bucket
+    return least(made, x, beside=1 << 20)  # a gradient bucket
 
 
 def fsdp2_under_inductor(rank):
@@ -508,7 +510,7 @@ def fsdp2_under_inductor(rank):
         return whole, whole
 
     gathered = sum(p.numel() * p.element_size() for p in model.parameters())
-    return least(made, x, beside=2 * gathered)  # and what they are gathered into first
+    return least(made, x, beside=2 * gathered)  # the gathered parameters, and the buffer that receives them first
 
 
 def sharded_parameters_under_inductor(rank):
@@ -559,12 +561,12 @@ CASES_UNDER_INDUCTOR = [
 
 
 def work(rank, folder, cases):
-    """One rank: runs the cases, and writes what each has found."""
+    """Runs the cases on one rank, and writes the result of each to a file."""
     torch.set_num_threads(1)
     for case in cases:
-        # A rank that hangs tells where. The first to give up waiting for it raises earlier.
+        # A rank that hangs prints its stack. A rank that waits for it raises earlier.
         faulthandler.dump_traceback_later(2 * WAIT.total_seconds())
-        # Each case has a group of its own, so that one that fails leaves the others theirs.
+        # Each case has a group of its own, so that a case that fails does not break the others' groups.
         dist.init_process_group("gloo", init_method=f"file://{folder}/{case.__name__}", rank=rank, world_size=RANKS, timeout=WAIT)
         torch.compiler.reset()
         isthmus.torch.reset()
@@ -579,7 +581,7 @@ def work(rank, folder, cases):
 
 
 class Cases(unittest.TestCase):
-    """Two processes run the cases; tests look at what each has found."""
+    """Runs the cases in two processes. The tests check the results of the cases."""
 
     cases, most_seconds = "CASES", 500
 
@@ -601,7 +603,7 @@ class Cases(unittest.TestCase):
         cls.folder.cleanup()
 
     def found(self, case):
-        """By both ranks."""
+        """Returns the results of a case from both ranks."""
         results = []
         for rank in range(RANKS):
             path = os.path.join(self.folder.name, f"{case.__name__}.{rank}.json")
@@ -622,7 +624,7 @@ class Cases(unittest.TestCase):
         return results
 
     def gathers_in_each_half(self, case, recomputes=True):
-        """Each parameter once for the forward and once for the backward, in one order on all ranks."""
+        """Checks that each parameter is gathered once in the forward and once in the backward, in the same order on all ranks."""
         results = self.holds(case, recomputes=recomputes)
         for result in results:
             gathered = [k for k, name in enumerate(result["collectives"]) if "all_gather" in name]
@@ -630,13 +632,13 @@ class Cases(unittest.TestCase):
             self.assertEqual(len(scattered), Sharded.LAYERS)
             self.assertEqual(len(gathered), 2 * Sharded.LAYERS)
             self.assertEqual(gathered[: Sharded.LAYERS], list(range(Sharded.LAYERS)))
-            # The backward gathers a parameter when it has come to it, and not before.
+            # The backward gathers a parameter only after it has scattered the gradient of the previous one.
             self.assertTrue(all(scattered[k] < gathered[Sharded.LAYERS + 1 + k] for k in range(Sharded.LAYERS - 1)), result["collectives"])
             self.assertEqual(result["collectives"], results[0]["collectives"])
         return results
 
     def sharding_saves(self, case):
-        """What is gathered again does not lie in memory from the forward to the backward, and plans say what there is."""
+        """Checks that parameters that are gathered again are not live between the forward and the backward, and that peaks are as planned."""
         for result in self.found(case):
             for what, (planned, measured) in result["peaks"].items():
                 self.assertLessEqual(measured, planned * (1 + SLACK), what)
@@ -720,7 +722,7 @@ class Distributed(Cases):
                 self.assertLess(results[busier][1]["seconds"], WAIT.total_seconds() / 2)
 
     def test_in_sync_ranks_agree_without_collectives(self):
-        """While PyTorch compiles it may run them with Python's interpreter lock held, and then they may wait for ever."""
+        """Collectives that run while PyTorch compiles may hold Python's interpreter lock, and then the ranks may wait for ever."""
         for result in self.found(rank_0_has_more_graphs_in_sync):
             self.assertEqual([step["collectives"] for step in result["steps"]], [0] * len(result["steps"]))
 

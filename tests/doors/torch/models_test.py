@@ -1,5 +1,5 @@
-"""Models of several kinds within budgets, by PyTorch's kernels: losses of three steps, gradients, buffers, parameters and the next random
-number are those of plain PyTorch, bit by bit, and the measured peak is the planned one."""
+"""Trains models of several kinds within budgets. With PyTorch's kernels, the losses of three steps, gradients, buffers, parameters and the next
+random number must be those of plain PyTorch, bit by bit, and the measured peak must be the planned one."""
 
 import gc
 import json
@@ -59,7 +59,7 @@ class Transformer(nn.Module):
 
 
 class Recurrent(nn.Module):
-    """LSTM cells over a sequence: each weight is read at every step."""
+    """Runs an LSTM cell over a sequence, so that each weight is read at every step."""
 
     def __init__(self, width=32):
         super().__init__()
@@ -74,7 +74,7 @@ class Recurrent(nn.Module):
 
 
 class Rectified(nn.Module):
-    """Masks of several types of numbers, in sizes that fill no vectors."""
+    """Computes masks from numbers of several types, in sizes that are no multiples of a vector register's."""
 
     def __init__(self):
         super().__init__()
@@ -86,7 +86,7 @@ class Rectified(nn.Module):
 
 
 class Outcome:
-    """What three steps of training give, and what a further one takes."""
+    """The results of three training steps, and the peak of a further step."""
 
     def __init__(self, model, loss_of, budget, kernels="aot_eager", **options):
         compiled = {} if budget is None else {"compiled": with_isthmus(budget, kernels=kernels, **options)}
@@ -127,7 +127,7 @@ class Models(unittest.TestCase):
                     got = Outcome(model, loss_of, budget)
                 except torch._dynamo.exc.BackendCompilerFailed as error:
                     self.assertIsInstance(error.inner_exception, isthmus.CannotBeMet)
-                    self.assertEqual(budget, "70%")  # then "min" tells that no plan goes so far
+                    self.assertEqual(budget, "70%")  # the peak of "min" shows below that no plan meets it
                     continue
                 (graph,) = got.graphs
                 self.assertEqual(differences(plain.trained, got.trained), [])
@@ -139,7 +139,7 @@ class Models(unittest.TestCase):
                 least = graph
         self.assertLess(least.planned_peak_bytes, least.baseline_peak_bytes)
         if "70%" in budgets and least.planned_peak_bytes <= 0.69 * least.baseline_peak_bytes:
-            Outcome(model, loss_of, "70%")  # must be met
+            Outcome(model, loss_of, "70%")  # this must not raise
 
     def test_unet(self):
         self.check(segmentation_task)
@@ -151,7 +151,7 @@ class Models(unittest.TestCase):
         self.check(lambda: image_task(ResNet()))
 
     def test_batch_norm_runs_again(self):
-        """It reads averages that the forward has changed by then, and needs none of them."""
+        """Batch norm has averages as operands, which the forward has changed by then. A recomputation must not need them."""
         torch.manual_seed(0)
         model, loss_of = image_task(ResNet())
         (graph,) = isthmus.torch.explain(lambda: loss_of(model), budget="min", prices=False).graphs
@@ -160,7 +160,8 @@ class Models(unittest.TestCase):
         self.assertLess(graph.report.planned_peak_bytes, 0.4 * graph.report.baseline_peak_bytes)
 
     def test_strides_that_tracing_does_not_foresee(self):
-        """Tracing takes what roll makes of channels_last for contiguous. What reads it, or a view of it, allocates otherwise."""
+        """Tracing assumes that `roll` of a channels_last tensor returns a contiguous one. Ops that read its result, or a view of it, then allocate
+        other bytes than traced."""
 
         class Rolled(nn.Module):
             def __init__(self, begin):
@@ -181,7 +182,7 @@ class Models(unittest.TestCase):
                 self.assertGreaterEqual(got.measured, 0.99 * planned)
 
     def test_ops_that_tracing_takes_apart(self):
-        """Their parts would round otherwise than the ops' own kernels do."""
+        """These ops must run whole, because their parts round differently from the ops' own kernels."""
 
         class Resized(nn.Module):
             def __init__(self, dimensions, **how):
@@ -216,9 +217,9 @@ class Models(unittest.TestCase):
         }.items():
             for dynamic in (None, True):
                 if dynamic and "margin" in name:
-                    continue  # PyTorch cannot trace them whole
+                    continue  # PyTorch cannot trace the losses whole with symbolic sizes
                 with self.subTest(name, dynamic=dynamic), warnings.catch_warnings():
-                    warnings.simplefilter("ignore")  # that sizes are symbolic
+                    warnings.simplefilter("ignore")  # the warning about symbolic sizes
                     torch.manual_seed(0)
                     model, x = make()
                     options = {"backend": isthmus.torch.backend, "fullgraph": True, "dynamic": dynamic, "options": {"budget": "min"}}
@@ -228,7 +229,7 @@ class Models(unittest.TestCase):
                     self.assertEqual(differences(plain, got), [])
 
     def test_stock_traces_ops_as_before(self):
-        """What is kept whole for a graph of ours is kept for it alone."""
+        """Ops that are kept whole for a graph of Isthmus must be decomposed for other graphs as before."""
         op = torch.ops.aten.upsample_bilinear2d.vec
         before = dict(op.py_kernels)
         self.assertIn(torch._C.DispatchKey.Autograd, before)
@@ -246,12 +247,12 @@ class Models(unittest.TestCase):
         self.check(lambda: vector_task(CustomFunction()))
 
     def test_twenty_steps(self):
-        """Of an optimizer: what were off by one bit would grow."""
+        """The optimizer's steps would amplify a difference of one bit."""
         for name, task in (("resnet", lambda: image_task(ResNet())), ("transformer", lambda: token_task(Transformer(), 100))):
             torch.manual_seed(0)
             model, loss_of = task()
             plain = train(model, lambda m: [loss_of(m)], steps=20)
-            self.assertEqual(len(plain.losses), 21)  # and that of the step whose peak is measured
+            self.assertEqual(len(plain.losses), 21)  # one more for the step whose peak is measured
             self.assertLess(plain.losses[-1], plain.losses[0])
             for budget in ("100%", "70%", "50%", "min"):
                 with self.subTest(model=name, budget=budget):
@@ -262,7 +263,7 @@ class Models(unittest.TestCase):
                     self.assertEqual(graph.recomputed > 0, budget != "100%")
 
     def test_a_step_that_compiles_may_be_profiled(self):
-        """What ops need is measured by a profiler too, where the program's own does not see it."""
+        """Isthmus measures the memory of ops with a profiler too, in a thread that the program's profiler does not see."""
         torch.manual_seed(0)
         model, loss_of = image_task(ResNet(blocks=2))
         call = with_isthmus("100%")(lambda: loss_of(model))
@@ -274,7 +275,8 @@ class Models(unittest.TestCase):
             self.assertLessEqual(abs(measured / graph.planned_peak_bytes - 1), 0.01)
 
     def test_tensors_older_than_the_step_are_not_taken_off_its_peak(self):
-        """Python's garbage collector frees at any time what refers to itself."""
+        """Python's garbage collector may free objects that refer to themselves during the step. Their bytes must not be subtracted from the
+        peak."""
         torch.manual_seed(0)
         model, loss_of = vector_task(Counter())
         want = isthmus.torch.measured_peak(lambda: loss_of(model).backward())
@@ -288,7 +290,7 @@ class Models(unittest.TestCase):
         gc.set_threshold(1 << 30)
         try:
             garbage = []
-            isthmus.torch.measured_peak(lambda: garbage.append(torch.empty(1 << 20)))  # the profiler knows what is allocated under it
+            isthmus.torch.measured_peak(lambda: garbage.append(torch.empty(1 << 20)))  # a profiler counts the free only if it saw the allocation
             garbage.append(garbage)
             del garbage
             self.assertEqual(isthmus.torch.measured_peak(step), want)
@@ -304,7 +306,8 @@ class Models(unittest.TestCase):
 
 
 class Inductor(unittest.TestCase):
-    """Inductor's compiler takes long: small models. Its kernels may round otherwise in another company."""
+    """The models are small, because inductor compiles slowly. Gradients need not be equal bit by bit, because fused kernels may round
+    differently."""
 
     def outcome(self, model, loss_of, budget):
         # Code that comes from the cache is not counted.
@@ -339,17 +342,18 @@ class Inductor(unittest.TestCase):
         self.check(segmentation_task, "min")
 
     def test_densenet(self):
-        """Inductor's kernels write the parts of a concatenation into the whole, where that costs no memory."""
+        """Inductor's kernels write the parts of a concatenation into the result if that costs no memory."""
         self.check(lambda: image_task(DenseNet()), "min")
 
     def test_max_pool(self):
-        """Inductor generates its code, which needs none of the tensors that PyTorch makes for it, and computes indices where it reads them."""
+        """Inductor generates the code of max pooling. This code makes none of the tensors that PyTorch's own code makes, and computes indices where
+        it reads them."""
         torch.manual_seed(0)
         parts = conv(3, 16), nn.MaxPool2d(2), conv(16, 16), nn.AvgPool2d(16), nn.Flatten(), nn.Linear(16, 4)
         self.outcome(*image_task(nn.Sequential(*parts)), "min")
 
     def test_interpolation(self):
-        """Its backward adds up parts that inductor computes where they are added, to constants that it makes there."""
+        """The backward of an interpolation adds parts to constants, and inductor computes both where it adds them."""
         torch.manual_seed(0)
         parts = conv(3, 8), nn.MaxPool2d(4), nn.Conv2d(8, 8, 1), nn.Upsample(scale_factor=4, mode="bilinear"), nn.Conv2d(8, 4, 1)
         model, x = nn.Sequential(*parts), torch.randn(4, 3, 32, 32)
@@ -358,18 +362,18 @@ class Inductor(unittest.TestCase):
             self.outcome(model, lambda m: F.cross_entropy(m(x), target), budget)
 
     def test_recurrent(self):
-        """The gradients of the tokens are a concatenation of parts that are made one by one all through the backward."""
+        """The gradients of the tokens are a concatenation of parts that are computed one by one during the whole backward."""
         self.check(lambda: token_task(Recurrent(), length=10), "min")
 
     def test_checkpointed_products(self):
-        """PyTorch's own cut computes the products twice, so there are two storages of each."""
+        """PyTorch's own partitioner computes the products twice, so there are two storages of each."""
         torch.manual_seed(0)
         layers = nn.Sequential(nn.Linear(128, 512), nn.GELU(), nn.Linear(512, 512), nn.GELU(), nn.Linear(512, 128))
         x = torch.randn(512, 128)
         self.outcome(layers, lambda m: checkpoint(m, x, use_reentrant=False).square().mean(), "min")
 
     def test_masks_are_kept_as_integers(self):
-        """Inductor's C++ writes and reads bools one by one."""
+        """Masks are kept as integers, because inductor's C++ writes and reads bools one by one."""
         torch.manual_seed(0)
         model, loss_of = image_task(ResNet(blocks=2))
         loss = with_isthmus("50%", kernels="inductor", inductor={"fx_graph_cache": False})(lambda: loss_of(model))
@@ -398,7 +402,7 @@ class Inductor(unittest.TestCase):
 
 class Lives(unittest.TestCase):
     def test_the_most_that_steps_have_live_is_the_peak(self):
-        """Of chains with views, results in place of operands, and workspaces."""
+        """The problem has chains with views, results in place of operands, and workspaces."""
         problem = isthmus.Problem(order="phases")
         x = problem.add("x", bytes=1000, pinned=True)
         forward = [x]
@@ -417,7 +421,7 @@ class Lives(unittest.TestCase):
 
 
 class Replanning(unittest.TestCase):
-    """What inductor's code takes is made out to be more than it is."""
+    """A patch adds bytes to those that are counted, as if inductor's code took more memory than it does."""
 
     def setUp(self):
         torch.manual_seed(0)
@@ -431,7 +435,7 @@ class Replanning(unittest.TestCase):
         return h.square().mean()
 
     def run_with(self, extra_bytes, budget="80%", caches=False, **options):
-        """The graph's report, and how often inductor's code was counted to its end."""
+        """Returns the graph's report, and the live bytes of each code that was counted to its end."""
         counted = []
         lives = inductor._lives
 
@@ -474,7 +478,7 @@ class Replanning(unittest.TestCase):
         self.assertGreaterEqual(graph.plan_seconds, 2 * len(plans))
 
     def test_the_least_peak_is_that_of_the_code(self):
-        """The plan whose code takes least is found in three, and what is planned is what it takes."""
+        """Of three plans, the one whose code takes least is used, and the planned peak is what its code takes."""
         graph, counted = self.run_with(1 << 20, budget="min")
         self.assertEqual(graph.replans, 2)
         self.assertGreater(len(counted), 3)
@@ -482,7 +486,7 @@ class Replanning(unittest.TestCase):
         self.assertEqual(graph.planned_peak_bytes, graph.inductor_peak_bytes)
 
     def test_a_budget_that_the_least_plan_meets_is_met(self):
-        """However much too small the plans were made for before."""
+        """The last plan is for the least peak, even if the budgets of earlier plans were lowered much too far."""
         least, _ = self.run_with(0, budget="min")
         graph, _ = self.run_with(1 << 30, budget=least.inductor_peak_bytes + (1 << 30))
         self.assertLessEqual(graph.inductor_peak_bytes, graph.budget_bytes)
@@ -507,7 +511,7 @@ class Replanning(unittest.TestCase):
 
 
 class Answers(unittest.TestCase):
-    """What explain, measure and report say."""
+    """Tests what explain, measure and report return."""
 
     def test_explain_tells_of_every_tensor_that_runs_again(self):
         torch.manual_seed(0)
@@ -535,7 +539,7 @@ class Answers(unittest.TestCase):
             with open(path) as file:
                 ops = " ".join(json.load(file)["ops"])
             self.assertIn("aten.mm.default", ops)
-            self.assertNotIn("aten.view.default", ops)  # a view takes no time, and is not run
+            self.assertNotIn("aten.view.default", ops)  # views take no time, and are not measured
             self.assertNotIn("aten.t.default", ops)
             got = Outcome(model, loss_of, "80%", costs=path)
             self.assertGreater(got.graphs[0].recomputed, 0)
@@ -545,7 +549,8 @@ class Answers(unittest.TestCase):
                 isthmus.torch.Partitioner("50%", costs=path)
 
     def test_planning_makes_no_code(self):
-        """Of graphs that are planned, cut and thrown away; that of the modules is made by who runs them."""
+        """The graphs that are planned, cut and thrown away need no Python code. The compiler generates the code of the modules when it runs
+        them."""
         call = isthmus.torch.Partitioner.__call__
         planned = []
 
@@ -566,7 +571,7 @@ class Answers(unittest.TestCase):
         torch.compiler.reset()
         isthmus.torch.reset()
         call = torch.compile(options={"custom_partitioner_fn": isthmus.torch.Partitioner("min", kernels="inductor")})
-        with fresh_cache():  # what an earlier run of this test has left in one is not planned
+        with fresh_cache():  # a graph whose code an earlier run has cached would not be planned
             for loss in (lambda: model(x).square().mean(), lambda: model(x).exp().mean()):
                 call(loss)().backward()
         self.assertEqual(len(isthmus.torch.report().graphs), 2)

@@ -1,5 +1,5 @@
-"""Steps that run several graphs within one budget: losses, gradients, buffers and the next draw are eager's bit for bit, and the measured
-peak of the whole step is the planned one, never above the budget."""
+"""Trains with steps that run several graphs within one budget. Losses, gradients, buffers and the next random number must be eager's bit for bit.
+The measured peak of the whole step must be the planned one, which is never above the budget."""
 
 import os
 import sys
@@ -32,7 +32,7 @@ def block(width=WIDTH):
 
 
 class Halves(nn.Module):
-    """PyTorch's tracer breaks off in its middle."""
+    """A model in whose middle PyTorch's tracer ends a graph and begins another."""
 
     def __init__(self, blocks=6):
         super().__init__()
@@ -49,8 +49,8 @@ class Halves(nn.Module):
 
 
 class AcrossBreaks(nn.Module):
-    """Three graphs; the third reads what the first returns, and a buffer counts. Each reads it once: gradients of several readers are added
-    up within a graph first, and so by any backend in another order than eager's."""
+    """A model of three graphs. The second and the third read a result of the first, and a buffer changes between them. Each graph reads that result
+    once: the gradients of several readers would be added up within a graph first, in another order than eager's."""
 
     def __init__(self):
         super().__init__()
@@ -68,7 +68,7 @@ class AcrossBreaks(nn.Module):
 
 
 class Recurrent(nn.Module):
-    """PyTorch's tracer does not enter an LSTM: it runs between two graphs, and keeps what it needs for its own backward."""
+    """A model with an LSTM, which PyTorch's tracer does not enter. The LSTM runs between two graphs, and saves tensors for its own backward."""
 
     def __init__(self, width=WIDTH, layers=1):
         super().__init__()
@@ -81,7 +81,7 @@ class Recurrent(nn.Module):
 
 
 class SameGraph(nn.Module):
-    """Blocks that are compiled one by one: PyTorch compiles the first, and calls the same code for all."""
+    """A model of blocks that are compiled one by one. PyTorch compiles the first block, and calls the same code for all of them."""
 
     def __init__(self, blocks=4):
         super().__init__()
@@ -105,7 +105,7 @@ def data(rows=384):
 
 
 def in_pieces(budget, **options):
-    """For `train`: compiled as PyTorch cuts it, within a budget for all of the pieces."""
+    """Returns a function for `train` that compiles a model in the pieces into which PyTorch cuts it, with one budget for all pieces."""
     torch.compiler.reset()
     isthmus.torch.reset()
     return lambda f: torch.compile(f, backend=isthmus.torch.backend, options={"budget": budget, **options})
@@ -154,7 +154,8 @@ class Steps(unittest.TestCase):
                 self.holds(model, lambda m: [m(x)], budget, 2)
 
     def test_what_ops_between_graphs_need_in_their_backward_is_planned(self):
-        """The peak is in the LSTM's backward: what its kernel takes there, and gradients of its weights, which no graph gives."""
+        """The peak is in the LSTM's backward. It includes what the LSTM's kernel allocates, and the gradients of its weights, which no graph
+        returns."""
         torch.manual_seed(0)
         model, x = Recurrent(2 * WIDTH, layers=2), data(8 * 32)
         for budget in ("100%", "min"):
@@ -162,8 +163,8 @@ class Steps(unittest.TestCase):
                 self.holds(model, lambda m: [m(x)], budget, 2, slack=0.02)
 
     def test_a_program_may_profile_any_of_its_steps(self):
-        """Ops between graphs are measured by a profiler too, and a thread has one at a time. They are measured in another step then, and the
-        program sees all of its own."""
+        """Isthmus measures ops between graphs with a profiler, and a thread can have only one. If the program profiles a step, Isthmus measures
+        these ops in another step, and the program's profile is complete."""
         torch.manual_seed(0)
         model, x = Recurrent(2 * WIDTH, layers=2), data(8 * 32)
         for profiled in (0, 1, 2, 3, None):
@@ -197,7 +198,7 @@ class Steps(unittest.TestCase):
         self.assertGreater(len({part.saved_bytes for part in step.parts}), 1, "the calls were to keep different amounts")
 
     def test_forwards_may_run_between_backwards(self):
-        """As under pipelining: the second of three micro-batches goes forward before the first goes backward."""
+        """As in pipelining, the forward of the second of three micro-batches runs before the backward of the first."""
         torch.manual_seed(0)
         model, batches = Halves(), [data(128) for _ in range(3)]
 
@@ -253,7 +254,7 @@ class Steps(unittest.TestCase):
             self.assertTrue(torch.equal(call(x), model(x)))
 
     def test_results_that_are_kept_do_not_hold_up_steps(self):
-        """The step after a forward whose result is kept and never goes backward; and what it keeps is given up waiting for."""
+        """A forward whose result is kept runs its backward only at the end. The steps in between must not wait for that backward."""
         torch.manual_seed(0)
         model, x = Halves(4), data(64)
         call = in_pieces("min")(model)
@@ -277,7 +278,7 @@ class Steps(unittest.TestCase):
         least = self.holds(model, lambda m: [m(x)], "min", 2).planned_peak_bytes
         alone = max(g.planned_peak_bytes for g in isthmus.torch.report().graphs)
         self.assertLess(alone, least)
-        budget = (alone + least) // 2  # enough for each graph, and not for both
+        budget = (alone + least) // 2  # enough for each graph alone, but not for both
         with self.assertRaises(isthmus.CannotBeMet) as caught:
             train(model, lambda m: [m(x)], compiled=in_pieces(budget))
         self.assertIn("the step runs 2 graphs", str(caught.exception))
@@ -289,7 +290,7 @@ class Steps(unittest.TestCase):
         self.assertLessEqual(got.peak, least)
 
     def test_the_first_step_keeps_to_a_budget_in_bytes(self):
-        """Before the step is known each graph that is known to have others beside it has its least peak."""
+        """Until the step is known, each graph that is known to have others beside it gets its least peak."""
         torch.manual_seed(0)
         model, x = Halves(), data()
         budget = self.holds(model, lambda m: [m(x)], "60%", 2).budget_bytes
@@ -317,7 +318,7 @@ class Steps(unittest.TestCase):
         self.assertIn("step of 2 graphs", str(report))
 
     def test_inductor_at_the_least_peak(self):
-        """Inductor computes a gradient where a saved tensor was: that is the next graph's tangent."""
+        """Inductor computes a gradient in the storage of a saved tensor, and this gradient is the next graph's tangent."""
         torch.manual_seed(0)
         model, x = Halves(4), data()
         got = train(model, lambda m: [m(x)], compiled=in_pieces("min", kernels="inductor", inductor={"fx_graph_cache": False}))
@@ -325,7 +326,7 @@ class Steps(unittest.TestCase):
         self.assertLessEqual(got.peak, step.inductor_peak_bytes)
 
     def replanned(self, extra_bytes, budget, **options):
-        """The plan of a step whose code is made out to take more than it does."""
+        """Returns the report of a step. A patch adds `extra_bytes` to the bytes that are counted for its code."""
         torch.manual_seed(0)
         model, x = Halves(2), data(128)
         lives = inductor._lives
@@ -358,7 +359,7 @@ class Steps(unittest.TestCase):
     def test_inductor(self):
         torch.manual_seed(0)
         model, x = Halves(4), data()
-        options = {"kernels": "inductor", "inductor": {"fx_graph_cache": False}}  # what comes from it is not counted
+        options = {"kernels": "inductor", "inductor": {"fx_graph_cache": False}}  # cached code is not counted
         whole, less = (train(model, lambda m: [m(x)], compiled=in_pieces(b, **options)) for b in ("100%", "60%"))
         (step,) = isthmus.torch.report().steps
         for part in step.parts:

@@ -59,8 +59,8 @@ def agreed(problem: Problem, budget: Any, planned: Callable[[], Plan]) -> Plan:
 
 @contextlib.contextmanager
 def failing_together(in_sync: bool) -> Iterator[None]:
-    """If the block raises on this rank, tells the other ranks, which raise when they come to the next `agreed`. What `agreed` raises they
-    know already."""
+    """If the block raises on this rank, tells the other ranks, which raise at their next `agreed`. They know the errors that `agreed` raises
+    already."""
     try:
         yield
     except Exception as e:
@@ -74,7 +74,8 @@ _TOLD = "_isthmus_told"
 
 
 def digest_of(problem: Problem) -> str:
-    """A digest of everything that decides whether a schedule fits. Costs and workspaces are left out: ranks may have measured them."""
+    """Returns a digest of everything that decides whether a schedule fits. Costs and workspaces are left out, because ranks may have measured
+    them."""
     made = hashlib.sha256(repr((problem.order, problem.alignment, problem.outputs, problem.forward_outputs)).encode())
     for op in problem:
         made.update(repr((op.name, op.reads, op.bytes, op.phase, op.pinned, op.recomputable, op.view_of, op.kind, op.of)).encode())
@@ -86,33 +87,33 @@ def _has_group() -> bool:
 
 
 class _Exchange:
-    """The messages of this rank in one process group. Each rank has one message for each graph; rank 0 replaces its own as it goes on."""
+    """The messages of this rank in one process group. Each rank has one message for each graph; rank 0 replaces its message as it proceeds."""
 
     def __init__(self, group: Any, count: int) -> None:
-        """count: the exchanges of this process before. A store may outlive a process group; each exchange has its own keys."""
+        """count: the number of earlier exchanges of this process. Each exchange has its own keys, because a store may outlive a process group."""
         self._group = weakref.ref(group)
         self._rank, self._ranks = distributed.get_rank(), distributed.get_world_size()
         self._prefix = f"isthmus/{count}"
         self._token = secrets.token_hex(8)
         """Distinguishes the messages of this process from those of an earlier one that used the same store."""
         self._graphs = 0
-        """How many this rank has sent a message for."""
+        """The number of graphs for which this rank has sent a message."""
 
     def is_of(self, group: Any) -> bool:
         return self._group() is group
 
     @property
     def _timeout(self) -> float:
-        """In seconds: the store has that of the process group."""
+        """Returns the timeout of the process group's store, which is that of the group, in seconds."""
         return hooks.store_of_ranks().timeout.total_seconds()
 
     def agree(self, mine: dict[str, str], planned: Callable[[], list[int]]) -> list[int]:
-        """Returns rank 0's schedule. mine: what must be the same on all ranks."""
+        """Returns rank 0's schedule. mine: the values that must be the same on all ranks, by name. Raises BadInput if they are not."""
         graph, self._graphs = self._graphs, self._graphs + 1
         return self._lead(graph, mine, planned) if self._rank == 0 else self._follow(graph, mine)
 
     def fail(self, why: str) -> None:
-        """Tells why this rank has no graph to compare, and does not wait: other ranks read it when they come to their next graph."""
+        """Sends why this rank has no graph to compare, and does not wait: the other ranks read this message when they come to their next graph."""
         graph, self._graphs = self._graphs, self._graphs + 1
         if self._rank == 0:
             self._send(graph, {"error": BadInput.__name__, "text": _failed(0, why)})
@@ -163,7 +164,7 @@ class _Exchange:
         raise BadInput(f"{_PREAMBLE} rank 0 gave none for graph number {graph + 1} within {self._timeout:g} seconds: {does}; {_REMEDY}")
 
     def _sent(self, graph: int, rank: int, start: float) -> Iterator[dict[str, Any]]:
-        """Each message of a rank for a graph, when it replaces the one before. Ends if none comes for as long as the timeout. start: when
+        """Yields each message of a rank for a graph when it replaces the one before. Ends if no new message comes within the timeout. start: when
         this rank began to wait."""
         latest: dict[str, Any] | None = None
         timeout, pause = self._timeout, _SHORTEST
@@ -182,7 +183,7 @@ class _Exchange:
             store.set(self._key(graph, self._rank), json.dumps(message))
 
     def _read(self, graph: int, rank: int) -> dict[str, Any] | None:
-        """None: it has sent none yet."""
+        """Returns the latest message of a rank for a graph; None if the rank has sent none yet."""
         key = self._key(graph, rank)
         with self._store() as store:
             return json.loads(store.get(key)) if store.check([key]) else None
@@ -193,10 +194,11 @@ class _Exchange:
 
     @contextlib.contextmanager
     def _store(self) -> Iterator[distributed.Store]:
-        """The store is not kept: it must end with its process group, or the next group finds the addresses of this one in it."""
+        """Yields the store, and raises BadInput if it does not answer. The store is not kept, because it must end with its process group: otherwise
+        the next group finds the addresses of this one in it."""
         try:
             yield distributed.PrefixStore(self._prefix, hooks.store_of_ranks())
-        except RuntimeError as e:  # PyTorch has several for it
+        except RuntimeError as e:  # PyTorch raises one of several subclasses
             raise BadInput(
                 f"{_PREAMBLE} the store of the process group, through which ranks agree, does not answer: has the rank that holds it ended? {e}"
             ) from e
@@ -207,7 +209,7 @@ _counts = itertools.count()
 
 
 def _exchange() -> _Exchange:
-    """That of the default group."""
+    """Returns the exchange of the default process group."""
     global _latest
     group = distributed.group.WORLD
     if _latest is None or not _latest.is_of(group):
@@ -223,7 +225,7 @@ def _failed(rank: int, why: str) -> str:
 
 
 def _compare(messages: list[dict[str, Any]]) -> None:
-    """Raises BadInput if a rank has failed, or has sent something else than rank 0. messages: of all ranks, in their order."""
+    """Raises BadInput if a rank has failed, or has sent something else than rank 0. messages: those of all ranks, in their order."""
     for rank, theirs in enumerate(messages):
         if "failed" in theirs:
             raise BadInput(_failed(rank, theirs["failed"]))

@@ -1,4 +1,4 @@
-"""A graph that the backend has compiled, in one or several variants: the same ops with other recomputations."""
+"""Runs a graph that the backend has compiled in one or several variants: the same ops with different recomputations."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Compiled:
     def __init__(self, gm: fx.GraphModule, inputs: Sequence[Any], partitioner: Partitioner, compile: Callable[..., Any]) -> None:
         """compile: a function of a graph, its inputs, a partitioner and two watches, which returns a callable."""
         self.part: Part | None = None
-        """None: nothing in it needs a gradient."""
+        """None: nothing in the graph needs a gradient."""
         self.num_outputs = 0
         self._region = hooks.Region(gm, inputs)
         self._compile = compile
@@ -71,7 +71,7 @@ class Compiled:
             )
 
     def least(self) -> Callable[..., Any]:
-        """The variant with the least peak of this graph alone."""
+        """Returns the variant with the least peak of this graph alone."""
         if self._least is None:
             self._steps.compiles()
             self._least = self._again(_Least(self, self._partitioner))
@@ -116,14 +116,14 @@ class Compiled:
         self._reports[schedule] = report
 
     def report_of(self, schedule: Schedule) -> reports.GraphReport:
-        """The report of a schedule that `scheduled` was called with."""
+        """Returns the report of a schedule that `scheduled` was called with."""
         return self._reports[schedule]
 
     def note_excess(self, schedule: Schedule, forward: int, backward: int) -> None:
         self._excess[schedule] = (forward, backward)
 
     def excess_of(self, schedule: Schedule) -> tuple[int, int]:
-        """The bytes that the code of the forward and of the backward takes above the plan, for a schedule that `scheduled` was called
+        """Returns the bytes that the code of the forward and of the backward takes above the plan, for a schedule that `scheduled` was called
         with."""
         return self._excess.get(schedule, (0, 0))
 
@@ -147,7 +147,7 @@ class _OfGraph(Partitioner):
         return super()._find(joint, graph)
 
     def _learn(self, limits: Limits) -> bool:
-        """What is known of the code is known to all variants, which have one problem: nothing is added when that has been noted."""
+        """Learns only from the code of the first variant, because all variants must have the same problem."""
         return self._is_first and super()._learn(limits)
 
     def _name(self) -> str:
@@ -199,8 +199,8 @@ class _Scheduled(_OfGraph):
         return Plan.from_schedule(joint.problem, s.forward + s.backward), len(s.forward)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Plans bytes for the forward and the backward separately. Other graphs may need the tangents before, so tangents die here after
-        their last read."""
+        """Limits the forward and the backward to their own planned peaks. The step's plan frees a tangent after its last read, so the code must
+        too."""
         made = super().__call__(*args, **kwargs)
         part = self._graph.part
         if self.limits is not None and part is not None and self.options.kernels == "inductor":

@@ -1,4 +1,4 @@
-"""The cost of an op: the longer of its arithmetic and its memory traffic, plus a launch; or its measured time."""
+"""Estimates the cost of an op: the longer of its arithmetic and its memory traffic, plus a launch; or takes its measured time."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from . import hooks
 
 @dataclass(frozen=True)
 class Machine:
-    """Rates of a device. They are round figures of a common one and are not measured here, because ranks must come to equal plans."""
+    """Rates of a device. They are round figures of a common device and are not measured here, because ranks must come to equal plans."""
 
     flops_per_us: float
     bytes_per_us: float
     launch_us: float
     link_bytes_per_us: float = 0.0
-    """Of a copy to the host's memory or back; 0: the device has no other memory than the host's."""
+    """The rate of copies to the host's memory and back; 0: the device has no memory other than the host's."""
 
 
 _CPU = Machine(flops_per_us=100e3, bytes_per_us=20e3, launch_us=3)
 _GPU = Machine(flops_per_us=60e6, bytes_per_us=2e6, launch_us=5, link_bytes_per_us=20e3)
-_HALVES = 8  # a GPU does this many products of 16 bits in the time of one of 32
-# CPU kernels of attention take this many times as long as a product of as much arithmetic, because of exponentials and small tiles.
+_HALVES = 8  # a GPU computes this many 16-bit products in the time of one 32-bit product
+# CPU kernels of attention take this many times as long as a matrix product of as much arithmetic, because of exponentials and small tiles.
 _ATTENTION_FACTOR = 2.5
-_DRAW_NS = 5.0  # nanoseconds for each element
+_DRAW_NS = 5.0  # nanoseconds for each random number
 # CPU kernels that do more for an element than read and write it: nanoseconds for each element of the first operand.
 _ELEMENT_NS = {
     "aten::_native_batch_norm_legit": 1.3,
@@ -53,7 +53,7 @@ def tensors_in(value: Any) -> Iterator[torch.Tensor]:
 
 
 def sized(n: Any) -> int:
-    """The integer, or the hint of a symbolic one."""
+    """Returns the integer, or the hint of a symbolic one; 1 if it has no hint."""
     return n if isinstance(n, int) else int(n.node.hint if n.node.has_hint() else 1)
 
 
@@ -69,17 +69,17 @@ def bytes_of(t: torch.Tensor) -> int:
 
 
 STRIDES = "isthmus_strides"
-"""In a node's meta: the strides of each of its results, where kernels give others than PyTorch's tracing has."""
+"""A key of a node's meta: the strides of each of its results, if its kernel gives others than PyTorch's tracing."""
 
 
 def strides_of(node: fx.Node) -> tuple[int, ...]:
-    """The strides of the tensor that a node computes."""
+    """Returns the strides of the tensor that a node computes."""
     known = node.meta.get(STRIDES)
     return known[0] if known else tuple(map(sized, node.meta["val"].stride()))
 
 
 def is_dense(t: torch.Tensor, strides: tuple[int, ...] | None = None) -> bool:
-    """Whether a tensor lies row after row. Compares hints, because `is_contiguous` would add a guard to the code being compiled."""
+    """Returns True if a tensor lies row after row. Compares hints, because `is_contiguous` would add a guard to the code being compiled."""
     stride = 1
     for size, found in zip(reversed(t.shape), reversed(strides or tuple(map(sized, t.stride())))):
         if sized(size) != 1 and found != stride:
@@ -89,7 +89,7 @@ def is_dense(t: torch.Tensor, strides: tuple[int, ...] | None = None) -> bool:
 
 
 def signature(node: fx.Node) -> str:
-    """The key of an op's time and workspace: its name, the shapes, dtypes and strides of its operands, and its other arguments."""
+    """Returns the key of an op's time and workspace: its name, the shapes, dtypes and strides of its operands, and its other arguments."""
 
     def text(x: Any) -> str:
         strides = None
@@ -111,15 +111,15 @@ def signature(node: fx.Node) -> str:
 
 @dataclass
 class Costs:
-    """Costs of ops in microseconds, from the table if it has the op, otherwise estimated; and the memory that ops allocate."""
+    """The costs of ops in microseconds, from the table if it has the op, otherwise estimated; and the memory that ops allocate."""
 
     table: dict[str, float] = field(default_factory=dict)
     workspaces: dict[str, int] = field(default_factory=dict)
-    """Bytes that an op has while it runs."""
+    """By signature, the bytes that an op allocates only while it runs."""
     storages: dict[str, tuple[int, ...]] = field(default_factory=dict)
-    """Bytes of the storages of its results, in their order."""
+    """By signature, the bytes of the storages of an op's results, in their order."""
     of_code: dict[str, int] = field(default_factory=dict)
-    """By the name of an op of the problem, bytes that the code of its kernel has taken beside what the op is known to need."""
+    """By the name of an op of the problem, the bytes that its kernel's code has taken above what the op was known to need."""
     _signatures: dict[fx.Node, str] = field(default_factory=dict)
 
     @classmethod
@@ -138,7 +138,7 @@ class Costs:
         return self._estimated(node) if measured is None else measured
 
     def of_group(self, operands: list[fx.Node], results: list[fx.Node]) -> float:
-        """The cost of nodes that are one kernel: it reads the operands and writes the results, and values in between stay in registers."""
+        """Returns the cost of nodes that are one kernel: it reads the operands and writes the results, and values in between stay in registers."""
         values = [t for n in dict.fromkeys(operands + results) for t in tensors_in(n.meta.get("val"))]
         machine = _GPU if any(t.device.type != "cpu" for t in values) else _CPU
         return sum(map(bytes_of, values)) / machine.bytes_per_us + machine.launch_us
@@ -147,7 +147,7 @@ class Costs:
         return self.workspaces.get(self._signature(node), 0) if self.workspaces else 0
 
     def storage(self, node: fx.Node, result: int) -> int:
-        """The bytes of the storage of one result; 0 if unknown."""
+        """Returns the bytes of the storage of one result; 0 if unknown."""
         known = self.storages.get(self._signature(node), ()) if self.storages else ()
         return known[result] if result < len(known) else 0
 
@@ -171,12 +171,12 @@ class Costs:
 
 
 def link_bytes_per_us(values: Iterable[torch.Tensor]) -> float:
-    """The rate of a common link of the device on which these tensors lie; 0: it has none."""
+    """Returns the rate of a common link of the device on which these tensors lie, in bytes per microsecond; 0 if the device has no link."""
     return (_GPU if any(t.device.type != "cpu" for t in values) else _CPU).link_bytes_per_us
 
 
 def element_us(node: fx.Node, outputs: list[torch.Tensor], operands: list[torch.Tensor]) -> float:
-    """The time of a CPU's kernel for its work on each element; 0 if the kernel does little more than read and write it."""
+    """Returns the time in microseconds that a CPU's kernel works on the elements; 0 if the kernel does little more than read and write them."""
     schema = getattr(node.target, "_schema", None)
     name = "" if schema is None else schema.name
     ns = _ELEMENT_NS.get(name, 0.0) * (elements_of(operands[0]) if operands else 0)

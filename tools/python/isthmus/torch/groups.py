@@ -1,7 +1,7 @@
-"""Groups of neighbours that inductor fuses into one kernel. Of an elementwise chain only the values that other nodes read are ever in
+"""Finds groups of neighbouring nodes that inductor fuses into one kernel. Of an elementwise chain, only the values that other nodes read are in
 memory.
 
-A group is one op of the problem. If its nodes were ops of their own, a plan could keep values that are never in memory, and count them.
+A group is one op of the problem. If its nodes were separate ops, a plan could keep values that are never in memory, and would count their bytes.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from .costs import bytes_of, elements_of, is_dense, sized, tensors_in
 from .preparation import storage_of
 
 Group = list[fx.Node]
-"""In the order of the graph."""
+"""The nodes of a group, in the order of the graph."""
 
 
 def is_fusible(node: fx.Node) -> bool:
-    """Whether inductor may fuse a node. No kernel holds several results, or a value that is not a tensor, inside."""
+    """Returns True if inductor may fuse a node. A kernel does not hold several results, or a value that is not a tensor, in registers."""
     return node.op == "call_function" and isinstance(node.meta.get("val"), torch.Tensor) and hooks.is_fusible(node)
 
 
 def find(nodes: Sequence[fx.Node], fuses: Callable[[fx.Node], bool], part: Callable[[fx.Node], Any]) -> dict[fx.Node, Group]:
-    """The group of each node that has one: connected nodes within a run of neighbours that may be fused.
+    """Returns the group of each node that has one. A group consists of connected nodes within a run of neighbours that may be fused.
 
-    fuses: whether a node may be in a group. part: neighbours in different parts never share a group.
+    fuses: returns True if a node may be in a group. part: neighbours for which it returns different values never share a group.
     """
     group_of: dict[fx.Node, Group] = {}
     for run in _runs(nodes, fuses, part):
@@ -49,8 +49,9 @@ def find(nodes: Sequence[fx.Node], fuses: Callable[[fx.Node], bool], part: Calla
 
 
 def read_with(nodes: Sequence[fx.Node], fuses: Callable[[fx.Node], bool], after: set[fx.Node]) -> set[fx.Node]:
-    """`after`, and the nodes that belong to its kernels: those that only it reads and that are not smaller than all of their operands, so
-    that having them in memory in place of these saves nothing. Such are constants, and indices that are made of offsets of 8 bits."""
+    """Returns `after`, and the nodes that belong to its kernels. Only nodes of `after` or its kernels read such a node, and it is not smaller than
+    its operands together, so storing it in place of them saves no memory. Examples are constants, and indices that are computed from 8-bit
+    offsets."""
     found = set(after)
     for node in reversed(nodes):
         if node not in found and node.users and fuses(node) and all(u in found for u in node.users):
@@ -61,10 +62,10 @@ def read_with(nodes: Sequence[fx.Node], fuses: Callable[[fx.Node], bool], after:
 
 
 def with_parts_together(nodes: Sequence[fx.Node], fuses: Callable[[fx.Node], bool], part: Callable[[fx.Node], bool]) -> list[fx.Node]:
-    """The nodes in an order in which those of each part stand together, as far as no node in between cannot be fused. What the forward
-    could run too, such as masks, would otherwise part what inductor fuses around it.
+    """Returns the nodes in an order in which those of each part stand together, within each stretch of nodes that may be fused. Otherwise nodes
+    that the forward could run too, such as masks, would separate nodes that inductor fuses.
 
-    part: no node for which it is False reads one for which it is True.
+    part: no node for which it returns False reads one for which it returns True.
     """
     ordered: list[fx.Node] = []
     stretch: list[fx.Node] = []
@@ -78,7 +79,7 @@ def with_parts_together(nodes: Sequence[fx.Node], fuses: Callable[[fx.Node], boo
 
 
 def _runs(nodes: Sequence[fx.Node], fuses: Callable[[fx.Node], bool], part: Callable[[fx.Node], Any]) -> list[list[fx.Node]]:
-    """Runs of neighbours without a node in between that cannot be fused. Views of values from before a run stay outside it."""
+    """Returns runs of neighbours without a node between them that cannot be fused. Views of values from before a run are not part of the run."""
     made: set[Any] = set()
     runs: list[list[fx.Node]] = [[]]
     for node in nodes:
@@ -97,9 +98,9 @@ def _runs(nodes: Sequence[fx.Node], fuses: Callable[[fx.Node], bool], part: Call
 
 
 def reuses(group: Group, stored: Sequence[fx.Node], operands: Sequence[fx.Node | None]) -> list[tuple[int, int]]:
-    """Which result may take over the bytes of which operand, when inductor computes in place: pairs of their indices in the lists.
+    """Returns which result may take over the bytes of which operand when inductor computes in place, as pairs of their indices in the lists.
 
-    Inductor does so if it reads the operand only where it writes the result: element by element, row after row, in the same dtype.
+    Inductor computes in place if it reads the operand only where it writes the result: element by element, row after row, in the same dtype.
     """
     members = set(group)
     pairs = []
@@ -126,7 +127,7 @@ def _fills_its_storage(node: fx.Node) -> bool:
 
 
 def _keeps_places(node: fx.Node, like: fx.Node) -> bool:
-    """Whether element k of the result is computed from, or is, element k of the operand."""
+    """Returns True if element k of the result is computed from, or is, element k of the operand."""
     target, value = node.target, node.meta["val"]
     if not isinstance(target, torch._ops.OpOverload) or not (torch.Tag.pointwise in target.tags or target.is_view):
         return False

@@ -1,7 +1,8 @@
-"""How much memory the code takes that inductor has generated, before it is compiled; and another plan where that is above the budget.
+"""Counts the memory that inductor's generated code takes, before that code is compiled, and asks for another plan if it is above the budget.
 
-With `hooks` the only module that touches private parts of PyTorch. Inductor moves ops as it fuses them, and computes some in place. When
-the code of a graph is there, what it allocates and frees, and when, is known to the byte; but for what kernels allocate themselves.
+Apart from `hooks`, this is the only module that uses private parts of PyTorch. Inductor moves ops when it fuses them, and computes some results in
+place. Once a graph's code is generated, the bytes that it allocates and frees, and their order, are known exactly, except the bytes that kernels
+allocate themselves.
 """
 
 from __future__ import annotations
@@ -18,43 +19,44 @@ from torch._inductor.custom_graph_pass import CustomSchedulerPass
 from . import offload_ops
 from .lives import STEP
 
-MOST_REPLANS = 3  # where the code takes more than is planned; the last of them is for the least peak
-_PERSISTENT = ("primals_", "fwd_rng_state", "bwd_rng_state")  # inputs that the code does not free, by the begin of their names
+MOST_REPLANS = 3  # further plans for a graph whose code takes more than it may; the last one is for the least peak
+_PERSISTENT = ("primals_", "fwd_rng_state", "bwd_rng_state")  # name prefixes of inputs that the code does not free
 _TANGENTS = "tangents_"
 
 
 class AboveBudget(BaseException):
-    """Ends a compilation whose code would take more than it may. No Exception, which PyTorch would wrap or swallow."""
+    """Ends a compilation whose code would take more bytes than its limit. It is no Exception, because PyTorch would wrap or swallow one."""
 
 
 @dataclass
 class Limits:
-    """What the code of a forward may take, and what it takes, under False; the same of its backward, under True."""
+    """The memory that the code of a graph may take, and the memory that it takes. In dicts, the key False is the forward, and True the backward."""
 
     planned_bytes: dict[bool, int]
     most_bytes: int | None
-    """More is `AboveBudget`; None: it may take whatever it does."""
+    """`note` raises AboveBudget for a larger peak; None: there is no limit."""
     beside_bytes: dict[bool, int]
-    """What is there while the code runs and that it neither allocates nor frees."""
+    """Bytes that are live while the code runs, and that it neither allocates nor frees."""
     workspace: Callable[[fx.Node], int]
-    """Bytes that PyTorch's own kernel of a node takes while it runs."""
+    """Returns the bytes that PyTorch's own kernel of a node allocates while it runs."""
     step_bytes: Sequence[int]
-    """What the plan has live in each of its steps, with what is there beside."""
+    """For each step of the plan, the bytes that are live while it runs, including the reserved ones."""
     frees_tangents: bool
-    """They die when they have been read for the last time. Otherwise they are among what is there beside."""
+    """True: the code frees each tangent after its last read. False: the tangents are part of `beside_bytes`."""
     on_host: frozenset[str] = frozenset()
     """The names of tensors in the host's memory, which is not counted."""
     taken_bytes: dict[bool, int] = field(default_factory=dict)
-    """The peaks. Code that comes from a cache is not counted."""
+    """The peaks in bytes. Code that comes from a cache is not counted."""
     above_bytes: dict[int, int] = field(default_factory=dict)
-    """Of steps whose code is above the plan's peak, what it takes beside what the plan has live there."""
+    """For each step whose code exceeds the plan's peak, the code's live bytes minus the plan's live bytes in that step."""
 
     def room(self, is_backward: bool) -> int:
-        """For what the code allocates."""
+        """Returns the bytes that the code may allocate within the plan."""
         return self.planned_bytes[is_backward] - self.beside_bytes[is_backward]
 
     def note(self, is_backward: bool, uses: Iterable[tuple[Sequence[int], int]]) -> None:
-        """uses: of each node of the code, the steps of the plan that it computes, and the bytes that are live meanwhile."""
+        """Counts the peak of the code, and raises AboveBudget if the peak is above `most_bytes`. uses: for each node of the code, the steps of the
+        plan that it computes, and the bytes that are live while it runs, without `beside_bytes`."""
         peak = 0
         for steps, live in uses:
             live += self.beside_bytes[is_backward]
@@ -68,33 +70,35 @@ class Limits:
 
     @property
     def excess_bytes(self) -> int:
-        """What the code takes above the most, as far as it was counted."""
+        """The bytes that the code takes above `most_bytes`, as far as they were counted."""
         taken = max(self.taken_bytes.values(), default=0)
         return 0 if self.most_bytes is None else max(0, taken - self.most_bytes)
 
     @property
     def peak_bytes(self) -> int | None:
-        """None: not all of the code was counted."""
+        """The peak of the forward's and the backward's code; None: not all of the code was counted."""
         return max(self.taken_bytes.values()) if len(self.taken_bytes) == 2 else None
 
 
 class Replanned(Protocol):
-    """A partitioner that is told what inductor made of its plan."""
+    """A partitioner that learns how much memory inductor's code for its plan takes."""
 
     limits: Limits | None
-    """Of what was planned last."""
+    """The limits of the latest plan; None: there is no plan."""
 
     def uuid(self) -> str: ...
 
     def plan_for_less(self, excess_bytes: int) -> None:
-        """The code would take so much more than it may. The partitioner is called again, unless this raises."""
+        """Is called if the code takes `excess_bytes` more than it may. The partitioner is then called again for another plan, unless this
+        raises."""
 
     def compiled(self) -> None:
-        """The code is there, and `limits` tell what it takes."""
+        """Is called once the code is compiled. `limits` then has the bytes that the code takes."""
 
 
 def within_limits(partitioner: Replanned, compile: Callable[[dict[str, Any]], Any]) -> Any:
-    """compile: with these settings of inductor; it calls the partitioner, where there is a backward."""
+    """Returns the result of `compile`, which is called with a new plan each time as long as the code takes more than it may. compile: takes
+    settings of inductor, and calls the partitioner if the graph has a backward."""
     while True:
         partitioner.limits = None
         try:
@@ -102,11 +106,11 @@ def within_limits(partitioner: Replanned, compile: Callable[[dict[str, Any]], An
                 made = compile({"_pre_fusion_custom_pass": Watch(partitioner)})
         except AboveBudget:
             made = None
-        if partitioner.limits is None:  # no backward, and so no plan
+        if partitioner.limits is None:  # the graph has no backward, and so no plan
             return made
         excess = partitioner.limits.excess_bytes
         if not excess:
-            partitioner.limits.most_bytes = None  # a backward that is compiled only when it is called has no other plan
+            partitioner.limits.most_bytes = None  # a backward that is compiled later, when it is called, gets no other plan
             partitioner.compiled()
             return made
         partitioner.plan_for_less(excess)
@@ -114,10 +118,9 @@ def within_limits(partitioner: Replanned, compile: Callable[[dict[str, Any]], An
 
 @contextlib.contextmanager
 def _parts_apart() -> Iterator[None]:
-    """Inductor computes the parts of a concatenation where they stand in the whole, which then lives from the first part on. A plan takes
-    the parts for tensors of their own until they are concatenated: each is copied into the whole. Where memory allows, fusing joins the
-    copy with what computes the part again. What inductor asks here is which operands must not be computed in place, as they are written
-    into."""
+    """Keeps inductor from computing the parts of a concatenation inside its result, which would then be live from the first part on. A plan counts
+    each part as a tensor of its own that is copied into the result. If memory allows, inductor still fuses the copy with the kernel that computes
+    the part. Inductor asks the patched function which operands a node writes into, and does not compute those in place."""
     from torch._inductor import graph
     from torch._inductor.fx_utils import get_node_storage
 
@@ -138,7 +141,7 @@ def _parts_apart() -> Iterator[None]:
 
 
 class Watch(CustomSchedulerPass):
-    """Has the memory of each graph that inductor compiles counted, once its code is generated."""
+    """Counts the memory of each graph that inductor compiles, once the graph's code is generated."""
 
     def __init__(self, partitioner: Replanned) -> None:
         self._partitioner = partitioner
@@ -160,7 +163,8 @@ class Watch(CustomSchedulerPass):
 
 
 def _watch(graph: Any, limits: Limits) -> None:
-    """Until the code is there, the order of the nodes and what is computed in place may change."""
+    """Counts the graph's memory when its code is generated, because until then the order of the nodes, and what is computed in place, may
+    change."""
     generate = graph.wrapper_code.generate
     ended: list[Any] = []
 
@@ -177,9 +181,9 @@ def _watch(graph: Any, limits: Limits) -> None:
 
 
 def _fuse_within(scheduler: Any, limits: Limits, room: int) -> None:
-    """Inductor refuses to fuse what would raise the peak of all. That is counted before kernels are there that compute in place, so
-    it is more than the plan's: here nothing is fused for which any node around would need more than both the plan's peak and what it
-    needed before."""
+    """Keeps inductor from a fusion after which any node near it needs more bytes than both the plan's peak and what the node needed before.
+    Inductor's own check forbids only fusions that raise the graph's peak, which it counts before kernels compute in place, so that peak is above
+    the plan's."""
     check = scheduler._can_fuse_peak_memory_check
 
     def check_in_place(state: Any, node1: Any, node2: Any) -> Any:
@@ -209,14 +213,15 @@ def _rises_above(room: int, scheduler: Any, state: Any, update: Any, limits: Lim
 
 
 def _fused_away(scheduler: Any, fused: Any) -> int:
-    """Bytes of what only the kernel itself reads, which inductor counts as if it were in memory."""
+    """Returns the bytes of results that only the fused kernel itself reads. Inductor counts these as if they were in memory."""
     names = {node.get_name() for node in fused.get_nodes()}
     gone = (b for b in fused.get_outputs() if scheduler.can_buffer_be_removed_through_fusion(b.get_name(), names))
     return sum(b.mpi_buffer.size_alloc for b in gone)
 
 
 def _workspace(node: Any, limits: Limits) -> int:
-    """What its kernel allocates for itself, of which inductor does not know. No node, as where two have become one: 0."""
+    """Returns the bytes that an extern node's kernel allocates for itself, which inductor does not know; 0 for other nodes, and for None, which
+    stands for a node that has been fused into another."""
     inner = getattr(node, "node", None)
     if inner is None or not node.is_extern():
         return 0
@@ -226,12 +231,12 @@ def _workspace(node: Any, limits: Limits) -> int:
 
 
 def _is_on_host(node: Any) -> bool:
-    """It copies a tensor to the host's memory, which is not counted."""
+    """Returns True if the node copies a tensor to the host's memory, which is not counted."""
     return getattr(getattr(node, "node", None), "op_overload", None) is offload_ops.start_offload
 
 
 def _wholes(scheduler: Any, state: Any, *nodes: Any) -> Iterator[tuple[int, int]]:
-    """Of the concatenations into which these write, the bytes, and the place where all parts are there."""
+    """Yields, for each concatenation into which the nodes write, its bytes and the place in the order at which all its parts are computed."""
     from torch._inductor import ir
 
     for buffer in (b for node in nodes for b in node.get_outputs()):
@@ -244,7 +249,8 @@ def _wholes(scheduler: Any, state: Any, *nodes: Any) -> Iterator[tuple[int, int]
 
 
 def _end_functions_in_time(graph: Any, limits: Limits, ended: list[Any]) -> None:
-    """On the CPU neighbours are one function of C++, at whose end all that they have read is freed. One ends where memory is short."""
+    """Ends C++ functions where memory is short. On the CPU inductor makes one function of neighbouring nodes, which frees what the nodes read only
+    at its end."""
     backend = graph.scheduler.get_backend(torch.device("cpu"))
     is_full = backend.ready_to_flush
     ends: list[set[int]] = []
@@ -263,14 +269,14 @@ def _end_functions_in_time(graph: Any, limits: Limits, ended: list[Any]) -> None
 
 @dataclass
 class _Use:
-    """Of memory by a node that inductor has scheduled."""
+    """The bytes that a node uses, after inductor has scheduled it."""
 
     node: Any
     allocated: int
     workspace: int
     freed: int
     joins: bool
-    """It is one function with its neighbours that join too."""
+    """True: the node shares a function with neighbours that join too."""
 
 
 def _storage_bytes(buffer: Any) -> int:
@@ -281,14 +287,14 @@ def _storage_bytes(buffer: Any) -> int:
 
 
 class _Code:
-    """Of a graph, what its nodes allocate and free, in their order."""
+    """The bytes that the nodes of a graph allocate and free, in the order of the nodes."""
 
     def __init__(self, graph: Any, limits: Limits, *, is_generated: bool) -> None:
-        """is_generated: before that, it is not known what is computed in place."""
+        """is_generated: the graph's code is generated. Before that, it is not known what is computed in place."""
         self.graph, self.scheduler, self.limits, self.is_generated = graph, graph.scheduler, limits, is_generated
         self.reuses = dict(graph.wrapper_code.reuses)
         self.outputs = set(graph.get_output_names())
-        self.bytes: dict[str, int] = {}  # of what lives, by the name of the storage's first buffer
+        self.bytes: dict[str, int] = {}  # of each live storage, by the name of its first buffer
         self.inputs = sum(self._of_input(name) for name in graph.graph_inputs)
 
     def uses(self) -> Iterator[_Use]:
@@ -318,10 +324,10 @@ class _Code:
         name, layout = buffer.get_name(), buffer.node.get_output_spec()
         if name in self.bytes or name in self.reuses or _is_on_host(node) or not self._is_allocated(name, node):
             return 0
-        if isinstance(layout, ir.MultiOutputLayout):  # the results are nodes of their own
+        if isinstance(layout, ir.MultiOutputLayout):  # each result is a node of its own
             users = [u.node for u in buffer.users if isinstance(getattr(u.node, "node", None), ir.MultiOutput)]
             return sum(self._allocate(result, user) for user in users for result in user.get_outputs())
-        if isinstance(layout, ir.NonOwningLayout):  # a part of a concatenation, all of which is made with its first part
+        if isinstance(layout, ir.NonOwningLayout):  # the first part of a concatenation allocates the whole
             whole = self.scheduler.name_to_buf.get(layout.view.data.data.get_name())
             return self._allocate(whole, node) if whole is not None else 0
         if buffer.get_aliases() or buffer.get_mutations():
@@ -351,13 +357,13 @@ class _Code:
 
 
 def _steps(node: Any) -> list[int]:
-    """The steps of the plan that a node of the code computes. What PyTorch puts in place of ops has none."""
+    """Returns the steps of the plan that a node of the code computes. Nodes that PyTorch has put in place of ops have no step."""
     origins = (o for n in node.get_nodes() if n.node is not None for o in n.node.get_origins())
     return [o.meta[STEP] for o in origins if STEP in o.meta]
 
 
 def _lives(code: _Code, ended: set[int]) -> Iterator[tuple[Any, int]]:
-    """Each node, and the bytes that are live while it runs. ended: nodes after which a function ends."""
+    """Yields each node, and the bytes that are live while it runs. ended: the ids of nodes after which a function ends."""
     live, pending = code.inputs, 0
     for use in code.uses():
         if not use.joins:
@@ -370,7 +376,7 @@ def _lives(code: _Code, ended: set[int]) -> Iterator[tuple[Any, int]]:
 
 
 def _ends(code: _Code, room: int) -> set[int]:
-    """After which nodes a function is to end, so that no more than `room` is needed where that is possible."""
+    """Returns the ids of the nodes after which a function must end so that no more than `room` bytes are needed, if that is possible."""
     ends: set[int] = set()
     live, pending, before = code.inputs, 0, None
     for use in code.uses():

@@ -1,7 +1,7 @@
-"""A joint graph of PyTorch as a problem: ops with costs, the bytes of their storages, who reads them.
+"""Translates a joint graph of PyTorch into a problem: ops with their costs, the bytes of their storages, and their reads.
 
-Storages are told apart by aliasing of the tensors in `meta["val"]`, so a view is what shares its operand's. Ops that draw, communicate or
-act on the world read an empty output of the one before, which keeps the order of their first runs.
+Tensors in `meta["val"]` that alias share a storage, so a view shares that of its operand. Ops that draw random numbers, communicate or have other
+side effects read an empty output of the previous op of their kind, which keeps the order of their first runs.
 """
 
 from __future__ import annotations
@@ -27,45 +27,46 @@ _ALIGNMENT_ELSEWHERE = 512
 
 @dataclass
 class Step:
-    """What running an op of the problem emits: nodes of the joint graph, in this order."""
+    """The nodes of the joint graph that a run of an op emits, in this order."""
 
     nodes: list[fx.Node]
     draws: bool = False
     stored: list[fx.Node] = field(default_factory=list)
-    """Of those that could be parts of other kernels: what the plan counts on to be in memory once the step has run."""
+    """The nodes whose results the plan expects in memory after the step, although inductor could fuse them into other kernels."""
     moves: fx.Node | None = None
     """The tensor that is copied to the host's memory or back; the op's kind tells which of the four ops of a copy it is."""
 
 
 @dataclass
 class Joint:
-    """The problem of a joint graph, and the way back from a schedule to nodes."""
+    """The problem of a joint graph, and the nodes that each op of the problem emits."""
 
     problem: Problem
     steps: list[Step]
-    """Of each op; without nodes, where it is pinned."""
+    """The step of each op; that of a pinned op has no nodes."""
     reserved_bytes: int
-    """Tangents, and states of generators: always counted, never planned."""
+    """The bytes of tangents, generator states and repeated batch norms' averages, which are always counted and never planned."""
     forward: list[Any]
     backward: list[Any]
     symbolic: bool
-    """Sizes were hints."""
+    """True: some sizes are symbolic, and their hints were taken."""
     channels_last: bool = False
-    """Of pictures, as `layout` has decided."""
+    """True: `layout` has chosen channels_last for pictures."""
     views: set[fx.Node] = field(default_factory=set)
     tangent_bytes: int = 0
-    """Of what is reserved."""
+    """The part of `reserved_bytes` that is for tangents."""
     where: dict[fx.Node, list[Read]] = field(default_factory=dict)
-    """What stands for a node in the problem; several of a tuple."""
+    """The reads that stand for each node in the problem; a tuple may have several."""
 
     def read_by(self, is_reader: Callable[[int], bool]) -> set[Read]:
-        """The storages that ops of the forward phase make and these ops read, themselves or a view of them."""
+        """Returns the storages that ops of the forward phase make and that the ops for which `is_reader` is True read, themselves or through a
+        view."""
         readers = (op for i, op in enumerate(self.problem) if op.view_of is None and not op.is_optional and is_reader(i))
         found = {self.storage(r) for op in readers for r in op.reads}
         return {r for r in found if self.problem[r[0]].phase == "forward" and not self.problem[r[0]].pinned}
 
     def storage(self, read: Read) -> Read:
-        """The storage that is read: for a view, the output that it is a view of."""
+        """Returns the storage that is read: for a view, the output that it is a view of."""
         op = self.problem[read[0]]
         while op.view_of is not None:
             read = op.reads[op.view_of]
@@ -73,7 +74,7 @@ class Joint:
         return read
 
     def needed_by_forward(self) -> set[int]:
-        """The ops without which the forward cannot return its results. Ops of the forward phase may run in the backward too."""
+        """Returns the ops that the forward needs to compute its results. Other ops of the forward phase may run in the backward."""
         needed: set[int] = set()
         stack = list(self.problem.forward_outputs)
         while stack:
@@ -85,7 +86,8 @@ class Joint:
 
 
 def extract(gm: fx.GraphModule, num_fwd_outputs: int, costs: Costs, allowed: frozenset[str], *, fuses: bool) -> Joint:
-    """Of a graph that `prepare` has made. fuses: neighbours that become one kernel are one op."""
+    """Returns the problem of a graph that `prepare` has made. Raises Unsupported. fuses: neighbours that inductor fuses into one kernel are one
+    op."""
     return _Extraction(gm, num_fwd_outputs, costs, allowed, fuses).run()
 
 
@@ -104,9 +106,9 @@ class _Extraction:
         self.joint = Joint(self.problem, [], 0, self.forward, self.backward, False)
         self.where = self.joint.where
         self.by_storage: dict[Any, Read] = {}
-        self.last: dict[str, Read] = {}  # of each kind of ordered op
+        self.last: dict[str, Read] = {}  # by kind of ordered op: the output of the latest one
         self.forward_outputs: set[int] = set()
-        self.copies: list[Read] = []  # into inputs; each of 0 bytes
+        self.copies: list[Read] = []  # the results of copies into inputs, each of 0 bytes
 
     def run(self) -> Joint:
         self._find_mutations()
@@ -128,7 +130,7 @@ class _Extraction:
                 group = group_of.get(node)
                 if group is None:
                     self._add_op(node)
-                elif node is group[-1]:  # by then the views that its members read are there
+                elif node is group[-1]:  # the views that its members read are added by now
                     self._add_group(group)
             elif node.op != "output":
                 raise Unsupported(f"'{node.name}': a node of kind '{node.op}' in a joint graph is not known")
@@ -144,10 +146,11 @@ class _Extraction:
     def _is_forward(self, op: int) -> bool:
         return not self.problem[op].pinned and self.problem[op].phase == "forward"
 
-    # --- what is known before
+    # --- facts that are found before ops are added
 
     def _find_mutations(self) -> None:
-        """Readers of a storage that is written into come before, and never again."""
+        """Finds the storages that the graph writes into. Their readers run before the write, and are not recomputed from them. Raises
+        Unsupported."""
         self.written: dict[Any, fx.Node] = {}
         for node in self.graph.nodes:
             if node.op != "call_function":
@@ -162,7 +165,7 @@ class _Extraction:
         self.readers: dict[Any, list[Read]] = {key: [] for key in self.written}
 
     def _in_phases(self) -> list[fx.Node]:
-        """The nodes in an order in which all that the forward needs comes before the rest, which stays as it is."""
+        """Returns the nodes in an order in which all those that the forward needs come before the others, which keep their order."""
         nodes = list(self.graph.nodes)
         needed = {n for n in nodes if n.op in ("placeholder", "get_attr")}
         stack = [o for o in self.forward if isinstance(o, fx.Node)]
@@ -175,7 +178,8 @@ class _Extraction:
         return [n for n in nodes if n in needed] + [n for n in nodes if n not in needed]
 
     def _kept_to_the_end(self) -> set[Any]:
-        """Storages of what the forward returns: the caller holds them, so an instance of their own would be another's."""
+        """Returns the storages of the forward's results. They are not recomputed, because a recomputed tensor would have another storage than the
+        one that the caller holds."""
         return {storage_of(t) for o in self.forward if isinstance(o, fx.Node) for t in tensors_in(o.meta.get("val"))}
 
     # --- ops
@@ -187,7 +191,8 @@ class _Extraction:
         return sized(n)
 
     def _made_bytes(self, node: fx.Node, result: fx.Node) -> int:
-        """Of a result of an op, itself or taken out of its tuple: the storage that the kernel makes, where that is known."""
+        """Returns the bytes of a result's storage: the traced ones, or, if they are more, the known ones that the kernel allocates. result: the
+        op's node, or a node that takes a result out of its tuple."""
         position = result.args[1] if result is not node and result.args[0] is node else 0
         known = self.costs.storage(node, position) if isinstance(position, int) else 0
         return max(known, self._bytes(result.meta["val"]))
@@ -214,7 +219,7 @@ class _Extraction:
             self.joint.tangent_bytes += self._aligned(size)
 
     def _projections(self, node: fx.Node) -> Iterator[fx.Node]:
-        """Nodes that take a result out of a tuple; of a tuple in a tuple too."""
+        """Yields the nodes that take a result out of a tuple, or out of a tuple in this tuple."""
         if isinstance(node.meta.get("val"), (tuple, list)):
             for user in node.users:
                 if user.target is operator.getitem:
@@ -232,7 +237,7 @@ class _Extraction:
                 self.where.setdefault(n, [r for a in aliases for r in self.where[a]])
             return
         op = self._add_computation(node, [node, *projections], [n for n in results if n not in aliases])
-        for n in aliases:  # the tuple's other results are made by the op; this one is its operand
+        for n in aliases:  # the op makes the tuple's other results; this result shares an operand's storage
             self._add_view(n, [], node, also=(op, 0))
         made = [(op, k) for k in range(max(1, len(results) - len(aliases)))]
         for n in [node, *projections]:
@@ -269,14 +274,14 @@ class _Extraction:
         order = {key: k for k, key in enumerate(outputs)}
         for n in group:
             key = storage_of(n.meta["val"])
-            if n is not first[key]:  # a view of what the group makes, which can be made again of that
+            if n is not first[key]:  # a view of a result of the group, which can be recreated from that result
                 self.joint.views.add(n)
             self.where[n] = [(op, order[key])] if key in order else []
             if key in order:
                 self.by_storage.setdefault(key, (op, order[key]))
 
     def _operands(self, nodes: list[fx.Node], reads: list[Read]) -> list[fx.Node | None]:
-        """The node that is read, of each read; None where that is several of one storage."""
+        """Returns the node that each read stands for; None if several of the nodes' operands share its storage."""
         found: dict[Read, list[fx.Node]] = {}
         for a in dict.fromkeys(a for n in nodes for a in n.all_input_nodes if a not in nodes):
             for r in self.where[a]:
@@ -317,15 +322,15 @@ class _Extraction:
         self.where[result] = [(op, 0)]
         if rules.waits(result):
             self.by_storage.setdefault(storage_of(result.meta.get("val")), (op, 0))
-            # The next one reads an output that stands for this one's end: if it read the view, that would be in memory until then.
+            # The next communication reads this op's output. If it read the view, the view's storage would be live until then.
             reads = [(op, 0), *self._in_flight(result)]
             over = self._add(Step([]), f"{result.name} is over", reads, phase=self._phase(result), recomputable=False)
             self._keep_order("communication", over, (over, 0), result)
         self.joint.views.update(nodes)
 
     def _in_flight(self, wait: fx.Node) -> list[Read]:
-        """What the collective reads for which a node waits: until then it is held. A view cannot say so, as a plan makes it again for
-        whoever reads it."""
+        """Returns the reads of the collective for which a node waits: these tensors must be live until the wait. The wait is a view, which
+        cannot keep them live, because a plan makes a view again for each reader."""
         node = wait.all_input_nodes[0]
         while node.target is operator.getitem:
             node = node.all_input_nodes[0]
@@ -335,7 +340,7 @@ class _Extraction:
         values = [n.meta.get("val") for n in fresh]
         makes = not rules.is_copy_into(node)
         sizes = [self._made_bytes(node, n) if makes and isinstance(n.meta.get("val"), torch.Tensor) else 0 for n in fresh]
-        if len(fresh) == 1 and fresh[0] is node and isinstance(values[0], (tuple, list)):  # whole, to an op that takes a tuple
+        if len(fresh) == 1 and fresh[0] is node and isinstance(values[0], (tuple, list)):  # an op takes the whole tuple
             sizes = [self._bytes(t) for t in tensors_in(values[0])]
         reads = self._reads(node)
         touched = self._written_operands(node)
@@ -347,7 +352,7 @@ class _Extraction:
             reads += self.readers[storage_of(node.args[0].meta.get("val"))]  # type: ignore[union-attr]
         averages = rules.is_batch_norm_in_training(node)
         again = rules.may_repeat(node, self.allowed) and (not touched or averages) and not rules.is_copy_into(node)
-        again = again and all(isinstance(v, torch.Tensor) for v in values)  # an int is kept as an int
+        again = again and all(isinstance(v, torch.Tensor) for v in values)  # an int is saved, not recomputed
         again = again and not any(storage_of(v) in self.kept for v in values)
         reads = list(dict.fromkeys(reads))
         stored = [node] if self.fuses and self._fuses(node) and fresh == [node] else []
@@ -366,8 +371,8 @@ class _Extraction:
         return op
 
     def _unread(self, node: fx.Node) -> int:
-        """Bytes that are there while the op runs and no longer: results that nothing takes out of its tuple; of a draw that may be
-        replayed, the generator's state, which is put back afterwards."""
+        """Returns the bytes that are live only while the op runs: results that no node takes out of its tuple, and, for a draw that may be
+        replayed, the generator's state, which is restored afterwards."""
         results = node.meta.get("val")
         unread = 0
         if isinstance(results, (tuple, list)):
@@ -388,7 +393,7 @@ class _Extraction:
         return self._aligned(hooks.state_like(next(tensors_in(node.meta["val"]))).numel())
 
     def _note(self, node: fx.Node, op: int, fresh: list[fx.Node], kinds: list[str], touched: list[Any], again: bool) -> None:
-        """Enters an op that was added where later ones look."""
+        """Records an added op for the ops that are added later, and reserves the bytes of its states and averages."""
         token = (op, len(self.problem[op].bytes) - 1)
         for k, n in enumerate(fresh):
             self.where[n] = [(op, k)]
@@ -404,7 +409,7 @@ class _Extraction:
                 self.forward_outputs.add(op)
         if rules.draws(node) and again:
             self._reserve(self._state_bytes(node))
-        if rules.is_batch_norm_in_training(node) and again:  # the next averages are those of the first run, wherever it runs again
+        if rules.is_batch_norm_in_training(node) and again:  # a repeated run makes no averages, so those of the first run stay live
             for t in tensors_in(node.meta["val"][3:]):
                 self._reserve(self._bytes(t))
 
@@ -414,7 +419,7 @@ class _Extraction:
             self.forward_outputs.add(op)
 
     def _written_operands(self, node: fx.Node) -> list[Any]:
-        """Storages that this op reads and that are written into later."""
+        """Returns the storages that this op reads and that are written into later. Raises Unsupported."""
         keys = [storage_of(t) for a in node.all_input_nodes for t in tensors_in(a.meta.get("val"))]
         touched = [k for k in dict.fromkeys(keys) if k in self.written and self.written[k] is not node]
         for k in touched:

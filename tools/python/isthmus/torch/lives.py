@@ -1,4 +1,4 @@
-"""The bytes that a schedule has live while each of its steps runs."""
+"""Counts the bytes that are live while each step of a schedule runs."""
 
 from __future__ import annotations
 
@@ -10,27 +10,28 @@ from ..problem import Problem
 Read = tuple[int, int]
 
 STEP = "isthmus_step"
-"""In the meta of a module's node: the position in the schedule of the step that it belongs to."""
+"""A key of the meta of a module's node: the position in the schedule of the step that the node belongs to."""
 
 
 @dataclass(eq=False)
 class _Storage:
-    """Of one run of an op."""
+    """A storage that one run of an op makes."""
 
     bytes: int
     first: int
     last: int
-    """The step that reads it last."""
+    """The last step that reads the storage."""
 
 
 def live_bytes(problem: Problem, schedule: Sequence[int]) -> list[int]:
-    """Of each step, with its workspace. A result that may take over the bytes of an operand does so where the operand dies."""
+    """Returns the live bytes of each step, including its workspace. A result that may take over the bytes of an operand does so if the step reads
+    the operand last."""
     newest: dict[Read, _Storage] = {}
-    runs: list[tuple[list[_Storage | None], list[_Storage]]] = []  # of each step, what it reads and makes
+    runs: list[tuple[list[_Storage | None], list[_Storage]]] = []  # for each step, the storages that it reads and makes
     for step, number in enumerate(schedule):
         op = problem[number]
         waits_for = problem[op.reads[0][0]] if op.kind.startswith("waits_") else None
-        of_start = waits_for.reads if waits_for is not None and op.kind == "waits_offload" else ()  # live until the wait
+        of_start = waits_for.reads if waits_for is not None and op.kind == "waits_offload" else ()  # these are live until the wait
         reads = [newest.get(_root(problem, read)) for read in (*op.reads, *of_start)]
         for storage in reads:
             if storage is not None:
@@ -68,7 +69,7 @@ def _aligned(size: int, problem: Problem) -> int:
 
 
 def _taken_over(problem: Problem, number: int, step: int, reads: Sequence[_Storage | None], made: Sequence[_Storage]) -> int:
-    """The bytes of results of the step that are those of operands."""
+    """Returns the bytes of the step's results that take over the bytes of operands."""
     given: dict[_Storage, None] = {}
     has_bytes: set[int] = set()
     for k, r in problem[number].may_reuse:

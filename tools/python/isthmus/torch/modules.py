@@ -32,7 +32,8 @@ def split(
     num_fwd_outputs: int,
     static_lifetime_input_indices: Sequence[int] | None,
 ) -> tuple[fx.GraphModule, fx.GraphModule]:
-    """boundary: the number of steps that the forward runs; None: the steps before the first one that only the backward can run."""
+    """Returns the forward and the backward module. boundary: the number of steps that the forward runs; None: the steps before the first one that
+    only the backward can run."""
     emitter = _Emitter(gm, joint, schedule, boundary)
     graph, saved = emitter.run()
     forward, backward = hooks.split(
@@ -43,7 +44,7 @@ def split(
 
 
 def _check(graph: fx.Graph, forward: fx.GraphModule, backward: fx.GraphModule) -> None:
-    """Checks that the modules run the schedule in its order; views without readers are left out."""
+    """Raises Internal if the modules do not run the schedule in its order. Nodes without readers may be left out."""
     for tag, module in ((_FORWARD, forward), (_BACKWARD, backward)):
         names = [n.name for n in module.graph.nodes if n.op == "call_function"]
         there = set(names)
@@ -60,7 +61,7 @@ class _Emitter:
         self.env: dict[fx.Node, fx.Node] = {}  # by old node: its newest copy
         self.tag = _FORWARD
         self.position = 0  # in the schedule
-        self.made_by: dict[fx.Node, fx.Node] = {}  # a new node's old one
+        self.made_by: dict[fx.Node, fx.Node] = {}  # by new node: its old node
         self.saved: dict[fx.Node, None] = {}
         self.in_backward: dict[fx.Node, fx.Node] = {}  # views of the forward, recreated in the backward
         self.packed: dict[fx.Node, fx.Node] = {}  # by unpacked mask: the form in memory
@@ -110,8 +111,8 @@ class _Emitter:
         return not something_missing and self.joint.problem[self.schedule[position]].phase == "backward"
 
     def _keep_products_apart(self) -> None:
-        """Inductor fuses a product and a sum into one op at the place of the sum, and the factors would be live until then. This keeps them
-        apart."""
+        """Keeps inductor from fusing a matrix product with a sum that does not follow it directly: until the place of the sum the factors would be
+        live."""
         following: fx.Node | None = None
         for node in reversed(self.new.nodes):
             if following is not None and following not in node.users:
@@ -126,14 +127,14 @@ class _Emitter:
         return results
 
     def _value(self, old: fx.Node) -> fx.Node:
-        """The operand that a node emitted now reads for `old`."""
+        """Returns the operand for `old` that a node reads if it is emitted now."""
         if old not in self.env and old.op == "get_attr":
             return self._copy(old, lambda a: a)
         node = self.env[old]
         return node if self.tag == _FORWARD else self._across(node)
 
     def _across(self, node: fx.Node) -> fx.Node:
-        """The same value in the backward: a node of the backward, a saved node, or, for a view, the view recreated from its saved
+        """Returns the same value in the backward: a node of the backward, a saved node, or, for a view, the view recreated from its saved
         operand."""
         if node.op == "get_attr" or node.meta.get("partitioner_tag") == _BACKWARD:
             return node
@@ -146,7 +147,7 @@ class _Emitter:
                 self.in_backward[node] = self._unpack(self._across(self.packed[node]), node)
             return self.in_backward[node]
         old = self.made_by[node]
-        # What the forward has waited for is saved: waiting is no op that the backward could run again on what was not waited for.
+        # The result of a wait is saved. If the wait ran again in the backward, a tensor would be saved that was not waited for.
         is_view = old in self.joint.views and not rules.waits(old)
         if is_view or isinstance(node.meta.get("val"), (tuple, list)):
             again = self.in_backward.get(node)
@@ -221,7 +222,7 @@ class _Emitter:
         return self.clones[old]
 
     def _insert(self, old: fx.Node, like: fx.Node, value: Callable[[fx.Node], fx.Node], name: str | None) -> fx.Node:
-        # Operands come first, since this may have to make one.
+        # The operands come first, because `value` may have to insert one.
         operands = {a: value(a) for a in like.all_input_nodes}
         node = self.new.node_copy(like, lambda a: operands[a])
         if name:

@@ -26,39 +26,39 @@ from .options import Options
 from .preparation import prepare, storage_of
 
 
-_ABOVE_LEAST = 0.01  # the share that inductor's code may take above the least peak that is planned, before another plan is tried
+_ABOVE_LEAST = 0.01  # inductor's code may take this share above the planned least peak before another plan is tried
 
 
 class Partitioner(hooks.CustomPartitionerFn):
-    """For `torch.compile(model, options={"custom_partitioner_fn": isthmus.torch.Partitioner(budget="2GiB", kernels="inductor")})`; the
-    backend "isthmus" makes its own. It is plain data and may be pickled."""
+    """Plans and cuts the joint graphs of `torch.compile(model, options={"custom_partitioner_fn": isthmus.torch.Partitioner(budget="2GiB",
+    kernels="inductor")})`; the backend "isthmus" makes its own partitioner. It is plain data and may be pickled."""
 
     def __init__(self, budget: Any, **options: Any) -> None:
         """The options are those of the backend."""
         self.options = Options(budget=budget, **options)
         self.ends = ""
-        """Where and why what is compiled ends before its function does."""
+        """Where and why the compiled graph ends before its function does; "" if it reaches the function's end."""
         self.sizes: tuple[tuple[str, int], ...] = ()
-        """Symbolic ones, and what they are in the call that is planned."""
+        """The names of symbolic sizes, and their values in the call that is planned."""
         self._allowed = rules.allowed_targets(self.options.allow_recompute)
         costs = self.options.costs
         self._costs = Costs() if costs in (None, "measured") else Costs.load(costs)
         own = "layout_optimization" in self.options.inductor
         self._decides_layout = self.options.kernels == "inductor" and not own and hooks.lays_out_convolutions()
         self.limits: Limits | None = None
-        self._of_code: dict[str, int] = {}  # by op, what the code of earlier plans took beside what was planned
+        self._of_code: dict[str, int] = {}  # by op, the bytes that the code of earlier plans took above what was planned
         self._begin_plans()
         # Ranks in sync keep the plan that they agreed on, because inductor's code for it may differ between them.
         self._is_bounded = not self.options.sync
         self._reported: reports.GraphReport | None = None
 
     def _begin_plans(self) -> None:
-        """Before the first plan of a graph."""
-        self._excess_bytes = 0  # taken off the budget, because inductor's code took more than was planned
-        self._found_peaks: list[int] = []  # of inductor's code, for plans with which it exceeded what it may take
+        """Resets what was learned from earlier plans, before the first plan of a graph."""
+        self._excess_bytes = 0  # bytes taken off the budget, because inductor's code took more than it may
+        self._found_peaks: list[int] = []  # the peaks of inductor's code, for plans whose code took more than it may
         self._baseline_bytes: int | None = None
         self._planned: tuple[Joint, list[int]] | None = None  # the problem and the schedule
-        self._least: tuple[int, list[int]] | None = None  # the least of those peaks, and its schedule
+        self._least: tuple[int, list[int]] | None = None  # the least peak of code that was counted as a whole, and its schedule
 
     def __getstate__(self) -> dict[str, Any]:
         """Inductor pickles its settings to find code in its caches, so nothing that differs between runs of a program is included."""
@@ -68,7 +68,8 @@ class Partitioner(hooks.CustomPartitionerFn):
         return self  # inductor copies its settings
 
     def uuid(self) -> str:
-        """Identifies everything on which compiled code depends. Never None: inductor would then reuse cached code of any other settings."""
+        """Returns a text that identifies everything on which compiled code depends. It is never None, because inductor would then reuse cached code
+        of any other settings."""
         o = self.options
         digest = hashlib.sha256()
         costs = (o.costs == "measured", sorted(self._costs.table.items()))
@@ -132,8 +133,8 @@ class Partitioner(hooks.CustomPartitionerFn):
             raise BadInput("allow has 'fetch', and the CPU's memory is the host's: give a link, such as \"link\": \"25GB\", to try out a plan")
 
     def _most_bytes(self, report: reports.GraphReport) -> int | None:
-        """What inductor's code may take, or None. The least that is found is that of the code: a plan whose code takes more than planned is
-        replaced by another one, up to twice, and by the best of them in the end."""
+        """Returns the bytes that inductor's code may take; None: there is no limit. For the least peak, a plan whose code takes more than planned
+        is replaced by another one, up to twice, and in the end by the plan whose code took least."""
         if not self._is_bounded or report.budget_bytes is not None:
             return report.budget_bytes if self._is_bounded else None
         if len(self._found_peaks) < MOST_REPLANS - 1:
@@ -141,14 +142,15 @@ class Partitioner(hooks.CustomPartitionerFn):
         return self._least[0] if self._least is not None and len(self._found_peaks) < MOST_REPLANS else None
 
     def _find(self, joint: Joint, graph: fx.Graph) -> tuple[Plan, int | None]:
-        """The plan, and the number of steps of its forward, or None if `modules.split` decides it."""
+        """Returns the plan, and the number of steps of its forward, or None if `modules.split` decides it. Raises CannotBeMet."""
         if not self.options.sync:
             return self._plan(joint), None
         return agreement.agreed(joint.problem, self.options.budget, lambda: self._plan(joint)), None
 
     def plan_for_less(self, excess_bytes: int) -> None:
-        """Called if inductor's code exceeds what it may take by `excess_bytes`: tells the next plan what the code takes, the second time
-        lowers its budget too, or gives up."""
+        """Is called if inductor's code takes `excess_bytes` more than it may. The next plan counts what the code took above this plan; from the
+        second time on, or if nothing was learned, its budget is lower too. After MOST_REPLANS more plans, raises CannotBeMet or, if not strict,
+        warns."""
         assert self.limits is not None and self.limits.most_bytes is not None
         self._found_peaks.append(self.limits.most_bytes + excess_bytes)
         has_learnt = self._learn(self.limits)
@@ -167,7 +169,7 @@ class Partitioner(hooks.CustomPartitionerFn):
         self._is_bounded = False
 
     def _learn(self, limits: Limits) -> bool:
-        """Notes what the code took above the plan. Returns whether it is known of which ops."""
+        """Notes the bytes that the code took above the plan. Returns True if it is known which ops took them."""
         assert self._planned is not None
         joint, schedule = self._planned
         for step, bytes in limits.above_bytes.items():
@@ -179,17 +181,17 @@ class Partitioner(hooks.CustomPartitionerFn):
         return bool(limits.above_bytes)
 
     def compiled(self) -> None:
-        """Called when inductor has compiled the graph: reports the peak in `limits`."""
+        """Is called when inductor has compiled the graph, and reports the peak in `limits`."""
         if self._reported is None or self.limits is None:
             return
         found = replace(self._reported, inductor_peak_bytes=self.limits.peak_bytes)
-        if found.budget_bytes is None:  # no budget has room for what the code takes above the plan
+        if found.budget_bytes is None:  # without a budget, the planned peak includes what the code takes above the plan
             found = replace(found, planned_peak_bytes=max(found.planned_peak_bytes, self.limits.peak_bytes or 0))
         self._note(found, in_place_of=self._reported)
 
     def _costs_of(self, gm: fx.GraphModule) -> Costs:
         times = self.options.costs == "measured"
-        # Inductor generates code for the prims, such as its max pooling. What PyTorch runs of them has many tensors of its own.
+        # Prims, such as inductor's max pooling, are not measured: inductor generates their code, and PyTorch's own code for them makes more tensors.
         fuses = self.options.kernels == "inductor"
         nodes = [n for n in gm.graph.nodes if not (fuses and rules.is_prim(n))]
         measured = measuring.known(nodes, runs=3 if times else 0)
@@ -198,7 +200,8 @@ class Partitioner(hooks.CustomPartitionerFn):
         return Costs(table, workspaces, {key: m.storage_bytes for key, m in measured.items()})
 
     def _budget(self, joint: Joint) -> int | str:
-        """The budget for the plan: the user's, without the reserved bytes."""
+        """Returns the budget for the plan: the user's, without the reserved bytes and the excess of inductor's code; or "min", which has no number
+        of bytes."""
         wanted = self.options.parsed
         if wanted.bytes is not None:
             return max(0, wanted.bytes - self._excess_bytes - joint.reserved_bytes)
@@ -207,7 +210,8 @@ class Partitioner(hooks.CustomPartitionerFn):
         return "min"
 
     def _baseline(self, joint: Joint) -> int:
-        """As it was first planned: a share of it stays the same number of bytes."""
+        """Returns the peak of the graph without recomputation, in bytes. The first plan's is kept, so that a share of it stays the same number of
+        bytes."""
         if self._baseline_bytes is None:
             order = [i for i, op in enumerate(joint.problem) if not op.pinned and not op.is_optional]
             self._baseline_bytes = Plan.from_schedule(joint.problem, order).figures.baseline_peak_bytes + joint.reserved_bytes
@@ -249,7 +253,7 @@ class Partitioner(hooks.CustomPartitionerFn):
         return graph
 
     def _note(self, graph: reports.GraphReport, in_place_of: reports.GraphReport | None = None) -> None:
-        """in_place_of: the earlier report of the graph."""
+        """Adds the report. in_place_of: the earlier report of the graph, which it replaces."""
         reports.add(graph, in_place_of=in_place_of)
         self._reported = graph
 
@@ -290,7 +294,8 @@ def _host_bytes(joint: Joint, schedule: Sequence[int]) -> int:
 
 
 def _held_bytes(forward: fx.GraphModule, num_fwd_outputs: int) -> int:
-    """Bytes that the forward returns to its caller and does not save for the backward; they are live while the backward runs."""
+    """Returns the bytes of the forward's results that are neither saved nor inputs. Its caller holds them, so they are live while the backward
+    runs."""
     (output,) = (n for n in forward.graph.nodes if n.op == "output")
     inputs = [n for n in forward.graph.nodes if n.op == "placeholder"]
 
@@ -304,7 +309,7 @@ def _held_bytes(forward: fx.GraphModule, num_fwd_outputs: int) -> int:
 
 @functools.cache
 def _sources() -> str:
-    """A digest of this package's own files, since a change of them changes the modules."""
+    """Returns a digest of this package's own files, because a change of them may change the modules."""
     digest = hashlib.sha256()
     for path in sorted(Path(__file__).parent.rglob("*.py")):
         digest.update(path.read_bytes())
