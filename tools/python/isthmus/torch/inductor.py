@@ -15,6 +15,7 @@ import torch
 from torch import fx
 from torch._inductor.custom_graph_pass import CustomSchedulerPass
 
+from .costs import sized
 from .lives import STEP
 
 MOST_REPLANS = 3  # where the code takes more than is planned; the last of them is for the least peak
@@ -219,7 +220,19 @@ def _workspace(node: Any, limits: Limits) -> int:
         return 0
     operation = getattr(inner, "op_overload", None)
     origin = inner.get_origin_node() or next((n for n in inner.get_origins() if n.target is operation), None)
-    return limits.workspace(origin) if origin is not None else 0
+    return limits.workspace(origin) + _unread(node, origin) if origin is not None else 0
+
+
+def _unread(node: Any, origin: fx.Node) -> int:
+    """Bytes of the results that nothing takes out of its tuple, as where an op runs again for one of them: they are there until it is over."""
+    from torch._inductor import ir
+
+    results = origin.meta.get("val")
+    if not isinstance(results, (tuple, list)):
+        return 0
+    users = [getattr(u.node, "node", None) for buffer in node.get_outputs() for u in buffer.users]
+    taken = {user.indices[0][1] for user in users if isinstance(user, ir.MultiOutput)}
+    return sum(sized(r.untyped_storage().nbytes()) for k, r in enumerate(results) if isinstance(r, torch.Tensor) and k not in taken)
 
 
 def _wholes(scheduler: Any, state: Any, *nodes: Any) -> Iterator[tuple[int, int]]:
