@@ -24,8 +24,6 @@ from dataclasses import dataclass, field
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "doors", "torch"))
 
-os.environ.setdefault("KINETO_LOG_LEVEL", "5")  # keeps the profiler, which measures peaks, from printing a message for each run
-
 import torch  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
 from torch import nn  # noqa: E402

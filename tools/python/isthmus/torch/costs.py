@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import fx
-from torch.utils import _pytree as pytree
 
 from ..errors import BadInput
 from . import hooks
+from .sizes import bytes_of, elements_of, is_dense, sized, strides_of, tensors_in
 
 
 @dataclass(frozen=True)
@@ -44,48 +44,6 @@ _ELEMENT_NS = {
 # Indexing: nanoseconds for each element that is read or written.
 _FETCH_NS = {"aten::_unsafe_index": 4.0, "aten::gather": 4.0, "aten::index": 4.0}
 _PUT_NS = {"aten::_unsafe_index_put": 9.0, "aten::index_put": 9.0, "aten::scatter": 9.0, "aten::scatter_add": 9.0}
-
-
-def tensors_in(value: Any) -> Iterator[torch.Tensor]:
-    if isinstance(value, torch.Tensor):  # most values are tensors; walking a structure takes ten times as long
-        return iter((value,))
-    return (t for t in pytree.tree_leaves(value) if isinstance(t, torch.Tensor))
-
-
-def sized(n: Any) -> int:
-    """Returns the integer, or the hint of a symbolic one; 1 if it has no hint."""
-    return n if isinstance(n, int) else int(n.node.hint if n.node.has_hint() else 1)
-
-
-def elements_of(t: torch.Tensor) -> int:
-    count = 1
-    for size in t.shape:
-        count *= sized(size)
-    return count
-
-
-def bytes_of(t: torch.Tensor) -> int:
-    return elements_of(t) * t.element_size()
-
-
-STRIDES = "isthmus_strides"
-"""A key of a node's meta: the strides of each of its results, if its kernel gives others than PyTorch's tracing."""
-
-
-def strides_of(node: fx.Node) -> tuple[int, ...]:
-    """Returns the strides of the tensor that a node computes."""
-    known = node.meta.get(STRIDES)
-    return known[0] if known else tuple(map(sized, node.meta["val"].stride()))
-
-
-def is_dense(t: torch.Tensor, strides: tuple[int, ...] | None = None) -> bool:
-    """Returns True if a tensor lies row after row. Compares hints, because `is_contiguous` would add a guard to the code being compiled."""
-    stride = 1
-    for size, found in zip(reversed(t.shape), reversed(strides or tuple(map(sized, t.stride())))):
-        if sized(size) != 1 and found != stride:
-            return False
-        stride *= sized(size)
-    return True
 
 
 def signature(node: fx.Node) -> str:

@@ -23,6 +23,7 @@ import torch
 from torch import fx
 
 from . import hooks, rules
+from .walks import needed_for
 
 _CASTS = (torch.ops.aten._to_copy.default, torch.ops.prims.convert_element_type.default)
 _RECOMPUTE = "recompute"
@@ -120,14 +121,7 @@ def _returned(family: dict[fx.Node, None], forward: Sequence[Any]) -> set[fx.Nod
 def _needed(graph: fx.Graph, forward: Sequence[Any], after: set[fx.Node]) -> set[fx.Node]:
     """Returns the nodes that the forward needs. All others serve only the backward, even if they could run before it."""
     acts = [n for n in graph.nodes if n.op == "call_function" and n not in after and rules.acts(n)]
-    needed: set[fx.Node] = set()
-    stack = [o for o in forward if isinstance(o, fx.Node)] + acts
-    while stack:
-        node = stack.pop()
-        if node not in needed:
-            needed.add(node)
-            stack.extend(node.all_input_nodes)
-    return needed
+    return needed_for([*forward, *acts])
 
 
 def _again(graph: fx.Graph, node: fx.Node, reader: fx.Node, family: dict[fx.Node, None], again: dict[fx.Node, fx.Node]) -> fx.Node:

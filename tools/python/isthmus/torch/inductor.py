@@ -18,6 +18,7 @@ from torch._inductor.custom_graph_pass import CustomSchedulerPass
 
 from . import offload_ops
 from .lives import STEP
+from .sizes import sized
 
 MOST_REPLANS = 3  # further plans for a graph whose code takes more than it may; the last one is for the least peak
 _PERSISTENT = ("primals_", "fwd_rng_state", "bwd_rng_state")  # name prefixes of inputs that the code does not free
@@ -227,7 +228,19 @@ def _workspace(node: Any, limits: Limits) -> int:
         return 0
     operation = getattr(inner, "op_overload", None)
     origin = inner.get_origin_node() or next((n for n in inner.get_origins() if n.target is operation), None)
-    return limits.workspace(origin) if origin is not None else 0
+    return limits.workspace(origin) + _unread(node, origin) if origin is not None else 0
+
+
+def _unread(node: Any, origin: fx.Node) -> int:
+    """Returns the bytes of the results that no node reads, as where an op is recomputed for one of its results. They are live until the op ends."""
+    from torch._inductor import ir
+
+    results = origin.meta.get("val")
+    if not isinstance(results, (tuple, list)):
+        return 0
+    users = [getattr(u.node, "node", None) for buffer in node.get_outputs() for u in buffer.users]
+    taken = {user.indices[0][1] for user in users if isinstance(user, ir.MultiOutput)}
+    return sum(sized(r.untyped_storage().nbytes()) for k, r in enumerate(results) if isinstance(r, torch.Tensor) and k not in taken)
 
 
 def _is_on_host(node: Any) -> bool:

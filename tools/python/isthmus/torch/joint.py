@@ -17,8 +17,10 @@ from torch import fx
 from ..errors import Unsupported
 from ..problem import Problem
 from . import groups, hooks, rules
-from .costs import Costs, sized, tensors_in
+from .costs import Costs
 from .preparation import after_tangents, storage_of
+from .sizes import sized, tensors_in
+from .walks import needed_for
 
 Read = tuple[int, int]
 _ALIGNMENT = {"cpu": 64}
@@ -167,14 +169,8 @@ class _Extraction:
     def _in_phases(self) -> list[fx.Node]:
         """Returns the nodes in an order in which all those that the forward needs come before the others, which keep their order."""
         nodes = list(self.graph.nodes)
-        needed = {n for n in nodes if n.op in ("placeholder", "get_attr")}
-        stack = [o for o in self.forward if isinstance(o, fx.Node)]
-        stack += [n for n in nodes if n.op == "call_function" and n not in self.after and (rules.acts(n) or self._written_operands(n))]
-        while stack:
-            node = stack.pop()
-            if node not in needed:
-                needed.add(node)
-                stack.extend(node.all_input_nodes)
+        acts = [n for n in nodes if n.op == "call_function" and n not in self.after and (rules.acts(n) or self._written_operands(n))]
+        needed = needed_for([*self.forward, *acts]) | {n for n in nodes if n.op in ("placeholder", "get_attr")}
         return [n for n in nodes if n in needed] + [n for n in nodes if n not in needed]
 
     def _kept_to_the_end(self) -> set[Any]:

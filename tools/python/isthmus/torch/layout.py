@@ -16,7 +16,7 @@ import torch
 from torch import fx
 
 from . import hooks, rules
-from .costs import tensors_in
+from .sizes import tensors_in
 from .preparation import after_tangents
 
 aten = torch.ops.aten

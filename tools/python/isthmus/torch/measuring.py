@@ -13,8 +13,9 @@ from torch import fx
 from torch.utils import _pytree as pytree
 
 from . import hooks, rules
-from .costs import STRIDES, signature, sized, strides_of, tensors_in
+from .costs import signature
 from .peak import on_gpu
+from .sizes import STRIDES, sized, strides_of, tensors_in
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ import torch
 from torch import fx
 
 from . import hooks, masks
-from .costs import bytes_of
 from .joint import Joint, Read, Step
+from .sizes import bytes_of
 
 _LEAST_SHARE = 1e-3
 """The least size of a tensor that may be copied, as a share of all bytes that the forward makes."""

@@ -17,13 +17,14 @@ from .. import __version__
 from ..errors import BadInput, CannotBeMet
 from ..planning import Plan, plan
 from . import agreement, hooks, measuring, modules, offload_ops, offloads, reports, rules
-from .costs import Costs, bytes_of, link_bytes_per_us, sized, tensors_in
+from .costs import Costs, link_bytes_per_us
 from .inductor import MOST_REPLANS, Limits
 from .joint import Joint, extract
 from .layout import with_channels_last
 from .lives import live_bytes
 from .options import Options
 from .preparation import prepare, storage_of
+from .sizes import bytes_of, sized, tensors_in
 
 
 _ABOVE_LEAST = 0.01  # inductor's code may take this share above the planned least peak before another plan is tried

@@ -10,7 +10,7 @@ from torch import fx
 
 from ..errors import Unsupported
 from . import gathers, hooks, rules
-from .costs import tensors_in
+from .sizes import tensors_in
 
 
 def prepare(gm: fx.GraphModule, num_fwd_outputs: int, *, fuses: bool) -> fx.GraphModule:

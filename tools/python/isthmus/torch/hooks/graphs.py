@@ -23,6 +23,8 @@ from torch.fx._lazy_graph_module import _LazyGraphModule, _use_lazy_graph_module
 from torch.utils import _pytree as pytree
 from torch.utils._ordered_set import OrderedSet
 
+from ..walks import needed_for
+
 
 def outputs_of(gm: fx.GraphModule, num_fwd_outputs: int) -> tuple[list[Any], list[Any]]:
     """Returns the outputs of the forward and of the backward of a joint graph: nodes, or constants such as None."""
@@ -51,13 +53,7 @@ def simplified(gm: fx.GraphModule, num_fwd_outputs: int) -> fx.GraphModule:
         return without_code(gm, gm.graph)
     # A node that the backward needs is not merged with one that only the forward needs, because the merged one might have to be saved.
     _, outputs = outputs_of(gm, num_fwd_outputs)
-    needed: set[fx.Node] = set()
-    stack = [o for o in outputs if isinstance(o, fx.Node)]
-    while stack:
-        node = stack.pop()
-        if node not in needed:
-            needed.add(node)
-            stack.extend(node.all_input_nodes)
+    needed = needed_for(outputs)
     return without_code(gm, fx_graph_cse(gm.graph, extra_node_key=lambda n: n in needed))
 
 

@@ -1,0 +1,52 @@
+"""The sizes and strides of the tensors that nodes compute. Sizes that are symbolic stand for their hints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import fx
+from torch.utils import _pytree as pytree
+
+
+def tensors_in(value: Any) -> Iterator[torch.Tensor]:
+    if isinstance(value, torch.Tensor):  # most values are tensors; walking a structure takes ten times as long
+        return iter((value,))
+    return (t for t in pytree.tree_leaves(value) if isinstance(t, torch.Tensor))
+
+
+def sized(n: Any) -> int:
+    """Returns the integer, or the hint of a symbolic one; 1 if it has no hint."""
+    return n if isinstance(n, int) else int(n.node.hint if n.node.has_hint() else 1)
+
+
+def elements_of(t: torch.Tensor) -> int:
+    count = 1
+    for size in t.shape:
+        count *= sized(size)
+    return count
+
+
+def bytes_of(t: torch.Tensor) -> int:
+    return elements_of(t) * t.element_size()
+
+
+STRIDES = "isthmus_strides"
+"""A key of a node's meta: the strides of each of its results, if its kernel gives others than PyTorch's tracing."""
+
+
+def strides_of(node: fx.Node) -> tuple[int, ...]:
+    """Returns the strides of the tensor that a node computes."""
+    known = node.meta.get(STRIDES)
+    return known[0] if known else tuple(map(sized, node.meta["val"].stride()))
+
+
+def is_dense(t: torch.Tensor, strides: tuple[int, ...] | None = None) -> bool:
+    """Returns True if a tensor lies row after row. Compares hints, because `is_contiguous` would add a guard to the code being compiled."""
+    stride = 1
+    for size, found in zip(reversed(t.shape), reversed(strides or tuple(map(sized, t.stride())))):
+        if sized(size) != 1 and found != stride:
+            return False
+        stride *= sized(size)
+    return True
