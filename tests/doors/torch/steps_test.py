@@ -346,7 +346,8 @@ class Steps(unittest.TestCase):
         self.assertEqual(step.budget_bytes, before.budget_bytes)
         self.assertLessEqual(step.planned_peak_bytes, step.budget_bytes - extra)
         self.assertLessEqual(step.inductor_peak_bytes, step.budget_bytes)
-        self.assertGreaterEqual(step.inductor_peak_bytes, step.planned_peak_bytes + extra)
+        aligned = 16 * 64  # a plan counts scalars as they are aligned, and code as many bytes as they have
+        self.assertGreaterEqual(step.inductor_peak_bytes, step.planned_peak_bytes + extra - aligned)
 
     def test_a_step_whose_code_is_above_the_budget_in_all_plans_is_an_error(self):
         extra = 4 << 20
