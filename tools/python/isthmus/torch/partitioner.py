@@ -14,6 +14,7 @@ from typing import Any
 from torch import fx
 
 from .. import __version__
+from ..budget import parse_budget
 from ..errors import CannotBeMet
 from ..planning import Plan, plan
 from . import agreement, hooks, measuring, modules, reports, rules
@@ -26,6 +27,7 @@ from .options import Options
 from .preparation import prepare, storage_of
 
 
+_LEAST = parse_budget("min")
 _ABOVE_LEAST = 0.01  # the share that inductor's code may take above the least peak that is planned, before another plan is tried
 
 
@@ -140,6 +142,8 @@ class Partitioner(hooks.CustomPartitionerFn):
         if len(self._found_peaks) <= MOST_REPLANS:
             if not has_learnt or len(self._found_peaks) > 1:
                 self._excess_bytes += excess_bytes
+            if len(self._found_peaks) == MOST_REPLANS and self.options.parsed != _LEAST:
+                self._of_code.clear()  # it has not helped: the last plan is the least one that is known without it
             return
         least = min(self._found_peaks)
         why = (
