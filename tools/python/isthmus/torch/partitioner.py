@@ -14,6 +14,7 @@ from typing import Any
 from torch import fx
 
 from .. import __version__
+from ..budget import parse_budget
 from ..errors import BadInput, CannotBeMet
 from ..planning import Plan, plan
 from . import agreement, hooks, measuring, modules, offload_ops, offloads, reports, rules
@@ -26,7 +27,7 @@ from .options import Options
 from .preparation import prepare, storage_of
 from .sizes import bytes_of, sized, tensors_in
 
-
+_LEAST = parse_budget("min")
 _ABOVE_LEAST = 0.01  # inductor's code may take this share above the planned least peak before another plan is tried
 
 
@@ -158,6 +159,8 @@ class Partitioner(hooks.CustomPartitionerFn):
         if len(self._found_peaks) <= MOST_REPLANS:
             if not has_learnt or len(self._found_peaks) > 1:
                 self._excess_bytes += excess_bytes
+            if len(self._found_peaks) == MOST_REPLANS and self.options.parsed != _LEAST:
+                self._of_code.clear()  # it has not helped: the last plan is the least one that is known without it
             return
         least = min(self._found_peaks)
         why = (
