@@ -16,13 +16,13 @@ from torch import fx
 
 from ..errors import Unsupported
 from ..problem import Problem
-from . import groups, hooks, rules
+from . import groups, hooks, lives, rules
 from .costs import Costs
 from .preparation import after_tangents, storage_of
 from .sizes import sized, tensors_in
 from .walks import needed_for
 
-Read = tuple[int, int]
+Read = lives.Read
 _ALIGNMENT = {"cpu": 64}
 _ALIGNMENT_ELSEWHERE = 512
 
@@ -68,12 +68,8 @@ class Joint:
         return {r for r in found if self.problem[r[0]].phase == "forward" and not self.problem[r[0]].pinned}
 
     def storage(self, read: Read) -> Read:
-        """Returns the storage that is read: for a view, the output that it is a view of."""
-        op = self.problem[read[0]]
-        while op.view_of is not None:
-            read = op.reads[op.view_of]
-            op = self.problem[read[0]]
-        return read
+        """Returns the output whose storage is read: for a view, the output that it is a view of."""
+        return lives.storage(self.problem, read)
 
     def needed_by_forward(self) -> set[int]:
         """Returns the ops that the forward needs to compute its results. Other ops of the forward phase may run in the backward."""
@@ -380,7 +376,7 @@ class _Extraction:
         return unread
 
     def _aligned(self, size: int) -> int:
-        return -(-size // self.problem.alignment) * self.problem.alignment
+        return lives.aligned(size, self.problem)
 
     def _reserve(self, size: int) -> None:
         self.joint.reserved_bytes += self._aligned(size)

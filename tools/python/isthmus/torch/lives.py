@@ -30,33 +30,33 @@ def live_bytes(problem: Problem, schedule: Sequence[int]) -> list[int]:
     runs: list[tuple[list[_Storage | None], list[_Storage]]] = []  # for each step, the storages that it reads and makes
     for step, number in enumerate(schedule):
         op = problem[number]
-        waits_for = problem[op.reads[0][0]] if op.kind.startswith("waits_") else None
-        of_start = waits_for.reads if waits_for is not None and op.kind == "waits_offload" else ()  # these are live until the wait
-        reads = [newest.get(_root(problem, read)) for read in (*op.reads, *of_start)]
-        for storage in reads:
-            if storage is not None:
-                storage.last = step
-        made = [_Storage(_aligned(size, problem), step, step) for size in op.bytes] if op.view_of is None else []
-        newest.update({(number, k): storage for k, storage in enumerate(made)})
+        of_start = problem[op.reads[0][0]].reads if op.kind == "waits_offload" else ()  # these are live until the wait
+        reads = [newest.get(storage(problem, read)) for read in (*op.reads, *of_start)]
+        for each in reads:
+            if each is not None:
+                each.last = step
+        made = [_Storage(aligned(size, problem), step, step) for size in op.bytes] if op.view_of is None else []
+        newest.update({(number, k): each for k, each in enumerate(made)})
         if op.kind == "waits_prefetch" and op.of is not None:
             of = (op.of, 0) if isinstance(op.of, int) else op.of
             newest.update({(of[0], of[1] + k): newest[start] for k, start in enumerate(op.reads)})
         runs.append((reads, made))
     for read in problem.outputs:
-        if _root(problem, read) in newest:
-            newest[_root(problem, read)].last = len(schedule) - 1
+        if storage(problem, read) in newest:
+            newest[storage(problem, read)].last = len(schedule) - 1
     changes = [0] * (len(schedule) + 1)
-    for storage in (storage for _, made in runs for storage in made):
-        changes[storage.first] += storage.bytes
-        changes[storage.last + 1] -= storage.bytes
+    for each in (each for _, made in runs for each in made):
+        changes[each.first] += each.bytes
+        changes[each.last + 1] -= each.bytes
     found, live = [], 0
     for step, number in enumerate(schedule):
         live += changes[step]
-        found.append(live + _aligned(problem[number].workspace, problem) - _taken_over(problem, number, step, *runs[step]))
+        found.append(live + aligned(problem[number].workspace, problem) - _taken_over(problem, number, step, *runs[step]))
     return found
 
 
-def _root(problem: Problem, read: Read) -> Read:
+def storage(problem: Problem, read: Read) -> Read:
+    """Returns the output whose storage is read: for a view, the output that it is a view of."""
     op = problem[read[0]]
     while op.view_of is not None:
         read = op.reads[op.view_of]
@@ -64,7 +64,8 @@ def _root(problem: Problem, read: Read) -> Read:
     return read
 
 
-def _aligned(size: int, problem: Problem) -> int:
+def aligned(size: int, problem: Problem) -> int:
+    """Returns the size rounded up to the problem's alignment."""
     return -(-size // problem.alignment) * problem.alignment
 
 

@@ -131,6 +131,10 @@ class _Emitter:
         if old not in self.env and old.op == "get_attr":
             return self._copy(old, lambda a: a)
         node = self.env[old]
+        return self._here(node)
+
+    def _here(self, node: fx.Node) -> fx.Node:
+        """Returns the node that has the value of a new node in the module that is emitted now."""
         return node if self.tag == _FORWARD else self._across(node)
 
     def _across(self, node: fx.Node) -> fx.Node:
@@ -179,16 +183,13 @@ class _Emitter:
             self.on_host[old] = self._added(offload_ops.start_offload, old, (self.offloaded[old],), f"{old.name}_offload")
         elif kind == "waits_offload":
             source = self.offloaded[old]
-            operands = (self._on_host(old), self._across(source) if self.tag == _BACKWARD else source)
+            operands = (self._here(self.on_host[old]), self._here(source))
             self.on_host[old] = self._added(offload_ops.wait_offload, old, operands, f"{old.name}_on_host")
         elif kind == "starts_prefetch":
             device = old.meta["val"].device
-            self.coming[old] = self._added(offload_ops.start_prefetch, old, (self._on_host(old), device), f"{old.name}_prefetch")
+            self.coming[old] = self._added(offload_ops.start_prefetch, old, (self._here(self.on_host[old]), device), f"{old.name}_prefetch")
         else:
             self.env[old] = self._added(offload_ops.wait_prefetch, old, (self.coming.pop(old),), f"{old.name}_again")
-
-    def _on_host(self, old: fx.Node) -> fx.Node:
-        return self._across(self.on_host[old]) if self.tag == _BACKWARD else self.on_host[old]
 
     def _added(self, target: torch._ops.OpOverload, old: fx.Node, args: tuple[Any, ...], name: str) -> fx.Node:
         """Adds a node without a counterpart in the old graph, which makes a copy of `old`."""
@@ -256,7 +257,7 @@ class _Emitter:
         operands = {a: self._value(a) for a in old.all_input_nodes}
         args, kwargs = fx.node.map_arg((old.args, dict(old.kwargs)), lambda a: operands[a])
         if again:
-            state = self._across(self.states[old]) if self.tag == _BACKWARD else self.states[old]
+            state = self._here(self.states[old])
             node = self.new.call_function(hooks.run_with_rng_state, (state, old.target, *args), kwargs)
             node._rename(f"{old.name}_recompute_{self._count(old)}")
             node.meta = {**old.meta, "partitioner_tag": self.tag}

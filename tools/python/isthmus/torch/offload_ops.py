@@ -27,7 +27,6 @@ start_prefetch = torch.ops.isthmus.start_prefetch.default
 wait_prefetch = torch.ops.isthmus.wait_prefetch.default
 
 
-
 def is_on_host(node: fx.Node) -> bool:
     """Returns True if the result of the node lies in the host's memory."""
     return node.target in (start_offload, wait_offload)

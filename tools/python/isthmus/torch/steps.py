@@ -258,8 +258,7 @@ class Steps:
     def _excess(self, step: StepProblem, graphs: Sequence[Graph], schedules: Sequence[Schedule]) -> list[int]:
         """Returns, for each segment, the bytes that inductor's code takes above the plan."""
         of_calls = [g.excess_of(s) for g, s in zip(graphs, schedules)]
-        excess = [of_calls[s.call][0 if s.is_forward else 1] for s in step.record.segments]
-        return excess
+        return [of_calls[s.call][0 if s.is_forward else 1] for s in step.record.segments]
 
     def _refuse_code(self, found_peaks: Sequence[int]) -> None:
         """Raises CannotBeMet or warns that inductor's code exceeds the budget with every plan."""

@@ -62,11 +62,12 @@ class Allocations:
         memory = [e for e in events if e.name() == "[memory]" and e.device_type() == cpu]
         memory.sort(key=lambda e: e.start_ns())
         parts = sorted((e.start_ns(), e.end_ns()) for e in events if e.name() == self._MARK)
-        self.peak = self._peak(memory)
-        self.left = sum(e.nbytes() for e in memory)
+        sizes = [e.nbytes() for e in memory]
+        self.peak = self._peak(sizes)
+        self.left = sum(sizes)
         times = [e.start_ns() for e in memory]
         for begin, end in parts:
-            self.peaks.append(self._peak(memory[bisect.bisect_left(times, begin) : bisect.bisect_right(times, end)]))
+            self.peaks.append(self._peak(sizes[bisect.bisect_left(times, begin) : bisect.bisect_right(times, end)]))
 
     def _read_by_legacy(self, events: Sequence[Any]) -> None:
         """Reads the events of one thread, in their order."""
@@ -78,15 +79,15 @@ class Allocations:
             elif e.kind() == "pop" and begins:
                 begin = begins.pop()
                 if begin is not None:
-                    self.peaks.append(max(itertools.accumulate(sizes[begin:], initial=0)))
+                    self.peaks.append(self._peak(sizes[begin:]))
             elif e.kind() == "memory_alloc":
                 sizes.append(e.cpu_memory_usage())
-        self.peak = max(itertools.accumulate(sizes, initial=0))
+        self.peak = self._peak(sizes)
         self.left = sum(sizes)
 
     @staticmethod
-    def _peak(memory: Sequence[Any]) -> int:
-        return max(itertools.accumulate((e.nbytes() for e in memory), initial=0))
+    def _peak(sizes: Sequence[int]) -> int:
+        return max(itertools.accumulate(sizes, initial=0))
 
 
 @contextlib.contextmanager
