@@ -276,4 +276,4 @@ class Layout(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1])
+    command.main()

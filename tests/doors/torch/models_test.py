@@ -393,11 +393,15 @@ class Inductor(unittest.TestCase):
     def test_code_is_found_in_inductors_caches(self):
         torch.manual_seed(0)
         model, x = nn.Sequential(nn.Linear(64, 64), nn.GELU(), nn.Linear(64, 64)), torch.randn(256, 64)
+        peaks = []
         with fresh_cache():
             for hits in (0, 2):  # a forward and a backward
                 torch._dynamo.utils.counters.clear()
                 with_isthmus("min", kernels="inductor")(lambda: model(x).square().mean())().backward()
                 self.assertEqual(torch._dynamo.utils.counters["inductor"]["fxgraph_cache_hit"], hits)
+                peaks.append(isthmus.torch.report().graphs[0].inductor_peak_bytes)
+        self.assertIsNotNone(peaks[0])
+        self.assertEqual(peaks[1], peaks[0])
 
 
 class Lives(unittest.TestCase):
@@ -605,4 +609,4 @@ class Answers(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1])
+    command.main()

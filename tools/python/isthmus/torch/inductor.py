@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 import torch
 from torch import fx
+from torch._dynamo.utils import counters
 from torch._inductor.custom_graph_pass import CustomSchedulerPass
 
 from . import offload_ops
@@ -23,6 +24,7 @@ from .sizes import sized
 MOST_REPLANS = 3  # further plans for a graph whose code takes more than it may; the last one is for the least peak
 _PERSISTENT = ("primals_", "fwd_rng_state", "bwd_rng_state")  # name prefixes of inputs that the code does not free
 _TANGENTS = "tangents_"
+_CODE_BYTES = "isthmus_code_bytes"  # inductor's counter that has the peak of the code of one graph
 
 
 class AboveBudget(BaseException):
@@ -47,7 +49,7 @@ class Limits:
     on_host: frozenset[str] = frozenset()
     """The names of tensors in the host's memory, which is not counted."""
     taken_bytes: dict[bool, int] = field(default_factory=dict)
-    """The peaks in bytes. Code that comes from a cache is not counted."""
+    """The peaks in bytes."""
     above_bytes: dict[int, int] = field(default_factory=dict)
     """For each step whose code exceeds the plan's peak, the code's live bytes minus the plan's live bytes in that step."""
 
@@ -163,6 +165,17 @@ class Watch(CustomSchedulerPass):
         return nodes
 
 
+def counted(partitioner: Replanned, is_backward: bool, compile: Callable[[], Any]) -> Any:
+    """Returns the result of `compile`, which compiles one graph. Counts the memory of code that comes from inductor's cache too: inductor keeps,
+    with the code, by how much its compilation raised each of inductor's counters, and raises them again when it finds the code."""
+    counters["inductor"].pop(_CODE_BYTES, None)
+    made = compile()
+    peak = counters["inductor"].pop(_CODE_BYTES, 0)
+    if partitioner.limits is not None:
+        partitioner.limits.note(is_backward, [((), peak)])
+    return made
+
+
 def _watch(graph: Any, limits: Limits) -> None:
     """Counts the graph's memory when its code is generated, because until then the order of the nodes, and what is computed in place, may
     change."""
@@ -171,7 +184,9 @@ def _watch(graph: Any, limits: Limits) -> None:
 
     def generate_and_count(*args: Any, **kwargs: Any) -> Any:
         code = _Code(graph, limits, is_generated=True)
-        limits.note(graph.is_backward, ((_steps(node), live) for node, live in _lives(code, set(map(id, ended)))))
+        uses = [(_steps(node), live) for node, live in _lives(code, set(map(id, ended)))]
+        counters["inductor"][_CODE_BYTES] = max((live for _, live in uses), default=0)
+        limits.note(graph.is_backward, uses)
         return generate(*args, **kwargs)
 
     graph.wrapper_code.generate = generate_and_count

@@ -107,10 +107,11 @@ def compile_with_inductor(
         config = {"layout_optimization": False, **config}
 
     def inner(gm: fx.GraphModule, inputs: Sequence[Any], **options: Any) -> Any:
-        made = compile_fx_inner(gm, inputs, **options)
         if options.get("is_inference"):
-            return made
-        return _boxed((watch_backward if options.get("is_backward") else watch_forward)(made))
+            return compile_fx_inner(gm, inputs, **options)
+        is_backward = bool(options.get("is_backward"))
+        made = inductor.counted(partitioner, is_backward, lambda: compile_fx_inner(gm, inputs, **options))
+        return _boxed((watch_backward if is_backward else watch_forward)(made))
 
     def compile(more: dict[str, Any]) -> Callable[..., Any]:
         graph = fx.GraphModule(gm, copy.deepcopy(gm.graph))  # compile_fx changes the graph, which may be compiled again
