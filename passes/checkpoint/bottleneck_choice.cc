@@ -7,16 +7,16 @@
 namespace isthmus {
 namespace {
 
-using Fate = BottleneckChoice::Fate;
+using Decision = BottleneckChoice::Decision;
 
-// The fate by properties of the value alone; Taken if none of them excludes it.
-Fate fateAlone(const Graph &g, ValueId v) {
+// The decision by properties of the value alone; Taken if none of them excludes it.
+Decision decisionAlone(const Graph &g, ValueId v) {
   NodeId def = g.value(v).def;
   if (!def || g.node(def).phase != Phase::Forward)
-    return Fate::NotForward;
+    return Decision::NotForward;
   if (g.type(v).elements() < kSmallCheckpointElements)
-    return Fate::Small;
-  return g.node(def).op->is(kNotACheckpoint) ? Fate::KindOfOp : Fate::Taken;
+    return Decision::Small;
+  return g.node(def).op->is(kNotACheckpoint) ? Decision::KindOfOp : Decision::Taken;
 }
 
 // The largest share of the forward part's bytes between two neighbouring bottlenecks, or before the
@@ -45,7 +45,7 @@ double largestPiece(const Graph &g, llvm::ArrayRef<ValueId> roots,
 std::vector<ValueId> BottleneckChoice::taken() const {
   std::vector<ValueId> out;
   for (const Candidate &c : candidates)
-    if (c.fate == Fate::Taken)
+    if (c.decision == Decision::Taken)
       out.push_back(c.value);
   return out;
 }
@@ -58,22 +58,22 @@ BottleneckChoice chooseBottlenecks(const Graph &g, llvm::ArrayRef<ValueId> roots
       for (ValueId v : n.operands)
         readByBackward.insert(roots[v.index]);
   for (uint32_t i = 0; i < g.numValues(); ++i)
-    out.numRead += fateAlone(g, ValueId(i)) == Fate::Taken && roots[i] == ValueId(i) &&
+    out.numRead += decisionAlone(g, ValueId(i)) == Decision::Taken && roots[i] == ValueId(i) &&
                    readByBackward.count(ValueId(i));
   out.target = std::sqrt(double(out.numRead));
 
   std::vector<size_t> all, read; // indices of candidates
   llvm::DenseSet<ValueId> seen;
   for (ValueId v : bottlenecks(g)) {
-    Fate fate = fateAlone(g, v);
-    if (fate == Fate::Taken && !seen.insert(roots[v.index]).second)
-      fate = Fate::SameStorage;
-    if (fate == Fate::Taken) {
+    Decision decision = decisionAlone(g, v);
+    if (decision == Decision::Taken && !seen.insert(roots[v.index]).second)
+      decision = Decision::SameStorage;
+    if (decision == Decision::Taken) {
       all.push_back(out.candidates.size());
       if (readByBackward.count(roots[v.index]))
         read.push_back(out.candidates.size());
     }
-    out.candidates.push_back({v, fate});
+    out.candidates.push_back({v, decision});
   }
   const bool amongRead = double(read.size()) >= out.target;
   const std::vector<size_t> &from = amongRead ? read : all;
@@ -84,13 +84,13 @@ BottleneckChoice chooseBottlenecks(const Graph &g, llvm::ArrayRef<ValueId> roots
   if (amongRead)
     for (size_t i : all)
       if (!readByBackward.count(roots[out.candidates[i].value.index]))
-        out.candidates[i].fate = Fate::NotRead;
+        out.candidates[i].decision = Decision::NotRead;
   if (out.numRead == 0 || double(from.size()) <= std::ceil(out.target))
     return out;
   out.step = static_cast<size_t>(std::ceil(double(from.size()) / out.target));
   for (size_t i = 0; i < from.size(); ++i)
     if (i < out.step || i % out.step != 0)
-      out.candidates[from[i]].fate = Fate::InSegment;
+      out.candidates[from[i]].decision = Decision::InSegment;
   return out;
 }
 

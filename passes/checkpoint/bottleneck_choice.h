@@ -6,7 +6,7 @@
 namespace isthmus {
 
 struct BottleneckChoice {
-  enum class Fate : uint8_t {
+  enum class Decision : uint8_t {
     Taken,
     NotForward,  // not made by a node of the forward phase
     Small,       // fewer elements than kSmallCheckpointElements
@@ -17,7 +17,7 @@ struct BottleneckChoice {
   };
   struct Candidate {
     ValueId value;
-    Fate fate;
+    Decision decision;
   };
   std::vector<Candidate> candidates; // all bottlenecks, in order
   double target = 0;                 // approximate number to take: sqrt(numRead)

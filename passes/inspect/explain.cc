@@ -16,8 +16,8 @@ namespace {
 using plan::Instance;
 using plan::OpIndex;
 using plan::Read;
-using Kind = TensorFate::Kind;
-using Why = BottleneckFate::Why;
+using Kind = TensorDecision::Kind;
+using Why = BottleneckDecision::Why;
 
 class Explainer {
 public:
@@ -55,7 +55,7 @@ private:
     return llvm::Error::success();
   }
 
-  // --- The fate of each tensor
+  // --- The decision of each tensor
   bool isFetch(const Node &n) const {
     return n.op->is(kTransfer) && n.isStandIn() && g_.type(n.firstResult).isPlain();
   }
@@ -131,10 +131,10 @@ private:
   }
 
   // `v` is the root value of a storage and the first instance.
-  TensorFate fateOf(ValueId v) const {
+  TensorDecision decisionOf(ValueId v) const {
     const std::vector<uint32_t> &instances = instancesOf_[v.index];
     const plan::Op &op = p_.problem.ops[p_.opOf(g_.value(v).def)];
-    TensorFate f;
+    TensorDecision f;
     f.value = v;
     f.kind = kindOf(instances);
     f.bytes = liveSets_.instances[instances[0]].bytes;
@@ -216,7 +216,7 @@ private:
     if (o_.of.empty() && told.size() > o_.top)
       told.resize(o_.top);
     for (ValueId v : told)
-      out_.tensors.push_back(atLength(fateOf(v)));
+      out_.tensors.push_back(atLength(decisionOf(v)));
     return llvm::Error::success();
   }
 
@@ -226,9 +226,9 @@ private:
   ValueId storageOf(ValueId v) const { return firstRunOf(roots_[v.index]); }
 
   // --- What another choice would cost
-  TensorFate atLength(TensorFate f) const {
+  TensorDecision atLength(TensorDecision f) const {
     if (f.kept && f.mayRunAgain && f.kind != Kind::Output && f.kept->to > f.kept->from + 1)
-      f.remake = remake(f);
+      f.eviction = eviction(f);
     return f;
   }
 
@@ -276,7 +276,7 @@ private:
 
   // The effect of evicting the tensor in its idle interval `kept`; none if it cannot be
   // rematerialized.
-  std::optional<Remake> remake(const TensorFate &f) const {
+  std::optional<Eviction> eviction(const TensorDecision &f) const {
     const uint32_t before = f.kept->to;
     auto holder = llvm::find_if(instancesOf_[f.value.index], [&](uint32_t i) {
       return liveSets_.instances[i].first <= f.kept->from && liveSets_.instances[i].last >= before;
@@ -287,7 +287,7 @@ private:
     Again again(*this, before);
     if (!again.add(liveSets_.instances[instance].made.op))
       return std::nullopt;
-    Remake out;
+    Eviction out;
     for (OpIndex op : again.runs) {
       out.runs += !p_.problem.ops[op].isView();
       out.us += p_.problem.ops[op].cost;
@@ -334,26 +334,26 @@ private:
       ValueId storage = storageOf(v);
       if (instancesOf_[storage.index].empty())
         continue; // a view of an input
-      BottleneckFate b;
+      BottleneckDecision b;
       b.value = v;
-      b.tensor = fateOf(storage);
+      b.tensor = decisionOf(storage);
       bool isEnd = c.value == loss || llvm::is_contained(original_.outputs(), c.value);
-      b.why = isEnd ? Why::End : whyOf(c.fate, b.tensor);
+      b.why = isEnd ? Why::End : whyOf(c.decision, b.tensor);
       out_.bottlenecks.push_back(std::move(b));
     }
-    std::vector<BottleneckFate *> bySize;
-    for (BottleneckFate &b : out_.bottlenecks)
+    std::vector<BottleneckDecision *> bySize;
+    for (BottleneckDecision &b : out_.bottlenecks)
       bySize.push_back(&b);
-    llvm::stable_sort(bySize, [](const BottleneckFate *a, const BottleneckFate *b) {
+    llvm::stable_sort(bySize, [](const BottleneckDecision *a, const BottleneckDecision *b) {
       return a->tensor.bytes > b->tensor.bytes;
     });
-    for (BottleneckFate *b : bySize) {
+    for (BottleneckDecision *b : bySize) {
       if (b->why == Why::Price && numTold_++ < o_.top)
         b->tensor = atLength(std::move(b->tensor));
     }
   }
 
-  Why whyOf(BottleneckChoice::Fate byRules, const TensorFate &f) const {
+  Why whyOf(BottleneckChoice::Decision byRules, const TensorDecision &f) const {
     if (o_.policy == Policy::None)
       return Why::Price;
     if (o_.policyUsed == "none")
@@ -367,18 +367,18 @@ private:
     if (o_.policyUsed != policyName(Policy::Memory))
       return Why::NotInCut;
     switch (byRules) {
-    case BottleneckChoice::Fate::Taken:
+    case BottleneckChoice::Decision::Taken:
       return Why::Taken;
-    case BottleneckChoice::Fate::NotForward:
-    case BottleneckChoice::Fate::KindOfOp:
+    case BottleneckChoice::Decision::NotForward:
+    case BottleneckChoice::Decision::KindOfOp:
       return Why::KindOfOp;
-    case BottleneckChoice::Fate::Small:
+    case BottleneckChoice::Decision::Small:
       return Why::Small;
-    case BottleneckChoice::Fate::SameStorage:
+    case BottleneckChoice::Decision::SameStorage:
       return Why::SameStorage;
-    case BottleneckChoice::Fate::NotRead:
+    case BottleneckChoice::Decision::NotRead:
       return Why::NotRead;
-    case BottleneckChoice::Fate::InSegment:
+    case BottleneckChoice::Decision::InSegment:
       return Why::InSegment;
     }
     return Why::Price;

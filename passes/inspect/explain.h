@@ -13,13 +13,13 @@ struct IdleInterval {
 };
 
 // The effect of evicting a tensor in an idle interval, with the rest of the plan unchanged.
-struct Remake {
+struct Eviction {
   unsigned runs = 0; // steps added: the tensor's own, and those of operands that are no longer live
   double us = 0;
   int64_t peakBytes = 0;
 };
 
-struct TensorFate {
+struct TensorDecision {
   enum class Kind : uint8_t {
     Kept,       // made once, and saved for the backward pass
     Recomputed, // made more than once by its node
@@ -43,11 +43,11 @@ struct TensorFate {
   bool dependsOnParameters = true;
   std::optional<IdleInterval> kept; // the idle interval of an instance with the most live bytes
   std::vector<IdleInterval> away;   // intervals between instances, in which none is live
-  std::optional<Remake> remake;     // for `kept`, and only for tensors that are reported in detail
+  std::optional<Eviction> eviction; // for `kept`, and only for tensors that are reported in detail
 };
 
 // A bottleneck: an articulation point of the forward part.
-struct BottleneckFate {
+struct BottleneckDecision {
   enum class Why : uint8_t {
     Taken,       // the policy keeps it
     End,         // the loss or another output
@@ -60,10 +60,10 @@ struct BottleneckFate {
     NotNamed,    // neither listed nor marked
     NotInCut,    // whole frontiers are kept, and none contains it
     NoGain,      // the policy would save no memory against no checkpointing
-    Price        // chosen by its bytes and its cost to rematerialize: see the tensor's fate
+    Price        // chosen by its bytes and its cost to rematerialize: see the tensor's decision
   };
   Why why = Why::Price;
-  TensorFate tensor; // for the bottleneck's storage
+  TensorDecision tensor; // for the bottleneck's storage
   ValueId value;
 };
 
@@ -83,12 +83,12 @@ struct Explanation {
     size_t tensors = 0;
     int64_t bytes = 0;
   };
-  std::array<Total, TensorFate::kNumKinds> totals{}; // by TensorFate::Kind
-  size_t recomputations = 0;                         // steps that rerun a node, views excluded
-  std::vector<TensorFate> tensors;         // the reported tensors: the largest that are kept or
-                                           // rematerialized, or the requested ones
-  std::vector<BottleneckFate> bottlenecks; // in order
-  double checkpointTarget = 0;             // policy `memory`: approximate number of checkpoints
+  std::array<Total, TensorDecision::kNumKinds> totals{}; // by TensorDecision::Kind
+  size_t recomputations = 0;                             // steps that rerun a node, views excluded
+  std::vector<TensorDecision> tensors;         // the reported tensors: the largest that are kept or
+                                               // rematerialized, or the requested ones
+  std::vector<BottleneckDecision> bottlenecks; // in order
+  double checkpointTarget = 0;                 // policy `memory`: approximate number of checkpoints
   size_t checkpointStep = 1; // policy `memory`: every how many bottlenecks one is taken
 };
 

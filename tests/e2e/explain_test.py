@@ -40,8 +40,8 @@ class Explain(Case):
         self.assertEqual(j["totals"]["recomputed"]["tensors"] > 0, j["recomputations"] > 0)
         self.assertEqual(j["price"]["saved_bytes"], r["baseline_peak_bytes"] - r["predicted_peak_bytes"])
         for t in j["tensors"]:
-            self.assertIn(t["fate"], ("kept", "recomputed"))
-            self.assertEqual(t["recomputations"] > 0, t["fate"] == "recomputed")
+            self.assertIn(t["decision"], ("kept", "recomputed"))
+            self.assertEqual(t["recomputations"] > 0, t["decision"] == "recomputed")
             self.assertTrue(t["text"])
             self.assertTrue(t["why"])
         for b in j["bottlenecks"]:
@@ -138,7 +138,7 @@ class Explain(Case):
         one = self.explained(*args, f"--of=\"{name}\"")
         self.assertEqual(one["tensors"], top["tensors"][:1])
         many = self.explained(*args, "--of=grad.*")
-        self.assertEqual({t["fate"] for t in many["tensors"]}, {"output"})
+        self.assertEqual({t["decision"] for t in many["tensors"]}, {"output"})
         unknown = command.run("explain", *args, "--of=no_such_name", cwd=self.dir)
         self.assertEqual(unknown.code, 1, unknown)
         self.assertIn("no_such_name", unknown.err)

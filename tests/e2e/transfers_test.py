@@ -214,7 +214,7 @@ class Shown(Transfers):
         from_file = json.loads(self.run_ok("explain", "small.isth", "--json", "--of=*").out)
         j = json.loads(self.run_ok("explain", self.net(), WRT, QUICK, FETCH, "--budget=60%", "--json", "--of=*").out)
         for explained in j, from_file:
-            fetched = {t["name"]: t for t in explained["tensors"] if t["fate"] == "fetched"}
+            fetched = {t["name"]: t for t in explained["tensors"] if t["decision"] == "fetched"}
             self.assertTrue(fetched)
             written = re.findall(r"%(\S+)\.host, \S+ = copy_to_host", self.read("small.isth").decode())
             self.assertEqual(sorted(fetched), sorted(written))

@@ -1,5 +1,5 @@
-// Live values, the fates of tensors and their reasons, on graphs small enough to know the answers;
-// and sums on random graphs.
+// Live values, the decisions of tensors and their reasons, on graphs small enough to know the
+// answers; and sums on random graphs.
 
 #include "passes/checkpoint/bottleneck_choice.h"
 #include "passes/differentiate/differentiate.h"
@@ -19,8 +19,8 @@ using namespace isthmus;
 
 namespace {
 
-using Kind = TensorFate::Kind;
-using Why = BottleneckFate::Why;
+using Kind = TensorDecision::Kind;
+using Why = BottleneckDecision::Why;
 
 // Sizes in bytes: a, b 4096, loss 64, d, c 8192, and g, which takes over c or d. Live bytes by
 // node:
@@ -90,7 +90,7 @@ TEST(Explain, WhatIsMadeAgainIsRecomputed) {
   EXPECT_EQ(of(e.planned, LiveKind::Recomputed), 4096);
   EXPECT_EQ(e.recomputations, 1u);
   ASSERT_EQ(e.tensors.size(), 2u); // a and b, both of 4096 bytes, in order
-  const TensorFate &a = e.tensors[0];
+  const TensorDecision &a = e.tensors[0];
   EXPECT_EQ(r.valueName(a.value), "a");
   EXPECT_EQ(a.kind, Kind::Recomputed);
   EXPECT_EQ(a.recomputations, 1u);
@@ -109,18 +109,18 @@ TEST(Explain, WhatIsKeptIsHeldAgainstMakingItAgain) {
   Small s;
   Explanation e = explained(s.g, s.g);
   ASSERT_EQ(e.tensors.size(), 2u);
-  const TensorFate &a = e.tensors[0];
+  const TensorDecision &a = e.tensors[0];
   EXPECT_EQ(a.kind, Kind::Kept);
   ASSERT_TRUE(a.kept.has_value()); // idle between b and c; the most live bytes in between are at d
   EXPECT_EQ(a.kept->from, 1u);
   EXPECT_EQ(a.kept->to, 4u);
   EXPECT_EQ(a.kept->live, 16448);
-  ASSERT_TRUE(a.remake.has_value()); // from the input x; the peak is where the result is used
-  EXPECT_EQ(a.remake->runs, 1u);
-  EXPECT_NEAR(a.remake->us, a.runUs, 1e-12);
-  EXPECT_EQ(a.remake->peakBytes, 20544);
+  ASSERT_TRUE(a.eviction.has_value()); // from the input x; the peak is where the result is used
+  EXPECT_EQ(a.eviction->runs, 1u);
+  EXPECT_NEAR(a.eviction->us, a.runUs, 1e-12);
+  EXPECT_EQ(a.eviction->peakBytes, 20544);
   // b is read at once, so it has no idle interval in which it could be evicted.
-  EXPECT_FALSE(e.tensors[1].remake.has_value());
+  EXPECT_FALSE(e.tensors[1].eviction.has_value());
   EXPECT_EQ(e.totals[size_t(Kind::Kept)].tensors, 2u);
   EXPECT_EQ(e.totals[size_t(Kind::Kept)].bytes, 2 * 4096);
   EXPECT_EQ(e.totals[size_t(Kind::Output)].tensors, 2u);
@@ -146,11 +146,11 @@ TEST(Explain, AViewIsMadeAgainWithItsBase) {
   Explanation e = explained(g, g);
   EXPECT_EQ(e.planned.bytes, 4096 + 4096 + 4 * 4096 + 64); // h, m, big, loss
   ASSERT_FALSE(e.tensors.empty());
-  const TensorFate &t = e.tensors[0];
+  const TensorDecision &t = e.tensors[0];
   EXPECT_EQ(t.value, h);
-  ASSERT_TRUE(t.remake.has_value());
-  EXPECT_EQ(t.remake->runs, 1u);
-  EXPECT_EQ(t.remake->peakBytes, e.planned.bytes - 4096);
+  ASSERT_TRUE(t.eviction.has_value());
+  EXPECT_EQ(t.eviction->runs, 1u);
+  EXPECT_EQ(t.eviction->peakBytes, e.planned.bytes - 4096);
 }
 
 TEST(Explain, TensorsByName) {
@@ -159,7 +159,7 @@ TEST(Explain, TensorsByName) {
   o.of = "?,grad.*";
   Explanation e = explained(s.g, s.g, o);
   std::vector<std::string> names;
-  for (const TensorFate &f : e.tensors)
+  for (const TensorDecision &f : e.tensors)
     names.push_back(s.g.valueName(f.value).str());
   EXPECT_EQ(names, (std::vector<std::string>{"d", "c", "grad.x", "a", "b"})); // x is always live
   EXPECT_EQ(e.tensors[2].kind, Kind::Output);
@@ -203,7 +203,7 @@ struct Net {
     Explanation e = explained(rewritten, g, o);
     EXPECT_EQ(e.planned.bytes, r.planned.peakBytes);
     EXPECT_NEAR(e.plannedUs, r.planned.cost, 1e-6);
-    for (const BottleneckFate &b : e.bottlenecks)
+    for (const BottleneckDecision &b : e.bottlenecks)
       why[rewritten.valueName(b.value).str()] = b.why;
     return e;
   }
@@ -248,21 +248,21 @@ TEST(BottleneckChoice, SaysWhyNot) {
   g.loss = b.create("mean", {few}, {}, "loss");
   g.addOutput(g.loss);
   addGradientOutputs(g, {w}, cantFail(gradients(g, {g.loss}, {w})));
-  std::map<ValueId, BottleneckChoice::Fate> fates;
+  std::map<ValueId, BottleneckChoice::Decision> decisions;
   for (const auto &c : chooseBottlenecks(g, storageRoots(g)).candidates)
-    fates[c.value] = c.fate;
-  EXPECT_EQ(fates.at(h), BottleneckChoice::Fate::Taken);
-  EXPECT_EQ(fates.at(flat), BottleneckChoice::Fate::SameStorage);
-  EXPECT_EQ(fates.at(wide), BottleneckChoice::Fate::KindOfOp);
-  EXPECT_EQ(fates.at(few), BottleneckChoice::Fate::Small);
-  EXPECT_EQ(fates.at(g.find("m")), BottleneckChoice::Fate::NotRead);
+    decisions[c.value] = c.decision;
+  EXPECT_EQ(decisions.at(h), BottleneckChoice::Decision::Taken);
+  EXPECT_EQ(decisions.at(flat), BottleneckChoice::Decision::SameStorage);
+  EXPECT_EQ(decisions.at(wide), BottleneckChoice::Decision::KindOfOp);
+  EXPECT_EQ(decisions.at(few), BottleneckChoice::Decision::Small);
+  EXPECT_EQ(decisions.at(g.find("m")), BottleneckChoice::Decision::NotRead);
 }
 
 // --- Sums
 
-TEST(StorageCopies, AddUpToWhatIsLiveOnRandomProblems) {
+TEST(Instances, AddUpToWhatIsLiveOnRandomProblems) {
   plan::Rng rng(5);
-  size_t heirs = 0;
+  size_t donations = 0;
   for (int i = 0; i < 2000; ++i) {
     plan::Problem p = plan::randomProblem(rng);
     plan::Schedule s = plan::sourceOrder(p);
@@ -271,26 +271,26 @@ TEST(StorageCopies, AddUpToWhatIsLiveOnRandomProblems) {
         s.insert(s.begin() + int64_t(k) + 1, again);
     plan::Evaluation e = plan::evaluate(p, s);
     ASSERT_EQ(e.error, "");
-    std::vector<plan::Instance> copies = plan::instancesOf(p, s);
+    std::vector<plan::Instance> instances = plan::instancesOf(p, s);
     std::vector<int64_t> live(s.size());
     for (size_t t = 0; t < s.size(); ++t)
       live[t] = p.rounded(p.ops[s[t]].workspace);
-    for (const plan::Instance &c : copies) {
+    for (const plan::Instance &c : instances) {
       for (uint32_t t = c.first; t <= c.last; ++t)
         live[t] += c.bytes;
       ASSERT_TRUE(std::is_sorted(c.uses.begin(), c.uses.end()));
       if (c.donatedTo == plan::Instance::kNotDonated)
         continue;
-      ++heirs;
-      ASSERT_EQ(copies[c.donatedTo].first, c.last);
-      live[c.last] -= copies[c.donatedTo].bytes;
+      ++donations;
+      ASSERT_EQ(instances[c.donatedTo].first, c.last);
+      live[c.last] -= instances[c.donatedTo].bytes;
     }
     auto most = std::max_element(live.begin(), live.end());
     ASSERT_EQ(*most, plan::Slow::peak(p, s)) << "problem " << i;
     ASSERT_EQ(*most, e.peakBytes);
     ASSERT_EQ(size_t(most - live.begin()), e.peakStep);
   }
-  EXPECT_GT(heirs, 1000u);
+  EXPECT_GT(donations, 1000u);
 }
 
 // A random schedule: either ops that may repeat run again any number of times, or a random set of
@@ -325,7 +325,7 @@ void checkSums(const PeakContents &c, int64_t peak) {
 }
 
 TEST(Explain, PartsAddUpOnRandomGraphs) {
-  size_t recomputations = 0, remakes = 0;
+  size_t recomputations = 0, evictions = 0;
   for (uint64_t seed = 0; seed < 150 && !HasFailure(); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     RandomGraphOptions options;
@@ -353,17 +353,17 @@ TEST(Explain, PartsAddUpOnRandomGraphs) {
     EXPECT_NEAR(e.plannedUs, judged.cost, 1e-6 * judged.cost);
     EXPECT_EQ(e.recomputations, judged.recomputed);
     recomputations += e.recomputations;
-    for (const TensorFate &f : e.tensors) {
+    for (const TensorDecision &f : e.tensors) {
       EXPECT_EQ(f.recomputations > 0, f.kind == Kind::Recomputed);
-      if (!f.remake)
+      if (!f.eviction)
         continue;
-      ++remakes;
-      EXPECT_GE(f.remake->runs, 1u);
-      EXPECT_GE(f.remake->us, f.runUs);
+      ++evictions;
+      EXPECT_GE(f.eviction->runs, 1u);
+      EXPECT_GE(f.eviction->us, f.runUs);
     }
   }
   EXPECT_GT(recomputations, 1000u); // enough for the comparison to mean something
-  EXPECT_GT(remakes, 300u);
+  EXPECT_GT(evictions, 300u);
 }
 
 } // namespace

@@ -19,12 +19,12 @@ struct ExplainedPlan {
 };
 
 // "kept for 300 nodes, %a to %b", and the reason, without a full stop.
-std::string fateText(const ExplainedPlan &e, const TensorFate &f);
-std::string whyText(const ExplainedPlan &e, const TensorFate &f);
-std::string whyText(const ExplainedPlan &e, const BottleneckFate &b);
+std::string decisionText(const ExplainedPlan &e, const TensorDecision &f);
+std::string whyText(const ExplainedPlan &e, const TensorDecision &f);
+std::string whyText(const ExplainedPlan &e, const BottleneckDecision &b);
 std::string nodesText(size_t n); // "1 node", "7 nodes"
 // Whether the plan keeps the bottleneck.
-bool isTaken(const BottleneckFate &b);
+bool isTaken(const BottleneckDecision &b);
 
 std::string explanationText(const ExplainedPlan &e);
 std::string explanationJson(const ExplainedPlan &e);

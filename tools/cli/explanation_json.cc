@@ -19,8 +19,8 @@ constexpr const char *kKindKeys[kNumLiveKinds] = {"saved_activations",
                                                   "other_outputs",
                                                   "workspace",
                                                   "other"};
-constexpr const char *kFateKeys[] = {"kept",   "recomputed", "fetched", "rebuilt",
-                                     "output", "passing",    "gradient"};
+constexpr const char *kDecisionKeys[] = {"kept",   "recomputed", "fetched", "rebuilt",
+                                         "output", "passing",    "gradient"};
 constexpr const char *kWhyKeys[] = {"taken",        "end",        "small",      "kind_of_op",
                                     "same_storage", "not_read",   "in_segment", "not_product",
                                     "not_named",    "not_in_cut", "no_gain",    "price"};
@@ -53,11 +53,11 @@ public:
     j["recomputations"] = e_.why.recomputations;
     j["baseline"] = peak(e_.plan.original, e_.why.baseline);
     j["planned"] = peak(g_, e_.why.planned);
-    for (size_t k = 0; k < std::size(kFateKeys); ++k)
-      j["totals"][kFateKeys[k]] = {{"tensors", e_.why.totals[k].tensors},
-                                   {"bytes", e_.why.totals[k].bytes}};
+    for (size_t k = 0; k < std::size(kDecisionKeys); ++k)
+      j["totals"][kDecisionKeys[k]] = {{"tensors", e_.why.totals[k].tensors},
+                                       {"bytes", e_.why.totals[k].bytes}};
     j["tensors"] = Json::array();
-    for (const TensorFate &f : e_.why.tensors)
+    for (const TensorDecision &f : e_.why.tensors)
       j["tensors"].push_back(tensor(f));
     j["bottlenecks"] = bottlenecks();
     j["price"] = price();
@@ -103,14 +103,14 @@ private:
             {"most_live_bytes", g.live}};
   }
 
-  Json tensor(const TensorFate &f) const {
+  Json tensor(const TensorDecision &f) const {
     Json j;
     j["name"] = g_.valueName(f.value).str();
     j["op"] = g_.node(g_.value(f.value).def).op->name;
     j["shape"] = dims(g_.type(f.value));
     j["type"] = g_.type(f.value).str();
     j["bytes"] = f.bytes;
-    j["fate"] = kFateKeys[size_t(f.kind)];
+    j["decision"] = kDecisionKeys[size_t(f.kind)];
     j["at_peak"] = f.isAtPeak;
     j["recomputations"] = f.recomputations;
     j["fetches"] = f.fetches;
@@ -130,18 +130,19 @@ private:
       away["byte_nodes"] = f.bytes * int64_t(g.to - g.from);
       j["away"].push_back(std::move(away));
     }
-    j["remake"] = Json();
-    if (f.remake)
-      j["remake"] = {
-          {"runs", f.remake->runs}, {"us", f.remake->us}, {"peak_bytes", f.remake->peakBytes}};
-    j["text"] = fateText(e_, f);
+    j["eviction"] = Json();
+    if (f.eviction)
+      j["eviction"] = {{"runs", f.eviction->runs},
+                       {"us", f.eviction->us},
+                       {"peak_bytes", f.eviction->peakBytes}};
+    j["text"] = decisionText(e_, f);
     j["why"] = whyText(e_, f);
     return j;
   }
 
   Json bottlenecks() const {
     Json all = Json::array();
-    for (const BottleneckFate &b : e_.why.bottlenecks)
+    for (const BottleneckDecision &b : e_.why.bottlenecks)
       all.push_back({{"name", g_.valueName(b.value).str()},
                      {"bytes", b.tensor.bytes},
                      {"taken", isTaken(b)},

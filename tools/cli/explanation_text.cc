@@ -22,7 +22,7 @@ public:
     plan();
     peaks();
     largest();
-    fates();
+    decisions();
     bottlenecks();
     price();
     return std::move(out_);
@@ -126,7 +126,7 @@ private:
            std::to_string(e_.why.recomputations) + (e_.why.recomputations == 1 ? " run" : " runs");
   }
 
-  void fates() {
+  void decisions() {
     section("What becomes of the tensors");
     static const char *const kTexts[] = {"kept for the backward pass",
                                          "recomputed",
@@ -139,7 +139,7 @@ private:
     for (size_t k = 0; k < std::size(kTexts); ++k)
       if (const Explanation::Total &t = e_.why.totals[k]; t.tensors)
         totals.row({kTexts[k], std::to_string(t.tensors), bytesText(t.bytes),
-                    k == size_t(TensorFate::Kind::Recomputed) ? addedText() : ""});
+                    k == size_t(TensorDecision::Kind::Recomputed) ? addedText() : ""});
     out_ += totals.text();
     if (e_.why.tensors.empty())
       return;
@@ -148,24 +148,24 @@ private:
           llvm::formatv("The largest tensors that the backward pass needs ({0} of {1}; --top=N, "
                         "--of=NAME)",
                         e_.why.tensors.size(),
-                        e_.why.totals[size_t(TensorFate::Kind::Kept)].tensors +
-                            e_.why.totals[size_t(TensorFate::Kind::Recomputed)].tensors +
-                            e_.why.totals[size_t(TensorFate::Kind::Fetched)].tensors +
-                            e_.why.totals[size_t(TensorFate::Kind::Rebuilt)].tensors));
+                        e_.why.totals[size_t(TensorDecision::Kind::Kept)].tensors +
+                            e_.why.totals[size_t(TensorDecision::Kind::Recomputed)].tensors +
+                            e_.why.totals[size_t(TensorDecision::Kind::Fetched)].tensors +
+                            e_.why.totals[size_t(TensorDecision::Kind::Rebuilt)].tensors));
     else
       section("Named (" + std::to_string(e_.why.tensors.size()) + ")");
-    for (const TensorFate &f : e_.why.tensors) {
+    for (const TensorDecision &f : e_.why.tensors) {
       out_ += "  %" + g_.valueName(f.value).str() + "  " + opText(f.value) + "  " +
               typeText(f.value) + "  " + bytesText(f.bytes) +
               (f.isAtPeak ? ", live at the peak\n" : ", not live at the peak\n");
-      out_ += "      " + fateText(e_, f) + "\n";
+      out_ += "      " + decisionText(e_, f) + "\n";
       if (std::string why = whyText(e_, f); !why.empty())
         out_ += "      " + why + "\n";
     }
   }
 
   void bottlenecks() {
-    const std::vector<BottleneckFate> &all = e_.why.bottlenecks;
+    const std::vector<BottleneckDecision> &all = e_.why.bottlenecks;
     const auto taken = size_t(llvm::count_if(all, isTaken));
     if (all.empty()) {
       section("Bottlenecks");
@@ -173,16 +173,16 @@ private:
       return;
     }
     section(llvm::formatv("Bottlenecks ({0} of {1} are kept)", taken, all.size()));
-    std::vector<const BottleneckFate *> left;
-    for (const BottleneckFate &b : all)
+    std::vector<const BottleneckDecision *> left;
+    for (const BottleneckDecision &b : all)
       if (!isTaken(b))
         left.push_back(&b);
-    llvm::stable_sort(left, [](const BottleneckFate *a, const BottleneckFate *b) {
+    llvm::stable_sort(left, [](const BottleneckDecision *a, const BottleneckDecision *b) {
       return a->tensor.bytes > b->tensor.bytes;
     });
     const size_t most = std::min(left.size(), e_.options.top);
     Table t({false, false, true, false});
-    for (const BottleneckFate *b : llvm::makeArrayRef(left).take_front(most))
+    for (const BottleneckDecision *b : llvm::makeArrayRef(left).take_front(most))
       t.row({"%" + g_.valueName(b->value).str(), typeText(b->value), bytesText(b->tensor.bytes),
              whyText(e_, *b)});
     out_ += t.text();

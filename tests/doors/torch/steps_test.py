@@ -20,7 +20,7 @@ from torch import nn  # noqa: E402
 
 import isthmus  # noqa: E402
 import isthmus.torch  # noqa: E402
-from isthmus.torch import inductor  # noqa: E402
+from isthmus.torch.inductor import watch  # noqa: E402
 from training import differences, refusal, train  # noqa: E402
 
 torch.set_num_threads(1)
@@ -321,7 +321,7 @@ class Steps(unittest.TestCase):
         """Inductor computes a gradient in the storage of a saved tensor, and this gradient is the next graph's tangent."""
         torch.manual_seed(0)
         model, x = Halves(4), data()
-        got = train(model, lambda m: [m(x)], compiled=in_pieces("min", kernels="inductor", inductor={"fx_graph_cache": False}))
+        got = train(model, lambda m: [m(x)], compiled=in_pieces("min", kernels="inductor"))
         step = self.peak_holds(got.peak, 2)
         self.assertLessEqual(got.peak, step.inductor_peak_bytes)
 
@@ -329,9 +329,9 @@ class Steps(unittest.TestCase):
         """Returns the report of a step. A patch adds `extra_bytes` to the bytes that are counted for its code."""
         torch.manual_seed(0)
         model, x = Halves(2), data(128)
-        lives = inductor._lives
+        lives = watch.live_at_nodes
         call = in_pieces(budget, kernels="inductor", inductor={"fx_graph_cache": False}, **options)(model)
-        with mock.patch.object(inductor, "_lives", lambda *args: ((node, live + extra_bytes) for node, live in lives(*args))):
+        with mock.patch.object(watch, "live_at_nodes", lambda *args: ((node, live + extra_bytes) for node, live in lives(*args))):
             for _ in range(3):
                 model.zero_grad()
                 call(x).backward()
@@ -360,8 +360,7 @@ class Steps(unittest.TestCase):
     def test_inductor(self):
         torch.manual_seed(0)
         model, x = Halves(4), data()
-        options = {"kernels": "inductor", "inductor": {"fx_graph_cache": False}}  # cached code is not counted
-        whole, less = (train(model, lambda m: [m(x)], compiled=in_pieces(b, **options)) for b in ("100%", "60%"))
+        whole, less = (train(model, lambda m: [m(x)], compiled=in_pieces(b, kernels="inductor")) for b in ("100%", "60%"))
         (step,) = isthmus.torch.report().steps
         for part in step.parts:
             self.assertLessEqual(abs(part.inductor_peak_bytes / part.planned_peak_bytes - 1), 0.1)

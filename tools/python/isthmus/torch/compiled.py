@@ -11,11 +11,11 @@ from torch import fx
 from ..errors import CannotBeMet, Internal
 from ..planning import Plan, plan
 from . import agreement, hooks, reports
-from .inductor import Limits
 from .joint import Joint
+from .limits import Limits
 from .partitioner import Partitioner
 from .step_plan import Part, Schedule
-from .steps import Steps, steps_of
+from .steps import Steps, with_options
 
 Compile = Callable[[Partitioner, hooks.Watch, hooks.Watch], Callable[..., Any]]
 
@@ -33,7 +33,7 @@ class Compiled:
         self._partitioner = partitioner
         self._hints = hooks.hints_of(self._region.inputs)
         partitioner.ends, partitioner.sizes = hooks.break_after(gm), tuple(self._hints.values())
-        self._steps: Steps = steps_of(partitioner.options, partitioner.uuid())
+        self._steps: Steps = with_options(partitioner.options, partitioner.uuid())
         self._steps.compiles()
         self._scheduled: dict[Schedule, Callable[..., Any]] = {}
         self._reports: dict[Schedule, reports.GraphReport] = {}

@@ -7,7 +7,7 @@ nodes, one of the forward and one of the backward, and each of them runs once.
 
 All ranks must run the collectives in one order, whatever their plans. So the choice of collectives and the places of their duplicates
 depend only on the ops of the joint graph, which are the same on all ranks, and not on budgets, costs or the sizes of shards, which may
-differ. `joint` then makes each collective read an empty output of the collective before it, so that a plan can only move other ops.
+differ. `extraction` then makes each collective read an empty output of the collective before it, so that a plan can only move other ops.
 
 The duplicate stands just before the first node of the backward that reads it: any earlier, its result would be live for longer than
 needed. A forward op that a plan recomputes still reads the result of the forward's collective, which then stays live until that time.

@@ -19,9 +19,10 @@ from ..errors import BadInput, CannotBeMet
 from ..planning import Plan, plan
 from . import agreement, hooks, measuring, modules, offload_ops, offloads, reports, rules
 from .costs import Costs, link_bytes_per_us
-from .inductor import MOST_REPLANS, Limits
-from .joint import Joint, extract
+from .extraction import extract
+from .joint import Joint
 from .layout import with_channels_last
+from .limits import MOST_REPLANS, Limits
 from .lives import live_bytes
 from .options import Options
 from .preparation import prepare, storage_of

@@ -1,4 +1,4 @@
-"""Prepares a joint graph for `joint`, which makes a problem of it."""
+"""Prepares a joint graph for `extraction`, which makes a problem of it."""
 
 from __future__ import annotations
 

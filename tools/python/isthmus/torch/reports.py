@@ -38,7 +38,7 @@ class GraphReport:
     sizes: tuple[tuple[str, int], ...] = ()
     """The names of symbolic sizes, and their values in the call that was planned."""
     inductor_peak_bytes: int | None = None
-    """The peak of inductor's code; None: the code came from a cache, or other kernels are used."""
+    """The peak of inductor's code; None: other kernels are used, or the backward is not compiled yet."""
     channels_last: bool = False
     """True: convolutions get their pictures with the channels last."""
     replans: int = 0

@@ -83,7 +83,7 @@ def acts(node: fx.Node) -> bool:
 
 def must_be_in_backward(node: fx.Node) -> bool:
     tag = node.meta.get("partitioner_tag")
-    return tag == "must_be_in_backward" or (tag == "is_backward" and (mutates(node) or draws(node) or communicates(node)))
+    return tag == "must_be_in_backward" or (tag == "is_backward" and acts(node))
 
 
 def is_batch_norm_in_training(node: fx.Node) -> bool:

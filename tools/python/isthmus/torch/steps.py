@@ -20,7 +20,7 @@ from ..errors import CannotBeMet
 from ..planning import Plan, plan
 from ..problem import Problem
 from . import hooks, reports
-from .inductor import MOST_REPLANS
+from .limits import MOST_REPLANS
 from .options import Options
 from .recording import Record, Recorder
 from .step_plan import Part, Schedule, StepProblem
@@ -302,9 +302,9 @@ class Steps:
 _of_options: weakref.WeakValueDictionary[str, Steps] = weakref.WeakValueDictionary()
 
 
-def steps_of(options: Options, costs: str) -> Steps:
-    """Returns the `Steps` of all graphs with equal options. costs: an identifier of options and cost table, equal for equal ones."""
-    key = f"{costs} {options.strict}"
+def with_options(options: Options, digest: str) -> Steps:
+    """Returns the `Steps` of all graphs with equal options. digest: equal for equal options and equal tables of costs."""
+    key = f"{digest} {options.strict}"
     found = _of_options.get(key)
     if found is None:
         found = _of_options[key] = Steps(options)
