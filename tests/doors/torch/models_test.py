@@ -25,7 +25,8 @@ from torch.utils.checkpoint import checkpoint  # noqa: E402
 import isthmus  # noqa: E402
 import isthmus.torch  # noqa: E402
 from isthmus.torch import partitioner  # noqa: E402
-from isthmus.torch.inductor import watch  # noqa: E402
+from isthmus.torch.inductor import memory, watch  # noqa: E402
+from isthmus.torch.options import Options  # noqa: E402
 from isthmus.torch.lives import live_bytes  # noqa: E402
 from networks import Counter, CustomFunction, ResNet, UNet, conv  # noqa: E402
 from training import differences, train, with_isthmus  # noqa: E402
@@ -424,6 +425,18 @@ class Lives(unittest.TestCase):
             self.assertEqual(max(live_bytes(problem, plan.schedule)), plan.figures.peak_bytes, budget)
 
 
+class FunctionEnds(unittest.TestCase):
+    def test_no_function_ends_after_a_node_without_code(self):
+        def use(name, allocated, freed, joins=True, is_empty=False):
+            return memory.Use(name, allocated, 0, freed, joins, is_empty)
+
+        nodes = [use("part", 10, 10), use("whole", 0, 3, is_empty=True), use("reader", 10, 0), use("product", 5, 0, joins=False)]
+        code = mock.Mock(inputs=3, uses=lambda: iter(nodes))
+        names = {id(u.node): u.node for u in nodes}
+        self.assertEqual({names[i] for i in memory.function_ends(code, 15)}, {"part"})
+        self.assertEqual(memory.function_ends(code, 23), set())
+
+
 class Replanning(unittest.TestCase):
     """A patch adds bytes to those that are counted, as if inductor's code took more memory than it does."""
 
@@ -475,8 +488,8 @@ class Replanning(unittest.TestCase):
             plans.append(plan(*args, **options))
             return plans[-1]
 
-        plan = partitioner.plan
-        with mock.patch.object(partitioner, "plan", slow):
+        plan = Options.plan
+        with mock.patch.object(Options, "plan", slow):
             graph, _ = self.run_with(before.budget_bytes // 20)
         self.assertGreater(len(plans), 1)
         self.assertGreaterEqual(graph.plan_seconds, 2 * len(plans))

@@ -9,7 +9,7 @@ from typing import Any
 from torch import fx
 
 from ..errors import CannotBeMet, Internal
-from ..planning import Plan, plan
+from ..planning import Plan
 from . import agreement, hooks, reports
 from .joint import Joint
 from .limits import Limits
@@ -173,7 +173,7 @@ class _Least(_OfGraph):
             except CannotBeMet as e:
                 assert e.plan is not None
                 return e.plan
-        least = plan(joint.problem, "min", effort=self.options.effort, seed=self.options.seed)
+        least = self.options.plan(joint.problem, "min")
         budget = self._budget(joint)
         if isinstance(budget, int) and least.figures.peak_bytes > budget and self.options.strict:
             return super()._plan(joint)  # raises the error

@@ -12,9 +12,10 @@ from torch import fx
 
 from ..budget import BudgetLike
 from ..errors import BadInput, CannotBeMet
-from ..planning import Plan, plan
+from ..planning import Plan
 from . import hooks
 from .joint import Joint
+from .options import Options
 from .partitioner import Partitioner
 from .reports import MIB, GraphReport
 
@@ -126,7 +127,7 @@ def explain(model: Callable[..., Any], *inputs: Any, budget: BudgetLike = "min",
         raise BadInput(f"explain takes a model or a function and its inputs, got {type(model).__name__}")
     recorder = _Recorder(budget, **options)
     traced(model, inputs, recorder)
-    return Explanation(tuple(_explained(*planned, prices, recorder.options.effort) for planned in recorder.planned))
+    return Explanation(tuple(_explained(*planned, prices, recorder.options) for planned in recorder.planned))
 
 
 def traced(model: Callable[..., Any], inputs: tuple[Any, ...], partitioner: Partitioner) -> None:
@@ -147,7 +148,7 @@ def traced(model: Callable[..., Any], inputs: tuple[Any, ...], partitioner: Part
         torch._dynamo.reset()
 
 
-def _explained(joint: Joint, found: Plan, report: GraphReport, prices: bool, effort: float) -> GraphExplanation:
+def _explained(joint: Joint, found: Plan, report: GraphReport, prices: bool, options: Options) -> GraphExplanation:
     runs = Counter(found.schedule)
     problem = joint.problem
     saved: Counter[int] = Counter()
@@ -168,10 +169,10 @@ def _explained(joint: Joint, found: Plan, report: GraphReport, prices: bool, eff
         module = module.removeprefix("L['self'].")
         tensors.append(Tensor(op.name, str(node.target), module, saved[i], runs[i], (runs[i] - 1) * op.cost, fetched[i]))
     tensors.sort(key=lambda t: (-t.bytes, t.name))
-    return GraphExplanation(report, tuple(tensors), _prices(joint, effort) if prices else (), _dot(joint, runs))
+    return GraphExplanation(report, tuple(tensors), _prices(joint, options) if prices else (), _dot(joint, runs))
 
 
-def _prices(joint: Joint, effort: float) -> tuple[Price, ...]:
+def _prices(joint: Joint, options: Options) -> tuple[Price, ...]:
     found: list[Price] = []
 
     def add(p: Plan) -> None:
@@ -181,7 +182,7 @@ def _prices(joint: Joint, effort: float) -> tuple[Price, ...]:
 
     for share in _SHARES:
         try:
-            add(plan(joint.problem, f"{share}%", effort=effort))
+            add(options.plan(joint.problem, f"{share}%"))
         except CannotBeMet as e:
             assert e.plan is not None
             add(e.plan)

@@ -10,8 +10,13 @@ from typing import Any
 
 from ..budget import Budget, BudgetLike, parse_budget
 from ..errors import BadInput
+from ..planning import Plan, plan
+from ..problem import Problem
 
 KERNELS = ("aot_eager", "inductor")
+# The default effort. Plans of nine networks within six budgets each add as much time as at twice this effort, but for 0.0 to 0.9 % of the step.
+_EFFORT = 1.0
+_OPS_PER_EFFORT = 4000
 
 
 @dataclass(frozen=True)
@@ -20,7 +25,7 @@ class Options:
 
     budget: bytes as a number or as "2GiB", a share of the graph's own peak such as "50%", or "min", the least peak that is found.
     kernels: "aot_eager", PyTorch's own kernels, with the same bits as without `torch.compile`; or "inductor".
-    effort: about seconds of planning on one core; 0: by the number of ops.
+    effort: about seconds of planning on one core; 0: by the number of ops, about half of what `isthmus.plan` takes.
     seed: the seed of the search for a plan.
     costs: a file that `isthmus.torch.measure` wrote, or "measured": each op is timed when its graph is compiled. By default costs are
         estimated.
@@ -74,6 +79,10 @@ class Options:
                 """the backend 'isthmus' needs a budget, such as options={"budget": "2GiB"}, {"budget": "50%"} or {"budget": "min"}"""
             )
         return given
+
+    def plan(self, problem: Problem, budget: BudgetLike) -> Plan:
+        """Returns a plan that is searched with these options. Raises CannotBeMet."""
+        return plan(problem, budget, effort=self.effort or _EFFORT + len(problem) / _OPS_PER_EFFORT, seed=self.seed)
 
     @property
     def ways(self) -> set[str]:

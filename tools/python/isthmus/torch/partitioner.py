@@ -16,7 +16,7 @@ from torch import fx
 from .. import __version__
 from ..budget import parse_budget
 from ..errors import BadInput, CannotBeMet
-from ..planning import Plan, plan
+from ..planning import Plan
 from . import agreement, hooks, measuring, modules, offload_ops, offloads, reports, rules
 from .costs import Costs, link_bytes_per_us
 from .extraction import extract
@@ -227,7 +227,7 @@ class Partitioner(hooks.CustomPartitionerFn):
             return Plan.from_schedule(joint.problem, self._least[1])
         budget = self._budget(joint) if len(self._found_peaks) < MOST_REPLANS else "min"
         try:
-            return plan(joint.problem, budget, effort=self.options.effort, seed=self.options.seed)
+            return self.options.plan(joint.problem, budget)
         except CannotBeMet as e:
             assert e.plan is not None and e.plan.figures.smallest_peak_bytes is not None
             if self._found_peaks:

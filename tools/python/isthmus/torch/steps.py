@@ -17,8 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ..errors import CannotBeMet
-from ..planning import Plan, plan
-from ..problem import Problem
+from ..planning import Plan
 from . import hooks, reports
 from .limits import MOST_REPLANS
 from .options import Options
@@ -274,11 +273,8 @@ class Steps:
         raise self._refused
 
     def _planned(self, step: StepProblem, budget: int | str, baseline: int) -> Plan:
-        def make(problem: Problem, wanted: int | str) -> Plan:
-            return plan(problem, wanted, effort=self.options.effort, seed=self.options.seed)
-
         try:
-            return step.plan(budget, make)
+            return step.plan(budget, self.options.plan)
         except CannotBeMet as e:
             if e.plan is None:
                 raise

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+import functools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -17,52 +19,89 @@ def fuse_within(scheduler: Any, limits: Limits, room: int) -> None:
     """Keeps inductor from a fusion after which any node near it needs more bytes than both the plan's peak and what the node needed before.
     Inductor's own check forbids only fusions that raise the graph's peak, which it counts before kernels compute in place, so that peak is above
     the plan's."""
-    check = scheduler._can_fuse_peak_memory_check
+    scheduler._can_fuse_peak_memory_check = _Guard(scheduler, limits, room).may_fuse
 
-    def check_in_place(state: Any, node1: Any, node2: Any) -> Any:
-        may, update = check(state, node1, node2)
-        if may and update is not None:
-            update.live_after[update.candidate_step - update.region_start] -= _fused_away(scheduler, update.candidate)
-            if _rises_above(room, scheduler, state, update, limits):
-                return False, None
+
+@dataclass(frozen=True)
+class _Whole:
+    """The result of a concatenation. Nodes that write a part of it are fused with others, and so it is live from the first of them on, where
+    inductor counts it from its own node on."""
+
+    name: str
+    bytes: int
+    last: Any
+    """Its own node, before which all parts are written."""
+
+
+class _Guard:
+    def __init__(self, scheduler: Any, limits: Limits, room: int) -> None:
+        self.scheduler, self.limits, self.room = scheduler, limits, room
+        self.check = scheduler._can_fuse_peak_memory_check
+        self.writers: dict[_Whole, list[Any]] = {}
+        """The fused nodes that write parts."""
+
+    def may_fuse(self, state: Any, node1: Any, node2: Any) -> Any:
+        may, update = self.check(state, node1, node2)
+        if not may or update is None:
+            return may, update
+        update.live_after[update.candidate_step - update.region_start] -= self._fused_away(update.candidate)
+        writers = [(whole, node) for node in (node1, node2) for whole in self._wholes(node)]
+        wholes = {whole for whole, _ in writers}
+        if self._rises_above(state, update) or any(self._is_too_early(whole, state, update) for whole in wholes):
+            return False, None
+        for whole, node in writers:
+            self.writers.setdefault(whole, []).append(node)
         return may, update
 
-    scheduler._can_fuse_peak_memory_check = check_in_place
+    def _rises_above(self, state: Any, update: Any) -> bool:
+        region = range(update.region_start, update.region_end + 1)
+        early = self._early(state)
+        before = {k: self._live(state, k, early) for k in region}
+        of_node = {id(state.nodes[k]): live for k, live in before.items() if state.nodes[k] is not None}
+        of_node[id(update.candidate)] = max(before[update.region_start], before[update.region_end])
+        for k, node, live in zip(region, update.region_nodes, update.live_after):
+            if live + workspace(node, self.limits) + _at(k, early) > max(of_node[id(node)], self.room):
+                return True
+        return False
+
+    def _is_too_early(self, whole: _Whole, state: Any, update: Any) -> bool:
+        """Returns True if there is no room for a concatenation's result from the fused node on until all its parts are there."""
+        last = self.scheduler._fusion_node_step(state, whole.last)
+        if last is None:
+            return False
+        early = self._early(state, but=whole)
+        return max(self._live(state, k, early) for k in range(update.region_start, last + 1)) + whole.bytes > self.room
+
+    def _live(self, state: Any, k: int, early: Sequence[_Early]) -> int:
+        return int(state.baseline_live_after[k]) + workspace(state.nodes[k], self.limits) + _at(k, early)
+
+    def _early(self, state: Any, but: _Whole | None = None) -> list[_Early]:
+        """Returns the concatenations' results that are live before their own nodes."""
+        step = functools.partial(self.scheduler._fusion_node_step, state)
+        return [(min(map(step, nodes)), step(whole.last), whole.bytes) for whole, nodes in self.writers.items() if whole != but]
+
+    def _fused_away(self, fused: Any) -> int:
+        """Returns the bytes of results that only the fused kernel itself reads. Inductor counts these as if they were in memory."""
+        names = {node.get_name() for node in fused.get_nodes()}
+        gone = (b for b in fused.get_outputs() if self.scheduler.can_buffer_be_removed_through_fusion(b.get_name(), names))
+        return sum(b.mpi_buffer.size_alloc for b in gone)
+
+    def _wholes(self, node: Any) -> Iterator[_Whole]:
+        """Yields the concatenations' results into which the node writes."""
+        from torch._inductor import ir
+
+        for buffer in node.get_outputs():
+            layout = buffer.node.get_output_spec()
+            if isinstance(layout, ir.NonOwningLayout):
+                whole = layout.view.data.data
+                yield _Whole(whole.get_name(), storage_bytes(whole), self.scheduler.name_to_buf[whole.get_name()].defining_op)
 
 
-def _rises_above(room: int, scheduler: Any, state: Any, update: Any, limits: Limits) -> bool:
-    region = range(update.region_start, update.region_end + 1)
-    before = {k: state.baseline_live_after[k] + workspace(state.nodes[k], limits) for k in region}
-    of_node = {id(state.nodes[k]): live for k, live in before.items() if state.nodes[k] is not None}
-    of_node[id(update.candidate)] = max(before[update.region_start], before[update.region_end])
-    for node, live in zip(update.region_nodes, update.live_after):
-        if live + workspace(node, limits) > max(of_node[id(node)], room):
-            return True
-    for whole, last in _wholes(scheduler, state, update.node1, update.node2):
-        lives = (state.baseline_live_after[k] + workspace(state.nodes[k], limits) for k in range(update.region_start, last + 1))
-        if max(lives) + whole > room:
-            return True
-    return False
+_Early = tuple[int, int, int]  # the step from which it is live, the step of its own node, and its bytes
 
 
-def _fused_away(scheduler: Any, fused: Any) -> int:
-    """Returns the bytes of results that only the fused kernel itself reads. Inductor counts these as if they were in memory."""
-    names = {node.get_name() for node in fused.get_nodes()}
-    gone = (b for b in fused.get_outputs() if scheduler.can_buffer_be_removed_through_fusion(b.get_name(), names))
-    return sum(b.mpi_buffer.size_alloc for b in gone)
-
-
-def _wholes(scheduler: Any, state: Any, *nodes: Any) -> Iterator[tuple[int, int]]:
-    """Yields, for each concatenation into which the nodes write, its bytes and the place in the order at which all its parts are computed."""
-    from torch._inductor import ir
-
-    for buffer in (b for node in nodes for b in node.get_outputs()):
-        layout = buffer.node.get_output_spec()
-        if isinstance(layout, ir.NonOwningLayout):
-            whole = layout.view.data.data
-            last = scheduler._fusion_node_step(state, scheduler.name_to_buf[whole.get_name()].defining_op)
-            if last is not None:
-                yield storage_bytes(whole), last
+def _at(k: int, early: Sequence[_Early]) -> int:
+    return sum(size for first, last, size in early if first <= k < last)
 
 
 @contextlib.contextmanager

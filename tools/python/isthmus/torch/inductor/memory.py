@@ -27,6 +27,8 @@ class Use:
     freed: int
     joins: bool
     """True: the node shares a function with neighbours that join too."""
+    is_empty: bool
+    """True: the node has no code, as that of a concatenation whose parts are computed in place. No function ends after it."""
 
 
 class Code:
@@ -41,10 +43,13 @@ class Code:
         self.inputs = sum(self._of_input(name) for name in graph.graph_inputs)
 
     def uses(self) -> Iterator[Use]:
+        from torch._inductor.scheduler import NopKernelSchedulerNode
+
         for node in self.scheduler.nodes:
             allocated = sum(self._allocate(buffer, node) for buffer in node.get_outputs())
             freed = sum(self._free(name) for name in node.last_usage)
-            yield Use(node, allocated, workspace(node, self.limits), freed, self._joins(node))
+            is_empty = isinstance(node, NopKernelSchedulerNode)
+            yield Use(node, allocated, workspace(node, self.limits), freed, self._joins(node), is_empty)
 
     def _of_input(self, name: str) -> int:
         from torch._inductor import ir
@@ -115,17 +120,20 @@ def live_at_nodes(code: Code, ended: set[int]) -> Iterator[tuple[Any, int]]:
 def function_ends(code: Code, room: int) -> set[int]:
     """Returns the ids of the nodes after which a function must end so that no more than `room` bytes are needed, if that is possible."""
     ends: set[int] = set()
-    live, pending, before = code.inputs, 0, None
+    live, pending, late, before = code.inputs, 0, 0, None  # late: the pending bytes that an end after `before` would not free
     for use in code.uses():
-        if pending and (not use.joins or live + use.allocated > room):
-            live, pending = live - pending, 0
-            if before is not None and use.joins:
-                ends.add(id(before))
-        live += use.allocated
-        pending += use.freed
         if not use.joins:
-            live, pending = live - pending, 0
-        before = use.node
+            live, pending, late = live - pending - late, 0, 0
+        elif pending and live + use.allocated > room:
+            live, pending, late = live - pending, late, 0
+            ends.add(id(before))
+        live += use.allocated
+        if not use.joins:
+            live -= use.freed
+        elif use.is_empty:
+            late += use.freed
+        else:
+            pending, late, before = pending + late + use.freed, 0, use.node
     return ends
 
 
