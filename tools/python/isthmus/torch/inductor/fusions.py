@@ -45,7 +45,7 @@ class _Guard:
         if not may or update is None:
             return may, update
         update.live_after[update.candidate_step - update.region_start] -= self._fused_away(update.candidate)
-        writers = [(whole, node) for node in (node1, node2) for whole in self._wholes(node)]
+        writers = [(whole, node) for node in (node1, node2) for whole in self._wholes(state, node)]
         wholes = {whole for whole, _ in writers}
         if self._rises_above(state, update) or any(self._is_too_early(whole, state, update) for whole in wholes):
             return False, None
@@ -67,8 +67,6 @@ class _Guard:
     def _is_too_early(self, whole: _Whole, state: Any, update: Any) -> bool:
         """Returns True if there is no room for a concatenation's result from the fused node on until all its parts are there."""
         last = self.scheduler._fusion_node_step(state, whole.last)
-        if last is None:
-            return False
         early = self._early(state, but=whole)
         return max(self._live(state, k, early) for k in range(update.region_start, last + 1)) + whole.bytes > self.room
 
@@ -86,15 +84,17 @@ class _Guard:
         gone = (b for b in fused.get_outputs() if self.scheduler.can_buffer_be_removed_through_fusion(b.get_name(), names))
         return sum(b.mpi_buffer.size_alloc for b in gone)
 
-    def _wholes(self, node: Any) -> Iterator[_Whole]:
-        """Yields the concatenations' results into which the node writes."""
+    def _wholes(self, state: Any, node: Any) -> Iterator[_Whole]:
+        """Yields the concatenations' results into which the node writes, if inductor knows when their own nodes run."""
         from torch._inductor import ir
 
         for buffer in node.get_outputs():
             layout = buffer.node.get_output_spec()
             if isinstance(layout, ir.NonOwningLayout):
                 whole = layout.view.data.data
-                yield _Whole(whole.get_name(), storage_bytes(whole), self.scheduler.name_to_buf[whole.get_name()].defining_op)
+                last = self.scheduler.name_to_buf[whole.get_name()].defining_op
+                if self.scheduler._fusion_node_step(state, last) is not None:
+                    yield _Whole(whole.get_name(), storage_bytes(whole), last)
 
 
 _Early = tuple[int, int, int]  # the step from which it is live, the step of its own node, and its bytes
