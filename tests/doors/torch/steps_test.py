@@ -171,6 +171,7 @@ class Steps(unittest.TestCase):
             with self.subTest(profiled=profiled):
                 call = in_pieces("min")(lambda: model(x))
                 for step in range(4):
+                    model.zero_grad()
                     is_profiled = profiled in (step, None)
                     with torch.profiler.profile(profile_memory=True) if is_profiled else contextlib.nullcontext() as profile:
                         call().backward()

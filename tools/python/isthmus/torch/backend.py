@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from torch import fx
 
-from ..errors import BadInput
+from ..errors import BadInput, Error
 from . import hooks
 from .compiled import Compiled
 from .options import Options
 from .partitioner import Partitioner
+from .steps import Steps, with_options
 
 # Inductor may fuse kernels only if that does not raise the peak, because a fused kernel keeps the operands of all its parts live. It may not
 # reuse buffers, which it would keep live until one of the same size is needed; PyTorch's allocator reuses their memory anyway. It may not
@@ -45,3 +48,28 @@ def _by_inductor(gm: fx.GraphModule, inputs: Sequence[Any], partitioner: Partiti
     # A rank that finds its code in a cache would not take part when the others agree on a plan.
     caches = {"force_disable_caches": True} if o.sync else {}
     return hooks.compile_with_inductor(gm, inputs, partitioner, {**_INDUCTOR, **caches, **o.inductor}, *watches)
+
+
+def _around_calls(options: Mapping[str, Any]) -> Callable[[], contextlib.AbstractContextManager[None]]:
+    """Returns the function whose context surrounds each call of a function that is compiled with these options."""
+    held: list[Steps] = []
+
+    @functools.cache
+    def known() -> tuple[Options, str] | None:
+        try:
+            partitioner = Partitioner(**Options.named(options))
+        except Error:
+            return None  # the backend raises it when it is called
+        return partitioner.options, partitioner.uuid()
+
+    def around() -> contextlib.AbstractContextManager[None]:
+        found = known()
+        if found is None:
+            return contextlib.nullcontext()
+        held[:] = [with_options(*found)]
+        return held[0].calling(around)
+
+    return around
+
+
+hooks.around_calls(backend, _around_calls)

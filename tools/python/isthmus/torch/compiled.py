@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from torch import fx
@@ -20,6 +21,18 @@ from .steps import Steps, with_options
 Compile = Callable[[Partitioner, hooks.Watch, hooks.Watch], Callable[..., Any]]
 
 
+@dataclass(frozen=True, eq=False)
+class Variant:
+    """One way to run a graph: its code, and the schedule that it follows."""
+
+    run: Callable[..., Any]
+    schedule: Schedule | None
+    """None: nothing in the graph needs a gradient."""
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self.run(*arguments)
+
+
 class Compiled:
     """The callable that torch.compile calls in place of a graph."""
 
@@ -32,35 +45,54 @@ class Compiled:
         self._compile = compile
         self._partitioner = partitioner
         self._hints = hooks.hints_of(self._region.inputs)
+        self._largest: dict[str, int] = {}  # by name, the largest size that it has run with
         partitioner.ends, partitioner.sizes = hooks.break_after(gm), tuple(self._hints.values())
-        self._steps: Steps = with_options(partitioner.options, partitioner.uuid())
+        self._digest = partitioner.uuid()
         self._steps.compiles()
-        self._scheduled: dict[Schedule, Callable[..., Any]] = {}
+        self._scheduled: dict[Schedule, Variant] = {}
         self._reports: dict[Schedule, reports.GraphReport] = {}
         self._excess: dict[Schedule, tuple[int, int]] = {}
-        self._least: Callable[..., Any] | None = None
+        self._least: Variant | None = None
+        self.unmet: CannotBeMet | None = None
         # The graph will share the budget with other graphs.
         self.has_others = bool(partitioner.ends or hooks.buckets_follow() or self._steps.has_others)
-        kind = _Least if self.has_others else _OfGraph
-        self.first = self._made(kind(self, partitioner), gm, inputs)
+        self._first = (_Least if self.has_others else _OfGraph)(self, partitioner)
+        self.first = self._made(self._first, gm, inputs)
         if self.has_others:
             self._least = self.first
+
+    @property
+    def _steps(self) -> Steps:
+        self._held = with_options(self._partitioner.options, self._digest)  # nothing else may hold it
+        return self._held
+
+    @property
+    def report(self) -> reports.GraphReport | None:
+        return self._first.reported
+
+    @report.setter
+    def report(self, report: reports.GraphReport) -> None:
+        self._first.reported = report
 
     def __call__(self, *arguments: Any) -> Any:
         if self.part is None or hooks.is_tried_out(arguments):
             return self.first(*arguments)
         if self._hints:
             self._compare_sizes(self.part, arguments)
-        call = self._steps.begin(self, arguments)
-        with self._steps.running(call):
-            results = call.run(*arguments)
-        self._steps.follow(call, results)
+        steps = self._steps
+        call = steps.begin(self, arguments)
+        with steps.running(call):
+            results = call.variant(*arguments)
+        steps.follow(call, results)
         return results
 
     def _compare_sizes(self, part: Part, arguments: Sequence[Any]) -> None:
         """Warns about larger sizes. A plan is made for the sizes of one call: for other sizes it is correct, but its promised peak is
         not."""
         larger = {name: int(arguments[k]) for k, (name, hint) in self._hints.items() if int(arguments[k]) > hint}
+        if larger and any(size > self._largest.get(name, 0) for name, size in larger.items()):
+            self._largest.update(larger)
+            self._steps.grows()
         if larger and reports.note_larger(part.name, larger):
             planned = ", ".join(f"{name}={hint}" for name, hint in self._hints.values())
             found = ", ".join(f"{name}={size}" for name, size in larger.items())
@@ -70,24 +102,25 @@ class Compiled:
                 stacklevel=2,
             )
 
-    def least(self) -> Callable[..., Any]:
+    def least(self) -> Variant:
         """Returns the variant with the least peak of this graph alone."""
         if self._least is None:
             self._steps.compiles()
             self._least = self._again(_Least(self, self._partitioner))
         return self._least
 
-    def scheduled(self, schedule: Schedule) -> Callable[..., Any]:
+    def scheduled(self, schedule: Schedule) -> Variant:
         if schedule not in self._scheduled:
             self._scheduled[schedule] = self._again(_Scheduled(self, self._partitioner, schedule))
         return self._scheduled[schedule]
 
-    def _again(self, partitioner: Partitioner) -> Callable[..., Any]:
+    def _again(self, partitioner: Partitioner) -> Variant:
         with self._region.again():
             return self._made(partitioner, self._region.gm, self._region.inputs)
 
-    def _made(self, partitioner: Partitioner, gm: fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
-        return self._compile(gm, inputs, partitioner, self._watch_forward, self._watch_backward)
+    def _made(self, partitioner: Partitioner, gm: fx.GraphModule, inputs: Sequence[Any]) -> Variant:
+        run = self._compile(gm, inputs, partitioner, self._watch_forward, self._watch_backward)
+        return Variant(run, None if partitioner.divided is None else Schedule(*partitioner.divided))
 
     def _watch_forward(self, run: hooks.Boxed) -> hooks.Boxed:
         def watched(arguments: list[Any]) -> Any:
@@ -109,7 +142,7 @@ class Compiled:
 
     def note(self, joint: Joint, graph: fx.Graph, name: str) -> None:
         """Notes the graph itself, which is the same in every variant."""
-        self.part = Part.of(name, joint, graph)
+        self.part = Part.of(name, joint, graph, self._partitioner.ends)
         self.num_outputs = len(joint.forward)
 
     def note_report(self, schedule: Schedule, report: reports.GraphReport) -> None:
@@ -150,6 +183,14 @@ class _OfGraph(Partitioner):
         """Learns only from the code of the first variant, because all variants must have the same problem."""
         return self._is_first and super()._learn(limits)
 
+    def _unmet(self, joint: Joint, error: CannotBeMet) -> Plan:
+        """Of a step's first run it is not known which graphs it has, so a share is not demanded of one of them."""
+        if self.options.parsed.share is None:
+            return super()._unmet(joint, error)
+        assert error.plan is not None
+        self._graph.unmet = self._refusal(self._why_unmet(joint, error), error.plan)
+        return error.plan
+
     def _name(self) -> str:
         return super()._name() if self._graph.part is None else self._graph.part.name
 
@@ -168,11 +209,7 @@ class _Least(_OfGraph):
 
     def _plan(self, joint: Joint) -> Plan:
         if self.options.parsed.share is not None:
-            try:
-                return super()._plan(joint)
-            except CannotBeMet as e:
-                assert e.plan is not None
-                return e.plan
+            return super()._plan(joint)
         least = self.options.plan(joint.problem, "min")
         budget = self._budget(joint)
         if isinstance(budget, int) and least.figures.peak_bytes > budget and self.options.strict:
@@ -224,4 +261,4 @@ class _Scheduled(_OfGraph):
     def _note(self, graph: reports.GraphReport, in_place_of: reports.GraphReport | None = None) -> None:
         """Keeps the report, which is printed as part of the step's report."""
         self._graph.note_report(self._schedule, graph)
-        self._reported = graph
+        self.reported = graph

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -98,9 +99,14 @@ class Explanation:
     """The explanations of the graphs into which PyTorch breaks the model."""
 
     graphs: tuple[GraphExplanation, ...]
+    uncompiled: tuple[str, ...] = ()
+    """The functions that PyTorch could not compile, with where and why: it runs them op by op, and nothing of them is planned."""
 
     def __str__(self) -> str:
-        return "\n\n".join(map(str, self.graphs)) or "no graph with a backward was compiled: nothing that was called needs a gradient"
+        failed = f"PyTorch could not compile {'; '.join(self.uncompiled)}" if self.uncompiled else ""
+        if not self.graphs:
+            return f"no graph with a backward was compiled: {failed or 'nothing that was called needs a gradient'}"
+        return "\n\n".join([*map(str, self.graphs), *([failed] if failed else [])])
 
 
 class _Recorder(Partitioner):
@@ -126,13 +132,15 @@ def explain(model: Callable[..., Any], *inputs: Any, budget: BudgetLike = "min",
     if not callable(model):
         raise BadInput(f"explain takes a model or a function and its inputs, got {type(model).__name__}")
     recorder = _Recorder(budget, **options)
-    traced(model, inputs, recorder)
-    return Explanation(tuple(_explained(*planned, prices, recorder.options) for planned in recorder.planned))
+    uncompiled = traced(model, inputs, recorder)
+    return Explanation(tuple(_explained(*planned, prices, recorder.options) for planned in recorder.planned), tuple(uncompiled))
 
 
-def traced(model: Callable[..., Any], inputs: tuple[Any, ...], partitioner: Partitioner) -> None:
-    """Passes each of the model's graphs to the partitioner: compiles the model, runs one forward and discards the compiled code."""
+def traced(model: Callable[..., Any], inputs: tuple[Any, ...], partitioner: Partitioner) -> list[str]:
+    """Passes each of the model's graphs to the partitioner: compiles the model, runs one forward and discards the compiled code. Returns which
+    functions PyTorch could not compile."""
     torch._dynamo.reset()
+    begin = time.time_ns() // 1000
     try:
 
         def compile(gm: fx.GraphModule, examples: Sequence[Any]) -> Callable[..., Any]:
@@ -142,6 +150,7 @@ def traced(model: Callable[..., Any], inputs: tuple[Any, ...], partitioner: Part
         compiled = torch.compile(model, backend=compile)
         with torch.enable_grad():
             compiled(*inputs)
+        return hooks.uncompiled(begin)
     except Exception as e:
         raise getattr(e, "inner_exception", e) from None
     finally:

@@ -16,6 +16,7 @@ from torch import fx
 from torch.utils import _pytree as pytree
 
 from ..errors import Internal
+from ..problem import Problem
 from . import hooks, masks, offload_ops, rules
 from .joint import Joint, Step
 from .lives import STEP
@@ -27,13 +28,12 @@ def split(
     gm: fx.GraphModule,
     joint: Joint,
     schedule: Sequence[int],
-    boundary: int | None = None,
+    boundary: int,
     *,
     num_fwd_outputs: int,
     static_lifetime_input_indices: Sequence[int] | None,
 ) -> tuple[fx.GraphModule, fx.GraphModule]:
-    """Returns the forward and the backward module. boundary: the number of steps that the forward runs; None: the steps before the first one that
-    only the backward can run."""
+    """Returns the forward and the backward module. boundary: the number of steps that the forward runs."""
     emitter = _Emitter(gm, joint, schedule, boundary)
     graph, saved = emitter.run()
     forward, backward = hooks.split(
@@ -41,6 +41,18 @@ def split(
     )
     _check(graph, forward, backward)
     return forward, backward
+
+
+def length_of_forward(problem: Problem, schedule: Sequence[int]) -> int:
+    """Returns the number of steps that the forward runs: those before the first one that only the backward can run. Forward ops that the schedule
+    runs right after the forward's results belong to the forward too: a mask is then saved in place of its operands, which inductor would
+    otherwise keep until the mask is used."""
+    missing = set(problem.forward_outputs)
+    for position, op in enumerate(schedule):
+        if not missing and problem[op].phase == "backward":
+            return position
+        missing.discard(op)
+    return len(schedule)
 
 
 def _check(graph: fx.Graph, forward: fx.GraphModule, backward: fx.GraphModule) -> None:
@@ -55,7 +67,7 @@ def _check(graph: fx.Graph, forward: fx.GraphModule, backward: fx.GraphModule) -
 
 
 class _Emitter:
-    def __init__(self, gm: fx.GraphModule, joint: Joint, schedule: Sequence[int], boundary: int | None) -> None:
+    def __init__(self, gm: fx.GraphModule, joint: Joint, schedule: Sequence[int], boundary: int) -> None:
         self.old, self.joint, self.schedule, self.boundary = gm.graph, joint, schedule, boundary
         self.new = fx.Graph()
         self.env: dict[fx.Node, fx.Node] = {}  # by old node: its newest copy
@@ -81,7 +93,7 @@ class _Emitter:
         missing = set(self.joint.problem.forward_outputs)
         forward = None
         for position, op in enumerate(self.schedule):
-            if forward is None and self._ends_forward(position, bool(missing)):
+            if position == self.boundary:
                 forward = self._forward_results()
             self.position = position
             step = self.joint.steps[op]
@@ -102,13 +114,6 @@ class _Emitter:
         self._keep_products_apart()
         self.new.lint()
         return self.new, list(self.saved)
-
-    def _ends_forward(self, position: int, something_missing: bool) -> bool:
-        if self.boundary is not None:
-            return position == self.boundary
-        # Forward ops that the schedule runs right after the forward's results still belong to the forward: a mask is then saved in place of
-        # its operands, which inductor would otherwise keep until the mask is used.
-        return not something_missing and self.joint.problem[self.schedule[position]].phase == "backward"
 
     def _keep_products_apart(self) -> None:
         """Keeps inductor from fusing a matrix product with a sum that does not follow it directly: until the place of the sum the factors would be

@@ -53,7 +53,10 @@ class Partitioner(hooks.CustomPartitionerFn):
         self._begin_plans()
         # Ranks in sync keep the plan that they agreed on, because inductor's code for it may differ between them.
         self._is_bounded = not self.options.sync
-        self._reported: reports.GraphReport | None = None
+        self.reported: reports.GraphReport | None = None
+        """The report of the newest plan."""
+        self.divided: tuple[tuple[int, ...], tuple[int, ...]] | None = None
+        """The steps that the forward runs, and those that the backward runs; None: nothing has been planned."""
 
     def _begin_plans(self) -> None:
         """Resets what was learned from earlier plans, before the first plan of a graph."""
@@ -65,7 +68,7 @@ class Partitioner(hooks.CustomPartitionerFn):
 
     def __getstate__(self) -> dict[str, Any]:
         """Inductor pickles its settings to find code in its caches, so nothing that differs between runs of a program is included."""
-        return {**self.__dict__, "limits": None, "_reported": None, "_planned": None}
+        return {**self.__dict__, "limits": None, "reported": None, "_planned": None}
 
     def __deepcopy__(self, memo: Any) -> Partitioner:
         return self  # inductor copies its settings
@@ -109,10 +112,12 @@ class Partitioner(hooks.CustomPartitionerFn):
         self._add_offloads(joint, gm)
         found, boundary = self._find(joint, gm.graph)
         self._planned = joint, found.schedule
+        boundary = modules.length_of_forward(joint.problem, found.schedule) if boundary is None else boundary
+        self.divided = tuple(found.schedule[:boundary]), tuple(found.schedule[boundary:])
         forward, backward = modules.split(
             gm, joint, found.schedule, boundary, num_fwd_outputs=num_fwd_outputs, static_lifetime_input_indices=static
         )
-        before = self._reported.plan_seconds if self._reported is not None and self._found_peaks else 0.0
+        before = self.reported.plan_seconds if self.reported is not None and self._found_peaks else 0.0
         report = self._report(joint, found, forward, num_fwd_outputs, before + time.perf_counter() - start)
         self.limits = Limits(
             planned_bytes=dict.fromkeys((False, True), report.planned_peak_bytes),
@@ -187,12 +192,12 @@ class Partitioner(hooks.CustomPartitionerFn):
 
     def compiled(self) -> None:
         """Is called when inductor has compiled the graph, and reports the peak in `limits`."""
-        if self._reported is None or self.limits is None:
+        if self.reported is None or self.limits is None:
             return
-        found = replace(self._reported, inductor_peak_bytes=self.limits.peak_bytes)
+        found = replace(self.reported, inductor_peak_bytes=self.limits.peak_bytes)
         if found.budget_bytes is None:  # without a budget, the planned peak includes what the code takes above the plan
             found = replace(found, planned_peak_bytes=max(found.planned_peak_bytes, self.limits.peak_bytes or 0))
-        self._note(found, in_place_of=self._reported)
+        self._note(found, in_place_of=self.reported)
 
     def _costs_of(self, gm: fx.GraphModule) -> Costs:
         times = self.options.costs == "measured"
@@ -232,19 +237,31 @@ class Partitioner(hooks.CustomPartitionerFn):
             assert e.plan is not None and e.plan.figures.smallest_peak_bytes is not None
             if self._found_peaks:
                 return e.plan  # as far as is known, inductor's code takes least with this plan
-            least = e.plan.figures.smallest_peak_bytes + joint.reserved_bytes
-            why = (
-                f"a budget of {self.options.budget} cannot be met: the least peak that was found for this graph is {least} bytes "
-                f"({least / reports.MIB:.1f} MiB), {least / (e.plan.figures.baseline_peak_bytes + joint.reserved_bytes):.1%} of its own"
-            )
-            if not self.options.strict:
-                warnings.warn(f"{why}; that is taken", stacklevel=2)
-                return e.plan
-            error = CannotBeMet(
-                f"""{why}; ask for that or more, for options={{"budget": "min"}}, or for "strict": False, which takes the least"""
-            )
-            error.plan = e.plan
-            raise error from None
+            return self._unmet(joint, e)
+
+    def _unmet(self, joint: Joint, error: CannotBeMet) -> Plan:
+        """Raises CannotBeMet for a budget that the graph cannot meet; if not strict, warns and returns the least plan."""
+        why, least = self._why_unmet(joint, error), error.plan
+        assert least is not None
+        if not self.options.strict:
+            warnings.warn(f"{why}; that is taken", stacklevel=2)
+            return least
+        raise self._refusal(why, least) from None
+
+    def _refusal(self, why: str, least: Plan) -> CannotBeMet:
+        error = CannotBeMet(
+            f"""{why}; ask for that or more, for options={{"budget": "min"}}, or for "strict": False, which takes the least"""
+        )
+        error.plan = least
+        return error
+
+    def _why_unmet(self, joint: Joint, error: CannotBeMet) -> str:
+        assert error.plan is not None and error.plan.figures.smallest_peak_bytes is not None
+        least = error.plan.figures.smallest_peak_bytes + joint.reserved_bytes
+        return (
+            f"a budget of {self.options.budget} cannot be met: the least peak that was found for this graph is {least} bytes "
+            f"({reports.in_mib(least)}), {reports.share(least, error.plan.figures.baseline_peak_bytes + joint.reserved_bytes)} of its own"
+        )
 
     def _report(self, joint: Joint, found: Plan, *others: Any) -> reports.GraphReport:
         graph = self._figures(joint, found, *others)
@@ -254,13 +271,13 @@ class Partitioner(hooks.CustomPartitionerFn):
                 f"have another peak",
                 stacklevel=2,
             )
-        self._note(graph, in_place_of=self._reported if self._found_peaks else None)
+        self._note(graph, in_place_of=self.reported if self._found_peaks else None)
         return graph
 
     def _note(self, graph: reports.GraphReport, in_place_of: reports.GraphReport | None = None) -> None:
         """Adds the report. in_place_of: the earlier report of the graph, which it replaces."""
         reports.add(graph, in_place_of=in_place_of)
-        self._reported = graph
+        self.reported = graph
 
     def _name(self) -> str:
         return reports.next_name()

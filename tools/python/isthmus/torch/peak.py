@@ -19,6 +19,15 @@ def measured_peak(step: Callable[[], Any], device: str | torch.device = "cpu") -
     Run one or two steps before this one, so that nothing is compiled during it.
     """
     if torch.device(device).type == "cpu":
+        timeline = hooks.Timeline.begun()
+        if timeline is not None:
+            try:
+                step()
+            finally:
+                timeline.end()
+            if timeline.is_whole:
+                return timeline.peak
+            raise RuntimeError("the peak of the step is not known: the step began a profile of its own")
         with hooks.allocations_on_cpu() as allocations:
             step()
         return allocations.peak

@@ -70,12 +70,18 @@ class Record:
     """For each segment, the bytes of gradients that live from its begin to its end."""
     tangents: list[list[Tangent]] = field(default_factory=list)
     """For each segment, the tangents that nothing else keeps alive."""
-    between: list[int] = field(default_factory=list)
-    """For each segment, the peak of the backwards of ops outside of the graphs between it and the next segment, minus the live bytes at
-    its end."""
+    timeline: hooks.Timeline | hooks.TimelineOnGpu | None = None
+    """The live bytes of the step: a mark at the begin and at the end of each segment. None: the program profiled the step itself."""
+    left: list[int] = field(default_factory=list)
+    """For each segment, the bytes of gradients that are live at its begin and that were there before the step: those of the parameters of its
+    graphs."""
 
-    is_profiled: bool = False
-    """The program profiled the step, so that not all of `between` was measured."""
+    @property
+    def is_measured(self) -> bool:
+        return self.timeline is not None and self.timeline.is_whole and len(self.timeline.levels) == 2 * self.measured_segments
+
+    measured_segments: int = 0
+    """The segments that ran; those after them are of backwards that did not."""
 
     def segment_of(self, call: int, is_forward: bool) -> int | None:
         segment = Segment(call, is_forward)
@@ -85,61 +91,16 @@ class Record:
 _Watched = tuple[hooks.StorageWeakRef, int]  # the storage, and its bytes
 
 
-class Between:
-    """Measures the memory that the backwards of ops outside the graphs need while they run."""
-
-    def __init__(self, record: Record) -> None:
-        self.is_over = False
-        """True: the step has ended. A later backward, for example of a retained graph, is not measured."""
-        self._record = record
-        self._open: tuple[object, contextlib.ExitStack, hooks.Allocations] | None = None
-        self._level = 0  # live bytes minus those at the end of the segment before
-        self._read: list[_Watched] = []  # gradients that these ops have read; they live until the autograd engine releases them
-
-    def watch(self, node: Any) -> None:
-        """Measures each node under a profiler of its own: after every node the autograd engine restores the thread's state, with the profiler's."""
-        owner = object()
-        node.register_prehook(lambda gradients: self._enter(owner, gradients))
-        node.register_hook(lambda *_: self._leave(owner))
-
-    def begin(self) -> None:
-        """Notes that a segment begins: the bytes are counted anew."""
-        self._level, self._read = 0, []
-
-    def _enter(self, owner: object, gradients: Sequence[torch.Tensor | None]) -> None:
-        on_cpu = all(g is None or g.device.type == "cpu" for g in gradients)
-        if self.is_over or self._open is not None or not on_cpu:
-            return
-        if hooks.is_profiling():
-            self._record.is_profiled = True
-            return
-        self._level -= sum(size for ref, size in self._read if ref.expired())
-        self._read = [watched for watched in self._read if not watched[0].expired()]
-        self._read += _watched(gradients).values()
-        stack = contextlib.ExitStack()
-        self._open = owner, stack, stack.enter_context(hooks.allocations_on_cpu())
-
-    def _leave(self, owner: object) -> None:
-        if self._open is None or self._open[0] is not owner:
-            return
-        _, stack, allocations = self._open
-        self._open = None
-        stack.close()
-        between = self._record.between
-        between[-1] = max(between[-1], self._level + allocations.peak)
-        self._level += allocations.left
-
-
 class Recorder:
     """Fills a record while a step runs. It watches storages without keeping them alive."""
 
-    def __init__(self) -> None:
-        self.record = Record()
+    def __init__(self, timeline: hooks.Timeline | hooks.TimelineOnGpu | None) -> None:
+        self.record = Record(timeline=timeline)
         self._known: dict[int, Value] = {}  # by the storage's address, which is unique as long as the storage is watched
         self._gradients: dict[int, _Watched] = {}
         self._saved: list[int] = []  # for each call, the number of values that it saves for its backward
+        self._left: dict[int, _Watched] = {}  # gradients that were there before the step
         self._leaves: list[weakref.ref[torch.Tensor]] = []  # leaves that ops outside the graphs read, and that have no gradient at that time
-        self._between = Between(self.record)
 
     @contextlib.contextmanager
     def forward(self, graph: Graph, arguments: list[Any], between: Iterable[Any]) -> Iterator[list[Any]]:
@@ -157,20 +118,34 @@ class Recorder:
                 if value is not None:
                     value.arguments.append((call, position))
         for node in between:
-            kept = list(hooks.kept_by(node))
-            for address, tensor in _storages(kept):
+            for address, tensor in _storages(hooks.kept_by(node)):
                 value = self._given(segment, address, tensor) if tensor is not None else None
                 if value is not None:
                     value.kept_between = True
             leaf = hooks.leaf_of(node)
             if leaf is not None and leaf.grad is None:
                 self._leaves.append(weakref.ref(leaf))
-            if kept:  # the backward of an op that saves nothing, such as a view or a copy, needs no memory beyond its result
-                self._between.watch(node)
+        self._note_left(arguments)
+        record.left[segment] = self._left_bytes()
         results: list[Any] = []
+        self._mark()
         yield results
+        self._mark()
         self._note_results(call, segment, graph, results, taken)
         self._saved.append(len(results) - graph.num_outputs)
+
+    def _mark(self) -> None:
+        if self.record.timeline is not None:
+            self.record.timeline.mark()
+
+    def _left_bytes(self) -> int:
+        return sum(size for ref, size in self._left.values() if not ref.expired())
+
+    def _note_left(self, arguments: list[Any]) -> None:
+        """Notes the gradients that the parameters among the arguments have before the first backward."""
+        if all(s.is_forward for s in self.record.segments):
+            for address, watched in _watched(a.grad for a in arguments if _is_parameter(a)).items():
+                self._left.setdefault(address, watched)
 
     def _given(self, segment: int, address: int, tensor: torch.Tensor) -> Value | None:
         if address in self._known:
@@ -202,7 +177,9 @@ class Recorder:
         earlier = {address: watched for address, watched in self._gradients.items() if not watched[0].expired()}
         tangents = self._tangents(call, arguments, earlier)
         results: list[Any] = []
+        self._mark()
         yield results
+        self._mark()
         for address, tensor in _storages(results):
             if tensor is not None and self._is_gradient(address, segment):
                 self._gradients[address] = (hooks.StorageWeakRef(tensor.untyped_storage()), _bytes(tensor))
@@ -241,14 +218,14 @@ class Recorder:
     def end(self) -> Record:
         """Ends the recording, after the step. Backwards that did not run are appended as the last segments: they may run in the next step."""
         record = self.record
-        self._between.is_over = True
+        record.measured_segments = len(record.segments)
         self._look(len(record.segments))
         for call in range(len(record.graphs)):
             if record.segment_of(call, False) is None:
                 record.segments.append(Segment(call, False))
                 record.gradients.append(record.gradients[-1])
                 record.tangents.append([])
-                record.between.append(0)
+                record.left.append(record.left[-1])
         return record
 
     def _begin(self, segment: Segment) -> int:
@@ -257,8 +234,7 @@ class Recorder:
         self.record.segments.append(segment)
         self.record.gradients.append(0)
         self.record.tangents.append([])
-        self.record.between.append(0)
-        self._between.begin()
+        self.record.left.append(self._left_bytes())
         return number
 
     def _look(self, segment: int) -> None:
@@ -289,3 +265,7 @@ def _watched(tensors: Iterable[Any]) -> dict[int, _Watched]:
 
 def _bytes(tensor: torch.Tensor) -> int:
     return tensor.untyped_storage().nbytes()
+
+
+def _is_parameter(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.is_leaf and value.requires_grad

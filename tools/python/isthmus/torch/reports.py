@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+import math
 import threading
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from . import hooks
 
 MIB = 1 << 20
+NOTED = 0.01
+"""A measured peak that is within the budget, and up to this share above the plan, counts as planned."""
+
+
+def in_mib(size: int) -> str:
+    return f"{size / MIB:.1f} MiB" if size >= MIB // 10 else f"{size / 1024:.1f} KiB"
+
+
+def share(part: int, whole: int) -> str:
+    """Returns a share in percent that is never below the exact one, so that it can be asked for."""
+    return f"{math.ceil(1000 * part / max(1, whole)) / 10:.1f}%"
 
 
 @dataclass(frozen=True)
@@ -47,13 +61,25 @@ class GraphReport:
     """The number of copies to the host's memory plus the number of copies back."""
     host_bytes: int = 0
     """The bytes of the host's memory that these copies take."""
+    measured_peak_bytes: int | None = None
+    """The measured peak of a step that is this graph alone; None: not measured, or the graph is one of several."""
+
+    @property
+    def recompute_overhead(self) -> float:
+        """The same as `added_cost`, by the name that it has in the reports of the command line."""
+        return self.added_cost
+
+    @property
+    def graph_breaks(self) -> list[str]:
+        return [self.ends] if self.ends else []
 
     def __str__(self) -> str:
         budget = "min" if self.budget_bytes is None else f"{self.budget_bytes / MIB:.1f} MiB"
         by_inductor = "" if self.inductor_peak_bytes is None else f", {self.inductor_peak_bytes / MIB:.1f} MiB by inductor"
         return (
             f"graph {self.name}: {self.ops} ops, budget {budget}, planned {self.planned_peak_bytes / MIB:.1f} MiB of "
-            f"{self.baseline_peak_bytes / MIB:.1f} MiB{by_inductor}, {self.recomputed} recomputed{self._copies()}, "
+            f"{self.baseline_peak_bytes / MIB:.1f} MiB{by_inductor}{_measured(self.measured_peak_bytes)}, {self.recomputed} recomputed"
+            f"{self._copies()}, "
             f"+{self.added_cost:.1%} time, planned in {self.plan_seconds:.1f} s{', channels last' if self.channels_last else ''}"
             f"{self._planned_for()}{self._break()}"
         )
@@ -97,20 +123,29 @@ class StepReport:
     is_profiled: bool = False
     """The program profiled the step, so that what ops between the graphs need was not measured, and is not in the plan. It is measured in
     the next step that is not profiled."""
+    measured_peak_bytes: int | None = None
+    """The measured peak of a step that ran this plan; None: not measured yet."""
+    outside: tuple[str, ...] = ()
+    """What ops outside of the graphs need, and where; it is part of the planned peak."""
 
     def __str__(self) -> str:
         budget = "min" if self.budget_bytes is None else f"{self.budget_bytes / MIB:.1f} MiB"
         by_inductor = "" if self.inductor_peak_bytes is None else f", {self.inductor_peak_bytes / MIB:.1f} MiB by inductor"
         lines = [
-            f"step of {len(self.parts)} graphs: budget {budget}, planned {self.planned_peak_bytes / MIB:.1f} MiB of "
-            f"{self.baseline_peak_bytes / MIB:.1f} MiB{by_inductor}, {self.recomputed} recomputed, "
+            f"step of {len(self.parts)} graph{'s' if len(self.parts) > 1 else ''}: budget {budget}, planned {self.planned_peak_bytes / MIB:.1f} MiB of "
+            f"{self.baseline_peak_bytes / MIB:.1f} MiB{by_inductor}{_measured(self.measured_peak_bytes)}, {self.recomputed} recomputed, "
             f"+{self.added_cost:.1%} time, planned in {self.plan_seconds:.1f} s"
         ]
         for part in self.parts:
             lines += [f"  {line}" for line in part.as_part().splitlines()]
+        lines += [f"  outside of the graphs: {each}" for each in self.outside]
         if self.is_profiled:
             lines.append("  what the ops between the graphs need was not measured, as the program profiled the step: it is in no plan yet")
         return "\n".join(lines)
+
+
+def _measured(peak: int | None) -> str:
+    return "" if peak is None else f", measured {peak / MIB:.1f} MiB"
 
 
 @dataclass(frozen=True)
@@ -128,9 +163,28 @@ class Report:
         """The peak of the newest plan of a whole step; without such a plan, the largest peak of a graph."""
         return self.steps[-1].planned_peak_bytes if self.steps else max((g.planned_peak_bytes for g in self.graphs), default=0)
 
+    def __iter__(self) -> Iterator[GraphReport]:
+        """Yields the graphs of the newest plan of a step, with its budget, and planned and measured peak; without such a plan, all graphs."""
+        if not self.steps:
+            yield from self.graphs
+            return
+        step = self.steps[-1]
+        for part in step.parts:
+            yield replace(
+                part, budget_bytes=step.budget_bytes, planned_peak_bytes=step.planned_peak_bytes, measured_peak_bytes=step.measured_peak_bytes
+            )
+
+    def __len__(self) -> int:
+        return len(self.steps[-1].parts if self.steps else self.graphs)
+
+    def __getitem__(self, k: int) -> GraphReport:
+        return list(self)[k]
+
     def __str__(self) -> str:
         if not self.graphs:
-            return "nothing has been planned: no graph with a backward was compiled"
+            failed = hooks.uncompiled()
+            why = f"; PyTorch could not compile {'; '.join(failed)}" if failed else ""
+            return f"nothing has been planned: no graph with a backward was compiled{why}"
         in_steps = {part.name for step in self.steps for part in step.parts}
         alone = [str(g) for g in self.graphs if g.name not in in_steps]
         frames = {g.name.partition("/")[0] for g in self.graphs}
@@ -159,15 +213,28 @@ def add(graph: GraphReport, in_place_of: GraphReport | None = None) -> None:
         _graphs.append(graph)
 
 
-def add_step(step: StepReport) -> None:
-    """In place of an earlier one of the same graphs that is not all that can be known."""
-    names = [part.name for part in step.parts]
+def add_step(step: StepReport, in_place_of: StepReport | None = None) -> None:
+    """Adds a report. in_place_of: the earlier report to replace, if the step was planned again."""
     with _lock:
-        for k, other in enumerate(_steps):
-            if other.is_profiled and [part.name for part in other.parts] == names:
-                _steps[k] = step
-                return
+        if in_place_of is not None and in_place_of in _steps:
+            _steps.remove(in_place_of)
         _steps.append(step)
+
+
+Reported = TypeVar("Reported", GraphReport, StepReport)
+
+
+def measured(report: Reported, peak: int) -> Reported:
+    """Notes the measured peak of a step in its report, or in that of its only graph. Returns the new report."""
+    planned, budget = report.planned_peak_bytes, report.budget_bytes
+    is_kept = peak <= planned * (1 + NOTED) and (budget is None or peak <= budget)
+    new = replace(report, measured_peak_bytes=peak, planned_peak_bytes=max(planned, peak) if is_kept else planned)
+    with _lock:
+        for reported in (_graphs, _steps):
+            for k, other in enumerate(reported):
+                if other is report:
+                    reported[k] = new  # type: ignore[assignment]
+    return new
 
 
 def note_larger(graph: str, sizes: dict[str, int]) -> bool:

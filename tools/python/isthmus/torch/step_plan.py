@@ -4,7 +4,8 @@ The problem of the step is the concatenation of the forwards and backwards of it
 forward or backward stands between two ops, "begin" and "end"; its ops that read no other op of the same part read the "begin". So the values
 that a graph saves for its backward live while other graphs run. A result of a graph lives as long as was recorded; if another graph takes
 it, both refer to the same storage. Gradients, and values that ops between the graphs save for their own backwards, also live as long as was
-recorded. The memory that these backwards need while they run is a workspace of the "end" before them, as far as it was measured.
+recorded. What else was live in the recorded step, because ops outside of the graphs made it, is measured: `Outside` is what the
+measured live bytes are above those of this problem under the recorded step's own schedules.
 """
 
 from __future__ import annotations
@@ -19,9 +20,12 @@ from ..planning import Plan
 from ..problem import Problem
 from . import hooks
 from .joint import Joint, Read
+from .lives import live_bytes
 from .recording import Record, Value
 
 _TRIES = 3
+_SCALARS = 256
+"""Bytes of numbers that PyTorch makes by itself, which differ from step to step."""
 
 
 @dataclass(frozen=True)
@@ -39,9 +43,11 @@ class Part:
     states_bytes: int
     """The bytes reserved for generator states."""
     tangents_bytes: int
+    ends: str = ""
+    """Where and why the graph ends before its function does."""
 
     @classmethod
-    def of(cls, name: str, joint: Joint, graph: fx.Graph) -> Part:
+    def of(cls, name: str, joint: Joint, graph: fx.Graph, ends: str = "") -> Part:
         return cls(
             name,
             joint.problem,
@@ -50,6 +56,7 @@ class Part:
             tuple(joint.where[n][0][0] for n in hooks.tangents(graph)),
             joint.reserved_bytes - joint.tangent_bytes,
             joint.tangent_bytes,
+            ends,
         )
 
     def peaks(self, schedule: Schedule) -> tuple[int, int]:
@@ -79,10 +86,41 @@ class Schedule:
     backward: tuple[int, ...]
 
 
+@dataclass(frozen=True)
+class Outside:
+    """Bytes of a step that no graph's problem explains, by segment."""
+
+    beside: tuple[int, ...]
+    """The bytes that are live from the begin of a segment to its end."""
+    after: tuple[int, ...]
+    """The bytes that ops need between a segment and the next one, or the end of the step, beyond what is live at the segment's end."""
+    first: int = 0
+    """The peak before the first segment."""
+
+    @classmethod
+    def none(cls, record: Record) -> Outside:
+        zeros = (0,) * len(record.segments)
+        return cls(zeros, zeros)
+
+    @property
+    def largest(self) -> int:
+        return max([self.first, *map(sum, zip(self.beside, self.after))])
+
+
+@dataclass(frozen=True)
+class _Explained:
+    """The live bytes of a segment: at its begin, their peak, and at its end."""
+
+    begin: int
+    peak: int
+    end: int
+
+
 class StepProblem:
-    def __init__(self, record: Record, parts: list[Part], excess: Sequence[int] = ()) -> None:
+    def __init__(self, record: Record, parts: list[Part], outside: Outside | None = None, excess: Sequence[int] = ()) -> None:
         """parts: one for each call of the record. excess: for each segment, the bytes that its code takes above the plan; empty: 0."""
         self.record, self.parts = record, parts
+        self.outside = outside or Outside.none(record)
         self.excess = list(excess) or [0] * len(record.segments)
         self.reserved_bytes = sum(p.states_bytes for p in parts)
         forwards = [k for k, s in enumerate(record.segments) if s.is_forward]
@@ -128,9 +166,10 @@ class StepProblem:
         begin = self.problem.add(
             f"begin {segment}",
             [self._ends[-1]] if self._ends else [],
-            bytes=[self.record.gradients[segment] + self.excess[segment], 0],
+            bytes=[self.record.gradients[segment] + self.excess[segment] + self.outside.beside[segment], 0],
             phase=phase,
             recomputable=False,
+            workspace=0 if segment else max(0, self.outside.first - self.outside.beside[0]),
         )
         self._begins.append([begin])
         if is_forward:
@@ -158,7 +197,7 @@ class StepProblem:
         wanted += [self._values[v] for v in self._holds.get(segment, []) if v in self._values]
         self._ends.append(
             self.problem.add(
-                f"end {segment}", [*dict.fromkeys(wanted), (begin, 0)], phase=phase, recomputable=False, workspace=self.record.between[segment]
+                f"end {segment}", [*dict.fromkeys(wanted), (begin, 0)], phase=phase, recomputable=False, workspace=self.outside.after[segment]
             )
         )
 
@@ -260,15 +299,55 @@ class StepProblem:
 
     def joined(self, schedules: list[Schedule]) -> Plan:
         """Returns the plan of the step in which each call follows its own schedule."""
+        return Plan.from_schedule(self.problem, self._steps(schedules)[0])
+
+    def _steps(self, schedules: list[Schedule]) -> tuple[list[int], list[int]]:
+        """Returns the schedule of the step, and the position of the end of each segment in it."""
         steps: list[int] = []
+        ends = []
         for k, segment in enumerate(self.record.segments):
             own = schedules[segment.call].forward if segment.is_forward else schedules[segment.call].backward
             steps += [*self._begins[k], *(self._number[segment.call][op] for op in own), self._ends[k]]
-        return Plan.from_schedule(self.problem, steps)
+            ends.append(len(steps) - 1)
+        return steps, ends
+
+    def with_excess(self, excess: Sequence[int]) -> StepProblem:
+        """Returns the same problem, in which the code of each segment takes `excess` bytes above the plan."""
+        return StepProblem(self.record, self.parts, self.outside, excess)
 
     def peak_with(self, excess: Sequence[int], schedules: list[Schedule]) -> int:
         """Returns the peak if each call follows its own schedule and the code of each segment takes `excess` bytes above the plan."""
-        return StepProblem(self.record, self.parts, excess).joined(schedules).figures.peak_bytes + self.reserved_bytes
+        return self.with_excess(excess).joined(schedules).figures.peak_bytes + self.reserved_bytes
+
+    def with_outside(self, schedules: list[Schedule], *, with_left: bool) -> StepProblem:
+        """Returns the same problem with what was measured outside of the graphs. schedules: those that the recorded step ran. with_left: also count
+        the gradients of earlier backwards."""
+        timeline, measured = self.record.timeline, self.record.measured_segments
+        if timeline is None or not self.record.is_measured:
+            return self
+        own, last = self._explained(schedules), len(self.record.segments) - measured
+        beside, after = [], []
+        for k in range(measured):
+            begin, end = timeline.levels[2 * k : 2 * k + 2]
+            inner, gap = timeline.peaks[2 * k : 2 * k + 2]
+            beside.append(max(0, begin - own[k].begin, inner - own[k].peak, end - own[k].end) + _SCALARS)
+            after.append(max(0, gap - own[k].end - beside[k]))
+            beside[k] += self.record.left[k] if with_left else 0
+        return StepProblem(
+            self.record, self.parts, Outside((*beside, *[beside[-1]] * last), (*after, *[0] * last), timeline.first_peak), self.excess
+        )
+
+    def _explained(self, schedules: list[Schedule]) -> list[_Explained]:
+        """Returns what this problem says of each segment, if the calls follow these schedules."""
+        steps, ends = self._steps(schedules)
+        live = live_bytes(self.problem, steps)
+        found, begin = [], 0
+        for segment, end in enumerate(ends):
+            begin += len(self._begins[segment]) - 1
+            inner = [bytes + self.reserved_bytes for bytes in live[begin : end + 1]]
+            found.append(_Explained(inner[0], max(inner), inner[-1]))
+            begin = end + 1
+        return found
 
     def in_order(self) -> Plan:
         """Returns the plan without recomputation."""

@@ -1,49 +1,40 @@
-"""Recognizes training steps that run several graphs, and plans each step as a whole.
+"""Recognizes training steps, keeps each within its budget, and plans those that are more than one graph as a whole.
 
-The first step that compiles nothing is recorded, and the step is planned as a whole before the next one. Until then each graph is planned
-with the whole budget; if the budget is in bytes and other graphs are known to share it, the graph gets its least peak. A step ends when no
-forward waits for its backward.
+A step begins when a function that torch.compile returned is called, and ends with the last backward before the next such call, when no forward
+waits for its backward. The second and the third step, and from then on fewer and fewer, are measured: all bytes of tensors from the begin to
+the end, also those that no graph of ours makes. The second one is recorded too. If it runs several graphs, or if there is more in it than the
+plan of its only graph says, it gets a plan of its own before the third. Until then each graph is planned by itself; if the budget is in bytes
+and other graphs are known to share it, the graph gets its least peak.
 """
 
 from __future__ import annotations
 
 import contextlib
-import time
 import warnings
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
 
 from ..errors import CannotBeMet
-from ..planning import Plan
-from . import hooks, reports
-from .limits import MOST_REPLANS
+from . import hooks, outside, reports, step_planner
 from .options import Options
 from .recording import Record, Recorder
-from .step_plan import Part, Schedule, StepProblem
+from .step_planner import Graph, StepPlan, Variant
 
 _MOST_PLANS = 8
 _MOST_OVERTAKEN = 16
+_MOST_CORRECTIONS = 1
+"""How often a step whose measured peak is above its plan is planned again."""
+_MOST_ENTRIES = 64
+"""A step with more calls than these, of which none has a backward, is no training step."""
 
 
-class Graph(Protocol):
-    """A compiled graph as `Steps` sees it, with its variants."""
-
-    part: Part | None
-    num_outputs: int
-    has_others: bool
-    first: Callable[..., Any]
-    """The variant compiled before the step was known."""
-
-    def least(self) -> Callable[..., Any]: ...
-
-    def scheduled(self, schedule: Schedule) -> Callable[..., Any]: ...
-
-    def excess_of(self, schedule: Schedule) -> tuple[int, int]: ...
-
-    def report_of(self, schedule: Schedule) -> reports.GraphReport: ...
+Sequence_ = tuple[weakref.ref[Graph], ...]
+"""The graphs that a step runs, in their order."""
 
 
 @dataclass(eq=False)
@@ -52,7 +43,7 @@ class Call:
 
     graph: Graph
     position: int
-    run: Callable[..., Any]
+    variant: Variant
     node: weakref.ref[Any] | None = None
     had_backward: bool = False
 
@@ -62,15 +53,51 @@ class Call:
         return not self.had_backward and self.node is not None and self.node() is not None
 
 
-@dataclass(frozen=True)
-class StepPlan:
-    graphs: tuple[weakref.ref[Graph], ...]
-    schedules: tuple[Schedule, ...]
-    is_final: bool
-    """It knows all that can be measured of the step. Otherwise there is another one when the program does not profile the step."""
+@dataclass(eq=False)
+class Step:
+    """The step that runs now."""
 
-    def is_of(self, graphs: Sequence[Graph]) -> bool:
-        return [g() for g in self.graphs] == graphs
+    function: object
+    """Stands for the compiled function with whose call it began."""
+    calls: list[Call] = field(default_factory=list)
+    timeline: hooks.Timeline | hooks.TimelineOnGpu | None = None
+    """It has ended when the step is over."""
+    recorder: Recorder | None = None
+    compiles: bool = False
+    """A graph is compiled in this step. The step is neither measured nor recorded, because tracing keeps tensors alive."""
+    had_backward: bool = False
+    expected: Sequence_ | None = None
+    """The sequence that followed the last time after that of the step before; None: not known. It tells apart steps that begin with the same
+    graphs."""
+    entries: int = 0
+    """The calls of compiled functions."""
+    places: outside.Places = field(default_factory=outside.Places)
+
+    def stop_watching(self) -> None:
+        if self.timeline is not None:
+            self.timeline.give_up()
+        self.timeline = self.recorder = None
+
+    @property
+    def has_others(self) -> bool:
+        """True if a forward waits for its backward. If many later calls of its graph have run their backward, the forward is assumed to
+        have none: the program only keeps its results."""
+        overtaken: Counter[Graph] = Counter()
+        for call in reversed(self.calls):
+            if call.had_backward:
+                overtaken[call.graph] += 1
+            elif call.waits and overtaken[call.graph] < _MOST_OVERTAKEN:
+                return True
+        return False
+
+    @property
+    def graphs(self) -> list[Graph]:
+        return [c.graph for c in self.calls]
+
+    @property
+    def is_over(self) -> bool:
+        """True if the next call begins another step. Of a step without graphs it is not known whether a forward waits for its backward."""
+        return not self.has_others and (self.had_backward or bool(self.calls))
 
 
 class Steps:
@@ -81,18 +108,17 @@ class Steps:
         self.current: Call | None = None
         """The call whose forward runs."""
         self._in_backward: Call | None = None
-        self._calls: list[Call] = []
+        self._step: Step | None = None
+        self._depth = 0  # of calls of compiled functions within one another
+        self._count = 0  # of steps since something was compiled
         self._plans: list[StepPlan] = []
-        self._recorder: Recorder | None = None
-        self._settled = False
-        """True: the sequence of graphs that ran last has a plan."""
-        self._varies = False
-        """True: steps have run other sequences of graphs than those planned before."""
-        self._compiles = False
-        """True: a graph is compiled in this step. The step is not recorded, because tracing keeps tensors alive."""
         self._arguments: Sequence[Any] = ()  # arguments of the graph whose forward begins
-        self._refused: CannotBeMet | None = None
-        self._has_warned = False
+        self._refused: weakref.WeakKeyDictionary[Any, CannotBeMet] = weakref.WeakKeyDictionary()  # by the function that began the step
+        self._warned: set[str] = set()
+        self._grown = False
+        self._last: Sequence_ | None = None
+        self._followers: dict[Sequence_ | None, Sequence_] = {}  # by the sequence of a step, that of the next one
+        self._runs_without_graphs = False  # a step without graphs was measured, and may go on
 
     @property
     def has_bytes(self) -> bool:
@@ -100,42 +126,85 @@ class Steps:
 
     @property
     def has_others(self) -> bool:
-        """True if a forward waits for its backward. If many later calls of its graph have run their backward, the forward is assumed to
-        have none: the program only keeps its results."""
-        overtaken: Counter[Graph] = Counter()
-        for call in reversed(self._calls):
-            if call.had_backward:
-                overtaken[call.graph] += 1
-            elif call.waits and overtaken[call.graph] < _MOST_OVERTAKEN:
-                return True
-        return False
+        return self._step is not None and self._step.has_others
 
     def compiles(self) -> None:
-        self._compiles, self._recorder, self._refused = True, None, None
+        self._refused.clear()
+        self._count = 0
+        if self._step is not None:
+            self._step.compiles = True
+            self._step.stop_watching()
+
+    def grows(self) -> None:
+        """Notes that a graph is about to run with larger sizes than any that were measured."""
+        self._grown = True
+        step = self._step
+        if step is not None and step.timeline is None and not step.compiles and not step.calls:
+            step.timeline = hooks.timeline()
 
     # --- forwards
 
-    def begin(self, graph: Graph, arguments: Sequence[Any]) -> Call:
-        if self._calls and not self.has_others:
-            self._end()
-        if self._refused is not None:
-            raise self._refused
-        run = self._variant(graph)
+    @contextlib.contextmanager
+    def calling(self, function: object) -> Iterator[None]:
+        """Surrounds each call of a compiled function, for which any object may stand."""
+        if self._depth == 0 and torch.is_grad_enabled():
+            self._enter(function)
+        self._depth += 1
+        try:
+            yield
+        finally:
+            self._depth -= 1
+        if self._depth == 0 and self._step is not None and self._step.had_backward:
+            self._stop(self._step)  # the function has run the backward itself
+
+    def _enter(self, function: object) -> None:
+        if self._step is not None and self._step.is_over:
+            self._end(self._step)
+        if function in self._refused:
+            raise self._refused[function]
+        if self._step is None:
+            self._step = self._begun(function)
+        self._step.entries += 1
+        if self._step.entries > _MOST_ENTRIES and not self._step.calls:
+            self._step.stop_watching()
+
+    def _begun(self, function: object) -> Step:
+        step = Step(function, expected=self._followers.get(self._last))
         # With `sync` ranks would have to agree on when a step ends, so there each graph has the whole budget and no step is recorded.
-        if not self._calls and not self._compiles and not self.options.sync and (self._varies or not self._settled):
-            self._recorder = Recorder()
-        call = Call(graph, len(self._calls), run)
-        self._calls.append(call)
-        self._arguments = arguments if self._recorder is not None else ()
+        is_recorded = self._count > 0 and not self.options.sync and not self._is_final(step.expected) and len(self._plans) < _MOST_PLANS
+        if is_recorded or self._is_measured():
+            step.timeline = hooks.timeline()
+            step.places.begin()
+        if is_recorded:
+            step.recorder = Recorder(step.timeline)
+        return step
+
+    def _is_measured(self) -> bool:
+        """Returns True for the second and the third step, and for every step whose number is a power of two."""
+        return self._grown or self._count in (1, 2) or self._count >= 4 and self._count & (self._count - 1) == 0
+
+    def begin(self, graph: Graph, arguments: Sequence[Any]) -> Call:
+        if self._depth == 0:  # the graph was not compiled by torch.compile
+            self._enter(self)
+        step = self._step = self._step or self._begun(self)
+        call = Call(graph, len(step.calls), self._variant(graph, step))
+        step.calls.append(call)
+        self._arguments = arguments if step.recorder is not None else ()
         return call
 
-    def _variant(self, graph: Graph) -> Callable[..., Any]:
-        position = len(self._calls)
-        for found in reversed(self._plans):
-            graphs = [g() for g in found.graphs[: position + 1]]
-            if len(graphs) > position and graphs[position] is graph and all(c.graph is g for c, g in zip(self._calls, graphs)):
+    def _variant(self, graph: Graph, step: Step) -> Variant:
+        position = len(step.calls)
+        so_far = [*(c.graph for c in step.calls), graph]
+        expected = [g() for g in step.expected or ()]
+        plans = list(reversed(self._plans))
+        if expected[: position + 1] == so_far:
+            if len(expected) == 1 and not graph.has_others and self._plan_of(expected) is None:
+                return graph.first
+            plans.sort(key=lambda p: not p.is_of(expected))
+        for found in plans:
+            if [g() for g in found.graphs[: position + 1]] == so_far:
                 return graph.scheduled(found.schedules[position])
-        return graph.least() if self.has_bytes and self.has_others and not self.options.sync else graph.first
+        return graph.least() if self.has_bytes and step.has_others and not self.options.sync else graph.first
 
     @contextlib.contextmanager
     def running(self, call: Call) -> Iterator[None]:
@@ -159,7 +228,7 @@ class Steps:
 
     @contextlib.contextmanager
     def forward(self, graph: Graph, arguments: list[Any]) -> Iterator[list[Any]]:
-        recorder = self._recorder
+        recorder = self._step.recorder if self._step is not None else None
         if recorder is None or self.current is None or self.current.graph is not graph:
             yield []
             return
@@ -171,128 +240,182 @@ class Steps:
 
     @contextlib.contextmanager
     def backward(self, arguments: list[Any]) -> Iterator[list[Any]]:
-        """Records a backward. The block must put the backward's results into the list that it receives."""
+        """Records the backward of a graph. The block must put the backward's results into the list that it receives."""
         call, self._in_backward = self._in_backward, None
-        is_first = call is not None and not call.had_backward and call in self._calls[call.position : call.position + 1]
+        step = self._step
+        is_first = step is not None and call is not None and not call.had_backward and call in step.calls[call.position : call.position + 1]
         if call is not None:
             call.had_backward = True
-        recorder = self._recorder
-        if recorder is None or call is None or not is_first:
+        if step is None or step.recorder is None or call is None or not is_first:
             yield []
             return
-        with recorder.backward(call.position, arguments) as results:
+        with step.recorder.backward(call.position, arguments) as results:
             yield results
+
+    def begin_backward(self, roots: Sequence[Any]) -> None:
+        """Is called before each backward of the program. Raises CannotBeMet if the step is one graph that cannot keep to its share."""
+        step = self._step
+        if step is None or step.had_backward:
+            return
+        if step.timeline is not None:
+            step.places.backward()
+        if len(step.calls) != 1:
+            return
+        call = step.calls[0]
+        is_whole = call.node is not None and all(getattr(root, "grad_fn", None) is call.node() for root in roots)
+        if is_whole and call.graph.unmet is not None and not call.graph.has_others:
+            self._refuse(step, call.graph.unmet)
+
+    def end_backward(self) -> None:
+        """Is called after each backward of the program. Raises CannotBeMet if the step was measured and no plan helps."""
+        if self._step is not None:
+            self._step.had_backward = True
+            if self._depth == 0:
+                self._stop(self._step)
+
+    def _stop(self, step: Step) -> None:
+        """Ends the measurement of a step, unless a backward is to come."""
+        if step.timeline is not None and not step.has_others:
+            step.timeline.end(lambda: self._judge(step))
+
+    def _judge(self, step: Step) -> None:
+        """Compares the measured peak of a step with its budget, if no other plan is tried first."""
+        assert step.timeline is not None
+        found = self._plan_of(step.graphs)
+        if not step.calls:
+            self._check_without_graphs(step, step.timeline)
+        elif found is not None and found.corrections >= _MOST_CORRECTIONS or step.recorder is None:
+            self._check(step, step.timeline)
+
+    def forget(self) -> None:
+        """Is called when a backward has failed: its step is not looked at any more."""
+        if self._step is not None:
+            self._step.stop_watching()
 
     # --- steps
 
-    def _end(self) -> None:
+    def _end(self, step: Step) -> None:
         """Ends the step: plans it if it was recorded and needs a plan."""
-        calls, self._calls, self._compiles = self._calls, [], False
-        recorder, self._recorder = self._recorder, None
-        record = recorder.end() if recorder is not None else None
-        if not any(c.had_backward for c in calls) or any(c.waits for c in calls):
+        self._step = None
+        if step.timeline is not None:
+            step.timeline.end()
+        record = step.recorder.end() if step.recorder is not None else None
+        if not step.had_backward or any(c.waits for c in step.calls) or step.calls and not any(c.had_backward for c in step.calls):
             return
-        graphs = [c.graph for c in calls]
-        planned = any(p.is_of(graphs) and p.is_final for p in self._plans)
-        alone = len(calls) == 1 and not calls[0].graph.has_others
-        self._varies = (self._varies or self._settled and not (planned or alone)) and len(self._plans) < _MOST_PLANS
-        self._settled = planned or alone
-        if self._settled or record is None or record.graphs != graphs:
+        self._count += 1
+        graphs = step.graphs
+        sequence = tuple(weakref.ref(g) for g in graphs)
+        self._followers[self._last], self._last = sequence, sequence
+        if not graphs or record is None or record.graphs != graphs or self._is_final(sequence):
             return
-        if record.is_profiled and any(p.is_of(graphs) for p in self._plans):
-            return  # as little is known as before
-        if len(self._plans) < _MOST_PLANS:
-            self._make_plan(record)
-            self._settled = not record.is_profiled
-        elif not self._has_warned:
-            self._has_warned = True
-            warnings.warn(
-                f"the steps differ: {_MOST_PLANS} sequences of graphs have been planned, and now another one runs, whose peak may be above "
-                f"the budget",
-                stacklevel=2,
-            )
+        found = self._plan_of(graphs)
+        if found is None and len(graphs) == 1 and not graphs[0].has_others:
+            if record.is_measured and not self._is_kept_by(graphs[0], record):
+                self._make_plan(record, step, None)
+        elif found is None:
+            self._make_plan(record, step, None)
+        elif record.is_measured and (found.report.is_profiled or not self._is_kept(found, record)):
+            if found.corrections < _MOST_CORRECTIONS:
+                self._make_plan(record, step, found)
+            found.is_final = True
 
-    def _make_plan(self, record: Record) -> None:
-        start = time.perf_counter()
-        graphs: list[Any] = record.graphs
-        step = StepProblem(record, [g.part for g in graphs])
-        baseline = step.in_order().figures.peak_bytes + step.reserved_bytes
-        wanted = self.options.parsed
-        asked = wanted.bytes if wanted.share is None else int(wanted.share * baseline)
-        planning = 0.0
-        found_peaks: list[int] = []
-        while True:
-            budget = "min" if asked is None or len(found_peaks) == MOST_REPLANS else max(0, asked - step.reserved_bytes)
-            whole = self._planned(step, budget, baseline)
-            schedules = step.divide(whole.schedule)
-            planning += time.perf_counter() - start
-            for graph, schedule in zip(graphs, schedules):
-                graph.scheduled(schedule)
-            start = time.perf_counter()
-            excess = self._excess(step, graphs, schedules)
-            peak = step.peak_with(excess, schedules)
-            if asked is None or peak <= asked:
-                break
-            found_peaks.append(peak)
-            if len(found_peaks) > MOST_REPLANS:
-                self._refuse_code(found_peaks)
-                break
-            step = StepProblem(record, step.parts, [max(pair) for pair in zip(step.excess, excess)])
-        self._plans.append(StepPlan(tuple(weakref.ref(g) for g in graphs), tuple(schedules), not record.is_profiled))
-        reports.add_step(
-            reports.StepReport(
-                parts=tuple(g.report_of(s) for g, s in zip(graphs, schedules)),
-                budget_bytes=asked,
-                baseline_peak_bytes=baseline,
-                planned_peak_bytes=peak if asked is None else step.peak_with((), schedules),
-                added_cost=whole.figures.recompute_overhead,
-                recomputed=whole.figures.recomputed,
-                plan_seconds=planning,
-                inductor_peak_bytes=peak if self.options.kernels == "inductor" else None,
-                replans=len(found_peaks),
-                is_profiled=record.is_profiled,
-            )
+    def _is_final(self, sequence: Sequence_ | None) -> bool:
+        """Returns True if a step of this sequence was measured within its plan, or nothing else can be tried."""
+        if not sequence:
+            return sequence is not None and self._runs_without_graphs
+        graphs = [g() for g in sequence]
+        found = self._plan_of(graphs)
+        if found is not None:
+            return found.is_final
+        (graph, *others) = graphs
+        return (
+            not others and graph is not None and not graph.has_others and graph.report is not None and graph.report.measured_peak_bytes is not None
         )
 
-    def _excess(self, step: StepProblem, graphs: Sequence[Graph], schedules: Sequence[Schedule]) -> list[int]:
-        """Returns, for each segment, the bytes that inductor's code takes above the plan."""
-        of_calls = [g.excess_of(s) for g, s in zip(graphs, schedules)]
-        return [of_calls[s.call][0 if s.is_forward else 1] for s in step.record.segments]
+    def _plan_of(self, graphs: Sequence[Graph | None]) -> StepPlan | None:
+        return next((p for p in self._plans if p.is_of(graphs)), None)
 
-    def _refuse_code(self, found_peaks: Sequence[int]) -> None:
-        """Raises CannotBeMet or warns that inductor's code exceeds the budget with every plan."""
-        least = min(found_peaks)
-        why = (
-            f"a budget of {self.options.budget} cannot be met: with what inductor makes of {len(found_peaks)} plans of the step the least "
-            f"peak is {least} bytes ({least / reports.MIB:.1f} MiB)"
-        )
-        if not self.options.strict:
-            warnings.warn(f"{why}; the last one is taken", stacklevel=2)
-            return
-        self._refused = CannotBeMet(f"""{why}; ask for that or more, or for options={{"budget": "min"}}, or for "kernels": "aot_eager\"""")
-        raise self._refused
+    def _is_kept_by(self, graph: Graph, record: Record) -> bool:
+        """Returns True if a step is the one graph that it runs: its measured peak is that of the graph's own plan."""
+        report, timeline = graph.report, record.timeline
+        if report is None or timeline is None or graph.unmet is not None:
+            return False
+        peak = timeline.peak + max(record.left, default=0)
+        most = report.planned_peak_bytes * (1 + reports.NOTED) if report.budget_bytes is None else report.budget_bytes
+        if peak > max(report.planned_peak_bytes, min(most, report.planned_peak_bytes * (1 + reports.NOTED))):
+            return False
+        graph.report = reports.measured(report, timeline.peak)
+        return True
 
-    def _planned(self, step: StepProblem, budget: int | str, baseline: int) -> Plan:
+    def _is_kept(self, found: StepPlan, record: Record) -> bool:
+        assert record.timeline is not None
+        found.report = reports.measured(found.report, record.timeline.peak)
+        budget = found.report.budget_bytes
+        most = found.report.planned_peak_bytes * (1 + reports.NOTED) if budget is None else budget
+        found.is_final = record.timeline.peak <= most
+        return found.is_final
+
+    def _make_plan(self, record: Record, step: Step, earlier: StepPlan | None) -> None:
         try:
-            return step.plan(budget, self.options.plan)
+            made = step_planner.planned(record, [c.variant.schedule for c in step.calls], self.options, step.places, earlier, self._warn_once)
         except CannotBeMet as e:
-            if e.plan is None:
-                raise
-            if any(step.excess):  # the plan with which inductor's code is expected to take the least memory
-                return step.joined(step.divide(e.plan.schedule))
-            least = (e.plan.figures.smallest_peak_bytes or e.plan.figures.peak_bytes) + step.reserved_bytes
-            why = (
-                f"a budget of {self.options.budget} cannot be met: the step runs {len(step.parts)} graphs, and the least peak that was "
-                f"found for all of it is {least} bytes ({least / reports.MIB:.1f} MiB), {least / baseline:.1%} of its own"
+            self._refused[step.function] = e
+            raise
+        if earlier is not None:
+            self._plans.remove(earlier)
+        self._plans.append(made)
+        reports.add_step(made.report, in_place_of=earlier.report if earlier is not None else None)
+        if len(self._plans) == _MOST_PLANS:
+            self._warn_once(
+                f"the steps differ: {_MOST_PLANS} sequences of graphs have been planned; the peak of another one may be above the budget"
             )
-            if not self.options.strict:
-                warnings.warn(f"{why}; that is taken", stacklevel=2)
-                return step.joined(step.divide(e.plan.schedule))
-            self._refused = CannotBeMet(
-                f"""{why}; ask for that or more, for options={{"budget": "min"}}, or for "strict": False, which takes the least"""
-            )
-            self._refused.plan = e.plan
-            raise self._refused from None
+
+    # --- budgets that are not kept
+
+    def _check(self, step: Step, timeline: hooks.Timeline | hooks.TimelineOnGpu) -> None:
+        """Refuses the step if it was measured above its budget."""
+        self._grown = False
+        found, graph = self._plan_of(step.graphs), step.calls[0].graph
+        report = graph.report if found is None else found.report
+        budget = self.options.parsed.bytes if report is None else report.budget_bytes
+        if budget is None or timeline.peak <= max(budget, 0 if report is None else report.planned_peak_bytes):
+            return
+        planned = "" if report is None else f", planned {reports.in_mib(report.planned_peak_bytes)}"
+        self._refuse(
+            step,
+            CannotBeMet(
+                f"a budget of {self.options.budget} is not kept: budget {reports.in_mib(budget)}{planned}, measured {timeline.peak} bytes "
+                f"({reports.in_mib(timeline.peak)}) {outside.of_timeline(timeline, step.places)}"
+            ),
+        )
+
+    def _check_without_graphs(self, step: Step, timeline: hooks.Timeline | hooks.TimelineOnGpu) -> None:
+        """Refuses a step that runs no graph of ours, unless it keeps to its budget anyway."""
+        budget = self.options.parsed
+        self._runs_without_graphs = True
+        if budget.bytes is not None and timeline.peak <= budget.bytes or budget.share is not None and budget.share >= 1:
+            return
+        why = outside.uncompiled()
+        said = f"""a budget of {self.options.budget} cannot be met: PyTorch has compiled nothing of the step, which takes {timeline.peak} bytes ({
+            reports.in_mib(timeline.peak)}) {outside.of_timeline(timeline, step.places)}{why}"""
+        if budget.bytes is None and budget.share is None:  # the least peak that can be had
+            self._warn_once(said.replace("cannot be met", "changes nothing"))
+            return
+        self._refuse(step, CannotBeMet(said))
+
+    def _refuse(self, step: Step, error: CannotBeMet) -> None:
+        """Raises the error, now and at each later step until something is compiled; if not strict, warns."""
+        if not self.options.strict or self.options.sync:
+            self._warn_once(str(error))
+            return
+        self._refused[step.function] = error
+        raise error
+
+    def _warn_once(self, text: str) -> None:
+        kind = text.partition(":")[0]
+        if kind not in self._warned:
+            self._warned.add(kind)
+            warnings.warn(text, stacklevel=3)
 
 
 _of_options: weakref.WeakValueDictionary[str, Steps] = weakref.WeakValueDictionary()
@@ -305,6 +428,24 @@ def with_options(options: Options, digest: str) -> Steps:
     if found is None:
         found = _of_options[key] = Steps(options)
     return found
+
+
+@contextlib.contextmanager
+def _around_backward(roots: Sequence[Any]) -> Iterator[None]:
+    watched = list(_of_options.values())
+    for steps in watched:
+        steps.begin_backward(roots)
+    try:
+        yield
+    except BaseException:
+        for steps in watched:
+            steps.forget()
+        raise
+    for steps in watched:
+        steps.end_backward()
+
+
+hooks.around_backwards(_around_backward)
 
 
 def reset() -> None:

@@ -27,8 +27,18 @@ from torch.multiprocessing.reductions import StorageWeakRef  # noqa: E402
 from torch.utils.checkpoint import CheckpointPolicy  # noqa: E402
 from torch.utils.flop_counter import flop_registry  # noqa: E402
 
-from .allocations import Allocations, allocations_on_cpu, is_profiling, outside_of_tracing, unprofiled  # noqa: E402
+from .allocations import (  # noqa: E402
+    Allocations,
+    Timeline,
+    TimelineOnGpu,
+    allocations_on_cpu,
+    is_profiling,
+    outside_of_tracing,
+    timeline,
+    unprofiled,
+)
 from .autograd import kept_by, leaf_of, node_of_call, nodes_between  # noqa: E402
+from .calls import around_backwards, around_calls, uncompiled  # noqa: E402
 from .compilers import Boxed, Watch, aot_eager, compile_with_inductor, lays_out_convolutions, register  # noqa: E402
 from .graphs import (  # noqa: E402
     inputs_of,
@@ -53,8 +63,12 @@ __all__ = [
     "CustomPartitionerFn",
     "Region",
     "StorageWeakRef",
+    "Timeline",
+    "TimelineOnGpu",
     "allocations_on_cpu",
     "aot_eager",
+    "around_backwards",
+    "around_calls",
     "break_after",
     "buckets_follow",
     "compilation",
@@ -87,7 +101,9 @@ __all__ = [
     "storage_id",
     "store_of_ranks",
     "tangents",
+    "timeline",
     "traced",
+    "uncompiled",
     "unprofiled",
     "without_code",
 ]

@@ -1,0 +1,380 @@
+"""Trains programs of which PyTorch compiles a part or nothing. In every step that is measured the bytes of the whole step are within the budget, or an
+exception says where they come from."""
+
+import os
+import sys
+
+sys.path.append(os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "e2e"))
+os.environ["OMP_NUM_THREADS"] = "1"
+import command  # noqa: E402
+
+command.with_python_of_torch()
+
+import unittest  # noqa: E402
+import warnings  # noqa: E402
+
+import torch  # noqa: E402
+import torch.nn.functional as F  # noqa: E402
+from torch import nn  # noqa: E402
+
+import isthmus  # noqa: E402
+import isthmus.torch  # noqa: E402
+from training import refusal  # noqa: E402
+
+torch.set_num_threads(1)
+WIDTH, ROWS = 64, 512
+
+
+def layers(count=6, width=WIDTH):
+    return nn.Sequential(*[nn.Sequential(nn.Linear(width, width), nn.GELU()) for _ in range(count)])
+
+
+class Model(nn.Module):
+    """A model with a loss; subclasses say what PyTorch's tracer meets on the way."""
+
+    def __init__(self):
+        super().__init__()
+        self.blocks = layers()
+
+    def forward(self, x):
+        return self.blocks(x).square().mean()
+
+
+class BranchInLoop(Model):
+    def forward(self, x):
+        for block in self.blocks:
+            x = block(x)
+            if x.abs().max() > 1e3:
+                raise ValueError("too large")
+        return x.square().mean()
+
+
+class NumberInLoop(Model):
+    def forward(self, x):
+        for block in self.blocks:
+            x = block(x) * (1.0 if x.sum().item() > 0 else 1.0)
+        return x.square().mean()
+
+
+class Experts(Model):
+    def forward(self, x):
+        choice = torch.arange(len(x)) % 2
+        for block in self.blocks:
+            out = torch.zeros_like(x)
+            for expert in range(2):
+                rows = torch.where(choice == expert)[0]
+                if len(rows):
+                    out = out.index_add(0, rows, block(x[rows]))
+            x = out
+        return x.square().mean()
+
+
+class SavedTensorHooks(Model):
+    def forward(self, x):
+        with torch.autograd.graph.saved_tensors_hooks(lambda t: t.clone(), lambda t: t):
+            return self.blocks(x).square().mean()
+
+
+class BackwardHook(Model):
+    def __init__(self):
+        super().__init__()
+        self.blocks[3].register_full_backward_hook(lambda module, grad_in, grad_out: None)
+
+
+class BatchNormWithoutMomentum(Model):
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.Sequential(*[nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.BatchNorm1d(WIDTH, momentum=None), nn.ReLU()) for _ in range(6)])
+
+
+class FrozenEmbedding(Model):
+    """A hook makes the frozen embedding's output require a gradient, as PEFT's `enable_input_require_grads` does."""
+
+    def __init__(self):
+        super().__init__()
+        self.embedding = nn.Embedding(100, WIDTH).requires_grad_(False)
+        self.embedding.register_forward_hook(lambda module, args, out: out.requires_grad_(True))
+
+    def forward(self, x):
+        return self.blocks(self.embedding(torch.arange(len(x)) % 100)).square().mean()
+
+
+class LeafBetween(Model):
+    def forward(self, x):
+        h = self.blocks[:2](x).detach().requires_grad_(True)
+        torch._dynamo.graph_break()
+        return self.blocks[2:](h).square().mean()
+
+
+class RetainsGradient(Model):
+    def forward(self, x):
+        h = self.blocks[:3](x)
+        torch._dynamo.graph_break()
+        h.retain_grad()
+        return self.blocks[3:](h).square().mean()
+
+
+class EagerPrefix(Model):
+    """Tensors that the first graph reads are made within the step."""
+
+    def forward(self, x):
+        h = torch.cat([x, x, x], 1)
+        torch._dynamo.graph_break()
+        return self.blocks(h[:, :WIDTH] + h[:, WIDTH : 2 * WIDTH]).square().mean() + h.sum()
+
+
+class Recurrent(Model):
+    kind = nn.GRU
+
+    def __init__(self):
+        super().__init__()
+        self.recurrent = self.kind(WIDTH, WIDTH)
+
+    def forward(self, x):
+        return self.blocks(self.recurrent(x.view(32, -1, WIDTH))[0]).square().mean()
+
+
+class SimpleRecurrent(Recurrent):
+    kind = nn.RNN
+
+
+class LongShortTerm(Recurrent):
+    kind = nn.LSTM
+
+
+def whole(model, options):
+    return torch.compile(model, backend="isthmus", options=options)
+
+
+def blockwise(model, options):
+    for k, block in enumerate(model.blocks):
+        model.blocks[k] = torch.compile(block, backend="isthmus", options=options)
+    return model
+
+
+class OnlyModel(nn.Module):
+    """The model is compiled, and its loss, which is large, is not."""
+
+    def __init__(self, model, options):
+        super().__init__()
+        self.compiled = torch.compile(nn.Sequential(model.blocks, model.head), backend="isthmus", options=options)
+
+    def forward(self, x):
+        return F.cross_entropy(self.compiled(x), torch.arange(len(x)) % 1000)
+
+
+class Language(Model):
+    def __init__(self):
+        super().__init__()
+        self.head = nn.Linear(WIDTH, 1000)
+
+    def forward(self, x):
+        return F.cross_entropy(self.head(self.blocks(x)), torch.arange(len(x)) % 1000)
+
+
+class StepInside(nn.Module):
+    """The compiled function runs the backward itself."""
+
+    def __init__(self, model, options):
+        super().__init__()
+
+        def step(x):
+            loss = model(x)
+            loss.backward()
+            return loss.detach()
+
+        self.step = torch.compile(step, backend="isthmus", options=options)
+
+    def forward(self, x):
+        return self.step(x)
+
+
+PROGRAMS = {
+    "whole": (Model, whole),
+    "a branch in a loop": (BranchInLoop, whole),
+    "a number in a loop": (NumberInLoop, whole),
+    "experts": (Experts, whole),
+    "saved-tensor hooks": (SavedTensorHooks, whole),
+    "a backward hook": (BackwardHook, whole),
+    "batch norm without momentum": (BatchNormWithoutMomentum, whole),
+    "a frozen embedding": (FrozenEmbedding, whole),
+    "a leaf between graphs": (LeafBetween, whole),
+    "a retained gradient": (RetainsGradient, whole),
+    "an eager prefix": (EagerPrefix, whole),
+    "GRU": (Recurrent, whole),
+    "RNN": (SimpleRecurrent, whole),
+    "LSTM": (LongShortTerm, whole),
+    "block by block": (Model, blockwise),
+    "an eager loss": (Language, OnlyModel),
+    "the backward inside": (Model, StepInside),
+}
+
+
+class Training:
+    def __init__(self, make, compiled, budget, **options):
+        torch.compiler.reset()
+        isthmus.torch.reset()
+        torch.manual_seed(0)
+        self.model = make()
+        self.x = torch.randn(ROWS, WIDTH)
+        self.call = compiled(self.model, {"budget": budget, **options}) if budget else self.model
+
+    def step(self):
+        self.model.zero_grad(set_to_none=True)
+        loss = self.call(self.x)
+        if loss.requires_grad:
+            loss.backward()
+
+    def measured(self, steps=5):
+        """Returns the peak of a step after some others."""
+        for _ in range(steps):
+            self.step()
+        self.model.zero_grad(set_to_none=True)
+        return isthmus.torch.measured_peak(self.step)
+
+
+class WholeSteps(unittest.TestCase):
+    def plain(self, make):
+        return Training(make, whole, None).measured(1)
+
+    def test_a_budget_in_bytes_is_kept_or_refused(self):
+        refused = []
+        for name, (make, compiled) in PROGRAMS.items():
+            plain = self.plain(make)
+            for budget in (plain // 20, plain // 2, plain * 11 // 10):
+                with self.subTest(name, budget=budget, plain=plain):
+                    try:
+                        peak = Training(make, compiled, budget).measured()
+                    except Exception as e:
+                        error = refusal(e)
+                        self.assertIsInstance(error, isthmus.CannotBeMet, f"{e!r}")
+                        self.assertIn(str(budget), str(error))
+                        refused.append(name)
+                        continue
+                    self.assertLessEqual(peak, budget)
+        for name in PROGRAMS:
+            self.assertGreaterEqual(refused.count(name), 1, f"{name}: a twentieth is too little for all")
+            self.assertLess(refused.count(name), 3, f"{name}: more than it takes is enough")
+
+    def test_a_share_is_one_of_the_step(self):
+        for name in ("whole", "block by block", "an eager loss", "a frozen embedding", "GRU"):
+            with self.subTest(name):
+                make, compiled = PROGRAMS[name]
+                full = Training(make, compiled, "100%")
+                peak = full.measured()
+                baseline = next(iter(isthmus.torch.report())).planned_peak_bytes
+                self.assertLessEqual(peak, baseline)
+                self.assertGreaterEqual(peak, 0.98 * baseline)
+                less = Training(make, compiled, "95%").measured()
+                graph = isthmus.torch.report()[0]
+                self.assertLessEqual(less, graph.budget_bytes)
+                self.assertLessEqual(abs(graph.budget_bytes / (0.95 * baseline) - 1), 0.02)
+
+    def test_the_least_peak_is_what_is_measured(self):
+        for name, (make, compiled) in PROGRAMS.items():
+            with self.subTest(name), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                peak = Training(make, compiled, "min").measured()
+                if isthmus.torch.report().graphs:
+                    planned = isthmus.torch.report().planned_peak_bytes
+                    self.assertLessEqual(peak, planned)
+                    self.assertGreaterEqual(peak, 0.9 * planned)
+
+    def test_what_is_not_compiled_is_named(self):
+        for name, why in (("a branch in a loop", "Data-dependent branching"), ("experts", "could not compile"), ("saved-tensor hooks", "could not compile")):
+            with self.subTest(name), self.assertRaises(isthmus.CannotBeMet) as caught:
+                Training(*PROGRAMS[name], 16 << 10).measured()
+            self.assertRegex(str(caught.exception), rf"PyTorch has compiled nothing of the step.*{why}")
+            self.assertRegex(str(caught.exception), r"forward \(.*whole_steps_test\.py:\d+\)")
+        with self.assertRaisesRegex(isthmus.CannotBeMet, r"outside of the graphs, .*whole_steps_test\.py:\d+\), .* of it by aten::cross_entropy_loss"):
+            Training(*PROGRAMS["an eager loss"], self.plain(Language) * 7 // 10).measured()
+
+    def test_without_strict_there_is_one_warning(self):
+        for name in ("a branch in a loop", "an eager loss", "block by block"):
+            make, compiled = PROGRAMS[name]
+            for budget in (16 << 10, "5%"):
+                with self.subTest(name, budget=budget), warnings.catch_warnings(record=True) as caught:
+                    warnings.simplefilter("always")
+                    Training(make, compiled, budget, strict=False).measured(8)
+                    said = [str(w.message) for w in caught if "a budget of" in str(w.message)]
+                    self.assertGreaterEqual(len(said), 1)
+                    if budget == "5%":
+                        self.assertEqual(len(said), 1, said)
+
+    def test_gradients_of_an_earlier_backward_are_counted(self):
+        def iteration(generator, judge):
+            model.zero_grad(set_to_none=True)
+            F.softplus(-judge(real).mean()).backward()
+            fake = generator(noise)
+            F.softplus(judge(fake.detach()).mean()).backward()
+            F.softplus(-judge(fake).mean()).backward()
+
+        real, noise = torch.rand(ROWS, WIDTH), torch.rand(ROWS, WIDTH)
+        for budget in ("min", "70%"):
+            with self.subTest(budget=budget):
+                torch.compiler.reset()
+                isthmus.torch.reset()
+                torch.manual_seed(0)
+                model = nn.ModuleList([layers(), layers()])
+                compiled = [torch.compile(part, backend="isthmus", options={"budget": budget}) for part in model]
+                for _ in range(5):
+                    iteration(*compiled)
+                model.zero_grad(set_to_none=True)
+                peak = isthmus.torch.measured_peak(lambda: iteration(*compiled))
+                self.assertLessEqual(peak, isthmus.torch.report().planned_peak_bytes)
+
+    def test_larger_sizes_are_refused_when_they_are_above_the_budget(self):
+        torch.compiler.reset()
+        isthmus.torch.reset()
+        model = layers()
+        call = torch.compile(lambda x: model(x).square().mean(), backend="isthmus", options={"budget": "3MiB"}, dynamic=True)
+
+        def run(rows):
+            model.zero_grad(set_to_none=True)
+            call(torch.randn(rows, WIDTH)).backward()
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for _ in range(4):
+                run(256)
+            with self.assertRaisesRegex(isthmus.CannotBeMet, "measured"):
+                for rows in (512, 1024, 2048, 4096):
+                    run(rows)
+
+    def test_nothing_is_left_running(self):
+        """Only the second and the third step, and fewer and fewer later ones, are measured; a backward that fails ends the measurement."""
+        training = Training(Language, OnlyModel, "100%")
+        for step in range(8):
+            self.assertFalse(torch.autograd._profiler_enabled(), step)
+            training.step()
+            self.assertFalse(torch.autograd._profiler_enabled(), step)
+        failing = Training(Model, whole, "100%")
+        failing.step()
+        loss = failing.call(failing.x)
+        loss.register_hook(lambda g: 1 / 0)
+        with self.assertRaises(ZeroDivisionError):
+            loss.backward()
+        self.assertFalse(torch.autograd._profiler_enabled())
+
+    def test_a_profile_that_begins_within_a_measured_step_is_the_programs(self):
+        training = Training(Language, OnlyModel, "100%")
+        training.step()
+        for _ in range(2):
+            loss = training.call(training.x)
+            with torch.profiler.profile() as profile:
+                loss.backward()
+            self.assertTrue(any("CompiledFunctionBackward" in e.name for e in profile.events()))
+
+    def test_a_report_lists_the_graphs_of_the_last_step(self):
+        training = Training(Language, OnlyModel, "100%")
+        peak = training.measured()
+        (graph,) = isthmus.torch.report()
+        self.assertEqual(graph.measured_peak_bytes, peak)
+        self.assertLessEqual(peak, graph.planned_peak_bytes)
+        self.assertLessEqual(graph.planned_peak_bytes, graph.budget_bytes)
+        self.assertEqual((graph.recompute_overhead, graph.graph_breaks), (0.0, []))
+        self.assertIn("outside of the graphs", str(isthmus.torch.report()))
+
+
+if __name__ == "__main__":
+    command.main()

@@ -1,0 +1,71 @@
+"""Tells when a function that torch.compile returned is called, and when a backward runs.
+
+Neither needs a compiled graph: PyTorch may run a whole function without compiling any of it.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+import torch
+from torch._dynamo.repro.after_dynamo import WrapBackendDebug
+
+Around = Callable[[], AbstractContextManager[Any]]
+
+
+def around_calls(backend: Callable[..., Any], of_options: Callable[[Mapping[str, Any]], Around]) -> None:
+    """Enters a context around each call of a function that was compiled with `backend`. of_options: returns the function that makes the context,
+    for the options that torch.compile was given."""
+    WrapBackendDebug.backend_ctx_ctor = _Constructor(backend, of_options)  # type: ignore[attr-defined]
+
+
+class _Constructor:
+    """Dynamo looks this attribute up on the backend, which it has wrapped, when torch.compile is called. For other backends there is none."""
+
+    def __init__(self, backend: Callable[..., Any], of_options: Callable[[Mapping[str, Any]], Around]) -> None:
+        self._backend, self._of_options = backend, of_options
+
+    def __get__(self, wrapped: Any, owner: type | None = None) -> Any:
+        compiler = getattr(wrapped, "_torchdynamo_orig_backend", None)
+        if getattr(compiler, "compiler_fn", None) is not self._backend:
+            raise AttributeError("backend_ctx_ctor")
+        return self._of_options(compiler.kwargs.get("options") or {})
+
+
+def around_backwards(around: Callable[[Sequence[Any]], AbstractContextManager[Any]]) -> None:
+    """Enters a context around each backward: all calls of `Tensor.backward`, `torch.autograd.backward` and `torch.autograd.grad`. around: is given
+    the tensors whose gradient is taken."""
+    run = torch.autograd._engine_run_backward  # type: ignore[attr-defined]
+
+    @functools.wraps(run)
+    def watched(roots: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
+        with around(roots):
+            try:
+                return run(roots, *args, **kwargs)
+            except RuntimeError as e:
+                if "does not currently support double backward" not in str(e):
+                    raise
+                raise RuntimeError(f"{e}; {_DOUBLE_BACKWARD}") from e
+
+    torch.autograd._engine_run_backward = watched  # type: ignore[attr-defined]
+
+
+_DOUBLE_BACKWARD = (
+    "to differentiate a gradient, take the inner one within the compiled function by torch.func.grad or torch.func.vjp (with torch.func.functional_call "
+    "for a module), in place of torch.autograd.grad: PyTorch then traces both"
+)
+
+
+def uncompiled(since_us: int = 0) -> list[str]:
+    """Returns which functions of the program PyTorch has lately failed to compile, where and why. It runs them op by op. since_us: a time in
+    microseconds since the epoch."""
+    found = []
+    for each in torch._dynamo.utils.get_compilation_metrics():
+        if each.fail_reason and each.fail_type and (each.start_time_us or 0) >= since_us:
+            why = str(each.fail_reason).strip().splitlines()[0]
+            where = f"{each.fail_user_frame_filename or each.co_filename}:{each.fail_user_frame_lineno or each.co_firstlineno}"
+            found.append(f"{each.co_name} ({where}): {why}")
+    return list(dict.fromkeys(found))

@@ -1,0 +1,98 @@
+"""Says in words where in a step bytes are that no graph of ours makes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+
+import torch
+
+from . import hooks
+from .reports import in_mib
+from .step_plan import StepProblem
+
+_MOST_PLACES = 3
+_LEAST_SHARE = 0.02
+"""Bytes below this share of the largest are not told."""
+_NOT_OF_THE_PROGRAM = (contextlib.__file__, *(os.path.dirname(path) + os.sep for path in (torch.__file__, __file__)))
+
+
+class Places:
+    """Where the program calls its functions and its backwards, as "file:line"."""
+
+    def __init__(self) -> None:
+        self.called_at = ""
+        self.backward_at = ""
+
+    def begin(self) -> None:
+        self.called_at = _place_of_program()
+
+    def backward(self) -> None:
+        self.backward_at = _place_of_program()
+
+
+def _place_of_program() -> str:
+    """Returns the line of the program that is being run."""
+    frame = sys._getframe(1)
+    while frame is not None and (frame.f_code.co_filename.startswith(_NOT_OF_THE_PROGRAM) or frame.f_code.co_filename.startswith("<")):
+        frame = frame.f_back  # type: ignore[assignment]
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame is not None else ""
+
+
+def described(step: StepProblem, places: Places) -> Iterator[str]:
+    """Yields what ops outside of the graphs need, the most first."""
+    timeline, record = step.record.timeline, step.record
+    if timeline is None or not record.is_measured:
+        return
+    outside, found = step.outside, []
+    if outside.first:
+        found.append((outside.first, f"before the first graph{_at(places.called_at)}{_by(timeline.largest[0])}"))
+    for k in range(record.measured_segments):
+        size = outside.beside[k] + outside.after[k]
+        found.append((size, f"{_where(step, k, places)}{_by(timeline.largest[2 * k + 2])}"))
+    least = max(_LEAST_SHARE * max((size for size, _ in found), default=0), 1)
+    for size, text in sorted(found, key=lambda each: -each[0])[:_MOST_PLACES]:
+        if size >= least:
+            yield f"{in_mib(size)} {text}"
+
+
+def _where(step: StepProblem, segment: int, places: Places) -> str:
+    record = step.record
+    of = record.segments[segment]
+    part = step.parts[of.call]
+    name, ends = part.name, part.ends
+    if not of.is_forward:
+        return f"beside and after the backward of graph {name}"
+    following = next((s for s in record.segments[segment + 1 :]), None)
+    if following is not None and following.is_forward:
+        return f"between graph {name} and the next one{f', which begins where it ends: {ends}' if ends else ''}"
+    return f"between the forward of graph {name} and the first backward of a graph{_at(places.backward_at)}{f'; it ends early: {ends}' if ends else ''}"
+
+
+def within(step: StepProblem, places: Places) -> str:
+    """Returns a clause of an error that names the bytes outside of the graphs; "" if there are few."""
+    told = list(described(step, places))
+    return f"; outside of the graphs, where nothing is planned, it needs {', '.join(told)}" if told else ""
+
+
+def of_timeline(timeline: hooks.Timeline | hooks.TimelineOnGpu, places: Places) -> str:
+    """Returns where the step was called, and the op that made most of its peak."""
+    peaks = [timeline.first_peak, *timeline.peaks]
+    return f"in the step{_at(places.called_at)}{_by(timeline.largest[peaks.index(max(peaks))])}".strip()
+
+
+def uncompiled() -> str:
+    """Returns a clause that names the functions that PyTorch could not compile."""
+    found = hooks.uncompiled()
+    return f"; it could not compile {'; '.join(found[-_MOST_PLACES:])}" if found else ""
+
+
+def _at(place: str) -> str:
+    return f" ({place})" if place else ""
+
+
+def _by(largest: tuple[str, int]) -> str:
+    op, size = largest
+    return f", {in_mib(size)} of it by {op}" if op and size else ""

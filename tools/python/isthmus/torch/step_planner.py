@@ -1,0 +1,187 @@
+"""Plans the steps that run several graphs, or more than the plan of their only graph says."""
+
+from __future__ import annotations
+
+import time
+import weakref
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from ..errors import CannotBeMet
+from ..planning import Plan
+from . import outside, reports
+from .limits import MOST_REPLANS
+from .options import Options
+from .recording import Record
+from .step_plan import Part, Schedule, StepProblem
+
+
+class Variant(Protocol):
+    """One way to run a graph."""
+
+    schedule: Schedule | None
+
+    def __call__(self, *arguments: Any) -> Any: ...
+
+
+class Graph(Protocol):
+    """A compiled graph as `Steps` sees it, with its variants."""
+
+    part: Part | None
+    num_outputs: int
+    has_others: bool
+    first: Variant
+    """The variant compiled before the step was known."""
+    report: reports.GraphReport | None
+    """The report of the first variant."""
+    unmet: CannotBeMet | None
+    """Why the first variant does not keep to a budget that is a share."""
+
+    def least(self) -> Variant: ...
+
+    def scheduled(self, schedule: Schedule) -> Variant: ...
+
+    def excess_of(self, schedule: Schedule) -> tuple[int, int]: ...
+
+    def report_of(self, schedule: Schedule) -> reports.GraphReport: ...
+
+
+@dataclass(eq=False)
+class StepPlan:
+    """How the steps of one sequence of graphs run."""
+
+    graphs: tuple[weakref.ref[Graph], ...]
+    schedules: tuple[Schedule, ...]
+    report: reports.StepReport
+    is_final: bool = False
+    """A step was measured, and was within the plan."""
+    corrections: int = 0
+
+    def is_of(self, graphs: Sequence[Graph]) -> bool:
+        return [g() for g in self.graphs] == graphs
+
+
+def planned(
+    record: Record,
+    ran: Sequence[Schedule | None],
+    options: Options,
+    places: outside.Places,
+    earlier: StepPlan | None,
+    warn: Callable[[str], None],
+) -> StepPlan:
+    """Plans a recorded step, and compiles its graphs by that plan. Raises CannotBeMet. ran: the schedules that the recorded step ran. earlier: the
+    plan that the step had, if its measured peak was above it. warn: tells the user what is not kept, if not strict."""
+    above = 0 if earlier is None else max(0, (earlier.report.measured_peak_bytes or 0) - earlier.report.planned_peak_bytes)
+    plan = _Planning(record, ran, options, places, above, warn)
+    # Gradients of earlier backwards are counted where that can be: they are older than the step.
+    lefts = (True, False) if any(record.left) else (False,)
+    for left in lefts:
+        try:
+            made = plan.run(with_left=left)
+            break
+        except CannotBeMet:
+            if left is lefts[-1]:
+                raise
+    if earlier is not None:
+        made.corrections = earlier.corrections + (not earlier.report.is_profiled)
+    return made
+
+
+class _Planning:
+    def __init__(
+        self,
+        record: Record,
+        ran: Sequence[Schedule | None],
+        options: Options,
+        places: outside.Places,
+        above_bytes: int,
+        warn: Callable[[str], None],
+    ) -> None:
+        """above_bytes: what the last measured step took above its plan; it comes off the budget."""
+        self.record, self.ran, self.options, self.places, self.above_bytes, self.warn = record, ran, options, places, above_bytes, warn
+        self.graphs: list[Any] = record.graphs
+
+    def run(self, *, with_left: bool) -> StepPlan:
+        start = time.perf_counter()
+        step = StepProblem(self.record, [g.part for g in self.graphs])
+        schedules = [s for s in self.ran if s is not None]
+        if len(schedules) == len(self.ran):
+            step = step.with_outside(schedules, with_left=with_left)
+        baseline = step.in_order().figures.peak_bytes + step.reserved_bytes
+        wanted = self.options.parsed
+        asked = wanted.bytes if wanted.share is None else int(wanted.share * baseline)
+        planning = 0.0
+        found_peaks: list[int] = []
+        while True:
+            is_last = len(found_peaks) == MOST_REPLANS
+            budget = "min" if asked is None or is_last else max(0, asked - step.reserved_bytes - self.above_bytes)
+            whole = self._whole(step, budget, baseline, may_refuse=not with_left)
+            schedules = step.divide(whole.schedule)
+            planning += time.perf_counter() - start
+            for graph, schedule in zip(self.graphs, schedules):
+                graph.scheduled(schedule)
+            start = time.perf_counter()
+            excess = self._excess(step, schedules)
+            peak = step.peak_with(excess, schedules)
+            if asked is None or peak <= asked or not any(excess):
+                break
+            found_peaks.append(peak)
+            if len(found_peaks) > MOST_REPLANS:
+                self._refuse_code(found_peaks)
+                break
+            step = step.with_excess([max(pair) for pair in zip(step.excess, excess)])
+        report = reports.StepReport(
+            parts=tuple(g.report_of(s) for g, s in zip(self.graphs, schedules)),
+            budget_bytes=asked,
+            baseline_peak_bytes=baseline,
+            planned_peak_bytes=peak if asked is None else step.peak_with((), schedules),
+            added_cost=whole.figures.recompute_overhead,
+            recomputed=whole.figures.recomputed,
+            plan_seconds=planning,
+            inductor_peak_bytes=peak if self.options.kernels == "inductor" else None,
+            replans=len(found_peaks),
+            is_profiled=not self.record.is_measured,
+            outside=tuple(outside.described(step, self.places)),
+        )
+        return StepPlan(tuple(weakref.ref(g) for g in self.graphs), tuple(schedules), report)
+
+    def _excess(self, step: StepProblem, schedules: Sequence[Schedule]) -> list[int]:
+        """Returns, for each segment, the bytes that inductor's code takes above the plan."""
+        of_calls = [g.excess_of(s) for g, s in zip(self.graphs, schedules)]
+        return [of_calls[s.call][0 if s.is_forward else 1] for s in step.record.segments]
+
+    def _refuse_code(self, found_peaks: Sequence[int]) -> None:
+        """Raises CannotBeMet or warns that the code of all plans exceeds the budget."""
+        least = min(found_peaks)
+        why = (
+            f"a budget of {self.options.budget} cannot be met: with what inductor makes of {len(found_peaks)} plans of the step the least "
+            f"peak is {least} bytes ({reports.in_mib(least)})"
+        )
+        if self.options.strict:
+            raise CannotBeMet(f"""{why}; ask for that or more, or for options={{"budget": "min"}}, or for "kernels": "aot_eager\"""")
+        self.warn(f"{why}; the last one is taken")
+
+    def _whole(self, step: StepProblem, budget: int | str, baseline: int, *, may_refuse: bool) -> Plan:
+        """Returns the plan of the step. may_refuse: a budget that cannot be met is told to the user."""
+        try:
+            return step.plan(budget, self.options.plan)
+        except CannotBeMet as e:
+            if e.plan is None or not may_refuse:
+                raise
+            if any(step.excess):  # the plan with which inductor's code is expected to take the least memory
+                return step.joined(step.divide(e.plan.schedule))
+            least = (e.plan.figures.smallest_peak_bytes or e.plan.figures.peak_bytes) + step.reserved_bytes + self.above_bytes
+            graphs = f"{len(step.parts)} graphs" if len(step.parts) > 1 else "one graph"
+            why = (
+                f"a budget of {self.options.budget} cannot be met: the step runs {graphs}, and the least peak that was found for all of it "
+                f"is {least} bytes ({reports.in_mib(least)}), {reports.share(least, baseline)} of its own{outside.within(step, self.places)}"
+            )
+            if not self.options.strict:
+                self.warn(f"{why}; that is taken")
+                return step.joined(step.divide(e.plan.schedule))
+            error = CannotBeMet(
+                f"""{why}; ask for that or more, for options={{"budget": "min"}}, or for "strict": False, which takes the least"""
+            )
+            error.plan = e.plan
+            raise error from None
