@@ -10,6 +10,7 @@ and other graphs are known to share it, the graph gets its least peak.
 from __future__ import annotations
 
 import contextlib
+import sys
 import warnings
 import weakref
 from collections import Counter
@@ -150,10 +151,13 @@ class Steps:
         if self._depth == 0 and torch.is_grad_enabled():
             self._enter(function)
         self._depth += 1
+        before = sys.exc_info()[1]
         try:
             yield
         finally:
             self._depth -= 1
+        if self._step is not None and sys.exc_info()[1] is not before:
+            self._step.stop_watching()  # the call has raised an exception, of which PyTorch tells a context nothing
         if self._depth == 0 and self._step is not None and self._step.had_backward:
             self._stop(self._step)  # the function has run the backward itself
 
@@ -408,6 +412,7 @@ class Steps:
         if not self.options.strict or self.options.sync:
             self._warn_once(str(error))
             return
+        step.stop_watching()
         self._refused[step.function] = error
         raise error
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 from torch._dynamo.repro.after_dynamo import WrapBackendDebug
+from torch._guards import TracingContext
 
 Around = Callable[[], AbstractContextManager[Any]]
 
@@ -42,6 +43,8 @@ def around_backwards(around: Callable[[Sequence[Any]], AbstractContextManager[An
 
     @functools.wraps(run)
     def watched(roots: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
+        if TracingContext.try_get() is not None:  # PyTorch traces a gradient; nothing is computed
+            return run(roots, *args, **kwargs)
         with around(roots):
             try:
                 return run(roots, *args, **kwargs)
