@@ -45,6 +45,7 @@ const Text kTexts[] = {
      kLeaveOut},
     {Decision::LearnedConstantNode,
      "parameters, although they are Constant nodes: no initializer is a weight"},
+    {Decision::NoGradient, "no gradient reaches these parameters, so theirs is zero", kLeaveOut},
     {Decision::FrozenNormScale,
      "parameters, although they scale and shift after the frozen statistics of a batch norm: the "
      "file does not tell whether they are learned",

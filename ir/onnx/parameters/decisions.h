@@ -17,6 +17,7 @@ enum class Decision : uint8_t {
   LearnedRow,
   LearnedNumber,
   LearnedConstantNode,
+  NoGradient,
   FrozenNormScale,
   NotBySignature,
   NotComputed,
