@@ -55,8 +55,11 @@ public:
       numbers_[i.value.index] = i.value.index;
     for (uint32_t i = 0; i < g_.numNodes(); ++i)
       checkNode(NodeId(i));
-    for (ValueId v : g_.outputs())
-      checkNamed(v, "an output");
+    for (size_t i = 0; i < g_.outputs().size(); ++i) {
+      checkNamed(g_.outputs()[i], "an output");
+      if (g_.role(i).kind != OutputKind::Result)
+        checkNamed(g_.role(i).of, "the role of an output");
+    }
     if (g_.loss)
       checkNamed(g_.loss, "the loss");
     checkSourceOrder();
