@@ -15,6 +15,8 @@ public:
   // The number of result 0 of a pure node on numbered operands; the others follow it.
   uint32_t of(const Node &n, llvm::ArrayRef<uint32_t> operands);
 
+  uint32_t end() const { return next_; } // above all numbers so far
+
   // Gives the results of this node the number `number` from now on.
   void alias(const Node &n, llvm::ArrayRef<uint32_t> operands, uint32_t number);
 

@@ -10,6 +10,7 @@
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringSet.h"
 
 namespace isthmus {
 
@@ -92,23 +93,32 @@ private:
 
   // --- Inverses
 
-  // Whether a stand-in may belong to an inverse: it computes, and is no encoding by its type.
-  bool mayInvert(const Node &n) const {
-    return n.isStandIn() && !passesOn(n) && n.op->effect == Effect::Pure &&
-           !(n.operands.size() == 1 && n.operands[0] == n.from.restores);
+  // Whether a stand-in belongs to an inverse: it computes, and is no encoding.
+  bool isOfInverse(const Node &n) const {
+    return n.isStandIn() && !passesOn(n) && n.op->effect == Effect::Pure && !isEncoding(n.op->name);
+  }
+  static bool isEncoding(llvm::StringRef op) {
+    static const llvm::StringSet<> *const encodings = [] {
+      auto *found = new llvm::StringSet<>;
+      for (const OpDef *row : OpRegistry::get().rows())
+        for (const Encoding &e : row->encodings)
+          found->insert(e.op);
+      return found;
+    }();
+    return encodings->count(op) > 0;
   }
 
-  // Numbers what the op table's inverses compute for each value that a stand-in may rebuild.
+  // Numbers what the op table's inverses compute, if the graph has any.
   void numberInverses() {
-    llvm::DenseSet<ValueId> wanted;
+    bool hasInverses = false;
     for (uint32_t i = 0; i < g_.numNodes(); ++i)
-      if (const Node &n = g_.node(NodeId(i)); mayInvert(n))
-        wanted.insert(n.from.restores);
-    if (wanted.empty())
+      hasInverses |= isOfInverse(g_.node(NodeId(i)));
+    if (!hasInverses)
       return;
     const Graph traced = tracedGraph();
     InverseRuleOptions o;
-    o.isWanted = [&](ValueId root) { return wanted.count(root) > 0; };
+    // Nodes of a rule that read weights alone may restore any value.
+    o.isWanted = [](ValueId) { return true; };
     o.iterations = 1;
     const InverseRules rules = inverseRules(traced, o);
     std::vector<uint32_t> numbers(rules.nodes.numValues(), kNone);
@@ -125,6 +135,7 @@ private:
         if (roots[traced.node(f.sum).operands[f.operand].index] == rule.rebuilds)
           joinIterations(traced, f);
     }
+    endOfInverses_ = derived_.end();
   }
 
   void numberNode(const Node &n, std::vector<uint32_t> &numbers) {
@@ -230,12 +241,26 @@ private:
       numbers_[n.firstResult.index] = whole.index;
     } else if (n.op->effect == Effect::Pure) {
       numberNode(n, numbers_);
+      checkComputes(id);
       for (uint32_t r = 0; r < n.numResults; ++r)
         if (uint32_t &number = numbers_[n.result(r).index]; inverses_.count({whole.index, number}))
           number = whole.index;
     } else {
       report(id, "'{0}' restores '{1}', which '{2}' cannot do", name(id), name(whole), n.op->name);
     }
+  }
+
+  // Whether a stand-in computes an encoding of the value, or a part of an inverse.
+  void checkComputes(NodeId id) {
+    const Node &n = g_.node(id);
+    const bool isRight = isEncoding(n.op->name)
+                             ? numbers_[n.operands[0].index] == n.from.restores.index
+                             : numbers_[n.firstResult.index] < endOfInverses_;
+    if (!isRight)
+      report(id,
+             "'{0}' restores '{1}', but '{2}' of these operands is neither part of an inverse, by "
+             "the op table, nor an encoding of '{1}'",
+             name(id), name(n.from.restores), n.op->name);
   }
 
   // Whether reader `id` takes what `v` is for the value that it stands for.
@@ -324,7 +349,8 @@ private:
   DerivedValues derived_;
   std::vector<uint32_t> numbers_; // by value; that of the value it stands for if it has its content
   llvm::DenseSet<std::pair<uint32_t, uint32_t>> inverses_; // rebuilt value, number of its inverse
-  llvm::BitVector isReported_;                             // by node
+  uint32_t endOfInverses_ = 0; // the numbers of values that inverses compute are below it
+  llvm::BitVector isReported_; // by node
   std::vector<Violation> found_;
 };
 

@@ -103,7 +103,7 @@ class NoGradient(Meaning):
         shutil.rmtree(self.path("outputs"), ignore_errors=True)
         result = self.run_ok("run", "m.onnx", "--loss=mean", "--outputs=outputs", *flags)
         names = json.loads(self.read("outputs/names.json"))
-        return {name[len("grad."):]: read_npy(self.path(f"outputs/{file}"))[2]
+        return {name[len("grad."):]: list(read_npy(self.path(f"outputs/{file}"))[2])
                 for file, name in names.items() if name.startswith("grad.")}, result.err
 
     def check(self, op, nodes, **kwargs):
@@ -129,15 +129,15 @@ class NoGradient(Meaning):
             self.assertNotIn("others", said)
 
     def test_of_masks_and_indices(self):
-        product, zero = node("MatMul", ["x", "w"], ["a"]), tensor("zero", [], [0.0])
+        product, zero = node("MatMul", ["x", "w"], ["a"]), tensor("onnx::Greater_3", [], [0.0])
         for op in "Greater", "Less", "GreaterOrEqual", "Equal":
             with self.subTest(op):
-                self.check(op, [product, node(op, ["a", "zero"], ["b"]), node("Cast", ["b"], ["y"], to=FLOAT)], tensors=[zero])
+                self.check(op, [product, node(op, ["a", "onnx::Greater_3"], ["b"]), node("Cast", ["b"], ["y"], to=FLOAT)], tensors=[zero])
         with self.subTest("a mask of scores"):
-            self.check("Greater", [node("Greater", ["w", "zero"], ["b"]), node("Cast", ["b"], ["m"], to=FLOAT),
+            self.check("Greater", [node("Greater", ["w", "onnx::Greater_3"], ["b"]), node("Cast", ["b"], ["m"], to=FLOAT),
                                    node("MatMul", ["x", "m"], ["y"])], tensors=[zero])
         with self.subTest("Where"):
-            self.check("Greater", [product, node("Greater", ["a", "zero"], ["b"]), node("Where", ["b", "x", "zero"], ["y"])],
+            self.check("Greater", [product, node("Greater", ["a", "onnx::Greater_3"], ["b"]), node("Where", ["b", "x", "onnx::Greater_3"], ["y"])],
                        tensors=[zero], flags=["--wrt=all"])
         for op in "ArgMax", "ArgMin":
             with self.subTest(op):
@@ -169,17 +169,65 @@ class NoGradient(Meaning):
 
     def test_what_is_no_weight(self):
         """Masks that select, and what sizes are made of, stay constant, without a note."""
-        zero, table = tensor("zero", [], [0.0]), tensor("attn.bias", [2, 2], [1.0, 0.0, 1.0, 1.0])
+        zero, table = tensor("onnx::Greater_3", [], [0.0]), tensor("attn.bias", [2, 2], [1.0, 0.0, 1.0, 1.0])
         for what, nodes in (
-                ("a mask", [node("Equal", ["attn.bias", "zero"], ["b"]), node("MatMul", ["x", "w"], ["a"]),
-                            node("Slice", ["a", "starts", "ends"], ["s"]), node("Where", ["b", "zero", "s"], ["y"])]),
+                ("a mask", [node("Equal", ["attn.bias", "onnx::Greater_3"], ["b"]), node("MatMul", ["x", "w"], ["a"]),
+                            node("Slice", ["a", "starts", "ends"], ["s"]), node("Where", ["b", "onnx::Greater_3", "s"], ["y"])]),
                 ("a mask by cast", [node("Cast", ["attn.bias"], ["b"], to=BOOL), node("MatMul", ["x", "w"], ["a"]),
-                                    node("Slice", ["a", "starts", "ends"], ["s"]), node("Where", ["b", "s", "zero"], ["y"])])):
+                                    node("Slice", ["a", "starts", "ends"], ["s"]), node("Where", ["b", "s", "onnx::Greater_3"], ["y"])])):
             with self.subTest(what):
                 found, said = self.gradients(nodes, output=("y", [2, 2]), tensors=[
                     zero, table, tensor("starts", [1], [0], dtype=INT64), tensor("ends", [1], [2], dtype=INT64)])
                 self.assertEqual(sorted(found), ["w"])
                 self.assertNotIn("no gradient", said)
+
+
+class Provenance(Meaning):
+    """What a clause says of a node is true, or an error at its line; a graph with clauses runs as it is written."""
+
+    PLAIN = ("input %x : f32[64]", "param %w : f32[64]", "%b = exp(%x)", "%c = square(%b)", "%s = mean(%c)",
+             "%dx = mul(%b, %c) backward", "loss %s", "output %s", "output %dx")
+
+    def graph(self, name, *lines, record=""):
+        return self.write(name, f"isthmus 2\n{record}graph @r {{\n" + "".join(f"  {line}\n" for line in lines) + "}\n")
+
+    def changed(self, name, old, *new, record=""):
+        lines = list(self.PLAIN)
+        at = lines.index(old)
+        return self.graph(name, *lines[:at], *new, *lines[at + 1:], record=record)
+
+    def test_lies(self):
+        plain, product = self.graph("plain.isth", *self.PLAIN), "%dx = mul(%b, %c) backward"
+        for record in "", "record {policy = memory}\n":
+            line = 7 if record else 6
+            for what, old, new, error in (
+                    ("a boundary", product, ["%q = stop_gradient(%c) backward from(restores(%b))", "%dx = mul(%q, %c) backward"],
+                     f"lie.isth:{line + 2}:8: error: '%q' restores '%b', but passes on '%c'"),
+                    ("a clone", product, ["%q = exp(%c) backward from(clone(%b))", "%dx = mul(%q, %c) backward"],
+                     f"lie.isth:{line + 2}:8: error: '%q' is a clone of '%b', but reads '%c'; expected '%x'"),
+                    ("a place", "%b = exp(%x)", ["%b = exp(%x) from(at(9))"], f"lie.isth:{line - 1}:8: error: '%c' is at 1 of the source order"),
+                    ("a role", "output %s", ["output %s gradient(%w)"], "error: '%s' is a gradient with respect to '%w' of f32[64], but is f32[]")):
+                with self.subTest(what, record=record):
+                    self.changed("lie.isth", old, *new, record=record)
+                    for verb in (["verify", "lie.isth", plain], ["run", "lie.isth"], ["opt", "lie.isth", "--policy=none", "-o", "out.isth"],
+                                 ["grad", "lie.isth", "--optimizer=adam"]):
+                        self.fails(1, [error], *verb)
+
+    def test_a_clause_makes_a_rewritten_graph(self):
+        plain = self.graph("plain.isth", *self.PLAIN)
+        for record in "", "record {policy = memory}\n":
+            with self.subTest(record=record):
+                self.changed("true.isth", "%dx = mul(%b, %c) backward", "%q = stop_gradient(%b) backward from(restores(%b))",
+                             "%dx = mul(%q, %c) backward", record=record)
+                self.assertEqual(self.report("run", "true.isth")["nodes"], 5)
+                self.assertEqual(self.report("run", plain)["nodes"], 4)
+                self.run_ok("verify", "true.isth", plain)
+
+    def test_a_forward_graph_in_another_order_is_differentiated(self):
+        self.graph("m.isth", "input %x : f32[4]", "param %w : f32[4]", "%b = mul(%x, %w) from(at(3))", "%c = exp(%b) from(at(9))",
+                   "%s = mean(%c) from(at(12))", "loss %s", "output %s")
+        self.run_ok("opt", "m.isth", "--policy=memory", "-o", "step.isth")
+        self.run_ok("verify", "m.isth", "step.isth")
 
 
 class Mode(Meaning):
