@@ -162,10 +162,19 @@ class NoGradient(Meaning):
             found, said = self.gradients([product, rounded, *nodes])
             self.assertEqual(found["w"], [0.0] * 4)
             self.assertIn("no gradient reaches the parameter 'w': in x + (q - x) it cancels", said)
+            self.assertIn("a straight-through estimator, whose detach() older exporters leave out", said)
+            self.assertIn("optimize=False): 'y'", said)
+        with self.subTest("whose q keeps a gradient by its scale"):
+            found, said = self.gradients([product, node("ReduceMax", ["a"], ["m"], keepdims=0), node("Div", ["a", "m"], ["s"]),
+                                          node("Round", ["s"], ["r"]), node("Mul", ["r", "m"], ["q"]), node("Sub", ["q", "a"], ["d"]),
+                                          node("Add", ["a", "d"], ["y"])])
+            self.assertIn("a straight-through estimator, whose detach() older exporters leave out", said)
+            self.assertNotIn("no gradient reaches", said)
         with self.subTest("a sum whose q has a gradient"):
             found, said = self.gradients([product, node("Tanh", ["a"], ["q"]), node("Sub", ["q", "a"], ["d"]), node("Add", ["a", "d"], ["y"])])
             self.assertNotEqual(found["w"], [0.0] * 4)
             self.assertNotIn("no gradient", said)
+            self.assertNotIn("straight-through", said)
 
     def test_what_is_no_weight(self):
         """Masks that select, and what sizes are made of, stay constant, without a note."""

@@ -18,6 +18,7 @@ enum class Decision : uint8_t {
   LearnedNumber,
   LearnedConstantNode,
   NoGradient,
+  LostDetach,
   FrozenNormScale,
   NotBySignature,
   NotComputed,

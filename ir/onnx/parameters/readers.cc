@@ -3,6 +3,7 @@
 #include "ir/onnx/op_table.h"
 #include "ir/onnx/tensor_data.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SetVector.h"
 #include <utility>
 
 namespace isthmus::onnx_import {
@@ -135,12 +136,15 @@ bool readsSizes(llvm::StringRef op) {
   return llvm::is_contained(kOps, op);
 }
 
-// In x + (q - x), in (q - x) + x and in x - (x - q), the gradients by x cancel: a straight-through
-// estimator that lost its detach() at export. Finds the sums and their q.
+// In x + (q - x), in (q - x) + x and in x - (x - q), the gradients by x cancel. Finds the sums and
+// their q. Where q is x behind a step, the sum is a straight-through estimator that lost its
+// detach() at export.
 class StraightThroughs {
 public:
   explicit StraightThroughs(const NodeList &nodes) {
     for (const onnx::NodeProto &n : nodes) {
+      for (const std::string &out : n.output())
+        makers_[out] = &n;
       if (n.input_size() != 2 || n.output_size() != 1)
         continue;
       const std::string &a = n.input(0), &b = n.input(1);
@@ -159,6 +163,21 @@ public:
     return found == sums_.end() ? nullptr : &found->second;
   }
 
+  // Whether a step is among the nodes that compute q from x.
+  bool isBehindStep(const Sum &sum) const {
+    constexpr size_t kMost = 64; // quantisation takes a few nodes
+    llvm::SetVector<llvm::StringRef> from;
+    from.insert(sum.q);
+    for (size_t i = 0; i < from.size() && i < kMost; ++i) {
+      const onnx::NodeProto *maker = from[i] == sum.x ? nullptr : makers_.lookup(from[i]);
+      if (maker && isStep(*maker))
+        return true;
+      if (maker)
+        from.insert(maker->input().begin(), maker->input().end());
+    }
+    return false;
+  }
+
 private:
   // The q if `difference` is q - x, or x - q if it is negative; null if it is neither.
   const std::string *of(const std::string &difference, const std::string &x,
@@ -175,6 +194,7 @@ private:
     return q != nullptr;
   }
 
+  llvm::StringMap<const onnx::NodeProto *> makers_; // by result
   llvm::StringMap<std::pair<std::string, std::string>> differences_;
   llvm::DenseMap<const onnx::NodeProto *, Sum> sums_;
 };
@@ -235,10 +255,13 @@ const Readers &Search::inside(const onnx::FunctionProto &f) {
 void Search::look(const NodeList &nodes, int64_t opset, Readers &r) {
   const StraightThroughs straight(nodes);
   for (int i = nodes.size() - 1; i >= 0; --i)
-    if (const StraightThroughs::Sum *sum = straight.find(nodes[i]))
+    if (const StraightThroughs::Sum *sum = straight.find(nodes[i])) {
       lookAtSum(nodes[i], sum->q, sum->x, r);
-    else
+      if (r.isUsed(nodes[i].output(0)) && straight.isBehindStep(*sum))
+        r.lostDetach.push_back(nodes[i].output(0));
+    } else {
       lookAtNode(nodes[i], opset, r);
+    }
 }
 
 // A sum in which the gradients by `x` cancel, so that it hands them to `q` alone.
@@ -251,8 +274,7 @@ void Search::lookAtSum(const onnx::NodeProto &n, const std::string &q, const std
   else if (after)
     r.stopped.try_emplace(q, *after);
   if (isReached || after)
-    r.stopped.try_emplace(x, Readers::Stop{"in x + (q - x) it cancels, as older exporters write a "
-                                           "straight-through estimator without its detach()"});
+    r.stopped.try_emplace(x, Readers::Stop{"in x + (q - x) it cancels"});
 }
 
 // What stops gradients after the node; null if they reach it or no output depends on it.

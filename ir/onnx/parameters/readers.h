@@ -19,6 +19,8 @@ struct Readers {
                           // selected by it
   };
   llvm::StringMap<Stop> stopped;
+  // Sums x + (q - x) in which q is x rounded or the like, from the last one on.
+  std::vector<std::string> lostDetach;
   llvm::StringSet<> averaged; // a batch normalization reads it as its mean or variance
   // Read by weight operands (OnnxOp::weights), directly or through a cast or a change of shape.
   llvm::StringSet<> weights;
