@@ -232,6 +232,17 @@ class Provenance(Meaning):
                 self.assertEqual(self.report("run", plain)["nodes"], 4)
                 self.run_ok("verify", "true.isth", plain)
 
+    def test_roles_name_values_of_the_original(self):
+        """Also where the rewrite recomputes such a value, so that optimising anew keeps the role."""
+        self.graph("m.isth", "input %x : f32[64]", "param %w : f32[64]", "%a = mul(%x, %w)", "%b = exp(%a)", "%c = sin(%b)",
+                   "%d = exp(%c)", "%e = mul(%d, %c)", "%s = mean(%e)", "loss %s", "output %s")
+        self.run_ok("opt", "m.isth", "--wrt=%b,%c,%w", "--checkpoints=%a", "-o", "small.isth")
+        self.assertIn(b"from(clone(%b)", self.read("small.isth"))
+        self.run_ok("opt", "small.isth", "--policy=none", "-o", "plain.isth")
+        for file in "small.isth", "plain.isth":
+            for name in "b", "c", "w":
+                self.assertIn(f"output %grad.{name} gradient(%{name})\n".encode(), self.read(file))
+
     def test_a_forward_graph_in_another_order_is_differentiated(self):
         self.graph("m.isth", "input %x : f32[4]", "param %w : f32[4]", "%b = mul(%x, %w) from(at(3))", "%c = exp(%b) from(at(9))",
                    "%s = mean(%c) from(at(12))", "loss %s", "output %s")
