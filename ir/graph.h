@@ -127,8 +127,8 @@ public:
   bool hasBackward() const; // has nodes of phase Backward: was differentiated
   bool hasClones() const;
   bool isRewritten() const; // nodes are clones, stand-ins, or out of the original order
-  // Whether a plan decided the order or made clones.
-  bool wasPlanned() const { return record.wasPlanned() || hasClones(); }
+  // Whether a plan decided the order or how values are brought back. Such a graph runs as written.
+  bool wasPlanned() const { return record.wasPlanned() || isRewritten(); }
   OpCall call(NodeId n) const;
   std::string whereIs(Loc loc) const;  // "file:line:col", or ""
   std::string whereIs(NodeId n) const; // the same for a node; names it if no text line is known

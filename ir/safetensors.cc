@@ -228,6 +228,25 @@ std::string digestOf(llvm::ArrayRef<NamedTensor> tensors) {
   return llvm::formatv("{0:x-16}", llvm::xxHash64(all)).str();
 }
 
+llvm::Error Safetensors::checkDigest() const {
+  const auto recorded = metadata_.find(kDigestKey);
+  if (recorded == metadata_.end())
+    return llvm::Error::success();
+  std::vector<NamedTensor> tensors;
+  for (const Entry &e : entries_)
+    if (const auto *dtype = byName(e.dtype)) // we write no other types
+      tensors.push_back({e.name, Tensor{Type(dtype->second, e.dims), bytes_,
+                                        bytes_->getBufferStart() + dataStart_ + e.begin}});
+  const std::string found = digestOf(tensors);
+  if (found == recorded->second)
+    return llvm::Error::success();
+  return makeError("'{0}' does not hold the tensors that were written to it: expected the digest "
+                   "'{1}', found '{2}'; it was damaged, or changed by a tool that kept its "
+                   "metadata; restore it from a copy, or remove '{3}' from its metadata to use it "
+                   "as it is",
+                   path_, recorded->second, found, kDigestKey);
+}
+
 llvm::Error printSafetensors(llvm::raw_ostream &os, llvm::StringRef path,
                              llvm::ArrayRef<NamedTensor> tensors,
                              std::map<std::string, std::string> metadata) {

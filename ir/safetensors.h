@@ -29,6 +29,9 @@ public:
     Dims dims;
     uint64_t begin = 0, end = 0; // bytes after the header
   };
+  // An error if the file records a digest of its tensors and they have another one: a file that was
+  // damaged, or changed by a tool that keeps the metadata. Reads all tensors.
+  llvm::Error checkDigest() const;
   llvm::ArrayRef<Entry> entries() const { return entries_; } // sorted by name
   const std::map<std::string, std::string> &metadata() const { return metadata_; }
 

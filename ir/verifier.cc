@@ -1,8 +1,8 @@
 #include "ir/verifier.h"
 
+#include "ir/provenance.h"
 #include "ir/rank.h"
 #include "ir/spelling.h"
-#include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
 
@@ -18,6 +18,8 @@ public:
     for (uint32_t i = 0; i < g_.numNodes(); ++i)
       checkNode(NodeId(i));
     checkEnds();
+    if (found_.empty())
+      found_ = provenanceViolations(g_);
     return std::move(found_);
   }
 
@@ -185,31 +187,6 @@ private:
       report(id, "{0}, but gives other types", both);
   }
 
-  // A stand-in may have the type of the restored value in either memory, or encode the value: the
-  // shape rules of its readers check whether that is enough. It may have any type if only other
-  // stand-ins read it.
-  bool mayStandIn(const Node &n) {
-    const Type &type = g_.type(n.firstResult), &whole = g_.type(n.from.restores);
-    const bool isEncoded = n.operands.size() == 1 && isValue(n.operands[0]) &&
-                           g_.type(n.operands[0]) == whole && type.dims == whole.dims;
-    return type.in(Memory::Device) == whole || isEncoded || !isReadAsIs(n.firstResult);
-  }
-
-  // Whether a node that is no stand-in reads `v`, or `v` is an output.
-  bool isReadAsIs(ValueId v) {
-    if (readAsIs_.empty()) {
-      readAsIs_.resize(g_.numValues());
-      for (uint32_t i = 0; i < g_.numNodes(); ++i)
-        for (ValueId read : g_.node(NodeId(i)).operands)
-          if (isValue(read) && !g_.node(NodeId(i)).isStandIn())
-            readAsIs_.set(read.index);
-      for (ValueId read : g_.outputs())
-        if (isValue(read))
-          readAsIs_.set(read.index);
-    }
-    return readAsIs_.test(v.index);
-  }
-
   void checkStandIn(NodeId id) {
     const Node &n = g_.node(id);
     if (!n.isStandIn())
@@ -218,9 +195,6 @@ private:
       report(id, "'{0}' restores a value that does not come before it", name(id));
       return;
     }
-    if (!mayStandIn(n))
-      report(id, "'{0}' of {1} restores '{2}' of {3}", name(id), g_.type(n.firstResult).str(),
-             name(n.from.restores), g_.type(n.from.restores).str());
     NodeId def = g_.value(n.from.restores).def;
     if (def && (g_.node(def).isClone() || g_.node(def).isStandIn()))
       report(id, "'{0}' restores '{1}', which {2}; expected the value that was first made",
@@ -263,12 +237,40 @@ private:
       else if (!seen.insert(v).second)
         report(NodeId(), "'{0}' is an output twice", name(v));
     }
+    for (size_t i = 0; i < g_.outputs().size(); ++i)
+      if (isValue(g_.outputs()[i]) && g_.role(i).kind != OutputKind::Result)
+        checkRole(i);
+  }
+
+  // A role names a value of the output's type, and no other output has the same role.
+  void checkRole(size_t output) {
+    const ValueId v = g_.outputs()[output];
+    const OutputRole &role = g_.role(output);
+    const bool isGradient = role.kind == OutputKind::Gradient;
+    const char *what = isGradient ? "a gradient with respect to" : "the next value of";
+    auto reportRole = [&](std::string message) {
+      found_.push_back({NodeId(), std::move(message), output});
+    };
+    if (!isValue(role.of))
+      return reportRole("'" + name(v) + "' is " + what + " no value of the graph");
+    const std::string text = "'" + name(v) + "' is " + what + " '" + name(role.of) + "'";
+    const Input *of = g_.value(role.of).def ? nullptr : g_.inputOf(role.of);
+    if (!isGradient && (!of || (of->kind != InputKind::State && of->kind != InputKind::Param)))
+      reportRole(text + ", which is carried from no step to the next; expected a state or a param");
+    else if (g_.type(v) != g_.type(role.of))
+      reportRole(text + " of " + g_.type(role.of).str() + ", but is " + g_.type(v).str() +
+                 "; expected the same type");
+    else if (isGradient && !isFloat(g_.type(v).dtype))
+      reportRole(text + ", whose elements are no floats");
+    for (size_t i = 0; i < output; ++i)
+      if (g_.role(i) == role)
+        return reportRole(text + ", and so is '" + name(g_.outputs()[i]) +
+                          "'; expected one of them");
   }
 
   const Graph &g_;
   VerifyOptions options_;
   llvm::DenseSet<ValueId> isWaitedFor_;
-  llvm::BitVector readAsIs_; // by value; filled at the first query
   std::vector<Violation> found_;
 };
 

@@ -8,6 +8,7 @@ namespace isthmus {
 struct Violation {
   NodeId node; // none if the violation is in no single node
   std::string message;
+  std::optional<size_t> output; // the index of the output that it is in, if any
 };
 
 struct VerifyOptions {
@@ -19,11 +20,13 @@ struct VerifyOptions {
 //     what the rows infer, and attributes what the rows take;
 //   - a clone's origin is an earlier node of the same op, attributes and result types, and no clone
 //     itself;
-//   - a stand-in restores an earlier value, which no clone or stand-in made, and has its type, in
-//     either memory; or it encodes that value, or other stand-ins alone read it;
+//   - a stand-in restores an earlier value, which no clone or stand-in made;
+//   - what clones and stand-ins are said to stand for agrees with what they compute, and the source
+//     order with the operands (provenance.h);
 //   - a result that comes with a token is read only by waits for that token, at least one node
 //     waits for it, and each wait holds the operands of the node that made the token;
-//   - the loss and the outputs exist and lie in device memory, and no output is listed twice;
+//   - the loss and the outputs exist and lie in device memory, and no output is listed twice; the
+//     value that a role names has the output's type, and no two outputs have the same role;
 //   - marks and devices have only characters that the text form can write.
 std::vector<Violation> violationsOf(const Graph &g, VerifyOptions options = {});
 

@@ -15,7 +15,8 @@ OutputRole roleByName(const Graph &g, ValueId output) {
   if (!def)
     return {};
   if (name.consume_front("state."))
-    if (ValueId of = inputNamed(g, name); of && g.node(def).phase == Phase::Update)
+    if (ValueId of = inputNamed(g, name);
+        of && g.node(def).phase == Phase::Update && g.type(of) == g.type(output))
       return {OutputKind::NextState, of};
   if (!name.consume_front("grad"))
     return {};
@@ -25,7 +26,8 @@ OutputRole roleByName(const Graph &g, ValueId output) {
   if (!name.consume_front("."))
     return {};
   ValueId of = g.find(name); // gradients exist for any value, not for inputs alone
-  return of ? OutputRole{OutputKind::Gradient, of, order} : OutputRole{};
+  return of && g.type(of) == g.type(output) ? OutputRole{OutputKind::Gradient, of, order}
+                                            : OutputRole{};
 }
 
 } // namespace

@@ -95,6 +95,7 @@ private:
   int version_ = kTextVersion;
   llvm::StringSet<> poisoned_;
   llvm::DenseSet<ValueId> outputs_;
+  std::vector<Token> outputRoles_; // by output: the word after its name
   NodeLine line_;
   unsigned clauses_ = 0;    // the clauses of the current node, as bits
   std::string lookupError_; // the last error of a lookup, to report it once
@@ -232,6 +233,10 @@ void Parser::checkWhole() {
   for (const Violation &v : violationsOf(g_, {.inferTypes = false})) {
     if (c_.full())
       return;
+    if (v.output) {
+      c_.error(outputRoles_[*v.output], v.message);
+      continue;
+    }
     Loc loc = v.node ? g_.node(v.node).loc : Loc{1, 1};
     llvm::StringRef rest = c_.source.text;
     for (uint32_t i = 1; i < loc.line; ++i)
@@ -403,6 +408,7 @@ bool Parser::parseOutput() {
   if (!checkIsPlain(name, v, "an output"))
     return false;
   OutputRole role;
+  outputRoles_.push_back(c_.tok());
   if (version_ > 1 && !parseRole(role))
     return false;
   g_.addOutput(v, role);

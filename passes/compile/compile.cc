@@ -3,6 +3,7 @@
 #include "passes/compile/planning.h"
 #include "passes/differentiate/mode.h"
 #include "passes/lower/convert.h"
+#include "passes/rewrite/original.h"
 #include "passes/simplify/joined_slices.h"
 #include "passes/simplify/late_updates.h"
 
@@ -21,6 +22,8 @@ llvm::Expected<Graph> prepared(Graph g, const CompileOptions &o) {
   }
   if (!o.differentiates)
     return g;
+  if (g.isRewritten() && !g.hasBackward()) // the plan of a forward part is none of a step
+    g = originalOf(g);
   if (!o.exactOnly && !g.hasBackward())
     g = withJoinedSlices(g);
   return trainingStep(std::move(g), o.step);

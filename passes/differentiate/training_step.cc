@@ -3,6 +3,7 @@
 #include "passes/differentiate/differentiate.h"
 #include "passes/differentiate/mode.h"
 #include "passes/names.h"
+#include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/STLExtras.h"
 
 namespace isthmus {
@@ -102,6 +103,20 @@ Graph inTrainingMode(Graph g, const StepOptions &o) {
   return withMode(g, Mode::Training);
 }
 
+// Whether elements of `y` depend on one of `xs`, other than through a stop_gradient.
+static bool dependsOn(const Graph &g, ValueId y, llvm::ArrayRef<ValueId> xs) {
+  llvm::BitVector depends(unsigned(g.numValues()));
+  for (ValueId x : xs)
+    depends.set(x.index);
+  for (uint32_t i = 0; i < g.numNodes(); ++i) {
+    const Node &n = g.node(NodeId(i));
+    if (!n.op->is(kStopsGradient) &&
+        llvm::any_of(n.operands, [&](ValueId v) { return depends.test(v.index); }))
+      depends.set(n.firstResult.index, n.firstResult.index + n.numResults);
+  }
+  return depends.test(y.index);
+}
+
 llvm::Error differentiateLoss(Graph &g, const StepOptions &o) {
   // The values to differentiate by are looked up first, since the loss may add inputs of its own;
   // but an error of the loss is reported first.
@@ -119,11 +134,14 @@ llvm::Error differentiateLoss(Graph &g, const StepOptions &o) {
   if (!grads)
     return grads.takeError();
   if (llvm::none_of(*grads, [](ValueId v) { return bool(v); })) {
-    llvm::Error e = makeError("no gradient of '%{0}' reaches a {1}: it depends on none, or only "
-                              "through ops without a gradient",
-                              g.valueName(*y), wrtText(o.wrt));
-    return addRemedy(addRemedy(std::move(e), {"loss", "", "name another value"}),
-                     {"wrt", "", "name others to differentiate by"});
+    const std::string none = llvm::formatv("no gradient of '%{0}' reaches a {1}: it depends on ",
+                                           g.valueName(*y), wrtText(o.wrt));
+    if (!dependsOn(g, *y, *xs))
+      return addRemedy(addRemedy(makeError("{0}none, or only through a stop_gradient", none),
+                                 {"loss", "", "name another value"}),
+                       {"wrt", "", "name others to differentiate by"});
+    tell(o.note, {none + "them only through ops without a gradient, so all gradients are zero",
+                  {"loss", "", "name another value"}});
   }
   addGradientOutputs(g, *xs, *grads);
   return llvm::Error::success();

@@ -1,10 +1,10 @@
 #include "passes/invert/invert.h"
 
+#include "ir/inverse_rules.h"
 #include "ir/spelling.h"
 #include "ir/storage.h"
 #include "passes/cheapest_steps.h"
 #include "passes/rebuild.h"
-#include "passes/rewrite/inverse_rules.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/STLExtras.h"
 #include <cmath>

@@ -5,19 +5,6 @@
 
 namespace isthmus {
 
-ValueId originalValue(const Graph &g, ValueId v) {
-  while (NodeId def = g.value(v).def) {
-    const Node &n = g.node(def);
-    if (n.isClone())
-      v = g.node(n.from.origin).result(g.value(v).resultIndex);
-    else if (n.isStandIn())
-      v = n.from.restores;
-    else
-      break;
-  }
-  return v;
-}
-
 bool isEncoding(const Graph &g, const Node &n) {
   const Type &type = g.type(n.firstResult), &whole = g.type(n.from.restores);
   return type.dims == whole.dims && type.dtype != whole.dtype;
@@ -62,10 +49,8 @@ Graph originalOf(const Graph &g) {
   for (uint32_t i = 0; i < g.numNodes(); ++i)
     if (const Node &n = g.node(NodeId(i)); !n.isClone() && !n.isStandIn())
       order.push_back(NodeId(i));
-  llvm::stable_sort(order, [&](NodeId a, NodeId b) {
-    return g.node(a).from.sourceIndex.value_or(a.index) <
-           g.node(b).from.sourceIndex.value_or(b.index);
-  });
+  llvm::stable_sort(order,
+                    [&](NodeId a, NodeId b) { return sourceIndex(g, a) < sourceIndex(g, b); });
 
   Rebuilder r(g);
   r.copyInputs();
@@ -76,8 +61,12 @@ Graph originalOf(const Graph &g) {
     r.to().editNode(copy).from.sourceIndex.reset();
   }
   std::vector<Rebuilder::OldOutput> outputs;
-  for (size_t i = 0; i < g.outputs().size(); ++i)
-    outputs.push_back({originalValue(g, g.outputs()[i]), g.role(i)});
+  for (size_t i = 0; i < g.outputs().size(); ++i) {
+    OutputRole role = g.role(i);
+    if (role.kind != OutputKind::Result)
+      role.of = originalValue(g, role.of);
+    outputs.push_back({originalValue(g, g.outputs()[i]), role});
+  }
   if (g.loss)
     r.setMap(g.loss, r.map(originalValue(g, g.loss)));
   Graph out = r.finish(outputs);

@@ -1,7 +1,7 @@
 // Recovers the original of a rewritten graph.
 #pragma once
 
-#include "ir/graph.h"
+#include "ir/provenance.h"
 #include "llvm/ADT/BitVector.h"
 
 namespace isthmus {
@@ -10,9 +10,6 @@ namespace isthmus {
 // origin, or the value that the stand-in replaces. Nodes are in the source order again, and policy,
 // target and budget are cleared from the record.
 Graph originalOf(const Graph &g);
-
-// The value of the original that `v` stands for; `v` itself if it is a value of the original.
-ValueId originalValue(const Graph &g, ValueId v);
 
 // Whether a stand-in is an encoding: it has the dimensions of the value that it replaces but
 // another element type, with the information that a reader needs.

@@ -2,10 +2,10 @@
 #pragma once
 
 #include "ir/graph.h"
+#include "ir/inverse_rules.h"
 #include "ir/storage.h"
 #include "ir/target.h"
 #include "passes/plan/problem.h"
-#include "passes/rewrite/inverse_rules.h"
 
 namespace isthmus {
 

@@ -23,7 +23,7 @@ public:
         if (first_[i])
           r_.to().editNode(first_[i]).from.sourceIndex = i;
     keepLoss();
-    return r_.finish();
+    return withRoles(r_.finish());
   }
 
 private:
@@ -67,6 +67,19 @@ private:
     NodeId def = g_.loss ? g_.value(g_.loss).def : NodeId();
     if (def && first_[def.index])
       r_.setMap(g_.loss, r_.to().node(first_[def.index]).result(g_.value(g_.loss).resultIndex));
+  }
+
+  // Roles name the first instances of their values too.
+  Graph withRoles(Graph out) const {
+    for (size_t i = 0; i < g_.outputs().size(); ++i) {
+      OutputRole role = g_.role(i);
+      const NodeId def = role.of ? g_.value(role.of).def : NodeId();
+      if (!def || !first_[def.index])
+        continue;
+      role.of = out.node(first_[def.index]).result(g_.value(role.of).resultIndex);
+      out.setRole(i, role);
+    }
+    return out;
   }
 
   void clone(NodeId id) {

@@ -341,7 +341,7 @@ bool drawsNumbers(const Graph &g) {
 } // namespace
 
 Graph withoutDrawnMasks(const Graph &g) {
-  if (!drawsNumbers(g) || g.hasClones())
+  if (!drawsNumbers(g) || g.isRewritten())
     return g;
   llvm::BitVector named = namedValues(g);
   Finder finder(g);

@@ -2,11 +2,12 @@
 
 import json
 import math
+import shutil
 
 import cli_cases
 import command
 from command import npy, read_npy
-from onnx_file import INT64, model, node, tensor, value_info
+from onnx_file import BOOL, FLOAT, INT32, INT64, UINT8, model, node, tensor, value_info
 
 X = [0.5, -1.0, 2.0, 1.5, 3.0, -2.0]  # f32[3, 2]
 MEAN, VAR = [0.25, 1.0], [4.0, 0.25]
@@ -88,6 +89,165 @@ class Parameters(Meaning):
                    "run", "m.onnx", "--loss=mean", "--untie=embed")
         self.isth("input %x : f32[2]", "%y = relu(%x) : f32[2]", "output %y")
         self.fails(2, ["every parameter has one name"], "run", "m.isth", "--untie=x")
+
+
+class NoGradient(Meaning):
+    """Weights that act only through operations without a gradient are parameters; their gradient is zero."""
+
+    NOTE = "no gradient reaches the parameter 'w': '{}' has none"
+
+    def gradients(self, nodes, *, output=("y", [3, 2]), tensors=(), fed=("x", [3, 2], FLOAT), flags=()):
+        """Returns the gradients of a model with weights w [2, 2] by name, and what the command said."""
+        self.write("m.onnx", model(nodes, [value_info(*fed)], [value_info(*output)],
+                                   [tensor("w", [2, 2], [0.5, -1.5, 2.0, 3.0]), *tensors]))
+        shutil.rmtree(self.path("outputs"), ignore_errors=True)
+        result = self.run_ok("run", "m.onnx", "--loss=mean", "--outputs=outputs", *flags)
+        names = json.loads(self.read("outputs/names.json"))
+        return {name[len("grad."):]: list(read_npy(self.path(f"outputs/{file}"))[2])
+                for file, name in names.items() if name.startswith("grad.")}, result.err
+
+    def check(self, op, nodes, **kwargs):
+        found, said = self.gradients(nodes, **kwargs)
+        self.assertEqual(found["w"], [0.0] * 4, said)
+        self.assertIn(self.NOTE.format(op), said)
+        self.assertNotIn("no floating-point parameter", said)
+
+    def test_of_steps(self):
+        product = node("MatMul", ["x", "w"], ["a"])
+        for op in "Round", "Sign", "Floor", "Ceil":
+            with self.subTest(op):
+                self.check(op, [product, node(op, ["a"], ["y"])])
+            with self.subTest(op, of="the weight"):
+                self.check(op, [node(op, ["w"], ["q"]), node("MatMul", ["x", "q"], ["y"])])
+        for to in INT32, INT64, UINT8:
+            with self.subTest("Cast", to=to):
+                self.check("Cast", [product, node("Cast", ["a"], ["i"], to=to), node("Cast", ["i"], ["y"], to=FLOAT)])
+        with self.subTest("one of two"):
+            _, said = self.gradients([product, node("Round", ["a"], ["q"]), node("MatMul", ["q", "v"], ["y"])],
+                                     tensors=[tensor("v", [2, 2], [1.0] * 4)])
+            self.assertIn(self.NOTE.format("Round"), said)
+            self.assertNotIn("others", said)
+
+    def test_of_masks_and_indices(self):
+        product, zero = node("MatMul", ["x", "w"], ["a"]), tensor("onnx::Greater_3", [], [0.0])
+        for op in "Greater", "Less", "GreaterOrEqual", "Equal":
+            with self.subTest(op):
+                self.check(op, [product, node(op, ["a", "onnx::Greater_3"], ["b"]), node("Cast", ["b"], ["y"], to=FLOAT)], tensors=[zero])
+        with self.subTest("a mask of scores"):
+            self.check("Greater", [node("Greater", ["w", "onnx::Greater_3"], ["b"]), node("Cast", ["b"], ["m"], to=FLOAT),
+                                   node("MatMul", ["x", "m"], ["y"])], tensors=[zero])
+        with self.subTest("Where"):
+            self.check("Greater", [product, node("Greater", ["a", "onnx::Greater_3"], ["b"]), node("Where", ["b", "x", "onnx::Greater_3"], ["y"])],
+                       tensors=[zero], flags=["--wrt=all"])
+        for op in "ArgMax", "ArgMin":
+            with self.subTest(op):
+                found, said = self.gradients([product, node(op, ["a"], ["i"], axis=1, keepdims=0), node("Gather", ["table", "i"], ["y"])],
+                                             tensors=[tensor("table", [2, 2], [1.0, 2.0, 3.0, 4.0])])
+                self.assertEqual(found["w"], [0.0] * 4)
+                self.assertNotEqual(found["table"], [0.0] * 4)
+                self.assertIn(self.NOTE.format(op), said)
+
+    def test_one_note_of_several(self):
+        _, said = self.gradients([node("MatMul", ["x", "w"], ["a"]), node("Add", ["a", "bias"], ["s"]), node("Round", ["s"], ["y"])],
+                                 tensors=[tensor("bias", [2], [0.5, 0.25])])
+        self.assertEqual(said.count("no gradient reaches the parameter"), 1)
+        self.assertIn("the same holds for 1 other: 'bias'", said)
+
+    def test_straight_through_without_detach(self):
+        """PyTorch's older exporter writes no detach: then the gradients by x cancel in x + (round(x) - x)."""
+        product, rounded = node("MatMul", ["x", "w"], ["a"]), node("Round", ["a"], ["q"])
+        for nodes in ([node("Sub", ["q", "a"], ["d"]), node("Add", ["a", "d"], ["y"])],
+                      [node("Sub", ["q", "a"], ["d"]), node("Add", ["d", "a"], ["y"])],
+                      [node("Sub", ["a", "q"], ["d"]), node("Sub", ["a", "d"], ["y"])]):
+            found, said = self.gradients([product, rounded, *nodes])
+            self.assertEqual(found["w"], [0.0] * 4)
+            self.assertIn("no gradient reaches the parameter 'w': in x + (q - x) it cancels", said)
+            self.assertIn("a straight-through estimator, whose detach() older exporters leave out", said)
+            self.assertIn("optimize=False): 'y'", said)
+        with self.subTest("whose q keeps a gradient by its scale"):
+            found, said = self.gradients([product, node("ReduceMax", ["a"], ["m"], keepdims=0), node("Div", ["a", "m"], ["s"]),
+                                          node("Round", ["s"], ["r"]), node("Mul", ["r", "m"], ["q"]), node("Sub", ["q", "a"], ["d"]),
+                                          node("Add", ["a", "d"], ["y"])])
+            self.assertIn("a straight-through estimator, whose detach() older exporters leave out", said)
+            self.assertNotIn("no gradient reaches", said)
+        with self.subTest("a sum whose q has a gradient"):
+            found, said = self.gradients([product, node("Tanh", ["a"], ["q"]), node("Sub", ["q", "a"], ["d"]), node("Add", ["a", "d"], ["y"])])
+            self.assertNotEqual(found["w"], [0.0] * 4)
+            self.assertNotIn("no gradient", said)
+            self.assertNotIn("straight-through", said)
+
+    def test_what_is_no_weight(self):
+        """Masks that select, and what sizes are made of, stay constant, without a note."""
+        zero, table = tensor("onnx::Greater_3", [], [0.0]), tensor("attn.bias", [2, 2], [1.0, 0.0, 1.0, 1.0])
+        for what, nodes in (
+                ("a mask", [node("Equal", ["attn.bias", "onnx::Greater_3"], ["b"]), node("MatMul", ["x", "w"], ["a"]),
+                            node("Slice", ["a", "starts", "ends"], ["s"]), node("Where", ["b", "onnx::Greater_3", "s"], ["y"])]),
+                ("a mask by cast", [node("Cast", ["attn.bias"], ["b"], to=BOOL), node("MatMul", ["x", "w"], ["a"]),
+                                    node("Slice", ["a", "starts", "ends"], ["s"]), node("Where", ["b", "s", "onnx::Greater_3"], ["y"])])):
+            with self.subTest(what):
+                found, said = self.gradients(nodes, output=("y", [2, 2]), tensors=[
+                    zero, table, tensor("starts", [1], [0], dtype=INT64), tensor("ends", [1], [2], dtype=INT64)])
+                self.assertEqual(sorted(found), ["w"])
+                self.assertNotIn("no gradient", said)
+
+
+class Provenance(Meaning):
+    """What a clause says of a node is true, or an error at its line; a graph with clauses runs as it is written."""
+
+    PLAIN = ("input %x : f32[64]", "param %w : f32[64]", "%b = exp(%x)", "%c = square(%b)", "%s = mean(%c)",
+             "%dx = mul(%b, %c) backward", "loss %s", "output %s", "output %dx")
+
+    def graph(self, name, *lines, record=""):
+        return self.write(name, f"isthmus 2\n{record}graph @r {{\n" + "".join(f"  {line}\n" for line in lines) + "}\n")
+
+    def changed(self, name, old, *new, record=""):
+        lines = list(self.PLAIN)
+        at = lines.index(old)
+        return self.graph(name, *lines[:at], *new, *lines[at + 1:], record=record)
+
+    def test_lies(self):
+        plain, product = self.graph("plain.isth", *self.PLAIN), "%dx = mul(%b, %c) backward"
+        for record in "", "record {policy = memory}\n":
+            line = 7 if record else 6
+            for what, old, new, error in (
+                    ("a boundary", product, ["%q = stop_gradient(%c) backward from(restores(%b))", "%dx = mul(%q, %c) backward"],
+                     f"lie.isth:{line + 2}:8: error: '%q' restores '%b', but passes on '%c'"),
+                    ("a clone", product, ["%q = exp(%c) backward from(clone(%b))", "%dx = mul(%q, %c) backward"],
+                     f"lie.isth:{line + 2}:8: error: '%q' is a clone of '%b', but reads '%c'; expected '%x'"),
+                    ("a place", "%b = exp(%x)", ["%b = exp(%x) from(at(9))"], f"lie.isth:{line - 1}:8: error: '%c' is at 1 of the source order"),
+                    ("a role", "output %s", ["output %s gradient(%w)"], "error: '%s' is a gradient with respect to '%w' of f32[64], but is f32[]")):
+                with self.subTest(what, record=record):
+                    self.changed("lie.isth", old, *new, record=record)
+                    for verb in (["verify", "lie.isth", plain], ["run", "lie.isth"], ["opt", "lie.isth", "--policy=none", "-o", "out.isth"],
+                                 ["grad", "lie.isth", "--optimizer=adam"]):
+                        self.fails(1, [error], *verb)
+
+    def test_a_clause_makes_a_rewritten_graph(self):
+        plain = self.graph("plain.isth", *self.PLAIN)
+        for record in "", "record {policy = memory}\n":
+            with self.subTest(record=record):
+                self.changed("true.isth", "%dx = mul(%b, %c) backward", "%q = stop_gradient(%b) backward from(restores(%b))",
+                             "%dx = mul(%q, %c) backward", record=record)
+                self.assertEqual(self.report("run", "true.isth")["nodes"], 5)
+                self.assertEqual(self.report("run", plain)["nodes"], 4)
+                self.run_ok("verify", "true.isth", plain)
+
+    def test_roles_name_values_of_the_original(self):
+        """Also where the rewrite recomputes such a value, so that optimising anew keeps the role."""
+        self.graph("m.isth", "input %x : f32[64]", "param %w : f32[64]", "%a = mul(%x, %w)", "%b = exp(%a)", "%c = sin(%b)",
+                   "%d = exp(%c)", "%e = mul(%d, %c)", "%s = mean(%e)", "loss %s", "output %s")
+        self.run_ok("opt", "m.isth", "--wrt=%b,%c,%w", "--checkpoints=%a", "-o", "small.isth")
+        self.assertIn(b"from(clone(%b)", self.read("small.isth"))
+        self.run_ok("opt", "small.isth", "--policy=none", "-o", "plain.isth")
+        for file in "small.isth", "plain.isth":
+            for name in "b", "c", "w":
+                self.assertIn(f"output %grad.{name} gradient(%{name})\n".encode(), self.read(file))
+
+    def test_a_forward_graph_in_another_order_is_differentiated(self):
+        self.graph("m.isth", "input %x : f32[4]", "param %w : f32[4]", "%b = mul(%x, %w) from(at(3))", "%c = exp(%b) from(at(9))",
+                   "%s = mean(%c) from(at(12))", "loss %s", "output %s")
+        self.run_ok("opt", "m.isth", "--policy=memory", "-o", "step.isth")
+        self.run_ok("verify", "m.isth", "step.isth")
 
 
 class Mode(Meaning):

@@ -1,11 +1,13 @@
 """Tests checkpoints of training: a run that was stopped at any moment continues to the bits of a run that was not
 stopped."""
 
+import json
 import os
 import signal
+import struct
 
 import command
-from training import TrainCase, tensors
+from training import TrainCase, examples, npz, tensors, with_metadata
 
 FULL = bool(os.environ.get("ISTHMUS_FULL"))
 
@@ -126,9 +128,100 @@ class Resume(TrainCase):
                 self.read_error(command.run("train", *run, "--resume=bad.safetensors", cwd=self.dir))
         self.read_error(command.run("train", *run, "--resume=none.safetensors", cwd=self.dir))
         with self.subTest("metadata that contradict each other"):
-            self.write("bad.safetensors", whole.replace(b'"isthmus.epoch":"0"', b'"isthmus.epoch":"7"'))
+            self.write("bad.safetensors", with_metadata(whole, lambda m: {
+                **{k: v for k, v in m.items() if k != "isthmus.check"}, "isthmus.epoch": "7"}))
             self.assertIn("is not where its metadata says",
                           self.read_error(command.run("train", *run, "--resume=bad.safetensors", cwd=self.dir)))
+
+    def test_of_damaged_bytes(self):
+        """One bit that flips, in a parameter, a running average, the optimizer's state or the metadata, is an error."""
+        run = self.run_of("--steps=4")
+        self.saved("w.safetensors", *run)
+        whole = self.read("w.safetensors")
+        (length,) = struct.unpack("<Q", whole[:8])
+        header = json.loads(whole[8:8 + length])
+        for name in "w1", "var", "optimizer.mean.w2", "optimizer.step":
+            with self.subTest(name):
+                at = 8 + length + header[name]["data_offsets"][0]
+                self.write("bad.safetensors", whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1:])
+                for args in ("train", *run, "--resume=bad.safetensors"), ("run", run[0], "--load=bad.safetensors"):
+                    said = self.read_error(command.run(*args, cwd=self.dir))
+                    self.assertIn("'bad.safetensors' does not hold the tensors that were written to it", said)
+        for key in "isthmus.seed", "isthmus.step", "isthmus.run.--lr":
+            with self.subTest(key):
+                self.write("bad.safetensors", with_metadata(whole, lambda m, key=key: {**m, key: m[key] + "1"}))
+                said = self.read_error(command.run("train", *run, "--resume=bad.safetensors", cwd=self.dir))
+                self.assertIn("bad.safetensors: its metadata are not those that `train --save` wrote", said)
+
+    def talk_of(self, *args):
+        return self.run_ok("train", *args, "--save=rest.safetensors").err
+
+    def test_other_options(self):
+        """A note names each thing that the bits depend on and that is not as it was, with both values."""
+        run = self.run_of("--steps=4")
+        self.saved("w.safetensors", *run, "--lr=0.01")
+        resume = [a for a in run if a not in ("--seed=3", "--steps=4")] + ["--steps=6", "--resume=w.safetensors"]
+        self.assertNotIn("differs", self.talk_of(*resume, "--lr=0.01"))
+        for option, words in (("--lr=0.1", "--lr was 0.01 and is 0.1"),
+                              ("--clip-norm=0.5", "--clip-norm was none and is 0.5"),
+                              ("--weight-decay=0.1", "--weight-decay was 0.0 and is 0.1"),
+                              ("--betas=0.8,0.9", "--betas was 0.9,0.999 and is 0.8,0.9"),
+                              ("--eval", "--eval was not given and is given"),
+                              ("--schedule=cosine", "--schedule was constant and is cosine; the schedule's length was any and is 6")):
+            with self.subTest(option):
+                said = self.talk_of(*resume, *([] if option.startswith("--lr") else ["--lr=0.01"]), option)
+                self.assertIn("'w.safetensors' was saved by a run that differs", said)
+                self.assertIn(words, said)
+        with self.subTest("two at once"):
+            self.assertIn("--lr was 0.01 and is 0.2; --eps was 1e-08 and is 1e-06", self.talk_of(*resume, "--lr=0.2", "--eps=1e-6"))
+
+    def test_other_model_and_data(self):
+        run = self.run_of("--steps=4")
+        self.saved("w.safetensors", *run)
+        resume = [*run, "--resume=w.safetensors"]
+        self.assertNotIn("differs", self.talk_of(*resume))
+        net = self.read("net.isth")
+        with self.subTest("the contents of parameters do not matter"):
+            self.write("net.isth", net.replace(b"seed = 2", b"seed = 5"))
+            self.assertNotIn("differs", self.talk_of(*resume))
+        with self.subTest("the model"):
+            self.write("net.isth", net.replace(b"tanh", b"relu"))
+            self.assertRegex(self.talk_of(*resume), "the model was [0-9a-f]{16} and is [0-9a-f]{16}\n")
+        self.write("net.isth", net)
+        with self.subTest("the data"):
+            x, y = examples(100, seed=7)
+            self.write("data.npz", npz(x_train=x, y_train=y))
+            self.assertRegex(self.talk_of(*resume), "the data was [0-9a-f]{16} and is [0-9a-f]{16}\n")
+
+    def test_levels(self):
+        run = [*self.flow(), "--threads=1"]
+        self.saved("w.safetensors", *run, "--steps=2")
+        said = self.talk_of(*[a for a in run if a != "--levels=17"], "--levels=18", "--steps=3", "--resume=w.safetensors")
+        self.assertIn("--levels was 17 and is 18", said)
+
+    def test_seed(self):
+        """A seed that is given is used or refused, also if it is the default; the one that is used is told."""
+        run = self.run_of("--steps=4")
+        self.saved("w.safetensors", *run)
+        resume = [a for a in run if a != "--seed=3"] + ["--resume=w.safetensors"]
+        self.assertIn("the seed is 3, with which the run of 'w.safetensors' began", self.talk_of(*resume))
+        self.assertNotIn("the seed is", self.talk_of(*resume, "--seed=3"))
+        result = command.run("train", *resume, "--seed=0", cwd=self.dir)
+        self.assertEqual(result.code, 2, result)
+        self.assertIn("--seed=0 is not that of 'w.safetensors', which began with 3", result.err)
+
+    def test_of_an_older_version(self):
+        """Its files say nothing of the run, and those of other tools have no digest; both are read."""
+        run = self.run_of("--steps=4")
+        want = self.saved("whole.safetensors", *run[:-1], "--steps=8")
+        self.saved("w.safetensors", *run)
+        old = with_metadata(self.read("w.safetensors"),
+                            lambda m: {k: v for k, v in m.items() if not k.startswith(("isthmus.run.", "isthmus.check", "isthmus.digest"))})
+        self.write("old.safetensors", old)
+        said = self.talk_of(*run[:-1], "--steps=8", "--resume=old.safetensors")
+        self.assertIn("'old.safetensors' does not say with which model, data and options it was saved", said)
+        self.assertEqual(self.read("rest.safetensors"), want)
+        self.run_ok("run", run[0], "--load=old.safetensors")
 
 
 if __name__ == "__main__":

@@ -62,6 +62,16 @@ def tensors(content):
     return {name: (t["dtype"], t["shape"], data[slice(*t["data_offsets"])]) for name, t in header.items()}, metadata
 
 
+def with_metadata(content, change):
+    """Returns a safetensors file with the metadata that `change` makes of the file's own."""
+    (length,) = struct.unpack("<Q", content[:8])
+    header = json.loads(content[8:8 + length])
+    header["__metadata__"] = change(header["__metadata__"])
+    text = json.dumps(header).encode()
+    text += b" " * (-(len(text) + 8) % 64)
+    return struct.pack("<Q", len(text)) + text + content[8 + length:]
+
+
 class TrainCase(Case):
     def net(self, batch=16):
         return self.write("net.isth", NET.format(batch=batch))

@@ -36,7 +36,7 @@ void decorate(Graph &g, uint64_t seed) {
     for (size_t a = random.below(3); a > 0; --a)
       c.from.after.push_back(NodeId(uint32_t(random.below(clone.index))));
     if (random.oneIn(2))
-      c.from.sourceIndex = uint32_t(random.below(1000));
+      c.from.sourceIndex = origin.index;
     if (random.oneIn(3))
       c.device = "cpu:" + std::to_string(random.below(2));
     if (random.oneIn(3))
@@ -46,9 +46,9 @@ void decorate(Graph &g, uint64_t seed) {
   g.record.channelsLast = random.oneIn(2);
   if (random.oneIn(2))
     g.record.budgetBytes = int64_t(random.below(1 << 20)) + 1;
-  for (size_t i = 0; i < g.outputs().size(); ++i)
-    if (random.oneIn(3))
-      g.setRole(i, {OutputKind::Gradient, g.inputs()[0].value, unsigned(1 + random.below(3))});
+  for (uint32_t i = 0; i < g.outputs().size(); ++i)
+    if (const ValueId v = g.outputs()[i]; random.oneIn(3) && g.role(i).kind == OutputKind::Result)
+      g.setRole(i, {OutputKind::Gradient, v, i + 1});
   g.meta["seed \"\n"] = std::to_string(seed);
 }
 
@@ -91,9 +91,9 @@ graph @g {
   const %c : f32[2] = [1.0, 2.0]
   param %f : f32[2] = file "f"
   %a = affine(%x) {shift = 0.0} : f32[2]
-  %b = affine(%x) : f32[2] backward from(clone(%a), after(%a), at(3)) @cpu:0 #m
+  %b = affine(%x) : f32[2] backward from(clone(%a), after(%a), at(0)) @cpu:0 #m
   %s = stop_gradient(%a) : f32[2] backward from(restores(%a))
-  %d = add(%w, %c) : f32[2]
+  %d = add(%w, %c) : f32[2] from(at(5))
   loss %d
   output %a gradient(%x)
 }
@@ -107,13 +107,13 @@ graph @g {
       {"= normal", "= uniform"},
       {"1.0, 2.0", "1.0, -2.0"},
       {"file \"f\"", "file \"g\""},
-      {"clone(%a), ", ""},
+      {"clone(%a), after(%a), at(0)", "after(%a)"},
       {"after(%a), ", ""},
-      {"at(3)", "at(4)"},
+      {"at(5)", "at(6)"},
       {"@cpu:0", "@cpu:1"},
       {"#m", "#n"},
       {"backward from(clone", "update from(clone"},
-      {"restores(%a)", "restores(%x)"},
+      {" from(restores(%a))", ""},
       {"add(%w, %c)", "sub(%w, %c)"},
       {"add(%w, %c)", "add(%c, %w)"},
       {"%d = add", "%dd = add"},
@@ -122,7 +122,7 @@ graph @g {
       {"  output %a gradient(%x)\n", ""},
       {" gradient(%x)", ""},
       {"gradient(%x)", "gradient(%x, 2)"},
-      {"gradient(%x)", "next(%x)"},
+      {"gradient(%x)", "next(%w)"},
       {"gradient(%x)", "gradient(%w)"},
       {"policy = memory", "policy = speed"},
       {"{shift = 0.0}", "{shift = -0.0}"}};

@@ -47,17 +47,17 @@ graph @mlp {
   const %hf : f16[3] = [65504.0, 5.9604645e-08, 0.099975586]
   const %"a/b:0" : u8[2] = [0, 255]
   %h = add(%w, %w2) : f32[784, 256] #checkpoint #other
-  %h.re = add(%w, %w2) : f32[784, 256] backward from(clone(%h), at(3)) @cpu:0
-  %h.sg = stop_gradient(%h) : f32[784, 256] backward from(restores(%h), at(17))
+  %h.re = add(%w, %w2) : f32[784, 256] backward from(clone(%h), at(0)) @cpu:0
+  %h.sg = stop_gradient(%h) : f32[784, 256] backward from(restores(%h))
   %"%r\e9" = relu(%h.sg) : f32[784, 256] update from(after(%h, %h.re))
   %g = gelu(%h) {approximate = tanh} : f32[784, 256]
   %c = clamp(%h) {max = 1.0} : f32[784, 256]
-  %i = cast(%c) {type = i64} : i64[784, 256]
+  %i = cast(%c) {type = i64} : i64[784, 256] from(at(17))
   loss %g
   output %g
   output %c gradient(%w)
   output %h gradient(%w, 2)
-  output %"%r\e9" next(%s)
+  output %"%r\e9" next(%w)
 }
 )isth");
 }
@@ -68,7 +68,7 @@ TEST(Text, Transfers) {
 graph @g {
   input %x : f32[8, 4]
   %h = exp(%x) : f32[8, 4]
-  %h.host, %h.sent = copy_to_host(%h) : host f32[8, 4], token[]
+  %h.host, %h.sent = copy_to_host(%h) : host f32[8, 4], token[] from(restores(%h))
   %h.kept = wait(%h.host, %h.sent, %h) : host f32[8, 4] from(restores(%h))
   %s, %s.sent = copy_to_host(%x) : host f32[8, 4], token[]
   %s.kept = wait(%s, %s.sent, %x, %h) : host f32[8, 4]
@@ -93,7 +93,7 @@ graph @g {
   state %s : f32[2]
   %a = exp(%w) : f32[2]
   %a.sg = stop_gradient(%a) : f32[2] backward boundary(%a) after(%a)
-  %a.re = exp(%w) : f32[2] backward clone(%a) at(3)
+  %a.re = exp(%w) : f32[2] backward clone(%a) at(0)
   %grad.w = mul(%a.re, %a.sg) : f32[2] backward
   %grad2.w = neg(%grad.w) : f32[2] backward
   %state.s = neg(%s) : f32[2] update
@@ -112,7 +112,7 @@ graph @g {
   state %s : f32[2]
   %a = exp(%w) : f32[2]
   %a.sg = stop_gradient(%a) : f32[2] backward from(restores(%a), after(%a))
-  %a.re = exp(%w) : f32[2] backward from(clone(%a), at(3))
+  %a.re = exp(%w) : f32[2] backward from(clone(%a), at(0))
   %grad.w = mul(%a.re, %a.sg) : f32[2] backward
   %grad2.w = neg(%grad.w) : f32[2] backward
   %state.s = neg(%s) : f32[2] update

@@ -116,7 +116,8 @@ void addModelOptions(CLI::App &verb, ModelOptions &o) {
   verb.add_option("--seed", o.seed, "seed of drawn inputs and of random ops")
       ->capture_default_str()
       ->group(group)
-      ->check(seedNumber());
+      ->check(seedNumber())
+      ->each([&o](const std::string &) { o.seedGiven = true; });
   verb.add_option("--threads", o.threads, "CPU threads; default: one for each core")
       ->group(group)
       ->check(threadCount());

@@ -34,6 +34,7 @@ struct ModelOptions {
   bool eval = false, asWritten = false;
   bool allowOutside = false; // weights may lie outside the model's folder
   uint64_t seed = 0;
+  bool seedGiven = false;
   int threads = 0;       // 0: one for each core
   std::string precision; // empty: as the model has it
   std::string layout = kAutoLayout;

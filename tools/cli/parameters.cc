@@ -109,6 +109,8 @@ llvm::Expected<Graph> withParameters(const Graph &g, const std::string &path) {
   auto file = Safetensors::open(path);
   if (!file)
     return file.takeError();
+  if (llvm::Error e = file->checkDigest())
+    return e;
   return Loading(g, *file, path).run();
 }
 

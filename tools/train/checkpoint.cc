@@ -2,6 +2,7 @@
 
 #include "ir/element.h"
 #include "llvm/ADT/StringSet.h"
+#include "llvm/Support/xxhash.h"
 #include <cmath>
 
 namespace isthmus {
@@ -11,7 +12,8 @@ namespace {
 constexpr const char *kStep = "isthmus.step", *kEpoch = "isthmus.epoch",
                      *kPosition = "isthmus.position", *kSeed = "isthmus.seed",
                      *kExamples = "isthmus.examples", *kBatch = "isthmus.batch",
-                     *kOptimizer = "isthmus.optimizer";
+                     *kOptimizer = "isthmus.optimizer", *kCheck = "isthmus.check";
+constexpr llvm::StringLiteral kRun("isthmus.run."); // before the name of an entry of the record
 
 std::vector<ValueId> carriedBy(const Graph &g) {
   std::vector<ValueId> out;
@@ -39,6 +41,15 @@ llvm::Error readNumber(const Safetensors &file, llvm::StringRef path, const char
   return llvm::Error::success();
 }
 
+// A digest of the metadata themselves.
+std::string checkOf(const std::map<std::string, std::string> &metadata) {
+  std::string text;
+  for (const auto &[key, value] : metadata)
+    if (key != kCheck && key != kDigestKey)
+      text += key + "=" + value + "\n";
+  return llvm::formatv("{0:x-16}", llvm::xxHash64(text)).str();
+}
+
 llvm::Error differs(llvm::StringRef path, const char *what, const std::string &was,
                     const std::string &now) {
   return makeError("{0}: it was saved with {1} {2}, and this run has {3}; a run that goes on needs "
@@ -63,14 +74,17 @@ llvm::Error saveCheckpoint(const std::string &path, const Graph &g, Executor &e,
                        state.step, g.valueName(v));
     tensors.push_back({g.valueName(v).str(), std::move(*t)});
   }
-  return writeSafetensors(path, tensors,
-                          {{kStep, std::to_string(state.step)},
-                           {kEpoch, std::to_string(state.epoch)},
-                           {kPosition, std::to_string(state.position)},
-                           {kSeed, std::to_string(state.seed)},
-                           {kExamples, std::to_string(state.examples)},
-                           {kBatch, std::to_string(state.batch)},
-                           {kOptimizer, state.optimizer}});
+  std::map<std::string, std::string> metadata = {{kStep, std::to_string(state.step)},
+                                                 {kEpoch, std::to_string(state.epoch)},
+                                                 {kPosition, std::to_string(state.position)},
+                                                 {kSeed, std::to_string(state.seed)},
+                                                 {kExamples, std::to_string(state.examples)},
+                                                 {kBatch, std::to_string(state.batch)},
+                                                 {kOptimizer, state.optimizer}};
+  for (const auto &[name, value] : state.record)
+    metadata[kRun.str() + name] = value;
+  metadata[kCheck] = checkOf(metadata);
+  return writeSafetensors(path, tensors, metadata);
 }
 
 llvm::Expected<RunState> readCheckpoint(const std::string &path) {
@@ -87,6 +101,16 @@ llvm::Expected<RunState> readCheckpoint(const std::string &path) {
     return e;
   if (auto it = file->metadata().find(kOptimizer); it != file->metadata().end())
     s.optimizer = it->second;
+  if (auto it = file->metadata().find(kCheck);
+      it != file->metadata().end() && it->second != checkOf(file->metadata()))
+    return makeError("{0}: its metadata are not those that `train --save` wrote: expected the "
+                     "digest '{1}', found '{2}'; take a copy that is not damaged",
+                     path, it->second, checkOf(file->metadata()));
+  if (llvm::Error e = file->checkDigest())
+    return e;
+  for (const auto &[key, value] : file->metadata())
+    if (llvm::StringRef name = key; name.consume_front(kRun))
+      s.record.emplace_back(name.str(), value);
   return s;
 }
 

@@ -9,6 +9,9 @@
 
 namespace isthmus {
 
+// What a run's bits depend on, by name (run_record.h).
+using RunRecord = std::vector<std::pair<std::string, std::string>>;
+
 // The position of a run. Everything random in a run (the order of examples, noise, dropout) is a
 // function of the seed and the step.
 struct RunState {
@@ -19,6 +22,8 @@ struct RunState {
   // A resumed run must have the same values of these.
   int64_t examples = 0, batch = 0;
   std::string optimizer;
+  // A resumed run that differs in one of these has other bits. Empty in files of older versions.
+  RunRecord record;
 };
 
 // Whether `saveCheckpoint` wrote the file.
@@ -29,7 +34,8 @@ bool isCheckpoint(const Safetensors &file);
 llvm::Error saveCheckpoint(const std::string &path, const Graph &g, Executor &e,
                            const RunState &state);
 
-// The position of the run that wrote the file. An error if the file is not a checkpoint.
+// The position of the run that wrote the file. Errors: the file is not a checkpoint; its tensors or
+// its metadata do not have the digests that it records.
 llvm::Expected<RunState> readCheckpoint(const std::string &path);
 // An error if a run like `now` cannot resume from `saved`.
 llvm::Error checkGoesOn(const std::string &path, const RunState &saved, const RunState &now);

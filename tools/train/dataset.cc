@@ -125,6 +125,13 @@ llvm::Expected<Dataset> Dataset::of(const Npz &file, const Graph &g, Split split
   return d;
 }
 
+std::string Dataset::digest() const {
+  std::vector<NamedTensor> tensors;
+  for (const Array &a : arrays_)
+    tensors.push_back({a.input + " " + a.name, a.data});
+  return digestOf(tensors);
+}
+
 llvm::Error Dataset::add(const Npz &file, const Graph &g, const Input &input,
                          const std::string &array) {
   auto data = file.find(array);

@@ -35,6 +35,7 @@ public:
   int64_t batch() const { return batch_; }
   int64_t elementsOfExample() const; // of the first input
   int64_t wholeBatches() const { return examples_ / batch_; }
+  std::string digest() const; // of the arrays and of the inputs that take them
 
   // One batch, of these examples: tensors of the inputs' types, by the inputs' names. The noise is
   // a function of the seed and `draw`.

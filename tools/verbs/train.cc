@@ -6,6 +6,7 @@
 #include "tools/cli/inverse_error.h"
 #include "tools/cli/step.h"
 #include "tools/train/flags.h"
+#include "tools/train/run_record.h"
 #include "tools/verbs/verbs.h"
 #include "llvm/ADT/STLExtras.h"
 #include <algorithm>
@@ -47,9 +48,13 @@ private:
       return llvm::Error::success();
     if (llvm::Error e = readCheckpoint(f_.resume).moveInto(saved_.emplace()))
       return e;
-    if (f_.model.seed != 0 && f_.model.seed != saved_->seed)
+    if (f_.model.seedGiven && f_.model.seed != saved_->seed)
       return usageError("--seed={0} is not that of '{1}', which began with {2}; leave it out",
                         f_.model.seed, f_.resume, saved_->seed);
+    if (f_.model.seed != saved_->seed)
+      Console::get().note(llvm::formatv("the seed is {0}, with which the run of '{1}' began",
+                                        saved_->seed, f_.resume)
+                              .str());
     f_.model.seed = saved_->seed;
     return llvm::Error::success();
   }
@@ -67,6 +72,7 @@ private:
     if (!step)
       return step.takeError();
     step_ = std::move(*step);
+    modelDigest_ = digestOf(originalOf(step_->graph));
     auto g = prepared(std::move(step_->graph), step_->options);
     if (!g)
       return g.takeError();
@@ -186,8 +192,9 @@ private:
     return llvm::Error::success();
   }
 
-  llvm::Expected<RunState> startingState() {
+  llvm::Expected<RunState> startingState(const TrainerOptions &options) {
     RunState now;
+    now.record = recordOf(f_, {modelDigest_, step_->given, *data_, c_, options});
     now.seed = f_.model.seed;
     now.examples = data_->examples();
     now.batch = data_->batch();
@@ -196,16 +203,30 @@ private:
       return now;
     if (llvm::Error e = checkGoesOn(f_.resume, *saved_, now))
       return e;
+    noteDifferences(now.record);
     if (llvm::Error e = restore(f_.resume, c_.graph, *executor_))
       return e;
+    saved_->record = std::move(now.record);
     return *saved_;
+  }
+
+  void noteDifferences(const RunRecord &now) const {
+    if (saved_->record.empty())
+      return Console::get().note("'" + f_.resume +
+                                 "' does not say with which model, data and options it was saved, "
+                                 "so they are not compared: an older version wrote it");
+    if (const std::string text = differencesOf(saved_->record, now); !text.empty())
+      Console::get().note("'" + f_.resume +
+                          "' was saved by a run that differs, so the bits are not those of a run "
+                          "that never stopped: " +
+                          text);
   }
 
   llvm::Error train() {
     auto options = trainerOptions(f_, data_->wholeBatches());
     if (!options)
       return options.takeError();
-    auto state = startingState();
+    auto state = startingState(*options);
     if (!state)
       return state.takeError();
     report_->firstStep = state->step;
@@ -282,6 +303,7 @@ private:
 
   TrainFlags f_;
   std::optional<RunState> saved_;     // of --resume
+  std::string modelDigest_;           // of the model as the file has it
   std::optional<StepToCompile> step_; // its graph is a training step with gradients
   std::optional<Dataset> data_, tests_;
   UpdatedGraph updated_;

@@ -14,6 +14,7 @@ struct Text {
   Decision kind;
   const char *what;
   const Remedy &otherwise = kNone;
+  const char *before = ": "; // the name
 };
 
 const Text kTexts[] = {
@@ -45,6 +46,11 @@ const Text kTexts[] = {
      kLeaveOut},
     {Decision::LearnedConstantNode,
      "parameters, although they are Constant nodes: no initializer is a weight"},
+    {Decision::NoGradient, "no gradient reaches the parameter", kLeaveOut, " "},
+    {Decision::LostDetach,
+     "no gradient by x in x + (q - x), where q is x rounded or the like: a straight-through "
+     "estimator, whose detach() older exporters leave out (the newer one writes it with "
+     "optimize=False)"},
     {Decision::FrozenNormScale,
      "parameters, although they scale and shift after the frozen statistics of a batch norm: the "
      "file does not tell whether they are learned",
@@ -84,7 +90,8 @@ void Decisions::tell(Notes &notes) const {
   for (const Text &text : kTexts)
     for (const Found &f : found_)
       if (f.kind == text.kind)
-        notes.add(text.what, f.name, std::string(text.what) + ": '" + f.name + "'" + f.detail,
+        notes.add(text.what, f.name,
+                  std::string(text.what) + text.before + "'" + f.name + "'" + f.detail,
                   text.otherwise);
 }
 

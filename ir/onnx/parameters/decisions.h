@@ -17,6 +17,8 @@ enum class Decision : uint8_t {
   LearnedRow,
   LearnedNumber,
   LearnedConstantNode,
+  NoGradient,
+  LostDetach,
   FrozenNormScale,
   NotBySignature,
   NotComputed,

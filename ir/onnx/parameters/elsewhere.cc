@@ -50,7 +50,7 @@ public:
 private:
   // Tensors only, not single numbers: a network without initializers keeps its weights in them.
   bool isWeight(const onnx::TensorProto &t, const std::string &name) const {
-    return isFloatType(t.data_type()) && t.dims_size() > 0 && readers_.learned.count(name) &&
+    return isFloatType(t.data_type()) && t.dims_size() > 0 && readers_.isUsed(name) &&
            readers_.weightsOfFed.count(name) && !readers_.frequencies.count(name);
   }
 
@@ -63,6 +63,8 @@ private:
       found_.insert(&n);
       if (!asked)
         told_.add(Decision::LearnedConstantNode, n.output(0));
+      if (const Readers::Stop *stop = readers_.stopOf(n.output(0)))
+        told_.add(Decision::NoGradient, n.output(0), ": " + stop->why);
     }
   }
 

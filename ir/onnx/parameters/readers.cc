@@ -3,6 +3,7 @@
 #include "ir/onnx/op_table.h"
 #include "ir/onnx/tensor_data.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SetVector.h"
 #include <utility>
 
 namespace isthmus::onnx_import {
@@ -106,14 +107,97 @@ llvm::StringSet<> normalized(const Model &m) {
 
 // --- Names that gradients reach, and names that weight operands read
 
-// Whether the node casts to integers or bool, which blocks gradients.
-bool castsToOther(const onnx::NodeProto &n) {
+// The element type to which the node casts; 0 if it is no cast.
+int castType(const onnx::NodeProto &n) {
   if (n.op_type() == "Cast")
     for (const onnx::AttributeProto &a : n.attribute())
       if (a.name() == "to" && a.ref_attr_name().empty())
-        return !isFloatType(int(a.i()));
-  return false;
+        return int(a.i());
+  return 0;
 }
+
+// Whether the node casts to integers or bool, which blocks gradients.
+bool castsToOther(const onnx::NodeProto &n) { return castType(n) && !isFloatType(castType(n)); }
+
+// Whether the result is a number for each element of the operands, constant between jumps, so that
+// networks put it in place of the operand: quantisation, signs, masks of comparisons.
+bool isStep(const onnx::NodeProto &n) {
+  constexpr llvm::StringLiteral kOps[] = {
+      "Round", "Floor",   "Ceil",           "Sign",        "Hardmax", "ArgMax", "ArgMin", "Equal",
+      "Less",  "Greater", "GreaterOrEqual", "LessOrEqual", "And",     "Or",     "Xor",    "Not"};
+  return llvm::is_contained(kOps, llvm::StringRef(n.op_type())) ||
+         (castsToOther(n) && castType(n) != onnx::TensorProto::BOOL);
+}
+
+// Whether the result depends on the operand's sizes alone.
+bool readsSizes(llvm::StringRef op) {
+  constexpr llvm::StringLiteral kOps[] = {
+      "Shape", "Size", "EyeLike", "RandomUniformLike", "RandomNormalLike", "SequenceLength"};
+  return llvm::is_contained(kOps, op);
+}
+
+// In x + (q - x), in (q - x) + x and in x - (x - q), the gradients by x cancel. Finds the sums and
+// their q. Where q is x behind a step, the sum is a straight-through estimator that lost its
+// detach() at export.
+class StraightThroughs {
+public:
+  explicit StraightThroughs(const NodeList &nodes) {
+    for (const onnx::NodeProto &n : nodes) {
+      for (const std::string &out : n.output())
+        makers_[out] = &n;
+      if (n.input_size() != 2 || n.output_size() != 1)
+        continue;
+      const std::string &a = n.input(0), &b = n.input(1);
+      if (n.op_type() == "Add")
+        note(n, of(b, a, /*isNegative=*/false), a) || note(n, of(a, b, false), b);
+      else if (n.op_type() == "Sub" && !note(n, of(b, a, /*isNegative=*/true), a))
+        differences_[n.output(0)] = {a, b};
+    }
+  }
+
+  struct Sum {
+    std::string q, x;
+  };
+  const Sum *find(const onnx::NodeProto &n) const { // null if it is no such sum
+    auto found = sums_.find(&n);
+    return found == sums_.end() ? nullptr : &found->second;
+  }
+
+  // Whether a step is among the nodes that compute q from x.
+  bool isBehindStep(const Sum &sum) const {
+    constexpr size_t kMost = 64; // quantisation takes a few nodes
+    llvm::SetVector<llvm::StringRef> from;
+    from.insert(sum.q);
+    for (size_t i = 0; i < from.size() && i < kMost; ++i) {
+      const onnx::NodeProto *maker = from[i] == sum.x ? nullptr : makers_.lookup(from[i]);
+      if (maker && isStep(*maker))
+        return true;
+      if (maker)
+        from.insert(maker->input().begin(), maker->input().end());
+    }
+    return false;
+  }
+
+private:
+  // The q if `difference` is q - x, or x - q if it is negative; null if it is neither.
+  const std::string *of(const std::string &difference, const std::string &x,
+                        bool isNegative) const {
+    auto found = differences_.find(difference);
+    if (found == differences_.end())
+      return nullptr;
+    const auto &[from, less] = found->second;
+    return isNegative ? (from == x ? &less : nullptr) : (less == x ? &from : nullptr);
+  }
+  bool note(const onnx::NodeProto &sum, const std::string *q, const std::string &x) {
+    if (q && *q != x)
+      sums_[&sum] = {*q, x};
+    return q != nullptr;
+  }
+
+  llvm::StringMap<const onnx::NodeProto *> makers_; // by result
+  llvm::StringMap<std::pair<std::string, std::string>> differences_;
+  llvm::DenseMap<const onnx::NodeProto *, Sum> sums_;
+};
 
 // Whether the first result holds the elements of the first operand in another form.
 bool onlyRearranges(llvm::StringRef op) {
@@ -134,6 +218,10 @@ public:
 private:
   const Readers &inside(const onnx::FunctionProto &f);
   void lookAtNode(const onnx::NodeProto &n, int64_t opset, Readers &r);
+  void lookAtSum(const onnx::NodeProto &n, const std::string &q, const std::string &x, Readers &r);
+  static const Readers::Stop *stopAfter(const onnx::NodeProto &n, const Readers &r);
+  void lookAtUse(const onnx::NodeProto &n, const std::string &in, bool isReached, bool isClosed,
+                 const Readers::Stop *inner, Readers &r);
 
   static constexpr int kDeepest = 100; // the translation refuses deeper ones
   const Model &m_;
@@ -165,8 +253,56 @@ const Readers &Search::inside(const onnx::FunctionProto &f) {
 }
 
 void Search::look(const NodeList &nodes, int64_t opset, Readers &r) {
+  const StraightThroughs straight(nodes);
   for (int i = nodes.size() - 1; i >= 0; --i)
-    lookAtNode(nodes[i], opset, r);
+    if (const StraightThroughs::Sum *sum = straight.find(nodes[i])) {
+      lookAtSum(nodes[i], sum->q, sum->x, r);
+      if (r.isUsed(nodes[i].output(0)) && straight.isBehindStep(*sum))
+        r.lostDetach.push_back(nodes[i].output(0));
+    } else {
+      lookAtNode(nodes[i], opset, r);
+    }
+}
+
+// A sum in which the gradients by `x` cancel, so that it hands them to `q` alone.
+void Search::lookAtSum(const onnx::NodeProto &n, const std::string &q, const std::string &x,
+                       Readers &r) {
+  const bool isReached = r.learned.count(n.output(0)) != 0;
+  const Readers::Stop *after = stopAfter(n, r);
+  if (isReached)
+    r.learned.insert(q);
+  else if (after)
+    r.stopped.try_emplace(q, *after);
+  if (isReached || after)
+    r.stopped.try_emplace(x, Readers::Stop{"in x + (q - x) it cancels"});
+}
+
+// What stops gradients after the node; null if they reach it or no output depends on it.
+const Readers::Stop *Search::stopAfter(const onnx::NodeProto &n, const Readers &r) {
+  const Readers::Stop *after = nullptr;
+  for (const std::string &out : n.output())
+    if (auto found = r.stopped.find(out); found != r.stopped.end() && (!after || !after->isNumber))
+      after = &found->second;
+  return after;
+}
+
+// Notes that the outputs depend on an operand to which no gradient flows. `isClosed`: the node
+// stops gradients; `inner`: what stops them in the function that the node calls.
+void Search::lookAtUse(const onnx::NodeProto &n, const std::string &in, bool isReached,
+                       bool isClosed, const Readers::Stop *inner, Readers &r) {
+  const Readers::Stop *after = stopAfter(n, r);
+  if (!isReached && !after)
+    return;
+  const bool isNumber = isReached || after->isNumber;
+  if (inner) {
+    r.stopped.try_emplace(in, Readers::Stop{inner->why, inner->isNumber && isNumber});
+  } else if (!isClosed) {
+    r.stopped.try_emplace(in, *after);
+  } else if (!readsSizes(n.op_type()) && ((isStep(n) && isNumber) || fed_.count(in))) {
+    // Other sizes, masks and tables select by constants: what they are made of is no weight.
+    r.stopped.try_emplace(in,
+                          Readers::Stop{"'" + n.op_type() + "' has none", isStep(n) && isNumber});
+  }
 }
 
 void Search::lookAtNode(const onnx::NodeProto &n, int64_t opset, Readers &r) {
@@ -175,10 +311,13 @@ void Search::lookAtNode(const onnx::NodeProto &n, int64_t opset, Readers &r) {
   const Readers *body = f ? &inside(*f) : nullptr;
   bool isReached =
       llvm::any_of(n.output(), [&](const std::string &out) { return r.learned.count(out) != 0; });
+  const Readers::Stop *after = stopAfter(n, r);
   for (const onnx::GraphProto *g : graphsIn(n)) {
-    if (isReached)
-      for (const onnx::ValueInfoProto &v : g->output())
+    for (const onnx::ValueInfoProto &v : g->output())
+      if (isReached)
         r.learned.insert(v.name());
+      else if (after)
+        r.stopped.try_emplace(v.name(), *after);
     bool wasWithin = std::exchange(isWithin_, true);
     look(g->node(), opset, r);
     isWithin_ = wasWithin;
@@ -198,8 +337,13 @@ void Search::lookAtNode(const onnx::NodeProto &n, int64_t opset, Readers &r) {
     const std::string &in = n.input(j);
     uint32_t bit = 1u << std::min(j, 31);
     const std::string *inner = body && j < f->input_size() ? &f->input(j) : nullptr;
-    if (isReached && !(closed & bit) && !(inner && !body->learned.count(*inner)))
+    const bool isInnerClosed = inner && !body->learned.count(*inner);
+    if (isReached && !(closed & bit) && !isInnerClosed)
       r.learned.insert(in);
+    else if (!isInnerClosed)
+      lookAtUse(n, in, isReached, closed & bit, nullptr, r);
+    else if (const Readers::Stop *stop = body->stopOf(*inner))
+      lookAtUse(n, in, isReached, false, stop, r);
     auto passes = [&](llvm::StringSet<> Readers::*set) {
       return (j == 0 && rearranges && (r.*set).count(n.output(0))) ||
              (inner && (body->*set).count(*inner));

@@ -5,6 +5,7 @@
 #include "ir/onnx/parameters/lost.h"
 #include "ir/onnx/parameters/rules.h"
 #include "ir/onnx/parameters/ties.h"
+#include "llvm/ADT/STLExtras.h"
 
 namespace isthmus::onnx_import {
 
@@ -18,6 +19,8 @@ llvm::Expected<Roles> findRoles(Model &m, const llvm::StringMap<Tensor> &data,
     return e;
   roles.learnedElsewhere = learnedElsewhere(candidates, told);
   tellLost(candidates, inPlace, told);
+  for (const std::string &sum : llvm::reverse(candidates.readers().lostDetach))
+    told.add(Decision::LostDetach, sum);
   for (const Candidate &c : candidates.all())
     if (c.role.sameAs.empty())
       told.addAll(c.told);

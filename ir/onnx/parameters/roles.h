@@ -36,8 +36,10 @@ struct Roles {
 // `data` holds the initializers that could be read. If one initializer stands for several
 // parameters, nodes of the model get new input names. The first rule that applies decides:
 //  - Our own metadata, if present, decide; names in `options.learn` are parameters.
-//  - A tensor that no gradient reaches (integers, masks cast to bool, sizes, ratios) is constant,
-//    or state if a batch normalization reads it as its average.
+//  - A tensor that the outputs do not depend on by its elements (integers, masks cast to bool,
+//    sizes, ratios) is constant, or state if a batch normalization reads it as its average. A
+//    tensor that only operations without a gradient read (Round, ArgMax) may be a parameter; its
+//    gradient is zero.
 //  - If the exporter's graph signature names the tensor as a parameter or buffer, it decides. A
 //    tensor that the exporter computed from parameters alone is learned in their place if it is the
 //    parameter rearranged, or a weight. Other tensors that the signature does not name are

@@ -75,16 +75,22 @@ void Rules::decide(Candidate &c) {
   }
   if (c.isFloating() && matchesAny(candidates_.options().learn, c.role.name))
     c.role.role = Role::Parameter;
-  else if (!c.isFloating() || !readers_.learned.count(c.role.name))
+  else if (!c.isFloating() || !readers_.isUsed(c.role.name))
     c.role.role = isAverage ? Role::State : Role::Constant;
   else
     c.role.role = byRules(c);
+  if (const Readers::Stop *stop = readers_.stopOf(c.role.name)) {
+    if (c.role.role == Role::Parameter)
+      c.told.add(Decision::NoGradient, c.role.name, ": " + stop->why);
+    else
+      c.told = {}; // nothing is lost if it is a constant
+  }
   if (c.role.role == Role::Constant && isAverage)
     c.role.role = Role::State;
   c.role.alsoState = isAverage && c.role.role == Role::Parameter;
 }
 
-// For a float tensor that a gradient reaches.
+// For a float tensor that the outputs depend on.
 Role Rules::byRules(Candidate &c) {
   if (c.followsOrigin)
     return candidates_.find(c.role.of)->role.role;

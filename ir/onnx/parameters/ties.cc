@@ -74,7 +74,8 @@ std::optional<Rearrangement> tieOf(const Candidate &a, const Candidate &b) {
 std::vector<Candidate *> tieable(Candidates &candidates) {
   std::vector<Candidate *> tensors;
   for (Candidate &c : candidates.all())
-    if (c.isFloating() && candidates.readers().learned.count(c.role.name) &&
+    if (c.isFloating() &&
+        (candidates.readers().learned.count(c.role.name) || c.role.role == Role::Parameter) &&
         c.role.role != Role::State && !allElementsEqual(*c.data) &&
         !matchesAny(candidates.options().untie, c.role.name))
       tensors.push_back(&c);

@@ -1,4 +1,4 @@
-#include "passes/rewrite/fixed_point.h"
+#include "ir/fixed_point.h"
 
 #include "llvm/ADT/STLExtras.h"
 

@@ -1,9 +1,9 @@
-#include "passes/rewrite/inverse_rules.h"
+#include "ir/inverse_rules.h"
 
 #include "ir/builder.h"
+#include "ir/fixed_point.h"
 #include "ir/storage.h"
 #include "ir/value_facts.h"
-#include "passes/rewrite/fixed_point.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"

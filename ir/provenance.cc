@@ -1,0 +1,363 @@
+#include "ir/provenance.h"
+
+#include "ir/derived_values.h"
+#include "ir/fixed_point.h"
+#include "ir/inverse_rules.h"
+#include "ir/op_registry.h"
+#include "ir/spelling.h"
+#include "ir/storage.h"
+#include "llvm/ADT/BitVector.h"
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringSet.h"
+
+namespace isthmus {
+
+ValueId originalValue(const Graph &g, ValueId v) {
+  while (NodeId def = g.value(v).def) {
+    const Node &n = g.node(def);
+    if (n.isClone())
+      v = g.node(n.from.origin).result(g.value(v).resultIndex);
+    else if (n.isStandIn())
+      v = n.from.restores;
+    else
+      break;
+  }
+  return v;
+}
+
+namespace {
+
+bool isOriginal(const Node &n) { return !n.isClone() && !n.isStandIn(); }
+
+// Whether the node passes its first operand on, in either memory.
+bool passesOn(const Node &n) { return n.isBoundary() || n.op->is(kTransfer) || n.op->is(kWait); }
+
+// A node of `op` without attributes of its own, to number it.
+Node plainNode(llvm::StringRef op) {
+  Node n;
+  n.op = &OpRegistry::get().at(op);
+  n.numResults = 1;
+  llvm::cantFail(completeAttrs(*n.op, n.attrs));
+  return n;
+}
+
+class ProvenanceCheck {
+public:
+  explicit ProvenanceCheck(const Graph &g)
+      : g_(g), derived_(g.numValues()), numbers_(g.numValues(), kNone),
+        isReported_(unsigned(g.numNodes())) {}
+
+  std::vector<Violation> run() {
+    findOriginals();
+    numberInverses();
+    for (const Input &i : g_.inputs())
+      numbers_[i.value.index] = i.value.index;
+    for (uint32_t i = 0; i < g_.numNodes(); ++i)
+      checkNode(NodeId(i));
+    for (size_t i = 0; i < g_.outputs().size(); ++i) {
+      checkNamed(g_.outputs()[i], "an output");
+      if (g_.role(i).kind != OutputKind::Result)
+        checkNamed(g_.role(i).of, "the role of an output");
+    }
+    if (g_.loss)
+      checkNamed(g_.loss, "the loss");
+    checkSourceOrder();
+    llvm::stable_sort(found_,
+                      [](const Violation &a, const Violation &b) { return a.node < b.node; });
+    return std::move(found_);
+  }
+
+private:
+  template <typename... Args> void report(NodeId node, const char *format, Args &&...args) {
+    if (isReported_.test(node.index))
+      return;
+    isReported_.set(node.index);
+    found_.push_back({node, llvm::formatv(format, std::forward<Args>(args)...).str()});
+  }
+  std::string name(ValueId v) const { return valueText(g_.valueName(v)); }
+  std::string name(NodeId n) const { return name(g_.node(n).firstResult); }
+
+  void findOriginals() {
+    originals_.reserve(g_.numValues());
+    for (uint32_t i = 0; i < g_.numValues(); ++i) {
+      const Value &v = g_.value(ValueId(i));
+      const Node *n = v.def ? &g_.node(v.def) : nullptr;
+      originals_.push_back(n && n->isClone()     ? g_.node(n->from.origin).result(v.resultIndex)
+                           : n && n->isStandIn() ? n->from.restores
+                                                 : ValueId(i));
+    }
+  }
+  ValueId original(ValueId v) const { return originals_[v.index]; }
+
+  // --- Inverses
+
+  // Whether a stand-in belongs to an inverse: it computes, and is no encoding.
+  bool isOfInverse(const Node &n) const {
+    return n.isStandIn() && !passesOn(n) && n.op->effect == Effect::Pure && !isEncoding(n.op->name);
+  }
+  static bool isEncoding(llvm::StringRef op) {
+    static const llvm::StringSet<> *const encodings = [] {
+      auto *found = new llvm::StringSet<>;
+      for (const OpDef *row : OpRegistry::get().rows())
+        for (const Encoding &e : row->encodings)
+          found->insert(e.op);
+      return found;
+    }();
+    return encodings->count(op) > 0;
+  }
+
+  // Numbers what the op table's inverses compute, if the graph has any.
+  void numberInverses() {
+    bool hasInverses = false;
+    for (uint32_t i = 0; i < g_.numNodes(); ++i)
+      hasInverses |= isOfInverse(g_.node(NodeId(i)));
+    if (!hasInverses)
+      return;
+    const Graph traced = tracedGraph();
+    InverseRuleOptions o;
+    // Nodes of a rule that read weights alone may restore any value.
+    o.isWanted = [](ValueId) { return true; };
+    o.iterations = 1;
+    const InverseRules rules = inverseRules(traced, o);
+    std::vector<uint32_t> numbers(rules.nodes.numValues(), kNone);
+    for (const Input &i : rules.nodes.inputs())
+      numbers[i.value.index] = rules.standsFor[i.value.index].index;
+    for (uint32_t i = 0; i < rules.nodes.numNodes(); ++i)
+      numberNode(rules.nodes.node(NodeId(i)), numbers);
+    const std::vector<ValueId> roots = storageRoots(traced);
+    for (const InverseRule &rule : rules.rules) {
+      inverses_.insert({rule.rebuilds.index, numbers[rule.made.index]});
+      if (!rule.isRun())
+        continue;
+      for (const FixedPoint &f : fixedPointsOf(traced, rule.reader))
+        if (roots[traced.node(f.sum).operands[f.operand].index] == rule.rebuilds)
+          joinIterations(traced, f);
+    }
+    endOfInverses_ = derived_.end();
+  }
+
+  void numberNode(const Node &n, std::vector<uint32_t> &numbers) {
+    llvm::SmallVector<uint32_t, 4> operands;
+    for (ValueId v : n.operands)
+      operands.push_back(numbers[v.index]);
+    const uint32_t first = derived_.of(n, operands);
+    for (uint32_t r = 0; r < n.numResults; ++r)
+      numbers[n.result(r).index] = first + r;
+  }
+
+  // All iterations x = y - f(x) of a fixed point, from x = y or x itself, get one number.
+  void joinIterations(const Graph &traced, const FixedPoint &f) {
+    const Node &sum = traced.node(f.sum);
+    const ValueId x = sum.operands[f.operand], branch = sum.operands[1 - f.operand];
+    const uint32_t y = sum.firstResult.index;
+    const Node sub = plainNode("sub");
+    auto branchOf = [&](uint32_t from) {
+      llvm::DenseMap<ValueId, uint32_t> now{{x, from}};
+      for (NodeId id : f.nodes) {
+        const Node &n = traced.node(id);
+        llvm::SmallVector<uint32_t, 4> operands;
+        for (ValueId v : n.operands)
+          operands.push_back(now.count(v) ? now.lookup(v) : v.index);
+        const uint32_t first = derived_.of(n, operands);
+        for (uint32_t r = 0; r < n.numResults; ++r)
+          now[n.result(r)] = first + r;
+      }
+      return now.lookup(branch);
+    };
+    const uint32_t iterated = derived_.of(sub, {y, branchOf(y)});
+    derived_.alias(sub, {y, branchOf(iterated)}, iterated);
+    derived_.alias(sub, {y, branchOf(x.index)}, iterated);
+  }
+
+  // The graph in which nodes of the original read the original's values, where the types allow it.
+  Graph tracedGraph() const {
+    Graph traced = g_;
+    for (uint32_t i = 0; i < g_.numNodes(); ++i) {
+      const Node &n = g_.node(NodeId(i));
+      if (!isOriginal(n) || llvm::all_of(n.operands, [&](ValueId v) { return original(v) == v; }))
+        continue;
+      OpCall call = g_.call(NodeId(i));
+      for (size_t k = 0; k < n.operands.size(); ++k)
+        call.operands[k] = g_.type(original(n.operands[k]));
+      auto types = inferTypes(*n.op, n.attrs, call.operands);
+      if (!types) {
+        llvm::consumeError(types.takeError());
+        continue;
+      }
+      if (llvm::makeArrayRef(*types).equals(call.results))
+        for (ValueId &v : traced.editNode(NodeId(i)).operands)
+          v = original(v);
+    }
+    return traced;
+  }
+
+  // --- Nodes
+
+  void checkNode(NodeId id) {
+    const Node &n = g_.node(id);
+    if (n.isStandIn())
+      return numberStandIn(id);
+    if (n.isClone())
+      checkClone(id);
+    for (uint32_t i = 0; i < n.operands.size(); ++i)
+      checkRead(id, i);
+    for (uint32_t r = 0; r < n.numResults; ++r)
+      numbers_[n.result(r).index] = original(n.result(r)).index;
+  }
+
+  void checkClone(NodeId id) {
+    const Node &n = g_.node(id), &o = g_.node(n.from.origin);
+    if (n.op->runsOnce)
+      return report(id, "'{0}' is a clone of '{1}', but '{2}' runs once in a step", name(id),
+                    name(n.from.origin), n.op->name);
+    if (n.operands.size() != o.operands.size())
+      return report(id, "'{0}' is a clone of '{1}', but has {2} operands, not {3}", name(id),
+                    name(n.from.origin), n.operands.size(), o.operands.size());
+    for (size_t i = 0; i < n.operands.size(); ++i)
+      if (const ValueId got = original(n.operands[i]), want = original(o.operands[i]); got != want)
+        return report(id, "'{0}' is a clone of '{1}', but reads {2}; expected '{3}'{4}", name(id),
+                      name(n.from.origin), shown(n.operands[i]), name(want),
+                      " or what stands for it");
+  }
+
+  // A value, and what it stands for if that is another.
+  std::string shown(ValueId v) const {
+    const ValueId of = original(v);
+    return "'" + name(v) + "'" + (of == v ? "" : ", which stands for '" + name(of) + "'");
+  }
+
+  void numberStandIn(NodeId id) {
+    const Node &n = g_.node(id);
+    const ValueId whole = n.from.restores;
+    if (n.isClone())
+      return report(id, "'{0}' is a clone of '{1}' and restores '{2}'; expected one of the two",
+                    name(id), name(n.from.origin), name(whole));
+    if (passesOn(n)) {
+      if (numbers_[n.operands[0].index] != whole.index)
+        report(id, "'{0}' restores '{1}', but passes on {2}; expected '{1}' or what stands for it",
+               name(id), name(whole), shown(n.operands[0]));
+      numbers_[n.firstResult.index] = whole.index;
+    } else if (n.op->effect == Effect::Pure) {
+      numberNode(n, numbers_);
+      checkComputes(id);
+      for (uint32_t r = 0; r < n.numResults; ++r)
+        if (uint32_t &number = numbers_[n.result(r).index]; inverses_.count({whole.index, number}))
+          number = whole.index;
+    } else {
+      report(id, "'{0}' restores '{1}', which '{2}' cannot do", name(id), name(whole), n.op->name);
+    }
+  }
+
+  // Whether a stand-in computes an encoding of the value, or a part of an inverse.
+  void checkComputes(NodeId id) {
+    const Node &n = g_.node(id);
+    const bool isRight = isEncoding(n.op->name)
+                             ? numbers_[n.operands[0].index] == n.from.restores.index
+                             : numbers_[n.firstResult.index] < endOfInverses_;
+    if (!isRight)
+      report(id,
+             "'{0}' restores '{1}', but '{2}' of these operands is neither part of an inverse, by "
+             "the op table, nor an encoding of '{1}'",
+             name(id), name(n.from.restores), n.op->name);
+  }
+
+  // Whether reader `id` takes what `v` is for the value that it stands for.
+  void checkRead(NodeId id, uint32_t operand) {
+    const Node &n = g_.node(id);
+    const ValueId v = n.operands[operand], whole = original(v);
+    if (v == whole || isEncodedFor(n, operand, v))
+      return;
+    if (numbers_[v.index] != whole.index && numbers_[v.index] != kNone)
+      reportStandIn(g_.value(v).def, "'" + name(id) + "'");
+    else if (numbers_[v.index] == kNone || g_.type(v) != g_.type(whole))
+      report(id, "'{0}' reads '{1}' of {2}, which only nodes that restore '{3}' may read", name(id),
+             name(v), g_.type(v).str(), name(whole));
+  }
+
+  bool isEncodedFor(const Node &reader, uint32_t operand, ValueId v) {
+    return llvm::any_of(reader.op->encodings, [&](const Encoding &e) {
+      return e.operand == operand &&
+             derived_.of(plainNode(e.op), original(v).index) == numbers_[v.index];
+    });
+  }
+
+  void checkNamed(ValueId v, const char *what) {
+    if (numbers_[v.index] != original(v).index)
+      reportStandIn(g_.value(v).def, what);
+  }
+
+  void reportStandIn(NodeId id, const std::string &reader) {
+    const Node &n = g_.node(id);
+    report(id,
+           "'{0}' restores '{1}', and {2} takes it for that value, but '{3}' of these operands is "
+           "neither an inverse of a node that reads '{1}' nor an encoding of it that suffices",
+           name(id), name(n.from.restores), reader, n.op->name);
+  }
+
+  // --- The source order
+
+  void checkSourceOrder() {
+    bool isGiven = false;
+    for (uint32_t i = 0; i < g_.numNodes(); ++i)
+      if (const Node &n = g_.node(NodeId(i)); n.from.sourceIndex) {
+        isGiven = true;
+        if (n.isStandIn())
+          report(NodeId(i), "'{0}' restores a value, so it has no place in the source order",
+                 name(NodeId(i)));
+        else if (n.isClone() && *n.from.sourceIndex != sourceIndex(g_, n.from.origin))
+          report(NodeId(i),
+                 "'{0}' is at {1} of the source order, and '{2}', of which it is a clone, "
+                 "at {3}",
+                 name(NodeId(i)), *n.from.sourceIndex, name(n.from.origin),
+                 sourceIndex(g_, n.from.origin));
+      }
+    if (!isGiven)
+      return;
+    llvm::DenseMap<uint64_t, NodeId> taken; // wider than a place, which may be any uint32_t
+    for (uint32_t i = 0; i < g_.numNodes(); ++i) {
+      const NodeId id(i);
+      if (!isOriginal(g_.node(id)))
+        continue;
+      if (auto [it, isFirst] = taken.try_emplace(sourceIndex(g_, id), id); !isFirst)
+        reportPlaced(id, it->second,
+                     llvm::formatv("'{0}' and '{1}' are both at {2} of the source order",
+                                   name(it->second), name(id), sourceIndex(g_, id))
+                         .str());
+      for (ValueId v : g_.node(id).operands)
+        if (const NodeId def = g_.value(original(v)).def;
+            def && sourceIndex(g_, def) > sourceIndex(g_, id))
+          reportPlaced(id, def,
+                       llvm::formatv("'{0}' is at {1} of the source order, and reads '{2}', which "
+                                     "is made later, at {3}",
+                                     name(id), sourceIndex(g_, id), name(original(v)),
+                                     sourceIndex(g_, def))
+                           .str());
+    }
+  }
+
+  // Reports at the later of two nodes that says where it is in the source order.
+  void reportPlaced(NodeId id, NodeId other, const std::string &message) {
+    report(g_.node(id).from.sourceIndex ? id : other, "{0}", message);
+  }
+
+  static constexpr uint32_t kNone = ~uint32_t(0);
+
+  const Graph &g_;
+  std::vector<ValueId> originals_; // by value: the value of the original that it stands for
+  DerivedValues derived_;
+  std::vector<uint32_t> numbers_; // by value; that of the value it stands for if it has its content
+  llvm::DenseSet<std::pair<uint32_t, uint32_t>> inverses_; // rebuilt value, number of its inverse
+  uint32_t endOfInverses_ = 0; // the numbers of values that inverses compute are below it
+  llvm::BitVector isReported_; // by node
+  std::vector<Violation> found_;
+};
+
+} // namespace
+
+std::vector<Violation> provenanceViolations(const Graph &g) {
+  return g.isRewritten() ? ProvenanceCheck(g).run() : std::vector<Violation>();
+}
+
+} // namespace isthmus
