@@ -10,8 +10,10 @@ import command  # noqa: E402
 
 command.with_python_of_torch()
 
+import contextlib  # noqa: E402
 import unittest  # noqa: E402
 import warnings  # noqa: E402
+from unittest import mock  # noqa: E402
 
 import torch  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
@@ -189,6 +191,20 @@ class StepInside(nn.Module):
         return self.step(x)
 
 
+class TwoLosses(nn.Module):
+    """Two backwards run one graph's backward twice."""
+
+    def __init__(self, model, options):
+        super().__init__()
+        self.compiled = torch.compile(lambda x: (model.blocks[:3](x), model.blocks(x)), backend="isthmus", options=options)
+
+    def forward(self, x):
+        first, second = self.compiled(x)
+        first.square().mean().backward(retain_graph=True)
+        second.square().mean().backward()
+        return second.detach()
+
+
 PROGRAMS = {
     "whole": (Model, whole),
     "a branch in a loop": (BranchInLoop, whole),
@@ -207,6 +223,7 @@ PROGRAMS = {
     "block by block": (Model, blockwise),
     "an eager loss": (Language, OnlyModel),
     "the backward inside": (Model, StepInside),
+    "two losses": (Model, TwoLosses),
 }
 
 
@@ -240,7 +257,7 @@ class WholeSteps(unittest.TestCase):
     def test_a_budget_in_bytes_is_kept_or_refused(self):
         refused = []
         for name, (make, compiled) in PROGRAMS.items():
-            plain = self.plain(make)
+            plain = self.plain(make) * (2 if compiled is TwoLosses else 1)  # which runs the model for each loss
             for budget in (plain // 20, plain // 2, plain * 11 // 10):
                 with self.subTest(name, budget=budget, plain=plain):
                     try:
@@ -364,6 +381,41 @@ class WholeSteps(unittest.TestCase):
             with torch.profiler.profile() as profile:
                 loss.backward()
             self.assertTrue(any("CompiledFunctionBackward" in e.name for e in profile.events()))
+
+    def test_a_timeline_on_a_gpu(self):
+        """Reads the allocator's counters, which a fake allocator has here, because no GPU is at hand."""
+
+        class Allocator:
+            current = peak = 1000
+
+            def takes(self, size):
+                self.current += size
+                self.peak = max(self.peak, self.current)
+
+            def resets(self):
+                self.peak = self.current
+
+        a = Allocator()
+        stats = {
+            "is_initialized": lambda: True,
+            "memory_allocated": lambda: a.current,
+            "memory_stats": lambda: {"requested_bytes.all.current": a.current, "requested_bytes.all.peak": a.peak},
+            "reset_peak_memory_stats": a.resets,
+        }
+        with contextlib.ExitStack() as patches:
+            for name, function in stats.items():
+                patches.enter_context(mock.patch.object(torch.cuda, name, function))
+            timeline = isthmus.torch.hooks.timeline()
+            a.takes(50)
+            a.takes(-40)
+            timeline.mark()
+            a.takes(100)
+            a.takes(-70)
+            timeline.mark()
+            a.takes(5)
+            judged = []
+            timeline.end(lambda: judged.append(timeline.peak))
+        self.assertEqual((timeline.first_peak, timeline.levels, timeline.peaks, judged), (50, [10, 40], [110, 45], [110]))
 
     def test_a_report_lists_the_graphs_of_the_last_step(self):
         training = Training(Language, OnlyModel, "100%")

@@ -328,9 +328,9 @@ class StepProblem:
         own, last = self._explained(schedules), len(self.record.segments) - measured
         beside, after = [], []
         for k in range(measured):
-            begin, end = timeline.levels[2 * k : 2 * k + 2]
+            begin = timeline.levels[2 * k]
             inner, gap = timeline.peaks[2 * k : 2 * k + 2]
-            beside.append(max(0, begin - own[k].begin, inner - own[k].peak, end - own[k].end) + _SCALARS)
+            beside.append(max(0, begin - own[k].begin, inner - own[k].peak) + _SCALARS)
             after.append(max(0, gap - own[k].end - beside[k]))
             beside[k] += self.record.left[k] if with_left else 0
         return StepProblem(

@@ -270,11 +270,12 @@ class Steps:
         if is_whole and call.graph.unmet is not None and not call.graph.has_others:
             self._refuse(step, call.graph.unmet)
 
-    def end_backward(self) -> None:
-        """Is called after each backward of the program. Raises CannotBeMet if the step was measured and no plan helps."""
+    def end_backward(self, *, keeps_graph: bool) -> None:
+        """Is called after each backward of the program. Raises CannotBeMet if the step was measured and no plan helps. keeps_graph: there may be
+        another backward of the same forward."""
         if self._step is not None:
             self._step.had_backward = True
-            if self._depth == 0:
+            if self._depth == 0 and not keeps_graph:
                 self._stop(self._step)
 
     def _stop(self, step: Step) -> None:
@@ -302,7 +303,7 @@ class Steps:
         """Ends the step: plans it if it was recorded and needs a plan."""
         self._step = None
         if step.timeline is not None:
-            step.timeline.end()
+            step.timeline.end(lambda: self._judge(step))
         record = step.recorder.end() if step.recorder is not None else None
         if not step.had_backward or any(c.waits for c in step.calls) or step.calls and not any(c.had_backward for c in step.calls):
             return
@@ -436,7 +437,7 @@ def with_options(options: Options, digest: str) -> Steps:
 
 
 @contextlib.contextmanager
-def _around_backward(roots: Sequence[Any]) -> Iterator[None]:
+def _around_backward(roots: Sequence[Any], keeps_graph: bool) -> Iterator[None]:
     watched = list(_of_options.values())
     for steps in watched:
         steps.begin_backward(roots)
@@ -447,7 +448,7 @@ def _around_backward(roots: Sequence[Any]) -> Iterator[None]:
             steps.forget()
         raise
     for steps in watched:
-        steps.end_backward()
+        steps.end_backward(keeps_graph=keeps_graph)
 
 
 hooks.around_backwards(_around_backward)

@@ -36,18 +36,18 @@ class _Constructor:
         return self._of_options(compiler.kwargs.get("options") or {})
 
 
-def around_backwards(around: Callable[[Sequence[Any]], AbstractContextManager[Any]]) -> None:
+def around_backwards(around: Callable[[Sequence[Any], bool], AbstractContextManager[Any]]) -> None:
     """Enters a context around each backward: all calls of `Tensor.backward`, `torch.autograd.backward` and `torch.autograd.grad`. around: is given
-    the tensors whose gradient is taken."""
+    the tensors whose gradient is taken, and True if the graph is kept for another backward."""
     run = torch.autograd._engine_run_backward  # type: ignore[attr-defined]
 
     @functools.wraps(run)
-    def watched(roots: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
+    def watched(roots: Sequence[Any], gradients: Any, keeps_graph: bool, *args: Any, **kwargs: Any) -> Any:
         if TracingContext.try_get() is not None:  # PyTorch traces a gradient; nothing is computed
-            return run(roots, *args, **kwargs)
-        with around(roots):
+            return run(roots, gradients, keeps_graph, *args, **kwargs)
+        with around(roots, bool(keeps_graph)):
             try:
-                return run(roots, *args, **kwargs)
+                return run(roots, gradients, keeps_graph, *args, **kwargs)
             except RuntimeError as e:
                 if "does not currently support double backward" not in str(e):
                     raise
