@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from torch import fx
 
-from ..errors import CannotBeMet, Internal
+from ..errors import CannotBeMet
 from ..planning import Plan
 from . import agreement, hooks, reports
 from .joint import Joint
 from .limits import Limits
 from .partitioner import Partitioner
-from .step_plan import Part, Schedule
+from .step_plan import Part, Retraced, Schedule
 from .steps import Steps, with_options
 
 Compile = Callable[[Partitioner, hooks.Watch, hooks.Watch], Callable[..., Any]]
@@ -27,7 +27,7 @@ class Variant:
 
     run: Callable[..., Any]
     schedule: Schedule | None
-    """None: nothing in the graph needs a gradient."""
+    """None: nothing in the graph needs a gradient, or the schedule is not one of the graph's `part`."""
 
     def __call__(self, *arguments: Any) -> Any:
         return self.run(*arguments)
@@ -106,12 +106,21 @@ class Compiled:
         """Returns the variant with the least peak of this graph alone."""
         if self._least is None:
             self._steps.compiles()
-            self._least = self._again(_Least(self, self._partitioner))
+            partitioner = _Least(self, self._partitioner)
+            made = self._again(partitioner)
+            self._least = made if partitioner.is_of_part else replace(made, schedule=None)
         return self._least
 
     def scheduled(self, schedule: Schedule) -> Variant:
+        """Returns the variant with this schedule. Raises Retraced if there is none; then `part` is new, and earlier schedules are not for it."""
         if schedule not in self._scheduled:
-            self._scheduled[schedule] = self._again(_Scheduled(self, self._partitioner, schedule))
+            try:
+                self._scheduled[schedule] = self._again(_Scheduled(self, self._partitioner, schedule))
+            except Retraced:
+                self._scheduled.clear()
+                self.first = replace(self.first, schedule=None)
+                self._least = None if self._least is None else replace(self._least, schedule=None)
+                raise
         return self._scheduled[schedule]
 
     def _again(self, partitioner: Partitioner) -> Variant:
@@ -169,6 +178,8 @@ class _OfGraph(Partitioner):
         self._begin_plans()
         self._graph = graph
         self._is_first = graph.part is None
+        self.is_of_part = True
+        """False: traced again, the graph is another one than the graph's `part`."""
 
     def __getstate__(self) -> dict[str, Any]:
         """Inductor pickles the partitioner only to identify it; it is never unpickled."""
@@ -177,6 +188,8 @@ class _OfGraph(Partitioner):
     def _find(self, joint: Joint, graph: fx.Graph) -> tuple[Plan, int | None]:
         if self._is_first:
             self._graph.note(joint, graph, self._name())
+        part = self._graph.part
+        self.is_of_part = part is not None and agreement.digest_of(joint.problem) == agreement.digest_of(part.problem)
         return super()._find(joint, graph)
 
     def _learn(self, limits: Limits) -> bool:
@@ -231,7 +244,8 @@ class _Scheduled(_OfGraph):
     def _find(self, joint: Joint, graph: fx.Graph) -> tuple[Plan, int | None]:
         part = self._graph.part
         if part is None or agreement.digest_of(joint.problem) != agreement.digest_of(part.problem):
-            raise Internal("PyTorch has traced a graph again and come to another one")
+            self._graph.note(joint, graph, self._name())
+            raise Retraced(self._graph)
         s = self._schedule
         return Plan.from_schedule(joint.problem, s.forward + s.backward), len(s.forward)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ from torch import fx
 
 from ..errors import BadInput
 from . import hooks
+from .bodies import body_of
 from .sizes import bytes_of, elements_of, is_dense, sized, strides_of, tensors_in
 
 
@@ -53,6 +55,9 @@ def signature(node: fx.Node) -> str:
         strides = None
         if isinstance(x, fx.Node):
             strides = strides_of(x) if isinstance(x.meta.get("val"), torch.Tensor) else None
+            body = body_of(x)
+            if body is not None:
+                return hashlib.sha256(_text_of(body).encode()).hexdigest()
             x = x.meta.get("val")
         if isinstance(x, torch.Tensor):
             strides = strides or tuple(map(sized, x.stride()))
@@ -65,6 +70,12 @@ def signature(node: fx.Node) -> str:
 
     arguments = [*map(text, node.args), *(f"{k}={text(v)}" for k, v in node.kwargs.items())]
     return f"{node.target}({', '.join(arguments)})"
+
+
+def _text_of(body: fx.GraphModule) -> str:
+    """Returns a text that is equal for bodies that compute the same."""
+    within = (child for child in body.children() if isinstance(child, fx.GraphModule))
+    return "\n".join([str(body.graph), *map(_text_of, within)])
 
 
 @dataclass

@@ -20,7 +20,7 @@ from .costs import Costs
 from .joint import Joint, Read, Step
 from .mutations import Mutations
 from .preparation import after_tangents, storage_of
-from .sizes import sized, tensors_in
+from .sizes import is_of_call, is_unbounded, sized, tensors_in
 from .walks import needed_for
 
 _ALIGNMENT = {"cpu": 64}
@@ -106,8 +106,8 @@ class _Extraction:
 
     def _bytes(self, t: torch.Tensor) -> int:
         n = t.untyped_storage().nbytes()
-        if not isinstance(n, int):
-            self.joint.symbolic = True
+        self.joint.symbolic |= is_of_call(n)
+        self.joint.unbounded |= is_unbounded(n)
         return sized(n)
 
     def _made_bytes(self, node: fx.Node, result: fx.Node) -> int:
@@ -324,6 +324,7 @@ class _Extraction:
         for key in touched:
             self.mutations.readers[key].append(token)
         if rules.is_copy_into(node):
+            self.mutations.readers[storage_of(node.args[0].meta.get("val"))].append(token)  # a copy in the backward comes later
             self.copies.append((op, 0))
             if node not in self.after:
                 self.forward_outputs.add(op)

@@ -39,6 +39,8 @@ class Joint:
     backward: list[Any]
     symbolic: bool
     """True: some sizes are symbolic, and their hints were taken."""
+    unbounded: bool = False
+    """True: some sizes depend on the data of a call, and it is not known how large they may be. They were taken for 1."""
     channels_last: bool = False
     """True: `layout` has chosen channels_last for pictures."""
     views: set[fx.Node] = field(default_factory=set)

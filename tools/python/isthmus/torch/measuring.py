@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ import torch
 from torch import fx
 from torch.utils import _pytree as pytree
 
-from . import hooks, rules
+from . import bodies, hooks, rules
 from .costs import signature
 from .peak import on_gpu
 from .sizes import STRIDES, sized, strides_of, tensors_in
@@ -84,7 +84,7 @@ def _is_measured(node: fx.Node) -> bool:
     """Returns True if the op must run. Views take no time or memory; one runs only to find its strides, if its operand's are not as traced."""
     if rules.is_view(node) and not any(STRIDES in a.meta for a in node.all_input_nodes):
         return False
-    is_op = node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload)
+    is_op = node.op == "call_function" and (isinstance(node.target, torch._ops.OpOverload) or bodies.has_bodies(node))
     return is_op and not rules.communicates(node) and not rules.mutates(node)
 
 
@@ -110,12 +110,12 @@ def _devices(values: Iterable[torch.Tensor]) -> list[torch.device]:
 
 
 def _made_up(value: Any, strides: Sequence[int] | None = None) -> Any:
-    """Returns a tensor of the same shape, strides and dtype, filled with 0.5, or with zeros if it may hold indices. Random numbers would
-    take longer than most ops."""
+    """Returns a tensor of the same shape, strides and dtype, filled with 0.5, with True, with which most is selected, or with zeros if it may
+    hold indices. Random numbers would take longer than most ops."""
     if isinstance(value, torch.Tensor):
         shape, stride = [sized(s) for s in value.shape], strides or [sized(s) for s in value.stride()]
         made = torch.empty_strided(shape, stride, dtype=value.dtype, device=value.device)
-        return made.fill_(0.5) if value.dtype.is_floating_point else made.zero_()
+        return made.fill_(0.5 if value.dtype.is_floating_point else value.dtype == torch.bool)
     return sized(value) if isinstance(value, torch.SymInt) else value
 
 
@@ -123,7 +123,9 @@ def _operands(node: fx.Node) -> tuple[tuple[Any, ...], dict[str, Any]]:
     made: dict[fx.Node, Any] = {}
 
     def value(x: fx.Node) -> Any:
-        if x not in made:
+        if x not in made and (body := bodies.body_of(x)) is not None:
+            made[x] = body
+        elif x not in made:
             whole = x.meta.get("val")
             made[x] = _made_up(whole, strides_of(x)) if isinstance(whole, torch.Tensor) else pytree.tree_map(_made_up, whole)
         return made[x]
@@ -143,24 +145,33 @@ class _Run:
     strides: tuple[tuple[int, ...], ...]
 
 
+def _calls(node: fx.Node) -> list[Callable[[], Any]]:
+    """Returns calls of the op on made-up operands, of which one takes the most memory."""
+    args, kwargs = _operands(node)
+    return bodies.calls(node, args, kwargs)
+
+
 def _timed(node: fx.Node, runs: int) -> _Run | None:
     """Runs and times an op. Returns None if the op rejects its operands or its results have no storages."""
     try:
-        args, kwargs = _operands(node)
-        results = node.target(*args, **kwargs)  # type: ignore[operator]
-        _bytes(results)
-        strides = tuple(tuple(t.stride()) for t in tensors_in(results))
-        del results
-        least = float("inf")
-        for _ in range(runs):
-            _wait(node)
-            start = time.perf_counter()
-            node.target(*args, **kwargs)  # type: ignore[operator]
-            _wait(node)
-            least = min(least, time.perf_counter() - start)
-        return _Run(least, strides)
+        most = 0.0
+        for call in _calls(node):
+            results = call()
+            _bytes(results)
+            strides = tuple(tuple(t.stride()) for t in tensors_in(results))
+            del results
+            most = max(most, min((_seconds(node, call) for _ in range(runs)), default=float("inf")))
+        return _Run(most, strides)
     except (RuntimeError, ValueError, TypeError, IndexError, NotImplementedError):
         return None
+
+
+def _seconds(node: fx.Node, call: Callable[[], Any]) -> float:
+    _wait(node)
+    start = time.perf_counter()
+    call()
+    _wait(node)
+    return time.perf_counter() - start
 
 
 _Allocated = tuple[int, tuple[int, ...]]  # bytes: the workspace, and the storage of each result
@@ -173,22 +184,35 @@ def _workspaces(nodes: list[fx.Node]) -> list[_Allocated]:
 
 
 def _on_cpu(nodes: list[fx.Node]) -> list[_Allocated]:
-    made = []
+    made: list[list[_Made]] = []
     with hooks.allocations_on_cpu() as allocations:
         for node in nodes:
-            args, kwargs = _operands(node)
-            with allocations.part():
-                results = node.target(*args, **kwargs)  # type: ignore[operator]
-            made.append((_bytes(results), _storages(results)))
-            del results
-    return [(max(0, peak - total), storages) for peak, (total, storages) in zip(allocations.peaks, made)]
+            made.append([])
+            for call in _calls(node):
+                with allocations.part():
+                    results = call()
+                made[-1].append((_bytes(results), _storages(results)))
+                del results
+    peaks = iter(allocations.peaks)
+    return [_most([(next(peaks), each) for each in of_node]) for of_node in made]
 
 
 def _on_cuda(node: fx.Node) -> _Allocated:
-    args, kwargs = _operands(node)
     (device, *_) = _devices(tensors_in(node.meta.get("val")))
-    peak, results = on_gpu(lambda: node.target(*args, **kwargs), device)  # type: ignore[operator]
-    return max(0, peak - _bytes(results)), _storages(results)
+    found = []
+    for call in _calls(node):
+        peak, results = on_gpu(call, device)
+        found.append((peak, (_bytes(results), _storages(results))))
+        del results
+    return _most(found)
+
+
+_Made = tuple[int, tuple[int, ...]]  # bytes: of all results together, and of the storage of each
+
+
+def _most(calls: Sequence[tuple[int, _Made]]) -> _Allocated:
+    """Returns the largest workspace of an op's calls, given their peaks and results."""
+    return max(0, *(peak - total for peak, (total, _) in calls)), calls[-1][1][1]
 
 
 def _bytes(results: Any) -> int:

@@ -19,24 +19,25 @@ class Mutations:
     def __init__(self, graph: fx.Graph, after: set[fx.Node]) -> None:
         """after: the nodes that cannot run before the backward begins. Raises Unsupported."""
         self._after = after
-        self._copies: dict[Any, fx.Node] = {}  # by the storage that is written into
+        self._copies: dict[Any, list[fx.Node]] = {}  # by the storage that is written into: at most one of each pass
         for node in graph.nodes:
             if node.op != "call_function":
                 continue
             if rules.is_copy_into(node):
                 key = storage_of(node.args[0].meta.get("val"))
-                if key in self._copies:
-                    raise Unsupported(f"'{node.args[0]}' is written into twice in one step, which is not supported")
-                self._copies[key] = node
+                if any((other in after) == (node in after) for other in self._copies.get(key, ())):
+                    when = "backward" if node in after else "forward"
+                    raise Unsupported(f"'{node.args[0]}' is written into twice in the {when}, which is not supported")
+                self._copies.setdefault(key, []).append(node)
             elif rules.mutates(node):
                 raise Unsupported(f"'{rules.name_of(node)}' writes into its operand, which is supported of copy_ alone")
         self.readers: dict[Any, list[Read]] = {key: [] for key in self._copies}
         """By the storage that is written into, the reads that make the copy wait for an op that reads the old contents. The extraction fills it."""
 
     def overwritten_operands(self, node: fx.Node) -> list[Any]:
-        """Returns the storages that this op reads and that are written into later. Raises Unsupported."""
-        keys = [storage_of(t) for a in node.all_input_nodes for t in tensors_in(a.meta.get("val"))]
-        found = [k for k in dict.fromkeys(keys) if k in self._copies and self._copies[k] is not node]
-        if node in self._after and any(self._copies[k] not in self._after for k in found):
+        """Returns the storages whose contents this op reads and that are written into later. Raises Unsupported."""
+        keys = [storage_of(t) for a in rules.read_by(node) for t in tensors_in(a.meta.get("val"))]
+        found = [k for k in dict.fromkeys(keys) if any(copy is not node for copy in self._copies.get(k, ()))]
+        if node in self._after and any(copy not in self._after for k in found for copy in self._copies[k]):
             raise Unsupported(f"'{node.name}' reads in the backward what the forward has written into")
         return found

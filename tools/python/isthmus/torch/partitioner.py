@@ -271,6 +271,8 @@ class Partitioner(hooks.CustomPartitionerFn):
                 f"have another peak",
                 stacklevel=2,
             )
+        if joint.unbounded:
+            warnings.warn(f"graph {graph.name} {reports.UNBOUNDED}", stacklevel=2)
         self._note(graph, in_place_of=self.reported if self._found_peaks else None)
         return graph
 
@@ -305,6 +307,7 @@ class Partitioner(hooks.CustomPartitionerFn):
             saved_bytes=sum(bytes_of(t) for n in saved for t in tensors_in(n.meta.get("val"))),
             plan_seconds=seconds,
             symbolic=joint.symbolic,
+            unbounded=joint.unbounded,
             channels_last=joint.channels_last,
             replans=min(len(self._found_peaks), MOST_REPLANS - 1) if budget is None else len(self._found_peaks),
         )

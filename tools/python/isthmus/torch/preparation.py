@@ -10,7 +10,9 @@ from torch import fx
 
 from ..errors import Unsupported
 from . import gathers, hooks, rules
+from .overlaps import refuse_overlapping_writes
 from .sizes import tensors_in
+from .walks import needed_for
 
 
 def prepare(gm: fx.GraphModule, num_fwd_outputs: int, *, fuses: bool) -> fx.GraphModule:
@@ -21,19 +23,33 @@ def prepare(gm: fx.GraphModule, num_fwd_outputs: int, *, fuses: bool) -> fx.Grap
     """
     gm = hooks.simplified(gm, num_fwd_outputs)
     graph = gm.graph
+    hooks.note_bounds(graph)
     _check_storages(graph)
+    refuse_overlapping_writes(graph)
     changed = dict.fromkeys(n.args[0] for n in graph.nodes if rules.is_copy_into(n) and not rules.must_be_in_backward(n))
     sources = [n for n in changed if isinstance(n, fx.Node) and n.op == "placeholder"]
-    forward, _ = hooks.outputs_of(gm, num_fwd_outputs)
+    forward, backward = hooks.outputs_of(gm, num_fwd_outputs)
+    _leave_to_backward(graph, forward, backward)
     (gathers.leave_to_pytorch if fuses else gathers.split)(graph, forward, after_tangents(graph))
-    after = after_tangents(graph)
-    aliases = _aliases(graph, sources)
-    for source in sources:
-        _read_copy_in_backward(graph, source, aliases[storage_of(source.meta.get("val"))], after)
+    _read_copies_in_backward(graph, sources, after_tangents(graph))
     graph.lint()
     if not fuses:
         return gm
-    return hooks.joined(gm, *hooks.min_cut(gm, None, num_fwd_outputs=num_fwd_outputs), num_fwd_outputs, stays=rules.communicates)
+    gm, after = hooks.joined(gm, *hooks.min_cut(gm, None, num_fwd_outputs=num_fwd_outputs), num_fwd_outputs, stays=rules.communicates)
+    names = {source.name for source in sources}
+    # PyTorch's own partitioner has also left to the backward what the forward does not need.
+    _read_copies_in_backward(gm.graph, [n for n in gm.graph.nodes if n.op == "placeholder" and n.name in names], after)
+    return gm
+
+
+def _leave_to_backward(graph: fx.Graph, forward: Sequence[Any], backward: Sequence[Any]) -> None:
+    """Tags the gradients that depend on no tangent, such as constant zeros, and that the forward does not need."""
+    after = after_tangents(graph)
+    acts = [n for n in graph.nodes if n.op == "call_function" and n not in after and rules.acts(n)]
+    needed = needed_for([*forward, *acts])
+    for node in backward:
+        if isinstance(node, fx.Node) and node.op == "call_function" and node not in needed:
+            node.meta["partitioner_tag"] = "must_be_in_backward"
 
 
 def after_tangents(graph: fx.Graph) -> set[fx.Node]:
@@ -56,9 +72,16 @@ def _aliases(graph: fx.Graph, sources: Sequence[fx.Node]) -> dict[Any, dict[fx.N
     return found
 
 
+def _read_copies_in_backward(graph: fx.Graph, sources: Sequence[fx.Node], after: set[fx.Node]) -> None:
+    """Makes the backward read copies of these inputs, which the forward overwrites. after: the nodes that run in the backward."""
+    aliases = _aliases(graph, sources)
+    for source in sources:
+        _read_copy_in_backward(graph, source, aliases[storage_of(source.meta.get("val"))], after)
+
+
 def _read_copy_in_backward(graph: fx.Graph, source: fx.Node, aliases: dict[fx.Node, None], after: set[fx.Node]) -> None:
     """Makes the backward read a copy, made before all other ops. Forward ops that read the input, except batch norms, run only once."""
-    readers = list(dict.fromkeys(user for a in aliases for user in a.users if user not in aliases))
+    readers = list(dict.fromkeys(user for a in aliases for user in a.users if user not in aliases and a in rules.read_by(user)))
     for reader in readers:
         if reader not in after and not rules.is_copy_into(reader) and not rules.is_batch_norm_in_training(reader):
             reader.meta["recompute"] = hooks.CheckpointPolicy.MUST_SAVE  # if it ran again, it would read the new value
@@ -83,9 +106,8 @@ def _read_copy_in_backward(graph: fx.Graph, source: fx.Node, aliases: dict[fx.No
         return copies[alias]
 
     for reader in readers:
-        for a in list(reader.all_input_nodes):
-            if a in aliases:
-                reader.replace_input_with(a, of_copy(a))
+        for a in [a for a in rules.read_by(reader) if a in aliases]:
+            rules.replace_read(reader, a, of_copy(a))
 
 
 def storage_of(value: Any) -> Any:

@@ -13,6 +13,10 @@ from . import hooks
 MIB = 1 << 20
 NOTED = 0.01
 """A measured peak that is within the budget, and up to this share above the plan, counts as planned."""
+UNBOUNDED = (
+    "has sizes that depend on the data and of which it is not known how large they may be: its peak may be above the budget; "
+    "torch._check(size <= most) tells it"
+)
 
 
 def in_mib(size: int) -> str:
@@ -47,6 +51,9 @@ class GraphReport:
     """The time to plan, including plans with which inductor's code exceeded the budget."""
     symbolic: bool
     """True: sizes are hints. For other sizes the results are correct, but the peak differs."""
+    unbounded: bool = False
+    """True: some sizes depend on the data, such as a number that `item` returns, and it is not known how large they may be. They were planned as
+    1, so the planned peak is no promise."""
     ends: str = ""
     """Where and why the graph ends before the compiled function does; "" if it reaches the function's end."""
     sizes: tuple[tuple[str, int], ...] = ()
@@ -85,6 +92,8 @@ class GraphReport:
         )
 
     def _planned_for(self) -> str:
+        if self.unbounded:
+            return ", without sizes that depend on the data"
         if not self.symbolic:
             return ""
         return f", for {', '.join(f'{name}={size}' for name, size in self.sizes) or 'the sizes of its first call'}"

@@ -10,10 +10,10 @@ import torch
 from torch import fx
 
 from ..errors import BadInput
-from . import hooks
+from . import eager_ops, hooks
 
 _NEVER_AGAIN = (torch.Tag.nondeterministic_bitwise, torch.Tag.data_dependent_output, torch.Tag.maybe_aliasing_or_mutating)
-_PURE_NAMESPACES = ("aten", "prims")
+_PURE_NAMESPACES = ("aten", "prims", eager_ops.NAMESPACE)
 _COMMUNICATION = ("_c10d_functional", "c10d", "_c10d_functional_autograd")
 _KEPT = (hooks.CheckpointPolicy.MUST_SAVE, hooks.CheckpointPolicy.MUST_CPU_OFFLOAD)
 # Ops of inductor's own passes that draw seeds. The random numbers are a pure function of the seeds.
@@ -52,6 +52,19 @@ def name_of(node: fx.Node) -> str:
 
 def is_copy_into(node: fx.Node) -> bool:
     return node.target is torch.ops.aten.copy_.default
+
+
+def read_by(node: fx.Node) -> list[fx.Node]:
+    """Returns the nodes whose contents the op reads. A copy reads its source, and not the destination that it writes into."""
+    return [a for a in node.args[1:2] if isinstance(a, fx.Node)] if is_copy_into(node) else node.all_input_nodes
+
+
+def replace_read(node: fx.Node, old: fx.Node, new: fx.Node) -> None:
+    """Makes the op read `new` where it reads the contents of `old`."""
+    if is_copy_into(node):
+        node.update_arg(1, new)
+    else:
+        node.replace_input_with(old, new)
 
 
 def mutates(node: fx.Node) -> bool:

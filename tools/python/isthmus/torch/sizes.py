@@ -9,6 +9,8 @@ import torch
 from torch import fx
 from torch.utils import _pytree as pytree
 
+from . import hooks
+
 
 def tensors_in(value: Any) -> Iterator[torch.Tensor]:
     if isinstance(value, torch.Tensor):  # most values are tensors; walking a structure takes ten times as long
@@ -17,8 +19,21 @@ def tensors_in(value: Any) -> Iterator[torch.Tensor]:
 
 
 def sized(n: Any) -> int:
-    """Returns the integer, or the hint of a symbolic one; 1 if it has no hint."""
-    return n if isinstance(n, int) else int(n.node.hint if n.node.has_hint() else 1)
+    """Returns the integer, or the hint of a symbolic one. One that depends on the data of a call has no hint: returns the most that it can be,
+    or 1 if that is not known."""
+    if isinstance(n, int):
+        return n
+    return int(n.node.hint) if n.node.has_hint() else hooks.most_of(n) or 1
+
+
+def is_of_call(n: Any) -> bool:
+    """Returns True if the size is taken from the call that is compiled, and may be larger in another call."""
+    return not isinstance(n, int) and hooks.has_backed_sizes(n)
+
+
+def is_unbounded(n: Any) -> bool:
+    """Returns True if it is not known how large the size may be."""
+    return not isinstance(n, int) and not n.node.has_hint() and hooks.most_of(n) is None
 
 
 def elements_of(t: torch.Tensor) -> int:

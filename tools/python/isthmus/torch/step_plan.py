@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from torch import fx
 
@@ -84,6 +85,14 @@ class Schedule:
 
     forward: tuple[int, ...]
     backward: tuple[int, ...]
+
+
+class Retraced(BaseException):
+    """A graph that PyTorch has traced again is another one than was planned, because PyTorch knows more by now, such as that two symbolic sizes
+    are equal. It is no Exception, because PyTorch would wrap one."""
+
+    def __init__(self, graph: Any) -> None:
+        self.graph = graph
 
 
 @dataclass(frozen=True)

@@ -20,14 +20,16 @@ from typing import Any
 
 import torch
 
-from ..errors import CannotBeMet
+from ..errors import CannotBeMet, Internal
 from . import hooks, outside, reports, step_planner
 from .options import Options
 from .recording import Record, Recorder
+from .step_plan import Retraced
 from .step_planner import Graph, StepPlan, Variant
 
 _MOST_PLANS = 8
 _MOST_OVERTAKEN = 16
+_MOST_RETRACINGS = 4
 _MOST_CORRECTIONS = 1
 """How often a step whose measured peak is above its plan is planned again."""
 _MOST_ENTRIES = 64
@@ -362,7 +364,7 @@ class Steps:
 
     def _make_plan(self, record: Record, step: Step, earlier: StepPlan | None) -> None:
         try:
-            made = step_planner.planned(record, [c.variant.schedule for c in step.calls], self.options, step.places, earlier, self._warn_once)
+            made = self._planned(record, step, earlier)
         except CannotBeMet as e:
             self._refused[step.function] = e
             raise
@@ -374,6 +376,17 @@ class Steps:
             self._warn_once(
                 f"the steps differ: {_MOST_PLANS} sequences of graphs have been planned; the peak of another one may be above the budget"
             )
+
+    def _planned(self, record: Record, step: Step, earlier: StepPlan | None) -> StepPlan:
+        """Plans a step, and plans it again if a graph that is compiled by the plan turns out to be another one."""
+        ran = [c.variant.schedule for c in step.calls]
+        for _ in range(_MOST_RETRACINGS):
+            try:
+                return step_planner.planned(record, ran, self.options, step.places, earlier, self._warn_once)
+            except Retraced as e:
+                self._plans = [p for p in self._plans if p is earlier or not any(g() is e.graph for g in p.graphs)]
+                ran = [None if c.graph is e.graph else schedule for c, schedule in zip(step.calls, ran)]
+        raise Internal("PyTorch has traced a graph again and again and come to another one each time")
 
     # --- budgets that are not kept
 

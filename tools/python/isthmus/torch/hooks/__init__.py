@@ -56,6 +56,7 @@ from .graphs import (  # noqa: E402
 from .joining import joined  # noqa: E402
 from .ranks import buckets_follow, store_of_ranks  # noqa: E402
 from .regions import Region, break_after, compilation, hints_of, is_tried_out  # noqa: E402
+from .symbols import has_backed_sizes, most_of, note_bounds  # noqa: E402
 
 __all__ = [
     "Allocations",
@@ -74,6 +75,7 @@ __all__ = [
     "compilation",
     "compile_with_inductor",
     "flop_registry",
+    "has_backed_sizes",
     "hints_of",
     "inputs_of",
     "is_fusible",
@@ -88,7 +90,9 @@ __all__ = [
     "lays_out_convolutions",
     "leaf_of",
     "min_cut",
+    "most_of",
     "node_of_call",
+    "note_bounds",
     "nodes_between",
     "outputs_of",
     "outside_of_tracing",

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import importlib.metadata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -16,7 +15,10 @@ from torch._functorch import config as functorch_config
 from torch._inductor.custom_graph_pass import CustomPartitionerFn
 from torch.fx._lazy_graph_module import _LazyGraphModule
 
+from .. import eager_ops
+from ..overlaps import refuse_overlapping_writes
 from .regions import hints_of
+from .whole_ops import whole_ops
 
 Boxed = Callable[[list[Any]], Any]
 """A compiled forward or backward. It empties its argument list, so that saved tensors are freed after their last use, not at the end."""
@@ -48,45 +50,20 @@ def aot_eager(
     watch_backward: Watch = _unwatched,
 ) -> Callable[..., Any]:
     """Compiles a graph to calls of PyTorch's own kernels, one for each op."""
+
+    def without_backward(gm: fx.GraphModule, inputs: Any) -> Boxed:
+        refuse_overlapping_writes(gm.graph)
+        return _boxed(_by_ops(gm))
+
     compile = aot_autograd(
         fw_compiler=lambda gm, _: _boxed(watch_forward(_by_ops(gm))),
         bw_compiler=lambda gm, _: _boxed(watch_backward(_by_ops(gm))),
-        inference_compiler=lambda gm, _: _boxed(_by_ops(gm)),
+        inference_compiler=without_backward,
         partition_fn=partition,
         keep_inference_input_mutations=True,
     )
-    with _whole_ops(_WHOLE if hints_of(inputs) else (*_WHOLE, *_WHOLE_OF_KNOWN_SIZES)):
+    with whole_ops(eager_ops.kernels(), has_symbolic_sizes=bool(hints_of(inputs))):
         return compile(gm, inputs)
-
-
-_WHOLE = (
-    "upsample_linear1d",
-    "upsample_bilinear2d",
-    "upsample_trilinear3d",
-    "upsample_bicubic2d",
-    "_upsample_bilinear2d_aa",
-    "_upsample_bicubic2d_aa",
-    "_upsample_lanczos2d_aa",
-)
-_WHOLE_OF_KNOWN_SIZES = ("multi_margin_loss", "multilabel_margin_loss_forward")  # PyTorch cannot trace their backward with symbolic sizes
-
-
-@contextlib.contextmanager
-def _whole_ops(names: Sequence[str]) -> Iterator[None]:
-    """Keeps PyTorch from decomposing these ops when it traces them. It does so for compilers without kernels for them, but the
-    decompositions round differently from the ops' own kernels."""
-    ops = [getattr(packet, name) for packet in (getattr(torch.ops.aten, name) for name in names) for name in packet.overloads()]
-    keys = (torch._C.DispatchKey.Autograd, torch._C.DispatchKey.CompositeImplicitAutograd)
-    taken = [(op, key, op.py_kernels.pop(key)) for op in ops for key in keys if key in op.py_kernels]
-    for op in ops:
-        op._dispatch_cache.clear()
-    try:
-        yield
-    finally:
-        for op, key, kernel in taken:
-            op.py_kernels[key] = kernel
-        for op in ops:
-            op._dispatch_cache.clear()
 
 
 def compile_with_inductor(

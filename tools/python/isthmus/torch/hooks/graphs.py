@@ -54,7 +54,30 @@ def simplified(gm: fx.GraphModule, num_fwd_outputs: int) -> fx.GraphModule:
     # A node that the backward needs is not merged with one that only the forward needs, because the merged one might have to be saved.
     _, outputs = outputs_of(gm, num_fwd_outputs)
     needed = needed_for(outputs)
-    return without_code(gm, fx_graph_cse(gm.graph, extra_node_key=lambda n: n in needed))
+    graph = fx_graph_cse(gm.graph, extra_node_key=lambda n: n in needed)
+    _move_views(gm.graph, graph)
+    return without_code(gm, graph)
+
+
+def _move_views(before: fx.Graph, merged: fx.Graph) -> None:
+    """Moves views of tensors that were merged with others into the storages of those, by which views are recognized."""
+    old = {n.name: n for n in before.nodes}
+    for node in merged.nodes:
+        if node.op != "call_function" or node.name not in old:
+            continue
+        own = _storages(node)
+        pairs = zip(_operands(old[node.name]), _operands(node), strict=True)
+        if own and any(a.name != b.name and own & _storages(a) and not own & _storages(b) for a, b in pairs):
+            node.meta["val"] = traced(node)
+
+
+def _operands(node: fx.Node) -> list[fx.Node]:
+    return [a for a in pytree.arg_tree_leaves(*node.args, **node.kwargs) if isinstance(a, fx.Node)]
+
+
+def _storages(node: fx.Node) -> set[int]:
+    values = pytree.tree_leaves(node.meta.get("val"))
+    return {storage_id(t) for t in values if isinstance(t, torch.Tensor) and t.layout is torch.strided}
 
 
 def without_code(gm: fx.GraphModule, graph: fx.Graph) -> fx.GraphModule:

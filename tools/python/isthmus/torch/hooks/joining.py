@@ -15,9 +15,10 @@ from .graphs import storage_id, without_code
 
 def joined(
     gm: fx.GraphModule, forward: fx.GraphModule, backward: fx.GraphModule, num_fwd_outputs: int, *, stays: Callable[[fx.Node], bool]
-) -> fx.GraphModule:
-    """Returns the joint graph that runs the forward and then the backward. Nodes that the backward recomputes occur twice, the second
-    time with storages of their own. stays: returns True for nodes of the backward that must not run in the forward, whatever they read."""
+) -> tuple[fx.GraphModule, set[fx.Node]]:
+    """Returns the joint graph that runs the forward and then the backward, and its nodes of the backward. Nodes that the backward recomputes
+    occur twice, the second time with storages of their own. stays: returns True for nodes of the backward that must not run in the forward,
+    whatever they read."""
     graph = fx.Graph()
     env: dict[fx.Node, fx.Node] = {}
 
@@ -38,10 +39,12 @@ def joined(
         if node.name in saved:
             env[node] = env[saved[node.name]]
     storages = _Storages(placeholders)
+    after: set[fx.Node] = set()
     computed = {n.name for n in forward.graph.nodes if n.op == "call_function"}
     for node in backward.graph.nodes:
         if node.op not in ("placeholder", "output"):
             copy(node)
+            after.add(env[node])
             if "val" in node.meta:
                 env[node].meta["val"] = storages.own(node.meta["val"], is_again=node.name in computed)
             if stays(node):
@@ -51,7 +54,7 @@ def joined(
     results = fx.node.map_arg((tuple(outputs[:num_fwd_outputs]) + tuple(gradients),), lambda a: env[a])
     graph.output(*results).meta = dict(old.meta)
     graph.lint()
-    return without_code(gm, graph)
+    return without_code(gm, graph), after
 
 
 class _Storages:
