@@ -63,7 +63,8 @@ enum class ErrorKind : uint8_t {
   Unsupported, // valid, but we cannot handle it
   CannotBeMet, // a budget or a limit is too small
   Interrupted, // by the caller
-  Device,      // missing, failed or out of memory
+  Device,      // missing or failed
+  OutOfMemory, // of the host or a device
   Internal     // a bug of ours
 };
 

@@ -235,9 +235,12 @@ private:
 llvm::Expected<Buffer> readFile(llvm::StringRef path) {
   if (path != "-" && isMemoryDevice(path)) // some never end
     return makeError("cannot read '{0}': expected a file or a pipe, found a device", path);
+  if (path != "-" && llvm::sys::fs::is_regular_file(path))
+    return readRegularFile(path);
   auto buffer = path == "-" ? llvm::MemoryBuffer::getSTDIN()
                             : llvm::MemoryBuffer::getFile(path, /*IsText=*/false,
-                                                          /*RequiresNullTerminator=*/false);
+                                                          /*RequiresNullTerminator=*/false,
+                                                          /*IsVolatile=*/true); // is not mapped
   if (!buffer)
     return cannot("read", path == "-" ? "standard input" : path, buffer.getError());
   return std::move(*buffer);
@@ -251,27 +254,14 @@ bool isMemoryDevice(llvm::StringRef path) {
 }
 
 llvm::Expected<Buffer> readRegularFile(llvm::StringRef path) {
-  // Open before checking the type, so that both refer to the same file. O_NONBLOCK: opening a pipe
-  // must not block.
-  int fd = ::open(path.str().c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-  if (fd < 0)
-    return cannot("read", path, lastError());
-  auto close = llvm::make_scope_exit([&] { ::close(fd); });
-  struct stat status;
-  if (::fstat(fd, &status) != 0)
-    return cannot("read", path, lastError());
-  if (!S_ISREG(status.st_mode))
-    return makeError("cannot read '{0}': expected a regular file, found a {1}", path,
-                     S_ISDIR(status.st_mode) ? "directory" : "pipe, socket or device");
-  auto buffer = llvm::MemoryBuffer::getOpenFile(fd, path, static_cast<uint64_t>(status.st_size),
-                                                /*RequiresNullTerminator=*/false);
-  if (!buffer)
-    return cannot("read", path, buffer.getError());
-  return std::move(*buffer);
+  auto file = SourceFile::open(path);
+  if (!file)
+    return file.takeError();
+  return (*file)->readAll();
 }
 
-llvm::Expected<Buffer> readFileBeside(llvm::StringRef folder, llvm::StringRef name,
-                                      Outside outside) {
+llvm::Expected<std::shared_ptr<const SourceFile>>
+openFileBeside(llvm::StringRef folder, llvm::StringRef name, Outside outside) {
   if (name.empty() || name.contains('\0'))
     return makeError("expects the name of a file beside the model, got '{0}'",
                      name.split('\0').first);
@@ -285,7 +275,7 @@ llvm::Expected<Buffer> readFileBeside(llvm::StringRef folder, llvm::StringRef na
     return addRemedy(
         makeError("expects a file beside the model, and '{0}' is a link to one elsewhere", name),
         advice);
-  return readRegularFile(path);
+  return SourceFile::open(path);
 }
 
 llvm::Error writeFilesTogether(llvm::ArrayRef<NewFile> files) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "ir/diagnostics.h"
+#include "ir/source_file.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/raw_ostream.h"
@@ -10,8 +11,8 @@
 
 namespace isthmus {
 
-// Reads a file or a pipe, or standard input if `path` is "-". Large files are mapped. An error
-// names the path and the cause.
+// Reads a file or a pipe, or standard input if `path` is "-", into memory. An error names the path
+// and the cause; it is one too if another program writes the file in the meantime.
 llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> readFile(llvm::StringRef path);
 
 // The same, but `path` must be a regular file: a pipe or a device may block, or never end.
@@ -21,11 +22,11 @@ llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> readRegularFile(llvm::String
 // written to it.
 bool isMemoryDevice(llvm::StringRef path);
 
-// Reads the regular file `name` that a model in `folder` refers to. With Outside::Refused it must
+// Opens the regular file `name` that a model in `folder` refers to. With Outside::Refused it must
 // lie in the folder or below, after links are followed.
 enum class Outside : bool { Refused, Allowed };
-llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>>
-readFileBeside(llvm::StringRef folder, llvm::StringRef name, Outside outside);
+llvm::Expected<std::shared_ptr<const SourceFile>>
+openFileBeside(llvm::StringRef folder, llvm::StringRef name, Outside outside);
 
 using FileWriter = llvm::function_ref<llvm::Error(llvm::raw_pwrite_stream &)>;
 

@@ -8,6 +8,7 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/Endian.h"
+#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/xxhash.h"
 
 namespace isthmus {
@@ -101,25 +102,35 @@ llvm::Error checkIsCovered(llvm::StringRef path, llvm::ArrayRef<Safetensors::Ent
 } // namespace
 
 llvm::Expected<Safetensors> Safetensors::open(llvm::StringRef path) {
-  auto bytes = readFile(path);
+  if (llvm::sys::fs::is_regular_file(path)) {
+    auto file = SourceFile::open(path);
+    if (!file)
+      return file.takeError();
+    return parse(std::move(*file), path);
+  }
+  auto bytes = readFile(path); // of a pipe
   if (!bytes)
     return bytes.takeError();
-  return parse(std::shared_ptr<const llvm::MemoryBuffer>(std::move(*bytes)), path);
+  return parse(SourceFile::of(std::move(*bytes), path), path);
 }
 
-llvm::Expected<Safetensors> Safetensors::parse(std::shared_ptr<const llvm::MemoryBuffer> bytes,
+llvm::Expected<Safetensors> Safetensors::parse(std::shared_ptr<const SourceFile> source,
                                                llvm::StringRef path) {
-  llvm::StringRef all = bytes->getBuffer();
-  if (all.size() < 8)
-    return broken(path, "expected a length of 8 bytes, got a file of {0}", all.size());
-  uint64_t headerBytes = llvm::support::endian::read64le(all.data());
-  if (headerBytes > all.size() - 8)
+  char length[8];
+  if (source->size() < sizeof length)
+    return broken(path, "expected a length of 8 bytes, got a file of {0}", source->size());
+  if (llvm::Error e = source->read(0, length))
+    return e;
+  const uint64_t headerBytes = llvm::support::endian::read64le(length);
+  if (headerBytes > source->size() - sizeof length)
     return broken(path, "expected a header of {0} bytes, got {1} in the file", headerBytes,
-                  all.size() - 8);
+                  source->size() - sizeof length);
   if (headerBytes > kMostHeaderBytes)
     return broken(path, "expected a header of at most {0} bytes, got {1}", kMostHeaderBytes,
                   headerBytes);
-  llvm::StringRef header = all.substr(8, headerBytes);
+  std::string header(size_t(headerBytes), '\0');
+  if (llvm::Error e = source->read(sizeof length, {header.data(), header.size()}))
+    return e;
   auto parsed = parseJson(header, kHeaderDepth);
   if (!parsed)
     return broken(path, "its header is no JSON object: {0}", plainMessage(parsed.takeError()));
@@ -128,7 +139,8 @@ llvm::Expected<Safetensors> Safetensors::parse(std::shared_ptr<const llvm::Memor
 
   Safetensors file;
   file.path_ = path.str();
-  file.dataStart_ = 8 + headerBytes;
+  file.dataStart_ = sizeof length + headerBytes;
+  const uint64_t dataBytes = source->size() - file.dataStart_;
   for (const auto &[name, value] : parsed->items()) {
     if (name == "__metadata__") {
       for (const auto &[key, text] : value.items())
@@ -136,15 +148,15 @@ llvm::Expected<Safetensors> Safetensors::parse(std::shared_ptr<const llvm::Memor
           file.metadata_[key] = text.template get<std::string>();
       continue;
     }
-    auto entry = readEntry(path, name, value, all.size() - file.dataStart_);
+    auto entry = readEntry(path, name, value, dataBytes);
     if (!entry)
       return entry.takeError();
     file.entries_.push_back(std::move(*entry));
   }
-  if (llvm::Error e = checkIsCovered(path, file.entries_, all.size() - file.dataStart_))
+  if (llvm::Error e = checkIsCovered(path, file.entries_, dataBytes))
     return e;
   llvm::sort(file.entries_, [](const Entry &a, const Entry &b) { return a.name < b.name; });
-  file.bytes_ = std::move(bytes);
+  file.file_ = std::move(source);
   return file;
 }
 
@@ -163,19 +175,7 @@ llvm::Expected<Tensor> Safetensors::find(llvm::StringRef name) const {
                      "I32, I64, U8 or "
                      "BOOL",
                      name, path_, e->dtype);
-  Type type(dtype->second, e->dims);
-  const char *data = bytes_->getBufferStart() + dataStart_ + e->begin;
-  bool isAligned = reinterpret_cast<uintptr_t>(data) % dtypeBytes(type.dtype) == 0;
-  if (isAligned && type.dtype != DType::Bool)
-    return Tensor{type, bytes_, data};
-  Tensor copy = Tensor::make(type, [&](char *to) {
-    std::memcpy(to, data, e->end - e->begin);
-    if (type.dtype ==
-        DType::Bool) // a file may use any byte for true, but a C++ bool must be 0 or 1
-      for (int64_t i = 0; i < type.elements(); ++i)
-        to[i] = to[i] != 0;
-  });
-  return copy;
+  return read_.at(*file_, Type(dtype->second, e->dims), dataStart_ + e->begin);
 }
 
 namespace {

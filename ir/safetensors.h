@@ -2,10 +2,9 @@
 // tensors' bytes.
 #pragma once
 
-#include "ir/tensor.h"
+#include "ir/read_tensors.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/Error.h"
-#include "llvm/Support/MemoryBuffer.h"
 #include <map>
 #include <memory>
 
@@ -13,15 +12,15 @@ namespace isthmus {
 
 class Safetensors {
 public:
-  // Maps the file and checks its whole header: sizes, bounds, that each tensor has the bytes of its
-  // type, and that the tensors follow one another without a hole or an overlap, to the end.
+  // Checks the whole header of the file: sizes, bounds, that each tensor has the bytes of its type,
+  // and that the tensors follow one another without a hole or an overlap, to the end.
   static llvm::Expected<Safetensors> open(llvm::StringRef path);
-  static llvm::Expected<Safetensors> parse(std::shared_ptr<const llvm::MemoryBuffer> bytes,
+  static llvm::Expected<Safetensors> parse(std::shared_ptr<const SourceFile> file,
                                            llvm::StringRef path);
 
-  // The tensor `name`. It points into the mapped file and keeps it alive; bool tensors, and those
-  // that are not aligned to their element, are copied. An error, with similar names, if the file
-  // has no such tensor, or if we do not have its element type.
+  // Reads the tensor `name`. Tensors of one name share their bytes while one of them lives. An
+  // error, with similar names, if the file has no such tensor, or if we do not have its element
+  // type; also if the file was changed since it was opened.
   llvm::Expected<Tensor> find(llvm::StringRef name) const;
 
   struct Entry {
@@ -39,7 +38,8 @@ private:
   Safetensors() = default;
 
   std::string path_;
-  std::shared_ptr<const llvm::MemoryBuffer> bytes_;
+  std::shared_ptr<const SourceFile> file_;
+  mutable ReadTensors read_;
   uint64_t dataStart_ = 0;
   std::vector<Entry> entries_;
   std::map<std::string, std::string> metadata_;

@@ -65,6 +65,7 @@ public:
   }
 
   std::string name() const override { return "cpu:0"; }
+  bool sharesHostMemory() const override { return true; }
   const Target &target() override { return target_; }
 
   llvm::Expected<DeviceAddress> allocate(int64_t bytes) override {
@@ -74,7 +75,7 @@ public:
     void *p =
         bytes > available ? nullptr : std::aligned_alloc(kPage, size_t(bytes / kPage + 1) * kPage);
     if (!p)
-      return makeError(ErrorKind::Device,
+      return makeError(ErrorKind::OutOfMemory,
                        "cpu:0: out of memory: {0:F1} MiB asked for, {1:F1} MiB available",
                        bytes / 1048576.0, available / 1048576.0);
     return static_cast<char *>(p);
@@ -145,6 +146,7 @@ public:
   using CpuDevice::CpuDevice;
   std::string name() const override { return "counting"; }
   bool computes() const override { return false; }
+  bool sharesHostMemory() const override { return false; }
   // Returns an address that is never read, so that large models can be counted on small machines.
   llvm::Expected<DeviceAddress> allocate(int64_t) override {
     return reinterpret_cast<DeviceAddress>(4096);

@@ -131,7 +131,7 @@ public:
       llvm::consumeError(m.takeError());
       return failed(why);
     }
-    return makeError(ErrorKind::Device,
+    return makeError(ErrorKind::OutOfMemory,
                      "{0}: out of memory: {1:F1} MiB asked for, {2:F1} of {3:F1} MiB free", name_,
                      bytes / 1048576.0, (*m)->freeBytes / 1048576.0, (*m)->totalBytes / 1048576.0);
   }

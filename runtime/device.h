@@ -39,6 +39,8 @@ public:
   virtual const Target &target() = 0;
   // Whether values are computed; the counting device only counts bytes.
   virtual bool computes() const { return true; }
+  // Whether kernels may read the host's memory in place of memory that `allocate` gave.
+  virtual bool sharesHostMemory() const { return false; }
 
   // Memory. Errors state the requested and the available bytes. Zero bytes are allowed.
   virtual llvm::Expected<DeviceAddress> allocate(int64_t bytes) = 0;

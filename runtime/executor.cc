@@ -8,20 +8,32 @@
 
 namespace isthmus {
 
+static Tensor copyOf(const Tensor &t) {
+  return Tensor::make(t.type, [&](char *to) { std::memcpy(to, t.data, size_t(t.bytes())); });
+}
+
 llvm::Expected<std::unique_ptr<Executor>> Executor::create(const Graph &graph, const Layout &layout,
-                                                           Device &device) {
+                                                           Device &device,
+                                                           llvm::ArrayRef<Tensor> shared) {
   std::unique_ptr<Executor> e(new Executor(graph, layout, device));
   if (llvm::Error err = e->prepare())
     return err;
+  for (size_t i = 0; i < shared.size(); ++i)
+    if (e->mayShare(graph.inputs()[i].value, shared[i]))
+      e->shared_[i] = shared[i];
   if (llvm::Error err = e->allocate())
     return err;
+  for (size_t i = 0; device.computes() && i < shared.size(); ++i)
+    if (shared[i])
+      if (llvm::Error err = e->feed(graph.inputs()[i].value, shared[i]))
+        return err;
   return e;
 }
 
 Executor::Executor(const Graph &graph, const Layout &layout, Device &device)
     : graph_(graph), layout_(layout), device_(device), arena_("the arena", layout.arenaBytes),
       onHost_("the host's memory", layout.hostBytes), roots_(storageRoots(graph)),
-      fed_(graph.inputs().size(), false), reads_(graph.numValues(), 0) {
+      shared_(graph.inputs().size()), fed_(graph.inputs().size(), false), reads_(graph.numValues(), 0) {
   for (uint32_t i = 0; i < graph.numNodes(); ++i)
     for (ValueId v : graph.node(NodeId(i)).operands)
       ++reads_[roots_[v.index].index];
@@ -59,9 +71,10 @@ llvm::Error Executor::prepare() {
 
 llvm::Error Executor::allocate() {
   int64_t bytes = 0;
-  for (const Input &input : graph_.inputs()) {
+  for (size_t i = 0; i < graph_.inputs().size(); ++i) {
     inputOffset_.push_back(bytes);
-    bytes += device_.target().rounded(graph_.type(input.value).bytes());
+    if (!shared_[i])
+      bytes += device_.target().rounded(graph_.type(graph_.inputs()[i].value).bytes());
   }
   auto inputs = device_.allocate(bytes);
   if (!inputs)
@@ -84,8 +97,12 @@ llvm::Error Executor::allocate() {
 
 DeviceAddress Executor::addressOf(ValueId v) const {
   ValueId root = roots_[v.index];
-  if (!graph_.value(root).def)
-    return inputBase_ + inputOffset_[graph_.value(root).resultIndex];
+  if (!graph_.value(root).def) {
+    const uint32_t input = graph_.value(root).resultIndex;
+    if (shared_[input])
+      return const_cast<DeviceAddress>(shared_[input].data); // kernels do not write into it
+    return inputBase_ + inputOffset_[input];
+  }
   const bool isOnHost = graph_.type(root).memory == Memory::Host;
   const int64_t offset = std::max<int64_t>(0, offsetOf(root)); // only empty tensors have no offset
   return (isOnHost ? hostBase_ : arenaBase_) + offset;
@@ -105,17 +122,29 @@ int64_t Executor::storageBytes(ValueId root) const {
   return device_.target().rounded(graph_.type(root).bytes());
 }
 
+// Whether steps can read the input from `t`. (A tensor without an owner lies in the caller's bytes,
+// which may change after the call.)
+bool Executor::mayShare(ValueId v, const Tensor &t) const {
+  const bool isAligned =
+      reinterpret_cast<uintptr_t>(t.data) % uint64_t(device_.target().alignment) == 0;
+  return device_.sharesHostMemory() && t.owner && t.type == graph_.type(v) && isAligned &&
+         llvm::none_of(overwritten_, [&](const Overwritten &o) { return o.input == v; });
+}
+
 llvm::Error Executor::feed(ValueId v, const Tensor &t) {
   ISTHMUS_CHECK(!graph_.value(v).def, "fed a value that is no input");
   if (t.type != graph_.type(v))
     return makeError("input '%{0}' is of type {1}, got {2}", graph_.valueName(v),
                      graph_.type(v).str(), t.type.str());
-  fed_[graph_.value(v).resultIndex] = true;
+  const uint32_t input = graph_.value(v).resultIndex;
+  fed_[input] = true;
+  if (shared_[input]) {
+    shared_[input] = mayShare(v, t) ? t : copyOf(t);
+    return llvm::Error::success();
+  }
   for (Overwritten &o : overwritten_)
     if (o.input == v)
-      o.fed = t.owner ? t : Tensor::make(t.type, [&](char *to) {
-        std::memcpy(to, t.data, size_t(t.bytes())); // the caller owns its bytes
-      });
+      o.fed = t.owner ? t : copyOf(t); // otherwise the caller owns its bytes
   return device_.write(addressOf(v), t.data, t.bytes());
 }
 

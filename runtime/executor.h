@@ -21,12 +21,18 @@ public:
   // if the layout needs it, one in host memory. `graph` and `device` must outlive the executor.
   // Errors (exit code 5 where the device fails): no kernel, a layout made for another target,
   // memory.
-  static llvm::Expected<std::unique_ptr<Executor>> create(const Graph &graph, const Layout &layout,
-                                                          Device &device);
+  //
+  // `shared` has a tensor, or none, for each graph input, or is empty. Where the device computes in
+  // the host's memory, steps read these tensors in place, so that parameters are not in memory
+  // twice; elsewhere, and for inputs that steps overwrite, they are fed by copying.
+  static llvm::Expected<std::unique_ptr<Executor>>
+  create(const Graph &graph, const Layout &layout, Device &device,
+         llvm::ArrayRef<Tensor> shared = {});
   ~Executor();
 
   // Sets the value of graph input `v` at the beginning of each step from now on. If steps overwrite
-  // `v`, `t` is kept until carryState(). Error if the type of `t` is not that of `v`.
+  // `v`, `t` is kept until carryState(); an input that was shared reads the new tensor in place too.
+  // Error if the type of `t` is not that of `v`.
   llvm::Error feed(ValueId v, const Tensor &t);
 
   // Runs all nodes. Every input must have been fed, except on a device that does not compute.
@@ -59,6 +65,7 @@ private:
   Executor(const Graph &graph, const Layout &layout, Device &device);
   llvm::Error prepare();
   llvm::Error allocate();
+  bool mayShare(ValueId v, const Tensor &t) const;
   llvm::Error beginStep(const RandomKey &random);
   llvm::Error runNodes(llvm::function_ref<llvm::Error(NodeId)> after);
   llvm::Error runNode(NodeId id);
@@ -84,6 +91,7 @@ private:
   DeviceAddress arenaBase_ = nullptr, inputBase_ = nullptr, hostBase_ = nullptr;
   std::vector<ValueId> roots_;       // by value: the root of its views
   std::vector<int64_t> inputOffset_; // by index of the graph input
+  std::vector<Tensor> shared_;       // likewise; null: the input has memory of the executor's
   std::vector<bool> fed_;            // by index of the graph input
   struct Overwritten {
     ValueId input;

@@ -4,12 +4,10 @@
 #include "ir/diagnostics.h"
 #include "tools/cli/console.h"
 #include "tools/cli/exit.h"
-#include "tools/cli/interrupt.h"
 #include "tools/cli/process.h"
 #include "tools/verbs/verbs.h"
 #include "tools/version.h"
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/Signals.h"
 #include "llvm/Support/raw_ostream.h"
 #include <cctype>
 #include <sstream>
@@ -98,6 +96,6 @@ int runCommand(int argc, char **argv) {
 
 int main(int argc, char **argv) {
   guardProcess();
-  llvm::sys::SetInterruptFunction(onInterrupt); // LLVM has removed temporary files by then
+  guardSignals();
   return endProcess(runCommand(argc, argv));
 }

@@ -37,16 +37,19 @@ llvm::Error readFunctions(Model &m) {
   return llvm::Error::success();
 }
 
+llvm::Error checkSize(uint64_t bytes) {
+  if (bytes <= uint64_t(std::numeric_limits<int>::max()))
+    return llvm::Error::success();
+  return makeError(
+      "the file has {0} bytes; a protobuf file can have 2 GiB, export with external data", bytes);
+}
+
 llvm::Expected<Model> parse(llvm::StringRef bytes, Model m) {
   m.fileBytes = static_cast<int64_t>(bytes.size());
   if (bytes.empty())
     return locate(makeError("the file is empty"), m.file);
-  if (bytes.size() > size_t(std::numeric_limits<int>::max()))
-    return locate(
-        makeError(
-            "the file has {0} bytes; a protobuf file can have 2 GiB, export with external data",
-            bytes.size()),
-        m.file);
+  if (llvm::Error e = checkSize(bytes.size()))
+    return locate(std::move(e), m.file);
   m.proto = std::make_unique<onnx::ModelProto>();
   google::protobuf::io::CodedInputStream in(reinterpret_cast<const uint8_t *>(bytes.data()),
                                             static_cast<int>(bytes.size()));
@@ -101,7 +104,12 @@ llvm::Expected<Model> loadModel(const std::string &path) {
   m.folder = llvm::sys::path::parent_path(path).str();
   if (m.folder.empty())
     m.folder = ".";
-  auto buffer = readRegularFile(path);
+  auto file = SourceFile::open(path);
+  if (!file)
+    return file.takeError();
+  if (llvm::Error e = checkSize((*file)->size())) // before it is read
+    return locate(std::move(e), path);
+  auto buffer = (*file)->readAll();
   if (!buffer)
     return buffer.takeError();
   return parse((*buffer)->getBuffer(), std::move(m));

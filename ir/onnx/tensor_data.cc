@@ -131,12 +131,12 @@ llvm::Expected<Tensor> fromExternal(const Proto &t, const Type &type, ExternalFi
   auto file = files.open(location);
   if (!file)
     return file.takeError();
-  int64_t size = static_cast<int64_t>((*file)->getBufferSize());
+  const auto size = int64_t((*file)->source->size());
   if (offset > size || length > size - offset)
     return makeError(
         "its external data ends at byte {0} of '{1}', which has {2}; is the file cut short?",
         uint64_t(offset) + uint64_t(length), location, size);
-  return fromBytes(type, *file, (*file)->getBufferStart() + offset);
+  return (*file)->read.at(*(*file)->source, type, uint64_t(offset));
 }
 
 } // namespace
@@ -162,24 +162,31 @@ llvm::Expected<DType> elementType(int32_t onnxType) {
   return makeError("element type {0} is not supported; supported are {1}", got, supported);
 }
 
-llvm::Expected<std::shared_ptr<llvm::MemoryBuffer>>
-ExternalFiles::open(const std::string &location) {
-  auto it = open_.find(location);
-  if (it != open_.end())
-    return it->second;
+llvm::Expected<ExternalFiles::File *> ExternalFiles::open(const std::string &location) {
+  auto known = files_.find(location);
+  if (known != files_.end() && known->second.source)
+    return &known->second;
   if (folder_.empty())
     return makeError(
         "its data is in another file, '{0}', and this model was not read from a folder", location);
-  auto bytes = readFileBeside(folder_, location, outside_);
-  if (!bytes)
-    return llvm::handleErrors(bytes.takeError(), [](std::unique_ptr<DiagError> e) -> llvm::Error {
+  auto source = openFileBeside(folder_, location, outside_);
+  if (!source)
+    return llvm::handleErrors(source.takeError(), [](std::unique_ptr<DiagError> e) -> llvm::Error {
       for (Diag &d : e->diags)
         d.message = "its external data: " + d.message;
       return llvm::Error(std::move(e));
     });
-  if (told_)
+  if (told_ && known == files_.end())
     told_(pathBeside(folder_ + "/", location));
-  return open_[location] = std::move(*bytes);
+  if (numOpen_ == kMostOpen) {
+    for (auto &each : files_)
+      each.second.source.reset();
+    numOpen_ = 0;
+  }
+  File &file = files_[location];
+  file.source = std::move(*source);
+  ++numOpen_;
+  return &file;
 }
 
 llvm::Expected<Type> typeOf(const Proto &t) {

@@ -4,10 +4,10 @@
 #include "ir/element.h"
 #include "ir/file.h"
 #include "ir/rank.h"
+#include "ir/read_tensors.h"
 #include "onnx/onnx.pb.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/Error.h"
-#include "llvm/Support/MemoryBuffer.h"
 #include <functional>
 #include <optional>
 
@@ -17,20 +17,28 @@ bool isFloatType(int32_t onnxType);
 llvm::Expected<DType>
 elementType(int32_t onnxType); // an error that names the type if it is not supported
 
-// Files of external data, each mapped once. Only files in `folder` and its subfolders are opened,
+// Files of external data, each opened once. Only files in `folder` and its subfolders are opened,
 // unless `outside` allows others. `told` is called with the path of each opened file.
 class ExternalFiles {
 public:
   explicit ExternalFiles(std::string folder, Outside outside = Outside::Refused,
                          std::function<void(const std::string &)> told = {})
       : folder_(std::move(folder)), outside_(outside), told_(std::move(told)) {}
-  llvm::Expected<std::shared_ptr<llvm::MemoryBuffer>> open(const std::string &location);
+  struct File {
+    std::shared_ptr<const SourceFile> source; // null: closed for the time being
+    ReadTensors read;
+  };
+  llvm::Expected<File *> open(const std::string &location);
 
 private:
+  // A process may have few files open, and some exporters write a file for each tensor.
+  static constexpr size_t kMostOpen = 64;
+
   std::string folder_;
   Outside outside_;
   std::function<void(const std::string &)> told_;
-  llvm::StringMap<std::shared_ptr<llvm::MemoryBuffer>> open_;
+  llvm::StringMap<File> files_;
+  size_t numOpen_ = 0;
 };
 
 // The type alone. Cheap; an error for negative or absurd dimensions.

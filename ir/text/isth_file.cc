@@ -14,10 +14,10 @@ namespace {
 
 llvm::Expected<Safetensors> openWeights(llvm::StringRef path, llvm::StringRef file,
                                         llvm::StringRef digest, Outside outside) {
-  auto bytes = readFileBeside(folderOf(path), file, outside);
-  if (!bytes)
-    return bytes.takeError();
-  auto weights = Safetensors::parse(std::move(*bytes), pathBeside(path, file));
+  auto source = openFileBeside(folderOf(path), file, outside);
+  if (!source)
+    return source.takeError();
+  auto weights = Safetensors::parse(std::move(*source), pathBeside(path, file));
   if (!weights || digest.empty())
     return weights;
   auto found = weights->metadata().find(kDigestKey);

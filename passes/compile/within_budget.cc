@@ -8,9 +8,9 @@ namespace isthmus {
 namespace {
 
 OffsetOptions offsetOptions(const plan::Problem &p, const plan::PlacingLimits &limits) {
-  const double most =
-      5 + 1e-4 * double(p.ops.size()); // an interrupt waits for an offset assignment to end
-  return {.enough = limits.enough, .effort = std::min(limits.effort, most)};
+  const double most = 5 + 1e-4 * double(p.ops.size());
+  return {
+      .enough = limits.enough, .effort = std::min(limits.effort, most), .goOn = limits.goOn};
 }
 
 } // namespace

@@ -28,24 +28,25 @@ constexpr int64_t kCloseShare = 1000;
 int64_t assignOffsets(std::vector<Buffer> &buffers, int64_t peak, const OffsetOptions &o) {
   if (buffers.empty())
     return 0;
-  OffsetAssignment p(buffers, peak);
+  OffsetAssignment p(buffers, peak, o.goOn);
   const double effort = o.effort > 0 ? o.effort : defaultEffort(double(buffers.size()), peak);
-  const int64_t most = static_cast<int64_t>(effort * kWorkPerEffort);
+  constexpr double kMost = 1e17; // sums of a few stay within 64 bits
+  const auto most = static_cast<int64_t>(std::min(effort * kWorkPerEffort, kMost));
   const bool isLarge = buffers.size() > kMany;
   const int64_t close = isLarge && o.enough == 0 ? peak / kCloseShare : 0;
   const int64_t enough = std::max(peak + close, o.enough);
   auto search = [&](int64_t work) {
     searchSkyline(p, peak, p.work + work / 8); // a smaller arena than `enough` is better
-    if (p.least > enough)
+    if (p.least > enough && !p.mayEnd())
       searchSkyline(p, enough, p.work + work / 2);
-    if (p.least > enough && p.least < INT64_MAX)
+    if (p.least > enough && p.least < INT64_MAX && !p.isStopped())
       searchCanonical(p, enough, p.work + work / 2);
   };
   search(most);
   if (p.least == INT64_MAX)
     return p.least;
   // Searches once more if half a percent is at stake.
-  if (o.effort == 0 && peak > 1 << 20 && double(p.least) > 1.005 * double(enough))
+  if (o.effort == 0 && peak > 1 << 20 && !p.isStopped() && double(p.least) > 1.005 * double(enough))
     search(isLarge ? most : kLastEffort * most);
   for (size_t i = 0; i < buffers.size(); ++i)
     buffers[i].offset = p.best[i];

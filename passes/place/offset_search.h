@@ -15,8 +15,20 @@ public:
   // may leave buffers that would end above it at this height; the result is then no placement.
   static constexpr int64_t kHighest = int64_t(1) << 62;
 
-  OffsetAssignment(const std::vector<Buffer> &buffers, int64_t peak)
-      : buffers(buffers), peak(peak) {}
+  OffsetAssignment(const std::vector<Buffer> &buffers, int64_t peak, std::function<bool()> goOn)
+      : buffers(buffers), peak(peak), goOn_(std::move(goOn)) {}
+
+  // Asks the caller whether to go on, and is to be called a few times a second. A stop uses up all
+  // work, so that the searches end at once.
+  void ask() {
+    if (!isStopped_ && goOn_ && !goOn_()) {
+      isStopped_ = true;
+      work = kUsedUp;
+    }
+  }
+  bool isStopped() const { return isStopped_; }
+  // Whether a search may end now: it was stopped, and there is a placement.
+  bool mayEnd() const { return isStopped_ && least < INT64_MAX; }
 
   void offer(const std::vector<int64_t> &offsets) {
     int64_t top = 0;
@@ -41,7 +53,11 @@ public:
   std::vector<int64_t> best;
 
 private:
+  static constexpr int64_t kUsedUp = INT64_MAX / 2;
+
   std::mt19937_64 random_{1}; // a fixed seed
+  std::function<bool()> goOn_;
+  bool isStopped_ = false;
 };
 
 constexpr int64_t kUnplaced = -1;

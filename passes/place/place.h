@@ -4,6 +4,7 @@
 #include "ir/graph.h"
 #include "ir/layout.h"
 #include "ir/target.h"
+#include <functional>
 
 namespace isthmus {
 
@@ -16,6 +17,8 @@ struct Buffer {
 struct OffsetOptions {
   int64_t enough = 0; // an arena of this size will do, or of the peak if that is larger
   double effort = 0;  // about seconds of one common core; 0: by the number of buffers
+  // Called now and then; if it returns false, the best placement so far is taken. May be empty.
+  std::function<bool()> goOn = {};
 };
 // Sets offsets so that buffers alive together do not overlap, and returns the end of the highest.
 // `peak` is the largest sum of live bytes, a lower bound on every placement; the search stops when

@@ -42,7 +42,8 @@ PeakSearch::PeakSearch(const Problem &p, const SearchOptions &o, const PlanResul
       ordered_(reordered()) {}
 
 uint64_t PeakSearch::work(double share) const {
-  return static_cast<uint64_t>(std::max(share, 0.0) * effort_ * kWorkPerEffort);
+  constexpr double kMost = 1e18; // sums of a few stay within 64 bits
+  return static_cast<uint64_t>(std::min(std::max(share, 0.0) * effort_ * kWorkPerEffort, kMost));
 }
 
 std::vector<TaskId> PeakSearch::sourceOrder() const {
@@ -122,10 +123,10 @@ void PeakSearch::findDrafts() {
   if (hasDrafts_)
     return;
   hasDrafts_ = true;
-  for (uint32_t least = 4; least < g_.numOriginal && !o_.isSegment && !isStopped_;
+  for (uint32_t least = 4; least < g_.numOriginal && !o_.isSegment && goesOn();
        least += least / 2)
     addForSegments(least);
-  if (g_.hasInverses())
+  if (g_.hasInverses() && goesOn())
     findPriced();
 }
 
@@ -143,7 +144,7 @@ Found PeakSearch::drafted(int64_t budget) {
 // recomputed in the backward part of their segment (Chen et al. 2016).
 void PeakSearch::addForSegments(uint32_t leastTasks) {
   const std::optional<Segments> segments = segmentsOf(g_, leastTasks);
-  if (!segments)
+  if (!segments || !goesOn())
     return;
   const SearchState small = state(baseline_.peakBytes, kNoDraws);
   std::vector<std::vector<bool>> stays(p_.ops.size());
@@ -160,7 +161,11 @@ void PeakSearch::addForSegments(uint32_t leastTasks) {
     for (StorageId s : segments->in[k])
       keep(s);
   std::vector<TaskId> tasks = tasksOf(checkpointSchedule(p_, stays));
-  if (evaluate(p_, emitSchedule(g_, tasks)).error.empty()) // no step reads overwritten bytes
+  if (!goesOn())
+    return;
+  const bool isValid = evaluate(p_, emitSchedule(g_, tasks)).error.empty(); // (or reads what was
+                                                                            // overwritten)
+  if (isValid && goesOn())
     addDraft(std::move(tasks));
 }
 
@@ -185,7 +190,7 @@ void PeakSearch::findPriced() {
   const size_t n = g_.numOriginal;
   const double one = baseline_.cost / double(std::max<int64_t>(1, baseline_.peakBytes));
   MemoryPrice terms{.shares = std::vector<double>(n, 1 / double(n))};
-  auto isOver = [&] { return isStopped_ || pricedWork_ > work(kPriced); };
+  auto isOver = [&] { return !goesOn() || pricedWork_ > work(kPriced); };
   uint32_t peak = 0;
   auto addAll = [&] {
     int64_t least = INT64_MAX;
@@ -222,11 +227,7 @@ Schedule PeakSearch::planOfSegment(const Problem &p, int64_t budget, int number)
   o.effort = kEffort * effort_;
   o.seed = o_.seed;
   o.isSegment = true;
-  o.progress = [this](const SearchProgress &) {
-    if (o_.progress && !isStopped_)
-      isStopped_ = !o_.progress({std::min(share_, 1.0), bestCost_});
-    return !isStopped_;
-  };
+  o.progress = [this](const SearchProgress &) { return goesOn(); };
   const PlanResult known;
   PeakSearch search(p, o, &known);
   const Found found = search.within(budget, 1, Series::First);
@@ -241,6 +242,8 @@ Found PeakSearch::nested(int64_t budget, bool isFirstEnough) {
   if (!isNew || !mayReorder() || o_.isSegment)
     return best;
   for (uint32_t least : kLeastTasks) {
+    if (!goesOn())
+      break;
     int number = 0;
     const std::vector<TaskId> tasks =
         nestedSchedule(g_, budget, least, [&](const Problem &p, int64_t bytes) {
@@ -284,10 +287,12 @@ Found PeakSearch::within(int64_t budget, double share, Series series) {
   constexpr double kHot[] = {0.2, 0.05, 0.02, 0.01};
   const bool isSecond = series == Series::Second;
   const uint64_t stream = isSecond ? kSecondSeries : kFirstSeries;
+  if (!goesOn())
+    return {};
   double slice = share / double(std::size(kStarts) + std::size(kHot)), used = 0;
   Found best = known(budget);
   best.offer(drafted(budget));
-  if (g_.hasInverses()) {
+  if (g_.hasInverses() && !isStopped_) {
     if (const Found start = isSecond || !best ? nested(budget, /*isFirstEnough=*/false) : Found()) {
       best.offer(start);
       best.offer(improved(start.tasks, budget, kHot[1], share / 3, stream + kImproved - 1));
@@ -356,6 +361,8 @@ std::vector<Found> PeakSearch::down(double share, int64_t lowestPeak) {
   for (const Found &f : drafts_)
     if (f.peak < met.back().peak)
       met.push_back(f);
+  if (isStopped_)
+    return met;
   if (g_.hasInverses()) {
     for (Found &f : nestedDown(lowestPeak, met.back().peak))
       met.push_back(std::move(f));

@@ -17,6 +17,12 @@ public:
 
   const StorageGraph &graph() const { return g_; }
   bool isStopped() const { return isStopped_; }
+  // Asks the caller whether to go on. Steps that take long on large problems ask between them.
+  bool goesOn() {
+    if (o_.progress && !isStopped_)
+      isStopped_ = !o_.progress({std::min(share_, 1.0), bestCost_});
+    return !isStopped_;
+  }
   double effort() const { return effort_; }
   // This share of all the work allowed. (A remaining share is negative if the last search overran.)
   uint64_t work(double share) const;

@@ -53,6 +53,8 @@ public:
     result_.baseline = evaluate(p_, sourceOrder(p_));
     if (!o_.smallest)
       result_.isWithin = tryBaseline() || search();
+    if (!result_.isWithin && isStopped() && !o_.smallest && takeUnplaced())
+      return std::move(result_);
     if (!result_.isWithin)
       searchSmallest();
     if (result_.isWithin && !isStopped()) // a caller that stops a search does not wait
@@ -70,7 +72,7 @@ private:
 
   // (In a fixed order, views also run in their places, so their bases may live longer than the
   // search assumed. The judge decides.)
-  Candidate placed(const std::vector<TaskId> &tasks, int64_t enough, double share) const {
+  Candidate placed(const std::vector<TaskId> &tasks, int64_t enough, double share) {
     Candidate c;
     c.schedule = withoutDeadRuns(p_, emitSchedule(peaks_.graph(), tasks));
     c.judged = evaluate(p_, c.schedule);
@@ -78,7 +80,9 @@ private:
       c.arenaBytes = INT64_MAX;
     else
       c.arenaBytes = o_.arenaOf
-                         ? o_.arenaOf(c.schedule, c.judged, {enough, share * peaks_.effort()})
+                         ? o_.arenaOf(c.schedule, c.judged,
+                                      {enough, share * peaks_.effort(),
+                                       [this] { return peaks_.goesOn(); }})
                          : c.judged.peakBytes;
     return c;
   }
@@ -103,6 +107,17 @@ private:
     return ok;
   }
 
+  // Takes the source order, with its peak as its arena, if it exceeds the budget: the search was
+  // stopped before there was a plan, and its caller does not wait for a placement.
+  bool takeUnplaced() {
+    if (result_.baseline.peakBytes <= o_.budgetBytes)
+      return false;
+    result_.schedule = sourceOrder(p_);
+    result_.planned = result_.baseline;
+    result_.arenaBytes = result_.smallestBytes = result_.baseline.peakBytes;
+    return true;
+  }
+
   // --- Searching
   bool tryBaseline() {
     if (known_ || result_.baseline.peakBytes > o_.budgetBytes)
@@ -119,6 +134,8 @@ private:
     Found cheaper = peaks_.within(o_.budgetBytes, kFirstSearch, PeakSearch::Series::First), other;
     if (!cheaper)
       return false;
+    if (isStopped())
+      return tryPlace(cheaper.tasks, kPlacing);
     other = peaks_.within(o_.budgetBytes, kSecondSearch, PeakSearch::Series::Second);
     if (cheaper.isBetter(other.cost, other.peak))
       std::swap(cheaper, other);

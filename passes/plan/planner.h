@@ -23,6 +23,7 @@ struct SearchProgress {
 struct PlacingLimits {
   int64_t enough = 0; // an arena of this size will do; 0: the smaller the better
   double effort = 0;  // as in SearchOptions
+  std::function<bool()> goOn = {}; // as in OffsetOptions
 };
 
 struct SearchOptions {

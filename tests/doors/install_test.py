@@ -76,6 +76,23 @@ class Installed(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         return done.stdout
 
+    def test_others_may_read_what_is_installed(self):
+        prefix = os.path.join(self.folder, "private")
+        before = os.umask(0o077)
+        try:
+            self.install(prefix)
+        finally:
+            os.umask(before)
+        for folder, _, files in os.walk(prefix):
+            self.assertEqual(os.stat(folder).st_mode & 0o777, 0o755, folder)
+            for name in files:
+                path = os.path.join(folder, name)
+                runs = "/bin/" in path or ".so" in name
+                self.assertEqual(os.stat(path).st_mode & 0o777, 0o755 if runs else 0o644, path)
+        with zipfile.ZipFile(os.path.join(prefix, "share/isthmus", os.listdir(os.path.join(prefix, "share/isthmus"))[0])) as wheel:
+            for entry in wheel.infolist():
+                self.assertEqual(entry.external_attr >> 16 & 0o044, 0o044, entry.filename)
+
     def check_programs(self, folder):
         for language, _, printed in self.programs:
             out = self.good([os.path.join(folder, f"plan_{language}")], env={})

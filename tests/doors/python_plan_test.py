@@ -5,6 +5,7 @@ import copy
 import ctypes
 import gzip
 import json
+import multiprocessing
 import os
 import pickle
 import random
@@ -437,6 +438,30 @@ class Problems(unittest.TestCase):
                 self.assertEqual(isthmus.plan(path, "70%", effort=0.02).schedule, expected)
             with self.assertRaisesRegex(isthmus.BadInput, "cannot read '.*no.json': No such file"):
                 isthmus.plan(os.path.join(folder, "no.json"), "70%")
+            sparse, bomb, short = (os.path.join(folder, name) for name in ("sparse", "bomb.gz", "short.gz"))
+            with open(sparse, "wb") as file:
+                file.truncate(1 << 40)
+            with gzip.open(bomb, "wb") as archive:
+                archive.write(b'{"name": "' + bytes(64 << 20))
+            with open(packed, "rb") as file, open(short, "wb") as cut:
+                cut.write(file.read()[:-10])
+            for path, says in {
+                "/dev/zero": "expected a file or a pipe, found a device",
+                folder: "Is a directory",
+                sparse: "expected a JSON object, and its text begins with",
+                bomb: "unpack to over 200 times as many",
+                short: "ended before the end-of-stream marker",
+            }.items():
+                with self.assertRaisesRegex(isthmus.BadInput, f"cannot read '.*': .*{says}"):
+                    isthmus.plan(path, "70%")
+            pipe = os.path.join(folder, "pipe")
+            os.mkfifo(pipe)
+            with open(packed, "rb") as file:
+                content = file.read()
+            writer = threading.Thread(target=lambda: open(pipe, "wb").write(content))
+            writer.start()
+            self.assertEqual(isthmus.plan(pipe, "70%", effort=0.02).schedule, expected)
+            writer.join()
         with self.assertRaisesRegex(isthmus.BadInput, "expected a JSON object with a list 'nodes'"):
             isthmus.plan({"graph": []}, "70%")
         with self.assertRaisesRegex(TypeError, "not what a joint-graph file holds"):
@@ -513,6 +538,32 @@ print(len(isthmus.plan(problem, "90%", effort=0.01).schedule) > 0, flush=True)
             out, err = child.stdout.read(), child.stderr.read()
         self.assertEqual((out, err, child.returncode), ("True\n", "", 0))
 
+    def test_the_process_ends_while_a_daemon_thread_plans(self):
+        program = """
+import sys, threading, time, isthmus
+from python_plan_test import chain
+problem, told = chain(100), threading.Event()
+progress = (lambda share, cost: told.set()) if sys.argv[1] == "told" else None
+threading.Thread(target=lambda: isthmus.plan(problem, "20%", effort=1e6, progress=progress), daemon=True).start()
+told.wait() if progress else time.sleep(0.3)
+print("leaving")
+"""
+        path = os.pathsep.join([os.path.dirname(os.path.abspath(__file__)), *sys.path])
+        for how in "told", "silent":
+            done = subprocess.run([sys.executable, "-c", program, how], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path})
+            self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "leaving\n", ""), how)
+
+    def test_what_is_planned_at_exit_is_planned(self):
+        program = """
+import atexit
+atexit.register(lambda: print(len(isthmus.plan(chain(20), "90%", effort=0.01).schedule) > 0))
+import isthmus
+from python_plan_test import chain
+"""
+        path = os.pathsep.join([os.path.dirname(os.path.abspath(__file__)), *sys.path])
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path})
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "True\n", ""))
+
     def test_progress_is_told_now_and_then_since_the_search_waits_for_the_interpreter(self):
         calls = []
         isthmus.plan(chain(100), "30%", effort=2, progress=lambda share, cost: calls.append(time.monotonic()))
@@ -531,6 +582,30 @@ print(len(isthmus.plan(problem, "90%", effort=0.01).schedule) > 0, flush=True)
             count += 1
         thread.join()
         self.assertGreater(count, 20)
+
+
+class Pickles(unittest.TestCase):
+    def test_exceptions_and_plans(self):
+        with self.assertRaises(isthmus.CannotBeMet) as caught:
+            isthmus.plan(chain(20), 1, effort=0.01)
+        caught.exception.note = "of the caller"
+        for copied in pickle.loads(pickle.dumps(caught.exception)), copy.deepcopy(caught.exception), in_a_process(caught.exception):
+            self.assertIs(type(copied), isthmus.CannotBeMet)
+            self.assertEqual((str(copied), copied.note), (str(caught.exception), "of the caller"))
+            self.assertEqual(copied.plan.schedule, caught.exception.plan.schedule)
+            self.assertEqual(copied.plan.figures, caught.exception.plan.figures)
+            self.assertEqual(repr(copied.plan), repr(caught.exception.plan))
+            self.assertEqual(pickle.loads(pickle.dumps(copied)).plan.schedule, caught.exception.plan.schedule)
+        for kind in isthmus.BadInput, isthmus.Unsupported, isthmus.OutOfMemory, isthmus.Internal, isthmus.Cancelled, isthmus.Error:
+            copied = in_a_process(kind("what", 3))
+            self.assertEqual((type(copied), copied.args), (kind, ("what", 3)))
+        self.assertTrue(issubclass(isthmus.OutOfMemory, MemoryError))
+
+
+def in_a_process(sent):
+    """What a worker of multiprocessing returns for `sent`."""
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        return pool.apply(copy.copy, (sent,))
 
 
 class Package(unittest.TestCase):

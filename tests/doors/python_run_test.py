@@ -134,8 +134,32 @@ class Runs(command.TestCase):
         self.assertEqual(graph.run({"x": np.zeros((0, 3))})["y"].shape, (0, 3))
         graph = isthmus.Graph.from_text("isthmus 2\ngraph @g {\n  input %x : f32[1000000, 1000000]\n  %y = neg(%x)\n  output %y\n}\n")
         self.assertEqual(graph.inputs[0].shape, (10**6, 10**6))
-        with self.assertRaisesRegex(isthmus.Internal, "out of memory: .* asked for"):
+        with self.assertRaisesRegex(isthmus.OutOfMemory, "out of memory: .* asked for"):
             graph.run()
+
+    def test_a_graph_is_its_own_whatever_becomes_of_its_file(self):
+        values = ", ".join(str(i / 7) for i in range(4096))
+        isthmus.Graph.from_text(
+            f"isthmus 2\ngraph @g {{\n  input %x : f32[4096]\n  param %w : f32[4096] = [{values}]\n  %y = mul(%x, %w)\n  output %y\n}}\n"
+        ).save(self.path("own.isth"))
+        with open(self.path("own.safetensors"), "rb") as file:
+            before = file.read()
+        for how in "overwritten", "truncated":
+            with self.subTest(how):
+                with open(self.path("own.safetensors"), "wb") as file:
+                    file.write(before)
+                graph = isthmus.Graph.load(self.path("own.isth"))
+                session = isthmus.Session(graph, threads=1)
+                first = graph.run({"x": np.ones(4096)}, threads=1)["y"]
+                with open(self.path("own.safetensors"), "r+b") as file:
+                    if how == "truncated":
+                        file.truncate(100)
+                    else:
+                        file.write(bytes(len(before)))
+                self.assertTrue((graph.run({"x": np.ones(4096)}, threads=1)["y"] == first).all())
+                self.assertTrue((session.run({"x": np.ones(4096)})["y"] == first).all())
+                with self.assertRaises(isthmus.BadInput):
+                    isthmus.Graph.load(self.path("own.isth"))
 
     def test_inputs_and_outputs(self):
         graph = isthmus.Graph.from_text(SUM)

@@ -8,6 +8,7 @@
 #include "tests/doors/expect.h"
 #include "tools/c/isthmus.h"
 #include <math.h>
+#include <stdint.h>
 
 /* A step of three layers: 0 is an input, 1 to 3 are forward, 4 to 6 backward. */
 static const char kJson[] =
@@ -251,6 +252,75 @@ static void testWrongArrays(void) {
   }
 }
 
+/* Counts that no array can have are errors before anything is read. */
+static void testCountsWithoutEnd(const isthmus_problem *problem) {
+  static const size_t kCounts[] = {SIZE_MAX, SIZE_MAX / 2 + 1, (size_t)1 << 40};
+  const uint32_t ops[kOps] = {1, 2, 3, 4, 5, 6};
+  const double cost[1] = {1};
+  const int64_t bytes[1] = {64};
+  size_t begin[2] = {0, 1}, none[2] = {0, 0};
+  const uint32_t zero[1] = {0};
+  size_t i;
+  for (i = 0; i < sizeof kCounts / sizeof *kCounts; ++i) {
+    const size_t count = kCounts[i];
+    isthmus_problem *made = NULL;
+    isthmus_plan *plan = NULL;
+    isthmus_plan_options options;
+    isthmus_arrays arrays;
+    EXPECT_ERROR(isthmus_plan_from_schedule(problem, ops, count, &plan, &error), ISTHMUS_BAD_CALL,
+                 "'num_ops'");
+    isthmus_plan_options_init(&options, count);
+    EXPECT_ERROR(isthmus_plan_make(problem, &options, &plan, &error), ISTHMUS_BAD_CALL, "'size'");
+    EXPECT(!plan);
+    memset(&arrays, 0, sizeof arrays);
+    arrays.size = sizeof arrays;
+    arrays.num_ops = 1;
+    arrays.cost = cost;
+    arrays.output_begin = begin;
+    arrays.output_bytes = bytes;
+    arrays.input_begin = none;
+    arrays.input_op = zero;
+    arrays.output_op = arrays.forward_outputs = zero;
+    arrays.num_outputs = count;
+    EXPECT_ERROR(isthmus_problem_from_arrays(&arrays, &made, &error), ISTHMUS_BAD_INPUT, "outputs");
+    arrays.num_outputs = 1;
+    arrays.num_forward_outputs = count;
+    EXPECT_ERROR(isthmus_problem_from_arrays(&arrays, &made, &error), ISTHMUS_BAD_INPUT, "outputs");
+    arrays.num_forward_outputs = 0;
+    arrays.num_ops = count;
+    EXPECT_ERROR(isthmus_problem_from_arrays(&arrays, &made, &error), ISTHMUS_BAD_INPUT, "ops");
+    arrays.num_ops = 1;
+    begin[1] = count + (count == (size_t)1 << 40);
+    EXPECT_ERROR(isthmus_problem_from_arrays(&arrays, &made, &error), ISTHMUS_BAD_INPUT, "entries");
+    begin[1] = 1;
+    EXPECT(!made);
+  }
+  {
+    isthmus_problem *made = NULL;
+    isthmus_graph *graph = NULL;
+    EXPECT_ERROR(isthmus_problem_from_json(kJson, SIZE_MAX, &made, &error), ISTHMUS_BAD_CALL,
+                 "'length'");
+    EXPECT_ERROR(isthmus_graph_from_text(kText, SIZE_MAX, &graph, &error), ISTHMUS_BAD_CALL,
+                 "'length'");
+  }
+}
+
+/* A flag cancels a search from elsewhere. */
+static void testFlagThatCancels(const isthmus_problem *problem) {
+  const volatile int32_t yes = 1, no = 0;
+  isthmus_plan_options options;
+  isthmus_plan *plan = NULL;
+  isthmus_plan_options_init(&options, sizeof options);
+  options.budget_share = 0.9;
+  options.effort = 0.01;
+  options.cancelled = &yes;
+  EXPECT_ERROR(isthmus_plan_make(problem, &options, &plan, &error), ISTHMUS_CANCELLED, "cancelled");
+  EXPECT(!plan);
+  options.cancelled = &no;
+  EXPECT(isthmus_plan_make(problem, &options, &plan, NULL) == ISTHMUS_OK);
+  isthmus_plan_free(plan);
+}
+
 static void testJsonThatEndsTooEarly(void) {
   size_t length;
   for (length = 0; length < sizeof kJson - 1; ++length) {
@@ -462,6 +532,8 @@ static void tests(void) {
   testSizesOfNoStruct(problem, plan);
   testNumbersThatAreNone(problem);
   testWrongArrays();
+  testCountsWithoutEnd(problem);
+  testFlagThatCancels(problem);
   testJsonThatEndsTooEarly();
   testTextThatEndsTooEarly();
   testModelsThatEndTooEarly();

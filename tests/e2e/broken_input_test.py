@@ -145,6 +145,9 @@ class Usage(Broken):
         for bad in "0", "-1", "x":
             with self.subTest(bad):
                 self.fails(2, "--steps", "run", self.mlp(), "--loss=mean", f"--steps={bad}")
+        for large in "2147483648", "9000000000000000000", "9e18":
+            with self.subTest(large):
+                self.fails(2, ["--steps", "from 1 to 2147483647"], "run", self.mlp(), "--loss=mean", f"--steps={large}")
 
     def test_seed(self):
         self.fails(2, "--seed", "run", self.mlp(), "--loss=mean", "--seed=abc")
@@ -1017,6 +1020,49 @@ class Onnx(Broken):
                                                     node("Add", ["a", "b"], ["y"])],
                                      initializers=[tensor("s", [1], [7], onnx_file.INT64)])
         self.assertEqual(result.err.count("error: "), 2, "what follows from an error is none\n" + result.err)
+
+
+class Sparse(Broken):
+    """Files of a TiB that hold nothing: their errors take neither time nor memory."""
+
+    def fails(self, code, phrases, *args):
+        result = command.run(*args, cwd=self.dir)  # (the address space is not limited, and the files are not read)
+        self.assertEqual(result.code, code, result)
+        for phrase in [phrases] if isinstance(phrases, str) else phrases:
+            self.assertIn(phrase, result.err, result)
+
+    def sparse(self, name, start=b""):
+        with open(self.path(name), "wb") as file:
+            file.write(start)
+            file.truncate(1 << 40)
+        return name
+
+    def test_models(self):
+        self.fails(1, "2 GiB", "import", self.sparse("m.onnx"))
+        self.fails(1, "m.isth:1:1: error: ", "import", self.sparse("m.isth"))
+        self.fails(1, "m.isth:2:", "import", self.sparse("m.isth", b"isthmus 2\n"))
+
+    def test_weights(self):
+        text = 'isthmus 2\nweights "w.safetensors"\n' + graph("input %x : f32[4096]", "param %w : f32[4096]", "%y = mul(%x, %w)",
+                                                              "output %y").split("\n", 1)[1]
+        self.sparse("w.safetensors")
+        text = text.replace("param %w : f32[4096]", 'param %w : f32[4096] = file "w"')
+        self.fails(1, ["w.safetensors", "header"], "run", self.write("m.isth", text))
+
+    def test_arrays(self):
+        os.mkdir(self.path("in"))
+        self.sparse("in/x.npy")
+        self.fails(1, "no .npy file", "run", self.write("m.isth", graph("input %x : f32[4]", "%y = neg(%x)", "output %y")), "--inputs=in")
+
+    def test_problems_and_costs(self):
+        self.fails(1, "expected JSON", "plan", self.sparse("p.json"), "--budget=50%")
+        self.fails(1, "expected JSON", "plan", self.sparse("p.json", b'{"name": "'), "--budget=50%")
+        self.fails(1, "expected JSON", "opt", self.mlp(), "--loss=mean", "--budget=50%", f"--costs={self.sparse('c.json')}")
+
+    def test_data_and_checkpoints(self):
+        self.fails(1, "numpy.savez", "train", self.mlp(), "--loss=mean", f"--data={self.sparse('d.npz')}", "--steps=1")
+        self.fails(1, "safetensors", "train", self.mlp(), "--loss=mean", "--data=d.npz", "--steps=1",
+                   f"--resume={self.sparse('c.safetensors')}")
 
 
 class Size(Broken):

@@ -47,6 +47,25 @@ class Explain(Case):
         for b in j["bottlenecks"]:
             self.assertTrue(b["why"], b)
 
+    def test_names_do_not_command_the_terminal(self):
+        """Names with escape sequences are printed as in the text form."""
+        evil = '"a\\1b[31m\\9b1m{}"'
+        names = [evil.format(i) for i in range(4)]
+        text = f"isthmus 2\ngraph @g {{\n  input %{names[0]} : f32[64, 64]\n  param %{names[1]} : f32[64, 64] = fill {{value = 1}}\n"
+        text += f"  %{names[2]} = matmul(%{names[0]}, %{names[1]})\n  %{names[3]} = tanh(%{names[2]})\n  output %{names[3]}\n}}\n"
+        self.write("evil.isth", text)
+        for args in (["explain", "evil.isth", "--loss=mean", "--budget=min", *QUICK], ["profile", "evil.isth", "--loss=mean"],
+                     ["run", "evil.isth", "--loss=mean"], ["run", "evil.isth", f"--loss=cross_entropy:%{names[1]}"],
+                     ["train", "evil.isth", "--loss=mse", "--data=evil.isth", "--steps=1"], ["opt", "evil.isth", "--loss=mse", "--wrt=none"],
+                     ["verify", "evil.isth", "evil.isth"], ["run", "evil.isth", "--inputs=in"]):
+            with self.subTest(args[0]):
+                os.makedirs(self.path("in"), exist_ok=True)
+                self.write("in/x\x1b[31m.npy", b"")
+                result = command.run(*args, cwd=self.dir)
+                for printed in result.out.decode("latin-1"), result.err.encode("utf-8", "surrogateescape").decode("latin-1"):
+                    self.assertNotRegex(printed, r"[\x00-\x08\x0b-\x1f\x7f]", result)
+        self.assertIn("a\\1b[31m", self.run_ok("explain", "evil.isth", "--loss=mean", "--budget=min", *QUICK).out.decode())
+
     def test_every_net_and_policy(self):
         for name in ZOO:
             file, loss = self.zoo(name)

@@ -3,9 +3,12 @@ and exit code 5."""
 
 import json
 import os
+import re
+import resource
 import signal
 import subprocess
 import time
+import unittest
 
 import command
 import onnx_file
@@ -150,6 +153,55 @@ class Memory(Case):
                 codes.add(result.code)
         self.assertEqual(codes, {0, 5}, "limits were too wide or too narrow")
         self.assertEqual([name for name in os.listdir(self.dir) if "tmp" in name], [])
+
+
+class Signals(Case):
+    """Each end of the process is called what it is."""
+
+    def planning(self, **kwargs):
+        process = subprocess.Popen([command.BINARY, "opt", self.mlp(), "--loss=mean", "--budget=min", "--effort=1e6", "--progress=plain",
+                                    "-o", "o.isth"], cwd=self.dir, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, **kwargs)
+        self.addCleanup(process.kill)
+        return process
+
+    def ended(self, process):
+        _, err = process.communicate(timeout=command.TIMEOUT)
+        self.assertEqual(sorted(os.listdir(self.dir)), ["mlp.isth"], "no file is left")
+        return process.returncode, err
+
+    def test_quit(self):
+        process = self.planning(preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CORE, (0, 0)))
+        self.assertTrue(process.stderr.readline())
+        process.send_signal(signal.SIGQUIT)
+        code, err = self.ended(process)
+        self.assertEqual(code, -signal.SIGQUIT)
+        self.assertNotIn("error", err)
+
+    @unittest.skipIf(command.IS_SANITIZED, "sanitizers report crashes")
+    def test_crashes(self):
+        for number, says in (signal.SIGSEGV, "invalid address (SIGSEGV)"), (signal.SIGBUS, "(SIGBUS)"), (signal.SIGFPE, "(SIGFPE)"):
+            process = self.planning()
+            self.assertTrue(process.stderr.readline())
+            process.send_signal(number)
+            code, err = self.ended(process)
+            self.assertEqual(code, 5)
+            self.assertRegex(err, re.escape("error: internal: the program crashed: ") + ".*" + re.escape(says) + ".*report this")
+
+    def test_limit_of_cpu_time(self):
+        code, err = self.ended(self.planning(preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (1, 10))))
+        self.assertEqual(code, 5)
+        self.assertIn("error: the process used the CPU time that it may have (ulimit -t)", err)
+        self.assertNotIn("report", err)
+
+    def test_limit_of_a_files_size(self):
+        limit = {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))}
+        for name in "o.isth", "/dev/stdout":
+            with self.subTest(name), open(self.path("out"), "wb") as out:
+                result = subprocess.run([command.BINARY, "zoo", "resnet", "-o", name], cwd=self.dir, stdout=out, stderr=subprocess.PIPE,
+                                        text=True, timeout=command.TIMEOUT, **limit)
+                self.assertEqual(result.returncode, 1, result)
+                self.assertRegex(result.stderr, "error: cannot write '.*': File too large")
+        self.assertEqual(sorted(os.listdir(self.dir)), ["out"])
 
 
 class Interrupts(Case):

@@ -159,7 +159,7 @@ void checkCommand(Bytes bytes, const Folder &folder) {
 
 void checkBeside(Bytes bytes, const Folder &folder) {
   std::string name = bytes.path();
-  auto found = readFileBeside(".", name, Outside::Refused);
+  auto found = openFileBeside(".", name, Outside::Refused);
   if (!found) {
     ISTHMUS_CHECK(!llvm::toString(found.takeError()).empty(), "a message");
     return;
@@ -167,7 +167,8 @@ void checkBeside(Bytes bytes, const Folder &folder) {
   fs::path real = fs::canonical(name);
   ISTHMUS_CHECK(llvm::StringRef(real.string()).startswith((folder.root() / "in/").string()),
                 "a file outside was read: " + real.string());
-  ISTHMUS_CHECK((*found)->getBuffer() != "outside" && fs::is_regular_file(real), "no such file");
+  auto bytes = (*found)->readAll();
+  ISTHMUS_CHECK(bytes && (*bytes)->getBuffer() != "outside" && fs::is_regular_file(real), "no such file");
 }
 
 } // namespace

@@ -9,7 +9,7 @@ using namespace isthmus;
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   llvm::StringRef bytes(reinterpret_cast<const char *>(data), size);
-  auto file = Safetensors::parse(llvm::MemoryBuffer::getMemBufferCopy(bytes), "fuzz");
+  auto file = Safetensors::parse(SourceFile::of(llvm::MemoryBuffer::getMemBufferCopy(bytes), "fuzz"), "fuzz");
   if (!file) {
     ISTHMUS_CHECK(!llvm::toString(file.takeError()).empty(), "a message");
     return 0;

@@ -9,9 +9,11 @@
 #include "ir/text/printer.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <set>
 #include <sys/stat.h>
+#include <unistd.h>
 
 using namespace isthmus;
 
@@ -178,6 +180,77 @@ TEST_F(Weights, ComeBackBitForBit) {
             "error: '" + in("w") + "' has no tensor 'scaler'; did you mean 'scalar'?");
 }
 
+// --- Files that another program changes while they are open
+
+class Source : public InFolder {
+protected:
+  // Overwrites part of a file in place.
+  void writeInto(llvm::StringRef name, off_t at, llvm::StringRef bytes) const {
+    const int fd = ::open(in(name).c_str(), O_WRONLY);
+    ASSERT_EQ(::pwrite(fd, bytes.data(), bytes.size(), at), ssize_t(bytes.size()));
+    const struct timespec later[] = {{4'000'000'000, 0}, {4'000'000'000, 0}}; // whatever the clock
+    ASSERT_EQ(::futimens(fd, later), 0);
+    ::close(fd);
+  }
+  static std::string textOf(const SourceFile &file, uint64_t offset, size_t count) {
+    std::string bytes(count, '\0');
+    llvm::Error e = file.read(offset, {bytes.data(), count});
+    return e ? llvm::toString(std::move(e)) : bytes;
+  }
+};
+
+TEST_F(Source, IsReadInParts) {
+  write("a", "0123456789");
+  auto file = llvm::cantFail(SourceFile::open(in("a")));
+  EXPECT_EQ(file->size(), 10u);
+  EXPECT_EQ(textOf(*file, 3, 4), "3456");
+  EXPECT_EQ(textOf(*file, 10, 0), "");
+  EXPECT_EQ(llvm::cantFail(file->readAll())->getBuffer(), "0123456789");
+}
+
+TEST_F(Source, IsTheOldFileAfterItWasReplaced) {
+  write("a", "old");
+  auto file = llvm::cantFail(SourceFile::open(in("a")));
+  write("a", "new and longer");
+  EXPECT_EQ(textOf(*file, 0, 3), "old");
+}
+
+TEST_F(Source, IsAnErrorAfterItWasChanged) {
+  write("a", std::string(8192, 'a'));
+  auto file = llvm::cantFail(SourceFile::open(in("a")));
+  auto whole = llvm::cantFail(file->readAll());
+  writeInto("a", 100, "bbbb");
+  EXPECT_EQ(textOf(*file, 0, 4), "error: '" + in("a") +
+                                     "' was changed by another program while it was read: expected "
+                                     "the 8192 bytes that it had when it was opened, found a later "
+                                     "modification; read it again when it is complete");
+  ASSERT_EQ(::truncate(in("a").c_str(), 10), 0);
+  EXPECT_NE(textOf(*file, 4096, 4).find("found 10; read it again"), std::string::npos);
+  EXPECT_NE(llvm::toString(file->readAll().takeError()), "");
+  EXPECT_EQ(whole->getBuffer(), std::string(8192, 'a')); // what was read is not in the file
+}
+
+TEST_F(Source, HasHolesThatTakeNoMemory) {
+  write("a", "begin");
+  ASSERT_EQ(::truncate(in("a").c_str(), off_t(1) << 38), 0); // 256 GiB
+  auto file = llvm::cantFail(SourceFile::open(in("a")));
+  auto bytes = llvm::cantFail(file->readAll());
+  EXPECT_EQ(bytes->getBuffer().take_front(8), llvm::StringRef("begin\0\0\0", 8));
+  EXPECT_EQ(bytes->getBufferSize(), size_t(1) << 38);
+  const Tensor t =
+      llvm::cantFail(file->readTensor(Type(DType::U8, {int64_t(1) << 36}), 2));
+  EXPECT_EQ(std::string(t.data, 4), std::string("gin\0", 4));
+}
+
+TEST_F(Source, HasTensorsOfItsOwnBytes) {
+  write("a", std::string("\1\0\7\0abcd", 8));
+  auto file = llvm::cantFail(SourceFile::open(in("a")));
+  const Tensor t = llvm::cantFail(file->readTensor(Type(DType::Bool, {4}), 0));
+  EXPECT_EQ(std::string(t.data, 4), std::string("\1\0\1\0", 4));
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(t.data) % 64, 0u);
+  EXPECT_EQ(llvm::cantFail(file->readTensor(Type(DType::F32, {0}), 8)).bytes(), 0);
+}
+
 std::string withHeader(llvm::StringRef header, size_t dataBytes = 0) {
   std::string s(8, '\0');
   s[0] = char(header.size());
@@ -186,7 +259,7 @@ std::string withHeader(llvm::StringRef header, size_t dataBytes = 0) {
 }
 
 std::string problemOf(llvm::StringRef bytes) {
-  auto file = Safetensors::parse(llvm::MemoryBuffer::getMemBufferCopy(bytes), "w");
+  auto file = Safetensors::parse(SourceFile::of(llvm::MemoryBuffer::getMemBufferCopy(bytes), "w"), "w");
   return file ? "" : llvm::toString(file.takeError());
 }
 
@@ -258,11 +331,28 @@ TEST_F(Weights, DigestsTellNamesTypesAndBytes) {
   EXPECT_EQ(digestOf({a}).size(), 16u);
 }
 
+TEST_F(Weights, AreReadOnceWhileTheyAreInUse) {
+  write("w", withHeader(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})", 8));
+  auto file = llvm::cantFail(Safetensors::open(in("w")));
+  const Tensor first = llvm::cantFail(file.find("a")), second = llvm::cantFail(file.find("a"));
+  EXPECT_EQ(first.data, second.data);
+  ASSERT_EQ(::truncate(in("w").c_str(), 4), 0);
+  EXPECT_EQ(std::string(first.data, 8), "xxxxxxxx");
+  EXPECT_EQ(llvm::cantFail(file.find("a")).data, first.data);
+}
+
+TEST_F(Weights, AreAnErrorIfTheFileWasChanged) {
+  write("w", withHeader(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})", 8));
+  auto file = llvm::cantFail(Safetensors::open(in("w")));
+  ASSERT_EQ(::truncate(in("w").c_str(), 4), 0);
+  EXPECT_NE(llvm::toString(file.find("a").takeError()).find("was changed by another program"),
+            std::string::npos);
+}
+
 TEST_F(Weights, UnknownElementTypesAreAnErrorWhenAskedFor) {
-  auto file =
-      Safetensors::parse(llvm::MemoryBuffer::getMemBufferCopy(withHeader(
-                             R"({"a":{"dtype":"F8_E4M3","shape":[2],"data_offsets":[0,2]}})", 2)),
-                         "w");
+  auto bytes = llvm::MemoryBuffer::getMemBufferCopy(
+      withHeader(R"({"a":{"dtype":"F8_E4M3","shape":[2],"data_offsets":[0,2]}})", 2));
+  auto file = Safetensors::parse(SourceFile::of(std::move(bytes), "w"), "w");
   ASSERT_TRUE(bool(file)) << llvm::toString(file.takeError());
   EXPECT_EQ(llvm::toString(file->find("a").takeError()),
             "error: tensor 'a' of 'w' has elements of 'F8_E4M3'; expected F32, F64, BF16, F16, "

@@ -199,7 +199,7 @@ TEST_P(EveryDevice, SaysHowMuchWasAskedForAndGoesOn) {
   ASSERT_EQ(bool(huge), !device->computes());
   if (!huge)
     llvm::handleAllErrors(huge.takeError(), [&](const DiagError &e) {
-      EXPECT_EQ(e.kind, ErrorKind::Device);
+      EXPECT_EQ(e.kind, ErrorKind::OutOfMemory);
       const std::string &text = e.diags[0].message;
       std::smatch found;
       ASSERT_TRUE(std::regex_match(

@@ -258,5 +258,41 @@ TEST(Executor, FeedsAgainWhatAStepOverwrites) {
   EXPECT_EQ(now(), once);
 }
 
+// Parameters are not copied where the device reads the host's memory, except for those that a step
+// overwrites.
+TEST(Executor, ReadsSharedTensorsInPlace) {
+  Graph g = parsed("  input %x : f32[16, 16]\n  input %rate : f64[]\n"
+                   "  param %w : f32[16, 16] = fill {value = 1.0}\n"
+                   "  %g = matmul(%x, %w) : f32[16, 16] backward\n"
+                   "  %now = sgd(%w, %g, %rate) : f32[16, 16] update\n  output %now next(%w)\n");
+  auto device = makeCpuDevice(cpuKernels(), {});
+  const Layout layout = cantFail(place(g, device->target()));
+  const Tensor x = draw(g.type(g.find("x")), 1), rate = draw(g.type(g.find("rate")), 3),
+               w = draw(g.type(g.find("w")), 2);
+  auto shared = cantFail(Executor::create(g, layout, *device, {x, rate, w}));
+  auto fed = cantFail(Executor::create(g, layout, *device));
+  EXPECT_GT(x.owner.use_count(), 1);
+  const long uses = x.owner.use_count();
+  cantFail(fed->feed(g.find("x"), x));
+  cantFail(fed->feed(g.find("rate"), rate));
+  cantFail(fed->feed(g.find("w"), w));
+  EXPECT_EQ(x.owner.use_count(), uses) << "a tensor that is fed is copied";
+  auto now = [&](Executor &e) {
+    cantFail(e.step({}));
+    const Tensor t = cantFail(e.fetch(g.find("now")));
+    return std::string(t.data, size_t(t.bytes()));
+  };
+  const std::string before(w.data, size_t(w.bytes())), once = now(*shared);
+  EXPECT_EQ(once, now(*fed));
+  EXPECT_EQ(std::string(w.data, size_t(w.bytes())), before) << "steps overwrite a copy";
+  // Bytes of the caller's are copied, also where a tensor was shared.
+  {
+    std::string bytes(size_t(x.bytes()), '\0');
+    cantFail(shared->feed(g.find("x"), Tensor{x.type, nullptr, bytes.data()}));
+  }
+  cantFail(shared->feed(g.find("w"), w));
+  EXPECT_EQ(now(*shared), before) << "the gradient is zero";
+}
+
 } // namespace
 } // namespace isthmus

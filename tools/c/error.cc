@@ -19,6 +19,8 @@ static isthmus_status statusOf(ErrorKind kind) {
     return ISTHMUS_CANNOT_BE_MET;
   case ErrorKind::Interrupted:
     return ISTHMUS_CANCELLED;
+  case ErrorKind::OutOfMemory:
+    return ISTHMUS_OUT_OF_MEMORY;
   case ErrorKind::Device:
   case ErrorKind::Internal:
     return ISTHMUS_INTERNAL;
@@ -37,6 +39,14 @@ isthmus_status fail(llvm::Error e, isthmus_error **error) {
   llvm::StringRef message = text;
   message.consume_front("error: ");
   return fail(status, message.str(), error);
+}
+
+isthmus_status checkCount(const char *name, size_t count, size_t most, isthmus_error **error) {
+  if (count <= most)
+    return ISTHMUS_OK;
+  return fail(ISTHMUS_BAD_CALL,
+              llvm::formatv("'{0}' is {1}, and is to be {2} at most", name, count, most).str(),
+              error);
 }
 
 isthmus_status isNull(const char *name, isthmus_error **error) {

@@ -32,6 +32,8 @@ isthmus_status isthmus_graph_from_text(const char *text, size_t length, isthmus_
     ISTHMUS_NOT_NULL(graph);
     *graph = nullptr;
     ISTHMUS_NOT_NULL(text);
+    if (isthmus_status s = checkCount("length", length, PTRDIFF_MAX, error))
+      return s;
     return given(parseGraph(llvm::StringRef(text, length), "the text"), graph, error);
   });
 }

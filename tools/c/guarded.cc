@@ -22,6 +22,7 @@ struct Call {
   std::jmp_buf home;
   std::string bug;
   Call *outer;
+  isthmus_status status = ISTHMUS_INTERNAL; // of the failure that left the call
 };
 thread_local Call *innermost = nullptr;
 
@@ -35,12 +36,15 @@ private:
 };
 
 // Jumps to the innermost call; returns if no function of the library is running.
-void leave(std::string why) {
+void leave(std::string why, isthmus_status status = ISTHMUS_INTERNAL) {
   if (!innermost)
     return;
   innermost->bug = std::move(why);
+  innermost->status = status;
   std::longjmp(innermost->home, 1);
 }
+
+constexpr const char *kNoMemory = "there is no memory left";
 
 [[noreturn]] void onTermination() {
   leave("internal: an exception left a function that lets none out");
@@ -55,22 +59,22 @@ void expectBugs() {
     llvm::install_fatal_error_handler(
         [](void *, const char *reason, bool) { leave(std::string("internal: ") + reason); });
     llvm::install_bad_alloc_error_handler(
-        [](void *, const char *, bool) { leave("there is no memory left"); });
+        [](void *, const char *, bool) { leave(kNoMemory, ISTHMUS_OUT_OF_MEMORY); });
     std::set_terminate(onTermination);
     return true;
   }();
   (void)isSet;
 }
 
-// Returns ISTHMUS_INTERNAL after a bug; `call.bug` then describes it.
+// After a failure that left the call by a jump, `call.bug` describes it.
 isthmus_status attempt(Call &call, isthmus_error **error,
                        llvm::function_ref<isthmus_status()> body) {
   if (setjmp(call.home))
-    return ISTHMUS_INTERNAL;
+    return call.status;
   try {
     return body();
   } catch (const std::bad_alloc &) {
-    return fail(ISTHMUS_INTERNAL, "there is no memory left", error);
+    return fail(ISTHMUS_OUT_OF_MEMORY, kNoMemory, error);
   } catch (const std::exception &e) {
     return fail(ISTHMUS_INTERNAL, std::string("internal: ") + e.what(), error);
   }
@@ -82,10 +86,10 @@ isthmus_status guarded(isthmus_error **error, llvm::function_ref<isthmus_status(
   if (error)
     *error = nullptr;
   expectBugs();
-  Call call{{}, "", innermost};
+  Call call{{}, "", innermost, ISTHMUS_INTERNAL};
   const Entered entered(call);
   const isthmus_status status = attempt(call, error, body);
-  return call.bug.empty() ? status : fail(ISTHMUS_INTERNAL, std::move(call.bug), error);
+  return call.bug.empty() ? status : fail(status, std::move(call.bug), error);
 }
 
 } // namespace isthmus::c

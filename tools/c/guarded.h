@@ -13,7 +13,12 @@ isthmus_status fail(llvm::Error e, isthmus_error **error); // the error's kind d
 
 // Runs a function's body and returns its status. An exception gives ISTHMUS_INTERNAL, and so does a
 // bug of ours: a failed check or assertion, a fatal error of LLVM, an exception that leaves a
-// noexcept function.
+// noexcept function. An allocation that fails gives ISTHMUS_OUT_OF_MEMORY.
 isthmus_status guarded(isthmus_error **error, llvm::function_ref<isthmus_status()> body);
+
+// The most items that an array may have: they are numbered in 32 bits.
+constexpr size_t kMostItems = UINT32_MAX - 1;
+// ISTHMUS_BAD_CALL if `count` items are more than `most`; `name` is that of the parameter.
+isthmus_status checkCount(const char *name, size_t count, size_t most, isthmus_error **error);
 
 } // namespace isthmus::c

@@ -47,8 +47,9 @@ typedef enum {
   ISTHMUS_BAD_CALL = 2,  /* the call is wrong: a null pointer, a wrong size, unrelated handles */
   ISTHMUS_CANNOT_BE_MET = 3, /* no plan within the budget was found */
   ISTHMUS_UNSUPPORTED = 4,   /* the input is valid, but not supported */
-  ISTHMUS_INTERNAL = 5,      /* a bug of the library, or out of memory */
-  ISTHMUS_CANCELLED = 6 /* by the progress function, before a plan within the budget was found */
+  ISTHMUS_INTERNAL = 5,      /* a bug of the library */
+  ISTHMUS_CANCELLED = 6, /* by the progress function, before a plan within the budget was found */
+  ISTHMUS_OUT_OF_MEMORY = 7
 } isthmus_status;
 
 typedef struct isthmus_error isthmus_error;
@@ -169,6 +170,8 @@ typedef struct {
   int32_t place; /* not 0: the arena of isthmus_plan_layout stays within the budget, not only the
                     peak. For callers that place by that layout; the search takes longer. */
   double progress_seconds; /* the least time between two calls of `progress`; 0: none */
+  const volatile int32_t *cancelled; /* null: none. Another thread, or a signal handler, cancels
+                                        the search by making it not 0, as `progress` does. */
 } isthmus_plan_options;
 /* All defaults: the least peak, effort by size, seed 0. `size` is sizeof(isthmus_plan_options). */
 ISTHMUS_API void isthmus_plan_options_init(isthmus_plan_options *options, size_t size);

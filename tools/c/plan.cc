@@ -21,8 +21,11 @@ void isthmus_plan_options_init(isthmus_plan_options *options, size_t size) {
   if (!options || size < sizeof options->size)
     return;
   const isthmus_plan_options all = defaults();
-  std::memset(options, 0, size);
-  std::memcpy(options, &all, std::min(size, sizeof all));
+  constexpr size_t kMost = 1 << 16; // no version of the struct is larger: isthmus_plan_make refuses
+  if (size <= kMost) {
+    std::memset(options, 0, size);
+    std::memcpy(options, &all, std::min(size, sizeof all));
+  }
   options->size = size;
 }
 
@@ -33,9 +36,10 @@ static isthmus_plan search(const plan::Problem &p, const isthmus_plan_options &g
   const auto start = Clock::now();
   Clock::time_point next = start;
   const std::chrono::duration<double> pause(std::min(given.progress_seconds, 1e6));
-  if (given.progress)
+  if (given.progress || given.cancelled)
     o.progress = [&](const plan::SearchProgress &now) {
-      if (Clock::now() >= next) {
+      isCancelled |= given.cancelled && *given.cancelled;
+      if (!isCancelled && given.progress && Clock::now() >= next) {
         isCancelled |= !given.progress(given.user, now.share, now.cost);
         next = Clock::now() + std::chrono::duration_cast<Clock::duration>(pause);
       }
@@ -71,6 +75,8 @@ isthmus_status isthmus_plan_make(const isthmus_problem *problem,
         return fail(ISTHMUS_BAD_CALL,
                     "'budget_share', 'effort' and 'progress_seconds' are to be numbers from 0 on",
                     error);
+    if (given->cancelled && *given->cancelled)
+      return fail(ISTHMUS_CANCELLED, "cancelled before the search began", error);
     const plan::Problem &p = problem->problem();
     const int64_t baseline = plan::evaluate(p, plan::sourceOrder(p)).peakBytes;
     plan::SearchOptions o;
@@ -109,6 +115,8 @@ isthmus_status isthmus_plan_from_schedule(const isthmus_problem *problem, const 
     ISTHMUS_NOT_NULL(problem);
     if (num_ops > 0)
       ISTHMUS_NOT_NULL(ops);
+    if (isthmus_status s = checkCount("num_ops", num_ops, kMostItems, error))
+      return s;
     plan::SearchOptions anyBudget;
     anyBudget.smallest = true;
     isthmus_plan judged;

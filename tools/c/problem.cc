@@ -53,6 +53,9 @@ private:
                        "overwrite_begin overwrite_input");
     if (a_.num_ops >= UINT32_MAX)
       return makeError("at most 2^32 - 2 ops are supported, got {0}", a_.num_ops);
+    for (size_t count : {a_.num_outputs, a_.num_forward_outputs})
+      if (count > kMostItems)
+        return makeError("at most 2^32 - 2 outputs are supported, got {0}", count);
     if (a_.order < ISTHMUS_ANY_ORDER || a_.order > ISTHMUS_AS_GIVEN)
       return makeError("'order' is {0}, which is none of isthmus_order", a_.order);
     if (a_.alignment < 0 || a_.alignment > int64_t(1) << 30)
@@ -66,12 +69,14 @@ private:
 
   // Lists lie in one array, so if none ends before it begins, none reaches beyond the end of the
   // last one. All of them are checked before any is read.
+  static constexpr size_t kMostEntries = size_t(1) << 40;
   llvm::Error checkLists() {
     for (const size_t *begin :
          {a_.output_begin, a_.input_begin, a_.donation_begin, a_.overwrite_begin})
       for (size_t i = 0; begin && i < a_.num_ops; ++i)
-        if (begin[i] > begin[i + 1])
-          return failed(i, "its lists end before they begin");
+        if (begin[i] > begin[i + 1] || begin[i + 1] > kMostEntries)
+          return failed(i, begin[i] > begin[i + 1] ? "its lists end before they begin"
+                                                   : "its lists have over 2^40 entries");
     return llvm::Error::success();
   }
 
@@ -266,6 +271,8 @@ isthmus_status isthmus_problem_from_json(const char *json, size_t length, isthmu
     ISTHMUS_NOT_NULL(problem);
     *problem = nullptr;
     ISTHMUS_NOT_NULL(json);
+    if (isthmus_status s = checkCount("length", length, PTRDIFF_MAX, error))
+      return s;
     auto g = parseJointGraph(llvm::StringRef(json, length), "the problem");
     if (!g)
       return fail(g.takeError(), error);

@@ -90,7 +90,10 @@ llvm::Expected<CompileOptions> compileOptions(const ModelOptions &model, const P
 }
 
 std::function<bool(const plan::SearchProgress &)> WatchedSearch::progress() {
+  interrupt_.setHasResult(false);
   return [this](const plan::SearchProgress &now) {
+    if (now.cost > 0)
+      interrupt_.setHasResult(true);
     bar_.at(static_cast<size_t>(double(kParts) * now.share));
     return !wasInterrupted();
   };
@@ -104,6 +107,8 @@ llvm::Expected<Compiled> compiled(Graph g, CompileOptions o, const Target &targe
   const Graph given = g; // for the report of a bug
   GraphAtHand atHand(given);
   auto c = compile(std::move(g), o, target);
+  if (search)
+    search->ended();
   if (c) {
     c->wasInterrupted |= search && search->wasInterrupted(); // also after the search
     return c;

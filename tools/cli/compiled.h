@@ -48,6 +48,8 @@ class WatchedSearch {
 public:
   WatchedSearch() : bar_("planning", kParts) {}
   bool wasInterrupted() const { return interrupt_.happened(); }
+  // To be called after the search: what follows an interrupt then takes the time that it needs.
+  void ended() { interrupt_.setHasResult(true); }
   // The function returns false after an interrupt.
   std::function<bool(const plan::SearchProgress &)> progress();
 

@@ -23,6 +23,25 @@ size_t terminalColumns() {
   struct winsize size = {};
   return ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : kUsual;
 }
+
+// Control characters, which names may hold and which would command the terminal, become a backslash
+// and two hexadecimal digits, as in the text form.
+std::string shown(llvm::StringRef text) {
+  std::string out;
+  auto isControl = [&](size_t i) {
+    const auto c = static_cast<unsigned char>(text[i]);
+    const bool isC1 = i > 0 && text[i - 1] == '\xc2' && c >= 0x80 && c < 0xa0; // in UTF-8
+    return (c < 0x20 && c != '\n' && c != '\t') || c == 0x7f || isC1;
+  };
+  for (size_t i = 0; i < text.size(); ++i) {
+    const bool startsC1 = text[i] == '\xc2' && i + 1 < text.size() && isControl(i + 1);
+    if (isControl(i) || startsC1)
+      out += "\\" + llvm::toHex(text.substr(i, 1), /*LowerCase=*/true);
+    else
+      out += text[i];
+  }
+  return out;
+}
 } // namespace
 
 void talk(llvm::StringRef text) {
@@ -52,7 +71,7 @@ void Console::clearBar() {
 }
 
 void Console::note(const Remark &remark) {
-  const std::string text = remark.text + flagsText(remark.remedies);
+  const std::string text = shown(remark.text + flagsText(remark.remedies));
   if (quiet_ || !told_.insert(text).second)
     return;
   clearBar();
@@ -61,7 +80,7 @@ void Console::note(const Remark &remark) {
 
 void Console::line(const std::string &text) {
   clearBar();
-  talk(text + "\n");
+  talk(shown(text) + "\n");
 }
 
 int Console::report(llvm::Error e) {
@@ -74,18 +93,18 @@ int Console::report(llvm::Error e) {
       [&](const DiagError &d) {
         code = exitCodeOf(d);
         for (const Diag &each : d.diags) {
-          os << (each.where.empty() ? "" : paint("1", each.where + ": "))
-             << paint("1;31", "error: ") << each.message << flagsText(each.remedies) << '\n'
+          os << (each.where.empty() ? "" : paint("1", shown(each.where) + ": "))
+             << paint("1;31", "error: ") << shown(each.message + flagsText(each.remedies)) << '\n'
              << each.excerpt;
           if (!each.excerpt.empty() && each.excerpt.back() != '\n')
             os << '\n';
           for (const Note &n : each.notes)
-            os << (n.where.empty() ? "" : paint("1", n.where + ": ")) << paint("36", "note: ")
-               << n.message << '\n';
+            os << (n.where.empty() ? "" : paint("1", shown(n.where) + ": ")) << paint("36", "note: ")
+               << shown(n.message) << '\n';
         }
       },
       [&](const llvm::ErrorInfoBase &other) {
-        os << paint("1;31", "error: ") << other.message() << '\n';
+        os << paint("1;31", "error: ") << shown(other.message()) << '\n';
       });
   talk(os.str());
   return code;

@@ -8,16 +8,6 @@
 namespace isthmus {
 namespace {
 
-llvm::Error feedAll(const Graph &g, Executor &e, const ExecuteOptions &o) {
-  auto inputs = makeInputs(g, o.inputs, o.seed);
-  if (!inputs)
-    return inputs.takeError();
-  for (size_t i = 0; i < inputs->size(); ++i)
-    if (llvm::Error err = e.feed(g.inputs()[i].value, (*inputs)[i]))
-      return err;
-  return llvm::Error::success();
-}
-
 // The value that is differentiated if a loss has several elements.
 double sumOf(const Tensor &t) {
   double sum = 0;
@@ -30,11 +20,12 @@ double sumOf(const Tensor &t) {
 
 llvm::Expected<std::unique_ptr<Executor>> fedExecutor(const Compiled &c, Device &device,
                                                       const ExecuteOptions &o) {
-  auto e = Executor::create(c.graph, c.layout, device);
-  if (e && device.computes())
-    if (llvm::Error err = feedAll(c.graph, **e, o))
-      return err;
-  return e;
+  if (!device.computes())
+    return Executor::create(c.graph, c.layout, device);
+  auto inputs = makeInputs(c.graph, o.inputs, o.seed);
+  if (!inputs)
+    return inputs.takeError();
+  return Executor::create(c.graph, c.layout, device, *inputs);
 }
 
 llvm::Expected<std::unique_ptr<Executor>> execute(const Compiled &c, Device &device,

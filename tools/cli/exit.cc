@@ -16,6 +16,7 @@ int exitCodeOf(const DiagError &e) {
   case ErrorKind::Interrupted:
     return kInterrupted;
   case ErrorKind::Device:
+  case ErrorKind::OutOfMemory:
   case ErrorKind::Internal:
     return kFailed;
   }

@@ -1,5 +1,6 @@
 // `explain` for a person: short sections, aligned.
 
+#include "ir/spelling.h"
 #include "tools/cli/explanation.h"
 #include "tools/cli/table.h"
 #include "llvm/ADT/STLExtras.h"
@@ -83,7 +84,7 @@ private:
   }
 
   std::string nodeText(const Graph &g, NodeId n) const {
-    return llvm::formatv("%{0} ({1}, {2}, node {3} of {4})", g.nodeName(n), g.node(n).op->name,
+    return llvm::formatv("{0} ({1}, {2}, node {3} of {4})", valueText(g.nodeName(n)), g.node(n).op->name,
                          phaseName(g.node(n).phase), n.index + 1, g.numNodes());
   }
 
@@ -101,11 +102,11 @@ private:
       std::string lives = llvm::formatv("node {0} to {1}, until {2}", l.first + 1, l.last + 1,
                                         l.last + 1 == g_.numNodes()
                                             ? "the end"
-                                            : "%" + g_.nodeName(NodeId(l.last)).str() + " has run");
+                                            : valueText(g_.nodeName(NodeId(l.last))) + " has run");
       if (l.first == l.last)
         lives = llvm::formatv("node {0}", l.first + 1);
       if (l.value)
-        t.row({"%" + g_.valueName(l.value).str(), opText(l.value), typeText(l.value),
+        t.row({valueText(g_.valueName(l.value)), opText(l.value), typeText(l.value),
                bytesText(l.bytes), kindText(l.kind), lives});
       else
         t.row({"(workspace)", g_.node(NodeId(l.first)).op->name, "", bytesText(l.bytes),
@@ -155,7 +156,7 @@ private:
     else
       section("Named (" + std::to_string(e_.why.tensors.size()) + ")");
     for (const TensorDecision &f : e_.why.tensors) {
-      out_ += "  %" + g_.valueName(f.value).str() + "  " + opText(f.value) + "  " +
+      out_ += "  " + valueText(g_.valueName(f.value)) + "  " + opText(f.value) + "  " +
               typeText(f.value) + "  " + bytesText(f.bytes) +
               (f.isAtPeak ? ", live at the peak\n" : ", not live at the peak\n");
       out_ += "      " + decisionText(e_, f) + "\n";
@@ -183,7 +184,7 @@ private:
     const size_t most = std::min(left.size(), e_.options.top);
     Table t({false, false, true, false});
     for (const BottleneckDecision *b : llvm::makeArrayRef(left).take_front(most))
-      t.row({"%" + g_.valueName(b->value).str(), typeText(b->value), bytesText(b->tensor.bytes),
+      t.row({valueText(g_.valueName(b->value)), typeText(b->value), bytesText(b->tensor.bytes),
              whyText(e_, *b)});
     out_ += t.text();
     if (most < left.size())

@@ -1,5 +1,6 @@
 // Reasons for a plan's decisions, in words.
 
+#include "ir/spelling.h"
 #include "passes/checkpoint/bottleneck_choice.h"
 #include "tools/cli/explanation.h"
 
@@ -7,7 +8,7 @@ namespace isthmus {
 namespace {
 
 std::string name(const ExplainedPlan &e, uint32_t node) {
-  return "%" + e.plan.graph.nodeName(NodeId(node)).str();
+  return valueText(e.plan.graph.nodeName(NodeId(node)));
 }
 
 std::string span(const ExplainedPlan &e, uint32_t from, uint32_t to) {

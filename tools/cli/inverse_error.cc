@@ -17,15 +17,12 @@ llvm::Expected<std::vector<double>> measured(const InverseErrors &e, Device &dev
   auto layout = place(e.graph, device.target());
   if (!layout)
     return layout.takeError();
-  auto run = Executor::create(e.graph, *layout, device);
-  if (!run)
-    return run.takeError();
   auto inputs = makeInputs(e.graph, *check.inputs, check.seed);
   if (!inputs)
     return inputs.takeError();
-  for (size_t i = 0; i < inputs->size(); ++i)
-    if (llvm::Error failed = (*run)->feed(e.graph.inputs()[i].value, (*inputs)[i]))
-      return failed;
+  auto run = Executor::create(e.graph, *layout, device, *inputs);
+  if (!run)
+    return run.takeError();
   if (llvm::Error failed = (*run)->step({check.seed, 0}))
     return failed;
   std::vector<double> errors;

@@ -7,8 +7,9 @@
 
 namespace isthmus {
 
-// Errors say what was expected, and the first names the file. A tensor keeps the mapped file alive
-// and lies in it where it can. bf16 is read from and written as '<V2', as NumPy shows it.
+// Errors say what was expected, and the first names the file. A tensor lies in the bytes that were
+// read, and keeps them alive, where it can. bf16 is read from and written as '<V2', as NumPy shows
+// it.
 llvm::Expected<Tensor> readNpy(const std::string &path);
 llvm::Expected<Tensor> parseNpy(std::shared_ptr<const llvm::MemoryBuffer> bytes);
 std::string npyBytes(const Tensor &t);

@@ -5,6 +5,7 @@
 
 #include "ir/file.h"
 #include "tools/cli/npy.h"
+#include "llvm/ADT/ScopeExit.h"
 #include "llvm/Support/Endian.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <zlib.h>
@@ -26,33 +27,49 @@ llvm::Error malformed() {
                    "this is none, or is cut short");
 }
 
-// The part from `at` on; empty if the file is shorter.
-llvm::StringRef from(llvm::StringRef file, uint64_t at) {
-  return at <= file.size() ? file.drop_front(size_t(at)) : llvm::StringRef();
+// The bytes of the file at [at, at + count); an error if the file is shorter.
+llvm::Expected<std::string> part(const SourceFile &file, uint64_t at, uint64_t count) {
+  if (at > file.size() || count > file.size() - at)
+    return malformed();
+  std::string bytes(size_t(count), '\0');
+  if (llvm::Error e = file.read(at, {bytes.data(), bytes.size()}))
+    return e;
+  return bytes;
 }
 
 struct Directory {
   uint64_t entries, offset;
 };
 
-// Reads the record at the end of an archive, before a comment.
-llvm::Expected<Directory> findDirectory(llvm::StringRef file) {
-  const size_t first = file.size() - std::min(file.size(), kEndBytes + kLongestComment);
-  const size_t at = file.drop_front(first).rfind(kEndMark);
-  if (at == llvm::StringRef::npos || file.size() - first - at < kEndBytes)
+// Reads the record with 64-bit numbers, which the locator before the end names.
+llvm::Expected<Directory> findWideDirectory(const SourceFile &file, llvm::StringRef locator) {
+  if (!locator.startswith(kLocatorMark))
     return malformed();
-  const char *end = file.data() + first + at;
-  Directory d{read16le(end + 10), read32le(end + 16)};
+  auto end = part(file, read64le(locator.data() + 8), kEnd64Bytes);
+  if (!end)
+    return end.takeError();
+  if (!llvm::StringRef(*end).startswith(kEnd64Mark))
+    return malformed();
+  return Directory{read64le(end->data() + 32), read64le(end->data() + 48)};
+}
+
+// Reads the record at the end of an archive, before a comment.
+llvm::Expected<Directory> findDirectory(const SourceFile &file) {
+  const uint64_t most = kLocatorBytes + kEndBytes + kLongestComment,
+                 count = std::min<uint64_t>(file.size(), most);
+  auto tail = part(file, file.size() - count, count);
+  if (!tail)
+    return tail.takeError();
+  const size_t at = llvm::StringRef(*tail).rfind(kEndMark);
+  if (at == llvm::StringRef::npos || tail->size() - at < kEndBytes)
+    return malformed();
+  const char *end = tail->data() + at;
+  const Directory d{read16le(end + 10), read32le(end + 16)};
   if (d.entries != UINT16_MAX && d.offset != UINT32_MAX)
     return d;
-  if (first + at < kLocatorBytes)
+  if (at < kLocatorBytes)
     return malformed();
-  llvm::StringRef locator = file.slice(first + at - kLocatorBytes, first + at);
-  llvm::StringRef end64 = from(file, read64le(locator.data() + 8));
-  if (!locator.startswith(kLocatorMark) || !end64.startswith(kEnd64Mark) ||
-      end64.size() < kEnd64Bytes)
-    return malformed();
-  return Directory{read64le(end64.data() + 32), read64le(end64.data() + 48)};
+  return findWideDirectory(file, llvm::StringRef(end - kLocatorBytes, kLocatorBytes));
 }
 
 // Reads the numbers that do not fit into 32 bits; they are in an extra field, in this order.
@@ -77,36 +94,50 @@ bool readWideNumbers(llvm::StringRef extra, llvm::ArrayRef<uint64_t *> numbers) 
 
 using Buffer = std::shared_ptr<const llvm::MemoryBuffer>;
 
-// A view of a part of a file, which it keeps alive.
-Buffer partOf(const Buffer &file, llvm::StringRef part) {
-  auto view = llvm::MemoryBuffer::getMemBuffer(part, "", /*RequiresNullTerminator=*/false);
-  return Buffer(view.release(), [file](const llvm::MemoryBuffer *b) { delete b; });
-}
-
-// Null if `packed` is not a deflate stream of that many bytes.
-std::unique_ptr<llvm::WritableMemoryBuffer> inflated(llvm::StringRef packed, uint64_t bytes) {
+// Inflates [at, at + packedBytes) of the file to `bytes` bytes. Null if it is no deflate stream of
+// that many.
+llvm::Expected<Buffer> inflated(const SourceFile &file, uint64_t at, uint64_t packedBytes,
+                                uint64_t bytes) {
+  constexpr uint64_t kChunk = 1 << 20, kMostAtOnce = 1 << 30; // zlib counts in 32 bits
   auto out = llvm::WritableMemoryBuffer::getNewUninitMemBuffer(size_t(bytes));
   z_stream z = {};
   if (!out || inflateInit2(&z, -MAX_WBITS) != Z_OK) // negative: without zlib's own header
     return nullptr;
-  int state = Z_OK;
-  // zlib counts in 32 bits.
-  auto refill = [](uInt &left, uint64_t rest) { left = uInt(std::min<uint64_t>(rest, 1u << 30)); };
+  auto end = llvm::make_scope_exit([&] { inflateEnd(&z); });
+  std::string chunk;
   uint64_t in = 0, made = 0;
+  int state = Z_OK;
   while (state == Z_OK) {
-    z.next_in = reinterpret_cast<Bytef *>(const_cast<char *>(packed.data() + in));
+    if (z.avail_in == 0) {
+      auto next = part(file, at + in, std::min(kChunk, packedBytes - in));
+      if (!next)
+        return next.takeError();
+      chunk = std::move(*next);
+      in += chunk.size();
+      z.next_in = reinterpret_cast<Bytef *>(chunk.data());
+      z.avail_in = uInt(chunk.size());
+    }
     z.next_out = reinterpret_cast<Bytef *>(out->getBufferStart() + made);
-    refill(z.avail_in, packed.size() - in);
-    refill(z.avail_out, bytes - made);
+    z.avail_out = uInt(std::min(kMostAtOnce, bytes - made));
     const uInt hadIn = z.avail_in, hadOut = z.avail_out;
     state = inflate(&z, Z_NO_FLUSH);
-    in += hadIn - z.avail_in;
     made += hadOut - z.avail_out;
     if (state == Z_OK && hadIn == z.avail_in && hadOut == z.avail_out)
       state = Z_BUF_ERROR;
   }
-  inflateEnd(&z);
-  return state == Z_STREAM_END && made == bytes ? std::move(out) : nullptr;
+  if (state != Z_STREAM_END || made != bytes)
+    return nullptr;
+  return Buffer(std::move(out));
+}
+
+// The bytes [at, at + count) of the file.
+llvm::Expected<Buffer> stored(const SourceFile &file, uint64_t at, uint64_t count) {
+  auto out = llvm::WritableMemoryBuffer::getNewUninitMemBuffer(size_t(count));
+  if (!out)
+    return nullptr;
+  if (llvm::Error e = file.read(at, {out->getBufferStart(), size_t(count)}))
+    return e;
+  return Buffer(std::move(out));
 }
 
 uint32_t crcOf(llvm::StringRef bytes) {
@@ -116,16 +147,11 @@ uint32_t crcOf(llvm::StringRef bytes) {
 } // namespace
 
 llvm::Expected<Npz> Npz::open(const std::string &path) {
-  auto file = readRegularFile(path);
+  auto file = SourceFile::open(path);
   if (!file)
     return file.takeError();
-  return parse(std::move(*file), path);
-}
-
-llvm::Expected<Npz> Npz::parse(Buffer bytes, const std::string &path) {
   Npz out;
-  out.path_ = path;
-  out.bytes_ = std::move(bytes);
+  out.file_ = std::move(*file);
   if (llvm::Error e = out.readDirectory())
     return locate(std::move(e), path);
   return out;
@@ -139,74 +165,72 @@ std::vector<llvm::StringRef> Npz::names() const {
 }
 
 llvm::Error Npz::readDirectory() {
-  llvm::StringRef file = bytes_->getBuffer();
-  auto directory = findDirectory(file);
+  auto directory = findDirectory(*file_);
   if (!directory)
     return directory.takeError();
-  llvm::StringRef rest = from(file, directory->offset);
+  uint64_t at = directory->offset;
   for (uint64_t i = 0; i < directory->entries; ++i)
-    if (llvm::Error e = readMember(rest))
+    if (llvm::Error e = readMember(at))
       return e;
   return llvm::Error::success();
 }
 
-// Reads one entry and removes it from `directory`.
-llvm::Error Npz::readMember(llvm::StringRef &directory) {
-  if (directory.size() < kEntryBytes || !directory.startswith(kEntryMark))
+// Reads the entry at `at`, and sets `at` to the end of it.
+llvm::Error Npz::readMember(uint64_t &at) {
+  auto entry = part(*file_, at, kEntryBytes);
+  if (!entry)
+    return entry.takeError();
+  if (!llvm::StringRef(*entry).startswith(kEntryMark))
     return malformed();
-  const char *entry = directory.data();
-  const size_t nameBytes = read16le(entry + 28), extraBytes = read16le(entry + 30),
-               commentBytes = read16le(entry + 32);
-  if (directory.size() < kEntryBytes + nameBytes + extraBytes + commentBytes)
-    return malformed();
-  Member m{.method = read16le(entry + 10),
-           .flags = read16le(entry + 8),
-           .crc = read32le(entry + 16),
-           .packedBytes = read32le(entry + 20),
-           .bytes = read32le(entry + 24),
-           .header = read32le(entry + 42)};
-  llvm::StringRef name = directory.substr(kEntryBytes, nameBytes);
-  if (!readWideNumbers(directory.substr(kEntryBytes + nameBytes, extraBytes),
+  const char *fields = entry->data();
+  const size_t nameBytes = read16le(fields + 28), extraBytes = read16le(fields + 30),
+               commentBytes = read16le(fields + 32);
+  auto rest = part(*file_, at + kEntryBytes, nameBytes + extraBytes + commentBytes);
+  if (!rest)
+    return rest.takeError();
+  Member m{.method = read16le(fields + 10),
+           .flags = read16le(fields + 8),
+           .crc = read32le(fields + 16),
+           .packedBytes = read32le(fields + 20),
+           .bytes = read32le(fields + 24),
+           .header = read32le(fields + 42)};
+  llvm::StringRef name = llvm::StringRef(*rest).take_front(nameBytes);
+  if (!readWideNumbers(llvm::StringRef(*rest).substr(nameBytes, extraBytes),
                        {&m.bytes, &m.packedBytes, &m.header}))
     return malformed();
-  directory = directory.drop_front(kEntryBytes + nameBytes + extraBytes + commentBytes);
+  at += kEntryBytes + rest->size();
   if (name.consume_back(".npy") && !members_.try_emplace(name.str(), m).second)
     return makeError("the archive has two arrays '{0}'", name);
   return llvm::Error::success();
 }
 
-llvm::Expected<llvm::StringRef> Npz::packed(const Member &m) const {
-  llvm::StringRef local = from(bytes_->getBuffer(), m.header);
-  if (local.size() < kLocalBytes || !local.startswith(kLocalMark))
-    return malformed();
-  const size_t skipped =
-      kLocalBytes + read16le(local.data() + 26) + size_t(read16le(local.data() + 28));
-  if (local.size() < skipped || local.size() - skipped < m.packedBytes)
-    return malformed();
-  return local.substr(skipped, size_t(m.packedBytes));
-}
-
 llvm::Expected<Buffer> Npz::contents(const Member &m) const {
   if (m.flags & kEncrypted)
     return makeError("expected a file that is not encrypted");
-  auto bytes = packed(m);
-  if (!bytes)
-    return bytes.takeError();
-  Buffer out;
+  auto local = part(*file_, m.header, kLocalBytes);
+  if (!local)
+    return local.takeError();
+  if (!llvm::StringRef(*local).startswith(kLocalMark))
+    return malformed();
+  const uint64_t at = m.header + kLocalBytes + read16le(local->data() + 26) +
+                      uint64_t(read16le(local->data() + 28));
+  if (at > file_->size() || m.packedBytes > file_->size() - at)
+    return malformed();
+  llvm::Expected<Buffer> out = nullptr;
   if (m.method == kStored && m.bytes == m.packedBytes)
-    out = partOf(bytes_, *bytes);
+    out = stored(*file_, at, m.bytes);
   else if (m.method == kDeflated && m.bytes / kMostRatio <= m.packedBytes)
-    out = inflated(*bytes, m.bytes);
+    out = inflated(*file_, at, m.packedBytes, m.bytes);
   else if (m.method != kStored && m.method != kDeflated)
     return makeError("expected a file that is stored or deflated, got method {0}", m.method);
-  if (!out || crcOf(out->getBuffer()) != m.crc)
+  if (out && (!*out || crcOf((*out)->getBuffer()) != m.crc))
     return makeError("its bytes are not those that were written; the archive is damaged");
   return out;
 }
 
 llvm::Expected<Tensor> Npz::find(llvm::StringRef name) const {
   auto bytes = contents(members_.at(name.str()));
-  const std::string where = path_ + ": " + name.str();
+  const std::string where = path() + ": " + name.str();
   if (!bytes)
     return locate(bytes.takeError(), where);
   auto t = parseNpy(std::move(*bytes));

@@ -42,7 +42,7 @@ CLI::Validator wholeNumber(Int least, Int most, const char *what, const char *na
 } // namespace
 
 CLI::Validator positiveInteger() {
-  return wholeNumber<int>(1, INT_MAX, "a whole number from 1 on", "COUNT");
+  return wholeNumber<int>(1, INT_MAX, "a whole number from 1 to 2147483647", "COUNT");
 }
 
 CLI::Validator threadCount() {

@@ -2,6 +2,7 @@
 
 #include "tools/cli/bug.h"
 #include "tools/cli/console.h"
+#include "tools/cli/interrupt.h"
 #include "llvm/Support/ErrorHandling.h"
 #include "llvm/Support/Signals.h"
 #include "llvm/Support/raw_ostream.h"
@@ -56,11 +57,58 @@ constexpr int kFailed = 5;
   giveUp("internal: an exception was not expected; please report this");
 }
 
-// Called after a failed assertion, or when a library uses memory that it did not get, as oneDNN
-// does when it compiles a kernel.
-void onCrash(void *) {
-  giveUp("internal: the program crashed, for want of memory perhaps; please report this with the "
-         "command line");
+struct Crash {
+  int signal;
+  const char *what;
+};
+// (A library uses memory that it did not get, as oneDNN does when it compiles a kernel.)
+constexpr Crash kCrashes[] = {
+    {SIGSEGV, "a read or write of an invalid address (SIGSEGV), for want of memory perhaps"},
+    {SIGBUS, "a page that could not be read or written (SIGBUS): a full or failing disk perhaps"},
+    {SIGILL, "an instruction that this processor does not have (SIGILL)"},
+    {SIGFPE, "an invalid division of whole numbers (SIGFPE)"},
+    {SIGABRT, "a failed assertion, or a library that gave up (SIGABRT)"},
+    {SIGTRAP, "a trap (SIGTRAP)"},
+    {SIGSYS, "a system call that is not allowed (SIGSYS)"}};
+
+void onCrash(int signal) {
+  talk("error: internal: the program crashed: ");
+  for (const Crash &c : kCrashes)
+    if (c.signal == signal)
+      talk(c.what);
+  talk("; please report this with the command line\n");
+  llvm::sys::RunInterruptHandlers(); // removes temporary files
+  std::_Exit(kFailed);
+}
+
+void onCpuLimit(int) { giveUp("the process used the CPU time that it may have (ulimit -t)"); }
+
+// Ctrl-\\: the process ends by the signal, as its parent expects, without temporary files.
+void onQuit(int signal) {
+  llvm::sys::RunInterruptHandlers();
+  std::signal(signal, SIG_DFL);
+  ::raise(signal);
+}
+
+// Replaces the handlers of LLVM for signals that are no interrupts; its stack for them stays.
+void handle(int signal, void (*handler)(int)) {
+  struct sigaction old, action = {};
+  if (::sigaction(signal, nullptr, &old) == 0 && old.sa_handler == SIG_IGN)
+    return; // the parent process wants it ignored
+  action.sa_handler = handler;
+  action.sa_flags = int(SA_NODEFER | SA_RESETHAND | SA_ONSTACK);
+  ::sigaction(signal, &action, nullptr);
+}
+
+void handleSignals() {
+  std::signal(SIGPIPE, SIG_IGN); // a write to a reader that left then fails
+  std::signal(SIGXFSZ, SIG_IGN); // a write then fails: "File too large"
+#ifndef ISTHMUS_SANITIZED        // sanitizers report crashes in more detail
+  for (const Crash &c : kCrashes)
+    handle(c.signal, onCrash);
+#endif
+  handle(SIGXCPU, onCpuLimit);
+  handle(SIGQUIT, onQuit);
 }
 
 // Called at exit. The library has printed its reason.
@@ -85,15 +133,16 @@ void guardProcess() {
   isGuarded = true;
   guardBugs();
   openStandardDescriptors();
-  std::signal(SIGPIPE, SIG_IGN);
   std::set_new_handler(outOfMemory);
   llvm::install_bad_alloc_error_handler([](void *, const char *, bool) { outOfMemory(); });
   llvm::install_fatal_error_handler([](void *, const char *message, bool) { giveUp(message); });
   std::set_terminate(onTerminate);
-#ifndef ISTHMUS_SANITIZED // sanitizers report crashes in more detail
-  llvm::sys::AddSignalHandler(onCrash, nullptr);
-#endif
   std::atexit(onExit);
+}
+
+void guardSignals() {
+  llvm::sys::SetInterruptFunction(onInterrupt); // LLVM has removed temporary files by then
+  handleSignals();
 }
 
 int endProcess(int exitCode) {

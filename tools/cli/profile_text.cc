@@ -1,5 +1,6 @@
 #include "tools/cli/profile_report.h"
 
+#include "ir/spelling.h"
 #include "ir/units.h"
 #include "tools/cli/table.h"
 #include "llvm/ADT/STLExtras.h"
@@ -113,7 +114,7 @@ private:
     Table t({false, false, false, true, true});
     for (uint32_t i : llvm::makeArrayRef(order).take_front(told)) {
       const Node &n = p_.graph.node(NodeId(i));
-      t.row({"%" + p_.graph.nodeName(NodeId(i)).str(), n.op->name,
+      t.row({valueText(p_.graph.nodeName(NodeId(i))), n.op->name,
              n.numResults ? p_.graph.type(n.firstResult).str() : "",
              secondsText(p_.nodes[i].seconds), percentText(p_.nodes[i].seconds, all_.seconds)});
     }

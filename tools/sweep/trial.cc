@@ -16,7 +16,7 @@ llvm::Error keepInRow(llvm::Error e, SweepRow &row) {
         return llvm::Error::success();
       },
       [&](std::unique_ptr<DiagError> d) -> llvm::Error {
-        if (d->kind != ErrorKind::Device)
+        if (d->kind != ErrorKind::Device && d->kind != ErrorKind::OutOfMemory)
           return llvm::Error(std::move(d));
         row.state = SweepRow::State::Failed;
         row.problem = d->diags.front().message;

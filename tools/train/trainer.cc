@@ -1,7 +1,10 @@
 #include "tools/train/trainer.h"
 
 #include "ir/element.h"
+#include "ir/storage.h"
 #include "passes/checkpoint/bottlenecks.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/Sequence.h"
 #include <chrono>
 #include <cmath>
 
@@ -69,11 +72,46 @@ llvm::Error Trainer::recordOutputs(TrainReport &report) {
   return llvm::Error::success();
 }
 
-llvm::Error Trainer::notFinite(const RunState &state, double loss) const {
+// Whether no label of this batch counts in a loss that leaves some out: its mean is then 0 / 0.
+llvm::Expected<bool> Trainer::leavesOutAllLabels() {
+  const Graph &g = c_.graph;
+  const std::vector<ValueId> roots = storageRoots(g);
+  for (uint32_t i = 0; i < g.numNodes(); ++i) {
+    const Node &n = g.node(NodeId(i));
+    const Attr *ignored = n.attrs.find("ignore");
+    for (size_t o = 0; ignored && o < n.operands.size(); ++o) {
+      const ValueId v = n.operands[o];
+      if (isFloat(g.type(v).dtype) || g.value(roots[v.index]).def) // labels, and those of the data
+        continue;
+      auto labels = e_.fetch(v);
+      if (!labels)
+        return labels.takeError();
+      auto isLeftOut = [&](int64_t k) {
+        return llvm::is_contained(n.attrs.getInts("ignore"), elementAsInt(*labels, k));
+      };
+      const auto all = llvm::seq<int64_t>(0, labels->type.elements());
+      if (!all.empty() && llvm::all_of(all, isLeftOut))
+        return true;
+    }
+  }
+  return false;
+}
+
+llvm::Error Trainer::notFinite(const RunState &state, double loss) {
   const std::string kept = o_.save.empty() ? "nothing is saved (--save)"
                            : savedStep_ >= 0
                                ? llvm::formatv("'{0}' has step {1}", o_.save, savedStep_).str()
                                : llvm::formatv("nothing is written to '{0}'", o_.save).str();
+  if (std::isnan(loss)) {
+    auto hasNone = leavesOutAllLabels();
+    if (!hasNone)
+      return hasNone.takeError();
+    if (*hasNone)
+      return makeError("the loss is not a number at step {0}: all labels of its batch are labels "
+                       "that do not count (--ignore-index), and the loss is a mean over the "
+                       "others; {1}; leave such examples out of the data, or make the batch larger",
+                       state.step + 1, kept);
+  }
   return makeError("the loss is {0} at step {1}: the run diverged, and ends here; {2}; give a "
                    "smaller --lr than {3}, --warmup or --clip-norm",
                    std::isnan(loss) ? "not a number" : "infinite", state.step + 1, kept,

@@ -35,7 +35,8 @@ private:
   llvm::Error finishStep(RunState &state, TrainReport &report);
   llvm::Error evaluate(const RunState &state, TrainReport &report);
   llvm::Error save(const RunState &state);
-  llvm::Error notFinite(const RunState &state, double loss) const;
+  llvm::Error notFinite(const RunState &state, double loss);
+  llvm::Expected<bool> leavesOutAllLabels();
   llvm::Error interrupted(const RunState &state);
 
   const Compiled &c_;

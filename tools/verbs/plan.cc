@@ -123,6 +123,7 @@ llvm::Error runPlan(const Options &o) {
       return old.takeError();
     found = std::move(*old);
   }
+  search.ended();
   if (!o.curve.empty() && !search.wasInterrupted()) {
     std::vector<CurvePoint> curve = curveAround(p, options, found);
     for (const CurvePoint &point : curve) // the curve may have a better plan for this budget

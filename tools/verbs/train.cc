@@ -177,18 +177,15 @@ private:
   }
 
   llvm::Error prepareExecutor() {
-    auto e = Executor::create(c_.graph, c_.layout, device());
+    auto inputs = device().computes()
+                      ? makeInputs(c_.graph, step_->given, f_.model.seed)
+                      : llvm::Expected<std::vector<Tensor>>(std::vector<Tensor>());
+    if (!inputs)
+      return inputs.takeError();
+    auto e = Executor::create(c_.graph, c_.layout, device(), *inputs);
     if (!e)
       return e.takeError();
     executor_ = std::move(*e);
-    if (!device().computes())
-      return llvm::Error::success();
-    auto inputs = makeInputs(c_.graph, step_->given, f_.model.seed);
-    if (!inputs)
-      return inputs.takeError();
-    for (size_t i = 0; i < inputs->size(); ++i)
-      if (llvm::Error failed = executor_->feed(c_.graph.inputs()[i].value, (*inputs)[i]))
-        return failed;
     return llvm::Error::success();
   }
 

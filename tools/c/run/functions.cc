@@ -18,7 +18,8 @@ using namespace isthmus::c;
 static_assert(int(ISTHMUS_RUN_BAD_INPUT) == int(ISTHMUS_BAD_INPUT) &&
               int(ISTHMUS_RUN_BAD_CALL) == int(ISTHMUS_BAD_CALL) &&
               int(ISTHMUS_RUN_UNSUPPORTED) == int(ISTHMUS_UNSUPPORTED) &&
-              int(ISTHMUS_RUN_INTERNAL) == int(ISTHMUS_INTERNAL));
+              int(ISTHMUS_RUN_INTERNAL) == int(ISTHMUS_INTERNAL) &&
+              int(ISTHMUS_RUN_OUT_OF_MEMORY) == int(ISTHMUS_OUT_OF_MEMORY));
 
 // The enumerators of isthmus_run.h have the values of our own.
 static_assert(int(DType::F32) == ISTHMUS_RUN_F32 && int(DType::F64) == ISTHMUS_RUN_F64 &&
@@ -140,6 +141,8 @@ isthmus_run_status isthmus_run_open_text(const char *text, size_t length,
     ISTHMUS_NOT_NULL(session);
     *session = nullptr;
     ISTHMUS_NOT_NULL(text);
+    if (isthmus_status s = checkCount("length", length, PTRDIFF_MAX, error))
+      return s;
     if (isthmus_status s = checkOptions(options, error))
       return s;
     return opened(parseGraph(llvm::StringRef(text, length), "the text"), *options, session, error);
@@ -195,8 +198,7 @@ isthmus_run_status isthmus_run_set(isthmus_run_session *session, const char *nam
     if (type->bytes() > 0)
       ISTHMUS_NOT_NULL(data);
     const Input &input = session->session.graph().inputs()[*i];
-    const Tensor given{*type, std::shared_ptr<const void>(data, [](const void *) {}),
-                       static_cast<const char *>(data)};
+    const Tensor given{*type, nullptr, static_cast<const char *>(data)}; // the caller's bytes
     if (llvm::Error e = session->session.set(input, given))
       return fail(std::move(e), error);
     return ISTHMUS_OK;

@@ -39,7 +39,8 @@ typedef enum {
   ISTHMUS_RUN_BAD_INPUT = 1,   /* the input is wrong or unreadable */
   ISTHMUS_RUN_BAD_CALL = 2,    /* the call is wrong: a null pointer, a wrong size */
   ISTHMUS_RUN_UNSUPPORTED = 4, /* the input is valid, but not supported */
-  ISTHMUS_RUN_INTERNAL = 5     /* a bug of the library, or out of memory */
+  ISTHMUS_RUN_INTERNAL = 5,    /* a bug of the library */
+  ISTHMUS_RUN_OUT_OF_MEMORY = 7
 } isthmus_run_status;
 
 typedef struct isthmus_error isthmus_run_error;

@@ -54,13 +54,20 @@ llvm::Error Session::prepare() {
   if (!compiled)
     return compiled.takeError();
   compiled_ = std::move(*compiled);
-  auto executor = Executor::create(compiled_->graph, compiled_->layout, *device_);
+  const Graph &g = compiled_->graph;
+  std::vector<Tensor> shared; // what the graph holds is read where it lies
+  for (const Input &input : g.inputs())
+    shared.push_back(given_.count(g.valueName(input.value).str()) ? Tensor() : input.init.data);
+  auto executor = Executor::create(g, compiled_->layout, *device_, shared);
   if (!executor)
     return executor.takeError();
-  for (const Input &input : compiled_->graph.inputs()) {
-    auto given = given_.find(compiled_->graph.valueName(input.value).str());
+  for (size_t i = 0; i < shared.size(); ++i) {
+    const Input &input = g.inputs()[i];
+    auto given = given_.find(g.valueName(input.value).str());
+    if (shared[i])
+      continue;
     auto t = given != given_.end() ? llvm::Expected<Tensor>(given->second)
-                                   : defaultInput(compiled_->graph, input, options_.seed);
+                                   : defaultInput(g, input, options_.seed);
     if (!t)
       return t.takeError();
     if (llvm::Error e = (*executor)->feed(input.value, *t))

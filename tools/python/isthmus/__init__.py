@@ -11,7 +11,7 @@ Importing this package imports neither NumPy nor PyTorch.
 """
 
 from ._library import version as _version
-from .errors import BadInput, Cancelled, CannotBeMet, Error, Internal, Unsupported
+from .errors import BadInput, Cancelled, CannotBeMet, Error, Internal, OutOfMemory, Unsupported
 from .graph import Graph
 from .planning import Figures, Plan, plan
 from .problem import Op, Problem
@@ -26,6 +26,7 @@ __all__ = [
     "Graph",
     "Internal",
     "Op",
+    "OutOfMemory",
     "Plan",
     "Problem",
     "RunFigures",

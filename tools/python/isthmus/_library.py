@@ -68,6 +68,7 @@ class PlanOptions(ctypes.Structure):
         ("user", c_void_p),
         ("place", c_int32),
         ("progress_seconds", c_double),
+        ("cancelled", POINTER(c_int32)),
     ]
 
 

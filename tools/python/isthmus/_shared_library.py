@@ -19,6 +19,7 @@ _ERRORS = {
     4: errors.Unsupported,
     5: errors.Internal,
     6: errors.Cancelled,
+    7: errors.OutOfMemory,
 }
 
 
@@ -133,5 +134,6 @@ class SharedLibrary:
     def _error(self, status: int, error: c_void_p) -> errors.Error:
         message = self._functions["error_message"](error)
         self._functions["error_free"](error)
-        text = message.decode("utf-8", "replace") if message else "there is no memory left"
-        return _ERRORS.get(status, errors.Internal)(text)
+        if not message:  # not even for the error
+            return errors.OutOfMemory("there is no memory left")
+        return _ERRORS.get(status, errors.Internal)(message.decode("utf-8", "replace"))

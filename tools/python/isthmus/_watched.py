@@ -3,12 +3,18 @@
 The library runs on its own thread, and the caller's thread waits. Python runs signal handlers on its main thread, between its own
 instructions. A handler that raises an exception, such as that of Ctrl-C, would otherwise raise it inside a progress function that the
 library calls, where nothing can catch it. On the caller's thread the exception ends the wait.
+
+The library's thread is a daemon: nothing waits for it but the caller. When the interpreter exits, a thread that then calls a function of
+Python is ended in the midst of the library, which ends the process; so calls are cancelled before, and progress is told no more.
 """
 
 from __future__ import annotations
 
+import atexit
+import ctypes
 import queue
 import threading
+import weakref
 from typing import Any, Callable, Generic, Optional, TypeVar
 
 from . import _library
@@ -16,50 +22,79 @@ from . import _library
 ProgressFunction = Callable[[float, float], Optional[bool]]
 T = TypeVar("T")
 
+# Seconds. The library asks a few times a second whether it was cancelled; in some steps of large problems more rarely.
+_PATIENCE = 0.5
+
 
 class Watched(Generic[T]):
-    """One call of `body`, which passes the function that it receives to the library as the progress function."""
+    """One call of `body`, which puts the progress function and the flag that it receives into the options of the library's function."""
 
-    def __init__(self, body: Callable[[Any], T], progress: ProgressFunction | None) -> None:
+    def __init__(self, body: Callable[[Any, Any], T], progress: ProgressFunction | None) -> None:
         self._body, self._progress = body, progress
         # Shares and costs, and None at the end.
         self._told: queue.SimpleQueue[tuple[float, float] | None] = queue.SimpleQueue()
         self._answers: queue.SimpleQueue[bool] = queue.SimpleQueue()
-        self._is_cancelled = False
+        self._is_cancelled = ctypes.c_int32(0)  # the library reads it
         self._result: list[T] = []
         self._error: BaseException | None = None
+        self._is_left = False
+        self._worker = threading.Thread(target=self._work, name="isthmus", daemon=True)
 
     def run(self) -> T:
         """Returns what the body returns. Raises what the body, the progress function or a signal handler raises."""
-        worker = threading.Thread(target=self._work, name="isthmus")
+        self._is_left = threading.current_thread().daemon  # the interpreter's exit leaves it where it is
+        _running.add(self)
         try:
-            worker.start()
+            if not (self._is_left and _is_exiting.is_set()):
+                self._worker.start()
             while (told := self._told.get()) is not None:
                 self._answers.put(self._progress is None or self._progress(*told) is not False)
         except BaseException:
-            self._is_cancelled = True
-            self._answers.put(False)
+            self.cancel()
+            self.wait(_PATIENCE)  # if the library needs longer, it ends later, by itself
             raise
-        finally:
-            if worker.is_alive():
-                worker.join()  # the library stops at its next progress call
+        self._worker.join()
         if self._error is not None:
             raise self._error
         return self._result[0]
 
+    def cancel(self) -> None:
+        self._is_cancelled.value = 1
+        self._answers.put(False)
+
+    def wait(self, seconds: float) -> None:
+        if self._worker.is_alive():
+            self._worker.join(seconds)
+
     def _work(self) -> None:
         try:
-            self._result.append(self._body(_library.Progress(self._goes_on)))
+            progress = _library.Progress(0 if self._progress is None else self._goes_on)
+            self._result.append(self._body(progress, ctypes.pointer(self._is_cancelled)))
         except BaseException as error:
             self._error = error
         finally:
-            self._told.put(None)
+            if not (self._is_left and _is_exiting.is_set()):
+                self._told.put(None)
 
     # Whether the search goes on. The library asks on the worker's thread.
     def _goes_on(self, user: None, share: float, best_cost: float) -> bool:
-        if self._is_cancelled:
+        if self._is_cancelled.value:
             return False
-        if self._progress is None:
-            return True
         self._told.put((share, best_cost))
         return self._answers.get()
+
+
+_running: weakref.WeakSet[Watched[Any]] = weakref.WeakSet()
+_is_exiting = threading.Event()
+
+
+def _leave() -> None:
+    _is_exiting.set()
+    watched = list(_running)
+    for each in watched:
+        each.cancel()
+    for each in watched:
+        each.wait(_PATIENCE)
+
+
+atexit.register(_leave)

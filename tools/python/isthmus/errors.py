@@ -23,8 +23,12 @@ class Unsupported(Error, NotImplementedError):
     """The input is valid, but not supported."""
 
 
+class OutOfMemory(Error, MemoryError):
+    """The memory that is left does not suffice."""
+
+
 class Internal(Error):
-    """A bug of the library, or out of memory."""
+    """A bug of the library."""
 
 
 class Cancelled(Error):

@@ -18,7 +18,7 @@ from .errors import BadInput, CannotBeMet
 from .problem import Problem
 
 # Seconds between two calls of the progress function. The search waits for a call until other Python threads release the interpreter, so
-# calls must be rare, but frequent enough for Ctrl-C.
+# calls must be rare.
 _PROGRESS_SECONDS = 0.05
 
 ProblemLike = Union[Problem, Mapping[str, Any], str, "os.PathLike[str]"]
@@ -53,14 +53,15 @@ class Figures:
 
 
 class Plan:
-    """A schedule of a problem's ops, and its figures. It does not refer to the problem."""
+    """A schedule of a problem's ops, and its figures. It does not refer to the problem, and can be pickled."""
 
     def __init__(self, handle: Handle) -> None:
         """Use `plan` or `Plan.from_schedule`."""
         if not isinstance(handle, Handle):
             raise TypeError(f"isthmus.plan and Plan.from_schedule make plans; got {type(handle).__name__}")
-        self._handle = handle
+        self._handle: Handle | None = handle
         self._figures = _figures(handle)
+        self._schedule: list[int] = []  # without a handle
 
     @classmethod
     def from_schedule(cls, problem: Problem, schedule: Iterable[SupportsIndex]) -> Plan:
@@ -78,15 +79,25 @@ class Plan:
     @property
     def schedule(self) -> list[int]:
         """The ops' numbers as they run. An op that occurs again is a recomputation; pinned ops do not occur."""
-        return _library.schedule_of(self._handle)
+        return list(self._schedule) if self._handle is None else _library.schedule_of(self._handle)
 
     @property
     def figures(self) -> Figures:
         return self._figures
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return _restored, (self.schedule, self._figures)
+
     def __repr__(self) -> str:
         f = self._figures
         return f"<isthmus.Plan: peak {f.peak_bytes} of {f.baseline_peak_bytes} bytes, cost {f.recompute_overhead:+.1%}>"
+
+
+def _restored(schedule: list[int], figures: Figures) -> Plan:
+    """A plan that was pickled: its library's object stayed where it was made."""
+    plan = Plan.__new__(Plan)
+    plan._handle, plan._figures, plan._schedule = None, figures, schedule
+    return plan
 
 
 def plan(problem: ProblemLike, budget: BudgetLike, effort: float = 0.0, seed: int = 0, progress: ProgressFunction | None = None) -> Plan:
@@ -111,8 +122,8 @@ def search(problem: Handle, budget: BudgetLike, effort: float, seed: int, progre
     if progress is not None and not callable(progress):
         raise TypeError(f"progress is a function of two numbers, got {type(progress).__name__}")
 
-    def body(callback: Any) -> Handle:
-        options.progress = callback
+    def body(callback: Any, cancelled: Any) -> Handle:
+        options.progress, options.cancelled = callback, cancelled
         return _library.make("plan", "plan_make", problem, options)
 
     try:

@@ -9,7 +9,7 @@ import operator
 import os
 from typing import Any, Iterable, Iterator, Mapping, Sequence, SupportsIndex, Union
 
-from . import _library, joint_graph
+from . import _library, _problem_file, joint_graph
 from ._shared_library import Handle
 from .errors import BadInput
 from .op import KINDS, PHASES, Content, Op, width
@@ -195,17 +195,7 @@ class Problem:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Problem:
         """Reads a joint-graph file, which may be gzipped."""
-        import gzip
-
-        path = os.fspath(path)
-        try:
-            with open(path, "rb") as file:
-                content = file.read()
-            if content[:2] == b"\x1f\x8b":
-                content = gzip.decompress(content)
-        except (OSError, EOFError) as error:
-            raise BadInput(f"cannot read {path!r}: {getattr(error, 'strerror', None) or error}") from error
-        return cls.from_json(content)
+        return cls.from_json(_problem_file.read(os.fspath(path)))
 
     # Checks a read and returns it as a pair.
     def _read(self, read: ReadLike, reader: str) -> tuple[int, int]:

@@ -79,7 +79,7 @@ class Session:
         options.seed = _within(seed, "a seed", 2**64)
         options.threads = _within(threads, "a number of threads", 2**16)
         options.lowers = lowers
-        with tempfile.TemporaryDirectory(prefix="isthmus-") as folder:  # the library keeps the file mapped
+        with tempfile.TemporaryDirectory(prefix="isthmus-") as folder:  # the library reads the file now
             path = os.path.join(folder, "graph.isth")
             graph.save(path)
             self._handle = _library.opened(path.encode(), options)
