@@ -100,6 +100,8 @@ SourceFile::~SourceFile() {
 }
 
 llvm::Error SourceFile::checkIsUnchanged() const {
+  if (fd_ < 0)
+    return llvm::Error::success();
   struct stat now;
   if (::fstat(fd_, &now) != 0)
     return cannotRead(path_, errno);
@@ -159,7 +161,7 @@ llvm::Error SourceFile::readData(uint64_t offset, llvm::MutableArrayRef<char> to
       return e;
     at = last;
   }
-  return fd_ >= 0 ? checkIsUnchanged() : llvm::Error::success();
+  return checkIsUnchanged();
 }
 
 // Memory for `bytes` of the file. Linux overcommits memory and would end the process later.

@@ -23,7 +23,6 @@ namespace {
 constexpr size_t kMostBuffers = 4000; // memory is quadratic in them
 constexpr double kWorkPerDive = 2;    // times the square of their number
 constexpr int64_t kFirstFailures = 64;
-constexpr size_t kAskEvery = 1 << 10; // choices between two questions whether to go on
 constexpr double kFailureWeight = 0.1;
 constexpr double kNoise = 0.6;
 
@@ -184,8 +183,7 @@ private:
   // False if the part cannot be placed, or the search is over.
   bool begin(Choice &c) {
     p_.work += 20 + int64_t(c.part.size());
-    if (++asked_ % kAskEvery == 0)
-      p_.ask();
+    p_.ask();
     if (limits_.failures <= 0 || p_.work >= limits_.untilWork) {
       isStopped_ = true;
       return false;
@@ -338,7 +336,6 @@ private:
   OffsetAssignment &p_;
   int64_t height_ = 0;
   Limits limits_{};
-  size_t asked_ = 0;
   bool isStopped_ = false;
 
   std::vector<uint32_t> all_;

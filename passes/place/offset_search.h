@@ -18,10 +18,13 @@ public:
   OffsetAssignment(const std::vector<Buffer> &buffers, int64_t peak, std::function<bool()> goOn)
       : buffers(buffers), peak(peak), goOn_(std::move(goOn)) {}
 
-  // Asks the caller whether to go on, and is to be called a few times a second. A stop uses up all
-  // work, so that the searches end at once.
+  // Asks the caller whether to go on, after some work. A stop uses up all work, so that the searches
+  // end at once.
   void ask() {
-    if (!isStopped_ && goOn_ && !goOn_()) {
+    if (isStopped_ || !goOn_ || work < nextQuestion_)
+      return;
+    nextQuestion_ = work + kBetweenQuestions;
+    if (!goOn_()) {
       isStopped_ = true;
       work = kUsedUp;
     }
@@ -53,10 +56,11 @@ public:
   std::vector<int64_t> best;
 
 private:
-  static constexpr int64_t kUsedUp = INT64_MAX / 2;
+  static constexpr int64_t kUsedUp = INT64_MAX / 2, kBetweenQuestions = 2'000'000;
 
   std::mt19937_64 random_{1}; // a fixed seed
   std::function<bool()> goOn_;
+  int64_t nextQuestion_ = 0;
   bool isStopped_ = false;
 };
 

@@ -23,7 +23,6 @@ namespace {
 constexpr float kFirstComplaint = 3, kLeastComplaint = 0.3f;
 constexpr float kFewFillings = 32;
 constexpr float kNoise = 0.15f;
-constexpr size_t kAskEvery = 1 << 14; // buffers between two questions whether to go on
 
 // The buffers that are not placed yet, by first step. Finds the buffer of highest rank among those
 // that begin in a range and end before some step: a tree of maxima, searched by branch and bound.
@@ -207,11 +206,9 @@ public:
     Skyline sky(waiting_.numSteps());
     p_.work += 60 * int64_t(p_.buffers.size());
     for (size_t left = p_.buffers.size(); left > 0;) {
-      if (left % kAskEvery == 0) {
-        p_.ask();
-        if (p_.mayEnd())
-          return;
-      }
+      p_.ask();
+      if (p_.mayEnd())
+        return;
       Skyline::Index at = sky.lowest();
       const Skyline::Stretch valley = sky[at];
       uint32_t i = waiting_.take(valley.begin, valley.end, p_.work);
@@ -248,7 +245,6 @@ private:
 
 void searchSkyline(OffsetAssignment &p, int64_t enough, int64_t untilWork) {
   Filling f(p);
-  p.ask();
   for (float noise = 0; p.least > enough && (noise == 0 || p.work < untilWork); noise = kNoise)
     f.fill(enough, noise);
 }

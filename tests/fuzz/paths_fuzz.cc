@@ -167,8 +167,8 @@ void checkBeside(Bytes bytes, const Folder &folder) {
   fs::path real = fs::canonical(name);
   ISTHMUS_CHECK(llvm::StringRef(real.string()).startswith((folder.root() / "in/").string()),
                 "a file outside was read: " + real.string());
-  auto bytes = (*found)->readAll();
-  ISTHMUS_CHECK(bytes && (*bytes)->getBuffer() != "outside" && fs::is_regular_file(real), "no such file");
+  auto content = (*found)->readAll();
+  ISTHMUS_CHECK(content && (*content)->getBuffer() != "outside" && fs::is_regular_file(real), "no such file");
 }
 
 } // namespace

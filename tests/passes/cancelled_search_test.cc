@@ -147,6 +147,40 @@ TEST(CancelledSearch, EndsLongBeforeItsTime) {
   }
 }
 
+// A search of a long chain asks between the schedules that it drafts before it has a plan, so that
+// a caller need not wait for all of them.
+TEST(CancelledSearch, AsksWhileItDrafts) {
+  Problem p;
+  auto add = [&](std::vector<uint32_t> reads, OpPhase phase) {
+    Op op;
+    op.name = "op";
+    op.cost = 1;
+    op.phase = phase;
+    op.outputBytes = {1 << 20};
+    for (uint32_t r : reads)
+      op.inputs.push_back({r, 0});
+    p.ops.push_back(op);
+    return uint32_t(p.ops.size() - 1);
+  };
+  constexpr uint32_t kLayers = 500;
+  add({}, OpPhase::Forward);
+  for (uint32_t i = 1; i < kLayers; ++i)
+    add({i - 1}, OpPhase::Forward);
+  uint32_t gradient = kLayers - 1;
+  for (uint32_t i = kLayers; i-- > 0;)
+    gradient = add({gradient, i}, OpPhase::Backward);
+  p.outputs.push_back({gradient, 0});
+  Caller caller;
+  size_t before = 0; // questions without any work of a search
+  SearchOptions o = searchOf(int64_t(kLayers / 2) << 20, caller);
+  o.progress = [&](const SearchProgress &now) {
+    before += now.cost == 0 && now.share == 0;
+    return caller.answer(now);
+  };
+  EXPECT_TRUE(planWithin(p, o).isWithin);
+  EXPECT_GT(before, 10u);
+}
+
 // A stopped curve holds the points that were found before, and each plan is as good as those of
 // smaller budgets. No search begins after the stop.
 TEST(CancelledSearch, EndsACurve) {

@@ -257,4 +257,19 @@ TEST(OffsetAssignment, EnoughIsEnough) {
   expectLegal(buffers, top);
 }
 
+// A caller that says stop is not asked again, and gets a legal placement at once, whatever the
+// effort.
+TEST(OffsetAssignment, EndsWhenTheCallerSaysSo) {
+  Rng rng(21);
+  for (int stopAt : {1, 2, 5}) {
+    std::vector<Buffer> buffers = randomBlocks(rng, 4000, 500);
+    int asked = 0;
+    const int64_t top = assignOffsets(buffers, /*peak=*/1, // which is out of reach
+                                      {.effort = 1e9, .goOn = [&] { return ++asked < stopAt; }});
+    EXPECT_EQ(asked, stopAt);
+    ASSERT_LT(top, INT64_MAX);
+    expectLegal(buffers, top);
+  }
+}
+
 } // namespace

@@ -9,7 +9,7 @@ import operator
 import os
 from typing import Any, Iterable, Iterator, Mapping, Sequence, SupportsIndex, Union
 
-from . import _library, _problem_file, joint_graph
+from . import _json_file, _library, joint_graph
 from ._shared_library import Handle
 from .errors import BadInput
 from .op import KINDS, PHASES, Content, Op, width
@@ -195,7 +195,7 @@ class Problem:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Problem:
         """Reads a joint-graph file, which may be gzipped."""
-        return cls.from_json(_problem_file.read(os.fspath(path)))
+        return cls.from_json(_json_file.read(os.fspath(path)))
 
     # Checks a read and returns it as a pair.
     def _read(self, read: ReadLike, reader: str) -> tuple[int, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 import torch
 from torch import fx
 
+from .. import _json_file
 from ..errors import BadInput
 from . import hooks
 from .bodies import body_of
@@ -94,9 +96,9 @@ class Costs:
     @classmethod
     def load(cls, path: str | Path) -> Costs:
         try:
-            file = json.loads(Path(path).read_text())
+            file = json.loads(_json_file.read(os.fspath(path)))
             table = {str(k): float(v) for k, v in file["ops"].items()}
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as e:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as e:
             raise BadInput(f"{path}: expected costs as isthmus.torch.measure writes them, found: {e}") from None
         if any(not 0 <= v < float("inf") for v in table.values()):
             raise BadInput(f"{path}: every cost is to be a number of microseconds")

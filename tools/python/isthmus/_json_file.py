@@ -1,4 +1,4 @@
-"""Reads a problem's file, which may be gzipped, with the care that the command line takes: no device that never ends, no memory out of
+"""Reads a JSON file, which may be gzipped, with the care that the command line takes: no device that never ends, no memory out of
 proportion to the file, and no text that another program is about to write."""
 
 from __future__ import annotations
