@@ -123,10 +123,10 @@ void PeakSearch::findDrafts() {
   if (hasDrafts_)
     return;
   hasDrafts_ = true;
-  for (uint32_t least = 4; least < g_.numOriginal && !o_.isSegment && goesOn();
+  for (uint32_t least = 4; least < g_.numOriginal && !o_.isSegment && goesOnIfLarge();
        least += least / 2)
     addForSegments(least);
-  if (g_.hasInverses() && goesOn())
+  if (g_.hasInverses() && goesOnIfLarge())
     findPriced();
 }
 
@@ -144,7 +144,7 @@ Found PeakSearch::drafted(int64_t budget) {
 // recomputed in the backward part of their segment (Chen et al. 2016).
 void PeakSearch::addForSegments(uint32_t leastTasks) {
   const std::optional<Segments> segments = segmentsOf(g_, leastTasks);
-  if (!segments || !goesOn())
+  if (!segments || !goesOnIfLarge())
     return;
   const SearchState small = state(baseline_.peakBytes, kNoDraws);
   std::vector<std::vector<bool>> stays(p_.ops.size());
@@ -161,11 +161,11 @@ void PeakSearch::addForSegments(uint32_t leastTasks) {
     for (StorageId s : segments->in[k])
       keep(s);
   std::vector<TaskId> tasks = tasksOf(checkpointSchedule(p_, stays));
-  if (!goesOn())
+  if (!goesOnIfLarge())
     return;
   const bool isValid = evaluate(p_, emitSchedule(g_, tasks)).error.empty(); // (or reads what was
                                                                             // overwritten)
-  if (isValid && goesOn())
+  if (isValid && goesOnIfLarge())
     addDraft(std::move(tasks));
 }
 
@@ -190,7 +190,7 @@ void PeakSearch::findPriced() {
   const size_t n = g_.numOriginal;
   const double one = baseline_.cost / double(std::max<int64_t>(1, baseline_.peakBytes));
   MemoryPrice terms{.shares = std::vector<double>(n, 1 / double(n))};
-  auto isOver = [&] { return !goesOn() || pricedWork_ > work(kPriced); };
+  auto isOver = [&] { return !goesOnIfLarge() || pricedWork_ > work(kPriced); };
   uint32_t peak = 0;
   auto addAll = [&] {
     int64_t least = INT64_MAX;
@@ -242,7 +242,7 @@ Found PeakSearch::nested(int64_t budget, bool isFirstEnough) {
   if (!isNew || !mayReorder() || o_.isSegment)
     return best;
   for (uint32_t least : kLeastTasks) {
-    if (!goesOn())
+    if (!goesOnIfLarge())
       break;
     int number = 0;
     const std::vector<TaskId> tasks =
@@ -287,7 +287,7 @@ Found PeakSearch::within(int64_t budget, double share, Series series) {
   constexpr double kHot[] = {0.2, 0.05, 0.02, 0.01};
   const bool isSecond = series == Series::Second;
   const uint64_t stream = isSecond ? kSecondSeries : kFirstSeries;
-  if (!goesOn())
+  if (!goesOnIfLarge())
     return {};
   double slice = share / double(std::size(kStarts) + std::size(kHot)), used = 0;
   Found best = known(budget);

@@ -17,7 +17,7 @@ public:
 
   const StorageGraph &graph() const { return g_; }
   bool isStopped() const { return isStopped_; }
-  // Asks the caller whether to go on. Steps that take long on large problems ask between them.
+  // Asks the caller whether to go on.
   bool goesOn() {
     if (o_.progress && !isStopped_)
       isStopped_ = !o_.progress({std::min(share_, 1.0), bestCost_});
@@ -42,6 +42,12 @@ public:
   void restartProgress() { share_ = 0; }
 
 private:
+  // The same between steps that take long on large problems. (Small ones take none of the time that
+  // a caller would save, and the first plan comes of these steps.)
+  bool goesOnIfLarge() {
+    constexpr uint32_t kLarge = 5000; // tasks
+    return g_.numOriginal < kLarge ? !isStopped_ : goesOn();
+  }
   bool mayReorder() const { return p_.order == Order::Free; }
   SearchState state(int64_t budget, uint64_t stream) const {
     return SearchState(g_, budget, o_.seed * 1000 + stream, mayReorder(), o_.isSegment);

@@ -245,7 +245,8 @@ class Plans(unittest.TestCase):
         plan = isthmus.plan(chain(2), "100%", effort=0.01)
         self.assertEqual(copy.copy(plan).schedule, plan.schedule)
         with self.assertRaisesRegex(TypeError, "neither pickled"):
-            pickle.dumps(plan)
+            pickle.dumps(plan._handle)
+        self.assertEqual(pickle.loads(pickle.dumps(plan)).schedule, plan.schedule)
 
 
 class Problems(unittest.TestCase):
@@ -458,7 +459,12 @@ class Problems(unittest.TestCase):
             os.mkfifo(pipe)
             with open(packed, "rb") as file:
                 content = file.read()
-            writer = threading.Thread(target=lambda: open(pipe, "wb").write(content))
+
+            def write():
+                with open(pipe, "wb") as file:
+                    file.write(content)
+
+            writer = threading.Thread(target=write)
             writer.start()
             self.assertEqual(isthmus.plan(pipe, "70%", effort=0.02).schedule, expected)
             writer.join()

@@ -195,7 +195,7 @@ class Signals(Case):
 
     def test_limit_of_a_files_size(self):
         limit = {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))}
-        for name in "o.isth", "/dev/stdout":
+        for name in "o.isth", "-":
             with self.subTest(name), open(self.path("out"), "wb") as out:
                 result = subprocess.run([command.BINARY, "zoo", "resnet", "-o", name], cwd=self.dir, stdout=out, stderr=subprocess.PIPE,
                                         text=True, timeout=command.TIMEOUT, **limit)

@@ -51,12 +51,12 @@ class Learning(TrainCase):
 
     def test_a_batch_without_labels_that_count(self):
         x, (kind, shape, labels) = examples(64)
-        self.write("none.npz", npz(x=x, y=(kind, shape, [-100] * 64)))
+        self.write("none.npz", npz(x_train=x, y_train=(kind, shape, [-100] * 64)))
         result = command.run("train", self.net(), "--loss=cross_entropy", "--ignore-index=-100", "--data=none.npz", "--steps=4", cwd=self.dir)
         self.assertEqual(result.code, 1, result)
         self.assertIn("error: the loss is not a number at step 1: all labels of its batch are labels that do not count", result.err)
         self.assertNotIn("diverged", result.err)
-        self.write("some.npz", npz(x=x, y=(kind, shape, [-100 if i % 3 else label for i, label in enumerate(labels)])))
+        self.write("some.npz", npz(x_train=x, y_train=(kind, shape, [-100 if i % 3 else n for i, n in enumerate(labels)])))
         self.run_ok("train", self.net(), "--loss=cross_entropy", "--ignore-index=-100", "--data=some.npz", "--steps=4")
 
     def test_report(self):

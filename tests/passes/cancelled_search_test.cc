@@ -162,7 +162,7 @@ TEST(CancelledSearch, AsksWhileItDrafts) {
     p.ops.push_back(op);
     return uint32_t(p.ops.size() - 1);
   };
-  constexpr uint32_t kLayers = 500;
+  constexpr uint32_t kLayers = 3000;
   add({}, OpPhase::Forward);
   for (uint32_t i = 1; i < kLayers; ++i)
     add({i - 1}, OpPhase::Forward);

@@ -261,7 +261,7 @@ TEST(Executor, FeedsAgainWhatAStepOverwrites) {
 // Parameters are not copied where the device reads the host's memory, except for those that a step
 // overwrites.
 TEST(Executor, ReadsSharedTensorsInPlace) {
-  Graph g = parsed("  input %x : f32[16, 16]\n  input %rate : f64[]\n"
+  Graph g = parsed("  input %rate : f64[]\n"
                    "  param %w : f32[16, 16] = fill {value = 1.0}\n"
                    "  %g = matmul(%x, %w) : f32[16, 16] backward\n"
                    "  %now = sgd(%w, %g, %rate) : f32[16, 16] update\n  output %now next(%w)\n");

@@ -14,7 +14,7 @@ std::atomic<int> noting{0}; // the number of objects that note interrupts
 std::atomic<bool> hasHappened{false};
 std::atomic<bool> isInVain{false}; // there is no result that an interrupt would lose
 
-constexpr useconds_t kPatience = 700'000; // microseconds
+constexpr useconds_t kPatience = 500'000; // microseconds
 
 void onPatienceEnds(int) {
   if (noting == 0 || !hasHappened || !isInVain)
