@@ -30,6 +30,13 @@ InstructionSet instructionSet() {
 #endif
 }
 
+// What the user asks of programs with OpenMP, or one thread for each core that this process may use.
+int defaultThreads() {
+  const char *asked = std::getenv("OMP_NUM_THREADS");
+  const int threads = asked ? std::atoi(asked) : 0;
+  return threads > 0 ? threads : omp_get_num_procs();
+}
+
 // The free memory that the system reports, in bytes, or a very large number if it reports none.
 int64_t availableBytes() {
   std::ifstream info("/proc/meminfo");
@@ -48,12 +55,12 @@ public:
   CpuDevice(const KernelTable &kernels, const CpuOptions &o)
       : kernels_(kernels), slowedTo_(o.linkBytesPerSecond) {
     constexpr double kCopied = 5e9; // bytes per second, one thread
-    options_.threads = o.threads > 0 ? o.threads : omp_get_num_procs();
+    threads_ = o.threads > 0 ? o.threads : defaultThreads();
     target_.linkBytesPerSecond = slowedTo_ > 0 ? slowedTo_ : kCopied;
     const InstructionSet isa = instructionSet();
-    target_.name = std::string("cpu ") + isa.name + " threads=" + std::to_string(options_.threads);
-    target_.flopsPerSecond = isa.speed * 50e9 * options_.threads;
-    target_.bytesPerSecond = isa.speed * 8e9 * std::min(options_.threads, 4);
+    target_.name = std::string("cpu ") + isa.name + " threads=" + std::to_string(threads_);
+    target_.flopsPerSecond = isa.speed * 50e9 * threads_;
+    target_.bytesPerSecond = isa.speed * 8e9 * std::min(threads_, 4);
     target_.launchSeconds /= isa.speed;
     target_.measured = o.costs;
     target_.workspace = [this](const OpCall &call) -> llvm::Expected<int64_t> {
@@ -96,8 +103,9 @@ public:
   llvm::Expected<PreparedKernel *> prepare(const OpCall &call) override {
     std::unique_ptr<PreparedKernel> &kernel = prepared_[callKey(call)];
     if (!kernel) {
-      TeamSize team(options_.threads);
-      auto made = kernels_.prepare(call, options_);
+      const int threads = threadsFor(call);
+      TeamSize team(threads);
+      auto made = kernels_.prepare(call, {.threads = threads});
       if (!made)
         return made.takeError();
       kernel = std::move(*made);
@@ -109,7 +117,7 @@ public:
     return llvm::Error::success();
   }
   llvm::Error launch(PreparedKernel &kernel, KernelArgs args) override {
-    TeamSize team(options_.threads);
+    TeamSize team(kernel.threads);
     args.random = &random_;
     kernel.run(args);
     return llvm::Error::success();
@@ -127,13 +135,24 @@ public:
   llvm::Error finish() override { return llvm::Error::success(); }
 
 protected:
+  // A small call runs on one thread, because waking a second one takes longer than it saves, and
+  // much longer beside other programs. The number depends on nothing but the call and `--threads`,
+  // so clones have the bits of their originals.
+  int threadsFor(const OpCall &call) const {
+    constexpr double kSmall = 10e-6; // seconds on one thread, by the estimate
+    const Cost c = costOf(call);
+    const double seconds = std::max(c.flops * threads_ / target_.flopsPerSecond,
+                                    c.bytes * std::min(threads_, 4) / target_.bytesPerSecond);
+    return seconds < kSmall ? 1 : threads_;
+  }
+
   LinkThread &linkOf(TransferDirection d) {
     std::optional<LinkThread> &link = links_[size_t(d)];
     return link ? *link : link.emplace(slowedTo_);
   }
 
   const KernelTable &kernels_;
-  KernelOptions options_;
+  int threads_;
   RandomKey random_;
   Target target_;
   llvm::StringMap<std::unique_ptr<PreparedKernel>> prepared_;

@@ -18,8 +18,10 @@ llvm::Error noKernel(const OpCall &call) {
 std::unique_ptr<PreparedKernel> prepareOne(const Kernel &k, const OpCall &call,
                                            const KernelOptions &options) {
   auto prepared = k.prepare(call, options);
-  if (prepared)
+  if (prepared) {
     prepared->library = k.library;
+    prepared->threads = options.threads;
+  }
   return prepared;
 }
 

@@ -39,6 +39,7 @@ public:
   virtual bool isSubstitute() const { return false; }
 
   llvm::StringRef library; // as in Kernel::library
+  int threads = 1;         // as in KernelOptions
 };
 
 std::string callText(const OpCall &call); // "conv(f32[1,3,8,8], f32[4,3,3,3])", for people

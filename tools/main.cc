@@ -67,8 +67,22 @@ int reportUsage(CLI::App &app, const CLI::ParseError &e, llvm::StringRef firstAr
   return 2;
 }
 
+// An error for the first option that is written `--name=`, without a value: CLI11 would take the
+// next argument as its value.
+llvm::Error checkValues(llvm::ArrayRef<const char *> arguments) {
+  for (llvm::StringRef argument : arguments) {
+    if (argument == "--")
+      break;
+    if (argument.startswith("--") && argument.find('=') == argument.size() - 1)
+      return usageError("{0}: expected a value after the '=', got none", argument.drop_back());
+  }
+  return llvm::Error::success();
+}
+
 // Returns the exit code.
 int runCommand(int argc, char **argv) {
+  if (llvm::Error e = checkValues(llvm::makeArrayRef(argv, size_t(argc)).drop_front()))
+    return Console::get().report(std::move(e));
   CLI::App app(
       "Makes the training step of a neural network fit in less memory by rewriting its graph.",
       "isthmus");

@@ -5,6 +5,7 @@
 
 #include "ir/onnx/import.h"
 
+#include "ir/element.h"
 #include "ir/onnx/op_table.h"
 #include "ir/onnx/parameters/roles.h"
 #include "ir/onnx/problems.h"
@@ -99,6 +100,19 @@ void Import::reserveNames() {
 
 // --- Inputs and initializers
 
+// The tensor in the declared type: runs take f32 for every float type, and files of another
+// precision if they run in that. None if the types do not agree.
+static Tensor asDeclared(const Tensor &given, const Type &type) {
+  if (given.type == type)
+    return given;
+  if (given.type.dims != type.dims || !isFloat(given.type.dtype) || !isFloat(type.dtype))
+    return {};
+  return Tensor::make(type, [&](char *to) {
+    for (int64_t i = 0; i < type.elements(); ++i)
+      setElement(type.dtype, to, i, elementAsDouble(given, i));
+  });
+}
+
 // An input that became a constant stays in the graph, unread, because callers still feed it.
 void Import::defineInputs() {
   for (const BoundInput &in : p_.inputs.inputs) {
@@ -112,14 +126,15 @@ void Import::defineInputs() {
       continue;
     }
     const Tensor &given = *givenValue(p_.options, in.name);
-    if (given.type != in.type) {
+    const Tensor value = asDeclared(given, in.type);
+    if (!value) {
       problems_.add(m_.file, "",
                     "the value given for the input '" + in.name + "' is of type " +
                         given.type.str() + ", and it is declared " + in.type.str());
       scope_.defineMissing(in.name, "");
       continue;
     }
-    scope_.define(in.name, values_.constant(given, values_.freshName(in.name + ".value")));
+    scope_.define(in.name, values_.constant(value, values_.freshName(in.name + ".value")));
     state_.notes.add(
         "constant input", in.name,
         "the input '" + in.name +

@@ -64,6 +64,14 @@ void OperatorCheck::look(Scope &scope, const NodeList &nodes, const std::vector<
     lookInto(scope, nodes, live);
 }
 
+// What serves instead of an operator that this program replaces.
+const char *insteadOf(const onnx::NodeProto &n) {
+  const bool isGradient = n.op_type() == "Gradient" && n.domain() == "ai.onnx.preview.training";
+  return isGradient ? "; leave it out of the model, and `isthmus grad MODEL --ys=... --xs=...` adds "
+                      "the gradients"
+                    : "";
+}
+
 // Reports all unsupported operators before the first node is translated, including those in bodies,
 // which might not be entered after an error. Branches may not be taken, so they are checked when
 // they are.
@@ -95,7 +103,8 @@ void OperatorCheck::lookInto(Scope &scope, const NodeList &nodes, const std::vec
     else
       problems_.add(scope.where(n, i), n.op_type(),
                     "operator '" + n.op_type() + "' of domain '" + n.domain() +
-                        "' is not supported, and the model has no function of that name");
+                        "' is not supported, and the model has no function of that name" +
+                        insteadOf(n));
   }
 }
 

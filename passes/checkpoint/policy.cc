@@ -86,7 +86,7 @@ private:
   llvm::Expected<std::vector<ValueId>> marked() const {
     std::vector<ValueId> out;
     for (uint32_t i = 0; i < g_.numNodes(); ++i)
-      if (const Node &n = g_.node(NodeId(i)); n.hasMark("checkpoint"))
+      if (const Node &n = g_.node(NodeId(i)); n.hasMark(kCheckpointMark))
         for (uint32_t r = 0; r < n.numResults; ++r)
           out.push_back(n.result(r));
     if (out.empty())

@@ -19,6 +19,9 @@ llvm::ArrayRef<llvm::StringRef> policyNames(); // in the order of Policy
 std::optional<Policy> parsePolicy(llvm::StringRef name);
 llvm::StringRef policyName(Policy p);
 
+// The mark of a node whose results policy `collection` keeps.
+constexpr const char *kCheckpointMark = "checkpoint";
+
 struct PolicyOptions {
   Policy policy = Policy::None;
   // For Collection: a list of names as matchValues takes it. Empty: the values marked #checkpoint.

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace isthmus {
 
@@ -17,6 +18,7 @@ struct Figures {
   std::string boundModel = "any-order";         // no schedule costs less than running each op once
   std::optional<int64_t> lowerBoundBytes, smallestBudgetBytes; // none if unknown
   std::string policyUsed = "none";
+  std::vector<std::string> checkpoints; // names of the values that a policy keeps
   std::string mode;  // "train", "eval" or "as-written"
   std::string costs; // "estimated" or "measured" for a target's costs; empty: the problem's own
   size_t nodes = 0, clones = 0;

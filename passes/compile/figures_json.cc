@@ -28,6 +28,7 @@ Json figuresJson(const Figures &f) {
   j["bound_model"] = f.boundModel;
   j["smallest_budget_bytes"] = orNull(f.smallestBudgetBytes);
   j["policy_used"] = f.policyUsed;
+  j["checkpoints"] = f.checkpoints;
   j["mode"] = f.mode.empty() ? Json() : Json(f.mode);
   j["costs"] = f.costs.empty() ? Json() : Json(f.costs);
   j["nodes"] = f.nodes;

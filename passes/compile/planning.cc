@@ -112,6 +112,8 @@ private:
     out_.budgetBytes = most.smallest ? found->plan.smallestBytes : most.bytes;
     out_.graph = std::move(found->graph);
     out_.layout = std::move(found->layout);
+    if (isMarkedByPolicy())
+      eraseCheckpointMarks();
     record("budget");
     return llvm::Error::success();
   }
@@ -131,15 +133,46 @@ private:
       setFigures(plan->baseline, plan->planned);
       out_.graph = rematerialize(out_.original, problem_, plan->schedule);
       record(plan->policyUsed);
-      for (ValueId v : plan->checkpoints)
-        if (ValueId now = out_.graph.find(out_.original.valueName(v)))
-          out_.checkpoints.push_back(now);
+      noteCheckpoints(*plan, policy ? policy->policy : Policy::None);
     }
     auto layout = place(out_.graph, target_);
     if (!layout)
       return layout.takeError();
     out_.layout = std::move(*layout);
     return llvm::Error::success();
+  }
+
+  // Names the values that the policy keeps. Policies that choose also mark their nodes, in place of
+  // those that the graph had marked, so that `collection` of the new graph is the same plan.
+  void noteCheckpoints(const PolicyResult &plan, Policy policy) {
+    const bool chose =
+        !plan.checkpoints.empty() && (policy == Policy::Speed || policy == Policy::Memory);
+    if (chose)
+      eraseCheckpointMarks();
+    for (ValueId v : plan.checkpoints) {
+      figures().checkpoints.push_back(out_.original.valueName(v).str());
+      const ValueId now = out_.graph.find(out_.original.valueName(v));
+      if (!now)
+        continue;
+      out_.checkpoints.push_back(now);
+      if (Node &n = out_.graph.editNode(out_.graph.value(now).def);
+          chose && !n.hasMark(kCheckpointMark))
+        n.marks.push_back(kCheckpointMark);
+    }
+    if (!chose && policy != Policy::Collection && isMarkedByPolicy())
+      eraseCheckpointMarks();
+  }
+
+  // Whether an earlier policy has marked its choice in the given graph.
+  bool isMarkedByPolicy() const {
+    const llvm::StringRef policy = given_.record.policy;
+    return policy.startswith(policyName(Policy::Speed)) ||
+           policy.startswith(policyName(Policy::Memory));
+  }
+
+  void eraseCheckpointMarks() {
+    for (uint32_t i = 0; i < out_.graph.numNodes(); ++i)
+      llvm::erase_value(out_.graph.editNode(NodeId(i)).marks, kCheckpointMark);
   }
 
   // Keeps a graph that was planned.

@@ -3,6 +3,7 @@
 #include "passes/differentiate/differentiate.h"
 #include "passes/differentiate/mode.h"
 #include "passes/names.h"
+#include "passes/simplify/dce.h"
 #include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/STLExtras.h"
 
@@ -72,6 +73,20 @@ llvm::Expected<ValueId> lossToDifferentiate(Graph &g, const StepOptions &o) {
   return locate(addRemedy(makeError("the graph names no loss"),
                           {"loss", kLossNames.str() + ", KIND:%value or %value", "give one"}),
                 g.sourceFile);
+}
+
+// Drops the model's results, all but the loss, and the nodes that computed nothing else.
+Graph withoutModelOutputs(Graph g) {
+  std::vector<std::pair<ValueId, OutputRole>> kept;
+  for (size_t i = 0; i < g.outputs().size(); ++i)
+    if (g.role(i).kind != OutputKind::Result || g.outputs()[i] == g.loss)
+      kept.push_back({g.outputs()[i], g.role(i)});
+  if (kept.size() == g.outputs().size())
+    return g;
+  g.clearOutputs();
+  for (const auto &[value, role] : kept)
+    g.addOutput(value, role);
+  return withoutDeadNodes(g);
 }
 
 } // namespace
@@ -154,6 +169,8 @@ llvm::Expected<Graph> trainingStep(Graph g, const StepOptions &o) {
     g = inTrainingMode(std::move(g), o);
   if (llvm::Error e = differentiateLoss(g, o))
     return e;
+  if (o.loss && o.loss->kind != LossKind::Value && !o.keepsOutputs)
+    g = withoutModelOutputs(std::move(g));
   return g;
 }
 

@@ -15,6 +15,9 @@ struct Wrt {
 struct StepOptions {
   std::optional<LossOptions> loss; // none: the graph's own loss
   Wrt wrt;
+  // Whether the model's outputs stay outputs of a step whose loss is of a kind. Otherwise they die
+  // at their last use: such a step has its loss, gradients and new states.
+  bool keepsOutputs = false;
   ModeSource mode = ModeSource::Rule;
   NoteSink note; // receives remarks on choices that the options leave to a rule; may be empty
 };
@@ -23,7 +26,8 @@ struct StepOptions {
 bool hasLoss(const Graph &g, const StepOptions &o);
 
 // Adds the loss and the gradients as outputs to a forward graph, in training mode unless `mode`
-// says otherwise. A graph that has gradients already is returned unchanged. Errors: no loss; a loss
+// says otherwise. With a loss of a kind (not LossKind::Value), they replace the model's own outputs
+// unless `keepsOutputs`. A graph that has gradients already is returned unchanged. Errors: no loss; a loss
 // or values to differentiate by that the graph lacks; an op without a gradient; no gradient that
 // reaches any of the values to differentiate by.
 llvm::Expected<Graph> trainingStep(Graph g, const StepOptions &o);

@@ -11,8 +11,6 @@ import unittest
 
 ISTHMUS, PAGE, *MAKERS = (os.path.abspath(p) for p in sys.argv[1:])
 FEWEST = 10 if PAGE.endswith("tutorial.md") else 3
-# OpenMP's threads spin while they wait. Beside other busy programs, a step would take many times as long.
-ENVIRONMENT = {**os.environ, "OMP_WAIT_POLICY": "passive"}
 
 
 def commands(text):
@@ -35,7 +33,7 @@ class Tutorial(unittest.TestCase):
             for line, headings in lines:
                 words = shlex.split(line)
                 self.assertEqual(words[0], "isthmus", line)
-                done = subprocess.run([ISTHMUS] + words[1:], cwd=folder, capture_output=True, text=True, env=ENVIRONMENT)
+                done = subprocess.run([ISTHMUS] + words[1:], cwd=folder, capture_output=True, text=True)
                 self.assertEqual(done.returncode, 0, f"$ {line}\n{done.stdout}{done.stderr}")
                 for heading in headings:
                     self.assertIn(heading, done.stdout + done.stderr, line)

@@ -9,6 +9,9 @@ import unittest
 
 LIBRARY, HEADER = (os.path.abspath(p) for p in sys.argv[1:3])
 NEEDED = set(sys.argv[3:])
+OPENMP = {"GOMP_parallel", "GOMP_barrier", "omp_get_max_threads", "omp_get_num_threads", "omp_get_thread_num", "omp_in_parallel",
+          "omp_set_num_threads"}
+VERSIONS = {"ISTHMUS_RUN", "GOMP_1.0", "GOMP_4.0", "OMP_1.0"}
 
 
 class Library(unittest.TestCase):
@@ -17,8 +20,11 @@ class Library(unittest.TestCase):
         shown = {line.split()[-1].split("@")[0] for line in out.splitlines()}
         with open(HEADER) as file:
             declared = set(re.findall(r"\b(isthmus_\w+)\(", file.read()))
-        self.assertEqual(shown, declared)
-        self.assertLessEqual(len(shown), 25)
+        # The library that runs graphs also shows oneDNN the functions of OpenMP that it calls (runtime/openmp.cc).
+        more = (OPENMP | VERSIONS) & shown
+        self.assertEqual(shown - more, declared)
+        self.assertEqual(more - VERSIONS, OPENMP if "libgomp.so.1" in NEEDED else set())
+        self.assertLessEqual(len(declared), 25)
 
     def test_assertions_are_its_own(self):
         out = subprocess.run(["nm", "-D", LIBRARY], capture_output=True, text=True, check=True).stdout

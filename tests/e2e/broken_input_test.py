@@ -291,10 +291,18 @@ class Names(Broken):
         self.fails(1, "nope", "opt", self.mlp(), "--loss=mean", "--checkpoints=%h,nope,%a")
 
     def test_empty_checkpoints(self):
-        self.fails((1, 2), "checkpoint", "opt", self.mlp(), "--loss=mean", "--checkpoints=")
+        for args in (["--checkpoints="], ["--checkpoints=", "--report=r.json"]):
+            self.fails(2, "--checkpoints: expected a value", "opt", self.mlp(), "--loss=mean", *args)
+        for empty in "", " ", ",", "%":
+            self.fails(2, "--checkpoints expects names", "opt", self.mlp(), "--loss=mean", "--checkpoints", empty)
+
+    def test_options_without_a_value(self):
+        """The next argument is not taken in its place."""
+        for option in "--loss=", "--budget=", "--policy=", "--wrt=", "--report=":
+            self.fails(2, f"{option[:-1]}: expected a value", "opt", self.mlp(), option, "--loss=mean")
 
     def test_checkpoints_that_are_all_inputs(self):
-        self.fails(1, "inputs or outputs", "opt", self.mlp(), "--loss=mean", "--checkpoints=%x,%y")
+        self.fails(1, "inputs or outputs", "opt", self.mlp(), "--loss=mean", "--keep-outputs", "--checkpoints=%x,%y")
 
     def test_collection_without_marks(self):
         self.fails(1, ["#checkpoint", "--checkpoints"], "opt", self.mlp(), "--loss=mean", "--policy=collection")

@@ -88,7 +88,7 @@ class Case(command.TestCase):
         fcntl.ioctl(secondary, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
         process = subprocess.Popen([command.BINARY, *args], cwd=self.dir, stdin=subprocess.DEVNULL,
                                    stdout=subprocess.DEVNULL, stderr=secondary,
-                                   env={**env, **command.QUIET_THREADS})
+                                   env=env)
         os.close(secondary)
         output = b""
         while True:

@@ -107,6 +107,23 @@ class Reports(Case):
         for key in self.INTEGERS + ["policy_used", "recompute_overhead"]:
             self.assertEqual(first[key], again[key], key)
 
+    def test_a_policys_choice_can_be_given_back(self):
+        self.run_ok("zoo", "cnn", "-o", "zoo.isth")
+        for policy in "speed", "memory":
+            with self.subTest(policy):
+                first = self.report("opt", "zoo.isth", "--loss=cross_entropy", f"--policy={policy}", "-o", "out.isth")
+                self.assertGreater(first["clones"], 0)
+                self.assertTrue(first["checkpoints"])
+                marked = [line.split()[0][1:] for line in self.read("out.isth").decode().splitlines() if "#checkpoint" in line]
+                self.assertEqual(sorted(marked), sorted(first["checkpoints"]))
+                given = self.report("opt", "zoo.isth", "--loss=cross_entropy", "--checkpoints=" + ",".join(first["checkpoints"]), "-o", "list.isth")
+                again = self.report("opt", "out.isth", "--policy=collection", "-o", "marks.isth")
+                for other in given, again:
+                    for key in "predicted_peak_bytes", "clones", "recompute_overhead", "checkpoints":
+                        self.assertEqual(other[key], first[key], key)
+                self.run_ok("verify", "list.isth", "marks.isth")
+        self.assertEqual(self.report("opt", "zoo.isth", "--loss=cross_entropy", "-o", "none.isth")["checkpoints"], [])
+
 
 class Arenas(Case):
     def test_within_one_percent_of_the_peak(self):
@@ -126,7 +143,7 @@ class Graphs(Case):
     def test_opt_then_run(self):
         for policy in "none", "speed", "memory":
             with self.subTest(policy):
-                self.run_ok("opt", self.chain(), "--loss=mse", f"--policy={policy}", "-o", "out.isth")
+                self.run_ok("opt", self.chain(), "--loss=mse", f"--policy={policy}", "--keep-outputs", "-o", "out.isth")
                 self.assert_same(self.outputs("chain.isth", "--loss=mse"), self.outputs("out.isth"))
 
     def test_optimising_twice_is_optimising_once(self):
@@ -155,7 +172,7 @@ class Graphs(Case):
 
     def test_pipes(self):
         piped = self.run_ok("zoo", *ZOO["cnn"]).out
-        piped = self.run_ok("opt", "-", "--loss=mean", "--policy=memory", "-o", "-", stdin=piped).out
+        piped = self.run_ok("opt", "-", "--loss=mean", "--policy=memory", "--keep-outputs", "-o", "-", stdin=piped).out
         self.assertTrue(piped.startswith(b"isthmus 2\n"))
         through_pipes = self.outputs("-", stdin=piped)
         model, loss = self.zoo("cnn")
@@ -229,7 +246,7 @@ class Gradients(Case):
         self.run_ok("grad", self.chain(), "--loss=mse", "-o", "first.isth")
         for policy in "--policy=memory", "--policy=speed", "--checkpoints=%a3,%a7":
             with self.subTest(policy):
-                r = self.report("opt", "chain.isth", "--loss=mse", policy, "-o", "rewritten.isth")
+                r = self.report("opt", "chain.isth", "--loss=mse", policy, "--keep-outputs", "-o", "rewritten.isth")
                 self.assertGreater(r["clones"], 0)
                 for source in "first", "rewritten":
                     self.run_ok("grad", f"{source}.isth", "--ys=%grad.w1,%grad.w2", "--xs=%w1,%w2,%x", "--grad-ys=inputs",
@@ -367,7 +384,7 @@ class Inputs(Case):
         for layout in "channels-first", "channels-last":
             for out in "out.isth", "out.onnx":
                 with self.subTest(f"{layout} {out}"):
-                    self.run_ok("opt", model, *loss, "--policy=memory", f"--layout={layout}", "-o", out)
+                    self.run_ok("opt", model, *loss, "--policy=memory", f"--layout={layout}", "--keep-outputs", "-o", out)
                     self.run_ok("verify", model, out, *loss)
                     self.run_ok("verify", out, model, *loss, "--layout=channels-first")
                     self.assert_same(self.outputs(out), self.outputs(model, *loss, f"--layout={layout}"))

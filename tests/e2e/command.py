@@ -32,10 +32,6 @@ IS_SANITIZED = bool({"ASAN_OPTIONS", "TSAN_OPTIONS"} & os.environ.keys())
 TIMEOUT = 600 if IS_SANITIZED else 120  # seconds that a call may take
 
 
-# OpenMP's threads spin while they wait. Beside other busy programs, a step would take twenty times as long.
-QUIET_THREADS = {"OMP_WAIT_POLICY": "passive"}
-
-
 @dataclass
 class Result:
     code: int  # below 0: the number of the signal that ended the process
@@ -68,7 +64,7 @@ def run(*args, stdin=b"", stdout=subprocess.PIPE, cwd=None, env=None, timeout=TI
         stdout=stdout,
         stderr=subprocess.PIPE,
         cwd=cwd,
-        env={**os.environ, **QUIET_THREADS, **(env or {})},
+        env={**os.environ, **(env or {})},
         timeout=timeout,
         preexec_fn=prepare if memory_limit or close else None,  # without it, Python need not fork a large test process
     )
@@ -124,7 +120,7 @@ class TestCase(unittest.TestCase):
         lines = []
         with tempfile.TemporaryFile() as out:
             process = subprocess.Popen([BINARY, *args, "--progress=plain"], cwd=self.dir, stdin=subprocess.DEVNULL, stdout=out,
-                                       stderr=subprocess.PIPE, env={**os.environ, **QUIET_THREADS})
+                                       stderr=subprocess.PIPE)
             overdue = threading.Timer(300, process.kill)
             overdue.start()
             with process.stderr:

@@ -129,6 +129,7 @@ class Explain(Case):
 
     def test_every_kind_of_model(self):
         file, loss = self.zoo("cnn")
+        loss.append("--keep-outputs")
         want = self.explained(file, *loss, "--policy=memory")
         del want["model"]
         self.run_ok("grad", file, *loss, "-o", "grad.isth")

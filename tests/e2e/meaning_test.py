@@ -287,7 +287,7 @@ class Mode(Meaning):
         for mode in "eval", "as-written":
             self.assertEqual(self.report("run", "m.onnx", "--loss=mean", f"--{mode}")["mode"], mode)
             self.assertEqual(self.outputs("m.onnx", "--loss=mean", f"--{mode}", "--inputs=in")["y"], forward)
-            self.run_ok("opt", "m.onnx", "--loss=mean", f"--{mode}", "-o", "d.isth")
+            self.run_ok("opt", "m.onnx", "--loss=mean", f"--{mode}", "--keep-outputs", "-o", "d.isth")
             self.assertEqual(self.report("run", "d.isth")["mode"], mode, "the file tells it")
             self.assertEqual(self.outputs("d.isth", "--inputs=in")["y"], forward)
         self.run_ok("opt", "m.onnx", "--loss=mean", "-o", "d.isth")
@@ -319,8 +319,68 @@ class Mode(Meaning):
     def test_a_dropout_that_does_not_drop_costs_nothing(self):
         """Evaluation has neither the dropout's gradient nor the two running averages. The forward dropout stays, as it
         names an output."""
-        self.assertEqual(self.report("run", "m.onnx", "--loss=mean", "--eval")["nodes"] + 3,
-                         self.report("run", "m.onnx", "--loss=mean")["nodes"])
+        self.assertEqual(self.report("run", "m.onnx", "--loss=mean", "--eval", "--keep-outputs")["nodes"] + 3,
+                         self.report("run", "m.onnx", "--loss=mean", "--keep-outputs")["nodes"])
+
+
+class Outputs(Meaning):
+    """The model's outputs die at their last use in a step that a loss KIND makes."""
+
+    def model(self):
+        """Its two outputs are 32 KiB each; the second is read by nothing."""
+        return self.isth("input %x : f32[128, 8]", "param %w : f32[8, 64] = normal {seed = 1}", "param %v : f32[64, 64] = normal {seed = 2}",
+                         "%a = matmul(%x, %w)", "%h = tanh(%a)", "%logits = matmul(%h, %v)", "%p = softmax(%logits)",
+                         "output %logits", "output %p")
+
+    def outputs_of(self, name):
+        return [line.split("%")[1].split()[0] for line in self.read(name).decode().splitlines() if line.strip().startswith("output ")]
+
+    def test_they_die(self):
+        step = ["loss", "grad.w", "grad.v"]
+        for verb in "opt", "run":
+            less = self.report(verb, self.model(), "--loss=cross_entropy", *(["-o", "less.isth"] if verb == "opt" else []))
+            kept = self.report(verb, "m.isth", "--loss=cross_entropy", "--keep-outputs", *(["-o", "kept.isth"] if verb == "opt" else []))
+            self.assertEqual(kept["output_bytes"] - less["output_bytes"], 2 * 128 * 64 * 4)
+            self.assertLess(less["baseline_peak_bytes"], kept["baseline_peak_bytes"])
+        self.assertEqual(self.outputs_of("less.isth"), step)
+        self.assertEqual(self.outputs_of("kept.isth"), ["logits", "p", *step])
+        self.assertNotIn("softmax", self.read("less.isth").decode())
+
+    def test_they_are_written_if_asked_for(self):
+        self.run_ok("run", self.model(), "--loss=cross_entropy", "--outputs=out")
+        self.assertIn(b"logits", self.read("out/names.json"))
+        self.run_ok("verify", "m.isth", "m.isth", "--loss=cross_entropy", "--outputs=both")
+        self.assertEqual(self.read("out/logits.npy"), self.read("both/logits.npy"))
+
+    def test_a_value_keeps_them(self):
+        self.run_ok("opt", self.model(), "--loss=%p", "-o", "value.isth")
+        self.assertEqual(self.outputs_of("value.isth"), ["logits", "p", "grad.w", "grad.v"])
+        self.run_ok("grad", "m.isth", "--loss=mean", "-o", "grad.isth")
+        self.assertEqual(self.outputs_of("grad.isth"), ["logits", "p", "loss", "grad.w", "grad.v"])
+
+    def test_new_states_stay(self):
+        self.isth("input %x : f32[4, 3, 5]", "param %w : f32[3] = ones", "param %b : f32[3] = zeros", "state %m : f32[3] = zeros",
+                  "state %s : f32[3] = ones", "%y, %mean, %var = batch_norm(%x, %w, %b, %m, %s) {training = false}", "output %y")
+        self.run_ok("opt", "m.isth", "--loss=mean", "-o", "bn.isth")
+        outputs = self.outputs_of("bn.isth")
+        self.assertNotIn("y", outputs)
+        self.assertIn("state.m", outputs)
+
+    def test_verify_compares_those_that_both_have(self):
+        self.run_ok("opt", self.model(), "--loss=cross_entropy", "-o", "less.isth")
+        self.run_ok("opt", "m.isth", "--loss=cross_entropy", "--keep-outputs", "-o", "kept.isth")
+        for one, other in (("m.isth", "less.isth"), ("less.isth", "m.isth"), ("less.isth", "kept.isth")):
+            loss = ["--loss=cross_entropy"] if "m.isth" in (one, other) else []
+            r = self.run_ok("verify", one, other, *loss)
+            self.assertIn("3 outputs are equal bit for bit", r.err)
+            self.assertIn("not compared, because 'less.isth' is a step without these outputs of the model: %logits, %p", r.err)
+        r = self.run_ok("verify", "m.isth", "kept.isth", "--loss=cross_entropy")
+        self.assertIn("5 outputs are equal bit for bit", r.err)
+        # Gradients and the loss are never left out.
+        text = self.read("less.isth").decode()
+        for lost in "loss", "grad.w":
+            self.write("fewer.isth", "".join(line for line in text.splitlines(True) if not line.strip().startswith(f"output %{lost}")))
+            self.fails(4, f"output '%{lost}' of 'm.isth' is not in 'fewer.isth'", "verify", "m.isth", "fewer.isth", "--loss=cross_entropy")
 
 
 class Loss(Meaning):

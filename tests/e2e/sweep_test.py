@@ -252,7 +252,7 @@ class Errors(SweepCase):
             ([*CNN, "--depth=1,2", "--batch=1,2"], "one axis"),
             ([*CNN, "--budgets=90%", "--batch=1,2"], "two axes"),
             ([*CNN, "--depth"], "without any it goes with --fit"),
-            ([*CNN, "--depth="], "expects values"),
+            ([*CNN, "--depth="], "--depth: expected a value"),
             ([*CNN, "--depth=-1"], "whole numbers from 1 on"),
             ([*CNN, "--batch=0,1"], "whole numbers from 1 on"),
             ([*CNN, "--batch=99999999999999999999"], "whole numbers from 1 on"),

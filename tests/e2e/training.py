@@ -112,7 +112,7 @@ class TrainCase(Case):
     def start(self, *args, **kwargs):
         """Starts a run without waiting for it."""
         process = subprocess.Popen([command.BINARY, "train", *args], cwd=self.dir, stderr=subprocess.PIPE,
-                                   env={**os.environ, **command.QUIET_THREADS}, **kwargs)
+                                   **kwargs)
         self.addCleanup(process.stderr.close)
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)

@@ -1,5 +1,6 @@
 // Functions, branches, loops and sequences: the importer translates bodies where they are called.
 
+#include "ir/element.h"
 #include "passes/differentiate/mode.h"
 #include "tests/onnx/model_maker.h"
 #include <cstring>
@@ -285,6 +286,32 @@ TEST(Branches, AConditionMustBeKnown) {
   EXPECT_EQ(rowsOf(m.graphOf(options)), "add");
   ASSERT_EQ(notes.size(), 1u);
   EXPECT_EQ(notes[0].find("the input 'c' is taken as a constant"), 0u);
+}
+
+// A run in another precision has files of that precision, and f32 serves for every one.
+TEST(Branches, AConditionMayComeFromAnInputOfAnyPrecision) {
+  ModelMaker m = branching(nullptr);
+  ModelMaker asked, yes, no;
+  asked.input("x", {2});
+  asked.init("w", {2}, {10, 20});
+  yes.node("Add", {"x", "w"}, {"sum"});
+  yes.output("sum");
+  no.node("NoSuchOperator", {"x"}, {"out"});
+  no.output("out");
+  asked.node("ReduceMax", {"x"}, {"most"}, {{"keepdims", 0}});
+  asked.node("Cast", {"most"}, {"c"}, {{"to", int(Proto::BOOL)}});
+  onnx::NodeProto &n = asked.node("If", {"c"}, {"y"});
+  holdGraph(n, "then_branch", yes);
+  holdGraph(n, "else_branch", no);
+  asked.output("y");
+  for (DType type : {DType::F32, DType::F64, DType::BF16, DType::F16}) {
+    Tensor x = Tensor::make(Type(type, {2}), [&](char *to) { setElement(type, to, 1, 1.5); });
+    OnnxOptions options{.inputValue = giving({{"x", x}})};
+    EXPECT_EQ(rowsOf(asked.graphOf(options)), "add") << dtypeName(type).str();
+  }
+  Tensor ints = Tensor::make(Type(DType::I64, {2}), [](char *) {});
+  EXPECT_NE(asked.errorOf({.inputValue = giving({{"x", ints}})}).find("is of type i64[2]"),
+            std::string::npos);
 }
 
 // --- Loops

@@ -142,6 +142,12 @@ const Broken kBroken[] = {
      "of element type f64"},
     {"another domain", [](ModelMaker &m) { node(m, 1).set_domain("com.example"); },
      R"((com.example.Relu, #1): error: operator 'Relu' of domain 'com.example' is not supported)"},
+    {"the preview of training",
+     [](ModelMaker &m) {
+       node(m, 1).set_op_type("Gradient");
+       node(m, 1).set_domain("ai.onnx.preview.training");
+     },
+     "`isthmus grad MODEL --ys=... --xs=...` adds the gradients"},
     {"a sparse initializer",
      [](ModelMaker &m) {
        m.graph().add_sparse_initializer()->mutable_values()->set_name("few");

@@ -129,6 +129,7 @@ isthmus_status isthmus_graph_differentiate(const isthmus_graph *graph, const cha
     if (graph->graph.hasBackward())
       return fail(ISTHMUS_BAD_INPUT, "the graph is differentiated already", error);
     CompileOptions o;
+    o.step.keepsOutputs = true; // as the verb `grad` does
     if (loss) {
       auto parsed = parseLoss(loss);
       if (!parsed)

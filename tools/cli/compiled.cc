@@ -72,6 +72,7 @@ llvm::Expected<CompileOptions> compileOptions(const ModelOptions &model, const P
     return loss.takeError();
   o.step.loss = std::move(*loss);
   o.step.wrt = wrtOf(model.wrt);
+  o.step.keepsOutputs = model.keepOutputs;
   o.step.mode = model.eval        ? ModeSource::Eval
                 : model.asWritten ? ModeSource::AsWritten
                                   : ModeSource::Rule;

@@ -73,6 +73,10 @@ void addModelOptions(CLI::App &verb, ModelOptions &o) {
            kLossNames + "; default: the value that the file names")
               .str())
       ->group(group);
+  verb.add_flag("--keep-outputs", o.keepOutputs,
+                "the model's outputs are outputs of the step that --loss=KIND makes, too; default: "
+                "they are freed after their last use")
+      ->group(group);
   verb.add_option("--class-axis", o.classAxis,
                   "axis of the classes, for cross_entropy; -1 where they come last")
       ->capture_default_str()
@@ -118,7 +122,8 @@ void addModelOptions(CLI::App &verb, ModelOptions &o) {
       ->group(group)
       ->check(seedNumber())
       ->each([&o](const std::string &) { o.seedGiven = true; });
-  verb.add_option("--threads", o.threads, "CPU threads; default: one for each core")
+  verb.add_option("--threads", o.threads,
+                  "CPU threads; default: OMP_NUM_THREADS, or one for each core")
       ->group(group)
       ->check(threadCount());
   verb.add_option(
@@ -283,6 +288,9 @@ llvm::Error checkOptions(const ModelOptions &o) {
 
 llvm::Error checkOptions(const PlanFlags &o) {
   int ways = !o.policy.empty() + o.checkpointsGiven + !o.budget.empty();
+  if (o.checkpointsGiven && parseNameList(o.checkpoints).empty())
+    return usageError("--checkpoints expects names of values or nodes, separated by commas, got an "
+                      "empty list");
   if (ways > 1)
     return usageError("--policy, --checkpoints and --budget are ways to choose what is kept; "
                       "give one of them");

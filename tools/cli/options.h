@@ -32,6 +32,7 @@ struct ModelOptions {
   std::vector<std::string> ties; // "A,B"
   std::string untie;             // names, comma between
   bool eval = false, asWritten = false;
+  bool keepOutputs = false;  // of a model whose loss is of a kind
   bool allowOutside = false; // weights may lie outside the model's folder
   uint64_t seed = 0;
   bool seedGiven = false;

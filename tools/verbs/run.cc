@@ -72,6 +72,7 @@ llvm::Error runOnce(const Options &o, Device &device, const GivenInputs &given,
   auto options = compileOptions(o.model, o.plan, given);
   if (!options)
     return options.takeError();
+  options->step.keepsOutputs |= !o.outputs.empty();
   options->differentiates = !test && !runsForwardAlone(o.model, o.plan, *g, options->step);
   if (options->differentiates)
     if (llvm::Error e = checkDifferentiates(*g, o.model))
@@ -175,7 +176,8 @@ VerbBody setUp(CLI::App &app) {
   app.add_option("--steps", o->steps, "how often to repeat the step, from the same state")
       ->capture_default_str()
       ->check(positiveInteger());
-  addPathOption(app, "--outputs", o->outputs, "a folder to write NAME.npy of every output to");
+  addPathOption(app, "--outputs", o->outputs, "a folder to write NAME.npy of every output to, the model's own included; implies "
+                "--keep-outputs");
   addPathOption(app, "--test-data", o->testData,
                 "a folder with test_data_set_N/input_K.pb and output_K.pb, as the ONNX project's "
                 "tests have them: runs forward, as written, and compares");

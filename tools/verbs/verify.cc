@@ -1,4 +1,5 @@
 #include "ir/element.h"
+#include "passes/checkpoint/bottlenecks.h"
 #include "passes/rewrite/original.h"
 #include "tools/cli/console.h"
 #include "tools/cli/devices.h"
@@ -15,16 +16,24 @@ namespace {
 
 struct Options {
   ModelOptions model;
-  std::string other, device = "cpu";
+  std::string other, device = "cpu", outputs;
   double maxInverseError = 1e-3;
   int steps = 1;
 };
 
 struct Result {
   Tensor tensor;
-  bool isRounded = false; // an inverse changed its rounding
+  bool isRounded = false;     // an inverse changed its rounding
+  bool isModelOutput = false; // of a step: neither its loss, a gradient nor a next state
 };
 using Results = std::map<std::string, Result>;
+
+// What one side computed. A step that a loss KIND made may lack the outputs of its model.
+struct Side {
+  std::string path;
+  Results results;
+  bool isStep = false; // differentiated as it was given
+};
 
 bool isOnnx(llvm::StringRef path) { return path.endswith(".onnx"); }
 
@@ -70,6 +79,7 @@ llvm::Expected<Sides> bothSides(const Options &o, const GivenInputs &given) {
                         std::string(o.model.eval ? "for inference" : "as written"));
   for (CompileOptions &options : sides.options) {
     options.differentiates = differentiates;
+    options.step.keepsOutputs = true; // to compare them, if both have them
     // Both are lowered alike: the form of a graph that was planned is fixed.
     if (first.wasPlanned() || second.wasPlanned()) {
       options.lowering = loweringOf(first.wasPlanned() ? first.record : second.record);
@@ -79,9 +89,23 @@ llvm::Expected<Sides> bothSides(const Options &o, const GivenInputs &given) {
   return sides;
 }
 
-// Runs the graph unchanged and returns every output.
-llvm::Expected<Results> resultsOf(Graph g, const CompileOptions &options, const Options &o,
-                                  const GivenInputs &given, Device &device) {
+llvm::Error writeOutputsOf(const Graph &g, Executor &e, const Options &o) {
+  CommandPaths paths;
+  paths.reads("MODEL", o.model.model);
+  paths.reads("OTHER", o.other);
+  paths.writesFolder("--outputs", o.outputs);
+  for (const std::string &file : outputFiles(g, o.outputs))
+    paths.writes("--outputs", file);
+  if (llvm::Error failed = paths.check())
+    return failed;
+  return writeOutputs(g, e, o.outputs);
+}
+
+// Runs the graph unchanged and returns every output; writes them to `outputs`, unless it is empty.
+llvm::Expected<Side> sideOf(const std::string &path, Graph g, const CompileOptions &options,
+                            const Options &o, const GivenInputs &given, Device &device,
+                            bool writes) {
+  Side side{path, {}, g.hasBackward()};
   auto c = compiled(std::move(g), options, device.target());
   if (!c)
     return c.takeError();
@@ -89,15 +113,21 @@ llvm::Expected<Results> resultsOf(Graph g, const CompileOptions &options, const 
   auto e = execute(*c, device, {o.steps, o.model.seed, given}, report);
   if (!e)
     return e.takeError();
-  Results out;
-  const llvm::BitVector isRounded = dependOnInverses(c->graph);
-  for (ValueId v : c->graph.outputs()) {
+  const Graph &step = c->graph;
+  if (writes)
+    if (llvm::Error failed = writeOutputsOf(step, **e, o))
+      return failed;
+  const llvm::BitVector isRounded = dependOnInverses(step);
+  for (size_t i = 0; i < step.outputs().size(); ++i) {
+    const ValueId v = step.outputs()[i];
     auto t = (*e)->fetch(v);
     if (!t)
       return t.takeError();
-    out[c->graph.valueName(v).str()] = {std::move(*t), isRounded.test(v.index)};
+    const bool isModelOutput =
+        step.hasBackward() && step.role(i).kind == OutputKind::Result && v != lossOf(step);
+    side.results[step.valueName(v).str()] = {std::move(*t), isRounded.test(v.index), isModelOutput};
   }
-  return out;
+  return side;
 }
 
 std::string difference(const Tensor &a, const Tensor &b) {
@@ -147,6 +177,60 @@ std::string compare(const Result &a, const Result &b, double maxError, double &w
       .str();
 }
 
+// Collects what differs.
+class Comparison {
+public:
+  explicit Comparison(double maxInverseError) : maxInverseError_(maxInverseError) {}
+
+  void both(llvm::StringRef name, const Result &a, const Result &b) {
+    ++(a.isRounded || b.isRounded ? numRounded_ : numExact_);
+    if (std::string d = compare(a, b, maxInverseError_, worst_); !d.empty())
+      differs("output '%" + name.str() + "': " + d);
+  }
+
+  // Outputs that `b` lacks. Those of the model are no difference if `b` is a step: a loss KIND lets
+  // them die.
+  void onlyIn(const Side &a, const Side &b) {
+    std::vector<std::string> left;
+    for (const auto &[name, result] : a.results) {
+      if (b.results.count(name))
+        continue;
+      if (result.isModelOutput && b.isStep)
+        left.push_back("%" + name);
+      else
+        differs("output '%" + name + "' of '" + a.path + "' is not in '" + b.path + "'");
+    }
+    if (!left.empty())
+      Console::get().note("not compared, because '" + b.path +
+                          "' is a step without these outputs of the model: " +
+                          llvm::join(left, ", "));
+  }
+
+  llvm::Error end() {
+    if (!diags_.empty())
+      return llvm::make_error<ExitError>(std::move(diags_), kDiffers);
+    std::string told = llvm::formatv("{0} outputs are equal bit for bit", numExact_);
+    if (numRounded_ > 0)
+      told +=
+          llvm::formatv("; {0} depend on inverses, and are off by {1:e1} of their largest element "
+                        "at most",
+                        numRounded_, worst_);
+    Console::get().line(told);
+    return llvm::Error::success();
+  }
+
+private:
+  void differs(std::string message) {
+    Diag d;
+    d.message = std::move(message);
+    diags_.push_back(std::move(d));
+  }
+
+  double maxInverseError_, worst_ = 0;
+  size_t numExact_ = 0, numRounded_ = 0;
+  std::vector<Diag> diags_;
+};
+
 llvm::Error verifyBoth(const Options &o) {
   if (llvm::Error e = checkOptions(o.model))
     return e;
@@ -157,48 +241,32 @@ llvm::Error verifyBoth(const Options &o) {
     return device.takeError();
   if (!(*device)->computes())
     return usageError("verify needs a device that computes, and '{0}' only counts", o.device);
+  if (!o.outputs.empty())
+    if (llvm::Error e = checkOutputsFolder(o.outputs))
+      return e;
   auto given = readInputs(o.model.inputs);
   if (!given)
     return given.takeError();
   auto sides = bothSides(o, *given);
   if (!sides)
     return sides.takeError();
-  auto a = resultsOf(std::move(sides->graphs[0]), sides->options[0], o, *given, **device);
-  if (!a)
-    return a.takeError();
-  auto b = resultsOf(std::move(sides->graphs[1]), sides->options[1], o, *given, **device);
-  if (!b)
-    return b.takeError();
-
-  std::vector<Diag> diags;
-  double worst = 0;
-  size_t numRounded = 0;
-  auto differs = [&](std::string message) {
-    Diag d;
-    d.message = std::move(message);
-    diags.push_back(std::move(d));
-  };
-  for (const auto &[name, t] : *a) {
-    auto it = b->find(name);
-    numRounded += it != b->end() && (t.isRounded || it->second.isRounded);
-    if (it == b->end())
-      differs("output '%" + name + "' of '" + o.model.model + "' is not in '" + o.other + "'");
-    else if (std::string d = compare(t, it->second, o.maxInverseError, worst); !d.empty())
-      differs("output '%" + name + "': " + d);
+  std::array<Side, 2> found;
+  for (size_t i : {0, 1}) {
+    auto side = sideOf(i == 0 ? o.model.model : o.other, std::move(sides->graphs[i]),
+                       sides->options[i], o, *given, **device, i == 0 && !o.outputs.empty());
+    if (!side)
+      return side.takeError();
+    found[i] = std::move(*side);
   }
-  for (const auto &[name, t] : *b)
-    if (!a->count(name))
-      differs("output '%" + name + "' of '" + o.other + "' is not in '" + o.model.model + "'");
-  if (!diags.empty())
-    return llvm::make_error<ExitError>(std::move(diags), kDiffers);
-  std::string told = llvm::formatv("{0} outputs are equal bit for bit", a->size() - numRounded);
-  if (numRounded > 0)
-    told +=
-        llvm::formatv("; {0} depend on inverses, and are off by {1:e1} of their largest element "
-                      "at most",
-                      numRounded, worst);
-  Console::get().line(told);
-  return llvm::Error::success();
+
+  const auto &[a, b] = found;
+  Comparison comparison(o.maxInverseError);
+  for (const auto &[name, result] : a.results)
+    if (auto it = b.results.find(name); it != b.results.end())
+      comparison.both(name, result, it->second);
+  comparison.onlyIn(a, b);
+  comparison.onlyIn(b, a);
+  return comparison.end();
 }
 
 VerbBody setUp(CLI::App &app) {
@@ -214,6 +282,8 @@ VerbBody setUp(CLI::App &app) {
   app.add_option("--steps", o->steps, "how often to repeat the step")
       ->capture_default_str()
       ->check(positiveInteger());
+  addPathOption(app, "--outputs", o->outputs,
+                "a folder to write NAME.npy of every output of MODEL to, as it is compared");
   return [o] { return verifyBoth(*o); };
 }
 
