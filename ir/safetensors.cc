@@ -218,26 +218,44 @@ std::string headerOf(llvm::ArrayRef<const NamedTensor *> order,
 
 } // namespace
 
+namespace {
+
+// What a tensor adds to the text of which the digest of its file is the hash.
+std::string digestPart(llvm::StringRef name, const Tensor &t) {
+  std::string part;
+  for (const std::string &text : {name.str(), t.type.str()})
+    part += std::to_string(text.size()) + ":" + text;
+  return part + llvm::utohexstr(llvm::xxHash64(bytesOf(t))) + ";";
+}
+std::string digestOfParts(const std::string &parts) {
+  return llvm::formatv("{0:x-16}", llvm::xxHash64(parts)).str();
+}
+
+} // namespace
+
 std::string digestOf(llvm::ArrayRef<NamedTensor> tensors) {
-  std::string all;
-  for (const NamedTensor *t : inOrder(tensors)) {
-    for (const std::string &part : {t->name, t->tensor.type.str()})
-      all += std::to_string(part.size()) + ":" + part;
-    all += llvm::utohexstr(llvm::xxHash64(bytesOf(t->tensor))) + ";";
-  }
-  return llvm::formatv("{0:x-16}", llvm::xxHash64(all)).str();
+  std::string parts;
+  for (const NamedTensor *t : inOrder(tensors))
+    parts += digestPart(t->name, t->tensor);
+  return digestOfParts(parts);
 }
 
 llvm::Error Safetensors::checkDigest() const {
   const auto recorded = metadata_.find(kDigestKey);
   if (recorded == metadata_.end())
     return llvm::Error::success();
-  std::vector<NamedTensor> tensors;
+  std::vector<NamedTensor> types; // without bytes
   for (const Entry &e : entries_)
     if (const auto *dtype = byName(e.dtype)) // we write no other types
-      tensors.push_back({e.name, Tensor{Type(dtype->second, e.dims), bytes_,
-                                        bytes_->getBufferStart() + dataStart_ + e.begin}});
-  const std::string found = digestOf(tensors);
+      types.push_back({e.name, Tensor{Type(dtype->second, e.dims), nullptr, nullptr}});
+  std::string parts;
+  for (const NamedTensor *each : inOrder(types)) {
+    auto t = find(each->name); // one at a time is in memory
+    if (!t)
+      return t.takeError();
+    parts += digestPart(each->name, *t);
+  }
+  const std::string found = digestOfParts(parts);
   if (found == recorded->second)
     return llvm::Error::success();
   return makeError("'{0}' does not hold the tensors that were written to it: expected the digest "
