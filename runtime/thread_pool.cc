@@ -1,6 +1,7 @@
 #include "runtime/thread_pool.h"
 
 #include "ir/check.h"
+#include <algorithm>
 #include <chrono>
 #include <climits>
 #include <linux/futex.h>
@@ -12,9 +13,14 @@
 namespace isthmus {
 namespace {
 
-// Long enough for regions that follow one another at once. Where other programs run, a step takes
-// longer the longer its threads spin: 20 microseconds doubled the time of steps of small ops.
-constexpr std::chrono::microseconds kSpinTime{5};
+using Clock = std::chrono::steady_clock;
+using Nanoseconds = std::chrono::nanoseconds;
+
+// How long a thread spins before it sleeps. Each thread learns it: on a quiet machine the next
+// region mostly begins within the time, and spinning saves a wake-up; beside other programs the
+// wait mostly goes on, and spinning takes the time in which another thread could end it.
+constexpr Nanoseconds kLeastSpin{2'000}, kMostSpin{200'000};
+thread_local Nanoseconds spinTime = kMostSpin;
 
 void pauseThread() {
 #if defined(__x86_64__)
@@ -39,15 +45,17 @@ long futex(std::atomic<uint32_t> *word, int operation, uint32_t value) {
 
 void Signal::waitWhile(uint32_t old, bool spins) {
   if (spins) {
-    using Clock = std::chrono::steady_clock;
-    const Clock::time_point end = Clock::now() + kSpinTime;
+    const Clock::time_point end = Clock::now() + spinTime;
     do {
       for (int i = 0; i < 16; ++i) {
-        if (value() != old)
+        if (value() != old) {
+          spinTime = std::min(kMostSpin, spinTime + spinTime / 8);
           return;
+        }
         pauseThread();
       }
     } while (Clock::now() < end);
+    spinTime = std::max(kLeastSpin, spinTime / 4);
   }
   ++sleepers_;
   while (value() == old)

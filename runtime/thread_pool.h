@@ -19,8 +19,8 @@ public:
   // Subtracts one, and returns the new value.
   uint32_t subtractOne() { return value_.fetch_sub(1) - 1; }
   void wake(); // all threads that sleep in waitWhile
-  // Returns once the value is not `old`. If `spins`, the thread spins for some microseconds before
-  // it sleeps.
+  // Returns once the value is not `old`. If `spins`, the thread spins before it sleeps, for 2 to 200
+  // microseconds: the longer, the more often that was enough.
   void waitWhile(uint32_t old, bool spins);
 
 private:
