@@ -27,16 +27,7 @@ from torch.multiprocessing.reductions import StorageWeakRef  # noqa: E402
 from torch.utils.checkpoint import CheckpointPolicy  # noqa: E402
 from torch.utils.flop_counter import flop_registry  # noqa: E402
 
-from .allocations import (  # noqa: E402
-    Allocations,
-    Timeline,
-    TimelineOnGpu,
-    allocations_on_cpu,
-    is_profiling,
-    outside_of_tracing,
-    timeline,
-    unprofiled,
-)
+from .allocations import Allocations, allocations_on_cpu, outside_of_tracing, unprofiled  # noqa: E402
 from .autograd import kept_by, leaf_of, node_of_call, nodes_between  # noqa: E402
 from .calls import around_backwards, around_calls, uncompiled  # noqa: E402
 from .compilers import Boxed, Watch, aot_eager, compile_with_inductor, lays_out_convolutions, register  # noqa: E402
@@ -57,6 +48,7 @@ from .joining import joined  # noqa: E402
 from .ranks import buckets_follow, store_of_ranks  # noqa: E402
 from .regions import Region, break_after, compilation, hints_of, is_tried_out  # noqa: E402
 from .symbols import has_backed_sizes, most_of, note_bounds  # noqa: E402
+from .timelines import Timeline, TimelineOnGpu, timeline  # noqa: E402
 
 __all__ = [
     "Allocations",
@@ -79,7 +71,6 @@ __all__ = [
     "hints_of",
     "inputs_of",
     "is_fusible",
-    "is_profiling",
     "is_rng_op",
     "is_sym_node",
     "is_tried_out",

@@ -1,0 +1,278 @@
+"""Measures the live bytes of tensors over the time of a step.
+
+`Allocations` tells the peak of a block; a timeline also tells the level at marks within it, which ops made what, and may overlap others.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.autograd import ProfilerState
+from torch._C._profiler import _EventType
+
+from .allocations import is_profiling, quiet_allocator, settings_for_memory, silent_profiler, without_garbage_collection
+
+
+class Timeline:
+    """The live bytes of tensors on a CPU while a step runs, from its begin to its end. Bytes that were live at its begin are not counted.
+
+    Timelines may overlap; what each has seen is known when the first one ends. They need PyTorch's profiler, of which there is one, so if the
+    program begins to profile, timelines give up.
+    """
+
+    def __init__(self) -> None:
+        self.levels: list[int] = []
+        """The live bytes at each mark. This and what follows is known when `is_whole` is True."""
+        self.peaks: list[int] = []
+        """For each mark the largest number of live bytes from it to the next mark, or to the end."""
+        self.first_peak = 0
+        """The largest number of live bytes before the first mark."""
+        self.largest: list[tuple[str, int]] = []
+        """The outermost op that had made most of what was live at the peak before the first mark, and the bytes; then the same for each mark."""
+        self.is_whole = False
+        """True: it has ended, and has seen all from its begin to its end."""
+        self._session: _Session | None = None
+        self._marks = 0
+        self._then: Callable[[], None] = lambda: None
+        self._has_ended = False
+
+    @classmethod
+    def begun(cls) -> Timeline | None:
+        """Returns a timeline that begins now; None: the program profiles itself."""
+        session = _Session.opened()
+        if session is None:
+            return None
+        made = cls()
+        made._session = session
+        session.timelines.append(made)
+        made.mark()
+        return made
+
+    @property
+    def peak(self) -> int:
+        """The largest number of live bytes."""
+        return max([self.first_peak, *self.peaks])
+
+    def mark(self) -> None:
+        self._marks += 1
+        if self._session is not None:
+            self._session.mark(self)
+
+    def give_up(self) -> None:
+        """Ends the timeline early: it tells nothing then."""
+        self._has_ended = True
+        if self._session is not None:
+            self._session.leave(self)
+
+    def end(self, then: Callable[[], None] = lambda: None) -> None:
+        """Ends the timeline. then: is called as soon as it is known what the timeline has seen, at once if no other timeline began before it."""
+        if self._session is None or self._has_ended:
+            return
+        self._then, self._has_ended = then, True
+        self.mark()
+        self._session.leave(self)
+
+    def read(self, events: Sequence[_Event]) -> None:
+        """Reads the events of a session, in their order."""
+        self._session = None
+        reader = _Reader()
+        marks = 0
+        for event in events:
+            if event.timeline == id(self):
+                marks += 1
+                if 1 < marks < self._marks:
+                    reader.mark()
+            elif 0 < marks < self._marks and event.timeline is None:
+                reader.allocate(event)
+        if self._has_ended and marks == self._marks:
+            self.levels, self.is_whole, self.largest = reader.levels, True, reader.largest
+            self.first_peak, *self.peaks = reader.peaks
+            self._then()
+
+
+@dataclass(frozen=True)
+class _Event:
+    """A tensor's memory is allocated or freed, or a timeline is marked."""
+
+    ns: int
+    timeline: int | None = None
+    """The id of the timeline that is marked."""
+    address: int = 0
+    bytes: int = 0
+    """Below 0: it is freed."""
+    op: str = ""
+    """The outermost op in which that happens."""
+
+
+class _Reader:
+    def __init__(self) -> None:
+        self.levels: list[int] = []
+        self.peaks = [0]
+        self.largest = [("", 0)]
+        self._level = 0
+        self._made_by: dict[int, str] = {}  # by address
+        self._made: dict[str, int] = {}  # by outermost op, the live bytes that it has made since the last mark
+
+    def mark(self) -> None:
+        self.levels.append(self._level)
+        self.peaks.append(self._level)
+        self.largest.append(("", 0))
+        self._made = {}
+
+    def allocate(self, event: _Event) -> None:
+        if event.bytes > 0:
+            self._made_by[event.address] = event.op
+        elif event.address not in self._made_by:
+            return  # it is older than the timeline
+        op = self._made_by[event.address]
+        if event.bytes < 0:
+            del self._made_by[event.address]
+        self._level += event.bytes
+        if op in self._made or event.bytes > 0:
+            self._made[op] = self._made.get(op, 0) + event.bytes
+        if self._level > self.peaks[-1]:
+            self.peaks[-1], self.largest[-1] = self._level, max(self._made.items(), key=lambda each: each[1], default=("", 0))
+
+
+class _Session:
+    """One run of the profiler, for the timelines that overlap."""
+
+    _open: _Session | None = None
+
+    def __init__(self) -> None:
+        self.timelines: list[Timeline] = []
+        self._thread = threading.get_ident()
+        self._patches = contextlib.ExitStack()
+        self._patches.enter_context(without_garbage_collection())
+        self._patches.enter_context(_before(torch.autograd.profiler, "_prepare_profiler", self.give_up))
+        self._patches.enter_context(quiet_allocator())
+        with silent_profiler():
+            settings = settings_for_memory(ProfilerState.KINETO), {torch.profiler.ProfilerActivity.CPU}
+            torch.autograd._prepare_profiler(*settings)  # type: ignore[attr-defined]
+            torch.autograd._enable_profiler(*settings)  # type: ignore[attr-defined]
+        torch.autograd.profiler._is_profiler_enabled = True
+
+    @classmethod
+    def opened(cls) -> _Session | None:
+        """Returns the session of this thread; None: another profiler runs."""
+        if cls._open is None and not is_profiling():
+            cls._open = cls()
+        return cls._open if cls._open is not None and cls._open._thread == threading.get_ident() else None
+
+    def mark(self, timeline: Timeline) -> None:
+        with torch.profiler.record_function(f"{_MARK}{id(timeline)}"):
+            pass
+
+    def leave(self, timeline: Timeline) -> None:
+        """Ends the session if the timeline is the first one."""
+        if timeline is self.timelines[0]:
+            self._end()
+
+    def give_up(self) -> None:
+        self.timelines[0]._has_ended = False
+        self._end()
+
+    def _end(self) -> None:
+        if _Session._open is not self or threading.get_ident() != self._thread:
+            return
+        _Session._open = None
+        self._patches.close()
+        torch.autograd.profiler._is_profiler_enabled = False
+        with silent_profiler():
+            events = _events(torch.autograd._disable_profiler().experimental_event_tree())  # type: ignore[attr-defined]
+        for timeline in self.timelines:
+            timeline.read(events)
+
+
+_MARK = "isthmus::mark of "
+
+
+def _name_of(event: str) -> str | None:
+    """Returns the name of an op; None for what surrounds ops."""
+    return None if event.startswith("Torch-Compiled Region") else event.removeprefix("autograd::engine::evaluate_function: ")
+
+
+def _events(roots: Sequence[Any]) -> list[_Event]:
+    found = []
+    stack = [(root, None) for root in roots]
+    while stack:
+        event, op = stack.pop()
+        if event.tag == _EventType.Allocation:
+            if event.extra_fields.device.type == "cpu":
+                found.append(_Event(event.start_time_ns, None, event.extra_fields.ptr, event.extra_fields.alloc_size, op or ""))
+        elif event.tag == _EventType.TorchOp and event.name.startswith(_MARK):
+            found.append(_Event(event.start_time_ns, int(event.name.removeprefix(_MARK))))
+        else:
+            stack += [(child, op or _name_of(event.name)) for child in event.children]
+    return sorted(found, key=lambda each: each.ns)
+
+
+@contextlib.contextmanager
+def _before(module: Any, name: str, call: Callable[[], None]) -> Iterator[None]:
+    """Calls `call` before each call of a function of a module."""
+    function = getattr(module, name)
+
+    def called(*args: Any, **kwargs: Any) -> Any:
+        call()
+        return function(*args, **kwargs)
+
+    setattr(module, name, called)
+    try:
+        yield
+    finally:
+        setattr(module, name, function)
+
+
+class TimelineOnGpu:
+    """The same on the current GPU, from the allocator's counters. Which ops made what is not known there."""
+
+    def __init__(self) -> None:
+        self.levels: list[int] = []
+        self.peaks: list[int] = []
+        self.first_peak = 0
+        self.largest: list[tuple[str, int]] = [("", 0)]
+        self.is_whole = self._has_ended = False
+        self._begin = self._current()
+        torch.cuda.reset_peak_memory_stats()
+
+    @property
+    def peak(self) -> int:
+        return max([self.first_peak, *self.peaks])
+
+    def mark(self) -> None:
+        self._note_peak()
+        self.levels.append(self._current() - self._begin)
+        self.largest.append(("", 0))
+        torch.cuda.reset_peak_memory_stats()
+
+    def give_up(self) -> None:
+        self._has_ended = True
+
+    def end(self, then: Callable[[], None] = lambda: None) -> None:
+        if not self._has_ended:
+            self._note_peak()
+            self._has_ended = self.is_whole = True
+            then()
+
+    def _note_peak(self) -> None:
+        peak = int(torch.cuda.memory_stats()["requested_bytes.all.peak"]) - self._begin
+        if self.levels:
+            self.peaks.append(peak)
+        else:
+            self.first_peak = peak
+
+    @staticmethod
+    def _current() -> int:
+        return int(torch.cuda.memory_stats()["requested_bytes.all.current"])
+
+
+def timeline() -> Timeline | TimelineOnGpu | None:
+    """Begins a timeline of the device that the program uses. Returns None if the program profiles itself on a CPU."""
+    if torch.cuda.is_initialized() and torch.cuda.memory_allocated():
+        return TimelineOnGpu()
+    return Timeline.begun()
