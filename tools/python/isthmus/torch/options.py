@@ -23,14 +23,15 @@ _OPS_PER_EFFORT = 4000
 class Options:
     """The options of the backend. Making them raises BadInput for values that are not allowed.
 
-    budget: bytes as a number or as "2GiB", a share of the graph's own peak such as "50%", or "min", the least peak that is found.
+    budget: bytes as a number or as "2GiB", a share of the step's own peak such as "50%", or "min", the least peak that is found.
     kernels: "aot_eager", PyTorch's own kernels, with the same bits as without `torch.compile`; or "inductor".
     effort: about seconds of planning on one core; 0: by the number of ops, about half of what `isthmus.plan` takes.
     seed: the seed of the search for a plan.
     costs: a file that `isthmus.torch.measure` wrote, or "measured": each op is timed when its graph is compiled. By default costs are
         estimated.
     allow_recompute: custom ops that compute the same bits in every run, as ops or as names such as "mylib::gelu".
-    strict: a graph that cannot run within the budget is an error; otherwise it gets the least peak that is found, with a warning.
+    strict: a step that cannot run within the budget, or that was measured above it, is an error; otherwise it gets the least peak that is
+        found, with a warning.
     sync: all ranks of torch.distributed use rank 0's plans, even if inductor's code then exceeds the budget; they all raise if their
         graphs or budgets differ, and a rank raises that waits for another longer than the process group's timeout. Otherwise each rank
         plans alone, which is safe; the plans are equal if graphs, budgets and costs are.
