@@ -298,13 +298,18 @@ class WholeSteps(unittest.TestCase):
                     self.assertGreaterEqual(peak, 0.9 * planned)
 
     def test_what_is_not_compiled_is_named(self):
-        for name, why in (("a branch in a loop", "Data-dependent branching"), ("experts", "could not compile"), ("saved-tensor hooks", "could not compile")):
+        for name, why in (("a branch in a loop", "Data-dependent branching"), ("experts", "PyTorch could not compile"), ("saved-tensor hooks", "PyTorch could not compile")):
             with self.subTest(name), self.assertRaises(isthmus.CannotBeMet) as caught:
                 Training(*PROGRAMS[name], 16 << 10).measured()
             self.assertRegex(str(caught.exception), rf"PyTorch has compiled nothing of the step.*{why}")
             self.assertRegex(str(caught.exception), r"forward \(.*whole_steps_test\.py:\d+\)")
         with self.assertRaisesRegex(isthmus.CannotBeMet, r"outside of the graphs, .*whole_steps_test\.py:\d+\), .* of it by aten::cross_entropy_loss"):
             Training(*PROGRAMS["an eager loss"], self.plain(Language) * 7 // 10).measured()
+
+    def test_what_is_compiled_in_part_is_named(self):
+        with self.assertRaises(isthmus.CannotBeMet) as caught:
+            Training(*PROGRAMS["a backward hook"], self.plain(BackwardHook) * 9 // 10).measured()
+        self.assertRegex(str(caught.exception), r"outside of the graphs, .*PyTorch could not compile forward \(.*whole_steps_test\.py:\d+\)")
 
     def test_without_strict_there_is_one_warning(self):
         for name in ("a branch in a loop", "an eager loss", "block by block"):

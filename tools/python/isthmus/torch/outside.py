@@ -15,7 +15,8 @@ from .step_plan import StepProblem
 
 _MOST_PLACES = 3
 _LEAST_SHARE = 0.02
-"""Bytes below this share of the largest are not told."""
+_LEAST_BYTES = 4096
+"""Bytes below this share of the largest, or below that number, are not told."""
 _NOT_OF_THE_PROGRAM = (contextlib.__file__, *(os.path.dirname(path) + os.sep for path in (torch.__file__, __file__)))
 
 
@@ -52,7 +53,7 @@ def described(step: StepProblem, places: Places) -> Iterator[str]:
     for k in range(record.measured_segments):
         size = outside.beside[k] + outside.after[k]
         found.append((size, f"{_where(step, k, places)}{_by(timeline.largest[2 * k + 2])}"))
-    least = max(_LEAST_SHARE * max((size for size, _ in found), default=0), 1)
+    least = max(_LEAST_SHARE * max((size for size, _ in found), default=0), _LEAST_BYTES)
     for size, text in sorted(found, key=lambda each: -each[0])[:_MOST_PLACES]:
         if size >= least:
             yield f"{in_mib(size)} {text}"
@@ -74,7 +75,7 @@ def _where(step: StepProblem, segment: int, places: Places) -> str:
 def within(step: StepProblem, places: Places) -> str:
     """Returns a clause of an error that names the bytes outside of the graphs; "" if there are few."""
     told = list(described(step, places))
-    return f"; outside of the graphs, where nothing is planned, it needs {', '.join(told)}" if told else ""
+    return f"; outside of the graphs, where nothing is planned, it needs {', '.join(told)}{uncompiled()}" if told else ""
 
 
 def of_timeline(timeline: hooks.Timeline | hooks.TimelineOnGpu, places: Places) -> str:
@@ -86,7 +87,7 @@ def of_timeline(timeline: hooks.Timeline | hooks.TimelineOnGpu, places: Places) 
 def uncompiled() -> str:
     """Returns a clause that names the functions that PyTorch could not compile."""
     found = hooks.uncompiled()
-    return f"; it could not compile {'; '.join(found[-_MOST_PLACES:])}" if found else ""
+    return f"; PyTorch could not compile {'; '.join(found[-_MOST_PLACES:])}" if found else ""
 
 
 def _at(place: str) -> str:
@@ -95,4 +96,4 @@ def _at(place: str) -> str:
 
 def _by(largest: tuple[str, int]) -> str:
     op, size = largest
-    return f", {in_mib(size)} of it by {op}" if op and size else ""
+    return f", {in_mib(size)} of it by {op}" if op and size >= _LEAST_BYTES else ""

@@ -67,8 +67,12 @@ def uncompiled(since_us: int = 0) -> list[str]:
     microseconds since the epoch."""
     found = []
     for each in torch._dynamo.utils.get_compilation_metrics():
-        if each.fail_reason and each.fail_type and (each.start_time_us or 0) >= since_us:
-            why = str(each.fail_reason).strip().splitlines()[0]
+        if (each.start_time_us or 0) < since_us:
+            continue
+        why = str(each.fail_reason) if each.fail_type and each.fail_reason else ""
+        if not why and each.restart_reasons and not each.graph_op_count:  # PyTorch broke off before the first op
+            why = min(each.restart_reasons)
+        if why:
             where = f"{each.fail_user_frame_filename or each.co_filename}:{each.fail_user_frame_lineno or each.co_firstlineno}"
-            found.append(f"{each.co_name} ({where}): {why}")
+            found.append(f"{each.co_name} ({where}): {why.strip().splitlines()[0]}")
     return list(dict.fromkeys(found))
