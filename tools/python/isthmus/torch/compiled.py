@@ -49,6 +49,7 @@ class Compiled:
         partitioner.ends, partitioner.sizes = hooks.break_after(gm), tuple(self._hints.values())
         self._digest = partitioner.uuid()
         self._steps.compiles()
+        self._steps.is_under_ddp |= hooks.is_under_ddp()
         self._scheduled: dict[Schedule, Variant] = {}
         self._reports: dict[Schedule, reports.GraphReport] = {}
         self._excess: dict[Schedule, tuple[int, int]] = {}

@@ -68,6 +68,9 @@ class Step:
     recorder: Recorder | None = None
     compiles: bool = False
     """A graph is compiled in this step. The step is neither measured nor recorded, because tracing keeps tensors alive."""
+    to_watch: bool = False
+    """It is to be measured from its first graph on, and, if `to_record`, to be recorded."""
+    to_record: bool = False
     had_backward: bool = False
     expected: Sequence_ | None = None
     """The sequence that followed the last time after that of the step before; None: not known. It tells apart steps that begin with the same
@@ -80,6 +83,7 @@ class Step:
         if self.timeline is not None:
             self.timeline.give_up()
         self.timeline = self.recorder = None
+        self.to_watch = False
 
     @property
     def has_others(self) -> bool:
@@ -119,6 +123,8 @@ class Steps:
         self._refused: weakref.WeakKeyDictionary[Any, CannotBeMet] = weakref.WeakKeyDictionary()  # by the function that began the step
         self._warned: set[str] = set()
         self._grown = False
+        self.is_under_ddp = False
+        """True: DistributedDataParallel may make its buckets anew before the first graph of a step, which is no need of every step."""
         self._last: Sequence_ | None = None
         self._followers: dict[Sequence_ | None, Sequence_] = {}  # by the sequence of a step, that of the next one
         self._runs_without_graphs = False  # a step without graphs was measured, and may go on
@@ -178,12 +184,19 @@ class Steps:
         step = Step(function, expected=self._followers.get(self._last))
         # With `sync` ranks would have to agree on when a step ends, so there each graph has the whole budget and no step is recorded.
         is_recorded = self._count > 0 and not self.options.sync and not self._is_final(step.expected) and len(self._plans) < _MOST_PLANS
-        if is_recorded or self._is_measured():
+        step.to_watch = is_recorded or self._is_measured()
+        step.to_record = is_recorded
+        if not self.is_under_ddp:
+            self._watch(step)
+        return step
+
+    def _watch(self, step: Step) -> None:
+        """Begins to measure and record a step, if it is one that is to be."""
+        if step.to_watch:
+            step.to_watch = False
             step.timeline = hooks.timeline()
             step.places.begin()
-        if is_recorded:
-            step.recorder = Recorder(step.timeline)
-        return step
+            step.recorder = Recorder(step.timeline) if step.to_record else None
 
     def _is_measured(self) -> bool:
         """Returns True for the second and the third step, and for every step whose number is a power of two."""
@@ -193,6 +206,7 @@ class Steps:
         if self._depth == 0:  # the graph was not compiled by torch.compile
             self._enter(self)
         step = self._step = self._step or self._begun(self)
+        self._watch(step)
         call = Call(graph, len(step.calls), self._variant(graph, step))
         step.calls.append(call)
         self._arguments = arguments if step.recorder is not None else ()
@@ -396,6 +410,8 @@ class Steps:
         found, graph = self._plan_of(step.graphs), step.calls[0].graph
         report = graph.report if found is None else found.report
         budget = self.options.parsed.bytes if report is None else report.budget_bytes
+        if (self.options.parsed.share or 0) >= 1:  # all that the step takes, which may differ a little from step to step
+            return
         if budget is None or timeline.peak <= max(budget, 0 if report is None else report.planned_peak_bytes):
             return
         planned = "" if report is None else f", planned {reports.in_mib(report.planned_peak_bytes)}"

@@ -45,7 +45,7 @@ from .graphs import (  # noqa: E402
     without_code,
 )
 from .joining import joined  # noqa: E402
-from .ranks import buckets_follow, store_of_ranks  # noqa: E402
+from .ranks import buckets_follow, is_under_ddp, store_of_ranks  # noqa: E402
 from .regions import Region, break_after, compilation, hints_of, is_tried_out  # noqa: E402
 from .symbols import has_backed_sizes, most_of, note_bounds  # noqa: E402
 from .timelines import Timeline, TimelineOnGpu, timeline  # noqa: E402
@@ -74,6 +74,7 @@ __all__ = [
     "is_rng_op",
     "is_sym_node",
     "is_tried_out",
+    "is_under_ddp",
     "joined",
     "keep_apart",
     "keep_in_memory",

@@ -5,12 +5,16 @@ from __future__ import annotations
 import torch
 
 
-def buckets_follow() -> bool:
-    """Returns True if the graph being compiled is one of the parts into which PyTorch splits a model under DistributedDataParallel."""
+def is_under_ddp() -> bool:
+    """Returns True if the graph being compiled is of a model under DistributedDataParallel."""
     from torch.nn.parallel import DistributedDataParallel
 
-    active = DistributedDataParallel._get_active_ddp_module() if torch.distributed.is_available() else None
-    return active is not None and bool(torch._dynamo.config.optimize_ddp)
+    return torch.distributed.is_available() and DistributedDataParallel._get_active_ddp_module() is not None
+
+
+def buckets_follow() -> bool:
+    """Returns True if the graph being compiled is one of the parts into which PyTorch splits a model under DistributedDataParallel."""
+    return is_under_ddp() and bool(torch._dynamo.config.optimize_ddp)
 
 
 def store_of_ranks() -> torch.distributed.Store:
