@@ -233,8 +233,8 @@ LAYERS = {
 # Chains of each layer on 64 examples. Between layers the halves are swapped. Inverses save memory in such chains.
 LENGTHS = {**dict.fromkeys(LAYERS, 16), "additive_coupling": 32, "affine_coupling": 8}  # values grow fast here
 LEAST = {"f64": "min", "f32": "min"}
-# With the smallest budget, clones of this network need the least memory; with these budgets, inverses are cheaper.
-BUDGETS = {"additive_coupling": {"f64": "25%", "f32": "35%"}}
+# With the smallest budget, clones of these networks need the least memory; with these budgets, inverses are cheaper.
+BUDGETS = {"additive_coupling": {"f64": "25%", "f32": "35%"}, "affine_coupling": {"f64": "min", "f32": "50%"}}
 TURN = """  %{k}.left, %{k}.right = split(%{k}.y) {{axis = 1, sizes = [2, 2]}}
   %{k}.next = concat(%{k}.right, %{k}.left) {{axis = 1}}
 """
