@@ -10,20 +10,13 @@ from torch import fx
 from torch.utils import _pytree as pytree
 
 from . import hooks
+from .hooks import sized
 
 
 def tensors_in(value: Any) -> Iterator[torch.Tensor]:
     if isinstance(value, torch.Tensor):  # most values are tensors; walking a structure takes ten times as long
         return iter((value,))
     return (t for t in pytree.tree_leaves(value) if isinstance(t, torch.Tensor))
-
-
-def sized(n: Any) -> int:
-    """Returns the integer, or the hint of a symbolic one. One that depends on the data of a call has no hint: returns the most that it can be,
-    or 1 if that is not known."""
-    if isinstance(n, int):
-        return n
-    return int(n.node.hint) if n.node.has_hint() else hooks.most_of(n) or 1
 
 
 def is_of_call(n: Any) -> bool:

@@ -47,7 +47,7 @@ from .graphs import (  # noqa: E402
 from .joining import joined  # noqa: E402
 from .ranks import buckets_follow, is_under_ddp, store_of_ranks  # noqa: E402
 from .regions import Region, break_after, compilation, hints_of, is_tried_out  # noqa: E402
-from .symbols import has_backed_sizes, most_of, note_bounds  # noqa: E402
+from .symbols import has_backed_sizes, most_of, note_bounds, sized  # noqa: E402
 from .timelines import Timeline, TimelineOnGpu, timeline  # noqa: E402
 
 __all__ = [
@@ -92,6 +92,7 @@ __all__ = [
     "run_and_save_rng_state",
     "run_with_rng_state",
     "simplified",
+    "sized",
     "split",
     "state_like",
     "storage_id",

@@ -16,7 +16,7 @@ from torch._inductor.custom_graph_pass import CustomPartitionerFn
 from torch.fx._lazy_graph_module import _LazyGraphModule
 
 from .. import eager_ops
-from ..overlaps import refuse_overlapping_writes
+from .overlaps import refuse_overlapping_writes
 from .regions import hints_of
 from .whole_ops import whole_ops
 

@@ -23,6 +23,14 @@ _MOST = 2**62  # PyTorch's own bound of a size of which it knows nothing is a li
 _bounds: weakref.WeakKeyDictionary[ShapeEnv, dict[Any, int]] = weakref.WeakKeyDictionary()
 
 
+def sized(n: Any) -> int:
+    """Returns the integer, or the hint of a symbolic one. One that depends on the data of a call has no hint: returns the most that it can be,
+    or 1 if that is not known."""
+    if isinstance(n, int):
+        return n
+    return int(n.node.hint) if n.node.has_hint() else most_of(n) or 1
+
+
 def note_bounds(graph: fx.Graph) -> None:
     """Notes how large the sizes may be that the graph's selections give, which PyTorch does not know where their operands have symbolic sizes."""
     for node in graph.nodes:

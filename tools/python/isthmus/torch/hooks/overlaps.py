@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import torch
 from torch import fx
 
-from ..errors import Unsupported
-from .sizes import sized
+from ...errors import Unsupported
+from .symbols import sized
 
 _SCATTER = torch.ops.aten.as_strided_scatter.default
 
