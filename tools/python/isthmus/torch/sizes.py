@@ -9,8 +9,7 @@ import torch
 from torch import fx
 from torch.utils import _pytree as pytree
 
-from . import hooks
-from .hooks import sized
+from .hooks.symbols import has_backed_sizes, most_of, sized
 
 
 def tensors_in(value: Any) -> Iterator[torch.Tensor]:
@@ -21,12 +20,12 @@ def tensors_in(value: Any) -> Iterator[torch.Tensor]:
 
 def is_of_call(n: Any) -> bool:
     """Returns True if the size is taken from the call that is compiled, and may be larger in another call."""
-    return not isinstance(n, int) and hooks.has_backed_sizes(n)
+    return not isinstance(n, int) and has_backed_sizes(n)
 
 
 def is_unbounded(n: Any) -> bool:
     """Returns True if it is not known how large the size may be."""
-    return not isinstance(n, int) and not n.node.has_hint() and hooks.most_of(n) is None
+    return not isinstance(n, int) and not n.node.has_hint() and most_of(n) is None
 
 
 def elements_of(t: torch.Tensor) -> int:

@@ -45,6 +45,7 @@ from .graphs import (  # noqa: E402
     without_code,
 )
 from .joining import joined  # noqa: E402
+from .overlaps import refuse_overlapping_writes  # noqa: E402
 from .ranks import buckets_follow, is_under_ddp, store_of_ranks  # noqa: E402
 from .regions import Region, break_after, compilation, hints_of, is_tried_out  # noqa: E402
 from .symbols import has_backed_sizes, most_of, note_bounds, sized  # noqa: E402
@@ -88,6 +89,7 @@ __all__ = [
     "nodes_between",
     "outputs_of",
     "outside_of_tracing",
+    "refuse_overlapping_writes",
     "register",
     "run_and_save_rng_state",
     "run_with_rng_state",
