@@ -23,7 +23,9 @@ _NOT_OF_THE_PROGRAM = (contextlib.__file__, *(os.path.dirname(path) + os.sep for
 class Places:
     """Where the program calls its functions and its backwards, as "file:line"."""
 
-    def __init__(self) -> None:
+    def __init__(self, since_us: int = 0) -> None:
+        """since_us: when the program first called the functions of its steps, in microseconds since the epoch."""
+        self.since_us = since_us
         self.called_at = ""
         self.backward_at = ""
 
@@ -75,7 +77,7 @@ def _where(step: StepProblem, segment: int, places: Places) -> str:
 def within(step: StepProblem, places: Places) -> str:
     """Returns a clause of an error that names the bytes outside of the graphs; "" if there are few."""
     told = list(described(step, places))
-    return f"; outside of the graphs, where nothing is planned, it needs {', '.join(told)}{uncompiled()}" if told else ""
+    return f"; outside of the graphs, where nothing is planned, it needs {', '.join(told)}{uncompiled(places)}" if told else ""
 
 
 def of_timeline(timeline: hooks.Timeline | hooks.TimelineOnGpu, places: Places) -> str:
@@ -84,9 +86,9 @@ def of_timeline(timeline: hooks.Timeline | hooks.TimelineOnGpu, places: Places) 
     return f"in the step{_at(places.called_at)}{_by(timeline.largest[peaks.index(max(peaks))])}".strip()
 
 
-def uncompiled() -> str:
+def uncompiled(places: Places) -> str:
     """Returns a clause that names the functions that PyTorch could not compile."""
-    found = hooks.uncompiled()
+    found = hooks.uncompiled(places.since_us)
     return f"; PyTorch could not compile {'; '.join(found[-_MOST_PLACES:])}" if found else ""
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import time
 import warnings
 import weakref
 from collections import Counter
@@ -115,6 +116,7 @@ class Steps:
         self.current: Call | None = None
         """The call whose forward runs."""
         self._in_backward: Call | None = None
+        self._began_us = time.time_ns() // 1000
         self._step: Step | None = None
         self._depth = 0  # of calls of compiled functions within one another
         self._count = 0  # of steps since something was compiled
@@ -181,7 +183,7 @@ class Steps:
             self._step.stop_watching()
 
     def _begun(self, function: object) -> Step:
-        step = Step(function, expected=self._followers.get(self._last))
+        step = Step(function, expected=self._followers.get(self._last), places=outside.Places(self._began_us))
         # With `sync` ranks would have to agree on when a step ends, so there each graph has the whole budget and no step is recorded.
         is_recorded = self._count > 0 and not self.options.sync and not self._is_final(step.expected) and len(self._plans) < _MOST_PLANS
         step.to_watch = is_recorded or self._is_measured()
@@ -429,7 +431,7 @@ class Steps:
         self._runs_without_graphs = True
         if budget.bytes is not None and timeline.peak <= budget.bytes or budget.share is not None and budget.share >= 1:
             return
-        why = outside.uncompiled()
+        why = outside.uncompiled(step.places)
         said = f"""a budget of {self.options.budget} cannot be met: PyTorch has compiled nothing of the step, which takes {timeline.peak} bytes ({
             reports.in_mib(timeline.peak)}) {outside.of_timeline(timeline, step.places)}{why}"""
         if budget.bytes is None and budget.share is None:  # the least peak that can be had
