@@ -233,11 +233,16 @@ def add_step(step: StepReport, in_place_of: StepReport | None = None) -> None:
 Reported = TypeVar("Reported", GraphReport, StepReport)
 
 
+def is_as_planned(report: Reported, peak: int) -> bool:
+    """Returns True if a measured peak is not above the planned one, or so little that it counts as planned."""
+    planned, budget = report.planned_peak_bytes, report.budget_bytes
+    return peak <= planned or peak <= planned * (1 + NOTED) and (budget is None or peak <= budget)
+
+
 def measured(report: Reported, peak: int) -> Reported:
     """Notes the measured peak of a step in its report, or in that of its only graph. Returns the new report."""
-    planned, budget = report.planned_peak_bytes, report.budget_bytes
-    is_kept = peak <= planned * (1 + NOTED) and (budget is None or peak <= budget)
-    new = replace(report, measured_peak_bytes=peak, planned_peak_bytes=max(planned, peak) if is_kept else planned)
+    planned = report.planned_peak_bytes
+    new = replace(report, measured_peak_bytes=peak, planned_peak_bytes=max(planned, peak) if is_as_planned(report, peak) else planned)
     with _lock:
         for reported in (_graphs, _steps):
             for k, other in enumerate(reported):

@@ -111,10 +111,6 @@ class Outside:
         zeros = (0,) * len(record.segments)
         return cls(zeros, zeros)
 
-    @property
-    def largest(self) -> int:
-        return max([self.first, *map(sum, zip(self.beside, self.after))])
-
 
 @dataclass(frozen=True)
 class _Explained:

@@ -36,8 +36,7 @@ _MOST_CORRECTIONS = 1
 _MOST_ENTRIES = 64
 """A step with more calls than these, of which none has a backward, is no training step."""
 
-
-Sequence_ = tuple[weakref.ref[Graph], ...]
+GraphSequence = tuple[weakref.ref[Graph], ...]
 """The graphs that a step runs, in their order."""
 
 
@@ -73,7 +72,7 @@ class Step:
     """It is to be measured from its first graph on, and, if `to_record`, to be recorded."""
     to_record: bool = False
     had_backward: bool = False
-    expected: Sequence_ | None = None
+    expected: GraphSequence | None = None
     """The sequence that followed the last time after that of the step before; None: not known. It tells apart steps that begin with the same
     graphs."""
     entries: int = 0
@@ -127,8 +126,8 @@ class Steps:
         self._grown = False
         self.is_under_ddp = False
         """True: DistributedDataParallel may make its buckets anew before the first graph of a step, which is no need of every step."""
-        self._last: Sequence_ | None = None
-        self._followers: dict[Sequence_ | None, Sequence_] = {}  # by the sequence of a step, that of the next one
+        self._last: GraphSequence | None = None
+        self._followers: dict[GraphSequence | None, GraphSequence] = {}  # by the sequence of a step, that of the next one
         self._runs_without_graphs = False  # a step without graphs was measured, and may go on
 
     @property
@@ -151,7 +150,8 @@ class Steps:
         self._grown = True
         step = self._step
         if step is not None and step.timeline is None and not step.compiles and not step.calls:
-            step.timeline = hooks.timeline()
+            step.to_watch = True
+            self._watch(step)
 
     # --- forwards
 
@@ -342,7 +342,7 @@ class Steps:
                 self._make_plan(record, step, found)
             found.is_final = True
 
-    def _is_final(self, sequence: Sequence_ | None) -> bool:
+    def _is_final(self, sequence: GraphSequence | None) -> bool:
         """Returns True if a step of this sequence was measured within its plan, or nothing else can be tried."""
         if not sequence:
             return sequence is not None and self._runs_without_graphs
@@ -363,9 +363,7 @@ class Steps:
         report, timeline = graph.report, record.timeline
         if report is None or timeline is None or graph.unmet is not None:
             return False
-        peak = timeline.peak + max(record.left, default=0)
-        most = report.planned_peak_bytes * (1 + reports.NOTED) if report.budget_bytes is None else report.budget_bytes
-        if peak > max(report.planned_peak_bytes, min(most, report.planned_peak_bytes * (1 + reports.NOTED))):
+        if not reports.is_as_planned(report, timeline.peak + max(record.left, default=0)):
             return False
         graph.report = reports.measured(report, timeline.peak)
         return True

@@ -50,8 +50,6 @@ class Allocations:
         """The largest number of live bytes, minus the live bytes at the start of the block."""
         self.peaks: list[int] = []
         """The same for each `part`, minus the live bytes at the start of the part."""
-        self.left = 0
-        """The live bytes at the end of the block, minus those at its start."""
 
     @contextlib.contextmanager
     def part(self) -> Iterator[None]:
@@ -65,7 +63,6 @@ class Allocations:
         parts = sorted((e.start_ns(), e.end_ns()) for e in events if e.name() == self._MARK)
         sizes = [e.nbytes() for e in memory]
         self.peak = self._peak(sizes)
-        self.left = sum(sizes)
         times = [e.start_ns() for e in memory]
         for begin, end in parts:
             self.peaks.append(self._peak(sizes[bisect.bisect_left(times, begin) : bisect.bisect_right(times, end)]))
@@ -84,7 +81,6 @@ class Allocations:
             elif e.kind() == "memory_alloc":
                 sizes.append(e.cpu_memory_usage())
         self.peak = self._peak(sizes)
-        self.left = sum(sizes)
 
     @staticmethod
     def _peak(sizes: Sequence[int]) -> int:
