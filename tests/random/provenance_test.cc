@@ -11,6 +11,7 @@
 #include "tests/random/joint_graphs.h"
 #include "tests/random/run_graph.h"
 #include "tests/random/schedules.h"
+#include "tests/random/seed_range.h"
 #include "tools/random/random_table_graph.h"
 #include <cstring>
 #include <gtest/gtest.h>
@@ -275,17 +276,5 @@ TEST(Provenance, IsCheckedNotBelieved) {
 } // namespace isthmus
 
 int main(int argc, char **argv) {
-  testing::InitGoogleTest(&argc, argv);
-  for (int i = 1; i < argc; ++i) {
-    const std::string arg = argv[i];
-    if (arg.rfind("--graphs=", 0) == 0)
-      isthmus::numGraphs = std::strtoull(arg.c_str() + 9, nullptr, 10);
-    else if (arg.rfind("--first=", 0) == 0)
-      isthmus::firstSeed = std::strtoull(arg.c_str() + 8, nullptr, 10);
-    else {
-      std::fprintf(stderr, "unknown argument '%s', expected --graphs=N or --first=SEED\n", argv[i]);
-      return 2;
-    }
-  }
-  return RUN_ALL_TESTS();
+  return isthmus::runTestsOfSeeds(argc, argv, isthmus::numGraphs, isthmus::firstSeed);
 }

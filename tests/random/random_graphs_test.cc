@@ -4,6 +4,7 @@
 #include "ir/op_registry.h"
 #include "ir/text/printer.h"
 #include "tests/random/check_graph.h"
+#include "tests/random/seed_range.h"
 #include "tests/testing/reduce_graph.h"
 #include "tools/random/random_table_graph.h"
 #include <csignal>
@@ -114,17 +115,5 @@ TEST(RandomGraphs, KeepAllPromises) {
 } // namespace isthmus
 
 int main(int argc, char **argv) {
-  testing::InitGoogleTest(&argc, argv);
-  for (int i = 1; i < argc; ++i) {
-    std::string arg = argv[i];
-    if (arg.rfind("--graphs=", 0) == 0)
-      isthmus::numGraphs = std::strtoull(arg.c_str() + 9, nullptr, 10);
-    else if (arg.rfind("--first=", 0) == 0)
-      isthmus::firstSeed = std::strtoull(arg.c_str() + 8, nullptr, 10);
-    else {
-      std::fprintf(stderr, "unknown argument '%s', expected --graphs=N or --first=SEED\n", argv[i]);
-      return 2;
-    }
-  }
-  return RUN_ALL_TESTS();
+  return isthmus::runTestsOfSeeds(argc, argv, isthmus::numGraphs, isthmus::firstSeed);
 }
