@@ -1,5 +1,6 @@
 #include "passes/compile/compile.h"
 
+#include "passes/compile/accurate_inverses.h"
 #include "passes/compile/planning.h"
 #include "passes/differentiate/mode.h"
 #include "passes/lower/convert.h"
@@ -53,7 +54,10 @@ llvm::Expected<Compiled> compile(Graph forward, const CompileOptions &o, const T
   *g = lowered(std::move(*g), lowering);
   if (!g->wasPlanned())
     *g = withLateUpdates(std::move(*g));
-  return planned(std::move(*g), o, target); // the plan, the rewrite and the layout
+  // The plan, the rewrite and the layout.
+  if (o.firstStep && o.searches() && o.ways.invert)
+    return plannedAccurately(std::move(*g), o, target);
+  return planned(std::move(*g), o, target);
 }
 
 } // namespace isthmus

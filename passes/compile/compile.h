@@ -14,6 +14,7 @@
 #include "passes/lower/lowering.h"
 #include "passes/plan/planner.h"
 #include "passes/rewrite/problem.h"
+#include <map>
 #include <variant>
 
 namespace isthmus {
@@ -34,6 +35,11 @@ struct Budget {
 struct AsItIs {};
 using PlanChoice = std::variant<AsItIs, PolicyOptions, Budget>;
 
+// Runs the first step of a graph that is ready to run, and returns the values named, which have one
+// element each.
+using FirstStep = std::function<llvm::Expected<std::vector<double>>(
+    const Graph &g, llvm::ArrayRef<ValueId> values)>;
+
 struct CompileOptions {
   std::optional<DType> precision; // none: the graph's own
   // Whether a forward graph becomes a training step, as `step` says. `step.mode` and `step.note`
@@ -50,6 +56,10 @@ struct CompileOptions {
   std::optional<int64_t> memoryLimitBytes; // of parameters, inputs and arena together
   double effort = 0;                       // see plan::SearchOptions
   uint64_t seed = 0;                       // for the search
+  // Measures the errors of inverses; null: they are not measured. A value whose inverse has an
+  // error above `mostInverseError`, as a share of the value's largest element, is not inverted.
+  FirstStep firstStep;
+  double mostInverseError = 1e-3;
   // Called regularly during the search; false ends the search with the best plan so far.
   std::function<bool(const plan::SearchProgress &)> progress;
 
@@ -71,6 +81,9 @@ struct Compiled {
   Graph original;                   // the original of `graph`: without clones, in the source order
   std::vector<ValueId> checkpoints; // values of `graph` that a policy chose
   std::optional<int64_t> budgetBytes; // budget of the arena, if one was requested
+  // By name of a value that is inverted: the error of its inverse on the first step, as a share of
+  // the value's largest element. Empty if they were not measured.
+  std::map<std::string, double> inverseErrors;
   double pricePerByte = 0; // microseconds that one more byte of budget saves, by the lower bound
   bool wasInterrupted = false; // the search was interrupted: this is the best plan so far
 };

@@ -87,6 +87,7 @@ llvm::Expected<CompileOptions> compileOptions(const ModelOptions &model, const P
     o.memoryLimitBytes = llvm::cantFail(parseSize(plan.memoryLimit, "--memory-limit"));
   o.effort = plan.effort;
   o.seed = model.seed;
+  o.mostInverseError = plan.maxInverseError.value_or(o.mostInverseError);
   return o;
 }
 

@@ -24,6 +24,7 @@ struct Report : Figures {
 
   Report() = default;
   explicit Report(const Figures &f) : Figures(f) {}
+  explicit Report(const Compiled &c) : Figures(c.figures), inverseErrors(c.inverseErrors) {}
 };
 
 // The number of inverses, and their largest error on the first step.

@@ -1,6 +1,7 @@
 #include "tools/cli/step.h"
 
 #include "tools/cli/devices.h"
+#include "tools/cli/first_step.h"
 #include "tools/cli/model.h"
 
 namespace isthmus {
@@ -38,6 +39,7 @@ llvm::Expected<StepToCompile> stepToCompile(const ModelOptions &model, const Pla
   auto options = compileOptions(model, plan, *given);
   if (!options)
     return options.takeError();
+  options->firstStep = firstStepOn(**device, *given, model.seed);
   if (forward == ForwardAlone::Allowed && runsForwardAlone(model, plan, *g, options->step))
     options->differentiates = false;
   else if (llvm::Error e = checkDifferentiates(*g, model))

@@ -1,6 +1,6 @@
 #include "tools/sweep/trial.h"
 
-#include "tools/cli/inverse_error.h"
+#include "tools/cli/first_step.h"
 
 namespace isthmus {
 
@@ -29,11 +29,9 @@ llvm::Expected<std::optional<Compiled>> tryPlan(SweepSubject &subject, const Swe
   auto options = subject.compileOptions(mode);
   if (!options)
     return options.takeError();
-  std::map<std::string, double> errors;
-  auto c = measures ? compiledWithin(Graph(subject.graph()), *options, device,
-                                     inverseCheck(subject.options(), mode.plan, subject.given()),
-                                     "", errors)
-                    : compiled(Graph(subject.graph()), *options, device.target());
+  if (measures)
+    options->firstStep = firstStepOn(device, subject.given(), subject.options().seed);
+  auto c = compiled(Graph(subject.graph()), *options, device.target());
   if (!c) {
     if (llvm::Error e = keepInRow(c.takeError(), row))
       return e;

@@ -1,6 +1,5 @@
 #include "ir/file.h"
 #include "tools/cli/explanation.h"
-#include "tools/cli/inverse_error.h"
 #include "tools/cli/step.h"
 #include "tools/verbs/verbs.h"
 #include "llvm/Support/raw_ostream.h"
@@ -39,9 +38,7 @@ llvm::Error explainPlan(const Options &o) {
   else if (!o.plan.any())
     compile.plan = PolicyOptions();
   const Target &target = device->target();
-  std::map<std::string, double> errors;
-  auto c = compiledWithin(std::move(g), compile, *device, inverseCheck(o.model, o.plan, given), "",
-                          errors);
+  auto c = compiled(std::move(g), compile, target);
   if (!c)
     return c.takeError();
 

@@ -1,5 +1,4 @@
 #include "tools/cli/console.h"
-#include "tools/cli/inverse_error.h"
 #include "tools/cli/output.h"
 #include "tools/cli/step.h"
 #include "tools/verbs/verbs.h"
@@ -30,17 +29,13 @@ llvm::Error opt(const Options &o) {
   auto &[device, g, options, given] = *step;
   if (!o.plan.any())
     options.plan = PolicyOptions(); // a rewritten graph is planned anew, not kept
-  std::map<std::string, double> errors;
-  auto c = compiledWithin(std::move(g), options, *device, inverseCheck(o.model, o.plan, given),
-                          o.report, errors);
+  auto c = compiled(std::move(g), options, device->target(), o.report);
   if (!c)
     return c.takeError();
   if (!o.dot.empty())
     if (llvm::Error e = writePicture(c->graph, c->checkpoints, o.dot))
       return e;
-  Report report(c->figures);
-  report.inverseErrors = std::move(errors);
-  if (llvm::Error e = writeReport(report, o.report))
+  if (llvm::Error e = writeReport(Report(*c), o.report))
     return e;
   if (writesGraph)
     if (llvm::Error e = writeGraph(c->graph, o.output, o.weights))

@@ -4,7 +4,7 @@
 #include "tools/cli/execute.h"
 #include "tools/cli/exit.h"
 #include "tools/cli/feeds.h"
-#include "tools/cli/inverse_error.h"
+#include "tools/cli/first_step.h"
 #include "tools/cli/model.h"
 #include "tools/cli/step.h"
 #include "tools/cli/test_data.h"
@@ -77,9 +77,8 @@ llvm::Error runOnce(const Options &o, Device &device, const GivenInputs &given,
   if (options->differentiates)
     if (llvm::Error e = checkDifferentiates(*g, o.model))
       return e;
-  std::map<std::string, double> errors;
-  auto c = compiledWithin(std::move(*g), *options, device, inverseCheck(o.model, o.plan, given),
-                          o.report, errors);
+  options->firstStep = firstStepOn(device, given, o.model.seed);
+  auto c = compiled(std::move(*g), *options, device.target(), o.report);
   if (!c)
     return c.takeError();
   if (c->wasInterrupted)
@@ -89,8 +88,7 @@ llvm::Error runOnce(const Options &o, Device &device, const GivenInputs &given,
       paths.writes("--outputs", file);
   if (llvm::Error e = paths.check())
     return e;
-  Report report(c->figures);
-  report.inverseErrors = std::move(errors);
+  Report report(*c);
   auto executor = execute(*c, device, {o.steps, o.model.seed, given}, report);
   if (!executor)
     return executor.takeError();

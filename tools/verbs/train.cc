@@ -3,7 +3,7 @@
 #include "passes/rewrite/original.h"
 #include "passes/train/evaluation.h"
 #include "tools/cli/exit.h"
-#include "tools/cli/inverse_error.h"
+#include "tools/cli/first_step.h"
 #include "tools/cli/step.h"
 #include "tools/train/flags.h"
 #include "tools/train/run_record.h"
@@ -142,16 +142,15 @@ private:
     Shuffle shuffle(f_.model.seed, data_->examples());
     for (NamedTensor &t : data_->batchOf(shuffle.epoch(0).take_front(size_t(data_->batch())), 0))
       first[t.name] = Given{std::move(t.tensor), f_.data};
-    std::map<std::string, double> errors;
-    auto c = compiledWithin(updated_.graph, step_->options, device(),
-                            inverseCheck(f_.model, f_.plan, first), f_.report, errors);
+    CompileOptions options = step_->options;
+    options.firstStep = firstStepOn(device(), first, f_.model.seed);
+    auto c = compiled(updated_.graph, options, device().target(), f_.report);
     if (!c)
       return c.takeError();
     if (c->wasInterrupted)
       return interruptedError();
     c_ = std::move(*c);
-    report_.emplace(c_.figures);
-    report_->inverseErrors = std::move(errors);
+    report_.emplace(c_);
     report_->optimizer = f_.optimizer.optimizer;
     report_->optimizerBytes = updated_.optimizerBytes;
     report_->gradientBytes = updated_.gradientBytes;

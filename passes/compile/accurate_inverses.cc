@@ -1,0 +1,77 @@
+#include "passes/compile/accurate_inverses.h"
+
+#include "ir/attr.h"
+#include "passes/compile/planning.h"
+#include "passes/rewrite/inverse_errors.h"
+
+namespace isthmus {
+namespace {
+
+// After this many plans all inaccurate inverses are excluded at once, not only the first of each
+// chain.
+constexpr int kPatience = 6;
+
+// The error of each inverse, as a share of the largest element of the value that it rebuilds.
+llvm::Expected<std::vector<double>> measured(const InverseErrors &e, const FirstStep &firstStep) {
+  std::vector<ValueId> values;
+  for (const InverseErrors::Of &of : e.all)
+    values.insert(values.end(), {of.most, of.scale});
+  auto found = firstStep(e.graph, values);
+  if (!found)
+    return found;
+  std::vector<double> errors;
+  for (size_t i = 0; i < e.all.size(); ++i) {
+    const double difference = (*found)[2 * i], scale = (*found)[2 * i + 1];
+    errors.push_back(difference == 0 ? 0 : difference / scale);
+  }
+  return errors;
+}
+
+// The values whose inverse is too inaccurate: the first of each chain of inverses, since it may
+// cause the errors of the others.
+std::vector<std::string> tooFar(const Graph &g, const InverseErrors &e,
+                                const std::vector<double> &errors, double most, bool all) {
+  std::vector<bool> isTainted(errors.size(), false); // rebuilt from inaccurate values
+  std::vector<std::string> names;
+  for (size_t i = 0; i < errors.size(); ++i) {
+    for (size_t from : e.all[i].from)
+      isTainted[i] = isTainted[i] || isTainted[from];
+    const bool isTooFar = !(errors[i] <= most); // true for NaN, too
+    if (isTooFar && (all || !isTainted[i]))
+      names.push_back(g.valueName(e.all[i].value).str());
+    isTainted[i] = isTainted[i] || isTooFar;
+  }
+  return names;
+}
+
+} // namespace
+
+llvm::Expected<Compiled> plannedAccurately(Graph given, CompileOptions o, const Target &target) {
+  const NoteSink note = o.step.note;
+  for (int round = 0;; ++round) {
+    auto c = planned(given, o, target);
+    if (!c || c->figures.inversions == 0 || c->wasInterrupted)
+      return c;
+    const InverseErrors all = withInverseErrors(c->graph);
+    auto errors = measured(all, o.firstStep);
+    if (!errors)
+      return errors.takeError();
+    const auto names = tooFar(c->graph, all, *errors, o.mostInverseError, round >= kPatience);
+    if (names.empty()) {
+      for (size_t i = 0; i < errors->size(); ++i) {
+        double &error = c->inverseErrors[c->graph.valueName(all.all[i].value).str()];
+        error = std::max(error, (*errors)[i]);
+      }
+      return c;
+    }
+    if (note)
+      note(llvm::formatv("the inverses of {0} values, such as '%{1}', have errors above {2}: "
+                         "planned again without them",
+                         names.size(), names.front(), floatText(o.mostInverseError))
+               .str());
+    o.ways.neverInverted.insert(o.ways.neverInverted.end(), names.begin(), names.end());
+    o.step.note = nullptr; // the first plan told its notes
+  }
+}
+
+} // namespace isthmus
