@@ -108,6 +108,8 @@ private:
     }
     if (x.phase != y.phase)
       return "phase";
+    if (x.from.kind != y.from.kind)
+      return "kind of stand-in";
     if (x.from.origin != y.from.origin)
       return "origin";
     if (!sameValue(x.from.restores, y.from.restores))

@@ -43,13 +43,19 @@ bool Graph::hasBackward() const {
   return llvm::any_of(nodes_, [](const Node &n) { return n.phase == Phase::Backward; });
 }
 
+llvm::StringRef standInName(StandIn kind) {
+  static constexpr llvm::StringLiteral kNames[kNumStandIns] = {
+      "", "clone", "boundary", "inverse", "helper", "encoding", "transfer"};
+  return kNames[size_t(kind)];
+}
+
 bool Graph::hasClones() const {
   return llvm::any_of(nodes_, [](const Node &n) { return n.isClone(); });
 }
 
 bool Graph::isRewritten() const {
   return llvm::any_of(nodes_, [](const Node &n) {
-    return n.isClone() || n.isStandIn() || n.from.sourceIndex.has_value();
+    return n.isStandIn() || n.from.sourceIndex.has_value();
   });
 }
 

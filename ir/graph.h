@@ -42,13 +42,25 @@ struct Value {
   Loc loc; // of an input; a result has the location of its node
 };
 
+// What a node that a rewrite made stands for.
+enum class StandIn : uint8_t {
+  None,     // it is a node of the original
+  Clone,    // it recomputes the node `origin`; the others restore the value `restores`:
+  Boundary, // passes it on to clones
+  Inverse,  // rebuilds it from a value that was computed from it
+  Helper,   // computes what an inverse reads
+  Encoding, // makes a smaller value, which suffices for its readers
+  Transfer  // copies it to the host's memory or back, or waits for such a copy
+};
+constexpr size_t kNumStandIns = 7;
+llvm::StringRef standInName(StandIn kind); // "clone", "boundary", ...; "" for None
+
 // How a node relates to the graph before the rewrite. The rewrite sets these fields; other passes
 // keep them.
 struct Provenance {
-  NodeId origin; // of a clone: the earlier node whose op it repeats and whose results it recomputes
-  // Of a stand-in: the value that the node's first result replaces. A boundary passes it on, an
-  // inverse derives it, a copy from the host fetches it.
-  ValueId restores;
+  StandIn kind = StandIn::None;
+  NodeId origin;    // of a clone: the earlier node whose op it repeats
+  ValueId restores; // of other stand-ins: the value that the node's first result replaces
   // Nodes that must run before this one, beyond those that make its operands.
   llvm::SmallVector<NodeId, 0> after;
   // The node's index in the graph before the rewrite, where the order of this graph does not imply
@@ -70,10 +82,18 @@ struct Node {
   Loc loc;
 
   ValueId result(uint32_t i) const { return ValueId(firstResult.index + i); }
-  bool isClone() const { return bool(from.origin); }
-  bool isStandIn() const { return bool(from.restores); }
-  // A boundary is a stand-in that cuts no gradient, although its op is a stop_gradient.
-  bool isBoundary() const { return isStandIn() && op->is(kStopsGradient); }
+  bool is(StandIn kind) const { return from.kind == kind; }
+  bool isStandIn() const { return !is(StandIn::None); }
+  bool isClone() const { return is(StandIn::Clone); }
+  bool isRestoring() const { return isStandIn() && !isClone(); }
+  void standFor(NodeId origin) {
+    from.kind = StandIn::Clone;
+    from.origin = origin;
+  }
+  void standFor(ValueId restores, StandIn kind) {
+    from.kind = kind;
+    from.restores = restores;
+  }
   bool hasMark(llvm::StringRef m) const;
 };
 

@@ -35,7 +35,7 @@ public:
 private:
   bool mayBeUndone(const Node &n) const {
     return n.op->inverse && n.phase == Phase::Forward && n.op->effect == Effect::Pure &&
-           !n.isClone() && !n.isStandIn() && (o_.ofViews || !n.op->is(kView));
+           !n.isStandIn() && (o_.ofViews || !n.op->is(kView));
   }
 
   // An operand that appears twice cannot be rebuilt, because the rule reads all other operands.

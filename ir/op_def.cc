@@ -196,12 +196,15 @@ static std::string typesText(llvm::ArrayRef<Type> types) {
   return "(" + text + ")";
 }
 
-std::string callKey(const OpCall &call) {
+std::string callText(const OpCall &call) {
   std::string attrs;
   for (const auto &[name, value] : *call.attrs)
     attrs += (attrs.empty() ? "" : ", ") + name + " = " + attrText(value);
-  return call.op->name + typesText(call.operands) + (attrs.empty() ? "" : " {" + attrs + "}") +
-         " : " + typesText(call.results);
+  return call.op->name + typesText(call.operands) + (attrs.empty() ? "" : " {" + attrs + "}");
+}
+
+std::string callKey(const OpCall &call) {
+  return callText(call) + " : " + typesText(call.results);
 }
 
 } // namespace isthmus

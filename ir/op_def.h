@@ -283,5 +283,7 @@ Cost costOf(const OpCall &call);
 // A key that is equal for calls of one op with equal attributes and types: repeated layers of a
 // network share a kernel and its measured time. Example: "relu(f32[2, 3]) : (f32[2, 3])".
 std::string callKey(const OpCall &call);
+// The key without the results' types, which follow: as parseCall (text/parser.h) takes it.
+std::string callText(const OpCall &call);
 
 } // namespace isthmus

@@ -19,7 +19,7 @@ ValueId originalValue(const Graph &g, ValueId v) {
     const Node &n = g.node(def);
     if (n.isClone())
       v = g.node(n.from.origin).result(g.value(v).resultIndex);
-    else if (n.isStandIn())
+    else if (n.isRestoring())
       v = n.from.restores;
     else
       break;
@@ -29,10 +29,28 @@ ValueId originalValue(const Graph &g, ValueId v) {
 
 namespace {
 
-bool isOriginal(const Node &n) { return !n.isClone() && !n.isStandIn(); }
+// Whether the op makes an encoding, by the rows whose readers take one.
+bool isEncodingOp(llvm::StringRef op) {
+  static const llvm::StringSet<> *const encodings = [] {
+    auto *found = new llvm::StringSet<>;
+    for (const OpDef *row : OpRegistry::get().rows())
+      for (const Encoding &e : row->encodings)
+        found->insert(e.op);
+    return found;
+  }();
+  return encodings->count(op) > 0;
+}
+
+// The kind of a node that restores a value, by its op. Inverses and helpers compute alike.
+StandIn kindByOp(const Node &n) {
+  return n.op->is(kStopsGradient)                  ? StandIn::Boundary
+         : n.op->is(kTransfer) || n.op->is(kWait) ? StandIn::Transfer
+         : isEncodingOp(n.op->name)                ? StandIn::Encoding
+                                                   : StandIn::Inverse;
+}
 
 // Whether the node passes its first operand on, in either memory.
-bool passesOn(const Node &n) { return n.isBoundary() || n.op->is(kTransfer) || n.op->is(kWait); }
+bool passesOn(const Node &n) { return n.is(StandIn::Boundary) || n.is(StandIn::Transfer); }
 
 // A node of `op` without attributes of its own, to number it.
 Node plainNode(llvm::StringRef op) {
@@ -84,28 +102,17 @@ private:
     for (uint32_t i = 0; i < g_.numValues(); ++i) {
       const Value &v = g_.value(ValueId(i));
       const Node *n = v.def ? &g_.node(v.def) : nullptr;
-      originals_.push_back(n && n->isClone()     ? g_.node(n->from.origin).result(v.resultIndex)
-                           : n && n->isStandIn() ? n->from.restores
-                                                 : ValueId(i));
+      originals_.push_back(n && n->isClone()       ? g_.node(n->from.origin).result(v.resultIndex)
+                           : n && n->isRestoring() ? n->from.restores
+                                                   : ValueId(i));
     }
   }
   ValueId original(ValueId v) const { return originals_[v.index]; }
 
   // --- Inverses
 
-  // Whether a stand-in belongs to an inverse: it computes, and is no encoding.
-  bool isOfInverse(const Node &n) const {
-    return n.isStandIn() && !passesOn(n) && n.op->effect == Effect::Pure && !isEncoding(n.op->name);
-  }
-  static bool isEncoding(llvm::StringRef op) {
-    static const llvm::StringSet<> *const encodings = [] {
-      auto *found = new llvm::StringSet<>;
-      for (const OpDef *row : OpRegistry::get().rows())
-        for (const Encoding &e : row->encodings)
-          found->insert(e.op);
-      return found;
-    }();
-    return encodings->count(op) > 0;
+  static bool isOfInverse(const Node &n) {
+    return n.is(StandIn::Inverse) || n.is(StandIn::Helper);
   }
 
   // Numbers what the op table's inverses compute, if the graph has any.
@@ -176,7 +183,7 @@ private:
     Graph traced = g_;
     for (uint32_t i = 0; i < g_.numNodes(); ++i) {
       const Node &n = g_.node(NodeId(i));
-      if (!isOriginal(n) || llvm::all_of(n.operands, [&](ValueId v) { return original(v) == v; }))
+      if (n.isStandIn() || llvm::all_of(n.operands, [&](ValueId v) { return original(v) == v; }))
         continue;
       OpCall call = g_.call(NodeId(i));
       for (size_t k = 0; k < n.operands.size(); ++k)
@@ -197,8 +204,8 @@ private:
 
   void checkNode(NodeId id) {
     const Node &n = g_.node(id);
-    if (n.isStandIn())
-      return numberStandIn(id);
+    if (n.isRestoring())
+      return numberRestoring(id);
     if (n.isClone())
       checkClone(id);
     for (uint32_t i = 0; i < n.operands.size(); ++i)
@@ -228,13 +235,21 @@ private:
     return "'" + name(v) + "'" + (of == v ? "" : ", which stands for '" + name(of) + "'");
   }
 
-  void numberStandIn(NodeId id) {
+  // Whether the kind is one that the op can be.
+  bool isPossible(const Node &n) const {
+    const StandIn byOp = kindByOp(n);
+    return n.is(byOp) || (byOp == StandIn::Inverse && n.is(StandIn::Helper)) ||
+           (byOp == StandIn::Boundary && isOfInverse(n)) ||
+           (byOp == StandIn::Encoding && isOfInverse(n));
+  }
+
+  void numberRestoring(NodeId id) {
     const Node &n = g_.node(id);
     const ValueId whole = n.from.restores;
-    if (n.isClone())
-      return report(id, "'{0}' is a clone of '{1}' and restores '{2}'; expected one of the two",
-                    name(id), name(n.from.origin), name(whole));
-    if (passesOn(n)) {
+    if (!isPossible(n)) {
+      report(id, "'{0}' is of kind '{1}' for '{2}', which '{3}' cannot be", name(id),
+             standInName(n.from.kind), name(whole), n.op->name);
+    } else if (passesOn(n)) {
       if (numbers_[n.operands[0].index] != whole.index)
         report(id, "'{0}' restores '{1}', but passes on {2}; expected '{1}' or what stands for it",
                name(id), name(whole), shown(n.operands[0]));
@@ -253,9 +268,12 @@ private:
   // Whether a stand-in computes an encoding of the value, or a part of an inverse.
   void checkComputes(NodeId id) {
     const Node &n = g_.node(id);
-    const bool isRight = isEncoding(n.op->name)
-                             ? numbers_[n.operands[0].index] == n.from.restores.index
-                             : numbers_[n.firstResult.index] < endOfInverses_;
+    const uint32_t whole = n.from.restores.index, number = numbers_[n.firstResult.index];
+    const bool isRight = n.is(StandIn::Encoding) ? numbers_[n.operands[0].index] == whole
+                                                 : number < endOfInverses_;
+    if (isRight && n.is(StandIn::Inverse) && !inverses_.count({whole, number}))
+      report(id, "'{0}' is no inverse that restores '{1}', but a part of one; expected helper(...)",
+             name(id), name(n.from.restores));
     if (!isRight)
       report(id,
              "'{0}' restores '{1}', but '{2}' of these operands is neither part of an inverse, by "
@@ -303,7 +321,7 @@ private:
     for (uint32_t i = 0; i < g_.numNodes(); ++i)
       if (const Node &n = g_.node(NodeId(i)); n.from.sourceIndex) {
         isGiven = true;
-        if (n.isStandIn())
+        if (n.isRestoring())
           report(NodeId(i), "'{0}' restores a value, so it has no place in the source order",
                  name(NodeId(i)));
         else if (n.isClone() && *n.from.sourceIndex != sourceIndex(g_, n.from.origin))
@@ -318,7 +336,7 @@ private:
     llvm::DenseMap<uint64_t, NodeId> taken; // wider than a place, which may be any uint32_t
     for (uint32_t i = 0; i < g_.numNodes(); ++i) {
       const NodeId id(i);
-      if (!isOriginal(g_.node(id)))
+      if (g_.node(id).isStandIn())
         continue;
       if (auto [it, isFirst] = taken.try_emplace(sourceIndex(g_, id), id); !isFirst)
         reportPlaced(id, it->second,
@@ -355,6 +373,30 @@ private:
 };
 
 } // namespace
+
+// An inverse computes a value of the type of the one that it restores, not from that value, and no
+// other node reads its result to restore the same value; the other nodes that compute are helpers.
+void inferStandIns(Graph &g) {
+  llvm::BitVector onlyHelps(unsigned(g.numNodes()));
+  for (uint32_t i = uint32_t(g.numNodes()); i-- > 0;) {
+    Node &n = g.editNode(NodeId(i));
+    const ValueId whole = n.from.restores;
+    if (!whole || n.isStandIn())
+      continue;
+    n.from.kind = kindByOp(n);
+    if (!n.is(StandIn::Inverse))
+      continue;
+    bool isMadeOfIt = false;
+    for (ValueId v : n.operands) {
+      const NodeId def = g.value(v).def;
+      isMadeOfIt |= v == whole || (def && g.node(def).isClone() && originalValue(g, v) == whole);
+      if (def && g.node(def).from.restores == whole)
+        onlyHelps.set(def.index);
+    }
+    if (g.type(n.firstResult) != g.type(whole) || isMadeOfIt || onlyHelps.test(i))
+      n.from.kind = StandIn::Helper;
+  }
+}
 
 std::vector<Violation> provenanceViolations(const Graph &g) {
   return g.isRewritten() ? ProvenanceCheck(g).run() : std::vector<Violation>();

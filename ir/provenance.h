@@ -13,13 +13,15 @@ inline uint32_t sourceIndex(const Graph &g, NodeId n) {
   return g.node(n).from.sourceIndex.value_or(n.index);
 }
 
+// Sets the kind of every node that restores a value where a file of before does not say it.
+void inferStandIns(Graph &g);
+
 // Where the provenance of `g` contradicts its nodes, so that the original is another function than
 // the graph. The graph must have no other violation. The rules:
 //   - an operand of a clone stands for the same value as that operand of the origin;
-//   - a boundary, a copy or a wait restores the value that its operand stands for;
-//   - every other stand-in encodes the value, or computes a part of an inverse that the op table
-//   has
-//     for a node of the graph (inverse_rules.h);
+//   - a boundary or a transfer restores the value that its operand stands for;
+//   - an encoding encodes the value; an inverse computes what the op table's inverse of a node of
+//     the graph does (inverse_rules.h), and a helper a part of one;
 //   - where it is read in place of the value that it restores, it is an encoding that the reader's
 //     row takes, or the result of an inverse of a node that reads the value;
 //   - in the source order, no two nodes have the same place, and operands come before their

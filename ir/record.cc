@@ -1,13 +1,25 @@
 #include "ir/record.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 
 namespace isthmus {
 namespace {
 
+constexpr llvm::StringRef kPlannedBy[] = {
+    "as written", "none", "speed", "memory", "memory (frontiers)", "collection", "budget", "given"};
 constexpr llvm::StringRef kModes[] = {"", "eval", "as_written"}; // by ModeSource
 
 } // namespace
+
+llvm::StringRef plannedByText(PlannedBy p) { return kPlannedBy[size_t(p)]; }
+
+std::optional<PlannedBy> parsePlannedBy(llvm::StringRef text) {
+  const auto *known = llvm::find(kPlannedBy, text);
+  if (known == std::end(kPlannedBy))
+    return std::nullopt;
+  return PlannedBy(known - std::begin(kPlannedBy));
+}
 
 llvm::ArrayRef<AttrDef> recordDefs() {
   static const AttrDef defs[] = {
@@ -27,7 +39,7 @@ Attrs recordAttrs(const GraphRecord &r) {
     if (!value.empty())
       a.set(name, value.str());
   };
-  text("policy", r.policy);
+  text("policy", r.wasPlanned() ? plannedByText(r.policy) : "");
   text("target", r.target);
   if (r.budgetBytes)
     a.set("budget", *r.budgetBytes);
@@ -40,7 +52,13 @@ Attrs recordAttrs(const GraphRecord &r) {
 llvm::Expected<GraphRecord> recordFrom(const Attrs &a) {
   GraphRecord r;
   auto text = [&](const char *name) { return a.find(name) ? a.getString(name) : std::string(); };
-  r.policy = text("policy");
+  if (const std::string policy = text("policy"); !policy.empty()) {
+    const auto known = parsePlannedBy(policy);
+    if (!known || *known == PlannedBy::Nothing)
+      return makeError("record: 'policy' is one of {0}, or is not there; got '{1}'",
+                       llvm::join(llvm::makeArrayRef(kPlannedBy).drop_front(), ", "), policy);
+    r.policy = *known;
+  }
   r.target = text("target");
   if (a.find("budget"))
     r.budgetBytes = a.getInt("budget");

@@ -12,8 +12,22 @@ enum class ModeSource : uint8_t {
   AsWritten // the user asked for the mode in the file
 };
 
+// What decided a schedule.
+enum class PlannedBy : uint8_t {
+  Nothing, // it is as written
+  None,    // this and the next four: the policies (passes/checkpoint/policy.h)
+  Speed,
+  Memory,
+  Frontiers, // policy `memory`, where it keeps whole frontiers
+  Collection,
+  Budget,
+  Given // by a user's own schedule
+};
+llvm::StringRef plannedByText(PlannedBy p); // "as written", "none", "memory (frontiers)", ...
+std::optional<PlannedBy> parsePlannedBy(llvm::StringRef text);
+
 struct GraphRecord {
-  std::string policy; // that planned the graph: "budget", "memory (frontiers)"; empty: not planned
+  PlannedBy policy = PlannedBy::Nothing;
   std::string target; // the target that the graph was planned for
   std::optional<int64_t> budgetBytes; // the limit that the plan set for the arena
   bool channelsLast = false;          // convolutions have their channels on the last axis
@@ -21,7 +35,7 @@ struct GraphRecord {
   ModeSource mode = ModeSource::Rule;
 
   // A plan may change the order alone, without clones.
-  bool wasPlanned() const { return !policy.empty(); }
+  bool wasPlanned() const { return policy != PlannedBy::Nothing; }
   friend bool operator==(const GraphRecord &, const GraphRecord &) = default;
 };
 

@@ -189,14 +189,14 @@ private:
 
   void checkStandIn(NodeId id) {
     const Node &n = g_.node(id);
-    if (!n.isStandIn())
+    if (!n.isRestoring())
       return;
     if (!isValue(n.from.restores) || !isBefore(n.from.restores, id)) {
       report(id, "'{0}' restores a value that does not come before it", name(id));
       return;
     }
     NodeId def = g_.value(n.from.restores).def;
-    if (def && (g_.node(def).isClone() || g_.node(def).isStandIn()))
+    if (def && g_.node(def).isStandIn())
       report(id, "'{0}' restores '{1}', which {2}; expected the value that was first made",
              name(id), name(n.from.restores),
              g_.node(def).isClone() ? "a clone made" : "restores another");

@@ -47,7 +47,7 @@ void recordFromMeta(Graph &g) {
     return value;
   };
   g.record.target = take("target");
-  g.record.policy = take("policy");
+  g.record.policy = parsePlannedBy(take("policy")).value_or(PlannedBy::Nothing);
   g.record.channelsLast = take("layout") == "channels-last";
   g.record.fusedBias = take("bias") == "fused";
   std::string mode = take("mode");

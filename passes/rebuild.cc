@@ -89,7 +89,7 @@ llvm::Expected<NodeId> Rebuilder::copyNodeWith(NodeId id, Attrs attrs) {
   n.from.sourceIndex = old.from.sourceIndex;
   // In a graph with a source order, a node without a source index stands at its own index; if the
   // index changes, it must be recorded.
-  if (hasSourceOrder_ && !old.from.sourceIndex && !old.isClone() && !old.isStandIn() && *copy != id)
+  if (hasSourceOrder_ && !old.from.sourceIndex && !old.isStandIn() && *copy != id)
     n.from.sourceIndex = id.index;
   setMap(id, *copy);
   copies_.emplace_back(id, *copy);
@@ -129,9 +129,11 @@ void Rebuilder::finishNodes() {
   for (auto [oldId, newId] : copies_) {
     const Node &old = from_.node(oldId);
     Node &n = to_.editNode(newId);
+    n.from.kind = old.from.kind;
     n.from.origin = map(old.from.origin);
     n.from.restores = map(old.from.restores);
-    ISTHMUS_CHECK(n.isClone() == old.isClone() && n.isStandIn() == old.isStandIn(),
+    ISTHMUS_CHECK(bool(n.from.origin) == bool(old.from.origin) &&
+                      bool(n.from.restores) == bool(old.from.restores),
                   "'" + from_.nodeName(oldId).str() + "' was kept without what it stands for");
     for (NodeId before : old.from.after)
       if (NodeId mapped = map(before);

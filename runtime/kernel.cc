@@ -27,7 +27,7 @@ std::unique_ptr<PreparedKernel> prepareOne(const Kernel &k, const OpCall &call,
 
 } // namespace
 
-std::string callText(const OpCall &call) { return call.op->name + operandTypes(call); }
+std::string callTitle(const OpCall &call) { return call.op->name + operandTypes(call); }
 
 llvm::Expected<std::unique_ptr<PreparedKernel>>
 KernelTable::prepare(const OpCall &call, const KernelOptions &options) const {

@@ -42,7 +42,7 @@ public:
   int threads = 1;         // as in KernelOptions
 };
 
-std::string callText(const OpCall &call); // "conv(f32[1,3,8,8], f32[4,3,3,3])", for people
+std::string callTitle(const OpCall &call); // "conv(f32[1,3,8,8], f32[4,3,3,3])", for people
 
 struct KernelOptions {
   int threads = 1;             // CPU only

@@ -2,6 +2,7 @@
 
 #include "ir/onnx/rows.h"
 #include "ir/onnx/tensor_data.h"
+#include "ir/provenance.h"
 #include "ir/text/parser.h"
 #include "ir/verifier.h"
 #include "ir/version1.h"
@@ -138,6 +139,14 @@ llvm::Expected<CallText> ReadBack::rowOfNode(const onnx::NodeProto &n) {
   return parseCall(text);
 }
 
+// StandIn::None if the file does not say it.
+static StandIn restoringKind(llvm::StringRef name) {
+  for (size_t k = size_t(StandIn::Boundary); k < kNumStandIns; ++k)
+    if (standInName(StandIn(k)) == name)
+      return StandIn(k);
+  return StandIn::None;
+}
+
 llvm::Error ReadBack::readClauses(const Metadata &meta, Node &node) {
   llvm::StringRef phase = getMeta(meta, kPhase);
   for (auto p : {Phase::Backward, Phase::Update})
@@ -147,14 +156,16 @@ llvm::Error ReadBack::readClauses(const Metadata &meta, Node &node) {
     auto v = value(name);
     if (!v)
       return v.takeError();
-    node.from.origin = g_.value(*v).def;
+    node.standFor(g_.value(*v).def);
   }
   auto restores = getMeta(meta, kRestores);
   if (auto name = restores.empty() ? getMeta(meta, kPasses) : restores; !name.empty()) {
     auto v = value(name);
     if (!v)
       return v.takeError();
-    node.from.restores = *v;
+    if (node.isClone())
+      return makeError("it is a clone, and restores '{0}'", name);
+    node.standFor(*v, restoringKind(getMeta(meta, kStandIn)));
   }
   uint32_t source;
   if (!getMeta(meta, kSource).getAsInteger(10, source))
@@ -266,6 +277,7 @@ llvm::Expected<Graph> ReadBack::run() {
     rolesByName(g_);
     recordFromMeta(g_);
   }
+  inferStandIns(g_);
   if (llvm::Error e = verify(g_))
     return e;
   return std::move(g_);

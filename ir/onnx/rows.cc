@@ -145,13 +145,6 @@ std::string attrsText(const Attrs &attrs) {
 
 static std::string hash(llvm::StringRef bytes) { return llvm::utohexstr(llvm::xxHash64(bytes)); }
 
-std::string callText(const OpCall &call) {
-  std::string out = call.op->name + "(";
-  for (size_t i = 0; i < call.operands.size(); ++i)
-    out += (i ? ", " : "") + call.operands[i].str();
-  return out + ")" + attrsText(*call.attrs);
-}
-
 std::string checkOf(const onnx::NodeProto &n) {
   std::string all = n.domain() + '\0' + n.op_type();
   for (const onnx::AttributeProto &a : n.attribute())

@@ -31,6 +31,7 @@ constexpr llvm::StringLiteral kAfter("isthmus.after"); // how many operands are 
 constexpr llvm::StringLiteral kPhase("isthmus.phase");
 constexpr llvm::StringLiteral kOrigin("isthmus.origin");
 constexpr llvm::StringLiteral kRestores("isthmus.restores");
+constexpr llvm::StringLiteral kStandIn("isthmus.stand_in"); // the kind of a node with kRestores
 constexpr llvm::StringLiteral kPasses("isthmus.passes"); // kRestores in format 1
 constexpr llvm::StringLiteral kSource("isthmus.source");
 constexpr llvm::StringLiteral kMarks("isthmus.marks");
@@ -51,8 +52,6 @@ void writeAttrs(const Attrs &attrs, onnx::NodeProto &n);
 // All attributes, defaults included, with the kinds of the row.
 llvm::Expected<Attrs> readAttrs(const OpDef &op, const onnx::NodeProto &n);
 
-// "conv(f32[2, 3, 7], f32[4, 3, 3]) {strides = [2]}"; parseCall reads it.
-std::string callText(const OpCall &call);
 // A hash of the content. If it differs from kCheck, another tool changed the node or tensor.
 std::string checkOf(const onnx::NodeProto &n);
 std::string checkOf(const Tensor &t);

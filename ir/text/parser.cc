@@ -1,6 +1,7 @@
 #include "ir/text/parser.h"
 
 #include "ir/op_registry.h"
+#include "ir/provenance.h"
 #include "ir/spelling.h"
 #include "ir/text/cursor.h"
 #include "ir/verifier.h"
@@ -78,6 +79,8 @@ private:
   bool parseClauses(Node &n);
   bool parseClause(Node &n);
   bool parseProvenance(Provenance &from, bool &isOne);
+  std::optional<StandIn> acceptRestoring();
+  bool setKind(const Token &t, Provenance &from, StandIn kind);
 
   bool endStatement(const char *alsoWanted = "");
   llvm::StringRef nameOf(const Token &t) { return isthmus::nameOf(t, scratch_); }
@@ -230,6 +233,7 @@ void Parser::parseEnd() {
 
 // Checks that need the whole graph.
 void Parser::checkWhole() {
+  inferStandIns(g_);
   for (const Violation &v : violationsOf(g_, {.inferTypes = false})) {
     if (c_.full())
       return;
@@ -617,7 +621,9 @@ bool Parser::parseClause(Node &n) {
     return once(kFrom, "'from'") &&
            c_.list(Tok::LParen, Tok::RParen, "'(' and where the node comes from", [&] {
              bool ok = parseProvenance(n.from, isOne);
-             return isOne ? ok : c_.unexpected("clone(...), restores(...), after(...) or at(...)");
+             return isOne ? ok
+                            : c_.unexpected("clone(...), boundary(...), inverse(...), helper(...), "
+                                            "encoding(...), transfer(...), after(...) or at(...)");
            });
   if (version_ == 1)
     if (bool ok = parseProvenance(n.from, isOne); isOne)
@@ -630,9 +636,29 @@ bool Parser::parseClause(Node &n) {
                        " or the end of the line");
 }
 
-// Parses an item of `from(clone(%a), restores(%b), after(%c, %d), at(17))`. In version 1 each item
-// is a clause of its own, and `restores` is spelled `boundary`. Sets `isOne` to whether there was
-// an item; returns false if it is wrong.
+// The kind of a node that restores a value, as the current word says it; StandIn::None if it does
+// not say which.
+std::optional<StandIn> Parser::acceptRestoring() {
+  if (c_.acceptWord(version_ > 1 ? "restores" : "boundary"))
+    return StandIn::None;
+  for (StandIn kind : {StandIn::Boundary, StandIn::Inverse, StandIn::Helper, StandIn::Encoding,
+                       StandIn::Transfer})
+    if (version_ > 1 && c_.acceptWord(standInName(kind)))
+      return kind;
+  return std::nullopt;
+}
+
+bool Parser::setKind(const Token &t, Provenance &from, StandIn kind) {
+  if (from.kind != StandIn::None || (from.restores && kind == StandIn::Clone))
+    return c_.error(t, "a node stands for one thing, and this one stands for another already");
+  from.kind = kind;
+  return true;
+}
+
+// Parses an item of `from(inverse(%a), after(%b, %c), at(17))`. In version 1 each item is a clause
+// of its own, and `boundary` is said of every node that restores a value, as `restores` is in some
+// files of version 2; inferStandIns then finds the kind. Sets `isOne` to whether there was an item;
+// returns false if it is wrong.
 bool Parser::parseProvenance(Provenance &from, bool &isOne) {
   Token t = c_.tok();
   isOne = true;
@@ -643,11 +669,14 @@ bool Parser::parseProvenance(Provenance &from, bool &isOne) {
   if (c_.acceptWord("clone"))
     return once(bool(from.origin)) &&
            c_.expect(Tok::LParen, "'(' and the node that is recomputed") &&
-           findNode(v, from.origin) && c_.expect(Tok::RParen, "')'");
-  if (c_.acceptWord(version_ > 1 ? "restores" : "boundary")) {
+           findNode(v, from.origin) && c_.expect(Tok::RParen, "')'") &&
+           setKind(t, from, StandIn::Clone);
+  if (const auto kind = acceptRestoring()) {
     if (!once(bool(from.restores)) || !c_.expect(Tok::LParen, "'(' and the value that it restores"))
       return false;
     Token value = c_.tok();
+    if (!setKind(t, from, *kind))
+      return false;
     return c_.expect(Tok::Value, "a name such as '%x'") && findValue(value, from.restores) &&
            c_.expect(Tok::RParen, "')'");
   }

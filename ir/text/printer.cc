@@ -139,14 +139,9 @@ void Printer::printProvenance(const Provenance &from) {
     os_ << before << what << '(';
     before = ", ";
   };
-  if (from.origin) {
-    begin("clone");
-    printValue(g_.node(from.origin).firstResult);
-    os_ << ')';
-  }
-  if (from.restores) {
-    begin("restores");
-    printValue(from.restores);
+  if (from.kind != StandIn::None) {
+    begin(standInName(from.kind).data());
+    printValue(from.kind == StandIn::Clone ? g_.node(from.origin).firstResult : from.restores);
     os_ << ')';
   }
   for (size_t i = 0; i < from.after.size(); ++i) {

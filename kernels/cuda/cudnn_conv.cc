@@ -299,8 +299,8 @@ std::unique_ptr<PreparedKernel> prepareConv(const OpCall &call, const KernelOpti
   if (queue.launchFailure)
     queue.launchFailure(); // clears the failures of proposals that were tried and refused
   if (!kernels.empty())
-    return std::make_unique<Candidates>(queue, callText(call), std::move(kernels));
-  queue.note(callText(call) + ": cuDNN has no algorithm that gives the same bits every time (" +
+    return std::make_unique<Candidates>(queue, callTitle(call), std::move(kernels));
+  queue.note(callTitle(call) + ": cuDNN has no algorithm that gives the same bits every time (" +
              (s == CUDNN_STATUS_SUCCESS ? "none is proposed" : cudnn()->cudnnGetErrorString(s)) +
              "), so our own kernel, which is slow, runs");
   return nullptr;

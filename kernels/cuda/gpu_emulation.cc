@@ -48,7 +48,7 @@ std::unique_ptr<PreparedKernel> prepareLibraryProduct(const OpCall &call,
                                                       const KernelOptions &options) {
   const Queue &queue = *static_cast<const Queue *>(options.queue);
   if (fails("refuse-products")) {
-    queue.note(callText(call) + ": the emulated library was told to refuse");
+    queue.note(callTitle(call) + ": the emulated library was told to refuse");
     return nullptr;
   }
   std::vector<std::unique_ptr<PreparedKernel>> kernels;
@@ -56,7 +56,7 @@ std::unique_ptr<PreparedKernel> prepareLibraryProduct(const OpCall &call,
     kernels.push_back(std::make_unique<LibraryProduct>(call, queue, !fails(fault)));
     kernels.back()->library = kEmulatedLibrary;
   }
-  return std::make_unique<Candidates>(queue, callText(call), std::move(kernels));
+  return std::make_unique<Candidates>(queue, callTitle(call), std::move(kernels));
 }
 
 } // namespace

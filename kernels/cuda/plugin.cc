@@ -154,7 +154,7 @@ llvm::Expected<std::unique_ptr<PreparedKernel>> prepareBest(const isthmus::OpCal
   auto all = kernels().prepareAll(call, options);
   if (!all)
     return all.takeError();
-  return std::make_unique<Candidates>(queue, callText(call), std::move(*all));
+  return std::make_unique<Candidates>(queue, callTitle(call), std::move(*all));
 }
 
 const char *prepare(IsthmusCudaDevice *d, const IsthmusCall *flat, IsthmusCudaKernel **out) {

@@ -23,7 +23,7 @@ inline std::unique_ptr<PreparedKernel> prepareProduct(const OpCall &call, const 
   if (auto kernel = queue.prepareProduct(call, queue, alignment))
     kernels.push_back(std::move(kernel));
   kernels.push_back(prepareOwnProduct(call, queue));
-  return std::make_unique<Candidates>(queue, callText(call), std::move(kernels));
+  return std::make_unique<Candidates>(queue, callTitle(call), std::move(kernels));
 }
 
 } // namespace isthmus::cuda

@@ -1,5 +1,6 @@
 #include "passes/checkpoint/bottlenecks.h"
 
+#include "ir/loss_value.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
 #include <boost/graph/adjacency_list.hpp>
@@ -9,7 +10,7 @@ namespace isthmus {
 namespace {
 
 bool isForward(const Graph &g, NodeId n) {
-  return g.node(n).phase == Phase::Forward && !g.node(n).isClone() && !g.node(n).isStandIn();
+  return g.node(n).phase == Phase::Forward && !g.node(n).isStandIn();
 }
 
 // By node: whether it is a forward ancestor of the loss or, without a loss, of an output.
@@ -45,15 +46,6 @@ void dropSideBranches(const Graph &g, std::vector<bool> &onPath) {
 }
 
 } // namespace
-
-ValueId lossOf(const Graph &g) {
-  if (g.loss)
-    return g.loss;
-  for (ValueId v : llvm::reverse(g.outputs()))
-    if (g.value(v).def && isForward(g, g.value(v).def) && g.type(v).rank() == 0)
-      return v;
-  return ValueId();
-}
 
 std::vector<ValueId> bottlenecks(const Graph &g) {
   std::vector<bool> onPath = ancestorsOfLoss(g);

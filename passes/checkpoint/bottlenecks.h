@@ -12,8 +12,4 @@ namespace isthmus {
 // depth-first search keeps its own stack). Empty if a path bypasses each value.
 std::vector<ValueId> bottlenecks(const Graph &g);
 
-// The value that the forward part computes: Graph::loss, else the last scalar output of a forward
-// node; null if there is neither.
-ValueId lossOf(const Graph &g);
-
 } // namespace isthmus

@@ -1,9 +1,11 @@
 #include "passes/checkpoint/policy.h"
-#include "passes/names.h"
 
+#include "ir/check.h"
+#include "ir/loss_value.h"
 #include "passes/checkpoint/bottleneck_choice.h"
 #include "passes/checkpoint/bottlenecks.h"
 #include "passes/checkpoint/frontier.h"
+#include "passes/names.h"
 #include "passes/plan/checkpoint_schedule.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/STLExtras.h"
@@ -24,7 +26,7 @@ public:
     if (!result_.baseline.error.empty())
       return internalError("the source order is not valid: {0}", result_.baseline.error);
     result_.planned = result_.baseline;
-    result_.policyUsed = policyName(o_.policy).str();
+    result_.policyUsed = plannedBy(o_.policy);
     if (o_.policy == Policy::None)
       return std::move(result_);
     if (!g_.hasBackward())
@@ -43,7 +45,7 @@ public:
       note("no bottleneck was found: every value has a path around it; segments that keep their "
            "whole frontier are tried");
     } else {
-      consider(kept, policyName(o_.policy).str());
+      consider(kept, plannedBy(o_.policy));
     }
     bool gains = result_.planned.peakBytes < result_.baseline.peakBytes;
     if (o_.policy == Policy::Memory && (!isEnough_ || !gains))
@@ -131,7 +133,7 @@ private:
   }
 
   // Scores keeping exactly `kept`, and takes it if it is the best so far.
-  void consider(const std::vector<ValueId> &kept, const std::string &name) {
+  void consider(const std::vector<ValueId> &kept, PlannedBy name) {
     if (keep_.empty())
       keepIndependentOfParameters();
     std::vector<plan::Read> added;
@@ -175,8 +177,8 @@ private:
 
   void considerFrontiers(bool hadBottlenecks) {
     for (const std::vector<ValueId> &kept : frontierCuts(g_, roots_))
-      consider(kept, "memory (frontiers)");
-    if (hadBottlenecks && result_.policyUsed == "memory (frontiers)")
+      consider(kept, PlannedBy::Frontiers);
+    if (hadBottlenecks && result_.policyUsed == PlannedBy::Frontiers)
       note("the bottlenecks leave most of the network in one piece; segments that keep their whole "
            "frontier need less");
   }
@@ -188,7 +190,7 @@ private:
                                       : "";
       note("policy '" + policyName(o_.policy).str() +
            "' would save no memory over no checkpointing" + least + "; nothing is recomputed");
-      result_.policyUsed = "none";
+      result_.policyUsed = PlannedBy::None;
     } else if (result_.planned.recomputed == 0) {
       note("everything that the backward part reads is kept: there is nothing to recompute");
     }
@@ -233,6 +235,20 @@ std::vector<bool> dependsOnParameters(const Graph &g) {
 }
 
 llvm::StringRef policyName(Policy p) { return kNames[static_cast<size_t>(p)]; }
+
+PlannedBy plannedBy(Policy p) {
+  switch (p) {
+  case Policy::None:
+    return PlannedBy::None;
+  case Policy::Speed:
+    return PlannedBy::Speed;
+  case Policy::Memory:
+    return PlannedBy::Memory;
+  case Policy::Collection:
+    return PlannedBy::Collection;
+  }
+  ISTHMUS_UNREACHABLE("an unknown policy");
+}
 
 llvm::Expected<PolicyResult> planPolicy(const Graph &g, const GraphProblem &p,
                                         const PolicyOptions &options) {

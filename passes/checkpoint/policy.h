@@ -18,6 +18,7 @@ enum class Policy : uint8_t { None, Speed, Memory, Collection };
 llvm::ArrayRef<llvm::StringRef> policyNames(); // in the order of Policy
 std::optional<Policy> parsePolicy(llvm::StringRef name);
 llvm::StringRef policyName(Policy p);
+PlannedBy plannedBy(Policy p);
 
 // The mark of a node whose results policy `collection` keeps.
 constexpr const char *kCheckpointMark = "checkpoint";
@@ -33,7 +34,7 @@ struct PolicyResult {
   plan::Evaluation baseline; // of the schedule in source order
   plan::Evaluation planned;
   std::vector<ValueId> checkpoints; // kept, in order; empty if no choice was taken
-  std::string policyUsed;           // "memory", "memory (frontiers)", "none", ...
+  PlannedBy policyUsed = PlannedBy::None;
   std::vector<std::string> notes;   // for the user: checkpoints that were left out or replaced
 };
 

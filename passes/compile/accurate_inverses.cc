@@ -59,7 +59,7 @@ llvm::Expected<Compiled> plannedAccurately(Graph given, CompileOptions o, const 
     const auto names = tooFar(c->graph, all, *errors, o.mostInverseError, round >= kPatience);
     if (names.empty()) {
       for (size_t i = 0; i < errors->size(); ++i) {
-        double &error = c->inverseErrors[c->graph.valueName(all.all[i].value).str()];
+        double &error = c->figures.inverseErrors[c->graph.valueName(all.all[i].value).str()];
         error = std::max(error, (*errors)[i]);
       }
       return c;

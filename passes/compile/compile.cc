@@ -1,5 +1,7 @@
 #include "passes/compile/compile.h"
 
+#include "ir/check.h"
+#include "ir/verifier.h"
 #include "passes/compile/accurate_inverses.h"
 #include "passes/compile/planning.h"
 #include "passes/differentiate/mode.h"
@@ -44,20 +46,33 @@ LoweringOptions loweringChosen(const Graph &g, const CompileOptions &o, const Ta
 
 } // namespace
 
+// Checks the graph between two steps, in builds that look for bugs.
+static void checkAfter(const char *step, const Graph &g) {
+#ifdef ISTHMUS_VERIFY
+  if (llvm::Error e = verify(g))
+    ISTHMUS_CHECK(false, std::string("after ") + step + ": " + toString(std::move(e)));
+#endif
+}
+
 llvm::Expected<Compiled> compile(Graph forward, const CompileOptions &o, const Target &target) {
   auto g = prepared(std::move(forward), o);
   if (!g)
     return g.takeError();
+  checkAfter("differentiation", *g);
   if (!g->wasPlanned())
     *g = withoutIdleDrops(std::move(*g));
   LoweringOptions lowering = loweringChosen(*g, o, target);
   *g = lowered(std::move(*g), lowering);
   if (!g->wasPlanned())
     *g = withLateUpdates(std::move(*g));
+  checkAfter("lowering", *g);
   // The plan, the rewrite and the layout.
-  if (o.firstStep && o.searches() && o.ways.invert)
-    return plannedAccurately(std::move(*g), o, target);
-  return planned(std::move(*g), o, target);
+  auto c = o.firstStep && o.searches() && o.ways.invert
+               ? plannedAccurately(std::move(*g), o, target)
+               : planned(std::move(*g), o, target);
+  if (c)
+    checkAfter("the rewrite", c->graph);
+  return c;
 }
 
 } // namespace isthmus

@@ -9,26 +9,15 @@
 #include "ir/layout.h"
 #include "ir/target.h"
 #include "passes/checkpoint/policy.h"
+#include "passes/compile/budget.h"
 #include "passes/compile/figures.h"
 #include "passes/differentiate/training_step.h"
 #include "passes/lower/lowering.h"
 #include "passes/plan/planner.h"
 #include "passes/rewrite/problem.h"
-#include <map>
 #include <variant>
 
 namespace isthmus {
-
-// The size that the arena must not exceed.
-struct Budget {
-  enum Kind : uint8_t { Bytes, Share, Smallest } kind = Bytes; // Smallest: the smallest found
-  int64_t bytes = 0;
-  double share = 0; // of the baseline
-
-  int64_t of(int64_t baseline) const {
-    return kind == Share ? static_cast<int64_t>(share * static_cast<double>(baseline)) : bytes;
-  }
-};
 
 // How a plan is chosen. AsItIs keeps the plan of a graph that was planned; any other graph gets no
 // policy.
@@ -81,9 +70,6 @@ struct Compiled {
   Graph original;                   // the original of `graph`: without clones, in the source order
   std::vector<ValueId> checkpoints; // values of `graph` that a policy chose
   std::optional<int64_t> budgetBytes; // budget of the arena, if one was requested
-  // By name of a value that is inverted: the error of its inverse on the first step, as a share of
-  // the value's largest element. Empty if they were not measured.
-  std::map<std::string, double> inverseErrors;
   double pricePerByte = 0; // microseconds that one more byte of budget saves, by the lower bound
   bool wasInterrupted = false; // the search was interrupted: this is the best plan so far
 };

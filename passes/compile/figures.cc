@@ -24,7 +24,7 @@ Figures figuresOf(const plan::Problem &p, const plan::PlanResult &found) {
   if (found.smallestBytes > 0)
     f.smallestBudgetBytes = found.smallestBytes;
   setBound(f, found);
-  f.policyUsed = "budget";
+  f.policyUsed = PlannedBy::Budget;
   f.nodes = size_t(
       std::count_if(p.ops.begin(), p.ops.end(), [](const plan::Op &op) { return !op.isPinned; }));
   f.clones = found.planned.recomputed;

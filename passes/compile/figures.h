@@ -1,9 +1,11 @@
 // The figures that a plan promises.
 #pragma once
 
+#include "ir/record.h"
 #include "passes/plan/planner.h"
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,7 +19,7 @@ struct Figures {
   std::optional<double> lowerBoundOverhead = 0; // for schedules of `boundModel`; none if unknown
   std::string boundModel = "any-order";         // no schedule costs less than running each op once
   std::optional<int64_t> lowerBoundBytes, smallestBudgetBytes; // none if unknown
-  std::string policyUsed = "none";
+  PlannedBy policyUsed = PlannedBy::None;
   std::vector<std::string> checkpoints; // names of the values that a policy keeps
   std::string mode;  // "train", "eval" or "as-written"
   std::string costs; // "estimated" or "measured" for a target's costs; empty: the problem's own
@@ -25,6 +27,9 @@ struct Figures {
   int64_t hostBytes = 0; // host memory for offloaded storages
   size_t transfers = 0;  // copies to the host and back
   size_t inversions = 0; // storages rebuilt by inverses
+  // By name of a value that is inverted: the error of its inverse on the first step, as a share of
+  // the value's largest element. Empty if they were not measured.
+  std::map<std::string, double> inverseErrors;
   double planSeconds = 0;
 };
 

@@ -27,7 +27,7 @@ Json figuresJson(const Figures &f) {
   j["lower_bound_bytes"] = orNull(f.lowerBoundBytes);
   j["bound_model"] = f.boundModel;
   j["smallest_budget_bytes"] = orNull(f.smallestBudgetBytes);
-  j["policy_used"] = f.policyUsed;
+  j["policy_used"] = plannedByText(f.policyUsed).str();
   j["checkpoints"] = f.checkpoints;
   j["mode"] = f.mode.empty() ? Json() : Json(f.mode);
   j["costs"] = f.costs.empty() ? Json() : Json(f.costs);
@@ -35,6 +35,9 @@ Json figuresJson(const Figures &f) {
   j["clones"] = f.clones;
   j["transfers"] = f.transfers;
   j["inversions"] = f.inversions;
+  j["inverse_errors"] = nullptr;
+  for (const auto &[name, error] : f.inverseErrors)
+    j["inverse_errors"][name] = jsonNumber(error);
   j["host_bytes"] = f.hostBytes;
   j["plan_seconds"] = jsonNumber(f.planSeconds);
   return j;

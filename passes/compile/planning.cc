@@ -73,7 +73,7 @@ private:
     return limit;
   }
 
-  void record(const std::string &policyUsed) {
+  void record(PlannedBy policyUsed) {
     figures().policyUsed = policyUsed;
     out_.graph.record.policy = policyUsed;
     out_.graph.record.target = target_.name;
@@ -114,7 +114,7 @@ private:
     out_.layout = std::move(found->layout);
     if (isMarkedByPolicy())
       eraseCheckpointMarks();
-    record("budget");
+    record(PlannedBy::Budget);
     return llvm::Error::success();
   }
 
@@ -165,9 +165,9 @@ private:
 
   // Whether an earlier policy has marked its choice in the given graph.
   bool isMarkedByPolicy() const {
-    const llvm::StringRef policy = given_.record.policy;
-    return policy.startswith(policyName(Policy::Speed)) ||
-           policy.startswith(policyName(Policy::Memory));
+    const PlannedBy policy = given_.record.policy;
+    return policy == PlannedBy::Speed || policy == PlannedBy::Memory ||
+           policy == PlannedBy::Frontiers;
   }
 
   void eraseCheckpointMarks() {
@@ -185,7 +185,7 @@ private:
     if (!problem)
       return problem.takeError();
     setFigures(baseline, plan::evaluate(problem->problem, plan::sourceOrder(problem->problem)));
-    figures().policyUsed = r.policy.empty() ? "as written" : r.policy;
+    figures().policyUsed = r.policy;
     out_.graph = std::move(given_);
     return llvm::Error::success();
   }

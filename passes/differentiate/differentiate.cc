@@ -76,7 +76,7 @@ public:
 
 private:
   static bool passesGradient(const Node &n) {
-    return n.op->differentiable != Differentiable::ZeroGradient || n.isBoundary();
+    return n.op->differentiable != Differentiable::ZeroGradient || n.is(StandIn::Boundary);
   }
 
   void visit(NodeId id, llvm::ArrayRef<ValueId> resultGrads, llvm::ArrayRef<bool> want,

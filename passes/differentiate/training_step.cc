@@ -91,6 +91,16 @@ Graph withoutModelOutputs(Graph g) {
 
 } // namespace
 
+Wrt parseWrt(llvm::StringRef text) {
+  if (text.empty() || text == "params")
+    return {Wrt::Kind::Params, ""};
+  if (text == "inputs")
+    return {Wrt::Kind::Inputs, ""};
+  if (text == "all")
+    return {Wrt::Kind::All, ""};
+  return {Wrt::Kind::Named, text.str()};
+}
+
 bool hasLoss(const Graph &g, const StepOptions &o) { return g.loss || o.loss; }
 
 llvm::StringRef modeText(const Graph &g) {

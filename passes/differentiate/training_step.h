@@ -12,6 +12,9 @@ struct Wrt {
   std::string names; // for Named: a list as matchValues takes it
 };
 
+// "params" or nothing, "inputs", "all", or a list of names.
+Wrt parseWrt(llvm::StringRef text);
+
 struct StepOptions {
   std::optional<LossOptions> loss; // none: the graph's own loss
   Wrt wrt;

@@ -65,7 +65,7 @@ public:
       kept_.set(v.index);
     for (uint32_t i = 0; i < g.numNodes(); ++i) {
       const Node &n = g.node(NodeId(i));
-      if (n.isBoundary())
+      if (n.is(StandIn::Boundary))
         kept_.set(n.from.restores.index);
       if (n.hasMark("checkpoint"))
         kept_.set(n.firstResult.index);
@@ -92,14 +92,23 @@ public:
 
 private:
   Role roleOf(const Node &n) const {
-    if (n.isBoundary())
-      return Role::Boundary;
-    if (n.isClone())
+    switch (n.from.kind) {
+    case StandIn::Clone:
       return Role::Clone;
-    if (n.op->effect == Effect::Ordered)
+    case StandIn::Boundary:
+      return Role::Boundary;
+    case StandIn::Inverse:
+    case StandIn::Helper:
+      return Role::Inverse;
+    case StandIn::Encoding:
+      return Role::Encoded;
+    case StandIn::Transfer:
       return Role::Transfer;
-    if (n.isStandIn())
-      return isEncoding(g_, n) ? Role::Encoded : Role::Inverse;
+    case StandIn::None:
+      break;
+    }
+    if (n.op->effect == Effect::Ordered) // a transfer of the model's own
+      return Role::Transfer;
     return n.phase == Phase::Forward    ? Role::Forward
            : n.phase == Phase::Backward ? Role::Backward
                                         : Role::Update;
@@ -191,7 +200,7 @@ private:
   std::string label(NodeId id) {
     const Node &n = g_.node(id);
     // A boundary is named by the value that it passes and has its type.
-    if (n.isBoundary())
+    if (n.is(StandIn::Boundary))
       return "<b>boundary</b> of " + markupText(shortened(g_.valueName(n.from.restores)));
     auto group = members_.find(id);
     if (group != members_.end() && group->second.size() > 1) {
@@ -310,7 +319,7 @@ private:
       const Role r = roleOf(g_.node(id));
       recomputed |= r == Role::Clone || r == Role::Boundary;
       rebuilt |= r == Role::Inverse;
-      fetched |= r == Role::Transfer || r == Role::Encoded;
+      fetched |= r == Role::Transfer;
     }
     std::string title;
     for (auto [is, word] :

@@ -1,8 +1,8 @@
+#include "ir/loss_value.h"
 #include "passes/inspect/explain.h"
 #include "passes/names.h"
 
 #include "passes/checkpoint/bottleneck_choice.h"
-#include "passes/checkpoint/bottlenecks.h"
 #include "passes/plan/overwrites.h"
 #include "passes/rewrite/original.h"
 #include "llvm/ADT/DenseMap.h"
@@ -57,7 +57,7 @@ private:
 
   // --- The decision of each tensor
   bool isFetch(const Node &n) const {
-    return n.op->is(kTransfer) && n.isStandIn() && g_.type(n.firstResult).isPlain();
+    return n.is(StandIn::Transfer) && n.op->is(kTransfer) && g_.type(n.firstResult).isPlain();
   }
   size_t count(llvm::ArrayRef<uint32_t> instances, LiveKind kind) const {
     return size_t(
@@ -85,9 +85,14 @@ private:
       isCheckpoint_[roots_[v.index].index] = true;
     instanceOf_.assign(g_.numValues(), kNone);
     instancesOf_.resize(g_.numValues());
+    encodingsOf_.resize(g_.numValues());
     for (size_t i = 0; i < liveSets_.instances.size(); ++i) {
       ValueId v = liveSets_.value(g_, p_, i);
       instanceOf_[v.index] = uint32_t(i);
+      if (const Node &n = g_.node(g_.value(v).def); n.is(StandIn::Encoding)) {
+        encodingsOf_[roots_[n.from.restores.index].index].push_back(uint32_t(i));
+        continue;
+      }
       instancesOf_[firstRunOf(v).index].push_back(uint32_t(i));
     }
   }
@@ -112,11 +117,16 @@ private:
     return {from, to, std::max(most_[k][from + 1], most_[k][to - (1u << k)])};
   }
 
-  Kind kindOf(llvm::ArrayRef<uint32_t> instances) const {
+  Kind kindOf(ValueId v) const {
+    const llvm::ArrayRef<uint32_t> instances = instancesOf_[v.index];
+    if (count(instances, LiveKind::Fetched) > 0)
+      return Kind::Fetched;
+    if (instances.size() > 1 && count(instances, LiveKind::Rebuilt) > 0)
+      return Kind::Rebuilt;
+    if (!encodingsOf_[v.index].empty())
+      return Kind::Encoded;
     if (instances.size() > 1)
-      return count(instances, LiveKind::Fetched) > 0   ? Kind::Fetched
-             : count(instances, LiveKind::Rebuilt) > 0 ? Kind::Rebuilt
-                                                       : Kind::Recomputed;
+      return Kind::Recomputed;
     switch (liveSets_.kind(g_, p_, instances[0])) {
     case LiveKind::Saved:
       return Kind::Kept;
@@ -136,7 +146,7 @@ private:
     const plan::Op &op = p_.problem.ops[p_.opOf(g_.value(v).def)];
     TensorDecision f;
     f.value = v;
-    f.kind = kindOf(instances);
+    f.kind = kindOf(v);
     f.bytes = liveSets_.instances[instances[0]].bytes;
     f.fetches = unsigned(count(instances, LiveKind::Fetched));
     f.rebuildings = unsigned(count(instances, LiveKind::Rebuilt));
@@ -144,6 +154,8 @@ private:
     for (uint32_t i : instances)
       if (liveSets_.kind(g_, p_, i) == LiveKind::Rebuilt)
         f.rebuildUs += p_.problem.ops[liveSets_.instances[i].made.op].cost;
+    for (uint32_t i : encodingsOf_[v.index])
+      f.encodedBytes += liveSets_.instances[i].bytes;
     f.linkUs = f.fetches ? 1e6 * target_.transferSeconds(g_.type(v).bytes()) : 0;
     f.runUs = op.cost;
     f.addedUs = op.cost * f.recomputations;
@@ -177,7 +189,7 @@ private:
       if (instancesOf_[v].empty())
         continue;
       int64_t bytes = liveSets_.instances[instancesOf_[v][0]].bytes;
-      Explanation::Total &t = out_.totals[size_t(kindOf(instancesOf_[v]))];
+      Explanation::Total &t = out_.totals[size_t(kindOf(ValueId(v)))];
       t.tensors += bytes > 0;
       t.bytes += bytes;
     }
@@ -207,8 +219,9 @@ private:
       for (uint32_t v = 0; v < g_.numValues(); ++v) {
         if (instancesOf_[v].empty() || bytesOf(ValueId(v)) == 0)
           continue;
-        Kind k = kindOf(instancesOf_[v]);
-        if (k == Kind::Kept || k == Kind::Recomputed || k == Kind::Fetched || k == Kind::Rebuilt)
+        Kind k = kindOf(ValueId(v));
+        if (k == Kind::Kept || k == Kind::Recomputed || k == Kind::Fetched || k == Kind::Rebuilt ||
+            k == Kind::Encoded)
           told.push_back(ValueId(v));
       }
     }
@@ -356,7 +369,7 @@ private:
   Why whyOf(BottleneckChoice::Decision byRules, const TensorDecision &f) const {
     if (o_.policy == Policy::None)
       return Why::Price;
-    if (o_.policyUsed == "none")
+    if (o_.policyUsed == PlannedBy::None)
       return Why::NoGain;
     if (f.isCheckpoint)
       return Why::Taken;
@@ -364,7 +377,7 @@ private:
       return Why::NotProduct;
     if (o_.policy == Policy::Collection)
       return Why::NotNamed;
-    if (o_.policyUsed != policyName(Policy::Memory))
+    if (o_.policyUsed != PlannedBy::Memory)
       return Why::NotInCut;
     switch (byRules) {
     case BottleneckChoice::Decision::Taken:
@@ -398,6 +411,7 @@ private:
   llvm::DenseSet<NodeId> inverses_;
   std::vector<uint32_t> instanceOf_;               // by root: its instance, or kNone
   std::vector<std::vector<uint32_t>> instancesOf_; // by root of a first run: instances, in order
+  std::vector<std::vector<uint32_t>> encodingsOf_; // by root of a first run
   std::vector<bool> dependsOnParameters_, isCheckpoint_;
   Explanation out_;
 };

@@ -25,11 +25,12 @@ struct TensorDecision {
     Recomputed, // made more than once by its node
     Fetched,    // copied to the host's memory and back; may also be recomputed
     Rebuilt,    // made again by an inverse; may also be recomputed
+    Encoded,    // a smaller value is kept in its place; may also be recomputed
     Output,     // live to the end of the step
     Passing,    // made once by a forward node, not read by the backward pass
     Gradient    // made once by a backward or an update node
   };
-  static constexpr size_t kNumKinds = 7;
+  static constexpr size_t kNumKinds = 8;
   ValueId value; // in the graph that is explained: the first instance
   Kind kind = Kind::Passing;
   int64_t bytes = 0;
@@ -38,6 +39,7 @@ struct TensorDecision {
   double runUs = 0;             // time of one run of its node
   double addedUs = 0;           // time of all recomputations of its node
   double rebuildUs = 0;         // time of its inverses
+  int64_t encodedBytes = 0;     // of its encodings
   uint32_t first = 0, last = 0; // over all its instances
   bool mayRunAgain = false, isCheckpoint = false, isAtPeak = false;
   bool dependsOnParameters = true;
@@ -69,7 +71,7 @@ struct BottleneckDecision {
 
 struct ExplainOptions {
   Policy policy = Policy::None;     // as requested
-  std::string policyUsed;           // as in the report; "budget" for a budget
+  PlannedBy policyUsed = PlannedBy::Nothing;
   std::vector<ValueId> checkpoints; // of the graph that is explained
   size_t top = 10;                  // number of tensors to report, largest first
   std::string of; // the tensors to report instead: a list of names as matchValues takes it

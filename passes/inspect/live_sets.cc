@@ -9,6 +9,7 @@ llvm::StringRef liveKindText(LiveKind k) {
                                                             "recomputed",
                                                             "fetched",
                                                             "rebuilt by inverses",
+                                                            "encoded",
                                                             "passing activations",
                                                             "gradients of activations",
                                                             "parameter gradients",
@@ -23,12 +24,20 @@ LiveKind LiveSets::kind(const Graph &g, const GraphProblem &p, size_t instance) 
   const Node &n = g.node(p.nodeOf(c.made.op));
   if (c.isOutput)
     return n.phase == Phase::Backward ? LiveKind::ParameterGradient : LiveKind::OtherOutput;
-  if (n.isClone())
+  switch (n.from.kind) {
+  case StandIn::Clone:
     return LiveKind::Recomputed;
-  if (n.op->is(kTransfer) && n.isStandIn())
+  case StandIn::Transfer:
     return LiveKind::Fetched;
-  if (n.isStandIn() && !n.isBoundary() && n.phase == Phase::Backward)
+  case StandIn::Inverse:
+  case StandIn::Helper:
     return LiveKind::Rebuilt;
+  case StandIn::Encoding:
+    return LiveKind::Encoded;
+  case StandIn::Boundary: // a view
+  case StandIn::None:
+    break;
+  }
   if (n.phase == Phase::Backward)
     return LiveKind::ActivationGradient;
   if (n.phase == Phase::Update)

@@ -12,6 +12,7 @@ enum class LiveKind : uint8_t {
   Recomputed,         // made by a clone
   Fetched,            // copied back from the host's memory
   Rebuilt,            // made by an inverse or by one of its helper nodes
+  Encoded,            // an encoding that is kept in place of a value
   Passing,            // made by a forward node, not read by the backward pass
   ActivationGradient, // made by a backward node, not an output
   ParameterGradient,  // made by a backward node, an output
@@ -19,7 +20,7 @@ enum class LiveKind : uint8_t {
   Workspace,
   Other // made by an update node, not an output
 };
-constexpr size_t kNumLiveKinds = 10;
+constexpr size_t kNumLiveKinds = 11;
 llvm::StringRef liveKindText(LiveKind k); // "saved activations"
 
 struct LiveTensor {

@@ -86,7 +86,7 @@ private:
   }
 
   static bool isForward(const Node &n) {
-    return n.phase == Phase::Forward && !n.op->is(kView) && !n.isClone() && !n.isStandIn();
+    return n.phase == Phase::Forward && !n.op->is(kView) && !n.isStandIn();
   }
 
   void addFetch(ValueId v) {

@@ -27,7 +27,7 @@ public:
       if (NodeId def = g_.value(v).def) {
         if (auto entry = entries_.find(def); entry != entries_.end())
           all.push_back(entry->second);
-        else if (g_.node(def).isStandIn() || g_.node(def).isClone())
+        else if (g_.node(def).isStandIn())
           llvm::append_range(all, of_[def.index]);
       }
     llvm::sort(all);

@@ -28,7 +28,7 @@ public:
     o.isWanted = [&](ValueId root) {
       const NodeId def = g_.value(root).def;
       return def && g_.node(def).phase == Phase::Forward && !stays[root.index] &&
-             !g_.node(def).isClone() && !g_.node(def).isStandIn();
+             !g_.node(def).isStandIn();
     };
     o.iterations = ways.iterations;
     rules_ = inverseRules(g_, o);

@@ -5,30 +5,11 @@
 
 namespace isthmus {
 
-bool isEncoding(const Graph &g, const Node &n) {
-  const Type &type = g.type(n.firstResult), &whole = g.type(n.from.restores);
-  return type.dims == whole.dims && type.dtype != whole.dtype;
-}
-
 std::vector<NodeId> inversesIn(const Graph &g) {
-  std::vector<bool> onlyHelps(g.numNodes(), false); // read to restore the same value
   std::vector<NodeId> found;
-  for (uint32_t i = uint32_t(g.numNodes()); i-- > 0;) {
-    const Node &n = g.node(NodeId(i));
-    if (!n.isStandIn() || n.isBoundary() || n.op->effect != Effect::Pure)
-      continue;
-    bool isMadeOfIt = false; // helper nodes may read the value that they restore
-    for (ValueId v : n.operands) {
-      const NodeId def = g.value(v).def;
-      isMadeOfIt |= v == n.from.restores ||
-                    (def && g.node(def).isClone() && originalValue(g, v) == n.from.restores);
-      if (def && !isEncoding(g, n) && g.node(def).from.restores == n.from.restores)
-        onlyHelps[def.index] = true;
-    }
-    if (g.type(n.firstResult) == g.type(n.from.restores) && !isMadeOfIt && !onlyHelps[i])
+  for (uint32_t i = 0; i < g.numNodes(); ++i)
+    if (g.node(NodeId(i)).is(StandIn::Inverse))
       found.push_back(NodeId(i));
-  }
-  std::reverse(found.begin(), found.end());
   return found;
 }
 
@@ -47,7 +28,7 @@ llvm::BitVector dependOnInverses(const Graph &g) {
 Graph originalOf(const Graph &g) {
   std::vector<NodeId> order;
   for (uint32_t i = 0; i < g.numNodes(); ++i)
-    if (const Node &n = g.node(NodeId(i)); !n.isClone() && !n.isStandIn())
+    if (const Node &n = g.node(NodeId(i)); !n.isStandIn())
       order.push_back(NodeId(i));
   llvm::stable_sort(order,
                     [&](NodeId a, NodeId b) { return sourceIndex(g, a) < sourceIndex(g, b); });
@@ -70,7 +51,7 @@ Graph originalOf(const Graph &g) {
   if (g.loss)
     r.setMap(g.loss, r.map(originalValue(g, g.loss)));
   Graph out = r.finish(outputs);
-  out.record.policy.clear();
+  out.record.policy = PlannedBy::Nothing;
   out.record.target.clear();
   out.record.budgetBytes.reset();
   return out;

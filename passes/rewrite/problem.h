@@ -14,6 +14,7 @@ struct Ways {
   // With three or more iterations the memory for them no longer grows: the iteration before the
   // last needs the most, because its operands are live until the last iteration reads them.
   static constexpr size_t kLeastIterations = 3;
+  static constexpr size_t kMostIterations = 10'000; // the graph has nodes for each
 
   bool recompute = true;
   bool fetch = false;  // by a copy to the host's memory and back; needs a target with a link

@@ -91,8 +91,8 @@ private:
       ValueId now = r_.map(v);
       NodeId def = to.value(now).def;
       readsClone |= def && to.node(def).isClone();
-      bool isCheckpoint = def && !to.node(def).isClone() && !to.node(def).isStandIn() &&
-                          to.node(def).phase == Phase::Forward;
+      bool isCheckpoint =
+          def && !to.node(def).isStandIn() && to.node(def).phase == Phase::Forward;
       operands.push_back(isCheckpoint ? boundary(now) : now);
     }
     llvm::SmallVector<std::string, 2> names;
@@ -102,7 +102,7 @@ private:
     if (!made)
       ISTHMUS_CHECK(false, "a clone does not fit: " + llvm::toString(made.takeError()));
     Node &c = to.editNode(*made);
-    c.from.origin = first_[id.index];
+    c.standFor(first_[id.index]);
     c.device = n.device;
     c.loc = n.loc;
     if (!readsClone && lastBackward_)
@@ -115,7 +115,7 @@ private:
   ValueId boundary(ValueId v) {
     ValueId &passed = boundaries_[v];
     if (!passed)
-      passed = r_.to().node(standIn("stop_gradient", v, {v}, ".sg", Phase::Backward)).firstResult;
+      passed = r_.to().node(standIn(StandIn::Boundary, "stop_gradient", v, {v}, ".sg", Phase::Backward)).firstResult;
     return passed;
   }
 
@@ -128,7 +128,7 @@ private:
   }
 
   // Adds a node of `op` whose first result replaces `whole`, the first instance of a value.
-  NodeId standIn(llvm::StringRef op, ValueId whole, llvm::ArrayRef<ValueId> operands,
+  NodeId standIn(StandIn kind, llvm::StringRef op, ValueId whole, llvm::ArrayRef<ValueId> operands,
                  const char *suffix, Phase phase, const Attrs &attrs = {}) {
     Graph &to = r_.to();
     Builder b(to, phase);
@@ -137,7 +137,7 @@ private:
       b.loc = to.node(def).loc;
     }
     NodeId id = b.createNode(op, operands, attrs, r_.freshName(to.valueName(whole).str() + suffix));
-    to.editNode(id).from.restores = whole;
+    to.editNode(id).standFor(whole, kind);
     return id;
   }
 
@@ -148,14 +148,15 @@ private:
   NodeId startTransfer(llvm::StringRef op, ValueId v, ValueId from, const char *suffix,
                        const char *tokenSuffix, Phase phase, Transfer &t) {
     const ValueId whole = firstMade(v);
-    const NodeId id = standIn(op, whole, {from}, suffix, phase);
+    const NodeId id = standIn(StandIn::Transfer, op, whole, {from}, suffix, phase);
     t = {from, r_.to().node(id).result(0), r_.to().node(id).result(1)};
     r_.to().rename(t.token, r_.freshName(r_.to().valueName(whole).str() + tokenSuffix));
     return id;
   }
 
   ValueId waitFor(ValueId v, const Transfer &t, const char *suffix, Phase phase) {
-    const NodeId id = standIn("wait", firstMade(v), {t.to, t.token, t.from}, suffix, phase);
+    const NodeId id = standIn(StandIn::Transfer, "wait", firstMade(v), {t.to, t.token, t.from},
+                              suffix, phase);
     return r_.to().node(id).firstResult;
   }
 
@@ -180,8 +181,8 @@ private:
   ValueId &encoded(const Derivation &d) { return encoded_[{d.value.index, d.encoding}]; }
 
   void encode(const Derivation &d) {
-    const NodeId id = standIn(d.encoding->name, firstMade(d.value), {r_.map(d.value)}, ".encoded",
-                              phaseOf(d.value));
+    const NodeId id = standIn(StandIn::Encoding, d.encoding->name, firstMade(d.value),
+                              {r_.map(d.value)}, ".encoded", phaseOf(d.value));
     encoded(d) = r_.to().node(id).firstResult;
   }
 
@@ -202,6 +203,7 @@ private:
     const ValueId whole =
         first_[g_.value(d.value).def.index] ? firstMade(d.value) : firstRead(d.node);
     const Graph &rules = p_.inverses.nodes;
+    rebuilt_ = d.made;
     for (uint32_t i = (d.firstOfRun ? d.firstOfRun : d.node).index; i <= d.node.index; ++i) {
       const Node &rule = rules.node(NodeId(i));
       if (rule.op->is(kView))
@@ -236,8 +238,9 @@ private:
     ValueList operands;
     for (ValueId v : rule.operands)
       operands.push_back(ruleValue(v, whole));
+    const StandIn kind = rule.firstResult == rebuilt_ ? StandIn::Inverse : StandIn::Helper;
     const NodeId made =
-        standIn(rule.op->name, whole, operands, ".inv", Phase::Backward, rule.attrs);
+        standIn(kind, rule.op->name, whole, operands, ".inv", Phase::Backward, rule.attrs);
     if (lastBackward_ && llvm::none_of(operands, [&](ValueId v) { return isMadeAgain(v); }))
       r_.to().editNode(made).from.after.push_back(lastBackward_);
     return made;
@@ -245,7 +248,7 @@ private:
 
   bool isMadeAgain(ValueId v) {
     const NodeId def = r_.to().value(v).def;
-    return def && (r_.to().node(def).isClone() || r_.to().node(def).isStandIn());
+    return def && r_.to().node(def).isStandIn();
   }
 
   // The value of the new graph that corresponds to a value of the rules.
@@ -267,6 +270,7 @@ private:
   llvm::DenseMap<ValueId, Transfer> underWay_, comingBack_; // by value of `g`: the newest transfer
   llvm::DenseMap<ValueId, ValueId> onHost_;
   llvm::DenseMap<ValueId, ValueId> ruleMade_; // by value of the rules: the newest instance
+  ValueId rebuilt_; // of the rules: the result of the inverse that is emitted; null for a helper
   llvm::DenseMap<std::pair<uint32_t, const OpDef *>, ValueId> encoded_;
   NodeId lastBackward_, last_; // of the new graph; of `g`
   bool isInOrder_ = true;

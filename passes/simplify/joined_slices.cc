@@ -19,7 +19,7 @@ struct Part {
 std::optional<Part> partOf(const Graph &g, NodeId id) {
   const Node &n = g.node(id);
   if (n.op->name != "slice" || g.inputOf(n.operands[0]) || n.phase != Phase::Forward ||
-      !n.marks.empty() || n.isClone() || n.isStandIn() || !n.from.after.empty())
+      !n.marks.empty() || n.isStandIn() || !n.from.after.empty())
     return std::nullopt;
   const Dims &dims = g.type(n.operands[0]).dims;
   const Ints &starts = n.attrs.getInts("starts"), &limits = n.attrs.getInts("limits");

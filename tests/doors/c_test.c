@@ -241,6 +241,8 @@ static void testFiles(const isthmus_graph *graph) {
   const char *const names[] = {"graph.isth", "graph.onnx"};
   isthmus_graph *loaded = NULL;
   isthmus_text *before = NULL, *after = NULL;
+  isthmus_load_options options;
+  const isthmus_dim wrong = {"batch", 0};
   char path[4096];
   size_t i;
   EXPECT(isthmus_graph_print(graph, ISTHMUS_TEXT, &before, NULL) == ISTHMUS_OK);
@@ -265,67 +267,151 @@ static void testFiles(const isthmus_graph *graph) {
   EXPECT_ERROR(isthmus_graph_load("-", NULL, &loaded, &error), ISTHMUS_BAD_INPUT, "neither");
   EXPECT_ERROR(isthmus_graph_load("/no/such.onnx", NULL, &loaded, &error), ISTHMUS_BAD_INPUT,
                "/no/such.onnx");
-  EXPECT_ERROR(isthmus_graph_load("/no/such.onnx", "batch", &loaded, &error), ISTHMUS_BAD_INPUT,
-               "NAME=SIZE");
-  EXPECT_ERROR(isthmus_graph_load("/no/such.isth", "batch=2", &loaded, &error), ISTHMUS_BAD_CALL,
+  isthmus_load_options_init(&options, sizeof options);
+  options.num_dims = 1;
+  options.dims = &wrong;
+  EXPECT_ERROR(isthmus_graph_load("/no/such.onnx", &options, &loaded, &error), ISTHMUS_BAD_INPUT,
+               "from 1 on");
+  EXPECT_ERROR(isthmus_graph_load("/no/such.isth", &options, &loaded, &error), ISTHMUS_BAD_CALL,
                "constant");
   EXPECT(!loaded);
 }
 
-/* Workspaces of the machine are in the plan, and are refused where they do not fit the graph. */
-static void testTargets(const isthmus_graph *step) {
-  enum { kMost = 64 };
-  int64_t workspace[kMost] = {0};
-  isthmus_target target = {sizeof target, 0, workspace};
-  isthmus_problem *problem = NULL;
-  isthmus_error *error = NULL;
-  isthmus_status status = ISTHMUS_BAD_INPUT;
+/* A machine whose kernels need a workspace for every product. It counts the calls. */
+static isthmus_status workspaceOf(void *user, const char *call, size_t length, int64_t *bytes,
+                                  char *message, size_t capacity) {
+  (void)message;
+  (void)capacity;
+  EXPECT(strlen(call) == length);
+  ++*(int *)user;
+  *bytes = strncmp(call, "matmul(", 7) == 0 ? 4096 : 0;
+  return ISTHMUS_OK;
+}
 
-  while (status != ISTHMUS_OK && target.num_ops < kMost) {
-    ++target.num_ops;
-    isthmus_error_free(error);
-    error = NULL;
-    status = isthmus_problem_of_graph(step, &target, &problem, &error);
+static isthmus_status noWorkspace(void *user, const char *call, size_t length, int64_t *bytes,
+                                  char *message, size_t capacity) {
+  (void)user;
+  (void)call;
+  (void)length;
+  *bytes = 0;
+  snprintf(message, capacity, "this machine has no kernels");
+  return ISTHMUS_UNSUPPORTED;
+}
+
+static int64_t baselineOn(const isthmus_graph *graph, const isthmus_compile_options *options,
+                          const isthmus_target *target) {
+  isthmus_compiled *compiled = NULL;
+  isthmus_compiled_figures figures;
+  figures.size = sizeof figures;
+  EXPECT(isthmus_compile(graph, options, target, &compiled, NULL) == ISTHMUS_OK);
+  EXPECT(isthmus_compiled_get_figures(compiled, &figures, NULL) == ISTHMUS_OK);
+  isthmus_compiled_free(compiled);
+  return figures.baseline_peak_bytes;
+}
+
+static void testTargets(const isthmus_graph *forward) {
+  isthmus_compile_options options;
+  isthmus_compiled *compiled = NULL;
+  isthmus_target target;
+  int calls = 0;
+  isthmus_compile_options_init(&options, sizeof options);
+  options.loss = "mean";
+  memset(&target, 0, sizeof target);
+  target.size = sizeof target;
+  EXPECT(baselineOn(forward, &options, NULL) == baselineOn(forward, &options, &target));
+  target.workspace = workspaceOf;
+  target.user = &calls;
+  EXPECT(baselineOn(forward, &options, NULL) + 4096 == baselineOn(forward, &options, &target));
+  EXPECT(calls > 2 && calls < 20); /* once for each kind of call */
+  target.workspace = noWorkspace;
+  EXPECT_ERROR(isthmus_compile(forward, &options, &target, &compiled, &error), ISTHMUS_UNSUPPORTED,
+               "this machine has no kernels");
+  target.workspace = NULL;
+  target.json = "{\"schema\": \"isthmus.target/1\", \"name\": \"coarse\", \"alignment\": 65536}";
+  EXPECT(baselineOn(forward, &options, NULL) < baselineOn(forward, &options, &target));
+  target.json = "{\"schema\": \"isthmus.target/1\", \"name\": \"slow\", \"flops_per_second\": -1}";
+  EXPECT_ERROR(isthmus_compile(forward, &options, &target, &compiled, &error), ISTHMUS_BAD_INPUT,
+               "flops_per_second");
+  target.json = "{}";
+  EXPECT_ERROR(isthmus_compile(forward, &options, &target, &compiled, &error), ISTHMUS_BAD_INPUT,
+               "isthmus.target/1");
+  EXPECT(!compiled);
+}
+
+/* What is said of the compiled graph agrees: figures, live bytes, places. */
+static void testCompiled(const isthmus_compiled *compiled) {
+  isthmus_compiled_figures figures;
+  size_t nodes = 0, places = 0, i;
+  const int64_t *const live = isthmus_compiled_live_bytes(compiled, &nodes);
+  const isthmus_placed *const placed = isthmus_compiled_layout(compiled, &places);
+  int64_t most = 0, end = 0;
+  isthmus_text *report = NULL;
+  char expected[64];
+  figures.size = sizeof figures;
+  EXPECT(isthmus_compiled_get_figures(compiled, &figures, NULL) == ISTHMUS_OK);
+  EXPECT(figures.nodes == nodes && figures.clones > 0 && places >= nodes);
+  for (i = 0; i < nodes; ++i)
+    most = live[i] > most ? live[i] : most;
+  EXPECT(most == figures.predicted_peak_bytes);
+  EXPECT((double)most <= 0.9 * (double)figures.baseline_peak_bytes);
+  for (i = 0; i < places; ++i) {
+    EXPECT(placed[i].node < nodes && strlen(placed[i].name) > 0);
+    if (placed[i].offset >= 0 && placed[i].offset + placed[i].bytes > end)
+      end = placed[i].offset + placed[i].bytes;
   }
-  EXPECT(status == ISTHMUS_OK);
-  isthmus_problem_free(problem);
-  problem = NULL;
-  workspace[target.num_ops - 1] = -1;
-  EXPECT(isthmus_problem_of_graph(step, &target, &problem, &error) == ISTHMUS_BAD_INPUT);
-  EXPECT(!problem && strstr(isthmus_error_message(error), "expected 0 or more"));
-  isthmus_error_free(error);
-  error = NULL;
-  workspace[target.num_ops - 1] = 0;
-  workspace[0] = 64; /* of an input */
-  EXPECT(isthmus_problem_of_graph(step, &target, &problem, &error) == ISTHMUS_BAD_INPUT);
-  isthmus_error_free(error);
-  error = NULL;
-  target.size = 1;
-  EXPECT(isthmus_problem_of_graph(step, &target, &problem, &error) == ISTHMUS_BAD_CALL);
-  isthmus_error_free(error);
+  EXPECT(end == figures.arena_bytes);
+  EXPECT(isthmus_compiled_report(compiled, &report, NULL) == ISTHMUS_OK);
+  sprintf(expected, "\"predicted_peak_bytes\": %ld", (long)most);
+  EXPECT(strstr(isthmus_text_data(report, NULL), expected) != NULL);
+  isthmus_text_free(report);
+}
+
+static void testBudgetsNotMet(const isthmus_graph *forward) {
+  isthmus_compile_options options;
+  isthmus_compiled *compiled = NULL;
+  isthmus_compiled_figures figures;
+  isthmus_graph *graph = NULL;
+  size_t count = 7;
+  isthmus_compile_options_init(&options, sizeof options);
+  options.loss = "mean";
+  options.policy = ISTHMUS_BUDGET;
+  options.budget_bytes = 1000;
+  options.effort = 0.05;
+  EXPECT_ERROR(isthmus_compile(forward, &options, NULL, &compiled, &error), ISTHMUS_CANNOT_BE_MET,
+               "the smallest that was found is");
+  figures.size = sizeof figures;
+  EXPECT(isthmus_compiled_get_figures(compiled, &figures, NULL) == ISTHMUS_OK);
+  EXPECT(figures.smallest_budget_bytes > 1000 &&
+         figures.smallest_budget_bytes < figures.baseline_peak_bytes);
+  EXPECT_ERROR(isthmus_compiled_graph(compiled, &graph, &error), ISTHMUS_BAD_CALL,
+               "there is no graph");
+  EXPECT(!isthmus_compiled_live_bytes(compiled, &count) && count == 0);
+  isthmus_compiled_free(compiled);
+  options.budget_bytes = figures.smallest_budget_bytes;
+  EXPECT(isthmus_compile(forward, &options, NULL, &compiled, NULL) == ISTHMUS_OK);
+  isthmus_compiled_free(compiled);
 }
 
 static void testGraph(void) {
-  isthmus_graph *forward = NULL, *step = NULL, *small = NULL, *parsed = NULL;
-  isthmus_problem *problem = NULL, *other = NULL;
-  isthmus_plan *plan = NULL;
+  isthmus_graph *forward = NULL, *step = NULL, *small = NULL, *again = NULL, *parsed = NULL;
+  isthmus_compiled *compiled = NULL;
   isthmus_text *text = NULL, *dot = NULL;
   isthmus_error *error = NULL;
-  isthmus_plan_options options;
-  const isthmus_arrays arrays = smallArrays();
+  isthmus_compile_options options;
   size_t length = 0;
 
   EXPECT(isthmus_graph_from_text(kMlp, sizeof kMlp - 1, &forward, &error) == ISTHMUS_OK);
-  EXPECT(isthmus_graph_differentiate(forward, "mean", NULL, &step, &error) == ISTHMUS_OK);
-  EXPECT(isthmus_problem_of_graph(step, NULL, &problem, &error) == ISTHMUS_OK);
-  testTargets(step);
-  isthmus_plan_options_init(&options, sizeof options);
+  isthmus_compile_options_init(&options, sizeof options);
+  options.loss = "mean";
+  options.policy = ISTHMUS_BUDGET;
   options.budget_share = 0.9;
   options.effort = 0.05;
-  EXPECT(isthmus_plan_make(problem, &options, &plan, &error) == ISTHMUS_OK);
-  EXPECT(isthmus_graph_rematerialize(problem, plan, &small, &error) == ISTHMUS_OK);
-  testCancelled(problem);
-  testProgressPause(problem);
+  EXPECT(isthmus_compile(forward, &options, NULL, &compiled, &error) == ISTHMUS_OK);
+  testCompiled(compiled);
+  testTargets(forward);
+  testBudgetsNotMet(forward);
+  EXPECT(isthmus_compiled_graph(compiled, &small, &error) == ISTHMUS_OK);
+  isthmus_compiled_free(compiled); /* handles do not refer to one another */
   EXPECT(isthmus_graph_print(small, ISTHMUS_TEXT, &text, &error) == ISTHMUS_OK);
   EXPECT(isthmus_graph_print(small, ISTHMUS_DOT, &dot, &error) == ISTHMUS_OK);
   EXPECT(strstr(isthmus_text_data(text, &length), "clone(") != NULL);
@@ -338,15 +424,22 @@ static void testGraph(void) {
   testFiles(small);
   EXPECT_ERROR(isthmus_graph_print(small, 7, &text, &error), ISTHMUS_BAD_CALL, "'form' is 7");
 
-  /* Handles do not refer to one another: the problem goes on without the graph. */
-  isthmus_graph_free(step);
-  isthmus_graph_free(small);
-  EXPECT(isthmus_graph_rematerialize(problem, plan, &small, &error) == ISTHMUS_OK);
+  /* A graph that was planned is planned anew, or kept; it is not differentiated again. */
+  EXPECT_ERROR(isthmus_compile(small, &options, NULL, &compiled, &error), ISTHMUS_BAD_INPUT,
+               "differentiated already");
+  options.loss = NULL;
+  options.policy = ISTHMUS_AS_IS;
+  EXPECT(isthmus_compile(small, &options, NULL, &compiled, &error) == ISTHMUS_OK);
+  testCompiled(compiled);
+  isthmus_compiled_free(compiled);
+  options.policy = ISTHMUS_NO_CHOICE;
+  EXPECT(isthmus_compile(small, &options, NULL, &compiled, &error) == ISTHMUS_OK);
+  EXPECT(isthmus_compiled_graph(compiled, &again, &error) == ISTHMUS_OK);
+  EXPECT(isthmus_graph_print(again, ISTHMUS_TEXT, &text, &error) == ISTHMUS_OK);
+  EXPECT(strstr(isthmus_text_data(text, &length), "clone(") == NULL);
+  isthmus_text_free(text);
+  isthmus_compiled_free(compiled);
 
-  EXPECT(isthmus_problem_from_arrays(&arrays, &other, &error) == ISTHMUS_OK);
-  isthmus_graph_free(small);
-  EXPECT_ERROR(isthmus_graph_rematerialize(other, plan, &small, &error), ISTHMUS_BAD_CALL,
-               "the problem was not made of a graph");
   EXPECT_ERROR(
       isthmus_graph_from_text("isthmus 2\ngraph @g {\n  %x = nosuch()\n}\n", 40, &step, &error),
       ISTHMUS_BAD_INPUT, "the text:3:8: error: ");
@@ -355,11 +448,75 @@ static void testGraph(void) {
   EXPECT_ERROR(isthmus_graph_load("/no/such.isth", NULL, &step, &error), ISTHMUS_BAD_INPUT,
                "/no/such.isth");
   isthmus_text_free(dot);
-  isthmus_plan_free(plan);
-  isthmus_problem_free(problem);
-  isthmus_problem_free(other);
   isthmus_graph_free(parsed);
+  isthmus_graph_free(again);
+  isthmus_graph_free(small);
   isthmus_graph_free(forward);
+}
+
+/* A chain of `kLayers` ops and their backward ops: a search that may take long. */
+enum { kLayers = 40, kChain = 2 * kLayers + 1 };
+static isthmus_problem *chain(void) {
+  static double cost[kChain];
+  static int64_t bytes[kChain];
+  static uint8_t phase[kChain], flags[kChain];
+  static size_t outputs[kChain + 1], inputs[kChain + 1];
+  static uint32_t reads[2 * kChain];
+  const uint32_t last = kChain - 1;
+  isthmus_problem *problem = NULL;
+  isthmus_arrays a;
+  uint32_t i;
+  size_t n = 0;
+  for (i = 0; i < kChain; ++i) {
+    cost[i] = i > 0;
+    bytes[i] = 100;
+    flags[i] = i ? 0 : ISTHMUS_PINNED;
+    phase[i] = i > kLayers;
+    outputs[i] = i;
+    inputs[i] = n;
+    if (i > 0)
+      reads[n++] = i - 1;
+    if (i > kLayers)
+      reads[n++] = 2 * kLayers - i;
+  }
+  outputs[kChain] = kChain;
+  inputs[kChain] = n;
+  memset(&a, 0, sizeof a);
+  a.size = sizeof a;
+  a.num_ops = kChain;
+  a.cost = cost;
+  a.phase = phase;
+  a.flags = flags;
+  a.output_begin = outputs;
+  a.output_bytes = bytes;
+  a.input_begin = inputs;
+  a.input_op = reads;
+  a.num_outputs = 1;
+  a.output_op = &last;
+  EXPECT(isthmus_problem_from_arrays(&a, &problem, NULL) == ISTHMUS_OK);
+  return problem;
+}
+
+static void testSearches(void) {
+  isthmus_problem *const problem = chain();
+  testCancelled(problem);
+  testProgressPause(problem);
+  isthmus_problem_free(problem);
+}
+
+static void testBudgets(void) {
+  int64_t bytes = 0;
+  double share = 0;
+  EXPECT(isthmus_budget_parse("2GiB", &bytes, &share, NULL) == ISTHMUS_OK);
+  EXPECT(bytes == (int64_t)2 << 30 && share == 0);
+  EXPECT(isthmus_budget_parse("50%", &bytes, &share, NULL) == ISTHMUS_OK);
+  EXPECT(bytes == -1 && share == 0.5);
+  EXPECT(isthmus_budget_parse("min", &bytes, &share, NULL) == ISTHMUS_OK);
+  EXPECT(bytes == -1 && share == 0);
+  EXPECT(isthmus_budget_parse("0%", &bytes, &share, NULL) == ISTHMUS_OK);
+  EXPECT(bytes == 0 && share == 0);
+  EXPECT_ERROR(isthmus_budget_parse("much", &bytes, &share, &error), ISTHMUS_BAD_INPUT,
+               "'much'");
 }
 
 static void tests(void) {
@@ -369,12 +526,15 @@ static void tests(void) {
   testSmallerStructs();
   testWrongProblems();
   testGraph();
+  testSearches();
+  testBudgets();
   /* Null is allowed where handles are freed. */
   isthmus_error_free(NULL);
   isthmus_text_free(NULL);
   isthmus_plan_free(NULL);
   isthmus_problem_free(NULL);
   isthmus_graph_free(NULL);
+  isthmus_compiled_free(NULL);
 }
 
 int main(int argc, char **argv) { return runTests(argc, argv, tests); }

@@ -33,23 +33,21 @@ graph @g {
   output %c
 }
 )";
-    isthmus_graph *forward = nullptr, *step = nullptr;
-    isthmus_problem *problem = nullptr;
-    isthmus_plan *plan = nullptr;
-    isthmus_plan_options options;
-    isthmus_plan_options_init(&options, sizeof options);
+    isthmus_graph *forward = nullptr;
+    isthmus_compiled *compiled = nullptr;
+    isthmus_compile_options options;
+    isthmus_compile_options_init(&options, sizeof options);
+    options.loss = "mean";
+    options.wrt = "w";
+    options.policy = ISTHMUS_BUDGET;
     options.effort = 0.02;
-    isthmus_figures figures;
+    isthmus_compiled_figures figures;
     figures.size = sizeof figures;
     ASSERT_EQ(isthmus_graph_from_text(text.data(), text.size(), &forward, nullptr), ISTHMUS_OK);
-    ASSERT_EQ(isthmus_graph_differentiate(forward, "mean", "w", &step, nullptr), ISTHMUS_OK);
-    ASSERT_EQ(isthmus_problem_of_graph(step, nullptr, &problem, nullptr), ISTHMUS_OK);
-    ASSERT_EQ(isthmus_plan_make(problem, &options, &plan, nullptr), ISTHMUS_OK);
-    ASSERT_EQ(isthmus_plan_figures(plan, &figures, nullptr), ISTHMUS_OK);
-    *peak = figures.peak_bytes;
-    isthmus_plan_free(plan);
-    isthmus_problem_free(problem);
-    isthmus_graph_free(step);
+    ASSERT_EQ(isthmus_compile(forward, &options, nullptr, &compiled, nullptr), ISTHMUS_OK);
+    ASSERT_EQ(isthmus_compiled_get_figures(compiled, &figures, nullptr), ISTHMUS_OK);
+    *peak = figures.predicted_peak_bytes;
+    isthmus_compiled_free(compiled);
     isthmus_graph_free(forward);
   };
   int64_t peaks[4] = {};

@@ -51,10 +51,11 @@ static std::string byIsthmus(const std::string &folder) {
       "isthmus 2\ngraph @g {\n  input %x : f32[64, 256]\n  param %w : f32[256, 256] = normal {std = 0.1, seed = 1}\n"
       "  %a = matmul(%x, %w)\n  %b = gelu(%a)\n  %c = matmul(%b, %w)\n  %d = gelu(%c)\n  output %d\n}\n").differentiate("mean");
   step.save(folder + "/step.onnx");
-  isthmus::PlanOptions options;
+  isthmus::CompileOptions options;
+  options.policy = ISTHMUS_BUDGET;
   options.budgetShare = 0.9;
   options.effort = 0.05;
-  std::string out = isthmus::Graph::load(folder + "/step.onnx").problem().plan(options).graph().text();
+  std::string out = isthmus::Graph::load(folder + "/step.onnx").compile(options).graph().text();
   try {
     isthmus::Graph::parse("isthmus 2\ngraph @g {\n  %x = nosuch()\n}\n");
   } catch (const isthmus::Error &e) {

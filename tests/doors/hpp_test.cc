@@ -142,7 +142,7 @@ TEST(Hpp, ErrorsAreExceptions) {
       },
       isthmus::Error);
   EXPECT_THROW(isthmus::Problem::fromJson("{"), isthmus::Error);
-  EXPECT_THROW(problem.judge({}).graph(), isthmus::Error);
+  EXPECT_THROW(problem.judge({}), isthmus::Error);
 
   const isthmus::Problem empty = isthmus::ProblemBuilder().build();
   EXPECT_TRUE(empty.plan(isthmus::PlanOptions()).schedule().empty());
@@ -213,17 +213,40 @@ graph @g {
 )";
 
 TEST(Hpp, GraphsGoThere) {
-  const isthmus::Graph step = isthmus::Graph::parse(kModel).differentiate("mean");
-  isthmus::PlanOptions options;
+  isthmus::CompileOptions options;
+  options.loss = "mean";
+  options.policy = ISTHMUS_BUDGET;
   options.budgetShare = 0.9;
   options.effort = 0.05;
-  const isthmus::Plan plan = step.problem().plan(options); // which keeps the problem
-  const isthmus::Graph small = plan.graph();
+  const isthmus::Compiled compiled = isthmus::Graph::parse(kModel).compile(options);
+  const isthmus::Graph small = compiled.graph();
+  EXPECT_EQ(compiled.figures().nodes, compiled.liveBytes().size());
+  EXPECT_GE(compiled.layout().size(), compiled.liveBytes().size());
+  EXPECT_NE(compiled.report().find("isthmus.report/1"), std::string::npos);
   EXPECT_NE(small.text().find("clone("), std::string::npos);
   EXPECT_EQ(small.dot().find("// g"), 0u);
   const std::string path = testing::TempDir() + "small.isth";
   small.save(path);
   EXPECT_EQ(isthmus::Graph::load(path).text(), small.text());
+}
+
+TEST(Hpp, BudgetsOfGraphsThatCannotBeMet) {
+  const isthmus::Graph step = isthmus::Graph::parse(kModel).differentiate("mean");
+  isthmus::CompileOptions options;
+  options.policy = ISTHMUS_BUDGET;
+  options.budgetBytes = 1000;
+  options.effort = 0.05;
+  try {
+    step.compile(options);
+    ADD_FAILURE() << "1000 bytes suffice";
+  } catch (const isthmus::CompileError &e) {
+    EXPECT_EQ(e.status(), ISTHMUS_CANNOT_BE_MET);
+    options.budgetBytes = e.compiled().figures().smallest_budget_bytes;
+  }
+  EXPECT_GT(options.budgetBytes, 1000);
+  EXPECT_LE(step.compile(options).figures().arena_bytes, options.budgetBytes);
+  options.progress = [](double, double) -> bool { throw std::runtime_error("mine"); };
+  EXPECT_THROW(step.compile(options), std::runtime_error);
 }
 
 // What calls of the library give, one after the other.
@@ -243,9 +266,12 @@ std::vector<std::string> resultsOf(unsigned seed) {
     } catch (const isthmus::Error &e) {
       out.push_back(e.what());
     }
-    const isthmus::Graph step = isthmus::Graph::parse(kModel).differentiate("mean");
-    options.budgetShare = 0.9;
-    out.push_back(step.problem().plan(options).graph().text());
+    isthmus::CompileOptions within;
+    within.loss = "mean";
+    within.policy = ISTHMUS_BUDGET;
+    within.budgetShare = 0.9;
+    within.effort = 0.01;
+    out.push_back(isthmus::Graph::parse(kModel).compile(within).graph().text());
     EXPECT_THROW(isthmus::Graph::parse("isthmus 2\ngraph @g {\n  output %x\n}\n"), isthmus::Error);
   }
   return out;

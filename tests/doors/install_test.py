@@ -151,7 +151,7 @@ class Installed(unittest.TestCase):
         self.assertEqual(self.files(), before)
         with open(header) as file:
             self.assertNotEqual(file.read(), "older")
-        self.assertEqual(os.readlink(os.path.join(self.prefix, "lib", "libisthmus.so")), "libisthmus.so.2")
+        self.assertEqual(os.readlink(os.path.join(self.prefix, "lib", "libisthmus.so")), "libisthmus.so.3")
 
     def test_wrong_options_are_told(self):
         for options, part in (([], "--prefix=DIR"), (["--prefix="], "unknown option"), (["--prefx=/x"], "unknown option '--prefx=/x'")):

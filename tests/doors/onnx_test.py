@@ -14,6 +14,20 @@ FOLDER = os.environ["TEST_TMPDIR"]
 NOTES = 2  # ISTHMUS_NOTES
 
 
+class Dim(ctypes.Structure):
+    _fields_ = [("name", ctypes.c_char_p), ("size", ctypes.c_int64)]
+
+
+class LoadOptions(ctypes.Structure):
+    _fields_ = [
+        ("size", ctypes.c_size_t),
+        ("num_dims", ctypes.c_size_t),
+        ("dims", ctypes.POINTER(Dim)),
+        ("others", ctypes.c_void_p * 4),
+        ("allow_outside", ctypes.c_int32),
+    ]
+
+
 class Library:
     """Graphs by ctypes; what fails raises ValueError with the library's message."""
 
@@ -30,9 +44,11 @@ class Library:
             self.c.isthmus_error_free(error)
             raise ValueError(message)
 
-    def load(self, path, sizes=None):
+    def load(self, path, **sizes):
         graph = ctypes.c_void_p()
-        self.call("isthmus_graph_load", path.encode(), sizes, ctypes.byref(graph))
+        dims = (Dim * len(sizes))(*[(name.replace("_", " ").encode(), size) for name, size in sizes.items()])
+        options = LoadOptions(size=ctypes.sizeof(LoadOptions), num_dims=len(dims), dims=dims)
+        self.call("isthmus_graph_load", path.encode(), ctypes.byref(options), ctypes.byref(graph))
         return graph
 
     def save(self, graph, path):
@@ -79,7 +95,7 @@ class Onnx(unittest.TestCase):
 
     def test_what_is_read_is_what_the_command_line_reads(self):
         path = path_of("flattened.onnx", flattened())
-        graph = self.library.load(path, b"batch size=5")
+        graph = self.library.load(path, batch_size=5)
         self.assertIn("f32[5, 2]", self.library.text(graph))
         self.assertEqual(self.library.text(graph), self.by_command("import", path, "--dim", "batch size=5"))
 
@@ -101,7 +117,7 @@ class Onnx(unittest.TestCase):
         model = onnx_file.model([onnx_file.node("Relu", ["x"], ["y"])], [info("x", [2])], [info("y", [2]), info("y", [2])])
         graph = self.library.load(path_of("twice.onnx", model))
         self.assertEqual(self.library.text(graph, NOTES), "'y' is listed twice among the outputs, and is taken once\n")
-        plain = self.library.load(path_of("flattened.onnx", flattened()), b"batch size=5")
+        plain = self.library.load(path_of("flattened.onnx", flattened()), batch_size=5)
         self.assertEqual(self.library.text(plain, NOTES), "")
 
     def test_an_open_size_that_nobody_binds_is_named(self):
@@ -122,7 +138,7 @@ class Onnx(unittest.TestCase):
                  "text.onnx": b"isthmus 2\n", "bad_utf8.onnx": whole.replace(b"flat", b"\xff\xfe\xfd\xfc")}
         for name, content in cases.items():
             program = (f"import ctypes; c = ctypes.CDLL({LIBRARY!r}); g = ctypes.c_void_p();"
-                       f"print(c.isthmus_graph_load({path_of(name, content)!r}.encode(), b'batch size=2', ctypes.byref(g), None))")
+                       f"print(c.isthmus_graph_load({path_of(name, content)!r}.encode(), None, ctypes.byref(g), None))")
             done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
             self.assertEqual((done.returncode, done.stderr), (0, ""), name)
             if name != "bad_utf8.onnx":  # names need not be UTF-8

@@ -58,27 +58,43 @@ class Runs(command.TestCase):
         """What kernels of convolutions and products need while they run is in the plan."""
         needed = False
         for name in NETWORKS:
-            step = self.zoo(name).differentiate("cross_entropy")
+            forward = self.zoo(name)
             for budget in ("70%", "min"):
                 with self.subTest(name, budget=budget):
-                    small = step.optimize(budget, effort=0.2, threads=THREADS)
+                    small = forward.compile(loss="cross_entropy", budget=budget, effort=0.2, threads=THREADS)
                     session = isthmus.Session(small, threads=THREADS)
                     session.run()
-                    self.assertEqual(session.figures.measured_peak_bytes, small.plan.figures.peak_bytes)
-                    again = small.optimize(budget, effort=0.2, threads=THREADS, target="cpu")
+                    self.assertEqual(session.figures.measured_peak_bytes, small.report["predicted_peak_bytes"])
+                    self.assertEqual(max(small.live_bytes), small.report["predicted_peak_bytes"])
+                    again = small.compile(budget=budget, effort=0.2, threads=THREADS)
                     self.assertEqual(again.to_text(), small.to_text())
-                    common = step.optimize(budget, effort=0.2, target="common")
-                    needed |= common.plan.figures.baseline_peak_bytes < small.plan.figures.baseline_peak_bytes
+                    common = forward.compile(loss="cross_entropy", device="generic")
+                    needed |= common.report["baseline_peak_bytes"] < small.report["baseline_peak_bytes"]
         self.assertTrue(needed, "some kernel was to need workspace")
-        with self.assertRaisesRegex(isthmus.BadInput, "a target is one of auto, cpu, common; got 'gpu'"):
-            step.optimize("70%", target="gpu")
+        with self.assertRaisesRegex(isthmus.BadInput, "a device is 'cpu', 'counting', 'generic' or .*; got 'gpu'"):
+            forward.compile(device="gpu")
+
+    def test_inverses_are_measured_on_the_first_step(self):
+        self.run_ok("zoo", "glow", "--depth=2", "--width=16", "--batch=4", "--shape=3x16x16", "-o", "glow.isth")
+        flow = isthmus.Graph.load(self.path("glow.isth"))
+        allow = {"budget": "min", "allow": ["recompute", "invert"], "effort": 0.2, "threads": THREADS}
+        small = flow.compile(**allow)
+        self.assertGreater(small.report["inversions"], 0)
+        self.assertGreater(len(small.report["inverse_errors"]), 0)
+        self.assertLess(max(small.report["inverse_errors"].values()), 1e-3)
+        exact = flow.compile(max_inverse_error=0, **allow)
+        self.assertTrue(any("planned again without them" in note for note in exact.notes), exact.notes)
+        self.assertFalse(any((exact.report["inverse_errors"] or {}).values()))
+        unmeasured = flow.compile(device="counting", **allow)
+        self.assertIsNone(unmeasured.report["inverse_errors"])
 
     def test_a_plan_gives_the_bits_of_its_original(self):
         for name in NETWORKS:
             with self.subTest(name):
-                step = self.zoo(name).differentiate("cross_entropy")
-                small = step.optimize("70%", effort=0.2)
-                self.assertGreater(small.plan.figures.recomputed, 0)
+                forward = self.zoo(name)
+                step = forward.compile(loss="cross_entropy", threads=THREADS)
+                small = forward.compile(loss="cross_entropy", budget="70%", effort=0.2, threads=THREADS)
+                self.assertGreater(small.report["clones"], 0)
                 before, after = (isthmus.Session(graph, seed=5, threads=THREADS) for graph in (step, small))
                 self.assert_same_bits(before.run(), after.run())
                 self.assertLess(after.figures.measured_peak_bytes, before.figures.measured_peak_bytes)

@@ -99,19 +99,18 @@ private:
 void expectFile(const std::string &path) { EXPECT_TRUE(std::ifstream(path).good()) << path; }
 
 void planAndSave(const Library &library) {
-  isthmus_graph *forward = nullptr, *step = nullptr, *small = nullptr;
-  isthmus_problem *problem = nullptr;
-  isthmus_plan *plan = nullptr;
-  isthmus_plan_options options;
-  CALL(library, isthmus_plan_options_init, &options, sizeof options);
+  isthmus_graph *forward = nullptr, *small = nullptr;
+  isthmus_compiled *compiled = nullptr;
+  isthmus_compile_options options;
+  CALL(library, isthmus_compile_options_init, &options, sizeof options);
+  options.loss = "mean";
+  options.policy = ISTHMUS_BUDGET;
   options.effort = 0.01;
   ASSERT_EQ(CALL(library, isthmus_graph_from_text, kText, sizeof kText - 1, &forward, nullptr),
             ISTHMUS_OK);
-  ASSERT_EQ(CALL(library, isthmus_graph_differentiate, forward, "mean", nullptr, &step, nullptr),
+  ASSERT_EQ(CALL(library, isthmus_compile, forward, &options, nullptr, &compiled, nullptr),
             ISTHMUS_OK);
-  ASSERT_EQ(CALL(library, isthmus_problem_of_graph, step, nullptr, &problem, nullptr), ISTHMUS_OK);
-  ASSERT_EQ(CALL(library, isthmus_plan_make, problem, &options, &plan, nullptr), ISTHMUS_OK);
-  ASSERT_EQ(CALL(library, isthmus_graph_rematerialize, problem, plan, &small, nullptr), ISTHMUS_OK);
+  ASSERT_EQ(CALL(library, isthmus_compiled_graph, compiled, &small, nullptr), ISTHMUS_OK);
   for (const char *name : {"small.isth", "small.onnx"}) {
     const std::string path = testing::TempDir() + name;
     ASSERT_EQ(CALL(library, isthmus_graph_save, small, path.c_str(), nullptr), ISTHMUS_OK);
@@ -121,9 +120,7 @@ void planAndSave(const Library &library) {
   EXPECT_NE(CALL(library, isthmus_graph_save, small, "/no/such/folder/small.isth", nullptr),
             ISTHMUS_OK);
   CALL(library, isthmus_graph_free, small);
-  CALL(library, isthmus_plan_free, plan);
-  CALL(library, isthmus_problem_free, problem);
-  CALL(library, isthmus_graph_free, step);
+  CALL(library, isthmus_compiled_free, compiled);
   CALL(library, isthmus_graph_free, forward);
 }
 

@@ -78,7 +78,6 @@ static void testNullsOfProblems(void) {
   EXPECT_NULL(isthmus_problem_from_arrays(&arrays, NULL, &error), "problem");
   EXPECT_NULL(isthmus_problem_from_json(NULL, 8, &problem, &error), "json");
   EXPECT_NULL(isthmus_problem_from_json(kJson, sizeof kJson - 1, NULL, &error), "problem");
-  EXPECT_NULL(isthmus_problem_of_graph(NULL, NULL, &problem, &error), "graph");
   EXPECT(!problem);
 }
 
@@ -115,7 +114,7 @@ static void testNullsOfPlans(const isthmus_problem *problem, isthmus_plan *plan)
   EXPECT_NULL(isthmus_plan_layout(problem, plan, &blocks, &count, NULL, &error), "arena_bytes");
 }
 
-static void testNullsOfGraphs(const isthmus_problem *problem, const isthmus_plan *plan) {
+static void testNullsOfGraphs(void) {
   isthmus_graph *const graph = net();
   isthmus_graph *other = graph;
   isthmus_text *text = NULL;
@@ -128,12 +127,80 @@ static void testNullsOfGraphs(const isthmus_problem *problem, const isthmus_plan
   EXPECT_NULL(isthmus_graph_save(graph, NULL, &error), "path");
   EXPECT_NULL(isthmus_graph_differentiate(NULL, "mean", NULL, &other, &error), "graph");
   EXPECT_NULL(isthmus_graph_differentiate(graph, "mean", NULL, NULL, &error), "step");
-  EXPECT_NULL(isthmus_problem_of_graph(graph, NULL, NULL, &error), "problem");
-  EXPECT_NULL(isthmus_graph_rematerialize(NULL, plan, &other, &error), "problem");
-  EXPECT_NULL(isthmus_graph_rematerialize(problem, NULL, &other, &error), "plan");
-  EXPECT_NULL(isthmus_graph_rematerialize(problem, plan, NULL, &error), "graph");
   EXPECT_NULL(isthmus_graph_print(NULL, ISTHMUS_TEXT, &text, &error), "graph");
   EXPECT_NULL(isthmus_graph_print(graph, ISTHMUS_TEXT, NULL, &error), "text");
+  isthmus_graph_free(graph);
+}
+
+static void testNullsOfCompiled(void) {
+  isthmus_graph *const graph = net(), *step = graph;
+  isthmus_compiled *compiled = NULL;
+  isthmus_compile_options options;
+  isthmus_compiled_figures figures;
+  isthmus_text *text = NULL;
+  isthmus_load_options load;
+  size_t count = 7;
+  int64_t bytes = 0;
+  double share = 0;
+  isthmus_compile_options_init(NULL, sizeof options);
+  isthmus_compile_options_init(&options, sizeof options);
+  options.loss = "mean";
+  EXPECT_NULL(isthmus_compile(NULL, &options, NULL, &compiled, &error), "graph");
+  EXPECT_NULL(isthmus_compile(graph, NULL, NULL, &compiled, &error), "options");
+  EXPECT_NULL(isthmus_compile(graph, &options, NULL, NULL, &error), "compiled");
+  EXPECT(!compiled);
+  EXPECT(isthmus_compile(graph, &options, NULL, &compiled, NULL) == ISTHMUS_OK);
+  EXPECT_NULL(isthmus_compiled_graph(NULL, &step, &error), "compiled");
+  EXPECT(!step);
+  EXPECT_NULL(isthmus_compiled_graph(compiled, NULL, &error), "graph");
+  figures.size = sizeof figures;
+  EXPECT_NULL(isthmus_compiled_get_figures(NULL, &figures, &error), "compiled");
+  EXPECT_NULL(isthmus_compiled_get_figures(compiled, NULL, &error), "figures");
+  EXPECT_NULL(isthmus_compiled_report(NULL, &text, &error), "compiled");
+  EXPECT_NULL(isthmus_compiled_report(compiled, NULL, &error), "text");
+  EXPECT(!isthmus_compiled_live_bytes(NULL, &count) && count == 0);
+  EXPECT(isthmus_compiled_live_bytes(compiled, NULL));
+  count = 7;
+  EXPECT(!isthmus_compiled_layout(NULL, &count) && count == 0);
+  EXPECT(isthmus_compiled_layout(compiled, NULL));
+  isthmus_load_options_init(&load, sizeof load);
+  load.num_dims = 1;
+  EXPECT_NULL(isthmus_graph_load("g.onnx", &load, &step, &error), "o.dims");
+  load.num_dims = 0;
+  load.num_ties = 1;
+  EXPECT_NULL(isthmus_graph_load("g.onnx", &load, &step, &error), "o.ties");
+  EXPECT_NULL(isthmus_budget_parse(NULL, &bytes, &share, &error), "text");
+  EXPECT_NULL(isthmus_budget_parse("min", NULL, &share, &error), "bytes");
+  EXPECT_NULL(isthmus_budget_parse("min", &bytes, NULL, &error), "share");
+  isthmus_compiled_free(compiled);
+  isthmus_graph_free(graph);
+}
+
+/* Options that are none of their enumerations, and numbers that are none. */
+static void testOptionsThatAreNone(void) {
+  isthmus_graph *const graph = net();
+  isthmus_compiled *compiled = NULL;
+  isthmus_compile_options options;
+  size_t i;
+  for (i = 0; i < 9; ++i) {
+    static const char *const named[] = {"mode", "precision", "layout", "policy", "allow",
+                                        "iterations", "budget_share", "link", "effort"};
+    isthmus_compile_options_init(&options, sizeof options);
+    switch (i) {
+    case 0: options.mode = 3; break;
+    case 1: options.precision = 9; break;
+    case 2: options.layout = -1; break;
+    case 3: options.policy = 77; break;
+    case 4: options.allow = 0; break;
+    case 5: options.iterations = 1; break;
+    case 6: options.budget_share = NAN; break;
+    case 7: options.link = -1; break;
+    default: options.effort = INFINITY;
+    }
+    EXPECT_ERROR(isthmus_compile(graph, &options, NULL, &compiled, &error), ISTHMUS_BAD_CALL,
+                 named[i]);
+    EXPECT(!compiled);
+  }
   isthmus_graph_free(graph);
 }
 
@@ -152,7 +219,13 @@ static void testSizesOfNoStruct(const isthmus_problem *problem, const isthmus_pl
   isthmus_arrays arrays;
   isthmus_target target;
   isthmus_figures figures;
+  isthmus_compile_options compile;
+  isthmus_load_options load;
+  isthmus_compiled *compiled = NULL;
+  isthmus_graph *loaded = NULL;
   size_t i;
+  isthmus_compile_options_init(&compile, sizeof compile);
+  isthmus_load_options_init(&load, sizeof load);
   memset(&arrays, 0, sizeof arrays);
   memset(&target, 0, sizeof target);
   isthmus_plan_options_init(&options, sizeof options);
@@ -160,8 +233,14 @@ static void testSizesOfNoStruct(const isthmus_problem *problem, const isthmus_pl
     arrays.size = target.size = figures.size = options.size = sizes[i];
     EXPECT_ERROR(isthmus_problem_from_arrays(&arrays, &made, &error), ISTHMUS_BAD_CALL,
                  "sizeof(isthmus_arrays)");
-    EXPECT_ERROR(isthmus_problem_of_graph(graph, &target, &made, &error), ISTHMUS_BAD_CALL,
+    EXPECT_ERROR(isthmus_compile(graph, &compile, &target, &compiled, &error), ISTHMUS_BAD_CALL,
                  "sizeof(isthmus_target)");
+    compile.size = load.size = sizes[i];
+    EXPECT_ERROR(isthmus_compile(graph, &compile, NULL, &compiled, &error), ISTHMUS_BAD_CALL,
+                 "sizeof(isthmus_compile_options)");
+    EXPECT_ERROR(isthmus_graph_load("g.onnx", &load, &loaded, &error), ISTHMUS_BAD_CALL,
+                 "sizeof(isthmus_load_options)");
+    compile.size = sizeof compile;
     EXPECT_ERROR(isthmus_plan_figures(plan, &figures, &error), ISTHMUS_BAD_CALL,
                  "sizeof(isthmus_figures)");
     EXPECT_ERROR(isthmus_plan_make(problem, &options, &other, &error), ISTHMUS_BAD_CALL,
@@ -171,7 +250,7 @@ static void testSizesOfNoStruct(const isthmus_problem *problem, const isthmus_pl
   options.size = 77;
   isthmus_plan_options_init(&options, 1);
   EXPECT(options.size == 77);
-  EXPECT(!made && !other);
+  EXPECT(!made && !other && !compiled && !loaded);
   isthmus_graph_free(graph);
 }
 
@@ -400,8 +479,13 @@ static void testSchedulesThatAreNone(const isthmus_problem *problem) {
   EXPECT(!plan);
 }
 
-/* A plan of a graph's problem, with that of the layers. */
+/* A plan of one problem, with another; a step that is to be differentiated again. */
 static void testHandlesThatDoNotFit(const isthmus_problem *problem, isthmus_plan *plan) {
+  static const double cost[] = {0, 1};
+  static const uint8_t flags[] = {ISTHMUS_PINNED, 0};
+  static const size_t begin[] = {0, 1, 2}, reads[] = {0, 0, 1};
+  static const int64_t made[] = {8, 8};
+  static const uint32_t zero[] = {0}, one[] = {1};
   isthmus_graph *const graph = net();
   isthmus_graph *step = NULL, *small = NULL;
   isthmus_problem *other = NULL;
@@ -410,17 +494,25 @@ static void testHandlesThatDoNotFit(const isthmus_problem *problem, isthmus_plan
   const isthmus_block *blocks = NULL;
   size_t count = 0;
   int64_t bytes = 0;
-  EXPECT(isthmus_graph_differentiate(graph, "mean", NULL, &step, NULL) == ISTHMUS_OK);
-  EXPECT(isthmus_problem_of_graph(step, NULL, &other, NULL) == ISTHMUS_OK);
+  isthmus_arrays arrays;
+  memset(&arrays, 0, sizeof arrays);
+  arrays.size = sizeof arrays;
+  arrays.num_ops = 2;
+  arrays.cost = cost;
+  arrays.flags = flags;
+  arrays.output_begin = begin;
+  arrays.output_bytes = made;
+  arrays.input_begin = reads;
+  arrays.input_op = zero;
+  arrays.num_outputs = 1;
+  arrays.output_op = one;
+  EXPECT(isthmus_problem_from_arrays(&arrays, &other, NULL) == ISTHMUS_OK);
   otherPlan = planned(other, 1);
   EXPECT_ERROR(isthmus_plan_report(problem, otherPlan, &text, &error), ISTHMUS_BAD_CALL,
                "the plan is of another problem");
   EXPECT_ERROR(isthmus_plan_layout(other, plan, &blocks, &count, &bytes, &error), ISTHMUS_BAD_CALL,
                "the plan is of another problem");
-  EXPECT_ERROR(isthmus_graph_rematerialize(other, plan, &small, &error), ISTHMUS_BAD_CALL,
-               "the plan is of another problem");
-  EXPECT_ERROR(isthmus_graph_rematerialize(problem, plan, &small, &error), ISTHMUS_BAD_CALL,
-               "the problem was not made of a graph");
+  EXPECT(isthmus_graph_differentiate(graph, "mean", NULL, &step, NULL) == ISTHMUS_OK);
   EXPECT_ERROR(isthmus_graph_differentiate(step, "mean", NULL, &small, &error), ISTHMUS_BAD_INPUT,
                "differentiated already");
   EXPECT(!small && !text && !blocks);
@@ -527,7 +619,9 @@ static void tests(void) {
   isthmus_plan *const plan = planned(problem, 0.9);
   testNullsOfProblems();
   testNullsOfPlans(problem, plan);
-  testNullsOfGraphs(problem, plan);
+  testNullsOfGraphs();
+  testNullsOfCompiled();
+  testOptionsThatAreNone();
   testNullsOfTexts();
   testSizesOfNoStruct(problem, plan);
   testNumbersThatAreNone(problem);

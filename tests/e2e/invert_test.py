@@ -109,7 +109,7 @@ class Plans(Inverses):
         self.flow(24, coupling="affine")
         self.run_ok("opt", "flow.isth", QUICK, "--budget=min", ALLOW, "-o", "small.isth", "--dot=small.dot")
         text = self.read("small.isth").decode()
-        self.assertIn("from(restores(", text)
+        self.assertIn("from(inverse(", text)
         self.assertTrue(b"rebuilt by an inverse" in self.read("small.dot"), "the legend")
         # `verify` accepts the graph within the error of inverses, and rejects it if no error is allowed.
         self.assertIn("depend on inverses", self.run_ok("verify", "flow.isth", "small.isth").err)
@@ -123,7 +123,7 @@ class Plans(Inverses):
         # The graph stays the same through ONNX and back.
         self.run_ok("opt", "flow.isth", QUICK, "--budget=min", ALLOW, "-o", "small.onnx")
         self.run_ok("import", "small.onnx", "-o", "again.isth")
-        self.assertEqual(text.count("restores("), self.read("again.isth").decode().count("restores("))
+        self.assertEqual(text.count("inverse("), self.read("again.isth").decode().count("inverse("))
 
     def test_fixed_points(self):
         """Residual blocks that are contractions are inverted by iterations (Behrmann et al. 2019) if `--iterations`

@@ -75,11 +75,11 @@ TEST(Graph, IsRewrittenWhereNodesStandForThoseOfAnother) {
   EXPECT_TRUE(moved.isRewritten());
   EXPECT_FALSE(moved.hasClones());
   Graph cloned = g;
-  cloned.editNode(NodeId(1)).from.origin = NodeId(0);
+  cloned.editNode(NodeId(1)).standFor(NodeId(0));
   EXPECT_TRUE(cloned.isRewritten());
   EXPECT_TRUE(cloned.hasClones());
   Graph fetched = g;
-  fetched.editNode(NodeId(1)).from.restores = g.find("a");
+  fetched.editNode(NodeId(1)).standFor(g.find("a"), StandIn::Transfer);
   EXPECT_TRUE(fetched.isRewritten());
   EXPECT_FALSE(fetched.hasClones());
 }

@@ -26,13 +26,13 @@ void decorate(Graph &g, uint64_t seed) {
       if (random.oneIn(2)) {
         NodeId boundary =
             llvm::cantFail(g.addNode(stop, {v}, {}, g.valueName(v).str() + ".sg", Phase::Backward));
-        g.editNode(boundary).from.restores = v;
+        g.editNode(boundary).standFor(v, StandIn::Boundary);
         v = g.node(boundary).firstResult;
       }
     NodeId clone = llvm::cantFail(
         g.addNode(*n.op, operands, n.attrs, g.nodeName(origin).str() + ".re", Phase::Backward));
     Node &c = g.editNode(clone);
-    c.from.origin = origin;
+    c.standFor(origin);
     for (size_t a = random.below(3); a > 0; --a)
       c.from.after.push_back(NodeId(uint32_t(random.below(clone.index))));
     if (random.oneIn(2))
@@ -42,7 +42,7 @@ void decorate(Graph &g, uint64_t seed) {
     if (random.oneIn(3))
       c.marks = {"b", "a"};
   }
-  g.record.policy = random.oneIn(2) ? "memory" : "";
+  g.record.policy = random.oneIn(2) ? PlannedBy::Memory : PlannedBy::Nothing;
   g.record.channelsLast = random.oneIn(2);
   if (random.oneIn(2))
     g.record.budgetBytes = int64_t(random.below(1 << 20)) + 1;
@@ -92,7 +92,7 @@ graph @g {
   param %f : f32[2] = file "f"
   %a = affine(%x) {shift = 0.0} : f32[2]
   %b = affine(%x) : f32[2] backward from(clone(%a), after(%a), at(0)) @cpu:0 #m
-  %s = stop_gradient(%a) : f32[2] backward from(restores(%a))
+  %s = stop_gradient(%a) : f32[2] backward from(boundary(%a))
   %d = add(%w, %c) : f32[2] from(at(5))
   loss %d
   output %a gradient(%x)
@@ -113,7 +113,7 @@ graph @g {
       {"@cpu:0", "@cpu:1"},
       {"#m", "#n"},
       {"backward from(clone", "update from(clone"},
-      {" from(restores(%a))", ""},
+      {" from(boundary(%a))", ""},
       {"add(%w, %c)", "sub(%w, %c)"},
       {"add(%w, %c)", "add(%c, %w)"},
       {"%d = add", "%dd = add"},

@@ -48,7 +48,7 @@ graph @mlp {
   const %"a/b:0" : u8[2] = [0, 255]
   %h = add(%w, %w2) : f32[784, 256] #checkpoint #other
   %h.re = add(%w, %w2) : f32[784, 256] backward from(clone(%h), at(0)) @cpu:0
-  %h.sg = stop_gradient(%h) : f32[784, 256] backward from(restores(%h))
+  %h.sg = stop_gradient(%h) : f32[784, 256] backward from(boundary(%h))
   %"%r\e9" = relu(%h.sg) : f32[784, 256] update from(after(%h, %h.re))
   %g = gelu(%h) {approximate = tanh} : f32[784, 256]
   %c = clamp(%h) {max = 1.0} : f32[784, 256]
@@ -68,12 +68,12 @@ TEST(Text, Transfers) {
 graph @g {
   input %x : f32[8, 4]
   %h = exp(%x) : f32[8, 4]
-  %h.host, %h.sent = copy_to_host(%h) : host f32[8, 4], token[] from(restores(%h))
-  %h.kept = wait(%h.host, %h.sent, %h) : host f32[8, 4] from(restores(%h))
+  %h.host, %h.sent = copy_to_host(%h) : host f32[8, 4], token[] from(transfer(%h))
+  %h.kept = wait(%h.host, %h.sent, %h) : host f32[8, 4] from(transfer(%h))
   %s, %s.sent = copy_to_host(%x) : host f32[8, 4], token[]
   %s.kept = wait(%s, %s.sent, %x, %h) : host f32[8, 4]
-  %h.back, %h.got = copy_to_device(%h.kept) : f32[8, 4], token[] backward from(restores(%h), after(%h))
-  %h.again = wait(%h.back, %h.got, %h.kept) : f32[8, 4] backward from(restores(%h))
+  %h.back, %h.got = copy_to_device(%h.kept) : f32[8, 4], token[] backward from(transfer(%h), after(%h))
+  %h.again = wait(%h.back, %h.got, %h.kept) : f32[8, 4] backward from(transfer(%h))
   output %h.again
 }
 )");
@@ -111,7 +111,7 @@ graph @g {
   param %w : f32[2]
   state %s : f32[2]
   %a = exp(%w) : f32[2]
-  %a.sg = stop_gradient(%a) : f32[2] backward from(restores(%a), after(%a))
+  %a.sg = stop_gradient(%a) : f32[2] backward from(boundary(%a), after(%a))
   %a.re = exp(%w) : f32[2] backward from(clone(%a), at(0))
   %grad.w = mul(%a.re, %a.sg) : f32[2] backward
   %grad2.w = neg(%grad.w) : f32[2] backward

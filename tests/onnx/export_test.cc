@@ -106,14 +106,14 @@ constexpr const char *kTransfers = R"(isthmus 2
 graph @g {
   input %x : f32[8]
   %a = relu(%x) : f32[8]
-  %a.host, %a.sent = copy_to_host(%a) : host f32[8], token[] from(restores(%a))
-  %m = is_positive(%a) : bool[8] from(restores(%a))
-  %a.kept = wait(%a.host, %a.sent, %a) : host f32[8] from(restores(%a))
+  %a.host, %a.sent = copy_to_host(%a) : host f32[8], token[] from(transfer(%a))
+  %m = is_positive(%a) : bool[8] from(encoding(%a))
+  %a.kept = wait(%a.host, %a.sent, %a) : host f32[8] from(transfer(%a))
   %y = sum(%a) : f32[]
   %dy = broadcast(%y) {dims = [8]} : f32[8] backward
-  %a.back, %a.got = copy_to_device(%a.kept) : f32[8], token[] backward from(restores(%a), after(%dy))
+  %a.back, %a.got = copy_to_device(%a.kept) : f32[8], token[] backward from(transfer(%a), after(%dy))
   %da = relu_grad(%dy, %m) : f32[8] backward
-  %a.again = wait(%a.back, %a.got, %a.kept) : f32[8] backward from(restores(%a))
+  %a.again = wait(%a.back, %a.got, %a.kept) : f32[8] backward from(transfer(%a))
   %dx = mul(%da, %a.again) : f32[8] backward
   loss %y
   output %y
@@ -178,7 +178,7 @@ Graph small() {
                                 {{"axes", Ints{1}}, {"keepdims", true}}, std::string("z")));
   g.addOutput(g.node(z).result(0));
   g.loss = g.node(z).result(0);
-  g.record.policy = "memory";
+  g.record.policy = PlannedBy::Memory;
   return g;
 }
 

@@ -58,7 +58,7 @@ TEST(Compile, AForwardGraphWithinABudget) {
   EXPECT_EQ(c.layout.peakBytes, c.figures.predictedPeakBytes);
   EXPECT_GT(c.figures.clones, 0u);
   EXPECT_EQ(c.figures.mode, "train");
-  EXPECT_EQ(c.graph.record.policy, "budget");
+  EXPECT_EQ(c.graph.record.policy, PlannedBy::Budget);
   EXPECT_EQ(c.graph.record.target, Target().name);
   EXPECT_EQ(c.graph.record.budgetBytes, c.budgetBytes);
   EXPECT_FALSE(c.original.hasClones());

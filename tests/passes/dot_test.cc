@@ -47,9 +47,9 @@ struct Rewritten {
     y = build.create("neg", {b}, {}, "y");
     build.phase = Phase::Backward;
     boundary = build.create("stop_gradient", {a}, {}, "a.boundary");
-    nodeOf(g, boundary).from.restores = a;
+    nodeOf(g, boundary).standFor(a, StandIn::Boundary);
     again = build.create("tanh", {boundary}, {}, "b.re");
-    nodeOf(g, again).from.origin = g.value(b).def;
+    nodeOf(g, again).standFor(g.value(b).def);
     nodeOf(g, again).from.after = {g.value(y).def};
     d = build.create("mul", {again, y}, {}, "d");
     build.phase = Phase::Update;

@@ -95,7 +95,7 @@ TEST(Policy, MemoryKeepsAboutSquareRootOfN) {
     h = n.layer(h, std::to_string(i));
   n.close(h);
   PolicyResult r = n.plan(Policy::Memory);
-  EXPECT_EQ(r.policyUsed, "memory");
+  EXPECT_EQ(r.policyUsed, PlannedBy::Memory);
   EXPECT_EQ(names(n.g, r.checkpoints), (Names{"h5", "h9", "h13"}));
   EXPECT_LT(r.planned.peakBytes, r.baseline.peakBytes);
   EXPECT_TRUE(r.notes.empty());
@@ -114,7 +114,7 @@ TEST(Policy, MemoryCutsFrontiersWhereThereIsNoBottleneck) {
     h = n.layer(n.b.add(h, down[i - 1]), std::to_string(i) + "c");
   n.close(h);
   PolicyResult r = n.plan(Policy::Memory);
-  EXPECT_EQ(r.policyUsed, "memory (frontiers)");
+  EXPECT_EQ(r.policyUsed, PlannedBy::Frontiers);
   EXPECT_LT(r.planned.peakBytes, r.baseline.peakBytes);
   ASSERT_EQ(r.notes.size(), 1u);
 }

@@ -20,15 +20,15 @@ struct Rewritten {
     boundary = build.create("stop_gradient", {x}, {}, "x.boundary");
     clone = build.create("exp", {boundary}, {}, "a.clone");
     c = build.create("neg", {clone}, {}, "c");
-    g.editNode(node(boundary)).from.restores = x;
+    g.editNode(node(boundary)).standFor(x, StandIn::Boundary);
     g.editNode(node(boundary)).from.after = {node(b)};
-    g.editNode(node(clone)).from.origin = node(a);
+    g.editNode(node(clone)).standFor(node(a));
     g.editNode(node(clone)).phase = Phase::Backward;
     g.editNode(node(b)).marks = {"checkpoint"};
     g.editNode(node(b)).device = "cpu:1";
     g.editNode(node(b)).loc = {7, 3};
     g.editNode(node(c)).from.sourceIndex = 2;
-    g.record.policy = "memory";
+    g.record.policy = PlannedBy::Memory;
     g.addOutput(c);
     g.addOutput(b);
     g.loss = b;
@@ -112,7 +112,7 @@ TEST(Rebuild, MapsOneValueToAnother) {
     const Node &n = w.g.node(NodeId(i));
     if (n.isClone())
       r.setMap(NodeId(i), r.map(n.from.origin));
-    else if (n.isBoundary())
+    else if (n.is(StandIn::Boundary))
       r.setMap(n.firstResult, r.map(n.from.restores));
     else
       r.copyNode(NodeId(i));

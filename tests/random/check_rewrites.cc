@@ -105,12 +105,10 @@ std::string GraphChecker::rewriteOf(const Graph &g, const GraphProblem &p,
   counts.clones += rewritten.countNodes([](const Node &n) { return n.isClone(); });
   counts.transfers += rewritten.countNodes([](const Node &n) { return n.op->is(kTransfer); });
   counts.encodings += rewritten.countNodes([](const Node &n) {
-    return n.isStandIn() && n.op->effect == Effect::Pure && !n.isBoundary() &&
-           n.phase == Phase::Forward;
+    return n.is(StandIn::Encoding);
   });
   counts.inverses += rewritten.countNodes([](const Node &n) {
-    return n.isStandIn() && n.op->effect == Effect::Pure && !n.isBoundary() &&
-           n.phase == Phase::Backward;
+    return n.is(StandIn::Inverse) || n.is(StandIn::Helper);
   });
   return "";
 }

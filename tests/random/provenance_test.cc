@@ -76,14 +76,18 @@ private:
     Node &n = g_.editNode(id);
     switch (random_.below(10)) {
     case 0: // restores another value
-      n.from.restores = earlier(id, n.firstResult);
-      return bool(n.from.restores);
+      n.standFor(earlier(id, n.firstResult), StandIn(1 + random_.below(kNumStandIns - 1)));
+      return n.from.restores && !n.isClone();
     case 1: // is a clone of another node
-      n.from.origin = earlierOfSameOp(id);
+      n.standFor(earlierOfSameOp(id));
+      n.from.restores = ValueId();
       return bool(n.from.origin);
     case 2: // both are exchanged for the other
-      n.from.restores = n.isClone() ? g_.node(n.from.origin).firstResult : ValueId();
-      n.from.origin = NodeId();
+      if (!n.isClone())
+        n.from = {};
+      else
+        n.standFor(g_.node(std::exchange(n.from.origin, NodeId())).firstResult,
+                   StandIn::Boundary);
       return true;
     case 3:
       n.from = {};

@@ -18,7 +18,10 @@ std::vector<std::string> budgets(llvm::StringRef text) {
   auto values = parseBudgets("--budgets", text, 100);
   if (!values)
     return {"error: " + plainMessage(values.takeError())};
-  return *values;
+  std::vector<std::string> texts;
+  for (const SweepBudget &b : *values)
+    texts.push_back(b.text);
+  return texts;
 }
 
 using Texts = std::vector<std::string>;

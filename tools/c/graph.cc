@@ -1,3 +1,4 @@
+#include "ir/default_input.h"
 #include "ir/onnx/export/exporter.h"
 #include "ir/onnx/import.h"
 #include "ir/text/isth_file.h"
@@ -7,12 +8,8 @@
 #include "kernels/fold.h"
 #include "passes/compile/compile.h"
 #include "passes/inspect/dot.h"
-#include "passes/plan/sizes.h"
-#include "passes/rewrite/original.h"
-#include "passes/rewrite/rematerialize.h"
 #include "passes/simplify/dce.h"
 #include "tools/c/handles.h"
-#include "tools/cli/default_input.h"
 
 using namespace isthmus;
 using namespace isthmus::c;
@@ -38,35 +35,35 @@ isthmus_status isthmus_graph_from_text(const char *text, size_t length, isthmus_
   });
 }
 
-// "batch=32,length=128"
-static llvm::Expected<std::map<std::string, int64_t>> sizesOf(llvm::StringRef text) {
-  std::map<std::string, int64_t> sizes;
-  llvm::SmallVector<llvm::StringRef> items;
-  text.split(items, ',', -1, /*KeepEmpty=*/false);
-  for (llvm::StringRef item : items) {
-    auto [name, size] = item.trim().rsplit('=');
-    int64_t value = 0;
-    if (name.empty() || size.getAsInteger(10, value) || value <= 0)
-      return makeError("expected sizes as NAME=SIZE with commas between, such as "
-                       "\"batch=32,length=128\", found '{0}'",
-                       item);
-    sizes[name.str()] = value;
+// What the options say of an ONNX model.
+static llvm::Expected<OnnxOptions> onnxOptions(const isthmus_load_options &given,
+                                               std::string &notes) {
+  OnnxOptions o;
+  o.note = [&](const Remark &r) { notes += r.text + "\n"; };
+  o.fold = foldWithPlainKernels;
+  o.outside = given.allow_outside ? Outside::Allowed : Outside::Refused;
+  for (const isthmus_dim &dim : llvm::makeArrayRef(given.dims, given.num_dims)) {
+    if (!dim.name || dim.size <= 0)
+      return makeError("expected sizes with a name, from 1 on; got {0} for '{1}'", dim.size,
+                       dim.name ? dim.name : "");
+    o.dims[dim.name] = dim.size;
   }
-  return sizes;
+  for (const isthmus_tie &tie : llvm::makeArrayRef(given.ties, given.num_ties)) {
+    if (!tie.a || !tie.b)
+      return makeError("expected ties with two names each");
+    o.ties.push_back({tie.a, tie.b});
+  }
+  o.untie = parseNameList(given.untie ? given.untie : "");
+  o.learn = parseNameList(given.learn ? given.learn : "");
+  return o;
 }
 
-static llvm::Expected<Graph> loadOnnx(const std::string &path, const char *sizes,
+static llvm::Expected<Graph> loadOnnx(const std::string &path, const isthmus_load_options &given,
                                       std::string &notes) {
-  OnnxOptions options;
-  options.note = [&](const Remark &r) { notes += r.text + "\n"; };
-  if (sizes) {
-    auto dims = sizesOf(sizes);
-    if (!dims)
-      return dims.takeError();
-    options.dims = std::move(*dims);
-  }
-  options.fold = foldWithPlainKernels;
-  auto g = importOnnx(path, options);
+  auto options = onnxOptions(given, notes);
+  if (!options)
+    return options.takeError();
+  auto g = importOnnx(path, *options);
   if (!g)
     return g.takeError();
   return withoutDeadNodes(*g);
@@ -76,24 +73,57 @@ static llvm::Error neitherSuffix(llvm::StringRef path) {
   return makeError("'{0}' is neither an .onnx nor an .isth file; the name tells the format", path);
 }
 
-isthmus_status isthmus_graph_load(const char *path, const char *sizes, isthmus_graph **graph,
-                                  isthmus_error **error) {
+static isthmus_load_options loadDefaults() {
+  isthmus_load_options all = {};
+  all.size = sizeof all;
+  return all;
+}
+
+void isthmus_load_options_init(isthmus_load_options *options, size_t size) {
+  initialize(options, size, loadDefaults());
+}
+
+// What no file .isth leaves open.
+static bool concernsOnnx(const isthmus_load_options &o) {
+  return o.num_dims || o.num_ties || o.untie || o.learn;
+}
+
+static isthmus_status checkLoadOptions(const isthmus_load_options &o, isthmus_error **error) {
+  if (o.size != sizeof o)
+    return wrongSize("isthmus_load_options", o.size, sizeof o, sizeof o, error);
+  if (o.num_dims)
+    ISTHMUS_NOT_NULL(o.dims);
+  if (o.num_ties)
+    ISTHMUS_NOT_NULL(o.ties);
+  if (isthmus_status s = checkCount("num_dims", o.num_dims, kMostItems, error))
+    return s;
+  return checkCount("num_ties", o.num_ties, kMostItems, error);
+}
+
+isthmus_status isthmus_graph_load(const char *path, const isthmus_load_options *options,
+                                  isthmus_graph **graph, isthmus_error **error) {
   return guarded(error, [&] {
     ISTHMUS_NOT_NULL(graph);
     *graph = nullptr;
     ISTHMUS_NOT_NULL(path);
+    const isthmus_load_options all = loadDefaults(), &o = options ? *options : all;
+    if (isthmus_status s = checkLoadOptions(o, error))
+      return s;
     const llvm::StringRef name = path;
     if (name.endswith(".onnx")) {
       std::string notes;
-      auto g = loadOnnx(path, sizes, notes);
+      auto g = loadOnnx(path, o, notes);
       return given(std::move(g), graph, error, std::move(notes));
     }
     if (!name.endswith(".isth"))
       return fail(neitherSuffix(name), error);
-    if (sizes)
-      return fail(ISTHMUS_BAD_CALL, "the sizes of an .isth file are constant: none can be bound",
+    if (concernsOnnx(o))
+      return fail(ISTHMUS_BAD_CALL,
+                  "a file .isth leaves nothing open: its sizes are constant, and every parameter "
+                  "has one name",
                   error);
-    return given(loadIsth(name), graph, error);
+    return given(loadIsth(name, o.allow_outside ? Outside::Allowed : Outside::Refused), graph,
+                 error);
   });
 }
 
@@ -139,64 +169,6 @@ isthmus_status isthmus_graph_differentiate(const isthmus_graph *graph, const cha
     if (wrt)
       o.step.wrt = {Wrt::Kind::Named, wrt};
     return given(prepared(graph->graph, o), step, error);
-  });
-}
-
-// Sets the workspaces of the ops to those of the machine.
-static llvm::Error setWorkspaces(plan::Problem &p, const isthmus_target &target) {
-  if (!target.workspace)
-    return llvm::Error::success();
-  if (target.num_ops != p.ops.size())
-    return makeError("the target has workspaces of {0} ops, and the problem of the graph has {1}",
-                     target.num_ops, p.ops.size());
-  plan::SizeLimit sizes(p);
-  for (size_t i = 0; i < p.ops.size(); ++i) {
-    plan::Op &op = p.ops[i];
-    op.workspace = target.workspace[i];
-    if (op.workspace < 0 || !sizes.allows(op))
-      return makeError("the target's workspace of op {0}, '{1}', is {2} bytes: expected 0 or more, "
-                       "and no more than 2^62 with all tensors",
-                       i, op.name, op.workspace);
-    if (op.workspace > 0 && (op.isPinned || op.isView()))
-      return makeError("the target has a workspace for op {0}, '{1}', which is {2} and runs no "
-                       "kernel",
-                       i, op.name, op.isPinned ? "an input" : "a view");
-  }
-  return llvm::Error::success();
-}
-
-isthmus_status isthmus_problem_of_graph(const isthmus_graph *graph, const isthmus_target *target,
-                                        isthmus_problem **problem, isthmus_error **error) {
-  return guarded(error, [&] {
-    ISTHMUS_NOT_NULL(problem);
-    *problem = nullptr;
-    ISTHMUS_NOT_NULL(graph);
-    auto original = std::make_shared<const Graph>(withoutDeadNodes(originalOf(graph->graph)));
-    auto p = extractProblem(*original, Target());
-    if (!p)
-      return fail(p.takeError(), error);
-    if (target) {
-      if (target->size != sizeof *target)
-        return wrongSize("isthmus_target", target->size, sizeof *target, sizeof *target, error);
-      if (llvm::Error e = setWorkspaces(p->problem, *target))
-        return fail(std::move(e), error);
-    }
-    return give(problem, std::move(*p), std::move(original));
-  });
-}
-
-isthmus_status isthmus_graph_rematerialize(const isthmus_problem *problem, const isthmus_plan *plan,
-                                           isthmus_graph **graph, isthmus_error **error) {
-  return guarded(error, [&] {
-    ISTHMUS_NOT_NULL(graph);
-    *graph = nullptr;
-    ISTHMUS_NOT_NULL(problem);
-    ISTHMUS_NOT_NULL(plan);
-    if (!problem->graph)
-      return fail(ISTHMUS_BAD_CALL, "the problem was not made of a graph", error);
-    if (isthmus_status status = checkFits(*problem, *plan, error))
-      return status;
-    return given(rematerialize(*problem->graph, problem->of, plan->result.schedule), graph, error);
   });
 }
 

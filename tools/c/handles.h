@@ -2,9 +2,8 @@
 #pragma once
 
 #include "ir/diagnostics.h"
+#include "passes/compile/compile.h"
 #include "passes/place/place_schedule.h"
-#include "passes/plan/planner.h"
-#include "passes/rewrite/problem.h"
 #include "tools/c/guarded.h"
 #include "tools/c/isthmus.h"
 #include <algorithm>
@@ -26,10 +25,15 @@ struct isthmus_graph {
 };
 
 struct isthmus_problem {
-  isthmus::GraphProblem of;                    // without a graph only its `problem` is filled
-  std::shared_ptr<const isthmus::Graph> graph; // the original graph from which it was made; or null
+  isthmus::plan::Problem problem;
+};
 
-  const isthmus::plan::Problem &problem() const { return of.problem; }
+struct isthmus_compiled {
+  isthmus::Compiled compiled;          // without a graph if the budget could not be met
+  bool hasGraph = false;
+  std::string notes;                   // of the graph that was compiled, and of compiling; a line each
+  std::vector<int64_t> liveBytes;      // by node
+  std::vector<isthmus_placed> placed;
 };
 
 struct isthmus_plan {
@@ -65,6 +69,18 @@ std::optional<Struct> grown(const Struct &given, size_t least, Struct all = {}) 
   all.size = sizeof all;
   return all;
 }
+// Sets a program's struct of `size` bytes to the part of `all` that it has.
+template <typename Struct> void initialize(Struct *options, size_t size, const Struct &all) {
+  if (!options || size < sizeof options->size)
+    return;
+  constexpr size_t kMost = 1 << 16; // no version of a struct is larger: functions refuse it
+  if (size <= kMost) {
+    std::memset(options, 0, size);
+    std::memcpy(options, &all, std::min(size, sizeof all));
+  }
+  options->size = size;
+}
+
 isthmus_status wrongSize(const char *structure, size_t size, size_t least, size_t most,
                          isthmus_error **error);
 

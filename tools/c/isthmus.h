@@ -1,19 +1,18 @@
-/* Isthmus in C: a planner for problems that any framework can fill in, and the rewrite of graphs
- * in the text form or in ONNX. The header is C99 and C++; no C++ types and no exceptions cross
+/* Isthmus in C: a planner for problems that any framework can fill in, and the compiler of graphs
+ * in the text form or in ONNX to training steps that need less memory. The header is C99 and C++; no C++ types and no exceptions cross
  * it.
  *
- *   isthmus_graph *forward, *step, *small;
- *   isthmus_problem *problem;
- *   isthmus_plan *plan;
- *   isthmus_plan_options options;
- *   isthmus_graph_load("model.onnx", "batch=32", &forward, &error);
- *   isthmus_graph_differentiate(forward, "cross_entropy", NULL, &step, &error);
- *   isthmus_problem_of_graph(step, NULL, &problem, &error);
- *   isthmus_plan_options_init(&options, sizeof options);
+ *   isthmus_graph *forward, *step;
+ *   isthmus_compiled *compiled;
+ *   isthmus_compile_options options;
+ *   isthmus_graph_load("model.onnx", NULL, &forward, &error);
+ *   isthmus_compile_options_init(&options, sizeof options);
+ *   options.loss = "cross_entropy";
+ *   options.policy = ISTHMUS_BUDGET;
  *   options.budget_share = 0.5;
- *   isthmus_plan_make(problem, &options, &plan, &error);
- *   isthmus_graph_rematerialize(problem, plan, &small, &error);
- *   isthmus_graph_save(small, "small.onnx", &error);
+ *   isthmus_compile(forward, &options, NULL, &compiled, &error);
+ *   isthmus_compiled_graph(compiled, &step, &error);
+ *   isthmus_graph_save(step, "step.onnx", &error);
  *
  * Every function that can fail returns a status. If it is not ISTHMUS_OK and `error` is not
  * null, `*error` receives an error that the caller frees; the result is null unless the function
@@ -37,7 +36,7 @@ extern "C" {
 /* Raised by every change after which a program must be compiled anew. Structs begin with their
  * size, so they can grow without a new version: a field that a program's smaller struct lacks is
  * null, 0 or the default. */
-#define ISTHMUS_ABI_VERSION 2
+#define ISTHMUS_ABI_VERSION 3
 ISTHMUS_API int32_t isthmus_abi_version(void);
 ISTHMUS_API const char *isthmus_version(void); /* "0.1.0" */
 
@@ -60,6 +59,11 @@ ISTHMUS_API void isthmus_error_free(isthmus_error *error);
 typedef struct isthmus_text isthmus_text;
 ISTHMUS_API const char *isthmus_text_data(const isthmus_text *text, size_t *length);
 ISTHMUS_API void isthmus_text_free(isthmus_text *text);
+
+/* Parses a budget: "2GiB", "500MB" or a number of bytes; "60%" of the peak without recomputation;
+ * "min", the least that is found. Sets both numbers as options take them. */
+ISTHMUS_API isthmus_status isthmus_budget_parse(const char *text, int64_t *bytes, double *share,
+                                                isthmus_error **error);
 
 /* --- Problems: ops with their costs, the sizes of their outputs, and their inputs */
 
@@ -234,9 +238,38 @@ typedef struct isthmus_graph isthmus_graph;
 
 ISTHMUS_API isthmus_status isthmus_graph_from_text(const char *text, size_t length,
                                                    isthmus_graph **graph, isthmus_error **error);
-/* Loads a file .isth or .onnx. `sizes` binds the sizes that an ONNX model leaves open, as in
- * "batch=32,length=128"; null: none. */
-ISTHMUS_API isthmus_status isthmus_graph_load(const char *path, const char *sizes,
+
+/* A size that an ONNX model leaves open. */
+typedef struct {
+  const char *name;
+  int64_t size;
+} isthmus_dim;
+
+/* Two tensors of an ONNX model that are one parameter. */
+typedef struct {
+  const char *a, *b;
+} isthmus_tie;
+
+/* How an ONNX model is read; docs/onnx.md tells what is decided without. Lists of names have
+ * commas between names, and wildcards * and ?. */
+typedef struct {
+  size_t size;
+  size_t num_dims;
+  const isthmus_dim *dims;
+  size_t num_ties;
+  const isthmus_tie *ties;
+  const char *untie;       /* tensors that are parameters of their own although they equal others;
+                              null: none */
+  const char *learn;       /* tensors that are parameters whatever the model says; null: none */
+  int32_t allow_outside;   /* not 0: weights may lie outside the model's folder */
+} isthmus_load_options;
+/* All defaults: nothing is bound or decided. `size` is sizeof(isthmus_load_options). */
+ISTHMUS_API void isthmus_load_options_init(isthmus_load_options *options, size_t size);
+
+/* Loads a file .isth or .onnx. `options` may be null: all defaults. Only `allow_outside` concerns
+ * files .isth. */
+ISTHMUS_API isthmus_status isthmus_graph_load(const char *path,
+                                              const isthmus_load_options *options,
                                               isthmus_graph **graph, isthmus_error **error);
 /* Writes a file .isth or .onnx, by the suffix of the path, whole or not at all. Large weights go
  * to a file beside it, NAME.safetensors or NAME.onnx.data. */
@@ -244,38 +277,160 @@ ISTHMUS_API isthmus_status isthmus_graph_save(const isthmus_graph *graph, const 
                                               isthmus_error **error);
 ISTHMUS_API void isthmus_graph_free(isthmus_graph *graph);
 
-/* Makes the training step. `loss` has the form of the command line's --loss; null: the loss that
- * the graph names. `wrt` is a list of names; null: all parameters. */
+/* Makes the training step without planning it; the model's outputs stay outputs. isthmus_compile
+ * does both. `loss` has the form of the command line's --loss; null: the loss that the graph
+ * names. `wrt` is a list of names; null: all parameters. */
 ISTHMUS_API isthmus_status isthmus_graph_differentiate(const isthmus_graph *graph, const char *loss,
                                                        const char *wrt, isthmus_graph **step,
                                                        isthmus_error **error);
-/* Facts about a machine that the graph does not hold. */
-typedef struct {
-  size_t size;
-  size_t num_ops;           /* of the problem */
-  const int64_t *workspace; /* bytes live while each op runs; isthmus_run_workspaces gives those of
-                               the machine that runs graphs here. Null: none */
-} isthmus_target;
-
-/* Makes the problem of the graph's original. Sizes are rounded up to 64 bytes; costs come from
- * the roofline of a common machine. The ops are the graph's inputs and then its nodes. `target`
- * may be null: no workspaces. */
-ISTHMUS_API isthmus_status isthmus_problem_of_graph(const isthmus_graph *graph,
-                                                    const isthmus_target *target,
-                                                    isthmus_problem **problem,
-                                                    isthmus_error **error);
-/* Rewrites the graph from which the problem was made, so that it runs by the plan. */
-ISTHMUS_API isthmus_status isthmus_graph_rematerialize(const isthmus_problem *problem,
-                                                       const isthmus_plan *plan,
-                                                       isthmus_graph **graph,
-                                                       isthmus_error **error);
-
 /* ISTHMUS_NOTES gives remarks for the user on how isthmus_graph_load read an ONNX model, one a
  * line; a graph that was made in another way has none. */
 typedef enum { ISTHMUS_TEXT = 0, ISTHMUS_DOT = 1, ISTHMUS_NOTES = 2 } isthmus_form;
 /* `form` is an isthmus_form. */
 ISTHMUS_API isthmus_status isthmus_graph_print(const isthmus_graph *graph, int32_t form,
                                                isthmus_text **text, isthmus_error **error);
+
+/* --- Compiling: from a graph to a training step within a budget, ready to run */
+
+/* The machine that a graph is compiled for. isthmus_run_target (isthmus_run.h) makes that of the
+ * machine on which the program runs. */
+typedef struct isthmus_target {
+  size_t size;
+  const char *json; /* isthmus.target/1, as ir/target_text.h describes it; null: a common machine */
+  void *user;       /* passed to the functions below */
+
+  /* Sets `*bytes` to the memory that a kernel needs beside operands and results. `call` tells
+   * the op, as in "sum(f64[2, 3]) {axes = [0]}". A function that fails returns a status other than ISTHMUS_OK and
+   * writes a message of up to `capacity` bytes, its ending zero included. Null: no workspaces. */
+  isthmus_status (*workspace)(void *user, const char *call, size_t length, int64_t *bytes,
+                              char *message, size_t capacity);
+
+  /* Runs the first step of the graph in the file `path`, .isth, and sets `values` to the outputs
+   * named, which have one element each. `seed` is that of the options. Null: the errors of inverses
+   * are not measured. */
+  isthmus_status (*first_step)(void *user, const char *path, uint64_t seed,
+                               const char *const *outputs, size_t num_outputs, double *values,
+                               char *message, size_t capacity);
+} isthmus_target;
+
+typedef enum {
+  ISTHMUS_NO_CHOICE = 0, /* with a memory limit: a plan within it; otherwise as ISTHMUS_NO_POLICY */
+  ISTHMUS_NO_POLICY = 1, /* nothing is recomputed */
+  ISTHMUS_SPEED = 2,
+  ISTHMUS_MEMORY = 3,
+  ISTHMUS_COLLECTION = 4, /* keeps `checkpoints`, or what is marked #checkpoint */
+  ISTHMUS_BUDGET = 5,     /* a plan within budget_bytes or budget_share */
+  ISTHMUS_AS_IS = 6 /* keeps the plan of a graph that was planned; others as ISTHMUS_NO_CHOICE */
+} isthmus_policy;
+
+/* Batch norm and dropout: training if the graph is differentiated, otherwise as the file says;
+ * inference; as the file says, and no pass that changes rounding runs. */
+typedef enum { ISTHMUS_BY_RULE = 0, ISTHMUS_EVAL = 1, ISTHMUS_AS_WRITTEN = 2 } isthmus_mode;
+
+typedef enum {
+  ISTHMUS_AUTO_LAYOUT = 0, /* what the target is faster with */
+  ISTHMUS_CHANNELS_FIRST = 1,
+  ISTHMUS_CHANNELS_LAST = 2
+} isthmus_channels;
+
+/* The element types of floating-point tensors. */
+typedef enum { ISTHMUS_F32 = 0, ISTHMUS_F64 = 1, ISTHMUS_BF16 = 2, ISTHMUS_F16 = 3 } isthmus_float;
+
+/* The alternatives to keeping a tensor, for plans within a budget. */
+#define ISTHMUS_RECOMPUTE 1
+#define ISTHMUS_INVERT 2 /* from results computed from it, which rounds */
+#define ISTHMUS_FETCH 4  /* from the host's memory; needs a target with a link */
+#define ISTHMUS_ENCODE 8 /* by keeping a smaller value instead, such as a mask */
+
+/* The options of `isthmus opt`, by its names where they are not its own. The same graph, options
+ * and target give the same plan as there, byte for byte. */
+typedef struct {
+  size_t size;
+
+  const char *loss; /* as isthmus_graph_differentiate takes it */
+  const char *wrt;  /* "params", "inputs", "all", or a list of names; null: params */
+  int64_t class_axis;
+  const int64_t *ignore_index; /* a label that does not count; null: none */
+  int32_t keep_outputs; /* not 0: the model's outputs stay outputs of a step with a loss of a kind */
+  int32_t mode;         /* isthmus_mode */
+  int32_t precision;    /* isthmus_float; -1: the graph's own */
+  int32_t layout;       /* isthmus_channels */
+
+  int32_t policy;           /* isthmus_policy */
+  const char *checkpoints;  /* names for ISTHMUS_COLLECTION; null: what is marked */
+  int64_t budget_bytes;     /* the arena must not exceed it; -1: see budget_share */
+  double budget_share;      /* of the peak without recomputation; 0: the least that is found */
+  int64_t memory_limit_bytes; /* of parameters, inputs and arena together; -1: none */
+
+  uint32_t allow;           /* of ISTHMUS_RECOMPUTE and the others */
+  double max_inverse_error; /* a tensor whose inverse has a larger error, as a share of its largest
+                               element on the first step, is not inverted */
+  uint64_t iterations;      /* of fixed points of sums marked #contraction; 0: they are not inverted */
+  int64_t host_memory;      /* bytes for ISTHMUS_FETCH; -1: as much as needed */
+  double link;              /* bytes a second to the host's memory; 0: the target's own */
+  const char *costs;        /* isthmus.costs/1, measured times as `isthmus profile -o` writes them; null:
+                               the target's estimates */
+
+  double effort; /* as that of isthmus_plan_options, as are the five below */
+  uint64_t seed; /* of the search, and of inputs that are drawn */
+  isthmus_progress progress;
+  void *user;
+  double progress_seconds;
+  const volatile int32_t *cancelled;
+} isthmus_compile_options;
+/* All defaults: the graph's own loss by all parameters, no policy, recomputation alone, classes on
+ * axis 1, errors of inverses up to 1e-3. `size` is sizeof(isthmus_compile_options). */
+ISTHMUS_API void isthmus_compile_options_init(isthmus_compile_options *options, size_t size);
+
+typedef struct isthmus_compiled isthmus_compiled;
+
+/* Differentiates a forward graph, suits it to the target, plans, rewrites and places it. A graph
+ * that was planned before is planned anew from its original, unless the policy is ISTHMUS_AS_IS.
+ * `target` may be null: a common machine without workspaces. With ISTHMUS_CANNOT_BE_MET, `*compiled`
+ * has figures and no graph. If the search is cancelled after a plan within the budget was found,
+ * `*compiled` is the best plan until then, with ISTHMUS_OK. */
+ISTHMUS_API isthmus_status isthmus_compile(const isthmus_graph *graph,
+                                           const isthmus_compile_options *options,
+                                           const isthmus_target *target,
+                                           isthmus_compiled **compiled, isthmus_error **error);
+ISTHMUS_API void isthmus_compiled_free(isthmus_compiled *compiled);
+
+/* The graph, which is ready to run and to be saved. Its notes tell the choices of the compiler. */
+ISTHMUS_API isthmus_status isthmus_compiled_graph(const isthmus_compiled *compiled,
+                                                  isthmus_graph **graph, isthmus_error **error);
+
+typedef struct {
+  size_t size; /* set before the call */
+  int64_t baseline_peak_bytes, predicted_peak_bytes, arena_bytes;
+  int64_t persistent_bytes; /* of parameters and inputs, which lie outside of the arena */
+  int64_t output_bytes;     /* of results and gradients, in the peak */
+  int64_t host_bytes;
+  int64_t lower_bound_bytes, smallest_budget_bytes; /* -1: not known */
+  double recompute_overhead, lower_bound_overhead;  /* NaN: not known */
+  uint64_t nodes, clones, transfers, inversions;
+} isthmus_compiled_figures;
+ISTHMUS_API isthmus_status isthmus_compiled_get_figures(const isthmus_compiled *compiled,
+                                                        isthmus_compiled_figures *figures,
+                                                        isthmus_error **error);
+/* The figures and more as JSON, as --report writes it (isthmus.report/1). */
+ISTHMUS_API isthmus_status isthmus_compiled_report(const isthmus_compiled *compiled,
+                                                   isthmus_text **text, isthmus_error **error);
+
+/* The bytes in the arena while each node of the graph runs, in order; null without a graph. */
+ISTHMUS_API const int64_t *isthmus_compiled_live_bytes(const isthmus_compiled *compiled,
+                                                       size_t *num_nodes);
+
+/* Where the values that a node makes lie, and its workspace. */
+typedef struct {
+  const char *name; /* of the value, or of the node that has the workspace */
+  uint32_t node;    /* counts the graph's nodes from 0 */
+  int32_t is_workspace;
+  int32_t is_on_host; /* the offset is one in host memory */
+  int64_t bytes, offset; /* a view has the offset of what it views; -1: in an input's memory */
+} isthmus_placed;
+/* In the order of nodes. The handle owns them; null without a graph. */
+ISTHMUS_API const isthmus_placed *isthmus_compiled_layout(const isthmus_compiled *compiled,
+                                                          size_t *count);
 
 #ifdef __cplusplus
 }

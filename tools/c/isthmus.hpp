@@ -2,11 +2,14 @@
 // isthmus.h alone, which documents each call; no type of the standard library crosses into the
 // library, so a program may use a standard library of its own.
 //
-//   isthmus::Graph step = isthmus::Graph::load("model.onnx", "batch=32").differentiate("mean");
-//   isthmus::PlanOptions options;
+//   isthmus::LoadOptions sizes;
+//   sizes.dims = {{"batch", 32}};
+//   isthmus::CompileOptions options;
+//   options.loss = "cross_entropy";
+//   options.policy = ISTHMUS_BUDGET;
 //   options.budgetShare = 0.5;
-//   isthmus::Plan plan = step.problem().plan(options);
-//   plan.graph().save("small.onnx");
+//   isthmus::Compiled step = isthmus::Graph::load("model.onnx", sizes).compile(options);
+//   step.graph().save("step.onnx");
 //
 // Handles can be moved; a problem's handle is shared by its plans. Different threads may use
 // different handles at once.
@@ -18,7 +21,9 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <map>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -51,6 +56,9 @@ template <> struct Free<isthmus_text> {
 };
 template <> struct Free<isthmus_graph> {
   void operator()(isthmus_graph *p) const { isthmus_graph_free(p); }
+};
+template <> struct Free<isthmus_compiled> {
+  void operator()(isthmus_compiled *p) const { isthmus_compiled_free(p); }
 };
 template <> struct Free<isthmus_problem> {
   void operator()(isthmus_problem *p) const { isthmus_problem_free(p); }
@@ -90,6 +98,36 @@ inline std::string string(const isthmus_text &text) {
   return {data, length};
 }
 
+// The string of an option; null if it is empty.
+inline const char *orNull(const std::string &text) { return text.empty() ? nullptr : text.c_str(); }
+
+// Calls a function of the program during a search. Its exceptions do not pass through the library.
+struct Progress {
+  const std::function<bool(double, double)> &tell;
+  std::exception_ptr thrown = nullptr;
+
+  template <typename Options> void watch(Options &options) {
+    if (!tell)
+      return;
+    options.progress = call;
+    options.user = this;
+  }
+  void rethrow() const {
+    if (thrown)
+      std::rethrow_exception(thrown);
+  }
+
+  static std::int32_t call(void *user, double share, double bestCost) {
+    Progress &progress = *static_cast<Progress *>(user);
+    try {
+      return progress.tell(share, bestCost);
+    } catch (...) {
+      progress.thrown = std::current_exception();
+      return 0;
+    }
+  }
+};
+
 } // namespace detail
 
 // Output `output` of op `op`.
@@ -116,7 +154,44 @@ struct Layout {
   std::int64_t arenaBytes = 0;
 };
 
-class Problem;
+// How an ONNX model is read.
+struct LoadOptions {
+  std::map<std::string, std::int64_t> dims; // the sizes that it leaves open
+  std::vector<std::pair<std::string, std::string>> ties;
+  std::string untie, learn; // lists of names
+  bool allowOutside = false;
+};
+
+// As isthmus_compile_options, where empty strings stand for null.
+struct CompileOptions {
+  std::string loss, wrt;
+  std::int64_t classAxis = 1;
+  std::optional<std::int64_t> ignoreIndex;
+  bool keepOutputs = false;
+  isthmus_mode mode = ISTHMUS_BY_RULE;
+  std::optional<isthmus_float> precision;
+  isthmus_channels layout = ISTHMUS_AUTO_LAYOUT;
+
+  isthmus_policy policy = ISTHMUS_NO_CHOICE;
+  std::string checkpoints;
+  std::int64_t budgetBytes = -1; // of ISTHMUS_BUDGET; -1: see budgetShare
+  double budgetShare = 0; // of the peak without recomputation; 0: the least that is found
+  std::optional<std::int64_t> memoryLimitBytes;
+
+  unsigned allow = ISTHMUS_RECOMPUTE;
+  double maxInverseError = 1e-3;
+  std::uint64_t iterations = 0;
+  std::optional<std::int64_t> hostMemory;
+  double link = 0;
+  std::string costs;
+
+  double effort = 0;
+  std::uint64_t seed = 0;
+  // As that of PlanOptions; an exception that it throws leaves Graph::compile.
+  std::function<bool(double share, double bestCost)> progress;
+};
+
+class Compiled;
 
 // A graph of the text form or of ONNX.
 class Graph {
@@ -124,10 +199,23 @@ public:
   static Graph parse(std::string_view text) {
     return Graph(detail::make<isthmus_graph>(isthmus_graph_from_text, text.data(), text.size()));
   }
-  // `sizes` binds the sizes that an ONNX model leaves open: "batch=32,length=128".
-  static Graph load(const std::string &path, const std::string &sizes = "") {
-    return Graph(detail::make<isthmus_graph>(isthmus_graph_load, path.c_str(),
-                                             sizes.empty() ? nullptr : sizes.c_str()));
+  static Graph load(const std::string &path, const LoadOptions &options = {}) {
+    std::vector<isthmus_dim> dims;
+    for (const auto &[name, size] : options.dims)
+      dims.push_back({name.c_str(), size});
+    std::vector<isthmus_tie> ties;
+    for (const auto &[a, b] : options.ties)
+      ties.push_back({a.c_str(), b.c_str()});
+    isthmus_load_options given;
+    isthmus_load_options_init(&given, sizeof given);
+    given.num_dims = dims.size();
+    given.dims = dims.data();
+    given.num_ties = ties.size();
+    given.ties = ties.data();
+    given.untie = detail::orNull(options.untie);
+    given.learn = detail::orNull(options.learn);
+    given.allow_outside = options.allowOutside;
+    return Graph(detail::make<isthmus_graph>(isthmus_graph_load, path.c_str(), &given));
   }
   void save(const std::string &path) const {
     detail::call(isthmus_graph_save, handle(), path.c_str());
@@ -137,10 +225,11 @@ public:
   // parameters.
   Graph differentiate(const std::string &loss = "", const std::string &wrt = "") const {
     return Graph(detail::make<isthmus_graph>(isthmus_graph_differentiate, handle(),
-                                             loss.empty() ? nullptr : loss.c_str(),
-                                             wrt.empty() ? nullptr : wrt.c_str()));
+                                             detail::orNull(loss), detail::orNull(wrt)));
   }
-  Problem problem() const;
+  // Compiles for `target`, by default a common machine without workspaces. Throws a CompileError if
+  // the budget cannot be met.
+  Compiled compile(const CompileOptions &options, const isthmus_target *target = nullptr) const;
 
   std::string text() const { return printed(ISTHMUS_TEXT); }
   std::string dot() const { return printed(ISTHMUS_DOT); }
@@ -150,7 +239,7 @@ public:
   const isthmus_graph *handle() const { return handle_.get(); }
 
 private:
-  friend class Plan;
+  friend class Compiled;
   explicit Graph(detail::Owned<isthmus_graph> handle) : handle_(std::move(handle)) {}
   std::string printed(isthmus_form form) const {
     return detail::string(*detail::make<isthmus_text>(isthmus_graph_print, handle(), form));
@@ -158,6 +247,95 @@ private:
 
   detail::Owned<isthmus_graph> handle_;
 };
+
+// A graph that is ready to run, and what its plan promises.
+class Compiled {
+public:
+  Graph graph() const { return Graph(detail::make<isthmus_graph>(isthmus_compiled_graph, handle())); }
+  isthmus_compiled_figures figures() const {
+    isthmus_compiled_figures f = {};
+    f.size = sizeof f;
+    detail::call(isthmus_compiled_get_figures, handle(), &f);
+    return f;
+  }
+  // As JSON, with the keys of the command line's --report.
+  std::string report() const {
+    return detail::string(*detail::make<isthmus_text>(isthmus_compiled_report, handle()));
+  }
+  std::vector<std::int64_t> liveBytes() const { // by node of the graph
+    std::size_t count = 0;
+    const std::int64_t *bytes = isthmus_compiled_live_bytes(handle(), &count);
+    return {bytes, bytes + count};
+  }
+  // The names belong to this object.
+  std::vector<isthmus_placed> layout() const {
+    std::size_t count = 0;
+    const isthmus_placed *all = isthmus_compiled_layout(handle(), &count);
+    return {all, all + count};
+  }
+
+  const isthmus_compiled *handle() const { return handle_.get(); }
+
+private:
+  friend class Graph;
+  explicit Compiled(detail::Owned<isthmus_compiled> handle) : handle_(std::move(handle)) {}
+
+  detail::Owned<isthmus_compiled> handle_;
+};
+
+// No plan within the budget was found. `compiled` has the figures of the least that was found, and
+// no graph.
+class CompileError : public Error {
+public:
+  CompileError(const std::string &message, Compiled compiled)
+      : Error(ISTHMUS_CANNOT_BE_MET, message),
+        compiled_(std::make_shared<Compiled>(std::move(compiled))) {}
+  const Compiled &compiled() const { return *compiled_; }
+
+private:
+  std::shared_ptr<Compiled> compiled_;
+};
+
+inline Compiled Graph::compile(const CompileOptions &o, const isthmus_target *target) const {
+  isthmus_compile_options given;
+  isthmus_compile_options_init(&given, sizeof given);
+  given.loss = detail::orNull(o.loss);
+  given.wrt = detail::orNull(o.wrt);
+  given.class_axis = o.classAxis;
+  given.ignore_index = o.ignoreIndex ? &*o.ignoreIndex : nullptr;
+  given.keep_outputs = o.keepOutputs;
+  given.mode = o.mode;
+  given.precision = o.precision ? *o.precision : -1;
+  given.layout = o.layout;
+  given.policy = o.policy;
+  given.checkpoints = detail::orNull(o.checkpoints);
+  given.budget_bytes = o.budgetBytes;
+  given.budget_share = o.budgetShare;
+  given.memory_limit_bytes = o.memoryLimitBytes.value_or(-1);
+  given.allow = o.allow;
+  given.max_inverse_error = o.maxInverseError;
+  given.iterations = o.iterations;
+  given.host_memory = o.hostMemory.value_or(-1);
+  given.link = o.link;
+  given.costs = detail::orNull(o.costs);
+  given.effort = o.effort;
+  given.seed = o.seed;
+  detail::Progress progress{o.progress};
+  progress.watch(given);
+  isthmus_compiled *made = nullptr;
+  isthmus_error *error = nullptr;
+  const isthmus_status status = isthmus_compile(handle(), &given, target, &made, &error);
+  const detail::Owned<isthmus_error> why(error);
+  Compiled compiled{detail::Owned<isthmus_compiled>(made)};
+  progress.rethrow();
+  if (status == ISTHMUS_CANNOT_BE_MET && made)
+    throw CompileError(isthmus_error_message(error), std::move(compiled));
+  if (status != ISTHMUS_OK)
+    throw Error(status, isthmus_error_message(error));
+  return compiled;
+}
+
+class Problem;
 
 // A schedule for a problem; the plan shares ownership of the problem.
 class Plan {
@@ -189,11 +367,6 @@ public:
                  &out.arenaBytes);
     out.blocks.assign(blocks, blocks + count);
     return out;
-  }
-  // The graph rewritten to run by the plan, if the problem was made from a graph.
-  Graph graph() const {
-    return Graph(
-        detail::make<isthmus_graph>(isthmus_graph_rematerialize, problem_.get(), handle()));
   }
 
   const isthmus_plan *handle() const { return handle_.get(); }
@@ -230,7 +403,7 @@ public:
 
   // Throws a BudgetError if the budget cannot be met.
   Plan plan(const PlanOptions &options) const {
-    Progress progress{options.progress, nullptr};
+    detail::Progress progress{options.progress};
     isthmus_plan_options given;
     isthmus_plan_options_init(&given, sizeof given);
     given.budget_bytes = options.budgetBytes;
@@ -238,17 +411,13 @@ public:
     given.effort = options.effort;
     given.seed = options.seed;
     given.place = options.place;
-    if (options.progress) {
-      given.progress = Progress::call;
-      given.user = &progress;
-    }
+    progress.watch(given);
     isthmus_plan *made = nullptr;
     isthmus_error *error = nullptr;
     const isthmus_status status = isthmus_plan_make(handle(), &given, &made, &error);
     const detail::Owned<isthmus_error> why(error);
     Plan plan(handle_, detail::Owned<isthmus_plan>(made));
-    if (progress.thrown)
-      std::rethrow_exception(progress.thrown);
+    progress.rethrow();
     if (status == ISTHMUS_CANNOT_BE_MET)
       throw BudgetError(isthmus_error_message(error), std::move(plan));
     if (status != ISTHMUS_OK)
@@ -265,31 +434,10 @@ public:
   const isthmus_problem *handle() const { return handle_.get(); }
 
 private:
-  friend class Graph;
   explicit Problem(detail::Owned<isthmus_problem> handle) : handle_(std::move(handle)) {}
-
-  // Exceptions do not pass through the library.
-  struct Progress {
-    const std::function<bool(double, double)> &tell;
-    std::exception_ptr thrown;
-
-    static std::int32_t call(void *user, double share, double bestCost) {
-      Progress &progress = *static_cast<Progress *>(user);
-      try {
-        return progress.tell(share, bestCost);
-      } catch (...) {
-        progress.thrown = std::current_exception();
-        return 0;
-      }
-    }
-  };
 
   std::shared_ptr<const isthmus_problem> handle_;
 };
-
-inline Problem Graph::problem() const {
-  return Problem(detail::make<isthmus_problem>(isthmus_problem_of_graph, handle(), nullptr));
-}
 
 // An op of a problem.
 struct Op {

@@ -33,10 +33,10 @@ isthmus_status isthmus_plan_layout(const isthmus_problem *problem, isthmus_plan 
       return status;
     const plan::PlanResult &r = plan->result;
     if (!plan->layout)
-      plan->layout = placeSchedule(problem->problem(), r.schedule, r.planned.peakBytes);
+      plan->layout = placeSchedule(problem->problem, r.schedule, r.planned.peakBytes);
     if (plan->layout->arenaBytes == INT64_MAX)
       return fail(ISTHMUS_UNSUPPORTED, "the arena would need over 2^62 bytes", error);
-    plan->blocks = blocksOf(problem->problem(), r.schedule, *plan->layout);
+    plan->blocks = blocksOf(problem->problem, r.schedule, *plan->layout);
     *blocks = plan->blocks.data();
     *num_blocks = plan->blocks.size();
     *arena_bytes = plan->layout->arenaBytes;

@@ -2,13 +2,49 @@
 #include "passes/compile/compile.h"
 #include "passes/compile/figures_json.h"
 #include "passes/compile/within_budget.h"
-#include "tools/c/handles.h"
-#include <chrono>
-#include <cmath>
+#include "tools/c/search.h"
 #include <limits>
 
 using namespace isthmus;
 using namespace isthmus::c;
+
+isthmus_status isthmus::c::checkNumbers(llvm::ArrayRef<std::pair<const char *, double>> all,
+                                        isthmus_error **error) {
+  for (const auto &[name, number] : all)
+    if (!(number >= 0) || std::isinf(number))
+      return fail(ISTHMUS_BAD_CALL,
+                  llvm::formatv("'{0}' is to be a number from 0 on, got {1}", name, number).str(),
+                  error);
+  return ISTHMUS_OK;
+}
+
+Budget isthmus::c::budgetOf(int64_t bytes, double share) {
+  if (bytes >= 0)
+    return {Budget::Bytes, bytes};
+  if (share == 0)
+    return {Budget::Smallest};
+  return {Budget::Share, 0, share};
+}
+
+isthmus_status isthmus_budget_parse(const char *text, int64_t *bytes, double *share,
+                                    isthmus_error **error) {
+  return guarded(error, [&] {
+    ISTHMUS_NOT_NULL(text);
+    ISTHMUS_NOT_NULL(bytes);
+    ISTHMUS_NOT_NULL(share);
+    const auto budget = parseBudget(text);
+    if (!budget)
+      return fail(ISTHMUS_BAD_INPUT,
+                  "a budget is " + kBudgetForms.str() + "; got '" + text + "'", error);
+    // A share of 0 is "min" for the options, so a budget of 0 % is one of 0 bytes.
+    const bool isShare = budget->kind == Budget::Share && budget->share > 0;
+    *bytes = budget->kind == Budget::Bytes || (budget->kind == Budget::Share && !isShare)
+                 ? budget->bytes
+                 : -1;
+    *share = isShare ? budget->share : 0;
+    return ISTHMUS_OK;
+  });
+}
 
 static isthmus_plan_options defaults() {
   isthmus_plan_options all = {};
@@ -18,35 +54,14 @@ static isthmus_plan_options defaults() {
 }
 
 void isthmus_plan_options_init(isthmus_plan_options *options, size_t size) {
-  if (!options || size < sizeof options->size)
-    return;
-  const isthmus_plan_options all = defaults();
-  constexpr size_t kMost = 1 << 16; // no version of the struct is larger: isthmus_plan_make refuses
-  if (size <= kMost) {
-    std::memset(options, 0, size);
-    std::memcpy(options, &all, std::min(size, sizeof all));
-  }
-  options->size = size;
+  initialize(options, size, defaults());
 }
 
-// Searches for a plan. Sets `isCancelled` if the progress function cancelled the search.
-static isthmus_plan search(const plan::Problem &p, const isthmus_plan_options &given,
-                           plan::SearchOptions o, bool &isCancelled) {
-  using Clock = std::chrono::steady_clock;
-  const auto start = Clock::now();
-  Clock::time_point next = start;
-  const std::chrono::duration<double> pause(std::min(given.progress_seconds, 1e6));
-  if (given.progress || given.cancelled)
-    o.progress = [&](const plan::SearchProgress &now) {
-      isCancelled |= given.cancelled && *given.cancelled;
-      if (!isCancelled && given.progress && Clock::now() >= next) {
-        isCancelled |= !given.progress(given.user, now.share, now.cost);
-        next = Clock::now() + std::chrono::duration_cast<Clock::duration>(pause);
-      }
-      return !isCancelled;
-    };
+// Searches for a plan.
+static isthmus_plan search(const plan::Problem &p, bool places, const plan::SearchOptions &o) {
+  const auto start = std::chrono::steady_clock::now();
   isthmus_plan plan;
-  if (given.place) {
+  if (places) {
     PlacedPlan found = planArena(p, o);
     plan.result = std::move(found.plan);
     plan.layout = std::move(found.layout);
@@ -69,27 +84,27 @@ isthmus_status isthmus_plan_make(const isthmus_problem *problem,
     const auto given = grown(*options, kLeast, defaults());
     if (!given)
       return wrongSize("isthmus_plan_options", options->size, kLeast, sizeof *options, error);
-    const bool isShare = given->budget_bytes < 0;
-    for (double number : {given->budget_share, given->effort, given->progress_seconds})
-      if (!(number >= 0) || std::isinf(number))
-        return fail(ISTHMUS_BAD_CALL,
-                    "'budget_share', 'effort' and 'progress_seconds' are to be numbers from 0 on",
-                    error);
-    if (given->cancelled && *given->cancelled)
+    if (isthmus_status s = checkNumbers({{"budget_share", given->budget_share},
+                                         {"effort", given->effort},
+                                         {"progress_seconds", given->progress_seconds}},
+                                        error))
+      return s;
+    Watched watched(*given);
+    if (!watched.begins())
       return fail(ISTHMUS_CANCELLED, "cancelled before the search began", error);
-    const plan::Problem &p = problem->problem();
-    const int64_t baseline = plan::evaluate(p, plan::sourceOrder(p)).peakBytes;
+    const plan::Problem &p = problem->problem;
+    const Budget budget = budgetOf(given->budget_bytes, given->budget_share);
     plan::SearchOptions o;
-    o.smallest = isShare && given->budget_share == 0;
-    o.budgetBytes =
-        isShare ? Budget{Budget::Share, 0, given->budget_share}.of(baseline) : given->budget_bytes;
+    o.smallest = budget.kind == Budget::Smallest;
+    o.budgetBytes = budget.of(plan::evaluate(p, plan::sourceOrder(p)).peakBytes);
     o.effort = given->effort;
     o.seed = given->seed;
-    bool isCancelled = false;
-    isthmus_plan found = search(p, *given, o, isCancelled);
+    if (watched.isAsked())
+      o.progress = [&](const plan::SearchProgress &now) { return watched.goesOn(now); };
+    isthmus_plan found = search(p, given->place, o);
     const bool isWithin = found.result.isWithin;
     const int64_t least = found.result.smallestBytes;
-    if (!isWithin && isCancelled)
+    if (!isWithin && watched.isCancelled())
       return fail(ISTHMUS_CANCELLED,
                   "cancelled before a plan within " + bytesText(o.budgetBytes) + " was found",
                   error);
@@ -122,7 +137,7 @@ isthmus_status isthmus_plan_from_schedule(const isthmus_problem *problem, const 
     isthmus_plan judged;
     judged.isGiven = true;
     judged.result =
-        plan::judgedPlan(problem->problem(), plan::Schedule(ops, ops + num_ops), anyBudget);
+        plan::judgedPlan(problem->problem, plan::Schedule(ops, ops + num_ops), anyBudget);
     if (const std::string &why = judged.result.planned.error; !why.empty())
       return fail(ISTHMUS_BAD_INPUT, "the schedule is not valid: " + why, error);
     return give(plan, std::move(judged));
@@ -162,7 +177,7 @@ isthmus_status isthmus_plan_figures(const isthmus_plan *plan, isthmus_figures *f
 
 isthmus_status isthmus::c::checkFits(const isthmus_problem &problem, const isthmus_plan &plan,
                                      isthmus_error **error) {
-  const plan::Evaluation e = plan::evaluate(problem.problem(), plan.result.schedule);
+  const plan::Evaluation e = plan::evaluate(problem.problem, plan.result.schedule);
   if (e.error.empty() && e.peakBytes == plan.result.planned.peakBytes)
     return ISTHMUS_OK;
   return fail(ISTHMUS_BAD_CALL,
@@ -180,10 +195,10 @@ isthmus_status isthmus_plan_report(const isthmus_problem *problem, const isthmus
     ISTHMUS_NOT_NULL(plan);
     if (isthmus_status status = checkFits(*problem, *plan, error))
       return status;
-    Figures figures = figuresOf(problem->problem(), plan->result);
+    Figures figures = figuresOf(problem->problem, plan->result);
     figures.planSeconds = plan->seconds;
     if (plan->isGiven)
-      figures.policyUsed = "given";
+      figures.policyUsed = PlannedBy::Given;
     nlohmann::ordered_json j = figuresJson(figures);
     j["arena_bytes"] = plan->layout ? nlohmann::ordered_json(plan->layout->arenaBytes) : nullptr;
     return give(text, jsonText(j, 2) + "\n");

@@ -244,9 +244,7 @@ isthmus_status made(llvm::Expected<plan::Problem> p, isthmus_problem **problem,
     return fail(p.takeError(), error);
   if (plan::Evaluation e = plan::evaluate(*p, plan::sourceOrder(*p)); !e.error.empty())
     return fail(ISTHMUS_BAD_INPUT, "the order of the ops is no schedule: " + e.error, error);
-  GraphProblem of;
-  of.problem = std::move(*p);
-  return give(problem, std::move(of), nullptr);
+  return give(problem, std::move(*p));
 }
 
 } // namespace

@@ -6,7 +6,7 @@
 namespace isthmus {
 
 // 2GiB, 500MB, 123456 (bytes), 50% (of the baseline) or min. Errors are usage errors.
-llvm::Expected<Budget> parseBudget(llvm::StringRef text, llvm::StringRef option = "--budget");
+llvm::Expected<Budget> budgetOption(llvm::StringRef text, llvm::StringRef option = "--budget");
 
 // Parses a size alone, in bytes.
 llvm::Expected<int64_t> parseSize(llvm::StringRef text, llvm::StringRef option);

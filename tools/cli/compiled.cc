@@ -21,42 +21,26 @@ llvm::Expected<std::optional<LossOptions>> lossOf(const ModelOptions &o, const G
   return *loss;
 }
 
-} // namespace
-
-Wrt wrtOf(const std::string &text) {
-  if (text.empty() || text == "params")
-    return {Wrt::Kind::Params, ""};
-  if (text == "inputs")
-    return {Wrt::Kind::Inputs, ""};
-  if (text == "all")
-    return {Wrt::Kind::All, ""};
-  return {Wrt::Kind::Named, text};
-}
-
-namespace {
-
-// The flags must have been checked.
 PlanChoice planOf(const PlanFlags &o) {
-  if (o.checkpointsGiven)
-    return PolicyOptions{Policy::Collection, o.checkpoints};
-  if (!o.policy.empty())
-    return PolicyOptions{*parsePolicy(o.policy), ""};
-  if (!o.budget.empty())
-    return llvm::cantFail(parseBudget(o.budget));
+  if (o.checkpoints)
+    return PolicyOptions{Policy::Collection, *o.checkpoints};
+  if (o.policy)
+    return PolicyOptions{*o.policy, ""};
+  if (o.budget)
+    return *o.budget;
   return AsItIs();
 }
 
 Ways waysOf(const PlanFlags &o) {
   Ways ways;
   if (!o.allow.empty()) {
-    ways.recompute = llvm::is_contained(o.allow, kRecomputeWay);
-    ways.fetch = llvm::is_contained(o.allow, kFetchWay);
-    ways.encode = llvm::is_contained(o.allow, kEncodeWay);
-    ways.invert = llvm::is_contained(o.allow, kInvertWay);
+    ways.recompute = o.allows(kRecomputeWay);
+    ways.fetch = o.allows(kFetchWay);
+    ways.encode = o.allows(kEncodeWay);
+    ways.invert = o.allows(kInvertWay);
   }
   ways.iterations = o.iterations.value_or(0);
-  if (!o.hostMemory.empty())
-    ways.hostBytes = llvm::cantFail(parseSize(o.hostMemory, "--host-memory"));
+  ways.hostBytes = o.hostMemory.value_or(ways.hostBytes);
   return ways;
 }
 
@@ -71,7 +55,7 @@ llvm::Expected<CompileOptions> compileOptions(const ModelOptions &model, const P
   if (!loss)
     return loss.takeError();
   o.step.loss = std::move(*loss);
-  o.step.wrt = wrtOf(model.wrt);
+  o.step.wrt = parseWrt(model.wrt);
   o.step.keepsOutputs = model.keepOutputs;
   o.step.mode = model.eval        ? ModeSource::Eval
                 : model.asWritten ? ModeSource::AsWritten
@@ -83,8 +67,7 @@ llvm::Expected<CompileOptions> compileOptions(const ModelOptions &model, const P
                                             : ChannelLayout::Auto;
   o.plan = planOf(plan);
   o.ways = waysOf(plan);
-  if (!plan.memoryLimit.empty())
-    o.memoryLimitBytes = llvm::cantFail(parseSize(plan.memoryLimit, "--memory-limit"));
+  o.memoryLimitBytes = plan.memoryLimit;
   o.effort = plan.effort;
   o.seed = model.seed;
   o.mostInverseError = plan.maxInverseError.value_or(o.mostInverseError);

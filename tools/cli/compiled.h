@@ -18,13 +18,9 @@ struct Report : Figures {
   std::map<std::string, size_t> kernels;   // of the run: the number of nodes by library
   std::optional<size_t> substituteKernels; // nodes on a slow kernel that replaces a library's
   std::vector<std::string> deviceNotes;
-  // By name of a rebuilt value: the error of its inverse on the first step, as a share of the
-  // value's largest element.
-  std::map<std::string, double> inverseErrors;
 
   Report() = default;
   explicit Report(const Figures &f) : Figures(f) {}
-  explicit Report(const Compiled &c) : Figures(c.figures), inverseErrors(c.inverseErrors) {}
 };
 
 // The number of inverses, and their largest error on the first step.
@@ -32,8 +28,6 @@ std::string inversesText(const Report &r);
 
 // Writes it whole or not at all; an empty path writes nothing.
 llvm::Error writeReport(const Report &r, const std::string &path);
-
-Wrt wrtOf(const std::string &text); // parses --wrt
 
 // The options of the library for the flags. `given` decides the type of the labels.
 llvm::Expected<CompileOptions> compileOptions(const ModelOptions &model, const PlanFlags &plan,

@@ -1,11 +1,11 @@
 #include "tools/cli/devices.h"
 
+#include "ir/measured_costs.h"
 #include "kernels/cpu.h"
 #include "runtime/cpu_device.h"
 #include "runtime/cuda_device.h"
 #include "tools/cli/budget.h"
 #include "tools/cli/console.h"
-#include "tools/cli/costs_file.h"
 #include "tools/cli/exit.h"
 
 namespace isthmus {
@@ -42,8 +42,7 @@ llvm::Expected<std::unique_ptr<Device>> open(llvm::StringRef name, const DeviceO
 DeviceOptions deviceOptions(const ModelOptions &o, const PlanFlags &plan) {
   DeviceOptions d{o.threads, o.precision == kTf32};
   d.costs = plan.costs;
-  if (!plan.link.empty())
-    d.linkBytesPerSecond = llvm::cantFail(parseRate(plan.link, "--link"));
+  d.linkBytesPerSecond = plan.link.value_or(0);
   return d;
 }
 

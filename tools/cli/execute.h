@@ -1,7 +1,7 @@
 // Running a planned graph.
 #pragma once
 
-#include "runtime/executor.h"
+#include "runtime/session.h"
 #include "tools/cli/compiled.h"
 #include "tools/cli/feeds.h"
 
@@ -13,14 +13,13 @@ struct ExecuteOptions {
   GivenInputs inputs; // others get their defaults
 };
 
-// Makes an executor; feeds its inputs if the device computes. `c` and `device` must outlive it.
-llvm::Expected<std::unique_ptr<Executor>> fedExecutor(const Compiled &c, Device &device,
-                                                      const ExecuteOptions &o);
+// `c` and `device` must outlive the session.
+llvm::Expected<std::unique_ptr<Session>> fedSession(const Compiled &c, Device &device,
+                                                    const ExecuteOptions &o);
 
-// Feeds inputs and repeats the same step from the same state; fills the run's part of `report`, and
-// checks the measured peak against the predicted one. Returns the executor for its outputs. `c` and
-// `device` must outlive it.
-llvm::Expected<std::unique_ptr<Executor>> execute(const Compiled &c, Device &device,
-                                                  const ExecuteOptions &o, Report &report);
+// Repeats the same step from the same state; fills the run's part of `report`. Returns the session
+// for its outputs. `c` and `device` must outlive it.
+llvm::Expected<std::unique_ptr<Session>> execute(const Compiled &c, Device &device,
+                                                 const ExecuteOptions &o, Report &report);
 
 } // namespace isthmus

@@ -13,14 +13,15 @@ constexpr const char *kKindKeys[kNumLiveKinds] = {"saved_activations",
                                                   "recomputed",
                                                   "fetched",
                                                   "rebuilt",
+                                                  "encoded",
                                                   "passing_activations",
                                                   "activation_gradients",
                                                   "parameter_gradients",
                                                   "other_outputs",
                                                   "workspace",
                                                   "other"};
-constexpr const char *kDecisionKeys[] = {"kept",   "recomputed", "fetched", "rebuilt",
-                                         "output", "passing",    "gradient"};
+constexpr const char *kDecisionKeys[] = {"kept",    "recomputed", "fetched", "rebuilt",
+                                         "encoded", "output",     "passing", "gradient"};
 constexpr const char *kWhyKeys[] = {"taken",        "end",        "small",      "kind_of_op",
                                     "same_storage", "not_read",   "in_segment", "not_product",
                                     "not_named",    "not_in_cut", "no_gain",    "price"};
@@ -43,7 +44,7 @@ public:
     j["model"] = e_.model;
     j["target"] = e_.target;
     j["costs"] = r.costs;
-    j["policy_used"] = r.policyUsed;
+    j["policy_used"] = plannedByText(r.policyUsed).str();
     j["budget_bytes"] = e_.plan.budgetBytes ? Json(*e_.plan.budgetBytes) : Json();
     j["arena_bytes"] = r.arenaBytes;
     j["persistent_bytes"] = r.persistentBytes;

@@ -60,8 +60,8 @@ private:
   }
 
   std::string policyText() const {
-    const std::string &used = e_.options.policyUsed;
-    return used == "budget" ? used : "policy " + used;
+    const PlannedBy used = e_.options.policyUsed;
+    return (used == PlannedBy::Budget ? "" : "policy ") + plannedByText(used).str();
   }
 
   static std::string sizeText(int64_t bytes) { return bytes ? bytesText(bytes) : "-"; }
@@ -117,7 +117,7 @@ private:
 
   static std::string kindText(LiveKind k) {
     static const char *const kShort[kNumLiveKinds] = {
-        "saved",    "recomputed",         "fetched", "rebuilt",   "passing",
+        "saved",   "recomputed", "fetched",            "rebuilt", "encoded",   "passing",
         "gradient", "parameter gradient", "output",  "workspace", "other"};
     return kShort[size_t(k)];
   }
@@ -133,6 +133,7 @@ private:
                                          "recomputed",
                                          "copied to the host and back",
                                          "rebuilt by inverses",
+                                         "kept as a smaller value",
                                          "outputs",
                                          "not needed by the backward pass",
                                          "gradients"};
@@ -152,7 +153,8 @@ private:
                         e_.why.totals[size_t(TensorDecision::Kind::Kept)].tensors +
                             e_.why.totals[size_t(TensorDecision::Kind::Recomputed)].tensors +
                             e_.why.totals[size_t(TensorDecision::Kind::Fetched)].tensors +
-                            e_.why.totals[size_t(TensorDecision::Kind::Rebuilt)].tensors));
+                            e_.why.totals[size_t(TensorDecision::Kind::Rebuilt)].tensors +
+                            e_.why.totals[size_t(TensorDecision::Kind::Encoded)].tensors));
     else
       section("Named (" + std::to_string(e_.why.tensors.size()) + ")");
     for (const TensorDecision &f : e_.why.tensors) {

@@ -137,6 +137,9 @@ std::string decisionText(const ExplainedPlan &e, const TensorDecision &f) {
                          timesText(f.rebuildings), timeText(f.rebuildUs),
                          100 * f.rebuildUs / e.why.baselineUs,
                          f.recomputations ? "; " + recomputedText(e, f) : "");
+  case TensorDecision::Kind::Encoded:
+    return llvm::formatv("kept as a smaller value of {0}{1}", bytesText(f.encodedBytes),
+                         f.recomputations ? "; " + recomputedText(e, f) : "");
   case TensorDecision::Kind::Output:
     return "an output, live from " + name(e, f.first) + " to the end";
   case TensorDecision::Kind::Passing:
@@ -149,12 +152,12 @@ std::string decisionText(const ExplainedPlan &e, const TensorDecision &f) {
 
 std::string whyText(const ExplainedPlan &e, const TensorDecision &f) {
   if (f.kind == TensorDecision::Kind::Recomputed || f.kind == TensorDecision::Kind::Fetched ||
-      f.kind == TensorDecision::Kind::Rebuilt)
+      f.kind == TensorDecision::Kind::Rebuilt || f.kind == TensorDecision::Kind::Encoded)
     return (e.isByPolicy() ? "no checkpoint; " : "") + awayText(e, f);
   if (f.kind != TensorDecision::Kind::Kept)
     return "";
   if (e.isByPolicy() && f.isCheckpoint)
-    return "a checkpoint of policy " + e.options.policyUsed + "; " + evictionText(e, f);
+    return "a checkpoint of policy " + plannedByText(e.options.policyUsed).str() + "; " + evictionText(e, f);
   if (e.isByPolicy() && !f.dependsOnParameters)
     return "depends on no parameter: policies keep such values; " + evictionText(e, f);
   return priceText(e, f);

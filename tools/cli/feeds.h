@@ -1,9 +1,9 @@
 // The contents of graph inputs in a run, and the files for outputs.
 #pragma once
 
+#include "ir/default_input.h"
 #include "ir/graph.h"
 #include "runtime/executor.h"
-#include "tools/cli/default_input.h"
 #include <map>
 
 namespace isthmus {

@@ -2,7 +2,7 @@
 
 #include "ir/element.h"
 #include "passes/place/place.h"
-#include "runtime/executor.h"
+#include "runtime/session.h"
 
 namespace isthmus {
 
@@ -17,14 +17,14 @@ FirstStep firstStepOn(Device &device, const GivenInputs &given, uint64_t seed) {
     auto inputs = makeInputs(g, given, seed);
     if (!inputs)
       return inputs.takeError();
-    auto run = Executor::create(g, *layout, device, *inputs);
+    auto run = Session::open(g, *layout, device, seed, std::move(*inputs));
     if (!run)
       return run.takeError();
-    if (llvm::Error failed = (*run)->step({seed, 0}))
+    if (llvm::Error failed = (*run)->step(0))
       return failed;
     std::vector<double> found;
     for (ValueId v : values) {
-      auto value = (*run)->fetch(v);
+      auto value = (*run)->executor().fetch(v);
       if (!value)
         return value.takeError();
       found.push_back(elementAsDouble(*value, 0));

@@ -8,11 +8,11 @@ llvm::ArrayRef<llvm::StringRef> memoryModes() { return kModes; }
 
 bool setMemoryMode(PlanFlags &plan, llvm::StringRef word) {
   if (word == "linear") {
-    plan.policy = "none";
+    plan.policy = Policy::None;
   } else if (word == "sqrt") {
-    plan.policy = "memory";
+    plan.policy = Policy::Memory;
   } else if (word == "constant") {
-    plan.budget = "min";
+    plan.budget = Budget{Budget::Smallest};
     if (plan.allow.empty())
       plan.allow = {kRecomputeWay, kInvertWay};
   } else {

@@ -28,7 +28,7 @@ llvm::Expected<Graph> readOnnx(const ModelOptions &o, CommandPaths &paths,
     return ties.takeError();
   onnx.ties = std::move(*ties);
   onnx.untie = parseNameList(o.untie);
-  if (Wrt wrt = wrtOf(o.wrt); wrt.kind == Wrt::Kind::Named)
+  if (Wrt wrt = parseWrt(o.wrt); wrt.kind == Wrt::Kind::Named)
     onnx.learn = parseNameList(wrt.names);
   onnx.fold = foldWithPlainKernels;
   onnx.note = [](const Remark &r) { Console::get().note(r); };

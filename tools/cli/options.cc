@@ -181,25 +181,49 @@ void addGraphProduct(CLI::App &verb, const std::string &what, GraphProduct &prod
                 "a .safetensors file for large weights; default: beside OUT.isth");
 }
 
+static llvm::Expected<Policy> policyOption(llvm::StringRef text, llvm::StringRef option) {
+  if (auto policy = parsePolicy(text))
+    return *policy;
+  return usageError("{0} expects one of {1}, got '{2}'{3}", option,
+                    llvm::join(policyNames(), ", "), text, didYouMean(text, policyNames()));
+}
+
+static llvm::Expected<std::string> checkpointsOption(llvm::StringRef text, llvm::StringRef option) {
+  if (parseNameList(text).empty())
+    return usageError("{0} expects names of values or nodes, separated by commas, got an empty list",
+                      option);
+  return text.str();
+}
+
+// An option whose text is parsed at once, into a value of its own type.
+template <typename Value, typename Parse>
+static CLI::Option *addParsed(CLI::App &verb, const char *name, std::optional<Value> &to,
+                              Parse parse, const std::string &doc) {
+  return verb.add_option_function<std::string>(
+      name,
+      [&to, parse, name](const std::string &text) {
+        auto value = parse(text, name);
+        if (!value)
+          throw CLI::ValidationError(plainMessage(value.takeError()));
+        to = std::move(*value);
+      },
+      doc);
+}
+
 void addPlanFlags(CLI::App &verb, PlanFlags &o) {
   const char *group = "Plan options";
-  verb.add_option("--policy", o.policy,
-                  "one of " + llvm::join(policyNames(), ", ") + "; default: none")
+  addParsed(verb, "--policy", o.policy, policyOption,
+            "one of " + llvm::join(policyNames(), ", ") + "; default: none")
       ->group(group);
-  verb.add_option_function<std::string>(
-          "--checkpoints",
-          [&o](const std::string &list) {
-            o.checkpoints = list;
-            o.checkpointsGiven = true;
-          },
-          "values to keep, in place of a policy: names with * and ?, separated by commas")
+  addParsed(verb, "--checkpoints", o.checkpoints, checkpointsOption,
+            "values to keep, in place of a policy: names with * and ?, separated by commas")
       ->group(group);
-  verb.add_option("--budget", o.budget,
-                  "the limit of the arena, in place of a policy: 2GiB, 500MB, bytes, 50% of "
-                  "the baseline, or min")
+  addParsed(verb, "--budget", o.budget, budgetOption,
+            "the limit of the arena, in place of a policy: 2GiB, 500MB, bytes, 50% of the "
+            "baseline, or min")
       ->group(group);
-  verb.add_option("--memory-limit", o.memoryLimit,
-                  "the limit of parameters, inputs and arena together: 2GiB, 500MB, bytes")
+  addParsed(verb, "--memory-limit", o.memoryLimit, parseSize,
+            "the limit of parameters, inputs and arena together: 2GiB, 500MB, bytes")
       ->group(group);
   addEffortOption(verb, o.effort)->group(group);
   addPathOption(verb, "--costs", o.costs,
@@ -225,41 +249,34 @@ void addPlanFlags(CLI::App &verb, PlanFlags &o) {
           "with --allow=invert: sums y = x + f(x) that are marked #contraction are undone, too, by "
           "so many iterations of x = y - f(x), from 3 to 10000; default: they are not")
       ->group(group);
-  verb.add_option("--host-memory", o.hostMemory,
-                  "the most of the host's memory that --allow=fetch may use: 2GiB, 500MB, bytes; "
-                  "default: as much as needed")
+  addParsed(verb, "--host-memory", o.hostMemory, parseSize,
+            "the most of the host's memory that --allow=fetch may use: 2GiB, 500MB, bytes; "
+            "default: as much as needed")
       ->group(group);
-  verb.add_option(
-          "--link", o.link,
-          "the bandwidth of the link to the host's memory, each way, in bytes a second, such as "
-          "25GB; a cpu, which has no link, copies no faster than that; default: that of the device")
+  addParsed(verb, "--link", o.link, parseRate,
+            "the bandwidth of the link to the host's memory, each way, in bytes a second, such as "
+            "25GB; a cpu, which has no link, copies no faster than that; default: that of the "
+            "device")
       ->group(group);
 }
 
 static llvm::Error checkWays(const PlanFlags &o) {
-  const bool fetches = llvm::is_contained(o.allow, kFetchWay);
   if (!o.allow.empty() && !o.hasBudget())
     return usageError("--allow says how a plan within a budget is made; give --budget or "
                       "--memory-limit with it");
-  if (o.maxInverseError && !llvm::is_contained(o.allow, kInvertWay))
+  if (o.maxInverseError && !o.allows(kInvertWay))
     return usageError("--max-inverse-error bounds what inverses may be off by, so it goes with "
                       "--allow=invert");
   if (o.maxInverseError && !(*o.maxInverseError >= 0))
     return usageError("--max-inverse-error expects a share from 0 on, such as 1e-3, got {0}",
                       floatText(*o.maxInverseError));
-  if (o.iterations && !llvm::is_contained(o.allow, kInvertWay))
+  if (o.iterations && !o.allows(kInvertWay))
     return usageError("--iterations is for inverses, so it goes with --allow=invert");
-  if (o.iterations && (*o.iterations < Ways::kLeastIterations || *o.iterations > kMostIterations))
+  if (o.iterations && (*o.iterations < Ways::kLeastIterations || *o.iterations > Ways::kMostIterations))
     return usageError("--iterations expects a number from {0} to {1}, got {2}",
-                      Ways::kLeastIterations, kMostIterations, *o.iterations);
-  if (!o.hostMemory.empty() && !fetches)
+                      Ways::kLeastIterations, Ways::kMostIterations, *o.iterations);
+  if (o.hostMemory && !o.allows(kFetchWay))
     return usageError("--host-memory bounds what is fetched, so it goes with --allow=fetch");
-  if (!o.hostMemory.empty())
-    if (auto size = parseSize(o.hostMemory, "--host-memory"); !size)
-      return size.takeError();
-  if (!o.link.empty())
-    if (auto rate = parseRate(o.link, "--link"); !rate)
-      return rate.takeError();
   return llvm::Error::success();
 }
 
@@ -287,27 +304,10 @@ llvm::Error checkOptions(const ModelOptions &o) {
 }
 
 llvm::Error checkOptions(const PlanFlags &o) {
-  int ways = !o.policy.empty() + o.checkpointsGiven + !o.budget.empty();
-  if (o.checkpointsGiven && parseNameList(o.checkpoints).empty())
-    return usageError("--checkpoints expects names of values or nodes, separated by commas, got an "
-                      "empty list");
-  if (ways > 1)
+  if (bool(o.policy) + bool(o.checkpoints) + bool(o.budget) > 1)
     return usageError("--policy, --checkpoints and --budget are ways to choose what is kept; "
                       "give one of them");
-  if (!o.budget.empty())
-    if (auto budget = parseBudget(o.budget); !budget)
-      return budget.takeError();
-  if (!o.memoryLimit.empty()) {
-    auto limit = parseSize(o.memoryLimit, "--memory-limit");
-    if (!limit)
-      return limit.takeError();
-  }
-  if (llvm::Error e = checkWays(o))
-    return e;
-  if (!o.policy.empty() && !parsePolicy(o.policy))
-    return usageError("--policy expects one of {0}, got '{1}'{2}", llvm::join(policyNames(), ", "),
-                      o.policy, didYouMean(o.policy, policyNames()));
-  return llvm::Error::success();
+  return checkWays(o);
 }
 
 llvm::Expected<std::vector<std::pair<std::string, std::string>>> tiesOf(const ModelOptions &o) {

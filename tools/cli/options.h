@@ -2,6 +2,9 @@
 #pragma once
 
 #include "ir/diagnostics.h"
+#include "passes/checkpoint/policy.h"
+#include "passes/compile/budget.h"
+#include "llvm/ADT/STLExtras.h"
 #include <map>
 #include <optional>
 #include <string>
@@ -47,23 +50,23 @@ struct GraphProduct {
   std::string output, weights; // empty: standard output; beside the graph
 };
 
-// The limit of iterations for a fixed point; the graph has nodes for each iteration.
-constexpr size_t kMostIterations = 10'000;
-
-// How to choose a plan, as typed.
+// How to choose a plan.
 struct PlanFlags {
-  std::string policy; // empty: none
-  std::string checkpoints;
-  bool checkpointsGiven = false;
-  std::string budget, memoryLimit; // empty: none
-  double effort = 0;               // 0: by the size of the graph
-  std::string costs;               // a file; empty: as estimated
-  std::vector<std::string> allow;  // how tensors may be restored; empty: recompute
-  std::string hostMemory, link;    // empty: no bound; the device's own rate
+  std::optional<Policy> policy;
+  std::optional<std::string> checkpoints; // a list of names
+  std::optional<Budget> budget;
+  std::optional<int64_t> memoryLimit; // bytes
+  double effort = 0;                  // 0: by the size of the graph
+  std::string costs;                  // a file; empty: as estimated
+  std::vector<std::string> allow;     // words of --allow; empty: recompute
+  std::optional<int64_t> hostMemory;  // bytes; none: no bound
+  std::optional<double> link;         // bytes a second; none: the device's own rate
   std::optional<double> maxInverseError;
   std::optional<size_t> iterations; // of each fixed point; none: no fixed points
-  bool any() const { return !policy.empty() || checkpointsGiven || hasBudget(); }
-  bool hasBudget() const { return !budget.empty() || !memoryLimit.empty(); }
+  bool isChosen() const { return policy || checkpoints || budget; }
+  bool any() const { return isChosen() || hasBudget(); }
+  bool hasBudget() const { return budget || memoryLimit; }
+  bool allows(llvm::StringRef way) const { return llvm::is_contained(allow, way); }
 };
 
 // Checks that involve several options; also sets the console's progress. Errors are usage errors.

@@ -7,8 +7,8 @@
 namespace isthmus {
 
 // The part of a step to which a node belongs.
-enum class Part : uint8_t { Forward, Recomputed, Rebuilt, Copied, Backward, Update };
-constexpr size_t kParts = 6;
+enum class Part : uint8_t { Forward, Recomputed, Rebuilt, Encoded, Copied, Backward, Update };
+constexpr size_t kParts = 7;
 Part partOf(const Node &n);
 llvm::StringRef partName(Part p); // "forward", "recomputed"
 

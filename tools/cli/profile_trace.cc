@@ -5,19 +5,29 @@
 namespace isthmus {
 
 Part partOf(const Node &n) {
-  if (n.op->effect == Effect::Ordered)
-    return Part::Copied;
-  if (n.isClone() || n.isBoundary())
+  switch (n.from.kind) {
+  case StandIn::Clone:
+  case StandIn::Boundary:
     return Part::Recomputed;
-  if (n.isStandIn())
+  case StandIn::Inverse:
+  case StandIn::Helper:
     return Part::Rebuilt;
+  case StandIn::Encoding:
+    return Part::Encoded;
+  case StandIn::Transfer:
+    return Part::Copied;
+  case StandIn::None:
+    break;
+  }
+  if (n.op->effect == Effect::Ordered) // a transfer of the model's own
+    return Part::Copied;
   return n.phase == Phase::Forward    ? Part::Forward
          : n.phase == Phase::Backward ? Part::Backward
                                       : Part::Update;
 }
 
 llvm::StringRef partName(Part p) {
-  static constexpr const char *kNames[kParts] = {"forward", "recomputed", "rebuilt",
+  static constexpr const char *kNames[kParts] = {"forward", "recomputed", "rebuilt", "encoded",
                                                  "copied",  "backward",   "update"};
   return kNames[size_t(p)];
 }

@@ -27,9 +27,6 @@ Json reportJson(const Report &r) {
   j["kernels"] = r.kernels.empty() ? Json() : Json(r.kernels);
   j["substitute_kernels"] = r.substituteKernels ? Json(*r.substituteKernels) : Json();
   j["device_notes"] = r.deviceNotes;
-  j["inverse_errors"] = nullptr;
-  for (const auto &[name, error] : r.inverseErrors)
-    j["inverse_errors"][name] = jsonNumber(error);
   return j;
 }
 

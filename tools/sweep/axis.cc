@@ -122,15 +122,19 @@ llvm::Expected<std::vector<int64_t>> parseCounts(llvm::StringRef option, llvm::S
   return out;
 }
 
-llvm::Expected<std::vector<std::string>> parseBudgets(llvm::StringRef option, llvm::StringRef text,
+llvm::Expected<std::vector<SweepBudget>> parseBudgets(llvm::StringRef option, llvm::StringRef text,
                                                       size_t most) {
   auto values = valuesIn(option, text, /*needsStep=*/true, most);
   if (!values)
     return values.takeError();
-  for (llvm::StringRef value : *values)
-    if (auto budget = parseBudget(value, option); !budget)
+  std::vector<SweepBudget> out;
+  for (std::string &value : *values) {
+    auto budget = budgetOption(value, option);
+    if (!budget)
       return budget.takeError();
-  return values;
+    out.push_back({std::move(value), *budget});
+  }
+  return out;
 }
 
 } // namespace isthmus

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "ir/diagnostics.h"
+#include "passes/compile/budget.h"
 #include <optional>
 
 namespace isthmus {
@@ -16,7 +17,11 @@ llvm::Expected<std::vector<int64_t>> parseCounts(llvm::StringRef option, llvm::S
                                                  size_t most);
 
 // Parses "90%,2GiB,min", "90%:30%:-10%". The numbers of a range have one unit.
-llvm::Expected<std::vector<std::string>> parseBudgets(llvm::StringRef option, llvm::StringRef text,
+struct SweepBudget {
+  std::string text; // as typed
+  Budget budget;
+};
+llvm::Expected<std::vector<SweepBudget>> parseBudgets(llvm::StringRef option, llvm::StringRef text,
                                                       size_t most);
 
 } // namespace isthmus

@@ -14,12 +14,12 @@ namespace {
 SweepMode modeOf(std::string name, PlanFlags plan) {
   if (!plan.hasBudget())
     plan.allow.clear();
-  if (!llvm::is_contained(plan.allow, kInvertWay)) {
+  if (!plan.allows(kInvertWay)) {
     plan.maxInverseError.reset();
     plan.iterations.reset();
   }
-  if (!llvm::is_contained(plan.allow, kFetchWay))
-    plan.hostMemory.clear();
+  if (!plan.allows(kFetchWay))
+    plan.hostMemory.reset();
   return {std::move(name), std::move(plan)};
 }
 
@@ -27,16 +27,10 @@ llvm::Expected<SweepMode> modeNamed(llvm::StringRef name, const PlanFlags &flags
   PlanFlags plan = flags;
   if (setMemoryMode(plan, name))
     return modeOf(name.str(), std::move(plan));
-  if (parsePolicy(name)) {
-    plan.policy = name.str();
+  plan.policy = parsePolicy(name);
+  plan.budget = parseBudget(name);
+  if (plan.isChosen())
     return modeOf(name.str(), std::move(plan));
-  }
-  if (auto budget = parseBudget(name)) {
-    plan.budget = name.str();
-    return modeOf(name.str(), std::move(plan));
-  } else {
-    llvm::consumeError(budget.takeError());
-  }
   std::vector<llvm::StringRef> known(memoryModes().begin(), memoryModes().end());
   known.insert(known.end(), policyNames().begin(), policyNames().end());
   return usageError("--policies expects a list of {0}, and budgets such as 70%, 2GiB or min, got "
@@ -58,10 +52,10 @@ llvm::Expected<std::vector<SweepMode>> modesNamed(llvm::StringRef list, const Pl
 }
 
 std::string nameOf(const PlanFlags &flags) {
-  return flags.checkpointsGiven  ? "checkpoints"
-         : !flags.policy.empty() ? flags.policy
-         : !flags.budget.empty() ? flags.budget
-                                 : "memory-limit";
+  return flags.checkpoints ? "checkpoints"
+         : flags.policy    ? policyName(*flags.policy).str()
+         : flags.budget    ? budgetText(*flags.budget)
+                           : "memory-limit";
 }
 
 llvm::Error checkModes(const std::vector<SweepMode> &modes, const PlanFlags &flags) {
@@ -77,8 +71,7 @@ llvm::Error checkModes(const std::vector<SweepMode> &modes, const PlanFlags &fla
   if (flags.iterations && noneHas([](const PlanFlags &f) { return !!f.iterations; }))
     return usageError("--iterations is for inverses, and none of the sweep's lines has any; give "
                       "--allow=recompute,invert");
-  if (!flags.hostMemory.empty() &&
-      noneHas([](const PlanFlags &f) { return !f.hostMemory.empty(); }))
+  if (flags.hostMemory && noneHas([](const PlanFlags &f) { return !!f.hostMemory; }))
     return usageError("--host-memory bounds what is fetched, and none of the sweep's lines "
                       "fetches; give --allow=recompute,fetch");
   for (const SweepMode &mode : modes)
@@ -91,22 +84,21 @@ llvm::Error checkModes(const std::vector<SweepMode> &modes, const PlanFlags &fla
 
 llvm::Expected<std::vector<SweepMode>> sweepModes(SweepAxis axis, const std::string &policies,
                                                   const PlanFlags &flags) {
-  const bool isChosen = !flags.policy.empty() || flags.checkpointsGiven || !flags.budget.empty();
   if (axis == SweepAxis::Budget) {
-    if (isChosen || !policies.empty())
+    if (flags.isChosen() || !policies.empty())
       return usageError("--budgets says how each row is planned, so --policies, --policy, "
                         "--checkpoints and --budget have no meaning beside it");
     SweepMode mode{"budget", flags};
-    mode.plan.budget = "min"; // each point sets its own; the checks below need one
+    mode.plan.budget = Budget{Budget::Smallest}; // each point sets its own; the checks below need one
     if (llvm::Error e = checkOptions(mode.plan))
       return e;
     return std::vector<SweepMode>{mode};
   }
-  if (isChosen && !policies.empty())
+  if (flags.isChosen() && !policies.empty())
     return usageError("--policies and --policy, --checkpoints and --budget are ways to say how a "
                       "sweep is planned; give one of them");
   std::vector<SweepMode> modes;
-  if (isChosen || (policies.empty() && flags.hasBudget())) {
+  if (flags.isChosen() || (policies.empty() && flags.hasBudget())) {
     modes = {{nameOf(flags), flags}};
   } else {
     auto named = modesNamed(policies.empty() ? "linear,sqrt,constant" : policies, flags);

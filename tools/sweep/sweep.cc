@@ -79,10 +79,12 @@ llvm::Error Sweeping::planAt(size_t point, const SweepMode &mode, std::vector<Pl
   SweepRow row;
   SweepMode now = mode;
   row.mode = mode.name;
-  if (spec_.axis == SweepAxis::Budget)
-    row.at = now.plan.budget = spec_.budgets[point];
-  else
+  if (spec_.axis == SweepAxis::Budget) {
+    row.at = spec_.budgets[point].text;
+    now.plan.budget = spec_.budgets[point].budget;
+  } else {
     row.at = std::to_string(spec_.counts[point]);
+  }
   bar_.at(table_.rows.size(), {axisName(spec_.axis).str() + " " + row.at, row.mode});
   const Task task(llvm::formatv("{0} of {1} ({2} {3}, {4})", table_.rows.size() + 1,
                                 spec_.points() * spec_.modes.size(), axisName(spec_.axis), row.at,
@@ -105,7 +107,7 @@ void Sweeping::place(SweepRow &row, const std::optional<Compiled> &plan) const {
     return;
   }
   const double baseline = double(row.figures.baselinePeakBytes);
-  const Budget budget = llvm::cantFail(parseBudget(row.at));
+  const Budget budget = *parseBudget(row.at);
   const double bytes = plan && plan->budgetBytes ? double(*plan->budgetBytes)
                                                  : double(budget.of(row.figures.baselinePeakBytes));
   if (!table_.isOfShares)
@@ -147,9 +149,8 @@ llvm::Error Sweeping::runOnce(Planned &p) {
   options.seed = subject_.options().seed;
   options.inputs = subject_.given();
   Report report(p.plan.figures);
-  auto executor = execute(p.plan, device_, options, report);
-  if (!executor)
-    return executor.takeError();
+  if (auto session = execute(p.plan, device_, options, report); !session)
+    return session.takeError();
   SweepRow &row = table_.rows[p.row];
   row.measuredPeakBytes = report.measuredPeakBytes.front();
   if (!device_.computes())

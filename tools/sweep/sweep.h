@@ -9,7 +9,7 @@ namespace isthmus {
 
 struct SweepSpec {
   SweepAxis axis = SweepAxis::Budget;
-  std::vector<std::string> budgets; // the points, over budgets
+  std::vector<SweepBudget> budgets; // the points, over budgets
   std::vector<int64_t> counts;      // or over sizes
   ModelSizes fixed;                 // the size that is not swept
   std::vector<SweepMode> modes;

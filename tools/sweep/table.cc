@@ -56,7 +56,7 @@ std::vector<Column> csvColumns(const SweepTable &t) {
       {"persistent_bytes", graphBytes(&Figures::persistentBytes)},
       {"smallest_budget_bytes",
        [maybe](const SweepRow &r) { return maybe(r.figures.smallestBudgetBytes); }},
-      {"policy_used", ofPlan([](const SweepRow &r) { return r.figures.policyUsed; })},
+      {"policy_used", ofPlan([](const SweepRow &r) { return plannedByText(r.figures.policyUsed).str(); })},
       {"clones", ofPlan([](const SweepRow &r) { return std::to_string(r.figures.clones); })},
       {"inversions",
        ofPlan([](const SweepRow &r) { return std::to_string(r.figures.inversions); })},

@@ -2,7 +2,6 @@
 
 #include "ir/element.h"
 #include "ir/storage.h"
-#include "passes/checkpoint/bottlenecks.h"
 #include "llvm/ADT/STLExtras.h"
 #include <cmath>
 #include <numeric>
@@ -78,19 +77,19 @@ llvm::Expected<std::unique_ptr<Evaluator>> Evaluator::create(Graph forward, Comp
   return e;
 }
 
-// Feeds parameters and states from `from`, and the other inputs with their constant values.
-llvm::Error Evaluator::feedCarried(Executor &to, Executor &from, const Graph &g) const {
-  for (size_t i = 0; i < inputs_.size(); ++i) {
+// The inputs: parameters and states as `trained` has them, and the others with their constant
+// values.
+llvm::Expected<std::vector<Tensor>> Evaluator::carriedFrom(Executor &trained,
+                                                           const Graph &g) const {
+  std::vector<Tensor> out = inputs_;
+  for (size_t i = 0; i < out.size(); ++i) {
     const Input &input = c_.graph.inputs()[i];
-    const ValueId trained = g.find(c_.graph.valueName(input.value));
-    const bool isCarried = input.kind == InputKind::Param || input.kind == InputKind::State;
-    auto t = isCarried && trained ? from.fetch(trained) : llvm::Expected<Tensor>(inputs_[i]);
-    if (!t)
-      return t.takeError();
-    if (llvm::Error e = to.feed(input.value, *t))
-      return e;
+    const ValueId from = g.find(c_.graph.valueName(input.value));
+    if (from && (input.kind == InputKind::Param || input.kind == InputKind::State))
+      if (llvm::Error e = trained.fetch(from).moveInto(out[i]))
+        return e;
   }
-  return llvm::Error::success();
+  return out;
 }
 
 // Counts correct predictions among the labels of the first `examples` of a batch.
@@ -107,45 +106,47 @@ llvm::Expected<int64_t> Evaluator::countRight(Executor &e, int64_t examples) con
 }
 
 llvm::Expected<Evaluation> Evaluator::run(Executor &trained, const Graph &g) const {
-  auto e = Executor::create(c_.graph, c_.layout, device_);
-  if (!e)
-    return e.takeError();
-  if (llvm::Error failed = feedCarried(**e, trained, g))
-    return failed;
-  const ValueId loss = lossOf(c_.graph);
+  auto inputs = carriedFrom(trained, g);
+  if (!inputs)
+    return inputs.takeError();
+  auto session = Session::open(c_.graph, c_.layout, device_, seed_, std::move(*inputs));
+  if (!session)
+    return session.takeError();
+  Executor &e = (*session)->executor();
   const int64_t n = data_.examples(), size = data_.batch();
   double total = 0;
+  bool hasLoss = false;
   int64_t right = 0, labels = 0;
   std::vector<int64_t> batch(static_cast<size_t>(size));
   for (int64_t first = 0; first < n; first += size) {
     const int64_t own = std::min(size, n - first); // other examples fill the last batch
     for (int64_t i = 0; i < size; ++i)
       batch[size_t(i)] = (first + i) % n;
-    if (llvm::Error failed = data_.feed(**e, c_.graph, batch, uint64_t(~first)))
+    if (llvm::Error failed = data_.feed(e, c_.graph, batch, uint64_t(~first)))
       return failed;
-    if (llvm::Error failed = (*e)->step({seed_, uint64_t(first)}))
+    if (llvm::Error failed = (*session)->step(uint64_t(first)))
       return failed;
     if (scored_) {
-      auto found = countRight(**e, own);
+      auto found = countRight(e, own);
       if (!found)
         return found.takeError();
       right += *found;
       labels += c_.graph.type(scored_->labels).elements() / size * own;
     }
-    if (!loss || own < size)
+    if (own < size)
       continue;
-    auto value = (*e)->fetch(loss);
-    if (!value)
-      return value.takeError();
-    for (int64_t i = 0; i < value->type.elements(); ++i)
-      total += elementAsDouble(*value, i);
+    auto loss = (*session)->loss();
+    if (!loss)
+      return loss.takeError();
+    hasLoss = loss->has_value();
+    total += loss->value_or(0);
   }
   Evaluation out;
-  if (loss)
+  if (hasLoss)
     out.loss = total / double(data_.wholeBatches());
   if (labels > 0)
     out.accuracy = double(right) / double(labels);
-  if (loss && levels_ > 0)
+  if (hasLoss && levels_ > 0)
     out.bitsPerDimension = bitsPerDimension(*out.loss, data_.elementsOfExample(), levels_);
   return out;
 }

@@ -2,6 +2,7 @@
 // share of labels that it predicts.
 #pragma once
 
+#include "runtime/session.h"
 #include "tools/cli/compiled.h"
 #include "tools/train/dataset.h"
 
@@ -39,7 +40,7 @@ private:
 
   Evaluator(Dataset data, int64_t levels, Device &device)
       : data_(std::move(data)), levels_(levels), device_(device) {}
-  llvm::Error feedCarried(Executor &to, Executor &from, const Graph &g) const;
+  llvm::Expected<std::vector<Tensor>> carriedFrom(Executor &trained, const Graph &g) const;
   llvm::Expected<int64_t> countRight(Executor &e, int64_t examples) const;
 
   Compiled c_;

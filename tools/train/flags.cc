@@ -44,10 +44,10 @@ llvm::Error settleMemory(TrainFlags &f) {
                       "to say how much memory to take; give one of them");
   if (setMemoryMode(f.plan, f.memory))
     return llvm::Error::success();
-  auto budget = parseBudget(f.memory, "--memory");
+  auto budget = budgetOption(f.memory, "--memory");
   if (!budget)
     return addNote(budget.takeError(), "--memory also takes linear, sqrt and constant");
-  f.plan.budget = f.memory;
+  f.plan.budget = *budget;
   return llvm::Error::success();
 }
 

@@ -7,7 +7,7 @@
 namespace isthmus {
 
 struct TrainReport : Report {
-  explicit TrainReport(const Compiled &c) : Report(c) {}
+  explicit TrainReport(const Figures &f) : Report(f) {}
 
   std::string optimizer;
   // Bytes of the optimizer's state and of all gradients; whether all gradients are live at once

@@ -1,8 +1,8 @@
 #include "tools/train/trainer.h"
 
 #include "ir/element.h"
+#include "ir/loss_value.h"
 #include "ir/storage.h"
-#include "passes/checkpoint/bottlenecks.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/Sequence.h"
 #include <chrono>
@@ -44,15 +44,12 @@ llvm::Expected<double> Trainer::step(const RunState &state, Shuffle &shuffle) {
                                      setElement(DType::F64, to, 0, rate);
                                    })))
     return failed;
-  if (llvm::Error failed = e_.step({state.seed, uint64_t(state.step)}))
+  if (llvm::Error failed = session_.step(uint64_t(state.step)))
     return failed;
-  auto value = e_.fetch(lossOf(c_.graph));
-  if (!value)
-    return value.takeError();
-  double sum = 0; // the sum is differentiated if a loss has several elements
-  for (int64_t i = 0, n = value->type.elements(); i < n; ++i)
-    sum += elementAsDouble(*value, i);
-  return sum;
+  auto loss = session_.loss();
+  if (!loss)
+    return loss.takeError();
+  return loss->value_or(NAN);
 }
 
 // Call after a step, before its states are carried to the next one.

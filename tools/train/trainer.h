@@ -1,6 +1,7 @@
 // Runs the steps of a training run.
 #pragma once
 
+#include "runtime/session.h"
 #include "tools/cli/interrupt.h"
 #include "tools/train/checkpoint.h"
 #include "tools/train/learning_rate.h"
@@ -20,9 +21,9 @@ class Trainer {
 public:
   // All arguments must outlive the trainer. `rate` is the input of `c` that receives the learning
   // rate; `evaluator` may be null.
-  Trainer(const Compiled &c, Executor &e, ValueId rate, const Dataset &data,
+  Trainer(const Compiled &c, Session &session, ValueId rate, const Dataset &data,
           const Evaluator *evaluator, const TrainerOptions &o)
-      : c_(c), e_(e), rate_(rate), data_(data), evaluator_(evaluator), o_(o) {}
+      : c_(c), session_(session), e_(session.executor()), rate_(rate), data_(data), evaluator_(evaluator), o_(o) {}
 
   // Trains from `state` to the last step, on a device that computes. Checkpoints are saved at
   // intervals, at the end, and when Ctrl-C ends the run, which is an Interrupted error. Errors: a
@@ -40,7 +41,8 @@ private:
   llvm::Error interrupted(const RunState &state);
 
   const Compiled &c_;
-  Executor &e_;
+  Session &session_;
+  Executor &e_; // of the session
   const ValueId rate_;
   const Dataset &data_;
   const Evaluator *evaluator_;

@@ -18,8 +18,8 @@ llvm::Error invert(const Options &o) {
   if (!o.model.loss.empty() || !o.model.wrt.empty())
     return usageError(
         "an inverse has no loss and no gradients: --loss and --wrt do not go with it");
-  if (o.iterations > kMostIterations)
-    return usageError("--iterations expects a number from 1 to {0}, got {1}", kMostIterations,
+  if (o.iterations > Ways::kMostIterations)
+    return usageError("--iterations expects a number from 1 to {0}, got {1}", Ways::kMostIterations,
                       o.iterations);
   auto model = loadForProduct(o.model, o.product);
   if (!model)

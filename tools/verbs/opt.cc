@@ -35,7 +35,7 @@ llvm::Error opt(const Options &o) {
   if (!o.dot.empty())
     if (llvm::Error e = writePicture(c->graph, c->checkpoints, o.dot))
       return e;
-  if (llvm::Error e = writeReport(Report(*c), o.report))
+  if (llvm::Error e = writeReport(Report(c->figures), o.report))
     return e;
   if (writesGraph)
     if (llvm::Error e = writeGraph(c->graph, o.output, o.weights))
@@ -51,7 +51,7 @@ llvm::Error opt(const Options &o) {
       llvm::formatv("peak {0} -> {1}, arena {2}, {3} clones{4}, added cost {5:F1} % (policy {6})",
                     bytesText(r.baselinePeakBytes), bytesText(r.predictedPeakBytes),
                     bytesText(r.arenaBytes), r.clones, others, 100 * r.recomputeOverhead,
-                    r.policyUsed)
+                    plannedByText(r.policyUsed))
           .str());
   return c->wasInterrupted ? interruptedError() : llvm::Error::success();
 }

@@ -83,7 +83,7 @@ llvm::Error runPlan(const Options &o) {
   console.progress = o.progress;
   if (llvm::Error e = checkOptions(console))
     return e;
-  auto budget = parseBudget(o.budget);
+  auto budget = budgetOption(o.budget);
   if (!budget)
     return budget.takeError();
   CommandPaths paths;

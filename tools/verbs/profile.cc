@@ -1,5 +1,5 @@
 #include "ir/file.h"
-#include "tools/cli/costs_file.h"
+#include "ir/measured_costs.h"
 #include "tools/cli/execute.h"
 #include "tools/cli/exit.h"
 #include "tools/cli/profile_report.h"
@@ -20,12 +20,12 @@ struct Options {
 
 llvm::Expected<std::vector<NodeProfile>> measure(const Options &o, const Compiled &c,
                                                  Device &device, const GivenInputs &given) {
-  auto executor = fedExecutor(c, device, {o.steps, o.model.seed, given});
-  if (!executor)
-    return executor.takeError();
+  auto session = fedSession(c, device, {o.steps, o.model.seed, given});
+  if (!session)
+    return session.takeError();
   ProgressBar bar("measuring", c.graph.numNodes() * size_t(o.steps + 1));
   auto nodes =
-      profileNodes(c.graph, **executor, device,
+      profileNodes(c.graph, (*session)->executor(), device,
                    {.steps = o.steps, .random = {o.model.seed, 0}, .progress = [&](size_t done) {
                       bar.at(done);
                     }});

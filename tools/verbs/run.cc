@@ -88,17 +88,17 @@ llvm::Error runOnce(const Options &o, Device &device, const GivenInputs &given,
       paths.writes("--outputs", file);
   if (llvm::Error e = paths.check())
     return e;
-  Report report(*c);
-  auto executor = execute(*c, device, {o.steps, o.model.seed, given}, report);
-  if (!executor)
-    return executor.takeError();
+  Report report(c->figures);
+  auto session = execute(*c, device, {o.steps, o.model.seed, given}, report);
+  if (!session)
+    return session.takeError();
   if (!o.outputs.empty())
-    if (llvm::Error e = writeOutputs(c->graph, **executor, o.outputs))
+    if (llvm::Error e = writeOutputs(c->graph, (*session)->executor(), o.outputs))
       return e;
   if (llvm::Error e = writeReport(report, o.report))
     return e;
   if (test)
-    return checkOutputs(*test, c->graph, **executor, o.tolerance);
+    return checkOutputs(*test, c->graph, (*session)->executor(), o.tolerance);
   summarize(report, device.name());
   return llvm::Error::success();
 }

@@ -112,7 +112,7 @@ llvm::Error checkTogether(const Options &o) {
     return llvm::Error::success();
   if (o.runs)
     return usageError("--fit compares plans and runs nothing, so --run has no meaning beside it");
-  if (!o.plan.memoryLimit.empty())
+  if (o.plan.memoryLimit)
     return usageError("--fit is a limit on parameters, inputs and arena together, as "
                       "--memory-limit is; give one of them");
   return llvm::Error::success();
@@ -201,9 +201,8 @@ SweepTable tableFor(const Options &o, const SweepSpec &spec, Device &device) {
     t.device = "measured on " + device.name() + ", " + device.target().name;
   for (const SweepMode &m : spec.modes)
     t.modes.push_back(m.name);
-  t.isOfShares = llvm::all_of(spec.budgets, [](const std::string &text) {
-    return llvm::cantFail(parseBudget(text)).kind != Budget::Bytes;
-  });
+  t.isOfShares = llvm::all_of(
+      spec.budgets, [](const SweepBudget &b) { return b.budget.kind != Budget::Bytes; });
   return t;
 }
 

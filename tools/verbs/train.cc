@@ -1,8 +1,9 @@
 #include "ir/file.h"
-#include "passes/checkpoint/bottlenecks.h"
+#include "ir/loss_value.h"
 #include "passes/rewrite/original.h"
 #include "passes/train/evaluation.h"
 #include "tools/cli/exit.h"
+#include "tools/cli/execute.h"
 #include "tools/cli/first_step.h"
 #include "tools/cli/step.h"
 #include "tools/train/flags.h"
@@ -34,7 +35,7 @@ public:
       return e;
     if (llvm::Error e = prepareEvaluation())
       return e;
-    if (llvm::Error e = prepareExecutor())
+    if (llvm::Error e = openSession())
       return e;
     return device().computes() ? train() : count();
   }
@@ -150,7 +151,7 @@ private:
     if (c->wasInterrupted)
       return interruptedError();
     c_ = std::move(*c);
-    report_.emplace(c_);
+    report_.emplace(c_.figures);
     report_->optimizer = f_.optimizer.optimizer;
     report_->optimizerBytes = updated_.optimizerBytes;
     report_->gradientBytes = updated_.gradientBytes;
@@ -175,17 +176,9 @@ private:
     return llvm::Error::success();
   }
 
-  llvm::Error prepareExecutor() {
-    auto inputs = device().computes()
-                      ? makeInputs(c_.graph, step_->given, f_.model.seed)
-                      : llvm::Expected<std::vector<Tensor>>(std::vector<Tensor>());
-    if (!inputs)
-      return inputs.takeError();
-    auto e = Executor::create(c_.graph, c_.layout, device(), *inputs);
-    if (!e)
-      return e.takeError();
-    executor_ = std::move(*e);
-    return llvm::Error::success();
+  llvm::Error openSession() {
+    return fedSession(c_, device(), {.seed = f_.model.seed, .inputs = step_->given})
+        .moveInto(session_);
   }
 
   llvm::Expected<RunState> startingState(const TrainerOptions &options) {
@@ -200,7 +193,7 @@ private:
     if (llvm::Error e = checkGoesOn(f_.resume, *saved_, now))
       return e;
     noteDifferences(now.record);
-    if (llvm::Error e = restore(f_.resume, c_.graph, *executor_))
+    if (llvm::Error e = restore(f_.resume, c_.graph, session_->executor()))
       return e;
     saved_->record = std::move(now.record);
     return *saved_;
@@ -233,8 +226,8 @@ private:
                               .str());
     const ValueId rate = c_.graph.find(updated_.graph.valueName(updated_.rate));
     llvm::Error failed =
-        Trainer(c_, *executor_, rate, *data_, evaluator_.get(), *options).run(*state, *report_);
-    KernelCounts counts = executor_->kernelCounts();
+        Trainer(c_, *session_, rate, *data_, evaluator_.get(), *options).run(*state, *report_);
+    KernelCounts counts = session_->executor().kernelCounts();
     report_->kernels = std::move(counts.byLibrary);
     report_->substituteKernels = counts.substitutes;
     for (const std::string &note : device().takeNotes()) {
@@ -245,25 +238,17 @@ private:
     if (failed)
       return failed;
     summarize(*state);
-    return checkPeak();
+    return llvm::Error::success();
   }
 
   // A device that only counts runs one step.
   llvm::Error count() {
-    if (llvm::Error e = executor_->step({f_.model.seed, 0}))
+    if (llvm::Error e = session_->step(0))
       return e;
-    report_->measuredPeakBytes = {executor_->measuredPeakBytes()};
+    report_->measuredPeakBytes = {session_->executor().measuredPeakBytes()};
     if (llvm::Error e = writeTrainReport(*report_, f_.report))
       return e;
     summarize({});
-    return checkPeak();
-  }
-
-  llvm::Error checkPeak() const {
-    const std::vector<int64_t> &measured = report_->measuredPeakBytes;
-    if (!measured.empty() && measured.front() != report_->predictedPeakBytes)
-      return internalError("the measured peak is {0} bytes, the predicted one {1}",
-                           measured.front(), report_->predictedPeakBytes);
     return llvm::Error::success();
   }
 
@@ -306,7 +291,7 @@ private:
   Compiled c_;
   std::optional<TrainReport> report_;
   std::unique_ptr<Evaluator> evaluator_; // null without tests
-  std::unique_ptr<Executor> executor_;
+  std::unique_ptr<Session> session_;
 };
 
 // The options have a group of their own, so that --help shows them together.

@@ -1,5 +1,5 @@
 #include "ir/element.h"
-#include "passes/checkpoint/bottlenecks.h"
+#include "ir/loss_value.h"
 #include "passes/rewrite/original.h"
 #include "tools/cli/console.h"
 #include "tools/cli/devices.h"
@@ -110,17 +110,18 @@ llvm::Expected<Side> sideOf(const std::string &path, Graph g, const CompileOptio
   if (!c)
     return c.takeError();
   Report report(c->figures);
-  auto e = execute(*c, device, {o.steps, o.model.seed, given}, report);
-  if (!e)
-    return e.takeError();
+  auto session = execute(*c, device, {o.steps, o.model.seed, given}, report);
+  if (!session)
+    return session.takeError();
+  Executor &e = (*session)->executor();
   const Graph &step = c->graph;
   if (writes)
-    if (llvm::Error failed = writeOutputsOf(step, **e, o))
+    if (llvm::Error failed = writeOutputsOf(step, e, o))
       return failed;
   const llvm::BitVector isRounded = dependOnInverses(step);
   for (size_t i = 0; i < step.outputs().size(); ++i) {
     const ValueId v = step.outputs()[i];
-    auto t = (*e)->fetch(v);
+    auto t = e.fetch(v);
     if (!t)
       return t.takeError();
     const bool isModelOutput =

@@ -272,8 +272,10 @@ void Exporter::addClauses(const Node &n, Metadata &meta) const {
     setMeta(meta, kPhase, phaseName(n.phase));
   if (n.isClone())
     setMeta(meta, kOrigin, g_.nodeName(n.from.origin));
-  if (n.isStandIn())
+  if (n.isRestoring()) {
     setMeta(meta, kRestores, g_.valueName(n.from.restores));
+    setMeta(meta, kStandIn, standInName(n.from.kind));
+  }
   if (n.from.sourceIndex)
     setMeta(meta, kSource, std::to_string(*n.from.sourceIndex));
   std::string marks;

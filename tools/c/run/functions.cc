@@ -7,6 +7,7 @@
 #include "ir/text/parser.h"
 #include "ir/verifier.h"
 #include "tools/c/handles.h"
+#include "tools/c/run/options.h"
 #include "tools/c/run/session.h"
 #include "tools/version.h"
 #include "llvm/ADT/STLExtras.h"
@@ -62,10 +63,10 @@ private:
 } // namespace
 
 struct isthmus_run_session {
-  Session session;
+  GraphSession session;
   Tensors inputs, outputs;
 
-  isthmus_run_session(Graph g, const SessionOptions &o) : session(std::move(g), o) {
+  isthmus_run_session(Graph g, const GraphSessionOptions &o) : session(std::move(g), o) {
     const Graph &graph = session.graph();
     for (const Input &i : graph.inputs())
       inputs.add(graph, i.value, int32_t(i.kind));
@@ -106,7 +107,8 @@ static isthmus_status opened(llvm::Expected<Graph> g, const isthmus_run_options 
   return ISTHMUS_OK;
 }
 
-static isthmus_status checkOptions(const isthmus_run_options *options, isthmus_run_error **error) {
+isthmus_status isthmus::c::checkOptions(const isthmus_run_options *options,
+                                        isthmus_run_error **error) {
   ISTHMUS_NOT_NULL(options);
   if (options->size != sizeof *options)
     return fail(ISTHMUS_BAD_CALL,
@@ -250,27 +252,6 @@ isthmus_run_status isthmus_run_get(const isthmus_run_session *session, const cha
   });
 }
 
-isthmus_run_status isthmus_run_workspaces(const isthmus_run_session *session, int64_t *bytes,
-                                          size_t count, isthmus_run_error **error) {
-  return run(error, [&] {
-    ISTHMUS_NOT_NULL(session);
-    ISTHMUS_NOT_NULL(bytes);
-    const Graph &g = session->session.graph();
-    const size_t inputs = g.inputs().size(), all = inputs + g.numNodes();
-    if (count != all)
-      return fail(ISTHMUS_BAD_CALL,
-                  "'count' is " + std::to_string(count) + ", and the graph has " +
-                      std::to_string(all) + " inputs and nodes",
-                  error);
-    auto workspaces = session->session.workspaces();
-    if (!workspaces)
-      return fail(workspaces.takeError(), error);
-    std::fill_n(bytes, inputs, 0);
-    llvm::copy(*workspaces, bytes + inputs);
-    return ISTHMUS_OK;
-  });
-}
-
 isthmus_run_status isthmus_run_figures(const isthmus_run_session *session,
                                        isthmus_run_report *report, isthmus_run_error **error) {
   return run(error, [&] {
@@ -281,7 +262,7 @@ isthmus_run_status isthmus_run_figures(const isthmus_run_session *session,
                   error);
     if (isthmus_status s = checkHasRun(*session, error))
       return s;
-    const Session &s = session->session;
+    const GraphSession &s = session->session;
     report->predicted_peak_bytes = s.figures().predictedPeakBytes;
     report->measured_peak_bytes = s.measuredPeakBytes();
     report->arena_bytes = s.figures().arenaBytes;

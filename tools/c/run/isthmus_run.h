@@ -29,7 +29,7 @@ extern "C" {
 #define ISTHMUS_RUN_API __attribute__((visibility("default")))
 
 /* See ISTHMUS_ABI_VERSION. */
-#define ISTHMUS_RUN_ABI_VERSION 1
+#define ISTHMUS_RUN_ABI_VERSION 2
 ISTHMUS_RUN_API int32_t isthmus_run_abi_version(void);
 ISTHMUS_RUN_API const char *isthmus_run_version(void);
 
@@ -122,13 +122,6 @@ ISTHMUS_RUN_API isthmus_run_status isthmus_run_get(const isthmus_run_session *se
                                                    const char *name, void *to, size_t bytes,
                                                    isthmus_run_error **error);
 
-/* Writes the workspace, in bytes, of each input (0) and then of each node of the graph as it was
- * given: the memory that this machine's kernels use beside operands and results. `count` is the
- * number of inputs and nodes. */
-ISTHMUS_RUN_API isthmus_run_status isthmus_run_workspaces(const isthmus_run_session *session,
-                                                          int64_t *bytes, size_t count,
-                                                          isthmus_run_error **error);
-
 typedef struct {
   size_t size;                                       /* set before the call */
   int64_t predicted_peak_bytes, measured_peak_bytes; /* without parameters and inputs */
@@ -139,6 +132,16 @@ typedef struct {
 ISTHMUS_RUN_API isthmus_run_status isthmus_run_figures(const isthmus_run_session *session,
                                                        isthmus_run_report *report,
                                                        isthmus_run_error **error);
+
+/* --- The machine that graphs run on, for isthmus_compile (isthmus.h) */
+
+struct isthmus_target;
+/* Makes the target of a session with these options: its workspaces are those of the kernels here,
+ * and its first step runs in a session. The caller frees it, after the last use. */
+ISTHMUS_RUN_API isthmus_run_status isthmus_run_target(const isthmus_run_options *options,
+                                                      struct isthmus_target **target,
+                                                      isthmus_run_error **error);
+ISTHMUS_RUN_API void isthmus_run_target_free(struct isthmus_target *target);
 
 #ifdef __cplusplus
 }

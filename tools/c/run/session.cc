@@ -1,20 +1,19 @@
 #include "tools/c/run/session.h"
 
+#include "ir/default_input.h"
 #include "kernels/cpu.h"
 #include "runtime/cpu_device.h"
-#include "tools/cli/default_input.h"
 #include <atomic>
-#include <chrono>
 #include <cstring>
 #include <unistd.h>
 
 namespace isthmus {
 
-Session::Session(Graph g, const SessionOptions &options)
+GraphSession::GraphSession(Graph g, const GraphSessionOptions &options)
     : graph_(std::move(g)), options_(options),
       device_(makeCpuDevice(cpuKernels(), {.threads = options.threads})) {}
 
-// A copy that owns its bytes.
+// A copy that owns its bytes: a session reads its inputs in place.
 static Tensor copied(const Tensor &t) {
   return Tensor::make(t.type, [&](char *to) {
     if (t.bytes() > 0)
@@ -22,31 +21,18 @@ static Tensor copied(const Tensor &t) {
   });
 }
 
-llvm::Error Session::set(const Input &input, Tensor given) {
+llvm::Error GraphSession::set(const Input &input, Tensor given) {
   auto t = givenInput(graph_, input, std::move(given));
   if (!t)
     return t.takeError();
   llvm::StringRef name = graph_.valueName(input.value);
-  if (executor_)
-    return executor_->feed(compiled_->graph.find(name), *t);
+  if (session_)
+    return session_->executor().feed(compiled_->graph.find(name), copied(*t));
   given_[name.str()] = copied(*t);
   return llvm::Error::success();
 }
 
-llvm::Expected<std::vector<int64_t>> Session::workspaces() const {
-  std::vector<int64_t> bytes;
-  for (uint32_t i = 0; i < graph_.numNodes(); ++i) {
-    const NodeId id(i);
-    const bool isView = graph_.node(id).op->is(kView);
-    auto workspace = isView ? 0 : device_->target().workspaceBytes(graph_.call(id));
-    if (!workspace)
-      return workspace.takeError();
-    bytes.push_back(*workspace);
-  }
-  return bytes;
-}
-
-llvm::Error Session::prepare() {
+llvm::Error GraphSession::prepare() {
   CompileOptions o;
   o.differentiates = false;
   o.exactOnly = !options_.lowers;
@@ -54,28 +40,16 @@ llvm::Error Session::prepare() {
   if (!compiled)
     return compiled.takeError();
   compiled_ = std::move(*compiled);
-  const Graph &g = compiled_->graph;
-  std::vector<Tensor> shared; // what the graph holds is read where it lies
-  for (const Input &input : g.inputs())
-    shared.push_back(given_.count(g.valueName(input.value).str()) ? Tensor() : input.init.data);
-  auto executor = Executor::create(g, compiled_->layout, *device_, shared);
-  if (!executor)
-    return executor.takeError();
-  for (size_t i = 0; i < shared.size(); ++i) {
-    const Input &input = g.inputs()[i];
-    auto given = given_.find(g.valueName(input.value).str());
-    if (shared[i])
-      continue;
-    auto t = given != given_.end() ? llvm::Expected<Tensor>(given->second)
-                                   : defaultInput(g, input, options_.seed);
-    if (!t)
-      return t.takeError();
-    if (llvm::Error e = (*executor)->feed(input.value, *t))
-      return e;
+  // What neither the program nor the graph gives is drawn.
+  std::vector<Tensor> inputs;
+  for (const Input &input : compiled_->graph.inputs()) {
+    const auto given = given_.find(compiled_->graph.valueName(input.value).str());
+    inputs.push_back(given == given_.end() ? Tensor() : std::move(given->second));
   }
   given_.clear();
-  executor_ = std::move(*executor);
-  return llvm::Error::success();
+  return Session::open(compiled_->graph, compiled_->layout, *device_, options_.seed,
+                       std::move(inputs))
+      .moveInto(session_);
 }
 
 // A forked process lacks OpenMP's threads and would wait for them for ever.
@@ -92,25 +66,20 @@ static llvm::Error checkHasTeam(int threads) {
                    "it: run graphs with 1 thread here, or start processes without fork");
 }
 
-llvm::Error Session::step(uint64_t number) {
+llvm::Error GraphSession::step(uint64_t number) {
   if (llvm::Error e = checkHasTeam(options_.threads))
     return e;
-  if (!executor_)
+  if (!session_)
     if (llvm::Error e = prepare())
       return e;
-  const auto start = std::chrono::steady_clock::now();
-  if (llvm::Error e = executor_->step({options_.seed, number}))
+  if (llvm::Error e = session_->step(number))
     return e;
-  stepSeconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   hasRun_ = true;
-  if (measuredPeakBytes() != figures().predictedPeakBytes)
-    return internalError("the measured peak is {0} bytes, the predicted one {1}",
-                         measuredPeakBytes(), figures().predictedPeakBytes);
   return llvm::Error::success();
 }
 
-llvm::Expected<Tensor> Session::get(size_t output) const {
-  return executor_->fetch(compiled_->graph.outputs()[output]);
+llvm::Expected<Tensor> GraphSession::get(size_t output) const {
+  return session_->executor().fetch(compiled_->graph.outputs()[output]);
 }
 
 } // namespace isthmus

@@ -1,22 +1,22 @@
-// A graph, the contents of its inputs, and the memory in which it runs.
+// A graph as a program gave it, the contents that it set, and the session that runs it.
 #pragma once
 
 #include "passes/compile/compile.h"
-#include "runtime/executor.h"
+#include "runtime/session.h"
 #include <map>
 
 namespace isthmus {
 
-struct SessionOptions {
+struct GraphSessionOptions {
   int threads = 0;     // 0: one for each core
   bool lowers = false; // an original may be computed with another rounding
   uint64_t seed = 0;
 };
 
-class Session {
+class GraphSession {
 public:
   // `g` is verified.
-  Session(Graph g, const SessionOptions &options);
+  GraphSession(Graph g, const GraphSessionOptions &options);
 
   const Graph &graph() const { return graph_; } // as it was given
 
@@ -25,26 +25,22 @@ public:
   // The first step compiles the graph and allocates all memory.
   llvm::Error step(uint64_t number);
   bool hasRun() const { return hasRun_; }
-  // The workspace of each node's kernel on this machine, in bytes, by node of the graph as it was
-  // given.
-  llvm::Expected<std::vector<int64_t>> workspaces() const;
   // After a step: an output by its index in the graph, and figures.
   llvm::Expected<Tensor> get(size_t output) const;
   const Figures &figures() const { return compiled_->figures; }
-  int64_t measuredPeakBytes() const { return executor_->measuredPeakBytes(); }
-  double stepSeconds() const { return stepSeconds_; }
+  int64_t measuredPeakBytes() const { return session_->executor().measuredPeakBytes(); }
+  double stepSeconds() const { return session_->stepSeconds(); }
 
 private:
   llvm::Error prepare();
 
   const Graph graph_;
-  const SessionOptions options_;
+  const GraphSessionOptions options_;
   std::unique_ptr<Device> device_;
-  std::map<std::string, Tensor> given_; // inputs set before the executor exists
+  std::map<std::string, Tensor> given_; // inputs set before the session exists
   std::optional<Compiled> compiled_;
-  std::unique_ptr<Executor> executor_; // over compiled_ and device_
+  std::unique_ptr<Session> session_; // over compiled_ and device_
   bool hasRun_ = false;
-  double stepSeconds_ = 0;
 };
 
 } // namespace isthmus

@@ -12,7 +12,7 @@ Importing this package imports neither NumPy nor PyTorch.
 
 from ._library import version as _version
 from .errors import BadInput, Cancelled, CannotBeMet, Error, Internal, OutOfMemory, Unsupported
-from .graph import Graph
+from .graph import Compiled, Graph, Placed
 from .planning import Figures, Plan, plan
 from .problem import Op, Problem
 from .session import RunFigures, Session, Tensor
@@ -21,12 +21,14 @@ __all__ = [
     "BadInput",
     "Cancelled",
     "CannotBeMet",
+    "Compiled",
     "Error",
     "Figures",
     "Graph",
     "Internal",
     "Op",
     "OutOfMemory",
+    "Placed",
     "Plan",
     "Problem",
     "RunFigures",

@@ -46,11 +46,34 @@ class Arrays(ctypes.Structure):
     ]
 
 
+class Dim(ctypes.Structure):
+    _fields_ = [("name", c_char_p), ("size", c_int64)]
+
+
+class Tie(ctypes.Structure):
+    _fields_ = [("a", c_char_p), ("b", c_char_p)]
+
+
+class LoadOptions(ctypes.Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("num_dims", c_size_t),
+        ("dims", POINTER(Dim)),
+        ("num_ties", c_size_t),
+        ("ties", POINTER(Tie)),
+        ("untie", c_char_p),
+        ("learn", c_char_p),
+        ("allow_outside", c_int32),
+    ]
+
+
 class Target(ctypes.Structure):
     _fields_ = [
         ("size", c_size_t),
-        ("num_ops", c_size_t),
-        ("workspace", POINTER(c_int64)),
+        ("json", c_char_p),
+        ("user", c_void_p),
+        ("workspace", c_void_p),
+        ("first_step", c_void_p),
     ]
 
 
@@ -69,6 +92,48 @@ class PlanOptions(ctypes.Structure):
         ("place", c_int32),
         ("progress_seconds", c_double),
         ("cancelled", POINTER(c_int32)),
+    ]
+
+
+class CompileOptions(ctypes.Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("loss", c_char_p),
+        ("wrt", c_char_p),
+        ("class_axis", c_int64),
+        ("ignore_index", POINTER(c_int64)),
+        ("keep_outputs", c_int32),
+        ("mode", c_int32),
+        ("precision", c_int32),
+        ("layout", c_int32),
+        ("policy", c_int32),
+        ("checkpoints", c_char_p),
+        ("budget_bytes", c_int64),
+        ("budget_share", c_double),
+        ("memory_limit_bytes", c_int64),
+        ("allow", c_uint32),
+        ("max_inverse_error", c_double),
+        ("iterations", c_uint64),
+        ("host_memory", c_int64),
+        ("link", c_double),
+        ("costs", c_char_p),
+        ("effort", c_double),
+        ("seed", c_uint64),
+        ("progress", Progress),
+        ("user", c_void_p),
+        ("progress_seconds", c_double),
+        ("cancelled", POINTER(c_int32)),
+    ]
+
+
+class Placed(ctypes.Structure):
+    _fields_ = [
+        ("name", c_char_p),
+        ("node", c_uint32),
+        ("is_workspace", c_int32),
+        ("is_on_host", c_int32),
+        ("bytes", c_int64),
+        ("offset", c_int64),
     ]
 
 
@@ -92,20 +157,22 @@ _library = SharedLibrary(
     "libisthmus.so",
     "ISTHMUS_LIBRARY",
     "isthmus_",
-    2,
+    3,
     {
+        "budget_parse": [c_char_p, POINTER(c_int64), POINTER(c_double)],
         "problem_from_arrays": [POINTER(Arrays), OUT],
         "problem_from_json": [c_char_p, c_size_t, OUT],
         "plan_make": [Handle, POINTER(PlanOptions), OUT],
         "plan_from_schedule": [Handle, POINTER(c_uint32), c_size_t, OUT],
         "plan_figures": [Handle, POINTER(PlanFigures)],
         "graph_from_text": [c_char_p, c_size_t, OUT],
-        "graph_load": [c_char_p, c_char_p, OUT],
+        "graph_load": [c_char_p, POINTER(LoadOptions), OUT],
         "graph_save": [Handle, c_char_p],
         "graph_differentiate": [Handle, c_char_p, c_char_p, OUT],
-        "problem_of_graph": [Handle, POINTER(Target), OUT],
-        "graph_rematerialize": [Handle, Handle, OUT],
         "graph_print": [Handle, c_int32, OUT],
+        "compile": [Handle, POINTER(CompileOptions), c_void_p, OUT],
+        "compiled_graph": [Handle, OUT],
+        "compiled_report": [Handle, OUT],
     },
     {
         "text_data": (c_void_p, [Handle, POINTER(c_size_t)]),
@@ -115,6 +182,11 @@ _library = SharedLibrary(
         "plan_free": (None, [c_void_p]),
         "plan_schedule": (POINTER(c_uint32), [Handle, POINTER(c_size_t)]),
         "graph_free": (None, [c_void_p]),
+        "load_options_init": (None, [POINTER(LoadOptions), c_size_t]),
+        "compile_options_init": (None, [POINTER(CompileOptions), c_size_t]),
+        "compiled_free": (None, [c_void_p]),
+        "compiled_live_bytes": (POINTER(c_int64), [Handle, POINTER(c_size_t)]),
+        "compiled_layout": (POINTER(Placed), [Handle, POINTER(c_size_t)]),
     },
     "Install the wheel, which has one, or set $ISTHMUS_LIBRARY to the path of one.",
 )
@@ -140,13 +212,37 @@ def version() -> str:
     return text.decode()
 
 
-def schedule_of(plan: Handle) -> list[int]:
+def _listed(name: str, handle: Handle) -> list[Any]:
+    """Calls a function that gives an array, which the handle owns, and its length."""
     length = c_size_t()
-    steps = _library.plain("plan_schedule", plan, length)
-    return list(steps[: length.value])
+    first = _library.plain(name, handle, length)
+    return list(first[: length.value])
+
+
+def schedule_of(plan: Handle) -> list[int]:
+    return _listed("plan_schedule", plan)
+
+
+def live_bytes_of(compiled: Handle) -> list[int]:
+    return _listed("compiled_live_bytes", compiled)
+
+
+def layout_of(compiled: Handle) -> list[Placed]:
+    return _listed("compiled_layout", compiled)
 
 
 def default_plan_options() -> PlanOptions:
-    options = PlanOptions()
-    _library.plain("plan_options_init", options, ctypes.sizeof(options))
+    return _initialized("plan", PlanOptions())
+
+
+def default_compile_options() -> CompileOptions:
+    return _initialized("compile", CompileOptions())
+
+
+def default_load_options() -> LoadOptions:
+    return _initialized("load", LoadOptions())
+
+
+def _initialized(kind: str, options: Any) -> Any:
+    _library.plain(f"{kind}_options_init", options, ctypes.sizeof(options))
     return options

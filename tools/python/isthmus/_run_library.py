@@ -48,18 +48,19 @@ def _library() -> SharedLibrary:
         "libisthmus_run.so",
         "ISTHMUS_RUN_LIBRARY",
         "isthmus_run_",
-        1,
+        2,
         {
             "open": [c_char_p, POINTER(Options), OUT],
             "set": [Handle, c_char_p, c_int32, c_int32, POINTER(c_int64), c_void_p],
             "step": [Handle, c_uint64],
             "get": [Handle, c_char_p, c_void_p, c_size_t],
             "figures": [Handle, POINTER(Report)],
-            "workspaces": [Handle, POINTER(c_int64), c_size_t],
+            "target": [POINTER(Options), OUT],
         },
         {
             "options_init": (None, [POINTER(Options), c_size_t]),
             "close": (None, [c_void_p]),
+            "target_free": (None, [c_void_p]),
             "inputs": (POINTER(TensorInfo), [Handle, POINTER(c_size_t)]),
             "outputs": (POINTER(TensorInfo), [Handle, POINTER(c_size_t)]),
         },
@@ -80,6 +81,13 @@ def default_options() -> Options:
 
 def opened(path: bytes, options: Options) -> Handle:
     return _library().make("close", "open", path, options)
+
+
+def target(threads: int) -> Handle:
+    """The struct isthmus_target of this machine."""
+    options = default_options()
+    options.threads = threads
+    return _library().make("target_free", "target", options)
 
 
 def tensors(name: str, session: Handle) -> list[TensorInfo]:

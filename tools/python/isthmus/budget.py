@@ -1,17 +1,16 @@
-"""Parses byte budgets, with the rules of the command line."""
+"""Byte budgets and sizes, spelled as on the command line."""
 
 from __future__ import annotations
 
+import ctypes
 import operator
-import re
 from typing import NamedTuple, SupportsIndex, Union
 
+from . import _library
 from .errors import BadInput
 
 BudgetLike = Union[str, SupportsIndex]
 
-_UNITS = {"B": 1, "kB": 10**3, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12,
-          "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 _MOST_BYTES = 2**62
 
 
@@ -25,38 +24,28 @@ class Budget(NamedTuple):
 def parse_budget(budget: BudgetLike) -> Budget:
     """Parses "2GiB", "500MB", a number of bytes, "60%" or "min"."""
     if isinstance(budget, str):
-        parsed = _parse(budget)
-    else:
-        try:
-            bytes = operator.index(budget)
-        except TypeError:
-            bytes = None
-        if bytes is None or isinstance(budget, bool):
-            raise TypeError(f"a budget is a number of bytes or a string such as '2GiB', '60%' or 'min'; got {type(budget).__name__}")
-        parsed = Budget(bytes=bytes) if 0 <= bytes < _MOST_BYTES else None
-    if parsed is None:
-        raise BadInput(
-            "a budget is a size such as '2GiB', '500MB' or a number of bytes, a share of the peak without recomputation "
-            f"such as '60%', or 'min'; got {budget!r}"
-        )
-    return parsed
-
-
-def _parse(text: str) -> Budget | None:
-    if text == "min":
-        return Budget()
-    match = re.fullmatch(r"([0-9.]+)\s*(%|[A-Za-z]*)\s*", text)
-    if not match:
-        return None
-    digits, unit = match.groups()
+        return _parsed(budget)
     try:
-        value = float(digits)
-    except ValueError:
-        return None
-    if unit == "%":
-        # For the library a share of zero means "min", so "0%" becomes a budget of zero bytes.
-        return Budget(share=value / 100) if value > 0 else Budget(bytes=0)
-    scale = _UNITS.get(unit or "B")
-    if scale is None or (scale == 1 and "." in digits) or value * scale >= _MOST_BYTES:
-        return None
-    return Budget(bytes=int(digits) if scale == 1 else int(value * scale + 0.5))
+        bytes = operator.index(budget)
+    except TypeError:
+        bytes = None
+    if bytes is None or isinstance(budget, bool):
+        raise TypeError(f"a budget is a number of bytes or a string such as '2GiB', '60%' or 'min'; got {type(budget).__name__}")
+    if not 0 <= bytes < _MOST_BYTES:
+        raise BadInput(f"a budget is a size from 0 on and below 2^62 bytes; got {bytes}")
+    return Budget(bytes=bytes)
+
+
+def parse_size(size: BudgetLike, what: str) -> int:
+    """Parses "2GiB", "500MB" or a number of bytes. what: for messages, such as "a memory limit"."""
+    bytes = parse_budget(size).bytes
+    if bytes is None:
+        raise BadInput(f"{what} is a size such as '2GiB', '500MB' or a number of bytes; got {size!r}")
+    return bytes
+
+
+def _parsed(text: str) -> Budget:
+    bytes, share = ctypes.c_int64(), ctypes.c_double()
+    encoded = text.replace("\0", "\ufffd").encode("utf-8", "surrogateescape")
+    _library.call("budget_parse", encoded, bytes, share)
+    return Budget(bytes=bytes.value if bytes.value >= 0 else None, share=share.value or None)

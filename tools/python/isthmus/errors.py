@@ -14,9 +14,14 @@ class BadInput(Error, ValueError):
 
 
 class CannotBeMet(Error):
-    """No plan within the budget was found. `plan` is the plan of the least peak found, an `isthmus.Plan`, or None."""
+    """No plan within the budget was found.
+
+    plan: of a problem: the plan of the least peak found, an `isthmus.Plan`, or None.
+    report: of a graph: what is known, such as `smallest_budget_bytes`, as in `Compiled.report`; or None.
+    """
 
     plan: Any = None  # an isthmus.Plan; its module imports this one
+    report: dict[str, Any] | None = None
 
 
 class Unsupported(Error, NotImplementedError):

@@ -1,18 +1,19 @@
-"""Graphs: load, differentiate, plan within a budget, save, draw and run them."""
+"""Graphs: load, differentiate, compile within a budget, save, draw and run them."""
 
 from __future__ import annotations
 
-import ctypes
+import json
 import operator
 import os
-from typing import TYPE_CHECKING, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Iterable, Mapping, SupportsIndex
 
-from . import _library
+from . import _library, compiling
 from ._shared_library import Handle
 from ._watched import ProgressFunction
 from .budget import BudgetLike
-from .errors import BadInput, Internal
-from .planning import Plan, search
+from .compiling import Device, Names
+from .errors import BadInput
 from .session import Session, Tensor
 
 if TYPE_CHECKING:
@@ -21,27 +22,44 @@ if TYPE_CHECKING:
     from .session import Feeds
 
 
-_TARGETS = ("auto", "cpu", "common")
-_LITTLE_EFFORT = 0.01
-
-
 class Graph:
     """A graph of the text form or of ONNX. Graphs are immutable: their methods return new graphs."""
 
-    def __init__(self, handle: Handle, plan: Plan | None = None) -> None:
+    def __init__(self, handle: Handle) -> None:
         """Use `Graph.load`, `Graph.from_text` or the methods of another graph."""
         if not isinstance(handle, Handle):
             raise TypeError(f"Graph.load and Graph.from_text make graphs; got {type(handle).__name__}")
         self._handle = handle
-        self._plan = plan
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], sizes: Mapping[str, int] | None = None) -> Graph:
-        """Loads a file .isth or .onnx. `sizes` binds the sizes that an ONNX model leaves open, as {"batch": 32}."""
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        sizes: Mapping[str, int] | None = None,
+        *,
+        tie: Iterable[tuple[str, str]] = (),
+        untie: Names | None = None,
+        learn: Names | None = None,
+        allow_outside: bool = False,
+    ) -> Graph:
+        """Loads a file .isth or .onnx. All but `allow_outside` concerns files .onnx.
+
+        sizes: binds the sizes that a model leaves open, as {"batch": 32}.
+        tie: pairs of tensors that are one parameter; untie: tensors that are parameters of their own although they equal others.
+        learn: tensors that are parameters, whatever the model says; needed where `compile` differentiates by a constant.
+        allow_outside: weights may lie outside the model's folder.
+        """
         if not isinstance(sizes, (Mapping, type(None))):
             raise TypeError(f"sizes are a mapping such as {{'batch': 32}}, got {type(sizes).__name__}")
-        bound = ",".join(f"{name}={operator.index(size)}" for name, size in sizes.items()).encode() if sizes else None
-        return cls(_library.make("graph", "graph_load", _encoded(path), bound))
+        options = _library.default_load_options()
+        dims = [(compiling.encoded(name), operator.index(size)) for name, size in (sizes or {}).items()]
+        ties = [(compiling.encoded(a), compiling.encoded(b)) for a, b in tie]
+        options.num_dims, options.dims = len(dims), (_library.Dim * max(1, len(dims)))(*dims)
+        options.num_ties, options.ties = len(ties), (_library.Tie * max(1, len(ties)))(*ties)
+        options.untie = compiling.encoded_names(untie, "untie")
+        options.learn = compiling.encoded_names(learn, "learn")
+        options.allow_outside = bool(allow_outside)
+        return Graph(_library.make("graph", "graph_load", _encoded(path), options))
 
     @classmethod
     def from_text(cls, text: str) -> Graph:
@@ -49,51 +67,96 @@ class Graph:
         if not isinstance(text, str):
             raise TypeError(f"a graph's text is a string, got {type(text).__name__}")
         content = text.encode("utf-8", "surrogateescape")
-        return cls(_library.make("graph", "graph_from_text", content, len(content)))
+        return Graph(_library.make("graph", "graph_from_text", content, len(content)))
 
     def differentiate(self, loss: str | None = None, wrt: str | Iterable[str] | None = None) -> Graph:
-        """Returns the training step: this graph with the gradients of its loss as outputs `grad.NAME`.
+        """Returns the training step, not planned: this graph with the gradients of its loss as outputs `grad.NAME` beside its own.
 
         loss: "cross_entropy", "mse", "mean" or "%value", as the command line's --loss; None: the loss that the graph names.
         wrt: the names by which to differentiate: a list, or a string with commas and wildcards; None: all parameters.
         """
-        if not isinstance(loss, (str, type(None))):
-            raise TypeError(f"a loss is a string, got {type(loss).__name__}")
-        names = None if wrt is None else _names(wrt).encode()
-        return Graph(_library.make("graph", "graph_differentiate", self._handle, None if loss is None else loss.encode(), names))
+        arguments = compiling.encoded_loss(loss), compiling.encoded_names(wrt, "wrt")
+        return Graph(_library.make("graph", "graph_differentiate", self._handle, *arguments))
 
-    def optimize(
+    def compile(
         self,
-        budget: BudgetLike,
-        effort: float = 0.0,
-        seed: int = 0,
-        progress: ProgressFunction | None = None,
         *,
-        target: str = "auto",
-        threads: int = 0,
-    ) -> Graph:
-        """Returns a graph whose results are bitwise equal and whose peak is within the budget. Its `plan` describes the plan; the arguments
-        and the exceptions are those of `isthmus.plan`. A graph that was planned before is planned anew, from its original.
+        budget: BudgetLike | None = None,
+        policy: str | None = None,
+        checkpoints: Names | None = None,
+        memory_limit: BudgetLike | None = None,
+        allow: Names | None = None,
+        max_inverse_error: float | None = None,
+        iterations: SupportsIndex | None = None,
+        host_memory: BudgetLike | None = None,
+        link: BudgetLike | None = None,
+        costs: str | os.PathLike[str] | None = None,
+        loss: str | None = None,
+        wrt: Names | None = None,
+        class_axis: SupportsIndex = 1,
+        ignore_index: SupportsIndex | None = None,
+        keep_outputs: bool = False,
+        eval: bool = False,
+        as_written: bool = False,
+        precision: str | None = None,
+        layout: str = "auto",
+        effort: float = 0.0,
+        seed: SupportsIndex = 0,
+        threads: SupportsIndex = 0,
+        device: Device = "cpu",
+        progress: ProgressFunction | None = None,
+    ) -> Compiled:
+        """Returns the training step, ready to run within the budget; its results are bitwise equal unless inverses are allowed.
 
-        target: "cpu": the plan counts the workspaces of this machine's kernels, so that `run` with as many threads keeps within the budget;
-            "common": it counts no workspaces; "auto": "cpu" if the library that runs graphs can be loaded, else "common".
+        The options are those of `isthmus opt`, which gives the same graph, byte for byte; `isthmus opt --help` describes them. A forward
+        graph is differentiated first. A graph that was planned before is planned anew, from its original.
+
+        budget, policy, checkpoints: one of the three at most; none keeps everything, or with `memory_limit` searches a plan within it.
+        budget, memory_limit, host_memory: sizes, as `isthmus.plan` takes a budget.
+        allow: how tensors may be restored within a budget: "recompute,invert,fetch,encode", or a list; None: recompute.
+        costs: a file of measured times, as `isthmus profile -o` writes it.
+        wrt, checkpoints: a list of names, or a string with commas and wildcards.
+        threads: of the CPU; 0: OMP_NUM_THREADS, or one for each core.
+        device: "cpu", this machine, which needs the library that runs graphs; "counting", the same without running anything; "generic", a
+            common machine whose kernels have no workspaces; or the content of a target file (docs/c.md), as a mapping.
+        progress: as that of `isthmus.plan`.
+
+        Raises CannotBeMet, whose `report` has the smallest budget that was found, and Cancelled.
         """
-        if target not in _TARGETS:
-            raise BadInput(f"a target is one of {', '.join(_TARGETS)}; got {target!r}")
-        problem = _library.make("problem", "problem_of_graph", self._handle, None)
-        if target != "common":
-            try:
-                problem = _library.make("problem", "problem_of_graph", self._handle, _target(problem, threads))
-            except ImportError:
-                if target == "cpu":
-                    raise
-        plan = search(problem, budget, effort, seed, progress)
-        return Graph(_library.make("graph", "graph_rematerialize", problem, plan._handle), plan)
-
-    @property
-    def plan(self) -> Plan | None:
-        """The plan of a graph that `optimize` made, else None. Its schedule numbers the original's inputs first, and then its nodes."""
-        return self._plan
+        options = _library.default_compile_options()
+        compiling.step_options(
+            options,
+            loss=loss,
+            wrt=wrt,
+            class_axis=class_axis,
+            ignore_index=ignore_index,
+            keep_outputs=keep_outputs,
+            eval=eval,
+            as_written=as_written,
+            precision=precision,
+            layout=layout,
+        )
+        compiling.plan_options(
+            options,
+            policy=policy,
+            checkpoints=checkpoints,
+            budget=budget,
+            memory_limit=memory_limit,
+            allow=allow,
+            max_inverse_error=max_inverse_error,
+            iterations=iterations,
+            host_memory=host_memory,
+            link=link,
+            costs=costs,
+        )
+        compiling.search_options(options, effort, seed)
+        made = compiling.compiled(self._handle, options, device, compiling.thread_count(threads), progress)
+        return Compiled(
+            _library.make("graph", "compiled_graph", made),
+            json.loads(_library.text("compiled_report", made)),
+            _library.live_bytes_of(made),
+            [Placed.of(each) for each in _library.layout_of(made)],
+        )
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes a file .isth or .onnx, by the suffix of the path, whole or not at all. Large weights go to a file beside it."""
@@ -109,7 +172,7 @@ class Graph:
 
     @property
     def notes(self) -> list[str]:
-        """Remarks for the user on how `Graph.load` read an ONNX model; empty for a graph that was made in another way."""
+        """Remarks for the user on how `Graph.load` read an ONNX model, and on what `compile` chose; otherwise empty."""
         return _library.text("graph_print", self._handle, _library.NOTES).decode("utf-8", "replace").splitlines()
 
     @property
@@ -135,26 +198,57 @@ class Graph:
         return session.inputs, session.outputs
 
     def __repr__(self) -> str:
-        return f"<isthmus.Graph{'' if self._plan is None else f' by {self._plan!r}'}>"
+        return "<isthmus.Graph>"
 
     def __reduce__(self) -> tuple[object, ...]:
         return Graph.from_text, (self.to_text(),)
 
 
-def _target(problem: Handle, threads: int) -> _library.Target:
-    """The workspaces of this machine's kernels, for the ops of the problem of a graph."""
-    as_is = search(problem, "100%", _LITTLE_EFFORT, 0, None)
-    steps = as_is.schedule
-    if len(set(steps)) != len(steps):
-        raise Internal("a plan without a budget computes something twice")
-    original = Graph(_library.make("graph", "graph_rematerialize", problem, as_is._handle))
-    if not steps:
-        return _library.Target(size=ctypes.sizeof(_library.Target))
-    workspaces = [0] * (1 + max(steps))  # inputs come first, and the schedule contains every node
-    for step, workspace in zip(steps, Session(original, threads=threads).workspaces(len(steps)), strict=True):
-        workspaces[step] = workspace
-    array = (ctypes.c_int64 * max(1, len(workspaces)))(*workspaces)
-    return _library.Target(size=ctypes.sizeof(_library.Target), num_ops=len(workspaces), workspace=array)
+@dataclass(frozen=True)
+class Placed:
+    """Where a value that a node makes lies, or its workspace."""
+
+    name: str
+    """Of the value, or of the node that has the workspace."""
+    node: int
+    """Counts the graph's nodes from 0."""
+    is_workspace: bool
+    is_on_host: bool
+    bytes: int
+    offset: int | None
+    """In the arena, or in the host's memory; None in an input's memory."""
+
+    @classmethod
+    def of(cls, p: Any) -> Placed:
+        name = p.name.decode("utf-8", "surrogateescape")
+        return cls(name, p.node, bool(p.is_workspace), bool(p.is_on_host), p.bytes, None if p.offset < 0 else p.offset)
+
+
+class Compiled(Graph):
+    """A graph that `Graph.compile` made, and what its plan promises."""
+
+    def __init__(self, handle: Handle, report: dict[str, Any], live_bytes: list[int], layout: list[Placed]) -> None:
+        super().__init__(handle)
+        self.report = report
+        """The figures, with the keys of the command line's --report."""
+        self.live_bytes = live_bytes
+        """The bytes in the arena while each node runs, in order."""
+        self.layout = layout
+        """In the order of nodes."""
+
+    def __repr__(self) -> str:
+        r = self.report
+        return (
+            f"<isthmus.Compiled: peak {r['predicted_peak_bytes']} of {r['baseline_peak_bytes']} bytes, "
+            f"cost {r['recompute_overhead']:+.1%}>"
+        )
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _restored, (self.to_text(), self.report, self.live_bytes, self.layout)
+
+
+def _restored(text: str, report: dict[str, Any], live_bytes: list[int], layout: list[Placed]) -> Compiled:
+    return Compiled(Graph.from_text(text)._handle, report, live_bytes, layout)
 
 
 def _encoded(path: str | os.PathLike[str]) -> bytes:
@@ -162,15 +256,3 @@ def _encoded(path: str | os.PathLike[str]) -> bytes:
     if b"\0" in encoded:
         raise BadInput(f"a path holds a zero byte: {path!r}")
     return encoded
-
-
-def _names(wrt: str | Iterable[str]) -> str:
-    if isinstance(wrt, str):
-        return wrt
-    names = list(wrt)
-    for name in names:
-        if not isinstance(name, str):
-            raise TypeError(f"wrt is a list of names, and one is of type {type(name).__name__}")
-        if '"' in name:
-            raise BadInput(f"a name in wrt holds a quote, which a list cannot: {name!r}")
-    return ",".join(f'"{name}"' for name in names)  # quoted: no wildcards

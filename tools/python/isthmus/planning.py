@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import math
-import numbers
 import operator
 import os
 from dataclasses import dataclass
@@ -12,14 +11,11 @@ from typing import Any, Iterable, Mapping, SupportsIndex, Union
 
 from . import _library
 from ._shared_library import Handle
-from ._watched import ProgressFunction, Watched
+from ._watched import ProgressFunction
 from .budget import BudgetLike, parse_budget
+from .compiling import search_options, watched
 from .errors import BadInput, CannotBeMet
 from .problem import Problem
-
-# Seconds between two calls of the progress function. The search waits for a call until other Python threads release the interpreter, so
-# calls must be rare.
-_PROGRESS_SECONDS = 0.05
 
 ProblemLike = Union[Problem, Mapping[str, Any], str, "os.PathLike[str]"]
 
@@ -113,21 +109,10 @@ def plan(problem: ProblemLike, budget: BudgetLike, effort: float = 0.0, seed: in
     Raises CannotBeMet, whose `plan` is that of the least peak found, and Cancelled, if `progress` ended the search before a plan within the
     budget was found. Other threads run during the search, and Ctrl-C ends it.
     """
-    return search(_problem_of(problem)._handle(), budget, effort, seed, progress)
-
-
-def search(problem: Handle, budget: BudgetLike, effort: float, seed: int, progress: ProgressFunction | None) -> Plan:
-    """Does the work of `plan`, for a problem of the library."""
+    handle = _problem_of(problem)._handle()
     options = _options(budget, effort, seed)
-    if progress is not None and not callable(progress):
-        raise TypeError(f"progress is a function of two numbers, got {type(progress).__name__}")
-
-    def body(callback: Any, cancelled: Any) -> Handle:
-        options.progress, options.cancelled = callback, cancelled
-        return _library.make("plan", "plan_make", problem, options)
-
     try:
-        return Plan(Watched(body, progress).run())
+        return Plan(watched(progress, options, "plan", "plan_make", handle, options))
     except CannotBeMet as error:
         made = error.__dict__.pop("made", None)
         error.plan = Plan(made) if made else None
@@ -136,18 +121,10 @@ def search(problem: Handle, budget: BudgetLike, effort: float, seed: int, progre
 
 def _options(budget: BudgetLike, effort: float, seed: int) -> _library.PlanOptions:
     wanted = parse_budget(budget)
-    if not isinstance(effort, numbers.Real) or isinstance(effort, bool):
-        raise TypeError(f"effort is a number, got {type(effort).__name__}")
-    if not 0 <= effort < math.inf:
-        raise BadInput(f"effort is a number from 0 on, got {effort}")
-    seed = operator.index(seed)
-    if not 0 <= seed < 2**64:
-        raise BadInput(f"a seed is a whole number from 0 to 2^64 - 1, got {seed}")
     options = _library.default_plan_options()
+    search_options(options, effort, seed)
     options.budget_bytes = -1 if wanted.bytes is None else wanted.bytes
     options.budget_share = wanted.share or 0.0
-    options.effort, options.seed = float(effort), seed
-    options.progress_seconds = _PROGRESS_SECONDS
     return options
 
 

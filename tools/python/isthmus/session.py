@@ -70,7 +70,7 @@ class Session:
 
         seed: of random ops, and of inputs that were not set.
         threads: 0: one for each core that this process may use.
-        lowers: a graph that `optimize` has not made may be computed in the fastest way on this machine, with another rounding, as the
+        lowers: a graph that `Graph.compile` has not made may be computed in the fastest way on this machine, with another rounding, as the
             command line does.
         """
         if not isinstance(graph, Runnable):
@@ -122,14 +122,6 @@ class Session:
         with self._lock:
             _library.call("figures", self._handle, report)
         return RunFigures(**{name: getattr(report, name) for name, *_ in report._fields_ if name != "size"})
-
-    def workspaces(self, nodes: int) -> list[int]:
-        """The workspace bytes of each of the graph's nodes on this machine. nodes: their number."""
-        count = len(self.inputs) + nodes
-        found = (ctypes.c_int64 * count)()
-        with self._lock:
-            _library.call("workspaces", self._handle, found, count)
-        return list(found[len(self.inputs) :])
 
     def _set(self, name: str, array: ArrayLike) -> None:
         import numpy

@@ -1,4 +1,4 @@
-#include "tools/cli/default_input.h"
+#include "ir/default_input.h"
 
 #include "ir/diagnostics.h"
 #include "ir/element.h"

@@ -1,4 +1,4 @@
-#include "tools/cli/costs_file.h"
+#include "ir/measured_costs.h"
 
 #include "ir/file.h"
 #include "ir/json.h"
@@ -15,6 +15,8 @@ llvm::Expected<double> timeIn(const nlohmann::json &j, const std::string &what) 
     return makeError("expected a number from 0 to 1e12 for {0}, got {1}", what, jsonText(j));
   return j.get<double>();
 }
+
+} // namespace
 
 llvm::Expected<std::shared_ptr<const MeasuredCosts>> parseCosts(llvm::StringRef text) {
   constexpr int kDepth = 4;
@@ -43,8 +45,6 @@ llvm::Expected<std::shared_ptr<const MeasuredCosts>> parseCosts(llvm::StringRef 
   }
   return costs;
 }
-
-} // namespace
 
 std::string costsText(const MeasuredCosts &costs) {
   nlohmann::ordered_json j;
