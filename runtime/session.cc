@@ -15,10 +15,20 @@ llvm::Expected<std::unique_ptr<Session>> Session::open(const Graph &graph, const
   inputs.resize(device.computes() ? graph.inputs().size() : 0);
   for (size_t i = 0; i < inputs.size(); ++i)
     if (!inputs[i])
-      if (llvm::Error e = defaultInput(graph, graph.inputs()[i], seed).moveInto(inputs[i]))
-        return e;
+      inputs[i] = graph.inputs()[i].init.data; // read in place
   if (llvm::Error e = Executor::create(graph, layout, device, inputs).moveInto(s->executor_))
     return e;
+  // What is drawn is drawn once there is memory for it.
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs[i])
+      continue;
+    const Input &input = graph.inputs()[i];
+    auto t = defaultInput(graph, input, seed);
+    if (!t)
+      return t.takeError();
+    if (llvm::Error e = s->executor_->feed(input.value, *t))
+      return e;
+  }
   return s;
 }
 

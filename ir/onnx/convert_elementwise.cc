@@ -1,8 +1,8 @@
 // Arithmetic, comparisons, logic and selection.
 
+#include "ir/onnx/activation_formulas.h"
 #include "ir/onnx/op_table.h"
 #include "ir/onnx/torch_op.h"
-#include "ir/onnx/written_out.h"
 #include "llvm/ADT/StringSwitch.h"
 #include <cmath>
 

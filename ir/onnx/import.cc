@@ -46,7 +46,7 @@ public:
         scope_(m_, values_), state_{m_, p.options, g_, values_, folding_, p.files, problems_},
         translator_(state_) {
     state_.translator = &translator_;
-    state_.learnedElsewhere = &p.roles.learnedElsewhere;
+    state_.otherWeights = &p.roles.otherWeights;
   }
 
   llvm::Expected<Graph> run();

@@ -40,11 +40,9 @@ struct ImportState {
   Notes notes = {};
   // Constant nodes, and initializers of graphs within nodes, that are parameters; and the
   // parameters made of them so far. Every iteration of a loop reads the same parameter.
-  const llvm::DenseSet<const void *> *learnedElsewhere = nullptr;
+  const llvm::DenseSet<const void *> *otherWeights = nullptr;
   llvm::DenseMap<const void *, Operand> learned = llvm::DenseMap<const void *, Operand>();
-  bool isLearned(const void *proto) const {
-    return learnedElsewhere && learnedElsewhere->count(proto);
-  }
+  bool isLearned(const void *proto) const { return otherWeights && otherWeights->count(proto); }
   Operand learnedTensor(const void *proto, const std::string &name, const Tensor &data);
   // State inputs for parameters that batch norms also read as averages.
   llvm::DenseMap<ValueId, Operand> averages = llvm::DenseMap<ValueId, Operand>();

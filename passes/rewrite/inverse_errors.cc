@@ -54,6 +54,10 @@ InverseErrors withInverseErrors(const Graph &g) {
   for (NodeId id : inversesIn(g))
     isInverse.set(id.index);
   std::vector<ValueId> asked;
+  uint32_t endOfSource = 0; // the nodes that measure come last in the source order
+  for (uint32_t i = 0; i < g.numNodes(); ++i)
+    if (!g.node(NodeId(i)).isStandIn())
+      endOfSource = std::max(endOfSource, sourceIndex(g, NodeId(i)) + 1);
   for (uint32_t i = 0; i < g.numNodes(); ++i) {
     const NodeId id(i);
     r.copyNode(id);
@@ -63,11 +67,14 @@ InverseErrors withInverseErrors(const Graph &g) {
       continue;
     sources.setEntry(id, out.all.size());
     InverseErrors::Of of{value, id, {}, {}, from};
+    const uint32_t firstAdded = uint32_t(r.to().numNodes());
     of.most = largest(b, b.sub(r.map(made), r.map(value)));
     of.scale = largest(b, r.map(value));
     asked.push_back(of.most);
     asked.push_back(of.scale);
     out.all.push_back(std::move(of));
+    for (uint32_t i = firstAdded; i < r.to().numNodes(); ++i)
+      r.to().editNode(NodeId(i)).from.sourceIndex = endOfSource++;
   }
   out.graph = r.finish(llvm::ArrayRef<Rebuilder::OldOutput>());
   out.graph.loss = {};

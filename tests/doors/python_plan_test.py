@@ -131,7 +131,7 @@ class Plans(unittest.TestCase):
         self.assertEqual(least.figures.peak_bytes, least.figures.smallest_peak_bytes)
         self.assertLess(least.figures.peak_bytes, 5000)
         for budget in ("", "7x", "7.5", "-1", "1.2.3MB", "10**3", "%", ".", "99999999999TiB", "min ", "1e3", "٣", -1, 2**62):
-            with self.subTest(budget), self.assertRaisesRegex(isthmus.BadInput, "a budget is a size such as '2GiB'"):
+            with self.subTest(budget), self.assertRaisesRegex(isthmus.BadInput, "a budget is a size"):
                 isthmus.plan(problem, budget)
         for budget in (0.5, None, True, b"50%", [1]):
             with self.subTest(budget), self.assertRaisesRegex(TypeError, "a budget is a number of bytes or a string"):

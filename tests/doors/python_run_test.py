@@ -75,7 +75,7 @@ class Runs(command.TestCase):
             forward.compile(device="gpu")
 
     def test_inverses_are_measured_on_the_first_step(self):
-        self.run_ok("zoo", "glow", "--depth=2", "--width=16", "--batch=4", "--shape=3x16x16", "-o", "glow.isth")
+        self.run_ok("zoo", "glow", "--depth=8", "--width=8", "--batch=4", "--shape=3x16x16", "-o", "glow.isth")
         flow = isthmus.Graph.load(self.path("glow.isth"))
         allow = {"budget": "min", "allow": ["recompute", "invert"], "effort": 0.2, "threads": THREADS}
         small = flow.compile(**allow)

@@ -193,7 +193,7 @@ class ActivatedNorms(Inverses):
         """Only the result of leaky_relu is kept: inverses alone save two fifths of the peak for a few percent of
         time."""
         alone = self.plan("--budget=60%", "--allow=invert")
-        inverses = re.findall(r" = (\w+)\(.*from\(restores\(", self.read("small.isth").decode())
+        inverses = re.findall(r" = (\w+)\(.*from\(inverse\(", self.read("small.isth").decode())
         self.assertEqual(len(inverses), alone["inversions"])
         self.assertGreater(inverses.count("leaky_relu"), 5)
         self.assertGreater(inverses.count("batch_norm_inverse"), 5)

@@ -100,6 +100,23 @@ class Runs(Transfers):
         self.assertGreater(r["transfers"], 0)
         self.assertGreater(r["host_bytes"], 0)
 
+    def test_what_stands_for_a_tensor_is_told_as_what_it_is(self):
+        """Masks are kept in place of tensors: they are neither saved activations nor rebuilt ones."""
+        self.net()
+        options = [WRT, QUICK, "--allow=encode", "--budget=min"]
+        told = json.loads(self.run_ok("explain", "net.isth", *options, "--top=1000", "--json").out)
+        encoded = [t for t in told["tensors"] if t["decision"] == "encoded"]
+        self.assertGreater(told["totals"]["encoded"]["tensors"], 0)
+        self.assertEqual(told["totals"]["encoded"]["tensors"], len(encoded))
+        self.assertGreater(told["planned"]["bytes_by_kind"]["encoded"], 0)
+        self.assertEqual(told["planned"]["bytes_by_kind"]["rebuilt"], 0)
+        self.assertIn("kept as a smaller value of", self.run_ok("explain", "net.isth", *options).out.decode())
+        parts = self.run_ok("profile", "net.isth", *options, "--steps=1").out.decode()
+        self.assertIn(", encoded ", parts)
+        self.assertNotIn("rebuilt", parts)
+        self.run_ok("opt", "net.isth", *options, "-o", "small.isth")
+        self.assertIn("from(encoding(%", self.read("small.isth").decode())
+
     def test_each_way(self):
         """A plan contains only what was allowed, and gives the bits of the original graph."""
         for ways in "recompute", "fetch", "encode", "fetch,encode", "recompute,fetch,encode":

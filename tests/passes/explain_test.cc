@@ -57,7 +57,7 @@ struct Small {
 };
 
 Explanation explained(const Graph &g, const Graph &original, ExplainOptions o = {}) {
-  o.policyUsed = o.policyUsed.empty() ? policyName(o.policy).str() : o.policyUsed;
+  o.policyUsed = o.policyUsed == PlannedBy::Nothing ? plannedBy(o.policy) : o.policyUsed;
   return cantFail(explain(g, original, Target(), o));
 }
 

@@ -43,7 +43,7 @@ private:
   // A node of a kind that rewrites make, if one is found.
   NodeId madeNode() {
     NodeId id = anyNode();
-    for (int i = 0; i < 20 && !g_.node(id).isClone() && !g_.node(id).isStandIn(); ++i)
+    for (int i = 0; i < 20 && !g_.node(id).isStandIn(); ++i)
       id = anyNode();
     return id;
   }
@@ -74,20 +74,15 @@ private:
   bool change() {
     const NodeId id = random_.oneIn(3) ? anyNode() : madeNode();
     Node &n = g_.editNode(id);
-    switch (random_.below(10)) {
+    switch (random_.below(11)) {
     case 0: // restores another value
-      n.standFor(earlier(id, n.firstResult), StandIn(1 + random_.below(kNumStandIns - 1)));
-      return n.from.restores && !n.isClone();
+      return restores(n, earlier(id, n.firstResult), kindOfRestoring());
     case 1: // is a clone of another node
-      n.standFor(earlierOfSameOp(id));
-      n.from.restores = ValueId();
-      return bool(n.from.origin);
+      return clones(n, earlierOfSameOp(id));
     case 2: // both are exchanged for the other
-      if (!n.isClone())
-        n.from = {};
-      else
-        n.standFor(g_.node(std::exchange(n.from.origin, NodeId())).firstResult,
-                   StandIn::Boundary);
+      if (n.isClone())
+        return restores(n, g_.node(n.from.origin).firstResult, kindOfRestoring());
+      n.from = {};
       return true;
     case 3:
       n.from = {};
@@ -101,11 +96,34 @@ private:
       return changeRole();
     case 8:
       return changeEnd();
+    case 9: // restores its value in another way
+      return n.isRestoring() && restores(n, n.from.restores, kindOfRestoring());
     default: // has the attributes of another
       if (NodeId other = earlierOfSameOp(id); other && g_.node(other).op == n.op)
         n.attrs = g_.node(other).attrs;
       return true;
     }
+  }
+
+  StandIn kindOfRestoring() {
+    constexpr size_t kFirst = size_t(StandIn::Boundary);
+    return StandIn(kFirst + random_.below(kNumStandIns - kFirst));
+  }
+
+  static bool restores(Node &n, ValueId v, StandIn kind) {
+    if (!v)
+      return false;
+    n.from.origin = NodeId();
+    n.standFor(v, kind);
+    return true;
+  }
+
+  static bool clones(Node &n, NodeId origin) {
+    if (!origin)
+      return false;
+    n.from.restores = ValueId();
+    n.standFor(origin);
+    return true;
   }
 
   bool changeOperand(NodeId id) {

@@ -117,6 +117,7 @@ private:
     j["fetches"] = f.fetches;
     j["rebuildings"] = f.rebuildings;
     j["rebuild_us"] = f.rebuildUs;
+    j["encoded_bytes"] = f.encodedBytes;
     j["link_us"] = f.linkUs;
     j["run_us"] = f.runUs;
     j["added_us"] = f.addedUs;

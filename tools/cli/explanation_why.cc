@@ -151,13 +151,16 @@ std::string decisionText(const ExplainedPlan &e, const TensorDecision &f) {
 }
 
 std::string whyText(const ExplainedPlan &e, const TensorDecision &f) {
+  if (f.kind == TensorDecision::Kind::Encoded && !f.recomputations)
+    return "its readers in the backward pass need no more";
   if (f.kind == TensorDecision::Kind::Recomputed || f.kind == TensorDecision::Kind::Fetched ||
       f.kind == TensorDecision::Kind::Rebuilt || f.kind == TensorDecision::Kind::Encoded)
     return (e.isByPolicy() ? "no checkpoint; " : "") + awayText(e, f);
   if (f.kind != TensorDecision::Kind::Kept)
     return "";
   if (e.isByPolicy() && f.isCheckpoint)
-    return "a checkpoint of policy " + plannedByText(e.options.policyUsed).str() + "; " + evictionText(e, f);
+    return "a checkpoint of policy " + plannedByText(e.options.policyUsed).str() + "; " +
+           evictionText(e, f);
   if (e.isByPolicy() && !f.dependsOnParameters)
     return "depends on no parameter: policies keep such values; " + evictionText(e, f);
   return priceText(e, f);

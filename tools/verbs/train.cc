@@ -2,8 +2,8 @@
 #include "ir/loss_value.h"
 #include "passes/rewrite/original.h"
 #include "passes/train/evaluation.h"
-#include "tools/cli/exit.h"
 #include "tools/cli/execute.h"
+#include "tools/cli/exit.h"
 #include "tools/cli/first_step.h"
 #include "tools/cli/step.h"
 #include "tools/train/flags.h"
@@ -316,8 +316,9 @@ void addRunOptions(CLI::App &app, TrainFlags &f) {
                 "written at the end of each epoch, and where Ctrl-C ends the run");
   app.add_option("--save-every", f.saveEvery, "steps from one save to the next, in place of epochs")
       ->check(positiveInteger());
-  addPathOption(app, "--resume", f.resume,
-                "go on from a file that --save wrote; may be that of --save");
+  addPathOption(
+      app, "--resume", f.resume,
+      "continues a run from the file that its --save wrote; --save may name the same file");
   app.add_option("--device", f.device,
                  "cpu, cuda, cuda:N, or counting, which computes nothing and only counts the bytes "
                  "of one step")

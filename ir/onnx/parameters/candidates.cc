@@ -23,14 +23,14 @@ bool isIdentity(const onnx::NodeProto &n) {
 }
 
 Candidates::Candidates(Model &m, const llvm::StringMap<Tensor> &data, const OnnxOptions &options,
-                       Decisions &told)
+                       Decisions &decisions)
     : model_(m), data_(data), options_(options), records_(m) {
   std::vector<TensorCopy> byRecords = separateByRecords(m, records_);
   std::vector<TensorCopy> byReaders = separateReaders(m, options.untie);
   readers_ = readersOf(m); // by the names that the nodes read now
   addInitializers();
-  addCopies(std::move(byRecords), told);
-  addCopies(std::move(byReaders), told);
+  addCopies(std::move(byRecords), decisions);
+  addCopies(std::move(byReaders), decisions);
   addIdentities();
 }
 
@@ -69,12 +69,12 @@ void Candidates::addInitializers() {
   }
 }
 
-void Candidates::addCopies(std::vector<TensorCopy> copies, Decisions &told) {
+void Candidates::addCopies(std::vector<TensorCopy> copies, Decisions &decisions) {
   for (TensorCopy &copy : copies) {
     if (!copy.parameter.empty())
-      told.add(Decision::SplitByRecords, copy.parameter,
-               (copy.name == copy.parameter ? "" : ", as '" + copy.name + "'") + " beside '" +
-                   copy.of + "'");
+      decisions.add(Decision::SplitByRecords, copy.parameter,
+                    (copy.name == copy.parameter ? "" : ", as '" + copy.name + "'") + " beside '" +
+                        copy.of + "'");
     Candidate c = make(copy.name, copy.of, copy.parameter);
     c.followsOrigin = copy.parameter.empty();
     add(std::move(c));

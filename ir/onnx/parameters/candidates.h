@@ -15,7 +15,7 @@ struct Candidate {
   llvm::StringRef ours;         // the kind in our own metadata, if any
   std::string parameter;        // its parameter in the exporter's records; may be empty
   bool followsOrigin = false;   // a reader's copy: takes the role of the original
-  Decisions told;               // reported unless the tensor is tied to another one's parameter
+  Decisions decisions;          // reported unless the tensor is tied to another one's parameter
 
   bool isFloating() const { return data && isFloat(data->type.dtype); }
 };
@@ -29,9 +29,9 @@ class Candidates {
 public:
   // One candidate for each initializer, for each copy that a reader of a merged initializer needs,
   // and for each Identity that gives a separate tensor. Nodes of `m` may get new input names.
-  // Copies are reported to `told`.
+  // Copies are reported to `decisions`.
   Candidates(Model &m, const llvm::StringMap<Tensor> &data, const OnnxOptions &options,
-             Decisions &told);
+             Decisions &decisions);
 
   const Model &model() const { return model_; }
   const OnnxOptions &options() const { return options_; }
@@ -50,7 +50,7 @@ private:
   Candidate make(std::string name, const std::string &of, std::string parameter) const;
   void add(Candidate c);
   void addInitializers();
-  void addCopies(std::vector<TensorCopy> copies, Decisions &told);
+  void addCopies(std::vector<TensorCopy> copies, Decisions &decisions);
   void addIdentities();
   bool isSplitIdentity(const onnx::NodeProto &n, const Candidate &origin) const;
 

@@ -11,8 +11,8 @@ namespace isthmus::onnx_import {
 struct Readers {
   llvm::StringSet<> learned; // a gradient can flow from an output to it
   // The elements of the outputs depend on it, but on every way is an operation that has no
-  // gradient, such as Round or ArgMax; the nearest one to the name is told. Names of `learned` may
-  // also be here.
+  // gradient, such as Round or ArgMax; the nearest one to the name is reported. Names of `learned`
+  // may also be here.
   struct Stop {
     std::string why;      // "'Round' has none"
     bool isNumber = true; // the outputs are computed from the operation's result, and not only

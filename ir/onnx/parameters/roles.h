@@ -29,7 +29,7 @@ struct Roles {
   // In the order of the file, then copies, then tensors with `sameAs`.
   std::vector<InitializerRole> tensors;
   // Constant nodes, and initializers of graphs within nodes, that are learned.
-  llvm::DenseSet<const void *> learnedElsewhere;
+  llvm::DenseSet<const void *> otherWeights;
   Notes notes; // about every decision
 };
 

@@ -34,7 +34,7 @@ private:
   Role ofUnnamed(Candidate &c);
   Role byName(Candidate &c);
   Role constant(Decision why, Candidate &c) {
-    c.told.add(why, c.role.name);
+    c.decisions.add(why, c.role.name);
     return Role::Constant;
   }
 
@@ -81,9 +81,9 @@ void Rules::decide(Candidate &c) {
     c.role.role = byRules(c);
   if (const Readers::Stop *stop = readers_.stopOf(c.role.name)) {
     if (c.role.role == Role::Parameter)
-      c.told.add(Decision::NoGradient, c.role.name, ": " + stop->why);
+      c.decisions.add(Decision::NoGradient, c.role.name, ": " + stop->why);
     else
-      c.told = {}; // nothing is lost if it is a constant
+      c.decisions = {}; // nothing is lost if it is a constant
   }
   if (c.role.role == Role::Constant && isAverage)
     c.role.role = Role::State;
@@ -108,7 +108,7 @@ Role Rules::byRules(Candidate &c) {
 Role Rules::bySignature(Candidate &c, llvm::StringRef kind) {
   if (kind == "PARAMETER")
     return Role::Parameter;
-  c.told.add(Decision::NotBySignature, c.role.name, " (" + kind.str() + ")");
+  c.decisions.add(Decision::NotBySignature, c.role.name, " (" + kind.str() + ")");
   return Role::Constant;
 }
 
@@ -120,7 +120,7 @@ Role Rules::ofUnnamed(Candidate &c) {
     bool mayBeLearned =
         records_.isOfFusedNode(c.role.name) || (!records_.tellsFolding() && isMadeUp(c.role.name));
     if (isWeight && c.data->type.rank() > 0 && mayBeLearned) {
-      c.told.add(Decision::LearnedInPlace, c.role.name);
+      c.decisions.add(Decision::LearnedInPlace, c.role.name);
       return Role::Parameter;
     }
     // The program has too many single numbers to report them.
@@ -140,14 +140,14 @@ Role Rules::ofUnnamed(Candidate &c) {
     // For instance a class token that the exporter expanded over the batch.
     c.role.isRepeated = isRearranged && isExpanding(c.role.name) && rowsAreEqual(*c.data) &&
                         !matchesAny(candidates_.options().untie, c.role.name);
-    c.told.add(c.role.isRepeated ? Decision::LearnedRow : Decision::LearnedInPlace, c.role.name,
-               sources);
+    c.decisions.add(c.role.isRepeated ? Decision::LearnedRow : Decision::LearnedInPlace,
+                    c.role.name, sources);
     return Role::Parameter;
   }
   bool isRead = llvm::any_of(
       f->from, [&](const std::string &source) { return candidates_.find(source) != nullptr; });
-  c.told.add(isRead ? Decision::NotComputedFromRead : Decision::NotComputedFromParameters,
-             c.role.name, sources);
+  c.decisions.add(isRead ? Decision::NotComputedFromRead : Decision::NotComputedFromParameters,
+                  c.role.name, sources);
   return Role::Constant;
 }
 
@@ -166,11 +166,11 @@ Role Rules::byName(Candidate &c) {
   if (isMadeUp(name) && !isWeight)
     return constant(Decision::NotNamed, c);
   if (c.data->type.rank() == 0)
-    c.told.add(Decision::LearnedNumber, name);
+    c.decisions.add(Decision::LearnedNumber, name);
   auto stem = llvm::StringRef(name).rsplit('.').first;
   if (const Candidate *variance = candidates_.find((stem + kVarianceSuffix).str());
       variance && !readers_.averaged.count(variance->role.name))
-    c.told.add(Decision::FrozenNormScale, name);
+    c.decisions.add(Decision::FrozenNormScale, name);
   return Role::Parameter;
 }
 

@@ -15,7 +15,7 @@ void makeSame(Candidate &b, const Candidate &a, Rearrangement how) {
 }
 
 // Reports Identities of parameters. The translation itself follows them.
-void tellIdentities(const Candidates &candidates, Decisions &told) {
+void tellIdentities(const Candidates &candidates, Decisions &decisions) {
   // In a file with a signature, Identities are nodes of the program, such as clones.
   if (candidates.records().hasSignature())
     return;
@@ -25,16 +25,16 @@ void tellIdentities(const Candidates &candidates, Decisions &told) {
       continue;
     const Candidate *of = candidates.find(n.input(0));
     if (of && of->role.role == Role::Parameter)
-      told.add(Decision::TiedByIdentity, n.output(0), " is '" + n.input(0) + "'");
+      decisions.add(Decision::TiedByIdentity, n.output(0), " is '" + n.input(0) + "'");
   }
 }
 
-void tellCopies(const Candidates &candidates, Decisions &told) {
+void tellCopies(const Candidates &candidates, Decisions &decisions) {
   const std::vector<NamePattern> &untie = candidates.options().untie;
   for (const Candidate &c : candidates.all())
     if (c.role.name != c.role.of && c.parameter.empty() && c.role.role == Role::Parameter &&
         !matchesAny(untie, c.role.name) && !matchesAny(untie, c.role.of))
-      told.add(Decision::SplitEqual, c.role.name, " beside '" + c.role.of + "'");
+      decisions.add(Decision::SplitEqual, c.role.name, " beside '" + c.role.of + "'");
 }
 
 // "is 'a' transposed", "is 1 - 'a'".
@@ -99,10 +99,10 @@ void addOriginal(Originals &originals, const Candidate &a, Pointwise made) {
 // Ties `b` to the first candidate original for which `find` returns a rearrangement. False if there
 // is none.
 template <typename Find>
-bool tieToOneOf(Originals &originals, Candidate &b, Decision why, Decisions &told, Find find) {
+bool tieToOneOf(Originals &originals, Candidate &b, Decision why, Decisions &decisions, Find find) {
   for (const Candidate *a : originals[keyOf(*b.data, b.data->type.dtype)])
     if (std::optional<Rearrangement> how = find(*a)) {
-      told.add(why, b.role.name, howText(*how, *a, b));
+      decisions.add(why, b.role.name, howText(*how, *a, b));
       makeSame(b, *a, std::move(*how));
       return true;
     }
@@ -111,10 +111,10 @@ bool tieToOneOf(Originals &originals, Candidate &b, Decision why, Decisions &tol
 
 // Exporters fold a transpose, a reshape or a cast of a weight into a second tensor, and keep the
 // weight itself if another node reads it.
-void tieRearranged(Candidates &candidates, Decisions &told) {
+void tieRearranged(Candidates &candidates, Decisions &decisions) {
   Originals originals;
   for (Candidate *b : tieable(candidates))
-    if (!tieToOneOf(originals, *b, Decision::TiedRearranged, told,
+    if (!tieToOneOf(originals, *b, Decision::TiedRearranged, decisions,
                     [&](const Candidate &a) { return tieOf(a, *b); }) &&
         b->role.role == Role::Parameter)
       addOriginal(originals, *b, Pointwise::Same);
@@ -123,7 +123,7 @@ void tieRearranged(Candidates &candidates, Decisions &told) {
 // Exporters also fold 1 - w and 1 / w: for gates that mix two values, and for activations that
 // scale an argument and scale the result back. A tensor that the signature names is never derived,
 // whatever its elements.
-void tieComputed(Candidates &candidates, Decisions &told) {
+void tieComputed(Candidates &candidates, Decisions &decisions) {
   for (Pointwise made : {Pointwise::OneMinus, Pointwise::Reciprocal}) {
     Originals originals;
     for (Candidate *b : tieable(candidates))
@@ -131,7 +131,7 @@ void tieComputed(Candidates &candidates, Decisions &told) {
         addOriginal(originals, *b, made);
       else if (b->role.role == Role::Constant && b->data->type.elements() > 1 &&
                candidates.records().kindOf(b->role.name).empty())
-        tieToOneOf(originals, *b, Decision::TiedComputed, told,
+        tieToOneOf(originals, *b, Decision::TiedComputed, decisions,
                    [&](const Candidate &a) { return rearrangement(*a.data, *b->data, made); });
   }
 }
@@ -194,11 +194,11 @@ llvm::Error followTies(Candidates &candidates) {
 
 } // namespace
 
-llvm::Error tieCandidates(Candidates &candidates, Decisions &told) {
-  tellIdentities(candidates, told);
-  tellCopies(candidates, told);
-  tieRearranged(candidates, told);
-  tieComputed(candidates, told);
+llvm::Error tieCandidates(Candidates &candidates, Decisions &decisions) {
+  tellIdentities(candidates, decisions);
+  tellCopies(candidates, decisions);
+  tieRearranged(candidates, decisions);
+  tieComputed(candidates, decisions);
   if (llvm::Error e = checkUntie(candidates))
     return e;
   if (llvm::Error e = tieAsAsked(candidates))

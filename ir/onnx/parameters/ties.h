@@ -9,6 +9,6 @@ namespace isthmus::onnx_import {
 // bit except for shape, order or precision, or that are 1 - it or 1 / it; then for the pairs in
 // `options.ties`. Errors: a name of `ties` or `untie` that matches nothing, tensors whose numbers
 // differ, circular ties.
-llvm::Error tieCandidates(Candidates &candidates, Decisions &told);
+llvm::Error tieCandidates(Candidates &candidates, Decisions &decisions);
 
 } // namespace isthmus::onnx_import

@@ -153,17 +153,17 @@ isthmus_run_status isthmus_run_open_text(const char *text, size_t length,
 
 void isthmus_run_close(isthmus_run_session *session) { delete session; }
 
-static const isthmus_run_tensor *told(llvm::ArrayRef<isthmus_run_tensor> all, size_t *count) {
+static const isthmus_run_tensor *listOf(llvm::ArrayRef<isthmus_run_tensor> all, size_t *count) {
   if (count)
     *count = all.size();
   return all.data();
 }
 
 const isthmus_run_tensor *isthmus_run_inputs(const isthmus_run_session *session, size_t *count) {
-  return told(session->inputs.all(), count);
+  return listOf(session->inputs.all(), count);
 }
 const isthmus_run_tensor *isthmus_run_outputs(const isthmus_run_session *session, size_t *count) {
-  return told(session->outputs.all(), count);
+  return listOf(session->outputs.all(), count);
 }
 
 // The type that a caller describes, if it is valid.

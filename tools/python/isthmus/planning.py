@@ -109,10 +109,14 @@ def plan(problem: ProblemLike, budget: BudgetLike, effort: float = 0.0, seed: in
     Raises CannotBeMet, whose `plan` is that of the least peak found, and Cancelled, if `progress` ended the search before a plan within the
     budget was found. Other threads run during the search, and Ctrl-C ends it.
     """
-    handle = _problem_of(problem)._handle()
+    return search(_problem_of(problem)._handle(), budget, effort, seed, progress)
+
+
+def search(problem: Handle, budget: BudgetLike, effort: float, seed: int, progress: ProgressFunction | None) -> Plan:
+    """Does the work of `plan`, for a problem of the library."""
     options = _options(budget, effort, seed)
     try:
-        return Plan(watched(progress, options, "plan", "plan_make", handle, options))
+        return Plan(watched(progress, options, "plan", "plan_make", problem, options))
     except CannotBeMet as error:
         made = error.__dict__.pop("made", None)
         error.plan = Plan(made) if made else None

@@ -9,6 +9,6 @@ namespace isthmus::onnx_import {
 // Initializers of graphs within nodes that are weights; Constant nodes that `options.learn` names;
 // and, if no initializer is a weight, Constant nodes that are weights. Call it after the roles of
 // the candidates are decided.
-llvm::DenseSet<const void *> learnedElsewhere(const Candidates &candidates, Decisions &told);
+llvm::DenseSet<const void *> otherWeights(const Candidates &candidates, Decisions &decisions);
 
 } // namespace isthmus::onnx_import

@@ -7,6 +7,7 @@ namespace isthmus::onnx_import {
 
 // Reports them. `inPlace`: parameters learned through a tensor computed from them; these are not
 // lost.
-void tellLost(const Candidates &candidates, const llvm::StringSet<> &inPlace, Decisions &told);
+void reportMissing(const Candidates &candidates, const llvm::StringSet<> &inPlace,
+                   Decisions &decisions);
 
 } // namespace isthmus::onnx_import

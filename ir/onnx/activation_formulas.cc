@@ -1,4 +1,4 @@
-#include "ir/onnx/written_out.h"
+#include "ir/onnx/activation_formulas.h"
 
 #include "ir/element.h"
 #include <cmath>

@@ -1,8 +1,9 @@
-#include "ir/onnx/parameters/lost.h"
+#include "ir/onnx/parameters/missing_parameters.h"
 
 namespace isthmus::onnx_import {
 
-void tellLost(const Candidates &candidates, const llvm::StringSet<> &inPlace, Decisions &told) {
+void reportMissing(const Candidates &candidates, const llvm::StringSet<> &inPlace,
+                   Decisions &decisions) {
   llvm::StringSet<> there, called;
   for (const Candidate &c : candidates.all()) {
     there.insert(c.role.name);
@@ -18,7 +19,7 @@ void tellLost(const Candidates &candidates, const llvm::StringSet<> &inPlace, De
   }
   for (const std::string &p : candidates.records().parameters())
     if (!there.count(p) && !inPlace.count(p))
-      told.add(hasCalls && !called.count(p) ? Decision::OtherName : Decision::Lost, p);
+      decisions.add(hasCalls && !called.count(p) ? Decision::OtherName : Decision::Lost, p);
 }
 
 } // namespace isthmus::onnx_import

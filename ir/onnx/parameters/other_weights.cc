@@ -1,4 +1,4 @@
-#include "ir/onnx/parameters/elsewhere.h"
+#include "ir/onnx/parameters/other_weights.h"
 
 #include "ir/onnx/tensor_data.h"
 #include "llvm/ADT/STLExtras.h"
@@ -24,9 +24,9 @@ const onnx::TensorProto *constantOf(const onnx::NodeProto &n) {
 
 class Finder {
 public:
-  Finder(const Candidates &candidates, Decisions &told)
+  Finder(const Candidates &candidates, Decisions &decisions)
       : model_(candidates.model()), readers_(candidates.readers()),
-        learn_(candidates.options().learn), told_(told) {
+        learn_(candidates.options().learn), told_(decisions) {
     hasWeights_ = llvm::any_of(candidates.all(), [&](const Candidate &c) {
       return c.role.role == Role::Parameter && readers_.weights.count(c.role.name);
     });
@@ -78,8 +78,8 @@ private:
 
 } // namespace
 
-llvm::DenseSet<const void *> learnedElsewhere(const Candidates &candidates, Decisions &told) {
-  return Finder(candidates, told).find();
+llvm::DenseSet<const void *> otherWeights(const Candidates &candidates, Decisions &decisions) {
+  return Finder(candidates, decisions).find();
 }
 
 } // namespace isthmus::onnx_import
